@@ -1,0 +1,84 @@
+/*
+ * chat_base.h: the few types that every file of the core uses.
+ *
+ * Promises: no allocation, no I/O, nothing to initialise.
+ * Must not know: NGINX, JSON, SSE, any dialect.
+ */
+
+#ifndef CHAT_BASE_H
+#define CHAT_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+
+/*
+ * Bytes that somebody else owns; not NUL-terminated. data may be NULL only
+ * where len is 0.
+ */
+typedef struct {
+    const unsigned char *data;
+    size_t               len;
+} chat_str_t;
+
+#define CHAT_STR(literal)                                      \
+    {                                                          \
+        (const unsigned char *) (literal), sizeof(literal) - 1 \
+    }
+
+
+/* What a function of the core answers; CHAT_OK is 0, all others are not. */
+typedef enum {
+    CHAT_OK = 0,
+    CHAT_ERROR,    /* no memory, or an arena past its limit */
+    CHAT_DECLINED, /* well-formed, but not for us */
+    CHAT_BAD,      /* malformed input */
+    CHAT_LIMIT     /* past a bound that the caller or the design set */
+} chat_rc_e;
+
+
+static inline chat_str_t
+chat_str(const void *data, size_t len)
+{
+    chat_str_t s = { (const unsigned char *) data, len };
+
+    return s;
+}
+
+
+/* A C string literal or other NUL-terminated text as a chat_str_t. */
+static inline chat_str_t
+chat_cstr(const char *text)
+{
+    return chat_str(text, strlen(text));
+}
+
+
+static inline int
+chat_str_eq(chat_str_t a, chat_str_t b)
+{
+    return a.len == b.len &&
+           (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+
+/* 1 if a holds exactly the characters of the C string text. */
+static inline int
+chat_str_is(chat_str_t a, const char *text)
+{
+    return chat_str_eq(a, chat_cstr(text));
+}
+
+
+/* 1 if a begins with the characters of the C string text. */
+static inline int
+chat_str_starts(chat_str_t a, const char *text)
+{
+    size_t len = strlen(text);
+
+    return a.len >= len && memcmp(a.data, text, len) == 0;
+}
+
+
+#endif /* CHAT_BASE_H */

@@ -1,0 +1,154 @@
+/*
+ * chat_batch.h: facts, and what they mean.
+ *
+ * A store keeps, per batch, a set of facts: field -> value, put if absent,
+ * never changed. This is the one place that names a batch, writes facts and
+ * reads them back as members, results, seal and attempts, for both stores,
+ * the tests, the simulation and the fuzzers.
+ * Promises: reading is independent of the order of the facts; any bytes as
+ * facts are survived (a fact that does not parse is as good as absent).
+ * Must not know: stores, dialects, time.
+ */
+
+#ifndef CHAT_BATCH_H
+#define CHAT_BATCH_H
+
+#include "chat_base.h"
+#include "chat_arena.h"
+#include "chat_digest.h"
+#include "chat_event.h"
+#include "chat_request.h"
+
+#define CHAT_ID_MAX 1024 /* bytes of a call id that can be managed */
+
+/* Where a batch lives: tag is of (tenant, conversation), name of the batch. */
+typedef struct {
+    chat_digest_t tag;
+    chat_digest_t name;
+} chat_key_t;
+
+/* Whose batch it is: what all names of one conversation have in common. */
+typedef struct {
+    chat_digest_t tenant;
+    chat_str_t    dialect;
+    chat_str_t    conversation; /* empty: none */
+    int           by_message;   /* dialect->weak_by_message */
+} chat_scope_t;
+
+/*
+ * The name of a step's batch (DESIGN, "Name of a batch"). CHAT_DECLINED: it
+ * has only a weak name and no conversation, or an id past CHAT_ID_MAX: it is
+ * not managed.
+ */
+chat_rc_e chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
+                         chat_key_t *key);
+
+/* 1 if an id is unlikely to be used twice. */
+int chat_id_is_strong(chat_str_t id);
+
+
+/*
+ * One fact. payload, where has_payload, is kept apart: a store keeps the
+ * first payload that comes with the value that stands, and then answers the
+ * fact with has_payload set.
+ */
+typedef struct {
+    chat_str_t field;
+    chat_str_t value;
+    chat_str_t payload;
+    int        has_payload;
+} chat_fact_t;
+
+/* A list of facts, fields and values in the arena, payloads of the caller. */
+typedef struct {
+    chat_fact_t  *items;
+    size_t        count;
+    size_t        size;
+    chat_arena_t *arena;
+    int           failed; /* no memory at some add */
+} chat_facts_t;
+
+void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
+
+/* A fact whose field is given whole: since, open, seal, broken, partial... */
+void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
+
+/* call/<id>: position is the call's place in its step, from 0. */
+void chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
+                     uint32_t position, const chat_digest_t *fingerprint);
+
+/*
+ * result/<id>: outcome OK, ERROR or DENIED; digest of the result; fingerprint
+ * of the call that it answers (all zero: not known). payload may be NULL.
+ */
+void chat_facts_result(chat_facts_t *facts, chat_str_t id,
+                       chat_outcome_e outcome, const chat_digest_t *digest,
+                       const chat_digest_t *fingerprint,
+                       const chat_str_t    *payload);
+
+/* approval/<id>: GRANTED or REFUSED; reason (JSON text) is its payload. */
+void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
+                         chat_approval_e approval, chat_str_t reason);
+
+/* claim/<k>: worker and request are free of spaces. */
+void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                      chat_str_t request, const chat_digest_t *signature);
+void chat_facts_answer(chat_facts_t *facts, uint32_t k, uint32_t status);
+void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_end_e end);
+void chat_facts_void(chat_facts_t *facts, uint32_t k);
+
+/* open: the producer's worker and the CORS header lines of its answer. */
+void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);
+
+
+/* A call as the store knows it. */
+typedef struct {
+    chat_str_t      id;
+    int             is_call; /* there is a call/ fact */
+    chat_kind_e     kind;
+    uint32_t        position;
+    unsigned char   fingerprint[16];
+    chat_outcome_e  outcome;      /* NONE: no result */
+    unsigned char   digest[16];   /* of the result */
+    unsigned char   answered[16]; /* fingerprint that the result answered */
+    int             has_payload;  /* of the result */
+    chat_approval_e approval;     /* GRANTED, REFUSED or NONE */
+} chat_member_t;
+
+typedef struct {
+    uint32_t      k; /* 0: there was none */
+    chat_str_t    worker;
+    chat_str_t    request;
+    unsigned char signature[16];
+    uint32_t      answer; /* HTTP status; 0: none yet */
+    chat_end_e    end;
+    int           is_void; /* nothing was sent */
+} chat_attempt_t;
+
+typedef struct {
+    uint64_t       since; /* ms; 0: no such fact */
+    int            open;
+    chat_str_t     producer; /* worker of open */
+    chat_str_t     cors;     /* of open */
+    int            sealed;
+    int            broken;
+    int            partial; /* was seen incomplete */
+    int            superseded;
+    int            cleared;
+    chat_member_t *members; /* in order of position, then id */
+    size_t         nmembers;
+    chat_attempt_t last;     /* the attempt with the highest number */
+    chat_attempt_t answered; /* the last that was answered 2xx; k 0: none */
+} chat_batch_t;
+
+/*
+ * Reads facts (in any order, from a store) into *batch; strings point into
+ * the facts, members are in the arena. CHAT_ERROR without memory.
+ */
+chat_rc_e chat_batch_read(const chat_fact_t *facts, size_t n,
+                          chat_arena_t *arena, chat_batch_t *batch);
+
+/* The member with this id, or NULL. */
+const chat_member_t *chat_batch_find(const chat_batch_t *batch, chat_str_t id);
+
+#endif /* CHAT_BATCH_H */

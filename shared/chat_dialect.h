@@ -1,0 +1,213 @@
+/*
+ * chat_dialect.h: the table of dialects, and what a dialect must be able to do.
+ *
+ * One const chat_dialect_t per file chat_dialect_<name>.c. A dialect knows one
+ * wire format and nothing else: it includes this file and chat_json.h only.
+ * It decides nothing (what to drop, hold or merge is the gate's): it reads,
+ * and it writes what it is told to write.
+ * Promises of every member: any input is survived; no I/O, no clock, no
+ * global state.
+ */
+
+#ifndef CHAT_DIALECT_H
+#define CHAT_DIALECT_H
+
+#include "chat_base.h"
+#include "chat_arena.h"
+#include "chat_digest.h"
+#include "chat_edit.h"
+#include "chat_event.h"
+#include "chat_json.h"
+#include "chat_request.h"
+#include "chat_sse.h"
+
+
+/* A result or approval response to put into a body, or to tell a client. */
+typedef struct {
+    const chat_call_t *call; /* in the request; NULL: chained body */
+    chat_str_t         id;
+    chat_outcome_e     outcome;  /* OK, ERROR, DENIED; NONE: an approval */
+    chat_approval_e    approval; /* GRANTED or REFUSED, where it is known */
+    chat_str_t         payload;  /* the dialect's form; of an approval: the
+                                    reason as JSON text, or empty */
+} chat_result_t;
+
+/* What became of the calls of a stream: the filter's answer to edit(). */
+typedef struct {
+    const uint32_t *dropped; /* the slots of dropped calls, ascending */
+    size_t          count;
+    int             all; /* calls were opened, and all were dropped */
+} chat_slots_t;
+
+/* 1 if this slot was dropped. */
+int chat_slots_dropped(const chat_slots_t *slots, uint32_t slot);
+
+/* How many dropped slots are below slot and not below base. */
+uint32_t chat_slots_below(const chat_slots_t *slots, uint32_t base,
+                          uint32_t slot);
+
+typedef enum {
+    CHAT_EDIT_KEEP,    /* the frame stays as it is */
+    CHAT_EDIT_DROP,    /* nothing of it is left */
+    CHAT_EDIT_CHANGED, /* the edits were added */
+    CHAT_EDIT_ERROR    /* no memory */
+} chat_edit_rc_e;
+
+/* A stream that broke off, for interrupted(). */
+typedef struct {
+    const char       *reason; /* eof, reset, timeout, stall, producer_lost */
+    int               resumable;
+    const chat_str_t *half_open; /* ids of calls that were never ready */
+    size_t            nhalf_open;
+} chat_interruption_t;
+
+/* Something that the module tells instead of an upstream. */
+typedef struct {
+    unsigned          status;  /* HTTP */
+    const char       *code;    /* batch_incomplete, superseded, conflict... */
+    const char       *message; /* for people */
+    const chat_str_t *ids;     /* call ids that the message is about */
+    size_t            nids;
+} chat_refusal_t;
+
+
+typedef struct {
+    const char *name; /* as in the directive, in logs and in names */
+
+    /* How chat auto finds it: URI ends; NULL-terminated lists, may be NULL. */
+    const char *const *paths;
+    /* URI ends of other endpoints of the same API that share the shape. */
+    const char *const *not_paths;
+    /* Top-level members of a body that choose the answer (its signature). */
+    const char *const *signature;
+
+    unsigned weak_by_message : 1; /* ai_sdk: weak ids are named by message id
+                                     and step ordinal */
+    unsigned one_by_one : 1;      /* its client has one request open at a time:
+                                     holds are short and end by a bounce */
+    unsigned candidate : 1;       /* a complete body is always a candidate
+                                     sibling (ai_sdk, ag_ui) */
+    unsigned no_empty : 1;        /* has no harmless empty turn (anthropic) */
+
+    const char *sse_header; /* "Name: value" of every SSE answer that
+                                     the module makes itself, or NULL */
+
+    /*
+     * Reads a parsed body. CHAT_DECLINED: not a body of this dialect;
+     * CHAT_BAD: ambiguous (duplicate keys where they matter); CHAT_ERROR: no
+     * memory. *rq is zeroed by the caller; signature is filled by the caller.
+     * What *rq points to is in the arena or in doc->text, node and place in
+     * the tree.
+     */
+    chat_rc_e (*request)(chat_json_doc_t *doc, chat_arena_t *arena,
+                         chat_request_t *rq);
+
+    /*
+     * Adds to edits (positions in doc->text) what puts the n results into
+     * the body; results[].call is of rq, which was read from the same doc.
+     * A call that already has its result is never given.
+     */
+    chat_rc_e (*splice)(chat_json_doc_t *doc, const chat_request_t *rq,
+                        const chat_result_t *results, size_t n,
+                        chat_edits_t *edits);
+
+    /*
+     * ai_sdk: in a fresh turn, completes the approval of settled parts; NULL
+     * where a dialect has nothing of the kind. decided(data, id) answers what
+     * the store knows of the call's approval.
+     */
+    chat_rc_e (*mend)(chat_json_doc_t *doc, const chat_request_t *rq,
+                      chat_approval_e (*decided)(void *data, chat_str_t id),
+                      void *data, chat_edits_t *edits);
+
+    /* State of a stream reader, in the arena; rq may be NULL. */
+    void *(*open)(chat_arena_t *arena, const chat_request_t *rq);
+
+    /*
+     * 1 if the frame is certain to give OPAQUE alone and to carry no index:
+     * a cheap look at its bytes, so that text is not parsed. NULL: never.
+     */
+    int (*boring)(const chat_frame_t *frame);
+
+    /*
+     * Reads one frame. doc is the parsed data, or NULL where it is not JSON.
+     * Adds the events in order (none for a comment). CHAT_DECLINED: this is
+     * no frame of the dialect; CHAT_ERROR: no memory. Strings of the events
+     * point into doc, frame or events->arena. arena lives as the stream.
+     */
+    chat_rc_e (*read)(void *state, chat_arena_t *arena,
+                      const chat_frame_t *frame, chat_json_doc_t *doc,
+                      chat_events_t *events);
+
+    /*
+     * Once a call of the stream was dropped: what becomes of this frame.
+     * events are those that read() gave for it (type, slot and implied only).
+     * Edits are positions in doc->text. NULL: nothing is numbered, a frame
+     * goes exactly if all its calls were dropped.
+     */
+    chat_edit_rc_e (*edit)(chat_json_doc_t *doc, const chat_events_t *events,
+                           const chat_slots_t *slots, chat_edits_t *edits);
+
+    /* The event that says that the stream broke off (PROTOCOLS h.3). */
+    void (*interrupted)(void *state, const chat_interruption_t *in,
+                        chat_buf_t *out);
+
+    /*
+     * The harmless well-formed empty turn for a sibling: SSE, or one JSON
+     * answer where rq->stream is 0. results are told first, where the dialect
+     * can. CHAT_DECLINED: it cannot be had for this request.
+     */
+    chat_rc_e (*empty)(const chat_request_t *rq, const chat_result_t *results,
+                       size_t n, chat_buf_t *out);
+
+    /*
+     * ai_sdk, ag_ui: the ending that makes the client come back with all it
+     * has; results are told first. NULL: holds end by a refusal.
+     */
+    void (*bounce)(const chat_request_t *rq, const chat_result_t *results,
+                   size_t n, chat_buf_t *out);
+
+    /* SSE that tells the client these results; NULL where it has no way. */
+    void (*tell)(const chat_result_t *results, size_t n, chat_buf_t *out);
+
+    /* JSON body of a refusal, as the provider or app would word it. */
+    void (*refuse)(const chat_refusal_t *refusal, chat_buf_t *out);
+
+    /* The same as an event, for an answer whose 200 has been sent. */
+    void (*refuse_in_band)(const chat_refusal_t *refusal, chat_buf_t *out);
+} chat_dialect_t;
+
+
+extern const chat_dialect_t chat_dialect_ai_sdk;
+extern const chat_dialect_t chat_dialect_openai_responses;
+extern const chat_dialect_t chat_dialect_openai_chat;
+extern const chat_dialect_t chat_dialect_anthropic;
+
+/* All dialects, in the order in which auto tries them; NULL-terminated. */
+extern const chat_dialect_t *const chat_dialects[];
+
+/* The dialect of this name, or NULL. */
+const chat_dialect_t *chat_dialect_find(chat_str_t name);
+
+/*
+ * 1 if a POST to this URI path can be a generation of the dialect: it does not
+ * end as one of not_paths.
+ */
+int chat_dialect_generates(const chat_dialect_t *dialect, chat_str_t path);
+
+/* 1 if the path ends as one of paths (dialects without any: 0). */
+int chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path);
+
+/*
+ * Reads the body with the dialect, or with each that fits where dialect is
+ * NULL (auto): first by path, then by what the body looks like. Fills *rq,
+ * its signature (over method, path and the listed members) included.
+ * Answers the dialect, or NULL with *rc saying why.
+ */
+const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
+                                           chat_str_t method, chat_str_t path,
+                                           chat_json_doc_t *doc,
+                                           chat_arena_t    *arena,
+                                           chat_request_t *rq, chat_rc_e *rc);
+
+#endif /* CHAT_DIALECT_H */

@@ -1,0 +1,108 @@
+/*
+ * chat_request.h: what a request body says, in the model's words.
+ *
+ * A dialect's reader fills a chat_request_t from a parsed body; the gate, the
+ * merge and the replay filter know this only. Must not know: any wire format.
+ *
+ * calls[] holds every call of the *current turn* (since the last user text)
+ * and of every earlier step that has an unanswered call, in the order of the
+ * transcript, each occurrence by itself. steps[] groups them. A chained body
+ * brings results without calls: they stand in calls[] with bare set, in one
+ * step of their own that is the last.
+ */
+
+#ifndef CHAT_REQUEST_H
+#define CHAT_REQUEST_H
+
+#include "chat_base.h"
+#include "chat_digest.h"
+#include "chat_event.h"
+#include "chat_json.h"
+
+typedef enum {
+    CHAT_CLASS_OTHER,        /* nothing that we decide about */
+    CHAT_CLASS_FRESH,        /* brings new user content */
+    CHAT_CLASS_CONTINUATION, /* made only to bring results back */
+    CHAT_CLASS_REGENERATE    /* asks for the last answer once more */
+} chat_class_e;
+
+typedef enum {
+    CHAT_APPROVAL_NONE,
+    CHAT_APPROVAL_ASKED,
+    CHAT_APPROVAL_GRANTED,
+    CHAT_APPROVAL_REFUSED
+} chat_approval_e;
+
+typedef struct {
+    chat_str_t      id; /* empty: the dialect had none */
+    chat_str_t      name;
+    chat_kind_e     kind;
+    chat_digest_t   fingerprint;
+    chat_outcome_e  outcome; /* of its result in this body; NONE: missing */
+    chat_digest_t   digest;  /* of that result (RFC 8785) */
+    chat_str_t      payload; /* that result as splice() takes it; in the body
+                                 or in the arena */
+    chat_approval_e approval;
+    chat_str_t      reason;      /* of the approval response, as JSON text */
+    uint32_t        step;        /* index in steps[] */
+    unsigned        ready : 1;   /* its arguments are complete */
+    unsigned        bare : 1;    /* a result whose call is not in the body */
+    unsigned        dynamic : 1; /* ai_sdk: a dynamic-tool part */
+    unsigned        in_last_message : 1; /* ai_sdk: may be told */
+    const chat_json_t *node;  /* dialect's: the call's value; with the tree */
+    const chat_json_t *place; /* dialect's own */
+} chat_call_t;
+
+/* One model response in the transcript; what its batch is named by. */
+typedef struct {
+    size_t        first; /* index in calls[] */
+    size_t        count;
+    chat_str_t    first_id;  /* id of the step's first call of any kind */
+    chat_str_t    message;   /* ai_sdk: id of the assistant message */
+    uint32_t      ordinal;   /* ai_sdk: which step of that message, from 0 */
+    chat_digest_t user_text; /* others: hash of the last user message before */
+    uint32_t      since;     /* others: number of steps since that message */
+    chat_str_t    chain;     /* chained: the id of the response or message
+                                that the body names; else empty */
+} chat_step_t;
+
+typedef struct {
+    chat_class_e class;
+    int           stream;       /* 0: the client wants one JSON answer */
+    int           chained;      /* the last step's calls are not in the body */
+    int           stored;       /* responses: the answer can be chained to */
+    chat_str_t    conversation; /* the dialect's own id, or empty */
+    chat_str_t    last_message; /* ai_sdk: id of the last message */
+    chat_digest_t signature;    /* of the members that choose the answer */
+    chat_call_t  *calls;
+    size_t        ncalls;
+    chat_step_t  *steps;
+    size_t        nsteps;
+    int           answers; /* the last of steps[] is the step that this
+                                   body answers: a continuation's batch, or
+                                   what a fresh turn leaves behind */
+    size_t        turn;    /* calls[turn..] are of the current turn */
+    chat_step_t   next;    /* as the step that the answer will open */
+} chat_request_t;
+
+/*
+ * Appends a zeroed call or step to the request; the arrays grow in the arena.
+ * A step's first/count and a call's step are kept: a call belongs to the last
+ * step. NULL without memory.
+ */
+chat_call_t *chat_request_add_call(chat_request_t *rq, chat_arena_t *arena);
+chat_step_t *chat_request_add_step(chat_request_t *rq, chat_arena_t *arena);
+
+/*
+ * 1 if the call is one that the client must answer: kind client or approval,
+ * ready, and with an id.
+ */
+int chat_call_is_member(const chat_call_t *call);
+
+/*
+ * 1 if this body itself settles the call: it carries a result, or an
+ * approval response.
+ */
+int chat_call_is_settled(const chat_call_t *call);
+
+#endif /* CHAT_REQUEST_H */

@@ -1,0 +1,71 @@
+/*
+ * chat_sse.h: a pull parser that cuts a byte stream into SSE frames.
+ *
+ * A frame is the run of lines up to and with its blank line. All three line
+ * ends (LF, CRLF, CR) and any mix are understood; a CR that ends the input is
+ * taken for a CRLF if the line before ended in CRLF (it waits for one byte),
+ * else for a CR. Promises: frames, glued together, are the input, byte for
+ * byte; the frames do not depend on how the input was cut; a frame that lies
+ * in one input is not copied; time is linear.
+ * Must not know: JSON, dialects, what a frame means.
+ */
+
+#ifndef CHAT_SSE_H
+#define CHAT_SSE_H
+
+#include "chat_base.h"
+#include "chat_arena.h"
+
+typedef struct {
+    chat_str_t raw;      /* all bytes of the frame, blank line included */
+    chat_str_t event;    /* value of the last event: field, or empty */
+    chat_str_t data;     /* the data: lines joined by LF, or empty */
+    int        has_data; /* there was at least one data: line */
+    int        in_input; /* raw points into the last input given to feed */
+} chat_frame_t;
+
+typedef enum {
+    CHAT_SSE_FRAME, /* *frame is a whole frame */
+    CHAT_SSE_PIECE, /* frame->raw is a piece of a frame past the limit; no
+                       other member is set; passes untouched */
+    CHAT_SSE_MORE,  /* the input is used up; its bytes may go away */
+    CHAT_SSE_ERROR  /* no memory */
+} chat_sse_rc_e;
+
+typedef struct {
+    size_t        max_frame; /* bytes of one frame; 0: no limit */
+    chat_str_t    input;
+    size_t        used;       /* of input, given out or copied */
+    chat_buf_t    tail;       /* the unfinished frame of earlier inputs */
+    size_t        scanned;    /* bytes of the unfinished frame already seen */
+    size_t        line;       /* where its current line begins */
+    unsigned char last_end;   /* how its last line ended: 0, CR, LF or 'B' */
+    int           skipping;   /* inside a frame past the limit */
+    chat_buf_t    data;       /* joined data of a frame with several lines */
+    int           flush_tail; /* the tail was given out and is to be emptied */
+} chat_sse_t;
+
+void chat_sse_init(chat_sse_t *sse, size_t max_frame);
+void chat_sse_free(chat_sse_t *sse);
+
+/* Gives the next bytes; they must stay until chat_sse_next() says MORE. */
+void chat_sse_feed(chat_sse_t *sse, chat_str_t input);
+
+/*
+ * The next frame. What *frame points to is valid until the next call of
+ * chat_sse_next() or chat_sse_feed().
+ */
+chat_sse_rc_e chat_sse_next(chat_sse_t *sse, chat_frame_t *frame);
+
+/* The bytes of the unfinished frame (after MORE); valid until the next feed. */
+chat_str_t chat_sse_tail(const chat_sse_t *sse);
+
+/*
+ * Appends to out the frame with its data replaced: the first data: line
+ * carries the new data (line ends in it become spaces), further data: lines
+ * go, every other byte stays.
+ */
+void chat_sse_rewrite(const chat_frame_t *frame, chat_str_t data,
+                      chat_buf_t *out);
+
+#endif /* CHAT_SSE_H */

@@ -1,0 +1,91 @@
+/*
+ * chat_store.h: the contract of a store.
+ *
+ * A store keeps sets of facts under keys; it knows nothing of what they mean.
+ * Laws, for every store: a fact is put if absent and never changed; the facts
+ * of one join become visible together; done() never fires inside the call
+ * that asked; after cancel() it never fires, and cancel() is always safe,
+ * after completion and twice too; a join that added anything notifies every
+ * worker named in a wait/<worker> fact and the last claim's; a notification
+ * says "look again" and carries no state; it may come without need and may
+ * coalesce.
+ * Must not know: dialects, policy.
+ */
+
+#ifndef CHAT_STORE_H
+#define CHAT_STORE_H
+
+#include "chat_base.h"
+#include "chat_batch.h"
+
+typedef struct chat_store_s    chat_store_t;
+typedef struct chat_store_op_s chat_store_op_t;
+
+/*
+ * A question under way. The caller owns it, zeroes it before first use, sets
+ * done and data, and may use it again after done() or cancel(). facts (and
+ * the payloads in them, for payloads()) are valid inside done() only. rc:
+ * CHAT_OK, or CHAT_ERROR where the store could not be asked.
+ */
+struct chat_store_op_s {
+    void (*done)(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+                 size_t n);
+    void            *data;
+    chat_store_t    *store; /* the store's: not NULL while under way */
+    chat_store_op_t *prev;
+    chat_store_op_t *next;
+    void            *answer;
+};
+
+/* A standing interest in a key; owned and zeroed by the caller likewise. */
+typedef struct chat_store_watch_s chat_store_watch_t;
+
+struct chat_store_watch_s {
+    void (*notify)(chat_store_watch_t *watch);
+    void               *data;
+    chat_key_t          key;
+    chat_store_t       *store; /* the store's: not NULL while watching */
+    chat_store_watch_t *prev;
+    chat_store_watch_t *next;
+};
+
+struct chat_store_s {
+    const char *name;
+    chat_str_t  worker; /* this worker's incarnation, free of spaces */
+
+    /*
+     * Puts n facts under key and answers all facts of the key. op NULL:
+     * nobody waits. Everything given is copied before the call returns. ttl
+     * (seconds) counts from the last join that added anything.
+     */
+    void (*join)(chat_store_t *store, chat_store_op_t *op,
+                 const chat_key_t *key, const chat_fact_t *facts, size_t n,
+                 uint32_t ttl);
+
+    /*
+     * As join, and from this moment on watch->notify() is called when
+     * something is added to the key. Ends with unwatch().
+     */
+    void (*watch)(chat_store_t *store, chat_store_watch_t *watch,
+                  chat_store_op_t *op, const chat_key_t *key,
+                  const chat_fact_t *facts, size_t n, uint32_t ttl);
+    void (*unwatch)(chat_store_watch_t *watch);
+
+    /*
+     * Answers those of the facts with these fields that have a payload, with
+     * the payload.
+     */
+    void (*payloads)(chat_store_t *store, chat_store_op_t *op,
+                     const chat_key_t *key, const chat_str_t *fields,
+                     size_t n);
+
+    /* Replaces all facts of the key by the single fact cleared. */
+    void (*clear)(chat_store_t *store, const chat_key_t *key, uint32_t ttl);
+
+    void (*cancel)(chat_store_op_t *op);
+
+    /* 1 if the worker of this incarnation is alive as far as is known. */
+    int (*alive)(chat_store_t *store, chat_str_t worker);
+};
+
+#endif /* CHAT_STORE_H */
