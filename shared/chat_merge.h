@@ -1,9 +1,10 @@
 /*
- * chat_merge.h: puts results into a body.
+ * chat_merge.h: which results go into a body, and putting them there.
  *
  * Promises: the merged body is valid JSON, every byte that no result needed
- * stays where it was; a call that has its result is never touched.
- * Must not know: stores, NGINX.
+ * stays; a call that has its result is never touched; a result goes only into
+ * a call whose arguments it answered.
+ * Must not know: stores, NGINX, wire formats (the dialect splices).
  */
 
 #ifndef CHAT_MERGE_H
@@ -11,17 +12,45 @@
 
 #include "chat_base.h"
 #include "chat_arena.h"
+#include "chat_batch.h"
 #include "chat_dialect.h"
 
+typedef struct {
+    chat_result_t *items;
+    size_t         count;
+    size_t         size;
+    chat_arena_t  *arena; /* of the caller; holds the list */
+} chat_results_t;
+
+void chat_results_init(chat_results_t *results, chat_arena_t *arena);
+
 /*
- * Appends body with the results spliced in to out. The body is read anew with
- * the dialect; results[].id says which calls of which step they answer:
- * every unanswered occurrence within the steps [step, step + 1) given by
- * results[].call, or, where that is NULL, of the chained body. CHAT_BAD: the
- * body cannot take them (nothing is appended).
+ * Adds what the store has for a step: facts are the answer of payloads() for
+ * its fields. Every occurrence of a call in the step that has no result of
+ * its own gets one; for a chained step what the body does not bring is added
+ * in the order of the facts. approvals: 0 leaves approvals out (fresh turns).
+ * Payloads stay the caller's. CHAT_ERROR without memory.
+ */
+chat_rc_e chat_results_collect(chat_results_t       *results,
+                               const chat_request_t *rq,
+                               const chat_step_t    *step,
+                               const chat_fact_t *facts, size_t n,
+                               int approvals);
+
+/*
+ * Appends the body of doc with the results spliced in to out. rq was read
+ * from doc by dialect. CHAT_BAD: the body cannot take them, nothing is
+ * appended; CHAT_ERROR: no memory.
  */
 chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
-                     const chat_request_t *rq, const chat_result_t *results,
-                     size_t n, chat_buf_t *out);
+                     const chat_request_t *rq, const chat_results_t *results,
+                     chat_buf_t *out);
+
+/*
+ * Moves to told those results whose calls stand unanswered in the client's
+ * last message, each call once: what its transcript lacks.
+ */
+chat_rc_e chat_results_told(const chat_results_t *results,
+                            chat_results_t       *told);
 
 #endif /* CHAT_MERGE_H */

@@ -1,0 +1,391 @@
+/*
+ * chat_gate.c: the verdict on a continuation; see chat_gate.h.
+ *
+ * The rows of DESIGN 4 stand below in their order, a function each where a
+ * row needs more than a line. What a request brings and what is asked of the
+ * store is in chat_gate_question.c.
+ */
+
+#include "chat_gate.h"
+
+
+/* Everything that the rows look at. */
+typedef struct {
+    chat_question_t    *q;
+    const chat_batch_t *batch;
+    chat_attempt_t      last; /* with the death of its worker applied */
+    int                 lost;
+    int                 live;      /* its stream runs and is not sealed */
+    int                 candidate; /* may be a sibling */
+    int                 equal;     /* signature of the last attempt */
+} chat_look_t;
+
+
+/*
+ * How the store settles a member that the body leaves open: 'r' by a result
+ * that can be merged, 'a' by an approval, 0 not at all. A result counts only
+ * for the call whose arguments it answered.
+ */
+static int
+chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
+                 const unsigned char *fingerprint)
+{
+    const chat_member_t       *member;
+    static const unsigned char unknown[16] = { 0 };
+
+    member = chat_batch_find(batch, id);
+    if (member == NULL) {
+        return 0;
+    }
+
+    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload &&
+        (fingerprint == NULL || memcmp(member->answered, unknown, 16) == 0 ||
+         memcmp(member->answered, fingerprint, 16) == 0))
+    {
+        return 'r';
+    }
+
+    /* an approval that was sent once may have run its tool */
+    if (member->approval != CHAT_APPROVAL_NONE && kind == CHAT_KIND_APPROVAL &&
+        batch->answered.k == 0)
+    {
+        return 'a';
+    }
+
+    return 0;
+}
+
+
+static const chat_asked_t *
+chat_gate_asked(const chat_question_t *q, chat_str_t id)
+{
+    size_t i;
+
+    for (i = 0; i < q->nmembers; i++) {
+        if (chat_str_eq(q->members[i].id, id)) {
+            return &q->members[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Walks the members of the batch as this request sees them: its own, or,
+ * where the calls are not in the body, those of the store. Answers how the
+ * i-th is settled ('b' by the body, 'r', 'a', 0) and its id, or -1 at the
+ * end.
+ */
+static int
+chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
+                 chat_str_t *id)
+{
+    const chat_asked_t  *asked;
+    const chat_member_t *member;
+
+    if (!q->chained) {
+        if (i == q->nmembers) {
+            return -1;
+        }
+        asked = &q->members[i];
+        *id = asked->id;
+        how = asked->settled && !asked->approved
+                  ? 'b'
+                  : chat_gate_stored(batch, *id, asked->kind,
+                                     asked->fingerprint);
+        return asked->approved && how != 'r' ? 'b' : how;
+    }
+
+    if (i == batch->nmembers) {
+        return -1;
+    }
+
+    member = &batch->members[i];
+    *id = member->id;
+
+    if (!member->is_call || member->kind == CHAT_KIND_PROVIDER) {
+        return 'b';
+    }
+
+    asked = chat_gate_asked(q, *id);
+    return asked ? 'b' : chat_gate_stored(batch, *id, member->kind, NULL);
+}
+
+
+/* Counts what is missing, and whether the store has what the body lacks. */
+static void
+chat_gate_count(const chat_look_t *look, chat_decision_t *out)
+{
+    int        how;
+    size_t     i;
+    chat_str_t id;
+
+    out->missing = 0;
+    out->merge = 0;
+
+    for (i = 0;; i++) {
+        how = chat_gate_member(look->q, look->batch, i, &id);
+        if (how == -1) {
+            return;
+        }
+
+        out->missing += how == 0;
+        out->merge |= how == 'r' || how == 'a';
+    }
+}
+
+
+/* 1 if the stream brought members that the body does not list. */
+static int
+chat_gate_more(const chat_look_t *look)
+{
+    size_t               i;
+    const chat_member_t *member;
+
+    for (i = 0; i < look->batch->nmembers; i++) {
+        member = &look->batch->members[i];
+
+        if (member->is_call && member->kind != CHAT_KIND_PROVIDER &&
+            chat_gate_asked(look->q, member->id) == NULL)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* A sibling of an attempt that was answered 2xx. */
+static chat_gate_e
+chat_gate_answered(const chat_look_t *look)
+{
+    const chat_question_t *q = look->q;
+
+    if (look->last.k > q->answered_k && look->last.k > q->ended_k) {
+        return CHAT_GATE_SIBLING;
+    }
+
+    /* it came late, and there is no record to give */
+
+    if (look->last.end == CHAT_END_NONE) {
+        return q->dialect->candidate ? CHAT_GATE_EMPTY
+               : q->complete         ? CHAT_GATE_PASS
+                                     : CHAT_GATE_CONFLICT;
+    }
+
+    if (q->dialect->candidate) {
+        return CHAT_GATE_EMPTY;
+    }
+
+    if (q->complete) {
+        return CHAT_GATE_PASS;
+    }
+
+    return q->dialect->no_empty ? CHAT_GATE_CONFLICT : CHAT_GATE_EMPTY;
+}
+
+
+/* The batch is complete and somebody has claimed it. */
+static chat_gate_e
+chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
+{
+    const chat_attempt_t *last = &look->last;
+
+    out->k = last->k;
+    out->status = last->answer;
+    out->end = last->end;
+    out->lost = look->lost;
+
+    if (chat_str_eq(last->worker, look->q->worker) &&
+        chat_str_eq(last->request, look->q->request))
+    {
+        return CHAT_GATE_GO;
+    }
+
+    if (last->end != CHAT_END_NONE && last->end != CHAT_END_FINISHED) {
+        if (last->k <= look->q->ended_k) {
+            out->k = last->k + 1;
+            return CHAT_GATE_CLAIM;
+        }
+
+        return look->candidate && look->equal ? CHAT_GATE_FATE
+                                              : CHAT_GATE_PASS;
+    }
+
+    if (!look->candidate || !look->equal) {
+        return CHAT_GATE_PASS;
+    }
+
+    if (last->end == CHAT_END_NONE && last->answer == 0) {
+        return CHAT_GATE_WAIT;
+    }
+
+    if (last->answer >= 300) {
+        return CHAT_GATE_FATE;
+    }
+
+    return chat_gate_answered(look);
+}
+
+
+/* The rows of the table, first fit. */
+static chat_gate_e
+chat_gate_row(const chat_look_t *look, chat_decision_t *out)
+{
+    chat_question_t    *q = look->q;
+    const chat_batch_t *batch = look->batch;
+
+    if (q->chained && !batch->sealed && !look->live) {
+        return batch->cleared ? CHAT_GATE_CLEARED : CHAT_GATE_UNMANAGED;
+    }
+
+    chat_gate_count(look, out);
+
+    if (batch->superseded || batch->cleared) {
+        if (q->complete) {
+            return CHAT_GATE_PASS;
+        }
+        return q->dialect->candidate ? CHAT_GATE_EMPTY
+               : batch->superseded   ? CHAT_GATE_SUPERSEDED
+                                     : CHAT_GATE_CLEARED;
+    }
+
+    if (look->live) {
+        q->found_unsealed = 1;
+        return CHAT_GATE_HOLD;
+    }
+
+    if (q->found_unsealed && !q->chained && chat_gate_more(look)) {
+        return CHAT_GATE_INCOMPLETE;
+    }
+
+    if (out->missing != 0) {
+        return CHAT_GATE_HOLD;
+    }
+
+    if (look->last.k == 0 || look->last.is_void) {
+        out->k = look->last.k + 1;
+        return CHAT_GATE_CLAIM;
+    }
+
+    return chat_gate_claimed(look, out);
+}
+
+
+void
+chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
+                 int (*alive)(void *data, chat_str_t worker), void *data,
+                 chat_decision_t *out)
+{
+    chat_look_t look;
+
+    memset(out, 0, sizeof(*out));
+    memset(&look, 0, sizeof(look));
+
+    look.q = q;
+    look.batch = batch;
+    look.last = batch->last;
+
+    if (look.last.k != 0 && !look.last.is_void &&
+        look.last.end == CHAT_END_NONE && !alive(data, look.last.worker))
+    {
+        look.last.end = CHAT_END_INTERRUPTED;
+        look.lost = 1;
+    }
+
+    look.live = batch->open && !batch->sealed && !batch->broken &&
+                alive(data, batch->producer);
+
+    if (!q->looked) {
+        q->looked = 1;
+        q->answered_k = look.last.answer ? look.last.k : 0;
+        q->ended_k = look.last.end != CHAT_END_NONE ? look.last.k : 0;
+    }
+
+    if (q->chained) {
+        chat_gate_count(&look, out);
+        q->complete = out->missing == 0 && !out->merge;
+    }
+
+    look.candidate =
+        !q->complete || q->dialect->candidate || batch->partial || q->retry;
+    look.equal = memcmp(look.last.signature, q->signature, 16) == 0;
+
+    out->verdict = chat_gate_row(&look, out);
+}
+
+
+/* prefix and id as one text; empty without memory. */
+static chat_str_t
+chat_gate_field(chat_arena_t *arena, const char *prefix, chat_str_t id)
+{
+    size_t         len = strlen(prefix);
+    unsigned char *field;
+
+    field = chat_arena_alloc(arena, len + id.len + 1);
+    if (field == NULL) {
+        return chat_str(NULL, 0);
+    }
+
+    memcpy(field, prefix, len);
+    memcpy(field + len, id.data, id.len);
+    return chat_str(field, len + id.len);
+}
+
+
+size_t
+chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
+                 chat_arena_t *arena, chat_str_t *fields)
+{
+    int                  how;
+    size_t               i, k, count = 0;
+    chat_str_t           id;
+    const chat_member_t *member;
+
+    for (i = 0;; i++) {
+        how = chat_gate_member(q, batch, i, &id);
+        if (how == -1) {
+            break;
+        }
+
+        if (how == 'r') {
+            fields[count++] = chat_gate_field(arena, "result/", id);
+        }
+
+        member = chat_batch_find(batch, id);
+        if (how == 'a' ||
+            (how == 'r' && member->approval != CHAT_APPROVAL_NONE)) {
+            fields[count++] = chat_gate_field(arena, "approval/", id);
+        }
+    }
+
+    for (k = 0; k < count; k++) {
+        if (fields[k].len == 0) {
+            return 0;
+        }
+    }
+
+    return count;
+}
+
+
+size_t
+chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
+                  chat_str_t *out)
+{
+    int        how;
+    size_t     i, count = 0;
+    chat_str_t id;
+
+    for (i = 0;; i++) {
+        how = chat_gate_member(q, batch, i, &id);
+        if (how == -1) {
+            return count;
+        }
+        if (how == 0) {
+            out[count++] = id;
+        }
+    }
+}

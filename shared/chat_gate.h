@@ -1,0 +1,126 @@
+/*
+ * chat_gate.h: what becomes of a request (DESIGN 4, "Verdict").
+ *
+ * A chat_question_t is the little that must be kept of a continuation while
+ * it waits; chat_gate_decide() reads it together with what the store knows of
+ * the batch and answers what to do now. It is asked again each time the store
+ * says that something changed, so it has no state but the question's.
+ * Promises: pure; never lets a half-answered batch go on; never answers GO
+ * without a claim that stands.
+ * Must not know: wire formats, stores, time.
+ */
+
+#ifndef CHAT_GATE_H
+#define CHAT_GATE_H
+
+#include "chat_base.h"
+#include "chat_arena.h"
+#include "chat_batch.h"
+#include "chat_dialect.h"
+#include "chat_request.h"
+
+/* A member as the request itself lists it. */
+typedef struct {
+    chat_str_t    id;
+    chat_kind_e   kind;
+    unsigned char fingerprint[16];
+    int           settled;  /* by the body itself */
+    int           approved; /* settled by an approval alone: a result of the
+                               store outranks it */
+} chat_asked_t;
+
+typedef struct {
+    const chat_dialect_t *dialect;
+    chat_key_t            key;
+    chat_asked_t         *members; /* chained: only what the body brings */
+    size_t                nmembers;
+    unsigned char         signature[16];
+    chat_str_t            worker; /* who asks: for claims */
+    chat_str_t            request;
+    int                   chained;
+    int                   complete; /* the body settles all its members */
+    int                   retry;    /* a client library sends it once more */
+
+    /* What the first look showed; set by chat_gate_decide(). */
+    int      looked;
+    uint32_t answered_k; /* attempts up to here had an answer by then */
+    uint32_t ended_k;    /* attempts up to here had ended by then */
+    int      found_unsealed;
+} chat_question_t;
+
+typedef enum {
+    CHAT_GATE_PASS,       /* go on without a claim */
+    CHAT_GATE_CLAIM,      /* put claim/k and look again */
+    CHAT_GATE_GO,         /* attempt k is ours: go on */
+    CHAT_GATE_UNMANAGED,  /* nothing is known of it: go on untouched */
+    CHAT_GATE_HOLD,       /* wait for the other results or for the seal */
+    CHAT_GATE_WAIT,       /* wait for the fate of attempt k */
+    CHAT_GATE_SIBLING,    /* attempt k was answered 2xx while this waited */
+    CHAT_GATE_EMPTY,      /* end it with the dialect's empty turn */
+    CHAT_GATE_CONFLICT,   /* 409: another request has the answer */
+    CHAT_GATE_FATE,       /* attempt k ended badly while this waited */
+    CHAT_GATE_INCOMPLETE, /* its step has calls that the body does not list */
+    CHAT_GATE_SUPERSEDED, /* 409, the user has gone on */
+    CHAT_GATE_CLEARED     /* 409, the conversation was cleared */
+} chat_gate_e;
+
+typedef struct {
+    chat_gate_e verdict;
+    uint32_t    k;
+    uint32_t    status;  /* FATE: HTTP status of the attempt, or 0 */
+    chat_end_e  end;     /* FATE: how it ended */
+    int         lost;    /* FATE: its worker is gone */
+    int         merge;   /* PASS, GO, CLAIM: the store has results that the
+                           body lacks */
+    size_t      missing; /* members that nobody has settled */
+} chat_decision_t;
+
+/*
+ * Fills *q from a continuation's last step; what it keeps is copied into the
+ * arena. CHAT_LIMIT: more than max_calls members; CHAT_DECLINED: it has none;
+ * CHAT_ERROR: no memory. key, worker, request and retry are the caller's.
+ */
+chat_rc_e chat_gate_question(const chat_dialect_t *dialect,
+                             const chat_request_t *rq, size_t max_calls,
+                             chat_arena_t *arena, chat_question_t *q);
+
+/*
+ * Appends what the request brings: its calls, results and approvals.
+ * payloads: 1 to give payloads with the results even though the body is
+ * complete. Payloads above max_result are left out; *dropped counts them.
+ */
+void chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
+                     int payloads, size_t max_result, chat_facts_t *facts,
+                     size_t *dropped);
+
+/*
+ * Appends claim/k for this request. The first join of a body that is complete
+ * by itself carries claim/1.
+ */
+void chat_gate_claim(const chat_question_t *q, uint32_t k,
+                     chat_facts_t *facts);
+
+/*
+ * The verdict. alive(data, worker) says whether a worker lives. Strings and
+ * *batch are only read.
+ */
+void chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
+                      int (*alive)(void *data, chat_str_t worker), void *data,
+                      chat_decision_t *out);
+
+/*
+ * What the store can complete: for each member that the body leaves open and
+ * the store has settled, the fields of its facts (result/<id>, and
+ * approval/<id> where there is one), in the order of the calls. fields has
+ * room for twice batch->nmembers + q->nmembers; the texts are in the arena.
+ * Answers how many; 0 also without memory.
+ */
+size_t chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
+                        chat_arena_t *arena, chat_str_t *fields);
+
+/* The ids that nobody has settled; out has room for
+ * batch->nmembers + q->nmembers. */
+size_t chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
+                         chat_str_t *out);
+
+#endif /* CHAT_GATE_H */

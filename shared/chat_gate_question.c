@@ -1,0 +1,173 @@
+/*
+ * chat_gate_question.c: what the gate keeps of a request, and what a request
+ * brings to the store; see chat_gate.h.
+ */
+
+#include "chat_gate.h"
+
+
+/* The step that a continuation answers: the last; NULL: there is none. */
+static const chat_step_t *
+chat_gate_step(const chat_request_t *rq)
+{
+    return rq->answers && rq->nsteps ? &rq->steps[rq->nsteps - 1] : NULL;
+}
+
+
+/*
+ * The call that stands for its id within the step: where an id occurs twice,
+ * the first that is settled, else the first.
+ */
+static int
+chat_gate_stands(const chat_request_t *rq, const chat_step_t *step, size_t i)
+{
+    size_t             k;
+    int                settled, before;
+    const chat_call_t *call = &rq->calls[i];
+
+    settled = chat_call_is_settled(call);
+
+    for (k = step->first; k < step->first + step->count; k++) {
+        if (k == i || !chat_str_eq(rq->calls[k].id, call->id)) {
+            continue;
+        }
+
+        before = k < i;
+        if (chat_call_is_settled(&rq->calls[k]) ? !settled || before
+                                                : !settled && before)
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+chat_rc_e
+chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
+                   size_t max_calls, chat_arena_t *arena, chat_question_t *q)
+{
+    size_t             i;
+    chat_asked_t      *asked;
+    const chat_call_t *call;
+    const chat_step_t *step = chat_gate_step(rq);
+
+    if (step == NULL || step->count == 0) {
+        return CHAT_DECLINED;
+    }
+
+    /* twice: an id may occur more than once */
+    if (step->count > 2 * max_calls) {
+        return CHAT_LIMIT;
+    }
+
+    q->dialect = dialect;
+    q->chained = rq->chained;
+    q->complete = !rq->chained;
+    memcpy(q->signature, rq->signature.bytes, 16);
+
+    q->members = chat_arena_alloc(arena, step->count * sizeof(*asked));
+    if (q->members == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &rq->calls[i];
+
+        if ((!rq->chained && !chat_call_is_member(call)) ||
+            !chat_gate_stands(rq, step, i))
+        {
+            continue;
+        }
+
+        if (call->id.len > CHAT_ID_MAX || q->nmembers == max_calls) {
+            return CHAT_LIMIT;
+        }
+
+        asked = &q->members[q->nmembers++];
+        if (chat_arena_dup(arena, call->id, &asked->id) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        asked->kind = call->kind;
+        asked->settled = chat_call_is_settled(call);
+        asked->approved = asked->settled && call->outcome == CHAT_OUTCOME_NONE;
+        memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
+        q->complete = q->complete && asked->settled;
+    }
+
+    return q->nmembers ? CHAT_OK : CHAT_DECLINED;
+}
+
+
+static void
+chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
+               chat_facts_t *facts, size_t *dropped)
+{
+    const chat_str_t *payload = NULL;
+
+    if (call->approval == CHAT_APPROVAL_GRANTED ||
+        call->approval == CHAT_APPROVAL_REFUSED)
+    {
+        chat_facts_approval(facts, call->id, call->approval, call->reason);
+    }
+
+    if (call->outcome == CHAT_OUTCOME_NONE ||
+        call->outcome == CHAT_OUTCOME_PARTIAL)
+    {
+        return;
+    }
+
+    if (payloads && call->payload.len <= max_result) {
+        payload = &call->payload;
+
+    } else if (payloads) {
+        (*dropped)++;
+    }
+
+    chat_facts_result(facts, call->id, call->outcome, &call->digest,
+                      &call->fingerprint, payload);
+}
+
+
+void
+chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
+                int payloads, size_t max_result, chat_facts_t *facts,
+                size_t *dropped)
+{
+    size_t             i;
+    uint32_t           position = 0;
+    const chat_call_t *call;
+    const chat_step_t *step = chat_gate_step(rq);
+
+    if (step == NULL) {
+        return;
+    }
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &rq->calls[i];
+
+        if (!rq->chained) {
+            if (!chat_call_is_member(call) || !chat_gate_stands(rq, step, i)) {
+                continue;
+            }
+            chat_facts_call(facts, call->id, call->kind, position++,
+                            &call->fingerprint);
+        }
+
+        chat_gate_fact(call, payloads || !q->complete, max_result, facts,
+                       dropped);
+    }
+}
+
+
+void
+chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
+{
+    chat_digest_t signature;
+
+    memset(&signature, 0, sizeof(signature));
+    memcpy(signature.bytes, q->signature, 16);
+    chat_facts_claim(facts, k, q->worker, q->request, &signature);
+}

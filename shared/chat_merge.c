@@ -1,0 +1,240 @@
+/*
+ * chat_merge.c: see chat_merge.h.
+ */
+
+#include "chat_merge.h"
+
+
+void
+chat_results_init(chat_results_t *results, chat_arena_t *arena)
+{
+    memset(results, 0, sizeof(*results));
+    results->arena = arena;
+}
+
+
+static chat_rc_e
+chat_results_add(chat_results_t *results, const chat_result_t *result)
+{
+    size_t         size;
+    chat_result_t *items;
+
+    if (results->count == results->size) {
+        size = results->size ? results->size * 2 : 8;
+        items = chat_arena_alloc(results->arena, size * sizeof(*items));
+        if (items == NULL) {
+            return CHAT_ERROR;
+        }
+        if (results->count != 0) {
+            memcpy(items, results->items, results->count * sizeof(*items));
+        }
+        results->items = items;
+        results->size = size;
+    }
+
+    results->items[results->count++] = *result;
+    return CHAT_OK;
+}
+
+
+/* The payload of the fact prefix<id>. */
+static chat_str_t
+chat_results_payload(const chat_fact_t *facts, size_t n, const char *prefix,
+                     chat_str_t id)
+{
+    size_t i, len = strlen(prefix);
+
+    for (i = 0; i < n; i++) {
+        if (chat_str_starts(facts[i].field, prefix) &&
+            chat_str_eq(
+                chat_str(facts[i].field.data + len, facts[i].field.len - len),
+                id))
+        {
+            return facts[i].payload;
+        }
+    }
+
+    return chat_str(NULL, 0);
+}
+
+
+/* What the store has for one call; 0 if nothing that may go into it. */
+static int
+chat_results_fill(chat_result_t *result, const chat_member_t *member,
+                  const chat_fact_t *facts, size_t n, int approvals)
+{
+    static const unsigned char unknown[16] = { 0 };
+
+    result->approval = member->approval;
+
+    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload &&
+        (result->call == NULL || memcmp(member->answered, unknown, 16) == 0 ||
+         memcmp(member->answered, result->call->fingerprint.bytes, 16) == 0))
+    {
+        result->outcome = member->outcome;
+        result->payload =
+            chat_results_payload(facts, n, "result/", result->id);
+        return 1;
+    }
+
+    if (!approvals || member->approval == CHAT_APPROVAL_NONE ||
+        (result->call != NULL && (result->call->kind != CHAT_KIND_APPROVAL ||
+                                  chat_call_is_settled(result->call))))
+    {
+        return 0;
+    }
+
+    result->outcome = CHAT_OUTCOME_NONE;
+    result->payload = chat_results_payload(facts, n, "approval/", result->id);
+    return 1;
+}
+
+
+/* The body of a chained step brings a result of this id itself. */
+static int
+chat_results_brought(const chat_request_t *rq, const chat_step_t *step,
+                     chat_str_t id)
+{
+    size_t i;
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (chat_str_eq(rq->calls[i].id, id)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static chat_rc_e
+chat_results_chained(chat_results_t *results, const chat_request_t *rq,
+                     const chat_step_t *step, const chat_batch_t *batch,
+                     const chat_fact_t *facts, size_t n, int approvals)
+{
+    size_t               i;
+    chat_str_t           id;
+    chat_result_t        result;
+    const chat_member_t *member;
+
+    for (i = 0; i < n; i++) {
+        id = facts[i].field;
+        if (!chat_str_starts(id, "result/")) {
+            continue;
+        }
+
+        id = chat_str(id.data + 7, id.len - 7);
+        member = chat_batch_find(batch, id);
+
+        if (member == NULL || chat_results_brought(rq, step, id)) {
+            continue;
+        }
+
+        memset(&result, 0, sizeof(result));
+        result.id = id;
+
+        if (chat_results_fill(&result, member, facts, n, approvals) &&
+            chat_results_add(results, &result) != CHAT_OK)
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_results_collect(chat_results_t *results, const chat_request_t *rq,
+                     const chat_step_t *step, const chat_fact_t *facts,
+                     size_t n, int approvals)
+{
+    size_t               i;
+    chat_rc_e            rc;
+    chat_batch_t         batch;
+    chat_result_t        result;
+    const chat_call_t   *call;
+    const chat_member_t *member;
+
+    rc = chat_batch_read(facts, n, results->arena, &batch);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    if (step->chain.len != 0) {
+        return chat_results_chained(results, rq, step, &batch, facts, n,
+                                    approvals);
+    }
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &rq->calls[i];
+        member = chat_batch_find(&batch, call->id);
+
+        if (member == NULL || call->outcome != CHAT_OUTCOME_NONE ||
+            !chat_call_is_member(call))
+        {
+            continue;
+        }
+
+        memset(&result, 0, sizeof(result));
+        result.call = call;
+        result.id = call->id;
+
+        if (chat_results_fill(&result, member, facts, n, approvals) &&
+            chat_results_add(results, &result) != CHAT_OK)
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
+           const chat_request_t *rq, const chat_results_t *results,
+           chat_buf_t *out)
+{
+    chat_rc_e    rc;
+    chat_edits_t edits;
+
+    chat_edits_init(&edits, doc->arena);
+
+    rc = dialect->splice(doc, rq, results->items, results->count, &edits);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    return chat_edits_apply(&edits, doc->text, out);
+}
+
+
+chat_rc_e
+chat_results_told(const chat_results_t *results, chat_results_t *told)
+{
+    size_t               i, k;
+    const chat_result_t *result;
+
+    for (i = 0; i < results->count; i++) {
+        result = &results->items[i];
+
+        if (result->call == NULL || !result->call->in_last_message ||
+            result->outcome == CHAT_OUTCOME_NONE)
+        {
+            continue;
+        }
+
+        for (k = 0; k < told->count; k++) {
+            if (chat_str_eq(told->items[k].id, result->id)) {
+                break;
+            }
+        }
+
+        if (k == told->count && chat_results_add(told, result) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
