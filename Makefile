@@ -1,0 +1,140 @@
+# make module   build/module/ngx_chat_module.so for the packaged nginx
+# make demo     the race of two tools, without and with the module
+# make test     everything below and the live tests
+# make bench    plain nginx against nginx with the module
+# make unit     the core's unit tests under ASan and UBSan
+# make fuzz     each fuzz target for FUZZ_TIME seconds
+# make style    clang-format and the rules of the layout
+# make asan     build/asan/ngx_chat_module.so, for nginx under ASan
+# make clean    removes build
+#
+# Each target installs the Debian packages that it needs and that are missing
+# (t/packages.sh). All that is built is in build.
+
+SHELL = /bin/bash
+CC = gcc
+CLANG = clang
+FUZZ_TIME = 60
+NGX_SRC = /usr/share/nginx/src
+
+core = $(wildcard shared/*.c)
+sources = $(core) $(wildcard ngx_chat_module/*.c)
+headers = $(wildcard shared/*.h ngx_chat_module/*.h)
+units = $(patsubst t/unit/%.c,build/unit/%,$(wildcard t/unit/test_*.c))
+fuzzers = $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
+formatted = $(sources) $(headers) $(wildcard t/unit/*.[ch] t/fuzz/*.[ch])
+
+warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \
+           -Wno-unused-parameter
+sanitize = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+           -fno-omit-frame-pointer
+san_opts = -g -O1 $(sanitize)
+
+.PHONY: module asan demo bench test unit fuzz style clean
+.DELETE_ON_ERROR:
+
+
+# NGINX builds the module by its own makefile. What is configured is kept
+# until the add-on script, the set of sources or the installed nginx changes.
+# $(1): folder in build, $(2): compiler's options, $(3): linker's
+define build_module
+	@set -e; out='$(CURDIR)/build/$(1)'; mkdir -p "$$out"; \
+	key=$$(echo '$(CURDIR) $(CC) $(2) $(3) $(sources) $(headers)'; \
+	       cat config; dpkg-query -W nginx-dev); \
+	if [ "$$key" != "$$(cat "$$out/configured" 2>/dev/null)" ]; then \
+	    rm -rf "$$out"; mkdir -p "$$out"; \
+	    cd $(NGX_SRC); . ./conf_flags; \
+	    bash ./configure --with-cc='$(CC)' --with-cc-opt='$(2)' \
+	        --with-ld-opt='$(3)' "$${NGX_CONF_FLAGS[@]}" \
+	        --add-dynamic-module='$(CURDIR)' --builddir="$$out" \
+	        > "$$out/configure.log" 2>&1 \
+	        || { grep -a error "$$out/configure.log" \
+	             || tail "$$out/configure.log"; exit 1; }; \
+	    echo "$$key" > "$$out/configured"; \
+	fi; \
+	$(MAKE) -C $(NGX_SRC) -f "$$out/Makefile" -s --no-print-directory \
+	    -j"$$(nproc)" modules; \
+	echo "build/$(1)/ngx_chat_module.so"
+endef
+
+module:
+	@t/packages.sh module
+	$(call build_module,module,-g -O2 -fPIC,-fPIC)
+
+asan:
+	@t/packages.sh module asan
+	$(call build_module,asan,-fPIC $(san_opts),-fPIC $(sanitize))
+
+demo: module
+	@t/packages.sh live
+	@node docker/demo.mjs
+
+bench: module
+	@t/packages.sh live
+	@node bench/bench.mjs
+
+
+unit:
+	@t/packages.sh unit
+	@$(MAKE) -s --no-print-directory -j"$$(nproc)" $(units)
+	@failed=0; for unit in $(units); do \
+	    echo "$$unit"; $$unit || failed=1; done; exit $$failed
+
+build/unit/libchat.a: $(core:%.c=build/unit/%.o)
+	rm -f $@ && ar rcs $@ $^
+
+build/unit/%: t/unit/%.c build/unit/libchat.a
+	@mkdir -p $(@D)
+	$(CC) $(warnings) $(san_opts) -MMD -MF $@.d -Ishared -o $@ $< \
+	    build/unit/libchat.a -lcmocka -lyajl -lcrypto -lm
+
+build/unit/shared/%.o: shared/%.c
+	@mkdir -p $(@D)
+	$(CC) $(warnings) $(san_opts) -MMD -MF $@.d -Ishared -c -o $@ $<
+
+
+fuzz:
+	@t/packages.sh fuzz
+	@$(MAKE) -s --no-print-directory -j"$$(nproc)" $(fuzzers)
+	@failed=0; for fuzzer in $(fuzzers); do \
+	    echo "$$fuzzer, $(FUZZ_TIME) s"; mkdir -p $$fuzzer.corpus; \
+	    $$fuzzer -max_total_time=$(FUZZ_TIME) -timeout=10 \
+	        -rss_limit_mb=1024 -artifact_prefix=build/fuzz/ -verbosity=0 \
+	        -print_final_stats=1 $$fuzzer.corpus > $$fuzzer.log 2>&1 \
+	        || failed=1; \
+	    if [ $$failed = 0 ]; then \
+	        echo "ok - $$fuzzer," \
+	            "$$(sed -n 's/.*executed_units: *//p' $$fuzzer.log) runs"; \
+	    else \
+	        cat $$fuzzer.log; echo "not ok - $$fuzzer"; \
+	        break; \
+	    fi; done; exit $$failed
+
+build/fuzz/libchat.a: $(core:%.c=build/fuzz/%.o)
+	rm -f $@ && ar rcs $@ $^
+
+build/fuzz/%: t/fuzz/%.c build/fuzz/libchat.a
+	@mkdir -p $(@D)
+	$(CLANG) $(warnings) $(san_opts) -fsanitize=fuzzer -MMD -MF $@.d \
+	    -Ishared -o $@ $< build/fuzz/libchat.a -lyajl -lcrypto -lm
+
+build/fuzz/shared/%.o: shared/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(warnings) $(san_opts) -fsanitize=fuzzer-no-link \
+	    -MMD -MF $@.d -Ishared -c -o $@ $<
+
+
+style:
+	@t/packages.sh style
+	clang-format --dry-run -Werror $(formatted)
+	node --test t/layout.test.mjs
+
+test:
+	@t/packages.sh make module unit fuzz style live asan
+	@t/all.sh
+
+clean:
+	rm -rf build
+
+-include $(wildcard build/unit/*.d build/unit/shared/*.d)
+-include $(wildcard build/fuzz/*.d build/fuzz/shared/*.d)

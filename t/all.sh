@@ -1,0 +1,68 @@
+#!/bin/bash
+# Runs all tests, stage by stage, and counts: the last line is the sum.
+# A stage that fails does not keep the next ones from running; a stage that
+# fails without a failed test of its own (a build, say) counts as one.
+# Called by `make test`, which has installed what is needed.
+set -u
+cd "$(dirname "$0")/.."
+
+logs=build/test
+mkdir -p $logs
+passed=0
+failed=0
+broken=
+
+# The sum of the numbers that sed finds in a log.
+sum()
+{
+    local total=0 number
+    for number in $(sed -n -E "$1" "$2"); do
+        total=$((total + number))
+    done
+    echo $total
+}
+
+stage()
+{
+    local name=$1 log=$logs/$1.log code good bad
+    shift
+    echo "== $name"
+    "$@" 2>&1 | tee "$log"
+    code=${PIPESTATUS[0]}
+    # cmocka's totals, node's totals, and the fuzzers' lines.
+    good=$(sum 's/^\[  PASSED  \] ([0-9]+) test.*/\1/p
+                s/^(#|ℹ) pass ([0-9]+)$/\2/p
+                s/^ok - build.fuzz.*/1/p' "$log")
+    bad=$(sum 's/^\[  FAILED  \] [^:]*: ([0-9]+) test.*/\1/p
+               s/^(#|ℹ) fail ([0-9]+)$/\2/p
+               s/^not ok - build.fuzz.*/1/p' "$log")
+    if [ "$code" -ne 0 ]; then
+        [ "$bad" -gt 0 ] || bad=1
+        broken="$broken $name"
+    fi
+    passed=$((passed + good))
+    failed=$((failed + bad))
+}
+
+live()
+{
+    local tests
+    tests=$(ls t/*.test.mjs | grep -v layout.test.mjs)
+    # shellcheck disable=SC2086
+    "$@" node --test --test-reporter=spec $tests
+}
+
+stage module make -s module
+stage unit make -s unit
+stage style make -s style
+stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
+if [ -f t/clients/package-lock.json ]; then
+    stage clients npm ci --prefix t/clients --no-audit --no-fund
+fi
+stage live live env CHAT_STORE=shm
+stage asan make -s asan
+stage live-asan live env CHAT_STORE=shm CHAT_ASAN=1
+
+[ -z "$broken" ] || echo "failed:$broken (logs in $logs)"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
