@@ -124,10 +124,12 @@ typedef struct {
     void *(*open)(chat_arena_t *arena, const chat_request_t *rq);
 
     /*
-     * 1 if the frame is certain to give OPAQUE alone and to carry no index:
-     * a cheap look at its bytes, so that text is not parsed. NULL: never.
+     * 1 if the frame is certain to give OPAQUE alone: a cheap look at its
+     * bytes, so that text is not parsed; the state notes what it must know of
+     * the frame. It may carry an index, so it is only asked while no call of
+     * the stream was dropped. NULL: never.
      */
-    int (*boring)(const chat_frame_t *frame);
+    int (*boring)(void *state, const chat_frame_t *frame);
 
     /*
      * Reads one frame. doc is the parsed data, or NULL where it is not JSON.
