@@ -90,9 +90,13 @@ void chat_facts_result(chat_facts_t *facts, chat_str_t id,
 void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
                          chat_approval_e approval, chat_str_t reason);
 
-/* claim/<k>: worker and request are free of spaces. */
+/*
+ * claim/<k>: worker and request are free of spaces; signature and retry_key
+ * (all zero: none) are 16 bytes each.
+ */
 void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                      chat_str_t request, const chat_digest_t *signature);
+                      chat_str_t request, const unsigned char *signature,
+                      const unsigned char *retry_key);
 void chat_facts_answer(chat_facts_t *facts, uint32_t k, uint32_t status);
 void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_end_e end);
 void chat_facts_void(chat_facts_t *facts, uint32_t k);
@@ -120,6 +124,7 @@ typedef struct {
     chat_str_t    worker;
     chat_str_t    request;
     unsigned char signature[16];
+    unsigned char retry_key[16];
     uint32_t      answer; /* HTTP status; 0: none yet */
     chat_end_e    end;
     int           is_void; /* nothing was sent */

@@ -289,14 +289,21 @@ chat_facts_numbered(chat_facts_t *facts, const char *prefix, uint32_t k,
 
 void
 chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                 chat_str_t request, const chat_digest_t *signature)
+                 chat_str_t request, const unsigned char *signature,
+                 const unsigned char *retry_key)
 {
-    char hex[33], value[256];
+    char          hex[33], key[33], value[256];
+    chat_digest_t digest;
 
-    chat_digest_hex(signature, 16, hex);
-    (void) snprintf(value, sizeof(value), "%.*s %.*s %s", (int) worker.len,
+    memset(&digest, 0, sizeof(digest));
+    memcpy(digest.bytes, signature, 16);
+    chat_digest_hex(&digest, 16, hex);
+    memcpy(digest.bytes, retry_key, 16);
+    chat_digest_hex(&digest, 16, key);
+
+    (void) snprintf(value, sizeof(value), "%.*s %.*s %s %s", (int) worker.len,
                     (const char *) worker.data, (int) request.len,
-                    (const char *) request.data, hex);
+                    (const char *) request.data, hex, key);
     chat_facts_numbered(facts, "claim/", k, chat_cstr(value));
 }
 

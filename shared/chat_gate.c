@@ -81,6 +81,7 @@ static int
 chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
                  chat_str_t *id)
 {
+    int                  how;
     const chat_asked_t  *asked;
     const chat_member_t *member;
 
@@ -271,6 +272,17 @@ chat_gate_row(const chat_look_t *look, chat_decision_t *out)
     }
 
     return chat_gate_claimed(look, out);
+}
+
+
+/* The claimant gave the same Idempotency-Key. */
+static int
+chat_gate_same_key(const chat_question_t *q, const chat_attempt_t *last)
+{
+    static const unsigned char none[16] = { 0 };
+
+    return memcmp(q->retry_key, none, 16) != 0 &&
+           memcmp(q->retry_key, last->retry_key, 16) == 0;
 }
 
 

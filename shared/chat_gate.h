@@ -35,7 +35,8 @@ typedef struct {
     chat_asked_t         *members; /* chained: only what the body brings */
     size_t                nmembers;
     unsigned char         signature[16];
-    chat_str_t            worker; /* who asks: for claims */
+    unsigned char         retry_key[16]; /* of Idempotency-Key; zero: none */
+    chat_str_t            worker;        /* who asks: for claims */
     chat_str_t            request;
     int                   chained;
     int                   complete; /* the body settles all its members */

@@ -165,9 +165,6 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 void
 chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
 {
-    chat_digest_t signature;
-
-    memset(&signature, 0, sizeof(signature));
-    memcpy(signature.bytes, q->signature, 16);
-    chat_facts_claim(facts, k, q->worker, q->request, &signature);
+    chat_facts_claim(facts, k, q->worker, q->request, q->signature,
+                     q->retry_key);
 }
