@@ -48,8 +48,7 @@ define build_module
 	        --with-ld-opt='$(3)' "$${NGX_CONF_FLAGS[@]}" \
 	        --add-dynamic-module='$(CURDIR)' --builddir="$$out" \
 	        > "$$out/configure.log" 2>&1 \
-	        || { grep -a error "$$out/configure.log" \
-	             || tail "$$out/configure.log"; exit 1; }; \
+	        || { tail -n 4 "$$out/configure.log"; exit 1; }; \
 	    echo "$$key" > "$$out/configured"; \
 	fi; \
 	$(MAKE) -C $(NGX_SRC) -f "$$out/Makefile" -s --no-print-directory \

@@ -1,0 +1,459 @@
+/*
+ * harness.mjs: a real nginx with the module, and clients to drive it.
+ *
+ * nginx() writes a configuration into a folder of its own, starts nginx on
+ * loopback, and on the test's end stops it and reads its error log: an
+ * [alert], an [emerg], or a sanitizer's report fails the test.
+ * post() makes one request, over HTTP/1.1 or HTTP/2, whose answer can be
+ * watched as it arrives. Nothing here waits by the clock for luck: until()
+ * waits for a condition, and says what it waited for when it gives up.
+ * The providers behind nginx are in harness_provider.mjs.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import {
+  existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync,
+} from 'node:fs';
+import http from 'node:http';
+import http2 from 'node:http2';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+const asan = !!process.env.CHAT_ASAN;
+const binary = process.env.CHAT_NGINX ?? 'nginx';
+
+/* Sanitized code on a busy machine is several times slower. */
+const patience = asan ? 4 : 1;
+
+/* The module under test: an ASan build with CHAT_ASAN=1. */
+export const modulePath = process.env.CHAT_MODULE
+  ?? join(root, 'build', asan ? 'asan' : 'module', 'ngx_chat_module.so');
+
+/* Reason to skip where the module has not been built, else false. */
+export const unbuilt = !existsSync(modulePath)
+  && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
+
+
+/* Polls until probe() gives something true, and gives it back. */
+export async function until(probe, deadline = 5000, what = String(probe)) {
+  const end = Date.now() + deadline * patience;
+  for (;;) {
+    const value = await probe();
+    if (value) {
+      return value;
+    }
+    if (Date.now() > end) {
+      throw new Error(`waited ${deadline} ms in vain for ${what}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/* For what is true only if something does NOT happen for a while. */
+export const pause = (ms) => new Promise((resolve) => {
+  setTimeout(resolve, ms);
+});
+
+/* A promise that a test settles by hand: await gate; gate.open(value). */
+export function gate() {
+  let open;
+  const promise = new Promise((resolve) => { open = resolve; });
+  promise.open = open;
+  return promise;
+}
+
+async function freePorts(count) {
+  const servers = await Promise.all(Array.from({ length: count }, () =>
+    new Promise((resolve, reject) => {
+      const server = net.createServer();
+      server.on('error', reject);
+      server.listen(0, '127.0.0.1', () => resolve(server));
+    })));
+  const ports = servers.map((server) => server.address().port);
+  await Promise.all(servers.map((server) =>
+    new Promise((resolve) => { server.close(resolve); })));
+  return ports;
+}
+
+
+/* What the module saw of each request, as JSON lines in access.log. */
+const logged = {
+  pid: '$pid', uri: '$uri', status: '$status', body: '$request_body',
+  length: '$request_length', upstream: '$upstream_status',
+};
+const loggedByModule = Object.fromEntries(['dialect', 'conversation', 'batch',
+  'verdict', 'turn_status', 'calls', 'settled', 'replays_dropped',
+  'hold_time', 'attempt'].map((name) => [name, `$chat_${name}`]));
+
+function logFormat(withModule) {
+  const { body, ...fields } = { ...logged, ...(withModule && loggedByModule) };
+  const pairs = Object.entries(fields).map(([k, v]) => `"${k}":"${v}"`);
+  return `log_format chat escape=json '{${pairs.join(',')}}';`;
+}
+
+/*
+ * The whole nginx.conf. Options: upstream (port of a provider), chat (the
+ * value of the directive; false leaves it out), location (more lines for
+ * location /), server, http, main (more lines there), workers, level,
+ * module (false: plain nginx), locations (replaces location / altogether).
+ */
+function configuration(dir, [h1, h2], options) {
+  const o = { workers: 1, level: 'info', module: true, chat: 'auto',
+    ...options };
+  const store = o.store ?? (process.env.CHAT_STORE === 'redis'
+    ? 'redis' : 'shm:16m');
+  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((name) => `${name}_temp_path ${dir}/${name};`).join('\n    ');
+  return `
+${o.module ? `load_module ${modulePath};` : ''}
+${process.getuid() === 0 ? 'user root;' : ''}
+daemon off;
+pid ${dir}/nginx.pid;
+error_log ${dir}/error.log ${o.level};
+worker_processes ${o.workers};
+${o.main ?? ''}
+events { worker_connections 4096; }
+http {
+    ${temp}
+    ${logFormat(o.module)}
+    access_log ${dir}/access.log chat;
+    client_body_buffer_size 1m;
+    client_max_body_size 64m;
+    ${o.module ? `chat_store ${store};` : ''}
+    ${o.upstream ? `upstream provider {
+        server 127.0.0.1:${o.upstream};
+        keepalive 16;
+    }` : ''}
+    ${o.http ?? ''}
+    server {
+        listen 127.0.0.1:${h1} backlog=4096;
+        listen 127.0.0.1:${h2} http2 backlog=4096;
+        ${o.server ?? ''}
+        ${o.locations ?? `location / {
+            ${o.module && o.chat ? `chat ${o.chat};` : ''}
+            proxy_pass http://provider;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            ${o.location ?? ''}
+        }`}
+    }
+}
+`;
+}
+
+function sanitizers(dir) {
+  if (!asan) {
+    return {};
+  }
+  const library = execFileSync('gcc', ['-print-file-name=libasan.so'],
+    { encoding: 'utf8' }).trim();
+  return { LD_PRELOAD: library,
+    ASAN_OPTIONS: `detect_leaks=0:log_path=${dir}/asan`,
+    UBSAN_OPTIONS: 'print_stacktrace=1' };
+}
+
+function launch(dir, args, options) {
+  return spawn(binary, ['-p', dir, '-e', `${dir}/error.log`,
+    '-c', `${dir}/nginx.conf`, ...args], {
+    env: { ...process.env, ...sanitizers(dir) }, ...options,
+  });
+}
+
+function newFolder() {
+  return mkdtempSync(join(tmpdir(), 'ngx_chat_'));
+}
+
+/* nginx -t: {ok, output}. options as for nginx(), or conf, a whole file. */
+export async function nginxTest(options) {
+  const dir = newFolder();
+  writeFileSync(`${dir}/nginx.conf`, options.conf
+    ?? configuration(dir, await freePorts(2), { upstream: 9, ...options }));
+  const child = launch(dir, ['-t'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  child.stdout.on('data', (data) => { output += data; });
+  child.stderr.on('data', (data) => { output += data; });
+  const code = await new Promise((resolve) => { child.on('close', resolve); });
+  rmSync(dir, { recursive: true });
+  return { ok: code === 0, output };
+}
+
+const trouble = new RegExp(['\\[alert\\]', '\\[emerg\\]', 'runtime error:',
+  'AddressSanitizer', 'exited with (fatal )?code [1-9]'].join('|'));
+
+class Nginx {
+  constructor(dir, ports, child) {
+    this.dir = dir;
+    [this.port, this.port2] = ports; /* HTTP/1.1, HTTP/2 */
+    this.child = child;
+    this.exited = new Promise((resolve) => { child.on('exit', resolve); });
+    this.allowed = [];
+  }
+
+  errorLog() {
+    return readFileSync(`${this.dir}/error.log`, 'utf8');
+  }
+
+  /* The access log so far: one object per finished request. */
+  accessLog() {
+    return readFileSync(`${this.dir}/access.log`, 'utf8').split('\n')
+      .filter(Boolean).map((line) => JSON.parse(line));
+  }
+
+  /* Pids of the running workers, those shutting down included. */
+  workers() {
+    const path = `/proc/${this.child.pid}/task/${this.child.pid}/children`;
+    return readFileSync(path, 'utf8').split(' ').filter(Boolean).map(Number);
+  }
+
+  /* Resident memory of a worker in bytes. */
+  memory(pid = this.workers()[0]) {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/VmRSS:\s+(\d+)/.exec(status)[1]) * 1024;
+  }
+
+  /* Returns when new workers accept; old ones may be shutting down still. */
+  async reload() {
+    const old = new Set(this.workers());
+    this.child.kill('SIGHUP');
+    await until(() => this.workers().some((pid) => !old.has(pid))
+      && this.errorLog().match(/gracefully shutting down/), 5000, 'a reload');
+  }
+
+  /* kill -9 of a worker; returns when the master has replaced it. */
+  async kill(pid) {
+    this.allow(new RegExp(`worker process ${pid} exited on signal 9`));
+    process.kill(pid, 'SIGKILL');
+    await until(() => this.errorLog()
+      .includes(`worker process ${pid} exited on signal 9`), 5000, 'a kill');
+    await until(() => this.workers().length > 0
+      && !this.workers().includes(pid), 5000, 'a new worker');
+  }
+
+  /* A line of the error log that this test brings about on purpose. */
+  allow(pattern) {
+    this.allowed.push(pattern);
+  }
+
+  /* Stops nginx (SIGQUIT: when all requests are done) and checks the log. */
+  async stop(signal = 'SIGTERM') {
+    if (this.stopped) {
+      return;
+    }
+    this.stopped = true;
+    this.child.kill(signal);
+    const timer = setTimeout(() => this.child.kill('SIGKILL'),
+      10000 * patience);
+    const code = await this.exited;
+    clearTimeout(timer);
+    const bad = this.errorLog().split('\n').filter((line) =>
+      trouble.test(line) && !this.allowed.some((ok) => ok.test(line)));
+    const reports = readdirSync(this.dir).filter((f) => f.startsWith('asan'))
+      .map((f) => readFileSync(`${this.dir}/${f}`, 'utf8'));
+    if (code !== 0 || bad.length || reports.length) {
+      throw new Error([`nginx ended with ${code}; see ${this.dir}`,
+        ...bad.slice(0, 20), ...reports].join('\n'));
+    }
+    if (!process.env.CHAT_KEEP) {
+      rmSync(this.dir, { recursive: true });
+    }
+  }
+}
+
+/* Starts nginx; t is the test's context, which stops it at its end. */
+export async function nginx(t, options) {
+  const dir = newFolder();
+  for (let attempt = 1; ; attempt++) {
+    const ports = await freePorts(2);
+    writeFileSync(`${dir}/nginx.conf`,
+      options.conf?.(dir, ports) ?? configuration(dir, ports, options));
+    const output = `${dir}/output`;
+    writeFileSync(output, '');
+    const child = launch(dir, [], { stdio: 'ignore' });
+    const it = new Nginx(dir, ports, child);
+    let dead = false;
+    it.exited.then(() => { dead = true; });
+    await until(async () => dead || await answers(it.port), 10000, 'nginx');
+    if (!dead) {
+      t.after(() => it.stop());
+      return it;
+    }
+    const log = it.errorLog();
+    if (attempt === 3 || !log.includes('Address already in use')) {
+      throw new Error(`nginx does not start (${dir}):\n${log}`);
+    }
+    rmSync(`${dir}/error.log`);
+  }
+}
+
+function answers(port) {
+  return new Promise((resolve) => {
+    const socket = net.connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', () => resolve(false));
+  });
+}
+
+
+/*
+ * An answer as it arrives. await head for {status, headers}; text() for all
+ * of it; until(test) for the moment when what has come passes the test;
+ * iterate for the pieces. error is set if it broke off.
+ */
+class Answer {
+  constructor() {
+    this.pieces = [];
+    this.waiting = [];
+    this.ended = false;
+    this.sent = new Promise((resolve) => { this.onSent = resolve; });
+    this.head = new Promise((resolve, reject) => {
+      this.onHead = resolve;
+      this.onNoHead = reject;
+    });
+    this.head.catch(() => {});
+  }
+
+  wake() {
+    this.waiting.splice(0).forEach((resolve) => resolve());
+  }
+
+  add(piece) {
+    this.pieces.push(piece);
+    this.wake();
+  }
+
+  end(error) {
+    if (this.ended) {
+      return;
+    }
+    this.ended = true;
+    this.error = error;
+    this.onNoHead(error ?? new Error('no answer'));
+    this.wake();
+  }
+
+  get bytes() {
+    return Buffer.concat(this.pieces);
+  }
+
+  get status() {
+    return this.head.then(({ status }) => status);
+  }
+
+  async* [Symbol.asyncIterator]() {
+    for (let i = 0; ; i++) {
+      while (i >= this.pieces.length) {
+        if (this.ended) {
+          return;
+        }
+        await new Promise((resolve) => { this.waiting.push(resolve); });
+      }
+      yield this.pieces[i];
+    }
+  }
+
+  /* All bytes; a broken answer throws unless broken is allowed. */
+  async body({ broken = false } = {}) {
+    while (!this.ended) {
+      await new Promise((resolve) => { this.waiting.push(resolve); });
+    }
+    if (this.error && !broken) {
+      throw this.error;
+    }
+    return this.bytes;
+  }
+
+  async text(options) {
+    return (await this.body(options)).toString();
+  }
+
+  /* Waits until test(text so far) is true, event by event. */
+  async until(test, deadline = 5000) {
+    let timer;
+    const late = new Promise((resolve, reject) => {
+      timer = setTimeout(() => reject(new Error(
+        `waited ${deadline} ms in vain; came: ${this.bytes}`)),
+      deadline * patience);
+    });
+    try {
+      while (!test(this.bytes.toString())) {
+        if (this.ended) {
+          throw this.error ?? new Error(`ended; came: ${this.bytes}`);
+        }
+        await Promise.race([late,
+          new Promise((resolve) => { this.waiting.push(resolve); })]);
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+    return this.bytes.toString();
+  }
+
+  abort() {
+    this.drop();
+    this.end(new Error('aborted by the test'));
+  }
+}
+
+/*
+ * Makes a request and gives the Answer at once. body: object (sent as JSON),
+ * string or Buffer. options: method, chunked (no Content-Length), http2 (port
+ * is then nginx's port2). Each HTTP/1.1 request has a connection of its own,
+ * so that any worker may get it.
+ */
+export function post(port, path, body, headers = {}, options = {}) {
+  const bytes = Buffer.isBuffer(body) || typeof body === 'string'
+    ? Buffer.from(body) : Buffer.from(JSON.stringify(body ?? null));
+  const method = options.method ?? 'POST';
+  const all = { 'content-type': 'application/json',
+    authorization: 'Bearer tester', ...headers };
+  if (!options.chunked && method === 'POST') {
+    all['content-length'] = String(bytes.length);
+  }
+  const answer = new Answer();
+  const send = options.http2 ? sendHttp2 : sendHttp1;
+  send(answer, { port, path, method, headers: all,
+    bytes: method === 'POST' ? bytes : Buffer.alloc(0) });
+  return answer;
+}
+
+export function get(port, path, headers = {}, options = {}) {
+  return post(port, path, '', headers, { method: 'GET', ...options });
+}
+
+function sendHttp1(answer, { port, path, method, headers, bytes }) {
+  const request = http.request({ host: '127.0.0.1', port, path, method,
+    headers, agent: false }, (response) => {
+    answer.onHead({ status: response.statusCode, headers: response.headers });
+    response.on('data', (piece) => answer.add(piece));
+    response.on('end', () => answer.end());
+    response.on('error', (error) => answer.end(error));
+  });
+  request.on('error', (error) => answer.end(error));
+  request.on('finish', () => answer.onSent());
+  request.end(bytes);
+  answer.drop = () => request.destroy();
+}
+
+function sendHttp2(answer, { port, path, method, headers, bytes }) {
+  const session = http2.connect(`http://127.0.0.1:${port}`);
+  const finish = (error) => {
+    answer.end(error);
+    session.close();
+  };
+  session.on('error', finish);
+  const stream = session.request({ ':method': method, ':path': path,
+    ...headers });
+  stream.on('response', ({ ':status': status, ...rest }) =>
+    answer.onHead({ status, headers: rest }));
+  stream.on('data', (piece) => answer.add(piece));
+  stream.on('end', () => finish());
+  stream.on('error', finish);
+  stream.on('finish', () => answer.onSent());
+  stream.end(bytes);
+  answer.drop = () => session.destroy();
+}
