@@ -167,8 +167,8 @@ chat_batch_read_call(chat_batch_reader_t *reader, chat_str_t id,
     chat_member_t *member;
     unsigned char  fingerprint[16];
 
-    if (!chat_batch_number(chat_batch_word(&value), &position) ||
-        position >= UINT32_MAX)
+    if (!chat_batch_number(chat_batch_word(&value), &position)
+        || position >= UINT32_MAX)
     {
         return;
     }
@@ -208,9 +208,9 @@ chat_batch_read_result(chat_batch_reader_t *reader, chat_str_t id,
               : chat_str_is(word, "d") ? CHAT_OUTCOME_DENIED
                                        : CHAT_OUTCOME_NONE;
 
-    if (outcome == CHAT_OUTCOME_NONE ||
-        !chat_batch_hex(chat_batch_word(&value), digest) ||
-        !chat_batch_hex(chat_batch_word(&value), answered))
+    if (outcome == CHAT_OUTCOME_NONE
+        || !chat_batch_hex(chat_batch_word(&value), digest)
+        || !chat_batch_hex(chat_batch_word(&value), answered))
     {
         return;
     }
@@ -267,8 +267,8 @@ chat_batch_numbered(const chat_fact_t *fact, const char *prefix, uint32_t *k)
     uint64_t   n;
     chat_str_t rest;
 
-    if (!chat_batch_under(fact->field, prefix, &rest) ||
-        !chat_batch_number(rest, &n) || n == 0 || n >= UINT32_MAX)
+    if (!chat_batch_under(fact->field, prefix, &rest)
+        || !chat_batch_number(rest, &n) || n == 0 || n >= UINT32_MAX)
     {
         return 0;
     }
@@ -314,18 +314,18 @@ chat_batch_read_attempt(const chat_fact_t *facts, size_t n, uint32_t k,
             attempt->request = chat_batch_word(&value);
             (void) chat_batch_hex(chat_batch_word(&value), attempt->signature);
 
-        } else if (chat_batch_numbered(&facts[i], "answer/", &number) &&
-                   number == k) {
+        } else if (chat_batch_numbered(&facts[i], "answer/", &number)
+                   && number == k) {
             if (chat_batch_number(value, &status) && status < 1000) {
                 attempt->answer = (uint32_t) status;
             }
 
-        } else if (chat_batch_numbered(&facts[i], "end/", &number) &&
-                   number == k) {
+        } else if (chat_batch_numbered(&facts[i], "end/", &number)
+                   && number == k) {
             attempt->end = chat_batch_end(value);
 
-        } else if (chat_batch_numbered(&facts[i], "void/", &number) &&
-                   number == k) {
+        } else if (chat_batch_numbered(&facts[i], "void/", &number)
+                   && number == k) {
             attempt->is_void = 1;
         }
     }
@@ -345,9 +345,9 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
             last = k;
         }
 
-        if (chat_batch_numbered(&facts[i], "answer/", &k) && k > answered &&
-            chat_batch_number(facts[i].value, &status) && status >= 200 &&
-            status < 300)
+        if (chat_batch_numbered(&facts[i], "answer/", &k) && k > answered
+            && chat_batch_number(facts[i].value, &status) && status >= 200
+            && status < 300)
         {
             answered = k;
         }

@@ -16,8 +16,8 @@
 static int
 chat_id_is_alnum(unsigned char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-           (c >= 'A' && c <= 'Z');
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')
+           || (c >= 'A' && c <= 'Z');
 }
 
 
@@ -41,8 +41,8 @@ chat_id_is_uuid(chat_str_t id)
             continue;
         }
 
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
-              (c >= 'A' && c <= 'F')))
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')
+              || (c >= 'A' && c <= 'F')))
         {
             return 0;
         }
@@ -97,8 +97,8 @@ chat_batch_weak(const chat_scope_t *scope, const chat_step_t *step,
     size_t     n = 0;
     uint32_t   count;
 
-    if (scope->conversation.len == 0 ||
-        (scope->by_message && step->message.len == 0))
+    if (scope->conversation.len == 0
+        || (scope->by_message && step->message.len == 0))
     {
         return CHAT_DECLINED;
     }
@@ -128,8 +128,8 @@ chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
     size_t     n = 0;
     chat_str_t parts[5];
 
-    if (step->first_id.len > CHAT_ID_MAX || step->chain.len > CHAT_ID_MAX ||
-        step->message.len > CHAT_ID_MAX)
+    if (step->first_id.len > CHAT_ID_MAX || step->chain.len > CHAT_ID_MAX
+        || step->message.len > CHAT_ID_MAX)
     {
         return CHAT_DECLINED;
     }
@@ -194,8 +194,8 @@ chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
     memset(fact, 0, sizeof(*fact));
 
     field = chat_arena_alloc(facts->arena, len + rest.len + 1);
-    if (field == NULL ||
-        chat_arena_dup(facts->arena, value, &fact->value) != CHAT_OK)
+    if (field == NULL
+        || chat_arena_dup(facts->arena, value, &fact->value) != CHAT_OK)
     {
         facts->failed = 1;
         return NULL;

@@ -38,16 +38,16 @@ chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
         return 0;
     }
 
-    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload &&
-        (fingerprint == NULL || memcmp(member->answered, unknown, 16) == 0 ||
-         memcmp(member->answered, fingerprint, 16) == 0))
+    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload
+        && (fingerprint == NULL || memcmp(member->answered, unknown, 16) == 0
+            || memcmp(member->answered, fingerprint, 16) == 0))
     {
         return 'r';
     }
 
     /* an approval that was sent once may have run its tool */
-    if (member->approval != CHAT_APPROVAL_NONE && kind == CHAT_KIND_APPROVAL &&
-        batch->answered.k == 0)
+    if (member->approval != CHAT_APPROVAL_NONE && kind == CHAT_KIND_APPROVAL
+        && batch->answered.k == 0)
     {
         return 'a';
     }
@@ -147,8 +147,8 @@ chat_gate_more(const chat_look_t *look)
     for (i = 0; i < look->batch->nmembers; i++) {
         member = &look->batch->members[i];
 
-        if (member->is_call && member->kind != CHAT_KIND_PROVIDER &&
-            chat_gate_asked(look->q, member->id) == NULL)
+        if (member->is_call && member->kind != CHAT_KIND_PROVIDER
+            && chat_gate_asked(look->q, member->id) == NULL)
         {
             return 1;
         }
@@ -199,8 +199,8 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
     out->end = last->end;
     out->lost = look->lost;
 
-    if (chat_str_eq(last->worker, look->q->worker) &&
-        chat_str_eq(last->request, look->q->request))
+    if (chat_str_eq(last->worker, look->q->worker)
+        && chat_str_eq(last->request, look->q->request))
     {
         return CHAT_GATE_GO;
     }
@@ -281,8 +281,8 @@ chat_gate_same_key(const chat_question_t *q, const chat_attempt_t *last)
 {
     static const unsigned char none[16] = { 0 };
 
-    return memcmp(q->retry_key, none, 16) != 0 &&
-           memcmp(q->retry_key, last->retry_key, 16) == 0;
+    return memcmp(q->retry_key, none, 16) != 0
+           && memcmp(q->retry_key, last->retry_key, 16) == 0;
 }
 
 
@@ -300,15 +300,15 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     look.batch = batch;
     look.last = batch->last;
 
-    if (look.last.k != 0 && !look.last.is_void &&
-        look.last.end == CHAT_END_NONE && !alive(data, look.last.worker))
+    if (look.last.k != 0 && !look.last.is_void
+        && look.last.end == CHAT_END_NONE && !alive(data, look.last.worker))
     {
         look.last.end = CHAT_END_INTERRUPTED;
         look.lost = 1;
     }
 
-    look.live = batch->open && !batch->sealed && !batch->broken &&
-                alive(data, batch->producer);
+    look.live = batch->open && !batch->sealed && !batch->broken
+                && alive(data, batch->producer);
 
     if (!q->looked) {
         q->looked = 1;
@@ -321,8 +321,8 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
         q->complete = out->missing == 0 && !out->merge;
     }
 
-    look.candidate =
-        !q->complete || q->dialect->candidate || batch->partial || q->retry;
+    look.candidate = !q->complete || q->dialect->candidate || batch->partial
+                     || q->retry || chat_gate_same_key(q, &look.last);
     look.equal = memcmp(look.last.signature, q->signature, 16) == 0;
 
     out->verdict = chat_gate_row(&look, out);
@@ -367,8 +367,8 @@ chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
         }
 
         member = chat_batch_find(batch, id);
-        if (how == 'a' ||
-            (how == 'r' && member->approval != CHAT_APPROVAL_NONE)) {
+        if (how == 'a'
+            || (how == 'r' && member->approval != CHAT_APPROVAL_NONE)) {
             fields[count++] = chat_gate_field(arena, "approval/", id);
         }
     }

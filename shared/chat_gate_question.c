@@ -75,8 +75,8 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     for (i = step->first; i < step->first + step->count; i++) {
         call = &rq->calls[i];
 
-        if ((!rq->chained && !chat_call_is_member(call)) ||
-            !chat_gate_stands(rq, step, i))
+        if ((!rq->chained && !chat_call_is_member(call))
+            || !chat_gate_stands(rq, step, i))
         {
             continue;
         }
@@ -107,14 +107,14 @@ chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
 {
     const chat_str_t *payload = NULL;
 
-    if (call->approval == CHAT_APPROVAL_GRANTED ||
-        call->approval == CHAT_APPROVAL_REFUSED)
+    if (call->approval == CHAT_APPROVAL_GRANTED
+        || call->approval == CHAT_APPROVAL_REFUSED)
     {
         chat_facts_approval(facts, call->id, call->approval, call->reason);
     }
 
-    if (call->outcome == CHAT_OUTCOME_NONE ||
-        call->outcome == CHAT_OUTCOME_PARTIAL)
+    if (call->outcome == CHAT_OUTCOME_NONE
+        || call->outcome == CHAT_OUTCOME_PARTIAL)
     {
         return;
     }

@@ -45,8 +45,8 @@ chat_results_payload(const chat_fact_t *facts, size_t n, const char *prefix,
     size_t i, len = strlen(prefix);
 
     for (i = 0; i < n; i++) {
-        if (chat_str_starts(facts[i].field, prefix) &&
-            chat_str_eq(
+        if (chat_str_starts(facts[i].field, prefix)
+            && chat_str_eq(
                 chat_str(facts[i].field.data + len, facts[i].field.len - len),
                 id))
         {
@@ -67,9 +67,10 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
 
     result->approval = member->approval;
 
-    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload &&
-        (result->call == NULL || memcmp(member->answered, unknown, 16) == 0 ||
-         memcmp(member->answered, result->call->fingerprint.bytes, 16) == 0))
+    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload
+        && (result->call == NULL || memcmp(member->answered, unknown, 16) == 0
+            || memcmp(member->answered, result->call->fingerprint.bytes, 16)
+                   == 0))
     {
         result->outcome = member->outcome;
         result->payload =
@@ -77,9 +78,10 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
         return 1;
     }
 
-    if (!approvals || member->approval == CHAT_APPROVAL_NONE ||
-        (result->call != NULL && (result->call->kind != CHAT_KIND_APPROVAL ||
-                                  chat_call_is_settled(result->call))))
+    if (!approvals || member->approval == CHAT_APPROVAL_NONE
+        || (result->call != NULL
+            && (result->call->kind != CHAT_KIND_APPROVAL
+                || chat_call_is_settled(result->call))))
     {
         return 0;
     }
@@ -133,8 +135,8 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
         memset(&result, 0, sizeof(result));
         result.id = id;
 
-        if (chat_results_fill(&result, member, facts, n, approvals) &&
-            chat_results_add(results, &result) != CHAT_OK)
+        if (chat_results_fill(&result, member, facts, n, approvals)
+            && chat_results_add(results, &result) != CHAT_OK)
         {
             return CHAT_ERROR;
         }
@@ -170,8 +172,8 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
         call = &rq->calls[i];
         member = chat_batch_find(&batch, call->id);
 
-        if (member == NULL || call->outcome != CHAT_OUTCOME_NONE ||
-            !chat_call_is_member(call))
+        if (member == NULL || call->outcome != CHAT_OUTCOME_NONE
+            || !chat_call_is_member(call))
         {
             continue;
         }
@@ -180,8 +182,8 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
         result.call = call;
         result.id = call->id;
 
-        if (chat_results_fill(&result, member, facts, n, approvals) &&
-            chat_results_add(results, &result) != CHAT_OK)
+        if (chat_results_fill(&result, member, facts, n, approvals)
+            && chat_results_add(results, &result) != CHAT_OK)
         {
             return CHAT_ERROR;
         }
@@ -219,8 +221,8 @@ chat_results_told(const chat_results_t *results, chat_results_t *told)
     for (i = 0; i < results->count; i++) {
         result = &results->items[i];
 
-        if (result->call == NULL || !result->call->in_last_message ||
-            result->outcome == CHAT_OUTCOME_NONE)
+        if (result->call == NULL || !result->call->in_last_message
+            || result->outcome == CHAT_OUTCOME_NONE)
         {
             continue;
         }
