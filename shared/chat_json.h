@@ -69,10 +69,13 @@ int chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
 
 /*
  * The decoded characters of a string; empty where node is NULL, no string or
- * there is no memory. Points into the text where nothing is escaped, else
- * into the arena.
+ * there is no memory (then data is NULL). Points into the text where nothing
+ * is escaped, else into the arena. A lone surrogate becomes U+FFFD.
  */
 chat_str_t chat_json_string(chat_json_doc_t *doc, const chat_json_t *node);
+
+/* The decoded key of a member of an object, likewise. */
+chat_str_t chat_json_key(chat_json_doc_t *doc, const chat_json_t *member);
 
 /* 1 if node is a string of exactly these characters. */
 int chat_json_is(chat_json_doc_t *doc, const chat_json_t *node,
