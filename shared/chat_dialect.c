@@ -1,0 +1,190 @@
+/*
+ * chat_dialect.c: the table of dialects, and which of them a request speaks.
+ *
+ * A path alone proves nothing: a dialect is found when its reader takes the
+ * body. Promises: endpoints that share a dialect's shape without being a
+ * generation are nobody's; a body that says two things about one member is
+ * refused as ambiguous.
+ * Must not know: what any wire format looks like.
+ */
+
+#include "chat_dialect.h"
+
+/* ai_sdk is first: apps give their routes any name, even a provider's. */
+const chat_dialect_t *const chat_dialects[] = {
+    &chat_dialect_ai_sdk,
+    &chat_dialect_openai_responses,
+    &chat_dialect_openai_chat,
+    &chat_dialect_anthropic,
+    NULL,
+};
+
+
+const chat_dialect_t *
+chat_dialect_find(chat_str_t name)
+{
+    const chat_dialect_t *const *dialect;
+
+    for (dialect = chat_dialects; *dialect != NULL; dialect++) {
+        if (chat_str_is(name, (*dialect)->name)) {
+            return *dialect;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* 1 if the path ends as one of the ends, on whole segments. */
+static int
+chat_dialect_ends(const char *const *ends, chat_str_t path)
+{
+    size_t     at;
+    chat_str_t end;
+
+    if (ends == NULL) {
+        return 0;
+    }
+
+    while (path.len > 1 && path.data[path.len - 1] == '/') {
+        path.len--;
+    }
+
+    for (/* void */; *ends != NULL; ends++) {
+        end = chat_cstr(*ends);
+
+        if (end.len == 0 || end.len > path.len) {
+            continue;
+        }
+
+        at = path.len - end.len;
+
+        if (memcmp(path.data + at, end.data, end.len) != 0) {
+            continue;
+        }
+
+        /* an end may bring its own boundary: /messages, :generate */
+        if (at == 0 || end.data[0] == '/' || end.data[0] == ':'
+            || path.data[at - 1] == '/')
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+int
+chat_dialect_generates(const chat_dialect_t *dialect, chat_str_t path)
+{
+    return !chat_dialect_ends(dialect->not_paths, path);
+}
+
+
+int
+chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path)
+{
+    return chat_dialect_ends(dialect->paths, path);
+}
+
+
+/* Method, path, and of each member that chooses the answer key and value. */
+static chat_rc_e
+chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
+                  chat_str_t path, chat_json_doc_t *doc, chat_arena_t *arena,
+                  chat_digest_t *signature)
+{
+    size_t             i, n = 0;
+    chat_str_t        *parts;
+    chat_json_t       *node;
+    chat_digest_t     *digests;
+    const char *const *keys = dialect->signature;
+
+    while (keys != NULL && keys[n] != NULL) {
+        n++;
+    }
+
+    parts = chat_arena_alloc(arena, (2 + 2 * n) * sizeof(chat_str_t));
+    digests = chat_arena_alloc(arena, n * sizeof(chat_digest_t));
+    if (parts == NULL || digests == NULL) {
+        return CHAT_ERROR;
+    }
+
+    parts[0] = method;
+    parts[1] = path;
+
+    for (i = 0; i < n; i++) {
+        parts[2 + 2 * i] = chat_cstr(keys[i]);
+
+        node = chat_json_get(doc, doc->root, keys[i]);
+        if (node == NULL) {
+            continue;
+        }
+
+        if (chat_json_digest(doc, node, &digests[i]) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        parts[3 + 2 * i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
+    }
+
+    chat_digest_parts(parts, 2 + 2 * n, signature);
+
+    return CHAT_OK;
+}
+
+
+static chat_rc_e
+chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
+                  chat_str_t path, chat_json_doc_t *doc, chat_arena_t *arena,
+                  chat_request_t *rq)
+{
+    chat_rc_e rc;
+
+    if (!chat_dialect_generates(dialect, path)) {
+        return CHAT_DECLINED;
+    }
+
+    memset(rq, 0, sizeof(chat_request_t));
+    doc->duplicate = 0;
+
+    rc = dialect->request(doc, arena, rq);
+
+    if (rc == CHAT_OK) {
+        rc = chat_dialect_sign(dialect, method, path, doc, arena,
+                               &rq->signature);
+    }
+
+    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+}
+
+
+const chat_dialect_t *
+chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
+                     chat_str_t path, chat_json_doc_t *doc,
+                     chat_arena_t *arena, chat_request_t *rq, chat_rc_e *rc)
+{
+    const chat_dialect_t *const *each;
+
+    if (dialect != NULL) {
+        *rc = chat_dialect_read(dialect, method, path, doc, arena, rq);
+        return *rc == CHAT_OK ? dialect : NULL;
+    }
+
+    *rc = CHAT_DECLINED;
+
+    for (each = chat_dialects; *each != NULL; each++) {
+        if ((*each)->paths != NULL && !chat_dialect_path(*each, path)) {
+            continue;
+        }
+
+        *rc = chat_dialect_read(*each, method, path, doc, arena, rq);
+
+        if (*rc != CHAT_DECLINED) {
+            return *rc == CHAT_OK ? *each : NULL;
+        }
+    }
+
+    return NULL;
+}

@@ -1,0 +1,115 @@
+/*
+ * chat_request.c: the lists of a request, and what a call in it is.
+ *
+ * Promises: calls and steps keep their order and belong together; growing is
+ * linear in all. Must not know: any wire format, what is done with a request.
+ */
+
+#include "chat_request.h"
+#include "chat_arena.h"
+
+#define CHAT_REQUEST_FIRST 8
+
+
+/*
+ * Room for one more of count items of this size: arrays double, at counts
+ * that are 0 or a power of two from CHAT_REQUEST_FIRST on.
+ */
+static void *
+chat_request_grow(chat_arena_t *arena, void *items, size_t count, size_t size)
+{
+    void *grown;
+
+    if (count != 0
+        && (count < CHAT_REQUEST_FIRST || (count & (count - 1)) != 0)) {
+        return items;
+    }
+
+    if (count > SIZE_MAX / 2 / size) {
+        return NULL;
+    }
+
+    grown = chat_arena_alloc(
+        arena, size * (count == 0 ? CHAT_REQUEST_FIRST : 2 * count));
+
+    if (grown != NULL && count != 0) {
+        memcpy(grown, items, count * size);
+    }
+
+    return grown;
+}
+
+
+chat_step_t *
+chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
+{
+    chat_step_t *steps;
+
+    steps =
+        chat_request_grow(arena, rq->steps, rq->nsteps, sizeof(chat_step_t));
+    if (steps == NULL) {
+        return NULL;
+    }
+
+    rq->steps = steps;
+    steps = &steps[rq->nsteps++];
+
+    memset(steps, 0, sizeof(chat_step_t));
+    steps->first = rq->ncalls;
+
+    return steps;
+}
+
+
+chat_call_t *
+chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
+{
+    chat_call_t *calls;
+
+    if (rq->nsteps == 0 && chat_request_add_step(rq, arena) == NULL) {
+        return NULL;
+    }
+
+    calls =
+        chat_request_grow(arena, rq->calls, rq->ncalls, sizeof(chat_call_t));
+    if (calls == NULL) {
+        return NULL;
+    }
+
+    rq->calls = calls;
+    calls = &calls[rq->ncalls++];
+
+    memset(calls, 0, sizeof(chat_call_t));
+    calls->step = (uint32_t) (rq->nsteps - 1);
+
+    rq->steps[rq->nsteps - 1].count++;
+
+    return calls;
+}
+
+
+int
+chat_call_is_member(const chat_call_t *call)
+{
+    return call->kind != CHAT_KIND_PROVIDER && call->ready
+           && call->id.len != 0;
+}
+
+
+int
+chat_call_is_settled(const chat_call_t *call)
+{
+    switch (call->outcome) {
+    case CHAT_OUTCOME_OK:
+    case CHAT_OUTCOME_ERROR:
+    case CHAT_OUTCOME_DENIED:
+        return 1;
+
+    case CHAT_OUTCOME_NONE:
+    case CHAT_OUTCOME_PARTIAL:
+        break;
+    }
+
+    return call->approval == CHAT_APPROVAL_GRANTED
+           || call->approval == CHAT_APPROVAL_REFUSED;
+}
