@@ -214,22 +214,25 @@ class Nginx {
     return Number(/VmRSS:\s+(\d+)/.exec(status)[1]) * 1024;
   }
 
-  /* Returns when new workers accept; old ones may be shutting down still. */
+  /* Returns when only new workers accept; old ones may have work left. */
   async reload() {
-    const old = new Set(this.workers());
+    const old = this.workers();
     this.child.kill('SIGHUP');
-    await until(() => this.workers().some((pid) => !old.has(pid))
-      && this.errorLog().match(/gracefully shutting down/), 5000, 'a reload');
+    await until(() => {
+      const log = this.errorLog();
+      return this.workers().some((pid) => !old.includes(pid))
+        && old.every((pid) => log.includes(`${pid}#${pid}: gracefully`));
+    }, 5000, 'a reload');
   }
 
   /* kill -9 of a worker; returns when the master has replaced it. */
   async kill(pid) {
+    const { length } = this.workers();
     this.allow(new RegExp(`worker process ${pid} exited on signal 9`));
     process.kill(pid, 'SIGKILL');
     await until(() => this.errorLog()
       .includes(`worker process ${pid} exited on signal 9`), 5000, 'a kill');
-    await until(() => this.workers().length > 0
-      && !this.workers().includes(pid), 5000, 'a new worker');
+    await until(() => this.workers().length === length, 5000, 'a worker');
   }
 
   /* A line of the error log that this test brings about on purpose. */
@@ -275,7 +278,8 @@ export async function nginx(t, options) {
     const it = new Nginx(dir, ports, child);
     let dead = false;
     it.exited.then(() => { dead = true; });
-    await until(async () => dead || await answers(it.port), 10000, 'nginx');
+    await until(async () => dead || (await answers(it.port)
+      && it.workers().length === (options.workers ?? 1)), 10000, 'nginx');
     if (!dead) {
       t.after(() => it.stop());
       return it;
@@ -452,6 +456,7 @@ function sendHttp2(answer, { port, path, method, headers, bytes }) {
     answer.onHead({ status, headers: rest }));
   stream.on('data', (piece) => answer.add(piece));
   stream.on('end', () => finish());
+  stream.on('aborted', () => finish(new Error('reset')));
   stream.on('error', finish);
   stream.on('finish', () => answer.onSent());
   stream.end(bytes);
