@@ -1,0 +1,267 @@
+/*
+ * chat_dialect_openai_chat_calls.c: the calls in a Chat Completions stream.
+ *
+ * A call comes in pieces, told apart by choice and index, and its end is not
+ * said: it is complete when a higher index opens in its choice, or with the
+ * choice's finish_reason. Promises: each entry of tool_calls that is not
+ * skipped gives exactly one CALL_ARGS, in the order of the frame.
+ * Must not know: frames, which calls are dropped.
+ */
+
+#include "chat_dialect_openai_chat.h"
+
+#define CHAT_COMPLETIONS_OPEN_MAX 4096 /* calls of a stream that are read */
+
+
+/* An event of one call; the id and name are those known by now. */
+static chat_event_t *
+chat_completions_event(chat_completions_stream_t     *state,
+                       const chat_completions_call_t *call, chat_event_e type)
+{
+    chat_event_t *event = chat_events_add(state->events, type);
+
+    if (event) {
+        event->slot = call->slot;
+        event->kind = call->kind;
+        event->id = call->id;
+        event->name = call->name;
+    }
+
+    return event;
+}
+
+
+chat_rc_e
+chat_openai_chat_ready(chat_completions_stream_t *state, uint32_t choice,
+                       uint32_t slot)
+{
+    size_t                   i;
+    chat_event_t            *event;
+    chat_completions_call_t *call;
+
+    for (i = 0; i < state->count; i++) {
+        call = &state->calls[i];
+
+        if (call->ready || call->slot >> 16 != choice || call->slot >= slot) {
+            continue;
+        }
+
+        event = chat_completions_event(state, call, CHAT_EVENT_CALL_READY);
+        if (event == NULL) {
+            return CHAT_ERROR;
+        }
+
+        event->implied = 1;
+        call->ready = 1;
+    }
+
+    return CHAT_OK;
+}
+
+
+/* The slot of an entry: by its index, or by what it looks like. */
+static uint32_t
+chat_completions_slot(chat_completions_stream_t *state, uint32_t choice,
+                      const chat_json_t *entry, chat_str_t id)
+{
+    size_t                         i;
+    int32_t                        index;
+    uint32_t                       next = choice << 16;
+    const chat_completions_call_t *call;
+
+    index =
+        chat_json_index(state->doc, chat_json_get(state->doc, entry, "index"));
+    if (index >= 0) {
+        return choice << 16 | (uint32_t) index;
+    }
+
+    for (i = state->count; i > 0; i--) {
+        call = &state->calls[i - 1];
+
+        if (call->slot >> 16 != choice
+            || (call->slot & 0xffff) == CHAT_COMPLETIONS_LEGACY)
+        {
+            continue;
+        }
+
+        if (id.len == 0 || chat_str_eq(id, call->id)) {
+            return call->slot;
+        }
+
+        if (call->slot >= next) {
+            next = call->slot + 1;
+        }
+    }
+
+    /* The last slot is the older form's; only a flood of calls gets there. */
+    return (next & 0xffff) < CHAT_COMPLETIONS_INDEXES ? next : next - 1;
+}
+
+
+static chat_completions_call_t *
+chat_completions_find(chat_completions_stream_t *state, uint32_t slot)
+{
+    size_t i;
+
+    for (i = state->count; i > 0; i--) {
+        if (state->calls[i - 1].slot == slot) {
+            return &state->calls[i - 1];
+        }
+    }
+
+    return NULL;
+}
+
+
+/* Room for one more call; NULL without memory. */
+static chat_completions_call_t *
+chat_completions_push(chat_completions_stream_t *state)
+{
+    size_t                   size;
+    chat_completions_call_t *calls;
+
+    if (state->count == state->size) {
+        size = state->size ? 2 * state->size : 8;
+        calls = chat_arena_alloc(state->arena, size * sizeof(*calls));
+        if (calls == NULL) {
+            return NULL;
+        }
+
+        if (state->count) {
+            memcpy(calls, state->calls, state->count * sizeof(*calls));
+        }
+
+        state->calls = calls;
+        state->size = size;
+    }
+
+    return &state->calls[state->count++];
+}
+
+
+/*
+ * Opens a call, or opens its slot anew for another (some servers give every
+ * call the same index); what stands before it in its choice is complete.
+ */
+static chat_rc_e
+chat_completions_begin(chat_completions_stream_t *state, uint32_t slot,
+                       chat_kind_e kind, chat_completions_call_t **call)
+{
+    if (chat_openai_chat_ready(state, slot >> 16, slot + (*call != NULL))) {
+        return CHAT_ERROR;
+    }
+
+    if (*call == NULL) {
+        *call = chat_completions_push(state);
+        if (*call == NULL) {
+            return CHAT_ERROR;
+        }
+    }
+
+    memset(*call, 0, sizeof(chat_completions_call_t));
+    (*call)->slot = slot;
+    (*call)->kind = kind;
+
+    return CHAT_OK;
+}
+
+
+/* Empty ids and names say nothing; later ones count. */
+static chat_rc_e
+chat_completions_learn(chat_completions_stream_t *state, chat_str_t s,
+                       chat_str_t *known)
+{
+    if (s.len == 0 || chat_str_eq(s, *known)) {
+        return CHAT_OK;
+    }
+
+    return chat_arena_dup(state->arena, s, known);
+}
+
+
+/* One entry of tool_calls, or the older function_call. */
+static chat_rc_e
+chat_completions_entry(chat_completions_stream_t *state, uint32_t slot,
+                       const chat_json_t *entry, chat_str_t id)
+{
+    int                      opens;
+    chat_str_t               name;
+    chat_event_t            *event;
+    const chat_json_t       *function;
+    chat_completions_call_t *call;
+
+    function = chat_openai_chat_function(state->doc, entry);
+    name = chat_json_string(state->doc,
+                            chat_json_get(state->doc, function, "name"));
+
+    call = chat_completions_find(state, slot);
+    opens =
+        call ? name.len && id.len && call->id.len && !chat_str_eq(id, call->id)
+             : state->count < CHAT_COMPLETIONS_OPEN_MAX;
+
+    if (opens
+        && chat_completions_begin(
+            state, slot, chat_openai_chat_kind(state->doc, entry), &call))
+    {
+        return CHAT_ERROR;
+    }
+
+    if (call
+        && (chat_completions_learn(state, id, &call->id)
+            || chat_completions_learn(state, name, &call->name)))
+    {
+        return CHAT_ERROR;
+    }
+
+    if (opens && !chat_completions_event(state, call, CHAT_EVENT_CALL_OPEN)) {
+        return CHAT_ERROR;
+    }
+
+    event = chat_events_add(state->events, CHAT_EVENT_CALL_ARGS);
+    if (event == NULL) {
+        return CHAT_ERROR;
+    }
+
+    event->slot = slot;
+    event->text = chat_openai_chat_arguments(state->doc, function);
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_openai_chat_delta(chat_completions_stream_t *state, uint32_t choice,
+                       const chat_json_t *delta)
+{
+    chat_str_t         id;
+    const chat_json_t *node;
+
+    node = chat_json_get(state->doc, delta, "tool_calls");
+    node = node && node->type == CHAT_JSON_ARRAY ? node->child : NULL;
+
+    for (/* void */; node; node = node->next) {
+        if (!chat_openai_chat_entry(state->doc, node)) {
+            continue;
+        }
+
+        id = chat_json_string(state->doc,
+                              chat_json_get(state->doc, node, "id"));
+
+        if (chat_completions_entry(
+                state, chat_completions_slot(state, choice, node, id), node,
+                id))
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    node = chat_json_get(state->doc, delta, "function_call");
+
+    if (node && node->type == CHAT_JSON_OBJECT) {
+        return chat_completions_entry(state,
+                                      choice << 16 | CHAT_COMPLETIONS_LEGACY,
+                                      node, chat_str(NULL, 0));
+    }
+
+    return CHAT_OK;
+}

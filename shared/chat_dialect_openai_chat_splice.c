@@ -1,0 +1,83 @@
+/*
+ * chat_dialect_openai_chat_splice.c: puts results into Chat Completions.
+ *
+ * A result is a tool message behind its assistant message. Promises: results
+ * stand in the model's order of calls, as far as those that are there do; no
+ * id gets a second tool message; nothing else is touched.
+ * Must not know: where results come from.
+ */
+
+#include "chat_dialect_openai_chat.h"
+
+
+/* 1 if an earlier call of the step has the same id. */
+static int
+chat_completions_again(const chat_request_t *rq, const chat_call_t *call)
+{
+    const chat_call_t *twin;
+
+    for (twin = &rq->calls[rq->steps[call->step].first]; twin < call; twin++) {
+        if (chat_str_eq(twin->id, call->id)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* The result that is to go into this call, or NULL. */
+static const chat_result_t *
+chat_completions_result(const chat_request_t *rq, const chat_call_t *call,
+                        const chat_result_t *results, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
+        {
+            /* A second tool message for one id is refused by providers. */
+            return chat_completions_again(rq, call) ? NULL : &results[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+chat_rc_e
+chat_openai_chat_splice(chat_json_doc_t *doc, const chat_request_t *rq,
+                        const chat_result_t *results, size_t n,
+                        chat_edits_t *edits)
+{
+    size_t               i;
+    chat_rc_e            rc = CHAT_OK;
+    chat_buf_t           text = { 0 };
+    const chat_call_t   *call;
+    const chat_result_t *result;
+
+    /* Edits at one place are applied as added: in the order of the calls. */
+    for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
+        call = &rq->calls[i];
+
+        result = chat_completions_result(rq, call, results, n);
+        if (result == NULL) {
+            continue;
+        }
+
+        text.len = 0;
+        chat_buf_puts(&text, ",{\"role\":\"tool\",\"tool_call_id\":");
+        chat_buf_json(&text, call->id);
+        chat_buf_puts(&text, ",\"content\":");
+        chat_buf_add(&text, result->payload);
+        chat_buf_puts(&text, "}");
+
+        rc = text.failed ? CHAT_ERROR
+                         : chat_edits_add(edits, call->place->end, 0,
+                                          chat_buf_str(&text));
+    }
+
+    chat_buf_free(&text);
+
+    return rc;
+}
