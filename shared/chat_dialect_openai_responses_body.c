@@ -1,0 +1,496 @@
+/*
+ * chat_dialect_openai_responses_body.c: requests of the Responses API.
+ *
+ * The input is a list of items. A step is a run of the model's items (calls,
+ * reasoning, messages); it ends at the first item of the client, and so the
+ * next call or message after an answer is of a new step. Of c1 o1 c2 o2 from
+ * a client that answers its parallel calls one by one the last step is {c2}:
+ * too small is safe, such a body passes early, and a call of an earlier step
+ * that is left without an answer is completed by the repair.
+ * Promises: linear but for a bounded look back from an answer to its call.
+ * Must not know: stores, policy.
+ */
+
+#include "chat_dialect_openai_responses.h"
+
+#define CHAT_RESPONSES_BACK 512 /* calls between an answer and its call */
+
+/* How far the input was read. */
+typedef struct {
+    chat_json_doc_t   *doc;
+    chat_arena_t      *arena;
+    chat_request_t    *rq;
+    const chat_json_t *user;     /* content of the last user message */
+    size_t             runs;     /* of the model since that message */
+    size_t             turn;     /* steps before this are of earlier turns */
+    const chat_json_t *last;     /* the last item of the present run */
+    const chat_json_t *tail;     /* the first item after the last run */
+    int                in_run;   /* the last item was the model's */
+    int                has_step; /* the last run made calls */
+    size_t             users;    /* since the last run: user messages, */
+    size_t             others;   /* other messages, */
+    size_t             answers;  /* answers, */
+    size_t             matched;  /* and those to calls of that run */
+    int                failed;   /* no memory */
+} chat_responses_body_t;
+
+
+static void
+chat_responses_user_text(chat_responses_body_t *body, chat_digest_t *out)
+{
+    if (body->user != NULL
+        && chat_json_digest(body->doc, body->user, out) != CHAT_OK)
+    {
+        body->failed = 1;
+    }
+}
+
+
+/* The client has its say: the present run, if there is one, is over. */
+static void
+chat_responses_run_end(chat_responses_body_t *body)
+{
+    size_t             i;
+    chat_request_t    *rq = body->rq;
+    const chat_step_t *step;
+
+    if (!body->in_run) {
+        return;
+    }
+
+    body->in_run = 0;
+
+    if (body->has_step) {
+        step = &rq->steps[rq->nsteps - 1];
+
+        /* until it is answered, an answer's place is behind the whole run */
+        for (i = step->first; i < step->first + step->count; i++) {
+            rq->calls[i].place = body->last;
+        }
+    }
+}
+
+
+/* An item of the model. */
+static void
+chat_responses_run(chat_responses_body_t *body, const chat_json_t *item)
+{
+    if (!body->in_run) {
+        body->in_run = 1;
+        body->has_step = 0;
+        body->runs++;
+    }
+
+    body->users = 0;
+    body->others = 0;
+    body->answers = 0;
+    body->matched = 0;
+    body->last = item;
+    body->tail = item->next;
+}
+
+
+static void
+chat_responses_run_call(chat_responses_body_t *body, const chat_json_t *item,
+                        const chat_responses_call_t *call)
+{
+    chat_call_t *added;
+    chat_step_t *step;
+
+    if (!body->has_step) {
+        step = chat_request_add_step(body->rq, body->arena);
+        if (step == NULL) {
+            body->failed = 1;
+            return;
+        }
+
+        body->has_step = 1;
+        step->first_id = call->id;
+        step->since = (uint32_t) (body->runs - 1);
+        chat_responses_user_text(body, &step->user_text);
+    }
+
+    added = chat_request_add_call(body->rq, body->arena);
+    if (added == NULL) {
+        body->failed = 1;
+        return;
+    }
+
+    added->id = call->id;
+    added->name = call->name;
+    added->kind = call->kind;
+    added->ready = !call->cut_off;
+    added->node = item;
+}
+
+
+/* The last unanswered call of this id, or NULL. */
+static chat_call_t *
+chat_responses_asked(const chat_request_t *rq, chat_str_t id)
+{
+    size_t       i, n;
+    chat_call_t *call;
+
+    n = rq->ncalls < CHAT_RESPONSES_BACK ? rq->ncalls : CHAT_RESPONSES_BACK;
+
+    for (i = 0; id.len != 0 && i < n; i++) {
+        call = &rq->calls[rq->ncalls - 1 - i];
+
+        if (call->outcome == CHAT_OUTCOME_NONE
+            && call->kind != CHAT_KIND_PROVIDER && chat_str_eq(call->id, id))
+        {
+            return call;
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+chat_responses_answered(chat_responses_body_t *body, const chat_json_t *item,
+                        chat_str_t id)
+{
+    chat_call_t *call;
+
+    chat_responses_run_end(body);
+    body->answers++;
+
+    call = chat_responses_asked(body->rq, id);
+    if (call == NULL) {
+        return;
+    }
+
+    call->outcome = CHAT_OUTCOME_OK;
+    call->place = item;
+
+    if (body->has_step && call->step == body->rq->nsteps - 1) {
+        body->matched++;
+    }
+}
+
+
+static void
+chat_responses_message(chat_responses_body_t *body, const chat_json_t *item)
+{
+    const chat_json_t *role;
+
+    role = chat_json_get(body->doc, item, "role");
+
+    if (chat_json_is(body->doc, role, "assistant")) {
+        chat_responses_run(body, item);
+        return;
+    }
+
+    chat_responses_run_end(body);
+
+    if (!chat_json_is(body->doc, role, "user")) {
+        body->others++;
+        return;
+    }
+
+    body->users++;
+    body->user = chat_json_get(body->doc, item, "content");
+    body->runs = 0;
+    body->turn = body->rq->nsteps;
+}
+
+
+static void
+chat_responses_item(chat_responses_body_t *body, const chat_json_t *item)
+{
+    chat_str_t            id;
+    chat_json_doc_t      *doc = body->doc;
+    const chat_json_t    *type;
+    chat_responses_call_t call;
+
+    type = chat_json_get(doc, item, "type");
+
+    if (chat_json_is(doc, type, "message")
+        || (type == NULL && chat_json_get(doc, item, "role") != NULL))
+    {
+        chat_responses_message(body, item);
+
+    } else if (chat_responses_call(doc, item, &call)) {
+        chat_responses_run(body, item);
+        chat_responses_run_call(body, item, &call);
+
+    } else if (chat_responses_answer(doc, item, &id) != NULL) {
+        chat_responses_answered(body, item, id);
+
+    } else if (chat_json_is(doc, type, "reasoning")
+               || chat_json_is(doc, type, "item_reference"))
+    {
+        /* clients refer by id to what the model said */
+        chat_responses_run(body, item);
+    }
+}
+
+
+/* Fills what the call's answer says; place is the answer. */
+static chat_rc_e
+chat_responses_result(chat_responses_body_t *body, chat_call_t *call)
+{
+    size_t                       i;
+    chat_rc_e                    rc = CHAT_OK;
+    chat_str_t                   id, parts[2];
+    chat_digest_t                digests[2];
+    const chat_json_t           *says;
+    const chat_responses_type_t *type;
+
+    call->payload = chat_json_raw(body->doc, call->place);
+
+    type = chat_responses_answer(body->doc, call->place, &id);
+    if (type == NULL) {
+        return CHAT_BAD;
+    }
+
+    memset(digests, 0, sizeof(digests));
+
+    for (i = 0; i < 2 && rc == CHAT_OK; i++) {
+        parts[i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
+
+        says = type->says[i]
+                   ? chat_json_get(body->doc, call->place, type->says[i])
+                   : NULL;
+        if (says != NULL) {
+            rc = chat_json_digest(body->doc, says, &digests[i]);
+        }
+    }
+
+    chat_digest_parts(parts, 2, &call->digest);
+    return rc;
+}
+
+
+static chat_rc_e
+chat_responses_fill(chat_responses_body_t *body, chat_call_t *call)
+{
+    chat_rc_e             rc;
+    chat_responses_call_t item;
+
+    if (call->outcome != CHAT_OUTCOME_NONE) {
+        rc = chat_responses_result(body, call);
+        if (rc != CHAT_OK) {
+            return rc;
+        }
+    }
+
+    if (!chat_responses_call(body->doc, call->node, &item)) {
+        return CHAT_BAD;
+    }
+
+    return chat_fingerprint(
+        call->name, chat_responses_args(body->doc, call->node, item.type),
+        &call->fingerprint);
+}
+
+
+/* 1 if the step has members; with open set, unsettled ones. */
+static int
+chat_responses_step_has(const chat_request_t *rq, const chat_step_t *step,
+                        int open)
+{
+    size_t             i;
+    const chat_call_t *call;
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &rq->calls[i];
+
+        if (chat_call_is_member(call) && !(open && chat_call_is_settled(call)))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* Only steps of this turn, open ones and the answered one are kept. */
+static chat_rc_e
+chat_responses_keep(chat_responses_body_t *body)
+{
+    size_t          i, k, first, ncalls = 0, nsteps = 0, turn = 0;
+    chat_rc_e       rc;
+    chat_step_t     step;
+    chat_request_t *rq = body->rq;
+
+    for (i = 0; i < rq->nsteps; i++) {
+        step = rq->steps[i];
+
+        if (i == body->turn) {
+            turn = ncalls;
+        }
+
+        if (i < body->turn && !(rq->answers && i == rq->nsteps - 1)
+            && !chat_responses_step_has(rq, &step, 1))
+        {
+            continue;
+        }
+
+        first = ncalls;
+
+        for (k = step.first; k < step.first + step.count; k++) {
+            rc = chat_responses_fill(body, &rq->calls[k]);
+            if (rc != CHAT_OK) {
+                return rc;
+            }
+
+            rq->calls[ncalls] = rq->calls[k];
+            rq->calls[ncalls++].step = (uint32_t) nsteps;
+        }
+
+        step.first = first;
+        rq->steps[nsteps++] = step;
+    }
+
+    rq->turn = body->turn < i ? turn : ncalls;
+    rq->ncalls = ncalls;
+    rq->nsteps = nsteps;
+    return CHAT_OK;
+}
+
+
+/* The step of the response that the body names, with the answers alone. */
+static chat_rc_e
+chat_responses_chain(chat_responses_body_t *body, chat_str_t chain)
+{
+    chat_str_t         id;
+    chat_call_t       *call;
+    chat_step_t       *step;
+    const chat_json_t *item;
+
+    step = chat_request_add_step(body->rq, body->arena);
+    if (step == NULL) {
+        return CHAT_ERROR;
+    }
+
+    step->chain = chain;
+
+    for (item = body->tail; item != NULL; item = item->next) {
+        if (chat_responses_answer(body->doc, item, &id) == NULL) {
+            continue;
+        }
+
+        call = chat_request_add_call(body->rq, body->arena);
+        if (call == NULL) {
+            return CHAT_ERROR;
+        }
+
+        call->id = id;
+        call->ready = 1;
+        call->bare = 1;
+        call->outcome = CHAT_OUTCOME_OK;
+        call->node = item;
+        call->place = item;
+
+        if (chat_responses_result(body, call) == CHAT_ERROR) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+/* The input was read: what kind of request it is, and which step it answers. */
+static chat_rc_e
+chat_responses_class(chat_responses_body_t *body, chat_str_t chain)
+{
+    chat_rc_e       rc;
+    chat_request_t *rq = body->rq;
+
+    if (body->users != 0 || (body->others != 0 && body->answers == 0)) {
+        rq->class = CHAT_CLASS_FRESH;
+
+    } else if (body->matched != 0 || (body->answers != 0 && chain.len != 0)) {
+        rq->class = CHAT_CLASS_CONTINUATION;
+    }
+
+    rq->chained = chain.len != 0 && body->matched == 0
+                  && (body->answers != 0
+                      || (rq->class == CHAT_CLASS_FRESH && !body->has_step));
+
+    rq->answers =
+        rq->class == CHAT_CLASS_CONTINUATION
+        || (rq->class == CHAT_CLASS_FRESH && body->has_step
+            && chat_responses_step_has(rq, &rq->steps[rq->nsteps - 1], 0));
+
+    rc = chat_responses_keep(body);
+
+    if (rc == CHAT_OK && rq->chained) {
+        rq->answers = 1;
+        rc = chat_responses_chain(body, chain);
+
+        if (body->users != 0) {
+            rq->turn = rq->ncalls;
+        }
+    }
+
+    return rc;
+}
+
+
+chat_rc_e
+chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                       chat_request_t *rq)
+{
+    chat_rc_e             rc;
+    chat_str_t            chain;
+    const chat_json_t    *input, *item, *store, *conversation;
+    chat_responses_body_t body;
+
+    input = chat_json_get(doc, doc->root, "input");
+
+    if (input == NULL || chat_json_get(doc, doc->root, "messages") != NULL
+        || (input->type != CHAT_JSON_STRING && input->type != CHAT_JSON_ARRAY))
+    {
+        return CHAT_DECLINED;
+    }
+
+    rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
+    store = chat_json_get(doc, doc->root, "store");
+    rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
+
+    conversation = chat_json_get(doc, doc->root, "conversation");
+    if (conversation != NULL && conversation->type == CHAT_JSON_OBJECT) {
+        conversation = chat_json_get(doc, conversation, "id");
+    }
+    rq->conversation = chat_json_string(doc, conversation);
+
+    chain = chat_json_string(
+        doc, chat_json_get(doc, doc->root, "previous_response_id"));
+
+    memset(&body, 0, sizeof(body));
+    body.doc = doc;
+    body.arena = arena;
+    body.rq = rq;
+
+    if (input->type == CHAT_JSON_STRING) {
+        body.user = input;
+        body.users = 1;
+
+    } else {
+        body.tail = input->child;
+        for (item = input->child; item != NULL; item = item->next) {
+            chat_responses_item(&body, item);
+        }
+    }
+
+    chat_responses_run_end(&body);
+
+    rc = body.failed ? CHAT_ERROR : chat_responses_class(&body, chain);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    chat_responses_user_text(&body, &rq->next.user_text);
+    rq->next.since = (uint32_t) body.runs;
+
+    if (body.failed) {
+        return CHAT_ERROR;
+    }
+
+    return doc->duplicate ? CHAT_BAD : CHAT_OK;
+}

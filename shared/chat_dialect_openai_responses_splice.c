@@ -1,0 +1,242 @@
+/*
+ * chat_dialect_openai_responses_splice.c: results into the input of a request
+ * of the Responses API.
+ *
+ * An answer is an item of the input; it goes behind the answer to the call
+ * before it, or behind the model's run, in a chained body behind the answers
+ * that are there. A payload is such an item as a client sent it, and goes in
+ * as it is; a bare value, as a service gives it, is wrapped.
+ * Promises: nothing but whole items is inserted; no byte is changed.
+ * Must not know: streams, stores.
+ */
+
+#include "chat_dialect_openai_responses.h"
+
+#include <stdlib.h>
+
+
+/* A result that is no item, as that of a service: what the type makes of it. */
+static chat_rc_e
+chat_responses_wrap(const chat_responses_type_t *type,
+                    const chat_result_t *result, int string, chat_buf_t *out)
+{
+    chat_buf_t text = { 0 };
+
+    if (!type->text) {
+        return CHAT_BAD;
+    }
+
+    chat_buf_printf(out, "{\"type\":\"%s\",\"%s\":", type->answer, type->key);
+    chat_buf_json(out, result->id);
+    chat_buf_printf(out, ",\"%s\":", type->says[0]);
+
+    if (result->outcome == CHAT_OUTCOME_OK && string) {
+        chat_buf_add(out, result->payload);
+
+    } else if (result->outcome == CHAT_OUTCOME_OK) {
+        chat_buf_json(out, result->payload);
+
+    } else {
+        chat_buf_puts(&text, "{\"error\":");
+        chat_buf_add(&text, result->payload);
+        chat_buf_puts(&text, "}");
+        chat_buf_json(out, chat_buf_str(&text));
+        out->failed |= text.failed;
+        chat_buf_free(&text);
+    }
+
+    chat_buf_puts(out, "}");
+    return CHAT_OK;
+}
+
+
+static chat_rc_e
+chat_responses_approve(const chat_responses_type_t *type,
+                       const chat_result_t *result, chat_buf_t *out)
+{
+    if (result->call != NULL && type->kind != CHAT_KIND_APPROVAL) {
+        return CHAT_BAD;
+    }
+
+    chat_buf_puts(out, "{\"type\":\"mcp_approval_response\","
+                       "\"approval_request_id\":");
+    chat_buf_json(out, result->id);
+    chat_buf_printf(out, ",\"approve\":%s",
+                    result->approval == CHAT_APPROVAL_GRANTED ? "true"
+                                                              : "false");
+    if (result->payload.len != 0) {
+        chat_buf_puts(out, ",\"reason\":");
+        chat_buf_add(out, result->payload);
+    }
+
+    chat_buf_puts(out, "}");
+    return CHAT_OK;
+}
+
+
+/* Appends the item that brings the result. */
+static chat_rc_e
+chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
+                     chat_arena_t *arena, chat_buf_t *out)
+{
+    chat_rc_e                    rc;
+    chat_str_t                   id;
+    chat_json_doc_t              value;
+    chat_responses_call_t        call;
+    const chat_responses_type_t *type = &chat_responses_types[0];
+
+    if (result->call != NULL) {
+        if (!chat_responses_call(doc, result->call->node, &call)) {
+            return CHAT_BAD;
+        }
+        type = call.type;
+    }
+
+    if (result->outcome == CHAT_OUTCOME_NONE && result->payload.len == 0) {
+        return chat_responses_approve(type, result, out);
+    }
+
+    rc = chat_json_parse(&value, arena, result->payload);
+    if (rc != CHAT_OK) {
+        return rc == CHAT_ERROR ? CHAT_ERROR : CHAT_BAD;
+    }
+
+    if (result->outcome == CHAT_OUTCOME_NONE) {
+        return chat_responses_approve(type, result, out);
+    }
+
+    if (chat_responses_answer(&value, value.root, &id) != NULL
+        && chat_str_eq(id, result->id))
+    {
+        chat_buf_add(out, result->payload);
+        return CHAT_OK;
+    }
+
+    return chat_responses_wrap(type, result,
+                               value.root->type == CHAT_JSON_STRING, out);
+}
+
+
+/* The item behind which an answer to this call stands. */
+static const chat_json_t *
+chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
+{
+    size_t             i, first;
+    const chat_call_t *before;
+
+    first = rq->steps[call->step].first;
+
+    for (i = (size_t) (call - rq->calls); i > first; i--) {
+        before = &rq->calls[i - 1];
+
+        if (before->outcome != CHAT_OUTCOME_NONE) {
+            return before->place;
+        }
+    }
+
+    return call->place;
+}
+
+
+/* The same for a chained body; NULL: it brings no answers. */
+static const chat_json_t *
+chat_responses_chain_place(const chat_request_t *rq)
+{
+    const chat_step_t *step = &rq->steps[rq->nsteps - 1];
+
+    return step->count ? rq->calls[step->first + step->count - 1].place : NULL;
+}
+
+
+static chat_rc_e
+chat_responses_insert(chat_json_doc_t *doc, const chat_request_t *rq,
+                      const chat_result_t *result, const chat_json_t *input,
+                      chat_edits_t *edits)
+{
+    size_t             pos;
+    chat_rc_e          rc;
+    chat_buf_t         out = { 0 };
+    const chat_json_t *place;
+
+    if (result->call == NULL && !rq->chained) {
+        return CHAT_BAD;
+    }
+
+    place = result->call ? chat_responses_place(rq, result->call)
+                         : chat_responses_chain_place(rq);
+
+    if (place != NULL) {
+        pos = place->end;
+        chat_buf_puts(&out, ",");
+    } else {
+        pos = input->start + 1;
+    }
+
+    rc = chat_responses_write(doc, result, edits->arena, &out);
+
+    if (rc == CHAT_OK && place == NULL && input->child != NULL) {
+        chat_buf_puts(&out, ",");
+    }
+
+    if (rc == CHAT_OK) {
+        rc = out.failed ? CHAT_ERROR
+                        : chat_edits_add(edits, pos, 0, chat_buf_str(&out));
+    }
+
+    chat_buf_free(&out);
+    return rc;
+}
+
+
+/* In the order of the calls; those of a chain as they were given. */
+static int
+chat_responses_order(const void *a, const void *b)
+{
+    const chat_result_t *one = *(const chat_result_t *const *) a;
+    const chat_result_t *two = *(const chat_result_t *const *) b;
+
+    if (one->call != two->call) {
+        return one->call < two->call ? -1 : 1;
+    }
+
+    return one < two ? -1 : one > two;
+}
+
+
+chat_rc_e
+chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
+                      const chat_result_t *results, size_t n,
+                      chat_edits_t *edits)
+{
+    size_t                i;
+    chat_rc_e             rc = CHAT_OK;
+    const chat_json_t    *input;
+    const chat_result_t **order;
+
+    input = chat_json_get(doc, doc->root, "input");
+
+    if (input == NULL || input->type != CHAT_JSON_ARRAY || rq->nsteps == 0) {
+        return n == 0 ? CHAT_OK : CHAT_BAD;
+    }
+
+    if (n == 0) {
+        return CHAT_OK;
+    }
+
+    order = chat_arena_alloc(edits->arena, n * sizeof(*order));
+    if (order == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        order[i] = &results[i];
+    }
+
+    qsort(order, n, sizeof(*order), chat_responses_order);
+
+    for (i = 0; i < n && rc == CHAT_OK; i++) {
+        rc = chat_responses_insert(doc, rq, order[i], input, edits);
+    }
+
+    return rc;
+}
