@@ -9,6 +9,7 @@
 
 #include "chat_batch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define CHAT_MEMBERS_MAX 1024 /* a store with more of them is not believed */
@@ -290,6 +291,23 @@ chat_batch_end(chat_str_t value)
     }
 
     return CHAT_END_NONE;
+}
+
+
+/* 1 if the fact says that this claimant has sent nothing. */
+static int
+chat_batch_is_void(const chat_fact_t *fact, const chat_attempt_t *attempt)
+{
+    char       expected[256];
+    chat_str_t rest;
+
+    (void) snprintf(
+        expected, sizeof(expected), "%u/%.*s/%.*s", (unsigned) attempt->k,
+        (int) attempt->worker.len, (const char *) attempt->worker.data,
+        (int) attempt->request.len, (const char *) attempt->request.data);
+
+    return chat_batch_under(fact->field, "void/", &rest)
+           && chat_str_is(rest, expected);
 }
 
 

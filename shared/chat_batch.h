@@ -99,7 +99,14 @@ void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                       const unsigned char *retry_key);
 void chat_facts_answer(chat_facts_t *facts, uint32_t k, uint32_t status);
 void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_end_e end);
-void chat_facts_void(chat_facts_t *facts, uint32_t k);
+
+/*
+ * void/<k>/<worker>/<request>: nothing was sent by this claimant. It names
+ * the claimant, so that one who does not know whether its claim stands may
+ * put it too.
+ */
+void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                     chat_str_t request);
 
 /* open: the producer's worker and the CORS header lines of its answer. */
 void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);

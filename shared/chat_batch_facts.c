@@ -326,9 +326,15 @@ chat_facts_end(chat_facts_t *facts, uint32_t k, chat_end_e end)
 
 
 void
-chat_facts_void(chat_facts_t *facts, uint32_t k)
+chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                chat_str_t request)
 {
-    chat_facts_numbered(facts, "void/", k, chat_cstr("1"));
+    char field[256];
+
+    (void) snprintf(field, sizeof(field), "void/%u/%.*s/%.*s", (unsigned) k,
+                    (int) worker.len, (const char *) worker.data,
+                    (int) request.len, (const char *) request.data);
+    chat_facts_add(facts, field, chat_cstr("1"));
 }
 
 
