@@ -139,7 +139,8 @@ export const aiSdk = {
   /* Ids that a body answers. */
   answered(body) {
     return body.messages.flatMap(({ parts }) => parts)
-      .filter((p) => isTool(p) && /^(output-|approval-responded)/.test(p.state))
+      .filter(isTool)
+      .filter(({ state }) => /^(output-|approval-responded)/.test(state))
       .map((part) => part.toolCallId);
   },
 };

@@ -1,6 +1,6 @@
 /*
- * harness_anthropic.mjs: Anthropic Messages, with and without threads: streams,
- * request bodies, and the 400 for tool_use blocks without their results.
+ * harness_anthropic.mjs: Anthropic Messages, with and without threads:
+ * streams, request bodies, and the 400 for tool_use blocks that lack results.
  */
 import { double, named, newId, stream, text } from './harness_wire.mjs';
 
@@ -117,8 +117,8 @@ export const anthropic = {
       }
     }
     return expected.length === 0 ? null
-      : bad(`messages.${body.messages.length - 1}: \`tool_use\` ids were found `
-        + 'without `tool_result` blocks immediately after: '
+      : bad(`messages.${body.messages.length - 1}: \`tool_use\` ids were `
+        + 'found without `tool_result` blocks immediately after: '
         + `${expected.join(', ')}.`);
   },
 

@@ -76,8 +76,8 @@ export const chat = {
       if (one.role === 'tool') {
         const id = one.tool_call_id;
         if (seen.has(id)) {
-          return bad(`Invalid parameter: Duplicate value for 'tool_call_id' of `
-            + `'${id}', in messages[${seen.get(id)}] and messages[${i}].`,
+          return bad("Invalid parameter: Duplicate value for 'tool_call_id' "
+            + `of '${id}', in messages[${seen.get(id)}] and messages[${i}].`,
           `messages.[${i}].tool_call_id`);
         }
         if (!expected.delete(id)) {

@@ -212,7 +212,9 @@ class Provider {
  */
 export async function provider(t, dialect, options = {}) {
   const it = new Provider(dialect && dialects[dialect], options);
-  await new Promise((resolve) => { it.server.listen(0, '127.0.0.1', resolve); });
+  await new Promise((resolve) => {
+    it.server.listen(0, '127.0.0.1', resolve);
+  });
   it.port = it.server.address().port;
   t.after(() => it.stop());
   return it;

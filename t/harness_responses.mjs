@@ -8,7 +8,8 @@ const outputOf = { function_call: 'function_call_output',
   custom_tool_call: 'custom_tool_call_output',
   local_shell_call: 'local_shell_call_output',
   shell_call: 'shell_call_output', apply_patch_call: 'apply_patch_call_output',
-  computer_call: 'computer_call_output', tool_search_call: 'tool_search_output',
+  computer_call: 'computer_call_output',
+  tool_search_call: 'tool_search_output',
   mcp_approval_request: 'mcp_approval_response' };
 const outputs = new Set(Object.values(outputOf));
 const callKey = (item) => (item.type === 'mcp_approval_request'
@@ -17,8 +18,8 @@ const outputKey = (item) => (item.type === 'mcp_approval_response'
   ? item.approval_request_id
   : item.type === 'local_shell_call_output' ? item.id : item.call_id);
 
-const functionCall = ({ id, name, input, item = id.replace('call_', 'fc_') }) =>
-  ({ id: item, type: 'function_call', status: 'completed',
+const functionCall = ({ id, name, input }) =>
+  ({ id: id.replace('call_', 'fc_'), type: 'function_call', status: 'completed',
     arguments: JSON.stringify(input), call_id: id, name });
 const functionOutput = (id, value) => ({ type: 'function_call_output',
   call_id: id, output: value instanceof Error
@@ -49,7 +50,8 @@ export const responses = {
         event('response.function_call_arguments.done', { item_id: item.id,
           output_index: i, arguments: item.arguments }),
         event('response.output_item.done', { output_index: i, item })]),
-      event('response.completed', { response: response('completed', items) })]);
+      event('response.completed', { response: response('completed', items) }),
+    ]);
   },
 
   final(words, id = newId('resp_')) {
@@ -128,7 +130,8 @@ export const responses = {
   },
 
   answered(body) {
-    return [body.input].flat().filter((item) => outputs.has(item.type)).map(outputKey);
+    return [body.input].flat().filter((item) => outputs.has(item.type))
+      .map(outputKey);
   },
 };
 

@@ -19,12 +19,14 @@ export function newCalls(n, prefix = 'call_') {
     name: `tool_${i}`, input: { city: `Town ${i}`, degrees: 1.5 } }));
 }
 
-export const message = (value) => (value instanceof Error ? value.message : value);
+const message = (value) =>
+  (value instanceof Error ? value.message : value);
 export const text = (value) => (typeof message(value) === 'string'
   ? message(value) : JSON.stringify(value));
 export const data = (object) => `data: ${JSON.stringify(object)}\n\n`;
 export const named = (object) => `event: ${object.type}\n${data(object)}`;
-export const stream = (id, calls, events) => Object.assign(events, { id, calls });
+export const stream = (id, calls, events) =>
+  Object.assign(events, { id, calls });
 
 /* The data of each SSE event of an answer: objects, or strings if not JSON. */
 export function events(answer) {

@@ -151,7 +151,8 @@ test('endings', async (t) => {
 
 test('nginx itself', async (t) => {
   await t.test('a bad configuration is told', async () => {
-    const { ok, output } = await nginxTest({ module: false, location: 'x y;' });
+    const { ok, output } = await nginxTest(
+      { module: false, location: 'x y;' });
     assert.ok(!ok && /unknown directive "x"/.test(output), output);
   });
   await t.test('reload and the death of a worker', async () => {
