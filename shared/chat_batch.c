@@ -341,9 +341,11 @@ chat_batch_read_attempt(const chat_fact_t *facts, size_t n, uint32_t k,
         } else if (chat_batch_numbered(&facts[i], "end/", &number)
                    && number == k) {
             attempt->end = chat_batch_end(value);
+        }
+    }
 
-        } else if (chat_batch_numbered(&facts[i], "void/", &number)
-                   && number == k) {
+    for (i = 0; i < n && attempt->worker.len != 0; i++) {
+        if (chat_batch_is_void(&facts[i], attempt)) {
             attempt->is_void = 1;
         }
     }
