@@ -1,0 +1,49 @@
+/*
+ * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
+ *
+ * chat_dialect_ai_sdk.c reads streams and has the table; _write.c makes what
+ * the module says itself; _body.c reads request bodies, _splice.c changes
+ * them. Must not know, as they: stores, policy, other dialects.
+ */
+
+#ifndef CHAT_DIALECT_AI_SDK_H
+#define CHAT_DIALECT_AI_SDK_H
+
+#include "chat_dialect.h"
+
+/* Members of chat_dialect_ai_sdk; chat_dialect.h says what they promise. */
+chat_rc_e chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                              chat_request_t *rq);
+chat_rc_e chat_ai_sdk_splice(chat_json_doc_t *doc, const chat_request_t *rq,
+                             const chat_result_t *results, size_t n,
+                             chat_edits_t *edits);
+chat_rc_e chat_ai_sdk_mend(chat_json_doc_t *doc, const chat_request_t *rq,
+                           chat_approval_e (*decided)(void      *data,
+                                                      chat_str_t id),
+                           void *data, chat_edits_t *edits);
+void      chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
+                                  chat_buf_t *out);
+chat_rc_e chat_ai_sdk_empty(const chat_request_t *rq,
+                            const chat_result_t *results, size_t n,
+                            chat_buf_t *out);
+void chat_ai_sdk_bounce(const chat_request_t *rq, const chat_result_t *results,
+                        size_t n, chat_buf_t *out);
+void chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
+void chat_ai_sdk_refuse(const chat_refusal_t *refusal, chat_buf_t *out);
+void chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal,
+                                chat_buf_t           *out);
+
+/*
+ * Text and digest of a result as it stands in a body or an event: node is the
+ * output, or the error text. A value that is absent counts as null, an absent
+ * error text as "". CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
+                             chat_outcome_e outcome, chat_str_t *text,
+                             chat_digest_t *digest);
+
+/* What the stream said of a call when it was opened; 0: never opened. */
+int chat_ai_sdk_opened(const void *state, chat_str_t id, chat_str_t *name,
+                       int *dynamic);
+
+#endif /* CHAT_DIALECT_AI_SDK_H */

@@ -1,0 +1,493 @@
+/*
+ * chat_dialect_ai_sdk_body.c: the request body of the AI SDK's chat transport.
+ *
+ * The body is the whole transcript: messages, each with parts. A call and its
+ * result are one part, whose state says how far it has come. Parts of the
+ * type step-start divide an assistant message into steps.
+ * Promises: any body is survived; an unknown state or part is nobody's call to
+ * answer. chat_dialect_ai_sdk_splice.c writes what is read here.
+ * Must not know: streams, stores, policy.
+ */
+
+#include "chat_dialect_ai_sdk.h"
+
+
+/* A body that is being read. */
+typedef struct {
+    chat_json_doc_t   *doc;
+    chat_arena_t      *arena;
+    chat_request_t    *rq;
+    const chat_json_t *user; /* the last user message, or NULL */
+    const chat_json_t *left; /* the assistant message that a fresh turn comes
+                                directly after, or NULL */
+    const chat_json_t *last; /* of all messages */
+    uint32_t           ordinal; /* steps of the message read last */
+    int                tail;    /* the last step of that message has calls
+                                   that nothing was said after */
+} chat_body_t;
+
+/* Where a part is now, of all states that a part can be in. */
+typedef enum {
+    CHAT_PART_UNKNOWN,   /* of another version: not ours to answer */
+    CHAT_PART_STREAMING, /* its arguments never became complete */
+    CHAT_PART_READY,     /* waits for a result */
+    CHAT_PART_ASKED,     /* waits for an approval */
+    CHAT_PART_RESPONDED, /* has been approved or refused */
+    CHAT_PART_OK,
+    CHAT_PART_ERROR,
+    CHAT_PART_DENIED
+} chat_part_e;
+
+
+static const struct {
+    const char *name;
+    chat_part_e state;
+} chat_part_states[] = {
+    { "input-streaming", CHAT_PART_STREAMING },
+    { "input-available", CHAT_PART_READY },
+    { "approval-requested", CHAT_PART_ASKED },
+    { "approval-responded", CHAT_PART_RESPONDED },
+    { "output-available", CHAT_PART_OK },
+    { "output-error", CHAT_PART_ERROR },
+    { "output-denied", CHAT_PART_DENIED },
+};
+
+
+static chat_part_e
+chat_part_state(chat_json_doc_t *doc, const chat_json_t *part)
+{
+    const chat_json_t *state = chat_json_get(doc, part, "state");
+    size_t             i;
+
+    for (i = 0; i < sizeof(chat_part_states) / sizeof(chat_part_states[0]);
+         i++) {
+        if (chat_json_is(doc, state, chat_part_states[i].name)) {
+            return chat_part_states[i].state;
+        }
+    }
+
+    return CHAT_PART_UNKNOWN;
+}
+
+
+static int
+chat_part_is(chat_json_doc_t *doc, const chat_json_t *part, const char *type)
+{
+    return chat_json_is(doc, chat_json_get(doc, part, "type"), type);
+}
+
+
+/* 1 if the part is a call; then *name is the tool's. */
+static int
+chat_part_call(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t *name)
+{
+    chat_str_t type = chat_json_string(doc, chat_json_get(doc, part, "type"));
+
+    if (chat_str_is(type, "dynamic-tool")) {
+        *name = chat_json_string(doc, chat_json_get(doc, part, "toolName"));
+        return 1;
+    }
+
+    if (chat_str_starts(type, "tool-") && type.len > strlen("tool-")) {
+        *name =
+            chat_str(type.data + strlen("tool-"), type.len - strlen("tool-"));
+        return 1;
+    }
+
+    return 0;
+}
+
+
+/* 1 if the client still has to answer this call. */
+static int
+chat_part_unanswered(chat_json_doc_t *doc, const chat_json_t *part)
+{
+    if (chat_json_true(chat_json_get(doc, part, "providerExecuted"))) {
+        return 0;
+    }
+
+    switch (chat_part_state(doc, part)) {
+    case CHAT_PART_READY:
+    case CHAT_PART_ASKED:
+        return 1;
+    case CHAT_PART_OK:
+        return chat_json_true(chat_json_get(doc, part, "preliminary"));
+    default:
+        return 0;
+    }
+}
+
+
+/* The call's result, by the part's state. */
+static chat_rc_e
+chat_body_result(chat_json_doc_t *doc, const chat_json_t *part,
+                 chat_part_e state, chat_call_t *call)
+{
+    const chat_json_t *output = chat_json_get(doc, part, "output");
+    const chat_json_t *error = chat_json_get(doc, part, "errorText");
+    const chat_json_t *early = chat_json_get(doc, part, "preliminary");
+    const chat_json_t *node = NULL;
+
+    switch (state) {
+    case CHAT_PART_OK:
+        call->outcome =
+            chat_json_true(early) ? CHAT_OUTCOME_PARTIAL : CHAT_OUTCOME_OK;
+        node = output;
+        break;
+    case CHAT_PART_ERROR:
+        call->outcome = CHAT_OUTCOME_ERROR;
+        node = error;
+        break;
+    case CHAT_PART_DENIED:
+        call->outcome = CHAT_OUTCOME_DENIED;
+        break;
+    default:
+        return CHAT_OK;
+    }
+
+    return chat_ai_sdk_result(doc, node, call->outcome, &call->payload,
+                              &call->digest);
+}
+
+
+/*
+ * The call's kind, and what is known of its approval. What was approved and
+ * has brought a preliminary output is neither asked nor settled.
+ */
+static void
+chat_body_approval(chat_json_doc_t *doc, const chat_json_t *part,
+                   chat_part_e state, chat_call_t *call)
+{
+    const chat_json_t *approval = chat_json_get(doc, part, "approval");
+    const chat_json_t *approved = chat_json_get(doc, approval, "approved");
+    const chat_json_t *reason = chat_json_get(doc, approval, "reason");
+    int                asks, has;
+
+    asks = state == CHAT_PART_ASKED || state == CHAT_PART_RESPONDED;
+    has = approval != NULL && approval->type == CHAT_JSON_OBJECT;
+
+    if (chat_json_true(chat_json_get(doc, part, "providerExecuted"))) {
+        call->kind = CHAT_KIND_PROVIDER;
+
+    } else if (asks
+               || (has && state != CHAT_PART_OK && state != CHAT_PART_ERROR)) {
+        call->kind = CHAT_KIND_APPROVAL;
+    }
+
+    if (!asks
+        && (!has || state < CHAT_PART_OK
+            || call->outcome == CHAT_OUTCOME_PARTIAL))
+    {
+        return;
+    }
+
+    call->approval = CHAT_APPROVAL_ASKED;
+
+    if (state != CHAT_PART_ASKED && approved != NULL) {
+        if (approved->type == CHAT_JSON_TRUE) {
+            call->approval = CHAT_APPROVAL_GRANTED;
+
+        } else if (approved->type == CHAT_JSON_FALSE) {
+            call->approval = CHAT_APPROVAL_REFUSED;
+        }
+
+        call->reason = chat_json_raw(doc, reason);
+    }
+}
+
+
+static chat_rc_e
+chat_body_call(chat_body_t *body, const chat_json_t *message,
+               const chat_json_t *part, chat_str_t name)
+{
+    chat_json_doc_t   *doc = body->doc;
+    chat_part_e        state = chat_part_state(doc, part);
+    const chat_json_t *input = chat_json_get(doc, part, "input");
+    const chat_json_t *raw = chat_json_get(doc, part, "rawInput");
+    chat_call_t       *call;
+
+    call = chat_request_add_call(body->rq, body->arena);
+    if (call == NULL) {
+        return CHAT_ERROR;
+    }
+
+    call->id = chat_json_string(doc, chat_json_get(doc, part, "toolCallId"));
+    call->name = name;
+    call->node = part;
+    call->ready = state > CHAT_PART_STREAMING;
+    call->dynamic = chat_part_is(doc, part, "dynamic-tool");
+    call->in_last_message = message == body->last;
+
+    if (chat_body_result(doc, part, state, call) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    chat_body_approval(doc, part, state, call);
+
+    return chat_fingerprint(name,
+                            chat_json_raw(doc, input != NULL ? input : raw),
+                            &call->fingerprint);
+}
+
+
+/*
+ * Whether the step of the parts [part, end) is to be listed: one of the
+ * current turn, or the one that a fresh turn leaves behind, if it has calls;
+ * an older one if it has unanswered calls, which can be repaired. Tells also
+ * whether it has calls, and whether text comes after them.
+ */
+static int
+chat_body_wanted(chat_body_t *body, int current, const chat_json_t *part,
+                 const chat_json_t *end, int *calls, int *text)
+{
+    chat_str_t name;
+    int        unanswered = 0;
+
+    *calls = 0;
+    *text = 0;
+
+    for (/* void */; part != end; part = part->next) {
+        if (chat_part_call(body->doc, part, &name)) {
+            *calls = 1;
+            *text = 0;
+            unanswered |= chat_part_unanswered(body->doc, part);
+
+        } else if (chat_part_is(body->doc, part, "text")) {
+            *text = 1;
+        }
+    }
+
+    return *calls && (current || unanswered);
+}
+
+
+static chat_rc_e
+chat_body_step(chat_body_t *body, const chat_json_t *message,
+               const chat_json_t *part, const chat_json_t *end)
+{
+    chat_json_doc_t *doc = body->doc;
+    chat_step_t     *step;
+    chat_call_t     *calls;
+    chat_str_t       name;
+
+    step = chat_request_add_step(body->rq, body->arena);
+    if (step == NULL) {
+        return CHAT_ERROR;
+    }
+
+    step->message = chat_json_string(doc, chat_json_get(doc, message, "id"));
+    step->ordinal = body->ordinal;
+
+    for (/* void */; part != end; part = part->next) {
+        if (chat_part_call(doc, part, &name)
+            && chat_body_call(body, message, part, name) != CHAT_OK)
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    calls = body->rq->calls;
+    step = &body->rq->steps[body->rq->nsteps - 1];
+    step->first_id = calls[step->first].id;
+
+    return CHAT_OK;
+}
+
+
+/* Reads the steps of an assistant message. */
+static chat_rc_e
+chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
+{
+    chat_json_doc_t   *doc = body->doc;
+    const chat_json_t *parts = chat_json_get(doc, message, "parts");
+    const chat_json_t *part, *end;
+    int                opened, calls, text, wanted;
+
+    body->ordinal = 0;
+    body->tail = 0;
+
+    if (parts == NULL || parts->type != CHAT_JSON_ARRAY) {
+        return CHAT_OK;
+    }
+
+    for (part = parts->child; part != NULL; part = end) {
+        opened = chat_part_is(doc, part, "step-start");
+        if (opened) {
+            part = part->next;
+        }
+
+        end = part;
+        while (end != NULL && !chat_part_is(doc, end, "step-start")) {
+            end = end->next;
+        }
+
+        wanted = chat_body_wanted(
+            body, current || (message == body->left && end == NULL), part, end,
+            &calls, &text);
+
+        if (wanted && chat_body_step(body, message, part, end) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        body->tail = wanted && end == NULL && (current || !text);
+
+        /* Parts before the first step-start are a step only by their calls:
+           a data part may stand there, and opens none. */
+        body->ordinal += opened || calls;
+    }
+
+    return CHAT_OK;
+}
+
+
+/* Finds the last message, the last user message, and what that one left. */
+static void
+chat_body_survey(chat_body_t *body, const chat_json_t *messages)
+{
+    const chat_json_t *message, *role, *before = NULL;
+    int                user, was_user = 0;
+
+    for (message = messages->child; message != NULL; message = message->next) {
+        role = chat_json_get(body->doc, message, "role");
+        user = chat_json_is(body->doc, role, "user");
+
+        if (user) {
+            if (!was_user) {
+                body->left = before;
+            }
+            body->user = message;
+        }
+
+        was_user = user;
+        before = message;
+    }
+
+    body->last = before;
+
+    if (!was_user) {
+        body->left = NULL;
+    }
+}
+
+
+static chat_rc_e
+chat_body_messages(chat_body_t *body, const chat_json_t *messages)
+{
+    chat_request_t    *rq = body->rq;
+    const chat_json_t *message, *role;
+    int                current = body->user == NULL;
+
+    for (message = messages->child; message != NULL; message = message->next) {
+        if (message == body->user) {
+            current = 1;
+            rq->turn = rq->ncalls;
+            continue;
+        }
+
+        role = chat_json_get(body->doc, message, "role");
+        if (!chat_json_is(body->doc, role, "assistant")) {
+            continue;
+        }
+
+        if (chat_body_message(body, message, current) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        if (message == body->left || message == body->last) {
+            rq->answers = body->tail;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+/* 1 if the client itself settled a call of the last step. */
+static int
+chat_body_brings(const chat_request_t *rq)
+{
+    const chat_step_t *step = &rq->steps[rq->nsteps - 1];
+    size_t             i;
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (rq->calls[i].kind != CHAT_KIND_PROVIDER
+            && chat_call_is_settled(&rq->calls[i]))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+chat_body_classify(chat_body_t *body, const chat_json_t *trigger)
+{
+    chat_json_doc_t   *doc = body->doc;
+    chat_request_t    *rq = body->rq;
+    const chat_json_t *role = chat_json_get(doc, body->last, "role");
+
+    if (chat_json_is(doc, trigger, "regenerate-message")) {
+        rq->class = CHAT_CLASS_REGENERATE;
+
+    } else if (body->last == body->user) {
+        rq->class = CHAT_CLASS_FRESH;
+
+    } else if (chat_json_is(doc, role, "assistant") && rq->answers
+               && (trigger == NULL || trigger->type == CHAT_JSON_NULL
+                   || chat_json_is(doc, trigger, "submit-message"))
+               && chat_body_brings(rq))
+    {
+        rq->class = CHAT_CLASS_CONTINUATION;
+        rq->next.message = rq->last_message;
+        rq->next.ordinal = body->ordinal;
+    }
+
+    if (rq->class != CHAT_CLASS_FRESH && rq->class != CHAT_CLASS_CONTINUATION)
+    {
+        rq->answers = 0;
+    }
+}
+
+
+chat_rc_e
+chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                    chat_request_t *rq)
+{
+    chat_body_t        body = { .doc = doc, .arena = arena, .rq = rq };
+    const chat_json_t *messages, *role, *parts;
+
+    doc->duplicate = 0;
+
+    messages = chat_json_get(doc, doc->root, "messages");
+    if (messages == NULL || messages->type != CHAT_JSON_ARRAY
+        || messages->child == NULL)
+    {
+        return CHAT_DECLINED;
+    }
+
+    chat_body_survey(&body, messages);
+
+    role = chat_json_get(doc, body.last, "role");
+    parts = chat_json_get(doc, body.last, "parts");
+    if (role == NULL || role->type != CHAT_JSON_STRING || parts == NULL
+        || parts->type != CHAT_JSON_ARRAY)
+    {
+        return CHAT_DECLINED;
+    }
+
+    rq->stream = 1;
+    rq->conversation =
+        chat_json_string(doc, chat_json_get(doc, doc->root, "id"));
+    rq->last_message =
+        chat_json_string(doc, chat_json_get(doc, body.last, "id"));
+
+    if (chat_body_messages(&body, messages) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    chat_body_classify(&body, chat_json_get(doc, doc->root, "trigger"));
+
+    return doc->duplicate ? CHAT_BAD : CHAT_OK;
+}
