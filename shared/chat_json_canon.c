@@ -11,6 +11,7 @@
 
 #include "chat_json.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -129,24 +130,33 @@ chat_json_decimal_next(chat_json_decimal_t *d)
 
 /*
  * The fewest digits that read back as value. With up to 15 the nearest
- * decimal is the only candidate. With 16 the one above may do where the
+ * decimal is the only candidate, and what it has too many are zeros; only
+ * the denormals are less exact. With 16 the one above may do where the
  * nearest does not: below a power of two doubles lie twice as close.
  */
 static void
 chat_json_decimal(double value, chat_json_decimal_t *d)
 {
-    chat_json_decimal_round(value, 15, d);
+    int count;
 
-    if (chat_json_decimal_value(d) != value) {
-        chat_json_decimal_round(value, 16, d);
+    for (count = value < DBL_MIN ? 1 : 15; count < CHAT_JSON_DIGITS; count++) {
+        chat_json_decimal_round(value, count, d);
 
-        if (chat_json_decimal_value(d) != value) {
+        if (chat_json_decimal_value(d) == value) {
+            break;
+        }
+
+        if (count == 16) {
             chat_json_decimal_next(d);
 
-            if (chat_json_decimal_value(d) != value) {
-                chat_json_decimal_round(value, 17, d);
+            if (chat_json_decimal_value(d) == value) {
+                break;
             }
         }
+    }
+
+    if (count == CHAT_JSON_DIGITS) {
+        chat_json_decimal_round(value, count, d);
     }
 
     while (d->count > 1 && d->digits[d->count - 1] == '0') {
@@ -278,8 +288,8 @@ chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
     const chat_json_t  *child;
     chat_json_member_t *members;
 
-    members = chat_arena_alloc(doc->arena, chat_json_count(node) *
-                                               sizeof(chat_json_member_t));
+    members = chat_arena_alloc(doc->arena, chat_json_count(node)
+                                               * sizeof(chat_json_member_t));
     if (members == NULL) {
         out->failed = 1;
         return;
