@@ -26,8 +26,8 @@ typedef struct {
 
 /* A choice of the stream, by what it has shown so far. */
 typedef enum {
-    CHAT_CHOICE_UNSEEN, /* awaits its first chunk */
-    CHAT_CHOICE_OPEN,   /* awaits its finish_reason */
+    CHAT_CHOICE_UNSEEN, /* awaits its first chunk, then OPEN */
+    CHAT_CHOICE_OPEN,   /* awaits its finish_reason, then DONE */
     CHAT_CHOICE_DONE    /* nothing more is awaited */
 } chat_choice_e;
 
@@ -38,6 +38,7 @@ typedef struct {
     chat_completions_call_t *calls;
     size_t                   count;
     size_t                   size;
+    size_t                   opened;
     unsigned char            choices[CHAT_COMPLETIONS_CHOICES];
     unsigned                 open : 1;  /* a chunk was seen */
     unsigned                 ended : 1; /* an end was told */

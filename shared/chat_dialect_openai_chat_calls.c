@@ -158,6 +158,7 @@ chat_completions_begin(chat_completions_stream_t *state, uint32_t slot,
         }
     }
 
+    state->opened++;
     memset(*call, 0, sizeof(chat_completions_call_t));
     (*call)->slot = slot;
     (*call)->kind = kind;
@@ -166,12 +167,12 @@ chat_completions_begin(chat_completions_stream_t *state, uint32_t slot,
 }
 
 
-/* Empty ids and names say nothing; later ones count. */
+/* The first id and name that say something stand. */
 static chat_rc_e
 chat_completions_learn(chat_completions_stream_t *state, chat_str_t s,
                        chat_str_t *known)
 {
-    if (s.len == 0 || chat_str_eq(s, *known)) {
+    if (s.len == 0 || known->len) {
         return CHAT_OK;
     }
 
@@ -195,9 +196,10 @@ chat_completions_entry(chat_completions_stream_t *state, uint32_t slot,
                             chat_json_get(state->doc, function, "name"));
 
     call = chat_completions_find(state, slot);
-    opens =
-        call ? name.len && id.len && call->id.len && !chat_str_eq(id, call->id)
-             : state->count < CHAT_COMPLETIONS_OPEN_MAX;
+    opens = state->opened < CHAT_COMPLETIONS_OPEN_MAX
+            && (call == NULL
+                || (name.len && id.len && call->id.len
+                    && !chat_str_eq(id, call->id)));
 
     if (opens
         && chat_completions_begin(

@@ -1,0 +1,318 @@
+/*
+ * chat_dialect_anthropic_body.c: the request bodies of Anthropic Messages.
+ *
+ * User messages of nothing but results make a continuation, any other block
+ * makes the body fresh. With a thread the calls are at the provider: results
+ * stand alone. Steps are read by chat_dialect_anthropic_step.c.
+ * Promises: odd elements are skipped.
+ * Must not know: the stream, what a store has.
+ */
+
+#include "chat_dialect_anthropic.h"
+
+
+/* 1 if a message has content beside tool results. */
+static int
+chat_anthropic_words(chat_json_doc_t *doc, const chat_json_t *message)
+{
+    const chat_json_t *content = chat_json_get(doc, message, "content");
+    const chat_json_t *block = chat_anthropic_blocks(doc, message);
+
+    if (content && content->type == CHAT_JSON_STRING) {
+        return 1;
+    }
+
+    for (/* void */; block; block = block->next) {
+        if (!chat_anthropic_type(doc, block, "tool_result")) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * Hashes the words of a message, whether they stand as a string or in blocks:
+ * clients rewrite them to move a cache_control.
+ */
+static chat_rc_e
+chat_anthropic_hash(chat_anthropic_body_t *r, const chat_json_t *message)
+{
+    size_t             n = 0;
+    chat_str_t        *parts;
+    chat_digest_t     *digests;
+    const chat_json_t *node, *content;
+
+    content = chat_json_get(r->doc, message, "content");
+    parts = chat_arena_alloc(r->arena, (chat_json_count(content) + 1)
+                                           * sizeof(chat_str_t));
+    digests = chat_arena_alloc(r->arena, (chat_json_count(content) + 1)
+                                             * sizeof(chat_digest_t));
+    if (parts == NULL || digests == NULL) {
+        return CHAT_ERROR;
+    }
+
+    if (content && content->type == CHAT_JSON_STRING) {
+        parts[n++] = chat_json_string(r->doc, content);
+    }
+
+    node = chat_anthropic_blocks(r->doc, message);
+
+    for (/* void */; node; node = node->next) {
+        if (chat_anthropic_type(r->doc, node, "tool_result")) {
+            continue;
+        }
+
+        if (chat_anthropic_type(r->doc, node, "text")) {
+            parts[n++] =
+                chat_json_string(r->doc, chat_json_get(r->doc, node, "text"));
+            continue;
+        }
+
+        if (chat_json_digest(r->doc, node, &digests[n]) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        parts[n] = chat_str(digests[n].bytes, CHAT_DIGEST_SIZE);
+        n++;
+    }
+
+    chat_digest_parts(parts, n, &r->user_text);
+
+    return CHAT_OK;
+}
+
+
+/* Names a step by where the reader stands. */
+static chat_rc_e
+chat_anthropic_name(chat_anthropic_body_t *r, chat_step_t *step)
+{
+    if (r->user && !r->hashed) {
+        if (chat_anthropic_hash(r, r->user) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        r->hashed = 1;
+    }
+
+    step->user_text = r->user_text;
+    step->since = r->since;
+
+    return CHAT_OK;
+}
+
+
+/* The class of the body, by what follows its last assistant message. */
+static void
+chat_anthropic_class(chat_anthropic_body_t *r)
+{
+    int                user = 0, words = 0, results = 0;
+    const chat_json_t *node;
+
+    for (node = r->messages->child; node; node = node->next) {
+        user = chat_anthropic_role(r->doc, node, "user");
+
+        if (chat_anthropic_role(r->doc, node, "assistant")) {
+            r->last = node;
+            words = results = 0;
+
+        } else if (user && chat_anthropic_words(r->doc, node)) {
+            r->fresh = node;
+            words = 1;
+
+        } else if (user && chat_anthropic_blocks(r->doc, node)) {
+            results = 1;
+        }
+    }
+
+    if (user && words) {
+        r->rq->class = CHAT_CLASS_FRESH;
+
+    } else if (user && results) {
+        r->rq->class = CHAT_CLASS_CONTINUATION;
+    }
+
+    if (r->rq->class != CHAT_CLASS_OTHER) {
+        r->answered = r->last;
+    }
+}
+
+
+/* One result of a call that the body does not have. */
+static chat_rc_e
+chat_anthropic_bare(chat_anthropic_body_t *r, const chat_json_t *block)
+{
+    chat_call_t *call;
+
+    if (r->rq->ncalls == CHAT_ANTHROPIC_CALLS) {
+        return CHAT_LIMIT;
+    }
+
+    call = chat_request_add_call(r->rq, r->arena);
+    if (call == NULL) {
+        return CHAT_ERROR;
+    }
+
+    call->id =
+        chat_json_string(r->doc, chat_json_get(r->doc, block, "tool_use_id"));
+    call->ready = 1;
+    call->bare = 1;
+
+    return chat_anthropic_result(r, block, call);
+}
+
+
+/* A body whose calls are in the provider's thread: results alone. */
+static chat_rc_e
+chat_anthropic_thread(chat_anthropic_body_t *r, chat_str_t previous)
+{
+    chat_rc_e          rc;
+    chat_step_t       *step;
+    const chat_json_t *node, *block;
+
+    step = chat_request_add_step(r->rq, r->arena);
+    if (step == NULL) {
+        return CHAT_ERROR;
+    }
+
+    step->chain = previous;
+    r->rq->chained = 1;
+    r->rq->answers = r->rq->class != CHAT_CLASS_OTHER;
+
+    for (node = r->messages->child; node; node = node->next) {
+        block = chat_anthropic_blocks(r->doc, node);
+
+        for (/* void */; block; block = block->next) {
+            if (!chat_anthropic_type(r->doc, block, "tool_result")) {
+                continue;
+            }
+
+            rc = chat_anthropic_bare(r, block);
+            if (rc != CHAT_OK) {
+                return rc;
+            }
+        }
+
+        if (node == r->fresh) {
+            r->user = node;
+            r->rq->turn = r->rq->ncalls;
+        }
+    }
+
+    /* The words before are not here: what they led to stands for them. */
+    chat_digest(previous, &r->user_text);
+
+    return chat_anthropic_name(r, &r->rq->next);
+}
+
+
+static chat_rc_e
+chat_anthropic_messages(chat_anthropic_body_t *r)
+{
+    size_t             n;
+    chat_rc_e          rc;
+    const chat_json_t *node;
+
+    r->current = r->fresh == NULL;
+
+    for (node = r->messages->child; node; node = node->next) {
+        if (chat_anthropic_role(r->doc, node, "assistant")) {
+            n = r->rq->nsteps;
+
+            rc = chat_anthropic_step(r, node);
+            if (rc != CHAT_OK) {
+                return rc;
+            }
+
+            if (r->rq->nsteps > n
+                && chat_anthropic_name(r, &r->rq->steps[n]) != CHAT_OK) {
+                return CHAT_ERROR;
+            }
+
+            r->since++;
+
+        } else if (chat_anthropic_role(r->doc, node, "user")
+                   && chat_anthropic_words(r->doc, node))
+        {
+            r->user = node;
+            r->hashed = 0;
+            r->since = 0;
+        }
+
+        if (node == r->fresh) {
+            r->current = 1;
+            r->rq->turn = r->rq->ncalls;
+        }
+    }
+
+    return chat_anthropic_name(r, &r->rq->next);
+}
+
+
+/* 1 if a result in the body is of a call of the step that it answers. */
+static int
+chat_anthropic_brings(const chat_request_t *rq)
+{
+    size_t             i;
+    const chat_step_t *step;
+
+    if (!rq->answers) {
+        return 0;
+    }
+
+    step = &rq->steps[rq->nsteps - 1];
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+chat_rc_e
+chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                       chat_request_t *rq)
+{
+    chat_rc_e             rc;
+    chat_str_t            previous;
+    const chat_json_t    *thread;
+    chat_anthropic_body_t r;
+
+    memset(&r, 0, sizeof(chat_anthropic_body_t));
+    r.doc = doc;
+    r.arena = arena;
+    r.rq = rq;
+    r.messages = chat_json_get(doc, doc->root, "messages");
+
+    if (r.messages == NULL || r.messages->type != CHAT_JSON_ARRAY
+        || chat_json_get(doc, r.messages->child, "parts"))
+    {
+        return CHAT_DECLINED;
+    }
+
+    thread = chat_json_get(doc, doc->root, "thread");
+    previous = chat_json_string(
+        doc, chat_json_get(doc, thread, "previous_message_id"));
+
+    rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
+    rq->stored = thread && thread->type == CHAT_JSON_OBJECT;
+
+    chat_anthropic_class(&r);
+
+    rc = previous.len && r.last == NULL ? chat_anthropic_thread(&r, previous)
+                                        : chat_anthropic_messages(&r);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_anthropic_brings(rq)) {
+        rq->class = CHAT_CLASS_OTHER;
+        rq->answers = 0;
+    }
+
+    return doc->duplicate ? CHAT_BAD : CHAT_OK;
+}
