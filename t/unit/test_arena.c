@@ -1,0 +1,229 @@
+/*
+ * test_arena.c: the arena, the buffer and the digests.
+ */
+
+#include "chat_arena.h"
+#include "chat_digest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+
+static void
+blocks_are_zeroed_aligned_and_apart(void **state)
+{
+    size_t         i, k, size;
+    unsigned char *p, *kept[200];
+    chat_arena_t  *arena = chat_arena_create(0);
+
+    for (i = 0; i < 200; i++) {
+        size = i * i;
+        p = chat_arena_alloc(arena, size);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t) p % alignof(max_align_t), 0);
+
+        for (k = 0; k < size; k++) {
+            assert_int_equal(p[k], 0);
+        }
+
+        if (size != 0) {
+            memset(p, (int) i, size);
+        }
+
+        kept[i] = p;
+    }
+
+    for (i = 0; i < 200; i++) {
+        for (k = 0; k < i * i; k++) {
+            assert_int_equal(kept[i][k], i);
+        }
+    }
+
+    chat_arena_destroy(arena);
+    chat_arena_destroy(NULL);
+}
+
+
+static void
+past_its_limit_an_arena_answers_null_and_stays_usable(void **state)
+{
+    chat_arena_t *arena = chat_arena_create(10000);
+
+    assert_null(chat_arena_alloc(arena, 10001));
+    assert_non_null(chat_arena_alloc(arena, 6000));
+    assert_null(chat_arena_alloc(arena, 6000));
+    assert_non_null(chat_arena_alloc(arena, 3000));
+    assert_true(chat_arena_used(arena) >= 9000);
+    assert_true(chat_arena_used(arena) <= 10000);
+
+    chat_arena_reset(arena);
+    assert_int_equal(chat_arena_used(arena), 0);
+    assert_non_null(chat_arena_alloc(arena, 10000));
+    assert_null(chat_arena_alloc(arena, 1));
+
+    chat_arena_destroy(arena);
+}
+
+
+static void
+a_size_that_overflows_is_refused(void **state)
+{
+    size_t        i;
+    chat_arena_t *arena = chat_arena_create(0);
+
+    for (i = 0; i < 32; i++) {
+        assert_null(chat_arena_alloc(arena, SIZE_MAX - i));
+    }
+
+    assert_non_null(chat_arena_alloc(arena, 1));
+    chat_arena_destroy(arena);
+}
+
+
+static void
+a_copy_is_its_own(void **state)
+{
+    char          text[] = "abc";
+    chat_str_t    copy;
+    chat_arena_t *arena = chat_arena_create(64);
+
+    assert_int_equal(chat_arena_dup(arena, chat_cstr(text), &copy), CHAT_OK);
+    text[0] = 'x';
+    assert_true(chat_str_is(copy, "abc"));
+
+    assert_int_equal(chat_arena_dup(arena, chat_str(NULL, 0), &copy), CHAT_OK);
+    assert_int_equal(copy.len, 0);
+    assert_int_equal(chat_arena_dup(arena, chat_str(text, 3), &copy), CHAT_OK);
+    assert_int_equal(chat_arena_dup(arena, chat_str(text, 3), &copy), CHAT_OK);
+    assert_int_equal(chat_arena_dup(arena, chat_str(text, 3), &copy),
+                     CHAT_ERROR);
+
+    chat_arena_destroy(arena);
+}
+
+
+static void
+a_buffer_grows(void **state)
+{
+    size_t     i;
+    chat_buf_t buf = { 0 };
+
+    chat_buf_add(&buf, chat_str(NULL, 0));
+    assert_int_equal(buf.len, 0);
+
+    for (i = 0; i < 1000; i++) {
+        chat_buf_printf(&buf, "%03zu", i);
+        chat_buf_puts(&buf, ",");
+    }
+
+    assert_int_equal(buf.len, 4000);
+    assert_memory_equal(buf.data + 4 * 777, "777,", 4);
+    assert_false(buf.failed);
+
+    chat_buf_free(&buf);
+    assert_null(buf.data);
+}
+
+
+static void
+a_buffer_that_failed_takes_nothing_more(void **state)
+{
+    chat_buf_t buf = { 0 };
+
+    chat_buf_puts(&buf, "kept");
+    buf.failed = 1;
+    chat_buf_puts(&buf, "lost");
+    chat_buf_printf(&buf, "%d", 1);
+    chat_buf_json(&buf, chat_cstr("lost"));
+    assert_true(chat_str_is(chat_buf_str(&buf), "kept"));
+
+    chat_buf_free(&buf);
+}
+
+
+static void
+a_json_string_escapes_what_it_must(void **state)
+{
+    chat_buf_t buf = { 0 };
+
+    chat_buf_json(&buf, chat_str("a\"b\\c\b\t\n\f\r\0\x1f/\x7f\xc3\xa9", 16));
+    assert_true(chat_str_is(
+        chat_buf_str(&buf),
+        "\"a\\\"b\\\\c\\b\\t\\n\\f\\r\\u0000\\u001f/\x7f\xc3\xa9\""));
+
+    buf.len = 0;
+    chat_buf_json(&buf, chat_str(NULL, 0));
+    assert_true(chat_str_is(chat_buf_str(&buf), "\"\""));
+
+    chat_buf_free(&buf);
+}
+
+
+static void
+digests_are_sha256(void **state)
+{
+    int           i;
+    char          hex[65];
+    chat_digest_t d;
+
+    /* twice: the context is used again */
+    for (i = 0; i < 2; i++) {
+        chat_digest(chat_cstr("abc"), &d);
+        chat_digest_hex(&d, 32, hex);
+        assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223"
+                                 "b00361a396177a9cb410ff61f20015ad");
+
+        chat_digest(chat_str(NULL, 0), &d);
+        chat_digest_hex(&d, 4, hex);
+        assert_string_equal(hex, "e3b0c442");
+    }
+}
+
+
+static void
+parts_do_not_run_into_one_another(void **state)
+{
+    chat_digest_t one, two;
+    chat_str_t    a[] = { CHAT_STR("ab"), CHAT_STR("c") };
+    chat_str_t    b[] = { CHAT_STR("a"), CHAT_STR("bc") };
+    chat_str_t    c[] = { CHAT_STR("ab"), CHAT_STR("c"), CHAT_STR("") };
+
+    chat_digest_parts(a, 2, &one);
+    chat_digest_parts(b, 2, &two);
+    assert_false(chat_digest_eq(&one, &two));
+
+    chat_digest_parts(c, 3, &two);
+    assert_false(chat_digest_eq(&one, &two));
+
+    chat_digest_parts(a, 2, &two);
+    assert_true(chat_digest_eq(&one, &two));
+
+    /* the length is 8 bytes, big-endian */
+    chat_digest_parts(a, 1, &one);
+    chat_digest(chat_str("\0\0\0\0\0\0\0\2ab", 10), &two);
+    assert_true(chat_digest_eq(&one, &two));
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_zeroed_aligned_and_apart),
+        cmocka_unit_test(
+            past_its_limit_an_arena_answers_null_and_stays_usable),
+        cmocka_unit_test(a_size_that_overflows_is_refused),
+        cmocka_unit_test(a_copy_is_its_own),
+        cmocka_unit_test(a_buffer_grows),
+        cmocka_unit_test(a_buffer_that_failed_takes_nothing_more),
+        cmocka_unit_test(a_json_string_escapes_what_it_must),
+        cmocka_unit_test(digests_are_sha256),
+        cmocka_unit_test(parts_do_not_run_into_one_another),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
