@@ -19,8 +19,9 @@ const outputKey = (item) => (item.type === 'mcp_approval_response'
   : item.type === 'local_shell_call_output' ? item.id : item.call_id);
 
 const functionCall = ({ id, name, input }) =>
-  ({ id: id.replace('call_', 'fc_'), type: 'function_call', status: 'completed',
-    arguments: JSON.stringify(input), call_id: id, name });
+  ({ id: id.replace('call_', 'fc_'), type: 'function_call',
+    status: 'completed', call_id: id, name,
+    arguments: JSON.stringify(input) });
 const functionOutput = (id, value) => ({ type: 'function_call_output',
   call_id: id, output: value instanceof Error
     ? JSON.stringify({ error: value.message }) : text(value) });

@@ -1,0 +1,303 @@
+/*
+ * barrier.test.mjs: one batch, one request, whatever the order of arrival.
+ *
+ * Every dialect, two to eight calls, each result posted by itself, on four
+ * workers, in front of a provider that refuses what the real one refuses.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gate, pause, unbuilt } from './harness.mjs';
+import { dialects } from './harness_dialects.mjs';
+import { Batch, outputs, stage, told } from './harness_batch.mjs';
+
+const asan = !!process.env.CHAT_ASAN;
+
+function* permutations(list) {
+  if (list.length < 2) {
+    yield list;
+    return;
+  }
+  for (const [i, first] of list.entries()) {
+    for (const rest of permutations(list.filter((_, j) => j !== i))) {
+      yield [first, ...rest];
+    }
+  }
+}
+
+/* A number generator with a seed, so that a failure can be seen again. */
+function random(seed) {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor(state / 4294967296 * below);
+  };
+}
+
+function orders(count, sampled) {
+  const list = Array.from({ length: count }, (_, i) => i);
+  if (count <= 5) {
+    return [...permutations(list)];
+  }
+  const next = random(count);
+  return Array.from({ length: sampled }, () => {
+    const order = [...list];
+    for (let i = count - 1; i > 0; i--) {
+      const j = next(i + 1);
+      [order[i], order[j]] = [order[j], order[i]];
+    }
+    return order;
+  });
+}
+
+/* The words that a sibling may be told: the truth, in its dialect. */
+const siblings = { ai_sdk: ['empty'], openai_responses: ['empty', '409'],
+  openai_chat: ['empty', '409'], anthropic: ['409'] };
+
+async function play(scene, order, options) {
+  const batch = new Batch(scene, order.length);
+  await batch.ask(options);
+  const answers = [];
+  for (const i of order) {
+    const answer = batch.continue(batch.results([i]), options);
+    answers.push(answer);
+    await answer.sent;
+  }
+  const ends = await Promise.all(answers.map(told));
+  const words = ends.map(({ word }) => word);
+  const { body } = batch.released();
+  for (const id of batch.ids) {
+    assert.ok(JSON.stringify(body).includes(id));
+  }
+  assert.equal(String(batch.upstream()[0].raw).split(batch.key).length - 1,
+    order.length, 'each result is in the body once');
+  assert.equal(words.filter((word) => word === 'final').length, 1, `${words}`);
+  for (const [at, end] of ends.entries()) {
+    if (end.word === 'final') {
+      assert.ok(end.text.includes(batch.key));
+    } else {
+      assert.ok(siblings[scene.dialect.name].includes(end.word),
+        `${end.word}: ${end.text}`);
+    }
+    if (end.word === '409') {
+      assert.equal(end.headers['x-should-retry'], 'false');
+    }
+    if (scene.dialect.name === 'ai_sdk') {
+      assert.deepEqual(outputs(end),
+        batch.ids.filter((id) => id !== batch.ids[order[at]]), end.text);
+    }
+    if (scene.dialect.name === 'ai_sdk' && end.word === 'empty') {
+      assert.equal(end.list.findLast(({ type }) => type === 'start').messageId,
+        batch.from.id);
+    }
+  }
+}
+
+async function abreast(list, count, work) {
+  const queue = [...list];
+  await Promise.all(Array.from({ length: count }, async () => {
+    while (queue.length) {
+      await work(queue.shift());
+    }
+  }));
+}
+
+for (const key of Object.keys(dialects)) {
+  test(`s28 s37: ${key}: every order of arrival, one request`,
+    { skip: unbuilt }, async (t) => {
+      const scene = await stage(t, key, { workers: 4 });
+      for (let count = 2; count <= 8; count++) {
+        await t.test(`${count} calls`, () => abreast(
+          orders(count, asan ? 8 : 24), 6, (order) => play(scene, order)));
+      }
+      await t.test('over HTTP/2', () => abreast(orders(3), 6, (order) =>
+        play(scene, order, { http2: true })));
+      await t.test('chunked request bodies', () => abreast(orders(3), 6,
+        (order) => play(scene, order, { chunked: true })));
+      await t.test('several workers took part', async () => {
+        const pids = scene.n.accessLog().map(({ pid }) => pid);
+        assert.ok(new Set(pids).size > 1);
+      });
+    });
+}
+
+test('the same under other ways of proxying', { skip: unbuilt },
+  async (t) => {
+    const ways = [
+      ['buffered', { location: 'proxy_buffering on;' }],
+      ['bodies unbuffered', { location: 'proxy_request_buffering off;' }],
+      ['bodies in files', { location: 'client_body_in_file_only clean;' }],
+      ['small body buffers', { location: 'client_body_buffer_size 1k;' }],
+      ['one worker', { workers: 1 }]];
+    for (const [name, options] of ways) {
+      await t.test(name, async (t2) => {
+        const location = (options.location ?? '')
+          .replace('proxy_buffering on;', '');
+        const scene = await stage(t2, 'openai_chat', { workers: 4,
+          ...options, location });
+        await abreast(orders(3), 3, (order) => play(scene, order));
+        await abreast(orders(3), 3, (order) =>
+          play(scene, order, { chunked: true }));
+      });
+    }
+  });
+
+test('s52: two tabs with the same complete body', { skip: unbuilt },
+  async (t) => {
+    const scene = await stage(t, 'ai_sdk', { workers: 4 });
+    for (const [name, delay] of [['at once', 0], ['40 ms apart', 40]]) {
+      await t.test(name, async () => {
+        for (let i = 0; i < 10; i++) {
+          const batch = new Batch(scene, 2);
+          await batch.ask();
+          const first = batch.continue(batch.results());
+          await pause(delay);
+          const second = batch.continue(batch.results());
+          const words = (await Promise.all([first, second].map(told)))
+            .map(({ word }) => word);
+          batch.released();
+          assert.deepEqual(words.sort(), ['empty', 'final']);
+        }
+      });
+    }
+    await t.test('s53: while the upstream has not answered', async () => {
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      const go = gate();
+      const { answer } = scene.p;
+      scene.p.answer = async (request) => {
+        await go;
+        return answer(request);
+      };
+      const number = scene.p.requests.length + 1;
+      const first = batch.continue(batch.results());
+      await scene.p.arrival(number);
+      const others = [batch.continue(batch.results()),
+        batch.continue(batch.results([0]))];
+      await Promise.all(others.map(({ sent }) => sent));
+      await pause(200);
+      batch.released();
+      go.open();
+      scene.p.answer = answer;
+      assert.equal((await told(first)).word, 'final');
+      for (const other of others) {
+        assert.equal((await told(other)).word, 'empty');
+      }
+      batch.released();
+    });
+  });
+
+test('s96: the same complete body twice by an openai client',
+  { skip: unbuilt }, async (t) => {
+    for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
+      await t.test(key, async (t2) => {
+        const scene = await stage(t2, key, { workers: 4 });
+        const go = gate();
+        const { answer } = scene.p;
+        scene.p.answer = async (request) => {
+          await (request.answered.length && go);
+          return answer(request);
+        };
+        const twice = new Batch(scene, 2);
+        await twice.ask();
+        const both = [1, 2].map(() => twice.continue(twice.results()));
+        const retried = new Batch(scene, 2);
+        await retried.ask();
+        const first = retried.continue(retried.results());
+        await scene.p.arrival(5);
+        const retry = retried.continue(retried.results(),
+          { headers: { 'x-stainless-retry-count': '1' } });
+        await retry.sent;
+        await pause(200);
+        go.open();
+        for (const one of [...both, first]) {
+          assert.equal((await told(one)).word, 'final');
+        }
+        twice.released(2);
+        const { word } = await told(retry);
+        assert.ok(siblings[scene.dialect.name].includes(word), word);
+        retried.released(1);
+      });
+    }
+  });
+
+test('s97: another model is another request', { skip: unbuilt },
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { workers: 4 });
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    const go = gate();
+    const { answer } = scene.p;
+    scene.p.answer = async (request) => {
+      await (request.answered.length && go);
+      return answer(request);
+    };
+    const one = batch.continue(batch.results([0]));
+    await one.sent;
+    await pause(100);
+    const two = batch.post({ ...batch.body(batch.results([1])),
+      model: 'another' });
+    await scene.p.arrival(3);
+    go.open();
+    assert.equal((await told(one)).word, 'final');
+    assert.equal((await told(two)).word, 'final');
+    batch.released(2);
+    assert.deepEqual(batch.upstream().map(({ body }) => body.model).sort(),
+      ['another', 'm']);
+  });
+
+test('s98: results with new user text are a fresh turn', { skip: unbuilt },
+  async (t) => {
+    const says = {
+      anthropic: { text: 'and hurry' },
+      openai_chat: { after: [{ role: 'user', content: 'and hurry' }] },
+      openai_responses: { after: [{ role: 'user', content: 'and hurry' }] },
+      openai_responses_chained: { after: [{ role: 'user',
+        content: 'and hurry' }] },
+      anthropic_thread: { text: 'and hurry' },
+      ai_sdk: { after: [{ id: 'u2', role: 'user',
+        parts: [{ type: 'text', text: 'and hurry' }] }] } };
+    for (const [key, more] of Object.entries(says)) {
+      await t.test(key, async (t2) => {
+        const scene = await stage(t2, key, { workers: 2 });
+        const batch = new Batch(scene, 2);
+        await batch.ask();
+        const held = batch.continue(batch.results([1]));
+        await held.sent;
+        await pause(100);
+        const turn = batch.continue(batch.results([0]), { more });
+        assert.equal((await told(turn)).word, 'final');
+        const { raw } = batch.released();
+        assert.ok(String(raw).includes('and hurry'));
+        const { word } = await told(held);
+        assert.ok(['empty', '409'].includes(word), word);
+        batch.released();
+      });
+    }
+  });
+
+test('a body that is complete goes on at once', { skip: unbuilt },
+  async (t) => {
+    for (const key of Object.keys(dialects)) {
+      await t.test(key, async (t2) => {
+        const scene = await stage(t2, key);
+        const batch = new Batch(scene, 3);
+        await batch.ask();
+        const results = batch.results();
+        results[batch.ids[1]] = new Error('boom');
+        const answer = batch.continue(results);
+        assert.equal((await told(answer)).word, 'final');
+        const { raw } = batch.released();
+        assert.equal(String(raw), JSON.stringify(batch.body(results)));
+      });
+    }
+  });
+
+test('the harness tells a half-answered batch', { skip: unbuilt },
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { hold: 'off' });
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    const { word } = await told(batch.continue(batch.results([0])));
+    assert.equal(word, '400');
+    assert.throws(() => batch.released());
+  });
