@@ -1,0 +1,499 @@
+/*
+ * test_dialect_openai_responses_splice.c: results put into the input of a
+ * request of the Responses API, judged as strictly as the provider would, and
+ * against the bytes that were there.
+ */
+
+#define _GNU_SOURCE
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "chat_dialect.h"
+
+#define MAX_CALLS 4
+#define DEVELOPER ",{\"role\":\"developer\",\"content\":\"x\"}"
+#define USER ",{\"role\":\"user\",\"content\":\"x\"}"
+
+static const chat_dialect_t *const dialect = &chat_dialect_openai_responses;
+
+static const char *const ids[MAX_CALLS] = { "call_0", "call_1", "call_2",
+                                            "call_3" };
+
+/* As clients write them: with a space here and another order there. */
+static const char *const answers[MAX_CALLS] = {
+    "{\"type\":\"function_call_output\",\"call_id\":\"call_0\","
+    "\"output\":\"{\\\"t\\\":1.0}\"}",
+    "{ \"call_id\": \"call_1\", \"type\": \"function_call_output\", "
+    "\"output\": [{\"type\":\"input_text\",\"text\":\"\\u00fc\"}] }",
+    "{\"output\":\"\",\"type\":\"function_call_output\","
+    "\"call_id\":\"call_2\",\"id\":\"fco_2\"}",
+    "{\"type\":\"function_call_output\",\"call_id\":\"call_3\","
+    "\"output\":\"{\\\"error\\\":\\\"no\\\"}\",\"status\":\"completed\"}",
+};
+
+typedef struct {
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+    chat_request_t  rq;
+} body_t;
+
+
+static void
+body_open(body_t *body, chat_str_t text)
+{
+    memset(body, 0, sizeof(*body));
+    body->arena = chat_arena_create(0);
+    assert_non_null(body->arena);
+    assert_int_equal(chat_json_parse(&body->doc, body->arena, text), CHAT_OK);
+    assert_int_equal(dialect->request(&body->doc, body->arena, &body->rq),
+                     CHAT_OK);
+}
+
+
+static chat_rc_e
+splice(body_t *body, const chat_result_t *results, size_t n, chat_buf_t *out)
+{
+    chat_rc_e    rc;
+    chat_edits_t edits;
+
+    chat_edits_init(&edits, body->arena);
+    rc = dialect->splice(&body->doc, &body->rq, results, n, &edits);
+
+    return rc == CHAT_OK ? chat_edits_apply(&edits, body->doc.text, out) : rc;
+}
+
+
+/* Cuts the payload and one comma at it out of the text. */
+static void
+cut(chat_buf_t *text, chat_str_t payload)
+{
+    size_t         len = payload.len + 1;
+    unsigned char *at;
+
+    at = memmem(text->data, text->len, payload.data, payload.len);
+    assert_non_null(at);
+
+    if (at[-1] == ',') {
+        at--;
+    } else {
+        assert_int_equal(at[payload.len], ',');
+    }
+
+    memmove(at, at + len, text->len - len - (size_t) (at - text->data));
+    text->len -= len;
+}
+
+
+/*
+ * The provider's view: each call has one answer, behind it; no answer is
+ * without its call. ordered: the answers stand in the order of the calls.
+ */
+static void
+judge(chat_str_t text, size_t n, int chained, int ordered)
+{
+    size_t       i, at = 0, calls[MAX_CALLS] = { 0 }, seen[MAX_CALLS] = { 0 };
+    size_t       last = 0;
+    body_t       body;
+    chat_str_t   id, type;
+    chat_json_t *item;
+
+    body_open(&body, text);
+    item = chat_json_get(&body.doc, body.doc.root, "input")->child;
+
+    for (/* void */; item != NULL; item = item->next) {
+        at++;
+        type = chat_json_string(&body.doc,
+                                chat_json_get(&body.doc, item, "type"));
+        id = chat_json_string(&body.doc,
+                              chat_json_get(&body.doc, item, "call_id"));
+
+        for (i = 0; i < n && !chat_str_is(id, ids[i]); i++) { /* void */
+        }
+
+        if (i == n) {
+            continue;
+        }
+
+        if (chat_str_is(type, "function_call")) {
+            calls[i] = at;
+            continue;
+        }
+
+        assert_true(chat_str_is(type, "function_call_output"));
+        assert_true(chained || calls[i] != 0);
+        assert_int_equal(seen[i], 0);
+        assert_true(!ordered || i + 1 > last);
+        seen[i] = at;
+        last = i + 1;
+    }
+
+    for (i = 0; i < n; i++) {
+        assert_int_not_equal(seen[i], 0);
+    }
+
+    for (i = 0; i < body.rq.ncalls; i++) {
+        assert_true(chat_call_is_settled(&body.rq.calls[i]));
+    }
+
+    chat_arena_destroy(body.arena);
+}
+
+
+/* Writes a body of n calls, of which those in order[0..m) are answered. */
+static void
+write_body(chat_buf_t *out, size_t n, const size_t *order, size_t m,
+           int chained, const char *tail)
+{
+    size_t i;
+
+    out->len = 0;
+
+    if (chained) {
+        chat_buf_puts(out,
+                      "{ \"previous_response_id\":\"resp_1\",\"input\":[");
+    } else {
+        chat_buf_puts(out, "{\"x\":1.50, \"input\" : [ {\"role\":\"user\","
+                           "\"content\":\"hi\"}\n,{\"type\":\"reasoning\"}");
+        for (i = 0; i < n; i++) {
+            chat_buf_printf(out,
+                            ",{\"type\":\"function_call\",\"call_id\":\"%s\","
+                            "\"name\":\"f\",\"arguments\":\"{}\"} ",
+                            ids[i]);
+        }
+    }
+
+    for (i = 0; i < m; i++) {
+        chat_buf_puts(out, chained && i == 0 ? "" : ", ");
+        chat_buf_puts(out, answers[order[i]]);
+    }
+
+    chat_buf_puts(out, tail + (chained && m == 0 && *tail == ','));
+    chat_buf_puts(out, " ], \"y\":[1,{}] }");
+}
+
+
+/* The body has order[0..m), the rest of order is given in that order. */
+static void
+try_order(size_t n, const size_t *order, size_t m, int chained,
+          const char *tail)
+{
+    size_t        i, k;
+    int           ordered = 1;
+    body_t        body;
+    chat_buf_t    text = { 0 }, out = { 0 };
+    chat_result_t results[MAX_CALLS];
+
+    memset(results, 0, sizeof(results));
+    write_body(&text, n, order, m, chained, tail);
+    body_open(&body, chat_buf_str(&text));
+
+    for (i = 0; i < n; i++) {
+        ordered &=
+            (i == 0 || i >= (chained ? n : m) || order[i] > order[i - 1]);
+        if (i < m) {
+            continue;
+        }
+
+        results[i - m].id = chat_cstr(ids[order[i]]);
+        results[i - m].outcome = CHAT_OUTCOME_OK;
+        results[i - m].payload = chat_cstr(answers[order[i]]);
+
+        for (k = 0; !chained && k < body.rq.ncalls; k++) {
+            if (chat_str_is(body.rq.calls[k].id, ids[order[i]])) {
+                results[i - m].call = &body.rq.calls[k];
+            }
+        }
+        assert_true(chained || results[i - m].call != NULL);
+    }
+
+    assert_int_equal(splice(&body, results, n - m, &out), CHAT_OK);
+    judge(chat_buf_str(&out), n, chained, ordered);
+
+    for (i = 0; i < n - m; i++) {
+        cut(&out, results[i].payload);
+    }
+    assert_true(chat_str_eq(chat_buf_str(&out), chat_buf_str(&text)));
+
+    chat_arena_destroy(body.arena);
+    chat_buf_free(&text);
+    chat_buf_free(&out);
+}
+
+
+/* All orders of n, and for each all numbers of answers that are there. */
+static void
+try_orders(size_t n, size_t done, size_t *order, int chained, const char *tail)
+{
+    size_t i, m, swap;
+
+    if (done == n) {
+        for (m = 0; m <= n; m++) {
+            try_order(n, order, m, chained, tail);
+        }
+        return;
+    }
+
+    for (i = done; i < n; i++) {
+        swap = order[done], order[done] = order[i], order[i] = swap;
+        try_orders(n, done + 1, order, chained, tail);
+        swap = order[done], order[done] = order[i], order[i] = swap;
+    }
+}
+
+
+static void
+s59_a_completed_body_passes_the_strict_provider(void **state)
+{
+    size_t                   n, t, order[MAX_CALLS];
+    static const char *const tails[] = { "", DEVELOPER, USER };
+
+    for (n = 2; n <= MAX_CALLS; n++) {
+        for (t = 0; t < 3; t++) {
+            order[0] = 0, order[1] = 1, order[2] = 2, order[3] = 3;
+            try_orders(n, 0, order, 0, tails[t]);
+        }
+    }
+}
+
+
+static void
+s59_a_completed_chained_body_passes_too(void **state)
+{
+    size_t                   n, t, m, order[MAX_CALLS] = { 0, 1, 2, 3 };
+    static const char *const tails[] = { DEVELOPER, USER };
+
+    /* answers alone must be at least one, or it is no chained body */
+    for (n = 2; n <= MAX_CALLS; n++) {
+        for (m = 1; m <= n; m++) {
+            try_order(n, order, m, 1, "");
+        }
+        for (t = 0; t < 2; t++) {
+            try_orders(n, 0, order, 1, tails[t]);
+        }
+    }
+}
+
+
+/* The last call of the body gets the result; out is the whole input. */
+static void
+expect(const char *input, const chat_result_t *result, const char *merged)
+{
+    body_t        body;
+    chat_buf_t    text = { 0 }, out = { 0 };
+    chat_result_t given = *result;
+
+    chat_buf_printf(&text, "{\"input\":[%s]}", input);
+    body_open(&body, chat_buf_str(&text));
+
+    given.call = &body.rq.calls[body.rq.ncalls - 1];
+    given.id = given.call->id;
+
+    if (merged == NULL) {
+        assert_int_equal(splice(&body, &given, 1, &out), CHAT_BAD);
+
+    } else {
+        assert_int_equal(splice(&body, &given, 1, &out), CHAT_OK);
+        text.len = 0;
+        chat_buf_printf(&text, "{\"input\":[%s]}", merged);
+        assert_int_equal(out.len, text.len);
+        assert_memory_equal(out.data, text.data, text.len);
+    }
+
+    chat_arena_destroy(body.arena);
+    chat_buf_free(&text);
+    chat_buf_free(&out);
+}
+
+
+static chat_result_t
+result_of(chat_outcome_e outcome, chat_approval_e approval,
+          const char *payload)
+{
+    chat_result_t result;
+
+    memset(&result, 0, sizeof(result));
+    result.outcome = outcome;
+    result.approval = approval;
+    result.payload = chat_cstr(payload);
+    return result;
+}
+
+
+/* Every type's own item goes in as it is. */
+static void
+splice_types(void **state)
+{
+    size_t                   i;
+    chat_buf_t               merged = { 0 };
+    chat_result_t            result;
+    static const char *const types[][2] = {
+        { "{\"type\":\"custom_tool_call\",\"call_id\":\"k\"}",
+          "{\"type\":\"custom_tool_call_output\",\"call_id\":\"k\","
+          "\"output\":\"x\"}" },
+        { "{\"type\":\"mcp_approval_request\",\"id\":\"k\"}",
+          "{\"type\":\"mcp_approval_response\",\"approval_request_id\":\"k\","
+          "\"approve\":false,\"reason\":\"no\"}" },
+        { "{\"type\":\"local_shell_call\",\"call_id\":\"k\"}",
+          "{\"type\":\"local_shell_call_output\",\"id\":\"k\","
+          "\"output\":\"{}\"}" },
+        { "{\"type\":\"shell_call\",\"call_id\":\"k\"}",
+          "{\"type\":\"shell_call_output\",\"call_id\":\"k\",\"output\":[]}" },
+        { "{\"type\":\"apply_patch_call\",\"call_id\":\"k\"}",
+          "{\"type\":\"apply_patch_call_output\",\"call_id\":\"k\","
+          "\"status\":\"failed\"}" },
+        { "{\"type\":\"computer_call\",\"call_id\":\"k\"}",
+          "{\"type\":\"computer_call_output\",\"call_id\":\"k\","
+          "\"output\":{}}" },
+        { "{\"type\":\"tool_search_call\",\"call_id\":\"k\","
+          "\"execution\":\"client\"}",
+          "{\"type\":\"tool_search_output\",\"call_id\":\"k\","
+          "\"execution\":\"client\",\"tools\":[]}" },
+    };
+
+    for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        merged.len = 0;
+        chat_buf_printf(&merged, "%s,%s", types[i][0], types[i][1]);
+        chat_buf_add(&merged, chat_str("", 1));
+        result = result_of(CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, types[i][1]);
+        expect(types[i][0], &result, (char *) merged.data);
+    }
+
+    chat_buf_free(&merged);
+}
+
+
+#define FUNCTION "{\"type\":\"function_call\",\"call_id\":\"k\"}"
+#define SHELL "{\"type\":\"shell_call\",\"call_id\":\"k\"}"
+#define ASK "{\"type\":\"mcp_approval_request\",\"id\":\"k\"}"
+#define ITEM(output)                                                          \
+    "{\"type\":\"function_call_output\",\"call_id\":\"k\",\"output\":" output \
+    "}"
+
+
+/* Values that are no items, and approvals, as a service brings them. */
+static void
+splice_wraps_bare_values(void **state)
+{
+    size_t i;
+
+    static const struct {
+        const char     *call;
+        chat_outcome_e  outcome;
+        chat_approval_e approval;
+        const char     *payload;
+        const char     *merged;
+    } rows[] = {
+        { FUNCTION, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "\"a\\n\"",
+          FUNCTION "," ITEM("\"a\\n\"") },
+        { FUNCTION, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "{\"t\":1.0}",
+          FUNCTION "," ITEM("\"{\\\"t\\\":1.0}\"") },
+        { FUNCTION, CHAT_OUTCOME_ERROR, CHAT_APPROVAL_NONE, "\"boom\"",
+          FUNCTION "," ITEM("\"{\\\"error\\\":\\\"boom\\\"}\"") },
+        /* another call's item is a value like any other */
+        { FUNCTION, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE,
+          "{\"type\":\"function_call_output\",\"call_id\":\"z\"}",
+          FUNCTION "," ITEM("\"{\\\"type\\\":\\\"function_call_output\\\","
+                            "\\\"call_id\\\":\\\"z\\\"}\"") },
+        { FUNCTION, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "1}", NULL },
+        { FUNCTION, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "", NULL },
+        { SHELL, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "\"x\"", NULL },
+        { ASK, CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED, "",
+          ASK ",{\"type\":\"mcp_approval_response\","
+              "\"approval_request_id\":\"k\",\"approve\":true}" },
+        { ASK, CHAT_OUTCOME_NONE, CHAT_APPROVAL_REFUSED, "\"no\"",
+          ASK ",{\"type\":\"mcp_approval_response\",\"approval_request_id\":"
+              "\"k\",\"approve\":false,\"reason\":\"no\"}" },
+        { ASK, CHAT_OUTCOME_NONE, CHAT_APPROVAL_REFUSED, "\"no", NULL },
+        { FUNCTION, CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED, "", NULL },
+    };
+
+    chat_result_t result;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        result = result_of(rows[i].outcome, rows[i].approval, rows[i].payload);
+        expect(rows[i].call, &result, rows[i].merged);
+    }
+}
+
+
+static void
+s32_every_unanswered_occurrence_is_completed(void **state)
+{
+    size_t        i, n = 0;
+    body_t        body;
+    chat_buf_t    out = { 0 };
+    chat_result_t results[2];
+
+    body_open(&body,
+              chat_cstr("{\"input\":[" FUNCTION
+                        ",{\"role\":\"user\",\"content\":\"x\"},"
+                        "" FUNCTION "," FUNCTION "," ITEM("\"r\"") "]}"));
+    assert_int_equal(body.rq.ncalls, 3);
+
+    for (i = 0; i < 3; i++) {
+        if (!chat_call_is_settled(&body.rq.calls[i])) {
+            results[n] =
+                result_of(CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "\"s\"");
+            results[n].call = &body.rq.calls[i];
+            results[n++].id = body.rq.calls[i].id;
+        }
+    }
+
+    assert_int_equal(n, 2);
+    assert_int_equal(splice(&body, results, n, &out), CHAT_OK);
+    chat_buf_add(&out, chat_str("", 1));
+    assert_string_equal(
+        (char *) out.data,
+        "{\"input\":[" FUNCTION
+        "," ITEM("\"s\"") ",{\"role\":\"user\","
+                          "\"content\":\"x\"}," FUNCTION "," FUNCTION
+                          "," ITEM("\"s\"") "," ITEM("\"r\"") "]}");
+
+    chat_arena_destroy(body.arena);
+    chat_buf_free(&out);
+}
+
+
+static void
+splice_refuses_what_has_no_place(void **state)
+{
+    body_t        body;
+    chat_buf_t    out = { 0 };
+    chat_result_t result;
+
+    result = result_of(CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "\"x\"");
+    result.id = chat_cstr("k");
+
+    /* no call, and no chain */
+    body_open(&body, chat_cstr("{\"input\":[" FUNCTION "," ITEM("1") "]}"));
+    assert_int_equal(splice(&body, &result, 1, &out), CHAT_BAD);
+    chat_arena_destroy(body.arena);
+
+    body_open(&body, chat_cstr("{\"previous_response_id\":\"r\","
+                               "\"input\":\"hi\"}"));
+    assert_int_equal(splice(&body, &result, 1, &out), CHAT_BAD);
+    assert_int_equal(splice(&body, &result, 0, &out), CHAT_OK);
+    chat_arena_destroy(body.arena);
+    chat_buf_free(&out);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s59_a_completed_body_passes_the_strict_provider),
+        cmocka_unit_test(s59_a_completed_chained_body_passes_too),
+        cmocka_unit_test(splice_types),
+        cmocka_unit_test(splice_wraps_bare_values),
+        cmocka_unit_test(s32_every_unanswered_occurrence_is_completed),
+        cmocka_unit_test(splice_refuses_what_has_no_place),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
