@@ -89,7 +89,7 @@ a_copy_is_its_own(void **state)
 {
     char          text[] = "abc";
     chat_str_t    copy;
-    chat_arena_t *arena = chat_arena_create(64);
+    chat_arena_t *arena = chat_arena_create(48);
 
     assert_int_equal(chat_arena_dup(arena, chat_cstr(text), &copy), CHAT_OK);
     text[0] = 'x';
