@@ -26,6 +26,13 @@ typedef struct {
                                    that nothing was said after */
 } chat_body_t;
 
+/* What a step has. */
+typedef struct {
+    int calls;
+    int unanswered; /* a call of them still is */
+    int text;       /* there is text after the last call */
+} chat_glance_t;
+
 /* Where a part is now, of all states that a part can be in. */
 typedef enum {
     CHAT_PART_UNKNOWN,   /* of another version: not ours to answer */
@@ -230,34 +237,26 @@ chat_body_call(chat_body_t *body, const chat_json_t *message,
 }
 
 
-/*
- * Whether the step of the parts [part, end) is to be listed: one of the
- * current turn, or the one that a fresh turn leaves behind, if it has calls;
- * an older one if it has unanswered calls, which can be repaired. Tells also
- * whether it has calls, and whether text comes after them.
- */
-static int
-chat_body_wanted(chat_body_t *body, int current, const chat_json_t *part,
-                 const chat_json_t *end, int *calls, int *text)
+/* Looks over the parts [part, end) of a step. */
+static chat_glance_t
+chat_body_glance(chat_body_t *body, const chat_json_t *part,
+                 const chat_json_t *end)
 {
-    chat_str_t name;
-    int        unanswered = 0;
-
-    *calls = 0;
-    *text = 0;
+    chat_glance_t glance = { 0, 0, 0 };
+    chat_str_t    name;
 
     for (/* void */; part != end; part = part->next) {
         if (chat_part_call(body->doc, part, &name)) {
-            *calls = 1;
-            *text = 0;
-            unanswered |= chat_part_unanswered(body->doc, part);
+            glance.calls = 1;
+            glance.text = 0;
+            glance.unanswered |= chat_part_unanswered(body->doc, part);
 
         } else if (chat_part_is(body->doc, part, "text")) {
-            *text = 1;
+            glance.text = 1;
         }
     }
 
-    return *calls && (current || unanswered);
+    return glance;
 }
 
 
@@ -294,14 +293,19 @@ chat_body_step(chat_body_t *body, const chat_json_t *message,
 }
 
 
-/* Reads the steps of an assistant message. */
+/*
+ * Reads the steps of an assistant message. Those with calls are listed if they
+ * are of the current turn; of an older one those that can be repaired, and
+ * the one that a fresh turn leaves behind.
+ */
 static chat_rc_e
 chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
 {
     chat_json_doc_t   *doc = body->doc;
     const chat_json_t *parts = chat_json_get(doc, message, "parts");
     const chat_json_t *part, *end;
-    int                opened, calls, text, wanted;
+    chat_glance_t      glance;
+    int                opened, left;
 
     body->ordinal = 0;
     body->tail = 0;
@@ -321,19 +325,19 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
             end = end->next;
         }
 
-        wanted = chat_body_wanted(
-            body, current || (message == body->left && end == NULL), part, end,
-            &calls, &text);
+        glance = chat_body_glance(body, part, end);
+        left = message == body->left && end == NULL && !glance.text;
+        body->tail = glance.calls && end == NULL && (current || left);
 
-        if (wanted && chat_body_step(body, message, part, end) != CHAT_OK) {
+        if (glance.calls && (current || left || glance.unanswered)
+            && chat_body_step(body, message, part, end) != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
 
-        body->tail = wanted && end == NULL && (current || !text);
-
         /* Parts before the first step-start are a step only by their calls:
            a data part may stand there, and opens none. */
-        body->ordinal += opened || calls;
+        body->ordinal += opened || glance.calls;
     }
 
     return CHAT_OK;
