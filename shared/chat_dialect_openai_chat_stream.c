@@ -20,7 +20,14 @@ chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
-/* The only place of needle in s, or NULL. */
+static int
+chat_completions_has(chat_str_t s, const char *needle)
+{
+    return memmem(s.data, s.len, needle, strlen(needle)) != NULL;
+}
+
+
+/* What follows needle in s; NULL where it is not there exactly once. */
 static const unsigned char *
 chat_completions_once(chat_str_t s, const char *needle)
 {
@@ -60,9 +67,11 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
         return 0;
     }
 
-    at = chat_completions_once(s, "\"finish_reason\":");
-    if (at == NULL || !chat_completions_at(s, at, "null")) {
-        return 0;
+    if (chat_completions_has(s, "\"finish_reason\"")) {
+        at = chat_completions_once(s, "\"finish_reason\":");
+        if (at == NULL || !chat_completions_at(s, at, "null")) {
+            return 0;
+        }
     }
 
     /* Another choice than the first must be noted: it is awaited. */
@@ -75,7 +84,7 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
     }
 
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (memmem(s.data, s.len, words[i], strlen(words[i]))) {
+        if (chat_completions_has(s, words[i])) {
             return 0;
         }
     }

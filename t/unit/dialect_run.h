@@ -1,0 +1,370 @@
+/*
+ * dialect_run.h: what the tests of a dialect do again and again: read a body,
+ * put results into it, and run a stream through the reader and the editor.
+ *
+ * Every function fails the test itself when something does not work.
+ */
+
+#ifndef DIALECT_RUN_H
+#define DIALECT_RUN_H
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_dialect.h"
+
+typedef struct {
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+    chat_request_t  rq;
+    chat_rc_e       rc;
+} body_t;
+
+/* What became of a stream. */
+typedef struct {
+    chat_buf_t log;    /* its events, one letter each; see run_letter() */
+    chat_buf_t out;    /* its bytes, after dropping */
+    unsigned   ends;   /* TURN_ENDs */
+    unsigned   opened; /* calls */
+    unsigned   ready;
+    unsigned   boring;
+    int        declined;
+    chat_end_e end;
+} run_t;
+
+
+static void
+body_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
+{
+    memset(body, 0, sizeof(*body));
+    body->arena = chat_arena_create(0);
+    assert_non_null(body->arena);
+
+    body->rc = chat_json_parse(&body->doc, body->arena, text);
+    if (body->rc == CHAT_OK) {
+        body->rc = dialect->request(&body->doc, body->arena, &body->rq);
+    }
+}
+
+
+static void
+body_free(body_t *body)
+{
+    chat_arena_destroy(body->arena);
+}
+
+
+/* Appends the body with the results in it to out. */
+static void
+body_splice(body_t *body, const chat_dialect_t *dialect,
+            const chat_result_t *results, size_t n, chat_buf_t *out)
+{
+    chat_edits_t edits;
+
+    chat_edits_init(&edits, body->arena);
+    assert_int_equal(
+        dialect->splice(&body->doc, &body->rq, results, n, &edits), CHAT_OK);
+    assert_int_equal(chat_edits_apply(&edits, body->doc.text, out), CHAT_OK);
+}
+
+
+/* 1 if a is what is left of b when some bytes go. */
+static int
+text_is_within(chat_str_t a, chat_str_t b)
+{
+    size_t i, k = 0;
+
+    for (i = 0; i < b.len && k < a.len; i++) {
+        k += a.data[k] == b.data[i];
+    }
+
+    return k == a.len;
+}
+
+
+static void
+text_equals(chat_buf_t *buf, const char *want)
+{
+    chat_buf_add(buf, chat_str("", 1));
+    assert_int_equal(buf->failed, 0);
+    assert_string_equal((const char *) buf->data, want);
+    buf->len--;
+}
+
+
+/* The parsed text must have this member of the error in it. */
+static void
+text_has_error(chat_str_t text, const char *member, const char *value)
+{
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_json_doc_t doc;
+    chat_json_t    *error;
+
+    assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
+    error = chat_json_get(&doc, doc.root, "error");
+    assert_true(chat_json_is(&doc, chat_json_get(&doc, error, member), value));
+    chat_arena_destroy(arena);
+}
+
+
+/*
+ * The i-th of the permutations of 0..n-1 (i < n!) into order.
+ */
+static void
+permute(unsigned i, unsigned n, unsigned *order)
+{
+    unsigned k, m, pick, left[8];
+
+    for (k = 0; k < n; k++) {
+        left[k] = k;
+    }
+
+    for (k = 0; k < n; k++) {
+        pick = i % (n - k);
+        i /= n - k;
+        order[k] = left[pick];
+
+        for (m = pick; m + 1 < n - k; m++) {
+            left[m] = left[m + 1];
+        }
+    }
+}
+
+
+/* One event as it stands in the log: slots and ids are those of the event. */
+static void
+run_letter(run_t *run, const chat_event_t *event)
+{
+    static const char letters[] = "TPoarkRSEx";
+
+    chat_buf_printf(&run->log, "%c", letters[event->type]);
+
+    switch (event->type) {
+    case CHAT_EVENT_CALL_OPEN:
+    case CHAT_EVENT_CALL_READY:
+        chat_buf_printf(&run->log, "%u%s:%.*s", (unsigned) event->slot,
+                        event->kind == CHAT_KIND_PROVIDER ? "p" : "",
+                        (int) event->id.len, (const char *) event->id.data);
+        break;
+
+    case CHAT_EVENT_CALL_ARGS:
+        chat_buf_printf(&run->log, "%u", (unsigned) event->slot);
+        break;
+
+    case CHAT_EVENT_TURN_END:
+        chat_buf_printf(&run->log, ":%s", chat_end_name(event->end));
+        run->ends++;
+        run->end = event->end;
+        break;
+
+    default:
+        break;
+    }
+
+    run->opened += event->type == CHAT_EVENT_CALL_OPEN;
+    run->ready += event->type == CHAT_EVENT_CALL_READY;
+    chat_buf_puts(&run->log, " ");
+}
+
+
+/* Drops a call whose id is among those of the NULL-terminated list. */
+static void
+run_drop(const chat_event_t *event, const char *const *ids, uint32_t *slots,
+         chat_slots_t *view, unsigned opened)
+{
+    for (/* void */; ids && *ids; ids++) {
+        if (event->type == CHAT_EVENT_CALL_OPEN
+            && chat_str_is(event->id, *ids)) {
+            assert_true(view->count < 64);
+            slots[view->count++] = event->slot;
+        }
+    }
+
+    view->all = view->count && view->count == opened;
+}
+
+
+static void
+run_edit(run_t *run, const chat_dialect_t *dialect, const chat_frame_t *frame,
+         chat_json_doc_t *doc, const chat_events_t *events,
+         const chat_slots_t *slots)
+{
+    chat_buf_t     data = { 0 };
+    chat_edits_t   edits;
+    chat_edit_rc_e rc = CHAT_EDIT_KEEP;
+
+    chat_edits_init(&edits, events->arena);
+
+    if (slots->count && doc) {
+        rc = dialect->edit(doc, events, slots, &edits);
+    }
+
+    assert_int_not_equal(rc, CHAT_EDIT_ERROR);
+
+    if (rc == CHAT_EDIT_KEEP) {
+        chat_buf_add(&run->out, frame->raw);
+
+    } else if (rc == CHAT_EDIT_CHANGED) {
+        assert_int_equal(chat_edits_apply(&edits, frame->data, &data),
+                         CHAT_OK);
+        chat_sse_rewrite(frame, chat_buf_str(&data), &run->out);
+    }
+
+    chat_buf_free(&data);
+}
+
+
+/* Runs a stream, dropping the calls of these ids. */
+static void
+run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
+           const char *const *ids)
+{
+    int             boring;
+    size_t          i;
+    void           *state;
+    uint32_t        list[64];
+    chat_rc_e       rc;
+    chat_sse_t      sse;
+    chat_slots_t    slots = { list, 0, 0 };
+    chat_frame_t    frame;
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_arena_t   *each = chat_arena_create(0);
+    chat_events_t   events;
+    chat_json_doc_t doc;
+    int             parsed;
+
+    memset(run, 0, sizeof(*run));
+    state = dialect->open(arena, NULL);
+    chat_sse_init(&sse, 0);
+    chat_sse_feed(&sse, text);
+
+    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
+        chat_arena_reset(each);
+        memset(&events, 0, sizeof(events));
+        events.arena = each;
+        parsed = chat_json_parse(&doc, each, frame.data) == CHAT_OK;
+
+        boring = frame.has_data && dialect->boring(state, &frame);
+        run->boring += boring;
+
+        rc =
+            dialect->read(state, arena, &frame, parsed ? &doc : NULL, &events);
+        assert_true(rc == CHAT_OK || rc == CHAT_DECLINED);
+        run->declined |= rc == CHAT_DECLINED;
+
+        if (boring) {
+            assert_int_equal(events.count, 1);
+            assert_int_equal(events.items[0].type, CHAT_EVENT_OPAQUE);
+        }
+
+        for (i = 0; i < events.count; i++) {
+            run_letter(run, &events.items[i]);
+            run_drop(&events.items[i], ids, list, &slots, run->opened);
+        }
+
+        run_edit(run, dialect, &frame, parsed ? &doc : NULL, &events, &slots);
+    }
+
+    chat_buf_add(&run->out, chat_sse_tail(&sse));
+    chat_sse_free(&sse);
+    chat_arena_destroy(each);
+    chat_arena_destroy(arena);
+}
+
+
+static void
+run_free(run_t *run)
+{
+    chat_buf_free(&run->log);
+    chat_buf_free(&run->out);
+}
+
+
+/* The stream must give this log. */
+static void
+run_expect(const chat_dialect_t *dialect, const char *text, const char *want)
+{
+    run_t run;
+
+    run_stream(&run, dialect, chat_cstr(text), NULL);
+    text_equals(&run.log, want);
+    text_equals(&run.out, text);
+    run_free(&run);
+}
+
+
+/* The stream without these calls must be this. */
+static void
+run_without(const chat_dialect_t *dialect, const char *text,
+            const char *const *ids, const char *want)
+{
+    run_t run;
+
+    run_stream(&run, dialect, chat_cstr(text), ids);
+    text_equals(&run.out, want);
+    run_free(&run);
+}
+
+
+/*
+ * Reads every recording in the folder: none is foreign, each has one end and
+ * only whole calls. Skips where the folder is absent.
+ */
+static void
+run_recordings(const chat_dialect_t *dialect, const char *name)
+{
+    char           path[512], bytes[4096];
+    DIR           *dir;
+    FILE          *file;
+    run_t          run;
+    size_t         n;
+    chat_buf_t     text = { 0 };
+    struct dirent *entry;
+
+    snprintf(path, sizeof(path), "../shared/recordings/%s", name);
+    dir = opendir(path);
+
+    if (dir == NULL) {
+        print_message("no recordings in %s\n", path);
+        skip();
+        return;
+    }
+
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+
+        snprintf(path, sizeof(path), "../shared/recordings/%s/%s", name,
+                 entry->d_name);
+        file = fopen(path, "rb");
+        assert_non_null(file);
+        text.len = 0;
+
+        while ((n = fread(bytes, 1, sizeof(bytes), file)) > 0) {
+            chat_buf_add(&text, chat_str(bytes, n));
+        }
+
+        fclose(file);
+
+        run_stream(&run, dialect, chat_buf_str(&text), NULL);
+        print_message("%s: %u calls, %u boring\n", entry->d_name, run.opened,
+                      run.boring);
+        assert_false(run.declined);
+        assert_int_equal(run.ends, 1);
+        assert_int_equal(run.end, CHAT_END_FINISHED);
+        assert_int_equal(run.opened, run.ready);
+        assert_true(chat_str_eq(chat_buf_str(&run.out), chat_buf_str(&text)));
+        run_free(&run);
+    }
+
+    chat_buf_free(&text);
+    closedir(dir);
+}
+
+#endif /* DIALECT_RUN_H */

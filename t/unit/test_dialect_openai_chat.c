@@ -1,0 +1,733 @@
+/*
+ * test_dialect_openai_chat.c: requests, splices, streams and answers of Chat
+ * Completions.
+ */
+
+#include "dialect_run.h"
+
+#define DIALECT (&chat_dialect_openai_chat)
+
+#define USER "{\"role\":\"user\",\"content\":\"hi\"}"
+#define CALL(id)                                                      \
+    "{\"id\":\"" id                                                   \
+    "\",\"type\":\"function\",\"function\":{\"name\":\"w\",\"argumen" \
+    "ts\":\"{\\\"a\\\":1}\"}}"
+#define ASKS(calls) \
+    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[" calls "]}"
+#define TOOL(id) \
+    "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"r\"}"
+#define SAYS "{\"role\":\"assistant\",\"content\":\"done\"}"
+#define BODY(messages) "{\"model\":\"m\",\"messages\":[" messages "]}"
+
+typedef struct {
+    const char *body;
+    chat_rc_e   rc;
+    chat_class_e class;
+    int      answers;
+    unsigned steps;
+    unsigned calls;
+    unsigned settled;
+    unsigned turn;
+} class_case_t;
+
+#define NONE 0, 0, 0, 0, 0
+
+static const class_case_t classes[] = {
+    { "[]", CHAT_DECLINED, 0, NONE },
+    { "{}", CHAT_DECLINED, 0, NONE },
+    { "{\"messages\":{}}", CHAT_DECLINED, 0, NONE },
+    { "{\"messages\":[]}", CHAT_DECLINED, 0, NONE },
+    { "{\"messages\":[1]}", CHAT_DECLINED, 0, NONE },
+    { "{\"messages\":[{\"role\":\"user\",\"parts\":[]}]}", CHAT_DECLINED, 0,
+      NONE },
+    { "{\"messages\":[" USER "],\"messages\":[" USER "]}", CHAT_BAD, 0, NONE },
+
+    { BODY(USER), CHAT_OK, CHAT_CLASS_FRESH, NONE },
+    { BODY(USER "," SAYS), CHAT_OK, CHAT_CLASS_OTHER, NONE },
+    { BODY(USER ",7,null,[],{}"), CHAT_OK, CHAT_CLASS_OTHER, NONE },
+    { BODY(USER "," SAYS "," USER), CHAT_OK, CHAT_CLASS_FRESH, NONE },
+    /* s60: calls without any result are no continuation */
+    { BODY(USER "," ASKS(CALL("a"))), CHAT_OK, CHAT_CLASS_OTHER, 0, 1, 1, 0,
+      0 },
+    { BODY(USER "," ASKS(CALL("a")) "," TOOL("a")), CHAT_OK,
+      CHAT_CLASS_CONTINUATION, 1, 1, 1, 1, 0 },
+    { BODY(USER "," ASKS(CALL("a") "," CALL("b")) "," TOOL("b")), CHAT_OK,
+      CHAT_CLASS_CONTINUATION, 1, 1, 2, 1, 0 },
+    /* s35: a result of an unknown call */
+    { BODY(USER "," ASKS(CALL("a")) "," TOOL("z")), CHAT_OK, CHAT_CLASS_OTHER,
+      0, 1, 1, 0, 0 },
+    { BODY(USER "," TOOL("z")), CHAT_OK, CHAT_CLASS_OTHER, NONE },
+    { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," TOOL("a")),
+      CHAT_OK, CHAT_CLASS_OTHER, 0, 1, 1, 1, 0 },
+    /* s41, s42: earlier steps are listed where a call has no result */
+    { BODY(USER "," ASKS(CALL("a")) "," USER
+                                    "," ASKS(CALL("b")) "," TOOL("b")),
+      CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 1, 1 },
+    { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," USER "," ASKS(
+          CALL("b")) "," TOOL("b")),
+      CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 1, 1, 0 },
+    { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," ASKS(CALL("b")) "," TOOL(
+          "b")),
+      CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 2, 0 },
+    /* s98: results and new words are a fresh turn */
+    { BODY(USER "," ASKS(CALL("a") "," CALL("b")) "," TOOL("a") "," USER),
+      CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 2, 1, 2 },
+    { BODY(USER "," ASKS(CALL("a")) "," TOOL(
+          "a") "," USER ",{\"role\":\"developer\",\"content\":\"x\"}"),
+      CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 1, 1, 1 },
+    { BODY(USER "," ASKS(CALL("a")) "," USER "," TOOL("a")), CHAT_OK,
+      CHAT_CLASS_OTHER, NONE },
+    /* a fresh turn after an answer leaves nothing behind */
+    { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," USER), CHAT_OK,
+      CHAT_CLASS_FRESH, NONE },
+    /* the older form has no ids */
+    { BODY(USER ",{\"role\":\"assistant\",\"function_call\":{\"name\":\"w\","
+                "\"arguments\":\"{}\"}},{\"role\":\"function\",\"name\":\"w\","
+                "\"content\":\"r\"}"),
+      CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 1, 1, 0 },
+    /* odd things within calls */
+    { BODY(USER
+           ",{\"role\":\"assistant\",\"tool_calls\":[1,null,{},{\"id\":7},"
+           "{\"id\":\"a\",\"function\":3}]}," TOOL("a")),
+      CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 3, 1, 0 },
+};
+
+
+static void
+s41_s42_s60_s98_classes(void **state)
+{
+    size_t              i, k;
+    body_t              body;
+    unsigned            settled;
+    const class_case_t *c;
+
+    for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        c = &classes[i];
+        print_message("%s\n", c->body);
+        body_read(&body, DIALECT, chat_cstr(c->body));
+
+        assert_int_equal(body.rc, c->rc);
+
+        if (c->rc == CHAT_OK) {
+            for (k = settled = 0; k < body.rq.ncalls; k++) {
+                settled += chat_call_is_settled(&body.rq.calls[k]);
+            }
+
+            assert_int_equal(body.rq.class, c->class);
+            assert_int_equal(body.rq.answers, c->answers);
+            assert_int_equal(body.rq.nsteps, c->steps);
+            assert_int_equal(body.rq.ncalls, c->calls);
+            assert_int_equal(settled, c->settled);
+            assert_int_equal(body.rq.turn, c->turn);
+        }
+
+        body_free(&body);
+    }
+}
+
+
+static void
+names_of_steps_follow_the_transcript(void **state)
+{
+    body_t        first, second, third;
+    chat_digest_t text;
+
+    chat_digest(chat_cstr("\"hi\""), &text);
+    body_read(&first, DIALECT, chat_cstr(BODY(USER)));
+    body_read(&second, DIALECT,
+              chat_cstr(BODY(USER "," ASKS(CALL("a")) "," TOOL("a"))));
+    body_read(&third, DIALECT,
+              chat_cstr(BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," ASKS(
+                  CALL("b")) "," TOOL("b"))));
+
+    assert_true(chat_digest_eq(&first.rq.next.user_text, &text));
+    assert_int_equal(first.rq.next.since, 0);
+
+    /* The step that the one opens is the step that the other answers. */
+    assert_true(chat_digest_eq(&second.rq.steps[0].user_text, &text));
+    assert_int_equal(second.rq.steps[0].since, 0);
+    assert_true(chat_str_is(second.rq.steps[0].first_id, "a"));
+    assert_int_equal(second.rq.next.since, 1);
+
+    assert_int_equal(third.rq.steps[1].since, 1);
+    assert_true(chat_digest_eq(&third.rq.steps[1].user_text, &text));
+    assert_true(chat_digest_eq(&third.rq.next.user_text, &text));
+
+    body_free(&first);
+    body_free(&second);
+    body_free(&third);
+}
+
+
+static void
+s15_s106_fingerprints_are_of_what_is_said(void **state)
+{
+    body_t        body;
+    chat_digest_t want;
+
+    body_read(&body, DIALECT,
+              chat_cstr(BODY(
+                  USER ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":"
+                       "\"a\",\"function\":{\"arguments\":\"{\\\"b\\\":1.0,"
+                       "\\\"a\\\":1e3}\",\"name\":\"w\"}},{\"id\":\"c\","
+                       "\"type\":\"custom\",\"custom\":{\"name\":\"x\","
+                       "\"input\":\"plain\"}},{\"id\":\"d\",\"type\":\"odd\"}"
+                       "]}")));
+
+    assert_int_equal(body.rc, CHAT_OK);
+    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"a\":1000,\"b\":1}"), &want);
+    assert_true(chat_digest_eq(&body.rq.calls[0].fingerprint, &want));
+    chat_fingerprint(chat_cstr("x"), chat_cstr("plain"), &want);
+    assert_true(chat_digest_eq(&body.rq.calls[1].fingerprint, &want));
+    assert_true(chat_call_is_member(&body.rq.calls[1]));
+    assert_false(chat_call_is_member(&body.rq.calls[2]));
+
+    body_free(&body);
+}
+
+
+/* As the provider has it: each call one tool message, at once behind it. */
+static void
+strict_check(chat_str_t text, unsigned n, int ordered)
+{
+    char               id[8];
+    unsigned           i, seen = 0, last = 0;
+    chat_str_t         got;
+    chat_arena_t      *arena = chat_arena_create(0);
+    chat_json_doc_t    doc;
+    const chat_json_t *node;
+
+    assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
+    node = chat_json_get(&doc, doc.root, "messages")->child->next->next;
+
+    for (i = 0; i < n; i++, node = node->next) {
+        assert_non_null(node);
+        assert_true(
+            chat_json_is(&doc, chat_json_get(&doc, node, "role"), "tool"));
+        got =
+            chat_json_string(&doc, chat_json_get(&doc, node, "tool_call_id"));
+        assert_int_equal(got.len, 2);
+        assert_int_equal(seen & 1u << (got.data[1] - '0'), 0);
+        seen |= 1u << (got.data[1] - '0');
+
+        if (ordered) {
+            assert_true(i == 0 || got.data[1] > last);
+        }
+        last = got.data[1];
+
+        snprintf(id, sizeof(id), "r%c", got.data[1]);
+        assert_true(
+            chat_json_is(&doc, chat_json_get(&doc, node, "content"), id));
+    }
+
+    assert_int_equal(seen, (1u << n) - 1);
+    assert_null(node);
+    chat_arena_destroy(arena);
+}
+
+
+/* One subset of n calls that is there in one order, the rest in another. */
+static void
+splice_one(unsigned n, unsigned present, const unsigned *order)
+{
+    int           ordered = 1, last = -1;
+    char          payloads[4][8];
+    size_t        k, m = 0;
+    body_t        body, after;
+    unsigned      i;
+    chat_buf_t    text = { 0 }, merged = { 0 };
+    chat_result_t results[4];
+
+    chat_buf_puts(&text, "{ \"messages\":[" USER ",\n{\"role\":\"assistant\","
+                         "\"tool_calls\":[");
+    for (i = 0; i < n; i++) {
+        chat_buf_printf(&text,
+                        "%s{\"id\":\"c%u\",\"function\":{\"name\":\"w\"}}",
+                        i ? "," : "", i);
+    }
+    chat_buf_puts(&text, "]}");
+
+    for (i = 0; i < n; i++) {
+        if (present & 1u << order[i]) {
+            chat_buf_printf(&text,
+                            " ,{\"role\":\"tool\",\"tool_call_id\":\"c%u\","
+                            "\"content\":\"r%u\"}",
+                            order[i], order[i]);
+            ordered = ordered && (int) order[i] > last;
+            last = (int) order[i];
+        }
+    }
+    chat_buf_puts(&text, " ], \"x\":1.0}");
+
+    body_read(&body, DIALECT, chat_buf_str(&text));
+    assert_int_equal(body.rc, CHAT_OK);
+
+    for (i = 0; i < n; i++) {
+        k = order[i];
+        assert_int_equal(chat_call_is_settled(&body.rq.calls[k]),
+                         present >> k & 1);
+
+        if (!(present & 1u << k)) {
+            snprintf(payloads[m], sizeof(payloads[m]), "\"r%u\"",
+                     (unsigned) k);
+            memset(&results[m], 0, sizeof(results[m]));
+            results[m].call = &body.rq.calls[k];
+            results[m].id = body.rq.calls[k].id;
+            results[m].outcome = CHAT_OUTCOME_OK;
+            results[m].payload = chat_cstr(payloads[m]);
+            m++;
+        }
+    }
+
+    body_splice(&body, DIALECT, results, m, &merged);
+    strict_check(chat_buf_str(&merged), n, ordered);
+    assert_true(text_is_within(chat_buf_str(&text), chat_buf_str(&merged)));
+
+    body_read(&after, DIALECT, chat_buf_str(&merged));
+    assert_int_equal(after.rq.class, CHAT_CLASS_CONTINUATION);
+    for (k = 0; k < after.rq.ncalls; k++) {
+        assert_true(chat_call_is_settled(&after.rq.calls[k]));
+    }
+
+    body_free(&after);
+    body_free(&body);
+    chat_buf_free(&text);
+    chat_buf_free(&merged);
+}
+
+
+static void
+s59_spliced_bodies_pass_a_strict_provider(void **state)
+{
+    unsigned n, i, present, order[8], count = 2;
+
+    for (n = 2; n <= 4; n++, count *= n) {
+        for (present = 0; present < 1u << n; present++) {
+            for (i = 0; i < count; i++) {
+                permute(i, n, order);
+                splice_one(n, present, order);
+            }
+        }
+    }
+}
+
+
+static void
+s32_duplicates_are_entries_of_their_own(void **state)
+{
+    body_t        body;
+    size_t        i;
+    chat_buf_t    merged = { 0 };
+    chat_result_t results[3];
+    const char   *text =
+        BODY(USER "," ASKS(CALL("a")) "," SAYS "," USER "," ASKS(CALL(
+            "a") "," CALL("a")) "," USER "," ASKS(CALL("a")) "," TOOL("a"));
+
+    body_read(&body, DIALECT, chat_cstr(text));
+    assert_int_equal(body.rq.nsteps, 3);
+    assert_int_equal(body.rq.ncalls, 4);
+    assert_true(chat_call_is_settled(&body.rq.calls[3]));
+
+    for (i = 0; i < 3; i++) {
+        memset(&results[i], 0, sizeof(results[i]));
+        results[i].call = &body.rq.calls[i];
+        results[i].id = body.rq.calls[i].id;
+        results[i].outcome = CHAT_OUTCOME_ERROR;
+        results[i].payload = chat_cstr("\"late\"");
+    }
+
+    body_splice(&body, DIALECT, results, 3, &merged);
+    text_equals(&merged,
+                BODY(USER "," ASKS(CALL(
+                    "a")) ",{\"role\":\"tool\",\"tool_call_id\":\"a\","
+                          "\"content\":\"late\"}," SAYS "," USER
+                          "," ASKS(CALL("a") "," CALL(
+                              "a")) ",{\"role\":\"tool\",\"tool_call_id\":"
+                                    "\"a\",\"content\":\"late\"}," USER
+                                    "," ASKS(CALL("a")) "," TOOL("a")));
+
+    body_free(&body);
+    chat_buf_free(&merged);
+}
+
+
+/* A chunk with this choice, and pieces of one. */
+#define CHUNK(choices) "data: {\"id\":\"t\",\"choices\":[" choices "]}\n\n"
+#define CHOICE(delta) "{\"index\":0,\"delta\":{" delta "}}"
+#define END(reason) \
+    CHUNK("{\"index\":0,\"delta\":{},\"finish_reason\":\"" reason "\"}")
+#define OPEN(index, id)                                                    \
+    "{\"index\":" index ",\"id\":\"" id                                    \
+    "\",\"type\":\"function\",\"function\":{\"name\":\"w\",\"arguments\":" \
+    "\"\"}}"
+#define ARGS(index) "{\"index\":" index ",\"function\":{\"arguments\":\"{}\"}}"
+#define CALLS(calls) "\"tool_calls\":[" calls "]"
+#define DONE "data: [DONE]\n\n"
+#define ROLE CHUNK(CHOICE("\"role\":\"assistant\",\"content\":\"\""))
+
+typedef struct {
+    const char *text;
+    const char *log;
+} stream_case_t;
+
+static const stream_case_t streams[] = {
+    { ROLE END("stop") DONE, "T S E:finished x " },
+    { ": hi\n\n" ROLE END("stop"), "T S E:finished " },
+    { ROLE DONE, "T E:finished " },
+    /* in order, with the end said by the next one */
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) CHUNK(CHOICE(CALLS(ARGS("0"))))
+          CHUNK(CHOICE(CALLS(OPEN("1", "b")))) END("tool_calls") DONE,
+      "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished x " },
+    /* s17: two in one chunk */
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b")))) END("stop"),
+      "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
+    /* a call that was cut off */
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b")))) END("length")
+          DONE,
+      "T o0:a a0 r0:a o1:b a1 E:finished x " },
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) END("content_filter"),
+      "T o0:a a0 E:finished " },
+    /* no index; an empty id says nothing */
+    { CHUNK(CHOICE(CALLS("{\"id\":\"a\",\"function\":{\"name\":\"w\"}},"
+                         "{\"id\":\"\",\"function\":{\"arguments\":\"{\"}},"
+                         "{\"id\":\"b\",\"function\":{\"name\":\"w\"}}")))
+          END("tool_calls"),
+      "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished " },
+    { CHUNK(CHOICE(CALLS(OPEN("0", "")))) CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
+          END("tool_calls"),
+      "T o0: a0 a0 r0:a S E:finished " },
+    /* every call under one index */
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) CHUNK(CHOICE(CALLS(OPEN("0", "b"))))
+          END("tool_calls"),
+      "T o0:a a0 r0:a o0:b a0 r0:b S E:finished " },
+    /* the older form */
+    { CHUNK(CHOICE("\"function_call\":{\"name\":\"w\",\"arguments\":\"\"}"))
+          CHUNK(CHOICE("\"function_call\":{\"arguments\":\"{}\"}"))
+              END("function_call"),
+      "T o65535: a65535 a65535 r65535: S E:finished " },
+    /* two choices: the end is that of the last */
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
+          CHUNK("{\"index\":1,\"delta\":{" CALLS(OPEN("0", "b")) "}}")
+              END("tool_calls")
+                  CHUNK("{\"index\":1,\"delta\":{},\"finish_reason\":"
+                        "\"tool_calls\"}") DONE,
+      "T o0:a a0 o65536:b a65536 r0:a r65536:b S E:finished x " },
+    { CHUNK("{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"},"
+            "{\"index\":1,\"delta\":{\"content\":\"x\"}}"),
+      "T " },
+    /* s73: errors */
+    { ROLE "data: {\"error\":{\"message\":\"m\"}}\n\n" DONE, "T E:failed x " },
+    { "data: {\"error\":{\"message\":\"m\"}}\n\n", "E:failed " },
+    { ROLE "data: {\"error\":null,\"choices\":[]}\n\n", "T x " },
+    { ROLE "data: {\"error\":\"\"}\n\ndata: {\"error\":0}\n\n", "T x x " },
+    /* odd things */
+    { ROLE "data: nothing\n\ndata: [1]\n\ndata: {\"choices\":null}\n\n",
+      "T x x x " },
+    { CHUNK("1,null,{},{\"index\":-3},{\"index\":999999},{\"delta\":5}"
+            ",{\"delta\":{\"tool_calls\":[1,null,{\"index\":65535},{},"
+            "{\"index\":0.5}]}}"),
+      "T o0: a0 a0 " },
+    { ROLE CHUNK(CHOICE(CALLS("{\"index\":0,\"id\":\"a\",\"type\":\"odd\"}")))
+          END("tool_calls"),
+      "T o0p:a a0 r0p:a S E:finished " },
+};
+
+
+static void
+s17_s72_s73_events_of_streams(void **state)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+        print_message("%s", streams[i].text);
+        run_expect(DIALECT, streams[i].text, streams[i].log);
+    }
+}
+
+
+static void
+foreign_streams_are_declined(void **state)
+{
+    size_t                   i;
+    run_t                    run;
+    static const char *const foreign[] = {
+        "data: {\"type\":\"start\"}\n\n",
+        "data: hello\n\n",
+        "data: 7\n\n",
+        "data: {\"choices\":{}}\n\n",
+    };
+
+    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        run_stream(&run, DIALECT, chat_cstr(foreign[i]), NULL);
+        assert_true(run.declined);
+        run_free(&run);
+    }
+}
+
+
+static void
+boring_frames_are_text_only(void **state)
+{
+    run_t       run;
+    const char *boring = "data: {\"choices\":[{\"index\":0,\"delta\":{"
+                         "\"content\":\"\\\"tool\"},\"finish_reason\":null}]}"
+                         "\n\n";
+    const char *not_boring =
+        "data: {\"choices\":[{\"index\":1,\"delta\":{"
+        "\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":null}"
+        ",{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":null}"
+        "],\"error\":{}}\n\n"
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[]},"
+        "\"finish_reason\":null}]}\n\n";
+
+    chat_buf_t text = { 0 };
+
+    chat_buf_puts(&text, boring);
+    chat_buf_puts(&text, ROLE);
+    chat_buf_puts(&text, boring);
+    chat_buf_puts(&text, boring);
+    chat_buf_puts(&text, not_boring);
+
+    run_stream(&run, DIALECT, chat_buf_str(&text), NULL);
+    assert_int_equal(run.boring, 3);
+
+    run_free(&run);
+    chat_buf_free(&text);
+}
+
+
+static const char *const drop_a[] = { "a", NULL };
+static const char *const drop_b[] = { "b", NULL };
+static const char *const drop_both[] = { "a", "b", NULL };
+
+
+static void
+s17_one_of_two_calls_in_a_chunk_goes(void **state)
+{
+    const char *text =
+        CHUNK(CHOICE(CALLS(OPEN("0", "a") " , " OPEN("1", "b"))))
+            CHUNK(CHOICE(CALLS(ARGS("0")))) CHUNK(CHOICE(CALLS(ARGS("1"))))
+                END("tool_calls") DONE;
+
+    run_without(DIALECT, text, drop_a,
+                CHUNK(CHOICE(CALLS(OPEN("0", "b"))))
+                    CHUNK(CHOICE(CALLS(ARGS("0")))) END("tool_calls") DONE);
+    run_without(DIALECT, text, drop_b,
+                CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
+                    CHUNK(CHOICE(CALLS(ARGS("0")))) END("tool_calls") DONE);
+}
+
+
+static void
+s17_the_middle_call_goes(void **state)
+{
+    run_without(DIALECT,
+                CHUNK(CHOICE(CALLS(OPEN("0", "x") "," OPEN("1", "a") "," OPEN(
+                    "2", "b") "," OPEN("3", "y"))))
+                    CHUNK(CHOICE(CALLS(ARGS("3")))) END("tool_calls"),
+                drop_both,
+                CHUNK(CHOICE(CALLS(OPEN("0", "x") "," OPEN("1", "y"))))
+                    CHUNK(CHOICE(CALLS(ARGS("1")))) END("tool_calls"));
+}
+
+
+static void
+s18_all_calls_go_and_the_reason_is_stop(void **state)
+{
+    run_without(DIALECT,
+                ROLE CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b"))))
+                    CHUNK(CHOICE(CALLS(ARGS("1")))) END("tool_calls") DONE,
+                drop_both, ROLE END("stop") DONE);
+
+    run_without(DIALECT, CHUNK(CHOICE(CALLS(OPEN("0", "a")))) END("length"),
+                drop_a, END("length"));
+}
+
+
+static void
+what_stands_beside_a_dropped_call_stays(void **state)
+{
+    run_without(DIALECT,
+                CHUNK(CHOICE("\"role\":\"assistant\",\"content\":null," CALLS(
+                    OPEN("0", "a")))) END("tool_calls"),
+                drop_a,
+                CHUNK(CHOICE("\"role\":\"assistant\",\"content\":null"))
+                    END("stop"));
+
+    run_without(DIALECT,
+                CHUNK(CHOICE(CALLS(OPEN("0", "a")) ",\"content\":\"t\"")),
+                drop_a, CHUNK(CHOICE("\"content\":\"t\"")));
+
+    run_without(
+        DIALECT,
+        CHUNK("{\"index\":0,\"delta\":{" CALLS(
+            OPEN("0", "a")) "},\"finish_reason\":\"tool_calls\"}"),
+        drop_a,
+        CHUNK("{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}"));
+
+    run_without(DIALECT,
+                "data: {\"usage\":{},\"choices\":[" CHOICE(
+                    CALLS(OPEN("0", "a"))) "]}\n\n",
+                drop_a,
+                "data: {\"usage\":{},\"choices\":[" CHOICE("") "]}\n\n");
+
+    /* nothing but nulls is nothing */
+    run_without(DIALECT,
+                ROLE CHUNK(CHOICE("\"content\":null," CALLS(OPEN("0", "a")))),
+                drop_a, ROLE);
+}
+
+
+static void
+choices_are_numbered_apart(void **state)
+{
+    run_without(DIALECT,
+                CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
+                    CHUNK("{\"index\":1,\"delta\":{" CALLS(OPEN(
+                        "0", "x") "," OPEN("1", "b") "," OPEN("2", "y")) "}}"),
+                drop_both,
+                CHUNK("{\"index\":1,\"delta\":{" CALLS(
+                    OPEN("0", "x") "," OPEN("1", "y")) "}}"));
+}
+
+
+static void
+calls_without_index_and_of_the_older_form_go(void **state)
+{
+    run_without(DIALECT,
+                CHUNK(CHOICE(CALLS("{\"id\":\"a\",\"function\":{}},"
+                                   "{\"id\":\"x\",\"function\":{}},"
+                                   "{\"function\":{\"arguments\":\"\"}}"))),
+                drop_a,
+                CHUNK(CHOICE(CALLS("{\"id\":\"x\",\"function\":{}},"
+                                   "{\"function\":{\"arguments\":\"\"}}"))));
+}
+
+
+static void
+s71_interrupted_is_an_error_and_no_end(void **state)
+{
+    run_t               run;
+    chat_buf_t          out = { 0 };
+    chat_interruption_t in = { "eof", 1, NULL, 0 };
+
+    chat_buf_puts(&out, ROLE);
+    DIALECT->interrupted(NULL, &in, &out);
+
+    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
+    text_equals(&run.log, "T E:failed ");
+    text_has_error(chat_str(out.data + sizeof(ROLE) - 1 + 6,
+                            out.len - sizeof(ROLE) + 1 - 8),
+                   "code", "stream_interrupted");
+
+    run_free(&run);
+    chat_buf_free(&out);
+}
+
+
+static void
+empty_turns_and_refusals_are_well_formed(void **state)
+{
+    run_t           run;
+    chat_buf_t      out = { 0 };
+    chat_str_t      ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_refusal_t  refusal = { 409, "batch_incomplete", "wait", ids, 2 };
+    chat_request_t  rq = { 0 };
+    chat_json_doc_t doc;
+
+    rq.stream = 1;
+    assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_OK);
+    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
+    text_equals(&run.log, "T S E:finished x ");
+    run_free(&run);
+
+    out.len = 0;
+    rq.stream = 0;
+    assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_OK);
+    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&out)),
+                     CHAT_OK);
+
+    out.len = 0;
+    DIALECT->refuse(&refusal, &out);
+    text_has_error(chat_buf_str(&out), "code", "batch_incomplete");
+    text_has_error(chat_buf_str(&out), "message", "wait");
+    text_has_error(chat_buf_str(&out), "type", "invalid_request_error");
+    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&out)),
+                     CHAT_OK);
+    assert_int_equal(
+        chat_json_count(chat_json_get(
+            &doc, chat_json_get(&doc, doc.root, "error"), "tool_call_ids")),
+        2);
+
+    out.len = 0;
+    DIALECT->refuse_in_band(&refusal, &out);
+    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
+    text_equals(&run.log, "E:failed ");
+    run_free(&run);
+
+    chat_arena_destroy(arena);
+    chat_buf_free(&out);
+}
+
+
+static void
+a_step_of_too_many_calls_is_refused(void **state)
+{
+    int        i, n;
+    body_t     body;
+    chat_buf_t text = { 0 };
+
+    for (n = 1024; n <= 1025; n++) {
+        text.len = 0;
+        chat_buf_puts(&text, "{\"messages\":[{\"role\":\"assistant\","
+                             "\"tool_calls\":[");
+        for (i = 0; i < n; i++) {
+            chat_buf_printf(&text, "%s{\"id\":\"%d\"}", i ? "," : "", i);
+        }
+        chat_buf_puts(&text, "]}]}");
+
+        body_read(&body, DIALECT, chat_buf_str(&text));
+        assert_int_equal(body.rc, n == 1024 ? CHAT_OK : CHAT_LIMIT);
+        body_free(&body);
+    }
+
+    chat_buf_free(&text);
+}
+
+
+static void
+recordings_are_read(void **state)
+{
+    run_recordings(DIALECT, "openai_chat");
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s41_s42_s60_s98_classes),
+        cmocka_unit_test(names_of_steps_follow_the_transcript),
+        cmocka_unit_test(s15_s106_fingerprints_are_of_what_is_said),
+        cmocka_unit_test(s59_spliced_bodies_pass_a_strict_provider),
+        cmocka_unit_test(s32_duplicates_are_entries_of_their_own),
+        cmocka_unit_test(s17_s72_s73_events_of_streams),
+        cmocka_unit_test(foreign_streams_are_declined),
+        cmocka_unit_test(boring_frames_are_text_only),
+        cmocka_unit_test(s17_one_of_two_calls_in_a_chunk_goes),
+        cmocka_unit_test(s17_the_middle_call_goes),
+        cmocka_unit_test(s18_all_calls_go_and_the_reason_is_stop),
+        cmocka_unit_test(what_stands_beside_a_dropped_call_stays),
+        cmocka_unit_test(choices_are_numbered_apart),
+        cmocka_unit_test(calls_without_index_and_of_the_older_form_go),
+        cmocka_unit_test(s71_interrupted_is_an_error_and_no_end),
+        cmocka_unit_test(empty_turns_and_refusals_are_well_formed),
+        cmocka_unit_test(a_step_of_too_many_calls_is_refused),
+        cmocka_unit_test(recordings_are_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
