@@ -1,0 +1,469 @@
+/*
+ * test_json.c: the parser's tree, its spans, and how it is read.
+ */
+
+#define _GNU_SOURCE
+
+#include "chat_json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <cmocka.h>
+
+static chat_arena_t *arena;
+
+
+static int
+arena_create(void **state)
+{
+    arena = chat_arena_create(0);
+
+    return arena == NULL ? -1 : 0;
+}
+
+
+static int
+arena_destroy(void **state)
+{
+    chat_arena_destroy(arena);
+
+    return 0;
+}
+
+
+static chat_rc_e
+parse(chat_json_doc_t *doc, const char *text)
+{
+    return chat_json_parse(doc, arena, chat_cstr(text));
+}
+
+
+/* The tree as text: each value as type<its bytes>, members with their key. */
+static void
+dump(const chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
+{
+    const chat_json_t *child;
+
+    if (node->key_end != 0) {
+        chat_buf_add(out, chat_str(doc->text.data + node->key_start,
+                                   node->key_end - node->key_start));
+        chat_buf_puts(out, "=");
+    }
+
+    chat_buf_printf(out, "%c<", "nftdsao"[node->type]);
+    chat_buf_add(out, chat_json_raw(doc, node));
+    chat_buf_puts(out, ">");
+
+    for (child = node->child; child != NULL; child = child->next) {
+        dump(doc, child, out);
+    }
+}
+
+static const struct {
+    const char *text;
+    const char *want;
+} trees[] = {
+    { "1", "d<1>" },
+    { " 1 ", "d<1>" },
+    { "\t-1.5e+10\r\n", "d<-1.5e+10>" },
+    { "\"\"", "s<\"\">" },
+    { " null", "n<null>" },
+    { "true ", "t<true>" },
+    { "false", "f<false>" },
+    { "[]", "a<[]>" },
+    { " { } ", "o<{ }>" },
+    { "[1,2]", "a<[1,2]>d<1>d<2>" },
+    { "[ 1 , 2.5 ]", "a<[ 1 , 2.5 ]>d<1>d<2.5>" },
+    { "[[],{},[[]]]", "a<[[],{},[[]]]>a<[]>o<{}>a<[[]]>a<[]>" },
+    { "[\"a\\\"b\",\"\\\\\",\"\\u0041\"]",
+      "a<[\"a\\\"b\",\"\\\\\",\"\\u0041\"]>"
+      "s<\"a\\\"b\">s<\"\\\\\">s<\"\\u0041\">" },
+    { "[\",:\" , \"]\"]", "a<[\",:\" , \"]\"]>s<\",:\">s<\"]\">" },
+    { "{\"a\":1,\"b\":{\"c\":[true,null]}}",
+      "o<{\"a\":1,\"b\":{\"c\":[true,null]}}>\"a\"=d<1>"
+      "\"b\"=o<{\"c\":[true,null]}>\"c\"=a<[true,null]>t<true>n<null>" },
+    { "{ \"a\\n\" : \"x\" ,\n \"\" :-0 }",
+      "o<{ \"a\\n\" : \"x\" ,\n \"\" :-0 }>\"a\\n\"=s<\"x\">\"\"=d<-0>" },
+    { "[\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"]",
+      "a<[\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"]>"
+      "s<\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\">" },
+    { "[1e999,-1E-999,1234567890123456789012345678901234567890]",
+      "a<[1e999,-1E-999,1234567890123456789012345678901234567890]>"
+      "d<1e999>d<-1E-999>d<1234567890123456789012345678901234567890>" },
+};
+
+
+static void
+every_value_knows_its_bytes(void **state)
+{
+    size_t          i;
+    chat_buf_t      out;
+    chat_json_doc_t doc;
+
+    for (i = 0; i < sizeof(trees) / sizeof(trees[0]); i++) {
+        memset(&out, 0, sizeof(out));
+        assert_int_equal(parse(&doc, trees[i].text), CHAT_OK);
+        dump(&doc, doc.root, &out);
+        chat_buf_add(&out, chat_str("", 1));
+        assert_string_equal((char *) out.data, trees[i].want);
+        chat_buf_free(&out);
+    }
+}
+
+/* clang-format off */
+static const char *bad[] = {
+    "", " ", "x", "tru", "nulll", "1 2", "1,", "[", "]", "[1", "[1,]", "[,1]",
+    "[1 2]", "{", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{\"a\" 1}", "{a:1}",
+    "{1:1}", "{}x", "{} {}", "[]]", "\"a", "\"a\\\"", "\"\\x\"", "\"\\u12\"",
+    "\"\\u12g4\"", "\"a\nb\"", "\"a\x01\"", "{\"a\tb\":1}", "01", "1.", ".5",
+    "+1", "-", "1e", "1e+", "0x10", "NaN", "/* c */ 1", "1 // c",
+    "\xef\xbb\xbf{}",
+    /* white space to yajl, but not to JSON */
+    "\v1", "1\f", "[1\v]", "[\f]", "{\"a\"\v:1}", "{\f}",
+    /* not UTF-8: in a value, in a key, in an escaped string */
+    "\"\x80\"", "\"\xff\"", "\"\xc3\"", "\"\xc3(\"", "\"\xe2\x82\"",
+    "\"\xe2\x82", "\"\\n\xc3\"", "{\"\xff\":1}", "{\"a\\n\xe2(\":1}",
+    /* overlong, surrogates, past U+10FFFF */
+    "\"\xc0\x80\"", "\"\xc1\xbf\"", "\"\xe0\x9f\xbf\"", "\"\xed\xa0\x80\"",
+    "\"\xed\xbf\xbf\"", "\"\xf0\x8f\xbf\xbf\"", "\"\xf4\x90\x80\x80\"",
+    "\"\xf5\x80\x80\x80\"", "{\"\xed\xa0\x80\":1}",
+};
+/* clang-format on */
+
+
+static void
+what_is_no_json_is_refused(void **state)
+{
+    size_t          i;
+    chat_json_doc_t doc;
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (parse(&doc, bad[i]) != CHAT_BAD) {
+            fail_msg("taken: %s", bad[i]);
+        }
+
+        assert_null(doc.root);
+    }
+
+    assert_int_equal(chat_json_parse(&doc, arena, chat_str("1\0", 2)),
+                     CHAT_BAD);
+    assert_int_equal(chat_json_parse(&doc, arena, chat_str("\"\0\"", 3)),
+                     CHAT_BAD);
+}
+
+
+/* n times open, then text, then n times close. */
+static chat_rc_e
+parse_nested(size_t n, const char *open, const char *text, const char *close)
+{
+    size_t          i;
+    chat_rc_e       rc;
+    chat_buf_t      buf = { 0 };
+    chat_json_doc_t doc;
+
+    for (i = 0; i < n; i++) {
+        chat_buf_puts(&buf, open);
+    }
+
+    chat_buf_puts(&buf, text);
+
+    for (i = 0; i < n; i++) {
+        chat_buf_puts(&buf, close);
+    }
+
+    rc = chat_json_parse(&doc, arena, chat_buf_str(&buf));
+    chat_buf_free(&buf);
+
+    return rc;
+}
+
+
+static void
+depth_has_a_bound(void **state)
+{
+    clock_t from = clock();
+
+    assert_int_equal(parse_nested(CHAT_JSON_DEPTH, "[", "1", "]"), CHAT_OK);
+    assert_int_equal(parse_nested(CHAT_JSON_DEPTH + 1, "[", "", "]"),
+                     CHAT_LIMIT);
+    assert_int_equal(parse_nested(CHAT_JSON_DEPTH, "{\"a\":", "1", "}"),
+                     CHAT_OK);
+    assert_int_equal(parse_nested(CHAT_JSON_DEPTH + 1, "{\"a\":", "1", "}"),
+                     CHAT_LIMIT);
+
+    assert_int_equal(parse_nested(1000000, "[", "", "]"), CHAT_LIMIT);
+    assert_int_equal(parse_nested(1000000, "[", "", ""), CHAT_LIMIT);
+    assert_int_equal(parse_nested(1000000, "{\"a\":", "", ""), CHAT_LIMIT);
+
+    assert_true(clock() - from < 2 * CLOCKS_PER_SEC);
+}
+
+
+static void
+values_have_a_bound(void **state)
+{
+    size_t          i;
+    chat_buf_t      buf = { 0 };
+    chat_json_doc_t doc;
+
+    chat_buf_puts(&buf, "[1");
+
+    for (i = 0; i < CHAT_JSON_NODES - 2; i++) {
+        chat_buf_puts(&buf, ",1");
+    }
+
+    chat_buf_puts(&buf, "]");
+    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&buf)),
+                     CHAT_OK);
+    assert_int_equal(chat_json_count(doc.root), CHAT_JSON_NODES - 1);
+
+    buf.len--;
+    chat_buf_puts(&buf, ",1]");
+    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&buf)),
+                     CHAT_LIMIT);
+
+    chat_buf_free(&buf);
+}
+
+
+static void
+a_text_of_4_gb_is_refused_unread(void **state)
+{
+    chat_json_doc_t doc;
+
+    assert_int_equal(
+        chat_json_parse(&doc, arena, chat_str("1", (size_t) UINT32_MAX + 1)),
+        CHAT_LIMIT);
+}
+
+
+static void
+without_memory_it_says_so(void **state)
+{
+    size_t          limit;
+    chat_rc_e       rc = CHAT_ERROR;
+    chat_arena_t   *small;
+    chat_json_doc_t doc;
+
+    for (limit = 16; rc == CHAT_ERROR; limit += 16) {
+        small = chat_arena_create(limit);
+        rc = chat_json_parse(&doc, small, chat_cstr("{\"a\":[1,\"b\"]}"));
+        assert_true(limit < 4096);
+        chat_arena_destroy(small);
+    }
+
+    assert_int_equal(rc, CHAT_OK);
+}
+
+
+static void
+nothing_outside_of_the_text_is_read(void **state)
+{
+    size_t          i, len;
+    unsigned char  *page, *text;
+    chat_json_doc_t doc;
+
+    page = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    assert_int_equal(mprotect(page + 4096, 4096, PROT_NONE), 0);
+
+    for (i = 0; i < sizeof(trees) / sizeof(trees[0]); i++) {
+        for (len = 0; len <= strlen(trees[i].text); len++) {
+            text = page + 4096 - len;
+            memcpy(text, trees[i].text, len);
+            (void) chat_json_parse(&doc, arena, chat_str(text, len));
+        }
+    }
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        len = strlen(bad[i]);
+        text = page + 4096 - len;
+        memcpy(text, bad[i], len);
+        assert_int_equal(chat_json_parse(&doc, arena, chat_str(text, len)),
+                         CHAT_BAD);
+    }
+
+    (void) munmap(page, 8192);
+}
+
+
+static void
+members_are_found_by_their_decoded_key(void **state)
+{
+    chat_json_t    *node;
+    chat_json_doc_t doc;
+
+    assert_int_equal(parse(&doc, "{\"t\\u0079pe\":1,\"typ\":2,\"types\":3,"
+                                 "\"\":4,\"\\u00e9\":5,\"a\\u0000\":6}"),
+                     CHAT_OK);
+
+    node = chat_json_get(&doc, doc.root, "type");
+    assert_int_equal(chat_json_index(&doc, node), 1);
+    assert_int_equal(
+        chat_json_index(&doc, chat_json_get(&doc, doc.root, "typ")), 2);
+    assert_int_equal(
+        chat_json_index(&doc, chat_json_get(&doc, doc.root, "types")), 3);
+    assert_int_equal(chat_json_index(&doc, chat_json_get(&doc, doc.root, "")),
+                     4);
+    assert_int_equal(
+        chat_json_index(&doc, chat_json_get(&doc, doc.root, "\xc3\xa9")), 5);
+    assert_null(chat_json_get(&doc, doc.root, "a"));
+    assert_null(chat_json_get(&doc, doc.root, "ty"));
+    assert_null(chat_json_get(&doc, doc.root, "t\\u0079pe"));
+    assert_false(doc.duplicate);
+
+    assert_true(chat_str_is(chat_json_key(&doc, node), "type"));
+    assert_true(chat_json_key_is(&doc, node, "type"));
+    assert_false(chat_json_key_is(&doc, node, "typ"));
+    assert_false(chat_json_key_is(&doc, node, "typed"));
+    assert_false(chat_json_key_is(&doc, doc.root, ""));
+    assert_false(chat_json_key_is(&doc, NULL, ""));
+
+    assert_null(chat_json_get(&doc, NULL, "type"));
+    assert_null(chat_json_get(&doc, node, "type"));
+}
+
+
+static void
+of_duplicate_keys_the_last_counts_and_is_noted(void **state)
+{
+    chat_json_doc_t doc;
+
+    assert_int_equal(parse(&doc, "{\"a\":1,\"b\":2,\"\\u0061\":3}"), CHAT_OK);
+    assert_int_equal(chat_json_index(&doc, chat_json_get(&doc, doc.root, "b")),
+                     2);
+    assert_false(doc.duplicate);
+    assert_int_equal(chat_json_index(&doc, chat_json_get(&doc, doc.root, "a")),
+                     3);
+    assert_true(doc.duplicate);
+}
+
+static const struct {
+    const char *text;
+    const char *want;
+} strings[] = {
+    { "\"\"", "" },
+    { "\"abc\"", "abc" },
+    { "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t" },
+    { "\"a\\u0041\\u007f\\u00e9\\u20AC\\uFFFFz\"",
+      "aA\x7f\xc3\xa9\xe2\x82\xac\xef\xbf\xbfz" },
+    { "\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80" },
+    { "\"\\uD800\\uDC00\\udbff\\udfff\"", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf" },
+    /* lone surrogates */
+    { "\"\\ud800\"", "\xef\xbf\xbd" },
+    { "\"\\udc00\"", "\xef\xbf\xbd" },
+    { "\"\\ud800x\"", "\xef\xbf\xbdx" },
+    { "\"\\ud800\\n\"", "\xef\xbf\xbd\n" },
+    { "\"\\ud800\\u0041\"", "\xef\xbf\xbd"
+                            "A" },
+    { "\"\\udc00\\ud800\"", "\xef\xbf\xbd\xef\xbf\xbd" },
+    { "\"\\ud800\\ud800\\udc00\"", "\xef\xbf\xbd\xf0\x90\x80\x80" },
+};
+
+
+static void
+strings_are_decoded(void **state)
+{
+    size_t          i;
+    chat_str_t      s;
+    chat_json_doc_t doc;
+
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        assert_int_equal(parse(&doc, strings[i].text), CHAT_OK);
+        s = chat_json_string(&doc, doc.root);
+        assert_non_null(s.data);
+        assert_true(chat_str_is(s, strings[i].want));
+        assert_true(chat_json_is(&doc, doc.root, strings[i].want));
+        assert_false(chat_json_is(&doc, doc.root, "else"));
+    }
+
+    /* what has no escapes is not copied */
+    assert_int_equal(parse(&doc, "\"abc\""), CHAT_OK);
+    assert_ptr_equal(chat_json_string(&doc, doc.root).data, doc.text.data + 1);
+
+    assert_int_equal(parse(&doc, "\"a\\u0000b\""), CHAT_OK);
+    s = chat_json_string(&doc, doc.root);
+    assert_true(chat_str_eq(s, chat_str("a\0b", 3)));
+    assert_false(chat_json_is(&doc, doc.root, "a"));
+}
+
+
+static void
+other_types_read_as_absent(void **state)
+{
+    chat_json_doc_t doc;
+
+    assert_int_equal(parse(&doc, "[1,{},\"true\"]"), CHAT_OK);
+    assert_int_equal(chat_json_string(&doc, NULL).len, 0);
+    assert_int_equal(chat_json_string(&doc, doc.root).len, 0);
+    assert_int_equal(chat_json_raw(&doc, NULL).len, 0);
+    assert_int_equal(chat_json_count(NULL), 0);
+    assert_int_equal(chat_json_count(doc.root), 3);
+    assert_int_equal(chat_json_count(doc.root->child), 0);
+    assert_false(chat_json_true(NULL));
+    assert_false(chat_json_true(doc.root->child->next->next));
+    assert_false(chat_json_is(&doc, doc.root->child, "1"));
+    assert_false(chat_json_is(&doc, NULL, ""));
+
+    assert_int_equal(parse(&doc, "true"), CHAT_OK);
+    assert_true(chat_json_true(doc.root));
+}
+
+
+static void
+an_index_is_a_small_number(void **state)
+{
+    size_t          i;
+    chat_json_doc_t doc;
+
+    static const struct {
+        const char *text;
+        int32_t     want;
+    } numbers[] = {
+        { "0", 0 },
+        { "7", 7 },
+        { "2147483647", 2147483647 },
+        { "2147483648", -1 },
+        { "99999999999999999999999", -1 },
+        { "-1", -1 },
+        { "1.0", -1 },
+        { "1e2", -1 },
+        { "\"1\"", -1 },
+        { "null", -1 },
+    };
+
+    for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        assert_int_equal(parse(&doc, numbers[i].text), CHAT_OK);
+        assert_int_equal(chat_json_index(&doc, doc.root), numbers[i].want);
+    }
+
+    assert_int_equal(chat_json_index(&doc, NULL), -1);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_value_knows_its_bytes),
+        cmocka_unit_test(what_is_no_json_is_refused),
+        cmocka_unit_test(depth_has_a_bound),
+        cmocka_unit_test(values_have_a_bound),
+        cmocka_unit_test(a_text_of_4_gb_is_refused_unread),
+        cmocka_unit_test(without_memory_it_says_so),
+        cmocka_unit_test(nothing_outside_of_the_text_is_read),
+        cmocka_unit_test(members_are_found_by_their_decoded_key),
+        cmocka_unit_test(of_duplicate_keys_the_last_counts_and_is_noted),
+        cmocka_unit_test(strings_are_decoded),
+        cmocka_unit_test(other_types_read_as_absent),
+        cmocka_unit_test(an_index_is_a_small_number),
+    };
+
+    return cmocka_run_group_tests(tests, arena_create, arena_destroy);
+}
