@@ -1,0 +1,377 @@
+/*
+ * ngx_chat_answer.c: answers that the module makes itself.
+ *
+ * Refusals, bounces, empty turns, and the comments that keep a waiting client
+ * awake. Promises: always the dialect's own form, with the CORS headers that
+ * the conversation's stream was served with. Must not know: why.
+ */
+
+#include "ngx_chat_module.h"
+
+
+/* A response header; key and value must outlive the request. */
+static ngx_int_t
+ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
+                           ngx_str_t value)
+{
+    ngx_table_elt_t *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(*h));
+    h->hash = 1;
+    h->key = key;
+    h->value = value;
+    return NGX_OK;
+}
+
+
+/* The same from "Name: value". */
+static ngx_int_t
+ngx_chat_answer_add_line(ngx_http_request_t *r, u_char *line, size_t len)
+{
+    u_char   *colon;
+    ngx_str_t key, value;
+
+    colon = ngx_strlchr(line, line + len, ':');
+    if (colon == NULL || colon + 2 > line + len) {
+        return NGX_OK;
+    }
+
+    key.data = line;
+    key.len = (size_t) (colon - line);
+    value.data = colon + 2;
+    value.len = len - key.len - 2;
+    return ngx_chat_answer_add_header(r, key, value);
+}
+
+
+static ngx_int_t
+ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
+{
+    u_char             *p, *end, *line;
+    ngx_http_request_t *r = ctx->request;
+
+    if (ctx->cors.len == 0) {
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, ctx->cors.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(p, ctx->cors.data, ctx->cors.len);
+    end = p + ctx->cors.len;
+
+    while (p < end) {
+        line = ngx_strlchr(p, end, '\n');
+        if (line == NULL) {
+            line = end;
+        }
+
+        if (ngx_chat_answer_add_line(r, p, (size_t) (line - p)) != NGX_OK) {
+            return NGX_ERROR;
+        }
+        p = line + 1;
+    }
+
+    return NGX_OK;
+}
+
+
+/* Header of an SSE answer (sse) or a JSON one. */
+static ngx_int_t
+ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
+                       off_t length)
+{
+    const char         *line = ctx->dialect->sse_header;
+    ngx_http_request_t *r = ctx->request;
+    ngx_str_t           cache_key = ngx_string("Cache-Control");
+    ngx_str_t           cache = ngx_string("no-cache");
+    ngx_str_t           buffering_key = ngx_string("X-Accel-Buffering");
+    ngx_str_t           buffering = ngx_string("no");
+
+    ctx->own = 1;
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = length;
+
+    if (sse) {
+        ngx_str_set(&r->headers_out.content_type, "text/event-stream");
+    } else {
+        ngx_str_set(&r->headers_out.content_type, "application/json");
+    }
+
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+
+    if (ngx_chat_answer_cors(ctx) != NGX_OK
+        || ngx_chat_answer_add_header(r, cache_key, cache) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (sse
+        && (ngx_chat_answer_add_header(r, buffering_key, buffering) != NGX_OK
+            || (line != NULL
+                && ngx_chat_answer_add_line(r, (u_char *) line,
+                                            ngx_strlen(line))
+                       != NGX_OK)))
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_send_header(r);
+}
+
+
+/* out as one buffer in the pool; frees out. NULL: no memory. */
+static ngx_buf_t *
+ngx_chat_answer_buf(ngx_chat_ctx_t *ctx, chat_buf_t *out)
+{
+    ngx_buf_t *b = NULL;
+
+    if (!out->failed && out->len != 0) {
+        b = ngx_create_temp_buf(ctx->request->pool, out->len);
+        if (b != NULL) {
+            b->last = ngx_cpymem(b->last, out->data, out->len);
+        }
+    }
+
+    chat_buf_free(out);
+    return b;
+}
+
+
+static ngx_int_t
+ngx_chat_answer_write(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+{
+    ngx_chain_t out;
+
+    out.buf = b;
+    out.next = NULL;
+    return ngx_http_output_filter(ctx->request, &out);
+}
+
+
+ngx_int_t
+ngx_chat_answer_beat(ngx_chat_ctx_t *ctx)
+{
+    ngx_buf_t        *b;
+    static const char comment[] = ": chat-hold\n\n";
+
+    if (ctx->request->connection->buffered) {
+        return NGX_OK; /* the client does not read */
+    }
+
+    b = ngx_calloc_buf(ctx->request->pool);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->memory = 1;
+    b->flush = 1;
+    b->pos = (u_char *) comment;
+    b->last = b->pos + sizeof(comment) - 1;
+    return ngx_chat_answer_write(ctx, b);
+}
+
+
+ngx_int_t
+ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc;
+
+    rc = ngx_chat_answer_header(ctx, NGX_HTTP_OK, 1, -1);
+    ctx->own = 0;
+    if (rc == NGX_ERROR || rc > NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ctx->early = 1;
+    return ngx_chat_answer_beat(ctx);
+}
+
+
+/* Sends header and body and ends the request. b NULL: no memory. */
+static void
+ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
+                    ngx_buf_t *b)
+{
+    ngx_int_t           rc;
+    ngx_http_request_t *r = ctx->request;
+
+    ngx_chat_gate_cancel(ctx);
+    ngx_chat_hold_end(ctx);
+    ctx->state = NGX_CHAT_ANSWERED;
+
+    if (b == NULL) {
+        ngx_http_finalize_request(
+            r, ctx->early ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    if (ctx->early) {
+        ctx->own = 1;
+
+    } else {
+        rc = ngx_chat_answer_header(ctx, status, sse, b->last - b->pos);
+        if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+            ngx_http_finalize_request(r, rc);
+            return;
+        }
+    }
+
+    b->last_buf = 1;
+    ngx_http_finalize_request(r, ngx_chat_answer_write(ctx, b));
+}
+
+
+static void
+ngx_chat_answer_refusal(ngx_chat_ctx_t *ctx, ngx_uint_t status,
+                        const char *code, const char *message,
+                        chat_refusal_t *refusal)
+{
+    ngx_memzero(refusal, sizeof(*refusal));
+    refusal->status = (unsigned) status;
+    refusal->code = code;
+    refusal->message = message;
+
+    if (ngx_strcmp(code, "batch_incomplete") == 0) {
+        refusal->ids = ctx->missing;
+        refusal->nids = ctx->nmissing;
+    }
+}
+
+
+ngx_buf_t *
+ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
+                        const char *code, const char *message)
+{
+    chat_buf_t     out;
+    chat_refusal_t refusal;
+
+    ngx_memzero(&out, sizeof(out));
+    ngx_chat_answer_refusal(ctx, status, code, message, &refusal);
+    ctx->dialect->refuse_in_band(&refusal, &out);
+    return ngx_chat_answer_buf(ctx, &out);
+}
+
+
+/* What a client library is to do with the refusal. */
+static ngx_int_t
+ngx_chat_answer_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status,
+                       const char *code)
+{
+    ngx_str_t after_key = ngx_string("Retry-After");
+    ngx_str_t after = ngx_string("1");
+    ngx_str_t retry_key = ngx_string("X-Should-Retry");
+    ngx_str_t retry = ngx_string("false");
+
+    if (ngx_strcmp(code, "batch_incomplete") == 0
+        || ngx_strcmp(code, "aborted") == 0
+        || status == NGX_HTTP_SERVICE_UNAVAILABLE)
+    {
+        return ngx_chat_answer_add_header(ctx->request, after_key, after);
+    }
+
+    return status == NGX_HTTP_CONFLICT
+               ? ngx_chat_answer_add_header(ctx->request, retry_key, retry)
+               : NGX_OK;
+}
+
+
+static ngx_chat_verdict_e
+ngx_chat_answer_verdict(const char *code)
+{
+    return ngx_strcmp(code, "batch_incomplete") == 0 ? NGX_CHAT_VERDICT_BOUNCED
+           : ngx_strcmp(code, "superseded") == 0
+                   || ngx_strcmp(code, "cleared") == 0
+               ? NGX_CHAT_VERDICT_SUPERSEDED
+           : ngx_strcmp(code, "store_unavailable") == 0
+               ? NGX_CHAT_VERDICT_REFUSED
+               : NGX_CHAT_VERDICT_CONFLICT;
+}
+
+
+void
+ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
+                       const char *code, const char *message)
+{
+    ngx_buf_t     *b;
+    chat_buf_t     out;
+    chat_refusal_t refusal;
+
+    ctx->verdict = ngx_chat_answer_verdict(code);
+
+    if (ctx->early) {
+        b = ngx_chat_answer_in_band(ctx, status, code, message);
+        ngx_chat_answer_end(ctx, status, 1, b);
+        return;
+    }
+
+    ngx_memzero(&out, sizeof(out));
+    ngx_chat_answer_refusal(ctx, status, code, message, &refusal);
+    ctx->dialect->refuse(&refusal, &out);
+
+    if (ngx_chat_answer_advice(ctx, status, code) != NGX_OK) {
+        chat_buf_free(&out);
+    }
+
+    ngx_chat_answer_end(ctx, status, 0, ngx_chat_answer_buf(ctx, &out));
+}
+
+
+/* The results that the client's transcript lacks. */
+static void
+ngx_chat_answer_told(ngx_chat_ctx_t *ctx, chat_results_t *told)
+{
+    chat_results_init(told, ctx->arena);
+
+    if (ctx->arena != NULL) {
+        (void) chat_results_told(&ctx->results, told);
+    }
+}
+
+
+void
+ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx)
+{
+    chat_buf_t     out;
+    chat_results_t told;
+
+    ngx_memzero(&out, sizeof(out));
+    ngx_chat_answer_told(ctx, &told);
+    ctx->dialect->bounce(&ctx->rq, told.items, told.count, &out);
+
+    ctx->verdict = NGX_CHAT_VERDICT_BOUNCED;
+    ngx_chat_answer_end(ctx, NGX_HTTP_OK, 1, ngx_chat_answer_buf(ctx, &out));
+}
+
+
+void
+ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
+{
+    chat_rc_e      rc;
+    chat_buf_t     out;
+    chat_results_t told;
+
+    ngx_memzero(&out, sizeof(out));
+    ngx_chat_answer_told(ctx, &told);
+
+    rc = ctx->dialect->empty(&ctx->rq, told.items, told.count, &out);
+    if (rc == CHAT_DECLINED) {
+        chat_buf_free(&out);
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "conflict",
+                               "another request carried these results and "
+                               "has the answer");
+        return;
+    }
+
+    ctx->verdict = NGX_CHAT_VERDICT_EMPTY;
+    ngx_chat_answer_end(ctx, NGX_HTTP_OK, (ngx_uint_t) ctx->rq.stream,
+                        ngx_chat_answer_buf(ctx, &out));
+}

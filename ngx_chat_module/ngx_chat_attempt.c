@@ -1,0 +1,234 @@
+/*
+ * ngx_chat_attempt.c: tells the store what becomes of an answer.
+ *
+ * The header of the answer (answer/k), what its stream brings (calls, results,
+ * seal), and how it ended (end/k). Nobody waits for any of these joins.
+ * Promises: an attempt that is ours gets its end, whatever happens.
+ * Must not know: wire formats.
+ */
+
+#include "ngx_chat_module.h"
+
+
+static void
+ngx_chat_attempt_join(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                      const chat_fact_t *facts, size_t n)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (store != NULL && n != 0) {
+        store->join(store, NULL, key, facts, n, (uint32_t) ctx->conf->ttl);
+    }
+}
+
+
+void
+ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
+{
+    chat_facts_t facts;
+
+    if (k == 0) {
+        return;
+    }
+
+    if (k == ctx->claiming) {
+        ctx->claiming = 0;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_void(&facts, k, ctx->q.worker, ctx->q.request);
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}
+
+
+/* 1 if not a byte of the request reached an upstream. */
+static ngx_uint_t
+ngx_chat_attempt_unsent(ngx_http_request_t *r)
+{
+    ngx_uint_t                 i;
+    ngx_http_upstream_state_t *state;
+
+    if (r->upstream == NULL || r->upstream_states == NULL
+        || r->upstream->request_sent)
+    {
+        return 0;
+    }
+
+    state = r->upstream_states->elts;
+
+    for (i = 0; i < r->upstream_states->nelts; i++) {
+        if (state[i].bytes_sent > 0 || state[i].status < 500) {
+            return 0;
+        }
+    }
+
+    return r->upstream_states->nelts != 0;
+}
+
+
+void
+ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
+{
+    chat_facts_t facts;
+
+    if (ctx->answer_known) {
+        return;
+    }
+
+    ctx->answer_known = 1;
+    ctx->status = status;
+
+    if (ctx->attempt == 0) {
+        return;
+    }
+
+    if (status >= 500 && ngx_chat_attempt_unsent(ctx->request)) {
+        ctx->ended = 1;
+        ngx_chat_attempt_void(ctx, ctx->attempt);
+        return;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_answer(&facts, ctx->attempt, status);
+
+    if (status >= 300) {
+        ctx->ended = 1;
+        chat_facts_end(&facts, ctx->attempt, CHAT_END_FAILED);
+    }
+
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}
+
+
+void
+ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
+{
+    size_t                     i, n;
+    u_char                     now[NGX_INT64_LEN + 1], *end;
+    chat_fact_t                since;
+    const chat_stream_facts_t *facts;
+
+    n = chat_stream_facts(ctx->stream, &facts);
+    if (n == 0) {
+        return;
+    }
+
+    end = ngx_sprintf(now, "%uL", ngx_chat_now());
+    ngx_memzero(&since, sizeof(since));
+    since.field = chat_cstr("since");
+    since.value = chat_str(now, (size_t) (end - now));
+
+    for (i = 0; i < n; i++) {
+        ngx_chat_attempt_join(ctx, &facts[i].key, &since, 1);
+        ngx_chat_attempt_join(ctx, &facts[i].key, facts[i].facts,
+                              facts[i].count);
+    }
+}
+
+
+/* The results of a body that was complete by itself become mergeable. */
+static void
+ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
+{
+    size_t dropped = 0;
+
+    if (ctx->arena == NULL || !ctx->q.complete || ctx->q.chained) {
+        return;
+    }
+
+    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, facts,
+                    &dropped);
+}
+
+
+static void
+ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
+{
+    char                      batch[17];
+    const chat_stream_info_t *info;
+
+    if (ctx->stream == NULL) {
+        return;
+    }
+
+    info = chat_stream_info(ctx->stream);
+    chat_digest_hex(&ctx->q.key.name, 8, batch);
+
+    ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
+                  "chat: stream ended: %s%s%s, dialect %s, batch %s, "
+                  "attempt %uD, calls %uD, settled %uD, replays %uD, "
+                  "bytes %uL",
+                  chat_end_name(end), info->reason ? " " : "",
+                  info->reason ? info->reason : "", ctx->dialect->name,
+                  ctx->q.dialect ? batch : "-", ctx->attempt, info->calls,
+                  info->settled, chat_stream_count(ctx->stream)->replays,
+                  info->bytes_out);
+}
+
+
+/* How an answer ended that no stream reader has judged. */
+static chat_end_e
+ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->stream != NULL
+        && chat_stream_info(ctx->stream)->end != CHAT_END_NONE) {
+        return chat_stream_info(ctx->stream)->end;
+    }
+
+    if (ctx->complete_answer && ctx->upstream_rc == NGX_OK) {
+        return CHAT_END_FINISHED;
+    }
+
+    return ctx->answer_known && ctx->upstream_rc >= NGX_HTTP_BAD_GATEWAY
+               ? CHAT_END_INTERRUPTED
+               : CHAT_END_ABORTED;
+}
+
+
+void
+ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
+{
+    size_t              n;
+    chat_facts_t        facts;
+    const chat_piece_t *pieces;
+
+    if (ctx->finished) {
+        return;
+    }
+
+    ctx->finished = 1;
+    ngx_chat_attempt_void(ctx, ctx->claiming);
+
+    if (ctx->stream != NULL) {
+        /* the client left: what the stream knew is told all the same */
+        if (chat_stream_info(ctx->stream)->end == CHAT_END_NONE) {
+            (void) chat_stream_finish(ctx->stream, NULL, 1, &pieces, &n);
+        }
+        ngx_chat_attempt_facts(ctx);
+    }
+
+    if (end == CHAT_END_NONE) {
+        end = ngx_chat_attempt_judge(ctx);
+    }
+
+    ngx_chat_attempt_log(ctx, end);
+
+    if (ctx->attempt == 0 || ctx->ended) {
+        return;
+    }
+
+    ctx->ended = 1;
+    chat_facts_init(&facts, ctx->kept);
+
+    if (!ctx->answer_known && ngx_chat_attempt_unsent(ctx->request)) {
+        chat_facts_void(&facts, ctx->attempt, ctx->q.worker, ctx->q.request);
+    } else {
+        chat_facts_end(&facts, ctx->attempt, end);
+    }
+
+    if (end != CHAT_END_FINISHED) {
+        ngx_chat_attempt_keep_results(ctx, &facts);
+    }
+
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}

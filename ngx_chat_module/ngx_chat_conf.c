@@ -1,0 +1,370 @@
+/*
+ * ngx_chat_conf.c: reads the configuration.
+ *
+ * Promises: nonsense is refused with the name of the directive and the value
+ * that is wrong; combinations that cannot work are warned of.
+ * Must not know: what the values do.
+ */
+
+#include "ngx_chat_module.h"
+#include "ngx_chat_store_shm.h"
+
+#define NGX_CHAT_SHM_DEFAULT (16 * 1024 * 1024)
+#define NGX_CHAT_SHM_LEAST (1024 * 1024)
+#define NGX_CHAT_BODY_HINT (64 * 1024)
+
+
+void *
+ngx_chat_create_main_conf(ngx_conf_t *cf)
+{
+    return ngx_pcalloc(cf->pool, sizeof(ngx_chat_main_conf_t));
+}
+
+
+void *
+ngx_chat_create_loc_conf(ngx_conf_t *cf)
+{
+    ngx_chat_loc_conf_t *conf;
+
+    conf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_loc_conf_t));
+    if (conf == NULL) {
+        return NULL;
+    }
+
+    conf->mode = NGX_CONF_UNSET_UINT;
+    conf->dialect = NGX_CONF_UNSET_PTR;
+    conf->replay = NGX_CONF_UNSET_UINT;
+    conf->hold = NGX_CONF_UNSET_UINT;
+    conf->hold_time = NGX_CONF_UNSET_MSEC;
+    conf->grace = NGX_CONF_UNSET_MSEC;
+    conf->heartbeat = NGX_CONF_UNSET_MSEC;
+    conf->siblings = NGX_CONF_UNSET_UINT;
+    conf->repair = NGX_CONF_UNSET_UINT;
+    conf->interrupted = NGX_CONF_UNSET;
+    conf->tools = NGX_CONF_UNSET_PTR;
+    conf->ttl = NGX_CONF_UNSET;
+    conf->max_body = NGX_CONF_UNSET_SIZE;
+    conf->max_event = NGX_CONF_UNSET_SIZE;
+    conf->max_calls = NGX_CONF_UNSET;
+    conf->max_result = NGX_CONF_UNSET_SIZE;
+    conf->max_held = NGX_CONF_UNSET;
+    conf->dry_run = NGX_CONF_UNSET;
+    return conf;
+}
+
+
+/* The tenant where chat_tenant is not given: the credentials. */
+static ngx_int_t
+ngx_chat_default_tenant(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
+{
+    ngx_str_t value = ngx_string("$http_authorization$http_x_api_key"
+                                 "$http_api_key$http_x_goog_api_key$arg_key");
+    ngx_http_compile_complex_value_t ccv;
+
+    conf->tenant = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (conf->tenant == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(&ccv, sizeof(ccv));
+    ccv.cf = cf;
+    ccv.value = &value;
+    ccv.complex_value = conf->tenant;
+    return ngx_http_compile_complex_value(&ccv);
+}
+
+
+/* Combinations that cannot work together; once per location. */
+static void
+ngx_chat_warn(ngx_conf_t *cf)
+{
+    ngx_http_core_loc_conf_t *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->client_body_buffer_size < NGX_CHAT_BODY_HINT) {
+        ngx_conf_log_error(NGX_LOG_NOTICE, cf, 0,
+                           "\"chat\": bodies above client_body_buffer_size "
+                           "(%uz) take a way through a file, 1m suits chat",
+                           clcf->client_body_buffer_size);
+    }
+}
+
+
+char *
+ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_uint_t           own;
+    ngx_chat_loc_conf_t *prev = parent;
+    ngx_chat_loc_conf_t *conf = child;
+
+    own = conf->mode != NGX_CONF_UNSET_UINT && conf->mode != NGX_CHAT_OFF;
+
+    ngx_conf_merge_uint_value(conf->mode, prev->mode, NGX_CHAT_OFF);
+    ngx_conf_merge_ptr_value(conf->dialect, prev->dialect, NULL);
+    ngx_conf_merge_uint_value(conf->replay, prev->replay, CHAT_REPLAY_ID_ARGS);
+    if (conf->hold == NGX_CONF_UNSET_UINT) {
+        conf->hold_time = prev->hold_time;
+    }
+    ngx_conf_merge_uint_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
+    ngx_conf_merge_msec_value(conf->grace, prev->grace, 3000);
+    ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 15000);
+    if (conf->siblings == NGX_CONF_UNSET_UINT) {
+        /* stays unset by default: it is the dialect's choice */
+        conf->siblings = prev->siblings;
+    }
+    ngx_conf_merge_uint_value(conf->repair, prev->repair,
+                              NGX_CHAT_REPAIR_SETTLED);
+    ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);
+    ngx_conf_merge_ptr_value(conf->tools, prev->tools, NULL);
+    ngx_conf_merge_sec_value(conf->ttl, prev->ttl, 24 * 60 * 60);
+    ngx_conf_merge_size_value(conf->max_body, prev->max_body, 8 * 1024 * 1024);
+    ngx_conf_merge_size_value(conf->max_event, prev->max_event, 1024 * 1024);
+    ngx_conf_merge_value(conf->max_calls, prev->max_calls, 128);
+    ngx_conf_merge_size_value(conf->max_result, prev->max_result, 1024 * 1024);
+    ngx_conf_merge_value(conf->max_held, prev->max_held, 4096);
+    ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
+
+    if (conf->conversation == NULL) {
+        conf->conversation = prev->conversation;
+    }
+
+    if (conf->tenant == NULL) {
+        conf->tenant = prev->tenant;
+    }
+
+    if (conf->tenant == NULL && ngx_chat_default_tenant(cf, conf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (own) {
+        ngx_chat_warn(cf);
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_str_t            *value = cf->args->elts;
+    ngx_chat_loc_conf_t  *lcf = conf;
+    ngx_chat_main_conf_t *mcf;
+
+    if (lcf->mode != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    lcf->dialect = NULL;
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        lcf->mode = NGX_CHAT_OFF;
+        return NGX_CONF_OK;
+    }
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->used = 1;
+
+    if (ngx_strcmp(value[1].data, "auto") == 0) {
+        lcf->mode = NGX_CHAT_AUTO;
+        return NGX_CONF_OK;
+    }
+
+    lcf->mode = NGX_CHAT_ON;
+    lcf->dialect = chat_dialect_find(chat_str(value[1].data, value[1].len));
+
+    if (lcf->dialect == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown dialect \"%V\" in \"%V\"", &value[1],
+                           &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ssize_t               size = NGX_CHAT_SHM_DEFAULT;
+    ngx_str_t            *value = cf->args->elts, text;
+    ngx_chat_main_conf_t *mcf = conf;
+
+    if (mcf->shm_size != 0) {
+        return "is duplicate";
+    }
+
+    if (value[1].len > 4 && ngx_strncmp(value[1].data, "shm:", 4) == 0) {
+        text.data = value[1].data + 4;
+        text.len = value[1].len - 4;
+        size = ngx_parse_size(&text);
+
+    } else if (ngx_strcmp(value[1].data, "shm") != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown store \"%V\" in \"%V\", it must be shm "
+                           "or shm:SIZE",
+                           &value[1], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    if (size == NGX_ERROR || size < NGX_CHAT_SHM_LEAST) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid size \"%V\" in \"%V\", it must be at "
+                           "least 1m",
+                           &value[1], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    mcf->shm_size = (size_t) size;
+    return NGX_CONF_OK;
+}
+
+
+ngx_int_t
+ngx_chat_conf_zone(ngx_conf_t *cf)
+{
+    ngx_chat_main_conf_t *mcf;
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+
+    if (!mcf->used) {
+        return NGX_OK;
+    }
+
+    mcf->zone = ngx_chat_store_shm_add(
+        cf, mcf->shm_size ? mcf->shm_size : NGX_CHAT_SHM_DEFAULT,
+        &ngx_chat_module);
+    return mcf->zone ? NGX_OK : NGX_ERROR;
+}
+
+
+char *
+ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_int_t            msec;
+    ngx_str_t           *value = cf->args->elts;
+    ngx_chat_loc_conf_t *lcf = conf;
+
+    if (lcf->hold != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        lcf->hold = NGX_CHAT_HOLD_OFF;
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strcmp(value[1].data, "auto") == 0) {
+        lcf->hold = NGX_CHAT_HOLD_AUTO;
+        return NGX_CONF_OK;
+    }
+
+    msec = ngx_parse_time(&value[1], 0);
+    if (msec == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"%V\", it must be off, "
+                           "auto or a time",
+                           &value[1], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    lcf->hold = NGX_CHAT_HOLD_TIME;
+    lcf->hold_time = (ngx_msec_t) msec;
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    u_char               errstr[NGX_MAX_CONF_ERRSTR];
+    ngx_str_t           *value = cf->args->elts;
+    ngx_chat_tool_t     *tool;
+    ngx_chat_loc_conf_t *lcf = conf;
+    ngx_regex_compile_t  rc;
+
+    if (lcf->tools == NGX_CONF_UNSET_PTR) {
+        lcf->tools = ngx_array_create(cf->pool, 4, sizeof(ngx_chat_tool_t));
+        if (lcf->tools == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    tool = ngx_array_push(lcf->tools);
+    if (tool == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_strcmp(value[2].data, "client") == 0) {
+        tool->kind = CHAT_KIND_CLIENT;
+
+    } else if (ngx_strcmp(value[2].data, "provider") == 0) {
+        tool->kind = CHAT_KIND_PROVIDER;
+
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"%V\", it must be "
+                           "client or provider",
+                           &value[2], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&rc, sizeof(rc));
+    rc.pattern = value[1];
+    rc.pool = cf->pool;
+    rc.err.len = NGX_MAX_CONF_ERRSTR;
+    rc.err.data = errstr;
+
+    if (ngx_regex_compile(&rc) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V in \"%V\"", &rc.err,
+                           &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    tool->regex = rc.regex;
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char      *rv;
+    ngx_int_t *field = (ngx_int_t *) ((char *) conf + cmd->offset);
+    ngx_str_t *value = cf->args->elts;
+
+    rv = ngx_conf_set_num_slot(cf, cmd, conf);
+
+    if (rv == NGX_CONF_OK && *field == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"%V\", it must be "
+                           "above 0",
+                           &value[1], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    return rv;
+}
+
+
+char *
+ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char      *rv;
+    size_t    *field = (size_t *) ((char *) conf + cmd->offset);
+    ngx_str_t *value = cf->args->elts;
+
+    rv = ngx_conf_set_size_slot(cf, cmd, conf);
+
+    if (rv == NGX_CONF_OK && *field == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"%V\", it must be "
+                           "above 0",
+                           &value[1], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    return rv;
+}

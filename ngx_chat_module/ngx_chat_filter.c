@@ -1,0 +1,281 @@
+/*
+ * ngx_chat_filter.c: the answer on its way to the client.
+ *
+ * The header filter decides whether the answer is a stream that the core can
+ * read, and then hooks itself into the upstream so that it learns how the
+ * stream ended. The body filter gives the bytes to the core's chat_stream and
+ * passes on what comes out. Promises: an answer that is not such a stream is
+ * not touched; the upstream's buffers are never kept and never copied where
+ * the core lets their bytes pass. Must not know: wire formats, the store.
+ */
+
+#include "ngx_chat_module.h"
+#include "ngx_chat_filter.h"
+
+
+static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
+static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
+
+
+/* The Access-Control and Vary lines of the answer, for those who wait. */
+static chat_str_t
+ngx_chat_filter_cors(ngx_http_request_t *r)
+{
+    u_char          *p, *start;
+    size_t           len = 0;
+    ngx_uint_t       i, pass;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+
+    start = p = NULL;
+
+    for (pass = 0; pass < 2; pass++) {
+        for (part = &r->headers_out.headers.part; part; part = part->next) {
+            h = part->elts;
+
+            for (i = 0; i < part->nelts; i++) {
+                if (h[i].hash == 0
+                    || !((h[i].key.len > 14
+                          && ngx_strncasecmp(h[i].key.data,
+                                             (u_char *) "access-control", 14)
+                                 == 0)
+                         || (h[i].key.len == 4
+                             && ngx_strncasecmp(h[i].key.data,
+                                                (u_char *) "vary", 4)
+                                    == 0)))
+                {
+                    continue;
+                }
+
+                if (pass == 0) {
+                    len += h[i].key.len + h[i].value.len + 3;
+                } else {
+                    p = ngx_sprintf(p, "%V: %V\n", &h[i].key, &h[i].value);
+                }
+            }
+        }
+
+        if (len == 0) {
+            break;
+        }
+
+        if (pass == 0) {
+            start = p = ngx_pnalloc(r->pool, len);
+            if (p == NULL) {
+                break;
+            }
+        }
+    }
+
+    return chat_str(start, p ? (size_t) (p - start) : 0);
+}
+
+
+static ngx_uint_t
+ngx_chat_filter_is_sse(ngx_http_request_t *r)
+{
+    static const char type[] = "text/event-stream";
+
+    return r->headers_out.status == NGX_HTTP_OK
+           && r->headers_out.content_type.len >= sizeof(type) - 1
+           && ngx_strncasecmp(r->headers_out.content_type.data,
+                              (u_char *) type, sizeof(type) - 1)
+                  == 0
+           && r->headers_out.content_encoding == NULL;
+}
+
+
+/* A reader for this answer; NGX_ERROR: no memory. */
+static ngx_int_t
+ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
+{
+    chat_stream_conf_t   sc;
+    ngx_chat_loc_conf_t *conf = ctx->conf;
+
+    if (ctx->arena == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(&sc, sizeof(sc));
+    sc.dialect = ctx->dialect;
+    sc.request = &ctx->rq;
+    sc.known = ctx->known;
+    sc.nknown = ctx->nknown;
+
+    if (ctx->known == NULL && ctx->rq.ncalls > ctx->rq.turn) {
+        sc.known = &ctx->rq.calls[ctx->rq.turn];
+        sc.nknown = ctx->rq.ncalls - ctx->rq.turn;
+    }
+
+    sc.replay = (chat_replay_e) conf->replay;
+    sc.scope = ctx->scope;
+    sc.worker =
+        ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
+    sc.cors = ngx_chat_filter_cors(ctx->request);
+    sc.max_event = conf->max_event;
+    sc.max_calls = (size_t) conf->max_calls;
+    sc.max_result = conf->max_result;
+    sc.report = (int) (conf->interrupted && !conf->dry_run);
+    sc.observe = (int) conf->dry_run;
+    sc.kind = ngx_chat_kind;
+    sc.data = conf;
+
+    ctx->stream = chat_stream_create(&sc);
+    return ctx->stream ? NGX_OK : NGX_ERROR;
+}
+
+
+/*
+ * The client has its 200 already: the header goes nowhere, and an answer that
+ * is no stream is told by an event.
+ */
+static ngx_int_t
+ngx_chat_filter_early(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
+{
+    r->header_sent = 1;
+    ctx->swallow = !ngx_chat_filter_is_sse(r);
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_header_filter(ngx_http_request_t *r)
+{
+    ngx_chat_ctx_t *ctx;
+
+    ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
+
+    if (ctx == NULL || ctx->dialect == NULL || ctx->own || ctx->filtered
+        || ctx->state != NGX_CHAT_GONE_ON)
+    {
+        return ngx_chat_next_header_filter(r);
+    }
+
+    ctx->filtered = 1;
+    ngx_chat_attempt_answer(ctx, (uint32_t) r->headers_out.status);
+
+    if (ngx_chat_filter_is_sse(r) && !r->header_only) {
+        if (ngx_chat_filter_open(ctx) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_chat_upstream_hook(ctx);
+        r->filter_need_in_memory = 1;
+
+        if (!ctx->conf->dry_run) {
+            ngx_http_clear_content_length(r);
+            ngx_http_clear_accept_ranges(r);
+            ngx_http_clear_etag(r);
+        }
+
+    } else {
+        ctx->told.len = 0;
+    }
+
+    if (ctx->early) {
+        return ngx_chat_filter_early(r, ctx);
+    }
+
+    return ngx_chat_next_header_filter(r);
+}
+
+
+/* Marks the input as read without passing it on. */
+static void
+ngx_chat_filter_consume(ngx_chain_t *in)
+{
+    for (; in != NULL; in = in->next) {
+        in->buf->pos = in->buf->last;
+        in->buf->file_pos = in->buf->file_last;
+    }
+}
+
+
+static ngx_uint_t
+ngx_chat_filter_is_last(ngx_chain_t *in)
+{
+    for (; in != NULL; in = in->next) {
+        if (in->buf->last_buf) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* An answer that is no stream, to a client that was promised one. */
+static ngx_int_t
+ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
+                        ngx_chain_t *in)
+{
+    ngx_uint_t  last = ngx_chat_filter_is_last(in);
+    ngx_chain_t out;
+
+    ngx_chat_filter_consume(in);
+
+    if (!last || ctx->complete_answer) {
+        return NGX_OK;
+    }
+
+    ctx->complete_answer = 1;
+    out.next = NULL;
+    out.buf = ngx_chat_answer_in_band(ctx, ctx->status, "upstream_error",
+                                      "the upstream refused the request");
+    if (out.buf == NULL) {
+        return NGX_ERROR;
+    }
+
+    out.buf->last_buf = 1;
+    return ngx_chat_next_body_filter(r, &out);
+}
+
+
+static ngx_int_t
+ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    ngx_int_t       rc;
+    ngx_chain_t    *out;
+    ngx_chat_ctx_t *ctx;
+
+    ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
+
+    if (ctx == NULL || ctx->own || !ctx->filtered) {
+        return ngx_chat_next_body_filter(r, in);
+    }
+
+    if (ctx->swallow) {
+        return ngx_chat_filter_swallow(r, ctx, in);
+    }
+
+    if (ctx->stream == NULL) {
+        ctx->complete_answer |= ngx_chat_filter_is_last(in) & 1;
+        return ngx_chat_next_body_filter(r, in);
+    }
+
+    if (ngx_chat_output(ctx, in, &out) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (out == NULL && in != NULL && !r->connection->buffered) {
+        return NGX_OK;
+    }
+
+    rc = ngx_chat_next_body_filter(r, out);
+    ngx_chat_output_sent(ctx, out);
+    return rc;
+}
+
+
+ngx_int_t
+ngx_chat_filter_init(ngx_conf_t *cf)
+{
+    (void) cf;
+
+    ngx_chat_next_header_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = ngx_chat_header_filter;
+
+    ngx_chat_next_body_filter = ngx_http_top_body_filter;
+    ngx_http_top_body_filter = ngx_chat_body_filter;
+    return NGX_OK;
+}

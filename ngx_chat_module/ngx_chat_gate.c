@@ -1,0 +1,418 @@
+/*
+ * ngx_chat_gate.c: asks the store about a request and does what the core
+ * says of it.
+ *
+ * A continuation joins what it brings, looks at all facts of its batch, and
+ * either goes on, waits (and looks again whenever something changes), or is
+ * answered. Must not know: wire formats, how a store stores.
+ */
+
+#include "ngx_chat_module.h"
+
+
+static void ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc,
+                               const chat_fact_t *facts, size_t n);
+
+
+void
+ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    if (ctx->state != NGX_CHAT_WAITING) {
+        ctx->state = NGX_CHAT_ASKING;
+        r->read_event_handler = ngx_http_test_reading;
+        r->write_event_handler = ngx_http_request_empty_handler;
+    }
+
+    ctx->op.done = ngx_chat_gate_done;
+    ctx->op.data = ctx;
+    ctx->asked = ngx_current_msec;
+}
+
+
+/* 1 if a client library says that it sends this request once more. */
+static void
+ngx_chat_gate_retry(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t       i;
+    chat_digest_t    digest;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+
+    part = &ctx->request->headers_in.headers.part;
+
+    for (; part != NULL; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len == 23
+                && ngx_strncasecmp(h[i].key.data,
+                                   (u_char *) "x-stainless-retry-count", 23)
+                       == 0)
+            {
+                ctx->q.retry = ngx_atoi(h[i].value.data, h[i].value.len) > 0;
+            }
+
+            if (h[i].key.len == 15 && h[i].value.len != 0
+                && ngx_strncasecmp(h[i].key.data, (u_char *) "idempotency-key",
+                                   15)
+                       == 0)
+            {
+                chat_digest(chat_str(h[i].value.data, h[i].value.len),
+                            &digest);
+                ngx_memcpy(ctx->q.retry_key, digest.bytes, 16);
+            }
+        }
+    }
+}
+
+
+/* The verdicts of a request that nothing has to be asked for. */
+static void
+ngx_chat_gate_pass(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    (void) rc;
+    ngx_chat_go_on(ctx, ctx->managed ? NGX_CHAT_VERDICT_PASSED
+                                     : NGX_CHAT_VERDICT_UNMANAGED);
+}
+
+
+/* The question of a request that answers a step; NGX_DECLINED: not managed. */
+static ngx_int_t
+ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
+{
+    u_char          *end;
+    chat_rc_e        rc;
+    chat_question_t *q = &ctx->q;
+
+    if (!ctx->managed
+        || chat_batch_key(&ctx->scope, &ctx->rq.steps[ctx->rq.nsteps - 1],
+                          &q->key)
+               != CHAT_OK)
+    {
+        ctx->managed = 0;
+        return NGX_DECLINED;
+    }
+
+    rc = chat_gate_question(ctx->dialect, &ctx->rq,
+                            (size_t) ctx->conf->max_calls, ctx->kept, q);
+
+    if (rc == CHAT_DECLINED && ctx->rq.chained) {
+        /* a fresh turn on a chain brings nothing itself */
+        rc = CHAT_OK;
+    }
+
+    if (rc != CHAT_OK) {
+        return rc == CHAT_LIMIT ? NGX_ABORT : NGX_DECLINED;
+    }
+
+    end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
+    q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
+    q->worker = ctx->main->store->worker;
+    ngx_chat_gate_retry(ctx);
+    return NGX_OK;
+}
+
+
+/* The first join: what the request brings, and its claim if it is complete. */
+static void
+ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
+{
+    int              fresh;
+    u_char           now[NGX_INT64_LEN + 1], *end;
+    size_t           dropped = 0;
+    chat_facts_t     facts;
+    chat_store_t    *store = ctx->main->store;
+    chat_question_t *q = &ctx->q;
+
+    fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+    end = ngx_sprintf(now, "%uL", ngx_chat_now());
+
+    chat_facts_init(&facts, ctx->arena);
+    chat_facts_add(&facts, "since", chat_str(now, (size_t) (end - now)));
+    chat_gate_facts(q, &ctx->rq, 0, ctx->conf->max_result, &facts, &dropped);
+
+    if (dropped != 0) {
+        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
+                      "chat: %uz results past chat_max_result are not kept",
+                      dropped);
+    }
+
+    if (fresh) {
+        chat_facts_add(&facts, "superseded", chat_cstr("1"));
+
+    } else if (q->complete) {
+        ctx->claiming = 1;
+        chat_gate_claim(q, 1, &facts);
+
+    } else if (!q->chained) {
+        chat_facts_add(&facts, "partial", chat_cstr("1"));
+    }
+
+    if (facts.failed) {
+        ctx->claiming = 0;
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+        return;
+    }
+
+    if (!wait) {
+        store->join(store, NULL, &q->key, facts.items, facts.count,
+                    (uint32_t) ctx->conf->ttl);
+        return;
+    }
+
+    ngx_chat_gate_asks(ctx);
+    store->join(store, &ctx->op, &q->key, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+/* 1 if the step that a fresh turn leaves behind may lack results. */
+static ngx_uint_t
+ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
+{
+    return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
+           && (ctx->rq.chained || !ctx->q.complete);
+}
+
+
+void
+ngx_chat_gate(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc;
+
+    if (ctx->main->store == NULL) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+        return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_OTHER
+        || ctx->rq.class == CHAT_CLASS_REGENERATE)
+    {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+        return;
+    }
+
+    rc = ctx->rq.answers ? ngx_chat_gate_question(ctx) : NGX_DECLINED;
+
+    if (rc == NGX_ABORT) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+        return;
+    }
+
+    if (rc == NGX_DECLINED) {
+        if (ctx->rq.class == CHAT_CLASS_FRESH) {
+            ctx->managed = 1;
+        }
+        ngx_chat_complete(ctx, ngx_chat_gate_pass);
+        return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_FRESH && !ngx_chat_gate_open(ctx)) {
+        ngx_chat_gate_first(ctx, 0);
+        ngx_chat_complete(ctx, ngx_chat_gate_pass);
+        return;
+    }
+
+    ngx_chat_gate_first(ctx, 1);
+}
+
+
+void
+ngx_chat_gate_failed(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->watching) {
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_SERVICE_UNAVAILABLE,
+                               "store_unavailable",
+                               "the state of this conversation cannot be "
+                               "read at the moment");
+        return;
+    }
+
+    ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+}
+
+
+static int
+ngx_chat_gate_alive(void *data, chat_str_t worker)
+{
+    chat_store_t *store = data;
+
+    return store->alive(store, worker);
+}
+
+
+/* Keeps of the facts what is needed after this look. */
+static ngx_int_t
+ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
+{
+    size_t           i, room = batch->nmembers + ctx->q.nmembers + 1;
+    chat_str_t       id;
+    chat_question_t *q = &ctx->q;
+
+    ctx->since = batch->since;
+    ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
+    ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
+    if (ctx->fields == NULL || ctx->missing == NULL
+        || chat_arena_dup(ctx->look, batch->cors, &ctx->cors) != CHAT_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ctx->nfields = chat_gate_fields(q, batch, ctx->look, ctx->fields);
+    ctx->nmissing = chat_gate_missing(q, batch, ctx->missing);
+
+    for (i = 0; i < ctx->nmissing; i++) {
+        if (chat_arena_dup(ctx->look, ctx->missing[i], &id) != CHAT_OK) {
+            return NGX_ERROR;
+        }
+        ctx->missing[i] = id;
+    }
+
+    return ctx->decision.merge && ctx->nfields == 0 ? NGX_ERROR : NGX_OK;
+}
+
+
+/* For a chain: the client's own calls are those of the store. */
+static void
+ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
+{
+    size_t               i;
+    chat_call_t         *call;
+    const chat_member_t *member;
+
+    if (!ctx->q.chained || ctx->known != NULL || batch->nmembers == 0) {
+        return;
+    }
+
+    ctx->known =
+        chat_arena_alloc(ctx->kept, batch->nmembers * sizeof(chat_call_t));
+    if (ctx->known == NULL) {
+        return;
+    }
+
+    for (i = 0; i < batch->nmembers; i++) {
+        member = &batch->members[i];
+        call = &ctx->known[ctx->nknown];
+
+        if (!member->is_call
+            || chat_arena_dup(ctx->kept, member->id, &call->id) != CHAT_OK)
+        {
+            continue;
+        }
+
+        call->kind = member->kind;
+        call->ready = 1;
+        ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);
+        ctx->nknown++;
+    }
+}
+
+
+/* Looks at all facts of the batch; NGX_ERROR: no memory. */
+static ngx_int_t
+ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
+{
+    int              mine;
+    chat_batch_t     batch;
+    chat_question_t *q = &ctx->q;
+
+    chat_arena_reset(ctx->look);
+
+    if (chat_batch_read(facts, n, ctx->look, &batch) != CHAT_OK) {
+        return NGX_ERROR;
+    }
+
+    chat_gate_decide(q, &batch, ngx_chat_gate_alive, ctx->main->store,
+                     &ctx->decision);
+
+    mine = batch.last.k != 0 && !batch.last.is_void
+           && chat_str_eq(batch.last.worker, q->worker)
+           && chat_str_eq(batch.last.request, q->request);
+    ctx->claiming = mine ? batch.last.k : 0;
+
+    ngx_chat_gate_known(ctx, &batch);
+    return ngx_chat_gate_keep(ctx, &batch);
+}
+
+
+static void
+ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+                   size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    ctx->asking += ngx_current_msec - ctx->asked;
+    ctx->again = 0;
+
+    if (rc != CHAT_OK || ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
+        ngx_chat_gate_failed(ctx);
+    } else {
+        ngx_chat_verdict_act(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (ctx->op.store != NULL) {
+        ctx->again = 1;
+        return;
+    }
+
+    ngx_chat_gate_asks(ctx);
+    store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+static void
+ngx_chat_gate_notify(chat_store_watch_t *watch)
+{
+    ngx_chat_gate_ask_again(watch->data);
+}
+
+
+void
+ngx_chat_gate_watch(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
+{
+    chat_store_t *store = ctx->main->store;
+
+    ctx->watching = 1;
+    ctx->watch.notify = ngx_chat_gate_notify;
+    ctx->watch.data = ctx;
+
+    ngx_chat_gate_asks(ctx);
+    store->watch(store, &ctx->watch, &ctx->op, &ctx->q.key, facts, n,
+                 (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx)
+{
+    size_t        i;
+    chat_store_t *store = ctx->main->store;
+
+    if (store == NULL) {
+        return;
+    }
+
+    store->cancel(&ctx->op);
+    store->unwatch(&ctx->watch);
+
+    for (i = 0; i < ctx->nlookups; i++) {
+        store->cancel(&ctx->lookups[i].op);
+    }
+
+    ctx->nlookups = 0;
+}

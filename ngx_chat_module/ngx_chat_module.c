@@ -1,0 +1,188 @@
+/*
+ * ngx_chat_module.c: the directives, and what is set up when.
+ *
+ * Must not know: how anything is done.
+ */
+
+#include "ngx_chat_module.h"
+#include "ngx_chat_store_shm.h"
+
+
+static ngx_int_t ngx_chat_postconfiguration(ngx_conf_t *cf);
+static ngx_int_t ngx_chat_init_process(ngx_cycle_t *cycle);
+static void      ngx_chat_exit_process(ngx_cycle_t *cycle);
+
+
+static ngx_conf_enum_t ngx_chat_replay_values[] = {
+    { ngx_string("off"), CHAT_REPLAY_OFF },
+    { ngx_string("id"), CHAT_REPLAY_ID },
+    { ngx_string("id_args"), CHAT_REPLAY_ID_ARGS },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_siblings_values[] = {
+    { ngx_string("empty"), NGX_CHAT_SIBLINGS_EMPTY },
+    { ngx_string("conflict"), NGX_CHAT_SIBLINGS_CONFLICT },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_repair_values[] = {
+    { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
+    { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
+    { ngx_null_string, 0 }
+};
+
+
+/* clang-format off */
+
+#define NGX_CHAT_ANYWHERE                                                     \
+    NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF
+
+#define NGX_CHAT_LOC(name, args, set, field, post)                            \
+    { ngx_string(name), NGX_CHAT_ANYWHERE | args, set,                        \
+      NGX_HTTP_LOC_CONF_OFFSET, offsetof(ngx_chat_loc_conf_t, field), post }
+
+static ngx_command_t ngx_chat_commands[] = {
+
+    { ngx_string("chat_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE1,
+      ngx_chat_conf_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
+
+    NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, mode, NULL),
+    NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
+                 ngx_http_set_complex_value_slot, conversation, NULL),
+    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE1,
+                 ngx_http_set_complex_value_slot, tenant, NULL),
+    NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_TAKE1,
+                 ngx_conf_set_enum_slot, replay, ngx_chat_replay_values),
+    NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE1, ngx_chat_conf_hold, hold,
+                 NULL),
+    NGX_CHAT_LOC("chat_grace", NGX_CONF_TAKE1, ngx_conf_set_msec_slot, grace,
+                 NULL),
+    NGX_CHAT_LOC("chat_heartbeat", NGX_CONF_TAKE1, ngx_conf_set_msec_slot,
+                 heartbeat, NULL),
+    NGX_CHAT_LOC("chat_siblings", NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
+                 siblings, ngx_chat_siblings_values),
+    NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
+                 repair, ngx_chat_repair_values),
+    NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+                 interrupted, NULL),
+    NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
+                 NULL),
+    NGX_CHAT_LOC("chat_ttl", NGX_CONF_TAKE1, ngx_conf_set_sec_slot, ttl,
+                 NULL),
+    NGX_CHAT_LOC("chat_max_body", NGX_CONF_TAKE1, ngx_chat_conf_size,
+                 max_body, NULL),
+    NGX_CHAT_LOC("chat_max_event", NGX_CONF_TAKE1, ngx_chat_conf_size,
+                 max_event, NULL),
+    NGX_CHAT_LOC("chat_max_calls", NGX_CONF_TAKE1, ngx_chat_conf_number,
+                 max_calls, NULL),
+    NGX_CHAT_LOC("chat_max_result", NGX_CONF_TAKE1, ngx_chat_conf_size,
+                 max_result, NULL),
+    NGX_CHAT_LOC("chat_max_held", NGX_CONF_TAKE1, ngx_chat_conf_number,
+                 max_held, NULL),
+    NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+                 dry_run, NULL),
+
+    ngx_null_command
+};
+
+/* clang-format on */
+
+
+static ngx_http_module_t ngx_chat_module_ctx = {
+    ngx_chat_add_variables,     /* preconfiguration */
+    ngx_chat_postconfiguration, /* postconfiguration */
+    ngx_chat_create_main_conf,  /* create main configuration */
+    NULL,                       /* init main configuration */
+    NULL,                       /* create server configuration */
+    NULL,                       /* merge server configuration */
+    ngx_chat_create_loc_conf,   /* create location configuration */
+    ngx_chat_merge_loc_conf     /* merge location configuration */
+};
+
+
+ngx_module_t ngx_chat_module = { NGX_MODULE_V1,
+                                 &ngx_chat_module_ctx,  /* module context */
+                                 ngx_chat_commands,     /* module directives */
+                                 NGX_HTTP_MODULE,       /* module type */
+                                 NULL,                  /* init master */
+                                 NULL,                  /* init module */
+                                 ngx_chat_init_process, /* init process */
+                                 NULL,                  /* init thread */
+                                 NULL,                  /* exit thread */
+                                 ngx_chat_exit_process, /* exit process */
+                                 NULL,                  /* exit master */
+                                 NGX_MODULE_V1_PADDING };
+
+
+static ngx_int_t
+ngx_chat_postconfiguration(ngx_conf_t *cf)
+{
+    ngx_http_handler_pt       *handler;
+    ngx_chat_main_conf_t      *mcf;
+    ngx_http_core_main_conf_t *cmcf;
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    if (!mcf->used) {
+        return NGX_OK;
+    }
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    handler =
+        ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+    if (handler == NULL) {
+        return NGX_ERROR;
+    }
+
+    *handler = ngx_chat_handler;
+
+    if (ngx_chat_filter_init(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_chat_conf_zone(cf);
+}
+
+
+static ngx_chat_main_conf_t *
+ngx_chat_main_conf(ngx_cycle_t *cycle)
+{
+    if (ngx_get_conf(cycle->conf_ctx, ngx_http_module) == NULL) {
+        return NULL;
+    }
+
+    return ngx_http_cycle_get_module_main_conf(cycle, ngx_chat_module);
+}
+
+
+static ngx_int_t
+ngx_chat_init_process(ngx_cycle_t *cycle)
+{
+    ngx_chat_main_conf_t *mcf;
+
+    if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK; /* a cache manager handles no requests */
+    }
+
+    mcf = ngx_chat_main_conf(cycle);
+    if (mcf == NULL || mcf->zone == NULL) {
+        return NGX_OK;
+    }
+
+    mcf->store = ngx_chat_store_shm_open(mcf->zone, cycle);
+    return ngx_chat_hold_init(mcf, cycle);
+}
+
+
+static void
+ngx_chat_exit_process(ngx_cycle_t *cycle)
+{
+    ngx_chat_main_conf_t *mcf;
+
+    mcf = ngx_chat_main_conf(cycle);
+    if (mcf != NULL && mcf->store != NULL) {
+        ngx_chat_store_shm_close(mcf->store);
+    }
+}

@@ -1,0 +1,329 @@
+/*
+ * ngx_chat_module.h: what the files of the glue share: the configuration, the
+ * context of a request, and which file does what with it.
+ *
+ * The life of a request: ngx_chat_request.c reads and parses the body;
+ * ngx_chat_gate.c asks the store and acts on the core's verdict;
+ * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
+ * ngx_chat_answer.c answers in place of an upstream; ngx_chat_filter.c passes
+ * the answer on; ngx_chat_attempt.c tells the store what became of it.
+ * Must not know: wire formats, how a store stores.
+ */
+
+#ifndef NGX_CHAT_MODULE_H
+#define NGX_CHAT_MODULE_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "chat_arena.h"
+#include "chat_batch.h"
+#include "chat_dialect.h"
+#include "chat_gate.h"
+#include "chat_merge.h"
+#include "chat_store.h"
+#include "chat_stream.h"
+
+#define NGX_CHAT_OFF 0
+#define NGX_CHAT_ON 1 /* one dialect */
+#define NGX_CHAT_AUTO 2
+
+#define NGX_CHAT_HOLD_OFF 0
+#define NGX_CHAT_HOLD_AUTO 1
+#define NGX_CHAT_HOLD_TIME 2
+
+#define NGX_CHAT_SIBLINGS_EMPTY 0
+#define NGX_CHAT_SIBLINGS_CONFLICT 1
+
+#define NGX_CHAT_REPAIR_OFF 0
+#define NGX_CHAT_REPAIR_SETTLED 1
+
+
+typedef struct {
+    ngx_uint_t    used;     /* chat is on somewhere */
+    size_t        shm_size; /* 0: chat_store was not given */
+    void         *zone;
+    chat_store_t *store;    /* of this worker; NULL: there is none */
+    ngx_uint_t    held;     /* requests that this worker holds */
+    ngx_queue_t   holds;    /* their contexts */
+    ngx_event_t   watchdog; /* notices that the worker is to exit */
+    ngx_uint_t    exiting;
+    ngx_uint_t    serial; /* of requests, for their names */
+} ngx_chat_main_conf_t;
+
+typedef struct {
+    ngx_regex_t *regex;
+    chat_kind_e  kind;
+} ngx_chat_tool_t;
+
+typedef struct {
+    ngx_uint_t                mode;
+    const chat_dialect_t     *dialect; /* mode ON */
+    ngx_http_complex_value_t *conversation;
+    ngx_http_complex_value_t *tenant;
+    ngx_uint_t                replay; /* chat_replay_e */
+    ngx_uint_t                hold;
+    ngx_msec_t                hold_time;
+    ngx_msec_t                grace;
+    ngx_msec_t                heartbeat;
+    ngx_uint_t                siblings;
+    ngx_uint_t                repair;
+    ngx_flag_t                interrupted;
+    ngx_array_t              *tools; /* ngx_chat_tool_t */
+    time_t                    ttl;
+    size_t                    max_body;
+    size_t                    max_event;
+    ngx_int_t                 max_calls;
+    size_t                    max_result;
+    ngx_int_t                 max_held;
+    ngx_flag_t                dry_run;
+} ngx_chat_loc_conf_t;
+
+/* $chat_verdict */
+typedef enum {
+    NGX_CHAT_VERDICT_NONE, /* not a request that we decide about */
+    NGX_CHAT_VERDICT_PASSED,
+    NGX_CHAT_VERDICT_HELD,
+    NGX_CHAT_VERDICT_RELEASED,
+    NGX_CHAT_VERDICT_ATTACHED,
+    NGX_CHAT_VERDICT_EMPTY,
+    NGX_CHAT_VERDICT_CONFLICT,
+    NGX_CHAT_VERDICT_BOUNCED,
+    NGX_CHAT_VERDICT_SUPERSEDED,
+    NGX_CHAT_VERDICT_UNMANAGED,
+    NGX_CHAT_VERDICT_REFUSED, /* past a bound */
+    NGX_CHAT_VERDICT_BYPASS   /* the store could not be asked */
+} ngx_chat_verdict_e;
+
+typedef enum {
+    NGX_CHAT_BODY,    /* awaits its body; then ASKING or GONE_ON */
+    NGX_CHAT_ASKING,  /* awaits the store; then any of the next */
+    NGX_CHAT_WAITING, /* held or a sibling: awaits a change or its bound */
+    NGX_CHAT_GONE_ON, /* awaits the upstream's answer */
+    NGX_CHAT_ANSWERED /* the module itself has answered */
+} ngx_chat_state_e;
+
+typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
+typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
+
+/* One question for the payloads of one step. */
+struct ngx_chat_lookup_s {
+    chat_store_op_t op;
+    ngx_chat_ctx_t *ctx;
+    size_t          step;  /* index in rq.steps */
+    chat_fact_t    *facts; /* the answer, in ctx->arena */
+    size_t          count;
+    ngx_uint_t      failed;
+};
+
+struct ngx_chat_ctx_s {
+    ngx_http_request_t   *request;
+    ngx_chat_loc_conf_t  *conf;
+    ngx_chat_main_conf_t *main;
+    ngx_chat_state_e      state;
+    ngx_chat_verdict_e    verdict;
+    const chat_dialect_t *dialect; /* NULL: not recognised as chat */
+
+    /* the body, and what it says; the arena ends while it waits */
+    ngx_str_t       body;
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+    chat_request_t  rq;
+    chat_scope_t    scope;
+
+    /* the question of a continuation */
+    chat_arena_t      *kept; /* lives as the request */
+    chat_arena_t      *look; /* lives until the next look at the store */
+    chat_question_t    q;
+    u_char             name[NGX_INT_T_LEN + 1];
+    chat_decision_t    decision;
+    chat_str_t        *fields; /* of the results that the store completes */
+    size_t             nfields;
+    chat_str_t        *missing;
+    size_t             nmissing;
+    chat_str_t         cors;  /* header lines of the asking response */
+    uint64_t           since; /* of the batch, ms */
+    chat_store_op_t    op;
+    chat_store_watch_t watch;
+    ngx_chat_lookup_t *lookups;
+    size_t             nlookups;
+    size_t             answers_due;
+    void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc); /* when none are due */
+    chat_results_t results; /* what is merged or told */
+    chat_call_t   *known;   /* chained: calls of the batch */
+    size_t         nknown;
+
+    /* the wait */
+    ngx_queue_t queue;
+    ngx_event_t timer;
+    ngx_msec_t  started; /* when it began to wait */
+    ngx_msec_t  bound;   /* when its hold ends; 0: no bound */
+    ngx_msec_t  waited;
+    ngx_msec_t  asked;  /* when the store was asked */
+    ngx_msec_t  asking; /* time spent on that */
+
+    /* the attempt */
+    uint32_t attempt;  /* our claim that stands; 0: none */
+    uint32_t claiming; /* a claim that may stand: void it on the way out */
+
+    /* the answer */
+    chat_stream_t *stream;
+    ngx_str_t      told; /* to be sent before the first event */
+    ngx_chain_t   *free;
+    ngx_chain_t   *busy;
+    ngx_int_t      upstream_rc;
+    uint32_t       status;
+    void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
+    ngx_int_t (*upstream_init)(void *data);
+    ngx_int_t (*upstream_filter)(void *data, ssize_t bytes);
+    ngx_int_t (*pipe_filter)(ngx_event_pipe_t *p, ngx_buf_t *buf);
+    void *upstream_data;
+
+    unsigned managed : 1; /* its batch has a name */
+    unsigned merging : 1; /* what is fetched goes into the body */
+    unsigned watching : 1;
+    unsigned again : 1; /* something changed while asking */
+    unsigned in_holds : 1;
+    unsigned early : 1;    /* 200 and a comment were sent while waiting */
+    unsigned own : 1;      /* the answer is the module's */
+    unsigned swallow : 1;  /* early, and the upstream's answer is none */
+    unsigned filtered : 1; /* the header filter has seen the answer */
+    unsigned told_sent : 1;
+    unsigned finished : 1;        /* the stream's end is known */
+    unsigned answer_known : 1;    /* answer/k or void/k was joined */
+    unsigned ended : 1;           /* end/k or void/k was joined */
+    unsigned untouched : 1;       /* hands off the stream for good */
+    unsigned complete_answer : 1; /* last_buf was seen */
+};
+
+
+extern ngx_module_t ngx_chat_module;
+
+/* ngx_chat_conf.c */
+void     *ngx_chat_create_main_conf(ngx_conf_t *cf);
+void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
+char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_chat_conf_zone(ngx_conf_t *cf);
+
+/* ngx_chat_variables.c */
+ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
+
+/* ngx_chat_request.c */
+
+/* The phase handler (PRECONTENT). */
+ngx_int_t ngx_chat_handler(ngx_http_request_t *r);
+
+/* The context of the request, after internal redirects too; or NULL. */
+ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
+
+/* Reads ctx->body into ctx->rq anew; NGX_DECLINED: it is not chat. */
+ngx_int_t ngx_chat_parse(ngx_chat_ctx_t *ctx);
+
+/* chat_tool: the first expression that matches the name decides. */
+chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
+
+/* Lets the request go on to its content handler. */
+void ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict);
+
+/* What a request is named in claims and logs; ms since the epoch. */
+uint64_t ngx_chat_now(void);
+
+/* ngx_chat_gate.c */
+
+/* A request whose body was recognised: asks the store, or lets it go on. */
+void ngx_chat_gate(ngx_chat_ctx_t *ctx);
+
+/* Before a question: the request waits for the store. */
+void ngx_chat_gate_asks(ngx_chat_ctx_t *ctx);
+
+/* Looks at the batch once more, now or after the answer under way. */
+void ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx);
+
+/* Joins the facts, and looks whenever something changes from now on. */
+void ngx_chat_gate_watch(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
+                         size_t n);
+
+/* The store could not be asked. */
+void ngx_chat_gate_failed(ngx_chat_ctx_t *ctx);
+
+/* Ends all dealings with the store; safe at any time. */
+void ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_verdict.c */
+
+/* Does what ctx->decision says. */
+void ngx_chat_verdict_act(ngx_chat_ctx_t *ctx);
+
+/* The bound of its hold is reached. */
+void ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_complete.c */
+
+/*
+ * Fetches the payloads of what the body lacks and the store has, puts them
+ * in, and then calls next(ctx, rc): NGX_OK, NGX_DECLINED (the body cannot take
+ * them), NGX_ERROR (the store failed). next may be called at once.
+ */
+void ngx_chat_complete(ngx_chat_ctx_t *ctx,
+                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
+/* The same, but only gathers ctx->results, to be told. */
+void ngx_chat_collect(ngx_chat_ctx_t *ctx,
+                      void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
+/* ngx_chat_hold.c */
+
+/* Begins to wait, or goes on waiting. bounded: a hold, not a sibling. */
+void ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded);
+
+/* The wait is over (also where there was none). */
+void ngx_chat_hold_end(ngx_chat_ctx_t *ctx);
+
+ngx_int_t ngx_chat_hold_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
+
+/* ngx_chat_answer.c */
+
+/* Sends 200 and a comment to a client that waits. */
+ngx_int_t ngx_chat_answer_early(ngx_chat_ctx_t *ctx);
+
+/* One more comment. */
+ngx_int_t ngx_chat_answer_beat(ngx_chat_ctx_t *ctx);
+
+/*
+ * Ends the request. refuse: status with the dialect's error; by its in-band
+ * error where 200 was sent. bounce and empty tell ctx->results first.
+ */
+void ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
+                            const char *code, const char *message);
+void ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx);
+void ngx_chat_answer_empty(ngx_chat_ctx_t *ctx);
+
+/* The refusal as one buffer in the pool; NULL: no memory. */
+ngx_buf_t *ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
+                                   const char *code, const char *message);
+
+/* ngx_chat_filter.c */
+ngx_int_t ngx_chat_filter_init(ngx_conf_t *cf);
+
+/* ngx_chat_attempt.c */
+
+/* The answer's header is known: answer/k or void/k. */
+void ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status);
+
+/* The facts that the stream has come up with. */
+void ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx);
+
+/* The answer is over: end/k, and one line in the log. */
+void ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end);
+
+/* Our claim/k, and nothing will be sent. */
+void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
+
+#endif /* NGX_CHAT_MODULE_H */

@@ -1,0 +1,341 @@
+/*
+ * ngx_chat_output.c: the core's pieces as buffers for the next filter.
+ *
+ * An upstream takes a buffer for free once its pos has reached its last, so
+ * the last run of bytes that survives in an input buffer is carried by that
+ * very buffer, and only the runs before it by buffers of our own over the
+ * same memory. Bytes of the core's own are copied into blocks of one size,
+ * which are used again. Links of the input chain are never changed.
+ * Must not know: what the bytes mean.
+ */
+
+#include "ngx_chat_filter.h"
+
+#define NGX_CHAT_BLOCK 4096
+
+
+/* A chain under construction. */
+typedef struct {
+    ngx_chat_ctx_t *ctx;
+    ngx_chain_t    *first;
+    ngx_chain_t   **next;
+} ngx_chat_chain_t;
+
+
+static ngx_int_t
+ngx_chat_chain_add(ngx_chat_chain_t *chain, ngx_buf_t *b)
+{
+    ngx_chain_t *cl;
+
+    cl = ngx_alloc_chain_link(chain->ctx->request->pool);
+    if (cl == NULL) {
+        return NGX_ERROR;
+    }
+
+    cl->buf = b;
+    cl->next = NULL;
+    *chain->next = cl;
+    chain->next = &cl->next;
+    return NGX_OK;
+}
+
+
+/* A buffer of our own, with a block of memory or without. */
+static ngx_buf_t *
+ngx_chat_output_buf(ngx_chat_ctx_t *ctx, ngx_uint_t block)
+{
+    ngx_buf_t          *b;
+    ngx_chain_t        *cl, **link;
+    ngx_http_request_t *r = ctx->request;
+
+    for (link = &ctx->free; *link != NULL; link = &(*link)->next) {
+        if (((*link)->buf->start != NULL) == block) {
+            cl = *link;
+            *link = cl->next;
+            b = cl->buf;
+            ngx_free_chain(r->pool, cl);
+            b->flush = 0;
+            b->sync = 0;
+            b->last_buf = 0;
+            return b;
+        }
+    }
+
+    b = block ? ngx_create_temp_buf(r->pool, NGX_CHAT_BLOCK)
+              : ngx_calloc_buf(r->pool);
+    if (b != NULL) {
+        b->tag = (ngx_buf_tag_t) &ngx_chat_module;
+    }
+
+    return b;
+}
+
+
+/* Bytes of the core's own. */
+static ngx_int_t
+ngx_chat_output_copy(ngx_chat_chain_t *chain, const u_char *data, size_t len)
+{
+    size_t     n;
+    ngx_buf_t *b;
+
+    while (len != 0) {
+        b = ngx_chat_output_buf(chain->ctx, 1);
+        if (b == NULL) {
+            return NGX_ERROR;
+        }
+
+        n = ngx_min(len, (size_t) (b->end - b->start));
+        b->pos = b->start;
+        b->last = ngx_cpymem(b->pos, data, n);
+        b->flush = 1;
+
+        if (ngx_chat_chain_add(chain, b) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        data += n;
+        len -= n;
+    }
+
+    return NGX_OK;
+}
+
+
+/* A run of bytes of an input buffer, in a buffer of our own. */
+static ngx_int_t
+ngx_chat_output_slice(ngx_chat_chain_t *chain, const chat_piece_t *piece)
+{
+    ngx_buf_t *b;
+
+    b = ngx_chat_output_buf(chain->ctx, 0);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->memory = 1;
+    b->pos = (u_char *) piece->bytes.data;
+    b->last = b->pos + piece->bytes.len;
+    b->flush = 1;
+    return ngx_chat_chain_add(chain, b);
+}
+
+
+/* Something without bytes: a flush, the end. */
+static ngx_int_t
+ngx_chat_output_special(ngx_chat_chain_t *chain, ngx_uint_t last)
+{
+    ngx_buf_t *b;
+
+    b = ngx_chat_output_buf(chain->ctx, 0);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->memory = 0;
+    b->pos = b->last = NULL;
+    b->flush = !last;
+    b->last_buf = last;
+    return ngx_chat_chain_add(chain, b);
+}
+
+
+/* The pieces of one input buffer (in NULL: of no buffer). */
+static ngx_int_t
+ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
+                       const chat_piece_t *pieces, size_t n)
+{
+    size_t    i, carried;
+    ngx_int_t rc;
+
+    for (carried = n; carried > 0; carried--) {
+        if (pieces[carried - 1].in_input) {
+            break;
+        }
+    }
+
+    for (i = 0; i < n; i++) {
+        if (!pieces[i].in_input) {
+            rc = ngx_chat_output_copy(chain, pieces[i].bytes.data,
+                                      pieces[i].bytes.len);
+
+        } else if (i + 1 < carried) {
+            rc = ngx_chat_output_slice(chain, &pieces[i]);
+
+        } else {
+            in->pos = (u_char *) pieces[i].bytes.data;
+            in->last = in->pos + pieces[i].bytes.len;
+            rc = ngx_chat_chain_add(chain, in);
+        }
+
+        if (rc != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (carried == 0 && in != NULL) {
+        in->pos = in->last;
+    }
+
+    return NGX_OK;
+}
+
+
+/* What the client's transcript lacks, before the first event. */
+static ngx_int_t
+ngx_chat_output_told(ngx_chat_chain_t *chain)
+{
+    ngx_chat_ctx_t *ctx = chain->ctx;
+
+    if (ctx->told_sent || ctx->told.len == 0 || ctx->conf->dry_run) {
+        return NGX_OK;
+    }
+
+    ctx->told_sent = 1;
+    return ngx_chat_output_copy(chain, ctx->told.data, ctx->told.len);
+}
+
+
+static ngx_int_t
+ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
+{
+    size_t              n;
+    chat_rc_e           rc;
+    chat_str_t          bytes;
+    ngx_chat_ctx_t     *ctx = chain->ctx;
+    const chat_piece_t *pieces;
+    chat_piece_t        whole;
+
+    bytes = chat_str(b->pos, (size_t) (b->last - b->pos));
+    if (bytes.len == 0) {
+        return NGX_OK;
+    }
+
+    if (ctx->untouched) {
+        whole.bytes = bytes;
+        whole.in_input = 1;
+        return ngx_chat_output_pieces(chain, b, &whole, 1);
+    }
+
+    if (ngx_chat_output_told(chain) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = chat_stream_push(ctx->stream, bytes, &pieces, &n);
+    if (rc != CHAT_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_chat_output_pieces(chain, b, pieces, n);
+}
+
+
+/* The stream is over; reason NULL: as an HTTP body ends. */
+static ngx_int_t
+ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
+{
+    size_t              n = 0;
+    ngx_int_t           rc;
+    ngx_chat_ctx_t     *ctx = chain->ctx;
+    const chat_piece_t *pieces;
+
+    if (ctx->complete_answer) {
+        return NGX_OK;
+    }
+
+    ctx->complete_answer = 1;
+
+    if (ngx_chat_output_told(chain) != NGX_OK
+        || chat_stream_finish(ctx->stream, reason, 0, &pieces, &n) != CHAT_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_chat_output_pieces(chain, NULL, pieces, n);
+    if (rc == NGX_OK) {
+        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
+    }
+
+    return rc;
+}
+
+
+/* 1 if the upstream broke off and the client is to be told. */
+static ngx_uint_t
+ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+{
+    ngx_connection_t *c = ctx->request->connection;
+
+    return ctx->upstream_rc != NGX_OK && b->flush && !b->last_buf
+           && ngx_buf_size(b) == 0 && !ctx->complete_answer && !c->error
+           && !c->timedout && !chat_stream_info(ctx->stream)->foreign
+           && ctx->conf->interrupted && !ctx->conf->dry_run;
+}
+
+
+static ngx_int_t
+ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
+{
+    ngx_uint_t      last = b->last_buf;
+    ngx_chat_ctx_t *ctx = chain->ctx;
+
+    if (ngx_chat_output_broken(ctx, b)) {
+        return ngx_chat_output_end(chain, ngx_chat_upstream_reason(ctx))
+                       == NGX_OK
+                   ? ngx_chat_output_special(chain, 1)
+                   : NGX_ERROR;
+    }
+
+    if (ngx_buf_size(b) == 0) {
+        if (!last) {
+            return b->flush ? ngx_chat_output_special(chain, 0) : NGX_OK;
+        }
+
+    } else if (!ngx_buf_in_memory(b)) {
+        /* a file: nothing that a stream is served from */
+        ctx->untouched = 1;
+        return ngx_chat_chain_add(chain, b);
+
+    } else {
+        b->last_buf = 0;
+        if (ngx_chat_output_data(chain, b) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (!last) {
+        return NGX_OK;
+    }
+
+    return ngx_chat_output_end(chain, NULL) == NGX_OK
+               ? ngx_chat_output_special(chain, 1)
+               : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
+{
+    ngx_chat_chain_t chain;
+
+    chain.ctx = ctx;
+    chain.first = NULL;
+    chain.next = &chain.first;
+
+    for (; in != NULL; in = in->next) {
+        if (ngx_chat_output_one(&chain, in->buf) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_chat_attempt_facts(ctx);
+    *out = chain.first;
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out)
+{
+    ngx_chain_update_chains(ctx->request->pool, &ctx->free, &ctx->busy, &out,
+                            (ngx_buf_tag_t) &ngx_chat_module);
+}

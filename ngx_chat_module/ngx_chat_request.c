@@ -1,0 +1,456 @@
+/*
+ * ngx_chat_request.c: the phase handler: is this chat, and what does it say?
+ *
+ * Runs in PRECONTENT, after access control and before the content handler.
+ * Promises: a body is read only where it may be chat; whatever is not, goes
+ * on untouched. Must not know: the store, wire formats.
+ */
+
+#include "ngx_chat_module.h"
+
+
+typedef struct {
+    ngx_uint_t json;     /* the content type is JSON */
+    ngx_uint_t encoded;  /* Content-Encoding */
+    ngx_uint_t digested; /* a header vouches for the very bytes */
+} ngx_chat_headers_t;
+
+
+static void ngx_chat_body_ready(ngx_http_request_t *r);
+static void ngx_chat_cleanup(void *data);
+
+
+uint64_t
+ngx_chat_now(void)
+{
+    ngx_time_t *tp = ngx_timeofday();
+
+    return (uint64_t) tp->sec * 1000 + tp->msec;
+}
+
+
+ngx_chat_ctx_t *
+ngx_chat_get_ctx(ngx_http_request_t *r)
+{
+    ngx_chat_ctx_t     *ctx;
+    ngx_pool_cleanup_t *cln;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_chat_module);
+    if (ctx != NULL || !(r->internal || r->filter_finalize)) {
+        return ctx;
+    }
+
+    /* an internal redirect has wiped the contexts */
+
+    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_chat_cleanup) {
+            ctx = cln->data;
+            if (ctx->request == r) {
+                ngx_http_set_ctx(r, ctx, ngx_chat_module);
+                return ctx;
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_uint_t
+ngx_chat_is_json(ngx_str_t *type)
+{
+    u_char *end;
+    size_t  len;
+
+    end = ngx_strlchr(type->data, type->data + type->len, ';');
+    len = end ? (size_t) (end - type->data) : type->len;
+
+    while (len != 0 && type->data[len - 1] == ' ') {
+        len--;
+    }
+
+    return (len == 16
+            && ngx_strncasecmp(type->data, (u_char *) "application/json", 16)
+                   == 0)
+           || (len > 5
+               && ngx_strncasecmp(type->data + len - 5, (u_char *) "+json", 5)
+                      == 0);
+}
+
+
+/* Looks at all request headers once; blanks those that are ours to set. */
+static void
+ngx_chat_scan_headers(ngx_http_request_t *r, ngx_chat_headers_t *out)
+{
+    ngx_uint_t       i, k;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+    static ngx_str_t vouching[] = {
+        ngx_string("digest"),
+        ngx_string("content-digest"),
+        ngx_string("content-md5"),
+        ngx_string("signature"),
+        ngx_string("x-amz-content-sha256"),
+    };
+
+    ngx_memzero(out, sizeof(*out));
+
+    if (r->headers_in.content_type != NULL) {
+        out->json = ngx_chat_is_json(&r->headers_in.content_type->value);
+    }
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len > 7
+                && ngx_strncasecmp(h[i].key.data, (u_char *) "x-chat-", 7)
+                       == 0)
+            {
+                h[i].value.len = 0;
+                continue;
+            }
+
+            if (h[i].key.len == 16
+                && ngx_strncasecmp(h[i].key.data,
+                                   (u_char *) "content-encoding", 16)
+                       == 0)
+            {
+                out->encoded = 1;
+            }
+
+            for (k = 0; k < sizeof(vouching) / sizeof(vouching[0]); k++) {
+                if (h[i].key.len == vouching[k].len
+                    && ngx_strncasecmp(h[i].key.data, vouching[k].data,
+                                       vouching[k].len)
+                           == 0)
+                {
+                    out->digested = 1;
+                }
+            }
+        }
+    }
+}
+
+
+static ngx_chat_ctx_t *
+ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
+{
+    ngx_chat_ctx_t     *ctx;
+    ngx_pool_cleanup_t *cln;
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_chat_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(*ctx));
+    ctx->request = r;
+    ctx->conf = conf;
+    ctx->main = ngx_http_get_module_main_conf(r, ngx_chat_module);
+    cln->handler = ngx_chat_cleanup;
+
+    ctx->kept = chat_arena_create(0);
+    ctx->look = chat_arena_create(0);
+    if (ctx->kept == NULL || ctx->look == NULL) {
+        return NULL;
+    }
+
+    ngx_http_set_ctx(r, ctx, ngx_chat_module);
+    return ctx;
+}
+
+
+static void
+ngx_chat_cleanup(void *data)
+{
+    ngx_chat_ctx_t *ctx = data;
+
+    ngx_chat_gate_cancel(ctx);
+    ngx_chat_hold_end(ctx);
+
+    if (ctx->kept != NULL && ctx->dialect != NULL) {
+        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
+    }
+
+    chat_stream_destroy(ctx->stream);
+    chat_arena_destroy(ctx->arena);
+    chat_arena_destroy(ctx->look);
+    chat_arena_destroy(ctx->kept);
+}
+
+
+ngx_int_t
+ngx_chat_handler(ngx_http_request_t *r)
+{
+    ngx_int_t            rc;
+    ngx_chat_ctx_t      *ctx;
+    ngx_chat_headers_t   headers;
+    ngx_chat_loc_conf_t *conf;
+
+    if (r != r->main) {
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_chat_get_ctx(r);
+    if (ctx != NULL) {
+        return ctx->state == NGX_CHAT_GONE_ON ? NGX_DECLINED : NGX_DONE;
+    }
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
+    if (conf->mode == NGX_CHAT_OFF) {
+        return NGX_DECLINED;
+    }
+
+    ngx_chat_scan_headers(r, &headers);
+
+    if (r->method != NGX_HTTP_POST || !headers.json || headers.encoded) {
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_chat_create_ctx(r, conf);
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (r->headers_in.content_length_n > (off_t) conf->max_body) {
+        ctx->verdict = NGX_CHAT_VERDICT_REFUSED;
+        ctx->state = NGX_CHAT_GONE_ON;
+        return NGX_DECLINED;
+    }
+
+    ctx->managed = !headers.digested;
+
+    rc = ngx_http_read_client_request_body(r, ngx_chat_body_ready);
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        return rc;
+    }
+
+    ngx_http_finalize_request(r, NGX_DONE);
+    return NGX_DONE;
+}
+
+
+/* The whole body as one run of bytes. NGX_DECLINED: past chat_max_body. */
+static ngx_int_t
+ngx_chat_read_body(ngx_chat_ctx_t *ctx)
+{
+    off_t               len = 0;
+    u_char             *p;
+    ssize_t             n;
+    ngx_buf_t          *b;
+    ngx_chain_t        *cl;
+    ngx_http_request_t *r = ctx->request;
+
+    if (r->request_body == NULL || r->request_body->bufs == NULL) {
+        return NGX_OK;
+    }
+
+    for (cl = r->request_body->bufs; cl != NULL; cl = cl->next) {
+        len += ngx_buf_size(cl->buf);
+    }
+
+    if (len > (off_t) ctx->conf->max_body) {
+        return NGX_DECLINED;
+    }
+
+    cl = r->request_body->bufs;
+    ctx->body.len = (size_t) len;
+
+    if (cl->next == NULL && ngx_buf_in_memory(cl->buf)) {
+        ctx->body.data = cl->buf->pos;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, (size_t) len + 1);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->body.data = p;
+
+    for (; cl != NULL; cl = cl->next) {
+        b = cl->buf;
+
+        if (ngx_buf_in_memory(b)) {
+            p = ngx_cpymem(p, b->pos, b->last - b->pos);
+            continue;
+        }
+
+        n = ngx_read_file(b->file, p, (size_t) (b->file_last - b->file_pos),
+                          b->file_pos);
+        if (n != b->file_last - b->file_pos) {
+            return NGX_ERROR;
+        }
+        p += n;
+    }
+
+    return NGX_OK;
+}
+
+
+chat_kind_e
+ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
+{
+    ngx_str_t            text;
+    ngx_uint_t           i;
+    ngx_chat_tool_t     *tool;
+    ngx_chat_loc_conf_t *conf = data;
+
+    if (conf->tools == NULL) {
+        return kind;
+    }
+
+    text.data = (u_char *) name.data;
+    text.len = name.len;
+    tool = conf->tools->elts;
+
+    for (i = 0; i < conf->tools->nelts; i++) {
+        if (ngx_regex_exec(tool[i].regex, &text, NULL, 0) >= 0) {
+            return tool[i].kind == CHAT_KIND_CLIENT
+                           && kind == CHAT_KIND_APPROVAL
+                       ? kind
+                       : tool[i].kind;
+        }
+    }
+
+    return kind;
+}
+
+
+ngx_int_t
+ngx_chat_parse(ngx_chat_ctx_t *ctx)
+{
+    size_t              i;
+    chat_rc_e           rc;
+    chat_str_t          method, path;
+    ngx_http_request_t *r = ctx->request;
+
+    chat_arena_destroy(ctx->arena);
+    ngx_memzero(&ctx->doc, sizeof(ctx->doc));
+    ngx_memzero(&ctx->rq, sizeof(ctx->rq));
+
+    ctx->arena = chat_arena_create(0);
+    if (ctx->arena == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = chat_json_parse(&ctx->doc, ctx->arena,
+                         chat_str(ctx->body.data, ctx->body.len));
+    if (rc != CHAT_OK) {
+        return rc == CHAT_ERROR ? NGX_ERROR : NGX_DECLINED;
+    }
+
+    method = chat_str(r->method_name.data, r->method_name.len);
+    path = chat_str(r->uri.data, r->uri.len);
+
+    ctx->dialect = chat_dialect_request(ctx->conf->dialect, method, path,
+                                        &ctx->doc, ctx->arena, &ctx->rq, &rc);
+    if (ctx->dialect == NULL) {
+        return rc == CHAT_ERROR ? NGX_ERROR : NGX_DECLINED;
+    }
+
+    for (i = 0; i < ctx->rq.ncalls; i++) {
+        ctx->rq.calls[i].kind = ngx_chat_kind(ctx->conf, ctx->rq.calls[i].name,
+                                              ctx->rq.calls[i].kind);
+    }
+
+    return NGX_OK;
+}
+
+
+/* Tenant and conversation, and so what all names of it begin with. */
+static ngx_int_t
+ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
+{
+    ngx_str_t           value;
+    ngx_http_request_t *r = ctx->request;
+
+    if (ngx_http_complex_value(r, ctx->conf->tenant, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    chat_digest(chat_str(value.data, value.len), &ctx->scope.tenant);
+
+    ctx->scope.dialect = chat_cstr(ctx->dialect->name);
+    ctx->scope.by_message = ctx->dialect->weak_by_message;
+    ctx->scope.conversation = ctx->rq.conversation;
+
+    if (ctx->conf->conversation != NULL) {
+        if (ngx_http_complex_value(r, ctx->conf->conversation, &value)
+            != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (value.len != 0) {
+            ctx->scope.conversation = chat_str(value.data, value.len);
+        }
+    }
+
+    return chat_arena_dup(ctx->kept, ctx->scope.conversation,
+                          &ctx->scope.conversation)
+                   == CHAT_OK
+               ? NGX_OK
+               : NGX_ERROR;
+}
+
+
+static void
+ngx_chat_body_ready(ngx_http_request_t *r)
+{
+    ngx_int_t       rc;
+    ngx_chat_ctx_t *ctx;
+
+    ctx = ngx_chat_get_ctx(r);
+
+    rc = ngx_chat_read_body(ctx);
+    if (rc == NGX_DECLINED) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+        return;
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_chat_parse(ctx);
+    }
+
+    if (rc == NGX_OK && ngx_chat_find_scope(ctx) != NGX_OK) {
+        rc = NGX_ERROR;
+    }
+
+    if (rc != NGX_OK) {
+        ctx->dialect = NULL;
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_NONE);
+        return;
+    }
+
+#if (NGX_HTTP_GZIP)
+    /* a compressed answer could not be read */
+    if (r->headers_in.accept_encoding != NULL && !ctx->conf->dry_run) {
+        ngx_str_set(&r->headers_in.accept_encoding->value, "identity");
+    }
+#endif
+
+    ngx_chat_gate(ctx);
+}
+
+
+void
+ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    ngx_chat_hold_end(ctx);
+
+    ctx->state = NGX_CHAT_GONE_ON;
+    ctx->verdict = verdict;
+
+    if (ctx->early) {
+        /* the content handler is to send a header once more */
+        r->header_sent = 0;
+    }
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
+}

@@ -1,0 +1,481 @@
+/*
+ * ngx_chat_store_shm.c: chat_store.h over the shared zone.
+ *
+ * Each call locks the zone once, for as long as it takes to copy the facts;
+ * no parsing happens under the lock. Answers are given from the event loop.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "ngx_chat_shm.h"
+#include "ngx_chat_shm_facts.h"
+#include "ngx_chat_store.h"
+#include "ngx_chat_store_shm.h"
+
+
+typedef struct {
+    chat_store_t          store; /* first: the store is this */
+    ngx_chat_store_base_t base;
+    ngx_chat_shm_ctx_t   *ctx;
+} ngx_chat_store_shm_t;
+
+/* The workers that a join is to wake, gathered under the lock. */
+typedef struct {
+    ngx_uint_t n;
+    ngx_int_t  slots[NGX_CHAT_SHM_SLOTS];
+} ngx_chat_shm_wakes_t;
+
+
+static ngx_int_t
+ngx_chat_store_shm_init_zone(ngx_shm_zone_t *zone, void *data)
+{
+    ngx_chat_shm_ctx_t *ctx = zone->data, *old = data;
+
+    ctx->shpool = (ngx_slab_pool_t *) zone->shm.addr;
+
+    if (old != NULL) {
+        ctx->sh = old->sh;
+        return NGX_OK;
+    }
+
+    if (zone->shm.exists) {
+        ctx->sh = ctx->shpool->data;
+        return NGX_OK;
+    }
+
+    ctx->sh = ngx_slab_calloc(ctx->shpool, sizeof(ngx_chat_shm_t));
+    if (ctx->sh == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->shpool->data = ctx->sh;
+    ctx->shpool->log_nomem = 0;
+    ngx_chat_shm_facts_init(ctx->sh);
+
+    return ngx_chat_shm_wake_create(ctx, zone->shm.log);
+}
+
+
+void *
+ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
+{
+    ngx_str_t           name = ngx_string("ngx_chat");
+    ngx_shm_zone_t     *zone;
+    ngx_chat_shm_ctx_t *ctx;
+
+    ctx = ngx_pcalloc(cf->pool, sizeof(ngx_chat_shm_ctx_t));
+    if (ctx == NULL) {
+        return NULL;
+    }
+
+    zone = ngx_shared_memory_add(cf, &name, size, tag);
+    if (zone == NULL) {
+        return NULL;
+    }
+
+    ctx->zone = zone;
+    ctx->slot = -1;
+    zone->init = ngx_chat_store_shm_init_zone;
+    zone->data = ctx;
+    return zone;
+}
+
+
+/* With the lock held: all facts of the batch as an answer; NULL: no memory. */
+static ngx_chat_answered_t *
+ngx_chat_store_shm_all(ngx_chat_shm_batch_t *batch)
+{
+    size_t               n = 0;
+    chat_arena_t        *arena;
+    ngx_chat_answered_t *answered;
+    ngx_chat_shm_fact_t *fact;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return NULL;
+    }
+
+    for (fact = batch ? batch->first : NULL; fact; fact = fact->next) {
+        n++;
+    }
+
+    answered =
+        chat_arena_alloc(arena, sizeof(*answered) + n * sizeof(chat_fact_t));
+    if (answered == NULL) {
+        chat_arena_destroy(arena);
+        return NULL;
+    }
+
+    answered->arena = arena;
+    answered->facts = (chat_fact_t *) (answered + 1);
+
+    for (fact = batch ? batch->first : NULL; fact; fact = fact->next) {
+        if (ngx_chat_shm_facts_copy(fact, 0, arena,
+                                    &answered->facts[answered->count++])
+            != NGX_OK)
+        {
+            chat_arena_destroy(arena);
+            return NULL;
+        }
+    }
+
+    return answered;
+}
+
+
+static void
+ngx_chat_store_shm_mark(ngx_chat_store_shm_t *shm, chat_str_t worker,
+                        const chat_key_t *key, ngx_chat_shm_wakes_t *wakes)
+{
+    ngx_int_t  slot;
+    ngx_uint_t i;
+
+    slot =
+        ngx_chat_shm_wake_mark(shm->ctx, worker, ngx_chat_store_prefix(key));
+    if (slot == -1) {
+        return;
+    }
+
+    for (i = 0; i < wakes->n; i++) {
+        if (wakes->slots[i] == slot) {
+            return;
+        }
+    }
+
+    wakes->slots[wakes->n++] = slot;
+}
+
+
+/* With the lock held: marks the workers that wait and the last claimant's. */
+static void
+ngx_chat_store_shm_mark_all(ngx_chat_store_shm_t *shm,
+                            ngx_chat_shm_batch_t *batch, const chat_key_t *key,
+                            ngx_chat_shm_wakes_t *wakes)
+{
+    u_char              *space;
+    chat_str_t           value;
+    ngx_chat_shm_fact_t *fact, *claim = NULL;
+
+    for (fact = batch->first; fact != NULL; fact = fact->next) {
+        if (fact->field_len > 5 && ngx_memcmp(fact->data, "wait/", 5) == 0) {
+            ngx_chat_store_shm_mark(
+                shm, chat_str(fact->data + 5, fact->field_len - 5), key,
+                wakes);
+
+        } else if (fact->field_len > 6
+                   && ngx_memcmp(fact->data, "claim/", 6) == 0) {
+            claim = fact;
+        }
+    }
+
+    if (claim != NULL) {
+        value = chat_str(claim->data + claim->field_len, claim->value_len);
+        space = ngx_strlchr((u_char *) value.data,
+                            (u_char *) value.data + value.len, ' ');
+        if (space != NULL) {
+            value.len = (size_t) (space - value.data);
+        }
+        ngx_chat_store_shm_mark(shm, value, key, wakes);
+    }
+}
+
+
+static void
+ngx_chat_store_shm_wake(ngx_chat_store_shm_t       *shm,
+                        const ngx_chat_shm_wakes_t *wakes)
+{
+    ngx_uint_t i;
+
+    for (i = 0; i < wakes->n; i++) {
+        ngx_chat_shm_wake(shm->ctx, wakes->slots[i]);
+    }
+}
+
+
+/*
+ * With the lock held: puts the facts. Answers how many were added; NGX_ERROR
+ * where not all of them found room.
+ */
+static ngx_int_t
+ngx_chat_store_shm_put(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
+                       const chat_fact_t *facts, size_t n)
+{
+    size_t    i;
+    ngx_int_t rc, added = 0;
+
+    for (i = 0; i < n; i++) {
+        rc = ngx_chat_shm_facts_put(shm->ctx, batch, &facts[i]);
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+        added += rc;
+    }
+
+    return added;
+}
+
+
+/* A join; wait: this worker's wait/ fact too, and the batch is watched. */
+static void
+ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
+                           const chat_key_t *key, const chat_fact_t *facts,
+                           size_t n, uint32_t ttl, const chat_fact_t *wait)
+{
+    ngx_int_t             added = 0;
+    ngx_slab_pool_t      *shpool = shm->ctx->shpool;
+    ngx_chat_answered_t  *answered = NULL;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_shm_wakes_t  wakes;
+
+    wakes.n = 0;
+
+    ngx_shmtx_lock(&shpool->mutex);
+    ngx_chat_shm_facts_expire(shm->ctx);
+
+    batch = n || wait ? ngx_chat_shm_facts_make(shm->ctx, key)
+                      : ngx_chat_shm_facts_find(shm->ctx, key);
+
+    if (batch == NULL && (n || wait)) {
+        added = NGX_ERROR;
+
+    } else if (batch != NULL) {
+        if (n != 0) {
+            added = ngx_chat_store_shm_put(shm, batch, facts, n);
+        }
+
+        if (wait != NULL && added != NGX_ERROR) {
+            batch->watchers++;
+            if (ngx_chat_shm_facts_put(shm->ctx, batch, wait) == NGX_ERROR) {
+                added = NGX_ERROR;
+            }
+        }
+
+        /* a join that failed half-way is seen as far as it got */
+        batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
+        if (added != 0) {
+            ngx_chat_store_shm_mark_all(shm, batch, key, &wakes);
+        }
+    }
+
+    if (op != NULL && added != NGX_ERROR) {
+        answered = ngx_chat_store_shm_all(batch);
+    }
+
+    ngx_shmtx_unlock(&shpool->mutex);
+
+    ngx_chat_store_shm_wake(shm, &wakes);
+
+    if (op != NULL) {
+        ngx_chat_store_answer(&shm->base, &shm->store, op, answered);
+    }
+}
+
+
+static void
+ngx_chat_store_shm_join(chat_store_t *store, chat_store_op_t *op,
+                        const chat_key_t *key, const chat_fact_t *facts,
+                        size_t n, uint32_t ttl)
+{
+    ngx_chat_store_shm_do_join((ngx_chat_store_shm_t *) store, op, key, facts,
+                               n, ttl, NULL);
+}
+
+
+static void
+ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
+                         chat_store_op_t *op, const chat_key_t *key,
+                         const chat_fact_t *facts, size_t n, uint32_t ttl)
+{
+    u_char      field[5 + sizeof(((ngx_chat_shm_ctx_t *) 0)->worker)];
+    chat_fact_t wait;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    ngx_memzero(&wait, sizeof(wait));
+    ngx_memcpy(field, "wait/", 5);
+    ngx_memcpy(field + 5, store->worker.data, store->worker.len);
+    wait.field = chat_str(field, 5 + store->worker.len);
+    wait.value = chat_cstr("1");
+
+    ngx_chat_store_watch_add(&shm->base, store, watch, key);
+    ngx_chat_store_shm_do_join(shm, op, key, facts, n, ttl, &wait);
+}
+
+
+static void
+ngx_chat_store_shm_unwatch(chat_store_watch_t *watch)
+{
+    ngx_slab_pool_t      *shpool;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) watch->store;
+
+    if (shm == NULL) {
+        return;
+    }
+
+    ngx_chat_store_watch_remove(&shm->base, watch);
+    shpool = shm->ctx->shpool;
+
+    ngx_shmtx_lock(&shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(shm->ctx, &watch->key);
+    if (batch != NULL && batch->watchers != 0) {
+        batch->watchers--;
+    }
+
+    ngx_shmtx_unlock(&shpool->mutex);
+}
+
+
+/* With the lock held: the facts of these fields, with their payloads. */
+static ngx_chat_answered_t *
+ngx_chat_store_shm_some(ngx_chat_shm_batch_t *batch, const chat_str_t *fields,
+                        size_t n)
+{
+    size_t               i;
+    chat_arena_t        *arena;
+    ngx_chat_answered_t *answered;
+    ngx_chat_shm_fact_t *fact;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return NULL;
+    }
+
+    answered =
+        chat_arena_alloc(arena, sizeof(*answered) + n * sizeof(chat_fact_t));
+    if (answered == NULL) {
+        chat_arena_destroy(arena);
+        return NULL;
+    }
+
+    answered->arena = arena;
+    answered->facts = (chat_fact_t *) (answered + 1);
+
+    for (i = 0; i < n && batch != NULL; i++) {
+        fact = ngx_chat_shm_facts_get(batch, fields[i]);
+
+        if (fact == NULL || !fact->has_payload) {
+            continue;
+        }
+
+        if (ngx_chat_shm_facts_copy(fact, 1, arena,
+                                    &answered->facts[answered->count++])
+            != NGX_OK)
+        {
+            chat_arena_destroy(arena);
+            return NULL;
+        }
+    }
+
+    return answered;
+}
+
+
+static void
+ngx_chat_store_shm_payloads(chat_store_t *store, chat_store_op_t *op,
+                            const chat_key_t *key, const chat_str_t *fields,
+                            size_t n)
+{
+    ngx_chat_answered_t  *answered;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+    answered = ngx_chat_store_shm_some(ngx_chat_shm_facts_find(shm->ctx, key),
+                                       fields, n);
+    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+
+    ngx_chat_store_answer(&shm->base, store, op, answered);
+}
+
+
+static void
+ngx_chat_store_shm_clear(chat_store_t *store, const chat_key_t *key,
+                         uint32_t ttl)
+{
+    chat_fact_t           cleared;
+    ngx_chat_shm_wakes_t  wakes;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    wakes.n = 0;
+    ngx_memzero(&cleared, sizeof(cleared));
+    cleared.field = chat_cstr("cleared");
+    cleared.value = chat_cstr("1");
+
+    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_make(shm->ctx, key);
+    if (batch != NULL) {
+        ngx_chat_store_shm_mark_all(shm, batch, key, &wakes);
+        ngx_chat_shm_facts_clear(shm->ctx, batch);
+        (void) ngx_chat_shm_facts_put(shm->ctx, batch, &cleared);
+        batch->expires = ngx_time() + (time_t) ttl;
+    }
+
+    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+    ngx_chat_store_shm_wake(shm, &wakes);
+}
+
+
+static void
+ngx_chat_store_shm_cancel(chat_store_op_t *op)
+{
+    if (op->store != NULL) {
+        ngx_chat_store_forget(&((ngx_chat_store_shm_t *) op->store)->base, op);
+    }
+}
+
+
+static int
+ngx_chat_store_shm_alive(chat_store_t *store, chat_str_t worker)
+{
+    return (int) ngx_chat_shm_alive(((ngx_chat_store_shm_t *) store)->ctx,
+                                    worker);
+}
+
+
+static void
+ngx_chat_store_shm_changed(void *data, uint64_t prefix, ngx_uint_t all)
+{
+    ngx_chat_store_shm_t *shm = data;
+
+    ngx_chat_store_changed(&shm->base, prefix, all);
+}
+
+
+chat_store_t *
+ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
+{
+    ngx_chat_shm_ctx_t   *ctx = ((ngx_shm_zone_t *) zone)->data;
+    ngx_chat_store_shm_t *shm;
+
+    shm = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_store_shm_t));
+    if (shm == NULL || ngx_chat_shm_wake_join(ctx, cycle) != NGX_OK) {
+        return NULL;
+    }
+
+    shm->ctx = ctx;
+    ctx->changed = ngx_chat_store_shm_changed;
+    ctx->data = shm;
+    ngx_chat_store_base_init(&shm->base, cycle->log);
+
+    shm->store.name = "shm";
+    shm->store.worker = ctx->name;
+    shm->store.join = ngx_chat_store_shm_join;
+    shm->store.watch = ngx_chat_store_shm_watch;
+    shm->store.unwatch = ngx_chat_store_shm_unwatch;
+    shm->store.payloads = ngx_chat_store_shm_payloads;
+    shm->store.clear = ngx_chat_store_shm_clear;
+    shm->store.cancel = ngx_chat_store_shm_cancel;
+    shm->store.alive = ngx_chat_store_shm_alive;
+    return &shm->store;
+}
+
+
+void
+ngx_chat_store_shm_close(chat_store_t *store)
+{
+    ngx_chat_shm_wake_leave(((ngx_chat_store_shm_t *) store)->ctx);
+}

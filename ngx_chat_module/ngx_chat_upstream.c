@@ -1,0 +1,104 @@
+/*
+ * ngx_chat_upstream.c: learns how an upstream ended.
+ *
+ * NGINX tells a filter nothing of it, so the functions that the upstream
+ * calls at its end are wrapped: finalize_request (called with the reason
+ * before anything is flushed), and the input filter, whose plain NGX_ERROR
+ * would end the request without another call of the body filter.
+ * Must not know: what the answer means.
+ */
+
+#include "ngx_chat_filter.h"
+
+
+static void
+ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_chat_ctx_t *ctx;
+
+    ctx = ngx_chat_get_ctx(r);
+    ctx->upstream_rc = rc;
+    ctx->upstream_finalize(r, rc);
+}
+
+
+/* Unbuffered input: an error becomes an upstream error, told as a 502. */
+static ngx_int_t
+ngx_chat_upstream_filter(void *data, ssize_t bytes)
+{
+    ngx_int_t       rc;
+    ngx_chat_ctx_t *ctx = data;
+
+    rc = ctx->upstream_filter(ctx->upstream_data, bytes);
+
+    if (rc == NGX_ERROR) {
+        ctx->request->upstream->error = 1;
+        return NGX_OK;
+    }
+
+    return rc;
+}
+
+
+/* The upstream sets its input filter anew here, after our header filter. */
+static ngx_int_t
+ngx_chat_upstream_init(void *data)
+{
+    ngx_int_t            rc;
+    ngx_chat_ctx_t      *ctx = data;
+    ngx_http_upstream_t *u = ctx->request->upstream;
+
+    rc = ctx->upstream_init(ctx->upstream_data);
+
+    if (rc == NGX_OK && u->input_filter != ngx_chat_upstream_filter) {
+        ctx->upstream_filter = u->input_filter;
+        u->input_filter = ngx_chat_upstream_filter;
+        u->input_filter_ctx = ctx;
+    }
+
+    return rc;
+}
+
+
+void
+ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_upstream_t *u = ctx->request->upstream;
+
+    if (u == NULL || u->finalize_request == ngx_chat_upstream_finalize) {
+        return;
+    }
+
+    ctx->upstream_finalize = u->finalize_request;
+    u->finalize_request = ngx_chat_upstream_finalize;
+
+    /* tokens are to reach the client as they come, and a buffered upstream
+       loses what it has read when the connection breaks */
+    u->buffering = 0;
+
+    if (u->input_filter_init != NULL) {
+        ctx->upstream_init = u->input_filter_init;
+        ctx->upstream_data = u->input_filter_ctx;
+        u->input_filter_init = ngx_chat_upstream_init;
+        u->input_filter_ctx = ctx;
+    }
+}
+
+
+const char *
+ngx_chat_upstream_reason(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_upstream_t *u = ctx->request->upstream;
+
+    if (ctx->upstream_rc == NGX_OK || u == NULL) {
+        return NULL;
+    }
+
+    if (ctx->upstream_rc == NGX_HTTP_GATEWAY_TIME_OUT) {
+        return "timeout";
+    }
+
+    return u->peer.connection && u->peer.connection->read->pending_eof
+               ? "eof"
+               : "reset";
+}

@@ -1,0 +1,260 @@
+/*
+ * ngx_chat_variables.c: the variables, for access logs and headers.
+ *
+ * Must not know: how what they say came about.
+ */
+
+#include "ngx_chat_module.h"
+
+
+typedef enum {
+    NGX_CHAT_VAR_DIALECT,
+    NGX_CHAT_VAR_CONVERSATION,
+    NGX_CHAT_VAR_BATCH,
+    NGX_CHAT_VAR_STREAM,
+    NGX_CHAT_VAR_VERDICT,
+    NGX_CHAT_VAR_TURN_STATUS,
+    NGX_CHAT_VAR_CALLS,
+    NGX_CHAT_VAR_SETTLED,
+    NGX_CHAT_VAR_REPLAYS_DROPPED,
+    NGX_CHAT_VAR_HOLD_TIME,
+    NGX_CHAT_VAR_STORE_TIME,
+    NGX_CHAT_VAR_ATTEMPT
+} ngx_chat_variable_e;
+
+
+static ngx_int_t ngx_chat_variable(ngx_http_request_t        *r,
+                                   ngx_http_variable_value_t *v,
+                                   uintptr_t                  data);
+
+
+static const struct {
+    ngx_str_t           name;
+    ngx_chat_variable_e which;
+} ngx_chat_variables[] = {
+    { ngx_string("chat_dialect"), NGX_CHAT_VAR_DIALECT },
+    { ngx_string("chat_conversation"), NGX_CHAT_VAR_CONVERSATION },
+    { ngx_string("chat_batch"), NGX_CHAT_VAR_BATCH },
+    { ngx_string("chat_stream"), NGX_CHAT_VAR_STREAM },
+    { ngx_string("chat_verdict"), NGX_CHAT_VAR_VERDICT },
+    { ngx_string("chat_turn_status"), NGX_CHAT_VAR_TURN_STATUS },
+    { ngx_string("chat_calls"), NGX_CHAT_VAR_CALLS },
+    { ngx_string("chat_settled"), NGX_CHAT_VAR_SETTLED },
+    { ngx_string("chat_replays_dropped"), NGX_CHAT_VAR_REPLAYS_DROPPED },
+    { ngx_string("chat_hold_time"), NGX_CHAT_VAR_HOLD_TIME },
+    { ngx_string("chat_store_time"), NGX_CHAT_VAR_STORE_TIME },
+    { ngx_string("chat_attempt"), NGX_CHAT_VAR_ATTEMPT },
+};
+
+static const char *const ngx_chat_verdicts[] = {
+    "none",     "passed",  "held",       "released",  "attached", "empty",
+    "conflict", "bounced", "superseded", "unmanaged", "refused",  "bypass",
+};
+
+
+ngx_int_t
+ngx_chat_add_variables(ngx_conf_t *cf)
+{
+    ngx_str_t            name;
+    ngx_uint_t           i;
+    ngx_http_variable_t *var;
+
+    for (i = 0; i < sizeof(ngx_chat_variables) / sizeof(ngx_chat_variables[0]);
+         i++)
+    {
+        name = ngx_chat_variables[i].name;
+        var = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_NOCACHEABLE);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_chat_variable;
+        var->data = ngx_chat_variables[i].which;
+    }
+
+    return NGX_OK;
+}
+
+
+/* Copies text into the request's pool as the variable's value. */
+static ngx_int_t
+ngx_chat_variable_text(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                       const void *data, size_t len)
+{
+    if (len == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    v->data = ngx_pnalloc(r->pool, len);
+    if (v->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(v->data, data, len);
+    v->len = (unsigned) len;
+    v->valid = 1;
+    v->no_cacheable = 1;
+    v->not_found = 0;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_variable_name(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                       const char *name)
+{
+    return ngx_chat_variable_text(r, v, name, ngx_strlen(name));
+}
+
+
+static ngx_int_t
+ngx_chat_variable_number(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                         ngx_uint_t n)
+{
+    u_char text[NGX_INT_T_LEN];
+
+    return ngx_chat_variable_text(
+        r, v, text, (size_t) (ngx_sprintf(text, "%ui", n) - text));
+}
+
+
+/* Milliseconds as seconds with three digits, as $request_time has it. */
+static ngx_int_t
+ngx_chat_variable_time(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                       ngx_msec_t ms)
+{
+    u_char text[NGX_INT_T_LEN + 5], *end;
+
+    end = ngx_sprintf(text, "%M.%03M", ms / 1000, ms % 1000);
+    return ngx_chat_variable_text(r, v, text, (size_t) (end - text));
+}
+
+
+/* Members of the request's own batch, and how many of them are settled. */
+static ngx_uint_t
+ngx_chat_variable_members(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
+{
+    size_t n = ctx->q.nmembers;
+
+    if (ctx->q.chained && ctx->nknown > n) {
+        n = ctx->nknown;
+    }
+
+    return settled ? n - ngx_min(n, ctx->nmissing) : n;
+}
+
+
+static ngx_int_t
+ngx_chat_variable_count(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                        ngx_chat_ctx_t *ctx, ngx_uint_t settled)
+{
+    const chat_stream_info_t *info;
+
+    if (ctx->stream == NULL) {
+        return ngx_chat_variable_number(
+            r, v, ngx_chat_variable_members(ctx, settled));
+    }
+
+    info = chat_stream_info(ctx->stream);
+    return ngx_chat_variable_number(r, v,
+                                    settled ? info->settled : info->calls);
+}
+
+
+static ngx_int_t
+ngx_chat_variable_ids(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                      ngx_chat_ctx_t *ctx, ngx_chat_variable_e which)
+{
+    char       hex[33];
+    chat_str_t id;
+
+    if (which == NGX_CHAT_VAR_BATCH) {
+        if (ctx->q.dialect == NULL) {
+            return ngx_chat_variable_text(r, v, NULL, 0);
+        }
+        chat_digest_hex(&ctx->q.key.name, 16, hex);
+        return ngx_chat_variable_text(r, v, hex, 32);
+    }
+
+    id = which == NGX_CHAT_VAR_CONVERSATION ? ctx->scope.conversation
+         : ctx->stream                      ? chat_stream_info(ctx->stream)->id
+                                            : chat_str(NULL, 0);
+    return ngx_chat_variable_text(r, v, id.data, id.len);
+}
+
+
+static ngx_int_t
+ngx_chat_variable_status(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                         ngx_chat_ctx_t *ctx)
+{
+    chat_end_e end;
+
+    end = ctx->stream ? chat_stream_info(ctx->stream)->end : CHAT_END_NONE;
+
+    if (end == CHAT_END_NONE && ctx->answer_known) {
+        end = ctx->status >= 300     ? CHAT_END_FAILED
+              : ctx->complete_answer ? CHAT_END_FINISHED
+                                     : CHAT_END_ABORTED;
+    }
+
+    return end == CHAT_END_NONE
+               ? ngx_chat_variable_text(r, v, NULL, 0)
+               : ngx_chat_variable_name(r, v, chat_end_name(end));
+}
+
+
+static ngx_int_t
+ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                  uintptr_t data)
+{
+    ngx_chat_ctx_t *ctx;
+
+    ctx = ngx_chat_get_ctx(r->main);
+
+    if (ctx == NULL) {
+        return data == NGX_CHAT_VAR_VERDICT
+                   ? ngx_chat_variable_name(r, v, "none")
+                   : ngx_chat_variable_text(r, v, NULL, 0);
+    }
+
+    if (data == NGX_CHAT_VAR_VERDICT) {
+        return ngx_chat_variable_name(r, v, ngx_chat_verdicts[ctx->verdict]);
+    }
+
+    if (ctx->dialect == NULL) {
+        return ngx_chat_variable_text(r, v, NULL, 0);
+    }
+
+    switch (data) {
+    case NGX_CHAT_VAR_DIALECT:
+        return ngx_chat_variable_name(r, v, ctx->dialect->name);
+
+    case NGX_CHAT_VAR_TURN_STATUS:
+        return ngx_chat_variable_status(r, v, ctx);
+
+    case NGX_CHAT_VAR_CALLS:
+        return ngx_chat_variable_count(r, v, ctx, 0);
+
+    case NGX_CHAT_VAR_SETTLED:
+        return ngx_chat_variable_count(r, v, ctx, 1);
+
+    case NGX_CHAT_VAR_REPLAYS_DROPPED:
+        return ngx_chat_variable_number(
+            r, v, ctx->stream ? chat_stream_count(ctx->stream)->replays : 0);
+
+    case NGX_CHAT_VAR_HOLD_TIME:
+        return ngx_chat_variable_time(
+            r, v,
+            ctx->in_holds ? ngx_current_msec - ctx->started : ctx->waited);
+
+    case NGX_CHAT_VAR_STORE_TIME:
+        return ngx_chat_variable_time(r, v, ctx->asking);
+
+    case NGX_CHAT_VAR_ATTEMPT:
+        return ngx_chat_variable_number(r, v, ctx->attempt);
+
+    default:
+        return ngx_chat_variable_ids(r, v, ctx, (ngx_chat_variable_e) data);
+    }
+}

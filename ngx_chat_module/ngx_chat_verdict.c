@@ -1,0 +1,287 @@
+/*
+ * ngx_chat_verdict.c: does what the core says of a request.
+ *
+ * ngx_chat_gate.c has looked at the batch; here the request goes on, claims,
+ * waits, or is answered. Promises: a claim that is not used is made void; a
+ * request goes on at most once. Must not know: wire formats, how a store
+ * stores.
+ */
+
+#include "ngx_chat_module.h"
+
+
+/* Its body is complete, or cannot be completed. */
+static void
+ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    if (rc == NGX_OK) {
+        ctx->attempt = ctx->claiming;
+        ctx->claiming = 0;
+        ngx_chat_go_on(ctx, ctx->watching ? NGX_CHAT_VERDICT_RELEASED
+                                          : NGX_CHAT_VERDICT_PASSED);
+        return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_FRESH) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+        return;
+    }
+
+    ngx_chat_attempt_void(ctx, ctx->claiming);
+
+    if (rc == NGX_ERROR) {
+        ngx_chat_gate_failed(ctx);
+        return;
+    }
+
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "batch_incomplete",
+                           "this request cannot take the results that it "
+                           "lacks");
+}
+
+
+static void
+ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+
+    chat_facts_init(&facts, ctx->look);
+    chat_gate_claim(&ctx->q, ctx->decision.k, &facts);
+    if (facts.failed) {
+        ngx_chat_gate_failed(ctx);
+        return;
+    }
+
+    ctx->claiming = ctx->decision.k;
+    ngx_chat_gate_asks(ctx);
+    store->join(store, &ctx->op, &ctx->q.key, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+/* Waits for a change: watches first, then looks once more. */
+static void
+ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
+{
+    chat_fact_t partial;
+    ngx_uint_t  bounded = ctx->decision.verdict == CHAT_GATE_HOLD;
+
+    ngx_chat_attempt_void(ctx, ctx->claiming);
+
+    if (ctx->watching) {
+        ngx_chat_hold(ctx, bounded);
+
+        if (ctx->again && ctx->state == NGX_CHAT_WAITING) {
+            ngx_chat_gate_ask_again(ctx);
+        }
+        return;
+    }
+
+    if (ctx->main->held >= (ngx_uint_t) ctx->conf->max_held) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+        return;
+    }
+
+    ngx_memzero(&partial, sizeof(partial));
+    partial.field = chat_cstr("partial");
+    partial.value = chat_cstr("1");
+
+    ngx_chat_gate_watch(ctx, &partial, bounded ? 1 : 0);
+}
+
+
+/* What became of the attempt that this request waited for. */
+static void
+ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
+{
+    const chat_decision_t *decision = &ctx->decision;
+
+    if (decision->status >= 300) {
+        ngx_chat_answer_refuse(ctx, decision->status, "upstream_error",
+                               "the request that carried these results was "
+                               "answered with this status");
+        return;
+    }
+
+    if (decision->end == CHAT_END_ABORTED) {
+        if (ctx->dialect->bounce != NULL) {
+            ngx_chat_answer_bounce(ctx);
+            return;
+        }
+
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "aborted",
+                               "the request that carried these results was "
+                               "given up by its client");
+        return;
+    }
+
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "stream_interrupted",
+                           decision->lost
+                               ? "the answer to these results broke off "
+                                 "(producer_lost)"
+                               : "the answer to these results broke off");
+}
+
+
+static void
+ngx_chat_verdict_told_empty(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    (void) rc;
+    ngx_chat_answer_empty(ctx);
+}
+
+
+static void
+ngx_chat_verdict_conflict(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "conflict",
+                           "another request carried these results and has "
+                           "the answer");
+}
+
+
+/* A verdict that ends the request here. */
+static void
+ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t siblings;
+
+    ngx_chat_attempt_void(ctx, ctx->claiming);
+
+    switch (ctx->decision.verdict) {
+    case CHAT_GATE_SIBLING:
+        siblings = ctx->conf->siblings;
+        if (siblings == NGX_CHAT_SIBLINGS_CONFLICT
+            || (siblings == NGX_CONF_UNSET_UINT && ctx->dialect->no_empty))
+        {
+            ngx_chat_verdict_conflict(ctx);
+            return;
+        }
+        ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+        return;
+
+    case CHAT_GATE_EMPTY:
+        ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+        return;
+
+    case CHAT_GATE_FATE:
+        ngx_chat_verdict_fate(ctx);
+        return;
+
+    case CHAT_GATE_INCOMPLETE:
+        ngx_chat_verdict_bound(ctx);
+        return;
+
+    case CHAT_GATE_SUPERSEDED:
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "superseded",
+                               "the user has gone on with another message");
+        return;
+
+    case CHAT_GATE_CLEARED:
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "cleared",
+                               "the conversation was cleared");
+        return;
+
+    default:
+        ngx_chat_verdict_conflict(ctx);
+    }
+}
+
+
+/* The verdict as $chat_verdict where nothing is to be changed. */
+static ngx_chat_verdict_e
+ngx_chat_verdict_observed(chat_gate_e verdict)
+{
+    switch (verdict) {
+    case CHAT_GATE_HOLD:
+    case CHAT_GATE_WAIT:
+        return NGX_CHAT_VERDICT_HELD;
+
+    case CHAT_GATE_SIBLING:
+    case CHAT_GATE_EMPTY:
+        return NGX_CHAT_VERDICT_EMPTY;
+
+    case CHAT_GATE_CONFLICT:
+    case CHAT_GATE_FATE:
+        return NGX_CHAT_VERDICT_CONFLICT;
+
+    case CHAT_GATE_INCOMPLETE:
+        return NGX_CHAT_VERDICT_BOUNCED;
+
+    case CHAT_GATE_SUPERSEDED:
+    case CHAT_GATE_CLEARED:
+        return NGX_CHAT_VERDICT_SUPERSEDED;
+
+    case CHAT_GATE_UNMANAGED:
+        return NGX_CHAT_VERDICT_UNMANAGED;
+
+    default:
+        return NGX_CHAT_VERDICT_PASSED;
+    }
+}
+
+
+void
+ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
+{
+    chat_gate_e verdict = ctx->decision.verdict;
+
+    if (ctx->rq.class == CHAT_CLASS_FRESH) {
+        ngx_chat_complete(ctx, ngx_chat_verdict_completed);
+        return;
+    }
+
+    if (verdict == CHAT_GATE_CLAIM) {
+        ngx_chat_verdict_claim(ctx);
+        return;
+    }
+
+    if (ctx->conf->dry_run || ctx->conf->hold == NGX_CHAT_HOLD_OFF) {
+        ctx->attempt = ctx->claiming;
+        ctx->claiming = 0;
+        ngx_chat_go_on(ctx, ngx_chat_verdict_observed(verdict));
+        return;
+    }
+
+    switch (verdict) {
+    case CHAT_GATE_GO:
+    case CHAT_GATE_PASS:
+        ngx_chat_complete(ctx, ngx_chat_verdict_completed);
+        return;
+
+    case CHAT_GATE_UNMANAGED:
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+
+    case CHAT_GATE_HOLD:
+    case CHAT_GATE_WAIT:
+        ngx_chat_verdict_wait(ctx);
+        return;
+
+    default:
+        ngx_chat_verdict_end(ctx);
+    }
+}
+
+
+static void
+ngx_chat_verdict_told_bounce(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    (void) rc;
+    ngx_chat_answer_bounce(ctx);
+}
+
+
+void
+ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->dialect->bounce != NULL) {
+        ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);
+        return;
+    }
+
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "batch_incomplete",
+                           "results of other calls of the same step are "
+                           "still missing");
+}
