@@ -1,0 +1,339 @@
+/*
+ * test_canon.c: RFC 8785, against the forms that ECMAScript gives.
+ */
+
+#include "chat_json.h"
+
+#include <locale.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+#include <cmocka.h>
+
+typedef struct {
+    const char *text;
+    const char *want;
+} case_t;
+
+static const case_t numbers[] = {
+    { "0", "0" },
+    { "-0", "0" },
+    { "-0.0", "0" },
+    { "0e5", "0" },
+    { "-1", "-1" },
+    { "1.0", "1" },
+    { "1e3", "1000" },
+    { "1E3", "1000" },
+    { "1e+3", "1000" },
+    { "100e-2", "1" },
+    { "12.50", "12.5" },
+    { "-12.5e-1", "-1.25" },
+    { "0.1", "0.1" },
+    { "0.000001", "0.000001" },
+    { "0.0000015", "0.0000015" },
+    { "1e-7", "1e-7" },
+    { "0.0000001", "1e-7" },
+    { "0.00000123", "0.00000123" },
+    { "0.000000123", "1.23e-7" },
+    { "1e20", "100000000000000000000" },
+    { "1e21", "1e+21" },
+    { "123456789012345678901", "123456789012345680000" },
+    { "1234567890123456789012", "1.2345678901234568e+21" },
+    { "999999999999999", "999999999999999" },
+    { "9007199254740991", "9007199254740991" },
+    { "9007199254740993", "9007199254740992" },
+    { "12345678901234567", "12345678901234568" },
+    { "-12345678901234567", "-12345678901234568" },
+    { "0.30000000000000004", "0.30000000000000004" },
+    { "333333333.33333329", "333333333.3333333" },
+    { "1e23", "1e+23" },
+    { "4.50", "4.5" },
+    { "2e-3", "0.002" },
+    { "0.000000000000000000000000001", "1e-27" },
+    /* below a power of two the nearest of 16 digits is not the one */
+    { "5.684341886080801e-14", "5.684341886080801e-14" },
+    { "5.6843418860808015e-14", "5.684341886080802e-14" },
+    { "9.007199254740992e15", "9007199254740992" },
+    /* the ends of the range */
+    { "5e-324", "5e-324" },
+    { "4.9406564584124654e-324", "5e-324" },
+    { "1.5e-323", "1.5e-323" },
+    { "2.2250738585072014e-308", "2.2250738585072014e-308" },
+    { "2.225073858507201e-308", "2.225073858507201e-308" },
+    { "1.7976931348623157e308", "1.7976931348623157e+308" },
+    { "1e-400", "0" },
+    { "-1e-99999999999999999999", "0" },
+    { "0e99999999999999999999", "0" },
+    /* no double is that large: as it stands */
+    { "1e999", "1e999" },
+    { "-1E+0999", "-1E+0999" },
+    { "1e99999999999999999999", "1e99999999999999999999" },
+};
+
+static const case_t values[] = {
+    { "null", "null" },
+    { " [ true , false ] ", "[true,false]" },
+    { "{ }", "{}" },
+    { "[ ]", "[]" },
+    { "{\"b\":1,\"a\":2}", "{\"a\":2,\"b\":1}" },
+    { "{\"b\":[{\"d\":1.0,\"c\":2}],\"\":{}}",
+      "{\"\":{},\"b\":[{\"c\":2,\"d\":1}]}" },
+    /* a key before those that go on */
+    { "{\"ab\":1,\"a\":2,\"aa\":3}", "{\"a\":2,\"aa\":3,\"ab\":1}" },
+    { "{\"10\":1,\"9\":2,\"B\":3,\"a\":4}",
+      "{\"10\":1,\"9\":2,\"B\":3,\"a\":4}" },
+    /* the last of duplicates, however it is written */
+    { "{\"a\":1,\"\\u0061\":2,\"b\":0,\"a\":3}", "{\"a\":3,\"b\":0}" },
+    /* strings: what must be escaped, in its shortest form */
+    { "\"\\u0041\\/\\u007f\"", "\"A/\x7f\"" },
+    { "\"\\u0000\\u001f\\u0008\\u0009\\u000A\\u000c\\u000d\\u0022\\u005C\"",
+      "\"\\u0000\\u001f\\b\\t\\n\\f\\r\\\"\\\\\"" },
+    { "\"\\u20ac\\ud83d\\ude00\"", "\"\xe2\x82\xac\xf0\x9f\x98\x80\"" },
+    { "\"\\ud800\"", "\"\xef\xbf\xbd\"" },
+    { "{\"\\n\":1,\"\\u000b\":2}", "{\"\\n\":1,\"\\u000b\":2}" },
+    /* UTF-16 order: U+10000 and above before U+E000 to U+FFFF */
+    { "{\"\xef\xac\xb3\":1,\"\xf0\x9f\x98\x80\":2,\"\xee\x80\x80\":3,"
+      "\"\xed\x9f\xbf\":4,\"\xe2\x82\xac\":5,\"\xf4\x8f\xbf\xbf\":6}",
+      "{\"\xe2\x82\xac\":5,\"\xed\x9f\xbf\":4,\"\xf0\x9f\x98\x80\":2,"
+      "\"\xf4\x8f\xbf\xbf\":6,\"\xee\x80\x80\":3,\"\xef\xac\xb3\":1}" },
+    /* the example of RFC 8785, 3.2.3 */
+    { "{\"\\u20ac\":\"Euro Sign\",\"\\r\":\"Carriage Return\","
+      "\"\\ufb33\":\"Hebrew Letter Dalet With Dagesh\",\"1\":\"One\","
+      "\"\\ud83d\\ude00\":\"Emoji: Grinning Face\","
+      "\"\\u0080\":\"Control\","
+      "\"\\u00f6\":\"Latin Small Letter O With Diaeresis\"}",
+      "{\"\\r\":\"Carriage Return\",\"1\":\"One\","
+      "\"\xc2\x80\":\"Control\","
+      "\"\xc3\xb6\":\"Latin Small Letter O With Diaeresis\","
+      "\"\xe2\x82\xac\":\"Euro Sign\","
+      "\"\xf0\x9f\x98\x80\":\"Emoji: Grinning Face\","
+      "\"\xef\xac\xb3\":\"Hebrew Letter Dalet With Dagesh\"}" },
+};
+
+
+static void
+canon(chat_str_t text, chat_buf_t *out)
+{
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_json_doc_t doc;
+
+    memset(out, 0, sizeof(chat_buf_t));
+    assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
+    chat_json_canon(&doc, doc.root, out);
+    assert_false(out->failed);
+    chat_arena_destroy(arena);
+}
+
+
+static void
+check(const case_t *cases, size_t n)
+{
+    size_t     i;
+    chat_buf_t out, again;
+
+    for (i = 0; i < n; i++) {
+        canon(chat_cstr(cases[i].text), &out);
+        canon(chat_buf_str(&out), &again);
+        assert_true(chat_str_eq(chat_buf_str(&out), chat_buf_str(&again)));
+
+        chat_buf_add(&out, chat_str("", 1));
+        assert_string_equal((char *) out.data, cases[i].want);
+
+        chat_buf_free(&out);
+        chat_buf_free(&again);
+    }
+}
+
+
+static void
+s106_numbers_are_as_ecmascript_writes_them(void **state)
+{
+    check(numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+
+static void
+values_have_one_form(void **state)
+{
+    check(values, sizeof(values) / sizeof(values[0]));
+}
+
+
+static void
+numbers_of_any_length_are_read(void **state)
+{
+    size_t     i;
+    chat_buf_t text = { 0 }, out;
+
+    /* 0.000...1e100001 is 10 */
+    chat_buf_puts(&text, "0.");
+    for (i = 0; i < 99999; i++) {
+        chat_buf_puts(&text, "0");
+    }
+    chat_buf_puts(&text, "1e100001");
+
+    canon(chat_buf_str(&text), &out);
+    assert_true(chat_str_is(chat_buf_str(&out), "10"));
+    chat_buf_free(&out);
+
+    /* 100...0e-100000 is 1 */
+    text.len = 0;
+    chat_buf_puts(&text, "1");
+    for (i = 0; i < 100000; i++) {
+        chat_buf_puts(&text, "0");
+    }
+    chat_buf_puts(&text, "e-100000");
+
+    canon(chat_buf_str(&text), &out);
+    assert_true(chat_str_is(chat_buf_str(&out), "1"));
+    chat_buf_free(&out);
+    chat_buf_free(&text);
+}
+
+
+static void
+the_locale_makes_no_difference(void **state)
+{
+    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL) {
+        print_message("no locale with a decimal comma is installed\n");
+        skip();
+    }
+
+    check(numbers, sizeof(numbers) / sizeof(numbers[0]));
+    (void) setlocale(LC_ALL, "C");
+}
+
+
+static void
+sorting_is_n_log_n(void **state)
+{
+    size_t     i, n = 200000;
+    clock_t    from;
+    chat_buf_t text = { 0 }, out;
+
+    for (i = 0; i < n; i++) {
+        chat_buf_printf(&text, "%s\"%zu\":%zu", i == 0 ? "{" : ",",
+                        i * 7919 % n % 1000 < 500 ? i : n - i, i);
+    }
+
+    chat_buf_puts(&text, "}");
+
+    from = clock();
+    canon(chat_buf_str(&text), &out);
+    assert_true(clock() - from < 10 * CLOCKS_PER_SEC);
+
+    chat_buf_free(&text);
+    chat_buf_free(&out);
+}
+
+
+static void
+the_deepest_tree_has_a_form(void **state)
+{
+    size_t     i;
+    chat_buf_t text = { 0 }, out;
+
+    for (i = 0; i < CHAT_JSON_DEPTH; i++) {
+        chat_buf_puts(&text, i % 2 ? "[" : "{\"a\":");
+    }
+
+    chat_buf_puts(&text, "1");
+
+    for (i = CHAT_JSON_DEPTH; i > 0; i--) {
+        chat_buf_puts(&text, (i - 1) % 2 ? "]" : "}");
+    }
+
+    canon(chat_buf_str(&text), &out);
+    assert_true(chat_str_eq(chat_buf_str(&text), chat_buf_str(&out)));
+
+    chat_buf_free(&text);
+    chat_buf_free(&out);
+}
+
+
+static chat_digest_t
+digest(const char *text)
+{
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_digest_t   d;
+    chat_json_doc_t doc;
+
+    assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(text)), CHAT_OK);
+    assert_int_equal(chat_json_digest(&doc, doc.root, &d), CHAT_OK);
+    chat_arena_destroy(arena);
+
+    return d;
+}
+
+
+static void
+a_digest_is_of_the_value(void **state)
+{
+    chat_digest_t a, b;
+
+    a = digest("{\"a\":1.0,\"b\":\"\\u0041\"}");
+    b = digest("{ \"b\" : \"A\", \"a\" : 1 }");
+    assert_true(chat_digest_eq(&a, &b));
+
+    b = digest("{\"a\":1,\"b\":\"B\"}");
+    assert_false(chat_digest_eq(&a, &b));
+
+    chat_digest(chat_cstr("{\"a\":1,\"b\":\"A\"}"), &b);
+    assert_true(chat_digest_eq(&a, &b));
+}
+
+
+static void
+without_memory_it_says_so(void **state)
+{
+    size_t          limit, used;
+    chat_buf_t      out;
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+    const char     *text = "{\"a\\n\":[\"b\\n\",1.5],\"c\":2}";
+
+    arena = chat_arena_create(0);
+    assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(text)), CHAT_OK);
+    used = chat_arena_used(arena);
+    chat_arena_destroy(arena);
+
+    for (limit = used;; limit += 16) {
+        memset(&out, 0, sizeof(out));
+        arena = chat_arena_create(limit);
+        assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(text)),
+                         CHAT_OK);
+        chat_json_canon(&doc, doc.root, &out);
+        chat_arena_destroy(arena);
+
+        if (!out.failed) {
+            break;
+        }
+
+        chat_buf_free(&out);
+    }
+
+    assert_true(limit > used);
+    assert_true(
+        chat_str_is(chat_buf_str(&out), "{\"a\\n\":[\"b\\n\",1.5],\"c\":2}"));
+    chat_buf_free(&out);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s106_numbers_are_as_ecmascript_writes_them),
+        cmocka_unit_test(values_have_one_form),
+        cmocka_unit_test(numbers_of_any_length_are_read),
+        cmocka_unit_test(the_locale_makes_no_difference),
+        cmocka_unit_test(sorting_is_n_log_n),
+        cmocka_unit_test(the_deepest_tree_has_a_form),
+        cmocka_unit_test(a_digest_is_of_the_value),
+        cmocka_unit_test(without_memory_it_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
