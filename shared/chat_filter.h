@@ -62,9 +62,16 @@ uint32_t chat_filter_generation(const chat_filter_t *filter, uint32_t slot);
  */
 void chat_filter_settle(chat_filter_t *filter, chat_verdict_e verdict);
 
+/*
+ * The ids of the calls that were forwarded but never became ready, in order
+ * of their opening: at most room of them into ids. Answers how many.
+ */
+size_t chat_filter_half_open(const chat_filter_t *filter, chat_str_t *ids,
+                             size_t room);
+
 typedef struct {
     uint32_t opened;  /* calls opened in this stream */
-    uint32_t replays; /* calls dropped */
+    uint32_t replays; /* calls dropped, and doubled openings */
     uint32_t reused;  /* known ids that were new calls */
     uint32_t results; /* results, denials and approval requests dropped */
 } chat_filter_count_t;

@@ -1,0 +1,215 @@
+/*
+ * chat_filter_table.c: what the replay filter remembers of a stream.
+ *
+ * Both tables are chained hash tables of a fixed number of buckets, in the
+ * arena of the stream; nothing is ever taken out.
+ * Promises: past CHAT_OPENINGS_MAX nothing is allocated any more.
+ * Must not know: when a call is dropped.
+ */
+
+#include "chat_filter_table.h"
+#include "chat_batch.h"
+
+
+static chat_seen_t **
+chat_filter_table_bucket(const chat_filter_table_t *table, chat_str_t id)
+{
+    size_t   i;
+    uint32_t hash = 2166136261u;
+
+    for (i = 0; i < id.len; i++) {
+        hash = (hash ^ id.data[i]) * 16777619u;
+    }
+
+    return &table->seen[hash & table->mask];
+}
+
+
+chat_seen_t *
+chat_filter_table_find(const chat_filter_table_t *table, chat_str_t id)
+{
+    chat_seen_t *seen;
+
+    if (id.len == 0) {
+        return NULL;
+    }
+
+    seen = *chat_filter_table_bucket(table, id);
+    while (seen != NULL && !chat_str_eq(seen->id, id)) {
+        seen = seen->next;
+    }
+
+    return seen;
+}
+
+
+/* A new entry; the id is not copied. NULL without memory. */
+static chat_seen_t *
+chat_filter_table_insert(chat_filter_table_t *table, chat_str_t id)
+{
+    chat_seen_t *seen, **bucket;
+
+    seen = chat_arena_alloc(table->arena, sizeof(*seen));
+    if (seen == NULL) {
+        return NULL;
+    }
+
+    bucket = chat_filter_table_bucket(table, id);
+    seen->id = id;
+    seen->next = *bucket;
+    *bucket = seen;
+    return seen;
+}
+
+
+chat_seen_t *
+chat_filter_table_seen(chat_filter_table_t *table, chat_str_t id)
+{
+    chat_str_t   copy;
+    chat_seen_t *seen = chat_filter_table_find(table, id);
+
+    if (seen != NULL || id.len == 0 || id.len > CHAT_ID_MAX
+        || chat_filter_table_full(table)
+        || chat_arena_dup(table->arena, id, &copy) != CHAT_OK)
+    {
+        return seen;
+    }
+
+    return chat_filter_table_insert(table, copy);
+}
+
+
+chat_rc_e
+chat_filter_table_init(chat_filter_table_t *table, chat_arena_t *arena,
+                       const chat_call_t *known, size_t n)
+{
+    size_t       i, buckets = 64;
+    chat_seen_t *seen;
+
+    while (buckets < n && buckets < 65536) {
+        buckets *= 2;
+    }
+
+    table->arena = arena;
+    table->mask = buckets - 1;
+    table->seen = chat_arena_alloc(arena, buckets * sizeof(*table->seen));
+    if (table->seen == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (known[i].id.len == 0) {
+            continue;
+        }
+
+        seen = chat_filter_table_find(table, known[i].id);
+        if (seen == NULL) {
+            seen = chat_filter_table_insert(table, known[i].id);
+        }
+        if (seen == NULL) {
+            return CHAT_ERROR;
+        }
+
+        seen->name = known[i].name;
+        seen->fingerprint = known[i].fingerprint;
+        seen->has_fingerprint = 1;
+        seen->ready = known[i].ready;
+        seen->outcome = known[i].outcome;
+        seen->digest = known[i].digest;
+        seen->approval = known[i].approval;
+    }
+
+    return CHAT_OK;
+}
+
+
+/* The next older opening of the same slot, from this one on; or NULL. */
+static chat_opening_t *
+chat_filter_table_same(chat_opening_t *opening, uint32_t slot)
+{
+    while (opening != NULL && opening->slot != slot) {
+        opening = opening->older;
+    }
+
+    return opening;
+}
+
+
+chat_opening_t *
+chat_filter_table_opening(const chat_filter_table_t *table, uint32_t slot)
+{
+    return chat_filter_table_same(table->slots[slot % CHAT_SLOT_BUCKETS],
+                                  slot);
+}
+
+
+const chat_opening_t *
+chat_filter_table_generation(const chat_filter_table_t *table, uint32_t slot,
+                             uint32_t generation)
+{
+    chat_opening_t *older, *opening;
+
+    opening = chat_filter_table_opening(table, slot);
+
+    while (opening != NULL && opening->generation > generation) {
+        older = chat_filter_table_same(opening->older, slot);
+        if (older == NULL || older->generation < generation) {
+            break;
+        }
+        opening = older;
+    }
+
+    return opening;
+}
+
+
+/* The slot's last record, made to look like a new one. */
+static chat_opening_t *
+chat_filter_table_reuse(chat_opening_t *opening)
+{
+    if (opening == NULL) {
+        return NULL;
+    }
+
+    if (opening->seen != NULL && opening->seen->opening == opening) {
+        opening->seen->opening = NULL;
+    }
+
+    opening->seen = NULL;
+    opening->ready = 0;
+    opening->generation++;
+    return opening;
+}
+
+
+chat_opening_t *
+chat_filter_table_record(chat_filter_table_t *table, uint32_t slot)
+{
+    chat_opening_t *opening, *last, **bucket;
+
+    last = chat_filter_table_opening(table, slot);
+    if (chat_filter_table_full(table)) {
+        return chat_filter_table_reuse(last);
+    }
+
+    opening = chat_arena_alloc(table->arena, sizeof(*opening));
+    if (opening == NULL) {
+        return chat_filter_table_reuse(last);
+    }
+
+    bucket = &table->slots[slot % CHAT_SLOT_BUCKETS];
+    opening->slot = slot;
+    opening->generation = last ? last->generation + 1 : 0;
+    opening->older = *bucket;
+    *bucket = opening;
+
+    if (table->last != NULL) {
+        table->last->later = opening;
+    } else {
+        table->first = opening;
+    }
+    table->last = opening;
+
+    table->nopenings++;
+    return opening;
+}
