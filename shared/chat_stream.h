@@ -6,8 +6,9 @@
  * parser, a dialect's reader, the replay filter and its quarantine.
  * Promises: what is not dropped, quarantined or renumbered goes out byte for
  * byte, in order, and not later than the frame that it is part of; the output
- * does not depend on how the input was cut; memory is bounded by max_event
- * (twice: frame and quarantine) and by the calls of the stream.
+ * does not depend on how the input was cut; memory is bounded by a small
+ * multiple of max_event (frame, arguments, quarantine) and by the calls of the
+ * stream.
  * Must not know: NGINX, stores, time.
  */
 

@@ -1,0 +1,286 @@
+/*
+ * chat_stream.c: one answer on its way from the provider to the client.
+ *
+ * The bytes: what comes in is cut into frames, what goes out is gathered, and
+ * the end is judged. What becomes of a frame is in chat_stream_frame.c.
+ * Promises: bytes that nobody needs to look at are passed where they lie.
+ * Must not know: NGINX, stores, time.
+ */
+
+#include "chat_stream_frame.h"
+
+#include <stdlib.h>
+
+
+chat_stream_t *
+chat_stream_create(const chat_stream_conf_t *conf)
+{
+    chat_stream_t *stream = calloc(1, sizeof(*stream));
+
+    if (stream == NULL) {
+        return NULL;
+    }
+
+    stream->conf = *conf;
+    chat_sse_init(&stream->sse, conf->max_event);
+    chat_args_init(&stream->args, conf->max_event);
+
+    stream->arena = chat_arena_create(0);
+    stream->frame = chat_arena_create(0);
+
+    if (chat_track_init(&stream->track, &stream->conf, &stream->info,
+                        stream->arena)
+            != CHAT_OK
+        || stream->arena == NULL || stream->frame == NULL)
+    {
+        chat_stream_destroy(stream);
+        return NULL;
+    }
+
+    stream->state = conf->dialect->open(stream->arena, conf->request);
+    stream->filter = chat_filter_create(stream->arena, conf->replay,
+                                        conf->known, conf->nknown);
+
+    if (stream->state == NULL || stream->filter == NULL) {
+        chat_stream_destroy(stream);
+        return NULL;
+    }
+
+    return stream;
+}
+
+
+void
+chat_stream_destroy(chat_stream_t *stream)
+{
+    if (stream == NULL) {
+        return;
+    }
+
+    chat_sse_free(&stream->sse);
+    chat_args_free(&stream->args);
+    chat_quarantine_free(&stream->quarantine);
+    chat_dropped_free(&stream->dropped);
+    chat_track_free(&stream->track);
+    chat_buf_free(&stream->output.own);
+    chat_arena_destroy(stream->frame);
+    chat_arena_destroy(stream->arena);
+    free(stream);
+}
+
+
+void
+chat_stream_pass(chat_stream_t *stream, chat_str_t bytes, int in_input)
+{
+    if (!stream->silent) {
+        chat_output_add(&stream->output, bytes, in_input);
+    }
+}
+
+
+/* Begins a call of the owner's. */
+static void
+chat_stream_begin(chat_stream_t *stream)
+{
+    chat_outbox_forget(&stream->track.outbox);
+    chat_output_begin(&stream->output);
+}
+
+
+/* Ends it; rc is what became of it. */
+static chat_rc_e
+chat_stream_end(chat_stream_t *stream, chat_rc_e rc,
+                const chat_piece_t **pieces, size_t *n)
+{
+    if (chat_output_end(&stream->output, pieces, n) != CHAT_OK) {
+        rc = CHAT_ERROR;
+    }
+
+    if (rc != CHAT_OK) {
+        stream->over = 1;
+    }
+
+    stream->info.bytes_out = stream->output.bytes;
+    return rc;
+}
+
+
+/* A piece of a frame that is longer than all that a quarantine can take. */
+static chat_rc_e
+chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
+{
+    chat_rc_e rc = CHAT_OK;
+
+    if (!stream->oversized) {
+        stream->info.frames++;
+        stream->info.oversized++;
+    }
+
+    if (stream->quarantine.first != NULL) {
+        stream->info.overflows++;
+        rc = chat_stream_settle(stream, CHAT_VERDICT_FORWARD);
+    }
+
+    chat_stream_pass(stream, frame->raw, frame->in_input);
+    return rc;
+}
+
+
+/* All frames of the input. */
+static chat_rc_e
+chat_stream_read(chat_stream_t *stream, chat_str_t input)
+{
+    chat_rc_e     rc = CHAT_OK;
+    chat_frame_t  frame;
+    chat_sse_rc_e what;
+
+    chat_sse_feed(&stream->sse, input);
+
+    while (rc == CHAT_OK) {
+        what = chat_sse_next(&stream->sse, &frame);
+
+        switch (what) {
+        case CHAT_SSE_FRAME:
+            rc = stream->info.foreign ? CHAT_DECLINED
+                                      : chat_stream_frame(stream, &frame);
+            if (rc == CHAT_DECLINED) {
+                /* From here on nothing is looked at any more. */
+                stream->info.foreign = 1;
+                chat_stream_pass(stream, frame.raw, frame.in_input);
+                rc = CHAT_OK;
+            }
+            break;
+
+        case CHAT_SSE_PIECE:
+            rc = chat_stream_oversized(stream, &frame);
+            break;
+
+        case CHAT_SSE_MORE:
+            return CHAT_OK;
+
+        default:
+            return CHAT_ERROR;
+        }
+
+        stream->oversized = what == CHAT_SSE_PIECE;
+    }
+
+    return rc;
+}
+
+
+chat_rc_e
+chat_stream_push(chat_stream_t *stream, chat_str_t input,
+                 const chat_piece_t **pieces, size_t *n)
+{
+    chat_rc_e rc = CHAT_OK;
+
+    chat_stream_begin(stream);
+    stream->info.bytes_in += input.len;
+
+    if (stream->over || stream->info.foreign) {
+        chat_stream_pass(stream, input, 1);
+
+    } else {
+        rc = chat_stream_read(stream, input);
+
+        if (stream->info.foreign) {
+            chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
+        }
+    }
+
+    return chat_stream_end(stream, rc, pieces, n);
+}
+
+
+/* Tells the client that the stream broke off. */
+static void
+chat_stream_interrupted(chat_stream_t *stream)
+{
+    size_t              before = stream->output.own.len;
+    size_t              room = chat_filter_count(stream->filter)->opened;
+    chat_str_t         *ids;
+    chat_interruption_t in;
+
+    in.reason = stream->info.reason;
+    in.resumable = stream->conf.resumable;
+    in.half_open = NULL;
+    in.nhalf_open = 0;
+
+    ids = chat_arena_alloc(stream->frame, (room + 1) * sizeof(*ids));
+    if (ids != NULL) {
+        in.half_open = ids;
+        in.nhalf_open = chat_filter_half_open(stream->filter, ids, room);
+    }
+
+    /* Part of a frame is with the client: it must end before this begins. */
+    if (stream->oversized) {
+        chat_buf_puts(&stream->output.own, "\n\n");
+    }
+
+    stream->conf.dialect->interrupted(stream->state, &in, &stream->output.own);
+    chat_output_own(&stream->output, before);
+}
+
+
+chat_rc_e
+chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
+                   const chat_piece_t **pieces, size_t *n)
+{
+    int       report = stream->conf.report && !stream->conf.observe;
+    chat_rc_e rc;
+
+    chat_stream_begin(stream);
+
+    if (stream->over || stream->info.foreign) {
+        return chat_stream_end(stream, CHAT_OK, pieces, n);
+    }
+
+    stream->over = 1;
+    stream->silent = aborted != 0;
+    rc = chat_stream_settle(stream, CHAT_VERDICT_DROP);
+
+    if (stream->info.end != CHAT_END_NONE) {
+        if (reason == NULL || !report) {
+            chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
+        }
+
+    } else if (aborted) {
+        stream->info.end = CHAT_END_ABORTED;
+
+    } else {
+        stream->info.end = CHAT_END_INTERRUPTED;
+        stream->info.reason = reason ? reason : "eof";
+
+        if (report) {
+            chat_stream_interrupted(stream);
+        } else {
+            chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
+        }
+    }
+
+    chat_track_end(&stream->track);
+    return chat_stream_end(stream, rc, pieces, n);
+}
+
+
+size_t
+chat_stream_facts(chat_stream_t *stream, const chat_stream_facts_t **facts)
+{
+    chat_outbox_forget(&stream->track.outbox);
+    return chat_outbox_take(&stream->track.outbox, facts);
+}
+
+
+const chat_stream_info_t *
+chat_stream_info(const chat_stream_t *stream)
+{
+    return &stream->info;
+}
+
+
+const chat_filter_count_t *
+chat_stream_count(const chat_stream_t *stream)
+{
+    return chat_filter_count(stream->filter);
+}
