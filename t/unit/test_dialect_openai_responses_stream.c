@@ -1,0 +1,491 @@
+/*
+ * test_dialect_openai_responses_stream.c: streams of the Responses API: what
+ * becomes of the frames when calls are dropped, and what the module
+ * itself sends. What the reader makes of a frame is shown by the
+ * transcripts in t/cases/openai_responses.
+ */
+
+#define _GNU_SOURCE
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "chat_dialect.h"
+
+#define MAX_ITEMS 5
+
+static const chat_dialect_t *const dialect = &chat_dialect_openai_responses;
+
+/* A stream under way; with slots set, frames are edited and collected. */
+typedef struct {
+    chat_arena_t       *arena;
+    chat_arena_t       *frame;
+    void               *state;
+    const chat_slots_t *slots;
+    chat_buf_t          out;
+    unsigned            opens;
+    unsigned            ends;
+    unsigned            seals;
+    unsigned            ready;
+    unsigned            declined;
+} run_t;
+
+
+static void
+run_open(run_t *run)
+{
+    memset(run, 0, sizeof(*run));
+    run->arena = chat_arena_create(0);
+    run->frame = chat_arena_create(0);
+    assert_non_null(run->arena);
+    assert_non_null(run->frame);
+    run->state = dialect->open(run->arena, NULL);
+    assert_non_null(run->state);
+}
+
+
+static void
+run_close(run_t *run)
+{
+    chat_arena_destroy(run->arena);
+    chat_arena_destroy(run->frame);
+    chat_buf_free(&run->out);
+}
+
+
+static void
+run_event(run_t *run, const chat_event_t *event)
+{
+    run->opens += event->type == CHAT_EVENT_TURN_OPEN;
+    run->seals += event->type == CHAT_EVENT_STEP_SEAL;
+    run->ends += event->type == CHAT_EVENT_TURN_END;
+    run->ready += event->type == CHAT_EVENT_CALL_READY;
+}
+
+
+static void
+run_edit(run_t *run, const chat_frame_t *frame, chat_json_doc_t *doc,
+         const chat_events_t *events)
+{
+    chat_buf_t   data = { 0 };
+    chat_edits_t edits;
+
+    chat_edits_init(&edits, run->frame);
+
+    switch (dialect->edit(doc, events, run->slots, &edits)) {
+    case CHAT_EDIT_KEEP:
+        assert_int_equal(edits.count, 0);
+        chat_buf_add(&run->out, frame->raw);
+        break;
+    case CHAT_EDIT_CHANGED:
+        assert_int_equal(chat_edits_apply(&edits, doc->text, &data), CHAT_OK);
+        chat_sse_rewrite(frame, chat_buf_str(&data), &run->out);
+        break;
+    case CHAT_EDIT_DROP:
+        break;
+    case CHAT_EDIT_ERROR:
+        fail();
+    }
+
+    chat_buf_free(&data);
+}
+
+
+static void
+run_frame(run_t *run, const chat_frame_t *frame)
+{
+    int             parsed;
+    size_t          i;
+    chat_rc_e       rc;
+    chat_events_t   events = { .arena = run->frame };
+    chat_json_doc_t doc;
+
+    chat_arena_reset(run->frame);
+    parsed = frame->has_data
+             && chat_json_parse(&doc, run->frame, frame->data) == CHAT_OK;
+
+    rc = dialect->read(run->state, run->arena, frame, parsed ? &doc : NULL,
+                       &events);
+    run->declined += rc == CHAT_DECLINED;
+
+    for (i = 0; i < events.count; i++) {
+        run_event(run, &events.items[i]);
+    }
+
+    if (run->slots != NULL) {
+        run_edit(run, frame, parsed ? &doc : NULL, &events);
+    }
+}
+
+
+static void
+run_bytes(run_t *run, chat_str_t bytes)
+{
+    chat_sse_t    sse;
+    chat_frame_t  frame;
+    chat_sse_rc_e rc;
+
+    chat_sse_init(&sse, 0);
+    chat_sse_feed(&sse, bytes);
+
+    while ((rc = chat_sse_next(&sse, &frame)) == CHAT_SSE_FRAME) {
+        run_frame(run, &frame);
+    }
+
+    assert_int_equal(rc, CHAT_SSE_MORE);
+    chat_sse_free(&sse);
+}
+
+
+/* ---- dropped calls ---- */
+
+
+/*
+ * A response whose items are calls (c) and messages (m). Those in the mask
+ * are left out; the others stand as if they had never been there, but for
+ * sequence_number. final: which items response.output lists at the end.
+ */
+typedef struct {
+    const char *kinds;
+    unsigned    left_out;
+    unsigned    final;
+    unsigned    base; /* call ids from here on */
+} stream_t;
+
+
+static void
+put(chat_buf_t *out, int shown, unsigned *number, const char *type,
+    unsigned index, const char *rest)
+{
+    if (shown) {
+        chat_buf_printf(out,
+                        "event: %s\ndata: {\"type\":\"%s\",\"output_index\":"
+                        " %u ,\"sequence_number\":%u%s}\n\n",
+                        type, type, index, *number, rest);
+    }
+
+    ++*number;
+}
+
+
+static void
+put_item(chat_buf_t *out, const stream_t *stream, unsigned i, unsigned index,
+         unsigned *number)
+{
+    int  shown = !(stream->left_out >> i & 1);
+    char item[256];
+
+    if (stream->kinds[i] == 'm') {
+        put(out, shown, number, "response.output_item.added", index,
+            ",\"item\":{\"type\":\"message\",\"id\":\"m\"}");
+        put(out, shown, number, "response.output_text.delta", index,
+            ",\"delta\":\"hi\"");
+        put(out, shown, number, "response.output_item.done", index,
+            ",\"item\":{\"type\":\"message\",\"id\":\"m\"}");
+        return;
+    }
+
+    snprintf(item, sizeof(item),
+             ",\"item\":{\"type\":\"function_call\",\"call_id\":\"call_%u\"}",
+             stream->base + i);
+    put(out, shown, number, "response.output_item.added", index, item);
+    put(out, shown, number, "response.function_call_arguments.delta", index,
+        ",\"delta\":\"{}\"");
+    put(out, shown, number, "response.function_call_arguments.done", index,
+        ",\"arguments\":\"{}\"");
+    put(out, shown, number, "response.output_item.done", index, item);
+}
+
+
+static void
+put_stream(chat_buf_t *out, const stream_t *stream)
+{
+    unsigned i, n = 0, index = 0, number = 1;
+
+    chat_buf_puts(out, "data: {\"type\":\"response.created\",\"response\":"
+                       "{\"id\":\"r\",\"output\":[]}}\n\n: comment\n\n");
+
+    for (i = 0; stream->kinds[i] != '\0'; i++) {
+        put_item(out, stream, i, index, &number);
+        index += !(stream->left_out >> i & 1);
+    }
+
+    chat_buf_puts(out, "data: {\"type\":\"response.completed\",\"response\":"
+                       "{\"id\":\"r\",\"output\":[");
+
+    for (i = 0; stream->kinds[i] != '\0'; i++) {
+        if ((stream->left_out >> i & 1) || !(stream->final >> i & 1)) {
+            continue;
+        }
+
+        chat_buf_puts(out, n++ ? "," : "");
+        if (stream->kinds[i] == 'm') {
+            chat_buf_puts(out, "{\"type\":\"message\",\"id\":\"m\"}");
+        } else {
+            chat_buf_printf(out,
+                            "{\"call_id\":\"call_%u\",\"type\":"
+                            "\"function_call\"}",
+                            stream->base + i);
+        }
+    }
+
+    chat_buf_puts(out, "],\"usage\":null}}\n\n");
+}
+
+
+/* The whole stream with those calls dropped is the stream without them. */
+static void
+try_drop(const char *kinds, unsigned mask, unsigned final)
+{
+    run_t        run;
+    unsigned     i;
+    uint32_t     list[2 * MAX_ITEMS];
+    chat_buf_t   all = { 0 }, want = { 0 };
+    stream_t     stream = { kinds, 0, final, 0 };
+    chat_slots_t slots = { list, 0, 0 };
+
+    for (i = 0; kinds[i] != '\0'; i++) {
+        if (mask >> i & 1) {
+            list[slots.count++] = i;
+        }
+    }
+
+    put_stream(&all, &stream);
+    stream.left_out = mask;
+    put_stream(&want, &stream);
+
+    /* a second response in the same stream is numbered for itself */
+    stream.base = 10;
+    stream.left_out = 0;
+    put_stream(&all, &stream);
+    put_stream(&want, &stream);
+
+    run_open(&run);
+    run.slots = &slots;
+    run_bytes(&run, chat_buf_str(&all));
+    chat_buf_add(&run.out, chat_str("", 1));
+    chat_buf_add(&want, chat_str("", 1));
+    assert_string_equal((char *) run.out.data, (char *) want.data);
+
+    run_close(&run);
+    chat_buf_free(&all);
+    chat_buf_free(&want);
+}
+
+
+static void
+s19_a_dropped_call_leaves_no_gap(void **state)
+{
+    size_t                   i;
+    unsigned                 k, mask, calls;
+    static const char *const kinds[] = { "c",   "cc",   "mc",  "cm",
+                                         "cmc", "ccmc", "mccc" };
+
+    for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        calls = 0;
+        for (k = 0; kinds[i][k] != '\0'; k++) {
+            calls |= (unsigned) (kinds[i][k] == 'c') << k;
+        }
+
+        for (mask = 0; mask <= calls; mask++) {
+            if ((mask & calls) != mask) {
+                continue;
+            }
+            try_drop(kinds[i], mask, ~0u);
+
+            /* a gateway put the replay in; the snapshot never had it */
+            try_drop(kinds[i], mask, ~mask);
+        }
+    }
+}
+
+
+static void
+s19_an_item_that_only_the_snapshot_has_is_dropped_there(void **state)
+{
+    run_t                     run;
+    static const uint32_t     first = 0;
+    static const chat_slots_t slots = { &first, 1, 1 };
+
+    run_open(&run);
+    run.slots = &slots;
+    run_bytes(
+        &run,
+        chat_cstr("data: {\"type\":\"response.completed\",\"response\":"
+                  "{\"output\":[ {\"type\":\"function_call\",\"call_id\":"
+                  "\"call_1\",\"arguments\":\"{}\"} , {\"type\":"
+                  "\"message\"} ]}}\n\n"));
+    chat_buf_add(&run.out, chat_str("", 1));
+    assert_string_equal((char *) run.out.data,
+                        "data: {\"type\":\"response.completed\",\"response\":"
+                        "{\"output\":[ {\"type\":\"message\"} ]}}\n\n");
+    run_close(&run);
+}
+
+
+/* ---- what needs no reading, and the number that it carries ---- */
+
+
+static int
+is_boring(run_t *run, const char *event, const char *data)
+{
+    chat_frame_t frame;
+
+    memset(&frame, 0, sizeof(frame));
+    frame.event = chat_cstr(event);
+    frame.data = chat_cstr(data);
+    frame.has_data = 1;
+    return dialect->boring(run->state, &frame);
+}
+
+
+static void
+interrupted(run_t *run, const char *want)
+{
+    chat_buf_t          out = { 0 };
+    chat_interruption_t in = { "eof", 0, NULL, 0 };
+
+    dialect->interrupted(run->state, &in, &out);
+    chat_buf_add(&out, chat_str("", 1));
+    assert_string_equal((char *) out.data, want);
+    chat_buf_free(&out);
+}
+
+
+#define BROKEN(number)                                                        \
+    "event: error\ndata: "                                                    \
+    "{\"type\":\"error\",\"code\":\"stream_interrupted\","                    \
+    "\"message\":\"The stream was interrupted (eof) before its end. The "     \
+    "request can be sent again.\",\"param\":null,\"sequence_number\":" number \
+    "}\n\n"
+
+#define TEXT "\"type\":\"response.output_text.delta\""
+
+
+static void
+s71_interrupted_goes_on_with_the_sequence_number(void **state)
+{
+    run_t run;
+
+    run_open(&run);
+    interrupted(&run, BROKEN("0"));
+
+    /* the first frame must be read, to know whose stream it is */
+    assert_false(is_boring(&run, "", "{" TEXT ",\"sequence_number\":3}"));
+    run_bytes(&run, chat_cstr("data: {\"type\":\"response.created\","
+                              "\"sequence_number\":7}\n\n"));
+    interrupted(&run, BROKEN("8"));
+
+    assert_true(is_boring(&run, "", "{" TEXT ",\"sequence_number\":8}"));
+    interrupted(&run, BROKEN("9"));
+    assert_true(is_boring(&run, "x", "{\"sequence_number\": 41 , " TEXT "}"));
+    interrupted(&run, BROKEN("42"));
+
+    /* what the text says is not the frame's own */
+    assert_true(is_boring(&run, "",
+                          "{" TEXT ",\"delta\":\"\\\"sequence_number\\\":1\","
+                          "\"sequence_number\":50}"));
+    interrupted(&run, BROKEN("51"));
+    assert_true(is_boring(&run, "", "{" TEXT "}"));
+    interrupted(&run, BROKEN("51"));
+
+    assert_false(is_boring(&run, "response.output_text.delta",
+                           "{\"type\":\"response.output_item.done\"}"));
+    assert_false(is_boring(&run, "", "{\"item\":{" TEXT "}}"));
+    assert_false(is_boring(&run, "", "[" TEXT "]"));
+    assert_false(is_boring(&run, "", "{\"type\":"));
+    assert_false(is_boring(&run, "", "{\"type\":\"response.output_text.de"));
+    assert_false(is_boring(&run, "", "{"));
+    assert_false(is_boring(&run, "", ""));
+    run_close(&run);
+}
+
+
+/* ---- what the module says itself ---- */
+
+
+static void
+s56_an_empty_turn_is_a_whole_response(void **state)
+{
+    run_t          run;
+    chat_buf_t     out = { 0 }, again = { 0 };
+    chat_request_t rq;
+
+    memset(&rq, 0, sizeof(rq));
+    rq.stream = 1;
+    assert_int_equal(dialect->empty(&rq, NULL, 0, &out), CHAT_OK);
+    assert_int_equal(dialect->empty(&rq, NULL, 0, &again), CHAT_OK);
+    assert_true(chat_str_eq(chat_buf_str(&out), chat_buf_str(&again)));
+
+    run_open(&run);
+    run_bytes(&run, chat_buf_str(&out));
+    assert_int_equal(run.declined, 0);
+    assert_int_equal(run.opens, 1);
+    assert_int_equal(run.seals, 1);
+    assert_int_equal(run.ends, 1);
+    assert_int_equal(run.ready, 0);
+    run_close(&run);
+
+    /* another request has another id, in the stream and as one answer */
+    rq.signature.bytes[0] = 1;
+    again.len = 0;
+    assert_int_equal(dialect->empty(&rq, NULL, 0, &again), CHAT_OK);
+    assert_false(chat_str_eq(chat_buf_str(&out), chat_buf_str(&again)));
+
+    rq.stream = 0;
+    again.len = 0;
+    assert_int_equal(dialect->empty(&rq, NULL, 0, &again), CHAT_OK);
+    assert_true(chat_str_starts(chat_buf_str(&again), "{\"id\":\"resp_chat_"));
+    assert_non_null(
+        memmem(again.data, again.len, "\"status\":\"completed\"", 20));
+
+    chat_buf_free(&out);
+    chat_buf_free(&again);
+}
+
+
+static void
+refusals(void **state)
+{
+    chat_buf_t     out = { 0 };
+    chat_str_t     ids[] = { CHAT_STR("call_\"1"), CHAT_STR("call_2") };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "Wait.", ids, 2 };
+
+    dialect->refuse(&refusal, &out);
+    chat_buf_add(&out, chat_str("", 1));
+    assert_string_equal((char *) out.data,
+                        "{\"error\":{\"type\":\"invalid_request_error\","
+                        "\"code\":\"batch_incomplete\",\"message\":\"Wait.\","
+                        "\"param\":\"input\",\"call_ids\":[\"call_\\\"1\","
+                        "\"call_2\"]}}");
+    out.len = 0;
+    refusal.nids = 0;
+    dialect->refuse_in_band(&refusal, &out);
+    chat_buf_add(&out, chat_str("", 1));
+    assert_string_equal((char *) out.data,
+                        "event: error\ndata: {\"type\":\"error\","
+                        "\"code\":\"batch_incomplete\",\"message\":\"Wait.\","
+                        "\"param\":\"input\",\"call_ids\":[],"
+                        "\"sequence_number\":0}\n\n");
+    chat_buf_free(&out);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s19_a_dropped_call_leaves_no_gap),
+        cmocka_unit_test(
+            s19_an_item_that_only_the_snapshot_has_is_dropped_there),
+        cmocka_unit_test(s71_interrupted_goes_on_with_the_sequence_number),
+        cmocka_unit_test(s56_an_empty_turn_is_a_whole_response),
+        cmocka_unit_test(refusals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
