@@ -188,3 +188,24 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
 
     return NULL;
 }
+
+
+int
+chat_slots_dropped(const chat_slots_t *slots, uint32_t slot)
+{
+    return chat_slots_below(slots, slot, slot + 1) != 0;
+}
+
+
+uint32_t
+chat_slots_below(const chat_slots_t *slots, uint32_t base, uint32_t slot)
+{
+    size_t   i;
+    uint32_t count = 0;
+
+    for (i = 0; i < slots->count && slots->dropped[i] < slot; i++) {
+        count += slots->dropped[i] >= base;
+    }
+
+    return count;
+}
