@@ -1,0 +1,372 @@
+/*
+ * test_dialect_ai_sdk_splice.c: results put into the AI SDK's transcripts, to
+ * the byte. The file of the same name that ends in _orders has the members of
+ * a part in any order.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_dialect.h"
+
+#define HEAD                                                   \
+    "{ \"id\" : \"c\",\"messages\":[ {\"role\":\"assistant\"," \
+    "\"id\":\"m\",\"parts\":[ {\"type\":\"step-start\"} , "
+#define TAIL " ,{\"type\":\"text\",\"text\":\"\\u00e9\"}]} ], \"n\":1.0 }"
+
+static chat_arena_t   *arena;
+static chat_json_doc_t doc;
+static chat_request_t  rq;
+static chat_edits_t    edits;
+static chat_buf_t      body;
+static chat_buf_t      merged;
+
+
+static int
+setup(void **state)
+{
+    arena = chat_arena_create(0);
+    return arena == NULL;
+}
+
+
+static int
+teardown(void **state)
+{
+    chat_arena_destroy(arena);
+    chat_buf_free(&body);
+    chat_buf_free(&merged);
+    return 0;
+}
+
+
+static void
+take(chat_str_t text)
+{
+    memset(&rq, 0, sizeof(rq));
+    assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
+    assert_int_equal(chat_dialect_ai_sdk.request(&doc, arena, &rq), CHAT_OK);
+}
+
+
+/* Makes body of one part and reads it. */
+static void
+take_part(const char *part)
+{
+    chat_arena_reset(arena);
+    body.len = 0;
+    chat_buf_puts(&body, HEAD);
+    chat_buf_puts(&body, part);
+    chat_buf_puts(&body, TAIL);
+    take(chat_buf_str(&body));
+    assert_int_equal(rq.ncalls, 1);
+}
+
+
+static chat_rc_e
+splice(const chat_result_t *results, size_t n)
+{
+    chat_rc_e rc;
+
+    merged.len = 0;
+    chat_edits_init(&edits, arena);
+    rc = chat_dialect_ai_sdk.splice(&doc, &rq, results, n, &edits);
+
+    if (rc == CHAT_OK) {
+        assert_int_equal(chat_edits_apply(&edits, doc.text, &merged), CHAT_OK);
+    }
+
+    return rc;
+}
+
+
+/* Merged is the part between head and tail. */
+static void
+assert_part(const char *part)
+{
+    chat_buf_t want = { 0 };
+
+    chat_buf_puts(&want, HEAD);
+    chat_buf_puts(&want, part);
+    chat_buf_puts(&want, TAIL);
+
+    if (!chat_str_eq(chat_buf_str(&want), chat_buf_str(&merged))) {
+        fail_msg("got %.*s", (int) merged.len, (const char *) merged.data);
+    }
+
+    chat_buf_free(&want);
+}
+
+
+typedef struct {
+    const char     *part;
+    chat_outcome_e  outcome;
+    chat_approval_e approval;
+    const char     *payload;
+    const char     *want; /* NULL: cannot be taken */
+} row_t;
+
+
+static void
+rows_check(const row_t *rows, size_t n)
+{
+    chat_result_t result;
+    size_t        i;
+
+    for (i = 0; i < n; i++) {
+        take_part(rows[i].part);
+
+        memset(&result, 0, sizeof(result));
+        result.call = &rq.calls[0];
+        result.id = rq.calls[0].id;
+        result.outcome = rows[i].outcome;
+        result.approval = rows[i].approval;
+        result.payload = chat_cstr(rows[i].payload);
+
+        if (rows[i].want == NULL) {
+            assert_int_equal(splice(&result, 1), CHAT_BAD);
+            continue;
+        }
+
+        assert_int_equal(splice(&result, 1), CHAT_OK);
+        assert_part(rows[i].want);
+    }
+}
+
+
+#define P "{\"type\":\"tool-dig\",\"toolCallId\":\"a\","
+#define ASK "\"approval\":{\"id\":\"p\"}"
+
+static void
+results(void **state)
+{
+    static const row_t rows[] = {
+        { P "\"state\":\"input-available\",\"input\":{}}", CHAT_OUTCOME_OK, 0,
+          "{\"x\": 1.0}",
+          P "\"state\":\"output-available\",\"output\":{\"x\": 1.0},"
+            "\"input\":{}}" },
+        { P "\"state\" : \"input-available\"\n}", CHAT_OUTCOME_ERROR, 0,
+          "\"no\"", P "\"state\" : \"output-error\",\"errorText\":\"no\"\n}" },
+        { P "\"state\":\"input-available\"}", CHAT_OUTCOME_OK, 0, "",
+          P "\"state\":\"output-available\",\"output\":null}" },
+        { P "\"state\":\"input-available\"}", CHAT_OUTCOME_ERROR, 0, "",
+          P "\"state\":\"output-error\",\"errorText\":\"\"}" },
+        { P "\"output\":null,\"state\":\"input-available\"}", CHAT_OUTCOME_OK,
+          0, "5", P "\"output\":5,\"state\":\"output-available\"}" },
+        { P "\"state\":\"output-available\",\"output\":3,"
+            "\"preliminary\":true}",
+          CHAT_OUTCOME_OK, 0, "5",
+          P "\"state\":\"output-available\",\"output\":5}" },
+        { "{\"preliminary\":true,\"state\":\"output-available\",\"output\":3,"
+          "\"type\":\"dynamic-tool\"}",
+          CHAT_OUTCOME_OK, 0, "5",
+          "{\"state\":\"output-available\",\"output\":5,"
+          "\"type\":\"dynamic-tool\"}" },
+    };
+
+    rows_check(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+
+static void
+s34_an_error_leaves_no_output(void **state)
+{
+    static const row_t rows[] = {
+        { P "\"state\":\"output-available\",\"output\":3,"
+            "\"preliminary\":true}",
+          CHAT_OUTCOME_ERROR, 0, "\"b\"",
+          P "\"state\":\"output-error\",\"errorText\":\"b\"}" },
+        { "{\"output\":{\"o\":[1,2]}, \"preliminary\" : true ,"
+          "\"type\":\"tool-dig\",\"state\":\"output-available\"}",
+          CHAT_OUTCOME_ERROR, 0, "\"b\"",
+          "{\"type\":\"tool-dig\",\"state\":\"output-error\","
+          "\"errorText\":\"b\"}" },
+    };
+
+    rows_check(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+
+static void
+a_settled_part_says_how_it_was_approved_or_nothing(void **state)
+{
+    static const row_t rows[] = {
+        { P "\"state\":\"approval-requested\"," ASK "}", CHAT_OUTCOME_OK,
+          CHAT_APPROVAL_GRANTED, "1",
+          P "\"state\":\"output-available\",\"output\":1,"
+            "\"approval\":{\"approved\":true,\"id\":\"p\"}}" },
+        { P "\"approval\":{\"approved\":false, \"x\":1},"
+            "\"state\":\"approval-responded\"}",
+          CHAT_OUTCOME_ERROR, CHAT_APPROVAL_GRANTED, "\"e\"",
+          P "\"approval\":{\"approved\":true, \"x\":1},"
+            "\"state\":\"output-error\",\"errorText\":\"e\"}" },
+        { P "\"state\":\"approval-requested\" , " ASK " }", CHAT_OUTCOME_OK,
+          CHAT_APPROVAL_NONE, "1",
+          P "\"state\":\"output-available\",\"output\":1 }" },
+        { "{" ASK " , \"type\":\"tool-dig\","
+          "\"state\":\"approval-requested\"}",
+          CHAT_OUTCOME_OK, CHAT_APPROVAL_REFUSED, "1",
+          "{\"type\":\"tool-dig\",\"state\":\"output-available\","
+          "\"output\":1}" },
+        { P ASK ",\"state\":\"approval-requested\"}", CHAT_OUTCOME_OK,
+          CHAT_APPROVAL_NONE, "1",
+          P "\"state\":\"output-available\",\"output\":1}" },
+        { P "\"state\":\"input-available\",\"approval\":null}",
+          CHAT_OUTCOME_OK, CHAT_APPROVAL_GRANTED, "1",
+          P "\"state\":\"output-available\",\"output\":1}" },
+        { P "\"state\":\"output-available\",\"output\":3,\"preliminary\":true,"
+            "\"approval\":{\"id\":\"p\",\"approved\":true}}",
+          CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "1",
+          P "\"state\":\"output-available\",\"output\":1,"
+            "\"approval\":{\"id\":\"p\",\"approved\":true}}" },
+        { P "\"state\":\"approval-requested\"," ASK "}", CHAT_OUTCOME_DENIED,
+          CHAT_APPROVAL_NONE, "",
+          P "\"state\":\"output-denied\","
+            "\"approval\":{\"approved\":false,\"id\":\"p\"}}" },
+        { P "\"state\":\"input-available\"}", CHAT_OUTCOME_DENIED,
+          CHAT_APPROVAL_NONE, "",
+          P "\"state\":\"output-denied\","
+            "\"approval\":{\"id\":\"a\",\"approved\":false}}" },
+    };
+
+    rows_check(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+
+static void
+approvals(void **state)
+{
+    static const row_t rows[] = {
+        { P "\"state\":\"approval-requested\"," ASK "}", CHAT_OUTCOME_NONE,
+          CHAT_APPROVAL_GRANTED, "",
+          P "\"state\":\"approval-responded\","
+            "\"approval\":{\"approved\":true,\"id\":\"p\"}}" },
+        { P "\"approval\":{ \"id\":\"p\",\"reason\":\"?\" },"
+            "\"state\":\"approval-requested\"}",
+          CHAT_OUTCOME_NONE, CHAT_APPROVAL_REFUSED, "\"no\"",
+          P "\"approval\":{\"approved\":false, \"id\":\"p\","
+            "\"reason\":\"no\" },\"state\":\"approval-responded\"}" },
+        { P "\"state\":\"approval-requested\",\"approval\":{ }}",
+          CHAT_OUTCOME_NONE, CHAT_APPROVAL_REFUSED, "\"no\"",
+          P "\"state\":\"approval-responded\","
+            "\"approval\":{\"approved\":false,\"reason\":\"no\" }}" },
+        { P "\"state\":\"approval-requested\",\"approval\":{\"approved\":null}"
+            "}",
+          CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED, "\"so\"",
+          P "\"state\":\"approval-responded\","
+            "\"approval\":{\"reason\":\"so\",\"approved\":true}}" },
+        { P "\"state\":\"input-available\"}", CHAT_OUTCOME_NONE,
+          CHAT_APPROVAL_GRANTED, "", NULL },
+        { P "\"state\":\"input-available\",\"approval\":7}", CHAT_OUTCOME_NONE,
+          CHAT_APPROVAL_GRANTED, "", NULL },
+        { P "\"state\":\"approval-requested\"," ASK "}", CHAT_OUTCOME_NONE,
+          CHAT_APPROVAL_ASKED, "", NULL },
+        { P "\"input\":{}}", CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "1", NULL },
+    };
+
+    rows_check(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+
+static void
+s32_each_unanswered_occurrence_is_completed(void **state)
+{
+    chat_result_t two[2];
+
+    chat_arena_reset(arena);
+    take(chat_cstr("{\"messages\":[{\"role\":\"assistant\",\"parts\":[" P
+                   "\"state\":\"input-available\"}," P
+                   "\"state\":\"output-available\",\"output\":\"mine\"}," P
+                   "\"state\":\"input-available\"}]}]}"));
+    assert_int_equal(rq.ncalls, 3);
+
+    memset(two, 0, sizeof(two));
+    two[0].call = &rq.calls[2];
+    two[1].call = &rq.calls[0];
+    two[0].outcome = two[1].outcome = CHAT_OUTCOME_OK;
+    two[0].payload = two[1].payload = chat_cstr("\"first\"");
+
+    assert_int_equal(splice(two, 2), CHAT_OK);
+    assert_true(chat_str_is(
+        chat_buf_str(&merged),
+        "{\"messages\":[{\"role\":\"assistant\",\"parts\":[" P
+        "\"state\":\"output-available\",\"output\":\"first\"}," P
+        "\"state\":\"output-available\",\"output\":\"mine\"}," P
+        "\"state\":\"output-available\",\"output\":\"first\"}]}]}"));
+
+    /* A result of a chained body has no place in this dialect. */
+    two[0].call = NULL;
+    assert_int_equal(splice(two, 1), CHAT_BAD);
+}
+
+
+static chat_approval_e
+decided(void *data, chat_str_t id)
+{
+    assert_true(chat_str_is(id, "a"));
+    return *(chat_approval_e *) data;
+}
+
+
+static void
+a_fresh_turn_gets_the_stored_decision(void **state)
+{
+    static const struct {
+        const char     *part;
+        chat_approval_e decision;
+        const char     *want;
+    } rows[] = {
+        { P "\"state\":\"output-available\"," ASK "}", CHAT_APPROVAL_GRANTED,
+          P "\"state\":\"output-available\","
+            "\"approval\":{\"approved\":true,\"id\":\"p\"}}" },
+        { P "\"state\":\"output-denied\"," ASK "}", CHAT_APPROVAL_REFUSED,
+          P "\"state\":\"output-denied\","
+            "\"approval\":{\"approved\":false,\"id\":\"p\"}}" },
+        { P "\"state\":\"output-error\"," ASK "}", CHAT_APPROVAL_NONE,
+          P "\"state\":\"output-error\"," ASK "}" },
+        { P "\"state\":\"output-available\"," ASK "}", CHAT_APPROVAL_REFUSED,
+          P "\"state\":\"output-available\"," ASK "}" },
+        { P "\"state\":\"approval-requested\"," ASK "}", CHAT_APPROVAL_GRANTED,
+          P "\"state\":\"approval-requested\"," ASK "}" },
+        { P "\"state\":\"output-error\",\"approval\":{\"approved\":false}}",
+          CHAT_APPROVAL_GRANTED,
+          P "\"state\":\"output-error\",\"approval\":{\"approved\":false}}" },
+        { P "\"state\":\"output-error\"}", CHAT_APPROVAL_GRANTED,
+          P "\"state\":\"output-error\"}" },
+    };
+    chat_approval_e decision;
+    size_t          i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        decision = rows[i].decision;
+        take_part(rows[i].part);
+
+        merged.len = 0;
+        chat_edits_init(&edits, arena);
+        assert_int_equal(
+            chat_dialect_ai_sdk.mend(&doc, &rq, decided, &decision, &edits),
+            CHAT_OK);
+        assert_int_equal(chat_edits_apply(&edits, doc.text, &merged), CHAT_OK);
+        assert_part(rows[i].want);
+    }
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results),
+        cmocka_unit_test(s34_an_error_leaves_no_output),
+        cmocka_unit_test(a_settled_part_says_how_it_was_approved_or_nothing),
+        cmocka_unit_test(approvals),
+        cmocka_unit_test(s32_each_unanswered_occurrence_is_completed),
+        cmocka_unit_test(a_fresh_turn_gets_the_stored_decision),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
