@@ -124,7 +124,8 @@ static const char *bad[] = {
     "+1", "-", "1e", "1e+", "0x10", "NaN", "/* c */ 1", "1 // c",
     "\xef\xbb\xbf{}",
     /* white space to yajl, but not to JSON */
-    "\v1", "1\f", "[1\v]", "[\f]", "{\"a\"\v:1}", "{\f}",
+    "\v1", "1\f", "[1\v]", "[\f]", "{\"a\"\v:1}", "{\f}", "[\v\"a\"]",
+    "{\f\"a\":1}",
     /* not UTF-8: in a value, in a key, in an escaped string */
     "\"\x80\"", "\"\xff\"", "\"\xc3\"", "\"\xc3(\"", "\"\xe2\x82\"",
     "\"\xe2\x82", "\"\\n\xc3\"", "{\"\xff\":1}", "{\"a\\n\xe2(\":1}",
@@ -362,6 +363,7 @@ static const struct {
     { "\"\\ud800\\n\"", "\xef\xbf\xbd\n" },
     { "\"\\ud800\\u0041\"", "\xef\xbf\xbd"
                             "A" },
+    { "\"\\udc00\\udc00\"", "\xef\xbf\xbd\xef\xbf\xbd" },
     { "\"\\udc00\\ud800\"", "\xef\xbf\xbd\xef\xbf\xbd" },
     { "\"\\ud800\\ud800\\udc00\"", "\xef\xbf\xbd\xf0\x90\x80\x80" },
 };

@@ -118,6 +118,9 @@ static const case_t cases[] = {
         { BOM "data: aaaa\n\n", NULL, NULL },
         { "data: c\n\n", "c", "" } } },
     { "", 9, {
+        { "data: aaaa\n\n", NULL, NULL },
+        { BOM "data\n\n", NULL, "" } } },
+    { "", 9, {
         { "data: a\n\n", "a", "" },
         { "data: endless and endless", NULL, NULL } } },
 };
