@@ -1,0 +1,444 @@
+/*
+ * test_dialect_ai_sdk_stream.c: what the AI SDK dialect skips, bounds and
+ * writes itself. What it reads is in t/cases/ai_sdk.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_dialect.h"
+
+
+static chat_arena_t   *arena;
+static chat_json_doc_t doc;
+static chat_request_t  rq;
+static chat_events_t   events;
+static void           *reader;
+static chat_buf_t      out;
+
+
+static int
+setup(void **state)
+{
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return 1;
+    }
+
+    reader = chat_dialect_ai_sdk.open(arena, NULL);
+    memset(&out, 0, sizeof(out));
+    return reader == NULL;
+}
+
+
+static int
+teardown(void **state)
+{
+    chat_arena_destroy(arena);
+    chat_buf_free(&out);
+    return 0;
+}
+
+
+static chat_frame_t
+frame_of(chat_str_t data)
+{
+    chat_frame_t frame;
+
+    memset(&frame, 0, sizeof(frame));
+    frame.data = data;
+    frame.has_data = 1;
+    return frame;
+}
+
+
+static chat_rc_e
+read_str(chat_str_t data)
+{
+    chat_frame_t frame = frame_of(data);
+    chat_rc_e    rc = chat_json_parse(&doc, arena, data);
+
+    memset(&events, 0, sizeof(events));
+    events.arena = arena;
+
+    return chat_dialect_ai_sdk.read(reader, arena, &frame,
+                                    rc == CHAT_OK ? &doc : NULL, &events);
+}
+
+
+static void
+read_text(const char *data)
+{
+    assert_int_equal(read_str(chat_cstr(data)), CHAT_OK);
+}
+
+
+static void
+assert_out(const char *want)
+{
+    assert_false(out.failed);
+
+    if (!chat_str_is(chat_buf_str(&out), want)) {
+        fail_msg("got:\n%.*s", (int) out.len, (const char *) out.data);
+    }
+}
+
+
+static void
+boring_frames_are_opaque(void **state)
+{
+    static const struct {
+        const char *data;
+        int         boring;
+    } rows[] = {
+        { "{\"type\":\"text-delta\",\"id\":\"1\",\"delta\":\"a \\u00e9\"}",
+          0 },
+        { "{\"type\":\"text-delta\",\"id\":\"1\",\"delta\":\"a\\n\\\"b\"}",
+          1 },
+        { "{\"type\":\"reasoning-start\",\"id\":\"1\"}", 1 },
+        { "{\"type\":\"data-map\",\"data\":{\"x\":1}}", 1 },
+        { "{\"type\":\"data-map\",\"data\":{\"type\":1}}", 0 },
+        { "{\"type\":\"text-delta\",\"type\":\"finish\"}", 0 },
+        { "{\"type\":\"text-delta\",\"\\u0074ype\":\"finish\"}", 0 },
+        { "{\"type\":\"text-delta\",\"t\\u0079pe\":\"finish\"}", 0 },
+        { " {\"type\":\"text-delta\"}", 0 },
+        { "{\"type\": \"text-delta\"}", 0 },
+        { "{\"type\":\"text\"}", 0 },
+        { "{\"type\":\"tool-input-start\"}", 0 },
+        { "{\"type\":\"finish\"}", 0 },
+        { "[DONE]", 0 },
+        { "", 0 },
+    };
+    chat_frame_t frame;
+    size_t       i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        frame = frame_of(chat_cstr(rows[i].data));
+
+        if (chat_dialect_ai_sdk.boring(reader, &frame) != rows[i].boring) {
+            fail_msg("%s", rows[i].data);
+        }
+
+        if (rows[i].boring) {
+            read_text(rows[i].data);
+            assert_int_equal(events.count, 1);
+            assert_int_equal(events.items[0].type, CHAT_EVENT_OPAQUE);
+        }
+    }
+}
+
+
+/* A body and a stream say the same of one call and one result. */
+static void
+body_and_stream_agree(void **state)
+{
+    static const char *const bodies[] = {
+        "\"output-available\",\"output\":{\"a\":1,\"b\":[2.0]}",
+        "\"output-available\"",
+        "\"output-error\",\"errorText\":\"b\\u00e4h\"",
+        "\"output-error\"",
+    };
+    static const char *const chunks[] = {
+        "\"tool-output-available\",\"output\":{\"b\":[2],\"a\":1.0}",
+        "\"tool-output-available\",\"output\":null",
+        "\"tool-output-error\",\"errorText\":\"b\xc3\xa4h\"",
+        "\"tool-output-error\",\"errorText\":\"\"",
+    };
+    char            text[512];
+    chat_json_doc_t body;
+    chat_digest_t   made;
+    size_t          i;
+
+    for (i = 0; i < 4; i++) {
+        snprintf(text, sizeof(text),
+                 "{\"messages\":[{\"role\":\"assistant\",\"parts\":[{\"type\":"
+                 "\"tool-dig\",\"toolCallId\":\"a\",\"input\":{\"n\":1.0},"
+                 "\"state\":%s}]}]}",
+                 bodies[i]);
+        memset(&rq, 0, sizeof(rq));
+        assert_int_equal(chat_json_parse(&body, arena, chat_cstr(text)),
+                         CHAT_OK);
+        assert_int_equal(chat_dialect_ai_sdk.request(&body, arena, &rq),
+                         CHAT_OK);
+
+        read_text("{\"type\":\"tool-input-available\",\"toolCallId\":\"a\","
+                  "\"toolName\":\"dig\",\"input\":{\"n\":1}}");
+        assert_int_equal(events.items[1].type, CHAT_EVENT_CALL_READY);
+        assert_int_equal(chat_fingerprint(events.items[1].name,
+                                          events.items[1].text, &made),
+                         CHAT_OK);
+        assert_true(chat_digest_eq(&made, &rq.calls[0].fingerprint));
+
+        snprintf(text, sizeof(text), "{\"toolCallId\":\"a\",\"type\":%s}",
+                 chunks[i]);
+        read_text(text);
+        assert_int_equal(events.items[0].outcome, rq.calls[0].outcome);
+        assert_true(
+            chat_digest_eq(&events.items[0].digest, &rq.calls[0].digest));
+    }
+}
+
+
+static void
+start_call(unsigned number)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "{\"type\":\"tool-input-start\",\"toolCallId\":\"c%u\","
+             "\"toolName\":\"t\"}",
+             number);
+    read_text(text);
+}
+
+
+static void
+more_calls_than_anyone_makes_are_opaque(void **state)
+{
+    unsigned i;
+
+    for (i = 0; i < 4096; i++) {
+        start_call(i);
+        assert_int_equal(events.items[0].type, CHAT_EVENT_CALL_OPEN);
+        assert_int_equal(events.items[0].slot, i);
+    }
+
+    start_call(i);
+    assert_int_equal(events.count, 1);
+    assert_int_equal(events.items[0].type, CHAT_EVENT_OPAQUE);
+
+    start_call(17);
+    assert_int_equal(events.items[0].type, CHAT_EVENT_CALL_OPEN);
+    assert_int_equal(events.items[0].slot, 17);
+}
+
+
+static void
+an_endless_id_or_name_is_opaque(void **state)
+{
+    static const char *const formats[] = {
+        "{\"type\":\"tool-input-start\",\"toolCallId\":\"%s\","
+        "\"toolName\":\"t\"}",
+        "{\"type\":\"tool-input-available\",\"toolCallId\":\"a\","
+        "\"toolName\":\"%s\",\"input\":{}}",
+    };
+    char   id[10240], text[11000];
+    size_t i;
+
+    memset(id, 'x', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+
+    for (i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text), formats[i], id);
+        read_text(text);
+        assert_int_equal(events.count, 1);
+        assert_int_equal(events.items[0].type, CHAT_EVENT_OPAQUE);
+    }
+}
+
+
+static void
+a_reader_out_of_memory_says_so(void **state)
+{
+    chat_arena_t *small = chat_arena_create(64);
+    chat_frame_t  frame;
+    chat_rc_e     rc;
+    chat_str_t    text = CHAT_STR("{\"type\":\"tool-input-start\","
+                                     "\"toolCallId\":\"c\",\"toolName\":\"t\"}");
+
+    assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
+    memset(&events, 0, sizeof(events));
+    events.arena = arena;
+    frame = frame_of(text);
+
+    rc = chat_dialect_ai_sdk.read(reader, small, &frame, &doc, &events);
+    assert_int_equal(rc, CHAT_ERROR);
+
+    chat_arena_destroy(small);
+}
+
+
+static void
+s71_interrupted_closes_what_is_half_open(void **state)
+{
+    chat_str_t          ids[] = { CHAT_STR("c\"1"), CHAT_STR("c2"),
+                                  CHAT_STR("never seen") };
+    chat_interruption_t in = { "eof", 0, ids, 3 };
+
+    read_text("{\"type\":\"tool-input-start\",\"toolCallId\":\"c\\\"1\","
+              "\"toolName\":\"t\"}");
+    read_text("{\"type\":\"tool-input-start\",\"toolCallId\":\"c2\","
+              "\"toolName\":\"dyn\",\"dynamic\":true}");
+
+    chat_dialect_ai_sdk.interrupted(reader, &in, &out);
+    assert_out(
+        "data: {\"type\":\"tool-input-error\",\"toolCallId\":\"c\\\"1\","
+        "\"toolName\":\"t\",\"input\":{},\"errorText\":\"The stream broke off "
+        "before the input was complete.\"}\n\n"
+        "data: {\"type\":\"tool-input-error\",\"toolCallId\":\"c2\","
+        "\"toolName\":\"dyn\",\"input\":{},\"errorText\":\"The stream broke "
+        "off before the input was complete.\",\"dynamic\":true}\n\n"
+        "data: {\"type\":\"data-chat-interrupted\",\"data\":{\"reason\":"
+        "\"eof\",\"resumable\":false},\"transient\":true}\n\n"
+        "data: {\"type\":\"error\",\"errorText\":\"The answer broke off "
+        "before it was complete (stream_interrupted: eof).\"}\n\n");
+
+    out.len = 0;
+    in = (chat_interruption_t){ "stall", 1, NULL, 0 };
+    chat_dialect_ai_sdk.interrupted(NULL, &in, &out);
+    assert_out(
+        "data: {\"type\":\"data-chat-interrupted\",\"data\":{\"reason\":"
+        "\"stall\",\"resumable\":true},\"transient\":true}\n\n"
+        "data: {\"type\":\"error\",\"errorText\":\"The answer broke off "
+        "before it was complete (stream_interrupted: stall); it can be "
+        "resumed.\"}\n\n");
+}
+
+
+#define TOLD_A                                                        \
+    "data: {\"type\":\"tool-output-available\",\"toolCallId\":\"a\"," \
+    "\"output\":{  \"x\":\"l\\nm\" }}\n\n"
+#define TOLD_B                                                    \
+    "data: {\"type\":\"tool-output-error\",\"toolCallId\":\"b\"," \
+    "\"errorText\":\"no\",\"dynamic\":true}\n\n"
+#define TOLD_C \
+    "data: {\"type\":\"tool-output-denied\",\"toolCallId\":\"c\"}\n\n"
+
+static chat_call_t         calls[5];
+static const chat_result_t told[] = {
+    { &calls[0], CHAT_STR("a"), CHAT_OUTCOME_OK, 0,
+      CHAT_STR("{ \n\"x\":\"l\\nm\"\r}") },
+    { &calls[3], CHAT_STR("d"), CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED,
+      CHAT_STR("") },
+    { &calls[4], CHAT_STR("e"), CHAT_OUTCOME_OK, 0, CHAT_STR("1") },
+    { NULL, CHAT_STR("f"), CHAT_OUTCOME_OK, 0, CHAT_STR("1") },
+    { &calls[1], CHAT_STR("b"), CHAT_OUTCOME_ERROR, 0, CHAT_STR("\"no\"") },
+    { &calls[2], CHAT_STR("c"), CHAT_OUTCOME_DENIED, 0, CHAT_STR("") },
+};
+#define NTOLD (sizeof(told) / sizeof(told[0]))
+
+
+static void
+calls_make(void)
+{
+    static const char *const ids[] = { "a", "b", "c", "d", "e" };
+    size_t                   i;
+
+    for (i = 0; i < 5; i++) {
+        calls[i].id = chat_cstr(ids[i]);
+        calls[i].in_last_message = i < 4;
+    }
+
+    calls[1].dynamic = 1;
+    calls[2].dynamic = 1;
+    memset(&rq, 0, sizeof(rq));
+}
+
+
+/* An approval, an older message's call and a chained one cannot be told. */
+static void
+s100_merged_results_are_told(void **state)
+{
+    calls_make();
+    chat_dialect_ai_sdk.tell(told, NTOLD, &out);
+    assert_out(TOLD_A TOLD_B TOLD_C);
+
+    out.len = 0;
+    calls_make();
+    chat_dialect_ai_sdk.tell(told, 0, &out);
+    assert_int_equal(out.len, 0);
+}
+
+
+static void
+s58_a_bounce_tells_and_opens_no_message(void **state)
+{
+    calls_make();
+    rq.last_message = chat_cstr("m");
+    chat_dialect_ai_sdk.bounce(&rq, told, NTOLD, &out);
+    assert_out(TOLD_A TOLD_B TOLD_C
+               "data: {\"type\":\"start\"}\n\n"
+               "data: {\"type\":\"finish\"}\n\ndata: [DONE]\n\n");
+}
+
+
+#define EMPTY_HEAD \
+    "data: {\"type\":\"start\"}\n\ndata: {\"type\":\"start-step\"}\n\n"
+#define EMPTY_TAIL                         \
+    "data: {\"type\":\"finish-step\"}\n\n" \
+    "data: {\"type\":\"finish\"}\n\ndata: [DONE]\n\n"
+
+static void
+an_empty_turn_publishes_one_step(void **state)
+{
+    calls_make();
+    rq.last_message = chat_cstr("m\"1");
+    assert_int_equal(chat_dialect_ai_sdk.empty(&rq, told, NTOLD, &out),
+                     CHAT_OK);
+    assert_out(TOLD_A TOLD_B TOLD_C EMPTY_HEAD
+               "data: {\"type\":\"start\",\"messageId\":\"m\\\"1\"}"
+               "\n\n" EMPTY_TAIL);
+
+    out.len = 0;
+    rq.last_message.len = 0;
+    assert_int_equal(chat_dialect_ai_sdk.empty(&rq, told + 1, NTOLD - 1, &out),
+                     CHAT_OK);
+    assert_out(TOLD_C EMPTY_HEAD TOLD_B EMPTY_TAIL);
+
+    out.len = 0;
+    assert_int_equal(chat_dialect_ai_sdk.empty(&rq, told + 1, 3, &out),
+                     CHAT_DECLINED);
+    assert_int_equal(chat_dialect_ai_sdk.empty(&rq, NULL, 0, &out),
+                     CHAT_DECLINED);
+    assert_int_equal(out.len, 0);
+}
+
+
+static void
+refusals(void **state)
+{
+    chat_str_t     ids[] = { CHAT_STR("a"), CHAT_STR("b\"") };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "Some \"lack\".", ids,
+                               2 };
+
+    chat_dialect_ai_sdk.refuse(&refusal, &out);
+    assert_out("{\"error\":{\"code\":\"batch_incomplete\",\"message\":"
+               "\"Some \\\"lack\\\".\",\"toolCallIds\":[\"a\",\"b\\\"\"]}}");
+
+    out.len = 0;
+    chat_dialect_ai_sdk.refuse_in_band(&refusal, &out);
+    assert_out("data: {\"type\":\"error\",\"errorText\":\"batch_incomplete: "
+               "Some \\\"lack\\\". (a, b\\\")\"}\n\n");
+
+    out.len = 0;
+    refusal.nids = 0;
+    chat_dialect_ai_sdk.refuse_in_band(&refusal, &out);
+    assert_out("data: {\"type\":\"error\",\"errorText\":\"batch_incomplete: "
+               "Some \\\"lack\\\".\"}\n\n");
+}
+
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(boring_frames_are_opaque),
+        TEST(body_and_stream_agree),
+        TEST(more_calls_than_anyone_makes_are_opaque),
+        TEST(an_endless_id_or_name_is_opaque),
+        TEST(a_reader_out_of_memory_says_so),
+        TEST(s71_interrupted_closes_what_is_half_open),
+        TEST(s100_merged_results_are_told),
+        TEST(s58_a_bounce_tells_and_opens_no_message),
+        TEST(an_empty_turn_publishes_one_step),
+        TEST(refusals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
