@@ -62,7 +62,7 @@ chat_stream_destroy(chat_stream_t *stream)
     chat_quarantine_free(&stream->quarantine);
     chat_dropped_free(&stream->dropped);
     chat_track_free(&stream->track);
-    chat_buf_free(&stream->output.own);
+    chat_output_free(&stream->output);
     chat_arena_destroy(stream->frame);
     chat_arena_destroy(stream->arena);
     free(stream);
