@@ -23,7 +23,9 @@ chat_anthropic_words(chat_json_doc_t *doc, const chat_json_t *message)
     }
 
     for (/* void */; block; block = block->next) {
-        if (!chat_anthropic_type(doc, block, "tool_result")) {
+        if (block->type == CHAT_JSON_OBJECT
+            && !chat_anthropic_type(doc, block, "tool_result"))
+        {
             return 1;
         }
     }

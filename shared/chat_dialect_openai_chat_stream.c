@@ -260,7 +260,7 @@ chat_openai_chat_read(void *data, chat_arena_t *arena,
         error = chat_json_get(doc, doc->root, "error");
     }
 
-    if (chat_str_is(frame->data, "[DONE]")) {
+    if (chat_str_starts(frame->data, "[DONE]")) {
         rc = chat_completions_end(state, CHAT_END_FINISHED);
 
     } else if (doc && chat_completions_failed(doc, error)) {
