@@ -1,0 +1,311 @@
+/*
+ * test_stream_end.c: how a stream ends, in each dialect: finished, failed,
+ * aborted or interrupted, exactly one of them, and what the client is told;
+ * and streams in which there is nothing to do.
+ */
+
+#include "stream_run.h"
+
+#define CHAT_CHUNK(delta, reason)                                             \
+    "data: {\"id\":\"x1\",\"object\":\"chat.completion.chunk\","              \
+    "\"choices\":[{\"index\":0,\"delta\":" delta ",\"finish_reason\":" reason \
+    "}]}\n\n"
+#define CHAT_DONE "data: [DONE]\n\n"
+#define RESPONSES_CREATED                                       \
+    "event: response.created\ndata: {\"type\":"                 \
+    "\"response.created\",\"sequence_number\":0,\"response\":{" \
+    "\"id\":\"resp_1\",\"output\":[]}}\n\n"
+#define RESPONSES_COMPLETED                                       \
+    "event: response.completed\ndata: {\"type\":"                 \
+    "\"response.completed\",\"sequence_number\":1,\"response\":{" \
+    "\"id\":\"resp_1\",\"output\":[]}}\n\n"
+#define MESSAGE_START                                              \
+    "event: message_start\ndata: {\"type\":\"message_start\","     \
+    "\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":" \
+    "\"assistant\",\"content\":[],\"stop_reason\":null}}\n\n"
+#define MESSAGE_STOP \
+    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+#define UI_START "data: {\"type\":\"start\"}\n\n"
+#define UI_TEXT \
+    "data: {\"type\":\"text-delta\",\"id\":\"t\",\"delta\":\"x\"}\n\n"
+#define UI_FINISH "data: {\"type\":\"finish\"}\n\n"
+#define UI_DONE "data: [DONE]\n\n"
+
+static stream_t s;
+
+
+static void
+ends(const char *text, chat_end_e end)
+{
+    stream_all(&s, text, strlen(text));
+    assert_int_equal(s.info.end, end);
+}
+
+
+/* What is said of an interruption begins with all whole frames. */
+static void
+breaks_off(const char *whole, const char *half, const char *says)
+{
+    chat_buf_t text = { 0 };
+
+    chat_buf_puts(&text, whole);
+    chat_buf_puts(&text, half);
+    chat_buf_add(&text, chat_str("", 1));
+    ends((char *) text.data, CHAT_END_INTERRUPTED);
+    chat_buf_free(&text);
+
+    assert_memory_equal(s.out, whole, strlen(whole));
+    assert_non_null(strstr(s.out + strlen(whole), says));
+    assert_string_equal(s.out + strlen(s.out) - 2, "\n\n");
+    if (half[0] != '\0') {
+        assert_null(strstr(s.out, half));
+    }
+}
+
+
+static void
+s71_eof_without_a_terminal_event(void **state)
+{
+    const char *terminals[] = { "[DONE]", "\"finish\"", "message_stop",
+                                "response.completed", NULL };
+    size_t      i, k;
+    struct {
+        const char *dialect;
+        const char *whole;
+        const char *says;
+    } cases[] = {
+        { "ai_sdk", UI_START, "\"type\":\"error\"" },
+        { "openai_chat", CHAT_CHUNK("{\"content\":\"a\"}", "null"),
+          "stream_interrupted" },
+        { "openai_responses", RESPONSES_CREATED, "stream_interrupted" },
+        { "anthropic", MESSAGE_START, "event: error" },
+    };
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        stream_begin(&s, cases[i].dialect, NULL);
+        breaks_off(cases[i].whole, "", cases[i].says);
+        assert_string_equal(s.info.reason, "eof");
+        breaks_off(cases[i].whole, "data: {\"type\":\"hal", cases[i].says);
+
+        for (k = 0; terminals[k] != NULL; k++) {
+            assert_null(strstr(s.out, terminals[k]));
+        }
+
+        s.reason = "reset";
+        breaks_off(cases[i].whole, "", cases[i].says);
+        assert_string_equal(s.info.reason, "reset");
+
+        /* Nothing came at all. */
+        s.reason = NULL;
+        breaks_off("", "", cases[i].says);
+        stream_end(&s);
+    }
+}
+
+
+static void
+s71_half_open_calls_are_closed_for_the_client(void **state)
+{
+    stream_begin(&s, "ai_sdk", NULL);
+    breaks_off(UI_START
+               "data: {\"type\":\"start-step\"}\n\n"
+               "data: {\"type\":\"tool-input-start\",\"toolCallId\":\"c1\","
+               "\"toolName\":\"find\"}\n\n"
+               "data: {\"type\":\"tool-input-available\",\"toolCallId\":"
+               "\"c2\",\"toolName\":\"find\",\"input\":{}}\n\n",
+               "", "\"type\":\"error\"");
+    assert_non_null(strstr(s.out, "\"type\":\"tool-input-error\",\"toolCallId"
+                                  "\":\"c1\""));
+    assert_null(strstr(s.out, "tool-input-error\",\"toolCallId\":\"c2\""));
+    stream_end(&s);
+}
+
+
+static void
+s71_nothing_is_said_where_that_is_off(void **state)
+{
+    stream_begin(&s, "ai_sdk", NULL);
+    s.conf.report = 0;
+    stream_expect(&s, UI_START "data: ha", UI_START "data: ha");
+    assert_int_equal(s.info.end, CHAT_END_INTERRUPTED);
+    stream_end(&s);
+}
+
+
+static void
+s71_a_broken_long_frame_is_ended_first(void **state)
+{
+    char        text[400];
+    const char *start = UI_START;
+
+    memset(text, 'x', sizeof(text));
+    memcpy(text, start, strlen(start));
+    memcpy(text + strlen(start), "data: ", 6);
+
+    stream_begin(&s, "ai_sdk", NULL);
+    s.conf.max_event = 200;
+    stream_all(&s, text, sizeof(text));
+    assert_int_equal(s.info.end, CHAT_END_INTERRUPTED);
+    assert_memory_equal(s.out, text, sizeof(text));
+    assert_memory_equal(s.out + sizeof(text), "\n\ndata: ", 8);
+    stream_end(&s);
+}
+
+
+static void
+s72_an_end_without_its_terminator(void **state)
+{
+    stream_begin(&s, "openai_chat", NULL);
+    ends(CHAT_CHUNK("{}", "\"stop\""), CHAT_END_FINISHED);
+    ends(CHAT_CHUNK("{}", "\"stop\"") "data: "
+                                      "{\"id\":\"x1\",\"choices\":[],"
+                                      "\"usage\":{\"x\":1}}\n\n",
+         CHAT_END_FINISHED);
+    ends(CHAT_CHUNK("{}", "null") CHAT_DONE, CHAT_END_FINISHED);
+
+    /* What is left of a clean end passes. */
+    stream_expect(&s, CHAT_CHUNK("{}", "\"stop\"") "data: [DONE]\n",
+                  CHAT_CHUNK("{}", "\"stop\"") "data: [DONE]\n");
+    stream_end(&s);
+
+    stream_begin(&s, "ai_sdk", NULL);
+    ends(UI_START UI_FINISH, CHAT_END_FINISHED);
+    ends(UI_START UI_DONE, CHAT_END_FINISHED);
+    stream_end(&s);
+
+    stream_begin(&s, "openai_responses", NULL);
+    ends(RESPONSES_CREATED RESPONSES_COMPLETED, CHAT_END_FINISHED);
+    stream_end(&s);
+
+    stream_begin(&s, "anthropic", NULL);
+    ends(MESSAGE_START MESSAGE_STOP, CHAT_END_FINISHED);
+    stream_end(&s);
+}
+
+
+static void
+s73_an_error_in_the_stream(void **state)
+{
+    const char *text;
+
+    text = UI_START "data: {\"type\":\"error\",\"errorText\":\"no\"}\n\n"
+                    "data: {\"type\":\"finish-step\"}\n\n" UI_FINISH UI_DONE;
+    stream_begin(&s, "ai_sdk", NULL);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.info.end, CHAT_END_FAILED);
+    stream_end(&s);
+
+    text =
+        CHAT_CHUNK("{}", "null") "data: {\"error\":{\"message\":\"no\"}}\n\n";
+    stream_begin(&s, "openai_chat", NULL);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.info.end, CHAT_END_FAILED);
+    stream_end(&s);
+
+    text = RESPONSES_CREATED "event: error\ndata: {\"type\":\"error\","
+                             "\"message\":\"no\"}\n\n";
+    stream_begin(&s, "openai_responses", NULL);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.info.end, CHAT_END_FAILED);
+    stream_end(&s);
+
+    text = MESSAGE_START "event: error\ndata: {\"type\":\"error\",\"error\":"
+                         "{\"type\":\"overloaded_error\"}}\n\n";
+    stream_begin(&s, "anthropic", NULL);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.info.end, CHAT_END_FAILED);
+    stream_end(&s);
+}
+
+
+static void
+s74_the_first_end_stands(void **state)
+{
+    stream_begin(&s, "ai_sdk", NULL);
+    ends(UI_START "data: {\"type\":\"abort\"}\n\n" UI_FINISH UI_DONE,
+         CHAT_END_ABORTED);
+    ends(UI_START UI_FINISH "data: {\"type\":\"error\"}\n\n",
+         CHAT_END_FINISHED);
+    ends(UI_START "data: {\"type\":\"finish\",\"finishReason\":"
+                  "\"interrupted\"}\n\n" UI_DONE,
+         CHAT_END_INTERRUPTED);
+    assert_null(strstr(s.out, "\"type\":\"error\""));
+
+    /* The connection breaks after the end, in the middle of a frame. */
+    s.reason = "reset";
+    stream_expect(&s, UI_START UI_FINISH "data: [DO", UI_START UI_FINISH);
+    assert_int_equal(s.info.end, CHAT_END_FINISHED);
+    s.reason = NULL;
+
+    s.aborted = 1;
+    stream_expect(&s, UI_START "data: ha", UI_START);
+    assert_int_equal(s.info.end, CHAT_END_ABORTED);
+    ends(UI_START UI_FINISH, CHAT_END_FINISHED);
+    stream_end(&s);
+}
+
+
+static void
+s25_text_is_passed_where_it_lies(void **state)
+{
+    char                input[16384];
+    size_t              i, n, len = strlen(UI_TEXT), use, total = 0;
+    chat_stream_t      *stream;
+    const chat_piece_t *pieces;
+
+    for (use = 0; use + len <= sizeof(input); use += len) {
+        memcpy(input + use, UI_TEXT, len);
+    }
+
+    stream_begin(&s, "ai_sdk", NULL);
+    stream = chat_stream_create(&s.conf);
+    assert_int_equal(
+        chat_stream_push(stream, chat_cstr(UI_START), &pieces, &n), CHAT_OK);
+
+    for (i = 0; i < 256; i++) {
+        assert_int_equal(
+            chat_stream_push(stream, chat_str(input, use), &pieces, &n),
+            CHAT_OK);
+        assert_int_equal(n, 1);
+        assert_true(pieces->in_input);
+        assert_ptr_equal(pieces->bytes.data, input);
+        total += pieces->bytes.len;
+    }
+
+    assert_int_equal(total, 256 * use);
+    chat_stream_destroy(stream);
+    stream_end(&s);
+}
+
+
+static void
+a_foreign_stream_is_left_alone(void **state)
+{
+    const char *text = ": hi\n\ndata: hello\n\n" UI_START "data: half";
+
+    stream_begin(&s, "ai_sdk", NULL);
+    stream_expect(&s, text, text);
+    assert_true(s.info.foreign);
+    assert_false(s.info.confirmed);
+    assert_int_equal(s.info.end, CHAT_END_NONE);
+    stream_end(&s);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s71_eof_without_a_terminal_event),
+        cmocka_unit_test(s71_half_open_calls_are_closed_for_the_client),
+        cmocka_unit_test(s71_nothing_is_said_where_that_is_off),
+        cmocka_unit_test(s71_a_broken_long_frame_is_ended_first),
+        cmocka_unit_test(s72_an_end_without_its_terminator),
+        cmocka_unit_test(s73_an_error_in_the_stream),
+        cmocka_unit_test(s74_the_first_end_stands),
+        cmocka_unit_test(s25_text_is_passed_where_it_lies),
+        cmocka_unit_test(a_foreign_stream_is_left_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
