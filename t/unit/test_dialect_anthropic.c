@@ -146,7 +146,7 @@ s41_s42_s43_s60_s98_classes(void **state)
 static void
 names_of_steps_follow_the_transcript(void **state)
 {
-    body_t first, second, third;
+    body_t first, second, third, fourth;
 
     body_read(&first, DIALECT, chat_cstr(BODY(USER)));
     body_read(
@@ -170,6 +170,12 @@ names_of_steps_follow_the_transcript(void **state)
     assert_int_equal(third.rq.next.since, 2);
     assert_true(
         chat_digest_eq(&third.rq.next.user_text, &first.rq.next.user_text));
+
+    body_read(&fourth, DIALECT,
+              chat_cstr(BODY(USER "," ASKS(USE("a")) "," BRINGS(
+                  RESULT("a")) "," SAYS "," USER)));
+    assert_int_equal(fourth.rq.next.since, 0);
+    body_free(&fourth);
 
     body_free(&first);
     body_free(&second);

@@ -77,6 +77,8 @@ static const class_case_t classes[] = {
       CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 1, 1, 1 },
     { BODY(USER "," ASKS(CALL("a")) "," USER "," TOOL("a")), CHAT_OK,
       CHAT_CLASS_OTHER, NONE },
+    { BODY(USER "," ASKS(CALL("a")) "," USER "," TOOL("a") "," USER), CHAT_OK,
+      CHAT_CLASS_FRESH, NONE },
     /* a fresh turn after an answer leaves nothing behind */
     { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," USER), CHAT_OK,
       CHAT_CLASS_FRESH, NONE },
@@ -134,7 +136,7 @@ s41_s42_s60_s98_classes(void **state)
 static void
 names_of_steps_follow_the_transcript(void **state)
 {
-    body_t        first, second, third;
+    body_t        first, second, third, fourth;
     chat_digest_t text;
 
     chat_digest(chat_cstr("\"hi\""), &text);
@@ -157,6 +159,13 @@ names_of_steps_follow_the_transcript(void **state)
     assert_int_equal(third.rq.steps[1].since, 1);
     assert_true(chat_digest_eq(&third.rq.steps[1].user_text, &text));
     assert_true(chat_digest_eq(&third.rq.next.user_text, &text));
+
+    body_read(
+        &fourth, DIALECT,
+        chat_cstr(BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," USER)));
+    assert_int_equal(fourth.rq.steps[0].since, 0);
+    assert_int_equal(fourth.rq.next.since, 0);
+    body_free(&fourth);
 
     body_free(&first);
     body_free(&second);
@@ -401,6 +410,13 @@ static const stream_case_t streams[] = {
     { CHUNK(CHOICE(CALLS(OPEN("0", "")))) CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           END("tool_calls"),
       "T o0: a0 a0 r0:a S E:finished " },
+    /* the first id stands; a lower index may come later */
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
+          CHUNK(CHOICE(CALLS("{\"index\":0,\"id\":\"z\"}"))) END("tool_calls"),
+      "T o0:a a0 a0 r0:a S E:finished " },
+    { CHUNK(CHOICE(CALLS(OPEN("1", "b")))) CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
+          CHUNK(CHOICE(CALLS(ARGS("1")))) END("tool_calls"),
+      "T o1:b a1 o0:a a0 a1 r1:b r0:a S E:finished " },
     /* every call under one index */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) CHUNK(CHOICE(CALLS(OPEN("0", "b"))))
           END("tool_calls"),
