@@ -22,6 +22,7 @@ sources = $(core) $(wildcard ngx_chat_module/*.c)
 headers = $(wildcard shared/*.h ngx_chat_module/*.h)
 units = $(patsubst t/unit/%.c,build/unit/%,$(wildcard t/unit/test_*.c))
 fuzzers = $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
+seeds = $(wildcard t/cases)
 formatted = $(sources) $(headers) $(wildcard t/unit/*.[ch] t/fuzz/*.[ch])
 
 warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \
@@ -84,12 +85,12 @@ build/unit/libchat.a: $(core:%.c=build/unit/%.o)
 
 build/unit/%: t/unit/%.c build/unit/libchat.a
 	@mkdir -p $(@D)
-	$(CC) $(warnings) $(san_opts) -MMD -MF $@.d -Ishared -o $@ $< \
+	$(CC) $(warnings) $(san_opts) -MMD -MP -MF $@.d -Ishared -o $@ $< \
 	    build/unit/libchat.a -lcmocka -lyajl -lcrypto -lm
 
 build/unit/shared/%.o: shared/%.c
 	@mkdir -p $(@D)
-	$(CC) $(warnings) $(san_opts) -MMD -MF $@.d -Ishared -c -o $@ $<
+	$(CC) $(warnings) $(san_opts) -MMD -MP -MF $@.d -Ishared -c -o $@ $<
 
 
 fuzz:
@@ -99,7 +100,8 @@ fuzz:
 	    echo "$$fuzzer, $(FUZZ_TIME) s"; mkdir -p $$fuzzer.corpus; \
 	    $$fuzzer -max_total_time=$(FUZZ_TIME) -timeout=10 \
 	        -rss_limit_mb=1024 -artifact_prefix=build/fuzz/ -verbosity=0 \
-	        -print_final_stats=1 $$fuzzer.corpus > $$fuzzer.log 2>&1 \
+	        -print_final_stats=1 $$fuzzer.corpus $(seeds) \
+	        > $$fuzzer.log 2>&1 \
 	        || failed=1; \
 	    if [ $$failed = 0 ]; then \
 	        echo "ok - $$fuzzer," \
@@ -114,19 +116,19 @@ build/fuzz/libchat.a: $(core:%.c=build/fuzz/%.o)
 
 build/fuzz/%: t/fuzz/%.c build/fuzz/libchat.a
 	@mkdir -p $(@D)
-	$(CLANG) $(warnings) $(san_opts) -fsanitize=fuzzer -MMD -MF $@.d \
+	$(CLANG) $(warnings) $(san_opts) -fsanitize=fuzzer -MMD -MP -MF $@.d \
 	    -Ishared -o $@ $< build/fuzz/libchat.a -lyajl -lcrypto -lm
 
 build/fuzz/shared/%.o: shared/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(warnings) $(san_opts) -fsanitize=fuzzer-no-link \
-	    -MMD -MF $@.d -Ishared -c -o $@ $<
+	    -MMD -MP -MF $@.d -Ishared -c -o $@ $<
 
 
 style:
 	@t/packages.sh style
-	clang-format --dry-run -Werror $(formatted)
-	node --test t/layout.test.mjs
+	@clang-format --dry-run -Werror $(formatted)
+	@node --test t/layout.test.mjs
 
 test:
 	@t/packages.sh make module unit fuzz style live asan

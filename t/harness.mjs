@@ -276,6 +276,9 @@ export async function nginx(t, options) {
     writeFileSync(output, '');
     const child = launch(dir, [], { stdio: 'ignore' });
     const it = new Nginx(dir, ports, child);
+    /* A test that died half-way leaves no nginx and no waiting node. */
+    child.unref();
+    process.once('exit', () => child.kill('SIGTERM'));
     let dead = false;
     it.exited.then(() => { dead = true; });
     await until(async () => dead || (await answers(it.port)
