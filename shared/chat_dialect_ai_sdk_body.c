@@ -21,8 +21,8 @@ typedef struct {
     const chat_json_t *left; /* the assistant message that a fresh turn comes
                                 directly after, or NULL */
     const chat_json_t *last; /* of all messages */
-    uint32_t           ordinal; /* steps of the message read last */
-    int                tail;    /* the last step of that message has calls
+    uint32_t starts;         /* step-starts so far of the message read last */
+    int      tail;           /* the last step of that message has calls
                                    that nothing was said after */
 } chat_body_t;
 
@@ -275,7 +275,7 @@ chat_body_step(chat_body_t *body, const chat_json_t *message,
     }
 
     step->message = chat_json_string(doc, chat_json_get(doc, message, "id"));
-    step->ordinal = body->ordinal;
+    step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
 
     for (/* void */; part != end; part = part->next) {
         if (chat_part_call(doc, part, &name)
@@ -305,9 +305,9 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
     const chat_json_t *parts = chat_json_get(doc, message, "parts");
     const chat_json_t *part, *end;
     chat_glance_t      glance;
-    int                opened, left;
+    int                left;
 
-    body->ordinal = 0;
+    body->starts = 0;
     body->tail = 0;
 
     if (parts == NULL || parts->type != CHAT_JSON_ARRAY) {
@@ -315,8 +315,8 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
     }
 
     for (part = parts->child; part != NULL; part = end) {
-        opened = chat_part_is(doc, part, "step-start");
-        if (opened) {
+        if (chat_part_is(doc, part, "step-start")) {
+            body->starts++;
             part = part->next;
         }
 
@@ -334,10 +334,6 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
         {
             return CHAT_ERROR;
         }
-
-        /* Parts before the first step-start are a step only by their calls:
-           a data part may stand there, and opens none. */
-        body->ordinal += opened || glance.calls;
     }
 
     return CHAT_OK;
@@ -445,7 +441,7 @@ chat_body_classify(chat_body_t *body, const chat_json_t *trigger)
     {
         rq->class = CHAT_CLASS_CONTINUATION;
         rq->next.message = rq->last_message;
-        rq->next.ordinal = body->ordinal;
+        rq->next.ordinal = body->starts;
     }
 
     if (rq->class != CHAT_CLASS_FRESH && rq->class != CHAT_CLASS_CONTINUATION)

@@ -196,7 +196,10 @@ a_continuation_names_its_batch(void **state)
 }
 
 
-/* A data part that stands before the first step-start opens no step. */
+/*
+ * A stream counts its start-steps, and one that continues a message goes on
+ * from next. What stands before the first step-start is in step 0 with it.
+ */
 static void
 ordinals_count_steps_as_the_stream_does(void **state)
 {
@@ -207,14 +210,20 @@ ordinals_count_steps_as_the_stream_does(void **state)
     assert_int_equal(rq.steps[0].ordinal, 0);
     assert_int_equal(rq.next.ordinal, 1);
 
+    assert_int_equal(take(BODY(ASSISTANT("m", OK("a")))), CHAT_OK);
+    assert_int_equal(rq.steps[0].ordinal, 0);
+    assert_int_equal(rq.next.ordinal, 0);
+
     assert_int_equal(take(BODY(ASSISTANT("m", OK("z") "," STEP "," OK("a")))),
                      CHAT_OK);
-    assert_int_equal(rq.steps[1].ordinal, 1);
-    assert_int_equal(rq.next.ordinal, 2);
+    assert_int_equal(rq.nsteps, 2);
+    assert_int_equal(rq.steps[1].ordinal, 0);
+    assert_int_equal(rq.next.ordinal, 1);
 
     assert_int_equal(take(BODY(ASSISTANT("m", STEP "," STEP "," OK("a")))),
                      CHAT_OK);
     assert_int_equal(rq.steps[0].ordinal, 1);
+    assert_int_equal(rq.next.ordinal, 2);
 }
 
 

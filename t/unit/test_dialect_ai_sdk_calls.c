@@ -64,74 +64,75 @@ assert_str(chat_str_t s, const char *text)
 }
 
 
+static const struct {
+    const char     *part;
+    chat_kind_e     kind;
+    int             ready;
+    chat_outcome_e  outcome;
+    chat_approval_e approval;
+    const char     *payload;
+} states[] = {
+    { PART("a", "input-streaming", ""), CHAT_KIND_CLIENT, 0, CHAT_OUTCOME_NONE,
+      CHAT_APPROVAL_NONE, "" },
+    { OPEN("a"), CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE,
+      "" },
+    { PART("a", "of-tomorrow", ",\"output\":1"), CHAT_KIND_CLIENT, 0,
+      CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE, "" },
+    { PART("a", "output-available", ",\"output\":{ \"x\":1.0}"),
+      CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE,
+      "{ \"x\":1.0}" },
+    { PART("a", "output-available", ""), CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_OK,
+      CHAT_APPROVAL_NONE, "null" },
+    { PART("a", "output-available", ",\"output\":1,\"preliminary\":true"),
+      CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_PARTIAL, CHAT_APPROVAL_NONE, "1" },
+    { PART("a", "output-available",
+           ",\"output\":1,\"preliminary\":true,"
+           "\"approval\":{\"id\":\"p\",\"approved\":true}"),
+      CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_PARTIAL, CHAT_APPROVAL_NONE, "1" },
+    { PART("a", "output-error", ",\"errorText\":\"b\\u00fcm\""),
+      CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_ERROR, CHAT_APPROVAL_NONE,
+      "\"b\\u00fcm\"" },
+    { PART("a", "output-denied",
+           ",\"approval\":{\"id\":\"p\",\"approved\":false}"),
+      CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_DENIED, CHAT_APPROVAL_REFUSED, "" },
+    { PART("a", "approval-requested", ",\"approval\":{\"id\":\"p\"}"),
+      CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_ASKED, "" },
+    { PART("a", "approval-responded",
+           ",\"approval\":{\"id\":\"p\",\"approved\":true}"),
+      CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED, "" },
+    { PART("a", "approval-responded", ",\"approval\":{\"id\":\"p\"}"),
+      CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_ASKED, "" },
+    { PART("a", "output-available",
+           ",\"output\":1,\"approval\":{\"id\":\"p\",\"approved\":true}"),
+      CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_OK, CHAT_APPROVAL_GRANTED, "1" },
+    { PART("a", "input-available", ",\"approval\":{\"id\":\"p\"}"),
+      CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE, "" },
+    { PART("a", "input-available", ",\"approval\":null"), CHAT_KIND_CLIENT, 1,
+      CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE, "" },
+};
+
+
 static void
 what_a_call_is(void **state)
 {
-    static const struct {
-        const char     *part;
-        chat_kind_e     kind;
-        int             ready;
-        chat_outcome_e  outcome;
-        chat_approval_e approval;
-        const char     *payload;
-    } rows[] = {
-        { PART("a", "input-streaming", ""), CHAT_KIND_CLIENT, 0,
-          CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE, "" },
-        { OPEN("a"), CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_NONE,
-          CHAT_APPROVAL_NONE, "" },
-        { PART("a", "of-tomorrow", ",\"output\":1"), CHAT_KIND_CLIENT, 0,
-          CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE, "" },
-        { PART("a", "output-available", ",\"output\":{ \"x\":1.0}"),
-          CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE,
-          "{ \"x\":1.0}" },
-        { PART("a", "output-available", ""), CHAT_KIND_CLIENT, 1,
-          CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "null" },
-        { PART("a", "output-available", ",\"output\":1,\"preliminary\":true"),
-          CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_PARTIAL, CHAT_APPROVAL_NONE, "1" },
-        { PART("a", "output-available",
-               ",\"output\":1,\"preliminary\":true,"
-               "\"approval\":{\"id\":\"p\",\"approved\":true}"),
-          CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_PARTIAL, CHAT_APPROVAL_NONE, "1" },
-        { PART("a", "output-error", ",\"errorText\":\"b\\u00fcm\""),
-          CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_ERROR, CHAT_APPROVAL_NONE,
-          "\"b\\u00fcm\"" },
-        { PART("a", "output-denied",
-               ",\"approval\":{\"id\":\"p\",\"approved\":false}"),
-          CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_DENIED, CHAT_APPROVAL_REFUSED,
-          "" },
-        { PART("a", "approval-requested", ",\"approval\":{\"id\":\"p\"}"),
-          CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_ASKED, "" },
-        { PART("a", "approval-responded",
-               ",\"approval\":{\"id\":\"p\",\"approved\":true}"),
-          CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED,
-          "" },
-        { PART("a", "approval-responded", ",\"approval\":{\"id\":\"p\"}"),
-          CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_ASKED, "" },
-        { PART("a", "output-available",
-               ",\"output\":1,\"approval\":{\"id\":\"p\",\"approved\":true}"),
-          CHAT_KIND_CLIENT, 1, CHAT_OUTCOME_OK, CHAT_APPROVAL_GRANTED, "1" },
-        { PART("a", "input-available", ",\"approval\":{\"id\":\"p\"}"),
-          CHAT_KIND_APPROVAL, 1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE, "" },
-        { PART("a", "input-available", ",\"approval\":null"), CHAT_KIND_CLIENT,
-          1, CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE, "" },
-    };
     char   body[2048];
     size_t i;
 
-    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        snprintf(body, sizeof(body), BODY(ASSISTANT("m", "%s")), rows[i].part);
+    for (i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        snprintf(body, sizeof(body), BODY(ASSISTANT("m", "%s")),
+                 states[i].part);
         assert_int_equal(take(body), CHAT_OK);
         assert_int_equal(rq.ncalls, 1);
 
-        if (rq.calls[0].kind != rows[i].kind
-            || rq.calls[0].ready != rows[i].ready
-            || rq.calls[0].outcome != rows[i].outcome
-            || rq.calls[0].approval != rows[i].approval)
+        if (rq.calls[0].kind != states[i].kind
+            || rq.calls[0].ready != states[i].ready
+            || rq.calls[0].outcome != states[i].outcome
+            || rq.calls[0].approval != states[i].approval)
         {
-            fail_msg("%s", rows[i].part);
+            fail_msg("%s", states[i].part);
         }
 
-        assert_str(rq.calls[0].payload, rows[i].payload);
+        assert_str(rq.calls[0].payload, states[i].payload);
     }
 }
 

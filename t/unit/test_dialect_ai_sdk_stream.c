@@ -248,7 +248,7 @@ a_reader_out_of_memory_says_so(void **state)
     chat_frame_t  frame;
     chat_rc_e     rc;
     chat_str_t    text = CHAT_STR("{\"type\":\"tool-input-start\","
-                                     "\"toolCallId\":\"c\",\"toolName\":\"t\"}");
+                                     "\"toolCallId\":\"c\"}");
 
     assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
     memset(&events, 0, sizeof(events));
