@@ -38,7 +38,7 @@ typedef struct {
 } run_t;
 
 
-static void
+static inline void
 body_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
 {
     memset(body, 0, sizeof(*body));
@@ -52,7 +52,7 @@ body_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
 }
 
 
-static void
+static inline void
 body_free(body_t *body)
 {
     chat_arena_destroy(body->arena);
@@ -60,7 +60,7 @@ body_free(body_t *body)
 
 
 /* Appends the body with the results in it to out. */
-static void
+static inline void
 body_splice(body_t *body, const chat_dialect_t *dialect,
             const chat_result_t *results, size_t n, chat_buf_t *out)
 {
@@ -74,7 +74,7 @@ body_splice(body_t *body, const chat_dialect_t *dialect,
 
 
 /* 1 if a is what is left of b when some bytes go. */
-static int
+static inline int
 text_is_within(chat_str_t a, chat_str_t b)
 {
     size_t i, k = 0;
@@ -87,7 +87,7 @@ text_is_within(chat_str_t a, chat_str_t b)
 }
 
 
-static void
+static inline void
 text_equals(chat_buf_t *buf, const char *want)
 {
     chat_buf_add(buf, chat_str("", 1));
@@ -98,7 +98,7 @@ text_equals(chat_buf_t *buf, const char *want)
 
 
 /* The parsed text must have this member of the error in it. */
-static void
+static inline void
 text_has_error(chat_str_t text, const char *member, const char *value)
 {
     chat_arena_t   *arena = chat_arena_create(0);
@@ -115,7 +115,7 @@ text_has_error(chat_str_t text, const char *member, const char *value)
 /*
  * The i-th of the permutations of 0..n-1 (i < n!) into order.
  */
-static void
+static inline void
 permute(unsigned i, unsigned n, unsigned *order)
 {
     unsigned k, m, pick, left[8];
@@ -137,7 +137,7 @@ permute(unsigned i, unsigned n, unsigned *order)
 
 
 /* One event as it stands in the log: slots and ids are those of the event. */
-static void
+static inline void
 run_letter(run_t *run, const chat_event_t *event)
 {
     static const char letters[] = "TPoarkRSEx";
@@ -173,7 +173,7 @@ run_letter(run_t *run, const chat_event_t *event)
 
 
 /* Drops a call whose id is among those of the NULL-terminated list. */
-static void
+static inline void
 run_drop(const chat_event_t *event, const char *const *ids, uint32_t *slots,
          chat_slots_t *view, unsigned opened)
 {
@@ -189,7 +189,7 @@ run_drop(const chat_event_t *event, const char *const *ids, uint32_t *slots,
 }
 
 
-static void
+static inline void
 run_edit(run_t *run, const chat_dialect_t *dialect, const chat_frame_t *frame,
          chat_json_doc_t *doc, const chat_events_t *events,
          const chat_slots_t *slots)
@@ -220,7 +220,7 @@ run_edit(run_t *run, const chat_dialect_t *dialect, const chat_frame_t *frame,
 
 
 /* Runs a stream, dropping the calls of these ids. */
-static void
+static inline void
 run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
            const char *const *ids)
 {
@@ -277,7 +277,7 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
 }
 
 
-static void
+static inline void
 run_free(run_t *run)
 {
     chat_buf_free(&run->log);
@@ -286,7 +286,7 @@ run_free(run_t *run)
 
 
 /* The stream must give this log. */
-static void
+static inline void
 run_expect(const chat_dialect_t *dialect, const char *text, const char *want)
 {
     run_t run;
@@ -299,7 +299,7 @@ run_expect(const chat_dialect_t *dialect, const char *text, const char *want)
 
 
 /* The stream without these calls must be this. */
-static void
+static inline void
 run_without(const chat_dialect_t *dialect, const char *text,
             const char *const *ids, const char *want)
 {
@@ -315,7 +315,7 @@ run_without(const chat_dialect_t *dialect, const char *text,
  * Reads every recording in the folder: none is foreign, each has one end and
  * only whole calls. Skips where the folder is absent.
  */
-static void
+static inline void
 run_recordings(const chat_dialect_t *dialect, const char *name)
 {
     char           path[512], bytes[4096];
