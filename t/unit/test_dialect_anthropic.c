@@ -143,17 +143,20 @@ s41_s42_s43_s60_s98_classes(void **state)
 }
 
 
+/* The same words, and a step whose first call is the server's. */
+#define MARKED                                                  \
+    BRINGS("{\"type\":\"text\",\"text\":\"hi\",\"cache_control" \
+           "\":{}}")
+#define SERVES ASKS(SERVER("s") "," USE("a")) "," BRINGS(RESULT("a"))
+
+
 static void
 names_of_steps_follow_the_transcript(void **state)
 {
     body_t first, second, third, fourth;
 
     body_read(&first, DIALECT, chat_cstr(BODY(USER)));
-    body_read(
-        &second, DIALECT,
-        chat_cstr(BODY(BRINGS(
-            "{\"type\":\"text\",\"text\":\"hi\","
-            "\"cache_control\":{}}") "," ASKS(SERVER("s") "," USE("a")) "," BRINGS(RESULT("a")))));
+    body_read(&second, DIALECT, chat_cstr(BODY(MARKED "," SERVES)));
     body_read(&third, DIALECT,
               chat_cstr(BODY(USER "," ASKS(USE("a")) "," BRINGS(
                   RESULT("a")) "," ASKS(USE("b")) "," BRINGS(RESULT("b")))));
@@ -414,12 +417,13 @@ splice_late(const char *text, const char *want)
 static void
 s32_duplicates_are_entries_of_their_own(void **state)
 {
-    splice_late(
-        BODY(USER "," ASKS(USE("a")) "," BRINGS(TEXT) "," ASKS(USE("a") "," USE(
-            "a")) "," BRINGS(TEXT) "," ASKS(USE("a")) "," BRINGS(RESULT("a"))),
-        BODY(USER "," ASKS(USE("a")) "," BRINGS(LATE("a") "," TEXT) "," ASKS(
-            USE("a") "," USE(
-                "a")) "," BRINGS(LATE("a") "," TEXT) "," ASKS(USE("a")) "," BRINGS(RESULT("a"))));
+#define ONCE USER "," ASKS(USE("a")) ","
+#define TWICE "," ASKS(USE("a") "," USE("a")) ","
+#define LAST "," ASKS(USE("a")) "," BRINGS(RESULT("a"))
+#define LATELY BRINGS(LATE("a") "," TEXT)
+
+    splice_late(BODY(ONCE BRINGS(TEXT) TWICE BRINGS(TEXT) LAST),
+                BODY(ONCE LATELY TWICE LATELY LAST));
 }
 
 
