@@ -25,6 +25,20 @@ typedef struct {
     chat_rc_e       rc;
 } body_t;
 
+/* What a body must be read as. */
+typedef struct {
+    const char *body;
+    chat_rc_e   rc;
+    chat_class_e class;
+    int      answers;
+    unsigned steps;
+    unsigned calls;
+    unsigned settled;
+    unsigned turn;
+} class_case_t;
+
+#define CLASS_NONE 0, 0, 0, 0, 0
+
 /* What became of a stream. */
 typedef struct {
     chat_buf_t log;    /* its events, one letter each; see run_letter() */
@@ -94,6 +108,43 @@ text_equals(chat_buf_t *buf, const char *want)
     assert_int_equal(buf->failed, 0);
     assert_string_equal((const char *) buf->data, want);
     buf->len--;
+}
+
+
+/* Reads each body; a line that differs names its body. */
+static inline void
+body_classes(const chat_dialect_t *dialect, const class_case_t *c, size_t n)
+{
+    size_t     k;
+    body_t     body;
+    char       want[1024];
+    unsigned   settled;
+    chat_buf_t got = { 0 };
+
+    for (/* void */; n > 0; n--, c++) {
+        body_read(&body, dialect, chat_cstr(c->body));
+
+        if (body.rc != CHAT_OK) {
+            memset(&body.rq, 0, sizeof(body.rq));
+        }
+
+        for (k = settled = 0; k < body.rq.ncalls; k++) {
+            settled += chat_call_is_settled(&body.rq.calls[k]);
+        }
+
+        got.len = 0;
+        chat_buf_printf(&got, "%d %d %d %zu %zu %u %zu %s", body.rc,
+                        body.rq.class, body.rq.answers, body.rq.nsteps,
+                        body.rq.ncalls, settled, body.rq.turn, c->body);
+        snprintf(want, sizeof(want), "%d %d %d %u %u %u %u %s", c->rc,
+                 c->class, c->answers, c->steps, c->calls, c->settled, c->turn,
+                 c->body);
+        text_equals(&got, want);
+
+        body_free(&body);
+    }
+
+    chat_buf_free(&got);
 }
 
 

@@ -25,31 +25,18 @@
     "{\"thread\":{\"type\":\"continue\",\"previous_message" \
     "_id\":\"m1\"},\"messages\":[" messages "]}"
 
-typedef struct {
-    const char *body;
-    chat_rc_e   rc;
-    chat_class_e class;
-    int      answers;
-    unsigned steps;
-    unsigned calls;
-    unsigned settled;
-    unsigned turn;
-} class_case_t;
-
-#define NONE 0, 0, 0, 0, 0
-
 static const class_case_t classes[] = {
-    { "[]", CHAT_DECLINED, 0, NONE },
-    { "{\"messages\":7}", CHAT_DECLINED, 0, NONE },
+    { "[]", CHAT_DECLINED, 0, CLASS_NONE },
+    { "{\"messages\":7}", CHAT_DECLINED, 0, CLASS_NONE },
     { "{\"messages\":[{\"role\":\"user\",\"parts\":[]}]}", CHAT_DECLINED, 0,
-      NONE },
-    { "{\"messages\":[],\"messages\":[]}", CHAT_BAD, 0, NONE },
-    { BODY(""), CHAT_OK, CHAT_CLASS_OTHER, NONE },
-    { BODY(USER), CHAT_OK, CHAT_CLASS_FRESH, NONE },
-    { BODY(BRINGS(TEXT)), CHAT_OK, CHAT_CLASS_FRESH, NONE },
-    { BODY(USER "," SAYS), CHAT_OK, CHAT_CLASS_OTHER, NONE },
+      CLASS_NONE },
+    { "{\"messages\":[],\"messages\":[]}", CHAT_BAD, 0, CLASS_NONE },
+    { BODY(""), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
+    { BODY(USER), CHAT_OK, CHAT_CLASS_FRESH, CLASS_NONE },
+    { BODY(BRINGS(TEXT)), CHAT_OK, CHAT_CLASS_FRESH, CLASS_NONE },
+    { BODY(USER "," SAYS), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
     { BODY("1,null,{},{\"role\":3},{\"role\":\"user\",\"content\":{}}"),
-      CHAT_OK, CHAT_CLASS_OTHER, NONE },
+      CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
     { BODY(USER "," ASKS("1,null,{},{\"type\":\"tool_use\"}," USE(
           "a")) "," BRINGS("1,{\"type\":\"tool_result\"}," RESULT("a"))),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 2, 1, 0 },
@@ -68,7 +55,7 @@ static const class_case_t classes[] = {
     /* s35: a result of an unknown call */
     { BODY(USER "," ASKS(USE("a")) "," BRINGS(RESULT("z"))), CHAT_OK,
       CHAT_CLASS_OTHER, 0, 1, 1, 0, 0 },
-    { BODY(BRINGS(RESULT("z"))), CHAT_OK, CHAT_CLASS_OTHER, NONE },
+    { BODY(BRINGS(RESULT("z"))), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
     /* s41, s42: earlier steps are listed where a call has no result */
     { BODY(USER "," ASKS(USE("a")) "," USER
                                    "," ASKS(USE("b")) "," BRINGS(RESULT("b"))),
@@ -87,7 +74,7 @@ static const class_case_t classes[] = {
     { BODY(USER "," ASKS(SERVER("s")) "," USER), CHAT_OK, CHAT_CLASS_FRESH, 0,
       1, 1, 0, 1 },
     { BODY(USER "," ASKS(SERVER("s")) "," USER "," SAYS "," USER), CHAT_OK,
-      CHAT_CLASS_FRESH, NONE },
+      CHAT_CLASS_FRESH, CLASS_NONE },
     /* s98: results and new words are a fresh turn */
     { BODY(USER
            "," ASKS(USE("a") "," USE("b")) "," BRINGS(RESULT("a") "," TEXT)),
@@ -108,38 +95,7 @@ static const class_case_t classes[] = {
 static void
 s41_s42_s43_s60_s98_classes(void **state)
 {
-    size_t              i, k;
-    body_t              body;
-    unsigned            settled;
-    chat_buf_t          got = { 0 };
-    char                want[1024];
-    const class_case_t *c;
-
-    for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
-        c = &classes[i];
-        body_read(&body, DIALECT, chat_cstr(c->body));
-
-        for (k = settled = 0; k < body.rq.ncalls; k++) {
-            settled += chat_call_is_settled(&body.rq.calls[k]);
-        }
-
-        if (body.rc != CHAT_OK) {
-            memset(&body.rq, 0, sizeof(body.rq));
-        }
-
-        got.len = 0;
-        chat_buf_printf(&got, "%d %d %d %zu %zu %u %zu %s", body.rc,
-                        body.rq.class, body.rq.answers, body.rq.nsteps,
-                        body.rq.ncalls, settled, body.rq.turn, c->body);
-        snprintf(want, sizeof(want), "%d %d %d %u %u %u %u %s", c->rc,
-                 c->class, c->answers, c->steps, c->calls, c->settled, c->turn,
-                 c->body);
-        text_equals(&got, want);
-
-        body_free(&body);
-    }
-
-    chat_buf_free(&got);
+    body_classes(DIALECT, classes, sizeof(classes) / sizeof(classes[0]));
 }
 
 

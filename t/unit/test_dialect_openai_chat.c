@@ -19,33 +19,21 @@
 #define SAYS "{\"role\":\"assistant\",\"content\":\"done\"}"
 #define BODY(messages) "{\"model\":\"m\",\"messages\":[" messages "]}"
 
-typedef struct {
-    const char *body;
-    chat_rc_e   rc;
-    chat_class_e class;
-    int      answers;
-    unsigned steps;
-    unsigned calls;
-    unsigned settled;
-    unsigned turn;
-} class_case_t;
-
-#define NONE 0, 0, 0, 0, 0
-
 static const class_case_t classes[] = {
-    { "[]", CHAT_DECLINED, 0, NONE },
-    { "{}", CHAT_DECLINED, 0, NONE },
-    { "{\"messages\":{}}", CHAT_DECLINED, 0, NONE },
-    { "{\"messages\":[]}", CHAT_DECLINED, 0, NONE },
-    { "{\"messages\":[1]}", CHAT_DECLINED, 0, NONE },
+    { "[]", CHAT_DECLINED, 0, CLASS_NONE },
+    { "{}", CHAT_DECLINED, 0, CLASS_NONE },
+    { "{\"messages\":{}}", CHAT_DECLINED, 0, CLASS_NONE },
+    { "{\"messages\":[]}", CHAT_DECLINED, 0, CLASS_NONE },
+    { "{\"messages\":[1]}", CHAT_DECLINED, 0, CLASS_NONE },
     { "{\"messages\":[{\"role\":\"user\",\"parts\":[]}]}", CHAT_DECLINED, 0,
-      NONE },
-    { "{\"messages\":[" USER "],\"messages\":[" USER "]}", CHAT_BAD, 0, NONE },
+      CLASS_NONE },
+    { "{\"messages\":[" USER "],\"messages\":[" USER "]}", CHAT_BAD, 0,
+      CLASS_NONE },
 
-    { BODY(USER), CHAT_OK, CHAT_CLASS_FRESH, NONE },
-    { BODY(USER "," SAYS), CHAT_OK, CHAT_CLASS_OTHER, NONE },
-    { BODY(USER ",7,null,[],{}"), CHAT_OK, CHAT_CLASS_OTHER, NONE },
-    { BODY(USER "," SAYS "," USER), CHAT_OK, CHAT_CLASS_FRESH, NONE },
+    { BODY(USER), CHAT_OK, CHAT_CLASS_FRESH, CLASS_NONE },
+    { BODY(USER "," SAYS), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
+    { BODY(USER ",7,null,[],{}"), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
+    { BODY(USER "," SAYS "," USER), CHAT_OK, CHAT_CLASS_FRESH, CLASS_NONE },
     /* s60: calls without any result are no continuation */
     { BODY(USER "," ASKS(CALL("a"))), CHAT_OK, CHAT_CLASS_OTHER, 0, 1, 1, 0,
       0 },
@@ -56,7 +44,7 @@ static const class_case_t classes[] = {
     /* s35: a result of an unknown call */
     { BODY(USER "," ASKS(CALL("a")) "," TOOL("z")), CHAT_OK, CHAT_CLASS_OTHER,
       0, 1, 1, 0, 0 },
-    { BODY(USER "," TOOL("z")), CHAT_OK, CHAT_CLASS_OTHER, NONE },
+    { BODY(USER "," TOOL("z")), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
     { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," TOOL("a")),
       CHAT_OK, CHAT_CLASS_OTHER, 0, 1, 1, 1, 0 },
     /* s41, s42: earlier steps are listed where a call has no result */
@@ -76,12 +64,12 @@ static const class_case_t classes[] = {
           "a") "," USER ",{\"role\":\"developer\",\"content\":\"x\"}"),
       CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 1, 1, 1 },
     { BODY(USER "," ASKS(CALL("a")) "," USER "," TOOL("a")), CHAT_OK,
-      CHAT_CLASS_OTHER, NONE },
+      CHAT_CLASS_OTHER, CLASS_NONE },
     { BODY(USER "," ASKS(CALL("a")) "," USER "," TOOL("a") "," USER), CHAT_OK,
-      CHAT_CLASS_FRESH, NONE },
+      CHAT_CLASS_FRESH, CLASS_NONE },
     /* a fresh turn after an answer leaves nothing behind */
     { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," USER), CHAT_OK,
-      CHAT_CLASS_FRESH, NONE },
+      CHAT_CLASS_FRESH, CLASS_NONE },
     /* the older form has no ids */
     { BODY(USER ",{\"role\":\"assistant\",\"function_call\":{\"name\":\"w\","
                 "\"arguments\":\"{}\"}},{\"role\":\"function\",\"name\":\"w\","
@@ -98,38 +86,7 @@ static const class_case_t classes[] = {
 static void
 s41_s42_s60_s98_classes(void **state)
 {
-    size_t              i, k;
-    body_t              body;
-    unsigned            settled;
-    chat_buf_t          got = { 0 };
-    char                want[1024];
-    const class_case_t *c;
-
-    for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
-        c = &classes[i];
-        body_read(&body, DIALECT, chat_cstr(c->body));
-
-        for (k = settled = 0; k < body.rq.ncalls; k++) {
-            settled += chat_call_is_settled(&body.rq.calls[k]);
-        }
-
-        if (body.rc != CHAT_OK) {
-            memset(&body.rq, 0, sizeof(body.rq));
-        }
-
-        got.len = 0;
-        chat_buf_printf(&got, "%d %d %d %zu %zu %u %zu %s", body.rc,
-                        body.rq.class, body.rq.answers, body.rq.nsteps,
-                        body.rq.ncalls, settled, body.rq.turn, c->body);
-        snprintf(want, sizeof(want), "%d %d %d %u %u %u %u %s", c->rc,
-                 c->class, c->answers, c->steps, c->calls, c->settled, c->turn,
-                 c->body);
-        text_equals(&got, want);
-
-        body_free(&body);
-    }
-
-    chat_buf_free(&got);
+    body_classes(DIALECT, classes, sizeof(classes) / sizeof(classes[0]));
 }
 
 
