@@ -30,7 +30,7 @@ typedef struct {
     size_t             users;    /* since the last run: user messages, */
     size_t             others;   /* other messages, */
     size_t             answers;  /* answers, */
-    size_t             matched;  /* and those to calls of that run */
+    size_t             matched;  /* and those to calls in the body */
     int                failed;   /* no memory */
 } chat_responses_body_t;
 
@@ -163,10 +163,7 @@ chat_responses_answered(chat_responses_body_t *body, const chat_json_t *item,
 
     call->outcome = CHAT_OUTCOME_OK;
     call->place = item;
-
-    if (body->has_step && call->step == body->rq->nsteps - 1) {
-        body->matched++;
-    }
+    body->matched++;
 }
 
 
