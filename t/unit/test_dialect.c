@@ -1,0 +1,267 @@
+/*
+ * test_dialect.c: the table of dialects, and which one a request speaks.
+ */
+
+#include "chat_dialect.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static chat_arena_t *arena;
+
+
+static int
+arena_create(void **state)
+{
+    arena = chat_arena_create(0);
+
+    return arena == NULL ? -1 : 0;
+}
+
+
+static int
+arena_destroy(void **state)
+{
+    chat_arena_destroy(arena);
+
+    return 0;
+}
+
+
+static const chat_dialect_t *
+ask(const chat_dialect_t *dialect, const char *path, const char *body,
+    chat_request_t *rq, chat_rc_e *rc)
+{
+    chat_json_doc_t doc;
+
+    assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(body)), CHAT_OK);
+
+    return chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr(path),
+                                &doc, arena, rq, rc);
+}
+
+
+static void
+dialects_are_found_by_name(void **state)
+{
+    size_t i;
+
+    for (i = 0; chat_dialects[i] != NULL; i++) {
+        assert_ptr_equal(chat_dialect_find(chat_cstr(chat_dialects[i]->name)),
+                         chat_dialects[i]);
+    }
+
+    assert_int_equal(i, 4);
+    assert_ptr_equal(chat_dialects[0], &chat_dialect_ai_sdk);
+    assert_null(chat_dialect_find(chat_cstr("openai")));
+    assert_null(chat_dialect_find(chat_cstr("")));
+}
+
+
+static void
+paths_end_on_whole_segments(void **state)
+{
+    size_t i;
+
+    static const char *const ends[] = { "/responses", ":generate", "run",
+                                        NULL };
+    static const struct {
+        const char *path;
+        int         want;
+    } paths[] = {
+        { "/v1/responses", 1 },
+        { "/responses", 1 },
+        { "/responses/", 1 },
+        { "/v1/responses/x", 0 },
+        { "/v1/myresponses", 0 },
+        { "responses", 0 },
+        { "/m:generate", 1 },
+        { "/m:generates", 0 },
+        { "/a/run", 1 },
+        { "/a/rerun", 0 },
+        { "run", 1 },
+        { "/", 0 },
+        { "", 0 },
+        { "///", 0 },
+    };
+    chat_dialect_t dialect = { 0 };
+
+    assert_false(chat_dialect_path(&dialect, chat_cstr("/responses")));
+    assert_true(chat_dialect_generates(&dialect, chat_cstr("/responses")));
+
+    dialect.paths = ends;
+    dialect.not_paths = ends;
+
+    for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        assert_int_equal(chat_dialect_path(&dialect, chat_cstr(paths[i].path)),
+                         paths[i].want);
+        assert_int_equal(
+            chat_dialect_generates(&dialect, chat_cstr(paths[i].path)),
+            !paths[i].want);
+    }
+}
+
+static const char ui_body[] =
+    "{\"id\":\"c\",\"messages\":[{\"id\":\"m\",\"role\":\"user\","
+    "\"parts\":[{\"type\":\"text\",\"text\":\"hi\"}]}]}";
+
+static const char api_body[] =
+    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
+
+static const char input_body[] = "{\"model\":\"m\",\"input\":\"hi\"}";
+
+
+static void
+auto_goes_by_path_and_body(void **state)
+{
+    size_t         i;
+    chat_rc_e      rc;
+    chat_request_t rq;
+
+    static const struct {
+        const char           *path;
+        const char           *body;
+        const chat_dialect_t *want;
+    } requests[] = {
+        { "/api/chat", ui_body, &chat_dialect_ai_sdk },
+        { "/api/messages", ui_body, &chat_dialect_ai_sdk },
+        { "/v1/messages", api_body, &chat_dialect_anthropic },
+        { "/v1/chat/completions", api_body, &chat_dialect_openai_chat },
+        { "/v1/responses", input_body, &chat_dialect_openai_responses },
+        { "/api/chat", api_body, NULL },
+        { "/v1/messages/count_tokens", api_body, NULL },
+        { "/v1/responses/input_tokens", input_body, NULL },
+        { "/v1/responses", "[]", NULL },
+        { "/v1/messages", "1", NULL },
+    };
+
+    for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        assert_ptr_equal(
+            ask(NULL, requests[i].path, requests[i].body, &rq, &rc),
+            requests[i].want);
+        assert_int_equal(rc, requests[i].want ? CHAT_OK : CHAT_DECLINED);
+    }
+}
+
+
+static void
+a_named_dialect_is_the_only_one(void **state)
+{
+    chat_rc_e      rc;
+    chat_request_t rq;
+
+    assert_ptr_equal(ask(&chat_dialect_anthropic, "/any", api_body, &rq, &rc),
+                     &chat_dialect_anthropic);
+    assert_null(ask(&chat_dialect_ai_sdk, "/any", api_body, &rq, &rc));
+    assert_int_equal(rc, CHAT_DECLINED);
+
+    /* an endpoint that shares the shape only */
+    assert_null(ask(&chat_dialect_anthropic, "/messages/count_tokens",
+                    api_body, &rq, &rc));
+    assert_int_equal(rc, CHAT_DECLINED);
+}
+
+
+static void
+a_body_that_says_two_things_is_refused(void **state)
+{
+    chat_rc_e      rc;
+    chat_request_t rq;
+
+    assert_null(ask(NULL, "/v1/messages",
+                    "{\"model\":\"a\",\"model\":\"b\",\"messages\":[{\"role\":"
+                    "\"user\",\"content\":\"hi\"}]}",
+                    &rq, &rc));
+    assert_int_equal(rc, CHAT_BAD);
+
+    assert_null(ask(NULL, "/api/chat",
+                    "{\"id\":\"c\",\"messages\":[],\"messages\":[{\"id\":\"m\""
+                    ",\"role\":\"user\",\"parts\":[{\"type\":\"text\","
+                    "\"text\":\"hi\"}]}]}",
+                    &rq, &rc));
+    assert_int_equal(rc, CHAT_BAD);
+
+    /* of a member that nobody reads it may */
+    assert_non_null(ask(NULL, "/v1/messages",
+                        "{\"x\":1,\"x\":2,\"model\":\"a\",\"messages\":[{"
+                        "\"role\":\"user\",\"content\":\"hi\"}]}",
+                        &rq, &rc));
+}
+
+
+static int
+is_signed_alike(const char *path, const char *body, const char *other_path,
+                const char *other)
+{
+    chat_rc_e      rc;
+    chat_request_t a, b;
+
+    assert_non_null(ask(NULL, path, body, &a, &rc));
+    assert_non_null(ask(NULL, other_path, other, &b, &rc));
+
+    return chat_digest_eq(&a.signature, &b.signature);
+}
+
+
+static void
+s97_another_model_or_stream_is_another_signature(void **state)
+{
+    const char *path = "/v1/responses";
+
+    assert_true(is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}",
+                                path, "{ \"input\":\"b\", \"model\":\"m\" }"));
+    assert_false(is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}",
+                                 path, "{\"model\":\"n\",\"input\":\"a\"}"));
+    assert_false(
+        is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}", path,
+                        "{\"model\":\"m\",\"input\":\"a\",\"stream\":true}"));
+    assert_false(is_signed_alike(path, "{\"model\":\"m\",\"input\":\"a\"}",
+                                 "/v2/responses",
+                                 "{\"model\":\"m\",\"input\":\"a\"}"));
+    assert_true(is_signed_alike(
+        path, "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1}", path,
+        "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1.0}"));
+    assert_true(is_signed_alike("/api/chat", ui_body, "/api/chat", ui_body));
+}
+
+
+static void
+a_slot_counts_the_dropped_ones_below_it(void **state)
+{
+    uint32_t     dropped[] = { 1, 2, 5 };
+    chat_slots_t slots = { dropped, 3, 0 };
+    chat_slots_t none = { NULL, 0, 0 };
+
+    assert_false(chat_slots_dropped(&slots, 0));
+    assert_true(chat_slots_dropped(&slots, 1));
+    assert_true(chat_slots_dropped(&slots, 5));
+    assert_false(chat_slots_dropped(&slots, 6));
+    assert_false(chat_slots_dropped(&none, 0));
+
+    assert_int_equal(chat_slots_below(&slots, 0, 0), 0);
+    assert_int_equal(chat_slots_below(&slots, 0, 1), 0);
+    assert_int_equal(chat_slots_below(&slots, 0, 2), 1);
+    assert_int_equal(chat_slots_below(&slots, 0, 6), 3);
+    assert_int_equal(chat_slots_below(&slots, 2, 6), 2);
+    assert_int_equal(chat_slots_below(&slots, 3, 4), 0);
+    assert_int_equal(chat_slots_below(&none, 0, 9), 0);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dialects_are_found_by_name),
+        cmocka_unit_test(paths_end_on_whole_segments),
+        cmocka_unit_test(auto_goes_by_path_and_body),
+        cmocka_unit_test(a_named_dialect_is_the_only_one),
+        cmocka_unit_test(a_body_that_says_two_things_is_refused),
+        cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
+        cmocka_unit_test(a_slot_counts_the_dropped_ones_below_it),
+    };
+
+    return cmocka_run_group_tests(tests, arena_create, arena_destroy);
+}
