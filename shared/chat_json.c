@@ -54,8 +54,8 @@ chat_json_skip(chat_json_parser_t *parser)
         }
     }
 
-    if (parser->pos < text.len && text.data[parser->pos] != '\v' &&
-        text.data[parser->pos] != '\f')
+    if (parser->pos < text.len && text.data[parser->pos] != '\v'
+        && text.data[parser->pos] != '\f')
     {
         return 1;
     }

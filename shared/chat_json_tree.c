@@ -200,8 +200,9 @@ chat_json_key(chat_json_doc_t *doc, const chat_json_t *member)
 int
 chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
 {
-    return node != NULL && node->type == CHAT_JSON_STRING &&
-           chat_json_same(chat_json_inner(doc, node->start, node->end), text);
+    return node != NULL && node->type == CHAT_JSON_STRING
+           && chat_json_same(chat_json_inner(doc, node->start, node->end),
+                             text);
 }
 
 
@@ -209,8 +210,8 @@ int
 chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
                  const char *key)
 {
-    return member != NULL && member->key_end != 0 &&
-           chat_json_same(
+    return member != NULL && member->key_end != 0
+           && chat_json_same(
                chat_json_inner(doc, member->key_start, member->key_end), key);
 }
 
