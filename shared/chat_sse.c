@@ -26,13 +26,13 @@ typedef enum {
 typedef enum {
     CHAT_SSE_WAIT_NOT,  /* nothing */
     CHAT_SSE_WAIT_LINE, /* perhaps the LF of a line that is known to be over */
-    CHAT_SSE_WAIT_BLANK /* perhaps the LF of a blank line; then the frame ends */
+    CHAT_SSE_WAIT_BLANK /* perhaps the LF of a blank line, a frame's end */
 } chat_sse_wait_e;
 
 /* Where we are in a frame past the limit. */
 typedef enum {
     CHAT_SSE_SKIP_NOT,    /* in none; left when a frame passes the limit */
-    CHAT_SSE_SKIP_INSIDE, /* what comes goes out in pieces, until a blank line */
+    CHAT_SSE_SKIP_INSIDE, /* what comes goes out, until a blank line */
     CHAT_SSE_SKIP_ENDED /* the last piece is to go out, then framing resumes */
 } chat_sse_skip_e;
 

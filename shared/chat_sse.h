@@ -63,7 +63,7 @@ void chat_sse_feed(chat_sse_t *sse, chat_str_t input);
  */
 chat_sse_rc_e chat_sse_next(chat_sse_t *sse, chat_frame_t *frame);
 
-/* The bytes of the unfinished frame (after MORE); valid until the next feed. */
+/* The bytes of the unfinished frame, after MORE; valid until the next feed. */
 chat_str_t chat_sse_tail(const chat_sse_t *sse);
 
 /*

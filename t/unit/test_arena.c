@@ -1,5 +1,8 @@
 /*
  * test_arena.c: the arena, the buffer and the digests.
+ *
+ * What all of the core stands on: blocks that do not touch one another,
+ * bounds that hold, digests that mix nothing up.
  */
 
 #include "chat_arena.h"

@@ -1,5 +1,8 @@
 /*
  * test_canon.c: RFC 8785, against the forms that ECMAScript gives.
+ *
+ * Two tables, text and form; each form must also be its own form. Then what
+ * no table holds: long numbers, many keys, depth, other locales, no memory.
  */
 
 #include "chat_json.h"

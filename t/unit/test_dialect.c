@@ -1,5 +1,8 @@
 /*
  * test_dialect.c: the table of dialects, and which one a request speaks.
+ *
+ * What a dialect reads out of a body is in its own tests; here only which
+ * reader is asked, and what makes two requests siblings.
  */
 
 #include "chat_dialect.h"
@@ -102,6 +105,7 @@ paths_end_on_whole_segments(void **state)
             !paths[i].want);
     }
 }
+
 
 static const char ui_body[] =
     "{\"id\":\"c\",\"messages\":[{\"id\":\"m\",\"role\":\"user\","

@@ -1,5 +1,8 @@
 /*
  * test_edit.c: small changes to a text, applied in one go.
+ *
+ * A table of texts, changes and what comes of them; then the order of adding
+ * and the end of memory.
  */
 
 #include "chat_edit.h"

@@ -1,5 +1,8 @@
 /*
  * test_event.c: events, fingerprints, and the lists of a request.
+ *
+ * Which calls are the same call, which are members, what settles one: the
+ * model's own rules, without any wire format.
  */
 
 #include "chat_event.h"

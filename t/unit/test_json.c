@@ -1,5 +1,8 @@
 /*
  * test_json.c: the parser's tree, its spans, and how it is read.
+ *
+ * Tables of texts that parse, with all spans, and of texts that must not;
+ * the bounds; and the functions that read the tree.
  */
 
 #define _GNU_SOURCE
@@ -64,6 +67,7 @@ dump(const chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
     }
 }
 
+
 static const struct {
     const char *text;
     const char *want;
@@ -114,6 +118,7 @@ every_value_knows_its_bytes(void **state)
         chat_buf_free(&out);
     }
 }
+
 
 /* clang-format off */
 static const char *bad[] = {
@@ -344,6 +349,7 @@ of_duplicate_keys_the_last_counts_and_is_noted(void **state)
                      3);
     assert_true(doc.duplicate);
 }
+
 
 static const struct {
     const char *text;
