@@ -1,5 +1,5 @@
 /*
- * chat_dialect.h: the table of dialects, and what a dialect must be able to do.
+ * chat_dialect.h: the table of dialects, and what a dialect can do.
  *
  * One const chat_dialect_t per file chat_dialect_<name>.c. A dialect knows one
  * wire format and nothing else: it includes this file and chat_json.h only.
