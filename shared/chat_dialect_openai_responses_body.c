@@ -391,14 +391,17 @@ chat_responses_chain(chat_responses_body_t *body, chat_str_t chain)
 }
 
 
-/* The input was read: what kind of request it is, and which step it answers. */
+/* What kind of request it is, and which step it answers. */
 static chat_rc_e
 chat_responses_class(chat_responses_body_t *body, chat_str_t chain)
 {
     chat_rc_e       rc;
     chat_request_t *rq = body->rq;
 
-    if (body->users != 0 || (body->others != 0 && body->answers == 0)) {
+    /* a developer's note is no word of the user's to calls that are open */
+    if (body->users != 0
+        || (body->others != 0 && body->answers == 0 && !body->has_step))
+    {
         rq->class = CHAT_CLASS_FRESH;
 
     } else if (body->matched != 0 || (body->answers != 0 && chain.len != 0)) {

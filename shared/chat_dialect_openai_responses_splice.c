@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 
-/* A result that is no item, as that of a service: what the type makes of it. */
+/* A result that is no item, as of a service: what the type makes of it. */
 static chat_rc_e
 chat_responses_wrap(const chat_responses_type_t *type,
                     const chat_result_t *result, int string, chat_buf_t *out)

@@ -216,6 +216,8 @@ s60_calls_without_any_result_are_no_continuation(void **state)
 {
     expect(IN(USER "," C1 "," C2),
            "other turn=0 next=1 0:call_1:{call_1/c- call_2/c-}");
+    expect(IN(USER "," C1 "," SYSTEM),
+           "other turn=0 next=1 0:call_1:{call_1/c-}");
 }
 
 
