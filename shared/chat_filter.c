@@ -183,6 +183,17 @@ chat_filter_is_settled(chat_outcome_e outcome)
 }
 
 
+/* The client has a result of this call, or has approved or refused it. */
+static int
+chat_filter_is_answered(const chat_seen_t *seen)
+{
+    return seen->approval == CHAT_APPROVAL_GRANTED
+           || seen->approval == CHAT_APPROVAL_REFUSED
+           || chat_filter_is_settled(seen->outcome)
+           || chat_filter_is_settled(seen->in_stream);
+}
+
+
 /*
  * An input error without an opening, for a call that the client has: it says
  * nothing of the input but puts an outcome on the call.
@@ -190,10 +201,7 @@ chat_filter_is_settled(chat_outcome_e outcome)
 static chat_verdict_e
 chat_filter_failed(chat_filter_t *filter, chat_seen_t *seen)
 {
-    if (filter->mode != CHAT_REPLAY_OFF
-        && (chat_filter_is_settled(seen->outcome)
-            || chat_filter_is_settled(seen->in_stream)))
-    {
+    if (filter->mode != CHAT_REPLAY_OFF && chat_filter_is_answered(seen)) {
         filter->count.replays++;
         seen->dropped = 1;
         return CHAT_VERDICT_DROP;
@@ -279,11 +287,7 @@ chat_filter_ask_is_replay(chat_filter_t *filter, const chat_event_t *event)
 {
     const chat_seen_t *seen = chat_filter_target(filter, event->id);
 
-    return seen != NULL
-           && (seen->approval == CHAT_APPROVAL_GRANTED
-               || seen->approval == CHAT_APPROVAL_REFUSED
-               || chat_filter_is_settled(seen->outcome)
-               || chat_filter_is_settled(seen->in_stream));
+    return seen != NULL && chat_filter_is_answered(seen);
 }
 
 

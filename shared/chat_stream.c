@@ -112,6 +112,7 @@ chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
     chat_rc_e rc = CHAT_OK;
 
     if (!stream->oversized) {
+        stream->oversized = 1;
         stream->info.frames++;
         stream->info.oversized++;
     }
@@ -123,6 +124,32 @@ chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 
     chat_stream_pass(stream, frame->raw, frame->in_input);
     return rc;
+}
+
+
+/* What the parser cut off: a frame, or a piece of a long one. */
+static chat_rc_e
+chat_stream_take(chat_stream_t *stream, chat_sse_rc_e what,
+                 const chat_frame_t *frame)
+{
+    chat_rc_e rc;
+
+    if (what == CHAT_SSE_PIECE && !stream->info.foreign) {
+        return chat_stream_oversized(stream, frame);
+    }
+
+    stream->oversized = 0;
+
+    rc = stream->info.foreign ? CHAT_DECLINED
+                              : chat_stream_frame(stream, frame);
+    if (rc != CHAT_DECLINED) {
+        return rc;
+    }
+
+    /* From here on nothing is looked at any more. */
+    stream->info.foreign = 1;
+    chat_stream_pass(stream, frame->raw, frame->in_input);
+    return CHAT_OK;
 }
 
 
@@ -139,30 +166,12 @@ chat_stream_read(chat_stream_t *stream, chat_str_t input)
     while (rc == CHAT_OK) {
         what = chat_sse_next(&stream->sse, &frame);
 
-        switch (what) {
-        case CHAT_SSE_FRAME:
-            rc = stream->info.foreign ? CHAT_DECLINED
-                                      : chat_stream_frame(stream, &frame);
-            if (rc == CHAT_DECLINED) {
-                /* From here on nothing is looked at any more. */
-                stream->info.foreign = 1;
-                chat_stream_pass(stream, frame.raw, frame.in_input);
-                rc = CHAT_OK;
-            }
-            break;
-
-        case CHAT_SSE_PIECE:
-            rc = chat_stream_oversized(stream, &frame);
-            break;
-
-        case CHAT_SSE_MORE:
+        if (what == CHAT_SSE_MORE) {
             return CHAT_OK;
-
-        default:
-            return CHAT_ERROR;
         }
 
-        stream->oversized = what == CHAT_SSE_PIECE;
+        rc = what == CHAT_SSE_ERROR ? CHAT_ERROR
+                                    : chat_stream_take(stream, what, &frame);
     }
 
     return rc;

@@ -1,0 +1,376 @@
+/*
+ * fuzz_stream.c: the stream under any bytes, known calls and cuts.
+ *
+ * The first three bytes choose dialect, mode and cuts. Of the rest, a byte of
+ * 0x80 and above stands for a part of a frame, so that well-formed streams
+ * are found soon; all others are themselves. Holds: output, end, counters and
+ * facts do not depend on the cuts; where nothing was dropped the output is
+ * the input; what is left of an unnumbered dialect's input is in its order.
+ */
+
+#include "chat_stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NEED(ok)                                                         \
+    do {                                                                 \
+        if (!(ok)) {                                                     \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
+                    #ok);                                                \
+            abort();                                                     \
+        }                                                                \
+    } while (0)
+
+#define CHUNK(delta, reason)                            \
+    "data: {\"choices\":[{\"index\":0,\"delta\":" delta \
+    ",\"finish_reason\":" reason "}]}\n\n"
+#define ENTRY(index, id)                                            \
+    CHUNK("{\"tool_calls\":[{\"index\":" index ",\"id\":\"" id      \
+          "\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]}", \
+          "null")
+#define ARGS(index, args)                      \
+    CHUNK("{\"tool_calls\":[{\"index\":" index \
+          ",\"function\":{\"arguments\":"      \
+          "\"" args "\"}}]}",                  \
+          "null")
+#define UI(type, more) "data: {\"type\":\"" type "\"" more "}\n\n"
+#define UI_CALL(type, id, more) \
+    UI(type, ",\"toolCallId\":\"" id "\",\"toolName\":\"f\"" more)
+#define ITEM(id, args)                                                 \
+    "{\"type\":\"function_call\",\"id\":\"i" id "\",\"call_id\":\"" id \
+    "\",\"name\":\"f\",\"arguments\":\"" args "\"}"
+#define RESP(type, index, item)      \
+    UI("response.output_item." type, \
+       ",\"output_index\":" index ",\"item\":" item)
+
+#define PARTS 32
+
+static const char *const parts[4][PARTS] = {
+    {
+        UI("start", ",\"messageId\":\"m1\""),
+        UI("start-step", ""),
+        UI("finish-step", ""),
+        UI("finish", ""),
+        UI("error", ",\"errorText\":\"e\""),
+        UI("abort", ""),
+        UI("text-delta", ",\"id\":\"t\",\"delta\":\"x\""),
+        UI_CALL("tool-input-start", "c1", ""),
+        UI_CALL("tool-input-start", "c2", ""),
+        UI_CALL("tool-input-start", "c3", ""),
+        UI_CALL("tool-input-delta", "c1", ",\"inputTextDelta\":\"{\""),
+        UI_CALL("tool-input-delta", "c2", ",\"inputTextDelta\":\"{\""),
+        UI_CALL("tool-input-delta", "c3", ",\"inputTextDelta\":\"{\""),
+        UI_CALL("tool-input-available", "c1", ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-available", "c2", ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-available", "c3", ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-available", "c1", ",\"input\":{}"),
+        UI_CALL("tool-input-error", "c1", ",\"input\":{\"q\":1}"),
+        UI_CALL("tool-input-error", "c2", ",\"input\":\"x\""),
+        UI_CALL("tool-output-available", "c1", ",\"output\":1"),
+        UI_CALL("tool-output-available", "c1", ",\"output\":2"),
+        UI_CALL("tool-output-available", "c2", ",\"output\":1"),
+        UI_CALL("tool-output-error", "c1", ",\"errorText\":\"e\""),
+        UI_CALL("tool-output-denied", "c2", ""),
+        UI_CALL("tool-approval-request", "c2", ",\"approvalId\":\"a\""),
+        "data: [DONE]\n\n",
+        ": c\n\n",
+        "data: {",
+    },
+    {
+        CHUNK("{\"content\":\"x\"}", "null"),
+        CHUNK("{}", "\"tool_calls\""),
+        CHUNK("{}", "\"length\""),
+        ENTRY("0", "c1"),
+        ENTRY("0", "c2"),
+        ENTRY("0", "c3"),
+        ENTRY("1", "c1"),
+        ENTRY("1", "c2"),
+        ENTRY("1", "c3"),
+        ENTRY("2", "c3"),
+        ARGS("0", "{\\\"q\\\":1}"),
+        ARGS("1", "{\\\"q\\\":1}"),
+        ARGS("2", "{\\\"q\\\":1}"),
+        ARGS("0", "{"),
+        "data: [DONE]\n\n",
+        ": c\n\n",
+        "data: {\"error\":{}}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[",
+        "{\"index\":0,\"id\":\"c1\",\"function\":{\"name\":\"f\","
+        "\"arguments\":\"{\\\"q\\\":1}\"}}",
+        "{\"index\":1,\"id\":\"c2\",\"function\":{\"name\":\"f\","
+        "\"arguments\":\"{}\"}}",
+        ",",
+        "]}}]}\n\n",
+    },
+    {
+        UI("response.created", ",\"response\":{\"id\":\"r\",\"output\":[]}"),
+        UI("response.completed", ",\"response\":{\"output\":[]}"),
+        UI("response.completed",
+           ",\"response\":{\"output\":[" ITEM("c1", "{\\\"q\\\":1}") "," ITEM(
+               "c3", "{}") "]}"),
+        UI("response.failed", ",\"response\":{}"),
+        UI("response.output_text.delta",
+           ",\"output_index\":1,\"delta\":\"x\""),
+        UI("error", ""),
+        RESP("added", "0", ITEM("c1", "")),
+        RESP("added", "0", ITEM("c2", "")),
+        RESP("added", "1", ITEM("c1", "")),
+        RESP("added", "1", ITEM("c3", "")),
+        RESP("added", "2", ITEM("c2", "")),
+        RESP("done", "0", ITEM("c1", "{\\\"q\\\":1}")),
+        RESP("done", "0", ITEM("c2", "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM("c1", "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM("c3", "{}")),
+        RESP("done", "2", ITEM("c2", "{\\\"q\\\":1}")),
+        RESP("added", "2", "{\"type\":\"message\"}"),
+        RESP("done", "2", "{\"type\":\"message\"}"),
+        "data: [DONE]\n\n",
+        ": c\n\n",
+    },
+    {
+        UI("message_start", ",\"message\":{\"id\":\"m\"}"),
+        UI("message_stop", ""),
+        UI("message_delta", ",\"delta\":{\"stop_reason\":\"tool_use\"}"),
+        UI("error", ""),
+        UI("ping", ""),
+        UI("content_block_start",
+           ",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":"
+           "\"c1\",\"name\":\"f\",\"input\":{}}"),
+        UI("content_block_start",
+           ",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":"
+           "\"c2\",\"name\":\"f\",\"input\":{}}"),
+        UI("content_block_start",
+           ",\"index\":2,\"content_block\":{\"type\":\"tool_use\",\"id\":"
+           "\"c3\",\"name\":\"f\",\"input\":{}}"),
+        UI("content_block_start",
+           ",\"index\":1,\"content_block\":{\"type\":\"text\"}"),
+        UI("content_block_delta",
+           ",\"index\":0,\"delta\":{\"type\":\"input_json_delta\","
+           "\"partial_json\":\"{\\\"q\\\":1}\"}"),
+        UI("content_block_delta",
+           ",\"index\":1,\"delta\":{\"type\":\"input_json_delta\","
+           "\"partial_json\":\"{\\\"q\\\":1}\"}"),
+        UI("content_block_delta",
+           ",\"index\":2,\"delta\":{\"type\":\"input_json_delta\","
+           "\"partial_json\":\"{}\"}"),
+        UI("content_block_delta",
+           ",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}"),
+        UI("content_block_stop", ",\"index\":0"),
+        UI("content_block_stop", ",\"index\":1"),
+        UI("content_block_stop", ",\"index\":2"),
+        ": c\n\n",
+    },
+};
+
+/* What one run gave. */
+typedef struct {
+    chat_buf_t          out;
+    chat_stream_info_t  info;
+    chat_filter_count_t count;
+    uint64_t            facts;
+} run_t;
+
+
+/* The order in which batches come up in one answer is not promised. */
+static void
+note_facts(run_t *run, chat_stream_t *stream)
+{
+    size_t                     i, k, n;
+    uint64_t                   word;
+    chat_str_t                 said[5];
+    chat_digest_t              digest;
+    const chat_fact_t         *fact;
+    const chat_stream_facts_t *facts;
+
+    n = chat_stream_facts(stream, &facts);
+
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < facts[i].count; k++) {
+            fact = &facts[i].facts[k];
+            said[0] = chat_str(&facts[i].key, sizeof(facts[i].key));
+            said[1] = fact->field;
+            said[2] = fact->value;
+            said[3] = fact->payload;
+            said[4] = chat_str("1", fact->has_payload != 0);
+            chat_digest_parts(said, 5, &digest);
+            memcpy(&word, digest.bytes, sizeof(word));
+            run->facts += word;
+        }
+    }
+}
+
+
+static void
+note(run_t *run, const chat_piece_t *pieces, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        NEED(pieces[i].bytes.len != 0);
+        chat_buf_add(&run->out, pieces[i].bytes);
+    }
+}
+
+
+/* seed 0: in one piece. */
+static void
+run_once(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed,
+         run_t *run)
+{
+    size_t              n, used, len;
+    unsigned char      *copy;
+    chat_stream_t      *stream = chat_stream_create(conf);
+    const chat_piece_t *pieces;
+
+    memset(run, 0, sizeof(*run));
+    NEED(stream != NULL);
+
+    for (used = 0; used < text.len; used += len) {
+        len = text.len - used;
+        if (seed != 0) {
+            seed = seed * 1103515245u + 12345u;
+            n = 1 + (seed >> 16) % (seed & 0x100 ? 3 : 60);
+            len = n < len ? n : len;
+        }
+
+        copy = malloc(len);
+        memcpy(copy, text.data + used, len);
+        NEED(chat_stream_push(stream, chat_str(copy, len), &pieces, &n)
+             == CHAT_OK);
+        note(run, pieces, n);
+        free(copy);
+        note_facts(run, stream);
+    }
+
+    NEED(chat_stream_finish(stream, NULL, 0, &pieces, &n) == CHAT_OK);
+    note(run, pieces, n);
+    note_facts(run, stream);
+
+    run->info = *chat_stream_info(stream);
+    run->count = *chat_stream_count(stream);
+    NEED(run->info.bytes_in == text.len);
+    NEED(run->info.bytes_out == run->out.len);
+    chat_stream_destroy(stream);
+}
+
+
+static int
+is_subsequence(chat_str_t part, chat_str_t whole)
+{
+    size_t i, k = 0;
+
+    for (i = 0; i < whole.len && k < part.len; i++) {
+        k += whole.data[i] == part.data[k];
+    }
+
+    return k == part.len;
+}
+
+
+static void
+check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
+{
+    run_t whole, cut;
+
+    run_once(conf, text, 0, &whole);
+    run_once(conf, text, seed, &cut);
+
+    NEED(chat_str_eq(chat_buf_str(&whole.out), chat_buf_str(&cut.out)));
+    NEED(whole.info.end == cut.info.end);
+    NEED(whole.info.frames == cut.info.frames);
+    NEED(whole.info.calls == cut.info.calls);
+    NEED(whole.info.settled == cut.info.settled);
+    NEED(whole.info.overflows == cut.info.overflows);
+    NEED(whole.facts == cut.facts);
+    NEED(memcmp(&whole.count, &cut.count, sizeof(cut.count)) == 0);
+
+    if (!conf->report) {
+        if (conf->dialect->edit == NULL) {
+            NEED(is_subsequence(chat_buf_str(&whole.out), text));
+        }
+
+        if (conf->replay == CHAT_REPLAY_OFF || conf->observe
+            || (conf->dialect->edit != NULL && whole.count.replays == 0))
+        {
+            NEED(chat_str_eq(chat_buf_str(&whole.out), text));
+        }
+    }
+
+    chat_buf_free(&whole.out);
+    chat_buf_free(&cut.out);
+}
+
+
+/* c1 is settled, c2 waits for an approval that was given. */
+static void
+know(chat_call_t *calls)
+{
+    memset(calls, 0, 2 * sizeof(*calls));
+
+    calls[0].id = chat_cstr("c1");
+    calls[0].outcome = CHAT_OUTCOME_OK;
+    chat_digest(chat_cstr("1"), &calls[0].digest);
+    calls[1].id = chat_cstr("c2");
+    calls[1].approval = CHAT_APPROVAL_GRANTED;
+
+    calls[0].name = calls[1].name = chat_cstr("f");
+    calls[0].ready = calls[1].ready = 1;
+    NEED(chat_fingerprint(chat_cstr("f"), chat_cstr("{\"q\":1}"),
+                          &calls[0].fingerprint)
+         == CHAT_OK);
+    calls[1].fingerprint = calls[0].fingerprint;
+}
+
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t             i;
+    unsigned           which;
+    chat_buf_t         text = { 0 };
+    chat_call_t        calls[2];
+    const char        *part;
+    chat_stream_conf_t conf;
+
+    static const chat_dialect_t *const dialects[] = {
+        &chat_dialect_ai_sdk,
+        &chat_dialect_openai_chat,
+        &chat_dialect_openai_responses,
+        &chat_dialect_anthropic,
+    };
+
+    if (size < 3) {
+        return 0;
+    }
+
+    which = data[0] & 3;
+    for (i = 3; i < size && text.len < 65536; i++) {
+        part = data[i] >= 0x80 ? parts[which][data[i] % PARTS] : NULL;
+        if (part != NULL) {
+            chat_buf_puts(&text, part);
+        } else {
+            chat_buf_add(&text, chat_str(&data[i], 1));
+        }
+    }
+
+    know(calls);
+    memset(&conf, 0, sizeof(conf));
+    conf.dialect = dialects[which];
+    conf.replay = (data[0] >> 2) % 3;
+    conf.known = calls;
+    conf.nknown = data[0] & 0x40 ? 0 : 2;
+    conf.report = data[0] >> 7;
+    conf.observe = (data[1] & 0xf0) == 0;
+    conf.max_event = data[1] & 1 ? 600 : 65536;
+    conf.max_calls = data[1] & 2 ? 2 : 128;
+    conf.max_result = 100;
+    conf.worker = chat_cstr("w");
+    conf.scope.dialect = chat_cstr(conf.dialect->name);
+    conf.scope.conversation = chat_cstr("talk");
+    conf.scope.by_message = conf.dialect->weak_by_message;
+
+    check(&conf, chat_buf_str(&text), data[2] + 1u);
+    chat_buf_free(&text);
+    return 0;
+}
