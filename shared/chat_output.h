@@ -37,7 +37,7 @@ void chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input);
  */
 void chat_output_own(chat_output_t *output, size_t before);
 
-/* All that goes out; until the next begin. CHAT_ERROR: something is missing. */
+/* All that goes out; until the next begin. CHAT_ERROR: bytes are missing. */
 chat_rc_e chat_output_end(chat_output_t *output, const chat_piece_t **pieces,
                           size_t *n);
 

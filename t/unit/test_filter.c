@@ -1,6 +1,8 @@
 /*
- * test_filter.c: the replay filter's verdicts, event by event: the replay
- * table of the scenarios, then what the table does not say.
+ * test_filter.c: the replay filter's verdicts, event by event.
+ *
+ * First the whole replay table: each state in which the client can have a
+ * call against each event about it. Then what the table does not say.
  */
 
 #include <setjmp.h>

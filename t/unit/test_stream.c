@@ -1,6 +1,7 @@
 /*
- * test_stream.c: the replay filter on whole streams of the AI SDK, and what
- * holds for every stream: cuts, quarantine, memory. See stream_run.h.
+ * test_stream.c: the replay filter on whole streams of the AI SDK, and the
+ * quarantine. Each test says what comes in and what must go out; how often
+ * and in which pieces that is tried is in stream_run.h.
  */
 
 #include "stream_run.h"

@@ -1,6 +1,8 @@
 /*
- * test_stream_facts.c: what a stream tells the store of its calls, and that
- * it tells it under the name by which the next request asks.
+ * test_stream_facts.c: what a stream tells the store of its calls.
+ *
+ * Above all that it tells it under the name by which the next request asks:
+ * that request's body is read too, and its batch's name looked for.
  */
 
 #include "stream_run.h"
@@ -63,7 +65,7 @@
 
 #define USE(id)                                                               \
     "{\"type\":\"tool_use\",\"id\":\"" id "\",\"name\":\"find\",\"input\":{}" \
-                                          "}"
+    "}"
 #define BLOCK(index, id)                                       \
     "data: {\"type\":\"content_block_start\",\"index\":" index \
     ",\"content_block\":" USE(                                 \

@@ -1,6 +1,8 @@
 /*
- * test_stream_numbered.c: replays in the dialects that number their calls:
- * what is dropped, and that the numbers have no gap afterwards.
+ * test_stream_numbered.c: replays in the dialects that number their calls.
+ *
+ * What is dropped, that the numbers have no gap afterwards, and that an
+ * ending is told otherwise once no call is left.
  */
 
 #include "stream_run.h"
@@ -52,7 +54,7 @@
     "}\n\n"
 #define USE(id)                                                               \
     "{\"type\":\"tool_use\",\"id\":\"" id "\",\"name\":\"find\",\"input\":{}" \
-                                          "}"
+    "}"
 #define BLOCK_DELTA(index, delta)                  \
     "event: content_block_delta\ndata: {\"type\":" \
     "\"content_block_delta\",\"index\":" index ",\"delta\":" delta "}\n\n"

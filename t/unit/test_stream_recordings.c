@@ -1,6 +1,8 @@
 /*
- * test_stream_recordings.c: real answers of providers, where they are at hand
- * (../shared/recordings), come out byte for byte, however they are cut.
+ * test_stream_recordings.c: real answers of providers, in pieces.
+ *
+ * Where they are at hand (../shared/recordings) each must come out byte for
+ * byte, however it is cut, and be finished.
  */
 
 #include "stream_run.h"
