@@ -131,6 +131,10 @@ export const anthropic = {
 export const anthropicThread = {
   ...anthropic,
 
+  fresh() {
+    return { ...anthropic.fresh(), thread: { type: 'create' } };
+  },
+
   continuation({ from, results, text: say }) {
     return { ...anthropic.fresh(), thread: { type: 'continue',
       previous_message_id: from.id }, messages: [

@@ -158,8 +158,8 @@ class Provider {
     const refusal = this.judge(request, incoming);
     this.requests.push(request);
     this.arrivals.splice(0).forEach((resolve) => resolve());
-    const answer = refusal ?? await this.answer(request, request.number);
     request.refused = refusal !== undefined;
+    const answer = refusal ?? await this.answer(request, request.number);
     if (answer.id) {
       this.issued.set(answer.id, answer.calls);
       const { conversation } = request.body ?? {};
