@@ -46,6 +46,9 @@ node_wanted()
 {
     major=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/') || :
     [ "${major:-0}" -ge 18 ] || echo nodejs
+    # The real client libraries, where there is a lock file of them.
+    [ ! -f "$(dirname "$0")/clients/package-lock.json" ] \
+        || command -v npm >/dev/null || echo npm
 }
 
 there()
