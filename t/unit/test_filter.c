@@ -374,7 +374,9 @@ past_the_bound_all_is_forwarded(void **state)
     assert_int_equal(call_ready(4096, "c1", &same), CHAT_VERDICT_FORWARD);
 
     /* A slot that had another verdict begins anew. */
+    assert_int_equal(chat_filter_generation(filter, 4095), 0);
     assert_int_equal(call_open(4095, "y"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(chat_filter_generation(filter, 4095), 1);
     assert_int_equal(call_args(4095, "y"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(4095, "y", &same), CHAT_VERDICT_FORWARD);
     assert_int_equal(chat_arena_used(arena), used);

@@ -385,6 +385,11 @@ a_call_whose_quarantine_outlives_the_stream(void **state)
     stream_expect(&s, START STEP INPUT_START("c1") TEXT("a") SEAL FINISH,
                   START STEP TEXT("a") SEAL FINISH);
     assert_int_equal(s.info.end, CHAT_END_FINISHED);
+
+    /* To a client that has left nothing is said any more. */
+    s.aborted = 1;
+    stream_expect(&s, START STEP INPUT_START("c1") TEXT("a"), START STEP);
+    assert_int_equal(s.info.end, CHAT_END_ABORTED);
     stream_end(&s);
 }
 
