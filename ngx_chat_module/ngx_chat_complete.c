@@ -277,9 +277,10 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
         }
 
         if (!lookup->failed
-            && chat_results_collect(
-                   &ctx->results, &ctx->rq, &ctx->rq.steps[lookup->step],
-                   lookup->facts, lookup->count, last && continuation)
+            && chat_results_collect(&ctx->results, &ctx->rq,
+                                    &ctx->rq.steps[lookup->step],
+                                    lookup->facts, lookup->count, ctx->known,
+                                    ctx->nknown, last && continuation)
                    != CHAT_OK)
         {
             return NGX_ERROR;

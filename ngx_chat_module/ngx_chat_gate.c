@@ -25,6 +25,7 @@ ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
         r->write_event_handler = ngx_http_request_empty_handler;
     }
 
+    ctx->again = 0;
     ctx->op.done = ngx_chat_gate_done;
     ctx->op.data = ctx;
     ctx->asked = ngx_current_msec;
@@ -347,7 +348,6 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     ngx_http_set_log_request(c->log, ctx->request);
 
     ctx->asking += ngx_current_msec - ctx->asked;
-    ctx->again = 0;
 
     if (rc != CHAT_OK || ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
         ngx_chat_gate_failed(ctx);

@@ -157,8 +157,9 @@ ngx_chat_variable_count(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     }
 
     info = chat_stream_info(ctx->stream);
-    return ngx_chat_variable_number(r, v,
-                                    settled ? info->settled : info->calls);
+    return ngx_chat_variable_number(
+        r, v,
+        settled ? info->settled : chat_stream_count(ctx->stream)->opened);
 }
 
 

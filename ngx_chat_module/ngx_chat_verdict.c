@@ -244,6 +244,14 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (verdict == CHAT_GATE_HOLD || verdict == CHAT_GATE_WAIT) {
+        ngx_chat_verdict_wait(ctx);
+        return;
+    }
+
+    /* what changes from now on is no matter of this request */
+    ngx_chat_gate_cancel(ctx);
+
     switch (verdict) {
     case CHAT_GATE_GO:
     case CHAT_GATE_PASS:
@@ -252,11 +260,6 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
 
     case CHAT_GATE_UNMANAGED:
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-
-    case CHAT_GATE_HOLD:
-    case CHAT_GATE_WAIT:
-        ngx_chat_verdict_wait(ctx);
         return;
 
     default:
@@ -276,6 +279,8 @@ ngx_chat_verdict_told_bounce(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 void
 ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx)
 {
+    ngx_chat_gate_cancel(ctx);
+
     if (ctx->dialect->bounce != NULL) {
         ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);
         return;

@@ -30,6 +30,8 @@ typedef struct {
     chat_approval_e    approval; /* GRANTED or REFUSED, where it is known */
     chat_str_t         payload;  /* the dialect's form; of an approval: the
                                     reason as JSON text, or empty */
+    const chat_call_t *after;    /* chained: the body's own result that it
+                                    comes behind; NULL: it comes first */
 } chat_result_t;
 
 /* What became of the calls of a stream: the filter's answer to edit(). */

@@ -160,6 +160,7 @@ chat_anthropic_bare(chat_anthropic_body_t *r, const chat_json_t *block)
         chat_json_string(r->doc, chat_json_get(r->doc, block, "tool_use_id"));
     call->ready = 1;
     call->bare = 1;
+    call->node = block;
 
     return chat_anthropic_result(r, block, call);
 }

@@ -121,14 +121,13 @@ chat_anthropic_find(chat_json_doc_t *doc, const chat_json_t *assistant,
 }
 
 
-/* The results of a thread: behind those that are there. */
+/* The results of a thread: each behind the one that it is to follow. */
 static chat_rc_e
 chat_anthropic_thread(chat_json_doc_t *doc, const chat_result_t *results,
                       size_t n, chat_anthropic_place_t *at)
 {
-    size_t             i;
-    chat_rc_e          rc;
-    const chat_json_t *block, *after = NULL;
+    size_t    i;
+    chat_rc_e rc;
 
     at->message = chat_json_get(doc, doc->root, "messages")->child;
 
@@ -139,19 +138,14 @@ chat_anthropic_thread(chat_json_doc_t *doc, const chat_result_t *results,
     at->own = !chat_anthropic_takes(doc, at->message);
     at->before = at->own;
 
-    block = chat_anthropic_blocks(doc, at->message);
-
-    while (block && chat_anthropic_type(doc, block, "tool_result")) {
-        after = block;
-        block = block->next;
-    }
-
     for (i = 0; i < n; i++) {
         if (results[i].outcome == CHAT_OUTCOME_NONE) {
             continue;
         }
 
-        rc = chat_anthropic_put(doc, at, after, &results[i]);
+        rc = chat_anthropic_put(
+            doc, at, results[i].after ? results[i].after->node : NULL,
+            &results[i]);
         if (rc != CHAT_OK) {
             return rc;
         }

@@ -138,16 +138,6 @@ chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
 }
 
 
-/* The same for a chained body; NULL: it brings no answers. */
-static const chat_json_t *
-chat_responses_chain_place(const chat_request_t *rq)
-{
-    const chat_step_t *step = &rq->steps[rq->nsteps - 1];
-
-    return step->count ? rq->calls[step->first + step->count - 1].place : NULL;
-}
-
-
 static chat_rc_e
 chat_responses_insert(chat_json_doc_t *doc, const chat_request_t *rq,
                       const chat_result_t *result, const chat_json_t *input,
@@ -162,8 +152,9 @@ chat_responses_insert(chat_json_doc_t *doc, const chat_request_t *rq,
         return CHAT_BAD;
     }
 
-    place = result->call ? chat_responses_place(rq, result->call)
-                         : chat_responses_chain_place(rq);
+    place = result->call    ? chat_responses_place(rq, result->call)
+            : result->after ? result->after->place
+                            : NULL;
 
     if (place != NULL) {
         pos = place->end;

@@ -53,7 +53,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     const chat_call_t *call;
     const chat_step_t *step = chat_gate_step(rq);
 
-    if (step == NULL || step->count == 0) {
+    if (step == NULL) {
         return CHAT_DECLINED;
     }
 
@@ -67,7 +67,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     q->complete = !rq->chained;
     memcpy(q->signature, rq->signature.bytes, 16);
 
-    q->members = chat_arena_alloc(arena, step->count * sizeof(*asked));
+    q->members = chat_arena_alloc(arena, (step->count + 1) * sizeof(*asked));
     if (q->members == NULL) {
         return CHAT_ERROR;
     }

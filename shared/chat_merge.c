@@ -92,8 +92,8 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
 }
 
 
-/* The body of a chained step brings a result of this id itself. */
-static int
+/* The body's own result of this id in a chained step, or NULL. */
+static const chat_call_t *
 chat_results_brought(const chat_request_t *rq, const chat_step_t *step,
                      chat_str_t id)
 {
@@ -101,41 +101,42 @@ chat_results_brought(const chat_request_t *rq, const chat_step_t *step,
 
     for (i = step->first; i < step->first + step->count; i++) {
         if (chat_str_eq(rq->calls[i].id, id)) {
-            return 1;
+            return &rq->calls[i];
         }
     }
 
-    return 0;
+    return NULL;
 }
 
 
 static chat_rc_e
 chat_results_chained(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_batch_t *batch,
-                     const chat_fact_t *facts, size_t n, int approvals)
+                     const chat_fact_t *facts, size_t n,
+                     const chat_call_t *order, size_t norder)
 {
     size_t               i;
-    chat_str_t           id;
     chat_result_t        result;
+    const chat_call_t   *own, *after = NULL;
     const chat_member_t *member;
 
-    for (i = 0; i < n; i++) {
-        id = facts[i].field;
-        if (!chat_str_starts(id, "result/")) {
+    for (i = 0; i < norder; i++) {
+        own = chat_results_brought(rq, step, order[i].id);
+        if (own != NULL) {
+            after = own;
             continue;
         }
 
-        id = chat_str(id.data + 7, id.len - 7);
-        member = chat_batch_find(batch, id);
-
-        if (member == NULL || chat_results_brought(rq, step, id)) {
+        member = chat_batch_find(batch, order[i].id);
+        if (member == NULL) {
             continue;
         }
 
         memset(&result, 0, sizeof(result));
-        result.id = id;
+        result.id = order[i].id;
+        result.after = after;
 
-        if (chat_results_fill(&result, member, facts, n, approvals)
+        if (chat_results_fill(&result, member, facts, n, 0)
             && chat_results_add(results, &result) != CHAT_OK)
         {
             return CHAT_ERROR;
@@ -149,7 +150,8 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
 chat_rc_e
 chat_results_collect(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_fact_t *facts,
-                     size_t n, int approvals)
+                     size_t n, const chat_call_t *order, size_t norder,
+                     int approvals)
 {
     size_t               i;
     chat_rc_e            rc;
@@ -164,8 +166,8 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
     }
 
     if (step->chain.len != 0) {
-        return chat_results_chained(results, rq, step, &batch, facts, n,
-                                    approvals);
+        return chat_results_chained(results, rq, step, &batch, facts, n, order,
+                                    norder);
     }
 
     for (i = step->first; i < step->first + step->count; i++) {

@@ -28,13 +28,15 @@ void chat_results_init(chat_results_t *results, chat_arena_t *arena);
  * Adds what the store has for a step: facts are the answer of payloads() for
  * its fields. Every occurrence of a call in the step that has no result of
  * its own gets one; for a chained step what the body does not bring is added
- * in the order of the facts. approvals: 0 leaves approvals out (fresh turns).
- * Payloads stay the caller's. CHAT_ERROR without memory.
+ * in the order of its calls, which order (n ids) gives. approvals: 0 leaves
+ * approvals out (fresh turns). Payloads stay the caller's. CHAT_ERROR without
+ * memory.
  */
 chat_rc_e chat_results_collect(chat_results_t       *results,
                                const chat_request_t *rq,
                                const chat_step_t    *step,
                                const chat_fact_t *facts, size_t n,
+                               const chat_call_t *order, size_t norder,
                                int approvals);
 
 /*
