@@ -297,6 +297,7 @@ live('s61: a hold lives through a reload', async (t) => {
   await batch.ask();
   const first = batch.continue(batch.results([0]));
   await held(batch, first);
+  const old = scene.n.workers();
   await scene.n.reload();
   await held(batch, first);
   const second = batch.continue(batch.results([1]));
@@ -304,4 +305,6 @@ live('s61: a hold lives through a reload', async (t) => {
     .map(({ word }) => word);
   assert.equal(words.filter((word) => word === 'final').length, 1, `${words}`);
   batch.released();
+  await until(() => !scene.n.workers().some((pid) => old.includes(pid)), 5000,
+    'the end of the old workers, which have no more work');
 });
