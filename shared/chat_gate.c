@@ -18,13 +18,15 @@ typedef struct {
     int                 live;      /* its stream runs and is not sealed */
     int                 candidate; /* may be a sibling */
     int                 equal;     /* signature of the last attempt */
+    int                 spent;     /* an approval was sent already */
 } chat_look_t;
 
 
 /*
  * How the store settles a member that the body leaves open: 'r' by a result
- * that can be merged, 'a' by an approval, 0 not at all. A result counts only
- * for the call whose arguments it answered.
+ * that can be merged, 'a' by an approval, 'A' by one that must not be sent
+ * again, 0 not at all. A result counts only for the call whose arguments it
+ * answered.
  */
 static int
 chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
@@ -45,14 +47,12 @@ chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
         return 'r';
     }
 
-    /* an approval that was sent once may have run its tool */
-    if (member->approval != CHAT_APPROVAL_NONE && kind == CHAT_KIND_APPROVAL
-        && batch->answered.k == 0)
-    {
-        return 'a';
+    if (member->approval == CHAT_APPROVAL_NONE || kind != CHAT_KIND_APPROVAL) {
+        return 0;
     }
 
-    return 0;
+    /* an approval that was sent once may have run its tool */
+    return batch->answered.k == 0 ? 'a' : 'A';
 }
 
 
@@ -74,7 +74,7 @@ chat_gate_asked(const chat_question_t *q, chat_str_t id)
 /*
  * Walks the members of the batch as this request sees them: its own, or,
  * where the calls are not in the body, those of the store. Answers how the
- * i-th is settled ('b' by the body, 'r', 'a', 0) and its id, or -1 at the
+ * i-th is settled ('b' by the body, 'r', 'a', 'A', 0) and its id, or -1 at the
  * end.
  */
 static int
@@ -116,7 +116,7 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
 
 /* Counts what is missing, and whether the store has what the body lacks. */
 static void
-chat_gate_count(const chat_look_t *look, chat_decision_t *out)
+chat_gate_count(chat_look_t *look, chat_decision_t *out)
 {
     int        how;
     size_t     i;
@@ -124,6 +124,7 @@ chat_gate_count(const chat_look_t *look, chat_decision_t *out)
 
     out->missing = 0;
     out->merge = 0;
+    look->spent = 0;
 
     for (i = 0;; i++) {
         how = chat_gate_member(look->q, look->batch, i, &id);
@@ -132,6 +133,7 @@ chat_gate_count(const chat_look_t *look, chat_decision_t *out)
         }
 
         out->missing += how == 0;
+        look->spent |= how == 'A';
         out->merge |= how == 'r' || how == 'a';
     }
 }
@@ -233,8 +235,9 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 
 /* The rows of the table, first fit. */
 static chat_gate_e
-chat_gate_row(const chat_look_t *look, chat_decision_t *out)
+chat_gate_row(chat_look_t *look, chat_decision_t *out)
 {
+    chat_gate_e         verdict;
     chat_question_t    *q = look->q;
     const chat_batch_t *batch = look->batch;
 
@@ -271,7 +274,13 @@ chat_gate_row(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_CLAIM;
     }
 
-    return chat_gate_claimed(look, out);
+    verdict = chat_gate_claimed(look, out);
+
+    /* who waits may learn what became of it, but none may send it again */
+    return look->spent
+                   && (verdict == CHAT_GATE_CLAIM || verdict == CHAT_GATE_PASS)
+               ? CHAT_GATE_HOLD
+               : verdict;
 }
 
 
@@ -318,7 +327,7 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
 
     if (q->chained) {
         chat_gate_count(&look, out);
-        q->complete = out->missing == 0 && !out->merge;
+        q->complete = out->missing == 0 && !out->merge && !look.spent;
     }
 
     look.candidate = !q->complete || q->dialect->candidate || batch->partial
