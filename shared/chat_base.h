@@ -58,8 +58,8 @@ chat_cstr(const char *text)
 static inline int
 chat_str_eq(chat_str_t a, chat_str_t b)
 {
-    return a.len == b.len &&
-           (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+    return a.len == b.len
+           && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
 

@@ -90,6 +90,14 @@ chat_event_t *chat_events_add(chat_events_t *events, chat_event_e type);
 chat_rc_e chat_fingerprint(chat_str_t name, chat_str_t args,
                            chat_digest_t *out);
 
+/* Stores keep the first 16 bytes of a fingerprint: these decide. */
+static inline int
+chat_fingerprint_eq(const chat_digest_t *a, const chat_digest_t *b)
+{
+    return memcmp(a->bytes, b->bytes, 16) == 0;
+}
+
+
 const char *chat_outcome_name(chat_outcome_e outcome);
 const char *chat_end_name(chat_end_e end);
 

@@ -245,7 +245,7 @@ chat_filter_ready(chat_filter_t *filter, const chat_event_t *event,
     if (opening->verdict == CHAT_VERDICT_WAIT) {
         if (seen != NULL && seen->ready && seen->has_fingerprint
             && fingerprint != NULL
-            && chat_digest_eq(&seen->fingerprint, fingerprint))
+            && chat_fingerprint_eq(&seen->fingerprint, fingerprint))
         {
             chat_filter_decide(filter, opening, CHAT_VERDICT_DROP);
         } else {
