@@ -1,5 +1,10 @@
 /*
  * ngx_chat_shm_facts.c: see ngx_chat_shm_facts.h.
+ *
+ * Batches stand in a red-black tree by the first bytes of their name and in a
+ * queue by the time of their last use, as limit_req has it. When the slab is
+ * full, the batches that were used longest ago make room.
+ * Must not know: requests, events, how workers are woken.
  */
 
 #include <ngx_config.h>

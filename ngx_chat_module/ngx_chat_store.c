@@ -1,5 +1,9 @@
 /*
  * ngx_chat_store.c: see ngx_chat_store.h.
+ *
+ * done() and notify() are called from here and nowhere else, and only from the
+ * event loop, so that no store calls back into a request that is calling it.
+ * Must not know: how a store stores.
  */
 
 #include <ngx_config.h>

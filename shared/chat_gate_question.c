@@ -1,6 +1,9 @@
 /*
  * chat_gate_question.c: what the gate keeps of a request, and what a request
  * brings to the store; see chat_gate.h.
+ *
+ * Promises: nothing of it points into the body, so that the body's tree can
+ * go while the request waits. Must not know: wire formats, stores, time.
  */
 
 #include "chat_gate.h"

@@ -1,5 +1,9 @@
 /*
  * chat_merge.c: see chat_merge.h.
+ *
+ * The list of results is made from what a store answered, call by call, and
+ * given to the dialect, which knows where in a body they go.
+ * Must not know: stores, NGINX, wire formats.
  */
 
 #include "chat_merge.h"

@@ -418,4 +418,5 @@ run_recordings(const chat_dialect_t *dialect, const char *name)
     closedir(dir);
 }
 
+
 #endif /* DIALECT_RUN_H */

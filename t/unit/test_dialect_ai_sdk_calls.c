@@ -1,6 +1,8 @@
 /*
  * test_dialect_ai_sdk_calls.c: what the AI SDK dialect reads of the calls in
  * a body: kind, state, result, approval, fingerprint.
+ *
+ * Bodies are short literals; each case names the one thing that it is about.
  */
 
 #include <setjmp.h>

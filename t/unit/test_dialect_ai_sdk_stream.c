@@ -1,6 +1,8 @@
 /*
  * test_dialect_ai_sdk_stream.c: what the AI SDK dialect skips, bounds and
  * writes itself. What it reads is in t/cases/ai_sdk.
+ *
+ * Frames are short literals; each case names the one thing that it is about.
  */
 
 #include <setjmp.h>

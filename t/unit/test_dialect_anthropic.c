@@ -1,6 +1,9 @@
 /*
  * test_dialect_anthropic.c: requests and splices of
  * Anthropic Messages.
+ *
+ * Splices are checked by reading the spliced body again and by the order that
+ * the provider demands.
  */
 
 #include "dialect_run.h"

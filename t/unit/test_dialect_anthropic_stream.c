@@ -1,6 +1,8 @@
 /*
  * test_dialect_anthropic_stream.c: streams of Anthropic Messages, what is
  * taken out of them, and the answers that the module makes itself.
+ *
+ * The recordings of real providers are read too where they are at hand.
  */
 
 #include "dialect_run.h"

@@ -1,6 +1,9 @@
 /*
  * test_dialect_openai_chat.c: requests and splices of Chat
  * Completions.
+ *
+ * Splices are checked by reading the spliced body again and by the order that
+ * the provider demands.
  */
 
 #include "dialect_run.h"

@@ -1,6 +1,8 @@
 /*
  * test_dialect_openai_chat_stream.c: streams of Chat Completions, what is
  * taken out of them, and the answers that the module makes itself.
+ *
+ * The recordings of real providers are read too where they are at hand.
  */
 
 #include "dialect_run.h"
