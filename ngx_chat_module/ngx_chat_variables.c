@@ -209,7 +209,8 @@ static ngx_int_t
 ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                   uintptr_t data)
 {
-    ngx_chat_ctx_t *ctx;
+    ngx_chat_ctx_t            *ctx;
+    const chat_filter_count_t *count;
 
     ctx = ngx_chat_get_ctx(r->main);
 
@@ -241,8 +242,9 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return ngx_chat_variable_count(r, v, ctx, 1);
 
     case NGX_CHAT_VAR_REPLAYS_DROPPED:
+        count = ctx->stream ? chat_stream_count(ctx->stream) : NULL;
         return ngx_chat_variable_number(
-            r, v, ctx->stream ? chat_stream_count(ctx->stream)->replays : 0);
+            r, v, count ? count->replays + count->results : 0);
 
     case NGX_CHAT_VAR_HOLD_TIME:
         return ngx_chat_variable_time(
