@@ -84,6 +84,7 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
 
     if (status >= 500 && ngx_chat_attempt_unsent(ctx->request)) {
         ctx->ended = 1;
+        ngx_chat_attempt_keep_results(ctx);
         ngx_chat_attempt_void(ctx, ctx->attempt);
         return;
     }
@@ -93,6 +94,7 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
 
     if (status >= 300) {
         ctx->ended = 1;
+        ngx_chat_attempt_keep_results(ctx);
         chat_facts_end(&facts, ctx->attempt, CHAT_END_FAILED);
     }
 
@@ -126,18 +128,20 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The results of a body that was complete by itself become mergeable. */
-static void
-ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
+void
+ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
 {
-    size_t dropped = 0;
+    size_t       dropped = 0;
+    chat_facts_t facts;
 
     if (ctx->arena == NULL || !ctx->q.complete || ctx->q.chained) {
         return;
     }
 
-    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, facts,
+    chat_facts_init(&facts, ctx->kept);
+    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
                     &dropped);
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
 }
 
 
@@ -227,7 +231,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     }
 
     if (end != CHAT_END_FINISHED) {
-        ngx_chat_attempt_keep_results(ctx, &facts);
+        ngx_chat_attempt_keep_results(ctx);
     }
 
     ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);

@@ -26,13 +26,37 @@ ngx_chat_lookup_is_last(ngx_chat_ctx_t *ctx, size_t step)
 }
 
 
-/* The fields of the results that a step lacks; 0 if it lacks none. */
+/*
+ * What the store may know of a call: NULL: nothing is asked. results: 0 where
+ * the gate asks for those.
+ */
+static const char *
+ngx_chat_lookup_prefix(const chat_call_t *call, ngx_uint_t results)
+{
+    if (call->id.len > CHAT_ID_MAX) {
+        return NULL;
+    }
+
+    if (call->undecided) {
+        return "approval/";
+    }
+
+    return results && chat_call_is_member(call)
+                   && (call->outcome == CHAT_OUTCOME_NONE
+                       || call->outcome == CHAT_OUTCOME_PARTIAL)
+               ? "result/"
+               : NULL;
+}
+
+
+/* The fields of the facts that a step lacks; 0 if it lacks none. */
 static size_t
 ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
-                      chat_str_t **fields)
+                      ngx_uint_t results, chat_str_t **fields)
 {
-    size_t             i, n = 0;
+    size_t             i, len, n = 0;
     u_char            *field;
+    const char        *prefix;
     const chat_call_t *call;
 
     *fields =
@@ -43,21 +67,20 @@ ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 
     for (i = step->first; i < step->first + step->count; i++) {
         call = &ctx->rq.calls[i];
-
-        if (!chat_call_is_member(call) || call->outcome != CHAT_OUTCOME_NONE
-            || call->id.len > CHAT_ID_MAX)
-        {
+        prefix = ngx_chat_lookup_prefix(call, results);
+        if (prefix == NULL) {
             continue;
         }
 
-        field = chat_arena_alloc(ctx->arena, 7 + call->id.len);
+        len = ngx_strlen(prefix);
+        field = chat_arena_alloc(ctx->arena, len + call->id.len + 1);
         if (field == NULL) {
             return 0;
         }
 
-        ngx_memcpy(field, "result/", 7);
-        ngx_memcpy(field + 7, call->id.data, call->id.len);
-        (*fields)[n++] = chat_str(field, 7 + call->id.len);
+        ngx_memcpy(field, prefix, len);
+        ngx_memcpy(field + len, call->id.data, call->id.len);
+        (*fields)[n++] = chat_str(field, len + call->id.len);
     }
 
     return n;
@@ -81,13 +104,38 @@ ngx_chat_lookup(ngx_chat_ctx_t *ctx, size_t step, const chat_key_t *key,
 }
 
 
+/* Asks what one step lacks; last: the one that the gate has decided about. */
+static void
+ngx_chat_lookup_step(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t last)
+{
+    size_t      n;
+    chat_key_t  key;
+    chat_str_t *fields;
+
+    if (last && ctx->nfields != 0) {
+        ngx_chat_lookup(ctx, step, &ctx->q.key, ctx->fields, ctx->nfields);
+        ctx->lookups[ctx->nlookups - 1].needed = 1;
+    }
+
+    if (!ctx->merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
+        || ctx->nlookups == NGX_CHAT_LOOKUPS_MAX
+        || chat_batch_key(&ctx->scope, &ctx->rq.steps[step], &key) != CHAT_OK)
+    {
+        return;
+    }
+
+    n = ngx_chat_lookup_lacks(ctx, &ctx->rq.steps[step], !last, &fields);
+    if (n != 0) {
+        ngx_chat_lookup(ctx, step, &key, fields, n);
+    }
+}
+
+
 /* Asks for all steps; answers how many questions are under way. */
 static size_t
 ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
 {
-    size_t      n, step;
-    chat_key_t  key;
-    chat_str_t *fields;
+    size_t step;
 
     ctx->lookups = chat_arena_alloc(ctx->arena, NGX_CHAT_LOOKUPS_MAX
                                                     * sizeof(*ctx->lookups));
@@ -100,25 +148,7 @@ ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
             break;
         }
 
-        if (ngx_chat_lookup_is_last(ctx, step)) {
-            if (ctx->nfields != 0) {
-                ngx_chat_lookup(ctx, step, &ctx->q.key, ctx->fields,
-                                ctx->nfields);
-            }
-            continue;
-        }
-
-        if (!ctx->merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
-            || chat_batch_key(&ctx->scope, &ctx->rq.steps[step], &key)
-                   != CHAT_OK)
-        {
-            continue;
-        }
-
-        n = ngx_chat_lookup_lacks(ctx, &ctx->rq.steps[step], &fields);
-        if (n != 0) {
-            ngx_chat_lookup(ctx, step, &key, fields, n);
-        }
+        ngx_chat_lookup_step(ctx, step, ngx_chat_lookup_is_last(ctx, step));
     }
 
     return ctx->answers_due;
@@ -257,7 +287,6 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
 {
     int                continuation;
     size_t             i;
-    ngx_uint_t         last;
     ngx_chat_lookup_t *lookup;
 
     continuation = ctx->rq.class == CHAT_CLASS_CONTINUATION;
@@ -265,9 +294,8 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
 
     for (i = ctx->nlookups; i-- > 0;) {
         lookup = &ctx->lookups[i];
-        last = ngx_chat_lookup_is_last(ctx, lookup->step);
 
-        if (last && continuation && ctx->merging) {
+        if (lookup->needed && continuation && ctx->merging) {
             if (lookup->failed) {
                 return NGX_ERROR;
             }
@@ -277,17 +305,18 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
         }
 
         if (!lookup->failed
-            && chat_results_collect(&ctx->results, &ctx->rq,
-                                    &ctx->rq.steps[lookup->step],
-                                    lookup->facts, lookup->count, ctx->known,
-                                    ctx->nknown, last && continuation)
+            && chat_results_collect(
+                   &ctx->results, &ctx->rq, &ctx->rq.steps[lookup->step],
+                   lookup->facts, lookup->count, ctx->known, ctx->nknown,
+                   lookup->needed && continuation)
                    != CHAT_OK)
         {
             return NGX_ERROR;
         }
     }
 
-    if (!ctx->merging || ctx->results.count == 0) {
+    if (!ctx->merging
+        || (ctx->results.count == 0 && ctx->results.ndecided == 0)) {
         return NGX_OK;
     }
 

@@ -111,8 +111,9 @@ typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
 struct ngx_chat_lookup_s {
     chat_store_op_t op;
     ngx_chat_ctx_t *ctx;
-    size_t          step;  /* index in rq.steps */
-    chat_fact_t    *facts; /* the answer, in ctx->arena */
+    size_t          step;   /* index in rq.steps */
+    ngx_uint_t      needed; /* the gate counts on all of its fields */
+    chat_fact_t    *facts;  /* the answer, in ctx->arena */
     size_t          count;
     ngx_uint_t      failed;
 };
@@ -182,6 +183,7 @@ struct ngx_chat_ctx_s {
 
     unsigned managed : 1; /* its batch has a name */
     unsigned merging : 1; /* what is fetched goes into the body */
+    unsigned partial : 1; /* its batch was seen incomplete */
     unsigned watching : 1;
     unsigned again : 1; /* something changed while asking */
     unsigned in_holds : 1;
@@ -322,6 +324,12 @@ void ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx);
 
 /* The answer is over: end/k, and one line in the log. */
 void ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end);
+
+/*
+ * The results of a body that was complete by itself become mergeable: others
+ * lack them, or its own attempt came to nothing.
+ */
+void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
 
 /* Our claim/k, and nothing will be sent. */
 void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);

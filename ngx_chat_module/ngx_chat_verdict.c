@@ -17,6 +17,11 @@ ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     if (rc == NGX_OK) {
         ctx->attempt = ctx->claiming;
         ctx->claiming = 0;
+
+        if (ctx->attempt != 0 && ctx->partial) {
+            ngx_chat_attempt_keep_results(ctx);
+        }
+
         ngx_chat_go_on(ctx, ctx->watching ? NGX_CHAT_VERDICT_RELEASED
                                           : NGX_CHAT_VERDICT_PASSED);
         return;
@@ -60,40 +65,17 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
 }
 
 
-/*
- * What a request that will wait tells the store: that its batch was seen
- * incomplete, and therefore what its own results are, for others to merge.
- */
-static void
-ngx_chat_verdict_wait_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
-{
-    size_t dropped = 0;
-
-    chat_facts_init(facts, ctx->look);
-
-    if (ctx->decision.verdict != CHAT_GATE_HOLD) {
-        return;
-    }
-
-    chat_facts_add(facts, "partial", chat_cstr("1"));
-
-    if (ctx->q.complete && !ctx->q.chained && ctx->arena != NULL) {
-        chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, facts,
-                        &dropped);
-    }
-}
-
-
 /* Waits for a change: watches first, then looks once more. */
 static void
 ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 {
-    chat_facts_t facts;
+    chat_fact_t partial;
+    ngx_uint_t  bounded = ctx->decision.verdict == CHAT_GATE_HOLD;
 
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
     if (ctx->watching) {
-        ngx_chat_hold(ctx, ctx->decision.verdict == CHAT_GATE_HOLD);
+        ngx_chat_hold(ctx, bounded);
 
         if (ctx->again && ctx->state == NGX_CHAT_WAITING) {
             ngx_chat_gate_ask_again(ctx);
@@ -106,8 +88,14 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_verdict_wait_facts(ctx, &facts);
-    ngx_chat_gate_watch(ctx, facts.items, facts.count);
+    if (bounded) {
+        ngx_chat_attempt_keep_results(ctx);
+    }
+
+    ngx_memzero(&partial, sizeof(partial));
+    partial.field = chat_cstr("partial");
+    partial.value = chat_cstr("1");
+    ngx_chat_gate_watch(ctx, &partial, bounded ? 1 : 0);
 }
 
 

@@ -2,8 +2,8 @@
  * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
  *
  * chat_dialect_ai_sdk.c reads streams and has the table; _write.c makes what
- * the module says itself; _body.c reads request bodies, _splice.c changes
- * them. Must not know, as they: stores, policy, other dialects.
+ * the module says itself; _body.c and _part.c read request bodies,
+ * _splice.c changes them. Must not know, as they: stores, policy, other dialects.
  */
 
 #ifndef CHAT_DIALECT_AI_SDK_H
@@ -41,6 +41,33 @@ void chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal,
 chat_rc_e chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
                              chat_outcome_e outcome, chat_str_t *text,
                              chat_digest_t *digest);
+
+/* Where a part is now, of all states that a part can be in. */
+typedef enum {
+    CHAT_PART_UNKNOWN,   /* of another version: not ours to answer */
+    CHAT_PART_STREAMING, /* its arguments never became complete */
+    CHAT_PART_READY,     /* waits for a result */
+    CHAT_PART_ASKED,     /* waits for an approval */
+    CHAT_PART_RESPONDED, /* has been approved or refused */
+    CHAT_PART_OK,
+    CHAT_PART_ERROR,
+    CHAT_PART_DENIED
+} chat_ai_sdk_part_e;
+
+chat_ai_sdk_part_e chat_ai_sdk_part_state(chat_json_doc_t   *doc,
+                                          const chat_json_t *part);
+int chat_ai_sdk_part_is(chat_json_doc_t *doc, const chat_json_t *part,
+                        const char *type);
+
+/* 1 if the part is a call; then *name is the tool's. */
+int chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
+                          chat_str_t *name);
+
+/* 1 if the client still has to answer this call. */
+int chat_ai_sdk_part_unanswered(chat_json_doc_t *doc, const chat_json_t *part);
+
+/* 1 if the part is settled but its approval does not say how it went. */
+int chat_ai_sdk_part_undecided(chat_json_doc_t *doc, const chat_json_t *part);
 
 /* What the stream said of a call when it was opened; 0: never opened. */
 int chat_ai_sdk_opened(const void *state, chat_str_t id, chat_str_t *name,

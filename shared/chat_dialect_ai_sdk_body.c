@@ -29,106 +29,15 @@ typedef struct {
 /* What a step has. */
 typedef struct {
     int calls;
-    int unanswered; /* a call of them still is */
-    int text;       /* there is text after the last call */
+    int lacking; /* a call of them lacks an answer or a decision */
+    int text;    /* there is text after the last call */
 } chat_glance_t;
-
-/* Where a part is now, of all states that a part can be in. */
-typedef enum {
-    CHAT_PART_UNKNOWN,   /* of another version: not ours to answer */
-    CHAT_PART_STREAMING, /* its arguments never became complete */
-    CHAT_PART_READY,     /* waits for a result */
-    CHAT_PART_ASKED,     /* waits for an approval */
-    CHAT_PART_RESPONDED, /* has been approved or refused */
-    CHAT_PART_OK,
-    CHAT_PART_ERROR,
-    CHAT_PART_DENIED
-} chat_part_e;
-
-
-static const struct {
-    const char *name;
-    chat_part_e state;
-} chat_part_states[] = {
-    { "input-streaming", CHAT_PART_STREAMING },
-    { "input-available", CHAT_PART_READY },
-    { "approval-requested", CHAT_PART_ASKED },
-    { "approval-responded", CHAT_PART_RESPONDED },
-    { "output-available", CHAT_PART_OK },
-    { "output-error", CHAT_PART_ERROR },
-    { "output-denied", CHAT_PART_DENIED },
-};
-
-
-static chat_part_e
-chat_part_state(chat_json_doc_t *doc, const chat_json_t *part)
-{
-    const chat_json_t *state = chat_json_get(doc, part, "state");
-    size_t             i;
-
-    for (i = 0; i < sizeof(chat_part_states) / sizeof(chat_part_states[0]);
-         i++) {
-        if (chat_json_is(doc, state, chat_part_states[i].name)) {
-            return chat_part_states[i].state;
-        }
-    }
-
-    return CHAT_PART_UNKNOWN;
-}
-
-
-static int
-chat_part_is(chat_json_doc_t *doc, const chat_json_t *part, const char *type)
-{
-    return chat_json_is(doc, chat_json_get(doc, part, "type"), type);
-}
-
-
-/* 1 if the part is a call; then *name is the tool's. */
-static int
-chat_part_call(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t *name)
-{
-    chat_str_t type = chat_json_string(doc, chat_json_get(doc, part, "type"));
-
-    if (chat_str_is(type, "dynamic-tool")) {
-        *name = chat_json_string(doc, chat_json_get(doc, part, "toolName"));
-        return 1;
-    }
-
-    if (chat_str_starts(type, "tool-") && type.len > strlen("tool-")) {
-        *name =
-            chat_str(type.data + strlen("tool-"), type.len - strlen("tool-"));
-        return 1;
-    }
-
-    return 0;
-}
-
-
-/* 1 if the client still has to answer this call. */
-static int
-chat_part_unanswered(chat_json_doc_t *doc, const chat_json_t *part)
-{
-    if (chat_json_true(chat_json_get(doc, part, "providerExecuted"))) {
-        return 0;
-    }
-
-    switch (chat_part_state(doc, part)) {
-    case CHAT_PART_READY:
-    case CHAT_PART_ASKED:
-        return 1;
-    case CHAT_PART_OK:
-        return chat_json_true(chat_json_get(doc, part, "preliminary"));
-    default:
-        return 0;
-    }
-}
 
 
 /* The call's result, by the part's state. */
 static chat_rc_e
 chat_body_result(chat_json_doc_t *doc, const chat_json_t *part,
-                 chat_part_e state, chat_call_t *call)
+                 chat_ai_sdk_part_e state, chat_call_t *call)
 {
     const chat_json_t *output = chat_json_get(doc, part, "output");
     const chat_json_t *error = chat_json_get(doc, part, "errorText");
@@ -163,7 +72,7 @@ chat_body_result(chat_json_doc_t *doc, const chat_json_t *part,
  */
 static void
 chat_body_approval(chat_json_doc_t *doc, const chat_json_t *part,
-                   chat_part_e state, chat_call_t *call)
+                   chat_ai_sdk_part_e state, chat_call_t *call)
 {
     const chat_json_t *approval = chat_json_get(doc, part, "approval");
     const chat_json_t *approved = chat_json_get(doc, approval, "approved");
@@ -208,7 +117,7 @@ chat_body_call(chat_body_t *body, const chat_json_t *message,
                const chat_json_t *part, chat_str_t name)
 {
     chat_json_doc_t   *doc = body->doc;
-    chat_part_e        state = chat_part_state(doc, part);
+    chat_ai_sdk_part_e state = chat_ai_sdk_part_state(doc, part);
     const chat_json_t *input = chat_json_get(doc, part, "input");
     const chat_json_t *raw = chat_json_get(doc, part, "rawInput");
     chat_call_t       *call;
@@ -222,7 +131,7 @@ chat_body_call(chat_body_t *body, const chat_json_t *message,
     call->name = name;
     call->node = part;
     call->ready = state > CHAT_PART_STREAMING;
-    call->dynamic = chat_part_is(doc, part, "dynamic-tool");
+    call->dynamic = chat_ai_sdk_part_is(doc, part, "dynamic-tool");
     call->in_last_message = message == body->last;
 
     if (chat_body_result(doc, part, state, call) != CHAT_OK) {
@@ -230,6 +139,7 @@ chat_body_call(chat_body_t *body, const chat_json_t *message,
     }
 
     chat_body_approval(doc, part, state, call);
+    call->undecided = chat_ai_sdk_part_undecided(doc, part) & 1;
 
     return chat_fingerprint(name,
                             chat_json_raw(doc, input != NULL ? input : raw),
@@ -246,12 +156,13 @@ chat_body_glance(chat_body_t *body, const chat_json_t *part,
     chat_str_t    name;
 
     for (/* void */; part != end; part = part->next) {
-        if (chat_part_call(body->doc, part, &name)) {
+        if (chat_ai_sdk_part_call(body->doc, part, &name)) {
             glance.calls = 1;
             glance.text = 0;
-            glance.unanswered |= chat_part_unanswered(body->doc, part);
+            glance.lacking |= chat_ai_sdk_part_unanswered(body->doc, part)
+                              || chat_ai_sdk_part_undecided(body->doc, part);
 
-        } else if (chat_part_is(body->doc, part, "text")) {
+        } else if (chat_ai_sdk_part_is(body->doc, part, "text")) {
             glance.text = 1;
         }
     }
@@ -278,7 +189,7 @@ chat_body_step(chat_body_t *body, const chat_json_t *message,
     step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
 
     for (/* void */; part != end; part = part->next) {
-        if (chat_part_call(doc, part, &name)
+        if (chat_ai_sdk_part_call(doc, part, &name)
             && chat_body_call(body, message, part, name) != CHAT_OK)
         {
             return CHAT_ERROR;
@@ -315,13 +226,13 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
     }
 
     for (part = parts->child; part != NULL; part = end) {
-        if (chat_part_is(doc, part, "step-start")) {
+        if (chat_ai_sdk_part_is(doc, part, "step-start")) {
             body->starts++;
             part = part->next;
         }
 
         end = part;
-        while (end != NULL && !chat_part_is(doc, end, "step-start")) {
+        while (end != NULL && !chat_ai_sdk_part_is(doc, end, "step-start")) {
             end = end->next;
         }
 
@@ -329,7 +240,7 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
         left = message == body->left && end == NULL && !glance.text;
         body->tail = glance.calls && end == NULL && (current || left);
 
-        if (glance.calls && (current || left || glance.unanswered)
+        if (glance.calls && (current || left || glance.lacking)
             && chat_body_step(body, message, part, end) != CHAT_OK)
         {
             return CHAT_ERROR;

@@ -18,15 +18,16 @@ typedef struct {
     int                 live;      /* its stream runs and is not sealed */
     int                 candidate; /* may be a sibling */
     int                 equal;     /* signature of the last attempt */
-    int                 spent;     /* an approval was sent already */
+    int                 spent;     /* others carry what this cannot */
 } chat_look_t;
 
 
 /*
  * How the store settles a member that the body leaves open: 'r' by a result
- * that can be merged, 'a' by an approval, 'A' by one that must not be sent
- * again, 0 not at all. A result counts only for the call whose arguments it
- * answered.
+ * that can be merged, 'a' by an approval, 'A' by something that another
+ * request carries and this one cannot (a result without payload, an approval
+ * that must not be sent again), 0 not at all. A result counts only for the
+ * call whose arguments it answered.
  */
 static int
 chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
@@ -40,11 +41,11 @@ chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
         return 0;
     }
 
-    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload
+    if (member->outcome != CHAT_OUTCOME_NONE
         && (fingerprint == NULL || memcmp(member->answered, unknown, 16) == 0
             || memcmp(member->answered, fingerprint, 16) == 0))
     {
-        return 'r';
+        return member->has_payload ? 'r' : 'A';
     }
 
     if (member->approval == CHAT_APPROVAL_NONE || kind != CHAT_KIND_APPROVAL) {
@@ -405,7 +406,7 @@ chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
         if (how == -1) {
             return count;
         }
-        if (how == 0) {
+        if (how == 0 || how == 'A') {
             out[count++] = id;
         }
     }

@@ -119,7 +119,7 @@ void chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
 size_t chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
                         chat_arena_t *arena, chat_str_t *fields);
 
-/* The ids that nobody has settled; out has room for
+/* The ids that this request cannot complete; out has room for
  * batch->nmembers + q->nmembers. */
 size_t chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
                          chat_str_t *out);

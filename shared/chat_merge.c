@@ -17,27 +17,35 @@ chat_results_init(chat_results_t *results, chat_arena_t *arena)
 }
 
 
+/* Adds to a list that grows in the arena by doubling. */
+static chat_rc_e
+chat_results_push(chat_arena_t *arena, chat_result_t **items, size_t *count,
+                  const chat_result_t *result)
+{
+    size_t         n = *count;
+    chat_result_t *bigger;
+
+    if ((n & (n - 1)) == 0) {
+        bigger = chat_arena_alloc(arena, (n ? 2 * n : 1) * sizeof(*bigger));
+        if (bigger == NULL) {
+            return CHAT_ERROR;
+        }
+        if (n != 0) {
+            memcpy(bigger, *items, n * sizeof(*bigger));
+        }
+        *items = bigger;
+    }
+
+    (*items)[(*count)++] = *result;
+    return CHAT_OK;
+}
+
+
 static chat_rc_e
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
-    size_t         size;
-    chat_result_t *items;
-
-    if (results->count == results->size) {
-        size = results->size ? results->size * 2 : 8;
-        items = chat_arena_alloc(results->arena, size * sizeof(*items));
-        if (items == NULL) {
-            return CHAT_ERROR;
-        }
-        if (results->count != 0) {
-            memcpy(items, results->items, results->count * sizeof(*items));
-        }
-        results->items = items;
-        results->size = size;
-    }
-
-    results->items[results->count++] = *result;
-    return CHAT_OK;
+    return chat_results_push(results->arena, &results->items, &results->count,
+                             result);
 }
 
 
@@ -151,6 +159,36 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
 }
 
 
+/* What the store has for one occurrence of a call in the body. */
+static chat_rc_e
+chat_results_call(chat_results_t *results, const chat_call_t *call,
+                  const chat_member_t *member, const chat_fact_t *facts,
+                  size_t n, int approvals)
+{
+    chat_result_t result;
+
+    memset(&result, 0, sizeof(result));
+    result.call = call;
+    result.id = call->id;
+
+    if (call->undecided) {
+        result.approval = member->approval;
+        return chat_results_push(results->arena, &results->decided,
+                                 &results->ndecided, &result);
+    }
+
+    if ((call->outcome != CHAT_OUTCOME_NONE
+         && call->outcome != CHAT_OUTCOME_PARTIAL)
+        || !chat_call_is_member(call)
+        || !chat_results_fill(&result, member, facts, n, approvals))
+    {
+        return CHAT_OK;
+    }
+
+    return chat_results_add(results, &result);
+}
+
+
 chat_rc_e
 chat_results_collect(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_fact_t *facts,
@@ -160,8 +198,6 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
     size_t               i;
     chat_rc_e            rc;
     chat_batch_t         batch;
-    chat_result_t        result;
-    const chat_call_t   *call;
     const chat_member_t *member;
 
     rc = chat_batch_read(facts, n, results->arena, &batch);
@@ -175,27 +211,35 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
     }
 
     for (i = step->first; i < step->first + step->count; i++) {
-        call = &rq->calls[i];
-        member = chat_batch_find(&batch, call->id);
+        member = chat_batch_find(&batch, rq->calls[i].id);
 
-        if (member == NULL || call->outcome != CHAT_OUTCOME_NONE
-            || !chat_call_is_member(call))
-        {
-            continue;
-        }
-
-        memset(&result, 0, sizeof(result));
-        result.call = call;
-        result.id = call->id;
-
-        if (chat_results_fill(&result, member, facts, n, approvals)
-            && chat_results_add(results, &result) != CHAT_OK)
+        if (member != NULL
+            && chat_results_call(results, &rq->calls[i], member, facts, n,
+                                 approvals)
+                   != CHAT_OK)
         {
             return CHAT_ERROR;
         }
     }
 
     return CHAT_OK;
+}
+
+
+/* What was decided of a settled call, for dialect->mend(). */
+static chat_approval_e
+chat_results_decided(void *data, chat_str_t id)
+{
+    size_t                i;
+    const chat_results_t *results = data;
+
+    for (i = 0; i < results->ndecided; i++) {
+        if (chat_str_eq(results->decided[i].id, id)) {
+            return results->decided[i].approval;
+        }
+    }
+
+    return CHAT_APPROVAL_NONE;
 }
 
 
@@ -210,6 +254,11 @@ chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
     chat_edits_init(&edits, doc->arena);
 
     rc = dialect->splice(doc, rq, results->items, results->count, &edits);
+    if (rc == CHAT_OK && dialect->mend != NULL && results->ndecided != 0) {
+        rc = dialect->mend(doc, rq, chat_results_decided, (void *) results,
+                           &edits);
+    }
+
     if (rc != CHAT_OK) {
         return rc;
     }

@@ -18,8 +18,9 @@
 typedef struct {
     chat_result_t *items;
     size_t         count;
-    size_t         size;
-    chat_arena_t  *arena; /* of the caller; holds the list */
+    chat_result_t *decided; /* approvals of calls that are settled already */
+    size_t         ndecided;
+    chat_arena_t  *arena; /* of the caller; holds the lists */
 } chat_results_t;
 
 void chat_results_init(chat_results_t *results, chat_arena_t *arena);
@@ -40,7 +41,7 @@ chat_rc_e chat_results_collect(chat_results_t       *results,
                                int approvals);
 
 /*
- * Appends the body of doc with the results spliced in to out. rq was read
+ * Appends the body of doc with the results and decisions put in to out. rq was read
  * from doc by dialect. CHAT_BAD: the body cannot take them, nothing is
  * appended; CHAT_ERROR: no memory.
  */

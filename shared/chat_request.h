@@ -5,7 +5,7 @@
  * merge and the replay filter know this only. Must not know: any wire format.
  *
  * calls[] holds every call of the *current turn* (since the last user text)
- * and of every earlier step that has an unanswered call, in the order of the
+ * and of every earlier step that has an unanswered or undecided call, in the order of the
  * transcript, each occurrence by itself. steps[] groups them. A chained body
  * brings results without calls: they stand in calls[] with bare set, in one
  * step of their own that is the last.
@@ -43,11 +43,13 @@ typedef struct {
     chat_str_t      payload; /* that result as splice() takes it; in the body
                                  or in the arena */
     chat_approval_e approval;
-    chat_str_t      reason;      /* of the approval response, as JSON text */
-    uint32_t        step;        /* index in steps[] */
-    unsigned        ready : 1;   /* its arguments are complete */
-    unsigned        bare : 1;    /* a result whose call is not in the body */
-    unsigned        dynamic : 1; /* ai_sdk: a dynamic-tool part */
+    chat_str_t      reason;        /* of the approval response, as JSON text */
+    uint32_t        step;          /* index in steps[] */
+    unsigned        ready : 1;     /* its arguments are complete */
+    unsigned        bare : 1;      /* a result whose call is not in the body */
+    unsigned        undecided : 1; /* settled, but its approval does not say
+                                      how it was decided */
+    unsigned        dynamic : 1;   /* ai_sdk: a dynamic-tool part */
     unsigned        in_last_message : 1; /* ai_sdk: may be told */
     const chat_json_t *node;  /* dialect's: the call's value; with the tree */
     const chat_json_t *place; /* dialect's own */
