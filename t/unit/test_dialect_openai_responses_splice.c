@@ -203,6 +203,10 @@ try_order(size_t n, const size_t *order, size_t m, int chained,
         results[i - m].outcome = CHAT_OUTCOME_OK;
         results[i - m].payload = chat_cstr(answers[order[i]]);
 
+        if (chained && body.rq.ncalls != 0) {
+            results[i - m].after = &body.rq.calls[body.rq.ncalls - 1];
+        }
+
         for (k = 0; !chained && k < body.rq.ncalls; k++) {
             if (chat_str_is(body.rq.calls[k].id, ids[order[i]])) {
                 results[i - m].call = &body.rq.calls[k];
