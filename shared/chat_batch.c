@@ -47,14 +47,17 @@ chat_batch_word(chat_str_t *s)
 }
 
 
-/* 1 and *out if s is a decimal number of at most 18 digits. */
+/*
+ * 1 and *out if s is a decimal number of at most 18 digits, as it is written
+ * here: two texts are never one number.
+ */
 static int
 chat_batch_number(chat_str_t s, uint64_t *out)
 {
     size_t   i;
     uint64_t n = 0;
 
-    if (s.len == 0 || s.len > 18) {
+    if (s.len == 0 || s.len > 18 || (s.data[0] == '0' && s.len > 1)) {
         return 0;
     }
 
@@ -269,7 +272,7 @@ chat_batch_numbered(const chat_fact_t *fact, const char *prefix, uint32_t *k)
     chat_str_t rest;
 
     if (!chat_batch_under(fact->field, prefix, &rest)
-        || !chat_batch_number(rest, &n) || n == 0 || n >= UINT32_MAX)
+        || !chat_batch_number(rest, &n) || n == 0 || n > CHAT_ATTEMPTS_MAX)
     {
         return 0;
     }
@@ -331,6 +334,7 @@ chat_batch_read_attempt(const chat_fact_t *facts, size_t n, uint32_t k,
             attempt->worker = chat_batch_word(&value);
             attempt->request = chat_batch_word(&value);
             (void) chat_batch_hex(chat_batch_word(&value), attempt->signature);
+            (void) chat_batch_hex(chat_batch_word(&value), attempt->retry_key);
 
         } else if (chat_batch_numbered(&facts[i], "answer/", &number)
                    && number == k) {

@@ -19,7 +19,8 @@
 #include "chat_event.h"
 #include "chat_request.h"
 
-#define CHAT_ID_MAX 1024 /* bytes of a call id that can be managed */
+#define CHAT_ID_MAX 1024          /* bytes of a call id that can be managed */
+#define CHAT_ATTEMPTS_MAX 1000000 /* claims past it are not believed */
 
 /* Where a batch lives: tag is of (tenant, conversation), name of the batch. */
 typedef struct {

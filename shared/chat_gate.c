@@ -92,11 +92,11 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
         }
         asked = &q->members[i];
         *id = asked->id;
-        how = asked->settled && !asked->approved
+        how = asked->settled && !asked->wants
                   ? 'b'
                   : chat_gate_stored(batch, *id, asked->kind,
                                      asked->fingerprint);
-        return asked->approved && how != 'r' ? 'b' : how;
+        return asked->wants && how != 'r' ? 'b' : how;
     }
 
     if (i == batch->nmembers) {
@@ -161,6 +161,17 @@ chat_gate_more(const chat_look_t *look)
 }
 
 
+/* Attempt k + 1 is this request's to claim. */
+static chat_gate_e
+chat_gate_next(const chat_look_t *look, chat_decision_t *out)
+{
+    out->k = look->last.k + 1;
+
+    /* a claim that no reader believes could be tried for ever */
+    return out->k > CHAT_ATTEMPTS_MAX ? CHAT_GATE_CONFLICT : CHAT_GATE_CLAIM;
+}
+
+
 /* A sibling of an attempt that was answered 2xx. */
 static chat_gate_e
 chat_gate_answered(const chat_look_t *look)
@@ -210,8 +221,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 
     if (last->end != CHAT_END_NONE && last->end != CHAT_END_FINISHED) {
         if (last->k <= look->q->ended_k) {
-            out->k = last->k + 1;
-            return CHAT_GATE_CLAIM;
+            return chat_gate_next(look, out);
         }
 
         return look->candidate && look->equal ? CHAT_GATE_FATE
@@ -270,18 +280,12 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_HOLD;
     }
 
-    if (look->last.k == 0 || look->last.is_void) {
-        out->k = look->last.k + 1;
-        return CHAT_GATE_CLAIM;
-    }
+    verdict = look->last.k == 0 || look->last.is_void
+                  ? chat_gate_next(look, out)
+                  : chat_gate_claimed(look, out);
 
-    verdict = chat_gate_claimed(look, out);
-
-    /* who waits may learn what became of it, but none may send it again */
-    return look->spent
-                   && (verdict == CHAT_GATE_CLAIM || verdict == CHAT_GATE_PASS)
-               ? CHAT_GATE_HOLD
-               : verdict;
+    /* who waits may learn what became of it, but not go on without it */
+    return look->spent && verdict <= CHAT_GATE_GO ? CHAT_GATE_HOLD : verdict;
 }
 
 

@@ -24,9 +24,10 @@ typedef struct {
     chat_str_t    id;
     chat_kind_e   kind;
     unsigned char fingerprint[16];
-    int           settled;  /* by the body itself */
-    int           approved; /* settled by an approval alone: a result of the
-                               store outranks it */
+    int           settled; /* by the body itself */
+    int           wants;   /* settled, but the store's result is of use: it
+                               outranks an approval, and goes where the call
+                               occurs again without one */
 } chat_asked_t;
 
 typedef struct {
@@ -50,6 +51,7 @@ typedef struct {
 } chat_question_t;
 
 typedef enum {
+    /* these three go on, or are about to */
     CHAT_GATE_PASS,       /* go on without a claim */
     CHAT_GATE_CLAIM,      /* put claim/k and look again */
     CHAT_GATE_GO,         /* attempt k is ours: go on */

@@ -47,6 +47,29 @@ chat_gate_stands(const chat_request_t *rq, const chat_step_t *step, size_t i)
 }
 
 
+/* 1 if an occurrence of the call within the step has no result. */
+static int
+chat_gate_lacks(const chat_request_t *rq, const chat_step_t *step,
+                const chat_call_t *call)
+{
+    size_t             k;
+    const chat_call_t *twin;
+
+    for (k = step->first; k < step->first + step->count; k++) {
+        twin = &rq->calls[k];
+
+        if ((twin->outcome == CHAT_OUTCOME_NONE
+             || twin->outcome == CHAT_OUTCOME_PARTIAL)
+            && chat_str_eq(twin->id, call->id))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 chat_rc_e
 chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
                    size_t max_calls, chat_arena_t *arena, chat_question_t *q)
@@ -95,7 +118,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
 
         asked->kind = call->kind;
         asked->settled = chat_call_is_settled(call);
-        asked->approved = asked->settled && call->outcome == CHAT_OUTCOME_NONE;
+        asked->wants = asked->settled && chat_gate_lacks(rq, step, call);
         memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
         q->complete = q->complete && asked->settled;
     }
@@ -159,8 +182,9 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
                             &call->fingerprint);
         }
 
-        chat_gate_fact(call, payloads || !q->complete, max_result, facts,
-                       dropped);
+        chat_gate_fact(
+            call, payloads || !q->complete || chat_gate_lacks(rq, step, call),
+            max_result, facts, dropped);
     }
 }
 

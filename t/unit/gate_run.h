@@ -1,0 +1,348 @@
+/*
+ * gate_run.h: what the tests of the gate stand on: a store of facts in
+ * memory, requests made of a few characters, and steps as nginx takes them.
+ *
+ * A request's call is a letter, its id, and a sign: a+ has a result, a- an
+ * error, a! a denial, a. nothing, a~ a preliminary output, a? waits for an
+ * approval, a^ was approved, a# refused, a% is the provider's; a ' behind it
+ * gives it other arguments. Workers are named as their requests.
+ */
+
+#ifndef GATE_RUN_H
+#define GATE_RUN_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_gate.h"
+
+#define STORE_MAX 512
+
+/* Facts, put if absent. */
+typedef struct {
+    chat_arena_t *arena;
+    chat_fact_t   facts[STORE_MAX];
+    size_t        count;
+} store_t;
+
+/* A request and what nginx keeps of it. */
+typedef struct {
+    chat_arena_t   *arena;
+    chat_request_t  rq;
+    chat_question_t q;
+    chat_decision_t d;
+    uint32_t        claiming; /* the attempt that is its own */
+    size_t          members;
+} asker_t;
+
+static store_t store;
+static char    dead[64]; /* workers that are gone, a letter each */
+
+
+/* Puts one fact; 1 if anything was new. */
+static inline int
+store_put(const chat_fact_t *fact)
+{
+    size_t       i;
+    chat_fact_t *stands;
+
+    for (i = 0; i < store.count; i++) {
+        stands = &store.facts[i];
+
+        if (!chat_str_eq(stands->field, fact->field)) {
+            continue;
+        }
+
+        if (stands->has_payload || !fact->has_payload
+            || !chat_str_eq(stands->value, fact->value))
+        {
+            return 0;
+        }
+
+        stands->has_payload = 1;
+        assert_int_equal(
+            chat_arena_dup(store.arena, fact->payload, &stands->payload),
+            CHAT_OK);
+        return 1;
+    }
+
+    assert_true(store.count < STORE_MAX);
+    stands = &store.facts[store.count++];
+    memset(stands, 0, sizeof(*stands));
+    stands->has_payload = fact->has_payload;
+
+    assert_int_equal(chat_arena_dup(store.arena, fact->field, &stands->field),
+                     CHAT_OK);
+    assert_int_equal(chat_arena_dup(store.arena, fact->value, &stands->value),
+                     CHAT_OK);
+    assert_int_equal(
+        chat_arena_dup(store.arena, fact->payload, &stands->payload), CHAT_OK);
+    return 1;
+}
+
+
+/* Puts them all; answers how many brought anything. */
+static inline int
+store_join(const chat_facts_t *facts)
+{
+    int    news = 0;
+    size_t i;
+
+    assert_false(facts->failed);
+
+    for (i = 0; i < facts->count; i++) {
+        news += store_put(&facts->items[i]);
+    }
+
+    return news;
+}
+
+
+static inline void
+store_begin(void)
+{
+    if (store.arena == NULL) {
+        store.arena = chat_arena_create(0);
+        assert_non_null(store.arena);
+    }
+
+    chat_arena_reset(store.arena);
+    store.count = 0;
+    memset(dead, 0, sizeof(dead));
+}
+
+
+static inline void
+store_end(void)
+{
+    chat_arena_destroy(store.arena);
+    store.arena = NULL;
+}
+
+
+static inline int
+worker_alive(void *data, chat_str_t worker)
+{
+    return worker.len == 1 && strchr(dead, worker.data[0]) == NULL;
+}
+
+
+/* Adds the call of a token such as a+ to the request's last step. */
+static inline void
+asker_call(asker_t *a, const char *token)
+{
+    int          other = token[2] == '\'';
+    chat_call_t *call = chat_request_add_call(&a->rq, a->arena);
+
+    assert_non_null(call);
+    assert_int_equal(chat_arena_dup(a->arena, chat_str(token, 1), &call->id),
+                     CHAT_OK);
+
+    call->ready = 1;
+    call->bare = (unsigned) a->rq.chained & 1;
+    call->kind = strchr("?^#", token[1]) ? CHAT_KIND_APPROVAL
+                 : token[1] == '%'       ? CHAT_KIND_PROVIDER
+                                         : CHAT_KIND_CLIENT;
+    call->approval = token[1] == '?'   ? CHAT_APPROVAL_ASKED
+                     : token[1] == '^' ? CHAT_APPROVAL_GRANTED
+                     : token[1] == '#' ? CHAT_APPROVAL_REFUSED
+                                       : CHAT_APPROVAL_NONE;
+    call->outcome = token[1] == '+'   ? CHAT_OUTCOME_OK
+                    : token[1] == '-' ? CHAT_OUTCOME_ERROR
+                    : token[1] == '!' ? CHAT_OUTCOME_DENIED
+                    : token[1] == '~' ? CHAT_OUTCOME_PARTIAL
+                                      : CHAT_OUTCOME_NONE;
+
+    if (!a->rq.chained) {
+        chat_digest(chat_str(other ? "'" : token, 1), &call->fingerprint);
+    }
+
+    if (call->outcome != CHAT_OUTCOME_NONE) {
+        call->payload = call->id;
+        chat_digest(call->id, &call->digest);
+    }
+}
+
+
+/* Makes the question of a request; name is its worker's and its own. */
+static inline void
+asker_open(asker_t *a, const chat_dialect_t *dialect, char name)
+{
+    char text[2] = { name, 0 };
+
+    assert_int_equal(chat_gate_question(dialect, &a->rq, 128, a->arena, &a->q),
+                     CHAT_OK);
+    assert_int_equal(chat_arena_dup(a->arena, chat_cstr(text), &a->q.worker),
+                     CHAT_OK);
+    a->q.request = a->q.worker;
+    a->members = a->q.nmembers;
+}
+
+
+static inline void
+asker_begin(asker_t *a)
+{
+    memset(a, 0, sizeof(*a));
+    a->arena = chat_arena_create(0);
+    assert_non_null(a->arena);
+    a->rq.class = CHAT_CLASS_CONTINUATION;
+    a->rq.answers = 1;
+    assert_non_null(chat_request_add_step(&a->rq, a->arena));
+}
+
+
+static inline void
+asker_end(asker_t *a)
+{
+    chat_arena_destroy(a->arena);
+    memset(a, 0, sizeof(*a));
+}
+
+
+/* The first join. */
+static inline int
+asker_join(asker_t *a)
+{
+    size_t       dropped = 0;
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, a->arena);
+    chat_gate_facts(&a->q, &a->rq, 0, 1024, &facts, &dropped);
+    assert_int_equal(dropped, 0);
+
+    if (a->q.complete) {
+        a->claiming = 1;
+        chat_gate_claim(&a->q, 1, &facts);
+
+    } else if (!a->q.chained) {
+        chat_facts_add(&facts, "partial", chat_cstr("1"));
+    }
+
+    return store_join(&facts);
+}
+
+
+/* What must hold of every decision, whatever the test is about. */
+static inline void
+asker_check(const asker_t *a, const chat_batch_t *batch)
+{
+    size_t     n, nfields;
+    chat_str_t missing[64], fields[128];
+
+    n = chat_gate_missing(&a->q, batch, missing);
+    nfields = chat_gate_fields(&a->q, batch, a->arena, fields);
+
+    if (a->d.verdict == CHAT_GATE_GO || a->d.verdict == CHAT_GATE_CLAIM) {
+        assert_int_equal(n, 0);
+        assert_int_equal(a->d.missing, 0);
+        assert_int_equal(a->d.merge != 0, nfields != 0);
+    }
+}
+
+
+/* Reads the store and decides, as a look of nginx does. */
+static inline void
+asker_look(asker_t *a)
+{
+    int             mine;
+    chat_batch_t    batch;
+    chat_question_t before = a->q;
+
+    assert_int_equal(
+        chat_batch_read(store.facts, store.count, a->arena, &batch), CHAT_OK);
+    chat_gate_decide(&a->q, &batch, worker_alive, NULL, &a->d);
+
+    mine = batch.last.k != 0 && !batch.last.is_void
+           && chat_str_eq(batch.last.worker, a->q.worker)
+           && chat_str_eq(batch.last.request, a->q.request);
+    a->claiming = mine ? batch.last.k : 0;
+
+    assert_int_equal(before.nmembers, a->q.nmembers);
+    asker_check(a, &batch);
+}
+
+
+static inline void
+asker_claim(asker_t *a)
+{
+    chat_facts_t facts;
+
+    assert_int_equal(a->d.verdict, CHAT_GATE_CLAIM);
+    chat_facts_init(&facts, a->arena);
+    chat_gate_claim(&a->q, a->d.k, &facts);
+    (void) store_join(&facts);
+}
+
+
+static inline int
+asker_void(asker_t *a)
+{
+    int          news;
+    chat_facts_t facts;
+
+    if (a->claiming == 0) {
+        return 0;
+    }
+
+    chat_facts_init(&facts, a->arena);
+    chat_facts_void(&facts, a->claiming, a->q.worker, a->q.request);
+    news = store_join(&facts);
+    a->claiming = 0;
+    return news;
+}
+
+
+/* That the batch was seen incomplete, and so what its results are. */
+static inline int
+asker_tell(asker_t *a)
+{
+    size_t       dropped = 0;
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, a->arena);
+    chat_facts_add(&facts, "partial", chat_cstr("1"));
+
+    if (a->q.complete && !a->q.chained) {
+        chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    }
+
+    return store_join(&facts);
+}
+
+
+/* The answer to attempt k, and the end that goes with a bad one. */
+static inline int
+asker_answer(asker_t *a, uint32_t k, uint32_t status)
+{
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, a->arena);
+    chat_facts_answer(&facts, k, status);
+    if (status >= 300) {
+        chat_facts_end(&facts, k, CHAT_END_FAILED);
+    }
+
+    return store_join(&facts);
+}
+
+
+static inline int
+asker_finish(asker_t *a, uint32_t k, chat_end_e end)
+{
+    size_t       dropped = 0;
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, a->arena);
+    chat_facts_end(&facts, k, end);
+    if (end != CHAT_END_FINISHED && a->q.complete && !a->q.chained) {
+        chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    }
+
+    return store_join(&facts);
+}
+
+#endif /* GATE_RUN_H */

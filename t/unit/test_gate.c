@@ -1,0 +1,397 @@
+/*
+ * test_gate.c: the table of verdicts, row by row.
+ *
+ * A test is a script of short lines, played by gate_play.h against a store in
+ * memory: who asks with which calls, what happens to the attempts, and which
+ * verdict each request must get. "EMPTY/CONFLICT" is the verdict for ai_sdk
+ * and for the others; a third word is Anthropic's.
+ */
+
+#define _GNU_SOURCE
+
+#include "gate_play.h"
+
+
+static void
+no_attempt_claims_and_goes(void **state)
+{
+    play_each("A asks a+ b+ -> GO k=1 missing=0;"
+              "A is complete");
+    play_each("A asks a+ b. -> HOLD missing=1;"
+              "B asks a. b+ -> CLAIM k=1 merge;"
+              "B claims -> GO k=1 merge;"
+              "A looks -> WAIT");
+    /* who is not the first to claim waits, whoever found it complete */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "A looks -> CLAIM k=1;"
+              "A claims -> GO;"
+              "B claims -> WAIT");
+}
+
+
+static void
+s38_errors_and_denials_are_results(void **state)
+{
+    play_each("A asks a- b. -> HOLD;"
+              "B asks a. b! -> CLAIM merge;"
+              "B claims -> GO");
+    play_each("A asks a- b! -> GO");
+}
+
+
+static void
+s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> WAIT;"
+              "B voids;"
+              "A looks -> CLAIM k=2;"
+              "A claims -> GO k=2");
+    /* only the claimant can say so */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "fact void/1/A/A 1;"
+              "fact void/1/X/B 1;"
+              "fact void/2/B/B 1;"
+              "A looks -> WAIT");
+    /* one that arrives later does as well */
+    play_each("A asks a+ b+ -> GO;"
+              "A voids;"
+              "B asks a+ b+ -> CLAIM k=2;"
+              "B claims -> GO k=2");
+}
+
+
+static void
+s102_who_waits_shares_the_fate_of_the_attempt(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> WAIT;"
+              "B answers 429;"
+              "A looks -> FATE k=1 status=429;"
+              "C asks a. b. -> CLAIM k=2 merge;"
+              "C claims -> GO;"
+              "A looks -> WAIT");
+    /* the same of one that had not yet looked since */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b+ -> GO;"
+              "B answers 503;"
+              "B ends failed;"
+              "A looks -> FATE status=503");
+}
+
+
+static void
+s63_ends_after_the_first_byte(void **state)
+{
+    static const char *const ends[] = { "failed", "aborted", "interrupted" };
+    size_t                   i;
+    char                     script[512];
+
+    for (i = 0; i < 3; i++) {
+        snprintf(script, sizeof(script),
+                 "A asks a+ b. -> HOLD;"
+                 "B asks a. b+ -> CLAIM;"
+                 "B claims -> GO;"
+                 "B answers 200;"
+                 "B ends %s;"
+                 "A looks -> FATE k=1 status=200 end=%s;"
+                 "C asks a. b+ -> CLAIM k=2 merge;"
+                 "C claims -> GO k=2;"
+                 "D asks a+ b. -> WAIT k=2",
+                 ends[i], ends[i]);
+        play_each(script);
+    }
+}
+
+
+static void
+s103_a_dead_claimant_is_an_interrupted_attempt(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> WAIT;"
+              "B dies;"
+              "A looks -> FATE lost end=interrupted;"
+              "A looks -> FATE lost;"
+              "C asks a. b. -> CLAIM k=2;"
+              "C claims -> GO");
+    /* what it said before it died stands */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> WAIT;"
+              "B answers 200;"
+              "B ends finished;"
+              "B dies;"
+              "A looks -> SIBLING");
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "B voids;"
+              "B dies;"
+              "A looks -> CLAIM k=2");
+}
+
+
+static void
+s96_a_complete_body_sent_again(void **state)
+{
+    /* ai_sdk: one of them goes on; others sample */
+    play_each("A asks a+ b+ -> GO;"
+              "B asks a+ b+ -> WAIT/PASS");
+    /* the batch was seen incomplete */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b+ -> GO;"
+              "C asks a+ b+ -> WAIT");
+    /* the library says that it is a retry */
+    play_each("A asks a+ b+ -> GO;"
+              "B asks a+ b+ retry -> WAIT;"
+              "A answers 200;"
+              "B looks -> SIBLING");
+    /* so does its key, if it is the same */
+    play_each("A asks a+ b+ key=k -> GO;"
+              "B asks a+ b+ key=k -> WAIT;"
+              "C asks a+ b+ key=l -> WAIT/PASS;"
+              "D asks a+ b+ -> WAIT/PASS");
+    play_each("A asks a+ b+ -> GO;"
+              "B asks a+ b+ key=k -> WAIT/PASS");
+}
+
+
+static void
+s97_another_model_is_another_request(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ model=2 -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> PASS merge missing=0;"
+              "C asks a+ b. model=2 -> WAIT;"
+              "D asks a+ b+ -> PASS;"
+              "B answers 503;"
+              "A looks -> PASS;"
+              "C looks -> FATE");
+    /* one of them claims once the attempt has ended before it came */
+    play_each("B asks a+ b+ model=2 -> GO;"
+              "B answers 200;"
+              "B ends finished;"
+              "A asks a+ b+ -> PASS");
+}
+
+
+static void
+s52_siblings_of_a_claim_that_was_answered(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> WAIT;"
+              "B answers 200;"
+              "A looks -> SIBLING;"
+              "B ends finished;"
+              "A looks -> SIBLING");
+    /* held for another reason all the time, it waited too */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "B answers 200;"
+              "B ends finished;"
+              "A looks -> SIBLING");
+    /* a second attempt */
+    play_each("A asks a+ b+ -> GO;"
+              "A answers 503;"
+              "B asks a. b+ -> CLAIM k=2 merge;"
+              "B claims -> GO;"
+              "C asks a. b+ -> WAIT k=2;"
+              "B answers 200;"
+              "C looks -> SIBLING k=2");
+}
+
+
+static void
+s54_late_for_an_attempt_that_streams(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "B answers 200;"
+              "C asks a. b+ -> EMPTY/CONFLICT;"
+              "D asks a+ b+ -> EMPTY/PASS;"
+              "E asks a. b. model=2 -> PASS merge");
+}
+
+
+static void
+s26_finished_attempts(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "B answers 200;"
+              "B ends finished;"
+              "C asks a. b+ -> EMPTY/EMPTY/CONFLICT;"
+              "D asks a+ b+ -> EMPTY/PASS;"
+              "E asks a+ b+ retry -> EMPTY/PASS");
+}
+
+
+static void
+s56_superseded_by_a_fresh_turn(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "fact superseded 1;"
+              "A looks -> EMPTY/SUPERSEDED;"
+              "B asks a. b+ -> EMPTY/SUPERSEDED;"
+              "C asks a+ b+ -> PASS");
+    /* whatever else is the case */
+    play_each("A asks a+ b. -> HOLD;"
+              "fact superseded 1;"
+              "fact open P;"
+              "A looks -> EMPTY/SUPERSEDED");
+}
+
+
+static void
+s55_cleared(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "clear;"
+              "A looks -> EMPTY/CLEARED;"
+              "B asks a+ b. -> EMPTY/CLEARED;"
+              "C asks a+ b+ -> PASS");
+}
+
+
+static void
+s29_s46_results_that_come_before_the_seal(void **state)
+{
+    play_each("fact open P;"
+              "A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> HOLD missing=0;"
+              "C asks a+ b+ -> HOLD;"
+              "C voids;"
+              "C tells;"
+              "fact seal 1;"
+              "A looks -> CLAIM k=2;"
+              "A claims -> GO;"
+              "B looks -> WAIT;"
+              "C looks -> WAIT");
+    play_each("fact open P;"
+              "A asks a+ b. -> HOLD;"
+              "fact broken 1;"
+              "A looks -> HOLD;"
+              "B asks a. b+ -> CLAIM");
+    play_each("fact open P;"
+              "A asks a+ b+ -> HOLD;"
+              "A voids;"
+              "P dies;"
+              "A looks -> CLAIM k=2");
+}
+
+
+static void
+s47_a_stream_that_brings_further_members(void **state)
+{
+    play_each("fact open P;"
+              "A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> HOLD;"
+              "call c;"
+              "fact seal 1;"
+              "A looks -> INCOMPLETE;"
+              "B looks -> INCOMPLETE;"
+              /* a body from after the seal may list what it likes */
+              "C asks a+ b. -> CLAIM;"
+              "D asks a. b. c+ -> CLAIM merge");
+    /* those of the server are no members */
+    play_each("fact open P;"
+              "A asks a+ -> HOLD;"
+              "A voids;"
+              "call c%;"
+              "fact seal 1;"
+              "A looks -> CLAIM");
+    /* nor is a result whose call nobody has seen */
+    play_each("fact open P;"
+              "A asks a+ -> HOLD;"
+              "A voids;"
+              "result c;"
+              "fact seal 1;"
+              "A looks -> CLAIM");
+}
+
+
+static void
+s35_an_unknown_id_completes_nothing(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "result c;"
+              "A looks -> HOLD missing=1;"
+              "B asks c+ -> GO");
+    play("openai_responses", "call a;"
+                             "call b;"
+                             "fact open P;"
+                             "fact seal 1;"
+                             "A asks chained a+ c+ -> HOLD missing=1;"
+                             "B asks chained c+ d+ -> HOLD missing=1;"
+                             "B asks chained b+ -> CLAIM merge");
+}
+
+
+static void
+s26_s27_repeated_results_are_nothing_new(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b. nothing-new -> HOLD;"
+              "C asks a- b. nothing-new -> HOLD;"
+              "D asks a. b+ -> CLAIM merge");
+}
+
+
+static void
+s30_a_result_before_its_call(void **state)
+{
+    play_each("result b;"
+              "A asks a+ b. -> CLAIM merge k=1;"
+              "A claims -> GO");
+    play("anthropic", "result b;"
+                      "A asks chained a+ -> UNMANAGED;"
+                      "call a;"
+                      "call b;"
+                      "fact open P;"
+                      "fact seal 1;"
+                      "B asks chained a+ -> CLAIM merge");
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_attempt_claims_and_goes),
+        cmocka_unit_test(s38_errors_and_denials_are_results),
+        cmocka_unit_test(s103_a_void_attempt_is_claimed_by_one_who_waits),
+        cmocka_unit_test(s102_who_waits_shares_the_fate_of_the_attempt),
+        cmocka_unit_test(s63_ends_after_the_first_byte),
+        cmocka_unit_test(s103_a_dead_claimant_is_an_interrupted_attempt),
+        cmocka_unit_test(s96_a_complete_body_sent_again),
+        cmocka_unit_test(s97_another_model_is_another_request),
+        cmocka_unit_test(s52_siblings_of_a_claim_that_was_answered),
+        cmocka_unit_test(s54_late_for_an_attempt_that_streams),
+        cmocka_unit_test(s26_finished_attempts),
+        cmocka_unit_test(s56_superseded_by_a_fresh_turn),
+        cmocka_unit_test(s55_cleared),
+        cmocka_unit_test(s29_s46_results_that_come_before_the_seal),
+        cmocka_unit_test(s47_a_stream_that_brings_further_members),
+        cmocka_unit_test(s35_an_unknown_id_completes_nothing),
+        cmocka_unit_test(s26_s27_repeated_results_are_nothing_new),
+        cmocka_unit_test(s30_a_result_before_its_call),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, play_over);
+}

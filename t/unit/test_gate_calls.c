@@ -1,0 +1,317 @@
+/*
+ * test_gate_calls.c: what counts as settled, call by call: chains, results
+ * without payload or for other arguments, approvals, preliminary outputs and
+ * ids that occur twice. Scripts as in test_gate.c.
+ */
+
+#define _GNU_SOURCE
+
+#include "gate_play.h"
+
+#define CHAIN "call a;call b;fact open P;fact seal 1;"
+
+
+static void
+chains_are_known_from_the_store(void **state)
+{
+    size_t                   i;
+    static const char *const dialects[] = { "openai_responses", "anthropic" };
+    static const char *const scripts[] = {
+        /* nothing is known of it */
+        "A asks chained a+ -> UNMANAGED",
+        /* its stream still runs */
+        "fact open P;"
+        "A asks chained a+ -> HOLD;"
+        "call a;call b;"
+        "fact seal 1;"
+        "A looks -> HOLD missing=1;"
+        "B asks chained b+ -> CLAIM merge;"
+        "B claims -> GO merge;"
+        "A looks -> WAIT;"
+        "B answers 200;"
+        "A looks -> SIBLING",
+        /* it broke off */
+        "fact open P;"
+        "A asks chained a+ -> HOLD;"
+        "fact broken 1;"
+        "A looks -> UNMANAGED",
+        /* its producer is gone */
+        "fact open P;"
+        "A asks chained a+ -> HOLD;"
+        "P dies;"
+        "A looks -> UNMANAGED",
+        "clear;"
+        "A asks chained a+ -> CLEARED",
+        CHAIN "A asks chained a+ b+ -> CLAIM k=1;"
+              "A claims -> GO k=1;"
+              "A is complete;"
+              "B asks chained a+ b+ -> PASS;"
+              "C asks chained a+ b+ retry -> WAIT",
+        CHAIN "A asks chained a+ b+ -> CLAIM;"
+              "fact superseded 1;"
+              "B asks chained a+ b+ -> PASS;"
+              "C asks chained b+ nothing-new -> SUPERSEDED",
+        /* what the server answers is not waited for */
+        CHAIN "call c%;"
+              "A asks chained b+ a+ -> CLAIM",
+    };
+
+    for (i = 0; i < 2 * sizeof(scripts) / sizeof(scripts[0]); i++) {
+        play(dialects[i % 2], scripts[i / 2]);
+    }
+}
+
+
+static void
+a_result_without_payload_is_another_requests(void **state)
+{
+    /* who carries it can be waited for */
+    play_each("A asks a+ b+ -> GO;"
+              "B asks a+ b. -> WAIT;"
+              "A answers 200;"
+              "B looks -> SIBLING;"
+              "A ends finished;"
+              "C asks a+ b. -> EMPTY/EMPTY/CONFLICT;"
+              "D asks a+ b. model=2 -> HOLD");
+    play_each("A asks a+ b+ -> GO;"
+              "B asks a+ b. -> WAIT;"
+              "A ends interrupted;"
+              "B looks -> FATE;"
+              "C asks a+ b. -> CLAIM k=2 merge");
+    /* but nobody goes on without it */
+    play_each("A asks a+ b+ -> GO;"
+              "B asks a+ b. -> WAIT;"
+              "A voids;"
+              "B looks -> HOLD;"
+              "A tells;"
+              "B looks -> CLAIM k=2 merge");
+    play_each("bare a;"
+              "A asks a. b+ -> HOLD;"
+              "B asks a. b+ -> HOLD;"
+              "C asks a+ b. -> CLAIM k=1;"
+              "C claims -> GO;"
+              "A looks -> WAIT");
+    play_each("A asks a+ b+ -> GO;"
+              "A dies;"
+              "B asks a+ b. -> HOLD;"
+              "C asks a. b. -> HOLD");
+    play("openai_responses", CHAIN "bare b;"
+                                   "A asks chained a+ -> HOLD;"
+                                   "result b;"
+                                   "A looks -> CLAIM merge");
+}
+
+
+static void
+a_result_of_other_arguments_counts_as_missing(void **state)
+{
+    play_each("A asks a+' b. -> HOLD;"
+              "B asks a. b+ -> HOLD missing=1;"
+              "C asks a.' b. -> CLAIM merge");
+    /* who gave it did not know the arguments */
+    play_each("result a;"
+              "A asks a.' b+ -> CLAIM merge");
+}
+
+
+static void
+s40_approvals(void **state)
+{
+    play_each("A asks a+ b? -> HOLD missing=1;"
+              "B asks a. b^ -> CLAIM merge;"
+              "B claims -> GO merge");
+    play_each("A asks a+ b? -> HOLD;"
+              "B asks a. b# -> CLAIM merge");
+    /* an approval of a call that asks for none */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b^ -> GO;"
+              "A looks -> HOLD missing=1");
+    /* a result outranks it, in the store as in the body */
+    play_each("A asks a+ b^ -> GO merge=0;"
+              "A voids;"
+              "result b;"
+              "B asks a+ b^ -> CLAIM merge;"
+              "C asks a+ b? -> CLAIM merge");
+}
+
+
+static void
+s99_an_approval_is_not_sent_twice(void **state)
+{
+    play_each("A asks a+ b? -> HOLD;"
+              "B asks a. b^ -> CLAIM;"
+              "B claims -> GO;"
+              "B answers 200;"
+              "A looks -> SIBLING;"
+              "B ends interrupted;"
+              "C asks a. b? -> HOLD merge;"
+              "result b;"
+              "C looks -> CLAIM k=2 merge");
+    /* nor when the next attempt sent nothing */
+    play_each("A asks a+ b? -> HOLD;"
+              "B asks a. b^ -> CLAIM;"
+              "B claims -> GO;"
+              "B answers 200;"
+              "B ends interrupted;"
+              "C asks a+ b^ -> CLAIM k=2;"
+              "C claims -> GO;"
+              "C voids;"
+              "D asks a. b? -> HOLD");
+    /* an attempt that was refused has run nothing */
+    play_each("A asks a+ b^ -> GO;"
+              "A answers 503;"
+              "C asks a. b? -> CLAIM k=2 merge;"
+              "C claims -> GO");
+}
+
+
+static void
+an_approval_within_a_chain(void **state)
+{
+    play("openai_responses", "call a;call b?;fact open P;fact seal 1;"
+                             "A asks chained a+ -> HOLD missing=1;"
+                             "B asks chained b^ -> CLAIM merge;"
+                             "A looks -> CLAIM merge;"
+                             "A claims -> GO merge");
+}
+
+
+static void
+s10_a_preliminary_output_settles_nothing(void **state)
+{
+    play_each("A asks a~ b+ -> HOLD missing=1;"
+              "B asks a. b+ -> HOLD;"
+              "C asks a+ b. -> CLAIM merge;"
+              "A looks -> CLAIM merge");
+}
+
+
+static void
+s43_the_servers_calls_are_not_waited_for(void **state)
+{
+    play_each("A asks a+ b% -> GO");
+    play_each("A asks a+ b% c. -> HOLD missing=1");
+}
+
+
+static void
+s32_an_id_that_occurs_twice(void **state)
+{
+    /* settled by one of them */
+    play_each("A asks a. b. a+ -> HOLD missing=1;"
+              "B asks a. b+ -> CLAIM merge;"
+              "A looks -> CLAIM merge;"
+              "A claims -> GO merge");
+    /* complete, and still with an occurrence that lacks the result */
+    play_each("A asks a+ a. -> GO merge");
+    play_each("A asks a+ a+ -> GO merge=0");
+    play_each("A asks b. a. a. -> HOLD missing=2");
+}
+
+
+static void
+a_store_is_not_believed_without_end(void **state)
+{
+    play_each("fact claim/4294967294 X;"
+              "A asks a+ b+ -> GO k=1");
+    play_each("fact claim/1000000 X;"
+              "X dies;"
+              "A asks a+ b+ -> CONFLICT");
+    play_each("fact claim/7 ;"
+              "A asks a+ b+ -> CLAIM k=8;"
+              "A claims -> GO k=8");
+}
+
+
+static chat_rc_e
+question(size_t count, size_t idlen, int same, size_t max)
+{
+    char            id[CHAT_ID_MAX + 2];
+    size_t          i;
+    asker_t         a;
+    chat_rc_e       rc;
+    chat_call_t    *call;
+    chat_question_t q = { 0 };
+
+    asker_begin(&a);
+    memset(id, 'x', sizeof(id));
+
+    for (i = 0; i < count; i++) {
+        id[0] = (char) (same ? 0 : i);
+        call = chat_request_add_call(&a.rq, a.arena);
+        assert_non_null(call);
+        assert_int_equal(
+            chat_arena_dup(a.arena, chat_str(id, idlen), &call->id), CHAT_OK);
+        call->ready = 1;
+    }
+
+    rc = chat_gate_question(&chat_dialect_anthropic, &a.rq, max, a.arena, &q);
+    assert_true(rc != CHAT_OK || q.nmembers == (same ? 1 : count));
+    asker_end(&a);
+    return rc;
+}
+
+
+static void
+bounds_of_a_question(void **state)
+{
+    assert_int_equal(question(1, 1, 0, 4), CHAT_OK);
+    assert_int_equal(question(4, 1, 0, 4), CHAT_OK);
+    assert_int_equal(question(5, 1, 0, 4), CHAT_LIMIT);
+    assert_int_equal(question(8, 1, 1, 4), CHAT_OK);
+    assert_int_equal(question(9, 1, 1, 4), CHAT_LIMIT);
+    assert_int_equal(question(2, CHAT_ID_MAX, 0, 4), CHAT_OK);
+    assert_int_equal(question(2, CHAT_ID_MAX + 1, 0, 4), CHAT_LIMIT);
+    assert_int_equal(question(1, 0, 0, 4), CHAT_DECLINED);
+    assert_int_equal(question(0, 0, 0, 4), CHAT_DECLINED);
+}
+
+
+static void
+results_past_their_bound_are_not_kept(void **state)
+{
+    size_t       i, dropped = 0;
+    asker_t      a;
+    chat_facts_t facts;
+
+    asker_begin(&a);
+    asker_call(&a, "a+");
+    asker_call(&a, "b.");
+    a.rq.calls[0].payload = chat_cstr("12345678");
+    asker_open(&a, &chat_dialect_anthropic, 'A');
+
+    chat_facts_init(&facts, a.arena);
+    chat_gate_facts(&a.q, &a.rq, 0, 8, &facts, &dropped);
+    assert_int_equal(dropped, 0);
+    chat_gate_facts(&a.q, &a.rq, 0, 7, &facts, &dropped);
+    assert_int_equal(dropped, 1);
+    assert_int_equal(facts.count, 6);
+
+    for (i = 0; i < 6; i++) {
+        assert_int_equal(facts.items[i].has_payload, i == 1);
+    }
+
+    asker_end(&a);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chains_are_known_from_the_store),
+        cmocka_unit_test(a_result_without_payload_is_another_requests),
+        cmocka_unit_test(a_result_of_other_arguments_counts_as_missing),
+        cmocka_unit_test(s40_approvals),
+        cmocka_unit_test(s99_an_approval_is_not_sent_twice),
+        cmocka_unit_test(an_approval_within_a_chain),
+        cmocka_unit_test(s10_a_preliminary_output_settles_nothing),
+        cmocka_unit_test(s43_the_servers_calls_are_not_waited_for),
+        cmocka_unit_test(s32_an_id_that_occurs_twice),
+        cmocka_unit_test(a_store_is_not_believed_without_end),
+        cmocka_unit_test(bounds_of_a_question),
+        cmocka_unit_test(results_past_their_bound_are_not_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, play_over);
+}
