@@ -102,28 +102,43 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
 }
 
 
+/* What the stream says of one batch, and when that was. */
+static void
+ngx_chat_attempt_batch(ngx_chat_ctx_t *ctx, const chat_stream_facts_t *batch)
+{
+    u_char        now[NGX_INT64_LEN + 1], *end;
+    chat_fact_t  *facts;
+    chat_arena_t *arena;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return;
+    }
+
+    facts = chat_arena_alloc(arena, (batch->count + 1) * sizeof(*facts));
+
+    if (facts != NULL) {
+        end = ngx_sprintf(now, "%uL", ngx_chat_now());
+        facts[0].field = chat_cstr("since");
+        facts[0].value = chat_str(now, (size_t) (end - now));
+        ngx_memcpy(facts + 1, batch->facts, batch->count * sizeof(*facts));
+        ngx_chat_attempt_join(ctx, &batch->key, facts, batch->count + 1);
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
 void
 ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
     size_t                     i, n;
-    u_char                     now[NGX_INT64_LEN + 1], *end;
-    chat_fact_t                since;
     const chat_stream_facts_t *facts;
 
     n = chat_stream_facts(ctx->stream, &facts);
-    if (n == 0) {
-        return;
-    }
-
-    end = ngx_sprintf(now, "%uL", ngx_chat_now());
-    ngx_memzero(&since, sizeof(since));
-    since.field = chat_cstr("since");
-    since.value = chat_str(now, (size_t) (end - now));
 
     for (i = 0; i < n; i++) {
-        ngx_chat_attempt_join(ctx, &facts[i].key, &since, 1);
-        ngx_chat_attempt_join(ctx, &facts[i].key, facts[i].facts,
-                              facts[i].count);
+        ngx_chat_attempt_batch(ctx, &facts[i]);
     }
 }
 

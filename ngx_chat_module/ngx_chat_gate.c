@@ -20,6 +20,7 @@ ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
     ngx_http_request_t *r = ctx->request;
 
     if (ctx->state != NGX_CHAT_WAITING) {
+        /* only its client's leaving ends this */
         ctx->state = NGX_CHAT_ASKING;
         r->read_event_handler = ngx_http_test_reading;
         r->write_event_handler = ngx_http_request_empty_handler;

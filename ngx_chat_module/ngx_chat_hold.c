@@ -19,6 +19,7 @@
 
 
 static void ngx_chat_hold_timer(ngx_event_t *ev);
+static void ngx_chat_hold_write(ngx_http_request_t *r);
 
 
 /* How long the hold of this request may last, ms. */
@@ -138,7 +139,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     ctx->state = NGX_CHAT_WAITING;
     ctx->verdict = NGX_CHAT_VERDICT_HELD;
     r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
+    r->write_event_handler = ngx_chat_hold_write;
 
     if (first) {
         ngx_chat_hold_begin(ctx);
@@ -215,6 +216,17 @@ ngx_chat_hold_may_speak(ngx_chat_ctx_t *ctx)
     }
 
     return 1;
+}
+
+
+/* What the client did not take at once. */
+static void
+ngx_chat_hold_write(ngx_http_request_t *r)
+{
+    if (r->connection->buffered
+        && ngx_http_output_filter(r, NULL) == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
 }
 
 
