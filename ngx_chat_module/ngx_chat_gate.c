@@ -189,6 +189,12 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (!ctx->managed) {
+        /* a header vouches for the very bytes of the body */
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+    }
+
     if (ctx->rq.class == CHAT_CLASS_OTHER
         || ctx->rq.class == CHAT_CLASS_REGENERATE)
     {
