@@ -22,8 +22,4 @@ void ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out);
 
 /* Hooks into the upstream, if there is one, before its body is read. */
 void ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx);
-
-/* Why the upstream ended (eof, reset, timeout); NULL: as it should. */
-const char *ngx_chat_upstream_reason(ngx_chat_ctx_t *ctx);
-
 #endif /* NGX_CHAT_FILTER_H */

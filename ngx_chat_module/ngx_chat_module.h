@@ -174,6 +174,7 @@ struct ngx_chat_ctx_s {
     ngx_chain_t   *free;
     ngx_chain_t   *busy;
     ngx_int_t      upstream_rc;
+    const char    *upstream_reason; /* eof, reset, timeout, malformed */
     uint32_t       status;
     void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
     ngx_int_t (*upstream_init)(void *data);

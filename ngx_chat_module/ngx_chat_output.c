@@ -259,7 +259,7 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
 }
 
 
-/* 1 if the upstream broke off and the client is to be told. */
+/* 1 if the upstream broke off, and the client is still there. */
 static ngx_uint_t
 ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {
@@ -267,8 +267,16 @@ ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 
     return ctx->upstream_rc != NGX_OK && b->flush && !b->last_buf
            && ngx_buf_size(b) == 0 && !ctx->complete_answer && !c->error
-           && !c->timedout && !chat_stream_info(ctx->stream)->foreign
-           && ctx->conf->interrupted && !ctx->conf->dry_run;
+           && !c->timedout;
+}
+
+
+/* 1 if the answer is to end well, for its last event tells how it ended. */
+static ngx_uint_t
+ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
+{
+    return !chat_stream_info(ctx->stream)->foreign && ctx->conf->interrupted
+           && !ctx->conf->dry_run;
 }
 
 
@@ -279,9 +287,8 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     ngx_chat_ctx_t *ctx = chain->ctx;
 
     if (ngx_chat_output_broken(ctx, b)) {
-        return ngx_chat_output_end(chain, ngx_chat_upstream_reason(ctx))
-                       == NGX_OK
-                   ? ngx_chat_output_special(chain, 1)
+        return ngx_chat_output_end(chain, ctx->upstream_reason) == NGX_OK
+                   ? ngx_chat_output_special(chain, ngx_chat_output_tells(ctx))
                    : NGX_ERROR;
     }
 

@@ -11,6 +11,20 @@
 #include "ngx_chat_filter.h"
 
 
+/* While the connection is still there to be asked. */
+static const char *
+ngx_chat_upstream_reason(ngx_http_upstream_t *u, ngx_int_t rc)
+{
+    ngx_connection_t *c = u->peer.connection;
+
+    if (rc == NGX_HTTP_GATEWAY_TIME_OUT || (c && c->read->timedout)) {
+        return "timeout";
+    }
+
+    return u->error ? "malformed" : c && c->read->eof ? "eof" : "reset";
+}
+
+
 static void
 ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
 {
@@ -18,6 +32,11 @@ ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
 
     ctx = ngx_chat_get_ctx(r);
     ctx->upstream_rc = rc;
+
+    if (rc != NGX_OK) {
+        ctx->upstream_reason = ngx_chat_upstream_reason(r->upstream, rc);
+    }
+
     ctx->upstream_finalize(r, rc);
 }
 
@@ -82,23 +101,4 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
         u->input_filter_init = ngx_chat_upstream_init;
         u->input_filter_ctx = ctx;
     }
-}
-
-
-const char *
-ngx_chat_upstream_reason(ngx_chat_ctx_t *ctx)
-{
-    ngx_http_upstream_t *u = ctx->request->upstream;
-
-    if (ctx->upstream_rc == NGX_OK || u == NULL) {
-        return NULL;
-    }
-
-    if (ctx->upstream_rc == NGX_HTTP_GATEWAY_TIME_OUT) {
-        return "timeout";
-    }
-
-    return u->peer.connection && u->peer.connection->read->pending_eof
-               ? "eof"
-               : "reset";
 }
