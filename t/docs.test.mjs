@@ -5,7 +5,9 @@
  * the README's configuration works as pasted; its command is what CI runs.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import {
   modulePath, nginx, nginxTest, post, root, unbuilt,
@@ -113,8 +115,10 @@ for (const [name, change, asks] of [['as pasted', (conf) => conf, false],
   ['with its tenant', withTenant, true]]) {
   test(`the README's nginx.conf, ${name}, passes nginx -t`,
     { skip: unbuilt }, async () => {
+      const dir = mkdtempSync(join(tmpdir(), 'ngx_chat_docs_'));
       const { ok, output } = await nginxTest({
-        conf: change(pasted('/tmp', [9], 9)) });
+        conf: change(pasted(dir, [9], 9)) });
+      rmSync(dir, { recursive: true });
       assert.ok(ok, output);
     });
 
