@@ -194,6 +194,10 @@ ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
         return chat_stream_info(ctx->stream)->end;
     }
 
+    if (ctx->status >= 300) {
+        return CHAT_END_FAILED;
+    }
+
     if (ctx->complete_answer && ctx->upstream_rc == NGX_OK) {
         return CHAT_END_FINISHED;
     }
@@ -230,6 +234,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
         end = ngx_chat_attempt_judge(ctx);
     }
 
+    ctx->end = end;
     ngx_chat_attempt_log(ctx, end);
 
     if (ctx->attempt == 0 || ctx->ended) {

@@ -176,6 +176,7 @@ struct ngx_chat_ctx_s {
     ngx_int_t      upstream_rc;
     const char    *upstream_reason; /* eof, reset, timeout, malformed */
     uint32_t       status;
+    chat_end_e     end; /* once it is finished */
     void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
     ngx_int_t (*upstream_init)(void *data);
     ngx_int_t (*upstream_filter)(void *data, ssize_t bytes);

@@ -17,6 +17,7 @@ typedef struct {
 
 
 static void ngx_chat_body_ready(ngx_http_request_t *r);
+static void ngx_chat_leave(void *data);
 static void ngx_chat_cleanup(void *data);
 
 
@@ -138,9 +139,11 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 {
     ngx_chat_ctx_t     *ctx;
     ngx_pool_cleanup_t *cln;
+    ngx_http_cleanup_t *end;
 
     cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_chat_ctx_t));
-    if (cln == NULL) {
+    end = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL || end == NULL) {
         return NULL;
     }
 
@@ -150,6 +153,10 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     ctx->conf = conf;
     ctx->main = ngx_http_get_module_main_conf(r, ngx_chat_module);
     cln->handler = ngx_chat_cleanup;
+
+    /* before the request is logged, and its pool's end after that */
+    end->handler = ngx_chat_leave;
+    end->data = ctx;
 
     ctx->kept = chat_arena_create(0);
     ctx->look = chat_arena_create(0);
@@ -162,8 +169,9 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 }
 
 
+/* The request is over, whatever has ended it. */
 static void
-ngx_chat_cleanup(void *data)
+ngx_chat_leave(void *data)
 {
     ngx_chat_ctx_t *ctx = data;
 
@@ -173,6 +181,15 @@ ngx_chat_cleanup(void *data)
     if (ctx->kept != NULL && ctx->dialect != NULL) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }
+}
+
+
+static void
+ngx_chat_cleanup(void *data)
+{
+    ngx_chat_ctx_t *ctx = data;
+
+    ngx_chat_leave(ctx);
 
     chat_stream_destroy(ctx->stream);
     chat_arena_destroy(ctx->arena);

@@ -189,19 +189,9 @@ static ngx_int_t
 ngx_chat_variable_status(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                          ngx_chat_ctx_t *ctx)
 {
-    chat_end_e end;
-
-    end = ctx->stream ? chat_stream_info(ctx->stream)->end : CHAT_END_NONE;
-
-    if (end == CHAT_END_NONE && ctx->answer_known) {
-        end = ctx->status >= 300     ? CHAT_END_FAILED
-              : ctx->complete_answer ? CHAT_END_FINISHED
-                                     : CHAT_END_ABORTED;
-    }
-
-    return end == CHAT_END_NONE
-               ? ngx_chat_variable_text(r, v, NULL, 0)
-               : ngx_chat_variable_name(r, v, chat_end_name(end));
+    return ctx->answer_known && ctx->finished
+               ? ngx_chat_variable_name(r, v, chat_end_name(ctx->end))
+               : ngx_chat_variable_text(r, v, NULL, 0);
 }
 
 
