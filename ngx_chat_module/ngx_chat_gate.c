@@ -209,10 +209,13 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (rc == NGX_DECLINED && ctx->rq.class == CHAT_CLASS_CONTINUATION) {
+        ngx_chat_gate_pass(ctx, NGX_OK);
+        return;
+    }
+
     if (rc == NGX_DECLINED) {
-        if (ctx->rq.class == CHAT_CLASS_FRESH) {
-            ctx->managed = 1;
-        }
+        ctx->managed = 1;
         ngx_chat_complete(ctx, ngx_chat_gate_pass);
         return;
     }

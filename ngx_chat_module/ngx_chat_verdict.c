@@ -112,6 +112,12 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (decision->end == CHAT_END_FAILED) {
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
+                               "the answer to these results was an error");
+        return;
+    }
+
     if (decision->end == CHAT_END_ABORTED) {
         if (ctx->dialect->bounce != NULL) {
             ngx_chat_answer_bounce(ctx);

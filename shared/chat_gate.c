@@ -248,6 +248,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 static chat_gate_e
 chat_gate_row(chat_look_t *look, chat_decision_t *out)
 {
+    int                 superseded;
     chat_gate_e         verdict;
     chat_question_t    *q = look->q;
     const chat_batch_t *batch = look->batch;
@@ -258,12 +259,15 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
 
     chat_gate_count(look, out);
 
-    if (batch->superseded || batch->cleared) {
+    /* a fresh turn leaves a finished batch behind as it is */
+    superseded = batch->superseded && look->last.end != CHAT_END_FINISHED;
+
+    if (superseded || batch->cleared) {
         if (q->complete) {
             return CHAT_GATE_PASS;
         }
         return q->dialect->candidate ? CHAT_GATE_EMPTY
-               : batch->superseded   ? CHAT_GATE_SUPERSEDED
+               : superseded          ? CHAT_GATE_SUPERSEDED
                                      : CHAT_GATE_CLEARED;
     }
 
