@@ -321,4 +321,5 @@ play_over(void **state)
     return 0;
 }
 
+
 #endif /* GATE_PLAY_H */

@@ -345,4 +345,5 @@ asker_finish(asker_t *a, uint32_t k, chat_end_e end)
     return store_join(&facts);
 }
 
+
 #endif /* GATE_RUN_H */

@@ -1,0 +1,182 @@
+/*
+ * batch_sample.h: a batch that has everything, as facts, and the check that
+ * they are read as what they say.
+ *
+ * Facts of the sample are in an arena that the test makes; chance is the same
+ * in every run.
+ */
+
+#ifndef BATCH_SAMPLE_H
+#define BATCH_SAMPLE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_batch.h"
+
+#define FACTS_MAX 64
+
+static chat_arena_t *arena;
+static uint32_t      seed = 2463534242u;
+
+
+static inline uint32_t
+dice(uint32_t n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 17;
+    seed ^= seed << 5;
+    return seed % n;
+}
+
+
+/* A batch that has everything. */
+static inline void
+sample(chat_facts_t *facts)
+{
+    chat_str_t          payload = CHAT_STR("{\"x\":1}");
+    chat_digest_t       print, digest;
+    const unsigned char signature[16] = { 1, 2, 3 }, none[16] = { 0 };
+
+    chat_facts_init(facts, arena);
+    chat_digest(chat_cstr("print"), &print);
+    chat_digest(chat_cstr("digest"), &digest);
+
+    chat_facts_add(facts, "since", chat_cstr("1700000000123"));
+    chat_facts_call(facts, chat_cstr("c"), CHAT_KIND_APPROVAL, 0, &print);
+    chat_facts_call(facts, chat_cstr("a b/1"), CHAT_KIND_CLIENT, 1, &print);
+    chat_facts_call(facts, chat_cstr("b"), CHAT_KIND_PROVIDER, 2, &print);
+    chat_facts_call(facts, chat_cstr("aa"), CHAT_KIND_CLIENT, 2, &print);
+    chat_facts_result(facts, chat_cstr("a b/1"), CHAT_OUTCOME_ERROR, &digest,
+                      &print, &payload);
+    chat_facts_result(facts, chat_cstr("early"), CHAT_OUTCOME_DENIED, &digest,
+                      &print, NULL);
+    chat_facts_approval(facts, chat_cstr("c"), CHAT_APPROVAL_REFUSED,
+                        chat_cstr("\"no\""));
+    chat_facts_open(facts, chat_cstr("p1"), chat_cstr("X: 1\r\nY: 2\r\n"));
+    chat_facts_add(facts, "seal", chat_cstr("1"));
+    chat_facts_add(facts, "partial", chat_cstr("1"));
+    chat_facts_claim(facts, 1, chat_cstr("w1"), chat_cstr("7"), signature,
+                     none);
+    chat_facts_answer(facts, 1, 200);
+    chat_facts_end(facts, 1, CHAT_END_INTERRUPTED);
+    chat_facts_claim(facts, 2, chat_cstr("w2"), chat_cstr("8"), signature,
+                     none);
+    chat_facts_void(facts, 2, chat_cstr("w2"), chat_cstr("8"));
+    chat_facts_claim(facts, 10, chat_cstr("w3"), chat_cstr("9"), none,
+                     signature);
+    chat_facts_answer(facts, 10, 503);
+    chat_facts_end(facts, 10, CHAT_END_FAILED);
+    chat_facts_void(facts, 10, chat_cstr("w1"), chat_cstr("7"));
+    chat_facts_add(facts, "wait/w4", chat_cstr("1"));
+    assert_false(facts->failed);
+}
+
+
+static inline void
+is_member(const chat_batch_t *batch, size_t i, const char *id, int is_call,
+          uint32_t position, chat_kind_e kind)
+{
+    const chat_member_t *member = &batch->members[i];
+
+    assert_true(chat_str_is(member->id, id));
+    assert_int_equal(member->is_call, is_call);
+    assert_int_equal(member->position, position);
+    assert_int_equal(member->kind, kind);
+    assert_ptr_equal(chat_batch_find(batch, chat_cstr(id)), member);
+}
+
+
+static inline void
+is_sample_attempts(const chat_batch_t *batch)
+{
+    const unsigned char signature[16] = { 1, 2, 3 }, none[16] = { 0 };
+
+    assert_int_equal(batch->last.k, 10);
+    assert_true(chat_str_is(batch->last.worker, "w3"));
+    assert_true(chat_str_is(batch->last.request, "9"));
+    assert_memory_equal(batch->last.signature, none, 16);
+    assert_memory_equal(batch->last.retry_key, signature, 16);
+    assert_int_equal(batch->last.answer, 503);
+    assert_int_equal(batch->last.end, CHAT_END_FAILED);
+    assert_int_equal(batch->last.is_void, 0);
+
+    assert_int_equal(batch->answered.k, 1);
+    assert_int_equal(batch->answered.answer, 200);
+    assert_int_equal(batch->answered.end, CHAT_END_INTERRUPTED);
+    assert_memory_equal(batch->answered.signature, signature, 16);
+}
+
+
+static inline void
+is_sample(const chat_batch_t *batch)
+{
+    chat_digest_t        print, digest;
+    const chat_member_t *member;
+
+    chat_digest(chat_cstr("print"), &print);
+    chat_digest(chat_cstr("digest"), &digest);
+
+    assert_true(batch->since == 1700000000123);
+    assert_true(batch->open && batch->sealed && batch->partial);
+    assert_false(batch->broken || batch->superseded || batch->cleared);
+    assert_true(chat_str_is(batch->producer, "p1"));
+    assert_true(chat_str_is(batch->cors, "X: 1\r\nY: 2\r\n"));
+
+    assert_int_equal(batch->nmembers, 5);
+    is_member(batch, 0, "c", 1, 0, CHAT_KIND_APPROVAL);
+    is_member(batch, 1, "a b/1", 1, 1, CHAT_KIND_CLIENT);
+    is_member(batch, 2, "aa", 1, 2, CHAT_KIND_CLIENT);
+    is_member(batch, 3, "b", 1, 2, CHAT_KIND_PROVIDER);
+    is_member(batch, 4, "early", 0, UINT32_MAX, CHAT_KIND_CLIENT);
+    assert_null(chat_batch_find(batch, chat_cstr("a")));
+
+    member = &batch->members[1];
+    assert_int_equal(member->outcome, CHAT_OUTCOME_ERROR);
+    assert_int_equal(member->has_payload, 1);
+    assert_memory_equal(member->fingerprint, print.bytes, 16);
+    assert_memory_equal(member->answered, print.bytes, 16);
+    assert_memory_equal(member->digest, digest.bytes, 16);
+
+    assert_int_equal(batch->members[0].approval, CHAT_APPROVAL_REFUSED);
+    assert_int_equal(batch->members[0].outcome, CHAT_OUTCOME_NONE);
+    assert_int_equal(batch->members[4].outcome, CHAT_OUTCOME_DENIED);
+    assert_int_equal(batch->members[4].has_payload, 0);
+
+    is_sample_attempts(batch);
+}
+
+
+static inline void
+read_sample(const chat_fact_t *facts, size_t n)
+{
+    chat_arena_t *own = chat_arena_create(0);
+    chat_batch_t  batch;
+
+    assert_non_null(own);
+    assert_int_equal(chat_batch_read(facts, n, own, &batch), CHAT_OK);
+    is_sample(&batch);
+    chat_arena_destroy(own);
+}
+
+
+static inline void
+shuffle(chat_fact_t *facts, size_t n)
+{
+    size_t      i, k;
+    chat_fact_t held;
+
+    for (i = n; i > 1; i--) {
+        k = dice((uint32_t) i);
+        held = facts[i - 1];
+        facts[i - 1] = facts[k];
+        facts[k] = held;
+    }
+}
+
+
+#endif /* BATCH_SAMPLE_H */

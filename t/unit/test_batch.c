@@ -1,0 +1,389 @@
+/*
+ * test_batch.c: facts written and read back.
+ *
+ * What facts mean must not depend on their order, on how often they come, or
+ * on what else lies beside them: a store is shared, and so is its key space.
+ */
+
+#include "batch_sample.h"
+
+
+static int
+setup(void **state)
+{
+    arena = chat_arena_create(0);
+    return arena == NULL;
+}
+
+
+static int
+teardown(void **state)
+{
+    chat_arena_destroy(arena);
+    return 0;
+}
+
+
+static void
+what_is_written_is_read(void **state)
+{
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    sample(&facts);
+    assert_int_equal(facts.count, 21);
+    read_sample(facts.items, facts.count);
+
+    assert_true(chat_str_is(facts.items[5].payload, "{\"x\":1}"));
+    assert_true(chat_str_is(facts.items[7].payload, "\"no\""));
+    assert_int_equal(facts.items[6].has_payload, 0);
+
+    assert_int_equal(chat_batch_read(NULL, 0, arena, &batch), CHAT_OK);
+    assert_int_equal(batch.nmembers, 0);
+    assert_int_equal(batch.last.k, 0);
+    assert_int_equal(batch.answered.k, 0);
+}
+
+
+static void
+s28_order_and_repetition_are_no_matter(void **state)
+{
+    size_t       i, n, run;
+    chat_fact_t  list[FACTS_MAX];
+    chat_facts_t facts;
+
+    sample(&facts);
+
+    for (run = 0; run < 3000; run++) {
+        n = facts.count;
+        memcpy(list, facts.items, n * sizeof(list[0]));
+
+        for (i = dice(20); i > 0; i--) {
+            list[n++] = facts.items[dice((uint32_t) facts.count)];
+        }
+
+        shuffle(list, n);
+        read_sample(list, n);
+    }
+}
+
+
+/* A few bytes of nonsense that is close to sense. */
+static chat_str_t
+nonsense(void)
+{
+    static const char *const bits[] = {
+        "call/",
+        "result/",
+        "approval/",
+        "claim/",
+        "answer/",
+        "end/",
+        "void/",
+        "wait/",
+        "seal2",
+        "Since",
+        "0",
+        "00",
+        "01",
+        "11x",
+        "-1",
+        "3 c ",
+        "o ",
+        "4294967295",
+        "4294967296",
+        "999999999999999999999",
+        " ",
+        "  ",
+        "/",
+        "\n",
+        "finished",
+        "w1",
+        "w3/9",
+        "0123456789abcdef0123456789abcdef",
+        "0123456789ABCDEF0123456789abcdef",
+    };
+    size_t     i;
+    char       c;
+    chat_str_t s;
+    chat_buf_t text = { 0 };
+
+    for (i = dice(6); i > 0; i--) {
+        if (dice(5) == 0) {
+            c = (char) dice(256);
+            chat_buf_add(&text, chat_str(&c, 1));
+        } else {
+            chat_buf_puts(&text, bits[dice(sizeof(bits) / sizeof(bits[0]))]);
+        }
+    }
+
+    assert_int_equal(chat_arena_dup(arena, chat_buf_str(&text), &s), CHAT_OK);
+    chat_buf_free(&text);
+    return s;
+}
+
+
+/*
+ * 1 if the fact could be one that is written: those may not be invented.
+ */
+static int
+is_sense(chat_str_t field)
+{
+    size_t                   i, len;
+    static const char *const known[] = { "call/",   "result/", "approval/",
+                                         "claim/1", "claim/2", "claim/3",
+                                         "claim/4", "claim/5", "claim/6",
+                                         "claim/7", "claim/8", "claim/9",
+                                         "answer/", "end/",    "void/" };
+    static const char *const plain[] = { "since",  "open",    "seal",
+                                         "broken", "partial", "superseded",
+                                         "cleared" };
+
+    for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        if (chat_str_is(field, plain[i])) {
+            return 1;
+        }
+    }
+
+    for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        len = strlen(known[i]);
+        if (chat_str_starts(field, known[i])
+            && (i < 3 || (field.len > len - 1 && field.data[len - 1] != '0')))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+nonsense_beside_the_facts_is_survived(void **state)
+{
+    size_t       i, n, run;
+    chat_fact_t  list[FACTS_MAX], fact;
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    for (run = 0; run < 20000; run++) {
+        chat_arena_reset(arena);
+        sample(&facts);
+        n = facts.count;
+        memcpy(list, facts.items, n * sizeof(list[0]));
+
+        for (i = dice(20); i > 0; i--) {
+            memset(&fact, 0, sizeof(fact));
+            fact.field = nonsense();
+            fact.value = nonsense();
+            fact.has_payload = (int) dice(2);
+            list[n++] = fact;
+        }
+
+        shuffle(list, n);
+        assert_int_equal(chat_batch_read(list, n, arena, &batch), CHAT_OK);
+
+        for (i = 0; i < n; i++) {
+            if (is_sense(list[i].field)) {
+                list[i--] = list[--n];
+            }
+        }
+
+        /* what can be told from facts leaves the rest as it is */
+        for (i = 0; i < facts.count; i++) {
+            list[n++] = facts.items[i];
+        }
+
+        shuffle(list, n);
+        read_sample(list, n);
+    }
+}
+
+
+/* Facts of one field that do not parse are as good as absent. */
+static void
+values_that_do_not_parse(void **state)
+{
+#define HEX "0123456789abcdef0123456789abcdef"
+    static const char *const rows[][2] = {
+        { "call/a", "" },
+        { "call/a", "1" },
+        { "call/a", "1 c" },
+        { "call/a", "1 c 0123" },
+        { "call/a", "-1 c " HEX },
+        { "call/a", "01 c " HEX },
+        { "call/a", "4294967295 c " HEX },
+        { "call/a", "1  c " HEX },
+        { "call/a", "1 c " HEX "0" },
+        { "call/a", "1 c 0123456789abcdeF0123456789abcdef" },
+        { "result/a", "o " HEX },
+        { "result/a", "o " HEX " 0" },
+        { "result/a", "x " HEX " " HEX },
+        { "result/a", "oo " HEX " " HEX },
+        { "approval/a", "" },
+        { "approval/a", "x" },
+        { "approval/a", "granted" },
+        { "since", "x" },
+        { "sinc", "1" },
+        { "sealed", "1" },
+        { "seal/1", "1" },
+        { "claim/0", "w r" },
+        { "claim/01", "w r" },
+        { "claim/", "w r" },
+        { "claim/1/", "w r" },
+        { "claim/1000001", "w r" },
+        { "claim/99999999999999999999", "w r" },
+        { "answer/1", "2000" },
+        { "answer/1", "20x" },
+        { "answer/1", "199" },
+        { "answer/1", "300" },
+    };
+    size_t       i;
+    chat_fact_t  fact;
+    chat_batch_t batch, none;
+
+    memset(&none, 0, sizeof(none));
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        memset(&fact, 0, sizeof(fact));
+        fact.field = chat_cstr(rows[i][0]);
+        fact.value = chat_cstr(rows[i][1]);
+        assert_int_equal(chat_batch_read(&fact, 1, arena, &batch), CHAT_OK);
+
+        if (memcmp(&batch, &none, sizeof(none)) != 0) {
+            fail_msg("%s = %s counts", rows[i][0], rows[i][1]);
+        }
+    }
+
+    fact.field = chat_cstr("call/a");
+    fact.value = chat_cstr("0 c " HEX);
+    assert_int_equal(chat_batch_read(&fact, 1, arena, &batch), CHAT_OK);
+    assert_int_equal(batch.nmembers, 1);
+}
+
+
+/* Plays one attempt and reads what is known of it. */
+static void
+attempt(chat_facts_t *facts, chat_batch_t *batch)
+{
+    assert_false(facts->failed);
+    assert_int_equal(chat_batch_read(facts->items, facts->count, arena, batch),
+                     CHAT_OK);
+}
+
+
+static void
+s103_a_void_names_its_claimant(void **state)
+{
+    chat_facts_t        facts;
+    chat_batch_t        batch;
+    const unsigned char none[16] = { 0 };
+
+    chat_facts_init(&facts, arena);
+    chat_facts_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none, none);
+    chat_facts_void(&facts, 3, chat_cstr("w"), chat_cstr("1"));
+    chat_facts_void(&facts, 3, chat_cstr("w"), chat_cstr("122"));
+    chat_facts_void(&facts, 3, chat_cstr("v"), chat_cstr("12"));
+    chat_facts_void(&facts, 2, chat_cstr("w"), chat_cstr("12"));
+    attempt(&facts, &batch);
+    assert_int_equal(batch.last.k, 3);
+    assert_int_equal(batch.last.is_void, 0);
+
+    chat_facts_void(&facts, 3, chat_cstr("w"), chat_cstr("12"));
+    attempt(&facts, &batch);
+    assert_int_equal(batch.last.is_void, 1);
+
+    /* the next attempt is the last */
+    chat_facts_claim(&facts, 4, chat_cstr("w"), chat_cstr("12"), none, none);
+    chat_facts_answer(&facts, 4, 204);
+    attempt(&facts, &batch);
+    assert_int_equal(batch.last.k, 4);
+    assert_int_equal(batch.last.is_void, 0);
+    assert_int_equal(batch.last.end, CHAT_END_NONE);
+    assert_int_equal(batch.answered.k, 4);
+
+    /* who answered last stays known when a later one is refused */
+    chat_facts_claim(&facts, 5, chat_cstr("w"), chat_cstr("13"), none, none);
+    chat_facts_answer(&facts, 5, 300);
+    chat_facts_end(&facts, 5, CHAT_END_ABORTED);
+    attempt(&facts, &batch);
+    assert_int_equal(batch.last.k, 5);
+    assert_int_equal(batch.last.end, CHAT_END_ABORTED);
+    assert_int_equal(batch.answered.k, 4);
+}
+
+
+static void
+what_a_stream_left(void **state)
+{
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    chat_facts_init(&facts, arena);
+    chat_facts_open(&facts, chat_cstr("w"), chat_cstr(""));
+    chat_facts_add(&facts, "broken", chat_cstr("1"));
+    attempt(&facts, &batch);
+    assert_true(batch.open && batch.broken && !batch.sealed);
+    assert_true(chat_str_is(batch.producer, "w"));
+    assert_int_equal(batch.cors.len, 0);
+
+    chat_facts_init(&facts, arena);
+    chat_facts_add(&facts, "superseded", chat_cstr("1"));
+    attempt(&facts, &batch);
+    assert_true(batch.superseded && !batch.cleared && !batch.open);
+
+    chat_facts_init(&facts, arena);
+    chat_facts_add(&facts, "cleared", chat_cstr("1"));
+    attempt(&facts, &batch);
+    assert_true(batch.cleared && !batch.superseded && !batch.partial);
+}
+
+
+static void
+without_memory_nothing_is_half_read(void **state)
+{
+    size_t        limit;
+    chat_rc_e     rc = CHAT_ERROR;
+    chat_facts_t  facts;
+    chat_batch_t  batch;
+    chat_arena_t *small;
+
+    sample(&facts);
+
+    for (limit = 1; rc != CHAT_OK; limit += 64) {
+        small = chat_arena_create(limit);
+        assert_non_null(small);
+        rc = chat_batch_read(facts.items, facts.count, small, &batch);
+        assert_true(rc == CHAT_OK || rc == CHAT_ERROR);
+
+        if (rc == CHAT_OK) {
+            is_sample(&batch);
+        }
+
+        chat_arena_destroy(small);
+        assert_true(limit < 1 << 20);
+    }
+
+    small = chat_arena_create(40);
+    chat_facts_init(&facts, small);
+    chat_facts_add(&facts, "seal", chat_cstr("1"));
+    assert_true(facts.failed);
+    chat_arena_destroy(small);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(s28_order_and_repetition_are_no_matter),
+        cmocka_unit_test(nonsense_beside_the_facts_is_survived),
+        cmocka_unit_test(values_that_do_not_parse),
+        cmocka_unit_test(s103_a_void_names_its_claimant),
+        cmocka_unit_test(what_a_stream_left),
+        cmocka_unit_test(without_memory_nothing_is_half_read),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
