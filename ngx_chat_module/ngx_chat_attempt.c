@@ -57,12 +57,14 @@ ngx_chat_attempt_unsent(ngx_http_request_t *r)
     state = r->upstream_states->elts;
 
     for (i = 0; i < r->upstream_states->nelts; i++) {
-        if (state[i].bytes_sent > 0 || state[i].status < 500) {
+        /* no state, or status 0: it had no address yet */
+        if (state[i].bytes_sent > 0
+            || (state[i].status != 0 && state[i].status < 500)) {
             return 0;
         }
     }
 
-    return r->upstream_states->nelts != 0;
+    return 1;
 }
 
 
