@@ -13,13 +13,16 @@
 #include "ngx_chat_shm_facts.h"
 
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches looked at for one allocation */
+#define NGX_CHAT_SHM_RESERVE 8 /* this part of the zone takes no new batch */
 
 
-static void ngx_chat_shm_facts_insert(ngx_rbtree_node_t *temp,
-                                      ngx_rbtree_node_t *node,
-                                      ngx_rbtree_node_t *sentinel);
-static void ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t   *ctx,
-                                      ngx_chat_shm_batch_t *batch);
+static void       ngx_chat_shm_facts_insert(ngx_rbtree_node_t *temp,
+                                            ngx_rbtree_node_t *node,
+                                            ngx_rbtree_node_t *sentinel);
+static ngx_uint_t ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t   *ctx,
+                                          ngx_chat_shm_batch_t *batch);
+static void       ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t   *ctx,
+                                            ngx_chat_shm_batch_t *batch);
 
 
 void
@@ -93,7 +96,8 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
         batch = (ngx_chat_shm_batch_t *) node;
 
-        if (batch->expires < ngx_time() && batch->watchers == 0) {
+        if (batch->expires < ngx_time()
+            && !ngx_chat_shm_facts_held(ctx, batch)) {
             ngx_chat_shm_facts_delete(ctx, batch);
             return NULL;
         }
@@ -147,13 +151,37 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *keep)
         batch = ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
         q = ngx_queue_prev(q);
 
-        if (batch != keep && !ngx_chat_shm_facts_held(ctx, batch)) {
+        if (batch == keep) {
+            continue;
+        }
+
+        if (!ngx_chat_shm_facts_held(ctx, batch)) {
             ngx_chat_shm_facts_delete(ctx, batch);
             return 1;
         }
+
+        /* out of the way of the next search */
+        ngx_queue_remove(&batch->queue);
+        ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
     }
 
     return 0;
+}
+
+
+/* Says at most once a minute that the zone is full. */
+static void
+ngx_chat_shm_facts_full(ngx_chat_shm_ctx_t *ctx)
+{
+    if (ngx_time() - ctx->sh->warned < 60) {
+        return;
+    }
+
+    ctx->sh->warned = ngx_time();
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "chat: the zone \"%V\" is full of held batches, no further "
+                  "ones are taken on",
+                  &ctx->zone->shm.name);
 }
 
 
@@ -168,12 +196,8 @@ ngx_chat_shm_facts_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *keep,
         p = ngx_slab_calloc_locked(ctx->shpool, size);
     } while (p == NULL && ngx_chat_shm_facts_evict(ctx, keep));
 
-    if (p == NULL && ngx_time() - ctx->sh->warned >= 60) {
-        ctx->sh->warned = ngx_time();
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "chat: the zone \"%V\" is full of held batches, no "
-                      "further ones are taken on",
-                      &ctx->zone->shm.name);
+    if (p == NULL) {
+        ngx_chat_shm_facts_full(ctx);
     }
 
     return p;
@@ -188,6 +212,16 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
     batch = ngx_chat_shm_facts_find(ctx, key);
     if (batch != NULL) {
         return batch;
+    }
+
+    /* the last room is for what those that are held wait for */
+
+    if (ctx->shpool->pfree
+            < ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE
+        && !ngx_chat_shm_facts_evict(ctx, NULL))
+    {
+        ngx_chat_shm_facts_full(ctx);
+        return NULL;
     }
 
     batch = ngx_chat_shm_facts_alloc(ctx, NULL, sizeof(*batch));

@@ -81,12 +81,16 @@ ngx_chat_shm_wake_all(ngx_chat_shm_ctx_t *ctx)
 {
     ngx_int_t i;
 
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+
     for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
         if (ctx->sh->slots[i].pid != 0) {
             ctx->sh->slots[i].all = 1;
             ngx_chat_shm_wake(ctx, i);
         }
     }
+
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
 }
 
 
