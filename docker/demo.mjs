@@ -226,8 +226,8 @@ function byHand(dir, port, number) {
   write('oslo', bring(null, oslo));
   write('replay', continuation(app, words, `trip-${number}`, appCalls,
     results(appCalls, rome, oslo)));
-  const line = (file, path) => say('  curl -sN -H content-type:application/json'
-    + ` -d @${file}.json '127.0.0.1:${port}${path}'`);
+  const line = (file, path) => say('  curl -sN -H content-type:'
+    + `application/json -d @${file}.json '127.0.0.1:${port}${path}'`);
 
   say(`By hand, in two terminals, each in ${dir}:`);
   say(`  cd ${dir}`);
