@@ -322,30 +322,45 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 }
 
 
+/* Decides by the batch, and keeps of it what is needed later. */
+static ngx_int_t
+ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
+{
+    int              mine;
+    chat_question_t *q = &ctx->q;
+
+    chat_gate_decide(q, batch, ngx_chat_gate_alive, ctx->main->store,
+                     &ctx->decision);
+
+    mine = batch->last.k != 0 && !batch->last.is_void
+           && chat_str_eq(batch->last.worker, q->worker)
+           && chat_str_eq(batch->last.request, q->request);
+    ctx->claiming = mine ? batch->last.k : 0;
+
+    ngx_chat_gate_known(ctx, batch);
+
+    chat_arena_reset(ctx->look);
+    return ngx_chat_gate_keep(ctx, batch);
+}
+
+
 /* Looks at all facts of the batch; NGX_ERROR: no memory. */
 static ngx_int_t
 ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
-    int              mine;
-    chat_batch_t     batch;
-    chat_question_t *q = &ctx->q;
+    ngx_int_t     rc = NGX_ERROR;
+    chat_batch_t  batch;
+    chat_arena_t *scratch;
 
-    chat_arena_reset(ctx->look);
+    scratch = chat_arena_create(0);
 
-    if (chat_batch_read(facts, n, ctx->look, &batch) != CHAT_OK) {
-        return NGX_ERROR;
+    if (scratch != NULL
+        && chat_batch_read(facts, n, scratch, &batch) == CHAT_OK) {
+        rc = ngx_chat_gate_decide(ctx, &batch);
     }
 
-    chat_gate_decide(q, &batch, ngx_chat_gate_alive, ctx->main->store,
-                     &ctx->decision);
-
-    mine = batch.last.k != 0 && !batch.last.is_void
-           && chat_str_eq(batch.last.worker, q->worker)
-           && chat_str_eq(batch.last.request, q->request);
-    ctx->claiming = mine ? batch.last.k : 0;
-
-    ngx_chat_gate_known(ctx, &batch);
-    return ngx_chat_gate_keep(ctx, &batch);
+    chat_arena_destroy(scratch);
+    return rc;
 }
 
 

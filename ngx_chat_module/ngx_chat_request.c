@@ -141,14 +141,19 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     ngx_pool_cleanup_t *cln;
     ngx_http_cleanup_t *end;
 
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_chat_ctx_t));
+    cln = ngx_pool_cleanup_add(r->pool, 0);
     end = ngx_http_cleanup_add(r, 0);
     if (cln == NULL || end == NULL) {
         return NULL;
     }
 
-    ctx = cln->data;
-    ngx_memzero(ctx, sizeof(*ctx));
+    /* in the pool it would cost a request that waits a whole block more */
+    ctx = ngx_calloc(sizeof(*ctx), r->connection->log);
+    if (ctx == NULL) {
+        return NULL;
+    }
+
+    cln->data = ctx;
     ctx->request = r;
     ctx->conf = conf;
     ctx->main = ngx_http_get_module_main_conf(r, ngx_chat_module);
@@ -195,6 +200,7 @@ ngx_chat_cleanup(void *data)
     chat_arena_destroy(ctx->arena);
     chat_arena_destroy(ctx->look);
     chat_arena_destroy(ctx->kept);
+    ngx_free(ctx);
 }
 
 

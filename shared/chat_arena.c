@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #define CHAT_ARENA_ALIGN (alignof(max_align_t))
-#define CHAT_ARENA_FIRST 1024
+#define CHAT_ARENA_FIRST 512
 #define CHAT_ARENA_LARGEST (64 * 1024)
 #define CHAT_BUF_FIRST 256
 
