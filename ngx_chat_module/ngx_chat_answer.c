@@ -49,34 +49,69 @@ ngx_chat_answer_add_line(ngx_http_request_t *r, u_char *line, size_t len)
 }
 
 
-static ngx_int_t
+/* 1 if the answer has the header of this line, but not from text. */
+static ngx_uint_t
+ngx_chat_answer_has(ngx_http_request_t *r, u_char *line, size_t len,
+                    ngx_str_t *text)
+{
+    ngx_uint_t       i;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].hash == 0
+                || (h[i].key.data >= text->data
+                    && h[i].key.data < text->data + text->len))
+            {
+                continue;
+            }
+
+            if (h[i].key.len < len && line[h[i].key.len] == ':'
+                && ngx_strncasecmp(h[i].key.data, line, h[i].key.len) == 0)
+            {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+
+ngx_int_t
 ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
 {
-    u_char             *p, *end, *line;
+    size_t              len;
+    u_char             *p, *end, *newline;
+    ngx_str_t           text;
     ngx_http_request_t *r = ctx->request;
 
     if (ctx->cors.len == 0) {
         return NGX_OK;
     }
 
-    p = ngx_pnalloc(r->pool, ctx->cors.len);
-    if (p == NULL) {
+    text.len = ctx->cors.len;
+    text.data = ngx_pnalloc(r->pool, text.len);
+    if (text.data == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(p, ctx->cors.data, ctx->cors.len);
-    end = p + ctx->cors.len;
+    ngx_memcpy(text.data, ctx->cors.data, text.len);
+    end = text.data + text.len;
 
-    while (p < end) {
-        line = ngx_strlchr(p, end, '\n');
-        if (line == NULL) {
-            line = end;
-        }
+    for (p = text.data; p < end; p += len + 1) {
+        newline = ngx_strlchr(p, end, '\n');
+        len = (size_t) ((newline ? newline : end) - p);
 
-        if (ngx_chat_answer_add_line(r, p, (size_t) (line - p)) != NGX_OK) {
+        /* a page takes none of them twice */
+        if (!ngx_chat_answer_has(r, p, len, &text)
+            && ngx_chat_answer_add_line(r, p, len) != NGX_OK)
+        {
             return NGX_ERROR;
         }
-        p = line + 1;
     }
 
     return NGX_OK;
@@ -108,9 +143,7 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     r->headers_out.content_type_len = r->headers_out.content_type.len;
     r->headers_out.content_type_lowcase = NULL;
 
-    if (ngx_chat_answer_cors(ctx) != NGX_OK
-        || ngx_chat_answer_add_header(r, cache_key, cache) != NGX_OK)
-    {
+    if (ngx_chat_answer_add_header(r, cache_key, cache) != NGX_OK) {
         return NGX_ERROR;
     }
 

@@ -145,6 +145,11 @@ ngx_chat_header_filter(ngx_http_request_t *r)
 
     ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
 
+    /* only here is it known what add_header has brought */
+    if (ctx != NULL && ctx->own && ngx_chat_answer_cors(ctx) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     if (ctx == NULL || ctx->dialect == NULL || ctx->own || ctx->filtered
         || ctx->state != NGX_CHAT_GONE_ON)
     {

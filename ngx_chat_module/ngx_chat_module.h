@@ -227,7 +227,8 @@ ngx_int_t ngx_chat_handler(ngx_http_request_t *r);
 /* The context of the request, after internal redirects too; or NULL. */
 ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
 
-/* Reads ctx->body into ctx->rq anew; NGX_DECLINED: it is not chat. */
+/* Reads ctx->body into ctx->rq anew; NGX_DECLINED: it is not chat; NGX_ABORT:
+ * it is past a bound. */
 ngx_int_t ngx_chat_parse(ngx_chat_ctx_t *ctx);
 
 /* chat_tool: the first expression that matches the name decides. */
@@ -308,6 +309,9 @@ void ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                             const char *code, const char *message);
 void ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx);
 void ngx_chat_answer_empty(ngx_chat_ctx_t *ctx);
+
+/* The CORS headers of the asking response, where the answer has none. */
+ngx_int_t ngx_chat_answer_cors(ngx_chat_ctx_t *ctx);
 
 /* The refusal as one buffer in the pool; NULL: no memory. */
 ngx_buf_t *ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
