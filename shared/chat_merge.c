@@ -125,7 +125,7 @@ static chat_rc_e
 chat_results_chained(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_batch_t *batch,
                      const chat_fact_t *facts, size_t n,
-                     const chat_call_t *order, size_t norder)
+                     const chat_call_t *order, size_t norder, int approvals)
 {
     size_t               i;
     chat_result_t        result;
@@ -148,7 +148,7 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
         result.id = order[i].id;
         result.after = after;
 
-        if (chat_results_fill(&result, member, facts, n, 0)
+        if (chat_results_fill(&result, member, facts, n, approvals)
             && chat_results_add(results, &result) != CHAT_OK)
         {
             return CHAT_ERROR;
@@ -207,7 +207,7 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
 
     if (step->chain.len != 0) {
         return chat_results_chained(results, rq, step, &batch, facts, n, order,
-                                    norder);
+                                    norder, approvals);
     }
 
     for (i = step->first; i < step->first + step->count; i++) {
