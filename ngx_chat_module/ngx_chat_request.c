@@ -228,7 +228,7 @@ ngx_chat_handler(ngx_http_request_t *r)
 
     ngx_chat_scan_headers(r, &headers);
 
-    if (r->method != NGX_HTTP_POST || !headers.json || headers.encoded) {
+    if (r->method != NGX_HTTP_POST || !headers.json) {
         return NGX_DECLINED;
     }
 
@@ -237,8 +237,10 @@ ngx_chat_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (r->headers_in.content_length_n > (off_t) conf->max_body) {
-        ctx->verdict = NGX_CHAT_VERDICT_REFUSED;
+    if (headers.encoded
+        || r->headers_in.content_length_n > (off_t) conf->max_body) {
+        ctx->verdict = headers.encoded ? NGX_CHAT_VERDICT_UNMANAGED
+                                       : NGX_CHAT_VERDICT_REFUSED;
         ctx->state = NGX_CHAT_GONE_ON;
         return NGX_DECLINED;
     }
@@ -342,6 +344,15 @@ ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
 }
 
 
+static ngx_int_t
+ngx_chat_parse_failed(chat_rc_e rc)
+{
+    return rc == CHAT_ERROR   ? NGX_ERROR
+           : rc == CHAT_LIMIT ? NGX_ABORT
+                              : NGX_DECLINED;
+}
+
+
 ngx_int_t
 ngx_chat_parse(ngx_chat_ctx_t *ctx)
 {
@@ -362,7 +373,7 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
     rc = chat_json_parse(&ctx->doc, ctx->arena,
                          chat_str(ctx->body.data, ctx->body.len));
     if (rc != CHAT_OK) {
-        return rc == CHAT_ERROR ? NGX_ERROR : NGX_DECLINED;
+        return ngx_chat_parse_failed(rc);
     }
 
     method = chat_str(r->method_name.data, r->method_name.len);
@@ -371,7 +382,7 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
     ctx->dialect = chat_dialect_request(ctx->conf->dialect, method, path,
                                         &ctx->doc, ctx->arena, &ctx->rq, &rc);
     if (ctx->dialect == NULL) {
-        return rc == CHAT_ERROR ? NGX_ERROR : NGX_DECLINED;
+        return ngx_chat_parse_failed(rc);
     }
 
     for (i = 0; i < ctx->rq.ncalls; i++) {
@@ -443,7 +454,13 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 
     if (rc != NGX_OK) {
         ctx->dialect = NULL;
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_NONE);
+        ngx_chat_go_on(ctx, rc == NGX_ABORT ? NGX_CHAT_VERDICT_REFUSED
+                                            : NGX_CHAT_VERDICT_NONE);
+        return;
+    }
+
+    if (!ctx->managed) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
         return;
     }
 
