@@ -286,20 +286,27 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 }
 
 
-/* For a chain: the client's own calls are those of the store. */
+/*
+ * For a chain: the client's own calls are those of the store; the stream that
+ * brings them may still run at the first look.
+ */
 static void
 ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t               i;
+    size_t               i, calls = 0;
     chat_call_t         *call;
     const chat_member_t *member;
 
-    if (!ctx->q.chained || ctx->known != NULL || batch->nmembers == 0) {
+    for (i = 0; i < batch->nmembers; i++) {
+        calls += batch->members[i].is_call != 0;
+    }
+
+    if (!ctx->q.chained || calls <= ctx->nknown) {
         return;
     }
 
-    ctx->known =
-        chat_arena_alloc(ctx->kept, batch->nmembers * sizeof(chat_call_t));
+    ctx->nknown = 0;
+    ctx->known = chat_arena_alloc(ctx->kept, calls * sizeof(chat_call_t));
     if (ctx->known == NULL) {
         return;
     }
