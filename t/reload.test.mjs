@@ -84,9 +84,9 @@ for (const key of keys) {
     await held(batch, late);
     more.open();
     assert.equal(await asking.text(), batch.from.join(''));
-    const words = await Promise.all([early, late].map(wordOf));
-    assert.equal(words.filter((word) => word === 'final').length, 1,
-      `${words}`);
+    const ends = await Promise.all([early, late].map(told));
+    assert.equal(ends.filter(({ word }) => word === 'final').length, 1,
+      ends.map(({ text }) => text).join('\n'));
     batch.released();
     await gone(scene.n, old);
   });
