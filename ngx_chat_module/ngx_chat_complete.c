@@ -281,6 +281,36 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if there is a result for each field that the gate has counted on. */
+static ngx_uint_t
+ngx_chat_has_all(ngx_chat_ctx_t *ctx)
+{
+    size_t     i, k;
+    u_char    *slash;
+    chat_str_t id;
+
+    for (i = 0; i < ctx->nfields; i++) {
+        id = ctx->fields[i];
+        slash =
+            ngx_strlchr((u_char *) id.data, (u_char *) id.data + id.len, '/');
+        id.len -= (size_t) (slash + 1 - id.data);
+        id.data = slash + 1;
+
+        for (k = 0; k < ctx->results.count; k++) {
+            if (chat_str_eq(ctx->results.items[k].id, id)) {
+                break;
+            }
+        }
+
+        if (k == ctx->results.count) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
 /* All answers are there. */
 static ngx_int_t
 ngx_chat_completed(ngx_chat_ctx_t *ctx)
