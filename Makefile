@@ -22,7 +22,7 @@ sources = $(core) $(wildcard ngx_chat_module/*.c)
 headers = $(wildcard shared/*.h ngx_chat_module/*.h)
 units = $(patsubst t/unit/%.c,build/unit/%,$(wildcard t/unit/test_*.c))
 fuzzers = $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
-seeds = $(wildcard t/cases)
+seeds = $(wildcard t/cases t/fuzz/corpus)
 formatted = $(sources) $(headers) $(wildcard t/unit/*.[ch] t/fuzz/*.[ch])
 
 warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \

@@ -17,7 +17,7 @@ chat_completions_again(const chat_request_t *rq, const chat_call_t *call)
     const chat_call_t *twin;
 
     for (twin = &rq->calls[rq->steps[call->step].first]; twin < call; twin++) {
-        if (chat_str_eq(twin->id, call->id)) {
+        if (chat_call_is_member(twin) && chat_str_eq(twin->id, call->id)) {
             return 1;
         }
     }

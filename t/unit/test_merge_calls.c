@@ -124,6 +124,14 @@ s32_but_no_id_is_answered_twice_where_that_is_refused(void **state)
             COMPLETION(CALL("a") "," CALL("b") "," CALL("a"), ANSWER("b")),
             COMPLETION(CALL("a") "," CALL("b") "," CALL("a"),
                        ANSWER("a") ANSWER("b")));
+
+    /* a call of a type that nobody knows is not the one that is answered */
+    becomes(
+        &forms[1],
+        COMPLETION("{\"id\":\"a\",\"type\":\"odd\"}," CALL("a") "," CALL("b"),
+                   ANSWER("b")),
+        COMPLETION("{\"id\":\"a\",\"type\":\"odd\"}," CALL("a") "," CALL("b"),
+                   ANSWER("a") ANSWER("b")));
 }
 
 

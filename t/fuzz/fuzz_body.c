@@ -1,0 +1,312 @@
+/*
+ * fuzz_body.c: any body is read, judged, completed and read again.
+ *
+ * The first byte chooses the dialect. Every call that the body leaves open
+ * gets a result. Then the merged body is JSON and of the same class; no call
+ * that got a result is open; and all that was there is still there, byte for
+ * byte where the dialect only inserts, else by value.
+ */
+
+#include "chat_gate.h"
+#include "chat_merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FUZZ_SIZE 16384
+
+#define NEED(ok)                                                         \
+    do {                                                                 \
+        if (!(ok)) {                                                     \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
+                    #ok);                                                \
+            abort();                                                     \
+        }                                                                \
+    } while (0)
+
+typedef struct {
+    const chat_dialect_t *dialect;
+    chat_arena_t         *arena;
+    chat_json_doc_t       doc;
+    chat_request_t        rq;
+} body_t;
+
+
+/* 1 if the text is a body of the dialect. */
+static int
+fuzz_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
+{
+    chat_rc_e rc;
+
+    memset(body, 0, sizeof(*body));
+    body->dialect = dialect;
+    body->arena = chat_arena_create(0);
+    NEED(body->arena != NULL);
+
+    if (chat_json_parse(&body->doc, body->arena, text) != CHAT_OK) {
+        return 0;
+    }
+
+    return chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr("/"),
+                                &body->doc, body->arena, &body->rq, &rc)
+           != NULL;
+}
+
+
+static int
+fuzz_dead(void *data, chat_str_t worker)
+{
+    return 0;
+}
+
+
+/* With nobody else's results, a body goes on exactly if it is complete. */
+static void
+fuzz_gate(body_t *body)
+{
+    size_t          dropped = 0;
+    chat_facts_t    facts;
+    chat_batch_t    batch;
+    chat_question_t q;
+    chat_decision_t d;
+
+    memset(&q, 0, sizeof(q));
+    if (chat_gate_question(body->dialect, &body->rq, 128, body->arena, &q)
+        != CHAT_OK)
+    {
+        return;
+    }
+
+    q.worker = chat_cstr("w");
+    q.request = chat_cstr("1");
+    chat_facts_init(&facts, body->arena);
+    chat_gate_facts(&q, &body->rq, 1, 1 << 20, &facts, &dropped);
+    NEED(!facts.failed && dropped == 0);
+    NEED(chat_batch_read(facts.items, facts.count, body->arena, &batch)
+         == CHAT_OK);
+
+    chat_gate_decide(&q, &batch, fuzz_dead, NULL, &d);
+    NEED(d.verdict
+         == (q.chained    ? CHAT_GATE_UNMANAGED
+             : q.complete ? CHAT_GATE_CLAIM
+                          : CHAT_GATE_HOLD));
+}
+
+
+static int
+fuzz_is_open(const chat_call_t *call)
+{
+    return chat_call_is_member(call) && !call->bare
+           && !chat_call_is_settled(call);
+}
+
+
+/* A result for every open call; for a chain two that it does not bring. */
+static void
+fuzz_results(body_t *body, chat_results_t *results)
+{
+    size_t          i;
+    chat_result_t  *result;
+    chat_request_t *rq = &body->rq;
+
+    chat_results_init(results, body->arena);
+    results->items =
+        chat_arena_alloc(body->arena, (rq->ncalls + 2) * sizeof(*result));
+    NEED(results->items != NULL);
+
+    for (i = 0; i < rq->ncalls; i++) {
+        if (fuzz_is_open(&rq->calls[i]) && !rq->chained) {
+            result = &results->items[results->count++];
+            result->call = &rq->calls[i];
+            result->id = result->call->id;
+        }
+    }
+
+    for (i = 0; rq->chained && i < 2; i++) {
+        result = &results->items[results->count++];
+        result->id = chat_cstr(i ? "fuzz_1" : "fuzz_0");
+        result->after = i && rq->ncalls ? &rq->calls[rq->ncalls - 1] : NULL;
+    }
+
+    for (i = 0; i < results->count; i++) {
+        results->items[i].outcome = CHAT_OUTCOME_OK;
+        results->items[i].payload = chat_cstr(
+            body->dialect == &chat_dialect_ai_sdk ? "{\"x\":1}" : "\"r\"");
+    }
+}
+
+
+static int
+fuzz_was_merged(const chat_results_t *results, chat_str_t id)
+{
+    size_t i;
+
+    for (i = 0; i < results->count; i++) {
+        if (chat_str_eq(results->items[i].id, id)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* 1 if the step of the call settles its id, here or at another occurrence. */
+static int
+fuzz_is_answered(const body_t *body, const chat_call_t *call)
+{
+    size_t             i;
+    const chat_step_t *step = &body->rq.steps[call->step];
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (chat_str_eq(body->rq.calls[i].id, call->id)
+            && chat_call_is_settled(&body->rq.calls[i]))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* The members that a result changes in a part of the AI SDK. */
+static int
+fuzz_is_changed(chat_json_doc_t *doc, const chat_json_t *member)
+{
+    size_t                   i;
+    static const char *const keys[] = { "state", "output", "errorText",
+                                        "approval", "preliminary" };
+
+    for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (chat_json_key_is(doc, member, keys[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+fuzz_strip(chat_json_doc_t *doc, chat_json_t *node)
+{
+    chat_json_t **link = &node->child;
+
+    while (*link != NULL) {
+        if (node->type == CHAT_JSON_OBJECT && fuzz_is_changed(doc, *link)) {
+            *link = (*link)->next;
+            continue;
+        }
+
+        fuzz_strip(doc, *link);
+        link = &(*link)->next;
+    }
+}
+
+
+/* All that no result is about has stayed. */
+static void
+fuzz_is_kept(body_t *before, body_t *after)
+{
+    size_t     i, k = 0;
+    chat_str_t from = before->doc.text, to = after->doc.text;
+    chat_buf_t one = { 0 }, two = { 0 };
+
+    if (before->dialect != &chat_dialect_ai_sdk) {
+        for (i = 0; i < to.len && k < from.len; i++) {
+            k += from.data[k] == to.data[i];
+        }
+        NEED(k == from.len);
+        return;
+    }
+
+    fuzz_strip(&before->doc, before->doc.root);
+    fuzz_strip(&after->doc, after->doc.root);
+    chat_json_canon(&before->doc, before->doc.root, &one);
+    chat_json_canon(&after->doc, after->doc.root, &two);
+    NEED(!one.failed && !two.failed);
+    NEED(chat_str_eq(chat_buf_str(&one), chat_buf_str(&two)));
+    chat_buf_free(&one);
+    chat_buf_free(&two);
+}
+
+
+static void
+fuzz_judge(body_t *body, const chat_results_t *results, chat_str_t merged)
+{
+    size_t             i;
+    body_t             again;
+    const chat_call_t *call;
+
+    NEED(fuzz_read(&again, body->dialect, merged));
+
+    /* what brings no result is no continuation, but with one it may be */
+    NEED(again.rq.class == body->rq.class
+         || ((body->rq.class == CHAT_CLASS_OTHER || body->rq.chained)
+             && again.rq.class == CHAT_CLASS_CONTINUATION));
+
+    for (i = 0; i < again.rq.ncalls; i++) {
+        call = &again.rq.calls[i];
+
+        if (fuzz_is_open(call) && fuzz_was_merged(results, call->id)) {
+            NEED(body->dialect != &chat_dialect_ai_sdk);
+            NEED(fuzz_is_answered(&again, call));
+        }
+    }
+
+    fuzz_is_kept(body, &again);
+    chat_arena_destroy(again.arena);
+}
+
+
+static void
+fuzz_merge(body_t *body)
+{
+    chat_rc_e      rc;
+    chat_buf_t     merged = { 0 };
+    chat_results_t results;
+
+    fuzz_results(body, &results);
+    rc = chat_merge(body->dialect, &body->doc, &body->rq, &results, &merged);
+    NEED(rc == CHAT_OK || rc == CHAT_BAD);
+
+    if (rc == CHAT_BAD) {
+        NEED(merged.len == 0);
+
+    } else if (results.count == 0) {
+        NEED(chat_str_eq(chat_buf_str(&merged), body->doc.text));
+
+    } else {
+        fuzz_judge(body, &results, chat_buf_str(&merged));
+    }
+
+    chat_buf_free(&merged);
+}
+
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    body_t         body;
+    unsigned char *text;
+
+    if (size == 0 || size > FUZZ_SIZE) {
+        return 0;
+    }
+
+    text = malloc(size);
+    NEED(text != NULL);
+    memcpy(text, data + 1, size - 1);
+
+    if (fuzz_read(&body, chat_dialects[data[0] % 4], chat_str(text, size - 1)))
+    {
+        fuzz_gate(&body);
+        fuzz_merge(&body);
+    }
+
+    chat_arena_destroy(body.arena);
+    free(text);
+
+    return 0;
+}
