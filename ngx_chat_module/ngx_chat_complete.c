@@ -345,6 +345,10 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
         }
     }
 
+    if (continuation && ctx->merging && !ngx_chat_has_all(ctx)) {
+        return NGX_DECLINED;
+    }
+
     if (!ctx->merging
         || (ctx->results.count == 0 && ctx->results.ndecided == 0)) {
         return NGX_OK;
