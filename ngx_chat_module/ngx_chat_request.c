@@ -303,6 +303,10 @@ ngx_chat_read_body(ngx_chat_ctx_t *ctx)
             continue;
         }
 
+        if (!b->in_file) {
+            continue; /* the end of an empty body */
+        }
+
         n = ngx_read_file(b->file, p, (size_t) (b->file_last - b->file_pos),
                           b->file_pos);
         if (n != b->file_last - b->file_pos) {
