@@ -17,6 +17,14 @@ chat_gate_step(const chat_request_t *rq)
 }
 
 
+/* 1 if the call counts: in a body that lists its calls, a member. */
+static int
+chat_gate_counts(const chat_request_t *rq, const chat_call_t *call)
+{
+    return rq->chained || chat_call_is_member(call);
+}
+
+
 /*
  * The call that stands for its id within the step: where an id occurs twice,
  * the first that is settled, else the first.
@@ -31,7 +39,9 @@ chat_gate_stands(const chat_request_t *rq, const chat_step_t *step, size_t i)
     settled = chat_call_is_settled(call);
 
     for (k = step->first; k < step->first + step->count; k++) {
-        if (k == i || !chat_str_eq(rq->calls[k].id, call->id)) {
+        if (k == i || !chat_gate_counts(rq, &rq->calls[k])
+            || !chat_str_eq(rq->calls[k].id, call->id))
+        {
             continue;
         }
 
@@ -58,8 +68,9 @@ chat_gate_lacks(const chat_request_t *rq, const chat_step_t *step,
     for (k = step->first; k < step->first + step->count; k++) {
         twin = &rq->calls[k];
 
-        if ((twin->outcome == CHAT_OUTCOME_NONE
-             || twin->outcome == CHAT_OUTCOME_PARTIAL)
+        if (chat_gate_counts(rq, twin)
+            && (twin->outcome == CHAT_OUTCOME_NONE
+                || twin->outcome == CHAT_OUTCOME_PARTIAL)
             && chat_str_eq(twin->id, call->id))
         {
             return 1;
@@ -101,9 +112,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     for (i = step->first; i < step->first + step->count; i++) {
         call = &rq->calls[i];
 
-        if ((!rq->chained && !chat_call_is_member(call))
-            || !chat_gate_stands(rq, step, i))
-        {
+        if (!chat_gate_counts(rq, call) || !chat_gate_stands(rq, step, i)) {
             continue;
         }
 

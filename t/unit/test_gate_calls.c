@@ -206,6 +206,10 @@ s32_an_id_that_occurs_twice(void **state)
     play_each("A asks a+ a. -> GO merge");
     play_each("A asks a+ a+ -> GO merge=0");
     play_each("A asks b. a. a. -> HOLD missing=2");
+    /* one of them is not the client's to answer */
+    play_each("A asks a% a. b+ -> HOLD missing=1;"
+              "B asks a. a% b+ -> HOLD missing=1;"
+              "C asks a% a+ b. -> CLAIM merge");
 }
 
 
