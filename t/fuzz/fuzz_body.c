@@ -60,11 +60,38 @@ fuzz_dead(void *data, chat_str_t worker)
 }
 
 
+static int
+fuzz_is_open(const chat_call_t *call)
+{
+    return chat_call_is_member(call) && !call->bare
+           && !chat_call_is_settled(call);
+}
+
+
+/* 1 if the step of the call settles its id, here or at another occurrence. */
+static int
+fuzz_is_answered(const body_t *body, const chat_call_t *call)
+{
+    size_t             i;
+    const chat_step_t *step = &body->rq.steps[call->step];
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (chat_str_eq(body->rq.calls[i].id, call->id)
+            && chat_call_is_settled(&body->rq.calls[i]))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 /* With nobody else's results, a body goes on exactly if it is complete. */
 static void
 fuzz_gate(body_t *body)
 {
-    size_t          dropped = 0;
+    size_t          i, dropped = 0;
     chat_facts_t    facts;
     chat_batch_t    batch;
     chat_question_t q;
@@ -75,6 +102,12 @@ fuzz_gate(body_t *body)
         != CHAT_OK)
     {
         return;
+    }
+
+    for (i = body->rq.steps[body->rq.nsteps - 1].first; i < body->rq.ncalls;
+         i++) {
+        NEED(!q.complete || !fuzz_is_open(&body->rq.calls[i])
+             || fuzz_is_answered(body, &body->rq.calls[i]));
     }
 
     q.worker = chat_cstr("w");
@@ -90,14 +123,6 @@ fuzz_gate(body_t *body)
          == (q.chained    ? CHAT_GATE_UNMANAGED
              : q.complete ? CHAT_GATE_CLAIM
                           : CHAT_GATE_HOLD));
-}
-
-
-static int
-fuzz_is_open(const chat_call_t *call)
-{
-    return chat_call_is_member(call) && !call->bare
-           && !chat_call_is_settled(call);
 }
 
 
@@ -143,25 +168,6 @@ fuzz_was_merged(const chat_results_t *results, chat_str_t id)
 
     for (i = 0; i < results->count; i++) {
         if (chat_str_eq(results->items[i].id, id)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* 1 if the step of the call settles its id, here or at another occurrence. */
-static int
-fuzz_is_answered(const body_t *body, const chat_call_t *call)
-{
-    size_t             i;
-    const chat_step_t *step = &body->rq.steps[call->step];
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (chat_str_eq(body->rq.calls[i].id, call->id)
-            && chat_call_is_settled(&body->rq.calls[i]))
-        {
             return 1;
         }
     }
