@@ -218,7 +218,10 @@ ngx_chat_handler(ngx_http_request_t *r)
 
     ctx = ngx_chat_get_ctx(r);
     if (ctx != NULL) {
-        return ctx->state == NGX_CHAT_GONE_ON ? NGX_DECLINED : NGX_DONE;
+        /* gone on already, or on the way to an error page */
+        return ctx->state == NGX_CHAT_ASKING || ctx->state == NGX_CHAT_WAITING
+                   ? NGX_DONE
+                   : NGX_DECLINED;
     }
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);

@@ -5,6 +5,8 @@
  * that break while others wait for them.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import net from 'node:net';
 import { test } from 'node:test';
 import { nginx, pause, post, unbuilt } from './harness.mjs';
 import { json, provider } from './harness_provider.mjs';
@@ -29,4 +31,29 @@ live('an empty body goes on', async (t) => {
   assert.equal(await ended(post(n.port2, '/api/chat', '', {},
     { http2: true })), 200);
   assert.equal(p.requests.length, 3);
+});
+
+live('a body that is refused while it is read has its error page', async (t) => {
+  const n = await nginx(t, { upstream: 9, server: `chat auto;
+    client_max_body_size 1k; error_page 413 = @sorry;
+    location @sorry { proxy_pass http://provider; }` });
+  const chunked = { 'transfer-encoding': 'chunked' };
+  for (const headers of [{}, chunked]) {
+    assert.equal(await ended(post(n.port, '/api/chat', 'x'.repeat(5000),
+      headers, { chunked: true })), 502);
+  }
+});
+
+live('a body that breaks while it is read has its error page', async (t) => {
+  const n = await nginx(t, { upstream: 9, server: `chat auto;
+    error_page 400 /index.html; root html;` });
+  const socket = net.connect(n.port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.write('POST /api/chat HTTP/1.1\r\nHost: a\r\n'
+    + 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n');
+  await pause(50);
+  socket.write('no number\r\n');
+  const [piece] = await once(socket, 'data',
+    { signal: AbortSignal.timeout(5000) });
+  assert.match(String(piece), /^HTTP\/1.1 (400|502|404)/);
 });
