@@ -49,7 +49,7 @@ sample(chat_facts_t *facts)
     chat_facts_add(facts, "since", chat_cstr("1700000000123"));
     chat_facts_call(facts, chat_cstr("c"), CHAT_KIND_APPROVAL, 0, &print);
     chat_facts_call(facts, chat_cstr("a b/1"), CHAT_KIND_CLIENT, 1, &print);
-    chat_facts_call(facts, chat_cstr("b"), CHAT_KIND_PROVIDER, 2, &print);
+    chat_facts_call(facts, chat_cstr("aab"), CHAT_KIND_PROVIDER, 2, &print);
     chat_facts_call(facts, chat_cstr("aa"), CHAT_KIND_CLIENT, 2, &print);
     chat_facts_result(facts, chat_cstr("a b/1"), CHAT_OUTCOME_ERROR, &digest,
                       &print, &payload);
@@ -131,7 +131,7 @@ is_sample(const chat_batch_t *batch)
     is_member(batch, 0, "c", 1, 0, CHAT_KIND_APPROVAL);
     is_member(batch, 1, "a b/1", 1, 1, CHAT_KIND_CLIENT);
     is_member(batch, 2, "aa", 1, 2, CHAT_KIND_CLIENT);
-    is_member(batch, 3, "b", 1, 2, CHAT_KIND_PROVIDER);
+    is_member(batch, 3, "aab", 1, 2, CHAT_KIND_PROVIDER);
     is_member(batch, 4, "early", 0, UINT32_MAX, CHAT_KIND_CLIENT);
     assert_null(chat_batch_find(batch, chat_cstr("a")));
 

@@ -296,6 +296,7 @@ s103_a_void_names_its_claimant(void **state)
     /* the next attempt is the last */
     chat_facts_claim(&facts, 4, chat_cstr("w"), chat_cstr("12"), none, none);
     chat_facts_answer(&facts, 4, 204);
+    chat_facts_answer(&facts, 2, 200);
     attempt(&facts, &batch);
     assert_int_equal(batch.last.k, 4);
     assert_int_equal(batch.last.is_void, 0);

@@ -84,6 +84,11 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
               "B answers 503;"
               "B ends failed;"
               "A looks -> FATE status=503");
+    /* its end is not known yet */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b+ -> GO;"
+              "fact answer/1 301;"
+              "A looks -> FATE status=301");
 }
 
 
@@ -239,6 +244,10 @@ s26_finished_attempts(void **state)
               "C asks a. b+ -> EMPTY/EMPTY/CONFLICT;"
               "D asks a+ b+ -> EMPTY/PASS;"
               "E asks a+ b+ retry -> EMPTY/PASS");
+    /* its answer was never told */
+    play_each("A asks a+ b+ -> GO;"
+              "A ends finished;"
+              "B asks a+ b+ retry -> EMPTY/PASS");
 }
 
 
@@ -255,6 +264,14 @@ s56_superseded_by_a_fresh_turn(void **state)
               "fact superseded 1;"
               "fact open P;"
               "A looks -> EMPTY/SUPERSEDED");
+    /* but a finished one is left behind as it is */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "B answers 200;"
+              "B ends finished;"
+              "fact superseded 1;"
+              "A looks -> SIBLING");
 }
 
 

@@ -197,6 +197,37 @@ a_result_goes_only_into_the_call_that_it_answered(void **state)
 }
 
 
+/* How many results a body gets from all that the store has. */
+static void
+everything(const char *body, size_t count)
+{
+    taken_t t;
+
+    take(&t, AI_SDK, chat_cstr(body));
+    assert_int_equal(chat_results_collect(&t.results, &t.a.rq,
+                                          &t.a.rq.steps[0], store.facts,
+                                          store.count, NULL, 0, 1),
+                     CHAT_OK);
+    assert_int_equal(t.results.count, count);
+    drop(&t);
+}
+
+
+static void
+s43_the_servers_calls_get_nothing(void **state)
+{
+    bring(BODY(MESSAGE("m", OK("a", "1") OPEN("b"))));
+    everything(BODY(MESSAGE("m", OPEN("a"))), 1);
+    everything(BODY(MESSAGE("m", PART("a", "{}",
+                                      "\"state\":\"input-available\","
+                                      "\"providerExecuted\":true"))),
+               0);
+    everything(
+        BODY(MESSAGE("m", PART("a", "{}", "\"state\":\"input-streaming\""))),
+        0);
+}
+
+
 static void
 s40_approvals(void **state)
 {
@@ -219,7 +250,8 @@ s40_approvals(void **state)
         BODY(MESSAGE("m", DECIDED("a", "\"approved\":true,\"reason\":\"ok\"")
                               OK("b", "2"))));
 
-    /* what a body has decided stays decided */
+    /* what a body has decided stays decided, whoever asks for it */
+    everything(BODY(MESSAGE("m", DECIDED("a", "\"approved\":false"))), 0);
     becomes(
         AI_SDK,
         BODY(MESSAGE("m", DECIDED("a", "\"approved\":false") OK("b", "2"))),
@@ -273,13 +305,14 @@ s100_what_was_merged_is_told_once(void **state)
     bring(BODY(MESSAGE("m", OK("a", "1") OPEN("b") OPEN("c"))));
     bring(BODY(MESSAGE("m", OPEN("x") DECIDED("c", "\"approved\":true")
                                 OK("b", "2"))));
+    bring(BODY(MESSAGE("m", OK("e", "5") OPEN("b"))));
 
-    /* a stands in an earlier message as well, b twice in the last one */
+    /* a and e stand in an earlier message, b twice in the last one */
     take(&t, AI_SDK,
-         chat_cstr(BODY(MESSAGE("l", OPEN("a")) "," MESSAGE(
+         chat_cstr(BODY(MESSAGE("l", OPEN("a") OPEN("e")) "," MESSAGE(
              "m", OPEN("a") OPEN("b") OPEN("b") ASKED("c") OK("d", "4")))));
     collect_all(&t);
-    assert_int_equal(t.results.count, 5);
+    assert_int_equal(t.results.count, 6);
 
     chat_results_init(&told, t.a.arena);
     assert_int_equal(chat_results_told(&t.results, &told), CHAT_OK);
@@ -310,6 +343,7 @@ main(void)
         cmocka_unit_test_setup(s10_a_preliminary_output_gives_way, fresh),
         cmocka_unit_test_setup(
             a_result_goes_only_into_the_call_that_it_answered, fresh),
+        cmocka_unit_test_setup(s43_the_servers_calls_get_nothing, fresh),
         cmocka_unit_test_setup(s40_approvals, fresh),
         cmocka_unit_test_setup(a_result_outranks_an_approval_of_the_body,
                                fresh),
