@@ -216,7 +216,14 @@ ngx_chat_answer_beat(ngx_chat_ctx_t *ctx)
 ngx_int_t
 ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t rc;
+    size_t              size = sizeof(void *) * ngx_http_max_module;
+    ngx_int_t           rc;
+    ngx_http_request_t *r = ctx->request;
+
+    ctx->filters = ngx_palloc(r->pool, size);
+    if (ctx->filters == NULL) {
+        return NGX_ERROR;
+    }
 
     rc = ngx_chat_answer_header(ctx, NGX_HTTP_OK, 1, -1);
     ctx->own = 0;
@@ -224,6 +231,7 @@ ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
+    ngx_memcpy(ctx->filters, r->ctx, size);
     ctx->early = 1;
     return ngx_chat_answer_beat(ctx);
 }

@@ -126,21 +126,28 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
 
 
 /*
- * The client has its 200 already: the header goes nowhere, and an answer that
- * is no stream is told by an event.
+ * The client has its 200 already. The filters behind us frame what follows by
+ * what they noted when it was sent, which an internal redirect has wiped.
  */
-static ngx_int_t
+static void
 ngx_chat_filter_early(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 {
+    ngx_uint_t i;
+
     r->header_sent = 1;
-    ctx->swallow = !ngx_chat_filter_is_sse(r);
-    return NGX_OK;
+
+    for (i = 0; i < ngx_http_max_module; i++) {
+        if (r->ctx[i] == NULL) {
+            r->ctx[i] = ctx->filters[i];
+        }
+    }
 }
 
 
 static ngx_int_t
 ngx_chat_header_filter(ngx_http_request_t *r)
 {
+    ngx_uint_t      status;
     ngx_chat_ctx_t *ctx;
 
     ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
@@ -157,7 +164,15 @@ ngx_chat_header_filter(ngx_http_request_t *r)
     }
 
     ctx->filtered = 1;
-    ngx_chat_attempt_answer(ctx, (uint32_t) r->headers_out.status);
+    status = r->headers_out.status;
+
+    if (ctx->early && !ngx_chat_filter_is_sse(r)) {
+        /* whatever it is, the client is told that it failed */
+        ctx->swallow = 1;
+        status = status < 300 ? NGX_HTTP_BAD_GATEWAY : status;
+    }
+
+    ngx_chat_attempt_answer(ctx, (uint32_t) status);
 
     if (ngx_chat_filter_is_sse(r) && !r->header_only) {
         if (ngx_chat_filter_open(ctx) != NGX_OK) {
@@ -178,7 +193,8 @@ ngx_chat_header_filter(ngx_http_request_t *r)
     }
 
     if (ctx->early) {
-        return ngx_chat_filter_early(r, ctx);
+        ngx_chat_filter_early(r, ctx);
+        return NGX_OK;
     }
 
     return ngx_chat_next_header_filter(r);
@@ -214,13 +230,14 @@ static ngx_int_t
 ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
                         ngx_chain_t *in)
 {
-    ngx_uint_t  last = ngx_chat_filter_is_last(in);
     ngx_chain_t out;
 
     ngx_chat_filter_consume(in);
 
-    if (!last || ctx->complete_answer) {
-        return NGX_OK;
+    /* at once: nobody says here how the rest of it ends */
+    if (in == NULL || ctx->complete_answer) {
+        return r->connection->buffered ? ngx_chat_next_body_filter(r, NULL)
+                                       : NGX_OK;
     }
 
     ctx->complete_answer = 1;

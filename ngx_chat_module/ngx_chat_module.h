@@ -170,7 +170,8 @@ struct ngx_chat_ctx_s {
 
     /* the answer */
     chat_stream_t *stream;
-    ngx_str_t      told; /* to be sent before the first event */
+    ngx_str_t      told;    /* to be sent before the first event */
+    void         **filters; /* early: what the filters keep of the request */
     ngx_chain_t   *free;
     ngx_chain_t   *busy;
     ngx_int_t      upstream_rc;
