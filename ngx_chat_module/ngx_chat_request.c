@@ -489,6 +489,12 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 
     ngx_chat_hold_end(ctx);
 
+    if (ctx->dialect != NULL && ctx->arena == NULL
+        && ngx_chat_parse(ctx) != NGX_OK)
+    {
+        ctx->dialect = NULL; /* its answer cannot be read */
+    }
+
     ctx->state = NGX_CHAT_GONE_ON;
     ctx->verdict = verdict;
 

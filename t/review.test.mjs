@@ -8,8 +8,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net from 'node:net';
 import { test } from 'node:test';
-import { nginx, pause, post, unbuilt } from './harness.mjs';
-import { json, provider } from './harness_provider.mjs';
+import { gate, nginx, pause, post, unbuilt } from './harness.mjs';
+import { json, provider, sse } from './harness_provider.mjs';
+import { Batch, stage, told } from './harness_batch.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
@@ -57,3 +58,28 @@ live('a body that breaks while it is read has its error page', async (t) => {
     { signal: AbortSignal.timeout(5000) });
   assert.match(String(piece), /^HTTP\/1.1 (400|502|404)/);
 });
+
+for (const key of ['openai_responses_chained', 'anthropic_thread']) {
+  live(`${key}: goes on when the stream that it waited for breaks`,
+    async (t) => {
+      const scene = await stage(t, key, { strict: false });
+      const batch = new Batch(scene, 2);
+      const [one, two] = batch.ids;
+      const cut = gate();
+      const half = batch.from.slice(0,
+        batch.from.findIndex((event) => event.includes(two)));
+      scene.p.answer = ({ answered }) => (answered.length
+        ? sse(batch.dialect.final(`done ${batch.key}`))
+        : sse([...half, cut], { end: 'reset' }));
+      const asking = batch.post(batch.dialect.fresh());
+      await asking.until((text) => text.includes(one));
+      const answer = batch.continue({ [one]: 1 });
+      await answer.sent;
+      await pause(100);
+      assert.equal(answer.ended, false);
+      assert.equal(batch.upstream().length, 0, 'it did not wait');
+      cut.open();
+      await asking.text({ broken: true });
+      assert.equal((await told(answer)).word, 'final');
+    });
+}
