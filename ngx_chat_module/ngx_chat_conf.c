@@ -11,7 +11,6 @@
 
 #define NGX_CHAT_SHM_DEFAULT (16 * 1024 * 1024)
 #define NGX_CHAT_SHM_LEAST (1024 * 1024)
-#define NGX_CHAT_BODY_HINT (64 * 1024)
 
 
 void *
@@ -74,31 +73,11 @@ ngx_chat_default_tenant(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 }
 
 
-/* Combinations that cannot work together; once per location. */
-static void
-ngx_chat_warn(ngx_conf_t *cf)
-{
-    ngx_http_core_loc_conf_t *clcf;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
-    if (clcf->client_body_buffer_size < NGX_CHAT_BODY_HINT) {
-        ngx_conf_log_error(NGX_LOG_NOTICE, cf, 0,
-                           "\"chat\": bodies above client_body_buffer_size "
-                           "(%uz) take a way through a file, 1m suits chat",
-                           clcf->client_body_buffer_size);
-    }
-}
-
-
 char *
 ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
-    ngx_uint_t           own;
     ngx_chat_loc_conf_t *prev = parent;
     ngx_chat_loc_conf_t *conf = child;
-
-    own = conf->mode != NGX_CONF_UNSET_UINT && conf->mode != NGX_CHAT_OFF;
 
     ngx_conf_merge_uint_value(conf->mode, prev->mode, NGX_CHAT_OFF);
     ngx_conf_merge_ptr_value(conf->dialect, prev->dialect, NULL);
@@ -137,10 +116,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         return NGX_CONF_ERROR;
     }
 
-    if (own) {
-        ngx_chat_warn(cf);
-    }
-
+    ngx_chat_check_location(cf, conf);
     return NGX_CONF_OK;
 }
 
@@ -188,6 +164,7 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 char *
 ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    u_char               *colon;
     ssize_t               size = NGX_CHAT_SHM_DEFAULT;
     ngx_str_t            *value = cf->args->elts, text;
     ngx_chat_main_conf_t *mcf = conf;
@@ -202,10 +179,15 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         size = ngx_parse_size(&text);
 
     } else if (ngx_strcmp(value[1].data, "shm") != 0) {
+        /* the rest of an address may be a password */
+        text = value[1];
+        colon = ngx_strlchr(text.data, text.data + text.len, ':');
+        text.len = colon ? (size_t) (colon - text.data) : text.len;
+
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "unknown store \"%V\" in \"%V\", it must be shm "
-                           "or shm:SIZE",
-                           &value[1], &cmd->name);
+                           "the store \"%V\" in \"%V\" is not supported, it "
+                           "must be shm or shm:SIZE",
+                           &text, &cmd->name);
         return NGX_CONF_ERROR;
     }
 
@@ -328,16 +310,14 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-char *
-ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+/* A value of 0 would switch off what has to be bounded. */
+static char *
+ngx_chat_conf_above_zero(ngx_conf_t *cf, ngx_command_t *cmd, ngx_uint_t zero,
+                         char *rv)
 {
-    char      *rv;
-    ngx_int_t *field = (ngx_int_t *) ((char *) conf + cmd->offset);
     ngx_str_t *value = cf->args->elts;
 
-    rv = ngx_conf_set_num_slot(cf, cmd, conf);
-
-    if (rv == NGX_CONF_OK && *field == 0) {
+    if (rv == NGX_CONF_OK && zero) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid value \"%V\" in \"%V\", it must be "
                            "above 0",
@@ -350,21 +330,73 @@ ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
+ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char      *rv = ngx_conf_set_num_slot(cf, cmd, conf);
+    ngx_int_t *field = (ngx_int_t *) ((char *) conf + cmd->offset);
+
+    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
+}
+
+
+char *
 ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char      *rv;
-    size_t    *field = (size_t *) ((char *) conf + cmd->offset);
-    ngx_str_t *value = cf->args->elts;
+    char   *rv = ngx_conf_set_size_slot(cf, cmd, conf);
+    size_t *field = (size_t *) ((char *) conf + cmd->offset);
 
-    rv = ngx_conf_set_size_slot(cf, cmd, conf);
+    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
+}
 
-    if (rv == NGX_CONF_OK && *field == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" in \"%V\", it must be "
-                           "above 0",
-                           &value[1], &cmd->name);
-        return NGX_CONF_ERROR;
+
+char *
+ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char       *rv = ngx_conf_set_msec_slot(cf, cmd, conf);
+    ngx_msec_t *field = (ngx_msec_t *) ((char *) conf + cmd->offset);
+
+    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
+}
+
+
+char *
+ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char   *rv = ngx_conf_set_sec_slot(cf, cmd, conf);
+    time_t *field = (time_t *) ((char *) conf + cmd->offset);
+
+    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
+}
+
+
+/* As NGINX's own, but the refusal names the directive and the choice. */
+char *
+ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    u_char           choice[128], *p = choice;
+    ngx_uint_t      *field = (ngx_uint_t *) ((char *) conf + cmd->offset);
+    ngx_str_t       *value = cf->args->elts;
+    ngx_conf_enum_t *e;
+
+    if (*field != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
     }
 
-    return rv;
+    for (e = cmd->post; e->name.len != 0; e++) {
+        if (e->name.len == value[1].len
+            && ngx_strncmp(e->name.data, value[1].data, e->name.len) == 0)
+        {
+            *field = e->value;
+            return NGX_CONF_OK;
+        }
+
+        p = ngx_slprintf(p, choice + sizeof(choice), "%s%V",
+                         p == choice ? "" : ", ", &e->name);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid value \"%V\" in \"%V\", it must be one of: "
+                       "%*s",
+                       &value[1], &cmd->name, (size_t) (p - choice), choice);
+    return NGX_CONF_ERROR;
 }

@@ -78,6 +78,7 @@ typedef struct {
     size_t                    max_result;
     ngx_int_t                 max_held;
     ngx_flag_t                dry_run;
+    ngx_uint_t                checked; /* this worker has seen an answer */
 } ngx_chat_loc_conf_t;
 
 /* $chat_verdict */
@@ -215,7 +216,18 @@ char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_chat_conf_zone(ngx_conf_t *cf);
+
+/* ngx_chat_conf_check.c */
+
+/* Warns of settings that do not go together with chat. */
+void ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
+
+/* The same for what only the request to the upstream shows; once. */
+void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);

@@ -88,6 +88,8 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    ngx_chat_check_answer(ctx);
+
     ctx->upstream_finalize = u->finalize_request;
     u->finalize_request = ngx_chat_upstream_finalize;
 
