@@ -41,8 +41,8 @@ chat_rc_e chat_results_collect(chat_results_t       *results,
                                int approvals);
 
 /*
- * Appends the body of doc with the results and decisions put in to out. rq was read
- * from doc by dialect. CHAT_BAD: the body cannot take them, nothing is
+ * Appends the body of doc with the results and decisions put in to out. rq
+ * was read from doc by dialect. CHAT_BAD: the body cannot take them, nothing is
  * appended; CHAT_ERROR: no memory.
  */
 chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
