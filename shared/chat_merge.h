@@ -42,8 +42,8 @@ chat_rc_e chat_results_collect(chat_results_t       *results,
 
 /*
  * Appends the body of doc with the results and decisions put in to out. rq
- * was read from doc by dialect. CHAT_BAD: the body cannot take them, nothing is
- * appended; CHAT_ERROR: no memory.
+ * was read from doc by dialect. CHAT_BAD: the body cannot take them, nothing
+ * is appended; CHAT_ERROR: no memory.
  */
 chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
                      const chat_request_t *rq, const chat_results_t *results,
