@@ -7,24 +7,13 @@
  */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
-import { test } from 'node:test';
-import { gate, pause, unbuilt, until } from './harness.mjs';
+import { gate, pause, until } from './harness.mjs';
 import { dialects } from './harness_dialects.mjs';
 import { sse } from './harness_provider.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
+import { held, live, pidOf, say, wordOf } from './harness_hold.mjs';
 
 const keys = Object.keys(dialects);
-const live = (name, play) => test(name, { skip: unbuilt }, play);
-const pids = 'add_header X-Pid $pid always; proxy_set_header X-Pid $pid;';
-const wordOf = async (answer) => (await told(answer)).word;
-
-async function held(batch, answer) {
-  await answer.sent;
-  await pause(100);
-  assert.equal(answer.ended, false, `ended: ${answer.bytes}`);
-  assert.equal(batch.upstream().length, 0, 'released too early');
-}
-
 const gone = (n, old) => until(() =>
   !n.workers().some((pid) => old.includes(pid)), 5000, 'the old workers end');
 
@@ -34,7 +23,7 @@ for (const http2 of [false, true]) {
     live(`s61: ${key}, HTTP/${http2 ? 2 : 1}: held through a reload`,
       async (t) => {
         const scene = await stage(t, key, { workers: 2, hold: '20s',
-          location: pids });
+          location: say.pid });
         const batch = new Batch(scene, 3);
         await batch.ask();
         const old = scene.n.workers();
@@ -48,9 +37,9 @@ for (const http2 of [false, true]) {
         assert.equal(words.filter((word) => word === 'final').length, 1,
           `${words}`);
         batch.released();
-        const pid = Number((await first.head).headers['x-pid']);
+        const pid = await pidOf(first);
         assert.ok(old.includes(pid), 'an old worker has kept it');
-        const other = Number((await third.head).headers['x-pid']);
+        const other = await pidOf(third);
         assert.ok(!old.includes(other), 'a new worker had the last result');
         await gone(scene.n, old);
         /* A client must not send another request to a worker that ends. */
@@ -209,11 +198,11 @@ live('many reloads leak neither slots nor descriptors', async (t) => {
 
 live('a worker that is killed during a reload', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2, hold: '20s',
-    location: `chat_grace 50ms; ${pids}` });
+    location: `chat_grace 50ms; ${say.pid}` });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const first = batch.continue(batch.results([0]));
-  const pid = Number((await first.head).headers['x-pid']);
+  const pid = await pidOf(first);
   await scene.n.reload();
   scene.n.allow(new RegExp(`worker process ${pid} exited on signal 9`));
   process.kill(pid, 'SIGKILL');

@@ -1,0 +1,54 @@
+/*
+ * harness_hold.mjs: a batch whose requests wait: seeing that one does, leaving
+ * results behind, and which worker has it.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { pause, unbuilt, until } from './harness.mjs';
+import { told } from './harness_batch.mjs';
+
+/* A test that needs nginx and the module. */
+export const live = (name, play) => test(name, { skip: unbuilt }, play);
+
+/* Lines for a location, so that an answer tells these of itself. */
+export const say = { verdict: 'add_header X-Verdict $chat_verdict always;',
+  pid: 'add_header X-Pid $pid always; proxy_set_header X-Pid $pid;' };
+
+export const verdict = async (answer) =>
+  (await answer.head).headers['x-verdict'];
+export const pidOf = async (answer) =>
+  Number((await answer.head).headers['x-pid']);
+export const wordOf = async (answer) => (await told(answer)).word;
+
+/* A request that waits, and nothing (more) of its batch upstream. */
+export async function held(batch, answer, upstream = 0) {
+  await answer.sent;
+  await pause(100);
+  assert.equal(answer.ended, false, `ended: ${answer.bytes}`);
+  assert.equal(batch.upstream().length, upstream, 'released too early');
+}
+
+/* Posts results that stay joined, and is back when the client has left. */
+export async function leave(batch, results, options) {
+  const { length } = batch.n.accessLog();
+  const answer = batch.continue(results, options);
+  await held(batch, answer, batch.upstream().length);
+  answer.abort();
+  await until(() => batch.n.accessLog().length > length, 5000, 'a 499');
+}
+
+/* Only this worker accepts while work() runs; the others stand still. */
+export async function only(n, pid, work) {
+  const others = n.workers().filter((one) => one !== pid);
+  try {
+    for (const one of others) {
+      process.kill(one, 'SIGSTOP');
+      await until(() => /^State:\s+T/m.test(
+        readFileSync(`/proc/${one}/status`, 'utf8')));
+    }
+    return await work();
+  } finally {
+    others.forEach((one) => process.kill(one, 'SIGCONT'));
+  }
+}
