@@ -9,6 +9,10 @@
 
 #include "ngx_chat_module.h"
 
+#define NGX_CHAT_LOG_ID 12 /* bytes of an id */
+#define NGX_CHAT_LOG_IDS 8
+#define NGX_CHAT_LOG_SIZE 256
+
 
 static void
 ngx_chat_attempt_join(ngx_chat_ctx_t *ctx, const chat_key_t *key,
@@ -162,28 +166,82 @@ ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
 }
 
 
+/* The first bytes of an id: enough to find it, too little to use it. */
+static u_char *
+ngx_chat_attempt_short(u_char *p, chat_str_t id)
+{
+    return id.len == 0
+               ? ngx_sprintf(p, "-")
+               : ngx_cpymem(p, id.data, ngx_min(id.len, NGX_CHAT_LOG_ID));
+}
+
+
+/* The calls whose results this request brought. */
+static u_char *
+ngx_chat_attempt_settled(u_char *p, const chat_question_t *q)
+{
+    size_t i, n = 0;
+
+    for (i = 0; i < q->nmembers && n < NGX_CHAT_LOG_IDS; i++) {
+        if (q->chained || q->members[i].settled) {
+            p = ngx_sprintf(p, n++ ? " " : "");
+            p = ngx_chat_attempt_short(p, q->members[i].id);
+        }
+    }
+
+    return n ? p : ngx_sprintf(p, "-");
+}
+
+
+/* One line for each stream that has ended. */
 static void
 ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
 {
-    char                      batch[17];
-    const chat_stream_info_t *info;
+    char                       batch[17];
+    u_char                     text[NGX_CHAT_LOG_SIZE], *p = text;
+    const chat_stream_info_t  *info;
+    const chat_filter_count_t *count;
 
     if (ctx->stream == NULL) {
         return;
     }
 
     info = chat_stream_info(ctx->stream);
+    count = chat_stream_count(ctx->stream);
     chat_digest_hex(&ctx->q.key.name, 8, batch);
+
+    p = ngx_sprintf(p, "conversation ");
+    p = ngx_chat_attempt_short(p, ctx->scope.conversation);
+    p = ngx_sprintf(p, ", stream ");
+    p = ngx_chat_attempt_short(p, info->id);
+    p = ngx_sprintf(p, ", brought ");
+    p = ngx_chat_attempt_settled(p, &ctx->q);
 
     ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
                   "chat: stream ended: %s%s%s, dialect %s, batch %s, "
-                  "attempt %uD, calls %uD, settled %uD, replays %uD, "
-                  "bytes %uL",
+                  "attempt %uD, %*s, calls %uD, settled %uD, replays %uD, "
+                  "reused ids %uD, frames past the limit %uD, quarantines "
+                  "given up %uD, bytes %uL",
                   chat_end_name(end), info->reason ? " " : "",
                   info->reason ? info->reason : "", ctx->dialect->name,
-                  ctx->q.dialect ? batch : "-", ctx->attempt, info->calls,
-                  info->settled, chat_stream_count(ctx->stream)->replays,
-                  info->bytes_out);
+                  ctx->q.dialect ? batch : "-", ctx->attempt,
+                  (size_t) (p - text), text, info->calls, info->settled,
+                  count->replays, count->reused, info->oversized,
+                  info->overflows, info->bytes_out);
+}
+
+info = chat_stream_info(ctx->stream);
+chat_digest_hex(&ctx->q.key.name, 8, batch);
+
+ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
+              "chat: stream ended: %s%s%s, dialect %s, batch %s, "
+              "attempt %uD, calls %uD, settled %uD, replays %uD, "
+              "bytes %uL",
+              chat_end_name(end), info->reason ? " " : "",
+              info->reason ? info->reason : "", ctx->dialect->name,
+              ctx->q.dialect ? batch : "-", ctx->attempt, info->calls,
+              info->settled, chat_stream_count(ctx->stream)->replays,
+              info->bytes_out);
 }
 
 
