@@ -230,20 +230,6 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
                   info->overflows, info->bytes_out);
 }
 
-info = chat_stream_info(ctx->stream);
-chat_digest_hex(&ctx->q.key.name, 8, batch);
-
-ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
-              "chat: stream ended: %s%s%s, dialect %s, batch %s, "
-              "attempt %uD, calls %uD, settled %uD, replays %uD, "
-              "bytes %uL",
-              chat_end_name(end), info->reason ? " " : "",
-              info->reason ? info->reason : "", ctx->dialect->name,
-              ctx->q.dialect ? batch : "-", ctx->attempt, info->calls,
-              info->settled, chat_stream_count(ctx->stream)->replays,
-              info->bytes_out);
-}
-
 
 /* How an answer ended that no stream reader has judged. */
 static chat_end_e
