@@ -400,3 +400,32 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                        &value[1], &cmd->name, (size_t) (p - choice), choice);
     return NGX_CONF_ERROR;
 }
+
+
+chat_kind_e
+ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
+{
+    ngx_str_t            text;
+    ngx_uint_t           i;
+    ngx_chat_tool_t     *tool;
+    ngx_chat_loc_conf_t *conf = data;
+
+    if (conf->tools == NULL) {
+        return kind;
+    }
+
+    text.data = (u_char *) name.data;
+    text.len = name.len;
+    tool = conf->tools->elts;
+
+    for (i = 0; i < conf->tools->nelts; i++) {
+        if (ngx_regex_exec(tool[i].regex, &text, NULL, 0) >= 0) {
+            return tool[i].kind == CHAT_KIND_CLIENT
+                           && kind == CHAT_KIND_APPROVAL
+                       ? kind
+                       : tool[i].kind;
+        }
+    }
+
+    return kind;
+}

@@ -221,6 +221,9 @@ char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_chat_conf_zone(ngx_conf_t *cf);
 
+/* chat_tool: the first expression that matches the name decides. */
+chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
+
 /* ngx_chat_conf_check.c */
 
 /* Warns of settings that do not go together with chat. */
@@ -243,9 +246,6 @@ ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
 /* Reads ctx->body into ctx->rq anew; NGX_DECLINED: it is not chat; NGX_ABORT:
  * it is past a bound. */
 ngx_int_t ngx_chat_parse(ngx_chat_ctx_t *ctx);
-
-/* chat_tool: the first expression that matches the name decides. */
-chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
 
 /* Lets the request go on to its content handler. */
 void ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict);
