@@ -5,8 +5,8 @@
  * merge and the replay filter know this only. Must not know: any wire format.
  *
  * calls[] holds every call of the *current turn* (since the last user text)
- * and of every earlier step that has an unanswered or undecided call, in the order of the
- * transcript, each occurrence by itself. steps[] groups them. A chained body
+ * and of every earlier step that has an unanswered or undecided call, in the
+ * order of the transcript, each occurrence by itself. steps[] groups them. A chained body
  * brings results without calls: they stand in calls[] with bare set, in one
  * step of their own that is the last.
  */

@@ -56,14 +56,21 @@ live('ai_sdk: who is a member', async (t) => {
     batch.released();
   };
 
+  /* Either may be the one that goes on; the other gets the empty turn. */
+  const meet = async (batch, first, results) => {
+    const words = await Promise.all([first, batch.continue(results)]
+      .map(async (answer) => (await told(answer)).word));
+    assert.deepEqual(words.sort(), ['empty', 'final']);
+    batch.released();
+  };
+
   await t.test('s39: a settled dynamic tool and a pending one', async () => {
     const [one, two] = newCalls(2);
     const batch = new Batch(scene, [{ ...one, dynamic: true }, two]);
     await batch.ask();
     const first = batch.continue({ [one.id]: 1 });
     await held(batch, first);
-    await release(batch, { [two.id]: 2 });
-    assert.equal((await told(first)).word, 'empty');
+    await meet(batch, first, { [two.id]: 2 });
   });
 
   await t.test('s40: an approval beside a settled result', async () => {
@@ -75,8 +82,7 @@ live('ai_sdk: who is a member', async (t) => {
     await held(batch, first);
     batch.from.calls = [one, { ...two, approval: { ...approval,
       approved: true } }];
-    await release(batch, {});
-    assert.equal((await told(first)).word, 'empty');
+    await meet(batch, first, {});
   });
 
   await t.test('s41: an unanswered call in an older message', async () => {

@@ -34,7 +34,7 @@ live('an empty body goes on', async (t) => {
   assert.equal(p.requests.length, 3);
 });
 
-live('a body that is refused while it is read has its error page', async (t) => {
+live('a body refused while it is read has its error page', async (t) => {
   const n = await nginx(t, { upstream: 9, server: `chat auto;
     client_max_body_size 1k; error_page 413 = @sorry;
     location @sorry { proxy_pass http://provider; }` });

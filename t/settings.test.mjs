@@ -44,7 +44,7 @@ live('the limits', async (t) => {
     assert.equal(String(scene.p.requests[0].raw),
       JSON.stringify(batch.body(batch.results([0]))));
   });
-  await t.test('chat_max_result: held, but not completed by it', async (t2) => {
+  await t.test('chat_max_result: held, not completed by it', async (t2) => {
     const scene = await stage(t2, 'openai_chat', { hold: '300ms',
       location: 'chat_max_result 100;' });
     const batch = new Batch(scene, 2);

@@ -186,11 +186,13 @@ try_order(size_t n, const size_t *order, size_t m, int chained,
     int           ordered = 1;
     body_t        body;
     chat_buf_t    text = { 0 }, out = { 0 };
+    chat_call_t  *last;
     chat_result_t results[MAX_CALLS];
 
     memset(results, 0, sizeof(results));
     write_body(&text, n, order, m, chained, tail);
     body_open(&body, chat_buf_str(&text));
+    last = body.rq.ncalls ? &body.rq.calls[body.rq.ncalls - 1] : NULL;
 
     for (i = 0; i < n; i++) {
         ordered &=
@@ -203,10 +205,7 @@ try_order(size_t n, const size_t *order, size_t m, int chained,
         results[i - m].outcome = CHAT_OUTCOME_OK;
         results[i - m].payload = chat_cstr(answers[order[i]]);
 
-        if (chained && body.rq.ncalls != 0) {
-            results[i - m].after = &body.rq.calls[body.rq.ncalls - 1];
-        }
-
+        results[i - m].after = chained ? last : NULL;
         for (k = 0; !chained && k < body.rq.ncalls; k++) {
             if (chat_str_is(body.rq.calls[k].id, ids[order[i]])) {
                 results[i - m].call = &body.rq.calls[k];
@@ -468,12 +467,10 @@ splice_refuses_what_has_no_place(void **state)
 {
     body_t        body;
     chat_buf_t    out = { 0 };
-    chat_result_t result;
+    chat_result_t result =
+        result_of(CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "\"x\"");
 
-    result = result_of(CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE, "\"x\"");
     result.id = chat_cstr("k");
-
-    /* no call, and no chain */
     body_open(&body, chat_cstr("{\"input\":[" FUNCTION "," ITEM("1") "]}"));
     assert_int_equal(splice(&body, &result, 1, &out), CHAT_BAD);
     chat_arena_destroy(body.arena);
