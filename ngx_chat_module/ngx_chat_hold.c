@@ -129,13 +129,6 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     ngx_http_request_t *r = ctx->request;
     ngx_uint_t          first = !ctx->in_holds;
 
-    if (bounded && ctx->conf->hold == NGX_CHAT_HOLD_TIME
-        && ctx->conf->hold_time == 0)
-    {
-        ngx_chat_verdict_bound(ctx);
-        return;
-    }
-
     ctx->state = NGX_CHAT_WAITING;
     ctx->verdict = NGX_CHAT_VERDICT_HELD;
     r->read_event_handler = ngx_http_test_reading;

@@ -74,6 +74,14 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
+    if (ctx->watching && bounded && ctx->conf->hold == NGX_CHAT_HOLD_TIME
+        && ctx->conf->hold_time == 0)
+    {
+        /* answers, and may free the request */
+        ngx_chat_verdict_bound(ctx);
+        return;
+    }
+
     if (ctx->watching) {
         ngx_chat_hold(ctx, bounded);
 
