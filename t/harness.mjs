@@ -196,10 +196,13 @@ class Nginx {
     return readFileSync(`${this.dir}/error.log`, 'utf8');
   }
 
-  /* The access log so far: one object per finished request. */
+  /*
+   * The access log so far: one object per finished request. A line that is
+   * being written is not one yet.
+   */
   accessLog() {
     return readFileSync(`${this.dir}/access.log`, 'utf8').split('\n')
-      .filter(Boolean).map((line) => JSON.parse(line));
+      .slice(0, -1).map((line) => JSON.parse(line));
   }
 
   /* Pids of the running workers, those shutting down included. */
@@ -265,6 +268,10 @@ class Nginx {
   }
 }
 
+/* A test that died half-way leaves no nginx behind. */
+const running = new Set();
+process.once('exit', () => running.forEach((child) => child.kill('SIGTERM')));
+
 /* Starts nginx; t is the test's context, which stops it at its end. */
 export async function nginx(t, options) {
   const dir = newFolder();
@@ -276,9 +283,10 @@ export async function nginx(t, options) {
     writeFileSync(output, '');
     const child = launch(dir, [], { stdio: 'ignore' });
     const it = new Nginx(dir, ports, child);
-    /* A test that died half-way leaves no nginx and no waiting node. */
+    /* Nor does node wait for it. */
     child.unref();
-    process.once('exit', () => child.kill('SIGTERM'));
+    running.add(child);
+    child.once('exit', () => running.delete(child));
     let dead = false;
     it.exited.then(() => { dead = true; });
     await until(async () => dead || (await answers(it.port)
