@@ -17,6 +17,51 @@ static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
 static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
 
 
+/*
+ * 1 if h is an Access-Control or Vary line of the answer, and not once more:
+ * what was sent early stands among its headers, too.
+ */
+static ngx_uint_t
+ngx_chat_filter_is_cors(ngx_http_request_t *r, ngx_table_elt_t *h)
+{
+    ngx_uint_t       i;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *one;
+
+    if (h->hash == 0
+        || !((h->key.len > 14
+              && ngx_strncasecmp(h->key.data, (u_char *) "access-control", 14)
+                     == 0)
+             || (h->key.len == 4
+                 && ngx_strncasecmp(h->key.data, (u_char *) "vary", 4) == 0)))
+    {
+        return 0;
+    }
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        one = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (&one[i] == h) {
+                return 1;
+            }
+
+            if (one[i].hash != 0 && one[i].key.len == h->key.len
+                && one[i].value.len == h->value.len
+                && ngx_strncasecmp(one[i].key.data, h->key.data, h->key.len)
+                       == 0
+                && ngx_memcmp(one[i].value.data, h->value.data, h->value.len)
+                       == 0)
+            {
+                return 0;
+            }
+        }
+    }
+
+    return 1;
+}
+
+
 /* The Access-Control and Vary lines of the answer, for those who wait. */
 static chat_str_t
 ngx_chat_filter_cors(ngx_http_request_t *r)
@@ -34,16 +79,7 @@ ngx_chat_filter_cors(ngx_http_request_t *r)
             h = part->elts;
 
             for (i = 0; i < part->nelts; i++) {
-                if (h[i].hash == 0
-                    || !((h[i].key.len > 14
-                          && ngx_strncasecmp(h[i].key.data,
-                                             (u_char *) "access-control", 14)
-                                 == 0)
-                         || (h[i].key.len == 4
-                             && ngx_strncasecmp(h[i].key.data,
-                                                (u_char *) "vary", 4)
-                                    == 0)))
-                {
+                if (!ngx_chat_filter_is_cors(r, &h[i])) {
                     continue;
                 }
 

@@ -83,3 +83,41 @@ for (const key of ['openai_responses_chained', 'anthropic_thread']) {
       assert.equal((await told(answer)).word, 'final');
     });
 }
+
+/* How often the answer to a body has this header. */
+async function count(batch, name, body) {
+  const bytes = JSON.stringify(body);
+  const socket = net.connect(batch.n.port, '127.0.0.1');
+  socket.write(`POST /api/chat HTTP/1.1\r\nHost: a\r\nOrigin: http://x\r\n`
+    + 'Connection: close\r\nAuthorization: Bearer tester\r\n'
+    + `Content-Type: application/json\r\nx-batch: ${batch.key}\r\n`
+    + `Content-Length: ${bytes.length}\r\n\r\n${bytes}`);
+  const pieces = await socket.toArray();
+  const [lines] = Buffer.concat(pieces).toString().split('\r\n\r\n');
+  return lines.split('\r\n').filter((line) =>
+    line.toLowerCase().startsWith(`${name}:`)).length;
+}
+
+live('CORS headers stay single along a conversation', async (t) => {
+  const scene = await stage(t, 'ai_sdk', { hold: '2s',
+    location: 'chat_grace 50ms;' });
+  const [first, second] = [new Batch(scene), new Batch(scene)];
+  const name = 'access-control-allow-origin';
+  const sealing = gate();
+  second.conversation = first.conversation;
+  scene.p.answer = ({ answered }) => sse(answered.length ? second.from
+    : [...first.from.slice(0, -3), sealing, ...first.from.slice(-3)],
+  { headers: { [name]: 'http://x' } });
+
+  const asking = first.post(
+    first.dialect.fresh({ conversation: first.conversation }));
+  await asking.until((text) => text.includes(first.ids[1]));
+  const early = count(first, name, first.body(first.results()));
+  await pause(300);
+  sealing.open();
+  assert.equal(await early, 1);
+  await asking.text();
+  assert.equal(scene.n.accessLog().at(-1).verdict, 'released');
+  assert.equal(await count(second, name,
+    second.body(second.results([0]))), 1);
+});
