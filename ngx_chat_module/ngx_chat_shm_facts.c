@@ -368,6 +368,7 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     }
 
     batch->last = new;
+    batch->count++;
     return 1;
 }
 
@@ -383,6 +384,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
         ngx_slab_free_locked(ctx->shpool, fact);
     }
 
+    batch->count = 0;
     batch->first = NULL;
     batch->last = NULL;
 }

@@ -13,6 +13,12 @@
 #include "ngx_chat_shm.h"
 #include "ngx_chat_store.h"
 
+/*
+ * Facts of one batch, past which requests add no more to it. What is said of
+ * an attempt once it runs is awaited by others and has as much room again.
+ */
+#define NGX_CHAT_SHM_FACTS_MAX 4096
+
 /* A payload is kept in pieces of at most a page. */
 typedef struct ngx_chat_shm_chunk_s ngx_chat_shm_chunk_t;
 
@@ -40,6 +46,7 @@ typedef struct {
     chat_digest_t        name;
     time_t               expires;
     ngx_uint_t           watchers;
+    ngx_uint_t           count; /* of facts */
     ngx_chat_shm_fact_t *first;
     ngx_chat_shm_fact_t *last;
 } ngx_chat_shm_batch_t;

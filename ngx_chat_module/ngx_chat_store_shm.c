@@ -195,15 +195,20 @@ ngx_chat_store_shm_wake(ngx_chat_store_shm_t       *shm,
 
 
 /*
- * With the lock held: puts the facts. Answers how many were added; NGX_ERROR
- * where not all of them found room.
+ * With the lock held: puts the facts, if the batch then has no more of them
+ * than most. Answers how many were added; NGX_ERROR where not all of them
+ * found room.
  */
 static ngx_int_t
 ngx_chat_store_shm_put(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
-                       const chat_fact_t *facts, size_t n)
+                       const chat_fact_t *facts, size_t n, size_t most)
 {
     size_t    i;
     ngx_int_t rc, added = 0;
+
+    if (batch->count + n > most) {
+        return NGX_ERROR;
+    }
 
     for (i = 0; i < n; i++) {
         rc = ngx_chat_shm_facts_put(shm->ctx, batch, &facts[i]);
@@ -217,8 +222,11 @@ ngx_chat_store_shm_put(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
 }
 
 
-/* A join; wait: this worker's wait/ fact too, and the batch is watched. */
-static void
+/*
+ * A join; wait: this worker's wait/ fact too, and the batch is watched.
+ * NGX_ERROR: it is not, or not all facts were put.
+ */
+static ngx_int_t
 ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
                            const chat_key_t *key, const chat_fact_t *facts,
                            size_t n, uint32_t ttl, const chat_fact_t *wait)
@@ -242,13 +250,15 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
     } else if (batch != NULL) {
         if (n != 0) {
-            added = ngx_chat_store_shm_put(shm, batch, facts, n);
+            added = ngx_chat_store_shm_put(
+                shm, batch, facts, n, NGX_CHAT_SHM_FACTS_MAX * (op ? 1 : 2));
         }
 
         if (wait != NULL && added != NGX_ERROR) {
-            batch->watchers++;
             if (ngx_chat_shm_facts_put(shm->ctx, batch, wait) == NGX_ERROR) {
                 added = NGX_ERROR;
+            } else {
+                batch->watchers++;
             }
         }
 
@@ -270,6 +280,8 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
     if (op != NULL) {
         ngx_chat_store_answer(&shm->base, &shm->store, op, answered);
     }
+
+    return added == NGX_ERROR ? NGX_ERROR : NGX_OK;
 }
 
 
@@ -278,8 +290,8 @@ ngx_chat_store_shm_join(chat_store_t *store, chat_store_op_t *op,
                         const chat_key_t *key, const chat_fact_t *facts,
                         size_t n, uint32_t ttl)
 {
-    ngx_chat_store_shm_do_join((ngx_chat_store_shm_t *) store, op, key, facts,
-                               n, ttl, NULL);
+    (void) ngx_chat_store_shm_do_join((ngx_chat_store_shm_t *) store, op, key,
+                                      facts, n, ttl, NULL);
 }
 
 
@@ -298,8 +310,11 @@ ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
     wait.field = chat_str(field, 5 + store->worker.len);
     wait.value = chat_cstr("1");
 
-    ngx_chat_store_watch_add(&shm->base, store, watch, key);
-    ngx_chat_store_shm_do_join(shm, op, key, facts, n, ttl, &wait);
+    /* what was not counted in the zone is not to be counted off later */
+    if (ngx_chat_store_shm_do_join(shm, op, key, facts, n, ttl, &wait)
+        == NGX_OK) {
+        ngx_chat_store_watch_add(&shm->base, store, watch, key);
+    }
 }
 
 

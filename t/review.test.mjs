@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net from 'node:net';
 import { test } from 'node:test';
-import { gate, nginx, pause, post, unbuilt } from './harness.mjs';
+import { gate, nginx, pause, post, unbuilt, until } from './harness.mjs';
 import { json, provider, sse } from './harness_provider.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 
@@ -120,4 +120,33 @@ live('CORS headers stay single along a conversation', async (t) => {
   assert.equal(scene.n.accessLog().at(-1).verdict, 'released');
   assert.equal(await count(second, name,
     second.body(second.results([0]))), 1);
+});
+
+live('a batch that is added to for ever costs no more each time', async (t) => {
+  const p = await provider(t, null, { answer: () => json(200, {}),
+    strict: false });
+  const n = await nginx(t, { upstream: p.port, chat: 'openai_chat' });
+  const calls = (round) => Array.from({ length: 120 }, (_, i) =>
+    (i === 0 ? 'call_0123456789abcdef' : `call_${round}_${i}`));
+  const body = (ids) => ({ model: 'm', stream: true, messages: [
+    { role: 'user', content: 'x' },
+    { role: 'assistant', tool_calls: ids.map((id) => ({ id, type: 'function',
+      function: { name: 'f', arguments: '{}' } })) },
+    ...ids.map((id) => ({ role: 'tool', tool_call_id: id, content: 'x' }))] });
+  const verdict = async (ids) => {
+    const before = n.accessLog().length;
+    const answer = post(n.port, '/v1/chat/completions', body(ids));
+    assert.equal(await ended(answer), 200);
+    await until(() => n.accessLog().length > before);
+    return n.accessLog().at(-1).verdict;
+  };
+  const verdicts = [];
+  for (let round = 0; round < 20; round++) {
+    verdicts.push(await verdict(calls(round)));
+  }
+  assert.equal(verdicts[1], 'passed');
+  assert.equal(verdicts.at(-1), 'bypass');
+  const others = calls(0);
+  others[0] = 'call_fedcba9876543210';
+  assert.equal(await verdict(others), 'passed');
 });
