@@ -231,8 +231,7 @@ function machine(load) {
     ['-v'], { encoding: 'utf8' });
   return { cpu: `${cpus[0].model.trim()}, ${cpus.length} cores`,
     kernel: `${os.type()} ${os.release()}`,
-    nginx: version, load: `load average ${load.map((n) =>
-      n.toFixed(1)).join(', ')} at the start`,
+    nginx: version, load: load[0].toFixed(1),
     date: new Date().toISOString().slice(0, 16).replace('T', ' '),
     command: ['node bench/bench.mjs', ...process.argv.slice(2)].join(' ') };
 }
@@ -259,7 +258,8 @@ function report(about, results) {
 
 Written by \`make bench\`: \`${about.command}\`
 
-- ${about.date} UTC, ${about.load}
+- ${about.date} UTC; load average ${about.load} before,
+  ${os.loadavg()[0].toFixed(1)} after (the run itself makes about 2)
 - ${about.cpu}, ${about.kernel}
 - ${about.nginx.trim()}, node ${process.version}
 
@@ -275,15 +275,15 @@ ${table(['target', 'measured', 'wanted', 'met'], verdicts(results))}
 ## Bulk
 
 ${bulkCases[0].events} text events on one connection, in writes of 16 KB that
-end anywhere; ${rounds} rounds.
+end anywhere. Rounds: ${rounds}.
 
 ${compared(bulk)}
 
 ## Paced
 
-${pacedCase.connections} connections, one event of ${pacedCase.size} bytes
-each every 2 ms, each in a write of its own; ${pacedCase.events} events;
-${pacedRounds} rounds.
+${pacedCase.connections} connections, one event of ${pacedCase.size} bytes on
+each every 2 ms, every event in a write of its own; ${pacedCase.events} events
+in all. Rounds: ${pacedRounds}.
 
 ${compared(paced)}
 

@@ -101,7 +101,9 @@ text_of(int size)
     t->size = size;
     t->data = p = malloc((size_t) (size + 512) * EVENTS);
     n = size - 103;
-    memset(id, 'x', sizeof(id));
+    for (i = 0; i < 255; i++) {
+        id[i] = "0123456789abcdef"[(i * i + i / 3) % 16];
+    }
     id[n < 1 ? 1 : n > 200 ? 200 : n] = '\0';
 
     for (i = 0; i < EVENTS; i++) {
