@@ -6,9 +6,9 @@
  *
  * calls[] holds every call of the *current turn* (since the last user text)
  * and of every earlier step that has an unanswered or undecided call, in the
- * order of the transcript, each occurrence by itself. steps[] groups them. A chained body
- * brings results without calls: they stand in calls[] with bare set, in one
- * step of their own that is the last.
+ * order of the transcript, each occurrence by itself. steps[] groups them. A
+ * chained body brings results without calls: they stand in calls[] with bare
+ * set, in one step of their own that is the last.
  */
 
 #ifndef CHAT_REQUEST_H
