@@ -34,6 +34,15 @@ typedef struct {
                                     comes behind; NULL: it comes first */
 } chat_result_t;
 
+/*
+ * The result among these that is to go into this call, or NULL: of a call that
+ * stands twice in its step only the first one takes it, for providers refuse
+ * a second result for one id.
+ */
+const chat_result_t *chat_result_once(const chat_request_t *rq,
+                                      const chat_call_t    *call,
+                                      const chat_result_t *results, size_t n);
+
 /* What became of the calls of a stream: the filter's answer to edit(). */
 typedef struct {
     const uint32_t *dropped; /* the slots of dropped calls, ascending */

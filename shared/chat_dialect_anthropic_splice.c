@@ -155,41 +155,6 @@ chat_anthropic_thread(chat_json_doc_t *doc, const chat_result_t *results,
 }
 
 
-/* 1 if an earlier call of the step has the same id. */
-static int
-chat_anthropic_again(const chat_request_t *rq, const chat_call_t *call)
-{
-    const chat_call_t *twin;
-
-    for (twin = &rq->calls[rq->steps[call->step].first]; twin < call; twin++) {
-        if (chat_call_is_member(twin) && chat_str_eq(twin->id, call->id)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* The result that is to go into this call, or NULL. */
-static const chat_result_t *
-chat_anthropic_given(const chat_request_t *rq, const chat_call_t *call,
-                     const chat_result_t *results, size_t n)
-{
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
-        {
-            /* A second tool_result for one id is refused by the provider. */
-            return chat_anthropic_again(rq, call) ? NULL : &results[i];
-        }
-    }
-
-    return NULL;
-}
-
-
 chat_rc_e
 chat_anthropic_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                       const chat_result_t *results, size_t n,
@@ -211,7 +176,7 @@ chat_anthropic_splice(chat_json_doc_t *doc, const chat_request_t *rq,
     for (i = 0; i < rq->ncalls; i++) {
         call = &rq->calls[i];
 
-        result = chat_anthropic_given(rq, call, results, n);
+        result = chat_result_once(rq, call, results, n);
         if (result == NULL) {
             continue;
         }

@@ -10,41 +10,6 @@
 #include "chat_dialect_openai_chat.h"
 
 
-/* 1 if an earlier call of the step has the same id. */
-static int
-chat_completions_again(const chat_request_t *rq, const chat_call_t *call)
-{
-    const chat_call_t *twin;
-
-    for (twin = &rq->calls[rq->steps[call->step].first]; twin < call; twin++) {
-        if (chat_call_is_member(twin) && chat_str_eq(twin->id, call->id)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* The result that is to go into this call, or NULL. */
-static const chat_result_t *
-chat_completions_result(const chat_request_t *rq, const chat_call_t *call,
-                        const chat_result_t *results, size_t n)
-{
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
-        {
-            /* A second tool message for one id is refused by providers. */
-            return chat_completions_again(rq, call) ? NULL : &results[i];
-        }
-    }
-
-    return NULL;
-}
-
-
 chat_rc_e
 chat_openai_chat_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                         const chat_result_t *results, size_t n,
@@ -60,7 +25,7 @@ chat_openai_chat_splice(chat_json_doc_t *doc, const chat_request_t *rq,
     for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
         call = &rq->calls[i];
 
-        result = chat_completions_result(rq, call, results, n);
+        result = chat_result_once(rq, call, results, n);
         if (result == NULL) {
             continue;
         }
