@@ -170,9 +170,17 @@ ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
 static u_char *
 ngx_chat_attempt_short(u_char *p, chat_str_t id)
 {
-    return id.len == 0
-               ? ngx_sprintf(p, "-")
-               : ngx_cpymem(p, id.data, ngx_min(id.len, NGX_CHAT_LOG_ID));
+    size_t i;
+
+    if (id.len == 0) {
+        return ngx_sprintf(p, "-");
+    }
+
+    for (i = 0; i < id.len && i < NGX_CHAT_LOG_ID; i++) {
+        *p++ = id.data[i] > ' ' && id.data[i] < 0x7f ? id.data[i] : '?';
+    }
+
+    return p;
 }
 
 

@@ -397,7 +397,7 @@ ngx_chat_complete_start(ngx_chat_ctx_t *ctx,
     chat_results_init(&ctx->results, ctx->arena);
 
     if (ngx_chat_lookup_all(ctx) == 0) {
-        next(ctx, NGX_OK);
+        next(ctx, ngx_chat_completed(ctx));
         return;
     }
 

@@ -154,7 +154,9 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
 
     if (facts.failed) {
         ctx->claiming = 0;
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+        if (wait) {
+            ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+        }
         return;
     }
 
@@ -448,4 +450,5 @@ ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx)
     }
 
     ctx->nlookups = 0;
+    ctx->answers_due = 0;
 }
