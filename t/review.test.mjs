@@ -154,9 +154,9 @@ live('a batch that is added to for ever costs no more each time', async (t) => {
 live('an id does not make lines of its own in the log', async (t) => {
   const scene = await stage(t, 'ai_sdk');
   const batch = new Batch(scene);
-  batch.conversation = 'a\n[alert] b\0\x1b';
+  batch.conversation = 'a\n[info] b\0c';
   await batch.ask();
   const line = await until(() => scene.n.errorLog().split('\n')
     .find((one) => one.includes('chat: stream ended')));
-  assert.match(line, /conversation a\?\[alert\]\?b\?,/);
+  assert.match(line, /conversation a\?\[info\]\?b\?c,/);
 });
