@@ -107,6 +107,14 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 }
 
 
+static void
+ngx_chat_verdict_told_bounce(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    (void) rc;
+    ngx_chat_answer_bounce(ctx);
+}
+
+
 /* What became of the attempt that this request waited for. */
 static void
 ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
@@ -128,7 +136,7 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 
     if (decision->end == CHAT_END_ABORTED) {
         if (ctx->dialect->bounce != NULL) {
-            ngx_chat_answer_bounce(ctx);
+            ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);
             return;
         }
 
@@ -287,14 +295,6 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     default:
         ngx_chat_verdict_end(ctx);
     }
-}
-
-
-static void
-ngx_chat_verdict_told_bounce(ngx_chat_ctx_t *ctx, ngx_int_t rc)
-{
-    (void) rc;
-    ngx_chat_answer_bounce(ctx);
 }
 
 

@@ -10,7 +10,7 @@ import net from 'node:net';
 import { test } from 'node:test';
 import { gate, nginx, pause, post, unbuilt, until } from './harness.mjs';
 import { json, provider, sse } from './harness_provider.mjs';
-import { Batch, stage, told } from './harness_batch.mjs';
+import { Batch, outputs, stage, told } from './harness_batch.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
@@ -160,3 +160,26 @@ live('an id does not make lines of its own in the log', async (t) => {
     .find((one) => one.includes('chat: stream ended')));
   assert.match(line, /conversation a\?\[info\]\?b\?c,/);
 });
+
+live('who waited for a request that was given up is told its results',
+  async (t) => {
+    const scene = await stage(t, 'ai_sdk');
+    const batch = new Batch(scene);
+    const [one, two] = batch.ids;
+    await batch.ask();
+    const answering = gate();
+    scene.p.answer = async () => {
+      await answering;
+      return sse(batch.dialect.final('done'));
+    };
+    const waiting = batch.continue({ [one]: 1 });
+    await waiting.sent;
+    await pause(100);
+    const claimant = batch.continue({ [two]: 2 });
+    await until(() => batch.upstream().length === 1);
+    claimant.abort();
+    const answer = await told(waiting);
+    answering.open();
+    assert.equal(answer.word, 'bounce');
+    assert.deepEqual(outputs(answer), [two]);
+  });
