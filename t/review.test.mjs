@@ -123,7 +123,7 @@ live('CORS headers stay single along a conversation', async (t) => {
     second.body(second.results([0]))), 1);
 });
 
-live('a batch that is added to for ever costs no more each time', async (t) => {
+live('a batch that is added to for ever has a bound', async (t) => {
   const p = await provider(t, null, { answer: () => json(200, {}),
     strict: false });
   const n = await nginx(t, { upstream: p.port, chat: 'openai_chat' });
