@@ -143,6 +143,14 @@ typedef struct {
     int (*boring)(void *state, const chat_frame_t *frame);
 
     /*
+     * Keys before a text that may be any in a boring frame, "content":" and
+     * the like; NULL ends them. Another frame that differs in such texts only
+     * is boring without being asked for, so boring() may note nothing of it
+     * that it has not noted of the first. NULL: there are none.
+     */
+    const char *const *texts;
+
+    /*
      * Reads one frame. doc is the parsed data, or NULL where it is not JSON.
      * Adds the events in order (none for a comment). CHAT_DECLINED: this is
      * no frame of the dialect; CHAT_ERROR: no memory. Strings of the events

@@ -468,6 +468,9 @@ chat_ai_sdk_boring(void *state, const chat_frame_t *frame)
 }
 
 
+static const char *const chat_ai_sdk_texts[] = { "\"delta\":\"", NULL };
+
+
 const chat_dialect_t chat_dialect_ai_sdk = {
     .name = "ai_sdk",
     .weak_by_message = 1,
@@ -479,6 +482,7 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .mend = chat_ai_sdk_mend,
     .open = chat_ai_sdk_open,
     .boring = chat_ai_sdk_boring,
+    .texts = chat_ai_sdk_texts,
     .read = chat_ai_sdk_read,
     .interrupted = chat_ai_sdk_interrupted,
     .empty = chat_ai_sdk_empty,

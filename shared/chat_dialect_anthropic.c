@@ -150,6 +150,10 @@ static const char *const chat_anthropic_signature[] = {
     "service_tier",  NULL,
 };
 
+static const char *const chat_anthropic_texts[] = { "\"text\":\"",
+                                                    "\"thinking\":\"", NULL };
+
+
 const chat_dialect_t chat_dialect_anthropic = {
     .name = "anthropic",
     .paths = chat_anthropic_paths,
@@ -160,6 +164,7 @@ const chat_dialect_t chat_dialect_anthropic = {
     .splice = chat_anthropic_splice,
     .open = chat_anthropic_open,
     .boring = chat_anthropic_boring,
+    .texts = chat_anthropic_texts,
     .read = chat_anthropic_read,
     .edit = chat_anthropic_edit,
     .interrupted = chat_anthropic_interrupted,

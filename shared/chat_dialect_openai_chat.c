@@ -212,6 +212,11 @@ static const char *const chat_completions_signature[] = {
     NULL,
 };
 
+static const char *const chat_openai_chat_texts[] = {
+    "\"content\":\"", "\"reasoning_content\":\"", "\"obfuscation\":\"", NULL
+};
+
+
 const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
     .paths = chat_completions_paths,
@@ -220,6 +225,7 @@ const chat_dialect_t chat_dialect_openai_chat = {
     .splice = chat_openai_chat_splice,
     .open = chat_openai_chat_open,
     .boring = chat_openai_chat_boring,
+    .texts = chat_openai_chat_texts,
     .read = chat_openai_chat_read,
     .edit = chat_openai_chat_edit,
     .interrupted = chat_completions_interrupted,

@@ -86,6 +86,30 @@ chat_sse_tail(const chat_sse_t *sse)
 }
 
 
+chat_str_t
+chat_sse_rest(const chat_sse_t *sse)
+{
+    if ((sse->tail.len != 0 && !sse->flush) || sse->start != sse->in.pos
+        || sse->partial || !sse->begun || sse->waiting != CHAT_SSE_WAIT_NOT
+        || sse->skipping != CHAT_SSE_SKIP_NOT)
+    {
+        return chat_str(NULL, 0);
+    }
+
+    return chat_str(sse->in.text.data + sse->in.pos,
+                    sse->in.text.len - sse->in.pos);
+}
+
+
+void
+chat_sse_skip(chat_sse_t *sse, size_t len)
+{
+    sse->in.pos += len;
+    sse->start = sse->in.pos;
+    sse->last_end = CHAT_SSE_END_LF;
+}
+
+
 /* The value of the line if its field is this one (4 or 5 letters); else 0. */
 static int
 chat_sse_value(chat_str_t line, const char *name, size_t len,

@@ -63,6 +63,13 @@ void chat_sse_feed(chat_sse_t *sse, chat_str_t input);
  */
 chat_sse_rc_e chat_sse_next(chat_sse_t *sse, chat_frame_t *frame);
 
+/*
+ * What of the input is unread, if the parser stands between two frames of it;
+ * else empty. chat_sse_skip() moves over whole frames that end in LF LF.
+ */
+chat_str_t chat_sse_rest(const chat_sse_t *sse);
+void       chat_sse_skip(chat_sse_t *sse, size_t len);
+
 /* The bytes of the unfinished frame, after MORE; valid until the next feed. */
 chat_str_t chat_sse_tail(const chat_sse_t *sse);
 

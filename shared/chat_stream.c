@@ -153,6 +153,26 @@ chat_stream_take(chat_stream_t *stream, chat_sse_rc_e what,
 }
 
 
+/* Passes frames that are like the last boring one. */
+static void
+chat_stream_skim(chat_stream_t *stream)
+{
+    size_t     len;
+    chat_str_t rest = chat_sse_rest(&stream->sse);
+
+    if (stream->skim.count == 0 || !chat_stream_may_skip(stream)) {
+        return;
+    }
+
+    len = chat_skim_match(&stream->skim, rest, stream->conf.max_event,
+                          &stream->info.frames);
+    if (len != 0) {
+        chat_sse_skip(&stream->sse, len);
+        chat_stream_pass(stream, chat_str(rest.data, len), 1);
+    }
+}
+
+
 /* All frames of the input. */
 static chat_rc_e
 chat_stream_read(chat_stream_t *stream, chat_str_t input)
@@ -164,6 +184,7 @@ chat_stream_read(chat_stream_t *stream, chat_str_t input)
     chat_sse_feed(&stream->sse, input);
 
     while (rc == CHAT_OK) {
+        chat_stream_skim(stream);
         what = chat_sse_next(&stream->sse, &frame);
 
         if (what == CHAT_SSE_MORE) {

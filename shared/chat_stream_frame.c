@@ -328,6 +328,42 @@ chat_stream_hear(chat_stream_t *stream, chat_heard_t *heard)
 }
 
 
+int
+chat_stream_may_skip(const chat_stream_t *stream)
+{
+    const chat_dialect_t *dialect = stream->conf.dialect;
+
+    return stream->decided && stream->quarantine.first == NULL
+           && (dialect->edit == NULL || stream->dropped.view.count == 0)
+           && dialect->boring != NULL;
+}
+
+
+/* By its form, which the next one may have too, or by the dialect's word. */
+static int
+chat_stream_is_boring(chat_stream_t *stream, const chat_frame_t *frame)
+{
+    uint32_t              n = 0;
+    const chat_dialect_t *dialect = stream->conf.dialect;
+
+    if (chat_skim_match(&stream->skim, frame->raw, frame->raw.len, &n)
+        == frame->raw.len)
+    {
+        return 1;
+    }
+
+    if (!dialect->boring(stream->state, frame)) {
+        return 0;
+    }
+
+    if (dialect->texts != NULL && !frame->bom) {
+        chat_skim_learn(&stream->skim, frame->raw, dialect->texts);
+    }
+
+    return 1;
+}
+
+
 chat_rc_e
 chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
 {
@@ -343,14 +379,12 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
         return chat_stream_route(stream, &heard, NULL);
     }
 
-    if (stream->decided && stream->quarantine.first == NULL
-        && (dialect->edit == NULL || stream->dropped.view.count == 0)
-        && dialect->boring != NULL && dialect->boring(stream->state, frame))
-    {
+    if (chat_stream_may_skip(stream) && chat_stream_is_boring(stream, frame)) {
         chat_stream_pass(stream, frame->raw, frame->in_input);
         return CHAT_OK;
     }
 
+    stream->skim.count = 0;
     chat_arena_reset(stream->frame);
 
     rc = chat_json_parse(doc, stream->frame, frame->data);

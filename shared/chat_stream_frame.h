@@ -14,6 +14,7 @@
 #include "chat_dropped.h"
 #include "chat_output.h"
 #include "chat_quarantine.h"
+#include "chat_skim.h"
 #include "chat_track.h"
 
 struct chat_stream_s {
@@ -28,6 +29,7 @@ struct chat_stream_s {
     chat_dropped_t     dropped;
     chat_track_t       track;
     chat_output_t      output;
+    chat_skim_t        skim;
     chat_stream_info_t info;
 
     unsigned decided : 1;   /* the first frame with data was read */
@@ -44,6 +46,9 @@ void chat_stream_pass(chat_stream_t *stream, chat_str_t bytes, int in_input);
  * dialect; CHAT_ERROR: no memory.
  */
 chat_rc_e chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame);
+
+/* 1 while a frame that the dialect calls boring does not matter. */
+int chat_stream_may_skip(const chat_stream_t *stream);
 
 /* Gives all that waits this verdict and lets it go. */
 chat_rc_e chat_stream_settle(chat_stream_t *stream, chat_verdict_e verdict);
