@@ -121,14 +121,14 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 {
     const chat_decision_t *decision = &ctx->decision;
 
-    if (decision->status >= 300) {
+    if (decision->status >= 400) {
         ngx_chat_answer_refuse(ctx, decision->status, "upstream_error",
                                "the request that carried these results was "
                                "answered with this status");
         return;
     }
 
-    if (decision->end == CHAT_END_FAILED) {
+    if (decision->end == CHAT_END_FAILED || decision->status >= 300) {
         ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
                                "the answer to these results was an error");
         return;
