@@ -25,7 +25,8 @@ typedef struct chat_store_op_s chat_store_op_t;
  * A question under way. The caller owns it, zeroes it before first use, sets
  * done and data, and may use it again after done() or cancel(). facts (and
  * the payloads in them, for payloads()) are valid inside done() only. rc:
- * CHAT_OK, or CHAT_ERROR where the store could not be asked.
+ * CHAT_OK; CHAT_LIMIT: the store has no room for these facts; CHAT_ERROR: it
+ * could not be asked, and what was to be put may stand or not.
  */
 struct chat_store_op_s {
     void (*done)(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
@@ -35,6 +36,7 @@ struct chat_store_op_s {
     chat_store_op_t *prev;
     chat_store_op_t *next;
     void            *answer;
+    chat_rc_e        rc;
 };
 
 /* A standing interest in a key; owned and zeroed by the caller likewise. */
@@ -49,9 +51,28 @@ struct chat_store_watch_s {
     chat_store_watch_t *next;
 };
 
+typedef enum {
+    CHAT_STORE_UP,
+    CHAT_STORE_WAVERING, /* lost just now: questions wait a little */
+    CHAT_STORE_AWAY      /* each question fails at once */
+} chat_store_state_e;
+
 struct chat_store_s {
     const char *name;
-    chat_str_t  worker; /* this worker's incarnation, free of spaces */
+    chat_str_t  worker; /* this worker's incarnation: no spaces, no slashes */
+
+    /*
+     * Each change to UP and to AWAY notifies every watch. Facts that nobody
+     * waits for are kept while it is not up, and put when it is.
+     */
+    chat_store_state_e state;
+
+    /*
+     * The user's; may be NULL. The store has lost what it was told: facts that
+     * must stand are to be joined again. Every watch is notified after it.
+     */
+    void (*lost)(chat_store_t *store);
+    void *data;
 
     /*
      * Puts n facts under key and answers all facts of the key. op NULL:
@@ -84,7 +105,10 @@ struct chat_store_s {
 
     void (*cancel)(chat_store_op_t *op);
 
-    /* 1 if the worker of this incarnation is alive as far as is known. */
+    /*
+     * 1 if the worker of this incarnation is alive as far as is known; of the
+     * own one: 1 if the others can still take it for alive.
+     */
     int (*alive)(chat_store_t *store, chat_str_t worker);
 };
 

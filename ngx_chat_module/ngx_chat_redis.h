@@ -1,0 +1,111 @@
+/*
+ * ngx_chat_redis.h: what the Redis files share: where the server is, and one
+ * connection to it.
+ *
+ * A connection is NGINX's own: peer, timers, resolver, SSL; hiredis only
+ * formats commands and reads replies. Promises: nothing blocks; callbacks
+ * come from the event loop, never from inside a call of these functions, and
+ * none after ngx_chat_redis_conn_close(). Must not know: facts, keys.
+ */
+
+#ifndef NGX_CHAT_REDIS_H
+#define NGX_CHAT_REDIS_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_connect.h>
+
+#include <sys/time.h>
+#include <hiredis/hiredis.h>
+
+/* What chat_store says; lives as long as the configuration. */
+typedef struct {
+    ngx_str_t       name; /* for logs: host:port or unix:path */
+    ngx_str_t       host; /* also what a certificate must name; unix: empty */
+    in_port_t       port;
+    ngx_addr_t     *addrs; /* as of the start; none: ask the resolver */
+    ngx_uint_t      naddrs;
+    ngx_resolver_t *resolver;
+    ngx_msec_t      resolver_timeout;
+    ngx_str_t       user;     /* empty: the default user */
+    ngx_str_t       password; /* empty: no AUTH */
+    ngx_uint_t      db;
+    ngx_msec_t      timeout; /* of a command; of connecting */
+    ngx_uint_t      verify;  /* the certificate */
+#if (NGX_SSL)
+    ngx_ssl_t *ssl; /* NULL: plain */
+#endif
+} ngx_chat_redis_conf_t;
+
+typedef struct ngx_chat_redis_conn_s ngx_chat_redis_conn_t;
+
+/*
+ * The owner zeroes it and sets the first six; the rest is the connection's.
+ * It may be opened again after closed() or a close.
+ */
+struct ngx_chat_redis_conn_s {
+    const ngx_chat_redis_conf_t *conf;
+    ngx_log_t                   *log;
+    void                        *data;
+
+    /* Connected, over TLS if so set, authenticated, database selected. */
+    void (*ready)(ngx_chat_redis_conn_t *conn);
+
+    /*
+     * The next reply; it is the owner's from here on (freeReplyObject). It may
+     * close the connection.
+     */
+    void (*reply)(ngx_chat_redis_conn_t *conn, redisReply *reply);
+
+    /*
+     * It could not be opened, or has ended; once per open, and it may be
+     * opened again from here. why: one line without secrets.
+     */
+    void (*closed)(ngx_chat_redis_conn_t *conn, const char *why);
+
+    ngx_peer_connection_t peer;
+    ngx_pool_t           *pool; /* of one connection: its SSL, its output */
+    redisReader          *reader;
+    ngx_chain_t          *out;
+    ngx_chain_t         **last;
+    size_t                unsent; /* bytes in out */
+    ngx_event_t           timer;  /* of connecting; then of nothing */
+    ngx_event_t           flush;
+    ngx_resolver_ctx_t   *resolving;
+    ngx_addr_t            addr;  /* what the resolver has found */
+    ngx_uint_t            tried; /* how many of conf->addrs, over all opens */
+    ngx_uint_t            due;   /* replies to AUTH and SELECT */
+    ngx_uint_t            is_ready;
+    ngx_str_t             why;
+    u_char                text[256]; /* of why */
+};
+
+/* Starts to connect; conf->timeout bounds it all, AUTH and SELECT included. */
+void ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn);
+
+/*
+ * Sends one command at the end of this wake-up, all of a wake-up in one write
+ * where it can. NGX_ERROR: no memory, or it is not ready.
+ */
+ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
+                                   const char **argv, const size_t *len);
+
+/* Ends it at once, and silently; safe at any time. */
+void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
+
+/*
+ * ngx_chat_redis_conf.c: reads the arguments of chat_store from the second
+ * word on (redis://..., rediss://..., unix:...); says what is wrong with them
+ * and never prints a password. NULL: it has said so.
+ */
+ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
+
+/*
+ * When all of http is read: looks the name up, unless http has a resolver that
+ * will do it. NGX_ERROR: it has said what is wrong.
+ */
+ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
+                                   ngx_chat_redis_conf_t *conf);
+
+#endif /* NGX_CHAT_REDIS_H */
