@@ -36,14 +36,19 @@
 #define NGX_CHAT_SIBLINGS_EMPTY 0
 #define NGX_CHAT_SIBLINGS_CONFLICT 1
 
+#define NGX_CHAT_FAILURE_PASS 0
+#define NGX_CHAT_FAILURE_DENY 1
+
 #define NGX_CHAT_REPAIR_OFF 0
 #define NGX_CHAT_REPAIR_SETTLED 1
 
 
 typedef struct {
     ngx_uint_t    used;     /* chat is on somewhere */
-    size_t        shm_size; /* 0: chat_store was not given */
+    ngx_uint_t    has_store; /* chat_store was given */
+    size_t        shm_size;
     void         *zone;
+    void         *redis; /* ngx_chat_redis_conf_t; NULL: shared memory */
     chat_store_t *store;    /* of this worker; NULL: there is none */
     ngx_uint_t    held;     /* requests that this worker holds */
     ngx_queue_t   holds;    /* their contexts */
@@ -69,6 +74,7 @@ typedef struct {
     ngx_msec_t                heartbeat;
     ngx_uint_t                siblings;
     ngx_uint_t                repair;
+    ngx_uint_t                failure;
     ngx_flag_t                interrupted;
     ngx_array_t              *tools; /* ngx_chat_tool_t */
     time_t                    ttl;
@@ -219,7 +225,7 @@ char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_chat_conf_zone(ngx_conf_t *cf);
+ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
 
 /* chat_tool: the first expression that matches the name decides. */
 chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
