@@ -1,8 +1,8 @@
 /*
  * ngx_chat_attempt.c: tells the store what becomes of an answer.
  *
- * The header of the answer (answer/k), what its stream brings (calls, results,
- * seal), and how it ended (end/k). Nobody waits for any of these joins.
+ * The header of the answer (answer/k/...), what its stream brings (calls,
+ * results, seal), and how it ended (end/k/...). Nobody waits for any of these joins.
  * Promises: an attempt that is ours gets its end, whatever happens.
  * Must not know: wire formats.
  */
@@ -96,12 +96,14 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_answer(&facts, ctx->attempt, status);
+    chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                      status);
 
     if (status >= 300) {
         ctx->ended = 1;
         ngx_chat_attempt_keep_results(ctx);
-        chat_facts_end(&facts, ctx->attempt, CHAT_END_FAILED);
+        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                       CHAT_END_FAILED);
     }
 
     ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
@@ -301,7 +303,8 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     if (!ctx->answer_known && ngx_chat_attempt_unsent(ctx->request)) {
         chat_facts_void(&facts, ctx->attempt, ctx->q.worker, ctx->q.request);
     } else {
-        chat_facts_end(&facts, ctx->attempt, end);
+        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                       end);
     }
 
     if (end != CHAT_END_FINISHED) {

@@ -321,9 +321,9 @@ asker_answer(asker_t *a, uint32_t k, uint32_t status)
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_facts_answer(&facts, k, status);
+    chat_facts_answer(&facts, k, a->q.worker, a->q.request, status);
     if (status >= 300) {
-        chat_facts_end(&facts, k, CHAT_END_FAILED);
+        chat_facts_end(&facts, k, a->q.worker, a->q.request, CHAT_END_FAILED);
     }
 
     return store_join(&facts);
@@ -337,9 +337,41 @@ asker_finish(asker_t *a, uint32_t k, chat_end_e end)
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_facts_end(&facts, k, end);
+    chat_facts_end(&facts, k, a->q.worker, a->q.request, end);
     if (end != CHAT_END_FINISHED && a->q.complete && !a->q.chained) {
         chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    }
+
+    return store_join(&facts);
+}
+
+
+/*
+ * Says what became of the last attempt, if it is another's, as a request that
+ * believes its own claim to stand; how is of 8 ways.
+ */
+static inline int
+asker_errs(asker_t *a, unsigned how)
+{
+    chat_str_t   worker = a->q.worker, request = a->q.request;
+    chat_batch_t batch;
+    chat_facts_t facts;
+
+    assert_int_equal(
+        chat_batch_read(store.facts, store.count, a->arena, &batch), CHAT_OK);
+    if (batch.last.k == 0 || chat_str_eq(batch.last.request, request)) {
+        return 0;
+    }
+
+    chat_facts_init(&facts, a->arena);
+    chat_facts_answer(&facts, batch.last.k, worker, request,
+                      how & 1 ? 200 : 503);
+    if (how & 2) {
+        chat_facts_void(&facts, batch.last.k, worker, request);
+    }
+    if (how & 4) {
+        chat_facts_end(&facts, batch.last.k, worker, request,
+                       CHAT_END_FINISHED);
     }
 
     return store_join(&facts);
