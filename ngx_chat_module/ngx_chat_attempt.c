@@ -45,6 +45,19 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 }
 
 
+void
+ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
+{
+    ctx->attempt = ctx->claiming;
+    ctx->claiming = 0;
+
+    if (ctx->attempt != 0 && !ctx->in_attempts) {
+        ctx->in_attempts = 1;
+        ngx_queue_insert_tail(&ctx->main->attempts, &ctx->attempts);
+    }
+}
+
+
 /* 1 if not a byte of the request reached an upstream. */
 static ngx_uint_t
 ngx_chat_attempt_unsent(ngx_http_request_t *r)
@@ -277,6 +290,11 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     ctx->finished = 1;
     ngx_chat_attempt_void(ctx, ctx->claiming);
+
+    if (ctx->in_attempts) {
+        ctx->in_attempts = 0;
+        ngx_queue_remove(&ctx->attempts);
+    }
 
     if (ctx->stream != NULL) {
         /* the client left: what the stream knew is told all the same */

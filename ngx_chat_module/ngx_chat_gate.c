@@ -204,6 +204,11 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (ctx->main->store->state == CHAT_STORE_AWAY) {
+        ngx_chat_away_pass(ctx);
+        return;
+    }
+
     rc = ctx->rq.answers ? ngx_chat_gate_question(ctx) : NGX_DECLINED;
 
     if (rc == NGX_ABORT) {
@@ -229,21 +234,6 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_gate_first(ctx, 1);
-}
-
-
-void
-ngx_chat_gate_failed(ngx_chat_ctx_t *ctx)
-{
-    if (ctx->watching) {
-        ngx_chat_answer_refuse(ctx, NGX_HTTP_SERVICE_UNAVAILABLE,
-                               "store_unavailable",
-                               "the state of this conversation cannot be "
-                               "read at the moment");
-        return;
-    }
-
-    ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
 }
 
 
@@ -384,8 +374,12 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ctx->asking += ngx_current_msec - ctx->asked;
 
-    if (rc != CHAT_OK || ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
-        ngx_chat_gate_failed(ctx);
+    if (rc == CHAT_OK && ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
+        rc = CHAT_LIMIT;
+    }
+
+    if (rc != CHAT_OK) {
+        ngx_chat_away_failed(ctx, rc);
     } else {
         ngx_chat_verdict_act(ctx);
     }

@@ -182,6 +182,13 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
 
     mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
+    ngx_queue_init(&mcf->attempts);
+
+    if (mcf->store != NULL) {
+        mcf->store->lost = ngx_chat_away_lost;
+        mcf->store->data = mcf;
+    }
+
     return ngx_chat_hold_init(mcf, cycle);
 }
 

@@ -44,14 +44,15 @@
 
 
 typedef struct {
-    ngx_uint_t    used;     /* chat is on somewhere */
+    ngx_uint_t    used;      /* chat is on somewhere */
     ngx_uint_t    has_store; /* chat_store was given */
     size_t        shm_size;
     void         *zone;
-    void         *redis; /* ngx_chat_redis_conf_t; NULL: shared memory */
+    void         *redis;    /* ngx_chat_redis_conf_t; NULL: shared memory */
     chat_store_t *store;    /* of this worker; NULL: there is none */
     ngx_uint_t    held;     /* requests that this worker holds */
     ngx_queue_t   holds;    /* their contexts */
+    ngx_queue_t   attempts; /* contexts of attempts without an end */
     ngx_event_t   watchdog; /* notices that the worker is to exit */
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
@@ -172,8 +173,9 @@ struct ngx_chat_ctx_s {
     ngx_msec_t  asking; /* time spent on that */
 
     /* the attempt */
-    uint32_t attempt;  /* our claim that stands; 0: none */
-    uint32_t claiming; /* a claim that may stand: void it on the way out */
+    uint32_t    attempt;  /* our claim that stands; 0: none */
+    uint32_t    claiming; /* a claim that may stand: void it on the way out */
+    ngx_queue_t attempts;
 
     /* the answer */
     chat_stream_t *stream;
@@ -197,6 +199,7 @@ struct ngx_chat_ctx_s {
     unsigned watching : 1;
     unsigned again : 1; /* something changed while asking */
     unsigned in_holds : 1;
+    unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
     unsigned own : 1;      /* the answer is the module's */
     unsigned swallow : 1;  /* early, and the upstream's answer is none */
@@ -274,9 +277,6 @@ void ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx);
 void ngx_chat_gate_watch(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
                          size_t n);
 
-/* The store could not be asked. */
-void ngx_chat_gate_failed(ngx_chat_ctx_t *ctx);
-
 /* Ends all dealings with the store; safe at any time. */
 void ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx);
 
@@ -287,6 +287,20 @@ void ngx_chat_verdict_act(ngx_chat_ctx_t *ctx);
 
 /* The bound of its hold is reached. */
 void ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_away.c */
+
+/* The store did not answer as it should: goes on, is refused, or waits on. */
+void ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc);
+
+/* As chat_store_failure says, for a request that was not judged. */
+void ngx_chat_away_pass(ngx_chat_ctx_t *ctx);
+
+/* A request that must not go on without the store. */
+void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
+
+/* chat_store_t's lost(). */
+void ngx_chat_away_lost(chat_store_t *store);
 
 /* ngx_chat_complete.c */
 
@@ -355,6 +369,9 @@ void ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end);
  * lack them, or its own attempt came to nothing.
  */
 void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
+
+/* Its claim is its attempt from now on, as far as it has one. */
+void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
 
 /* Our claim/k, and nothing will be sent. */
 void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
