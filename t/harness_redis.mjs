@@ -19,11 +19,9 @@ import {
 const binary = process.env.CHAT_REDIS ?? 'redis-server';
 const login = ['harness', 'the-tests-own'];
 
-/* What a test that died half-way leaves behind is ended and removed here. */
-const running = new Set();
+/* What a test that died half-way leaves behind is removed here. */
 const folders = new Set();
 process.once('exit', () => {
-  running.forEach((child) => child.kill('SIGKILL'));
   folders.forEach((dir) => rmSync(dir, { recursive: true, force: true }));
 });
 
@@ -96,16 +94,15 @@ class Redis {
   /* Starts it (again), with the ports and the data that it had. */
   async start() {
     writeFileSync(`${this.dir}/redis.conf`, this.configuration());
-    const child = spawn(binary, [`${this.dir}/redis.conf`],
-      { stdio: 'ignore' });
+    /* It dies with this process, however that dies. */
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', binary,
+      `${this.dir}/redis.conf`], { stdio: 'ignore' });
     this.child = child;
     child.unref();
-    running.add(child);
     let dead = false;
     this.exited = new Promise((resolve) => {
       const end = () => {
         dead = true;
-        running.delete(child);
         resolve();
       };
       child.once('exit', end);
