@@ -154,12 +154,18 @@ void
 ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
     size_t                     i, n;
+    chat_store_t              *store = ctx->main->store;
     const chat_stream_facts_t *facts;
 
     n = chat_stream_facts(ctx->stream, &facts);
 
     for (i = 0; i < n; i++) {
         ngx_chat_attempt_batch(ctx, &facts[i]);
+    }
+
+    /* the client may answer to what it is sent next */
+    if (n != 0 && store != NULL && store->flush != NULL) {
+        store->flush(store);
     }
 }
 

@@ -92,6 +92,9 @@ void ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn);
 ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
                                    const char **argv, const size_t *len);
 
+/* Sends at once what it can, rather than at the end of this wake-up. */
+void ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn);
+
 /* Ends it at once, and silently; safe at any time. */
 void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
 

@@ -197,32 +197,57 @@ ngx_chat_redis_io_gone(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
 }
 
 
+/* Sends what can be sent now. */
+static ngx_int_t
+ngx_chat_redis_io_send(ngx_chat_redis_conn_t *conn)
+{
+    off_t             sent;
+    ngx_chain_t      *rest;
+    ngx_connection_t *c = conn->peer.connection;
+
+    if (conn->out == NULL) {
+        return NGX_OK;
+    }
+
+    sent = c->sent;
+    rest = c->send_chain(c, conn->out, 0);
+
+    if (rest == NGX_CHAIN_ERROR) {
+        return NGX_ERROR;
+    }
+
+    conn->unsent -= (size_t) (c->sent - sent);
+    ngx_chat_redis_io_drop(conn, rest);
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn)
+{
+    /* an error is met again by the event that is posted anyway */
+    if (conn->is_ready && conn->peer.connection->write->ready) {
+        (void) ngx_chat_redis_io_send(conn);
+    }
+}
+
+
 void
 ngx_chat_redis_io_write(ngx_event_t *wev)
 {
-    off_t                  sent;
-    ngx_chain_t           *rest;
     ngx_connection_t      *c = wev->data;
     ngx_atomic_uint_t      number = c->number;
     ngx_chat_redis_conn_t *conn = c->data;
 
-    if (conn->out) {
-        sent = c->sent;
-        rest = c->send_chain(c, conn->out, 0);
+    if (ngx_chat_redis_io_send(conn) != NGX_OK) {
+        /* the server may have said why before it went */
+        ngx_chat_redis_io_read(c->read);
 
-        if (rest == NGX_CHAIN_ERROR) {
-            /* the server may have said why before it went */
-            ngx_chat_redis_io_read(c->read);
-
-            if (!ngx_chat_redis_io_gone(conn, number)) {
-                ngx_chat_redis_conn_fail_heard(conn);
-            }
-
-            return;
+        if (!ngx_chat_redis_io_gone(conn, number)) {
+            ngx_chat_redis_conn_fail_heard(conn);
         }
 
-        conn->unsent -= (size_t) (c->sent - sent);
-        ngx_chat_redis_io_drop(conn, rest);
+        return;
     }
 
     if (conn->out && wev->ready) {

@@ -395,6 +395,7 @@ ngx_chat_redis_live_leave(ngx_chat_redis_live_t *live)
     cmd->done = ngx_chat_redis_ignore;
     ngx_chat_redis_live_submit(live, cmd, 0);
     ngx_chat_redis_flush(&live->client->flush);
+    ngx_chat_redis_conn_flush(&live->client->conn);
 }
 
 

@@ -77,6 +77,19 @@ ngx_chat_store_redis_cancel(chat_store_op_t *op)
 }
 
 
+static void
+ngx_chat_store_redis_flush(chat_store_t *store)
+{
+    ngx_chat_redis_client_t *client =
+        &((ngx_chat_store_redis_t *) store)->client;
+
+    if (client->state == CHAT_STORE_UP) {
+        ngx_chat_redis_flush(&client->flush);
+        ngx_chat_redis_conn_flush(&client->conn);
+    }
+}
+
+
 static int
 ngx_chat_store_redis_alive(chat_store_t *store, chat_str_t worker)
 {
@@ -208,6 +221,7 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->store.unwatch = ngx_chat_store_redis_unwatch;
     redis->store.payloads = ngx_chat_store_redis_payloads;
     redis->store.clear = ngx_chat_store_redis_clear;
+    redis->store.flush = ngx_chat_store_redis_flush;
     redis->store.cancel = ngx_chat_store_redis_cancel;
     redis->store.alive = ngx_chat_store_redis_alive;
     ngx_chat_store_base_init(&redis->base, cycle->log);
