@@ -74,6 +74,41 @@ ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
 }
 
 
+void
+ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
+{
+    size_t       dropped = 0;
+    u_char       since[NGX_INT64_LEN + 1], *end;
+    chat_facts_t facts;
+
+    if (ctx->arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    end = ngx_sprintf(since, "%uL", ctx->since);
+
+    chat_facts_init(&facts, ctx->arena);
+    chat_facts_add(&facts, "since", chat_str(since, (size_t) (end - since)));
+    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
+                    &dropped);
+    chat_gate_rejoin(&ctx->q, ctx->known, ctx->nknown, &facts);
+
+    if (facts.failed) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    ctx->rejoined = 1;
+    ngx_chat_gate_watch(ctx, facts.items, facts.count);
+
+    if (ctx->in_holds) {
+        chat_arena_destroy(ctx->arena);
+        ctx->arena = NULL;
+    }
+}
+
+
 /* A live attempt: what it knows of itself, and what it carried. */
 static void
 ngx_chat_away_attempt(ngx_chat_ctx_t *ctx)

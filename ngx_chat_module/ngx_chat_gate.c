@@ -374,6 +374,16 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ctx->asking += ngx_current_msec - ctx->asked;
 
+    if (rc == CHAT_OK && ctx->watching && !ctx->rejoined
+        && chat_gate_lost(&ctx->q, facts, n))
+    {
+        ngx_chat_away_rejoin(ctx);
+        ngx_http_run_posted_requests(c);
+        return;
+    }
+
+    ctx->rejoined = 0;
+
     if (rc == CHAT_OK && ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
         rc = CHAT_LIMIT;
     }

@@ -197,7 +197,8 @@ struct ngx_chat_ctx_s {
     unsigned merging : 1; /* what is fetched goes into the body */
     unsigned partial : 1; /* its batch was seen incomplete */
     unsigned watching : 1;
-    unsigned again : 1; /* something changed while asking */
+    unsigned again : 1;    /* something changed while asking */
+    unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
     unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
@@ -298,6 +299,9 @@ void ngx_chat_away_pass(ngx_chat_ctx_t *ctx);
 
 /* A request that must not go on without the store. */
 void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
+
+/* A request that waits finds that the store has lost its facts. */
+void ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx);
 
 /* chat_store_t's lost(). */
 void ngx_chat_away_lost(chat_store_t *store);
