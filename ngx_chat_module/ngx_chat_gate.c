@@ -181,31 +181,14 @@ ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_gate(ngx_chat_ctx_t *ctx)
+/* The store is there: what it is asked depends on the request. */
+static void
+ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc;
 
-    if (ctx->main->store == NULL) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
-        return;
-    }
-
-    if (!ctx->managed) {
-        /* a header vouches for the very bytes of the body */
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-    }
-
-    if (ctx->rq.class == CHAT_CLASS_OTHER
-        || ctx->rq.class == CHAT_CLASS_REGENERATE)
-    {
+    if (ctx->rq.class == CHAT_CLASS_REGENERATE) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
-        return;
-    }
-
-    if (ctx->main->store->state == CHAT_STORE_AWAY) {
-        ngx_chat_away_pass(ctx);
         return;
     }
 
@@ -234,6 +217,73 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_gate_first(ctx, 1);
+}
+
+
+static void
+ngx_chat_gate_there(chat_store_op_t *op, chat_rc_e rc,
+                    const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc == CHAT_OK) {
+        ngx_chat_gate_ask(ctx);
+    } else {
+        ngx_chat_away_failed(ctx, rc);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/*
+ * The store is being connected to: whatever the request is, its answer may
+ * have facts that others look for as soon as its client has seen it.
+ */
+static void
+ngx_chat_gate_await(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t    nothing;
+    chat_store_t *store = ctx->main->store;
+
+    ngx_memzero(&nothing, sizeof(nothing));
+    ngx_chat_gate_asks(ctx);
+    ctx->op.done = ngx_chat_gate_there;
+    store->join(store, &ctx->op, &nothing, NULL, 0, 0);
+}
+
+
+void
+ngx_chat_gate(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (store == NULL) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+        return;
+    }
+
+    if (!ctx->managed) {
+        /* a header vouches for the very bytes of the body */
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_OTHER) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+        return;
+    }
+
+    if (store->state == CHAT_STORE_AWAY) {
+        ngx_chat_away_pass(ctx);
+    } else if (store->state == CHAT_STORE_WAVERING) {
+        ngx_chat_gate_await(ctx);
+    } else {
+        ngx_chat_gate_ask(ctx);
+    }
 }
 
 
