@@ -33,43 +33,6 @@ ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if a client library says that it sends this request once more. */
-static void
-ngx_chat_gate_retry(ngx_chat_ctx_t *ctx)
-{
-    ngx_uint_t       i;
-    chat_digest_t    digest;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-
-    part = &ctx->request->headers_in.headers.part;
-
-    for (; part != NULL; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 23
-                && ngx_strncasecmp(h[i].key.data,
-                                   (u_char *) "x-stainless-retry-count", 23)
-                       == 0)
-            {
-                ctx->q.retry = ngx_atoi(h[i].value.data, h[i].value.len) > 0;
-            }
-
-            if (h[i].key.len == 15 && h[i].value.len != 0
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "idempotency-key",
-                                   15)
-                       == 0)
-            {
-                chat_digest(chat_str(h[i].value.data, h[i].value.len),
-                            &digest);
-                ngx_memcpy(ctx->q.retry_key, digest.bytes, 16);
-            }
-        }
-    }
-}
-
-
 /* The verdicts of a request that nothing has to be asked for. */
 static void
 ngx_chat_gate_pass(ngx_chat_ctx_t *ctx, ngx_int_t rc)
@@ -112,7 +75,8 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
     q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
     q->worker = ctx->main->store->worker;
-    ngx_chat_gate_retry(ctx);
+    q->retry = (int) ctx->headers.retry;
+    ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
     return NGX_OK;
 }
 
