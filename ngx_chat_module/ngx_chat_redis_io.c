@@ -13,7 +13,7 @@
 #define NGX_CHAT_REDIS_BLOCK 16384
 #define NGX_CHAT_REDIS_READS 64
 #define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
-#define NGX_CHAT_REDIS_REPLY_MAX (512 * 1024 * 1024)
+#define NGX_CHAT_REDIS_REPLY_MAX (256 * 1024 * 1024)
 #define NGX_CHAT_REDIS_LINE_MAX 65536
 #define NGX_CHAT_REDIS_ARRAY_MAX (1024 * 1024)
 
@@ -407,7 +407,9 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
     for (;;) {
         if (redisReaderGetReply(conn->reader, &reply) != REDIS_OK) {
             ngx_chat_redis_conn_fail(conn, "not a Redis reply: %s",
-                                     conn->reader->errstr);
+                                     conn->reader->err == REDIS_ERR_OOM
+                                         ? "too large"
+                                         : conn->reader->errstr);
             return NGX_DONE;
         }
 
@@ -440,20 +442,39 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
 }
 
 
-static void
-ngx_chat_redis_io_eof(ngx_chat_redis_conn_t *conn)
+static ngx_uint_t
+ngx_chat_redis_is_plain(const ngx_chat_redis_conf_t *conf)
 {
-    const char  *when = "";
+#if (NGX_SSL)
+    return conf->ssl == NULL && conf->host.len > 0;
+#else
+    return conf->host.len > 0;
+#endif
+}
+
+
+/* The connection has ended, by a FIN or else. */
+static void
+ngx_chat_redis_io_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
+{
     redisReader *reader = conn->reader;
 
     if (reader->pos < reader->len || reader->reply) {
-        when = " in the middle of a reply";
+        ngx_chat_redis_conn_fail(conn, "closed in the middle of a reply");
 
     } else if (conn->due) {
-        when = " without an answer";
-    }
+        /* what a TLS server does with plain text, too */
+        ngx_chat_redis_conn_fail(conn, "closed before its first answer%s",
+                                 ngx_chat_redis_is_plain(conn->conf)
+                                     ? ", it may want rediss://"
+                                     : "");
 
-    ngx_chat_redis_conn_fail(conn, "closed by the server%s", when);
+    } else if (fin) {
+        ngx_chat_redis_conn_fail(conn, "closed by the server");
+
+    } else {
+        ngx_chat_redis_conn_fail_heard(conn);
+    }
 }
 
 
@@ -477,13 +498,8 @@ ngx_chat_redis_io_read(ngx_event_t *rev)
             return;
         }
 
-        if (n == 0) {
-            ngx_chat_redis_io_eof(conn);
-            return;
-        }
-
-        if (n < 0) {
-            ngx_chat_redis_conn_fail_heard(conn);
+        if (n <= 0) {
+            ngx_chat_redis_io_end(conn, n == 0);
             return;
         }
 
