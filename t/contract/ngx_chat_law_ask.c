@@ -314,6 +314,17 @@ ngx_chat_law_clear(ngx_chat_law_t *law, ngx_uint_t k)
 
 
 void
+ngx_chat_law_flush(ngx_chat_law_t *law)
+{
+    law->inside++;
+    if (law->store->flush != NULL) {
+        law->store->flush(law->store);
+    }
+    law->inside--;
+}
+
+
+void
 ngx_chat_law_cancel(ngx_chat_law_t *law, ngx_uint_t i)
 {
     ngx_chat_law_op_t *slot = &law->ops[i];
