@@ -10,7 +10,7 @@
 #include "ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_FIRST_RETRY 10 /* ms */
-#define NGX_CHAT_REDIS_LAST_RETRY 500
+#define NGX_CHAT_REDIS_LAST_RETRY 300
 #define NGX_CHAT_REDIS_GIVE_UP 700 /* ms since the last reply */
 #define NGX_CHAT_REDIS_AT_LEAST 100
 
