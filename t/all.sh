@@ -75,6 +75,7 @@ live()
 }
 
 stage module make -s module
+stage contract make -s contract
 stage unit make -s unit
 stage style make -s style
 stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
