@@ -176,8 +176,19 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
 static ngx_uint_t
 ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 {
-    return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
-           && (ctx->rq.chained || !ctx->q.complete);
+    size_t i;
+
+    if (ctx->conf->repair == NGX_CHAT_REPAIR_OFF) {
+        return 0;
+    }
+
+    for (i = 0; i < ctx->q.nmembers; i++) {
+        if (ctx->q.members[i].wants) {
+            return 1;
+        }
+    }
+
+    return ctx->rq.chained || !ctx->q.complete;
 }
 
 
@@ -266,6 +277,7 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 
     ctx->since = batch->since;
     ctx->partial = batch->partial & 1;
+    ctx->sealed = batch->sealed && !batch->cleared;
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
     ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
     if (ctx->fields == NULL || ctx->missing == NULL
@@ -324,6 +336,7 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         }
 
         call->kind = member->kind;
+        call->approval = member->approval;
         call->ready = 1;
         ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);
         ctx->nknown++;

@@ -38,6 +38,7 @@
 
 #define NGX_CHAT_REPAIR_OFF 0
 #define NGX_CHAT_REPAIR_SETTLED 1
+#define NGX_CHAT_REPAIR_ALL 2
 
 
 typedef struct {
@@ -188,6 +189,7 @@ struct ngx_chat_ctx_s {
     unsigned managed : 1; /* its batch has a name */
     unsigned merging : 1; /* what is fetched goes into the body */
     unsigned partial : 1; /* its batch was seen incomplete */
+    unsigned sealed : 1;  /* all calls of its batch are known */
     unsigned watching : 1;
     unsigned again : 1; /* something changed while asking */
     unsigned in_holds : 1;

@@ -32,6 +32,9 @@ typedef struct {
                                     reason as JSON text, or empty */
     const chat_call_t *after;    /* chained: the body's own result that it
                                     comes behind; NULL: it comes first */
+    int                unknown;  /* nobody has answered the call, payload says
+                                    so: a call that can only be answered by
+                                    a real result is left as it is */
 } chat_result_t;
 
 /*

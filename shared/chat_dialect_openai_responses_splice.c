@@ -14,6 +14,16 @@
 
 #include <stdlib.h>
 
+/* The input that items are put into. */
+typedef struct {
+    chat_json_doc_t      *doc;
+    const chat_request_t *rq;
+    const chat_json_t    *node;
+    int                   words; /* it is a string */
+    size_t                front; /* items put before all others */
+    chat_edits_t         *edits;
+} chat_responses_input_t;
+
 
 /* A result that is no item, as of a service: what the type makes of it. */
 static chat_rc_e
@@ -74,7 +84,62 @@ chat_responses_approve(const chat_responses_type_t *type,
 }
 
 
-/* Appends the item that brings the result. */
+/*
+ * The forms in which a type that takes no plain text can say that it has no
+ * result: what stands before the words and behind them; NULL: no words. A
+ * screen cannot be made up.
+ */
+static const struct {
+    const char *call;
+    const char *before;
+    const char *behind;
+} chat_responses_errors[] = {
+    { "mcp_approval_request", "\"approve\":false,\"reason\":", "" },
+    { "shell_call", "\"output\":[{\"stdout\":\"\",\"stderr\":",
+      ",\"outcome\":{\"type\":\"timeout\"}}]" },
+    { "apply_patch_call", "\"status\":\"failed\",\"output\":", "" },
+    { "tool_search_call",
+      "\"execution\":\"client\",\"status\":\"incomplete\",\"tools\":[]",
+      NULL },
+};
+
+
+static chat_rc_e
+chat_responses_unknown(const chat_responses_type_t *type,
+                       const chat_result_t *result, chat_buf_t *out)
+{
+    size_t i, n;
+
+    n = sizeof(chat_responses_errors) / sizeof(chat_responses_errors[0]);
+
+    for (i = 0; i < n; i++) {
+        if (strcmp(chat_responses_errors[i].call, type->call) == 0) {
+            break;
+        }
+    }
+
+    if (i == n) {
+        return CHAT_DECLINED;
+    }
+
+    chat_buf_printf(out, "{\"type\":\"%s\",\"%s\":", type->answer, type->key);
+    chat_buf_json(out, result->id);
+    chat_buf_printf(out, ",%s", chat_responses_errors[i].before);
+
+    if (chat_responses_errors[i].behind != NULL) {
+        chat_buf_add(out, result->payload);
+        chat_buf_puts(out, chat_responses_errors[i].behind);
+    }
+
+    chat_buf_puts(out, "}");
+    return CHAT_OK;
+}
+
+
+/*
+ * Appends the item that brings the result. CHAT_DECLINED: there is no item
+ * that says that nobody knows it.
+ */
 static chat_rc_e
 chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
                      chat_arena_t *arena, chat_buf_t *out)
@@ -90,6 +155,11 @@ chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
             return CHAT_BAD;
         }
         type = call.type;
+    }
+
+    if (result->unknown && result->outcome != CHAT_OUTCOME_NONE && !type->text)
+    {
+        return chat_responses_unknown(type, result, out);
     }
 
     if (result->outcome == CHAT_OUTCOME_NONE && result->payload.len == 0) {
@@ -138,44 +208,68 @@ chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
 }
 
 
+/* Puts the item where the answer to its call belongs. */
 static chat_rc_e
-chat_responses_insert(chat_json_doc_t *doc, const chat_request_t *rq,
-                      const chat_result_t *result, const chat_json_t *input,
-                      chat_edits_t *edits)
+chat_responses_insert(chat_responses_input_t *in, const chat_result_t *result)
 {
     size_t             pos;
     chat_rc_e          rc;
     chat_buf_t         out = { 0 };
-    const chat_json_t *place;
+    const chat_json_t *place, *node = in->node;
 
-    if (result->call == NULL && !rq->chained) {
+    if (result->call == NULL && !in->rq->chained) {
         return CHAT_BAD;
     }
 
-    place = result->call    ? chat_responses_place(rq, result->call)
+    place = result->call    ? chat_responses_place(in->rq, result->call)
             : result->after ? result->after->place
                             : NULL;
 
     if (place != NULL) {
         pos = place->end;
         chat_buf_puts(&out, ",");
+    } else if (in->words) {
+        pos = node->start;
+        chat_buf_puts(&out, in->front ? "," : "[");
     } else {
-        pos = input->start + 1;
+        pos = node->start + 1;
+        chat_buf_puts(&out, in->front && node->child == NULL ? "," : "");
     }
 
-    rc = chat_responses_write(doc, result, edits->arena, &out);
+    rc = chat_responses_write(in->doc, result, in->edits->arena, &out);
 
-    if (rc == CHAT_OK && place == NULL && input->child != NULL) {
+    if (rc == CHAT_OK && place == NULL && node->child != NULL) {
         chat_buf_puts(&out, ",");
     }
 
     if (rc == CHAT_OK) {
-        rc = out.failed ? CHAT_ERROR
-                        : chat_edits_add(edits, pos, 0, chat_buf_str(&out));
+        in->front += place == NULL;
+        rc = out.failed
+                 ? CHAT_ERROR
+                 : chat_edits_add(in->edits, pos, 0, chat_buf_str(&out));
     }
 
     chat_buf_free(&out);
-    return rc;
+    return rc == CHAT_DECLINED ? CHAT_OK : rc;
+}
+
+
+/* An input that is but a user's words becomes a list with them at its end. */
+static chat_rc_e
+chat_responses_enlist(chat_responses_input_t *in)
+{
+    if (!in->words || in->front == 0) {
+        return CHAT_OK;
+    }
+
+    if (chat_edits_add(in->edits, in->node->start, 0,
+                       chat_cstr(",{\"role\":\"user\",\"content\":"))
+        != CHAT_OK)
+    {
+        return CHAT_ERROR;
+    }
+
+    return chat_edits_add(in->edits, in->node->end, 0, chat_cstr("}]"));
 }
 
 
@@ -199,20 +293,22 @@ chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                       const chat_result_t *results, size_t n,
                       chat_edits_t *edits)
 {
-    size_t                i;
-    chat_rc_e             rc = CHAT_OK;
-    const chat_json_t    *input;
-    const chat_result_t **order;
-
-    input = chat_json_get(doc, doc->root, "input");
-
-    if (input == NULL || input->type != CHAT_JSON_ARRAY || rq->nsteps == 0) {
-        return n == 0 ? CHAT_OK : CHAT_BAD;
-    }
+    size_t                 i;
+    chat_rc_e              rc = CHAT_OK;
+    const chat_result_t  **order;
+    chat_responses_input_t in = { .doc = doc, .rq = rq, .edits = edits };
 
     if (n == 0) {
         return CHAT_OK;
     }
+
+    in.node = chat_json_get(doc, doc->root, "input");
+
+    if (in.node == NULL || rq->nsteps == 0) {
+        return CHAT_BAD;
+    }
+
+    in.words = in.node->type == CHAT_JSON_STRING;
 
     order = chat_arena_alloc(edits->arena, n * sizeof(*order));
     if (order == NULL) {
@@ -226,8 +322,8 @@ chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
     qsort(order, n, sizeof(*order), chat_responses_order);
 
     for (i = 0; i < n && rc == CHAT_OK; i++) {
-        rc = chat_responses_insert(doc, rq, order[i], input, edits);
+        rc = chat_responses_insert(&in, order[i]);
     }
 
-    return rc;
+    return rc == CHAT_OK ? chat_responses_enlist(&in) : rc;
 }

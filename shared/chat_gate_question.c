@@ -140,12 +140,18 @@ static void
 chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
                chat_facts_t *facts, size_t *dropped)
 {
+    chat_str_t        reason = call->reason;
     const chat_str_t *payload = NULL;
 
     if (call->approval == CHAT_APPROVAL_GRANTED
         || call->approval == CHAT_APPROVAL_REFUSED)
     {
-        chat_facts_approval(facts, call->id, call->approval, call->reason);
+        if (reason.len > max_result) {
+            reason.len = 0;
+            (*dropped)++;
+        }
+
+        chat_facts_approval(facts, call->id, call->approval, reason);
     }
 
     if (call->outcome == CHAT_OUTCOME_NONE
