@@ -101,6 +101,17 @@ s68_s69_what_is_none_of_ours_stays(void **state)
 
 
 static void
+s69_an_approval_of_an_earlier_step_stays(void **state)
+{
+    becomes(AI_SDK, 1,
+            BODY(MESSAGE("l", DECIDED("a", "true") OPEN("b")) "," USER(
+                "w") "," MESSAGE("m", OK("c", "1"))),
+            BODY(MESSAGE("l", DECIDED("a", "true") LOST("b")) "," USER(
+                "w") "," MESSAGE("m", OK("c", "1"))));
+}
+
+
+static void
 s69_a_decision_of_another_request_spares_the_call(void **state)
 {
     taken_t t;
@@ -211,6 +222,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(s66_parts_of_the_ai_sdk, fresh),
         cmocka_unit_test_setup(s68_s69_what_is_none_of_ours_stays, fresh),
+        cmocka_unit_test_setup(s69_an_approval_of_an_earlier_step_stays,
+                               fresh),
         cmocka_unit_test_setup(
             s69_a_decision_of_another_request_spares_the_call, fresh),
         cmocka_unit_test_setup(
