@@ -235,6 +235,12 @@ live('s69: ai_sdk: what was approved and has not run', async (t) => {
       a));
     assert.match(partsOf(raw, b)[0].errorText, unknown);
     await told(first);
+
+    const later = turn(batch);
+    later.messages.push({ id: 'm9', role: 'assistant', parts: [
+      { type: 'text', text: 'well' }] }, later.messages[0]);
+    assert.deepEqual(partsOf(await taken(batch, later, [b]), a),
+      partsOf(raw, a));
   });
 
   await t.test('it has run: its output is merged', async () => {
