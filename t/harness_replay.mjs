@@ -69,7 +69,7 @@ export async function play(scene, one, options = {}) {
 
 /* Each event of a stream as an object, changed, and written as it was. */
 const rewritten = (stream, change) => stream.flatMap((event) => {
-  const text = /^data: (.*)$/m.exec(event)[1];
+  const text = /^data: ([^\n]*)/m.exec(event)[1];
   if (text === '[DONE]') {
     return event;
   }
