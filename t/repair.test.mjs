@@ -269,6 +269,23 @@ live('s69: ai_sdk: what was approved and has not run', async (t) => {
     });
 });
 
+live('s69: openai_responses: an approval that was given', async (t) => {
+  const scene = await stage(t, 'openai_responses', all());
+  const question = (id) => ({ type: 'mcp_approval_request', id,
+    server_label: 's', name: 'f', arguments: '{}' });
+  const [one, two] = [newId('mcpr_'), newId('mcpr_')];
+  const body = { ...dialects.openai_responses.fresh(), input: [
+    { role: 'user', content: 'Hello' }, question(one), question(two),
+    { type: 'mcp_approval_response', approval_request_id: one,
+      approve: true }, { role: 'user', content: words }] };
+  const batch = new Batch(scene, 1);
+  const raw = await taken(batch, body, [one, two]);
+  const [first, second] = JSON.parse(raw).input.slice(3);
+  assert.deepEqual(first, body.input[3]);
+  assert.equal(second.approve, false);
+  assert.match(second.reason, unknown);
+});
+
 live('ai_sdk: a settled part gets the decision that the store has',
   async (t) => {
     for (const repair of ['settled', 'all']) {

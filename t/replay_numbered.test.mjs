@@ -5,6 +5,7 @@
  * The dialect's own words for one replay are in replay.test.mjs; here each
  * case is played in all three.
  */
+import assert from 'node:assert/strict';
 import { dialects, newCalls } from './harness_dialects.mjs';
 import { live } from './harness_hold.mjs';
 import { play, theatre, without } from './harness_replay.mjs';
@@ -16,7 +17,6 @@ const indexes = {
   openai_responses: (event) => event.output_index,
   anthropic: (event) => event.index,
 };
-const keys = Object.keys(indexes);
 
 const read = (event) => {
   const text = /^data: ([^\n]*)/m.exec(event)[1];
@@ -72,7 +72,7 @@ const around = {
   },
 };
 
-for (const key of keys) {
+for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
   live(`s1 s2 s3 s4 s5 s14 s15 s21 s22 s24: ${key}: a replay`, async (t) => {
     const scene = await theatre(t);
     const dialect = dialects[key];
@@ -148,6 +148,34 @@ for (const key of keys) {
     });
   });
 }
+
+/* One call of three goes; the places of those behind it. */
+async function middle(t, dialect) {
+  const scene = await theatre(t);
+  const [one, two, three] = newCalls(3, dialect.prefix);
+  const stream = dialect.calls({ calls: [two, one, three] });
+  const sees = without[dialect.name](stream, [1]);
+  await play(scene, { dialect, stream, sees, replays: 1,
+    body: dialect.continuation({ from: dialect.calls({ calls: [one] }),
+      results: { [one.id]: 1 } }) });
+  return sees.map(read);
+}
+
+live('s19: openai_responses: no item and no gap is left', async (t) => {
+  const sees = await middle(t, dialects.openai_responses);
+  assert.equal(sees.at(-1).response.output.length, 2);
+  assert.deepEqual([...new Set(sees.map((event) => event.output_index))],
+    [undefined, 0, 1]);
+  const numbers = sees.map((event) => event.sequence_number);
+  assert.ok(numbers.at(-1) > numbers.length, 'these keep their gap');
+});
+
+live('s20: anthropic: the block behind a replay moves up', async (t) => {
+  const sees = await middle(t, dialects.anthropic);
+  const starts = sees.filter(({ type }) => type === 'content_block_start');
+  assert.deepEqual(starts.map(({ index }) => index), [0, 1]);
+  assert.equal(sees.at(-2).delta.stop_reason, 'tool_use');
+});
 
 /* The events of function calls as those of another type of item. */
 const items = (stream, change) => stream.flatMap((event) => {

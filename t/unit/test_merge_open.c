@@ -182,7 +182,7 @@ s66_words_that_stand_alone_become_a_list(void **state)
 
 /* One item of each type of call, and what is said of it. */
 static void
-s66_each_type_of_the_responses_has_its_error(void **state)
+s66_each_type_of_openai_responses_has_its_error(void **state)
 {
     size_t                   i;
     char                     body[1024], result[2048];
@@ -234,7 +234,7 @@ s66_each_type_of_the_responses_has_its_error(void **state)
 
 
 static void
-s69_an_approval_of_the_responses_stays(void **state)
+s69_an_approval_of_openai_responses_stays(void **state)
 {
     becomes(RESPONSES, 1,
             "{\"input\":[" HI ",{\"type\":\"mcp_approval_request\",\"id\":"
@@ -346,9 +346,10 @@ main(void)
                                fresh),
         cmocka_unit_test_setup(s66_words_that_stand_alone_become_a_list,
                                fresh),
-        cmocka_unit_test_setup(s66_each_type_of_the_responses_has_its_error,
+        cmocka_unit_test_setup(s66_each_type_of_openai_responses_has_its_error,
                                fresh),
-        cmocka_unit_test_setup(s69_an_approval_of_the_responses_stays, fresh),
+        cmocka_unit_test_setup(s69_an_approval_of_openai_responses_stays,
+                               fresh),
         cmocka_unit_test_setup(s69_questions_of_a_chain, fresh),
         cmocka_unit_test_setup(too_many_open_calls_are_left_alone, fresh),
         cmocka_unit_test_setup(without_memory_nothing_is_added, fresh),
