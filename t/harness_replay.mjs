@@ -37,8 +37,8 @@ export async function theatre(t, more) {
 }
 
 /* Plays one case one way; gives the bytes, and what the log says. */
-export async function show({ n, cases }, one, { way = 'unbuffered', cut = 'whole',
-  http2 = false } = {}) {
+export async function show({ n, cases }, one, { way = 'unbuffered',
+  cut = 'whole', http2 = false } = {}) {
   const key = newId('');
   cases.set(key, one);
   const uri = `/${way}/${key}/${cut}${(one.dialect ?? dialects.ai_sdk).path}`;
