@@ -9,21 +9,16 @@ import { Batch, told } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
 import { resolver } from './harness_dns.mjs';
 import {
-  held, leave, live, only, pidOf, say, wordOf,
+  each, held, leave, live, only, pidOf, say, several, wordOf,
 } from './harness_hold.mjs';
 import { nodesStage } from './harness_nodes.mjs';
 import { json, sse } from './harness_provider.mjs';
 
 const asan = !!process.env.CHAT_ASAN;
 const keys = Object.keys(dialects);
-const abreastly = { concurrency: 3 };
 
 /* A worker's death is known when its key is gone, and has been looked for. */
 const deadAfter = 12000;
-
-/* The same for every dialect, some at a time. */
-const each = (t, work) => Promise.all(keys.map((key) =>
-  t.test(key, (t2) => work(t2, key))));
 
 /* Exactly one of these is told the final words; the rest is harmless. */
 async function oneFinal(scene, answers) {
@@ -50,7 +45,7 @@ live('s28 s37: each result at a random node, in every order', async (t) => {
       assert.equal(pids.size, 2, 'every worker took part');
     }
   });
-}, abreastly);
+}, several);
 
 live('s28 s52: results at both nodes in the same moment', async (t) => {
   await each(t, async (t2, key) => {
@@ -63,7 +58,7 @@ live('s28 s52: results at both nodes in the same moment', async (t) => {
       batch.released();
     }
   });
-}, abreastly);
+}, several);
 
 live('s52: two tabs at two nodes with the same complete body', async (t) => {
   const scene = await nodesStage(t, 'ai_sdk');
@@ -111,7 +106,7 @@ live('s53 s103: nothing was sent: a waiter at the other node', async (t) => {
     await oneFinal(scene, waiters);
     batch.released();
   });
-}, abreastly);
+}, several);
 
 
 live('s50: the worker of a held request is killed', async (t) => {
@@ -128,7 +123,7 @@ live('s50: the worker of a held request is killed', async (t) => {
       { node: there })), 'final');
     batch.released();
   });
-}, abreastly);
+}, several);
 
 live('a node is stopped while it holds', async (t) => {
   for (const signal of ['SIGTERM', 'SIGQUIT']) {
@@ -217,7 +212,7 @@ for (const [name, fail] of [
           { node: here })), 'final');
         batch.released(2);
       });
-    }, abreastly);
+    }, several);
 }
 
 live('s65: a turn is given up at one node: the other knows', async (t) => {
@@ -239,7 +234,7 @@ live('s65: a turn is given up at one node: the other knows', async (t) => {
       { node: there })), 'final');
     batch.released(2);
   });
-}, abreastly);
+}, several);
 
 live('s107: another credential at another node', async (t) => {
   const scene = await nodesStage(t, 'openai_chat');

@@ -79,13 +79,19 @@ act_worker(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+static const char *
+act_state_of(const chat_store_t *store)
+{
+    return store->state == CHAT_STORE_UP     ? "up"
+           : store->state == CHAT_STORE_AWAY ? "away"
+                                             : "wavering";
+}
+
+
 static void
 act_state(ngx_chat_law_t *law, ngx_uint_t step)
 {
-    chat_buf_puts(&law->told, law->store->state == CHAT_STORE_UP ? "up"
-                              : law->store->state == CHAT_STORE_AWAY
-                                  ? "away"
-                                  : "wavering");
+    chat_buf_puts(&law->told, act_state_of(law->store));
     ngx_chat_law_end(law);
 }
 
@@ -113,12 +119,13 @@ act_join(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* A join that nobody waits for. */
+/* A join that nobody waits for; it is on its way when this is over. */
 static void
 act_put(ngx_chat_law_t *law, ngx_uint_t step)
 {
     act_key(law);
     ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, act_arg(law, "facts"));
+    ngx_chat_law_flush(law);
     ngx_chat_law_end(law);
 }
 
@@ -194,6 +201,55 @@ act_watch(ngx_chat_law_t *law, ngx_uint_t step)
     } else {
         law->watches[0].awaited = law->number + 1;
     }
+}
+
+
+/* Watches, and is over when it was notified and the store has that state. */
+static void
+act_hear(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    const char *state = act_state_of(law->store);
+
+    if (step == 0) {
+        act_key(law);
+        ngx_chat_law_watch(law, 0, 0, 0, "heard=1");
+
+    } else if (step > 1 && ngx_strcmp(act_arg(law, "state"), state) == 0) {
+        chat_buf_puts(&law->told, state);
+        ngx_chat_law_end(law);
+
+    } else {
+        ngx_chat_law_await(law, 0);
+    }
+}
+
+
+static ngx_uint_t act_losses; /* told to this worker */
+static void (*act_lost_before)(chat_store_t *store);
+
+
+static void
+act_count_loss(chat_store_t *store)
+{
+    act_losses++;
+
+    if (act_lost_before != NULL) {
+        act_lost_before(store);
+    }
+}
+
+
+/* From now on losses are counted; tells how many there were. */
+static void
+act_losses_told(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (law->store->lost != act_count_loss) {
+        act_lost_before = law->store->lost;
+        law->store->lost = act_count_loss;
+    }
+
+    chat_buf_printf(&law->told, "%u", (unsigned) act_losses);
+    ngx_chat_law_end(law);
 }
 
 
@@ -301,6 +357,8 @@ const ngx_chat_law_def_t ngx_chat_acts[] = { { "worker", act_worker, 0 },
                                              { "clear", act_clear, 0 },
                                              { "big", act_big, 0 },
                                              { "watch", act_watch, 0 },
+                                             { "hear", act_hear, 0 },
+                                             { "losses", act_losses_told, 0 },
                                              { "bursts", act_bursts, 0 },
                                              { "see-bursts", act_see_bursts,
                                                30 },

@@ -79,7 +79,7 @@ law_order_does_not_matter(ngx_chat_law_t *law, ngx_uint_t step)
     switch (step) {
     case 0:
         ngx_chat_law_join(law, 0, 0, "a=1 b=2+x");
-        ngx_chat_law_join(law, 0, 1, "d=4+");
+        ngx_chat_law_join(law, 1, 1, "d=4+");
         break;
     case 1:
         ngx_chat_law_join(law, 0, 0, "c=3");

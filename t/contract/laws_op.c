@@ -237,6 +237,29 @@ law_op_is_used_after_cancel(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+static void
+law_flush(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    switch (step) {
+    case 0:
+        ngx_chat_law_flush(law);
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "a=1");
+        ngx_chat_law_join(law, 0, 0, "b=1");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "c=1");
+        ngx_chat_law_flush(law);
+        ngx_chat_law_flush(law);
+        break;
+    case 1:
+        ngx_chat_law_check(law, law->ops[0].rc == CHAT_OK, "not answered");
+        ngx_chat_law_join(law, 1, 0, "");
+        break;
+    default:
+        ngx_chat_law_expect(law, 1, "a=1 b=1 c=1");
+        ngx_chat_law_end(law);
+    }
+}
+
+
 typedef struct {
     ngx_chat_law_t *law;
     size_t          told;
@@ -335,6 +358,7 @@ const ngx_chat_law_def_t ngx_chat_laws_of_ops[] = {
     { "other-ops-are-cancelled-and-freed-inside-done",
       law_others_are_cancelled_in_done, 0 },
     { "an-op-is-used-again-after-cancel", law_op_is_used_after_cancel, 0 },
+    { "what-is-flushed-is-found", law_flush, 0 },
     { "thousands-in-one-wake-up-are-told-in-order",
       law_thousands_in_one_wake_up, 0 },
     { NULL, NULL, 0 }

@@ -57,6 +57,7 @@ law_nothing_that_is_on_its_way(ngx_chat_law_t *law, ngx_uint_t step)
     case 1:
         ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "a=1");
         ngx_chat_law_unwatch(law, 0);
+        law->watches[0].notified = 0;
         law_add_unheard(law, "b=1");
         break;
     default:
@@ -253,8 +254,10 @@ law_watch_is_used_again(ngx_chat_law_t *law, ngx_uint_t step)
     case 1:
         law->store->unwatch(law->watches[0].watch);
         ngx_chat_law_watch(law, 0, 0, 1, "");
+        ngx_chat_law_pause(law, LAW_QUIET);
         break;
     case 2:
+        law->watches[0].notified = 0; /* of itself: there was no need */
         law_add_unheard(law, "a=1");
         break;
     case 3:

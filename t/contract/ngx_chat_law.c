@@ -243,7 +243,8 @@ ngx_chat_law_finish(ngx_chat_law_t *law)
     if (b != NULL) {
         b->last = ngx_sprintf(b->last, "%sok%s", failed ? "not " : "",
                               text->len ? " " : "");
-        b->last = ngx_cpymem(b->last, text->data, text->len);
+        b->last = ngx_cpymem(b->last, text->len ? (char *) text->data : "",
+                             text->len);
         *b->last++ = '\n';
         b->last_buf = 1;
         ngx_chat_law_destroy(law);

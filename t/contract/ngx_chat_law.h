@@ -126,6 +126,7 @@ void ngx_chat_law_payloads(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
 void ngx_chat_law_payloads_of(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
                               const chat_fact_t *facts, size_t n);
 void ngx_chat_law_clear(ngx_chat_law_t *law, ngx_uint_t k);
+void ngx_chat_law_flush(ngx_chat_law_t *law);
 void ngx_chat_law_cancel(ngx_chat_law_t *law, ngx_uint_t i);
 
 /* Frees what is left of op i, watch w. */

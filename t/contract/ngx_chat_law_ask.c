@@ -9,6 +9,8 @@
 
 #include "ngx_chat_law.h"
 
+#define NGX_CHAT_LAW_RUNAWAY 100000 /* notifications of one watch */
+
 
 /* All that one call is given. */
 typedef struct {
@@ -153,7 +155,14 @@ ngx_chat_law_notify(chat_store_watch_t *watch)
     ngx_chat_law_watch_t *slot = watch->data;
     ngx_chat_law_t       *law = slot->law;
 
-    slot->notified++;
+    /* better than a worker that spins for ever */
+    if (slot->notified++ == NGX_CHAT_LAW_RUNAWAY) {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "chat: \"%s\" is notified without an end",
+                      law->def->name);
+        abort();
+    }
+
     ngx_chat_law_check(law, law->inside == 0, "notify() inside a call");
 
     if (slot->then != NULL) {
@@ -164,7 +173,7 @@ ngx_chat_law_notify(chat_store_watch_t *watch)
 }
 
 
-/* The op of slot i, ready to be asked; one that was kept as it is. */
+/* The op of slot i, to be asked; one that was kept is not zeroed. */
 static chat_store_op_t *
 ngx_chat_law_op(ngx_chat_law_t *law, ngx_int_t i)
 {
@@ -183,6 +192,11 @@ ngx_chat_law_op(ngx_chat_law_t *law, ngx_int_t i)
         }
         slot->op->done = ngx_chat_law_done;
         slot->op->data = slot;
+    }
+
+    if (slot->asked) {
+        ngx_chat_law_fail(law, "the law asks an op that is under way");
+        return NULL;
     }
 
     slot->asked = 1;
@@ -296,6 +310,17 @@ ngx_chat_law_clear(ngx_chat_law_t *law, ngx_uint_t k)
     law->store->clear(law->store, &given->key, law->ttl);
     law->inside--;
     ngx_chat_law_wipe(given);
+}
+
+
+void
+ngx_chat_law_flush(ngx_chat_law_t *law)
+{
+    law->inside++;
+    if (law->store->flush != NULL) {
+        law->store->flush(law->store);
+    }
+    law->inside--;
 }
 
 
