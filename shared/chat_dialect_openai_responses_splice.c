@@ -15,38 +15,123 @@
 #include <stdlib.h>
 
 
-/* A result that is no item, as of a service: what the type makes of it. */
-static chat_rc_e
-chat_responses_wrap(const chat_responses_type_t *type,
-                    const chat_result_t *result, int string, chat_buf_t *out)
+/* The value as text: a string is one, of others their JSON is. */
+static void
+chat_responses_text(const chat_result_t *result, chat_json_type_e type,
+                    chat_buf_t *out)
+{
+    if (type == CHAT_JSON_STRING) {
+        chat_buf_add(out, result->payload);
+    } else {
+        chat_buf_json(out, result->payload);
+    }
+}
+
+
+static void
+chat_responses_text_error(const chat_result_t *result, chat_buf_t *out)
 {
     chat_buf_t text = { 0 };
 
-    if (!type->text) {
+    chat_buf_puts(&text, "{\"error\":");
+    chat_buf_add(&text, result->payload);
+    chat_buf_puts(&text, "}");
+    chat_buf_json(out, chat_buf_str(&text));
+    out->failed |= text.failed;
+    chat_buf_free(&text);
+}
+
+
+/* One command that printed the value, or that failed with it. */
+static void
+chat_responses_shell(const chat_result_t *result, chat_json_type_e type,
+                     chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    if (ok && type == CHAT_JSON_ARRAY) {
+        chat_buf_add(out, result->payload);
+        return;
+    }
+
+    chat_buf_puts(out, ok ? "[{\"stdout\":" : "[{\"stdout\":\"\",\"stderr\":");
+    chat_responses_text(result, type, out);
+    chat_buf_printf(out,
+                    "%s,\"outcome\":{\"type\":\"exit\","
+                    "\"exit_code\":%d}}]",
+                    ok ? ",\"stderr\":\"\"" : "", !ok);
+}
+
+
+/*
+ * A result that is no item, as of a service: what the type makes of it, as
+ * the value of its last member. CHAT_BAD: nothing.
+ */
+static chat_rc_e
+chat_responses_value(const chat_responses_type_t *type,
+                     const chat_result_t *result, chat_json_type_e json,
+                     chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    switch (type->form) {
+    case CHAT_RESPONSES_TEXT:
+        chat_buf_puts(out, "\"output\":");
+        if (ok) {
+            chat_responses_text(result, json, out);
+        } else {
+            chat_responses_text_error(result, out);
+        }
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SHELL:
+        chat_buf_puts(out, "\"output\":");
+        chat_responses_shell(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_PATCH:
+        chat_buf_printf(
+            out, "\"status\":\"%s\",\"output\":", ok ? "completed" : "failed");
+        chat_responses_text(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SCREEN:
+        chat_buf_puts(out, "\"output\":");
+        chat_buf_add(out, result->payload);
+        return ok && json == CHAT_JSON_OBJECT ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_TOOLS:
+        chat_buf_puts(out, "\"execution\":\"client\",\"status\":"
+                           "\"completed\",\"tools\":");
+        chat_buf_add(out, ok ? result->payload : chat_cstr("[]"));
+        return !ok || json == CHAT_JSON_ARRAY ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_NEVER:
+        break;
+    }
+
+    return CHAT_BAD;
+}
+
+
+static chat_rc_e
+chat_responses_wrap(const chat_responses_type_t *type,
+                    const chat_result_t *result, chat_json_type_e json,
+                    chat_buf_t *out)
+{
+    chat_rc_e rc;
+
+    if (type->answer == NULL) {
         return CHAT_BAD;
     }
 
     chat_buf_printf(out, "{\"type\":\"%s\",\"%s\":", type->answer, type->key);
     chat_buf_json(out, result->id);
-    chat_buf_printf(out, ",\"%s\":", type->says[0]);
+    chat_buf_puts(out, ",");
 
-    if (result->outcome == CHAT_OUTCOME_OK && string) {
-        chat_buf_add(out, result->payload);
-
-    } else if (result->outcome == CHAT_OUTCOME_OK) {
-        chat_buf_json(out, result->payload);
-
-    } else {
-        chat_buf_puts(&text, "{\"error\":");
-        chat_buf_add(&text, result->payload);
-        chat_buf_puts(&text, "}");
-        chat_buf_json(out, chat_buf_str(&text));
-        out->failed |= text.failed;
-        chat_buf_free(&text);
-    }
-
+    rc = chat_responses_value(type, result, json, out);
     chat_buf_puts(out, "}");
-    return CHAT_OK;
+    return rc;
 }
 
 
@@ -112,8 +197,7 @@ chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
         return CHAT_OK;
     }
 
-    return chat_responses_wrap(type, result,
-                               value.root->type == CHAT_JSON_STRING, out);
+    return chat_responses_wrap(type, result, value.root->type, out);
 }
 
 
@@ -129,7 +213,7 @@ chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
     for (i = (size_t) (call - rq->calls); i > first; i--) {
         before = &rq->calls[i - 1];
 
-        if (before->outcome != CHAT_OUTCOME_NONE) {
+        if (chat_call_is_settled(before)) {
             return before->place;
         }
     }
@@ -150,6 +234,11 @@ chat_responses_insert(chat_json_doc_t *doc, const chat_request_t *rq,
 
     if (result->call == NULL && !rq->chained) {
         return CHAT_BAD;
+    }
+
+    /* a second answer to one id would be refused */
+    if (result->call != NULL && !chat_call_is_first(rq, result->call)) {
+        return CHAT_OK;
     }
 
     place = result->call    ? chat_responses_place(rq, result->call)
