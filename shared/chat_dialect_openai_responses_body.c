@@ -287,6 +287,11 @@ chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
     chain = chat_json_string(
         doc, chat_json_get(doc, doc->root, "previous_response_id"));
 
+    if (chain.len == 0) {
+        chain = rq->conversation;
+        rq->by_conversation = chain.len != 0;
+    }
+
     memset(&body, 0, sizeof(body));
     body.doc = doc;
     body.arena = arena;

@@ -161,6 +161,25 @@ chat_gate_more(const chat_look_t *look)
 }
 
 
+/* 1 if none of the results that a chained body brings is of the batch. */
+static int
+chat_gate_foreign(const chat_look_t *look)
+{
+    size_t                 i;
+    const chat_member_t   *member;
+    const chat_question_t *q = look->q;
+
+    for (i = 0; i < q->nmembers; i++) {
+        member = chat_batch_find(look->batch, q->members[i].id);
+        if (member != NULL && member->is_call) {
+            return 0;
+        }
+    }
+
+    return q->nmembers != 0;
+}
+
+
 /* Attempt k + 1 is this request's to claim. */
 static chat_gate_e
 chat_gate_next(const chat_look_t *look, chat_decision_t *out)
@@ -255,6 +274,11 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
 
     if (q->chained && !batch->sealed && !look->live) {
         return batch->cleared ? CHAT_GATE_CLEARED : CHAT_GATE_UNMANAGED;
+    }
+
+    /* a conversation is at its newest step, its request may be of another */
+    if (q->chained && batch->sealed && chat_gate_foreign(look)) {
+        return CHAT_GATE_UNMANAGED;
     }
 
     chat_gate_count(look, out);

@@ -159,7 +159,8 @@ static const char *const rows[][2] = {
     { IN(USER "," REF "," O1), "other turn=0 next=1" },
     { IN(O1), "other turn=0 next=0" },
     { "{\"conversation\":\"conv_1\",\"input\":[" O1 "]}",
-      "other turn=0 next=0" },
+      "continuation chained answers turn=0 next=0 "
+      "0::conv_1{call_1/c+b}" },
     /* unknown types are nothing */
     { IN(USER "," C1 ",{\"type\":\"program\"},{\"type\":7},null,3,"
               "{\"type\":\"program_output\",\"call_id\":\"call_1\"}," O1),
@@ -171,6 +172,15 @@ static const char *const rows[][2] = {
     { "{\"previous_response_id\":\"resp_1\",\"input\":\"hi\"}",
       "fresh chained answers turn=0 next=0 0::resp_1{}" },
     { CHAIN(""), "other turn=0 next=0" },
+    { "{\"conversation\":{\"id\":\"conv_1\"},\"input\":\"hi\"}",
+      "fresh chained answers turn=0 next=0 0::conv_1{}" },
+    { "{\"conversation\":\"conv_1\",\"input\":[" USER "," C1 "," O1 "]}",
+      "continuation answers turn=0 next=1 0:call_1:{call_1/c+}" },
+    { "{\"conversation\":\"conv_1\",\"previous_response_id\":\"resp_1\","
+      "\"input\":[" O1 "]}",
+      "continuation chained answers turn=0 next=0 "
+      "0::resp_1{call_1/c+b}" },
+    { "{\"conversation\":null,\"input\":[" O1 "]}", "other turn=0 next=0" },
     { CHAIN(USER "," C1 "," O1),
       "continuation answers turn=0 next=1 0:call_1:{call_1/c+}" },
 };
@@ -276,6 +286,7 @@ request_members(void **state)
     assert_int_equal(body.rq.stream, 1);
     assert_int_equal(body.rq.stored, 0);
     assert_true(chat_str_is(body.rq.conversation, "conv_1"));
+    assert_int_equal(body.rq.by_conversation, 1);
     chat_digest(chat_cstr("\"hi\""), &text);
     assert_true(chat_digest_eq(&body.rq.steps[0].user_text, &text));
     assert_true(chat_digest_eq(&body.rq.next.user_text, &text));
