@@ -88,11 +88,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     chat_rc_e        rc;
     chat_question_t *q = &ctx->q;
 
-    if (!ctx->managed
-        || chat_batch_key(&ctx->scope, &ctx->rq.steps[ctx->rq.nsteps - 1],
-                          &q->key)
-               != CHAT_OK)
-    {
+    if (!ctx->managed || ngx_chat_name(ctx) != CHAT_OK) {
         ctx->managed = 0;
         return NGX_DECLINED;
     }
@@ -181,6 +177,28 @@ ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Its batch has a name, or (NGX_DECLINED) no stream has opened one. */
+static void
+ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+
+    if (rc != NGX_OK) {
+        ngx_chat_go_on(ctx, fresh ? NGX_CHAT_VERDICT_PASSED
+                                  : NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+    }
+
+    if (fresh && !ngx_chat_gate_open(ctx)) {
+        ngx_chat_gate_first(ctx, 0);
+        ngx_chat_complete(ctx, ngx_chat_gate_pass);
+        return;
+    }
+
+    ngx_chat_gate_first(ctx, 1);
+}
+
+
 void
 ngx_chat_gate(ngx_chat_ctx_t *ctx)
 {
@@ -204,6 +222,11 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (ctx->main->store->state == CHAT_STORE_AWAY) {
+        ngx_chat_away_pass(ctx);
+        return;
+    }
+
     rc = ctx->rq.answers ? ngx_chat_gate_question(ctx) : NGX_DECLINED;
 
     if (rc == NGX_ABORT) {
@@ -222,28 +245,7 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_FRESH && !ngx_chat_gate_open(ctx)) {
-        ngx_chat_gate_first(ctx, 0);
-        ngx_chat_complete(ctx, ngx_chat_gate_pass);
-        return;
-    }
-
-    ngx_chat_gate_first(ctx, 1);
-}
-
-
-void
-ngx_chat_gate_failed(ngx_chat_ctx_t *ctx)
-{
-    if (ctx->watching) {
-        ngx_chat_answer_refuse(ctx, NGX_HTTP_SERVICE_UNAVAILABLE,
-                               "store_unavailable",
-                               "the state of this conversation cannot be "
-                               "read at the moment");
-        return;
-    }
-
-    ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+    ngx_chat_name_find(ctx, ngx_chat_gate_named);
 }
 
 
@@ -384,8 +386,12 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ctx->asking += ngx_current_msec - ctx->asked;
 
-    if (rc != CHAT_OK || ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
-        ngx_chat_gate_failed(ctx);
+    if (rc == CHAT_OK && ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
+        rc = CHAT_LIMIT;
+    }
+
+    if (rc != CHAT_OK) {
+        ngx_chat_away_failed(ctx, rc);
     } else {
         ngx_chat_verdict_act(ctx);
     }

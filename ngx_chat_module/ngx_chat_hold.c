@@ -16,6 +16,7 @@
 #define NGX_CHAT_HOLD_JSON 30000
 #define NGX_CHAT_HOLD_EXITING 60000
 #define NGX_CHAT_WATCH_EXIT 500
+#define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
 
 
 static void ngx_chat_hold_timer(ngx_event_t *ev);
@@ -234,6 +235,12 @@ ngx_chat_hold_timer(ngx_event_t *ev)
 
     if (ctx->bound != 0
         && (ngx_msec_int_t) (ctx->bound - ngx_current_msec) <= 0) {
+        if (ctx->op.store != NULL || ctx->state == NGX_CHAT_ASKING) {
+            /* it may have claimed by now: the answer decides */
+            ngx_add_timer(ev, NGX_CHAT_HOLD_ASKING);
+            return;
+        }
+
         ngx_chat_verdict_bound(ctx);
         ngx_http_run_posted_requests(c);
         return;

@@ -36,17 +36,23 @@
 #define NGX_CHAT_SIBLINGS_EMPTY 0
 #define NGX_CHAT_SIBLINGS_CONFLICT 1
 
+#define NGX_CHAT_FAILURE_PASS 0
+#define NGX_CHAT_FAILURE_DENY 1
+
 #define NGX_CHAT_REPAIR_OFF 0
 #define NGX_CHAT_REPAIR_SETTLED 1
 
 
 typedef struct {
-    ngx_uint_t    used;     /* chat is on somewhere */
-    size_t        shm_size; /* 0: chat_store was not given */
+    ngx_uint_t    used;      /* chat is on somewhere */
+    ngx_uint_t    has_store; /* chat_store was given */
+    size_t        shm_size;
     void         *zone;
+    void         *redis;    /* ngx_chat_redis_conf_t; NULL: shared memory */
     chat_store_t *store;    /* of this worker; NULL: there is none */
     ngx_uint_t    held;     /* requests that this worker holds */
     ngx_queue_t   holds;    /* their contexts */
+    ngx_queue_t   attempts; /* contexts of attempts without an end */
     ngx_event_t   watchdog; /* notices that the worker is to exit */
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
@@ -69,6 +75,7 @@ typedef struct {
     ngx_msec_t                heartbeat;
     ngx_uint_t                siblings;
     ngx_uint_t                repair;
+    ngx_uint_t                failure;
     ngx_flag_t                interrupted;
     ngx_array_t              *tools; /* ngx_chat_tool_t */
     time_t                    ttl;
@@ -166,8 +173,9 @@ struct ngx_chat_ctx_s {
     ngx_msec_t  asking; /* time spent on that */
 
     /* the attempt */
-    uint32_t attempt;  /* our claim that stands; 0: none */
-    uint32_t claiming; /* a claim that may stand: void it on the way out */
+    uint32_t    attempt;  /* our claim that stands; 0: none */
+    uint32_t    claiming; /* a claim that may stand: void it on the way out */
+    ngx_queue_t attempts;
 
     /* the answer */
     chat_stream_t *stream;
@@ -191,6 +199,7 @@ struct ngx_chat_ctx_s {
     unsigned watching : 1;
     unsigned again : 1; /* something changed while asking */
     unsigned in_holds : 1;
+    unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
     unsigned own : 1;      /* the answer is the module's */
     unsigned swallow : 1;  /* early, and the upstream's answer is none */
@@ -219,7 +228,7 @@ char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_chat_conf_zone(ngx_conf_t *cf);
+ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
 
 /* chat_tool: the first expression that matches the name decides. */
 chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
@@ -253,6 +262,18 @@ void ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict);
 /* What a request is named in claims and logs; ms since the epoch. */
 uint64_t ngx_chat_now(void);
 
+/* ngx_chat_name.c */
+
+/* Fills q.key with what is to be asked first; CHAT_DECLINED: not managed. */
+chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
+
+/*
+ * Has the batch's own name in q.key, and then calls next(ctx, rc): NGX_OK, or
+ * NGX_DECLINED (there is none). next may be called at once.
+ */
+void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
+                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
 /* ngx_chat_gate.c */
 
 /* A request whose body was recognised: asks the store, or lets it go on. */
@@ -268,9 +289,6 @@ void ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx);
 void ngx_chat_gate_watch(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
                          size_t n);
 
-/* The store could not be asked. */
-void ngx_chat_gate_failed(ngx_chat_ctx_t *ctx);
-
 /* Ends all dealings with the store; safe at any time. */
 void ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx);
 
@@ -281,6 +299,20 @@ void ngx_chat_verdict_act(ngx_chat_ctx_t *ctx);
 
 /* The bound of its hold is reached. */
 void ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_away.c */
+
+/* The store did not answer as it should: goes on, is refused, or waits on. */
+void ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc);
+
+/* As chat_store_failure says, for a request that was not judged. */
+void ngx_chat_away_pass(ngx_chat_ctx_t *ctx);
+
+/* A request that must not go on without the store. */
+void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
+
+/* chat_store_t's lost(). */
+void ngx_chat_away_lost(chat_store_t *store);
 
 /* ngx_chat_complete.c */
 
@@ -349,6 +381,9 @@ void ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end);
  * lack them, or its own attempt came to nothing.
  */
 void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
+
+/* Its claim is its attempt from now on, as far as it has one. */
+void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
 
 /* Our claim/k, and nothing will be sent. */
 void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
