@@ -385,6 +385,7 @@ static const struct {
     { "start", chat_ai_sdk_start, 0, 0 },
     { "start-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_OPEN, 0 },
     { "finish-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_SEAL, 0 },
+    { "reset-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_RESET, 0 },
     { "finish", chat_ai_sdk_end, CHAT_END_FINISHED, 0 },
     { "abort", chat_ai_sdk_end, CHAT_END_ABORTED, 0 },
     { "error", chat_ai_sdk_end, CHAT_END_FAILED, 0 },

@@ -190,7 +190,7 @@ permute(unsigned i, unsigned n, unsigned *order)
 static inline void
 run_letter(run_t *run, const chat_event_t *event)
 {
-    static const char letters[] = "TPoarkRSEx";
+    static const char letters[] = "TPoarkRSZEx";
 
     chat_buf_printf(&run->log, "%c", letters[event->type]);
 
