@@ -1,7 +1,9 @@
 /*
- * test_stream_reset.c: a step of the AI SDK (version 7) that is taken back:
- * reset-step makes the client forget all that the step had, so what comes
- * again is new to it, and nobody waits for what it has forgotten.
+ * test_stream_v7.c: what only version 7 of the AI SDK says. reset-step makes
+ * the client forget all that the step had, so what comes again is new to it,
+ * and nobody waits for what it has forgotten. tool-approval-response tells a
+ * decision by the question's id; of a settled call it would take the result
+ * out of sight.
  */
 
 #include "stream_run.h"
@@ -29,6 +31,13 @@
 #define DONE(id)                                                   \
     "{\"type\":\"tool-find\",\"toolCallId\":\"" id "\",\"state\":" \
     "\"output-available\",\"input\":{},\"output\":1}"
+
+#define ASK(question, id)                                                  \
+    "data: {\"type\":\"tool-approval-request\",\"approvalId\":\"" question \
+    "\",\"toolCallId\":\"" id "\"}\n\n"
+#define DECIDE(question)                                                    \
+    "data: {\"type\":\"tool-approval-response\",\"approvalId\":\"" question \
+    "\",\"approved\":true}\n\n"
 
 static stream_t s;
 
@@ -128,6 +137,29 @@ s71_a_call_that_was_reset_is_not_half_open(void **state)
 }
 
 
+static void
+s12_a_decision_on_a_settled_call_is_dropped(void **state)
+{
+    stream_begin(&s, "ai_sdk", BODY);
+    stream_expect(&s,
+                  START STEP CALL("c1") ASK("q1", "c1") DECIDE("q1") CALL("c2")
+                      ASK("q2", "c2") DECIDE("q2") DECIDE("q3") SEAL FINISH,
+                  START STEP            CALL("c2") ASK("q2", "c2") DECIDE("q2")
+                      DECIDE("q3") SEAL FINISH);
+    assert_int_equal(s.count.results, 2);
+    stream_end(&s);
+
+    /* and one on a call that this stream itself has settled */
+    stream_begin(&s, "ai_sdk", NULL);
+    stream_expect(&s,
+                  START STEP CALL("a") ASK("q", "a") DECIDE("q")
+                      OUTPUT("a", "1") DECIDE("q") SEAL FINISH,
+                  START STEP                CALL("a") ASK("q", "a") DECIDE("q")
+                      OUTPUT("a", "1") SEAL FINISH);
+    stream_end(&s);
+}
+
+
 int
 main(void)
 {
@@ -137,6 +169,7 @@ main(void)
         cmocka_unit_test(a_replay_that_the_reset_cuts_short_goes),
         cmocka_unit_test(the_batch_is_of_what_came_after),
         cmocka_unit_test(s71_a_call_that_was_reset_is_not_half_open),
+        cmocka_unit_test(s12_a_decision_on_a_settled_call_is_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
