@@ -2,7 +2,7 @@
  * ngx_chat_attempt.c: tells the store what becomes of an answer.
  *
  * The header of the answer (answer/k/...), what its stream brings (calls,
- * results, seal), and how it ended (end/k/...). Nobody waits for any of these joins.
+ * results, seal), and how it ended (end/k/...). Nobody waits for these joins.
  * Promises: an attempt that is ours gets its end, whatever happens.
  * Must not know: wire formats.
  */

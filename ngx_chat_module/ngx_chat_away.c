@@ -1,6 +1,6 @@
 /*
  * ngx_chat_away.c: what becomes of requests when the store cannot be asked,
- * and when it has lost what it was told.
+ * when it is late, and when it has lost what it was told.
  *
  * A request that has waited, or whose batch was seen incomplete, never goes
  * on without the store; any other one does as chat_store_failure says. What
@@ -71,6 +71,67 @@ ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
     }
 
     ngx_chat_away_pass(ctx);
+}
+
+
+void
+ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
+{
+    size_t       dropped = 0;
+    u_char       since[NGX_INT64_LEN + 1], *end;
+    chat_facts_t facts;
+
+    if (ctx->arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    end = ngx_sprintf(since, "%uL", ctx->since);
+
+    chat_facts_init(&facts, ctx->arena);
+    chat_facts_add(&facts, "since", chat_str(since, (size_t) (end - since)));
+    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
+                    &dropped);
+    chat_gate_rejoin(&ctx->q, ctx->known, ctx->nknown, &facts);
+
+    if (facts.failed) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    ctx->rejoined = 1;
+    ngx_chat_gate_watch(ctx, facts.items, facts.count);
+
+    if (ctx->in_holds) {
+        chat_arena_destroy(ctx->arena);
+        ctx->arena = NULL;
+    }
+}
+
+
+static void
+ngx_chat_away_late(ngx_event_t *ev)
+{
+    ngx_chat_gate_ask_again(ev->data);
+}
+
+
+ngx_uint_t
+ngx_chat_away_look_later(ngx_chat_ctx_t *ctx)
+{
+    static const ngx_msec_t pauses[] = { 5, 15, 40 };
+
+    if (!ctx->q.chained || ctx->watching || ctx->main->store->flush == NULL
+        || ctx->looks == sizeof(pauses) / sizeof(pauses[0]))
+    {
+        return 0;
+    }
+
+    ctx->timer.handler = ngx_chat_away_late;
+    ctx->timer.data = ctx;
+    ctx->timer.log = ctx->request->connection->log;
+    ngx_add_timer(&ctx->timer, pauses[ctx->looks++]);
+    return 1;
 }
 
 

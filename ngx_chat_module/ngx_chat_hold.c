@@ -182,34 +182,8 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
 static ngx_uint_t
 ngx_chat_hold_may_speak(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-
-    if (!ctx->rq.stream) {
-        return 0;
-    }
-
-    if (ctx->cors.len != 0) {
-        return 1;
-    }
-
     /* a cross-origin page could not read what it lacks the headers for */
-
-    for (part = &ctx->request->headers_in.headers.part; part;
-         part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 6
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "origin", 6) == 0)
-            {
-                return 0;
-            }
-        }
-    }
-
-    return 1;
+    return ctx->rq.stream && (ctx->cors.len != 0 || !ctx->headers.origin);
 }
 
 

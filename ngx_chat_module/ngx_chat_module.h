@@ -112,6 +112,16 @@ typedef enum {
     NGX_CHAT_ANSWERED /* the module itself has answered */
 } ngx_chat_state_e;
 
+/* What the headers of a request say. */
+typedef struct {
+    ngx_uint_t json;     /* the content type is JSON */
+    ngx_uint_t encoded;  /* Content-Encoding */
+    ngx_uint_t digested; /* a header vouches for the very bytes */
+    ngx_uint_t origin;   /* it comes from a page, perhaps of another origin */
+    ngx_uint_t retry;    /* a client library sends it once more */
+    u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
+} ngx_chat_headers_t;
+
 typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
 
@@ -133,6 +143,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_state_e      state;
     ngx_chat_verdict_e    verdict;
     const chat_dialect_t *dialect; /* NULL: not recognised as chat */
+    ngx_chat_headers_t    headers;
 
     /* the body, and what it says; the arena ends while it waits */
     ngx_str_t       body;
@@ -158,6 +169,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_lookup_t *lookups;
     size_t             nlookups;
     size_t             answers_due;
+    ngx_uint_t         looks; /* for a chain that was not known */
     void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc); /* when none are due */
     chat_results_t results; /* what is merged or told */
     chat_call_t   *known;   /* chained: calls of the batch */
@@ -197,7 +209,8 @@ struct ngx_chat_ctx_s {
     unsigned merging : 1; /* what is fetched goes into the body */
     unsigned partial : 1; /* its batch was seen incomplete */
     unsigned watching : 1;
-    unsigned again : 1; /* something changed while asking */
+    unsigned again : 1;    /* something changed while asking */
+    unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
     unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
@@ -243,6 +256,11 @@ void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
+
+/* ngx_chat_headers.c */
+
+/* Looks at all request headers once; blanks those that are ours to set. */
+void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out);
 
 /* ngx_chat_request.c */
 
@@ -310,6 +328,15 @@ void ngx_chat_away_pass(ngx_chat_ctx_t *ctx);
 
 /* A request that must not go on without the store. */
 void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
+
+/* A request that waits finds that the store has lost its facts. */
+void ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx);
+
+/*
+ * A chain that nothing is known of: what another worker has put into a remote
+ * store may come after the client that was sent it. 1: looks once more.
+ */
+ngx_uint_t ngx_chat_away_look_later(ngx_chat_ctx_t *ctx);
 
 /* chat_store_t's lost(). */
 void ngx_chat_away_lost(chat_store_t *store);

@@ -173,7 +173,7 @@ ngx_chat_redis_conn_timeout(ngx_event_t *ev)
 
 
 static void
-ngx_chat_redis_conn_flush(ngx_event_t *ev)
+ngx_chat_redis_conn_flushed(ngx_event_t *ev)
 {
     u_char                 why[sizeof(((ngx_chat_redis_conn_t *) 0)->text)];
     ngx_chat_redis_conn_t *conn = ev->data;
@@ -319,7 +319,7 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
     conn->timer.data = conn;
     conn->timer.log = conn->log;
     conn->timer.cancelable = 1;
-    conn->flush.handler = ngx_chat_redis_conn_flush;
+    conn->flush.handler = ngx_chat_redis_conn_flushed;
     conn->flush.data = conn;
     conn->flush.log = conn->log;
 
@@ -328,6 +328,8 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
         return;
     }
 
+    /* the time of a worker that is being made is that of its master */
+    ngx_time_update();
     ngx_add_timer(&conn->timer, conf->timeout);
 
     if (conf->naddrs == 0) {

@@ -8,8 +8,7 @@
 #include "ngx_chat_redis_facts.h"
 #include "ngx_chat_store_redis.h"
 
-#include <openssl/evp.h>
-#include <openssl/rand.h>
+#include <ngx_sha1.h>
 
 
 static void
@@ -173,33 +172,41 @@ ngx_chat_store_redis_news(ngx_chat_redis_wake_t *wake, const char *hex)
 }
 
 
-/* A name that no other worker has or had, and the hash of the script. */
-static ngx_int_t
+/* A name that no other worker has or had. */
+static void
 ngx_chat_store_redis_name(ngx_chat_store_redis_t *redis)
 {
-    u_char       digest[EVP_MAX_MD_SIZE], *end;
-    uint64_t     random;
-    unsigned int len;
-    ngx_uint_t   i;
+    char          hex[17];
+    u_char        text[NGX_INT64_LEN * 4 + 1], *end;
+    chat_str_t    parts[2];
+    ngx_time_t   *tp = ngx_timeofday();
+    chat_digest_t digest;
 
-    if (RAND_bytes((u_char *) &random, sizeof(random)) != 1
-        || EVP_Digest(ngx_chat_redis_script, ngx_chat_redis_script_len, digest,
-                      &len, EVP_sha1(), NULL)
-               != 1)
-    {
-        return NGX_ERROR;
-    }
+    end = ngx_snprintf(text, sizeof(text), "%P %T %M %L %p", ngx_pid, tp->sec,
+                       tp->msec, (int64_t) ngx_random(), redis);
+    parts[0] = chat_str(ngx_cycle->hostname.data, ngx_cycle->hostname.len);
+    parts[1] = chat_str(text, (size_t) (end - text));
+    chat_digest_parts(parts, 2, &digest);
+    chat_digest_hex(&digest, 8, hex);
 
-    end = ngx_slprintf(redis->worker, redis->worker + sizeof(redis->worker),
-                       "%P-%016xL", ngx_pid, random);
+    end = ngx_snprintf(redis->worker, sizeof(redis->worker), "%P-%s", ngx_pid,
+                       hex);
     redis->store.worker =
         chat_str(redis->worker, (size_t) (end - redis->worker));
+}
 
-    for (i = 0; i < NGX_CHAT_REDIS_SHA1; i++) {
-        (void) ngx_sprintf((u_char *) redis->sha + 2 * i, "%02xd", digest[i]);
-    }
 
-    return NGX_OK;
+/* What EVALSHA calls the script by. */
+static void
+ngx_chat_store_redis_hash(ngx_chat_store_redis_t *redis)
+{
+    u_char     digest[NGX_CHAT_REDIS_SHA1];
+    ngx_sha1_t sha1;
+
+    ngx_sha1_init(&sha1);
+    ngx_sha1_update(&sha1, ngx_chat_redis_script, ngx_chat_redis_script_len);
+    ngx_sha1_final(digest, &sha1);
+    (void) ngx_hex_dump((u_char *) redis->sha, digest, sizeof(digest));
 }
 
 
@@ -210,9 +217,12 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     ngx_chat_store_redis_t *redis;
 
     redis = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_store_redis_t));
-    if (redis == NULL || ngx_chat_store_redis_name(redis) != NGX_OK) {
+    if (redis == NULL) {
         return NULL;
     }
+
+    ngx_chat_store_redis_name(redis);
+    ngx_chat_store_redis_hash(redis);
 
     redis->store.name = "redis";
     redis->store.state = CHAT_STORE_WAVERING;
