@@ -51,11 +51,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     chat_rc_e        rc;
     chat_question_t *q = &ctx->q;
 
-    if (!ctx->managed
-        || chat_batch_key(&ctx->scope, &ctx->rq.steps[ctx->rq.nsteps - 1],
-                          &q->key)
-               != CHAT_OK)
-    {
+    if (!ctx->managed || ngx_chat_name(ctx) != CHAT_OK) {
         ctx->managed = 0;
         return NGX_DECLINED;
     }
@@ -156,6 +152,28 @@ ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Its batch has a name, or (NGX_DECLINED) no stream has opened one. */
+static void
+ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+
+    if (rc != NGX_OK) {
+        ngx_chat_go_on(ctx, fresh ? NGX_CHAT_VERDICT_PASSED
+                                  : NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+    }
+
+    if (fresh && !ngx_chat_gate_open(ctx)) {
+        ngx_chat_gate_first(ctx, 0);
+        ngx_chat_complete(ctx, ngx_chat_gate_pass);
+        return;
+    }
+
+    ngx_chat_gate_first(ctx, 1);
+}
+
+
 /* The store is there: what it is asked depends on the request. */
 static void
 ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
@@ -185,13 +203,7 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_FRESH && !ngx_chat_gate_open(ctx)) {
-        ngx_chat_gate_first(ctx, 0);
-        ngx_chat_complete(ctx, ngx_chat_gate_pass);
-        return;
-    }
-
-    ngx_chat_gate_first(ctx, 1);
+    ngx_chat_name_find(ctx, ngx_chat_gate_named);
 }
 
 
@@ -340,6 +352,7 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         }
 
         call->kind = member->kind;
+        call->outcome = member->outcome;
         call->approval = member->approval;
         call->ready = 1;
         ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);

@@ -282,6 +282,18 @@ void ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict);
 /* What a request is named in claims and logs; ms since the epoch. */
 uint64_t ngx_chat_now(void);
 
+/* ngx_chat_name.c */
+
+/* Fills q.key with what is to be asked first; CHAT_DECLINED: not managed. */
+chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
+
+/*
+ * Has the batch's own name in q.key, and then calls next(ctx, rc): NGX_OK, or
+ * NGX_DECLINED (there is none). next may be called at once.
+ */
+void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
+                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
 /* ngx_chat_gate.c */
 
 /* A request whose body was recognised: asks the store, or lets it go on. */

@@ -37,6 +37,9 @@ typedef struct {
                                     a real result is left as it is */
 } chat_result_t;
 
+/* 1 if no member before this call in its step has the call's id. */
+int chat_call_is_first(const chat_request_t *rq, const chat_call_t *call);
+
 /*
  * The result among these that is to go into this call, or NULL: of a call that
  * stands twice in its step only the first one takes it, for providers refuse

@@ -5,7 +5,8 @@
  * An answer is an item of the input; it goes behind the answer to the call
  * before it, or behind the model's run, in a chained body behind the answers
  * that are there. A payload is such an item as a client sent it, and goes in
- * as it is; a bare value, as a service gives it, is wrapped.
+ * as it is; a bare value, as a service gives it, is wrapped, and so is an
+ * input that is but a string.
  * Promises: nothing but whole items is inserted; no byte is changed.
  * Must not know: streams, stores.
  */
@@ -25,38 +26,132 @@ typedef struct {
 } chat_responses_input_t;
 
 
-/* A result that is no item, as of a service: what the type makes of it. */
-static chat_rc_e
-chat_responses_wrap(const chat_responses_type_t *type,
-                    const chat_result_t *result, int string, chat_buf_t *out)
+/* The value as text: a string is one, of others their JSON is. */
+static void
+chat_responses_text(const chat_result_t *result, chat_json_type_e type,
+                    chat_buf_t *out)
+{
+    if (type == CHAT_JSON_STRING) {
+        chat_buf_add(out, result->payload);
+    } else {
+        chat_buf_json(out, result->payload);
+    }
+}
+
+
+static void
+chat_responses_text_error(const chat_result_t *result, chat_buf_t *out)
 {
     chat_buf_t text = { 0 };
 
-    if (!type->text) {
+    chat_buf_puts(&text, "{\"error\":");
+    chat_buf_add(&text, result->payload);
+    chat_buf_puts(&text, "}");
+    chat_buf_json(out, chat_buf_str(&text));
+    out->failed |= text.failed;
+    chat_buf_free(&text);
+}
+
+
+/* One command that printed the value, or that failed with it. */
+static void
+chat_responses_shell(const chat_result_t *result, chat_json_type_e type,
+                     chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    if (ok && type == CHAT_JSON_ARRAY) {
+        chat_buf_add(out, result->payload);
+        return;
+    }
+
+    chat_buf_puts(out, ok ? "[{\"stdout\":" : "[{\"stdout\":\"\",\"stderr\":");
+    chat_responses_text(result, type, out);
+
+    if (result->unknown) {
+        /* it may still run */
+        chat_buf_puts(out, ",\"outcome\":{\"type\":\"timeout\"}}]");
+        return;
+    }
+
+    chat_buf_printf(out,
+                    "%s,\"outcome\":{\"type\":\"exit\","
+                    "\"exit_code\":%d}}]",
+                    ok ? ",\"stderr\":\"\"" : "", !ok);
+}
+
+
+/*
+ * A result that is no item, as of a service: what the type makes of it, as
+ * the value of its last member. CHAT_BAD: nothing.
+ */
+static chat_rc_e
+chat_responses_value(const chat_responses_type_t *type,
+                     const chat_result_t *result, chat_json_type_e json,
+                     chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    switch (type->form) {
+    case CHAT_RESPONSES_TEXT:
+        chat_buf_puts(out, "\"output\":");
+        if (ok) {
+            chat_responses_text(result, json, out);
+        } else {
+            chat_responses_text_error(result, out);
+        }
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SHELL:
+        chat_buf_puts(out, "\"output\":");
+        chat_responses_shell(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_PATCH:
+        chat_buf_printf(
+            out, "\"status\":\"%s\",\"output\":", ok ? "completed" : "failed");
+        chat_responses_text(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SCREEN:
+        chat_buf_puts(out, "\"output\":");
+        chat_buf_add(out, result->payload);
+        return ok && json == CHAT_JSON_OBJECT ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_TOOLS:
+        chat_buf_printf(out,
+                        "\"execution\":\"client\",\"status\":\"%s\","
+                        "\"tools\":",
+                        result->unknown ? "incomplete" : "completed");
+        chat_buf_add(out, ok ? result->payload : chat_cstr("[]"));
+        return !ok || json == CHAT_JSON_ARRAY ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_NEVER:
+        break;
+    }
+
+    return CHAT_BAD;
+}
+
+
+static chat_rc_e
+chat_responses_wrap(const chat_responses_type_t *type,
+                    const chat_result_t *result, chat_json_type_e json,
+                    chat_buf_t *out)
+{
+    chat_rc_e rc;
+
+    if (type->answer == NULL) {
         return CHAT_BAD;
     }
 
     chat_buf_printf(out, "{\"type\":\"%s\",\"%s\":", type->answer, type->key);
     chat_buf_json(out, result->id);
-    chat_buf_printf(out, ",\"%s\":", type->says[0]);
+    chat_buf_puts(out, ",");
 
-    if (result->outcome == CHAT_OUTCOME_OK && string) {
-        chat_buf_add(out, result->payload);
-
-    } else if (result->outcome == CHAT_OUTCOME_OK) {
-        chat_buf_json(out, result->payload);
-
-    } else {
-        chat_buf_puts(&text, "{\"error\":");
-        chat_buf_add(&text, result->payload);
-        chat_buf_puts(&text, "}");
-        chat_buf_json(out, chat_buf_str(&text));
-        out->failed |= text.failed;
-        chat_buf_free(&text);
-    }
-
+    rc = chat_responses_value(type, result, json, out);
     chat_buf_puts(out, "}");
-    return CHAT_OK;
+    return rc;
 }
 
 
@@ -85,58 +180,6 @@ chat_responses_approve(const chat_responses_type_t *type,
 
 
 /*
- * The forms in which a type that takes no plain text can say that it has no
- * result: what stands before the words and behind them; NULL: no words. A
- * screen cannot be made up.
- */
-static const struct {
-    const char *call;
-    const char *before;
-    const char *behind;
-} chat_responses_errors[] = {
-    { "mcp_approval_request", "\"approve\":false,\"reason\":", "" },
-    { "shell_call", "\"output\":[{\"stdout\":\"\",\"stderr\":",
-      ",\"outcome\":{\"type\":\"timeout\"}}]" },
-    { "apply_patch_call", "\"status\":\"failed\",\"output\":", "" },
-    { "tool_search_call",
-      "\"execution\":\"client\",\"status\":\"incomplete\",\"tools\":[]",
-      NULL },
-};
-
-
-static chat_rc_e
-chat_responses_unknown(const chat_responses_type_t *type,
-                       const chat_result_t *result, chat_buf_t *out)
-{
-    size_t i, n;
-
-    n = sizeof(chat_responses_errors) / sizeof(chat_responses_errors[0]);
-
-    for (i = 0; i < n; i++) {
-        if (strcmp(chat_responses_errors[i].call, type->call) == 0) {
-            break;
-        }
-    }
-
-    if (i == n) {
-        return CHAT_DECLINED;
-    }
-
-    chat_buf_printf(out, "{\"type\":\"%s\",\"%s\":", type->answer, type->key);
-    chat_buf_json(out, result->id);
-    chat_buf_printf(out, ",%s", chat_responses_errors[i].before);
-
-    if (chat_responses_errors[i].behind != NULL) {
-        chat_buf_add(out, result->payload);
-        chat_buf_puts(out, chat_responses_errors[i].behind);
-    }
-
-    chat_buf_puts(out, "}");
-    return CHAT_OK;
-}
-
-
-/*
  * Appends the item that brings the result. CHAT_DECLINED: there is no item
  * that says that nobody knows it.
  */
@@ -157,12 +200,10 @@ chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
         type = call.type;
     }
 
-    if (result->unknown && result->outcome != CHAT_OUTCOME_NONE && !type->text)
+    /* what nobody has decided can only be refused */
+    if ((result->outcome == CHAT_OUTCOME_NONE && result->payload.len == 0)
+        || (result->unknown && type->kind == CHAT_KIND_APPROVAL))
     {
-        return chat_responses_unknown(type, result, out);
-    }
-
-    if (result->outcome == CHAT_OUTCOME_NONE && result->payload.len == 0) {
         return chat_responses_approve(type, result, out);
     }
 
@@ -182,8 +223,8 @@ chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
         return CHAT_OK;
     }
 
-    return chat_responses_wrap(type, result,
-                               value.root->type == CHAT_JSON_STRING, out);
+    rc = chat_responses_wrap(type, result, value.root->type, out);
+    return rc == CHAT_BAD && result->unknown ? CHAT_DECLINED : rc;
 }
 
 
@@ -199,7 +240,7 @@ chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
     for (i = (size_t) (call - rq->calls); i > first; i--) {
         before = &rq->calls[i - 1];
 
-        if (before->outcome != CHAT_OUTCOME_NONE) {
+        if (chat_call_is_settled(before)) {
             return before->place;
         }
     }
@@ -219,6 +260,11 @@ chat_responses_insert(chat_responses_input_t *in, const chat_result_t *result)
 
     if (result->call == NULL && !in->rq->chained) {
         return CHAT_BAD;
+    }
+
+    /* a second answer to one id would be refused */
+    if (result->call != NULL && !chat_call_is_first(in->rq, result->call)) {
+        return CHAT_OK;
     }
 
     place = result->call    ? chat_responses_place(in->rq, result->call)

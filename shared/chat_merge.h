@@ -60,8 +60,8 @@ chat_rc_e chat_results_open(chat_results_t *results, const chat_request_t *rq,
 
 /*
  * The same error for the calls of a chained step that neither the body nor
- * the store answers; order gives all its calls, those of an approval that
- * somebody has decided with that decision.
+ * the store answers; order gives all its calls, with what the store knows of
+ * their outcome and approval.
  */
 chat_rc_e chat_results_open_chain(chat_results_t       *results,
                                   const chat_request_t *rq,

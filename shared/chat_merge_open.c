@@ -264,6 +264,19 @@ chat_open_chained(const chat_results_t *results, const chat_call_t *call,
 }
 
 
+/*
+ * 1 if nothing may be said of a call of a chain: it was decided; or somebody
+ * has answered it, and the provider keeps the conversation and so may have
+ * the answer.
+ */
+static int
+chat_open_spared(const chat_request_t *rq, const chat_call_t *call)
+{
+    return call->approval != CHAT_APPROVAL_NONE
+           || (rq->by_conversation && call->outcome != CHAT_OUTCOME_NONE);
+}
+
+
 chat_rc_e
 chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
                         const chat_step_t *step, const chat_call_t *order,
@@ -296,7 +309,7 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
         result = chat_open_chained(results, &order[i], after);
 
         if (order[i].kind == CHAT_KIND_PROVIDER
-            || (result.unknown && order[i].approval != CHAT_APPROVAL_NONE))
+            || (result.unknown && chat_open_spared(rq, &order[i])))
         {
             continue;
         }

@@ -244,6 +244,28 @@ s69_an_approval_of_openai_responses_stays(void **state)
 }
 
 
+/* What a conversation at the provider may have is not said once more. */
+static void
+s68_an_answer_that_the_provider_may_have_is_not_doubled(void **state)
+{
+    chat_facts_t  facts;
+    chat_digest_t digest;
+
+    chain(RESPONSES, 2, "");
+    memset(&digest, 3, sizeof(digest));
+    chat_facts_init(&facts, store.arena);
+    chat_facts_result(&facts, chat_cstr("call_0"), CHAT_OUTCOME_OK, &digest,
+                      &digest, NULL);
+    (void) store_join(&facts);
+
+    becomes(RESPONSES, 1, "{\"conversation\":\"conv_1\",\"input\":[" HI "]}",
+            "{\"conversation\":\"conv_1\",\"input\":[" OUTPUT("1") "," HI
+                                                                   "]}");
+    becomes(RESPONSES, 1, PREVIOUS "[" HI "]}",
+            PREVIOUS "[" OUTPUT("0") "," OUTPUT("1") "," HI "]}");
+}
+
+
 /* Of a chain nothing is in the body: what was decided is not asked anew. */
 static void
 s69_questions_of_a_chain(void **state)
@@ -350,6 +372,8 @@ main(void)
                                fresh),
         cmocka_unit_test_setup(s69_an_approval_of_openai_responses_stays,
                                fresh),
+        cmocka_unit_test_setup(
+            s68_an_answer_that_the_provider_may_have_is_not_doubled, fresh),
         cmocka_unit_test_setup(s69_questions_of_a_chain, fresh),
         cmocka_unit_test_setup(too_many_open_calls_are_left_alone, fresh),
         cmocka_unit_test_setup(without_memory_nothing_is_added, fresh),
