@@ -2,8 +2,9 @@
  * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
  *
  * chat_dialect_ai_sdk.c reads streams and has the table, _slots.c keeps what
- * they said; _write.c makes what the module says itself; _body.c and _part.c read request bodies, _splice.c
- * changes them. Must not know, as they: stores, policy, other dialects.
+ * they said; _write.c makes what the module says itself; _body.c and _part.c
+ * read request bodies, _splice.c changes them. Must not know, as they: stores,
+ * policy, other dialects.
  */
 
 #ifndef CHAT_DIALECT_AI_SDK_H

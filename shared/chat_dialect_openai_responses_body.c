@@ -257,26 +257,12 @@ chat_responses_class(chat_responses_body_t *body, chat_str_t chain)
 }
 
 
-chat_rc_e
-chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                       chat_request_t *rq)
+/* What the body is chained to; empty: to nothing. */
+static chat_str_t
+chat_responses_chained_to(chat_json_doc_t *doc, chat_request_t *rq)
 {
-    chat_rc_e             rc;
-    chat_str_t            chain;
-    const chat_json_t    *input, *item, *store, *conversation;
-    chat_responses_body_t body;
-
-    input = chat_json_get(doc, doc->root, "input");
-
-    if (input == NULL || chat_json_get(doc, doc->root, "messages") != NULL
-        || (input->type != CHAT_JSON_STRING && input->type != CHAT_JSON_ARRAY))
-    {
-        return CHAT_DECLINED;
-    }
-
-    rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
-    store = chat_json_get(doc, doc->root, "store");
-    rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
+    chat_str_t         chain;
+    const chat_json_t *conversation;
 
     conversation = chat_json_get(doc, doc->root, "conversation");
     if (conversation != NULL && conversation->type == CHAT_JSON_OBJECT) {
@@ -291,6 +277,33 @@ chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
         chain = rq->conversation;
         rq->by_conversation = chain.len != 0;
     }
+
+    return chain;
+}
+
+
+chat_rc_e
+chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                       chat_request_t *rq)
+{
+    chat_rc_e             rc;
+    chat_str_t            chain;
+    const chat_json_t    *input, *item, *store;
+    chat_responses_body_t body;
+
+    input = chat_json_get(doc, doc->root, "input");
+
+    if (input == NULL || chat_json_get(doc, doc->root, "messages") != NULL
+        || (input->type != CHAT_JSON_STRING && input->type != CHAT_JSON_ARRAY))
+    {
+        return CHAT_DECLINED;
+    }
+
+    rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
+    store = chat_json_get(doc, doc->root, "store");
+    rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
+
+    chain = chat_responses_chained_to(doc, rq);
 
     memset(&body, 0, sizeof(body));
     body.doc = doc;

@@ -15,7 +15,7 @@ import { sse } from './harness_provider.mjs';
 const key = 'openai_responses_conversation';
 const dialect = dialects[key];
 
-/* One provider, one conversation; steps: what it answers, one after another. */
+/* One provider, one conversation; steps: what it answers, in order. */
 async function talk(t, steps, options) {
   const scene = await stage(t, key, { workers: 2, location: say.verdict,
     ...options });

@@ -1,6 +1,9 @@
 /*
  * test_batch_record.c: the record of a conversation: whose it is, and which of
  * its batches is the newest, whatever else stands in it.
+ *
+ * A wrong one would give a request the results of another step, or of another
+ * user; none at all leaves it unmanaged, which is safe.
  */
 
 #include <setjmp.h>
