@@ -136,19 +136,8 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
 static ngx_uint_t
 ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 {
-    size_t i;
-
-    if (ctx->conf->repair == NGX_CHAT_REPAIR_OFF) {
-        return 0;
-    }
-
-    for (i = 0; i < ctx->q.nmembers; i++) {
-        if (ctx->q.members[i].wants) {
-            return 1;
-        }
-    }
-
-    return ctx->rq.chained || !ctx->q.complete;
+    return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
+           && (ctx->rq.chained || !ctx->q.complete || ctx->q.wants);
 }
 
 

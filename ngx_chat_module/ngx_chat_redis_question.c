@@ -5,7 +5,8 @@
  * look at the facts does not carry them. One script joins: it puts what is
  * absent, wakes who waits, and answers all facts. A fact's value begins with
  * 1 where it has a payload, else 0; before a payload there is the length of
- * its fact's value, a line feed, and that value. Both keys of a conversation share one hash tag.
+ * its fact's value, a line feed, and that value. Both keys of a conversation
+ * share one hash tag.
  * Must not know: what facts mean, connections.
  */
 

@@ -59,6 +59,7 @@ typedef struct {
     chat_str_t            request;
     int                   chained;
     int                   complete; /* the body settles all its members */
+    int                   wants;    /* a member of them wants a result */
     int                   retry;    /* a client library sends it once more */
 
     /* What the first look showed; set by chat_gate_decide(). */

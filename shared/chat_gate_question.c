@@ -130,6 +130,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
         asked->wants = asked->settled && chat_gate_lacks(rq, step, call);
         memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
         q->complete = q->complete && asked->settled;
+        q->wants = q->wants || asked->wants;
     }
 
     return q->nmembers ? CHAT_OK : CHAT_DECLINED;

@@ -13,7 +13,7 @@ import { dialects } from './harness_dialects.mjs';
 export const live = (name, play, options) =>
   test(name, { skip: unbuilt, ...options }, play);
 
-/* The same for every dialect; some at a time, if the test is live(name, play, several). */
+/* The same; several of them run at a time. */
 export const each = (t, work, prefix = '') => Promise.all(
   Object.keys(dialects).map((key) =>
     t.test(`${prefix}${key}`, (t2) => work(t2, key))));

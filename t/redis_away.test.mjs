@@ -89,7 +89,7 @@ for (const [name, { go, come }] of Object.entries(stops)) {
           assert.ok(Number(end.headers['retry-after']) > 0);
         }
         /* That nothing answers shows only when an answer is due. */
-        assert.ok(took < (name === 'frozen' ? 2000 : 1000) * patience,
+        assert.ok(took < (name === 'frozen' ? 5000 : 4000) * patience,
           `${took} ms`);
         assert.equal(silent.upstream().length, 0);
 
@@ -104,7 +104,7 @@ for (const [name, { go, come }] of Object.entries(stops)) {
 
         await come(r);
         const ms = await back(scene);
-        assert.ok(ms < 1000 * patience, `back after ${ms} ms`);
+        assert.ok(ms < 5000 * patience, `back after ${ms} ms`);
         t2.diagnostic(`told after ${took} ms; a turn takes ${
           before.toFixed(2)} ms, without Redis ${away.toFixed(2)} ms; back ${
           ms} ms after Redis`);
