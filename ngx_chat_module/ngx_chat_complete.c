@@ -26,61 +26,80 @@ ngx_chat_lookup_is_last(ngx_chat_ctx_t *ctx, size_t step)
 }
 
 
-/*
- * What the store may know of a call: NULL: nothing is asked. results: 0 where
- * the gate asks for those.
- */
-static const char *
-ngx_chat_lookup_prefix(const chat_call_t *call, ngx_uint_t results)
+/* 1 if what nobody has answered gets an error. */
+static ngx_uint_t
+ngx_chat_answers_open(ngx_chat_ctx_t *ctx)
 {
-    if (call->id.len > CHAT_ID_MAX) {
-        return NULL;
-    }
-
-    if (call->undecided) {
-        return "approval/";
-    }
-
-    return results && chat_call_is_member(call)
-                   && (call->outcome == CHAT_OUTCOME_NONE
-                       || call->outcome == CHAT_OUTCOME_PARTIAL)
-               ? "result/"
-               : NULL;
+    return ctx->conf->repair == NGX_CHAT_REPAIR_ALL
+           && ctx->rq.class == CHAT_CLASS_FRESH;
 }
 
 
-/* The fields of the facts that a step lacks; 0 if it lacks none. */
+/* Adds prefix<id> to the fields; NGX_ERROR: no memory. */
+static ngx_int_t
+ngx_chat_lookup_field(ngx_chat_ctx_t *ctx, const char *prefix, chat_str_t id,
+                      chat_str_t *fields, size_t *n)
+{
+    size_t  len = ngx_strlen(prefix);
+    u_char *field;
+
+    field = chat_arena_alloc(ctx->arena, len + id.len + 1);
+    if (field == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(field, prefix, len);
+    ngx_memcpy(field + len, id.data, id.len);
+    fields[(*n)++] = chat_str(field, len + id.len);
+
+    return NGX_OK;
+}
+
+
+/*
+ * The fields of the facts that a step lacks; 0 if it lacks none. results: 0
+ * where the gate asks for those. A decision is of use to a call that does not
+ * say how it was decided, and spares one that nobody has answered the error.
+ */
 static size_t
 ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
                       ngx_uint_t results, chat_str_t **fields)
 {
-    size_t             i, len, n = 0;
-    u_char            *field;
-    const char        *prefix;
+    size_t             i, n = 0;
+    ngx_uint_t         lacks, open;
     const chat_call_t *call;
 
-    *fields =
-        chat_arena_alloc(ctx->arena, (step->count + 1) * sizeof(chat_str_t));
+    *fields = chat_arena_alloc(ctx->arena,
+                               (2 * step->count + 1) * sizeof(chat_str_t));
     if (*fields == NULL) {
         return 0;
     }
 
     for (i = step->first; i < step->first + step->count; i++) {
         call = &ctx->rq.calls[i];
-        prefix = ngx_chat_lookup_prefix(call, results);
-        if (prefix == NULL) {
+        if (call->id.len > CHAT_ID_MAX) {
             continue;
         }
 
-        len = ngx_strlen(prefix);
-        field = chat_arena_alloc(ctx->arena, len + call->id.len + 1);
-        if (field == NULL) {
+        lacks = chat_call_is_member(call)
+                && (call->outcome == CHAT_OUTCOME_NONE
+                    || call->outcome == CHAT_OUTCOME_PARTIAL);
+        open = lacks && call->kind == CHAT_KIND_APPROVAL
+               && ngx_chat_answers_open(ctx);
+
+        if (lacks && results
+            && ngx_chat_lookup_field(ctx, "result/", call->id, *fields, &n)
+                   != NGX_OK)
+        {
             return 0;
         }
 
-        ngx_memcpy(field, prefix, len);
-        ngx_memcpy(field + len, call->id.data, call->id.len);
-        (*fields)[n++] = chat_str(field, len + call->id.len);
+        if ((call->undecided || open)
+            && ngx_chat_lookup_field(ctx, "approval/", call->id, *fields, &n)
+                   != NGX_OK)
+        {
+            return 0;
+        }
     }
 
     return n;
@@ -311,12 +330,45 @@ ngx_chat_has_all(ngx_chat_ctx_t *ctx)
 }
 
 
+/* What the store could not give to a fresh turn; all of it has answered. */
+static chat_rc_e
+ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
+{
+    chat_rc_e          rc;
+    ngx_uint_t         unknown = ngx_chat_answers_open(ctx);
+    chat_request_t    *rq = &ctx->rq;
+    const chat_step_t *last;
+
+    if (ctx->conf->repair == NGX_CHAT_REPAIR_OFF) {
+        return CHAT_OK;
+    }
+
+    rc = chat_results_open(&ctx->results, rq, unknown);
+
+    if (rc == CHAT_LIMIT) {
+        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
+                      "chat: more than %d calls without an answer are left "
+                      "as they are",
+                      CHAT_OPEN_MAX);
+        return CHAT_OK;
+    }
+
+    if (rc != CHAT_OK || !unknown || !rq->chained || !ctx->sealed) {
+        return rc;
+    }
+
+    last = &rq->steps[rq->nsteps - 1];
+    return chat_results_open_chain(&ctx->results, rq, last, ctx->known,
+                                   ctx->nknown);
+}
+
+
 /* All answers are there. */
 static ngx_int_t
 ngx_chat_completed(ngx_chat_ctx_t *ctx)
 {
     int                continuation;
-    size_t             i;
+    size_t             i, failed = 0;
     ngx_chat_lookup_t *lookup;
 
     continuation = ctx->rq.class == CHAT_CLASS_CONTINUATION;
@@ -324,6 +376,7 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
 
     for (i = ctx->nlookups; i-- > 0;) {
         lookup = &ctx->lookups[i];
+        failed += lookup->failed;
 
         if (lookup->needed && continuation && ctx->merging) {
             if (lookup->failed) {
@@ -347,6 +400,12 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
 
     if (continuation && ctx->merging && !ngx_chat_has_all(ctx)) {
         return NGX_DECLINED;
+    }
+
+    if (ctx->merging && ctx->rq.class == CHAT_CLASS_FRESH && failed == 0
+        && ngx_chat_complete_open(ctx) != CHAT_OK)
+    {
+        return NGX_ERROR;
     }
 
     if (!ctx->merging

@@ -145,6 +145,7 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
 
     sc.replay = (chat_replay_e) conf->replay;
     sc.scope = ctx->scope;
+    sc.began = ngx_chat_now();
     sc.worker =
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
     sc.cors = ngx_chat_filter_cors(ctx->request);

@@ -51,11 +51,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     chat_rc_e        rc;
     chat_question_t *q = &ctx->q;
 
-    if (!ctx->managed
-        || chat_batch_key(&ctx->scope, &ctx->rq.steps[ctx->rq.nsteps - 1],
-                          &q->key)
-               != CHAT_OK)
-    {
+    if (!ctx->managed || ngx_chat_name(ctx) != CHAT_OK) {
         ctx->managed = 0;
         return NGX_DECLINED;
     }
@@ -141,7 +137,29 @@ static ngx_uint_t
 ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
-           && (ctx->rq.chained || !ctx->q.complete);
+           && (ctx->rq.chained || !ctx->q.complete || ctx->q.wants);
+}
+
+
+/* Its batch has a name, or (NGX_DECLINED) no stream has opened one. */
+static void
+ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+
+    if (rc != NGX_OK) {
+        ngx_chat_go_on(ctx, fresh ? NGX_CHAT_VERDICT_PASSED
+                                  : NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+    }
+
+    if (fresh && !ngx_chat_gate_open(ctx)) {
+        ngx_chat_gate_first(ctx, 0);
+        ngx_chat_complete(ctx, ngx_chat_gate_pass);
+        return;
+    }
+
+    ngx_chat_gate_first(ctx, 1);
 }
 
 
@@ -174,13 +192,7 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_FRESH && !ngx_chat_gate_open(ctx)) {
-        ngx_chat_gate_first(ctx, 0);
-        ngx_chat_complete(ctx, ngx_chat_gate_pass);
-        return;
-    }
-
-    ngx_chat_gate_first(ctx, 1);
+    ngx_chat_name_find(ctx, ngx_chat_gate_named);
 }
 
 
@@ -270,6 +282,7 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 
     ctx->since = batch->since;
     ctx->partial = batch->partial & 1;
+    ctx->sealed = batch->sealed && !batch->cleared;
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
     ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
     if (ctx->fields == NULL || ctx->missing == NULL
@@ -328,6 +341,8 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         }
 
         call->kind = member->kind;
+        call->outcome = member->outcome;
+        call->approval = member->approval;
         call->ready = 1;
         ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);
         ctx->nknown++;

@@ -30,6 +30,7 @@ static ngx_conf_enum_t ngx_chat_siblings_values[] = {
 static ngx_conf_enum_t ngx_chat_repair_values[] = {
     { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
     { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
+    { ngx_string("all"), NGX_CHAT_REPAIR_ALL },
     { ngx_null_string, 0 }
 };
 

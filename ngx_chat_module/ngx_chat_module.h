@@ -41,6 +41,7 @@
 
 #define NGX_CHAT_REPAIR_OFF 0
 #define NGX_CHAT_REPAIR_SETTLED 1
+#define NGX_CHAT_REPAIR_ALL 2
 
 
 typedef struct {
@@ -208,6 +209,7 @@ struct ngx_chat_ctx_s {
     unsigned managed : 1; /* its batch has a name */
     unsigned merging : 1; /* what is fetched goes into the body */
     unsigned partial : 1; /* its batch was seen incomplete */
+    unsigned sealed : 1;  /* all calls of its batch are known */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
@@ -279,6 +281,18 @@ void ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict);
 
 /* What a request is named in claims and logs; ms since the epoch. */
 uint64_t ngx_chat_now(void);
+
+/* ngx_chat_name.c */
+
+/* Fills q.key with what is to be asked first; CHAT_DECLINED: not managed. */
+chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
+
+/*
+ * Has the batch's own name in q.key, and then calls next(ctx, rc): NGX_OK, or
+ * NGX_DECLINED (there is none). next may be called at once.
+ */
+void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
+                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
 /* ngx_chat_gate.c */
 

@@ -47,6 +47,13 @@ chat_rc_e chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
 /* 1 if an id is unlikely to be used twice. */
 int chat_id_is_strong(chat_str_t id);
 
+/*
+ * Where the record of the conversation is: the batches that streams opened in
+ * it, under the tag that all its batches have. CHAT_DECLINED: there is no
+ * conversation.
+ */
+chat_rc_e chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key);
+
 
 /*
  * One fact. payload, where has_payload, is kept apart: a store keeps the
@@ -115,6 +122,10 @@ void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
 /* open: the producer's worker and the CORS header lines of its answer. */
 void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);
 
+/* batch/<ms>-<name>: of a conversation's record. */
+void chat_facts_batch(chat_facts_t *facts, uint64_t ms,
+                      const chat_digest_t *name);
+
 
 /* A call as the store knows it. */
 typedef struct {
@@ -163,6 +174,14 @@ typedef struct {
  */
 chat_rc_e chat_batch_read(const chat_fact_t *facts, size_t n,
                           chat_arena_t *arena, chat_batch_t *batch);
+
+/*
+ * The name of the newest batch in a conversation's record; it is the open one,
+ * if any is: a step comes when the one before is answered or given up.
+ * CHAT_DECLINED: there is none.
+ */
+chat_rc_e chat_batch_newest(const chat_fact_t *facts, size_t n,
+                            chat_digest_t *name);
 
 /* The member with this id, or NULL. */
 const chat_member_t *chat_batch_find(const chat_batch_t *batch, chat_str_t id);

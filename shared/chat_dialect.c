@@ -211,17 +211,29 @@ chat_slots_below(const chat_slots_t *slots, uint32_t base, uint32_t slot)
 }
 
 
-const chat_result_t *
-chat_result_once(const chat_request_t *rq, const chat_call_t *call,
-                 const chat_result_t *results, size_t n)
+int
+chat_call_is_first(const chat_request_t *rq, const chat_call_t *call)
 {
-    size_t             i;
     const chat_call_t *twin;
 
     for (twin = &rq->calls[rq->steps[call->step].first]; twin < call; twin++) {
         if (chat_call_is_member(twin) && chat_str_eq(twin->id, call->id)) {
-            return NULL;
+            return 0;
         }
+    }
+
+    return 1;
+}
+
+
+const chat_result_t *
+chat_result_once(const chat_request_t *rq, const chat_call_t *call,
+                 const chat_result_t *results, size_t n)
+{
+    size_t i;
+
+    if (!chat_call_is_first(rq, call)) {
+        return NULL;
     }
 
     for (i = 0; i < n; i++) {

@@ -32,7 +32,13 @@ typedef struct {
                                     reason as JSON text, or empty */
     const chat_call_t *after;    /* chained: the body's own result that it
                                     comes behind; NULL: it comes first */
+    int                unknown;  /* nobody has answered the call, payload says
+                                    so: a call that can only be answered by
+                                    a real result is left as it is */
 } chat_result_t;
+
+/* 1 if no member before this call in its step has the call's id. */
+int chat_call_is_first(const chat_request_t *rq, const chat_call_t *call);
 
 /*
  * The result among these that is to go into this call, or NULL: of a call that

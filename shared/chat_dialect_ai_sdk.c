@@ -15,24 +15,6 @@
 
 #include "chat_dialect_ai_sdk.h"
 
-#define CHAT_AI_SDK_SLOTS_MAX 4096
-#define CHAT_AI_SDK_NAME_MAX 1024
-
-
-/* A call of the stream. */
-typedef struct {
-    chat_str_t id;
-    chat_str_t name;
-    unsigned   ready : 1;    /* its arguments are complete */
-    unsigned   provider : 1; /* is executed on the server side */
-    unsigned   dynamic : 1;
-} chat_ai_sdk_slot_t;
-
-typedef struct {
-    chat_ai_sdk_slot_t *slots;
-    uint32_t            count;
-    uint32_t            size;
-} chat_ai_sdk_reader_t;
 
 /* A frame that is being read. */
 typedef struct {
@@ -46,81 +28,6 @@ typedef struct {
 /* How a type of chunk is read; value is the table's. */
 typedef chat_rc_e (*chat_ai_sdk_chunk_pt)(chat_ai_sdk_chunk_t *chunk,
                                           unsigned             value);
-
-
-static void *
-chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq)
-{
-    return chat_arena_alloc(arena, sizeof(chat_ai_sdk_reader_t));
-}
-
-
-/* From the newest on: the events of a call come close together. */
-static chat_ai_sdk_slot_t *
-chat_ai_sdk_find(const chat_ai_sdk_reader_t *reader, chat_str_t id)
-{
-    uint32_t i;
-
-    for (i = reader->count; i > 0; i--) {
-        if (chat_str_eq(reader->slots[i - 1].id, id)) {
-            return &reader->slots[i - 1];
-        }
-    }
-
-    return NULL;
-}
-
-
-int
-chat_ai_sdk_opened(const void *state, chat_str_t id, chat_str_t *name,
-                   int *dynamic)
-{
-    const chat_ai_sdk_reader_t *reader = state;
-    const chat_ai_sdk_slot_t   *slot;
-
-    slot = reader != NULL ? chat_ai_sdk_find(reader, id) : NULL;
-    if (slot == NULL) {
-        return 0;
-    }
-
-    *name = slot->name;
-    *dynamic = slot->dynamic;
-
-    return 1;
-}
-
-
-/* A new slot for this id; NULL: no memory. */
-static chat_ai_sdk_slot_t *
-chat_ai_sdk_add(chat_ai_sdk_reader_t *reader, chat_arena_t *arena,
-                chat_str_t id)
-{
-    chat_ai_sdk_slot_t *slots;
-    uint32_t            size;
-
-    if (reader->count == reader->size) {
-        size = reader->size != 0 ? reader->size * 2 : 8;
-
-        slots = chat_arena_alloc(arena, size * sizeof(*slots));
-        if (slots == NULL) {
-            return NULL;
-        }
-
-        if (reader->count != 0) {
-            memcpy(slots, reader->slots, reader->count * sizeof(*slots));
-        }
-
-        reader->slots = slots;
-        reader->size = size;
-    }
-
-    if (chat_arena_dup(arena, id, &reader->slots[reader->count].id) != CHAT_OK)
-    {
-        return NULL;
-    }
-
-    return &reader->slots[reader->count++];
-}
 
 
 static const chat_json_t *
@@ -320,9 +227,38 @@ chat_ai_sdk_input_ready(chat_ai_sdk_chunk_t *chunk, unsigned failed)
 }
 
 
+/* A call is to be approved; the decision will name the question alone. */
 static chat_rc_e
 chat_ai_sdk_ask(chat_ai_sdk_chunk_t *chunk, unsigned value)
 {
+    chat_str_t question;
+
+    question =
+        chat_json_string(chunk->doc, chat_ai_sdk_member(chunk, "approvalId"));
+
+    if (chat_ai_sdk_note_ask(chunk->reader, chunk->arena, question, chunk->id)
+            != CHAT_OK
+        || chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_ASK) == NULL)
+    {
+        return CHAT_ERROR;
+    }
+
+    return CHAT_OK;
+}
+
+
+/* The decision that the server itself has made, or says again. */
+static chat_rc_e
+chat_ai_sdk_decide(chat_ai_sdk_chunk_t *chunk, unsigned value)
+{
+    chunk->id = chat_ai_sdk_asked(
+        chunk->reader,
+        chat_json_string(chunk->doc, chat_ai_sdk_member(chunk, "approvalId")));
+
+    if (chunk->id.len == 0) {
+        return chat_ai_sdk_opaque(chunk);
+    }
+
     return chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_ASK) != NULL ? CHAT_OK
                                                                 : CHAT_ERROR;
 }
@@ -385,6 +321,7 @@ static const struct {
     { "start", chat_ai_sdk_start, 0, 0 },
     { "start-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_OPEN, 0 },
     { "finish-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_SEAL, 0 },
+    { "reset-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_RESET, 0 },
     { "finish", chat_ai_sdk_end, CHAT_END_FINISHED, 0 },
     { "abort", chat_ai_sdk_end, CHAT_END_ABORTED, 0 },
     { "error", chat_ai_sdk_end, CHAT_END_FAILED, 0 },
@@ -393,6 +330,7 @@ static const struct {
     { "tool-input-available", chat_ai_sdk_input_ready, 0, 1 },
     { "tool-input-error", chat_ai_sdk_input_ready, 1, 1 },
     { "tool-approval-request", chat_ai_sdk_ask, 0, 1 },
+    { "tool-approval-response", chat_ai_sdk_decide, 0, 0 },
     { "tool-output-available", chat_ai_sdk_output, CHAT_OUTCOME_OK, 1 },
     { "tool-output-error", chat_ai_sdk_output, CHAT_OUTCOME_ERROR, 1 },
     { "tool-output-denied", chat_ai_sdk_output, CHAT_OUTCOME_DENIED, 1 },

@@ -1,9 +1,10 @@
 /*
  * chat_dialect_ai_sdk_body.c: the request body of the AI SDK's chat transport.
  *
- * The body is the whole transcript: messages, each with parts. A call and its
- * result are one part, whose state says how far it has come. Parts of the
- * type step-start divide an assistant message into steps.
+ * The body is the whole transcript: messages, each with parts; or, where an
+ * app has shaped it so, the last message alone. A call and its result are one
+ * part, whose state says how far it has come. Parts of the type step-start
+ * divide an assistant message into steps.
  * Promises: any body is survived; an unknown state or part is nobody's call to
  * answer. chat_dialect_ai_sdk_splice.c writes what is read here.
  * Must not know: streams, stores, policy.
@@ -21,6 +22,7 @@ typedef struct {
     const chat_json_t *left; /* the assistant message that a fresh turn comes
                                 directly after, or NULL */
     const chat_json_t *last; /* of all messages */
+    int                lone; /* there is no list, but this one message */
     uint32_t starts;         /* step-starts so far of the message read last */
     int      tail;           /* the last step of that message has calls
                                    that nothing was said after */
@@ -32,6 +34,15 @@ typedef struct {
     int lacking; /* a call of them lacks an answer or a decision */
     int text;    /* there is text after the last call */
 } chat_glance_t;
+
+
+/* The message behind this one, or NULL. */
+static const chat_json_t *
+chat_body_next(const chat_body_t *body, const chat_json_t *message)
+{
+    /* of a lone one the next is the body's next member */
+    return body->lone ? NULL : message->next;
+}
 
 
 /* The call's result, by the part's state. */
@@ -253,12 +264,13 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
 
 /* Finds the last message, the last user message, and what that one left. */
 static void
-chat_body_survey(chat_body_t *body, const chat_json_t *messages)
+chat_body_survey(chat_body_t *body, const chat_json_t *first)
 {
     const chat_json_t *message, *role, *before = NULL;
     int                user, was_user = 0;
 
-    for (message = messages->child; message != NULL; message = message->next) {
+    for (message = first; message != NULL;
+         message = chat_body_next(body, message)) {
         role = chat_json_get(body->doc, message, "role");
         user = chat_json_is(body->doc, role, "user");
 
@@ -282,13 +294,14 @@ chat_body_survey(chat_body_t *body, const chat_json_t *messages)
 
 
 static chat_rc_e
-chat_body_messages(chat_body_t *body, const chat_json_t *messages)
+chat_body_messages(chat_body_t *body, const chat_json_t *first)
 {
     chat_request_t    *rq = body->rq;
     const chat_json_t *message, *role;
     int                current = body->user == NULL;
 
-    for (message = messages->child; message != NULL; message = message->next) {
+    for (message = first; message != NULL;
+         message = chat_body_next(body, message)) {
         if (message == body->user) {
             current = 1;
             rq->turn = rq->ncalls;
@@ -362,23 +375,40 @@ chat_body_classify(chat_body_t *body, const chat_json_t *trigger)
 }
 
 
+/* The first of the messages, or the only one; NULL: there is none. */
+static const chat_json_t *
+chat_body_first(chat_body_t *body)
+{
+    const chat_json_t *messages, *message;
+
+    messages = chat_json_get(body->doc, body->doc->root, "messages");
+    if (messages != NULL) {
+        return messages->type == CHAT_JSON_ARRAY ? messages->child : NULL;
+    }
+
+    message = chat_json_get(body->doc, body->doc->root, "message");
+    body->lone = 1;
+
+    return message != NULL && message->type == CHAT_JSON_OBJECT ? message
+                                                                : NULL;
+}
+
+
 chat_rc_e
 chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
                     chat_request_t *rq)
 {
     chat_body_t        body = { .doc = doc, .arena = arena, .rq = rq };
-    const chat_json_t *messages, *role, *parts;
+    const chat_json_t *first, *role, *parts;
 
     doc->duplicate = 0;
 
-    messages = chat_json_get(doc, doc->root, "messages");
-    if (messages == NULL || messages->type != CHAT_JSON_ARRAY
-        || messages->child == NULL)
-    {
+    first = chat_body_first(&body);
+    if (first == NULL) {
         return CHAT_DECLINED;
     }
 
-    chat_body_survey(&body, messages);
+    chat_body_survey(&body, first);
 
     role = chat_json_get(doc, body.last, "role");
     parts = chat_json_get(doc, body.last, "parts");
@@ -394,7 +424,7 @@ chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
     rq->last_message =
         chat_json_string(doc, chat_json_get(doc, body.last, "id"));
 
-    if (chat_body_messages(&body, messages) != CHAT_OK) {
+    if (chat_body_messages(&body, first) != CHAT_OK) {
         return CHAT_ERROR;
     }
 

@@ -10,6 +10,27 @@
 #include "chat_dialect_openai_chat.h"
 
 
+/* A tool message has no mark for errors: our own words have to say it. */
+static void
+chat_completions_content(const chat_result_t *result, chat_buf_t *out)
+{
+    chat_buf_t error = { 0 };
+
+    if (!result->unknown) {
+        chat_buf_add(out, result->payload);
+        return;
+    }
+
+    chat_buf_puts(&error, "{\"error\":");
+    chat_buf_add(&error, result->payload);
+    chat_buf_puts(&error, "}");
+    chat_buf_json(out, chat_buf_str(&error));
+
+    out->failed |= error.failed;
+    chat_buf_free(&error);
+}
+
+
 chat_rc_e
 chat_openai_chat_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                         const chat_result_t *results, size_t n,
@@ -34,7 +55,7 @@ chat_openai_chat_splice(chat_json_doc_t *doc, const chat_request_t *rq,
         chat_buf_puts(&text, ",{\"role\":\"tool\",\"tool_call_id\":");
         chat_buf_json(&text, call->id);
         chat_buf_puts(&text, ",\"content\":");
-        chat_buf_add(&text, result->payload);
+        chat_completions_content(result, &text);
         chat_buf_puts(&text, "}");
 
         rc = text.failed ? CHAT_ERROR

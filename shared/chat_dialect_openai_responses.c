@@ -16,43 +16,43 @@
 
 const chat_responses_type_t chat_responses_types[] = {
 
-    { "function_call", "call_id", "arguments",
+    { "function_call", "call_id", "arguments", NULL,
       "function_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, 1 },
+      CHAT_KIND_CLIENT, CHAT_RESPONSES_TEXT },
 
-    { "custom_tool_call", "call_id", "input",
+    { "custom_tool_call", "call_id", "input", NULL,
       "custom_tool_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, 1 },
+      CHAT_KIND_CLIENT, CHAT_RESPONSES_TEXT },
 
-    { "mcp_approval_request", "id", "arguments",
+    { "mcp_approval_request", "id", "arguments", NULL,
       "mcp_approval_response", "approval_request_id", { "approve", "reason" },
-      CHAT_KIND_APPROVAL, 0 },
+      CHAT_KIND_APPROVAL, CHAT_RESPONSES_NEVER },
 
-    { "local_shell_call", "call_id", "action",
+    { "local_shell_call", "call_id", "action", "command",
       "local_shell_call_output", "id", { "output", NULL },
-      CHAT_KIND_CLIENT, 1 },
+      CHAT_KIND_CLIENT, CHAT_RESPONSES_TEXT },
 
-    { "shell_call", "call_id", "action",
+    { "shell_call", "call_id", "action", "commands",
       "shell_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, 0 },
+      CHAT_KIND_CLIENT, CHAT_RESPONSES_SHELL },
 
-    { "apply_patch_call", "call_id", "operation",
+    { "apply_patch_call", "call_id", "operation", NULL,
       "apply_patch_call_output", "call_id", { "status", "output" },
-      CHAT_KIND_CLIENT, 0 },
+      CHAT_KIND_CLIENT, CHAT_RESPONSES_PATCH },
 
-    { "computer_call", "call_id", "action",
+    { "computer_call", "call_id", "action", NULL,
       "computer_call_output", "call_id", { "output", NULL },
-      CHAT_KIND_CLIENT, 0 },
+      CHAT_KIND_CLIENT, CHAT_RESPONSES_SCREEN },
 
-    { "tool_search_call", "call_id", "arguments",
+    { "tool_search_call", "call_id", "arguments", NULL,
       "tool_search_output", "call_id", { "tools", NULL },
-      CHAT_KIND_CLIENT, 0 },
+      CHAT_KIND_CLIENT, CHAT_RESPONSES_TOOLS },
 };
 
 /* All other types that end in _call are executed on the server side. */
 static const chat_responses_type_t chat_responses_server = {
-    NULL, "call_id", "arguments", NULL, NULL, { NULL, NULL },
-    CHAT_KIND_PROVIDER, 0
+    NULL, "call_id", "arguments", NULL, NULL, NULL, { NULL, NULL },
+    CHAT_KIND_PROVIDER, CHAT_RESPONSES_NEVER
 };
 
 /* clang-format on */
@@ -80,7 +80,10 @@ chat_responses_type(chat_str_t type)
 }
 
 
-/* A few types are the client's or the server's as the single call says. */
+/*
+ * A few types are the client's or the server's as the single call says. What
+ * the model did not wait for (async) nobody has to wait for.
+ */
 static chat_kind_e
 chat_responses_kind(chat_json_doc_t *doc, const chat_json_t *item,
                     const chat_responses_type_t *type)
@@ -88,7 +91,9 @@ chat_responses_kind(chat_json_doc_t *doc, const chat_json_t *item,
     int                local = 1;
     const chat_json_t *environment;
 
-    if (type == &chat_responses_server) {
+    if (type == &chat_responses_server
+        || chat_json_true(chat_json_get(doc, item, "async")))
+    {
         return CHAT_KIND_PROVIDER;
     }
 
@@ -144,15 +149,21 @@ chat_str_t
 chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
                     const chat_responses_type_t *type)
 {
-    const chat_json_t *args;
+    const chat_json_t *args, *core;
 
     args = chat_json_get(doc, item, type->args);
+
+    /* a computer is given one action or a list of them */
+    if (args == NULL && type->form == CHAT_RESPONSES_SCREEN) {
+        args = chat_json_get(doc, item, "actions");
+    }
 
     if (args != NULL && args->type == CHAT_JSON_STRING) {
         return chat_json_string(doc, args);
     }
 
-    return chat_json_raw(doc, args);
+    core = type->core ? chat_json_get(doc, args, type->core) : NULL;
+    return chat_json_raw(doc, core ? core : args);
 }
 
 
@@ -180,7 +191,12 @@ chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
         return NULL;
     }
 
-    *id = chat_json_string(doc, chat_json_get(doc, item, found->key));
+    /* the AI SDK says call_id of every type */
+    *id = chat_json_string(doc, chat_json_get(doc, item, "call_id"));
+    if (id->len == 0) {
+        *id = chat_json_string(doc, chat_json_get(doc, item, found->key));
+    }
+
     return found;
 }
 

@@ -12,16 +12,30 @@
 
 #include "chat_dialect.h"
 
+/* What a bare value, as a service gives it, becomes in an answering item. */
+typedef enum {
+    CHAT_RESPONSES_TEXT,   /* output: any text */
+    CHAT_RESPONSES_SHELL,  /* output: what commands printed */
+    CHAT_RESPONSES_PATCH,  /* status, and output: any text */
+    CHAT_RESPONSES_SCREEN, /* output: an object; no error can be told */
+    CHAT_RESPONSES_TOOLS,  /* tools: a list */
+    CHAT_RESPONSES_NEVER   /* it takes none */
+} chat_responses_form_e;
+
 /* A type of call, and the item that answers it. */
 typedef struct {
-    const char *call;    /* type of the call item */
-    const char *id;      /* its member with the call's id */
-    const char *args;    /* its member with the arguments */
-    const char *answer;  /* type of the answering item; NULL: none */
-    const char *key;     /* that item's member that names the call */
-    const char *says[2]; /* that item's members that are the result */
-    chat_kind_e kind;
-    int         text; /* a result can be any text in says[0] */
+    const char           *call;    /* type of the call item */
+    const char           *id;      /* its member with the call's id */
+    const char           *args;    /* its member with the arguments */
+    const char           *core;    /* that one's member that clients bring
+                                      back as it was; NULL: all of it */
+    const char           *answer;  /* type of the answering item, or NULL */
+    const char           *key;     /* that item's member that names the call;
+                                      a call_id goes before it */
+    const char           *says[2]; /* that item's members that are the result
+                                      (of an approval: the decision) */
+    chat_kind_e           kind;
+    chat_responses_form_e form;
 } chat_responses_type_t;
 
 /* A call item as it stands. */
@@ -87,9 +101,45 @@ typedef struct {
     unsigned               lost : 1; /* a call past CHAT_RESPONSES_ITEMS */
 } chat_responses_reader_t;
 
+/* How far the input of a request was read. */
+typedef struct {
+    chat_json_doc_t   *doc;
+    chat_arena_t      *arena;
+    chat_request_t    *rq;
+    const chat_json_t *user;     /* content of the last user message */
+    size_t             runs;     /* of the model since that message */
+    size_t             turn;     /* steps before this are of earlier turns */
+    const chat_json_t *last;     /* the last item of the present run */
+    const chat_json_t *tail;     /* the first item after the last run */
+    int                in_run;   /* the last item was the model's */
+    int                has_step; /* the last run made calls */
+    size_t             users;    /* since the last run: user messages, */
+    size_t             others;   /* other messages, */
+    size_t             answers;  /* answers, */
+    size_t             matched;  /* and those to calls in the body */
+    int                failed;   /* no memory */
+} chat_responses_body_t;
+
 /* chat_dialect_openai_responses_body.c */
 chat_rc_e chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
                                  chat_request_t *rq);
+
+/* chat_dialect_openai_responses_step.c */
+
+/* Notes that the item answers the call. */
+void chat_responses_settle(chat_json_doc_t *doc, chat_call_t *call,
+                           const chat_json_t           *item,
+                           const chat_responses_type_t *answer);
+
+/* 1 if the step has members; with open set, unsettled ones. */
+int chat_responses_step_has(const chat_request_t *rq, const chat_step_t *step,
+                            int open);
+
+/* Only steps of this turn, open ones and the answered one are kept. */
+chat_rc_e chat_responses_keep(chat_responses_body_t *body);
+
+/* The step of the response that the body names, with the answers alone. */
+chat_rc_e chat_responses_chain(chat_responses_body_t *body, chat_str_t chain);
 
 /* chat_dialect_openai_responses_splice.c */
 chat_rc_e chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,

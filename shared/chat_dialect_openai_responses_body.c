@@ -15,25 +15,6 @@
 
 #define CHAT_RESPONSES_BACK 512 /* calls between an answer and its call */
 
-/* How far the input was read. */
-typedef struct {
-    chat_json_doc_t   *doc;
-    chat_arena_t      *arena;
-    chat_request_t    *rq;
-    const chat_json_t *user;     /* content of the last user message */
-    size_t             runs;     /* of the model since that message */
-    size_t             turn;     /* steps before this are of earlier turns */
-    const chat_json_t *last;     /* the last item of the present run */
-    const chat_json_t *tail;     /* the first item after the last run */
-    int                in_run;   /* the last item was the model's */
-    int                has_step; /* the last run made calls */
-    size_t             users;    /* since the last run: user messages, */
-    size_t             others;   /* other messages, */
-    size_t             answers;  /* answers, */
-    size_t             matched;  /* and those to calls in the body */
-    int                failed;   /* no memory */
-} chat_responses_body_t;
-
 
 static void
 chat_responses_user_text(chat_responses_body_t *body, chat_digest_t *out)
@@ -124,10 +105,12 @@ chat_responses_run_call(chat_responses_body_t *body, const chat_json_t *item,
 }
 
 
-/* The last unanswered call of this id, or NULL. */
+/* The last unanswered call of this id that the answer is for, or NULL. */
 static chat_call_t *
-chat_responses_asked(const chat_request_t *rq, chat_str_t id)
+chat_responses_asked(const chat_request_t *rq, chat_str_t id,
+                     const chat_responses_type_t *answer)
 {
+    int          decides = answer->kind == CHAT_KIND_APPROVAL;
     size_t       i, n;
     chat_call_t *call;
 
@@ -136,8 +119,9 @@ chat_responses_asked(const chat_request_t *rq, chat_str_t id)
     for (i = 0; id.len != 0 && i < n; i++) {
         call = &rq->calls[rq->ncalls - 1 - i];
 
-        if (call->outcome == CHAT_OUTCOME_NONE
-            && call->kind != CHAT_KIND_PROVIDER && chat_str_eq(call->id, id))
+        if (!chat_call_is_settled(call) && call->kind != CHAT_KIND_PROVIDER
+            && (call->kind == CHAT_KIND_APPROVAL) == decides
+            && chat_str_eq(call->id, id))
         {
             return call;
         }
@@ -149,21 +133,28 @@ chat_responses_asked(const chat_request_t *rq, chat_str_t id)
 
 static void
 chat_responses_answered(chat_responses_body_t *body, const chat_json_t *item,
-                        chat_str_t id)
+                        chat_str_t id, const chat_responses_type_t *answer)
 {
-    chat_call_t *call;
+    chat_call_t *call, *last;
 
     chat_responses_run_end(body);
     body->answers++;
 
-    call = chat_responses_asked(body->rq, id);
+    call = chat_responses_asked(body->rq, id, answer);
     if (call == NULL) {
         return;
     }
 
-    call->outcome = CHAT_OUTCOME_OK;
-    call->place = item;
     body->matched++;
+    last = call;
+    call = &body->rq->calls[body->rq->steps[last->step].first];
+
+    /* a call that stands twice in its step has one answer */
+    for (/* void */; call <= last; call++) {
+        if (call->kind == last->kind && chat_str_eq(call->id, id)) {
+            chat_responses_settle(body->doc, call, item, answer);
+        }
+    }
 }
 
 
@@ -196,10 +187,11 @@ chat_responses_message(chat_responses_body_t *body, const chat_json_t *item)
 static void
 chat_responses_item(chat_responses_body_t *body, const chat_json_t *item)
 {
-    chat_str_t            id;
-    chat_json_doc_t      *doc = body->doc;
-    const chat_json_t    *type;
-    chat_responses_call_t call;
+    chat_str_t                   id;
+    chat_json_doc_t             *doc = body->doc;
+    const chat_json_t           *type;
+    chat_responses_call_t        call;
+    const chat_responses_type_t *answer;
 
     type = chat_json_get(doc, item, "type");
 
@@ -212,8 +204,8 @@ chat_responses_item(chat_responses_body_t *body, const chat_json_t *item)
         chat_responses_run(body, item);
         chat_responses_run_call(body, item, &call);
 
-    } else if (chat_responses_answer(doc, item, &id) != NULL) {
-        chat_responses_answered(body, item, id);
+    } else if ((answer = chat_responses_answer(doc, item, &id)) != NULL) {
+        chat_responses_answered(body, item, id, answer);
 
     } else if (chat_json_is(doc, type, "reasoning")
                || chat_json_is(doc, type, "item_reference"))
@@ -221,173 +213,6 @@ chat_responses_item(chat_responses_body_t *body, const chat_json_t *item)
         /* clients refer by id to what the model said */
         chat_responses_run(body, item);
     }
-}
-
-
-/* Fills what the call's answer says; place is the answer. */
-static chat_rc_e
-chat_responses_result(chat_responses_body_t *body, chat_call_t *call)
-{
-    size_t                       i;
-    chat_rc_e                    rc = CHAT_OK;
-    chat_str_t                   id, parts[2];
-    chat_digest_t                digests[2];
-    const chat_json_t           *says;
-    const chat_responses_type_t *type;
-
-    call->payload = chat_json_raw(body->doc, call->place);
-
-    type = chat_responses_answer(body->doc, call->place, &id);
-    if (type == NULL) {
-        return CHAT_BAD;
-    }
-
-    memset(digests, 0, sizeof(digests));
-
-    for (i = 0; i < 2 && rc == CHAT_OK; i++) {
-        parts[i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
-
-        says = type->says[i]
-                   ? chat_json_get(body->doc, call->place, type->says[i])
-                   : NULL;
-        if (says != NULL) {
-            rc = chat_json_digest(body->doc, says, &digests[i]);
-        }
-    }
-
-    chat_digest_parts(parts, 2, &call->digest);
-    return rc;
-}
-
-
-static chat_rc_e
-chat_responses_fill(chat_responses_body_t *body, chat_call_t *call)
-{
-    chat_rc_e             rc;
-    chat_responses_call_t item;
-
-    if (call->outcome != CHAT_OUTCOME_NONE) {
-        rc = chat_responses_result(body, call);
-        if (rc != CHAT_OK) {
-            return rc;
-        }
-    }
-
-    if (!chat_responses_call(body->doc, call->node, &item)) {
-        return CHAT_BAD;
-    }
-
-    return chat_fingerprint(
-        call->name, chat_responses_args(body->doc, call->node, item.type),
-        &call->fingerprint);
-}
-
-
-/* 1 if the step has members; with open set, unsettled ones. */
-static int
-chat_responses_step_has(const chat_request_t *rq, const chat_step_t *step,
-                        int open)
-{
-    size_t             i;
-    const chat_call_t *call;
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        call = &rq->calls[i];
-
-        if (chat_call_is_member(call) && !(open && chat_call_is_settled(call)))
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* Only steps of this turn, open ones and the answered one are kept. */
-static chat_rc_e
-chat_responses_keep(chat_responses_body_t *body)
-{
-    size_t          i, k, first, ncalls = 0, nsteps = 0, turn = 0;
-    chat_rc_e       rc;
-    chat_step_t     step;
-    chat_request_t *rq = body->rq;
-
-    for (i = 0; i < rq->nsteps; i++) {
-        step = rq->steps[i];
-
-        if (i == body->turn) {
-            turn = ncalls;
-        }
-
-        if (i < body->turn && !(rq->answers && i == rq->nsteps - 1)
-            && !chat_responses_step_has(rq, &step, 1))
-        {
-            continue;
-        }
-
-        first = ncalls;
-
-        for (k = step.first; k < step.first + step.count; k++) {
-            rc = chat_responses_fill(body, &rq->calls[k]);
-            if (rc != CHAT_OK) {
-                return rc;
-            }
-
-            rq->calls[ncalls] = rq->calls[k];
-            rq->calls[ncalls++].step = (uint32_t) nsteps;
-        }
-
-        step.first = first;
-        rq->steps[nsteps++] = step;
-    }
-
-    rq->turn = body->turn < i ? turn : ncalls;
-    rq->ncalls = ncalls;
-    rq->nsteps = nsteps;
-    return CHAT_OK;
-}
-
-
-/* The step of the response that the body names, with the answers alone. */
-static chat_rc_e
-chat_responses_chain(chat_responses_body_t *body, chat_str_t chain)
-{
-    chat_str_t         id;
-    chat_call_t       *call;
-    chat_step_t       *step;
-    const chat_json_t *item;
-
-    step = chat_request_add_step(body->rq, body->arena);
-    if (step == NULL) {
-        return CHAT_ERROR;
-    }
-
-    step->chain = chain;
-
-    for (item = body->tail; item != NULL; item = item->next) {
-        if (chat_responses_answer(body->doc, item, &id) == NULL) {
-            continue;
-        }
-
-        call = chat_request_add_call(body->rq, body->arena);
-        if (call == NULL) {
-            return CHAT_ERROR;
-        }
-
-        call->id = id;
-        call->ready = 1;
-        call->bare = 1;
-        call->outcome = CHAT_OUTCOME_OK;
-        call->node = item;
-        call->place = item;
-
-        if (chat_responses_result(body, call) == CHAT_ERROR) {
-            return CHAT_ERROR;
-        }
-    }
-
-    return CHAT_OK;
 }
 
 
@@ -432,13 +257,38 @@ chat_responses_class(chat_responses_body_t *body, chat_str_t chain)
 }
 
 
+/* What the body is chained to; empty: to nothing. */
+static chat_str_t
+chat_responses_chained_to(chat_json_doc_t *doc, chat_request_t *rq)
+{
+    chat_str_t         chain;
+    const chat_json_t *conversation;
+
+    conversation = chat_json_get(doc, doc->root, "conversation");
+    if (conversation != NULL && conversation->type == CHAT_JSON_OBJECT) {
+        conversation = chat_json_get(doc, conversation, "id");
+    }
+    rq->conversation = chat_json_string(doc, conversation);
+
+    chain = chat_json_string(
+        doc, chat_json_get(doc, doc->root, "previous_response_id"));
+
+    if (chain.len == 0) {
+        chain = rq->conversation;
+        rq->by_conversation = chain.len != 0;
+    }
+
+    return chain;
+}
+
+
 chat_rc_e
 chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
                        chat_request_t *rq)
 {
     chat_rc_e             rc;
     chat_str_t            chain;
-    const chat_json_t    *input, *item, *store, *conversation;
+    const chat_json_t    *input, *item, *store;
     chat_responses_body_t body;
 
     input = chat_json_get(doc, doc->root, "input");
@@ -453,14 +303,7 @@ chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
     store = chat_json_get(doc, doc->root, "store");
     rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
 
-    conversation = chat_json_get(doc, doc->root, "conversation");
-    if (conversation != NULL && conversation->type == CHAT_JSON_OBJECT) {
-        conversation = chat_json_get(doc, conversation, "id");
-    }
-    rq->conversation = chat_json_string(doc, conversation);
-
-    chain = chat_json_string(
-        doc, chat_json_get(doc, doc->root, "previous_response_id"));
+    chain = chat_responses_chained_to(doc, rq);
 
     memset(&body, 0, sizeof(body));
     body.doc = doc;

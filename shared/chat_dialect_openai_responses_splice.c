@@ -5,7 +5,8 @@
  * An answer is an item of the input; it goes behind the answer to the call
  * before it, or behind the model's run, in a chained body behind the answers
  * that are there. A payload is such an item as a client sent it, and goes in
- * as it is; a bare value, as a service gives it, is wrapped.
+ * as it is; a bare value, as a service gives it, is wrapped, and so is an
+ * input that is but a string.
  * Promises: nothing but whole items is inserted; no byte is changed.
  * Must not know: streams, stores.
  */
@@ -14,39 +15,143 @@
 
 #include <stdlib.h>
 
+/* The input that items are put into. */
+typedef struct {
+    chat_json_doc_t      *doc;
+    const chat_request_t *rq;
+    const chat_json_t    *node;
+    int                   words; /* it is a string */
+    size_t                front; /* items put before all others */
+    chat_edits_t         *edits;
+} chat_responses_input_t;
 
-/* A result that is no item, as of a service: what the type makes of it. */
-static chat_rc_e
-chat_responses_wrap(const chat_responses_type_t *type,
-                    const chat_result_t *result, int string, chat_buf_t *out)
+
+/* The value as text: a string is one, of others their JSON is. */
+static void
+chat_responses_text(const chat_result_t *result, chat_json_type_e type,
+                    chat_buf_t *out)
+{
+    if (type == CHAT_JSON_STRING) {
+        chat_buf_add(out, result->payload);
+    } else {
+        chat_buf_json(out, result->payload);
+    }
+}
+
+
+static void
+chat_responses_text_error(const chat_result_t *result, chat_buf_t *out)
 {
     chat_buf_t text = { 0 };
 
-    if (!type->text) {
+    chat_buf_puts(&text, "{\"error\":");
+    chat_buf_add(&text, result->payload);
+    chat_buf_puts(&text, "}");
+    chat_buf_json(out, chat_buf_str(&text));
+    out->failed |= text.failed;
+    chat_buf_free(&text);
+}
+
+
+/* One command that printed the value, or that failed with it. */
+static void
+chat_responses_shell(const chat_result_t *result, chat_json_type_e type,
+                     chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    if (ok && type == CHAT_JSON_ARRAY) {
+        chat_buf_add(out, result->payload);
+        return;
+    }
+
+    chat_buf_puts(out, ok ? "[{\"stdout\":" : "[{\"stdout\":\"\",\"stderr\":");
+    chat_responses_text(result, type, out);
+
+    if (result->unknown) {
+        /* it may still run */
+        chat_buf_puts(out, ",\"outcome\":{\"type\":\"timeout\"}}]");
+        return;
+    }
+
+    chat_buf_printf(out,
+                    "%s,\"outcome\":{\"type\":\"exit\","
+                    "\"exit_code\":%d}}]",
+                    ok ? ",\"stderr\":\"\"" : "", !ok);
+}
+
+
+/*
+ * A result that is no item, as of a service: what the type makes of it, as
+ * the value of its last member. CHAT_BAD: nothing.
+ */
+static chat_rc_e
+chat_responses_value(const chat_responses_type_t *type,
+                     const chat_result_t *result, chat_json_type_e json,
+                     chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    switch (type->form) {
+    case CHAT_RESPONSES_TEXT:
+        chat_buf_puts(out, "\"output\":");
+        if (ok) {
+            chat_responses_text(result, json, out);
+        } else {
+            chat_responses_text_error(result, out);
+        }
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SHELL:
+        chat_buf_puts(out, "\"output\":");
+        chat_responses_shell(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_PATCH:
+        chat_buf_printf(
+            out, "\"status\":\"%s\",\"output\":", ok ? "completed" : "failed");
+        chat_responses_text(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SCREEN:
+        chat_buf_puts(out, "\"output\":");
+        chat_buf_add(out, result->payload);
+        return ok && json == CHAT_JSON_OBJECT ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_TOOLS:
+        chat_buf_printf(out,
+                        "\"execution\":\"client\",\"status\":\"%s\","
+                        "\"tools\":",
+                        result->unknown ? "incomplete" : "completed");
+        chat_buf_add(out, ok ? result->payload : chat_cstr("[]"));
+        return !ok || json == CHAT_JSON_ARRAY ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_NEVER:
+        break;
+    }
+
+    return CHAT_BAD;
+}
+
+
+static chat_rc_e
+chat_responses_wrap(const chat_responses_type_t *type,
+                    const chat_result_t *result, chat_json_type_e json,
+                    chat_buf_t *out)
+{
+    chat_rc_e rc;
+
+    if (type->answer == NULL) {
         return CHAT_BAD;
     }
 
     chat_buf_printf(out, "{\"type\":\"%s\",\"%s\":", type->answer, type->key);
     chat_buf_json(out, result->id);
-    chat_buf_printf(out, ",\"%s\":", type->says[0]);
+    chat_buf_puts(out, ",");
 
-    if (result->outcome == CHAT_OUTCOME_OK && string) {
-        chat_buf_add(out, result->payload);
-
-    } else if (result->outcome == CHAT_OUTCOME_OK) {
-        chat_buf_json(out, result->payload);
-
-    } else {
-        chat_buf_puts(&text, "{\"error\":");
-        chat_buf_add(&text, result->payload);
-        chat_buf_puts(&text, "}");
-        chat_buf_json(out, chat_buf_str(&text));
-        out->failed |= text.failed;
-        chat_buf_free(&text);
-    }
-
+    rc = chat_responses_value(type, result, json, out);
     chat_buf_puts(out, "}");
-    return CHAT_OK;
+    return rc;
 }
 
 
@@ -74,7 +179,10 @@ chat_responses_approve(const chat_responses_type_t *type,
 }
 
 
-/* Appends the item that brings the result. */
+/*
+ * Appends the item that brings the result. CHAT_DECLINED: there is no item
+ * that says that nobody knows it.
+ */
 static chat_rc_e
 chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
                      chat_arena_t *arena, chat_buf_t *out)
@@ -92,7 +200,10 @@ chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
         type = call.type;
     }
 
-    if (result->outcome == CHAT_OUTCOME_NONE && result->payload.len == 0) {
+    /* what nobody has decided can only be refused */
+    if ((result->outcome == CHAT_OUTCOME_NONE && result->payload.len == 0)
+        || (result->unknown && type->kind == CHAT_KIND_APPROVAL))
+    {
         return chat_responses_approve(type, result, out);
     }
 
@@ -112,8 +223,8 @@ chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
         return CHAT_OK;
     }
 
-    return chat_responses_wrap(type, result,
-                               value.root->type == CHAT_JSON_STRING, out);
+    rc = chat_responses_wrap(type, result, value.root->type, out);
+    return rc == CHAT_BAD && result->unknown ? CHAT_DECLINED : rc;
 }
 
 
@@ -129,7 +240,7 @@ chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
     for (i = (size_t) (call - rq->calls); i > first; i--) {
         before = &rq->calls[i - 1];
 
-        if (before->outcome != CHAT_OUTCOME_NONE) {
+        if (chat_call_is_settled(before)) {
             return before->place;
         }
     }
@@ -138,44 +249,73 @@ chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
 }
 
 
+/* Puts the item where the answer to its call belongs. */
 static chat_rc_e
-chat_responses_insert(chat_json_doc_t *doc, const chat_request_t *rq,
-                      const chat_result_t *result, const chat_json_t *input,
-                      chat_edits_t *edits)
+chat_responses_insert(chat_responses_input_t *in, const chat_result_t *result)
 {
     size_t             pos;
     chat_rc_e          rc;
     chat_buf_t         out = { 0 };
-    const chat_json_t *place;
+    const chat_json_t *place, *node = in->node;
 
-    if (result->call == NULL && !rq->chained) {
+    if (result->call == NULL && !in->rq->chained) {
         return CHAT_BAD;
     }
 
-    place = result->call    ? chat_responses_place(rq, result->call)
+    /* a second answer to one id would be refused */
+    if (result->call != NULL && !chat_call_is_first(in->rq, result->call)) {
+        return CHAT_OK;
+    }
+
+    place = result->call    ? chat_responses_place(in->rq, result->call)
             : result->after ? result->after->place
                             : NULL;
 
     if (place != NULL) {
         pos = place->end;
         chat_buf_puts(&out, ",");
+    } else if (in->words) {
+        pos = node->start;
+        chat_buf_puts(&out, in->front ? "," : "[");
     } else {
-        pos = input->start + 1;
+        pos = node->start + 1;
+        chat_buf_puts(&out, in->front && node->child == NULL ? "," : "");
     }
 
-    rc = chat_responses_write(doc, result, edits->arena, &out);
+    rc = chat_responses_write(in->doc, result, in->edits->arena, &out);
 
-    if (rc == CHAT_OK && place == NULL && input->child != NULL) {
+    if (rc == CHAT_OK && place == NULL && node->child != NULL) {
         chat_buf_puts(&out, ",");
     }
 
     if (rc == CHAT_OK) {
-        rc = out.failed ? CHAT_ERROR
-                        : chat_edits_add(edits, pos, 0, chat_buf_str(&out));
+        in->front += place == NULL;
+        rc = out.failed
+                 ? CHAT_ERROR
+                 : chat_edits_add(in->edits, pos, 0, chat_buf_str(&out));
     }
 
     chat_buf_free(&out);
-    return rc;
+    return rc == CHAT_DECLINED ? CHAT_OK : rc;
+}
+
+
+/* An input that is but a user's words becomes a list with them at its end. */
+static chat_rc_e
+chat_responses_enlist(chat_responses_input_t *in)
+{
+    if (!in->words || in->front == 0) {
+        return CHAT_OK;
+    }
+
+    if (chat_edits_add(in->edits, in->node->start, 0,
+                       chat_cstr(",{\"role\":\"user\",\"content\":"))
+        != CHAT_OK)
+    {
+        return CHAT_ERROR;
+    }
+
+    return chat_edits_add(in->edits, in->node->end, 0, chat_cstr("}]"));
 }
 
 
@@ -199,20 +339,22 @@ chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                       const chat_result_t *results, size_t n,
                       chat_edits_t *edits)
 {
-    size_t                i;
-    chat_rc_e             rc = CHAT_OK;
-    const chat_json_t    *input;
-    const chat_result_t **order;
-
-    input = chat_json_get(doc, doc->root, "input");
-
-    if (input == NULL || input->type != CHAT_JSON_ARRAY || rq->nsteps == 0) {
-        return n == 0 ? CHAT_OK : CHAT_BAD;
-    }
+    size_t                 i;
+    chat_rc_e              rc = CHAT_OK;
+    const chat_result_t  **order;
+    chat_responses_input_t in = { .doc = doc, .rq = rq, .edits = edits };
 
     if (n == 0) {
         return CHAT_OK;
     }
+
+    in.node = chat_json_get(doc, doc->root, "input");
+
+    if (in.node == NULL || rq->nsteps == 0) {
+        return CHAT_BAD;
+    }
+
+    in.words = in.node->type == CHAT_JSON_STRING;
 
     order = chat_arena_alloc(edits->arena, n * sizeof(*order));
     if (order == NULL) {
@@ -226,8 +368,8 @@ chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
     qsort(order, n, sizeof(*order), chat_responses_order);
 
     for (i = 0; i < n && rc == CHAT_OK; i++) {
-        rc = chat_responses_insert(doc, rq, order[i], input, edits);
+        rc = chat_responses_insert(&in, order[i]);
     }
 
-    return rc;
+    return rc == CHAT_OK ? chat_responses_enlist(&in) : rc;
 }

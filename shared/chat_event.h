@@ -46,10 +46,13 @@ typedef enum {
                                arguments as JSON text, if whole is set, else
                                the pieces so far are the arguments */
     CHAT_EVENT_CALL_ASK,    /* id: this call, opened here or known from before,
-                               waits for an approval (ai_sdk only) */
+                               waits for an approval, or (said by the server
+                               itself) has it (ai_sdk only) */
     CHAT_EVENT_CALL_RESULT, /* id, outcome, digest, text: the result in the
                                form that splice() takes as payload */
     CHAT_EVENT_STEP_SEAL,   /* the step is over, no more calls can come */
+    CHAT_EVENT_STEP_RESET,  /* the client forgets all of the present step, its
+                               calls too (ai_sdk only) */
     CHAT_EVENT_TURN_END,    /* end: finished, failed or aborted */
     CHAT_EVENT_OPAQUE       /* anything else */
 } chat_event_e;

@@ -121,6 +121,9 @@ chat_filter_open(chat_filter_t *filter, const chat_event_t *event)
     if (seen != NULL && seen->opening == NULL) {
         seen->opening = opening;
     }
+    if (seen != NULL && verdict == CHAT_VERDICT_FORWARD) {
+        seen->step = filter->table.step;
+    }
 
     chat_filter_decide(filter, opening, verdict);
     return verdict;
@@ -157,6 +160,7 @@ chat_filter_learn(chat_filter_t *filter, chat_seen_t *seen,
 {
     seen->ready = 1;
     seen->dropped = 0;
+    seen->step = filter->table.step;
     seen->outcome = CHAT_OUTCOME_NONE;
     seen->approval = CHAT_APPROVAL_NONE;
     seen->in_stream = event->failed ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_NONE;
@@ -356,6 +360,15 @@ chat_filter_event(chat_filter_t *filter, const chat_event_t *event,
         if (!replay) {
             chat_filter_settled(filter, event);
         }
+        break;
+
+    case CHAT_EVENT_STEP_OPEN:
+        filter->table.step++;
+        break;
+
+    case CHAT_EVENT_STEP_RESET:
+        chat_filter_settle(filter, CHAT_VERDICT_DROP);
+        chat_filter_table_forget(&filter->table);
         break;
 
     default:

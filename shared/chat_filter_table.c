@@ -117,9 +117,38 @@ chat_filter_table_init(chat_filter_table_t *table, chat_arena_t *arena,
         seen->outcome = known[i].outcome;
         seen->digest = known[i].digest;
         seen->approval = known[i].approval;
+        seen->step = known[i].step == known[n - 1].step ? 0 : CHAT_SEEN_BEFORE;
     }
 
     return CHAT_OK;
+}
+
+
+void
+chat_filter_table_forget(chat_filter_table_t *table)
+{
+    size_t          i;
+    chat_seen_t    *seen;
+    chat_opening_t *opening;
+
+    for (opening = table->first; opening; opening = opening->later) {
+        if (opening->seen != NULL && opening->seen->step == table->step) {
+            opening->ready = 1;
+        }
+    }
+
+    for (i = 0; i <= table->mask; i++) {
+        for (seen = table->seen[i]; seen != NULL; seen = seen->next) {
+            if (seen->step == table->step) {
+                seen->opening = NULL;
+                seen->ready = 0;
+                seen->dropped = 0;
+                seen->outcome = CHAT_OUTCOME_NONE;
+                seen->in_stream = CHAT_OUTCOME_NONE;
+                seen->approval = CHAT_APPROVAL_NONE;
+            }
+        }
+    }
 }
 
 

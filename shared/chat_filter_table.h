@@ -35,10 +35,14 @@ struct chat_seen_s {
     chat_outcome_e  outcome;   /* that the client had before this stream */
     chat_outcome_e  in_stream; /* that this stream brought */
     chat_approval_e approval;
+    uint32_t        step; /* of this stream that it is in; see below */
     unsigned        ready : 1;
     unsigned        has_fingerprint : 1;
     unsigned        dropped : 1; /* this stream dropped its input */
 };
+
+/* In no step that this stream can take back. */
+#define CHAT_SEEN_BEFORE UINT32_MAX
 
 struct chat_opening_s {
     chat_opening_t *older; /* in its bucket, newest first */
@@ -58,6 +62,7 @@ typedef struct {
     chat_opening_t *first;
     chat_opening_t *last;
     size_t          nopenings;
+    uint32_t        step; /* of the stream; 0: the client's last goes on */
 } chat_filter_table_t;
 
 /* Fills the table from the client's own calls; they must outlive it. */
@@ -91,6 +96,9 @@ chat_filter_table_generation(const chat_filter_table_t *table, uint32_t slot,
  */
 chat_opening_t *chat_filter_table_record(chat_filter_table_t *table,
                                          uint32_t             slot);
+
+/* The client has forgotten the calls of the present step: so do we. */
+void chat_filter_table_forget(chat_filter_table_t *table);
 
 /* 1 if no more openings are kept. */
 static inline int

@@ -162,6 +162,23 @@ chat_gate_more(const chat_look_t *look)
 }
 
 
+/* 1 if none of the results that a chained body brings is of the batch. */
+static int
+chat_gate_foreign(const chat_look_t *look)
+{
+    size_t               i;
+    const chat_member_t *member = look->batch->members;
+
+    for (i = 0; i < look->batch->nmembers; i++, member++) {
+        if (member->is_call && chat_gate_asked(look->q, member->id) != NULL) {
+            return 0;
+        }
+    }
+
+    return look->q->nmembers != 0;
+}
+
+
 /* The attempt is this request's. */
 static int
 chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
@@ -265,6 +282,11 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         return batch->cleared    ? CHAT_GATE_CLEARED
                : look->lost_step ? CHAT_GATE_HOLD
                                  : CHAT_GATE_UNMANAGED;
+    }
+
+    /* a conversation is at its newest step, its request may be of another */
+    if (q->chained && batch->sealed && chat_gate_foreign(look)) {
+        return CHAT_GATE_UNMANAGED;
     }
 
     chat_gate_count(look, out);

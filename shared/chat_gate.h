@@ -59,6 +59,7 @@ typedef struct {
     chat_str_t            request;
     int                   chained;
     int                   complete; /* the body settles all its members */
+    int                   wants;    /* a member of them wants a result */
     int                   retry;    /* a client library sends it once more */
 
     /* What the first look showed; set by chat_gate_decide(). */
@@ -110,7 +111,8 @@ chat_rc_e chat_gate_question(const chat_dialect_t *dialect,
 /*
  * Appends what the request brings: its calls, results and approvals.
  * payloads: 1 to give payloads with the results even though the body is
- * complete. Payloads above max_result are left out; *dropped counts them.
+ * complete. Payloads above max_result are left out, the reason of an approval
+ * too; *dropped counts them.
  */
 void chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
                      int payloads, size_t max_result, chat_facts_t *facts,

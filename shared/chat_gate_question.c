@@ -130,6 +130,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
         asked->wants = asked->settled && chat_gate_lacks(rq, step, call);
         memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
         q->complete = q->complete && asked->settled;
+        q->wants = q->wants || asked->wants;
     }
 
     return q->nmembers ? CHAT_OK : CHAT_DECLINED;
@@ -140,12 +141,18 @@ static void
 chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
                chat_facts_t *facts, size_t *dropped)
 {
+    chat_str_t        reason = call->reason;
     const chat_str_t *payload = NULL;
 
     if (call->approval == CHAT_APPROVAL_GRANTED
         || call->approval == CHAT_APPROVAL_REFUSED)
     {
-        chat_facts_approval(facts, call->id, call->approval, call->reason);
+        if (reason.len > max_result) {
+            reason.len = 0;
+            (*dropped)++;
+        }
+
+        chat_facts_approval(facts, call->id, call->approval, reason);
     }
 
     if (call->outcome == CHAT_OUTCOME_NONE

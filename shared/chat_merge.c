@@ -41,7 +41,7 @@ chat_results_push(chat_arena_t *arena, chat_result_t **items, size_t *count,
 }
 
 
-static chat_rc_e
+chat_rc_e
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
     return chat_results_push(results->arena, &results->items, &results->count,
@@ -165,27 +165,29 @@ chat_results_call(chat_results_t *results, const chat_call_t *call,
                   const chat_member_t *member, const chat_fact_t *facts,
                   size_t n, int approvals)
 {
+    int           lacks;
     chat_result_t result;
 
     memset(&result, 0, sizeof(result));
     result.call = call;
     result.id = call->id;
 
-    if (call->undecided) {
-        result.approval = member->approval;
-        return chat_results_push(results->arena, &results->decided,
-                                 &results->ndecided, &result);
+    lacks = chat_call_is_member(call)
+            && (call->outcome == CHAT_OUTCOME_NONE
+                || call->outcome == CHAT_OUTCOME_PARTIAL);
+
+    if (lacks && chat_results_fill(&result, member, facts, n, approvals)) {
+        return chat_results_add(results, &result);
     }
 
-    if ((call->outcome != CHAT_OUTCOME_NONE
-         && call->outcome != CHAT_OUTCOME_PARTIAL)
-        || !chat_call_is_member(call)
-        || !chat_results_fill(&result, member, facts, n, approvals))
+    if (member->approval == CHAT_APPROVAL_NONE || !(lacks || call->undecided))
     {
         return CHAT_OK;
     }
 
-    return chat_results_add(results, &result);
+    result.approval = member->approval;
+    return chat_results_push(results->arena, &results->decided,
+                             &results->ndecided, &result);
 }
 
 

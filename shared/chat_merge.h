@@ -15,10 +15,13 @@
 #include "chat_batch.h"
 #include "chat_dialect.h"
 
+#define CHAT_OPEN_MAX 1024 /* calls that are answered without the store */
+
 typedef struct {
     chat_result_t *items;
     size_t         count;
-    chat_result_t *decided; /* approvals of calls that are settled already */
+    chat_result_t *decided; /* approvals of calls that take no result: those
+                               settled already, in a fresh turn all */
     size_t         ndecided;
     chat_arena_t  *arena; /* of the caller; holds the lists */
 } chat_results_t;
@@ -39,6 +42,31 @@ chat_rc_e chat_results_collect(chat_results_t       *results,
                                const chat_fact_t *facts, size_t n,
                                const chat_call_t *order, size_t norder,
                                int approvals);
+
+/* Adds one; CHAT_ERROR without memory. */
+chat_rc_e chat_results_add(chat_results_t      *results,
+                           const chat_result_t *result);
+
+/*
+ * Adds what the store could not give to the calls of a fresh turn, after all
+ * that it could was collected: a call that stands twice and is answered in
+ * one place takes that answer in the other. unknown: all other open calls
+ * take an error that says that nobody knows their outcome; it is for this
+ * body alone and never stored. CHAT_LIMIT: more than CHAT_OPEN_MAX of them,
+ * CHAT_ERROR: no memory; nothing is added then.
+ */
+chat_rc_e chat_results_open(chat_results_t *results, const chat_request_t *rq,
+                            int unknown);
+
+/*
+ * The same error for the calls of a chained step that neither the body nor
+ * the store answers; order gives all its calls, with what the store knows of
+ * their outcome and approval.
+ */
+chat_rc_e chat_results_open_chain(chat_results_t       *results,
+                                  const chat_request_t *rq,
+                                  const chat_step_t    *step,
+                                  const chat_call_t *order, size_t norder);
 
 /*
  * Appends the body of doc with the results and decisions put in to out. rq

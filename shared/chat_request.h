@@ -64,18 +64,21 @@ typedef struct {
     uint32_t      ordinal;   /* ai_sdk: which step of that message, from 0 */
     chat_digest_t user_text; /* others: hash of the last user message before */
     uint32_t      since;     /* others: number of steps since that message */
-    chat_str_t    chain;     /* chained: the id of the response or message
-                                that the body names; else empty */
+    chat_str_t    chain;     /* chained: the id of the response, message or
+                                conversation that the body names; else empty */
 } chat_step_t;
 
 typedef struct {
     chat_class_e class;
-    int           stream;       /* 0: the client wants one JSON answer */
-    int           chained;      /* the last step's calls are not in the body */
-    int           stored;       /* responses: the answer can be chained to */
-    chat_str_t    conversation; /* the dialect's own id, or empty */
-    chat_str_t    last_message; /* ai_sdk: id of the last message */
-    chat_digest_t signature;    /* of the members that choose the answer */
+    int           stream;  /* 0: the client wants one JSON answer */
+    int           chained; /* the last step's calls are not in the body */
+    int           stored;  /* responses: the answer can be chained to */
+    int           by_conversation; /* responses: the provider keeps the
+                                      conversation that the body names; a
+                                      chained body is chained to that */
+    chat_str_t    conversation;    /* the dialect's own id, or empty */
+    chat_str_t    last_message;    /* ai_sdk: id of the last message */
+    chat_digest_t signature;       /* of the members that choose the answer */
     chat_call_t  *calls;
     size_t        ncalls;
     chat_step_t  *steps;

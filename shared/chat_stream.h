@@ -31,6 +31,7 @@ typedef struct {
     size_t                nknown;
     chat_replay_e         replay;
     chat_scope_t          scope;  /* of the conversation, for names */
+    uint64_t              began;  /* ms since the epoch, for its record */
     chat_str_t            worker; /* for the open fact */
     chat_str_t            cors;   /* for the open fact */
     size_t                max_event;

@@ -225,6 +225,10 @@ chat_track_event(chat_track_t *track, const chat_event_t *event,
         chat_track_step_seal(&track->step);
         break;
 
+    case CHAT_EVENT_STEP_RESET:
+        chat_track_next_step(track);
+        break;
+
     case CHAT_EVENT_TURN_END:
         chat_track_turn_end(track, event);
         break;

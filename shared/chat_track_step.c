@@ -48,6 +48,31 @@ chat_track_is_member(const chat_tracked_t *call)
 }
 
 
+/* A request that names the conversation alone finds the step's batch by it. */
+static void
+chat_track_put_record(chat_track_step_t *step)
+{
+    int                   form;
+    chat_key_t            key;
+    chat_facts_t         *list;
+    const chat_request_t *rq = step->conf->request;
+
+    form = step->has_key[CHAT_NAME_CHAIN] ? CHAT_NAME_CHAIN : CHAT_NAME_CALL;
+
+    if (rq == NULL || !rq->by_conversation || !step->has_key[form]
+        || chat_batch_record_key(&step->conf->scope, &key) != CHAT_OK)
+    {
+        return;
+    }
+
+    list = chat_outbox_list(step->outbox, &key);
+    if (list != NULL) {
+        chat_facts_batch(list, step->conf->began + step->ordinal,
+                         &step->keys[form].name);
+    }
+}
+
+
 static void
 chat_track_put_open(chat_track_step_t *step)
 {
@@ -65,6 +90,8 @@ chat_track_put_open(chat_track_step_t *step)
             chat_facts_open(list, step->conf->worker, step->conf->cors);
         }
     }
+
+    chat_track_put_record(step);
 }
 
 

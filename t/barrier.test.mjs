@@ -6,7 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, pause, unbuilt } from './harness.mjs';
+import { gate, pause, unbuilt, until } from './harness.mjs';
 import { dialects } from './harness_dialects.mjs';
 import { abreast, orders, play, siblings } from './harness_barrier.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
@@ -14,7 +14,7 @@ import { Batch, stage, told } from './harness_batch.mjs';
 const asan = !!process.env.CHAT_ASAN;
 
 for (const key of Object.keys(dialects)) {
-  test(`s28 s37: ${key}: every order of arrival, one request`,
+  test(`s28 s37 s59: ${key}: every order of arrival, one request`,
     { skip: unbuilt }, async (t) => {
       const scene = await stage(t, key, { workers: 4 });
       for (let count = 2; count <= 8; count++) {
@@ -133,30 +133,37 @@ test('s96: the same complete body twice by an openai client',
     }
   });
 
-test('s97: another model is another request', { skip: unbuilt },
-  async (t) => {
-    const scene = await stage(t, 'openai_chat', { workers: 4 });
-    const batch = new Batch(scene, 2);
-    await batch.ask();
-    const go = gate();
-    const { answer } = scene.p;
-    scene.p.answer = async (request) => {
-      await (request.answered.length && go);
-      return answer(request);
-    };
-    const one = batch.continue(batch.results([0]));
-    await one.sent;
-    await pause(100);
-    const two = batch.post({ ...batch.body(batch.results([1])),
-      model: 'another' });
-    await scene.p.arrival(3);
-    go.open();
-    assert.equal((await told(one)).word, 'final');
-    assert.equal((await told(two)).word, 'final');
-    batch.released(2);
-    assert.deepEqual(batch.upstream().map(({ body }) => body.model).sort(),
-      ['another', 'm']);
-  });
+for (const key of ['openai_responses', 'openai_responses_chained',
+  'openai_chat', 'anthropic', 'anthropic_thread']) {
+  test(`s97: ${key}: another model or stream is another request`,
+    { skip: unbuilt }, async (t) => {
+      const scene = await stage(t, key, { workers: 4 });
+      const { answer } = scene.p;
+      for (const other of [{ model: 'another' }, { stream: false }]) {
+        const batch = new Batch(scene, 2);
+        await batch.ask();
+        const go = gate();
+        scene.p.answer = async (request) => {
+          await (request.answered.length && go);
+          return answer(request);
+        };
+        const one = batch.continue(batch.results([0]));
+        await one.sent;
+        await pause(100);
+        const two = batch.post({ ...batch.body(batch.results([1])),
+          ...other });
+        await until(() => batch.upstream().length === 2);
+        go.open();
+        assert.equal((await told(one)).word, 'final');
+        assert.equal((await told(two)).word, 'final');
+        batch.released(2);
+        assert.equal(batch.upstream().filter(({ body }) =>
+          Object.keys(other).every((name) => body[name] === other[name]))
+          .length, 1);
+        scene.p.answer = answer;
+      }
+    });
+}
 
 test('s98: results with new user text are a fresh turn', { skip: unbuilt },
   async (t) => {

@@ -43,6 +43,9 @@ function aiSdkFault(part) {
   return null;
 }
 
+/* Many apps shape the body so that it has the last message alone. */
+const messagesOf = (body) => body.messages ?? (body.message && [body.message]);
+
 export const aiSdk = {
   path: '/api/chat',
   headers: {},
@@ -110,11 +113,12 @@ export const aiSdk = {
   check(body, { lenient } = {}) {
     const error = (errorText) => ({ status: 200,
       events: [data({ type: 'start' }), data({ type: 'error', errorText })] });
-    if (!Array.isArray(body.messages)) {
+    const messages = messagesOf(body);
+    if (!Array.isArray(messages)) {
       return { status: 400, body: { error: 'messages must be an array' } };
     }
-    const last = body.messages.at(-1);
-    for (const { parts } of body.messages) {
+    const last = messages.at(-1);
+    for (const { parts } of messages) {
       const step = parts.findLastIndex((p) => p.type === 'step-start');
       for (const [i, part] of parts.entries()) {
         if (!isTool(part) || part.providerExecuted) {
@@ -138,7 +142,7 @@ export const aiSdk = {
 
   /* Ids that a body answers. */
   answered(body) {
-    return body.messages.flatMap(({ parts }) => parts)
+    return messagesOf(body).flatMap(({ parts }) => parts)
       .filter(isTool)
       .filter(({ state }) => /^(output-|approval-responded)/.test(state))
       .map((part) => part.toolCallId);

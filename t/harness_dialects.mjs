@@ -12,7 +12,8 @@
 import { aiSdk } from './harness_ai_sdk.mjs';
 import { anthropic, anthropicThread } from './harness_anthropic.mjs';
 import { chat } from './harness_chat.mjs';
-import { responses, responsesChained } from './harness_responses.mjs';
+import { responses, responsesChained, responsesConversation }
+  from './harness_responses.mjs';
 
 export { events, newCalls, newId } from './harness_wire.mjs';
 
@@ -22,6 +23,8 @@ export const dialects = {
   openai_responses: { name: 'openai_responses', ...responses },
   openai_responses_chained: { name: 'openai_responses', chained: true,
     ...responsesChained },
+  openai_responses_conversation: { name: 'openai_responses', chained: true,
+    ...responsesConversation },
   openai_chat: { name: 'openai_chat', ...chat },
   anthropic: { name: 'anthropic', ...anthropic },
   anthropic_thread: { name: 'anthropic', chained: true, ...anthropicThread },

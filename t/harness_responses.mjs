@@ -149,3 +149,18 @@ export const responsesChained = {
         .map(({ id }) => functionOutput(id, results[id])), ...after] };
   },
 };
+
+/* The provider keeps the conversation: no body carries calls, or names one. */
+export const responsesConversation = {
+  ...responsesChained,
+
+  fresh({ conversation = 'conv_1', ...options } = {}) {
+    return { ...responsesChained.fresh(options), conversation };
+  },
+
+  continuation({ conversation = 'conv_1', ...options }) {
+    const { previous_response_id: _, ...body } =
+      responsesChained.continuation(options);
+    return { ...body, conversation: { id: conversation } };
+  },
+};

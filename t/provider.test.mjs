@@ -28,10 +28,11 @@ for (const [key, dialect] of Object.entries(dialects)) {
         refused: p.requests.at(-1).refused };
     };
     const from = dialect.calls({ calls });
-    p.issued.set(from.id, calls);
     const conversation = newId('chat_');
-    const body = (results) => dialect.continuation({ conversation, from,
-      results });
+    const body = (results) => {
+      p.issued.set(from.id, calls).set(conversation, calls);
+      return dialect.continuation({ conversation, from, results });
+    };
 
     await t.test('a fresh body gets the calls', async () => {
       const { text } = await say(dialect.fresh());

@@ -7,72 +7,13 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, nginx, post, unbuilt, until } from './harness.mjs';
+import { gate, post, unbuilt } from './harness.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
-import { provider, sse } from './harness_provider.mjs';
-import { data, named } from './harness_wire.mjs';
+import { play, show, theatre, without } from './harness_replay.mjs';
+import { data } from './harness_wire.mjs';
 
-const live = (name, play) => test(name, { skip: unbuilt }, play);
+const live = (name, act) => test(name, { skip: unbuilt }, act);
 const ai = dialects.ai_sdk;
-
-/* One location for each way of proxying and of filtering. */
-const ways = { unbuffered: 'proxy_buffering off;',
-  buffered: 'proxy_buffering on;', off: 'chat_replay_filter off;',
-  id: 'chat_replay_filter id;', small: 'chat_max_event 1k;',
-  dry: 'chat_dry_run on;',
-  slow: 'proxy_buffering off; limit_rate 2m;',
-  slow_buffered: 'proxy_buffering on; limit_rate 2m;' };
-const locations = Object.entries(ways).map(([way, lines]) => `
-  location /${way}/ {
-    chat auto;
-    ${lines}
-    proxy_pass http://provider;
-    proxy_http_version 1.1;
-    proxy_set_header Connection "";
-  }`).join('');
-
-async function theatre(t, more) {
-  const p = await provider(t, null);
-  const n = await nginx(t, { upstream: p.port, locations, ...more });
-  const cases = new Map();
-  p.answer = ({ url }) => {
-    const [, , key, cut] = url.split('/');
-    const { stream } = cases.get(key);
-    return sse(stream, { cut: Number(cut) || undefined });
-  };
-  return { p, n, cases };
-}
-
-/* Plays one case one way; gives the bytes, and what the log says. */
-async function show({ n, cases }, one, { way = 'unbuffered', cut = 'whole',
-  http2 = false } = {}) {
-  const key = newId('');
-  cases.set(key, one);
-  const uri = `/${way}/${key}/${cut}${(one.dialect ?? ai).path}`;
-  /* A tenant of its own: no turn of a case finds what another has left. */
-  const answer = post(http2 ? n.port2 : n.port, uri, one.body,
-    { authorization: one.tenant ?? key }, { http2 });
-  const bytes = await answer.text();
-  const seen = await until(() =>
-    n.accessLog().find((line) => line.uri === uri));
-  assert.equal(seen.verdict, one.verdict ?? 'passed');
-  return { bytes, seen };
-}
-
-/* A case in all pieces; sees is the stream's part that comes through. */
-async function play(scene, one, options = {}) {
-  const sees = one.sees.join('');
-  const turns = [['1', 'unbuffered', false], ['7', 'buffered', false],
-    ['whole', 'unbuffered', true], ['1', 'buffered', true],
-    ['7', 'unbuffered', true], ['whole', 'buffered', false]];
-  await Promise.all(turns.map(async ([cut, way, http2]) => {
-    const { bytes, seen } = await show(scene, one,
-      { cut, way: options.way ?? way, http2 });
-    assert.equal(bytes, sees, `cut ${cut}, ${way}, HTTP/${http2 ? 2 : 1}`);
-    assert.equal(Number(seen.replays_dropped), one.replays ?? 0);
-    assert.equal(seen.turn_status, one.end ?? 'finished');
-  }));
-}
 
 const start = (id) => data({ type: 'start', messageId: id });
 const step = data({ type: 'start-step' });
@@ -282,73 +223,11 @@ live('s106: numbers that a JSON client has turned', async (t) => {
   }
 });
 
-/* Each event of a stream as an object, changed, and written as it was. */
-const rewritten = (stream, change) => stream.flatMap((event) => {
-  const text = /^data: (.*)$/m.exec(event)[1];
-  if (text === '[DONE]') {
-    return event;
-  }
-  const object = change(JSON.parse(text));
-  return object === null ? []
-    : event.startsWith('event:') ? named(object) : data(object);
-});
-
-/* What is left of a stream without the calls at these positions. */
-const without = {
-  openai_chat: (stream, gone, all) => rewritten(stream, (object) => {
-    const [choice] = object.choices;
-    const { tool_calls: calls } = choice.delta;
-    if (calls) {
-      choice.delta.tool_calls = calls
-        .filter(({ index }) => !gone.includes(index))
-        .map((call) => ({ ...call, index: call.index
-          - gone.filter((i) => i < call.index).length }));
-      if (choice.delta.tool_calls.length === 0) {
-        return null;
-      }
-    }
-    if (all && choice.finish_reason === 'tool_calls') {
-      choice.finish_reason = 'stop';
-    }
-    return object;
-  }),
-
-  openai_responses: (stream, gone) => rewritten(stream, (object) => {
-    const { output_index: index, response } = object;
-    if (gone.includes(index)) {
-      return null;
-    }
-    if (index !== undefined) {
-      object.output_index -= gone.filter((i) => i < index).length;
-    }
-    if (response) {
-      response.output = response.output.filter((_, i) => !gone.includes(i));
-    }
-    return object;
-  }),
-
-  anthropic: (stream, gone, all) => rewritten(stream, (object) => {
-    const { index, delta } = object;
-    if (gone.includes(index)) {
-      return null;
-    }
-    if (index !== undefined) {
-      object.index -= gone.filter((i) => i < index).length;
-    }
-    if (all && delta?.stop_reason === 'tool_use') {
-      delta.stop_reason = 'end_turn';
-    }
-    return object;
-  }),
-};
-
-const numbers = { openai_chat: 's17 s18', openai_responses: 's18 s19',
-  anthropic: 's18 s20' };
-
-for (const [key, drop] of Object.entries(without)) {
-  live(`${numbers[key]}: ${key}: what is left is numbered anew`, async (t) => {
+for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
+  live(`s18: ${key}: what is left is numbered anew`, async (t) => {
     const scene = await theatre(t);
     const dialect = dialects[key];
+    const drop = without[key];
     const old = newCalls(2, dialect.prefix);
     const fresh = newCalls(2, dialect.prefix);
     const body = dialect.continuation({ results: { [old[0].id]: 1,

@@ -59,7 +59,8 @@ live('a body that breaks while it is read has its error page', async (t) => {
   assert.match(String(piece), /^HTTP\/1.1 (400|502|404)/);
 });
 
-for (const key of ['openai_responses_chained', 'anthropic_thread']) {
+for (const key of ['openai_responses_chained',
+  'openai_responses_conversation', 'anthropic_thread']) {
   live(`${key}: goes on when the stream that it waited for breaks`,
     async (t) => {
       const scene = await stage(t, key, { strict: false });
@@ -71,7 +72,8 @@ for (const key of ['openai_responses_chained', 'anthropic_thread']) {
       scene.p.answer = ({ answered }) => (answered.length
         ? sse(batch.dialect.final(`done ${batch.key}`))
         : sse([...half, cut], { end: 'reset' }));
-      const asking = batch.post(batch.dialect.fresh());
+      const asking = batch.post(batch.dialect.fresh(
+        { conversation: batch.conversation }));
       await asking.until((text) => text.includes(one));
       const answer = batch.continue({ [one]: 1 });
       await answer.sent;

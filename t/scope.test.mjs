@@ -12,7 +12,9 @@ const keys = Object.keys(dialects);
 live('s107: another credential neither sees nor settles', async (t) => {
   const headers = { openai_chat: 'authorization', anthropic: 'x-api-key',
     openai_responses: 'authorization', ai_sdk: 'authorization',
-    openai_responses_chained: 'authorization', anthropic_thread: 'x-api-key' };
+    openai_responses_chained: 'authorization',
+    openai_responses_conversation: 'authorization',
+    anthropic_thread: 'x-api-key' };
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2, hold: '2s',

@@ -4,7 +4,8 @@
  * The first byte chooses the dialect. Every call that the body leaves open
  * gets a result. Then the merged body is JSON and of the same class; no call
  * that got a result is open; and all that was there is still there, byte for
- * byte where the dialect only inserts, else by value.
+ * byte where the dialect only inserts, else by value. The same holds of a
+ * fresh turn whose open calls get errors, and then none is left to answer.
  */
 
 #include "chat_gate.h"
@@ -291,11 +292,99 @@ fuzz_merge(body_t *body)
 }
 
 
+/* 1 if nothing may be said of the call: it can yet run, or is a screen. */
+static int
+fuzz_is_spared(body_t *body, const chat_call_t *call)
+{
+    size_t             i;
+    const chat_call_t *twin;
+
+    for (i = 0; i < body->rq.ncalls; i++) {
+        twin = &body->rq.calls[i];
+
+        if (twin->approval >= CHAT_APPROVAL_GRANTED
+            && chat_str_eq(twin->id, call->id)) {
+            return 1;
+        }
+    }
+
+    return chat_json_is(&body->doc,
+                        chat_json_get(&body->doc, call->node, "type"),
+                        "computer_call");
+}
+
+
+/* Errors for all that is open; chained: of three calls that nobody brings. */
+static chat_rc_e
+fuzz_errors(body_t *body, chat_results_t *results)
+{
+    size_t          i;
+    chat_rc_e       rc;
+    chat_call_t     order[3];
+    chat_request_t *rq = &body->rq;
+
+    chat_results_init(results, body->arena);
+    rc = chat_results_open(results, rq, 1);
+
+    if (rc != CHAT_OK || !rq->chained) {
+        return rc;
+    }
+
+    memset(order, 0, sizeof(order));
+    for (i = 0; i < 3; i++) {
+        order[i].id = chat_cstr(i == 0 ? "fuzz_0" : i == 1 ? "fuzz_1" : "k");
+    }
+
+    return chat_results_open_chain(results, rq, &rq->steps[rq->nsteps - 1],
+                                   order, 3);
+}
+
+
+static void
+fuzz_repair(body_t *body)
+{
+    size_t             i;
+    body_t             again;
+    chat_rc_e          rc;
+    chat_buf_t         merged = { 0 };
+    chat_results_t     results;
+    const chat_call_t *call;
+
+    if (body->rq.class != CHAT_CLASS_FRESH) {
+        return;
+    }
+
+    rc = fuzz_errors(body, &results);
+    NEED(rc == CHAT_OK || rc == CHAT_LIMIT);
+
+    if (rc == CHAT_OK) {
+        NEED(
+            chat_merge(body->dialect, &body->doc, &body->rq, &results, &merged)
+            == CHAT_OK);
+        NEED(fuzz_read(&again, body->dialect, chat_buf_str(&merged)));
+        /* with answers a developer's note alone is no new turn */
+        NEED(again.rq.class == CHAT_CLASS_FRESH || body->rq.chained);
+
+        for (i = 0; i < again.rq.ncalls; i++) {
+            call = &again.rq.calls[i];
+            NEED(!fuzz_is_open(call) || fuzz_is_answered(&again, call)
+                 || fuzz_is_spared(&again, call));
+        }
+
+        fuzz_is_kept(body, &again);
+        chat_arena_destroy(again.arena);
+    }
+
+    chat_buf_free(&merged);
+}
+
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    body_t         body;
-    unsigned char *text;
+    body_t                body;
+    unsigned char        *text;
+    const chat_dialect_t *dialect;
 
     if (size == 0 || size > FUZZ_SIZE) {
         return 0;
@@ -305,10 +394,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     NEED(text != NULL);
     memcpy(text, data + 1, size - 1);
 
-    if (fuzz_read(&body, chat_dialects[data[0] % 4], chat_str(text, size - 1)))
-    {
+    dialect = chat_dialects[data[0] % 4];
+
+    if (fuzz_read(&body, dialect, chat_str(text, size - 1))) {
         fuzz_gate(&body);
         fuzz_merge(&body);
+        chat_arena_destroy(body.arena);
+
+        NEED(fuzz_read(&body, dialect, chat_str(text, size - 1)));
+        fuzz_repair(&body);
     }
 
     chat_arena_destroy(body.arena);

@@ -8,7 +8,6 @@
 #ifndef DIALECT_RUN_H
 #define DIALECT_RUN_H
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -191,7 +190,7 @@ permute(unsigned i, unsigned n, unsigned *order)
 static inline void
 run_letter(run_t *run, const chat_event_t *event)
 {
-    static const char letters[] = "TPoarkRSEx";
+    static const char letters[] = "TPoarkRSZEx";
 
     chat_buf_printf(&run->log, "%c", letters[event->type]);
 
@@ -359,63 +358,6 @@ run_without(const chat_dialect_t *dialect, const char *text,
     run_stream(&run, dialect, chat_cstr(text), ids);
     text_equals(&run.out, want);
     run_free(&run);
-}
-
-
-/*
- * Reads every recording in the folder: none is foreign, each has one end and
- * only whole calls. Skips where the folder is absent.
- */
-static inline void
-run_recordings(const chat_dialect_t *dialect, const char *name)
-{
-    char           path[512], bytes[4096];
-    DIR           *dir;
-    FILE          *file;
-    run_t          run;
-    size_t         n;
-    chat_buf_t     text = { 0 };
-    struct dirent *entry;
-
-    snprintf(path, sizeof(path), "../shared/recordings/%s", name);
-    dir = opendir(path);
-
-    if (dir == NULL) {
-        print_message("no recordings in %s\n", path);
-        skip();
-        return;
-    }
-
-    while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] == '.') {
-            continue;
-        }
-
-        snprintf(path, sizeof(path), "../shared/recordings/%s/%s", name,
-                 entry->d_name);
-        file = fopen(path, "rb");
-        assert_non_null(file);
-        text.len = 0;
-
-        while ((n = fread(bytes, 1, sizeof(bytes), file)) > 0) {
-            chat_buf_add(&text, chat_str(bytes, n));
-        }
-
-        fclose(file);
-
-        run_stream(&run, dialect, chat_buf_str(&text), NULL);
-        print_message("%s: %u calls, %u boring\n", entry->d_name, run.opened,
-                      run.boring);
-        assert_false(run.declined);
-        assert_int_equal(run.ends, 1);
-        assert_int_equal(run.end, CHAT_END_FINISHED);
-        assert_int_equal(run.opened, run.ready);
-        assert_true(chat_str_eq(chat_buf_str(&run.out), chat_buf_str(&text)));
-        run_free(&run);
-    }
-
-    chat_buf_free(&text);
-    closedir(dir);
 }
 
 

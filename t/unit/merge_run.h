@@ -203,6 +203,8 @@ take_order(taken_t *t, const chat_batch_t *batch)
     for (i = 0; t->a.rq.chained && i < batch->nmembers; i++) {
         if (batch->members[i].is_call) {
             t->order[t->norder].kind = batch->members[i].kind;
+            t->order[t->norder].outcome = batch->members[i].outcome;
+            t->order[t->norder].approval = batch->members[i].approval;
             t->order[t->norder++].id = batch->members[i].id;
         }
     }

@@ -115,6 +115,7 @@ log_event(chat_buf_t *log, unsigned number, const chat_event_t *event)
         [CHAT_EVENT_CALL_ASK] = { "CALL_ASK", "I" },
         [CHAT_EVENT_CALL_RESULT] = { "CALL_RESULT", "IOT" },
         [CHAT_EVENT_STEP_SEAL] = { "STEP_SEAL", "" },
+        [CHAT_EVENT_STEP_RESET] = { "STEP_RESET", "" },
         [CHAT_EVENT_TURN_END] = { "TURN_END", "E" },
         [CHAT_EVENT_OPAQUE] = { "OPAQUE", "" },
     };

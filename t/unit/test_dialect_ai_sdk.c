@@ -78,13 +78,54 @@ a_body_of_another_shape_is_declined(void **state)
         "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}",
         "{\"messages\":[{\"role\":\"user\",\"parts\":{}}]}",
         "{\"messages\":[{\"role\":7,\"parts\":[]}]}",
-        "{\"id\":\"x\",\"message\":" USER "}",
+        "{\"id\":\"x\",\"message\":[" USER "]}",
+        "{\"id\":\"x\",\"message\":\"hi\"}",
+        "{\"id\":\"x\",\"message\":{\"role\":\"user\",\"content\":\"hi\"}}",
+        "{\"id\":\"x\",\"messages\":[],\"message\":" USER "}",
     };
     size_t i;
 
     for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         assert_int_equal(take(bodies[i]), CHAT_DECLINED);
     }
+}
+
+
+/* As prepareSendMessagesRequest makes it in many apps. */
+static void
+the_last_message_may_come_alone(void **state)
+{
+    assert_int_equal(take("{\"id\":\"chat-1\",\"message\":" USER
+                          ",\"trigger\":\"submit-message\"}"),
+                     CHAT_OK);
+    assert_int_equal(rq.class, CHAT_CLASS_FRESH);
+    assert_int_equal(rq.answers, 0);
+    assert_str(rq.conversation, "chat-1");
+    assert_str(rq.last_message, "u1");
+
+    /* what stands behind the message in the body is no message */
+    assert_int_equal(take("{\"message\":" ASSISTANT(
+                         "m1", STEP "," OK("a") "," STEP "," OK("b") "," OPEN(
+                                   "c")) ","
+                                         "\"extra\":" USER
+                                         ",\"id\":\"chat-1\"}"),
+                     CHAT_OK);
+    assert_int_equal(rq.class, CHAT_CLASS_CONTINUATION);
+    assert_int_equal(rq.nsteps, 2);
+    assert_int_equal(rq.ncalls, 3);
+    assert_int_equal(rq.turn, 0);
+    assert_true(rq.answers);
+    assert_str(rq.conversation, "chat-1");
+    assert_str(rq.last_message, "m1");
+    assert_str(rq.steps[1].message, "m1");
+    assert_int_equal(rq.steps[1].ordinal, 1);
+    assert_str(rq.next.message, "m1");
+    assert_true(rq.calls[2].in_last_message);
+
+    assert_int_equal(take("{\"id\":\"c\",\"trigger\":\"regenerate-message\","
+                          "\"message\":" USER "}"),
+                     CHAT_OK);
+    assert_int_equal(rq.class, CHAT_CLASS_REGENERATE);
 }
 
 
@@ -342,6 +383,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_body_of_another_shape_is_declined),
+        cmocka_unit_test(the_last_message_may_come_alone),
         cmocka_unit_test(keys_that_stand_twice_are_ambiguous),
         cmocka_unit_test(classes),
         cmocka_unit_test(a_continuation_names_its_batch),

@@ -313,14 +313,15 @@ s71_interrupted_closes_what_is_half_open(void **state)
 static chat_call_t         calls[5];
 static const chat_result_t told[] = {
     { &calls[0], CHAT_STR("a"), CHAT_OUTCOME_OK, 0,
-      CHAT_STR("{ \n\"x\":\"l\\nm\"\r}"), NULL },
+      CHAT_STR("{ \n\"x\":\"l\\nm\"\r}"), NULL, 0 },
     { &calls[3], CHAT_STR("d"), CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED,
-      CHAT_STR(""), NULL },
-    { &calls[4], CHAT_STR("e"), CHAT_OUTCOME_OK, 0, CHAT_STR("1"), NULL },
-    { NULL, CHAT_STR("f"), CHAT_OUTCOME_OK, 0, CHAT_STR("1"), NULL },
+      CHAT_STR(""), NULL, 0 },
+    { &calls[4], CHAT_STR("e"), CHAT_OUTCOME_OK, 0, CHAT_STR("1"), NULL, 0 },
+    { NULL, CHAT_STR("f"), CHAT_OUTCOME_OK, 0, CHAT_STR("1"), NULL, 0 },
     { &calls[1], CHAT_STR("b"), CHAT_OUTCOME_ERROR, 0, CHAT_STR("\"no\""),
-      NULL },
-    { &calls[2], CHAT_STR("c"), CHAT_OUTCOME_DENIED, 0, CHAT_STR(""), NULL },
+      NULL, 0 },
+    { &calls[2], CHAT_STR("c"), CHAT_OUTCOME_DENIED, 0, CHAT_STR(""), NULL,
+      0 },
 };
 #define NTOLD (sizeof(told) / sizeof(told[0]))
 

@@ -284,13 +284,6 @@ refusals_are_well_formed(void **state)
 }
 
 
-static void
-recordings_are_read(void **state)
-{
-    run_recordings(DIALECT, "anthropic");
-}
-
-
 int
 main(void)
 {
@@ -304,7 +297,6 @@ main(void)
         cmocka_unit_test(a_second_message_is_numbered_by_itself),
         cmocka_unit_test(s71_interrupted_is_an_error_and_no_end),
         cmocka_unit_test(refusals_are_well_formed),
-        cmocka_unit_test(recordings_are_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -337,13 +337,6 @@ empty_turns_and_refusals_are_well_formed(void **state)
 }
 
 
-static void
-recordings_are_read(void **state)
-{
-    run_recordings(DIALECT, "openai_chat");
-}
-
-
 int
 main(void)
 {
@@ -359,7 +352,6 @@ main(void)
         cmocka_unit_test(calls_without_index_and_of_the_older_form_go),
         cmocka_unit_test(s71_interrupted_is_an_error_and_no_end),
         cmocka_unit_test(empty_turns_and_refusals_are_well_formed),
-        cmocka_unit_test(recordings_are_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

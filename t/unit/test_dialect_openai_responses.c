@@ -151,7 +151,7 @@ static const char *const rows[][2] = {
     { IN(USER "," C1 "," O1 "," USER "," C1 "," C2 "," O1),
       "continuation answers turn=0 next=1 0:call_1:{call_1/c+ call_2/c-}" },
     { IN(USER "," C1 "," C1 "," O1),
-      "continuation answers turn=0 next=1 0:call_1:{call_1/c- call_1/c+}" },
+      "continuation answers turn=0 next=1 0:call_1:{call_1/c+ call_1/c+}" },
     /* neither */
     { IN(""), "other turn=0 next=0" },
     { IN(USER "," C1 "," O1 "," C2),
@@ -159,7 +159,8 @@ static const char *const rows[][2] = {
     { IN(USER "," REF "," O1), "other turn=0 next=1" },
     { IN(O1), "other turn=0 next=0" },
     { "{\"conversation\":\"conv_1\",\"input\":[" O1 "]}",
-      "other turn=0 next=0" },
+      "continuation chained answers turn=0 next=0 "
+      "0::conv_1{call_1/c+b}" },
     /* unknown types are nothing */
     { IN(USER "," C1 ",{\"type\":\"program\"},{\"type\":7},null,3,"
               "{\"type\":\"program_output\",\"call_id\":\"call_1\"}," O1),
@@ -171,6 +172,15 @@ static const char *const rows[][2] = {
     { "{\"previous_response_id\":\"resp_1\",\"input\":\"hi\"}",
       "fresh chained answers turn=0 next=0 0::resp_1{}" },
     { CHAIN(""), "other turn=0 next=0" },
+    { "{\"conversation\":{\"id\":\"conv_1\"},\"input\":\"hi\"}",
+      "fresh chained answers turn=0 next=0 0::conv_1{}" },
+    { "{\"conversation\":\"conv_1\",\"input\":[" USER "," C1 "," O1 "]}",
+      "continuation answers turn=0 next=1 0:call_1:{call_1/c+}" },
+    { "{\"conversation\":\"conv_1\",\"previous_response_id\":\"resp_1\","
+      "\"input\":[" O1 "]}",
+      "continuation chained answers turn=0 next=0 "
+      "0::resp_1{call_1/c+b}" },
+    { "{\"conversation\":null,\"input\":[" O1 "]}", "other turn=0 next=0" },
     { CHAIN(USER "," C1 "," O1),
       "continuation answers turn=0 next=1 0:call_1:{call_1/c+}" },
 };
@@ -263,71 +273,6 @@ s43_calls_of_the_server_are_no_members(void **state)
 }
 
 
-/* Each type of call, and the answer to it. */
-static void
-request_types(void **state)
-{
-    static const char *const types[][3] = {
-        { "{\"type\":\"function_call\",\"call_id\":\"k\",\"name\":\"n\","
-          "\"arguments\":\"{}\"}",
-          "{\"type\":\"function_call_output\",\"call_id\":\"k\","
-          "\"output\":[]}",
-          "c" },
-        { "{\"type\":\"custom_tool_call\",\"call_id\":\"k\",\"name\":\"n\","
-          "\"input\":\"x\"}",
-          "{\"type\":\"custom_tool_call_output\",\"call_id\":\"k\","
-          "\"output\":\"\"}",
-          "c" },
-        { "{\"type\":\"mcp_approval_request\",\"id\":\"k\",\"name\":\"n\"}",
-          "{\"type\":\"mcp_approval_response\",\"approval_request_id\":\"k\","
-          "\"approve\":false}",
-          "a" },
-        { "{\"type\":\"local_shell_call\",\"id\":\"lsh\",\"call_id\":\"k\","
-          "\"action\":{}}",
-          "{\"type\":\"local_shell_call_output\",\"id\":\"k\","
-          "\"output\":\"\"}",
-          "c" },
-        { "{\"type\":\"shell_call\",\"call_id\":\"k\",\"action\":{}}",
-          "{\"type\":\"shell_call_output\",\"call_id\":\"k\",\"output\":[]}",
-          "c" },
-        { "{\"type\":\"apply_patch_call\",\"call_id\":\"k\"}",
-          "{\"type\":\"apply_patch_call_output\",\"call_id\":\"k\","
-          "\"status\":\"failed\"}",
-          "c" },
-        { "{\"type\":\"computer_call\",\"call_id\":\"k\",\"action\":{}}",
-          "{\"type\":\"computer_call_output\",\"call_id\":\"k\","
-          "\"output\":{}}",
-          "c" },
-        { "{\"type\":\"tool_search_call\",\"call_id\":\"k\","
-          "\"execution\":\"client\"}",
-          "{\"type\":\"tool_search_output\",\"call_id\":\"k\","
-          "\"execution\":\"client\",\"tools\":[]}",
-          "c" },
-    };
-
-    size_t     i;
-    body_t     body;
-    chat_buf_t text = { 0 };
-
-    for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        text.len = 0;
-        chat_buf_printf(&text, "{\"input\":[%s,%s]}", types[i][0],
-                        types[i][1]);
-        body_open(&body, chat_buf_str(&text));
-
-        assert_int_equal(body.rq.class, CHAT_CLASS_CONTINUATION);
-        assert_int_equal(body.rq.ncalls, 1);
-        assert_true(chat_str_is(body.rq.calls[0].id, "k"));
-        assert_int_equal("cap"[body.rq.calls[0].kind], types[i][2][0]);
-        assert_int_equal(body.rq.calls[0].outcome, CHAT_OUTCOME_OK);
-        assert_true(chat_str_is(body.rq.calls[0].payload, types[i][1]));
-        chat_arena_destroy(body.arena);
-    }
-
-    chat_buf_free(&text);
-}
-
-
 static void
 request_members(void **state)
 {
@@ -341,6 +286,7 @@ request_members(void **state)
     assert_int_equal(body.rq.stream, 1);
     assert_int_equal(body.rq.stored, 0);
     assert_true(chat_str_is(body.rq.conversation, "conv_1"));
+    assert_int_equal(body.rq.by_conversation, 1);
     chat_digest(chat_cstr("\"hi\""), &text);
     assert_true(chat_digest_eq(&body.rq.steps[0].user_text, &text));
     assert_true(chat_digest_eq(&body.rq.next.user_text, &text));
@@ -454,7 +400,6 @@ main(void)
         cmocka_unit_test(s60_calls_without_any_result_are_no_continuation),
         cmocka_unit_test(s98_results_with_new_user_text_are_fresh),
         cmocka_unit_test(s43_calls_of_the_server_are_no_members),
-        cmocka_unit_test(request_types),
         cmocka_unit_test(request_members),
         cmocka_unit_test(request_of_others_is_declined),
         cmocka_unit_test(request_without_memory),

@@ -379,7 +379,7 @@ s35_an_unknown_id_completes_nothing(void **state)
                              "fact open P;"
                              "fact seal 1;"
                              "A asks chained a+ c+ -> HOLD missing=1;"
-                             "B asks chained c+ d+ -> HOLD missing=1;"
+                             "B asks chained c+ d+ -> UNMANAGED;"
                              "B asks chained b+ -> CLAIM merge");
 }
 

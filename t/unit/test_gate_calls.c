@@ -299,6 +299,39 @@ results_past_their_bound_are_not_kept(void **state)
 }
 
 
+/* Past chat_max_result the decision is kept, its reason is not. */
+static void
+a_long_reason_is_left_out(void **state)
+{
+    size_t       i, size, dropped;
+    asker_t      a;
+    chat_facts_t facts;
+
+    for (size = 7; size <= 8; size++) {
+        asker_begin(&a);
+        asker_call(&a, "a^");
+        a.rq.calls[0].reason = chat_cstr("\"a b c\"");
+        asker_open(&a, &chat_dialect_ai_sdk, 'A');
+
+        dropped = 0;
+        chat_facts_init(&facts, a.arena);
+        chat_gate_facts(&a.q, &a.rq, 0, size - 1, &facts, &dropped);
+        assert_int_equal(dropped, size == 7);
+        assert_int_equal(facts.count, 2);
+
+        for (i = 0; i < facts.count; i++) {
+            if (chat_str_is(facts.items[i].field, "approval/a")) {
+                assert_true(chat_str_is(facts.items[i].value, "g"));
+                assert_int_equal(facts.items[i].payload.len,
+                                 size == 7 ? 0 : 7);
+            }
+        }
+
+        asker_end(&a);
+    }
+}
+
+
 int
 main(void)
 {
@@ -315,6 +348,7 @@ main(void)
         cmocka_unit_test(a_store_is_not_believed_without_end),
         cmocka_unit_test(bounds_of_a_question),
         cmocka_unit_test(results_past_their_bound_are_not_kept),
+        cmocka_unit_test(a_long_reason_is_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, play_over);

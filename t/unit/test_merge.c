@@ -246,9 +246,7 @@ a_body_that_takes_nothing_is_refused(void **state)
     taken_t       t;
     chat_result_t result;
 
-    take(&t, RESPONSES,
-         chat_cstr("{\"previous_response_id\":\"resp_1\","
-                   "\"input\":\"hi\"}"));
+    take(&t, RESPONSES, chat_cstr("{\"input\":\"hi\"}"));
     memset(&result, 0, sizeof(result));
     result.id = chat_cstr("call_0");
     result.outcome = CHAT_OUTCOME_OK;

@@ -197,6 +197,49 @@ s47_a_chain_is_open_before_its_calls_are_known(void **state)
 }
 
 
+/* The record names the batch that the response's own id names. */
+static void
+a_conversation_has_a_record_of_its_steps(void **state)
+{
+    char        hex[9], name[2 * CHAT_DIGEST_SIZE + 1], entry[128];
+    size_t      i;
+    chat_key_t  key;
+    chat_step_t step;
+
+    static const char *const bodies[] = {
+        RESPONSES_BODY("\"conversation\":\"talk\",", HELLO),
+        RESPONSES_BODY("\"conversation\":{\"id\":\"talk\"},", ANSWER("c")),
+        RESPONSES_BODY("", HELLO),
+        RESPONSES_BODY("\"previous_response_id\":\"resp_0\",", HELLO),
+    };
+
+    for (i = 0; i < 4; i++) {
+        stream_begin(&s, "openai_responses", bodies[i]);
+        s.conf.began = 1700000000000;
+        run(CREATED ADDED("0", "call_1") ITEM_DONE("0", "call_1")
+                COMPLETED(ITEM("call_1")));
+        assert_int_equal(stream_facts(&s, "batch/"), i < 2);
+
+        memset(&step, 0, sizeof(step));
+        step.chain = chat_cstr("resp_1");
+        assert_int_equal(chat_batch_key(&s.conf.scope, &step, &key), CHAT_OK);
+        chat_digest_hex(&key.name, CHAT_DIGEST_SIZE, name);
+        assert_int_equal(chat_batch_record_key(&s.conf.scope, &key), CHAT_OK);
+        chat_digest_hex(&key.name, 4, hex);
+        (void) snprintf(entry, sizeof(entry), "%s batch/1700000000000-%s=1\n",
+                        hex, name);
+        assert_int_equal(strstr(s.facts, entry) != NULL, i < 2);
+        stream_end(&s);
+    }
+
+    /* no call, no batch */
+    stream_begin(&s, "openai_responses", bodies[0]);
+    run(CREATED COMPLETED(""));
+    assert_int_equal(stream_facts(&s, "batch/"), 0);
+    stream_end(&s);
+}
+
+
 static void
 the_id_of_a_complete_call_counts(void **state)
 {
@@ -357,6 +400,7 @@ main(void)
         cmocka_unit_test(a_step_of_the_ai_sdk),
         cmocka_unit_test(s46_a_step_of_openai_chat),
         cmocka_unit_test(s47_a_chain_is_open_before_its_calls_are_known),
+        cmocka_unit_test(a_conversation_has_a_record_of_its_steps),
         cmocka_unit_test(the_id_of_a_complete_call_counts),
         cmocka_unit_test(a_step_of_anthropic),
         cmocka_unit_test(s43_a_provider_call_is_no_member_but_names_the_step),

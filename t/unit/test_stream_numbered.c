@@ -219,6 +219,37 @@ s20_text_behind_a_replayed_block(void **state)
 }
 
 
+/* Kimi and others count their calls anew in each step. */
+static void
+s14_a_used_id_with_other_arguments_is_a_new_call(void **state)
+{
+    const char *text;
+
+    text = CALLS(ENTRY("0", "call_1", Q2) "," ENTRY("1", "call_2", Q1))
+        CHUNK("{}", "\"tool_calls\"") DONE;
+    stream_begin(&s, "openai_chat", CHAT_BODY);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.count.reused, 1);
+    assert_int_equal(s.info.calls, 2);
+    stream_end(&s);
+
+    text = RESPONSE("created", "") ADDED("0", "call_1")
+        ITEM_DONE("0", "call_1", Q2) RESPONSE("completed", ITEM("call_1", Q2));
+    stream_begin(&s, "openai_responses", RESPONSES_BODY);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.count.reused, 1);
+    stream_end(&s);
+
+    text = MESSAGE_START BLOCK("0", USE("toolu_1")) BLOCK_DELTA("0", ARGS(Q2))
+        BLOCK_STOP("0") MESSAGE_END("tool_use");
+    stream_begin(&s, "anthropic", MESSAGES_BODY);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.count.reused, 1);
+    assert_int_equal(stream_facts(&s, "call/toolu_1=0 "), 1);
+    stream_end(&s);
+}
+
+
 int
 main(void)
 {
@@ -229,6 +260,7 @@ main(void)
         cmocka_unit_test(s19_a_replayed_item),
         cmocka_unit_test(s20_a_replayed_block_in_the_middle),
         cmocka_unit_test(s20_text_behind_a_replayed_block),
+        cmocka_unit_test(s14_a_used_id_with_other_arguments_is_a_new_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,111 +1,180 @@
 /*
  * test_stream_recordings.c: real answers of providers, in pieces.
  *
- * Where they are at hand (../shared/recordings) each must come out byte for
- * byte, however it is cut, and be finished.
+ * Where they are at hand (recordings.h) each must come out byte for byte, be
+ * finished, and give the store the calls that stand in it: whole, in pieces
+ * of one size, and cut at random places, a hundred times each.
  */
 
+#include "known_calls.h"
+#include "recordings.h"
 #include "stream_run.h"
 
-#include <dirent.h>
+#define CUT_RUNS 100
 
-#define RECORDINGS "../shared/recordings"
+static stream_t    s;
+static const char *dialect;
+static uint32_t    seed;
 
-static stream_t s;
 
-
-static void
-file_read(const char *path, chat_buf_t *out)
+static uint32_t
+next_random(uint32_t below)
 {
-    char   bytes[65536];
-    FILE  *file = fopen(path, "rb");
-    size_t n;
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t) ((uint64_t) seed * below >> 32);
+}
 
-    assert_non_null(file);
-    while ((n = fread(bytes, 1, sizeof(bytes), file)) > 0) {
-        chat_buf_add(out, chat_str(bytes, n));
+
+/* All of it in pieces; step 0: of random sizes, around an average. */
+static void
+push_all(chat_str_t text, size_t step, stream_run_t *run)
+{
+    size_t              i, n, len;
+    uint32_t            most = 2 + next_random(4096);
+    chat_stream_t      *stream = chat_stream_create(&s.conf);
+    const chat_piece_t *pieces;
+
+    memset(run, 0, sizeof(*run));
+    assert_non_null(stream);
+
+    for (i = 0; i < text.len; i += len) {
+        len = step ? step : next_random(next_random(4) ? most : 4) + 1;
+        len = len < text.len - i ? len : text.len - i;
+        stream_push(run, stream, (const char *) text.data + i, len);
     }
-    fclose(file);
+
+    assert_int_equal(chat_stream_finish(stream, NULL, 0, &pieces, &n),
+                     CHAT_OK);
+    stream_note(run, pieces, n, chat_str(NULL, 0));
+    stream_note_facts(run, stream);
+    run->info = *chat_stream_info(stream);
+    run->count = *chat_stream_count(stream);
+    chat_stream_destroy(stream);
+}
+
+
+/* How many facts are of calls; with given set, those that begin like it. */
+static size_t
+count_calls(const stream_run_t *run, const char *given, const char *rest)
+{
+    size_t      i, n = 0;
+    const char *fact;
+
+    for (i = 0; i < run->nfacts; i++) {
+        fact = strchr(run->facts[i], ' ') + 1;
+
+        if (given == NULL) {
+            n += strncmp(fact, "call/", 5) == 0;
+
+        } else {
+            n += strncmp(fact, given, strlen(given)) == 0
+                 && strstr(fact, rest) != NULL;
+        }
+    }
+
+    return n;
+}
+
+
+/* Each call is told once under each of the step's names, and no other is. */
+static void
+calls_are_told(const char *name, const known_calls_t *known,
+               const stream_run_t *run)
+{
+    char                field[300], rest[64], hex[33];
+    size_t              i, found, all = 0;
+    chat_digest_t       fingerprint;
+    const known_call_t *call;
+
+    for (i = 0; i < known->count; i++) {
+        call = &known->calls[i];
+        assert_int_equal(chat_fingerprint(chat_cstr(call->name),
+                                          chat_buf_str(&call->args),
+                                          &fingerprint),
+                         CHAT_OK);
+        chat_digest_hex(&fingerprint, 16, hex);
+        (void) snprintf(field, sizeof(field), "call/%s=", call->id);
+        (void) snprintf(rest, sizeof(rest), " %c %s\n",
+                        call->approval ? 'a' : 'c', hex);
+
+        found = count_calls(run, field, rest);
+        if (found == 0) {
+            fail_msg("%s: call %s is not told", name, call->id);
+        }
+        all += found;
+    }
+
+    if (count_calls(run, NULL, NULL) != all) {
+        fail_msg("%s: %zu calls are told, %zu are known", name,
+                 count_calls(run, NULL, NULL), all);
+    }
 }
 
 
 static void
-file_passes(const char *dialect, const char *path)
+passes(const char *name, chat_str_t text)
 {
     size_t              i;
-    chat_buf_t          text = { 0 };
-    stream_run_t        run;
-    static const size_t steps[] = { 1, 7, 4096, 1 << 24 };
+    stream_run_t        run, first;
+    known_calls_t       known;
+    static const size_t steps[] = { 1 << 24, 1, 7, 4096 };
 
-    file_read(path, &text);
+    known_read(&known, dialect, text);
 
-    for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+    for (i = 0; i < CUT_RUNS + 4; i++) {
+        seed = (uint32_t) i;
         stream_begin(&s, dialect, NULL);
         s.conf.max_event = 1 << 20;
-        stream_once(&s, (char *) text.data, text.len, steps[i], 0, &run);
+        push_all(text, i < 4 ? steps[i] : 0, &run);
 
-        if (run.info.end != CHAT_END_FINISHED || run.count.replays != 0
-            || run.out.len != text.len + 1
-            || memcmp(run.out.data, text.data, text.len) != 0)
+        if (run.info.foreign || run.info.end != CHAT_END_FINISHED
+            || run.count.replays != 0
+            || !chat_str_eq(chat_buf_str(&run.out), text))
         {
-            fail_msg("%s in pieces of %zu: end %s, %u replays", path, steps[i],
+            fail_msg("%s, way %zu: end %s, %u replays", name, i,
                      chat_end_name(run.info.end), run.count.replays);
         }
 
-        stream_run_free(&run);
+        calls_are_told(name, &known, &run);
+
+        if (i == 0) {
+            print_message("%s: %zu calls\n", name, known.count);
+            first = run;
+        } else {
+            assert_int_equal(run.info.frames, first.info.frames);
+            assert_int_equal(run.info.calls, first.info.calls);
+            stream_run_free(&run);
+        }
+
         stream_end(&s);
     }
 
-    chat_buf_free(&text);
+    stream_run_free(&first);
+    known_free(&known);
 }
 
 
 static void
 recordings_pass_byte_for_byte(void **state)
 {
-    DIR                  *dir;
-    char                  path[600];
-    size_t                i, n = 0;
-    struct dirent        *entry;
-    chat_str_t            name;
-    const chat_dialect_t *dialect;
-
-    for (i = 0; chat_dialects[i] != NULL; i++) {
-        dialect = chat_dialects[i];
-        (void) snprintf(path, sizeof(path), "%s/%s", RECORDINGS,
-                        dialect->name);
-        dir = opendir(path);
-
-        while (dir != NULL && (entry = readdir(dir)) != NULL) {
-            name = chat_cstr(entry->d_name);
-            if (name.len < 4
-                || memcmp(name.data + name.len - 4, ".sse", 4) != 0) {
-                continue;
-            }
-
-            (void) snprintf(path, sizeof(path), "%s/%s/%s", RECORDINGS,
-                            dialect->name, entry->d_name);
-            file_passes(dialect->name, path);
-            n++;
-        }
-
-        if (dir != NULL) {
-            closedir(dir);
-        }
-    }
-
-    if (n == 0) {
-        print_message("no recordings in %s\n", RECORDINGS);
-        skip();
-    }
+    dialect = *state;
+    recordings_all(dialect, passes);
 }
 
 
 int
 main(void)
 {
+    static char responses[] = "openai_responses", chat[] = "openai_chat";
+    static char anthropic[] = "anthropic";
+
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recordings_pass_byte_for_byte),
+        { "responses_recordings_pass_byte_for_byte",
+          recordings_pass_byte_for_byte, NULL, NULL, responses },
+        { "chat_recordings_pass_byte_for_byte", recordings_pass_byte_for_byte,
+          NULL, NULL, chat },
+        { "anthropic_recordings_pass_byte_for_byte",
+          recordings_pass_byte_for_byte, NULL, NULL, anthropic },
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,70 @@
+/*
+ * ngx_chat_name.c: finds the batch that a request answers.
+ *
+ * Most bodies give its name themselves. One that names a conversation which
+ * the provider keeps does not: the store is asked for the record of the
+ * conversation first, and the newest batch in it is meant.
+ * Must not know: wire formats, what a batch is.
+ */
+
+#include "ngx_chat_module.h"
+
+
+/* 1 if the batch is known by the record of the conversation alone. */
+static ngx_uint_t
+ngx_chat_name_by_record(ngx_chat_ctx_t *ctx)
+{
+    return ctx->rq.chained && ctx->rq.by_conversation;
+}
+
+
+chat_rc_e
+ngx_chat_name(ngx_chat_ctx_t *ctx)
+{
+    return ngx_chat_name_by_record(ctx)
+               ? chat_batch_record_key(&ctx->scope, &ctx->q.key)
+               : chat_batch_key(&ctx->scope,
+                                &ctx->rq.steps[ctx->rq.nsteps - 1],
+                                &ctx->q.key);
+}
+
+
+static void
+ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+                   size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    ctx->asking += ngx_current_msec - ctx->asked;
+
+    if (rc != CHAT_OK) {
+        ngx_chat_away_failed(ctx, rc);
+    } else {
+        rc = chat_batch_newest(facts, n, &ctx->q.key.name);
+        ctx->next(ctx, rc == CHAT_OK ? NGX_OK : NGX_DECLINED);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_name_find(ngx_chat_ctx_t *ctx,
+                   void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (!ngx_chat_name_by_record(ctx)) {
+        next(ctx, NGX_OK);
+        return;
+    }
+
+    ngx_chat_gate_asks(ctx);
+    ctx->next = next;
+    ctx->op.done = ngx_chat_name_done;
+    store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
+                (uint32_t) ctx->conf->ttl);
+}

@@ -1,0 +1,87 @@
+/*
+ * scenarios.test.mjs: docs/scenarios.md says which test covers which case in
+ * which dialect; here it is compared with the names of the tests.
+ *
+ * A case is sNN in a test's name. Of which dialects a test is: a unit test of
+ * the one that its file or its own name has, else of `any`; a live test of
+ * the one in its name, else of those that its outermost statement names, all
+ * if that goes over `keys` or `dialects`. A failure shows the row as it
+ * should be.
+ */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+const root = new URL('..', import.meta.url);
+const read = (path) => readFileSync(new URL(path, root), 'utf8');
+const list = (path) => readdirSync(new URL(path, root));
+
+const names = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
+const columns = ['any', ...names];
+const named = (text) => names.filter((name) => text.includes(name));
+
+/* The outermost statements of a script. */
+const statements = (text) => text.split(/\n(?=[^\s})\]])/);
+
+function live(text) {
+  return statements(text).flatMap((statement) => {
+    const all = /of keys\b|Object\.(keys|entries)\(dialects\)/.test(statement);
+    const around = all ? names : named(statement);
+    return [...statement.matchAll(/(['"`])(s\d+(?: s\d+)*): (.*?)\1/gs)]
+      .map(([, , numbers, name]) => ({ numbers,
+        of: named(name).length ? named(name) : around }));
+  });
+}
+
+function unit(text, file) {
+  return [...text.matchAll(/^((?:s\d+_)+)(\w+)\(void \*\*state\)/gm)]
+    .map(([, numbers, name]) => ({ numbers,
+      of: [...named(file), ...named(name), 'any'].slice(0, 1) }));
+}
+
+const found = [
+  ...list('t').filter((file) => file.endsWith('.test.mjs'))
+    .flatMap((file) => live(read(`t/${file}`)).map((one) =>
+      ({ ...one, file: file.replace('.test.mjs', '') }))),
+  ...list('t/unit').filter((file) => /^test_.*\.c$/.test(file))
+    .flatMap((file) => unit(read(`t/unit/${file}`), file).map((one) =>
+      ({ ...one, file: file.replace(/^test_(.*)\.c$/, 'unit/$1') }))),
+];
+
+/* Files with a test of this case in this column. */
+const covering = (number, column) => [...new Set(found
+  .filter(({ numbers, of }) => of.includes(column)
+    && numbers.match(/\d+/g).some((n) => Number(n) === number))
+  .map(({ file }) => file))].sort();
+
+const rows = read('docs/scenarios.md').split('\n')
+  .filter((line) => /^\| s\d/.test(line))
+  .map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim()));
+
+test('every test of a case says of which dialects it is', () => {
+  const cases = rows.map(([number]) => number);
+  const lost = found.filter(({ numbers, of }) => of.length === 0
+    && numbers.split(' ').some((number) => cases.includes(number)));
+  assert.deepEqual(lost, []);
+});
+
+test('the table has the cases that it promises', () => {
+  const range = (from, to) => Array.from({ length: to - from + 1 },
+    (_, i) => from + i);
+  assert.deepEqual(rows.map(([number]) => Number(number.slice(1))),
+    [...range(1, 24), 59, ...range(66, 70), ...range(96, 101), 106]);
+});
+
+for (const [number, words, ...cells] of rows) {
+  test(`${number}: the table and the tests agree`, () => {
+    assert.equal(cells.length, columns.length);
+    const tests = columns.map((column) =>
+      covering(Number(number.slice(1)), column).join(' '));
+    const row = tests.map((cell, i) => cell
+      || (['-', 'not yet', ''].includes(cells[i]) ? cells[i] : '?'));
+    assert.deepEqual(cells, row,
+      `| ${[number, words, ...row].join(' | ')} |`);
+    cells.slice(1).forEach((cell, i) =>
+      assert.ok(cell, `${names[i]}: covered where, or why not?`));
+  });
+}
