@@ -75,7 +75,7 @@ function logFormat(withModule) {
  * value of the directive; false leaves it out), location (more lines for
  * location /), server, http, main (more lines there), workers, level,
  * module (false: plain nginx), locations (replaces location / altogether),
- * store (what is behind chat_store).
+ * store (what is behind chat_store), connects (true: wait until it does).
  */
 function configuration(dir, [h1, h2], options) {
   const o = { workers: 1, level: 'info', module: true, chat: 'auto',
@@ -273,8 +273,10 @@ export async function nginx(t, options) {
     const output = `${dir}/output`;
     writeFileSync(output, '');
     const child = launch(dir, [], { stdio: 'ignore' });
-    const it = new Nginx(dir, ports, child, own !== options.store
-      && /\bchat_store redis/.test(conf) && /\bchat (?!off)\w+;/.test(conf));
+    const it = new Nginx(dir, ports, child,
+      (options.connects ?? own !== options.store)
+      && /\bchat_store (redis|unix)/.test(conf)
+      && /\bchat (?!off)\w+;/.test(conf));
     /* Nor does node wait for it. */
     child.unref();
     running.add(child);

@@ -23,7 +23,7 @@ export function seeded(t) {
 /* So many nginx masters, of 2 workers each, on one store (options.store). */
 export function nodes(t, key, p, count, options) {
   return Promise.all(Array.from({ length: count }, () =>
-    staged(t, key, p, { workers: 2, ...options })));
+    staged(t, key, p, { workers: 2, connects: true, ...options })));
 }
 
 /*
