@@ -1,0 +1,172 @@
+/*
+ * script.mjs: the situations in which every client is played, and what the
+ * provider says in them, in each dialect.
+ *
+ * A situation is a list of turns; the one that is due follows from what a
+ * request answers. Ids are made from the situation's name, so that two plays
+ * of it are alike to the last byte. The last words tell the results that
+ * arrived: a client that lost one ends with another answer.
+ * reference names the situation whose outcome, played without the module, is
+ * the right one for this; without it, that is the situation itself.
+ */
+import { createHash } from 'node:crypto';
+import { pause } from '../harness.mjs';
+import { dialects } from '../harness_dialects.mjs';
+import { json, sse } from '../harness_provider.mjs';
+import { data, named } from '../harness_wire.mjs';
+
+const tools = ['weather', 'population', 'elevation', 'river'];
+
+/* What each tool of each client does. */
+export const work = (name, input) =>
+  ({ tool: name, of: input.city, is: name.length * 1.5 });
+export { tools };
+
+const asks = (...numbers) => ({ calls: numbers });
+const told = { told: true };
+
+export const situations = {
+  text: { turns: [{ words: 'Hello to you, too. ☀' }] },
+  'one tool': { turns: [asks(0), told] },
+  'three tools': { turns: [asks(0, 1, 2), told] },
+  'two steps': { turns: [asks(0, 1), asks(2, 3), told] },
+  'one by one': { turns: [asks(0, 1, 2), told], split: true,
+    reference: 'three tools', fails: true },
+  replay: { turns: [asks(0, 1), { calls: [2], replays: [0, 1] }, told],
+    reference: 'replay, without', fails: true },
+  'replay, without': { turns: [asks(0, 1), asks(2), told], hidden: true },
+  refused: { turns: [{ refuse: 400 }] },
+  busy: { turns: [{ refuse: 503, times: 1, words: 'Here I am.' }] },
+  'fails inside': { turns: [{ words: 'Now I think', breaks: 'error' }] },
+  'cut off': { turns: [{ words: 'Now I think', breaks: 'reset' }],
+    loose: true },
+  'ends early': { turns: [{ words: 'Now I think', breaks: 'end' }],
+    reference: 'cut off', loose: true },
+  abort: { turns: [{ words: 'Now I think', breaks: 'open' }], abort: true },
+};
+
+export function idOf(prefix, ...what) {
+  const hash = createHash('sha256').update(what.join(' ')).digest('base64');
+  return prefix + hash.replace(/[^A-Za-z0-9]/g, '').slice(0, 24);
+}
+
+/* The calls of a turn: a call's id is the same wherever it is told. */
+const callsOf = (situation, numbers, prefix) => numbers.map((n) => ({
+  id: idOf(prefix, situation.reference ?? situation.name, n),
+  name: tools[n], input: { city: `Town ${n}`, degrees: 1.5 } }));
+
+function errorBody(key, status) {
+  const message = `the provider says ${status}`;
+  const type = status < 500 ? 'invalid_request_error' : 'server_error';
+  return key.startsWith('openai')
+    ? { error: { message, type, param: null, code: null } }
+    : { type: 'error', error: { type: status < 500
+      ? 'invalid_request_error' : 'api_error', message } };
+}
+
+function errorEvent(key) {
+  const message = 'the provider stumbled';
+  return key === 'openai_chat'
+    ? data({ error: { message, type: 'server_error', param: null,
+      code: null } })
+    : key.startsWith('openai')
+      ? named({ type: 'error', code: 'server_error', message, param: null,
+        sequence_number: 9 })
+      : named({ type: 'error', error: { type: 'overloaded_error', message } });
+}
+
+/* The same as JSON, for clients that want no stream. */
+const whole = {
+  openai_chat: ({ id, words, calls }) => ({ id, object: 'chat.completion',
+    created: 1, model: 'm', choices: [{ index: 0, logprobs: null,
+      message: { role: 'assistant', content: words ?? null, refusal: null,
+        ...(calls.length && { tool_calls: calls.map((call) => ({
+          id: call.id, type: 'function', function: { name: call.name,
+            arguments: JSON.stringify(call.input) } })) }) },
+      finish_reason: calls.length ? 'tool_calls' : 'stop' }] }),
+  openai_responses: ({ events }) =>
+    JSON.parse(events.at(-1).split('\ndata: ')[1]).response,
+  anthropic: ({ id, words, calls }) => ({ id, type: 'message',
+    role: 'assistant', model: 'm', content: [
+      ...(words ? [{ type: 'text', text: words }] : []),
+      ...calls.map((call) => ({ type: 'tool_use', ...call }))],
+    stop_reason: calls.length ? 'tool_use' : 'end_turn', stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 2 } }),
+};
+whole.openai_responses_chained = whole.openai_responses;
+whole.anthropic_thread = whole.anthropic;
+
+/* id -> result, as the provider reads them in a request. */
+function resultsIn({ messages, input }) {
+  const items = [messages ?? [], Array.isArray(input) ? input : []].flat();
+  const blocks = items.flatMap((item) => (Array.isArray(item.content)
+    ? item.content : [item]));
+  return Object.fromEntries([...items, ...blocks].flatMap((one) => {
+    const id = one.tool_call_id ?? one.tool_use_id
+      ?? (one.type === 'function_call_output' ? one.call_id : undefined);
+    return id === undefined ? [] : [[id, one.output ?? one.content]];
+  }));
+}
+
+/*
+ * Words with the results that came, in an order of their own: a client may
+ * bring them in any.
+ */
+const recount = (body) => `I was told: ${Object.entries(resultsIn(body))
+  .map(([id, value]) => `${id.slice(-4)} ${JSON.stringify(value)}`)
+  .sort().join('; ')}`;
+
+/* Items of Responses have an id of their own, a new one each time. */
+function settled(events, id) {
+  const [, item] = /"id":"(msg_\w+)"/.exec(events.join('')) ?? [];
+  return item === undefined ? events
+    : events.map((event) => event.replaceAll(item, idOf('msg_', id)));
+}
+
+function speak(key, situation, turn, number, request) {
+  const dialect = dialects[key];
+  const id = idOf('id_', situation.reference ?? situation.name, number);
+  const calls = callsOf(situation,
+    [...turn.replays ?? [], ...turn.calls ?? []], dialect.prefix);
+  const words = turn.told ? recount(request.body) : turn.words;
+  const events = words ? settled(dialect.final(words, id), id)
+    : Object.assign(dialect.calls({ calls, id }), {
+      calls: callsOf(situation, turn.calls ?? [], dialect.prefix) });
+  if (!request.body.stream) {
+    return Object.assign(json(200, whole[key]({ id, words, calls, events })),
+      { id, calls });
+  }
+  if (!turn.breaks) {
+    return sse(events);
+  }
+  /* Up to the words: what follows would end them. */
+  const upTo = events.findIndex((event) => event.includes(words)) + 1;
+  return sse([...events.slice(0, upTo), pause(50),
+    ...(turn.breaks === 'error' ? [errorEvent(key)] : [])],
+  { end: { error: 'end' }[turn.breaks] ?? turn.breaks });
+}
+
+/* The provider's part in a situation, as a script for one play. */
+export function script(key, situation) {
+  const { prefix } = dialects[key];
+  let refused = 0;
+  return (request) => {
+    const brought = Object.keys(resultsIn(request.body));
+    const number = situation.turns.findLastIndex((_, i) => i === 0
+      || callsOf(situation, situation.turns[i - 1].calls ?? [], prefix)
+        .some((call) => brought.includes(call.id)));
+    const turn = situation.turns[number];
+    if (turn.refuse && refused++ < (turn.times ?? Infinity)) {
+      return json(turn.refuse, errorBody(key, turn.refuse),
+        { 'retry-after-ms': '1' });
+    }
+    return speak(key, situation, turn, number, request);
+  };
+}
+
+for (const [name, situation] of Object.entries(situations)) {
+  situation.name = name;
+  /* Ends with an error, for every client. */
+  situation.wrong = situation.turns.some(({ refuse, times, breaks }) =>
+    breaks || refuse && !times);
+}
