@@ -43,6 +43,10 @@ export async function judge(client, name) {
   const right = situations[situation.reference ?? name];
   const see = async (which, proxied) => {
     const { outcome, requests } = await client.play(which, proxied);
+    /* Which would be this test's own fault. */
+    assert.ok(which !== right || !/^(Type|Reference)Error: (?!terminated)/
+      .test(`${outcome.error?.name}: ${outcome.error?.message}`),
+    outcome.error?.message);
     return { requests, outcome: plain(situation.loose
       ? loosened(outcome) : outcome) };
   };

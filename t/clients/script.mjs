@@ -116,11 +116,17 @@ const recount = (body) => `I was told: ${Object.entries(resultsIn(body))
   .map(([id, value]) => `${id.slice(-4)} ${JSON.stringify(value)}`)
   .sort().join('; ')}`;
 
-/* Items of Responses have an id of their own, a new one each time. */
+/*
+ * Responses: items have an id of their own, a new one each time; and some
+ * clients insist on what the module has no use for.
+ */
 function settled(events, id) {
   const [, item] = /"id":"(msg_\w+)"/.exec(events.join('')) ?? [];
-  return item === undefined ? events
-    : events.map((event) => event.replaceAll(item, idOf('msg_', id)));
+  return Object.assign(events.map((event) => event
+    .replaceAll(item ?? '\0', idOf('msg_', id))
+    .replace('"object":"response"', '"object":"response","created_at":1,'
+      + '"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}')),
+  { id, calls: events.calls });
 }
 
 function speak(key, situation, turn, number, request) {
@@ -129,9 +135,10 @@ function speak(key, situation, turn, number, request) {
   const calls = callsOf(situation,
     [...turn.replays ?? [], ...turn.calls ?? []], dialect.prefix);
   const words = turn.told ? recount(request.body) : turn.words;
-  const events = words ? settled(dialect.final(words, id), id)
-    : Object.assign(dialect.calls({ calls, id }), {
-      calls: callsOf(situation, turn.calls ?? [], dialect.prefix) });
+  const events = settled(words ? dialect.final(words, id)
+    : dialect.calls({ calls, id }), id);
+  /* A replayed call is none that the provider waits for. */
+  events.calls = callsOf(situation, turn.calls ?? [], dialect.prefix);
   if (!request.body.stream) {
     return Object.assign(json(200, whole[key]({ id, words, calls, events })),
       { id, calls });

@@ -29,6 +29,7 @@ class StreamText {
     let failure;
     const result = streamText({ model: this.model, prompt: words,
       abortSignal: signal,
+      providerOptions: { openai: { store: false } },
       stopWhen: (stepCountIs ?? this.ai.isStepCount)(5),
       onError: ({ error }) => { failure ??= error; },
       tools: Object.fromEntries(tools.map((name) => [name, tool({

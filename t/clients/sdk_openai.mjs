@@ -158,12 +158,7 @@ class ResponsesStream extends Responses {
       words += delta;
       seen?.(words);
     });
-    const response = await stream.finalResponse();
-    /* What its user can tell from a whole answer is the status alone. */
-    if (response.status !== 'completed') {
-      throw new Error(`the response is ${response.status}`);
-    }
-    return this.take(response);
+    return this.take(await stream.finalResponse());
   }
 }
 
@@ -180,7 +175,11 @@ class ResponsesRaw extends Responses {
       seen?.(words);
     }
     signal?.throwIfAborted();
-    const { response } = list.at(-1);
+    const last = list.at(-1);
+    if (last.type === 'error') {
+      throw new Error(last.message);
+    }
+    const response = last.response ?? { output: [] };
     return { ...this.take({ ...response, output_text: words }),
       message: list };
   }
