@@ -13,7 +13,6 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { root } from '../harness.mjs';
-import { situations } from './script.mjs';
 
 export const folder = `${root}/build/compatibility`;
 
@@ -29,25 +28,30 @@ export const describe = (error) => ({ name: error.constructor.name,
   status: error.status ?? error.statusCode, message: error.message });
 
 /* Where only the fact counts: a broken connection has many voices. */
-const loosened = ({ error, ...rest }) => ({ ...rest,
-  error: error && 'an error' });
+const loosened = ({ error, errors, ...rest }) => ({ ...rest,
+  error: error && 'an error', errors: errors?.length });
 
-const plain = (value) => JSON.parse(JSON.stringify(value ?? null));
+/* Ids that the AI SDK makes are numbered as they come: they are never alike. */
+function plain(value) {
+  const ids = new Map();
+  return JSON.parse(JSON.stringify(value).replace(/\baitxt-\w+/g, (id) =>
+    ids.get(id) ?? ids.set(id, `id-${ids.size}`).get(id)));
+}
 
 /*
  * client.play(situation, proxied) gives {outcome, requests}. Returns what
  * stands in the table: same, or mended, with what is seen without it.
  */
 export async function judge(client, name) {
-  const situation = situations[name];
-  const right = situations[situation.reference ?? name];
+  const situation = client.situations[name];
+  const right = client.situations[situation.reference ?? name];
   const see = async (which, proxied) => {
-    const { outcome, requests } = await client.play(which, proxied);
+    const { outcome, ...more } = await client.play(which, proxied);
     /* Which would be this test's own fault. */
     assert.ok(which !== right || !/^(Type|Reference)Error: (?!terminated)/
       .test(`${outcome.error?.name}: ${outcome.error?.message}`),
     outcome.error?.message);
-    return { requests, outcome: plain(situation.loose
+    return { ...more, outcome: plain(situation.loose
       ? loosened(outcome) : outcome) };
   };
   const reference = await see(right, false);
@@ -64,6 +68,7 @@ export async function judge(client, name) {
   if (situation.fails) {
     assert.notDeepEqual(without.outcome, reference.outcome);
   }
+  client.verify?.({ situation, reference, without, proxied });
   note({ client: client.name, situation: name,
     verdict: same ? 'same' : 'mended' });
 }

@@ -14,10 +14,7 @@ const schema = { type: 'object', properties: {
 const passing = new Set(['timestamp', 'headers', 'messageId', 'request',
   'response', 'performance', 'stepNumber', 'callId']);
 
-function lasting(key, value) {
-  return passing.has(key) ? undefined
-    : key === 'id' && /^(aitxt|msg|aiobj)-/.test(value) ? undefined : value;
-}
+const lasting = (key, value) => (passing.has(key) ? undefined : value);
 
 class StreamText {
   constructor(ai, model) {

@@ -28,8 +28,8 @@ export async function load(names) {
 }
 
 class Play {
-  constructor(stage, proxied, script) {
-    Object.assign(this, { stage, proxied, script });
+  constructor(stage, proxied, situation, script) {
+    Object.assign(this, { stage, proxied, situation, script, asked: 0 });
     this.key = newId('play_');
     this.headers = { 'x-play': this.key };
     stage.plays.set(this.key, this);
@@ -67,10 +67,11 @@ export async function stage(t, dialects, apps = {}) {
     const app = await make(it);
     t.after(() => app.stop());
     it.ports[name] = app.port;
+    it.providers[name] = app;
   }
   it.n = await nginx(t, { workers: 2,
     locations: Object.entries(it.ports).map(location).join('\n') });
-  it.play = (proxied, script) => new Play(it, proxied, script);
+  it.play = (...args) => new Play(it, ...args);
   /* How many requests of a play got there, those refused too. */
   it.requests = (play, key) => it.providers[key].requests
     .filter(({ headers }) => headers['x-play'] === play.key).length;

@@ -76,8 +76,8 @@ async function converse(talker, situation, out) {
 
 /* A client for judge(): make(base, play) gives a talker. */
 export function client(stage, { name, key, make }) {
-  return { name, async play(situation, proxied) {
-    const play = stage.play(proxied, script(key, situation));
+  return { name, situations, async play(situation, proxied) {
+    const play = stage.play(proxied, situation, script(key, situation));
     const out = { messages: [], calls: [], words: '' };
     try {
       await converse(make(play.base(key), play), situation, out);
