@@ -64,15 +64,15 @@ function errorBody(key, status) {
       ? 'invalid_request_error' : 'api_error', message } };
 }
 
+/* Responses: flat as documented and nested, for there are readers of each. */
 function errorEvent(key) {
-  const message = 'the provider stumbled';
-  return key === 'openai_chat'
-    ? data({ error: { message, type: 'server_error', param: null,
-      code: null } })
+  const error = { message: 'the provider stumbled', type: 'server_error',
+    param: null, code: 'server_error' };
+  return key === 'openai_chat' ? data({ error })
     : key.startsWith('openai')
-      ? named({ type: 'error', code: 'server_error', message, param: null,
-        sequence_number: 9 })
-      : named({ type: 'error', error: { type: 'overloaded_error', message } });
+      ? named({ ...error, type: 'error', sequence_number: 9, error })
+      : named({ type: 'error', error: { ...error,
+        type: 'overloaded_error' } });
 }
 
 /* The same as JSON, for clients that want no stream. */
