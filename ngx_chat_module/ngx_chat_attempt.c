@@ -1,8 +1,8 @@
 /*
  * ngx_chat_attempt.c: tells the store what becomes of an answer.
  *
- * The header of the answer (answer/k), what its stream brings (calls, results,
- * seal), and how it ended (end/k). Nobody waits for any of these joins.
+ * The header of the answer (answer/k/...), what its stream brings (calls,
+ * results, seal), and how it ended (end/k/...). Nobody waits for these joins.
  * Promises: an attempt that is ours gets its end, whatever happens.
  * Must not know: wire formats.
  */
@@ -42,6 +42,19 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
     chat_facts_init(&facts, ctx->kept);
     chat_facts_void(&facts, k, ctx->q.worker, ctx->q.request);
     ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}
+
+
+void
+ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
+{
+    ctx->attempt = ctx->claiming;
+    ctx->claiming = 0;
+
+    if (ctx->attempt != 0 && !ctx->in_attempts) {
+        ctx->in_attempts = 1;
+        ngx_queue_insert_tail(&ctx->main->attempts, &ctx->attempts);
+    }
 }
 
 
@@ -96,12 +109,14 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_answer(&facts, ctx->attempt, status);
+    chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                      status);
 
     if (status >= 300) {
         ctx->ended = 1;
         ngx_chat_attempt_keep_results(ctx);
-        chat_facts_end(&facts, ctx->attempt, CHAT_END_FAILED);
+        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                       CHAT_END_FAILED);
     }
 
     ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
@@ -139,12 +154,18 @@ void
 ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
     size_t                     i, n;
+    chat_store_t              *store = ctx->main->store;
     const chat_stream_facts_t *facts;
 
     n = chat_stream_facts(ctx->stream, &facts);
 
     for (i = 0; i < n; i++) {
         ngx_chat_attempt_batch(ctx, &facts[i]);
+    }
+
+    /* the client may answer to what it is sent next */
+    if (n != 0 && store != NULL && store->flush != NULL) {
+        store->flush(store);
     }
 }
 
@@ -276,6 +297,11 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     ctx->finished = 1;
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
+    if (ctx->in_attempts) {
+        ctx->in_attempts = 0;
+        ngx_queue_remove(&ctx->attempts);
+    }
+
     if (ctx->stream != NULL) {
         /* the client left: what the stream knew is told all the same */
         if (chat_stream_info(ctx->stream)->end == CHAT_END_NONE) {
@@ -301,7 +327,8 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     if (!ctx->answer_known && ngx_chat_attempt_unsent(ctx->request)) {
         chat_facts_void(&facts, ctx->attempt, ctx->q.worker, ctx->q.request);
     } else {
-        chat_facts_end(&facts, ctx->attempt, end);
+        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                       end);
     }
 
     if (end != CHAT_END_FINISHED) {

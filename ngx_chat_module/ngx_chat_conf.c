@@ -7,6 +7,7 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_redis.h"
 #include "ngx_chat_store_shm.h"
 
 #define NGX_CHAT_SHM_DEFAULT (16 * 1024 * 1024)
@@ -39,6 +40,7 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->siblings = NGX_CONF_UNSET_UINT;
     conf->repair = NGX_CONF_UNSET_UINT;
+    conf->failure = NGX_CONF_UNSET_UINT;
     conf->interrupted = NGX_CONF_UNSET;
     conf->tools = NGX_CONF_UNSET_PTR;
     conf->ttl = NGX_CONF_UNSET;
@@ -94,6 +96,8 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     }
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
+    ngx_conf_merge_uint_value(conf->failure, prev->failure,
+                              NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);
     ngx_conf_merge_ptr_value(conf->tools, prev->tools, NULL);
     ngx_conf_merge_sec_value(conf->ttl, prev->ttl, 24 * 60 * 60);
@@ -161,34 +165,26 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-char *
-ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+/* shm or shm:SIZE */
+static char *
+ngx_chat_conf_shm(ngx_conf_t *cf, ngx_command_t *cmd,
+                  ngx_chat_main_conf_t *mcf)
 {
-    u_char               *colon;
-    ssize_t               size = NGX_CHAT_SHM_DEFAULT;
-    ngx_str_t            *value = cf->args->elts, text;
-    ngx_chat_main_conf_t *mcf = conf;
+    ssize_t    size = NGX_CHAT_SHM_DEFAULT;
+    ngx_str_t *value = cf->args->elts, text;
 
-    if (mcf->shm_size != 0) {
-        return "is duplicate";
+    if (cf->args->nelts > 2) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" in \"%V\": shm takes "
+                           "none",
+                           &value[2], &cmd->name);
+        return NGX_CONF_ERROR;
     }
 
-    if (value[1].len > 4 && ngx_strncmp(value[1].data, "shm:", 4) == 0) {
+    if (value[1].len > 4) {
         text.data = value[1].data + 4;
         text.len = value[1].len - 4;
         size = ngx_parse_size(&text);
-
-    } else if (ngx_strcmp(value[1].data, "shm") != 0) {
-        /* the rest of an address may be a password */
-        text = value[1];
-        colon = ngx_strlchr(text.data, text.data + text.len, ':');
-        text.len = colon ? (size_t) (colon - text.data) : text.len;
-
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "the store \"%V\" in \"%V\" is not supported, it "
-                           "must be shm or shm:SIZE",
-                           &text, &cmd->name);
-        return NGX_CONF_ERROR;
     }
 
     if (size == NGX_ERROR || size < NGX_CHAT_SHM_LEAST) {
@@ -204,15 +200,63 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* 1 if the word is one of the forms of a store in Redis. */
+static ngx_uint_t
+ngx_chat_conf_is_redis(ngx_str_t *word)
+{
+    return ngx_strncmp(word->data, "redis://", 8) == 0
+           || ngx_strncmp(word->data, "rediss://", 9) == 0
+           || ngx_strncmp(word->data, "unix:", 5) == 0;
+}
+
+
+char *
+ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    u_char               *colon;
+    ngx_str_t            *value = cf->args->elts, text;
+    ngx_chat_main_conf_t *mcf = conf;
+
+    if (mcf->has_store) {
+        return "is duplicate";
+    }
+
+    mcf->has_store = 1;
+
+    if (ngx_chat_conf_is_redis(&value[1])) {
+        mcf->redis = ngx_chat_redis_conf_read(cf);
+        return mcf->redis ? NGX_CONF_OK : NGX_CONF_ERROR;
+    }
+
+    if (ngx_strcmp(value[1].data, "shm") == 0
+        || ngx_strncmp(value[1].data, "shm:", 4) == 0)
+    {
+        return ngx_chat_conf_shm(cf, cmd, mcf);
+    }
+
+    /* the rest of an address may be a password */
+    text = value[1];
+    colon = ngx_strlchr(text.data, text.data + text.len, ':');
+    text.len = colon ? (size_t) (colon - text.data) : text.len;
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "the store \"%V\" in \"%V\" is not supported, it "
+                       "must be shm, shm:SIZE, redis://..., rediss://... or "
+                       "unix:PATH",
+                       &text, &cmd->name);
+    return NGX_CONF_ERROR;
+}
+
+
 ngx_int_t
-ngx_chat_conf_zone(ngx_conf_t *cf)
+ngx_chat_conf_store_init(ngx_conf_t *cf)
 {
     ngx_chat_main_conf_t *mcf;
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
 
-    if (!mcf->used) {
-        return NGX_OK;
+    if (mcf->redis != NULL) {
+        return ngx_chat_redis_conf_init(cf, mcf->redis);
     }
 
     mcf->zone = ngx_chat_store_shm_add(

@@ -33,43 +33,6 @@ ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if a client library says that it sends this request once more. */
-static void
-ngx_chat_gate_retry(ngx_chat_ctx_t *ctx)
-{
-    ngx_uint_t       i;
-    chat_digest_t    digest;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-
-    part = &ctx->request->headers_in.headers.part;
-
-    for (; part != NULL; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 23
-                && ngx_strncasecmp(h[i].key.data,
-                                   (u_char *) "x-stainless-retry-count", 23)
-                       == 0)
-            {
-                ctx->q.retry = ngx_atoi(h[i].value.data, h[i].value.len) > 0;
-            }
-
-            if (h[i].key.len == 15 && h[i].value.len != 0
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "idempotency-key",
-                                   15)
-                       == 0)
-            {
-                chat_digest(chat_str(h[i].value.data, h[i].value.len),
-                            &digest);
-                ngx_memcpy(ctx->q.retry_key, digest.bytes, 16);
-            }
-        }
-    }
-}
-
-
 /* The verdicts of a request that nothing has to be asked for. */
 static void
 ngx_chat_gate_pass(ngx_chat_ctx_t *ctx, ngx_int_t rc)
@@ -112,7 +75,8 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
     q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
     q->worker = ctx->main->store->worker;
-    ngx_chat_gate_retry(ctx);
+    q->retry = (int) ctx->headers.retry;
+    ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
     return NGX_OK;
 }
 
@@ -181,25 +145,13 @@ ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_gate(ngx_chat_ctx_t *ctx)
+/* The store is there: what it is asked depends on the request. */
+static void
+ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc;
 
-    if (ctx->main->store == NULL) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
-        return;
-    }
-
-    if (!ctx->managed) {
-        /* a header vouches for the very bytes of the body */
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-    }
-
-    if (ctx->rq.class == CHAT_CLASS_OTHER
-        || ctx->rq.class == CHAT_CLASS_REGENERATE)
-    {
+    if (ctx->rq.class == CHAT_CLASS_REGENERATE) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
         return;
     }
@@ -232,18 +184,70 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_gate_failed(ngx_chat_ctx_t *ctx)
+static void
+ngx_chat_gate_there(chat_store_op_t *op, chat_rc_e rc,
+                    const chat_fact_t *facts, size_t n)
 {
-    if (ctx->watching) {
-        ngx_chat_answer_refuse(ctx, NGX_HTTP_SERVICE_UNAVAILABLE,
-                               "store_unavailable",
-                               "the state of this conversation cannot be "
-                               "read at the moment");
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc == CHAT_OK) {
+        ngx_chat_gate_ask(ctx);
+    } else {
+        ngx_chat_away_failed(ctx, rc);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/*
+ * The store is being connected to: whatever the request is, its answer may
+ * have facts that others look for as soon as its client has seen it.
+ */
+static void
+ngx_chat_gate_await(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t    nothing;
+    chat_store_t *store = ctx->main->store;
+
+    ngx_memzero(&nothing, sizeof(nothing));
+    ngx_chat_gate_asks(ctx);
+    ctx->op.done = ngx_chat_gate_there;
+    store->join(store, &ctx->op, &nothing, NULL, 0, 0);
+}
+
+
+void
+ngx_chat_gate(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (store == NULL) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
         return;
     }
 
-    ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+    if (!ctx->managed) {
+        /* a header vouches for the very bytes of the body */
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_OTHER) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+        return;
+    }
+
+    if (store->state == CHAT_STORE_AWAY) {
+        ngx_chat_away_pass(ctx);
+    } else if (store->state == CHAT_STORE_WAVERING) {
+        ngx_chat_gate_await(ctx);
+    } else {
+        ngx_chat_gate_ask(ctx);
+    }
 }
 
 
@@ -384,8 +388,22 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ctx->asking += ngx_current_msec - ctx->asked;
 
-    if (rc != CHAT_OK || ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
-        ngx_chat_gate_failed(ctx);
+    if (rc == CHAT_OK && ctx->watching && !ctx->rejoined
+        && chat_gate_lost(&ctx->q, facts, n))
+    {
+        ngx_chat_away_rejoin(ctx);
+        ngx_http_run_posted_requests(c);
+        return;
+    }
+
+    ctx->rejoined = 0;
+
+    if (rc == CHAT_OK && ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
+        rc = CHAT_LIMIT;
+    }
+
+    if (rc != CHAT_OK) {
+        ngx_chat_away_failed(ctx, rc);
     } else {
         ngx_chat_verdict_act(ctx);
     }

@@ -16,6 +16,7 @@
 #define NGX_CHAT_HOLD_JSON 30000
 #define NGX_CHAT_HOLD_EXITING 60000
 #define NGX_CHAT_WATCH_EXIT 500
+#define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
 
 
 static void ngx_chat_hold_timer(ngx_event_t *ev);
@@ -181,34 +182,8 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
 static ngx_uint_t
 ngx_chat_hold_may_speak(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-
-    if (!ctx->rq.stream) {
-        return 0;
-    }
-
-    if (ctx->cors.len != 0) {
-        return 1;
-    }
-
     /* a cross-origin page could not read what it lacks the headers for */
-
-    for (part = &ctx->request->headers_in.headers.part; part;
-         part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 6
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "origin", 6) == 0)
-            {
-                return 0;
-            }
-        }
-    }
-
-    return 1;
+    return ctx->rq.stream && (ctx->cors.len != 0 || !ctx->headers.origin);
 }
 
 
@@ -234,6 +209,12 @@ ngx_chat_hold_timer(ngx_event_t *ev)
 
     if (ctx->bound != 0
         && (ngx_msec_int_t) (ctx->bound - ngx_current_msec) <= 0) {
+        if (ctx->op.store != NULL || ctx->state == NGX_CHAT_ASKING) {
+            /* it may have claimed by now: the answer decides */
+            ngx_add_timer(ev, NGX_CHAT_HOLD_ASKING);
+            return;
+        }
+
         ngx_chat_verdict_bound(ctx);
         ngx_http_run_posted_requests(c);
         return;

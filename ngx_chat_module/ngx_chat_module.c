@@ -5,6 +5,7 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_store_redis.h"
 #include "ngx_chat_store_shm.h"
 
 
@@ -32,6 +33,12 @@ static ngx_conf_enum_t ngx_chat_repair_values[] = {
     { ngx_null_string, 0 }
 };
 
+static ngx_conf_enum_t ngx_chat_failure_values[] = {
+    { ngx_string("pass"), NGX_CHAT_FAILURE_PASS },
+    { ngx_string("deny"), NGX_CHAT_FAILURE_DENY },
+    { ngx_null_string, 0 }
+};
+
 
 /* clang-format off */
 
@@ -44,7 +51,7 @@ static ngx_conf_enum_t ngx_chat_repair_values[] = {
 
 static ngx_command_t ngx_chat_commands[] = {
 
-    { ngx_string("chat_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE1,
+    { ngx_string("chat_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_1MORE,
       ngx_chat_conf_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
 
     NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, mode, NULL),
@@ -64,6 +71,8 @@ static ngx_command_t ngx_chat_commands[] = {
                  siblings, ngx_chat_siblings_values),
     NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  repair, ngx_chat_repair_values),
+    NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
+                 failure, ngx_chat_failure_values),
     NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  interrupted, NULL),
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
@@ -141,7 +150,7 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    return ngx_chat_conf_zone(cf);
+    return ngx_chat_conf_store_init(cf);
 }
 
 
@@ -167,11 +176,19 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     }
 
     mcf = ngx_chat_main_conf(cycle);
-    if (mcf == NULL || mcf->zone == NULL) {
+    if (mcf == NULL || !mcf->used) {
         return NGX_OK;
     }
 
-    mcf->store = ngx_chat_store_shm_open(mcf->zone, cycle);
+    mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
+                            : ngx_chat_store_shm_open(mcf->zone, cycle);
+    ngx_queue_init(&mcf->attempts);
+
+    if (mcf->store != NULL) {
+        mcf->store->lost = ngx_chat_away_lost;
+        mcf->store->data = mcf;
+    }
+
     return ngx_chat_hold_init(mcf, cycle);
 }
 
@@ -182,7 +199,13 @@ ngx_chat_exit_process(ngx_cycle_t *cycle)
     ngx_chat_main_conf_t *mcf;
 
     mcf = ngx_chat_main_conf(cycle);
-    if (mcf != NULL && mcf->store != NULL) {
+    if (mcf == NULL || mcf->store == NULL) {
+        return;
+    }
+
+    if (mcf->redis != NULL) {
+        ngx_chat_store_redis_close(mcf->store);
+    } else {
         ngx_chat_store_shm_close(mcf->store);
     }
 }

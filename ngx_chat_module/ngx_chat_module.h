@@ -36,17 +36,23 @@
 #define NGX_CHAT_SIBLINGS_EMPTY 0
 #define NGX_CHAT_SIBLINGS_CONFLICT 1
 
+#define NGX_CHAT_FAILURE_PASS 0
+#define NGX_CHAT_FAILURE_DENY 1
+
 #define NGX_CHAT_REPAIR_OFF 0
 #define NGX_CHAT_REPAIR_SETTLED 1
 
 
 typedef struct {
-    ngx_uint_t    used;     /* chat is on somewhere */
-    size_t        shm_size; /* 0: chat_store was not given */
+    ngx_uint_t    used;      /* chat is on somewhere */
+    ngx_uint_t    has_store; /* chat_store was given */
+    size_t        shm_size;
     void         *zone;
+    void         *redis;    /* ngx_chat_redis_conf_t; NULL: shared memory */
     chat_store_t *store;    /* of this worker; NULL: there is none */
     ngx_uint_t    held;     /* requests that this worker holds */
     ngx_queue_t   holds;    /* their contexts */
+    ngx_queue_t   attempts; /* contexts of attempts without an end */
     ngx_event_t   watchdog; /* notices that the worker is to exit */
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
@@ -69,6 +75,7 @@ typedef struct {
     ngx_msec_t                heartbeat;
     ngx_uint_t                siblings;
     ngx_uint_t                repair;
+    ngx_uint_t                failure;
     ngx_flag_t                interrupted;
     ngx_array_t              *tools; /* ngx_chat_tool_t */
     time_t                    ttl;
@@ -105,6 +112,16 @@ typedef enum {
     NGX_CHAT_ANSWERED /* the module itself has answered */
 } ngx_chat_state_e;
 
+/* What the headers of a request say. */
+typedef struct {
+    ngx_uint_t json;     /* the content type is JSON */
+    ngx_uint_t encoded;  /* Content-Encoding */
+    ngx_uint_t digested; /* a header vouches for the very bytes */
+    ngx_uint_t origin;   /* it comes from a page, perhaps of another origin */
+    ngx_uint_t retry;    /* a client library sends it once more */
+    u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
+} ngx_chat_headers_t;
+
 typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
 
@@ -126,6 +143,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_state_e      state;
     ngx_chat_verdict_e    verdict;
     const chat_dialect_t *dialect; /* NULL: not recognised as chat */
+    ngx_chat_headers_t    headers;
 
     /* the body, and what it says; the arena ends while it waits */
     ngx_str_t       body;
@@ -166,8 +184,9 @@ struct ngx_chat_ctx_s {
     ngx_msec_t  asking; /* time spent on that */
 
     /* the attempt */
-    uint32_t attempt;  /* our claim that stands; 0: none */
-    uint32_t claiming; /* a claim that may stand: void it on the way out */
+    uint32_t    attempt;  /* our claim that stands; 0: none */
+    uint32_t    claiming; /* a claim that may stand: void it on the way out */
+    ngx_queue_t attempts;
 
     /* the answer */
     chat_stream_t *stream;
@@ -189,8 +208,10 @@ struct ngx_chat_ctx_s {
     unsigned merging : 1; /* what is fetched goes into the body */
     unsigned partial : 1; /* its batch was seen incomplete */
     unsigned watching : 1;
-    unsigned again : 1; /* something changed while asking */
+    unsigned again : 1;    /* something changed while asking */
+    unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
+    unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
     unsigned own : 1;      /* the answer is the module's */
     unsigned swallow : 1;  /* early, and the upstream's answer is none */
@@ -219,7 +240,7 @@ char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_chat_conf_zone(ngx_conf_t *cf);
+ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
 
 /* chat_tool: the first expression that matches the name decides. */
 chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
@@ -234,6 +255,11 @@ void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
+
+/* ngx_chat_headers.c */
+
+/* Looks at all request headers once; blanks those that are ours to set. */
+void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out);
 
 /* ngx_chat_request.c */
 
@@ -268,9 +294,6 @@ void ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx);
 void ngx_chat_gate_watch(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
                          size_t n);
 
-/* The store could not be asked. */
-void ngx_chat_gate_failed(ngx_chat_ctx_t *ctx);
-
 /* Ends all dealings with the store; safe at any time. */
 void ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx);
 
@@ -281,6 +304,23 @@ void ngx_chat_verdict_act(ngx_chat_ctx_t *ctx);
 
 /* The bound of its hold is reached. */
 void ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_away.c */
+
+/* The store did not answer as it should: goes on, is refused, or waits on. */
+void ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc);
+
+/* As chat_store_failure says, for a request that was not judged. */
+void ngx_chat_away_pass(ngx_chat_ctx_t *ctx);
+
+/* A request that must not go on without the store. */
+void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
+
+/* A request that waits finds that the store has lost its facts. */
+void ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx);
+
+/* chat_store_t's lost(). */
+void ngx_chat_away_lost(chat_store_t *store);
 
 /* ngx_chat_complete.c */
 
@@ -349,6 +389,9 @@ void ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end);
  * lack them, or its own attempt came to nothing.
  */
 void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
+
+/* Its claim is its attempt from now on, as far as it has one. */
+void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
 
 /* Our claim/k, and nothing will be sent. */
 void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);

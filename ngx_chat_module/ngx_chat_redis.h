@@ -22,7 +22,7 @@
 /* What chat_store says; lives as long as the configuration. */
 typedef struct {
     ngx_str_t       name; /* for logs: host:port or unix:path */
-    ngx_str_t       host; /* also what a certificate must name; unix: empty */
+    ngx_str_t       host; /* what a certificate must name; 0 behind it */
     in_port_t       port;
     ngx_addr_t     *addrs; /* as of the start; none: ask the resolver */
     ngx_uint_t      naddrs;
@@ -49,7 +49,7 @@ struct ngx_chat_redis_conn_s {
     ngx_log_t                   *log;
     void                        *data;
 
-    /* Connected, over TLS if so set, authenticated, database selected. */
+    /* The server has answered: to AUTH and SELECT if so set, else to PING. */
     void (*ready)(ngx_chat_redis_conn_t *conn);
 
     /*
@@ -68,14 +68,15 @@ struct ngx_chat_redis_conn_s {
     ngx_pool_t           *pool; /* of one connection: its SSL, its output */
     redisReader          *reader;
     ngx_chain_t          *out;
-    ngx_chain_t         **last;
-    size_t                unsent; /* bytes in out */
-    ngx_event_t           timer;  /* of connecting; then of nothing */
+    ngx_chain_t          *last;       /* of out */
+    size_t                unsent;     /* bytes in out */
+    size_t                unfinished; /* bytes fed since the last reply */
+    ngx_event_t           timer;      /* of connecting; then of nothing */
     ngx_event_t           flush;
     ngx_resolver_ctx_t   *resolving;
     ngx_addr_t            addr;  /* what the resolver has found */
     ngx_uint_t            tried; /* how many of conf->addrs, over all opens */
-    ngx_uint_t            due;   /* replies to AUTH and SELECT */
+    ngx_uint_t            due;   /* replies to AUTH, SELECT, PING */
     ngx_uint_t            is_ready;
     ngx_str_t             why;
     u_char                text[256]; /* of why */
@@ -90,6 +91,9 @@ void ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn);
  */
 ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
                                    const char **argv, const size_t *len);
+
+/* Sends at once what it can, rather than at the end of this wake-up. */
+void ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn);
 
 /* Ends it at once, and silently; safe at any time. */
 void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
@@ -107,5 +111,8 @@ ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
  */
 ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
                                    ngx_chat_redis_conf_t *conf);
+
+/* 1 if the host is an IPv4 or IPv6 address, 0 if it is a name. */
+ngx_uint_t ngx_chat_redis_is_address(const ngx_str_t *host);
 
 #endif /* NGX_CHAT_REDIS_H */

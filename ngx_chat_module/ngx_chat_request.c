@@ -9,13 +9,6 @@
 #include "ngx_chat_module.h"
 
 
-typedef struct {
-    ngx_uint_t json;     /* the content type is JSON */
-    ngx_uint_t encoded;  /* Content-Encoding */
-    ngx_uint_t digested; /* a header vouches for the very bytes */
-} ngx_chat_headers_t;
-
-
 static void ngx_chat_body_ready(ngx_http_request_t *r);
 static void ngx_chat_leave(void *data);
 static void ngx_chat_cleanup(void *data);
@@ -54,83 +47,6 @@ ngx_chat_get_ctx(ngx_http_request_t *r)
     }
 
     return NULL;
-}
-
-
-static ngx_uint_t
-ngx_chat_is_json(ngx_str_t *type)
-{
-    u_char *end;
-    size_t  len;
-
-    end = ngx_strlchr(type->data, type->data + type->len, ';');
-    len = end ? (size_t) (end - type->data) : type->len;
-
-    while (len != 0 && type->data[len - 1] == ' ') {
-        len--;
-    }
-
-    return (len == 16
-            && ngx_strncasecmp(type->data, (u_char *) "application/json", 16)
-                   == 0)
-           || (len > 5
-               && ngx_strncasecmp(type->data + len - 5, (u_char *) "+json", 5)
-                      == 0);
-}
-
-
-/* Looks at all request headers once; blanks those that are ours to set. */
-static void
-ngx_chat_scan_headers(ngx_http_request_t *r, ngx_chat_headers_t *out)
-{
-    ngx_uint_t       i, k;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-    static ngx_str_t vouching[] = {
-        ngx_string("digest"),
-        ngx_string("content-digest"),
-        ngx_string("content-md5"),
-        ngx_string("signature"),
-        ngx_string("x-amz-content-sha256"),
-    };
-
-    ngx_memzero(out, sizeof(*out));
-
-    if (r->headers_in.content_type != NULL) {
-        out->json = ngx_chat_is_json(&r->headers_in.content_type->value);
-    }
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len > 7
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "x-chat-", 7)
-                       == 0)
-            {
-                h[i].value.len = 0;
-                continue;
-            }
-
-            if (h[i].key.len == 16
-                && ngx_strncasecmp(h[i].key.data,
-                                   (u_char *) "content-encoding", 16)
-                       == 0)
-            {
-                out->encoded = 1;
-            }
-
-            for (k = 0; k < sizeof(vouching) / sizeof(vouching[0]); k++) {
-                if (h[i].key.len == vouching[k].len
-                    && ngx_strncasecmp(h[i].key.data, vouching[k].data,
-                                       vouching[k].len)
-                           == 0)
-                {
-                    out->digested = 1;
-                }
-            }
-        }
-    }
 }
 
 
@@ -229,7 +145,7 @@ ngx_chat_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    ngx_chat_scan_headers(r, &headers);
+    ngx_chat_headers_scan(r, &headers);
 
     if (r->method != NGX_HTTP_POST || !headers.json) {
         return NGX_DECLINED;
@@ -248,6 +164,7 @@ ngx_chat_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
+    ctx->headers = headers;
     ctx->managed = !headers.digested;
 
     rc = ngx_http_read_client_request_body(r, ngx_chat_body_ready);

@@ -32,6 +32,7 @@ ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_t *store,
 {
     op->store = store;
     op->answer = answered;
+    op->rc = answered != NULL ? answered->rc : CHAT_ERROR;
     op->next = NULL;
     op->prev = base->newest;
 
@@ -43,6 +44,15 @@ ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_t *store,
 
     base->newest = op;
     ngx_post_event(&base->event, &ngx_posted_events);
+}
+
+
+void
+ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_t *store,
+                      chat_store_op_t *op, chat_rc_e rc)
+{
+    ngx_chat_store_answer(base, store, op, NULL);
+    op->rc = rc;
 }
 
 
@@ -88,7 +98,7 @@ ngx_chat_store_event(ngx_event_t *ev)
         ngx_chat_store_forget(base, op);
 
         if (answered == NULL) {
-            op->done(op, CHAT_ERROR, NULL, 0);
+            op->done(op, op->rc, NULL, 0);
             continue;
         }
 

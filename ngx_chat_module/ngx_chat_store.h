@@ -40,6 +40,10 @@ void ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_log_t *log);
 void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_t *store,
                            chat_store_op_t *op, ngx_chat_answered_t *answered);
 
+/* The same without facts: done() is told rc, which is not CHAT_OK. */
+void ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_t *store,
+                           chat_store_op_t *op, chat_rc_e rc);
+
 /* Takes an op that waits in base out of it. */
 void ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op);
 

@@ -277,7 +277,9 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
     ngx_chat_store_shm_wake(shm, &wakes);
 
-    if (op != NULL) {
+    if (op != NULL && added == NGX_ERROR) {
+        ngx_chat_store_refuse(&shm->base, &shm->store, op, CHAT_LIMIT);
+    } else if (op != NULL) {
         ngx_chat_store_answer(&shm->base, &shm->store, op, answered);
     }
 
@@ -478,6 +480,7 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
 
     shm->store.name = "shm";
     shm->store.worker = ctx->name;
+    shm->store.state = CHAT_STORE_UP;
     shm->store.join = ngx_chat_store_shm_join;
     shm->store.watch = ngx_chat_store_shm_watch;
     shm->store.unwatch = ngx_chat_store_shm_unwatch;

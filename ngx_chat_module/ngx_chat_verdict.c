@@ -14,9 +14,16 @@
 static void
 ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
+    if (rc == NGX_OK && ctx->claiming != 0
+        && !ctx->main->store->alive(ctx->main->store, ctx->q.worker))
+    {
+        /* the others may take this worker for dead, and the claim is free */
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
     if (rc == NGX_OK) {
-        ctx->attempt = ctx->claiming;
-        ctx->claiming = 0;
+        ngx_chat_attempt_begin(ctx);
 
         if (ctx->attempt != 0 && ctx->partial) {
             ngx_chat_attempt_keep_results(ctx);
@@ -32,12 +39,12 @@ ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
         return;
     }
 
-    ngx_chat_attempt_void(ctx, ctx->claiming);
-
     if (rc == NGX_ERROR) {
-        ngx_chat_gate_failed(ctx);
+        ngx_chat_away_refuse(ctx);
         return;
     }
+
+    ngx_chat_attempt_void(ctx, ctx->claiming);
 
     ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "batch_incomplete",
                            "this request cannot take the results that it "
@@ -54,7 +61,7 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
     chat_facts_init(&facts, ctx->look);
     chat_gate_claim(&ctx->q, ctx->decision.k, &facts);
     if (facts.failed) {
-        ngx_chat_gate_failed(ctx);
+        ngx_chat_away_refuse(ctx);
         return;
     }
 
@@ -268,8 +275,7 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     }
 
     if (ctx->conf->dry_run || ctx->conf->hold == NGX_CHAT_HOLD_OFF) {
-        ctx->attempt = ctx->claiming;
-        ctx->claiming = 0;
+        ngx_chat_attempt_begin(ctx);
         ngx_chat_go_on(ctx, ngx_chat_verdict_observed(verdict));
         return;
     }

@@ -98,14 +98,17 @@ void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                       chat_str_t request, const unsigned char *signature,
                       const unsigned char *retry_key);
-void chat_facts_answer(chat_facts_t *facts, uint32_t k, uint32_t status);
-void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_end_e end);
 
 /*
- * void/<k>/<worker>/<request>: nothing was sent by this claimant. It names
- * the claimant, so that one who does not know whether its claim stands may
- * put it too.
+ * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
+ * end/...: how it ended; void/...: nothing was sent. They name the claimant,
+ * and say nothing while claim/<k> is not that one's: a request that does not
+ * know whether its claim stands may put them all the same.
  */
+void chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                       chat_str_t request, uint32_t status);
+void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                    chat_str_t request, chat_end_e end);
 void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                      chat_str_t request);
 

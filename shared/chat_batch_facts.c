@@ -1,8 +1,8 @@
 /*
  * chat_batch_facts.c: names batches and writes facts; see chat_batch.h.
  *
- * The other half, chat_batch.c, reads what is written here; the two together
- * are the only place that knows how a fact looks.
+ * chat_batch.c and chat_batch_attempts.c read what is written here; together
+ * they are the only place that knows how a fact looks.
  */
 
 #include "chat_batch.h"
@@ -275,24 +275,12 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 }
 
 
-/* The fact prefix/<k>. */
-static void
-chat_facts_numbered(chat_facts_t *facts, const char *prefix, uint32_t k,
-                    chat_str_t value)
-{
-    char number[16];
-
-    (void) snprintf(number, sizeof(number), "%u", (unsigned) k);
-    (void) chat_facts_new(facts, prefix, chat_cstr(number), value);
-}
-
-
 void
 chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                  chat_str_t request, const unsigned char *signature,
                  const unsigned char *retry_key)
 {
-    char          hex[33], key[33], value[256];
+    char          hex[33], key[33], number[16], value[256];
     chat_digest_t digest;
 
     memset(&digest, 0, sizeof(digest));
@@ -304,24 +292,42 @@ chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
     (void) snprintf(value, sizeof(value), "%.*s %.*s %s %s", (int) worker.len,
                     (const char *) worker.data, (int) request.len,
                     (const char *) request.data, hex, key);
-    chat_facts_numbered(facts, "claim/", k, chat_cstr(value));
+    (void) snprintf(number, sizeof(number), "%u", (unsigned) k);
+    (void) chat_facts_new(facts, "claim/", chat_cstr(number),
+                          chat_cstr(value));
+}
+
+
+/* The fact prefix/<k>/<worker>/<request>. */
+static void
+chat_facts_attempt(chat_facts_t *facts, const char *prefix, uint32_t k,
+                   chat_str_t worker, chat_str_t request, const char *value)
+{
+    char field[256];
+
+    (void) snprintf(field, sizeof(field), "%u/%.*s/%.*s", (unsigned) k,
+                    (int) worker.len, (const char *) worker.data,
+                    (int) request.len, (const char *) request.data);
+    (void) chat_facts_new(facts, prefix, chat_cstr(field), chat_cstr(value));
 }
 
 
 void
-chat_facts_answer(chat_facts_t *facts, uint32_t k, uint32_t status)
+chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                  chat_str_t request, uint32_t status)
 {
     char value[16];
 
     (void) snprintf(value, sizeof(value), "%u", (unsigned) status);
-    chat_facts_numbered(facts, "answer/", k, chat_cstr(value));
+    chat_facts_attempt(facts, "answer/", k, worker, request, value);
 }
 
 
 void
-chat_facts_end(chat_facts_t *facts, uint32_t k, chat_end_e end)
+chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+               chat_str_t request, chat_end_e end)
 {
-    chat_facts_numbered(facts, "end/", k, chat_cstr(chat_end_name(end)));
+    chat_facts_attempt(facts, "end/", k, worker, request, chat_end_name(end));
 }
 
 
@@ -329,12 +335,7 @@ void
 chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                 chat_str_t request)
 {
-    char field[256];
-
-    (void) snprintf(field, sizeof(field), "void/%u/%.*s/%.*s", (unsigned) k,
-                    (int) worker.len, (const char *) worker.data,
-                    (int) request.len, (const char *) request.data);
-    chat_facts_add(facts, field, chat_cstr("1"));
+    chat_facts_attempt(facts, "void/", k, worker, request, "1");
 }
 
 

@@ -16,6 +16,7 @@ typedef struct {
     chat_attempt_t      last; /* with the death of its worker applied */
     int                 lost;
     int                 live;      /* its stream runs and is not sealed */
+    int                 lost_step; /* the store knew the step, and forgot it */
     int                 candidate; /* may be a sibling */
     int                 equal;     /* signature of the last attempt */
     int                 spent;     /* others carry what this cannot */
@@ -161,6 +162,15 @@ chat_gate_more(const chat_look_t *look)
 }
 
 
+/* The attempt is this request's. */
+static int
+chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
+{
+    return chat_str_eq(attempt->worker, q->worker)
+           && chat_str_eq(attempt->request, q->request);
+}
+
+
 /* Attempt k + 1 is this request's to claim. */
 static chat_gate_e
 chat_gate_next(const chat_look_t *look, chat_decision_t *out)
@@ -213,9 +223,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
     out->end = last->end;
     out->lost = look->lost;
 
-    if (chat_str_eq(last->worker, look->q->worker)
-        && chat_str_eq(last->request, look->q->request))
-    {
+    if (chat_gate_is_own(look->q, last)) {
         return CHAT_GATE_GO;
     }
 
@@ -254,7 +262,9 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
     const chat_batch_t *batch = look->batch;
 
     if (q->chained && !batch->sealed && !look->live) {
-        return batch->cleared ? CHAT_GATE_CLEARED : CHAT_GATE_UNMANAGED;
+        return batch->cleared    ? CHAT_GATE_CLEARED
+               : look->lost_step ? CHAT_GATE_HOLD
+                                 : CHAT_GATE_UNMANAGED;
     }
 
     chat_gate_count(look, out);
@@ -271,7 +281,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
                                      : CHAT_GATE_CLEARED;
     }
 
-    if (look->live) {
+    if (look->live || look->lost_step) {
         q->found_unsealed = 1;
         return CHAT_GATE_HOLD;
     }
@@ -304,6 +314,48 @@ chat_gate_same_key(const chat_question_t *q, const chat_attempt_t *last)
 }
 
 
+/* Keeps an attempt, if it is another's and no step back. */
+static void
+chat_gate_see_attempt(const chat_question_t *q, const chat_attempt_t *attempt,
+                      chat_seen_attempt_t *seen)
+{
+    size_t worker = attempt->worker.len, request = attempt->request.len;
+
+    if (attempt->k < seen->attempt.k || worker == 0 || request == 0
+        || worker > CHAT_CLAIMANT_MAX || request > CHAT_CLAIMANT_MAX - worker
+        || chat_gate_is_own(q, attempt))
+    {
+        return;
+    }
+
+    memcpy(seen->claimant, attempt->worker.data, worker);
+    memcpy(seen->claimant + worker, attempt->request.data, request);
+    seen->attempt = *attempt;
+    seen->attempt.worker = chat_str(seen->claimant, worker);
+    seen->attempt.request = chat_str(seen->claimant + worker, request);
+}
+
+
+static void
+chat_gate_see(chat_question_t *q, const chat_batch_t *batch)
+{
+    size_t i, calls = 0;
+
+    chat_gate_see_attempt(q, &batch->last, &q->seen.last);
+    chat_gate_see_attempt(q, &batch->answered, &q->seen.answered);
+    q->seen.partial |= batch->partial;
+    q->seen.sealed |= batch->sealed;
+
+    for (i = 0; q->chained && i < batch->nmembers; i++) {
+        calls += batch->members[i].is_call != 0;
+    }
+
+    if (calls > q->seen.ncalls) {
+        q->seen.ncalls = calls;
+    }
+}
+
+
 void
 chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
                  int (*alive)(void *data, chat_str_t worker), void *data,
@@ -328,6 +380,9 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     look.live = batch->open && !batch->sealed && !batch->broken
                 && alive(data, batch->producer);
 
+    look.lost_step = !batch->open && !batch->sealed && !batch->broken
+                     && (q->found_unsealed || (q->chained && q->seen.sealed));
+
     if (!q->looked) {
         q->looked = 1;
         q->answered_k = look.last.answer ? look.last.k : 0;
@@ -344,6 +399,7 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     look.equal = memcmp(look.last.signature, q->signature, 16) == 0;
 
     out->verdict = chat_gate_row(&look, out);
+    chat_gate_see(q, batch);
 }
 
 

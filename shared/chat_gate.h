@@ -5,8 +5,8 @@
  * it waits; chat_gate_decide() reads it together with what the store knows of
  * the batch and answers what to do now. It is asked again each time the store
  * says that something changed, so it has no state but the question's.
- * Promises: pure; never lets a half-answered batch go on; never answers GO
- * without a claim that stands.
+ * Promises: pure; never lets a half-answered batch go on, not where the store
+ * has lost its data either; never answers GO without a claim that stands.
  * Must not know: wire formats, stores, time.
  */
 
@@ -30,6 +30,24 @@ typedef struct {
                                occurs again without one */
 } chat_asked_t;
 
+#define CHAT_CLAIMANT_MAX 128 /* bytes of worker and request together */
+
+/* An attempt of another request, as it was read; k 0: none. */
+typedef struct {
+    chat_attempt_t attempt; /* its strings are in claimant */
+    unsigned char  claimant[CHAT_CLAIMANT_MAX];
+} chat_seen_attempt_t;
+
+/* What the looks of a request have shown, and a store may have lost since. */
+typedef struct {
+    chat_seen_attempt_t last;
+    chat_seen_attempt_t answered;
+    int                 partial;
+    int                 sealed;
+    size_t              ncalls; /* of the batch; kept for a chain only */
+} chat_seen_batch_t;
+
+/* From the first decision on it may not be moved. */
 typedef struct {
     const chat_dialect_t *dialect;
     chat_key_t            key;
@@ -48,6 +66,8 @@ typedef struct {
     uint32_t answered_k; /* attempts up to here had an answer by then */
     uint32_t ended_k;    /* attempts up to here had ended by then */
     int      found_unsealed;
+
+    chat_seen_batch_t seen; /* by each look; likewise */
 } chat_question_t;
 
 typedef enum {
@@ -125,5 +145,26 @@ size_t chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
  * batch->nmembers + q->nmembers. */
 size_t chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
                          chat_str_t *out);
+
+
+/*
+ * 1 if the store has lost facts of a batch that this request's worker watches:
+ * the watch itself, what the request brought, or the attempt that it saw.
+ * Such facts are not to be decided by: the request joins its results (by
+ * chat_gate_facts() with payloads) and what chat_gate_rejoin() gives, and
+ * decides by the answer, whatever it says.
+ */
+int chat_gate_lost(const chat_question_t *q, const chat_fact_t *facts,
+                   size_t n);
+
+/*
+ * Appends what this request has read of the batch and nobody else may tell
+ * any more: attempts of others as they stood, partial, the seal, and for a
+ * chain its calls. calls: those of the chain, as they were last read;
+ * without all of them the seal is not told. A claim of its own is the
+ * request's to tell, by chat_gate_claim().
+ */
+void chat_gate_rejoin(const chat_question_t *q, const chat_call_t *calls,
+                      size_t ncalls, chat_facts_t *facts);
 
 #endif /* CHAT_GATE_H */

@@ -106,6 +106,12 @@ struct chat_store_s {
     void (*cancel)(chat_store_op_t *op);
 
     /*
+     * What was joined without a waiter is on its way when this returns: who
+     * asks because of what is sent after it finds it there. NULL: always so.
+     */
+    void (*flush)(chat_store_t *store);
+
+    /*
      * 1 if the worker of this incarnation is alive as far as is known; of the
      * own one: 1 if the others can still take it for alive.
      */

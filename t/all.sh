@@ -44,12 +44,34 @@ stage()
     failed=$((failed + bad))
 }
 
+# Tests that say nothing of the store, or bring their own: once is enough.
+storeless='badanswer config demo docs nodes passthrough provider redis
+           redis_harness'
+
+# Two files at a time wait for one another less than they wait for nginx.
+flags=
+if node --help | grep -q -e --test-concurrency \
+    && [ "$(nproc)" -le 2 ]; then
+    flags=--test-concurrency=2
+fi
+
+# live every|stores|half|other_half COMMAND...: these files of the live tests
 live()
 {
-    local tests
-    tests=$(ls t/*.test.mjs | grep -v layout.test.mjs)
+    local which=$1 tests='' file name number=0
+    shift
+    for file in t/*.test.mjs; do
+        name=$(basename "$file" .test.mjs)
+        [ "$name" != layout ] || continue
+        case " $(echo $storeless) " in
+        *" $name "*) [ "$which" != stores ] || continue ;;
+        esac
+        number=$((number + 1))
+        case $which$((number % 2)) in half0 | other_half1) continue ;; esac
+        tests="$tests $file"
+    done
     # shellcheck disable=SC2086
-    "$@" node --test --test-reporter=spec $tests
+    "$@" node --test $flags --test-reporter=spec $tests
 }
 
 stage module make -s module
@@ -59,9 +81,11 @@ stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
 if [ -f t/clients/package-lock.json ]; then
     stage clients npm ci --prefix t/clients --no-audit --no-fund
 fi
-stage live live env CHAT_STORE=shm
+stage live-shm live every env CHAT_STORE=shm
+stage live-redis live stores env CHAT_STORE=redis
 stage asan make -s asan
-stage live-asan live env CHAT_STORE=shm CHAT_ASAN=1
+stage live-asan live half env CHAT_ASAN=1 CHAT_STORE=shm
+stage live-asan-redis live other_half env CHAT_ASAN=1 CHAT_STORE=redis
 
 [ -z "$broken" ] || echo "failed:$broken (logs in $logs)"
 echo "$passed passed, $failed failed"

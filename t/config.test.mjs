@@ -147,7 +147,8 @@ live('the store', async () => {
       /"(rediss?|unix)" in "chat_store" is not supported/);
     assert.ok(!output.includes('secret'), output);
   }
-  const twice = await nginxTest({ http: 'chat_store shm:2m;' });
+  const twice = await nginxTest({ store: 'shm:1m',
+    http: 'chat_store shm:2m;' });
   assert.match(twice.output, /"chat_store" directive is duplicate/);
 });
 

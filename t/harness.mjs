@@ -5,28 +5,29 @@
  * loopback, and on the test's end stops it and reads its error log: an
  * [alert], an [emerg], or a sanitizer's report fails the test.
  * post() makes one request, over HTTP/1.1 or HTTP/2, whose answer can be
- * watched as it arrives. Nothing here waits by the clock for luck: until()
- * waits for a condition, and says what it waited for when it gives up.
- * The providers behind nginx are in harness_provider.mjs.
+ * watched as it arrives (harness_client.mjs). Nothing here waits by the clock
+ * for luck: until() waits for a condition, and says what it waited for when it
+ * gives up (harness_wait.mjs). The providers behind nginx are in
+ * harness_provider.mjs, Redis servers in harness_redis.mjs.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import {
-  existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync,
+  existsSync, readFileSync, readdirSync, rmSync, writeFileSync,
 } from 'node:fs';
-import http from 'node:http';
-import http2 from 'node:http2';
-import net from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { redis } from './harness_redis.mjs';
+import {
+  answers, freePorts, newFolder, patience, until,
+} from './harness_wait.mjs';
+
+export { get, post } from './harness_client.mjs';
+export { gate, pause, until } from './harness_wait.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
 const asan = !!process.env.CHAT_ASAN;
 const binary = process.env.CHAT_NGINX ?? 'nginx';
-
-/* Sanitized code on a busy machine is several times slower. */
-const patience = asan ? 4 : 1;
 
 /* The module under test: an ASan build with CHAT_ASAN=1. */
 export const modulePath = process.env.CHAT_MODULE
@@ -36,48 +37,23 @@ export const modulePath = process.env.CHAT_MODULE
 export const unbuilt = !existsSync(modulePath)
   && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
 
+/* The store that a test gets that asks for none: shm or redis. */
+export const store = process.env.CHAT_STORE ?? 'shm';
 
-/* Polls until probe() gives something true, and gives it back. */
-export async function until(probe, deadline = 5000, what = String(probe)) {
-  const end = Date.now() + deadline * patience;
-  for (;;) {
-    const value = await probe();
-    if (value) {
-      return value;
-    }
-    if (Date.now() > end) {
-      throw new Error(`waited ${deadline} ms in vain for ${what}`);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 5));
+/* After so many ms at most it is known that a worker was killed. */
+export const deadAfter = store === 'redis' ? 12000 : 500;
+
+/* The Redis server of this process; each nginx has a database of its own. */
+let shared;
+let databases = 0;
+
+async function newStore() {
+  if (store !== 'redis') {
+    return 'shm:16m';
   }
+  shared ??= redis(null, { lines: ['databases 10000'] });
+  return `${(await shared).url({ db: databases++ })} timeout=2s`;
 }
-
-/* For what is true only if something does NOT happen for a while. */
-export const pause = (ms) => new Promise((resolve) => {
-  setTimeout(resolve, ms);
-});
-
-/* A promise that a test settles by hand: await gate; gate.open(value). */
-export function gate() {
-  let open;
-  const promise = new Promise((resolve) => { open = resolve; });
-  promise.open = open;
-  return promise;
-}
-
-async function freePorts(count) {
-  const servers = await Promise.all(Array.from({ length: count }, () =>
-    new Promise((resolve, reject) => {
-      const server = net.createServer();
-      server.on('error', reject);
-      server.listen(0, '127.0.0.1', () => resolve(server));
-    })));
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) =>
-    new Promise((resolve) => { server.close(resolve); })));
-  return ports;
-}
-
 
 /* What the module saw of each request, as JSON lines in access.log. */
 const logged = {
@@ -98,13 +74,12 @@ function logFormat(withModule) {
  * The whole nginx.conf. Options: upstream (port of a provider), chat (the
  * value of the directive; false leaves it out), location (more lines for
  * location /), server, http, main (more lines there), workers, level,
- * module (false: plain nginx), locations (replaces location / altogether).
+ * module (false: plain nginx), locations (replaces location / altogether),
+ * store (what is behind chat_store).
  */
 function configuration(dir, [h1, h2], options) {
   const o = { workers: 1, level: 'info', module: true, chat: 'auto',
     ...options };
-  const store = o.store ?? (process.env.CHAT_STORE === 'redis'
-    ? 'redis' : 'shm:16m');
   const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${dir}/${name};`).join('\n    ');
   return `
@@ -122,7 +97,7 @@ http {
     access_log ${dir}/access.log chat;
     client_body_buffer_size 1m;
     client_max_body_size 64m;
-    ${o.module ? `chat_store ${store};` : ''}
+    ${o.module ? `chat_store ${o.store};` : ''}
     ${o.upstream ? `upstream provider {
         server 127.0.0.1:${o.upstream};
         keepalive 16;
@@ -162,15 +137,16 @@ function launch(dir, args, options) {
   });
 }
 
-function newFolder() {
-  return mkdtempSync(join(tmpdir(), 'ngx_chat_'));
-}
+/* What stands for a store where nothing connects to it. */
+const untried = store === 'redis' ? 'redis://127.0.0.1 timeout=2s'
+  : 'shm:16m';
 
 /* nginx -t: {ok, output}. options as for nginx(), or conf, a whole file. */
 export async function nginxTest(options) {
   const dir = newFolder();
   writeFileSync(`${dir}/nginx.conf`, options.conf
-    ?? configuration(dir, await freePorts(2), { upstream: 9, ...options }));
+    ?? configuration(dir, await freePorts(2), { upstream: 9, ...options,
+      store: options.store ?? untried }));
   const child = launch(dir, ['-t'], { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   child.stdout.on('data', (data) => { output += data; });
@@ -275,10 +251,13 @@ process.once('exit', () => running.forEach((child) => child.kill('SIGTERM')));
 /* Starts nginx; t is the test's context, which stops it at its end. */
 export async function nginx(t, options) {
   const dir = newFolder();
+  const own = options.store
+    ?? (options.conf || options.module === false ? null : await newStore());
   for (let attempt = 1; ; attempt++) {
     const ports = await freePorts(2);
     writeFileSync(`${dir}/nginx.conf`,
-      options.conf?.(dir, ports) ?? configuration(dir, ports, options));
+      options.conf?.(dir, ports) ?? configuration(dir, ports,
+        { ...options, store: own }));
     const output = `${dir}/output`;
     writeFileSync(output, '');
     const child = launch(dir, [], { stdio: 'ignore' });
@@ -301,175 +280,4 @@ export async function nginx(t, options) {
     }
     rmSync(`${dir}/error.log`);
   }
-}
-
-function answers(port) {
-  return new Promise((resolve) => {
-    const socket = net.connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.on('error', () => resolve(false));
-  });
-}
-
-
-/*
- * An answer as it arrives. await head for {status, headers}; text() for all
- * of it; until(test) for the moment when what has come passes the test;
- * iterate for the pieces. error is set if it broke off.
- */
-class Answer {
-  constructor() {
-    this.pieces = [];
-    this.waiting = [];
-    this.ended = false;
-    this.sent = new Promise((resolve) => { this.onSent = resolve; });
-    this.head = new Promise((resolve, reject) => {
-      this.onHead = resolve;
-      this.onNoHead = reject;
-    });
-    this.head.catch(() => {});
-  }
-
-  wake() {
-    this.waiting.splice(0).forEach((resolve) => resolve());
-  }
-
-  add(piece) {
-    this.pieces.push(piece);
-    this.wake();
-  }
-
-  end(error) {
-    if (this.ended) {
-      return;
-    }
-    this.ended = true;
-    this.error = error;
-    this.onNoHead(error ?? new Error('no answer'));
-    this.wake();
-  }
-
-  get bytes() {
-    return Buffer.concat(this.pieces);
-  }
-
-  get status() {
-    return this.head.then(({ status }) => status);
-  }
-
-  async* [Symbol.asyncIterator]() {
-    for (let i = 0; ; i++) {
-      while (i >= this.pieces.length) {
-        if (this.ended) {
-          return;
-        }
-        await new Promise((resolve) => { this.waiting.push(resolve); });
-      }
-      yield this.pieces[i];
-    }
-  }
-
-  /* All bytes; a broken answer throws unless broken is allowed. */
-  async body({ broken = false } = {}) {
-    while (!this.ended) {
-      await new Promise((resolve) => { this.waiting.push(resolve); });
-    }
-    if (this.error && !broken) {
-      throw this.error;
-    }
-    return this.bytes;
-  }
-
-  async text(options) {
-    return (await this.body(options)).toString();
-  }
-
-  /* Waits until test(text so far) is true, event by event. */
-  async until(test, deadline = 5000) {
-    let timer;
-    const late = new Promise((resolve, reject) => {
-      timer = setTimeout(() => reject(new Error(
-        `waited ${deadline} ms in vain; came: ${this.bytes}`)),
-      deadline * patience);
-    });
-    try {
-      while (!test(this.bytes.toString())) {
-        if (this.ended) {
-          throw this.error ?? new Error(`ended; came: ${this.bytes}`);
-        }
-        await Promise.race([late,
-          new Promise((resolve) => { this.waiting.push(resolve); })]);
-      }
-    } finally {
-      clearTimeout(timer);
-    }
-    return this.bytes.toString();
-  }
-
-  abort() {
-    this.drop();
-    this.end(new Error('aborted by the test'));
-  }
-}
-
-/*
- * Makes a request and gives the Answer at once. body: object (sent as JSON),
- * string or Buffer. options: method, chunked (no Content-Length), http2 (port
- * is then nginx's port2). Each HTTP/1.1 request has a connection of its own,
- * so that any worker may get it.
- */
-export function post(port, path, body, headers = {}, options = {}) {
-  const bytes = Buffer.isBuffer(body) || typeof body === 'string'
-    ? Buffer.from(body) : Buffer.from(JSON.stringify(body ?? null));
-  const method = options.method ?? 'POST';
-  const all = { 'content-type': 'application/json',
-    authorization: 'Bearer tester', ...headers };
-  if (!options.chunked && method === 'POST') {
-    all['content-length'] = String(bytes.length);
-  }
-  const answer = new Answer();
-  const send = options.http2 ? sendHttp2 : sendHttp1;
-  send(answer, { port, path, method, headers: all,
-    bytes: method === 'POST' ? bytes : Buffer.alloc(0) });
-  return answer;
-}
-
-export function get(port, path, headers = {}, options = {}) {
-  return post(port, path, '', headers, { method: 'GET', ...options });
-}
-
-function sendHttp1(answer, { port, path, method, headers, bytes }) {
-  const request = http.request({ host: '127.0.0.1', port, path, method,
-    headers, agent: false }, (response) => {
-    answer.onHead({ status: response.statusCode, headers: response.headers });
-    response.on('data', (piece) => answer.add(piece));
-    response.on('end', () => answer.end());
-    response.on('error', (error) => answer.end(error));
-  });
-  request.on('error', (error) => answer.end(error));
-  request.on('finish', () => answer.onSent());
-  request.end(bytes);
-  answer.drop = () => request.destroy();
-}
-
-function sendHttp2(answer, { port, path, method, headers, bytes }) {
-  const session = http2.connect(`http://127.0.0.1:${port}`);
-  const finish = (error) => {
-    answer.end(error);
-    session.close();
-  };
-  session.on('error', finish);
-  const stream = session.request({ ':method': method, ':path': path,
-    ...headers });
-  stream.on('response', ({ ':status': status, ...rest }) =>
-    answer.onHead({ status, headers: rest }));
-  stream.on('data', (piece) => answer.add(piece));
-  stream.on('end', () => finish());
-  stream.on('aborted', () => finish(new Error('reset')));
-  stream.on('error', finish);
-  stream.on('finish', () => answer.onSent());
-  stream.end(bytes);
-  answer.drop = () => session.destroy();
 }

@@ -10,13 +10,21 @@ import { nginx, post } from './harness.mjs';
 import { dialects, events, newCalls, newId } from './harness_dialects.mjs';
 import { provider, sse } from './harness_provider.mjs';
 
+/* nginx of a stage: options of stage() and nginx(). */
+export const staged = (t, key, p, options) => nginx(t, {
+  upstream: p.port, chat: dialects[key].name, ...options,
+  location: `chat_hold ${options.hold ?? '5s'}; proxy_buffering off;
+    ${options.location ?? ''}` });
+
 /* A stage: provider and nginx for one dialect; options go to both. */
 export async function stage(t, key, options = {}) {
-  const dialect = dialects[key];
   const p = await provider(t, key, options);
-  const n = await nginx(t, { upstream: p.port, chat: dialect.name,
-    ...options, location: `chat_hold ${options.hold ?? '5s'};
-      proxy_buffering off; ${options.location ?? ''}` });
+  return scene(key, p, await staged(t, key, p, options));
+}
+
+/* What is played on a stage: the provider knows each batch by its header. */
+export function scene(key, p, n) {
+  const dialect = dialects[key];
   const it = { p, n, dialect, batches: new Map() };
   p.answer = (request) => {
     const batch = it.batches.get(request.headers['x-batch']);
@@ -29,8 +37,8 @@ export async function stage(t, key, options = {}) {
 
 export class Batch {
   /* calls: the calls, or their number. */
-  constructor({ p, n, dialect, batches }, calls = 2) {
-    Object.assign(this, { p, n, dialect });
+  constructor({ p, n, dialect, batches, pick = () => n }, calls = 2) {
+    Object.assign(this, { p, n, dialect, pick });
     this.calls = typeof calls === 'number'
       ? newCalls(calls, dialect.prefix) : calls;
     this.ids = this.calls.map(({ id }) => id);
@@ -40,9 +48,12 @@ export class Batch {
     batches.set(this.key, this);
   }
 
-  /* Posts a body of this batch; options as of post(), and headers. */
-  post(body, { headers, ...options } = {}) {
-    return post(options.http2 ? this.n.port2 : this.n.port,
+  /*
+   * Posts a body of this batch; options as of post(), headers, and node: the
+   * nginx that gets it, where a scene has several (else any of them).
+   */
+  post(body, { headers, node = this.pick(), ...options } = {}) {
+    return post(options.http2 ? node.port2 : node.port,
       this.dialect.path, body, { ...this.dialect.headers,
         'x-batch': this.key, ...headers }, options);
   }

@@ -9,7 +9,8 @@ import { pause, unbuilt, until } from './harness.mjs';
 import { told } from './harness_batch.mjs';
 
 /* A test that needs nginx and the module. */
-export const live = (name, play) => test(name, { skip: unbuilt }, play);
+export const live = (name, play, options) =>
+  test(name, { skip: unbuilt, ...options }, play);
 
 /* Lines for a location, so that an answer tells these of itself. */
 export const say = { verdict: 'add_header X-Verdict $chat_verdict always;',
@@ -31,11 +32,12 @@ export async function held(batch, answer, upstream = 0) {
 
 /* Posts results that stay joined, and is back when the client has left. */
 export async function leave(batch, results, options) {
-  const { length } = batch.n.accessLog();
-  const answer = batch.continue(results, options);
+  const node = options?.node ?? batch.pick();
+  const { length } = node.accessLog();
+  const answer = batch.continue(results, { ...options, node });
   await held(batch, answer, batch.upstream().length);
   answer.abort();
-  await until(() => batch.n.accessLog().length > length, 5000, 'a 499');
+  await until(() => node.accessLog().length > length, 5000, 'a 499');
 }
 
 /* Only this worker accepts while work() runs; the others stand still. */

@@ -26,7 +26,8 @@ wanted()
             node_wanted
             ;;
         live)
-            echo nginx
+            # Of redis-server the program; its service may run or not.
+            echo nginx redis-server openssl
             node_wanted
             ;;
         asan)

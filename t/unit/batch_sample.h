@@ -18,7 +18,7 @@
 
 #include "chat_batch.h"
 
-#define FACTS_MAX 64
+#define FACTS_MAX 96
 
 static chat_arena_t *arena;
 static uint32_t      seed = 2463534242u;
@@ -34,13 +34,40 @@ dice(uint32_t n)
 }
 
 
+/* Three attempts, and what others than their claimants say of them. */
+static inline void
+sample_attempts(chat_facts_t *facts)
+{
+    chat_str_t          w1 = CHAT_STR("w1"), w2 = CHAT_STR("w2");
+    chat_str_t          w3 = CHAT_STR("w3"), r7 = CHAT_STR("7");
+    chat_str_t          r8 = CHAT_STR("8"), r9 = CHAT_STR("9");
+    const unsigned char signature[16] = { 1, 2, 3 }, none[16] = { 0 };
+
+    chat_facts_claim(facts, 1, w1, r7, signature, none);
+    chat_facts_answer(facts, 1, w1, r7, 200);
+    chat_facts_end(facts, 1, w1, r7, CHAT_END_INTERRUPTED);
+    chat_facts_claim(facts, 2, w2, r8, signature, none);
+    chat_facts_void(facts, 2, w2, r8);
+    chat_facts_claim(facts, 10, w3, r9, none, signature);
+    chat_facts_answer(facts, 10, w3, r9, 503);
+    chat_facts_end(facts, 10, w3, r9, CHAT_END_FAILED);
+
+    chat_facts_answer(facts, 1, w2, r8, 418);
+    chat_facts_end(facts, 1, w1, r8, CHAT_END_FINISHED);
+    chat_facts_answer(facts, 2, w2, r7, 200);
+    chat_facts_void(facts, 10, w1, r7);
+    chat_facts_answer(facts, 10, w2, r9, 200);
+    chat_facts_end(facts, 10, w3, r8, CHAT_END_FINISHED);
+    chat_facts_answer(facts, 11, w3, r9, 200);
+}
+
+
 /* A batch that has everything. */
 static inline void
 sample(chat_facts_t *facts)
 {
-    chat_str_t          payload = CHAT_STR("{\"x\":1}");
-    chat_digest_t       print, digest;
-    const unsigned char signature[16] = { 1, 2, 3 }, none[16] = { 0 };
+    chat_str_t    payload = CHAT_STR("{\"x\":1}");
+    chat_digest_t print, digest;
 
     chat_facts_init(facts, arena);
     chat_digest(chat_cstr("print"), &print);
@@ -60,18 +87,7 @@ sample(chat_facts_t *facts)
     chat_facts_open(facts, chat_cstr("p1"), chat_cstr("X: 1\r\nY: 2\r\n"));
     chat_facts_add(facts, "seal", chat_cstr("1"));
     chat_facts_add(facts, "partial", chat_cstr("1"));
-    chat_facts_claim(facts, 1, chat_cstr("w1"), chat_cstr("7"), signature,
-                     none);
-    chat_facts_answer(facts, 1, 200);
-    chat_facts_end(facts, 1, CHAT_END_INTERRUPTED);
-    chat_facts_claim(facts, 2, chat_cstr("w2"), chat_cstr("8"), signature,
-                     none);
-    chat_facts_void(facts, 2, chat_cstr("w2"), chat_cstr("8"));
-    chat_facts_claim(facts, 10, chat_cstr("w3"), chat_cstr("9"), none,
-                     signature);
-    chat_facts_answer(facts, 10, 503);
-    chat_facts_end(facts, 10, CHAT_END_FAILED);
-    chat_facts_void(facts, 10, chat_cstr("w1"), chat_cstr("7"));
+    sample_attempts(facts);
     chat_facts_add(facts, "wait/w4", chat_cstr("1"));
     assert_false(facts->failed);
 }

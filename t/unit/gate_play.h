@@ -5,7 +5,8 @@
  *   A asks a+ b. -> HOLD missing=1    a request comes, joins and looks
  *   A looks | claims -> VERDICT
  *   A voids | tells | dies | answers STATUS | ends HOW | is complete
- *   call a | result a | bare a | fact FIELD VALUE | clear
+ *   A watches | is lost | is not lost | rejoins -> VERDICT | reclaims
+ *   call a | result a | bare a | fact FIELD VALUE | clear | lose
  * Words of asks: chained, retry, key=x, model=2, nothing-new.
  */
 
@@ -166,6 +167,9 @@ play_fact(const char *line)
         store_begin();
         chat_facts_add(&facts, "cleared", chat_cstr("1"));
 
+    } else if (strcmp(line, "lose") == 0) {
+        store_lose();
+
     } else if (sscanf(line, "fact %63s %63s", field, value) >= 1) {
         chat_facts_add(&facts, field, chat_cstr(value));
 
@@ -209,6 +213,18 @@ play_deed(asker_t *a, char name, const char *verb)
 
     } else if (strcmp(verb, "is complete") == 0) {
         assert_true(a->q.complete);
+
+    } else if (strcmp(verb, "watches") == 0) {
+        (void) asker_watch(a);
+
+    } else if (strcmp(verb, "is lost") == 0) {
+        assert_true(asker_lost(a));
+
+    } else if (strcmp(verb, "is not lost") == 0) {
+        assert_false(asker_lost(a));
+
+    } else if (strcmp(verb, "reclaims") == 0) {
+        (void) asker_reclaim(a, a->claiming);
 
     } else if (sscanf(verb, "answers %u", &status) == 1) {
         (void) asker_answer(a, a->claiming, status);
@@ -262,6 +278,10 @@ play_line(char *line)
 
     } else if (strcmp(verb, "claims") == 0) {
         asker_claim(a);
+        asker_look(a);
+
+    } else if (strcmp(verb, "rejoins") == 0) {
+        (void) asker_rejoin(a);
         asker_look(a);
 
     } else if (strcmp(verb, "looks") == 0) {

@@ -37,6 +37,8 @@ typedef struct {
     chat_decision_t d;
     uint32_t        claiming; /* the attempt that is its own */
     size_t          members;
+    chat_call_t    *known; /* a chain's calls, as last read */
+    size_t          nknown;
 } asker_t;
 
 static store_t store;
@@ -113,6 +115,15 @@ store_begin(void)
     chat_arena_reset(store.arena);
     store.count = 0;
     memset(dead, 0, sizeof(dead));
+}
+
+
+/* It is there again, and empty. */
+static inline void
+store_lose(void)
+{
+    chat_arena_reset(store.arena);
+    store.count = 0;
 }
 
 
@@ -244,6 +255,37 @@ asker_check(const asker_t *a, const chat_batch_t *batch)
 }
 
 
+/* Keeps the calls of a chain, which are not in the body. */
+static inline void
+asker_knows(asker_t *a, const chat_batch_t *batch)
+{
+    size_t               i;
+    chat_call_t         *call;
+    const chat_member_t *member;
+
+    if (!a->q.chained || batch->nmembers <= a->nknown) {
+        return;
+    }
+
+    a->nknown = 0;
+    a->known = chat_arena_alloc(a->arena, batch->nmembers * sizeof(*call));
+    assert_non_null(a->known);
+
+    for (i = 0; i < batch->nmembers; i++) {
+        member = &batch->members[i];
+        if (!member->is_call) {
+            continue;
+        }
+
+        call = &a->known[a->nknown++];
+        call->kind = member->kind;
+        memcpy(call->fingerprint.bytes, member->fingerprint, 16);
+        assert_int_equal(chat_arena_dup(a->arena, member->id, &call->id),
+                         CHAT_OK);
+    }
+}
+
+
 /* Reads the store and decides, as a look of nginx does. */
 static inline void
 asker_look(asker_t *a)
@@ -263,6 +305,7 @@ asker_look(asker_t *a)
 
     assert_int_equal(before.nmembers, a->q.nmembers);
     asker_check(a, &batch);
+    asker_knows(a, &batch);
 }
 
 
@@ -314,6 +357,56 @@ asker_tell(asker_t *a)
 }
 
 
+/* 1 if the store has lost what this one relies on. */
+static inline int
+asker_lost(const asker_t *a)
+{
+    return chat_gate_lost(&a->q, store.facts, store.count);
+}
+
+
+/* The watch of this one's worker. */
+static inline int
+asker_watch(asker_t *a)
+{
+    char         field[8] = "wait/";
+    chat_facts_t facts;
+
+    field[5] = (char) a->q.worker.data[0];
+    chat_facts_init(&facts, a->arena);
+    chat_facts_add(&facts, field, chat_cstr("1"));
+    return store_join(&facts);
+}
+
+
+/* Tells a store that lost its data what this one brought and has seen. */
+static inline int
+asker_rejoin(asker_t *a)
+{
+    size_t       dropped = 0;
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, a->arena);
+    chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    chat_gate_rejoin(&a->q, a->known, a->nknown, &facts);
+    return store_join(&facts) + asker_watch(a);
+}
+
+
+/* The same of one that has gone on: its results, and its claim. */
+static inline int
+asker_reclaim(asker_t *a, uint32_t k)
+{
+    size_t       dropped = 0;
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, a->arena);
+    chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    chat_gate_claim(&a->q, k, &facts);
+    return store_join(&facts);
+}
+
+
 /* The answer to attempt k, and the end that goes with a bad one. */
 static inline int
 asker_answer(asker_t *a, uint32_t k, uint32_t status)
@@ -321,9 +414,9 @@ asker_answer(asker_t *a, uint32_t k, uint32_t status)
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_facts_answer(&facts, k, status);
+    chat_facts_answer(&facts, k, a->q.worker, a->q.request, status);
     if (status >= 300) {
-        chat_facts_end(&facts, k, CHAT_END_FAILED);
+        chat_facts_end(&facts, k, a->q.worker, a->q.request, CHAT_END_FAILED);
     }
 
     return store_join(&facts);
@@ -337,9 +430,41 @@ asker_finish(asker_t *a, uint32_t k, chat_end_e end)
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_facts_end(&facts, k, end);
+    chat_facts_end(&facts, k, a->q.worker, a->q.request, end);
     if (end != CHAT_END_FINISHED && a->q.complete && !a->q.chained) {
         chat_gate_facts(&a->q, &a->rq, 1, 1024, &facts, &dropped);
+    }
+
+    return store_join(&facts);
+}
+
+
+/*
+ * Says what became of the last attempt, if it is another's, as a request that
+ * believes its own claim to stand; how is of 8 ways.
+ */
+static inline int
+asker_errs(asker_t *a, unsigned how)
+{
+    chat_str_t   worker = a->q.worker, request = a->q.request;
+    chat_batch_t batch;
+    chat_facts_t facts;
+
+    assert_int_equal(
+        chat_batch_read(store.facts, store.count, a->arena, &batch), CHAT_OK);
+    if (batch.last.k == 0 || chat_str_eq(batch.last.request, request)) {
+        return 0;
+    }
+
+    chat_facts_init(&facts, a->arena);
+    chat_facts_answer(&facts, batch.last.k, worker, request,
+                      how & 1 ? 200 : 503);
+    if (how & 2) {
+        chat_facts_void(&facts, batch.last.k, worker, request);
+    }
+    if (how & 4) {
+        chat_facts_end(&facts, batch.last.k, worker, request,
+                       CHAT_END_FINISHED);
     }
 
     return store_join(&facts);

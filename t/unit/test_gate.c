@@ -58,6 +58,30 @@ s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
               "fact void/1/X/B 1;"
               "fact void/2/B/B 1;"
               "A looks -> WAIT");
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "fact answer/1 200;"
+              "fact answer/1/A/A 200;"
+              "fact end/1 failed;"
+              "fact end/1/X/B failed;"
+              "A looks -> WAIT;"
+              "B answers 200;"
+              "A looks -> SIBLING");
+    /* nor is a later claimant what an earlier one was */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ -> CLAIM;"
+              "fact end/1/A/A failed;"
+              "fact answer/1/A/A 503;"
+              "B claims -> GO;"
+              "A looks -> WAIT");
+    /* who does not know whether its claim stands may speak before it */
+    play_each("A asks a+ b. -> HOLD;"
+              "fact answer/1/B/B 503;"
+              "fact end/1/B/B failed;"
+              "B asks a. b+ -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> FATE k=1 status=503");
     /* one that arrives later does as well */
     play_each("A asks a+ b+ -> GO;"
               "A voids;"
@@ -87,7 +111,7 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
     /* its end is not known yet */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
-              "fact answer/1 301;"
+              "fact answer/1/B/B 301;"
               "A looks -> FATE status=301");
 }
 

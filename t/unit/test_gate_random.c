@@ -411,6 +411,9 @@ run_all(run_t *run)
             run_kill(run, &run->players[dice(run->requests)]);
         }
 
+        p = &run->players[dice(run->requests)];
+        run_news(run, dice(10) ? 0 : asker_errs(&p->a, dice(8)));
+
         i = dice(run->requests);
         for (tries = 0; tries < run->requests; tries++) {
             p = &run->players[(i + tries) % run->requests];

@@ -1,0 +1,144 @@
+/*
+ * ngx_chat_away.c: what becomes of requests when the store cannot be asked,
+ * and when it has lost what it was told.
+ *
+ * A request that has waited, or whose batch was seen incomplete, never goes
+ * on without the store; any other one does as chat_store_failure says. What
+ * was lost is joined again by those who know it: held requests their results,
+ * live attempts their claims. Must not know: how a store stores.
+ */
+
+#include "ngx_chat_module.h"
+
+
+void
+ngx_chat_away_refuse(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_attempt_void(ctx, ctx->claiming);
+
+    if (ctx->in_holds && ctx->dialect->bounce != NULL) {
+        ngx_chat_verdict_bound(ctx);
+        return;
+    }
+
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_SERVICE_UNAVAILABLE,
+                           "store_unavailable",
+                           "the state of this conversation cannot be read at "
+                           "the moment");
+}
+
+
+void
+ngx_chat_away_pass(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->conf->failure == NGX_CHAT_FAILURE_DENY && !ctx->conf->dry_run) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    /* its claim may stand: if so, the others learn what becomes of it */
+    ngx_chat_attempt_begin(ctx);
+    ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+}
+
+
+void
+ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
+{
+    if (ctx->in_holds) {
+        if (rc == CHAT_ERROR && ctx->main->store->state == CHAT_STORE_WAVERING)
+        {
+            /* it is told when the store is back, or given up */
+            ngx_chat_attempt_void(ctx, ctx->claiming);
+            return;
+        }
+
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    if (rc == CHAT_LIMIT) {
+        /* no room: it is not taken on */
+        ngx_chat_attempt_void(ctx, ctx->claiming);
+        ngx_chat_gate_cancel(ctx);
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+        return;
+    }
+
+    if (ctx->watching) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    ngx_chat_away_pass(ctx);
+}
+
+
+void
+ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
+{
+    size_t       dropped = 0;
+    u_char       since[NGX_INT64_LEN + 1], *end;
+    chat_facts_t facts;
+
+    if (ctx->arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    end = ngx_sprintf(since, "%uL", ctx->since);
+
+    chat_facts_init(&facts, ctx->arena);
+    chat_facts_add(&facts, "since", chat_str(since, (size_t) (end - since)));
+    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
+                    &dropped);
+    chat_gate_rejoin(&ctx->q, ctx->known, ctx->nknown, &facts);
+
+    if (facts.failed) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
+
+    ctx->rejoined = 1;
+    ngx_chat_gate_watch(ctx, facts.items, facts.count);
+
+    if (ctx->in_holds) {
+        chat_arena_destroy(ctx->arena);
+        ctx->arena = NULL;
+    }
+}
+
+
+/* A live attempt: what it knows of itself, and what it carried. */
+static void
+ngx_chat_away_attempt(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_gate_claim(&ctx->q, ctx->attempt, &facts);
+
+    if (ctx->answer_known) {
+        chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                          ctx->status);
+    }
+
+    store->join(store, NULL, &ctx->q.key, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+    ngx_chat_attempt_keep_results(ctx);
+}
+
+
+void
+ngx_chat_away_lost(chat_store_t *store)
+{
+    ngx_queue_t          *q;
+    ngx_chat_main_conf_t *mcf = store->data;
+
+    for (q = ngx_queue_head(&mcf->attempts);
+         q != ngx_queue_sentinel(&mcf->attempts); q = ngx_queue_next(q))
+    {
+        ngx_chat_away_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempts));
+    }
+}

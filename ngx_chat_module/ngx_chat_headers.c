@@ -1,0 +1,114 @@
+/*
+ * ngx_chat_headers.c: what the headers of a request say.
+ *
+ * One walk notes all that is needed of them later. Promises: a header that is
+ * the module's to set does not come from outside.
+ * Must not know: what follows from it.
+ */
+
+#include "ngx_chat_module.h"
+
+
+static ngx_uint_t
+ngx_chat_headers_is_json(ngx_str_t *type)
+{
+    u_char *end;
+    size_t  len;
+
+    end = ngx_strlchr(type->data, type->data + type->len, ';');
+    len = end ? (size_t) (end - type->data) : type->len;
+
+    while (len != 0 && type->data[len - 1] == ' ') {
+        len--;
+    }
+
+    return (len == 16
+            && ngx_strncasecmp(type->data, (u_char *) "application/json", 16)
+                   == 0)
+           || (len > 5
+               && ngx_strncasecmp(type->data + len - 5, (u_char *) "+json", 5)
+                      == 0);
+}
+
+
+/* 1 if the header has this name, given in lower case. */
+static ngx_uint_t
+ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
+{
+    size_t len = ngx_strlen(name);
+
+    return h->key.len == len
+           && ngx_strncasecmp(h->key.data, (u_char *) name, len) == 0;
+}
+
+
+static ngx_uint_t
+ngx_chat_headers_vouches(const ngx_table_elt_t *h)
+{
+    ngx_uint_t         i;
+    static const char *names[] = { "digest", "content-digest", "content-md5",
+                                   "signature", "x-amz-content-sha256" };
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (ngx_chat_headers_named(h, names[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out)
+{
+    chat_digest_t digest;
+
+    if (h->key.len > 7
+        && ngx_strncasecmp(h->key.data, (u_char *) "x-chat-", 7) == 0)
+    {
+        h->value.len = 0;
+
+    } else if (ngx_chat_headers_named(h, "content-encoding")) {
+        out->encoded = 1;
+
+    } else if (ngx_chat_headers_named(h, "origin")) {
+        out->origin = 1;
+
+    } else if (ngx_chat_headers_named(h, "x-stainless-retry-count")) {
+        out->retry = ngx_atoi(h->value.data, h->value.len) > 0;
+
+    } else if (ngx_chat_headers_named(h, "idempotency-key")) {
+        if (h->value.len != 0) {
+            chat_digest(chat_str(h->value.data, h->value.len), &digest);
+            ngx_memcpy(out->retry_key, digest.bytes, sizeof(out->retry_key));
+        }
+
+    } else if (ngx_chat_headers_vouches(h)) {
+        out->digested = 1;
+    }
+}
+
+
+void
+ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out)
+{
+    ngx_uint_t       i;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+
+    ngx_memzero(out, sizeof(*out));
+
+    if (r->headers_in.content_type != NULL) {
+        out->json =
+            ngx_chat_headers_is_json(&r->headers_in.content_type->value);
+    }
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            ngx_chat_headers_note(&h[i], out);
+        }
+    }
+}

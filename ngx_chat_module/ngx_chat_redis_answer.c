@@ -1,0 +1,278 @@
+/*
+ * ngx_chat_redis_answer.c: replies as facts, for those who wait for them.
+ *
+ * Before an answer that names workers whose life matters, it is asked who of
+ * them is alive, unless that is known: whoever decides by the facts decides
+ * at once. A reply of another shape is told to the log and fails its
+ * question. Must not know: what facts mean, connections.
+ */
+
+#include "ngx_chat_redis_facts.h"
+
+#define NGX_CHAT_REDIS_MEET 8 /* workers looked up for one answer */
+
+
+/* What a reply says, pointing into it. */
+typedef struct {
+    chat_fact_t *facts;
+    size_t       count;
+} ngx_chat_redis_facts_t;
+
+
+static chat_str_t
+ngx_chat_redis_text(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING
+               ? chat_str(reply->str, (size_t) reply->len)
+               : chat_str(NULL, 0);
+}
+
+
+/* Tells whoever waits for the command; then it has no waiter. */
+static void
+ngx_chat_redis_tell(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc,
+                    const ngx_chat_redis_facts_t *found)
+{
+    chat_store_op_t *op = cmd->op;
+
+    cmd->op = NULL;
+
+    if (op != NULL) {
+        op->store = NULL;
+        op->answer = NULL;
+        op->done(op, rc, found ? found->facts : NULL,
+                 found ? found->count : 0);
+    }
+}
+
+
+/* The end of a command. */
+static void
+ngx_chat_redis_end(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc)
+{
+    ngx_chat_redis_tell(cmd, rc, NULL);
+
+    if (reply != NULL) {
+        freeReplyObject(reply);
+    }
+
+    ngx_chat_redis_cmd_free(cmd);
+}
+
+
+/* The worker that a fact names whose life matters; or none. */
+static chat_str_t
+ngx_chat_redis_named(chat_str_t field, chat_str_t value)
+{
+    char          until;
+    const u_char *end;
+
+    if (chat_str_starts(field, "claim/")) {
+        until = ' ';
+    } else if (chat_str_is(field, "open")) {
+        until = '\n';
+    } else {
+        return chat_str(NULL, 0);
+    }
+
+    if (value.len < 2) {
+        return chat_str(NULL, 0);
+    }
+
+    value = chat_str(value.data + 1, value.len - 1);
+    end = memchr(value.data, until, value.len);
+    return end ? chat_str(value.data, (size_t) (end - value.data)) : value;
+}
+
+
+/* The workers in a reply that nothing is known of; at most so many. */
+static ngx_uint_t
+ngx_chat_redis_strangers(ngx_chat_store_redis_t *redis,
+                         const redisReply *reply, chat_str_t *names)
+{
+    size_t     i;
+    chat_str_t name;
+    ngx_uint_t k, n = 0;
+
+    for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_MEET; i += 2) {
+        name =
+            ngx_chat_redis_named(ngx_chat_redis_text(reply->element[i]),
+                                 ngx_chat_redis_text(reply->element[i + 1]));
+
+        if (ngx_chat_redis_live_knows(&redis->live, name)) {
+            continue;
+        }
+
+        for (k = 0; k < n && !chat_str_eq(names[k], name); k++) { /* void */
+        }
+
+        if (k == n) {
+            names[n++] = name;
+        }
+    }
+
+    return n;
+}
+
+
+/* The facts of a reply go to whoever waits for them. */
+static void
+ngx_chat_redis_answer(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
+{
+    size_t                 i;
+    chat_str_t             value;
+    chat_fact_t           *fact;
+    ngx_chat_redis_facts_t found;
+
+    found.count = 0;
+    found.facts = ngx_calloc((reply->elements / 2 + 1) * sizeof(chat_fact_t),
+                             ngx_cycle->log);
+    if (found.facts == NULL) {
+        ngx_chat_redis_tell(cmd, CHAT_ERROR, NULL);
+        return;
+    }
+
+    for (i = 0; i + 1 < reply->elements; i += 2) {
+        value = ngx_chat_redis_text(reply->element[i + 1]);
+        if (value.len == 0) {
+            continue; /* none of ours */
+        }
+
+        fact = &found.facts[found.count++];
+        fact->field = ngx_chat_redis_text(reply->element[i]);
+        fact->value = chat_str(value.data + 1, value.len - 1);
+        fact->has_payload = value.data[0] == '1';
+    }
+
+    ngx_chat_redis_tell(cmd, CHAT_OK, &found);
+    ngx_free(found.facts);
+}
+
+
+/* It is known who is alive of those that the kept reply names. */
+static void
+ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    ngx_chat_store_redis_t *redis = cmd->data;
+
+    if (reply == NULL) {
+        ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
+        return;
+    }
+
+    ngx_chat_redis_live_answer(&redis->live, cmd, reply);
+    ngx_chat_redis_answer(cmd, cmd->kept);
+    ngx_chat_redis_ignore(cmd, reply);
+}
+
+
+/* Takes the reply, and asks for the life of workers that it names. */
+static void
+ngx_chat_redis_meet(ngx_chat_redis_cmd_t *joined, redisReply *reply,
+                    const chat_str_t *names, ngx_uint_t n)
+{
+    ngx_chat_redis_cmd_t   *cmd;
+    chat_store_op_t        *op = joined->op;
+    ngx_chat_store_redis_t *redis = joined->data;
+
+    joined->op = NULL;
+    cmd = ngx_chat_redis_live_question(&redis->live, names, n);
+
+    if (cmd != NULL) {
+        cmd->done = ngx_chat_redis_met;
+        cmd->kept = reply;
+        reply = NULL;
+    }
+
+    ngx_chat_redis_ask(redis, cmd, op);
+    ngx_chat_redis_end(joined, reply, CHAT_OK);
+}
+
+
+void
+ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    ngx_uint_t              n;
+    chat_str_t              names[NGX_CHAT_REDIS_MEET];
+    ngx_chat_store_redis_t *redis = cmd->data;
+
+    if (reply == NULL) {
+        ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
+        return;
+    }
+
+    if (ngx_chat_redis_is_error(reply, "NOSCRIPT") && !cmd->again) {
+        freeReplyObject(reply);
+        cmd->again = 1;
+        ngx_chat_redis_load(redis, 0);
+        if (ngx_chat_redis_submit(&redis->client, cmd) != NGX_OK) {
+            ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
+        }
+        return;
+    }
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 2 != 0) {
+        ngx_chat_redis_complain(&redis->client, reply);
+        ngx_chat_redis_end(cmd, reply,
+                           ngx_chat_redis_is_error(reply, "ERR FULL")
+                               ? CHAT_LIMIT
+                               : CHAT_ERROR);
+        return;
+    }
+
+    n = cmd->op ? ngx_chat_redis_strangers(redis, reply, names) : 0;
+    if (n != 0) {
+        ngx_chat_redis_meet(cmd, reply, names, n);
+        return;
+    }
+
+    ngx_chat_redis_answer(cmd, reply);
+    ngx_chat_redis_ignore(cmd, reply);
+}
+
+
+void
+ngx_chat_redis_fetched(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    size_t                  i;
+    chat_str_t              text;
+    const u_char           *line;
+    chat_fact_t            *fact;
+    ngx_chat_redis_facts_t  found;
+    ngx_chat_store_redis_t *redis = cmd->data;
+
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
+        || reply->elements + 2 != cmd->argc)
+    {
+        if (reply != NULL) {
+            ngx_chat_redis_complain(&redis->client, reply);
+        }
+        ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
+        return;
+    }
+
+    found.count = 0;
+    found.facts =
+        chat_arena_alloc(cmd->arena, cmd->argc * sizeof(chat_fact_t));
+    if (found.facts == NULL) {
+        ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
+        return;
+    }
+
+    for (i = 0; i < reply->elements; i++) {
+        text = ngx_chat_redis_text(reply->element[i]);
+        line = text.len ? memchr(text.data, '\n', text.len) : NULL;
+        if (line == NULL) {
+            continue;
+        }
+
+        fact = &found.facts[found.count++];
+        fact->field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
+        fact->value = chat_str(text.data, (size_t) (line - text.data));
+        fact->payload = chat_str(line + 1, text.len - fact->value.len - 1);
+        fact->has_payload = 1;
+    }
+
+    ngx_chat_redis_tell(cmd, CHAT_OK, &found);
+    ngx_chat_redis_ignore(cmd, reply);
+}

@@ -1,0 +1,143 @@
+/*
+ * ngx_chat_redis_client.h: commands to a Redis server, in order, whatever
+ * becomes of the connection.
+ *
+ * Commands must bear to be sent twice: after a cut they are sent again. One
+ * that somebody waits for fails at its deadline; one that nobody waits for
+ * stays until it is answered, as long as there is room. Promises: done() of a
+ * command comes once, from the event loop; at most NGX_CHAT_REDIS_PENDING
+ * bytes wait. Must not know: facts, keys, scripts.
+ */
+
+#ifndef NGX_CHAT_REDIS_CLIENT_H
+#define NGX_CHAT_REDIS_CLIENT_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "chat_arena.h"
+#include "chat_store.h"
+#include "ngx_chat_redis.h"
+
+#define NGX_CHAT_REDIS_PENDING (32 * 1024 * 1024)
+
+typedef struct ngx_chat_redis_cmd_s    ngx_chat_redis_cmd_t;
+typedef struct ngx_chat_redis_client_s ngx_chat_redis_client_t;
+
+struct ngx_chat_redis_cmd_s {
+    ngx_queue_t   queue;
+    chat_arena_t *arena; /* of itself and its arguments */
+    const char  **argv;
+    size_t       *len;
+    size_t        argc;
+    size_t        room;
+    size_t        bytes;
+
+    /*
+     * reply, from now on done's own, is NULL where the server could not be
+     * asked. done ends the command: frees it, or submits it again.
+     */
+    void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+    void            *data;
+    chat_store_op_t *op;   /* who waits for it; NULL: nobody */
+    redisReply      *kept; /* done's own, freed with it */
+
+    ngx_msec_t born; /* when it was submitted */
+    ngx_msec_t deadline;
+    unsigned   failed : 1; /* no memory at some argument */
+    unsigned   sent : 1;
+    unsigned   greets : 1; /* goes out before all others */
+    unsigned   again : 1;  /* done's own */
+};
+
+struct ngx_chat_redis_client_s {
+    ngx_chat_redis_conn_t conn;
+    ngx_queue_t           cmds; /* in order */
+    size_t                bytes;
+    ngx_uint_t            greeting; /* greetings without a reply */
+    chat_store_state_e    state;
+
+    ngx_event_t timer;  /* the next deadline */
+    ngx_event_t retry;  /* to connect again */
+    ngx_event_t giveup; /* WAVERING to AWAY */
+    ngx_event_t flush;
+    ngx_msec_t  backoff;
+    ngx_msec_t  heard;      /* when the last reply came */
+    ngx_msec_t  lost_at;    /* when the connection was lost */
+    ngx_msec_t  complained; /* when the log was told of commands that failed */
+    ngx_uint_t  was_up;
+    u_char      told[128]; /* the reason that was logged last */
+    size_t      told_len;
+
+    /* the owner's */
+    void *data;
+    void (*greet)(ngx_chat_redis_client_t *client);   /* submits greetings */
+    void (*changed)(ngx_chat_redis_client_t *client); /* state is new */
+};
+
+/* Starts to connect. The owner has zeroed it and set its own. */
+void ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
+                                const ngx_chat_redis_conf_t *conf,
+                                ngx_log_t                   *log);
+
+/* Drops everything; no done() is called. */
+void ngx_chat_redis_client_close(ngx_chat_redis_client_t *client);
+
+/* A new command without arguments; NULL: no memory. */
+ngx_chat_redis_cmd_t *ngx_chat_redis_cmd_create(void);
+void                  ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
+
+/* Adds an argument; what is given is copied. */
+void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);
+void ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg);
+void ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, ngx_uint_t arg);
+
+/* A done() for a command whose answer is no matter. */
+void ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+
+/*
+ * Takes the command. NGX_DECLINED: it is not taken, and still the caller's:
+ * the server is away (only where somebody waits), there is no room, or
+ * an argument failed.
+ */
+ngx_int_t ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
+                                ngx_chat_redis_cmd_t    *cmd);
+
+/*
+ * The newest command, or the one before it, if it has not been sent, to add
+ * arguments to (and then ngx_chat_redis_grown()); or NULL.
+ */
+ngx_chat_redis_cmd_t *ngx_chat_redis_unsent(ngx_chat_redis_client_t    *client,
+                                            const ngx_chat_redis_cmd_t *newer);
+void ngx_chat_redis_grown(ngx_chat_redis_client_t *client, size_t bytes);
+
+/*
+ * Between the files of the client. remove: takes a command out. arm: sets the
+ * timer for the first deadline. flush: sends what has not been sent, as far
+ * as the greetings allow. expire: fails the commands whose waiters have no
+ * more time, or all of them; one that has been sent is found by its
+ * connection's end. unsend: the connection has ended. empty: frees all.
+ */
+void ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
+                           ngx_chat_redis_cmd_t    *cmd);
+void ngx_chat_redis_arm(ngx_chat_redis_client_t *client);
+void ngx_chat_redis_flush(ngx_event_t *ev);
+void ngx_chat_redis_expire(ngx_chat_redis_client_t *client, ngx_uint_t all);
+void ngx_chat_redis_unsend(ngx_chat_redis_client_t *client);
+void ngx_chat_redis_empty(ngx_chat_redis_client_t *client);
+
+/* Logs an error reply, the same one at most once a minute. */
+void ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
+                             const redisReply        *reply);
+
+/* 1 if reply is an error that begins so. */
+ngx_uint_t ngx_chat_redis_is_error(const redisReply *reply,
+                                   const char       *prefix);
+
+/* Sets a timer that does not keep an exiting worker. */
+void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
+
+/* msec, give or take a quarter of it. */
+ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
+
+#endif /* NGX_CHAT_REDIS_CLIENT_H */

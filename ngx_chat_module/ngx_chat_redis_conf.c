@@ -1,0 +1,299 @@
+/*
+ * ngx_chat_redis_conf.c: chat_store with a Redis server: the parameters
+ * behind the URL, and the look-up of the server's name.
+ *
+ * Promises: whatever is wrong is said with the name of the directive; of an
+ * unknown parameter its name is said only, as its value may be a password.
+ * Must not know: how to connect.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_chat_redis_conf.h"
+
+#define NGX_CHAT_REDIS_TIMEOUT 200
+#define NGX_CHAT_REDIS_PASSWORD_MAX 4096
+
+typedef struct {
+    ngx_str_t name;
+    ngx_int_t (*read)(ngx_chat_redis_url_t *url, ngx_str_t *value);
+} ngx_chat_redis_parameter_t;
+
+
+static ngx_int_t
+ngx_chat_redis_read_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    if (url->conf->user.len) {
+        return ngx_chat_redis_twice(url, "users");
+    }
+
+    url->conf->user = *value;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_timeout(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    ngx_int_t timeout = ngx_parse_time(value, 0);
+
+    if (timeout == NGX_ERROR || timeout == 0) {
+        return ngx_chat_redis_invalid(url, "timeout", "a time above 0");
+    }
+
+    url->conf->timeout = timeout;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    if (!url->tls) {
+        return ngx_chat_redis_invalid(url, "verify", "with rediss:// only");
+    }
+
+    if (value->len == 2 && ngx_strncmp(value->data, "on", 2) == 0) {
+        return NGX_OK;
+    }
+
+    if (value->len == 3 && ngx_strncmp(value->data, "off", 3) == 0) {
+        url->conf->verify = 0;
+        return NGX_OK;
+    }
+
+    return ngx_chat_redis_invalid(url, "verify", "on or off");
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    if (!url->tls) {
+        return ngx_chat_redis_invalid(url, "ca", "with rediss:// only");
+    }
+
+    url->ca = *value;
+    return NGX_OK;
+}
+
+
+/* The beginning of a file; -1: it has said what is wrong. */
+static ssize_t
+ngx_chat_redis_read_file(ngx_chat_redis_url_t *url, ngx_str_t *name,
+                         u_char *to, size_t size)
+{
+    ssize_t  n;
+    size_t   len = 0;
+    ngx_fd_t fd;
+
+    fd = ngx_open_file(name->data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+    if (fd == NGX_INVALID_FILE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, ngx_errno,
+                           "\"chat_store\" cannot open \"%V\"", name);
+        return -1;
+    }
+
+    do {
+        n = ngx_read_fd(fd, to + len, size - len);
+        len += n > 0 ? n : 0;
+    } while (n > 0 && len < size);
+
+    if (n == -1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, ngx_errno,
+                           "\"chat_store\" cannot read \"%V\"", name);
+    }
+
+    (void) ngx_close_file(fd);
+    return n == -1 ? -1 : (ssize_t) len;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    u_char    text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
+    ssize_t   n;
+    ngx_str_t name = *value;
+
+    if (url->conf->password.len) {
+        return ngx_chat_redis_twice(url, "passwords");
+    }
+
+    if (ngx_conf_full_name(url->cf->cycle, &name, 1) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    n = ngx_chat_redis_read_file(url, &name, text, sizeof(text));
+    if (n == -1) {
+        return NGX_ERROR;
+    }
+
+    end = memchr(text, '\n', n);
+    end = end ? end : text + n;
+
+    if (end > text && end[-1] == '\r') {
+        end--;
+    }
+
+    if (end == text || end - text > NGX_CHAT_REDIS_PASSWORD_MAX) {
+        return ngx_chat_redis_invalid(url, "password_file",
+                                      "a file with a password of at most "
+                                      "4096 bytes in its first line");
+    }
+
+    url->conf->password.len = end - text;
+    url->conf->password.data = ngx_pnalloc(url->cf->pool, end - text);
+    if (url->conf->password.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(url->conf->password.data, text, end - text);
+    ngx_explicit_memzero(text, sizeof(text));
+    return NGX_OK;
+}
+
+
+static ngx_chat_redis_parameter_t ngx_chat_redis_parameters[] = {
+    { ngx_string("timeout"), ngx_chat_redis_read_timeout },
+    { ngx_string("password_file"), ngx_chat_redis_read_password },
+    { ngx_string("user"), ngx_chat_redis_read_user },
+    { ngx_string("db"), ngx_chat_redis_read_db },
+    { ngx_string("ca"), ngx_chat_redis_read_ca },
+    { ngx_string("verify"), ngx_chat_redis_read_verify },
+    { ngx_null_string, NULL }
+};
+
+
+static ngx_int_t
+ngx_chat_redis_read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
+{
+    u_char                     *equals;
+    ngx_str_t                   name = ngx_null_string;
+    ngx_uint_t                  bit = 1;
+    ngx_chat_redis_parameter_t *parameter;
+
+    equals = ngx_strlchr(word.data, word.data + word.len, '=');
+    if (equals) {
+        name = ngx_chat_redis_split(&word, equals);
+    }
+
+    for (parameter = ngx_chat_redis_parameters; parameter->read; parameter++) {
+        if (parameter->name.len == name.len
+            && ngx_memcmp(parameter->name.data, name.data, name.len) == 0)
+        {
+            break;
+        }
+
+        bit <<= 1;
+    }
+
+    if (parameter->read == NULL || word.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, 0,
+                           "invalid parameter \"%V\" in \"chat_store\"",
+                           &name);
+        return NGX_ERROR;
+    }
+
+    if (url->seen & bit) {
+        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, 0,
+                           "duplicate parameter \"%V\" in \"chat_store\"",
+                           &name);
+        return NGX_ERROR;
+    }
+
+    url->seen |= bit;
+    return parameter->read(url, &word);
+}
+
+
+ngx_chat_redis_conf_t *
+ngx_chat_redis_conf_read(ngx_conf_t *cf)
+{
+    ngx_str_t           *args = cf->args->elts;
+    ngx_uint_t           i;
+    ngx_chat_redis_url_t url;
+
+    ngx_memzero(&url, sizeof(url));
+    url.cf = cf;
+    url.conf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_redis_conf_t));
+    if (url.conf == NULL) {
+        return NULL;
+    }
+
+    url.conf->timeout = NGX_CHAT_REDIS_TIMEOUT;
+
+    if (ngx_chat_redis_read_server(&url, args[1]) != NGX_OK) {
+        return NULL;
+    }
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (ngx_chat_redis_read_parameter(&url, args[i]) != NGX_OK) {
+            return NULL;
+        }
+    }
+
+    if (url.conf->user.len && url.conf->password.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "a user without a password in \"chat_store\"");
+        return NULL;
+    }
+
+#if (NGX_SSL)
+    if (url.tls && ngx_chat_redis_create_ssl(&url) != NGX_OK) {
+        return NULL;
+    }
+#endif
+
+    return url.conf;
+}
+
+
+/* Whether the name is to be looked up while NGINX runs. */
+static ngx_uint_t
+ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+{
+    ngx_http_core_loc_conf_t *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    /* localhost is in no DNS, and a socket has no name */
+    if (conf->host.len == 0 || ngx_chat_redis_is_address(&conf->host)
+        || ngx_strcasecmp(conf->host.data, (u_char *) "localhost") == 0
+        || clcf->resolver == NULL || clcf->resolver->connections.nelts == 0)
+    {
+        return 0;
+    }
+
+    conf->resolver = clcf->resolver;
+    conf->resolver_timeout = clcf->resolver_timeout == NGX_CONF_UNSET_MSEC
+                                 ? 30000
+                                 : clcf->resolver_timeout;
+    return 1;
+}
+
+
+ngx_int_t
+ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+{
+    ngx_url_t url;
+
+    if (ngx_chat_redis_use_resolver(cf, conf)) {
+        return NGX_OK;
+    }
+
+    ngx_memzero(&url, sizeof(url));
+    url.url = conf->name;
+
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s in \"chat_store\"",
+                           url.err ? url.err : "no memory");
+        return NGX_ERROR;
+    }
+
+    conf->addrs = url.addrs;
+    conf->naddrs = url.naddrs;
+    return NGX_OK;
+}

@@ -1,0 +1,497 @@
+/*
+ * ngx_chat_redis_io.c: what goes over a connection to a Redis server: the
+ * first words, commands, replies.
+ *
+ * Promises: a connection of months holds no more memory than one just made;
+ * no reply, however long, stops a worker or fills it; a callback may close
+ * the connection and open it again.
+ * Must not know: which commands there are, but for the first ones.
+ */
+
+#include "ngx_chat_redis_conn.h"
+
+#define NGX_CHAT_REDIS_BLOCK 16384
+#define NGX_CHAT_REDIS_READS 64
+#define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
+#define NGX_CHAT_REDIS_REPLY_MAX (512 * 1024 * 1024)
+#define NGX_CHAT_REDIS_LINE_MAX 65536
+#define NGX_CHAT_REDIS_ARRAY_MAX (1024 * 1024)
+
+/* What hiredis counts the elements of an array in. */
+#if (HIREDIS_MAJOR > 0)
+typedef size_t ngx_chat_redis_count_t;
+#else
+typedef int ngx_chat_redis_count_t;
+#endif
+
+/* Output, one allocation each: these and the bytes behind them. */
+typedef struct {
+    ngx_chain_t link; /* first: the chain is of these */
+    ngx_buf_t   buf;
+} ngx_chat_redis_block_t;
+
+static void ngx_chat_redis_io_read(ngx_event_t *rev);
+
+/* hiredis' own; set before the first reader is used. */
+static void *(*ngx_chat_redis_array)(const redisReadTask   *task,
+                                     ngx_chat_redis_count_t n);
+
+
+/* An array takes its memory before an element of it has come. */
+static void *
+ngx_chat_redis_bounded_array(const redisReadTask   *task,
+                             ngx_chat_redis_count_t n)
+{
+    return n > NGX_CHAT_REDIS_ARRAY_MAX ? NULL : ngx_chat_redis_array(task, n);
+}
+
+
+redisReader *
+ngx_chat_redis_io_reader(void)
+{
+    redisReader                     *reader;
+    static redisReplyObjectFunctions functions;
+
+    reader = redisReaderCreate();
+    if (reader == NULL) {
+        return NULL;
+    }
+
+    functions = *reader->fn;
+    ngx_chat_redis_array = functions.createArray;
+    functions.createArray = ngx_chat_redis_bounded_array;
+    reader->fn = &functions;
+    return reader;
+}
+
+
+void
+ngx_chat_redis_io_drop(ngx_chat_redis_conn_t *conn, ngx_chain_t *end)
+{
+    ngx_chain_t *link;
+
+    while (conn->out != end) {
+        link = conn->out;
+        conn->out = link->next;
+        ngx_free(link);
+    }
+
+    if (conn->out == NULL) {
+        conn->last = NULL;
+    }
+}
+
+
+/* Makes a block with room for n bytes the last one. */
+static ngx_int_t
+ngx_chat_redis_io_grow(ngx_chat_redis_conn_t *conn, size_t n)
+{
+    u_char                 *p;
+    ngx_chat_redis_block_t *block;
+
+    n = ngx_max(n, NGX_CHAT_REDIS_BLOCK - sizeof(ngx_chat_redis_block_t));
+
+    p = ngx_alloc(sizeof(ngx_chat_redis_block_t) + n, conn->peer.log);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    block = (ngx_chat_redis_block_t *) p;
+    ngx_memzero(block, sizeof(ngx_chat_redis_block_t));
+    p += sizeof(ngx_chat_redis_block_t);
+
+    block->link.buf = &block->buf;
+    block->buf.temporary = 1;
+    block->buf.start = p;
+    block->buf.pos = p;
+    block->buf.last = p;
+    block->buf.end = p + n;
+
+    if (conn->last) {
+        conn->last->next = &block->link;
+    } else {
+        conn->out = &block->link;
+    }
+
+    conn->last = &block->link;
+    return NGX_OK;
+}
+
+
+/* All of it or, without memory, nothing. */
+static ngx_int_t
+ngx_chat_redis_io_append(ngx_chat_redis_conn_t *conn, const char *bytes,
+                         size_t n)
+{
+    size_t       room;
+    ngx_buf_t   *buf;
+    ngx_chain_t *link = conn->last;
+
+    room = link ? (size_t) (link->buf->end - link->buf->last) : 0;
+    room = ngx_min(room, n);
+
+    if (room < n && ngx_chat_redis_io_grow(conn, n - room) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (link) {
+        link->buf->last = ngx_cpymem(link->buf->last, bytes, room);
+    }
+
+    buf = conn->last->buf;
+    buf->last = ngx_cpymem(buf->last, bytes + room, n - room);
+    conn->unsent += n;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, size_t argc,
+                      const char **argv, const size_t *len)
+{
+    char     *command;
+    size_t    i, total = 0;
+    ngx_int_t n, rc;
+
+    for (i = 0; i < argc; i++) {
+        if (i == NGX_CHAT_REDIS_ARRAY_MAX
+            || len[i] > NGX_CHAT_REDIS_COMMAND_MAX - total)
+        {
+            return NGX_ERROR;
+        }
+
+        total += len[i];
+    }
+
+    n = redisFormatCommandArgv(&command, (int) argc, argv, len);
+    if (n < 0) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_chat_redis_io_append(conn, command, n);
+    redisFreeCommand(command);
+
+    if (rc == NGX_OK) {
+        ngx_post_event(&conn->flush, &ngx_posted_events);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
+                         const char **argv, const size_t *len)
+{
+    return conn->is_ready ? ngx_chat_redis_io_put(conn, argc, argv, len)
+                          : NGX_ERROR;
+}
+
+
+/* 1 if conn does not stand on the connection of this number any more. */
+static ngx_uint_t
+ngx_chat_redis_io_gone(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
+{
+    return conn->peer.connection == NULL
+           || conn->peer.connection->number != number;
+}
+
+
+/* Sends what can be sent now. */
+static ngx_int_t
+ngx_chat_redis_io_send(ngx_chat_redis_conn_t *conn)
+{
+    off_t             sent;
+    ngx_chain_t      *rest;
+    ngx_connection_t *c = conn->peer.connection;
+
+    if (conn->out == NULL) {
+        return NGX_OK;
+    }
+
+    sent = c->sent;
+    rest = c->send_chain(c, conn->out, 0);
+
+    if (rest == NGX_CHAIN_ERROR) {
+        return NGX_ERROR;
+    }
+
+    conn->unsent -= (size_t) (c->sent - sent);
+    ngx_chat_redis_io_drop(conn, rest);
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn)
+{
+    /* an error is met again by the event that is posted anyway */
+    if (conn->is_ready && conn->peer.connection->write->ready) {
+        (void) ngx_chat_redis_io_send(conn);
+    }
+}
+
+
+void
+ngx_chat_redis_io_write(ngx_event_t *wev)
+{
+    ngx_connection_t      *c = wev->data;
+    ngx_atomic_uint_t      number = c->number;
+    ngx_chat_redis_conn_t *conn = c->data;
+
+    if (ngx_chat_redis_io_send(conn) != NGX_OK) {
+        /* the server may have said why before it went */
+        ngx_chat_redis_io_read(c->read);
+
+        if (!ngx_chat_redis_io_gone(conn, number)) {
+            ngx_chat_redis_conn_fail_heard(conn);
+        }
+
+        return;
+    }
+
+    if (conn->out && wev->ready) {
+        ngx_post_event(wev, &ngx_posted_next_events);
+    }
+
+    if (ngx_handle_write_event(wev, 0) != NGX_OK) {
+        ngx_chat_redis_conn_fail_heard(conn);
+    }
+}
+
+
+static ngx_int_t
+ngx_chat_redis_io_hello(ngx_chat_redis_conn_t *conn)
+{
+    u_char                       db[NGX_INT_T_LEN];
+    size_t                       n = 0, len[3];
+    const char                  *argv[3];
+    const ngx_chat_redis_conf_t *conf = conn->conf;
+
+    if (conf->password.len) {
+        argv[n] = "AUTH";
+        len[n++] = 4;
+
+        if (conf->user.len) {
+            argv[n] = (const char *) conf->user.data;
+            len[n++] = conf->user.len;
+        }
+
+        argv[n] = (const char *) conf->password.data;
+        len[n++] = conf->password.len;
+
+        conn->due++;
+        if (ngx_chat_redis_io_put(conn, n, argv, len) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (conf->db) {
+        argv[0] = "SELECT";
+        len[0] = 6;
+        argv[1] = (const char *) db;
+        len[1] = ngx_sprintf(db, "%ui", conf->db) - db;
+
+        conn->due++;
+        return ngx_chat_redis_io_put(conn, 2, argv, len);
+    }
+
+    if (conn->due) {
+        return NGX_OK;
+    }
+
+    /* a connection alone does not show that there is a Redis server */
+    argv[0] = "PING";
+    len[0] = 4;
+    conn->due++;
+    return ngx_chat_redis_io_put(conn, 1, argv, len);
+}
+
+
+void
+ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn)
+{
+    ngx_connection_t *c = conn->peer.connection;
+
+    c->read->handler = ngx_chat_redis_io_read;
+    c->write->handler = ngx_chat_redis_io_write;
+
+    if (ngx_chat_redis_io_hello(conn) != NGX_OK) {
+        ngx_chat_redis_conn_fail(conn, "no memory");
+        return;
+    }
+
+    /* what has come with the end of connecting is not signalled again */
+    ngx_post_event(c->read, &ngx_posted_events);
+}
+
+
+/* The answer to one of the first words. */
+static void
+ngx_chat_redis_io_answer(ngx_chat_redis_conn_t *conn, redisReply *reply)
+{
+    size_t                       len;
+    const char                  *asked = "PING", *args;
+    const ngx_chat_redis_conf_t *conf = conn->conf;
+
+    if (conf->password.len && (conn->due == 2 || conf->db == 0)) {
+        asked = "AUTH";
+
+    } else if (conf->db) {
+        asked = "SELECT";
+    }
+
+    /* a user who may not PING has been heard all the same */
+    if (reply->type != REDIS_REPLY_STATUS
+        && !(reply->type == REDIS_REPLY_ERROR && *asked == 'P'
+             && ngx_strncmp(reply->str, "NOPERM", 6) == 0))
+    {
+        if (reply->type != REDIS_REPLY_ERROR) {
+            ngx_chat_redis_conn_fail(conn, "%s: not an answer to it", asked);
+            return;
+        }
+
+        /* what follows may be a password */
+        args = strstr(reply->str, ", with args");
+        len = args ? (size_t) (args - reply->str) : ngx_strlen(reply->str);
+        ngx_chat_redis_conn_fail(conn, "%s: %*s", asked, len, reply->str);
+        return;
+    }
+
+    if (--conn->due > 0) {
+        return;
+    }
+
+    ngx_del_timer(&conn->timer);
+    conn->is_ready = 1;
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
+                   &conf->name);
+    conn->ready(conn);
+}
+
+
+/* NULL: what the reader holds of an unfinished reply can be one. */
+static const char *
+ngx_chat_redis_io_excess(ngx_chat_redis_conn_t *conn)
+{
+    redisReader *reader = conn->reader;
+
+    if (conn->unfinished > NGX_CHAT_REDIS_REPLY_MAX) {
+        return "a reply is too large";
+    }
+
+    /* it is searched from its beginning whenever something comes */
+    if (reader->len - reader->pos > NGX_CHAT_REDIS_LINE_MAX
+        && memchr(reader->buf + reader->pos, '\n', NGX_CHAT_REDIS_LINE_MAX)
+               == NULL)
+    {
+        return "a line of a reply is too long";
+    }
+
+    return NULL;
+}
+
+
+/* NGX_DONE: the connection is not there any more. */
+static ngx_int_t
+ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
+                       size_t n)
+{
+    void             *reply;
+    const char       *excess;
+    ngx_atomic_uint_t number = conn->peer.connection->number;
+
+    conn->unfinished += n;
+    (void) redisReaderFeed(conn->reader, bytes, n);
+
+    for (;;) {
+        if (redisReaderGetReply(conn->reader, &reply) != REDIS_OK) {
+            ngx_chat_redis_conn_fail(conn, "not a Redis reply: %s",
+                                     conn->reader->errstr);
+            return NGX_DONE;
+        }
+
+        if (reply == NULL) {
+            break;
+        }
+
+        conn->unfinished = 0;
+
+        if (conn->is_ready) {
+            conn->reply(conn, reply);
+
+        } else {
+            ngx_chat_redis_io_answer(conn, reply);
+            freeReplyObject(reply);
+        }
+
+        if (ngx_chat_redis_io_gone(conn, number)) {
+            return NGX_DONE;
+        }
+    }
+
+    excess = ngx_chat_redis_io_excess(conn);
+    if (excess) {
+        ngx_chat_redis_conn_fail(conn, "%s", excess);
+        return NGX_DONE;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_chat_redis_io_eof(ngx_chat_redis_conn_t *conn)
+{
+    const char  *when = "";
+    redisReader *reader = conn->reader;
+
+    if (reader->pos < reader->len || reader->reply) {
+        when = " in the middle of a reply";
+
+    } else if (conn->due) {
+        when = " without an answer";
+    }
+
+    ngx_chat_redis_conn_fail(conn, "closed by the server%s", when);
+}
+
+
+static void
+ngx_chat_redis_io_read(ngx_event_t *rev)
+{
+    ssize_t                n;
+    u_char                 bytes[16384];
+    ngx_uint_t             i;
+    ngx_connection_t      *c = rev->data;
+    ngx_chat_redis_conn_t *conn = c->data;
+
+    for (i = 0; i < NGX_CHAT_REDIS_READS; i++) {
+        n = c->recv(c, bytes, sizeof(bytes));
+
+        if (n == NGX_AGAIN) {
+            if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+                ngx_chat_redis_conn_fail_heard(conn);
+            }
+
+            return;
+        }
+
+        if (n == 0) {
+            ngx_chat_redis_io_eof(conn);
+            return;
+        }
+
+        if (n < 0) {
+            ngx_chat_redis_conn_fail_heard(conn);
+            return;
+        }
+
+        if (ngx_chat_redis_io_feed(conn, (char *) bytes, n) != NGX_OK) {
+            return;
+        }
+    }
+
+    /* the others of this worker come first */
+    ngx_post_event(rev, &ngx_posted_next_events);
+}

@@ -1,0 +1,300 @@
+/*
+ * ngx_chat_redis_question.c: facts and keys as commands.
+ *
+ * The facts of a key are a hash; the payloads lie in a second one, so that a
+ * look at the facts does not carry them. One script joins: it puts what is
+ * absent, wakes who waits, and answers all facts. A fact's value begins with
+ * 1 where it has a payload, else 0; a payload begins with its fact's value
+ * and a line feed. Both keys of a conversation share one hash tag.
+ * Must not know: what facts mean, connections.
+ */
+
+#include "ngx_chat_redis_facts.h"
+
+#define NGX_CHAT_REDIS_FACTS 4096 /* of one key, by requests */
+#define NGX_CHAT_REDIS_HEX 64     /* of a digest */
+#define NGX_CHAT_REDIS_BACK 4     /* commands looked at for one to add to */
+
+/* Where a join's arguments are in its command; facts follow, three each. */
+#define NGX_CHAT_REDIS_KEY 3
+#define NGX_CHAT_REDIS_ARG_FACTS 8
+
+
+const char ngx_chat_redis_script[] =
+    "local f,p,was=KEYS[1],KEYS[2],false\n"
+    "if ARGV[3]=='1' then\n"
+    " was=redis.call('HGETALL',f) redis.call('DEL',f,p) end\n"
+    "if #ARGV>3 and redis.call('HLEN',f)+(#ARGV-3)/3>tonumber(ARGV[2]) then\n"
+    " return redis.error_reply('FULL') end\n"
+    "local new=was\n"
+    "for i=4,#ARGV,3 do\n"
+    " local n,v,l=ARGV[i],ARGV[i+1],ARGV[i+2]\n"
+    " local h=redis.call('HGET',f,n)\n"
+    " if not h then h='0'..v redis.call('HSET',f,n,h) new=true end\n"
+    " if l~='' and h=='0'..v then new=true\n"
+    "  redis.call('HSET',f,n,'1'..v) redis.call('HSET',p,n,l) end\n"
+    "end\n"
+    "local all=redis.call('HGETALL',f)\n"
+    "if not new then return all end\n"
+    "redis.call('EXPIRE',f,ARGV[1]) redis.call('EXPIRE',p,ARGV[1])\n"
+    "local who,last,see={},0,was or all\n"
+    "for i=1,#see,2 do\n"
+    " local w=see[i]:match('^wait/(.+)$') if w then who[w]=1 end\n"
+    " local k=tonumber(see[i]:match('^claim/(%d+)$') or 0)\n"
+    " if k>last then last,see.w=k,see[i+1]:match('^.(%S+)') end\n"
+    "end\n"
+    "if see.w then who[see.w]=1 end\n"
+    "for w in pairs(who) do\n"
+    " redis.call('PUBLISH','" NGX_CHAT_REDIS_CHANNEL "'..w,\n"
+    "  f:match('}:(................)')) end\n"
+    "return all\n";
+
+const size_t ngx_chat_redis_script_len = sizeof(ngx_chat_redis_script) - 1;
+
+
+/* chat:{tag}:name, and with :p behind it for the payloads. */
+static void
+ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
+                       const char *suffix)
+{
+    char   tag[NGX_CHAT_REDIS_HEX + 1], name[NGX_CHAT_REDIS_HEX + 1];
+    u_char text[2 * NGX_CHAT_REDIS_HEX + 16], *end;
+
+    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
+    chat_digest_hex(&key->name, NGX_CHAT_REDIS_HEX / 2, name);
+    end = ngx_slprintf(text, text + sizeof(text), "chat:{%s}:%s%s", tag, name,
+                       suffix);
+    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
+}
+
+
+static void
+ngx_chat_redis_add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts,
+                         size_t n)
+{
+    size_t     i, argc;
+    u_char    *text;
+    chat_str_t payload;
+
+    for (i = 0; i < n && !cmd->failed; i++) {
+        argc = cmd->argc;
+        payload = chat_str(NULL, 0);
+
+        if (facts[i].has_payload) {
+            payload.len = facts[i].value.len + 1 + facts[i].payload.len;
+            text = ngx_alloc(payload.len, ngx_cycle->log);
+            if (text == NULL) {
+                cmd->failed = 1;
+                return;
+            }
+
+            payload.data = text;
+            text = ngx_cpymem(text, facts[i].value.data, facts[i].value.len);
+            *text++ = '\n';
+            ngx_memcpy(text, facts[i].payload.data, facts[i].payload.len);
+        }
+
+        ngx_chat_redis_cmd_add(cmd, facts[i].field);
+        ngx_chat_redis_cmd_add(cmd, facts[i].value);
+        ngx_chat_redis_cmd_add(cmd, payload);
+        ngx_free((void *) payload.data);
+
+        if (cmd->failed) {
+            cmd->argc = argc; /* whole facts only */
+        }
+    }
+}
+
+
+static ngx_chat_redis_cmd_t *
+ngx_chat_redis_join_create(ngx_chat_store_redis_t *redis,
+                           const chat_key_t *key, uint32_t ttl, size_t most,
+                           ngx_uint_t clear)
+{
+    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
+
+    if (cmd != NULL) {
+        cmd->done = ngx_chat_redis_joined;
+        ngx_chat_redis_cmd_puts(cmd, "EVALSHA");
+        ngx_chat_redis_cmd_puts(cmd, redis->sha);
+        ngx_chat_redis_cmd_puts(cmd, "2");
+        ngx_chat_redis_add_key(cmd, key, "");
+        ngx_chat_redis_add_key(cmd, key, ":p");
+        ngx_chat_redis_cmd_number(cmd, ttl);
+        ngx_chat_redis_cmd_number(cmd, most);
+        ngx_chat_redis_cmd_number(cmd, clear);
+    }
+
+    return cmd;
+}
+
+
+/* 1 if what goes into like can as well go into cmd. */
+static ngx_uint_t
+ngx_chat_redis_join_fits(const ngx_chat_redis_cmd_t *cmd,
+                         const ngx_chat_redis_cmd_t *like)
+{
+    ngx_uint_t i;
+
+    if (cmd->op != NULL || cmd->done != ngx_chat_redis_joined
+        || cmd->argc > NGX_CHAT_REDIS_FACTS || cmd->failed)
+    {
+        return 0;
+    }
+
+    for (i = NGX_CHAT_REDIS_KEY; i < NGX_CHAT_REDIS_ARG_FACTS; i++) {
+        if (!chat_str_eq(chat_str(cmd->argv[i], cmd->len[i]),
+                         chat_str(like->argv[i], like->len[i])))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+/*
+ * Adds the facts to a join of the same key that nobody waits for and that is
+ * yet to be sent: what a wake-up has to say of a batch goes in one command.
+ */
+static ngx_uint_t
+ngx_chat_redis_join_append(ngx_chat_store_redis_t     *redis,
+                           const ngx_chat_redis_cmd_t *like,
+                           const chat_fact_t *facts, size_t n)
+{
+    size_t                bytes;
+    ngx_uint_t            i;
+    ngx_chat_redis_cmd_t *cmd = NULL;
+
+    for (i = 0; i < NGX_CHAT_REDIS_BACK; i++) {
+        cmd = ngx_chat_redis_unsent(&redis->client, cmd);
+        if (cmd == NULL) {
+            return 0;
+        }
+
+        if (ngx_chat_redis_join_fits(cmd, like)) {
+            bytes = cmd->bytes;
+            ngx_chat_redis_add_facts(cmd, facts, n);
+            ngx_chat_redis_grown(&redis->client, cmd->bytes - bytes);
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+void
+ngx_chat_redis_ask(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
+                   chat_store_op_t *op)
+{
+    if (cmd != NULL) {
+        cmd->op = op;
+        cmd->data = redis;
+
+        if (op != NULL) {
+            op->store = &redis->store;
+            op->answer = cmd;
+        }
+
+        if (ngx_chat_redis_submit(&redis->client, cmd) == NGX_OK) {
+            return;
+        }
+
+        ngx_chat_redis_cmd_free(cmd);
+    }
+
+    if (op != NULL) {
+        ngx_chat_store_refuse(&redis->base, &redis->store, op, CHAT_ERROR);
+    }
+}
+
+
+void
+ngx_chat_redis_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
+                    const chat_key_t *key, const chat_fact_t *facts, size_t n,
+                    uint32_t ttl, const chat_fact_t *wait)
+{
+    ngx_chat_redis_cmd_t *cmd;
+
+    cmd = ngx_chat_redis_join_create(redis, key, ttl,
+                                     NGX_CHAT_REDIS_FACTS * (op ? 1 : 2), 0);
+    if (cmd == NULL) {
+        ngx_chat_redis_ask(redis, NULL, op);
+        return;
+    }
+
+    if (op == NULL && ngx_chat_redis_join_append(redis, cmd, facts, n)) {
+        ngx_chat_redis_cmd_free(cmd);
+        return;
+    }
+
+    ngx_chat_redis_add_facts(cmd, facts, n);
+    ngx_chat_redis_add_facts(cmd, wait, wait ? 1 : 0);
+    ngx_chat_redis_ask(redis, cmd, op);
+}
+
+
+void
+ngx_chat_store_redis_clear(chat_store_t *store, const chat_key_t *key,
+                           uint32_t ttl)
+{
+    chat_fact_t             cleared;
+    ngx_chat_redis_cmd_t   *cmd;
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    ngx_memzero(&cleared, sizeof(cleared));
+    cleared.field = chat_cstr("cleared");
+    cleared.value = chat_cstr("1");
+
+    cmd = ngx_chat_redis_join_create(redis, key, ttl, NGX_CHAT_REDIS_FACTS, 1);
+    if (cmd != NULL) {
+        ngx_chat_redis_add_facts(cmd, &cleared, 1);
+        ngx_chat_redis_ask(redis, cmd, NULL);
+    }
+}
+
+
+void
+ngx_chat_store_redis_payloads(chat_store_t *store, chat_store_op_t *op,
+                              const chat_key_t *key, const chat_str_t *fields,
+                              size_t n)
+{
+    size_t                  i;
+    ngx_chat_redis_cmd_t   *cmd = ngx_chat_redis_cmd_create();
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    if (cmd != NULL) {
+        cmd->done = ngx_chat_redis_fetched;
+        ngx_chat_redis_cmd_puts(cmd, "HMGET");
+        ngx_chat_redis_add_key(cmd, key, ":p");
+
+        for (i = 0; i < n; i++) {
+            ngx_chat_redis_cmd_add(cmd, fields[i]);
+        }
+    }
+
+    ngx_chat_redis_ask(redis, cmd, op);
+}
+
+
+void
+ngx_chat_redis_load(ngx_chat_store_redis_t *redis, ngx_uint_t greets)
+{
+    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
+
+    if (cmd == NULL) {
+        return;
+    }
+
+    ngx_chat_redis_cmd_puts(cmd, "SCRIPT");
+    ngx_chat_redis_cmd_puts(cmd, "LOAD");
+    ngx_chat_redis_cmd_puts(cmd, ngx_chat_redis_script);
+    cmd->done = ngx_chat_redis_ignore;
+    cmd->greets = greets & 1;
+
+    if (ngx_chat_redis_submit(&redis->client, cmd) != NGX_OK) {
+        ngx_chat_redis_cmd_free(cmd);
+    }
+}

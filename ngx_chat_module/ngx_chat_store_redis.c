@@ -1,0 +1,265 @@
+/*
+ * ngx_chat_store_redis.c: chat_store.h over a Redis server.
+ *
+ * Ties together the commands, the knowledge who is alive, and the wake-ups of
+ * this worker. Must not know: what facts mean, connections.
+ */
+
+#include "ngx_chat_redis_facts.h"
+#include "ngx_chat_store_redis.h"
+
+#include <ngx_sha1.h>
+
+
+static void
+ngx_chat_store_redis_join(chat_store_t *store, chat_store_op_t *op,
+                          const chat_key_t *key, const chat_fact_t *facts,
+                          size_t n, uint32_t ttl)
+{
+    ngx_chat_redis_join((ngx_chat_store_redis_t *) store, op, key, facts, n,
+                        ttl, NULL);
+}
+
+
+static void
+ngx_chat_store_redis_watch(chat_store_t *store, chat_store_watch_t *watch,
+                           chat_store_op_t *op, const chat_key_t *key,
+                           const chat_fact_t *facts, size_t n, uint32_t ttl)
+{
+    u_char                  field[5 + NGX_CHAT_REDIS_NAME];
+    chat_fact_t             wait;
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    ngx_memzero(&wait, sizeof(wait));
+    ngx_memcpy(field, "wait/", 5);
+    ngx_memcpy(field + 5, store->worker.data, store->worker.len);
+    wait.field = chat_str(field, 5 + store->worker.len);
+    wait.value = chat_cstr("1");
+
+    if (watch->store == NULL) {
+        ngx_chat_store_watch_add(&redis->base, store, watch, key);
+    }
+
+    ngx_chat_redis_join(redis, op, key, facts, n, ttl, &wait);
+}
+
+
+static void
+ngx_chat_store_redis_unwatch(chat_store_watch_t *watch)
+{
+    if (watch->store != NULL) {
+        ngx_chat_store_watch_remove(
+            &((ngx_chat_store_redis_t *) watch->store)->base, watch);
+    }
+}
+
+
+static void
+ngx_chat_store_redis_cancel(chat_store_op_t *op)
+{
+    ngx_chat_redis_cmd_t *cmd = op->answer;
+
+    if (op->store == NULL) {
+        return;
+    }
+
+    if (cmd == NULL) {
+        ngx_chat_store_forget(&((ngx_chat_store_redis_t *) op->store)->base,
+                              op);
+        return;
+    }
+
+    /* the command goes on: what it puts is to stand */
+    cmd->op = NULL;
+    op->answer = NULL;
+    op->store = NULL;
+}
+
+
+static void
+ngx_chat_store_redis_flush(chat_store_t *store)
+{
+    ngx_chat_redis_client_t *client =
+        &((ngx_chat_store_redis_t *) store)->client;
+
+    if (client->state == CHAT_STORE_UP) {
+        ngx_chat_redis_flush(&client->flush);
+        ngx_chat_redis_conn_flush(&client->conn);
+    }
+}
+
+
+static int
+ngx_chat_store_redis_alive(chat_store_t *store, chat_str_t worker)
+{
+    return ngx_chat_redis_live_alive(&((ngx_chat_store_redis_t *) store)->live,
+                                     worker);
+}
+
+
+static void
+ngx_chat_store_redis_greet(ngx_chat_redis_client_t *client)
+{
+    ngx_chat_store_redis_t *redis = client->data;
+
+    ngx_chat_redis_load(redis, 1);
+    ngx_chat_redis_live_greet(&redis->live);
+}
+
+
+static void
+ngx_chat_store_redis_changed(ngx_chat_redis_client_t *client)
+{
+    ngx_chat_store_redis_t *redis = client->data;
+
+    redis->store.state = client->state;
+    if (client->state != CHAT_STORE_WAVERING) {
+        ngx_chat_store_changed(&redis->base, 0, 1);
+    }
+}
+
+
+static void
+ngx_chat_store_redis_died(ngx_chat_redis_live_t *live)
+{
+    ngx_chat_store_redis_t *redis = live->data;
+
+    ngx_chat_store_changed(&redis->base, 0, 1);
+}
+
+
+static void
+ngx_chat_store_redis_lost(ngx_chat_redis_live_t *live)
+{
+    ngx_chat_store_redis_t *redis = live->data;
+
+    ngx_log_error(NGX_LOG_WARN, redis->client.conn.log, 0,
+                  "chat: the store %V has lost its data",
+                  &redis->client.conn.conf->name);
+
+    if (redis->store.lost != NULL) {
+        redis->store.lost(&redis->store);
+    }
+
+    ngx_chat_store_changed(&redis->base, 0, 1);
+}
+
+
+static void
+ngx_chat_store_redis_news(ngx_chat_redis_wake_t *wake, const char *hex)
+{
+    ngx_int_t               byte;
+    ngx_uint_t              i;
+    chat_key_t              key;
+    ngx_chat_store_redis_t *redis = wake->data;
+
+    if (hex == NULL) {
+        ngx_chat_store_changed(&redis->base, 0, 1);
+        return;
+    }
+
+    ngx_memzero(&key, sizeof(key));
+
+    for (i = 0; i < sizeof(uint64_t); i++) {
+        byte = ngx_hextoi((u_char *) hex + 2 * i, 2);
+        if (byte == NGX_ERROR) {
+            return;
+        }
+        key.name.bytes[i] = (u_char) byte;
+    }
+
+    ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&key), 0);
+}
+
+
+/* A name that no other worker has or had. */
+static void
+ngx_chat_store_redis_name(ngx_chat_store_redis_t *redis)
+{
+    char          hex[17];
+    u_char        text[NGX_INT64_LEN * 4 + 1], *end;
+    chat_str_t    parts[2];
+    ngx_time_t   *tp = ngx_timeofday();
+    chat_digest_t digest;
+
+    end = ngx_snprintf(text, sizeof(text), "%P %T %M %L %p", ngx_pid, tp->sec,
+                       tp->msec, (int64_t) ngx_random(), redis);
+    parts[0] = chat_str(ngx_cycle->hostname.data, ngx_cycle->hostname.len);
+    parts[1] = chat_str(text, (size_t) (end - text));
+    chat_digest_parts(parts, 2, &digest);
+    chat_digest_hex(&digest, 8, hex);
+
+    end = ngx_snprintf(redis->worker, sizeof(redis->worker), "%P-%s", ngx_pid,
+                       hex);
+    redis->store.worker =
+        chat_str(redis->worker, (size_t) (end - redis->worker));
+}
+
+
+/* What EVALSHA calls the script by. */
+static void
+ngx_chat_store_redis_hash(ngx_chat_store_redis_t *redis)
+{
+    u_char     digest[NGX_CHAT_REDIS_SHA1];
+    ngx_sha1_t sha1;
+
+    ngx_sha1_init(&sha1);
+    ngx_sha1_update(&sha1, ngx_chat_redis_script, ngx_chat_redis_script_len);
+    ngx_sha1_final(digest, &sha1);
+    (void) ngx_hex_dump((u_char *) redis->sha, digest, sizeof(digest));
+}
+
+
+chat_store_t *
+ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
+                          ngx_cycle_t                 *cycle)
+{
+    ngx_chat_store_redis_t *redis;
+
+    redis = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_store_redis_t));
+    if (redis == NULL) {
+        return NULL;
+    }
+
+    ngx_chat_store_redis_name(redis);
+    ngx_chat_store_redis_hash(redis);
+
+    redis->store.name = "redis";
+    redis->store.state = CHAT_STORE_WAVERING;
+    redis->store.join = ngx_chat_store_redis_join;
+    redis->store.watch = ngx_chat_store_redis_watch;
+    redis->store.unwatch = ngx_chat_store_redis_unwatch;
+    redis->store.payloads = ngx_chat_store_redis_payloads;
+    redis->store.clear = ngx_chat_store_redis_clear;
+    redis->store.flush = ngx_chat_store_redis_flush;
+    redis->store.cancel = ngx_chat_store_redis_cancel;
+    redis->store.alive = ngx_chat_store_redis_alive;
+    ngx_chat_store_base_init(&redis->base, cycle->log);
+
+    redis->client.data = redis;
+    redis->client.greet = ngx_chat_store_redis_greet;
+    redis->client.changed = ngx_chat_store_redis_changed;
+    redis->live.data = redis;
+    redis->live.died = ngx_chat_store_redis_died;
+    redis->live.lost = ngx_chat_store_redis_lost;
+    redis->wake.data = redis;
+    redis->wake.news = ngx_chat_store_redis_news;
+
+    ngx_chat_redis_client_open(&redis->client, conf, cycle->log);
+    ngx_chat_redis_live_init(&redis->live, &redis->client,
+                             redis->store.worker);
+    ngx_chat_redis_wake_open(&redis->wake, &redis->client,
+                             redis->store.worker);
+    return &redis->store;
+}
+
+
+void
+ngx_chat_store_redis_close(chat_store_t *store)
+{
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    ngx_chat_redis_live_leave(&redis->live);
+    ngx_chat_redis_wake_close(&redis->wake);
+    ngx_chat_redis_client_close(&redis->client);
+}

@@ -1,0 +1,374 @@
+/*
+ * test_batch_attempts.c: what is said of an attempt, and by whom.
+ *
+ * A request that does not know whether its claim stands says all the same what
+ * became of it. So answer, end and void count for the claimant alone, whenever
+ * they come, and nobody can speak for another.
+ */
+
+#include "batch_sample.h"
+
+#define ATTEMPTS 40
+#define MANY 4096
+
+
+static const unsigned char none[16];
+
+
+static int
+setup(void **state)
+{
+    arena = chat_arena_create(0);
+    return arena == NULL;
+}
+
+
+static int
+teardown(void **state)
+{
+    chat_arena_destroy(arena);
+    return 0;
+}
+
+
+/* The facts as they come and turned round: what they say of the attempts. */
+static void
+read_both(const chat_facts_t *facts, chat_batch_t *batch)
+{
+    size_t       i, n = facts->count;
+    chat_batch_t other;
+    chat_fact_t *back = chat_arena_alloc(arena, (n + 1) * sizeof(*back));
+
+    assert_false(facts->failed);
+    assert_non_null(back);
+
+    for (i = 0; i < n; i++) {
+        back[i] = facts->items[n - 1 - i];
+    }
+
+    assert_int_equal(chat_batch_read(facts->items, n, arena, batch), CHAT_OK);
+    assert_int_equal(chat_batch_read(back, n, arena, &other), CHAT_OK);
+    assert_int_equal(other.last.k, batch->last.k);
+    assert_int_equal(other.last.answer, batch->last.answer);
+    assert_int_equal(other.last.end, batch->last.end);
+    assert_int_equal(other.last.is_void, batch->last.is_void);
+    assert_int_equal(other.answered.k, batch->answered.k);
+}
+
+
+static void
+s103_a_void_names_its_claimant(void **state)
+{
+    chat_str_t   w = CHAT_STR("w"), r = CHAT_STR("12");
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    chat_facts_init(&facts, arena);
+    chat_facts_claim(&facts, 3, w, r, none, none);
+    chat_facts_void(&facts, 3, w, chat_cstr("1"));
+    chat_facts_void(&facts, 3, w, chat_cstr("122"));
+    chat_facts_void(&facts, 3, chat_cstr("v"), r);
+    chat_facts_void(&facts, 2, w, r);
+    chat_facts_void(&facts, 3, chat_cstr("w/12"), chat_cstr(""));
+    chat_facts_add(&facts, "void/3", chat_cstr("1"));
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.k, 3);
+    assert_int_equal(batch.last.is_void, 0);
+
+    chat_facts_void(&facts, 3, w, r);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.is_void, 1);
+
+    /* the next attempt is the last */
+    chat_facts_claim(&facts, 4, w, r, none, none);
+    chat_facts_answer(&facts, 4, w, r, 204);
+    chat_facts_answer(&facts, 2, w, r, 200);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.k, 4);
+    assert_int_equal(batch.last.is_void, 0);
+    assert_int_equal(batch.last.end, CHAT_END_NONE);
+    assert_int_equal(batch.answered.k, 4);
+
+    /* who answered last stays known when a later one is refused */
+    chat_facts_claim(&facts, 5, w, chat_cstr("13"), none, none);
+    chat_facts_answer(&facts, 5, w, chat_cstr("13"), 300);
+    chat_facts_end(&facts, 5, w, chat_cstr("13"), CHAT_END_ABORTED);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.k, 5);
+    assert_int_equal(batch.last.end, CHAT_END_ABORTED);
+    assert_int_equal(batch.answered.k, 4);
+}
+
+
+static void
+s103_answers_and_ends_of_others_say_nothing(void **state)
+{
+    size_t                   i;
+    chat_str_t               w = CHAT_STR("w"), r = CHAT_STR("12");
+    chat_facts_t             facts;
+    chat_batch_t             batch;
+    static const char *const others[][2] = {
+        { "v", "12" }, { "w", "1" },   { "w", "122" }, { "w", "" },
+        { "", "12" },  { "w/12", "" }, { "", "" },     { "ww", "12" },
+    };
+
+    chat_facts_init(&facts, arena);
+    chat_facts_claim(&facts, 3, w, r, none, none);
+    chat_facts_answer(&facts, 2, w, r, 200);
+    chat_facts_end(&facts, 4, w, r, CHAT_END_FINISHED);
+    chat_facts_add(&facts, "answer/3", chat_cstr("200"));
+    chat_facts_add(&facts, "end/3", chat_cstr("finished"));
+    chat_facts_add(&facts, "answer/03/w/12", chat_cstr("200"));
+    chat_facts_add(&facts, "answer/3/w/12/", chat_cstr("200"));
+
+    for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        chat_facts_answer(&facts, 3, chat_cstr(others[i][0]),
+                          chat_cstr(others[i][1]), 200);
+        chat_facts_end(&facts, 3, chat_cstr(others[i][0]),
+                       chat_cstr(others[i][1]), CHAT_END_FINISHED);
+    }
+
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.k, 3);
+    assert_int_equal(batch.last.answer, 0);
+    assert_int_equal(batch.last.end, CHAT_END_NONE);
+    assert_int_equal(batch.answered.k, 0);
+
+    chat_facts_answer(&facts, 3, w, r, 299);
+    chat_facts_end(&facts, 3, w, r, CHAT_END_ABORTED);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.answer, 299);
+    assert_int_equal(batch.last.end, CHAT_END_ABORTED);
+    assert_int_equal(batch.answered.k, 3);
+}
+
+
+/* It put them blindly, and its claim comes late or never. */
+static void
+s103_said_before_the_claim_it_counts_from_then_on(void **state)
+{
+    chat_str_t   w = CHAT_STR("w"), r = CHAT_STR("1"), s = CHAT_STR("2");
+    chat_facts_t facts, lost;
+    chat_batch_t batch;
+
+    chat_facts_init(&facts, arena);
+    chat_facts_answer(&facts, 1, w, r, 200);
+    chat_facts_end(&facts, 1, w, r, CHAT_END_FINISHED);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.k, 0);
+    assert_int_equal(batch.answered.k, 0);
+
+    lost = facts;
+    chat_facts_claim(&facts, 1, w, r, none, none);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.answer, 200);
+    assert_int_equal(batch.last.end, CHAT_END_FINISHED);
+    assert_int_equal(batch.answered.k, 1);
+
+    chat_facts_claim(&lost, 1, w, s, none, none);
+    read_both(&lost, &batch);
+    assert_int_equal(batch.last.k, 1);
+    assert_int_equal(batch.last.answer, 0);
+    assert_int_equal(batch.last.end, CHAT_END_NONE);
+    assert_int_equal(batch.answered.k, 0);
+}
+
+
+static void
+values_that_do_not_parse(void **state)
+{
+    static const char *const rows[][2] = {
+        { "answer/3/w/12", "2000" },   { "answer/3/w/12", "20x" },
+        { "answer/3/w/12", "" },       { "answer/3/w/12", "0200" },
+        { "end/3/w/12", "" },          { "end/3/w/12", "finishe" },
+        { "end/3/w/12", "finished " }, { "end/3/w/12", "none" },
+        { "answer/3//", "200" },       { "answer/", "200" },
+        { "answer//w/12", "200" },     { "end/1000001/w/12", "finished" },
+    };
+    size_t       i;
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        chat_facts_init(&facts, arena);
+        chat_facts_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none,
+                         none);
+        chat_facts_add(&facts, rows[i][0], chat_cstr(rows[i][1]));
+        read_both(&facts, &batch);
+
+        if (batch.last.answer || batch.last.end || batch.last.is_void) {
+            fail_msg("%s = %s counts", rows[i][0], rows[i][1]);
+        }
+    }
+
+    /* 199 and 300 are answers, but none that carried anything */
+    for (i = 199; i <= 300; i += 101) {
+        chat_facts_init(&facts, arena);
+        chat_facts_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none,
+                         none);
+        chat_facts_answer(&facts, 3, chat_cstr("w"), chat_cstr("12"),
+                          (uint32_t) i);
+        read_both(&facts, &batch);
+        assert_int_equal(batch.last.answer, i);
+        assert_int_equal(batch.answered.k, 0);
+    }
+}
+
+
+/* A claim that says nothing is nobody's, but its number is taken. */
+static void
+a_claim_of_nobody_takes_its_number(void **state)
+{
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    chat_facts_init(&facts, arena);
+    chat_facts_add(&facts, "claim/2", chat_cstr(""));
+    chat_facts_claim(&facts, 1, chat_cstr("w"), chat_cstr("1"), none, none);
+    chat_facts_add(&facts, "void/2//", chat_cstr("1"));
+    chat_facts_add(&facts, "answer/2//", chat_cstr("200"));
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.k, 2);
+    assert_int_equal(batch.last.worker.len, 0);
+    assert_int_equal(batch.last.is_void, 0);
+    assert_int_equal(batch.last.answer, 0);
+    assert_int_equal(batch.answered.k, 0);
+}
+
+
+/* What an attempt is known to be, beside the facts that say so. */
+typedef struct {
+    unsigned   claimant; /* 0: nobody has claimed it */
+    uint32_t   answer;
+    chat_end_e end;
+    int        is_void;
+} expected_t;
+
+
+static void
+expect(const chat_attempt_t *attempt, const expected_t *expected, uint32_t k)
+{
+    char name[8];
+
+    snprintf(name, sizeof(name), "%u", expected->claimant);
+    assert_int_equal(attempt->k, k);
+    assert_true(chat_str_is(attempt->request, name));
+    assert_int_equal(attempt->answer, expected->answer);
+    assert_int_equal(attempt->end, expected->end);
+    assert_int_equal(attempt->is_void, expected->is_void);
+}
+
+
+/* Some requests claim, and all of them say what they like of any attempt. */
+static void
+play_attempts(chat_facts_t *facts, expected_t *list)
+{
+    char       name[8];
+    unsigned   k, who;
+    chat_str_t w = CHAT_STR("w"), r;
+    expected_t said;
+
+    for (k = 1; k <= ATTEMPTS; k++) {
+        list[k].claimant = dice(3) ? 1 + dice(4) : 0;
+
+        for (who = 1; who <= 4; who++) {
+            snprintf(name, sizeof(name), "%u", who);
+            r = chat_cstr(name);
+            said.claimant = who;
+            said.answer = dice(2) ? 198 + dice(4) : 0;
+            said.end = (chat_end_e) dice(CHAT_END_INTERRUPTED + 1);
+            said.is_void = dice(4) == 0;
+
+            if (said.answer) {
+                chat_facts_answer(facts, k, w, r, said.answer);
+            }
+            if (said.end != CHAT_END_NONE) {
+                chat_facts_end(facts, k, w, r, said.end);
+            }
+            if (said.is_void) {
+                chat_facts_void(facts, k, w, r);
+            }
+            if (list[k].claimant == who) {
+                list[k] = said;
+                chat_facts_claim(facts, k, w, r, none, none);
+            }
+        }
+    }
+}
+
+
+static void
+s28_s103_any_order_of_what_all_say(void **state)
+{
+    unsigned     run, k, last, answered;
+    chat_facts_t facts;
+    chat_batch_t batch;
+    expected_t   list[ATTEMPTS + 1];
+
+    for (run = 0; run < 1000; run++) {
+        chat_arena_reset(arena);
+        memset(list, 0, sizeof(list));
+        chat_facts_init(&facts, arena);
+        play_attempts(&facts, list);
+        shuffle(facts.items, facts.count);
+        assert_int_equal(
+            chat_batch_read(facts.items, facts.count, arena, &batch), CHAT_OK);
+
+        for (k = 1, last = answered = 0; k <= ATTEMPTS; k++) {
+            last = list[k].claimant ? k : last;
+            answered = list[k].answer / 100 == 2 ? k : answered;
+        }
+
+        assert_int_equal(batch.last.k, last);
+        assert_int_equal(batch.answered.k, answered);
+        if (last != 0) {
+            expect(&batch.last, &list[last], last);
+        }
+        if (answered != 0) {
+            expect(&batch.answered, &list[answered], answered);
+        }
+    }
+}
+
+
+/* A store that is full of claims and of words about them. */
+static void
+as_many_as_a_store_may_hold(void **state)
+{
+    unsigned     k;
+    chat_str_t   w = CHAT_STR("w"), r = CHAT_STR("1");
+    chat_facts_t facts;
+    chat_batch_t batch;
+
+    chat_facts_init(&facts, arena);
+
+    for (k = 1; k <= MANY; k++) {
+        chat_facts_claim(&facts, k, w, r, none, none);
+        chat_facts_answer(&facts, k, w, r, k == 17 ? 200 : 500);
+        chat_facts_answer(&facts, k, w, chat_cstr("2"), 200);
+        chat_facts_end(&facts, k, w, r, CHAT_END_FAILED);
+    }
+
+    shuffle(facts.items, facts.count);
+    read_both(&facts, &batch);
+    assert_int_equal(batch.last.k, MANY);
+    assert_int_equal(batch.last.answer, 500);
+    assert_int_equal(batch.answered.k, 17);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s103_a_void_names_its_claimant),
+        cmocka_unit_test(s103_answers_and_ends_of_others_say_nothing),
+        cmocka_unit_test(s103_said_before_the_claim_it_counts_from_then_on),
+        cmocka_unit_test(values_that_do_not_parse),
+        cmocka_unit_test(a_claim_of_nobody_takes_its_number),
+        cmocka_unit_test(s28_s103_any_order_of_what_all_say),
+        cmocka_unit_test(as_many_as_a_store_may_hold),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
