@@ -173,7 +173,8 @@ export function script(key, situation) {
 
 /*
  * The same for a chat in a browser, which talks to an app: tabs give the
- * results, each after so many milliseconds; early: a tab sends as soon as it
+ * results, each so many milliseconds after the stream's end (without tabs:
+ * at once, while it runs); early: a tab sends as soon as it
  * has one; kinds: who runs the tools; app: what the app does.
  */
 const at = (...when) => [when];

@@ -28,7 +28,10 @@ const complete = (ai) => (state) =>
   || !!ai.lastAssistantMessageIsCompleteWithApprovalResponses?.(state);
 
 class Tab {
-  /* when: after how many ms this tab gives each tool's result. */
+  /*
+   * when: after how many ms this tab gives each tool's result; they count
+   * from the stream's end where the situation sets them.
+   */
   constructor({ ai, Chat, url, play }, situation, when) {
     Object.assign(this, { situation, when, calls: [], errors: [], waiting: 0,
       posts: 0 });
@@ -47,7 +50,7 @@ class Tab {
       onToolCall: ({ toolCall }) => {
         const { toolCallId: id, toolName: name, input } = toolCall;
         this.calls.push(id);
-        if (!situation.tabs?.[1]) {
+        if (!situation.tabs) {
           this.give({ id, name, input });
         }
       } });
@@ -85,7 +88,7 @@ class Tab {
     return !this.waiting && /ready|error/.test(this.chat.status);
   }
 
-  /* Another tab of the same user, opened where that one is. */
+  /* A tab where these messages are, whose user now gives its results. */
   open(messages) {
     this.chat.messages = structuredClone(messages);
     for (const part of lastStep(messages.at(-1)).filter(isTool)) {
@@ -112,16 +115,16 @@ async function quiet(tabs) {
   }
 }
 
-async function useTabs(tabs, { abort }) {
+async function useTabs(tabs, situation) {
   const [first] = tabs;
   const sent = first.chat.sendMessage({ text: 'Hello' });
-  if (abort) {
+  if (situation.abort) {
     await until(() => first.chat.messages.at(-1)?.parts
       .some(({ text }) => text === 'Now I think'), 5000, 'words');
     await first.chat.stop();
   }
   await sent;
-  if (tabs.length > 1) {
+  if (situation.tabs) {
     tabs.forEach((tab) => tab.open(first.chat.messages));
   }
   await quiet(tabs);
