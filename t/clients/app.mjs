@@ -10,17 +10,15 @@
 import http from 'node:http';
 import { pause } from '../harness.mjs';
 import { data, events } from '../harness_wire.mjs';
-import { idOf, toolsOf, work } from './script.mjs';
-
-const schema = { type: 'object', properties: {
-  city: { type: 'string' }, degrees: { type: 'number' } } };
+import { idOf, toolsOf } from './script.mjs';
+import { parameters, work } from './tools.mjs';
 
 const isTool = ({ type }) => /^tool-|^dynamic-tool$/.test(type);
 
 /* The tools as the app has them: most are for the client to run. */
 function declared({ tool, jsonSchema }, situation) {
   return Object.fromEntries(toolsOf(situation).map(({ name, kind }) =>
-    [name, tool({ inputSchema: jsonSchema(schema),
+    [name, tool({ inputSchema: jsonSchema(parameters),
       ...(kind === 'approval' && { needsApproval: true }),
       ...(kind !== 'client' && { execute: (input) => work(name, input) }),
     })]));

@@ -14,13 +14,7 @@ import { pause } from '../harness.mjs';
 import { dialects } from '../harness_dialects.mjs';
 import { json, sse } from '../harness_provider.mjs';
 import { data, named } from '../harness_wire.mjs';
-
-const tools = ['weather', 'population', 'elevation', 'river'];
-
-/* What each tool of each client does. */
-export const work = (name, input) =>
-  ({ tool: name, of: input.city, is: name.length * 1.5 });
-export { tools };
+import { tools } from './tools.mjs';
 
 const asks = (...numbers) => ({ calls: numbers });
 const told = { told: true };

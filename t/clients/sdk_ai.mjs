@@ -5,10 +5,7 @@
  * A talker that runs (talk.mjs). What it tells of itself that is new in each
  * run (its own ids, times, headers) is left out.
  */
-import { tools, work } from './script.mjs';
-
-const schema = { type: 'object', properties: {
-  city: { type: 'string' }, degrees: { type: 'number' } } };
+import { parameters, tools, work } from './tools.mjs';
 
 /* Made anew by the library for each answer, or by HTTP on the way. */
 const passing = new Set(['timestamp', 'headers', 'messageId', 'request',
@@ -30,7 +27,7 @@ class StreamText {
       stopWhen: (stepCountIs ?? this.ai.isStepCount)(5),
       onError: ({ error }) => { failure ??= error; },
       tools: Object.fromEntries(tools.map((name) => [name, tool({
-        inputSchema: jsonSchema(schema), execute: (input) => {
+        inputSchema: jsonSchema(parameters), execute: (input) => {
           out.calls.push({ name, input });
           return work(name, input);
         } })])) });

@@ -4,10 +4,7 @@
  * runner, which keeps its history at the provider.
  * Each is a talker (talk.mjs).
  */
-import { tools, work } from './script.mjs';
-
-const input_schema = { type: 'object', properties: {
-  city: { type: 'string' }, degrees: { type: 'number' } } };
+import { parameters as input_schema, tools, work } from './tools.mjs';
 
 class Messages {
   constructor(client) {

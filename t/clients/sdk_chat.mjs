@@ -9,23 +9,11 @@
 import assert from 'node:assert/strict';
 import { pause, until } from '../harness.mjs';
 import { describe } from './judge.mjs';
-import { chatSituations, script, tools, toolsOf, work } from './script.mjs';
+import { complete, early, lastStep } from './predicates.mjs';
+import { chatSituations, script, toolsOf } from './script.mjs';
+import { tools, work } from './tools.mjs';
 
 const isTool = ({ type }) => /^tool-|^dynamic-tool$/.test(type);
-
-const lastStep = ({ parts }) =>
-  parts.slice(parts.findLastIndex(({ type }) => type === 'step-start') + 1);
-
-/* What apps write who have not found the library's predicate. */
-const early = ({ messages }) => {
-  const step = lastStep(messages.at(-1));
-  return step.some(({ state }) => /^output|^approval-resp/.test(state))
-    && !step.some(({ type }) => type === 'text');
-};
-
-const complete = (ai) => (state) =>
-  ai.lastAssistantMessageIsCompleteWithToolCalls(state)
-  || !!ai.lastAssistantMessageIsCompleteWithApprovalResponses?.(state);
 
 class Tab {
   /*

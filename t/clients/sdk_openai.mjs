@@ -5,10 +5,8 @@
  * previous_response_id, and without a stream.
  * Each is a talker (talk.mjs). tools are told as a user of it would.
  */
-import { tools, work } from './script.mjs';
+import { parameters, tools, work } from './tools.mjs';
 
-const parameters = { type: 'object', properties: {
-  city: { type: 'string' }, degrees: { type: 'number' } } };
 const declared = tools.map((name) => ({ type: 'function',
   function: { name, parameters } }));
 

@@ -9,7 +9,8 @@
  */
 import { pause } from '../harness.mjs';
 import { describe } from './judge.mjs';
-import { script, situations, work } from './script.mjs';
+import { script, situations } from './script.mjs';
+import { work } from './tools.mjs';
 
 async function ask(talker, out, signals) {
   let words = '';
