@@ -56,6 +56,9 @@ async function visit(it, play, { base, file, api }) {
   try {
     const page = await context.newPage();
     const faults = [];
+    /* A page that wants anything of the world outside does not get it. */
+    await page.route((url) => url.hostname !== '127.0.0.1',
+      (route) => route.abort());
     page.on('pageerror', (error) => faults.push(error.message));
     await page.route(`${base}/page`, (route) => route.fulfill({
       contentType: 'text/html; charset=utf-8',
@@ -74,11 +77,14 @@ async function visit(it, play, { base, file, api }) {
   }
 }
 
-/* A client for judge(): name, key (whose script), port, file, api. */
-export function ui(stage, it, { name, key, at, file, api }) {
+/*
+ * A client for judge(): key is whose script it hears, at where it asks; pace,
+ * in ms, for one that loses an answer which comes too fast.
+ */
+export function ui(stage, it, { name, key, at, file, api, pace }) {
   return { name, situations: chatSituations,
     async play(situation, proxied) {
-      const play = stage.play(proxied, situation, script(key, situation));
+      const play = stage.play(proxied, situation, script(key, { ...situation, pace }));
       const outcome = await visit(it, play,
         { base: play.base(at), file, api });
       return { outcome, requests: stage.requests(play, at) };

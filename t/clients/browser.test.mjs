@@ -11,21 +11,19 @@ import { load, stage } from './stage.mjs';
 const { packages, missing } = await load(
   'ai @ai-sdk/openai ai7 ai7-openai @ai-sdk/react @assistant-ui/react');
 
-const withTools = ['text', 'one tool', 'three tools', 'two steps',
-  'replay wipes', 'replay loops', 'refused', 'app down', 'cut off',
-  'ends early'];
-
 const uis = [
-  { name: '@assistant-ui/react', key: 'openai_chat', at: 'app7',
-    file: 'assistant_ui.js', api: '/api/chat', situations: withTools },
-  { name: 'useChat in the browser, ai 6', key: 'openai_chat', at: 'app6',
+  { name: '@assistant-ui/react, ai 7', key: 'openai_chat', at: 'app7',
+    file: 'assistant_ui.js', api: '/api/chat',
+    situations: ['text', 'three tools', 'two steps', 'replay wipes',
+      'replay loops', 'refused', 'cut off'] },
+  { name: 'useChat() on a page, ai 6', key: 'openai_chat', at: 'app6',
     file: 'use_chat.js', api: '/api/chat',
-    situations: [...withTools, 'sent early', 'sent early, slow'] },
-  { name: 'deep-chat', key: 'openai_chat', at: 'openai_chat',
+    situations: ['three tools', 'sent early', 'replay loops', 'cut off'] },
+  { name: 'deep-chat', key: 'openai_chat', at: 'openai_chat', pace: 300,
     file: 'deep_chat.js', api: '/v1/chat/completions',
     situations: ['text', 'refused', 'fails inside'] }];
 
-test('browser', { skip: missing, concurrency: 2 }, async (t) => {
+test('browser', { skip: missing, concurrency: 3 }, async (t) => {
   const { it, missing: none } = await browser(t,
     ['assistant_ui.jsx', 'use_chat.jsx', 'deep_chat.js']);
   if (none) {

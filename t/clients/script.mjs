@@ -137,12 +137,15 @@ function speak(key, situation, turn, number, request) {
     return Object.assign(json(200, whole[key]({ id, words, calls, events })),
       { id, calls });
   }
-  if (!turn.breaks) {
-    return sse(events);
-  }
   /* Up to the words: what follows would end them. */
   const upTo = events.findIndex((event) => event.includes(words)) + 1;
-  return sse([...events.slice(0, upTo), pause(50),
+  const start = [...events.slice(0, upTo), () => pause(situation.pace ?? 0)];
+  if (!turn.breaks) {
+    return sse(Object.assign(situation.pace
+      ? [...start, ...events.slice(upTo)] : events,
+    { id: events.id, calls: events.calls }));
+  }
+  return sse([...start, () => pause(50),
     ...(turn.breaks === 'error' ? [errorEvent(key)] : [])],
   { end: { error: 'end' }[turn.breaks] ?? turn.breaks });
 }
