@@ -10,7 +10,8 @@
 import http from 'node:http';
 import { pause } from '../harness.mjs';
 import { data, events } from '../harness_wire.mjs';
-import { idOf, toolsOf } from './script.mjs';
+import { idOf } from './script.mjs';
+import { toolsOf } from './situations.mjs';
 import { parameters, work } from './tools.mjs';
 
 const isTool = ({ type }) => /^tool-|^dynamic-tool$/.test(type);

@@ -7,7 +7,8 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { pause, root, until } from '../harness.mjs';
-import { chatSituations, script } from './script.mjs';
+import { script } from './script.mjs';
+import { chatSituations } from './situations.mjs';
 import { load } from './stage.mjs';
 
 const chromium = process.env.CHAT_CHROMIUM ?? '/usr/bin/chromium';
@@ -30,14 +31,14 @@ export async function browser(t, pages) {
   return { it };
 }
 
-async function quiet(page) {
+async function quiet(page, open) {
   let state;
   let before;
   const deadline = Date.now() + 15000;
   for (let calm = 0; calm < 5; calm++) {
     await pause(20);
     state = await page.evaluate(() => window.state());
-    if (!state.idle || JSON.stringify(state) !== before) {
+    if (open.size || !state.idle || JSON.stringify(state) !== before) {
       if (Date.now() > deadline) {
         throw new Error(`the page does not rest: ${before}`);
       }
@@ -60,6 +61,11 @@ async function visit(it, play, { base, file, api }) {
     await page.route((url) => url.hostname !== '127.0.0.1',
       (route) => route.abort());
     page.on('pageerror', (error) => faults.push(error.message));
+    const open = new Set();
+    page.on('request', (request) => open.add(request));
+    for (const end of ['requestfinished', 'requestfailed']) {
+      page.on(end, (request) => open.delete(request));
+    }
     await page.route(`${base}/page`, (route) => route.fulfill({
       contentType: 'text/html; charset=utf-8',
       body: `<!doctype html><div id=page></div><script>window.play = ${
@@ -70,7 +76,7 @@ async function visit(it, play, { base, file, api }) {
       readFileSync(`${built}/${file}`, 'utf8') });
     await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
     await page.evaluate(() => { window.say('Hello'); });
-    const state = await quiet(page);
+    const state = await quiet(page, open);
     return { ...state, faults, error: state.errors[0] };
   } finally {
     await context.close();

@@ -1,12 +1,12 @@
 /*
  * chat.test.mjs: useChat's Chat before an app, through the module and
- * without it, in every situation of script.mjs that a chat can be in.
+ * without it, in every situation of situations.mjs that a chat can be in.
  */
 import { test } from 'node:test';
 import { app } from './app.mjs';
 import { judgeAll } from './judge.mjs';
-import { chatSituations } from './script.mjs';
 import { chat } from './sdk_chat.mjs';
+import { chatSituations, shown } from './situations.mjs';
 import { load, stage } from './stage.mjs';
 
 const versions = {
@@ -20,9 +20,8 @@ async function judgeVersion(t, version, packages) {
   const it = await stage(t, ['openai_chat'], { app: app(ai, provider) });
   const client = chat(it, { version: `useChat, ai ${version}`, ai, Chat,
     name: 'app' });
-  await judgeAll(t, client, Object.values(chatSituations)
-    .filter(({ hidden, kinds }) => !hidden
-      && !(version === '5' && kinds?.includes('approval')))
+  await judgeAll(t, client, shown(chatSituations)
+    .filter(({ kinds }) => !(version === '5' && kinds?.includes('approval')))
     .map(({ name }) => name));
 }
 

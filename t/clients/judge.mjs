@@ -13,6 +13,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { root } from '../harness.mjs';
+import { chatSituations } from './situations.mjs';
 
 export const folder = `${root}/build/compatibility`;
 
@@ -70,6 +71,7 @@ export async function judge(client, name) {
   }
   client.verify?.({ situation, reference, without, proxied });
   note({ client: client.name, situation: name,
+    chat: client.situations === chatSituations || undefined,
     verdict: same ? 'same' : 'mended' });
 }
 

@@ -1,13 +1,11 @@
 /*
- * script.mjs: the situations in which every client is played, and what the
- * provider says in them, in each dialect.
+ * script.mjs: what the provider says in a situation (situations.mjs), in each
+ * dialect, with a stream and without.
  *
- * A situation is a list of turns; the one that is due follows from what a
- * request answers. Ids are made from the situation's name, so that two plays
- * of it are alike to the last byte. The last words tell the results that
- * arrived: a client that lost one ends with another answer.
- * reference names the situation whose outcome, played without the module, is
- * the right one for this; without it, that is the situation itself.
+ * The turn that is due follows from what a request answers. Ids are made from
+ * the situation's name, so that two plays of it are alike to the last byte.
+ * The last words tell the results that arrived: a client that lost one ends
+ * with another answer.
  */
 import { createHash } from 'node:crypto';
 import { pause } from '../harness.mjs';
@@ -15,29 +13,6 @@ import { dialects } from '../harness_dialects.mjs';
 import { json, sse } from '../harness_provider.mjs';
 import { data, named } from '../harness_wire.mjs';
 import { tools } from './tools.mjs';
-
-const asks = (...numbers) => ({ calls: numbers });
-const told = { told: true };
-
-export const situations = {
-  text: { turns: [{ words: 'Hello to you, too. ☀' }] },
-  'one tool': { turns: [asks(0), told] },
-  'three tools': { turns: [asks(0, 1, 2), told] },
-  'two steps': { turns: [asks(0, 1), asks(2, 3), told] },
-  'one by one': { turns: [asks(0, 1, 2), told], split: true,
-    reference: 'three tools', fails: true },
-  replay: { turns: [asks(0, 1), { calls: [2], replays: [0, 1] }, told],
-    reference: 'replay, without', fails: true },
-  'replay, without': { turns: [asks(0, 1), asks(2), told], hidden: true },
-  refused: { turns: [{ refuse: 400 }] },
-  busy: { turns: [{ refuse: 503, times: 1, words: 'Here I am.' }] },
-  'fails inside': { turns: [{ words: 'Now I think', breaks: 'error' }] },
-  'cut off': { turns: [{ words: 'Now I think', breaks: 'reset' }],
-    loose: true },
-  'ends early': { turns: [{ words: 'Now I think', breaks: 'end' }],
-    reference: 'cut off', loose: true },
-  abort: { turns: [{ words: 'Now I think', breaks: 'open' }], abort: true },
-};
 
 export function idOf(prefix, ...what) {
   const hash = createHash('sha256').update(what.join(' ')).digest('base64');
@@ -166,66 +141,4 @@ export function script(key, situation) {
     }
     return speak(key, situation, turn, number, request);
   };
-}
-
-/*
- * The same for a chat in a browser, which talks to an app: tabs give the
- * results, each so many milliseconds after the stream's end (without tabs:
- * at once, while it runs); early: a tab sends as soon as it
- * has one; kinds: who runs the tools; app: what the app does.
- */
-const at = (...when) => [when];
-
-export const chatSituations = {
-  text: { turns: [{ words: 'Hello to you, too. ☀' }] },
-  'one tool': { turns: [asks(0), told] },
-  'two tools': { turns: [asks(0, 1), told], hidden: true },
-  'three tools': { turns: [asks(0, 1, 2), told] },
-  'two steps': { turns: [asks(0, 1), asks(2, 3), told] },
-  'tool of the app': { turns: [asks(0, 1), told],
-    kinds: ['client', 'server'] },
-  'one by one': { turns: [asks(0, 1, 2), told], tabs: at(0, 40, 80),
-    reference: 'three tools' },
-  'sent early': { turns: [asks(0, 1, 2), told], tabs: at(0, 100, 200),
-    early: true, reference: 'three tools', fails: true },
-  'sent early, slow': { turns: [asks(0, 1, 2), told], tabs: at(0, 100, 2300),
-    early: true, reference: 'three tools', fails: true },
-  'two tabs': { turns: [asks(0, 1), told], tabs: [[0], [, 150]],
-    early: true, reference: 'two tools', fails: true },
-  'two tabs, three tools': { turns: [asks(0, 1, 2), told],
-    tabs: [[0, , 300], [, 150]], early: true, reference: 'three tools',
-    fails: true },
-  approved: { turns: [asks(0), told], kinds: ['approval'], approves: true },
-  denied: { turns: [asks(0), told], kinds: ['approval'], approves: false },
-  'approved beside a tool': { turns: [asks(0, 1), told],
-    kinds: ['approval', 'client'], approves: true },
-  'approved early': { turns: [asks(0, 1), told], tabs: [[, 1300]],
-    kinds: ['approval', 'client'], approves: true, early: true,
-    reference: 'approved beside a tool', fails: true },
-  'replay wipes': { turns: [asks(0, 1), told], app: { replay: 'before' },
-    reference: 'two tools', fails: true },
-  'replay loops': { turns: [asks(0, 1), told], app: { replay: 'after' },
-    reference: 'two tools', fails: true },
-  refused: { turns: [{ refuse: 400 }] },
-  'app down': { turns: [told], app: { status: 500 } },
-  'fails inside': { turns: [{ words: 'Now I think', breaks: 'error' }] },
-  'cut off': { turns: [{ words: 'Now I think' }], app: { breaks: 'reset' },
-    loose: true },
-  'ends early': { turns: [{ words: 'Now I think' }], app: { breaks: 'end' },
-    reference: 'cut off', loose: true },
-  abort: { turns: [{ words: 'Now I think', breaks: 'open' }], abort: true },
-};
-
-/* The tools of a situation, and who runs each. */
-export const toolsOf = ({ kinds = [] }) => tools.map((name, i) =>
-  ({ name, kind: kinds[i] ?? 'client' }));
-
-for (const [name, situation] of [situations, chatSituations]
-  .flatMap((table) => Object.entries(table))) {
-  const chat = situation === chatSituations[name];
-  situation.name = name;
-  /* Ends with an error, for every client. */
-  situation.wrong = !!situation.app?.status || !!situation.app?.breaks
-    || situation.turns.some(({ refuse, times, breaks }) =>
-      breaks && !(chat && situation.abort) || refuse && !times);
 }

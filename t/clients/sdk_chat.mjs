@@ -10,7 +10,8 @@ import assert from 'node:assert/strict';
 import { pause, until } from '../harness.mjs';
 import { describe } from './judge.mjs';
 import { complete, early, lastStep } from './predicates.mjs';
-import { chatSituations, script, toolsOf } from './script.mjs';
+import { script } from './script.mjs';
+import { chatSituations, toolsOf } from './situations.mjs';
 import { tools, work } from './tools.mjs';
 
 const isTool = ({ type }) => /^tool-|^dynamic-tool$/.test(type);

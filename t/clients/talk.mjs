@@ -9,7 +9,8 @@
  */
 import { pause } from '../harness.mjs';
 import { describe } from './judge.mjs';
-import { script, situations } from './script.mjs';
+import { script } from './script.mjs';
+import { shown, situations } from './situations.mjs';
 import { work } from './tools.mjs';
 
 async function ask(talker, out, signals) {
@@ -91,8 +92,8 @@ export function client(stage, { name, key, make }) {
 
 /* What a client can be in: without a stream nothing can break in it. */
 export function situationsFor({ stream = true, runs = false }) {
-  return Object.values(situations).filter((situation) => !situation.hidden
-    && !(runs && situation.split)
+  return shown(situations).filter((situation) =>
+    !(runs && situation.split)
     && (stream || !situation.turns.some(({ breaks }) => breaks)
       && situation.name !== 'replay')).map(({ name }) => name);
 }
