@@ -6,6 +6,7 @@
 # make fuzz     each fuzz target for FUZZ_TIME seconds
 # make style    clang-format and the rules of the layout
 # make asan     build/asan/ngx_chat_module.so, for nginx under ASan
+# make contract build/contract/ngx_chat_contract_module.so, the laws of a store
 # make clean    removes build
 #
 # Each target installs the Debian packages that it needs and that are missing
@@ -23,47 +24,59 @@ headers = $(wildcard shared/*.h ngx_chat_module/*.h)
 units = $(patsubst t/unit/%.c,build/unit/%,$(wildcard t/unit/test_*.c))
 fuzzers = $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
 seeds = $(wildcard t/cases t/fuzz/corpus)
-formatted = $(sources) $(headers) $(wildcard t/unit/*.[ch] t/fuzz/*.[ch])
+laws = $(wildcard t/contract/*.[ch])
+formatted = $(sources) $(headers) $(laws) \
+            $(wildcard t/unit/*.[ch] t/fuzz/*.[ch])
 
 warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \
            -Wno-unused-parameter
 sanitize = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
            -fno-omit-frame-pointer
 san_opts = -g -O1 $(sanitize)
+# Each module has an ngx_modules of its own, which ASan takes for an error.
+no_globals = --param asan-globals=0
 
-.PHONY: module asan demo bench test unit fuzz style clean
+.PHONY: module asan contract demo bench test unit fuzz style clean
 .DELETE_ON_ERROR:
 
 
 # NGINX builds the module by its own makefile. What is configured is kept
 # until the add-on script, the set of sources or the installed nginx changes.
-# $(1): folder in build, $(2): compiler's options, $(3): linker's
+# $(1): folder in build, $(2): compiler's options, $(3): linker's,
+# $(4): folder of the add-on script, $(5): name of the module
 define build_module
 	@set -e; out='$(CURDIR)/build/$(1)'; mkdir -p "$$out"; \
-	key=$$(echo '$(CURDIR) $(CC) $(2) $(3) $(sources) $(headers)'; \
-	       cat config; dpkg-query -W nginx-dev); \
+	key=$$(echo '$(CURDIR) $(CC) $(2) $(3) $(sources) $(headers) $(laws)'; \
+	       cat '$(strip $(4))/config'; dpkg-query -W nginx-dev); \
 	if [ "$$key" != "$$(cat "$$out/configured" 2>/dev/null)" ]; then \
 	    rm -rf "$$out"; mkdir -p "$$out"; \
 	    cd $(NGX_SRC); . ./conf_flags; \
 	    bash ./configure --with-cc='$(CC)' --with-cc-opt='$(2)' \
 	        --with-ld-opt='$(3)' "$${NGX_CONF_FLAGS[@]}" \
-	        --add-dynamic-module='$(CURDIR)' --builddir="$$out" \
+	        --add-dynamic-module='$(strip $(4))' --builddir="$$out" \
 	        > "$$out/configure.log" 2>&1 \
 	        || { tail -n 4 "$$out/configure.log"; exit 1; }; \
 	    echo "$$key" > "$$out/configured"; \
 	fi; \
 	$(MAKE) -C $(NGX_SRC) -f "$$out/Makefile" -s --no-print-directory \
 	    -j"$$(nproc)" modules; \
-	echo "build/$(1)/ngx_chat_module.so"
+	echo "build/$(1)/$(5).so"
 endef
 
 module:
 	@t/packages.sh module
-	$(call build_module,module,-g -O2 -fPIC,-fPIC)
+	$(call build_module,module,-g -O2 -fPIC,-fPIC,$(CURDIR),ngx_chat_module)
 
 asan:
 	@t/packages.sh module asan
-	$(call build_module,asan,-fPIC $(san_opts),-fPIC $(sanitize))
+	$(call build_module,asan,-fPIC $(san_opts),-fPIC $(sanitize),\
+$(CURDIR),ngx_chat_module)
+	$(call build_module,contract-asan,-fPIC $(san_opts) $(no_globals),\
+-fPIC $(sanitize),$(CURDIR)/t/contract,ngx_chat_contract_module)
+
+contract: module
+	$(call build_module,contract,-g -O2 -fPIC,-fPIC,\
+$(CURDIR)/t/contract,ngx_chat_contract_module)
 
 demo: module
 	@t/packages.sh live

@@ -1,6 +1,6 @@
 /*
  * ngx_chat_away.c: what becomes of requests when the store cannot be asked,
- * and when it has lost what it was told.
+ * when it is late, and when it has lost what it was told.
  *
  * A request that has waited, or whose batch was seen incomplete, never goes
  * on without the store; any other one does as chat_store_failure says. What
@@ -106,6 +106,32 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
         chat_arena_destroy(ctx->arena);
         ctx->arena = NULL;
     }
+}
+
+
+static void
+ngx_chat_away_late(ngx_event_t *ev)
+{
+    ngx_chat_gate_ask_again(ev->data);
+}
+
+
+ngx_uint_t
+ngx_chat_away_look_later(ngx_chat_ctx_t *ctx)
+{
+    static const ngx_msec_t pauses[] = { 5, 15, 40 };
+
+    if (!ctx->q.chained || ctx->watching || ctx->main->store->flush == NULL
+        || ctx->looks == sizeof(pauses) / sizeof(pauses[0]))
+    {
+        return 0;
+    }
+
+    ctx->timer.handler = ngx_chat_away_late;
+    ctx->timer.data = ctx;
+    ctx->timer.log = ctx->request->connection->log;
+    ngx_add_timer(&ctx->timer, pauses[ctx->looks++]);
+    return 1;
 }
 
 

@@ -181,7 +181,7 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_CONF_ERROR;
     }
 
-    if (value[1].len > 4) {
+    if (value[1].len > 3) {
         text.data = value[1].data + 4;
         text.len = value[1].len - 4;
         size = ngx_parse_size(&text);

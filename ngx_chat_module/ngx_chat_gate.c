@@ -463,6 +463,10 @@ ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx)
     store->cancel(&ctx->op);
     store->unwatch(&ctx->watch);
 
+    if (ctx->timer.timer_set && !ctx->in_holds) {
+        ngx_del_timer(&ctx->timer);
+    }
+
     for (i = 0; i < ctx->nlookups; i++) {
         store->cancel(&ctx->lookups[i].op);
     }

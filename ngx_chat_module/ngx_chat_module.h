@@ -169,6 +169,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_lookup_t *lookups;
     size_t             nlookups;
     size_t             answers_due;
+    ngx_uint_t         looks; /* for a chain that was not known */
     void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc); /* when none are due */
     chat_results_t results; /* what is merged or told */
     chat_call_t   *known;   /* chained: calls of the batch */
@@ -318,6 +319,12 @@ void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
 
 /* A request that waits finds that the store has lost its facts. */
 void ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx);
+
+/*
+ * A chain that nothing is known of: what another worker has put into a remote
+ * store may come after the client that was sent it. 1: looks once more.
+ */
+ngx_uint_t ngx_chat_away_look_later(ngx_chat_ctx_t *ctx);
 
 /* chat_store_t's lost(). */
 void ngx_chat_away_lost(chat_store_t *store);

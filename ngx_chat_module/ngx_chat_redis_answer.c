@@ -231,12 +231,36 @@ ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 }
 
 
+/* What was kept as a payload: the value's length, the value, the payload. */
+static ngx_uint_t
+ngx_chat_redis_split(chat_str_t text, chat_fact_t *fact)
+{
+    size_t        left;
+    ngx_int_t     len;
+    const u_char *line;
+
+    line = text.len ? memchr(text.data, '\n', text.len) : NULL;
+    if (line == NULL) {
+        return 0;
+    }
+
+    left = text.len - (size_t) (line + 1 - text.data);
+    len = ngx_atoi((u_char *) text.data, (size_t) (line - text.data));
+    if (len < 0 || (size_t) len > left) {
+        return 0;
+    }
+
+    fact->value = chat_str(line + 1, (size_t) len);
+    fact->payload = chat_str(line + 1 + len, left - (size_t) len);
+    fact->has_payload = 1;
+    return 1;
+}
+
+
 void
 ngx_chat_redis_fetched(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     size_t                  i;
-    chat_str_t              text;
-    const u_char           *line;
     chat_fact_t            *fact;
     ngx_chat_redis_facts_t  found;
     ngx_chat_store_redis_t *redis = cmd->data;
@@ -260,17 +284,10 @@ ngx_chat_redis_fetched(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     }
 
     for (i = 0; i < reply->elements; i++) {
-        text = ngx_chat_redis_text(reply->element[i]);
-        line = text.len ? memchr(text.data, '\n', text.len) : NULL;
-        if (line == NULL) {
-            continue;
-        }
-
-        fact = &found.facts[found.count++];
+        fact = &found.facts[found.count];
         fact->field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
-        fact->value = chat_str(text.data, (size_t) (line - text.data));
-        fact->payload = chat_str(line + 1, text.len - fact->value.len - 1);
-        fact->has_payload = 1;
+        found.count +=
+            ngx_chat_redis_split(ngx_chat_redis_text(reply->element[i]), fact);
     }
 
     ngx_chat_redis_tell(cmd, CHAT_OK, &found);

@@ -52,7 +52,8 @@ static ngx_int_t
 ngx_chat_redis_read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "verify", "with rediss:// only");
+        return ngx_chat_redis_invalid(url, "verify",
+                                      "used with rediss:// only");
     }
 
     if (value->len == 2 && ngx_strncmp(value->data, "on", 2) == 0) {
@@ -72,7 +73,7 @@ static ngx_int_t
 ngx_chat_redis_read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "ca", "with rediss:// only");
+        return ngx_chat_redis_invalid(url, "ca", "used with rediss:// only");
     }
 
     url->ca = *value;
@@ -171,14 +172,16 @@ static ngx_int_t
 ngx_chat_redis_read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
 {
     u_char                     *equals;
-    ngx_str_t                   name = ngx_null_string;
+    ngx_str_t                   name;
     ngx_uint_t                  bit = 1;
     ngx_chat_redis_parameter_t *parameter;
 
     equals = ngx_strlchr(word.data, word.data + word.len, '=');
-    if (equals) {
-        name = ngx_chat_redis_split(&word, equals);
+    if (equals == NULL) {
+        return ngx_chat_redis_invalid(url, "parameter", "name=value");
     }
+
+    name = ngx_chat_redis_split(&word, equals);
 
     for (parameter = ngx_chat_redis_parameters; parameter->read; parameter++) {
         if (parameter->name.len == name.len

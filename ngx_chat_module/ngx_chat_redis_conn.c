@@ -328,6 +328,8 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
         return;
     }
 
+    /* the time of a worker that is being made is that of its master */
+    ngx_time_update();
     ngx_add_timer(&conn->timer, conf->timeout);
 
     if (conf->naddrs == 0) {

@@ -1,7 +1,8 @@
 /*
  * ngx_chat_redis_conn.h: between the parts of a connection: how it is made
  * and ends (ngx_chat_redis_conn.c), TLS (ngx_chat_redis_tls.c), what goes
- * over it (ngx_chat_redis_io.c). Nobody else includes it.
+ * over it (ngx_chat_redis_io.c), and first of all (ngx_chat_redis_hello.c).
+ * Nobody else includes it.
  */
 
 #ifndef NGX_CHAT_REDIS_CONN_H
@@ -23,6 +24,17 @@ void ngx_chat_redis_tls_start(ngx_chat_redis_conn_t *conn);
 
 /* The connection stands: says the first words and waits for the answers. */
 void ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn);
+
+/* Puts a command into the output, ready or not. NGX_ERROR: no memory. */
+ngx_int_t ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, size_t argc,
+                                const char **argv, const size_t *len);
+
+/* The first words; NGX_ERROR: no memory. */
+ngx_int_t ngx_chat_redis_hello(ngx_chat_redis_conn_t *conn);
+
+/* The answer to one of them; the last one makes the connection ready. */
+void ngx_chat_redis_hello_answer(ngx_chat_redis_conn_t *conn,
+                                 redisReply            *reply);
 
 /* The event handler that sends what is to be sent. */
 void ngx_chat_redis_io_write(ngx_event_t *wev);

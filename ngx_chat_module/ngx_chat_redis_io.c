@@ -13,7 +13,7 @@
 #define NGX_CHAT_REDIS_BLOCK 16384
 #define NGX_CHAT_REDIS_READS 64
 #define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
-#define NGX_CHAT_REDIS_REPLY_MAX (512 * 1024 * 1024)
+#define NGX_CHAT_REDIS_REPLY_MAX (256 * 1024 * 1024)
 #define NGX_CHAT_REDIS_LINE_MAX 65536
 #define NGX_CHAT_REDIS_ARRAY_MAX (1024 * 1024)
 
@@ -145,7 +145,7 @@ ngx_chat_redis_io_append(ngx_chat_redis_conn_t *conn, const char *bytes,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, size_t argc,
                       const char **argv, const size_t *len)
 {
@@ -260,54 +260,6 @@ ngx_chat_redis_io_write(ngx_event_t *wev)
 }
 
 
-static ngx_int_t
-ngx_chat_redis_io_hello(ngx_chat_redis_conn_t *conn)
-{
-    u_char                       db[NGX_INT_T_LEN];
-    size_t                       n = 0, len[3];
-    const char                  *argv[3];
-    const ngx_chat_redis_conf_t *conf = conn->conf;
-
-    if (conf->password.len) {
-        argv[n] = "AUTH";
-        len[n++] = 4;
-
-        if (conf->user.len) {
-            argv[n] = (const char *) conf->user.data;
-            len[n++] = conf->user.len;
-        }
-
-        argv[n] = (const char *) conf->password.data;
-        len[n++] = conf->password.len;
-
-        conn->due++;
-        if (ngx_chat_redis_io_put(conn, n, argv, len) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    if (conf->db) {
-        argv[0] = "SELECT";
-        len[0] = 6;
-        argv[1] = (const char *) db;
-        len[1] = ngx_sprintf(db, "%ui", conf->db) - db;
-
-        conn->due++;
-        return ngx_chat_redis_io_put(conn, 2, argv, len);
-    }
-
-    if (conn->due) {
-        return NGX_OK;
-    }
-
-    /* a connection alone does not show that there is a Redis server */
-    argv[0] = "PING";
-    len[0] = 4;
-    conn->due++;
-    return ngx_chat_redis_io_put(conn, 1, argv, len);
-}
-
-
 void
 ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn)
 {
@@ -316,57 +268,13 @@ ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn)
     c->read->handler = ngx_chat_redis_io_read;
     c->write->handler = ngx_chat_redis_io_write;
 
-    if (ngx_chat_redis_io_hello(conn) != NGX_OK) {
+    if (ngx_chat_redis_hello(conn) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }
 
     /* what has come with the end of connecting is not signalled again */
     ngx_post_event(c->read, &ngx_posted_events);
-}
-
-
-/* The answer to one of the first words. */
-static void
-ngx_chat_redis_io_answer(ngx_chat_redis_conn_t *conn, redisReply *reply)
-{
-    size_t                       len;
-    const char                  *asked = "PING", *args;
-    const ngx_chat_redis_conf_t *conf = conn->conf;
-
-    if (conf->password.len && (conn->due == 2 || conf->db == 0)) {
-        asked = "AUTH";
-
-    } else if (conf->db) {
-        asked = "SELECT";
-    }
-
-    /* a user who may not PING has been heard all the same */
-    if (reply->type != REDIS_REPLY_STATUS
-        && !(reply->type == REDIS_REPLY_ERROR && *asked == 'P'
-             && ngx_strncmp(reply->str, "NOPERM", 6) == 0))
-    {
-        if (reply->type != REDIS_REPLY_ERROR) {
-            ngx_chat_redis_conn_fail(conn, "%s: not an answer to it", asked);
-            return;
-        }
-
-        /* what follows may be a password */
-        args = strstr(reply->str, ", with args");
-        len = args ? (size_t) (args - reply->str) : ngx_strlen(reply->str);
-        ngx_chat_redis_conn_fail(conn, "%s: %*s", asked, len, reply->str);
-        return;
-    }
-
-    if (--conn->due > 0) {
-        return;
-    }
-
-    ngx_del_timer(&conn->timer);
-    conn->is_ready = 1;
-    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
-                   &conf->name);
-    conn->ready(conn);
 }
 
 
@@ -407,7 +315,9 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
     for (;;) {
         if (redisReaderGetReply(conn->reader, &reply) != REDIS_OK) {
             ngx_chat_redis_conn_fail(conn, "not a Redis reply: %s",
-                                     conn->reader->errstr);
+                                     conn->reader->err == REDIS_ERR_OOM
+                                         ? "too large"
+                                         : conn->reader->errstr);
             return NGX_DONE;
         }
 
@@ -421,7 +331,7 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
             conn->reply(conn, reply);
 
         } else {
-            ngx_chat_redis_io_answer(conn, reply);
+            ngx_chat_redis_hello_answer(conn, reply);
             freeReplyObject(reply);
         }
 
@@ -440,20 +350,39 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
 }
 
 
-static void
-ngx_chat_redis_io_eof(ngx_chat_redis_conn_t *conn)
+static ngx_uint_t
+ngx_chat_redis_is_plain(const ngx_chat_redis_conf_t *conf)
 {
-    const char  *when = "";
+#if (NGX_SSL)
+    return conf->ssl == NULL && conf->host.len > 0;
+#else
+    return conf->host.len > 0;
+#endif
+}
+
+
+/* The connection has ended, by a FIN or else. */
+static void
+ngx_chat_redis_io_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
+{
     redisReader *reader = conn->reader;
 
     if (reader->pos < reader->len || reader->reply) {
-        when = " in the middle of a reply";
+        ngx_chat_redis_conn_fail(conn, "closed in the middle of a reply");
 
     } else if (conn->due) {
-        when = " without an answer";
-    }
+        /* what a TLS server does with plain text, too */
+        ngx_chat_redis_conn_fail(conn, "closed before its first answer%s",
+                                 ngx_chat_redis_is_plain(conn->conf)
+                                     ? ", it may want rediss://"
+                                     : "");
 
-    ngx_chat_redis_conn_fail(conn, "closed by the server%s", when);
+    } else if (fin) {
+        ngx_chat_redis_conn_fail(conn, "closed by the server");
+
+    } else {
+        ngx_chat_redis_conn_fail_heard(conn);
+    }
 }
 
 
@@ -477,13 +406,8 @@ ngx_chat_redis_io_read(ngx_event_t *rev)
             return;
         }
 
-        if (n == 0) {
-            ngx_chat_redis_io_eof(conn);
-            return;
-        }
-
-        if (n < 0) {
-            ngx_chat_redis_conn_fail_heard(conn);
+        if (n <= 0) {
+            ngx_chat_redis_io_end(conn, n == 0);
             return;
         }
 

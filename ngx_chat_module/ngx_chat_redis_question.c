@@ -4,8 +4,9 @@
  * The facts of a key are a hash; the payloads lie in a second one, so that a
  * look at the facts does not carry them. One script joins: it puts what is
  * absent, wakes who waits, and answers all facts. A fact's value begins with
- * 1 where it has a payload, else 0; a payload begins with its fact's value
- * and a line feed. Both keys of a conversation share one hash tag.
+ * 1 where it has a payload, else 0; before a payload there is the length of
+ * its fact's value, a line feed, and that value. Both keys of a conversation
+ * share one hash tag.
  * Must not know: what facts mean, connections.
  */
 
@@ -81,17 +82,20 @@ ngx_chat_redis_add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts,
         payload = chat_str(NULL, 0);
 
         if (facts[i].has_payload) {
-            payload.len = facts[i].value.len + 1 + facts[i].payload.len;
-            text = ngx_alloc(payload.len, ngx_cycle->log);
+            text = ngx_alloc(NGX_SIZE_T_LEN + 1 + facts[i].value.len
+                                 + facts[i].payload.len,
+                             ngx_cycle->log);
             if (text == NULL) {
                 cmd->failed = 1;
                 return;
             }
 
             payload.data = text;
+            text = ngx_sprintf(text, "%uz\n", facts[i].value.len);
             text = ngx_cpymem(text, facts[i].value.data, facts[i].value.len);
-            *text++ = '\n';
-            ngx_memcpy(text, facts[i].payload.data, facts[i].payload.len);
+            text =
+                ngx_cpymem(text, facts[i].payload.data, facts[i].payload.len);
+            payload.len = (size_t) (text - payload.data);
         }
 
         ngx_chat_redis_cmd_add(cmd, facts[i].field);
@@ -272,6 +276,10 @@ ngx_chat_store_redis_payloads(chat_store_t *store, chat_store_op_t *op,
 
         for (i = 0; i < n; i++) {
             ngx_chat_redis_cmd_add(cmd, fields[i]);
+        }
+
+        if (n == 0) {
+            ngx_chat_redis_cmd_puts(cmd, ""); /* HMGET takes no less */
         }
     }
 

@@ -20,6 +20,10 @@ ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
     if (cmd->greets) {
         client->greeting--;
     }
+
+    if (ngx_queue_empty(&client->cmds) && client->timer.timer_set) {
+        ngx_del_timer(&client->timer);
+    }
 }
 
 

@@ -152,4 +152,5 @@ ngx_chat_redis_tls_done(ngx_connection_t *c)
     ngx_chat_redis_io_start(conn);
 }
 
+
 #endif /* NGX_SSL */

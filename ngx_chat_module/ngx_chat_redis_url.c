@@ -223,6 +223,11 @@ ngx_chat_redis_read_url(ngx_chat_redis_url_t *url, ngx_str_t text)
     if (slash) {
         host = ngx_chat_redis_split(&text, slash);
 
+        if (memchr(text.data, '@', text.len)) {
+            return ngx_chat_redis_invalid(url, "user or password",
+                                          "percent-encoded");
+        }
+
         if (text.len && ngx_chat_redis_read_db(url, &text) != NGX_OK) {
             return NGX_ERROR;
         }

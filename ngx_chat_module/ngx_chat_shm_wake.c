@@ -205,7 +205,7 @@ static ngx_int_t
 ngx_chat_shm_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
     u_char   *dot, *second, *last, *data = (u_char *) worker.data;
-    ngx_int_t slot, generation;
+    ngx_int_t slot, generation, pid;
 
     last = data + worker.len;
     dot = ngx_strlchr(data, last, '.');
@@ -217,7 +217,10 @@ ngx_chat_shm_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
     slot = ngx_atoi(data, dot - data);
     generation = ngx_atoi(dot + 1, second - dot - 1);
 
-    if (slot < 0 || slot >= NGX_CHAT_SHM_SLOTS || ctx->sh->slots[slot].pid == 0
+    pid = ngx_atoi(second + 1, last - second - 1);
+
+    if (slot < 0 || slot >= NGX_CHAT_SHM_SLOTS || pid <= 0
+        || ctx->sh->slots[slot].pid != (ngx_pid_t) pid
         || ctx->sh->slots[slot].generation != (ngx_uint_t) generation)
     {
         return -1;

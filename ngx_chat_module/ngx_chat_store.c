@@ -156,6 +156,10 @@ ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
 
     bucket = ngx_chat_store_bucket(base, ngx_chat_store_prefix(&watch->key));
 
+    if (base->walk == watch) {
+        base->walk = watch->next;
+    }
+
     if (watch->prev != NULL) {
         watch->prev->next = watch->next;
     } else {
@@ -170,12 +174,14 @@ ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
 }
 
 
-/* notify() only asks the store, so that the list does not change meanwhile. */
+/* notify() may end any watch, and begin new ones, which are not notified. */
 static void
-ngx_chat_store_notify(chat_store_watch_t *watch, uint64_t prefix,
-                      ngx_uint_t all)
+ngx_chat_store_notify(ngx_chat_store_base_t *base, chat_store_watch_t *watch,
+                      uint64_t prefix, ngx_uint_t all)
 {
-    for (; watch != NULL; watch = watch->next) {
+    for (; watch != NULL; watch = base->walk) {
+        base->walk = watch->next;
+
         if (all || ngx_chat_store_prefix(&watch->key) == prefix) {
             watch->notify(watch);
         }
@@ -190,11 +196,12 @@ ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
     ngx_uint_t i;
 
     if (!all) {
-        ngx_chat_store_notify(*ngx_chat_store_bucket(base, prefix), prefix, 0);
+        ngx_chat_store_notify(base, *ngx_chat_store_bucket(base, prefix),
+                              prefix, 0);
         return;
     }
 
     for (i = 0; i < NGX_CHAT_WATCH_BUCKETS; i++) {
-        ngx_chat_store_notify(base->watches[i], 0, 1);
+        ngx_chat_store_notify(base, base->watches[i], 0, 1);
     }
 }

@@ -21,6 +21,7 @@ typedef struct {
     chat_store_op_t    *newest;
     ngx_event_t         event;
     chat_store_watch_t *watches[NGX_CHAT_WATCH_BUCKETS];
+    chat_store_watch_t *walk; /* while notifying: the next one */
 } ngx_chat_store_base_t;
 
 /* An answer on its way: facts in the arena, which it owns. */

@@ -285,6 +285,10 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (verdict == CHAT_GATE_UNMANAGED && ngx_chat_away_look_later(ctx)) {
+        return;
+    }
+
     /* what changes from now on is no matter of this request */
     ngx_chat_gate_cancel(ctx);
 

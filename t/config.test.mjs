@@ -139,17 +139,42 @@ live('the store', async () => {
     assert.ok(!ok, store);
     assert.match(output, /"chat_store"/);
   }
-  for (const store of ['redis://user:secret@127.0.0.1:6379/1',
-    'rediss://:secret@host', 'unix:/run/redis.sock']) {
-    const { ok, output } = await nginxTest({ store });
-    assert.ok(!ok, store);
-    assert.match(output,
-      /"(rediss?|unix)" in "chat_store" is not supported/);
-    assert.ok(!output.includes('secret'), output);
-  }
   const twice = await nginxTest({ store: 'shm:1m',
     http: 'chat_store shm:2m;' });
   assert.match(twice.output, /"chat_store" directive is duplicate/);
+});
+
+live('the store in Redis', async () => {
+  for (const store of ['redis://127.0.0.1', 'redis://user:secret@[::1]:6380/1',
+    'rediss://:secret@localhost verify=off timeout=1s',
+    'unix:/run/redis.sock timeout=50ms', 'redis://u%40x:secr%3aet@localhost/0',
+  ]) {
+    const { ok, output } = await nginxTest({ store });
+    assert.ok(ok, output);
+    assert.ok(!output.includes('secr'), output);
+  }
+  const wrong = {
+    'redis://': /host/, 'redis://127.0.0.1:99999': /port/,
+    'redis://user:secret@127.0.0.1/many': /database|db/,
+    'redis://user:secret@127.0.0.1 timeout=0': /timeout/,
+    'redis://user:secret@127.0.0.1 timeout=soon': /timeout/,
+    'redis://127.0.0.1 verify=on': /verify/,
+    'redis://127.0.0.1 ca=/etc/ssl/none.pem': /ca/,
+    'rediss://127.0.0.1 ca=/nowhere/none.pem': /none\.pem/,
+    'redis://:secret@127.0.0.1 password_file=/etc/hostname': /password/,
+    'redis://127.0.0.1 password_file=/nowhere/none': /none/,
+    'redis://user:secret@host.invalid': /host\.invalid|not found/,
+    'redis://127.0.0.1 colour=red': /colour/,
+    'unix:': /unix|path/i, 'shm:1m timeout=1s': /timeout/,
+    'redis+sentinel://:secret@127.0.0.1/x': /not supported/,
+  };
+  for (const [store, why] of Object.entries(wrong)) {
+    const { ok, output } = await nginxTest({ store });
+    assert.ok(!ok, store);
+    assert.match(output, /"chat_store"/, store);
+    assert.match(output, why, store);
+    assert.ok(!output.includes('secret'), output);
+  }
 });
 
 live('the wrong context', async () => {

@@ -160,8 +160,10 @@ const trouble = new RegExp(['\\[alert\\]', '\\[emerg\\]', 'runtime error:',
   'AddressSanitizer', 'exited with (fatal )?code [1-9]'].join('|'));
 
 class Nginx {
-  constructor(dir, ports, child) {
+  /* connects: each worker says in the log when its store is there. */
+  constructor(dir, ports, child, connects) {
     this.dir = dir;
+    this.connects = connects;
     [this.port, this.port2] = ports; /* HTTP/1.1, HTTP/2 */
     this.child = child;
     this.exited = new Promise((resolve) => { child.on('exit', resolve); });
@@ -193,6 +195,14 @@ class Nginx {
     return Number(/VmRSS:\s+(\d+)/.exec(status)[1]) * 1024;
   }
 
+  /* Every worker has what it needs to judge. */
+  ready() {
+    const connected = (pid) => new RegExp(
+      `${pid}#${pid}: chat: the store \\S+ is connected`);
+    return !this.connects || this.workers().every((pid) =>
+      connected(pid).test(this.errorLog()));
+  }
+
   /* Returns when only new workers accept; old ones may have work left. */
   async reload() {
     const old = this.workers();
@@ -200,7 +210,8 @@ class Nginx {
     await until(() => {
       const log = this.errorLog();
       return this.workers().some((pid) => !old.includes(pid))
-        && old.every((pid) => log.includes(`${pid}#${pid}: gracefully`));
+        && old.every((pid) => log.includes(`${pid}#${pid}: gracefully`))
+        && this.ready();
     }, 5000, 'a reload');
   }
 
@@ -211,7 +222,8 @@ class Nginx {
     process.kill(pid, 'SIGKILL');
     await until(() => this.errorLog()
       .includes(`worker process ${pid} exited on signal 9`), 5000, 'a kill');
-    await until(() => this.workers().length === length, 5000, 'a worker');
+    await until(() => this.workers().length === length && this.ready(), 5000,
+      'a worker');
   }
 
   /* A line of the error log that this test brings about on purpose. */
@@ -255,13 +267,14 @@ export async function nginx(t, options) {
     ?? (options.conf || options.module === false ? null : await newStore());
   for (let attempt = 1; ; attempt++) {
     const ports = await freePorts(2);
-    writeFileSync(`${dir}/nginx.conf`,
-      options.conf?.(dir, ports) ?? configuration(dir, ports,
-        { ...options, store: own }));
+    const conf = options.conf?.(dir, ports)
+      ?? configuration(dir, ports, { ...options, store: own });
+    writeFileSync(`${dir}/nginx.conf`, conf);
     const output = `${dir}/output`;
     writeFileSync(output, '');
     const child = launch(dir, [], { stdio: 'ignore' });
-    const it = new Nginx(dir, ports, child);
+    const it = new Nginx(dir, ports, child, own !== options.store
+      && /\bchat_store redis/.test(conf) && /\bchat (?!off)\w+;/.test(conf));
     /* Nor does node wait for it. */
     child.unref();
     running.add(child);
@@ -269,7 +282,8 @@ export async function nginx(t, options) {
     let dead = false;
     it.exited.then(() => { dead = true; });
     await until(async () => dead || (await answers(it.port)
-      && it.workers().length === (options.workers ?? 1)), 10000, 'nginx');
+      && it.workers().length === (options.workers ?? 1) && it.ready()),
+    10000, 'nginx');
     if (!dead) {
       t.after(() => it.stop());
       return it;

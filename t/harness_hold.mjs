@@ -7,10 +7,17 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { pause, unbuilt, until } from './harness.mjs';
 import { told } from './harness_batch.mjs';
+import { dialects } from './harness_dialects.mjs';
 
 /* A test that needs nginx and the module. */
 export const live = (name, play, options) =>
   test(name, { skip: unbuilt, ...options }, play);
+
+/* The same; several of them run at a time. */
+export const each = (t, work, prefix = '') => Promise.all(
+  Object.keys(dialects).map((key) =>
+    t.test(`${prefix}${key}`, (t2) => work(t2, key))));
+export const several = { concurrency: 3 };
 
 /* Lines for a location, so that an answer tells these of itself. */
 export const say = { verdict: 'add_header X-Verdict $chat_verdict always;',

@@ -167,7 +167,7 @@ live('a terminated nginx leaves no held client without an end', async (t) => {
 });
 
 live('many reloads leak neither slots nor descriptors', async (t) => {
-  const scene = await stage(t, 'openai_chat', { workers: 3, hold: '20s' });
+  const scene = await stage(t, 'openai_chat', { workers: 3, hold: '2m' });
   const batch = new Batch(scene, 3);
   await batch.ask();
   const first = batch.continue(batch.results([0]));

@@ -155,4 +155,4 @@ live('s103: the worker of the claimant is killed', async (t) => {
       assert.equal(await wordOf(next), 'final');
       batch.released(2);
     }))));
-}, { concurrency: 4 });
+}, { concurrency: 12 });

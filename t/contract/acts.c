@@ -1,0 +1,366 @@
+/*
+ * acts.c: what a test does in one worker, to see it in another one.
+ *
+ * Arguments of the request: key (any text; the same in all workers), facts as
+ * text, and others as said below. An act tells what was answered.
+ * Must not know: which worker it is in.
+ */
+
+#include "ngx_chat_law.h"
+
+#define ACT_BURSTS 100
+#define ACT_BURST 8 /* facts in each */
+#define ACT_RACES 300
+
+
+/* An argument of the request as text; empty if there is none. */
+static const char *
+act_arg(ngx_chat_law_t *law, const char *name)
+{
+    u_char   *p, *src, *dst;
+    ngx_str_t value;
+
+    if (ngx_http_arg(law->request, (u_char *) name, ngx_strlen(name), &value)
+        != NGX_OK)
+    {
+        return "";
+    }
+
+    p = dst = ngx_pnalloc(law->request->pool, value.len + 1);
+    if (p == NULL) {
+        abort();
+    }
+
+    src = value.data;
+    ngx_unescape_uri(&dst, &src, value.len, 0);
+    *dst = '\0';
+    return (const char *) p;
+}
+
+
+static ngx_uint_t
+act_number(ngx_chat_law_t *law, const char *name)
+{
+    return (ngx_uint_t) atol(act_arg(law, name));
+}
+
+
+/* Key 0 of this act: what the test calls key. */
+static void
+act_key(ngx_chat_law_t *law)
+{
+    chat_digest(chat_cstr(act_arg(law, "key")), &law->keys[0].name);
+    chat_digest(chat_cstr("tag"), &law->keys[0].tag);
+}
+
+
+static const char *
+act_rc(chat_rc_e rc)
+{
+    return rc == CHAT_OK ? "" : rc == CHAT_LIMIT ? "CHAT_LIMIT" : "CHAT_ERROR";
+}
+
+
+static void
+act_tell(ngx_chat_law_t *law, ngx_uint_t i)
+{
+    chat_buf_puts(&law->told, act_rc(law->ops[i].rc));
+    ngx_chat_law_write(&law->told, law->ops[i].facts, law->ops[i].n);
+    ngx_chat_law_end(law);
+}
+
+
+static void
+act_worker(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    chat_buf_add(&law->told, law->store->worker);
+    chat_buf_printf(&law->told, " %d", (int) ngx_pid);
+    ngx_chat_law_end(law);
+}
+
+
+static const char *
+act_state_of(const chat_store_t *store)
+{
+    return store->state == CHAT_STORE_UP     ? "up"
+           : store->state == CHAT_STORE_AWAY ? "away"
+                                             : "wavering";
+}
+
+
+static void
+act_state(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    chat_buf_puts(&law->told, act_state_of(law->store));
+    ngx_chat_law_end(law);
+}
+
+
+/* of: a worker's name. */
+static void
+act_alive(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    chat_buf_printf(
+        &law->told, "%d",
+        law->store->alive(law->store, chat_cstr(act_arg(law, "of"))));
+    ngx_chat_law_end(law);
+}
+
+
+static void
+act_join(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (step == 0) {
+        act_key(law);
+        ngx_chat_law_join(law, 0, 0, act_arg(law, "facts"));
+    } else {
+        act_tell(law, 0);
+    }
+}
+
+
+/* A join that nobody waits for; it is on its way when this is over. */
+static void
+act_put(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    act_key(law);
+    ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, act_arg(law, "facts"));
+    ngx_chat_law_flush(law);
+    ngx_chat_law_end(law);
+}
+
+
+/* facts: the fields. */
+static void
+act_payloads(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (step == 0) {
+        act_key(law);
+        ngx_chat_law_payloads(law, 0, 0, act_arg(law, "facts"));
+    } else {
+        act_tell(law, 0);
+    }
+}
+
+
+static void
+act_clear(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    act_key(law);
+    ngx_chat_law_clear(law, 0);
+    ngx_chat_law_end(law);
+}
+
+
+/* One payload of size bytes. */
+static void
+act_big(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    chat_fact_t fact;
+
+    if (step > 0) {
+        act_tell(law, 0);
+        return;
+    }
+
+    act_key(law);
+    fact.field = chat_cstr("big");
+    fact.value = chat_cstr("o");
+    fact.payload.len = act_number(law, "size");
+    fact.payload.data = ngx_pcalloc(law->request->pool, fact.payload.len + 1);
+    fact.has_payload = 1;
+
+    if (fact.payload.data == NULL) {
+        abort();
+    }
+
+    ngx_chat_law_join_facts(law, 0, 0, &fact, 1);
+}
+
+
+/*
+ * Watches with facts, and looks again at each notification until there is the
+ * fact whose field is until; then tells all.
+ */
+static void
+act_watch(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (step == 0) {
+        act_key(law);
+        ngx_chat_law_watch(law, 0, 0, 0, act_arg(law, "facts"));
+        return;
+    }
+
+    if (step % 2 == 0) {
+        law->number = law->watches[0].notified;
+        ngx_chat_law_join(law, 0, 0, "");
+
+    } else if (ngx_chat_law_find(law, 0, chat_cstr(act_arg(law, "until")))) {
+        act_tell(law, 0);
+
+    } else {
+        law->watches[0].awaited = law->number + 1;
+    }
+}
+
+
+/* Watches, and is over when it was notified and the store has that state. */
+static void
+act_hear(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    const char *state = act_state_of(law->store);
+
+    if (step == 0) {
+        act_key(law);
+        ngx_chat_law_watch(law, 0, 0, 0, "heard=1");
+
+    } else if (step > 1 && ngx_strcmp(act_arg(law, "state"), state) == 0) {
+        chat_buf_puts(&law->told, state);
+        ngx_chat_law_end(law);
+
+    } else {
+        ngx_chat_law_await(law, 0);
+    }
+}
+
+
+static ngx_uint_t act_losses; /* told to this worker */
+static void (*act_lost_before)(chat_store_t *store);
+
+
+static void
+act_count_loss(chat_store_t *store)
+{
+    act_losses++;
+
+    if (act_lost_before != NULL) {
+        act_lost_before(store);
+    }
+}
+
+
+/* From now on losses are counted; tells how many there were. */
+static void
+act_losses_told(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (law->store->lost != act_count_loss) {
+        act_lost_before = law->store->lost;
+        law->store->lost = act_count_loss;
+    }
+
+    chat_buf_printf(&law->told, "%u", (unsigned) act_losses);
+    ngx_chat_law_end(law);
+}
+
+
+/* Bursts of facts, one join each. */
+static void
+act_bursts(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    char        field[ACT_BURST][24];
+    size_t      i;
+    chat_fact_t facts[ACT_BURST];
+
+    act_key(law);
+
+    if (step == ACT_BURSTS) {
+        ngx_chat_law_end(law);
+        return;
+    }
+
+    ngx_memzero(facts, sizeof(facts));
+
+    for (i = 0; i < ACT_BURST; i++) {
+        (void) snprintf(field[i], sizeof(field[i]), "b%u/%u", (unsigned) step,
+                        (unsigned) i);
+        facts[i].field = chat_cstr(field[i]);
+        facts[i].value = chat_cstr("1");
+        facts[i].payload = facts[i].field;
+        facts[i].has_payload = i % 2 == 1;
+    }
+
+    ngx_chat_law_join_facts(law, 0, 0, facts, ACT_BURST);
+}
+
+
+/* Reads until all bursts are there, and never sees a part of one. */
+static void
+act_see_bursts(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (step == 0) {
+        act_key(law);
+
+    } else {
+        ngx_chat_law_check(law, law->ops[0].rc == CHAT_OK, "not answered");
+        ngx_chat_law_check(law, law->ops[0].n % ACT_BURST == 0,
+                           "a part of a join is visible");
+
+        if (law->ops[0].n == ACT_BURSTS * ACT_BURST) {
+            chat_buf_printf(&law->told, "%u reads", (unsigned) step);
+            ngx_chat_law_end(law);
+            return;
+        }
+    }
+
+    ngx_chat_law_join(law, 0, 0, "");
+}
+
+
+/* Wants each of many facts for this worker; what it was told must stand. */
+static void
+act_race(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    char               field[24];
+    u_char            *mine = law->data;
+    chat_fact_t        fact;
+    const chat_fact_t *found;
+
+    if (step == 0) {
+        act_key(law);
+        mine = law->data = ngx_pcalloc(law->request->pool, ACT_RACES);
+    }
+
+    (void) snprintf(field, sizeof(field), "race/%u",
+                    (unsigned) (step ? step - 1 : 0));
+
+    if (step > 0) {
+        found = ngx_chat_law_find(law, 0, chat_cstr(field));
+        if (found == NULL) {
+            ngx_chat_law_fail(law, "a join does not answer its own fact");
+            return;
+        }
+        mine[step - 1] = chat_str_eq(found->value, law->store->worker);
+    }
+
+    if (step == ACT_RACES) {
+        for (step = 0; step < ACT_RACES; step++) {
+            chat_buf_puts(&law->told, mine[step] ? "+" : "-");
+        }
+        ngx_chat_law_end(law);
+        return;
+    }
+
+    (void) snprintf(field, sizeof(field), "race/%u", (unsigned) step);
+    ngx_memzero(&fact, sizeof(fact));
+    fact.field = chat_cstr(field);
+    fact.value = law->store->worker;
+    ngx_chat_law_join_facts(law, 0, 0, &fact, 1);
+}
+
+
+const ngx_chat_law_def_t ngx_chat_acts[] = { { "worker", act_worker, 0 },
+                                             { "state", act_state, 0 },
+                                             { "alive", act_alive, 0 },
+                                             { "join", act_join, 0 },
+                                             { "put", act_put, 0 },
+                                             { "payloads", act_payloads, 0 },
+                                             { "clear", act_clear, 0 },
+                                             { "big", act_big, 0 },
+                                             { "watch", act_watch, 0 },
+                                             { "hear", act_hear, 0 },
+                                             { "losses", act_losses_told, 0 },
+                                             { "bursts", act_bursts, 0 },
+                                             { "see-bursts", act_see_bursts,
+                                               30 },
+                                             { "race", act_race, 30 },
+                                             { NULL, NULL, 0 } };

@@ -1,0 +1,167 @@
+/*
+ * ngx_chat_law.h: a law of chat_store.h, tried on the store of this worker.
+ *
+ * A law is a function that is called step by step: what it asks in one step is
+ * answered before the next one begins. Around each call it is checked that
+ * done() and notify() do not come inside it, and all that was given is wiped
+ * out right after it. Ops and watches lie in memory of their own that is freed
+ * as soon as the contract allows it. Must not know: which store it is.
+ */
+
+#ifndef NGX_CHAT_LAW_H
+#define NGX_CHAT_LAW_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_http.h>
+
+#include "chat_arena.h"
+#include "chat_store.h"
+
+#define NGX_CHAT_LAW_OPS 8
+#define NGX_CHAT_LAW_WATCHES 4
+#define NGX_CHAT_LAW_KEYS 3
+#define NGX_CHAT_LAW_TTL 60
+#define NGX_CHAT_LAW_NOBODY (-1) /* in place of an op: NULL */
+
+typedef struct ngx_chat_law_s       ngx_chat_law_t;
+typedef struct ngx_chat_law_op_s    ngx_chat_law_op_t;
+typedef struct ngx_chat_law_watch_s ngx_chat_law_watch_t;
+
+typedef struct {
+    const char *name; /* NULL ends a list */
+    void (*step)(ngx_chat_law_t *law, ngx_uint_t step);
+    ngx_uint_t seconds; /* it has; 0: 10 */
+} ngx_chat_law_def_t;
+
+/* A question, and what was answered last. */
+struct ngx_chat_law_op_s {
+    ngx_chat_law_t  *law;
+    chat_store_op_t *op;
+    unsigned         asked : 1; /* and neither answered nor cancelled */
+    unsigned         keep : 1;  /* op is not freed after it */
+    ngx_uint_t       fired;     /* how often done() was called */
+    chat_rc_e        rc;
+    chat_fact_t     *facts; /* in the arena */
+    size_t           n;
+    chat_arena_t    *arena;
+    void (*then)(ngx_chat_law_op_t *slot); /* called inside done() */
+};
+
+struct ngx_chat_law_watch_s {
+    ngx_chat_law_t     *law;
+    chat_store_watch_t *watch;
+    ngx_uint_t          notified; /* how often notify() was called */
+    ngx_uint_t          awaited;  /* the next step waits for as much */
+    void (*then)(ngx_chat_law_watch_t *slot); /* called inside notify() */
+};
+
+struct ngx_chat_law_s {
+    const ngx_chat_law_def_t *def;
+    chat_store_t             *store;
+    ngx_http_request_t       *request;
+    chat_key_t                keys[NGX_CHAT_LAW_KEYS]; /* 0, 1 of one tag */
+    ngx_chat_law_op_t         ops[NGX_CHAT_LAW_OPS];
+    ngx_chat_law_watch_t      watches[NGX_CHAT_LAW_WATCHES];
+    uint32_t                  ttl;    /* of the joins, seconds */
+    void                     *data;   /* the law's own */
+    ngx_uint_t                number; /* the same */
+    ngx_uint_t                step;
+    ngx_uint_t                steps;  /* all told, so that none runs wild */
+    ngx_uint_t                due;    /* answers */
+    ngx_uint_t                inside; /* a call of the store */
+    unsigned                  ended : 1;
+    ngx_event_t               next;
+    ngx_event_t               timer; /* of a pause */
+    ngx_event_t               deadline;
+    chat_buf_t                failed; /* empty: it holds so far */
+    chat_buf_t                told;
+};
+
+
+/* ngx_chat_law.c */
+
+void ngx_chat_law_init(ngx_chat_law_t *law, const ngx_chat_law_def_t *def,
+                       chat_store_t *store, ngx_http_request_t *r);
+void ngx_chat_law_destroy(ngx_chat_law_t *law);
+
+/* The law holds, if nothing failed. Each law has to say so. */
+void ngx_chat_law_end(ngx_chat_law_t *law);
+
+/* The law does not hold; the first reason counts. */
+void ngx_chat_law_fail(ngx_chat_law_t *law, const char *reason);
+void ngx_chat_law_check(ngx_chat_law_t *law, ngx_uint_t holds,
+                        const char *what);
+
+/* The next step waits for as long; again: it is this one again. */
+void ngx_chat_law_pause(ngx_chat_law_t *law, ngx_msec_t msec);
+void ngx_chat_law_again(ngx_chat_law_t *law, ngx_msec_t msec);
+
+/* The next step waits until watch w was notified once more. */
+void ngx_chat_law_await(ngx_chat_law_t *law, ngx_uint_t w);
+
+/* Posts the next step if nothing is awaited; when something has come. */
+void ngx_chat_law_proceed(ngx_chat_law_t *law);
+
+
+/* ngx_chat_law_ask.c: the store's calls; i: the op, w: the watch, k: the key */
+
+void ngx_chat_law_join_facts(ngx_chat_law_t *law, ngx_int_t i, ngx_uint_t k,
+                             const chat_fact_t *facts, size_t n);
+void ngx_chat_law_watch_facts(ngx_chat_law_t *law, ngx_uint_t w, ngx_int_t i,
+                              ngx_uint_t k, const chat_fact_t *facts,
+                              size_t n);
+
+/* Facts as text: "field=value field=value+payload". */
+void ngx_chat_law_join(ngx_chat_law_t *law, ngx_int_t i, ngx_uint_t k,
+                       const char *text);
+void ngx_chat_law_watch(ngx_chat_law_t *law, ngx_uint_t w, ngx_int_t i,
+                        ngx_uint_t k, const char *text);
+void ngx_chat_law_unwatch(ngx_chat_law_t *law, ngx_uint_t w);
+
+/* Fields as text: "field field". */
+void ngx_chat_law_payloads(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
+                           const char *text);
+void ngx_chat_law_payloads_of(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
+                              const chat_fact_t *facts, size_t n);
+void ngx_chat_law_clear(ngx_chat_law_t *law, ngx_uint_t k);
+void ngx_chat_law_flush(ngx_chat_law_t *law);
+void ngx_chat_law_cancel(ngx_chat_law_t *law, ngx_uint_t i);
+
+/* Frees what is left of op i, watch w. */
+void ngx_chat_law_free_op(ngx_chat_law_op_t *slot);
+void ngx_chat_law_free_watch(ngx_chat_law_watch_t *slot);
+
+
+/* ngx_chat_law_text.c */
+
+#define NGX_CHAT_LAW_FACTS 32 /* in one text */
+
+/* Reads text, which the facts then point into; answers how many. */
+size_t ngx_chat_law_read(const char *text, chat_fact_t *facts);
+
+/* The facts by field, without wait/<worker>, in the same form. */
+void ngx_chat_law_write(chat_buf_t *buf, const chat_fact_t *facts, size_t n);
+
+/* Fails unless op i was answered just these. */
+void ngx_chat_law_expect(ngx_chat_law_t *law, ngx_uint_t i, const char *text);
+
+/* The fact of this field in the answer to op i, or NULL. */
+const chat_fact_t *ngx_chat_law_find(ngx_chat_law_t *law, ngx_uint_t i,
+                                     chat_str_t field);
+
+
+/* The laws, file by file. */
+extern const ngx_chat_law_def_t ngx_chat_laws_of_joins[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_bytes[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_payloads[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_ops[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_watches[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_unwatching[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_workers[];
+
+/* Not laws: what a test does in one worker after another. */
+extern const ngx_chat_law_def_t ngx_chat_acts[];
+
+#endif /* NGX_CHAT_LAW_H */

@@ -1,0 +1,91 @@
+/*
+ * harness_barrier.mjs: batches whose results come one by one, in any order:
+ * exactly one complete request goes on, and every client is told the truth.
+ */
+import assert from 'node:assert/strict';
+import { Batch, outputs, told } from './harness_batch.mjs';
+import { random } from './harness_mutant.mjs';
+
+function* permutations(list) {
+  if (list.length < 2) {
+    yield list;
+    return;
+  }
+  for (const [i, first] of list.entries()) {
+    for (const rest of permutations(list.filter((_, j) => j !== i))) {
+      yield [first, ...rest];
+    }
+  }
+}
+
+/* Orders of arrival of so many calls: all, or some of very many. */
+export function orders(count, sampled) {
+  const list = Array.from({ length: count }, (_, i) => i);
+  if (count <= 5) {
+    return [...permutations(list)];
+  }
+  const next = random(count);
+  return Array.from({ length: sampled }, () => {
+    const order = [...list];
+    for (let i = count - 1; i > 0; i--) {
+      const j = next(i + 1);
+      [order[i], order[j]] = [order[j], order[i]];
+    }
+    return order;
+  });
+}
+
+/* The words that a sibling may be told: the truth, in its dialect. */
+export const siblings = { ai_sdk: ['empty'],
+  openai_responses: ['empty', '409'],
+  openai_chat: ['empty', '409'], anthropic: ['409'] };
+
+/* One batch, each result in a request of its own, in this order. */
+export async function play(scene, order, options) {
+  const batch = new Batch(scene, order.length);
+  await batch.ask(options);
+  const answers = [];
+  for (const i of order) {
+    const answer = batch.continue(batch.results([i]), options);
+    answers.push(answer);
+    await answer.sent;
+  }
+  const ends = await Promise.all(answers.map(told));
+  const words = ends.map(({ word }) => word);
+  const { body } = batch.released();
+  for (const id of batch.ids) {
+    assert.ok(JSON.stringify(body).includes(id));
+  }
+  assert.equal(String(batch.upstream()[0].raw).split(batch.key).length - 1,
+    order.length, 'each result is in the body once');
+  assert.equal(words.filter((word) => word === 'final').length, 1, `${words}`);
+  for (const [at, end] of ends.entries()) {
+    if (end.word === 'final') {
+      assert.ok(end.text.includes(batch.key));
+    } else {
+      assert.ok(siblings[scene.dialect.name].includes(end.word),
+        `${end.word}: ${end.text}`);
+    }
+    if (end.word === '409') {
+      assert.equal(end.headers['x-should-retry'], 'false');
+    }
+    if (scene.dialect.name === 'ai_sdk') {
+      assert.deepEqual(outputs(end),
+        batch.ids.filter((id) => id !== batch.ids[order[at]]), end.text);
+    }
+    if (scene.dialect.name === 'ai_sdk' && end.word === 'empty') {
+      assert.equal(end.list.findLast(({ type }) => type === 'start').messageId,
+        batch.from.id);
+    }
+  }
+}
+
+/* Does the work for all of a list, so many at a time. */
+export async function abreast(list, count, work) {
+  const queue = [...list];
+  await Promise.all(Array.from({ length: count }, async () => {
+    while (queue.length) {
+      await work(queue.shift());
+    }
+  }));
+}

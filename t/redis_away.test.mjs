@@ -1,0 +1,305 @@
+/*
+ * redis_away.test.mjs: Redis stops, stalls, comes back, and comes back empty;
+ * connections break. Nothing incomplete goes on, nothing that was accepted is
+ * lost, and those who wait are told the truth in time.
+ */
+import assert from 'node:assert/strict';
+import { pause, until } from './harness.mjs';
+import { Batch, stage, told } from './harness_batch.mjs';
+import { dialects } from './harness_dialects.mjs';
+import {
+  each, held, leave, live, pidOf, say, several, verdict, wordOf,
+} from './harness_hold.mjs';
+import { nodes, nodesStage } from './harness_nodes.mjs';
+import { redis, relay } from './harness_redis.mjs';
+
+const patience = process.env.CHAT_ASAN ? 4 : 1;
+
+/* A stage whose store has connected. */
+async function over(t, key, r, { port, location, ...options } = {}) {
+  const scene = await stage(t, key, { workers: 2, hold: '20s', ...options,
+    store: r.url({ port: port ?? r.port }),
+    location: `${say.verdict} ${say.pid} ${location ?? ''}` });
+  await until(() => scene.n.errorLog().split('is connected').length
+    > (options.workers ?? 2), 5000, 'its workers to connect');
+  return scene;
+}
+
+/* A complete body of a batch that the provider alone has heard of. */
+function ask(scene, node) {
+  const batch = new Batch(scene, 2);
+  scene.p.issued.set(batch.from.id, batch.calls);
+  return batch.continue(batch.results(), { node });
+}
+
+/* Milliseconds until every worker judges with the store again. */
+async function back(scene, nodes = [scene.n]) {
+  const start = performance.now();
+  for (const node of nodes) {
+    const there = new Set();
+    await until(async () => {
+      const answer = ask(scene, node);
+      await answer.text();
+      if (await verdict(answer) !== 'bypass') {
+        there.add(await pidOf(answer));
+      }
+      return node.workers().every((pid) => there.has(pid));
+    }, 5000, 'the store to be back');
+  }
+  return Math.round(performance.now() - start);
+}
+
+/* Middle of so many short turns, in ms. */
+async function latency(scene, turns = 60) {
+  const times = [];
+  for (let i = 0; i < turns; i++) {
+    const start = performance.now();
+    assert.match(await ask(scene).text(), /done/);
+    times.push(performance.now() - start);
+  }
+  return times.sort((a, b) => a - b)[turns >> 1];
+}
+
+const stops = {
+  stopped: { go: (r) => r.stop('SIGTERM'), come: (r) => r.start() },
+  killed: { go: (r) => r.stop('SIGKILL'), come: (r) => r.start() },
+  frozen: { go: (r) => r.freeze(), come: (r) => r.thaw() },
+};
+
+for (const [name, { go, come }] of Object.entries(stops)) {
+  live(`Redis is ${name}: traffic, who waits, and the way back`,
+    async (t) => {
+      await each(t, async (t2, key) => {
+        const r = await redis(t2, { appendonly: true });
+        const scene = await over(t2, key, r);
+        const before = await latency(scene);
+        const silent = new Batch(scene, 2);
+        await silent.ask();
+        const waits = silent.continue(silent.results([0]));
+        await held(silent, waits);
+
+        await go(r);
+        const start = performance.now();
+        const end = await told(waits);
+        const took = Math.round(performance.now() - start);
+        if (key === 'ai_sdk') {
+          assert.equal(end.word, 'bounce', end.text);
+        } else {
+          assert.equal(end.word, '503', end.text);
+          assert.ok(Number(end.headers['retry-after']) > 0);
+        }
+        /* That nothing answers shows only when an answer is due. */
+        assert.ok(took < (name === 'frozen' ? 2000 : 1000) * patience,
+          `${took} ms`);
+        assert.equal(silent.upstream().length, 0);
+
+        await until(async () => {
+          const answer = ask(scene);
+          const asked = performance.now();
+          await answer.text();
+          return performance.now() - asked < 50 * patience;
+        }, 3000, 'the store to be given up');
+        const away = await latency(scene);
+        assert.ok(away < before + 20 * patience, `${before}, then ${away}`);
+
+        await come(r);
+        const ms = await back(scene);
+        assert.ok(ms < 1000 * patience, `back after ${ms} ms`);
+        t2.diagnostic(`told after ${took} ms; a turn takes ${
+          before.toFixed(2)} ms, without Redis ${away.toFixed(2)} ms; back ${
+          ms} ms after Redis`);
+        /* s64: what had been accepted is there again. */
+        assert.equal(await wordOf(silent.continue(silent.results([1]))),
+          'final');
+        silent.released();
+      });
+    }, several);
+}
+
+live('who waits after comments is told in its stream', async (t) => {
+  await each(t, async (t2, key) => {
+    const r = await redis(t2);
+    const scene = await over(t2, key, r,
+      { location: 'chat_grace 50ms; chat_heartbeat 50ms;' });
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    const waits = batch.continue(batch.results([0]));
+    await waits.until((text) => text.includes('chat-hold'));
+    await r.stop('SIGKILL');
+    const { word, text } = await told(waits);
+    assert.equal(word, key === 'ai_sdk' ? 'bounce' : 'error', text);
+    assert.ok(key === 'ai_sdk' || text.includes('store_unavailable'), text);
+    assert.equal(batch.upstream().length, 0);
+  });
+}, several);
+
+live('deny: no tools without the store, and words as ever', async (t) => {
+  const r = await redis(t);
+  const scene = await over(t, 'openai_chat', r,
+    { location: 'chat_store_failure deny;' });
+  await r.stop('SIGKILL');
+  await until(() => scene.n.errorLog().includes('is away'));
+  await pause(1000);
+  const batch = new Batch(scene, 2);
+  const { word, headers } = await told(batch.continue(batch.results()));
+  assert.equal(word, '503');
+  assert.ok(Number(headers['retry-after']) > 0);
+  assert.equal(batch.upstream().length, 0);
+  await r.start();
+  await until(async () => await wordOf(batch.continue(batch.results()))
+    === 'final');
+  batch.released();
+});
+
+
+live('s64: a restart with its data', async (t) => {
+  await each(t, async (t2, key) => {
+    const r = await redis(t2, { appendonly: true });
+    const scene = await over(t2, key, r);
+    const batch = new Batch(scene, 3);
+    await batch.ask();
+    await leave(batch, batch.results([0]));
+    await leave(batch, batch.results([1]));
+    await r.stop('SIGKILL');
+    await r.start();
+    await back(scene);
+    assert.equal(await wordOf(batch.continue(batch.results([2]))), 'final');
+    batch.released();
+  });
+}, several);
+
+live('s64: the data is lost: who waits says it again', async (t) => {
+  for (const [name, lose] of [
+    ['flushed', (r) => r.command('FLUSHALL')],
+    ['restarted', async (r) => {
+      await r.stop('SIGKILL');
+      await r.start();
+    }]]) {
+    await each(t, async (t2, key) => {
+      const r = await redis(t2);
+      const scene = await over(t2, key, r);
+      const batch = new Batch(scene, 3);
+      await batch.ask();
+      await leave(batch, batch.results([0]));
+      const first = batch.continue(batch.results([1]));
+      await held(batch, first);
+      await lose(r);
+      await back(scene);
+      await pause(1500);
+      assert.equal(batch.upstream().length, 0);
+      /* A slow restart has ended it; it lost nothing that it has not. */
+      const ended = first.ended && await wordOf(first);
+      assert.ok(!ended || name === 'restarted', ended);
+      const again = batch.continue(batch.results(ended ? [1, 2] : [2]));
+      await pause(200);
+      const known = batch.upstream().length;
+      const last = batch.continue(batch.results([0]));
+      const words = await Promise.all([again, last].map(wordOf));
+      if (dialects[key].chained) {
+        /* The members of a chain were in the store only. */
+        assert.ok(batch.upstream().filter(({ refused }) => !refused)
+          .length <= 1);
+      } else {
+        assert.equal(known, 0, 'the first result is lost: incomplete');
+        assert.ok([...words, await wordOf(first)].includes('final'),
+          `${words}`);
+        batch.released();
+      }
+    }, `${name}: `);
+  }
+}, several);
+
+live('s64: the data is lost while an attempt is answered', async (t) => {
+  const r = await redis(t);
+  const scene = await over(t, 'ai_sdk', r);
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const { answer } = scene.p;
+  let go;
+  scene.p.answer = (request) => new Promise((resolve) => {
+    go = () => resolve(answer(request));
+  });
+  const first = batch.continue(batch.results());
+  await scene.p.arrival(2);
+  await r.command('FLUSHALL');
+  await pause(1500);
+  const second = batch.continue(batch.results());
+  await held(batch, second, 1);
+  go();
+  const words = await Promise.all([first, second].map(wordOf));
+  assert.deepEqual(words.sort(), ['empty', 'final']);
+  batch.released();
+});
+
+
+live('connections break while requests wait', async (t) => {
+  await each(t, async (t2, key) => {
+    const r = await redis(t2);
+    const way = await relay(t2, r.port);
+    const scene = await nodesStage(t2, key, { redis: r, hold: '20s',
+      store: () => `${r.url({ port: way.port })} timeout=500ms` });
+    const [here, there] = scene.nodes;
+    for (let i = 0; i < 5; i++) {
+      const batch = new Batch(scene, 3);
+      await batch.ask();
+      const first = batch.continue(batch.results([0]), { node: here });
+      await held(batch, first);
+      way.cut();
+      const second = batch.continue(batch.results([1]), { node: there });
+      await held(batch, second);
+      assert.equal(first.ended, false);
+      way.cut();
+      await pause(i * 30);
+      const third = batch.continue(batch.results([2]));
+      const words = await Promise.all([first, second, third].map(wordOf));
+      assert.equal(words.filter((word) => word === 'final').length, 1,
+        `${words}`);
+      batch.released();
+    }
+  });
+}, several);
+
+live('one node is cut off, the other goes on', async (t) => {
+  const r = await redis(t);
+  const way = await relay(t, r.port);
+  const options = { hold: '20s', location: `${say.verdict} ${say.pid}` };
+  const scene = await nodesStage(t, 'openai_chat', { ...options, redis: r,
+    count: 1, store: () => r.url() });
+  const [here] = scene.nodes;
+  const [there] = await nodes(t, 'openai_chat', scene.p, 1,
+    { ...options, store: r.url({ port: way.port }) });
+  await until(() => there.errorLog().split('is connected').length > 2);
+  const batch = new Batch(scene, 2);
+  await batch.ask({ node: here });
+  const cut = batch.continue(batch.results([0]), { node: there });
+  await held(batch, cut);
+  await way.refuse(true);
+  way.cut();
+  assert.equal(await wordOf(cut), '503');
+  const last = batch.continue(batch.results([1]), { node: here });
+  assert.equal(await wordOf(last), 'final');
+  batch.released();
+  await way.refuse(false);
+  assert.ok(await back(scene, [there]) < 1500 * patience);
+});
+
+live('a claimant that is cut off does not send late', async (t) => {
+  const r = await redis(t);
+  const way = await relay(t, r.port);
+  const scene = await over(t, 'ai_sdk', r, { port: way.port, workers: 1,
+    hold: '3s' });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const first = batch.continue(batch.results([0]));
+  await held(batch, first);
+  way.blackhole(true);
+  const second = batch.continue(batch.results([1]));
+  const words = await Promise.all([first, second].map(wordOf));
+  assert.equal(words[0], 'bounce');
+  assert.equal(batch.upstream().filter(({ refused }) => !refused).length, 0);
+  way.blackhole(false);
+  await back(scene);
+  await pause(300);
+  assert.equal(batch.upstream().filter(({ refused }) => !refused).length, 0);
+  assert.equal(await wordOf(batch.continue(batch.results())), 'final');
+});
