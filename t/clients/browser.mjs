@@ -90,7 +90,8 @@ async function visit(it, play, { base, file, api }) {
 export function ui(stage, it, { name, key, at, file, api, pace }) {
   return { name, situations: chatSituations,
     async play(situation, proxied) {
-      const play = stage.play(proxied, situation, script(key, { ...situation, pace }));
+      const play = stage.play(proxied, situation,
+        script(key, { ...situation, pace }));
       const outcome = await visit(it, play,
         { base: play.base(at), file, api });
       return { outcome, requests: stage.requests(play, at) };

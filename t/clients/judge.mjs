@@ -32,7 +32,7 @@ export const describe = (error) => ({ name: error.constructor.name,
 const loosened = ({ error, errors, ...rest }) => ({ ...rest,
   error: error && 'an error', errors: errors?.length });
 
-/* Ids that the AI SDK makes are numbered as they come: they are never alike. */
+/* Ids that the AI SDK makes are never alike: numbered as they come. */
 function plain(value) {
   const ids = new Map();
   return JSON.parse(JSON.stringify(value).replace(/\baitxt-\w+/g, (id) =>

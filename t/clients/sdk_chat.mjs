@@ -128,11 +128,11 @@ function outcomeOf(tabs) {
     chat.messages.at(-1).parts.some(({ text }) => text)) ?? tabs[0];
   const settled = answered.settled();
   const same = JSON.stringify(settled);
-  return { messages: answered.chat.messages, calls: tabs.flatMap(({ calls }) => calls),
-    status: answered.chat.status, settled,
+  const errors = tabs.flatMap((tab) => tab.errors);
+  return { messages: answered.chat.messages, settled,
+    calls: tabs.flatMap(({ calls }) => calls), status: answered.chat.status,
     whole: tabs.every((tab) => JSON.stringify(tab.settled()) === same),
-    errors: tabs.flatMap(({ errors }) => errors),
-    error: tabs.flatMap(({ errors }) => errors)[0] };
+    errors, error: errors[0] };
 }
 
 /* The half-answered batch is what breaks the app, not anything else. */
