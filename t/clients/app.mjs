@@ -8,9 +8,8 @@
  * does: to replay earlier calls, or to break off.
  */
 import http from 'node:http';
-import { pause } from '../harness.mjs';
 import { data, events } from '../harness_wire.mjs';
-import { idOf } from './script.mjs';
+import { heard, idOf } from './script.mjs';
 import { toolsOf } from './situations.mjs';
 import { parameters, work } from './tools.mjs';
 
@@ -62,7 +61,7 @@ async function write(response, answer, situation, body) {
         response.write(replayed(body, true));
       }
       if (type === 'text-delta' && app.breaks) {
-        await pause(50);
+        await heard(situation.pace);
         return app.breaks === 'reset' ? response.socket.resetAndDestroy()
           : response.end();
       }

@@ -90,7 +90,8 @@ async function visit(it, play, { base, file, api }) {
 export function ui(stage, it, { name, key, at, file, api, pace }) {
   return { name, situations: chatSituations,
     async play(situation, proxied) {
-      const play = stage.play(proxied, situation,
+      /* A reset takes along what a busy browser has not read yet. */
+      const play = stage.play(proxied, { ...situation, pace: 500 },
         script(key, { ...situation, pace }));
       const outcome = await visit(it, play,
         { base: play.base(at), file, api });

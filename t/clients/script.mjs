@@ -120,9 +120,18 @@ function speak(key, situation, turn, number, request) {
       ? [...start, ...events.slice(upTo)] : events,
     { id: events.id, calls: events.calls }));
   }
-  return sse([...start, () => pause(50),
+  return sse([...start, () => heard(),
     ...(turn.breaks === 'error' ? [errorEvent(key)] : [])],
   { end: { error: 'end' }[turn.breaks] ?? turn.breaks });
+}
+
+/*
+ * Until a client has read what was sent: a reset would take it away. One in
+ * this process has had its turn after two pauses, however busy it is.
+ */
+export async function heard(ms = 25) {
+  await pause(ms);
+  await pause(25);
 }
 
 /* The provider's part in a situation, as a script for one play. */
