@@ -10,9 +10,10 @@
 #include "ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_FIRST_RETRY 10 /* ms */
-#define NGX_CHAT_REDIS_LAST_RETRY 500
+#define NGX_CHAT_REDIS_LAST_RETRY 300
 #define NGX_CHAT_REDIS_GIVE_UP 700 /* ms since the last reply */
 #define NGX_CHAT_REDIS_AT_LEAST 100
+#define NGX_CHAT_REDIS_STEADY 1000 /* ms; a shorter stay is none */
 
 
 ngx_msec_t
@@ -123,13 +124,16 @@ ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client, const char *why)
 {
     ngx_chat_redis_unsend(client);
 
+    client->backoff = ngx_min(2 * client->backoff, NGX_CHAT_REDIS_LAST_RETRY);
+
     if (client->state == CHAT_STORE_UP) {
-        client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
-        client->told_len = 0;
+        if (ngx_current_msec - client->up_at >= NGX_CHAT_REDIS_STEADY) {
+            client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
+            client->told_len = 0;
+        }
+
+        client->backoff = ngx_min(client->backoff, NGX_CHAT_REDIS_AT_LEAST);
         ngx_chat_redis_waver(client);
-    } else {
-        client->backoff =
-            ngx_min(2 * client->backoff, NGX_CHAT_REDIS_LAST_RETRY);
     }
 
     if (ngx_chat_redis_is_news(client, why, ngx_strlen(why))) {
@@ -207,7 +211,7 @@ ngx_chat_redis_up(ngx_chat_redis_client_t *client)
         ngx_current_msec - client->lost_at);
 
     client->was_up = 1;
-    client->told_len = 0;
+    client->up_at = ngx_current_msec;
     ngx_chat_redis_set_state(client, CHAT_STORE_UP);
     ngx_post_event(&client->flush, &ngx_posted_events);
 }

@@ -64,6 +64,7 @@ struct ngx_chat_redis_client_s {
     ngx_msec_t  backoff;
     ngx_msec_t  heard;      /* when the last reply came */
     ngx_msec_t  lost_at;    /* when the connection was lost */
+    ngx_msec_t  up_at;      /* when it was there last */
     ngx_msec_t  complained; /* when the log was told of commands that failed */
     ngx_uint_t  was_up;
     u_char      told[128]; /* the reason that was logged last */

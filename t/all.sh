@@ -45,8 +45,8 @@ stage()
 }
 
 # Tests that say nothing of the store, or bring their own: once is enough.
-storeless='badanswer config demo docs nodes passthrough provider redis
-           redis_harness'
+storeless='badanswer chaos config demo docs nodes passthrough provider redis
+           redis_away redis_harness'
 
 # Two files at a time wait for one another less than they wait for nginx.
 flags=
@@ -84,6 +84,7 @@ clients()
 }
 
 stage module make -s module
+stage contract make -s contract
 stage unit make -s unit
 stage style make -s style
 stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
