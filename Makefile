@@ -7,6 +7,7 @@
 # make style    clang-format and the rules of the layout
 # make asan     build/asan/ngx_chat_module.so, for nginx under ASan
 # make contract build/contract/ngx_chat_contract_module.so, the laws of a store
+# make clients  the real client libraries; writes docs/compatibility.md
 # make clean    removes build
 #
 # Each target installs the Debian packages that it needs and that are missing
@@ -36,7 +37,8 @@ san_opts = -g -O1 $(sanitize)
 # Each module has an ngx_modules of its own, which ASan takes for an error.
 no_globals = --param asan-globals=0
 
-.PHONY: module asan contract demo bench test unit fuzz style clean
+.PHONY: module asan contract demo bench test unit fuzz style clean \
+        clients clients-packages
 .DELETE_ON_ERROR:
 
 
@@ -143,8 +145,22 @@ style:
 	@clang-format --dry-run -Werror $(formatted)
 	@node --test t/layout.test.mjs
 
+# Exact versions, from the lock file; nothing of theirs is run here.
+clients-packages: t/clients/node_modules/.package-lock.json
+
+t/clients/node_modules/.package-lock.json: t/clients/package-lock.json
+	@t/packages.sh clients
+	npm ci --prefix t/clients --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+clients: module clients-packages
+	@t/packages.sh live clients
+	@rm -rf build/compatibility
+	@node --test t/clients/*.test.mjs
+	@node t/clients/table.mjs
+
 test:
-	@t/packages.sh make module unit fuzz style live asan
+	@t/packages.sh make module unit fuzz style live clients asan
 	@t/all.sh
 
 clean:

@@ -308,7 +308,10 @@ chat_responses_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
     chat_responses_refusal(refusal, out);
-    chat_buf_puts(out, ",\"sequence_number\":0}\n\n");
+    chat_buf_puts(out, ",\"sequence_number\":0,\"error\":{\"type\":"
+                       "\"invalid_request_error\",");
+    chat_responses_refusal(refusal, out);
+    chat_buf_puts(out, "}}\n\n");
 }
 
 

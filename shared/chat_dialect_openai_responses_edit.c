@@ -231,19 +231,33 @@ chat_responses_edit(chat_json_doc_t *doc, const chat_events_t *events,
 }
 
 
+static void
+chat_responses_broken(const chat_interruption_t *in, chat_buf_t *out)
+{
+    chat_buf_puts(out, "\"code\":\"stream_interrupted\",\"message\":");
+    chat_buf_printf(out,
+                    "\"The stream was interrupted (%s) before its end.%s\"",
+                    in->reason,
+                    in->resumable ? " It can be resumed."
+                                  : " The request can be sent again.");
+    chat_buf_puts(out, ",\"param\":null");
+}
+
+
+/*
+ * Told twice: documented is the flat form, but there are clients that know
+ * only the one with "error", and those that throw only for that.
+ */
 void
 chat_responses_interrupted(void *state, const chat_interruption_t *in,
                            chat_buf_t *out)
 {
     chat_responses_reader_t *reader = state;
 
-    chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\","
-                       "\"code\":\"stream_interrupted\",\"message\":");
-    chat_buf_printf(out,
-                    "\"The stream was interrupted (%s) before its end.%s\"",
-                    in->reason,
-                    in->resumable ? " It can be resumed."
-                                  : " The request can be sent again.");
-    chat_buf_printf(out, ",\"param\":null,\"sequence_number\":%u}\n\n",
-                    reader->number);
+    chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
+    chat_responses_broken(in, out);
+    chat_buf_printf(out, ",\"sequence_number\":%u,", reader->number);
+    chat_buf_puts(out, "\"error\":{\"type\":\"server_error\",");
+    chat_responses_broken(in, out);
+    chat_buf_puts(out, "}}\n\n");
 }

@@ -74,16 +74,25 @@ live()
     "$@" node --test $flags --test-reporter=spec $tests
 }
 
+# clients COMMAND...: the real client libraries, and the page about them
+clients()
+{
+    rm -rf build/compatibility
+    # shellcheck disable=SC2086
+    "$@" node --test $flags --test-reporter=spec t/clients/*.test.mjs \
+        && node t/clients/table.mjs --check
+}
+
 stage module make -s module
 stage contract make -s contract
 stage unit make -s unit
 stage style make -s style
 stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
-if [ -f t/clients/package-lock.json ]; then
-    stage clients npm ci --prefix t/clients --no-audit --no-fund
-fi
 stage live-shm live every env CHAT_STORE=shm
 stage live-redis live stores env CHAT_STORE=redis
+stage clients-packages make -s clients-packages
+stage clients-shm clients env CHAT_STORE=shm
+stage clients-redis clients env CHAT_STORE=redis
 stage asan make -s asan
 stage live-asan live half env CHAT_ASAN=1 CHAT_STORE=shm
 stage live-asan-redis live other_half env CHAT_ASAN=1 CHAT_STORE=redis

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that a task needs and that are missing.
-# Usage: t/packages.sh TASK...   tasks: make module unit fuzz style live asan
+# Usage: t/packages.sh TASK...
+# Tasks: make module unit fuzz style live clients asan
 # Silent and quick when all are there; uses sudo where it is not root.
 set -eu
 
@@ -30,6 +31,11 @@ wanted()
             echo nginx redis-server openssl
             node_wanted
             ;;
+        clients)
+            node_wanted
+            command -v npm >/dev/null || echo npm
+            [ -x "${CHAT_CHROMIUM:-}" ] || echo chromium
+            ;;
         asan)
             # gcc brings the sanitizers' libraries.
             echo gcc libc6-dev
@@ -47,9 +53,6 @@ node_wanted()
 {
     major=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/') || :
     [ "${major:-0}" -ge 18 ] || echo nodejs
-    # The real client libraries, where there is a lock file of them.
-    [ ! -f "$(dirname "$0")/clients/package-lock.json" ] \
-        || command -v npm >/dev/null || echo npm
 }
 
 there()
@@ -64,7 +67,7 @@ there()
 usable()
 {
     case $1 in
-    make | gcc | clang | clang-format) command -v "$1" >/dev/null ;;
+    make | gcc | clang | clang-format | chromium) command -v "$1" >/dev/null ;;
     *) false ;;
     esac
 }

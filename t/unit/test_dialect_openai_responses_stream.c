@@ -361,7 +361,9 @@ interrupted(run_t *run, const char *want)
     "{\"type\":\"error\",\"code\":\"stream_interrupted\","                    \
     "\"message\":\"The stream was interrupted (eof) before its end. The "     \
     "request can be sent again.\",\"param\":null,\"sequence_number\":" number \
-    "}\n\n"
+    ",\"error\":{\"type\":\"server_error\",\"code\":"                         \
+    "\"stream_interrupted\",\"message\":\"The stream was interrupted (eof) "  \
+    "before its end. The request can be sent again.\",\"param\":null}}\n\n"
 
 #define TEXT "\"type\":\"response.output_text.delta\""
 
@@ -470,7 +472,10 @@ refusals(void **state)
                         "event: error\ndata: {\"type\":\"error\","
                         "\"code\":\"batch_incomplete\",\"message\":\"Wait.\","
                         "\"param\":\"input\",\"call_ids\":[],"
-                        "\"sequence_number\":0}\n\n");
+                        "\"sequence_number\":0,\"error\":{\"type\":"
+                        "\"invalid_request_error\",\"code\":"
+                        "\"batch_incomplete\",\"message\":\"Wait.\",\"param\":"
+                        "\"input\",\"call_ids\":[]}}\n\n");
     chat_buf_free(&out);
 }
 

@@ -1,0 +1,100 @@
+/*
+ * browser.mjs: pages with chat UIs, bundled into build, played in a headless
+ * Chromium: the one that CHAT_CHROMIUM names, or Debian's.
+ *
+ * A page comes from the address that it talks to, nginx or not, so nothing
+ * of it is cross-origin. Every request of it carries the play's key.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { pause, root, until } from '../harness.mjs';
+import { script } from './script.mjs';
+import { chatSituations } from './situations.mjs';
+import { load } from './stage.mjs';
+
+const chromium = process.env.CHAT_CHROMIUM ?? '/usr/bin/chromium';
+const built = `${root}/build/clients`;
+
+/* Reason to skip, or a browser and its bundled pages. */
+export async function browser(t, pages) {
+  const { packages, missing } = await load('playwright-core esbuild');
+  if (missing || !existsSync(chromium)) {
+    return { missing: missing || `no browser: ${chromium} is not there` };
+  }
+  const [playwright, { build }] = packages;
+  await build({ entryPoints: pages.map((page) =>
+    `${root}/t/clients/pages/${page}`), outdir: built, bundle: true,
+  format: 'iife', jsx: 'automatic', minify: true, logLevel: 'error',
+  define: { 'process.env.NODE_ENV': '"production"' } });
+  const it = await playwright.chromium.launch({ executablePath: chromium,
+    args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
+  t.after(() => it.close());
+  return { it };
+}
+
+async function quiet(page, open) {
+  let state;
+  let before;
+  const deadline = Date.now() + 15000;
+  for (let calm = 0; calm < 5; calm++) {
+    await pause(20);
+    state = await page.evaluate(() => window.state());
+    if (open.size || !state.idle || JSON.stringify(state) !== before) {
+      if (Date.now() > deadline) {
+        throw new Error(`the page does not rest: ${before}`);
+      }
+      calm = 0;
+    }
+    before = JSON.stringify(state);
+  }
+  const { idle, ...rest } = state;
+  return rest;
+}
+
+/* Opens a page of a play, has its user speak, and gives what it shows. */
+async function visit(it, play, { base, file, api }) {
+  const context = await it.newContext({ extraHTTPHeaders: {
+    ...play.headers, authorization: `Bearer ${play.key}` } });
+  try {
+    const page = await context.newPage();
+    const faults = [];
+    /* A page that wants anything of the world outside does not get it. */
+    await page.route((url) => url.hostname !== '127.0.0.1',
+      (route) => route.abort());
+    page.on('pageerror', (error) => faults.push(error.message));
+    const open = new Set();
+    page.on('request', (request) => open.add(request));
+    for (const end of ['requestfinished', 'requestfailed']) {
+      page.on(end, (request) => open.delete(request));
+    }
+    await page.route(`${base}/page`, (route) => route.fulfill({
+      contentType: 'text/html; charset=utf-8',
+      body: `<!doctype html><div id=page></div><script>window.play = ${
+        JSON.stringify({ api: `${base}${api}`, when: play.situation.tabs?.[0],
+          sendsEarly: play.situation.early })}</script>` }));
+    await page.goto(`${base}/page`);
+    await page.addScriptTag({ content:
+      readFileSync(`${built}/${file}`, 'utf8') });
+    await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
+    await page.evaluate(() => { window.say('Hello'); });
+    const state = await quiet(page, open);
+    return { ...state, faults, error: state.errors[0] };
+  } finally {
+    await context.close();
+  }
+}
+
+/*
+ * A client for judge(): key is whose script it hears, at where it asks; pace,
+ * in ms, for one that loses an answer which comes too fast.
+ */
+export function ui(stage, it, { name, key, at, file, api, pace }) {
+  return { name, situations: chatSituations,
+    async play(situation, proxied) {
+      /* A reset takes along what a busy browser has not read yet. */
+      const play = stage.play(proxied, { ...situation, pace: 500 },
+        script(key, { ...situation, pace }));
+      const outcome = await visit(it, play,
+        { base: play.base(at), file, api });
+      return { outcome, requests: stage.requests(play, at) };
+    } };
+}

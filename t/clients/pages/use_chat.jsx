@@ -1,0 +1,43 @@
+/*
+ * use_chat.jsx: a page with the hook useChat, as an app would write it.
+ * The test reads window.state(), and says what the user does by window.play.
+ */
+import { useChat } from '@ai-sdk/react';
+import * as ai from 'ai';
+import { createRoot } from 'react-dom/client';
+import { complete, early } from '../predicates.mjs';
+import { tools, work } from '../tools.mjs';
+
+const { when, sendsEarly } = window.play;
+const calls = [];
+const errors = [];
+let waiting = 0;
+let ids = 0;
+
+function Page() {
+  const chat = useChat({
+    generateId: () => `client_${ids++}`,
+    transport: new ai.DefaultChatTransport({ api: window.play.api }),
+    sendAutomaticallyWhen: sendsEarly ? early : complete(ai),
+    onError: (error) => errors.push(error.message),
+    onToolCall({ toolCall }) {
+      const { toolCallId, toolName, input } = toolCall;
+      calls.push(toolCallId);
+      waiting++;
+      setTimeout(() => {
+        waiting--;
+        chat.addToolOutput({ tool: toolName, toolCallId,
+          output: work(toolName, input) });
+      }, when?.[tools.indexOf(toolName)] ?? 0);
+    },
+  });
+  window.say = (text) => chat.sendMessage({ text });
+  window.state = () => ({ calls, errors, messages: chat.messages,
+    text: document.body.innerText,
+    idle: !waiting && ['ready', 'error'].includes(chat.status) });
+  return <ul>{chat.messages.map(({ id, role, parts }) => <li key={id}>
+    {role}: {parts.map(({ type, text, state }) =>
+      text ?? `[${type} ${state ?? ''}]`).join(' ')}</li>)}</ul>;
+}
+
+createRoot(document.getElementById('page')).render(<Page />);

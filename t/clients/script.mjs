@@ -1,0 +1,153 @@
+/*
+ * script.mjs: what the provider says in a situation (situations.mjs), in each
+ * dialect, with a stream and without.
+ *
+ * The turn that is due follows from what a request answers. Ids are made from
+ * the situation's name, so that two plays of it are alike to the last byte.
+ * The last words tell the results that arrived: a client that lost one ends
+ * with another answer.
+ */
+import { createHash } from 'node:crypto';
+import { pause } from '../harness.mjs';
+import { dialects } from '../harness_dialects.mjs';
+import { json, sse } from '../harness_provider.mjs';
+import { data, named } from '../harness_wire.mjs';
+import { tools } from './tools.mjs';
+
+export function idOf(prefix, ...what) {
+  const hash = createHash('sha256').update(what.join(' ')).digest('base64');
+  return prefix + hash.replace(/[^A-Za-z0-9]/g, '').slice(0, 24);
+}
+
+/* The calls of a turn: a call's id is the same wherever it is told. */
+const callsOf = (situation, numbers, prefix) => numbers.map((n) => ({
+  id: idOf(prefix, situation.reference ?? situation.name, n),
+  name: tools[n], input: { city: `Town ${n}`, degrees: 1.5 } }));
+
+function errorBody(key, status) {
+  const message = `the provider says ${status}`;
+  const type = status < 500 ? 'invalid_request_error' : 'server_error';
+  return key.startsWith('openai')
+    ? { error: { message, type, param: null, code: null } }
+    : { type: 'error', error: { type: status < 500
+      ? 'invalid_request_error' : 'api_error', message } };
+}
+
+/* Responses: flat as documented and nested, for there are readers of each. */
+function errorEvent(key) {
+  const error = { message: 'the provider stumbled', type: 'server_error',
+    param: null, code: 'server_error' };
+  return key === 'openai_chat' ? data({ error })
+    : key.startsWith('openai')
+      ? named({ ...error, type: 'error', sequence_number: 9, error })
+      : named({ type: 'error', error: { ...error,
+        type: 'overloaded_error' } });
+}
+
+/* The same as JSON, for clients that want no stream. */
+const whole = {
+  openai_chat: ({ id, words, calls }) => ({ id, object: 'chat.completion',
+    created: 1, model: 'm', choices: [{ index: 0, logprobs: null,
+      message: { role: 'assistant', content: words ?? null, refusal: null,
+        ...(calls.length && { tool_calls: calls.map((call) => ({
+          id: call.id, type: 'function', function: { name: call.name,
+            arguments: JSON.stringify(call.input) } })) }) },
+      finish_reason: calls.length ? 'tool_calls' : 'stop' }] }),
+  openai_responses: ({ events }) =>
+    JSON.parse(events.at(-1).split('\ndata: ')[1]).response,
+  anthropic: ({ id, words, calls }) => ({ id, type: 'message',
+    role: 'assistant', model: 'm', content: [
+      ...(words ? [{ type: 'text', text: words }] : []),
+      ...calls.map((call) => ({ type: 'tool_use', ...call }))],
+    stop_reason: calls.length ? 'tool_use' : 'end_turn', stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 2 } }),
+};
+whole.openai_responses_chained = whole.openai_responses;
+whole.anthropic_thread = whole.anthropic;
+
+/* id -> result, as the provider reads them in a request. */
+function resultsIn({ messages, input }) {
+  const items = [messages ?? [], Array.isArray(input) ? input : []].flat();
+  const blocks = items.flatMap((item) => (Array.isArray(item.content)
+    ? item.content : [item]));
+  return Object.fromEntries([...items, ...blocks].flatMap((one) => {
+    const id = one.tool_call_id ?? one.tool_use_id
+      ?? (one.type === 'function_call_output' ? one.call_id : undefined);
+    return id === undefined ? [] : [[id, one.output ?? one.content]];
+  }));
+}
+
+/*
+ * Words with the results that came, in an order of their own: a client may
+ * bring them in any.
+ */
+const recount = (body) => `I was told: ${Object.entries(resultsIn(body))
+  .map(([id, value]) => `${id.slice(-4)} ${JSON.stringify(value)}`)
+  .sort().join('; ')}`;
+
+/*
+ * Responses: items have an id of their own, a new one each time; and some
+ * clients insist on what the module has no use for.
+ */
+function settled(events, id) {
+  const [, item] = /"id":"(msg_\w+)"/.exec(events.join('')) ?? [];
+  return Object.assign(events.map((event) => event
+    .replaceAll(item ?? '\0', idOf('msg_', id))
+    .replace('"object":"response"', '"object":"response","created_at":1,'
+      + '"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}')),
+  { id, calls: events.calls });
+}
+
+function speak(key, situation, turn, number, request) {
+  const dialect = dialects[key];
+  const id = idOf('id_', situation.reference ?? situation.name, number);
+  const calls = callsOf(situation,
+    [...turn.replays ?? [], ...turn.calls ?? []], dialect.prefix);
+  const words = turn.told ? recount(request.body) : turn.words;
+  const events = settled(words ? dialect.final(words, id)
+    : dialect.calls({ calls, id }), id);
+  /* A replayed call is none that the provider waits for. */
+  events.calls = callsOf(situation, turn.calls ?? [], dialect.prefix);
+  if (!request.body.stream) {
+    return Object.assign(json(200, whole[key]({ id, words, calls, events })),
+      { id, calls });
+  }
+  /* Up to the words: what follows would end them. */
+  const upTo = events.findIndex((event) => event.includes(words)) + 1;
+  const start = [...events.slice(0, upTo), () => pause(situation.pace ?? 0)];
+  if (!turn.breaks) {
+    return sse(Object.assign(situation.pace
+      ? [...start, ...events.slice(upTo)] : events,
+    { id: events.id, calls: events.calls }));
+  }
+  return sse([...start, () => heard(),
+    ...(turn.breaks === 'error' ? [errorEvent(key)] : [])],
+  { end: { error: 'end' }[turn.breaks] ?? turn.breaks });
+}
+
+/*
+ * Until a client has read what was sent: a reset would take it away. One in
+ * this process has had its turn after two pauses, however busy it is.
+ */
+export async function heard(ms = 25) {
+  await pause(ms);
+  await pause(25);
+}
+
+/* The provider's part in a situation, as a script for one play. */
+export function script(key, situation) {
+  const { prefix } = dialects[key];
+  let refused = 0;
+  return (request) => {
+    const brought = Object.keys(resultsIn(request.body));
+    const number = situation.turns.findLastIndex((_, i) => i === 0
+      || callsOf(situation, situation.turns[i - 1].calls ?? [], prefix)
+        .some((call) => brought.includes(call.id)));
+    const turn = situation.turns[number];
+    if (turn.refuse && refused++ < (turn.times ?? Infinity)) {
+      return json(turn.refuse, errorBody(key, turn.refuse),
+        { 'retry-after-ms': '1' });
+    }
+    return speak(key, situation, turn, number, request);
+  };
+}

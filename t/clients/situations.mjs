@@ -1,0 +1,130 @@
+/*
+ * situations.mjs: the situations in which every client is played.
+ *
+ * turns: what the model says, one after another (script.mjs says it in each
+ * dialect). reference: the situation whose outcome, played without the
+ * module, is the right one for this; without it, that is the situation
+ * itself. fails: it must come out wrong without the module. loose: only that
+ * there is an error counts, for a broken connection has many voices. hidden:
+ * a reference only.
+ */
+import { tools } from './tools.mjs';
+
+const asks = (...numbers) => ({ calls: numbers });
+const told = { told: true };
+const hello = { words: 'Hello to you, too. ☀' };
+const begun = { words: 'Now I think' };
+
+/* A client that talks to a provider. split: a request for each result. */
+export const situations = {
+  text: { about: 'words only', turns: [hello] },
+  'one tool': { about: 'one tool, then words', turns: [asks(0), told] },
+  'three tools': { about: 'three tools in one step, answered together',
+    turns: [asks(0, 1, 2), told] },
+  'two steps': { about: 'two tools, then two more, then words',
+    turns: [asks(0, 1), asks(2, 3), told] },
+  'one by one': { about: 'three tools, a request for each result',
+    turns: [asks(0, 1, 2), told], split: true,
+    reference: 'three tools', fails: true },
+  replay: { about: 'the second step repeats the calls of the first',
+    turns: [asks(0, 1), { calls: [2], replays: [0, 1] }, told],
+    reference: 'no replay', fails: true },
+  'no replay': { hidden: true, turns: [asks(0, 1), asks(2), told] },
+  refused: { about: 'the provider answers 400', turns: [{ refuse: 400 }] },
+  busy: { about: 'the provider answers 503 once, and is asked again',
+    turns: [{ refuse: 503, times: 1, words: 'Here I am.' }] },
+  'fails inside': { about: 'an error event inside the stream',
+    turns: [{ ...begun, breaks: 'error' }] },
+  'cut off': { about: 'the connection is reset inside the stream',
+    turns: [{ ...begun, breaks: 'reset' }], loose: true },
+  'ends early': { about: 'the stream ends in its middle, as if that were all',
+    turns: [{ ...begun, breaks: 'end' }], reference: 'cut off', loose: true },
+  abort: { about: 'the client stops the answer',
+    turns: [{ ...begun, breaks: 'open' }], abort: true },
+};
+
+/*
+ * A chat in a browser, which talks to an app. tabs: after how many ms from
+ * the stream's end each tab gives each result; without it one tab gives all
+ * at once, while the stream runs. early: a tab sends as soon as it has a
+ * result. kinds: who runs the tools. app: what the app does.
+ */
+export const chatSituations = {
+  text: { about: 'words only', turns: [hello] },
+  'one tool': { about: 'one tool of the client, then words',
+    turns: [asks(0), told] },
+  'two tools': { hidden: true, turns: [asks(0, 1), told] },
+  'three tools': { about: 'three tools in one step, answered at once',
+    turns: [asks(0, 1, 2), told] },
+  'two steps': { about: 'two tools, then two more, then words',
+    turns: [asks(0, 1), asks(2, 3), told] },
+  'tool of the app': { about: 'a tool of the client and one that the app runs',
+    turns: [asks(0, 1), told], kinds: ['client', 'server'] },
+  'one by one': { about: 'three results one after another, '
+    + 'sent by the library\'s predicate',
+  turns: [asks(0, 1, 2), told], tabs: [[0, 40, 80]],
+  reference: 'three tools' },
+  'sent early': { about: 'the same, but sent as soon as there is a result',
+    turns: [asks(0, 1, 2), told], tabs: [[0, 100, 200]], early: true,
+    reference: 'three tools', fails: true },
+  'sent early, slow': { about: 'the same, the last result after 2.3 s',
+    turns: [asks(0, 1, 2), told], tabs: [[0, 100, 2300]], early: true,
+    reference: 'three tools', fails: true },
+  'two tabs': { about: 'each of two tabs has one of two results',
+    turns: [asks(0, 1), told], tabs: [[0], [, 150]], early: true,
+    reference: 'two tools', fails: true },
+  'two tabs, three tools': { about: 'one of two tabs has two of three results',
+    turns: [asks(0, 1, 2), told], tabs: [[0, , 300], [, 150]], early: true,
+    reference: 'three tools', fails: true },
+  approved: { about: 'a tool that the user approves, and the app then runs',
+    turns: [asks(0), told], kinds: ['approval'], approves: true },
+  denied: { about: 'a tool that the user denies',
+    turns: [asks(0), told], kinds: ['approval'], approves: false },
+  'approved beside a tool': { about: 'an approval and a result in one step',
+    turns: [asks(0, 1), told], kinds: ['approval', 'client'],
+    approves: true },
+  'approved early': { about: 'the approval is sent before there is a result',
+    turns: [asks(0, 1), told], kinds: ['approval', 'client'], approves: true,
+    tabs: [[, 1300]], early: true, reference: 'approved beside a tool',
+    fails: true },
+  'replay wipes': { about: 'the app repeats the calls of the last step '
+    + 'before its own step',
+  turns: [asks(0, 1), told], app: { replay: 'before' },
+  reference: 'two tools', fails: true },
+  'replay loops': { about: 'the app repeats calls and results in a new step',
+    turns: [asks(0, 1), told], app: { replay: 'after' },
+    reference: 'two tools', fails: true },
+  refused: { about: 'the provider answers the app with 400',
+    turns: [{ refuse: 400 }] },
+  'app down': { about: 'the app answers 500', turns: [told],
+    app: { status: 500 } },
+  'fails inside': { about: 'an error event inside the provider\'s stream',
+    turns: [{ ...begun, breaks: 'error' }] },
+  'cut off': { about: 'the app\'s connection is reset inside the stream',
+    turns: [begun], app: { breaks: 'reset' }, loose: true },
+  'ends early': { about: 'the app\'s stream ends in its middle, '
+    + 'as if that were all',
+  turns: [begun], app: { breaks: 'end' }, reference: 'cut off', loose: true },
+  abort: { about: 'the user stops the answer',
+    turns: [{ ...begun, breaks: 'open' }], abort: true },
+};
+
+/* The tools of a situation, and who runs each. */
+export const toolsOf = ({ kinds = [] }) => tools.map((name, i) =>
+  ({ name, kind: kinds[i] ?? 'client' }));
+
+/* Ends with an error; but a chat that is stopped is well again. */
+const goesWrong = ({ app, abort, turns }, chat) => !!app?.status
+  || !!app?.breaks || turns.some(({ refuse, times, breaks }) =>
+  breaks && !(chat && abort) || refuse && !times);
+
+for (const table of [situations, chatSituations]) {
+  for (const [name, situation] of Object.entries(table)) {
+    situation.name = name;
+    situation.wrong = goesWrong(situation, table === chatSituations);
+  }
+}
+
+/* What a table shows, and which of it is played: by name. */
+export const shown = (table) => Object.values(table)
+  .filter(({ hidden }) => !hidden);

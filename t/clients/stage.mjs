@@ -1,0 +1,79 @@
+/*
+ * stage.mjs: where a client library is played: scripted providers, the apps
+ * in front of them, and one nginx with the module before all of these.
+ *
+ * A play is one conversation of one client. It has a key of its own, which it
+ * sends as its credential and in the header x-play: so the same ids may come
+ * in many plays at a time, and each finds its own script and its requests.
+ * base(key, proxied) is the address of a provider or app, through nginx or
+ * not; nothing else differs between the two.
+ */
+import { nginx, unbuilt } from '../harness.mjs';
+import { newId } from '../harness_dialects.mjs';
+import { json, provider } from '../harness_provider.mjs';
+
+/*
+ * Packages by name, or the reason to skip what needs them: not built, not
+ * installed, or made for a newer Node than this.
+ */
+export async function load(names) {
+  try {
+    const packages = await Promise.all(names.split(' ')
+      .map((name) => import(name)));
+    return { packages, missing: unbuilt };
+  } catch (error) {
+    return { packages: [],
+      missing: unbuilt || `${names}: ${error.message}` };
+  }
+}
+
+class Play {
+  constructor(stage, proxied, situation, script) {
+    Object.assign(this, { stage, proxied, situation, script, asked: 0 });
+    this.key = newId('play_');
+    this.headers = { 'x-play': this.key };
+    stage.plays.set(this.key, this);
+  }
+
+  base(name) {
+    const { n, ports } = this.stage;
+    return this.proxied ? `http://127.0.0.1:${n.port}/${name}`
+      : `http://127.0.0.1:${ports[name]}`;
+  }
+}
+
+const location = ([name, port]) => `location /${name}/ {
+    chat auto;
+    proxy_pass http://127.0.0.1:${port}/;
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+  }`;
+
+/*
+ * dialects: keys of the harness' dialects; apps: name -> function that makes
+ * an app, given the stage: {port, stop()}.
+ */
+export async function stage(t, dialects, apps = {}) {
+  const it = { plays: new Map(), ports: {}, providers: {} };
+  for (const key of dialects) {
+    const one = await provider(t, key);
+    one.answer = (request) =>
+      it.plays.get(request.headers['x-play'])?.script(request)
+      ?? json(404, { error: { message: 'no such play' } });
+    it.ports[key] = one.port;
+    it.providers[key] = one;
+  }
+  for (const [name, make] of Object.entries(apps)) {
+    const app = await make(it);
+    t.after(() => app.stop());
+    it.ports[name] = app.port;
+    it.providers[name] = app;
+  }
+  it.n = await nginx(t, { workers: 2,
+    locations: Object.entries(it.ports).map(location).join('\n') });
+  it.play = (...args) => new Play(it, ...args);
+  /* How many requests of a play got there, those refused too. */
+  it.requests = (play, key) => it.providers[key].requests
+    .filter(({ headers }) => headers['x-play'] === play.key).length;
+  return it;
+}
