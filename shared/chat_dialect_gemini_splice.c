@@ -2,7 +2,8 @@
  * chat_dialect_gemini_splice.c: puts results into a Gemini body.
  *
  * A result is a functionResponse part, in the content where the results of
- * its step stand, or in a content of its own behind the model's.
+ * its step stand, else at the front of the content behind the model's, or in
+ * one of its own where that cannot take it.
  * Promises: results stand in the model's order of calls, as far as those that
  * are there do; a result has an id exactly if its call has one; nothing else
  * is touched, above all no part of the model's with its thoughtSignature.
@@ -17,8 +18,9 @@ typedef struct {
     const chat_json_t *contents;
     chat_edits_t      *edits;
     const chat_json_t *model; /* the last content of the answer */
-    const chat_json_t *first; /* the first result behind it, or NULL */
-    int                count; /* of results in a content of our own */
+    const chat_json_t *front; /* the part that those at the front precede */
+    const chat_json_t *empty; /* where there is none: the list, or NULL */
+    int                count; /* of results in neither's place */
 } chat_gemini_place_t;
 
 
@@ -126,17 +128,17 @@ chat_gemini_find_result(const chat_gemini_place_t *at)
 {
     const chat_json_t *node, *parts, *part;
 
-    for (node = chat_gemini_next(at->contents, at->model);
-         node && !chat_gemini_is_model(at->doc, node);
-         node = chat_gemini_next(at->contents, node))
+    for (node = at->model->next; node && !chat_gemini_is_model(at->doc, node);
+         node = node->next)
     {
         parts = chat_gemini_parts(at->doc, node);
 
-        for (part = chat_gemini_first(parts); part;
-             part = chat_gemini_next(parts, part))
-        {
-            if (parts->type == CHAT_JSON_ARRAY
-                && chat_gemini_response(at->doc, part)) {
+        if (parts == NULL || parts->type != CHAT_JSON_ARRAY) {
+            continue;
+        }
+
+        for (part = parts->child; part; part = part->next) {
+            if (chat_gemini_response(at->doc, part)) {
                 return part;
             }
         }
@@ -146,18 +148,38 @@ chat_gemini_find_result(const chat_gemini_place_t *at)
 }
 
 
+/* What results at the front stand before, or in. */
+static void
+chat_gemini_find_front(chat_gemini_place_t *at)
+{
+    const chat_json_t *parts = NULL;
+
+    at->empty = NULL;
+    at->front = chat_gemini_find_result(at);
+
+    if (at->front == NULL && at->model->next) {
+        parts = chat_gemini_parts(at->doc, at->model->next);
+    }
+
+    if (parts && parts->type == CHAT_JSON_ARRAY) {
+        at->front = parts->child;
+        at->empty = at->front ? NULL : parts;
+    }
+}
+
+
 /* The place of the answer that has this call; 0: it is in no such body. */
 static int
 chat_gemini_find(chat_gemini_place_t *at, const chat_call_t *call)
 {
-    const chat_json_t *next, *node = chat_gemini_first(at->contents);
+    const chat_json_t *next, *node = at->contents->child;
 
     while (node && node->end < call->node->end) {
-        node = chat_gemini_next(at->contents, node);
+        node = node->next;
     }
 
     for (next = node; next && chat_gemini_is_model(at->doc, next);
-         next = chat_gemini_next(at->contents, next))
+         next = next->next)
     {
         node = next;
     }
@@ -169,7 +191,7 @@ chat_gemini_find(chat_gemini_place_t *at, const chat_call_t *call)
         return 0;
     }
 
-    at->first = chat_gemini_find_result(at);
+    chat_gemini_find_front(at);
 
     return 1;
 }
@@ -179,27 +201,36 @@ chat_gemini_find(chat_gemini_place_t *at, const chat_call_t *call)
 static chat_rc_e
 chat_gemini_close(chat_gemini_place_t *at)
 {
-    return at->count ? chat_gemini_insert(at, at->model->end, "]}", "", NULL)
-                     : CHAT_OK;
+    return at->count && at->empty == NULL
+               ? chat_gemini_insert(at, at->model->end, "]}", "", NULL)
+               : CHAT_OK;
 }
 
 
 static chat_rc_e
 chat_gemini_put(chat_gemini_place_t *at, const chat_result_t *result)
 {
+    const char        *comma;
     const chat_json_t *place = result->call->place;
 
     if (place) {
         return chat_gemini_insert(at, place->end, ",", "", result);
     }
 
-    if (at->first) {
-        return chat_gemini_insert(at, at->first->start, "", ",", result);
+    if (at->front) {
+        return chat_gemini_insert(at, at->front->start, "", ",", result);
+    }
+
+    comma = at->count++ ? "," : NULL;
+
+    if (at->empty) {
+        return chat_gemini_insert(at, at->empty->start + 1, comma ? comma : "",
+                                  "", result);
     }
 
     return chat_gemini_insert(
-        at, at->model->end,
-        at->count++ ? "," : ",{\"role\":\"user\",\"parts\":[", "", result);
+        at, at->model->end, comma ? comma : ",{\"role\":\"user\",\"parts\":[",
+        "", result);
 }
 
 

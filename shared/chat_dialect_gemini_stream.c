@@ -82,9 +82,10 @@ chat_gemini_boring(void *data, const chat_frame_t *frame)
     }
 
     /* Another candidate than the first must be noted: it is awaited. */
-    return !chat_gemini_has(s, "\"index\":")
-           || (chat_gemini_has(s, "\"index\":0")
-               && !chat_gemini_has(s, "},{\"content\""));
+    return chat_gemini_has(s, "{\"candidates\":")
+           && (!chat_gemini_has(s, "\"index\":")
+               || (chat_gemini_has(s, "\"index\":0")
+                   && !chat_gemini_has(s, "},{\"content\"")));
 }
 
 

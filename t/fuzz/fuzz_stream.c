@@ -44,9 +44,21 @@
     UI("response.output_item." type, \
        ",\"output_index\":" index ",\"item\":" item)
 
+#define GEMINI(parts, rest)                                               \
+    "data: "                                                              \
+    "{\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[" parts \
+    "]}" rest "}]}\n\n"
+#define FUNCTION(id, rest)                                     \
+    "{\"functionCall\":{\"id\":\"" id "\",\"name\":\"f\"" rest \
+    "},\"thoughtSignature\":\"s\"}"
+#define PIECE(rest) "{\"functionCall\":{" rest "}}"
+#define MORE "\"willContinue\":true"
+#define VALUE(path, value) \
+    "\"partialArgs\":[{\"jsonPath\":\"" path "\"," value "}]"
+
 #define PARTS 32
 
-static const char *const parts[4][PARTS] = {
+static const char *const parts[5][PARTS] = {
     {
         UI("start", ",\"messageId\":\"m1\""),
         UI("start-step", ""),
@@ -159,6 +171,38 @@ static const char *const parts[4][PARTS] = {
         UI("content_block_stop", ",\"index\":0"),
         UI("content_block_stop", ",\"index\":1"),
         UI("content_block_stop", ",\"index\":2"),
+        ": c\n\n",
+    },
+    {
+        GEMINI("{\"text\":\"x\"}", ""),
+        GEMINI("", ",\"finishReason\":\"STOP\""),
+        GEMINI("", ",\"finishReason\":\"MAX_TOKENS\""),
+        GEMINI("{\"text\":\"x\"}", ",\"index\":1"),
+        GEMINI(FUNCTION("c1", ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION("c2", ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION("c3", ""), ""),
+        GEMINI(FUNCTION("", ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION("c1", ",\"args\":{\"q\":1}") "," FUNCTION("c3", ""),
+               ",\"finishReason\":\"STOP\""),
+        GEMINI(FUNCTION("c1", "," MORE), ""),
+        GEMINI(FUNCTION("c2", "," MORE), ""),
+        GEMINI(PIECE(MORE "," VALUE("$.q", "\"numberValue\":1")), ""),
+        GEMINI(PIECE(MORE "," VALUE("$.a['b'][0]", "\"stringValue\":\"x\"")),
+               ""),
+        GEMINI(PIECE(VALUE("$.a.b[0]", "\"stringValue\":\"y\"")), ""),
+        GEMINI(PIECE(VALUE("$..", "\"stringValue\":\"y\"")), ""),
+        GEMINI(PIECE(""), ""),
+        "data: {\"candidates\":[{\"content\":{\"parts\":[",
+        FUNCTION("c1", ",\"args\":{\"q\":1}"),
+        FUNCTION("c3", ""),
+        PIECE(""),
+        "{\"text\":\"x\"}",
+        ",",
+        "]}}],\"usageMetadata\":{}}\n\n",
+        "]}}]}\n\n",
+        "data: {\"error\":{}}\n\n",
+        "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n",
+        "data: {}\n\n",
         ": c\n\n",
     },
 };
@@ -334,17 +378,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     chat_stream_conf_t conf;
 
     static const chat_dialect_t *const dialects[] = {
-        &chat_dialect_ai_sdk,
-        &chat_dialect_openai_chat,
-        &chat_dialect_openai_responses,
-        &chat_dialect_anthropic,
+        &chat_dialect_ai_sdk,           &chat_dialect_openai_chat,
+        &chat_dialect_openai_responses, &chat_dialect_anthropic,
+        &chat_dialect_gemini,
     };
 
     if (size < 3) {
         return 0;
     }
 
-    which = data[0] & 3;
+    which = data[0] % 5;
     for (i = 3; i < size && text.len < 65536; i++) {
         part = data[i] >= 0x80 ? parts[which][data[i] % PARTS] : NULL;
         if (part != NULL) {

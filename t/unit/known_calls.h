@@ -227,6 +227,52 @@ known_anthropic(known_calls_t *known, chat_json_doc_t *doc)
 }
 
 
+/* Without ids, by their place; pieces: the arguments stay open. */
+static inline void
+known_gemini(known_calls_t *known, chat_json_doc_t *doc)
+{
+    known_call_t      *call;
+    const chat_json_t *part, *function, *piece;
+
+    part = chat_json_get(doc, doc->root, "candidates");
+    part = chat_json_get(doc, part ? part->child : NULL, "content");
+    part = chat_json_get(doc, part, "parts");
+
+    for (part = part ? part->child : NULL; part != NULL; part = part->next) {
+        function = chat_json_get(doc, part, "functionCall");
+
+        if (chat_json_get(doc, function, "name") != NULL) {
+            call = known_add(known, 0);
+            (void) snprintf(call->id, sizeof(call->id), "part:0.%u",
+                            (unsigned) known->count - 1);
+            known_copy(call->name, sizeof(call->name),
+                       known_text(doc, function, "name"));
+            chat_buf_add(&call->args, known_text(doc, function, "args"));
+        }
+
+        /* the recordings have one argument, a string */
+        piece = chat_json_get(doc, function, "partialArgs");
+        call = known_find(known, 0);
+        if (piece == NULL || call == NULL) {
+            continue;
+        }
+
+        piece = piece->child;
+        call->args.len -= call->args.len ? 2 : 0;
+        if (call->args.len == 0) {
+            chat_buf_puts(&call->args, "{\"");
+            chat_buf_puts(
+                &call->args,
+                (const char *) known_text(doc, piece, "jsonPath").data + 2);
+            call->args.len = 2 + known_text(doc, piece, "jsonPath").len - 2;
+            chat_buf_puts(&call->args, "\":\"");
+        }
+        chat_buf_add(&call->args, known_text(doc, piece, "stringValue"));
+        chat_buf_puts(&call->args, "\"}");
+    }
+}
+
+
 /* Reads the calls of a whole stream. */
 static inline void
 known_read(known_calls_t *known, const char *dialect, chat_str_t text)
@@ -256,6 +302,8 @@ known_read(known_calls_t *known, const char *dialect, chat_str_t text)
 
         if (dialect[0] == 'a') {
             known_anthropic(known, &doc);
+        } else if (dialect[0] == 'g') {
+            known_gemini(known, &doc);
         } else if (strcmp(dialect, "openai_chat") == 0) {
             known_chat(known, &doc);
         } else {

@@ -72,6 +72,15 @@ static const form_t forms[] = {
       "{\"model\":\"m\",\"thread\":{\"type\":\"continue\","
       "\"previous_message_id\":\"m1\"},\"messages\":[{\"role\":\"user\","
       "\"content\":[" },
+    { &chat_dialect_gemini,
+      "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]},"
+      "{\"role\":\"model\",\"parts\":[",
+      "{\"functionCall\":{\"id\":\"call_%u\",\"name\":\"f\",\"args\":"
+      "{}}},",
+      NULL, "]},{\"role\":\"user\",\"parts\":[",
+      ",{\"functionResponse\":{\"id\":\"call_%u\",\"name\":\"f\","
+      "\"response\":{\"output\":\"%s\"}}}",
+      "]}]}", ",{\"text\":\"more\"}]}]}", NULL },
 };
 
 #define FORMS (sizeof(forms) / sizeof(forms[0]))

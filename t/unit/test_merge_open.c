@@ -22,6 +22,8 @@ static const char *const errors[] = {
     "\"output\":" IN_WORDS "}",
     ",{\"type\":\"tool_result\",\"tool_use_id\":\"call_%u\",\"content\":" NOTE
     ",\"is_error\":true}",
+    ",{\"functionResponse\":{\"id\":\"call_%u\",\"name\":\"f\","
+    "\"response\":{\"error\":" NOTE "}}}",
 };
 
 /* The fresh turn as it is to be: with r those of mask, with errors the rest.
