@@ -283,6 +283,7 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ctx->since = batch->since;
     ctx->partial = batch->partial & 1;
     ctx->sealed = batch->sealed && !batch->cleared;
+    ctx->opened = batch->open & 1;
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
     ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
     if (ctx->fields == NULL || ctx->missing == NULL

@@ -107,6 +107,10 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_attempt_keep_results(ctx);
     }
 
+    if (bounded && !ctx->opened) {
+        ngx_chat_name_record(ctx);
+    }
+
     ngx_memzero(&partial, sizeof(partial));
     partial.field = chat_cstr("partial");
     partial.value = chat_cstr("1");
