@@ -236,8 +236,8 @@ a_conversation_has_a_record_of_its_steps(void **state)
         assert_int_equal(chat_batch_record_key(&s.conf.scope, &key), CHAT_OK);
         chat_digest_hex(&key.name, 4, hex);
         (void) snprintf(entry, sizeof(entry),
-                        "%s batch/1700000000000-%s=openai_responses %s\n",
-                        hex, name, other);
+                        "%s batch/1700000000000-%s=openai_responses %s\n", hex,
+                        name, other);
         assert_non_null(strstr(s.facts, entry));
         stream_end(&s);
     }
