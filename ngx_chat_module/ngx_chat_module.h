@@ -214,6 +214,7 @@ struct ngx_chat_ctx_s {
     unsigned partial : 1; /* its batch was seen incomplete */
     unsigned sealed : 1;  /* all calls of its batch are known */
     unsigned opened : 1;  /* a stream has told of its batch */
+    unsigned settled : 1; /* it brings no result, but the store has them */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */

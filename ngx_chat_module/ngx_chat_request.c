@@ -278,6 +278,10 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
         return ngx_chat_parse_failed(rc);
     }
 
+    if (ctx->settled && ctx->rq.class == CHAT_CLASS_PENDING) {
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
+    }
+
     for (i = 0; i < ctx->rq.ncalls; i++) {
         ctx->rq.calls[i].kind = ngx_chat_kind(ctx->conf, ctx->rq.calls[i].name,
                                               ctx->rq.calls[i].kind);

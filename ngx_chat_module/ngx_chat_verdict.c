@@ -273,6 +273,17 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (ctx->rq.class == CHAT_CLASS_PENDING) {
+        if (verdict == CHAT_GATE_HOLD) {
+            ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+            return;
+        }
+
+        /* what it lacks came from outside */
+        ctx->settled = 1;
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
+    }
+
     if (verdict == CHAT_GATE_CLAIM) {
         ngx_chat_verdict_claim(ctx);
         return;

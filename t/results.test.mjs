@@ -127,6 +127,32 @@ live('s49: with nothing held the next request goes on at once', async (t) => {
   });
 }, several);
 
+live('s49 s60: ai_sdk: a request that brings no result itself', async (t) => {
+  const scene = await openStage(t, 'ai_sdk');
+  for (const decided of [false, true]) {
+    const [one, two] = newCalls(2);
+    const batch = new Batch(scene, [one, { ...two,
+      ...(decided && { approval: { id: 'ap1' } }) }]);
+    await batch.ask();
+    await taken(give(batch, 0, { output: { nr: 0 } }), 1);
+    /* one is missing: the request goes on as ever, untouched */
+    const early = batch.continue({});
+    assert.equal(await wordOf(early), 'error');
+    assert.equal(await verdict(early), 'passed');
+    assert.ok(!String(scene.p.requests.at(-1).raw).includes('"nr"'));
+    await taken(give(batch, 1, decided ? { approved: true }
+      : { errorText: 'no' }), 1);
+    const tabs = [batch.continue({}), batch.continue({})];
+    const ends = await Promise.all(tabs.map(told));
+    assert.deepEqual(ends.map(({ word }) => word).sort(),
+      ['empty', 'final']);
+    assert.deepEqual(outputs(ends.find(({ word }) => word === 'final')),
+      decided ? [one.id] : batch.ids);
+    batch.released();
+    assert.equal(await wordOf(batch.continue({})), 'empty');
+  }
+});
+
 live('s26 s27: the first one stands', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
@@ -314,7 +340,7 @@ live('the open batch is shown', async (t) => {
   });
 }, several);
 
-live('a batch that no stream has told of is settled by its hold', async (t) => {
+live('what no stream has told of is settled by its hold', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     if (scene.dialect.chained) {

@@ -227,6 +227,11 @@ only_a_call_that_can_take_it_does(void **state)
 }
 
 
+#define OUTPUT(id) ONE(id, "\"output\":1")
+#define TWICE(id) OUTPUT(id) "," ONE(id, "\"errorText\":\"x\"")
+#define DECIDED ONE("b", "\"approved\":true")
+
+
 static void
 s26_the_first_one_counts(void **state)
 {
@@ -235,12 +240,9 @@ s26_the_first_one_counts(void **state)
     known();
     memset(&zero, 0, sizeof(zero));
 
-    assert_int_equal(
-        facts(
-            "[" ONE("a", "\"output\":1") "," ONE("a", "\"errorText\":\"x\"") "," ONE(
-                "b", "\"approved\":true") "," ONE("b", "\"output\":2") "]",
-            &chat_dialect_ai_sdk),
-        CHAT_OK);
+    assert_int_equal(facts("[" TWICE("a") "," DECIDED "," OUTPUT("b") "]",
+                           &chat_dialect_ai_sdk),
+                     CHAT_OK);
     assert_int_equal(put.count, 3);
     assert_int_equal(chat_outside_applied(&out, &put, put.items, put.count),
                      3);
