@@ -45,6 +45,8 @@
 #define NGX_CHAT_REPAIR_ALL 2
 
 
+typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
+
 typedef struct {
     ngx_uint_t    used;      /* chat is on somewhere */
     ngx_uint_t    has_store; /* chat_store was given */
@@ -58,6 +60,9 @@ typedef struct {
     ngx_event_t   watchdog; /* notices that the worker is to exit */
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
+
+    ngx_chat_tenants_t *tenants; /* of conversations, as last seen */
+    ngx_uint_t          tenants_warned;
 } ngx_chat_main_conf_t;
 
 typedef struct {
@@ -315,6 +320,11 @@ void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
  * where no stream has: it can be settled from outside then.
  */
 void ngx_chat_name_record(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_tenant.c */
+
+/* Warns, once, if the conversation was seen under another tenant before. */
+void ngx_chat_tenant_note(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_gate.c */
 

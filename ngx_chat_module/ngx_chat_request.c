@@ -319,6 +319,8 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
         }
     }
 
+    ngx_chat_tenant_note(ctx);
+
     return chat_arena_dup(ctx->kept, ctx->scope.conversation,
                           &ctx->scope.conversation)
                    == CHAT_OK

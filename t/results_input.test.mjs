@@ -174,6 +174,22 @@ live('s107: an empty tenant is refused', async (t) => {
   await untouched(it);
 });
 
+live('a conversation under two tenants is warned of, once', async (t) => {
+  const scene = await openStage(t, 'ai_sdk', { workers: 1 });
+  const warnings = () => scene.n.errorLog().split('\n').filter((line) =>
+    /\[warn\].*two tenants/.test(line)).length;
+  const batches = Array.from({ length: 50 }, () => new Batch(scene, 1));
+  for (const batch of batches) {
+    await batch.ask();
+    await batch.ask();
+  }
+  assert.equal(warnings(), 0);
+  for (const batch of batches) {
+    await batch.ask({ headers: { authorization: 'Bearer renewed' } });
+  }
+  assert.equal(warnings(), 1);
+});
+
 live('s107: nginx -t wants to know whose results they are', async () => {
   const at = (lines, more) => nginxTest({ http: lines,
     server: `location = /results { chat_results; ${more ?? ''} }` });
