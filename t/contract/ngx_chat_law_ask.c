@@ -21,16 +21,17 @@ typedef struct {
 } ngx_chat_law_given_t;
 
 
+/* What is NULL stays NULL, as in the facts of a request. */
 static u_char *
 ngx_chat_law_copy(u_char *p, chat_str_t *s)
 {
     u_char *copy = p;
 
-    if (s->len != 0) {
+    if (s->data != NULL) {
         p = ngx_cpymem(p, s->data, s->len);
+        s->data = copy;
     }
 
-    s->data = copy;
     return p;
 }
 
@@ -298,6 +299,39 @@ ngx_chat_law_payloads(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
     chat_fact_t facts[NGX_CHAT_LAW_FACTS];
 
     ngx_chat_law_payloads_of(law, i, k, facts, ngx_chat_law_read(text, facts));
+}
+
+
+void
+ngx_chat_law_append(ngx_chat_law_t *law, ngx_uint_t k, uint64_t position,
+                    chat_str_t bytes, int last, uint64_t keep)
+{
+    chat_fact_t           piece;
+    ngx_chat_law_given_t *given;
+
+    ngx_memzero(&piece, sizeof(piece));
+    piece.payload = bytes;
+    given = ngx_chat_law_give(&law->keys[k], &piece, 1);
+    law->inside++;
+    law->store->append(law->store, &given->key, position,
+                       given->facts[0].payload, last, keep, law->ttl);
+    law->inside--;
+    ngx_chat_law_wipe(given);
+}
+
+
+void
+ngx_chat_law_read_log(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
+                      uint64_t position)
+{
+    chat_store_op_t      *op = ngx_chat_law_op(law, (ngx_int_t) i);
+    ngx_chat_law_given_t *given;
+
+    given = ngx_chat_law_give(&law->keys[k], NULL, 0);
+    law->inside++;
+    law->store->read(law->store, op, &given->key, position);
+    law->inside--;
+    ngx_chat_law_wipe(given);
 }
 
 
