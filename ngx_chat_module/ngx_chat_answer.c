@@ -9,8 +9,7 @@
 #include "ngx_chat_module.h"
 
 
-/* A response header; key and value must outlive the request. */
-static ngx_int_t
+ngx_int_t
 ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
                            ngx_str_t value)
 {

@@ -114,14 +114,14 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     if (conf->tenant == NULL) {
         conf->tenant = prev->tenant;
+        conf->has_tenant = prev->has_tenant;
     }
 
     if (conf->tenant == NULL && ngx_chat_default_tenant(cf, conf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
-    ngx_chat_check_location(cf, conf);
-    return NGX_CONF_OK;
+    return ngx_chat_check_location(cf, conf);
 }
 
 
@@ -263,6 +263,16 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
         cf, mcf->shm_size ? mcf->shm_size : NGX_CHAT_SHM_DEFAULT,
         &ngx_chat_module);
     return mcf->zone ? NGX_OK : NGX_ERROR;
+}
+
+
+char *
+ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_chat_loc_conf_t *lcf = conf;
+
+    lcf->has_tenant = 1;
+    return ngx_http_set_complex_value_slot(cf, cmd, conf);
 }
 
 

@@ -108,7 +108,7 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
         ctx->claiming = 1;
         chat_gate_claim(q, 1, &facts);
 
-    } else if (!q->chained) {
+    } else if (!q->chained && ctx->rq.class != CHAT_CLASS_PENDING) {
         chat_facts_add(&facts, "partial", chat_cstr("1"));
     }
 
@@ -181,7 +181,7 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (rc == NGX_DECLINED && ctx->rq.class == CHAT_CLASS_CONTINUATION) {
+    if (rc == NGX_DECLINED && ctx->rq.class != CHAT_CLASS_FRESH) {
         ngx_chat_gate_pass(ctx, NGX_OK);
         return;
     }
@@ -283,6 +283,7 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ctx->since = batch->since;
     ctx->partial = batch->partial & 1;
     ctx->sealed = batch->sealed && !batch->cleared;
+    ctx->opened = batch->open & 1;
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
     ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
     if (ctx->fields == NULL || ctx->missing == NULL

@@ -58,8 +58,8 @@ static ngx_command_t ngx_chat_commands[] = {
     NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, mode, NULL),
     NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
                  ngx_http_set_complex_value_slot, conversation, NULL),
-    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE1,
-                 ngx_http_set_complex_value_slot, tenant, NULL),
+    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE1, ngx_chat_conf_tenant, tenant,
+                 NULL),
     NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_TAKE1,
                  ngx_chat_conf_enum, replay, ngx_chat_replay_values),
     NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE1, ngx_chat_conf_hold, hold,
@@ -90,6 +90,9 @@ static ngx_command_t ngx_chat_commands[] = {
                  max_result, NULL),
     NGX_CHAT_LOC("chat_max_held", NGX_CONF_TAKE1, ngx_chat_conf_number,
                  max_held, NULL),
+    { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
     NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  dry_run, NULL),
 

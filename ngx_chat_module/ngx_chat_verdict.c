@@ -107,6 +107,10 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_attempt_keep_results(ctx);
     }
 
+    if (bounded && !ctx->opened) {
+        ngx_chat_name_record(ctx);
+    }
+
     ngx_memzero(&partial, sizeof(partial));
     partial.field = chat_cstr("partial");
     partial.value = chat_cstr("1");
@@ -267,6 +271,17 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     if (ctx->rq.class == CHAT_CLASS_FRESH) {
         ngx_chat_complete(ctx, ngx_chat_verdict_completed);
         return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_PENDING) {
+        if (verdict == CHAT_GATE_HOLD) {
+            ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+            return;
+        }
+
+        /* what it lacks came from outside */
+        ctx->settled = 1;
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
     }
 
     if (verdict == CHAT_GATE_CLAIM) {

@@ -232,6 +232,10 @@ chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
                                                  : "c",
                     hex);
     (void) chat_facts_new(facts, "call/", id, chat_cstr(value));
+
+    if (kind == CHAT_KIND_APPROVAL) {
+        (void) chat_facts_new(facts, "ask/", id, chat_cstr("1"));
+    }
 }
 
 

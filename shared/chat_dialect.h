@@ -105,6 +105,10 @@ typedef struct {
     unsigned candidate : 1;       /* a complete body is always a candidate
                                      sibling (ai_sdk, ag_ui) */
     unsigned no_empty : 1;        /* has no harmless empty turn (anthropic) */
+    unsigned plain_text : 1;      /* a result is a string: of another value
+                                     its JSON text is */
+    unsigned only_decided : 1;    /* a call that asks for an approval takes
+                                     the decision and nothing else */
 
     const char *sse_header; /* "Name: value" of every SSE answer that
                                      the module makes itself, or NULL */

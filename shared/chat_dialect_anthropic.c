@@ -160,6 +160,7 @@ const chat_dialect_t chat_dialect_anthropic = {
     .not_paths = chat_anthropic_not_paths,
     .signature = chat_anthropic_signature,
     .no_empty = 1,
+    .plain_text = 1,
     .request = chat_anthropic_request,
     .splice = chat_anthropic_splice,
     .open = chat_anthropic_open,

@@ -10,6 +10,7 @@ import assert from 'node:assert/strict';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
 import { held, live, say, verdict, wordOf } from './harness_hold.mjs';
+import { asking } from './harness_outside.mjs';
 import { sse } from './harness_provider.mjs';
 
 const key = 'openai_responses_conversation';
@@ -103,24 +104,6 @@ live('replay: conversation: the known calls come from the store',
     assert.ok(text.includes(again.calls[1].id));
     assert.ok(!text.includes('"output_index":1'));
   });
-
-/* An answer that asks to approve, as the provider sends it. */
-function asking(ids) {
-  const id = newId('resp_');
-  let number = 0;
-  const event = (type, fields) => `event: ${type}\ndata: ${JSON.stringify({
-    type, sequence_number: number++, ...fields })}\n\n`;
-  const items = ids.map((one) => ({ id: one, type: 'mcp_approval_request',
-    name: 'send', server_label: 'mail', arguments: '{}' }));
-  const response = (status, output) => ({ response: { id, status, output } });
-  return Object.assign([
-    event('response.created', response('in_progress', [])),
-    ...items.flatMap((item, i) => [
-      event('response.output_item.added', { output_index: i, item }),
-      event('response.output_item.done', { output_index: i, item })]),
-    event('response.completed', response('completed', items))],
-  { id, calls: ids.map((one) => ({ id: one })) });
-}
 
 const ways = ['conversation', 'previous_response_id', 'stateless'];
 

@@ -41,7 +41,7 @@ test('every directive is documented, and no other', () => {
     const section = directives.split(`### ${name}\n`)[1].split('\n### ')[0];
     assert.match(section, new RegExp(`^    syntax:  ${name}\\b`, 'm'));
     assert.match(section, /^    default: \S/m);
-    assert.match(section, /^    context: http/m);
+    assert.match(section, /^    context: (http|location)/m);
   }
 });
 
