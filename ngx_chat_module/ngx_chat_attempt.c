@@ -277,9 +277,7 @@ ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
         return CHAT_END_FINISHED;
     }
 
-    return ctx->answer_known && ctx->upstream_rc >= NGX_HTTP_BAD_GATEWAY
-               ? CHAT_END_INTERRUPTED
-               : CHAT_END_ABORTED;
+    return ctx->upstream_reason ? CHAT_END_INTERRUPTED : CHAT_END_ABORTED;
 }
 
 
@@ -289,6 +287,8 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     size_t              n;
     chat_facts_t        facts;
     const chat_piece_t *pieces;
+
+    ngx_chat_stall_end(ctx);
 
     if (ctx->finished) {
         return;
@@ -303,9 +303,11 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     }
 
     if (ctx->stream != NULL) {
-        /* the client left: what the stream knew is told all the same */
+        /* nobody is written to: what the stream knew is told all the same */
         if (chat_stream_info(ctx->stream)->end == CHAT_END_NONE) {
-            (void) chat_stream_finish(ctx->stream, NULL, 1, &pieces, &n);
+            (void) chat_stream_finish(ctx->stream, ctx->upstream_reason,
+                                      ctx->upstream_reason == NULL, &pieces,
+                                      &n);
         }
         ngx_chat_attempt_facts(ctx);
     }

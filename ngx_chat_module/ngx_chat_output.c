@@ -186,7 +186,7 @@ ngx_chat_output_told(ngx_chat_chain_t *chain)
 {
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    if (ctx->told_sent || ctx->told.len == 0 || ctx->conf->dry_run) {
+    if (ctx->told_sent || ctx->told.len == 0) {
         return NGX_OK;
     }
 
@@ -275,8 +275,7 @@ ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 static ngx_uint_t
 ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
 {
-    return !chat_stream_info(ctx->stream)->foreign && ctx->conf->interrupted
-           && !ctx->conf->dry_run;
+    return !chat_stream_info(ctx->stream)->foreign && ctx->conf->interrupted;
 }
 
 
@@ -335,8 +334,46 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
     }
 
     ngx_chat_attempt_facts(ctx);
+    ngx_chat_stall_progress(ctx);
     *out = chain.first;
     return NGX_OK;
+}
+
+
+void
+ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
+{
+    size_t              n;
+    ngx_buf_t          *b;
+    const chat_piece_t *pieces;
+
+    for (; in != NULL; in = in->next) {
+        b = in->buf;
+
+        if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
+            ctx->untouched = 1;
+        }
+
+        if (!ctx->untouched && ngx_buf_size(b) != 0
+            && chat_stream_push(ctx->stream,
+                                chat_str(b->pos, (size_t) (b->last - b->pos)),
+                                &pieces, &n)
+                   != CHAT_OK)
+        {
+            ctx->untouched = 1;
+        }
+
+        if (b->last_buf) {
+            ctx->complete_answer = 1;
+            (void) chat_stream_finish(ctx->stream, NULL, 0, &pieces, &n);
+        }
+    }
+
+    ngx_chat_attempt_facts(ctx);
+
+    if (ctx->complete_answer) {
+        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
+    }
 }
 
 

@@ -117,6 +117,8 @@ chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
         stream->info.oversized++;
     }
 
+    stream->info.content++;
+
     if (stream->quarantine.first != NULL) {
         stream->info.overflows++;
         rc = chat_stream_settle(stream, CHAT_VERDICT_FORWARD);
@@ -158,6 +160,7 @@ static void
 chat_stream_skim(chat_stream_t *stream)
 {
     size_t     len;
+    uint32_t   frames = stream->info.frames;
     chat_str_t rest = chat_sse_rest(&stream->sse);
 
     if (stream->skim.count == 0 || !chat_stream_may_skip(stream)) {
@@ -167,6 +170,7 @@ chat_stream_skim(chat_stream_t *stream)
     len = chat_skim_match(&stream->skim, rest, stream->conf.max_event,
                           &stream->info.frames);
     if (len != 0) {
+        stream->info.content += stream->info.frames - frames;
         chat_sse_skip(&stream->sse, len);
         chat_stream_pass(stream, chat_str(rest.data, len), 1);
     }

@@ -68,6 +68,7 @@ typedef struct {
     uint64_t    bytes_in;
     uint64_t    bytes_out;
     uint32_t    frames;
+    uint32_t    content;   /* of those, more than signs of life */
     uint32_t    oversized; /* frames past max_event */
     uint32_t    calls;     /* of the last step that opened any */
     uint32_t    settled;   /* of those */

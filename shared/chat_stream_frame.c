@@ -379,6 +379,10 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
         return chat_stream_route(stream, &heard, NULL);
     }
 
+    if (dialect->idle == NULL || !dialect->idle(frame)) {
+        stream->info.content++;
+    }
+
     if (chat_stream_may_skip(stream) && chat_stream_is_boring(stream, frame)) {
         chat_stream_pass(stream, frame->raw, frame->in_input);
         return CHAT_OK;
