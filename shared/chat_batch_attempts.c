@@ -197,7 +197,7 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
         chat_batch_read_deed(&facts[i], list, count);
     }
 
-    batch->attempts = list;
+    batch->attempts = count ? list : NULL;
     batch->nattempts = count;
 
     for (i = 0; i < count; i++) {

@@ -117,6 +117,12 @@ is_sample_attempts(const chat_batch_t *batch)
     assert_true(chat_str_is(batch->last.request, "9"));
     assert_memory_equal(batch->last.signature, none, 16);
     assert_memory_equal(batch->last.retry_key, signature, 16);
+    assert_int_equal(batch->nattempts, 3);
+    assert_int_equal(batch->attempts[0].ms, 1700000000123);
+    assert_true(batch->attempts[1].is_void);
+    assert_int_equal(batch->attempts[1].ms, 0);
+    assert_int_equal(batch->attempts[2].k, 10);
+    assert_int_equal(batch->attempts[2].ms, 7);
     assert_int_equal(batch->last.answer, 503);
     assert_int_equal(batch->last.end, CHAT_END_FAILED);
     assert_int_equal(batch->last.is_void, 0);
