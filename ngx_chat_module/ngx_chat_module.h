@@ -197,6 +197,7 @@ struct ngx_chat_ctx_s {
     void         **filters; /* early: what the filters keep of the request */
     ngx_chain_t   *free;
     ngx_chain_t   *busy;
+    ngx_chain_t   *taken; /* input whose bytes go out as bytes of our own */
     ngx_int_t      upstream_rc;
     const char    *upstream_reason; /* eof, reset, timeout, malformed, stall;
                                        NULL: it did not break off */

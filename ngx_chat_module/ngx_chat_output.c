@@ -5,7 +5,9 @@
  * the last run of bytes that survives in an input buffer is carried by that
  * very buffer, and only the runs before it by buffers of our own over the
  * same memory. Bytes of the core's own are copied into blocks of one size,
- * which are used again. Links of the input chain are never changed.
+ * which are used again; the input buffer that they stand for is given back
+ * once they are sent, so that an upstream waits for a slow client. Links of
+ * the input chain are never changed.
  * Must not know: what the bytes mean.
  */
 
@@ -139,6 +141,24 @@ ngx_chat_output_special(ngx_chat_chain_t *chain, ngx_uint_t last)
 }
 
 
+/* The upstream has this buffer back when all that goes out has gone. */
+static ngx_int_t
+ngx_chat_output_take(ngx_chat_ctx_t *ctx, ngx_buf_t *in)
+{
+    ngx_chain_t *cl;
+
+    cl = ngx_alloc_chain_link(ctx->request->pool);
+    if (cl == NULL) {
+        return NGX_ERROR;
+    }
+
+    cl->buf = in;
+    cl->next = ctx->taken;
+    ctx->taken = cl;
+    return NGX_OK;
+}
+
+
 /* The pieces of one input buffer (in NULL: of no buffer). */
 static ngx_int_t
 ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
@@ -172,10 +192,15 @@ ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
         }
     }
 
-    if (carried == 0 && in != NULL) {
-        in->pos = in->last;
+    if (carried != 0 || in == NULL) {
+        return NGX_OK;
     }
 
+    if (n != 0) {
+        return ngx_chat_output_take(chain->ctx, in);
+    }
+
+    in->pos = in->last;
     return NGX_OK;
 }
 
@@ -380,6 +405,14 @@ ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
 void
 ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out)
 {
+    ngx_chain_t *cl;
+
     ngx_chain_update_chains(ctx->request->pool, &ctx->free, &ctx->busy, &out,
                             (ngx_buf_tag_t) &ngx_chat_module);
+
+    while (ctx->busy == NULL && (cl = ctx->taken) != NULL) {
+        cl->buf->pos = cl->buf->last;
+        ctx->taken = cl->next;
+        ngx_free_chain(ctx->request->pool, cl);
+    }
 }
