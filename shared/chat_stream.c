@@ -306,6 +306,22 @@ chat_stream_facts(chat_stream_t *stream, const chat_stream_facts_t **facts)
 }
 
 
+size_t
+chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids, size_t max)
+{
+    size_t                   i, n = 0;
+    const chat_track_step_t *step = &stream->track.step;
+
+    for (i = 0; i < step->ncalls && n < max; i++) {
+        if (step->calls[i].settled) {
+            ids[n++] = step->calls[i].id;
+        }
+    }
+
+    return n;
+}
+
+
 const chat_stream_info_t *
 chat_stream_info(const chat_stream_t *stream)
 {

@@ -106,6 +106,10 @@ chat_rc_e chat_stream_finish(chat_stream_t *stream, const char *reason,
 size_t chat_stream_facts(chat_stream_t              *stream,
                          const chat_stream_facts_t **facts);
 
+/* The calls of the last step that the stream itself settled, at most max. */
+size_t chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids,
+                           size_t max);
+
 const chat_stream_info_t  *chat_stream_info(const chat_stream_t *stream);
 const chat_filter_count_t *chat_stream_count(const chat_stream_t *stream);
 
