@@ -265,7 +265,7 @@ live('s74: the client leaves', async (t) => {
 for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
   timeout: 'proxy_read_timeout 300ms;', stall: 'chat_stall 300ms;',
 }).map((silence) => [name, silence]))) {
-  live(`s57: ${key}: an interruption (${reason}) releases nothing`, async (t) => {
+  live(`s57: ${key}: a stream's ${reason} releases nothing`, async (t) => {
     const scene = await stage(t, key, { workers: 2, hold: '700ms', location });
     const batch = new Batch(scene, 2);
     const { from } = batch;
