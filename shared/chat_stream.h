@@ -61,7 +61,8 @@ typedef struct {
 
 typedef struct {
     int         confirmed; /* a frame of the dialect was seen */
-    int         foreign;   /* the first frame was none: hands off for good */
+    int         foreign;   /* the first frame was none, or there was no memory
+                              to read one: hands off for good */
     chat_end_e  end;       /* NONE while it runs */
     const char *reason;    /* of an interruption; else NULL */
     chat_str_t  id;        /* of the turn: message or response id */
@@ -84,7 +85,8 @@ void           chat_stream_destroy(chat_stream_t *stream);
 /*
  * Takes the next bytes and answers the output that may go on now: pieces[0..n)
  * valid until the next call; pieces of the input are in the input's order.
- * CHAT_ERROR: no memory; the owner then passes all further bytes untouched.
+ * Without memory to read on, all that waits and all that comes passes as it
+ * is. CHAT_ERROR: bytes of the output are lost.
  */
 chat_rc_e chat_stream_push(chat_stream_t *stream, chat_str_t input,
                            const chat_piece_t **pieces, size_t *n);
