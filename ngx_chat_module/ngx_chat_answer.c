@@ -332,6 +332,7 @@ ngx_chat_answer_verdict(const char *code)
                    || ngx_strcmp(code, "cleared") == 0
                ? NGX_CHAT_VERDICT_SUPERSEDED
            : ngx_strcmp(code, "store_unavailable") == 0
+                   || ngx_strcmp(code, "loop") == 0
                ? NGX_CHAT_VERDICT_REFUSED
                : NGX_CHAT_VERDICT_CONFLICT;
 }

@@ -71,6 +71,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
     q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
     q->worker = ctx->main->store->worker;
+    q->now = ngx_chat_now();
     q->retry = (int) ctx->headers.retry;
     ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
     return NGX_OK;
@@ -358,6 +359,7 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     int              mine;
     chat_question_t *q = &ctx->q;
 
+    q->now = ngx_chat_now();
     chat_gate_decide(q, batch, ngx_chat_gate_alive, ctx->main->store,
                      &ctx->decision);
 

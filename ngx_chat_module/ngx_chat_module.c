@@ -76,6 +76,8 @@ static ngx_command_t ngx_chat_commands[] = {
                  failure, ngx_chat_failure_values),
     NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  interrupted, NULL),
+    NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_stall, stall,
+                 NULL),
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
                  NULL),
     NGX_CHAT_LOC("chat_ttl", NGX_CONF_TAKE1, ngx_chat_conf_sec, ttl,

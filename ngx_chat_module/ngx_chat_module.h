@@ -86,6 +86,7 @@ typedef struct {
     ngx_uint_t                repair;
     ngx_uint_t                failure;
     ngx_flag_t                interrupted;
+    ngx_msec_t                stall; /* 0: off */
     ngx_array_t              *tools; /* ngx_chat_tool_t */
     time_t                    ttl;
     size_t                    max_body;
@@ -204,8 +205,12 @@ struct ngx_chat_ctx_s {
     void         **filters; /* early: what the filters keep of the request */
     ngx_chain_t   *free;
     ngx_chain_t   *busy;
+    ngx_chain_t   *taken; /* input whose bytes go out as bytes of our own */
     ngx_int_t      upstream_rc;
-    const char    *upstream_reason; /* eof, reset, timeout, malformed */
+    const char    *upstream_reason; /* eof, reset, timeout, malformed, stall;
+                                       NULL: it did not break off */
+    ngx_event_t    stall;           /* ends the silence of content */
+    uint32_t       content;         /* frames of it that were seen */
     uint32_t       status;
     chat_end_e     end; /* once it is finished */
     void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
@@ -235,6 +240,7 @@ struct ngx_chat_ctx_s {
     unsigned ended : 1;           /* end/k or void/k was joined */
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
+    unsigned stalled : 1;         /* chat_stall has closed the upstream */
 };
 
 
@@ -275,8 +281,10 @@ ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 
 /* ngx_chat_headers.c */
 
-/* Looks at all request headers once; blanks those that are ours to set. */
-void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out);
+/* Looks at all request headers once; blank: empties those that are ours to
+ * set. */
+void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
+                           ngx_uint_t blank);
 
 /* ngx_chat_request.c */
 
@@ -434,6 +442,16 @@ char *ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* ngx_chat_filter.c */
 ngx_int_t ngx_chat_filter_init(ngx_conf_t *cf);
+
+/* ngx_chat_stall.c */
+char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* The stream has begun, or got on; its silence is bounded from now on. */
+void ngx_chat_stall_begin(ngx_chat_ctx_t *ctx);
+void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);
+
+/* It is over; safe at any time. */
+void ngx_chat_stall_end(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_attempt.c */
 

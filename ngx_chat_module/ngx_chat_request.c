@@ -145,7 +145,7 @@ ngx_chat_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    ngx_chat_headers_scan(r, &headers);
+    ngx_chat_headers_scan(r, &headers, !conf->dry_run);
 
     if (r->method != NGX_HTTP_POST || !headers.json) {
         return NGX_DECLINED;

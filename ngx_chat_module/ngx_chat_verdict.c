@@ -224,6 +224,12 @@ ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
                                "the conversation was cleared");
         return;
 
+    case CHAT_GATE_LOOP:
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_TOO_MANY_REQUESTS, "loop",
+                               "the answer to these results was asked for "
+                               "ten times within a minute");
+        return;
+
     default:
         ngx_chat_verdict_conflict(ctx);
     }
@@ -253,6 +259,9 @@ ngx_chat_verdict_observed(chat_gate_e verdict)
     case CHAT_GATE_SUPERSEDED:
     case CHAT_GATE_CLEARED:
         return NGX_CHAT_VERDICT_SUPERSEDED;
+
+    case CHAT_GATE_LOOP:
+        return NGX_CHAT_VERDICT_REFUSED;
 
     case CHAT_GATE_UNMANAGED:
         return NGX_CHAT_VERDICT_UNMANAGED;

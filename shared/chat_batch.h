@@ -103,11 +103,11 @@ void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 
 /*
  * claim/<k>: worker and request are free of spaces; signature and retry_key
- * (all zero: none) are 16 bytes each.
+ * (all zero: none) are 16 bytes each; ms since the epoch (0: not known).
  */
 void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                       chat_str_t request, const unsigned char *signature,
-                      const unsigned char *retry_key);
+                      const unsigned char *retry_key, uint64_t ms);
 
 /*
  * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
@@ -160,25 +160,28 @@ typedef struct {
     chat_str_t    request;
     unsigned char signature[16];
     unsigned char retry_key[16];
+    uint64_t      ms;     /* when it was claimed; 0: not known */
     uint32_t      answer; /* HTTP status; 0: none yet */
     chat_end_e    end;
     int           is_void; /* nothing was sent */
 } chat_attempt_t;
 
 typedef struct {
-    uint64_t       since; /* ms; 0: no such fact */
-    int            open;
-    chat_str_t     producer; /* worker of open */
-    chat_str_t     cors;     /* of open */
-    int            sealed;
-    int            broken;
-    int            partial; /* was seen incomplete */
-    int            superseded;
-    int            cleared;
-    chat_member_t *members; /* in order of position, then id */
-    size_t         nmembers;
-    chat_attempt_t last;     /* the attempt with the highest number */
-    chat_attempt_t answered; /* the last that was answered 2xx; k 0: none */
+    uint64_t        since; /* ms; 0: no such fact */
+    int             open;
+    chat_str_t      producer; /* worker of open */
+    chat_str_t      cors;     /* of open */
+    int             sealed;
+    int             broken;
+    int             partial; /* was seen incomplete */
+    int             superseded;
+    int             cleared;
+    chat_member_t  *members; /* in order of position, then id */
+    size_t          nmembers;
+    chat_attempt_t  last;     /* the attempt with the highest number */
+    chat_attempt_t  answered; /* the last that was answered 2xx; k 0: none */
+    chat_attempt_t *attempts; /* all of them, in order of their numbers */
+    size_t          nattempts;
 } chat_batch_t;
 
 /*

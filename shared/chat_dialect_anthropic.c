@@ -165,6 +165,7 @@ const chat_dialect_t chat_dialect_anthropic = {
     .splice = chat_anthropic_splice,
     .open = chat_anthropic_open,
     .boring = chat_anthropic_boring,
+    .idle = chat_anthropic_idle,
     .texts = chat_anthropic_texts,
     .read = chat_anthropic_read,
     .edit = chat_anthropic_edit,

@@ -226,6 +226,7 @@ const chat_dialect_t chat_dialect_openai_chat = {
     .splice = chat_openai_chat_splice,
     .open = chat_openai_chat_open,
     .boring = chat_openai_chat_boring,
+    .idle = chat_openai_chat_idle,
     .texts = chat_openai_chat_texts,
     .read = chat_openai_chat_read,
     .edit = chat_openai_chat_edit,

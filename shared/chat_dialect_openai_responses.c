@@ -354,6 +354,7 @@ const chat_dialect_t chat_dialect_openai_responses = {
     .splice = chat_responses_splice,
     .open = chat_responses_open,
     .boring = chat_responses_boring,
+    .idle = chat_responses_idle,
     .read = chat_responses_read,
     .edit = chat_responses_edit,
     .interrupted = chat_responses_interrupted,
