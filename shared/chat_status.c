@@ -9,6 +9,8 @@
 #include "chat_status_put.h"
 #include "chat_store.h"
 
+#include <inttypes.h>
+
 
 /* The bytes of the character that s begins with; 0: it is none. */
 static size_t
@@ -111,6 +113,24 @@ chat_status_put_short(chat_buf_t *out, const chat_short_t *id)
     size_t len = id->len < CHAT_SHORT ? id->len : CHAT_SHORT;
 
     chat_status_put(out, chat_str(id->bytes, len), id->cut);
+}
+
+
+void
+chat_status_put_seconds(chat_buf_t *out, uint64_t us)
+{
+    int      digits = 6;
+    uint64_t part = us % 1000000;
+
+    chat_buf_printf(out, "%" PRIu64, us / 1000000);
+
+    for (; part != 0 && part % 10 == 0; part /= 10) {
+        digits--;
+    }
+
+    if (part != 0) {
+        chat_buf_printf(out, ".%0*" PRIu64, digits, part);
+    }
 }
 
 

@@ -142,8 +142,8 @@ chat_status_timing(chat_buf_t *out, const chat_metrics_t *m,
     chat_buf_puts(out, "{\"le\":[");
 
     for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
-        chat_buf_printf(out, "%s%g", i ? "," : "",
-                        (double) chat_timing_bounds[which][i] / 1e6);
+        chat_buf_puts(out, i ? "," : "");
+        chat_status_put_seconds(out, chat_timing_bounds[which][i]);
     }
 
     chat_buf_puts(out, "],\"counts\":[");
@@ -153,9 +153,9 @@ chat_status_timing(chat_buf_t *out, const chat_metrics_t *m,
         chat_buf_printf(out, "%s%" PRIu64, i ? "," : "", n);
     }
 
-    chat_buf_printf(out, "],\"sum\":%" PRIu64 ".%06u,\"count\":%" PRIu64 "}",
-                    timing->sum / 1000000, (unsigned) (timing->sum % 1000000),
-                    chat_timing_count(timing));
+    chat_buf_puts(out, "],\"sum\":");
+    chat_status_put_seconds(out, timing->sum);
+    chat_buf_printf(out, ",\"count\":%" PRIu64 "}", chat_timing_count(timing));
 }
 
 

@@ -73,7 +73,7 @@ chat_prometheus_counts(chat_buf_t *out, const chat_metrics_t *m)
         "New calls under an id that was in use.",
         "Results put into request bodies.",
         "Results told to clients that lacked them.",
-        "Bodies, steps, frames and results past a bound.",
+        "What passed untouched past a bound.",
         "Results that came by chat_results.",
     };
 
@@ -94,38 +94,44 @@ chat_prometheus_counts(chat_buf_t *out, const chat_metrics_t *m)
 
 
 static void
+chat_prometheus_timing(chat_buf_t *out, const char *name,
+                       const chat_timing_t *timing, const uint64_t *bounds)
+{
+    size_t   i;
+    uint64_t n = 0;
+
+    for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
+        n += timing->buckets[i];
+        chat_buf_printf(out, "nginx_chat_%s_bucket{le=\"", name);
+        chat_status_put_seconds(out, bounds[i]);
+        chat_buf_printf(out, "\"} %" PRIu64 "\n", n);
+    }
+
+    n += timing->buckets[i];
+    chat_buf_printf(out,
+                    "nginx_chat_%s_bucket{le=\"+Inf\"} %" PRIu64
+                    "\nnginx_chat_%s_sum ",
+                    name, n, name);
+    chat_status_put_seconds(out, timing->sum);
+    chat_buf_printf(out, "\nnginx_chat_%s_count %" PRIu64 "\n", name, n);
+}
+
+
+static void
 chat_prometheus_timings(chat_buf_t *out, const chat_metrics_t *m)
 {
-    size_t                   i, k;
-    uint64_t                 n;
-    const char              *name;
-    const chat_timing_t     *timing;
+    size_t                   i;
     static const char *const help[CHAT_TIMINGS] = {
         "How long requests waited.",
         "How long the store took to answer.",
-        "From the last missing result to going on.",
+        "From seeing the last missing result to going on.",
     };
 
     for (i = 0; i < CHAT_TIMINGS; i++) {
-        n = 0;
-        name = chat_timing_names[i];
-        timing = &m->timings[i];
-        chat_prometheus_family(out, name, "histogram", help[i]);
-
-        for (k = 0; k < CHAT_METRICS_BUCKETS; k++) {
-            n += timing->buckets[k];
-            chat_buf_printf(out,
-                            "nginx_chat_%s_bucket{le=\"%g\"} %" PRIu64 "\n",
-                            name, (double) chat_timing_bounds[i][k] / 1e6, n);
-        }
-
-        n += timing->buckets[k];
-        chat_buf_printf(out,
-                        "nginx_chat_%s_bucket{le=\"+Inf\"} %" PRIu64
-                        "\nnginx_chat_%s_sum %" PRIu64
-                        ".%06u\nnginx_chat_%s_count %" PRIu64 "\n",
-                        name, n, name, timing->sum / 1000000,
-                        (unsigned) (timing->sum % 1000000), name, n);
+        chat_prometheus_family(out, chat_timing_names[i], "histogram",
+                               help[i]);
+        chat_prometheus_timing(out, chat_timing_names[i], &m->timings[i],
+                               chat_timing_bounds[i]);
     }
 }
 
@@ -189,8 +195,9 @@ chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
                         m->holds);
     chat_prometheus_family(out, "hold_oldest_seconds", "gauge",
                            "How long the oldest of them has waited.");
-    chat_buf_printf(out, "nginx_chat_hold_oldest_seconds %" PRIu64 ".%03u\n",
-                    status->oldest / 1000, (unsigned) (status->oldest % 1000));
+    chat_buf_puts(out, "nginx_chat_hold_oldest_seconds ");
+    chat_status_put_seconds(out, 1000 * status->oldest);
+    chat_buf_puts(out, "\n");
     chat_prometheus_timings(out, m);
     chat_prometheus_one(out, "records", "gauge", "Streams on record.",
                         m->streams);
