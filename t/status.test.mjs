@@ -96,13 +96,11 @@ live('counters are those of the access log, and stay', async (t) => {
 }, { concurrency: 2 });
 
 
-live('replays, reused ids and results that are told', async (t) => {
+live('replays that are dropped and results that are told', async (t) => {
   const scene = await shown(t, 'ai_sdk', { strict: false });
   const batch = new Batch(scene, 3);
   await batch.ask();
   const { from } = batch;
-  const other = batch.dialect.calls({ calls: [
-    { ...batch.calls[1], input: { another: 1 }, args: '{"another":1}' }] });
   scene.p.answer = () => sse([...from.slice(0, -2), ...batch.dialect.final(
     `done ${batch.key}`)]);
   const waiting = batch.continue(batch.results([0, 1]));
@@ -110,7 +108,6 @@ live('replays, reused ids and results that are told', async (t) => {
   const words = await Promise.all([waiting, batch.continue(batch.results([2]))]
     .map(told));
   assert.ok(words.some(({ word }) => word === 'final'));
-  assert.ok(other.length);
   await settled(scene, 3);
   const { counters, events } = await statusOf(scene.n);
   assert.equal(counters.replays_dropped, scene.n.accessLog().reduce(
@@ -138,8 +135,9 @@ live('a batch appears, gains a result, and goes', async (t) => {
     assert.equal(rest.length, 0);
     assert.deepEqual([holds.now, one.held, one.missing, one.calls],
       [1, 1, 2, 3]);
-    assert.ok(holds.oldest_ms >= 50 && holds.oldest_ms < 5000,
-      `${holds.oldest_ms}`);
+    const { oldest_ms: before } = holds;
+    await until(async () => (await statusOf(scene.n)).holds.oldest_ms
+      > before + 20);
     assert.ok(one.age_ms < 10000);
     assert.deepEqual([one.dialect, one.state, one.attempt],
       [dialects[key].name, 'sealed', 0]);
