@@ -3,8 +3,9 @@
  * waits, and that it keeps its numbers.
  */
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { unbuilt, until } from './harness.mjs';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { get, root, unbuilt, until } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
 import { held, leave, live, wordOf } from './harness_hold.mjs';
@@ -80,6 +81,8 @@ live('counters are those of the access log, and stay', async (t) => {
       assert.deepEqual(counted(await statusOf(scene.n)), counted(status));
     });
     await t2.test('after a worker was killed', async () => {
+      /* the old ones have gone by then */
+      await until(() => scene.n.workers().length === 2);
       for (const pid of scene.n.workers()) {
         await scene.n.kill(pid);
       }
@@ -179,18 +182,18 @@ live('a worker that is killed takes its holds along', async (t) => {
   const list = Array.from({ length: 12 }, () => new Batch(scene, 2));
   const answers = list.map((batch) => batch.continue(batch.results([0])));
   await until(async () => (await statusOf(scene.n)).holds.now === 12);
-  const [pid] = scene.n.workers();
-  await scene.n.kill(pid);
-  await until(() => answers.some(({ error }) => error));
-  const status = await until(async () => {
-    const now = await statusOf(scene.n);
-    return now.holds.now === answers.filter(({ ended }) => !ended).length
-      && now;
-  });
-  assert.equal(status.batches.length, status.holds.now);
-  assert.equal(status.workers, 2);
-  answers.forEach((answer) => answer.abort());
-  await until(async () => (await statusOf(scene.n)).holds.now === 0);
+  for (const pid of scene.n.workers()) {
+    await scene.n.kill(pid);
+    const status = await until(async () => {
+      const now = await statusOf(scene.n);
+      return now.holds.now === answers.filter(({ ended }) => !ended).length
+        && now;
+    });
+    assert.equal(status.batches.length, status.holds.now);
+    assert.equal(status.workers, 2);
+  }
+  assert.ok(answers.every(({ error }) => error));
+  assert.equal((await statusOf(scene.n)).holds.now, 0);
 });
 
 
@@ -289,10 +292,8 @@ live('who asks how', async (t) => {
   assert.ok(Number(head.headers['content-length']) > 1000);
   for (const [uri, method, status] of [['/status', 'POST', 405],
     ['/status', 'DELETE', 405], ['/closed', 'GET', 403]]) {
-    const args = ['-s', '-o', '/dev/null', '-w', '%{http_code}', '-X', method,
-      `http://127.0.0.1:${scene.n.port}${uri}`];
-    assert.equal(execFileSync('curl', args, { encoding: 'utf8' }),
-      String(status), `${method} ${uri}`);
+    assert.equal(await get(scene.n.port, uri, {}, { method }).status, status,
+      `${method} ${uri}`);
   }
 });
 
@@ -341,3 +342,30 @@ live('promtool accepts the metrics', async (t) => {
   assert.equal(stderr, '');
 }, { skip: unbuilt || (missing && !process.env.CI
   && 'no promtool: Debian\'s package prometheus, or CHAT_PROMTOOL') });
+
+live('the dashboard, the alerts and the table name what there is',
+  async (t) => {
+    const scene = await shown(t, 'openai_chat', { store: 'shm:1m' });
+    const { text } = await ask(scene.n, '?format=prometheus');
+    const families = [...text.matchAll(/^# TYPE (\S+)/gm)].map((m) => m[1]);
+    const histograms = [...text.matchAll(/^# TYPE (\S+) histogram$/gm)]
+      .flatMap(([, name]) => [`${name}_bucket`]);
+    const named = (words) => new Set(words.match(/nginx_chat_[a-z_]+/g));
+
+    const dashboard = readFileSync(`${root}/docker/grafana.json`, 'utf8');
+    const panels = JSON.parse(dashboard).panels.map(({ id }) => id);
+    assert.equal(new Set(panels).size, panels.length);
+    const page = readFileSync(`${root}/docs/operations.md`, 'utf8');
+    const known = [...families, ...histograms];
+    for (const name of [...named(dashboard), ...named(page)]) {
+      assert.ok(known.includes(name), name);
+    }
+    const rows = [...page.matchAll(/^\| `(nginx_chat_\w+)` \| (\w+)/gm)];
+    assert.deepEqual(rows.map(([, name, type]) => `${name} ${type}`).sort(),
+      [...text.matchAll(/^# TYPE (.+)$/gm)].map((m) => m[1]).sort());
+    /* What a dashboard selects by is there, too. */
+    for (const [, label, value] of (dashboard + page).matchAll(
+      /[{,](verdict|reason|status|state)=\\?"(\w+)/g)) {
+      assert.ok(text.includes(`${label}="${value}"`), `${label}="${value}"`);
+    }
+  });

@@ -105,7 +105,7 @@ live('texts of other nodes may be anything', async (t) => {
     await scene.redis.command('HSET', 'chat:status', `more${i}`, '1');
     await scene.redis.command('SET', `chat:status:more${i}`, '{"workers":1}');
   }
-  await until(async () => (await statusOf(n)).nodes > 50, told, 'more of them');
+  await until(async () => (await statusOf(n)).nodes > 50, told, 'more');
   assert.ok((await statusOf(n)).nodes <= 64);
   await scene.redis.command('DEL', 'chat:status');
   await scene.redis.command('SET', 'chat:status', 'not a hash');
@@ -128,7 +128,7 @@ live('a store that is away is told, and Redis is asked little', async (t) => {
   const calls = async () => ({ hset: await scene.redis.calls('hset'),
     hgetall: await scene.redis.calls('hgetall') });
   const [before, at] = [await calls(), Date.now()];
-  await until(async () => (await calls()).hset > before.hset, told, 'a telling');
+  await until(async () => (await calls()).hset > before.hset, told, 'news');
   for (let i = 0; i < 50; i++) {
     await statusOf(n);
   }
