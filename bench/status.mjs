@@ -166,7 +166,8 @@ ${load.toFixed(1)} before. ${os.cpus()[0].model.trim()}, ${
   os.cpus().length} cores, node ${process.version}.
 
 Two workers; ${batches.length} of the batches are shown. The client shares the
-machine. A scrape has at most ${target} ms (p99): **${met ? 'met' : 'not met'}**.
+machine. A scrape has at most ${target} ms (p99):
+**${met ? 'met' : 'not met'}**.
 
 ${row(head)}
 ${row(head.map(() => '---'))}
