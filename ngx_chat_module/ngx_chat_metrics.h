@@ -90,8 +90,8 @@ void ngx_chat_metrics_time(ngx_chat_main_conf_t *mcf, chat_timing_e what,
                            uint64_t start);
 
 /*
- * Recorded streams that came (or, below 0, went), their bytes, and requests
- * that follow one.
+ * Streams that are recorded from now on (below 0: not any more), bytes of
+ * them, and requests that follow one: what is added to each number.
  */
 void ngx_chat_metrics_record(ngx_chat_main_conf_t *mcf, ngx_int_t streams,
                              ngx_int_t bytes, ngx_int_t followers);

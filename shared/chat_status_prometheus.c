@@ -199,10 +199,10 @@ chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
     chat_status_put_seconds(out, 1000 * status->oldest);
     chat_buf_puts(out, "\n");
     chat_prometheus_timings(out, m);
-    chat_prometheus_one(out, "records", "gauge", "Streams on record.",
-                        m->streams);
-    chat_prometheus_one(out, "record_bytes", "gauge", "Bytes of them.",
-                        m->bytes);
+    chat_prometheus_one(out, "records", "gauge",
+                        "Streams that are being recorded.", m->streams);
+    chat_prometheus_one(out, "record_bytes", "gauge",
+                        "What is recorded of them so far.", m->bytes);
     chat_prometheus_one(out, "record_followers", "gauge",
                         "Requests that follow one.", m->followers);
     chat_prometheus_store(out, status);
