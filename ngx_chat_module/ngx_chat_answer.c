@@ -6,7 +6,7 @@
  * the conversation's stream was served with. Must not know: why.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 ngx_int_t
@@ -247,6 +247,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_chat_gate_cancel(ctx);
     ngx_chat_hold_end(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
+    ngx_chat_metrics_verdict(ctx);
 
     if (b == NULL) {
         ngx_http_finalize_request(
@@ -388,6 +389,7 @@ ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx)
     ngx_chat_answer_told(ctx, &told);
     ctx->dialect->bounce(&ctx->rq, told.items, told.count, &out);
 
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_BOUNCED;
     ngx_chat_answer_end(ctx, NGX_HTTP_OK, 1, ngx_chat_answer_buf(ctx, &out));
 }
@@ -412,6 +414,7 @@ ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_EMPTY;
     ngx_chat_answer_end(ctx, NGX_HTTP_OK, (ngx_uint_t) ctx->rq.stream,
                         ngx_chat_answer_buf(ctx, &out));

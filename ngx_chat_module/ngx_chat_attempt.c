@@ -7,7 +7,7 @@
  * Must not know: wire formats.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_LOG_ID 12 /* bytes of an id */
 #define NGX_CHAT_LOG_IDS 8
@@ -337,6 +337,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     ctx->end = end;
     ngx_chat_attempt_log(ctx, end);
+    ngx_chat_metrics_turn(ctx, end);
 
     if (ctx->attempt == 0 || ctx->ended) {
         return;

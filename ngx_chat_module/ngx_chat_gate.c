@@ -7,7 +7,7 @@
  * answered. Must not know: wire formats, how a store stores.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 static void ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc,
@@ -29,7 +29,7 @@ ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
     ctx->again = 0;
     ctx->op.done = ngx_chat_gate_done;
     ctx->op.data = ctx;
-    ctx->asked = ngx_current_msec;
+    ctx->asked = ngx_chat_metrics_clock();
 }
 
 
@@ -97,6 +97,7 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
     chat_gate_facts(q, &ctx->rq, 0, ctx->conf->max_result, &facts, &dropped);
 
     if (dropped != 0) {
+        ngx_chat_metrics_count(ctx->main, CHAT_COUNT_OVERSIZED, dropped);
         ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
                       "chat: %uz results past chat_max_result are not kept",
                       dropped);
@@ -370,6 +371,13 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 
     ngx_chat_gate_known(ctx, batch);
 
+    if (ctx->watching
+        && (ctx->decision.verdict == CHAT_GATE_HOLD
+            || ctx->decision.verdict == CHAT_GATE_WAIT))
+    {
+        ngx_chat_metrics_list(ctx, batch);
+    }
+
     chat_arena_reset(ctx->look);
     return ngx_chat_gate_keep(ctx, batch);
 }
@@ -404,7 +412,7 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ngx_http_set_log_request(c->log, ctx->request);
 
-    ctx->asking += ngx_current_msec - ctx->asked;
+    ngx_chat_metrics_asked(ctx);
 
     if (rc == CHAT_OK && ctx->watching && !ctx->rejoined
         && chat_gate_lost(&ctx->q, facts, n))

@@ -5,6 +5,8 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
+#include "ngx_chat_status.h"
 #include "ngx_chat_store_redis.h"
 #include "ngx_chat_store_shm.h"
 
@@ -98,6 +100,9 @@ static ngx_command_t ngx_chat_commands[] = {
     NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  dry_run, NULL),
 
+    { ngx_string("chat_status"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_status, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
     ngx_null_command
 };
 
@@ -156,7 +161,8 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    return ngx_chat_conf_store_init(cf);
+    mcf->metrics = ngx_chat_metrics_create(cf, &ngx_chat_module);
+    return mcf->metrics ? ngx_chat_conf_store_init(cf) : NGX_ERROR;
 }
 
 
@@ -186,6 +192,8 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    ngx_chat_metrics_join(mcf->metrics, cycle->log);
+
     mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
     ngx_queue_init(&mcf->attempts);
@@ -195,6 +203,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
         mcf->store->data = mcf;
     }
 
+    ngx_chat_status_init(mcf, cycle);
     return ngx_chat_hold_init(mcf, cycle);
 }
 
@@ -205,7 +214,13 @@ ngx_chat_exit_process(ngx_cycle_t *cycle)
     ngx_chat_main_conf_t *mcf;
 
     mcf = ngx_chat_main_conf(cycle);
-    if (mcf == NULL || mcf->store == NULL) {
+    if (mcf == NULL || !mcf->used) {
+        return;
+    }
+
+    ngx_chat_metrics_leave(mcf->metrics);
+
+    if (mcf->store == NULL) {
         return;
     }
 

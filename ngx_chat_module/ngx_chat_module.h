@@ -63,6 +63,9 @@ typedef struct {
 
     ngx_chat_tenants_t *tenants; /* of conversations, as last seen */
     ngx_uint_t          tenants_warned;
+    ngx_uint_t    status; /* chat_status is somewhere */
+    ngx_event_t   tick;   /* of what it tells */
+    struct ngx_chat_metrics_s *metrics;
 } ngx_chat_main_conf_t;
 
 typedef struct {
@@ -191,8 +194,10 @@ struct ngx_chat_ctx_s {
     ngx_msec_t  started; /* when it began to wait */
     ngx_msec_t  bound;   /* when its hold ends; 0: no bound */
     ngx_msec_t  waited;
-    ngx_msec_t  asked;  /* when the store was asked */
-    ngx_msec_t  asking; /* time spent on that */
+    uint64_t    asked;  /* when the store was asked, us */
+    uint64_t    asking; /* time spent on that, us */
+    uint64_t    found;  /* when its batch was seen complete, us */
+    ngx_uint_t  listed; /* its batch among those shown, from 1; 0: none */
 
     /* the attempt */
     uint32_t    attempt;  /* our claim that stands; 0: none */
@@ -202,6 +207,7 @@ struct ngx_chat_ctx_s {
     /* the answer */
     chat_stream_t *stream;
     ngx_str_t      told;    /* to be sent before the first event */
+    size_t         ntold;   /* results in it */
     void         **filters; /* early: what the filters keep of the request */
     ngx_chain_t   *free;
     ngx_chain_t   *busy;
@@ -229,6 +235,8 @@ struct ngx_chat_ctx_s {
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
+    unsigned unlisted : 1; /* it waits, and its batch is not shown */
+    unsigned counted : 1;  /* among the requests that are over */
     unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
     unsigned own : 1;      /* the answer is the module's */

@@ -12,6 +12,7 @@
  */
 
 #include "ngx_chat_filter.h"
+#include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_BLOCK 4096
 
@@ -216,6 +217,7 @@ ngx_chat_output_told(ngx_chat_chain_t *chain)
     }
 
     ctx->told_sent = 1;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ntold);
     return ngx_chat_output_copy(chain, ctx->told.data, ctx->told.len);
 }
 

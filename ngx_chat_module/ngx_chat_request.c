@@ -6,7 +6,7 @@
  * on untouched. Must not know: the store, wire formats.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 static void ngx_chat_body_ready(ngx_http_request_t *r);
@@ -102,6 +102,8 @@ ngx_chat_leave(void *data)
     if (ctx->kept != NULL && ctx->dialect != NULL) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }
+
+    ngx_chat_metrics_request(ctx);
 }
 
 
@@ -389,6 +391,7 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 
     ctx->state = NGX_CHAT_GONE_ON;
     ctx->verdict = verdict;
+    ngx_chat_metrics_verdict(ctx);
 
     if (ctx->early) {
         /* the content handler is to send a header once more */

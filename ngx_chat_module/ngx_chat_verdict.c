@@ -7,7 +7,7 @@
  * stores.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 /* Its body is complete, or cannot be completed. */
@@ -66,6 +66,11 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
     }
 
     ctx->claiming = ctx->decision.k;
+
+    if (ctx->in_holds && ctx->found == 0) {
+        ctx->found = ngx_chat_metrics_clock();
+    }
+
     ngx_chat_gate_asks(ctx);
     store->join(store, &ctx->op, &ctx->q.key, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
@@ -131,6 +136,10 @@ static void
 ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 {
     const chat_decision_t *decision = &ctx->decision;
+
+    if (decision->lost) {
+        ngx_chat_metrics_cut(ctx->main, "producer_lost");
+    }
 
     if (decision->status >= 400) {
         ngx_chat_answer_refuse(ctx, decision->status, "upstream_error",

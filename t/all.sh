@@ -46,7 +46,7 @@ stage()
 
 # Tests that say nothing of the store, or bring their own: once is enough.
 storeless='badanswer chaos config demo docs nodes passthrough provider redis
-           redis_away redis_harness stall'
+           redis_away redis_harness stall status_nodes'
 
 # Two files at a time wait for one another less than they wait for nginx.
 flags=
