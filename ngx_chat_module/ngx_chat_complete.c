@@ -243,9 +243,8 @@ ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
 }
 
 
-/* The events that tell the client what its transcript lacked. */
-static ngx_int_t
-ngx_chat_make_told(ngx_chat_ctx_t *ctx)
+ngx_int_t
+ngx_chat_complete_tell(ngx_chat_ctx_t *ctx)
 {
     chat_buf_t     out;
     chat_results_t told;
@@ -296,7 +295,7 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
                               : NGX_ERROR;
     chat_buf_free(&out);
 
-    return result == NGX_OK ? ngx_chat_make_told(ctx) : result;
+    return result == NGX_OK ? ngx_chat_complete_tell(ctx) : result;
 }
 
 

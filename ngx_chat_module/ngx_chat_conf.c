@@ -90,10 +90,8 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
     ngx_conf_merge_msec_value(conf->grace, prev->grace, 3000);
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 15000);
-    if (conf->siblings == NGX_CONF_UNSET_UINT) {
-        /* stays unset by default: it is the dialect's choice */
-        conf->siblings = prev->siblings;
-    }
+    ngx_conf_merge_uint_value(conf->siblings, prev->siblings,
+                              NGX_CHAT_SIBLINGS_ATTACH);
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
     ngx_conf_merge_uint_value(conf->failure, prev->failure,

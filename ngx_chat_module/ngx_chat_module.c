@@ -5,6 +5,7 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_feed.h"
 #include "ngx_chat_store_redis.h"
 #include "ngx_chat_store_shm.h"
 
@@ -22,6 +23,7 @@ static ngx_conf_enum_t ngx_chat_replay_values[] = {
 };
 
 static ngx_conf_enum_t ngx_chat_siblings_values[] = {
+    { ngx_string("attach"), NGX_CHAT_SIBLINGS_ATTACH },
     { ngx_string("empty"), NGX_CHAT_SIBLINGS_EMPTY },
     { ngx_string("conflict"), NGX_CHAT_SIBLINGS_CONFLICT },
     { ngx_null_string, 0 }
@@ -184,6 +186,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
     ngx_queue_init(&mcf->attempts);
+    ngx_chat_feed_init(mcf);
 
     if (mcf->store != NULL) {
         mcf->store->lost = ngx_chat_away_lost;

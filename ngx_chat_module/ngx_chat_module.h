@@ -35,6 +35,7 @@
 
 #define NGX_CHAT_SIBLINGS_EMPTY 0
 #define NGX_CHAT_SIBLINGS_CONFLICT 1
+#define NGX_CHAT_SIBLINGS_ATTACH 2
 
 #define NGX_CHAT_FAILURE_PASS 0
 #define NGX_CHAT_FAILURE_DENY 1
@@ -57,6 +58,8 @@ typedef struct {
     ngx_event_t   watchdog; /* notices that the worker is to exit */
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
+    ngx_rbtree_t  feeds;  /* records that this worker follows */
+    ngx_rbtree_node_t feeds_sentinel;
 } ngx_chat_main_conf_t;
 
 typedef struct {
@@ -109,6 +112,7 @@ typedef enum {
     NGX_CHAT_BODY,    /* awaits its body; then ASKING or GONE_ON */
     NGX_CHAT_ASKING,  /* awaits the store; then any of the next */
     NGX_CHAT_WAITING, /* held or a sibling: awaits a change or its bound */
+    NGX_CHAT_FOLLOWING, /* its client gets another request's answer */
     NGX_CHAT_GONE_ON, /* awaits the upstream's answer */
     NGX_CHAT_ANSWERED /* the module itself has answered */
 } ngx_chat_state_e;
@@ -125,6 +129,7 @@ typedef struct {
 
 typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
+typedef struct ngx_chat_attach_s ngx_chat_attach_t;
 
 /* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
@@ -185,6 +190,8 @@ struct ngx_chat_ctx_s {
     ngx_msec_t  asked;  /* when the store was asked */
     ngx_msec_t  asking; /* time spent on that */
 
+    ngx_chat_attach_t *attach; /* NULL: it follows no other's answer */
+
     /* the attempt */
     uint32_t    attempt;  /* our claim that stands; 0: none */
     uint32_t    claiming; /* a claim that may stand: void it on the way out */
@@ -207,6 +214,7 @@ struct ngx_chat_ctx_s {
     void *upstream_data;
 
     unsigned managed : 1; /* its batch has a name */
+    unsigned anonymous : 1; /* its tenant is empty */
     unsigned merging : 1; /* what is fetched goes into the body */
     unsigned partial : 1; /* its batch was seen incomplete */
     unsigned sealed : 1;  /* all calls of its batch are known */
@@ -356,6 +364,28 @@ void ngx_chat_complete(ngx_chat_ctx_t *ctx,
 /* The same, but only gathers ctx->results, to be told. */
 void ngx_chat_collect(ngx_chat_ctx_t *ctx,
                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
+/* The events that tell the client ctx->results, into ctx->told. */
+ngx_int_t ngx_chat_complete_tell(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_attach.c */
+
+/* Waits for the fate of the attempt that was seen last, as a follower. */
+void ngx_chat_attach_wait(ngx_chat_ctx_t *ctx);
+
+/*
+ * Gives the client the answer of that attempt; late: it had been answered
+ * when this request came. Where there is no record: otherwise(ctx), now or
+ * later.
+ */
+void ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
+                     void (*otherwise)(ngx_chat_ctx_t *ctx));
+
+/* Follows no more; safe at any time. */
+void ngx_chat_attach_leave(ngx_chat_ctx_t *ctx);
+
+/* Its memory, when the request's pool ends. */
+void ngx_chat_attach_free(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_hold.c */
 

@@ -97,6 +97,7 @@ ngx_chat_leave(void *data)
     ngx_chat_ctx_t *ctx = data;
 
     ngx_chat_gate_cancel(ctx);
+    ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
 
     if (ctx->kept != NULL && ctx->dialect != NULL) {
@@ -112,6 +113,7 @@ ngx_chat_cleanup(void *data)
 
     ngx_chat_leave(ctx);
 
+    ngx_chat_attach_free(ctx);
     chat_stream_destroy(ctx->stream);
     chat_arena_destroy(ctx->arena);
     chat_arena_destroy(ctx->look);
@@ -136,6 +138,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     if (ctx != NULL) {
         /* gone on already, or on the way to an error page */
         return ctx->state == NGX_CHAT_ASKING || ctx->state == NGX_CHAT_WAITING
+                       || ctx->state == NGX_CHAT_FOLLOWING
                    ? NGX_DONE
                    : NGX_DECLINED;
     }
@@ -300,6 +303,7 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
+    ctx->anonymous = value.len == 0;
     chat_digest(chat_str(value.data, value.len), &ctx->scope.tenant);
 
     ctx->scope.dialect = chat_cstr(ctx->dialect->name);
@@ -375,6 +379,7 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 {
     ngx_http_request_t *r = ctx->request;
 
+    ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
 
     if (ctx->dialect != NULL && ctx->arena == NULL
