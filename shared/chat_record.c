@@ -267,3 +267,27 @@ chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
 
     return CHAT_OK;
 }
+
+
+size_t
+chat_record_cut(chat_str_t bytes, size_t max)
+{
+    size_t               n;
+    const unsigned char *p = bytes.data;
+
+    if (bytes.len <= max) {
+        return bytes.len;
+    }
+
+    for (n = max; n > 1; n--) {
+        /* CR LF CR LF ends in one of these as well */
+        if (p[n - 1] == '\n'
+            && (p[n - 2] == '\n'
+                || (n > 2 && p[n - 2] == '\r' && p[n - 3] == '\n')))
+        {
+            return n;
+        }
+    }
+
+    return max;
+}

@@ -288,6 +288,46 @@ what_is_no_head_is_bad(void **state)
 }
 
 
+/* The pieces of a text, cut one after the other, joined by |. */
+static void
+cut(const char *text, size_t max, const char *expected)
+{
+    char       got[128] = "";
+    size_t     n, at = 0;
+    chat_str_t rest = chat_cstr(text);
+
+    while (rest.len != 0) {
+        n = chat_record_cut(rest, max);
+        assert_true(n > 0 && n <= rest.len && n <= max);
+        at += (size_t) snprintf(got + at, sizeof(got) - at, "%s%.*s",
+                                at ? "|" : "", (int) n,
+                                (const char *) rest.data);
+        rest = chat_str(rest.data + n, rest.len - n);
+    }
+
+    assert_string_equal(got, expected);
+}
+
+
+static void
+pieces_end_where_events_end(void **state)
+{
+    cut("a\n\nb\n\nc\n\n", 100, "a\n\nb\n\nc\n\n");
+    cut("a\n\nb\n\nc\n\n", 8, "a\n\nb\n\n|c\n\n");
+    cut("a\n\nb\n\nc\n\n", 6, "a\n\nb\n\n|c\n\n");
+    cut("a\n\nb\n\nc\n\n", 5, "a\n\n|b\n\n|c\n\n");
+    cut("a\r\n\r\nbcd\r\n\r\n", 8, "a\r\n\r\n|bcd\r\n\r\n");
+    cut("a\r\n\r\nbc", 6, "a\r\n\r\n|bc");
+
+    /* none ends in it: anywhere */
+    cut("a\nbcdef\n\n", 4, "a\nbc|def\n|\n");
+    cut("abc", 1, "a|b|c");
+    cut("\n\n\n", 1, "\n|\n|\n");
+
+    assert_int_equal(chat_record_cut(chat_str(NULL, 0), 4), 0);
+}
+
+
 int
 main(void)
 {
@@ -298,6 +338,7 @@ main(void)
         cmocka_unit_test(what_is_no_feed_does_not_count),
         cmocka_unit_test(a_head_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_head_is_bad),
+        cmocka_unit_test(pieces_end_where_events_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
