@@ -58,6 +58,13 @@ typedef struct {
                            its client gets them: add_header's among them */
 } chat_record_head_t;
 
+/*
+ * Adds a line to headers, unless it is of one connection or one client alone
+ * (Connection, Date, Set-Cookie...), is ours to set, or is no header line.
+ */
+void chat_record_header(chat_buf_t *headers, chat_str_t name,
+                        chat_str_t value);
+
 /* CHAT_ERROR: no memory; CHAT_BAD: these are no bytes of a head. */
 chat_rc_e chat_record_head_write(const chat_record_head_t *head,
                                  chat_buf_t               *out);

@@ -220,6 +220,48 @@ a_head_is_read_as_it_was_written(void **state)
 }
 
 
+static void
+headers_of_one_client_are_left_out(void **state)
+{
+    size_t     i;
+    chat_buf_t buf = { 0 };
+
+    static const char *const lines[][2] = {
+        { "Content-Type", "text/event-stream" },
+        { "connection", "close" },
+        { "Keep-Alive", "x" },
+        { "Transfer-Encoding", "chunked" },
+        { "TE", "x" },
+        { "Trailer", "x" },
+        { "Upgrade", "x" },
+        { "Date", "x" },
+        { "Server", "x" },
+        { "SET-COOKIE", "id=1" },
+        { "Content-Length", "3" },
+        { "Accept-Ranges", "bytes" },
+        { "X-Chat-Batch", "x" },
+        { "X-Cha", "kept" },
+        { "Dat", "kept" },
+        { "Dates", "" },
+        { "Two Words", "x" },
+        { "", "x" },
+        { "Bad", "a\nSet-Cookie: b" },
+        { "Bad", "a\rb" },
+        { "Vary", "Origin" },
+    };
+
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        chat_record_header(&buf, chat_cstr(lines[i][0]),
+                           chat_cstr(lines[i][1]));
+    }
+
+    assert_true(chat_str_is(chat_buf_str(&buf),
+                            "Content-Type: text/event-stream\nX-Cha: kept\n"
+                            "Dat: kept\nDates: \nVary: Origin\n"));
+    chat_buf_free(&buf);
+}
+
+
 /* Bytes of a head, cut to size, so that reading past them is seen. */
 static chat_rc_e
 head_of(const char *bytes, size_t len)
@@ -337,6 +379,7 @@ main(void)
         cmocka_unit_test(feeds_of_the_living_that_have_not_gone_count),
         cmocka_unit_test(what_is_no_feed_does_not_count),
         cmocka_unit_test(a_head_is_read_as_it_was_written),
+        cmocka_unit_test(headers_of_one_client_are_left_out),
         cmocka_unit_test(what_is_no_head_is_bad),
         cmocka_unit_test(pieces_end_where_events_end),
     };
