@@ -185,6 +185,44 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
 }
 
 
+/* 1 if name is prefix, whatever its case; any: or begins with it. */
+static int
+chat_record_named(chat_str_t name, const char *prefix, int any)
+{
+    size_t i;
+
+    for (i = 0; prefix[i] != '\0'; i++) {
+        if (i == name.len || (name.data[i] | 0x20) != (prefix[i] | 0x20)) {
+            return 0;
+        }
+    }
+
+    return any || i == name.len;
+}
+
+
+/* 1 if the header is of the producer's own connection or client. */
+static int
+chat_record_own(chat_str_t name)
+{
+    size_t i;
+
+    static const char *const own[] = {
+        "connection",     "keep-alive",        "proxy-connection", "te",
+        "trailer",        "transfer-encoding", "upgrade",          "date",
+        "content-length", "accept-ranges",     "set-cookie",       "server"
+    };
+
+    for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (chat_record_named(name, own[i], 0)) {
+            return 1;
+        }
+    }
+
+    return chat_record_named(name, "x-chat-", 1);
+}
+
+
 chat_rc_e
 chat_record_head_write(const chat_record_head_t *head, chat_buf_t *out)
 {
@@ -233,6 +271,30 @@ chat_record_is_header(chat_str_t line)
 }
 
 
+void
+chat_record_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
+{
+    size_t     start = headers->len;
+    chat_str_t line;
+
+    if (chat_record_own(name)) {
+        return;
+    }
+
+    chat_buf_add(headers, name);
+    chat_buf_puts(headers, ": ");
+    chat_buf_add(headers, value);
+
+    line = chat_str(headers->data + start, headers->len - start);
+    if (!headers->failed && !chat_record_is_header(line)) {
+        headers->len = start;
+        return;
+    }
+
+    chat_buf_puts(headers, "\n");
+}
+
+
 chat_rc_e
 chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
 {
@@ -266,4 +328,28 @@ chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
     }
 
     return CHAT_OK;
+}
+
+
+size_t
+chat_record_cut(chat_str_t bytes, size_t max)
+{
+    size_t               n;
+    const unsigned char *p = bytes.data;
+
+    if (bytes.len <= max) {
+        return bytes.len;
+    }
+
+    for (n = max; n > 1; n--) {
+        /* an empty line, of LF or CR LF */
+        if (p[n - 1] == '\n'
+            && (p[n - 2] == '\n'
+                || (n > 2 && p[n - 2] == '\r' && p[n - 3] == '\n')))
+        {
+            return n;
+        }
+    }
+
+    return max;
 }

@@ -24,6 +24,7 @@ const shm = (process.env.CHAT_STORE ?? 'shm') === 'shm';
 
 function start(t, options) {
   return nginx(t, { main: `load_module ${lawsPath};`, workers: 2,
+    ...(shm && { store: 'shm:64m' }),
     locations: `location / { chat auto; chat_contract; }`, ...options });
 }
 

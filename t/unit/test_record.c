@@ -220,6 +220,48 @@ a_head_is_read_as_it_was_written(void **state)
 }
 
 
+static void
+headers_of_one_client_are_left_out(void **state)
+{
+    size_t     i;
+    chat_buf_t buf = { 0 };
+
+    static const char *const lines[][2] = {
+        { "Content-Type", "text/event-stream" },
+        { "connection", "close" },
+        { "Keep-Alive", "x" },
+        { "Transfer-Encoding", "chunked" },
+        { "TE", "x" },
+        { "Trailer", "x" },
+        { "Upgrade", "x" },
+        { "Date", "x" },
+        { "Server", "x" },
+        { "SET-COOKIE", "id=1" },
+        { "Content-Length", "3" },
+        { "Accept-Ranges", "bytes" },
+        { "X-Chat-Batch", "x" },
+        { "X-Cha", "kept" },
+        { "Dat", "kept" },
+        { "Dates", "" },
+        { "Two Words", "x" },
+        { "", "x" },
+        { "Bad", "a\nSet-Cookie: b" },
+        { "Bad", "a\rb" },
+        { "Vary", "Origin" },
+    };
+
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        chat_record_header(&buf, chat_cstr(lines[i][0]),
+                           chat_cstr(lines[i][1]));
+    }
+
+    assert_true(chat_str_is(chat_buf_str(&buf),
+                            "Content-Type: text/event-stream\nX-Cha: kept\n"
+                            "Dat: kept\nDates: \nVary: Origin\n"));
+    chat_buf_free(&buf);
+}
+
+
 /* Bytes of a head, cut to size, so that reading past them is seen. */
 static chat_rc_e
 head_of(const char *bytes, size_t len)
@@ -288,6 +330,46 @@ what_is_no_head_is_bad(void **state)
 }
 
 
+/* The pieces of a text, cut one after the other, joined by |. */
+static void
+cut(const char *text, size_t max, const char *expected)
+{
+    char       got[128] = "";
+    size_t     n, at = 0;
+    chat_str_t rest = chat_cstr(text);
+
+    while (rest.len != 0) {
+        n = chat_record_cut(rest, max);
+        assert_true(n > 0 && n <= rest.len && n <= max);
+        at += (size_t) snprintf(got + at, sizeof(got) - at, "%s%.*s",
+                                at ? "|" : "", (int) n,
+                                (const char *) rest.data);
+        rest = chat_str(rest.data + n, rest.len - n);
+    }
+
+    assert_string_equal(got, expected);
+}
+
+
+static void
+pieces_end_where_events_end(void **state)
+{
+    cut("a\n\nb\n\nc\n\n", 100, "a\n\nb\n\nc\n\n");
+    cut("a\n\nb\n\nc\n\n", 8, "a\n\nb\n\n|c\n\n");
+    cut("a\n\nb\n\nc\n\n", 6, "a\n\nb\n\n|c\n\n");
+    cut("a\n\nb\n\nc\n\n", 5, "a\n\n|b\n\n|c\n\n");
+    cut("a\r\n\r\nbcd\r\n\r\n", 8, "a\r\n\r\n|bcd\r\n\r\n");
+    cut("a\r\n\r\nbc", 6, "a\r\n\r\n|bc");
+
+    /* none ends in it: anywhere */
+    cut("a\nbcdef\n\n", 4, "a\nbc|def\n|\n");
+    cut("abc", 1, "a|b|c");
+    cut("\n\n\n", 1, "\n|\n|\n");
+
+    assert_int_equal(chat_record_cut(chat_str(NULL, 0), 4), 0);
+}
+
+
 int
 main(void)
 {
@@ -297,7 +379,9 @@ main(void)
         cmocka_unit_test(feeds_of_the_living_that_have_not_gone_count),
         cmocka_unit_test(what_is_no_feed_does_not_count),
         cmocka_unit_test(a_head_is_read_as_it_was_written),
+        cmocka_unit_test(headers_of_one_client_are_left_out),
         cmocka_unit_test(what_is_no_head_is_bad),
+        cmocka_unit_test(pieces_end_where_events_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
