@@ -89,29 +89,6 @@ ngx_chat_attach_free(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Headers that are of one connection or one answer. */
-static ngx_uint_t
-ngx_chat_attach_skips(chat_str_t name)
-{
-    ngx_uint_t               i;
-    static const char *const names[] = {
-        "connection", "content-length", "content-type", "date",
-        "keep-alive", "server",         "set-cookie",   "trailer",
-        "upgrade",    "te",             "transfer-encoding"
-    };
-
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (ngx_chat_head_is(name, names[i])) {
-            return 1;
-        }
-    }
-
-    return name.len >= 7
-           && ngx_strncasecmp((u_char *) name.data, (u_char *) "x-chat-", 7)
-                  == 0;
-}
-
-
 static ngx_int_t
 ngx_chat_attach_type(ngx_http_request_t *r, chat_str_t value)
 {
@@ -142,37 +119,29 @@ ngx_chat_attach_type(ngx_http_request_t *r, chat_str_t value)
 static ngx_int_t
 ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 {
-    u_char             *p;
-    chat_str_t          rest = head->headers, name, value;
-    ngx_http_request_t *r = ctx->request;
-
-    p = ngx_pnalloc(r->pool, rest.len + 1);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    ctx->cors = chat_str(p, 0);
+    ngx_int_t  rc = NGX_OK;
+    chat_str_t rest = head->headers, name, value;
+    chat_buf_t lines = { 0 };
 
     while (ngx_chat_head_next(&rest, &name, &value)) {
-        if (ngx_chat_head_is(name, "content-type")
-            && ngx_chat_attach_type(r, value) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
+        if (ngx_chat_head_is(name, "content-type")) {
+            rc = ngx_chat_attach_type(ctx->request, value);
 
-        if (ngx_chat_attach_skips(name)) {
-            continue;
+        } else if (!ngx_chat_head_is(name, "content-length")) {
+            /* what others have put into the store is looked at once more */
+            chat_record_header(&lines, name, value);
         }
-
-        p = ngx_cpymem(p, name.data, name.len);
-        *p++ = ':';
-        *p++ = ' ';
-        p = ngx_cpymem(p, value.data, value.len);
-        *p++ = '\n';
     }
 
-    ctx->cors.len = (size_t) (p - ctx->cors.data);
-    return NGX_OK;
+    if (lines.failed
+        || chat_arena_dup(ctx->kept, chat_buf_str(&lines), &ctx->cors)
+               != CHAT_OK)
+    {
+        rc = NGX_ERROR;
+    }
+
+    chat_buf_free(&lines);
+    return rc;
 }
 
 
@@ -192,7 +161,8 @@ ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 
     r->headers_out.status = head->status;
     r->headers_out.content_length_n =
-        feed->state == NGX_CHAT_FEED_COMPLETE && !ngx_chat_blocks_is_sse(blocks)
+        feed->state == NGX_CHAT_FEED_COMPLETE
+                && !ngx_chat_blocks_is_sse(blocks)
             ? (off_t) blocks->length
             : -1;
 
@@ -277,7 +247,7 @@ ngx_chat_attach_look(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_attach_t     *attach = ctx->attach;
     const ngx_chat_feed_t *feed = attach->follower.feed;
-    void (*otherwise)(ngx_chat_ctx_t *ctx) = attach->otherwise;
+    void (*otherwise)(ngx_chat_ctx_t * ctx) = attach->otherwise;
 
     if (feed->blocks.has_head) {
         attach->collecting = 1;
@@ -329,8 +299,7 @@ void
 ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
                 void (*otherwise)(ngx_chat_ctx_t *ctx))
 {
-    if ((!ctx->in_holds
-         && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
+    if ((!ctx->in_holds && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
         || ngx_chat_attach_join(ctx, late) != NGX_OK)
     {
         ngx_chat_attach_leave(ctx);

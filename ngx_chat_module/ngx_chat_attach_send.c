@@ -211,7 +211,8 @@ ngx_chat_attach_too_slow(ngx_chat_ctx_t *ctx)
     chat_buf_t words;
 
     if (ctx->attach->follower.feed->blocks.stream == NULL
-        || !ctx->conf->interrupted) {
+        || !ctx->conf->interrupted)
+    {
         return NGX_ERROR;
     }
 

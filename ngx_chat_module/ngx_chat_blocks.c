@@ -102,8 +102,7 @@ ngx_chat_blocks_gather(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
     for (i = 0; i < n; i++) {
         if (len != 0 && len + pieces[i].payload.len > NGX_CHAT_BLOCK_SIZE) {
             if (ngx_chat_blocks_append(blocks, &pieces[from], i - from, len)
-                != NGX_OK)
-            {
+                != NGX_OK) {
                 return NGX_ERROR;
             }
             from = i;

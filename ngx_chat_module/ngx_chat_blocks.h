@@ -38,7 +38,7 @@ typedef struct {
     uint64_t              next_number; /* of the block that comes next */
     size_t                kept;        /* bytes */
     uint64_t              length;      /* of all blocks that there were */
-    chat_stream_t        *stream;      /* NULL: no event stream, or no memory */
+    chat_stream_t        *stream; /* NULL: no event stream, or no memory */
     chat_buf_t            words;
 } ngx_chat_blocks_t;
 
@@ -56,7 +56,8 @@ chat_end_e ngx_chat_blocks_end(ngx_chat_blocks_t *blocks);
  * The rest will not come. INTERRUPTED: words are the dialect's own for that,
  * or empty if they cannot be told; else what was read had ended that way.
  */
-chat_end_e ngx_chat_blocks_break(ngx_chat_blocks_t *blocks, const char *reason);
+chat_end_e ngx_chat_blocks_break(ngx_chat_blocks_t *blocks,
+                                 const char        *reason);
 
 /* 1 if the head says that it is an event stream. */
 ngx_uint_t ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks);

@@ -359,9 +359,9 @@ ngx_chat_feed_create(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
     ngx_chat_feed_t      *feed;
     ngx_chat_main_conf_t *mcf = ctx->main;
 
-    feed = ngx_calloc(sizeof(*feed) + attempt->worker.len
-                          + attempt->request.len,
-                      ngx_cycle->log);
+    feed =
+        ngx_calloc(sizeof(*feed) + attempt->worker.len + attempt->request.len,
+                   ngx_cycle->log);
     if (feed == NULL) {
         return NULL;
     }
@@ -404,8 +404,7 @@ ngx_chat_feed_free(ngx_chat_feed_t *feed)
     ngx_chat_feed_stop(feed);
 
     if (feed->state != NGX_CHAT_FEED_COMPLETE
-        && feed->state != NGX_CHAT_FEED_NONE)
-    {
+        && feed->state != NGX_CHAT_FEED_NONE) {
         arena = chat_arena_create(0);
         if (arena != NULL) {
             chat_facts_init(&facts, arena);

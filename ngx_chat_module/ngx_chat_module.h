@@ -5,7 +5,8 @@
  * The life of a request: ngx_chat_request.c reads and parses the body;
  * ngx_chat_gate.c asks the store and acts on the core's verdict;
  * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
- * ngx_chat_answer.c answers in place of an upstream; ngx_chat_filter.c passes
+ * ngx_chat_attach.c gives it another's answer; ngx_chat_answer.c answers in
+ * place of an upstream; ngx_chat_filter.c passes
  * the answer on; ngx_chat_attempt.c tells the store what became of it.
  * Must not know: wire formats, how a store stores.
  */
@@ -37,6 +38,10 @@
 #define NGX_CHAT_SIBLINGS_CONFLICT 1
 #define NGX_CHAT_SIBLINGS_ATTACH 2
 
+#define NGX_CHAT_RECORD_OFF 0
+#define NGX_CHAT_RECORD_AUTO 1
+#define NGX_CHAT_RECORD_ON 2
+
 #define NGX_CHAT_FAILURE_PASS 0
 #define NGX_CHAT_FAILURE_DENY 1
 
@@ -58,7 +63,8 @@ typedef struct {
     ngx_event_t   watchdog; /* notices that the worker is to exit */
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
-    ngx_rbtree_t  feeds;  /* records that this worker follows */
+
+    ngx_rbtree_t      feeds; /* records that this worker follows */
     ngx_rbtree_node_t feeds_sentinel;
 } ngx_chat_main_conf_t;
 
@@ -78,6 +84,9 @@ typedef struct {
     ngx_msec_t                grace;
     ngx_msec_t                heartbeat;
     ngx_uint_t                siblings;
+    ngx_uint_t                record;
+    size_t                    record_max;
+    time_t                    record_ttl;
     ngx_uint_t                repair;
     ngx_uint_t                failure;
     ngx_flag_t                interrupted;
@@ -109,12 +118,12 @@ typedef enum {
 } ngx_chat_verdict_e;
 
 typedef enum {
-    NGX_CHAT_BODY,    /* awaits its body; then ASKING or GONE_ON */
-    NGX_CHAT_ASKING,  /* awaits the store; then any of the next */
-    NGX_CHAT_WAITING, /* held or a sibling: awaits a change or its bound */
-    NGX_CHAT_FOLLOWING, /* its client gets another request's answer */
-    NGX_CHAT_GONE_ON, /* awaits the upstream's answer */
-    NGX_CHAT_ANSWERED /* the module itself has answered */
+    NGX_CHAT_BODY,      /* awaits its body; then ASKING or GONE_ON */
+    NGX_CHAT_ASKING,    /* awaits the store; then any of the next */
+    NGX_CHAT_WAITING,   /* held or a sibling: awaits a change or its bound */
+    NGX_CHAT_FOLLOWING, /* gets another request's answer */
+    NGX_CHAT_GONE_ON,   /* awaits the upstream's answer */
+    NGX_CHAT_ANSWERED   /* the module itself has answered */
 } ngx_chat_state_e;
 
 /* What the headers of a request say. */
@@ -213,11 +222,11 @@ struct ngx_chat_ctx_s {
     ngx_int_t (*pipe_filter)(ngx_event_pipe_t *p, ngx_buf_t *buf);
     void *upstream_data;
 
-    unsigned managed : 1; /* its batch has a name */
+    unsigned managed : 1;   /* its batch has a name */
     unsigned anonymous : 1; /* its tenant is empty */
-    unsigned merging : 1; /* what is fetched goes into the body */
-    unsigned partial : 1; /* its batch was seen incomplete */
-    unsigned sealed : 1;  /* all calls of its batch are known */
+    unsigned merging : 1;   /* what is fetched goes into the body */
+    unsigned partial : 1;   /* its batch was seen incomplete */
+    unsigned sealed : 1;    /* all calls of its batch are known */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */

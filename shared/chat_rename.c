@@ -67,8 +67,8 @@ chat_rename_frame(chat_rename_t *rename, const chat_frame_t *frame,
 
 /* All frames up to the one that names the message; *len: their bytes. */
 static chat_rc_e
-chat_rename_frames(chat_rename_t *rename, chat_sse_t *sse,
-                   chat_arena_t *arena, chat_buf_t *out, size_t *len)
+chat_rename_frames(chat_rename_t *rename, chat_sse_t *sse, chat_arena_t *arena,
+                   chat_buf_t *out, size_t *len)
 {
     chat_rc_e    rc = CHAT_DECLINED;
     chat_frame_t frame;
