@@ -17,6 +17,8 @@
 static void ngx_chat_feed_read(ngx_chat_feed_t *feed);
 static void ngx_chat_feed_ask(ngx_chat_feed_t *feed);
 static void ngx_chat_feed_tick(ngx_event_t *ev);
+static void ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
+                                const chat_fact_t *facts, size_t n);
 
 
 static void
@@ -92,8 +94,16 @@ ngx_chat_feed_failed(ngx_chat_feed_t *feed, chat_rc_e rc)
 static void
 ngx_chat_feed_empty(ngx_chat_feed_t *feed)
 {
+    chat_store_t *store = feed->main->store;
+
     if (feed->again) {
         ngx_chat_feed_read(feed);
+
+    } else if (feed->news) {
+        /* a record that lacks something is cleared */
+        feed->news = 0;
+        feed->op.done = ngx_chat_feed_facts;
+        store->join(store, &feed->op, &feed->key, NULL, 0, 0);
 
     } else if (!feed->blocks.has_head && feed->late
                && feed->attempt.end != CHAT_END_NONE)
@@ -124,6 +134,7 @@ ngx_chat_feed_pieces(chat_store_op_t *op, chat_rc_e rc,
     }
 
     feed->silent = 0;
+    feed->news = 0;
     added = ngx_chat_blocks_add(&feed->blocks, pieces, n);
 
     switch (added) {
@@ -193,6 +204,11 @@ ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
         return;
     }
 
+    if (record.cleared) {
+        ngx_chat_feed_broken(feed, "incomplete_record");
+        return;
+    }
+
     feed->state = NGX_CHAT_FEED_RUNNING;
     ngx_chat_feed_read(feed);
 }
@@ -222,6 +238,7 @@ ngx_chat_feed_notify(chat_store_watch_t *watch)
         return;
     }
 
+    feed->news = 1;
     ngx_chat_feed_look(feed);
     ngx_chat_feed_read(feed);
 }

@@ -47,6 +47,7 @@ typedef struct {
 
     unsigned late : 1;  /* the attempt was answered before */
     unsigned again : 1; /* something changed while asking */
+    unsigned news : 1;  /* and it was no piece, as far as is known */
     unsigned final : 1; /* what this question does not find is lost */
 } ngx_chat_feed_t;
 
