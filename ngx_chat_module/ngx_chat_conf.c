@@ -7,6 +7,7 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_record.h"
 #include "ngx_chat_redis.h"
 #include "ngx_chat_store_shm.h"
 
@@ -40,6 +41,7 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->siblings = NGX_CONF_UNSET_UINT;
     conf->repair = NGX_CONF_UNSET_UINT;
+    conf->record = NGX_CONF_UNSET_UINT;
     conf->failure = NGX_CONF_UNSET_UINT;
     conf->interrupted = NGX_CONF_UNSET;
     conf->tools = NGX_CONF_UNSET_PTR;
@@ -96,6 +98,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     }
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
+    ngx_chat_record_merge(prev, conf);
     ngx_conf_merge_uint_value(conf->failure, prev->failure,
                               NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);

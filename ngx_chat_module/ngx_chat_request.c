@@ -7,6 +7,7 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_record.h"
 
 
 static void ngx_chat_body_ready(ngx_http_request_t *r);
@@ -98,6 +99,8 @@ ngx_chat_leave(void *data)
 
     ngx_chat_gate_cancel(ctx);
     ngx_chat_hold_end(ctx);
+    ngx_chat_keep_close(ctx);
+    ngx_chat_record_close(ctx);
 
     if (ctx->kept != NULL && ctx->dialect != NULL) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
@@ -111,6 +114,10 @@ ngx_chat_cleanup(void *data)
     ngx_chat_ctx_t *ctx = data;
 
     ngx_chat_leave(ctx);
+
+    if (ctx->freed != NULL) {
+        *ctx->freed = 1;
+    }
 
     chat_stream_destroy(ctx->stream);
     chat_arena_destroy(ctx->arena);
@@ -373,6 +380,7 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 void
 ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 {
+    ngx_uint_t          freed = 0;
     ngx_http_request_t *r = ctx->request;
 
     ngx_chat_hold_end(ctx);
@@ -393,5 +401,12 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 
     r->read_event_handler = ngx_http_block_reading;
     r->write_event_handler = ngx_http_core_run_phases;
+
+    ctx->freed = &freed;
     ngx_http_core_run_phases(r);
+
+    if (!freed) {
+        ctx->freed = NULL;
+        ngx_chat_keep_hook(ctx);
+    }
 }
