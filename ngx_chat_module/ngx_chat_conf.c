@@ -7,6 +7,7 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_record.h"
 #include "ngx_chat_redis.h"
 #include "ngx_chat_store_shm.h"
 
@@ -39,10 +40,8 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->grace = NGX_CONF_UNSET_MSEC;
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->siblings = NGX_CONF_UNSET_UINT;
-    conf->record = NGX_CONF_UNSET_UINT;
-    conf->record_max = NGX_CONF_UNSET_SIZE;
-    conf->record_ttl = NGX_CONF_UNSET;
     conf->repair = NGX_CONF_UNSET_UINT;
+    conf->record = NGX_CONF_UNSET_UINT;
     conf->failure = NGX_CONF_UNSET_UINT;
     conf->interrupted = NGX_CONF_UNSET;
     conf->tools = NGX_CONF_UNSET_PTR;
@@ -95,13 +94,9 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 15000);
     ngx_conf_merge_uint_value(conf->siblings, prev->siblings,
                               NGX_CHAT_SIBLINGS_ATTACH);
-    ngx_conf_merge_uint_value(conf->record, prev->record,
-                              NGX_CHAT_RECORD_AUTO);
-    ngx_conf_merge_size_value(conf->record_max, prev->record_max,
-                              4 * 1024 * 1024);
-    ngx_conf_merge_sec_value(conf->record_ttl, prev->record_ttl, 600);
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
+    ngx_chat_record_merge(prev, conf);
     ngx_conf_merge_uint_value(conf->failure, prev->failure,
                               NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);

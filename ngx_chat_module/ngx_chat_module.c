@@ -6,6 +6,7 @@
 
 #include "ngx_chat_module.h"
 #include "ngx_chat_feed.h"
+#include "ngx_chat_record.h"
 #include "ngx_chat_store_redis.h"
 #include "ngx_chat_store_shm.h"
 
@@ -74,6 +75,8 @@ static ngx_command_t ngx_chat_commands[] = {
                  siblings, ngx_chat_siblings_values),
     NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  repair, ngx_chat_repair_values),
+    NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
+                 NULL),
     NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  failure, ngx_chat_failure_values),
     NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,

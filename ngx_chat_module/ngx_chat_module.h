@@ -84,10 +84,10 @@ typedef struct {
     ngx_msec_t                grace;
     ngx_msec_t                heartbeat;
     ngx_uint_t                siblings;
+    ngx_uint_t                repair;
     ngx_uint_t                record;
     size_t                    record_max;
     time_t                    record_ttl;
-    ngx_uint_t                repair;
     ngx_uint_t                failure;
     ngx_flag_t                interrupted;
     ngx_array_t              *tools; /* ngx_chat_tool_t */
@@ -139,6 +139,8 @@ typedef struct {
 typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
 typedef struct ngx_chat_attach_s ngx_chat_attach_t;
+typedef struct ngx_chat_record_s ngx_chat_record_t;
+typedef struct ngx_chat_keep_s   ngx_chat_keep_t;
 
 /* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
@@ -207,15 +209,18 @@ struct ngx_chat_ctx_s {
     ngx_queue_t attempts;
 
     /* the answer */
-    chat_stream_t *stream;
-    ngx_str_t      told;    /* to be sent before the first event */
-    void         **filters; /* early: what the filters keep of the request */
-    ngx_chain_t   *free;
-    ngx_chain_t   *busy;
-    ngx_int_t      upstream_rc;
-    const char    *upstream_reason; /* eof, reset, timeout, malformed */
-    uint32_t       status;
-    chat_end_e     end; /* once it is finished */
+    chat_stream_t     *stream;
+    ngx_chat_record_t *record; /* of what the client is sent; or NULL */
+    ngx_chat_keep_t   *keep;   /* once its upstream may outlive its client */
+    ngx_uint_t        *freed;  /* set when the context ends; or NULL */
+    ngx_str_t          told;   /* to be sent before the first event */
+    void       **filters; /* early: what the filters keep of the request */
+    ngx_chain_t *free;
+    ngx_chain_t *busy;
+    ngx_int_t    upstream_rc;
+    const char  *upstream_reason; /* eof, reset, timeout, malformed */
+    uint32_t     status;
+    chat_end_e   end; /* once it is finished */
     void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
     ngx_int_t (*upstream_init)(void *data);
     ngx_int_t (*upstream_filter)(void *data, ssize_t bytes);
