@@ -55,7 +55,9 @@ ngx_chat_attach_begin(ngx_chat_ctx_t *ctx)
         ctx->told.len = 0;
     }
 
+    /* without a flush it might be kept back, and nobody would say so */
     attach->told.memory = 1;
+    attach->told.flush = 1;
     attach->told.pos = ctx->told.data;
     attach->told.last = ctx->told.data + ctx->told.len;
 
