@@ -3,8 +3,9 @@
  *
  * ngx_chat_redis_question.c makes commands of facts and keys,
  * ngx_chat_redis_answer.c makes facts of replies, ngx_chat_redis_log.c does
- * both for logs, ngx_chat_redis_script.c has what runs in the server,
- * ngx_chat_store_redis.c is the store. Must not know: what facts mean, connections.
+ * both for logs, ngx_chat_redis_script.c has what runs in the server, and
+ * ngx_chat_store_redis.c is the store. Must not know: what facts mean,
+ * connections.
  */
 
 #ifndef NGX_CHAT_REDIS_FACTS_H

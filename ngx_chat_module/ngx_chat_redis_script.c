@@ -51,7 +51,7 @@ const char *const ngx_chat_redis_scripts[] = {
     /* NGX_CHAT_REDIS_APPEND */
     "local f,put=KEYS[1],{}\n"
     "local see=redis.call('HGETALL',f)\n"
-    "if #see==0 or redis.call('HEXISTS',f,'cleared')==1 then return 0 end\n"
+    "if #see==0 or redis.call('HGET',f,'cleared') then return 0 end\n"
     "local r=redis.pcall('XADD',KEYS[3],'MINID','~',ARGV[2],unpack(ARGV,3))\n"
     "if type(r)=='table' and r.err then\n"
     " if r.err:find('smaller',1,true) then return 0 end return r end\n"
