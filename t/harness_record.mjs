@@ -7,6 +7,8 @@
  * worker, which is alive as long as the producer is.
  */
 import { createHash } from 'node:crypto';
+import http2 from 'node:http2';
+import net from 'node:net';
 import { until } from './harness_wait.mjs';
 
 /* As chat_digest_parts(): SHA-256 of the parts, each behind its length. */
@@ -109,6 +111,33 @@ export async function recordOf(redis, batch, k = 1,
     (await batchFacts(redis, batch, tenant))?.[`claim/${k}`]);
   const [worker, request] = claim.split(' ');
   return new Record(redis, tagOf(batch, tenant), worker, request);
+}
+
+/* Posts a body and then reads nothing; gives what is to be destroyed. */
+export async function stuck(t, { n }, batch, isHttp2) {
+  const bytes = JSON.stringify(batch.body(batch.results()));
+  const headers = { 'content-type': 'application/json',
+    authorization: 'Bearer tester', 'x-batch': batch.key };
+  const path = batch.dialect.path;
+  if (isHttp2) {
+    const session = http2.connect(`http://127.0.0.1:${n.port2}`);
+    session.on('error', () => {});
+    const stream = session.request({ ':method': 'POST', ':path': path,
+      ...headers });
+    stream.on('error', () => {});
+    stream.pause();
+    stream.end(bytes);
+    t.after(() => session.destroy());
+    return session;
+  }
+  const socket = net.connect(n.port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.pause();
+  socket.write(`POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${
+    bytes.length}\r\n${Object.entries(headers).map(([name, value]) =>
+    `${name}: ${value}\r\n`).join('')}\r\n${bytes}`);
+  t.after(() => socket.destroy());
+  return socket;
 }
 
 /* How the claim k ended, as soon as it has. */

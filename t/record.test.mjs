@@ -9,10 +9,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, nginxTest, pause, unbuilt, until } from './harness.mjs';
-import { Batch, scene, stage } from './harness_batch.mjs';
-import { dialects, events, newCalls, newId } from './harness_dialects.mjs';
+import { Batch, stage } from './harness_batch.mjs';
+import { dialects, events } from './harness_dialects.mjs';
 import { json, sse } from './harness_provider.mjs';
-import { batchFacts, endOf, recordOf } from './harness_record.mjs';
+import { batchFacts, endOf, recordOf, stuck } from './harness_record.mjs';
 import { redis, relay } from './harness_redis.mjs';
 import { data } from './harness_wire.mjs';
 
@@ -329,22 +329,31 @@ live('a JSON answer that breaks off is cleared', async (t) => {
 /* Each way in which a client leaves. */
 const leaves = [false, true].flatMap((http2) => ['on', 'off'].flatMap(
   (buffering) => ['on', 'off'].flatMap((ignore) =>
-    [false, true].map((late) => ({ http2, buffering, ignore, late })))));
+    [false, true].flatMap((late) => [false, true].map((reset) =>
+      ({ http2, buffering, ignore, late, reset }))))));
 
-const nameOf = ({ http2, buffering, ignore, late }) => [
-  http2 ? 'HTTP/2' : 'HTTP/1.1', `proxy_buffering ${buffering}`,
+const nameOf = ({ http2, buffering, ignore, late, reset }) => [
+  http2 ? 'HTTP/2' : 'HTTP/1.1', reset ? 'a reset' : 'closed', `proxy_buffering ${buffering}`,
   `proxy_ignore_client_abort ${ignore}`,
   late ? 'in its answer' : 'before its answer'].join(', ');
 
 const locationOf = ({ buffering, ignore }) => locations('ai_sdk',
   `proxy_buffering ${buffering}; proxy_ignore_client_abort ${ignore};`);
 
+/* nginx has noticed that a client is gone, and keeps its upstream for now. */
+const left = ({ n }) => n.errorLog().includes('the client has left');
+
+/* More of it than a socket's buffers hold. */
+const wordy = (n = 300, size = 1000) => words('ai_sdk').flatMap((event, i) =>
+  (i === 3 ? Array.from({ length: n }, (_, nr) => data({ type: 'text-delta',
+    id: 't1', delta: `${nr} ${'x'.repeat(size)}` })) : [event]));
+
 live('s101: the client leaves, others follow: the answer is recorded whole',
   async (t) => {
     for (const way of leaves) {
       await t.test(nameOf(way), async (t2) => {
         const [release, rest] = [gate(), gate()];
-        const all = words('ai_sdk');
+        const all = wordy();
         const s = await recording(t2, 'ai_sdk', { locations: locationOf(way),
           answer: () => after(release, [all[0], rest, ...all.slice(1)]) });
         const { b, answer } = await claimed(s, { http2: way.http2 });
@@ -353,9 +362,8 @@ live('s101: the client leaves, others follow: the answer is recorded whole',
         await until(() => s.p.requests.length === 2);
         const request = s.p.requests[1];
         const leave = async () => {
-          answer.abort();
-          await until(() => way.ignore === 'on'
-            || s.n.errorLog().includes('the client has left'));
+          answer.abort(way);
+          await until(() => way.ignore === 'on' || left(s));
         };
         if (!way.late) {
           await leave();
@@ -370,6 +378,247 @@ live('s101: the client leaves, others follow: the answer is recorded whole',
         assert.equal(text, all.join(''));
         assert.equal(await endOf(s.redis, b), 'finished');
         assert.ok(!request.left);
+        assert.ok(left(s), 'nobody has left');
       });
     }
   });
+
+/* Both versions, before the answer and in it. */
+const plainly = [false, true].flatMap((http2) => [false, true].map((late) =>
+  ({ http2, late })));
+const plainName = ({ http2, late }) =>
+  `HTTP/${http2 ? 2 : 1.1}, ${late ? 'in' : 'before'} its answer`;
+
+live('the client leaves, nobody follows: the upstream is closed',
+  async (t) => {
+    for (const way of plainly) {
+      await t.test(plainName(way), async (t2) => {
+        const [release, rest] = [gate(), gate()];
+        const all = words('ai_sdk');
+        const s = await stage(t2, 'ai_sdk');
+        s.p.answer = ((usual) => (request) => (request.answered.length
+          ? (way.late ? sse([all[0], rest])
+            : after(release, all)) : usual(request)))(s.p.answer);
+        const { answer } = await claimed(s, way);
+        await until(() => s.p.requests.length === 2);
+        if (way.late) {
+          await answer.until((text) => text.includes(all[0]));
+        }
+        answer.abort();
+        await s.p.requests[1].closed;
+        assert.ok(s.p.requests[1].left);
+        const line = await until(() => s.n.accessLog()[1]);
+        assert.equal(line.turn_status, 'aborted');
+      });
+    }
+  });
+
+/* A claim whose client has left while one follows. */
+async function abandoned(t, { parts, late, http2, ...options } = {}) {
+  const [release, rest] = [gate(), gate()];
+  const all = wordy(30);
+  const s = await recording(t, 'ai_sdk', { ...options,
+    answer: () => (late ? sse([all[0], rest, ...all.slice(1)])
+      : after(release, all)) });
+  const { b, answer } = await claimed(s, { http2 });
+  const record = await recordOf(s.redis, b);
+  const follower = await record.follow();
+  await until(() => s.p.requests.length === 2);
+  answer.abort();
+  await until(() => left(s));
+  return { s, b, record, follower, release, all, request: s.p.requests[1] };
+}
+
+for (const way of plainly.filter(({ late }) => !late)) {
+  live(`the client leaves, then its last follower: ${plainName(way)}`,
+    async (t) => {
+      const { s, b, follower, request } = await abandoned(t, way);
+      await pause(300);
+      assert.ok(!request.left);
+      await follower.leave();
+      await request.closed;
+      assert.ok(request.left);
+      assert.equal(await endOf(s.redis, b), 'aborted');
+    });
+}
+
+live('the last follower goes in the answer: the record is cleared',
+  async (t) => {
+    const [release, rest] = [gate(), gate()];
+    const all = words('ai_sdk');
+    const s = await recording(t, 'ai_sdk', {
+      answer: () => after(release, [all[0], rest]) });
+    const { b, answer, record, follower } = await followed(s, release);
+    await answer.until((text) => text.includes(all[0]));
+    answer.abort();
+    await until(() => left(s));
+    await follower.leave();
+    await s.p.requests[1].closed;
+    assert.equal(await endOf(s.redis, b), 'aborted');
+    await until(async () => (await record.facts()).cleared);
+    assert.deepEqual(await record.pieces(), []);
+  });
+
+live('a follower of a worker that is dead keeps nothing', async (t) => {
+  const release = gate();
+  const s = await recording(t, 'ai_sdk', {
+    answer: () => after(release, words('ai_sdk')) });
+  const { b, answer } = await claimed(s);
+  const record = await recordOf(s.redis, b);
+  await record.follow('99.1.12345');
+  await until(() => s.p.requests.length === 2);
+  answer.abort();
+  await s.p.requests[1].closed;
+  assert.ok(s.p.requests[1].left);
+  assert.equal(await endOf(s.redis, b), 'aborted');
+});
+
+live('the answer of an abandoned claim is an error: its siblings share it',
+  async (t) => {
+    const kinds = {
+      's102: 429': { answer: () => json(429, { error: 'slow' }),
+        status: '429', end: 'failed' },
+      'closed without a word': { answer: (request) => {
+        request.socket.destroy();
+        return new Promise(() => {});
+      }, status: '502', end: 'failed' },
+    };
+    for (const [name, kind] of Object.entries(kinds)) {
+      for (const http2 of [false, true]) {
+        await t.test(`${name}, HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
+          const release = gate();
+          const s = await recording(t2, 'ai_sdk', {
+            answer: (request) => release.then(() => kind.answer(request)) });
+          const { b, answer } = await claimed(s, { http2 });
+          const record = await recordOf(s.redis, b);
+          await record.follow();
+          await until(() => s.p.requests.length === 2);
+          answer.abort();
+          await until(() => left(s));
+          release.open();
+          assert.equal(await endOf(s.redis, b), kind.end);
+          const all = await batchFacts(s.redis, b);
+          const [, status] = Object.entries(all).find(([field]) =>
+            field.startsWith('answer/1/'));
+          assert.equal(status, kind.status);
+          assert.deepEqual(await record.pieces(), []);
+        });
+      }
+    }
+  });
+
+live('a client that takes nothing for send_timeout is gone; others get it all',
+  async (t) => {
+    for (const http2 of [false, true]) {
+      await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
+        const release = gate();
+        const all = wordy(3000, 4000);
+        const s = await recording(t2, 'ai_sdk', {
+          location: 'send_timeout 500ms; chat_record auto max=64m;',
+          answer: () => after(release, all) });
+        const b = new Batch(s);
+        await b.ask();
+        const socket = await stuck(t2, s, b, http2);
+        const record = await recordOf(s.redis, b);
+        await record.follow();
+        release.open();
+        const { text } = await record.whole(20000);
+        assert.equal(text, all.join(''));
+        assert.equal(await endOf(s.redis, b), 'finished');
+        socket.destroy();
+      });
+    }
+  });
+
+live('chat_record on: read on without followers, and up to max=',
+  async (t) => {
+    for (const enough of [false, true]) {
+      await t.test(enough ? 'past max' : 'to its end', async (t2) => {
+        const [release, rest] = [gate(), gate()];
+        const all = wordy(30);
+        const s = await recording(t2, 'ai_sdk', {
+          location: 'chat_record on max=64k;',
+          answer: () => after(release, enough ? [...wordy(100).slice(0, 90),
+            rest] : all) });
+        const { b, answer } = await claimed(s);
+        await until(() => s.p.requests.length === 2);
+        answer.abort();
+        await until(() => left(s));
+        release.open();
+        const record = await recordOf(s.redis, b);
+        if (enough) {
+          await s.p.requests[1].closed;
+          assert.ok(s.p.requests[1].left);
+          assert.equal(await endOf(s.redis, b), 'aborted');
+        } else {
+          assert.equal((await record.whole()).text, all.join(''));
+          assert.equal(await endOf(s.redis, b), 'finished');
+        }
+      });
+    }
+  });
+
+live('the store goes away: the client gets all, the record is cleared',
+  async (t) => {
+    const server = await redis(t);
+    const way = await relay(t, server.port);
+    const [release, rest] = [gate(), gate()];
+    const all = wordy(30);
+    const s = await recording(t, 'ai_sdk', { server,
+      store: `${server.url({ port: way.port })} timeout=200ms`,
+      answer: () => after(release, [all[0], rest, ...all.slice(1)]) });
+    const { answer, record } = await followed(s, release);
+    await answer.until((text) => text.includes(all[0]));
+    await until(async () => (await record.pieces()).length);
+    await way.refuse(true);
+    way.cut();
+    await until(() => s.n.errorLog().includes('away'), 10000);
+    rest.open();
+    assert.equal(await answer.text(), all.join(''));
+    await way.refuse(false);
+    await until(async () => (await record.facts()).cleared, 10000);
+    assert.deepEqual(await record.pieces(), []);
+  });
+
+live('a worker that exits ends an abandoned claim in its time', async (t) => {
+  for (const http2 of [false, true]) {
+    await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
+      const { s, b, request } = await abandoned(t2, { http2,
+        main: 'worker_shutdown_timeout 3s;' });
+      const [old] = s.n.workers();
+      await s.n.reload();
+      await request.closed;
+      assert.ok(request.left);
+      assert.equal(await endOf(s.redis, b), 'aborted');
+      await until(() => !s.n.workers().includes(old), 10000);
+    });
+  }
+});
+
+live('a worker that exits goes on recording for its followers', async (t) => {
+  const { s, b, record, release, all } = await abandoned(t);
+  const [old] = s.n.workers();
+  await s.n.reload();
+  release.open();
+  assert.equal((await record.whole()).text, all.join(''));
+  assert.equal(await endOf(s.redis, b), 'finished');
+  await until(() => !s.n.workers().includes(old), 10000);
+});
+
+test('chat_record: values', { skip: unbuilt }, async () => {
+  for (const [value, word] of [['maybe', 'maybe'], ['on max=1k', 'max=1k'],
+    ['on max=x', 'max=x'], ['on ttl=0', 'ttl=0'], ['on ttl', 'ttl'],
+    ['auto least=3', 'least=3'], ['max=1m', 'max=1m']]) {
+    const { ok, output } = await nginxTest({
+      location: `chat_record ${value};` });
+    assert.ok(!ok, value);
+    assert.ok(output.includes(`invalid value "${word}" in "chat_record"`),
+      output);
+  }
+  for (const value of ['off', 'auto', 'on max=64k ttl=1s', 'on ttl=1h']) {
+    assert.ok((await nginxTest({ location: `chat_record ${value};` })).ok);
+  }
+  const { ok, output } = await nginxTest({
+    location: 'chat_record on; chat_record off;' });
+  assert.ok(!ok && output.includes('is duplicate'), output);
+});
