@@ -95,8 +95,13 @@ ngx_chat_keep_anyway(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_keep_end(ngx_chat_ctx_t *ctx)
 {
+    ngx_http_request_t *r = ctx->request;
+
     ctx->keep->ended = 1;
-    ngx_http_finalize_request(ctx->request, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+
+    /* the end of its upstream gives one back */
+    r->main->count++;
+    ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
 }
 
 

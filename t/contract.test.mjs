@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { nginx, pause, root, unbuilt, until } from './harness.mjs';
 import { only } from './harness_hold.mjs';
-import { redis } from './harness_redis.mjs';
+import { redis, relay } from './harness_redis.mjs';
 
 const asan = !!process.env.CHAT_ASAN;
 const lawsPath = join(root, 'build', asan ? 'contract-asan' : 'contract',
@@ -199,4 +199,43 @@ test('a log is followed at another node', { skip: skip
   await append(here, key, 0, 20, { text: 'piece' });
   await append(here, key, 20, 21, { text: 'end', last: 1 });
   assert.equal(await end, '21 pieces 103 bytes 0 gaps last');
+});
+
+test('appends over cuts of the way to Redis', { skip: skip
+  || (shm && 'about Redis: run with CHAT_STORE=redis') }, async (t) => {
+  const server = await redis(t);
+  const way = await relay(t, server.port);
+  const [, seat] = await seats(t,
+    { store: `redis://127.0.0.1:${way.port} timeout=2s` });
+  const key = newKey();
+  const back = (fact) => until(async () =>
+    (await seat.act({ do: 'join', key, facts: '' })).includes(fact), 15000);
+  await seat.act({ do: 'join', key, facts: 'record=1' });
+
+  await t.test('what was put, but not answered, is put once', async () => {
+    const before = await server.calls('evalsha');
+    way.delay(1500);
+    await append(seat, key, 0, 5, { text: 'abc' });
+    await until(async () => await server.calls('evalsha') >= before + 5);
+    way.cut();
+    way.delay(0);
+    await append(seat, key, 5, 10, { text: 'abc' });
+    await seat.act({ do: 'put', key, facts: 'once=1' });
+    await back('once');
+    assert.equal(await seat.act({ do: 'read-all', key }),
+      '10 pieces 30 bytes 0 gaps');
+  });
+
+  await t.test('too much for the queue: facts come, a gap shows', async () => {
+    await way.refuse(true);
+    way.cut();
+    await append(seat, key, 10, 30, { size: 1000000 });
+    await seat.act({ do: 'put', key, facts: 'late=1' });
+    await way.refuse(false);
+    await back('late');
+    await append(seat, key, 30, 31, { text: 'end', last: 1 });
+    const text = await seat.act({ do: 'read-all', key });
+    const [, pieces] = /^(\d+) pieces \d+ bytes 1 gaps last$/.exec(text);
+    assert.ok(pieces > 20 && pieces < 30, text);
+  });
 });

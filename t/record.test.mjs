@@ -29,7 +29,7 @@ let databases = 0;
 async function recording(t, key, { answer, server, ...options } = {}) {
   shared ??= redis(null, { lines: ['databases 10000'] });
   const store = server ?? await shared;
-  const db = databases++;
+  const db = server ? 0 : databases++;
   await store.command('SELECT', db);
   const s = await stage(t, key, { store:
     `${store.url({ db })} timeout=2s`, connects: true, ...options });
@@ -408,7 +408,7 @@ live('the client leaves, nobody follows: the upstream is closed',
         await s.p.requests[1].closed;
         assert.ok(s.p.requests[1].left);
         const line = await until(() => s.n.accessLog()[1]);
-        assert.equal(line.turn_status, 'aborted');
+        assert.equal(line.turn_status, way.late ? 'aborted' : '');
       });
     }
   });
@@ -478,10 +478,8 @@ live('the answer of an abandoned claim is an error: its siblings share it',
     const kinds = {
       's102: 429': { answer: () => json(429, { error: 'slow' }),
         status: '429', end: 'failed' },
-      'closed without a word': { answer: (request) => {
-        request.socket.destroy();
-        return new Promise(() => {});
-      }, status: '502', end: 'failed' },
+      'closed without a word': { answer: () => ({ ...json(200, {}), end: 'drop' }),
+        status: '502', end: 'failed' },
     };
     for (const [name, kind] of Object.entries(kinds)) {
       for (const http2 of [false, true]) {
@@ -572,7 +570,10 @@ live('the store goes away: the client gets all, the record is cleared',
     await until(async () => (await record.pieces()).length);
     await way.refuse(true);
     way.cut();
-    await until(() => s.n.errorLog().includes('away'), 10000);
+    await until(async () => {
+      await new Batch(s).ask();
+      return s.n.accessLog().at(-1).verdict === 'bypass';
+    }, 10000);
     rest.open();
     assert.equal(await answer.text(), all.join(''));
     await way.refuse(false);
