@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, pause, unbuilt, until } from './harness.mjs';
 import { dialects } from './harness_dialects.mjs';
-import { abreast, orders, play, siblings } from './harness_barrier.mjs';
+import { abreast, orders, play } from './harness_barrier.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 
 const asan = !!process.env.CHAT_ASAN;

@@ -35,11 +35,6 @@ export function orders(count, sampled) {
   });
 }
 
-/* What a sibling may be told where it does not get the answer itself. */
-export const siblings = { ai_sdk: ['empty'],
-  openai_responses: ['empty', '409'],
-  openai_chat: ['empty', '409'], anthropic: ['409'] };
-
 /* One batch, each result in a request of its own, in this order. */
 export async function play(scene, order, options) {
   const batch = new Batch(scene, order.length);
