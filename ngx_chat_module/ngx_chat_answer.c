@@ -9,8 +9,7 @@
 #include "ngx_chat_metrics.h"
 
 
-/* A response header; key and value must outlive the request. */
-static ngx_int_t
+ngx_int_t
 ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
                            ngx_str_t value)
 {
@@ -334,6 +333,7 @@ ngx_chat_answer_verdict(const char *code)
                    || ngx_strcmp(code, "cleared") == 0
                ? NGX_CHAT_VERDICT_SUPERSEDED
            : ngx_strcmp(code, "store_unavailable") == 0
+                   || ngx_strcmp(code, "loop") == 0
                ? NGX_CHAT_VERDICT_REFUSED
                : NGX_CHAT_VERDICT_CONFLICT;
 }

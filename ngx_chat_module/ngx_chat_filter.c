@@ -216,7 +216,6 @@ ngx_chat_header_filter(ngx_http_request_t *r)
             return NGX_ERROR;
         }
 
-        ngx_chat_upstream_hook(ctx);
         r->filter_need_in_memory = 1;
 
         if (!ctx->conf->dry_run) {
@@ -228,6 +227,9 @@ ngx_chat_header_filter(ngx_http_request_t *r)
     } else {
         ctx->told.len = 0;
     }
+
+    ngx_chat_upstream_hook(ctx);
+    ngx_chat_stall_begin(ctx);
 
     if (ctx->early) {
         ngx_chat_filter_early(r, ctx);
@@ -309,6 +311,11 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 
     if (ctx->stream == NULL) {
         ctx->complete_answer |= ngx_chat_filter_is_last(in) & 1;
+        return ngx_chat_next_body_filter(r, in);
+    }
+
+    if (ctx->conf->dry_run) {
+        ngx_chat_output_observe(ctx, in);
         return ngx_chat_next_body_filter(r, in);
     }
 

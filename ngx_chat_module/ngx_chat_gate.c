@@ -71,6 +71,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
     q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
     q->worker = ctx->main->store->worker;
+    q->now = ngx_chat_now();
     q->retry = (int) ctx->headers.retry;
     ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
     return NGX_OK;
@@ -109,7 +110,7 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
         ctx->claiming = 1;
         chat_gate_claim(q, 1, &facts);
 
-    } else if (!q->chained) {
+    } else if (!q->chained && ctx->rq.class != CHAT_CLASS_PENDING) {
         chat_facts_add(&facts, "partial", chat_cstr("1"));
     }
 
@@ -182,7 +183,7 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (rc == NGX_DECLINED && ctx->rq.class == CHAT_CLASS_CONTINUATION) {
+    if (rc == NGX_DECLINED && ctx->rq.class != CHAT_CLASS_FRESH) {
         ngx_chat_gate_pass(ctx, NGX_OK);
         return;
     }
@@ -284,6 +285,7 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ctx->since = batch->since;
     ctx->partial = batch->partial & 1;
     ctx->sealed = batch->sealed && !batch->cleared;
+    ctx->opened = batch->open & 1;
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
     ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
     if (ctx->fields == NULL || ctx->missing == NULL
@@ -358,6 +360,7 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     int              mine;
     chat_question_t *q = &ctx->q;
 
+    q->now = ngx_chat_now();
     chat_gate_decide(q, batch, ngx_chat_gate_alive, ctx->main->store,
                      &ctx->decision);
 

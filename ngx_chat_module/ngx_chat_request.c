@@ -143,11 +143,11 @@ ngx_chat_handler(ngx_http_request_t *r)
     }
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-    if (conf->mode == NGX_CHAT_OFF) {
+    if (conf->mode == NGX_CHAT_OFF || conf->results) {
         return NGX_DECLINED;
     }
 
-    ngx_chat_headers_scan(r, &headers);
+    ngx_chat_headers_scan(r, &headers, !conf->dry_run);
 
     if (r->method != NGX_HTTP_POST || !headers.json) {
         return NGX_DECLINED;
@@ -179,16 +179,14 @@ ngx_chat_handler(ngx_http_request_t *r)
 }
 
 
-/* The whole body as one run of bytes. NGX_DECLINED: past chat_max_body. */
-static ngx_int_t
-ngx_chat_read_body(ngx_chat_ctx_t *ctx)
+ngx_int_t
+ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 {
-    off_t               len = 0;
-    u_char             *p;
-    ssize_t             n;
-    ngx_buf_t          *b;
-    ngx_chain_t        *cl;
-    ngx_http_request_t *r = ctx->request;
+    off_t        len = 0;
+    u_char      *p;
+    ssize_t      n;
+    ngx_buf_t   *b;
+    ngx_chain_t *cl;
 
     if (r->request_body == NULL || r->request_body->bufs == NULL) {
         return NGX_OK;
@@ -198,15 +196,15 @@ ngx_chat_read_body(ngx_chat_ctx_t *ctx)
         len += ngx_buf_size(cl->buf);
     }
 
-    if (len > (off_t) ctx->conf->max_body) {
+    if (len > (off_t) max) {
         return NGX_DECLINED;
     }
 
     cl = r->request_body->bufs;
-    ctx->body.len = (size_t) len;
+    body->len = (size_t) len;
 
     if (cl->next == NULL && ngx_buf_in_memory(cl->buf)) {
-        ctx->body.data = cl->buf->pos;
+        body->data = cl->buf->pos;
         return NGX_OK;
     }
 
@@ -215,7 +213,7 @@ ngx_chat_read_body(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    ctx->body.data = p;
+    body->data = p;
 
     for (; cl != NULL; cl = cl->next) {
         b = cl->buf;
@@ -282,6 +280,10 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
         return ngx_chat_parse_failed(rc);
     }
 
+    if (ctx->settled && ctx->rq.class == CHAT_CLASS_PENDING) {
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
+    }
+
     for (i = 0; i < ctx->rq.ncalls; i++) {
         ctx->rq.calls[i].kind = ngx_chat_kind(ctx->conf, ctx->rq.calls[i].name,
                                               ctx->rq.calls[i].kind);
@@ -319,6 +321,8 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
         }
     }
 
+    ngx_chat_tenant_note(ctx);
+
     return chat_arena_dup(ctx->kept, ctx->scope.conversation,
                           &ctx->scope.conversation)
                    == CHAT_OK
@@ -335,7 +339,7 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 
     ctx = ngx_chat_get_ctx(r);
 
-    rc = ngx_chat_read_body(ctx);
+    rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body);
     if (rc == NGX_DECLINED) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
         return;

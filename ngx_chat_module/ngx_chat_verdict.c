@@ -112,6 +112,10 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_attempt_keep_results(ctx);
     }
 
+    if (bounded && !ctx->opened) {
+        ngx_chat_name_record(ctx);
+    }
+
     ngx_memzero(&partial, sizeof(partial));
     partial.field = chat_cstr("partial");
     partial.value = chat_cstr("1");
@@ -229,6 +233,12 @@ ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
                                "the conversation was cleared");
         return;
 
+    case CHAT_GATE_LOOP:
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_TOO_MANY_REQUESTS, "loop",
+                               "the answer to these results was asked for "
+                               "ten times within a minute");
+        return;
+
     default:
         ngx_chat_verdict_conflict(ctx);
     }
@@ -259,6 +269,9 @@ ngx_chat_verdict_observed(chat_gate_e verdict)
     case CHAT_GATE_CLEARED:
         return NGX_CHAT_VERDICT_SUPERSEDED;
 
+    case CHAT_GATE_LOOP:
+        return NGX_CHAT_VERDICT_REFUSED;
+
     case CHAT_GATE_UNMANAGED:
         return NGX_CHAT_VERDICT_UNMANAGED;
 
@@ -276,6 +289,17 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     if (ctx->rq.class == CHAT_CLASS_FRESH) {
         ngx_chat_complete(ctx, ngx_chat_verdict_completed);
         return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_PENDING) {
+        if (verdict == CHAT_GATE_HOLD) {
+            ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+            return;
+        }
+
+        /* what it lacks came from outside */
+        ctx->settled = 1;
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
     }
 
     if (verdict == CHAT_GATE_CLAIM) {
