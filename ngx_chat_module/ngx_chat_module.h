@@ -61,10 +61,10 @@ typedef struct {
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
 
-    ngx_chat_tenants_t *tenants; /* of conversations, as last seen */
-    ngx_uint_t          tenants_warned;
-    ngx_uint_t    status; /* chat_status is somewhere */
-    ngx_event_t   tick;   /* of what it tells */
+    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
+    ngx_uint_t                 tenants_warned;
+    ngx_uint_t                 status; /* chat_status is somewhere */
+    ngx_event_t                tick;   /* of what it tells */
     struct ngx_chat_metrics_s *metrics;
 } ngx_chat_main_conf_t;
 

@@ -318,7 +318,7 @@ ngx_chat_results_header(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     ngx_str_t          methods = ngx_string("GET, HEAD, POST, DELETE");
     ngx_chat_headers_t headers;
 
-    ngx_chat_headers_scan(r, &headers);
+    ngx_chat_headers_scan(r, &headers, 0);
 
     if (!(r->method
           & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_POST | NGX_HTTP_DELETE)))
