@@ -9,6 +9,7 @@ import { get, nginxTest, post, root, unbuilt, until } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
 import { held, leave, live, wordOf } from './harness_hold.mjs';
+import { give, openStage, outside, taken } from './harness_outside.mjs';
 import { sse } from './harness_provider.mjs';
 import {
   above0, ask, counted, logged, samples, statusLocation, statusOf, talked,
@@ -174,6 +175,22 @@ live('every kind of event, each counted', async (t) => {
     const { counters } = await since();
     return counters.id_reuse === 1 && counters.oversized === 1;
   }, 5000, 'a reused id and a body past its bound');
+});
+
+
+live('results from outside are counted, once each', async (t) => {
+  const scene = await openStage(t, 'openai_chat', {
+    server: `${outside.server} ${statusLocation}` });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const waiting = batch.continue(batch.results([0]));
+  await held(batch, waiting);
+  await taken(give(batch, 0, { output: 1 }), 0, 1);
+  await taken(give(batch, 1, { output: 1 }), 1, 0);
+  assert.equal(await wordOf(waiting), 'final');
+  const { counters, events } = await statusOf(scene.n);
+  assert.equal(counters.results_outside, 1);
+  assert.ok(events.some(({ what }) => what === 'released'));
 });
 
 
