@@ -245,6 +245,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_http_request_t *r = ctx->request;
 
     ngx_chat_gate_cancel(ctx);
+    ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
     ngx_chat_metrics_verdict(ctx);

@@ -243,9 +243,8 @@ ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
 }
 
 
-/* The events that tell the client what its transcript lacked. */
-static ngx_int_t
-ngx_chat_make_told(ngx_chat_ctx_t *ctx)
+ngx_int_t
+ngx_chat_complete_tell(ngx_chat_ctx_t *ctx)
 {
     chat_buf_t     out;
     chat_results_t told;
@@ -302,7 +301,7 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_metrics_merged(ctx, ctx->results.count + ctx->results.ndecided);
-    return ngx_chat_make_told(ctx);
+    return ngx_chat_complete_tell(ctx);
 }
 
 

@@ -7,6 +7,7 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_record.h"
 #include "ngx_chat_redis.h"
 #include "ngx_chat_store_shm.h"
 
@@ -40,6 +41,7 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->siblings = NGX_CONF_UNSET_UINT;
     conf->repair = NGX_CONF_UNSET_UINT;
+    conf->record = NGX_CONF_UNSET_UINT;
     conf->failure = NGX_CONF_UNSET_UINT;
     conf->interrupted = NGX_CONF_UNSET;
     conf->stall = NGX_CONF_UNSET_MSEC;
@@ -91,12 +93,11 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
     ngx_conf_merge_msec_value(conf->grace, prev->grace, 3000);
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 15000);
-    if (conf->siblings == NGX_CONF_UNSET_UINT) {
-        /* stays unset by default: it is the dialect's choice */
-        conf->siblings = prev->siblings;
-    }
+    ngx_conf_merge_uint_value(conf->siblings, prev->siblings,
+                              NGX_CHAT_SIBLINGS_ATTACH);
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
+    ngx_chat_record_merge(prev, conf);
     ngx_conf_merge_uint_value(conf->failure, prev->failure,
                               NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);

@@ -5,7 +5,9 @@
  */
 
 #include "ngx_chat_module.h"
+#include "ngx_chat_feed.h"
 #include "ngx_chat_metrics.h"
+#include "ngx_chat_record.h"
 #include "ngx_chat_status.h"
 #include "ngx_chat_store_redis.h"
 #include "ngx_chat_store_shm.h"
@@ -24,6 +26,7 @@ static ngx_conf_enum_t ngx_chat_replay_values[] = {
 };
 
 static ngx_conf_enum_t ngx_chat_siblings_values[] = {
+    { ngx_string("attach"), NGX_CHAT_SIBLINGS_ATTACH },
     { ngx_string("empty"), NGX_CHAT_SIBLINGS_EMPTY },
     { ngx_string("conflict"), NGX_CHAT_SIBLINGS_CONFLICT },
     { ngx_null_string, 0 }
@@ -74,6 +77,8 @@ static ngx_command_t ngx_chat_commands[] = {
                  siblings, ngx_chat_siblings_values),
     NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  repair, ngx_chat_repair_values),
+    NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
+                 NULL),
     NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  failure, ngx_chat_failure_values),
     NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
@@ -197,6 +202,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
     ngx_queue_init(&mcf->attempts);
+    ngx_chat_feed_init(mcf);
 
     if (mcf->store != NULL) {
         mcf->store->lost = ngx_chat_away_lost;

@@ -5,7 +5,8 @@
  * The life of a request: ngx_chat_request.c reads and parses the body;
  * ngx_chat_gate.c asks the store and acts on the core's verdict;
  * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
- * ngx_chat_answer.c answers in place of an upstream; ngx_chat_filter.c passes
+ * ngx_chat_attach.c gives it another's answer; ngx_chat_answer.c answers in
+ * place of an upstream; ngx_chat_filter.c passes
  * the answer on; ngx_chat_attempt.c tells the store what became of it.
  * ngx_chat_results.c takes results from outside of it all.
  * Must not know: wire formats, how a store stores.
@@ -36,6 +37,11 @@
 
 #define NGX_CHAT_SIBLINGS_EMPTY 0
 #define NGX_CHAT_SIBLINGS_CONFLICT 1
+#define NGX_CHAT_SIBLINGS_ATTACH 2
+
+#define NGX_CHAT_RECORD_OFF 0
+#define NGX_CHAT_RECORD_AUTO 1
+#define NGX_CHAT_RECORD_ON 2
 
 #define NGX_CHAT_FAILURE_PASS 0
 #define NGX_CHAT_FAILURE_DENY 1
@@ -66,6 +72,8 @@ typedef struct {
     ngx_uint_t                 status; /* chat_status is somewhere */
     ngx_event_t                tick;   /* of what it tells */
     struct ngx_chat_metrics_s *metrics;
+    ngx_rbtree_t               feeds; /* records that this worker follows */
+    ngx_rbtree_node_t          feeds_sentinel;
 } ngx_chat_main_conf_t;
 
 typedef struct {
@@ -87,6 +95,9 @@ typedef struct {
     ngx_msec_t                heartbeat;
     ngx_uint_t                siblings;
     ngx_uint_t                repair;
+    ngx_uint_t                record;
+    size_t                    record_max;
+    time_t                    record_ttl;
     ngx_uint_t                failure;
     ngx_flag_t                interrupted;
     ngx_msec_t                stall; /* 0: off */
@@ -118,11 +129,12 @@ typedef enum {
 } ngx_chat_verdict_e;
 
 typedef enum {
-    NGX_CHAT_BODY,    /* awaits its body; then ASKING or GONE_ON */
-    NGX_CHAT_ASKING,  /* awaits the store; then any of the next */
-    NGX_CHAT_WAITING, /* held or a sibling: awaits a change or its bound */
-    NGX_CHAT_GONE_ON, /* awaits the upstream's answer */
-    NGX_CHAT_ANSWERED /* the module itself has answered */
+    NGX_CHAT_BODY,      /* awaits its body; then ASKING or GONE_ON */
+    NGX_CHAT_ASKING,    /* awaits the store; then any of the next */
+    NGX_CHAT_WAITING,   /* held or a sibling: awaits a change or its bound */
+    NGX_CHAT_FOLLOWING, /* gets another request's answer */
+    NGX_CHAT_GONE_ON,   /* awaits the upstream's answer */
+    NGX_CHAT_ANSWERED   /* the module itself has answered */
 } ngx_chat_state_e;
 
 /* What the headers of a request say. */
@@ -137,6 +149,9 @@ typedef struct {
 
 typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
+typedef struct ngx_chat_attach_s ngx_chat_attach_t;
+typedef struct ngx_chat_record_s ngx_chat_record_t;
+typedef struct ngx_chat_keep_s   ngx_chat_keep_t;
 
 /* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
@@ -199,38 +214,44 @@ struct ngx_chat_ctx_s {
     uint64_t    found;  /* when its batch was seen complete, us */
     ngx_uint_t  listed; /* its batch among those shown, from 1; 0: none */
 
+    ngx_chat_attach_t *attach; /* NULL: it follows no other's answer */
+
     /* the attempt */
     uint32_t    attempt;  /* our claim that stands; 0: none */
     uint32_t    claiming; /* a claim that may stand: void it on the way out */
     ngx_queue_t attempts;
 
     /* the answer */
-    chat_stream_t *stream;
-    ngx_str_t      told;    /* to be sent before the first event */
-    size_t         ntold;   /* results in it */
-    void         **filters; /* early: what the filters keep of the request */
-    ngx_chain_t   *free;
-    ngx_chain_t   *busy;
-    ngx_chain_t   *taken; /* input whose bytes go out as bytes of our own */
-    ngx_int_t      upstream_rc;
-    const char    *upstream_reason; /* eof, reset, timeout, malformed, stall;
+    chat_stream_t     *stream;
+    ngx_chat_record_t *record; /* of what the client is sent; or NULL */
+    ngx_chat_keep_t   *keep;   /* once its upstream may outlive its client */
+    ngx_uint_t        *freed;  /* set when the context ends; or NULL */
+    ngx_str_t          told;   /* to be sent before the first event */
+    size_t             ntold;  /* results in it */
+    void       **filters; /* early: what the filters keep of the request */
+    ngx_chain_t *free;
+    ngx_chain_t *busy;
+    ngx_chain_t *taken; /* input whose bytes go out as bytes of our own */
+    ngx_int_t    upstream_rc;
+    const char  *upstream_reason; /* eof, reset, timeout, malformed, stall;
                                        NULL: it did not break off */
-    ngx_event_t    stall;           /* ends the silence of content */
-    uint32_t       content;         /* frames of it that were seen */
-    uint32_t       status;
-    chat_end_e     end; /* once it is finished */
+    ngx_event_t  stall;           /* ends the silence of content */
+    uint32_t     content;         /* frames of it that were seen */
+    uint32_t     status;
+    chat_end_e   end; /* once it is finished */
     void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
     ngx_int_t (*upstream_init)(void *data);
     ngx_int_t (*upstream_filter)(void *data, ssize_t bytes);
     ngx_int_t (*pipe_filter)(ngx_event_pipe_t *p, ngx_buf_t *buf);
     void *upstream_data;
 
-    unsigned managed : 1; /* its batch has a name */
-    unsigned merging : 1; /* what is fetched goes into the body */
-    unsigned partial : 1; /* its batch was seen incomplete */
-    unsigned sealed : 1;  /* all calls of its batch are known */
-    unsigned opened : 1;  /* a stream has told of its batch */
-    unsigned settled : 1; /* it brings no result, but the store has them */
+    unsigned managed : 1;   /* its batch has a name */
+    unsigned anonymous : 1; /* its tenant is empty */
+    unsigned merging : 1;   /* what is fetched goes into the body */
+    unsigned partial : 1;   /* its batch was seen incomplete */
+    unsigned sealed : 1;    /* all calls of its batch are known */
+    unsigned opened : 1;    /* a stream has told of its batch */
+    unsigned settled : 1;   /* it brings no result, but the store has them */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
@@ -404,6 +425,28 @@ void ngx_chat_complete(ngx_chat_ctx_t *ctx,
 /* The same, but only gathers ctx->results, to be told. */
 void ngx_chat_collect(ngx_chat_ctx_t *ctx,
                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
+/* The events that tell the client ctx->results, into ctx->told. */
+ngx_int_t ngx_chat_complete_tell(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_attach.c */
+
+/* Waits for the fate of the attempt that was seen last, as a follower. */
+void ngx_chat_attach_wait(ngx_chat_ctx_t *ctx);
+
+/*
+ * Gives the client the answer of that attempt; late: it had been answered
+ * when this request came. Where there is no record: otherwise(ctx), now or
+ * later.
+ */
+void ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
+                     void (*otherwise)(ngx_chat_ctx_t *ctx));
+
+/* Follows no more; safe at any time. */
+void ngx_chat_attach_leave(ngx_chat_ctx_t *ctx);
+
+/* Its memory, when the request's pool ends. */
+void ngx_chat_attach_free(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_hold.c */
 

@@ -13,6 +13,7 @@
 
 #include "ngx_chat_filter.h"
 #include "ngx_chat_metrics.h"
+#include "ngx_chat_record.h"
 
 #define NGX_CHAT_BLOCK 4096
 
@@ -252,7 +253,18 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
         return NGX_ERROR;
     }
 
+    ngx_chat_record_pieces(ctx, pieces, n);
+
     return ngx_chat_output_pieces(chain, b, pieces, n);
+}
+
+
+/* 1 if the answer is to end well, for its last event tells how it ended. */
+static ngx_uint_t
+ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
+{
+    return !chat_stream_info(ctx->stream)->foreign && ctx->conf->interrupted
+           && !ctx->conf->dry_run;
 }
 
 
@@ -277,6 +289,9 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
         return NGX_ERROR;
     }
 
+    ngx_chat_record_pieces(ctx, pieces, n);
+    ngx_chat_record_end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
+
     rc = ngx_chat_output_pieces(chain, NULL, pieces, n);
     if (rc == NGX_OK) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
@@ -286,23 +301,15 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
 }
 
 
-/* 1 if the upstream broke off, and the client is still there. */
+/* 1 if the upstream broke off, and somebody is still there. */
 static ngx_uint_t
 ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {
     ngx_connection_t *c = ctx->request->connection;
 
     return ctx->upstream_rc != NGX_OK && b->flush && !b->last_buf
-           && ngx_buf_size(b) == 0 && !ctx->complete_answer && !c->error
-           && !c->timedout;
-}
-
-
-/* 1 if the answer is to end well, for its last event tells how it ended. */
-static ngx_uint_t
-ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
-{
-    return !chat_stream_info(ctx->stream)->foreign && ctx->conf->interrupted;
+           && ngx_buf_size(b) == 0 && !ctx->complete_answer
+           && (ngx_chat_keep_alone(ctx) || (!c->error && !c->timedout));
 }
 
 
@@ -326,6 +333,7 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     } else if (!ngx_buf_in_memory(b)) {
         /* a file: nothing that a stream is served from */
         ctx->untouched = 1;
+        ngx_chat_record_stop(ctx);
         return ngx_chat_chain_add(chain, b);
 
     } else {
@@ -362,6 +370,7 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 
     ngx_chat_attempt_facts(ctx);
     ngx_chat_stall_progress(ctx);
+    ngx_chat_record_flush(ctx);
     *out = chain.first;
     return NGX_OK;
 }

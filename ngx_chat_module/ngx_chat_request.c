@@ -7,6 +7,7 @@
  */
 
 #include "ngx_chat_metrics.h"
+#include "ngx_chat_record.h"
 
 
 static void ngx_chat_body_ready(ngx_http_request_t *r);
@@ -97,7 +98,10 @@ ngx_chat_leave(void *data)
     ngx_chat_ctx_t *ctx = data;
 
     ngx_chat_gate_cancel(ctx);
+    ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
+    ngx_chat_keep_close(ctx);
+    ngx_chat_record_close(ctx);
 
     if (ctx->kept != NULL && ctx->dialect != NULL) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
@@ -113,6 +117,11 @@ ngx_chat_cleanup(void *data)
     ngx_chat_ctx_t *ctx = data;
 
     ngx_chat_leave(ctx);
+
+    ngx_chat_attach_free(ctx);
+    if (ctx->freed != NULL) {
+        *ctx->freed = 1;
+    }
 
     chat_stream_destroy(ctx->stream);
     chat_arena_destroy(ctx->arena);
@@ -138,6 +147,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     if (ctx != NULL) {
         /* gone on already, or on the way to an error page */
         return ctx->state == NGX_CHAT_ASKING || ctx->state == NGX_CHAT_WAITING
+                       || ctx->state == NGX_CHAT_FOLLOWING
                    ? NGX_DONE
                    : NGX_DECLINED;
     }
@@ -304,6 +314,7 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
+    ctx->anonymous = value.len == 0;
     chat_digest(chat_str(value.data, value.len), &ctx->scope.tenant);
 
     ctx->scope.dialect = chat_cstr(ctx->dialect->name);
@@ -379,8 +390,10 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 void
 ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 {
+    ngx_uint_t          freed = 0;
     ngx_http_request_t *r = ctx->request;
 
+    ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
 
     if (ctx->dialect != NULL && ctx->arena == NULL
@@ -400,5 +413,12 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 
     r->read_event_handler = ngx_http_block_reading;
     r->write_event_handler = ngx_http_core_run_phases;
+
+    ctx->freed = &freed;
     ngx_http_core_run_phases(r);
+
+    if (!freed) {
+        ctx->freed = NULL;
+        ngx_chat_keep_hook(ctx);
+    }
 }

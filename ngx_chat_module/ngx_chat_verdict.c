@@ -94,6 +94,13 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (bounded) {
+        ngx_chat_attach_leave(ctx);
+    } else {
+        /* so early that the producer finds a follower before it answers */
+        ngx_chat_attach_wait(ctx);
+    }
+
     if (ctx->watching) {
         ngx_chat_hold(ctx, bounded);
 
@@ -191,24 +198,32 @@ ngx_chat_verdict_conflict(ngx_chat_ctx_t *ctx)
 }
 
 
+/* A sibling that does not get the answer itself. */
+static void
+ngx_chat_verdict_sibling(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t siblings = ctx->conf->siblings;
+
+    if (siblings == NGX_CHAT_SIBLINGS_CONFLICT
+        || (siblings == NGX_CHAT_SIBLINGS_ATTACH && ctx->dialect->no_empty))
+    {
+        ngx_chat_verdict_conflict(ctx);
+        return;
+    }
+
+    ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+}
+
+
 /* A verdict that ends the request here. */
 static void
 ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t siblings;
-
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
     switch (ctx->decision.verdict) {
     case CHAT_GATE_SIBLING:
-        siblings = ctx->conf->siblings;
-        if (siblings == NGX_CHAT_SIBLINGS_CONFLICT
-            || (siblings == NGX_CONF_UNSET_UINT && ctx->dialect->no_empty))
-        {
-            ngx_chat_verdict_conflict(ctx);
-            return;
-        }
-        ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+        ngx_chat_attach(ctx, 0, ngx_chat_verdict_sibling);
         return;
 
     case CHAT_GATE_EMPTY:
@@ -281,6 +296,26 @@ ngx_chat_verdict_observed(chat_gate_e verdict)
 }
 
 
+/* A verdict that nothing changes any more. */
+static void
+ngx_chat_verdict_final(ngx_chat_ctx_t *ctx)
+{
+    switch (ctx->decision.verdict) {
+    case CHAT_GATE_GO:
+    case CHAT_GATE_PASS:
+        ngx_chat_complete(ctx, ngx_chat_verdict_completed);
+        return;
+
+    case CHAT_GATE_UNMANAGED:
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+
+    default:
+        ngx_chat_verdict_end(ctx);
+    }
+}
+
+
 void
 ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
 {
@@ -325,19 +360,12 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     /* what changes from now on is no matter of this request */
     ngx_chat_gate_cancel(ctx);
 
-    switch (verdict) {
-    case CHAT_GATE_GO:
-    case CHAT_GATE_PASS:
-        ngx_chat_complete(ctx, ngx_chat_verdict_completed);
+    if (ctx->decision.attach) {
+        ngx_chat_attach(ctx, 1, ngx_chat_verdict_final);
         return;
-
-    case CHAT_GATE_UNMANAGED:
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-
-    default:
-        ngx_chat_verdict_end(ctx);
     }
+
+    ngx_chat_verdict_final(ctx);
 }
 
 

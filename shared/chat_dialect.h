@@ -188,6 +188,14 @@ typedef struct {
     chat_edit_rc_e (*edit)(chat_json_doc_t *doc, const chat_events_t *events,
                            const chat_slots_t *slots, chat_edits_t *edits);
 
+    /*
+     * ai_sdk: where the event names the message that the answer goes on with:
+     * puts to in its place if it is from. CHAT_DECLINED: it names none;
+     * CHAT_ERROR: no memory. NULL: no event of the dialect does.
+     */
+    chat_rc_e (*rename)(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
+                        chat_edits_t *edits);
+
     /* The event that says that the stream broke off (PROTOCOLS h.3). */
     void (*interrupted)(void *state, const chat_interruption_t *in,
                         chat_buf_t *out);

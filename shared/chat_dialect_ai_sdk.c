@@ -423,6 +423,7 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .boring = chat_ai_sdk_boring,
     .texts = chat_ai_sdk_texts,
     .read = chat_ai_sdk_read,
+    .rename = chat_ai_sdk_rename,
     .interrupted = chat_ai_sdk_interrupted,
     .empty = chat_ai_sdk_empty,
     .bounce = chat_ai_sdk_bounce,

@@ -199,7 +199,7 @@ chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 
 /* A sibling of an attempt that was answered 2xx. */
 static chat_gate_e
-chat_gate_answered(const chat_look_t *look)
+chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 {
     const chat_question_t *q = look->q;
 
@@ -207,13 +207,10 @@ chat_gate_answered(const chat_look_t *look)
         return CHAT_GATE_SIBLING;
     }
 
-    /* it came late, and there is no record to give */
+    /* it came late: what follows is for where there is no record to give */
 
-    if (look->last.end == CHAT_END_NONE) {
-        return q->dialect->candidate ? CHAT_GATE_EMPTY
-               : q->complete         ? CHAT_GATE_PASS
-                                     : CHAT_GATE_CONFLICT;
-    }
+    out->attach = look->last.end == CHAT_END_NONE || q->dialect->candidate
+                  || !q->complete;
 
     if (q->dialect->candidate) {
         return CHAT_GATE_EMPTY;
@@ -223,7 +220,9 @@ chat_gate_answered(const chat_look_t *look)
         return CHAT_GATE_PASS;
     }
 
-    return q->dialect->no_empty ? CHAT_GATE_CONFLICT : CHAT_GATE_EMPTY;
+    return look->last.end == CHAT_END_NONE || q->dialect->no_empty
+               ? CHAT_GATE_CONFLICT
+               : CHAT_GATE_EMPTY;
 }
 
 
@@ -263,7 +262,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_FATE;
     }
 
-    return chat_gate_answered(look);
+    return chat_gate_answered(look, out);
 }
 
 

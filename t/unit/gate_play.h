@@ -68,10 +68,13 @@ play_holds(const chat_decision_t *d, const char *word)
         return strcmp(chat_end_name(d->end), word + 4) == 0;
     }
 
-    return strcmp(word, "merge") == 0     ? d->merge
-           : strcmp(word, "merge=0") == 0 ? !d->merge
-           : strcmp(word, "lost") == 0    ? d->lost
-                                          : 0;
+    return strcmp(word, "merge") == 0      ? d->merge
+           : strcmp(word, "merge=0") == 0  ? !d->merge
+           : strcmp(word, "attach") == 0   ? d->attach
+           : strcmp(word, "attach=0") == 0 ? !d->attach
+           : strcmp(word, "attach/0") == 0 ? d->attach == dialect->candidate
+           : strcmp(word, "lost") == 0     ? d->lost
+                                           : 0;
 }
 
 
