@@ -8,7 +8,12 @@
  * live attempts their claims. Must not know: how a store stores.
  */
 
+<<<<<<< HEAD
 #include "ngx_chat_feed.h"
+=======
+#include "ngx_chat_module.h"
+#include "ngx_chat_record.h"
+>>>>>>> producer
 
 
 void
@@ -141,6 +146,9 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t  facts;
     chat_store_t *store = ctx->main->store;
+
+    /* its beginning is gone */
+    ngx_chat_record_stop(ctx);
 
     chat_facts_init(&facts, ctx->kept);
     chat_gate_claim(&ctx->q, ctx->attempt, &facts);

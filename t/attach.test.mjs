@@ -9,7 +9,8 @@ import assert from 'node:assert/strict';
 import { deadAfter, gate, pause, until } from './harness.mjs';
 import { Batch, outputs, stage, told } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
-import { held, live, only, pidOf, say, several, verdict } from './harness_hold.mjs';
+import { held, live, only, pidOf, say, several, verdict }
+  from './harness_hold.mjs';
 import { nodesStage } from './harness_nodes.mjs';
 import { json, sse } from './harness_provider.mjs';
 
@@ -331,10 +332,13 @@ live('s61: a reload in the middle of a stream', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2,
     location: say.verdict });
   const { script, answers } = await running(scene, 4);
+  const old = scene.n.workers();
   await scene.n.reload();
   script.rest.open();
   const ends = await Promise.all(answers.map(told));
   assert.ok(ends.every(({ word }) => word === 'final'));
+  await until(() => !scene.n.workers().some((pid) => old.includes(pid)), 5000,
+    'the end of the old workers, which have no more work');
 });
 
 live('s37: two nodes', async (t) => {
