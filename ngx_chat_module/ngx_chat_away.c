@@ -8,12 +8,8 @@
  * live attempts their claims. Must not know: how a store stores.
  */
 
-<<<<<<< HEAD
 #include "ngx_chat_feed.h"
-=======
-#include "ngx_chat_module.h"
 #include "ngx_chat_record.h"
->>>>>>> producer
 
 
 void
