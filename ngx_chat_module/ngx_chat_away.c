@@ -9,7 +9,6 @@
  */
 
 #include "ngx_chat_feed.h"
-#include "ngx_chat_module.h"
 #include "ngx_chat_record.h"
 
 
