@@ -9,7 +9,7 @@
 
 #include "ngx_chat_redis_facts.h"
 
-#define NGX_CHAT_REDIS_MEET 8 /* workers looked up for one answer */
+#define NGX_CHAT_REDIS_MEET 32 /* workers looked up for one answer */
 
 
 chat_str_t
@@ -57,6 +57,12 @@ ngx_chat_redis_named(chat_str_t field, chat_str_t value)
 {
     char          until;
     const u_char *end;
+
+    if (chat_str_starts(field, "feed/")) {
+        field = chat_str(field.data + 5, field.len - 5);
+        end = field.len ? memchr(field.data, '/', field.len) : NULL;
+        return end ? chat_str(field.data, (size_t) (end - field.data)) : field;
+    }
 
     if (chat_str_starts(field, "claim/")) {
         until = ' ';

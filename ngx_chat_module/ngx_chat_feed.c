@@ -1,0 +1,250 @@
+/*
+ * ngx_chat_feed.c: see ngx_chat_feed.h.
+ *
+ * Who follows what: the feeds of this worker by their keys, and the followers
+ * of each, which are woken one by one from the event loop. When the last one
+ * has left, the producer is told.
+ * Must not know: requests, verdicts, how a record is read.
+ */
+
+#include "ngx_chat_feed.h"
+
+
+void
+ngx_chat_feed_wake(ngx_chat_feed_t *feed)
+{
+    ngx_queue_t         *q;
+    ngx_chat_follower_t *follower;
+
+    for (q = ngx_queue_head(&feed->followers);
+         q != ngx_queue_sentinel(&feed->followers); q = ngx_queue_next(q))
+    {
+        follower = ngx_queue_data(q, ngx_chat_follower_t, queue);
+        ngx_post_event(&follower->event, &ngx_posted_events);
+    }
+}
+
+
+static ngx_chat_feed_t *
+ngx_chat_feed_find(ngx_chat_main_conf_t *mcf, chat_key_t *key)
+{
+    ngx_str_t name;
+
+    name.data = (u_char *) key;
+    name.len = sizeof(*key);
+
+    return (ngx_chat_feed_t *) ngx_str_rbtree_lookup(
+        &mcf->feeds, &name, ngx_crc32_short(name.data, name.len));
+}
+
+
+/* A copy of the attempt, whose strings are in the memory behind the feed. */
+static void
+ngx_chat_feed_attempt(ngx_chat_feed_t *feed, const chat_attempt_t *attempt)
+{
+    u_char *p = (u_char *) (feed + 1);
+
+    feed->attempt = *attempt;
+    feed->attempt.worker = chat_str(p, attempt->worker.len);
+    p = ngx_cpymem(p, attempt->worker.data, attempt->worker.len);
+    feed->attempt.request = chat_str(p, attempt->request.len);
+    ngx_memcpy(p, attempt->request.data, attempt->request.len);
+}
+
+
+static ngx_chat_feed_t *
+ngx_chat_feed_create(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
+                     const chat_key_t *key, ngx_uint_t late)
+{
+    ngx_chat_feed_t      *feed;
+    ngx_chat_main_conf_t *mcf = ctx->main;
+
+    feed =
+        ngx_calloc(sizeof(*feed) + attempt->worker.len + attempt->request.len,
+                   ngx_cycle->log);
+    if (feed == NULL) {
+        return NULL;
+    }
+
+    feed->main = mcf;
+    feed->key = *key;
+    feed->batch = ctx->q.key;
+    feed->late = late & 1;
+    feed->serial = mcf->serial++;
+    feed->blocks.conf = ctx->conf;
+    feed->blocks.dialect = ctx->dialect;
+    ngx_chat_feed_attempt(feed, attempt);
+    ngx_queue_init(&feed->followers);
+
+    feed->node.str.data = (u_char *) &feed->key;
+    feed->node.str.len = sizeof(feed->key);
+    feed->node.node.key =
+        ngx_crc32_short(feed->node.str.data, feed->node.str.len);
+    ngx_rbtree_insert(&mcf->feeds, &feed->node.node);
+
+    ngx_chat_feed_start(feed);
+    return feed;
+}
+
+
+/* Nobody of this worker follows any more. */
+static void
+ngx_chat_feed_free(ngx_chat_feed_t *feed)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+    chat_store_t *store = feed->main->store;
+
+    ngx_chat_feed_stop(feed);
+
+    if (feed->state != NGX_CHAT_FEED_COMPLETE
+        && feed->state != NGX_CHAT_FEED_NONE) {
+        arena = chat_arena_create(0);
+        if (arena != NULL) {
+            chat_facts_init(&facts, arena);
+            chat_facts_gone(&facts, store->worker, feed->serial);
+            store->join(store, NULL, &feed->key, facts.items, facts.count,
+                        (uint32_t) feed->blocks.conf->record_ttl);
+        }
+        chat_arena_destroy(arena);
+    }
+
+    ngx_rbtree_delete(&feed->main->feeds, &feed->node.node);
+    ngx_chat_blocks_free(&feed->blocks);
+    ngx_free(feed);
+}
+
+
+static void
+ngx_chat_feed_woken(ngx_event_t *ev)
+{
+    ngx_chat_follower_t *follower = ev->data;
+
+    follower->wake(follower->data);
+}
+
+
+ngx_int_t
+ngx_chat_feed_join(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
+                   ngx_uint_t late, ngx_chat_follower_t *follower)
+{
+    chat_key_t       key;
+    ngx_chat_feed_t *feed;
+
+    chat_record_key(&ctx->q.key.tag, attempt->worker, attempt->request, &key);
+
+    feed = ngx_chat_feed_find(ctx->main, &key);
+    if (feed != NULL && feed == follower->feed) {
+        return NGX_OK;
+    }
+
+    if (feed != NULL && feed->blocks.first_number != 0) {
+        return NGX_DECLINED;
+    }
+
+    ngx_chat_feed_leave(follower);
+
+    if (feed == NULL) {
+        feed = ngx_chat_feed_create(ctx, attempt, &key, late);
+        if (feed == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    follower->feed = feed;
+    follower->at = NULL;
+    follower->next = 0;
+    follower->event.handler = ngx_chat_feed_woken;
+    follower->event.data = follower;
+    follower->event.log = ngx_cycle->log;
+    ngx_queue_insert_tail(&feed->followers, &follower->queue);
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_feed_leave(ngx_chat_follower_t *follower)
+{
+    ngx_chat_feed_t *feed = follower->feed;
+
+    if (feed == NULL) {
+        return;
+    }
+
+    follower->feed = NULL;
+    ngx_queue_remove(&follower->queue);
+    ngx_chat_block_free(follower->at);
+    follower->at = NULL;
+
+    if (follower->event.posted) {
+        ngx_delete_posted_event(&follower->event);
+    }
+
+    if (ngx_queue_empty(&feed->followers)) {
+        ngx_chat_feed_free(feed);
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_feed_is_drained(const ngx_chat_follower_t *follower)
+{
+    return follower->next == follower->feed->blocks.next_number;
+}
+
+
+ngx_int_t
+ngx_chat_feed_take(ngx_chat_follower_t *follower, ngx_chat_block_t **block)
+{
+    ngx_chat_blocks_t *blocks = &follower->feed->blocks;
+
+    if (ngx_chat_feed_is_drained(follower)) {
+        return NGX_AGAIN;
+    }
+
+    if (follower->next < blocks->first_number) {
+        return NGX_DECLINED;
+    }
+
+    *block = follower->at ? follower->at->next : blocks->first;
+    ngx_chat_block_free(follower->at);
+
+    /* one reference for the caller, one to find the next */
+    follower->at = *block;
+    (*block)->refs += 2;
+    follower->next++;
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_feed_init(ngx_chat_main_conf_t *mcf)
+{
+    ngx_rbtree_init(&mcf->feeds, &mcf->feeds_sentinel,
+                    ngx_str_rbtree_insert_value);
+}
+
+
+void
+ngx_chat_feed_lost(ngx_chat_main_conf_t *mcf)
+{
+    ngx_chat_feed_t   *feed;
+    ngx_rbtree_node_t *node;
+
+    if (mcf->feeds.root == mcf->feeds.sentinel) {
+        return;
+    }
+
+    for (node = ngx_rbtree_min(mcf->feeds.root, mcf->feeds.sentinel);
+         node != NULL; node = ngx_rbtree_next(&mcf->feeds, node))
+    {
+        feed = (ngx_chat_feed_t *) node;
+
+        if (feed->state == NGX_CHAT_FEED_ASKING
+            || feed->state == NGX_CHAT_FEED_RUNNING)
+        {
+            feed->main->store->cancel(&feed->op);
+            ngx_chat_feed_ask(feed);
+        }
+    }
+}
