@@ -347,6 +347,7 @@ const chat_dialect_t chat_dialect_gemini = {
     .splice = chat_gemini_splice,
     .open = chat_gemini_open,
     .boring = chat_gemini_boring,
+    .idle = chat_gemini_idle,
     .texts = chat_gemini_texts,
     .read = chat_gemini_read,
     .edit = chat_gemini_edit,

@@ -61,6 +61,29 @@ chat_gemini_has(chat_str_t s, const char *text)
 }
 
 
+/* The frame is {}: some servers send it to keep a connection. */
+int
+chat_gemini_idle(const chat_frame_t *frame)
+{
+    size_t     i, n = 0;
+    chat_str_t s = frame->data;
+
+    for (i = 0; i < s.len; i++) {
+        if (s.data[i] == ' ' || s.data[i] == '\n') {
+            continue;
+        }
+
+        if (n == 2 || s.data[i] != (n ? '}' : '{')) {
+            return 0;
+        }
+
+        n++;
+    }
+
+    return n == 2;
+}
+
+
 int
 chat_gemini_boring(void *data, const chat_frame_t *frame)
 {
@@ -372,15 +395,6 @@ chat_gemini_object(chat_gemini_stream_t *state)
 }
 
 
-/* 1 if the frame is {}: some servers send it to keep a connection. */
-static int
-chat_gemini_is_idle(const chat_json_doc_t *doc)
-{
-    return doc && doc->root->type == CHAT_JSON_OBJECT
-           && doc->root->child == NULL;
-}
-
-
 chat_rc_e
 chat_gemini_read(void *data, chat_arena_t *arena, const chat_frame_t *frame,
                  chat_json_doc_t *doc, chat_events_t *events)
@@ -389,7 +403,7 @@ chat_gemini_read(void *data, chat_arena_t *arena, const chat_frame_t *frame,
     chat_rc_e             rc = CHAT_DECLINED;
     chat_gemini_stream_t *state = data;
 
-    if (!frame->has_data || chat_gemini_is_idle(doc)) {
+    if (!frame->has_data || chat_gemini_idle(frame)) {
         return CHAT_OK;
     }
 

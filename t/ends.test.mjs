@@ -20,7 +20,8 @@ import { chunk, head } from './harness_raw.mjs';
 import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
+const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
+  'gemini'];
 
 const locations = ['on', 'off'].flatMap((buffering) => Object.entries({
   plain: 'proxy_http_version 1.1;',
@@ -133,6 +134,15 @@ const terminals = {
     finished: { message_stop: dialects.anthropic.stop('end_turn') },
     failed: { error: [named({ type: 'error', error: {
       type: 'overloaded_error', message: 'Overloaded' } })] },
+  },
+  gemini: {
+    finished: {
+      STOP: [dialects.gemini.chunk('g', [], { finishReason: 'STOP' })],
+      'MAX_TOKENS, usage behind it': [
+        dialects.gemini.chunk('g', [], { finishReason: 'MAX_TOKENS' }),
+        data({ usageMetadata: { totalTokenCount: 3 }, responseId: 'g' })] },
+    failed: { error: [data({ error: { code: 503, message: 'Overloaded',
+      status: 'UNAVAILABLE' } })] },
   },
 };
 

@@ -112,6 +112,17 @@ export const without = {
     return object;
   }),
 
+  gemini: (stream, gone) => {
+    let i = 0;
+    return rewritten(stream, (object) => {
+      const [{ content, finishReason }] = object.candidates;
+      const { parts } = content;
+      content.parts = parts.filter(({ functionCall }) =>
+        !functionCall || !gone.includes(i++));
+      return content.parts.length || finishReason ? object : null;
+    });
+  },
+
   anthropic: (stream, gone, all) => rewritten(stream, (object) => {
     const { index, delta } = object;
     if (gone.includes(index)) {

@@ -19,7 +19,8 @@ import {
 import { data } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
+const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
+  'gemini'];
 
 for (const key of keys) {
   live(`${key}: what its client is sent is recorded for a follower`,

@@ -26,7 +26,10 @@ function sent({ body }, id) {
     .find((one) => one?.tool_use_id === id);
   const item = [body.input ?? []].flat().find((one) => one.call_id === id
     && /_output$/.test(one.type));
-  return part ?? tool?.content ?? block ?? item?.output;
+  const response = body.contents?.flatMap(({ parts }) => parts)
+    .find((one) => one.functionResponse?.id === id);
+  return part ?? tool?.content ?? block ?? item?.output
+    ?? response?.functionResponse.response;
 }
 
 /* How each dialect is to be told an output and an error. */
@@ -51,6 +54,11 @@ const forms = {
       assert.equal(got.is_error, true);
       assert.equal(got.content, text);
     } },
+  gemini: {
+    /* The provider takes objects alone. */
+    output: (got, value) => assert.deepEqual(got,
+      value?.constructor === Object ? value : { output: value }),
+    error: (got, text) => assert.deepEqual(got, { error: text }) },
   text: {
     output: (got, value) => {
       assert.equal(typeof got, 'string');

@@ -16,7 +16,8 @@ const root = new URL('..', import.meta.url);
 const read = (path) => readFileSync(new URL(path, root), 'utf8');
 const list = (path) => readdirSync(new URL(path, root));
 
-const names = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
+const names = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
+  'gemini'];
 const columns = ['any', ...names];
 const named = (text) => names.filter((name) => text.includes(name));
 

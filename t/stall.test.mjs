@@ -15,7 +15,8 @@ import { chunk } from './harness_raw.mjs';
 import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
+const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
+  'gemini'];
 const locations = Object.entries({
   short: 'chat_stall 400ms;', long: 'chat_stall 2s;', off: 'chat_stall off;',
   quiet: 'chat_stall 400ms; chat_interrupted off;',
@@ -32,6 +33,7 @@ const pings = {
     model: 'm', choices: [] })],
   anthropic: [named({ type: 'ping' }),
     'event: ping\ndata: {"type": "ping"}\n\n'],
+  gemini: [data({}), 'data: { }\n\n'],
 };
 
 const turns = (play) => Promise.all(keys.flatMap((key) =>
