@@ -2,7 +2,8 @@
  * chat_dialect_gemini_edit.c: takes dropped calls out of a chunk.
  *
  * Nothing is numbered: a part goes, and with it the thoughtSignature that is
- * its own; the chunk goes where nothing else was in it.
+ * its own; the chunk goes where nothing else was in it, and else has a part of
+ * no words where it had only those.
  * Promises: no byte changes but those of dropped parts and their commas.
  * Must not know: why a call is dropped.
  */
@@ -94,6 +95,15 @@ chat_gemini_edit_parts(chat_json_doc_t *doc, const chat_json_t *parts,
 
     if (n == 0) {
         return CHAT_EDIT_KEEP;
+    }
+
+    /* Google's chat takes a content without parts for a failed answer. */
+    if (n == i) {
+        return chat_edits_add(edits, parts->start, parts->end - parts->start,
+                              chat_cstr("[{\"text\":\"\"}]"))
+                       == CHAT_OK
+                   ? CHAT_EDIT_CHANGED
+                   : CHAT_EDIT_ERROR;
     }
 
     return chat_edits_cut(edits, parts->child, gone) == CHAT_OK

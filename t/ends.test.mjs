@@ -281,7 +281,7 @@ for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
     const { from } = batch;
     /* Both calls are known, the seal never comes. */
     const tail = from.findIndex((event) =>
-      /finish-step|response.completed|finish_reason":"t|message_delta/
+      /finish-step|response.completed|finish_reason":"t|message_delta|finishR/
         .test(event));
     scene.p.answer = (request) => (request.answered.length
       ? sse(batch.dialect.final(`done ${batch.key}`))

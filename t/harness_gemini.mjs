@@ -19,13 +19,14 @@ export const gemini = {
     content: { role: 'model', parts }, ...more, index: 0 }],
   modelVersion: 'm', responseId: id }),
 
-  call: ({ id, name, input }, i = 0) => ({
+  /* Of a step's calls only the first must have a signature. */
+  call: ({ id, name, input }) => ({
     functionCall: { ...(id && { id }), name, args: input },
-    ...(i === 0 && { thoughtSignature: `Sig+${id}/==` }) }),
+    thoughtSignature: `Sig+${id ?? name}/==` }),
 
   /* alone: all calls in one chunk. */
   calls({ calls, id = newId(''), lead = [], alone = false }) {
-    const parts = calls.map(gemini.call);
+    const parts = calls.map((call) => gemini.call(call));
     return stream(id, calls, [
       ...lead,
       ...(alone ? [parts] : parts.map((part) => [part]))
@@ -52,7 +53,8 @@ export const gemini = {
     return { contents: [
       ...history,
       ...gemini.fresh().contents,
-      { role: 'model', parts: from.calls.map(gemini.call) },
+      { role: 'model', parts: from.calls.map((call) =>
+        gemini.call(call)) },
       { role: 'user', parts: [
         ...given.map(({ id, key, name }) => ({ functionResponse: {
           ...(id && { id }), name, response: responseOf(results[key]) } })),

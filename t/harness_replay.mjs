@@ -119,7 +119,10 @@ export const without = {
       const { parts } = content;
       content.parts = parts.filter(({ functionCall }) =>
         !functionCall || !gone.includes(i++));
-      return content.parts.length || finishReason ? object : null;
+      if (content.parts.length === 0 && finishReason) {
+        content.parts.push({ text: '' });
+      }
+      return content.parts.length ? object : null;
     });
   },
 

@@ -162,7 +162,7 @@ for (const key of keys) {
     const seal = gate();
     const { from } = batch;
     const tail = from.findIndex((event) =>
-      /finish-step|response.completed|finish_reason":"t|message_delta/
+      /finish-step|response.completed|finish_reason":"t|message_delta|finishR/
         .test(event));
     const { answer } = scene.p;
     scene.p.answer = (request) => (request.answered.length ? answer(request)

@@ -338,8 +338,8 @@ for (const key of keys.filter((one) => !dialects[one].chained)) {
     for (const call of calls) {
       const it = given(call);
       const text = it.arguments ?? it.function?.arguments;
-      assert.deepEqual(text === undefined ? it.input : JSON.parse(text),
-        call.input);
+      assert.deepEqual(text !== undefined ? JSON.parse(text)
+        : 'args' in it ? it.args : it.input, call.input);
     }
   });
 }
