@@ -104,7 +104,8 @@ test('s52: two tabs with the same complete body', { skip: unbuilt },
 
 test('s96: the same complete body twice by an openai client',
   { skip: unbuilt }, async (t) => {
-    for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
+    for (const key of ['openai_chat', 'openai_responses', 'anthropic',
+      'gemini']) {
       await t.test(key, async (t2) => {
         const scene = await stage(t2, key, { workers: 4 });
         const go = gate();
