@@ -73,12 +73,14 @@ live('s76 s82: shorter gaps, for longer than chat_stall', async (t) => {
   const scene = await theatre(t, locations);
   await turns(async (key, http2) => {
     const words = dialects[key].final('slow');
-    const pieces = Array.from({ length: 8 }, () => words[2])
-      .concat(words.slice(3));
-    const whole = [words[0], words[1], ...pieces].join('');
+    const at = words.findIndex((event) => event.includes('slow'));
+    const lead = words.slice(0, at).join('');
+    const pieces = Array.from({ length: 8 }, () => words[at])
+      .concat(words.slice(at + 1));
+    const whole = lead + pieces.join('');
     const { answer, uri } = begin(scene, key, { whole,
       async play(socket) {
-        socket.write(chunked + chunk(words[0] + words[1]));
+        socket.write(chunked + (lead && chunk(lead)));
         for (const piece of pieces) {
           await pause(300);
           socket.write(chunk(piece));

@@ -1,6 +1,8 @@
 /*
  * test_dialect_gemini_stream.c: streams of Gemini, what is taken out of them,
  * and the answers that the module makes itself.
+ *
+ * Calls come whole, or as Vertex sends them, in pieces with paths.
  */
 
 #include "dialect_run.h"
