@@ -6,8 +6,9 @@
  * means a failed tool. Streams are arrays of events (strings) with the `id`
  * of the response and its `calls`: calls() asks for tools, final() is an
  * answer in words. fresh() and continuation() are request bodies; from is a
- * stream of calls(); says() makes a continuation end in new words. check() answers as the provider does: null when a body
- * is good, else {status, body or events} in its own words.
+ * stream of calls(); says() makes a continuation end in new words. check()
+ * answers as the provider does: null when a body is good, else {status, body
+ * or events} in its own words.
  */
 import { aiSdk } from './harness_ai_sdk.mjs';
 import { anthropic, anthropicThread } from './harness_anthropic.mjs';

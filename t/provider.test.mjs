@@ -84,7 +84,8 @@ for (const [key, dialect] of Object.entries(dialects)) {
       }
       const { status, text } = await say(all);
       assert.equal(status, 400);
-      assert.match(text, /No tool call found|preceeding|unexpected|the number of/);
+      assert.match(text,
+        /No tool call found|preceeding|unexpected|the number of/);
     });
   });
 }

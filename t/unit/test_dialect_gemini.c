@@ -243,6 +243,18 @@ results_go_by_id_else_by_name_and_order(void **state)
 }
 
 
+#define NONE PLAIN("w", "{}")
+#define SIX                             \
+    PLAIN("w", "{\"b\":1.0,\"a\":1e3}") \
+    "," NONE "," NONE "," NONE "," PLAIN("v", "{}") "," PLAIN("v", "{}")
+#define FIVE                                                                  \
+    ANSWER("w", "{ \"error\" : \"no\" }")                                     \
+    "," ANSWER("w", "{\"error\":null,\"output\":1}") "," ANSWER(              \
+        "w",                                                                  \
+        "1") ",{\"functionResponse\":{\"name\":\"w\",\"willContinue\":true,"  \
+             "\"response\":{\"output\":1}}},{\"functionResponse\":{\"name\":" \
+             "\"v\",\"response\":{},\"parts\":[{\"inlineData\":{}}]}}"
+
 static void
 s15_s34_s106_calls_and_results_are_read(void **state)
 {
@@ -263,31 +275,8 @@ s15_s34_s106_calls_and_results_are_read(void **state)
         { CHAT_OUTCOME_NONE, "" },
     };
 
-    body_read(
-        &body, DIALECT,
-        chat_cstr(BODY(USER "," ASKS(
-            PLAIN("w", "{\"b\":1.0,\"a\":1e3}") "," PLAIN("w", "{}") "," PLAIN("w", "{}") "," PLAIN("w", "{}") "," PLAIN(
-                "v",
-                "{}") "," PLAIN("v",
-                                "{}")) "," BRINGS(ANSWER("w",
-                                                         "{ \"error\" : "
-                                                         "\"no\" "
-                                                         "}") "," ANSWER("w",
-                                                                         "{\"e"
-                                                                         "rr"
-                                                                         "or\""
-                                                                         ":"
-                                                                         "null"
-                                                                         ","
-                                                                         "\"ou"
-                                                                         "tp"
-                                                                         "ut\""
-                                                                         ":"
-                                                                         "1}") "," ANSWER("w",
-                                                                                          "1") ",{\"functionResponse\":{\"name\":\"w\",\"willContinue\":true,"
-                                                                                               "\"response\":{\"output\":1}}},{\"functionResponse\":{"
-                                                                                               "\"name\":\"v\",\"response\":{},\"parts\":[{\"inlineData\":{}}"
-                                                                                               "]}}"))));
+    body_read(&body, DIALECT,
+              chat_cstr(BODY(USER "," ASKS(SIX) "," BRINGS(FIVE))));
 
     assert_int_equal(body.rq.ncalls, 6);
     chat_fingerprint(chat_cstr("w"), chat_cstr("{\"a\":1000,\"b\":1}"), &want);

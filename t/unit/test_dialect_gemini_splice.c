@@ -238,6 +238,10 @@ a_response_is_always_an_object(void **state)
 }
 
 
+#define CALLS CALL("a", "w") "," CALL("b", "w") "," CALL("c", "w")
+#define THREE USER "," ASKS(CALLS)
+#define LAST BRINGS(RESULT("c", "w"))
+
 static void
 results_find_a_place_in_every_body(void **state)
 {
@@ -254,16 +258,10 @@ results_find_a_place_in_every_body(void **state)
             BODY(ONE "," BRINGS("{\"functionResponse\":{\"name\":\"w\","
                                 "\"willContinue\":true}}," RESPONSE)));
     /* results in two contents: beside the nearest one before */
-    becomes(
-        BODY(USER "," ASKS(CALL("a", "w") "," CALL("b", "w") "," CALL(
-            "c", "w")) "," BRINGS(RESULT("a", "w")) "," BRINGS(RESULT("c",
-                                                                      "w"))),
-        CHAT_OUTCOME_OK, "1",
-        BODY(
-            USER
-            "," ASKS(CALL("a", "w") "," CALL("b", "w") "," CALL("c", "w")) "," BRINGS(
-                RESULT("a", "w") "," RESULT(
-                    "b", "w")) "," BRINGS(RESULT("c", "w"))));
+    becomes(BODY(THREE "," BRINGS(RESULT("a", "w")) "," LAST), CHAT_OUTCOME_OK,
+            "1",
+            BODY(THREE
+                 "," BRINGS(RESULT("a", "w") "," RESULT("b", "w")) "," LAST));
 }
 
 
