@@ -5,8 +5,9 @@
  * result of its own tool: one at once, one a little later. The provider
  * refuses a conversation in which one of two results is missing.
  * Plays it through plain nginx and through nginx with the module, then stays
- * up for trying by hand; --once: plays and exits, with 0 only if both
- * outcomes are as told. nginx.conf beside this file is what runs.
+ * up for trying by hand, with the page of demo/ in a browser; --once: plays
+ * and exits, with 0 only if both outcomes are as told. nginx.conf beside this
+ * file is what runs.
  */
 import { spawn } from 'node:child_process';
 import {
@@ -19,6 +20,7 @@ import { createInterface } from 'node:readline';
 import { events } from '../t/harness_wire.mjs';
 import { dialects } from '../t/harness_dialects.mjs';
 import { post, root, until } from '../t/harness.mjs';
+import { configuration } from './configuration.mjs';
 import { asking, provider } from './provider.mjs';
 
 const once = process.argv.includes('--once');
@@ -51,19 +53,9 @@ function freePort(wanted) {
   });
 }
 
-/* nginx.conf with this run's paths and ports. */
-function configuration(dir, port, upstream) {
-  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((name) => `    ${name}_temp_path ${dir}/${name};\n`).join('');
-  return readFileSync(new URL('nginx.conf', import.meta.url), 'utf8')
-    .replace('modules/ngx_chat_module.so', module)
-    .replace('127.0.0.1:8080', `127.0.0.1:${port}`)
-    .replace('127.0.0.1:8081', `127.0.0.1:${upstream}`)
-    .replace('http {\n', `http {\n    access_log off;\n${temp}\n`);
-}
-
-async function startNginx(dir, port, upstream) {
-  writeFileSync(`${dir}/nginx.conf`, configuration(dir, port, upstream));
+async function startNginx(dir, port, ports) {
+  writeFileSync(`${dir}/nginx.conf`,
+    configuration(dir, { module, port, ...ports }));
   const log = `${dir}/error.log`;
   const child = spawn(process.env.CHAT_NGINX ?? 'nginx', ['-p', dir, '-e', log,
     '-c', `${dir}/nginx.conf`, '-g', `daemon off; pid ${dir}/nginx.pid;`],
@@ -249,15 +241,41 @@ function byHand(dir, port, number) {
   say('Enter: the same with a new conversation. Ctrl-C: the end.');
 }
 
+/* The page and the app behind it; without their packages neither is there. */
+async function startPage(dir) {
+  try {
+    const [{ buildPage }, { app }] = await Promise.all([
+      import('./demo/build.mjs'), import('./demo/app.mjs')]);
+    await buildPage(`${dir}/www`);
+    return await app();
+  } catch (error) {
+    if (error.code !== 'ERR_MODULE_NOT_FOUND') {
+      throw error;
+    }
+    return null;
+  }
+}
+
 /* Plays, then waits; 0 if all was as told. */
 async function run(dir, started) {
   const seen = [];
   const upstream = await provider({ seen: (request) => seen.push(request) });
+  const page = once ? null : await startPage(dir);
   const port = await freePort(8080);
-  const nginx = await startNginx(dir, port, upstream.address().port);
+  const nginx = await startNginx(dir, port, {
+    provider: upstream.address().port, app: page?.port ?? 9 });
   started(nginx);
-  say(`nginx with the module: http://127.0.0.1:${port}`
-    + `${port === 8080 ? '' : ' (8080 is taken)'}`);
+  const taken = port === 8080 ? '' : ' (8080 is taken)';
+  if (page) {
+    say(`In a browser: http://127.0.0.1:${port}/${taken}, model: `
+      + `${page.name}; what the module does: `
+      + `http://127.0.0.1:${port}/status.html`);
+  } else {
+    say(`nginx with the module: http://127.0.0.1:${port}${taken}`);
+    if (!once) {
+      say('(no page: its packages are not there, make demo installs them)');
+    }
+  }
   say(`its configuration: ${dir}/nginx.conf`);
   say('A model asks for the weather in two cities. Client A has its result');
   say('at once, client B a little later; each posts what it has.');
