@@ -4,8 +4,9 @@
  */
 import { readFileSync } from 'node:fs';
 
-/* dir has www, with the pages; port, provider and app are ports. */
-export function configuration(dir, { module, port, provider, app }) {
+/* www is the folder of the pages; port, provider and app are ports. */
+export function configuration(dir, { module, port, provider, app,
+  www = `${dir}/www` }) {
   const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `    ${name}_temp_path ${dir}/${name};\n`).join('');
   const text = readFileSync(new URL('nginx.conf', import.meta.url), 'utf8')
@@ -13,7 +14,7 @@ export function configuration(dir, { module, port, provider, app }) {
     .replace('127.0.0.1:8080', `127.0.0.1:${port}`)
     .replace('127.0.0.1:8081', `127.0.0.1:${provider}`)
     .replace('127.0.0.1:8082', `127.0.0.1:${app}`)
-    .replaceAll(/\broot www;/g, `root ${dir}/www;`)
+    .replaceAll(/\broot www;/g, `root ${www};`)
     .replace('http {\n', `http {\n    access_log off;\n${temp}\n`);
   /* A module without a status leaves the page without one. */
   return readFileSync(module).includes('chat_status\0') ? text

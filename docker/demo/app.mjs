@@ -44,7 +44,7 @@ function again(calls) {
 }
 
 /* Passes the answer on, and does to it what the settings say. */
-async function write(response, answer, { calls, settings }) {
+async function write(response, answer, { calls, settings, entry }) {
   let rest = '';
   let said = 0;
   for await (const bytes of answer.body) {
@@ -53,11 +53,13 @@ async function write(response, answer, { calls, settings }) {
     for (const block of blocks) {
       const type = /"type":"([a-z-]+)"/.exec(block)?.[1];
       response.write(`${block}\n\n`);
-      if (settings.replay && type === 'start-step') {
+      if (settings.replay && calls.length && type === 'start-step') {
         response.write(again(calls));
+        entry.replayed = true;
       }
       if (settings.cut && calls.length && type === 'text-delta'
         && ++said === cutAfter) {
+        entry.cut = true;
         return;
       }
     }
@@ -105,7 +107,7 @@ class App {
         }
       } });
     response.writeHead(200, Object.fromEntries(answer.headers));
-    await write(response, answer, { calls, settings });
+    await write(response, answer, { calls, settings, entry });
     response.end();
     this.log?.(entry);
   }

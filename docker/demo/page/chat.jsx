@@ -51,7 +51,8 @@ function Message({ message, runs, give }) {
     if (part.type === 'text') {
       return <p key={i}>{part.text}</p>;
     }
-    return isTool(part) && <Tool key={part.toolCallId} part={part}
+    /* A call that is told twice may be there twice. */
+    return isTool(part) && <Tool key={i} part={part}
       name={part.type.slice('tool-'.length)}
       runs={runs[part.toolCallId] ?? 0} give={give} />;
   })}</li>;
@@ -90,7 +91,7 @@ function Fate({ status, messages, broken }) {
 function useWindow(settings) {
   const { chat: id, cut, replay, second, two } = settings;
   const [errors, setErrors] = useState([]);
-  const [broken, setBroken] = useState(null);
+  const [broken, setBroken] = useState(false);
   const [runs, setRuns] = useState({});
   const timers = useRef(new Set());
   const chat = useChat({ id,
@@ -98,8 +99,8 @@ function useWindow(settings) {
       body: { settings: { cut, replay } } }),
     sendAutomaticallyWhen: two || !settings.late ? early : late,
     onError: ({ message }) => setErrors((list) => added(list, message)),
-    onData: ({ type, data }) => type === 'data-chat-interrupted'
-      && setBroken(data.reason),
+    onData: ({ type }) => type === 'data-chat-interrupted'
+      && setBroken(true),
     onToolCall({ toolCall: { toolCallId, toolName, input } }) {
       setRuns((old) => ({ ...old,
         [toolCallId]: (old[toolCallId] ?? 0) + 1 }));
@@ -120,22 +121,22 @@ function useWindow(settings) {
   /* As an app does that keeps its chats in a database. */
   const now = useRef(chat);
   now.current = chat;
-  useEffect(() => (second || two) && poll(700, async (get) => {
+  useEffect(() => (!second && !two ? undefined : poll(700, async (get) => {
     const { messages } = await get(`${apiOf(settings)}?id=${id}`);
     const { status, messages: mine, setMessages } = now.current;
     if (status === 'ready' && weight(messages) > weight(mine)) {
       setMessages(messages);
     }
-  }), []);
+  })), []);
   return { ...chat, errors, broken, runs,
     ask(text) {
       setErrors([]);
-      setBroken(null);
+      setBroken(false);
       chat.sendMessage({ text });
     },
     askAgain() {
       setErrors([]);
-      setBroken(null);
+      setBroken(false);
       chat.regenerate();
     },
     give({ type, toolCallId, input }, option) {
@@ -163,7 +164,7 @@ export function Chat({ settings, title }) {
     </ul>
     {errors.map(({ text, times }, i) => <p key={i} className="error">
       {text}{times > 1 && <b> × {times}</b>}</p>)}
-    {broken && <p className="broken">The answer broke off ({broken}).
+    {broken && <p className="broken">NGINX has told the page so.
       <button onClick={it.askAgain}>Ask again</button></p>}
     <Fate status={status} messages={messages} broken={broken} />
     <div ref={end} /></div>

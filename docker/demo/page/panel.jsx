@@ -36,9 +36,18 @@ function outcomeOf(requests) {
     return ['bad', `${refused} half-answered request${refused > 1
       ? 's' : ''} refused, no answer.`];
   }
+  if (brought.some(({ cut }) => cut)) {
+    return ['half', 'All results, but the app died while it answered.'];
+  }
   return refused ? ['half', `${refused} refused, ${whole} answered.`]
     : whole > 1 ? ['half', `${whole} complete requests, none refused.`]
       : ['good', 'One request, with all results.'];
+}
+
+function fateOf({ of, refused, cut, replayed }) {
+  return refused ?? (cut ? 'half answered' : replayed
+    ? 'told the old calls again, and answered'
+    : of ? 'answered' : 'asks for three tools');
 }
 
 function App({ requests }) {
@@ -46,11 +55,12 @@ function App({ requests }) {
   return <>
     <h2>What the app got</h2>
     <p className={`outcome ${kind}`}>{text}</p>
-    <ol>{requests.map(({ time, of, results, refused }, i) =>
-      <li key={i} className={refused ? 'bad' : 'good'}>
-        <time>{clock(time)}</time>
-        <b>{of ? `${results} of ${of} results` : 'a question'}</b>
-        <span>{refused ?? (of ? 'answered' : 'asks for three tools')}</span>
+    <ol>{requests.map((one, i) =>
+      <li key={i} className={one.refused ? 'bad' : 'good'}>
+        <time>{clock(one.time)}</time>
+        <b>{one.of ? `${one.results} of ${one.of} results`
+          : 'a question'}</b>
+        <span>{fateOf(one)}</span>
       </li>)}</ol>
   </>;
 }
