@@ -4,6 +4,10 @@
  */
 import { readFileSync } from 'node:fs';
 
+/* Whether a module has a status to ask for. */
+export const hasStatus = (module) =>
+  readFileSync(module).includes('chat_status\0');
+
 /* www is the folder of the pages; port, provider and app are ports. */
 export function configuration(dir, { module, port, provider, app,
   www = `${dir}/www` }) {
@@ -16,7 +20,6 @@ export function configuration(dir, { module, port, provider, app,
     .replace('127.0.0.1:8082', `127.0.0.1:${app}`)
     .replaceAll(/\broot www;/g, `root ${www};`)
     .replace('http {\n', `http {\n    access_log off;\n${temp}\n`);
-  /* A module without a status leaves the page without one. */
-  return readFileSync(module).includes('chat_status\0') ? text
+  return hasStatus(module) ? text
     : text.replace('chat_status;', 'return 404;');
 }

@@ -6,10 +6,13 @@
  * its Content-Security-Policy forbade. Pictures go to build/demo.
  */
 import { mkdirSync } from 'node:fs';
-import { configuration } from '../../docker/configuration.mjs';
+import { configuration, hasStatus } from '../../docker/configuration.mjs';
 import { modulePath, nginx, root, unbuilt } from '../harness.mjs';
 
 export const pictures = `${root}/build/demo`;
+
+/* Whether the module under test has a status endpoint. */
+export const told = !unbuilt && hasStatus(modulePath);
 
 /* What the demo is made of, or the reason to skip. */
 export async function demoParts() {
@@ -31,12 +34,11 @@ error_log ${dir}/error.log info;
 worker_processes 2;
 `;
 
-/* nginx before these ports, as in the demo; change() may edit its file. */
-export async function demoNginx(t, { app = 9, www = pictures,
-  change = (conf) => conf }) {
-  return nginx(t, { workers: 2, conf: (dir, [port]) => change(configuration(
-    dir, { module: modulePath, port, provider: 9, app, www })
-    .replace('worker_processes 2;', main(dir))) });
+/* nginx before these ports, as in the demo. */
+export async function demoNginx(t, { app = 9, provider = 9, www }) {
+  return nginx(t, { workers: 2, conf: (dir, [port]) => configuration(dir,
+    { module: modulePath, port, provider, app, www })
+    .replace('worker_processes 2;', main(dir)) });
 }
 
 /* nginx with app and page; {n, app}. */

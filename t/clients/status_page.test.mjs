@@ -7,12 +7,11 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { modulePath, pause, post, root, store, unbuilt, until }
-  from '../harness.mjs';
-import { dialects } from '../harness_dialects.mjs';
+import { pause, post, root, store, unbuilt, until } from '../harness.mjs';
+import { dialects, newCalls } from '../harness_dialects.mjs';
 import { provider } from '../harness_provider.mjs';
 import { launch } from './browser.mjs';
-import { demoNginx, visitor } from './demo_stage.mjs';
+import { demoNginx, told, visitor } from './demo_stage.mjs';
 
 const file = readFileSync(`${root}/docker/status.html`, 'utf8');
 const skip = unbuilt || (store !== 'shm' && 'has a store of its own');
@@ -98,6 +97,16 @@ const overflow = () => [...document.body.querySelectorAll('*')]
   .concat(document.documentElement.scrollWidth > window.innerWidth
     ? ['the page'] : []);
 
+/* Three calls of a model, whose results three clients bring. */
+async function bring(port, calls) {
+  const chat = dialects.openai_chat;
+  const send = (body) => post(port, chat.path, body,
+    { authorization: 'Bearer a' });
+  await send(chat.fresh()).text();
+  return (i) => send(chat.continuation({ from: { id: 'a', calls },
+    results: { [calls[i].id]: { degrees: i } } }));
+}
+
 const devices = { desktop: {}, phone: { viewport: { width: 360,
   height: 740 } }, dark: { colorScheme: 'dark' } };
 
@@ -122,6 +131,33 @@ const plays = {
     answer.with = status();
     await page.getByText('Nothing waits.').waitFor();
     assert.equal(await page.locator('.batch').count(), 0);
+    assert.deepEqual(faults, []);
+  },
+
+  'what the module holds is shown as it is': async (t, it) => {
+    if (!told) {
+      t.skip('the module has no chat_status');
+      return;
+    }
+    const { page, faults, picture } = await visitor(t, it.browser,
+      `http://127.0.0.1:${it.n.port}/status.html`);
+    const number = async (state, count) => until(async () =>
+      await page.locator(`.chip.${state}`).count() === count, 8000,
+    `${count} calls that are ${state}`);
+    await page.getByText('Nothing waits.').waitFor();
+    const brings = await bring(it.n.port, it.calls);
+    const first = brings(0);
+    await number('missing', 2);
+    await number('result', 1);
+    const second = brings(1);
+    await number('missing', 1);
+    await number('result', 2);
+    await picture('status-module');
+    const third = brings(2);
+    await page.getByText('Nothing waits.').waitFor();
+    await page.locator('.what.merged').first().waitFor();
+    await Promise.all([first, second, third].map((one) => one.text()));
+    assert.equal(it.p.continuations().length, 1);
     assert.deepEqual(faults, []);
   },
 
@@ -237,6 +273,8 @@ for (const [device, options] of Object.entries(devices)) {
         await shows(page, answer, bad, i);
         assert.deepEqual(await page.evaluate(overflow), [], `status ${i}`);
         if (!i) {
+          assert.equal(await page.locator('.batch').count(), 20);
+          assert.equal(await page.locator('.event').count(), 64);
           await picture(`status-hostile-${device}`, { fullPage: true });
         }
       }
@@ -253,7 +291,10 @@ test('the status page', { skip, concurrency: 3 }, async (t) => {
     t.skip(missing);
     return;
   }
-  const it = { browser, n: await demoNginx(t, { www: `${root}/docker` }) };
+  const calls = newCalls(3);
+  const p = await provider(t, 'openai_chat', { calls });
+  const it = { browser, p, calls, n: await demoNginx(t, { provider: p.port,
+    www: `${root}/docker` }) };
   await Promise.all(Object.entries(plays).map(([name, run]) =>
     t.test(name, (sub) => run(sub, it))));
 });

@@ -8,9 +8,9 @@ import { apiOf } from './settings.js';
 
 const meaning = {
   held: 'waits in NGINX for the missing results',
-  bounced: 'sent back to the page, which comes again with what it has',
-  merged: 'completed with results of others',
-  released: 'complete: sent to the app',
+  bounced: 'the page is told what is known, and comes again with more',
+  merged: 'the missing results were put in, and it went to the app',
+  released: 'all results are there: it went to the app',
   dropped: 'calls told again were taken out of the stream',
   attached: 'follows the one answer',
   interrupted: 'the answer broke off, the page was told',
@@ -79,10 +79,10 @@ function Module({ plain, state, events }) {
   return <>
     <h2>What ngx_chat did</h2>
     {note && <p className="note">{note}</p>}
-    <ol>{events.map(({ n, time, what, detail }) =>
+    <ol>{events.toReversed().map(({ n, time, what, detail }) =>
       <li key={n} className={`event ${what}`}>
-        <time>{clock(time)}</time><b>{what}</b>
-        <span>{detail || meaning[what]}</span>
+        <time>{clock(time)}</time><b>{what}</b><i>{detail}</i>
+        <span>{meaning[what]}</span>
       </li>)}</ol>
   </>;
 }
