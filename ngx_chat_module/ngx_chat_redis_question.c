@@ -70,6 +70,14 @@ ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
 }
 
 
+/* What is empty may be NULL, which memcpy() must not get. */
+static u_char *
+ngx_chat_redis_copy(u_char *p, chat_str_t s)
+{
+    return s.len != 0 ? ngx_cpymem(p, s.data, s.len) : p;
+}
+
+
 static void
 ngx_chat_redis_add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts,
                          size_t n)
@@ -93,9 +101,8 @@ ngx_chat_redis_add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts,
 
             payload.data = text;
             text = ngx_sprintf(text, "%uz\n", facts[i].value.len);
-            text = ngx_cpymem(text, facts[i].value.data, facts[i].value.len);
-            text =
-                ngx_cpymem(text, facts[i].payload.data, facts[i].payload.len);
+            text = ngx_chat_redis_copy(text, facts[i].value);
+            text = ngx_chat_redis_copy(text, facts[i].payload);
             payload.len = (size_t) (text - payload.data);
         }
 

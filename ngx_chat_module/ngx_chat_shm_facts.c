@@ -308,10 +308,8 @@ ngx_chat_shm_facts_complete(ngx_chat_shm_ctx_t   *ctx,
                             ngx_chat_shm_fact_t *old, const chat_fact_t *fact)
 {
     if (!fact->has_payload || old->has_payload
-        || old->value_len != fact->value.len
-        || ngx_memcmp(old->data + old->field_len, fact->value.data,
-                      old->value_len)
-               != 0)
+        || !chat_str_eq(chat_str(old->data + old->field_len, old->value_len),
+                        fact->value))
     {
         return 0;
     }
@@ -359,7 +357,10 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     new->field_len = fact->field.len;
     new->value_len = fact->value.len;
     ngx_memcpy(new->data, fact->field.data, fact->field.len);
-    ngx_memcpy(new->data + fact->field.len, fact->value.data, fact->value.len);
+    if (fact->value.len != 0) {
+        ngx_memcpy(new->data + fact->field.len, fact->value.data,
+                   fact->value.len);
+    }
 
     if (batch->last != NULL) {
         batch->last->next = new;

@@ -58,7 +58,7 @@ chat_rc_e chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key);
 /*
  * One fact. payload, where has_payload, is kept apart: a store keeps the
  * first payload that comes with the value that stands, and then answers the
- * fact with has_payload set.
+ * fact with has_payload set. What is empty may be NULL.
  */
 typedef struct {
     chat_str_t field;

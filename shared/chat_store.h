@@ -18,6 +18,8 @@
 #include "chat_base.h"
 #include "chat_batch.h"
 
+#define CHAT_STORE_READ_MAX (256 * 1024)
+
 typedef struct chat_store_s    chat_store_t;
 typedef struct chat_store_op_s chat_store_op_t;
 
@@ -100,7 +102,30 @@ struct chat_store_s {
                      const chat_key_t *key, const chat_str_t *fields,
                      size_t n);
 
-    /* Replaces all facts of the key by the single fact cleared. */
+    /*
+     * The log of a key, beside its facts: pieces of bytes, numbered from 0,
+     * written by one producer. A piece is put if absent, at its own position;
+     * nobody waits, and the bytes are copied. last: it is the end, nothing
+     * comes after it. What lies before keep may be forgotten. ttl (seconds)
+     * counts from the last append, for the facts too. Notifies as a join that
+     * added something. A store without room forgets logs, not facts.
+     */
+    void (*append)(chat_store_t *store, const chat_key_t *key,
+                   uint64_t position, chat_str_t bytes, int last,
+                   uint64_t keep, uint32_t ttl);
+
+    /*
+     * Answers the pieces from position on that are there, at least one and
+     * then as many as fit into CHAT_STORE_READ_MAX bytes. Each is a fact:
+     * field is its position in decimal, value "last" or empty, payload its
+     * bytes. Where the first has a greater position, those before it are
+     * gone.
+     */
+    void (*read)(chat_store_t *store, chat_store_op_t *op,
+                 const chat_key_t *key, uint64_t position);
+
+    /* Replaces all facts of the key by the single fact cleared; its log goes
+     * too. */
     void (*clear)(chat_store_t *store, const chat_key_t *key, uint32_t ttl);
 
     void (*cancel)(chat_store_op_t *op);

@@ -135,6 +135,8 @@ live('a node is stopped while it holds', async (t) => {
       const first = batch.continue(batch.results([0]), { node: here });
       await held(batch, first);
       const stopped = here.stop(signal);
+      /* Else it may be the one that goes on, and then be killed. */
+      await (signal === 'SIGTERM' && until(() => first.ended));
       const second = batch.continue(batch.results([1]), { node: there });
       const words = await Promise.all([first, second].map(wordOf));
       assert.ok(words.includes('final'), `${words}`);

@@ -319,12 +319,14 @@ live('what Redis is asked', async (t) => {
       const r = await redis(t2);
       const scene = await over(t2, key, r.url());
       const { answer } = scene.p;
+      /* A conversation's record is looked at first: it names the batch. */
+      const first = Number(key.endsWith('_conversation'));
       const text = new Batch(scene, 2);
       scene.p.answer = () => sse(text.dialect.final('hello'));
       await r.resetStats();
       await text.post(text.dialect.fresh()).text();
       await pause(100);
-      assert.equal(await asked(r), '0+0', 'a turn without tools');
+      assert.equal(await asked(r), `${first}+0`, 'a turn without tools');
       scene.p.answer = answer;
 
       const whole = new Batch(scene, 2);
@@ -341,8 +343,9 @@ live('what Redis is asked', async (t) => {
         + ` then ${one.after}, merge ${two.before} then ${two.after}`);
 
       /* The members of a chain are known from the store only. */
-      assert.equal(one.before, dialects[key].chained ? '2+0' : '1+0');
-      assert.equal(two.before, '2+1', 'a merge');
+      assert.equal(one.before,
+        `${first + (dialects[key].chained ? 2 : 1)}+0`);
+      assert.equal(two.before, `${first + 2}+1`, 'a merge');
       /* The facts of an answer: that it came, that it ended. */
       assert.ok(parseInt(one.after, 10) <= parseInt(one.before, 10) + 2);
       assert.ok(parseInt(two.after, 10) <= 4, two.after);

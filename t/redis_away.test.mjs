@@ -26,6 +26,7 @@ function over(t, key, r, { port, location, ...options } = {}) {
 function ask(scene, node) {
   const batch = new Batch(scene, 2);
   scene.p.issued.set(batch.from.id, batch.calls);
+  scene.p.issued.set(batch.conversation, batch.calls);
   return batch.continue(batch.results(), { node });
 }
 

@@ -21,16 +21,17 @@ typedef struct {
 } ngx_chat_law_given_t;
 
 
+/* What is NULL stays NULL, as in the facts of a request. */
 static u_char *
 ngx_chat_law_copy(u_char *p, chat_str_t *s)
 {
     u_char *copy = p;
 
-    if (s->len != 0) {
+    if (s->data != NULL) {
         p = ngx_cpymem(p, s->data, s->len);
+        s->data = copy;
     }
 
-    s->data = copy;
     return p;
 }
 

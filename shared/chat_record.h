@@ -1,0 +1,65 @@
+/*
+ * chat_record.h: the record of a stream, and who follows it.
+ *
+ * While an answer streams, its producer may append what its client is sent to
+ * a log in the store; siblings follow it there. Beside the log stands a set
+ * of facts under the same key: whether it is kept (`record`, put if absent by
+ * the first who cares: a follower wants it, or the producer says that there
+ * is none), and one `feed/` per worker that follows, with a `gone/` when it
+ * has left. The log's piece 0 is the head: status and headers.
+ * Promises: the key can be named by whoever knows the claim; any bytes as
+ * facts or head are survived. Must not know: stores, NGINX, time.
+ */
+
+#ifndef CHAT_RECORD_H
+#define CHAT_RECORD_H
+
+#include "chat_base.h"
+#include "chat_arena.h"
+#include "chat_batch.h"
+
+typedef enum {
+    CHAT_RECORD_UNKNOWN, /* nobody has said anything yet */
+    CHAT_RECORD_WANTED,  /* a follower was there first: it is kept */
+    CHAT_RECORD_KEPT,    /* the producer keeps it anyway */
+    CHAT_RECORD_NONE     /* the producer was there first: there is none */
+} chat_record_mode_e;
+
+/*
+ * The key of the stream that the request of this worker produces, in the
+ * conversation (or batch) of tag.
+ */
+void chat_record_key(const chat_digest_t *tag, chat_str_t worker,
+                     chat_str_t request, chat_key_t *key);
+
+/* record: WANTED, KEPT or NONE; the first one stands. */
+void chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode);
+
+/* feed/<worker>/<serial>: a worker follows; gone/...: not any more. */
+void chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
+void chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
+
+typedef struct {
+    chat_record_mode_e mode;
+    size_t             feeds; /* of living workers, that have not gone */
+    int                cleared;
+} chat_record_t;
+
+/* Reads the facts of a record's key. */
+void chat_record_read(const chat_fact_t *facts, size_t                   n,
+                      int (*alive)(void *data, chat_str_t worker), void *data,
+                      chat_record_t *out);
+
+/* The head. Strings point into the bytes that were read. */
+typedef struct {
+    uint32_t   status;
+    chat_str_t message; /* id of the last message of the producer's request */
+    chat_str_t headers; /* "Name: value" lines, each ended by a newline */
+} chat_record_head_t;
+
+/* CHAT_ERROR: no memory; CHAT_BAD: these are no bytes of a head. */
+chat_rc_e chat_record_head_write(const chat_record_head_t *head,
+                                 chat_buf_t               *out);
+chat_rc_e chat_record_head_read(chat_str_t bytes, chat_record_head_t *out);
+
+#endif /* CHAT_RECORD_H */
