@@ -272,6 +272,10 @@ for (const [device, options] of Object.entries(devices)) {
       for (const [i, bad] of spoiledAll().entries()) {
         await shows(page, answer, bad, i);
         assert.deepEqual(await page.evaluate(overflow), [], `status ${i}`);
+        /* Nothing that does not show, or turns its neighbours around. */
+        assert.doesNotMatch(await page.locator('body > *:not(script)')
+          .allTextContents().then((all) => all.join(' ')),
+        /[\0-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/);
         if (!i) {
           assert.equal(await page.locator('.batch').count(), 20);
           assert.equal(await page.locator('.event').count(), 64);
