@@ -80,8 +80,11 @@ contract: module
 	$(call build_module,contract,-g -O2 -fPIC,-fPIC,\
 $(CURDIR)/t/contract,ngx_chat_contract_module)
 
-demo: module demo-packages
-	@t/packages.sh live
+# Where the packages of the page cannot be had, there is the rest.
+demo: module
+	@t/packages.sh npm
+	@$(MAKE) -s --no-print-directory demo-packages \
+	    || echo 'The page of the demo is left out.'
 	@node docker/demo.mjs
 
 # Exact versions, from the lock file, for the page and the app behind it.

@@ -241,7 +241,7 @@ function byHand(dir, port, number) {
   say('Enter: the same with a new conversation. Ctrl-C: the end.');
 }
 
-/* The page and the app behind it; without their packages neither is there. */
+/* The page and the app behind it; the rest is there without them. */
 async function startPage(dir) {
   try {
     const [{ buildPage }, { app }] = await Promise.all([
@@ -249,9 +249,7 @@ async function startPage(dir) {
     await buildPage(`${dir}/www`);
     return await app();
   } catch (error) {
-    if (error.code !== 'ERR_MODULE_NOT_FOUND') {
-      throw error;
-    }
+    say(`There is no page: ${error.message.split('\n')[0]}`);
     return null;
   }
 }
@@ -272,9 +270,6 @@ async function run(dir, started) {
       + `http://127.0.0.1:${port}/status.html`);
   } else {
     say(`nginx with the module: http://127.0.0.1:${port}${taken}`);
-    if (!once) {
-      say('(no page: its packages are not there, make demo installs them)');
-    }
   }
   say(`its configuration: ${dir}/nginx.conf`);
   say('A model asks for the weather in two cities. Client A has its result');
