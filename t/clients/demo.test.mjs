@@ -55,8 +55,12 @@ async function windowOfItsOwn(page, { context }) {
 
 const plays = {
   'one window, early, through plain NGINX: refused': async (t, it) => {
-    const { page, end } = await play(t, it, 'plain',
-      { picture: 'early-plain' });
+    /* What comes while a request is out is not sent if that one fails. */
+    const { page, end } = await play(t, it, 'plain', {
+      picture: 'early-plain', where: async (window) => {
+        await window.locator('.error').nth(1).waitFor();
+        return window;
+      } });
     await says(page, answer);
     assert.match((await errors(page)).join(), /AI_MissingToolResultsError/);
     assert.deepEqual(await end(), { refused: 2, whole: [3] });

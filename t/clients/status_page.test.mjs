@@ -228,6 +228,8 @@ function full() {
     member(`call_${i}`, state[i % 3]));
   return status({ batches: Array.from({ length: 20 }, (_, i) =>
     batch(members, { name: `${i}`.padStart(16, '0') })),
+  node_list: Array.from({ length: 3 }, (_, i) => ({ node: `node ${i}`,
+    workers: 2, store: 'up', holds: i })),
   events: Array.from({ length: 64 }, (_, n) => ({ n, time: Date.now(),
     what: 'held', batch: '00000000000000ab', dialect: 'ai_sdk',
     conversation: 'chat-1', detail: 'waits for call_1' })) });
