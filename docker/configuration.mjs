@@ -4,22 +4,16 @@
  */
 import { readFileSync } from 'node:fs';
 
-/* Whether a module has a status to ask for. */
-export const hasStatus = (module) =>
-  readFileSync(module).includes('chat_status\0');
-
 /* www is the folder of the pages; port, provider and app are ports. */
 export function configuration(dir, { module, port, provider, app,
   www = `${dir}/www` }) {
   const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `    ${name}_temp_path ${dir}/${name};\n`).join('');
-  const text = readFileSync(new URL('nginx.conf', import.meta.url), 'utf8')
+  return readFileSync(new URL('nginx.conf', import.meta.url), 'utf8')
     .replace('modules/ngx_chat_module.so', module)
     .replace('127.0.0.1:8080', `127.0.0.1:${port}`)
     .replace('127.0.0.1:8081', `127.0.0.1:${provider}`)
     .replace('127.0.0.1:8082', `127.0.0.1:${app}`)
     .replaceAll(/\broot www;/g, `root ${www};`)
     .replace('http {\n', `http {\n    access_log off;\n${temp}\n`);
-  return hasStatus(module) ? text
-    : text.replace('chat_status;', 'return 404;');
 }

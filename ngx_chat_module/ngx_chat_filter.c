@@ -11,6 +11,7 @@
 
 #include "ngx_chat_module.h"
 #include "ngx_chat_filter.h"
+#include "ngx_chat_record.h"
 
 
 static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
@@ -181,6 +182,45 @@ ngx_chat_filter_early(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 }
 
 
+/* The answer is recorded, as far as somebody may want it. */
+static void
+ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_record_begin(ctx);
+
+    if (ctx->record == NULL) {
+        ngx_chat_keep_give_up(ctx);
+        return;
+    }
+
+    r->filter_need_in_memory = 1;
+
+    if (r->upstream != NULL && !r->upstream->cacheable && !r->upstream->store)
+    {
+        ngx_chat_upstream_hook(ctx);
+    }
+}
+
+
+/* The header, to a client that may have left. */
+static ngx_int_t
+ngx_chat_filter_head(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc;
+
+    if (ngx_chat_keep_alone(ctx)) {
+        r->header_sent = 1;
+        return NGX_OK;
+    }
+
+    rc = ngx_chat_next_header_filter(r);
+
+    return rc == NGX_ERROR && r->connection->error && ngx_chat_keep_lost(ctx)
+               ? NGX_OK
+               : rc;
+}
+
+
 static ngx_int_t
 ngx_chat_header_filter(ngx_http_request_t *r)
 {
@@ -216,7 +256,6 @@ ngx_chat_header_filter(ngx_http_request_t *r)
             return NGX_ERROR;
         }
 
-        ngx_chat_upstream_hook(ctx);
         r->filter_need_in_memory = 1;
 
         if (!ctx->conf->dry_run) {
@@ -229,12 +268,16 @@ ngx_chat_header_filter(ngx_http_request_t *r)
         ctx->told.len = 0;
     }
 
+    ngx_chat_upstream_hook(ctx);
+    ngx_chat_stall_begin(ctx);
+    ngx_chat_filter_record(r, ctx);
+
     if (ctx->early) {
         ngx_chat_filter_early(r, ctx);
         return NGX_OK;
     }
 
-    return ngx_chat_next_header_filter(r);
+    return ngx_chat_filter_head(r, ctx);
 }
 
 
@@ -290,10 +333,35 @@ ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
 }
 
 
+/* The body, to a client that may have left. */
+static ngx_int_t
+ngx_chat_filter_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
+                     ngx_chain_t *out)
+{
+    ngx_int_t rc;
+
+    if (ngx_chat_keep_alone(ctx)) {
+        ngx_chat_filter_consume(out);
+        rc = NGX_OK;
+    } else {
+        rc = ngx_chat_next_body_filter(r, out);
+    }
+
+    if (rc == NGX_ERROR && r->connection->error && ngx_chat_keep_lost(ctx)) {
+        return NGX_OK;
+    }
+
+    if (ctx->stream != NULL) {
+        ngx_chat_output_sent(ctx, out);
+    }
+
+    return rc;
+}
+
+
 static ngx_int_t
 ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
-    ngx_int_t       rc;
     ngx_chain_t    *out;
     ngx_chat_ctx_t *ctx;
 
@@ -307,8 +375,16 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         return ngx_chat_filter_swallow(r, ctx, in);
     }
 
+    ngx_chat_keep_hook(ctx);
+
     if (ctx->stream == NULL) {
+        ngx_chat_record_chain(ctx, in);
         ctx->complete_answer |= ngx_chat_filter_is_last(in) & 1;
+        return ngx_chat_filter_body(r, ctx, in);
+    }
+
+    if (ctx->conf->dry_run) {
+        ngx_chat_output_observe(ctx, in);
         return ngx_chat_next_body_filter(r, in);
     }
 
@@ -320,9 +396,7 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         return NGX_OK;
     }
 
-    rc = ngx_chat_next_body_filter(r, out);
-    ngx_chat_output_sent(ctx, out);
-    return rc;
+    return ngx_chat_filter_body(r, ctx, out);
 }
 
 

@@ -9,17 +9,10 @@
 
 #include "ngx_chat_redis_facts.h"
 
-#define NGX_CHAT_REDIS_MEET 8 /* workers looked up for one answer */
+#define NGX_CHAT_REDIS_MEET 32 /* workers looked up for one answer */
 
 
-/* What a reply says, pointing into it. */
-typedef struct {
-    chat_fact_t *facts;
-    size_t       count;
-} ngx_chat_redis_facts_t;
-
-
-static chat_str_t
+chat_str_t
 ngx_chat_redis_text(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_STRING
@@ -28,8 +21,7 @@ ngx_chat_redis_text(const redisReply *reply)
 }
 
 
-/* Tells whoever waits for the command; then it has no waiter. */
-static void
+void
 ngx_chat_redis_tell(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc,
                     const ngx_chat_redis_facts_t *found)
 {
@@ -46,8 +38,7 @@ ngx_chat_redis_tell(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc,
 }
 
 
-/* The end of a command. */
-static void
+void
 ngx_chat_redis_end(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc)
 {
     ngx_chat_redis_tell(cmd, rc, NULL);
@@ -66,6 +57,12 @@ ngx_chat_redis_named(chat_str_t field, chat_str_t value)
 {
     char          until;
     const u_char *end;
+
+    if (chat_str_starts(field, "feed/")) {
+        field = chat_str(field.data + 5, field.len - 5);
+        end = field.len ? memchr(field.data, '/', field.len) : NULL;
+        return end ? chat_str(field.data, (size_t) (end - field.data)) : field;
+    }
 
     if (chat_str_starts(field, "claim/")) {
         until = ' ';
@@ -201,13 +198,7 @@ ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         return;
     }
 
-    if (ngx_chat_redis_is_error(reply, "NOSCRIPT") && !cmd->again) {
-        freeReplyObject(reply);
-        cmd->again = 1;
-        ngx_chat_redis_load(redis, 0);
-        if (ngx_chat_redis_submit(&redis->client, cmd) != NGX_OK) {
-            ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
-        }
+    if (ngx_chat_redis_again(cmd, reply)) {
         return;
     }
 

@@ -2,11 +2,9 @@
  * ngx_chat_redis_question.c: facts and keys as commands.
  *
  * The facts of a key are a hash; the payloads lie in a second one, so that a
- * look at the facts does not carry them. One script joins: it puts what is
- * absent, wakes who waits, and answers all facts. A fact's value begins with
- * 1 where it has a payload, else 0; before a payload there is the length of
- * its fact's value, a line feed, and that value. Both keys of a conversation
- * share one hash tag.
+ * look at the facts does not carry them. A fact's value begins with 1 where it
+ * has a payload, else 0; before a payload there is the length of its fact's
+ * value, a line feed, and that value. The scripts: ngx_chat_redis_script.c.
  * Must not know: what facts mean, connections.
  */
 
@@ -21,41 +19,7 @@
 #define NGX_CHAT_REDIS_ARG_FACTS 8
 
 
-const char ngx_chat_redis_script[] =
-    "local f,p,was=KEYS[1],KEYS[2],false\n"
-    "if ARGV[3]=='1' then\n"
-    " was=redis.call('HGETALL',f) redis.call('DEL',f,p) end\n"
-    "if #ARGV>3 and redis.call('HLEN',f)+(#ARGV-3)/3>tonumber(ARGV[2]) then\n"
-    " return redis.error_reply('FULL') end\n"
-    "local new,put=was,{}\n"
-    "for i=4,#ARGV,3 do\n"
-    " local n,v,l=ARGV[i],ARGV[i+1],ARGV[i+2]\n"
-    " local h=redis.call('HGET',f,n)\n"
-    " if not h then h='0'..v redis.call('HSET',f,n,h) new,put[n]=true,1 end\n"
-    " if l~='' and h=='0'..v then new=true\n"
-    "  redis.call('HSET',f,n,'1'..v) redis.call('HSET',p,n,l) end\n"
-    "end\n"
-    "local all=redis.call('HGETALL',f)\n"
-    "if not new then return all end\n"
-    "redis.call('EXPIRE',f,ARGV[1]) redis.call('EXPIRE',p,ARGV[1])\n"
-    "local who,last,see={},0,was or all\n"
-    "for i=1,#see,2 do\n"
-    " local w=see[i]:match('^wait/(.+)$') if w and not put[see[i]] then "
-    "who[w]=1 end\n"
-    " local k=tonumber(see[i]:match('^claim/(%d+)$') or 0)\n"
-    " if k>last then last,see.w=k,see[i+1]:match('^.(%S+)') end\n"
-    "end\n"
-    "if see.w then who[see.w]=1 end\n"
-    "for w in pairs(who) do\n"
-    " redis.call('PUBLISH','" NGX_CHAT_REDIS_CHANNEL "'..w,\n"
-    "  f:match('}:(................)')) end\n"
-    "return all\n";
-
-const size_t ngx_chat_redis_script_len = sizeof(ngx_chat_redis_script) - 1;
-
-
-/* chat:{tag}:name, and with :p behind it for the payloads. */
-static void
+void
 ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
                        const char *suffix)
 {
@@ -123,15 +87,17 @@ ngx_chat_redis_join_create(ngx_chat_store_redis_t *redis,
                            const chat_key_t *key, uint32_t ttl, size_t most,
                            ngx_uint_t clear)
 {
-    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
+    ngx_chat_redis_cmd_t *cmd;
 
+    cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_JOIN);
     if (cmd != NULL) {
         cmd->done = ngx_chat_redis_joined;
-        ngx_chat_redis_cmd_puts(cmd, "EVALSHA");
-        ngx_chat_redis_cmd_puts(cmd, redis->sha);
-        ngx_chat_redis_cmd_puts(cmd, "2");
+        ngx_chat_redis_cmd_puts(cmd, clear ? "3" : "2");
         ngx_chat_redis_add_key(cmd, key, "");
         ngx_chat_redis_add_key(cmd, key, ":p");
+        if (clear) {
+            ngx_chat_redis_add_key(cmd, key, ":l");
+        }
         ngx_chat_redis_cmd_number(cmd, ttl);
         ngx_chat_redis_cmd_number(cmd, most);
         ngx_chat_redis_cmd_number(cmd, clear);
@@ -292,25 +258,4 @@ ngx_chat_store_redis_payloads(chat_store_t *store, chat_store_op_t *op,
     }
 
     ngx_chat_redis_ask(redis, cmd, op);
-}
-
-
-void
-ngx_chat_redis_load(ngx_chat_store_redis_t *redis, ngx_uint_t greets)
-{
-    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
-
-    if (cmd == NULL) {
-        return;
-    }
-
-    ngx_chat_redis_cmd_puts(cmd, "SCRIPT");
-    ngx_chat_redis_cmd_puts(cmd, "LOAD");
-    ngx_chat_redis_cmd_puts(cmd, ngx_chat_redis_script);
-    cmd->done = ngx_chat_redis_ignore;
-    cmd->greets = greets & 1;
-
-    if (ngx_chat_redis_submit(&redis->client, cmd) != NGX_OK) {
-        ngx_chat_redis_cmd_free(cmd);
-    }
 }

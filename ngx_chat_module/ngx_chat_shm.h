@@ -1,10 +1,10 @@
 /*
  * ngx_chat_shm.h: the shared zone: what lies in it, and waking its workers.
  *
- * The zone holds the table of workers (who lives, how to wake them) and the
- * sets of facts. Two files work on it: ngx_chat_shm_wake.c (workers) and
- * ngx_chat_store_shm.c (facts). Promises: survives a reload; a worker that
- * was killed leaves nothing that others wait for.
+ * The zone holds the table of workers (who lives, how to wake them), the sets
+ * of facts, and the logs beside them, see ngx_chat_shm_wake.c, _facts.c and
+ * _log.c. Promises: survives a reload; a worker that was killed leaves nothing
+ * that others wait for.
  * Must not know: requests, dialects.
  */
 
@@ -33,7 +33,9 @@ typedef struct {
 typedef struct {
     ngx_rbtree_t        rbtree;
     ngx_rbtree_node_t   sentinel;
-    ngx_queue_t         lru;    /* the most recently used first */
+    ngx_queue_t         lru;  /* the most recently used first */
+    ngx_queue_t         logs; /* the same */
+    ngx_uint_t          log_pages;
     time_t              warned; /* when the zone was last reported full */
     ngx_chat_shm_slot_t slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;

@@ -3,7 +3,7 @@
  *
  * Batches stand in a red-black tree by the first bytes of their name and in a
  * queue by the time of their last use, as limit_req has it. When the slab is
- * full, the batches that were used longest ago make room.
+ * full, logs make room, and then the batches that were used longest ago.
  * Must not know: requests, events, how workers are woken.
  */
 
@@ -30,6 +30,7 @@ ngx_chat_shm_facts_init(ngx_chat_shm_t *sh)
 {
     ngx_rbtree_init(&sh->rbtree, &sh->sentinel, ngx_chat_shm_facts_insert);
     ngx_queue_init(&sh->lru);
+    ngx_queue_init(&sh->logs);
 }
 
 
@@ -185,7 +186,7 @@ ngx_chat_shm_facts_full(ngx_chat_shm_ctx_t *ctx)
 }
 
 
-/* size bytes of the slab, at the price of idle batches other than keep. */
+/* size bytes of the slab, at the price of logs, then of idle batches. */
 static void *
 ngx_chat_shm_facts_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *keep,
                          size_t size)
@@ -194,7 +195,9 @@ ngx_chat_shm_facts_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *keep,
 
     do {
         p = ngx_slab_calloc_locked(ctx->shpool, size);
-    } while (p == NULL && ngx_chat_shm_facts_evict(ctx, keep));
+    } while (p == NULL
+             && (ngx_chat_shm_log_evict(ctx, NULL)
+                 || ngx_chat_shm_facts_evict(ctx, keep)));
 
     if (p == NULL) {
         ngx_chat_shm_facts_full(ctx);
@@ -214,9 +217,9 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
         return batch;
     }
 
-    /* the last room is for what those that are held wait for */
+    /* the last room is for what those that are held wait for, and for logs */
 
-    if (ctx->shpool->pfree
+    if (ctx->shpool->pfree + ctx->sh->log_pages
             < ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE
         && !ngx_chat_shm_facts_evict(ctx, NULL))
     {
@@ -231,6 +234,7 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
     batch->name = key->name;
     batch->node.key = ngx_chat_store_prefix(key);
+    ngx_chat_shm_log_init(&batch->log);
     ngx_rbtree_insert(&ctx->sh->rbtree, &batch->node);
     ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
     return batch;
@@ -385,6 +389,8 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
         ngx_slab_free_locked(ctx->shpool, fact);
     }
 
+    ngx_chat_shm_log_clear(ctx, &batch->log);
+    batch->log.next = 0;
     batch->count = 0;
     batch->first = NULL;
     batch->last = NULL;

@@ -11,6 +11,7 @@
 #define NGX_CHAT_SHM_FACTS_H
 
 #include "ngx_chat_shm.h"
+#include "ngx_chat_shm_log.h"
 #include "ngx_chat_store.h"
 
 /*
@@ -49,6 +50,7 @@ typedef struct {
     ngx_uint_t           count; /* of facts */
     ngx_chat_shm_fact_t *first;
     ngx_chat_shm_fact_t *last;
+    ngx_chat_shm_log_t   log;
 } ngx_chat_shm_batch_t;
 
 void ngx_chat_shm_facts_init(ngx_chat_shm_t *sh);
@@ -70,7 +72,7 @@ ngx_int_t ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t   *ctx,
 ngx_chat_shm_fact_t *ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch,
                                             chat_str_t            field);
 
-/* Takes all facts away. */
+/* Takes all facts away, and the log. */
 void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,
                               ngx_chat_shm_batch_t *batch);
 

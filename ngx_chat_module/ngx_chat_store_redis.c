@@ -8,8 +8,6 @@
 #include "ngx_chat_redis_facts.h"
 #include "ngx_chat_store_redis.h"
 
-#include <ngx_sha1.h>
-
 
 static void
 ngx_chat_store_redis_join(chat_store_t *store, chat_store_op_t *op,
@@ -196,20 +194,6 @@ ngx_chat_store_redis_name(ngx_chat_store_redis_t *redis)
 }
 
 
-/* What EVALSHA calls the script by. */
-static void
-ngx_chat_store_redis_hash(ngx_chat_store_redis_t *redis)
-{
-    u_char     digest[NGX_CHAT_REDIS_SHA1];
-    ngx_sha1_t sha1;
-
-    ngx_sha1_init(&sha1);
-    ngx_sha1_update(&sha1, ngx_chat_redis_script, ngx_chat_redis_script_len);
-    ngx_sha1_final(digest, &sha1);
-    (void) ngx_hex_dump((u_char *) redis->sha, digest, sizeof(digest));
-}
-
-
 chat_store_t *
 ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
                           ngx_cycle_t                 *cycle)
@@ -222,7 +206,7 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     }
 
     ngx_chat_store_redis_name(redis);
-    ngx_chat_store_redis_hash(redis);
+    ngx_chat_redis_hash(redis);
 
     redis->store.name = "redis";
     redis->store.state = CHAT_STORE_WAVERING;
@@ -230,6 +214,8 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->store.watch = ngx_chat_store_redis_watch;
     redis->store.unwatch = ngx_chat_store_redis_unwatch;
     redis->store.payloads = ngx_chat_store_redis_payloads;
+    redis->store.append = ngx_chat_store_redis_append;
+    redis->store.read = ngx_chat_store_redis_read;
     redis->store.clear = ngx_chat_store_redis_clear;
     redis->store.flush = ngx_chat_store_redis_flush;
     redis->store.cancel = ngx_chat_store_redis_cancel;

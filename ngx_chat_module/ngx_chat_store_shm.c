@@ -11,6 +11,7 @@
 
 #include "ngx_chat_shm.h"
 #include "ngx_chat_shm_facts.h"
+#include "ngx_chat_shm_wakes.h"
 #include "ngx_chat_store.h"
 #include "ngx_chat_store_shm.h"
 
@@ -20,12 +21,6 @@ typedef struct {
     ngx_chat_store_base_t base;
     ngx_chat_shm_ctx_t   *ctx;
 } ngx_chat_store_shm_t;
-
-/* The workers that a join is to wake, gathered under the lock. */
-typedef struct {
-    ngx_uint_t n;
-    ngx_int_t  slots[NGX_CHAT_SHM_SLOTS];
-} ngx_chat_shm_wakes_t;
 
 
 static ngx_int_t
@@ -125,75 +120,6 @@ ngx_chat_store_shm_all(ngx_chat_shm_batch_t *batch)
 }
 
 
-static void
-ngx_chat_store_shm_mark(ngx_chat_store_shm_t *shm, chat_str_t worker,
-                        const chat_key_t *key, ngx_chat_shm_wakes_t *wakes)
-{
-    ngx_int_t  slot;
-    ngx_uint_t i;
-
-    slot =
-        ngx_chat_shm_wake_mark(shm->ctx, worker, ngx_chat_store_prefix(key));
-    if (slot == -1) {
-        return;
-    }
-
-    for (i = 0; i < wakes->n; i++) {
-        if (wakes->slots[i] == slot) {
-            return;
-        }
-    }
-
-    wakes->slots[wakes->n++] = slot;
-}
-
-
-/* With the lock held: marks the workers that wait and the last claimant's. */
-static void
-ngx_chat_store_shm_mark_all(ngx_chat_store_shm_t *shm,
-                            ngx_chat_shm_batch_t *batch, const chat_key_t *key,
-                            ngx_chat_shm_wakes_t *wakes)
-{
-    u_char              *space;
-    chat_str_t           value;
-    ngx_chat_shm_fact_t *fact, *claim = NULL;
-
-    for (fact = batch->first; fact != NULL; fact = fact->next) {
-        if (fact->field_len > 5 && ngx_memcmp(fact->data, "wait/", 5) == 0) {
-            ngx_chat_store_shm_mark(
-                shm, chat_str(fact->data + 5, fact->field_len - 5), key,
-                wakes);
-
-        } else if (fact->field_len > 6
-                   && ngx_memcmp(fact->data, "claim/", 6) == 0) {
-            claim = fact;
-        }
-    }
-
-    if (claim != NULL) {
-        value = chat_str(claim->data + claim->field_len, claim->value_len);
-        space = ngx_strlchr((u_char *) value.data,
-                            (u_char *) value.data + value.len, ' ');
-        if (space != NULL) {
-            value.len = (size_t) (space - value.data);
-        }
-        ngx_chat_store_shm_mark(shm, value, key, wakes);
-    }
-}
-
-
-static void
-ngx_chat_store_shm_wake(ngx_chat_store_shm_t       *shm,
-                        const ngx_chat_shm_wakes_t *wakes)
-{
-    ngx_uint_t i;
-
-    for (i = 0; i < wakes->n; i++) {
-        ngx_chat_shm_wake(shm->ctx, wakes->slots[i]);
-    }
-}
-
-
 /*
  * With the lock held: puts the facts, if the batch then has no more of them
  * than most. Answers how many were added; NGX_ERROR where not all of them
@@ -265,7 +191,7 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
         /* a join that failed half-way is seen as far as it got */
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
         if (added != 0) {
-            ngx_chat_store_shm_mark_all(shm, batch, key, &wakes);
+            ngx_chat_shm_wakes_mark(shm->ctx, batch, key, &wakes);
         }
     }
 
@@ -275,7 +201,7 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
     ngx_shmtx_unlock(&shpool->mutex);
 
-    ngx_chat_store_shm_wake(shm, &wakes);
+    ngx_chat_shm_wakes_send(shm->ctx, &wakes);
 
     if (op != NULL && added == NGX_ERROR) {
         ngx_chat_store_refuse(&shm->base, &shm->store, op, CHAT_LIMIT);
@@ -408,6 +334,57 @@ ngx_chat_store_shm_payloads(chat_store_t *store, chat_store_op_t *op,
 
 
 static void
+ngx_chat_store_shm_append(chat_store_t *store, const chat_key_t *key,
+                          uint64_t position, chat_str_t bytes, int last,
+                          uint64_t keep, uint32_t ttl)
+{
+    ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
+    ngx_chat_shm_wakes_t  wakes;
+    ngx_chat_shm_batch_t *batch;
+
+    wakes.n = 0;
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(ctx, key);
+
+    /* a log stands beside facts: without them nobody would look at it */
+
+    if (batch != NULL && batch->count != 0
+        && ngx_chat_shm_facts_get(batch, chat_cstr("cleared")) == NULL
+        && ngx_chat_shm_log_put(ctx, &batch->log, position, bytes, last, keep))
+    {
+        batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
+        ngx_chat_shm_wakes_mark(ctx, batch, key, &wakes);
+    }
+
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+    ngx_chat_shm_wakes_send(ctx, &wakes);
+}
+
+
+static void
+ngx_chat_store_shm_read(chat_store_t *store, chat_store_op_t *op,
+                        const chat_key_t *key, uint64_t position)
+{
+    ngx_chat_answered_t  *answered;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(shm->ctx, key);
+    answered = batch != NULL
+                   ? ngx_chat_shm_log_read(shm->ctx, &batch->log, position)
+                   : ngx_chat_store_shm_all(NULL);
+
+    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+
+    ngx_chat_store_answer(&shm->base, store, op, answered);
+}
+
+
+static void
 ngx_chat_store_shm_clear(chat_store_t *store, const chat_key_t *key,
                          uint32_t ttl)
 {
@@ -425,14 +402,14 @@ ngx_chat_store_shm_clear(chat_store_t *store, const chat_key_t *key,
 
     batch = ngx_chat_shm_facts_make(shm->ctx, key);
     if (batch != NULL) {
-        ngx_chat_store_shm_mark_all(shm, batch, key, &wakes);
+        ngx_chat_shm_wakes_mark(shm->ctx, batch, key, &wakes);
         ngx_chat_shm_facts_clear(shm->ctx, batch);
         (void) ngx_chat_shm_facts_put(shm->ctx, batch, &cleared);
         batch->expires = ngx_time() + (time_t) ttl;
     }
 
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
-    ngx_chat_store_shm_wake(shm, &wakes);
+    ngx_chat_shm_wakes_send(shm->ctx, &wakes);
 }
 
 
@@ -485,6 +462,8 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     shm->store.watch = ngx_chat_store_shm_watch;
     shm->store.unwatch = ngx_chat_store_shm_unwatch;
     shm->store.payloads = ngx_chat_store_shm_payloads;
+    shm->store.append = ngx_chat_store_shm_append;
+    shm->store.read = ngx_chat_store_shm_read;
     shm->store.clear = ngx_chat_store_shm_clear;
     shm->store.cancel = ngx_chat_store_shm_cancel;
     shm->store.alive = ngx_chat_store_shm_alive;

@@ -1,7 +1,8 @@
 /*
  * chat_batch_read.h: what the readers of facts share.
  *
- * For chat_batch*.c alone; all others read facts by chat_batch_read().
+ * For chat_batch*.c and chat_record.c alone; all others read facts by
+ * chat_batch_read() and chat_record_read().
  * Promises: two texts are never one number, and no length is trusted.
  * Must not know: stores, dialects, time.
  */

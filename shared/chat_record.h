@@ -54,12 +54,26 @@ void chat_record_read(const chat_fact_t *facts, size_t                   n,
 typedef struct {
     uint32_t   status;
     chat_str_t message; /* id of the last message of the producer's request */
-    chat_str_t headers; /* "Name: value" lines, each ended by a newline */
+    chat_str_t headers; /* "Name: value" lines, each ended by a newline, as
+                           its client gets them: add_header's among them */
 } chat_record_head_t;
+
+/*
+ * Adds a line to headers, unless it is of one connection or one client alone
+ * (Connection, Date, Set-Cookie...), is ours to set, or is no header line.
+ */
+void chat_record_header(chat_buf_t *headers, chat_str_t name,
+                        chat_str_t value);
 
 /* CHAT_ERROR: no memory; CHAT_BAD: these are no bytes of a head. */
 chat_rc_e chat_record_head_write(const chat_record_head_t *head,
                                  chat_buf_t               *out);
 chat_rc_e chat_record_head_read(chat_str_t bytes, chat_record_head_t *out);
+
+/*
+ * How many of the bytes make the next piece: at most max, and up to the end
+ * of an event where one ends in them.
+ */
+size_t chat_record_cut(chat_str_t bytes, size_t max);
 
 #endif /* CHAT_RECORD_H */

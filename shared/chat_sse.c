@@ -87,6 +87,14 @@ chat_sse_tail(const chat_sse_t *sse)
 
 
 chat_str_t
+chat_sse_unread(const chat_sse_t *sse)
+{
+    return chat_str(sse->in.text.data + sse->start,
+                    sse->in.text.len - sse->start);
+}
+
+
+chat_str_t
 chat_sse_rest(const chat_sse_t *sse)
 {
     if ((sse->tail.len != 0 && !sse->flush) || sse->start != sse->in.pos

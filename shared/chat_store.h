@@ -104,11 +104,13 @@ struct chat_store_s {
 
     /*
      * The log of a key, beside its facts: pieces of bytes, numbered from 0,
-     * written by one producer. A piece is put if absent, at its own position;
-     * nobody waits, and the bytes are copied. last: it is the end, nothing
-     * comes after it. What lies before keep may be forgotten. ttl (seconds)
-     * counts from the last append, for the facts too. Notifies as a join that
-     * added something. A store without room forgets logs, not facts.
+     * written by one producer, in order: a piece is put if its position is
+     * above all that were put; nobody waits, and the bytes are copied. last:
+     * it is the end, nothing comes after it. What lies before keep may be
+     * forgotten. ttl (seconds) counts from the last append, for the facts too.
+     * Notifies as a join that added something. A store without room forgets
+     * logs, not facts; one that was away may lose pieces. A key without facts,
+     * or with the fact cleared, takes no piece.
      */
     void (*append)(chat_store_t *store, const chat_key_t *key,
                    uint64_t position, chat_str_t bytes, int last,
@@ -119,7 +121,8 @@ struct chat_store_s {
      * then as many as fit into CHAT_STORE_READ_MAX bytes. Each is a fact:
      * field is its position in decimal, value "last" or empty, payload its
      * bytes. Where the first has a greater position, those before it are
-     * gone.
+     * gone; if none is left behind them, that first one is empty and stands
+     * for none.
      */
     void (*read)(chat_store_t *store, chat_store_op_t *op,
                  const chat_key_t *key, uint64_t position);

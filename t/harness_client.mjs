@@ -100,8 +100,9 @@ class Answer {
     return this.bytes.toString();
   }
 
-  abort() {
-    this.drop();
+  /* The client leaves; reset: by TCP's or HTTP/2's reset. */
+  abort({ reset = false } = {}) {
+    (reset ? this.reset : this.drop)();
     this.end(new Error('aborted by the test'));
   }
 }
@@ -144,6 +145,7 @@ function sendHttp1(answer, { port, path, method, headers, bytes }) {
   request.on('finish', () => answer.onSent());
   request.end(bytes);
   answer.drop = () => request.destroy();
+  answer.reset = () => request.socket.resetAndDestroy();
 }
 
 function sendHttp2(answer, { port, path, method, headers, bytes }) {
@@ -164,4 +166,5 @@ function sendHttp2(answer, { port, path, method, headers, bytes }) {
   stream.on('finish', () => answer.onSent());
   stream.end(bytes);
   answer.drop = () => session.destroy();
+  answer.reset = () => stream.close(http2.constants.NGHTTP2_CANCEL);
 }

@@ -15,7 +15,8 @@ import { dialects } from './harness_dialects.mjs';
  * An SSE answer. parts: strings, Buffers, promises (waited for, their value
  * ignored), functions (called and waited for). options: cut (bytes per
  * write; default: one write per part), flush (each write goes out by itself;
- * default true), end: 'end', 'reset' or 'open' (never), gzip, status,
+ * default true), end: 'end', 'reset', 'drop' (at once, without a header) or
+ * 'open' (never), gzip, status,
  * headers, close (delimited by the connection's end, no chunks).
  */
 export function sse(parts, options = {}) {
@@ -78,6 +79,10 @@ async function write(response, answer, request) {
 }
 
 async function respond(response, answer, request) {
+  if (answer.end === 'drop') {
+    response.destroy();
+    return;
+  }
   const headers = { 'content-type': 'text/event-stream',
     'cache-control': 'no-cache', ...request.dialect?.sse, ...answer.headers };
   let { parts } = answer;

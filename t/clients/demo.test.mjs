@@ -10,7 +10,7 @@ import { get, post, root, store, until } from '../harness.mjs';
 import { dialects } from '../harness_dialects.mjs';
 import { provider } from '../harness_provider.mjs';
 import { launch } from './browser.mjs';
-import { demoParts, demoStage, told, visitor } from './demo_stage.mjs';
+import { demoParts, demoStage, visitor } from './demo_stage.mjs';
 
 const parts = await demoParts();
 /* Its nginx.conf says what the store is. */
@@ -92,12 +92,10 @@ const plays = {
       assert.deepEqual(await errors(window), []);
       assert.equal(await window.locator('.tool.done').count(), 3);
     }
-    if (told) {
-      await page.locator('.event.held').first().waitFor();
-      /* Which window's request goes on, and how, is a matter of time. */
-      await page.locator('.event:is(.released, .merged, .empty, .attached)')
-        .first().waitFor();
-    }
+    await page.locator('.event.held').first().waitFor();
+    /* Which window's request goes on, and how, is a matter of time. */
+    await page.locator('.event:is(.released, .merged, .empty, .attached)')
+      .first().waitFor();
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 

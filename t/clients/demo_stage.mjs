@@ -6,13 +6,10 @@
  * its Content-Security-Policy forbade. Pictures go to build/demo.
  */
 import { mkdirSync } from 'node:fs';
-import { configuration, hasStatus } from '../../docker/configuration.mjs';
+import { configuration } from '../../docker/configuration.mjs';
 import { modulePath, nginx, root, unbuilt } from '../harness.mjs';
 
 export const pictures = `${root}/build/demo`;
-
-/* Whether the module under test has a status endpoint. */
-export const told = !unbuilt && hasStatus(modulePath);
 
 /* What the demo is made of, or the reason to skip. */
 export async function demoParts() {

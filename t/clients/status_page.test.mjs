@@ -11,7 +11,7 @@ import { pause, post, root, store, unbuilt, until } from '../harness.mjs';
 import { dialects, newCalls } from '../harness_dialects.mjs';
 import { provider } from '../harness_provider.mjs';
 import { launch } from './browser.mjs';
-import { demoNginx, told, visitor } from './demo_stage.mjs';
+import { demoNginx, visitor } from './demo_stage.mjs';
 
 const file = readFileSync(`${root}/docker/status.html`, 'utf8');
 const skip = unbuilt || (store !== 'shm' && 'has a store of its own');
@@ -135,10 +135,6 @@ const plays = {
   },
 
   'what the module holds is shown as it is': async (t, it) => {
-    if (!told) {
-      t.skip('the module has no chat_status');
-      return;
-    }
     const { page, faults, picture } = await visitor(t, it.browser,
       `http://127.0.0.1:${it.n.port}/status.html`);
     const number = async (state, count) => until(async () =>

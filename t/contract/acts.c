@@ -143,6 +143,138 @@ act_payloads(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+/* A piece of size bytes, or text. */
+static void
+act_append(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    chat_str_t bytes = chat_cstr(act_arg(law, "text"));
+
+    if (bytes.len == 0) {
+        bytes.len = act_number(law, "size");
+        bytes.data = ngx_pcalloc(law->request->pool, bytes.len + 1);
+        if (bytes.data == NULL) {
+            abort();
+        }
+    }
+
+    act_key(law);
+    ngx_chat_law_append(law, 0, act_number(law, "position"), bytes,
+                        *act_arg(law, "last") != '\0',
+                        act_number(law, "keep"));
+    ngx_chat_law_flush(law);
+    ngx_chat_law_end(law);
+}
+
+
+static void
+act_read(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (step == 0) {
+        act_key(law);
+        ngx_chat_law_read_log(law, 0, 0, act_number(law, "position"));
+    } else {
+        act_tell(law, 0);
+    }
+}
+
+
+/* Who follows a log, or reads it once to its end. */
+typedef struct {
+    uint64_t   next;
+    ngx_uint_t asked;
+    ngx_uint_t seen; /* notifications before the question */
+    ngx_uint_t pieces;
+    ngx_uint_t gaps;
+    ngx_uint_t last;
+    size_t     bytes;
+} act_log_t;
+
+
+static void
+act_log_ask(ngx_chat_law_t *law, act_log_t *log)
+{
+    log->asked = 1;
+    log->seen = law->watches[0].notified;
+    ngx_chat_law_read_log(law, 1, 0, log->next);
+}
+
+
+/* 1: nothing is behind what was answered. */
+static ngx_uint_t
+act_log_answered(ngx_chat_law_t *law, act_log_t *log)
+{
+    size_t             i;
+    uint64_t           position;
+    const chat_fact_t *piece;
+
+    log->asked = 0;
+    ngx_chat_law_check(law, law->ops[1].rc == CHAT_OK, "not answered");
+
+    for (i = 0; i < law->ops[1].n; i++) {
+        piece = &law->ops[1].facts[i];
+        position = (uint64_t) ngx_atoi((u_char *) piece->field.data,
+                                       piece->field.len);
+        log->gaps += position != log->next;
+        log->next = position + 1;
+        log->last = chat_str_is(piece->value, "last");
+        log->bytes += piece->payload.len;
+        log->pieces++;
+    }
+
+    return log->last || law->ops[1].n == 0;
+}
+
+
+static void
+act_log_tell(ngx_chat_law_t *law, const act_log_t *log)
+{
+    chat_buf_printf(&law->told, "%u pieces %lu bytes %u gaps%s",
+                    (unsigned) log->pieces, (unsigned long) log->bytes,
+                    (unsigned) log->gaps, log->last ? " last" : "");
+    ngx_chat_law_end(law);
+}
+
+
+/* Watches with facts, and reads at each notification up to the last piece. */
+static void
+act_follow(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    act_log_t *log = law->data;
+
+    if (step == 0) {
+        act_key(law);
+        law->data = ngx_pcalloc(law->request->pool, sizeof(act_log_t));
+        ngx_chat_law_watch(law, 0, 0, 0, act_arg(law, "facts"));
+
+    } else if (!log->asked) {
+        act_log_ask(law, log);
+
+    } else if (act_log_answered(law, log)) {
+        if (log->last) {
+            act_log_tell(law, log);
+        }
+        law->watches[0].awaited = log->seen + 1;
+    }
+}
+
+
+/* Reads all that is there. */
+static void
+act_read_all(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    if (step == 0) {
+        act_key(law);
+        law->data = ngx_pcalloc(law->request->pool, sizeof(act_log_t));
+
+    } else if (act_log_answered(law, law->data)) {
+        act_log_tell(law, law->data);
+        return;
+    }
+
+    act_log_ask(law, law->data);
+}
+
+
 static void
 act_clear(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -354,6 +486,10 @@ const ngx_chat_law_def_t ngx_chat_acts[] = { { "worker", act_worker, 0 },
                                              { "join", act_join, 0 },
                                              { "put", act_put, 0 },
                                              { "payloads", act_payloads, 0 },
+                                             { "append", act_append, 0 },
+                                             { "read", act_read, 0 },
+                                             { "follow", act_follow, 0 },
+                                             { "read-all", act_read_all, 0 },
                                              { "clear", act_clear, 0 },
                                              { "big", act_big, 0 },
                                              { "watch", act_watch, 0 },

@@ -52,7 +52,8 @@ static const ngx_chat_law_def_t *const ngx_chat_contract_laws[] = {
     ngx_chat_laws_of_joins,    ngx_chat_laws_of_bytes,
     ngx_chat_laws_of_payloads, ngx_chat_laws_of_ops,
     ngx_chat_laws_of_watches,  ngx_chat_laws_of_unwatching,
-    ngx_chat_laws_of_workers,  NULL
+    ngx_chat_laws_of_workers,  ngx_chat_laws_of_logs,
+    ngx_chat_laws_of_pieces,   NULL
 };
 
 static const ngx_chat_law_def_t *const ngx_chat_contract_acts[] = {

@@ -125,6 +125,10 @@ void ngx_chat_law_payloads(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
                            const char *text);
 void ngx_chat_law_payloads_of(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
                               const chat_fact_t *facts, size_t n);
+void ngx_chat_law_append(ngx_chat_law_t *law, ngx_uint_t k, uint64_t position,
+                         chat_str_t bytes, int last, uint64_t keep);
+void ngx_chat_law_read_log(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
+                           uint64_t position);
 void ngx_chat_law_clear(ngx_chat_law_t *law, ngx_uint_t k);
 void ngx_chat_law_flush(ngx_chat_law_t *law);
 void ngx_chat_law_cancel(ngx_chat_law_t *law, ngx_uint_t i);
@@ -160,6 +164,8 @@ extern const ngx_chat_law_def_t ngx_chat_laws_of_ops[];
 extern const ngx_chat_law_def_t ngx_chat_laws_of_watches[];
 extern const ngx_chat_law_def_t ngx_chat_laws_of_unwatching[];
 extern const ngx_chat_law_def_t ngx_chat_laws_of_workers[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_logs[];
+extern const ngx_chat_law_def_t ngx_chat_laws_of_pieces[];
 
 /* Not laws: what a test does in one worker after another. */
 extern const ngx_chat_law_def_t ngx_chat_acts[];

@@ -303,6 +303,39 @@ ngx_chat_law_payloads(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
 
 
 void
+ngx_chat_law_append(ngx_chat_law_t *law, ngx_uint_t k, uint64_t position,
+                    chat_str_t bytes, int last, uint64_t keep)
+{
+    chat_fact_t           piece;
+    ngx_chat_law_given_t *given;
+
+    ngx_memzero(&piece, sizeof(piece));
+    piece.payload = bytes;
+    given = ngx_chat_law_give(&law->keys[k], &piece, 1);
+    law->inside++;
+    law->store->append(law->store, &given->key, position,
+                       given->facts[0].payload, last, keep, law->ttl);
+    law->inside--;
+    ngx_chat_law_wipe(given);
+}
+
+
+void
+ngx_chat_law_read_log(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
+                      uint64_t position)
+{
+    chat_store_op_t      *op = ngx_chat_law_op(law, (ngx_int_t) i);
+    ngx_chat_law_given_t *given;
+
+    given = ngx_chat_law_give(&law->keys[k], NULL, 0);
+    law->inside++;
+    law->store->read(law->store, op, &given->key, position);
+    law->inside--;
+    ngx_chat_law_wipe(given);
+}
+
+
+void
 ngx_chat_law_clear(ngx_chat_law_t *law, ngx_uint_t k)
 {
     ngx_chat_law_given_t *given = ngx_chat_law_give(&law->keys[k], NULL, 0);

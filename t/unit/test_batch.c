@@ -31,12 +31,12 @@ what_is_written_is_read(void **state)
     chat_batch_t batch;
 
     sample(&facts);
-    assert_int_equal(facts.count, 27);
+    assert_int_equal(facts.count, 28);
     read_sample(facts.items, facts.count);
 
-    assert_true(chat_str_is(facts.items[5].payload, "{\"x\":1}"));
-    assert_true(chat_str_is(facts.items[7].payload, "\"no\""));
-    assert_int_equal(facts.items[6].has_payload, 0);
+    assert_true(chat_str_is(facts.items[6].payload, "{\"x\":1}"));
+    assert_true(chat_str_is(facts.items[8].payload, "\"no\""));
+    assert_int_equal(facts.items[7].has_payload, 0);
 
     assert_int_equal(chat_batch_read(NULL, 0, arena, &batch), CHAT_OK);
     assert_int_equal(batch.nmembers, 0);

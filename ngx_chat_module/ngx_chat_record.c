@@ -1,0 +1,497 @@
+/*
+ * ngx_chat_record.c: what the client is sent, written into the store while
+ * somebody wants it.
+ *
+ * When the answer begins the store is asked; until it has answered the bytes
+ * wait here, and then they are written, or forgotten. One fact decides, which
+ * follower or producer puts first. A record that lacks something is cleared,
+ * so that nobody takes a part for the whole.
+ * Promises: the client's own answer never waits for the record and does not
+ * depend on it; what waits is bounded.
+ * Must not know: wire formats, how a store stores, who follows.
+ */
+
+#include "ngx_chat_record.h"
+
+#define NGX_CHAT_RECORD_PIECE (16 * 1024)
+#define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
+#define NGX_CHAT_RECORD_GRACE 100 /* ms: siblings have heard of the claim */
+
+
+static void
+ngx_chat_record_free(ngx_chat_record_t *record)
+{
+    if (record->ctx != NULL) {
+        record->ctx->record = NULL;
+    }
+
+    record->store->cancel(&record->op);
+
+    if (record->grace.timer_set) {
+        ngx_del_timer(&record->grace);
+    }
+
+    chat_buf_free(&record->head);
+    chat_buf_free(&record->bytes);
+    ngx_free(record);
+}
+
+
+/* What is in the store is not the whole. */
+static void
+ngx_chat_record_clear(ngx_chat_record_t *record)
+{
+    record->store->clear(record->store, &record->key, record->ttl);
+    ngx_chat_record_free(record);
+}
+
+
+static void
+ngx_chat_record_put(ngx_chat_record_t *record, chat_str_t bytes, int last)
+{
+    chat_store_t *store = record->store;
+
+    store->append(store, &record->key, record->position, bytes, last,
+                  record->keep, record->ttl);
+
+    record->position++;
+    record->since += bytes.len;
+
+    /* at least the last half of max is always there */
+    if (record->since >= record->max / 2) {
+        record->keep = record->later;
+        record->later = record->position;
+        record->since = 0;
+    }
+}
+
+
+/* Writes what there is, in pieces that end where events end. */
+static void
+ngx_chat_record_write(ngx_chat_record_t *record)
+{
+    int        last;
+    size_t     n;
+    chat_str_t rest = chat_buf_str(&record->bytes);
+
+    if (record->position == 0) {
+        ngx_chat_record_put(record, chat_buf_str(&record->head), 0);
+        chat_buf_free(&record->head);
+        ngx_memzero(&record->head, sizeof(record->head));
+    }
+
+    while (rest.len != 0 || record->over) {
+        n = chat_record_cut(rest, NGX_CHAT_RECORD_PIECE);
+        last = record->over && n == rest.len;
+        ngx_chat_record_put(record, chat_str(rest.data, n), last);
+
+        if (last) {
+            break;
+        }
+
+        rest = chat_str(rest.data + n, rest.len - n);
+    }
+
+    record->bytes.len = 0;
+
+    if (record->bytes.size > NGX_CHAT_RECORD_PIECE) {
+        chat_buf_free(&record->bytes);
+        ngx_memzero(&record->bytes, sizeof(record->bytes));
+    }
+}
+
+
+/* 1 if what has come is in good order, and the store is there for it. */
+static ngx_uint_t
+ngx_chat_record_sound(const ngx_chat_record_t *record)
+{
+    return !record->bytes.failed && record->store->state != CHAT_STORE_AWAY
+           && (record->mode != CHAT_RECORD_UNKNOWN
+               || record->bytes.len <= NGX_CHAT_RECORD_WAITS);
+}
+
+
+static int
+ngx_chat_record_alive(void *data, chat_str_t worker)
+{
+    chat_store_t *store = data;
+
+    return store->alive(store, worker);
+}
+
+
+/* Puts the fact that decides, unless another one stands, and asks. */
+static void
+ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+    chat_store_t *store = record->store;
+
+    arena = chat_arena_create(0);
+    chat_facts_init(&facts, arena);
+
+    if (arena != NULL && mode != CHAT_RECORD_UNKNOWN) {
+        chat_facts_record(&facts, mode);
+    }
+
+    store->join(store, &record->op, &record->key, facts.items, facts.count,
+                record->ttl);
+    chat_arena_destroy(arena);
+}
+
+
+/* Whoever waited has had the time to say so. */
+static void
+ngx_chat_record_grace(ngx_event_t *ev)
+{
+    ngx_chat_record_ask(ev->data, CHAT_RECORD_NONE);
+}
+
+
+/*
+ * Nobody wants it as yet. A sibling that was held until a moment ago may not
+ * have heard of the claim.
+ */
+static void
+ngx_chat_record_unwanted(ngx_chat_record_t *record)
+{
+    if (!record->patient) {
+        ngx_chat_record_free(record);
+        return;
+    }
+
+    record->patient = 0;
+    record->grace.handler = ngx_chat_record_grace;
+    record->grace.data = record;
+    record->grace.log = ngx_cycle->log;
+    ngx_add_timer(&record->grace, NGX_CHAT_RECORD_GRACE);
+}
+
+
+static void
+ngx_chat_record_answered(chat_store_op_t *op, chat_rc_e rc,
+                         const chat_fact_t *facts, size_t n)
+{
+    chat_record_t      said;
+    ngx_chat_record_t *record = op->data;
+
+    if (rc != CHAT_OK) {
+        ngx_chat_record_clear(record);
+        return;
+    }
+
+    chat_record_read(facts, n, ngx_chat_record_alive, record->store, &said);
+
+    if (said.cleared || said.mode == CHAT_RECORD_NONE) {
+        ngx_chat_record_free(record);
+        return;
+    }
+
+    if (said.mode == CHAT_RECORD_UNKNOWN) {
+        ngx_chat_record_unwanted(record);
+        return;
+    }
+
+    record->mode = said.mode;
+
+    if (!ngx_chat_record_sound(record)) {
+        ngx_chat_record_clear(record);
+        return;
+    }
+
+    ngx_chat_record_write(record);
+
+    if (record->ctx == NULL) {
+        ngx_chat_record_free(record);
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_record_wished(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_loc_conf_t *conf = ctx->conf;
+
+    return ctx->main->store != NULL && ctx->dialect != NULL && !conf->dry_run
+           && (ctx->attempt != 0 ? conf->record != NGX_CHAT_RECORD_OFF
+                                 : conf->record == NGX_CHAT_RECORD_ON);
+}
+
+
+void
+ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
+{
+    u_char          *end;
+    chat_key_t       of;
+    chat_question_t *q = &ctx->q;
+
+    if (q->request.len == 0) {
+        end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
+        q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
+        q->worker = ctx->main->store->worker;
+
+        if (chat_batch_record_key(&ctx->scope, &of) == CHAT_OK) {
+            q->key.tag = of.tag;
+        }
+    }
+
+    chat_record_key(&q->key.tag, q->worker, q->request, key);
+}
+
+
+/* The header lines, as the client gets them. */
+static void
+ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
+{
+    chat_buf_t       type = { 0 };
+    ngx_uint_t       i;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+
+    chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
+                                 r->headers_out.content_type.len));
+
+    if (r->headers_out.charset.len != 0
+        && r->headers_out.content_type_len == r->headers_out.content_type.len)
+    {
+        chat_buf_puts(&type, "; charset=");
+        chat_buf_add(&type, chat_str(r->headers_out.charset.data,
+                                     r->headers_out.charset.len));
+    }
+
+    if (type.len != 0) {
+        chat_record_header(lines, chat_cstr("Content-Type"),
+                           chat_buf_str(&type));
+    }
+
+    chat_buf_free(&type);
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].hash != 0) {
+                chat_record_header(lines,
+                                   chat_str(h[i].key.data, h[i].key.len),
+                                   chat_str(h[i].value.data, h[i].value.len));
+            }
+        }
+    }
+}
+
+
+/* The piece 0. NGX_DECLINED: it is too much for one piece. */
+static ngx_int_t
+ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
+{
+    chat_rc_e           rc;
+    chat_buf_t          lines = { 0 };
+    chat_record_head_t  head;
+    ngx_http_request_t *r = ctx->request;
+
+    ngx_chat_record_lines(r, &lines);
+
+    head.status = (uint32_t) r->headers_out.status;
+    head.message = ctx->rq.last_message;
+    head.headers = chat_buf_str(&lines);
+    rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
+    chat_buf_free(&lines);
+
+    return rc == CHAT_OK && out->len <= NGX_CHAT_RECORD_PIECE ? NGX_OK
+                                                              : NGX_DECLINED;
+}
+
+
+/* 1 if others can be given this answer as it is. */
+static ngx_uint_t
+ngx_chat_record_plain(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    return !r->header_only && !ctx->swallow
+           && r->headers_out.content_encoding == NULL
+           && ctx->main->store->state != CHAT_STORE_AWAY;
+}
+
+
+static ngx_chat_record_t *
+ngx_chat_record_create(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_record_t *record;
+
+    record = ngx_calloc(sizeof(*record), ctx->request->connection->log);
+    if (record == NULL) {
+        return NULL;
+    }
+
+    record->ctx = ctx;
+    record->store = ctx->main->store;
+    record->max = ctx->conf->record_max;
+    record->ttl = (uint32_t) ctx->conf->record_ttl;
+    record->op.done = ngx_chat_record_answered;
+    record->op.data = record;
+    ctx->record = record;
+
+    if (ngx_chat_record_head(ctx, &record->head) != NGX_OK) {
+        ngx_chat_record_free(record);
+    }
+
+    return ctx->record;
+}
+
+
+void
+ngx_chat_record_begin(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t         key;
+    chat_facts_t       facts;
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_record_t *record = NULL;
+
+    if (store == NULL || ctx->conf->dry_run || ctx->status >= 300
+        || (ctx->attempt == 0 && !ngx_chat_record_wished(ctx)))
+    {
+        return;
+    }
+
+    ngx_chat_record_key(ctx, &key);
+
+    if (ngx_chat_record_wished(ctx) && ngx_chat_record_plain(ctx)) {
+        record = ngx_chat_record_create(ctx);
+    }
+
+    if (record != NULL) {
+        record->key = key;
+        record->patient =
+            ctx->partial && ctx->conf->record == NGX_CHAT_RECORD_AUTO;
+        ngx_chat_record_ask(record, record->patient ? CHAT_RECORD_UNKNOWN
+                                    : ctx->conf->record == NGX_CHAT_RECORD_ON
+                                        ? CHAT_RECORD_KEPT
+                                        : CHAT_RECORD_NONE);
+        return;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_record(&facts, CHAT_RECORD_NONE);
+    store->join(store, NULL, &key, facts.items, facts.count,
+                (uint32_t) ctx->conf->record_ttl);
+}
+
+
+static void
+ngx_chat_record_add(ngx_chat_record_t *record, chat_str_t bytes)
+{
+    chat_buf_add(&record->bytes, bytes);
+    record->total += bytes.len;
+}
+
+
+void
+ngx_chat_record_pieces(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
+                       size_t n)
+{
+    size_t i;
+
+    for (i = 0; ctx->record != NULL && i < n; i++) {
+        ngx_chat_record_add(ctx->record, pieces[i].bytes);
+    }
+}
+
+
+void
+ngx_chat_record_chain(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
+{
+    ngx_buf_t *b;
+
+    for (; ctx->record != NULL && in != NULL; in = in->next) {
+        b = in->buf;
+
+        if (ngx_buf_in_memory(b)) {
+            ngx_chat_record_add(ctx->record,
+                                chat_str(b->pos, (size_t) (b->last - b->pos)));
+
+        } else if (ngx_buf_size(b) != 0) {
+            ngx_chat_record_stop(ctx);
+            return;
+        }
+
+        if (b->last_buf) {
+            ngx_chat_record_end(ctx, 1);
+        }
+    }
+
+    ngx_chat_record_flush(ctx);
+}
+
+
+void
+ngx_chat_record_flush(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_record_t *record = ctx->record;
+
+    if (record == NULL || record->over) {
+        return;
+    }
+
+    if (!ngx_chat_record_sound(record)) {
+        ngx_chat_record_clear(record);
+
+    } else if (record->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_record_write(record);
+    }
+}
+
+
+void
+ngx_chat_record_end(ngx_chat_ctx_t *ctx, ngx_uint_t told)
+{
+    ngx_chat_record_t *record = ctx->record;
+
+    if (record == NULL || record->over) {
+        return;
+    }
+
+    if (!told || !ngx_chat_record_sound(record)) {
+        ngx_chat_record_clear(record);
+        return;
+    }
+
+    record->over = 1;
+
+    if (record->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_record_write(record);
+    }
+}
+
+
+void
+ngx_chat_record_stop(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->record != NULL) {
+        ngx_chat_record_clear(ctx->record);
+    }
+}
+
+
+void
+ngx_chat_record_close(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_record_t *record = ctx->record;
+
+    if (record == NULL) {
+        return;
+    }
+
+    if (!record->over) {
+        ngx_chat_record_clear(record);
+
+    } else if (record->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_record_free(record);
+
+    } else {
+        /* the store's answer is to come */
+        record->ctx = NULL;
+        ctx->record = NULL;
+    }
+}

@@ -1,0 +1,388 @@
+/*
+ * test_record.c: the record of a stream: where it is, what its facts say, and
+ * the head that a follower answers with.
+ *
+ * A feed that is counted too often keeps an upstream that nobody reads; one
+ * that is not counted cuts off somebody's answer. A head that lets a line
+ * through that is no header lets the store write into answers.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_record.h"
+
+#define FACTS_MAX 16
+
+
+static int
+lives(void *data, chat_str_t worker)
+{
+    return data == NULL || !chat_str_is(worker, data);
+}
+
+
+/* Reads the facts in every rotation; the results must be the same. */
+static chat_record_t
+read_all(const chat_facts_t *facts, const char *dead)
+{
+    size_t        i, from;
+    chat_fact_t   turned[FACTS_MAX];
+    chat_record_t out, first;
+
+    assert_false(facts->failed);
+    assert_true(facts->count <= FACTS_MAX);
+    chat_record_read(facts->items, facts->count, lives, (void *) dead, &first);
+
+    for (from = 1; from < facts->count; from++) {
+        for (i = 0; i < facts->count; i++) {
+            turned[i] = facts->items[(from + i) % facts->count];
+        }
+
+        chat_record_read(turned, facts->count, lives, (void *) dead, &out);
+        assert_int_equal(out.mode, first.mode);
+        assert_int_equal(out.feeds, first.feeds);
+        assert_int_equal(out.cleared, first.cleared);
+    }
+
+    return first;
+}
+
+
+static void
+a_record_is_of_one_claim(void **state)
+{
+    size_t        i, k;
+    chat_key_t    keys[5];
+    chat_digest_t tag = { { 1 } }, other = { { 2 } };
+
+    chat_record_key(&tag, chat_cstr("w"), chat_cstr("1"), &keys[0]);
+    chat_record_key(&other, chat_cstr("w"), chat_cstr("1"), &keys[1]);
+    chat_record_key(&tag, chat_cstr("w1"), chat_cstr(""), &keys[2]);
+    chat_record_key(&tag, chat_cstr("w"), chat_cstr("2"), &keys[3]);
+    chat_record_key(&tag, chat_cstr(""), chat_cstr("w1"), &keys[4]);
+
+    for (i = 0; i < 5; i++) {
+        /* the hash tag of the batch: in Redis they are neighbours */
+        assert_true(chat_digest_eq(&keys[i].tag, i == 1 ? &other : &tag));
+
+        for (k = 0; k < i; k++) {
+            assert_false(chat_digest_eq(&keys[i].name, &keys[k].name));
+        }
+    }
+
+    chat_record_key(&tag, chat_cstr("w"), chat_cstr("1"), &keys[1]);
+    assert_memory_equal(&keys[0], &keys[1], sizeof(keys[0]));
+}
+
+
+static void
+the_mode_is_read_as_it_was_written(void **state)
+{
+    int           mode;
+    chat_fact_t   fact;
+    chat_facts_t  facts;
+    chat_arena_t *arena = chat_arena_create(0);
+    chat_record_t out;
+
+    for (mode = CHAT_RECORD_WANTED; mode <= CHAT_RECORD_NONE; mode++) {
+        chat_facts_init(&facts, arena);
+        chat_facts_record(&facts, (chat_record_mode_e) mode);
+        chat_facts_add(&facts, "wait/w", chat_cstr("1"));
+        out = read_all(&facts, NULL);
+        assert_int_equal(out.mode, mode);
+        assert_false(out.cleared);
+    }
+
+    chat_record_read(NULL, 0, lives, NULL, &out);
+    assert_int_equal(out.mode, CHAT_RECORD_UNKNOWN);
+
+    memset(&fact, 0, sizeof(fact));
+    fact.field = chat_cstr("record");
+    chat_record_read(&fact, 1, lives, NULL, &out);
+    assert_int_equal(out.mode, CHAT_RECORD_UNKNOWN);
+    fact.value = chat_cstr("keptt");
+    chat_record_read(&fact, 1, lives, NULL, &out);
+    assert_int_equal(out.mode, CHAT_RECORD_UNKNOWN);
+
+    fact.field = chat_cstr("cleared");
+    chat_record_read(&fact, 1, lives, NULL, &out);
+    assert_true(out.cleared);
+
+    chat_arena_destroy(arena);
+}
+
+
+static void
+feeds_of_the_living_that_have_not_gone_count(void **state)
+{
+    chat_facts_t  facts;
+    chat_arena_t *arena = chat_arena_create(0);
+
+    chat_facts_init(&facts, arena);
+    chat_facts_feed(&facts, chat_cstr("0.1.9"), 1);
+    chat_facts_feed(&facts, chat_cstr("0.1.9"), 11);
+    chat_facts_feed(&facts, chat_cstr("1.1.8"), 1);
+    assert_int_equal(read_all(&facts, NULL).feeds, 3);
+    assert_int_equal(read_all(&facts, "0.1.9").feeds, 1);
+
+    /* a going of nobody, and of one of them */
+    chat_facts_gone(&facts, chat_cstr("2.1.8"), 1);
+    chat_facts_gone(&facts, chat_cstr("1.1.8"), 11);
+    chat_facts_gone(&facts, chat_cstr("0.1.9"), 11);
+    assert_int_equal(read_all(&facts, NULL).feeds, 2);
+
+    chat_facts_gone(&facts, chat_cstr("0.1.9"), 1);
+    assert_int_equal(read_all(&facts, NULL).feeds, 1);
+    assert_int_equal(read_all(&facts, "1.1.8").feeds, 0);
+
+    /* back again, under a new number */
+    chat_facts_feed(&facts, chat_cstr("0.1.9"), UINT32_MAX + 1ULL);
+    assert_int_equal(read_all(&facts, NULL).feeds, 2);
+
+    chat_arena_destroy(arena);
+}
+
+
+static void
+what_is_no_feed_does_not_count(void **state)
+{
+    size_t        i;
+    chat_fact_t   fact;
+    chat_record_t out;
+
+    static const char *const fields[] = {
+        "",
+        "feed",
+        "feed/",
+        "feed//",
+        "feed//1",
+        "feed/w",
+        "feed/w/",
+        "feed/w/x",
+        "feed/w/-1",
+        "feed/w/01",
+        "feed/w/1234567890123456789",
+        "feed/w/x/1",
+        "feed/w/1/",
+        "Feed/w/1",
+        "gone/w/1",
+        "feeds/w/1",
+    };
+
+    memset(&fact, 0, sizeof(fact));
+
+    for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        fact.field = chat_cstr(fields[i]);
+        chat_record_read(&fact, 1, lives, NULL, &out);
+        if (out.feeds != 0) {
+            fail_msg("%s is a feed", fields[i]);
+        }
+    }
+
+    fact.field = chat_cstr("feed/w/1");
+    chat_record_read(&fact, 1, lives, NULL, &out);
+    assert_int_equal(out.feeds, 1);
+}
+
+
+static void
+head_round(uint32_t status, const char *message, const char *headers)
+{
+    chat_buf_t         buf = { 0 };
+    chat_record_head_t head, out;
+
+    head.status = status;
+    head.message = chat_cstr(message);
+    head.headers = chat_cstr(headers);
+
+    assert_int_equal(chat_record_head_write(&head, &buf), CHAT_OK);
+    assert_int_equal(chat_record_head_read(chat_buf_str(&buf), &out), CHAT_OK);
+    assert_int_equal(out.status, status);
+    assert_true(chat_str_eq(out.message, head.message));
+    assert_true(chat_str_eq(out.headers, head.headers));
+
+    chat_buf_free(&buf);
+}
+
+
+static void
+a_head_is_read_as_it_was_written(void **state)
+{
+    head_round(200, "", "");
+    head_round(200, "msg_1", "Content-Type: text/event-stream\n");
+    head_round(201, "a\nb: c\r\n\"\xc3\xa9", "A: \nX-y_z.1: a: b\tc \xe4\n");
+    head_round(599, "3 4\n", "Vary: Origin\nVary: Accept\n");
+}
+
+
+static void
+headers_of_one_client_are_left_out(void **state)
+{
+    size_t     i;
+    chat_buf_t buf = { 0 };
+
+    static const char *const lines[][2] = {
+        { "Content-Type", "text/event-stream" },
+        { "connection", "close" },
+        { "Keep-Alive", "x" },
+        { "Transfer-Encoding", "chunked" },
+        { "TE", "x" },
+        { "Trailer", "x" },
+        { "Upgrade", "x" },
+        { "Date", "x" },
+        { "Server", "x" },
+        { "SET-COOKIE", "id=1" },
+        { "Content-Length", "3" },
+        { "Accept-Ranges", "bytes" },
+        { "X-Chat-Batch", "x" },
+        { "X-Cha", "kept" },
+        { "Dat", "kept" },
+        { "Dates", "" },
+        { "Two Words", "x" },
+        { "", "x" },
+        { "Bad", "a\nSet-Cookie: b" },
+        { "Bad", "a\rb" },
+        { "Vary", "Origin" },
+    };
+
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        chat_record_header(&buf, chat_cstr(lines[i][0]),
+                           chat_cstr(lines[i][1]));
+    }
+
+    assert_true(chat_str_is(chat_buf_str(&buf),
+                            "Content-Type: text/event-stream\nX-Cha: kept\n"
+                            "Dat: kept\nDates: \nVary: Origin\n"));
+    chat_buf_free(&buf);
+}
+
+
+/* Bytes of a head, cut to size, so that reading past them is seen. */
+static chat_rc_e
+head_of(const char *bytes, size_t len)
+{
+    chat_rc_e          rc;
+    chat_record_head_t out;
+    unsigned char     *copy = malloc(len + 1);
+
+    assert_non_null(copy);
+    memcpy(copy + 1, bytes, len);
+    rc = chat_record_head_read(chat_str(copy + 1, len), &out);
+    free(copy);
+    return rc;
+}
+
+
+static void
+what_is_no_head_is_bad(void **state)
+{
+    size_t i;
+
+    static const char *const heads[] = {
+        "",
+        "200",
+        "200 0",
+        "200 0\r\n",
+        "200 0\r",
+        "200  0\n",
+        "200\n",
+        " 0\n",
+        "199 0\n",
+        "600 0\n",
+        "0200 0\n",
+        "20x 0\n",
+        "200 1\n",
+        "200 00\n",
+        "200 -1\n",
+        "200 18446744073709551615\n",
+        "200 999999999999999999\nA: b\n",
+        "200 0 0\n",
+        "200 0\nA: b",
+        "200 0\nA: b\r\n",
+        "200 0\nA: b\rC: d\n",
+        "200 0\nA: b\n\n",
+        "200 0\n: b\n",
+        "200 0\nA\n",
+        "200 0\nA:\n",
+        "200 0\nA:b\n",
+        "200 0\nA B: c\n",
+        "200 0\n A: c\n",
+        "200 0\n\xc3\xa9: c\n",
+        "200 0\nA: b\x01\n",
+        "200 0\nA: b\x7f\n",
+        "200 2\nxA: b\n",
+    };
+
+    for (i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        if (head_of(heads[i], strlen(heads[i])) != CHAT_BAD) {
+            fail_msg("%s is a head", heads[i]);
+        }
+    }
+
+    assert_int_equal(head_of("200 0\nA\0: b\n", 12), CHAT_BAD);
+    assert_int_equal(head_of("200 0\nA: b\0\n", 12), CHAT_BAD);
+    assert_int_equal(head_of("200 0\nA: b\n", 11), CHAT_OK);
+}
+
+
+/* The pieces of a text, cut one after the other, joined by |. */
+static void
+cut(const char *text, size_t max, const char *expected)
+{
+    char       got[128] = "";
+    size_t     n, at = 0;
+    chat_str_t rest = chat_cstr(text);
+
+    while (rest.len != 0) {
+        n = chat_record_cut(rest, max);
+        assert_true(n > 0 && n <= rest.len && n <= max);
+        at += (size_t) snprintf(got + at, sizeof(got) - at, "%s%.*s",
+                                at ? "|" : "", (int) n,
+                                (const char *) rest.data);
+        rest = chat_str(rest.data + n, rest.len - n);
+    }
+
+    assert_string_equal(got, expected);
+}
+
+
+static void
+pieces_end_where_events_end(void **state)
+{
+    cut("a\n\nb\n\nc\n\n", 100, "a\n\nb\n\nc\n\n");
+    cut("a\n\nb\n\nc\n\n", 8, "a\n\nb\n\n|c\n\n");
+    cut("a\n\nb\n\nc\n\n", 6, "a\n\nb\n\n|c\n\n");
+    cut("a\n\nb\n\nc\n\n", 5, "a\n\n|b\n\n|c\n\n");
+    cut("a\r\n\r\nbcd\r\n\r\n", 8, "a\r\n\r\n|bcd\r\n\r\n");
+    cut("a\r\n\r\nbc", 6, "a\r\n\r\n|bc");
+
+    /* none ends in it: anywhere */
+    cut("a\nbcdef\n\n", 4, "a\nbc|def\n|\n");
+    cut("abc", 1, "a|b|c");
+    cut("\n\n\n", 1, "\n|\n|\n");
+
+    assert_int_equal(chat_record_cut(chat_str(NULL, 0), 4), 0);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_is_of_one_claim),
+        cmocka_unit_test(the_mode_is_read_as_it_was_written),
+        cmocka_unit_test(feeds_of_the_living_that_have_not_gone_count),
+        cmocka_unit_test(what_is_no_feed_does_not_count),
+        cmocka_unit_test(a_head_is_read_as_it_was_written),
+        cmocka_unit_test(headers_of_one_client_are_left_out),
+        cmocka_unit_test(what_is_no_head_is_bad),
+        cmocka_unit_test(pieces_end_where_events_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
