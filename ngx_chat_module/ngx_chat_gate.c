@@ -122,15 +122,12 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
         return;
     }
 
-    if (!wait) {
-        store->join(store, NULL, &q->key, facts.items, facts.count,
-                    (uint32_t) ctx->conf->ttl);
-        return;
+    if (wait) {
+        ngx_chat_gate_asks(ctx);
     }
 
-    ngx_chat_gate_asks(ctx);
-    store->join(store, &ctx->op, &q->key, facts.items, facts.count,
-                (uint32_t) ctx->conf->ttl);
+    store->join(store, wait ? &ctx->op : NULL, &q->key, facts.items,
+                facts.count, (uint32_t) ctx->conf->ttl);
 }
 
 

@@ -7,6 +7,7 @@
  * Must not know: wire formats, how a batch is found, who waits for a result.
  */
 
+#include "ngx_chat_metrics.h"
 #include "ngx_chat_results.h"
 
 #define NGX_CHAT_RESULTS_ID 12 /* bytes of an id in the log */
@@ -58,6 +59,9 @@ ngx_chat_results_joined(ngx_chat_results_t *rs)
     applied =
         chat_outside_applied(&rs->outside, &rs->put, rs->facts, rs->nfacts);
     ngx_chat_results_log(rs, applied);
+    ngx_chat_metrics_count(
+        ngx_http_get_module_main_conf(rs->request, ngx_chat_module),
+        CHAT_COUNT_OUTSIDE, applied);
 
     ngx_memzero(&out, sizeof(out));
     chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,

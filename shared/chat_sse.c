@@ -104,8 +104,7 @@ chat_sse_rest(const chat_sse_t *sse)
         return chat_str(NULL, 0);
     }
 
-    return chat_str(sse->in.text.data + sse->in.pos,
-                    sse->in.text.len - sse->in.pos);
+    return chat_sse_unread(sse);
 }
 
 
@@ -329,16 +328,13 @@ chat_sse_piece(chat_sse_t *sse, chat_frame_t *frame)
 static int
 chat_sse_keep(chat_sse_t *sse)
 {
-    if (sse->start != sse->in.pos) {
-        chat_buf_add(&sse->tail, chat_str(sse->in.text.data + sse->start,
-                                          sse->in.pos - sse->start));
-        if (sse->tail.failed) {
-            return 0;
-        }
-
-        sse->start = sse->in.pos;
+    chat_buf_add(&sse->tail, chat_str(sse->in.text.data + sse->start,
+                                      sse->in.pos - sse->start));
+    if (sse->tail.failed) {
+        return 0;
     }
 
+    sse->start = sse->in.pos;
     return 1;
 }
 
@@ -364,7 +360,6 @@ chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
     }
 
     sse->begun = 1;
-
     return sse->data.failed ? CHAT_SSE_ERROR : CHAT_SSE_FRAME;
 }
 

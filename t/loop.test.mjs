@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { live } from './harness_hold.mjs';
 import { json, sse } from './harness_provider.mjs';
-import { until } from './harness.mjs';
+import { pause, until } from './harness.mjs';
 
 /* One token of an answer, and then nothing. */
 const token = (batch) => sse(batch.dialect.final('one')
@@ -95,6 +95,9 @@ live('s81: ai_sdk: fifty clients at once are one attempt', async (t) => {
   const all = Array.from({ length: 50 }, () =>
     batch.continue(batch.results()));
   await scene.p.arrival(2);
+  await Promise.all(all.map(({ sent }) => sent));
+  /* Whoever comes when it has ended may ask once more. */
+  await pause(300);
   go();
   await Promise.all(all.map((one) => one.text({ broken: true })));
   batch.released(1);

@@ -5,10 +5,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { get, root, unbuilt, until } from './harness.mjs';
+import { get, nginxTest, post, root, unbuilt, until } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
 import { held, leave, live, wordOf } from './harness_hold.mjs';
+import { give, openStage, outside, taken } from './harness_outside.mjs';
 import { sse } from './harness_provider.mjs';
 import {
   above0, ask, counted, logged, samples, statusLocation, statusOf, talked,
@@ -123,6 +124,73 @@ live('replays that are dropped and results that are told', async (t) => {
   for (const one of ['held', 'merged', 'dropped']) {
     assert.ok(what.includes(one), `${what}`);
   }
+});
+
+
+live('every kind of event, each counted', async (t) => {
+  const scene = await shown(t, 'openai_chat', { hold: '1s', strict: false,
+    location: 'chat_siblings conflict; chat_max_body 8k;' });
+  const since = async () => {
+    const { events, counters } = await statusOf(scene.n);
+    return { counters, what: events.map(({ what }) => what),
+      details: events.map(({ detail }) => detail) };
+  };
+  const seen = async (what, play) => {
+    const before = (await since()).what.filter((one) => one === what).length;
+    await play();
+    await until(async () => (await since()).what
+      .filter((one) => one === what).length > before, 5000, what);
+  };
+  const after = [{ role: 'user', content: 'Never mind' }];
+
+  await seen('bounced', async () => {
+    const batch = new Batch(scene, 3);
+    assert.equal(await wordOf(batch.continue(batch.results([0]))), '409');
+  });
+  assert.equal((await since()).details.at(-1), '2 missing');
+  await seen('superseded', async () => {
+    const batch = new Batch(scene, 2);
+    const waiting = batch.continue(batch.results([0]));
+    await held(batch, waiting);
+    await batch.continue({}, { more: { after } }).text();
+    assert.equal(await wordOf(waiting), '409');
+  });
+  await seen('conflict', () => release(scene));
+  await seen('unmanaged', async () => {
+    const calls = newCalls(2).map((call, i) => ({ ...call, id: `call_${i}` }));
+    const batch = new Batch(scene, calls);
+    await batch.continue(batch.results([0])).text();
+  });
+  const { counters: { id_reuse: used, oversized } } = await since();
+  assert.deepEqual([used, oversized], [0, 0]);
+
+  const { answer } = scene.p;
+  const batch = new Batch(scene, 2);
+  scene.p.answer = () => sse(batch.dialect.calls({ calls: [
+    { ...batch.calls[0], input: { city: 'elsewhere' } }] }));
+  await batch.continue(batch.results()).text();
+  scene.p.answer = answer;
+  await batch.post(batch.dialect.fresh({ words: 'x'.repeat(9000) })).text();
+  await until(async () => {
+    const { counters } = await since();
+    return counters.id_reuse === 1 && counters.oversized === 1;
+  }, 5000, 'a reused id and a body past its bound');
+});
+
+
+live('results from outside are counted, once each', async (t) => {
+  const scene = await openStage(t, 'openai_chat', {
+    server: `${outside.server} ${statusLocation}` });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const waiting = batch.continue(batch.results([0]));
+  await held(batch, waiting);
+  await taken(give(batch, 0, { output: 1 }), 0, 1);
+  await taken(give(batch, 1, { output: 1 }), 1, 0);
+  assert.equal(await wordOf(waiting), 'final');
+  const { counters, events } = await statusOf(scene.n);
+  assert.equal(counters.results_outside, 1);
+  assert.ok(events.some(({ what }) => what === 'released'));
 });
 
 
@@ -298,6 +366,21 @@ live('who asks how', async (t) => {
   }
 });
 
+
+live('chat_status alone, and written wrongly', async (t) => {
+  const scene = await shown(t, 'openai_chat', { chat: false,
+    connects: false });
+  const { path, fresh } = dialects.openai_chat;
+  assert.equal(await post(scene.n.port, path, fresh({})).status, 200);
+  assert.deepEqual(counted(await statusOf(scene.n)), []);
+  for (const [server, says] of [
+    ['location /x { chat_status on; }', 'invalid number of arguments'],
+    ['chat_status;', '"chat_status" directive is not allowed here']]) {
+    const { ok, output } = await nginxTest({ server });
+    assert.equal(ok, false);
+    assert.ok(output.includes(says), output);
+  }
+});
 
 live('the Prometheus text says the same', async (t) => {
   const scene = await shown(t, 'openai_chat');

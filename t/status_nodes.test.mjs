@@ -3,7 +3,8 @@
  * their sums, who they are, and what Redis is asked for it.
  */
 import assert from 'node:assert/strict';
-import { until } from './harness.mjs';
+import { readFileSync } from 'node:fs';
+import { root, until } from './harness.mjs';
 import { Batch, staged } from './harness_batch.mjs';
 import { held, live, wordOf } from './harness_hold.mjs';
 import { nodesStage } from './harness_nodes.mjs';
@@ -158,4 +159,28 @@ live('a node without chat_status tells nothing', async (t) => {
   const batch = new Batch({ ...scene, pick: () => quiet }, 2);
   await batch.ask();
   assert.equal((await statusOf(scene.nodes[0])).nodes, 1);
+});
+
+
+live('the permissions of the page are enough', async (t) => {
+  const page = readFileSync(`${root}/docs/operations.md`, 'utf8');
+  const may = /ACL SETUSER chat on >PASSWORD ([^`]+)/.exec(page)[1]
+    .replace(/\s+/g, ' ').trim();
+  const scene = await nodesStage(t, 'openai_chat', { server: statusLocation,
+    redis: { acl: ['user default off', `user chat on >pw ${may}`] },
+    store: (r) => `${r.url({ user: 'chat', password: 'pw' })} timeout=2s` });
+  const [a, b] = scene.nodes;
+  await scene.redis.command('HSET', 'chat:status', 'one that is gone', '1');
+  await until(async () => (await statusOf(a)).nodes === 2
+    && (await statusOf(b)).nodes === 2, told, 'both nodes');
+  await until(async () => (await scene.redis.command('HLEN', 'chat:status'))
+    === 2, told, 'the name to go');
+  const batch = new Batch(scene, 2);
+  const first = batch.continue(batch.results([0]));
+  await held(batch, first);
+  assert.ok((await Promise.all([first, batch.continue(batch.results([1]))]
+    .map(wordOf))).includes('final'));
+  for (const n of [a, b]) {
+    assert.doesNotMatch(n.errorLog(), /NOPERM/);
+  }
 });
