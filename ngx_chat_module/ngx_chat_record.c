@@ -12,6 +12,7 @@
  */
 
 #include "ngx_chat_record.h"
+#include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_RECORD_PIECE (16 * 1024)
 #define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
@@ -29,6 +30,11 @@ ngx_chat_record_free(ngx_chat_record_t *record)
 
     if (record->grace.timer_set) {
         ngx_del_timer(&record->grace);
+    }
+
+    if (record->position != 0) {
+        ngx_chat_metrics_record(record->main, -1, -(ngx_int_t) record->written,
+                                0);
     }
 
     chat_buf_free(&record->head);
@@ -54,7 +60,11 @@ ngx_chat_record_put(ngx_chat_record_t *record, chat_str_t bytes, int last)
     store->append(store, &record->key, record->position, bytes, last,
                   record->keep, record->ttl);
 
+    ngx_chat_metrics_record(record->main, record->position == 0,
+                            (ngx_int_t) bytes.len, 0);
+
     record->position++;
+    record->written += bytes.len;
     record->since += bytes.len;
 
     /* at least the last half of max is always there */
@@ -326,6 +336,7 @@ ngx_chat_record_create(ngx_chat_ctx_t *ctx)
     }
 
     record->ctx = ctx;
+    record->main = ctx->main;
     record->store = ctx->main->store;
     record->max = ctx->conf->record_max;
     record->ttl = (uint32_t) ctx->conf->record_ttl;
