@@ -8,7 +8,7 @@
  * live attempts their claims. Must not know: how a store stores.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_feed.h"
 #include "ngx_chat_record.h"
 
 
@@ -101,6 +101,7 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
     }
 
     ctx->rejoined = 1;
+    ngx_chat_name_record(ctx);
     ngx_chat_gate_watch(ctx, facts.items, facts.count);
 
     if (ctx->in_holds) {
@@ -171,4 +172,6 @@ ngx_chat_away_lost(chat_store_t *store)
     {
         ngx_chat_away_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempts));
     }
+
+    ngx_chat_feed_lost(mcf);
 }

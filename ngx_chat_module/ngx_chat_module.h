@@ -5,8 +5,10 @@
  * The life of a request: ngx_chat_request.c reads and parses the body;
  * ngx_chat_gate.c asks the store and acts on the core's verdict;
  * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
- * ngx_chat_answer.c answers in place of an upstream; ngx_chat_filter.c passes
+ * ngx_chat_attach.c gives it another's answer; ngx_chat_answer.c answers in
+ * place of an upstream; ngx_chat_filter.c passes
  * the answer on; ngx_chat_attempt.c tells the store what became of it.
+ * ngx_chat_results.c takes results from outside of it all.
  * Must not know: wire formats, how a store stores.
  */
 
@@ -35,6 +37,7 @@
 
 #define NGX_CHAT_SIBLINGS_EMPTY 0
 #define NGX_CHAT_SIBLINGS_CONFLICT 1
+#define NGX_CHAT_SIBLINGS_ATTACH 2
 
 #define NGX_CHAT_RECORD_OFF 0
 #define NGX_CHAT_RECORD_AUTO 1
@@ -47,6 +50,8 @@
 #define NGX_CHAT_REPAIR_SETTLED 1
 #define NGX_CHAT_REPAIR_ALL 2
 
+
+typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
 
 typedef struct {
     ngx_uint_t    used;      /* chat is on somewhere */
@@ -61,6 +66,14 @@ typedef struct {
     ngx_event_t   watchdog; /* notices that the worker is to exit */
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
+
+    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
+    ngx_uint_t                 tenants_warned;
+    ngx_uint_t                 status; /* chat_status is somewhere */
+    ngx_event_t                tick;   /* of what it tells */
+    struct ngx_chat_metrics_s *metrics;
+    ngx_rbtree_t               feeds; /* records that this worker follows */
+    ngx_rbtree_node_t          feeds_sentinel;
 } ngx_chat_main_conf_t;
 
 typedef struct {
@@ -73,7 +86,9 @@ typedef struct {
     const chat_dialect_t     *dialect; /* mode ON */
     ngx_http_complex_value_t *conversation;
     ngx_http_complex_value_t *tenant;
-    ngx_uint_t                replay; /* chat_replay_e */
+    ngx_uint_t                has_tenant; /* chat_tenant was given */
+    ngx_uint_t                results;    /* chat_results */
+    ngx_uint_t                replay;     /* chat_replay_e */
     ngx_uint_t                hold;
     ngx_msec_t                hold_time;
     ngx_msec_t                grace;
@@ -85,6 +100,7 @@ typedef struct {
     time_t                    record_ttl;
     ngx_uint_t                failure;
     ngx_flag_t                interrupted;
+    ngx_msec_t                stall; /* 0: off */
     ngx_array_t              *tools; /* ngx_chat_tool_t */
     time_t                    ttl;
     size_t                    max_body;
@@ -113,11 +129,12 @@ typedef enum {
 } ngx_chat_verdict_e;
 
 typedef enum {
-    NGX_CHAT_BODY,    /* awaits its body; then ASKING or GONE_ON */
-    NGX_CHAT_ASKING,  /* awaits the store; then any of the next */
-    NGX_CHAT_WAITING, /* held or a sibling: awaits a change or its bound */
-    NGX_CHAT_GONE_ON, /* awaits the upstream's answer */
-    NGX_CHAT_ANSWERED /* the module itself has answered */
+    NGX_CHAT_BODY,      /* awaits its body; then ASKING or GONE_ON */
+    NGX_CHAT_ASKING,    /* awaits the store; then any of the next */
+    NGX_CHAT_WAITING,   /* held or a sibling: awaits a change or its bound */
+    NGX_CHAT_FOLLOWING, /* gets another request's answer */
+    NGX_CHAT_GONE_ON,   /* awaits the upstream's answer */
+    NGX_CHAT_ANSWERED   /* the module itself has answered */
 } ngx_chat_state_e;
 
 /* What the headers of a request say. */
@@ -132,6 +149,7 @@ typedef struct {
 
 typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
+typedef struct ngx_chat_attach_s ngx_chat_attach_t;
 typedef struct ngx_chat_record_s ngx_chat_record_t;
 typedef struct ngx_chat_keep_s   ngx_chat_keep_t;
 
@@ -191,8 +209,12 @@ struct ngx_chat_ctx_s {
     ngx_msec_t  started; /* when it began to wait */
     ngx_msec_t  bound;   /* when its hold ends; 0: no bound */
     ngx_msec_t  waited;
-    ngx_msec_t  asked;  /* when the store was asked */
-    ngx_msec_t  asking; /* time spent on that */
+    uint64_t    asked;  /* when the store was asked, us */
+    uint64_t    asking; /* time spent on that, us */
+    uint64_t    found;  /* when its batch was seen complete, us */
+    ngx_uint_t  listed; /* its batch among those shown, from 1; 0: none */
+
+    ngx_chat_attach_t *attach; /* NULL: it follows no other's answer */
 
     /* the attempt */
     uint32_t    attempt;  /* our claim that stands; 0: none */
@@ -205,11 +227,16 @@ struct ngx_chat_ctx_s {
     ngx_chat_keep_t   *keep;   /* once its upstream may outlive its client */
     ngx_uint_t        *freed;  /* set when the context ends; or NULL */
     ngx_str_t          told;   /* to be sent before the first event */
+    size_t             ntold;  /* results in it */
     void       **filters; /* early: what the filters keep of the request */
     ngx_chain_t *free;
     ngx_chain_t *busy;
+    ngx_chain_t *taken; /* input whose bytes go out as bytes of our own */
     ngx_int_t    upstream_rc;
-    const char  *upstream_reason; /* eof, reset, timeout, malformed */
+    const char  *upstream_reason; /* eof, reset, timeout, malformed, stall;
+                                       NULL: it did not break off */
+    ngx_event_t  stall;           /* ends the silence of content */
+    uint32_t     content;         /* frames of it that were seen */
     uint32_t     status;
     chat_end_e   end; /* once it is finished */
     void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
@@ -218,14 +245,19 @@ struct ngx_chat_ctx_s {
     ngx_int_t (*pipe_filter)(ngx_event_pipe_t *p, ngx_buf_t *buf);
     void *upstream_data;
 
-    unsigned managed : 1; /* its batch has a name */
-    unsigned merging : 1; /* what is fetched goes into the body */
-    unsigned partial : 1; /* its batch was seen incomplete */
-    unsigned sealed : 1;  /* all calls of its batch are known */
+    unsigned managed : 1;   /* its batch has a name */
+    unsigned anonymous : 1; /* its tenant is empty */
+    unsigned merging : 1;   /* what is fetched goes into the body */
+    unsigned partial : 1;   /* its batch was seen incomplete */
+    unsigned sealed : 1;    /* all calls of its batch are known */
+    unsigned opened : 1;    /* a stream has told of its batch */
+    unsigned settled : 1;   /* it brings no result, but the store has them */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
+    unsigned unlisted : 1; /* it waits, and its batch is not shown */
+    unsigned counted : 1;  /* among the requests that are over */
     unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
     unsigned own : 1;      /* the answer is the module's */
@@ -237,6 +269,7 @@ struct ngx_chat_ctx_s {
     unsigned ended : 1;           /* end/k or void/k was joined */
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
+    unsigned stalled : 1;         /* chat_stall has closed the upstream */
 };
 
 
@@ -248,6 +281,7 @@ void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
 char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
 char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
@@ -262,8 +296,11 @@ chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
 
 /* ngx_chat_conf_check.c */
 
-/* Warns of settings that do not go together with chat. */
-void ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
+/*
+ * Refuses handlers that lack what they need, and warns of settings that do not
+ * go together with chat.
+ */
+char *ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
 
 /* The same for what only the request to the upstream shows; once. */
 void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
@@ -273,13 +310,22 @@ ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 
 /* ngx_chat_headers.c */
 
-/* Looks at all request headers once; blanks those that are ours to set. */
-void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out);
+/* Looks at all request headers once; blank: empties those that are ours to
+ * set. */
+void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
+                           ngx_uint_t blank);
 
 /* ngx_chat_request.c */
 
 /* The phase handler (PRECONTENT). */
 ngx_int_t ngx_chat_handler(ngx_http_request_t *r);
+
+/*
+ * The whole body of the request as one run of bytes. NGX_DECLINED: it is
+ * longer than max.
+ */
+ngx_int_t ngx_chat_read_body(ngx_http_request_t *r, size_t max,
+                             ngx_str_t *body);
 
 /* The context of the request, after internal redirects too; or NULL. */
 ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
@@ -305,6 +351,17 @@ chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
  */
 void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
                         void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
+/*
+ * Writes the batch of a request that waits into the conversation's record,
+ * where no stream has: it can be settled from outside then.
+ */
+void ngx_chat_name_record(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_tenant.c */
+
+/* Warns, once, if the conversation was seen under another tenant before. */
+void ngx_chat_tenant_note(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_gate.c */
 
@@ -369,6 +426,28 @@ void ngx_chat_complete(ngx_chat_ctx_t *ctx,
 void ngx_chat_collect(ngx_chat_ctx_t *ctx,
                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
+/* The events that tell the client ctx->results, into ctx->told. */
+ngx_int_t ngx_chat_complete_tell(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_attach.c */
+
+/* Waits for the fate of the attempt that was seen last, as a follower. */
+void ngx_chat_attach_wait(ngx_chat_ctx_t *ctx);
+
+/*
+ * Gives the client the answer of that attempt; late: it had been answered
+ * when this request came. Where there is no record: otherwise(ctx), now or
+ * later.
+ */
+void ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
+                     void (*otherwise)(ngx_chat_ctx_t *ctx));
+
+/* Follows no more; safe at any time. */
+void ngx_chat_attach_leave(ngx_chat_ctx_t *ctx);
+
+/* Its memory, when the request's pool ends. */
+void ngx_chat_attach_free(ngx_chat_ctx_t *ctx);
+
 /* ngx_chat_hold.c */
 
 /* Begins to wait, or goes on waiting. bounded: a hold, not a sibling. */
@@ -403,8 +482,27 @@ ngx_int_t ngx_chat_answer_cors(ngx_chat_ctx_t *ctx);
 ngx_buf_t *ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                                    const char *code, const char *message);
 
+/* A response header; key and value must outlive the request. */
+ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
+                                     ngx_str_t value);
+
+/* ngx_chat_results.c */
+
+/* chat_results: the content handler of results from outside. */
+char *ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
 /* ngx_chat_filter.c */
 ngx_int_t ngx_chat_filter_init(ngx_conf_t *cf);
+
+/* ngx_chat_stall.c */
+char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* The stream has begun, or got on; its silence is bounded from now on. */
+void ngx_chat_stall_begin(ngx_chat_ctx_t *ctx);
+void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);
+
+/* It is over; safe at any time. */
+void ngx_chat_stall_end(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_attempt.c */
 

@@ -15,6 +15,7 @@
 
 #define NGX_CHAT_RECORD_PIECE (16 * 1024)
 #define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
+#define NGX_CHAT_RECORD_GRACE 100 /* ms: siblings have heard of the claim */
 
 
 static void
@@ -25,6 +26,11 @@ ngx_chat_record_free(ngx_chat_record_t *record)
     }
 
     record->store->cancel(&record->op);
+
+    if (record->grace.timer_set) {
+        ngx_del_timer(&record->grace);
+    }
+
     chat_buf_free(&record->head);
     chat_buf_free(&record->bytes);
     ngx_free(record);
@@ -114,6 +120,55 @@ ngx_chat_record_alive(void *data, chat_str_t worker)
 }
 
 
+/* Puts the fact that decides, unless another one stands, and asks. */
+static void
+ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+    chat_store_t *store = record->store;
+
+    arena = chat_arena_create(0);
+    chat_facts_init(&facts, arena);
+
+    if (arena != NULL && mode != CHAT_RECORD_UNKNOWN) {
+        chat_facts_record(&facts, mode);
+    }
+
+    store->join(store, &record->op, &record->key, facts.items, facts.count,
+                record->ttl);
+    chat_arena_destroy(arena);
+}
+
+
+/* Whoever waited has had the time to say so. */
+static void
+ngx_chat_record_grace(ngx_event_t *ev)
+{
+    ngx_chat_record_ask(ev->data, CHAT_RECORD_NONE);
+}
+
+
+/*
+ * Nobody wants it as yet. A sibling that was held until a moment ago may not
+ * have heard of the claim.
+ */
+static void
+ngx_chat_record_unwanted(ngx_chat_record_t *record)
+{
+    if (!record->patient) {
+        ngx_chat_record_free(record);
+        return;
+    }
+
+    record->patient = 0;
+    record->grace.handler = ngx_chat_record_grace;
+    record->grace.data = record;
+    record->grace.log = ngx_cycle->log;
+    ngx_add_timer(&record->grace, NGX_CHAT_RECORD_GRACE);
+}
+
+
 static void
 ngx_chat_record_answered(chat_store_op_t *op, chat_rc_e rc,
                          const chat_fact_t *facts, size_t n)
@@ -128,10 +183,13 @@ ngx_chat_record_answered(chat_store_op_t *op, chat_rc_e rc,
 
     chat_record_read(facts, n, ngx_chat_record_alive, record->store, &said);
 
-    if (said.cleared || said.mode == CHAT_RECORD_NONE
-        || said.mode == CHAT_RECORD_UNKNOWN)
-    {
+    if (said.cleared || said.mode == CHAT_RECORD_NONE) {
         ngx_chat_record_free(record);
+        return;
+    }
+
+    if (said.mode == CHAT_RECORD_UNKNOWN) {
+        ngx_chat_record_unwanted(record);
         return;
     }
 
@@ -303,17 +361,21 @@ ngx_chat_record_begin(ngx_chat_ctx_t *ctx)
         record = ngx_chat_record_create(ctx);
     }
 
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_record(&facts, record && ctx->conf->record == NGX_CHAT_RECORD_ON
-                                  ? CHAT_RECORD_KEPT
-                                  : CHAT_RECORD_NONE);
-
     if (record != NULL) {
         record->key = key;
+        record->patient =
+            ctx->partial && ctx->conf->record == NGX_CHAT_RECORD_AUTO;
+        ngx_chat_record_ask(record, record->patient ? CHAT_RECORD_UNKNOWN
+                                    : ctx->conf->record == NGX_CHAT_RECORD_ON
+                                        ? CHAT_RECORD_KEPT
+                                        : CHAT_RECORD_NONE);
+        return;
     }
 
-    store->join(store, record ? &record->op : NULL, &key, facts.items,
-                facts.count, (uint32_t) ctx->conf->record_ttl);
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_record(&facts, CHAT_RECORD_NONE);
+    store->join(store, NULL, &key, facts.items, facts.count,
+                (uint32_t) ctx->conf->record_ttl);
 }
 
 

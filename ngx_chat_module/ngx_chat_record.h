@@ -32,6 +32,8 @@ struct ngx_chat_record_s {
     size_t             max;
     uint32_t           ttl;
     ngx_uint_t         over; /* no more bytes come */
+    ngx_event_t        grace;
+    ngx_uint_t         patient; /* a sibling may be about to want it */
 };
 
 /* A client that leaves while its answer is made. */

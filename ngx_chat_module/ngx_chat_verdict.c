@@ -7,7 +7,7 @@
  * stores.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 /* Its body is complete, or cannot be completed. */
@@ -66,6 +66,11 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
     }
 
     ctx->claiming = ctx->decision.k;
+
+    if (ctx->in_holds && ctx->found == 0) {
+        ctx->found = ngx_chat_metrics_clock();
+    }
+
     ngx_chat_gate_asks(ctx);
     store->join(store, &ctx->op, &ctx->q.key, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
@@ -89,6 +94,13 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    if (bounded) {
+        ngx_chat_attach_leave(ctx);
+    } else {
+        /* so early that the producer finds a follower before it answers */
+        ngx_chat_attach_wait(ctx);
+    }
+
     if (ctx->watching) {
         ngx_chat_hold(ctx, bounded);
 
@@ -105,6 +117,10 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 
     if (bounded) {
         ngx_chat_attempt_keep_results(ctx);
+    }
+
+    if (bounded && !ctx->opened) {
+        ngx_chat_name_record(ctx);
     }
 
     ngx_memzero(&partial, sizeof(partial));
@@ -127,6 +143,10 @@ static void
 ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 {
     const chat_decision_t *decision = &ctx->decision;
+
+    if (decision->lost) {
+        ngx_chat_metrics_cut(ctx->main, "producer_lost");
+    }
 
     if (decision->status >= 400) {
         ngx_chat_answer_refuse(ctx, decision->status, "upstream_error",
@@ -178,24 +198,32 @@ ngx_chat_verdict_conflict(ngx_chat_ctx_t *ctx)
 }
 
 
+/* A sibling that does not get the answer itself. */
+static void
+ngx_chat_verdict_sibling(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t siblings = ctx->conf->siblings;
+
+    if (siblings == NGX_CHAT_SIBLINGS_CONFLICT
+        || (siblings == NGX_CHAT_SIBLINGS_ATTACH && ctx->dialect->no_empty))
+    {
+        ngx_chat_verdict_conflict(ctx);
+        return;
+    }
+
+    ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+}
+
+
 /* A verdict that ends the request here. */
 static void
 ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t siblings;
-
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
     switch (ctx->decision.verdict) {
     case CHAT_GATE_SIBLING:
-        siblings = ctx->conf->siblings;
-        if (siblings == NGX_CHAT_SIBLINGS_CONFLICT
-            || (siblings == NGX_CONF_UNSET_UINT && ctx->dialect->no_empty))
-        {
-            ngx_chat_verdict_conflict(ctx);
-            return;
-        }
-        ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+        ngx_chat_attach(ctx, 0, ngx_chat_verdict_sibling);
         return;
 
     case CHAT_GATE_EMPTY:
@@ -218,6 +246,12 @@ ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
     case CHAT_GATE_CLEARED:
         ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "cleared",
                                "the conversation was cleared");
+        return;
+
+    case CHAT_GATE_LOOP:
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_TOO_MANY_REQUESTS, "loop",
+                               "the answer to these results was asked for "
+                               "ten times within a minute");
         return;
 
     default:
@@ -250,11 +284,34 @@ ngx_chat_verdict_observed(chat_gate_e verdict)
     case CHAT_GATE_CLEARED:
         return NGX_CHAT_VERDICT_SUPERSEDED;
 
+    case CHAT_GATE_LOOP:
+        return NGX_CHAT_VERDICT_REFUSED;
+
     case CHAT_GATE_UNMANAGED:
         return NGX_CHAT_VERDICT_UNMANAGED;
 
     default:
         return NGX_CHAT_VERDICT_PASSED;
+    }
+}
+
+
+/* A verdict that nothing changes any more. */
+static void
+ngx_chat_verdict_final(ngx_chat_ctx_t *ctx)
+{
+    switch (ctx->decision.verdict) {
+    case CHAT_GATE_GO:
+    case CHAT_GATE_PASS:
+        ngx_chat_complete(ctx, ngx_chat_verdict_completed);
+        return;
+
+    case CHAT_GATE_UNMANAGED:
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+
+    default:
+        ngx_chat_verdict_end(ctx);
     }
 }
 
@@ -267,6 +324,17 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     if (ctx->rq.class == CHAT_CLASS_FRESH) {
         ngx_chat_complete(ctx, ngx_chat_verdict_completed);
         return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_PENDING) {
+        if (verdict == CHAT_GATE_HOLD) {
+            ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+            return;
+        }
+
+        /* what it lacks came from outside */
+        ctx->settled = 1;
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
     }
 
     if (verdict == CHAT_GATE_CLAIM) {
@@ -292,19 +360,12 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     /* what changes from now on is no matter of this request */
     ngx_chat_gate_cancel(ctx);
 
-    switch (verdict) {
-    case CHAT_GATE_GO:
-    case CHAT_GATE_PASS:
-        ngx_chat_complete(ctx, ngx_chat_verdict_completed);
+    if (ctx->decision.attach) {
+        ngx_chat_attach(ctx, 1, ngx_chat_verdict_final);
         return;
-
-    case CHAT_GATE_UNMANAGED:
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-
-    default:
-        ngx_chat_verdict_end(ctx);
     }
+
+    ngx_chat_verdict_final(ctx);
 }
 
 

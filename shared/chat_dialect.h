@@ -105,6 +105,13 @@ typedef struct {
     unsigned candidate : 1;       /* a complete body is always a candidate
                                      sibling (ai_sdk, ag_ui) */
     unsigned no_empty : 1;        /* has no harmless empty turn (anthropic) */
+    unsigned plain_text : 1;      /* a result is a string: of another value
+                                     its JSON text is */
+    unsigned only_decided : 1;    /* a call that asks for an approval takes
+                                     the decision and nothing else */
+    unsigned resends : 1;         /* its client may ask again by itself without
+                                     end: its attempts are counted (ai_sdk,
+                                     ag_ui) */
 
     const char *sse_header; /* "Name: value" of every SSE answer that
                                      the module makes itself, or NULL */
@@ -149,6 +156,12 @@ typedef struct {
     int (*boring)(void *state, const chat_frame_t *frame);
 
     /*
+     * 1 if the frame, which has data, is a sign of life alone: it may be sent
+     * for ever without the answer getting on. NULL: there is no such frame.
+     */
+    int (*idle)(const chat_frame_t *frame);
+
+    /*
      * Keys before a text that may be any in a boring frame, "content":" and
      * the like; NULL ends them. Another frame that differs in such texts only
      * is boring without being asked for, so boring() may note nothing of it
@@ -174,6 +187,14 @@ typedef struct {
      */
     chat_edit_rc_e (*edit)(chat_json_doc_t *doc, const chat_events_t *events,
                            const chat_slots_t *slots, chat_edits_t *edits);
+
+    /*
+     * ai_sdk: where the event names the message that the answer goes on with:
+     * puts to in its place if it is from. CHAT_DECLINED: it names none;
+     * CHAT_ERROR: no memory. NULL: no event of the dialect does.
+     */
+    chat_rc_e (*rename)(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
+                        chat_edits_t *edits);
 
     /* The event that says that the stream broke off (PROTOCOLS h.3). */
     void (*interrupted)(void *state, const chat_interruption_t *in,

@@ -243,3 +243,29 @@ chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
     out->failed |= text.failed;
     chat_buf_free(&text);
 }
+
+
+chat_rc_e
+chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
+                   chat_edits_t *edits)
+{
+    chat_rc_e          rc;
+    chat_buf_t         text = { 0 };
+    const chat_json_t *type = chat_json_get(doc, doc->root, "type"), *id;
+
+    if (!chat_json_is(doc, type, "start")) {
+        return CHAT_DECLINED;
+    }
+
+    id = chat_json_get(doc, doc->root, "messageId");
+    if (id == NULL || !chat_str_eq(chat_json_string(doc, id), from)) {
+        return CHAT_OK;
+    }
+
+    chat_buf_json(&text, to);
+    rc = text.failed ? CHAT_ERROR
+                     : chat_edits_add(edits, id->start, id->end - id->start,
+                                      chat_buf_str(&text));
+    chat_buf_free(&text);
+    return rc;
+}

@@ -193,15 +193,13 @@ static chat_gate_e
 chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 {
     out->k = look->last.k + 1;
-
-    /* a claim that no reader believes could be tried for ever */
-    return out->k > CHAT_ATTEMPTS_MAX ? CHAT_GATE_CONFLICT : CHAT_GATE_CLAIM;
+    return chat_gate_may_claim(look->q, look->batch, out->k);
 }
 
 
 /* A sibling of an attempt that was answered 2xx. */
 static chat_gate_e
-chat_gate_answered(const chat_look_t *look)
+chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 {
     const chat_question_t *q = look->q;
 
@@ -209,13 +207,10 @@ chat_gate_answered(const chat_look_t *look)
         return CHAT_GATE_SIBLING;
     }
 
-    /* it came late, and there is no record to give */
+    /* it came late: what follows is for where there is no record to give */
 
-    if (look->last.end == CHAT_END_NONE) {
-        return q->dialect->candidate ? CHAT_GATE_EMPTY
-               : q->complete         ? CHAT_GATE_PASS
-                                     : CHAT_GATE_CONFLICT;
-    }
+    out->attach = look->last.end == CHAT_END_NONE || q->dialect->candidate
+                  || !q->complete;
 
     if (q->dialect->candidate) {
         return CHAT_GATE_EMPTY;
@@ -225,7 +220,9 @@ chat_gate_answered(const chat_look_t *look)
         return CHAT_GATE_PASS;
     }
 
-    return q->dialect->no_empty ? CHAT_GATE_CONFLICT : CHAT_GATE_EMPTY;
+    return look->last.end == CHAT_END_NONE || q->dialect->no_empty
+               ? CHAT_GATE_CONFLICT
+               : CHAT_GATE_EMPTY;
 }
 
 
@@ -265,7 +262,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_FATE;
     }
 
-    return chat_gate_answered(look);
+    return chat_gate_answered(look, out);
 }
 
 

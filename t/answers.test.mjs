@@ -160,8 +160,7 @@ for (const name of ['late.test', 'no.test']) {
         assert.equal((await told(claimant)).word, '502');
         const words = (await Promise.all(waiters.map(told)))
           .map(({ word }) => word);
-        assert.equal(words.filter((word) => word === 'final').length, 1,
-          `${words}`);
+        assert.ok(words.every((word) => word === 'final'), `${words}`);
         batch.released(1);
       });
     }
@@ -303,7 +302,7 @@ live('s105: an internal redirect is one request', async (t) => {
     const it = await redirected(t2, `root /nonexistent;
       location / { try_files $uri @app; }
       location @app { proxy_pass http://provider; }`, { answer: words });
-    assert.deepEqual(it.words, ['empty', 'final']);
+    assert.deepEqual(it.words, ['final', 'final']);
     assert.deepEqual(it.attempts, ['0', '1']);
     it.batch.released(1);
   });
@@ -312,7 +311,7 @@ live('s105: an internal redirect is one request', async (t) => {
     const it = await redirected(t2, `
       location / { proxy_pass http://dead; error_page 502 = @app; }
       location @app { proxy_pass http://provider; }`, { answer: words });
-    assert.deepEqual(it.words, ['empty', 'final']);
+    assert.deepEqual(it.words, ['final', 'final']);
     assert.deepEqual(it.attempts, ['0', '1']);
     it.batch.released(1);
   });
@@ -325,7 +324,7 @@ live('s105: an internal redirect is one request', async (t) => {
         proxy_set_header x-fallback 1; }`, { answer: (scene) => (request) =>
       (request.headers['x-fallback'] ? words(scene)(request)
         : json(503, { error: { message: 'no' } })) });
-    assert.deepEqual(it.words, ['empty', 'final']);
+    assert.deepEqual(it.words, ['final', 'final']);
     assert.deepEqual(it.attempts, ['0', '1']);
     it.batch.released(2);
   });

@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, pause, unbuilt, until } from './harness.mjs';
 import { dialects } from './harness_dialects.mjs';
-import { abreast, orders, play, siblings } from './harness_barrier.mjs';
+import { abreast, orders, play } from './harness_barrier.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 
 const asan = !!process.env.CHAT_ASAN;
@@ -67,7 +67,10 @@ test('s52: two tabs with the same complete body', { skip: unbuilt },
           const words = (await Promise.all([first, second].map(told)))
             .map(({ word }) => word);
           batch.released();
-          assert.deepEqual(words.sort(), ['empty', 'final']);
+          /* who comes when it streams already gets no record */
+          assert.ok(words.includes('final')
+            && words.every((word) => ['empty', 'final'].includes(word)),
+          `${words}`);
         }
       });
     }
@@ -91,10 +94,10 @@ test('s52: two tabs with the same complete body', { skip: unbuilt },
       go.open();
       scene.p.answer = answer;
       assert.equal((await told(first)).word, 'final');
-      assert.equal((await told(second)).word, 'empty');
+      assert.equal((await told(second)).word, 'final');
       /* No payload of the other result is stored: all came complete. */
       const { word } = await told(partial);
-      assert.ok(['empty', 'bounce'].includes(word), word);
+      assert.ok(['final', 'bounce'].includes(word), word);
       batch.released();
     });
   });
@@ -126,8 +129,7 @@ test('s96: the same complete body twice by an openai client',
           assert.equal((await told(one)).word, 'final');
         }
         twice.released(2);
-        const { word } = await told(retry);
-        assert.ok(siblings[scene.dialect.name].includes(word), word);
+        assert.equal((await told(retry)).word, 'final');
         retried.released(1);
       });
     }

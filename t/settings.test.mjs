@@ -274,8 +274,9 @@ live('the variables', async (t) => {
   await line(3);
   const [one, two] = scene.n.accessLog().slice(1)
     .sort((x, y) => y.verdict.localeCompare(x.verdict));
-  assert.deepEqual([one.verdict, two.verdict].sort(), ['empty', 'released']
-    .includes(two.verdict) ? [one.verdict, two.verdict].sort() : []);
+  /* the last one may be the one that goes on, without a wait */
+  assert.match(`${two.verdict} ${one.verdict}`,
+    /^attached (passed|released)$/);
   assert.match(one.batch, /^[0-9a-f]{32}$/);
   assert.equal(one.batch, two.batch);
   assert.ok([one, two].some(({ attempt }) => attempt === '1'));

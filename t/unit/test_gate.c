@@ -251,9 +251,11 @@ s54_late_for_an_attempt_that_streams(void **state)
               "B asks a. b+ -> CLAIM;"
               "B claims -> GO;"
               "B answers 200;"
-              "C asks a. b+ -> EMPTY/CONFLICT;"
-              "D asks a+ b+ -> EMPTY/PASS;"
-              "E asks a. b. model=2 -> PASS merge");
+              "C asks a. b+ -> EMPTY/CONFLICT attach k=1;"
+              "D asks a+ b+ -> EMPTY/PASS attach k=1;"
+              "E asks a. b. model=2 -> PASS merge attach=0;"
+              /* who has waited is no late one */
+              "A looks -> SIBLING attach=0 k=1");
 }
 
 
@@ -265,9 +267,9 @@ s26_finished_attempts(void **state)
               "B claims -> GO;"
               "B answers 200;"
               "B ends finished;"
-              "C asks a. b+ -> EMPTY/EMPTY/CONFLICT;"
-              "D asks a+ b+ -> EMPTY/PASS;"
-              "E asks a+ b+ retry -> EMPTY/PASS");
+              "C asks a. b+ -> EMPTY/EMPTY/CONFLICT attach k=1;"
+              "D asks a+ b+ -> EMPTY/PASS attach/0 k=1;"
+              "E asks a+ b+ retry -> EMPTY/PASS attach/0");
     /* its answer was never told */
     play_each("A asks a+ b+ -> GO;"
               "A ends finished;"
@@ -280,8 +282,8 @@ s56_superseded_by_a_fresh_turn(void **state)
 {
     play_each("A asks a+ b. -> HOLD;"
               "fact superseded 1;"
-              "A looks -> EMPTY/SUPERSEDED;"
-              "B asks a. b+ -> EMPTY/SUPERSEDED;"
+              "A looks -> EMPTY/SUPERSEDED attach=0;"
+              "B asks a. b+ -> EMPTY/SUPERSEDED attach=0;"
               "C asks a+ b+ -> PASS");
     /* whatever else is the case */
     play_each("A asks a+ b. -> HOLD;"

@@ -1,0 +1,44 @@
+/*
+ * ngx_chat_attach.h: what the two files share that give a client another
+ * request's answer.
+ *
+ * ngx_chat_attach.c decides whether there is one to give, and begins it with
+ * the producer's status and headers; ngx_chat_attach_send.c sends what comes.
+ * Must not know: the store, verdicts.
+ */
+
+#ifndef NGX_CHAT_ATTACH_H
+#define NGX_CHAT_ATTACH_H
+
+#include "ngx_chat_feed.h"
+#include "chat_rename.h"
+
+#define NGX_CHAT_ATTACH_BLOCKS 8 /* given to the client at a time */
+
+/* A block on its way to the client. */
+typedef struct {
+    ngx_buf_t         buf;
+    ngx_chat_block_t *block; /* NULL: bytes of the request's own */
+} ngx_chat_shown_t;
+
+struct ngx_chat_attach_s {
+    ngx_chat_ctx_t     *ctx;
+    ngx_chat_follower_t follower;
+    void (*otherwise)(ngx_chat_ctx_t *ctx); /* NULL: it only waits as yet */
+    ngx_uint_t       late;
+    ngx_uint_t       collecting; /* what the transcript lacks */
+    chat_str_t       message;    /* the request's own last message */
+    chat_rename_t    rename;
+    ngx_chat_shown_t shown[NGX_CHAT_ATTACH_BLOCKS];
+    ngx_uint_t       nshown;
+    ngx_buf_t        told; /* goes before all others */
+    ngx_buf_t        end;  /* goes behind all others, or flushes the header */
+};
+
+/* The header is sent; sends what is there, and goes on by itself. */
+void ngx_chat_attach_begin(ngx_chat_ctx_t *ctx);
+
+/* There is more in the feed, or its end. */
+void ngx_chat_attach_send(ngx_chat_ctx_t *ctx);
+
+#endif /* NGX_CHAT_ATTACH_H */
