@@ -1,7 +1,7 @@
 # make module   build/module/ngx_chat_module.so for the packaged nginx
 # make demo     the race of two tools, without and with the module
 # make test     everything below and the live tests
-# make bench    plain nginx against nginx with the module
+# make bench    plain nginx against nginx with the module; scrapes
 # make unit     the core's unit tests under ASan and UBSan
 # make fuzz     each fuzz target for FUZZ_TIME seconds
 # make style    clang-format and the rules of the layout
@@ -86,7 +86,7 @@ demo: module
 
 bench: module
 	@t/packages.sh live
-	@node bench/bench.mjs
+	@node bench/bench.mjs && node bench/status.mjs
 
 
 unit:

@@ -6,11 +6,10 @@
  * the conversation's stream was served with. Must not know: why.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
-/* A response header; key and value must outlive the request. */
-static ngx_int_t
+ngx_int_t
 ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
                            ngx_str_t value)
 {
@@ -249,6 +248,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
+    ngx_chat_metrics_verdict(ctx);
 
     if (b == NULL) {
         ngx_http_finalize_request(
@@ -334,6 +334,7 @@ ngx_chat_answer_verdict(const char *code)
                    || ngx_strcmp(code, "cleared") == 0
                ? NGX_CHAT_VERDICT_SUPERSEDED
            : ngx_strcmp(code, "store_unavailable") == 0
+                   || ngx_strcmp(code, "loop") == 0
                ? NGX_CHAT_VERDICT_REFUSED
                : NGX_CHAT_VERDICT_CONFLICT;
 }
@@ -389,6 +390,7 @@ ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx)
     ngx_chat_answer_told(ctx, &told);
     ctx->dialect->bounce(&ctx->rq, told.items, told.count, &out);
 
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_BOUNCED;
     ngx_chat_answer_end(ctx, NGX_HTTP_OK, 1, ngx_chat_answer_buf(ctx, &out));
 }
@@ -413,6 +415,7 @@ ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_EMPTY;
     ngx_chat_answer_end(ctx, NGX_HTTP_OK, (ngx_uint_t) ctx->rq.stream,
                         ngx_chat_answer_buf(ctx, &out));

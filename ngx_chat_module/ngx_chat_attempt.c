@@ -7,11 +7,11 @@
  * Must not know: wire formats.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_LOG_ID 12 /* bytes of an id */
 #define NGX_CHAT_LOG_IDS 8
-#define NGX_CHAT_LOG_SIZE 256
+#define NGX_CHAT_LOG_SIZE 512
 
 
 static void
@@ -205,20 +205,40 @@ ngx_chat_attempt_short(u_char *p, chat_str_t id)
 }
 
 
-/* The calls whose results this request brought. */
 static u_char *
-ngx_chat_attempt_settled(u_char *p, const chat_question_t *q)
+ngx_chat_attempt_list(u_char *p, const char *what, const chat_str_t *ids,
+                      size_t n)
 {
-    size_t i, n = 0;
+    size_t i;
+
+    p = ngx_sprintf(p, ", %s", what);
+
+    for (i = 0; i < n; i++) {
+        *p++ = ' ';
+        p = ngx_chat_attempt_short(p, ids[i]);
+    }
+
+    return n ? p : ngx_sprintf(p, " -");
+}
+
+
+/* The calls whose results this request brought, and those of the stream. */
+static u_char *
+ngx_chat_attempt_settled(u_char *p, ngx_chat_ctx_t *ctx)
+{
+    size_t                 i, n = 0;
+    chat_str_t             ids[NGX_CHAT_LOG_IDS];
+    const chat_question_t *q = &ctx->q;
 
     for (i = 0; i < q->nmembers && n < NGX_CHAT_LOG_IDS; i++) {
         if (q->chained || q->members[i].settled) {
-            p = ngx_sprintf(p, n++ ? " " : "");
-            p = ngx_chat_attempt_short(p, q->members[i].id);
+            ids[n++] = q->members[i].id;
         }
     }
 
-    return n ? p : ngx_sprintf(p, "-");
+    p = ngx_chat_attempt_list(p, "brought", ids, n);
+    n = chat_stream_settled(ctx->stream, ids, NGX_CHAT_LOG_IDS);
+    return ngx_chat_attempt_list(p, "settled", ids, n);
 }
 
 
@@ -243,20 +263,19 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
     p = ngx_chat_attempt_short(p, ctx->scope.conversation);
     p = ngx_sprintf(p, ", stream ");
     p = ngx_chat_attempt_short(p, info->id);
-    p = ngx_sprintf(p, ", brought ");
-    p = ngx_chat_attempt_settled(p, &ctx->q);
+    p = ngx_chat_attempt_settled(p, ctx);
 
     ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
                   "chat: stream ended: %s%s%s, dialect %s, batch %s, "
-                  "attempt %uD, %*s, calls %uD, settled %uD, replays %uD, "
+                  "attempt %uD, %*s, calls %uD, replays %uD, "
                   "reused ids %uD, frames past the limit %uD, quarantines "
                   "given up %uD, bytes %uL",
                   chat_end_name(end), info->reason ? " " : "",
                   info->reason ? info->reason : "", ctx->dialect->name,
                   ctx->q.dialect ? batch : "-", ctx->attempt,
-                  (size_t) (p - text), text, info->calls, info->settled,
-                  count->replays, count->reused, info->oversized,
-                  info->overflows, info->bytes_out);
+                  (size_t) (p - text), text, info->calls, count->replays,
+                  count->reused, info->oversized, info->overflows,
+                  info->bytes_out);
 }
 
 
@@ -277,9 +296,7 @@ ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
         return CHAT_END_FINISHED;
     }
 
-    return ctx->answer_known && ctx->upstream_rc >= NGX_HTTP_BAD_GATEWAY
-               ? CHAT_END_INTERRUPTED
-               : CHAT_END_ABORTED;
+    return ctx->upstream_reason ? CHAT_END_INTERRUPTED : CHAT_END_ABORTED;
 }
 
 
@@ -289,6 +306,8 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     size_t              n;
     chat_facts_t        facts;
     const chat_piece_t *pieces;
+
+    ngx_chat_stall_end(ctx);
 
     if (ctx->finished) {
         return;
@@ -303,9 +322,11 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     }
 
     if (ctx->stream != NULL) {
-        /* the client left: what the stream knew is told all the same */
+        /* nobody is written to: what the stream knew is told all the same */
         if (chat_stream_info(ctx->stream)->end == CHAT_END_NONE) {
-            (void) chat_stream_finish(ctx->stream, NULL, 1, &pieces, &n);
+            (void) chat_stream_finish(ctx->stream, ctx->upstream_reason,
+                                      ctx->upstream_reason == NULL, &pieces,
+                                      &n);
         }
         ngx_chat_attempt_facts(ctx);
     }
@@ -316,6 +337,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     ctx->end = end;
     ngx_chat_attempt_log(ctx, end);
+    ngx_chat_metrics_turn(ctx, end);
 
     if (ctx->attempt == 0 || ctx->ended) {
         return;

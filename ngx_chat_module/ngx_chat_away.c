@@ -101,6 +101,7 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
     }
 
     ctx->rejoined = 1;
+    ngx_chat_name_record(ctx);
     ngx_chat_gate_watch(ctx, facts.items, facts.count);
 
     if (ctx->in_holds) {

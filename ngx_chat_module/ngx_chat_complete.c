@@ -8,7 +8,7 @@
  * replaced whole or not at all. Must not know: wire formats.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_LOOKUPS_MAX 16 /* steps; later ones matter more */
 
@@ -263,6 +263,7 @@ ngx_chat_complete_tell(ngx_chat_ctx_t *ctx)
         return NGX_OK;
     }
 
+    ctx->ntold = told.count;
     ngx_memzero(&out, sizeof(out));
     ctx->dialect->tell(told.items, told.count, &out);
 
@@ -295,7 +296,12 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
                               : NGX_ERROR;
     chat_buf_free(&out);
 
-    return result == NGX_OK ? ngx_chat_complete_tell(ctx) : result;
+    if (result != NGX_OK) {
+        return result;
+    }
+
+    ngx_chat_metrics_merged(ctx, ctx->results.count + ctx->results.ndecided);
+    return ngx_chat_complete_tell(ctx);
 }
 
 
@@ -430,7 +436,7 @@ ngx_chat_lookup_done(chat_store_op_t *op, chat_rc_e rc,
         rc != CHAT_OK || ngx_chat_lookup_keep(lookup, facts, n) != CHAT_OK;
 
     if (--ctx->answers_due == 0) {
-        ctx->asking += ngx_current_msec - ctx->asked;
+        ngx_chat_metrics_asked(ctx);
         ctx->next(ctx, ngx_chat_completed(ctx));
     }
 
@@ -451,7 +457,7 @@ ngx_chat_complete_start(ngx_chat_ctx_t *ctx,
 
     ctx->next = next;
     ctx->nlookups = 0;
-    ctx->asked = ngx_current_msec;
+    ctx->asked = ngx_chat_metrics_clock();
     chat_results_init(&ctx->results, ctx->arena);
 
     if (ngx_chat_lookup_all(ctx) == 0) {

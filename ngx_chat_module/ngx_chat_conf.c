@@ -44,6 +44,7 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->record = NGX_CONF_UNSET_UINT;
     conf->failure = NGX_CONF_UNSET_UINT;
     conf->interrupted = NGX_CONF_UNSET;
+    conf->stall = NGX_CONF_UNSET_MSEC;
     conf->tools = NGX_CONF_UNSET_PTR;
     conf->ttl = NGX_CONF_UNSET;
     conf->max_body = NGX_CONF_UNSET_SIZE;
@@ -100,6 +101,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->failure, prev->failure,
                               NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);
+    ngx_conf_merge_msec_value(conf->stall, prev->stall, 0);
     ngx_conf_merge_ptr_value(conf->tools, prev->tools, NULL);
     ngx_conf_merge_sec_value(conf->ttl, prev->ttl, 24 * 60 * 60);
     ngx_conf_merge_size_value(conf->max_body, prev->max_body, 8 * 1024 * 1024);
@@ -115,14 +117,14 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     if (conf->tenant == NULL) {
         conf->tenant = prev->tenant;
+        conf->has_tenant = prev->has_tenant;
     }
 
     if (conf->tenant == NULL && ngx_chat_default_tenant(cf, conf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
-    ngx_chat_check_location(cf, conf);
-    return NGX_CONF_OK;
+    return ngx_chat_check_location(cf, conf);
 }
 
 
@@ -264,6 +266,16 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
         cf, mcf->shm_size ? mcf->shm_size : NGX_CHAT_SHM_DEFAULT,
         &ngx_chat_module);
     return mcf->zone ? NGX_OK : NGX_ERROR;
+}
+
+
+char *
+ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_chat_loc_conf_t *lcf = conf;
+
+    lcf->has_tenant = 1;
+    return ngx_http_set_complex_value_slot(cf, cmd, conf);
 }
 
 

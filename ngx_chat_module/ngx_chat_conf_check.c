@@ -5,7 +5,8 @@
  * What lies in a public structure is looked at when the configuration is
  * read; the rest shows only in the request that the proxy module makes, and
  * is reported with the first answer, once per worker and location.
- * Promises: it only warns. Must not know: what the module does with it.
+ * Promises: what only costs is warned of, what could not work is refused.
+ * Must not know: what the module does with it.
  */
 
 #include "ngx_chat_module.h"
@@ -37,8 +38,8 @@ ngx_chat_check_proxy(ngx_conf_t *cf)
 }
 
 
-void
-ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
+static void
+ngx_chat_check_others(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 {
     ngx_http_upstream_conf_t *proxy;
     ngx_http_core_loc_conf_t *clcf;
@@ -78,6 +79,26 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
                            "with \"proxy_store\": a stream cannot be stored",
                            &clcf->name);
     }
+}
+
+
+char *
+ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
+{
+    ngx_http_core_loc_conf_t *clcf;
+
+    if (conf->results && !conf->has_tenant) {
+        /* what clients send as credentials is not theirs for certain */
+        clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"chat_results\" in location \"%V\" needs a "
+                           "\"chat_tenant\"",
+                           &clcf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_chat_check_others(cf, conf);
+    return NGX_CONF_OK;
 }
 
 

@@ -197,7 +197,8 @@ ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 
     if (r->upstream != NULL && !r->upstream->cacheable && !r->upstream->store)
     {
-        ngx_chat_upstream_hook(ctx);
+        /* as a stream's: it may outlive its client */
+        r->upstream->buffering = 0;
     }
 }
 
@@ -256,7 +257,6 @@ ngx_chat_header_filter(ngx_http_request_t *r)
             return NGX_ERROR;
         }
 
-        ngx_chat_upstream_hook(ctx);
         r->filter_need_in_memory = 1;
 
         if (!ctx->conf->dry_run) {
@@ -269,6 +269,8 @@ ngx_chat_header_filter(ngx_http_request_t *r)
         ctx->told.len = 0;
     }
 
+    ngx_chat_upstream_hook(ctx);
+    ngx_chat_stall_begin(ctx);
     ngx_chat_filter_record(r, ctx);
 
     if (ctx->early) {
@@ -380,6 +382,11 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         ngx_chat_record_chain(ctx, in);
         ctx->complete_answer |= ngx_chat_filter_is_last(in) & 1;
         return ngx_chat_filter_body(r, ctx, in);
+    }
+
+    if (ctx->conf->dry_run) {
+        ngx_chat_output_observe(ctx, in);
+        return ngx_chat_next_body_filter(r, in);
     }
 
     if (ngx_chat_output(ctx, in, &out) != NGX_OK) {

@@ -20,6 +20,9 @@ ngx_int_t ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in,
 /* What was sent of *out may be used again. */
 void ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out);
 
+/* The same for a dry run: the input is read, and goes on as it is. */
+void ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in);
+
 /* Hooks into the upstream, if there is one, before its body is read. */
 void ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx);
 #endif /* NGX_CHAT_FILTER_H */

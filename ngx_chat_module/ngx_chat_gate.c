@@ -7,7 +7,7 @@
  * answered. Must not know: wire formats, how a store stores.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 static void ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc,
@@ -29,7 +29,7 @@ ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
     ctx->again = 0;
     ctx->op.done = ngx_chat_gate_done;
     ctx->op.data = ctx;
-    ctx->asked = ngx_current_msec;
+    ctx->asked = ngx_chat_metrics_clock();
 }
 
 
@@ -71,6 +71,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
     q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
     q->worker = ctx->main->store->worker;
+    q->now = ngx_chat_now();
     q->retry = (int) ctx->headers.retry;
     ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
     return NGX_OK;
@@ -96,6 +97,7 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
     chat_gate_facts(q, &ctx->rq, 0, ctx->conf->max_result, &facts, &dropped);
 
     if (dropped != 0) {
+        ngx_chat_metrics_count(ctx->main, CHAT_COUNT_OVERSIZED, dropped);
         ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
                       "chat: %uz results past chat_max_result are not kept",
                       dropped);
@@ -108,7 +110,7 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
         ctx->claiming = 1;
         chat_gate_claim(q, 1, &facts);
 
-    } else if (!q->chained) {
+    } else if (!q->chained && ctx->rq.class != CHAT_CLASS_PENDING) {
         chat_facts_add(&facts, "partial", chat_cstr("1"));
     }
 
@@ -120,15 +122,12 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
         return;
     }
 
-    if (!wait) {
-        store->join(store, NULL, &q->key, facts.items, facts.count,
-                    (uint32_t) ctx->conf->ttl);
-        return;
+    if (wait) {
+        ngx_chat_gate_asks(ctx);
     }
 
-    ngx_chat_gate_asks(ctx);
-    store->join(store, &ctx->op, &q->key, facts.items, facts.count,
-                (uint32_t) ctx->conf->ttl);
+    store->join(store, wait ? &ctx->op : NULL, &q->key, facts.items,
+                facts.count, (uint32_t) ctx->conf->ttl);
 }
 
 
@@ -181,7 +180,7 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (rc == NGX_DECLINED && ctx->rq.class == CHAT_CLASS_CONTINUATION) {
+    if (rc == NGX_DECLINED && ctx->rq.class != CHAT_CLASS_FRESH) {
         ngx_chat_gate_pass(ctx, NGX_OK);
         return;
     }
@@ -283,6 +282,7 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ctx->since = batch->since;
     ctx->partial = batch->partial & 1;
     ctx->sealed = batch->sealed && !batch->cleared;
+    ctx->opened = batch->open & 1;
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
     ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
     if (ctx->fields == NULL || ctx->missing == NULL
@@ -357,6 +357,7 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     int              mine;
     chat_question_t *q = &ctx->q;
 
+    q->now = ngx_chat_now();
     chat_gate_decide(q, batch, ngx_chat_gate_alive, ctx->main->store,
                      &ctx->decision);
 
@@ -366,6 +367,13 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ctx->claiming = mine ? batch->last.k : 0;
 
     ngx_chat_gate_known(ctx, batch);
+
+    if (ctx->watching
+        && (ctx->decision.verdict == CHAT_GATE_HOLD
+            || ctx->decision.verdict == CHAT_GATE_WAIT))
+    {
+        ngx_chat_metrics_list(ctx, batch);
+    }
 
     chat_arena_reset(ctx->look);
     return ngx_chat_gate_keep(ctx, batch);
@@ -401,7 +409,7 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ngx_http_set_log_request(c->log, ctx->request);
 
-    ctx->asking += ngx_current_msec - ctx->asked;
+    ngx_chat_metrics_asked(ctx);
 
     if (rc == CHAT_OK && ctx->watching && !ctx->rejoined
         && chat_gate_lost(&ctx->q, facts, n))

@@ -60,14 +60,15 @@ ngx_chat_headers_vouches(const ngx_table_elt_t *h)
 
 
 static void
-ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out)
+ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
+                      ngx_uint_t blank)
 {
     chat_digest_t digest;
 
     if (h->key.len > 7
         && ngx_strncasecmp(h->key.data, (u_char *) "x-chat-", 7) == 0)
     {
-        h->value.len = 0;
+        h->value.len = blank ? 0 : h->value.len;
 
     } else if (ngx_chat_headers_named(h, "content-encoding")) {
         out->encoded = 1;
@@ -91,7 +92,8 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out)
 
 
 void
-ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out)
+ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
+                      ngx_uint_t blank)
 {
     ngx_uint_t       i;
     ngx_list_part_t *part;
@@ -108,7 +110,7 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out)
         h = part->elts;
 
         for (i = 0; i < part->nelts; i++) {
-            ngx_chat_headers_note(&h[i], out);
+            ngx_chat_headers_note(&h[i], out, blank);
         }
     }
 }

@@ -8,7 +8,7 @@
  * Must not know: the store, why a request waits.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_HOLD_SHORTEST 1000 /* ms, of a one-by-one client */
 #define NGX_CHAT_HOLD_LONGEST 5000
@@ -132,11 +132,14 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
 
     ctx->state = NGX_CHAT_WAITING;
     ctx->verdict = NGX_CHAT_VERDICT_HELD;
+    ctx->found = 0;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_chat_hold_write;
 
     if (first) {
         ngx_chat_hold_begin(ctx);
+
+        ngx_chat_metrics_held(ctx);
 
         /* the body is read anew when it goes on */
         chat_arena_destroy(ctx->arena);
@@ -163,6 +166,8 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
 void
 ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
 {
+    ngx_chat_metrics_unlist(ctx);
+
     if (!ctx->in_holds) {
         return;
     }
@@ -171,6 +176,7 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
     ctx->waited = ngx_current_msec - ctx->started;
     ngx_queue_remove(&ctx->queue);
     ctx->main->held--;
+    ngx_chat_metrics_unheld(ctx);
 
     if (ctx->timer.timer_set) {
         ngx_del_timer(&ctx->timer);

@@ -6,7 +6,9 @@
 
 #include "ngx_chat_module.h"
 #include "ngx_chat_feed.h"
+#include "ngx_chat_metrics.h"
 #include "ngx_chat_record.h"
+#include "ngx_chat_status.h"
 #include "ngx_chat_store_redis.h"
 #include "ngx_chat_store_shm.h"
 
@@ -61,8 +63,8 @@ static ngx_command_t ngx_chat_commands[] = {
     NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, mode, NULL),
     NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
                  ngx_http_set_complex_value_slot, conversation, NULL),
-    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE1,
-                 ngx_http_set_complex_value_slot, tenant, NULL),
+    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE1, ngx_chat_conf_tenant, tenant,
+                 NULL),
     NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_TAKE1,
                  ngx_chat_conf_enum, replay, ngx_chat_replay_values),
     NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE1, ngx_chat_conf_hold, hold,
@@ -81,6 +83,8 @@ static ngx_command_t ngx_chat_commands[] = {
                  failure, ngx_chat_failure_values),
     NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  interrupted, NULL),
+    NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_stall, stall,
+                 NULL),
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
                  NULL),
     NGX_CHAT_LOC("chat_ttl", NGX_CONF_TAKE1, ngx_chat_conf_sec, ttl,
@@ -95,8 +99,14 @@ static ngx_command_t ngx_chat_commands[] = {
                  max_result, NULL),
     NGX_CHAT_LOC("chat_max_held", NGX_CONF_TAKE1, ngx_chat_conf_number,
                  max_held, NULL),
+    { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
     NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  dry_run, NULL),
+
+    { ngx_string("chat_status"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
+      ngx_chat_conf_status, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
 
     ngx_null_command
 };
@@ -156,7 +166,8 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    return ngx_chat_conf_store_init(cf);
+    mcf->metrics = ngx_chat_metrics_create(cf, &ngx_chat_module);
+    return mcf->metrics ? ngx_chat_conf_store_init(cf) : NGX_ERROR;
 }
 
 
@@ -186,6 +197,8 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    ngx_chat_metrics_join(mcf->metrics, cycle->log);
+
     mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
     ngx_queue_init(&mcf->attempts);
@@ -196,6 +209,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
         mcf->store->data = mcf;
     }
 
+    ngx_chat_status_init(mcf, cycle);
     return ngx_chat_hold_init(mcf, cycle);
 }
 
@@ -206,7 +220,13 @@ ngx_chat_exit_process(ngx_cycle_t *cycle)
     ngx_chat_main_conf_t *mcf;
 
     mcf = ngx_chat_main_conf(cycle);
-    if (mcf == NULL || mcf->store == NULL) {
+    if (mcf == NULL || !mcf->used) {
+        return;
+    }
+
+    ngx_chat_metrics_leave(mcf->metrics);
+
+    if (mcf->store == NULL) {
         return;
     }
 

@@ -8,6 +8,7 @@
  * ngx_chat_attach.c gives it another's answer; ngx_chat_answer.c answers in
  * place of an upstream; ngx_chat_filter.c passes
  * the answer on; ngx_chat_attempt.c tells the store what became of it.
+ * ngx_chat_results.c takes results from outside of it all.
  * Must not know: wire formats, how a store stores.
  */
 
@@ -50,6 +51,8 @@
 #define NGX_CHAT_REPAIR_ALL 2
 
 
+typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
+
 typedef struct {
     ngx_uint_t    used;      /* chat is on somewhere */
     ngx_uint_t    has_store; /* chat_store was given */
@@ -64,8 +67,13 @@ typedef struct {
     ngx_uint_t    exiting;
     ngx_uint_t    serial; /* of requests, for their names */
 
-    ngx_rbtree_t      feeds; /* records that this worker follows */
-    ngx_rbtree_node_t feeds_sentinel;
+    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
+    ngx_uint_t                 tenants_warned;
+    ngx_uint_t                 status; /* chat_status is somewhere */
+    ngx_event_t                tick;   /* of what it tells */
+    struct ngx_chat_metrics_s *metrics;
+    ngx_rbtree_t               feeds; /* records that this worker follows */
+    ngx_rbtree_node_t          feeds_sentinel;
 } ngx_chat_main_conf_t;
 
 typedef struct {
@@ -78,7 +86,9 @@ typedef struct {
     const chat_dialect_t     *dialect; /* mode ON */
     ngx_http_complex_value_t *conversation;
     ngx_http_complex_value_t *tenant;
-    ngx_uint_t                replay; /* chat_replay_e */
+    ngx_uint_t                has_tenant; /* chat_tenant was given */
+    ngx_uint_t                results;    /* chat_results */
+    ngx_uint_t                replay;     /* chat_replay_e */
     ngx_uint_t                hold;
     ngx_msec_t                hold_time;
     ngx_msec_t                grace;
@@ -90,6 +100,7 @@ typedef struct {
     time_t                    record_ttl;
     ngx_uint_t                failure;
     ngx_flag_t                interrupted;
+    ngx_msec_t                stall; /* 0: off */
     ngx_array_t              *tools; /* ngx_chat_tool_t */
     time_t                    ttl;
     size_t                    max_body;
@@ -198,8 +209,10 @@ struct ngx_chat_ctx_s {
     ngx_msec_t  started; /* when it began to wait */
     ngx_msec_t  bound;   /* when its hold ends; 0: no bound */
     ngx_msec_t  waited;
-    ngx_msec_t  asked;  /* when the store was asked */
-    ngx_msec_t  asking; /* time spent on that */
+    uint64_t    asked;  /* when the store was asked, us */
+    uint64_t    asking; /* time spent on that, us */
+    uint64_t    found;  /* when its batch was seen complete, us */
+    ngx_uint_t  listed; /* its batch among those shown, from 1; 0: none */
 
     ngx_chat_attach_t *attach; /* NULL: it follows no other's answer */
 
@@ -214,11 +227,16 @@ struct ngx_chat_ctx_s {
     ngx_chat_keep_t   *keep;   /* once its upstream may outlive its client */
     ngx_uint_t        *freed;  /* set when the context ends; or NULL */
     ngx_str_t          told;   /* to be sent before the first event */
+    size_t             ntold;  /* results in it */
     void       **filters; /* early: what the filters keep of the request */
     ngx_chain_t *free;
     ngx_chain_t *busy;
+    ngx_chain_t *taken; /* input whose bytes go out as bytes of our own */
     ngx_int_t    upstream_rc;
-    const char  *upstream_reason; /* eof, reset, timeout, malformed */
+    const char  *upstream_reason; /* eof, reset, timeout, malformed, stall;
+                                       NULL: it did not break off */
+    ngx_event_t  stall;           /* ends the silence of content */
+    uint32_t     content;         /* frames of it that were seen */
     uint32_t     status;
     chat_end_e   end; /* once it is finished */
     void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
@@ -232,10 +250,14 @@ struct ngx_chat_ctx_s {
     unsigned merging : 1;   /* what is fetched goes into the body */
     unsigned partial : 1;   /* its batch was seen incomplete */
     unsigned sealed : 1;    /* all calls of its batch are known */
+    unsigned opened : 1;    /* a stream has told of its batch */
+    unsigned settled : 1;   /* it brings no result, but the store has them */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
+    unsigned unlisted : 1; /* it waits, and its batch is not shown */
+    unsigned counted : 1;  /* among the requests that are over */
     unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */
     unsigned own : 1;      /* the answer is the module's */
@@ -247,6 +269,7 @@ struct ngx_chat_ctx_s {
     unsigned ended : 1;           /* end/k or void/k was joined */
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
+    unsigned stalled : 1;         /* chat_stall has closed the upstream */
 };
 
 
@@ -258,6 +281,7 @@ void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
 char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
 char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
@@ -272,8 +296,11 @@ chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
 
 /* ngx_chat_conf_check.c */
 
-/* Warns of settings that do not go together with chat. */
-void ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
+/*
+ * Refuses handlers that lack what they need, and warns of settings that do not
+ * go together with chat.
+ */
+char *ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
 
 /* The same for what only the request to the upstream shows; once. */
 void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
@@ -283,13 +310,22 @@ ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 
 /* ngx_chat_headers.c */
 
-/* Looks at all request headers once; blanks those that are ours to set. */
-void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out);
+/* Looks at all request headers once; blank: empties those that are ours to
+ * set. */
+void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
+                           ngx_uint_t blank);
 
 /* ngx_chat_request.c */
 
 /* The phase handler (PRECONTENT). */
 ngx_int_t ngx_chat_handler(ngx_http_request_t *r);
+
+/*
+ * The whole body of the request as one run of bytes. NGX_DECLINED: it is
+ * longer than max.
+ */
+ngx_int_t ngx_chat_read_body(ngx_http_request_t *r, size_t max,
+                             ngx_str_t *body);
 
 /* The context of the request, after internal redirects too; or NULL. */
 ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
@@ -315,6 +351,17 @@ chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
  */
 void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
                         void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
+/*
+ * Writes the batch of a request that waits into the conversation's record,
+ * where no stream has: it can be settled from outside then.
+ */
+void ngx_chat_name_record(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_tenant.c */
+
+/* Warns, once, if the conversation was seen under another tenant before. */
+void ngx_chat_tenant_note(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_gate.c */
 
@@ -435,8 +482,27 @@ ngx_int_t ngx_chat_answer_cors(ngx_chat_ctx_t *ctx);
 ngx_buf_t *ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                                    const char *code, const char *message);
 
+/* A response header; key and value must outlive the request. */
+ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
+                                     ngx_str_t value);
+
+/* ngx_chat_results.c */
+
+/* chat_results: the content handler of results from outside. */
+char *ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
 /* ngx_chat_filter.c */
 ngx_int_t ngx_chat_filter_init(ngx_conf_t *cf);
+
+/* ngx_chat_stall.c */
+char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* The stream has begun, or got on; its silence is bounded from now on. */
+void ngx_chat_stall_begin(ngx_chat_ctx_t *ctx);
+void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);
+
+/* It is over; safe at any time. */
+void ngx_chat_stall_end(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_attempt.c */
 

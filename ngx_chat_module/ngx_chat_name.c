@@ -34,6 +34,7 @@ ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
                    size_t n)
 {
     ngx_chat_ctx_t   *ctx = op->data;
+    chat_recorded_t   recorded;
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
@@ -42,9 +43,12 @@ ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     if (rc != CHAT_OK) {
         ngx_chat_away_failed(ctx, rc);
+    } else if (chat_batch_newest(facts, n, &recorded) == CHAT_OK) {
+        ctx->q.key.name = recorded.names[0];
+        ctx->next(ctx, NGX_OK);
+
     } else {
-        rc = chat_batch_newest(facts, n, &ctx->q.key.name);
-        ctx->next(ctx, rc == CHAT_OK ? NGX_OK : NGX_DECLINED);
+        ctx->next(ctx, NGX_DECLINED);
     }
 
     ngx_http_run_posted_requests(c);
@@ -67,4 +71,30 @@ ngx_chat_name_find(ngx_chat_ctx_t *ctx,
     ctx->op.done = ngx_chat_name_done;
     store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
                 (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_name_record(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t      key;
+    chat_facts_t    facts;
+    chat_store_t   *store = ctx->main->store;
+    chat_recorded_t recorded;
+
+    if (chat_batch_record_key(&ctx->scope, &key) != CHAT_OK) {
+        return;
+    }
+
+    recorded.names[0] = ctx->q.key.name;
+    recorded.nnames = 1;
+    recorded.dialect = ctx->scope.dialect;
+
+    chat_facts_init(&facts, ctx->look);
+    chat_facts_batch(&facts, ctx->since, &recorded);
+
+    if (!facts.failed) {
+        store->join(store, NULL, &key, facts.items, facts.count,
+                    (uint32_t) ctx->conf->ttl);
+    }
 }

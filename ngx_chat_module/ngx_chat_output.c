@@ -5,11 +5,14 @@
  * the last run of bytes that survives in an input buffer is carried by that
  * very buffer, and only the runs before it by buffers of our own over the
  * same memory. Bytes of the core's own are copied into blocks of one size,
- * which are used again. Links of the input chain are never changed.
+ * which are used again; the input buffer that they stand for is given back
+ * once they are sent, so that an upstream waits for a slow client. Links of
+ * the input chain are never changed.
  * Must not know: what the bytes mean.
  */
 
 #include "ngx_chat_filter.h"
+#include "ngx_chat_metrics.h"
 #include "ngx_chat_record.h"
 
 #define NGX_CHAT_BLOCK 4096
@@ -140,6 +143,24 @@ ngx_chat_output_special(ngx_chat_chain_t *chain, ngx_uint_t last)
 }
 
 
+/* The upstream has this buffer back when all that goes out has gone. */
+static ngx_int_t
+ngx_chat_output_take(ngx_chat_ctx_t *ctx, ngx_buf_t *in)
+{
+    ngx_chain_t *cl;
+
+    cl = ngx_alloc_chain_link(ctx->request->pool);
+    if (cl == NULL) {
+        return NGX_ERROR;
+    }
+
+    cl->buf = in;
+    cl->next = ctx->taken;
+    ctx->taken = cl;
+    return NGX_OK;
+}
+
+
 /* The pieces of one input buffer (in NULL: of no buffer). */
 static ngx_int_t
 ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
@@ -173,10 +194,15 @@ ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
         }
     }
 
-    if (carried == 0 && in != NULL) {
-        in->pos = in->last;
+    if (carried != 0 || in == NULL) {
+        return NGX_OK;
     }
 
+    if (n != 0) {
+        return ngx_chat_output_take(chain->ctx, in);
+    }
+
+    in->pos = in->last;
     return NGX_OK;
 }
 
@@ -187,11 +213,12 @@ ngx_chat_output_told(ngx_chat_chain_t *chain)
 {
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    if (ctx->told_sent || ctx->told.len == 0 || ctx->conf->dry_run) {
+    if (ctx->told_sent || ctx->told.len == 0) {
         return NGX_OK;
     }
 
     ctx->told_sent = 1;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ntold);
     return ngx_chat_output_copy(chain, ctx->told.data, ctx->told.len);
 }
 
@@ -342,6 +369,7 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
     }
 
     ngx_chat_attempt_facts(ctx);
+    ngx_chat_stall_progress(ctx);
     ngx_chat_record_flush(ctx);
     *out = chain.first;
     return NGX_OK;
@@ -349,8 +377,53 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 
 
 void
+ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
+{
+    size_t              n;
+    ngx_buf_t          *b;
+    const chat_piece_t *pieces;
+
+    for (; in != NULL; in = in->next) {
+        b = in->buf;
+
+        if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
+            ctx->untouched = 1;
+        }
+
+        if (!ctx->untouched && ngx_buf_size(b) != 0
+            && chat_stream_push(ctx->stream,
+                                chat_str(b->pos, (size_t) (b->last - b->pos)),
+                                &pieces, &n)
+                   != CHAT_OK)
+        {
+            ctx->untouched = 1;
+        }
+
+        if (b->last_buf) {
+            ctx->complete_answer = 1;
+            (void) chat_stream_finish(ctx->stream, NULL, 0, &pieces, &n);
+        }
+    }
+
+    ngx_chat_attempt_facts(ctx);
+
+    if (ctx->complete_answer) {
+        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
+    }
+}
+
+
+void
 ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out)
 {
+    ngx_chain_t *cl;
+
     ngx_chain_update_chains(ctx->request->pool, &ctx->free, &ctx->busy, &out,
                             (ngx_buf_tag_t) &ngx_chat_module);
+
+    while (ctx->busy == NULL && (cl = ctx->taken) != NULL) {
+        cl->buf->pos = cl->buf->last;
+        ctx->taken = cl->next;
+        ngx_free_chain(ctx->request->pool, cl);
+    }
 }

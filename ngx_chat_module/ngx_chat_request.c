@@ -6,7 +6,7 @@
  * on untouched. Must not know: the store, wire formats.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 #include "ngx_chat_record.h"
 
 
@@ -106,6 +106,8 @@ ngx_chat_leave(void *data)
     if (ctx->kept != NULL && ctx->dialect != NULL) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }
+
+    ngx_chat_metrics_request(ctx);
 }
 
 
@@ -151,11 +153,11 @@ ngx_chat_handler(ngx_http_request_t *r)
     }
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-    if (conf->mode == NGX_CHAT_OFF) {
+    if (conf->mode == NGX_CHAT_OFF || conf->results) {
         return NGX_DECLINED;
     }
 
-    ngx_chat_headers_scan(r, &headers);
+    ngx_chat_headers_scan(r, &headers, !conf->dry_run);
 
     if (r->method != NGX_HTTP_POST || !headers.json) {
         return NGX_DECLINED;
@@ -187,16 +189,14 @@ ngx_chat_handler(ngx_http_request_t *r)
 }
 
 
-/* The whole body as one run of bytes. NGX_DECLINED: past chat_max_body. */
-static ngx_int_t
-ngx_chat_read_body(ngx_chat_ctx_t *ctx)
+ngx_int_t
+ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 {
-    off_t               len = 0;
-    u_char             *p;
-    ssize_t             n;
-    ngx_buf_t          *b;
-    ngx_chain_t        *cl;
-    ngx_http_request_t *r = ctx->request;
+    off_t        len = 0;
+    u_char      *p;
+    ssize_t      n;
+    ngx_buf_t   *b;
+    ngx_chain_t *cl;
 
     if (r->request_body == NULL || r->request_body->bufs == NULL) {
         return NGX_OK;
@@ -206,15 +206,15 @@ ngx_chat_read_body(ngx_chat_ctx_t *ctx)
         len += ngx_buf_size(cl->buf);
     }
 
-    if (len > (off_t) ctx->conf->max_body) {
+    if (len > (off_t) max) {
         return NGX_DECLINED;
     }
 
     cl = r->request_body->bufs;
-    ctx->body.len = (size_t) len;
+    body->len = (size_t) len;
 
     if (cl->next == NULL && ngx_buf_in_memory(cl->buf)) {
-        ctx->body.data = cl->buf->pos;
+        body->data = cl->buf->pos;
         return NGX_OK;
     }
 
@@ -223,7 +223,7 @@ ngx_chat_read_body(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    ctx->body.data = p;
+    body->data = p;
 
     for (; cl != NULL; cl = cl->next) {
         b = cl->buf;
@@ -290,6 +290,10 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
         return ngx_chat_parse_failed(rc);
     }
 
+    if (ctx->settled && ctx->rq.class == CHAT_CLASS_PENDING) {
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
+    }
+
     for (i = 0; i < ctx->rq.ncalls; i++) {
         ctx->rq.calls[i].kind = ngx_chat_kind(ctx->conf, ctx->rq.calls[i].name,
                                               ctx->rq.calls[i].kind);
@@ -328,6 +332,8 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
         }
     }
 
+    ngx_chat_tenant_note(ctx);
+
     return chat_arena_dup(ctx->kept, ctx->scope.conversation,
                           &ctx->scope.conversation)
                    == CHAT_OK
@@ -344,7 +350,7 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 
     ctx = ngx_chat_get_ctx(r);
 
-    rc = ngx_chat_read_body(ctx);
+    rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body);
     if (rc == NGX_DECLINED) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
         return;
@@ -398,6 +404,7 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 
     ctx->state = NGX_CHAT_GONE_ON;
     ctx->verdict = verdict;
+    ngx_chat_metrics_verdict(ctx);
 
     if (ctx->early) {
         /* the content handler is to send a header once more */

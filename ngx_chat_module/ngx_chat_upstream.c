@@ -21,7 +21,19 @@ ngx_chat_upstream_reason(ngx_http_upstream_t *u, ngx_int_t rc)
         return "timeout";
     }
 
-    return u->error ? "malformed" : c && c->read->eof ? "eof" : "reset";
+    return u->error || rc == NGX_ERROR ? "malformed"
+           : c && c->read->eof         ? "eof"
+                                       : "reset";
+}
+
+
+/* 1 if it was the upstream that failed, and not the client. */
+static ngx_uint_t
+ngx_chat_upstream_is_broken(ngx_http_request_t *r, ngx_int_t rc)
+{
+    return rc >= NGX_HTTP_INTERNAL_SERVER_ERROR
+           || (rc == NGX_ERROR && !r->connection->error
+               && !r->connection->timedout);
 }
 
 
@@ -33,8 +45,9 @@ ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
     ctx = ngx_chat_get_ctx(r);
     ctx->upstream_rc = rc;
 
-    if (rc != NGX_OK) {
-        ctx->upstream_reason = ngx_chat_upstream_reason(r->upstream, rc);
+    if (ngx_chat_upstream_is_broken(r, rc)) {
+        ctx->upstream_reason =
+            ctx->stalled ? "stall" : ngx_chat_upstream_reason(r->upstream, rc);
     }
 
     ctx->upstream_finalize(r, rc);
@@ -88,10 +101,14 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_check_answer(ctx);
-
     ctx->upstream_finalize = u->finalize_request;
     u->finalize_request = ngx_chat_upstream_finalize;
+
+    if (ctx->stream == NULL || ctx->conf->dry_run) {
+        return;
+    }
+
+    ngx_chat_check_answer(ctx);
 
     /* tokens are to reach the client as they come, and a buffered upstream
        loses what it has read when the connection breaks */

@@ -4,7 +4,7 @@
  * Must not know: how what they say came about.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 typedef enum {
@@ -44,11 +44,6 @@ static const struct {
     { ngx_string("chat_hold_time"), NGX_CHAT_VAR_HOLD_TIME },
     { ngx_string("chat_store_time"), NGX_CHAT_VAR_STORE_TIME },
     { ngx_string("chat_attempt"), NGX_CHAT_VAR_ATTEMPT },
-};
-
-static const char *const ngx_chat_verdicts[] = {
-    "none",     "passed",  "held",       "released",  "attached", "empty",
-    "conflict", "bounced", "superseded", "unmanaged", "refused",  "bypass",
 };
 
 
@@ -211,7 +206,7 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     }
 
     if (data == NGX_CHAT_VAR_VERDICT) {
-        return ngx_chat_variable_name(r, v, ngx_chat_verdicts[ctx->verdict]);
+        return ngx_chat_variable_name(r, v, chat_verdict_names[ctx->verdict]);
     }
 
     if (ctx->dialect == NULL) {
@@ -242,7 +237,7 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
             ctx->in_holds ? ngx_current_msec - ctx->started : ctx->waited);
 
     case NGX_CHAT_VAR_STORE_TIME:
-        return ngx_chat_variable_time(r, v, ctx->asking);
+        return ngx_chat_variable_time(r, v, (ngx_msec_t) (ctx->asking / 1000));
 
     case NGX_CHAT_VAR_ATTEMPT:
         return ngx_chat_variable_number(r, v, ctx->attempt);

@@ -7,7 +7,7 @@
  * stores.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 /* Its body is complete, or cannot be completed. */
@@ -66,6 +66,11 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
     }
 
     ctx->claiming = ctx->decision.k;
+
+    if (ctx->in_holds && ctx->found == 0) {
+        ctx->found = ngx_chat_metrics_clock();
+    }
+
     ngx_chat_gate_asks(ctx);
     store->join(store, &ctx->op, &ctx->q.key, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
@@ -114,6 +119,10 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_attempt_keep_results(ctx);
     }
 
+    if (bounded && !ctx->opened) {
+        ngx_chat_name_record(ctx);
+    }
+
     ngx_memzero(&partial, sizeof(partial));
     partial.field = chat_cstr("partial");
     partial.value = chat_cstr("1");
@@ -134,6 +143,10 @@ static void
 ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 {
     const chat_decision_t *decision = &ctx->decision;
+
+    if (decision->lost) {
+        ngx_chat_metrics_cut(ctx->main, "producer_lost");
+    }
 
     if (decision->status >= 400) {
         ngx_chat_answer_refuse(ctx, decision->status, "upstream_error",
@@ -235,6 +248,12 @@ ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
                                "the conversation was cleared");
         return;
 
+    case CHAT_GATE_LOOP:
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_TOO_MANY_REQUESTS, "loop",
+                               "the answer to these results was asked for "
+                               "ten times within a minute");
+        return;
+
     default:
         ngx_chat_verdict_conflict(ctx);
     }
@@ -264,6 +283,9 @@ ngx_chat_verdict_observed(chat_gate_e verdict)
     case CHAT_GATE_SUPERSEDED:
     case CHAT_GATE_CLEARED:
         return NGX_CHAT_VERDICT_SUPERSEDED;
+
+    case CHAT_GATE_LOOP:
+        return NGX_CHAT_VERDICT_REFUSED;
 
     case CHAT_GATE_UNMANAGED:
         return NGX_CHAT_VERDICT_UNMANAGED;
@@ -302,6 +324,17 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     if (ctx->rq.class == CHAT_CLASS_FRESH) {
         ngx_chat_complete(ctx, ngx_chat_verdict_completed);
         return;
+    }
+
+    if (ctx->rq.class == CHAT_CLASS_PENDING) {
+        if (verdict == CHAT_GATE_HOLD) {
+            ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+            return;
+        }
+
+        /* what it lacks came from outside */
+        ctx->settled = 1;
+        ctx->rq.class = CHAT_CLASS_CONTINUATION;
     }
 
     if (verdict == CHAT_GATE_CLAIM) {

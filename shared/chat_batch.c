@@ -103,10 +103,22 @@ chat_batch_read_call(chat_batch_reader_t *reader, chat_str_t id,
 
     member->is_call = 1;
     member->position = (uint32_t) position;
-    member->kind = chat_str_is(kind, "a")   ? CHAT_KIND_APPROVAL
-                   : chat_str_is(kind, "p") ? CHAT_KIND_PROVIDER
-                                            : CHAT_KIND_CLIENT;
+    member->kind = member->asks || chat_str_is(kind, "a") ? CHAT_KIND_APPROVAL
+                   : chat_str_is(kind, "p")               ? CHAT_KIND_PROVIDER
+                                                          : CHAT_KIND_CLIENT;
     memcpy(member->fingerprint, fingerprint, 16);
+}
+
+
+static void
+chat_batch_read_ask(chat_batch_reader_t *reader, chat_str_t id)
+{
+    chat_member_t *member = chat_batch_member(reader, id);
+
+    if (member != NULL) {
+        member->asks = 1;
+        member->kind = CHAT_KIND_APPROVAL;
+    }
 }
 
 
@@ -245,6 +257,9 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     for (i = 0; i < n; i++) {
         if (chat_batch_under(facts[i].field, "call/", &id)) {
             chat_batch_read_call(&reader, id, facts[i].value);
+
+        } else if (chat_batch_under(facts[i].field, "ask/", &id)) {
+            chat_batch_read_ask(&reader, id);
 
         } else if (chat_batch_under(facts[i].field, "result/", &id)) {
             chat_batch_read_result(&reader, id, &facts[i]);

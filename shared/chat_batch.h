@@ -81,7 +81,10 @@ void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
 /* A fact whose field is given whole: since, open, seal, broken, partial... */
 void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
 
-/* call/<id>: position is the call's place in its step, from 0. */
+/*
+ * call/<id>: position is the call's place in its step, from 0. One that asks
+ * for an approval may be known as a call before that: ask/<id> says it too.
+ */
 void chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
                      uint32_t position, const chat_digest_t *fingerprint);
 
@@ -100,11 +103,11 @@ void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 
 /*
  * claim/<k>: worker and request are free of spaces; signature and retry_key
- * (all zero: none) are 16 bytes each.
+ * (all zero: none) are 16 bytes each; ms since the epoch (0: not known).
  */
 void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                       chat_str_t request, const unsigned char *signature,
-                      const unsigned char *retry_key);
+                      const unsigned char *retry_key, uint64_t ms);
 
 /*
  * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
@@ -122,15 +125,25 @@ void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
 /* open: the producer's worker and the CORS header lines of its answer. */
 void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);
 
+#define CHAT_NAMES_MAX 2
+
+/* A batch in a conversation's record: its names, and whose words it is in. */
+typedef struct {
+    chat_digest_t names[CHAT_NAMES_MAX]; /* the facts are under each of them */
+    size_t        nnames;                /* at least 1 */
+    chat_str_t    dialect;               /* its name */
+} chat_recorded_t;
+
 /* batch/<ms>-<name>: of a conversation's record. */
 void chat_facts_batch(chat_facts_t *facts, uint64_t ms,
-                      const chat_digest_t *name);
+                      const chat_recorded_t *recorded);
 
 
 /* A call as the store knows it. */
 typedef struct {
     chat_str_t      id;
     int             is_call; /* there is a call/ fact */
+    int             asks;    /* there is an ask/ fact: kind is APPROVAL */
     chat_kind_e     kind;
     uint32_t        position;
     unsigned char   fingerprint[16];
@@ -147,25 +160,28 @@ typedef struct {
     chat_str_t    request;
     unsigned char signature[16];
     unsigned char retry_key[16];
+    uint64_t      ms;     /* when it was claimed; 0: not known */
     uint32_t      answer; /* HTTP status; 0: none yet */
     chat_end_e    end;
     int           is_void; /* nothing was sent */
 } chat_attempt_t;
 
 typedef struct {
-    uint64_t       since; /* ms; 0: no such fact */
-    int            open;
-    chat_str_t     producer; /* worker of open */
-    chat_str_t     cors;     /* of open */
-    int            sealed;
-    int            broken;
-    int            partial; /* was seen incomplete */
-    int            superseded;
-    int            cleared;
-    chat_member_t *members; /* in order of position, then id */
-    size_t         nmembers;
-    chat_attempt_t last;     /* the attempt with the highest number */
-    chat_attempt_t answered; /* the last that was answered 2xx; k 0: none */
+    uint64_t        since; /* ms; 0: no such fact */
+    int             open;
+    chat_str_t      producer; /* worker of open */
+    chat_str_t      cors;     /* of open */
+    int             sealed;
+    int             broken;
+    int             partial; /* was seen incomplete */
+    int             superseded;
+    int             cleared;
+    chat_member_t  *members; /* in order of position, then id */
+    size_t          nmembers;
+    chat_attempt_t  last;     /* the attempt with the highest number */
+    chat_attempt_t  answered; /* the last that was answered 2xx; k 0: none */
+    chat_attempt_t *attempts; /* all of them, in order of their numbers */
+    size_t          nattempts;
 } chat_batch_t;
 
 /*
@@ -176,12 +192,12 @@ chat_rc_e chat_batch_read(const chat_fact_t *facts, size_t n,
                           chat_arena_t *arena, chat_batch_t *batch);
 
 /*
- * The name of the newest batch in a conversation's record; it is the open one,
- * if any is: a step comes when the one before is answered or given up.
- * CHAT_DECLINED: there is none.
+ * The newest batch in a conversation's record; it is the open one, if any is:
+ * a step comes when the one before is answered or given up. Its dialect points
+ * into the facts. CHAT_DECLINED: there is none.
  */
 chat_rc_e chat_batch_newest(const chat_fact_t *facts, size_t n,
-                            chat_digest_t *name);
+                            chat_recorded_t *newest);
 
 /* The member with this id, or NULL. */
 const chat_member_t *chat_batch_find(const chat_batch_t *batch, chat_str_t id);

@@ -49,6 +49,7 @@ chat_batch_read_claim(const chat_fact_t *fact, chat_attempt_t *attempt)
     attempt->request = chat_batch_word(&value);
     (void) chat_batch_hex(chat_batch_word(&value), attempt->signature);
     (void) chat_batch_hex(chat_batch_word(&value), attempt->retry_key);
+    (void) chat_batch_number(chat_batch_word(&value), &attempt->ms);
     return 1;
 }
 
@@ -195,6 +196,9 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
     for (i = 0; count != 0 && i < n; i++) {
         chat_batch_read_deed(&facts[i], list, count);
     }
+
+    batch->attempts = count ? list : NULL;
+    batch->nattempts = count;
 
     for (i = 0; i < count; i++) {
         if (list[i].answer >= 200 && list[i].answer < 300) {

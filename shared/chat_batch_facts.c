@@ -232,6 +232,10 @@ chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
                                                  : "c",
                     hex);
     (void) chat_facts_new(facts, "call/", id, chat_cstr(value));
+
+    if (kind == CHAT_KIND_APPROVAL) {
+        (void) chat_facts_new(facts, "ask/", id, chat_cstr("1"));
+    }
 }
 
 
@@ -278,7 +282,7 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 void
 chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                  chat_str_t request, const unsigned char *signature,
-                 const unsigned char *retry_key)
+                 const unsigned char *retry_key, uint64_t ms)
 {
     char          hex[33], key[33], number[16], value[256];
     chat_digest_t digest;
@@ -289,9 +293,10 @@ chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
     memcpy(digest.bytes, retry_key, 16);
     chat_digest_hex(&digest, 16, key);
 
-    (void) snprintf(value, sizeof(value), "%.*s %.*s %s %s", (int) worker.len,
-                    (const char *) worker.data, (int) request.len,
-                    (const char *) request.data, hex, key);
+    (void) snprintf(value, sizeof(value), "%.*s %.*s %s %s %llu",
+                    (int) worker.len, (const char *) worker.data,
+                    (int) request.len, (const char *) request.data, hex, key,
+                    (unsigned long long) ms);
     (void) snprintf(number, sizeof(number), "%u", (unsigned) k);
     (void) chat_facts_new(facts, "claim/", chat_cstr(number),
                           chat_cstr(value));

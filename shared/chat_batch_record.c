@@ -1,15 +1,15 @@
 /*
  * chat_batch_record.c: the record of a conversation; see chat_batch.h.
  *
- * One more set of facts, batch/<ms>-<name>, one for each batch that a stream
- * opened in the conversation. A request that names the conversation, and no
- * more, finds its batch here.
+ * One more set of facts, batch/<ms>-<name>, one for each batch of the
+ * conversation. Its value is the dialect and the batch's other name, if it
+ * has one. Who names the conversation, and no more, finds the batch here.
  * Promises: reading is independent of the order of the facts; what does not
  * parse is as good as absent.
  * Must not know: what the batches themselves say.
  */
 
-#include "chat_batch.h"
+#include "chat_batch_read.h"
 
 #include <stdio.h>
 
@@ -40,14 +40,26 @@ chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
 
 
 void
-chat_facts_batch(chat_facts_t *facts, uint64_t ms, const chat_digest_t *name)
+chat_facts_batch(chat_facts_t *facts, uint64_t ms,
+                 const chat_recorded_t *recorded)
 {
-    char hex[CHAT_RECORD_NAME + 1], field[CHAT_RECORD_NAME + 32];
+    char          hex[CHAT_RECORD_NAME + 1], field[CHAT_RECORD_NAME + 32];
+    chat_buf_t    value = { 0 };
+    unsigned char i;
 
-    chat_digest_hex(name, CHAT_DIGEST_SIZE, hex);
+    chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, hex);
     (void) snprintf(field, sizeof(field), "%s%llu-%s", chat_record_prefix,
                     (unsigned long long) ms, hex);
-    chat_facts_add(facts, field, chat_cstr("1"));
+
+    chat_buf_add(&value, recorded->dialect);
+    for (i = 1; i < recorded->nnames; i++) {
+        chat_digest_hex(&recorded->names[i], CHAT_DIGEST_SIZE, hex);
+        chat_buf_printf(&value, " %s", hex);
+    }
+
+    chat_facts_add(facts, field, chat_buf_str(&value));
+    facts->failed |= value.failed;
+    chat_buf_free(&value);
 }
 
 
@@ -62,11 +74,38 @@ chat_record_digit(unsigned char c)
 }
 
 
+/* 1 and *name if hex is one. */
+static int
+chat_record_name(chat_str_t hex, chat_digest_t *name)
+{
+    int    high, low;
+    size_t i;
+
+    if (hex.len != CHAT_RECORD_NAME) {
+        return 0;
+    }
+
+    for (i = 0; i < CHAT_DIGEST_SIZE; i++) {
+        high = chat_record_digit(hex.data[2 * i]);
+        low = chat_record_digit(hex.data[2 * i + 1]);
+
+        if (high < 0 || low < 0) {
+            return 0;
+        }
+
+        name->bytes[i] = (unsigned char) (high << 4 | low);
+    }
+
+    return 1;
+}
+
+
 /* Cuts <ms>-<name> into its time and the name's hex digits; 0: it is none. */
 static int
 chat_record_parse(chat_str_t field, chat_str_t *ms, chat_str_t *hex)
 {
-    size_t i, n = sizeof(chat_record_prefix) - 1;
+    size_t        i, n = sizeof(chat_record_prefix) - 1;
+    chat_digest_t name;
 
     if (!chat_str_starts(field, chat_record_prefix)
         || field.len < n + 2 + CHAT_RECORD_NAME)
@@ -89,13 +128,7 @@ chat_record_parse(chat_str_t field, chat_str_t *ms, chat_str_t *hex)
         }
     }
 
-    for (i = 0; i < hex->len; i++) {
-        if (chat_record_digit(hex->data[i]) < 0) {
-            return 0;
-        }
-    }
-
-    return 1;
+    return chat_record_name(*hex, &name);
 }
 
 
@@ -116,28 +149,34 @@ chat_record_newer(chat_str_t ms, chat_str_t hex, chat_str_t than_ms,
 
 
 chat_rc_e
-chat_batch_newest(const chat_fact_t *facts, size_t n, chat_digest_t *name)
+chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
 {
     size_t     i;
-    chat_str_t ms, hex, newest = { NULL, 0 }, found = { NULL, 0 };
+    chat_str_t ms, hex, when = { NULL, 0 }, name = { NULL, 0 };
+    chat_str_t value = { NULL, 0 };
 
     for (i = 0; i < n; i++) {
         if (chat_record_parse(facts[i].field, &ms, &hex)
-            && (found.len == 0 || chat_record_newer(ms, hex, newest, found)))
+            && (name.len == 0 || chat_record_newer(ms, hex, when, name)))
         {
-            newest = ms;
-            found = hex;
+            when = ms;
+            name = hex;
+            value = facts[i].value;
         }
     }
 
-    if (found.len == 0) {
+    if (!chat_record_name(name, &newest->names[0])) {
         return CHAT_DECLINED;
     }
 
-    for (i = 0; i < CHAT_DIGEST_SIZE; i++) {
-        name->bytes[i] =
-            (unsigned char) (chat_record_digit(found.data[2 * i]) << 4
-                             | chat_record_digit(found.data[2 * i + 1]));
+    newest->dialect = chat_batch_word(&value);
+    newest->nnames = 1;
+
+    while (newest->nnames < CHAT_NAMES_MAX
+           && chat_record_name(chat_batch_word(&value),
+                               &newest->names[newest->nnames]))
+    {
+        newest->nnames++;
     }
 
     return CHAT_OK;

@@ -105,6 +105,13 @@ typedef struct {
     unsigned candidate : 1;       /* a complete body is always a candidate
                                      sibling (ai_sdk, ag_ui) */
     unsigned no_empty : 1;        /* has no harmless empty turn (anthropic) */
+    unsigned plain_text : 1;      /* a result is a string: of another value
+                                     its JSON text is */
+    unsigned only_decided : 1;    /* a call that asks for an approval takes
+                                     the decision and nothing else */
+    unsigned resends : 1;         /* its client may ask again by itself without
+                                     end: its attempts are counted (ai_sdk,
+                                     ag_ui) */
 
     const char *sse_header; /* "Name: value" of every SSE answer that
                                      the module makes itself, or NULL */
@@ -147,6 +154,12 @@ typedef struct {
      * the stream was dropped. NULL: never.
      */
     int (*boring)(void *state, const chat_frame_t *frame);
+
+    /*
+     * 1 if the frame, which has data, is a sign of life alone: it may be sent
+     * for ever without the answer getting on. NULL: there is no such frame.
+     */
+    int (*idle)(const chat_frame_t *frame);
 
     /*
      * Keys before a text that may be any in a boring frame, "content":" and

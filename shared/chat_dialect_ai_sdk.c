@@ -414,6 +414,7 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .weak_by_message = 1,
     .one_by_one = 1,
     .candidate = 1,
+    .resends = 1,
     .sse_header = "x-vercel-ai-ui-message-stream: v1",
     .request = chat_ai_sdk_request,
     .splice = chat_ai_sdk_splice,

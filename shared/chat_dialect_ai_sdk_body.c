@@ -326,22 +326,27 @@ chat_body_messages(chat_body_t *body, const chat_json_t *first)
 }
 
 
-/* 1 if the client itself settled a call of the last step. */
-static int
+/* What the last step makes of the request: has the client settled a call? */
+static chat_class_e
 chat_body_brings(const chat_request_t *rq)
 {
     const chat_step_t *step = &rq->steps[rq->nsteps - 1];
-    size_t             i;
+    chat_class_e class = CHAT_CLASS_OTHER;
+    size_t i;
 
     for (i = step->first; i < step->first + step->count; i++) {
         if (rq->calls[i].kind != CHAT_KIND_PROVIDER
             && chat_call_is_settled(&rq->calls[i]))
         {
-            return 1;
+            return CHAT_CLASS_CONTINUATION;
+        }
+
+        if (chat_call_is_member(&rq->calls[i])) {
+            class = CHAT_CLASS_PENDING;
         }
     }
 
-    return 0;
+    return class;
 }
 
 
@@ -360,16 +365,14 @@ chat_body_classify(chat_body_t *body, const chat_json_t *trigger)
 
     } else if (chat_json_is(doc, role, "assistant") && rq->answers
                && (trigger == NULL || trigger->type == CHAT_JSON_NULL
-                   || chat_json_is(doc, trigger, "submit-message"))
-               && chat_body_brings(rq))
+                   || chat_json_is(doc, trigger, "submit-message")))
     {
-        rq->class = CHAT_CLASS_CONTINUATION;
+        rq->class = chat_body_brings(rq);
         rq->next.message = rq->last_message;
         rq->next.ordinal = body->starts;
     }
 
-    if (rq->class != CHAT_CLASS_FRESH && rq->class != CHAT_CLASS_CONTINUATION)
-    {
+    if (rq->class == CHAT_CLASS_OTHER || rq->class == CHAT_CLASS_REGENERATE) {
         rq->answers = 0;
     }
 }

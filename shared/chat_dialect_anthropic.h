@@ -54,6 +54,7 @@ chat_rc_e chat_anthropic_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                                 chat_edits_t *edits);
 void     *chat_anthropic_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_anthropic_boring(void *data, const chat_frame_t *frame);
+int       chat_anthropic_idle(const chat_frame_t *frame);
 chat_rc_e chat_anthropic_read(void *data, chat_arena_t *arena,
                               const chat_frame_t *frame, chat_json_doc_t *doc,
                               chat_events_t *events);

@@ -63,6 +63,14 @@ chat_anthropic_has(chat_str_t s, const char *text)
 
 
 int
+chat_anthropic_idle(const chat_frame_t *frame)
+{
+    return chat_str_starts(frame->data, "{\"type\":\"ping\"")
+           || chat_str_starts(frame->data, "{\"type\": \"ping\"");
+}
+
+
+int
 chat_anthropic_boring(void *data, const chat_frame_t *frame)
 {
     chat_str_t               s = frame->data;
@@ -72,7 +80,7 @@ chat_anthropic_boring(void *data, const chat_frame_t *frame)
         return 0;
     }
 
-    if (chat_str_starts(s, "{\"type\":\"ping\"")) {
+    if (chat_anthropic_idle(frame)) {
         return 1;
     }
 

@@ -219,12 +219,14 @@ static const char *const chat_openai_chat_texts[] = {
 
 const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
+    .plain_text = 1,
     .paths = chat_completions_paths,
     .signature = chat_completions_signature,
     .request = chat_openai_chat_request,
     .splice = chat_openai_chat_splice,
     .open = chat_openai_chat_open,
     .boring = chat_openai_chat_boring,
+    .idle = chat_openai_chat_idle,
     .texts = chat_openai_chat_texts,
     .read = chat_openai_chat_read,
     .edit = chat_openai_chat_edit,

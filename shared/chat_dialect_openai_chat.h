@@ -62,6 +62,7 @@ chat_rc_e chat_openai_chat_splice(chat_json_doc_t      *doc,
                                   chat_edits_t *edits);
 void     *chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_openai_chat_boring(void *data, const chat_frame_t *frame);
+int       chat_openai_chat_idle(const chat_frame_t *frame);
 chat_rc_e chat_openai_chat_read(void *data, chat_arena_t *arena,
                                 const chat_frame_t *frame,
                                 chat_json_doc_t *doc, chat_events_t *events);

@@ -10,13 +10,13 @@
 #include "chat_dialect_openai_chat.h"
 
 
-/* A tool message has no mark for errors: our own words have to say it. */
+/* A tool message has no mark for errors: its words have to say it. */
 static void
 chat_completions_content(const chat_result_t *result, chat_buf_t *out)
 {
     chat_buf_t error = { 0 };
 
-    if (!result->unknown) {
+    if (result->outcome == CHAT_OUTCOME_OK) {
         chat_buf_add(out, result->payload);
         return;
     }

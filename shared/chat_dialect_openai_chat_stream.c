@@ -54,6 +54,14 @@ chat_completions_at(chat_str_t s, const unsigned char *at, const char *word)
 
 
 int
+chat_openai_chat_idle(const chat_frame_t *frame)
+{
+    return chat_completions_has(frame->data, "\"choices\":[]")
+           || chat_completions_has(frame->data, "\"choices\": []");
+}
+
+
+int
 chat_openai_chat_boring(void *data, const chat_frame_t *frame)
 {
     size_t                     i;

@@ -346,6 +346,7 @@ static const char *const chat_responses_signature[] = {
 
 const chat_dialect_t chat_dialect_openai_responses = {
     .name = "openai_responses",
+    .only_decided = 1,
     .paths = chat_responses_paths,
     .not_paths = chat_responses_not_paths,
     .signature = chat_responses_signature,
@@ -353,6 +354,7 @@ const chat_dialect_t chat_dialect_openai_responses = {
     .splice = chat_responses_splice,
     .open = chat_responses_open,
     .boring = chat_responses_boring,
+    .idle = chat_responses_idle,
     .read = chat_responses_read,
     .edit = chat_responses_edit,
     .interrupted = chat_responses_interrupted,

@@ -175,6 +175,7 @@ chat_rc_e chat_responses_read(void *state, chat_arena_t *arena,
 
 /* chat_dialect_openai_responses_edit.c */
 int            chat_responses_boring(void *state, const chat_frame_t *frame);
+int            chat_responses_idle(const chat_frame_t *frame);
 chat_edit_rc_e chat_responses_edit(chat_json_doc_t     *doc,
                                    const chat_events_t *events,
                                    const chat_slots_t  *slots,

@@ -61,6 +61,20 @@ chat_responses_behind(chat_str_t data, const char *key)
 }
 
 
+int
+chat_responses_idle(const chat_frame_t *frame)
+{
+    chat_str_t head = frame->data;
+
+    if (head.len > CHAT_RESPONSES_HEAD) {
+        head.len = CHAT_RESPONSES_HEAD;
+    }
+
+    return chat_str_starts(chat_responses_behind(head, "\"type\":"),
+                           "\"keepalive\"");
+}
+
+
 /*
  * In a JSON text the bytes "type": with their quotes cannot be the content of
  * a string, and with no second brace before them they are the root's member.

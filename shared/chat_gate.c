@@ -193,9 +193,7 @@ static chat_gate_e
 chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 {
     out->k = look->last.k + 1;
-
-    /* a claim that no reader believes could be tried for ever */
-    return out->k > CHAT_ATTEMPTS_MAX ? CHAT_GATE_CONFLICT : CHAT_GATE_CLAIM;
+    return chat_gate_may_claim(look->q, look->batch, out->k);
 }
 
 

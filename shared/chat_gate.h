@@ -57,6 +57,8 @@ typedef struct {
     unsigned char         retry_key[16]; /* of Idempotency-Key; zero: none */
     chat_str_t            worker;        /* who asks: for claims */
     chat_str_t            request;
+    uint64_t              now; /* ms since the epoch, set by the caller before
+                                  each decision and claim; 0: not known */
     int                   chained;
     int                   complete; /* the body settles all its members */
     int                   wants;    /* a member of them wants a result */
@@ -85,7 +87,8 @@ typedef enum {
     CHAT_GATE_FATE,       /* attempt k ended badly while this waited */
     CHAT_GATE_INCOMPLETE, /* its step has calls that the body does not list */
     CHAT_GATE_SUPERSEDED, /* 409, the user has gone on */
-    CHAT_GATE_CLEARED     /* 409, the conversation was cleared */
+    CHAT_GATE_CLEARED,    /* 409, the conversation was cleared */
+    CHAT_GATE_LOOP        /* 429, its client does not cease to ask */
 } chat_gate_e;
 
 typedef struct {
@@ -134,6 +137,13 @@ void chat_gate_claim(const chat_question_t *q, uint32_t k,
 void chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
                       int (*alive)(void *data, chat_str_t worker), void *data,
                       chat_decision_t *out);
+
+/*
+ * May attempt k be claimed? CLAIM; LOOP: too many of a client that asks again
+ * by itself have begun within a minute; CONFLICT: no reader would believe it.
+ */
+chat_gate_e chat_gate_may_claim(const chat_question_t *q,
+                                const chat_batch_t *batch, uint32_t k);
 
 /*
  * What the store can complete: for each member that the body leaves open and

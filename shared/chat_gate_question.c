@@ -209,5 +209,5 @@ void
 chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
 {
     chat_facts_claim(facts, k, q->worker, q->request, q->signature,
-                     q->retry_key);
+                     q->retry_key, q->now);
 }

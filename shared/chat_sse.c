@@ -87,6 +87,14 @@ chat_sse_tail(const chat_sse_t *sse)
 
 
 chat_str_t
+chat_sse_unread(const chat_sse_t *sse)
+{
+    return chat_str(sse->in.text.data + sse->start,
+                    sse->in.text.len - sse->start);
+}
+
+
+chat_str_t
 chat_sse_rest(const chat_sse_t *sse)
 {
     if ((sse->tail.len != 0 && !sse->flush) || sse->start != sse->in.pos
@@ -96,8 +104,7 @@ chat_sse_rest(const chat_sse_t *sse)
         return chat_str(NULL, 0);
     }
 
-    return chat_str(sse->in.text.data + sse->in.pos,
-                    sse->in.text.len - sse->in.pos);
+    return chat_sse_unread(sse);
 }
 
 
@@ -321,16 +328,13 @@ chat_sse_piece(chat_sse_t *sse, chat_frame_t *frame)
 static int
 chat_sse_keep(chat_sse_t *sse)
 {
-    if (sse->start != sse->in.pos) {
-        chat_buf_add(&sse->tail, chat_str(sse->in.text.data + sse->start,
-                                          sse->in.pos - sse->start));
-        if (sse->tail.failed) {
-            return 0;
-        }
-
-        sse->start = sse->in.pos;
+    chat_buf_add(&sse->tail, chat_str(sse->in.text.data + sse->start,
+                                      sse->in.pos - sse->start));
+    if (sse->tail.failed) {
+        return 0;
     }
 
+    sse->start = sse->in.pos;
     return 1;
 }
 
@@ -356,7 +360,6 @@ chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
     }
 
     sse->begun = 1;
-
     return sse->data.failed ? CHAT_SSE_ERROR : CHAT_SSE_FRAME;
 }
 

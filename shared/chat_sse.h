@@ -73,6 +73,9 @@ void       chat_sse_skip(chat_sse_t *sse, size_t len);
 /* The bytes of the unfinished frame, after MORE; valid until the next feed. */
 chat_str_t chat_sse_tail(const chat_sse_t *sse);
 
+/* What of the input no frame has taken; after it the parser is of no use. */
+chat_str_t chat_sse_unread(const chat_sse_t *sse);
+
 /*
  * Appends to out the frame with its data replaced: the first data: line
  * carries the new data (line ends in it become spaces), further data: lines

@@ -87,14 +87,11 @@ chat_stream_begin(chat_stream_t *stream)
 }
 
 
-/* Ends it; rc is what became of it. */
+/* Ends it. */
 static chat_rc_e
-chat_stream_end(chat_stream_t *stream, chat_rc_e rc,
-                const chat_piece_t **pieces, size_t *n)
+chat_stream_end(chat_stream_t *stream, const chat_piece_t **pieces, size_t *n)
 {
-    if (chat_output_end(&stream->output, pieces, n) != CHAT_OK) {
-        rc = CHAT_ERROR;
-    }
+    chat_rc_e rc = chat_output_end(&stream->output, pieces, n);
 
     if (rc != CHAT_OK) {
         stream->over = 1;
@@ -116,6 +113,8 @@ chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
         stream->info.frames++;
         stream->info.oversized++;
     }
+
+    stream->info.content++;
 
     if (stream->quarantine.first != NULL) {
         stream->info.overflows++;
@@ -158,6 +157,7 @@ static void
 chat_stream_skim(chat_stream_t *stream)
 {
     size_t     len;
+    uint32_t   frames = stream->info.frames;
     chat_str_t rest = chat_sse_rest(&stream->sse);
 
     if (stream->skim.count == 0 || !chat_stream_may_skip(stream)) {
@@ -167,35 +167,67 @@ chat_stream_skim(chat_stream_t *stream)
     len = chat_skim_match(&stream->skim, rest, stream->conf.max_event,
                           &stream->info.frames);
     if (len != 0) {
+        stream->info.content += stream->info.frames - frames;
         chat_sse_skip(&stream->sse, len);
         chat_stream_pass(stream, chat_str(rest.data, len), 1);
     }
 }
 
 
+/*
+ * There is no memory: all that has not gone out does so as it came, and from
+ * now on nothing is looked at. frame was not done with; NULL: there is none.
+ */
+static void
+chat_stream_give_up(chat_stream_t *stream, const chat_frame_t *frame)
+{
+    const chat_frame_t *held;
+
+    while (stream->quarantine.first != NULL) {
+        held = &stream->quarantine.first->heard.frame;
+        if (!stream->conf.observe) {
+            chat_stream_pass(stream, held->raw, 0);
+        }
+        chat_quarantine_pop(&stream->quarantine);
+    }
+
+    if (frame != NULL && !stream->placed) {
+        chat_stream_pass(stream, frame->raw, frame->in_input);
+    }
+
+    chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
+    chat_stream_pass(stream, chat_sse_unread(&stream->sse), 1);
+    chat_track_end(&stream->track);
+    stream->info.foreign = 1;
+    stream->over = 1;
+}
+
+
 /* All frames of the input. */
-static chat_rc_e
+static void
 chat_stream_read(chat_stream_t *stream, chat_str_t input)
 {
-    chat_rc_e     rc = CHAT_OK;
     chat_frame_t  frame;
     chat_sse_rc_e what;
 
     chat_sse_feed(&stream->sse, input);
 
-    while (rc == CHAT_OK) {
+    for (;;) {
         chat_stream_skim(stream);
+        stream->placed = 0;
         what = chat_sse_next(&stream->sse, &frame);
 
         if (what == CHAT_SSE_MORE) {
-            return CHAT_OK;
+            return;
         }
 
-        rc = what == CHAT_SSE_ERROR ? CHAT_ERROR
-                                    : chat_stream_take(stream, what, &frame);
+        if (what == CHAT_SSE_ERROR
+            || chat_stream_take(stream, what, &frame) != CHAT_OK)
+        {
+            chat_stream_give_up(stream, &frame);
+            return;
+        }
     }
-
-    return rc;
 }
 
 
@@ -203,8 +235,6 @@ chat_rc_e
 chat_stream_push(chat_stream_t *stream, chat_str_t input,
                  const chat_piece_t **pieces, size_t *n)
 {
-    chat_rc_e rc = CHAT_OK;
-
     chat_stream_begin(stream);
     stream->info.bytes_in += input.len;
 
@@ -212,14 +242,14 @@ chat_stream_push(chat_stream_t *stream, chat_str_t input,
         chat_stream_pass(stream, input, 1);
 
     } else {
-        rc = chat_stream_read(stream, input);
+        chat_stream_read(stream, input);
 
-        if (stream->info.foreign) {
+        if (stream->info.foreign && !stream->over) {
             chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
         }
     }
 
-    return chat_stream_end(stream, rc, pieces, n);
+    return chat_stream_end(stream, pieces, n);
 }
 
 
@@ -257,18 +287,21 @@ chat_rc_e
 chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
                    const chat_piece_t **pieces, size_t *n)
 {
-    int       report = stream->conf.report && !stream->conf.observe;
-    chat_rc_e rc;
+    int report = stream->conf.report && !stream->conf.observe;
 
     chat_stream_begin(stream);
 
     if (stream->over || stream->info.foreign) {
-        return chat_stream_end(stream, CHAT_OK, pieces, n);
+        return chat_stream_end(stream, pieces, n);
     }
 
     stream->over = 1;
     stream->silent = aborted != 0;
-    rc = chat_stream_settle(stream, CHAT_VERDICT_DROP);
+
+    if (chat_stream_settle(stream, CHAT_VERDICT_DROP) != CHAT_OK) {
+        chat_stream_give_up(stream, NULL);
+        return chat_stream_end(stream, pieces, n);
+    }
 
     if (stream->info.end != CHAT_END_NONE) {
         if (reason == NULL || !report) {
@@ -290,7 +323,7 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
     }
 
     chat_track_end(&stream->track);
-    return chat_stream_end(stream, rc, pieces, n);
+    return chat_stream_end(stream, pieces, n);
 }
 
 
@@ -299,6 +332,22 @@ chat_stream_facts(chat_stream_t *stream, const chat_stream_facts_t **facts)
 {
     chat_outbox_forget(&stream->track.outbox);
     return chat_outbox_take(&stream->track.outbox, facts);
+}
+
+
+size_t
+chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids, size_t max)
+{
+    size_t                   i, n = 0;
+    const chat_track_step_t *step = &stream->track.step;
+
+    for (i = 0; i < step->ncalls && n < max; i++) {
+        if (step->calls[i].settled) {
+            ids[n++] = step->calls[i].id;
+        }
+    }
+
+    return n;
 }
 
 

@@ -61,13 +61,15 @@ typedef struct {
 
 typedef struct {
     int         confirmed; /* a frame of the dialect was seen */
-    int         foreign;   /* the first frame was none: hands off for good */
+    int         foreign;   /* the first frame was none, or there was no memory
+                              to read one: hands off for good */
     chat_end_e  end;       /* NONE while it runs */
     const char *reason;    /* of an interruption; else NULL */
     chat_str_t  id;        /* of the turn: message or response id */
     uint64_t    bytes_in;
     uint64_t    bytes_out;
     uint32_t    frames;
+    uint32_t    content;   /* of those, more than signs of life */
     uint32_t    oversized; /* frames past max_event */
     uint32_t    calls;     /* of the last step that opened any */
     uint32_t    settled;   /* of those */
@@ -83,7 +85,8 @@ void           chat_stream_destroy(chat_stream_t *stream);
 /*
  * Takes the next bytes and answers the output that may go on now: pieces[0..n)
  * valid until the next call; pieces of the input are in the input's order.
- * CHAT_ERROR: no memory; the owner then passes all further bytes untouched.
+ * Without memory to read on, all that waits and all that comes passes as it
+ * is. CHAT_ERROR: bytes of the output are lost.
  */
 chat_rc_e chat_stream_push(chat_stream_t *stream, chat_str_t input,
                            const chat_piece_t **pieces, size_t *n);
@@ -104,6 +107,10 @@ chat_rc_e chat_stream_finish(chat_stream_t *stream, const char *reason,
  */
 size_t chat_stream_facts(chat_stream_t              *stream,
                          const chat_stream_facts_t **facts);
+
+/* The calls of the last step that the stream itself settled, at most max. */
+size_t chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids,
+                           size_t max);
 
 const chat_stream_info_t  *chat_stream_info(const chat_stream_t *stream);
 const chat_filter_count_t *chat_stream_count(const chat_stream_t *stream);

@@ -169,10 +169,10 @@ chat_stream_drain(chat_stream_t *stream)
         chat_arena_reset(stream->frame);
 
         rc = chat_stream_leave(stream, &held->heard, NULL);
-        chat_quarantine_pop(&stream->quarantine);
         if (rc != CHAT_OK) {
             return rc;
         }
+        chat_quarantine_pop(&stream->quarantine);
     }
 
     return CHAT_OK;
@@ -193,6 +193,7 @@ chat_stream_route(chat_stream_t *stream, chat_heard_t *heard,
                   chat_json_doc_t *doc)
 {
     if (stream->conf.observe) {
+        stream->placed = 1;
         chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);
     }
 
@@ -204,6 +205,8 @@ chat_stream_route(chat_stream_t *stream, chat_heard_t *heard,
     if (chat_quarantine_add(&stream->quarantine, heard) != CHAT_OK) {
         return CHAT_ERROR;
     }
+
+    stream->placed = 1;
 
     if (stream->quarantine.bytes > stream->conf.max_event) {
         stream->info.overflows++;
@@ -377,6 +380,10 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
 
     if (!frame->has_data) {
         return chat_stream_route(stream, &heard, NULL);
+    }
+
+    if (dialect->idle == NULL || !dialect->idle(frame)) {
+        stream->info.content++;
     }
 
     if (chat_stream_may_skip(stream) && chat_stream_is_boring(stream, frame)) {

@@ -36,6 +36,7 @@ struct chat_stream_s {
     unsigned oversized : 1; /* the last bytes were a piece of a frame */
     unsigned silent : 1;    /* the client left: nothing goes out */
     unsigned over : 1;      /* finished, or failed */
+    unsigned placed : 1;    /* the frame went out, or waits in quarantine */
 };
 
 /* These bytes go out as they came, unless the client has left. */

@@ -48,18 +48,28 @@ chat_track_is_member(const chat_tracked_t *call)
 }
 
 
-/* A request that names the conversation alone finds the step's batch by it. */
+/*
+ * Who names the conversation alone finds the step's batch by it: a request
+ * that is chained to it takes the first name, so that comes from the chain.
+ */
 static void
 chat_track_put_record(chat_track_step_t *step)
 {
-    int                   form;
-    chat_key_t            key;
-    chat_facts_t         *list;
-    const chat_request_t *rq = step->conf->request;
+    int             form;
+    chat_key_t      key;
+    chat_facts_t   *list;
+    chat_recorded_t recorded;
 
-    form = step->has_key[CHAT_NAME_CHAIN] ? CHAT_NAME_CHAIN : CHAT_NAME_CALL;
+    recorded.dialect = step->conf->scope.dialect;
+    recorded.nnames = 0;
 
-    if (rq == NULL || !rq->by_conversation || !step->has_key[form]
+    for (form = CHAT_NAMES; form-- > 0;) {
+        if (step->has_key[form]) {
+            recorded.names[recorded.nnames++] = step->keys[form].name;
+        }
+    }
+
+    if (recorded.nnames == 0
         || chat_batch_record_key(&step->conf->scope, &key) != CHAT_OK)
     {
         return;
@@ -67,8 +77,7 @@ chat_track_put_record(chat_track_step_t *step)
 
     list = chat_outbox_list(step->outbox, &key);
     if (list != NULL) {
-        chat_facts_batch(list, step->conf->began + step->ordinal,
-                         &step->keys[form].name);
+        chat_facts_batch(list, step->conf->began + step->ordinal, &recorded);
     }
 }
 

@@ -22,7 +22,7 @@
 enum {
     CHAT_NAME_CALL,
     CHAT_NAME_CHAIN,
-    CHAT_NAMES
+    CHAT_NAMES = CHAT_NAMES_MAX
 };
 
 /* A call of the step. */

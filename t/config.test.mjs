@@ -39,7 +39,8 @@ const good = [
   'chat_grace 0', 'chat_grace 500ms', 'chat_heartbeat 1s',
   'chat_siblings empty', 'chat_siblings conflict', 'chat_repair off',
   'chat_repair settled', 'chat_repair all', 'chat_interrupted off',
-  'chat_interrupted on', 'chat_tool ^a client',
+  'chat_interrupted on', 'chat_stall off', 'chat_stall 90s',
+  'chat_tool ^a client',
   'chat_tool "(?i)x(?=y)" provider', 'chat_ttl 1d', 'chat_max_body 1k',
   'chat_max_event 64k', 'chat_max_calls 1', 'chat_max_result 10m',
   'chat_max_held 100000', 'chat_dry_run on', 'chat_dry_run off'];
@@ -56,6 +57,7 @@ const bad = [
   ['chat_siblings merge', /"merge" .*empty, conflict/],
   ['chat_repair on', /"on" .*off, settled, all/],
   ['chat_interrupted maybe', /"on" or "off"/],
+  ['chat_stall 0', /above 0/], ['chat_stall soon', /off or a time/],
   ['chat_tool ^a both', /"both" .*client or provider/],
   ['chat_tool "(unclosed" client', /pcre2?_compile|unclosed/],
   ['chat_tool ^a', /number of arguments/],

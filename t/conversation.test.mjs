@@ -10,6 +10,7 @@ import assert from 'node:assert/strict';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
 import { held, live, say, verdict, wordOf } from './harness_hold.mjs';
+import { asking } from './harness_outside.mjs';
 import { sse } from './harness_provider.mjs';
 
 const key = 'openai_responses_conversation';
@@ -104,40 +105,29 @@ live('replay: conversation: the known calls come from the store',
     assert.ok(!text.includes('"output_index":1'));
   });
 
-/* An answer that asks to approve, as the provider sends it. */
-function asking(ids) {
-  const id = newId('resp_');
-  let number = 0;
-  const event = (type, fields) => `event: ${type}\ndata: ${JSON.stringify({
-    type, sequence_number: number++, ...fields })}\n\n`;
-  const items = ids.map((one) => ({ id: one, type: 'mcp_approval_request',
-    name: 'send', server_label: 'mail', arguments: '{}' }));
-  const response = (status, output) => ({ response: { id, status, output } });
-  return Object.assign([
-    event('response.created', response('in_progress', [])),
-    ...items.flatMap((item, i) => [
-      event('response.output_item.added', { output_index: i, item }),
-      event('response.output_item.done', { output_index: i, item })]),
-    event('response.completed', response('completed', items))],
-  { id, calls: ids.map((one) => ({ id: one })) });
+const ways = ['conversation', 'previous_response_id', 'stateless'];
+
+/* Two tools that wait for approval; decide() brings one decision. */
+async function toApprove(t, how) {
+  const ids = [newId('mcpr_'), newId('mcpr_')];
+  const from = asking(ids);
+  const { scene, batch } = await talk(t, [from]);
+  const base = { model: 'm', stream: true,
+    ...(how === 'conversation' && { conversation: batch.conversation }) };
+  const hello = { role: 'user', content: 'hi' };
+  await batch.post({ ...base, input: [hello] }).text();
+  return { ids, scene, batch, decide: (id, approve, reason) => batch.post({
+    ...base, ...(how === 'previous_response_id' && { [how]: from.id }),
+    input: [...how === 'stateless' ? [hello, ...ids.map((one) => ({ id: one,
+      type: 'mcp_approval_request', name: 'send', server_label: 'mail',
+      arguments: '{}' }))] : [],
+    { type: 'mcp_approval_response', approval_request_id: id, approve,
+      ...(reason && { reason }) }] }) };
 }
 
-for (const how of ['conversation', 'previous_response_id', 'stateless']) {
+for (const how of ways) {
   live(`s40: approvals of MCP tools, one by one: ${how}`, async (t) => {
-    const ids = [newId('mcpr_'), newId('mcpr_')];
-    const from = asking(ids);
-    const { scene, batch } = await talk(t, [from]);
-    const base = { model: 'm', stream: true,
-      ...(how === 'conversation' && { conversation: batch.conversation }) };
-    const hello = { role: 'user', content: 'hi' };
-    await batch.post({ ...base, input: [hello] }).text();
-    const decide = (id, approve, reason) => batch.post({ ...base,
-      ...(how === 'previous_response_id' && { [how]: from.id }),
-      input: [...how === 'stateless' ? [hello, ...ids.map((one) => ({ id: one,
-        type: 'mcp_approval_request', name: 'send', server_label: 'mail',
-        arguments: '{}' }))] : [],
-      { type: 'mcp_approval_response', approval_request_id: id, approve,
-        ...(reason && { reason }) }] });
+    const { ids, scene, batch, decide } = await toApprove(t, how);
     const first = decide(ids[1], false, 'not \u00e9 now');
     await held(batch, first);
     const second = decide(ids[0], true);
@@ -153,4 +143,20 @@ for (const how of ['conversation', 'previous_response_id', 'stateless']) {
       { type: 'mcp_approval_response', approval_request_id: ids[1],
         approve: false, reason: 'not \u00e9 now' }]);
   });
+}
+
+for (const how of ways.slice(1)) {
+  live(`s99: openai_responses: a late approval runs no tool twice: ${how}`,
+    async (t) => {
+      const { ids, scene, batch, decide } = await toApprove(t, how);
+      const first = decide(ids[0], true);
+      await held(batch, first);
+      await wordOf(decide(ids[1], true));
+      await first.text();
+      assert.equal(scene.p.continuations().length, 1);
+
+      /* a tab that was asleep sends its own once more */
+      assert.equal(await wordOf(decide(ids[0], true)), 'empty');
+      assert.equal(scene.p.continuations().length, 1);
+    });
 }

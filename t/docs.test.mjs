@@ -41,7 +41,7 @@ test('every directive is documented, and no other', () => {
     const section = directives.split(`### ${name}\n`)[1].split('\n### ')[0];
     assert.match(section, new RegExp(`^    syntax:  ${name}\\b`, 'm'));
     assert.match(section, /^    default: \S/m);
-    assert.match(section, /^    context: http/m);
+    assert.match(section, /^    context: (http|location)/m);
   }
 });
 
@@ -53,7 +53,8 @@ test('every variable is documented, and no other', () => {
 });
 
 test('every value of $chat_verdict is documented, and no other', () => {
-  const list = /ngx_chat_verdicts\[\] = \{([^}]+)\}/.exec(variables)[1];
+  const list = /chat_verdict_names\[\] = \{([^}]+)\}/
+    .exec(read('shared/chat_metrics.c'))[1];
   assert.deepEqual(firstCells(directives, '$chat_verdict'),
     all(list, /"([a-z]+)"/g));
 });

@@ -260,40 +260,55 @@ class Nginx {
 const running = new Set();
 process.once('exit', () => running.forEach((child) => child.kill('SIGTERM')));
 
+const inUse = 'Address already in use';
+
+/* One try, to its end: an nginx that is up, or null if a port was taken. */
+async function start(dir, ports, conf, options) {
+  writeFileSync(`${dir}/nginx.conf`, conf);
+  writeFileSync(`${dir}/output`, '');
+  const child = launch(dir, [], { stdio: 'ignore' });
+  const it = new Nginx(dir, ports, child, options.connects
+    && /\bchat_store (redis|unix)/.test(conf)
+    && /\bchat (?!off)\w+;/.test(conf));
+  /* Nor does node wait for it. */
+  child.unref();
+  running.add(child);
+  child.once('exit', () => running.delete(child));
+  let dead = false;
+  it.exited.then(() => { dead = true; });
+  const taken = () => existsSync(`${dir}/error.log`)
+    && it.errorLog().includes(inUse);
+  await until(async () => dead || taken() || (await answers(it.port)
+    && it.workers().length === (options.workers ?? 1) && it.ready()),
+  10000, 'nginx');
+  if (taken()) {
+    /* It would go on trying; other ports are there at once. */
+    child.kill('SIGKILL');
+    await it.exited;
+    rmSync(`${dir}/error.log`);
+    return null;
+  }
+  if (dead) {
+    throw new Error(`nginx does not start (${dir}):\n${it.errorLog()}`);
+  }
+  return it;
+}
+
 /* Starts nginx; t is the test's context, which stops it at its end. */
 export async function nginx(t, options) {
   const dir = newFolder();
   const own = options.store
     ?? (options.conf || options.module === false ? null : await newStore());
-  for (let attempt = 1; ; attempt++) {
+  const connects = options.connects ?? own !== options.store;
+  for (let attempt = 1; attempt <= 5; attempt++) {
     const ports = await freePorts(2);
-    const conf = options.conf?.(dir, ports)
-      ?? configuration(dir, ports, { ...options, store: own });
-    writeFileSync(`${dir}/nginx.conf`, conf);
-    const output = `${dir}/output`;
-    writeFileSync(output, '');
-    const child = launch(dir, [], { stdio: 'ignore' });
-    const it = new Nginx(dir, ports, child,
-      (options.connects ?? own !== options.store)
-      && /\bchat_store (redis|unix)/.test(conf)
-      && /\bchat (?!off)\w+;/.test(conf));
-    /* Nor does node wait for it. */
-    child.unref();
-    running.add(child);
-    child.once('exit', () => running.delete(child));
-    let dead = false;
-    it.exited.then(() => { dead = true; });
-    await until(async () => dead || (await answers(it.port)
-      && it.workers().length === (options.workers ?? 1) && it.ready()),
-    10000, 'nginx');
-    if (!dead) {
+    const it = await start(dir, ports, options.conf?.(dir, ports)
+      ?? configuration(dir, ports, { ...options, store: own }),
+    { ...options, connects });
+    if (it) {
       t.after(() => it.stop());
       return it;
     }
-    const log = it.errorLog();
-    if (attempt === 3 || !log.includes('Address already in use')) {
-      throw new Error(`nginx does not start (${dir}):\n${log}`);
-    }
-    rmSync(`${dir}/error.log`);
   }
+  throw new Error(`${inUse}, whatever the port (${dir})`);
 }

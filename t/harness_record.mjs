@@ -132,11 +132,10 @@ export function together(t, { n }, batches) {
   return { session, streams };
 }
 
-/* Posts the results and then reads nothing. */
+/* Posts the results and reads nothing; gives what destroy() closes. */
 export function stuck(t, stage, batch, isHttp2) {
   if (isHttp2) {
-    together(t, stage, [batch]);
-    return;
+    return together(t, stage, [batch]).session;
   }
   const bytes = JSON.stringify(batch.body(batch.results()));
   const socket = net.connect(stage.n.port, '127.0.0.1');
@@ -146,6 +145,7 @@ export function stuck(t, stage, batch, isHttp2) {
     Object.entries({ ...headersOf(batch), 'content-length': bytes.length })
       .map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${bytes}`);
   t.after(() => socket.destroy());
+  return socket;
 }
 
 /* How the claim k ended, as soon as it has. */

@@ -24,8 +24,9 @@ export async function recording(t, key, { answer, server, ...options } = {}) {
   const store = server ?? await shared;
   const db = server ? 0 : databases++;
   await store.command('SELECT', db);
-  const s = await stage(t, key, { store:
-    `${store.url({ db })} timeout=2s`, connects: true, ...options });
+  const at = options.store ?? `${store.url({ db })} timeout=2s`;
+  const s = await stage(t, key, { connects: true, ...options, store: at });
+  s.store = at;
   const usual = s.p.answer;
   s.redis = { command: (...args) => store.command('SELECT', db)
     .then(() => store.command(...args)) };

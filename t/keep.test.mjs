@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import http2 from 'node:http2';
 import { test } from 'node:test';
 import { gate, pause, unbuilt, until } from './harness.mjs';
-import { Batch, stage } from './harness_batch.mjs';
+import { Batch, stage, staged } from './harness_batch.mjs';
 import { json, sse } from './harness_provider.mjs';
 import {
   batchFacts, endOf, recordOf, stuck, together,
@@ -221,6 +221,57 @@ live('HTTP/2: who leaves does no harm to the others of its connection',
     }
     session.destroy();
   });
+
+live('a client leaves that took nothing: others get it all', async (t) => {
+  for (const http2 of [false, true]) {
+    await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
+      const release = gate();
+      const all = wordy(3000, 4000);
+      const s = await recording(t2, 'ai_sdk', {
+        location: 'chat_record auto max=64m;',
+        answer: () => after(release, all) });
+      const b = new Batch(s);
+      await b.ask();
+      const client = stuck(t2, s, b, http2);
+      const record = await recordOf(s.redis, b);
+      await record.follow();
+      release.open();
+      /* The upstream waits until more is taken. */
+      let seen = -1;
+      await until(async () => {
+        const before = seen;
+        await pause(100);
+        seen = (await record.pieces()).length;
+        return seen > 2 && seen === before;
+      });
+      client.destroy();
+      assert.equal((await record.whole(20000)).text, all.join(''));
+    });
+  }
+});
+
+live('the follower is a worker of another node', async (t) => {
+  const [release, rest] = [gate(), gate()];
+  const all = words('ai_sdk');
+  const s = await recording(t, 'ai_sdk', { answer: () =>
+    after(release, [all[0], rest, ...all.slice(1)]) });
+  const other = await staged(t, 'ai_sdk', s.p, { store: s.store,
+    connects: true });
+  const there = new Batch(s);
+  await there.ask();
+  there.continue(there.results(), { node: other });
+  const { worker } = await recordOf(s.redis, there);
+  const { b, answer } = await claimed(s);
+  const record = await recordOf(s.redis, b);
+  assert.notEqual(worker, record.worker);
+  await record.follow(worker);
+  await until(() => s.p.requests.length === 4);
+  answer.abort();
+  await until(() => left(s));
+  release.open();
+  rest.open();
+  assert.equal((await record.whole()).text, all.join(''));
+});
 
 live('a client that takes nothing for send_timeout is gone; others get it all',
   async (t) => {

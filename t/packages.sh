@@ -30,6 +30,9 @@ wanted()
             # Of redis-server the program; its service may run or not.
             echo nginx redis-server openssl
             node_wanted
+            # promtool; large, and a test does without it elsewhere
+            [ -z "${CI:-}" ] || command -v promtool >/dev/null \
+                || echo prometheus
             ;;
         clients)
             node_wanted

@@ -178,3 +178,20 @@ test('nginx itself', async (t) => {
     rmSync(n.dir, { recursive: true });
   });
 });
+
+test('nginx finds other ports where one is taken', async (t) => {
+  const p = await provider(t, 'openai_chat');
+  const tried = [];
+  const n = await nginx(t, { conf: (dir, [port]) => {
+    /* The first time, one that the provider has. */
+    tried.push(tried.length ? port : p.port);
+    return `daemon off; pid ${dir}/nginx.pid; events {}
+      error_log ${dir}/error.log info;
+      http { access_log ${dir}/access.log;
+        server { listen 127.0.0.1:${tried.at(-1)}; return 200 here; } }`;
+  } });
+  assert.equal(tried.length, 2);
+  assert.equal(await (await get(n.port, '/')).text(), 'here');
+  assert.equal(n.errorLog().includes('[emerg]'), false);
+  await n.stop();
+});

@@ -16,12 +16,30 @@ import { parameters, work } from './tools.mjs';
 const isTool = ({ type }) => /^tool-|^dynamic-tool$/.test(type);
 
 /* The tools as the app has them: most are for the client to run. */
-function declared({ tool, jsonSchema }, situation) {
+function declared({ tool, dynamicTool, jsonSchema }, situation) {
+  const runs = {
+    client: () => undefined,
+    dynamic: () => undefined,
+    gradual: (name) => async function* gradual(input) {
+      yield { of: input.city, is: 'not known yet' };
+      yield work(name, input);
+    },
+  };
   return Object.fromEntries(toolsOf(situation).map(({ name, kind }) =>
-    [name, tool({ inputSchema: jsonSchema(parameters),
+    [name, (kind === 'dynamic' ? dynamicTool : tool)({
+      inputSchema: jsonSchema(parameters),
       ...(kind === 'approval' && { needsApproval: true }),
-      ...(kind !== 'client' && { execute: (input) => work(name, input) }),
-    })]));
+      execute: runs[kind] ? runs[kind](name)
+        : (input) => work(name, input) })]));
+}
+
+/* All messages, where the client has sent its last one alone. */
+function whole(play, { messages, message }) {
+  if (!messages) {
+    play.messages = (play.messages ?? []).filter(({ id }) =>
+      id !== message.id).concat(message);
+  }
+  return messages ?? play.messages;
 }
 
 /* The calls of the last step, told once more as gateways do. */
@@ -33,7 +51,7 @@ function replayed({ messages }, withOutput) {
   const step = last.parts.findLastIndex(({ type }) => type === 'step-start');
   return last.parts.slice(step).filter(isTool).flatMap((part) => {
     const { toolCallId, input, output } = part;
-    const toolName = part.type.slice(5);
+    const toolName = part.toolName ?? part.type.slice(5);
     return [{ type: 'tool-input-start', toolCallId, toolName },
       { type: 'tool-input-delta', toolCallId,
         inputTextDelta: JSON.stringify(input) },
@@ -96,6 +114,7 @@ class App {
     const body = JSON.parse(Buffer.concat(chunks));
     const stop = new AbortController();
     response.on('close', () => stop.abort());
+    body.messages = whole(play, body);
     const answer = await this.chat(key, situation, body, stop.signal);
     response.writeHead(200, Object.fromEntries(answer.headers));
     await write(response, answer, situation, body);

@@ -26,7 +26,8 @@ export function note(line) {
 
 /* An error as its user can tell it from others. */
 export const describe = (error) => ({ name: error.constructor.name,
-  status: error.status ?? error.statusCode, message: error.message });
+  status: error.status ?? error.statusCode,
+  message: [error.message, error.cause?.code].filter(Boolean).join(' ') });
 
 /* Where only the fact counts: a broken connection has many voices. */
 const loosened = ({ error, errors, ...rest }) => ({ ...rest,

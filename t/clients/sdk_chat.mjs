@@ -24,10 +24,14 @@ class Tab {
   constructor({ ai, Chat, url, play }, situation, when) {
     Object.assign(this, { situation, when, calls: [], errors: [], waiting: 0,
       posts: 0 });
+    /* The end of its first answer: what it sends by itself comes after. */
+    this.answered = new Promise((resolve) => { this.finished = resolve; });
     let ids = 0;
     this.chat = new Chat({ id: play.key, generateId: () => `client_${ids++}`,
       transport: new ai.DefaultChatTransport({ api: `${url}/api/chat`,
         headers: { ...play.headers, authorization: `Bearer ${play.key}` },
+        ...(situation.last && { prepareSendMessagesRequest:
+          ({ id, messages }) => ({ body: { id, message: messages.at(-1) } }) }),
         fetch: (...args) => {
           /* One that loops is stopped, and has failed. */
           return ++this.posts > 20 ? Promise.reject(new Error('a loop'))
@@ -35,7 +39,10 @@ class Tab {
         } }),
       sendAutomaticallyWhen: situation.early ? early : complete(ai),
       onError: (error) => { this.errors.push(describe(error)); },
-      onFinish: () => this.approve(),
+      onFinish: () => {
+        this.finished();
+        this.approve();
+      },
       onToolCall: ({ toolCall }) => {
         const { toolCallId: id, toolName: name, input } = toolCall;
         this.calls.push(id);
@@ -48,7 +55,7 @@ class Tab {
   /* The tab's user, who has a result after a while. */
   give({ id, name, input }) {
     const n = tools.indexOf(name);
-    if (toolsOf(this.situation)[n].kind === 'client'
+    if (/client|dynamic/.test(toolsOf(this.situation)[n].kind)
       && this.when[n] !== undefined) {
       this.later(this.when[n], () => this.chat.addToolOutput({ tool: name,
         toolCallId: id, output: work(name, input) }));
@@ -77,12 +84,11 @@ class Tab {
     return !this.waiting && /ready|error/.test(this.chat.status);
   }
 
-  /* A tab where these messages are, whose user now gives its results. */
-  open(messages) {
-    this.chat.messages = structuredClone(messages);
+  /* A tab's user, who sees these messages, now gives its results. */
+  use(messages) {
     for (const part of lastStep(messages.at(-1)).filter(isTool)) {
-      this.give({ id: part.toolCallId, name: part.type.slice(5),
-        input: part.input });
+      this.give({ id: part.toolCallId, input: part.input,
+        name: part.toolName ?? part.type.slice(5) });
     }
   }
 
@@ -112,10 +118,15 @@ async function useTabs(tabs, situation) {
       .some(({ text }) => text === 'Now I think'), 5000, 'words');
     await first.chat.stop();
   }
-  await sent;
+  await (situation.tabs ? first.answered : sent);
   if (situation.tabs) {
-    tabs.forEach((tab) => tab.open(first.chat.messages));
+    const { messages } = first.chat;
+    tabs.slice(1).forEach(({ chat }) => {
+      chat.messages = structuredClone(messages);
+    });
+    tabs.forEach((tab) => tab.use(messages));
   }
+  await sent;
   await quiet(tabs);
 }
 

@@ -47,7 +47,8 @@ export const situations = {
  * A chat in a browser, which talks to an app. tabs: after how many ms from
  * the stream's end each tab gives each result; without it one tab gives all
  * at once, while the stream runs. early: a tab sends as soon as it has a
- * result. kinds: who runs the tools. app: what the app does.
+ * result. kinds: who runs the tools. last: the chat sends its last message
+ * alone. app: what the app does.
  */
 export const chatSituations = {
   text: { about: 'words only', turns: [hello] },
@@ -60,6 +61,14 @@ export const chatSituations = {
     turns: [asks(0, 1), asks(2, 3), told] },
   'tool of the app': { about: 'a tool of the client and one that the app runs',
     turns: [asks(0, 1), told], kinds: ['client', 'server'] },
+  'tool in parts': { about: 'the same, and the app\'s tool tells its result '
+    + 'in parts',
+  turns: [asks(0, 1), told], kinds: ['client', 'gradual'] },
+  'dynamic tools': { about: 'three tools that the app knows by name only',
+    turns: [asks(0, 1, 2), told], kinds: ['dynamic', 'dynamic', 'dynamic'] },
+  'last message': { about: 'three tools; the chat sends its last message '
+    + 'alone, the app keeps the others',
+  turns: [asks(0, 1, 2), told], last: true },
   'one by one': { about: 'three results one after another, '
     + 'sent by the library\'s predicate',
   turns: [asks(0, 1, 2), told], tabs: [[0, 40, 80]],
@@ -70,6 +79,20 @@ export const chatSituations = {
   'sent early, slow': { about: 'the same, the last result after 2.3 s',
     turns: [asks(0, 1, 2), told], tabs: [[0, 100, 2300]], early: true,
     reference: 'three tools', fails: true },
+  'sent early, dynamic': { about: 'the same, of dynamic tools',
+    turns: [asks(0, 1, 2), told], tabs: [[0, 100, 200]], early: true,
+    kinds: ['dynamic', 'dynamic', 'dynamic'],
+    reference: 'dynamic tools', fails: true },
+  'sent early, last message': { about: 'the same, the last message alone',
+    turns: [asks(0, 1, 2), told], tabs: [[0, 100, 200]], early: true,
+    last: true, reference: 'last message', fails: true },
+  'sent early, in parts': { about: 'a result is sent as soon as it is there, '
+    + 'beside a tool of the app that tells its result in parts',
+  turns: [asks(0, 1, 2), told], tabs: [[0, , 200]], early: true,
+  kinds: ['client', 'gradual', 'client'],
+  reference: 'two tools and one in parts', fails: true },
+  'two tools and one in parts': { hidden: true, turns: [asks(0, 1, 2), told],
+    kinds: ['client', 'gradual', 'client'] },
   'two tabs': { about: 'each of two tabs has one of two results',
     turns: [asks(0, 1), told], tabs: [[0], [, 150]], early: true,
     reference: 'two tools', fails: true },

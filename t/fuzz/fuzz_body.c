@@ -250,7 +250,8 @@ fuzz_judge(body_t *body, const chat_results_t *results, chat_str_t merged)
 
     /* what brings no result is no continuation, but with one it may be */
     NEED(again.rq.class == body->rq.class
-         || ((body->rq.class == CHAT_CLASS_OTHER || body->rq.chained)
+         || ((body->rq.class == CHAT_CLASS_OTHER
+              || body->rq.class == CHAT_CLASS_PENDING || body->rq.chained)
              && again.rq.class == CHAT_CLASS_CONTINUATION));
 
     for (i = 0; i < again.rq.ncalls; i++) {

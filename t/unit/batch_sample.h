@@ -43,12 +43,12 @@ sample_attempts(chat_facts_t *facts)
     chat_str_t          r8 = CHAT_STR("8"), r9 = CHAT_STR("9");
     const unsigned char signature[16] = { 1, 2, 3 }, none[16] = { 0 };
 
-    chat_facts_claim(facts, 1, w1, r7, signature, none);
+    chat_facts_claim(facts, 1, w1, r7, signature, none, 1700000000123);
     chat_facts_answer(facts, 1, w1, r7, 200);
     chat_facts_end(facts, 1, w1, r7, CHAT_END_INTERRUPTED);
-    chat_facts_claim(facts, 2, w2, r8, signature, none);
+    chat_facts_claim(facts, 2, w2, r8, signature, none, 0);
     chat_facts_void(facts, 2, w2, r8);
-    chat_facts_claim(facts, 10, w3, r9, none, signature);
+    chat_facts_claim(facts, 10, w3, r9, none, signature, 7);
     chat_facts_answer(facts, 10, w3, r9, 503);
     chat_facts_end(facts, 10, w3, r9, CHAT_END_FAILED);
 
@@ -117,6 +117,12 @@ is_sample_attempts(const chat_batch_t *batch)
     assert_true(chat_str_is(batch->last.request, "9"));
     assert_memory_equal(batch->last.signature, none, 16);
     assert_memory_equal(batch->last.retry_key, signature, 16);
+    assert_int_equal(batch->nattempts, 3);
+    assert_int_equal(batch->attempts[0].ms, 1700000000123);
+    assert_true(batch->attempts[1].is_void);
+    assert_int_equal(batch->attempts[1].ms, 0);
+    assert_int_equal(batch->attempts[2].k, 10);
+    assert_int_equal(batch->attempts[2].ms, 7);
     assert_int_equal(batch->last.answer, 503);
     assert_int_equal(batch->last.end, CHAT_END_FAILED);
     assert_int_equal(batch->last.is_void, 0);

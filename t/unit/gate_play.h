@@ -6,7 +6,7 @@
  *   A looks | claims -> VERDICT
  *   A voids | tells | dies | answers STATUS | ends HOW | is complete
  *   A watches | is lost | is not lost | rejoins -> VERDICT | reclaims
- *   call a | result a | bare a | fact FIELD VALUE | clear | lose
+ *   call a | result a | bare a | fact FIELD VALUE | clear | lose | wait MS
  * Words of asks: chained, retry, key=x, model=2, nothing-new.
  */
 
@@ -19,9 +19,9 @@ static asker_t               askers[26];
 static const chat_dialect_t *dialect;
 
 static const char *const verdicts[] = {
-    "PASS",       "CLAIM",      "GO",     "UNMANAGED", "HOLD",
-    "WAIT",       "SIBLING",    "EMPTY",  "CONFLICT",  "FATE",
-    "INCOMPLETE", "SUPERSEDED", "CLEARED"
+    "PASS",       "CLAIM",      "GO",      "UNMANAGED", "HOLD",
+    "WAIT",       "SIBLING",    "EMPTY",   "CONFLICT",  "FATE",
+    "INCOMPLETE", "SUPERSEDED", "CLEARED", "LOOP"
 };
 
 
@@ -172,6 +172,9 @@ play_fact(const char *line)
 
     } else if (strcmp(line, "lose") == 0) {
         store_lose();
+
+    } else if (strncmp(line, "wait ", 5) == 0) {
+        now += (uint64_t) atoi(line + 5);
 
     } else if (sscanf(line, "fact %63s %63s", field, value) >= 1) {
         chat_facts_add(&facts, field, chat_cstr(value));

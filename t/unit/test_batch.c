@@ -31,12 +31,12 @@ what_is_written_is_read(void **state)
     chat_batch_t batch;
 
     sample(&facts);
-    assert_int_equal(facts.count, 27);
+    assert_int_equal(facts.count, 28);
     read_sample(facts.items, facts.count);
 
-    assert_true(chat_str_is(facts.items[5].payload, "{\"x\":1}"));
-    assert_true(chat_str_is(facts.items[7].payload, "\"no\""));
-    assert_int_equal(facts.items[6].has_payload, 0);
+    assert_true(chat_str_is(facts.items[6].payload, "{\"x\":1}"));
+    assert_true(chat_str_is(facts.items[8].payload, "\"no\""));
+    assert_int_equal(facts.items[7].has_payload, 0);
 
     assert_int_equal(chat_batch_read(NULL, 0, arena, &batch), CHAT_OK);
     assert_int_equal(batch.nmembers, 0);
@@ -64,6 +64,33 @@ s28_order_and_repetition_are_no_matter(void **state)
 
         shuffle(list, n);
         read_sample(list, n);
+    }
+}
+
+
+/* A call is known before its approval is asked for; both orders are read. */
+static void
+s40_a_call_that_is_asked_for_later(void **state)
+{
+    size_t        i;
+    chat_fact_t   turned[2];
+    chat_facts_t  facts;
+    chat_batch_t  batch;
+    chat_digest_t print;
+
+    memset(&print, 1, sizeof(print));
+    chat_facts_init(&facts, arena);
+    chat_facts_call(&facts, chat_cstr("x"), CHAT_KIND_CLIENT, 0, &print);
+    chat_facts_call(&facts, chat_cstr("x"), CHAT_KIND_APPROVAL, 0, &print);
+    assert_int_equal(facts.count, 3);
+
+    /* the second call/x did not get into the store */
+    for (i = 0; i < 2; i++) {
+        turned[i] = facts.items[0];
+        turned[1 - i] = facts.items[2];
+        assert_int_equal(chat_batch_read(turned, 2, arena, &batch), CHAT_OK);
+        assert_int_equal(batch.nmembers, 1);
+        assert_int_equal(batch.members[0].kind, CHAT_KIND_APPROVAL);
     }
 }
 
@@ -333,6 +360,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(s28_order_and_repetition_are_no_matter),
+        cmocka_unit_test(s40_a_call_that_is_asked_for_later),
         cmocka_unit_test(nonsense_beside_the_facts_is_survived),
         cmocka_unit_test(values_that_do_not_parse),
         cmocka_unit_test(what_a_stream_left),

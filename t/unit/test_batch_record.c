@@ -68,18 +68,20 @@ a_record_is_of_one_tenant_and_conversation(void **state)
 static void
 expect(const uint64_t *times, size_t n, size_t newest)
 {
-    size_t        i, from;
-    chat_fact_t   turned[16];
-    chat_facts_t  facts;
-    chat_arena_t *arena = chat_arena_create(0);
-    chat_digest_t name;
+    size_t          i, from;
+    chat_fact_t     turned[16];
+    chat_facts_t    facts;
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_recorded_t recorded;
 
     chat_facts_init(&facts, arena);
     chat_facts_add(&facts, "since", chat_cstr("5"));
 
     for (i = 0; i < n; i++) {
-        memset(&name, (int) i + 1, sizeof(name));
-        chat_facts_batch(&facts, times[i], &name);
+        memset(recorded.names, (int) i + 1, sizeof(recorded.names));
+        recorded.nnames = 1 + i % 2;
+        recorded.dialect = chat_cstr(i % 2 ? "two" : "one");
+        chat_facts_batch(&facts, times[i], &recorded);
     }
 
     assert_false(facts.failed);
@@ -90,11 +92,14 @@ expect(const uint64_t *times, size_t n, size_t newest)
             turned[i] = facts.items[(from + i) % facts.count];
         }
 
-        memset(&name, 0, sizeof(name));
-        assert_int_equal(chat_batch_newest(turned, facts.count, &name),
+        memset(&recorded, 0, sizeof(recorded));
+        assert_int_equal(chat_batch_newest(turned, facts.count, &recorded),
                          CHAT_OK);
-        for (i = 0; i < CHAT_DIGEST_SIZE; i++) {
-            assert_int_equal(name.bytes[i], newest + 1);
+        assert_int_equal(recorded.nnames, 1 + newest % 2);
+        assert_true(chat_str_is(recorded.dialect, newest % 2 ? "two" : "one"));
+        for (i = 0; i < recorded.nnames * CHAT_DIGEST_SIZE; i++) {
+            assert_int_equal(((unsigned char *) recorded.names)[i],
+                             newest + 1);
         }
     }
 
@@ -121,9 +126,9 @@ the_newest_batch_is_found(void **state)
 static void
 what_is_no_entry_is_absent(void **state)
 {
-    size_t        i;
-    chat_fact_t   fact;
-    chat_digest_t name;
+    size_t          i;
+    chat_fact_t     fact;
+    chat_recorded_t recorded;
 
     static const char *const fields[] = {
         "",
@@ -144,19 +149,31 @@ what_is_no_entry_is_absent(void **state)
     };
 
     memset(&fact, 0, sizeof(fact));
-    assert_int_equal(chat_batch_newest(NULL, 0, &name), CHAT_DECLINED);
+    assert_int_equal(chat_batch_newest(NULL, 0, &recorded), CHAT_DECLINED);
 
     for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         fact.field = chat_cstr(fields[i]);
-        if (chat_batch_newest(&fact, 1, &name) != CHAT_DECLINED) {
+        if (chat_batch_newest(&fact, 1, &recorded) != CHAT_DECLINED) {
             fail_msg("%s is an entry", fields[i]);
         }
     }
 
     fact.field = chat_cstr("batch/123456789012345678-" HEX64);
-    assert_int_equal(chat_batch_newest(&fact, 1, &name), CHAT_OK);
-    assert_int_equal(name.bytes[0], 0x01);
-    assert_int_equal(name.bytes[31], 0xef);
+    assert_int_equal(chat_batch_newest(&fact, 1, &recorded), CHAT_OK);
+    assert_int_equal(recorded.names[0].bytes[0], 0x01);
+    assert_int_equal(recorded.names[0].bytes[31], 0xef);
+    assert_int_equal(recorded.nnames, 1);
+    assert_int_equal(recorded.dialect.len, 0);
+
+    /* nor are a third name, and one that is none */
+    fact.value = chat_cstr("d " HEX64 " " HEX64);
+    assert_int_equal(chat_batch_newest(&fact, 1, &recorded), CHAT_OK);
+    assert_int_equal(recorded.nnames, 2);
+    assert_true(chat_digest_eq(&recorded.names[0], &recorded.names[1]));
+
+    fact.value = chat_cstr("d  " HEX64);
+    assert_int_equal(chat_batch_newest(&fact, 1, &recorded), CHAT_OK);
+    assert_int_equal(recorded.nnames, 1);
 }
 
 

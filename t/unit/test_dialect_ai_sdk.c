@@ -187,11 +187,11 @@ classes(void **state)
         { "",
           USER "," ASSISTANT("m", PART("a", "approval-requested",
                                        ",\"approval\":{\"id\":\"p\"}")),
-          CHAT_CLASS_OTHER },
+          CHAT_CLASS_PENDING },
         { "",
           USER "," ASSISTANT("m", PART("a", "output-available",
                                        ",\"output\":1,\"preliminary\":true")),
-          CHAT_CLASS_OTHER },
+          CHAT_CLASS_PENDING },
     };
     char   body[4096];
     size_t i;
@@ -362,8 +362,7 @@ s43_a_provider_executed_call_is_no_member(void **state)
                                 ",\"output\":1,"
                                 "\"providerExecuted\":true") "," OPEN("a")))),
         CHAT_OK);
-    assert_int_equal(rq.class, CHAT_CLASS_OTHER);
-    assert_false(rq.answers);
+    assert_int_equal(rq.class, CHAT_CLASS_PENDING);
 }
 
 
@@ -372,8 +371,8 @@ s60_without_any_result_it_is_no_continuation(void **state)
 {
     assert_int_equal(
         take(BODY(USER "," ASSISTANT("m", OPEN("a") "," OPEN("b")))), CHAT_OK);
-    assert_int_equal(rq.class, CHAT_CLASS_OTHER);
-    assert_false(rq.answers);
+    assert_int_equal(rq.class, CHAT_CLASS_PENDING);
+    assert_true(rq.answers);
     assert_int_equal(rq.ncalls, 2);
 }
 

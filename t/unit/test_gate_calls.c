@@ -317,7 +317,7 @@ a_long_reason_is_left_out(void **state)
         chat_facts_init(&facts, a.arena);
         chat_gate_facts(&a.q, &a.rq, 0, size - 1, &facts, &dropped);
         assert_int_equal(dropped, size == 7);
-        assert_int_equal(facts.count, 2);
+        assert_int_equal(facts.count, 3);
 
         for (i = 0; i < facts.count; i++) {
             if (chat_str_is(facts.items[i].field, "approval/a")) {

@@ -197,11 +197,12 @@ s47_a_chain_is_open_before_its_calls_are_known(void **state)
 }
 
 
-/* The record names the batch that the response's own id names. */
+/* The record names the batch by the response's own id, then by its call. */
 static void
 a_conversation_has_a_record_of_its_steps(void **state)
 {
-    char        hex[9], name[2 * CHAT_DIGEST_SIZE + 1], entry[128];
+    char        name[2 * CHAT_DIGEST_SIZE + 1];
+    char        other[2 * CHAT_DIGEST_SIZE + 1], hex[9], entry[256];
     size_t      i;
     chat_key_t  key;
     chat_step_t step;
@@ -218,17 +219,26 @@ a_conversation_has_a_record_of_its_steps(void **state)
         s.conf.began = 1700000000000;
         run(CREATED ADDED("0", "call_1") ITEM_DONE("0", "call_1")
                 COMPLETED(ITEM("call_1")));
-        assert_int_equal(stream_facts(&s, "batch/"), i < 2);
+        assert_int_equal(stream_facts(&s, "batch/"), 1);
 
         memset(&step, 0, sizeof(step));
         step.chain = chat_cstr("resp_1");
         assert_int_equal(chat_batch_key(&s.conf.scope, &step, &key), CHAT_OK);
         chat_digest_hex(&key.name, CHAT_DIGEST_SIZE, name);
+
+        memset(&step, 0, sizeof(step));
+        step = s.rq.next;
+        step.chain = chat_cstr("");
+        step.first_id = chat_cstr("call_1");
+        assert_int_equal(chat_batch_key(&s.conf.scope, &step, &key), CHAT_OK);
+        chat_digest_hex(&key.name, CHAT_DIGEST_SIZE, other);
+
         assert_int_equal(chat_batch_record_key(&s.conf.scope, &key), CHAT_OK);
         chat_digest_hex(&key.name, 4, hex);
-        (void) snprintf(entry, sizeof(entry), "%s batch/1700000000000-%s=1\n",
-                        hex, name);
-        assert_int_equal(strstr(s.facts, entry) != NULL, i < 2);
+        (void) snprintf(entry, sizeof(entry),
+                        "%s batch/1700000000000-%s=openai_responses %s\n", hex,
+                        name, other);
+        assert_non_null(strstr(s.facts, entry));
         stream_end(&s);
     }
 

@@ -1,0 +1,163 @@
+/*
+ * recordings.test.mjs: real answers of providers, cut at random places: each
+ * comes out byte for byte, and the calls that the module has put down of it
+ * are those that the AI SDK's own provider finds in the same file.
+ *
+ * What the module saw is read from a Redis of the test's own: id, kind, place
+ * and fingerprint of each call. Recordings lie beside the repository, and are
+ * skipped, with a message, where they do not.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { nginx, post, root, until } from '../harness.mjs';
+import { dialects, newId } from '../harness_dialects.mjs';
+import { seeded } from '../harness_nodes.mjs';
+import { provider, sse } from '../harness_provider.mjs';
+import { redis } from '../harness_redis.mjs';
+import { load } from './stage.mjs';
+
+const plays = 100; /* of each file */
+const abreast = 10;
+const folder = `${root}/../shared/recordings`;
+const absent = !existsSync(folder) && 'no recordings in ../shared/recordings';
+
+/* Version 5 does not know of approvals. */
+const versions = { 6: '@ai-sdk/openai @ai-sdk/anthropic',
+  7: 'ai7-openai ai7-anthropic' };
+
+const models = {
+  openai_chat: ({ createOpenAI }, settings) =>
+    createOpenAI(settings).chat('m'),
+  openai_responses: ({ createOpenAI }, settings) =>
+    createOpenAI(settings).responses('m'),
+  anthropic: ({ createAnthropic }, settings) =>
+    createAnthropic(settings)('m'),
+};
+
+/* RFC 8785, as far as JSON.stringify() does not do it already. */
+const canonical = (value) => (Array.isArray(value)
+  ? `[${value.map(canonical)}]`
+  : value && typeof value === 'object' ? `{${Object.keys(value).sort()
+    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`
+    : JSON.stringify(value));
+
+function fingerprint(name, input) {
+  const hash = createHash('sha256');
+  for (const part of [name, 'json', canonical(JSON.parse(input || '{}'))]) {
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64BE(BigInt(Buffer.byteLength(part)));
+    hash.update(length).update(part);
+  }
+  return hash.digest('hex').slice(0, 32);
+}
+
+/*
+ * The calls that a provider of the SDK finds, in order. A shell's command has
+ * a form of the SDK's own, and so no fingerprint that could be compared.
+ */
+async function callsOf(model) {
+  const { stream } = await model.doStream({ prompt: [{ role: 'user',
+    content: [{ type: 'text', text: 'Hello' }] }] });
+  const parts = [];
+  for await (const part of stream) {
+    parts.push(part);
+  }
+  /* Who is to approve is asked under an id of the SDK's own. */
+  const asked = new Map(parts.filter(({ approvalId }) => approvalId)
+    .map(({ toolCallId, approvalId }) => [toolCallId, approvalId]));
+  return parts.filter(({ type }) => type === 'tool-call').map((call, i) => {
+    const { toolCallId, toolName, input, providerExecuted } = call;
+    const kind = asked.has(toolCallId) ? 'a' : providerExecuted ? 'p' : 'c';
+    return { id: asked.get(toolCallId) ?? toolCallId, place: i, kind,
+      fingerprint: kind === 'c' && !/shell$/.test(toolName)
+        && fingerprint(toolName, input) };
+  });
+}
+
+const { packages, missing } = await load(Object.values(versions).join(' '));
+/* One file has several answers, which a provider gives one by one. */
+const answers = (text) => text.split(/(?=^event: message_start\n)/m);
+const files = absent ? [] : Object.keys(models).flatMap((key) =>
+  readdirSync(`${folder}/${key}`).flatMap((file) =>
+    answers(readFileSync(`${folder}/${key}/${file}`, 'utf8')).map((text, i) =>
+      ({ key, name: `${file}${i ? `, ${i}` : ''}`,
+        bytes: Buffer.from(text) }))));
+
+/* What each version of the SDK finds in a file: they agree. */
+async function expected({ key, bytes }) {
+  const views = await Promise.all(Object.keys(versions).map((_, i) =>
+    callsOf(models[key](Object.assign({}, ...packages.slice(2 * i, 2 * i + 2)),
+      { apiKey: 'k', fetch: async () => new Response(bytes,
+        { headers: { 'content-type': 'text/event-stream' } }) }))));
+  for (const view of views) {
+    assert.deepEqual(view, views[0]);
+  }
+  return views[0];
+}
+
+/* What the module has put down: for each batch its calls, in order. */
+async function known(r) {
+  const keys = await r.command('KEYS', 'chat:{*');
+  const all = await Promise.all(keys.filter((key) => !key.endsWith(':p'))
+    .map((key) => r.command('HGETALL', key)));
+  return all.filter((list) => list.includes('seal')).map((list) =>
+    list.flatMap((field, i) => {
+      const [, id] = /^call\/(.*)/.exec(i % 2 ? '' : field) ?? [];
+      const [place, kind, print] = list[i + 1]?.slice(1).split(' ') ?? [];
+      return id ? [{ id, place: Number(place), kind, fingerprint: print }]
+        : [];
+    }).sort((one, other) => one.place - other.place));
+}
+
+/* Bytes in pieces, cut at up to so many places. */
+function pieces(bytes, random, most = 12) {
+  const cuts = Array.from({ length: 1 + random(most) }, () =>
+    random(bytes.length)).sort((a, b) => a - b);
+  return [...cuts, bytes.length].map((cut, i) =>
+    bytes.subarray(cuts[i - 1] ?? 0, cut));
+}
+
+test('recordings', { skip: missing || absent }, async (t) => {
+  const r = await redis(t);
+  const p = await provider(t, null);
+  const n = await nginx(t, { upstream: p.port, workers: 2, store: r.url(),
+    connects: true, location: 'chat_conversation $http_x_play;' });
+  const { random } = seeded(t);
+
+  async function play({ key, bytes }) {
+    const { path, fresh, headers } = dialects[key];
+    const answer = post(n.port, path, fresh(), { ...headers,
+      'x-play': newId('play_') });
+    const got = await answer.body();
+    assert.ok(got.equals(bytes), `${got.length} bytes of ${bytes.length}`);
+  }
+
+  for (const one of files) {
+    await t.test(`${one.key} ${one.name}, ${plays} times`, async () => {
+      const calls = await expected(one);
+      const members = calls.filter(({ kind }) => kind !== 'p');
+      await r.command('FLUSHALL');
+      p.answer = () => sse(pieces(one.bytes, random));
+      const before = n.accessLog().length;
+      for (let i = 0; i < plays; i += abreast) {
+        await Promise.all(Array.from({ length: abreast }, () => play(one)));
+      }
+
+      await until(() => n.accessLog().length === before + plays);
+      for (const line of n.accessLog().slice(before)) {
+        assert.deepEqual([line.dialect, line.turn_status, Number(line.calls)],
+          [one.key, 'finished', calls.length]);
+      }
+      const batches = await until(async () => {
+        const list = await known(r);
+        return list.length === (members.length && plays) && list;
+      }, 5000, 'each batch to be known');
+      for (const batch of batches) {
+        assert.deepEqual(batch.map((call, i) => ({ ...call, fingerprint:
+          members[i]?.fingerprint && call.fingerprint })), members);
+      }
+    });
+  }
+});

@@ -1,0 +1,124 @@
+/*
+ * fuzz_status.c: any text as the status of another node.
+ *
+ * The last bytes of the input are an id as a client may choose it. Whatever
+ * could be read is written, with the id in it; that is JSON, and what is read
+ * of it are the same numbers. The Prometheus text has no byte that would end
+ * a line early.
+ */
+
+#include "chat_json.h"
+#include "chat_status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FUZZ_ID 20
+#define FUZZ_SIZE 16384
+
+#define NEED(ok)                                                         \
+    do {                                                                 \
+        if (!(ok)) {                                                     \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
+                    #ok);                                                \
+            abort();                                                     \
+        }                                                                \
+    } while (0)
+
+
+static void
+fuzz_lines(chat_str_t text)
+{
+    size_t i, start = 0;
+
+    for (i = 0; i < text.len; i++) {
+        if (text.data[i] == '\n') {
+            NEED(i - start > 10);
+            NEED(memcmp(text.data + start, "# HELP nginx_chat_", 10) == 0
+                 || memcmp(text.data + start, "# TYPE nginx_chat_", 10) == 0
+                 || memcmp(text.data + start, "nginx_chat_", 10) == 0);
+            start = i + 1;
+        }
+    }
+
+    NEED(start == text.len);
+}
+
+
+static void
+fuzz_write(chat_metrics_t *metrics, chat_node_t *node, chat_str_t id)
+{
+    chat_buf_t       out = { 0 }, text = { 0 };
+    chat_held_t      batch;
+    chat_node_t      again;
+    chat_arena_t    *arena = chat_arena_create(0);
+    chat_status_t    status;
+    chat_metrics_t   read;
+    chat_happening_t event;
+
+    memset(&status, 0, sizeof(status));
+    memset(&batch, 0, sizeof(batch));
+    memset(&event, 0, sizeof(event));
+    status.version = status.nginx = id;
+    status.store = "redis";
+    status.metrics = *metrics;
+    status.nodes = node;
+    status.batches = &batch;
+    status.events = &event;
+    status.nnodes = status.nbatches = status.nevents = 1;
+
+    chat_short(&batch.conversation, id);
+    NEED(batch.conversation.len <= CHAT_SHORT);
+    batch.members[0].id = event.conversation = batch.conversation;
+    batch.nmembers = (uint32_t) id.len;
+    batch.state = batch.dialect = event.what = event.dialect =
+        id.len ? id.data[0] : 0;
+    memset(event.detail, id.len ? id.data[0] : 0, sizeof(event.detail));
+
+    chat_status_json(&status, &out);
+    NEED(chat_status_read(chat_buf_str(&out), arena, &read, &again)
+         == CHAT_OK);
+    NEED(memcmp(&read, metrics, sizeof(read)) == 0);
+    NEED(again.state == node->state && again.workers == node->workers);
+
+    chat_status_prometheus(&status, &text);
+    fuzz_lines(chat_buf_str(&text));
+
+    chat_buf_free(&out);
+    chat_buf_free(&text);
+    chat_arena_destroy(arena);
+}
+
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t         len = size > FUZZ_ID ? FUZZ_ID : size;
+    chat_node_t    node;
+    chat_arena_t  *arena;
+    chat_metrics_t metrics;
+    unsigned char *text;
+
+    if (size > FUZZ_SIZE) {
+        return 0;
+    }
+
+    arena = chat_arena_create(0);
+    text = malloc(size + 1);
+    NEED(arena != NULL && text != NULL);
+
+    if (size != 0) {
+        memcpy(text, data, size);
+    }
+
+    if (chat_status_read(chat_str(text, size - len), arena, &metrics, &node)
+        == CHAT_OK)
+    {
+        fuzz_write(&metrics, &node, chat_str(text + size - len, len));
+    }
+
+    chat_arena_destroy(arena);
+    free(text);
+
+    return 0;
+}

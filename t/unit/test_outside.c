@@ -1,0 +1,317 @@
+/*
+ * test_outside.c: results from outside: what a body says, which facts that
+ * makes in which dialect, and what counts as new.
+ *
+ * A wrong one would let a person approve what nobody asked, or lose what a
+ * webhook was told is kept.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_outside.h"
+
+#define MAX_CALLS 4
+#define MAX_RESULT 32
+
+static chat_arena_t  *arena;
+static chat_outside_t out;
+static chat_batch_t   batch;
+static chat_facts_t   stored, put;
+
+
+static int
+setup(void **state)
+{
+    arena = chat_arena_create(0);
+    return arena == NULL;
+}
+
+
+static int
+teardown(void **state)
+{
+    chat_arena_destroy(arena);
+    return 0;
+}
+
+
+static chat_rc_e
+body(const char *text)
+{
+    return chat_outside_read(&out, arena, chat_cstr(text), MAX_CALLS,
+                             MAX_RESULT);
+}
+
+
+/* The body is refused for this field, at this index of a list (-1: none). */
+static void
+refused(const char *text, const char *field, int index)
+{
+    if (body(text) != CHAT_BAD) {
+        fail_msg("%s is taken", text);
+    }
+
+    assert_non_null(out.refusal.message);
+    assert_int_equal(out.refusal.listed, index >= 0);
+
+    if (index >= 0) {
+        assert_int_equal(out.refusal.index, index);
+    }
+
+    if (field == NULL) {
+        assert_null(out.refusal.field);
+    } else {
+        assert_string_equal(out.refusal.field, field);
+    }
+}
+
+
+#define ONE(id, value) \
+    "{\"conversation\":\"c\",\"toolCallId\":\"" id "\"," value "}"
+
+
+static void
+one_and_many_are_read(void **state)
+{
+    assert_int_equal(body(ONE("\\u0061", "\"output\":[1]")), CHAT_OK);
+    assert_int_equal(out.count, 1);
+    assert_true(chat_str_is(out.conversation, "c"));
+    assert_true(chat_str_is(out.items[0].id, "a"));
+    assert_int_equal(out.items[0].outcome, CHAT_OUTCOME_OK);
+
+    assert_int_equal(
+        body("[" ONE("a", "\"errorText\":\"\"") "," ONE(
+            "b", "\"approved\":false,\"reason\":\"no\"") "," ONE("c",
+                                                                 "\"output\":"
+                                                                 "null") "]"),
+        CHAT_OK);
+    assert_int_equal(out.count, 3);
+    assert_int_equal(out.items[0].outcome, CHAT_OUTCOME_ERROR);
+    assert_int_equal(out.items[1].outcome, CHAT_OUTCOME_NONE);
+    assert_int_equal(out.items[1].approval, CHAT_APPROVAL_REFUSED);
+    assert_int_equal(out.items[2].outcome, CHAT_OUTCOME_OK);
+    assert_int_equal(out.items[2].index, 2);
+}
+
+
+static void
+what_is_wrong_is_named(void **state)
+{
+    refused("", NULL, -1);
+    refused("[]", NULL, -1);
+    refused("[1]", NULL, 0);
+    refused("{}", "conversation", -1);
+    refused("{\"conversation\":\"c\"}", "toolCallId", -1);
+    refused(ONE("", "\"output\":1"), "toolCallId", -1);
+    refused(ONE("a", "\"x\":1"), "output", -1);
+    refused(ONE("a", "\"output\":1,\"errorText\":\"\""), "errorText", -1);
+    refused(ONE("a", "\"approved\":1"), "approved", -1);
+    refused(ONE("a", "\"output\":1,\"reason\":\"\""), "reason", -1);
+    refused(ONE("a", "\"output\":1,\"output\":1"), NULL, -1);
+    refused("[" ONE("a", "\"output\":1") ",{\"conversation\":\"d\"}]",
+            "conversation", 1);
+    refused("[" ONE("a", "\"output\":1") "," ONE("b", "\"output\":1") ",7]",
+            NULL, 2);
+    refused("[1,2,3,4,5]", NULL, -1);
+
+    refused(ONE("a", "\"output\":\"0123456789012345678901234567890\""),
+            "output", -1);
+    assert_int_equal(out.refusal.status, 413);
+    assert_int_equal(
+        body(ONE("a", "\"output\":\"012345678901234567890123456789\"")),
+        CHAT_OK);
+}
+
+
+/* A batch of a client's call "a", an approval "b", a provider's call "p". */
+static void
+known(void)
+{
+    chat_digest_t print;
+
+    chat_digest(chat_cstr("print"), &print);
+    chat_facts_init(&stored, arena);
+    chat_facts_call(&stored, chat_cstr("a"), CHAT_KIND_CLIENT, 0, &print);
+    chat_facts_call(&stored, chat_cstr("b"), CHAT_KIND_CLIENT, 1, &print);
+    chat_facts_call(&stored, chat_cstr("b"), CHAT_KIND_APPROVAL, 1, &print);
+    chat_facts_call(&stored, chat_cstr("p"), CHAT_KIND_PROVIDER, 2, &print);
+}
+
+
+static chat_rc_e
+facts(const char *text, const chat_dialect_t *dialect)
+{
+    assert_int_equal(body(text), CHAT_OK);
+    assert_int_equal(
+        chat_batch_read(stored.items, stored.count, arena, &batch), CHAT_OK);
+    chat_facts_init(&put, arena);
+    return chat_outside_facts(&out, dialect, &batch, &put);
+}
+
+
+static void
+a_result_takes_the_form_of_its_dialect(void **state)
+{
+    size_t i;
+
+    static const struct {
+        const chat_dialect_t *dialect;
+        const char           *value;
+        const char           *payload;
+    } forms[] = {
+        { &chat_dialect_ai_sdk, "{\"a\": 1.0}", "{\"a\": 1.0}" },
+        { &chat_dialect_openai_responses, "[null]", "[null]" },
+        { &chat_dialect_openai_chat, "{\"a\": 1.0}", "\"{\\\"a\\\": 1.0}\"" },
+        { &chat_dialect_openai_chat, "\"\\u0061\"", "\"\\u0061\"" },
+        { &chat_dialect_anthropic, "[{\"type\":\"text\"}]",
+          "\"[{\\\"type\\\":\\\"text\\\"}]\"" },
+        { &chat_dialect_anthropic, "null", "\"null\"" },
+    };
+
+    known();
+
+    for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        char text[256];
+
+        (void) snprintf(text, sizeof(text), ONE("a", "\"output\":%s"),
+                        forms[i].value);
+        assert_int_equal(facts(text, forms[i].dialect), CHAT_OK);
+        assert_int_equal(put.count, 1);
+        assert_true(chat_str_is(put.items[0].field, "result/a"));
+        assert_true(put.items[0].has_payload);
+        assert_true(chat_str_is(put.items[0].payload, forms[i].payload));
+
+        /* it answers the call that the store knows, and no other */
+        assert_int_equal(chat_batch_read(put.items, 1, arena, &batch),
+                         CHAT_OK);
+        assert_int_equal(batch.members[0].outcome, CHAT_OUTCOME_OK);
+        assert_memory_not_equal(batch.members[0].answered,
+                                (unsigned char[16]){ 0 }, 16);
+    }
+}
+
+
+static void
+only_a_call_that_can_take_it_does(void **state)
+{
+    known();
+
+    assert_int_equal(facts(ONE("x", "\"output\":1"), &chat_dialect_ai_sdk),
+                     CHAT_BAD);
+    assert_int_equal(out.refusal.status, 404);
+    assert_string_equal(out.refusal.field, "toolCallId");
+    assert_int_equal(facts(ONE("p", "\"output\":1"), &chat_dialect_ai_sdk),
+                     CHAT_BAD);
+
+    assert_int_equal(
+        facts(ONE("a", "\"approved\":true"), &chat_dialect_ai_sdk), CHAT_BAD);
+    assert_string_equal(out.refusal.field, "approved");
+
+    assert_int_equal(facts(ONE("b", "\"output\":1"), &chat_dialect_ai_sdk),
+                     CHAT_OK);
+    assert_int_equal(
+        facts(ONE("b", "\"output\":1"), &chat_dialect_openai_responses),
+        CHAT_BAD);
+    assert_string_equal(out.refusal.field, "output");
+
+    assert_int_equal(facts(ONE("b", "\"approved\":true,\"reason\":\"so\""),
+                           &chat_dialect_openai_responses),
+                     CHAT_OK);
+    assert_true(chat_str_is(put.items[0].field, "approval/b"));
+    assert_true(chat_str_is(put.items[0].payload, "\"so\""));
+}
+
+
+#define OUTPUT(id) ONE(id, "\"output\":1")
+#define TWICE(id) OUTPUT(id) "," ONE(id, "\"errorText\":\"x\"")
+#define DECIDED ONE("b", "\"approved\":true")
+
+
+static void
+s26_the_first_one_counts(void **state)
+{
+    chat_digest_t zero;
+
+    known();
+    memset(&zero, 0, sizeof(zero));
+
+    assert_int_equal(facts("[" TWICE("a") "," DECIDED "," OUTPUT("b") "]",
+                           &chat_dialect_ai_sdk),
+                     CHAT_OK);
+    assert_int_equal(put.count, 3);
+    assert_int_equal(chat_outside_applied(&out, &put, put.items, put.count),
+                     3);
+
+    /* another one was faster with one of them */
+    chat_facts_result(&stored, chat_cstr("a"), CHAT_OUTCOME_OK, &zero, &zero,
+                      NULL);
+    assert_int_equal(
+        chat_outside_applied(&out, &put, stored.items, stored.count), 0);
+    chat_facts_approval(&stored, chat_cstr("b"), CHAT_APPROVAL_GRANTED,
+                        chat_cstr(""));
+    assert_int_equal(
+        chat_outside_applied(&out, &put, stored.items, stored.count), 1);
+
+    /* and now all is known before, but that an approved call has run */
+    assert_int_equal(
+        facts("[" ONE("a", "\"output\":1") "," ONE(
+                  "b", "\"approved\":false") "," ONE("b", "\"output\":2") "]",
+              &chat_dialect_ai_sdk),
+        CHAT_OK);
+    assert_int_equal(put.count, 1);
+    assert_true(chat_str_is(put.items[0].field, "result/b"));
+}
+
+
+static void
+what_is_shown_is_json(void **state)
+{
+    chat_buf_t      text = { 0 };
+    chat_digest_t   zero;
+    chat_json_doc_t doc;
+    chat_recorded_t recorded;
+
+    known();
+    memset(&zero, 0, sizeof(zero));
+    memset(&recorded, 0, sizeof(recorded));
+    recorded.dialect = chat_cstr("ai_sdk");
+    chat_facts_result(&stored, chat_cstr("a"), CHAT_OUTCOME_OK, &zero, &zero,
+                      NULL);
+    assert_int_equal(
+        chat_batch_read(stored.items, stored.count, arena, &batch), CHAT_OK);
+    assert_true(chat_outside_is_open(&batch));
+
+    chat_outside_show(&batch, &recorded, chat_cstr("\"c\"\n"), &text);
+    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&text)),
+                     CHAT_OK);
+    assert_true(chat_str_is(
+        chat_json_raw(&doc, chat_json_get(&doc, doc.root, "missing")),
+        "[\"b\"]"));
+    assert_int_equal(chat_json_count(chat_json_get(&doc, doc.root, "calls")),
+                     2);
+    chat_buf_free(&text);
+
+    batch.superseded = 1;
+    assert_false(chat_outside_is_open(&batch));
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_and_many_are_read),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(a_result_takes_the_form_of_its_dialect),
+        cmocka_unit_test(only_a_call_that_can_take_it_does),
+        cmocka_unit_test(s26_the_first_one_counts),
+        cmocka_unit_test(what_is_shown_is_json),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
