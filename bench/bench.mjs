@@ -9,7 +9,8 @@
  * --quick: a smoke run, into build/bench; --rounds=N, --only=bulk,release.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync }
+  from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -313,7 +314,10 @@ async function main() {
   const text = report(about, { bulk, paced, released });
   const file = quick || option('only') ? join(built, 'RESULTS.md')
     : join(root, 'bench', 'RESULTS.md');
-  writeFileSync(file, text);
+  /* what attach.mjs has written stays */
+  const [, rest] = existsSync(file)
+    ? readFileSync(file, 'utf8').split('\n## Followers') : [];
+  writeFileSync(file, text + (rest ? `\n## Followers${rest}` : ''));
   console.log(text);
 }
 

@@ -9,6 +9,7 @@
  */
 
 #include "ngx_chat_feed.h"
+#include "ngx_chat_record.h"
 
 
 void
@@ -142,6 +143,9 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t  facts;
     chat_store_t *store = ctx->main->store;
+
+    /* its beginning is gone */
+    ngx_chat_record_stop(ctx);
 
     chat_facts_init(&facts, ctx->kept);
     chat_gate_claim(&ctx->q, ctx->attempt, &facts);

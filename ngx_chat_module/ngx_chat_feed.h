@@ -91,4 +91,18 @@ ngx_uint_t ngx_chat_feed_is_drained(const ngx_chat_follower_t *follower);
 void ngx_chat_feed_init(ngx_chat_main_conf_t *mcf);
 void ngx_chat_feed_lost(ngx_chat_main_conf_t *mcf);
 
+/* What ngx_chat_feed_ask.c does for ngx_chat_feed.c, and wake() for it. */
+
+/* Begins to read. */
+void ngx_chat_feed_start(ngx_chat_feed_t *feed);
+
+/* Says that this worker follows, and hears of all that is added from now. */
+void ngx_chat_feed_ask(ngx_chat_feed_t *feed);
+
+/* Ends all dealings with the store. */
+void ngx_chat_feed_stop(ngx_chat_feed_t *feed);
+
+/* All followers look. */
+void ngx_chat_feed_wake(ngx_chat_feed_t *feed);
+
 #endif /* NGX_CHAT_FEED_H */

@@ -292,7 +292,8 @@ ngx_chat_keep_gone(ngx_http_request_t *r)
     ngx_connection_t *c = r->connection;
 
     if (r->upstream->conf->ignore_client_abort || r->upstream->store) {
-        return 0;
+        /* nothing can be written to it: its next event would find that */
+        return c->error && r->upstream->header_sent;
     }
 
     if (c->error || r->stream != NULL) {

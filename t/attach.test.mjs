@@ -6,12 +6,15 @@
  * as one that is complete, and who leaves takes nothing from the others.
  */
 import assert from 'node:assert/strict';
+import net from 'node:net';
 import { deadAfter, gate, pause, until } from './harness.mjs';
 import { Batch, outputs, stage, told } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
-import { held, live, only, pidOf, say, several, verdict } from './harness_hold.mjs';
+import { held, live, only, pidOf, say, several, verdict }
+  from './harness_hold.mjs';
 import { nodesStage } from './harness_nodes.mjs';
 import { json, sse } from './harness_provider.mjs';
+import { redis } from './harness_redis.mjs';
 
 const keys = Object.keys(dialects);
 
@@ -331,10 +334,13 @@ live('s61: a reload in the middle of a stream', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2,
     location: say.verdict });
   const { script, answers } = await running(scene, 4);
+  const old = scene.n.workers();
   await scene.n.reload();
   script.rest.open();
   const ends = await Promise.all(answers.map(told));
   assert.ok(ends.every(({ word }) => word === 'final'));
+  await until(() => !scene.n.workers().some((pid) => old.includes(pid)), 5000,
+    'the end of the old workers, which have no more work');
 });
 
 live('s37: two nodes', async (t) => {
@@ -349,3 +355,110 @@ live('s37: two nodes', async (t) => {
     }
   }
 });
+
+/* An HTTP/1.1 client that reads nothing until it is told to. */
+async function lazy(t, { n, dialect }, batch, results) {
+  const body = JSON.stringify(batch.body(results));
+  const socket = net.connect({ port: n.port, host: '127.0.0.1',
+    highWaterMark: 1024 });
+  t.after(() => socket.destroy());
+  socket.pause();
+  const request = Object.entries({ host: 'x', 'x-batch': batch.key,
+    authorization: 'Bearer tester', 'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body), connection: 'close',
+    ...dialect.headers }).map(([k, v]) => `${k}: ${v}\r\n`).join('');
+  socket.write(`POST ${dialect.path} HTTP/1.1\r\n${request}\r\n${body}`);
+  let text = '';
+  const ended = new Promise((resolve) => {
+    socket.setEncoding('latin1').on('data', (piece) => { text += piece; })
+      .on('close', () => resolve(text)).on('error', () => {});
+  });
+  return { read: () => { socket.resume(); return ended; } };
+}
+
+for (const [name, max, slow] of [['takes its time', '64m', false],
+  ['is too slow for what is kept', '256k', true]]) {
+  live(`a follower that ${name}`, async (t) => {
+    const scene = await stage(t, 'openai_chat', { workers: 1, location:
+      `${say.verdict} chat_record auto max=${max}; send_timeout 20s;` });
+    const usual = scene.p.answer;
+    const [first, ...rest] = scene.dialect.final('done');
+    const big = `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0,
+      delta: { content: 'x'.repeat(4000) }, finish_reason: null }] })}\n\n`;
+    const count = 3000;
+    const go = gate();
+    scene.p.answer = async (request) => {
+      if (!request.answered.length) {
+        return usual(request);
+      }
+      await go;
+      /* not faster than one worker can do it all */
+      return sse([first, ...Array(count / 50).fill([...Array(50).fill(big),
+        () => pause(5)]).flat(), ...rest], { flush: false });
+    };
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    const sleeper = await lazy(t, scene, batch, batch.results([0]));
+    await pause(100);
+    const claimant = batch.continue(batch.results([1]));
+    await until(() => scene.p.continuations().length === 1);
+    await pause(100);
+    go.open();
+    const text = await claimant.text();
+    const got = await sleeper.read();
+    if (slow) {
+      assert.match(got, /stream_interrupted/);
+      assert.doesNotMatch(got, /\[DONE\]/);
+    } else {
+      assert.equal(got.split('x'.repeat(4000)).length, count + 1);
+      assert.match(got, /\[DONE\]\n\n\r\n0\r\n\r\n$/);
+    }
+    assert.ok(text.length > count * 4000);
+  });
+}
+
+/* A stage on a Redis of its own, which the test may trouble. */
+async function troubled(t, key) {
+  const server = await redis(t);
+  const scene = await stage(t, key, { workers: 2, connects: true,
+    store: `${server.url()} timeout=300ms`, location: say.verdict });
+  return { server, scene };
+}
+
+for (const key of ['ai_sdk', 'openai_chat']) {
+  live(`s89: ${key}: the store goes away in the middle of a stream`,
+    async (t) => {
+      const { server, scene } = await troubled(t, key);
+      const { script, followers, claimant } = await running(scene, 3);
+      await server.stop('SIGKILL');
+      const ends = await Promise.all(followers.map(told));
+      ends.forEach(interrupted);
+      script.rest.open();
+      assert.equal((await told(claimant)).word, 'final');
+    });
+
+  live(`s89: ${key}: nonsense in the record`, async (t) => {
+    const { server, scene } = await troubled(t, key);
+    const frame = 'data: {"type":"text-delta"}\n\n';
+    for (const [id, ...fields] of [['900-0', 'b', frame],
+      ['18446744073709551615-0', 'b', frame],
+      ['7-0', 'x', 'y'], ['7-5', 'b', frame], ['7-0', 'l', '', 'b', '1']]) {
+      const { script, followers } = await running(scene, 3);
+      const [log] = (await server.command('KEYS', 'chat:*:l'))
+        .sort().slice(-1);
+      assert.ok(log);
+      for (const one of await server.command('KEYS', 'chat:*:l')) {
+        await server.command('XADD', one, id, ...fields).catch(() => {});
+      }
+      script.rest.open();
+      for (const end of await Promise.all(followers.map(told))) {
+        if (end.word !== 'final') {
+          assert.match(end.text, /interrupted|\n\n$/, `${id} ${fields}`);
+        }
+        assert.doesNotMatch(end.text, /text-delta"}/);
+      }
+      await server.command('FLUSHALL');
+      await pause(50);
+    }
+  });
+}

@@ -113,29 +113,37 @@ export async function recordOf(redis, batch, k = 1,
   return new Record(redis, tagOf(batch, tenant), worker, request);
 }
 
-/* Posts a body and then reads nothing; gives what is to be destroyed. */
-export async function stuck(t, { n }, batch, isHttp2) {
-  const bytes = JSON.stringify(batch.body(batch.results()));
-  const headers = { 'content-type': 'application/json',
-    authorization: 'Bearer tester', 'x-batch': batch.key };
-  const path = batch.dialect.path;
-  if (isHttp2) {
-    const session = http2.connect(`http://127.0.0.1:${n.port2}`);
-    session.on('error', () => {});
-    const stream = session.request({ ':method': 'POST', ':path': path,
-      ...headers });
+const headersOf = (batch) => ({ 'content-type': 'application/json',
+  authorization: 'Bearer tester', 'x-batch': batch.key });
+
+/* Batches whose results go over one connection, of which nothing is read. */
+export function together(t, { n }, batches) {
+  const session = http2.connect(`http://127.0.0.1:${n.port2}`);
+  session.on('error', () => {});
+  t.after(() => session.destroy());
+  const streams = batches.map((batch) => {
+    const stream = session.request({ ':method': 'POST',
+      ':path': batch.dialect.path, ...headersOf(batch) });
     stream.on('error', () => {});
     stream.pause();
-    stream.end(bytes);
-    t.after(() => session.destroy());
-    return session;
+    stream.end(JSON.stringify(batch.body(batch.results())));
+    return stream;
+  });
+  return { session, streams };
+}
+
+/* Posts the results and reads nothing; gives what destroy() closes. */
+export function stuck(t, stage, batch, isHttp2) {
+  if (isHttp2) {
+    return together(t, stage, [batch]).session;
   }
-  const socket = net.connect(n.port, '127.0.0.1');
+  const bytes = JSON.stringify(batch.body(batch.results()));
+  const socket = net.connect(stage.n.port, '127.0.0.1');
   socket.on('error', () => {});
   socket.pause();
-  socket.write(`POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${
-    bytes.length}\r\n${Object.entries(headers).map(([name, value]) =>
-    `${name}: ${value}\r\n`).join('')}\r\n${bytes}`);
+  socket.write(`POST ${batch.dialect.path} HTTP/1.1\r\nHost: a\r\n${
+    Object.entries({ ...headersOf(batch), 'content-length': bytes.length })
+      .map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${bytes}`);
   t.after(() => socket.destroy());
   return socket;
 }

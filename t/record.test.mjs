@@ -1,78 +1,25 @@
 /*
- * record.test.mjs: what a client is sent is recorded while others want it,
- * and only then; and the upstream outlives its client while they follow.
+ * record.test.mjs: what a client is sent is recorded while others want it, and
+ * only then.
  *
  * The record is read in Redis by hand, and followers are facts that the test
- * puts there, so a Redis is brought along whatever CHAT_STORE says. What does
- * not look into the record runs over the store that CHAT_STORE names.
+ * puts there, so a Redis is brought along whatever CHAT_STORE says.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, nginxTest, pause, unbuilt, until } from './harness.mjs';
-import { Batch, stage } from './harness_batch.mjs';
-import { dialects, events } from './harness_dialects.mjs';
+import { gate, nginxTest, unbuilt, until } from './harness.mjs';
+import { Batch } from './harness_batch.mjs';
+import { events } from './harness_dialects.mjs';
 import { json, sse } from './harness_provider.mjs';
-import { batchFacts, endOf, recordOf, stuck } from './harness_record.mjs';
+import { endOf, recordOf } from './harness_record.mjs';
 import { redis, relay } from './harness_redis.mjs';
+import {
+  after, claimed, followed, locations, recording, words, wordy,
+} from './harness_stage.mjs';
 import { data } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
-
-let shared;
-let databases = 0;
-
-/*
- * A stage on a Redis, where a request with results is answered by answer(),
- * once the test lets it.
- */
-async function recording(t, key, { answer, server, ...options } = {}) {
-  shared ??= redis(null, { lines: ['databases 10000'] });
-  const store = server ?? await shared;
-  const db = server ? 0 : databases++;
-  await store.command('SELECT', db);
-  const s = await stage(t, key, { store:
-    `${store.url({ db })} timeout=2s`, connects: true, ...options });
-  const usual = s.p.answer;
-  s.redis = { command: (...args) => store.command('SELECT', db)
-    .then(() => store.command(...args)) };
-  s.p.answer = (request) => (request.answered.length && answer
-    ? answer(request, s) : usual(request));
-  return s;
-}
-
-/* Where the stage's own location says what a test is to vary. */
-const locations = (chat, lines) => `location / {
-  chat ${chat};
-  proxy_pass http://provider;
-  proxy_http_version 1.1;
-  proxy_set_header Connection "";
-  ${lines}
-}`;
-
-/* A batch whose turn was asked, and its answered continuation under way. */
-async function claimed(s, options, { more, headers, body } = {}) {
-  const b = new Batch(s);
-  await b.ask();
-  const answer = b.post(body?.(b) ?? b.body(b.results(), more),
-    { ...options, headers });
-  return { b, answer };
-}
-
-/* The same, but for the follower that was there before the answer came. */
-async function followed(s, release, options, more) {
-  const { b, answer } = await claimed(s, options, more);
-  const record = await recordOf(s.redis, b);
-  const follower = await record.follow();
-  release.open();
-  return { b, answer, record, follower };
-}
-
-/* An answer that begins when the gate opens. */
-const after = (release, parts, options) =>
-  release.then(() => sse(parts, options));
-
-const words = (key, text = 'Sunny.') => dialects[key].final(text);
 
 for (const key of keys) {
   live(`${key}: what its client is sent is recorded for a follower`,
@@ -197,7 +144,8 @@ for (const buffering of ['on', 'off']) {
       const body = { choices: [{ message: { role: 'assistant',
         content: 'x'.repeat(40000) } }] };
       const s = await recording(t, 'openai_chat', {
-        locations: locations('openai_chat', `proxy_buffering ${buffering};`),
+        locations: locations('openai_chat',
+          `proxy_buffering ${buffering};`),
         answer: () => release.then(() => json(200, body)) });
       const { answer, record } = await followed(s, release, {},
         { body: (b) => ({ ...b.body(b.results()), stream: false }) });
@@ -326,236 +274,6 @@ live('a JSON answer that breaks off is cleared', async (t) => {
   assert.equal(await endOf(s.redis, b), 'interrupted');
 });
 
-/* Each way in which a client leaves. */
-const leaves = [false, true].flatMap((http2) => ['on', 'off'].flatMap(
-  (buffering) => ['on', 'off'].flatMap((ignore) =>
-    [false, true].flatMap((late) => [false, true].map((reset) =>
-      ({ http2, buffering, ignore, late, reset }))))));
-
-const nameOf = ({ http2, buffering, ignore, late, reset }) => [
-  http2 ? 'HTTP/2' : 'HTTP/1.1', reset ? 'a reset' : 'closed', `proxy_buffering ${buffering}`,
-  `proxy_ignore_client_abort ${ignore}`,
-  late ? 'in its answer' : 'before its answer'].join(', ');
-
-const locationOf = ({ buffering, ignore }) => locations('ai_sdk',
-  `proxy_buffering ${buffering}; proxy_ignore_client_abort ${ignore};`);
-
-/* nginx has noticed that a client is gone, and keeps its upstream for now. */
-const left = ({ n }) => n.errorLog().includes('the client has left');
-
-/* More of it than a socket's buffers hold. */
-const wordy = (n = 300, size = 1000) => words('ai_sdk').flatMap((event, i) =>
-  (i === 3 ? Array.from({ length: n }, (_, nr) => data({ type: 'text-delta',
-    id: 't1', delta: `${nr} ${'x'.repeat(size)}` })) : [event]));
-
-live('s101: the client leaves, others follow: the answer is recorded whole',
-  async (t) => {
-    for (const way of leaves) {
-      await t.test(nameOf(way), async (t2) => {
-        const [release, rest] = [gate(), gate()];
-        const all = wordy();
-        const s = await recording(t2, 'ai_sdk', { locations: locationOf(way),
-          answer: () => after(release, [all[0], rest, ...all.slice(1)]) });
-        const { b, answer } = await claimed(s, { http2: way.http2 });
-        const record = await recordOf(s.redis, b);
-        await record.follow();
-        await until(() => s.p.requests.length === 2);
-        const request = s.p.requests[1];
-        const leave = async () => {
-          answer.abort(way);
-          await until(() => way.ignore === 'on' || left(s));
-        };
-        if (!way.late) {
-          await leave();
-        }
-        release.open();
-        if (way.late) {
-          await answer.until((text) => text.includes(all[0]));
-          await leave();
-        }
-        rest.open();
-        const { text } = await record.whole();
-        assert.equal(text, all.join(''));
-        assert.equal(await endOf(s.redis, b), 'finished');
-        assert.ok(!request.left);
-        assert.ok(left(s), 'nobody has left');
-      });
-    }
-  });
-
-/* Both versions, before the answer and in it. */
-const plainly = [false, true].flatMap((http2) => [false, true].map((late) =>
-  ({ http2, late })));
-const plainName = ({ http2, late }) =>
-  `HTTP/${http2 ? 2 : 1.1}, ${late ? 'in' : 'before'} its answer`;
-
-live('the client leaves, nobody follows: the upstream is closed',
-  async (t) => {
-    for (const way of plainly) {
-      await t.test(plainName(way), async (t2) => {
-        const [release, rest] = [gate(), gate()];
-        const all = words('ai_sdk');
-        const s = await stage(t2, 'ai_sdk');
-        s.p.answer = ((usual) => (request) => (request.answered.length
-          ? (way.late ? sse([all[0], rest])
-            : after(release, all)) : usual(request)))(s.p.answer);
-        const { answer } = await claimed(s, way);
-        await until(() => s.p.requests.length === 2);
-        if (way.late) {
-          await answer.until((text) => text.includes(all[0]));
-        }
-        answer.abort();
-        await s.p.requests[1].closed;
-        assert.ok(s.p.requests[1].left);
-        const line = await until(() => s.n.accessLog()[1]);
-        assert.equal(line.turn_status, way.late ? 'aborted' : '');
-      });
-    }
-  });
-
-/* A claim whose client has left while one follows. */
-async function abandoned(t, { parts, late, http2, ...options } = {}) {
-  const [release, rest] = [gate(), gate()];
-  const all = wordy(30);
-  const s = await recording(t, 'ai_sdk', { ...options,
-    answer: () => (late ? sse([all[0], rest, ...all.slice(1)])
-      : after(release, all)) });
-  const { b, answer } = await claimed(s, { http2 });
-  const record = await recordOf(s.redis, b);
-  const follower = await record.follow();
-  await until(() => s.p.requests.length === 2);
-  answer.abort();
-  await until(() => left(s));
-  return { s, b, record, follower, release, all, request: s.p.requests[1] };
-}
-
-for (const way of plainly.filter(({ late }) => !late)) {
-  live(`the client leaves, then its last follower: ${plainName(way)}`,
-    async (t) => {
-      const { s, b, follower, request } = await abandoned(t, way);
-      await pause(300);
-      assert.ok(!request.left);
-      await follower.leave();
-      await request.closed;
-      assert.ok(request.left);
-      assert.equal(await endOf(s.redis, b), 'aborted');
-    });
-}
-
-live('the last follower goes in the answer: the record is cleared',
-  async (t) => {
-    const [release, rest] = [gate(), gate()];
-    const all = words('ai_sdk');
-    const s = await recording(t, 'ai_sdk', {
-      answer: () => after(release, [all[0], rest]) });
-    const { b, answer, record, follower } = await followed(s, release);
-    await answer.until((text) => text.includes(all[0]));
-    answer.abort();
-    await until(() => left(s));
-    await follower.leave();
-    await s.p.requests[1].closed;
-    assert.equal(await endOf(s.redis, b), 'aborted');
-    await until(async () => (await record.facts()).cleared);
-    assert.deepEqual(await record.pieces(), []);
-  });
-
-live('a follower of a worker that is dead keeps nothing', async (t) => {
-  const release = gate();
-  const s = await recording(t, 'ai_sdk', {
-    answer: () => after(release, words('ai_sdk')) });
-  const { b, answer } = await claimed(s);
-  const record = await recordOf(s.redis, b);
-  await record.follow('99.1.12345');
-  await until(() => s.p.requests.length === 2);
-  answer.abort();
-  await s.p.requests[1].closed;
-  assert.ok(s.p.requests[1].left);
-  assert.equal(await endOf(s.redis, b), 'aborted');
-});
-
-live('the answer of an abandoned claim is an error: its siblings share it',
-  async (t) => {
-    const kinds = {
-      's102: 429': { answer: () => json(429, { error: 'slow' }),
-        status: '429', end: 'failed' },
-      'closed without a word': { answer: () => ({ ...json(200, {}), end: 'drop' }),
-        status: '502', end: 'failed' },
-    };
-    for (const [name, kind] of Object.entries(kinds)) {
-      for (const http2 of [false, true]) {
-        await t.test(`${name}, HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
-          const release = gate();
-          const s = await recording(t2, 'ai_sdk', {
-            answer: (request) => release.then(() => kind.answer(request)) });
-          const { b, answer } = await claimed(s, { http2 });
-          const record = await recordOf(s.redis, b);
-          await record.follow();
-          await until(() => s.p.requests.length === 2);
-          answer.abort();
-          await until(() => left(s));
-          release.open();
-          assert.equal(await endOf(s.redis, b), kind.end);
-          const all = await batchFacts(s.redis, b);
-          const [, status] = Object.entries(all).find(([field]) =>
-            field.startsWith('answer/1/'));
-          assert.equal(status, kind.status);
-          assert.deepEqual(await record.pieces(), []);
-        });
-      }
-    }
-  });
-
-live('a client that takes nothing for send_timeout is gone; others get it all',
-  async (t) => {
-    for (const http2 of [false, true]) {
-      await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
-        const release = gate();
-        const all = wordy(3000, 4000);
-        const s = await recording(t2, 'ai_sdk', {
-          location: 'send_timeout 500ms; chat_record auto max=64m;',
-          answer: () => after(release, all) });
-        const b = new Batch(s);
-        await b.ask();
-        const socket = await stuck(t2, s, b, http2);
-        const record = await recordOf(s.redis, b);
-        await record.follow();
-        release.open();
-        const { text } = await record.whole(20000);
-        assert.equal(text, all.join(''));
-        assert.equal(await endOf(s.redis, b), 'finished');
-        socket.destroy();
-      });
-    }
-  });
-
-live('chat_record on: read on without followers, and up to max=',
-  async (t) => {
-    for (const enough of [false, true]) {
-      await t.test(enough ? 'past max' : 'to its end', async (t2) => {
-        const [release, rest] = [gate(), gate()];
-        const all = wordy(30);
-        const s = await recording(t2, 'ai_sdk', {
-          location: 'chat_record on max=64k;',
-          answer: () => after(release, enough ? [...wordy(100).slice(0, 90),
-            rest] : all) });
-        const { b, answer } = await claimed(s);
-        await until(() => s.p.requests.length === 2);
-        answer.abort();
-        await until(() => left(s));
-        release.open();
-        const record = await recordOf(s.redis, b);
-        if (enough) {
-          await s.p.requests[1].closed;
-          assert.ok(s.p.requests[1].left);
-          assert.equal(await endOf(s.redis, b), 'aborted');
-        } else {
-          assert.equal((await record.whole()).text, all.join(''));
-          assert.equal(await endOf(s.redis, b), 'finished');
-        }
-      });
-    }
-  });
-
 live('the store goes away: the client gets all, the record is cleared',
   async (t) => {
     const server = await redis(t);
@@ -580,31 +298,6 @@ live('the store goes away: the client gets all, the record is cleared',
     await until(async () => (await record.facts()).cleared, 10000);
     assert.deepEqual(await record.pieces(), []);
   });
-
-live('a worker that exits ends an abandoned claim in its time', async (t) => {
-  for (const http2 of [false, true]) {
-    await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
-      const { s, b, request } = await abandoned(t2, { http2,
-        main: 'worker_shutdown_timeout 3s;' });
-      const [old] = s.n.workers();
-      await s.n.reload();
-      await request.closed;
-      assert.ok(request.left);
-      assert.equal(await endOf(s.redis, b), 'aborted');
-      await until(() => !s.n.workers().includes(old), 10000);
-    });
-  }
-});
-
-live('a worker that exits goes on recording for its followers', async (t) => {
-  const { s, b, record, release, all } = await abandoned(t);
-  const [old] = s.n.workers();
-  await s.n.reload();
-  release.open();
-  assert.equal((await record.whole()).text, all.join(''));
-  assert.equal(await endOf(s.redis, b), 'finished');
-  await until(() => !s.n.workers().includes(old), 10000);
-});
 
 test('chat_record: values', { skip: unbuilt }, async () => {
   for (const [value, word] of [['maybe', 'maybe'], ['on max=1k', 'max=1k'],

@@ -31,7 +31,8 @@ class Tab {
       transport: new ai.DefaultChatTransport({ api: `${url}/api/chat`,
         headers: { ...play.headers, authorization: `Bearer ${play.key}` },
         ...(situation.last && { prepareSendMessagesRequest:
-          ({ id, messages }) => ({ body: { id, message: messages.at(-1) } }) }),
+          ({ id, messages: [...messages] }) =>
+            ({ body: { id, message: messages.pop() } }) }),
         fetch: (...args) => {
           /* One that loops is stopped, and has failed. */
           return ++this.posts > 20 ? Promise.reject(new Error('a loop'))

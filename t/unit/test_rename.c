@@ -1,5 +1,8 @@
 /*
  * test_rename.c: a stream whose message is called by another client's id.
+ *
+ * The id in the first start changes, as JSON has it; every other byte stays,
+ * and so does every stream that names no message or another one.
  */
 
 #include <setjmp.h>

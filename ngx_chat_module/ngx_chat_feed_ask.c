@@ -1,0 +1,336 @@
+/*
+ * ngx_chat_feed_ask.c: how a feed comes by its pieces.
+ *
+ * Order: watch first, then read, then wait to be notified; so nothing is
+ * missed, and positions see to it that nothing comes twice. The producer
+ * learns from the facts that somebody follows. A producer that dies, or ends
+ * without a last word, is noticed by a timer.
+ * Must not know: requests, verdicts, who follows.
+ */
+
+#include "ngx_chat_feed.h"
+
+#define NGX_CHAT_FEED_TICK 1000 /* ms */
+#define NGX_CHAT_FEED_PROBE 5   /* ticks without a piece */
+
+
+static void ngx_chat_feed_read(ngx_chat_feed_t *feed);
+static void ngx_chat_feed_tick(ngx_event_t *ev);
+static void ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
+                                const chat_fact_t *facts, size_t n);
+
+
+void
+ngx_chat_feed_stop(ngx_chat_feed_t *feed)
+{
+    chat_store_t *store = feed->main->store;
+
+    store->cancel(&feed->op);
+    store->cancel(&feed->probe);
+    store->unwatch(&feed->watch);
+
+    if (feed->timer.timer_set) {
+        ngx_del_timer(&feed->timer);
+    }
+}
+
+
+static void
+ngx_chat_feed_done(ngx_chat_feed_t *feed, ngx_chat_feed_state_e state)
+{
+    feed->state = state;
+    ngx_chat_feed_stop(feed);
+    ngx_chat_feed_wake(feed);
+}
+
+
+static void
+ngx_chat_feed_broken(ngx_chat_feed_t *feed, const char *reason)
+{
+    feed->reason = reason;
+    feed->end = ngx_chat_blocks_break(&feed->blocks, reason);
+
+    /* a stream that has said that it is over needs no other end */
+    ngx_chat_feed_done(feed, feed->end == CHAT_END_INTERRUPTED
+                                 ? NGX_CHAT_FEED_BROKEN
+                                 : NGX_CHAT_FEED_COMPLETE);
+}
+
+
+/* A question came back without an answer. */
+static void
+ngx_chat_feed_failed(ngx_chat_feed_t *feed, chat_rc_e rc)
+{
+    if (rc == CHAT_ERROR && feed->main->store->state != CHAT_STORE_AWAY) {
+        return; /* it is asked again when the store is there, or with time */
+    }
+
+    if (feed->state == NGX_CHAT_FEED_ASKING) {
+        ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
+    } else {
+        ngx_chat_feed_broken(feed, "store_unavailable");
+    }
+}
+
+
+/* There is nothing to be read at the moment. */
+static void
+ngx_chat_feed_empty(ngx_chat_feed_t *feed)
+{
+    chat_store_t *store = feed->main->store;
+
+    if (feed->again) {
+        ngx_chat_feed_read(feed);
+
+    } else if (feed->news) {
+        /* a record that lacks something is cleared */
+        feed->news = 0;
+        feed->op.done = ngx_chat_feed_facts;
+        store->join(store, &feed->op, &feed->key, NULL, 0, 0);
+
+    } else if (!feed->blocks.has_head && feed->late
+               && feed->attempt.end != CHAT_END_NONE)
+    {
+        ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
+
+    } else if (feed->final) {
+        ngx_chat_feed_broken(feed, feed->over);
+    }
+}
+
+
+static void
+ngx_chat_feed_pieces(chat_store_op_t *op, chat_rc_e rc,
+                     const chat_fact_t *pieces, size_t n)
+{
+    ngx_int_t        added;
+    ngx_chat_feed_t *feed = op->data;
+
+    if (rc != CHAT_OK) {
+        ngx_chat_feed_failed(feed, rc);
+        return;
+    }
+
+    if (n == 0) {
+        ngx_chat_feed_empty(feed);
+        return;
+    }
+
+    feed->silent = 0;
+    feed->news = 0;
+    added = ngx_chat_blocks_add(&feed->blocks, pieces, n);
+
+    switch (added) {
+    case NGX_OK:
+        ngx_chat_feed_wake(feed);
+        ngx_chat_feed_read(feed);
+        return;
+
+    case NGX_DONE:
+        feed->end = ngx_chat_blocks_end(&feed->blocks);
+        ngx_chat_feed_done(feed, NGX_CHAT_FEED_COMPLETE);
+        return;
+
+    default:
+        ngx_chat_feed_broken(feed, "incomplete_record");
+    }
+}
+
+
+static void
+ngx_chat_feed_read(ngx_chat_feed_t *feed)
+{
+    chat_store_t *store = feed->main->store;
+
+    if (feed->op.store != NULL) {
+        feed->again = 1;
+        return;
+    }
+
+    feed->again = 0;
+    feed->final = feed->over != NULL;
+    feed->op.done = ngx_chat_feed_pieces;
+    store->read(store, &feed->op, &feed->key, feed->blocks.position);
+}
+
+
+static int
+ngx_chat_feed_alive(void *data, chat_str_t worker)
+{
+    chat_store_t *store = data;
+
+    return store->alive(store, worker);
+}
+
+
+/* The facts of the record: is there one? */
+static void
+ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
+                    const chat_fact_t *facts, size_t n)
+{
+    chat_record_t    record;
+    ngx_chat_feed_t *feed = op->data;
+
+    if (rc != CHAT_OK) {
+        ngx_chat_feed_failed(feed, rc);
+        return;
+    }
+
+    chat_record_read(facts, n, ngx_chat_feed_alive, feed->main->store,
+                     &record);
+
+    if (feed->state == NGX_CHAT_FEED_ASKING
+        && (record.cleared || record.mode == CHAT_RECORD_UNKNOWN
+            || record.mode == CHAT_RECORD_NONE))
+    {
+        ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
+        return;
+    }
+
+    if (record.cleared) {
+        ngx_chat_feed_broken(feed, "incomplete_record");
+        return;
+    }
+
+    feed->state = NGX_CHAT_FEED_RUNNING;
+    ngx_chat_feed_read(feed);
+}
+
+
+/* Nothing more comes from a worker that is dead. */
+static void
+ngx_chat_feed_look(ngx_chat_feed_t *feed)
+{
+    if (feed->over == NULL
+        && !ngx_chat_feed_alive(feed->main->store, feed->attempt.worker))
+    {
+        feed->over = "producer_lost";
+    }
+}
+
+
+static void
+ngx_chat_feed_notify(chat_store_watch_t *watch)
+{
+    ngx_chat_feed_t *feed = watch->data;
+
+    if (feed->state == NGX_CHAT_FEED_ASKING) {
+        if (feed->op.store == NULL) {
+            ngx_chat_feed_ask(feed);
+        }
+        return;
+    }
+
+    feed->news = 1;
+    ngx_chat_feed_look(feed);
+    ngx_chat_feed_read(feed);
+}
+
+
+void
+ngx_chat_feed_ask(ngx_chat_feed_t *feed)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+    chat_store_t *store = feed->main->store;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return; /* once more with the next tick */
+    }
+
+    chat_facts_init(&facts, arena);
+    if (!feed->late) {
+        chat_facts_record(&facts, CHAT_RECORD_WANTED);
+    }
+    chat_facts_feed(&facts, store->worker, feed->serial);
+
+    if (!facts.failed) {
+        store->unwatch(&feed->watch);
+        feed->watch.notify = ngx_chat_feed_notify;
+        feed->watch.data = feed;
+        feed->op.done = ngx_chat_feed_facts;
+        feed->op.data = feed;
+        store->watch(store, &feed->watch, &feed->op, &feed->key, facts.items,
+                     facts.count, (uint32_t) feed->blocks.conf->record_ttl);
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
+/* What the batch says of an attempt that has been silent. */
+static void
+ngx_chat_feed_probed(chat_store_op_t *op, chat_rc_e rc,
+                     const chat_fact_t *facts, size_t n)
+{
+    chat_batch_t     batch;
+    chat_arena_t    *arena;
+    ngx_chat_feed_t *feed = op->data;
+
+    arena = chat_arena_create(0);
+
+    /* its last pieces may still be on their way: the next tick asks for them
+     */
+    if (arena != NULL && rc == CHAT_OK
+        && chat_batch_read(facts, n, arena, &batch) == CHAT_OK
+        && (batch.last.k > feed->attempt.k
+            || (batch.last.k == feed->attempt.k
+                && batch.last.end != CHAT_END_NONE)))
+    {
+        feed->over = "eof";
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
+static void
+ngx_chat_feed_probe(ngx_chat_feed_t *feed)
+{
+    chat_store_t *store = feed->main->store;
+
+    if (feed->probe.store == NULL) {
+        feed->probe.done = ngx_chat_feed_probed;
+        feed->probe.data = feed;
+        store->join(store, &feed->probe, &feed->batch, NULL, 0, 0);
+    }
+}
+
+
+static void
+ngx_chat_feed_tick(ngx_event_t *ev)
+{
+    ngx_chat_feed_t *feed = ev->data;
+
+    ngx_add_timer(ev, NGX_CHAT_FEED_TICK);
+
+    if (feed->state == NGX_CHAT_FEED_ASKING) {
+        ngx_chat_feed_notify(&feed->watch);
+        return;
+    }
+
+    ngx_chat_feed_look(feed);
+    feed->silent++;
+
+    if (feed->over != NULL) {
+        ngx_chat_feed_read(feed);
+
+    } else if (feed->silent % NGX_CHAT_FEED_PROBE == 0) {
+        ngx_chat_feed_read(feed);
+        ngx_chat_feed_probe(feed);
+    }
+}
+
+
+void
+ngx_chat_feed_start(ngx_chat_feed_t *feed)
+{
+    /* not cancelable: a worker that exits serves those who follow */
+    feed->timer.handler = ngx_chat_feed_tick;
+    feed->timer.data = feed;
+    feed->timer.log = ngx_cycle->log;
+    ngx_add_timer(&feed->timer, NGX_CHAT_FEED_TICK);
+
+    ngx_chat_feed_ask(feed);
+}
