@@ -65,6 +65,8 @@ live('counters are those of the access log, and stay', async (t) => {
     const name = dialects[key].name;
     assert.equal(counters.requests[name].held, 1);
     assert.equal(counters.released, counters.requests[name].released);
+    assert.equal(status.events.filter(({ what }) => what === 'attached')
+      .length, counters.requests[name].attached);
     assert.equal(counters.turns[name].finished, 3 * 2 + 1
       + counters.requests[name].attached);
     assert.equal(counters.turns[name].interrupted, 1);
