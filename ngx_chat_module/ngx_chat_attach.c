@@ -193,6 +193,7 @@ ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
     ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
     ngx_chat_metrics_verdict(ctx);
     ctx->answer_known = 1;
+    ngx_chat_metrics_verdict(ctx);
 
     chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
                      attach->message);

@@ -1,14 +1,14 @@
 /*
- * ngx_chat_module.h: what the files of the glue share: the configuration, the
- * context of a request, and which file does what with it.
+ * ngx_chat_module.h: what the files of the glue share: the context of a
+ * request, and which file does what with it.
  *
  * The life of a request: ngx_chat_request.c reads and parses the body;
  * ngx_chat_gate.c asks the store and acts on the core's verdict;
  * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
  * ngx_chat_attach.c gives it another's answer; ngx_chat_answer.c answers in
- * place of an upstream; ngx_chat_filter.c passes
- * the answer on; ngx_chat_attempt.c tells the store what became of it.
- * ngx_chat_results.c takes results from outside of it all.
+ * place of an upstream; ngx_chat_filter.c passes the answer on;
+ * ngx_chat_attempt.c tells the store what became of it. ngx_chat_results.c
+ * takes results from outside of it all.
  * Must not know: wire formats, how a store stores.
  */
 
@@ -27,90 +27,7 @@
 #include "chat_store.h"
 #include "chat_stream.h"
 
-#define NGX_CHAT_OFF 0
-#define NGX_CHAT_ON 1 /* one dialect */
-#define NGX_CHAT_AUTO 2
-
-#define NGX_CHAT_HOLD_OFF 0
-#define NGX_CHAT_HOLD_AUTO 1
-#define NGX_CHAT_HOLD_TIME 2
-
-#define NGX_CHAT_SIBLINGS_EMPTY 0
-#define NGX_CHAT_SIBLINGS_CONFLICT 1
-#define NGX_CHAT_SIBLINGS_ATTACH 2
-
-#define NGX_CHAT_RECORD_OFF 0
-#define NGX_CHAT_RECORD_AUTO 1
-#define NGX_CHAT_RECORD_ON 2
-
-#define NGX_CHAT_FAILURE_PASS 0
-#define NGX_CHAT_FAILURE_DENY 1
-
-#define NGX_CHAT_REPAIR_OFF 0
-#define NGX_CHAT_REPAIR_SETTLED 1
-#define NGX_CHAT_REPAIR_ALL 2
-
-
-typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
-
-typedef struct {
-    ngx_uint_t    used;      /* chat is on somewhere */
-    ngx_uint_t    has_store; /* chat_store was given */
-    size_t        shm_size;
-    void         *zone;
-    void         *redis;    /* ngx_chat_redis_conf_t; NULL: shared memory */
-    chat_store_t *store;    /* of this worker; NULL: there is none */
-    ngx_uint_t    held;     /* requests that this worker holds */
-    ngx_queue_t   holds;    /* their contexts */
-    ngx_queue_t   attempts; /* contexts of attempts without an end */
-    ngx_event_t   watchdog; /* notices that the worker is to exit */
-    ngx_uint_t    exiting;
-    ngx_uint_t    serial; /* of requests, for their names */
-
-    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
-    ngx_uint_t                 tenants_warned;
-    ngx_uint_t                 status; /* chat_status is somewhere */
-    ngx_event_t                tick;   /* of what it tells */
-    struct ngx_chat_metrics_s *metrics;
-    ngx_rbtree_t               feeds; /* records that this worker follows */
-    ngx_rbtree_node_t          feeds_sentinel;
-} ngx_chat_main_conf_t;
-
-typedef struct {
-    ngx_regex_t *regex;
-    chat_kind_e  kind;
-} ngx_chat_tool_t;
-
-typedef struct {
-    ngx_uint_t                mode;
-    const chat_dialect_t     *dialect; /* mode ON */
-    ngx_http_complex_value_t *conversation;
-    ngx_http_complex_value_t *tenant;
-    ngx_uint_t                has_tenant; /* chat_tenant was given */
-    ngx_uint_t                results;    /* chat_results */
-    ngx_uint_t                replay;     /* chat_replay_e */
-    ngx_uint_t                hold;
-    ngx_msec_t                hold_time;
-    ngx_msec_t                grace;
-    ngx_msec_t                heartbeat;
-    ngx_uint_t                siblings;
-    ngx_uint_t                repair;
-    ngx_uint_t                record;
-    size_t                    record_max;
-    time_t                    record_ttl;
-    ngx_uint_t                failure;
-    ngx_flag_t                interrupted;
-    ngx_msec_t                stall; /* 0: off */
-    ngx_array_t              *tools; /* ngx_chat_tool_t */
-    time_t                    ttl;
-    size_t                    max_body;
-    size_t                    max_event;
-    ngx_int_t                 max_calls;
-    size_t                    max_result;
-    ngx_int_t                 max_held;
-    ngx_flag_t                dry_run;
-    ngx_uint_t                checked; /* this worker has seen an answer */
-} ngx_chat_loc_conf_t;
+#include "ngx_chat_conf.h"
 
 /* $chat_verdict */
 typedef enum {
@@ -274,25 +191,6 @@ struct ngx_chat_ctx_s {
 
 
 extern ngx_module_t ngx_chat_module;
-
-/* ngx_chat_conf.c */
-void     *ngx_chat_create_main_conf(ngx_conf_t *cf);
-void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
-char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
-char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
-
-/* chat_tool: the first expression that matches the name decides. */
-chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
 
 /* ngx_chat_conf_check.c */
 

@@ -11,7 +11,8 @@ import { say } from './harness_hold.mjs';
 import { newId } from './harness_dialects.mjs';
 
 /* Options of a stage: chat_results at /results, for those of the tenant. */
-export const outside = { hold: '20s', workers: 2, location: `${say.verdict} chat_siblings empty;`,
+export const outside = { hold: '20s', workers: 2,
+  location: `${say.verdict} chat_siblings empty;`,
   server: `
   chat_tenant $http_authorization;
   chat_conversation $http_x_batch;
