@@ -191,7 +191,6 @@ ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
     ngx_chat_hold_end(ctx);
     ctx->state = NGX_CHAT_FOLLOWING;
     ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
-    ngx_chat_metrics_verdict(ctx);
     ctx->answer_known = 1;
     ngx_chat_metrics_verdict(ctx);
 
