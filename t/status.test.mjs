@@ -65,7 +65,10 @@ live('counters are those of the access log, and stay', async (t) => {
     const name = dialects[key].name;
     assert.equal(counters.requests[name].held, 1);
     assert.equal(counters.released, counters.requests[name].released);
-    assert.equal(counters.turns[name].finished, 3 * 2 + 1);
+    assert.equal(status.events.filter(({ what }) => what === 'attached')
+      .length, counters.requests[name].attached);
+    assert.equal(counters.turns[name].finished, 3 * 2 + 1
+      + counters.requests[name].attached);
     assert.equal(counters.turns[name].interrupted, 1);
     assert.deepEqual(above0(counters.interruptions), [['eof', 1]]);
     assert.ok(counters.results_merged >= 3, `${counters.results_merged}`);
