@@ -240,6 +240,9 @@ results_go_by_id_else_by_name_and_order(void **state)
                 "a={\"output\":1} a=");
     results_are(CALL("a", "w") "," CALL("b", "w"),
                 RESULT("a", "w") "," RESULT("a", "w"), "a={\"output\":1} b=");
+    results_are(CALL("a", "w") "," PLAIN("w", "{}"),
+                RESULT("a", "w") "," RESULT("a", "w"),
+                "a={\"output\":1} part:0.1=");
 }
 
 
