@@ -3,8 +3,8 @@
  *
  * Before an answer that names workers whose life matters, it is asked who of
  * them is alive, unless that is known; of claimants each time. Whoever decides
- * by the facts decides at once. A reply of another shape is told to the log and fails its
- * question. Must not know: what facts mean, connections.
+ * by the facts decides at once. A reply of another shape is told to the log
+ * and fails its question. Must not know: what facts mean, connections.
  */
 
 #include "ngx_chat_redis_facts.h"
