@@ -417,6 +417,28 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
   });
 }
 
+for (const key of ['ai_sdk', 'openai_chat', 'anthropic']) {
+  live(`s97: ${key}: who waits for what cannot be recorded does without`,
+    async (t) => {
+      const scene = await stage(t, key, { workers: 2,
+        location: say.verdict });
+      const usual = scene.p.answer;
+      const rest = gate();
+      scene.p.answer = (request) => (request.answered.length
+        ? sse([...scene.dialect.final('done x'), rest],
+          { headers: { 'content-encoding': 'br' } }) : usual(request));
+      const { batch, answers } = await siblings(scene, 3);
+      /* while it runs: as the setting without a record has it */
+      const ends = await Promise.race([pause(3000),
+        Promise.all(answers.slice(0, 2).map(told))]);
+      assert.deepEqual(ends?.map(({ word }) => word),
+        Array(2).fill(key === 'anthropic' ? '409' : 'empty'));
+      rest.open();
+      assert.equal((await told(answers[2])).word, 'final');
+      batch.released();
+    });
+}
+
 /* A stage on a Redis of its own, which the test may trouble. */
 async function troubled(t, key) {
   const server = await redis(t);
