@@ -14,21 +14,31 @@ import { load } from './stage.mjs';
 const chromium = process.env.CHAT_CHROMIUM ?? '/usr/bin/chromium';
 const built = `${root}/build/clients`;
 
-/* Reason to skip, or a browser and its bundled pages. */
-export async function browser(t, pages) {
-  const { packages, missing } = await load('playwright-core esbuild');
+/* Reason to skip, or a browser. */
+export async function launch(t) {
+  const { packages, missing } = await load('playwright-core');
   if (missing || !existsSync(chromium)) {
     return { missing: missing || `no browser: ${chromium} is not there` };
   }
-  const [playwright, { build }] = packages;
-  await build({ entryPoints: pages.map((page) =>
-    `${root}/t/clients/pages/${page}`), outdir: built, bundle: true,
-  format: 'iife', jsx: 'automatic', minify: true, logLevel: 'error',
-  define: { 'process.env.NODE_ENV': '"production"' } });
+  const [playwright] = packages;
   const it = await playwright.chromium.launch({ executablePath: chromium,
     args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
   t.after(() => it.close());
   return { it };
+}
+
+/* Reason to skip, or a browser and its bundled pages. */
+export async function browser(t, pages) {
+  const { packages, missing } = await load('esbuild');
+  if (missing) {
+    return { missing };
+  }
+  const [{ build }] = packages;
+  await build({ entryPoints: pages.map((page) =>
+    `${root}/t/clients/pages/${page}`), outdir: built, bundle: true,
+  format: 'iife', jsx: 'automatic', minify: true, logLevel: 'error',
+  define: { 'process.env.NODE_ENV': '"production"' } });
+  return launch(t);
 }
 
 async function quiet(page, open) {
