@@ -414,6 +414,10 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
       assert.match(got, /\[DONE\]\n\n\r\n0\r\n\r\n$/);
     }
     assert.ok(text.length > count * 4000);
+    const status = slow ? 'interrupted' : 'finished';
+    await until(() => scene.n.accessLog().some((line) =>
+      line.verdict === 'attached' && line.turn_status === status), 5000,
+    'the log');
   });
 }
 
