@@ -393,8 +393,8 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
       }
       await go;
       /* not faster than one worker can do it all */
-      return sse([first, ...Array(count / 50).fill([...Array(50).fill(big),
-        () => pause(5)]).flat(), ...rest], { flush: false });
+      return sse([first, ...Array(count / 10).fill([...Array(10).fill(big),
+        () => pause(2)]).flat(), ...rest], { flush: false });
     };
     const batch = new Batch(scene, 2);
     await batch.ask();
