@@ -394,7 +394,8 @@ ngx_chat_attach_write(ngx_http_request_t *r)
         return;
     }
 
-    if (wev->timer_set) {
+    /* where the rate is limited, that timer is what wakes us next */
+    if (wev->timer_set && !wev->delayed) {
         ngx_del_timer(wev);
     }
 

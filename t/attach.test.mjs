@@ -376,6 +376,24 @@ async function lazy(t, { n, dialect }, batch, results) {
   return { read: () => { socket.resume(); return ended; } };
 }
 
+live('followers at a limited rate', async (t) => {
+  const scene = await stage(t, 'openai_chat', { workers: 1, location:
+    `${say.verdict} limit_rate 64k;` });
+  const usual = scene.p.answer;
+  const [first, ...rest] = scene.dialect.final('done x');
+  const comment = `: ${'x'.repeat(3000)}\n\n`;
+  scene.p.answer = (request) => (request.answered.length
+    ? sse([first, ...Array(40).fill([comment, () => pause(10)]).flat(),
+      ...rest]) : usual(request));
+  for (const http2 of [false, true]) {
+    const { answers } = await siblings(scene, 4, { http2 });
+    const ends = await Promise.race([pause(10000),
+      Promise.all(answers.map(told))]);
+    assert.ok(ends, `${answers.map(({ bytes }) => bytes.length)}`);
+    assert.ok(ends.every(({ word }) => word === 'final'));
+  }
+});
+
 for (const [name, max, slow] of [['takes its time', '64m', false],
   ['is too slow for what is kept', '256k', true]]) {
   live(`a follower that ${name}`, async (t) => {
