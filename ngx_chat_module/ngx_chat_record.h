@@ -45,10 +45,12 @@ struct ngx_chat_keep_s {
     ngx_http_event_handler_pt read;  /* of the request, behind ours */
     ngx_http_event_handler_pt write; /* likewise */
     chat_store_op_t           op;
+    chat_store_watch_t        watch;
     ngx_event_t               timer;
     ngx_msec_t                end;       /* in a worker that exits; 0: none */
     unsigned                  left : 1;  /* the client is gone, not we */
     unsigned                  ended : 1; /* nobody follows any more */
+    unsigned                  again : 1; /* something changed while asking */
 };
 
 /* ngx_chat_record_conf.c */
