@@ -1,5 +1,5 @@
 # make module   build/module/ngx_chat_module.so for the packaged nginx
-# make demo     the race of two tools, without and with the module
+# make demo     the race of two tools, without and with the module; a page
 # make test     everything below and the live tests
 # make bench    plain nginx against nginx with the module; scrapes
 # make unit     the core's unit tests under ASan and UBSan
@@ -38,7 +38,7 @@ san_opts = -g -O1 $(sanitize)
 no_globals = --param asan-globals=0
 
 .PHONY: module asan contract demo bench test unit fuzz style clean \
-        clients clients-packages
+        demo-packages clients clients-packages
 .DELETE_ON_ERROR:
 
 
@@ -80,9 +80,20 @@ contract: module
 	$(call build_module,contract,-g -O2 -fPIC,-fPIC,\
 $(CURDIR)/t/contract,ngx_chat_contract_module)
 
+# Where the packages of the page cannot be had, there is the rest.
 demo: module
-	@t/packages.sh live
+	@t/packages.sh npm
+	@$(MAKE) -s --no-print-directory demo-packages \
+	    || echo 'The page of the demo is left out.'
 	@node docker/demo.mjs
+
+# Exact versions, from the lock file, for the page and the app behind it.
+demo-packages: docker/demo/node_modules/.package-lock.json
+
+docker/demo/node_modules/.package-lock.json: docker/demo/package-lock.json
+	@t/packages.sh npm
+	npm ci --prefix docker/demo --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 bench: module
 	@t/packages.sh live
@@ -146,7 +157,7 @@ style:
 	@node --test t/layout.test.mjs
 
 # Exact versions, from the lock file; nothing of theirs is run here.
-clients-packages: t/clients/node_modules/.package-lock.json
+clients-packages: t/clients/node_modules/.package-lock.json demo-packages
 
 t/clients/node_modules/.package-lock.json: t/clients/package-lock.json
 	@t/packages.sh clients

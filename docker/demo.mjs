@@ -5,8 +5,9 @@
  * result of its own tool: one at once, one a little later. The provider
  * refuses a conversation in which one of two results is missing.
  * Plays it through plain nginx and through nginx with the module, then stays
- * up for trying by hand; --once: plays and exits, with 0 only if both
- * outcomes are as told. nginx.conf beside this file is what runs.
+ * up for trying by hand, with the page of demo/ in a browser; --once: plays
+ * and exits, with 0 only if both outcomes are as told. nginx.conf beside this
+ * file is what runs.
  */
 import { spawn } from 'node:child_process';
 import {
@@ -19,6 +20,7 @@ import { createInterface } from 'node:readline';
 import { events } from '../t/harness_wire.mjs';
 import { dialects } from '../t/harness_dialects.mjs';
 import { post, root, until } from '../t/harness.mjs';
+import { configuration } from './configuration.mjs';
 import { asking, provider } from './provider.mjs';
 
 const once = process.argv.includes('--once');
@@ -51,19 +53,9 @@ function freePort(wanted) {
   });
 }
 
-/* nginx.conf with this run's paths and ports. */
-function configuration(dir, port, upstream) {
-  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((name) => `    ${name}_temp_path ${dir}/${name};\n`).join('');
-  return readFileSync(new URL('nginx.conf', import.meta.url), 'utf8')
-    .replace('modules/ngx_chat_module.so', module)
-    .replace('127.0.0.1:8080', `127.0.0.1:${port}`)
-    .replace('127.0.0.1:8081', `127.0.0.1:${upstream}`)
-    .replace('http {\n', `http {\n    access_log off;\n${temp}\n`);
-}
-
-async function startNginx(dir, port, upstream) {
-  writeFileSync(`${dir}/nginx.conf`, configuration(dir, port, upstream));
+async function startNginx(dir, port, ports) {
+  writeFileSync(`${dir}/nginx.conf`,
+    configuration(dir, { module, port, ...ports }));
   const log = `${dir}/error.log`;
   const child = spawn(process.env.CHAT_NGINX ?? 'nginx', ['-p', dir, '-e', log,
     '-c', `${dir}/nginx.conf`, '-g', `daemon off; pid ${dir}/nginx.pid;`],
@@ -139,10 +131,9 @@ async function race({ dialect, port, seen, path, words }, note) {
     const text = await answer.text();
     clearTimeout(waits);
     const end = { status: await answer.status, words: wordsOf(text),
-      error: errorOf(text), headers: (await answer.head).headers };
+      error: errorOf(text) };
     note(ms(), `client ${tool.client} gets ${end.status}: `
-      + (end.words || end.error || 'an empty turn: '
-        + `client ${tools[1 - i].client} has the answer`));
+      + (end.words || end.error || 'an empty turn'));
     return end;
   }));
   const sent = seen.slice(first);
@@ -176,13 +167,12 @@ function isBricked({ ends, sent }) {
     && ends.every(({ words, error }) => !words && error);
 }
 
-/* With it: one request with both results, one answer, nobody is refused. */
+/* With it: one request with both results, and both have its answer. */
 function isWhole({ ends, sent }) {
   return sent.length === 1 && !sent[0].refused
     && sent[0].answered.length === tools.length
-    && ends.filter(({ words }) => words).length === 1
-    && ends.every(({ status, headers }) => status === 200
-      || headers['x-should-retry'] === 'false');
+    && ends.every(({ status, words }) => status === 200 && words
+      && words === ends[0].words);
 }
 
 async function play(port, seen) {
@@ -249,15 +239,36 @@ function byHand(dir, port, number) {
   say('Enter: the same with a new conversation. Ctrl-C: the end.');
 }
 
+/* The page and the app behind it; the rest is there without them. */
+async function startPage(dir) {
+  try {
+    const [{ buildPage }, { app }] = await Promise.all([
+      import('./demo/build.mjs'), import('./demo/app.mjs')]);
+    await buildPage(`${dir}/www`);
+    return await app();
+  } catch (error) {
+    say(`There is no page: ${error.message.split('\n')[0]}`);
+    return null;
+  }
+}
+
 /* Plays, then waits; 0 if all was as told. */
 async function run(dir, started) {
   const seen = [];
   const upstream = await provider({ seen: (request) => seen.push(request) });
+  const page = once ? null : await startPage(dir);
   const port = await freePort(8080);
-  const nginx = await startNginx(dir, port, upstream.address().port);
+  const nginx = await startNginx(dir, port, {
+    provider: upstream.address().port, app: page?.port ?? 9 });
   started(nginx);
-  say(`nginx with the module: http://127.0.0.1:${port}`
-    + `${port === 8080 ? '' : ' (8080 is taken)'}`);
+  const taken = port === 8080 ? '' : ' (8080 is taken)';
+  if (page) {
+    say(`In a browser: http://127.0.0.1:${port}/${taken}, model: `
+      + `${page.name}; what the module does: `
+      + `http://127.0.0.1:${port}/status.html`);
+  } else {
+    say(`nginx with the module: http://127.0.0.1:${port}${taken}`);
+  }
   say(`its configuration: ${dir}/nginx.conf`);
   say('A model asks for the weather in two cities. Client A has its result');
   say('at once, client B a little later; each posts what it has.');

@@ -179,9 +179,9 @@ ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
     chat_record_read(facts, n, ngx_chat_feed_alive, feed->main->store,
                      &record);
 
-    if (feed->state == NGX_CHAT_FEED_ASKING
-        && (record.cleared || record.mode == CHAT_RECORD_UNKNOWN
-            || record.mode == CHAT_RECORD_NONE))
+    if ((feed->state == NGX_CHAT_FEED_ASKING
+         && (record.cleared || record.mode == CHAT_RECORD_UNKNOWN))
+        || (record.mode == CHAT_RECORD_NONE && !feed->blocks.has_head))
     {
         ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
         return;

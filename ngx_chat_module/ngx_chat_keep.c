@@ -4,7 +4,8 @@
  * Our handlers stand before the upstream's own, which would end the request
  * when its client leaves. When it does the store is asked whether anybody
  * follows; the answer goes on being read and recorded, and what was meant for
- * the client is swallowed. Once a second it is asked again.
+ * the client is swallowed. It is asked again when something has changed, and
+ * once a second, as workers die without a word.
  * Promises: where nobody follows, the request ends as it would without us,
  * within the time of one question; nothing is sent to the client that left.
  * Must not know: wire formats, how a store stores, who follows.
@@ -13,6 +14,7 @@
 #include "ngx_chat_record.h"
 
 #define NGX_CHAT_KEEP_LOOK 1000
+#define NGX_CHAT_KEEP_SOON 50 /* a change may be but the next piece */
 
 
 static void ngx_chat_keep_read(ngx_http_request_t *r);
@@ -137,10 +139,30 @@ ngx_chat_keep_asked(chat_store_op_t *op, chat_rc_e rc,
     {
         ngx_chat_keep_end(ctx);
     } else {
-        ngx_add_timer(&ctx->keep->timer, NGX_CHAT_KEEP_LOOK);
+        ngx_add_timer(&ctx->keep->timer, ctx->keep->again
+                                             ? NGX_CHAT_KEEP_SOON
+                                             : NGX_CHAT_KEEP_LOOK);
+        ctx->keep->again = 0;
     }
 
     ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_chat_keep_notify(chat_store_watch_t *watch)
+{
+    ngx_chat_keep_t *keep = ((ngx_chat_ctx_t *) watch->data)->keep;
+
+    if (keep->op.store != NULL) {
+        keep->again = 1;
+
+    } else if (keep->timer.timer_set
+               && (ngx_msec_int_t) (keep->timer.timer.key - ngx_current_msec)
+                      > NGX_CHAT_KEEP_SOON)
+    {
+        ngx_add_timer(&keep->timer, NGX_CHAT_KEEP_SOON);
+    }
 }
 
 
@@ -159,8 +181,17 @@ ngx_chat_keep_ask(ngx_chat_ctx_t *ctx)
     keep->op.done = ngx_chat_keep_asked;
     keep->op.data = ctx;
     ngx_chat_record_key(ctx, &key);
-    store->join(store, &keep->op, &key, NULL, 0,
-                (uint32_t) ctx->conf->record_ttl);
+
+    if (keep->watch.store != NULL) {
+        store->join(store, &keep->op, &key, NULL, 0,
+                    (uint32_t) ctx->conf->record_ttl);
+        return;
+    }
+
+    keep->watch.notify = ngx_chat_keep_notify;
+    keep->watch.data = ctx;
+    store->watch(store, &keep->watch, &keep->op, &key, NULL, 0,
+                 (uint32_t) ctx->conf->record_ttl);
 }
 
 
@@ -364,6 +395,7 @@ ngx_chat_keep_forget(ngx_chat_ctx_t *ctx)
     ngx_chat_keep_t *keep = ctx->keep;
 
     ctx->main->store->cancel(&keep->op);
+    ctx->main->store->unwatch(&keep->watch);
 
     if (keep->timer.timer_set) {
         ngx_del_timer(&keep->timer);

@@ -14,7 +14,6 @@
 #include "ngx_chat_record.h"
 #include "ngx_chat_metrics.h"
 
-#define NGX_CHAT_RECORD_PIECE (16 * 1024)
 #define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
 #define NGX_CHAT_RECORD_GRACE 100 /* ms: siblings have heard of the claim */
 
@@ -250,69 +249,6 @@ ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 }
 
 
-/* The header lines, as the client gets them. */
-static void
-ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
-{
-    chat_buf_t       type = { 0 };
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-
-    chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
-                                 r->headers_out.content_type.len));
-
-    if (r->headers_out.charset.len != 0
-        && r->headers_out.content_type_len == r->headers_out.content_type.len)
-    {
-        chat_buf_puts(&type, "; charset=");
-        chat_buf_add(&type, chat_str(r->headers_out.charset.data,
-                                     r->headers_out.charset.len));
-    }
-
-    if (type.len != 0) {
-        chat_record_header(lines, chat_cstr("Content-Type"),
-                           chat_buf_str(&type));
-    }
-
-    chat_buf_free(&type);
-
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].hash != 0) {
-                chat_record_header(lines,
-                                   chat_str(h[i].key.data, h[i].key.len),
-                                   chat_str(h[i].value.data, h[i].value.len));
-            }
-        }
-    }
-}
-
-
-/* The piece 0. NGX_DECLINED: it is too much for one piece. */
-static ngx_int_t
-ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
-{
-    chat_rc_e           rc;
-    chat_buf_t          lines = { 0 };
-    chat_record_head_t  head;
-    ngx_http_request_t *r = ctx->request;
-
-    ngx_chat_record_lines(r, &lines);
-
-    head.status = (uint32_t) r->headers_out.status;
-    head.message = ctx->rq.last_message;
-    head.headers = chat_buf_str(&lines);
-    rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
-    chat_buf_free(&lines);
-
-    return rc == CHAT_OK && out->len <= NGX_CHAT_RECORD_PIECE ? NGX_OK
-                                                              : NGX_DECLINED;
-}
-
-
 /* 1 if others can be given this answer as it is. */
 static ngx_uint_t
 ngx_chat_record_plain(ngx_chat_ctx_t *ctx)
@@ -383,8 +319,9 @@ ngx_chat_record_begin(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    /* who waits for it already is to do without, and at once */
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_record(&facts, CHAT_RECORD_NONE);
+    chat_facts_unrecorded(&facts);
     store->join(store, NULL, &key, facts.items, facts.count,
                 (uint32_t) ctx->conf->record_ttl);
 }

@@ -15,6 +15,8 @@
 
 #include "chat_record.h"
 
+#define NGX_CHAT_RECORD_PIECE (16 * 1024) /* bytes at most */
+
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_record_s {
     ngx_chat_ctx_t       *ctx; /* NULL: the request is over */
@@ -43,10 +45,12 @@ struct ngx_chat_keep_s {
     ngx_http_event_handler_pt read;  /* of the request, behind ours */
     ngx_http_event_handler_pt write; /* likewise */
     chat_store_op_t           op;
+    chat_store_watch_t        watch;
     ngx_event_t               timer;
     ngx_msec_t                end;       /* in a worker that exits; 0: none */
     unsigned                  left : 1;  /* the client is gone, not we */
     unsigned                  ended : 1; /* nobody follows any more */
+    unsigned                  again : 1; /* something changed while asking */
 };
 
 /* ngx_chat_record_conf.c */
@@ -55,6 +59,11 @@ char *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 void ngx_chat_record_merge(ngx_chat_loc_conf_t *prev,
                            ngx_chat_loc_conf_t *conf);
+
+/* ngx_chat_record_head.c */
+
+/* The piece 0 of the answer's record. NGX_DECLINED: it is too long for one. */
+ngx_int_t ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
 
 /* ngx_chat_record.c */
 

@@ -376,6 +376,24 @@ async function lazy(t, { n, dialect }, batch, results) {
   return { read: () => { socket.resume(); return ended; } };
 }
 
+live('followers at a limited rate', async (t) => {
+  const scene = await stage(t, 'openai_chat', { workers: 1, location:
+    `${say.verdict} limit_rate 64k;` });
+  const usual = scene.p.answer;
+  const [first, ...rest] = scene.dialect.final('done x');
+  const comment = `: ${'x'.repeat(3000)}\n\n`;
+  scene.p.answer = (request) => (request.answered.length
+    ? sse([first, ...Array(40).fill([comment, () => pause(10)]).flat(),
+      ...rest]) : usual(request));
+  for (const http2 of [false, true]) {
+    const { answers } = await siblings(scene, 4, { http2 });
+    const ends = await Promise.race([pause(10000),
+      Promise.all(answers.map(told))]);
+    assert.ok(ends, `${answers.map(({ bytes }) => bytes.length)}`);
+    assert.ok(ends.every(({ word }) => word === 'final'));
+  }
+});
+
 for (const [name, max, slow] of [['takes its time', '64m', false],
   ['is too slow for what is kept', '256k', true]]) {
   live(`a follower that ${name}`, async (t) => {
@@ -393,8 +411,8 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
       }
       await go;
       /* not faster than one worker can do it all */
-      return sse([first, ...Array(count / 50).fill([...Array(50).fill(big),
-        () => pause(5)]).flat(), ...rest], { flush: false });
+      return sse([first, ...Array(count / 10).fill([...Array(10).fill(big),
+        () => pause(2)]).flat(), ...rest], { flush: false });
     };
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -414,7 +432,33 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
       assert.match(got, /\[DONE\]\n\n\r\n0\r\n\r\n$/);
     }
     assert.ok(text.length > count * 4000);
+    const status = slow ? 'interrupted' : 'finished';
+    await until(() => scene.n.accessLog().some((line) =>
+      line.verdict === 'attached' && line.turn_status === status), 5000,
+    'the log');
   });
+}
+
+for (const key of ['ai_sdk', 'openai_chat', 'anthropic']) {
+  live(`s97: ${key}: who waits for what cannot be recorded does without`,
+    async (t) => {
+      const scene = await stage(t, key, { workers: 2,
+        location: say.verdict });
+      const usual = scene.p.answer;
+      const rest = gate();
+      scene.p.answer = (request) => (request.answered.length
+        ? sse([...scene.dialect.final('done x'), rest],
+          { headers: { 'content-encoding': 'br' } }) : usual(request));
+      const { batch, answers } = await siblings(scene, 3);
+      /* while it runs: as the setting without a record has it */
+      const ends = await Promise.race([pause(3000),
+        Promise.all(answers.slice(0, 2).map(told))]);
+      assert.deepEqual(ends?.map(({ word }) => word),
+        Array(2).fill(key === 'anthropic' ? '409' : 'empty'));
+      rest.open();
+      assert.equal((await told(answers[2])).word, 'final');
+      batch.released();
+    });
 }
 
 /* A stage on a Redis of its own, which the test may trouble. */

@@ -27,8 +27,8 @@ function files(folder, pattern) {
 const shared = files('shared', /\.[ch]$/);
 const glue = files('ngx_chat_module', /\.[ch]$/);
 const tests = ['unit', 'fuzz'].flatMap((d) => files(`t/${d}`, /\.[ch]$/));
-const scripts = ['t', 't/clients', 't/clients/pages', 'bench', 'docker']
-  .flatMap((d) => files(d, /\.(mjs|jsx?)$/));
+const scripts = ['t', 't/clients', 't/clients/pages', 'bench', 'docker',
+  'docker/demo', 'docker/demo/page'].flatMap((d) => files(d, /\.(mjs|jsx?)$/));
 const c = [...shared, ...glue, ...tests];
 
 /* Which floor a file of shared/ is on: chat_<word>*. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that a task needs and that are missing.
 # Usage: t/packages.sh TASK...
-# Tasks: make module unit fuzz style live clients asan
+# Tasks: make module unit fuzz style live npm clients asan
 # Silent and quick when all are there; uses sudo where it is not root.
 set -eu
 
@@ -34,9 +34,12 @@ wanted()
             [ -z "${CI:-}" ] || command -v promtool >/dev/null \
                 || echo prometheus
             ;;
-        clients)
+        npm)
             node_wanted
             command -v npm >/dev/null || echo npm
+            ;;
+        clients)
+            wanted npm
             [ -x "${CHAT_CHROMIUM:-}" ] || echo chromium
             ;;
         asan)

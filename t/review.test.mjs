@@ -166,7 +166,8 @@ live('an id does not make lines of its own in the log', async (t) => {
 
 live('who waited for a request that was given up is told its results',
   async (t) => {
-    const scene = await stage(t, 'ai_sdk');
+    const scene = await stage(t, 'ai_sdk',
+      { location: 'chat_siblings empty;' });
     const batch = new Batch(scene);
     const [one, two] = batch.ids;
     await batch.ask();

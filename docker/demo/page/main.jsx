@@ -1,0 +1,115 @@
+/*
+ * main.jsx: the demo's page: switches, one chat window or two, and a panel
+ * that shows what the module did. With ?second it is the second window alone.
+ */
+import { useState } from 'react';
+import { createRoot } from 'react-dom/client';
+import { Chat } from './chat.jsx';
+import { Panel } from './panel.jsx';
+import { newChat, searchOf, settingsOf } from './settings.js';
+
+const switches = [
+  { name: 'early', label: 'Send early',
+    hint: 'The page sends as soon as it has any result, as many apps do.' },
+  { name: 'two', label: 'Two windows',
+    hint: 'The same chat is open twice. Each window sends only the results '
+      + 'that it has itself.' },
+  { name: 'replay', label: 'Replaying provider',
+    hint: 'The app tells the old tool calls again before its answer.' },
+  { name: 'cut', label: 'Cut the stream',
+    hint: 'The app dies in the middle of its answer.' }];
+
+function Switch({ label, hint, on, disabled, flip, name }) {
+  return <label className="switch" title={hint}>
+    <input type="checkbox" name={name} checked={on} disabled={disabled}
+      onChange={flip} />
+    <span className="knob" aria-hidden="true" />{label}
+  </label>;
+}
+
+function Path({ plain, choose }) {
+  return <div className="path" role="radiogroup" aria-label="The way">
+    {[['through ngx_chat', false], ['plain NGINX', true]].map(([label, is]) =>
+      <label key={label} className={plain === is ? 'chosen' : ''}>
+        <input type="radio" name="path" checked={plain === is}
+          onChange={() => choose(is)} />{label}
+      </label>)}
+  </div>;
+}
+
+/* What to expect, in one sentence for what is switched on. */
+function expectation({ plain, two, late, cut, replay }) {
+  const said = [];
+  if (two || !late) {
+    const who = two ? 'Each window sends what it has'
+      : 'The page sends what it has';
+    said.push(plain
+      ? `${who}; the app refuses a chat with missing results.`
+      : `${who}; NGINX holds it until all three results are there, and one `
+        + 'complete request goes on.');
+  } else {
+    said.push('The page waits for all three results by itself.');
+  }
+  if (replay) {
+    said.push(plain ? 'The old calls come again: the page forgets their '
+      + 'results and runs the tools twice.'
+      : 'The old calls come again: NGINX takes them out of the stream.');
+  }
+  if (cut) {
+    said.push(plain ? 'Half an answer looks like a whole one.'
+      : 'The answer breaks off, and the page is told so.');
+  }
+  return said.join(' ');
+}
+
+function Windows({ settings }) {
+  if (!settings.two) {
+    return <Chat settings={settings} />;
+  }
+  const second = searchOf({ ...settings, second: true });
+  return <>
+    <Chat settings={settings} title="Window 1" />
+    <div className="frame">
+      <iframe title="Window 2" src={`/${second}`} />
+      <a href={`/${second}`} target="_blank" rel="noreferrer">
+        open it as a window of its own</a>
+    </div>
+  </>;
+}
+
+function Demo() {
+  const [settings, setSettings] = useState(() =>
+    settingsOf(window.location.search));
+  /* Another way to play is another conversation. */
+  const change = (some) => setSettings((old) => {
+    const next = { ...old, ...some, chat: newChat() };
+    window.history.replaceState(null, '', searchOf(next));
+    return next;
+  });
+  const on = { ...settings, early: settings.two || !settings.late };
+  const flip = { early: () => change({ late: !settings.late }) };
+  return <>
+    <header>
+      <h1>Three tools at once <small>a demo of ngx_chat</small></h1>
+      <p>The model asks for a fast tool, a slow one, and your opinion. An app
+        may go on only when it has all three results.</p>
+      <div className="bar">
+        <Path plain={settings.plain} choose={(plain) => change({ plain })} />
+        {switches.map((one) => <Switch key={one.name} {...one}
+          on={on[one.name]} disabled={one.name === 'early' && settings.two}
+          flip={flip[one.name]
+            ?? (() => change({ [one.name]: !settings[one.name] }))} />)}
+      </div>
+      <p className="expectation">{expectation(settings)}</p>
+    </header>
+    <main key={settings.chat} className={settings.two ? 'two' : ''}>
+      <Windows settings={settings} />
+      <Panel settings={settings} again={() => change({})} />
+    </main>
+  </>;
+}
+
+const settings = settingsOf(window.location.search);
+createRoot(document.getElementById('page')).render(settings.second
+  ? <main className="alone"><Chat settings={settings} title="Window 2" />
+  </main> : <Demo />);

@@ -1,0 +1,120 @@
+/*
+ * panel.jsx: what went on: which requests the app got, and what the module
+ * did, as its status endpoint tells it.
+ */
+import { useEffect, useState } from 'react';
+import { poll } from './poll.js';
+import { apiOf } from './settings.js';
+
+const meaning = {
+  held: 'waits in NGINX for the missing results',
+  bounced: 'the page is told what is known, and comes again with more',
+  merged: 'the missing results were put in, and it went to the app',
+  released: 'all results are there: it went to the app',
+  dropped: 'calls told again were taken out of the stream',
+  attached: 'follows the one answer',
+  interrupted: 'the answer broke off, the page was told',
+  empty: 'a sibling: another request has the answer',
+  conflict: 'a sibling: another request has the answer',
+  superseded: 'the user had gone on',
+  unmanaged: 'no safe name: passed untouched',
+  bypass: 'no store: passed untouched',
+};
+
+const clock = (time) => new Date(time).toLocaleTimeString([],
+  { hour12: false });
+
+/* Requests that brought results, and how the app took them. */
+function outcomeOf(requests) {
+  const brought = requests.filter(({ of }) => of);
+  const refused = brought.filter((one) => one.refused).length;
+  const whole = brought.length - refused;
+  if (!brought.length) {
+    return ['', 'No results have reached the app yet.'];
+  }
+  if (!whole) {
+    return ['bad', `${refused} half-answered request${refused > 1
+      ? 's' : ''} refused, no answer.`];
+  }
+  if (brought.some(({ cut }) => cut)) {
+    return ['half', 'All results, but the app died while it answered.'];
+  }
+  return refused ? ['half', `${refused} refused, ${whole} answered.`]
+    : whole > 1 ? ['half', `${whole} complete requests, none refused.`]
+      : ['good', 'One request, with all results.'];
+}
+
+function fateOf({ of, refused, cut, replayed }) {
+  return refused ?? (cut ? 'half answered' : replayed
+    ? 'told the old calls again, and answered'
+    : of ? 'answered' : 'asks for three tools');
+}
+
+function App({ requests }) {
+  const [kind, text] = outcomeOf(requests);
+  return <>
+    <h2>What the app got</h2>
+    <p className={`outcome ${kind}`}>{text}</p>
+    <ol>{requests.map((one, i) =>
+      <li key={i} className={one.refused ? 'bad' : 'good'}>
+        <time>{clock(one.time)}</time>
+        <b>{one.of ? `${one.results} of ${one.of} results`
+          : 'a question'}</b>
+        <span>{fateOf(one)}</span>
+      </li>)}</ol>
+  </>;
+}
+
+function Module({ plain, state, events }) {
+  let note = null;
+  if (plain) {
+    note = 'Nothing: these requests go past it.';
+  } else if (state === 404) {
+    note = 'This NGINX has no status endpoint, so there is nothing to show.';
+  } else if (state) {
+    note = `The status endpoint does not answer (${state}).`;
+  } else if (!events.length) {
+    note = 'Nothing yet.';
+  }
+  return <>
+    <h2>What ngx_chat did</h2>
+    {note && <p className="note">{note}</p>}
+    <ol>{events.toReversed().map(({ n, time, what, detail }) =>
+      <li key={n} className={`event ${what}`}>
+        <time>{clock(time)}</time><b>{what}</b><i>{detail}</i>
+        <span>{meaning[what]}</span>
+      </li>)}</ol>
+  </>;
+}
+
+/* What is new goes on; the endpoint itself tells only the last ones. */
+function gathered(old, events, chat) {
+  const seen = new Set(old.map(({ n }) => n));
+  const fresh = events.filter(({ n, conversation }) =>
+    !seen.has(n) && conversation === chat);
+  return fresh.length ? [...old, ...fresh].slice(-200) : old;
+}
+
+export function Panel({ settings, again }) {
+  const { chat, plain } = settings;
+  const [requests, setRequests] = useState([]);
+  const [events, setEvents] = useState([]);
+  const [state, setState] = useState(null);
+  useEffect(() => poll(500, async (get) => {
+    setRequests((await get(`${apiOf(settings)}?id=${chat}`)).requests);
+  }), []);
+  useEffect(() => (plain ? undefined : poll(500, async (get) => {
+    const status = await get('/chat-status');
+    setState(null);
+    setEvents((old) => gathered(old, status.events ?? [], chat));
+  }, (error) => setState(error.status ?? error.message))), []);
+  return <aside>
+    <App requests={requests} />
+    <Module plain={plain} state={state} events={events} />
+    <footer>
+      <button onClick={again}>New conversation</button>
+      <a href="/status.html">Status page</a>
+      <code>{chat}</code>
+    </footer>
+  </aside>;
+}

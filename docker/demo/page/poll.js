@@ -1,0 +1,35 @@
+/*
+ * poll.js: asks again and again while the page is seen; returns what ends it.
+ * look() gets get(), which gives the JSON behind a URL. One that fails is
+ * tried again with the next round.
+ */
+async function get(url) {
+  const response = await fetch(url, { cache: 'no-store' });
+  if (!response.ok) {
+    throw Object.assign(new Error(`${response.status}`),
+      { status: response.status });
+  }
+  return response.json();
+}
+
+export function poll(period, look, fail = () => {}) {
+  let timer;
+  let ended = false;
+  const round = async () => {
+    try {
+      if (!document.hidden) {
+        await look(get);
+      }
+    } catch (error) {
+      fail(error);
+    }
+    if (!ended) {
+      timer = setTimeout(round, period);
+    }
+  };
+  round();
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+  };
+}

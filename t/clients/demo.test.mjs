@@ -1,0 +1,246 @@
+/*
+ * demo.test.mjs: the demo's page in a headless Chromium. Each of its plays is
+ * seen through plain NGINX, where it goes wrong, and through the module,
+ * where it goes right; and the app behind it with a provider's key.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { test } from 'node:test';
+import { get, post, root, store, until } from '../harness.mjs';
+import { dialects } from '../harness_dialects.mjs';
+import { provider } from '../harness_provider.mjs';
+import { launch } from './browser.mjs';
+import { demoParts, demoStage, visitor } from './demo_stage.mjs';
+
+const parts = await demoParts();
+/* Its nginx.conf says what the store is. */
+const skip = parts.missing || (store !== 'shm' && 'has a store of its own');
+const answer = /It will be .* Have a good time!/;
+
+/* One play: the user asks, waits for the tools, and chooses where told. */
+async function play(t, it, settings, { picture, where = (page) => page }) {
+  const visit = await visitor(t, it.browser,
+    `http://127.0.0.1:${it.n.port}/?${settings}`);
+  const { page } = visit;
+  await page.getByRole('button', { name: 'A weekend in Lisbon' }).click();
+  await page.locator('[data-tool=flights][data-state=output-available]')
+    .first().waitFor();
+  const asked = await where(page, visit);
+  await asked.getByRole('button', { name: 'By the water' }).click();
+  return { ...visit, end: async () => {
+    await visit.picture(picture);
+    const chatId = await page.locator('aside code').textContent();
+    const { requests } = JSON.parse(
+      await get(it.n.port, `/app/chat?id=${chatId}`).text());
+    assert.deepEqual(visit.faults, []);
+    const brought = requests.filter(({ of }) => of);
+    return { refused: brought.filter((one) => one.refused).length,
+      whole: brought.filter((one) => !one.refused)
+        .map(({ results }) => results) };
+  } };
+}
+
+const chat = (window) => window.locator('.chat');
+const says = (window, text) => chat(window).getByText(text).first().waitFor();
+const errors = (window) => window.locator('.error').allTextContents();
+const second = (page) => page.frameLocator('iframe');
+
+async function windowOfItsOwn(page, { context }) {
+  const opened = context.waitForEvent('page');
+  await page.getByText('open it as a window of its own').click();
+  const window = await opened;
+  await window.locator('[data-tool=ask]').waitFor();
+  return window;
+}
+
+const plays = {
+  'one window, early, through plain NGINX: refused': async (t, it) => {
+    /* What comes while a request is out is not sent if that one fails. */
+    const { page, end } = await play(t, it, 'plain', {
+      picture: 'early-plain', where: async (window) => {
+        await window.locator('.error').nth(1).waitFor();
+        return window;
+      } });
+    await says(page, answer);
+    assert.match((await errors(page)).join(), /AI_MissingToolResultsError/);
+    assert.deepEqual(await end(), { refused: 2, whole: [3] });
+  },
+
+  'one window, early, through the module: one request': async (t, it) => {
+    const { page, end } = await play(t, it, '', { picture: 'early' });
+    await says(page, answer);
+    assert.deepEqual(await errors(page), []);
+    await page.getByText('One request, with all results.').waitFor();
+    assert.deepEqual(await end(), { refused: 0, whole: [3] });
+  },
+
+  'two windows through plain NGINX: the chat is stuck': async (t, it) => {
+    const { page, end } = await play(t, it, 'plain&two',
+      { picture: 'two-plain', where: second });
+    await says(second(page), /AI_MissingToolResultsError/);
+    await page.getByText('no answer').waitFor();
+    assert.match((await errors(page)).join(), /AI_MissingToolResultsError/);
+    assert.deepEqual(await end(), { refused: 3, whole: [] });
+  },
+
+  'two windows through the module: one request, one answer in both':
+  async (t, it) => {
+    const { page, end } = await play(t, it, 'two',
+      { picture: 'two', where: second });
+    for (const window of [page, second(page)]) {
+      await says(window, answer);
+      assert.deepEqual(await errors(window), []);
+      assert.equal(await window.locator('.tool.done').count(), 3);
+    }
+    await page.locator('.event.held').first().waitFor();
+    /* Which window's request goes on, and how, is a matter of time. */
+    await page.locator('.event:is(.released, .merged, .empty, .attached)')
+      .first().waitFor();
+    assert.deepEqual(await end(), { refused: 0, whole: [3] });
+  },
+
+  'a second window of its own has the answer too': async (t, it) => {
+    let own;
+    const { page, end } = await play(t, it, 'two', { picture: 'two-own',
+      where: async (...of) => { own = await windowOfItsOwn(...of);
+        return own; } });
+    for (const window of [page, own]) {
+      await says(window, answer);
+      assert.deepEqual(await errors(window), []);
+    }
+    assert.deepEqual(await end(), { refused: 0, whole: [3] });
+  },
+
+  'a cut stream through plain NGINX looks complete': async (t, it) => {
+    const { page, end } = await play(t, it, 'plain&late&cut',
+      { picture: 'cut-plain' });
+    await says(page, /the answer is complete/);
+    await says(page, /It will be/);
+    assert.equal(await chat(page).getByText(answer).count(), 0);
+    assert.deepEqual(await errors(page), []);
+    await end();
+  },
+
+  'a cut stream through the module: the page knows': async (t, it) => {
+    const { page, end } = await play(t, it, 'late&cut', { picture: 'cut' });
+    await says(page, /broke off .*stream_interrupted: eof/);
+    assert.equal((await errors(page)).length, 1);
+    assert.equal(await chat(page).getByText('is complete').count(), 0);
+    assert.deepEqual(await end(), { refused: 0, whole: [3] });
+  },
+
+  'replayed calls through plain NGINX: tools run twice': async (t, it) => {
+    const { page, end } = await play(t, it, 'plain&late&replay',
+      { picture: 'replay-plain' });
+    await says(page, answer);
+    await says(page, 'asked 2 times');
+    await says(page, 'ran 2 times');
+    await page.locator('.tool.asks').first().waitFor();
+    await end();
+  },
+
+  'replayed calls through the module: nothing runs twice': async (t, it) => {
+    const { page, end } = await play(t, it, 'late&replay',
+      { picture: 'replay' });
+    await says(page, answer);
+    await says(page, /the answer is complete/);
+    assert.equal(await page.locator('.twice').count(), 0);
+    assert.equal(await page.locator('.tool.done').count(), 3);
+    assert.deepEqual(await end(), { refused: 0, whole: [3] });
+  },
+
+  'switches change the play, and the page says how': async (t, it) => {
+    const { page, faults, picture } = await visitor(t, it.browser,
+      `http://127.0.0.1:${it.n.port}/`, { colorScheme: 'dark',
+        viewport: { width: 390, height: 844 } });
+    const chatId = () => page.locator('aside code').textContent();
+    const first = await chatId();
+    for (const name of ['two', 'replay', 'cut']) {
+      await page.locator(`label:has([name=${name}])`).click();
+    }
+    await page.getByText('plain NGINX').click();
+    await page.getByText('Half an answer looks like a whole one').waitFor();
+    assert.match(page.url(), /plain&two&cut&replay/);
+    assert.notEqual(await chatId(), first);
+    assert.ok(await page.locator('[name=early]').isDisabled());
+    await page.frameLocator('iframe').getByText('Waits for').waitFor();
+    assert.ok(await page.evaluate(() =>
+      document.documentElement.scrollWidth <= window.innerWidth));
+    await picture('phone', { fullPage: true });
+    assert.deepEqual(faults, []);
+  },
+
+  'what the status endpoint says is shown, for this chat only':
+  async (t, it) => {
+    const { page, faults, picture } = await visitor(t, it.browser,
+      `http://127.0.0.1:${it.n.port}/page/`);
+    let answers = (route) => route.fulfill({ status: 404 });
+    await page.route('**/chat-status', (route) => answers(route));
+    await page.goto(`http://127.0.0.1:${it.n.port}/?chat=chat-aaaaaaa`);
+    await page.getByText('no status endpoint').waitFor();
+    const event = (n, what, conversation, detail = '') => ({ n, what,
+      time: Date.now(), conversation, detail, batch: '', dialect: 'ai_sdk' });
+    answers = (route) => route.fulfill({ json: { events: [
+      event(1, 'held', 'chat-aaaaaaa'),
+      event(2, 'released', 'chat-bbbbbbb'),
+      event(3, 'merged', 'chat-aaaaaaa', '<b>2 results')] } });
+    await page.locator('.event.merged').getByText('<b>2 results').waitFor();
+    assert.equal(await page.locator('.event').count(), 2);
+    await picture('panel');
+    assert.deepEqual(faults, []);
+  },
+};
+
+test('the demo in a browser', { skip, concurrency: 3 }, async (t) => {
+  const { it: browser, missing } = await launch(t);
+  if (missing) {
+    t.skip(missing);
+    return;
+  }
+  const it = { browser, ...await demoStage(t, parts) };
+  await Promise.all(Object.entries(plays).map(([name, run]) =>
+    t.test(name, (sub) => run(sub, it))));
+});
+
+test('make demo serves the page', { skip }, async (t) => {
+  const child = spawn(process.execPath, [`${root}/docker/demo.mjs`],
+    { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.after(() => child.kill('SIGTERM'));
+  let output = '';
+  child.stdout.on('data', (data) => { output += data; });
+  const [, port] = await until(() =>
+    /In a browser: http:\S+:(\d+)\/.* model: scripted/.exec(output), 20000,
+  'the page');
+  for (const [path, said] of [['/', /<title>/], ['/page/main.js', /useState/],
+    ['/page/main.css', /color-scheme/], ['/status.html', /<script>/],
+    ['/app/chat?id=x', /"messages":\[\]/],
+    ['/plain/app/chat?id=x', /"messages":\[\]/]]) {
+    assert.match(await get(Number(port), path).text(), said);
+  }
+});
+
+/* What the app's environment is, for a provider at this address. */
+const keys = {
+  openai_chat: (url) => ({ OPENAI_API_KEY: 'a key', OPENAI_BASE_URL: url }),
+  anthropic: (url) => ({ ANTHROPIC_API_KEY: 'a key',
+    ANTHROPIC_BASE_URL: url }),
+};
+
+test('with a key the app asks a provider', { skip: parts.missing },
+  async (t) => {
+    for (const [name, env] of Object.entries(keys)) {
+      const behind = await provider(t, name, { calls: [{ id: 'call_1',
+        name: 'weather', input: { city: 'Rome' } }] });
+      const { server, port, name: model } = await parts.app({
+        env: env(`http://127.0.0.1:${behind.port}/v1`) });
+      t.after(() => server.close());
+      const said = await post(port, '/chat',
+        dialects.ai_sdk.fresh({ words: 'Where to?' })).text();
+      assert.match(said, /"type":"tool-input-available"/);
+      const [{ headers, body }] = behind.requests;
+      assert.match(JSON.stringify(headers), /a key/);
+      assert.equal(body.model, model);
+      assert.match(JSON.stringify(body.messages), /Where to\?/);
+      server.closeAllConnections();
+    }
+  });
