@@ -355,6 +355,24 @@ live('s37: two nodes', async (t) => {
   }
 });
 
+live('followers at a limited rate', async (t) => {
+  const scene = await stage(t, 'openai_chat', { workers: 1, location:
+    `${say.verdict} limit_rate 64k;` });
+  const usual = scene.p.answer;
+  const [first, ...rest] = scene.dialect.final('done x');
+  const comment = `: ${'x'.repeat(3000)}\n\n`;
+  scene.p.answer = (request) => (request.answered.length
+    ? sse([first, ...Array(40).fill([comment, () => pause(10)]).flat(),
+      ...rest]) : usual(request));
+  for (const http2 of [false, true]) {
+    const { answers } = await siblings(scene, 4, { http2 });
+    const ends = await Promise.race([pause(10000),
+      Promise.all(answers.map(told))]);
+    assert.ok(ends, `${answers.map(({ bytes }) => bytes.length)}`);
+    assert.ok(ends.every(({ word }) => word === 'final'));
+  }
+});
+
 for (const key of ['ai_sdk', 'openai_chat', 'anthropic']) {
   live(`s97: ${key}: who waits for what cannot be recorded does without`,
     async (t) => {

@@ -228,7 +228,7 @@ live('s64: the data is lost while an attempt is answered', async (t) => {
   await held(batch, second, 1);
   go();
   const words = await Promise.all([first, second].map(wordOf));
-  assert.deepEqual(words.sort(), ['empty', 'final']);
+  assert.deepEqual(words, ['final', 'final']);
   batch.released();
 });
 
