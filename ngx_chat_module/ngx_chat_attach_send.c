@@ -299,15 +299,28 @@ ngx_chat_attach_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 }
 
 
+/* How the stream has ended for this client. */
+static chat_end_e
+ngx_chat_attach_judge(ngx_chat_ctx_t *ctx)
+{
+    const ngx_chat_follower_t *follower = &ctx->attach->follower;
+
+    if (follower->feed->state == NGX_CHAT_FEED_COMPLETE
+        && ngx_chat_feed_is_drained(follower))
+    {
+        return follower->feed->end;
+    }
+
+    return ctx->request->connection->error ? CHAT_END_ABORTED
+                                           : CHAT_END_INTERRUPTED;
+}
+
+
 /* Nothing comes any more; rc as of the last output. */
 static void
 ngx_chat_attach_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
-
-    ngx_chat_attempt_end(ctx, feed->state == NGX_CHAT_FEED_COMPLETE
-                                  ? feed->end
-                                  : CHAT_END_INTERRUPTED);
+    ngx_chat_attempt_end(ctx, ngx_chat_attach_judge(ctx));
     ngx_chat_attach_leave(ctx);
     ngx_http_finalize_request(ctx->request, rc);
 }
@@ -381,7 +394,8 @@ ngx_chat_attach_write(ngx_http_request_t *r)
         return;
     }
 
-    if (wev->timer_set) {
+    /* where the rate is limited, that timer is what wakes us next */
+    if (wev->timer_set && !wev->delayed) {
         ngx_del_timer(wev);
     }
 

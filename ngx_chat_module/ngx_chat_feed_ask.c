@@ -117,7 +117,7 @@ ngx_chat_feed_pieces(chat_store_op_t *op, chat_rc_e rc,
     }
 
     feed->silent = 0;
-    feed->news = 0;
+    feed->news = feed->again; /* what came since may be no piece */
     added = ngx_chat_blocks_add(&feed->blocks, pieces, n);
 
     switch (added) {
@@ -179,9 +179,9 @@ ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
     chat_record_read(facts, n, ngx_chat_feed_alive, feed->main->store,
                      &record);
 
-    if (feed->state == NGX_CHAT_FEED_ASKING
-        && (record.cleared || record.mode == CHAT_RECORD_UNKNOWN
-            || record.mode == CHAT_RECORD_NONE))
+    if ((feed->state == NGX_CHAT_FEED_ASKING
+         && (record.cleared || record.mode == CHAT_RECORD_UNKNOWN))
+        || (record.mode == CHAT_RECORD_NONE && !feed->blocks.has_head))
     {
         ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
         return;
@@ -217,6 +217,8 @@ ngx_chat_feed_notify(chat_store_watch_t *watch)
     if (feed->state == NGX_CHAT_FEED_ASKING) {
         if (feed->op.store == NULL) {
             ngx_chat_feed_ask(feed);
+        } else {
+            feed->news = 1; /* the answer under way may not have it */
         }
         return;
     }
@@ -240,7 +242,8 @@ ngx_chat_feed_ask(ngx_chat_feed_t *feed)
     }
 
     chat_facts_init(&facts, arena);
-    if (!feed->late) {
+    /* a producer that waits for its siblings has not said no as yet */
+    if (!feed->late || feed->attempt.end == CHAT_END_NONE) {
         chat_facts_record(&facts, CHAT_RECORD_WANTED);
     }
     chat_facts_feed(&facts, store->worker, feed->serial);

@@ -280,7 +280,8 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     chat_question_t *q = &ctx->q;
 
     ctx->since = batch->since;
-    ctx->partial = batch->partial & 1;
+    /* who lacks results is not the only one that brings some */
+    ctx->partial = (batch->partial || ctx->decision.merge) & 1;
     ctx->sealed = batch->sealed && !batch->cleared;
     ctx->opened = batch->open & 1;
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));

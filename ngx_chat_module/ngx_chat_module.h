@@ -160,7 +160,8 @@ struct ngx_chat_ctx_s {
     ngx_int_t (*upstream_init)(void *data);
     ngx_int_t (*upstream_filter)(void *data, ssize_t bytes);
     ngx_int_t (*pipe_filter)(ngx_event_pipe_t *p, ngx_buf_t *buf);
-    void *upstream_data;
+    void  *upstream_data;
+    size_t upstream_burst; /* bytes since it last made room for others */
 
     unsigned managed : 1;   /* its batch has a name */
     unsigned anonymous : 1; /* its tenant is empty */

@@ -7,7 +7,7 @@
  * Must not know: wire formats, what a batch is.
  */
 
-#include "ngx_chat_module.h"
+#include "ngx_chat_metrics.h"
 
 
 /* 1 if the batch is known by the record of the conversation alone. */
@@ -39,7 +39,7 @@ ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ngx_http_set_log_request(c->log, ctx->request);
 
-    ctx->asking += ngx_current_msec - ctx->asked;
+    ngx_chat_metrics_asked(ctx);
 
     if (rc != CHAT_OK) {
         ngx_chat_away_failed(ctx, rc);

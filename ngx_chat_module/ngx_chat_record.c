@@ -319,8 +319,9 @@ ngx_chat_record_begin(ngx_chat_ctx_t *ctx)
         return;
     }
 
+    /* who waits for it already is to do without, and at once */
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_record(&facts, CHAT_RECORD_NONE);
+    chat_facts_unrecorded(&facts);
     store->join(store, NULL, &key, facts.items, facts.count,
                 (uint32_t) ctx->conf->record_ttl);
 }

@@ -2,9 +2,9 @@
  * ngx_chat_redis_answer.c: replies as facts, for those who wait for them.
  *
  * Before an answer that names workers whose life matters, it is asked who of
- * them is alive, unless that is known: whoever decides by the facts decides
- * at once. A reply of another shape is told to the log and fails its
- * question. Must not know: what facts mean, connections.
+ * them is alive, unless that is known; of claimants each time. Whoever decides
+ * by the facts decides at once. A reply of another shape is told to the log
+ * and fails its question. Must not know: what facts mean, connections.
  */
 
 #include "ngx_chat_redis_facts.h"
@@ -82,21 +82,27 @@ ngx_chat_redis_named(chat_str_t field, chat_str_t value)
 }
 
 
-/* The workers in a reply that nothing is known of; at most so many. */
+/*
+ * The workers in a reply that are to be asked about; at most so many. A
+ * client that was told of a claimant's death may be back sooner than all
+ * workers have heard of it, and is not to wait for the dead once more.
+ */
 static ngx_uint_t
 ngx_chat_redis_strangers(ngx_chat_store_redis_t *redis,
                          const redisReply *reply, chat_str_t *names)
 {
     size_t     i;
-    chat_str_t name;
+    chat_str_t field, name;
     ngx_uint_t k, n = 0;
 
     for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_MEET; i += 2) {
-        name =
-            ngx_chat_redis_named(ngx_chat_redis_text(reply->element[i]),
-                                 ngx_chat_redis_text(reply->element[i + 1]));
+        field = ngx_chat_redis_text(reply->element[i]);
+        name = ngx_chat_redis_named(
+            field, ngx_chat_redis_text(reply->element[i + 1]));
 
-        if (ngx_chat_redis_live_knows(&redis->live, name)) {
+        if (ngx_chat_redis_live_knows(&redis->live, name,
+                                      chat_str_starts(field, "claim/")))
+        {
             continue;
         }
 

@@ -100,11 +100,19 @@ ngx_chat_redis_live_meet(ngx_chat_redis_live_t *live, chat_str_t name)
 
 
 ngx_uint_t
-ngx_chat_redis_live_knows(ngx_chat_redis_live_t *live, chat_str_t worker)
+ngx_chat_redis_live_knows(ngx_chat_redis_live_t *live, chat_str_t name,
+                          ngx_uint_t now)
 {
-    return worker.len == 0 || worker.len > NGX_CHAT_REDIS_NAME
-           || chat_str_eq(worker, live->worker)
-           || ngx_chat_redis_live_find(live, worker) != NULL;
+    ngx_chat_redis_worker_t *worker;
+
+    if (name.len == 0 || name.len > NGX_CHAT_REDIS_NAME
+        || chat_str_eq(name, live->worker))
+    {
+        return 1;
+    }
+
+    worker = ngx_chat_redis_live_find(live, name);
+    return worker != NULL && !(now && worker->alive);
 }
 
 

@@ -46,9 +46,12 @@ void ngx_chat_redis_live_greet(ngx_chat_redis_live_t *live);
 /* Says that this worker is no more, if that can be said at once. */
 void ngx_chat_redis_live_leave(ngx_chat_redis_live_t *live);
 
-/* 1 if something is known of this worker. */
+/*
+ * 1 if something is known of this worker. now: that it lived at the last beat
+ * is not enough.
+ */
 ngx_uint_t ngx_chat_redis_live_knows(ngx_chat_redis_live_t *live,
-                                     chat_str_t             worker);
+                                     chat_str_t worker, ngx_uint_t now);
 
 /* The command that asks for these workers; NULL: no memory. */
 ngx_chat_redis_cmd_t *ngx_chat_redis_live_question(ngx_chat_redis_live_t *live,

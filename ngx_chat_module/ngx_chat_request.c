@@ -103,7 +103,8 @@ ngx_chat_leave(void *data)
     ngx_chat_keep_close(ctx);
     ngx_chat_record_close(ctx);
 
-    if (ctx->kept != NULL && ctx->dialect != NULL) {
+    /* a claim that stands is ended, even if its body could not be read anew */
+    if (ctx->kept != NULL && (ctx->dialect != NULL || ctx->attempt != 0)) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }
 

@@ -5,10 +5,14 @@
  * calls at its end are wrapped: finalize_request (called with the reason
  * before anything is flushed), and the input filter, whose plain NGX_ERROR
  * would end the request without another call of the body filter.
+ * Promises: while an answer is recorded those who follow get their turn,
+ * however fast it comes.
  * Must not know: what the answer means.
  */
 
 #include "ngx_chat_filter.h"
+
+#define NGX_CHAT_UPSTREAM_BURST (128 * 1024)
 
 
 /* While the connection is still there to be asked. */
@@ -54,6 +58,37 @@ ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
 }
 
 
+/*
+ * nginx reads on for as long as there is something to be read. A store keeps
+ * only so much of a record: its readers have to come in between.
+ */
+static void
+ngx_chat_upstream_yield(ngx_chat_ctx_t *ctx, ssize_t bytes)
+{
+    ngx_event_t      *rev;
+    ngx_connection_t *c = ctx->request->upstream->peer.connection;
+
+    if (ctx->record == NULL || c == NULL || bytes <= 0) {
+        return;
+    }
+
+    ctx->upstream_burst += (size_t) bytes;
+    rev = c->read;
+
+    if (ctx->upstream_burst < NGX_CHAT_UPSTREAM_BURST || !rev->ready) {
+        return;
+    }
+
+    ctx->upstream_burst = 0;
+    rev->ready = 0; /* until the event loop has been round once */
+
+    if (rev->posted) {
+        ngx_delete_posted_event(rev); /* which would find nothing to read */
+    }
+    ngx_post_event(rev, &ngx_posted_next_events);
+}
+
+
 /* Unbuffered input: an error becomes an upstream error, told as a 502. */
 static ngx_int_t
 ngx_chat_upstream_filter(void *data, ssize_t bytes)
@@ -68,6 +103,7 @@ ngx_chat_upstream_filter(void *data, ssize_t bytes)
         return NGX_OK;
     }
 
+    ngx_chat_upstream_yield(ctx, bytes);
     return rc;
 }
 

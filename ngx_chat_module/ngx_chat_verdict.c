@@ -373,6 +373,7 @@ void
 ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_gate_cancel(ctx);
+    ngx_chat_attach_leave(ctx);
 
     if (ctx->dialect->bounce != NULL) {
         ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);

@@ -11,6 +11,7 @@
 
 #define CHAT_STRONG_LENGTH 16
 #define CHAT_STRONG_DISTINCT 8
+#define CHAT_UUID_LENGTH 36
 
 
 static int
@@ -22,17 +23,32 @@ chat_id_is_alnum(unsigned char c)
 
 
 static int
+chat_id_is_separator(unsigned char c)
+{
+    return c == '_' || c == '-' || c == ':' || c == '.';
+}
+
+
+/* A UUID, or one behind a prefix (call_<UUID>), as gateways make them. */
+static int
 chat_id_is_uuid(chat_str_t id)
 {
-    size_t        i;
-    unsigned char c;
+    size_t               i;
+    unsigned char        c;
+    const unsigned char *uuid;
 
-    if (id.len != 36) {
+    if (id.len < CHAT_UUID_LENGTH) {
         return 0;
     }
 
-    for (i = 0; i < 36; i++) {
-        c = id.data[i];
+    uuid = id.data + id.len - CHAT_UUID_LENGTH;
+
+    if (uuid != id.data && !chat_id_is_separator(uuid[-1])) {
+        return 0;
+    }
+
+    for (i = 0; i < CHAT_UUID_LENGTH; i++) {
+        c = uuid[i];
 
         if (i == 8 || i == 13 || i == 18 || i == 23) {
             if (c != '-') {
@@ -65,7 +81,7 @@ chat_id_is_strong(chat_str_t id)
     for (i = id.len; i > 0; i--) {
         unsigned char c = id.data[i - 1];
 
-        if (c == '_' || c == '-' || c == ':' || c == '.') {
+        if (chat_id_is_separator(c)) {
             break;
         }
 

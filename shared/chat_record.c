@@ -43,6 +43,14 @@ chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode)
 }
 
 
+void
+chat_facts_unrecorded(chat_facts_t *facts)
+{
+    chat_facts_record(facts, CHAT_RECORD_NONE);
+    chat_facts_add(facts, "unrecorded", chat_cstr("1"));
+}
+
+
 /* The fact prefix<worker>/<serial>. */
 static void
 chat_record_fact(chat_facts_t *facts, const char *prefix, chat_str_t worker,
@@ -151,6 +159,7 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
                  int (*alive)(void *data, chat_str_t worker), void *data,
                  chat_record_t *out)
 {
+    int         unrecorded = 0;
     size_t      i, count;
     chat_str_t  feed, worker, *gone;
     chat_fact_t fact;
@@ -166,6 +175,9 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
         if (chat_str_is(fact.field, "record")) {
             out->mode = chat_record_mode(fact.value);
 
+        } else if (chat_str_is(fact.field, "unrecorded")) {
+            unrecorded = 1;
+
         } else if (chat_str_is(fact.field, "cleared")) {
             out->cleared = 1;
 
@@ -179,6 +191,10 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
         {
             out->feeds++;
         }
+    }
+
+    if (unrecorded) {
+        out->mode = CHAT_RECORD_NONE;
     }
 
     free(gone);

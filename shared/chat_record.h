@@ -35,6 +35,9 @@ void chat_record_key(const chat_digest_t *tag, chat_str_t worker,
 /* record: WANTED, KEPT or NONE; the first one stands. */
 void chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode);
 
+/* unrecorded: there is none, whoever wants one. The producer's to say. */
+void chat_facts_unrecorded(chat_facts_t *facts);
+
 /* feed/<worker>/<serial>: a worker follows; gone/...: not any more. */
 void chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
 void chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial);

@@ -51,6 +51,18 @@ live('conversation: each step is a batch of its own', async (t) => {
   }
 });
 
+live('conversation: $chat_store_time is of both questions', async (t) => {
+  const from = step(1);
+  const { scene, ask, bring } = await talk(t, [from], {
+    location: 'add_header X-Store-Time $chat_store_time;' });
+  await ask().text();
+  const answer = bring(from, from.calls[0].id);
+  await answer.text();
+  const { headers } = await answer.head;
+  assert.match(headers['x-store-time'], /^\d\.\d{3}$/);
+  assert.equal(scene.p.continuations().length, 1);
+});
+
 live('s35: conversation: a result of an older step passes', async (t) => {
   const steps = [step(1), step(2)];
   const { scene, ask, bring } = await talk(t, steps);

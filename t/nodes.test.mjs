@@ -186,6 +186,58 @@ live('s51 s103: the claimant is killed, all is stored', async (t) => {
     }))));
 }, { concurrency: 12 });
 
+live('s103: who was told of a death is believed by all workers', async (t) => {
+  const scene = await nodesStage(t, 'openai_chat', { hold: '20s',
+    location: `chat_grace 50ms; ${say.pid}` });
+  const [here, there] = scene.nodes;
+  const { redis } = scene;
+  const keyOf = async (pid) =>
+    (await redis.command('KEYS', `chat:worker:${pid}-*`))[0];
+  /* ms since it said that it lives, which it does every 500 */
+  const age = async (pid) =>
+    10000 - await redis.command('PTTL', await keyOf(pid));
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const { answer } = scene.p;
+  scene.p.answer = () => gate();
+  const [mine, old] = here.workers();
+  let waiter;
+  await only(here, mine, async () => {
+    waiter = batch.continue(batch.results([0]), { node: here });
+    await held(batch, waiter);
+  });
+  const [pid] = there.workers();
+  await only(here, 0, () => only(there, pid, async () => {
+    batch.continue(batch.results([1]), { node: there }).text()
+      .catch(() => {});
+    await scene.p.arrival(2);
+  }));
+
+  /* Another worker, which looks at other times, and knows the claimant. */
+  await until(async () => Math.abs(await age(mine) - 200) < 50);
+  await here.kill(old);
+  const other = await until(() => here.workers().find((one) =>
+    one !== mine && one !== old));
+  /* for the first 2 s of its connection it takes nobody for dead */
+  const trusted = performance.now() + 2200;
+  await until(async () => await pidOf(batch.continue(batch.results([1]),
+    { node: here })) === other);
+  await there.kill(pid);
+  await until(async () => {
+    const [a, b] = [await age(mine), await age(other)];
+    return performance.now() > trusted && a < 470 && a - b > 150;
+  });
+  await redis.command('DEL', await keyOf(pid));
+  assert.equal((await told(waiter)).word, 'error');
+  scene.p.answer = answer;
+  await only(here, other, async () => {
+    const end = await told(batch.continue(batch.results([1]),
+      { node: here }));
+    assert.equal(end.word, 'final', end.text);
+  });
+  batch.released(2);
+});
+
 
 for (const [name, fail] of [
   ['s62: refused', () => json(503, { error: { message: 'busy' } })],

@@ -217,7 +217,7 @@ live('replies that make no sense', async (t) => {
       const grown = scene.n.memory() - memory;
       assert.ok(asan || grown < 8e6, `${grown} bytes more`);
       const found = lines(scene.n).filter((line) => /\[error\]/.test(line));
-      assert.ok(found.length <= 12, found.join('\n'));
+      assert.ok(found.length <= 24, found.join('\n'));
 
       way.rewrite(null);
       way.cut();
@@ -277,7 +277,8 @@ live('replies in pieces, and late', async (t) => {
         await pause(200);
         const words = await Promise.all([first,
           batch.continue(batch.results([1]))].map(wordOf));
-        assert.deepEqual(words.sort(), ['empty', 'final']);
+        /* a follower that is late finds no record */
+        assert.match(words.sort().join(), /^(empty|final),final$/);
         batch.released();
       }
     });
@@ -346,9 +347,13 @@ live('what Redis is asked', async (t) => {
       assert.equal(one.before,
         `${first + (dialects[key].chained ? 2 : 1)}+0`);
       assert.equal(two.before, `${first + 2}+1`, 'a merge');
-      /* The facts of an answer: that it came, that it ended. */
-      assert.ok(parseInt(one.after, 10) <= parseInt(one.before, 10) + 2);
-      assert.ok(parseInt(two.after, 10) <= 4, two.after);
+      /*
+       * The facts of an answer: that it came, that it is not recorded, that
+       * it ended; where there may be siblings it is asked first whether one
+       * wants it recorded.
+       */
+      assert.ok(parseInt(one.after, 10) <= parseInt(one.before, 10) + 3);
+      assert.ok(parseInt(two.after, 10) <= parseInt(two.before, 10) + 4);
       /* At most one in each wake-up, and each event may wake. */
       assert.ok(parseInt(stream, 10) <= whole.from.length,
         `the stream: ${stream}`);

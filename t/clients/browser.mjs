@@ -41,14 +41,15 @@ export async function browser(t, pages) {
   return launch(t);
 }
 
-async function quiet(page, open) {
+/* What a page shows when nothing has been going on in it for a while. */
+export async function quiet(page, requests) {
   let state;
   let before;
   const deadline = Date.now() + 15000;
   for (let calm = 0; calm < 5; calm++) {
     await pause(20);
     state = await page.evaluate(() => window.state());
-    if (open.size || !state.idle || JSON.stringify(state) !== before) {
+    if (requests.size || !state.idle || JSON.stringify(state) !== before) {
       if (Date.now() > deadline) {
         throw new Error(`the page does not rest: ${before}`);
       }
@@ -60,33 +61,43 @@ async function quiet(page, open) {
   return rest;
 }
 
-/* Opens a page of a play, has its user speak, and gives what it shows. */
-async function visit(it, play, { base, file, api }) {
+/*
+ * Opens a page of a play in a context of its own; more: of window.play.
+ * requests: those under way; faults: what it stumbled over.
+ */
+export async function open(it, play, { base, file, api, ...more }) {
   const context = await it.newContext({ extraHTTPHeaders: {
     ...play.headers, authorization: `Bearer ${play.key}` } });
+  const page = await context.newPage();
+  const faults = [];
+  /* A page that wants anything of the world outside does not get it. */
+  await page.route((url) => url.hostname !== '127.0.0.1',
+    (route) => route.abort());
+  page.on('pageerror', (error) => faults.push(error.message));
+  const requests = new Set();
+  page.on('request', (request) => requests.add(request));
+  for (const end of ['requestfinished', 'requestfailed']) {
+    page.on(end, (request) => requests.delete(request));
+  }
+  await page.route(`${base}/page`, (route) => route.fulfill({
+    contentType: 'text/html; charset=utf-8',
+    body: `<!doctype html><div id=page></div><script>window.play = ${
+      JSON.stringify({ api: `${base}${api}`, ...more })}</script>` }));
+  await page.goto(`${base}/page`);
+  await page.addScriptTag({ content:
+    readFileSync(`${built}/${file}`, 'utf8') });
+  await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
+  return { context, page, faults, requests };
+}
+
+/* Opens a page of a play, has its user speak, and gives what it shows. */
+async function visit(it, play, place) {
+  const { context, page, faults, requests } = await open(it, play,
+    { ...place, when: play.situation.tabs?.[0],
+      sendsEarly: play.situation.early });
   try {
-    const page = await context.newPage();
-    const faults = [];
-    /* A page that wants anything of the world outside does not get it. */
-    await page.route((url) => url.hostname !== '127.0.0.1',
-      (route) => route.abort());
-    page.on('pageerror', (error) => faults.push(error.message));
-    const open = new Set();
-    page.on('request', (request) => open.add(request));
-    for (const end of ['requestfinished', 'requestfailed']) {
-      page.on(end, (request) => open.delete(request));
-    }
-    await page.route(`${base}/page`, (route) => route.fulfill({
-      contentType: 'text/html; charset=utf-8',
-      body: `<!doctype html><div id=page></div><script>window.play = ${
-        JSON.stringify({ api: `${base}${api}`, when: play.situation.tabs?.[0],
-          sendsEarly: play.situation.early })}</script>` }));
-    await page.goto(`${base}/page`);
-    await page.addScriptTag({ content:
-      readFileSync(`${built}/${file}`, 'utf8') });
-    await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
     await page.evaluate(() => { window.say('Hello'); });
-    const state = await quiet(page, open);
+    const state = await quiet(page, requests);
     return { ...state, faults, error: state.errors[0] };
   } finally {
     await context.close();

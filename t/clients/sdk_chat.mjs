@@ -163,15 +163,22 @@ function verify({ situation, reference, without, proxied }) {
     + `${proxied.bounces} bounces`);
 }
 
+/* A play's tabs, each at the next node, after all has been said and done. */
+export async function playTabs({ ai, Chat, name }, play) {
+  const { situation } = play;
+  const tabs = (situation.tabs ?? [[0, 0, 0, 0]]).map((when, i) =>
+    new Tab({ ai, Chat, url: play.base(name, i), play }, situation, when));
+  await useTabs(tabs, situation);
+  return tabs;
+}
+
 /* A client for judge(). name is the app's on the stage. */
 export function chat(stage, { version, ai, Chat, name }) {
   return { name: version, situations: chatSituations, verify,
     async play(situation, proxied) {
       const play = stage.play(proxied, situation,
         script('openai_chat', situation));
-      const tabs = (situation.tabs ?? [[0, 0, 0, 0]]).map((when) =>
-        new Tab({ ai, Chat, url: play.base(name), play }, situation, when));
-      await useTabs(tabs, situation);
+      const tabs = await playTabs({ ai, Chat, name }, play);
       return { outcome: outcomeOf(tabs), requests: stage.requests(play, name),
         posts: tabs.reduce((sum, { posts }) => sum + posts, 0),
         bounces: stage.n.accessLog().filter(({ conversation, verdict }) =>

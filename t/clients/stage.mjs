@@ -11,6 +11,7 @@
 import { nginx, unbuilt } from '../harness.mjs';
 import { newId } from '../harness_dialects.mjs';
 import { json, provider } from '../harness_provider.mjs';
+import { redis } from '../harness_redis.mjs';
 
 /*
  * Packages by name, or the reason to skip what needs them: not built, not
@@ -35,9 +36,11 @@ class Play {
     stage.plays.set(this.key, this);
   }
 
-  base(name) {
-    const { n, ports } = this.stage;
-    return this.proxied ? `http://127.0.0.1:${n.port}/${name}`
+  /* at: which of several nodes. */
+  base(name, at = 0) {
+    const { nodes, ports } = this.stage;
+    return this.proxied
+      ? `http://127.0.0.1:${nodes[at % nodes.length].port}/${name}`
       : `http://127.0.0.1:${ports[name]}`;
   }
 }
@@ -51,9 +54,10 @@ const location = ([name, port]) => `location /${name}/ {
 
 /*
  * dialects: keys of the harness' dialects; apps: name -> function that makes
- * an app, given the stage: {port, stop()}.
+ * an app, given the stage: {port, stop()}. count: of nodes; several of them
+ * are on a Redis of their own.
  */
-export async function stage(t, dialects, apps = {}) {
+export async function stage(t, dialects, apps = {}, count = 1) {
   const it = { plays: new Map(), ports: {}, providers: {} };
   for (const key of dialects) {
     const one = await provider(t, key);
@@ -69,8 +73,11 @@ export async function stage(t, dialects, apps = {}) {
     it.ports[name] = app.port;
     it.providers[name] = app;
   }
-  it.n = await nginx(t, { workers: 2,
-    locations: Object.entries(it.ports).map(location).join('\n') });
+  const store = count > 1 && `${(await redis(t)).url()} timeout=2s`;
+  it.nodes = await Promise.all(Array.from({ length: count }, () =>
+    nginx(t, { workers: 2, ...(store && { store, connects: true }),
+      locations: Object.entries(it.ports).map(location).join('\n') })));
+  [it.n] = it.nodes;
   it.play = (...args) => new Play(it, ...args);
   /* How many requests of a play got there, those refused too. */
   it.requests = (play, key) => it.providers[key].requests

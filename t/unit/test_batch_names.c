@@ -25,6 +25,8 @@ strong_and_weak_ids(void **state)
     static const char *const strong[] = {
         UUID,
         "123E4567-E89B-12D3-A456-426614174000",
+        "call_" UUID,
+        "chatcmpl-tool-" UUID,
         "toolu_01A09q90qw90lq917835lq9",
         "call_9pw8qwAoK3fKmkuYlXUabcde",
         "chatcmpl-tool-5f3a0b7c9d1e4f60a2b8c4d6e8f01234",
@@ -42,6 +44,8 @@ strong_and_weak_ids(void **state)
         "abcdefgh12345678_0",
         "123e4567-e89b-12d3-a456-42661417400g",
         "123e4567_e89b-12d3-a456-426614174000",
+        "call" UUID,
+        UUID "_0",
     };
 
     for (i = 0; i < sizeof(strong) / sizeof(strong[0]); i++) {

@@ -98,6 +98,13 @@ the_mode_is_read_as_it_was_written(void **state)
         assert_false(out.cleared);
     }
 
+    /* one that is wanted, and cannot be had */
+    chat_facts_init(&facts, arena);
+    chat_facts_unrecorded(&facts);
+    facts.items[0].value = chat_cstr("wanted");
+    out = read_all(&facts, NULL);
+    assert_int_equal(out.mode, CHAT_RECORD_NONE);
+
     chat_record_read(NULL, 0, lives, NULL, &out);
     assert_int_equal(out.mode, CHAT_RECORD_UNKNOWN);
 

@@ -8,7 +8,7 @@ import { createRoot } from 'react-dom/client';
 import { complete, early } from '../predicates.mjs';
 import { tools, work } from '../tools.mjs';
 
-const { when, sendsEarly } = window.play;
+const { id, when, sendsEarly } = window.play;
 const calls = [];
 const errors = [];
 let waiting = 0;
@@ -16,21 +16,33 @@ let ids = 0;
 
 function Page() {
   const chat = useChat({
+    ...(id && { id }),
     generateId: () => `client_${ids++}`,
     transport: new ai.DefaultChatTransport({ api: window.play.api }),
     sendAutomaticallyWhen: sendsEarly ? early : complete(ai),
     onError: (error) => errors.push(error.message),
     onToolCall({ toolCall }) {
       const { toolCallId, toolName, input } = toolCall;
+      const n = tools.indexOf(toolName);
       calls.push(toolCallId);
-      waiting++;
-      setTimeout(() => {
-        waiting--;
-        chat.addToolOutput({ tool: toolName, toolCallId,
-          output: work(toolName, input) });
-      }, when?.[tools.indexOf(toolName)] ?? 0);
+      if (!when || when[n] !== undefined) {
+        waiting++;
+        setTimeout(() => {
+          waiting--;
+          give(toolCallId, toolName, input);
+        }, when?.[n] ?? 0);
+      }
     },
   });
+  const give = (toolCallId, tool, input) =>
+    chat.addToolOutput({ tool, toolCallId, output: work(tool, input) });
+  /* What its user has the result of, and what another window has shown. */
+  window.give = (tool) => {
+    const part = chat.messages.at(-1).parts.find(({ type }) =>
+      type === `tool-${tool}`);
+    give(part.toolCallId, tool, part.input);
+  };
+  window.show = chat.setMessages;
   window.say = (text) => chat.sendMessage({ text });
   window.state = () => ({ calls, errors, messages: chat.messages,
     text: document.body.innerText,
