@@ -87,7 +87,8 @@ struct chat_store_s {
 
     /*
      * As join, and from this moment on watch->notify() is called when
-     * something is added to the key. Ends with unwatch().
+     * something is added to the key. Ends with unwatch(); one that stands is
+     * begun anew.
      */
     void (*watch)(chat_store_t *store, chat_store_watch_t *watch,
                   chat_store_op_t *op, const chat_key_t *key,
