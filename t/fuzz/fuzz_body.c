@@ -293,7 +293,10 @@ fuzz_merge(body_t *body)
 }
 
 
-/* 1 if nothing may be said of the call: it can yet run, or is a screen. */
+/*
+ * 1 if nothing may be said of the call: it, or another of its id, can yet run
+ * or is a screen.
+ */
 static int
 fuzz_is_spared(body_t *body, const chat_call_t *call)
 {
@@ -303,15 +306,17 @@ fuzz_is_spared(body_t *body, const chat_call_t *call)
     for (i = 0; i < body->rq.ncalls; i++) {
         twin = &body->rq.calls[i];
 
-        if (twin->approval >= CHAT_APPROVAL_GRANTED
-            && chat_str_eq(twin->id, call->id)) {
+        if (chat_str_eq(twin->id, call->id)
+            && (twin->approval >= CHAT_APPROVAL_GRANTED
+                || chat_json_is(&body->doc,
+                                chat_json_get(&body->doc, twin->node, "type"),
+                                "computer_call")))
+        {
             return 1;
         }
     }
 
-    return chat_json_is(&body->doc,
-                        chat_json_get(&body->doc, call->node, "type"),
-                        "computer_call");
+    return 0;
 }
 
 
