@@ -147,4 +147,14 @@ struct chat_store_s {
     int (*alive)(chat_store_t *store, chat_str_t worker);
 };
 
+/* The same in the form that readers of facts ask in; data is the store. */
+static inline int
+chat_store_alive(void *data, chat_str_t worker)
+{
+    chat_store_t *store = data;
+
+    return store->alive(store, worker);
+}
+
+
 #endif /* CHAT_STORE_H */
