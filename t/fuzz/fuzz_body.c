@@ -10,20 +10,9 @@
 
 #include "chat_gate.h"
 #include "chat_merge.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #define FUZZ_SIZE 16384
-
-#define NEED(ok)                                                         \
-    do {                                                                 \
-        if (!(ok)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-                    #ok);                                                \
-            abort();                                                     \
-        }                                                                \
-    } while (0)
 
 typedef struct {
     const chat_dialect_t *dialect;
