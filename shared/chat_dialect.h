@@ -116,6 +116,8 @@ typedef struct {
                                      its JSON text is */
     unsigned only_decided : 1;    /* a call that asks for an approval takes
                                      the decision and nothing else */
+    unsigned transcript : 1;      /* a chained body has the calls that its
+                                     client knows all the same (ag_ui) */
     unsigned resends : 1;         /* its client may ask again by itself without
                                      end: its attempts are counted (ai_sdk,
                                      ag_ui) */
@@ -225,6 +227,13 @@ typedef struct {
     /* SSE that tells the client these results; NULL where it has no way. */
     void (*tell)(const chat_result_t *results, size_t n, chat_buf_t *out);
 
+    /*
+     * What is told goes behind the stream's first event if that has this text,
+     * else nowhere; no part of the text but its first character may begin it
+     * again. NULL: it goes before the first event.
+     */
+    const char *tells_behind;
+
     /* JSON body of a refusal, as the provider or app would word it. */
     void (*refuse)(const chat_refusal_t *refusal, chat_buf_t *out);
 
@@ -238,6 +247,7 @@ extern const chat_dialect_t chat_dialect_openai_responses;
 extern const chat_dialect_t chat_dialect_openai_chat;
 extern const chat_dialect_t chat_dialect_anthropic;
 extern const chat_dialect_t chat_dialect_gemini;
+extern const chat_dialect_t chat_dialect_ag_ui;
 
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];

@@ -203,6 +203,7 @@ chat_track_event(chat_track_t *track, const chat_event_t *event,
     case CHAT_EVENT_STEP_OPEN:
         track->steps++;
         chat_track_next_step(track);
+        chat_track_step_chain(&track->step, event->id);
         break;
 
     case CHAT_EVENT_CALL_OPEN:
