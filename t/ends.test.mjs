@@ -296,7 +296,7 @@ for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
       from.slice(0, tail).join('').length),
     { reason, bare: true, sequence: tail });
     const { word } = await told(one);
-    assert.equal(word, key === 'ai_sdk' ? 'bounce' : '409');
+    assert.equal(word, dialects[key].bounces ?? '409');
     await pause(100);
     assert.equal(batch.upstream().length, 0);
 

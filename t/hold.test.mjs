@@ -208,7 +208,7 @@ for (const key of keys.filter((one) => !dialects[one].chained)) {
     more.open();
     await asking.text();
     const { word } = await told(early);
-    assert.equal(word, key === 'ai_sdk' ? 'bounce' : '409');
+    assert.equal(word, dialects[key].bounces ?? '409');
     assert.equal(batch.upstream().length, 0);
 
     await t.test('the next post carries it', async () => {

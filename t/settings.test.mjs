@@ -105,7 +105,7 @@ live('chat_hold', async (t) => {
       const batch = new Batch(scene, 2);
       await batch.ask();
       const answer = batch.continue(batch.results([0]));
-      assert.equal(await wordOf(answer), key === 'ai_sdk' ? 'bounce' : '409');
+      assert.equal(await wordOf(answer), dialects[key].bounces ?? '409');
       assert.equal(await verdict(answer), 'bounced');
       const last = batch.continue(batch.results([1]));
       assert.equal(await wordOf(last), 'final');

@@ -188,7 +188,7 @@ live('s45: after its time a batch is forgotten', async (t) => {
       await leave(batch, batch.results([0]));
       await pause(2200);
       const late = await wordOf(batch.continue(batch.results([1])));
-      assert.equal(late, key === 'ai_sdk' ? 'bounce' : '409');
+      assert.equal(late, dialects[key].bounces ?? '409');
       assert.equal(batch.upstream().length, 0);
       const first = batch.continue(batch.results([0]));
       assert.equal(await wordOf(first), 'final');
