@@ -15,6 +15,8 @@
 
 #include "chat_dialect_ag_ui.h"
 
+#define CHAT_AG_UI_TYPE "{\"type\":\""
+
 /* The chunked calls that an event ends. */
 typedef enum {
     CHAT_AG_UI_NONE,
@@ -247,28 +249,30 @@ chat_ag_ui_read(void *state, chat_arena_t *arena, const chat_frame_t *sse,
 int
 chat_ag_ui_boring(void *state, const chat_frame_t *frame)
 {
-    static const char *const   starts[] = { "{\"type\":\"TEXT_MESSAGE_C",
-                                            "{\"type\":\"REASONING_MESSAGE_C" };
     size_t                     i, len;
     chat_str_t                 rest;
     const chat_ag_ui_reader_t *reader = state;
+    static const char *const   words[] = { "TEXT_MESSAGE_C",
+                                           "REASONING_MESSAGE_C" };
 
     /* any event may be the end of a chunked call */
     if (reader->chunked != 0) {
         return 0;
     }
 
-    for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        if (!chat_str_starts(frame->data, starts[i])) {
-            continue;
+    if (!chat_str_starts(frame->data, CHAT_AG_UI_TYPE)) {
+        return 0;
+    }
+
+    len = strlen(CHAT_AG_UI_TYPE);
+    rest = chat_str(frame->data.data + len, frame->data.len - len);
+
+    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (chat_str_starts(rest, words[i])) {
+            /* The last type counts; its letters may be written as \u007x. */
+            return memmem(rest.data, rest.len, "\"type\"", 6) == NULL
+                   && memmem(rest.data, rest.len, "\\u00", 4) == NULL;
         }
-
-        len = strlen(starts[i]);
-        rest = chat_str(frame->data.data + len, frame->data.len - len);
-
-        /* The last type counts; its letters may be written as \u007x. */
-        return memmem(rest.data, rest.len, "\"type\"", 6) == NULL
-               && memmem(rest.data, rest.len, "\\u00", 4) == NULL;
     }
 
     return 0;

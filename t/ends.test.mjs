@@ -10,7 +10,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pause, unbuilt } from './harness.mjs';
 import { dialects } from './harness_dialects.mjs';
-import { Batch, stage, told } from './harness_batch.mjs';
+import { Batch, seals, stage, told } from './harness_batch.mjs';
 import {
   begin, beginning, breaks, chunked, ended, interrupted, location, logged,
   theatre as build,
@@ -280,9 +280,7 @@ for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
     const batch = new Batch(scene, 2);
     const { from } = batch;
     /* Both calls are known, the seal never comes. */
-    const tail = from.findIndex((event) =>
-      /finish-step|response.completed|finish_reason":"t|message_delta|finishR/
-        .test(event));
+    const tail = from.findIndex((event) => seals.test(event));
     scene.p.answer = (request) => (request.answered.length
       ? sse(batch.dialect.final(`done ${batch.key}`))
       : sse(Object.assign(from.slice(0, tail),

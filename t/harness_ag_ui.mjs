@@ -8,16 +8,17 @@ import { data, double, newId, stream, text } from './harness_wire.mjs';
 const user = (words) => ({ id: newId('u'), role: 'user', content: words });
 
 /* The assistant's message of a run. */
-const messageOf = ({ id, calls }) => ({ id: `m_${id}`, role: 'assistant',
-  toolCalls: calls.map((call) => ({ id: call.id, type: 'function',
-    function: { name: call.name, arguments: JSON.stringify(call.input) } })) });
+const messageOf = (from) => ({ id: `m_${from.id}`, role: 'assistant',
+  toolCalls: from.calls.map(({ id, name, input }) => ({ id, type: 'function',
+    function: { name, arguments: JSON.stringify(input) } })) });
 
 const toolMessage = (id, value) => ({ id: `result-${id}`, role: 'tool',
   toolCallId: id, content: text(value),
   ...(value instanceof Error && { error: value.message }) });
 
 const resumeEntry = (id, value) => ({ interruptId: id,
-  ...(value instanceof Error ? { status: 'cancelled' }
+  ...(value instanceof Error
+    ? { status: 'cancelled', payload: { error: value.message } }
     : { status: 'resolved', payload: value }) });
 
 export const agUi = {

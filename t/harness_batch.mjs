@@ -35,6 +35,10 @@ export function scene(key, p, n) {
   return it;
 }
 
+/* The first of the events that end a step. */
+export const seals = new RegExp('finish-step|response.completed'
+  + '|finish_reason":"t|message_delta|finishR|RUN_FINISHED');
+
 export class Batch {
   /* calls: the calls, or their number. */
   constructor({ p, n, dialect, batches, pick = () => n }, calls = 2) {
@@ -149,4 +153,5 @@ function ending(list, types) {
 
 /* Ids of the outputs that a client was told. */
 export const outputs = ({ list }) => list.filter(({ type }) =>
-  /^(tool-output-|TOOL_CALL_RESULT)/.test(type)).map(({ toolCallId }) => toolCallId);
+  /^(tool-output-|TOOL_CALL_RESULT)/.test(type))
+  .map(({ toolCallId }) => toolCallId);

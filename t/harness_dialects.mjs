@@ -23,7 +23,9 @@ export { events, newCalls, newId } from './harness_wire.mjs';
 /*
  * name: value of the directive chat. apps: who answers is an app, which tells
  * errors by events, not by a status. bounces: the word that told() has for a
- * bounce, where holds end by one. The rest is what is said.
+ * bounce, where holds end by one. interrupts: what is asked comes with the
+ * end of the stream, and no words of the user are an answer to it. The rest
+ * is what is said.
  */
 export const dialects = {
   ai_sdk: { name: 'ai_sdk', apps: true, bounces: 'bounce', ...aiSdk },
@@ -38,5 +40,6 @@ export const dialects = {
   gemini: { name: 'gemini', ...gemini },
   ag_ui: { name: 'ag_ui', apps: true, bounces: 'empty', ...agUi },
   ag_ui_resume: { name: 'ag_ui', apps: true, bounces: 'error', chained: true,
+    interrupts: true,
     ...agUiResume },
 };
