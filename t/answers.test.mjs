@@ -218,7 +218,7 @@ const corsBy = {
 
 for (const [by, { headers, location }] of Object.entries(corsBy)) {
   live(`s104: CORS headers by ${by}`, async (t) => {
-    for (const key of ['ai_sdk', 'openai_chat']) {
+    for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
       const scene = await stage(t, key, { workers: 2, hold: '600ms',
         location: `${location} chat_grace 50ms;` });
       const { answer } = scene.p;

@@ -117,7 +117,7 @@ live('duplicates', async () => {
 
 live('the dialect', async () => {
   for (const chat of ['off', 'auto', 'ai_sdk', 'openai_responses',
-    'openai_chat', 'anthropic', 'gemini']) {
+    'openai_chat', 'anthropic', 'gemini', 'ag_ui']) {
     const { ok, output } = await nginxTest({ chat });
     assert.ok(ok, output);
   }

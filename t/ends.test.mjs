@@ -21,7 +21,7 @@ import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
-  'gemini'];
+  'gemini', 'ag_ui'];
 
 const locations = ['on', 'off'].flatMap((buffering) => Object.entries({
   plain: 'proxy_http_version 1.1;',
@@ -94,6 +94,8 @@ live('answers that are no streams', async (t) => {
   }
 });
 
+const { run } = dialects.ag_ui;
+
 /* The end of each dialect's streams in its varieties. */
 const terminals = {
   ai_sdk: {
@@ -143,6 +145,16 @@ const terminals = {
         data({ usageMetadata: { totalTokenCount: 3 }, responseId: 'g' })] },
     failed: { error: [data({ error: { code: 503, message: 'Overloaded',
       status: 'UNAVAILABLE' } })] },
+  },
+  ag_ui: {
+    finished: { RUN_FINISHED: [run('RUN_FINISHED')],
+      'an interrupt': [run('RUN_FINISHED', 'r', { outcome: {
+        type: 'interrupt', interrupts: [{ id: 'i1', reason: 'ask' }] } })] },
+    failed: { RUN_ERROR: [data({ type: 'RUN_ERROR', message: 'boom' })],
+      'RUN_ERROR after the end': [data({ type: 'RUN_ERROR', message: 'no' }),
+        run('RUN_FINISHED')] },
+    aborted: { cancelled: [run('RUN_FINISHED', 'r',
+      { outcome: { type: 'cancelled' } })] },
   },
 };
 

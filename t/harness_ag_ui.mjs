@@ -35,7 +35,7 @@ export const agUi = {
       delta });
     return [data({ type: 'TOOL_CALL_START', toolCallId: id,
       toolCallName: name, ...(parentMessageId && { parentMessageId }) }),
-    more(json.slice(0, 5)), more(json.slice(5)),
+    more(json.slice(0, 4)), more(json.slice(4)),
     data({ type: 'TOOL_CALL_END', toolCallId: id })];
   },
 

@@ -126,6 +126,13 @@ export const without = {
     });
   },
 
+  /* Nothing is numbered. */
+  ag_ui: (stream, gone) => {
+    const { calls } = stream;
+    return rewritten(stream, (object) => (gone.some((i) =>
+      calls[i].id === object.toolCallId) ? null : object));
+  },
+
   anthropic: (stream, gone, all) => rewritten(stream, (object) => {
     const { index, delta } = object;
     if (gone.includes(index)) {

@@ -20,7 +20,7 @@ import { data } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
-  'gemini'];
+  'gemini', 'ag_ui'];
 
 for (const key of keys) {
   live(`${key}: what its client is sent is recorded for a follower`,

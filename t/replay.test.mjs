@@ -200,7 +200,7 @@ live('s106: numbers that a JSON client has turned', async (t) => {
   const turned = JSON.stringify(call.input);
   const inner = (text) => JSON.stringify(text).slice(1, -1);
   for (const key of ['ai_sdk', 'openai_responses', 'openai_chat',
-    'anthropic', 'gemini']) {
+    'anthropic', 'gemini', 'ag_ui']) {
     await t.test(key, async () => {
       const dialect = dialects[key];
       const mark = { ...call, input: { mark: 1 } };
@@ -224,7 +224,7 @@ live('s106: numbers that a JSON client has turned', async (t) => {
 });
 
 for (const key of ['openai_chat', 'openai_responses', 'anthropic',
-  'gemini']) {
+  'gemini', 'ag_ui']) {
   live(`s18: ${key}: what is left is numbered anew`, async (t) => {
     const scene = await theatre(t);
     const dialect = dialects[key];

@@ -16,7 +16,7 @@ import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
-  'gemini'];
+  'gemini', 'ag_ui'];
 const locations = Object.entries({
   short: 'chat_stall 400ms;', long: 'chat_stall 2s;', off: 'chat_stall off;',
   quiet: 'chat_stall 400ms; chat_interrupted off;',
@@ -34,6 +34,7 @@ const pings = {
   anthropic: [named({ type: 'ping' }),
     'event: ping\ndata: {"type": "ping"}\n\n'],
   gemini: [data({}), 'data: { }\n\n'],
+  ag_ui: [],
 };
 
 const turns = (play) => Promise.all(keys.flatMap((key) =>

@@ -369,7 +369,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const chat_dialect_t *const dialects[] = {
         &chat_dialect_ai_sdk,           &chat_dialect_openai_chat,
         &chat_dialect_openai_responses, &chat_dialect_anthropic,
-        &chat_dialect_gemini,
+        &chat_dialect_gemini,           &chat_dialect_ag_ui,
     };
 
     if (size < 3) {

@@ -81,6 +81,15 @@ static const form_t forms[] = {
       ",{\"functionResponse\":{\"id\":\"call_%u\",\"name\":\"f\","
       "\"response\":{\"output\":\"%s\"}}}",
       "]}]}", ",{\"text\":\"more\"}]}]}", NULL },
+    { &chat_dialect_ag_ui,
+      "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[" HI
+      ",{\"id\":\"m\",\"role\":\"assistant\",\"toolCalls\":[",
+      "{\"id\":\"call_%u\",\"type\":\"function\",\"function\":{\"name\":"
+      "\"f\",\"arguments\":\"{}\"}},",
+      NULL, "]}",
+      ",{\"id\":\"t-%1$u\",\"role\":\"tool\",\"toolCallId\":"
+      "\"call_%1$u\",\"content\":\"%2$s\"}",
+      "]}", "," HI "]}", NULL },
 };
 
 #define FORMS (sizeof(forms) / sizeof(forms[0]))

@@ -32,7 +32,7 @@ dialects_are_found_by_name(void **state)
                          chat_dialects[i]);
     }
 
-    assert_int_equal(i, 5);
+    assert_int_equal(i, 6);
     assert_ptr_equal(chat_dialects[0], &chat_dialect_ai_sdk);
     assert_null(chat_dialect_find(chat_cstr("openai")));
     assert_null(chat_dialect_find(chat_cstr("")));
@@ -92,6 +92,10 @@ static const char api_body[] =
 
 static const char input_body[] = "{\"model\":\"m\",\"input\":\"hi\"}";
 
+static const char run_body[] =
+    "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[{\"id\":\"u\",\"role\":"
+    "\"user\",\"content\":\"hi\"}],\"tools\":[],\"context\":[]}";
+
 static const char contents_body[] =
     "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}]}";
 
@@ -128,6 +132,8 @@ auto_goes_by_path_and_body(void **state)
         { "/v1/cachedContents?key=:streamGenerateContent", contents_body,
           NULL },
         { "/v1/x?y=:streamGenerateContent", contents_body, NULL },
+        { "/agent", run_body, &chat_dialect_ag_ui },
+        { "/v1/chat/completions", run_body, &chat_dialect_ag_ui },
     };
 
     for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {

@@ -24,6 +24,8 @@ static const char *const errors[] = {
     ",\"is_error\":true}",
     ",{\"functionResponse\":{\"id\":\"call_%u\",\"name\":\"f\","
     "\"response\":{\"error\":" NOTE "}}}",
+    ",{\"id\":\"result-call_%1$u\",\"role\":\"tool\",\"toolCallId\":"
+    "\"call_%1$u\",\"content\":" NOTE ",\"error\":" NOTE "}",
 };
 
 /* The fresh turn as it is to be: with r those of mask, with errors the rest.
