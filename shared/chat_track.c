@@ -50,7 +50,9 @@ chat_track_open(chat_track_t *track, const chat_event_t *event)
     chat_track_step_t *step = &track->step;
 
     /* Calls behind a seal, or before any step was opened. */
-    if (step->sealed || (step->ncalls == 0 && !step->untracked)) {
+    if (step->sealed
+        || (step->ncalls == 0 && !step->untracked && step->chain.len == 0))
+    {
         chat_track_next_step(track);
     }
 

@@ -76,7 +76,8 @@ function interrupted({ text, word }) {
 
 /* What the client was told of results, and what came after that. */
 const streamOf = (text) => text.split('\n\n')
-  .filter((frame) => !/^: /.test(frame) && !/"tool-output-/.test(frame))
+  .filter((frame) => !/^: /.test(frame)
+    && !/"(tool-output-|TOOL_CALL_RESULT)/.test(frame))
   .join('\n\n');
 
 for (const key of keys) {

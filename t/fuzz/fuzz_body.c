@@ -389,7 +389,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     NEED(text != NULL);
     memcpy(text, data + 1, size - 1);
 
-    dialect = chat_dialects[data[0] % 5];
+    dialect = chat_dialects[data[0] % 6];
 
     if (fuzz_read(&body, dialect, chat_str(text, size - 1))) {
         fuzz_gate(&body);
