@@ -228,9 +228,9 @@ typedef struct {
     void (*tell)(const chat_result_t *results, size_t n, chat_buf_t *out);
 
     /*
-     * What is told goes behind the stream's first event if that has this text,
-     * else nowhere; no part of the text but its first character may begin it
-     * again. NULL: it goes before the first event.
+     * What is told goes behind the stream's first event if that has this text
+     * (which has no spaces; those of the event do not count), else nowhere.
+     * NULL: it goes before the first event.
      */
     const char *tells_behind;
 

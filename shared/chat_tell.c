@@ -52,7 +52,7 @@ chat_tell_char(chat_tell_t *tell, unsigned char c)
         return;
     }
 
-    if (!tell->prefix || tell->behind[tell->found] == '\0') {
+    if (c == ' ' || !tell->prefix || tell->behind[tell->found] == '\0') {
         return;
     }
 

@@ -109,7 +109,7 @@ export const agUi = {
     return open.size && !given.length ? missing() : null;
   },
 
-  answered: ({ messages, resume = [] }) => [
+  answered: ({ messages = [], resume = [] }) => [
     ...messages.filter(({ role }) => role === 'tool')
       .map(({ toolCallId: id }) => id),
     ...resume.map(({ interruptId: id }) => id)],

@@ -273,12 +273,9 @@ s14_a_step_is_named_as_the_body_before_will_have_it(void **state)
 static void
 what_the_module_says(void **state)
 {
-    body_t              body;
-    chat_str_t          ids[] = { CHAT_STR("a"), CHAT_STR("b\"") };
-    chat_buf_t          out = { 0 };
-    chat_result_t       results[3];
-    chat_refusal_t      refusal = { 409, "conflict", "No.", ids, 2 };
-    chat_interruption_t in = { "eof", 1, NULL, 0 };
+    body_t        body;
+    chat_buf_t    out = { 0 };
+    chat_result_t results[3];
 
     body_read(&body, DIALECT,
               chat_cstr(BODY(USER "," ASKS(
@@ -313,10 +310,23 @@ what_the_module_says(void **state)
     assert_int_equal(DIALECT->empty(&body.rq, NULL, 0, &out), CHAT_OK);
     text_equals(&out, EVENT("RUN_STARTED") EVENT("RUN_FINISHED"));
 
+    chat_buf_free(&out);
+    body_free(&body);
+}
+
+
+static void
+errors_are_events_that_end_a_run(void **state)
+{
+    body_t              body;
+    chat_str_t          ids[] = { CHAT_STR("a"), CHAT_STR("b\"") };
+    chat_buf_t          out = { 0 };
+    chat_refusal_t      refusal = { 409, "conflict", "No.", ids, 2 };
+    chat_interruption_t in = { "eof", 1, NULL, 0 };
+
     /* a run that ends well would end what the client is still asked */
-    out.len = 0;
-    body.rq.chained = 1;
-    DIALECT->bounce(&body.rq, results, 3, &out);
+    body_read(&body, DIALECT, chat_cstr(RUN(RESUME(ENTRY("i")), USER)));
+    DIALECT->bounce(&body.rq, NULL, 0, &out);
     text_equals(&out,
                 "data: {\"type\":\"RUN_ERROR\",\"message\":\"This answer "
                 "is kept, but the run cannot be resumed yet.\","
@@ -351,6 +361,7 @@ main(void)
         cmocka_unit_test(a_result_is_its_content_and_error),
         cmocka_unit_test(s14_a_step_is_named_as_the_body_before_will_have_it),
         cmocka_unit_test(what_the_module_says),
+        cmocka_unit_test(errors_are_events_that_end_a_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

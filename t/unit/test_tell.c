@@ -1,6 +1,8 @@
 /*
- * test_tell.c: the place behind an answer's first event, in whatever pieces
- * the answer comes.
+ * test_tell.c: the place behind an answer's first event.
+ *
+ * It must be the same in whatever pieces the answer comes, and there is none
+ * behind an event that does not begin a run.
  */
 
 #include <setjmp.h>
@@ -14,8 +16,7 @@
 #include "chat_tell.h"
 
 #define STARTED "data: {\"type\":\"RUN_STARTED\",\"input\":{}}"
-#define ERROR \
-    "data: {\"type\":\"RUN_ERROR\",\"message\":\"\\\"RUN_STARTED\\\"\"}"
+#define ERROR "data: {\"type\":\"RUN_ERROR\",\"message\":\"RUN_STARTED\"}"
 
 
 /* The place in the text, looked for in pieces of this size; -1: none. */
@@ -53,7 +54,8 @@ is_found_behind_the_first_event(void **state)
         { STARTED "\n\n", "", 0 },
         { ": hold\n\n\n\nid: 1\n\n" STARTED "\n\n", STARTED "\n\n", 0 },
         { "event: x\r\n" STARTED "\r\n\r\n", "data: 1\r\n\r\n", 0 },
-        { "data:{\"type\":\"X\",\ndata:\"a\":\"\"RUN_STARTED\"}\n\n", "", 0 },
+        { "data: { \"type\" : \"\"type\": \"RUN_STARTED\"}\n\n", "", 0 },
+        { "data:{\"type\":\ndata: \"RUN_STARTED\"}\n\n", "", 0 },
         { STARTED "\n", "", 1 },
         { ERROR "\n\n", STARTED "\n\n", 1 },
         { "data: {\"type\":\"CUSTOM\"}\n\n", STARTED "\n\n", 1 },
