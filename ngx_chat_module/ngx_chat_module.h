@@ -254,6 +254,9 @@ chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
 void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
                         void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
+/* Looks once more: for the name, where that may have changed, or at facts. */
+void ngx_chat_name_again(ngx_chat_ctx_t *ctx);
+
 /*
  * Writes the batch of a request that waits into the conversation's record,
  * where no stream has: it can be settled from outside then.

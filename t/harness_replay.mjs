@@ -128,9 +128,15 @@ export const without = {
 
   /* Nothing is numbered. */
   ag_ui: (stream, gone) => {
-    const { calls } = stream;
-    return rewritten(stream, (object) => (gone.some((i) =>
-      calls[i].id === object.toolCallId) ? null : object));
+    const at = new Map();
+    let opened = 0;
+    return rewritten(stream, (object) => {
+      const { type, toolCallId: id } = object;
+      if (type === 'TOOL_CALL_START') {
+        at.set(id, opened++);
+      }
+      return gone.includes(at.get(id)) ? null : object;
+    });
   },
 
   anthropic: (stream, gone, all) => rewritten(stream, (object) => {

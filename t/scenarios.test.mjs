@@ -17,7 +17,7 @@ const read = (path) => readFileSync(new URL(path, root), 'utf8');
 const list = (path) => readdirSync(new URL(path, root));
 
 const names = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
-  'gemini'];
+  'gemini', 'ag_ui'];
 const columns = ['any', ...names];
 const named = (text) => names.filter((name) => text.includes(name));
 
