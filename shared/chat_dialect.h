@@ -107,8 +107,10 @@ typedef struct {
 
     unsigned weak_by_message : 1; /* ai_sdk: weak ids are named by message id
                                      and step ordinal */
-    unsigned one_by_one : 1;      /* its client has one request open at a time:
-                                     holds are short and end by a bounce */
+    unsigned one_by_one : 1;      /* its client has one request open at a time
+                                     and comes back by itself: its holds are
+                                     short, and it is bounced wherever it
+                                     should come again */
     unsigned candidate : 1;       /* a complete body is always a candidate
                                      sibling (ai_sdk, ag_ui) */
     unsigned no_empty : 1;        /* has no harmless empty turn (anthropic) */
@@ -218,8 +220,9 @@ typedef struct {
                        size_t n, chat_buf_t *out);
 
     /*
-     * ai_sdk, ag_ui: the ending that makes the client come back with all it
-     * has; results are told first. NULL: holds end by a refusal.
+     * ai_sdk, ag_ui: the ending of a hold at its bound, after which the client
+     * may come with all it has; results are told first. NULL: holds end by a
+     * refusal.
      */
     void (*bounce)(const chat_request_t *rq, const chat_result_t *results,
                    size_t n, chat_buf_t *out);
