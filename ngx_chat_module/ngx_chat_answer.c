@@ -117,6 +117,16 @@ ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
 }
 
 
+static void
+ngx_chat_answer_type(ngx_http_request_t *r, const char *type)
+{
+    r->headers_out.content_type.data = (u_char *) type;
+    r->headers_out.content_type.len = ngx_strlen(type);
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+}
+
+
 /* Header of an SSE answer (sse) or a JSON one. */
 static ngx_int_t
 ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
@@ -133,14 +143,7 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     r->headers_out.status = status;
     r->headers_out.content_length_n = length;
 
-    if (sse) {
-        ngx_str_set(&r->headers_out.content_type, "text/event-stream");
-    } else {
-        ngx_str_set(&r->headers_out.content_type, "application/json");
-    }
-
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    r->headers_out.content_type_lowcase = NULL;
+    ngx_chat_answer_type(r, sse ? "text/event-stream" : "application/json");
 
     if (ngx_chat_answer_add_header(r, cache_key, cache) != NGX_OK) {
         return NGX_ERROR;
@@ -162,12 +165,12 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
 
 /* out as one buffer in the pool; frees out. NULL: no memory. */
 static ngx_buf_t *
-ngx_chat_answer_buf(ngx_chat_ctx_t *ctx, chat_buf_t *out)
+ngx_chat_answer_buf(ngx_http_request_t *r, chat_buf_t *out)
 {
     ngx_buf_t *b = NULL;
 
     if (!out->failed && out->len != 0) {
-        b = ngx_create_temp_buf(ctx->request->pool, out->len);
+        b = ngx_create_temp_buf(r->pool, out->len);
         if (b != NULL) {
             b->last = ngx_cpymem(b->last, out->data, out->len);
         }
@@ -175,6 +178,35 @@ ngx_chat_answer_buf(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 
     chat_buf_free(out);
     return b;
+}
+
+
+ngx_int_t
+ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
+                     const char *type, chat_buf_t *text)
+{
+    ngx_int_t   rc;
+    ngx_buf_t  *b = ngx_chat_answer_buf(r, text);
+    ngx_chain_t out;
+
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = b->last - b->pos;
+    ngx_chat_answer_type(r, type);
+
+    rc = ngx_http_send_header(r);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+
+    b->last_buf = r == r->main;
+    b->last_in_chain = 1;
+    out.buf = b;
+    out.next = NULL;
+    return ngx_http_output_filter(r, &out);
 }
 
 
@@ -299,7 +331,7 @@ ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
     ngx_memzero(&out, sizeof(out));
     ngx_chat_answer_refusal(ctx, status, code, message, &refusal);
     ctx->dialect->refuse_in_band(&refusal, &out);
-    return ngx_chat_answer_buf(ctx, &out);
+    return ngx_chat_answer_buf(ctx->request, &out);
 }
 
 
@@ -364,7 +396,8 @@ ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
         chat_buf_free(&out);
     }
 
-    ngx_chat_answer_end(ctx, status, 0, ngx_chat_answer_buf(ctx, &out));
+    ngx_chat_answer_end(ctx, status, 0,
+                        ngx_chat_answer_buf(ctx->request, &out));
 }
 
 
@@ -392,7 +425,8 @@ ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx)
 
     ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_BOUNCED;
-    ngx_chat_answer_end(ctx, NGX_HTTP_OK, 1, ngx_chat_answer_buf(ctx, &out));
+    ngx_chat_answer_end(ctx, NGX_HTTP_OK, 1,
+                        ngx_chat_answer_buf(ctx->request, &out));
 }
 
 
@@ -418,5 +452,5 @@ ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
     ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_EMPTY;
     ngx_chat_answer_end(ctx, NGX_HTTP_OK, (ngx_uint_t) ctx->rq.stream,
-                        ngx_chat_answer_buf(ctx, &out));
+                        ngx_chat_answer_buf(ctx->request, &out));
 }

@@ -43,7 +43,6 @@ ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
             return NGX_DECLINED;
         }
 
-        ctx->attach->ctx = ctx;
         ctx->attach->follower.wake = ngx_chat_attach_woken;
         ctx->attach->follower.data = ctx;
     }

@@ -22,7 +22,6 @@ typedef struct {
 } ngx_chat_shown_t;
 
 struct ngx_chat_attach_s {
-    ngx_chat_ctx_t     *ctx;
     ngx_chat_follower_t follower;
     void (*otherwise)(ngx_chat_ctx_t *ctx); /* NULL: it only waits as yet */
     ngx_uint_t       late;

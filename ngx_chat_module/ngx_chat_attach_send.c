@@ -77,7 +77,7 @@ ngx_chat_attach_blocked(ngx_http_request_t *r)
 
 
 /* Waits for the client; again: it has just taken something. */
-static ngx_int_t
+static void
 ngx_chat_attach_await(ngx_http_request_t *r, ngx_uint_t again)
 {
     ngx_event_t              *wev = r->connection->write;
@@ -89,7 +89,9 @@ ngx_chat_attach_await(ngx_http_request_t *r, ngx_uint_t again)
         ngx_add_timer(wev, clcf->send_timeout);
     }
 
-    return ngx_handle_write_event(wev, clcf->send_lowat);
+    if (ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
 }
 
 
@@ -208,7 +210,6 @@ ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_buf_t *words)
 static ngx_int_t
 ngx_chat_attach_too_slow(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t  rc;
     ngx_buf_t *b;
     chat_buf_t words;
 
@@ -228,8 +229,7 @@ ngx_chat_attach_too_slow(ngx_chat_ctx_t *ctx)
 
     words.data = b->pos;
     words.len = (size_t) (b->last - b->pos);
-    rc = ngx_chat_attach_words(ctx, &words);
-    return rc;
+    return ngx_chat_attach_words(ctx, &words);
 }
 
 
@@ -356,9 +356,7 @@ ngx_chat_attach_send(ngx_chat_ctx_t *ctx)
         ctx->attach->end.flush = 0;
     }
 
-    if (ngx_chat_attach_await(r, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_ERROR);
-    }
+    ngx_chat_attach_await(r, 0);
 }
 
 
@@ -376,9 +374,7 @@ ngx_chat_attach_write(ngx_http_request_t *r)
     }
 
     if (wev->delayed) {
-        if (ngx_chat_attach_await(r, 0) != NGX_OK) {
-            ngx_http_finalize_request(r, NGX_ERROR);
-        }
+        ngx_chat_attach_await(r, 0);
         return;
     }
 
@@ -388,9 +384,7 @@ ngx_chat_attach_write(ngx_http_request_t *r)
     }
 
     if (ngx_chat_attach_blocked(r)) {
-        if (ngx_chat_attach_await(r, 1) != NGX_OK) {
-            ngx_http_finalize_request(r, NGX_ERROR);
-        }
+        ngx_chat_attach_await(r, 1);
         return;
     }
 

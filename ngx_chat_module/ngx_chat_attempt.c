@@ -9,7 +9,6 @@
 
 #include "ngx_chat_metrics.h"
 
-#define NGX_CHAT_LOG_ID 12 /* bytes of an id */
 #define NGX_CHAT_LOG_IDS 8
 #define NGX_CHAT_LOG_SIZE 512
 
@@ -187,9 +186,8 @@ ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The first bytes of an id: enough to find it, too little to use it. */
-static u_char *
-ngx_chat_attempt_short(u_char *p, chat_str_t id)
+u_char *
+ngx_chat_log_id(u_char *p, chat_str_t id)
 {
     size_t i;
 
@@ -215,7 +213,7 @@ ngx_chat_attempt_list(u_char *p, const char *what, const chat_str_t *ids,
 
     for (i = 0; i < n; i++) {
         *p++ = ' ';
-        p = ngx_chat_attempt_short(p, ids[i]);
+        p = ngx_chat_log_id(p, ids[i]);
     }
 
     return n ? p : ngx_sprintf(p, " -");
@@ -260,9 +258,9 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
     chat_digest_hex(&ctx->q.key.name, 8, batch);
 
     p = ngx_sprintf(p, "conversation ");
-    p = ngx_chat_attempt_short(p, ctx->scope.conversation);
+    p = ngx_chat_log_id(p, ctx->scope.conversation);
     p = ngx_sprintf(p, ", stream ");
-    p = ngx_chat_attempt_short(p, info->id);
+    p = ngx_chat_log_id(p, info->id);
     p = ngx_chat_attempt_settled(p, ctx);
 
     ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,

@@ -118,21 +118,37 @@ ngx_chat_away_late(ngx_event_t *ev)
 }
 
 
-ngx_uint_t
-ngx_chat_away_look_later(ngx_chat_ctx_t *ctx)
+ngx_msec_t
+ngx_chat_away_pause(const chat_store_t *store, ngx_uint_t *looks)
 {
     static const ngx_msec_t pauses[] = { 5, 15, 40 };
 
-    if (!ctx->q.chained || ctx->watching || ctx->main->store->flush == NULL
-        || ctx->looks == sizeof(pauses) / sizeof(pauses[0]))
-    {
+    if (store->flush == NULL || *looks == sizeof(pauses) / sizeof(pauses[0])) {
+        return 0;
+    }
+
+    return pauses[(*looks)++];
+}
+
+
+ngx_uint_t
+ngx_chat_away_look_later(ngx_chat_ctx_t *ctx)
+{
+    ngx_msec_t pause;
+
+    if (!ctx->q.chained || ctx->watching) {
+        return 0;
+    }
+
+    pause = ngx_chat_away_pause(ctx->main->store, &ctx->looks);
+    if (pause == 0) {
         return 0;
     }
 
     ctx->timer.handler = ngx_chat_away_late;
     ctx->timer.data = ctx;
     ctx->timer.log = ctx->request->connection->log;
-    ngx_add_timer(&ctx->timer, pauses[ctx->looks++]);
+    ngx_add_timer(&ctx->timer, pause);
     return 1;
 }
 

@@ -151,15 +151,11 @@ ngx_chat_head_is(chat_str_t name, const char *text)
 ngx_uint_t
 ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks)
 {
-    chat_str_t        headers = blocks->head.headers, name, value;
-    static const char type[] = "text/event-stream";
+    chat_str_t headers = blocks->head.headers, name, value;
 
     while (ngx_chat_head_next(&headers, &name, &value)) {
         if (ngx_chat_head_is(name, "content-type")) {
-            return value.len >= sizeof(type) - 1
-                   && ngx_strncasecmp((u_char *) value.data, (u_char *) type,
-                                      sizeof(type) - 1)
-                          == 0;
+            return ngx_chat_filter_is_event_stream(value);
         }
     }
 

@@ -21,7 +21,7 @@ typedef enum {
     NGX_CHAT_FEED_NONE,     /* nothing is recorded; stays so */
     NGX_CHAT_FEED_RUNNING,  /* awaits pieces; then COMPLETE or BROKEN */
     NGX_CHAT_FEED_COMPLETE, /* all of it is there */
-    NGX_CHAT_FEED_BROKEN    /* the rest will not come: see reason */
+    NGX_CHAT_FEED_BROKEN    /* the rest will not come */
 } ngx_chat_feed_state_e;
 
 /* What is followed, and how far it has been read. To be read only. */
@@ -29,8 +29,7 @@ typedef struct {
     ngx_str_node_t        node; /* in mcf->feeds, by its key */
     ngx_chat_main_conf_t *main;
     ngx_chat_feed_state_e state;
-    const char           *reason; /* BROKEN: why */
-    chat_end_e            end;    /* COMPLETE: how the stream ended */
+    chat_end_e            end; /* COMPLETE: how the stream ended */
     ngx_chat_blocks_t     blocks;
 
     chat_key_t         key;

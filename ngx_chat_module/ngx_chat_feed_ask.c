@@ -47,7 +47,6 @@ ngx_chat_feed_done(ngx_chat_feed_t *feed, ngx_chat_feed_state_e state)
 static void
 ngx_chat_feed_broken(ngx_chat_feed_t *feed, const char *reason)
 {
-    feed->reason = reason;
     feed->end = ngx_chat_blocks_break(&feed->blocks, reason);
 
     /* a stream that has said that it is over needs no other end */
@@ -154,15 +153,6 @@ ngx_chat_feed_read(ngx_chat_feed_t *feed)
 }
 
 
-static int
-ngx_chat_feed_alive(void *data, chat_str_t worker)
-{
-    chat_store_t *store = data;
-
-    return store->alive(store, worker);
-}
-
-
 /* The facts of the record: is there one? */
 static void
 ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
@@ -176,8 +166,7 @@ ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
         return;
     }
 
-    chat_record_read(facts, n, ngx_chat_feed_alive, feed->main->store,
-                     &record);
+    chat_record_read(facts, n, chat_store_alive, feed->main->store, &record);
 
     if ((feed->state == NGX_CHAT_FEED_ASKING
          && (record.cleared || record.mode == CHAT_RECORD_UNKNOWN))
@@ -202,7 +191,7 @@ static void
 ngx_chat_feed_look(ngx_chat_feed_t *feed)
 {
     if (feed->over == NULL
-        && !ngx_chat_feed_alive(feed->main->store, feed->attempt.worker))
+        && !chat_store_alive(feed->main->store, feed->attempt.worker))
     {
         feed->over = "producer_lost";
     }

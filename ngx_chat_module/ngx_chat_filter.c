@@ -108,17 +108,26 @@ ngx_chat_filter_cors(ngx_http_request_t *r)
 }
 
 
+ngx_uint_t
+ngx_chat_filter_is_event_stream(chat_str_t type)
+{
+    static const char name[] = "text/event-stream";
+
+    return type.len >= sizeof(name) - 1
+           && ngx_strncasecmp((u_char *) type.data, (u_char *) name,
+                              sizeof(name) - 1)
+                  == 0;
+}
+
+
 static ngx_uint_t
 ngx_chat_filter_is_sse(ngx_http_request_t *r)
 {
-    static const char type[] = "text/event-stream";
-
     return r->headers_out.status == NGX_HTTP_OK
-           && r->headers_out.content_type.len >= sizeof(type) - 1
-           && ngx_strncasecmp(r->headers_out.content_type.data,
-                              (u_char *) type, sizeof(type) - 1)
-                  == 0
-           && r->headers_out.content_encoding == NULL;
+           && r->headers_out.content_encoding == NULL
+           && ngx_chat_filter_is_event_stream(
+               chat_str(r->headers_out.content_type.data,
+                        r->headers_out.content_type.len));
 }
 
 

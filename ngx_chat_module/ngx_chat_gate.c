@@ -262,15 +262,6 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
 }
 
 
-static int
-ngx_chat_gate_alive(void *data, chat_str_t worker)
-{
-    chat_store_t *store = data;
-
-    return store->alive(store, worker);
-}
-
-
 /* Keeps of the facts what is needed after this look. */
 static ngx_int_t
 ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
@@ -359,7 +350,7 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     chat_question_t *q = &ctx->q;
 
     q->now = ngx_chat_now();
-    chat_gate_decide(q, batch, ngx_chat_gate_alive, ctx->main->store,
+    chat_gate_decide(q, batch, chat_store_alive, ctx->main->store,
                      &ctx->decision);
 
     mine = batch->last.k != 0 && !batch->last.is_void

@@ -107,15 +107,6 @@ ngx_chat_keep_end(ngx_chat_ctx_t *ctx)
 }
 
 
-static int
-ngx_chat_keep_alive(void *data, chat_str_t worker)
-{
-    chat_store_t *store = data;
-
-    return store->alive(store, worker);
-}
-
-
 static void
 ngx_chat_keep_asked(chat_store_op_t *op, chat_rc_e rc,
                     const chat_fact_t *facts, size_t n)
@@ -130,7 +121,7 @@ ngx_chat_keep_asked(chat_store_op_t *op, chat_rc_e rc,
 
     /* when it is only wavering it is asked once more */
     if (rc == CHAT_OK) {
-        chat_record_read(facts, n, ngx_chat_keep_alive, store, &said);
+        chat_record_read(facts, n, chat_store_alive, store, &said);
     }
 
     if (rc == CHAT_OK

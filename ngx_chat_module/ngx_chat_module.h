@@ -303,9 +303,13 @@ void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
 void ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx);
 
 /*
- * A chain that nothing is known of: what another worker has put into a remote
- * store may come after the client that was sent it. 1: looks once more.
+ * What another worker has put into a remote store may come after whoever was
+ * told of it: ms until the next look, counted in *looks; 0: there is no point
+ * in another one.
  */
+ngx_msec_t ngx_chat_away_pause(const chat_store_t *store, ngx_uint_t *looks);
+
+/* A chain that nothing is known of. 1: looks once more. */
 ngx_uint_t ngx_chat_away_look_later(ngx_chat_ctx_t *ctx);
 
 /* chat_store_t's lost(). */
@@ -381,6 +385,13 @@ ngx_int_t ngx_chat_answer_cors(ngx_chat_ctx_t *ctx);
 ngx_buf_t *ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                                    const char *code, const char *message);
 
+/*
+ * The answer of a content handler: the text whole, which is freed, and what
+ * the handler is to return or the request to be finalized with.
+ */
+ngx_int_t ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
+                               const char *type, chat_buf_t *text);
+
 /* A response header; key and value must outlive the request. */
 ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
                                      ngx_str_t value);
@@ -391,6 +402,10 @@ ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
 char *ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* ngx_chat_filter.c */
+
+/* 1 if a Content-Type is that of an event stream. */
+ngx_uint_t ngx_chat_filter_is_event_stream(chat_str_t type);
+
 ngx_int_t ngx_chat_filter_init(ngx_conf_t *cf);
 
 /* ngx_chat_stall.c */
@@ -404,6 +419,14 @@ void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);
 void ngx_chat_stall_end(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_attempt.c */
+
+#define NGX_CHAT_LOG_ID 12 /* bytes of an id in a line of the log */
+
+/*
+ * Writes the first bytes of an id at p, "-" for none, and answers where they
+ * end: enough to find it, too little to use it.
+ */
+u_char *ngx_chat_log_id(u_char *p, chat_str_t id);
 
 /* The answer's header is known: answer/k or void/k. */
 void ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status);

@@ -120,15 +120,6 @@ ngx_chat_record_sound(const ngx_chat_record_t *record)
 }
 
 
-static int
-ngx_chat_record_alive(void *data, chat_str_t worker)
-{
-    chat_store_t *store = data;
-
-    return store->alive(store, worker);
-}
-
-
 /* Puts the fact that decides, unless another one stands, and asks. */
 static void
 ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
@@ -190,7 +181,7 @@ ngx_chat_record_answered(chat_store_op_t *op, chat_rc_e rc,
         return;
     }
 
-    chat_record_read(facts, n, ngx_chat_record_alive, record->store, &said);
+    chat_record_read(facts, n, chat_store_alive, record->store, &said);
 
     if (said.cleared || said.mode == CHAT_RECORD_NONE) {
         ngx_chat_record_free(record);

@@ -10,22 +10,17 @@
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_results.h"
 
-#define NGX_CHAT_RESULTS_ID 12 /* bytes of an id in the log */
-
 
 /* What the store has answered, as a batch. */
 static chat_rc_e
 ngx_chat_results_batch(ngx_chat_results_t *rs, chat_batch_t *batch)
 {
-    chat_rc_e       rc;
-    chat_attempt_t *last = &batch->last;
+    chat_rc_e rc;
 
     rc = chat_batch_read(rs->facts, rs->nfacts, rs->arena, batch);
 
-    if (rc == CHAT_OK && last->k != 0 && last->end == CHAT_END_NONE
-        && !last->is_void && !rs->store->alive(rs->store, last->worker))
-    {
-        last->end = CHAT_END_INTERRUPTED;
+    if (rc == CHAT_OK) {
+        (void) chat_attempt_bury(&batch->last, chat_store_alive, rs->store);
     }
 
     return rc;
@@ -35,18 +30,15 @@ ngx_chat_results_batch(ngx_chat_results_t *rs, chat_batch_t *batch)
 static void
 ngx_chat_results_log(ngx_chat_results_t *rs, size_t applied)
 {
-    size_t     i;
-    u_char     id[NGX_CHAT_RESULTS_ID];
-    chat_str_t text = rs->scope.conversation;
+    u_char id[NGX_CHAT_LOG_ID], *end;
 
-    for (i = 0; i < text.len && i < NGX_CHAT_RESULTS_ID; i++) {
-        id[i] = text.data[i] > ' ' && text.data[i] < 0x7f ? text.data[i] : '?';
-    }
+    end = ngx_chat_log_id(id, rs->scope.conversation);
 
     ngx_log_error(NGX_LOG_INFO, rs->request->connection->log, 0,
                   "chat: results from outside: conversation %*s, applied %uz, "
                   "repeated %uz",
-                  i, id, applied, rs->outside.count - applied);
+                  (size_t) (end - id), id, applied,
+                  rs->outside.count - applied);
 }
 
 

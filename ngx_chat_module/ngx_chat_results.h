@@ -56,9 +56,7 @@ void ngx_chat_results_join(ngx_chat_results_t *rs, const chat_facts_t *facts,
                            void (*next)(ngx_chat_results_t *rs));
 
 /*
- * Nothing is known of what was asked for: looks once more, or answers. What
- * another worker has put into a remote store may come after whoever was told
- * of it.
+ * Nothing is known of what was asked for: looks once more, or answers.
  */
 void ngx_chat_results_unknown(ngx_chat_results_t           *rs,
                               const chat_outside_refusal_t *refusal);

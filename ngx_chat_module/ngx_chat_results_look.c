@@ -15,40 +15,10 @@ void
 ngx_chat_results_send(ngx_chat_results_t *rs, ngx_uint_t status,
                       chat_buf_t *out)
 {
-    ngx_int_t           rc;
-    ngx_buf_t          *b = NULL;
-    ngx_chain_t         chain;
     ngx_http_request_t *r = rs->request;
 
-    if (!out->failed) {
-        b = ngx_create_temp_buf(r->pool, out->len + 1);
-    }
-
-    if (b == NULL) {
-        chat_buf_free(out);
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-        return;
-    }
-
-    b->last = ngx_cpymem(b->last, out->data, out->len);
-    b->last_buf = 1;
-    chat_buf_free(out);
-
-    r->headers_out.status = status;
-    r->headers_out.content_length_n = b->last - b->pos;
-    ngx_str_set(&r->headers_out.content_type, "application/json");
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    r->headers_out.content_type_lowcase = NULL;
-
-    rc = ngx_http_send_header(r);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        ngx_http_finalize_request(r, rc);
-        return;
-    }
-
-    chain.buf = b;
-    chain.next = NULL;
-    ngx_http_finalize_request(r, ngx_http_output_filter(r, &chain));
+    ngx_http_finalize_request(
+        r, ngx_chat_answer_text(r, status, "application/json", out));
 }
 
 
@@ -105,11 +75,9 @@ void
 ngx_chat_results_unknown(ngx_chat_results_t           *rs,
                          const chat_outside_refusal_t *refusal)
 {
-    static const ngx_msec_t pauses[] = { 5, 15, 40 };
+    ngx_msec_t pause = ngx_chat_away_pause(rs->store, &rs->looks);
 
-    if (rs->store->flush == NULL
-        || rs->looks == sizeof(pauses) / sizeof(pauses[0]))
-    {
+    if (pause == 0) {
         ngx_chat_results_refuse(rs, refusal);
         return;
     }
@@ -117,7 +85,7 @@ ngx_chat_results_unknown(ngx_chat_results_t           *rs,
     rs->timer.handler = ngx_chat_results_late;
     rs->timer.data = rs;
     rs->timer.log = rs->request->connection->log;
-    ngx_add_timer(&rs->timer, pauses[rs->looks++]);
+    ngx_add_timer(&rs->timer, pause);
 }
 
 

@@ -334,44 +334,13 @@ ngx_chat_status_text(ngx_http_request_t *r, ngx_uint_t prometheus,
 
 
 static ngx_int_t
-ngx_chat_status_header(ngx_http_request_t *r, ngx_uint_t prometheus,
-                       size_t len)
-{
-    ngx_table_elt_t *h;
-
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memzero(h, sizeof(*h));
-    h->hash = 1;
-    ngx_str_set(&h->key, "Cache-Control");
-    ngx_str_set(&h->value, "no-store");
-
-    if (prometheus) {
-        ngx_str_set(&r->headers_out.content_type,
-                    "text/plain; version=0.0.4; charset=utf-8");
-    } else {
-        ngx_str_set(&r->headers_out.content_type, "application/json");
-    }
-
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    r->headers_out.content_type_lowcase = NULL;
-    r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = (off_t) len;
-    return ngx_http_send_header(r);
-}
-
-
-static ngx_int_t
 ngx_chat_status_handler(ngx_http_request_t *r)
 {
-    ngx_int_t   rc;
-    ngx_buf_t  *b = NULL;
-    ngx_uint_t  prometheus;
-    chat_buf_t  text;
-    ngx_chain_t out;
+    ngx_int_t  rc;
+    ngx_str_t  key = ngx_string("Cache-Control");
+    ngx_str_t  value = ngx_string("no-store");
+    ngx_uint_t prometheus;
+    chat_buf_t text;
 
     if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD))) {
         return NGX_HTTP_NOT_ALLOWED;
@@ -385,30 +354,18 @@ ngx_chat_status_handler(ngx_http_request_t *r)
     ngx_memzero(&text, sizeof(text));
     prometheus = ngx_chat_status_wants_text(r);
 
-    if (ngx_chat_status_text(r, prometheus, &text) == NGX_OK) {
-        b = ngx_create_temp_buf(r->pool, text.len);
-    }
-
-    if (b != NULL) {
-        b->last = ngx_cpymem(b->last, text.data, text.len);
-    }
-
-    chat_buf_free(&text);
-
-    if (b == NULL) {
+    if (ngx_chat_status_text(r, prometheus, &text) != NGX_OK
+        || ngx_chat_answer_add_header(r, key, value) != NGX_OK)
+    {
+        chat_buf_free(&text);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rc = ngx_chat_status_header(r, prometheus, (size_t) (b->last - b->pos));
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-
-    b->last_buf = r == r->main;
-    b->last_in_chain = 1;
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(r, &out);
+    return ngx_chat_answer_text(r, NGX_HTTP_OK,
+                                prometheus ? "text/plain; version=0.0.4; "
+                                             "charset=utf-8"
+                                           : "application/json",
+                                &text);
 }
 
 

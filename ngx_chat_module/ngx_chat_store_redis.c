@@ -20,6 +20,16 @@ ngx_chat_store_redis_join(chat_store_t *store, chat_store_op_t *op,
 
 
 static void
+ngx_chat_store_redis_unwatch(chat_store_watch_t *watch)
+{
+    if (watch->store != NULL) {
+        ngx_chat_store_watch_remove(
+            &((ngx_chat_store_redis_t *) watch->store)->base, watch);
+    }
+}
+
+
+static void
 ngx_chat_store_redis_watch(chat_store_t *store, chat_store_watch_t *watch,
                            chat_store_op_t *op, const chat_key_t *key,
                            const chat_fact_t *facts, size_t n, uint32_t ttl)
@@ -34,21 +44,11 @@ ngx_chat_store_redis_watch(chat_store_t *store, chat_store_watch_t *watch,
     wait.field = chat_str(field, 5 + store->worker.len);
     wait.value = chat_cstr("1");
 
-    if (watch->store == NULL) {
-        ngx_chat_store_watch_add(&redis->base, store, watch, key);
-    }
+    /* one that is begun anew is one */
+    ngx_chat_store_redis_unwatch(watch);
+    ngx_chat_store_watch_add(&redis->base, store, watch, key);
 
     ngx_chat_redis_join(redis, op, key, facts, n, ttl, &wait);
-}
-
-
-static void
-ngx_chat_store_redis_unwatch(chat_store_watch_t *watch)
-{
-    if (watch->store != NULL) {
-        ngx_chat_store_watch_remove(
-            &((ngx_chat_store_redis_t *) watch->store)->base, watch);
-    }
 }
 
 

@@ -224,29 +224,6 @@ ngx_chat_store_shm_join(chat_store_t *store, chat_store_op_t *op,
 
 
 static void
-ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
-                         chat_store_op_t *op, const chat_key_t *key,
-                         const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    u_char      field[5 + sizeof(((ngx_chat_shm_ctx_t *) 0)->worker)];
-    chat_fact_t wait;
-    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
-
-    ngx_memzero(&wait, sizeof(wait));
-    ngx_memcpy(field, "wait/", 5);
-    ngx_memcpy(field + 5, store->worker.data, store->worker.len);
-    wait.field = chat_str(field, 5 + store->worker.len);
-    wait.value = chat_cstr("1");
-
-    /* what was not counted in the zone is not to be counted off later */
-    if (ngx_chat_store_shm_do_join(shm, op, key, facts, n, ttl, &wait)
-        == NGX_OK) {
-        ngx_chat_store_watch_add(&shm->base, store, watch, key);
-    }
-}
-
-
-static void
 ngx_chat_store_shm_unwatch(chat_store_watch_t *watch)
 {
     ngx_slab_pool_t      *shpool;
@@ -268,6 +245,32 @@ ngx_chat_store_shm_unwatch(chat_store_watch_t *watch)
     }
 
     ngx_shmtx_unlock(&shpool->mutex);
+}
+
+
+static void
+ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
+                         chat_store_op_t *op, const chat_key_t *key,
+                         const chat_fact_t *facts, size_t n, uint32_t ttl)
+{
+    u_char      field[5 + sizeof(((ngx_chat_shm_ctx_t *) 0)->worker)];
+    chat_fact_t wait;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    /* one that is begun anew is one */
+    ngx_chat_store_shm_unwatch(watch);
+
+    ngx_memzero(&wait, sizeof(wait));
+    ngx_memcpy(field, "wait/", 5);
+    ngx_memcpy(field + 5, store->worker.data, store->worker.len);
+    wait.field = chat_str(field, 5 + store->worker.len);
+    wait.value = chat_cstr("1");
+
+    /* what was not counted in the zone is not to be counted off later */
+    if (ngx_chat_store_shm_do_join(shm, op, key, facts, n, ttl, &wait)
+        == NGX_OK) {
+        ngx_chat_store_watch_add(&shm->base, store, watch, key);
+    }
 }
 
 

@@ -192,6 +192,13 @@ chat_rc_e chat_batch_read(const chat_fact_t *facts, size_t n,
                           chat_arena_t *arena, chat_batch_t *batch);
 
 /*
+ * An attempt without an end whose worker is dead counts as interrupted: 1,
+ * and its end says so. alive(data, worker) says whether a worker lives.
+ */
+int chat_attempt_bury(chat_attempt_t *attempt,
+                      int (*alive)(void *data, chat_str_t worker), void *data);
+
+/*
  * The newest batch in a conversation's record; it is the open one, if any is:
  * a step comes when the one before is answered or given up. Its dialect points
  * into the facts. CHAT_DECLINED: there is none.

@@ -209,3 +209,18 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
 
     return CHAT_OK;
 }
+
+
+int
+chat_attempt_bury(chat_attempt_t *attempt,
+                  int (*alive)(void *data, chat_str_t worker), void *data)
+{
+    if (attempt->k == 0 || attempt->is_void || attempt->end != CHAT_END_NONE
+        || alive(data, attempt->worker))
+    {
+        return 0;
+    }
+
+    attempt->end = CHAT_END_INTERRUPTED;
+    return 1;
+}

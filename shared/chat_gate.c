@@ -389,12 +389,7 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     look.batch = batch;
     look.last = batch->last;
 
-    if (look.last.k != 0 && !look.last.is_void
-        && look.last.end == CHAT_END_NONE && !alive(data, look.last.worker))
-    {
-        look.last.end = CHAT_END_INTERRUPTED;
-        look.lost = 1;
-    }
+    look.lost = chat_attempt_bury(&look.last, alive, data);
 
     look.live = batch->open && !batch->sealed && !batch->broken
                 && alive(data, batch->producer);

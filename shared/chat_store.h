@@ -87,7 +87,8 @@ struct chat_store_s {
 
     /*
      * As join, and from this moment on watch->notify() is called when
-     * something is added to the key. Ends with unwatch().
+     * something is added to the key. Ends with unwatch(); one that stands is
+     * begun anew.
      */
     void (*watch)(chat_store_t *store, chat_store_watch_t *watch,
                   chat_store_op_t *op, const chat_key_t *key,
@@ -145,5 +146,15 @@ struct chat_store_s {
      */
     int (*alive)(chat_store_t *store, chat_str_t worker);
 };
+
+/* The same in the form that readers of facts ask in; data is the store. */
+static inline int
+chat_store_alive(void *data, chat_str_t worker)
+{
+    chat_store_t *store = data;
+
+    return store->alive(store, worker);
+}
+
 
 #endif /* CHAT_STORE_H */

@@ -11,24 +11,27 @@ import { Batch, stage } from './harness_batch.mjs';
 import { live, say } from './harness_hold.mjs';
 import { sse } from './harness_provider.mjs';
 
-/* An HTTP/1.1 client that reads nothing until it is told to. */
+/* An HTTP/1.1 client that reads the first bytes, and no more until told. */
 async function lazy(t, { n, dialect }, batch, results) {
   const body = JSON.stringify(batch.body(results));
   const socket = net.connect({ port: n.port, host: '127.0.0.1',
     highWaterMark: 1024 });
   t.after(() => socket.destroy());
-  socket.pause();
   const request = Object.entries({ host: 'x', 'x-batch': batch.key,
     authorization: 'Bearer tester', 'content-type': 'application/json',
     'content-length': Buffer.byteLength(body), connection: 'close',
     ...dialect.headers }).map(([k, v]) => `${k}: ${v}\r\n`).join('');
   socket.write(`POST ${dialect.path} HTTP/1.1\r\n${request}\r\n${body}`);
   let text = '';
+  const begun = gate();
   const ended = new Promise((resolve) => {
-    socket.setEncoding('latin1').on('data', (piece) => { text += piece; })
-      .on('close', () => resolve(text)).on('error', () => {});
+    socket.setEncoding('latin1').on('data', (piece) => {
+      text += piece;
+      begun.open();
+    }).on('close', () => resolve(text)).on('error', () => {});
   });
-  return { read: () => { socket.resume(); return ended; } };
+  begun.then(() => socket.pause());
+  return { begun, read: () => { socket.resume(); return ended; } };
 }
 
 for (const [name, max, slow] of [['takes its time', '64m', false],
@@ -46,9 +49,8 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
       if (!request.answered.length) {
         return usual(request);
       }
-      await go;
-      /* all at once: many times what the store keeps of one record */
-      return sse([first, ...Array(count).fill(big), ...rest],
+      /* then all at once: many times what the store keeps of one record */
+      return sse([first, go, ...Array(count).fill(big), ...rest],
         { flush: false });
     };
     const batch = new Batch(scene, 2);
@@ -56,8 +58,7 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
     const sleeper = await lazy(t, scene, batch, batch.results([0]));
     await pause(100);
     const claimant = batch.continue(batch.results([1]));
-    await until(() => scene.p.continuations().length === 1);
-    await pause(100);
+    await sleeper.begun;
     go.open();
     const text = await claimant.text();
     const got = await sleeper.read();

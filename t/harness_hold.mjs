@@ -47,14 +47,32 @@ export async function leave(batch, results, options) {
   await until(() => node.accessLog().length > length, 5000, 'a 499');
 }
 
+/* The system calls of a worker that waits for events, by architecture. */
+const waits = { x64: ['232', '281'], arm64: ['22'] }[process.arch];
+
+/*
+ * Stops a worker where it waits for events: one that is stopped anywhere else
+ * may hold the mutex of a zone, and then the others stand still with it.
+ */
+async function stop(pid) {
+  const read = (name) => readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  await until(async () => {
+    process.kill(pid, 'SIGSTOP');
+    await until(() => /^State:\s+T/m.test(read('status')));
+    if (waits?.includes(read('syscall').split(' ')[0]) ?? true) {
+      return true;
+    }
+    process.kill(pid, 'SIGCONT');
+    return false;
+  });
+}
+
 /* Only this worker accepts while work() runs; the others stand still. */
 export async function only(n, pid, work) {
   const others = n.workers().filter((one) => one !== pid);
   try {
     for (const one of others) {
-      process.kill(one, 'SIGSTOP');
-      await until(() => /^State:\s+T/m.test(
-        readFileSync(`/proc/${one}/status`, 'utf8')));
+      await stop(one);
     }
     return await work();
   } finally {

@@ -280,6 +280,35 @@ law_watch_is_used_again(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+/* One that stands is begun anew: it is still one. */
+static void
+law_watch_stands(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    switch (step) {
+    case 0:
+        ngx_chat_law_watch(law, 0, 0, 0, "a=1");
+        break;
+    case 1:
+        ngx_chat_law_watch(law, 0, 0, 0, "b=1");
+        break;
+    case 2:
+        ngx_chat_law_join(law, 0, 0, "c=1");
+        ngx_chat_law_await(law, 0);
+        break;
+    case 3:
+        ngx_chat_law_unwatch(law, 0);
+        law->watches[0].notified = 0;
+        law_add_unheard(law, "d=1");
+        break;
+    default:
+        ngx_chat_law_expect(law, 0, "a=1 b=1 c=1 d=1");
+        ngx_chat_law_check(law, law->watches[0].notified == 0,
+                           "notify() after unwatch()");
+        ngx_chat_law_end(law);
+    }
+}
+
+
 const ngx_chat_law_def_t ngx_chat_laws_of_unwatching[] = {
     { "after-unwatch-nothing-is-told", law_nothing_after_unwatch, 0 },
     { "nor-what-was-on-its-way", law_nothing_that_is_on_its_way, 0 },
@@ -289,5 +318,6 @@ const ngx_chat_law_def_t ngx_chat_laws_of_unwatching[] = {
     { "watch-anew-inside-notify", law_watch_anew_in_notify, 0 },
     { "unwatch-inside-done", law_unwatch_in_done, 0 },
     { "a-watch-is-used-again", law_watch_is_used_again, 0 },
+    { "a-watch-that-stands-is-begun-anew", law_watch_stands, 0 },
     { NULL, NULL, 0 }
 };

@@ -10,20 +10,9 @@
 
 #include "chat_gate.h"
 #include "chat_merge.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #define FUZZ_SIZE 16384
-
-#define NEED(ok)                                                         \
-    do {                                                                 \
-        if (!(ok)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-                    #ok);                                                \
-            abort();                                                     \
-        }                                                                \
-    } while (0)
 
 typedef struct {
     const chat_dialect_t *dialect;
@@ -293,7 +282,10 @@ fuzz_merge(body_t *body)
 }
 
 
-/* 1 if nothing may be said of the call: it can yet run, or is a screen. */
+/*
+ * 1 if nothing may be said of the call: it, or another of its id, can yet run
+ * or is a screen.
+ */
 static int
 fuzz_is_spared(body_t *body, const chat_call_t *call)
 {
@@ -303,15 +295,17 @@ fuzz_is_spared(body_t *body, const chat_call_t *call)
     for (i = 0; i < body->rq.ncalls; i++) {
         twin = &body->rq.calls[i];
 
-        if (twin->approval >= CHAT_APPROVAL_GRANTED
-            && chat_str_eq(twin->id, call->id)) {
+        if (chat_str_eq(twin->id, call->id)
+            && (twin->approval >= CHAT_APPROVAL_GRANTED
+                || chat_json_is(&body->doc,
+                                chat_json_get(&body->doc, twin->node, "type"),
+                                "computer_call")))
+        {
             return 1;
         }
     }
 
-    return chat_json_is(&body->doc,
-                        chat_json_get(&body->doc, call->node, "type"),
-                        "computer_call");
+    return 0;
 }
 
 

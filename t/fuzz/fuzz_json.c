@@ -7,20 +7,9 @@
  */
 
 #include "chat_json.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #define FUZZ_SIZE 4096 /* each value is parsed again: keep it quick */
-
-#define NEED(ok)                                                         \
-    do {                                                                 \
-        if (!(ok)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-                    #ok);                                                \
-            abort();                                                     \
-        }                                                                \
-    } while (0)
 
 
 /* The canonical form of a text that must parse. */

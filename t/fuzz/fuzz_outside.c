@@ -7,21 +7,10 @@
  */
 
 #include "chat_outside.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #define FUZZ_CALLS 16
 #define FUZZ_RESULT 1024
-
-#define NEED(ok)                                                         \
-    do {                                                                 \
-        if (!(ok)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-                    #ok);                                                \
-            abort();                                                     \
-        }                                                                \
-    } while (0)
 
 static chat_arena_t *arena;
 

@@ -8,18 +8,7 @@
  */
 
 #include "chat_sse.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-#define NEED(ok)                                                         \
-    do {                                                                 \
-        if (!(ok)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-                    #ok);                                                \
-            abort();                                                     \
-        }                                                                \
-    } while (0)
+#include "fuzz.h"
 
 /* What came out of one run: glued is the bytes, log all that was said. */
 typedef struct {

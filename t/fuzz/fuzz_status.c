@@ -9,21 +9,10 @@
 
 #include "chat_json.h"
 #include "chat_status.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #define FUZZ_ID 20
 #define FUZZ_SIZE 16384
-
-#define NEED(ok)                                                         \
-    do {                                                                 \
-        if (!(ok)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-                    #ok);                                                \
-            abort();                                                     \
-        }                                                                \
-    } while (0)
 
 
 static void

@@ -9,18 +9,7 @@
  */
 
 #include "chat_stream.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-#define NEED(ok)                                                         \
-    do {                                                                 \
-        if (!(ok)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-                    #ok);                                                \
-            abort();                                                     \
-        }                                                                \
-    } while (0)
+#include "fuzz.h"
 
 #define CHUNK(delta, reason)                            \
     "data: {\"choices\":[{\"index\":0,\"delta\":" delta \

@@ -8,13 +8,7 @@
 #ifndef AI_SDK_RUN_H
 #define AI_SDK_RUN_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "arena_run.h"
 #include "chat_dialect.h"
 
 #define HEAD                                                   \
@@ -22,7 +16,6 @@
     "\"id\":\"m\",\"parts\":[ {\"type\":\"step-start\"} , "
 #define TAIL " ,{\"type\":\"text\",\"text\":\"\\u00e9\"}]} ], \"n\":1.0 }"
 
-static chat_arena_t   *arena;
 static chat_json_doc_t doc;
 static chat_request_t  rq;
 static chat_edits_t    edits;
@@ -31,20 +24,11 @@ static chat_buf_t      merged;
 
 
 static inline int
-setup(void **state)
-{
-    arena = chat_arena_create(0);
-    return arena == NULL;
-}
-
-
-static inline int
 teardown(void **state)
 {
-    chat_arena_destroy(arena);
     chat_buf_free(&body);
     chat_buf_free(&merged);
-    return 0;
+    return arena_destroy(state);
 }
 
 

@@ -2,26 +2,19 @@
  * batch_sample.h: a batch that has everything, as facts, and the check that
  * they are read as what they say.
  *
- * Facts of the sample are in an arena that the test makes; chance is the same
- * in every run.
+ * Facts of the sample are in the arena of arena_run.h; chance is the same in
+ * every run.
  */
 
 #ifndef BATCH_SAMPLE_H
 #define BATCH_SAMPLE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "arena_run.h"
 #include "chat_batch.h"
 
 #define FACTS_MAX 96
 
-static chat_arena_t *arena;
-static uint32_t      seed = 2463534242u;
+static uint32_t seed = 2463534242u;
 
 
 static inline uint32_t

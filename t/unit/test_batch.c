@@ -8,22 +8,6 @@
 #include "batch_sample.h"
 
 
-static int
-setup(void **state)
-{
-    arena = chat_arena_create(0);
-    return arena == NULL;
-}
-
-
-static int
-teardown(void **state)
-{
-    chat_arena_destroy(arena);
-    return 0;
-}
-
-
 static void
 what_is_written_is_read(void **state)
 {
@@ -367,5 +351,5 @@ main(void)
         cmocka_unit_test(without_memory_nothing_is_half_read),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_create, arena_destroy);
 }

@@ -15,22 +15,6 @@
 static const unsigned char none[16];
 
 
-static int
-setup(void **state)
-{
-    arena = chat_arena_create(0);
-    return arena == NULL;
-}
-
-
-static int
-teardown(void **state)
-{
-    chat_arena_destroy(arena);
-    return 0;
-}
-
-
 /* The facts as they come and turned round: what they say of the attempts. */
 static void
 read_both(const chat_facts_t *facts, chat_batch_t *batch)
@@ -370,5 +354,5 @@ main(void)
         cmocka_unit_test(as_many_as_a_store_may_hold),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_create, arena_destroy);
 }

@@ -5,32 +5,8 @@
  * reader is asked, and what makes two requests siblings.
  */
 
+#include "arena_run.h"
 #include "chat_dialect.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-static chat_arena_t *arena;
-
-
-static int
-arena_create(void **state)
-{
-    arena = chat_arena_create(0);
-
-    return arena == NULL ? -1 : 0;
-}
-
-
-static int
-arena_destroy(void **state)
-{
-    chat_arena_destroy(arena);
-
-    return 0;
-}
 
 
 static const chat_dialect_t *

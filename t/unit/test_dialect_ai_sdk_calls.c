@@ -5,65 +5,7 @@
  * Bodies are short literals; each case names the one thing that it is about.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "chat_dialect.h"
-
-#define USER "{\"id\":\"u1\",\"role\":\"user\",\"parts\":[]}"
-#define STEP "{\"type\":\"step-start\"}"
-#define SAID "{\"type\":\"text\",\"text\":\"so\"}"
-#define PART(id, state, rest)                                             \
-    "{\"type\":\"tool-dig\",\"toolCallId\":\"" id "\",\"state\":\"" state \
-    "\"" rest "}"
-#define OK(id) PART(id, "output-available", ",\"input\":{},\"output\":7")
-#define OPEN(id) PART(id, "input-available", ",\"input\":{}")
-#define ASSISTANT(id, parts) \
-    "{\"id\":\"" id "\",\"role\":\"assistant\",\"parts\":[" parts "]}"
-#define BODY(messages) "{\"id\":\"chat-1\",\"messages\":[" messages "]}"
-
-
-static chat_arena_t   *arena;
-static chat_json_doc_t doc;
-static chat_request_t  rq;
-
-
-static int
-setup(void **state)
-{
-    arena = chat_arena_create(0);
-    return arena == NULL;
-}
-
-
-static int
-teardown(void **state)
-{
-    chat_arena_destroy(arena);
-    return 0;
-}
-
-
-static chat_rc_e
-take(const char *body)
-{
-    memset(&rq, 0, sizeof(rq));
-    assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(body)), CHAT_OK);
-    return chat_dialect_ai_sdk.request(&doc, arena, &rq);
-}
-
-
-static void
-assert_str(chat_str_t s, const char *text)
-{
-    if (!chat_str_is(s, text)) {
-        fail_msg("got %.*s, not %s", (int) s.len, (const char *) s.data, text);
-    }
-}
+#include "ai_sdk_body.h"
 
 
 static const struct {
@@ -273,5 +215,5 @@ main(void)
         cmocka_unit_test(invalid_input_is_known_by_its_raw_text),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_create, arena_destroy);
 }

@@ -198,5 +198,5 @@ main(void)
         cmocka_unit_test(any_order_of_members_and_any_white_space),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_create, teardown);
 }

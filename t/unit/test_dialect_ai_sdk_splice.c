@@ -291,5 +291,5 @@ main(void)
         cmocka_unit_test(a_fresh_turn_gets_the_stored_decision),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_create, teardown);
 }

@@ -5,17 +5,10 @@
  * Frames are short literals; each case names the one thing that it is about.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "arena_run.h"
 #include "chat_dialect.h"
 
 
-static chat_arena_t   *arena;
 static chat_json_doc_t doc;
 static chat_request_t  rq;
 static chat_events_t   events;
@@ -26,8 +19,7 @@ static chat_buf_t      out;
 static int
 setup(void **state)
 {
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
+    if (arena_create(state) != 0) {
         return 1;
     }
 
@@ -40,9 +32,8 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-    chat_arena_destroy(arena);
     chat_buf_free(&out);
-    return 0;
+    return arena_destroy(state);
 }
 
 

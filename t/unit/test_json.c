@@ -7,36 +7,11 @@
 
 #define _GNU_SOURCE
 
+#include "arena_run.h"
 #include "chat_json.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <cmocka.h>
-
-static chat_arena_t *arena;
-
-
-static int
-arena_create(void **state)
-{
-    arena = chat_arena_create(0);
-
-    return arena == NULL ? -1 : 0;
-}
-
-
-static int
-arena_destroy(void **state)
-{
-    chat_arena_destroy(arena);
-
-    return 0;
-}
 
 
 static chat_rc_e

@@ -6,38 +6,15 @@
  * webhook was told is kept.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "arena_run.h"
 #include "chat_outside.h"
 
 #define MAX_CALLS 4
 #define MAX_RESULT 32
 
-static chat_arena_t  *arena;
 static chat_outside_t out;
 static chat_batch_t   batch;
 static chat_facts_t   stored, put;
-
-
-static int
-setup(void **state)
-{
-    arena = chat_arena_create(0);
-    return arena == NULL;
-}
-
-
-static int
-teardown(void **state)
-{
-    chat_arena_destroy(arena);
-    return 0;
-}
 
 
 static chat_rc_e
@@ -313,5 +290,5 @@ main(void)
         cmocka_unit_test(what_is_shown_is_json),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, arena_create, arena_destroy);
 }
