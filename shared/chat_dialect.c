@@ -18,6 +18,13 @@ const chat_dialect_t *const chat_dialects[] = {
 };
 
 
+size_t
+chat_dialect_count(void)
+{
+    return sizeof(chat_dialects) / sizeof(chat_dialects[0]) - 1;
+}
+
+
 const chat_dialect_t *
 chat_dialect_find(chat_str_t name)
 {

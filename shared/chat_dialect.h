@@ -241,6 +241,7 @@ extern const chat_dialect_t chat_dialect_gemini;
 
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];
+size_t                             chat_dialect_count(void);
 
 /* The dialect of this name, or NULL. */
 const chat_dialect_t *chat_dialect_find(chat_str_t name);

@@ -47,7 +47,8 @@
 
 #define PARTS 32
 
-static const char *const parts[5][PARTS] = {
+/* In the order of chat_dialects. */
+static const char *const parts[][PARTS] = {
     {
         UI("start", ",\"messageId\":\"m1\""),
         UI("start-step", ""),
@@ -79,6 +80,31 @@ static const char *const parts[5][PARTS] = {
         "data: {",
     },
     {
+        UI("response.created", ",\"response\":{\"id\":\"r\",\"output\":[]}"),
+        UI("response.completed", ",\"response\":{\"output\":[]}"),
+        UI("response.completed",
+           ",\"response\":{\"output\":[" ITEM("c1", "{\\\"q\\\":1}") "," ITEM(
+               "c3", "{}") "]}"),
+        UI("response.failed", ",\"response\":{}"),
+        UI("response.output_text.delta",
+           ",\"output_index\":1,\"delta\":\"x\""),
+        UI("error", ""),
+        RESP("added", "0", ITEM("c1", "")),
+        RESP("added", "0", ITEM("c2", "")),
+        RESP("added", "1", ITEM("c1", "")),
+        RESP("added", "1", ITEM("c3", "")),
+        RESP("added", "2", ITEM("c2", "")),
+        RESP("done", "0", ITEM("c1", "{\\\"q\\\":1}")),
+        RESP("done", "0", ITEM("c2", "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM("c1", "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM("c3", "{}")),
+        RESP("done", "2", ITEM("c2", "{\\\"q\\\":1}")),
+        RESP("added", "2", "{\"type\":\"message\"}"),
+        RESP("done", "2", "{\"type\":\"message\"}"),
+        "data: [DONE]\n\n",
+        ": c\n\n",
+    },
+    {
         CHUNK("{\"content\":\"x\"}", "null"),
         CHUNK("{}", "\"tool_calls\""),
         CHUNK("{}", "\"length\""),
@@ -103,31 +129,6 @@ static const char *const parts[5][PARTS] = {
         "\"arguments\":\"{}\"}}",
         ",",
         "]}}]}\n\n",
-    },
-    {
-        UI("response.created", ",\"response\":{\"id\":\"r\",\"output\":[]}"),
-        UI("response.completed", ",\"response\":{\"output\":[]}"),
-        UI("response.completed",
-           ",\"response\":{\"output\":[" ITEM("c1", "{\\\"q\\\":1}") "," ITEM(
-               "c3", "{}") "]}"),
-        UI("response.failed", ",\"response\":{}"),
-        UI("response.output_text.delta",
-           ",\"output_index\":1,\"delta\":\"x\""),
-        UI("error", ""),
-        RESP("added", "0", ITEM("c1", "")),
-        RESP("added", "0", ITEM("c2", "")),
-        RESP("added", "1", ITEM("c1", "")),
-        RESP("added", "1", ITEM("c3", "")),
-        RESP("added", "2", ITEM("c2", "")),
-        RESP("done", "0", ITEM("c1", "{\\\"q\\\":1}")),
-        RESP("done", "0", ITEM("c2", "{\\\"q\\\":1}")),
-        RESP("done", "1", ITEM("c1", "{\\\"q\\\":1}")),
-        RESP("done", "1", ITEM("c3", "{}")),
-        RESP("done", "2", ITEM("c2", "{\\\"q\\\":1}")),
-        RESP("added", "2", "{\"type\":\"message\"}"),
-        RESP("done", "2", "{\"type\":\"message\"}"),
-        "data: [DONE]\n\n",
-        ": c\n\n",
     },
     {
         UI("message_start", ",\"message\":{\"id\":\"m\"}"),
@@ -195,6 +196,8 @@ static const char *const parts[5][PARTS] = {
         ": c\n\n",
     },
 };
+
+#define SPEECHES (sizeof(parts) / sizeof(parts[0]))
 
 /* What one run gave. */
 typedef struct {
@@ -360,23 +363,19 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t             i;
-    unsigned           which;
+    size_t             which;
     chat_buf_t         text = { 0 };
     chat_call_t        calls[2];
     const char        *part;
     chat_stream_conf_t conf;
 
-    static const chat_dialect_t *const dialects[] = {
-        &chat_dialect_ai_sdk,           &chat_dialect_openai_chat,
-        &chat_dialect_openai_responses, &chat_dialect_anthropic,
-        &chat_dialect_gemini,
-    };
+    NEED(SPEECHES == chat_dialect_count());
 
     if (size < 3) {
         return 0;
     }
 
-    which = data[0] % 5;
+    which = data[0] % SPEECHES;
     for (i = 3; i < size && text.len < 65536; i++) {
         part = data[i] >= 0x80 ? parts[which][data[i] % PARTS] : NULL;
         if (part != NULL) {
@@ -388,7 +387,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     know(calls);
     memset(&conf, 0, sizeof(conf));
-    conf.dialect = dialects[which];
+    conf.dialect = chat_dialects[which];
     conf.replay = (data[0] >> 2) % 3;
     conf.known = calls;
     conf.nknown = data[0] & 0x40 ? 0 : 2;
