@@ -284,14 +284,9 @@ chat_call_is_first(const chat_request_t *rq, const chat_call_t *call)
 
 
 const chat_result_t *
-chat_result_once(const chat_request_t *rq, const chat_call_t *call,
-                 const chat_result_t *results, size_t n)
+chat_result_of(const chat_call_t *call, const chat_result_t *results, size_t n)
 {
     size_t i;
-
-    if (!chat_call_is_first(rq, call)) {
-        return NULL;
-    }
 
     for (i = 0; i < n; i++) {
         if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
@@ -301,4 +296,13 @@ chat_result_once(const chat_request_t *rq, const chat_call_t *call,
     }
 
     return NULL;
+}
+
+
+const chat_result_t *
+chat_result_once(const chat_request_t *rq, const chat_call_t *call,
+                 const chat_result_t *results, size_t n)
+{
+    return chat_call_is_first(rq, call) ? chat_result_of(call, results, n)
+                                        : NULL;
 }
