@@ -9,7 +9,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pause, unbuilt } from './harness.mjs';
-import { dialects } from './harness_dialects.mjs';
+import { dialects, names as keys } from './harness_dialects.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import {
   begin, beginning, breaks, chunked, ended, interrupted, location, logged,
@@ -20,8 +20,6 @@ import { chunk, head } from './harness_raw.mjs';
 import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
-  'gemini'];
 
 const locations = ['on', 'off'].flatMap((buffering) => Object.entries({
   plain: 'proxy_http_version 1.1;',

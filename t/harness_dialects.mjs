@@ -32,3 +32,7 @@ export const dialects = {
   anthropic_thread: { name: 'anthropic', chained: true, ...anthropicThread },
   gemini: { name: 'gemini', ...gemini },
 };
+
+/* The dialects, each once. */
+export const names = [...new Set(Object.values(dialects)
+  .map(({ name }) => name))];
