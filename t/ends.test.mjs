@@ -7,6 +7,7 @@
  * Each stream's end is logged once, as one of four words.
  */
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import { test } from 'node:test';
 import { pause, unbuilt } from './harness.mjs';
 import { dialects, names as keys } from './harness_dialects.mjs';
@@ -60,6 +61,38 @@ for (const key of keys) {
     }
   });
 }
+
+/* The whole text of an answer over a connection of that agent. */
+function text(agent, port, path, authorization) {
+  return new Promise((resolve, reject) => {
+    const request = http.request({ agent, port, path, method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' } },
+    (response) => {
+      let all = '';
+      response.setEncoding('utf8').on('data', (piece) => { all += piece; })
+        .on('end', () => resolve([request.reusedSocket, all]))
+        .on('error', reject);
+    }).on('error', reject);
+    request.end(JSON.stringify(dialects.openai_chat.fresh()));
+  });
+}
+
+live('a client that was told of the end keeps its connection', async (t) => {
+  const { n, cases } = await theatre(t);
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  t.after(() => agent.destroy());
+  const { whole, part } = beginning('openai_chat');
+  const kinds = ['FIN in a frame', 'proxy_read_timeout',
+    'a chunk header of garbage', 'a whole answer without a terminator'];
+  for (const [i, kind] of kinds.entries()) {
+    const { way = 'plain', play } = breaks[kind];
+    cases.set(`${i}`, { whole, part, play });
+    const [reused, got] = await text(agent, n.port,
+      `/chat_${way}_off/${i}${dialects.openai_chat.path}`, `${i}`);
+    assert.match(got, /stream_interrupted/);
+    assert.equal(reused, i > 0);
+  }
+});
 
 live('answers that are no streams', async (t) => {
   const scene = await theatre(t);
