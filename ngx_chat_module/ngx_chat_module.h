@@ -190,6 +190,7 @@ struct ngx_chat_ctx_s {
     unsigned ended : 1;           /* end/k or void/k was joined */
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
+    unsigned keepalive : 1;       /* the client's, before the upstream ended */
     unsigned stalled : 1;         /* chat_stall has closed the upstream */
 };
 

@@ -22,6 +22,13 @@ const chat_dialect_t *const chat_dialects[] = {
 };
 
 
+size_t
+chat_dialect_count(void)
+{
+    return sizeof(chat_dialects) / sizeof(chat_dialects[0]) - 1;
+}
+
+
 const chat_dialect_t *
 chat_dialect_find(chat_str_t name)
 {
@@ -281,14 +288,9 @@ chat_call_is_first(const chat_request_t *rq, const chat_call_t *call)
 
 
 const chat_result_t *
-chat_result_once(const chat_request_t *rq, const chat_call_t *call,
-                 const chat_result_t *results, size_t n)
+chat_result_of(const chat_call_t *call, const chat_result_t *results, size_t n)
 {
     size_t i;
-
-    if (!chat_call_is_first(rq, call)) {
-        return NULL;
-    }
 
     for (i = 0; i < n; i++) {
         if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
@@ -298,4 +300,13 @@ chat_result_once(const chat_request_t *rq, const chat_call_t *call,
     }
 
     return NULL;
+}
+
+
+const chat_result_t *
+chat_result_once(const chat_request_t *rq, const chat_call_t *call,
+                 const chat_result_t *results, size_t n)
+{
+    return chat_call_is_first(rq, call) ? chat_result_of(call, results, n)
+                                        : NULL;
 }

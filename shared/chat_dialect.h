@@ -40,10 +40,13 @@ typedef struct {
 /* 1 if no member before this call in its step has the call's id. */
 int chat_call_is_first(const chat_request_t *rq, const chat_call_t *call);
 
+/* The result among these that is to go into this call, or NULL. */
+const chat_result_t *chat_result_of(const chat_call_t   *call,
+                                    const chat_result_t *results, size_t n);
+
 /*
- * The result among these that is to go into this call, or NULL: of a call that
- * stands twice in its step only the first one takes it, for providers refuse
- * a second result for one id.
+ * The same where the provider refuses a second result for one id: of a call
+ * that stands twice in its step only the first one takes it.
  */
 const chat_result_t *chat_result_once(const chat_request_t *rq,
                                       const chat_call_t    *call,
@@ -254,6 +257,7 @@ extern const chat_dialect_t chat_dialect_ag_ui;
 
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];
+size_t                             chat_dialect_count(void);
 
 /* The dialect of this name, or NULL. */
 const chat_dialect_t *chat_dialect_find(chat_str_t name);

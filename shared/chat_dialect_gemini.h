@@ -12,8 +12,7 @@
 
 #include "chat_dialect.h"
 
-#define CHAT_GEMINI_CALLS 1024   /* of one step; bounds the matching */
-#define CHAT_GEMINI_RESULTS 2048 /* that are matched with them */
+#define CHAT_GEMINI_CALLS 1024 /* of one step, or results; bounds matching */
 
 /* How an answer comes, which the URI says. */
 typedef enum {
@@ -113,6 +112,9 @@ typedef struct chat_gemini_args_s chat_gemini_args_t;
 
 /* In the arena, which lives as the stream; NULL without memory. */
 chat_gemini_args_t *chat_gemini_args_create(chat_arena_t *arena);
+
+/* Another call; those of the last one are forgotten. */
+void chat_gemini_args_begin(chat_gemini_args_t *args);
 
 /* The next pieces: the array partialArgs, or NULL. */
 chat_rc_e chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,

@@ -13,7 +13,7 @@
 
 #define CHAT_GEMINI_DEPTH 32
 #define CHAT_GEMINI_VALUES 1024
-#define CHAT_GEMINI_BYTES (1 << 20)
+#define CHAT_GEMINI_BYTES (1 << 20) /* of all calls of a stream */
 
 typedef struct chat_gemini_text_s  chat_gemini_text_t;
 typedef struct chat_gemini_value_s chat_gemini_value_t;
@@ -46,7 +46,7 @@ struct chat_gemini_args_s {
     chat_arena_t       *arena;
     chat_gemini_value_t root;
     size_t              values;
-    size_t              bytes;
+    size_t              bytes; /* taken from the arena, of all calls so far */
     int                 lost;
 };
 
@@ -58,24 +58,38 @@ chat_gemini_args_create(chat_arena_t *arena)
 
     if (args) {
         args->arena = arena;
-        args->root.type = CHAT_GEMINI_MEMBERS;
     }
 
     return args;
 }
 
 
-/* A copy that counts. CHAT_LIMIT: past the bound. */
-static chat_rc_e
-chat_gemini_keep(chat_gemini_args_t *args, chat_str_t s, chat_str_t *out)
+void
+chat_gemini_args_begin(chat_gemini_args_t *args)
 {
-    if (s.len > CHAT_GEMINI_BYTES - args->bytes) {
+    memset(&args->root, 0, sizeof(args->root));
+    args->root.type = CHAT_GEMINI_MEMBERS;
+    args->values = 0;
+    args->lost = 0;
+}
+
+
+/*
+ * An entry and a copy of its text, which count alike: pieces may be tiny.
+ * CHAT_LIMIT: past the bound.
+ */
+static chat_rc_e
+chat_gemini_keep(chat_gemini_args_t *args, size_t size, chat_str_t s,
+                 void **entry, chat_str_t *text)
+{
+    if (size + s.len > CHAT_GEMINI_BYTES - args->bytes) {
         return CHAT_LIMIT;
     }
 
-    args->bytes += s.len;
+    args->bytes += size + s.len;
+    *entry = chat_arena_alloc(args->arena, size);
 
-    return chat_arena_dup(args->arena, s, out);
+    return *entry ? chat_arena_dup(args->arena, s, text) : CHAT_ERROR;
 }
 
 
@@ -85,7 +99,9 @@ chat_gemini_within(chat_gemini_args_t *args, chat_gemini_value_t *parent,
                    chat_gemini_type_e type, chat_str_t key,
                    chat_gemini_value_t **out)
 {
+    void                *entry;
     chat_rc_e            rc;
+    chat_str_t           own;
     chat_gemini_value_t *value;
 
     if (parent->type == CHAT_GEMINI_NOTHING) {
@@ -107,15 +123,13 @@ chat_gemini_within(chat_gemini_args_t *args, chat_gemini_value_t *parent,
         return CHAT_LIMIT;
     }
 
-    value = chat_arena_alloc(args->arena, sizeof(*value));
-    if (value == NULL) {
-        return CHAT_ERROR;
-    }
-
-    rc = chat_gemini_keep(args, key, &value->key);
+    rc = chat_gemini_keep(args, sizeof(*value), key, &entry, &own);
     if (rc != CHAT_OK) {
         return rc;
     }
+
+    value = entry;
+    value->key = own;
 
     if (parent->last) {
         parent->last->next = value;
@@ -256,7 +270,9 @@ static chat_rc_e
 chat_gemini_say(chat_gemini_args_t *args, chat_gemini_value_t *value,
                 chat_gemini_type_e type, chat_str_t s)
 {
+    void               *entry;
     chat_rc_e           rc;
+    chat_str_t          own;
     chat_gemini_text_t *text;
 
     if (value->type != CHAT_GEMINI_NOTHING
@@ -271,21 +287,13 @@ chat_gemini_say(chat_gemini_args_t *args, chat_gemini_value_t *value,
         return CHAT_OK;
     }
 
-    /* An entry is paid for as the bytes are: pieces may be tiny. */
-    if (CHAT_GEMINI_BYTES - args->bytes < sizeof(*text)) {
-        return CHAT_LIMIT;
-    }
-
-    args->bytes += sizeof(*text);
-    text = chat_arena_alloc(args->arena, sizeof(*text));
-    if (text == NULL) {
-        return CHAT_ERROR;
-    }
-
-    rc = chat_gemini_keep(args, s, &text->text);
+    rc = chat_gemini_keep(args, sizeof(*text), s, &entry, &own);
     if (rc != CHAT_OK) {
         return rc;
     }
+
+    text = entry;
+    text->text = own;
 
     if (value->end) {
         value->end->next = text;

@@ -168,11 +168,16 @@ chat_gemini_find_front(chat_gemini_place_t *at)
 }
 
 
-/* The place of the answer that has this call; 0: it is in no such body. */
+/*
+ * The place of the answer that has this call, at or behind that of the last
+ * one; 0: it is in no such body.
+ */
 static int
 chat_gemini_find(chat_gemini_place_t *at, const chat_call_t *call)
 {
-    const chat_json_t *next, *node = at->contents->child;
+    const chat_json_t *next, *node;
+
+    node = at->model ? at->model : at->contents->child;
 
     while (node && node->end < call->node->end) {
         node = node->next;
@@ -234,24 +239,6 @@ chat_gemini_put(chat_gemini_place_t *at, const chat_result_t *result)
 }
 
 
-/* The result that goes into this call, or NULL. */
-static const chat_result_t *
-chat_gemini_result_of(const chat_call_t *call, const chat_result_t *results,
-                      size_t n)
-{
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
-        {
-            return &results[i];
-        }
-    }
-
-    return NULL;
-}
-
-
 chat_rc_e
 chat_gemini_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                    const chat_result_t *results, size_t n, chat_edits_t *edits)
@@ -275,7 +262,7 @@ chat_gemini_splice(chat_json_doc_t *doc, const chat_request_t *rq,
     for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
         call = &rq->calls[i];
 
-        result = chat_gemini_result_of(call, results, n);
+        result = chat_result_of(call, results, n);
         if (result == NULL) {
             continue;
         }

@@ -185,7 +185,7 @@ chat_gemini_results(chat_gemini_body_t *r, const chat_json_t *content,
                 continue;
             }
 
-            if (++n > CHAT_GEMINI_RESULTS) {
+            if (++n > CHAT_GEMINI_CALLS) {
                 return CHAT_LIMIT;
             }
 

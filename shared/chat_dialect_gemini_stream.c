@@ -17,18 +17,19 @@
 
 #define CHAT_GEMINI_OPENED 4096 /* calls of a stream that are read */
 
-/* The call whose arguments are coming in pieces. */
+/* A call, whose arguments may be coming in pieces. */
 typedef struct {
     uint32_t            slot;
     chat_str_t          id;
     chat_str_t          name;
-    chat_gemini_args_t *args;
+    chat_gemini_args_t *args; /* NULL: they are whole */
 } chat_gemini_pending_t;
 
 typedef struct {
     chat_arena_t         *arena;  /* of the stream */
     chat_events_t        *events; /* of the frame */
     chat_json_doc_t      *doc;
+    chat_gemini_args_t   *args; /* the pieces of one call at a time */
     chat_gemini_pending_t pending;
     uint32_t              since;       /* answers since the user's words */
     uint32_t              opened;      /* calls */
@@ -159,6 +160,34 @@ chat_gemini_ready(chat_gemini_stream_t        *state,
 }
 
 
+/* Notes a call whose arguments come in pieces; these are the first. */
+static chat_rc_e
+chat_gemini_await(chat_gemini_stream_t *state, chat_gemini_pending_t *call,
+                  const chat_json_t *pieces)
+{
+    if (state->args == NULL) {
+        state->args = chat_gemini_args_create(state->arena);
+        if (state->args == NULL) {
+            return CHAT_ERROR;
+        }
+    }
+
+    chat_gemini_args_begin(state->args);
+    call->args = state->args;
+
+    if (chat_arena_dup(state->arena, call->id, &call->id) != CHAT_OK
+        || chat_arena_dup(state->arena, call->name, &call->name) != CHAT_OK)
+    {
+        return CHAT_ERROR;
+    }
+
+    state->pending = *call;
+    state->in_call = 1;
+
+    return chat_gemini_args_add(call->args, state->doc, pieces);
+}
+
+
 /* A part that opens a call; with all of it, or with more to come. */
 static chat_rc_e
 chat_gemini_opens(chat_gemini_stream_t *state, const chat_json_t *function,
@@ -177,19 +206,9 @@ chat_gemini_opens(chat_gemini_stream_t *state, const chat_json_t *function,
     /* One that never came to its end is half open, and stays so. */
     state->in_call = 0;
 
-    if (more || pieces) {
-        call.args = chat_gemini_args_create(state->arena);
-
-        if (call.args == NULL
-            || chat_arena_dup(state->arena, call.id, &call.id)
-            || chat_arena_dup(state->arena, call.name, &call.name)
-            || chat_gemini_args_add(call.args, state->doc, pieces))
-        {
-            return CHAT_ERROR;
-        }
-
-        state->pending = call;
-        state->in_call = 1;
+    if ((more || pieces) && chat_gemini_await(state, &call, pieces) != CHAT_OK)
+    {
+        return CHAT_ERROR;
     }
 
     if (!chat_gemini_event(state, CHAT_EVENT_CALL_OPEN, &call)

@@ -43,3 +43,7 @@ export const dialects = {
     interrupts: true,
     ...agUiResume },
 };
+
+/* The dialects, each once. */
+export const names = [...new Set(Object.values(dialects)
+  .map(({ name }) => name))];

@@ -36,8 +36,8 @@ export const gemini = {
 
   final(words, id = newId('')) {
     return stream(id, [], [
+      gemini.chunk(id, [{ text: 'Hm.', thought: true }]),
       gemini.chunk(id, [{ text: words }]),
-      gemini.chunk(id, [{ text: '' }]),
       gemini.chunk(id, [{ text: '' }], { finishReason: 'STOP' })]);
   },
 

@@ -1,7 +1,7 @@
 /*
- * replay_numbered.test.mjs: replays in the dialects of providers, whose clients
- * index what they are told: what is left is numbered anew, and nothing else
- * changes. AG-UI is played beside them: there nothing is numbered.
+ * replay_numbered.test.mjs: replays in the dialects of providers, whose
+ * clients index what they are told: what is left is numbered anew, and nothing
+ * else changes. AG-UI is played beside them: there nothing is numbered.
  *
  * The dialect's own words for one replay are in replay.test.mjs; here each
  * case is played in all of them.

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { test } from 'node:test';
 import { pause, unbuilt } from './harness.mjs';
-import { dialects } from './harness_dialects.mjs';
+import { dialects, names as keys } from './harness_dialects.mjs';
 import {
   begin, beginning, chunked, ended, interrupted, location, theatre,
 } from './harness_ends.mjs';
@@ -15,8 +15,6 @@ import { chunk } from './harness_raw.mjs';
 import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic',
-  'gemini', 'ag_ui'];
 const locations = Object.entries({
   short: 'chat_stall 400ms;', long: 'chat_stall 2s;', off: 'chat_stall off;',
   quiet: 'chat_stall 400ms; chat_interrupted off;',

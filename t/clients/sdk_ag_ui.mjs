@@ -58,7 +58,7 @@ class Agent {
 
   /* Results, its own and those it was told, come in any order. */
   transcript() {
-    const order = ({ role, toolCallId }) => (role === 'tool' ? toolCallId : '');
+    const order = ({ role, toolCallId: id }) => (role === 'tool' ? id : '');
     return structuredClone(this.agent.messages).sort((a, b) =>
       (order(a) && order(b) ? order(a).localeCompare(order(b)) : 0));
   }

@@ -61,7 +61,8 @@
 
 #define PARTS 32
 
-static const char *const parts[6][PARTS] = {
+/* In the order of chat_dialects. */
+static const char *const parts[][PARTS] = {
     {
         UI("start", ",\"messageId\":\"m1\""),
         UI("start-step", ""),
@@ -93,30 +94,34 @@ static const char *const parts[6][PARTS] = {
         "data: {",
     },
     {
-        CHUNK("{\"content\":\"x\"}", "null"),
-        CHUNK("{}", "\"tool_calls\""),
-        CHUNK("{}", "\"length\""),
-        ENTRY("0", "c1"),
-        ENTRY("0", "c2"),
-        ENTRY("0", "c3"),
-        ENTRY("1", "c1"),
-        ENTRY("1", "c2"),
-        ENTRY("1", "c3"),
-        ENTRY("2", "c3"),
-        ARGS("0", "{\\\"q\\\":1}"),
-        ARGS("1", "{\\\"q\\\":1}"),
-        ARGS("2", "{\\\"q\\\":1}"),
-        ARGS("0", "{"),
-        "data: [DONE]\n\n",
+        RUN("RUN_STARTED", ""),
+        RUN("RUN_FINISHED", ""),
+        RUN("RUN_FINISHED", OUTCOME("{\"id\":\"i1\"}")),
+        RUN("RUN_FINISHED", OUTCOME("{\"id\":\"c1\",\"toolCallId\":\"c1\"}")),
+        UI("RUN_ERROR", ",\"message\":\"e\""),
+        UI("TEXT_MESSAGE_CONTENT", ",\"delta\":\"x\""),
+        UI("TEXT_MESSAGE_CHUNK", ",\"delta\":\"x\""),
+        TOOL("START", "c1", TOOL_NAME),
+        TOOL("START", "c2", TOOL_NAME ",\"parentMessageId\":\"m\""),
+        TOOL("START", "c3", TOOL_NAME ",\"parentMessageId\":\"m\""),
+        TOOL("ARGS", "c1", ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("ARGS", "c2", ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("ARGS", "c3", ",\"delta\":\"{\""),
+        TOOL("END", "c1", ""),
+        TOOL("END", "c2", ""),
+        TOOL("END", "c3", ""),
+        TOOL("RESULT", "c1", ",\"content\":\"1\""),
+        TOOL("RESULT", "c2", ",\"content\":\"2\""),
+        TOOL("RESULT", "c3", ",\"content\":[]"),
+        TOOL("CHUNK", "c1", TOOL_NAME ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("CHUNK", "c2", TOOL_NAME),
+        TOOL("CHUNK", "c3", TOOL_NAME ",\"subagentRunId\":\"s\""),
+        UI("TOOL_CALL_CHUNK", ",\"delta\":\"{\\\"q\\\":1}\""),
+        UI("SUBAGENT_FINISHED", ",\"subagentRunId\":\"s\""),
+        SNAPSHOT(ASKED("c1") "," BROUGHT("c1") "," ASKED("c3")),
+        SNAPSHOT(ASKED("c2") "," BROUGHT("c2")),
         ": c\n\n",
-        "data: {\"error\":{}}\n\n",
-        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[",
-        "{\"index\":0,\"id\":\"c1\",\"function\":{\"name\":\"f\","
-        "\"arguments\":\"{\\\"q\\\":1}\"}}",
-        "{\"index\":1,\"id\":\"c2\",\"function\":{\"name\":\"f\","
-        "\"arguments\":\"{}\"}}",
-        ",",
-        "]}}]}\n\n",
+        "data: {",
     },
     {
         UI("response.created", ",\"response\":{\"id\":\"r\",\"output\":[]}"),
@@ -142,6 +147,32 @@ static const char *const parts[6][PARTS] = {
         RESP("done", "2", "{\"type\":\"message\"}"),
         "data: [DONE]\n\n",
         ": c\n\n",
+    },
+    {
+        CHUNK("{\"content\":\"x\"}", "null"),
+        CHUNK("{}", "\"tool_calls\""),
+        CHUNK("{}", "\"length\""),
+        ENTRY("0", "c1"),
+        ENTRY("0", "c2"),
+        ENTRY("0", "c3"),
+        ENTRY("1", "c1"),
+        ENTRY("1", "c2"),
+        ENTRY("1", "c3"),
+        ENTRY("2", "c3"),
+        ARGS("0", "{\\\"q\\\":1}"),
+        ARGS("1", "{\\\"q\\\":1}"),
+        ARGS("2", "{\\\"q\\\":1}"),
+        ARGS("0", "{"),
+        "data: [DONE]\n\n",
+        ": c\n\n",
+        "data: {\"error\":{}}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[",
+        "{\"index\":0,\"id\":\"c1\",\"function\":{\"name\":\"f\","
+        "\"arguments\":\"{\\\"q\\\":1}\"}}",
+        "{\"index\":1,\"id\":\"c2\",\"function\":{\"name\":\"f\","
+        "\"arguments\":\"{}\"}}",
+        ",",
+        "]}}]}\n\n",
     },
     {
         UI("message_start", ",\"message\":{\"id\":\"m\"}"),
@@ -208,37 +239,9 @@ static const char *const parts[6][PARTS] = {
         "data: {}\n\n",
         ": c\n\n",
     },
-    {
-        RUN("RUN_STARTED", ""),
-        RUN("RUN_FINISHED", ""),
-        RUN("RUN_FINISHED", OUTCOME("{\"id\":\"i1\"}")),
-        RUN("RUN_FINISHED", OUTCOME("{\"id\":\"c1\",\"toolCallId\":\"c1\"}")),
-        UI("RUN_ERROR", ",\"message\":\"e\""),
-        UI("TEXT_MESSAGE_CONTENT", ",\"delta\":\"x\""),
-        UI("TEXT_MESSAGE_CHUNK", ",\"delta\":\"x\""),
-        TOOL("START", "c1", TOOL_NAME),
-        TOOL("START", "c2", TOOL_NAME ",\"parentMessageId\":\"m\""),
-        TOOL("START", "c3", TOOL_NAME ",\"parentMessageId\":\"m\""),
-        TOOL("ARGS", "c1", ",\"delta\":\"{\\\"q\\\":1}\""),
-        TOOL("ARGS", "c2", ",\"delta\":\"{\\\"q\\\":1}\""),
-        TOOL("ARGS", "c3", ",\"delta\":\"{\""),
-        TOOL("END", "c1", ""),
-        TOOL("END", "c2", ""),
-        TOOL("END", "c3", ""),
-        TOOL("RESULT", "c1", ",\"content\":\"1\""),
-        TOOL("RESULT", "c2", ",\"content\":\"2\""),
-        TOOL("RESULT", "c3", ",\"content\":[]"),
-        TOOL("CHUNK", "c1", TOOL_NAME ",\"delta\":\"{\\\"q\\\":1}\""),
-        TOOL("CHUNK", "c2", TOOL_NAME),
-        TOOL("CHUNK", "c3", TOOL_NAME ",\"subagentRunId\":\"s\""),
-        UI("TOOL_CALL_CHUNK", ",\"delta\":\"{\\\"q\\\":1}\""),
-        UI("SUBAGENT_FINISHED", ",\"subagentRunId\":\"s\""),
-        SNAPSHOT(ASKED("c1") "," BROUGHT("c1") "," ASKED("c3")),
-        SNAPSHOT(ASKED("c2") "," BROUGHT("c2")),
-        ": c\n\n",
-        "data: {",
-    },
 };
+
+#define SPEECHES (sizeof(parts) / sizeof(parts[0]))
 
 /* What one run gave. */
 typedef struct {
@@ -404,23 +407,19 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t             i;
-    unsigned           which;
+    size_t             which;
     chat_buf_t         text = { 0 };
     chat_call_t        calls[2];
     const char        *part;
     chat_stream_conf_t conf;
 
-    static const chat_dialect_t *const dialects[] = {
-        &chat_dialect_ai_sdk,           &chat_dialect_openai_chat,
-        &chat_dialect_openai_responses, &chat_dialect_anthropic,
-        &chat_dialect_gemini,           &chat_dialect_ag_ui,
-    };
+    NEED(SPEECHES == chat_dialect_count());
 
     if (size < 3) {
         return 0;
     }
 
-    which = data[0] % 6;
+    which = data[0] % SPEECHES;
     for (i = 3; i < size && text.len < 65536; i++) {
         part = data[i] >= 0x80 ? parts[which][data[i] % PARTS] : NULL;
         if (part != NULL) {
@@ -432,7 +431,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     know(calls);
     memset(&conf, 0, sizeof(conf));
-    conf.dialect = dialects[which];
+    conf.dialect = chat_dialects[which];
     conf.replay = (data[0] >> 2) % 3;
     conf.known = calls;
     conf.nknown = data[0] & 0x40 ? 0 : 2;

@@ -277,10 +277,24 @@ known_gemini(known_calls_t *known, chat_json_doc_t *doc)
 static inline void
 known_read(known_calls_t *known, const char *dialect, chat_str_t text)
 {
-    size_t               len;
+    size_t               i, len;
     chat_arena_t        *arena = chat_arena_create(0);
     const unsigned char *line = text.data, *end;
     chat_json_doc_t      doc;
+
+    static const struct {
+        const char *dialect;
+        void (*read)(known_calls_t *known, chat_json_doc_t *doc);
+    } readers[] = {
+        { "openai_chat", known_chat },
+        { "openai_responses", known_responses },
+        { "anthropic", known_anthropic },
+        { "gemini", known_gemini },
+    };
+
+    for (i = 0; strcmp(readers[i].dialect, dialect) != 0; i++) {
+        assert_true(i + 1 < sizeof(readers) / sizeof(readers[0]));
+    }
 
     memset(known, 0, sizeof(*known));
 
@@ -300,15 +314,7 @@ known_read(known_calls_t *known, const char *dialect, chat_str_t text)
             continue;
         }
 
-        if (dialect[0] == 'a') {
-            known_anthropic(known, &doc);
-        } else if (dialect[0] == 'g') {
-            known_gemini(known, &doc);
-        } else if (strcmp(dialect, "openai_chat") == 0) {
-            known_chat(known, &doc);
-        } else {
-            known_responses(known, &doc);
-        }
+        readers[i].read(known, &doc);
     }
 
     chat_arena_destroy(arena);

@@ -294,10 +294,43 @@ s15_s34_s106_calls_and_results_are_read(void **state)
 }
 
 
+static void
+the_matching_is_bounded(void **state)
+{
+    int        i, k, n[2];
+    body_t     body;
+    chat_buf_t text = { 0 };
+
+    for (k = 0; k < 3; k++) {
+        n[0] = k == 1 ? 1025 : 1024;
+        n[1] = k == 2 ? 1025 : 1024;
+
+        text.len = 0;
+        chat_buf_puts(&text, "{\"contents\":[" USER
+                             ",{\"role\":\"model\",\"parts\":[{}");
+        for (i = 0; i < n[0]; i++) {
+            chat_buf_puts(&text, ",{\"functionCall\":{\"name\":\"f\"}}");
+        }
+        chat_buf_puts(&text, "]},{\"parts\":[{\"functionResponse\":{}}");
+        for (i = 1; i < n[1]; i++) {
+            chat_buf_puts(&text, ",{\"functionResponse\":{}}");
+        }
+        chat_buf_puts(&text, "]}]}");
+
+        body_read(&body, DIALECT, chat_buf_str(&text));
+        assert_int_equal(body.rc, k == 0 ? CHAT_OK : CHAT_LIMIT);
+        body_free(&body);
+    }
+
+    chat_buf_free(&text);
+}
+
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_matching_is_bounded),
         cmocka_unit_test(s41_s42_s43_s60_s98_classes),
         cmocka_unit_test(the_uri_says_how_an_answer_comes),
         cmocka_unit_test(names_of_steps_follow_the_transcript),

@@ -80,28 +80,21 @@ s43_s72_s73_events_of_streams(void **state)
 }
 
 
-/* The arguments of the only call, whose pieces are these. */
+/* The arguments of the calls of a stream, with a mark where there are none. */
 static void
-arguments_are(const char *pieces, const char *want)
+arguments_of(chat_str_t text, chat_buf_t *args)
 {
-    char            text[70000];
     void           *reader;
     size_t          i;
     chat_sse_t      sse;
-    chat_buf_t      args = { 0 };
     chat_frame_t    frame;
     chat_arena_t   *arena = chat_arena_create(0);
     chat_events_t   events;
     chat_json_doc_t doc;
 
-    snprintf(text, sizeof(text),
-             "%sdata: {\"candidates\":[{\"content\":{"
-             "\"parts\":[{\"functionCall\":{\"partialArgs\":[%s]}}]}}]}\n\n",
-             CHUNK(OPENS("a"), ""), pieces);
-
     reader = DIALECT->open(arena, NULL);
     chat_sse_init(&sse, 0);
-    chat_sse_feed(&sse, chat_cstr(text));
+    chat_sse_feed(&sse, text);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
         memset(&events, 0, sizeof(events));
@@ -113,16 +106,40 @@ arguments_are(const char *pieces, const char *want)
         for (i = 0; i < events.count; i++) {
             if (events.items[i].type == CHAT_EVENT_CALL_READY) {
                 assert_true(events.items[i].whole);
-                chat_buf_add(&args, events.items[i].text);
-                chat_buf_puts(&args, events.items[i].unreadable ? "?" : "");
+                chat_buf_add(args, events.items[i].text);
+                chat_buf_puts(args, events.items[i].unreadable ? "?" : "");
             }
         }
     }
 
-    text_equals(&args, want);
     chat_sse_free(&sse);
-    chat_buf_free(&args);
     chat_arena_destroy(arena);
+}
+
+
+/* A call whose arguments come in these pieces. */
+static void
+pieces_of(chat_buf_t *text, const char *pieces)
+{
+    chat_buf_puts(text,
+                  CHUNK(OPENS("a"),
+                        "") "data: {\"candidates\":[{\"content\":{\"parts\":[{"
+                            "\"functionCall\":{\"partialArgs\":[");
+    chat_buf_puts(text, pieces);
+    chat_buf_puts(text, "]}}]}}]}\n\n");
+}
+
+
+static void
+arguments_are(const char *pieces, const char *want)
+{
+    chat_buf_t text = { 0 }, args = { 0 };
+
+    pieces_of(&text, pieces);
+    arguments_of(chat_buf_str(&text), &args);
+    text_equals(&args, want);
+    chat_buf_free(&text);
+    chat_buf_free(&args);
 }
 
 
@@ -209,6 +226,37 @@ arguments_are_bounded(void **state)
     chat_buf_add(&text, chat_str("", 1));
     arguments_are((const char *) text.data, "?");
     chat_buf_free(&text);
+}
+
+
+static void
+arguments_of_all_calls_are_bounded(void **state)
+{
+    char       words[100001] = { 0 };
+    unsigned   i;
+    chat_buf_t piece = { 0 }, text = { 0 }, args = { 0 }, want = { 0 };
+
+    memset(words, 'x', sizeof(words) - 1);
+    chat_buf_printf(&piece, AT("$.a", "\"stringValue\":\"%s\""), words);
+    chat_buf_add(&piece, chat_str("", 1));
+
+    for (i = 0; i < 12; i++) {
+        pieces_of(&text, (const char *) piece.data);
+        chat_buf_printf(&want, i < 10 ? "{\"a\":\"%s\"}" : "?", words);
+    }
+
+    /* the bound is not one of calls, and a small one still has room */
+    pieces_of(&text, AT("$.b", "\"boolValue\":true"));
+    chat_buf_puts(&want, "{\"b\":true}");
+
+    arguments_of(chat_buf_str(&text), &args);
+    chat_buf_add(&want, chat_str("", 1));
+    text_equals(&args, (const char *) want.data);
+
+    chat_buf_free(&piece);
+    chat_buf_free(&text);
+    chat_buf_free(&args);
+    chat_buf_free(&want);
 }
 
 
@@ -377,6 +425,7 @@ main(void)
         cmocka_unit_test(arguments_come_in_pieces),
         cmocka_unit_test(arguments_that_cannot_be_followed_are_unknown),
         cmocka_unit_test(arguments_are_bounded),
+        cmocka_unit_test(arguments_of_all_calls_are_bounded),
         cmocka_unit_test(foreign_streams_are_declined),
         cmocka_unit_test(boring_frames_are_text_only),
         cmocka_unit_test(s17_one_chunk_may_lose_one_of_its_calls),
