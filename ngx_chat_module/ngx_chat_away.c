@@ -114,7 +114,7 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_away_late(ngx_event_t *ev)
 {
-    ngx_chat_gate_ask_again(ev->data);
+    ngx_chat_gate_anew(ev->data);
 }
 
 

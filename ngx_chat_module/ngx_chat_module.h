@@ -271,6 +271,9 @@ void ngx_chat_gate(ngx_chat_ctx_t *ctx);
 /* Before a question: the request waits for the store. */
 void ngx_chat_gate_asks(ngx_chat_ctx_t *ctx);
 
+/* Asks for the name of the batch once more, and then for the batch. */
+void ngx_chat_gate_anew(ngx_chat_ctx_t *ctx);
+
 /* Looks at the batch once more, now or after the answer under way. */
 void ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx);
 
