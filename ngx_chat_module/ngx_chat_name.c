@@ -29,15 +29,6 @@ ngx_chat_name(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if the stream that asked may not have told the conversation of it yet. */
-static ngx_uint_t
-ngx_chat_name_may_change(ngx_chat_ctx_t *ctx)
-{
-    return ngx_chat_name_by_record(ctx)
-           && ctx->rq.class == CHAT_CLASS_CONTINUATION;
-}
-
-
 static void
 ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
                    size_t n)
@@ -56,8 +47,7 @@ ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
         ctx->q.key.name = recorded.names[0];
         ctx->next(ctx, NGX_OK);
 
-    } else if (!ngx_chat_name_may_change(ctx)
-               || !ngx_chat_away_look_later(ctx)) {
+    } else {
         ctx->next(ctx, NGX_DECLINED);
     }
 
@@ -81,29 +71,6 @@ ngx_chat_name_find(ngx_chat_ctx_t *ctx,
     ctx->op.done = ngx_chat_name_done;
     store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
                 (uint32_t) ctx->conf->ttl);
-}
-
-
-void
-ngx_chat_name_again(ngx_chat_ctx_t *ctx)
-{
-    chat_question_t *q = &ctx->q;
-
-    if (!ngx_chat_name_may_change(ctx) || ngx_chat_name(ctx) != CHAT_OK) {
-        ngx_chat_gate_ask_again(ctx);
-        return;
-    }
-
-    /* what was seen was another batch */
-    q->looked = 0;
-    q->answered_k = 0;
-    q->ended_k = 0;
-    q->found_unsealed = 0;
-    ngx_memzero(&q->seen, sizeof(q->seen));
-    ctx->known = NULL;
-    ctx->nknown = 0;
-
-    ngx_chat_name_find(ctx, ctx->next);
 }
 
 
