@@ -192,7 +192,7 @@ chat_ag_ui_resume(chat_ag_ui_body_t *body)
     for (/* void */; node != NULL; node = node->next) {
         id = chat_json_string(body->doc,
                               chat_json_get(body->doc, node, "interruptId"));
-        if (id.len == 0) {
+        if (id.len == 0 || rq->conversation.len == 0) {
             continue;
         }
 

@@ -355,25 +355,32 @@ chat_ag_ui_call_chunk(chat_ag_ui_frame_t *frame)
 }
 
 
-/* Who asks for an approval may be given it by a service. */
+/* The id of an interrupt; empty: it is none that can be answered here. */
+static chat_str_t
+chat_ag_ui_interrupt_id(chat_json_doc_t *doc, const chat_json_t *node)
+{
+    chat_str_t id = chat_json_string(doc, chat_json_get(doc, node, "id"));
+
+    return id.len <= CHAT_AG_UI_NAME_MAX ? id : chat_str(NULL, 0);
+}
+
+
+/*
+ * Who asks for an approval may be given it by a service. There is no name: it
+ * is no tool's.
+ */
 static chat_rc_e
 chat_ag_ui_interrupt(chat_ag_ui_frame_t *frame, const chat_json_t *node,
                      uint32_t slot)
 {
     size_t             i;
-    chat_str_t         id, call, name;
+    chat_str_t         call;
     chat_event_t      *event;
     chat_json_doc_t   *doc = frame->doc;
     const chat_event_e types[] = { CHAT_EVENT_CALL_OPEN,
                                    CHAT_EVENT_CALL_READY };
 
-    id = chat_json_string(doc, chat_json_get(doc, node, "id"));
     call = chat_json_string(doc, chat_json_get(doc, node, "toolCallId"));
-    name = chat_json_string(doc, chat_json_get(doc, node, "reason"));
-
-    if (id.len == 0 || id.len > CHAT_AG_UI_NAME_MAX) {
-        return CHAT_OK;
-    }
 
     for (i = 0; i < 2; i++) {
         event = chat_events_add(frame->events, types[i]);
@@ -382,8 +389,7 @@ chat_ag_ui_interrupt(chat_ag_ui_frame_t *frame, const chat_json_t *node,
         }
 
         event->slot = CHAT_AG_UI_INTERRUPT + slot;
-        event->id = id;
-        event->name = name.len <= CHAT_AG_UI_NAME_MAX ? name : call;
+        event->id = chat_ag_ui_interrupt_id(doc, node);
         event->kind = call.len ? CHAT_KIND_APPROVAL : CHAT_KIND_CLIENT;
         event->implied = 1;
         event->unreadable = i & 1;
@@ -408,6 +414,12 @@ chat_ag_ui_interrupts(chat_ag_ui_frame_t *frame)
         || chat_json_count(list) > CHAT_AG_UI_SLOTS_MAX)
     {
         return CHAT_OK;
+    }
+
+    for (node = list->child; node != NULL; node = node->next) {
+        if (chat_ag_ui_interrupt_id(doc, node).len == 0) {
+            return CHAT_OK;
+        }
     }
 
     event = chat_events_add(frame->events, CHAT_EVENT_STEP_OPEN);

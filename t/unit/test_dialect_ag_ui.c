@@ -90,6 +90,9 @@ static const class_case_t classes[] = {
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 2, 0 },
     { RUN(RESUME("1,{},{\"interruptId\":\"\"}"), USER), CHAT_OK,
       CHAT_CLASS_FRESH, CLASS_NONE },
+    { "{\"threadId\":\"\",\"runId\":\"r\",\"resume\":[" ENTRY(
+          "i") "],\"messages\":[]}",
+      CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
     { RUN("\"resume\":{\"interruptId\":\"i\"},", USER), CHAT_OK,
       CHAT_CLASS_FRESH, CLASS_NONE },
     /* two things about one member */
