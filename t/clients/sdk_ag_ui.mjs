@@ -4,6 +4,23 @@
  * Each is a talker (talk.mjs).
  */
 
+/*
+ * After a broken connection the library cancels its reader, and leaves the
+ * rejection to nobody: in Node that would end the process.
+ */
+async function fetched(url, init) {
+  const response = await fetch(url, init);
+  const { body } = response;
+  const getReader = body.getReader.bind(body);
+  body.getReader = () => {
+    const reader = getReader();
+    const cancel = reader.cancel.bind(reader);
+    reader.cancel = () => cancel().catch(() => {});
+    return reader;
+  };
+  return response;
+}
+
 /* What the agent's user is told of a run. */
 const watching = (out, seen) => ({
   onTextMessageContentEvent({ textMessageBuffer, event }) {
@@ -93,8 +110,8 @@ const ways = {
 
 export const agUi = (version, HttpAgent) => Object.entries(ways).map(
   ([way, { Talker, ...rest }]) => ({ name: `${version}, ${way}`,
-    retries: false, resets: false, ...rest,
+    retries: false, ...rest,
     make: (base, { key, headers }) => new Talker(new HttpAgent({
-      url: `${base}/agent`, threadId: key, agentId: 'a',
+      url: `${base}/agent`, threadId: key, agentId: 'a', fetch: fetched,
       headers: { ...headers, authorization: `Bearer ${key}` } })),
   }));

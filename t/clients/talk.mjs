@@ -93,15 +93,12 @@ export function client(stage, { name, key, make }) {
 /*
  * What a client can be in: without a stream nothing can break in it, who does
  * not ask again is not served later, and an interrupt is no call to repeat.
- * resets: 0 where the library leaves a rejection to nobody, which would fail
- * the test.
  */
 export function situationsFor({ stream = true, runs = false, retries = true,
-  resets = true, interrupted = false }) {
+  interrupted = false }) {
   return shown(situations).filter((situation) =>
     !(runs && situation.split)
     && (retries || !situation.turns.some(({ times }) => times))
-    && (resets || !situation.loose)
     && !(interrupted && situation.name === 'replay')
     && (stream || !situation.turns.some(({ breaks }) => breaks)
       && situation.name !== 'replay')).map(({ name }) => name);
