@@ -197,8 +197,8 @@ ngx_chat_feed_unrecorded(const ngx_chat_feed_t *feed,
     }
 
     if (record->mode == CHAT_RECORD_UNKNOWN && feed->listed) {
-        /* its answer has not begun */
-        return record->over
+        /* its answer has not begun, or its record is gone */
+        return record->over || feed->attempt.end != CHAT_END_NONE
                || !chat_store_alive(feed->main->store, feed->attempt.worker);
     }
 
