@@ -16,13 +16,12 @@
 
 struct ngx_chat_resume_s {
     chat_store_op_t op;
-    chat_key_t      conversation;           /* its record */
-    chat_place_t    place;                  /* where it goes on */
-    ngx_uint_t      named;                  /* it has said of which stream */
-    char            id[CHAT_LISTED_ID + 1]; /* of the one that it gets */
+    chat_key_t      conversation; /* its record */
+    chat_place_t    place;        /* where it goes on */
+    ngx_uint_t      named;        /* it has said of which stream */
 };
 
-/* Ends the request with this status and nothing else. */
+/* Ends the request: 204. */
 void ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx);
 
 /* Gives the client the rest of the stream, as it is listed. */
