@@ -154,6 +154,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     source.key.tag = ctx->resume->conversation.tag;
     source.key.name = listed->name;
     source.attempt.worker = listed->worker;
+    source.attempt.request = chat_cstr("");
     source.attempt.end = listed->over ? CHAT_END_FINISHED : CHAT_END_NONE;
     source.late = 1;
     source.listed = 1;
