@@ -309,6 +309,42 @@ live('an answer that is refused is nothing to come back for', async (t) => {
   assert.equal(await talk.resume().status, 204);
 });
 
+live('HTTP/2: comes back, leaves, comes back', async (t) => {
+  const { talk, own, rest } = await half(t, 'openai_chat');
+  const stream = (await own.head).headers['x-chat-stream'];
+  own.abort({ reset: true });
+  const first = talk.resume({ http2: true });
+  await first.until((text) => blocks(text).length === 8);
+  first.abort({ reset: true });
+  const second = talk.resume({ http2: true, last: `${stream}-6` });
+  await second.until((text) => blocks(text).length === 2);
+  rest.open();
+  assert.equal(await second.text(),
+    blocks(await talk.resume().text()).slice(6).join(''));
+  assert.equal(await talk.stop({ http2: true }).status, 204);
+});
+
+live('an event past chat_max_event has its number, and its place',
+  async (t) => {
+    for (const key of ['openai_chat', 'ai_sdk']) {
+      const all = lengthy(key, 10, 20);
+      all[6] = all[6].replace(/x+/, 'x'.repeat(300000));
+      const s = await resumeStage(t, key, { location: 'chat_max_event 64k;',
+        answer: () => answerOf(all, { cut: 50000 }) });
+      const talk = new Talk(s);
+      const text = await talk.ask().text();
+      assert.equal(unnumbered(text), all.join(''));
+      if (key !== 'ai_sdk') {
+        assert.deepEqual(idsOf(text).map(({ n }) => n),
+          all.map((_, i) => i + 1));
+      }
+      for (const n of [5, 6, 7, 8]) {
+        assert.ok(await talk.resume({ query: `after=${n}` }).text()
+          === blocks(text).slice(n).join(''), `${key} ${n}`);
+      }
+    }
+  });
+
 test('chat_resume: values', { skip: unbuilt }, async () => {
   const at = (value) => nginxTest({ server: `chat_tenant $http_a;
     location = /r { chat_resume ${value}; }` });
