@@ -70,8 +70,12 @@ struct ngx_chat_redis_client_s {
     u_char      told[128]; /* the reason that was logged last */
     size_t      told_len;
 
-    /* the owner's */
+    /*
+     * The owner's. seek finds out where the server is, and ends with move()
+     * or lost(); NULL: it is where conf says.
+     */
     void *data;
+    void (*seek)(ngx_chat_redis_client_t *client);
     void (*greet)(ngx_chat_redis_client_t *client);   /* submits greetings */
     void (*changed)(ngx_chat_redis_client_t *client); /* state is new */
 };
@@ -80,6 +84,14 @@ struct ngx_chat_redis_client_s {
 void ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
                                 const ngx_chat_redis_conf_t *conf,
                                 ngx_log_t                   *log);
+
+/* Leaves the server where it was, and connects to it where it is. */
+void ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
+                                const ngx_chat_redis_host_t *host);
+
+/* There is no connection, and why; it is tried again after a while. */
+void ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client,
+                                const char              *why);
 
 /* Drops everything; no done() is called. */
 void ngx_chat_redis_client_close(ngx_chat_redis_client_t *client);
@@ -134,6 +146,9 @@ void ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
 /* 1 if reply is an error that begins so. */
 ngx_uint_t ngx_chat_redis_is_error(const redisReply *reply,
                                    const char       *prefix);
+
+/* 1 if reply says that the server takes no writes. */
+ngx_uint_t ngx_chat_redis_is_readonly(const redisReply *reply);
 
 /* Sets a timer that does not keep an exiting worker. */
 void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
