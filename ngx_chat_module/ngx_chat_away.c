@@ -167,6 +167,7 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx, int all)
 
     chat_facts_init(&facts, ctx->kept);
     chat_gate_claim(&ctx->q, ctx->attempt, &facts);
+    chat_gate_rejoin(&ctx->q, NULL, 0, &facts);
 
     if (ctx->answer_known) {
         chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,

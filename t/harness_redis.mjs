@@ -162,13 +162,16 @@ class Redis {
     return this.command('CONFIG', 'RESETSTAT');
   }
 
-  /* The connections but the tests' own: {id, addr, user, sub, cmd, ...}. */
+  /*
+   * The connections but the tests' own and those of replication: {id, addr,
+   * user, sub, cmd, ...}.
+   */
   async clients() {
     const list = await this.command('CLIENT', 'LIST');
     return list.split('\n').filter(Boolean).map((line) =>
       Object.fromEntries(line.split(' ').map((pair) => [
         pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)])))
-      .filter(({ user }) => user !== login[0]);
+      .filter(({ user, flags }) => user !== login[0] && !/[MS]/.test(flags));
   }
 
   /*

@@ -36,11 +36,16 @@ class Sentinels {
     return Number(port);
   }
 
-  /* The server that all living sentinels take for the master. */
-  async master() {
-    const alive = this.list.filter(({ child }) => child.exitCode === null
+  /* The sentinels that are there. */
+  alive() {
+    return this.list.filter(({ child }) => child.exitCode === null
       && child.signalCode === null);
-    const ports = await Promise.all(alive.map((one) => this.told(one)));
+  }
+
+  /* The server that all of them take for the master. */
+  async master() {
+    const ports = await Promise.all(this.alive().map((one) =>
+      this.told(one)));
     return ports.every((port) => port === ports[0])
       && this.servers.find(({ port }) => port === ports[0]);
   }
@@ -56,9 +61,18 @@ class Sentinels {
   /* A failover while all are well; the new master. */
   async failover() {
     const from = await this.master();
-    await this.settled();
-    await this.list[0].command('SENTINEL', 'FAILOVER', main);
+    await this.alive()[0].command('SENTINEL', 'FAILOVER', main);
     return this.moved(from);
+  }
+
+  /* What this master has acknowledged is at its replica, too. */
+  async replicated(master) {
+    const info = () => master.command('INFO', 'replication');
+    const [, end] = /^master_repl_offset:(\d+)/m.exec(await info());
+    await until(async () => {
+      const found = /^slave0:.*offset=(\d+)/m.exec(await info());
+      return found && Number(found[1]) >= Number(end);
+    }, 5000, 'a replica that has all');
   }
 
   /* Each sentinel knows the others, and replicas that follow the master. */
