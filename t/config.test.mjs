@@ -185,6 +185,10 @@ live('the store in Redis', async () => {
     'redis+sentinel://:secret@127.0.0.1,[::1/main': /host/,
     'redis+sentinel://:se/cret@127.0.0.1/main': /percent-encoded/,
     'redis+sentinel://a.invalid,b.invalid/main': /emerg.*not found/,
+    'redis+sentinel://127.0.0.1/main sentinel_user=secret': /user without a p/,
+    'redis+sentinel://127.0.0.1/main sentinel_password_file=/nowhere/none':
+      /none/,
+    'redis://127.0.0.1 sentinel_password_file=/etc/hostname': /without them/,
     'redis+cluster://:secret@127.0.0.1,127.0.0.2:7000': /not supported/,
   };
   for (const [store, why] of Object.entries(wrong)) {
