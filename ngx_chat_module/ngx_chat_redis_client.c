@@ -198,6 +198,10 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
         ngx_chat_redis_waver(client);
     }
 
+    if (client->conn.host != host) {
+        ngx_chat_redis_remind(client);
+    }
+
     client->conn.host = host;
     ngx_chat_redis_conn_open(&client->conn);
 }
@@ -284,6 +288,10 @@ ngx_chat_redis_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         return;
     }
 
+    if (cmd->lasts && client->seek && reply->type != REDIS_REPLY_ERROR) {
+        ngx_chat_redis_remember(client, cmd);
+    }
+
     client->heard = ngx_current_msec;
     ngx_chat_redis_remove(client, cmd);
     cmd->done(cmd, reply);
@@ -317,6 +325,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     client->conn.closed = ngx_chat_redis_closed;
 
     ngx_queue_init(&client->cmds);
+    ngx_queue_init(&client->lately);
     ngx_chat_redis_event(client, &client->timer, ngx_chat_redis_deadline);
     ngx_chat_redis_event(client, &client->retry, ngx_chat_redis_connect);
     ngx_chat_redis_event(client, &client->giveup, ngx_chat_redis_give_up);

@@ -145,6 +145,14 @@ class Redis {
     return this.admin.command(...args);
   }
 
+  /*
+   * The same as a question that fails where the server throws its clients
+   * out, as it does when it becomes a master or a replica: null then.
+   */
+  ask(method, ...args) {
+    return this[method](...args).catch(() => null);
+  }
+
   /* Nobody's command is done for so long. */
   pause(ms) {
     return this.command('CLIENT', 'PAUSE', ms, 'ALL');

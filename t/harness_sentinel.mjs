@@ -114,7 +114,8 @@ export async function sentinels(t, { replicas = 1, count = 3, downAfter = 500,
   }, 10000, 'replicas');
 
   const monitor = [`sentinel monitor ${main} 127.0.0.1 ${master.port} ${
-    (count >> 1) + 1}`, `sentinel down-after-milliseconds ${main} ${downAfter}`,
+    (count >> 1) + 1}`,
+  `sentinel down-after-milliseconds ${main} ${downAfter}`,
   `sentinel failover-timeout ${main} 10000`, ...watcher];
   const list = await Promise.all(Array.from({ length: count }, () =>
     redis(t, { tls: options.tls, ...own, sentinel: true,
