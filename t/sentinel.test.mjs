@@ -202,8 +202,8 @@ live('s64: what a new master has missed for long', async (t) => {
   await held(open, waits);
 
   const sent = new Batch(scene, 2);
-  await sent.ask();
-  await leave(sent, sent.results([0]));
+  await sent.ask({ node: here });
+  await leave(sent, sent.results([0]), { node: here });
   scene.p.answer = (request) => (request.headers['x-batch'] === sent.key
     && request.answered.length ? go.then(() => answer(request))
     : answer(request));
