@@ -114,14 +114,14 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_away_late(ngx_event_t *ev)
 {
-    ngx_chat_gate_ask_again(ev->data);
+    ngx_chat_gate_anew(ev->data);
 }
 
 
 ngx_msec_t
 ngx_chat_away_pause(const chat_store_t *store, ngx_uint_t *looks)
 {
-    static const ngx_msec_t pauses[] = { 5, 15, 40 };
+    static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
 
     if (store->flush == NULL || *looks == sizeof(pauses) / sizeof(pauses[0])) {
         return 0;
