@@ -13,7 +13,7 @@ chat_tell_init(chat_tell_t *tell, const chat_dialect_t *dialect)
 {
     memset(tell, 0, sizeof(*tell));
     tell->behind = dialect->tells_behind;
-    tell->done = tell->behind == NULL;
+    tell->seeks = tell->behind != NULL;
     tell->blank = 1;
     tell->prefix = 1;
 }
@@ -69,7 +69,7 @@ chat_tell_find(chat_tell_t *tell, chat_str_t bytes, size_t *at)
 {
     size_t i;
 
-    for (i = 0; i < bytes.len && !tell->done; i++) {
+    for (i = 0; i < bytes.len && tell->seeks; i++) {
         if (bytes.data[i] == '\r') {
             continue;
         }
@@ -78,7 +78,7 @@ chat_tell_find(chat_tell_t *tell, chat_str_t bytes, size_t *at)
             chat_tell_char(tell, bytes.data[i]);
 
         } else if (chat_tell_line(tell)) {
-            tell->done = 1;
+            tell->seeks = 0;
             *at = i + 1;
             return tell->behind[tell->found] == '\0' ? CHAT_OK : CHAT_DECLINED;
         }

@@ -14,6 +14,7 @@
 #include "chat_base.h"
 #include "chat_dialect.h"
 
+/* All zero is one that seeks nothing. */
 typedef struct {
     const char *behind; /* of the dialect */
     size_t      column; /* in the line */
@@ -21,7 +22,7 @@ typedef struct {
     int         blank;  /* the line has no character but its end */
     int         data;   /* the frame has a data: line so far */
     int         prefix; /* the line may be one, or is */
-    int         done;   /* the place was found, or there is none */
+    int         seeks;  /* the place is still to come */
 } chat_tell_t;
 
 /* Where the dialect has no tells_behind there is no such place. */
