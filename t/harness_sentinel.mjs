@@ -50,19 +50,23 @@ class Sentinels {
       && this.servers.find(({ port }) => port === ports[0]);
   }
 
-  /* Another one than this is the master; which. */
-  moved(from) {
+  /* Another one than this is the master; which. ask: first, and by and by. */
+  moved(from, ask = () => {}) {
+    let asked = -Infinity;
     return until(async () => {
+      if (performance.now() - asked > 5000) {
+        asked = performance.now();
+        await ask();
+      }
       const now = await this.master();
       return now && now !== from && now;
     }, 15000, 'a failover');
   }
 
-  /* A failover while all are well; the new master. */
+  /* A failover while all are well; the new master. Busy ones give it up. */
   async failover() {
-    const from = await this.master();
-    await this.alive()[0].command('SENTINEL', 'FAILOVER', main);
-    return this.moved(from);
+    return this.moved(await this.master(), () => this.alive()[0]
+      .command('SENTINEL', 'FAILOVER', main).catch(() => {}));
   }
 
   /* What this master has acknowledged is at its replica, too. */

@@ -83,8 +83,7 @@ live('counters are those of the access log, and stay', async (t) => {
     await t2.test('after a reload', async () => {
       await scene.n.reload();
       assert.deepEqual(counted(await statusOf(scene.n)), counted(status));
-      await until(() => scene.n.workers().length === 2);
-      assert.equal((await statusOf(scene.n)).workers, 2);
+      await until(async () => (await statusOf(scene.n)).workers === 2);
     });
     await t2.test('after a worker was killed', async () => {
       /* the old ones have gone by then */
