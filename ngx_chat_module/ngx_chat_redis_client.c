@@ -281,6 +281,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
 {
     client->conn.conf = conf;
+    client->conn.host = conf->hosts;
     client->conn.log = log;
     client->conn.data = client;
     client->conn.ready = ngx_chat_redis_ready;

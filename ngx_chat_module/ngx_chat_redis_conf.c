@@ -52,8 +52,7 @@ static ngx_int_t
 ngx_chat_redis_read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "verify",
-                                      "used with rediss:// only");
+        return ngx_chat_redis_invalid(url, "verify", "used over TLS only");
     }
 
     if (value->len == 2 && ngx_strncmp(value->data, "on", 2) == 0) {
@@ -73,7 +72,7 @@ static ngx_int_t
 ngx_chat_redis_read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "ca", "used with rediss:// only");
+        return ngx_chat_redis_invalid(url, "ca", "used over TLS only");
     }
 
     url->ca = *value;
@@ -238,6 +237,12 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
         }
     }
 
+    if (url.conf->scheme == NGX_CHAT_REDIS_CLUSTER) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "a cluster in \"chat_store\" is not supported");
+        return NULL;
+    }
+
     if (url.conf->user.len && url.conf->password.len == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "a user without a password in \"chat_store\"");
@@ -254,7 +259,7 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
 }
 
 
-/* Whether the name is to be looked up while NGINX runs. */
+/* Whether names are to be looked up while NGINX runs. */
 static ngx_uint_t
 ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
@@ -262,11 +267,7 @@ ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    /* localhost is in no DNS, and a socket has no name */
-    if (conf->host.len == 0 || ngx_chat_redis_is_address(&conf->host)
-        || ngx_strcasecmp(conf->host.data, (u_char *) "localhost") == 0
-        || clcf->resolver == NULL || clcf->resolver->connections.nelts == 0)
-    {
+    if (clcf->resolver == NULL || clcf->resolver->connections.nelts == 0) {
         return 0;
     }
 
@@ -278,25 +279,54 @@ ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 }
 
 
-ngx_int_t
-ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+static ngx_int_t
+ngx_chat_redis_look_up(ngx_conf_t *cf, ngx_chat_redis_host_t *host,
+                       ngx_uint_t level)
 {
     ngx_url_t url;
 
-    if (ngx_chat_redis_use_resolver(cf, conf)) {
-        return NGX_OK;
-    }
-
     ngx_memzero(&url, sizeof(url));
-    url.url = conf->name;
+    url.url = host->name;
 
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s in \"chat_store\"",
+        ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\"",
                            url.err ? url.err : "no memory");
         return NGX_ERROR;
     }
 
-    conf->addrs = url.addrs;
-    conf->naddrs = url.naddrs;
+    host->addrs = url.addrs;
+    host->naddrs = url.naddrs;
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+{
+    ngx_uint_t             i, known = 0, resolver;
+    ngx_chat_redis_host_t *host;
+
+    resolver = ngx_chat_redis_use_resolver(cf, conf);
+
+    for (i = 0; i < conf->nhosts; i++) {
+        host = &conf->hosts[i];
+
+        /* localhost is in no DNS, and a socket has no name */
+        if (resolver && host->host.len
+            && !ngx_chat_redis_is_address(&host->host)
+            && ngx_strcasecmp(host->host.data, (u_char *) "localhost") != 0)
+        {
+            known++;
+            continue;
+        }
+
+        /* one of many may be away, the last one that may be known not */
+        known += ngx_chat_redis_look_up(cf, host,
+                                        known || i + 1 < conf->nhosts
+                                            ? NGX_LOG_WARN
+                                            : NGX_LOG_EMERG)
+                 == NGX_OK;
+    }
+
+    return known ? NGX_OK : NGX_ERROR;
 }

@@ -95,6 +95,6 @@ ngx_chat_redis_hello_answer(ngx_chat_redis_conn_t *conn, redisReply *reply)
     ngx_del_timer(&conn->timer);
     conn->is_ready = 1;
     ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
-                   &conf->name);
+                   &conn->host->name);
     conn->ready(conn);
 }

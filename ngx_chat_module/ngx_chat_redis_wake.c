@@ -170,6 +170,7 @@ ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
     wake->polled = ngx_current_msec;
 
     wake->conn.conf = client->conn.conf;
+    wake->conn.host = client->conn.host;
     wake->conn.log = client->conn.log;
     wake->conn.data = wake;
     wake->conn.ready = ngx_chat_redis_wake_ready;
