@@ -35,13 +35,24 @@ typedef struct {
     ngx_uint_t  naddrs;
 } ngx_chat_redis_host_t;
 
+/* One that was named while NGINX runs, with all that it points to. */
+typedef struct {
+    ngx_chat_redis_host_t host;
+    ngx_addr_t            addr;
+    ngx_sockaddr_t        sockaddr;
+    u_char                text[256];                      /* of host */
+    u_char                name[256 + sizeof("[]:65535")]; /* of its name */
+} ngx_chat_redis_place_t;
+
 /* What chat_store says; lives as long as the configuration. */
 typedef struct {
     ngx_chat_redis_scheme_e scheme;
     ngx_str_t               name; /* for logs: its hosts, and the master */
     ngx_chat_redis_host_t  *hosts;
     ngx_uint_t              nhosts;
-    ngx_str_t               master; /* as sentinels call it */
+    ngx_str_t               master;        /* as sentinels call it */
+    ngx_str_t               sentinel_user; /* as user, but of sentinels */
+    ngx_str_t               sentinel_password;
     ngx_resolver_t         *resolver;
     ngx_msec_t              resolver_timeout;
     ngx_str_t               user;     /* empty: the default user */
@@ -132,7 +143,19 @@ ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
 /* 1 if chat_store's address begins as one that is read here. */
 ngx_uint_t ngx_chat_redis_is_url(const ngx_str_t *text);
 
-/* 1 if the host is an IPv4 or IPv6 address, 0 if it is a name. */
+/*
+ * ngx_chat_redis_host.c: 1 if the host is an IPv4 or IPv6 address, or could
+ * be a name.
+ */
 ngx_uint_t ngx_chat_redis_is_address(const ngx_str_t *host);
+ngx_uint_t ngx_chat_redis_is_name(const ngx_str_t *host);
+
+/* NGX_ERROR: that is no place, which stays what it was. */
+ngx_int_t ngx_chat_redis_place_set(ngx_chat_redis_place_t *place,
+                                   const ngx_str_t *host, ngx_int_t port);
+
+/* Its host is a name; that is at this address, if it is one. */
+void ngx_chat_redis_place_at(ngx_chat_redis_place_t *place,
+                             const ngx_str_t        *address);
 
 #endif /* NGX_CHAT_REDIS_H */

@@ -152,43 +152,87 @@ ngx_chat_redis_answer(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
 }
 
 
-/* It is known who is alive of those that the kept reply names. */
-static void
-ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
-{
-    ngx_chat_store_redis_t *redis = cmd->data;
+static void ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
-    if (reply == NULL) {
-        ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
-        return;
+
+/*
+ * Asks the next seat that is there for the life of these workers; what the
+ * command has kept, and who waits for it, go over to the question. 0: no seat
+ * is left to be asked.
+ */
+static ngx_uint_t
+ngx_chat_redis_meet(ngx_chat_redis_cmd_t *cmd, ngx_uint_t next,
+                    const chat_str_t *names, ngx_uint_t n)
+{
+    chat_store_op_t        *op = cmd->op;
+    ngx_chat_redis_cmd_t   *ask;
+    ngx_chat_store_redis_t *redis = cmd->data;
+    ngx_chat_redis_live_t  *live = &redis->live;
+
+    while (next < live->nseats
+           && !ngx_chat_redis_seat_is_there(&live->seats[next]))
+    {
+        next++;
     }
 
-    ngx_chat_redis_live_answer(&redis->live, cmd, reply);
-    ngx_chat_redis_answer(cmd, cmd->kept);
-    ngx_chat_redis_ignore(cmd, reply);
+    ask = next < live->nseats
+              ? ngx_chat_redis_seat_question(&live->seats[next], names, n)
+              : NULL;
+    if (ask == NULL) {
+        return 0;
+    }
+
+    ask->done = ngx_chat_redis_met;
+    ask->turn = next;
+    ask->heard = cmd->heard;
+    ask->kept = cmd->kept;
+    cmd->kept = NULL;
+    cmd->op = NULL;
+    ngx_chat_redis_ask(redis, ask, op);
+    return 1;
 }
 
 
-/* Takes the reply, and asks for the life of workers that it names. */
+/* All seats have been asked. */
 static void
-ngx_chat_redis_meet(ngx_chat_redis_cmd_t *joined, redisReply *reply,
-                    const chat_str_t *names, ngx_uint_t n)
+ngx_chat_redis_meet_end(ngx_chat_redis_cmd_t *cmd)
 {
-    ngx_chat_redis_cmd_t   *cmd;
-    chat_store_op_t        *op = joined->op;
-    ngx_chat_store_redis_t *redis = joined->data;
+    ngx_chat_store_redis_t *redis = cmd->data;
 
-    joined->op = NULL;
-    cmd = ngx_chat_redis_live_question(&redis->live, names, n);
+    if (ngx_chat_redis_live_enough(&redis->live, cmd->heard)) {
+        ngx_chat_redis_answer(cmd, cmd->kept);
+    } else {
+        ngx_chat_redis_tell(cmd, CHAT_ERROR, NULL);
+    }
+}
 
-    if (cmd != NULL) {
-        cmd->done = ngx_chat_redis_met;
-        cmd->kept = reply;
-        reply = NULL;
+
+/* A seat has said who is alive of those that the kept reply names, or not. */
+static void
+ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    size_t                  i;
+    chat_str_t              names[NGX_CHAT_REDIS_MEET];
+    ngx_uint_t              n = 0;
+    ngx_chat_store_redis_t *redis = cmd->data;
+    ngx_chat_redis_seat_t  *seat = &redis->live.seats[cmd->turn];
+
+    if (reply != NULL) {
+        ngx_chat_redis_seat_answer(seat, cmd, reply);
+        freeReplyObject(reply);
+        cmd->heard++;
     }
 
-    ngx_chat_redis_ask(redis, cmd, op);
-    ngx_chat_redis_end(joined, reply, CHAT_OK);
+    for (i = 2; i < cmd->argc; i++) {
+        names[n++] = ngx_chat_redis_seat_name(seat, cmd, i);
+    }
+
+    if (cmd->op != NULL && !ngx_chat_redis_meet(cmd, cmd->turn + 1, names, n))
+    {
+        ngx_chat_redis_meet_end(cmd);
+    }
+
+    ngx_chat_redis_cmd_free(cmd);
 }
 
 
@@ -209,7 +253,7 @@ ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     }
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 2 != 0) {
-        ngx_chat_redis_complain(&redis->client, reply);
+        ngx_chat_redis_complain(cmd->client, reply);
         ngx_chat_redis_end(cmd, reply,
                            ngx_chat_redis_is_error(reply, "ERR FULL")
                                ? CHAT_LIMIT
@@ -219,7 +263,11 @@ ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
     n = cmd->op ? ngx_chat_redis_strangers(redis, reply, names) : 0;
     if (n != 0) {
-        ngx_chat_redis_meet(cmd, reply, names, n);
+        cmd->kept = reply;
+        if (!ngx_chat_redis_meet(cmd, 0, names, n)) {
+            ngx_chat_redis_meet_end(cmd);
+        }
+        ngx_chat_redis_cmd_free(cmd);
         return;
     }
 
@@ -257,16 +305,15 @@ ngx_chat_redis_split(chat_str_t text, chat_fact_t *fact)
 void
 ngx_chat_redis_fetched(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t                  i;
-    chat_fact_t            *fact;
-    ngx_chat_redis_facts_t  found;
-    ngx_chat_store_redis_t *redis = cmd->data;
+    size_t                 i;
+    chat_fact_t           *fact;
+    ngx_chat_redis_facts_t found;
 
     if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
         || reply->elements + 2 != cmd->argc)
     {
         if (reply != NULL) {
-            ngx_chat_redis_complain(&redis->client, reply);
+            ngx_chat_redis_complain(cmd->client, reply);
         }
         ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
         return;

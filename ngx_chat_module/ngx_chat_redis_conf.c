@@ -237,9 +237,8 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
         }
     }
 
-    if (url.conf->scheme == NGX_CHAT_REDIS_CLUSTER) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "a cluster in \"chat_store\" is not supported");
+    if (url.conf->scheme == NGX_CHAT_REDIS_CLUSTER && url.conf->db != 0) {
+        (void) ngx_chat_redis_invalid(&url, "database", "0 in a cluster");
         return NULL;
     }
 

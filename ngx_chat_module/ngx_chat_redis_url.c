@@ -67,21 +67,6 @@ ngx_chat_redis_is_url(const ngx_str_t *text)
 }
 
 
-ngx_uint_t
-ngx_chat_redis_is_address(const ngx_str_t *host)
-{
-#if (NGX_HAVE_INET6)
-    u_char address[16];
-
-    if (ngx_inet6_addr(host->data, host->len, address) == NGX_OK) {
-        return 1;
-    }
-#endif
-
-    return ngx_inet_addr(host->data, host->len) != INADDR_NONE;
-}
-
-
 ngx_int_t
 ngx_chat_redis_invalid(ngx_chat_redis_url_t *url, const char *what,
                        const char *must)
@@ -187,26 +172,6 @@ ngx_chat_redis_read_userinfo(ngx_chat_redis_url_t *url, ngx_str_t text)
     }
 
     return ngx_chat_redis_decode(url, &url->conf->user, &user);
-}
-
-
-static ngx_uint_t
-ngx_chat_redis_is_name(const ngx_str_t *host)
-{
-    size_t i;
-    u_char c;
-
-    for (i = 0; i < host->len; i++) {
-        c = ngx_tolower(host->data[i]);
-
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-'
-            && c != '.' && c != '_')
-        {
-            return 0;
-        }
-    }
-
-    return host->len > 0 && host->len < 256;
 }
 
 

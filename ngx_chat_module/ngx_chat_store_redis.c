@@ -8,6 +8,8 @@
 #include "ngx_chat_redis_facts.h"
 #include "ngx_chat_store_redis.h"
 
+#define NGX_CHAT_STORE_REDIS_DOUBT 1000 /* ms */
+
 
 static void
 ngx_chat_store_redis_join(chat_store_t *store, chat_store_op_t *op,
@@ -77,13 +79,7 @@ ngx_chat_store_redis_cancel(chat_store_op_t *op)
 static void
 ngx_chat_store_redis_flush(chat_store_t *store)
 {
-    ngx_chat_redis_client_t *client =
-        &((ngx_chat_store_redis_t *) store)->client;
-
-    if (client->state == CHAT_STORE_UP) {
-        ngx_chat_redis_flush(&client->flush);
-        ngx_chat_redis_conn_flush(&client->conn);
-    }
+    ngx_chat_redis_cluster_flush(&((ngx_chat_store_redis_t *) store)->cluster);
 }
 
 
@@ -100,18 +96,81 @@ ngx_chat_store_redis_greet(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
-    ngx_chat_redis_load(redis, 1);
-    ngx_chat_redis_live_greet(&redis->live);
+    ngx_chat_redis_load(client, 1);
+
+    if (!redis->cluster.many) {
+        ngx_chat_redis_live_greet(&redis->live);
+    }
 }
 
 
-static void
-ngx_chat_store_redis_changed(ngx_chat_redis_client_t *client)
+/*
+ * Where servers are there but nobody can see that this worker lives, it may
+ * not claim; after a second that is as good as no store.
+ */
+static chat_store_state_e
+ngx_chat_store_redis_state(ngx_chat_store_redis_t *redis)
 {
-    ngx_chat_store_redis_t *redis = client->data;
+    chat_store_state_e state = ngx_chat_redis_cluster_state(&redis->cluster);
 
-    redis->store.state = client->state;
-    if (client->state != CHAT_STORE_WAVERING) {
+    if (state != CHAT_STORE_UP || !redis->cluster.many
+        || ngx_chat_redis_live_alive(&redis->live, redis->store.worker))
+    {
+        return state;
+    }
+
+    if (redis->store.state == CHAT_STORE_UP) {
+        redis->doubted = ngx_current_msec;
+    }
+
+    return ngx_current_msec - redis->doubted < NGX_CHAT_STORE_REDIS_DOUBT
+               ? CHAT_STORE_WAVERING
+               : CHAT_STORE_AWAY;
+}
+
+
+/* 1 if the state is new, and those who watch have to be told. */
+static ngx_uint_t
+ngx_chat_store_redis_restate(ngx_chat_store_redis_t *redis)
+{
+    chat_store_state_e state = ngx_chat_store_redis_state(redis);
+
+    if (state == redis->store.state) {
+        return 0;
+    }
+
+    redis->store.state = state;
+    return state != CHAT_STORE_WAVERING;
+}
+
+
+/* A node came or went: those of its slots look again, as all others do. */
+static void
+ngx_chat_store_redis_changed(ngx_chat_redis_cluster_t *cluster,
+                             ngx_chat_redis_client_t  *client)
+{
+    ngx_uint_t              news;
+    ngx_chat_store_redis_t *redis = cluster->data;
+
+    news = ngx_chat_store_redis_restate(redis);
+
+    if (cluster->many) {
+        ngx_chat_redis_live_go(&redis->live);
+    }
+
+    if (news || (client != NULL && client->state != CHAT_STORE_WAVERING)) {
+        ngx_chat_store_changed(&redis->base, 0, 1);
+    }
+}
+
+
+/* A beat: this worker may be seen now, or not any more. */
+static void
+ngx_chat_store_redis_told(ngx_chat_redis_live_t *live)
+{
+    ngx_chat_store_redis_t *redis = live->data;
+
+    if (redis->cluster.many && ngx_chat_store_redis_restate(redis)) {
         ngx_chat_store_changed(&redis->base, 0, 1);
     }
 }
@@ -127,13 +186,13 @@ ngx_chat_store_redis_died(ngx_chat_redis_live_t *live)
 
 
 static void
-ngx_chat_store_redis_lost(ngx_chat_redis_live_t *live)
+ngx_chat_store_redis_lost(ngx_chat_redis_live_t   *live,
+                          ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = live->data;
 
-    ngx_log_error(NGX_LOG_WARN, redis->client.conn.log, 0,
-                  "chat: the store %V has lost its data",
-                  &redis->client.conn.conf->name);
+    ngx_log_error(NGX_LOG_WARN, client->conn.log, 0,
+                  "chat: the store %V has lost its data", client->name);
 
     if (redis->store.lost != NULL) {
         redis->store.lost(&redis->store);
@@ -222,19 +281,25 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->store.alive = ngx_chat_store_redis_alive;
     ngx_chat_store_base_init(&redis->base, cycle->log);
 
-    redis->client.data = redis;
-    redis->client.greet = ngx_chat_store_redis_greet;
-    redis->client.changed = ngx_chat_store_redis_changed;
+    redis->cluster.data = redis;
+    redis->cluster.greet = ngx_chat_store_redis_greet;
+    redis->cluster.changed = ngx_chat_store_redis_changed;
     redis->live.data = redis;
+    redis->live.told = ngx_chat_store_redis_told;
     redis->live.died = ngx_chat_store_redis_died;
     redis->live.lost = ngx_chat_store_redis_lost;
     redis->wake.data = redis;
     redis->wake.news = ngx_chat_store_redis_news;
 
-    ngx_chat_redis_client_open(&redis->client, conf, cycle->log);
-    ngx_chat_redis_live_init(&redis->live, &redis->client,
+    if (ngx_chat_redis_cluster_open(&redis->cluster, conf, cycle->log)
+        != NGX_OK) {
+        return NULL;
+    }
+
+    redis->doubted = ngx_current_msec;
+    ngx_chat_redis_live_init(&redis->live, &redis->cluster,
                              redis->store.worker);
-    ngx_chat_redis_wake_open(&redis->wake, &redis->client,
+    ngx_chat_redis_wake_open(&redis->wake, &redis->cluster,
                              redis->store.worker);
     return &redis->store;
 }
@@ -247,5 +312,5 @@ ngx_chat_store_redis_close(chat_store_t *store)
 
     ngx_chat_redis_live_leave(&redis->live);
     ngx_chat_redis_wake_close(&redis->wake);
-    ngx_chat_redis_client_close(&redis->client);
+    ngx_chat_redis_cluster_close(&redis->cluster);
 }
