@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { cluster } from './harness_cluster.mjs';
 import { redis } from './harness_redis.mjs';
 import {
   answers, freePorts, newFolder, patience, until,
@@ -37,19 +38,26 @@ export const modulePath = process.env.CHAT_MODULE
 export const unbuilt = !existsSync(modulePath)
   && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
 
-/* The store that a test gets that asks for none: shm or redis. */
+/* The store that a test gets that asks for none: shm, redis or cluster. */
 export const store = process.env.CHAT_STORE ?? 'shm';
 
 /* After so many ms at most it is known that a worker was killed. */
-export const deadAfter = store === 'redis' ? 12000 : 500;
+export const deadAfter = store === 'shm' ? 500 : 12000;
 
-/* The Redis server of this process; each nginx has a database of its own. */
+/*
+ * The Redis server of this process; each nginx has a database of its own, or
+ * in a cluster keys that no other one knows.
+ */
 let shared;
 let databases = 0;
 
 async function newStore() {
-  if (store !== 'redis') {
+  if (store === 'shm') {
     return 'shm:16m';
+  }
+  if (store === 'cluster') {
+    shared ??= cluster(null);
+    return `${(await shared).url()} timeout=2s`;
   }
   shared ??= redis(null, { lines: ['databases 10000'] });
   return `${(await shared).url({ db: databases++ })} timeout=2s`;
@@ -138,8 +146,8 @@ function launch(dir, args, options) {
 }
 
 /* What stands for a store where nothing connects to it. */
-const untried = store === 'redis' ? 'redis://127.0.0.1 timeout=2s'
-  : 'shm:16m';
+const untried = store === 'shm' ? 'shm:16m'
+  : 'redis://127.0.0.1 timeout=2s';
 
 /* nginx -t: {ok, output}. options as for nginx(), or conf, a whole file. */
 export async function nginxTest(options) {
