@@ -101,7 +101,12 @@ ngx_chat_redis_cluster_place(ngx_chat_redis_node_t       *node,
                              const ngx_chat_redis_host_t *host)
 {
     node->client.conn.host = host;
-    node->client.name = &host->name;
+    node->client.name = &node->called;
+    node->called.data = node->text;
+    node->called.len =
+        ngx_slprintf(node->text, node->text + sizeof(node->text), "node %V",
+                     &host->name)
+        - node->text;
 }
 
 

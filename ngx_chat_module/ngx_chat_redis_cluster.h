@@ -24,8 +24,10 @@ typedef struct {
     ngx_chat_redis_client_t   client; /* first: a client is of a node */
     ngx_chat_redis_cluster_t *cluster;
     ngx_chat_redis_place_t    place; /* of a node that was named */
-    ngx_uint_t                n;     /* which one it is */
-    ngx_uint_t                slots; /* how many are its */
+    ngx_str_t                 called;
+    u_char                    text[300]; /* of what it is called in logs */
+    ngx_uint_t                n;         /* which one it is */
+    ngx_uint_t                slots;     /* how many are its */
     ngx_uint_t                is_open;
     ngx_uint_t                is_used; /* somebody else points to its place */
 } ngx_chat_redis_node_t;

@@ -139,6 +139,17 @@ ngx_chat_store_redis_restate(ngx_chat_store_redis_t *redis)
         return 0;
     }
 
+    if (redis->cluster.many && state == CHAT_STORE_UP) {
+        ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
+                      "chat: the store %V is connected",
+                      &redis->cluster.conf->name);
+
+    } else if (redis->cluster.many && state == CHAT_STORE_AWAY) {
+        ngx_log_error(NGX_LOG_ERR, redis->cluster.log, 0,
+                      "chat: the store %V is away",
+                      &redis->cluster.conf->name);
+    }
+
     redis->store.state = state;
     return state != CHAT_STORE_WAVERING;
 }

@@ -41,12 +41,12 @@ class Cluster {
   }
 
   async slot(key) {
-    return this.servers[0].command('CLUSTER', 'KEYSLOT', key);
+    return this.command('CLUSTER', 'KEYSLOT', key);
   }
 
-  /* The master that has a slot, as a server that is there says. */
-  async owner(slot, asked = this.servers[0]) {
-    const ranges = await asked.command('CLUSTER', 'SLOTS');
+  /* The master that has a slot. */
+  async owner(slot) {
+    const ranges = await this.command('CLUSTER', 'SLOTS');
     const [, , [, port]] = ranges.find(([from, to]) =>
       from <= slot && slot <= to);
     return this.servers.find((server) => server.port === port);
@@ -95,6 +95,24 @@ class Cluster {
     const from = await this.begin(slot, to);
     await this.migrate(slot, from, to);
     await this.end(slot, to);
+  }
+
+  /* A command to the first one that is there. */
+  async command(...args) {
+    for (const server of this.servers) {
+      if (await server.command('PING').catch(() => false)) {
+        return server.command(...args);
+      }
+    }
+    throw new Error('nobody is there');
+  }
+
+  /* How often such an error was answered, by all of them. */
+  async errors(name) {
+    const texts = await Promise.all(this.servers.map((server) =>
+      server.command('INFO', 'errorstats').catch(() => '')));
+    return texts.reduce((sum, text) => sum + Number(new RegExp(
+      `errorstat_${name}:count=(\\d+)`).exec(text)?.[1] ?? 0), 0);
   }
 
   /* Keys of all masters that are there. */
