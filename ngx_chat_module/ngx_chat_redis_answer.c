@@ -152,58 +152,17 @@ ngx_chat_redis_answer(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
 }
 
 
-static void ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
-
-
-/*
- * Asks the next seat that is there for the life of these workers; what the
- * command has kept, and who waits for it, go over to the question. 0: no seat
- * is left to be asked.
- */
-static ngx_uint_t
-ngx_chat_redis_meet(ngx_chat_redis_cmd_t *cmd, ngx_uint_t next,
-                    const chat_str_t *names, ngx_uint_t n)
-{
-    chat_store_op_t        *op = cmd->op;
-    ngx_chat_redis_cmd_t   *ask;
-    ngx_chat_store_redis_t *redis = cmd->data;
-    ngx_chat_redis_live_t  *live = &redis->live;
-
-    while (next < live->nseats
-           && !ngx_chat_redis_seat_is_there(&live->seats[next]))
-    {
-        next++;
-    }
-
-    ask = next < live->nseats
-              ? ngx_chat_redis_seat_question(&live->seats[next], names, n)
-              : NULL;
-    if (ask == NULL) {
-        return 0;
-    }
-
-    ask->done = ngx_chat_redis_met;
-    ask->turn = next;
-    ask->heard = cmd->heard;
-    ask->kept = cmd->kept;
-    cmd->kept = NULL;
-    cmd->op = NULL;
-    ngx_chat_redis_ask(redis, ask, op);
-    return 1;
-}
-
-
-/* All seats have been asked. */
+/* All who could be asked have said who is alive, or not. */
 static void
-ngx_chat_redis_meet_end(ngx_chat_redis_cmd_t *cmd)
+ngx_chat_redis_meet_end(ngx_chat_redis_cmd_t *joined)
 {
-    ngx_chat_store_redis_t *redis = cmd->data;
+    ngx_chat_store_redis_t *redis = joined->data;
 
-    if (ngx_chat_redis_live_enough(&redis->live, cmd->heard)) {
-        ngx_chat_redis_answer(cmd, cmd->kept);
-    } else {
-        ngx_chat_redis_tell(cmd, CHAT_ERROR, NULL);
+    if (ngx_chat_redis_live_enough(&redis->live, joined->heard)) {
+        ngx_chat_redis_answer(joined, joined->kept);
     }
+
+    ngx_chat_redis_end(joined, NULL, CHAT_ERROR);
 }
 
 
@@ -211,28 +170,59 @@ ngx_chat_redis_meet_end(ngx_chat_redis_cmd_t *cmd)
 static void
 ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t                  i;
-    chat_str_t              names[NGX_CHAT_REDIS_MEET];
-    ngx_uint_t              n = 0;
-    ngx_chat_store_redis_t *redis = cmd->data;
-    ngx_chat_redis_seat_t  *seat = &redis->live.seats[cmd->turn];
+    ngx_chat_redis_cmd_t   *joined = cmd->data;
+    ngx_chat_store_redis_t *redis = joined->data;
 
     if (reply != NULL) {
-        ngx_chat_redis_seat_answer(seat, cmd, reply);
-        freeReplyObject(reply);
-        cmd->heard++;
+        ngx_chat_redis_seat_answer(&redis->live.seats[cmd->turn], cmd, reply);
+        joined->heard++;
     }
 
-    for (i = 2; i < cmd->argc; i++) {
-        names[n++] = ngx_chat_redis_seat_name(seat, cmd, i);
+    ngx_chat_redis_ignore(cmd, reply);
+
+    if (--joined->turn == 0) {
+        ngx_chat_redis_meet_end(joined);
+    }
+}
+
+
+/* Asks the seats that are there for the life of workers that it names. */
+static void
+ngx_chat_redis_meet(ngx_chat_redis_cmd_t *joined, redisReply *reply,
+                    const chat_str_t *names, ngx_uint_t n)
+{
+    ngx_uint_t              i;
+    ngx_chat_redis_cmd_t   *cmd;
+    ngx_chat_redis_seat_t  *seat;
+    ngx_chat_store_redis_t *redis = joined->data;
+
+    joined->kept = reply;
+    joined->turn = 1;
+
+    for (i = 0; i < redis->live.nseats; i++) {
+        seat = &redis->live.seats[i];
+        cmd = ngx_chat_redis_seat_is_there(seat)
+                  ? ngx_chat_redis_seat_question(seat, names, n)
+                  : NULL;
+        if (cmd == NULL) {
+            continue;
+        }
+
+        cmd->done = ngx_chat_redis_met;
+        cmd->data = joined;
+        cmd->turn = i;
+        cmd->op = joined->op; /* so that it has a deadline */
+
+        if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) == NGX_OK) {
+            joined->turn++;
+        } else {
+            ngx_chat_redis_cmd_free(cmd);
+        }
     }
 
-    if (cmd->op != NULL && !ngx_chat_redis_meet(cmd, cmd->turn + 1, names, n))
-    {
-        ngx_chat_redis_meet_end(cmd);
+    if (--joined->turn == 0) {
+        ngx_chat_redis_meet_end(joined);
     }
-
-    ngx_chat_redis_cmd_free(cmd);
 }
 
 
@@ -263,11 +253,7 @@ ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
     n = cmd->op ? ngx_chat_redis_strangers(redis, reply, names) : 0;
     if (n != 0) {
-        cmd->kept = reply;
-        if (!ngx_chat_redis_meet(cmd, 0, names, n)) {
-            ngx_chat_redis_meet_end(cmd);
-        }
-        ngx_chat_redis_cmd_free(cmd);
+        ngx_chat_redis_meet(cmd, reply, names, n);
         return;
     }
 

@@ -103,10 +103,6 @@ ngx_chat_redis_cmd_t *ngx_chat_redis_seat_question(ngx_chat_redis_seat_t *seat,
                                                    const chat_str_t *workers,
                                                    ngx_uint_t        n);
 
-/* The worker that the i-th argument of a question asks for. */
-chat_str_t ngx_chat_redis_seat_name(const ngx_chat_redis_seat_t *seat,
-                                    const ngx_chat_redis_cmd_t *cmd, size_t i);
-
 /* 1 if it can be asked at once. */
 ngx_uint_t ngx_chat_redis_seat_is_there(const ngx_chat_redis_seat_t *seat);
 

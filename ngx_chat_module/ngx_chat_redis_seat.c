@@ -108,7 +108,8 @@ ngx_chat_redis_seat_add_epoch(ngx_chat_redis_cmd_t        *cmd,
 }
 
 
-chat_str_t
+/* The worker that the i-th argument of a question asks for. */
+static chat_str_t
 ngx_chat_redis_seat_name(const ngx_chat_redis_seat_t *seat,
                          const ngx_chat_redis_cmd_t *cmd, size_t i)
 {

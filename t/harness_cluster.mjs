@@ -44,9 +44,9 @@ class Cluster {
     return this.command('CLUSTER', 'KEYSLOT', key);
   }
 
-  /* The master that has a slot. */
-  async owner(slot) {
-    const ranges = await this.command('CLUSTER', 'SLOTS');
+  /* The master that has a slot, as this server knows it. */
+  async owner(slot, asked = this) {
+    const ranges = await asked.command('CLUSTER', 'SLOTS');
     const [, , [, port]] = ranges.find(([from, to]) =>
       from <= slot && slot <= to);
     return this.servers.find((server) => server.port === port);
@@ -82,12 +82,25 @@ class Cluster {
     return keys;
   }
 
-  /* The slot has a new owner, and every master knows it. */
+  /*
+   * The slot has a new owner, and every master knows it: what the old one has
+   * said before may be heard after it.
+   */
   async end(slot, to) {
     const id = await this.id(to);
-    for (const server of [to, ...this.masters.filter((it) => it !== to)]) {
-      await server.command('CLUSTER', 'SETSLOT', slot, 'NODE', id);
-    }
+    const others = this.masters.filter((it) => it !== to);
+    await until(async () => {
+      for (const server of [to, ...others]) {
+        await server.command('CLUSTER', 'SETSLOT', slot, 'NODE', id);
+      }
+      const owners = await Promise.all(this.masters.map((server) =>
+        this.owner(slot, server)));
+      const epochs = await Promise.all(this.masters.map(async (server) =>
+        /current_epoch:(\d+)/.exec(await server.command('CLUSTER',
+          'INFO'))[1]));
+      return owners.every((server) => server === to)
+        && epochs.every((epoch) => epoch === epochs[0]);
+    }, 5000, 'a new owner');
   }
 
   /* All of it at once. */
