@@ -146,6 +146,10 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
 
+    if (rc != NGX_OK && !fresh && ngx_chat_away_look_later(ctx)) {
+        return;
+    }
+
     if (rc != NGX_OK) {
         ngx_chat_go_on(ctx, fresh ? NGX_CHAT_VERDICT_PASSED
                                   : NGX_CHAT_VERDICT_UNMANAGED);
@@ -159,6 +163,16 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     }
 
     ngx_chat_gate_first(ctx, 1);
+}
+
+
+void
+ngx_chat_gate_anew(ngx_chat_ctx_t *ctx)
+{
+    /* it has had a name before, but maybe that of another batch */
+    (void) ngx_chat_name(ctx);
+    ctx->nknown = 0;
+    ngx_chat_name_find(ctx, ngx_chat_gate_named);
 }
 
 

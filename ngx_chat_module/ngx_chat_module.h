@@ -187,6 +187,7 @@ struct ngx_chat_ctx_s {
     unsigned ended : 1;           /* end/k or void/k was joined */
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
+    unsigned keepalive : 1;       /* the client's, before the upstream ended */
     unsigned stalled : 1;         /* chat_stall has closed the upstream */
 };
 
@@ -270,6 +271,9 @@ void ngx_chat_gate(ngx_chat_ctx_t *ctx);
 /* Before a question: the request waits for the store. */
 void ngx_chat_gate_asks(ngx_chat_ctx_t *ctx);
 
+/* Asks for the name of the batch once more, and then for the batch. */
+void ngx_chat_gate_anew(ngx_chat_ctx_t *ctx);
+
 /* Looks at the batch once more, now or after the answer under way. */
 void ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx);
 
@@ -313,7 +317,7 @@ ngx_msec_t ngx_chat_away_pause(const chat_store_t *store, ngx_uint_t *looks);
 ngx_uint_t ngx_chat_away_look_later(ngx_chat_ctx_t *ctx);
 
 /* chat_store_t's lost(). */
-void ngx_chat_away_lost(chat_store_t *store);
+void ngx_chat_away_lost(chat_store_t *store, int all);
 
 /* ngx_chat_complete.c */
 

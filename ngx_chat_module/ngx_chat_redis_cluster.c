@@ -83,6 +83,7 @@ ngx_chat_redis_cluster_room(ngx_chat_redis_cluster_t *cluster)
     node->cluster = cluster;
     node->n = cluster->count;
     node->client.data = cluster->data;
+    node->client.seek = cluster->seek;
     node->client.greet = ngx_chat_redis_cluster_greet;
     node->client.changed = ngx_chat_redis_cluster_changed;
 

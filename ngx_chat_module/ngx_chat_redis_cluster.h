@@ -28,6 +28,7 @@ typedef struct {
     u_char                    text[300]; /* of what it is called in logs */
     ngx_uint_t                n;         /* which one it is */
     ngx_uint_t                slots;     /* how many are its */
+    ngx_uint_t                had;       /* when they were learned last */
     ngx_uint_t                is_open;
     ngx_uint_t                is_used; /* somebody else points to its place */
 } ngx_chat_redis_node_t;
@@ -42,6 +43,7 @@ struct ngx_chat_redis_cluster_s {
     ngx_uint_t                   many;  /* it is a real one */
     ngx_uint_t                   known; /* the slots have been learned */
     ngx_uint_t                   stale; /* a slot has moved since */
+    ngx_uint_t                   moved; /* to one that may not have all */
     ngx_msec_t                   learned;
     ngx_uint_t                   asked; /* node asked for the slots, + 1 */
     ngx_msec_t                   asked_at;
@@ -56,6 +58,7 @@ struct ngx_chat_redis_cluster_s {
      * (client is NULL) the slots were learned.
      */
     void *data;
+    void (*seek)(ngx_chat_redis_client_t *client); /* of the only node */
     void (*greet)(ngx_chat_redis_client_t *client);
     void (*changed)(ngx_chat_redis_cluster_t *cluster,
                     ngx_chat_redis_client_t  *client);

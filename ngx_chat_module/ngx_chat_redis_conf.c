@@ -111,16 +111,14 @@ ngx_chat_redis_read_file(ngx_chat_redis_url_t *url, ngx_str_t *name,
 }
 
 
+/* The first line of a file. */
 static ngx_int_t
-ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
+ngx_chat_redis_read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value,
+                           ngx_str_t *to)
 {
     u_char    text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
     ssize_t   n;
     ngx_str_t name = *value;
-
-    if (url->conf->password.len) {
-        return ngx_chat_redis_twice(url, "passwords");
-    }
 
     if (ngx_conf_full_name(url->cf->cycle, &name, 1) != NGX_OK) {
         return NGX_ERROR;
@@ -144,15 +142,43 @@ ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
                                       "4096 bytes in its first line");
     }
 
-    url->conf->password.len = end - text;
-    url->conf->password.data = ngx_pnalloc(url->cf->pool, end - text);
-    if (url->conf->password.data == NULL) {
+    to->len = end - text;
+    to->data = ngx_pnalloc(url->cf->pool, end - text);
+    if (to->data == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(url->conf->password.data, text, end - text);
+    ngx_memcpy(to->data, text, end - text);
     ngx_explicit_memzero(text, sizeof(text));
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    if (url->conf->password.len) {
+        return ngx_chat_redis_twice(url, "passwords");
+    }
+
+    return ngx_chat_redis_read_secret(url, value, &url->conf->password);
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_sentinel_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    url->conf->sentinel_user = *value;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_sentinel_password(ngx_chat_redis_url_t *url,
+                                      ngx_str_t            *value)
+{
+    return ngx_chat_redis_read_secret(url, value,
+                                      &url->conf->sentinel_password);
 }
 
 
@@ -163,6 +189,9 @@ static ngx_chat_redis_parameter_t ngx_chat_redis_parameters[] = {
     { ngx_string("db"), ngx_chat_redis_read_db },
     { ngx_string("ca"), ngx_chat_redis_read_ca },
     { ngx_string("verify"), ngx_chat_redis_read_verify },
+    { ngx_string("sentinel_user"), ngx_chat_redis_read_sentinel_user },
+    { ngx_string("sentinel_password_file"),
+      ngx_chat_redis_read_sentinel_password },
     { ngx_null_string, NULL }
 };
 
@@ -211,6 +240,37 @@ ngx_chat_redis_read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
 }
 
 
+/* What only shows when all is read. */
+static ngx_int_t
+ngx_chat_redis_check(ngx_chat_redis_url_t *url)
+{
+    const char                  *wrong = NULL;
+    const ngx_chat_redis_conf_t *conf = url->conf;
+
+    if (conf->scheme == NGX_CHAT_REDIS_CLUSTER && conf->db != 0) {
+        wrong = "a database in a cluster in \"chat_store\"";
+
+    } else if ((conf->user.len && conf->password.len == 0)
+               || (conf->sentinel_user.len
+                   && conf->sentinel_password.len == 0))
+    {
+        wrong = "a user without a password in \"chat_store\"";
+
+    } else if (conf->sentinel_password.len
+               && conf->scheme != NGX_CHAT_REDIS_SENTINEL)
+    {
+        wrong = "a password for sentinels without them in \"chat_store\"";
+    }
+
+    if (wrong) {
+        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, 0, wrong);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_chat_redis_conf_t *
 ngx_chat_redis_conf_read(ngx_conf_t *cf)
 {
@@ -237,14 +297,7 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
         }
     }
 
-    if (url.conf->scheme == NGX_CHAT_REDIS_CLUSTER && url.conf->db != 0) {
-        (void) ngx_chat_redis_invalid(&url, "database", "0 in a cluster");
-        return NULL;
-    }
-
-    if (url.conf->user.len && url.conf->password.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "a user without a password in \"chat_store\"");
+    if (ngx_chat_redis_check(&url) != NGX_OK) {
         return NULL;
     }
 

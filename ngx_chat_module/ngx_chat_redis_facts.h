@@ -12,6 +12,7 @@
 #define NGX_CHAT_REDIS_FACTS_H
 
 #include "ngx_chat_redis_live.h"
+#include "ngx_chat_redis_sentinel.h"
 #include "ngx_chat_redis_wake.h"
 #include "ngx_chat_store.h"
 
@@ -25,13 +26,14 @@ enum {
 };
 
 typedef struct {
-    chat_store_t             store; /* first: the store is this */
-    ngx_chat_store_base_t    base;
-    ngx_chat_redis_cluster_t cluster;
-    ngx_chat_redis_live_t    live;
-    ngx_chat_redis_wake_t    wake;
-    ngx_msec_t               doubted; /* nobody may see us, since then */
-    u_char                   worker[NGX_CHAT_REDIS_NAME];
+    chat_store_t              store; /* first: the store is this */
+    ngx_chat_store_base_t     base;
+    ngx_chat_redis_cluster_t  cluster;
+    ngx_chat_redis_sentinel_t sentinel; /* of a scheme that has them */
+    ngx_chat_redis_live_t     live;
+    ngx_chat_redis_wake_t     wake;
+    ngx_msec_t                doubted; /* nobody may see us, since then */
+    u_char                    worker[NGX_CHAT_REDIS_NAME];
     char sha[NGX_CHAT_REDIS_SCRIPTS][2 * NGX_CHAT_REDIS_SHA1 + 1];
 } ngx_chat_store_redis_t;
 

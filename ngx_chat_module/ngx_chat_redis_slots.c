@@ -184,6 +184,17 @@ ngx_chat_redis_slots_idle(ngx_chat_redis_node_t *node)
 }
 
 
+/* Another one has taken its place, which may lack what came last. */
+static void
+ngx_chat_redis_slots_succeed(ngx_chat_redis_node_t *node)
+{
+    ngx_chat_redis_conn_close(&node->client.conn);
+    ngx_chat_redis_unsend(&node->client);
+    ngx_chat_redis_remind(&node->client);
+    node->cluster->moved = 1;
+}
+
+
 /* The slots are known anew: what waits goes where it belongs. */
 static void
 ngx_chat_redis_slots_settle(ngx_chat_redis_cluster_t *cluster)
@@ -198,6 +209,12 @@ ngx_chat_redis_slots_settle(ngx_chat_redis_cluster_t *cluster)
             continue;
         }
 
+        if (node->slots == 0 && node->had != 0
+            && node->client.state != CHAT_STORE_UP) {
+            ngx_chat_redis_slots_succeed(node);
+        }
+
+        node->had = node->slots;
         ngx_chat_redis_slots_sort(node);
 
         if (node->slots == 0 && ngx_chat_redis_slots_idle(node)) {

@@ -135,7 +135,10 @@ ngx_chat_redis_wake_connect(ngx_chat_redis_wake_t *wake)
     wake->node = ngx_chat_redis_cluster_any(wake->cluster);
     wake->node->is_used = 1;
     wake->conn.host = wake->node->client.conn.host;
-    ngx_chat_redis_conn_open(&wake->conn);
+
+    if (wake->conn.host != NULL) {
+        ngx_chat_redis_conn_open(&wake->conn);
+    }
 }
 
 
@@ -178,6 +181,23 @@ ngx_chat_redis_wake_ping(ngx_event_t *ev)
     wake->silent = 1;
     ngx_chat_redis_wake_send(wake, "PING", chat_str(NULL, 0));
     ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(NGX_CHAT_REDIS_PING));
+}
+
+
+void
+ngx_chat_redis_wake_move(ngx_chat_redis_wake_t *wake)
+{
+    if (wake->ping.timer_set) {
+        ngx_del_timer(&wake->ping);
+    }
+
+    if (wake->retry.timer_set) {
+        ngx_del_timer(&wake->retry);
+    }
+
+    ngx_chat_redis_conn_close(&wake->conn);
+    wake->backoff = NGX_CHAT_REDIS_WAKE_FIRST;
+    ngx_chat_redis_wake_connect(wake);
 }
 
 

@@ -104,6 +104,18 @@ ngx_chat_store_redis_greet(ngx_chat_redis_client_t *client)
 }
 
 
+/* What must stand is told again. */
+static void
+ngx_chat_store_redis_tell(ngx_chat_store_redis_t *redis, ngx_uint_t all)
+{
+    if (redis->store.lost != NULL) {
+        redis->store.lost(&redis->store, (int) all);
+    }
+
+    ngx_chat_store_changed(&redis->base, 0, 1);
+}
+
+
 /*
  * Where servers are there but nobody can see that this worker lives, it may
  * not claim; after a second that is as good as no store.
@@ -169,7 +181,12 @@ ngx_chat_store_redis_changed(ngx_chat_redis_cluster_t *cluster,
         ngx_chat_redis_live_go(&redis->live);
     }
 
-    if (news || (client != NULL && client->state != CHAT_STORE_WAVERING)) {
+    if (cluster->moved && redis->store.state == CHAT_STORE_UP) {
+        cluster->moved = 0;
+        ngx_chat_store_redis_tell(redis, 0);
+
+    } else if (news
+               || (client != NULL && client->state != CHAT_STORE_WAVERING)) {
         ngx_chat_store_changed(&redis->base, 0, 1);
     }
 }
@@ -205,11 +222,49 @@ ngx_chat_store_redis_lost(ngx_chat_redis_live_t   *live,
     ngx_log_error(NGX_LOG_WARN, client->conn.log, 0,
                   "chat: the store %V has lost its data", client->name);
 
-    if (redis->store.lost != NULL) {
-        redis->store.lost(&redis->store);
+    ngx_chat_store_redis_tell(redis, 1);
+}
+
+
+static void
+ngx_chat_store_redis_seek(ngx_chat_redis_client_t *client)
+{
+    ngx_chat_store_redis_t *redis = client->data;
+
+    ngx_chat_redis_sentinel_seek(&redis->sentinel);
+}
+
+
+static void
+ngx_chat_store_redis_found(ngx_chat_redis_sentinel_t   *sentinel,
+                           const ngx_chat_redis_host_t *master,
+                           ngx_uint_t                   moved)
+{
+    ngx_chat_store_redis_t *redis = sentinel->data;
+
+    if (moved) {
+        redis->cluster.moved = 1;
+        ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
+                      "chat: the store %V is at %V now",
+                      &redis->cluster.conf->name, &master->name);
     }
 
-    ngx_chat_store_changed(&redis->base, 0, 1);
+    ngx_chat_redis_client_move(&redis->cluster.nodes[0]->client, master);
+
+    if (moved || redis->wake.conn.host == NULL) {
+        ngx_chat_redis_wake_move(&redis->wake);
+    }
+}
+
+
+/* No sentinel knows where it is. */
+static void
+ngx_chat_store_redis_nowhere(ngx_chat_redis_sentinel_t *sentinel,
+                             const char                *why)
+{
+    ngx_chat_store_redis_t *redis = sentinel->data;
+
+    ngx_chat_redis_client_lost(&redis->cluster.nodes[0]->client, why);
 }
 
 
@@ -302,6 +357,14 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->wake.data = redis;
     redis->wake.news = ngx_chat_store_redis_news;
 
+    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
+        redis->cluster.seek = ngx_chat_store_redis_seek;
+        redis->sentinel.data = redis;
+        redis->sentinel.found = ngx_chat_store_redis_found;
+        redis->sentinel.lost = ngx_chat_store_redis_nowhere;
+        ngx_chat_redis_sentinel_open(&redis->sentinel, conf, cycle->log);
+    }
+
     if (ngx_chat_redis_cluster_open(&redis->cluster, conf, cycle->log)
         != NGX_OK) {
         return NULL;
@@ -323,5 +386,6 @@ ngx_chat_store_redis_close(chat_store_t *store)
 
     ngx_chat_redis_live_leave(&redis->live);
     ngx_chat_redis_wake_close(&redis->wake);
+    ngx_chat_redis_sentinel_close(&redis->sentinel);
     ngx_chat_redis_cluster_close(&redis->cluster);
 }

@@ -12,7 +12,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nginx, nginxTest, post, unbuilt, until } from './harness.mjs';
-import { dialects } from './harness_dialects.mjs';
+import { dialects, names } from './harness_dialects.mjs';
 import { provider, sse } from './harness_provider.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -116,8 +116,7 @@ live('duplicates', async () => {
 });
 
 live('the dialect', async () => {
-  for (const chat of ['off', 'auto', 'ai_sdk', 'openai_responses',
-    'openai_chat', 'anthropic']) {
+  for (const chat of ['off', 'auto', ...names]) {
     const { ok, output } = await nginxTest({ chat });
     assert.ok(ok, output);
   }
@@ -185,6 +184,10 @@ live('the store in Redis', async () => {
     'redis+sentinel://:secret@127.0.0.1,[::1/main': /host/,
     'redis+sentinel://:se/cret@127.0.0.1/main': /percent-encoded/,
     'redis+sentinel://a.invalid,b.invalid/main': /emerg.*not found/,
+    'redis+sentinel://127.0.0.1/main sentinel_user=secret': /user without a p/,
+    'redis+sentinel://127.0.0.1/main sentinel_password_file=/nowhere/none':
+      /none/,
+    'redis://127.0.0.1 sentinel_password_file=/etc/hostname': /without them/,
     'redis+cluster://:secret@127.0.0.1,127.0.0.2:7000': /not supported/,
   };
   for (const [store, why] of Object.entries(wrong)) {

@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { cluster } from './harness_cluster.mjs';
 import { redis } from './harness_redis.mjs';
+import { sentinels } from './harness_sentinel.mjs';
 import {
   answers, freePorts, newFolder, patience, until,
 } from './harness_wait.mjs';
@@ -38,7 +39,10 @@ export const modulePath = process.env.CHAT_MODULE
 export const unbuilt = !existsSync(modulePath)
   && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
 
-/* The store that a test gets that asks for none: shm, redis or cluster. */
+/*
+ * The store that a test gets that asks for none: shm, redis, sentinel or
+ * cluster.
+ */
 export const store = process.env.CHAT_STORE ?? 'shm';
 
 /* After so many ms at most it is known that a worker was killed. */
@@ -48,6 +52,7 @@ export const deadAfter = store === 'shm' ? 500 : 12000;
  * The Redis server of this process; each nginx has a database of its own, or
  * in a cluster keys that no other one knows.
  */
+const servers = { redis, sentinel: sentinels, cluster };
 let shared;
 let databases = 0;
 
@@ -55,17 +60,17 @@ async function newStore() {
   if (store === 'shm') {
     return 'shm:16m';
   }
+  shared ??= servers[store](null, store === 'cluster' ? {}
+    : { lines: ['databases 10000'] });
   if (store === 'cluster') {
-    shared ??= cluster(null);
     return `${(await shared).url()} timeout=2s`;
   }
-  shared ??= redis(null, { lines: ['databases 10000'] });
   return `${(await shared).url({ db: databases++ })} timeout=2s`;
 }
 
 /* What the module saw of each request, as JSON lines in access.log. */
 const logged = {
-  pid: '$pid', uri: '$uri', status: '$status', body: '$request_body',
+  pid: '$pid', uri: '$request_uri', status: '$status', body: '$request_body',
   length: '$request_length', upstream: '$upstream_status',
 };
 const loggedByModule = Object.fromEntries(['dialect', 'conversation', 'batch',

@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, nginxTest, unbuilt, until } from './harness.mjs';
 import { Batch } from './harness_batch.mjs';
-import { events } from './harness_dialects.mjs';
+import { events, names as keys } from './harness_dialects.mjs';
 import { json, sse } from './harness_provider.mjs';
 import { endOf, recordOf } from './harness_record.mjs';
 import { redis, relay } from './harness_redis.mjs';
@@ -19,7 +19,6 @@ import {
 import { data } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
 
 for (const key of keys) {
   live(`${key}: what its client is sent is recorded for a follower`,
