@@ -72,9 +72,9 @@ ngx_uint_t ngx_chat_redis_again(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 void ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
                             const char *suffix);
 
-/* How many bytes wait to be sent where the key is. */
-size_t ngx_chat_redis_waiting(ngx_chat_store_redis_t *redis,
-                              const chat_key_t       *key);
+/* The server that has the key. */
+ngx_chat_redis_client_t *
+ngx_chat_redis_client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key);
 
 /*
  * Submits cmd for op; what is not taken (or NULL: no memory) is freed and

@@ -48,7 +48,8 @@ ngx_chat_store_redis_append(chat_store_t *store, const chat_key_t *key,
     /* while the server is away, half of the room is for facts alone */
 
     if (position == UINT64_MAX
-        || ngx_chat_redis_waiting(redis, key) + bytes.len
+        || redis->cluster.bytes + ngx_chat_redis_client_of(redis, key)->bytes
+                   + bytes.len
                > NGX_CHAT_REDIS_PENDING / 2)
     {
         return;

@@ -34,16 +34,14 @@ ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
 }
 
 
-size_t
-ngx_chat_redis_waiting(ngx_chat_store_redis_t *redis, const chat_key_t *key)
+ngx_chat_redis_client_t *
+ngx_chat_redis_client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key)
 {
     char tag[NGX_CHAT_REDIS_HEX + 1];
 
     chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
-    return redis->cluster.bytes
-           + ngx_chat_redis_cluster_client(&redis->cluster,
-                                           chat_slot(chat_cstr(tag)))
-                 ->bytes;
+    return ngx_chat_redis_cluster_client(&redis->cluster,
+                                         chat_slot(chat_cstr(tag)));
 }
 
 

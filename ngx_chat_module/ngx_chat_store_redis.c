@@ -91,6 +91,16 @@ ngx_chat_store_redis_alive(chat_store_t *store, chat_str_t worker)
 }
 
 
+/* The node of its slot may be away while others are there. */
+static int
+ngx_chat_store_redis_lacks(chat_store_t *store, const chat_key_t *key)
+{
+    return ngx_chat_redis_client_of((ngx_chat_store_redis_t *) store, key)
+               ->state
+           == CHAT_STORE_AWAY;
+}
+
+
 static void
 ngx_chat_store_redis_greet(ngx_chat_redis_client_t *client)
 {
@@ -345,6 +355,7 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->store.flush = ngx_chat_store_redis_flush;
     redis->store.cancel = ngx_chat_store_redis_cancel;
     redis->store.alive = ngx_chat_store_redis_alive;
+    redis->store.lacks = ngx_chat_store_redis_lacks;
     ngx_chat_store_base_init(&redis->base, cycle->log);
 
     redis->cluster.data = redis;

@@ -159,13 +159,13 @@ live('many batches while slots move all the time', async (t) => {
       }
     }
   })();
-  await abreast(orders(4).concat(orders(4)).slice(0, asan ? 12 : 48), 6,
-    (order) => play(scene, order));
+  while (moves < (asan ? 10 : 40)) {
+    await abreast(orders(4).slice(0, 12), 6, (order) => play(scene, order));
+  }
   over = true;
   await moving;
   t.diagnostic(`${moves} slots moved; MOVED ${await c.errors('MOVED')}, ASK ${
     await c.errors('ASK')}, TRYAGAIN ${await c.errors('TRYAGAIN')}`);
-  assert.ok(moves > 20);
   clean(scene);
 });
 
@@ -312,9 +312,10 @@ live('a password, a user, TLS', async (t) => {
   await c.begin(slot, to);
   await c.migrate(slot, from, to);
   const last = batch.continue(batch.results([1]));
-  assert.deepEqual(await Promise.all([waits, last].map(wordOf)),
-    ['final', 'final']);
+  await until(async () => await c.errors('ASK') > 0);
   await c.end(slot, to);
+  await allTold([waits, last]);
+  batch.released();
   clean(scene);
 });
 
