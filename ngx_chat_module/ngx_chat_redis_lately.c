@@ -9,7 +9,7 @@
 
 #include "ngx_chat_redis_client.h"
 
-#define NGX_CHAT_REDIS_LATELY 3000 /* ms */
+#define NGX_CHAT_REDIS_LATELY 5000 /* ms */
 #define NGX_CHAT_REDIS_LATELY_BYTES (4 * 1024 * 1024)
 
 

@@ -210,7 +210,7 @@ live('s64: what a new master has missed for long', async (t) => {
   const first = sent.continue(sent.results(), { node: here });
   await until(() => sent.upstream().length === 1);
   /* Longer ago than what each worker says again. */
-  await pause(3100);
+  await pause(5100);
   await plays(scene, { node: here });
 
   const now = await it.failover();
