@@ -106,9 +106,9 @@ ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
 
     if (!cluster->again.timer_set) {
         pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
-        /* not cancelable: a worker that exits has its say first */
-        ngx_add_timer(&cluster->again, ngx_chat_redis_jitter(ngx_min(
-                                           pause, NGX_CHAT_REDIS_LAST_AGAIN)));
+        ngx_chat_redis_timer(
+            &cluster->again,
+            ngx_chat_redis_jitter(ngx_min(pause, NGX_CHAT_REDIS_LAST_AGAIN)));
     }
 
     return NGX_OK;

@@ -10,7 +10,9 @@ import { gate, nginx, nginxTest, pause, until } from './harness.mjs';
 import { abreast, orders, play } from './harness_barrier.mjs';
 import { Batch, told } from './harness_batch.mjs';
 import { cluster } from './harness_cluster.mjs';
-import { each, held, live, only, say, several, wordOf } from './harness_hold.mjs';
+import {
+  each, held, live, only, say, several, wordOf,
+} from './harness_hold.mjs';
 import { nodesStage } from './harness_nodes.mjs';
 import { redis } from './harness_redis.mjs';
 
@@ -299,7 +301,7 @@ live('a master that comes back empty', async (t) => {
   batch.released();
 });
 
-live('a password, a user, TLS', async (t) => {
+live('a user who may do as little as the docs say', async (t) => {
   const c = await cluster(t, { masters: 3, acl: ['user chat on >secret '
     + '~chat:* &chat:* -@all +auth +select +ping +script|load +evalsha +hget '
     + '+hset +hdel +hlen +hgetall +hmget +del +expire +publish +subscribe '
@@ -319,6 +321,15 @@ live('a password, a user, TLS', async (t) => {
   clean(scene);
 });
 
+live('over TLS', async (t) => {
+  const c = await cluster(t, { tls: true,
+    lines: ['tls-cluster yes', 'tls-replication yes'] });
+  const scene = await stage(t, 'openai_chat', c, { store: (it) =>
+    `${it.url({ host: 'localhost', ca: it.masters[0].ca })} timeout=2s` });
+  await abreast(orders(3), 6, (order) => play(scene, order));
+  clean(scene);
+});
+
 live('what is no cluster is told', async (t) => {
   const bad = await nginxTest({ store: 'redis+cluster://127.0.0.1:7000/1' });
   assert.equal(bad.ok, false);
@@ -327,6 +338,6 @@ live('what is no cluster is told', async (t) => {
   const r = await redis(t);
   const n = await nginx(t, { upstream: 9, store:
     `redis+cluster://127.0.0.1:${r.port}` });
-  await until(() => /store node \S+ is away: it answers ERR This instance has cluster support disabled/
-    .test(n.errorLog()));
+  await until(() => n.errorLog().includes(`store node 127.0.0.1:${r.port
+  } is away: it answers ERR This instance has cluster support disabled`));
 });
