@@ -156,8 +156,8 @@ ms: median, least and most. One request went upstream in each round.
 | the second result, until its answer | ${rounds} | ${cell(stays)} |
 | the same, when its slot is half moved; the rest moves after 20 ms | ${
   rounds} | ${cell(moves)} |
-| the master is killed (\`cluster-node-timeout ${timeout}\`): who waits is told | ${
-  kills.length} | ${cell(ends)} |
+| the master is killed (\`cluster-node-timeout ${timeout}\`): who waits is ${
+  'told'} | ${kills.length} | ${cell(ends)} |
 | the same: the replica has taken over, the batch is answered | ${
   kills.length} | ${cell(done)} |
 | the same: longest time without an answer to any other batch | ${

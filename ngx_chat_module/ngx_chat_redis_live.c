@@ -243,15 +243,19 @@ ngx_chat_redis_live_keep(ngx_chat_redis_live_t *live)
 void
 ngx_chat_redis_live_go(ngx_chat_redis_live_t *live)
 {
-    if (ngx_chat_redis_cluster_state(live->cluster) != CHAT_STORE_UP
-        || !live->cluster->known)
-    {
+    ngx_chat_redis_cluster_t *cluster = live->cluster;
+
+    if (!cluster->many) {
+        if (ngx_chat_redis_cluster_state(cluster) == CHAT_STORE_UP) {
+            ngx_chat_redis_live_send(live, 0);
+        }
+
         return;
     }
 
-    ngx_chat_redis_live_send(live, 0);
-
-    if (live->cluster->many) {
+    /* that is also what connects to nodes that nobody has needed yet */
+    if (cluster->known) {
+        ngx_chat_redis_live_send(live, 0);
         ngx_chat_redis_live_keep(live);
     }
 }

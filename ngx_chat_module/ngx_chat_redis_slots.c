@@ -321,7 +321,10 @@ ngx_chat_redis_slots_tick(ngx_event_t *ev)
 
     ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(NGX_CHAT_REDIS_TICK));
 
-    if (ngx_chat_redis_cluster_state(cluster) == CHAT_STORE_AWAY) {
+    if (ngx_chat_redis_cluster_state(cluster) == CHAT_STORE_AWAY
+        && (!cluster->known
+            || ngx_current_msec - cluster->learned > NGX_CHAT_REDIS_ASKED))
+    {
         for (i = 0; i < cluster->seeds; i++) {
             ngx_chat_redis_cluster_need(cluster->nodes[i]);
         }

@@ -1,8 +1,8 @@
 /*
  * ngx_chat_redis_wake.h: hears what other workers have to say to this one.
  *
- * A connection of its own, to any node, subscribed to the worker's own channel:
- * a cluster tells all its nodes what is published. What is
+ * A connection of its own, to any node, subscribed to the worker's own
+ * channel: a cluster tells all its nodes what is published. What is
  * said while it is not there is lost, so each new subscription counts as
  * news of everything, and so does the passing of 15 s. Must not know: facts.
  */

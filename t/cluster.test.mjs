@@ -281,7 +281,7 @@ live('one node of those that are named is enough', async (t) => {
   const { port } = nobody;
   await nobody.stop('SIGKILL');
   const scene = await stage(t, 'openai_chat', c, { store: () =>
-    `redis+cluster://127.0.0.1:${port},127.0.0.1:${c.masters[1].port
+    `redis+cluster://127.0.0.1:${port},localhost:${c.masters[1].port
     } timeout=2s` });
   await abreast(orders(3), 6, (order) => play(scene, order));
   clean(scene);

@@ -161,8 +161,8 @@ export async function cluster(t, { masters = 3, replicas = 0, timeout = 2000,
       Math.round((i + 1) * share) - 1);
   }
   for (const server of servers) {
-    await until(async () => (await it.nodes(server)).filter(({ flags, link }) =>
-      link === 'connected' && !flags.includes('handshake')).length
+    await until(async () => (await it.nodes(server)).filter((node) =>
+      node.link === 'connected' && !node.flags.includes('handshake')).length
       === servers.length, 10000, 'nodes that know one another');
   }
   for (const [i, server] of it.replicas.entries()) {

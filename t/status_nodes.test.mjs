@@ -104,7 +104,8 @@ live('texts of other nodes may be anything', async (t) => {
   assert.ok(status.nodes >= 2 && status.nodes <= texts.length + 1);
   for (let i = 0; i < 200; i++) {
     await scene.redis.command('HSET', 'chat:{status}', `more${i}`, '1');
-    await scene.redis.command('SET', `chat:{status}:more${i}`, '{"workers":1}');
+    await scene.redis.command('SET', `chat:{status}:more${i}`,
+      '{"workers":1}');
   }
   await until(async () => (await statusOf(n)).nodes > 50, told, 'more');
   assert.ok((await statusOf(n)).nodes <= 64);
