@@ -6,8 +6,8 @@
  * which one result waits. Moving: the other result is posted when half of the
  * keys have gone, the rest goes 20 ms later; that is compared with a batch
  * whose slot stays. Killing: the batch is posted again and again
- * (chat_store_failure deny) until its answer is there, while batches of other
- * masters are played all the time. Writes the part "Cluster" of RESULTS.md
+ * (chat_store_failure deny) until its answer is there, while one client plays
+ * other batches, one after the other. Writes the part "Cluster" of RESULTS.md
  * beside this file. --quick: a smoke run, which writes nothing; --rounds=N,
  * --node-timeout=MS.
  */
@@ -76,8 +76,8 @@ async function moving(scene, c) {
   return done;
 }
 
-/* The longest time in which no batch of another master was answered. */
-async function others(scene, c, victim, over) {
+/* The longest time in which this client got no good answer. */
+async function others(scene, over) {
   let last = performance.now();
   let worst = 0;
   while (!over.yes) {
@@ -101,7 +101,7 @@ async function killing() {
   await victim.command('WAIT', 1, 5000);
   const start = performance.now();
   const over = {};
-  const quiet = others(scene, c, victim, over);
+  const quiet = others(scene, over);
   await victim.stop('SIGKILL');
   await told(waits);
   const times = [performance.now() - start];
@@ -160,8 +160,8 @@ ms: median, least and most. One request went upstream in each round.
   'told'} | ${kills.length} | ${cell(ends)} |
 | the same: the replica has taken over, the batch is answered | ${
   kills.length} | ${cell(done)} |
-| the same: longest time without an answer to any other batch | ${
-  kills.length} | ${cell(quiet)} |
+| the same: longest without an answer for one client that plays batches of ${
+  'any slots'} | ${kills.length} | ${cell(quiet)} |
 
 \`TRYAGAIN\` was answered ${tries} times.
 `;
