@@ -61,7 +61,8 @@ ngx_chat_feed_broken(ngx_chat_feed_t *feed, const char *reason)
 static void
 ngx_chat_feed_failed(ngx_chat_feed_t *feed, chat_rc_e rc)
 {
-    if (rc == CHAT_ERROR && feed->main->store->state != CHAT_STORE_AWAY) {
+    if (rc == CHAT_ERROR && !chat_store_is_away(feed->main->store, &feed->key))
+    {
         return; /* it is asked again when the store is there, or with time */
     }
 

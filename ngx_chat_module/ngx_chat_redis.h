@@ -154,4 +154,8 @@ ngx_uint_t ngx_chat_redis_is_name(const ngx_str_t *host);
 ngx_int_t ngx_chat_redis_place_set(ngx_chat_redis_place_t *place,
                                    const ngx_str_t *host, ngx_int_t port);
 
+/* Its host is a name; that is at this address, if it is one. */
+void ngx_chat_redis_place_at(ngx_chat_redis_place_t *place,
+                             const ngx_str_t        *address);
+
 #endif /* NGX_CHAT_REDIS_H */

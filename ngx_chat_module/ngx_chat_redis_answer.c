@@ -153,43 +153,77 @@ ngx_chat_redis_answer(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
 }
 
 
-/* It is known who is alive of those that the kept reply names. */
+/* All who could be asked have said who is alive, or not. */
 static void
-ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+ngx_chat_redis_meet_end(ngx_chat_redis_cmd_t *joined)
 {
-    ngx_chat_store_redis_t *redis = cmd->data;
+    ngx_chat_store_redis_t *redis = joined->data;
 
-    if (reply == NULL) {
-        ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
-        return;
+    if (ngx_chat_redis_live_enough(&redis->live, joined->heard)) {
+        ngx_chat_redis_answer(joined, joined->kept);
     }
 
-    ngx_chat_redis_live_answer(&redis->live, cmd, reply);
-    ngx_chat_redis_answer(cmd, cmd->kept);
-    ngx_chat_redis_ignore(cmd, reply);
+    ngx_chat_redis_end(joined, NULL, CHAT_ERROR);
 }
 
 
-/* Takes the reply, and asks for the life of workers that it names. */
+/* A seat has said who is alive of those that the kept reply names, or not. */
+static void
+ngx_chat_redis_met(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    ngx_chat_redis_cmd_t   *joined = cmd->data;
+    ngx_chat_store_redis_t *redis = joined->data;
+
+    if (reply != NULL) {
+        ngx_chat_redis_seat_answer(&redis->live.seats[cmd->turn], cmd, reply);
+        joined->heard++;
+    }
+
+    ngx_chat_redis_ignore(cmd, reply);
+
+    if (--joined->turn == 0) {
+        ngx_chat_redis_meet_end(joined);
+    }
+}
+
+
+/* Asks the seats that are there for the life of workers that it names. */
 static void
 ngx_chat_redis_meet(ngx_chat_redis_cmd_t *joined, redisReply *reply,
                     const chat_str_t *names, ngx_uint_t n)
 {
+    ngx_uint_t              i;
     ngx_chat_redis_cmd_t   *cmd;
-    chat_store_op_t        *op = joined->op;
+    ngx_chat_redis_seat_t  *seat;
     ngx_chat_store_redis_t *redis = joined->data;
 
-    joined->op = NULL;
-    cmd = ngx_chat_redis_live_question(&redis->live, names, n);
+    joined->kept = reply;
+    joined->turn = 1;
 
-    if (cmd != NULL) {
+    for (i = 0; i < redis->live.nseats; i++) {
+        seat = &redis->live.seats[i];
+        cmd = ngx_chat_redis_seat_is_there(seat)
+                  ? ngx_chat_redis_seat_question(seat, names, n)
+                  : NULL;
+        if (cmd == NULL) {
+            continue;
+        }
+
         cmd->done = ngx_chat_redis_met;
-        cmd->kept = reply;
-        reply = NULL;
+        cmd->data = joined;
+        cmd->turn = i;
+        cmd->op = joined->op; /* so that it has a deadline */
+
+        if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) == NGX_OK) {
+            joined->turn++;
+        } else {
+            ngx_chat_redis_cmd_free(cmd);
+        }
     }
 
-    ngx_chat_redis_ask(redis, cmd, op);
-    ngx_chat_redis_end(joined, reply, CHAT_OK);
+    if (--joined->turn == 0) {
+        ngx_chat_redis_meet_end(joined);
+    }
 }
 
 
@@ -210,7 +244,7 @@ ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     }
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 2 != 0) {
-        ngx_chat_redis_complain(&redis->client, reply);
+        ngx_chat_redis_complain(cmd->client, reply);
         ngx_chat_redis_end(cmd, reply,
                            ngx_chat_redis_is_error(reply, "ERR FULL")
                                ? CHAT_LIMIT
@@ -258,16 +292,15 @@ ngx_chat_redis_split(chat_str_t text, chat_fact_t *fact)
 void
 ngx_chat_redis_fetched(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t                  i;
-    chat_fact_t            *fact;
-    ngx_chat_redis_facts_t  found;
-    ngx_chat_store_redis_t *redis = cmd->data;
+    size_t                 i;
+    chat_fact_t           *fact;
+    ngx_chat_redis_facts_t found;
 
     if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
         || reply->elements + 2 != cmd->argc)
     {
         if (reply != NULL) {
-            ngx_chat_redis_complain(&redis->client, reply);
+            ngx_chat_redis_complain(cmd->client, reply);
         }
         ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
         return;

@@ -69,7 +69,7 @@ ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
 
     client->complained = ngx_current_msec;
     ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
-                  "chat: the store %V answered: %*s", &client->conn.conf->name,
+                  "chat: the store %V answered: %*s", client->name,
                   ngx_min(len, 200), text);
 }
 
@@ -138,8 +138,7 @@ ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client, const char *why)
 
     if (ngx_chat_redis_is_news(client, why, ngx_strlen(why))) {
         ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
-                      "chat: the store %V is away: %s",
-                      &client->conn.conf->name, why);
+                      "chat: the store %V is away: %s", client->name, why);
     }
 
     ngx_chat_redis_timer(&client->retry,
@@ -234,10 +233,10 @@ ngx_chat_redis_up(ngx_chat_redis_client_t *client)
         ngx_del_timer(&client->giveup);
     }
 
-    ngx_log_error(
-        level, client->conn.log, 0, "chat: the store %V is %s after %M ms",
-        &client->conn.conf->name, client->was_up ? "back" : "connected",
-        ngx_current_msec - client->lost_at);
+    ngx_log_error(level, client->conn.log, 0,
+                  "chat: the store %V is %s after %M ms", client->name,
+                  client->was_up ? "back" : "connected",
+                  ngx_current_msec - client->lost_at);
 
     client->was_up = 1;
     client->up_at = ngx_current_msec;
@@ -288,13 +287,18 @@ ngx_chat_redis_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         return;
     }
 
-    if (cmd->lasts && client->seek && reply->type != REDIS_REPLY_ERROR) {
+    if (cmd->lasts && (client->seek || client->declined)
+        && reply->type != REDIS_REPLY_ERROR)
+    {
         ngx_chat_redis_remember(client, cmd);
     }
 
     client->heard = ngx_current_msec;
     ngx_chat_redis_remove(client, cmd);
-    cmd->done(cmd, reply);
+
+    if (client->declined == NULL || !client->declined(client, cmd, reply)) {
+        cmd->done(cmd, reply);
+    }
 
     if (greets && ngx_chat_redis_is_open(client)) {
         ngx_chat_redis_up(client);
@@ -317,7 +321,10 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
 {
     client->conn.conf = conf;
-    client->conn.host = client->seek ? NULL : conf->hosts;
+    client->conn.host = client->seek        ? NULL
+                        : client->conn.host ? client->conn.host
+                                            : conf->hosts;
+    client->name = client->name ? client->name : &conf->name;
     client->conn.log = log;
     client->conn.data = client;
     client->conn.ready = ngx_chat_redis_ready;
@@ -341,6 +348,20 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
 void
 ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
 {
+    size_t       i;
+    ngx_event_t *timers[] = { &client->timer, &client->retry,
+                              &client->giveup };
+
+    for (i = 0; i < sizeof(timers) / sizeof(timers[0]); i++) {
+        if (timers[i]->timer_set) {
+            ngx_del_timer(timers[i]);
+        }
+    }
+
+    if (client->flush.posted) {
+        ngx_delete_posted_event(&client->flush);
+    }
+
     ngx_chat_redis_conn_close(&client->conn);
     ngx_chat_redis_empty(client);
 }

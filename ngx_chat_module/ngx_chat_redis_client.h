@@ -32,6 +32,7 @@ struct ngx_chat_redis_cmd_s {
     size_t        argc;
     size_t        room;
     size_t        bytes;
+    unsigned      slot; /* of its keys, if it has some */
 
     /*
      * reply, from now on done's own, is NULL where the server could not be
@@ -41,18 +42,26 @@ struct ngx_chat_redis_cmd_s {
     void            *data;
     chat_store_op_t *op;   /* who waits for it; NULL: nobody */
     redisReply      *kept; /* done's own, freed with it */
+    ngx_uint_t       turn; /* done's own, and the next one */
+    ngx_uint_t       heard;
 
-    ngx_msec_t born; /* when it was submitted */
-    ngx_msec_t deadline;
-    unsigned   failed : 1; /* no memory at some argument */
-    unsigned   sent : 1;
-    unsigned   greets : 1; /* goes out before all others */
-    unsigned   lasts : 1;  /* what it has put is to stand at a new server */
-    unsigned   again : 1;  /* done's own */
+    ngx_chat_redis_client_t *client; /* that it was submitted to */
+    ngx_msec_t               born;   /* when it was submitted */
+    ngx_msec_t               first;  /* of several submissions */
+    ngx_uint_t               tries;  /* submissions before this one */
+    ngx_msec_t               deadline;
+    unsigned                 failed : 1; /* no memory at some argument */
+    unsigned                 keyed : 1;  /* it has a slot */
+    unsigned                 asks : 1;   /* goes where its slot is not */
+    unsigned                 sent : 1;
+    unsigned                 greets : 1; /* goes out before all others */
+    unsigned lasts : 1; /* what it has put is to stand at a new server */
+    unsigned again : 1; /* done's own */
 };
 
 struct ngx_chat_redis_client_s {
     ngx_chat_redis_conn_t conn;
+    const ngx_str_t      *name; /* for logs */
     ngx_queue_t           cmds; /* in order */
     size_t                bytes;
     ngx_uint_t            greeting; /* greetings without a reply */
@@ -81,9 +90,22 @@ struct ngx_chat_redis_client_s {
     void (*seek)(ngx_chat_redis_client_t *client);
     void (*greet)(ngx_chat_redis_client_t *client);   /* submits greetings */
     void (*changed)(ngx_chat_redis_client_t *client); /* state is new */
+
+    /*
+     * 1: the server is not the one to ask, and both have been taken. NULL: it
+     * always is.
+     */
+    ngx_uint_t (*declined)(ngx_chat_redis_client_t *client,
+                           ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+
+    /* A question waits so long for a connection, at least. */
+    ngx_msec_t patience;
 };
 
-/* Starts to connect. The owner has zeroed it and set its own. */
+/*
+ * Starts to connect, to conf's first host unless another one is set. The owner
+ * has zeroed it and set its own.
+ */
 void ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
                                 const ngx_chat_redis_conf_t *conf,
                                 ngx_log_t                   *log);
@@ -99,7 +121,7 @@ void ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
 void ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client,
                                 const char              *why);
 
-/* Drops everything; no done() is called. */
+/* Drops everything; no done() is called. It may be opened again. */
 void ngx_chat_redis_client_close(ngx_chat_redis_client_t *client);
 
 /* A new command without arguments; NULL: no memory. */
@@ -109,6 +131,9 @@ void                  ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
 /* Adds an argument; what is given is copied. */
 void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);
 void ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg);
+
+/* The same for a key, which gives the command its slot. */
+void ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key);
 void ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, ngx_uint_t arg);
 
 /* A done() for a command whose answer is no matter. */

@@ -6,6 +6,7 @@
  * Must not know: connections.
  */
 
+#include "chat_slot.h"
 #include "ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_ARGS 16
@@ -97,6 +98,15 @@ void
 ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg)
 {
     ngx_chat_redis_cmd_add(cmd, chat_cstr(arg));
+}
+
+
+void
+ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key)
+{
+    cmd->slot = chat_slot(key);
+    cmd->keyed = 1;
+    ngx_chat_redis_cmd_add(cmd, key);
 }
 
 

@@ -247,8 +247,8 @@ ngx_chat_redis_check(ngx_chat_redis_url_t *url)
     const char                  *wrong = NULL;
     const ngx_chat_redis_conf_t *conf = url->conf;
 
-    if (conf->scheme == NGX_CHAT_REDIS_CLUSTER) {
-        wrong = "a cluster in \"chat_store\" is not supported";
+    if (conf->scheme == NGX_CHAT_REDIS_CLUSTER && conf->db != 0) {
+        wrong = "a database in a cluster in \"chat_store\"";
 
     } else if ((conf->user.len && conf->password.len == 0)
                || (conf->sentinel_user.len

@@ -28,12 +28,12 @@ enum {
 typedef struct {
     chat_store_t              store; /* first: the store is this */
     ngx_chat_store_base_t     base;
-    ngx_chat_redis_client_t   client;
+    ngx_chat_redis_cluster_t  cluster;
     ngx_chat_redis_sentinel_t sentinel; /* of a scheme that has them */
-    ngx_uint_t moved; /* to another server, which may not have all */
-    ngx_chat_redis_live_t live;
-    ngx_chat_redis_wake_t wake;
-    u_char                worker[NGX_CHAT_REDIS_NAME];
+    ngx_chat_redis_live_t     live;
+    ngx_chat_redis_wake_t     wake;
+    ngx_msec_t                doubted; /* nobody may see us, since then */
+    u_char                    worker[NGX_CHAT_REDIS_NAME];
     char sha[NGX_CHAT_REDIS_SCRIPTS][2 * NGX_CHAT_REDIS_SHA1 + 1];
 } ngx_chat_store_redis_t;
 
@@ -51,10 +51,10 @@ extern const char *const ngx_chat_redis_scripts[];
 void ngx_chat_redis_hash(ngx_chat_store_redis_t *redis);
 
 /*
- * Puts the scripts into the server; greets: before all other commands of this
+ * Puts the scripts into a server; greets: before all other commands of this
  * connection.
  */
-void ngx_chat_redis_load(ngx_chat_store_redis_t *redis, ngx_uint_t greets);
+void ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t greets);
 
 /* A command that runs a script, its arguments to follow; NULL: no memory. */
 ngx_chat_redis_cmd_t *ngx_chat_redis_call(ngx_chat_store_redis_t *redis,
@@ -71,6 +71,10 @@ ngx_uint_t ngx_chat_redis_again(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 /* chat:{tag}:name, and behind it :p for the payloads, :l for the log. */
 void ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
                             const char *suffix);
+
+/* The server that has the key. */
+ngx_chat_redis_client_t *
+ngx_chat_redis_client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key);
 
 /*
  * Submits cmd for op; what is not taken (or NULL: no memory) is freed and

@@ -46,10 +46,10 @@ ngx_chat_redis_is_name(const ngx_str_t *host)
 
 /* NGX_DECLINED: it is a name. */
 static ngx_int_t
-ngx_chat_redis_place_address(ngx_chat_redis_place_t *place)
+ngx_chat_redis_place_address(ngx_chat_redis_place_t *place,
+                             const ngx_str_t        *host)
 {
-    in_addr_t        address;
-    const ngx_str_t *host = &place->host.host;
+    in_addr_t address;
 
     address = ngx_inet_addr(host->data, host->len);
 
@@ -75,7 +75,19 @@ ngx_chat_redis_place_address(ngx_chat_redis_place_t *place)
     }
 
     ngx_inet_set_port(&place->sockaddr.sockaddr, place->host.port);
+    place->addr.sockaddr = &place->sockaddr.sockaddr;
+    place->addr.name = place->host.name;
+    place->host.addrs = &place->addr;
+    place->host.naddrs = 1;
     return NGX_OK;
+}
+
+
+void
+ngx_chat_redis_place_at(ngx_chat_redis_place_t *place,
+                        const ngx_str_t        *address)
+{
+    (void) ngx_chat_redis_place_address(place, address);
 }
 
 
@@ -103,11 +115,8 @@ ngx_chat_redis_place_set(ngx_chat_redis_place_t *place, const ngx_str_t *host,
                     host, port)
         - place->name;
 
-    if (address && ngx_chat_redis_place_address(place) == NGX_OK) {
-        place->addr.sockaddr = &place->sockaddr.sockaddr;
-        place->addr.name = place->host.name;
-        place->host.addrs = &place->addr;
-        place->host.naddrs = 1;
+    if (address) {
+        (void) ngx_chat_redis_place_address(place, host);
     }
 
     return NGX_OK;

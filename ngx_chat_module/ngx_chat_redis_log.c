@@ -23,15 +23,13 @@ ngx_chat_redis_add_id(ngx_chat_redis_cmd_t *cmd, uint64_t position)
 static void
 ngx_chat_redis_appended(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    ngx_chat_store_redis_t *redis = cmd->data;
-
     if (reply != NULL) {
         if (ngx_chat_redis_again(cmd, reply)) {
             return;
         }
 
         if (reply->type != REDIS_REPLY_INTEGER) {
-            ngx_chat_redis_complain(&redis->client, reply);
+            ngx_chat_redis_complain(cmd->client, reply);
         }
     }
 
@@ -50,7 +48,9 @@ ngx_chat_store_redis_append(chat_store_t *store, const chat_key_t *key,
     /* while the server is away, half of the room is for facts alone */
 
     if (position == UINT64_MAX
-        || redis->client.bytes + bytes.len > NGX_CHAT_REDIS_PENDING / 2)
+        || redis->cluster.bytes + ngx_chat_redis_client_of(redis, key)->bytes
+                   + bytes.len
+               > NGX_CHAT_REDIS_PENDING / 2)
     {
         return;
     }
@@ -147,10 +147,9 @@ ngx_chat_redis_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
 void
 ngx_chat_redis_pieces(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t                  i, n;
-    u_char                 *p;
-    ngx_chat_redis_facts_t  found;
-    ngx_chat_store_redis_t *redis = cmd->data;
+    size_t                 i, n;
+    u_char                *p;
+    ngx_chat_redis_facts_t found;
 
     if (reply != NULL && ngx_chat_redis_again(cmd, reply)) {
         return;
@@ -158,7 +157,7 @@ ngx_chat_redis_pieces(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
     if (reply == NULL || reply->type != REDIS_REPLY_ARRAY) {
         if (reply != NULL) {
-            ngx_chat_redis_complain(&redis->client, reply);
+            ngx_chat_redis_complain(cmd->client, reply);
         }
         ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
         return;

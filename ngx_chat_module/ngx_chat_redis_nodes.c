@@ -9,17 +9,10 @@
 #include "ngx_chat_redis_facts.h"
 #include "ngx_chat_redis_nodes.h"
 
-#define NGX_CHAT_REDIS_STATUS "chat:status"
+#define NGX_CHAT_REDIS_STATUS "chat:{status}"
 #define NGX_CHAT_REDIS_STATUS_TTL 10000 /* ms */
 #define NGX_CHAT_REDIS_NODE_NAME 64     /* bytes */
 #define NGX_CHAT_REDIS_NODE_TEXT 65536
-
-
-static ngx_chat_redis_client_t *
-ngx_chat_redis_nodes_client(ngx_chat_redis_nodes_t *nodes)
-{
-    return &((ngx_chat_store_redis_t *) nodes->store)->client;
-}
 
 
 /* Adds the key of this node's text. */
@@ -30,7 +23,7 @@ ngx_chat_redis_nodes_key(ngx_chat_redis_cmd_t *cmd, chat_str_t name)
 
     end = ngx_slprintf(key, key + sizeof(key), NGX_CHAT_REDIS_STATUS ":%*s",
                        name.len, name.data);
-    ngx_chat_redis_cmd_add(cmd, chat_str(key, (size_t) (end - key)));
+    ngx_chat_redis_cmd_key(cmd, chat_str(key, (size_t) (end - key)));
 }
 
 
@@ -41,11 +34,12 @@ ngx_chat_redis_nodes_submit(ngx_chat_redis_nodes_t *nodes,
                             void (*done)(ngx_chat_redis_cmd_t *cmd,
                                          redisReply           *reply))
 {
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) nodes->store;
+
     cmd->data = nodes;
     cmd->done = done;
 
-    if (ngx_chat_redis_submit(ngx_chat_redis_nodes_client(nodes), cmd)
-        == NGX_OK) {
+    if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) == NGX_OK) {
         return NGX_OK;
     }
 
@@ -66,7 +60,7 @@ ngx_chat_redis_nodes_hash(ngx_chat_redis_nodes_t *nodes, const char *verb,
     }
 
     ngx_chat_redis_cmd_puts(cmd, verb);
-    ngx_chat_redis_cmd_puts(cmd, NGX_CHAT_REDIS_STATUS);
+    ngx_chat_redis_cmd_key(cmd, chat_cstr(NGX_CHAT_REDIS_STATUS));
     ngx_chat_redis_cmd_add(cmd, name);
 
     if (value != NULL) {
@@ -171,7 +165,7 @@ ngx_chat_redis_nodes_names(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         }
 
     } else if (reply != NULL) {
-        ngx_chat_redis_complain(ngx_chat_redis_nodes_client(nodes), reply);
+        ngx_chat_redis_complain(cmd->client, reply);
     }
 
     ngx_chat_redis_ignore(cmd, reply);
@@ -207,7 +201,7 @@ ngx_chat_redis_nodes_tell(ngx_chat_redis_nodes_t *nodes, chat_str_t text)
     }
 
     ngx_chat_redis_cmd_puts(ask, "HGETALL");
-    ngx_chat_redis_cmd_puts(ask, NGX_CHAT_REDIS_STATUS);
+    ngx_chat_redis_cmd_key(ask, chat_cstr(NGX_CHAT_REDIS_STATUS));
     nodes->busy =
         ngx_chat_redis_nodes_submit(nodes, ask, ngx_chat_redis_nodes_names)
         == NGX_OK;

@@ -30,7 +30,18 @@ ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
     chat_digest_hex(&key->name, NGX_CHAT_REDIS_HEX / 2, name);
     end = ngx_slprintf(text, text + sizeof(text), "chat:{%s}:%s%s", tag, name,
                        suffix);
-    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
+    ngx_chat_redis_cmd_key(cmd, chat_str(text, (size_t) (end - text)));
+}
+
+
+ngx_chat_redis_client_t *
+ngx_chat_redis_client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key)
+{
+    char tag[NGX_CHAT_REDIS_HEX + 1];
+
+    chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
+    return ngx_chat_redis_cluster_client(&redis->cluster,
+                                         chat_slot(chat_cstr(tag)));
 }
 
 
@@ -141,12 +152,14 @@ ngx_chat_redis_join_append(ngx_chat_store_redis_t     *redis,
                            const ngx_chat_redis_cmd_t *like,
                            const chat_fact_t *facts, size_t n)
 {
-    size_t                bytes;
-    ngx_uint_t            i;
-    ngx_chat_redis_cmd_t *cmd = NULL;
+    size_t                   bytes;
+    ngx_uint_t               i;
+    ngx_chat_redis_cmd_t    *cmd = NULL;
+    ngx_chat_redis_client_t *client =
+        ngx_chat_redis_cluster_client(&redis->cluster, like->slot);
 
     for (i = 0; i < NGX_CHAT_REDIS_BACK; i++) {
-        cmd = ngx_chat_redis_unsent(&redis->client, cmd);
+        cmd = ngx_chat_redis_unsent(client, cmd);
         if (cmd == NULL) {
             return 0;
         }
@@ -154,7 +167,7 @@ ngx_chat_redis_join_append(ngx_chat_store_redis_t     *redis,
         if (ngx_chat_redis_join_fits(cmd, like)) {
             bytes = cmd->bytes;
             ngx_chat_redis_add_facts(cmd, facts, n);
-            ngx_chat_redis_grown(&redis->client, cmd->bytes - bytes);
+            ngx_chat_redis_grown(client, cmd->bytes - bytes);
             return 1;
         }
     }
@@ -176,7 +189,7 @@ ngx_chat_redis_ask(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
             op->answer = cmd;
         }
 
-        if (ngx_chat_redis_submit(&redis->client, cmd) == NGX_OK) {
+        if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) == NGX_OK) {
             return;
         }
 

@@ -73,7 +73,7 @@ ngx_chat_redis_sent(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
 
     age = ngx_current_msec - cmd->born;
     cmd->sent = 1;
-    cmd->deadline = cmd->op != NULL && age > timeout
+    cmd->deadline = cmd->op != NULL && age > timeout && client->patience == 0
                         ? cmd->born + 2 * timeout
                         : ngx_current_msec + timeout;
 }
@@ -153,14 +153,17 @@ ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
             ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
                           "chat: the store %V has been away for too long, "
                           "facts are dropped",
-                          &client->conn.conf->name);
+                          client->name);
         }
         return NGX_DECLINED;
     }
 
+    cmd->client = client;
     cmd->sent = 0;
     cmd->born = ngx_current_msec;
-    cmd->deadline = cmd->born + client->conn.conf->timeout;
+    cmd->first = cmd->tries ? cmd->first : cmd->born;
+    cmd->deadline =
+        cmd->born + ngx_max(client->conn.conf->timeout, client->patience);
     client->bytes += cmd->bytes;
 
     ngx_chat_redis_insert(client, cmd);
@@ -244,6 +247,10 @@ ngx_chat_redis_unsend(ngx_chat_redis_client_t *client)
         next = ngx_queue_next(q);
         cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
         cmd->sent = 0;
+
+        if (client->patience != 0) {
+            cmd->deadline = ngx_current_msec + client->patience;
+        }
 
         if (cmd->greets) {
             ngx_chat_redis_remove(client, cmd);

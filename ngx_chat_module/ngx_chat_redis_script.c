@@ -107,7 +107,7 @@ ngx_chat_redis_call(ngx_chat_store_redis_t *redis, ngx_uint_t script)
 
 
 void
-ngx_chat_redis_load(ngx_chat_store_redis_t *redis, ngx_uint_t greets)
+ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t greets)
 {
     ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd;
@@ -124,7 +124,7 @@ ngx_chat_redis_load(ngx_chat_store_redis_t *redis, ngx_uint_t greets)
         cmd->done = ngx_chat_redis_ignore;
         cmd->greets = greets & 1;
 
-        if (ngx_chat_redis_submit(&redis->client, cmd) != NGX_OK) {
+        if (ngx_chat_redis_submit(client, cmd) != NGX_OK) {
             ngx_chat_redis_cmd_free(cmd);
         }
     }
@@ -134,17 +134,15 @@ ngx_chat_redis_load(ngx_chat_store_redis_t *redis, ngx_uint_t greets)
 ngx_uint_t
 ngx_chat_redis_again(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    ngx_chat_store_redis_t *redis = cmd->data;
-
     if (!ngx_chat_redis_is_error(reply, "NOSCRIPT") || cmd->again) {
         return 0;
     }
 
     freeReplyObject(reply);
     cmd->again = 1;
-    ngx_chat_redis_load(redis, 0);
+    ngx_chat_redis_load(cmd->client, 0);
 
-    if (ngx_chat_redis_submit(&redis->client, cmd) != NGX_OK) {
+    if (ngx_chat_redis_submit(cmd->client, cmd) != NGX_OK) {
         ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
     }
 

@@ -58,12 +58,12 @@ ngx_chat_redis_wake_closed(ngx_chat_redis_conn_t *conn, const char *why)
 
     /* what befalls both connections is told once, by the other one */
     if (!wake->told && wake->backoff > NGX_CHAT_REDIS_WAKE_FIRST
-        && wake->client->state == CHAT_STORE_UP)
+        && wake->node->client.state == CHAT_STORE_UP)
     {
         wake->told = 1;
         ngx_log_error(NGX_LOG_ERR, conn->log, 0,
                       "chat: no subscription to the store %V: %s",
-                      &conn->conf->name, why);
+                      wake->node->client.name, why);
     }
 
     ngx_chat_redis_timer(&wake->retry, ngx_chat_redis_jitter(wake->backoff));
@@ -124,18 +124,36 @@ ngx_chat_redis_wake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 }
 
 
+/* Connects to a node; to another one, if there is one. */
+static void
+ngx_chat_redis_wake_connect(ngx_chat_redis_wake_t *wake)
+{
+    if (wake->node != NULL) {
+        wake->node->is_used = 0;
+    }
+
+    wake->node = ngx_chat_redis_cluster_any(wake->cluster);
+    wake->node->is_used = 1;
+    wake->conn.host = wake->node->client.conn.host;
+
+    if (wake->conn.host != NULL) {
+        ngx_chat_redis_conn_open(&wake->conn);
+    }
+}
+
+
 static void
 ngx_chat_redis_wake_retry(ngx_event_t *ev)
 {
     ngx_chat_redis_wake_t *wake = ev->data;
 
-    if (wake->client->state == CHAT_STORE_UP
+    if (wake->node->client.state == CHAT_STORE_UP
         && wake->backoff > NGX_CHAT_REDIS_WAKE_FIRST * 2)
     {
         wake->news(wake, NULL);
     }
 
-    ngx_chat_redis_conn_open(&wake->conn);
+    ngx_chat_redis_wake_connect(wake);
 }
 
 
@@ -146,6 +164,12 @@ ngx_chat_redis_wake_ping(ngx_event_t *ev)
 
     if (wake->silent) {
         ngx_chat_redis_wake_end(wake, "no answer in time");
+        return;
+    }
+
+    if (wake->cluster->known && wake->node->slots == 0) {
+        /* it may have been left by the others, who tell it nothing */
+        ngx_chat_redis_wake_end(wake, "it has no slots");
         return;
     }
 
@@ -161,8 +185,7 @@ ngx_chat_redis_wake_ping(ngx_event_t *ev)
 
 
 void
-ngx_chat_redis_wake_move(ngx_chat_redis_wake_t       *wake,
-                         const ngx_chat_redis_host_t *host)
+ngx_chat_redis_wake_move(ngx_chat_redis_wake_t *wake)
 {
     if (wake->ping.timer_set) {
         ngx_del_timer(&wake->ping);
@@ -174,23 +197,21 @@ ngx_chat_redis_wake_move(ngx_chat_redis_wake_t       *wake,
 
     ngx_chat_redis_conn_close(&wake->conn);
     wake->backoff = NGX_CHAT_REDIS_WAKE_FIRST;
-    wake->conn.host = host;
-    ngx_chat_redis_conn_open(&wake->conn);
+    ngx_chat_redis_wake_connect(wake);
 }
 
 
 void
-ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
-                         ngx_chat_redis_client_t *client, chat_str_t worker)
+ngx_chat_redis_wake_open(ngx_chat_redis_wake_t    *wake,
+                         ngx_chat_redis_cluster_t *cluster, chat_str_t worker)
 {
-    wake->client = client;
+    wake->cluster = cluster;
     wake->worker = worker;
     wake->backoff = NGX_CHAT_REDIS_WAKE_FIRST;
     wake->polled = ngx_current_msec;
 
-    wake->conn.conf = client->conn.conf;
-    wake->conn.host = client->conn.host;
-    wake->conn.log = client->conn.log;
+    wake->conn.conf = cluster->conf;
+    wake->conn.log = cluster->log;
     wake->conn.data = wake;
     wake->conn.ready = ngx_chat_redis_wake_ready;
     wake->conn.reply = ngx_chat_redis_wake_reply;
@@ -198,14 +219,12 @@ ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
 
     wake->retry.handler = ngx_chat_redis_wake_retry;
     wake->retry.data = wake;
-    wake->retry.log = client->conn.log;
+    wake->retry.log = cluster->log;
     wake->ping.handler = ngx_chat_redis_wake_ping;
     wake->ping.data = wake;
-    wake->ping.log = client->conn.log;
+    wake->ping.log = cluster->log;
 
-    if (wake->conn.host != NULL) {
-        ngx_chat_redis_conn_open(&wake->conn);
-    }
+    ngx_chat_redis_wake_connect(wake);
 }
 
 

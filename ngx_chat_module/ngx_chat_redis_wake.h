@@ -1,7 +1,8 @@
 /*
  * ngx_chat_redis_wake.h: hears what other workers have to say to this one.
  *
- * A connection of its own, subscribed to the worker's own channel. What is
+ * A connection of its own, to any node, subscribed to the worker's own
+ * channel: a cluster tells all its nodes what is published. What is
  * said while it is not there is lost, so each new subscription counts as
  * news of everything, and so does the passing of 15 s. Must not know: facts.
  */
@@ -9,22 +10,23 @@
 #ifndef NGX_CHAT_REDIS_WAKE_H
 #define NGX_CHAT_REDIS_WAKE_H
 
-#include "ngx_chat_redis_client.h"
+#include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_CHANNEL "chat:wake:"
 
 typedef struct ngx_chat_redis_wake_s ngx_chat_redis_wake_t;
 
 struct ngx_chat_redis_wake_s {
-    ngx_chat_redis_conn_t    conn;
-    ngx_chat_redis_client_t *client; /* of the same server, for its state */
-    chat_str_t               worker;
-    ngx_event_t              retry;
-    ngx_event_t              ping;
-    ngx_msec_t               backoff;
-    ngx_msec_t               polled;
-    ngx_uint_t               silent; /* no reply since the last ping */
-    ngx_uint_t               told;   /* the log was told that it is lost */
+    ngx_chat_redis_conn_t     conn;
+    ngx_chat_redis_cluster_t *cluster;
+    ngx_chat_redis_node_t    *node; /* to which it is connected */
+    chat_str_t                worker;
+    ngx_event_t               retry;
+    ngx_event_t               ping;
+    ngx_msec_t                backoff;
+    ngx_msec_t                polled;
+    ngx_uint_t                silent; /* no reply since the last ping */
+    ngx_uint_t                told;   /* the log was told that it is lost */
 
     /* The owner's: prefix as 16 hex digits; NULL: look at everything. */
     void *data;
@@ -35,13 +37,12 @@ struct ngx_chat_redis_wake_s {
  * Starts to connect, unless it is not known yet where to: then move() does.
  * The owner has zeroed it and set its own.
  */
-void ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
-                              ngx_chat_redis_client_t *client,
-                              chat_str_t               worker);
+void ngx_chat_redis_wake_open(ngx_chat_redis_wake_t    *wake,
+                              ngx_chat_redis_cluster_t *cluster,
+                              chat_str_t                worker);
 
 /* The server is there now. */
-void ngx_chat_redis_wake_move(ngx_chat_redis_wake_t       *wake,
-                              const ngx_chat_redis_host_t *host);
+void ngx_chat_redis_wake_move(ngx_chat_redis_wake_t *wake);
 void ngx_chat_redis_wake_close(ngx_chat_redis_wake_t *wake);
 
 #endif /* NGX_CHAT_REDIS_WAKE_H */

@@ -8,6 +8,8 @@
 #include "ngx_chat_redis_facts.h"
 #include "ngx_chat_store_redis.h"
 
+#define NGX_CHAT_STORE_REDIS_DOUBT 1000 /* ms */
+
 
 static void
 ngx_chat_store_redis_join(chat_store_t *store, chat_store_op_t *op,
@@ -77,13 +79,7 @@ ngx_chat_store_redis_cancel(chat_store_op_t *op)
 static void
 ngx_chat_store_redis_flush(chat_store_t *store)
 {
-    ngx_chat_redis_client_t *client =
-        &((ngx_chat_store_redis_t *) store)->client;
-
-    if (client->state == CHAT_STORE_UP) {
-        ngx_chat_redis_flush(&client->flush);
-        ngx_chat_redis_conn_flush(&client->conn);
-    }
+    ngx_chat_redis_cluster_flush(&((ngx_chat_store_redis_t *) store)->cluster);
 }
 
 
@@ -95,13 +91,26 @@ ngx_chat_store_redis_alive(chat_store_t *store, chat_str_t worker)
 }
 
 
+/* The node of its slot may be away while others are there. */
+static int
+ngx_chat_store_redis_lacks(chat_store_t *store, const chat_key_t *key)
+{
+    return ngx_chat_redis_client_of((ngx_chat_store_redis_t *) store, key)
+               ->state
+           == CHAT_STORE_AWAY;
+}
+
+
 static void
 ngx_chat_store_redis_greet(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
-    ngx_chat_redis_load(redis, 1);
-    ngx_chat_redis_live_greet(&redis->live);
+    ngx_chat_redis_load(client, 1);
+
+    if (!redis->cluster.many) {
+        ngx_chat_redis_live_greet(&redis->live);
+    }
 }
 
 
@@ -117,20 +126,89 @@ ngx_chat_store_redis_tell(ngx_chat_store_redis_t *redis, ngx_uint_t all)
 }
 
 
-static void
-ngx_chat_store_redis_changed(ngx_chat_redis_client_t *client)
+/*
+ * Where servers are there but nobody can see that this worker lives, it may
+ * not claim; after a second that is as good as no store.
+ */
+static chat_store_state_e
+ngx_chat_store_redis_state(ngx_chat_store_redis_t *redis)
 {
-    ngx_chat_store_redis_t *redis = client->data;
+    chat_store_state_e state = ngx_chat_redis_cluster_state(&redis->cluster);
 
-    redis->store.state = client->state;
-
-    if (client->state == CHAT_STORE_UP && redis->moved) {
-        redis->moved = 0;
-        ngx_chat_store_redis_tell(redis, 0);
-        return;
+    if (state != CHAT_STORE_UP || !redis->cluster.many
+        || ngx_chat_redis_live_alive(&redis->live, redis->store.worker))
+    {
+        return state;
     }
 
-    if (client->state != CHAT_STORE_WAVERING) {
+    if (redis->store.state == CHAT_STORE_UP) {
+        redis->doubted = ngx_current_msec;
+    }
+
+    return ngx_current_msec - redis->doubted < NGX_CHAT_STORE_REDIS_DOUBT
+               ? CHAT_STORE_WAVERING
+               : CHAT_STORE_AWAY;
+}
+
+
+/* 1 if the state is new, and those who watch have to be told. */
+static ngx_uint_t
+ngx_chat_store_redis_restate(ngx_chat_store_redis_t *redis)
+{
+    chat_store_state_e state = ngx_chat_store_redis_state(redis);
+
+    if (state == redis->store.state) {
+        return 0;
+    }
+
+    if (redis->cluster.many && state == CHAT_STORE_UP) {
+        ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
+                      "chat: the store %V is connected",
+                      &redis->cluster.conf->name);
+
+    } else if (redis->cluster.many && state == CHAT_STORE_AWAY) {
+        ngx_log_error(NGX_LOG_ERR, redis->cluster.log, 0,
+                      "chat: the store %V is away",
+                      &redis->cluster.conf->name);
+    }
+
+    redis->store.state = state;
+    return state != CHAT_STORE_WAVERING;
+}
+
+
+/* A node came or went: those of its slots look again, as all others do. */
+static void
+ngx_chat_store_redis_changed(ngx_chat_redis_cluster_t *cluster,
+                             ngx_chat_redis_client_t  *client)
+{
+    ngx_uint_t              news;
+    ngx_chat_store_redis_t *redis = cluster->data;
+
+    news = ngx_chat_store_redis_restate(redis);
+
+    if (cluster->many) {
+        ngx_chat_redis_live_go(&redis->live);
+    }
+
+    if (cluster->moved && redis->store.state == CHAT_STORE_UP) {
+        cluster->moved = 0;
+        ngx_chat_store_redis_tell(redis, 0);
+
+    } else if (news
+               || (client != NULL && client->state != CHAT_STORE_WAVERING)) {
+        ngx_chat_store_changed(&redis->base, 0, 1);
+    }
+}
+
+
+/* A beat: this worker may be seen now, or not any more. */
+static void
+ngx_chat_store_redis_told(ngx_chat_redis_live_t *live)
+{
+    ngx_chat_store_redis_t *redis = live->data;
+
+    if (redis->cluster.many && ngx_chat_store_redis_restate(redis)) {
         ngx_chat_store_changed(&redis->base, 0, 1);
     }
 }
@@ -146,13 +224,13 @@ ngx_chat_store_redis_died(ngx_chat_redis_live_t *live)
 
 
 static void
-ngx_chat_store_redis_lost(ngx_chat_redis_live_t *live)
+ngx_chat_store_redis_lost(ngx_chat_redis_live_t   *live,
+                          ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = live->data;
 
-    ngx_log_error(NGX_LOG_WARN, redis->client.conn.log, 0,
-                  "chat: the store %V has lost its data",
-                  &redis->client.conn.conf->name);
+    ngx_log_error(NGX_LOG_WARN, client->conn.log, 0,
+                  "chat: the store %V has lost its data", client->name);
 
     ngx_chat_store_redis_tell(redis, 1);
 }
@@ -175,16 +253,16 @@ ngx_chat_store_redis_found(ngx_chat_redis_sentinel_t   *sentinel,
     ngx_chat_store_redis_t *redis = sentinel->data;
 
     if (moved) {
-        redis->moved = 1;
-        ngx_log_error(NGX_LOG_NOTICE, redis->client.conn.log, 0,
+        redis->cluster.moved = 1;
+        ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
                       "chat: the store %V is at %V now",
-                      &redis->client.conn.conf->name, &master->name);
+                      &redis->cluster.conf->name, &master->name);
     }
 
-    ngx_chat_redis_client_move(&redis->client, master);
+    ngx_chat_redis_client_move(&redis->cluster.nodes[0]->client, master);
 
     if (moved || redis->wake.conn.host == NULL) {
-        ngx_chat_redis_wake_move(&redis->wake, master);
+        ngx_chat_redis_wake_move(&redis->wake);
     }
 }
 
@@ -196,7 +274,7 @@ ngx_chat_store_redis_nowhere(ngx_chat_redis_sentinel_t *sentinel,
 {
     ngx_chat_store_redis_t *redis = sentinel->data;
 
-    ngx_chat_redis_client_lost(&redis->client, why);
+    ngx_chat_redis_client_lost(&redis->cluster.nodes[0]->client, why);
 }
 
 
@@ -277,29 +355,36 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->store.flush = ngx_chat_store_redis_flush;
     redis->store.cancel = ngx_chat_store_redis_cancel;
     redis->store.alive = ngx_chat_store_redis_alive;
+    redis->store.lacks = ngx_chat_store_redis_lacks;
     ngx_chat_store_base_init(&redis->base, cycle->log);
 
-    redis->client.data = redis;
-    redis->client.greet = ngx_chat_store_redis_greet;
-    redis->client.changed = ngx_chat_store_redis_changed;
+    redis->cluster.data = redis;
+    redis->cluster.greet = ngx_chat_store_redis_greet;
+    redis->cluster.changed = ngx_chat_store_redis_changed;
     redis->live.data = redis;
+    redis->live.told = ngx_chat_store_redis_told;
     redis->live.died = ngx_chat_store_redis_died;
     redis->live.lost = ngx_chat_store_redis_lost;
     redis->wake.data = redis;
     redis->wake.news = ngx_chat_store_redis_news;
 
     if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
-        redis->client.seek = ngx_chat_store_redis_seek;
+        redis->cluster.seek = ngx_chat_store_redis_seek;
         redis->sentinel.data = redis;
         redis->sentinel.found = ngx_chat_store_redis_found;
         redis->sentinel.lost = ngx_chat_store_redis_nowhere;
         ngx_chat_redis_sentinel_open(&redis->sentinel, conf, cycle->log);
     }
 
-    ngx_chat_redis_client_open(&redis->client, conf, cycle->log);
-    ngx_chat_redis_live_init(&redis->live, &redis->client,
+    if (ngx_chat_redis_cluster_open(&redis->cluster, conf, cycle->log)
+        != NGX_OK) {
+        return NULL;
+    }
+
+    redis->doubted = ngx_current_msec;
+    ngx_chat_redis_live_init(&redis->live, &redis->cluster,
                              redis->store.worker);
-    ngx_chat_redis_wake_open(&redis->wake, &redis->client,
+    ngx_chat_redis_wake_open(&redis->wake, &redis->cluster,
                              redis->store.worker);
     return &redis->store;
 }
@@ -313,5 +398,5 @@ ngx_chat_store_redis_close(chat_store_t *store)
     ngx_chat_redis_live_leave(&redis->live);
     ngx_chat_redis_wake_close(&redis->wake);
     ngx_chat_redis_sentinel_close(&redis->sentinel);
-    ngx_chat_redis_client_close(&redis->client);
+    ngx_chat_redis_cluster_close(&redis->cluster);
 }

@@ -146,6 +146,12 @@ struct chat_store_s {
      * own one: 1 if the others can still take it for alive.
      */
     int (*alive)(chat_store_t *store, chat_str_t worker);
+
+    /*
+     * 1 if questions of this key fail at once although others may not. NULL:
+     * there is no such key while the state is not AWAY.
+     */
+    int (*lacks)(chat_store_t *store, const chat_key_t *key);
 };
 
 /* The same in the form that readers of facts ask in; data is the store. */
@@ -155,6 +161,15 @@ chat_store_alive(void *data, chat_str_t worker)
     chat_store_t *store = data;
 
     return store->alive(store, worker);
+}
+
+
+/* 1 if questions of this key fail at once. */
+static inline int
+chat_store_is_away(chat_store_t *store, const chat_key_t *key)
+{
+    return store->state == CHAT_STORE_AWAY
+           || (store->lacks != NULL && store->lacks(store, key));
 }
 
 

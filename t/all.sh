@@ -45,8 +45,8 @@ stage()
 }
 
 # Tests that say nothing of the store, or bring their own: once is enough.
-storeless='badanswer chaos config demo docs nodes passthrough provider redis
-           redis_away redis_harness sentinel stall status_nodes'
+storeless='badanswer chaos cluster config demo docs nodes passthrough provider
+           redis redis_away redis_harness sentinel stall status_nodes'
 
 # Two files at a time wait for one another less than they wait for nginx.
 flags=
@@ -100,8 +100,10 @@ stage style make -s style
 stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
 stage live-shm live every env CHAT_STORE=shm
 stage live-redis live stores env CHAT_STORE=redis
-stage contract-sentinel env CHAT_STORE=sentinel \
-    node --test --test-reporter=spec t/contract.test.mjs
+for store in sentinel cluster; do
+    stage contract-$store env CHAT_STORE=$store \
+        node --test --test-reporter=spec t/contract.test.mjs
+done
 stage clients-packages make -s clients-packages
 stage clients-shm clients env CHAT_STORE=shm
 stage clients-redis clients env CHAT_STORE=redis

@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { cluster } from './harness_cluster.mjs';
 import { redis } from './harness_redis.mjs';
 import { sentinels } from './harness_sentinel.mjs';
 import {
@@ -38,14 +39,20 @@ export const modulePath = process.env.CHAT_MODULE
 export const unbuilt = !existsSync(modulePath)
   && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
 
-/* The store that a test gets that asks for none: shm, redis or sentinel. */
+/*
+ * The store that a test gets that asks for none: shm, redis, sentinel or
+ * cluster.
+ */
 export const store = process.env.CHAT_STORE ?? 'shm';
 
 /* After so many ms at most it is known that a worker was killed. */
 export const deadAfter = store === 'shm' ? 500 : 12000;
 
-/* The Redis server of this process; each nginx has a database of its own. */
-const servers = { redis, sentinel: sentinels };
+/*
+ * The Redis server of this process; each nginx has a database of its own, or
+ * in a cluster keys that no other one knows.
+ */
+const servers = { redis, sentinel: sentinels, cluster };
 let shared;
 let databases = 0;
 
@@ -53,7 +60,11 @@ async function newStore() {
   if (store === 'shm') {
     return 'shm:16m';
   }
-  shared ??= servers[store](null, { lines: ['databases 10000'] });
+  shared ??= servers[store](null, store === 'cluster' ? {}
+    : { lines: ['databases 10000'] });
+  if (store === 'cluster') {
+    return `${(await shared).url()} timeout=2s`;
+  }
   return `${(await shared).url({ db: databases++ })} timeout=2s`;
 }
 
@@ -140,8 +151,8 @@ function launch(dir, args, options) {
 }
 
 /* What stands for a store where nothing connects to it. */
-const untried = store !== 'shm' ? 'redis://127.0.0.1 timeout=2s'
-  : 'shm:16m';
+const untried = store === 'shm' ? 'shm:16m'
+  : 'redis://127.0.0.1 timeout=2s';
 
 /* nginx -t: {ok, output}. options as for nginx(), or conf, a whole file. */
 export async function nginxTest(options) {

@@ -72,7 +72,7 @@ live('the sums over nodes, and each node by itself', async (t) => {
     await until(async () => (await statusOf(a)).nodes === 1, 20000,
       'its end');
     await until(async () => (await scene.redis.command('HLEN',
-      'chat:status')) === 1, told, 'its name to go');
+      'chat:{status}')) === 1, told, 'its name to go');
     assert.deepEqual(talked(await statusOf(a)), logged(a.accessLog()));
   });
 });
@@ -89,11 +89,11 @@ live('texts of other nodes may be anything', async (t) => {
       + '"histograms":{"hold_seconds":{"counts":[1,2],"count":3,"sum":1.5}}}',
     '{"node":"good","workers":5,"holds":{"now":7},"store":{"state":"away"}}'];
   for (const [i, text] of texts.entries()) {
-    await scene.redis.command('SET', `chat:status:bad${i}`, text);
-    await scene.redis.command('HSET', 'chat:status', `bad${i}`, '1');
+    await scene.redis.command('SET', `chat:{status}:bad${i}`, text);
+    await scene.redis.command('HSET', 'chat:{status}', `bad${i}`, '1');
   }
-  await scene.redis.command('HSET', 'chat:status', 'y'.repeat(500), '1');
-  await scene.redis.command('HSET', 'chat:status', '', '1');
+  await scene.redis.command('HSET', 'chat:{status}', 'y'.repeat(500), '1');
+  await scene.redis.command('HSET', 'chat:{status}', '', '1');
   const status = await until(async () => {
     const now = await statusOf(n);
     return now.node_list.some(({ node }) => node === 'good') && now;
@@ -103,16 +103,17 @@ live('texts of other nodes may be anything', async (t) => {
   assert.equal(status.counters.requests.openai_chat.passed, 0);
   assert.ok(status.nodes >= 2 && status.nodes <= texts.length + 1);
   for (let i = 0; i < 200; i++) {
-    await scene.redis.command('HSET', 'chat:status', `more${i}`, '1');
-    await scene.redis.command('SET', `chat:status:more${i}`, '{"workers":1}');
+    await scene.redis.command('HSET', 'chat:{status}', `more${i}`, '1');
+    await scene.redis.command('SET', `chat:{status}:more${i}`,
+      '{"workers":1}');
   }
   await until(async () => (await statusOf(n)).nodes > 50, told, 'more');
   assert.ok((await statusOf(n)).nodes <= 64);
-  await scene.redis.command('DEL', 'chat:status');
-  await scene.redis.command('SET', 'chat:status', 'not a hash');
+  await scene.redis.command('DEL', 'chat:{status}');
+  await scene.redis.command('SET', 'chat:{status}', 'not a hash');
   n.allow(/WRONGTYPE/);
   await until(() => n.errorLog().includes('WRONGTYPE'), told, 'a complaint');
-  await scene.redis.command('DEL', 'chat:status');
+  await scene.redis.command('DEL', 'chat:{status}');
   await until(async () => (await statusOf(n)).nodes === 1, told, 'one node');
 });
 
@@ -154,7 +155,7 @@ live('a node without chat_status tells nothing', async (t) => {
     server: statusLocation });
   const quiet = await staged(t, 'openai_chat', scene.p, { workers: 1,
     connects: true, store: `${scene.redis.url()} timeout=2s` });
-  await until(async () => (await scene.redis.command('HLEN', 'chat:status'))
+  await until(async () => (await scene.redis.command('HLEN', 'chat:{status}'))
     === 1, told, 'the one that tells');
   const batch = new Batch({ ...scene, pick: () => quiet }, 2);
   await batch.ask();
@@ -170,10 +171,10 @@ live('the permissions of the page are enough', async (t) => {
     redis: { acl: ['user default off', `user chat on >pw ${may}`] },
     store: (r) => `${r.url({ user: 'chat', password: 'pw' })} timeout=2s` });
   const [a, b] = scene.nodes;
-  await scene.redis.command('HSET', 'chat:status', 'one that is gone', '1');
+  await scene.redis.command('HSET', 'chat:{status}', 'one that is gone', '1');
   await until(async () => (await statusOf(a)).nodes === 2
     && (await statusOf(b)).nodes === 2, told, 'both nodes');
-  await until(async () => (await scene.redis.command('HLEN', 'chat:status'))
+  await until(async () => (await scene.redis.command('HLEN', 'chat:{status}'))
     === 2, told, 'the name to go');
   const batch = new Batch(scene, 2);
   const first = batch.continue(batch.results([0]));

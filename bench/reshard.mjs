@@ -1,0 +1,184 @@
+/*
+ * reshard.mjs: how long a batch takes over a Redis Cluster while its slot
+ * moves, and when the master of its slot is killed and a replica takes over.
+ *
+ * Two nodes of two workers, three masters with a replica each, a batch of
+ * which one result waits. Moving: the other result is posted when half of the
+ * keys have gone, the rest goes 20 ms later; that is compared with a batch
+ * whose slot stays. Killing: the batch is posted again and again
+ * (chat_store_failure deny) until its answer is there, while one client plays
+ * other batches, one after the other. Writes the part "Cluster" of RESULTS.md
+ * beside this file. --quick: a smoke run, which writes nothing; --rounds=N,
+ * --node-timeout=MS.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import { join } from 'node:path';
+import { pause, root, unbuilt } from '../t/harness.mjs';
+import { Batch, told } from '../t/harness_batch.mjs';
+import { cluster } from '../t/harness_cluster.mjs';
+import { held } from '../t/harness_hold.mjs';
+import { nodesStage } from '../t/harness_nodes.mjs';
+
+const option = (name) => process.argv.map((arg) =>
+  new RegExp(`^--${name}(?:=(.*))?$`).exec(arg)).find(Boolean);
+const quick = !!option('quick');
+const rounds = Number(option('rounds')?.[1] ?? (quick ? 1 : 15));
+const timeout = Number(option('node-timeout')?.[1] ?? 1000);
+
+const stops = [];
+const context = { after: (stop) => stops.push(stop), diagnostic: () => {} };
+async function clean() {
+  for (const stop of stops.splice(0).reverse()) {
+    await stop();
+  }
+}
+
+const isKey = (key) => /^chat:\{[0-9a-f]{64}\}/.test(key);
+
+/* A batch that waits for its second result: {batch, waits, slot}. */
+async function begun(scene, c) {
+  const before = (await c.keys('chat:{*')).filter(isKey);
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const waits = batch.continue(batch.results([0]));
+  await held(batch, waits);
+  const [key] = (await c.keys('chat:{*')).filter((one) => isKey(one)
+    && !before.includes(one));
+  return { batch, waits, slot: await c.slot(key) };
+}
+
+const stage = (c) => nodesStage(context, 'openai_chat', { redis: c,
+  store: () => c.url(), hold: '60s',
+  location: 'chat_store_failure deny;' });
+
+/* From the second result to the answer; at most one request goes on. */
+async function complete({ batch }) {
+  const start = performance.now();
+  const { word } = await told(batch.continue(batch.results([1])));
+  if (!['final', 'empty'].includes(word)) {
+    throw new Error(`told ${word}`);
+  }
+  batch.released();
+  return performance.now() - start;
+}
+
+async function moving(scene, c) {
+  const one = await begun(scene, c);
+  const from = await c.owner(one.slot);
+  const to = c.masters.find((master) => master !== from);
+  await c.begin(one.slot, to);
+  await c.migrate(one.slot, from, to, /\}:[0-9a-f]+$/);
+  const done = complete(one);
+  await pause(20);
+  await c.migrate(one.slot, from, to);
+  await c.end(one.slot, to);
+  return done;
+}
+
+/* The longest time in which this client got no good answer. */
+async function others(scene, over) {
+  let last = performance.now();
+  let worst = 0;
+  while (!over.yes) {
+    const batch = new Batch(scene, 2);
+    const { word } = await told(batch.continue(batch.results()));
+    if (word === 'final') {
+      worst = Math.max(worst, performance.now() - last);
+      last = performance.now();
+    }
+    await pause(5);
+  }
+  return Math.max(worst, performance.now() - last);
+}
+
+async function killing() {
+  const c = await cluster(context, { replicas: 1, timeout,
+    lines: ['cluster-require-full-coverage no'] });
+  const scene = await stage(c);
+  const { batch, waits, slot } = await begun(scene, c);
+  const victim = await c.owner(slot);
+  await victim.command('WAIT', 1, 5000);
+  const start = performance.now();
+  const over = {};
+  const quiet = others(scene, over);
+  await victim.stop('SIGKILL');
+  await told(waits);
+  const times = [performance.now() - start];
+  for (;;) {
+    const { word } = await told(batch.continue(batch.results([1])));
+    if (word === 'final') {
+      break;
+    }
+    await pause(10);
+  }
+  times.push(performance.now() - start);
+  batch.released();
+  over.yes = true;
+  times.push(await quiet);
+  await clean();
+  return times;
+}
+
+const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
+const cell = (list) => `${middle(list).toFixed(0)} (${list[0].toFixed(0)}..${
+  list.at(-1).toFixed(0)})`;
+
+async function main() {
+  if (unbuilt) {
+    throw new Error(unbuilt);
+  }
+  const c = await cluster(context);
+  const scene = await stage(c);
+  const [stays, moves] = [[], []];
+  for (let i = 0; i < rounds; i++) {
+    stays.push(await complete(await begun(scene, c)));
+    moves.push(await moving(scene, c));
+  }
+  const tries = await c.errors('TRYAGAIN');
+  await clean();
+  const kills = [];
+  for (let i = 0; i < Math.ceil(rounds / 3); i++) {
+    kills.push(await killing());
+  }
+  const [ends, done, quiet] = [0, 1, 2].map((i) =>
+    kills.map((times) => times[i]));
+  const text = `## Cluster
+
+Written by \`node bench/reshard.mjs\`, ${new Date().toISOString()
+    .slice(0, 16).replace('T', ' ')} UTC, load average ${
+    os.loadavg()[0].toFixed(1)}. Three
+masters, two nodes of two workers; a batch with one result in the store. In
+ms: median, least and most. One request went upstream in each round.
+
+| what | rounds | ms |
+| --- | --- | --- |
+| the second result, until its answer | ${rounds} | ${cell(stays)} |
+| the same, when its slot is half moved; the rest moves after 20 ms | ${
+  rounds} | ${cell(moves)} |
+| the master is killed (\`cluster-node-timeout ${timeout}\`): who waits is ${
+  'told'} | ${kills.length} | ${cell(ends)} |
+| the same: the replica has taken over, the batch is answered | ${
+  kills.length} | ${cell(done)} |
+| the same: longest without an answer for one client that plays batches of ${
+  'any slots'} | ${kills.length} | ${cell(quiet)} |
+
+\`TRYAGAIN\` was answered ${tries} times.
+`;
+  process.stdout.write(text);
+  if (!quick) {
+    const file = join(root, 'bench', 'RESULTS.md');
+    const [front, rest = ''] = readFileSync(file, 'utf8')
+      .split('\n## Cluster');
+    const next = rest.indexOf('\n## ');
+    writeFileSync(file, `${front.trimEnd()}\n\n${text}${next === -1 ? ''
+      : `\n${rest.slice(next + 1)}`}`);
+  }
+}
+
+try {
+  await main();
+} finally {
+  await clean();
+}
+process.exit(0);

@@ -1,0 +1,206 @@
+/*
+ * ngx_chat_redis_declined.c: what becomes of a command that a node of a
+ * cluster declines.
+ *
+ * MOVED: the slot is another node's, which is learned. ASK: this once it is.
+ * TRYAGAIN and the like: it is sent again after a little while; others of its
+ * slot wait behind it, so that they stay in order. One that somebody waits for
+ * fails when it has been declined for long. Must not know: facts.
+ */
+
+#include "ngx_chat_redis_cluster.h"
+
+#define NGX_CHAT_REDIS_DECLINED 2000 /* ms; then who waits is told */
+#define NGX_CHAT_REDIS_HOPS 5        /* MOVED, without a pause */
+#define NGX_CHAT_REDIS_FIRST_AGAIN 10
+#define NGX_CHAT_REDIS_LAST_AGAIN 160
+
+
+/* The node in "MOVED SLOT HOST:PORT"; NULL: it says none. */
+static ngx_chat_redis_node_t *
+ngx_chat_redis_declined_by(ngx_chat_redis_client_t *client,
+                           const redisReply        *reply)
+{
+    char     *colon, *space;
+    ngx_str_t host;
+
+    space = strrchr(reply->str, ' ');
+    colon = space ? strrchr(space, ':') : NULL;
+    if (colon == NULL) {
+        return NULL;
+    }
+
+    host.data = (u_char *) space + 1;
+    host.len = (size_t) (colon - space) - 1;
+
+    if (host.len == 0) {
+        host = client->conn.host->host;
+    }
+
+    return ngx_chat_redis_cluster_node(
+        ((ngx_chat_redis_node_t *) client)->cluster, &host,
+        ngx_atoi((u_char *) colon + 1, ngx_strlen(colon + 1)));
+}
+
+
+/* This command only is to go to the other node. */
+static void
+ngx_chat_redis_declined_ask(ngx_chat_redis_node_t *node,
+                            ngx_chat_redis_cmd_t  *cmd)
+{
+    ngx_chat_redis_cmd_t *asking = ngx_chat_redis_cmd_create();
+
+    ngx_chat_redis_cluster_need(node);
+
+    if (asking != NULL) {
+        ngx_chat_redis_cmd_puts(asking, "ASKING");
+        asking->done = ngx_chat_redis_ignore;
+
+        if (ngx_chat_redis_submit(&node->client, asking) != NGX_OK) {
+            ngx_chat_redis_cmd_free(asking);
+        }
+    }
+
+    cmd->asks = 1;
+    ngx_chat_redis_cluster_resubmit(node->cluster, node, cmd);
+}
+
+
+ngx_uint_t
+ngx_chat_redis_later_has(ngx_chat_redis_cluster_t *cluster, unsigned slot)
+{
+    ngx_queue_t          *q;
+    ngx_chat_redis_cmd_t *cmd;
+
+    for (q = ngx_queue_head(&cluster->later);
+         q != ngx_queue_sentinel(&cluster->later); q = ngx_queue_next(q))
+    {
+        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+        if (cmd->slot == slot) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+ngx_int_t
+ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
+                         ngx_chat_redis_cmd_t     *cmd)
+{
+    ngx_msec_t pause;
+
+    if (cmd->failed || cluster->bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
+        return NGX_DECLINED;
+    }
+
+    if (cmd->client == NULL) {
+        cmd->client = ngx_chat_redis_cluster_client(cluster, cmd->slot);
+        cmd->first = ngx_current_msec;
+    }
+
+    cmd->asks = 0;
+    cluster->bytes += cmd->bytes;
+    ngx_queue_insert_tail(&cluster->later, &cmd->queue);
+
+    if (!cluster->again.timer_set) {
+        pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
+        ngx_chat_redis_timer(
+            &cluster->again,
+            ngx_chat_redis_jitter(ngx_min(pause, NGX_CHAT_REDIS_LAST_AGAIN)));
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_redis_later_send(ngx_event_t *ev)
+{
+    ngx_queue_t               due, *q;
+    ngx_chat_redis_cluster_t *cluster = ev->data;
+
+    ngx_queue_init(&due);
+
+    if (ngx_queue_empty(&cluster->later)) {
+        return;
+    }
+
+    ngx_queue_add(&due, &cluster->later);
+    ngx_queue_init(&cluster->later);
+    cluster->bytes = 0;
+
+    while (!ngx_queue_empty(&due)) {
+        q = ngx_queue_head(&due);
+        ngx_queue_remove(q);
+        ngx_chat_redis_cluster_resubmit(
+            cluster, NULL, ngx_queue_data(q, ngx_chat_redis_cmd_t, queue));
+    }
+}
+
+
+/* 1 if it is worth while to send it again. */
+static ngx_uint_t
+ngx_chat_redis_declined_again(const ngx_chat_redis_cmd_t *cmd)
+{
+    return cmd->op == NULL
+           || ngx_current_msec - cmd->first < NGX_CHAT_REDIS_DECLINED;
+}
+
+
+/* 1 if the node cannot say anything of the slot at the moment. */
+static ngx_uint_t
+ngx_chat_redis_declined_now(const redisReply *reply)
+{
+    return ngx_chat_redis_is_error(reply, "TRYAGAIN")
+           || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
+           || ngx_chat_redis_is_error(reply, "LOADING")
+           || ngx_chat_redis_is_error(reply, "MASTERDOWN");
+}
+
+
+ngx_uint_t
+ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
+                        ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    ngx_uint_t                moved, ask;
+    ngx_chat_redis_node_t    *node = NULL;
+    ngx_chat_redis_cluster_t *cluster =
+        ((ngx_chat_redis_node_t *) client)->cluster;
+
+    moved = ngx_chat_redis_is_error(reply, "MOVED ");
+    ask = ngx_chat_redis_is_error(reply, "ASK ");
+
+    if (!cmd->keyed || !(moved || ask || ngx_chat_redis_declined_now(reply))
+        || !ngx_chat_redis_declined_again(cmd))
+    {
+        return 0;
+    }
+
+    if (moved || ask) {
+        node = ngx_chat_redis_declined_by(client, reply);
+    }
+
+    freeReplyObject(reply);
+
+    if (ask && node != NULL) {
+        ngx_chat_redis_declined_ask(node, cmd);
+        return 1;
+    }
+
+    cluster->stale = 1;
+
+    if (moved && node != NULL) {
+        ngx_chat_redis_slots_move(cluster, cmd->slot, node);
+    }
+
+    if (moved && node != NULL && cmd->tries < NGX_CHAT_REDIS_HOPS) {
+        ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
+
+    } else if (ngx_chat_redis_later_add(cluster, cmd) != NGX_OK) {
+        cmd->done(cmd, NULL);
+    }
+
+    return 1;
+}
