@@ -1,6 +1,6 @@
 /*
- * chat_dialect_ai_sdk_retell_chunk.c: which members of a part go into which chunk of
- * a stream.
+ * chat_dialect_ai_sdk_retell_chunk.c: which members of a part go into which
+ * chunk of a stream.
  *
  * Promises: each member of a chunk is as versions 5 to 7 demand it; one that
  * is not is left out, or with it the chunk where it cannot be missed.
