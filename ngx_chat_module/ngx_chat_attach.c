@@ -30,6 +30,7 @@ ngx_chat_attach_may(ngx_chat_ctx_t *ctx)
 static ngx_int_t
 ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
 {
+    ngx_chat_source_t     source;
     const chat_attempt_t *attempt = &ctx->q.seen.last.attempt;
 
     if (!ngx_chat_attach_may(ctx) || attempt->k != ctx->decision.k) {
@@ -47,8 +48,14 @@ ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
         ctx->attach->follower.data = ctx;
     }
 
-    return ngx_chat_feed_join(ctx, attempt, late, &ctx->attach->follower)
-                   == NGX_OK
+    ngx_memzero(&source, sizeof(source));
+    source.batch = ctx->q.key;
+    source.attempt = *attempt;
+    source.late = late;
+    chat_record_key(&ctx->q.key.tag, attempt->worker, attempt->request,
+                    &source.key);
+
+    return ngx_chat_feed_join(ctx, &source, &ctx->attach->follower) == NGX_OK
                ? NGX_OK
                : NGX_DECLINED;
 }
@@ -145,7 +152,7 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 {
     ngx_http_request_t       *r = ctx->request;

@@ -34,6 +34,14 @@ struct ngx_chat_attach_s {
     ngx_buf_t        end;  /* goes behind all others, or flushes the header */
 };
 
+/* ngx_chat_attach.c */
+
+/* Sends the header that the head of the feed's record says. */
+ngx_int_t ngx_chat_attach_header(ngx_chat_ctx_t        *ctx,
+                                 const ngx_chat_feed_t *feed);
+
+/* ngx_chat_attach_send.c */
+
 /* The header is sent; sends what is there, and goes on by itself. */
 void ngx_chat_attach_begin(ngx_chat_ctx_t *ctx);
 

@@ -111,7 +111,7 @@ ngx_chat_attach_sent(ngx_chat_attach_t *attach)
 
 /* The bytes of a block, the message renamed where that is due. */
 static ngx_int_t
-ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block)
+ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
 {
     chat_buf_t         out;
     ngx_buf_t         *b;
@@ -125,8 +125,8 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block)
 
     b->memory = 1;
     b->flush = 1;
-    b->pos = block->data;
-    b->last = b->pos + block->len;
+    b->pos = block->data + from;
+    b->last = block->data + block->len;
 
     if (attach->rename.done) {
         return NGX_OK;
@@ -134,7 +134,8 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block)
 
     ngx_memzero(&out, sizeof(out));
 
-    if (chat_rename(&attach->rename, chat_str(block->data, block->len), &out)
+    if (chat_rename(&attach->rename,
+                    chat_str(b->pos, (size_t) (b->last - b->pos)), &out)
         == CHAT_OK)
     {
         b->pos = ngx_pnalloc(ctx->request->pool, out.len);
@@ -157,17 +158,18 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block)
 static ngx_int_t
 ngx_chat_attach_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 {
+    size_t             from;
     ngx_int_t          rc;
     ngx_chat_block_t  *block;
     ngx_chat_attach_t *attach = ctx->attach;
 
     while (attach->nshown < NGX_CHAT_ATTACH_BLOCKS) {
-        rc = ngx_chat_feed_take(&attach->follower, &block);
+        rc = ngx_chat_feed_take(&attach->follower, &block, &from);
         if (rc != NGX_OK) {
             return rc == NGX_AGAIN ? NGX_OK : rc;
         }
 
-        if (ngx_chat_attach_show(ctx, block) != NGX_OK) {
+        if (ngx_chat_attach_show(ctx, block, from) != NGX_OK) {
             return NGX_ERROR;
         }
 
@@ -180,14 +182,14 @@ ngx_chat_attach_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 
 /* What is said of a stream that goes no further, behind all that was sent. */
 static ngx_int_t
-ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_buf_t *words)
+ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
 {
     ngx_buf_t              *b = &ctx->attach->end;
     const ngx_chat_block_t *at = ctx->attach->follower.at;
 
     ngx_memzero(b, sizeof(*b));
 
-    b->pos = ngx_pnalloc(ctx->request->pool, words->len + 2);
+    b->pos = ngx_pnalloc(ctx->request->pool, words.len + 2);
     if (b->pos == NULL) {
         return NGX_ERROR;
     }
@@ -200,18 +202,22 @@ ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_buf_t *words)
         b->last = ngx_cpymem(b->last, "\n\n", 2);
     }
 
-    b->last = ngx_cpymem(b->last, words->data, words->len);
+    b->last = ngx_cpymem(b->last, words.data, words.len);
     b->last_buf = 1;
     return NGX_OK;
 }
 
 
-/* Too slow for what could be kept. */
+/* Bytes are lost, or it was too slow for what could be kept. */
 static ngx_int_t
-ngx_chat_attach_too_slow(ngx_chat_ctx_t *ctx)
+ngx_chat_attach_lacks(ngx_chat_ctx_t *ctx)
 {
     ngx_buf_t *b;
-    chat_buf_t words;
+    chat_str_t words = ctx->attach->follower.lost;
+
+    if (words.len != 0) {
+        return ngx_chat_attach_words(ctx, words);
+    }
 
     if (ctx->attach->follower.feed->blocks.stream == NULL
         || !ctx->conf->interrupted)
@@ -227,9 +233,8 @@ ngx_chat_attach_too_slow(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    words.data = b->pos;
-    words.len = (size_t) (b->last - b->pos);
-    return ngx_chat_attach_words(ctx, &words);
+    words = chat_str(b->pos, (size_t) (b->last - b->pos));
+    return ngx_chat_attach_words(ctx, words);
 }
 
 
@@ -243,7 +248,7 @@ ngx_chat_attach_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
     ngx_chat_attach_t *attach = ctx->attach;
     ngx_chat_feed_t   *feed = attach->follower.feed;
 
-    if (!ngx_chat_feed_is_drained(&attach->follower)
+    if (ngx_chat_feed_ready(&attach->follower) != NGX_AGAIN
         || (feed->state != NGX_CHAT_FEED_COMPLETE
             && feed->state != NGX_CHAT_FEED_BROKEN))
     {
@@ -252,7 +257,8 @@ ngx_chat_attach_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 
     if (feed->state == NGX_CHAT_FEED_BROKEN
         && (feed->blocks.words.len == 0 || feed->blocks.words.failed
-            || ngx_chat_attach_words(ctx, &feed->blocks.words) != NGX_OK))
+            || ngx_chat_attach_words(ctx, chat_buf_str(&feed->blocks.words))
+                   != NGX_OK))
     {
         return NGX_ERROR;
     }
@@ -282,7 +288,7 @@ ngx_chat_attach_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 
     rc = ngx_chat_attach_blocks(ctx, links);
 
-    if (rc == NGX_DECLINED && ngx_chat_attach_too_slow(ctx) == NGX_OK) {
+    if (rc == NGX_DECLINED && ngx_chat_attach_lacks(ctx) == NGX_OK) {
         ngx_chat_links_add(links, &attach->end);
         return NGX_DONE;
     }
@@ -303,10 +309,10 @@ ngx_chat_attach_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 static chat_end_e
 ngx_chat_attach_judge(ngx_chat_ctx_t *ctx)
 {
-    const ngx_chat_follower_t *follower = &ctx->attach->follower;
+    ngx_chat_follower_t *follower = &ctx->attach->follower;
 
     if (follower->feed->state == NGX_CHAT_FEED_COMPLETE
-        && ngx_chat_feed_is_drained(follower))
+        && ngx_chat_feed_ready(follower) == NGX_AGAIN)
     {
         return follower->feed->end;
     }

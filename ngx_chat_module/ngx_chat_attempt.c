@@ -7,6 +7,7 @@
  * Must not know: wire formats.
  */
 
+#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_LOG_IDS 8
@@ -281,9 +282,17 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
 static chat_end_e
 ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->stream != NULL
-        && chat_stream_info(ctx->stream)->end != CHAT_END_NONE) {
-        return chat_stream_info(ctx->stream)->end;
+    chat_end_e end;
+
+    end = ctx->stream ? chat_stream_info(ctx->stream)->end : CHAT_END_NONE;
+
+    if (ctx->stopped && (end == CHAT_END_INTERRUPTED || end == CHAT_END_NONE))
+    {
+        return CHAT_END_ABORTED;
+    }
+
+    if (end != CHAT_END_NONE) {
+        return end;
     }
 
     if (ctx->status >= 300) {
@@ -334,6 +343,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     }
 
     ctx->end = end;
+    ngx_chat_listing_over(ctx);
     ngx_chat_attempt_log(ctx, end);
     ngx_chat_metrics_turn(ctx, end);
 

@@ -2,8 +2,9 @@
  * ngx_chat_blocks.c: see ngx_chat_blocks.h.
  *
  * The first piece of a log is the head, all others are the bytes that the
- * producer's client was sent. What comes from the store is not trusted: each
- * position, each length and the head are checked.
+ * producer's client was sent, behind the count of the events before them. What
+ * comes from the store is not trusted: each position, each length, each count
+ * and the head are checked.
  * Must not know: the store, who follows.
  */
 
@@ -16,6 +17,7 @@ void
 ngx_chat_block_free(ngx_chat_block_t *block)
 {
     if (block != NULL && --block->refs == 0) {
+        chat_buf_free(&block->lost);
         ngx_free(block);
     }
 }
@@ -51,31 +53,26 @@ ngx_chat_blocks_drop(ngx_chat_blocks_t *blocks)
 }
 
 
+/* The count that a piece begins with, and *bytes is what is behind it. */
 static ngx_int_t
-ngx_chat_blocks_append(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
-                       size_t n, size_t len)
+ngx_chat_blocks_count(const chat_fact_t *piece, chat_count_t *count,
+                      chat_str_t *bytes)
 {
-    size_t            i;
-    u_char           *p;
-    ngx_chat_block_t *block;
+    size_t n = chat_count_read(count, piece->payload);
 
-    if (len == 0) {
-        return NGX_OK;
-    }
+    *bytes = chat_str(piece->payload.data + n, piece->payload.len - n);
+    return n != 0 ? NGX_OK : NGX_DECLINED;
+}
 
-    block = ngx_alloc(sizeof(*block) + len, ngx_cycle->log);
-    if (block == NULL) {
-        return NGX_ERROR;
-    }
 
-    block->next = NULL;
-    block->refs = 1;
-    block->len = len;
-    p = block->data;
-
-    for (i = 0; i < n; i++) {
-        p = ngx_cpymem(p, pieces[i].payload.data, pieces[i].payload.len);
-    }
+/* The last thing that is kept, and what was lost before it. */
+static void
+ngx_chat_blocks_link(ngx_chat_blocks_t *blocks, ngx_chat_block_t *block)
+{
+    block->gap = blocks->gap;
+    block->lost = blocks->lost;
+    blocks->gap = 0;
+    ngx_memzero(&blocks->lost, sizeof(blocks->lost));
 
     if (blocks->last != NULL) {
         blocks->last->next = block;
@@ -85,9 +82,42 @@ ngx_chat_blocks_append(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
 
     blocks->last = block;
     blocks->next_number++;
-    blocks->kept += len;
-    blocks->length += len;
+    blocks->kept += block->len;
+    blocks->length += block->len;
     ngx_chat_blocks_drop(blocks);
+}
+
+
+static ngx_int_t
+ngx_chat_blocks_append(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
+                       size_t n, size_t len)
+{
+    size_t            i;
+    u_char           *p;
+    chat_str_t        bytes;
+    chat_count_t      count;
+    ngx_chat_block_t *block;
+
+    if (len == 0) {
+        return NGX_OK;
+    }
+
+    block = ngx_calloc(sizeof(*block) + len, ngx_cycle->log);
+    if (block == NULL) {
+        return NGX_ERROR;
+    }
+
+    block->refs = 1;
+    p = block->data;
+
+    for (i = 0; i < n; i++) {
+        (void) ngx_chat_blocks_count(&pieces[i], i ? &count : &block->count,
+                                     &bytes);
+        p = ngx_cpymem(p, bytes.data, bytes.len);
+    }
+
+    block->len = (size_t) (p - block->data);
+    ngx_chat_blocks_link(blocks, block);
     return NGX_OK;
 }
 
@@ -97,10 +127,14 @@ static ngx_int_t
 ngx_chat_blocks_gather(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
                        size_t n)
 {
-    size_t i, from = 0, len = 0;
+    size_t       i, from = 0, len = 0;
+    chat_str_t   bytes;
+    chat_count_t count;
 
     for (i = 0; i < n; i++) {
-        if (len != 0 && len + pieces[i].payload.len > NGX_CHAT_BLOCK_SIZE) {
+        (void) ngx_chat_blocks_count(&pieces[i], &count, &bytes);
+
+        if (len != 0 && len + bytes.len > NGX_CHAT_BLOCK_SIZE) {
             if (ngx_chat_blocks_append(blocks, &pieces[from], i - from, len)
                 != NGX_OK) {
                 return NGX_ERROR;
@@ -109,7 +143,7 @@ ngx_chat_blocks_gather(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
             len = 0;
         }
 
-        len += pieces[i].payload.len;
+        len += bytes.len;
     }
 
     return ngx_chat_blocks_append(blocks, &pieces[from], n - from, len);
@@ -211,6 +245,23 @@ ngx_chat_blocks_head(ngx_chat_blocks_t *blocks, chat_str_t bytes)
 }
 
 
+void
+ngx_chat_blocks_know(ngx_chat_blocks_t *blocks, chat_str_t head)
+{
+    if (blocks->has_head || blocks->position != 0 || head.len == 0
+        || ngx_chat_blocks_head(blocks, head) == NGX_OK)
+    {
+        return;
+    }
+
+    /* it is none: the log's own decides */
+    if (blocks->head_bytes != NULL) {
+        ngx_free(blocks->head_bytes);
+        blocks->head_bytes = NULL;
+    }
+}
+
+
 static void
 ngx_chat_blocks_listen(ngx_chat_blocks_t *blocks, chat_str_t bytes)
 {
@@ -225,28 +276,138 @@ ngx_chat_blocks_listen(ngx_chat_blocks_t *blocks, chat_str_t bytes)
 }
 
 
-/* Is it the next one? NGX_DONE: and the last. */
-static ngx_int_t
-ngx_chat_blocks_piece(ngx_chat_blocks_t *blocks, const chat_fact_t *piece)
+/*
+ * Pieces before this one are lost. Whoever had all up to there is told so;
+ * who begins behind it needs a reader that knows nothing of what came before.
+ */
+static void
+ngx_chat_blocks_hole(ngx_chat_blocks_t *blocks, uint64_t position)
 {
-    off_t     position;
-    ngx_int_t rc = NGX_OK;
+    if (!blocks->gap) {
+        blocks->gap = blocks->behind = 1;
+        (void) ngx_chat_blocks_break(blocks, "incomplete_record");
+        blocks->lost = blocks->words;
+        ngx_memzero(&blocks->words, sizeof(blocks->words));
 
-    position = ngx_atoof((u_char *) piece->field.data, piece->field.len);
+        chat_stream_destroy(blocks->stream);
+        blocks->stream = NULL;
+        ngx_chat_blocks_open(blocks);
 
-    if (position < 0 || (uint64_t) position != blocks->position
+        if (blocks->next_number == 0) {
+            /* nobody can begin with the first one */
+            blocks->first_number = blocks->next_number = 1;
+        }
+    }
+
+    blocks->position = position;
+}
+
+
+static off_t
+ngx_chat_blocks_position(const chat_fact_t *piece)
+{
+    return ngx_atoof((u_char *) piece->field.data, piece->field.len);
+}
+
+
+/* It is the next one, or there is a hole. NGX_AGAIN: and it is none. */
+static ngx_int_t
+ngx_chat_blocks_place(ngx_chat_blocks_t *blocks, const chat_fact_t *piece)
+{
+    off_t position = ngx_chat_blocks_position(piece);
+
+    if (position < 0 || (uint64_t) position < blocks->position
         || (piece->payload.data == NULL && piece->payload.len != 0))
     {
         return NGX_DECLINED;
     }
 
-    if (blocks->position++ == 0) {
-        rc = ngx_chat_blocks_head(blocks, piece->payload);
-    } else {
-        ngx_chat_blocks_listen(blocks, piece->payload);
+    if ((uint64_t) position == blocks->position) {
+        return NGX_OK;
     }
 
-    return rc == NGX_OK && chat_str_is(piece->value, "last") ? NGX_DONE : rc;
+    if (!blocks->has_head) {
+        return NGX_DECLINED;
+    }
+
+    ngx_chat_blocks_hole(blocks, (uint64_t) position);
+    return piece->payload.len != 0 ? NGX_OK : NGX_AGAIN;
+}
+
+
+/* Behind a hole the rest of an event is no event. */
+static chat_str_t
+ngx_chat_blocks_whole(ngx_chat_blocks_t *blocks, chat_count_t count,
+                      chat_str_t bytes)
+{
+    int    ended = 1;
+    size_t n = 0;
+
+    if (chat_count_is_inside(&count)) {
+        n = chat_count_frame(&count, bytes, &ended);
+    }
+
+    blocks->behind = !ended;
+    return chat_str(bytes.data + n, bytes.len - n);
+}
+
+
+/* Reads what the next piece says. NGX_DONE: it is the last. */
+static ngx_int_t
+ngx_chat_blocks_piece(ngx_chat_blocks_t *blocks, const chat_fact_t *piece)
+{
+    chat_str_t   bytes;
+    chat_count_t count;
+
+    if (blocks->position == 0) {
+        blocks->position = 1;
+        return blocks->has_head ? NGX_OK
+                                : ngx_chat_blocks_head(blocks, piece->payload);
+    }
+
+    if (ngx_chat_blocks_count(piece, &count, &bytes) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    blocks->position++;
+
+    if (blocks->behind) {
+        bytes = ngx_chat_blocks_whole(blocks, count, bytes);
+    }
+
+    ngx_chat_blocks_listen(blocks, bytes);
+    return chat_str_is(piece->value, "last") ? NGX_DONE : NGX_OK;
+}
+
+
+/* Takes the pieces up to the next hole, *used of them. */
+static ngx_int_t
+ngx_chat_blocks_run(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
+                    size_t n, size_t *used)
+{
+    size_t    i, from = blocks->position == 0 ? 1 : 0;
+    ngx_int_t rc = NGX_OK;
+
+    for (i = 0; i < n && rc == NGX_OK; i++) {
+        if (ngx_chat_blocks_position(&pieces[i]) != (off_t) blocks->position) {
+            break;
+        }
+
+        rc = ngx_chat_blocks_piece(blocks, &pieces[i]);
+        if (rc == NGX_DECLINED || rc == NGX_ERROR) {
+            break; /* what came before it is not lost */
+        }
+    }
+
+    *used = i;
+
+    if (i > from
+        && ngx_chat_blocks_gather(blocks, &pieces[from], i - from) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return rc;
 }
 
 
@@ -254,21 +415,20 @@ ngx_int_t
 ngx_chat_blocks_add(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
                     size_t n)
 {
-    size_t    i, from = blocks->position == 0 ? 1 : 0;
+    size_t    i, used;
     ngx_int_t rc = NGX_OK;
 
-    for (i = 0; i < n && rc == NGX_OK; i++) {
-        rc = ngx_chat_blocks_piece(blocks, &pieces[i]);
-    }
+    for (i = 0; i < n && rc == NGX_OK; i += used) {
+        used = 0;
+        rc = ngx_chat_blocks_place(blocks, &pieces[i]);
 
-    if (rc == NGX_DECLINED || rc == NGX_ERROR) {
-        i--; /* what came before it is not lost */
-    }
+        if (rc == NGX_OK) {
+            rc = ngx_chat_blocks_run(blocks, &pieces[i], n - i, &used);
 
-    if (i > from
-        && ngx_chat_blocks_gather(blocks, &pieces[from], i - from) != NGX_OK)
-    {
-        return NGX_ERROR;
+        } else if (rc == NGX_AGAIN) {
+            /* it stands for all that are gone, and is the only one */
+            return NGX_OK;
+        }
     }
 
     return rc;
@@ -326,6 +486,7 @@ ngx_chat_blocks_free(ngx_chat_blocks_t *blocks)
 
     chat_stream_destroy(blocks->stream);
     chat_buf_free(&blocks->words);
+    chat_buf_free(&blocks->lost);
 
     if (blocks->head_bytes != NULL) {
         ngx_free(blocks->head_bytes);

@@ -5,7 +5,8 @@
  * Pieces of a log go in, in order; blocks come out, each with a number. Small
  * pieces that come together become one block. A reader of the dialect listens
  * in, so that the end of the stream can be told, and how it ended is known.
- * Promises: a hole in the log is seen; not more than max bytes are kept, the
+ * Promises: a hole in the log is seen, and marked at the block behind it; each
+ * block says with which event it begins; not more than max bytes are kept, the
  * oldest go first; a block lives as long as somebody refers to it.
  * Must not know: the store, who follows.
  */
@@ -14,6 +15,7 @@
 #define NGX_CHAT_BLOCKS_H
 
 #include "ngx_chat_module.h"
+#include "chat_count.h"
 #include "chat_record.h"
 
 typedef struct ngx_chat_block_s ngx_chat_block_t;
@@ -21,6 +23,9 @@ typedef struct ngx_chat_block_s ngx_chat_block_t;
 struct ngx_chat_block_s {
     ngx_chat_block_t *next; /* set while next is kept */
     ngx_uint_t        refs;
+    chat_count_t      count; /* of what came before it */
+    ngx_uint_t        gap;   /* what came right before it is lost, */
+    chat_buf_t        lost;  /* and this is said of it; empty: cannot be */
     size_t            len;
     u_char            data[];
 };
@@ -40,11 +45,18 @@ typedef struct {
     uint64_t              length;      /* of all blocks that there were */
     chat_stream_t        *stream; /* NULL: no event stream, or no memory */
     chat_buf_t            words;
+    ngx_uint_t            gap;  /* pieces are lost, and none has come since */
+    chat_buf_t            lost; /* what is said of it */
+    ngx_uint_t            behind; /* and of an event only the end has come */
 } ngx_chat_blocks_t;
+
+/* The head, where it is known without the log; it may be given twice. */
+void ngx_chat_blocks_know(ngx_chat_blocks_t *blocks, chat_str_t head);
 
 /*
  * The answer of a read(). NGX_OK; NGX_DONE: the last piece was among them;
- * NGX_DECLINED: a hole, or no bytes of a record; NGX_ERROR: no memory.
+ * NGX_DECLINED: the head is lost, or these are no bytes of a record;
+ * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_chat_blocks_add(ngx_chat_blocks_t *blocks,
                               const chat_fact_t *pieces, size_t n);

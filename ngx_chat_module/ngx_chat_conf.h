@@ -49,6 +49,8 @@ typedef struct {
     void         *zone;
     void         *redis;    /* ngx_chat_redis_conf_t; NULL: shared memory */
     chat_store_t *store;    /* of this worker; NULL: there is none */
+    ngx_uint_t    resumes;  /* chat_resume is somewhere */
+    ngx_uint_t    recorded; /* chat_record on is */
     ngx_uint_t    held;     /* requests that this worker holds */
     ngx_queue_t   holds;    /* their contexts */
     ngx_queue_t   attempts; /* contexts of attempts without an end */
@@ -77,6 +79,8 @@ typedef struct {
     ngx_http_complex_value_t *tenant;
     ngx_uint_t                has_tenant; /* chat_tenant was given */
     ngx_uint_t                results;    /* chat_results */
+    ngx_http_complex_value_t *resume;     /* chat_resume: whose streams */
+    ngx_uint_t                running;    /* of it: only what still runs */
     ngx_uint_t                replay;     /* chat_replay_e */
     ngx_uint_t                hold;
     ngx_msec_t                hold_time;

@@ -87,12 +87,13 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 {
     ngx_http_core_loc_conf_t *clcf;
 
-    if (conf->results && !conf->has_tenant) {
+    if ((conf->results || conf->resume != NULL) && !conf->has_tenant) {
         /* what clients send as credentials is not theirs for certain */
         clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"chat_results\" in location \"%V\" needs a "
+                           "\"%s\" in location \"%V\" needs a "
                            "\"chat_tenant\"",
+                           conf->results ? "chat_results" : "chat_resume",
                            &clcf->name);
         return NGX_CONF_ERROR;
     }

@@ -54,10 +54,10 @@ ngx_chat_feed_attempt(ngx_chat_feed_t *feed, const chat_attempt_t *attempt)
 
 
 static ngx_chat_feed_t *
-ngx_chat_feed_create(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
-                     const chat_key_t *key, ngx_uint_t late)
+ngx_chat_feed_create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
 {
     ngx_chat_feed_t      *feed;
+    const chat_attempt_t *attempt = &source->attempt;
     ngx_chat_main_conf_t *mcf = ctx->main;
 
     feed =
@@ -68,9 +68,10 @@ ngx_chat_feed_create(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
     }
 
     feed->main = mcf;
-    feed->key = *key;
-    feed->batch = ctx->q.key;
-    feed->late = late & 1;
+    feed->key = source->key;
+    feed->batch = source->batch;
+    feed->late = source->late & 1;
+    feed->listed = source->listed & 1;
     feed->serial = mcf->serial++;
     feed->blocks.conf = ctx->conf;
     feed->blocks.dialect = ctx->dialect;
@@ -126,27 +127,25 @@ ngx_chat_feed_woken(ngx_event_t *ev)
 
 
 ngx_int_t
-ngx_chat_feed_join(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
-                   ngx_uint_t late, ngx_chat_follower_t *follower)
+ngx_chat_feed_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
+                   ngx_chat_follower_t *follower)
 {
-    chat_key_t       key;
+    chat_key_t       key = source->key;
     ngx_chat_feed_t *feed;
-
-    chat_record_key(&ctx->q.key.tag, attempt->worker, attempt->request, &key);
 
     feed = ngx_chat_feed_find(ctx->main, &key);
     if (feed != NULL && feed == follower->feed) {
         return NGX_OK;
     }
 
-    if (feed != NULL && feed->blocks.first_number != 0) {
+    if (feed != NULL && feed->blocks.first_number != 0 && !source->listed) {
         return NGX_DECLINED;
     }
 
     ngx_chat_feed_leave(follower);
 
     if (feed == NULL) {
-        feed = ngx_chat_feed_create(ctx, attempt, &key, late);
+        feed = ngx_chat_feed_create(ctx, source);
         if (feed == NULL) {
             return NGX_ERROR;
         }
@@ -155,6 +154,7 @@ ngx_chat_feed_join(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt,
     follower->feed = feed;
     follower->at = NULL;
     follower->next = 0;
+    follower->placed = 0;
     follower->event.handler = ngx_chat_feed_woken;
     follower->event.data = follower;
     follower->event.log = ngx_cycle->log;
@@ -189,33 +189,158 @@ ngx_chat_feed_leave(ngx_chat_follower_t *follower)
 }
 
 
-ngx_uint_t
-ngx_chat_feed_is_drained(const ngx_chat_follower_t *follower)
+/* 1 if who has events up to after can begin with the block. */
+static ngx_uint_t
+ngx_chat_feed_begins(const ngx_chat_block_t *block, uint64_t after)
 {
-    return follower->next == follower->feed->blocks.next_number;
+    return block->count.events < after
+           || (block->count.events == after
+               && !chat_count_is_inside(&block->count));
+}
+
+
+/*
+ * Where a follower begins: the last block that has the end of what it has
+ * before it, or in it.
+ */
+static ngx_int_t
+ngx_chat_feed_place(ngx_chat_follower_t *follower)
+{
+    uint64_t           number, after = follower->after;
+    ngx_chat_block_t  *block, *before = NULL, *at = NULL, *found = NULL;
+    ngx_chat_blocks_t *blocks = &follower->feed->blocks;
+
+    number = blocks->first_number;
+
+    for (block = blocks->first; block != NULL; block = block->next) {
+        if (!ngx_chat_feed_begins(block, after)) {
+            break;
+        }
+
+        found = block;
+        at = before;
+        follower->next = number++;
+        before = block;
+
+        if (block->count.events == after) {
+            break;
+        }
+    }
+
+    if (found == NULL) {
+        follower->lost = chat_buf_str(&blocks->first->lost);
+        return NGX_DECLINED;
+    }
+
+    if (at != NULL) {
+        at->refs++;
+    }
+
+    follower->at = at;
+    follower->count = found->count;
+    follower->from = 0;
+    follower->placed = 1;
+    follower->fresh = 1;
+    follower->seeking = after != 0;
+    return NGX_OK;
+}
+
+
+/* Moves on to the next block. */
+static void
+ngx_chat_feed_pass(ngx_chat_follower_t *follower, ngx_chat_block_t *block)
+{
+    ngx_chat_block_free(follower->at);
+
+    /* one reference, to find the next */
+    follower->at = block;
+    block->refs++;
+    follower->next++;
+    follower->from = 0;
+    follower->fresh = 0;
+}
+
+
+/* Looks for the end of what the follower has. */
+static void
+ngx_chat_feed_seek(ngx_chat_follower_t *follower, ngx_chat_block_t *block)
+{
+    chat_str_t rest;
+
+    rest = chat_str(block->data + follower->from, block->len - follower->from);
+    follower->from += chat_count_to(&follower->count, rest, follower->after);
+    follower->seeking = follower->count.events < follower->after
+                        || chat_count_is_inside(&follower->count);
+
+    if (follower->from == block->len) {
+        ngx_chat_feed_pass(follower, block);
+    }
 }
 
 
 ngx_int_t
-ngx_chat_feed_take(ngx_chat_follower_t *follower, ngx_chat_block_t **block)
+ngx_chat_feed_ready(ngx_chat_follower_t *follower)
 {
+    ngx_chat_block_t  *block;
     ngx_chat_blocks_t *blocks = &follower->feed->blocks;
 
-    if (ngx_chat_feed_is_drained(follower)) {
-        return NGX_AGAIN;
+    for (;;) {
+        if (!follower->placed) {
+            if (blocks->first == NULL) {
+                return NGX_AGAIN;
+            }
+
+            if (ngx_chat_feed_place(follower) != NGX_OK) {
+                return NGX_DECLINED;
+            }
+        }
+
+        if (follower->next == blocks->next_number) {
+            return NGX_AGAIN;
+        }
+
+        if (follower->next < blocks->first_number) {
+            follower->lost = chat_str(NULL, 0);
+            return NGX_DECLINED;
+        }
+
+        block = follower->at ? follower->at->next : blocks->first;
+
+        if (block->gap && !follower->fresh) {
+            if (!follower->seeking
+                || !ngx_chat_feed_begins(block, follower->after)) {
+                follower->lost = chat_buf_str(&block->lost);
+                return NGX_DECLINED;
+            }
+
+            follower->count = block->count;
+            follower->fresh = 1;
+        }
+
+        if (!follower->seeking) {
+            return NGX_OK;
+        }
+
+        ngx_chat_feed_seek(follower, block);
+    }
+}
+
+
+ngx_int_t
+ngx_chat_feed_take(ngx_chat_follower_t *follower, ngx_chat_block_t **block,
+                   size_t *from)
+{
+    ngx_int_t rc = ngx_chat_feed_ready(follower);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
-    if (follower->next < blocks->first_number) {
-        return NGX_DECLINED;
-    }
+    *block = follower->at ? follower->at->next : follower->feed->blocks.first;
+    *from = follower->from;
 
-    *block = follower->at ? follower->at->next : blocks->first;
-    ngx_chat_block_free(follower->at);
-
-    /* one reference for the caller, one to find the next */
-    follower->at = *block;
-    (*block)->refs += 2;
-    follower->next++;
+    (*block)->refs++;
+    ngx_chat_feed_pass(follower, *block);
     return NGX_OK;
 }
 

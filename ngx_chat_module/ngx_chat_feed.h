@@ -24,6 +24,15 @@ typedef enum {
     NGX_CHAT_FEED_BROKEN    /* the rest will not come */
 } ngx_chat_feed_state_e;
 
+/* Whose record is followed. */
+typedef struct {
+    chat_key_t     key;     /* of the record */
+    chat_key_t     batch;   /* of the attempt */
+    chat_attempt_t attempt; /* k 0: none is known, but its worker is */
+    ngx_uint_t     late;    /* the attempt was answered before */
+    ngx_uint_t     listed;  /* it is recorded anyway, and says when it ends */
+} ngx_chat_source_t;
+
 /* What is followed, and how far it has been read. To be read only. */
 typedef struct {
     ngx_str_node_t        node; /* in mcf->feeds, by its key */
@@ -44,10 +53,13 @@ typedef struct {
     ngx_uint_t         silent; /* seconds without a piece */
     const char        *over;   /* nothing more will be written, and why */
 
-    unsigned late : 1;  /* the attempt was answered before */
-    unsigned again : 1; /* something changed while asking */
-    unsigned news : 1;  /* and it was no piece, as far as is known */
-    unsigned final : 1; /* what this question does not find is lost */
+    unsigned late : 1; /* the attempt was answered before */
+    unsigned listed : 1;
+    unsigned written : 1; /* the producer has said that it is over */
+    unsigned live : 1;    /* all that there was has been read once */
+    unsigned again : 1;   /* something changed while asking */
+    unsigned news : 1;    /* and it was no piece, as far as is known */
+    unsigned final : 1;   /* what this question does not find is lost */
 } ngx_chat_feed_t;
 
 typedef struct ngx_chat_follower_s ngx_chat_follower_t;
@@ -61,30 +73,41 @@ struct ngx_chat_follower_s {
     ngx_event_t       event;
     ngx_chat_block_t *at;   /* the last block that it has taken */
     uint64_t          next; /* number of the block to take next */
+
+    /* where it begins */
+    uint64_t     after;       /* the last event that it has; 0: none */
+    chat_count_t count;       /* while it looks for the end of that */
+    size_t       from;        /* in the block to take next */
+    chat_str_t   lost;        /* DECLINED: what is to be said of it */
+    unsigned     placed : 1;  /* next is known */
+    unsigned     seeking : 1; /* the end of after is not there yet */
+    unsigned     fresh : 1;   /* it has taken nothing */
 };
 
 /*
- * Begins to follow the stream of an attempt at ctx's batch; late: it has been
- * answered already, so what is not recorded by now never will be.
- * NGX_DECLINED: it has gone on for too long to be joined; NGX_ERROR: no
- * memory. Who follows this very stream already goes on.
+ * Begins to follow a stream; late: it has been answered already, so what is
+ * not recorded by now never will be. NGX_DECLINED: it has gone on for too long
+ * to be joined; NGX_ERROR: no memory. Who follows this very stream already
+ * goes on.
  */
-ngx_int_t ngx_chat_feed_join(ngx_chat_ctx_t       *ctx,
-                             const chat_attempt_t *attempt, ngx_uint_t late,
-                             ngx_chat_follower_t *follower);
+ngx_int_t ngx_chat_feed_join(ngx_chat_ctx_t          *ctx,
+                             const ngx_chat_source_t *source,
+                             ngx_chat_follower_t     *follower);
 
 /* Safe at any time, and twice. */
 void ngx_chat_feed_leave(ngx_chat_follower_t *follower);
 
 /*
- * The next block, with a reference for the caller. NGX_AGAIN: it is not there
- * yet; NGX_DECLINED: it was given up, the follower is too slow.
+ * NGX_OK: there is something to take. NGX_AGAIN: it is not there yet;
+ * NGX_DECLINED: it never will be: it is lost, or was given up, the follower is
+ * too slow.
  */
-ngx_int_t ngx_chat_feed_take(ngx_chat_follower_t *follower,
-                             ngx_chat_block_t   **block);
+ngx_int_t ngx_chat_feed_ready(ngx_chat_follower_t *follower);
 
-/* 1 if the follower has taken all that there is. */
-ngx_uint_t ngx_chat_feed_is_drained(const ngx_chat_follower_t *follower);
+/* The next block, with a reference for the caller, and where to begin in it;
+ * or what ready() says. */
+ngx_int_t ngx_chat_feed_take(ngx_chat_follower_t *follower,
+                             ngx_chat_block_t **block, size_t *from);
 
 /* Of a worker: at its start, and when the store has lost what it was told. */
 void ngx_chat_feed_init(ngx_chat_main_conf_t *mcf);

@@ -72,6 +72,30 @@ ngx_chat_feed_failed(ngx_chat_feed_t *feed, chat_rc_e rc)
 }
 
 
+/* All that there was has been read, and more is to come. */
+static void
+ngx_chat_feed_live(ngx_chat_feed_t *feed)
+{
+    if (!feed->live) {
+        feed->live = 1;
+        ngx_chat_feed_wake(feed);
+    }
+}
+
+
+/* Nothing more will come. */
+static void
+ngx_chat_feed_final(ngx_chat_feed_t *feed)
+{
+    /* of a listed one that has ended well the log may have ended since */
+    if (feed->blocks.position == 0 && feed->written) {
+        ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
+    } else {
+        ngx_chat_feed_broken(feed, feed->over);
+    }
+}
+
+
 /* There is nothing to be read at the moment. */
 static void
 ngx_chat_feed_empty(ngx_chat_feed_t *feed)
@@ -93,7 +117,13 @@ ngx_chat_feed_empty(ngx_chat_feed_t *feed)
         ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
 
     } else if (feed->final) {
-        ngx_chat_feed_broken(feed, feed->over);
+        ngx_chat_feed_final(feed);
+
+    } else if (feed->over == NULL) {
+        ngx_chat_feed_live(feed);
+
+    } else {
+        ngx_chat_feed_read(feed);
     }
 }
 
@@ -153,11 +183,35 @@ ngx_chat_feed_read(ngx_chat_feed_t *feed)
 }
 
 
+/* 1 if there is no record, and will not be. */
+static ngx_uint_t
+ngx_chat_feed_unrecorded(const ngx_chat_feed_t *feed,
+                         const chat_record_t   *record)
+{
+    if (record->mode == CHAT_RECORD_NONE) {
+        return feed->blocks.position == 0;
+    }
+
+    if (feed->state != NGX_CHAT_FEED_ASKING) {
+        return 0;
+    }
+
+    if (record->mode == CHAT_RECORD_UNKNOWN && feed->listed) {
+        /* its answer has not begun */
+        return record->over
+               || !chat_store_alive(feed->main->store, feed->attempt.worker);
+    }
+
+    return record->cleared || record->mode == CHAT_RECORD_UNKNOWN;
+}
+
+
 /* The facts of the record: is there one? */
 static void
 ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
                     const chat_fact_t *facts, size_t n)
 {
+    ngx_uint_t       had;
     chat_record_t    record;
     ngx_chat_feed_t *feed = op->data;
 
@@ -167,18 +221,29 @@ ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
     }
 
     chat_record_read(facts, n, chat_store_alive, feed->main->store, &record);
+    had = feed->blocks.has_head;
+    ngx_chat_blocks_know(&feed->blocks, record.head);
 
-    if ((feed->state == NGX_CHAT_FEED_ASKING
-         && (record.cleared || record.mode == CHAT_RECORD_UNKNOWN))
-        || (record.mode == CHAT_RECORD_NONE && !feed->blocks.has_head))
-    {
+    if (feed->blocks.has_head != had) {
+        ngx_chat_feed_wake(feed);
+    }
+
+    if (ngx_chat_feed_unrecorded(feed, &record)) {
         ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
         return;
     }
 
-    if (record.cleared) {
+    if (record.cleared
+        || (record.mode == CHAT_RECORD_UNKNOWN && feed->blocks.position != 0))
+    {
         ngx_chat_feed_broken(feed, "incomplete_record");
         return;
+    }
+
+    if (record.over) {
+        /* what is not there by now is lost */
+        feed->written = 1;
+        feed->over = "incomplete_record";
     }
 
     feed->state = NGX_CHAT_FEED_RUNNING;
@@ -232,7 +297,7 @@ ngx_chat_feed_ask(ngx_chat_feed_t *feed)
 
     chat_facts_init(&facts, arena);
     /* a producer that waits for its siblings has not said no as yet */
-    if (!feed->late || feed->attempt.end == CHAT_END_NONE) {
+    if (!feed->listed && (!feed->late || feed->attempt.end == CHAT_END_NONE)) {
         chat_facts_record(&facts, CHAT_RECORD_WANTED);
     }
     chat_facts_feed(&facts, store->worker, feed->serial);
@@ -282,7 +347,10 @@ ngx_chat_feed_probe(ngx_chat_feed_t *feed)
 {
     chat_store_t *store = feed->main->store;
 
-    if (feed->probe.store == NULL) {
+    if (feed->listed) {
+        feed->news = 1;
+
+    } else if (feed->probe.store == NULL) {
         feed->probe.done = ngx_chat_feed_probed;
         feed->probe.data = feed;
         store->join(store, &feed->probe, &feed->batch, NULL, 0, 0);
@@ -309,8 +377,8 @@ ngx_chat_feed_tick(ngx_event_t *ev)
         ngx_chat_feed_read(feed);
 
     } else if (feed->silent % NGX_CHAT_FEED_PROBE == 0) {
-        ngx_chat_feed_read(feed);
         ngx_chat_feed_probe(feed);
+        ngx_chat_feed_read(feed);
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "ngx_chat_module.h"
 #include "ngx_chat_filter.h"
+#include "ngx_chat_listing.h"
 #include "ngx_chat_record.h"
 
 
@@ -159,6 +160,10 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
     sc.worker =
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
     sc.cors = ngx_chat_filter_cors(ctx->request);
+    if (ctx->listing != NULL && ctx->dialect->takes_ids) {
+        sc.number = chat_cstr(ctx->listing->id);
+    }
+
     sc.max_event = conf->max_event;
     sc.max_calls = (size_t) conf->max_calls;
     sc.max_result = conf->max_result;
@@ -260,6 +265,12 @@ ngx_chat_header_filter(ngx_http_request_t *r)
     }
 
     ngx_chat_attempt_answer(ctx, (uint32_t) status);
+
+    if (ctx->listing != NULL
+        && ngx_chat_listing_header(r, ctx->listing->id) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
     if (ngx_chat_filter_is_sse(r) && !r->header_only) {
         if (ngx_chat_filter_open(ctx) != NGX_OK) {

@@ -89,8 +89,11 @@ ngx_chat_keep_may(ngx_chat_ctx_t *ctx)
 static ngx_uint_t
 ngx_chat_keep_anyway(ngx_chat_ctx_t *ctx)
 {
-    return ctx->conf->record == NGX_CHAT_RECORD_ON
-           && (ctx->record == NULL || ctx->record->total < ctx->record->max);
+    ngx_msec_t alone = ngx_current_msec - ctx->keep->since;
+
+    return ctx->listing != NULL
+           && (ctx->record == NULL || ctx->record->total < ctx->record->max)
+           && (time_t) (alone / 1000) < ctx->conf->ttl;
 }
 
 
@@ -282,6 +285,7 @@ ngx_chat_keep_lost(ngx_chat_ctx_t *ctx)
                   "chat: the client has left, is anybody following?");
 
     keep->left = 1;
+    keep->since = ngx_current_msec;
 
     c->error = 1;
     c->timedout = 0;

@@ -102,6 +102,9 @@ static ngx_command_t ngx_chat_commands[] = {
     { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
       ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
 
+    { ngx_string("chat_resume"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE12,
+      ngx_chat_conf_resume, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+
     NGX_CHAT_LOC("chat_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  dry_run, NULL),
 
@@ -150,6 +153,12 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
     if (!mcf->used) {
         return NGX_OK;
+    }
+
+    if (mcf->resumes && !mcf->recorded) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"chat_resume\" has nothing to give without "
+                           "\"chat_record on\"");
     }
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);

@@ -64,11 +64,13 @@ typedef struct {
     u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
 } ngx_chat_headers_t;
 
-typedef struct ngx_chat_ctx_s    ngx_chat_ctx_t;
-typedef struct ngx_chat_lookup_s ngx_chat_lookup_t;
-typedef struct ngx_chat_attach_s ngx_chat_attach_t;
-typedef struct ngx_chat_record_s ngx_chat_record_t;
-typedef struct ngx_chat_keep_s   ngx_chat_keep_t;
+typedef struct ngx_chat_ctx_s     ngx_chat_ctx_t;
+typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
+typedef struct ngx_chat_attach_s  ngx_chat_attach_t;
+typedef struct ngx_chat_record_s  ngx_chat_record_t;
+typedef struct ngx_chat_keep_s    ngx_chat_keep_t;
+typedef struct ngx_chat_listing_s ngx_chat_listing_t;
+typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
 
 /* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
@@ -139,17 +141,20 @@ struct ngx_chat_ctx_s {
     ngx_queue_t attempts;
 
     /* the answer */
-    chat_stream_t     *stream;
-    ngx_chat_record_t *record; /* of what the client is sent; or NULL */
-    ngx_chat_keep_t   *keep;   /* once its upstream may outlive its client */
-    ngx_uint_t        *freed;  /* set when the context ends; or NULL */
-    ngx_str_t          told;   /* to be sent before the first event */
-    size_t             ntold;  /* results in it */
+    chat_stream_t      *stream;
+    ngx_chat_record_t  *record;  /* of what the client is sent; or NULL */
+    ngx_chat_listing_t *listing; /* where it can be found again; or NULL */
+    ngx_chat_resume_t  *resume;  /* it comes back for another's; or NULL */
+    ngx_chat_keep_t    *keep;    /* once its upstream may outlive its client */
+    ngx_uint_t         *freed;   /* set when the context ends; or NULL */
+    ngx_str_t           told;    /* to be sent before the first event */
+    size_t              ntold;   /* results in it */
     void       **filters; /* early: what the filters keep of the request */
     ngx_chain_t *free;
     ngx_chain_t *busy;
     ngx_chain_t *taken; /* input whose bytes go out as bytes of our own */
     ngx_int_t    upstream_rc;
+    const char  *breaks;          /* why we end the upstream; or NULL */
     const char  *upstream_reason; /* eof, reset, timeout, malformed, stall;
                                        NULL: it did not break off */
     ngx_event_t  stall;           /* ends the silence of content */
@@ -187,7 +192,7 @@ struct ngx_chat_ctx_s {
     unsigned ended : 1;           /* end/k or void/k was joined */
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
-    unsigned stalled : 1;         /* chat_stall has closed the upstream */
+    unsigned stopped : 1;         /* somebody wants the answer to end */
 };
 
 
@@ -228,6 +233,10 @@ ngx_int_t ngx_chat_read_body(ngx_http_request_t *r, size_t max,
 
 /* The context of the request, after internal redirects too; or NULL. */
 ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
+
+/* What a request is worked on with; NULL: no memory. */
+ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
+                                    ngx_chat_loc_conf_t *conf);
 
 /* Reads ctx->body into ctx->rq anew; NGX_DECLINED: it is not chat; NGX_ABORT:
  * it is past a bound. */
@@ -407,6 +416,20 @@ char *ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_uint_t ngx_chat_filter_is_event_stream(chat_str_t type);
 
 ngx_int_t ngx_chat_filter_init(ngx_conf_t *cf);
+
+/* ngx_chat_resume.c */
+
+/* chat_resume: the content handler of clients that come back. */
+char *ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* ngx_chat_upstream.c */
+
+/*
+ * Ends the upstream as one that sends nothing more. NGX_OK: the request may be
+ * gone; NGX_AGAIN: its client has to take something first; NGX_DECLINED: it
+ * has no stream that we read.
+ */
+ngx_int_t ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason);
 
 /* ngx_chat_stall.c */
 char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

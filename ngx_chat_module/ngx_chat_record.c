@@ -12,10 +12,29 @@
  */
 
 #include "ngx_chat_record.h"
+#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
 #define NGX_CHAT_RECORD_GRACE 100 /* ms: siblings have heard of the claim */
+
+
+void
+ngx_chat_record_over(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return;
+    }
+
+    chat_facts_init(&facts, arena);
+    chat_facts_written(&facts);
+    store->join(store, NULL, key, facts.items, facts.count, ttl);
+    chat_arena_destroy(arena);
+}
 
 
 static void
@@ -26,6 +45,10 @@ ngx_chat_record_free(ngx_chat_record_t *record)
     }
 
     record->store->cancel(&record->op);
+
+    if (record->listed) {
+        ngx_chat_record_over(record->store, &record->key, record->ttl);
+    }
 
     if (record->grace.timer_set) {
         ngx_del_timer(&record->grace);
@@ -75,6 +98,32 @@ ngx_chat_record_put(ngx_chat_record_t *record, chat_str_t bytes, int last)
 }
 
 
+/* A piece of what the client is sent, behind the count of what was before. */
+static void
+ngx_chat_record_piece(ngx_chat_record_t *record, chat_str_t bytes, int last)
+{
+    int        ended;
+    size_t     n;
+    chat_buf_t piece = { 0 };
+
+    chat_count_write(&record->count, &piece);
+    chat_buf_add(&piece, bytes);
+
+    if (!piece.failed) {
+        ngx_chat_record_put(record, chat_buf_str(&piece), last);
+    } else {
+        record->position++; /* a hole, which its readers see */
+    }
+
+    chat_buf_free(&piece);
+
+    while (bytes.len != 0) {
+        n = chat_count_frame(&record->count, bytes, &ended);
+        bytes = chat_str(bytes.data + n, bytes.len - n);
+    }
+}
+
+
 /* Writes what there is, in pieces that end where events end. */
 static void
 ngx_chat_record_write(ngx_chat_record_t *record)
@@ -92,7 +141,7 @@ ngx_chat_record_write(ngx_chat_record_t *record)
     while (rest.len != 0 || record->over) {
         n = chat_record_cut(rest, NGX_CHAT_RECORD_PIECE);
         last = record->over && n == rest.len;
-        ngx_chat_record_put(record, chat_str(rest.data, n), last);
+        ngx_chat_record_piece(record, chat_str(rest.data, n), last);
 
         if (last) {
             break;
@@ -133,6 +182,10 @@ ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
 
     if (arena != NULL && mode != CHAT_RECORD_UNKNOWN) {
         chat_facts_record(&facts, mode);
+    }
+
+    if (record->listed) {
+        chat_facts_head(&facts, chat_buf_str(&record->head));
     }
 
     store->join(store, &record->op, &record->key, facts.items, facts.count,
@@ -214,8 +267,8 @@ ngx_chat_record_wished(ngx_chat_ctx_t *ctx)
     ngx_chat_loc_conf_t *conf = ctx->conf;
 
     return ctx->main->store != NULL && ctx->dialect != NULL && !conf->dry_run
-           && (ctx->attempt != 0 ? conf->record != NGX_CHAT_RECORD_OFF
-                                 : conf->record == NGX_CHAT_RECORD_ON);
+           && ((ctx->attempt != 0 && conf->record != NGX_CHAT_RECORD_OFF)
+               || ctx->listing != NULL);
 }
 
 
@@ -301,12 +354,16 @@ ngx_chat_record_begin(ngx_chat_ctx_t *ctx)
 
     if (record != NULL) {
         record->key = key;
-        record->patient =
-            ctx->partial && ctx->conf->record == NGX_CHAT_RECORD_AUTO;
-        ngx_chat_record_ask(record, record->patient ? CHAT_RECORD_UNKNOWN
-                                    : ctx->conf->record == NGX_CHAT_RECORD_ON
-                                        ? CHAT_RECORD_KEPT
-                                        : CHAT_RECORD_NONE);
+
+        if (ctx->listing != NULL) {
+            record->listed = 1;
+            ctx->listing->recorded = 1;
+        }
+
+        record->patient = ctx->partial && !record->listed;
+        ngx_chat_record_ask(record, record->patient  ? CHAT_RECORD_UNKNOWN
+                                    : record->listed ? CHAT_RECORD_KEPT
+                                                     : CHAT_RECORD_NONE);
         return;
     }
 

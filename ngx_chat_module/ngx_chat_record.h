@@ -13,6 +13,7 @@
 
 #include "ngx_chat_module.h"
 
+#include "chat_count.h"
 #include "chat_record.h"
 
 #define NGX_CHAT_RECORD_PIECE (16 * 1024) /* bytes at most */
@@ -27,6 +28,7 @@ struct ngx_chat_record_s {
     chat_record_mode_e    mode;     /* UNKNOWN: the store is being asked */
     chat_buf_t            head;     /* the piece 0, until it is written */
     chat_buf_t            bytes;    /* not written yet */
+    chat_count_t          count;    /* of what was written */
     uint64_t              total;    /* bytes so far */
     uint64_t              position; /* of the next piece */
     uint64_t              keep;     /* pieces before it may be forgotten */
@@ -35,7 +37,8 @@ struct ngx_chat_record_s {
     size_t                written;
     size_t                max;
     uint32_t              ttl;
-    ngx_uint_t            over; /* no more bytes come */
+    ngx_uint_t            over;   /* no more bytes come */
+    ngx_uint_t            listed; /* others may look for it at any time */
     ngx_event_t           grace;
     ngx_uint_t            patient; /* a sibling may be about to want it */
 };
@@ -47,6 +50,7 @@ struct ngx_chat_keep_s {
     chat_store_op_t           op;
     chat_store_watch_t        watch;
     ngx_event_t               timer;
+    ngx_msec_t                since;     /* when the client left */
     ngx_msec_t                end;       /* in a worker that exits; 0: none */
     unsigned                  left : 1;  /* the client is gone, not we */
     unsigned                  ended : 1; /* nobody follows any more */
@@ -69,6 +73,10 @@ ngx_int_t ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
 
 /* 1 if there may be a record of the request's answer. */
 ngx_uint_t ngx_chat_record_wished(ngx_chat_ctx_t *ctx);
+
+/* Nothing more is written: whoever follows has all that there will be. */
+void ngx_chat_record_over(chat_store_t *store, const chat_key_t *key,
+                          uint32_t ttl);
 
 /* Where the record of the request's answer is, or would be. */
 void ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key);

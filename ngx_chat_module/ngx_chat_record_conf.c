@@ -64,9 +64,10 @@ ngx_chat_conf_record_bound(const ngx_str_t *value, ngx_chat_loc_conf_t *conf)
 char *
 ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_uint_t           i;
-    ngx_str_t           *value = cf->args->elts;
-    ngx_chat_loc_conf_t *lcf = conf;
+    ngx_uint_t            i;
+    ngx_str_t            *value = cf->args->elts;
+    ngx_chat_loc_conf_t  *lcf = conf;
+    ngx_chat_main_conf_t *mcf;
 
     if (lcf->record != NGX_CONF_UNSET_UINT) {
         return "is duplicate";
@@ -87,6 +88,11 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                                &value[i], &cmd->name);
             return NGX_CONF_ERROR;
         }
+    }
+
+    if (lcf->record == NGX_CHAT_RECORD_ON) {
+        mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+        mcf->recorded = 1;
     }
 
     return NGX_CONF_OK;

@@ -6,8 +6,10 @@
  * on untouched. Must not know: the store, wire formats.
  */
 
+#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_record.h"
+#include "ngx_chat_resume.h"
 
 
 static void ngx_chat_body_ready(ngx_http_request_t *r);
@@ -51,7 +53,7 @@ ngx_chat_get_ctx(ngx_http_request_t *r)
 }
 
 
-static ngx_chat_ctx_t *
+ngx_chat_ctx_t *
 ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 {
     ngx_chat_ctx_t     *ctx;
@@ -100,8 +102,10 @@ ngx_chat_leave(void *data)
     ngx_chat_gate_cancel(ctx);
     ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
+    ngx_chat_resume_leave(ctx);
     ngx_chat_keep_close(ctx);
     ngx_chat_record_close(ctx);
+    ngx_chat_listing_end(ctx);
 
     /* a claim that stands is ended, even if its body could not be read anew */
     if (ctx->kept != NULL && (ctx->dialect != NULL || ctx->attempt != 0)) {
@@ -154,7 +158,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     }
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-    if (conf->mode == NGX_CHAT_OFF || conf->results) {
+    if (conf->mode == NGX_CHAT_OFF || conf->results || conf->resume != NULL) {
         return NGX_DECLINED;
     }
 
@@ -388,14 +392,14 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 }
 
 
-void
-ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
+/* Hands the request over to its content handler. */
+static void
+ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     ngx_uint_t          freed = 0;
     ngx_http_request_t *r = ctx->request;
 
-    ngx_chat_attach_leave(ctx);
-    ngx_chat_hold_end(ctx);
+    (void) rc;
 
     if (ctx->dialect != NULL && ctx->arena == NULL
         && ngx_chat_parse(ctx) != NGX_OK)
@@ -404,8 +408,6 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
     }
 
     ctx->state = NGX_CHAT_GONE_ON;
-    ctx->verdict = verdict;
-    ngx_chat_metrics_verdict(ctx);
 
     if (ctx->early) {
         /* the content handler is to send a header once more */
@@ -421,5 +423,22 @@ ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
     if (!freed) {
         ctx->freed = NULL;
         ngx_chat_keep_hook(ctx);
+    }
+}
+
+
+void
+ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
+{
+    ngx_chat_attach_leave(ctx);
+    ngx_chat_hold_end(ctx);
+
+    ctx->verdict = verdict;
+    ngx_chat_metrics_verdict(ctx);
+
+    if (verdict == NGX_CHAT_VERDICT_BYPASS
+        || !ngx_chat_listing_begin(ctx, ngx_chat_hand_over))
+    {
+        ngx_chat_hand_over(ctx, NGX_OK);
     }
 }

@@ -45,28 +45,12 @@ ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static void
 ngx_chat_stall_handler(ngx_event_t *ev)
 {
-    ngx_event_t         *read;
-    ngx_chat_ctx_t      *ctx = ev->data;
-    ngx_http_request_t  *r = ctx->request;
-    ngx_http_upstream_t *u = r->upstream;
+    ngx_chat_ctx_t *ctx = ev->data;
+    ngx_msec_t      stall = ctx->conf->stall;
 
-    if (u == NULL || u->peer.connection == NULL || ctx->untouched
-        || chat_stream_info(ctx->stream)->foreign)
-    {
-        return;
+    if (ngx_chat_upstream_break(ctx, "stall") == NGX_AGAIN) {
+        ngx_add_timer(ev, stall);
     }
-
-    if (r->connection->buffered || u->busy_bufs != NULL) {
-        /* the upstream may not even be read */
-        ngx_add_timer(ev, ctx->conf->stall);
-        return;
-    }
-
-    /* its own handler ends it, and may free the request */
-    ctx->stalled = 1;
-    read = u->peer.connection->read;
-    read->timedout = 1;
-    read->handler(read);
 }
 
 

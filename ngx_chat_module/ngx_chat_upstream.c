@@ -50,11 +50,38 @@ ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
     ctx->upstream_rc = rc;
 
     if (ngx_chat_upstream_is_broken(r, rc)) {
-        ctx->upstream_reason =
-            ctx->stalled ? "stall" : ngx_chat_upstream_reason(r->upstream, rc);
+        ctx->upstream_reason = ctx->breaks
+                                   ? ctx->breaks
+                                   : ngx_chat_upstream_reason(r->upstream, rc);
     }
 
     ctx->upstream_finalize(r, rc);
+}
+
+
+ngx_int_t
+ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason)
+{
+    ngx_event_t         *read;
+    ngx_http_request_t  *r = ctx->request;
+    ngx_http_upstream_t *u = r->upstream;
+
+    if (u == NULL || u->peer.connection == NULL || ctx->untouched
+        || ctx->stream == NULL || chat_stream_info(ctx->stream)->foreign)
+    {
+        return NGX_DECLINED;
+    }
+
+    if (r->connection->buffered || u->busy_bufs != NULL) {
+        return NGX_AGAIN; /* the upstream may not even be read */
+    }
+
+    /* its own handler ends it */
+    ctx->breaks = reason;
+    read = u->peer.connection->read;
+    read->timedout = 1;
+    read->handler(read);
+    return NGX_OK;
 }
 
 

@@ -4,6 +4,7 @@
  * Must not know: how what they say came about.
  */
 
+#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 
 
@@ -171,6 +172,10 @@ ngx_chat_variable_ids(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         }
         chat_digest_hex(&ctx->q.key.name, 16, hex);
         return ngx_chat_variable_text(r, v, hex, 32);
+    }
+
+    if (which == NGX_CHAT_VAR_STREAM && ctx->listing != NULL) {
+        return ngx_chat_variable_text(r, v, ctx->listing->id, CHAT_LISTED_ID);
     }
 
     id = which == NGX_CHAT_VAR_CONVERSATION ? ctx->scope.conversation

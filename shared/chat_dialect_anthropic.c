@@ -156,6 +156,7 @@ static const char *const chat_anthropic_texts[] = { "\"text\":\"",
 
 const chat_dialect_t chat_dialect_anthropic = {
     .name = "anthropic",
+    .takes_ids = 1,
     .paths = chat_anthropic_paths,
     .not_paths = chat_anthropic_not_paths,
     .signature = chat_anthropic_signature,

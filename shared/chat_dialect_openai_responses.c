@@ -346,6 +346,7 @@ static const char *const chat_responses_signature[] = {
 
 const chat_dialect_t chat_dialect_openai_responses = {
     .name = "openai_responses",
+    .takes_ids = 1,
     .only_decided = 1,
     .paths = chat_responses_paths,
     .not_paths = chat_responses_not_paths,

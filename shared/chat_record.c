@@ -51,6 +51,20 @@ chat_facts_unrecorded(chat_facts_t *facts)
 }
 
 
+void
+chat_facts_head(chat_facts_t *facts, chat_str_t head)
+{
+    chat_facts_add(facts, "head", head);
+}
+
+
+void
+chat_facts_written(chat_facts_t *facts)
+{
+    chat_facts_add(facts, "over", chat_cstr("1"));
+}
+
+
 /* The fact prefix<worker>/<serial>. */
 static void
 chat_record_fact(chat_facts_t *facts, const char *prefix, chat_str_t worker,
@@ -177,6 +191,12 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
 
         } else if (chat_str_is(fact.field, "unrecorded")) {
             unrecorded = 1;
+
+        } else if (chat_str_is(fact.field, "over")) {
+            out->over = 1;
+
+        } else if (chat_str_is(fact.field, "head")) {
+            out->head = fact.value;
 
         } else if (chat_str_is(fact.field, "cleared")) {
             out->cleared = 1;

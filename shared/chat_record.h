@@ -6,7 +6,9 @@
  * of facts under the same key: whether it is kept (`record`, put if absent by
  * the first who cares: a follower wants it, or the producer says that there
  * is none), and one `feed/` per worker that follows, with a `gone/` when it
- * has left. The log's piece 0 is the head: status and headers.
+ * has left. The log's piece 0 is the head: status and headers; each other
+ * piece begins with a line of chat_count, the state in which its bytes are
+ * gone on with.
  * Promises: the key can be named by whoever knows the claim; any bytes as
  * facts or head are survived. Must not know: stores, NGINX, time.
  */
@@ -38,6 +40,12 @@ void chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode);
 /* unrecorded: there is none, whoever wants one. The producer's to say. */
 void chat_facts_unrecorded(chat_facts_t *facts);
 
+/* head: that of the log, which outlives the log's beginning here. */
+void chat_facts_head(chat_facts_t *facts, chat_str_t head);
+
+/* over: the producer writes nothing more. */
+void chat_facts_written(chat_facts_t *facts);
+
 /* feed/<worker>/<serial>: a worker follows; gone/...: not any more. */
 void chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
 void chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
@@ -46,6 +54,8 @@ typedef struct {
     chat_record_mode_e mode;
     size_t             feeds; /* of living workers, that have not gone */
     int                cleared;
+    int                over; /* nothing more is written */
+    chat_str_t         head; /* empty: it is in the log alone */
 } chat_record_t;
 
 /* Reads the facts of a record's key. */

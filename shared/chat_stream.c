@@ -22,6 +22,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
     }
 
     stream->conf = *conf;
+    stream->number.stream = conf->number;
     chat_sse_init(&stream->sse, conf->max_event);
     chat_args_init(&stream->args, conf->max_event);
 
@@ -72,9 +73,29 @@ chat_stream_destroy(chat_stream_t *stream)
 void
 chat_stream_pass(chat_stream_t *stream, chat_str_t bytes, int in_input)
 {
-    if (!stream->silent) {
-        chat_output_add(&stream->output, bytes, in_input);
+    size_t         before = stream->output.own.len;
+    chat_output_t *output = &stream->output;
+
+    if (stream->silent) {
+        return;
     }
+
+    if (stream->conf.number.len == 0 || stream->info.foreign) {
+        chat_output_add(output, bytes, in_input);
+        return;
+    }
+
+    chat_number_add(&stream->number, bytes, &output->own);
+    chat_output_own(output, before);
+}
+
+
+void
+chat_stream_write(chat_stream_t *stream, chat_buf_t *bytes)
+{
+    stream->output.failed |= bytes->failed;
+    chat_stream_pass(stream, chat_buf_str(bytes), 0);
+    chat_buf_free(bytes);
 }
 
 
@@ -257,9 +278,9 @@ chat_stream_push(chat_stream_t *stream, chat_str_t input,
 static void
 chat_stream_interrupted(chat_stream_t *stream)
 {
-    size_t              before = stream->output.own.len;
     size_t              room = chat_filter_count(stream->filter)->opened;
     chat_str_t         *ids;
+    chat_buf_t          words = { 0 };
     chat_interruption_t in;
 
     in.reason = stream->info.reason;
@@ -275,11 +296,11 @@ chat_stream_interrupted(chat_stream_t *stream)
 
     /* Part of a frame is with the client: it must end before this begins. */
     if (stream->oversized) {
-        chat_buf_puts(&stream->output.own, "\n\n");
+        chat_buf_puts(&words, "\n\n");
     }
 
-    stream->conf.dialect->interrupted(stream->state, &in, &stream->output.own);
-    chat_output_own(&stream->output, before);
+    stream->conf.dialect->interrupted(stream->state, &in, &words);
+    chat_stream_write(stream, &words);
 }
 
 

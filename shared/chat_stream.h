@@ -37,6 +37,8 @@ typedef struct {
     size_t                max_event;
     size_t                max_calls;
     size_t                max_result;
+    chat_str_t            number; /* id of the stream: its events get id:
+                                     lines; must outlive it; empty: none */
     int                   report; /* tell the client of an interruption */
     int                   resumable;
     int                   observe; /* dry run: decide and count, but every

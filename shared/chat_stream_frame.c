@@ -83,16 +83,14 @@ static chat_rc_e
 chat_stream_rewrite(chat_stream_t *stream, const chat_heard_t *heard,
                     const chat_edits_t *edits)
 {
-    size_t     before = stream->output.own.len;
     chat_rc_e  rc;
-    chat_buf_t data = { 0 };
+    chat_buf_t data = { 0 }, out = { 0 };
 
     rc = chat_edits_apply(edits, heard->frame.data, &data);
 
     if (rc == CHAT_OK) {
-        chat_sse_rewrite(&heard->frame, chat_buf_str(&data),
-                         &stream->output.own);
-        chat_output_own(&stream->output, before);
+        chat_sse_rewrite(&heard->frame, chat_buf_str(&data), &out);
+        chat_stream_write(stream, &out);
 
     } else if (rc == CHAT_BAD) {
         chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);

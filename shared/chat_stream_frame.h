@@ -12,6 +12,7 @@
 #include "chat_stream.h"
 #include "chat_args.h"
 #include "chat_dropped.h"
+#include "chat_number.h"
 #include "chat_output.h"
 #include "chat_quarantine.h"
 #include "chat_skim.h"
@@ -30,6 +31,7 @@ struct chat_stream_s {
     chat_track_t       track;
     chat_output_t      output;
     chat_skim_t        skim;
+    chat_number_t      number;
     chat_stream_info_t info;
 
     unsigned decided : 1;   /* the first frame with data was read */
@@ -41,6 +43,9 @@ struct chat_stream_s {
 
 /* These bytes go out as they came, unless the client has left. */
 void chat_stream_pass(chat_stream_t *stream, chat_str_t bytes, int in_input);
+
+/* These go out likewise, and are freed: a frame that is not the input's. */
+void chat_stream_write(chat_stream_t *stream, chat_buf_t *bytes);
 
 /*
  * Takes the next frame. CHAT_DECLINED: it is the first one, and none of the

@@ -33,8 +33,8 @@ const c = [...shared, ...glue, ...tests];
 
 /* Which floor a file of shared/ is on: chat_<word>*. */
 const floors = { base: 0, arena: 0, digest: 0, edit: 0, lines: 0,
-  sse: 1, json: 1, skim: 1, 
-  event: 2, request: 2, batch: 2, args: 2, record: 2,
+  sse: 1, json: 1, skim: 1, count: 1, number: 1,
+  event: 2, request: 2, batch: 2, args: 2, record: 2, listed: 2,
   dialect: 3,
   gate: 4, merge: 4, store: 4, filter: 4, quarantine: 4,
   metrics: 4, status: 4, outside: 4, rename: 4, settle: 4,

@@ -1,0 +1,386 @@
+/*
+ * ngx_chat_resume.c: chat_resume, the content handler of clients that come
+ * back for an answer: GET goes on with it, DELETE stops it.
+ *
+ * Promises: another tenant's conversation is as one that has no streams;
+ * nothing goes upstream from here; nothing fires once the client has left.
+ * Must not know: wire formats, how a record is read.
+ */
+
+#include "ngx_chat_resume.h"
+#include "chat_outside.h"
+
+
+void
+ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    ngx_chat_attach_leave(ctx);
+    ctx->state = NGX_CHAT_ANSWERED;
+
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->headers_out.content_length_n = 0;
+    r->header_only = 1;
+    ngx_http_finalize_request(r, ngx_http_send_header(r));
+}
+
+
+/* What a content handler returns, or a request is finalized with. */
+static ngx_int_t
+ngx_chat_resume_refuse(ngx_http_request_t *r, ngx_uint_t status,
+                       const char *code, const char *field,
+                       const char *message)
+{
+    ngx_str_t              key = ngx_string("Retry-After");
+    ngx_str_t              after = ngx_string("1");
+    chat_buf_t             out;
+    chat_outside_refusal_t refusal;
+
+    ngx_memzero(&out, sizeof(out));
+    ngx_memzero(&refusal, sizeof(refusal));
+    refusal.status = (unsigned) status;
+    refusal.code = code;
+    refusal.field = field;
+    refusal.message = message;
+    chat_outside_refuse(&refusal, &out);
+
+    if (status == NGX_HTTP_SERVICE_UNAVAILABLE
+        && ngx_chat_answer_add_header(r, key, after) != NGX_OK)
+    {
+        out.failed = 1;
+    }
+
+    return ngx_chat_answer_text(r, status, "application/json", &out);
+}
+
+
+static void
+ngx_chat_resume_away(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_finalize_request(
+        ctx->request,
+        ngx_chat_resume_refuse(ctx->request, NGX_HTTP_SERVICE_UNAVAILABLE,
+                               "store_unavailable", NULL,
+                               "the state of conversations cannot be read or "
+                               "written at the moment"));
+}
+
+
+/* Who names a stream is told that there is none; else there is nothing. */
+static void
+ngx_chat_resume_none(ngx_chat_ctx_t *ctx)
+{
+    if (!ctx->resume->named) {
+        ngx_chat_resume_nothing(ctx);
+        return;
+    }
+
+    ngx_http_finalize_request(
+        ctx->request, ngx_chat_resume_refuse(
+                          ctx->request, NGX_HTTP_NOT_FOUND, "unknown_stream",
+                          NULL, "this conversation has no such stream"));
+}
+
+
+static void
+ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
+{
+    chat_listed_t      listed;
+    ngx_chat_resume_t *resume = ctx->resume;
+
+    if (chat_listed_find(facts, n, resume->place.stream, &listed) != CHAT_OK) {
+        ngx_chat_resume_none(ctx);
+        return;
+    }
+
+    ctx->dialect = chat_dialect_find(listed.dialect);
+
+    if (ctx->dialect == NULL
+        || (ctx->conf->running && !resume->named
+            && (listed.over || listed.stopped)))
+    {
+        ngx_chat_resume_nothing(ctx);
+        return;
+    }
+
+    ngx_chat_resume_follow(ctx, &listed);
+}
+
+
+/* The wish to stop it is with the store. */
+static void
+ngx_chat_resume_stopped(chat_store_op_t *op, chat_rc_e rc,
+                        const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    (void) facts;
+    (void) n;
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc == CHAT_OK) {
+        ngx_chat_resume_nothing(ctx);
+    } else {
+        ngx_chat_resume_away(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_chat_resume_delete(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
+{
+    chat_facts_t       put;
+    chat_store_t      *store = ctx->main->store;
+    chat_listed_t      listed;
+    ngx_chat_resume_t *resume = ctx->resume;
+    chat_str_t         id = resume->place.stream;
+
+    if (id.len != 0 && chat_listed_find(facts, n, id, &listed) != CHAT_OK) {
+        ngx_chat_resume_none(ctx);
+        return;
+    }
+
+    if (chat_listed_running(facts, n, id, chat_store_alive, store, &listed)
+        != CHAT_OK)
+    {
+        ngx_chat_resume_nothing(ctx);
+        return;
+    }
+
+    chat_facts_init(&put, ctx->kept);
+    chat_facts_stop(&put, listed.id);
+    resume->op.done = ngx_chat_resume_stopped;
+    store->join(store, &resume->op, &resume->conversation, put.items,
+                put.count, (uint32_t) ctx->conf->ttl);
+}
+
+
+/* The record of the conversation is there. */
+static void
+ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
+                      const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc != CHAT_OK) {
+        ngx_chat_resume_away(ctx);
+
+    } else if (ctx->request->method == NGX_HTTP_DELETE) {
+        ngx_chat_resume_delete(ctx, facts, n);
+
+    } else {
+        ngx_chat_resume_get(ctx, facts, n);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* The value of a request header; empty: it has none. */
+static chat_str_t
+ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
+{
+    size_t           len = ngx_strlen(name);
+    ngx_uint_t       i;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len == len
+                && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
+            {
+                return chat_str(h[i].value.data, h[i].value.len);
+            }
+        }
+    }
+
+    return chat_str(NULL, 0);
+}
+
+
+static chat_str_t
+ngx_chat_resume_arg(ngx_http_request_t *r, const char *name)
+{
+    ngx_str_t value;
+
+    return ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &value) == NGX_OK
+               ? chat_str(value.data, value.len)
+               : chat_str(NULL, 0);
+}
+
+
+/*
+ * Where the client goes on: Last-Event-ID, which a client that connects again
+ * by itself renews, before the arguments, which it does not. NGX_DECLINED:
+ * that is no place.
+ */
+static ngx_int_t
+ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
+{
+    chat_str_t text = chat_str(NULL, 0), stream;
+
+    if (r->method != NGX_HTTP_DELETE) {
+        text = ngx_chat_resume_header(r, "last-event-id");
+    }
+
+    if (text.len == 0) {
+        text = ngx_chat_resume_arg(r, "after");
+    }
+
+    if (text.len != 0 && chat_place_read(text, place) != CHAT_OK) {
+        return NGX_DECLINED;
+    }
+
+    stream = ngx_chat_resume_arg(r, "stream");
+
+    if (stream.len == 0 || place->stream.len != 0) {
+        return NGX_OK;
+    }
+
+    place->stream = stream;
+    return chat_listed_is_id(stream) ? NGX_OK : NGX_DECLINED;
+}
+
+
+/* What the header alone decides; NGX_OK: nothing. */
+static ngx_int_t
+ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
+                      ngx_str_t *tenant, ngx_str_t *conversation)
+{
+    ngx_int_t rc;
+    ngx_str_t key = ngx_string("Allow");
+    ngx_str_t methods = ngx_string("GET, DELETE");
+
+    if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_DELETE))) {
+        return ngx_chat_answer_add_header(r, key, methods) == NGX_OK
+                   ? NGX_HTTP_NOT_ALLOWED
+                   : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rc = ngx_http_discard_request_body(r);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (ngx_http_complex_value(r, conf->tenant, tenant) != NGX_OK
+        || ngx_http_complex_value(r, conf->resume, conversation) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (tenant->len == 0) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "chat: a resume is refused: \"chat_tenant\" is empty");
+        return NGX_HTTP_FORBIDDEN;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_resume_handler(ngx_http_request_t *r)
+{
+    ngx_int_t            rc;
+    ngx_str_t            tenant, conversation;
+    chat_place_t         place;
+    chat_store_t        *store;
+    ngx_chat_ctx_t      *ctx;
+    ngx_chat_resume_t   *resume;
+    ngx_chat_loc_conf_t *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
+
+    rc = ngx_chat_resume_check(r, conf, &tenant, &conversation);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ngx_memzero(&place, sizeof(place));
+
+    if (conversation.len == 0 || ngx_chat_resume_place(r, &place) != NGX_OK) {
+        return ngx_chat_resume_refuse(
+            r, NGX_HTTP_BAD_REQUEST, "invalid",
+            conversation.len == 0 ? "conversation" : "after",
+            conversation.len == 0 ? "the conversation is not named"
+                                  : "this is no place in a stream");
+    }
+
+    ctx = ngx_chat_create_ctx(r, conf);
+    resume = ngx_pcalloc(r->pool, sizeof(*resume));
+    if (ctx == NULL || resume == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    store = ctx->main->store;
+    ctx->resume = resume;
+    ctx->state = NGX_CHAT_ASKING;
+    resume->place = place;
+    resume->named = place.stream.len != 0;
+    resume->op.done = ngx_chat_resume_asked;
+    resume->op.data = ctx;
+
+    chat_digest(chat_str(tenant.data, tenant.len), &ctx->scope.tenant);
+    ctx->scope.conversation = chat_str(conversation.data, conversation.len);
+    (void) chat_batch_record_key(&ctx->scope, &resume->conversation);
+
+    r->main->count++;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (store == NULL) {
+        ngx_chat_resume_away(ctx);
+    } else {
+        store->join(store, &resume->op, &resume->conversation, NULL, 0, 0);
+    }
+
+    return NGX_DONE;
+}
+
+
+char *
+ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char                     *rc;
+    ngx_str_t                *value = cf->args->elts;
+    ngx_command_t             slot;
+    ngx_chat_loc_conf_t      *lcf = conf;
+    ngx_chat_main_conf_t     *mcf;
+    ngx_http_core_loc_conf_t *clcf;
+
+    if (cf->args->nelts == 3 && ngx_strcmp(value[2].data, "running") != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"%V\", it must be "
+                           "running",
+                           &value[2], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    slot = *cmd;
+    slot.offset = offsetof(ngx_chat_loc_conf_t, resume);
+
+    rc = ngx_http_set_complex_value_slot(cf, &slot, conf);
+    if (rc != NGX_CONF_OK) {
+        return rc;
+    }
+
+    lcf->running = cf->args->nelts == 3;
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->used = 1;
+    mcf->resumes = 1;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    clcf->handler = ngx_chat_resume_handler;
+    return NGX_CONF_OK;
+}

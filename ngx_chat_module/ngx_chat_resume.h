@@ -1,0 +1,34 @@
+/*
+ * ngx_chat_resume.h: what the two files of chat_resume share: a client that
+ * comes back for an answer.
+ *
+ * ngx_chat_resume.c reads what is wanted and finds the stream in the record of
+ * the conversation; ngx_chat_resume_follow.c gives it.
+ * Must not know: wire formats, how a store stores.
+ */
+
+#ifndef NGX_CHAT_RESUME_H
+#define NGX_CHAT_RESUME_H
+
+#include "ngx_chat_module.h"
+
+#include "chat_listed.h"
+
+struct ngx_chat_resume_s {
+    chat_store_op_t op;
+    chat_key_t      conversation;           /* its record */
+    chat_place_t    place;                  /* where it goes on */
+    ngx_uint_t      named;                  /* it has said of which stream */
+    char            id[CHAT_LISTED_ID + 1]; /* of the one that it gets */
+};
+
+/* Ends the request with this status and nothing else. */
+void ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx);
+
+/* Gives the client the rest of the stream, as it is listed. */
+void ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed);
+
+/* The request is over; safe at any time. */
+void ngx_chat_resume_leave(ngx_chat_ctx_t *ctx);
+
+#endif /* NGX_CHAT_RESUME_H */

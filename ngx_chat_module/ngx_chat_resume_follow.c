@@ -1,0 +1,192 @@
+/*
+ * ngx_chat_resume_follow.c: a client that comes back gets what it lacks of an
+ * answer, as any follower does.
+ *
+ * Until it is known whether there is anything to give nothing is sent: where
+ * the client has all of a stream that has ended, or its record is gone, the
+ * answer is 204. From then on ngx_chat_attach_send.c goes on by itself.
+ * Promises: bytes as they were sent first, from right behind the event that
+ * the client has; never a gap that it is not told of.
+ * Must not know: wire formats, the store.
+ */
+
+#include "ngx_chat_attach.h"
+#include "ngx_chat_listing.h"
+#include "ngx_chat_metrics.h"
+#include "ngx_chat_resume.h"
+
+
+/*
+ * Words before the record, for who comes back without any event of it: into
+ * ctx->told, which is sent behind the header and before the first event.
+ */
+static ngx_int_t
+ngx_chat_resume_words(ngx_chat_ctx_t *ctx)
+{
+    ctx->told.len = 0;
+    return NGX_OK;
+}
+
+
+/* There is something to give, or to wait for. */
+static void
+ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t           rc;
+    ngx_http_request_t *r = ctx->request;
+    ngx_chat_attach_t  *attach = ctx->attach;
+
+    ctx->state = NGX_CHAT_FOLLOWING;
+    ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
+    ctx->answer_known = 1;
+    ngx_chat_metrics_verdict(ctx);
+
+    /* what the record says is the client's own */
+    chat_rename_init(&attach->rename, ctx->dialect, chat_str(NULL, 0),
+                     chat_str(NULL, 0));
+
+    if (ngx_chat_resume_words(ctx) != NGX_OK
+        || ngx_chat_listing_header(r, ctx->resume->id) != NGX_OK)
+    {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    rc = ngx_chat_attach_header(ctx, attach->follower.feed);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        ngx_http_finalize_request(r, rc);
+        return;
+    }
+
+    ngx_chat_attach_begin(ctx);
+}
+
+
+/* 1 if the client is to wait until more is known; nothing has been sent. */
+static ngx_uint_t
+ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
+{
+    if (feed->state != NGX_CHAT_FEED_ASKING
+        && feed->state != NGX_CHAT_FEED_RUNNING)
+    {
+        return 0;
+    }
+
+    if (!feed->blocks.has_head) {
+        return 1;
+    }
+
+    /* is there more to come, or is what it has all that there is? */
+    return !feed->live
+           && ((ctx->conf->running && !ctx->resume->named)
+               || ngx_chat_feed_ready(&ctx->attach->follower) == NGX_AGAIN);
+}
+
+
+/* 1 if there is nothing that the client lacks. */
+static ngx_uint_t
+ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
+{
+    switch (feed->state) {
+    case NGX_CHAT_FEED_NONE:
+        return 1;
+
+    case NGX_CHAT_FEED_COMPLETE:
+        return (ctx->conf->running && !ctx->resume->named)
+               || (ctx->resume->place.after != 0
+                   && ngx_chat_feed_ready(&ctx->attach->follower)
+                          == NGX_AGAIN);
+
+    case NGX_CHAT_FEED_BROKEN:
+        return ctx->conf->running && !ctx->resume->named;
+
+    default:
+        return 0;
+    }
+}
+
+
+/* What the feed knows by now. */
+static void
+ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
+{
+    const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
+
+    if (ngx_chat_resume_waits(ctx, feed)) {
+        return;
+    }
+
+    if (ngx_chat_resume_is_over(ctx, feed)) {
+        ngx_chat_resume_nothing(ctx);
+
+    } else if (!feed->blocks.has_head) {
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "stream_interrupted",
+                               "the answer broke off");
+
+    } else {
+        ngx_chat_resume_start(ctx);
+    }
+}
+
+
+static void
+ngx_chat_resume_woken(void *data)
+{
+    ngx_chat_ctx_t   *ctx = data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (ctx->state == NGX_CHAT_FOLLOWING) {
+        ngx_chat_attach_send(ctx);
+    } else {
+        ngx_chat_resume_look(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
+{
+    ngx_chat_attach_t *attach;
+    ngx_chat_source_t  source;
+
+    ngx_memcpy(ctx->resume->id, listed->id.data, CHAT_LISTED_ID);
+
+    ngx_memzero(&source, sizeof(source));
+    source.key.tag = ctx->resume->conversation.tag;
+    source.key.name = listed->name;
+    source.attempt.worker = listed->worker;
+    source.listed = 1;
+
+    attach = ngx_calloc(sizeof(*attach), ctx->request->connection->log);
+    if (attach == NULL) {
+        ngx_http_finalize_request(ctx->request,
+                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    ctx->attach = attach;
+    attach->follower.wake = ngx_chat_resume_woken;
+    attach->follower.data = ctx;
+    attach->follower.after = ctx->resume->place.after;
+
+    if (ngx_chat_feed_join(ctx, &source, &attach->follower) != NGX_OK) {
+        ngx_http_finalize_request(ctx->request,
+                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    ngx_chat_resume_look(ctx);
+}
+
+
+void
+ngx_chat_resume_leave(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->resume != NULL && ctx->main->store != NULL) {
+        ctx->main->store->cancel(&ctx->resume->op);
+    }
+}
