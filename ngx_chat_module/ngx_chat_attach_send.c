@@ -103,9 +103,32 @@ ngx_chat_attach_sent(ngx_chat_attach_t *attach)
 
     for (i = 0; i < attach->nshown; i++) {
         ngx_chat_block_free(attach->shown[i].block);
+        chat_buf_free(&attach->shown[i].own);
+        ngx_memzero(&attach->shown[i].own, sizeof(chat_buf_t));
     }
 
     attach->nshown = 0;
+}
+
+
+/* What goes in place of the bytes, where calls are settled by now. */
+static ngx_int_t
+ngx_chat_attach_settle(ngx_chat_attach_t *attach, ngx_chat_shown_t *shown)
+{
+    chat_rc_e  rc;
+    ngx_buf_t *b = &shown->buf;
+
+    rc = chat_settle(&attach->settle,
+                     chat_str(b->pos, (size_t) (b->last - b->pos)),
+                     &shown->own);
+    if (rc != CHAT_OK) {
+        return rc == CHAT_DECLINED ? NGX_OK : NGX_ERROR;
+    }
+
+    b->memory = shown->own.len != 0;
+    b->pos = shown->own.data;
+    b->last = shown->own.data + shown->own.len;
+    return NGX_OK;
 }
 
 
@@ -129,7 +152,7 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
     b->last = block->data + block->len;
 
     if (attach->rename.done) {
-        return NGX_OK;
+        return ngx_chat_attach_settle(attach, shown);
     }
 
     ngx_memzero(&out, sizeof(out));

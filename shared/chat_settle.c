@@ -2,12 +2,89 @@
  * chat_settle.c: see chat_settle.h.
  *
  * Frames are cut by chat_sse, and shown to the dialect, which says what goes
- * in their place. Must not know: wire formats, NGINX.
+ * in their place. Results are facts of the batch that the stream has opened.
+ * Must not know: wire formats, NGINX.
  */
 
 #include "chat_settle.h"
 
 #include "chat_json.h"
+
+
+static int
+chat_settle_is_result(const chat_fact_t *fact)
+{
+    return fact->has_payload && chat_str_starts(fact->field, "result/");
+}
+
+
+chat_str_t *
+chat_settle_fields(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
+                   size_t *count)
+{
+    size_t      i;
+    chat_str_t *fields;
+
+    *count = 0;
+
+    fields = chat_arena_alloc(arena, (n + 1) * sizeof(*fields));
+    if (fields == NULL) {
+        return NULL;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (chat_settle_is_result(&facts[i])
+            && chat_arena_dup(arena, facts[i].field, &fields[*count])
+                   == CHAT_OK)
+        {
+            (*count)++;
+        }
+    }
+
+    return *count != 0 ? fields : NULL;
+}
+
+
+chat_result_t *
+chat_settle_results(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
+                    size_t *count)
+{
+    size_t               i;
+    chat_str_t           id;
+    chat_batch_t         batch;
+    chat_result_t       *results, *result;
+    const chat_member_t *member;
+
+    *count = 0;
+
+    results = chat_arena_alloc(arena, (n + 1) * sizeof(*results));
+    if (results == NULL || chat_batch_read(facts, n, arena, &batch) != CHAT_OK)
+    {
+        return NULL;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (!chat_settle_is_result(&facts[i])) {
+            continue;
+        }
+
+        id = chat_str(facts[i].field.data + strlen("result/"),
+                      facts[i].field.len - strlen("result/"));
+        member = chat_batch_find(&batch, id);
+        result = &results[*count];
+
+        if (member != NULL && member->outcome != CHAT_OUTCOME_NONE
+            && chat_arena_dup(arena, id, &result->id) == CHAT_OK
+            && chat_arena_dup(arena, facts[i].payload, &result->payload)
+                   == CHAT_OK)
+        {
+            result->outcome = member->outcome;
+            (*count)++;
+        }
+    }
+
+    return *count != 0 ? results : NULL;
+}
 
 
 chat_rc_e

@@ -13,8 +13,24 @@
 
 #include "chat_base.h"
 #include "chat_arena.h"
+#include "chat_batch.h"
 #include "chat_dialect.h"
 #include "chat_sse.h"
+
+/*
+ * The fields of the results among the facts of a batch that can be given:
+ * their payloads are there. NULL: none, or no memory.
+ */
+chat_str_t *chat_settle_fields(const chat_fact_t *facts, size_t n,
+                               chat_arena_t *arena, size_t *count);
+
+/*
+ * Those results, with their payloads; facts is what payloads() of the store
+ * answers for the fields. What they are made of is in the arena. NULL: none,
+ * or no memory.
+ */
+chat_result_t *chat_settle_results(const chat_fact_t *facts, size_t n,
+                                   chat_arena_t *arena, size_t *count);
 
 typedef struct {
     const chat_dialect_t *dialect;
