@@ -40,8 +40,9 @@ export async function browser(t, pages, bundles = { '': {} }) {
   await Promise.all(Object.entries(bundles).map(([folder, alias]) =>
     build({ entryPoints: pages.map((page) =>
       `${root}/t/clients/pages/${page}`), outdir: `${built}/${folder}`,
-    bundle: true, alias, format: 'iife', jsx: 'automatic', minify: true,
-    logLevel: 'error', define: { 'process.env.NODE_ENV': '"production"' } })));
+    absWorkingDir: `${root}/t/clients`, bundle: true, alias, format: 'iife',
+    jsx: 'automatic', minify: true, logLevel: 'error',
+    define: { 'process.env.NODE_ENV': '"production"' } })));
   return launch(t);
 }
 
@@ -92,6 +93,7 @@ export async function open(it, play, { base, file, api, ...more }) {
   const loadAnew = async (changes) => {
     given = { ...given, ...changes };
     await page.goto(`${base}/page`);
+    requests.clear();
     await page.addScriptTag({ content:
       readFileSync(`${built}/${file}`, 'utf8') });
     await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
