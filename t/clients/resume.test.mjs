@@ -27,10 +27,14 @@ const versions = {
 const situation = { name: 'resume' };
 const chat = dialects.openai_chat;
 
-/* As the README has it. */
+/* Where useChat asks by itself, and an address that a page may name. */
 const resumed = { lines: `chat_record on;
     chat_tenant $http_authorization;`,
 more: `location ~ ^/[^/]+/api/chat/([^/]+)/stream$ {
+    chat_resume $1;
+    chat_tenant $http_authorization;
+  }
+  location ~ ^/[^/]+/running/([^/]+)$ {
     chat_resume $1 running;
     chat_tenant $http_authorization;
   }` };
@@ -47,17 +51,18 @@ function door() {
 
 /*
  * The provider's part: words and two calls, then words with the results.
- * doors: what is waited for in which place.
+ * doors: what is waited for in which place. silent: the calls alone.
  */
-function says(calls, doors) {
+function says(calls, doors, silent) {
   return ({ answered, body }) => {
     const id = `chatcmpl-${answered.length}`;
     const through = (name) => (doors[name] ? [doors[name].pass] : []);
     const words = (text) => chat.chunk(id, { content: text });
     if (!answered.length) {
       const [role, ...rest] = chat.calls({ calls, id });
-      return sse([role, words('Let me '), ...through('text'), words('look.'),
-        ...rest.slice(0, 3), ...through('calls'), ...rest.slice(3)]);
+      const lead = silent ? []
+        : [words('Let me '), ...through('text'), words('look.')];
+      return sse([role, ...lead, ...rest.slice(0, 3), ...through('calls'), ...rest.slice(3)]);
     }
     const told = body.messages.filter(({ role }) => role === 'tool')
       .map(({ content }) => content).join();
@@ -71,17 +76,18 @@ const shows = (page, text) => until(() => page.evaluate((what) =>
   document.body.innerText.includes(what), text), 5000, `"${text}"`);
 
 /* One conversation of a page; at: the app's name. */
-async function visit({ it, chromium, at, file }, doors) {
+async function visit({ it, chromium, at, file }, doors, more = {}) {
   const calls = [0, 1].map((n) => ({ id: newId('call_'), name: tools[n],
     input: { city: `Town ${n}`, degrees: 1.5 } }));
-  const play = it.play(true, situation, says(calls, doors));
+  const play = it.play(true, situation,
+    says(calls, doors, more.sendsEarly));
   play.waits = () => doors[`request${play.asked}`]?.pass();
   const window = await open(chromium, play, { base: play.base(at), file,
-    api: '/api/chat', id: play.key, resume: true, messages: [],
-    when: doors.calls && [] });
+    api: '/api/chat', id: play.key, when: doors.calls && [], ...more });
   await window.page.evaluate(() => { window.say('Hello'); });
   const state = () => window.page.evaluate(() => window.state());
-  const reload = () => window.load({ messages: play.kept, when: undefined });
+  const reload = (changes) => window.load({ resume: true,
+    messages: play.kept, when: undefined, ...changes });
   const end = async () => {
     await shows(window.page, 'I was told');
     const rest = await quiet(window.page, window.requests);
@@ -141,14 +147,31 @@ async function reloads(stageOf, { door: name, first, second, sees }, want) {
   assert.deepEqual(alike(state, it.ids), want);
 }
 
-async function rests(stageOf) {
+/* One result was sent early, and is with the module; its page is gone. */
+async function halfAnswered(stageOf, want) {
+  const it = await visit(stageOf, {}, { sendsEarly: true, when: [0] });
+  await until(() => stageOf.it.n.accessLog().some((line) =>
+    line.conversation === it.play.key && line.verdict === 'bounced'), 10000,
+  'a bounce');
+  await it.reload({ sendsEarly: false });
+  const { calls, ...state } = await it.end();
+  assert.deepEqual(calls, it.ids.slice(1));
+  const [user, { parts, ...answer }] = want;
+  assert.deepEqual(alike(state, it.ids), [user, { ...answer,
+    parts: parts.filter(({ text }) => !/^Let me/.test(text)) }]);
+}
+
+/* After the end: what still runs is nothing, or the answer comes again. */
+async function rests(stageOf, { running }) {
   const it = await visit(stageOf, {});
   const messages = plain((await it.end()).messages);
-  const answered = it.page.waitForResponse(/\/stream$/);
-  await it.load({ messages });
-  assert.equal((await answered).status(), 204);
+  const answered = it.page.waitForResponse(/\/(stream|running\/[^/]+)$/);
+  await it.reload({ messages: running ? messages : [],
+    reconnect: running && `${it.play.base(stageOf.at)}/running` });
+  assert.equal((await answered).status(), running ? 204 : 200);
   const after = await it.end();
-  assert.deepEqual(plain(after.messages), messages);
+  assert.deepEqual(plain(after.messages).at(-1), messages.at(-1));
+  assert.equal(after.messages.length, running ? 2 : 1);
   assert.deepEqual(after.calls, []);
 }
 
@@ -177,7 +200,11 @@ async function pages(t, it, chromium, version) {
   await Promise.all([
     ...Object.entries(places).map(([name, place]) =>
       is(`s88: loaded anew ${name}`, () => reloads(stageOf, place, want))),
-    is('loaded anew after the end', () => rests(stageOf)),
+    is('loaded anew with one of two results', () =>
+      halfAnswered(stageOf, want)),
+    is('loaded anew after the end', () => rests(stageOf, {})),
+    is('s86: loaded anew after the end, for what runs', () =>
+      rests(stageOf, { running: true })),
     is('s91: another user has nothing of it', () => stranger(stageOf)),
   ]);
 }
