@@ -121,7 +121,7 @@ ngx_chat_away_late(ngx_event_t *ev)
 ngx_msec_t
 ngx_chat_away_pause(const chat_store_t *store, ngx_uint_t *looks)
 {
-    static const ngx_msec_t pauses[] = { 5, 15, 40 };
+    static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
 
     if (store->flush == NULL || *looks == sizeof(pauses) / sizeof(pauses[0])) {
         return 0;

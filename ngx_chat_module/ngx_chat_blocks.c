@@ -98,7 +98,8 @@ ngx_chat_blocks_append(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
     chat_count_t      count;
     ngx_chat_block_t *block;
 
-    if (len == 0) {
+    /* an end of no bytes may be all that there is behind a hole */
+    if (len == 0 && !blocks->gap) {
         return NGX_OK;
     }
 

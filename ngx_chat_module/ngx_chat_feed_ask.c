@@ -49,8 +49,9 @@ ngx_chat_feed_broken(ngx_chat_feed_t *feed, const char *reason)
 {
     feed->end = ngx_chat_blocks_break(&feed->blocks, reason);
 
-    /* a stream that has said that it is over needs no other end */
-    ngx_chat_feed_done(feed, feed->end == CHAT_END_INTERRUPTED
+    /* a stream that has said that it is over needs no other end, unless it
+       is known that there was more */
+    ngx_chat_feed_done(feed, feed->end == CHAT_END_INTERRUPTED || feed->written
                                  ? NGX_CHAT_FEED_BROKEN
                                  : NGX_CHAT_FEED_COMPLETE);
 }
@@ -197,8 +198,8 @@ ngx_chat_feed_unrecorded(const ngx_chat_feed_t *feed,
     }
 
     if (record->mode == CHAT_RECORD_UNKNOWN && feed->listed) {
-        /* its answer has not begun */
-        return record->over
+        /* its answer has not begun, or its record is gone */
+        return record->over || feed->attempt.end != CHAT_END_NONE
                || !chat_store_alive(feed->main->store, feed->attempt.worker);
     }
 

@@ -194,6 +194,7 @@ struct ngx_chat_ctx_s {
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
     unsigned stopped : 1;         /* somebody wants the answer to end */
+    unsigned keepalive : 1;       /* the client's, before the upstream ended */
 };
 
 

@@ -320,9 +320,16 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     ngx_chat_ctx_t *ctx = chain->ctx;
 
     if (ngx_chat_output_broken(ctx, b)) {
-        return ngx_chat_output_end(chain, ctx->upstream_reason) == NGX_OK
-                   ? ngx_chat_output_special(chain, ngx_chat_output_tells(ctx))
-                   : NGX_ERROR;
+        if (ngx_chat_output_end(chain, ctx->upstream_reason) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        last = ngx_chat_output_tells(ctx);
+        if (last) {
+            /* a whole answer after all: the next request may be on its way */
+            ctx->request->keepalive = ctx->keepalive;
+        }
+        return ngx_chat_output_special(chain, last);
     }
 
     if (ngx_buf_size(b) == 0) {

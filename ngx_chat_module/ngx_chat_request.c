@@ -263,12 +263,39 @@ ngx_chat_parse_failed(chat_rc_e rc)
 }
 
 
+/* The path as nginx has it by now, and the query behind it. */
+static ngx_int_t
+ngx_chat_uri(ngx_http_request_t *r, chat_str_t *uri)
+{
+    u_char *p;
+
+    *uri = chat_str(r->uri.data, r->uri.len);
+
+    if (r->args.len == 0) {
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, r->uri.len + 1 + r->args.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    *uri = chat_str(p, r->uri.len + 1 + r->args.len);
+
+    p = ngx_cpymem(p, r->uri.data, r->uri.len);
+    *p++ = '?';
+    ngx_memcpy(p, r->args.data, r->args.len);
+
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_chat_parse(ngx_chat_ctx_t *ctx)
 {
     size_t              i;
     chat_rc_e           rc;
-    chat_str_t          method, path;
+    chat_str_t          method, uri;
     ngx_http_request_t *r = ctx->request;
 
     chat_arena_destroy(ctx->arena);
@@ -287,9 +314,12 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
     }
 
     method = chat_str(r->method_name.data, r->method_name.len);
-    path = chat_str(r->uri.data, r->uri.len);
 
-    ctx->dialect = chat_dialect_request(ctx->conf->dialect, method, path,
+    if (ngx_chat_uri(r, &uri) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ctx->dialect = chat_dialect_request(ctx->conf->dialect, method, uri,
                                         &ctx->doc, ctx->arena, &ctx->rq, &rc);
     if (ctx->dialect == NULL) {
         return ngx_chat_parse_failed(rc);

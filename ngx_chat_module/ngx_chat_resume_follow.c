@@ -146,6 +146,8 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     source.key.name = listed->name;
     ctx->resume->record = source.key;
     source.attempt.worker = listed->worker;
+    source.attempt.end = listed->over ? CHAT_END_FINISHED : CHAT_END_NONE;
+    source.late = 1;
     source.listed = 1;
 
     attach = ngx_calloc(sizeof(*attach), ctx->request->connection->log);

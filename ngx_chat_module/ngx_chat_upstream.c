@@ -48,6 +48,7 @@ ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
 
     ctx = ngx_chat_get_ctx(r);
     ctx->upstream_rc = rc;
+    ctx->keepalive = r->keepalive;
 
     if (ngx_chat_upstream_is_broken(r, rc)) {
         ctx->upstream_reason = ctx->breaks

@@ -129,7 +129,9 @@ chat_args_ready(const chat_args_t *args, chat_event_t *event,
     chat_str_t              text = event->text;
     const chat_args_call_t *call = chat_args_find(args, event->slot);
 
-    if (call == NULL && !event->whole && args->count == CHAT_ARGS_CALLS) {
+    if (event->unreadable
+        || (call == NULL && !event->whole && args->count == CHAT_ARGS_CALLS))
+    {
         return CHAT_LIMIT;
     }
 

@@ -12,12 +12,17 @@
 
 /* ai_sdk is first: apps give their routes any name, even a provider's. */
 const chat_dialect_t *const chat_dialects[] = {
-    &chat_dialect_ai_sdk,
-    &chat_dialect_openai_responses,
-    &chat_dialect_openai_chat,
-    &chat_dialect_anthropic,
-    NULL,
+    &chat_dialect_ai_sdk,      &chat_dialect_openai_responses,
+    &chat_dialect_openai_chat, &chat_dialect_anthropic,
+    &chat_dialect_gemini,      NULL,
 };
+
+
+size_t
+chat_dialect_count(void)
+{
+    return sizeof(chat_dialects) / sizeof(chat_dialects[0]) - 1;
+}
 
 
 const chat_dialect_t *
@@ -89,11 +94,26 @@ chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path)
 }
 
 
-/* Method, path, and of each member that chooses the answer key and value. */
+/* What stands before the query. */
+static chat_str_t
+chat_dialect_path_of(chat_str_t uri)
+{
+    const unsigned char *mark;
+
+    mark = uri.len ? memchr(uri.data, '?', uri.len) : NULL;
+
+    return mark ? chat_str(uri.data, (size_t) (mark - uri.data)) : uri;
+}
+
+
+/*
+ * Method, path, whether it is a stream, and of each member that chooses the
+ * answer key and value. The query has credentials, and so is not in it.
+ */
 static chat_rc_e
 chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
                   chat_str_t path, chat_json_doc_t *doc, chat_arena_t *arena,
-                  chat_digest_t *signature)
+                  chat_request_t *rq)
 {
     size_t             i, n = 0;
     chat_str_t        *parts;
@@ -105,7 +125,7 @@ chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
         n++;
     }
 
-    parts = chat_arena_alloc(arena, (2 + 2 * n) * sizeof(chat_str_t));
+    parts = chat_arena_alloc(arena, (3 + 2 * n) * sizeof(chat_str_t));
     digests = chat_arena_alloc(arena, n * sizeof(chat_digest_t));
     if (parts == NULL || digests == NULL) {
         return CHAT_ERROR;
@@ -113,9 +133,10 @@ chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
 
     parts[0] = method;
     parts[1] = path;
+    parts[2] = chat_cstr(rq->stream ? "stream" : "");
 
     for (i = 0; i < n; i++) {
-        parts[2 + 2 * i] = chat_cstr(keys[i]);
+        parts[3 + 2 * i] = chat_cstr(keys[i]);
 
         node = chat_json_get(doc, doc->root, keys[i]);
         if (node == NULL) {
@@ -126,10 +147,10 @@ chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
             return CHAT_ERROR;
         }
 
-        parts[3 + 2 * i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
+        parts[4 + 2 * i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
     }
 
-    chat_digest_parts(parts, 2 + 2 * n, signature);
+    chat_digest_parts(parts, 3 + 2 * n, &rq->signature);
 
     return CHAT_OK;
 }
@@ -137,23 +158,24 @@ chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
 
 static chat_rc_e
 chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
-                  chat_str_t path, chat_json_doc_t *doc, chat_arena_t *arena,
+                  chat_str_t uri, chat_json_doc_t *doc, chat_arena_t *arena,
                   chat_request_t *rq)
 {
-    chat_rc_e rc;
+    chat_rc_e  rc;
+    chat_str_t path = chat_dialect_path_of(uri);
 
     if (!chat_dialect_generates(dialect, path)) {
         return CHAT_DECLINED;
     }
 
     memset(rq, 0, sizeof(chat_request_t));
+    rq->uri = uri;
     doc->duplicate = 0;
 
     rc = dialect->request(doc, arena, rq);
 
     if (rc == CHAT_OK) {
-        rc = chat_dialect_sign(dialect, method, path, doc, arena,
-                               &rq->signature);
+        rc = chat_dialect_sign(dialect, method, path, doc, arena, rq);
     }
 
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
@@ -162,24 +184,26 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
 
 const chat_dialect_t *
 chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
-                     chat_str_t path, chat_json_doc_t *doc,
-                     chat_arena_t *arena, chat_request_t *rq, chat_rc_e *rc)
+                     chat_str_t uri, chat_json_doc_t *doc, chat_arena_t *arena,
+                     chat_request_t *rq, chat_rc_e *rc)
 {
     const chat_dialect_t *const *each;
 
     if (dialect != NULL) {
-        *rc = chat_dialect_read(dialect, method, path, doc, arena, rq);
+        *rc = chat_dialect_read(dialect, method, uri, doc, arena, rq);
         return *rc == CHAT_OK ? dialect : NULL;
     }
 
     *rc = CHAT_DECLINED;
 
     for (each = chat_dialects; *each != NULL; each++) {
-        if ((*each)->paths != NULL && !chat_dialect_path(*each, path)) {
+        if ((*each)->paths != NULL
+            && !chat_dialect_path(*each, chat_dialect_path_of(uri)))
+        {
             continue;
         }
 
-        *rc = chat_dialect_read(*each, method, path, doc, arena, rq);
+        *rc = chat_dialect_read(*each, method, uri, doc, arena, rq);
 
         if (*rc != CHAT_DECLINED) {
             return *rc == CHAT_OK ? *each : NULL;
@@ -187,6 +211,39 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
     }
 
     return NULL;
+}
+
+
+chat_rc_e
+chat_edits_cut(chat_edits_t *edits, const chat_json_t *head,
+               const unsigned char *gone)
+{
+    int                kept = 0;
+    uint32_t           start, end;
+    const chat_json_t *node, *next, *last = NULL;
+
+    for (node = head; node; last = node, node = node->next, gone++) {
+        if (!*gone) {
+            kept = 1;
+            continue;
+        }
+
+        /* The comma before it goes, or, at the front, the one behind it. */
+        next = node->next ? node->next : node;
+        start = kept            ? last->end
+                : node->key_end ? node->key_start
+                                : node->start;
+        end = kept || next == node ? node->end
+              : next->key_end      ? next->key_start
+                                   : next->start;
+
+        if (chat_edits_add(edits, start, end - start, chat_str("", 0))
+            != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
 }
 
 
@@ -227,14 +284,9 @@ chat_call_is_first(const chat_request_t *rq, const chat_call_t *call)
 
 
 const chat_result_t *
-chat_result_once(const chat_request_t *rq, const chat_call_t *call,
-                 const chat_result_t *results, size_t n)
+chat_result_of(const chat_call_t *call, const chat_result_t *results, size_t n)
 {
     size_t i;
-
-    if (!chat_call_is_first(rq, call)) {
-        return NULL;
-    }
 
     for (i = 0; i < n; i++) {
         if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
@@ -244,4 +296,13 @@ chat_result_once(const chat_request_t *rq, const chat_call_t *call,
     }
 
     return NULL;
+}
+
+
+const chat_result_t *
+chat_result_once(const chat_request_t *rq, const chat_call_t *call,
+                 const chat_result_t *results, size_t n)
+{
+    return chat_call_is_first(rq, call) ? chat_result_of(call, results, n)
+                                        : NULL;
 }

@@ -40,10 +40,13 @@ typedef struct {
 /* 1 if no member before this call in its step has the call's id. */
 int chat_call_is_first(const chat_request_t *rq, const chat_call_t *call);
 
+/* The result among these that is to go into this call, or NULL. */
+const chat_result_t *chat_result_of(const chat_call_t   *call,
+                                    const chat_result_t *results, size_t n);
+
 /*
- * The result among these that is to go into this call, or NULL: of a call that
- * stands twice in its step only the first one takes it, for providers refuse
- * a second result for one id.
+ * The same where the provider refuses a second result for one id: of a call
+ * that stands twice in its step only the first one takes it.
  */
 const chat_result_t *chat_result_once(const chat_request_t *rq,
                                       const chat_call_t    *call,
@@ -62,6 +65,13 @@ int chat_slots_dropped(const chat_slots_t *slots, uint32_t slot);
 /* How many dropped slots are below slot and not below base. */
 uint32_t chat_slots_below(const chat_slots_t *slots, uint32_t base,
                           uint32_t slot);
+
+/*
+ * Cuts the marked ones (a byte each) out of a list of members or elements,
+ * with their commas; head is the first of the list. CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_edits_cut(chat_edits_t *edits, const chat_json_t *head,
+                         const unsigned char *gone);
 
 typedef enum {
     CHAT_EDIT_KEEP,    /* the frame stays as it is */
@@ -121,7 +131,7 @@ typedef struct {
     /*
      * Reads a parsed body. CHAT_DECLINED: not a body of this dialect;
      * CHAT_BAD: ambiguous (duplicate keys where they matter); CHAT_ERROR: no
-     * memory. *rq is zeroed by the caller; signature is filled by the caller.
+     * memory. *rq is zeroed but for uri; the caller fills the signature.
      * What *rq points to is in the arena or in doc->text, node and place in
      * the tree.
      */
@@ -247,9 +257,11 @@ extern const chat_dialect_t chat_dialect_ai_sdk;
 extern const chat_dialect_t chat_dialect_openai_responses;
 extern const chat_dialect_t chat_dialect_openai_chat;
 extern const chat_dialect_t chat_dialect_anthropic;
+extern const chat_dialect_t chat_dialect_gemini;
 
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];
+size_t                             chat_dialect_count(void);
 
 /* The dialect of this name, or NULL. */
 const chat_dialect_t *chat_dialect_find(chat_str_t name);
@@ -265,12 +277,13 @@ int chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path);
 
 /*
  * Reads the body with the dialect, or with each that fits where dialect is
- * NULL (auto): first by path, then by what the body looks like. Fills *rq,
- * its signature (over method, path and the listed members) included.
+ * NULL (auto): first by path, then by what the body looks like. uri is the
+ * path, and ?query where there is one. Fills *rq, its signature (over method,
+ * path, whether it is a stream and the listed members) included.
  * Answers the dialect, or NULL with *rc saying why.
  */
 const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
-                                           chat_str_t method, chat_str_t path,
+                                           chat_str_t method, chat_str_t uri,
                                            chat_json_doc_t *doc,
                                            chat_arena_t    *arena,
                                            chat_request_t *rq, chat_rc_e *rc);

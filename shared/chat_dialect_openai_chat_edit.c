@@ -52,42 +52,18 @@ chat_completions_change(chat_completions_edit_t *e, uint32_t start,
 }
 
 
-static uint32_t
-chat_completions_start(const chat_json_t *node)
-{
-    return node->key_end ? node->key_start : node->start;
-}
-
-
-/* Cuts the marked ones out of a list of members or elements, with commas. */
+/* Cuts the marked ones out of a list. */
 static void
 chat_completions_cut(chat_completions_edit_t *e, const chat_json_t *head,
                      const unsigned char *gone)
 {
-    int                kept = 0;
-    uint32_t           start, end;
-    const chat_json_t *node, *last = NULL;
+    size_t before = e->edits->count;
 
-    for (node = head; node; last = node, node = node->next, gone++) {
-        if (!*gone) {
-            kept = 1;
-            continue;
-        }
-
-        e->cut = 1;
-
-        /* The comma before it goes, or, at the front, the one behind it. */
-        if (kept) {
-            start = last->end;
-            end = node->end;
-
-        } else {
-            start = chat_completions_start(node);
-            end = node->next ? chat_completions_start(node->next) : node->end;
-        }
-
-        chat_completions_change(e, start, end, "");
+    if (chat_edits_cut(e->edits, head, gone) != CHAT_OK) {
+        e->failed = 1;
     }
+
+    e->cut |= e->edits->count > before;
 }
 
 

@@ -68,10 +68,13 @@ typedef struct {
     chat_str_t     name;
     chat_str_t     text;
     chat_digest_t  digest;
-    unsigned       whole : 1;   /* CALL_READY: text is all the arguments */
-    unsigned       implied : 1; /* follows from another frame's content: no
+    unsigned       whole : 1;      /* CALL_READY: text is all the arguments */
+    unsigned       implied : 1;    /* follows from another frame's content: no
                                    byte of this frame carries it */
-    unsigned       failed : 1;  /* CALL_READY: the arguments were invalid and
+    unsigned       unreadable : 1; /* CALL_READY: there are arguments, but not
+                                      as far as the reader can follow them:
+                                      the call has no fingerprint */
+    unsigned       failed : 1; /* CALL_READY: the arguments were invalid and
                                    the call is thereby settled as an error */
 } chat_event_t;
 

@@ -1,7 +1,7 @@
 /*
  * chat_listed.c: see chat_listed.h.
  *
- * The value of a stream's fact is "<dialect> <worker> <name>", the name of
+ * The value of a stream's fact is "<worker> <dialect> <name>", the name of
  * the record's key in hex digits, of which the id is the beginning.
  * Promises: as chat_listed.h. Must not know: stores, dialects, time.
  */
@@ -47,9 +47,9 @@ chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
     (void) snprintf(field, sizeof(field), "stream/%llu-%.*s",
                     (unsigned long long) listed->ms, CHAT_LISTED_ID, name);
 
-    chat_buf_add(&value, listed->dialect);
-    chat_buf_puts(&value, " ");
     chat_buf_add(&value, listed->worker);
+    chat_buf_puts(&value, " ");
+    chat_buf_add(&value, listed->dialect);
     chat_buf_puts(&value, " ");
     chat_buf_puts(&value, name);
 
@@ -101,8 +101,8 @@ chat_listed_read(const chat_fact_t *fact, chat_listed_t *out)
 
     ms = chat_str(rest.data, rest.len - CHAT_LISTED_ID - 1);
     out->id = chat_str(ms.data + ms.len + 1, CHAT_LISTED_ID);
-    out->dialect = chat_batch_word(&value);
     out->worker = chat_batch_word(&value);
+    out->dialect = chat_batch_word(&value);
 
     if (ms.data[ms.len] != '-' || !chat_batch_number(ms, &out->ms)
         || !chat_listed_is_id(out->id) || value.len != 2 * CHAT_DIGEST_SIZE

@@ -47,13 +47,9 @@ const uint64_t chat_timing_bounds[CHAT_TIMINGS][CHAT_METRICS_BUCKETS] = {
 size_t
 chat_metrics_dialects(void)
 {
-    size_t n;
+    size_t n = chat_dialect_count();
 
-    for (n = 0; chat_dialects[n] != NULL && n < CHAT_METRICS_DIALECTS - 1; n++)
-    { /* void */
-    }
-
-    return n;
+    return n < CHAT_METRICS_DIALECTS ? n : CHAT_METRICS_DIALECTS - 1;
 }
 
 

@@ -71,6 +71,7 @@ typedef struct {
 } chat_step_t;
 
 typedef struct {
+    chat_str_t uri; /* path?query; of the caller, set before a reader */
     chat_class_e class;
     int           stream;  /* 0: the client wants one JSON answer */
     int           chained; /* the last step's calls are not in the body */

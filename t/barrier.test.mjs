@@ -104,7 +104,8 @@ test('s52: two tabs with the same complete body', { skip: unbuilt },
 
 test('s96: the same complete body twice by an openai client',
   { skip: unbuilt }, async (t) => {
-    for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
+    for (const key of ['openai_chat', 'openai_responses', 'anthropic',
+      'gemini']) {
       await t.test(key, async (t2) => {
         const scene = await stage(t2, key, { workers: 4 });
         const go = gate();
@@ -169,16 +170,10 @@ for (const key of ['openai_responses', 'openai_responses_chained',
 
 test('s98: results with new user text are a fresh turn', { skip: unbuilt },
   async (t) => {
-    const says = {
-      anthropic: { text: 'and hurry' },
-      openai_chat: { after: [{ role: 'user', content: 'and hurry' }] },
-      openai_responses: { after: [{ role: 'user', content: 'and hurry' }] },
-      openai_responses_chained: { after: [{ role: 'user',
-        content: 'and hurry' }] },
-      anthropic_thread: { text: 'and hurry' },
-      ai_sdk: { after: [{ id: 'u2', role: 'user',
-        parts: [{ type: 'text', text: 'and hurry' }] }] } };
-    for (const [key, more] of Object.entries(says)) {
+    const keys = Object.keys(dialects)
+      .filter((key) => !key.endsWith('_conversation'));
+    for (const key of keys) {
+      const more = dialects[key].says('and hurry');
       await t.test(key, async (t2) => {
         const scene = await stage(t2, key, { workers: 2 });
         const batch = new Batch(scene, 2);

@@ -12,7 +12,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nginx, nginxTest, post, unbuilt, until } from './harness.mjs';
-import { dialects } from './harness_dialects.mjs';
+import { dialects, names } from './harness_dialects.mjs';
 import { provider, sse } from './harness_provider.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -116,8 +116,7 @@ live('duplicates', async () => {
 });
 
 live('the dialect', async () => {
-  for (const chat of ['off', 'auto', 'ai_sdk', 'openai_responses',
-    'openai_chat', 'anthropic']) {
+  for (const chat of ['off', 'auto', ...names]) {
     const { ok, output } = await nginxTest({ chat });
     assert.ok(ok, output);
   }

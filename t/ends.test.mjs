@@ -7,9 +7,10 @@
  * Each stream's end is logged once, as one of four words.
  */
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import { test } from 'node:test';
 import { pause, unbuilt } from './harness.mjs';
-import { dialects } from './harness_dialects.mjs';
+import { dialects, names as keys } from './harness_dialects.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import {
   begin, beginning, breaks, chunked, ended, interrupted, location, logged,
@@ -20,7 +21,6 @@ import { chunk, head } from './harness_raw.mjs';
 import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
 
 const locations = ['on', 'off'].flatMap((buffering) => Object.entries({
   plain: 'proxy_http_version 1.1;',
@@ -61,6 +61,38 @@ for (const key of keys) {
     }
   });
 }
+
+/* The whole text of an answer over a connection of that agent. */
+function text(agent, port, path, authorization) {
+  return new Promise((resolve, reject) => {
+    const request = http.request({ agent, port, path, method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' } },
+    (response) => {
+      let all = '';
+      response.setEncoding('utf8').on('data', (piece) => { all += piece; })
+        .on('end', () => resolve([request.reusedSocket, all]))
+        .on('error', reject);
+    }).on('error', reject);
+    request.end(JSON.stringify(dialects.openai_chat.fresh()));
+  });
+}
+
+live('a client that was told of the end keeps its connection', async (t) => {
+  const { n, cases } = await theatre(t);
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  t.after(() => agent.destroy());
+  const { whole, part } = beginning('openai_chat');
+  const kinds = ['FIN in a frame', 'proxy_read_timeout',
+    'a chunk header of garbage', 'a whole answer without a terminator'];
+  for (const [i, kind] of kinds.entries()) {
+    const { way = 'plain', play } = breaks[kind];
+    cases.set(`${i}`, { whole, part, play });
+    const [reused, got] = await text(agent, n.port,
+      `/chat_${way}_off/${i}${dialects.openai_chat.path}`, `${i}`);
+    assert.match(got, /stream_interrupted/);
+    assert.equal(reused, i > 0);
+  }
+});
 
 live('answers that are no streams', async (t) => {
   const scene = await theatre(t);
@@ -133,6 +165,15 @@ const terminals = {
     finished: { message_stop: dialects.anthropic.stop('end_turn') },
     failed: { error: [named({ type: 'error', error: {
       type: 'overloaded_error', message: 'Overloaded' } })] },
+  },
+  gemini: {
+    finished: {
+      STOP: [dialects.gemini.chunk('g', [], { finishReason: 'STOP' })],
+      'MAX_TOKENS, usage behind it': [
+        dialects.gemini.chunk('g', [], { finishReason: 'MAX_TOKENS' }),
+        data({ usageMetadata: { totalTokenCount: 3 }, responseId: 'g' })] },
+    failed: { error: [data({ error: { code: 503, message: 'Overloaded',
+      status: 'UNAVAILABLE' } })] },
   },
 };
 
@@ -271,7 +312,7 @@ for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
     const { from } = batch;
     /* Both calls are known, the seal never comes. */
     const tail = from.findIndex((event) =>
-      /finish-step|response.completed|finish_reason":"t|message_delta/
+      /finish-step|response.completed|finish_reason":"t|message_delta|finishR/
         .test(event));
     scene.p.answer = (request) => (request.answered.length
       ? sse(batch.dialect.final(`done ${batch.key}`))

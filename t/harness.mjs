@@ -57,7 +57,7 @@ async function newStore() {
 
 /* What the module saw of each request, as JSON lines in access.log. */
 const logged = {
-  pid: '$pid', uri: '$uri', status: '$status', body: '$request_body',
+  pid: '$pid', uri: '$request_uri', status: '$status', body: '$request_body',
   length: '$request_length', upstream: '$upstream_status',
 };
 const loggedByModule = Object.fromEntries(['dialect', 'conversation', 'batch',

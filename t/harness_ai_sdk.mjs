@@ -99,6 +99,9 @@ export const aiSdk = {
   },
 
   /* before: parts of earlier steps; after: messages that follow. */
+  says: (words) => ({ after: [{ id: newId('u'), role: 'user',
+    parts: [{ type: 'text', text: words }] }] }),
+
   continuation({ conversation, from, results, before = [], history = [],
     after = [], trigger = 'submit-message' }) {
     return { id: conversation, messages: [

@@ -57,6 +57,8 @@ export const anthropic = {
       messages: [{ role: 'user', content: words }] };
   },
 
+  says: (words) => ({ text: words }),
+
   continuation({ from, results, history = [], after = [], text: say }) {
     return { ...anthropic.fresh(), messages: [
       ...history,

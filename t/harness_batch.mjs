@@ -132,6 +132,10 @@ function ending(list, types) {
       .test(shape)) {
     return list.at(-1).response?.output.length ? 'malformed' : 'empty';
   }
+  if (list.length === 1 && list[0].candidates) {
+    const [{ content, finishReason: reason }] = list[0].candidates;
+    return content.parts.length || reason !== 'STOP' ? 'malformed' : 'empty';
+  }
   const choices = list.flatMap((e) => e.choices ?? []);
   return list.at(-1) === '[DONE]'
     && choices.at(-1)?.finish_reason === 'stop'

@@ -48,6 +48,8 @@ export const chat = {
       messages: [{ role: 'user', content: words }] };
   },
 
+  says: (words) => ({ after: [{ role: 'user', content: words }] }),
+
   continuation({ from, results, history = [], after = [] }) {
     return { model: 'm', stream: true, messages: [
       ...history,

@@ -6,12 +6,14 @@
  * means a failed tool. Streams are arrays of events (strings) with the `id`
  * of the response and its `calls`: calls() asks for tools, final() is an
  * answer in words. fresh() and continuation() are request bodies; from is a
- * stream of calls(). check() answers as the provider does: null when a body
- * is good, else {status, body or events} in its own words.
+ * stream of calls(); says() makes a continuation end in new words. check()
+ * answers as the provider does: null when a body is good, else {status, body
+ * or events} in its own words.
  */
 import { aiSdk } from './harness_ai_sdk.mjs';
 import { anthropic, anthropicThread } from './harness_anthropic.mjs';
 import { chat } from './harness_chat.mjs';
+import { gemini } from './harness_gemini.mjs';
 import { responses, responsesChained, responsesConversation }
   from './harness_responses.mjs';
 
@@ -28,4 +30,9 @@ export const dialects = {
   openai_chat: { name: 'openai_chat', ...chat },
   anthropic: { name: 'anthropic', ...anthropic },
   anthropic_thread: { name: 'anthropic', chained: true, ...anthropicThread },
+  gemini: { name: 'gemini', ...gemini },
 };
+
+/* The dialects, each once. */
+export const names = [...new Set(Object.values(dialects)
+  .map(({ name }) => name))];

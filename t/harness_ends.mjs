@@ -186,6 +186,9 @@ export function interrupted(key, rest, { reason, calls, sequence, bare }) {
     assert.equal(rest, named(last));
     assert.equal(last.type, 'error');
     assert.equal(typeof last.error.type, 'string');
+  } else if (key === 'gemini') {
+    assert.equal(rest, data(last));
+    assert.equal(last.error.status, 'UNAVAILABLE');
   }
   assert.ok(rest.includes(reason), rest);
 }

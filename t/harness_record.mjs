@@ -38,6 +38,14 @@ async function facts(redis, key) {
     [field, flat[i + 1]?.slice(1)]).filter((_, i) => i % 2 === 0));
 }
 
+/* An entry of the log. */
+export function pieceOf([id, [last, bytes]]) {
+  const position = parseInt(id, 10) - 1;
+  const [line, count] = position ? /^(\d+) \d+\n/.exec(bytes) : [''];
+  return { position, last: last === 'l', bytes: bytes.slice(line.length),
+    count: Number(count) };
+}
+
 export class Record {
   constructor(redis, tag, worker, request) {
     Object.assign(this, { redis, worker });
@@ -62,11 +70,10 @@ export class Record {
     return { leave: () => this.put(`gone/${worker}/${serial}`) };
   }
 
-  /* The pieces: {position, bytes, last}. */
+  /* The pieces: {position, bytes, last}, and count: the events before it. */
   async pieces() {
     const list = await this.redis.command('XRANGE', `${this.key}:l`, '-', '+');
-    return list.map(([id, [last, bytes]]) => ({ position: parseInt(id, 10) - 1,
-      last: last === 'l', bytes }));
+    return list.map(pieceOf);
   }
 
   /* When its last piece is there: {head, text, pieces}. */

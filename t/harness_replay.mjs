@@ -112,6 +112,20 @@ export const without = {
     return object;
   }),
 
+  gemini: (stream, gone) => {
+    let i = 0;
+    return rewritten(stream, (object) => {
+      const [{ content, finishReason }] = object.candidates;
+      const { parts } = content;
+      content.parts = parts.filter(({ functionCall }) =>
+        !functionCall || !gone.includes(i++));
+      if (content.parts.length === 0 && finishReason) {
+        content.parts.push({ text: '' });
+      }
+      return content.parts.length ? object : null;
+    });
+  },
+
   anthropic: (stream, gone, all) => rewritten(stream, (object) => {
     const { index, delta } = object;
     if (gone.includes(index)) {

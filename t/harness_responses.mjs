@@ -84,6 +84,8 @@ export const responses = {
       input: [{ role: 'user', content: words }] };
   },
 
+  says: (words) => ({ after: [{ role: 'user', content: words }] }),
+
   continuation({ from, results, history = [], after = [] }) {
     const given = from.calls.filter(({ id }) => id in results);
     return { ...responses.fresh(), input: [

@@ -36,7 +36,7 @@ async function early(t, key, { answer, http2 = false, dead, results,
   const seal = gate();
   const { from } = batch;
   const tail = from.findIndex((event) =>
-    /finish-step|response.completed|finish_reason":"t|message_delta/
+    /finish-step|response.completed|finish_reason":"t|message_delta|finishR/
       .test(event));
   const { answer: usual } = scene.p;
   scene.p.answer = (request) => (request.answered.length

@@ -17,9 +17,8 @@ import { provider, sse } from './harness_provider.mjs';
 const recordings = join(root, '../shared/recordings');
 const skip = unbuilt || (!existsSync(recordings)
   && 'no recordings in ../shared/recordings');
-const paths = { gemini: '/v1beta/models/m:streamGenerateContent?alt=sse',
-  ...Object.fromEntries(Object.entries(dialects).map(([key, { path }]) =>
-    [key, path])) };
+const paths = Object.fromEntries(Object.entries(dialects)
+  .map(([key, { path }]) => [key, path]));
 
 /* A location of its own for each way of proxying; the prefix goes no on. */
 const location = (prefix, lines) => `location /${prefix}/ {
@@ -37,6 +36,9 @@ const readers = {
   anthropic: (list) => list.map((e) => e.content_block)
     .filter((block) => /^(tool_use|server_tool_use|mcp_tool_use)$/
       .test(block?.type)).map(({ id }) => id),
+  gemini: (list) => list.flatMap((e) => e.candidates ?? [])
+    .flatMap(({ content }) => content?.parts ?? [])
+    .filter(({ functionCall }) => functionCall?.name).map((_, i) => i),
   openai_responses: (list) => list
     .filter(({ type }) => type === 'response.output_item.done')
     .map(({ item }) => item).filter(({ type }) => type.endsWith('_call')
@@ -85,7 +87,7 @@ test('every recording passes byte-identical', { skip }, async (t) => {
       const name = `pieces: ${cut}, ${way}, HTTP/${http2 ? 2 : 1}`;
       await t.test(name, () => each(files.keys(), async (index) => {
         const { dialect, file, bytes } = files[index];
-        const body = dialects[dialect]?.fresh() ?? { contents: [] };
+        const body = dialects[dialect].fresh();
         const answer = post(http2 ? n.port2 : n.port,
           `/${way}${paths[dialect]}`, body,
           { 'x-file': String(index), 'x-cut': cut, 'x-nr': String(i) },

@@ -9,9 +9,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, nginxTest, unbuilt, until } from './harness.mjs';
 import { Batch } from './harness_batch.mjs';
-import { events } from './harness_dialects.mjs';
+import { events, names as keys } from './harness_dialects.mjs';
 import { json, sse } from './harness_provider.mjs';
-import { endOf, recordOf } from './harness_record.mjs';
+import { endOf, pieceOf, recordOf } from './harness_record.mjs';
 import { redis, relay } from './harness_redis.mjs';
 import {
   after, claimed, followed, locations, recording, words, wordy,
@@ -19,7 +19,6 @@ import {
 import { data } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
 
 for (const key of keys) {
   live(`${key}: what its client is sent is recorded for a follower`,
@@ -123,7 +122,7 @@ live('chat_record on: every answer of a chat is recorded', async (t) => {
     const found = await s.redis.command('XRANGE', logs[0], '-', '+');
     return found.at(-1)[1][0] === 'l' && found;
   });
-  assert.equal(list.slice(1).map(([, [, bytes]]) => bytes).join(''),
+  assert.equal(list.map(pieceOf).slice(1).map(({ bytes }) => bytes).join(''),
     b.from.join(''));
 });
 

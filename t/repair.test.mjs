@@ -20,12 +20,7 @@ const all = (more = {}) => ({ workers: 2, ...more,
 
 /* A turn in words that leaves the calls without these results behind. */
 function turn(batch, results = {}) {
-  const { dialect } = batch;
-  const after = [dialect.name === 'ai_sdk'
-    ? { id: newId('u'), role: 'user', parts: [{ type: 'text', text: words }] }
-    : { role: 'user', content: words }];
-  return batch.body(results,
-    dialect.name === 'anthropic' ? { text: words } : { after });
+  return batch.body(results, batch.dialect.says(words));
 }
 
 /* Posts a body that must be taken; what the provider got of it. */
@@ -343,8 +338,8 @@ for (const key of keys.filter((one) => !dialects[one].chained)) {
     for (const call of calls) {
       const it = given(call);
       const text = it.arguments ?? it.function?.arguments;
-      assert.deepEqual(text === undefined ? it.input : JSON.parse(text),
-        call.input);
+      assert.deepEqual(text !== undefined ? JSON.parse(text)
+        : 'args' in it ? it.args : it.input, call.input);
     }
   });
 }

@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, post, unbuilt } from './harness.mjs';
-import { dialects, newCalls, newId } from './harness_dialects.mjs';
+import { dialects, names, newCalls, newId } from './harness_dialects.mjs';
 import { play, show, theatre, without } from './harness_replay.mjs';
 import { data } from './harness_wire.mjs';
 
@@ -199,8 +199,7 @@ live('s106: numbers that a JSON client has turned', async (t) => {
   call.input = JSON.parse(raw);
   const turned = JSON.stringify(call.input);
   const inner = (text) => JSON.stringify(text).slice(1, -1);
-  for (const key of ['ai_sdk', 'openai_responses', 'openai_chat',
-    'anthropic']) {
+  for (const key of names) {
     await t.test(key, async () => {
       const dialect = dialects[key];
       const mark = { ...call, input: { mark: 1 } };
@@ -223,7 +222,8 @@ live('s106: numbers that a JSON client has turned', async (t) => {
   }
 });
 
-for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
+for (const key of ['openai_chat', 'openai_responses', 'anthropic',
+  'gemini']) {
   live(`s18: ${key}: what is left is numbered anew`, async (t) => {
     const scene = await theatre(t);
     const dialect = dialects[key];

@@ -11,12 +11,12 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { names } from './harness_dialects.mjs';
 
 const root = new URL('..', import.meta.url);
 const read = (path) => readFileSync(new URL(path, root), 'utf8');
 const list = (path) => readdirSync(new URL(path, root));
 
-const names = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
 const columns = ['any', ...names];
 const named = (text) => names.filter((name) => text.includes(name));
 
@@ -25,7 +25,8 @@ const statements = (text) => text.split(/\n(?=[^\s})\]])/);
 
 function live(text) {
   return statements(text).flatMap((statement) => {
-    const all = /of keys\b|Object\.(keys|entries)\(dialects\)/.test(statement);
+    const all = /of (keys|names)\b|Object\.(keys|entries)\(dialects\)/
+      .test(statement);
     const around = all ? names : named(statement);
     return [...statement.matchAll(/(['"`])(s\d+(?: s\d+)*): (.*?)\1/gs)]
       .map(([, , numbers, name]) => ({ numbers,

@@ -14,7 +14,7 @@ live('s107: another credential neither sees nor settles', async (t) => {
     openai_responses: 'authorization', ai_sdk: 'authorization',
     openai_responses_chained: 'authorization',
     openai_responses_conversation: 'authorization',
-    anthropic_thread: 'x-api-key' };
+    anthropic_thread: 'x-api-key', gemini: 'x-goog-api-key' };
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2, hold: '2s',

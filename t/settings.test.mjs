@@ -154,14 +154,8 @@ live('chat_siblings conflict', async (t) => {
 });
 
 /* A turn in words that leaves an unanswered call behind. */
-const turn = (batch, results = {}) => {
-  const words = 'something else';
-  const after = batch.dialect.name === 'ai_sdk'
-    ? [{ id: 'u9', role: 'user', parts: [{ type: 'text', text: words }] }]
-    : [{ role: 'user', content: words }];
-  return batch.body(results, batch.dialect.name === 'anthropic'
-    ? { text: words } : { after });
-};
+const turn = (batch, results = {}) =>
+  batch.body(results, batch.dialect.says('something else'));
 
 live('chat_repair: a fresh turn gets what the store has', async (t) => {
   for (const key of keys) {

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { test } from 'node:test';
 import { pause, unbuilt } from './harness.mjs';
-import { dialects } from './harness_dialects.mjs';
+import { dialects, names as keys } from './harness_dialects.mjs';
 import {
   begin, beginning, chunked, ended, interrupted, location, theatre,
 } from './harness_ends.mjs';
@@ -15,7 +15,6 @@ import { chunk } from './harness_raw.mjs';
 import { data, named } from './harness_wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
-const keys = ['ai_sdk', 'openai_responses', 'openai_chat', 'anthropic'];
 const locations = Object.entries({
   short: 'chat_stall 400ms;', long: 'chat_stall 2s;', off: 'chat_stall off;',
   quiet: 'chat_stall 400ms; chat_interrupted off;',
@@ -32,6 +31,7 @@ const pings = {
     model: 'm', choices: [] })],
   anthropic: [named({ type: 'ping' }),
     'event: ping\ndata: {"type": "ping"}\n\n'],
+  gemini: [data({}), 'data: { }\n\n'],
 };
 
 const turns = (play) => Promise.all(keys.flatMap((key) =>
@@ -71,12 +71,14 @@ live('s76 s82: shorter gaps, for longer than chat_stall', async (t) => {
   const scene = await theatre(t, locations);
   await turns(async (key, http2) => {
     const words = dialects[key].final('slow');
-    const pieces = Array.from({ length: 8 }, () => words[2])
-      .concat(words.slice(3));
-    const whole = [words[0], words[1], ...pieces].join('');
+    const at = words.findIndex((event) => event.includes('slow'));
+    const lead = words.slice(0, at).join('');
+    const pieces = Array.from({ length: 8 }, () => words[at])
+      .concat(words.slice(at + 1));
+    const whole = lead + pieces.join('');
     const { answer, uri } = begin(scene, key, { whole,
       async play(socket) {
-        socket.write(chunked + chunk(words[0] + words[1]));
+        socket.write(chunked + (lead && chunk(lead)));
         for (const piece of pieces) {
           await pause(300);
           socket.write(chunk(piece));

@@ -6,12 +6,13 @@ import { test } from 'node:test';
 import { judgeAll } from './judge.mjs';
 import { anthropic } from './sdk_anthropic.mjs';
 import { streamText } from './sdk_ai.mjs';
+import { google } from './sdk_google.mjs';
 import { openai } from './sdk_openai.mjs';
 import { load, stage } from './stage.mjs';
 import { client, situationsFor } from './talk.mjs';
 
 const dialects = ['openai_chat', 'openai_responses',
-  'openai_responses_chained', 'anthropic', 'anthropic_thread'];
+  'openai_responses_chained', 'anthropic', 'anthropic_thread', 'gemini'];
 
 /* The ways of a library, by the packages that it is in. */
 const libraries = {
@@ -19,6 +20,8 @@ const libraries = {
   openai7: (OpenAI) => openai('openai 7', OpenAI.default),
   '@anthropic-ai/sdk': (Anthropic) =>
     anthropic('@anthropic-ai/sdk 1', Anthropic.default),
+  '@google/genai': ({ GoogleGenAI }) =>
+    google('@google/genai 3', GoogleGenAI),
   'ai5 ai5-openai ai5-anthropic': (ai, ...providers) =>
     streamText('ai 5', ai, Object.assign({}, ...providers)),
   'ai @ai-sdk/openai @ai-sdk/anthropic': (ai, ...providers) =>

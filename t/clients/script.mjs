@@ -27,6 +27,9 @@ const callsOf = (situation, numbers, prefix) => numbers.map((n) => ({
 function errorBody(key, status) {
   const message = `the provider says ${status}`;
   const type = status < 500 ? 'invalid_request_error' : 'server_error';
+  if (key === 'gemini') {
+    return { error: { code: status, message, status: 'UNKNOWN' } };
+  }
   return key.startsWith('openai')
     ? { error: { message, type, param: null, code: null } }
     : { type: 'error', error: { type: status < 500
@@ -37,6 +40,9 @@ function errorBody(key, status) {
 function errorEvent(key) {
   const error = { message: 'the provider stumbled', type: 'server_error',
     param: null, code: 'server_error' };
+  if (key === 'gemini') {
+    return data(errorBody(key, 503));
+  }
   return key === 'openai_chat' ? data({ error })
     : key.startsWith('openai')
       ? named({ ...error, type: 'error', sequence_number: 9, error })
@@ -62,11 +68,20 @@ const whole = {
     stop_reason: calls.length ? 'tool_use' : 'end_turn', stop_sequence: null,
     usage: { input_tokens: 1, output_tokens: 2 } }),
 };
+whole.gemini = ({ id, words, calls }) => ({ responseId: id,
+  modelVersion: 'm', candidates: [{ index: 0, finishReason: 'STOP',
+    content: { role: 'model', parts: [...(words ? [{ text: words }] : []),
+      ...calls.map((call) => dialects.gemini.call(call))] } }] });
 whole.openai_responses_chained = whole.openai_responses;
 whole.anthropic_thread = whole.anthropic;
 
 /* id -> result, as the provider reads them in a request. */
-function resultsIn({ messages, input }) {
+function resultsIn({ messages, input, contents }) {
+  if (contents) {
+    return Object.fromEntries(contents.flatMap(({ parts }) => parts)
+      .map(({ functionResponse: one }) => one).filter(Boolean)
+      .map(({ id, response }) => [id, response.output]));
+  }
   const items = [messages ?? [], Array.isArray(input) ? input : []].flat();
   const blocks = items.flatMap((item) => (Array.isArray(item.content)
     ? item.content : [item]));
@@ -108,7 +123,7 @@ function speak(key, situation, turn, number, request) {
     : dialect.calls({ calls, id }), id);
   /* A replayed call is none that the provider waits for. */
   events.calls = callsOf(situation, turn.calls ?? [], dialect.prefix);
-  if (!request.body.stream) {
+  if (!(request.body.stream ?? request.url.includes(':stream'))) {
     return Object.assign(json(200, whole[key]({ id, words, calls, events })),
       { id, calls });
   }

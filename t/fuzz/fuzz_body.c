@@ -427,6 +427,7 @@ fuzz_retell(body_t *body)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    size_t                which;
     body_t                body;
     unsigned char        *text;
     const chat_dialect_t *dialect;
@@ -439,7 +440,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     NEED(text != NULL);
     memcpy(text, data + 1, size - 1);
 
-    dialect = chat_dialects[data[0] % 4];
+    which = (unsigned char) (data[0] - '0') % chat_dialect_count();
+    dialect = chat_dialects[which];
 
     if (fuzz_read(&body, dialect, chat_str(text, size - 1))) {
         fuzz_retell(&body);

@@ -33,9 +33,22 @@
     UI("response.output_item." type, \
        ",\"output_index\":" index ",\"item\":" item)
 
+#define GEMINI(parts, rest)                                               \
+    "data: "                                                              \
+    "{\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[" parts \
+    "]}" rest "}]}\n\n"
+#define FUNCTION(id, rest)                                     \
+    "{\"functionCall\":{\"id\":\"" id "\",\"name\":\"f\"" rest \
+    "},\"thoughtSignature\":\"s\"}"
+#define PIECE(rest) "{\"functionCall\":{" rest "}}"
+#define MORE "\"willContinue\":true"
+#define VALUE(path, value) \
+    "\"partialArgs\":[{\"jsonPath\":\"" path "\"," value "}]"
+
 #define PARTS 32
 
-static const char *const parts[4][PARTS] = {
+/* In the order of chat_dialects. */
+static const char *const parts[][PARTS] = {
     {
         UI("start", ",\"messageId\":\"m1\""),
         UI("start-step", ""),
@@ -67,6 +80,31 @@ static const char *const parts[4][PARTS] = {
         "data: {",
     },
     {
+        UI("response.created", ",\"response\":{\"id\":\"r\",\"output\":[]}"),
+        UI("response.completed", ",\"response\":{\"output\":[]}"),
+        UI("response.completed",
+           ",\"response\":{\"output\":[" ITEM("c1", "{\\\"q\\\":1}") "," ITEM(
+               "c3", "{}") "]}"),
+        UI("response.failed", ",\"response\":{}"),
+        UI("response.output_text.delta",
+           ",\"output_index\":1,\"delta\":\"x\""),
+        UI("error", ""),
+        RESP("added", "0", ITEM("c1", "")),
+        RESP("added", "0", ITEM("c2", "")),
+        RESP("added", "1", ITEM("c1", "")),
+        RESP("added", "1", ITEM("c3", "")),
+        RESP("added", "2", ITEM("c2", "")),
+        RESP("done", "0", ITEM("c1", "{\\\"q\\\":1}")),
+        RESP("done", "0", ITEM("c2", "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM("c1", "{\\\"q\\\":1}")),
+        RESP("done", "1", ITEM("c3", "{}")),
+        RESP("done", "2", ITEM("c2", "{\\\"q\\\":1}")),
+        RESP("added", "2", "{\"type\":\"message\"}"),
+        RESP("done", "2", "{\"type\":\"message\"}"),
+        "data: [DONE]\n\n",
+        ": c\n\n",
+    },
+    {
         CHUNK("{\"content\":\"x\"}", "null"),
         CHUNK("{}", "\"tool_calls\""),
         CHUNK("{}", "\"length\""),
@@ -91,31 +129,6 @@ static const char *const parts[4][PARTS] = {
         "\"arguments\":\"{}\"}}",
         ",",
         "]}}]}\n\n",
-    },
-    {
-        UI("response.created", ",\"response\":{\"id\":\"r\",\"output\":[]}"),
-        UI("response.completed", ",\"response\":{\"output\":[]}"),
-        UI("response.completed",
-           ",\"response\":{\"output\":[" ITEM("c1", "{\\\"q\\\":1}") "," ITEM(
-               "c3", "{}") "]}"),
-        UI("response.failed", ",\"response\":{}"),
-        UI("response.output_text.delta",
-           ",\"output_index\":1,\"delta\":\"x\""),
-        UI("error", ""),
-        RESP("added", "0", ITEM("c1", "")),
-        RESP("added", "0", ITEM("c2", "")),
-        RESP("added", "1", ITEM("c1", "")),
-        RESP("added", "1", ITEM("c3", "")),
-        RESP("added", "2", ITEM("c2", "")),
-        RESP("done", "0", ITEM("c1", "{\\\"q\\\":1}")),
-        RESP("done", "0", ITEM("c2", "{\\\"q\\\":1}")),
-        RESP("done", "1", ITEM("c1", "{\\\"q\\\":1}")),
-        RESP("done", "1", ITEM("c3", "{}")),
-        RESP("done", "2", ITEM("c2", "{\\\"q\\\":1}")),
-        RESP("added", "2", "{\"type\":\"message\"}"),
-        RESP("done", "2", "{\"type\":\"message\"}"),
-        "data: [DONE]\n\n",
-        ": c\n\n",
     },
     {
         UI("message_start", ",\"message\":{\"id\":\"m\"}"),
@@ -150,7 +163,41 @@ static const char *const parts[4][PARTS] = {
         UI("content_block_stop", ",\"index\":2"),
         ": c\n\n",
     },
+    {
+        GEMINI("{\"text\":\"x\"}", ""),
+        GEMINI("", ",\"finishReason\":\"STOP\""),
+        GEMINI("", ",\"finishReason\":\"MAX_TOKENS\""),
+        GEMINI("{\"text\":\"x\"}", ",\"index\":1"),
+        GEMINI(FUNCTION("c1", ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION("c2", ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION("c3", ""), ""),
+        GEMINI(FUNCTION("", ",\"args\":{\"q\":1}"), ""),
+        GEMINI(FUNCTION("c1", ",\"args\":{\"q\":1}") "," FUNCTION("c3", ""),
+               ",\"finishReason\":\"STOP\""),
+        GEMINI(FUNCTION("c1", "," MORE), ""),
+        GEMINI(FUNCTION("c2", "," MORE), ""),
+        GEMINI(PIECE(MORE "," VALUE("$.q", "\"numberValue\":1")), ""),
+        GEMINI(PIECE(MORE "," VALUE("$.a['b'][0]", "\"stringValue\":\"x\"")),
+               ""),
+        GEMINI(PIECE(VALUE("$.a.b[0]", "\"stringValue\":\"y\"")), ""),
+        GEMINI(PIECE(VALUE("$..", "\"stringValue\":\"y\"")), ""),
+        GEMINI(PIECE(""), ""),
+        "data: {\"candidates\":[{\"content\":{\"parts\":[",
+        FUNCTION("c1", ",\"args\":{\"q\":1}"),
+        FUNCTION("c3", ""),
+        PIECE(""),
+        "{\"text\":\"x\"}",
+        ",",
+        "]}}],\"usageMetadata\":{}}\n\n",
+        "]}}]}\n\n",
+        "data: {\"error\":{}}\n\n",
+        "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n",
+        "data: {}\n\n",
+        ": c\n\n",
+    },
 };
+
+#define SPEECHES (sizeof(parts) / sizeof(parts[0]))
 
 /* What one run gave. */
 typedef struct {
@@ -316,24 +363,19 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t             i;
-    unsigned           which;
+    size_t             which;
     chat_buf_t         text = { 0 };
     chat_call_t        calls[2];
     const char        *part;
     chat_stream_conf_t conf;
 
-    static const chat_dialect_t *const dialects[] = {
-        &chat_dialect_ai_sdk,
-        &chat_dialect_openai_chat,
-        &chat_dialect_openai_responses,
-        &chat_dialect_anthropic,
-    };
+    NEED(SPEECHES == chat_dialect_count());
 
     if (size < 3) {
         return 0;
     }
 
-    which = data[0] & 3;
+    which = data[0] % SPEECHES;
     for (i = 3; i < size && text.len < 65536; i++) {
         part = data[i] >= 0x80 ? parts[which][data[i] % PARTS] : NULL;
         if (part != NULL) {
@@ -345,7 +387,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     know(calls);
     memset(&conf, 0, sizeof(conf));
-    conf.dialect = dialects[which];
+    conf.dialect = chat_dialects[which];
     conf.replay = (data[0] >> 2) % 3;
     conf.known = calls;
     conf.nknown = data[0] & 0x40 ? 0 : 2;

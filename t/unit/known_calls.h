@@ -227,14 +227,74 @@ known_anthropic(known_calls_t *known, chat_json_doc_t *doc)
 }
 
 
+/* Without ids, by their place; pieces: the arguments stay open. */
+static inline void
+known_gemini(known_calls_t *known, chat_json_doc_t *doc)
+{
+    known_call_t      *call;
+    const chat_json_t *part, *function, *piece;
+
+    part = chat_json_get(doc, doc->root, "candidates");
+    part = chat_json_get(doc, part ? part->child : NULL, "content");
+    part = chat_json_get(doc, part, "parts");
+
+    for (part = part ? part->child : NULL; part != NULL; part = part->next) {
+        function = chat_json_get(doc, part, "functionCall");
+
+        if (chat_json_get(doc, function, "name") != NULL) {
+            call = known_add(known, 0);
+            (void) snprintf(call->id, sizeof(call->id), "part:0.%u",
+                            (unsigned) known->count - 1);
+            known_copy(call->name, sizeof(call->name),
+                       known_text(doc, function, "name"));
+            chat_buf_add(&call->args, known_text(doc, function, "args"));
+        }
+
+        /* the recordings have one argument, a string */
+        piece = chat_json_get(doc, function, "partialArgs");
+        call = known_find(known, 0);
+        if (piece == NULL || call == NULL) {
+            continue;
+        }
+
+        piece = piece->child;
+        call->args.len -= call->args.len ? 2 : 0;
+        if (call->args.len == 0) {
+            chat_buf_puts(&call->args, "{\"");
+            chat_buf_puts(
+                &call->args,
+                (const char *) known_text(doc, piece, "jsonPath").data + 2);
+            call->args.len = 2 + known_text(doc, piece, "jsonPath").len - 2;
+            chat_buf_puts(&call->args, "\":\"");
+        }
+        chat_buf_add(&call->args, known_text(doc, piece, "stringValue"));
+        chat_buf_puts(&call->args, "\"}");
+    }
+}
+
+
 /* Reads the calls of a whole stream. */
 static inline void
 known_read(known_calls_t *known, const char *dialect, chat_str_t text)
 {
-    size_t               len;
+    size_t               i, len;
     chat_arena_t        *arena = chat_arena_create(0);
     const unsigned char *line = text.data, *end;
     chat_json_doc_t      doc;
+
+    static const struct {
+        const char *dialect;
+        void (*read)(known_calls_t *known, chat_json_doc_t *doc);
+    } readers[] = {
+        { "openai_chat", known_chat },
+        { "openai_responses", known_responses },
+        { "anthropic", known_anthropic },
+        { "gemini", known_gemini },
+    };
+
+    for (i = 0; strcmp(readers[i].dialect, dialect) != 0; i++) {
+        assert_true(i + 1 < sizeof(readers) / sizeof(readers[0]));
+    }
 
     memset(known, 0, sizeof(*known));
 
@@ -254,13 +314,7 @@ known_read(known_calls_t *known, const char *dialect, chat_str_t text)
             continue;
         }
 
-        if (dialect[0] == 'a') {
-            known_anthropic(known, &doc);
-        } else if (strcmp(dialect, "openai_chat") == 0) {
-            known_chat(known, &doc);
-        } else {
-            known_responses(known, &doc);
-        }
+        readers[i].read(known, &doc);
     }
 
     chat_arena_destroy(arena);

@@ -10,14 +10,6 @@
 
 #include "merge_run.h"
 
-#define AI_SDK (&forms[0])
-
-#define WHY                                                                \
-    "The outcome of this call is unknown: no result and no decision came " \
-    "before the conversation went on."
-#define NOTE "\"" WHY "\""
-#define IN_WORDS "\"{\\\"error\\\":\\\"" WHY "\\\"}\""
-
 static chat_buf_t text, want, got;
 
 

@@ -26,8 +26,14 @@ typedef struct {
     const char           *tail;
     const char           *extra_tail; /* a fresh turn */
     const char           *chain;      /* head of a chained body, or NULL */
+    const char *error; /* a call or result where nobody has answered */
 } form_t;
 
+#define WHY                                                                \
+    "The outcome of this call is unknown: no result and no decision came " \
+    "before the conversation went on."
+#define NOTE "\"" WHY "\""
+#define IN_WORDS "\"{\\\"error\\\":\\\"" WHY "\\\"}\""
 #define HI "{\"role\":\"user\",\"content\":\"hi\"}"
 
 static const form_t forms[] = {
@@ -42,7 +48,9 @@ static const form_t forms[] = {
       NULL, NULL, "]}]}",
       "]},{\"id\":\"v\",\"role\":\"user\",\"parts\":[{\"type\":\"text\","
       "\"text\":\"more\"}]}]}",
-      NULL },
+      NULL,
+      ",{\"type\":\"tool-f\",\"toolCallId\":\"call_%u\",\"state\":"
+      "\"output-error\",\"input\":{\"n\":1.0},\"errorText\":" NOTE "}" },
     { &chat_dialect_openai_chat,
       "{\"model\":\"m\",\"messages\":[" HI ",{\"role\":\"assistant\","
       "\"content\":null,\"tool_calls\":[",
@@ -51,7 +59,9 @@ static const form_t forms[] = {
       NULL, "]}",
       ",{\"role\":\"tool\",\"tool_call_id\":\"call_%u\",\"content\":"
       "\"%s\"}",
-      "]}", "," HI "]}", NULL },
+      "]}", "," HI "]}", NULL,
+      ",{\"role\":\"tool\",\"tool_call_id\":\"call_%u\",\"content\":" IN_WORDS
+      "}" },
     { &chat_dialect_openai_responses, "{\"model\":\"m\",\"input\":[" HI,
       ",{\"type\":\"function_call\",\"call_id\":\"call_%u\",\"name\":\"f\","
       "\"arguments\":\"{}\"}",
@@ -59,7 +69,9 @@ static const form_t forms[] = {
       ",{\"type\":\"function_call_output\",\"call_id\":\"call_%u\","
       "\"output\":\"%s\"}",
       "]}", "," HI "]}",
-      "{\"model\":\"m\",\"previous_response_id\":\"resp_1\",\"input\":[" },
+      "{\"model\":\"m\",\"previous_response_id\":\"resp_1\",\"input\":[",
+      ",{\"type\":\"function_call_output\",\"call_id\":\"call_%u\","
+      "\"output\":" IN_WORDS "}" },
     { &chat_dialect_anthropic,
       "{\"model\":\"m\",\"messages\":[" HI ",{\"role\":\"assistant\","
       "\"content\":[",
@@ -71,10 +83,26 @@ static const form_t forms[] = {
       "]}]}", ",{\"type\":\"text\",\"text\":\"more\"}]}]}",
       "{\"model\":\"m\",\"thread\":{\"type\":\"continue\","
       "\"previous_message_id\":\"m1\"},\"messages\":[{\"role\":\"user\","
-      "\"content\":[" },
+      "\"content\":[",
+      ",{\"type\":\"tool_result\",\"tool_use_id\":\"call_%u\","
+      "\"content\":" NOTE ",\"is_error\":true}" },
+    { &chat_dialect_gemini,
+      "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]},"
+      "{\"role\":\"model\",\"parts\":[",
+      "{\"functionCall\":{\"id\":\"call_%u\",\"name\":\"f\",\"args\":"
+      "{}}},",
+      NULL, "]},{\"role\":\"user\",\"parts\":[",
+      ",{\"functionResponse\":{\"id\":\"call_%u\",\"name\":\"f\","
+      "\"response\":{\"output\":\"%s\"}}}",
+      "]}]}", ",{\"text\":\"more\"}]}]}", NULL,
+      ",{\"functionResponse\":{\"id\":\"call_%u\",\"name\":\"f\","
+      "\"response\":{\"error\":" NOTE "}}}" },
 };
 
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
+#define AI_SDK (&forms[0])
+#define OPENAI_CHAT (&forms[1])
+#define RESPONSES (&forms[2])
 
 
 /* Appends the text, without its comma where it comes first in an array. */

@@ -144,6 +144,7 @@ log_event(chat_buf_t *log, unsigned number, const chat_event_t *event)
     }
 
     chat_buf_puts(log, event->whole ? " whole" : "");
+    chat_buf_puts(log, event->unreadable ? " unreadable" : "");
     chat_buf_puts(log, event->failed ? " failed" : "");
     chat_buf_puts(log, event->implied ? " implied" : "");
 

@@ -32,7 +32,7 @@ dialects_are_found_by_name(void **state)
                          chat_dialects[i]);
     }
 
-    assert_int_equal(i, 4);
+    assert_int_equal(i, chat_dialect_count());
     assert_ptr_equal(chat_dialects[0], &chat_dialect_ai_sdk);
     assert_null(chat_dialect_find(chat_cstr("openai")));
     assert_null(chat_dialect_find(chat_cstr("")));
@@ -92,6 +92,9 @@ static const char api_body[] =
 
 static const char input_body[] = "{\"model\":\"m\",\"input\":\"hi\"}";
 
+static const char contents_body[] =
+    "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}]}";
+
 
 static void
 auto_goes_by_path_and_body(void **state)
@@ -115,6 +118,16 @@ auto_goes_by_path_and_body(void **state)
         { "/v1/responses/input_tokens", input_body, NULL },
         { "/v1/responses", "[]", NULL },
         { "/v1/messages", "1", NULL },
+        { "/v1/models/m:streamGenerateContent?alt=sse", contents_body,
+          &chat_dialect_gemini },
+        { "/v1/models/m:streamGenerateContent", contents_body,
+          &chat_dialect_gemini },
+        { "/v1/models/m:generateContent", contents_body,
+          &chat_dialect_gemini },
+        { "/v1/models/m:countTokens", contents_body, NULL },
+        { "/v1/cachedContents?key=:streamGenerateContent", contents_body,
+          NULL },
+        { "/v1/x?y=:streamGenerateContent", contents_body, NULL },
     };
 
     for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
@@ -204,6 +217,16 @@ s97_another_model_or_stream_is_another_signature(void **state)
         path, "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1}", path,
         "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1.0}"));
     assert_true(is_signed_alike("/api/chat", ui_body, "/api/chat", ui_body));
+
+    path = "/m:streamGenerateContent?alt=sse";
+    assert_true(is_signed_alike(path, contents_body,
+                                "/m:streamGenerateContent?key=k&alt=sse",
+                                contents_body));
+    assert_false(is_signed_alike(path, contents_body,
+                                 "/m:streamGenerateContent", contents_body));
+    assert_false(is_signed_alike(path, contents_body,
+                                 "/n:streamGenerateContent?alt=sse",
+                                 contents_body));
 }
 
 

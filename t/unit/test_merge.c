@@ -51,6 +51,8 @@ s33_s59_bodies_complete_one_another(void **state)
     taken_t  t;
     unsigned n, one, two;
 
+    assert_int_equal(FORMS, chat_dialect_count());
+
     for (f = 0; f < FORMS; f++) {
         for (n = 2; n <= 5; n++) {
             for (one = 1; one < ALL(n); one++) {
@@ -191,9 +193,6 @@ s59_results_of_a_chain_stand_in_the_order_of_its_calls(void **state)
         }
     }
 }
-
-
-#define RESPONSES (&forms[2])
 
 
 static void

@@ -8,7 +8,6 @@
 
 #include "merge_run.h"
 
-#define RESPONSES (&forms[2])
 #define ASK(id)                                                            \
     "{\"type\":\"mcp_approval_request\",\"id\":\"" id "\",\"name\":\"n\"," \
     "\"arguments\":\"{}\"}"

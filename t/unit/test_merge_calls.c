@@ -8,7 +8,6 @@
 
 #include "merge_run.h"
 
-#define AI_SDK (&forms[0])
 #define MESSAGE(id, parts)                                            \
     "{\"id\":\"" id "\",\"role\":\"assistant\",\"parts\":[{\"type\":" \
     "\"step-start\"}" parts "]}"
@@ -117,17 +116,17 @@ s32_but_no_id_is_answered_twice_where_that_is_refused(void **state)
 {
     taken_t t;
 
-    take(&t, &forms[1],
+    take(&t, OPENAI_CHAT,
          chat_cstr(COMPLETION(CALL("a") "," CALL("b"), ANSWER("a"))));
     drop(&t);
-    becomes(&forms[1],
+    becomes(OPENAI_CHAT,
             COMPLETION(CALL("a") "," CALL("b") "," CALL("a"), ANSWER("b")),
             COMPLETION(CALL("a") "," CALL("b") "," CALL("a"),
                        ANSWER("a") ANSWER("b")));
 
     /* a call of a type that nobody knows is not the one that is answered */
     becomes(
-        &forms[1],
+        OPENAI_CHAT,
         COMPLETION("{\"id\":\"a\",\"type\":\"odd\"}," CALL("a") "," CALL("b"),
                    ANSWER("b")),
         COMPLETION("{\"id\":\"a\",\"type\":\"odd\"}," CALL("a") "," CALL("b"),

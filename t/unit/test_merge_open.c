@@ -10,34 +10,19 @@
 
 #include "merge_open_run.h"
 
-#define RESPONSES (&forms[2])
-
-/* A call or result of a form where nobody has answered, see form_t. */
-static const char *const errors[] = {
-    ",{\"type\":\"tool-f\",\"toolCallId\":\"call_%u\",\"state\":"
-    "\"output-error\",\"input\":{\"n\":1.0},\"errorText\":" NOTE "}",
-    ",{\"role\":\"tool\",\"tool_call_id\":\"call_%u\",\"content\":" IN_WORDS
-    "}",
-    ",{\"type\":\"function_call_output\",\"call_id\":\"call_%u\","
-    "\"output\":" IN_WORDS "}",
-    ",{\"type\":\"tool_result\",\"tool_use_id\":\"call_%u\",\"content\":" NOTE
-    ",\"is_error\":true}",
-};
-
 /* The fresh turn as it is to be: with r those of mask, with errors the rest.
  */
 static void
-with_errors(size_t f, unsigned n, unsigned mask)
+with_errors(const form_t *form, unsigned n, unsigned mask)
 {
-    unsigned      i;
-    const form_t *form = &forms[f];
+    unsigned i;
 
     want.len = 0;
     chat_buf_puts(&want, form->head);
 
     for (i = 0; i < n; i++) {
         if (form->answered && !(mask >> i & 1)) {
-            form_item(&want, errors[f], i, "");
+            form_item(&want, form->error, i, "");
         } else {
             form_call(form, i, mask >> i & 1, "r", &want);
         }
@@ -48,7 +33,8 @@ with_errors(size_t f, unsigned n, unsigned mask)
         chat_buf_puts(&want, form->middle);
 
         for (i = 0; i < n; i++) {
-            form_item(&want, mask >> i & 1 ? form->result : errors[f], i, "r");
+            form_item(&want, mask >> i & 1 ? form->result : form->error, i,
+                      "r");
         }
     }
 
@@ -75,7 +61,8 @@ s66_open_calls_get_the_error_of_their_dialect(void **state)
                     form_write(&forms[f], n, own, 1, "r", &text);
                     take(&t, &forms[f], chat_buf_str(&text));
                     repair(&t, 1);
-                    with_errors(f, n, own | (stored != ALL(n) ? stored : own));
+                    with_errors(&forms[f], n,
+                                own | (stored != ALL(n) ? stored : own));
                     same(&got, &want);
                     drop(&t);
                 }
@@ -142,7 +129,7 @@ s66_open_calls_of_a_chain_stand_in_its_order(void **state)
                 form_item(&text, forms[f].result, (unsigned) (*c - '0'), "r");
             }
             for (c = rows[i][2]; *c; c++) {
-                form_item(&want, *c < 'a' ? forms[f].result : errors[f],
+                form_item(&want, *c < 'a' ? forms[f].result : forms[f].error,
                           (unsigned) (*c < 'a' ? *c - '0' : *c - 'a'), "r");
             }
             form_item(&text, forms[f].extra_tail, 0, "");

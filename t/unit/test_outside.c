@@ -148,6 +148,7 @@ a_result_takes_the_form_of_its_dialect(void **state)
         { &chat_dialect_anthropic, "[{\"type\":\"text\"}]",
           "\"[{\\\"type\\\":\\\"text\\\"}]\"" },
         { &chat_dialect_anthropic, "null", "\"null\"" },
+        { &chat_dialect_gemini, "{\"a\": 1.0}", "{\"a\": 1.0}" },
     };
 
     known();

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat_dialect.h"
 #include "chat_json.h"
 #include "chat_status.h"
 #include "chat_status_put.h"
@@ -41,6 +42,8 @@ sample(chat_node_t *node)
     }
 
     /* what there is no dialect for is neither written nor read */
+    assert_int_equal(chat_metrics_dialects(), chat_dialect_count());
+
     for (i = chat_metrics_dialects() + 1; i < CHAT_METRICS_DIALECTS; i++) {
         memset(status.metrics.requests[i], 0,
                sizeof(status.metrics.requests[i]));

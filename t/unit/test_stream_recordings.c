@@ -167,6 +167,7 @@ main(void)
 {
     static char responses[] = "openai_responses", chat[] = "openai_chat";
     static char anthropic[] = "anthropic";
+    static char gemini[] = "gemini";
 
     const struct CMUnitTest tests[] = {
         { "responses_recordings_pass_byte_for_byte",
@@ -175,6 +176,8 @@ main(void)
           NULL, NULL, chat },
         { "anthropic_recordings_pass_byte_for_byte",
           recordings_pass_byte_for_byte, NULL, NULL, anthropic },
+        { "gemini_recordings_pass_byte_for_byte",
+          recordings_pass_byte_for_byte, NULL, NULL, gemini },
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

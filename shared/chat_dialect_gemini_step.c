@@ -1,0 +1,345 @@
+/*
+ * chat_dialect_gemini_step.c: the steps of a Gemini transcript.
+ *
+ * A step is an answer of the model with functionCall parts; its results are
+ * the functionResponse parts of the contents that follow at once. Where ids
+ * are missing a result is of the first call of its name that has none yet, as
+ * the provider reads it.
+ * Promises: a result is that of one call; a call's node is its functionCall,
+ * its place the part behind which its result belongs, NULL for the front.
+ * Must not know: the stream, what a store has.
+ */
+
+#include "chat_dialect_gemini.h"
+
+
+/* Notes one more call of the step that is being read. */
+static chat_rc_e
+chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
+{
+    size_t              size;
+    chat_gemini_call_t *note;
+
+    if (r->count == r->size) {
+        if (r->size == CHAT_GEMINI_CALLS) {
+            return CHAT_LIMIT;
+        }
+
+        size = r->size ? 2 * r->size : 8;
+        note = chat_arena_alloc(r->arena, size * sizeof(*note));
+        if (note == NULL) {
+            return CHAT_ERROR;
+        }
+
+        if (r->count) {
+            memcpy(note, r->calls, r->count * sizeof(*note));
+        }
+
+        r->calls = note;
+        r->size = size;
+    }
+
+    note = &r->calls[r->count];
+    memset(note, 0, sizeof(*note));
+
+    note->function = function;
+    note->own_id =
+        chat_json_string(r->doc, chat_json_get(r->doc, function, "id")).len
+        != 0;
+    note->call.id = chat_gemini_id(r->doc, r->arena, function, r->since,
+                                   (uint32_t) r->count);
+    note->call.name =
+        chat_json_string(r->doc, chat_json_get(r->doc, function, "name"));
+    note->call.kind = CHAT_KIND_CLIENT;
+    note->call.ready = 1;
+    note->call.node = function;
+
+    r->count++;
+
+    return note->call.id.data ? CHAT_OK : CHAT_ERROR;
+}
+
+
+/* Notes the calls of an answer; *behind becomes the content behind it. */
+static chat_rc_e
+chat_gemini_calls(chat_gemini_body_t *r, const chat_json_t *content,
+                  const chat_json_t **behind)
+{
+    chat_rc_e          rc;
+    const chat_json_t *parts, *part, *function;
+
+    r->count = 0;
+
+    for (/* void */; content && chat_gemini_is_model(r->doc, content);
+         content = chat_gemini_next(r->contents, content))
+    {
+        parts = chat_gemini_parts(r->doc, content);
+
+        for (part = chat_gemini_first(parts); part;
+             part = chat_gemini_next(parts, part))
+        {
+            function = chat_gemini_function(r->doc, part);
+            if (function == NULL) {
+                continue;
+            }
+
+            rc = chat_gemini_note(r, function);
+            if (rc != CHAT_OK) {
+                return rc;
+            }
+        }
+    }
+
+    *behind = content;
+
+    return CHAT_OK;
+}
+
+
+/* The first noted call without a result that has this id. */
+static chat_gemini_call_t *
+chat_gemini_by_id(chat_gemini_body_t *r, chat_str_t id, int *known)
+{
+    size_t i;
+
+    *known = 0;
+
+    for (i = 0; i < r->count && id.len; i++) {
+        if (r->calls[i].own_id && chat_str_eq(r->calls[i].call.id, id)) {
+            *known = 1;
+
+            if (r->calls[i].result == NULL) {
+                return &r->calls[i];
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+/* The first one of this name, where one of the two has no id. */
+static chat_gemini_call_t *
+chat_gemini_by_name(chat_gemini_body_t *r, chat_str_t id, chat_str_t name)
+{
+    size_t i;
+
+    for (i = 0; i < r->count; i++) {
+        if (r->calls[i].result == NULL && !(id.len && r->calls[i].own_id)
+            && chat_str_eq(r->calls[i].call.name, name))
+        {
+            return &r->calls[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Gives one result to its call; named: those that no id has given away.
+ * place is the part that another can stand behind, or NULL.
+ */
+static void
+chat_gemini_settle(chat_gemini_body_t *r, const chat_json_t *response,
+                   const chat_json_t *place, int named)
+{
+    int                 known;
+    chat_str_t          id, name;
+    chat_gemini_call_t *note;
+
+    id = chat_json_string(r->doc, chat_json_get(r->doc, response, "id"));
+    note = chat_gemini_by_id(r, id, &known);
+
+    if (named) {
+        name =
+            chat_json_string(r->doc, chat_json_get(r->doc, response, "name"));
+        note = known ? NULL : chat_gemini_by_name(r, id, name);
+    }
+
+    if (note) {
+        note->result = response;
+        note->call.place = place;
+    }
+}
+
+
+/* All results from this content on, up to the model's next answer. */
+static chat_rc_e
+chat_gemini_results(chat_gemini_body_t *r, const chat_json_t *content,
+                    int named)
+{
+    size_t             n = 0;
+    const chat_json_t *parts, *part, *response;
+
+    for (/* void */; content && !chat_gemini_is_model(r->doc, content);
+         content = chat_gemini_next(r->contents, content))
+    {
+        parts = chat_gemini_parts(r->doc, content);
+
+        for (part = chat_gemini_first(parts); part;
+             part = chat_gemini_next(parts, part))
+        {
+            response = chat_gemini_response(r->doc, part);
+            if (response == NULL) {
+                continue;
+            }
+
+            if (++n > CHAT_GEMINI_CALLS) {
+                return CHAT_LIMIT;
+            }
+
+            chat_gemini_settle(r, response,
+                               parts->type == CHAT_JSON_ARRAY ? part : NULL,
+                               named);
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+/* Finds the results of the noted calls, and the places of those missing. */
+static chat_rc_e
+chat_gemini_match(chat_gemini_body_t *r, const chat_json_t *behind)
+{
+    size_t             i;
+    chat_rc_e          rc;
+    const chat_json_t *place = NULL;
+
+    rc = chat_gemini_results(r, behind, 0);
+
+    if (rc == CHAT_OK) {
+        rc = chat_gemini_results(r, behind, 1);
+    }
+
+    for (i = 0; i < r->count; i++) {
+        if (r->calls[i].call.place == NULL) {
+            r->calls[i].call.place = place;
+        }
+
+        place = r->calls[i].call.place;
+    }
+
+    return rc;
+}
+
+
+/* 1 if the transcript can do without the noted calls. */
+static int
+chat_gemini_past(const chat_gemini_body_t *r, const chat_json_t *content)
+{
+    size_t i;
+
+    if (r->current || content == r->answered) {
+        return 0;
+    }
+
+    for (i = 0; i < r->count; i++) {
+        if (r->calls[i].result == NULL) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+/*
+ * What a functionResponse says. Its payload is the response alone, or where
+ * it has media beside that, all of it.
+ */
+static chat_rc_e
+chat_gemini_result(chat_gemini_body_t *r, const chat_json_t *result,
+                   chat_call_t *call)
+{
+    const chat_json_t      *node = chat_json_get(r->doc, result, "response");
+    static const chat_str_t nothing = CHAT_STR("{}");
+
+    call->outcome = CHAT_OUTCOME_OK;
+
+    if (chat_json_true(chat_json_get(r->doc, result, "willContinue"))) {
+        call->outcome = CHAT_OUTCOME_PARTIAL;
+
+    } else if (chat_json_get(r->doc, node, "error")
+               && chat_json_get(r->doc, node, "output") == NULL)
+    {
+        call->outcome = CHAT_OUTCOME_ERROR;
+    }
+
+    if (node == NULL || node->type != CHAT_JSON_OBJECT) {
+        call->payload = nothing;
+        chat_digest(nothing, &call->digest);
+        return CHAT_OK;
+    }
+
+    if (chat_json_get(r->doc, result, "parts")) {
+        node = result;
+    }
+
+    call->payload = chat_json_raw(r->doc, node);
+
+    return chat_json_digest(r->doc, node, &call->digest);
+}
+
+
+/* What is costly to know of a call: its fingerprint, and its result. */
+static chat_rc_e
+chat_gemini_detail(chat_gemini_body_t *r, chat_gemini_call_t *note)
+{
+    chat_str_t args;
+
+    args =
+        chat_json_raw(r->doc, chat_json_get(r->doc, note->function, "args"));
+
+    if (chat_fingerprint(note->call.name, args, &note->call.fingerprint)) {
+        return CHAT_ERROR;
+    }
+
+    return note->result ? chat_gemini_result(r, note->result, &note->call)
+                        : CHAT_OK;
+}
+
+
+chat_rc_e
+chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content)
+{
+    size_t             i;
+    uint32_t           number;
+    chat_rc_e          rc;
+    chat_call_t       *call;
+    chat_step_t       *step;
+    const chat_json_t *behind;
+
+    rc = chat_gemini_calls(r, content, &behind);
+    if (rc != CHAT_OK || r->count == 0) {
+        return rc;
+    }
+
+    rc = chat_gemini_match(r, behind);
+    if (rc != CHAT_OK || chat_gemini_past(r, content)) {
+        return rc;
+    }
+
+    step = chat_request_add_step(r->rq, r->arena);
+    if (step == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < r->count; i++) {
+        call = chat_request_add_call(r->rq, r->arena);
+
+        if (call == NULL || chat_gemini_detail(r, &r->calls[i]) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        number = call->step;
+        *call = r->calls[i].call;
+        call->step = number;
+    }
+
+    step->first_id = r->calls[0].call.id;
+    r->rq->answers = content == r->answered;
+
+    return CHAT_OK;
+}

@@ -1,0 +1,439 @@
+/*
+ * test_dialect_gemini_stream.c: streams of Gemini, what is taken out of them,
+ * and the answers that the module makes itself.
+ *
+ * Calls come whole, or as Vertex sends them, in pieces with paths.
+ */
+
+#include "dialect_run.h"
+
+#define DIALECT (&chat_dialect_gemini)
+
+#define FRAME(object) "data: {" object "}\n\n"
+#define CHUNK(parts, rest)                                             \
+    FRAME("\"candidates\":[{\"content\":{\"parts\":[" parts "],\"role" \
+          "\":\"model\"}" rest "}]")
+#define USED(parts)                                                   \
+    FRAME("\"candidates\":[{\"content\":{\"parts\":[" parts "]},\"in" \
+          "dex\":0}],\"usageMetadata\":{},\"responseId\":\"t\"")
+#define DONE ",\"finishReason\":\"STOP\""
+#define NONE "{\"text\":\"\"}"
+#define TEXT "{\"text\":\"a\"}"
+#define CALL(id)                                                        \
+    "{\"functionCall\":{\"id\":\"" id "\",\"name\":\"w\",\"args\":{}}," \
+    "\"thoughtSignature\":\"s" id "\"}"
+#define OPENS(id)                                               \
+    "{\"functionCall\":{\"id\":\"" id "\",\"name\":\"w\"," MORE \
+    "},\"thoughtSignature\":\"s" id "\"}"
+#define MORE "\"willContinue\":true"
+#define PIECE                                                             \
+    "{\"functionCall\":{\"partialArgs\":[{\"jsonPath\":\"$.a\",\"stringV" \
+    "alue\":\"x\"}]," MORE "}}"
+#define CLOSES "{\"functionCall\":{}}"
+#define PIECES(id) CHUNK(OPENS(id), "") CHUNK(PIECE, "") CHUNK(CLOSES, "")
+
+typedef struct {
+    const char *text;
+    const char *log;
+} stream_case_t;
+
+static const stream_case_t streams[] = {
+    { CHUNK(TEXT, "") CHUNK("", DONE), "T S E:finished " },
+    { CHUNK(CALL("a") "," TEXT "," CALL("b"), DONE),
+      "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
+    { PIECES("a") CHUNK("", DONE), "T o0:a a0 a0 a0 r0:a S E:finished " },
+    /* a call that is cut off is none that a client can answer */
+    { CHUNK(CALL("a"), ",\"finishReason\":\"MAX_TOKENS\""),
+      "T o0:a a0 r0:a E:finished " },
+    { CHUNK(CALL("a"), ",\"finishReason\":\"UNEXPECTED_TOOL_CALL\""),
+      "T o0:a a0 r0:a E:finished " },
+    { CHUNK(OPENS("a"), "") CHUNK("", DONE), "T o0:a a0 E:finished " },
+    /* another one opens before it has its end */
+    { CHUNK(OPENS("a"), "") CHUNK(CALL("b"), "") CHUNK(PIECE, DONE),
+      "T o0:a a0 o1:b a1 r1:b x S E:finished " },
+    /* s72: nothing but usage behind the end */
+    { CHUNK(TEXT, DONE) FRAME("\"usageMetadata\":{}"), "T S E:finished x " },
+    /* s73: errors, and a prompt that is refused */
+    { CHUNK(TEXT, "") FRAME("\"error\":{\"code\":503}"), "T E:failed " },
+    { FRAME("\"error\":{}") CHUNK("", DONE), "E:failed T " },
+    { FRAME("\"promptFeedback\":{\"blockReason\":\"OTHER\"}"),
+      "T E:finished " },
+    { FRAME("\"promptFeedback\":{}"), "T " },
+    /* two candidates: the second is awaited, its calls are nobody's */
+    { CHUNK(TEXT, ",\"index\":1") CHUNK(CALL("a"), DONE)
+          CHUNK(CALL("b"), ",\"index\":1" DONE),
+      "T o0:a a0 r0:a S E:finished " },
+    { CHUNK(TEXT, ",\"index\":1") CHUNK(CALL("a"), DONE), "T o0:a a0 r0:a " },
+    /* signs of life */
+    { ": x\n\ndata: {}\n\n" CHUNK(TEXT, DONE), "T S E:finished " },
+};
+
+
+static void
+s43_s72_s73_events_of_streams(void **state)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+        run_expect(DIALECT, streams[i].text, streams[i].log);
+    }
+}
+
+
+/* The arguments of the calls of a stream, with a mark where there are none. */
+static void
+arguments_of(chat_str_t text, chat_buf_t *args)
+{
+    void           *reader;
+    size_t          i;
+    chat_sse_t      sse;
+    chat_frame_t    frame;
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_events_t   events;
+    chat_json_doc_t doc;
+
+    reader = DIALECT->open(arena, NULL);
+    chat_sse_init(&sse, 0);
+    chat_sse_feed(&sse, text);
+
+    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
+        memset(&events, 0, sizeof(events));
+        events.arena = arena;
+        assert_int_equal(chat_json_parse(&doc, arena, frame.data), CHAT_OK);
+        assert_int_equal(DIALECT->read(reader, arena, &frame, &doc, &events),
+                         CHAT_OK);
+
+        for (i = 0; i < events.count; i++) {
+            if (events.items[i].type == CHAT_EVENT_CALL_READY) {
+                assert_true(events.items[i].whole);
+                chat_buf_add(args, events.items[i].text);
+                chat_buf_puts(args, events.items[i].unreadable ? "?" : "");
+            }
+        }
+    }
+
+    chat_sse_free(&sse);
+    chat_arena_destroy(arena);
+}
+
+
+/* A call whose arguments come in these pieces. */
+static void
+pieces_of(chat_buf_t *text, const char *pieces)
+{
+    chat_buf_puts(text,
+                  CHUNK(OPENS("a"),
+                        "") "data: {\"candidates\":[{\"content\":{\"parts\":[{"
+                            "\"functionCall\":{\"partialArgs\":[");
+    chat_buf_puts(text, pieces);
+    chat_buf_puts(text, "]}}]}}]}\n\n");
+}
+
+
+static void
+arguments_are(const char *pieces, const char *want)
+{
+    chat_buf_t text = { 0 }, args = { 0 };
+
+    pieces_of(&text, pieces);
+    arguments_of(chat_buf_str(&text), &args);
+    text_equals(&args, want);
+    chat_buf_free(&text);
+    chat_buf_free(&args);
+}
+
+
+#define AT(path, value) "{\"jsonPath\":\"" path "\"," value "}"
+#define STRING(text) "\"stringValue\":\"" text "\""
+
+static void
+arguments_come_in_pieces(void **state)
+{
+    arguments_are("", "{}");
+    arguments_are(AT("$.a", STRING("Bos")) "," AT("$.a", STRING("\\u00fc\\n")),
+                  "{\"a\":\"Bosü\\n\"}");
+    arguments_are(AT("$.a", STRING("")), "{\"a\":\"\"}");
+    arguments_are(
+        AT("$.a.b", "\"numberValue\":1.50") "," AT(
+            "$.a.c", "\"boolValue\":true") "," AT("$.d", "\"nullValue\":null"),
+        "{\"a\":{\"b\":1.50,\"c\":true},\"d\":null}");
+    arguments_are(
+        AT("$.a[0]", STRING("x")) "," AT("$.a[1].b[0]", STRING("y")) "," AT(
+            "$.a[0]", STRING("z")),
+        "{\"a\":[\"xz\",{\"b\":[\"y\"]}]}");
+    arguments_are(
+        AT("$['a.b'].c", STRING("x")) "," AT("$[\\\"a.b\\\"].d", STRING("y")),
+        "{\"a.b\":{\"c\":\"x\",\"d\":\"y\"}}");
+}
+
+
+static void
+arguments_that_cannot_be_followed_are_unknown(void **state)
+{
+    size_t i;
+
+    static const char *const odd[] = {
+        AT("", STRING("x")),
+        AT("$", STRING("x")),
+        AT("a", STRING("x")),
+        AT("$.", STRING("x")),
+        AT("$..a", STRING("x")),
+        AT("$.a[", STRING("x")),
+        AT("$.a[0", STRING("x")),
+        AT("$.a[]", STRING("x")),
+        AT("$.a[*]", STRING("x")),
+        AT("$.a[1]", STRING("x")),
+        AT("$.a[00]", STRING("x")),
+        AT("$.a[9999999]", STRING("x")),
+        AT("$['a", STRING("x")),
+        AT("$['a'", STRING("x")),
+        AT("$['a\\\\'b']", STRING("x")),
+        AT("$.a", "\"structValue\":{}"),
+        AT("$.a", "\"stringValue\":1"),
+        AT("$.a", "\"numberValue\":\"1\""),
+        "1",
+        "{}",
+        /* two things at one path */
+        AT("$.a", STRING("x")) "," AT("$.a", "\"boolValue\":true"),
+        AT("$.a", "\"boolValue\":true") "," AT("$.a", "\"boolValue\":true"),
+        AT("$.a", STRING("x")) "," AT("$.a.b", STRING("x")),
+        AT("$.a[0]", STRING("x")) "," AT("$.a.b", STRING("x")),
+        AT("$.a.b", STRING("x")) "," AT("$.a", STRING("x")),
+        /* too deep */
+        AT("$.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a"
+           ".a",
+           STRING("x")),
+    };
+
+    for (i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        arguments_are(odd[i], "?");
+    }
+}
+
+
+static void
+arguments_are_bounded(void **state)
+{
+    unsigned   i;
+    chat_buf_t text = { 0 };
+
+    for (i = 0; i < 1025; i++) {
+        chat_buf_printf(&text,
+                        "%s{\"jsonPath\":\"$.a[%u]\",\"numberValue\":1}",
+                        i ? "," : "", i);
+    }
+
+    chat_buf_add(&text, chat_str("", 1));
+    arguments_are((const char *) text.data, "?");
+    chat_buf_free(&text);
+}
+
+
+static void
+arguments_of_all_calls_are_bounded(void **state)
+{
+    char       words[100001] = { 0 };
+    unsigned   i;
+    chat_buf_t piece = { 0 }, text = { 0 }, args = { 0 }, want = { 0 };
+
+    memset(words, 'x', sizeof(words) - 1);
+    chat_buf_printf(&piece, AT("$.a", "\"stringValue\":\"%s\""), words);
+    chat_buf_add(&piece, chat_str("", 1));
+
+    for (i = 0; i < 12; i++) {
+        pieces_of(&text, (const char *) piece.data);
+        chat_buf_printf(&want, i < 10 ? "{\"a\":\"%s\"}" : "?", words);
+    }
+
+    /* the bound is not one of calls, and a small one still has room */
+    pieces_of(&text, AT("$.b", "\"boolValue\":true"));
+    chat_buf_puts(&want, "{\"b\":true}");
+
+    arguments_of(chat_buf_str(&text), &args);
+    chat_buf_add(&want, chat_str("", 1));
+    text_equals(&args, (const char *) want.data);
+
+    chat_buf_free(&piece);
+    chat_buf_free(&text);
+    chat_buf_free(&args);
+    chat_buf_free(&want);
+}
+
+
+static void
+foreign_streams_are_declined(void **state)
+{
+    size_t                   i;
+    run_t                    run;
+    static const char *const foreign[] = {
+        "data: {\"type\":\"start\"}\n\n",
+        "data: {\"type\":\"error\",\"errorText\":\"x\"}\n\n",
+        "data: {\"choices\":[]}\n\n",
+        "data: {\"candidates\":1}\n\n",
+        "data: [DONE]\n\n",
+        "data: hello\n\n",
+    };
+
+    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        run_stream(&run, DIALECT, chat_cstr(foreign[i]), NULL);
+        assert_true(run.declined);
+        run_free(&run);
+    }
+}
+
+
+static void
+boring_frames_are_text_only(void **state)
+{
+    run_t run;
+
+    run_stream(&run, DIALECT,
+               chat_cstr(CHUNK(TEXT, "") CHUNK(TEXT, "") USED(TEXT)
+                             CHUNK("{\"text\":\"\\\"finishReason\\\"\"}", "")
+                                 CHUNK(TEXT, ",\"index\":1")
+                                     CHUNK(CALL("a"), "") "data: {}\n\n" CHUNK(
+                                         TEXT, DONE)),
+               NULL);
+    assert_int_equal(run.boring, 3);
+    run_free(&run);
+}
+
+
+static const char *const drop_a[] = { "a", NULL };
+static const char *const drop_both[] = { "a", "b", NULL };
+
+
+static void
+s17_one_chunk_may_lose_one_of_its_calls(void **state)
+{
+    run_without(DIALECT, CHUNK(CALL("a") "," CALL("b"), DONE), drop_a,
+                CHUNK(CALL("b"), DONE));
+    run_without(DIALECT, CHUNK(CALL("x") "," CALL("a"), DONE), drop_a,
+                CHUNK(CALL("x"), DONE));
+    run_without(DIALECT, CHUNK(TEXT "," CALL("a") "," CALL("b") "," TEXT, ""),
+                drop_both, CHUNK(TEXT "," TEXT, ""));
+
+    /* a part that is of no call counts as none */
+    run_without(DIALECT, CHUNK(CLOSES "," CALL("a") "," CALL("x"), ""), drop_a,
+                CHUNK(CLOSES "," CALL("x"), ""));
+}
+
+
+static void
+s18_a_chunk_without_its_calls_keeps_the_rest(void **state)
+{
+    run_without(DIALECT, CHUNK(CALL("a"), "") CHUNK("", DONE), drop_a,
+                CHUNK("", DONE));
+    run_without(DIALECT, CHUNK(CALL("a") "," CALL("b"), DONE), drop_both,
+                CHUNK(NONE, DONE));
+    run_without(DIALECT, USED(CALL("a")), drop_a, USED(NONE));
+    run_without(DIALECT, CHUNK(CALL("a"), ",\"groundingMetadata\":{}"), drop_a,
+                CHUNK(NONE, ",\"groundingMetadata\":{}"));
+}
+
+
+static void
+all_pieces_of_a_dropped_call_go(void **state)
+{
+    run_without(DIALECT, CHUNK(TEXT, "") PIECES("a") PIECES("x"), drop_a,
+                CHUNK(TEXT, "") PIECES("x"));
+}
+
+
+static void
+s71_interrupted_is_an_error_and_no_end(void **state)
+{
+    run_t               run;
+    chat_buf_t          out = { 0 };
+    chat_interruption_t in = { "reset", 0, NULL, 0 };
+
+    chat_buf_puts(&out, CHUNK(TEXT, ""));
+    DIALECT->interrupted(NULL, &in, &out);
+
+    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
+    text_equals(&run.log, "T E:failed ");
+    assert_true(
+        text_is_within(chat_cstr("stream_interrupted"), chat_buf_str(&out)));
+    assert_true(
+        text_is_within(chat_cstr("\"UNAVAILABLE\""), chat_buf_str(&out)));
+
+    run_free(&run);
+    chat_buf_free(&out);
+}
+
+
+static void
+empty_turns_and_refusals_are_well_formed(void **state)
+{
+    size_t         i;
+    run_t          run;
+    chat_buf_t     out = { 0 };
+    chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
+    chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
+    chat_request_t rq = { 0 };
+
+    static const struct {
+        unsigned    status;
+        const char *word;
+    } words[] = {
+        { 400, "INVALID_ARGUMENT" },
+        { 401, "UNAUTHENTICATED" },
+        { 403, "PERMISSION_DENIED" },
+        { 404, "NOT_FOUND" },
+        { 409, "ABORTED" },
+        { 413, "FAILED_PRECONDITION" },
+        { 429, "RESOURCE_EXHAUSTED" },
+        { 500, "INTERNAL" },
+        { 502, "UNAVAILABLE" },
+        { 503, "UNAVAILABLE" },
+        { 504, "DEADLINE_EXCEEDED" },
+    };
+
+    assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_OK);
+    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
+    text_equals(&run.log, "T S E:finished ");
+    run_free(&run);
+
+    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        out.len = 0;
+        refusal.status = words[i].status;
+        DIALECT->refuse(&refusal, &out);
+        text_has_error(chat_buf_str(&out), "message", "wait");
+        text_has_error(chat_buf_str(&out), "status", words[i].word);
+    }
+
+    assert_true(
+        text_is_within(chat_cstr("\"batch_incomplete\""), chat_buf_str(&out)));
+    assert_true(text_is_within(chat_cstr("\"calls\":\"a\\\"b c\""),
+                               chat_buf_str(&out)));
+
+    out.len = 0;
+    DIALECT->refuse_in_band(&refusal, &out);
+    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
+    text_equals(&run.log, "E:failed ");
+    run_free(&run);
+
+    chat_buf_free(&out);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s43_s72_s73_events_of_streams),
+        cmocka_unit_test(arguments_come_in_pieces),
+        cmocka_unit_test(arguments_that_cannot_be_followed_are_unknown),
+        cmocka_unit_test(arguments_are_bounded),
+        cmocka_unit_test(arguments_of_all_calls_are_bounded),
+        cmocka_unit_test(foreign_streams_are_declined),
+        cmocka_unit_test(boring_frames_are_text_only),
+        cmocka_unit_test(s17_one_chunk_may_lose_one_of_its_calls),
+        cmocka_unit_test(s18_a_chunk_without_its_calls_keeps_the_rest),
+        cmocka_unit_test(all_pieces_of_a_dropped_call_go),
+        cmocka_unit_test(s71_interrupted_is_an_error_and_no_end),
+        cmocka_unit_test(empty_turns_and_refusals_are_well_formed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

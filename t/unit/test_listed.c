@@ -1,0 +1,269 @@
+/*
+ * test_listed.c: the streams of a conversation, as its record lists them.
+ *
+ * Whoever comes back gets the newest one, or the one that it names, and none
+ * that is not of the conversation: a fact that is read wrongly gives a client
+ * somebody else's answer, or none.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_listed.h"
+
+#define FACTS_MAX 64
+
+
+static int
+lives(void *data, chat_str_t worker)
+{
+    return data == NULL || !chat_str_is(worker, data);
+}
+
+
+/* A stream whose name is made of this byte. */
+static chat_listed_t
+stream(unsigned char byte, uint64_t ms, const char *worker)
+{
+    chat_listed_t listed;
+
+    memset(&listed, 0, sizeof(listed));
+    memset(listed.name.bytes, byte, CHAT_DIGEST_SIZE);
+    listed.ms = ms;
+    listed.dialect = chat_cstr("ai_sdk");
+    listed.worker = chat_cstr(worker);
+    return listed;
+}
+
+
+static void
+list(chat_facts_t *facts, unsigned char byte, uint64_t ms, const char *worker)
+{
+    chat_listed_t listed = stream(byte, ms, worker);
+
+    chat_facts_listed(facts, &listed);
+    assert_false(facts->failed);
+}
+
+
+static chat_str_t
+id_of(unsigned char byte)
+{
+    static char ids[8][CHAT_LISTED_ID + 1];
+    static int  next;
+    char       *id = ids[next++ % 8];
+    chat_key_t  key;
+
+    memset(&key, byte, sizeof(key));
+    chat_listed_id(&key, id);
+    return chat_cstr(id);
+}
+
+
+/* The id that is found, in every order of the facts. */
+static chat_rc_e
+find(const chat_facts_t *facts, chat_str_t id, int running, const char *dead,
+     chat_listed_t *out)
+{
+    size_t      i, from;
+    chat_rc_e   rc = CHAT_OK;
+    chat_fact_t turned[FACTS_MAX];
+
+    for (from = 0; from < facts->count; from++) {
+        for (i = 0; i < facts->count; i++) {
+            turned[i] = facts->items[(from + i) % facts->count];
+        }
+
+        rc = running ? chat_listed_running(turned, facts->count, id, lives,
+                                           (void *) dead, out)
+                     : chat_listed_find(turned, facts->count, id, out);
+    }
+
+    return rc;
+}
+
+
+static int
+setup(void **state)
+{
+    chat_facts_t *facts = calloc(1, sizeof(*facts));
+
+    chat_facts_init(facts, chat_arena_create(0));
+    *state = facts;
+    return 0;
+}
+
+
+static int
+teardown(void **state)
+{
+    chat_facts_t *facts = *state;
+
+    chat_arena_destroy(facts->arena);
+    free(facts);
+    return 0;
+}
+
+
+static void
+the_newest_is_found(void **state)
+{
+    chat_facts_t *facts = *state;
+    chat_listed_t out;
+
+    list(facts, 1, 1000, "w1");
+    list(facts, 3, 99999, "w2");
+    list(facts, 2, 100000, "w3");
+    chat_facts_add(facts, "batch/200000-x", chat_cstr("ai_sdk"));
+
+    assert_int_equal(find(facts, chat_str(NULL, 0), 0, NULL, &out), CHAT_OK);
+    assert_true(chat_str_eq(out.id, id_of(2)));
+    assert_true(chat_str_is(out.worker, "w3"));
+    assert_true(chat_str_is(out.dialect, "ai_sdk"));
+    assert_int_equal(out.ms, 100000);
+    assert_int_equal(out.name.bytes[31], 2);
+    assert_false(out.over || out.stopped);
+}
+
+
+static void
+one_is_found_by_its_id(void **state)
+{
+    chat_facts_t *facts = *state;
+    chat_listed_t out;
+
+    list(facts, 1, 1000, "w1");
+    list(facts, 2, 2000, "w2");
+    chat_facts_over(facts, id_of(1));
+    chat_facts_stop(facts, id_of(2));
+
+    assert_int_equal(find(facts, id_of(1), 0, NULL, &out), CHAT_OK);
+    assert_int_equal(out.ms, 1000);
+    assert_true(out.over && !out.stopped);
+    assert_int_equal(find(facts, id_of(2), 0, NULL, &out), CHAT_OK);
+    assert_true(!out.over && out.stopped);
+    assert_int_equal(find(facts, id_of(3), 0, NULL, &out), CHAT_DECLINED);
+    assert_int_equal(find(facts, id_of(2), 1, NULL, &out), CHAT_DECLINED);
+}
+
+
+static void
+what_runs_is_found_behind_what_has_ended(void **state)
+{
+    size_t        i;
+    chat_facts_t *facts = *state;
+    chat_listed_t out;
+
+    list(facts, 1, 1000, "w1");
+
+    for (i = 2; i < 2 + CHAT_LISTED_LOOK - 1; i++) {
+        list(facts, (unsigned char) i, i * 1000, i == 2 ? "dead" : "w1");
+        if (i % 2 != 0) {
+            chat_facts_over(facts, id_of((unsigned char) i));
+        } else if (i != 2) {
+            chat_facts_stop(facts, id_of((unsigned char) i));
+        }
+    }
+
+    assert_int_equal(find(facts, chat_str(NULL, 0), 1, "dead", &out), CHAT_OK);
+    assert_int_equal(out.ms, 1000);
+    assert_int_equal(find(facts, chat_str(NULL, 0), 1, NULL, &out), CHAT_OK);
+    assert_int_equal(out.ms, 2000);
+
+    /* and not beyond the bound */
+    list(facts, 99, 99000, "dead");
+    assert_int_equal(find(facts, chat_str(NULL, 0), 1, "dead", &out),
+                     CHAT_DECLINED);
+}
+
+
+static void
+what_does_not_parse_is_absent(void **state)
+{
+    size_t        i;
+    chat_facts_t *facts = *state;
+    chat_listed_t out;
+
+#define NAME "01010101010101010101010101010101"
+    static const char *const bad[][2] = {
+        { "stream/1000-0101010101010101", "w ai_sdk" },
+        { "stream/1000-0101010101010101", "w ai_sdk " NAME },
+        { "stream/1000-0202020202020202", "w ai_sdk " NAME NAME },
+        { "stream/1000-010101010101010", "w ai_sdk " NAME NAME },
+        { "stream/1000-010101010101010X", "w ai_sdk " NAME NAME },
+        { "stream/10000101010101010101", "w ai_sdk " NAME NAME },
+        { "stream/-0101010101010101", "w ai_sdk " NAME NAME },
+        { "stream/01-0101010101010101", "w ai_sdk " NAME NAME },
+        { "stream/", "w ai_sdk " NAME NAME },
+        { "streams/1-0101010101010101", "w ai_sdk " NAME NAME },
+    };
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        chat_facts_add(facts, bad[i][0], chat_cstr(bad[i][1]));
+    }
+
+    assert_int_equal(find(facts, chat_str(NULL, 0), 0, NULL, &out),
+                     CHAT_DECLINED);
+    chat_facts_add(facts, "stream/1000-0101010101010101",
+                   chat_cstr("w ai_sdk " NAME NAME));
+    assert_int_equal(find(facts, chat_str(NULL, 0), 0, NULL, &out), CHAT_OK);
+}
+
+
+static void
+a_place_is_a_number_or_a_stream_and_a_number(void **state)
+{
+    size_t       i;
+    chat_place_t place;
+
+    static const char *const bad[] = { "",
+                                       "-",
+                                       "x",
+                                       "1x",
+                                       "01",
+                                       "-1",
+                                       "0123456789abcdef",
+                                       "0123456789abcdef-",
+                                       "0123456789abcdef-x",
+                                       "0123456789abcdeF-1",
+                                       "0123456789abcdef-01",
+                                       "0123456789abcdef-1234567890123456789",
+                                       "0123456789abcde-1",
+                                       "0123456789abcdef0-1" };
+
+    (void) state;
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(chat_place_read(chat_cstr(bad[i]), &place), CHAT_BAD);
+    }
+
+    assert_int_equal(chat_place_read(chat_cstr("17"), &place), CHAT_OK);
+    assert_int_equal(place.stream.len, 0);
+    assert_int_equal(place.after, 17);
+    assert_int_equal(chat_place_read(chat_cstr("0123456789abcdef-0"), &place),
+                     CHAT_OK);
+    assert_true(chat_str_is(place.stream, "0123456789abcdef"));
+    assert_int_equal(place.after, 0);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_newest_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_is_found_by_its_id, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            what_runs_is_found_behind_what_has_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_does_not_parse_is_absent, setup,
+                                        teardown),
+        cmocka_unit_test(a_place_is_a_number_or_a_stream_and_a_number),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
