@@ -123,7 +123,7 @@ typedef struct {
                                      end: its attempts are counted (ai_sdk,
                                      ag_ui) */
 
-    unsigned takes_ids : 1;       /* its clients take a line id: in any event */
+    unsigned takes_ids : 1; /* its clients take a line id: in any event */
 
     const char *sse_header; /* "Name: value" of every SSE answer that
                                      the module makes itself, or NULL */

@@ -18,7 +18,7 @@ export const keys = Object.keys(dialects).filter((key) =>
 export const numbered = ['openai_chat', 'openai_responses', 'anthropic'];
 
 /* Options of a stage: record is what is behind chat_record on. */
-const options = ({ record = '', running = '', server = '', ...rest } = {}) => ({
+const options = ({ record = '', running = '', server = '', ...rest }) => ({
   workers: 2, ...rest,
   server: `
   chat_tenant $http_authorization;

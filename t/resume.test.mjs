@@ -242,7 +242,8 @@ live('s107: an empty tenant is refused', async (t) => {
   const { ok, output } = await nginxTest({ server:
     'location = /r { chat_resume $arg_id; }' });
   assert.ok(!ok);
-  assert.match(output, /"chat_resume" in location "\/r" needs a "chat_tenant"/);
+  assert.match(output,
+    /"chat_resume" in location "\/r" needs a "chat_tenant"/);
 });
 
 live('what is no place in a stream is refused', async (t) => {

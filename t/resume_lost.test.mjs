@@ -155,6 +155,6 @@ live('s93: a hole in its middle: from behind it all is there', async (t) => {
   assert.equal(await back(talk, got, from), 'nothing');
   assert.equal(await back(talk, got, behind), 'whole');
   /* and while somebody still follows who is told */
-  assert.deepEqual(await Promise.all([0, behind, from + 1, behind].map((after) =>
-    back(talk, got, after))), ['part', 'whole', 'nothing', 'whole']);
+  assert.deepEqual(await Promise.all([0, behind, from + 1, behind]
+    .map((after) => back(talk, got, after))), ['part', 'whole', 'nothing', 'whole']);
 });
