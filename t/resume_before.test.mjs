@@ -221,10 +221,11 @@ live('ai_sdk: a result of an earlier step is none of the same id\'s',
       'the result');
     const last = batch.continue(batch.results([1]));
     await until(() => batch.upstream().length, 5000, 'the request');
-    const other = back(s, batch);
+    const other = new Talk(s, batch.key).resume();
+    assert.equal(await other.status, 200);
     wait.open();
     await Promise.all([last.text(), held.text()]);
-    assert.equal(await other, message(batch, batch.results())
+    assert.equal(await other.text(), message(batch, batch.results())
       + next.join(''));
     assert.equal(await back(s, batch), message(batch, batch.results())
       + next.join(''));

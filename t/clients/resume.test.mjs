@@ -2,18 +2,15 @@
  * resume.test.mjs: a page with useChat is loaded anew while its answer comes.
  *
  * It shows what its app has kept, asks for the stream (`resume: true`), and
- * ends with the transcript that it would have had, no result is given twice
+ * ends with the transcript that it would have had; no result is given twice,
  * and the app is asked no more often. What the app and its provider say waits
- * for the test. The second half is about messages of all kinds: what a client
- * had before a continuation it has after it, too.
+ * for the test.
  */
 import assert from 'node:assert/strict';
-import http from 'node:http';
 import { test } from 'node:test';
 import { gate, until } from '../harness.mjs';
 import { dialects, newId } from '../harness_dialects.mjs';
 import { sse } from '../harness_provider.mjs';
-import { data } from '../harness_wire.mjs';
 import { app } from './app.mjs';
 import { browser, open, quiet } from './browser.mjs';
 import { load, stage } from './stage.mjs';
