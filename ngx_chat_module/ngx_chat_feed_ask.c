@@ -88,8 +88,10 @@ ngx_chat_feed_live(ngx_chat_feed_t *feed)
 static void
 ngx_chat_feed_final(ngx_chat_feed_t *feed)
 {
-    /* of a listed one that has ended well the log may have ended since */
-    if (feed->blocks.position == 0 && feed->written) {
+    /* it never began, or its log has ended since; nobody was told otherwise */
+    if (feed->blocks.position == 0 && feed->written
+        && !(feed->live && feed->blocks.has_head))
+    {
         ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
     } else {
         ngx_chat_feed_broken(feed, feed->over);
@@ -222,6 +224,7 @@ ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
     }
 
     chat_record_read(facts, n, chat_store_alive, feed->main->store, &record);
+    feed->named |= record.head.len != 0;
     had = feed->blocks.has_head;
     ngx_chat_blocks_know(&feed->blocks, record.head);
 

@@ -64,24 +64,35 @@ ngx_chat_listing_notify(chat_store_watch_t *watch)
 }
 
 
-/* The stream's fact, and all that changes from now on. */
+/* The stream's fact. */
+static ngx_int_t
+ngx_chat_listing_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
+{
+    chat_listed_t listed;
+
+    ngx_memzero(&listed, sizeof(listed));
+    listed.ms = ctx->listing->ms;
+    listed.dialect = chat_cstr(ctx->dialect->name);
+    listed.worker = ctx->main->store->worker;
+    listed.name = ctx->listing->key.name;
+
+    chat_facts_init(facts, ctx->kept);
+    chat_facts_listed(facts, &listed);
+    return facts->failed ? NGX_ERROR : NGX_OK;
+}
+
+
+/* The fact, and all that changes from now on. */
 static ngx_int_t
 ngx_chat_listing_put(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t        facts;
     chat_store_t       *store = ctx->main->store;
-    chat_listed_t       listed;
     ngx_chat_listing_t *listing = ctx->listing;
 
-    ngx_memzero(&listed, sizeof(listed));
-    listed.ms = ngx_chat_now();
-    listed.dialect = chat_cstr(ctx->dialect->name);
-    listed.worker = store->worker;
-    listed.name = listing->key.name;
+    listing->ms = ngx_chat_now();
 
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_listed(&facts, &listed);
-    if (facts.failed) {
+    if (ngx_chat_listing_facts(ctx, &facts) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -188,25 +199,46 @@ ngx_chat_listing_later(ngx_event_t *ev)
 }
 
 
+/* The store has lost what it was told. */
+static void
+ngx_chat_listing_again(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+
+    if (ctx->dialect != NULL && ngx_chat_listing_facts(ctx, &facts) == NGX_OK)
+    {
+        store->join(store, NULL, &ctx->listing->conversation, facts.items,
+                    facts.count, (uint32_t) ctx->conf->ttl);
+    }
+}
+
+
 static void
 ngx_chat_listing_asked(chat_store_op_t *op, chat_rc_e rc,
                        const chat_fact_t *facts, size_t n)
 {
+    chat_rc_e           found = CHAT_ERROR;
     chat_listed_t       listed;
     ngx_chat_ctx_t     *ctx = op->data;
     ngx_chat_listing_t *listing = ctx->listing;
 
-    if (rc == CHAT_OK
-        && chat_listed_find(facts, n, chat_cstr(listing->id), &listed)
-               == CHAT_OK
-        && listed.stopped && !ctx->stopped)
-    {
+    if (rc == CHAT_OK) {
+        found = chat_listed_find(facts, n, chat_cstr(listing->id), &listed);
+    }
+
+    if (found == CHAT_DECLINED) {
+        ngx_chat_listing_again(ctx);
+
+    } else if (found == CHAT_OK && listed.stopped && !ctx->stopped) {
         listing->timer.handler = ngx_chat_listing_later;
         listing->timer.data = ctx;
         listing->timer.log = ctx->request->connection->log;
         ngx_add_timer(&listing->timer, 1);
+        return;
+    }
 
-    } else if (listing->again) {
+    if (listing->again) {
         ngx_chat_listing_ask(ctx);
     }
 }

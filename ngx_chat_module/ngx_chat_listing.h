@@ -21,6 +21,7 @@ struct ngx_chat_listing_s {
     chat_key_t         conversation; /* its record */
     chat_key_t         key;          /* the stream's */
     char               id[CHAT_LISTED_ID + 1];
+    uint64_t           ms; /* when it was listed */
     chat_store_op_t    op;
     chat_store_watch_t watch;
     ngx_event_t        timer;

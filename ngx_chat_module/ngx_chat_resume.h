@@ -25,10 +25,9 @@ struct ngx_chat_resume_s {
     ngx_uint_t      opened;             /* it has */
     ngx_uint_t      asking;             /* what goes before is asked for */
     void (*start)(ngx_chat_ctx_t *ctx); /* when it is there */
-    char id[CHAT_LISTED_ID + 1];        /* of the one that it gets */
 };
 
-/* Ends the request with this status and nothing else. */
+/* Ends the request: 204. */
 void ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_resume_before.c */

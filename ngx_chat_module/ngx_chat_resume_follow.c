@@ -11,7 +11,6 @@
  */
 
 #include "ngx_chat_attach.h"
-#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_resume.h"
 
@@ -32,11 +31,6 @@ ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
     /* what the record says is the client's own */
     chat_rename_init(&attach->rename, ctx->dialect, chat_str(NULL, 0),
                      chat_str(NULL, 0));
-
-    if (ngx_chat_listing_header(r, ctx->resume->id) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-        return;
-    }
 
     rc = ngx_chat_attach_header(ctx, attach->follower.feed);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
@@ -138,8 +132,6 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
 {
     ngx_chat_attach_t *attach;
     ngx_chat_source_t  source;
-
-    ngx_memcpy(ctx->resume->id, listed->id.data, CHAT_LISTED_ID);
 
     ngx_memzero(&source, sizeof(source));
     source.key.tag = ctx->resume->conversation.tag;

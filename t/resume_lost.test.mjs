@@ -156,5 +156,6 @@ live('s93: a hole in its middle: from behind it all is there', async (t) => {
   assert.equal(await back(talk, got, behind), 'whole');
   /* and while somebody still follows who is told */
   assert.deepEqual(await Promise.all([0, behind, from + 1, behind]
-    .map((after) => back(talk, got, after))), ['part', 'whole', 'nothing', 'whole']);
+    .map((after) => back(talk, got, after))),
+  ['part', 'whole', 'nothing', 'whole']);
 });
