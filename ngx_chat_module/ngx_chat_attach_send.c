@@ -261,6 +261,35 @@ ngx_chat_attach_lacks(ngx_chat_ctx_t *ctx)
 }
 
 
+/* The last buffer, with what was waited for of an event that has no end. */
+static ngx_int_t
+ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t  rc = NGX_OK;
+    ngx_buf_t *b = &ctx->attach->end;
+    chat_buf_t rest = { 0 };
+
+    ngx_memzero(b, sizeof(*b));
+    b->last_buf = 1;
+    chat_settle_end(&ctx->attach->settle, &rest);
+
+    if (rest.len != 0) {
+        b->pos = ngx_pnalloc(ctx->request->pool, rest.len);
+        if (b->pos != NULL) {
+            b->memory = 1;
+            b->last = ngx_cpymem(b->pos, rest.data, rest.len);
+        }
+    }
+
+    if (rest.failed || (rest.len != 0 && b->pos == NULL)) {
+        rc = NGX_ERROR;
+    }
+
+    chat_buf_free(&rest);
+    return rc;
+}
+
+
 /*
  * The end, if it has come: NGX_DONE, and end is what goes last. NGX_ERROR: it
  * cannot be told, the response is to break off.
@@ -286,9 +315,10 @@ ngx_chat_attach_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
         return NGX_ERROR;
     }
 
-    if (feed->state == NGX_CHAT_FEED_COMPLETE) {
-        ngx_memzero(&attach->end, sizeof(attach->end));
-        attach->end.last_buf = 1;
+    if (feed->state == NGX_CHAT_FEED_COMPLETE
+        && ngx_chat_attach_rest(ctx) != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     ngx_chat_links_add(links, &attach->end);

@@ -16,6 +16,7 @@
 
 #include "chat_settle.h"
 
+#define ZEROS "00000000000000000000000000000000"
 #define E(json) "data: {\"type\":" json "}\n\n"
 #define OF(id) ",\"toolCallId\":\"" id "\""
 #define READY(id) \
@@ -163,6 +164,55 @@ without_results_nothing_is_done(void **state)
 }
 
 
+static chat_fact_t
+fact(const char *field, const char *value, const char *payload)
+{
+    chat_fact_t it = { chat_cstr(field), chat_cstr(value),
+                       payload ? chat_cstr(payload) : chat_str(NULL, 0),
+                       payload != NULL };
+
+    return it;
+}
+
+
+static void
+results_are_those_whose_payload_is_there(void **state)
+{
+    size_t            count;
+    chat_str_t       *fields;
+    chat_arena_t     *arena = chat_arena_create(0);
+    chat_result_t    *list;
+    const chat_fact_t facts[] = {
+        fact("call/a", "0 c " ZEROS, NULL),
+        fact("result/a", "o " ZEROS " " ZEROS, "7"),
+        fact("result/b", "e " ZEROS " " ZEROS, "\"no\""),
+        fact("result/c", "o " ZEROS " " ZEROS, NULL),
+        fact("result/d", "what is that", "1"),
+        fact("approval/e", "g", ""),
+    };
+
+    fields = chat_settle_fields(facts, 6, arena, &count);
+    assert_int_equal(count, 3);
+    assert_true(chat_str_is(fields[0], "result/a"));
+    assert_true(chat_str_is(fields[2], "result/d"));
+
+    list = chat_settle_results(facts, 6, arena, &count);
+    assert_int_equal(count, 2);
+    assert_true(chat_str_is(list[0].id, "a"));
+    assert_int_equal(list[0].outcome, CHAT_OUTCOME_OK);
+    assert_true(chat_str_is(list[0].payload, "7"));
+    assert_true(chat_str_is(list[1].id, "b"));
+    assert_int_equal(list[1].outcome, CHAT_OUTCOME_ERROR);
+    assert_true(chat_str_is(list[1].payload, "\"no\""));
+
+    assert_null(chat_settle_fields(facts, 1, arena, &count));
+    assert_int_equal(count, 0);
+    assert_null(chat_settle_results(facts, 1, arena, &count));
+    assert_int_equal(count, 0);
+    chat_arena_destroy(arena);
+}
+
+
 int
 main(void)
 {
@@ -172,6 +222,7 @@ main(void)
         cmocka_unit_test(all_else_stays),
         cmocka_unit_test(an_event_past_the_bound_stays),
         cmocka_unit_test(without_results_nothing_is_done),
+        cmocka_unit_test(results_are_those_whose_payload_is_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
