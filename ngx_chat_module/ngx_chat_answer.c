@@ -276,7 +276,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
 
-    ngx_chat_gate_cancel(ctx);
+    ngx_chat_watch_end(ctx);
     ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
     ctx->state = NGX_CHAT_ANSWERED;

@@ -61,7 +61,7 @@ ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
     if (rc == CHAT_LIMIT) {
         /* no room: it is not taken on */
         ngx_chat_attempt_void(ctx, ctx->claiming);
-        ngx_chat_gate_cancel(ctx);
+        ngx_chat_watch_end(ctx);
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
         return;
     }
@@ -102,7 +102,7 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
 
     ctx->rejoined = 1;
     ngx_chat_name_record(ctx);
-    ngx_chat_gate_watch(ctx, facts.items, facts.count);
+    ngx_chat_watch_begin(ctx, facts.items, facts.count);
 
     if (ctx->in_holds) {
         chat_arena_destroy(ctx->arena);
@@ -114,7 +114,7 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_away_late(ngx_event_t *ev)
 {
-    ngx_chat_gate_ask_again(ev->data);
+    ngx_chat_gate_anew(ev->data);
 }
 
 

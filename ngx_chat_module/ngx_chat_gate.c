@@ -146,6 +146,10 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
 
+    if (rc != NGX_OK && !fresh && ngx_chat_away_look_later(ctx)) {
+        return;
+    }
+
     if (rc != NGX_OK) {
         ngx_chat_go_on(ctx, fresh ? NGX_CHAT_VERDICT_PASSED
                                   : NGX_CHAT_VERDICT_UNMANAGED);
@@ -159,6 +163,16 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     }
 
     ngx_chat_gate_first(ctx, 1);
+}
+
+
+void
+ngx_chat_gate_anew(ngx_chat_ctx_t *ctx)
+{
+    /* it has had a name before, but maybe that of another batch */
+    (void) ngx_chat_name(ctx);
+    ctx->nknown = 0;
+    ngx_chat_name_find(ctx, ngx_chat_gate_named);
 }
 
 
@@ -424,68 +438,4 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     }
 
     ngx_http_run_posted_requests(c);
-}
-
-
-void
-ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx)
-{
-    chat_store_t *store = ctx->main->store;
-
-    if (ctx->op.store != NULL) {
-        ctx->again = 1;
-        return;
-    }
-
-    ngx_chat_gate_asks(ctx);
-    store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
-                (uint32_t) ctx->conf->ttl);
-}
-
-
-static void
-ngx_chat_gate_notify(chat_store_watch_t *watch)
-{
-    ngx_chat_gate_ask_again(watch->data);
-}
-
-
-void
-ngx_chat_gate_watch(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
-{
-    chat_store_t *store = ctx->main->store;
-
-    ctx->watching = 1;
-    ctx->watch.notify = ngx_chat_gate_notify;
-    ctx->watch.data = ctx;
-
-    ngx_chat_gate_asks(ctx);
-    store->watch(store, &ctx->watch, &ctx->op, &ctx->q.key, facts, n,
-                 (uint32_t) ctx->conf->ttl);
-}
-
-
-void
-ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx)
-{
-    size_t        i;
-    chat_store_t *store = ctx->main->store;
-
-    if (store == NULL) {
-        return;
-    }
-
-    store->cancel(&ctx->op);
-    store->unwatch(&ctx->watch);
-
-    if (ctx->timer.timer_set && !ctx->in_holds) {
-        ngx_del_timer(&ctx->timer);
-    }
-
-    for (i = 0; i < ctx->nlookups; i++) {
-        store->cancel(&ctx->lookups[i].op);
-    }
-
-    ctx->nlookups = 0;
-    ctx->answers_due = 0;
 }

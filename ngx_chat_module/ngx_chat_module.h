@@ -281,15 +281,20 @@ void ngx_chat_gate(ngx_chat_ctx_t *ctx);
 /* Before a question: the request waits for the store. */
 void ngx_chat_gate_asks(ngx_chat_ctx_t *ctx);
 
+/* Asks for the name of the batch once more, and then for the batch. */
+void ngx_chat_gate_anew(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_watch.c */
+
 /* Looks at the batch once more, now or after the answer under way. */
-void ngx_chat_gate_ask_again(ngx_chat_ctx_t *ctx);
+void ngx_chat_watch_look(ngx_chat_ctx_t *ctx);
 
 /* Joins the facts, and looks whenever something changes from now on. */
-void ngx_chat_gate_watch(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
-                         size_t n);
+void ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
+                          size_t n);
 
 /* Ends all dealings with the store; safe at any time. */
-void ngx_chat_gate_cancel(ngx_chat_ctx_t *ctx);
+void ngx_chat_watch_end(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_verdict.c */
 

@@ -99,7 +99,7 @@ ngx_chat_leave(void *data)
 {
     ngx_chat_ctx_t *ctx = data;
 
-    ngx_chat_gate_cancel(ctx);
+    ngx_chat_watch_end(ctx);
     ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
     ngx_chat_resume_leave(ctx);

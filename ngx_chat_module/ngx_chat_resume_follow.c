@@ -138,6 +138,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     source.key.name = listed->name;
     ctx->resume->record = source.key;
     source.attempt.worker = listed->worker;
+    source.attempt.request = chat_cstr("");
     source.attempt.end = listed->over ? CHAT_END_FINISHED : CHAT_END_NONE;
     source.late = 1;
     source.listed = 1;

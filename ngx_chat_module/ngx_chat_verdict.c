@@ -105,7 +105,7 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_hold(ctx, bounded);
 
         if (ctx->again && ctx->state == NGX_CHAT_WAITING) {
-            ngx_chat_gate_ask_again(ctx);
+            ngx_chat_watch_look(ctx);
         }
         return;
     }
@@ -126,7 +126,7 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
     ngx_memzero(&partial, sizeof(partial));
     partial.field = chat_cstr("partial");
     partial.value = chat_cstr("1");
-    ngx_chat_gate_watch(ctx, &partial, bounded ? 1 : 0);
+    ngx_chat_watch_begin(ctx, &partial, bounded ? 1 : 0);
 }
 
 
@@ -358,7 +358,7 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     }
 
     /* what changes from now on is no matter of this request */
-    ngx_chat_gate_cancel(ctx);
+    ngx_chat_watch_end(ctx);
 
     if (ctx->decision.attach) {
         ngx_chat_attach(ctx, 1, ngx_chat_verdict_final);
@@ -372,7 +372,7 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_gate_cancel(ctx);
+    ngx_chat_watch_end(ctx);
     ngx_chat_attach_leave(ctx);
 
     if (ctx->dialect->bounce != NULL) {

@@ -22,7 +22,7 @@ import {
 } from './harness_wait.mjs';
 
 export { get, post } from './harness_client.mjs';
-export { gate, pause, until } from './harness_wait.mjs';
+export { gate, patience, pause, until } from './harness_wait.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 

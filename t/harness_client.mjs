@@ -156,7 +156,7 @@ function sendHttp2(answer, { port, path, method, headers, bytes }) {
   };
   session.on('error', finish);
   const stream = session.request({ ':method': method, ':path': path,
-    ...headers });
+    ...headers }, { endStream: false });
   stream.on('response', ({ ':status': status, ...rest }) =>
     answer.onHead({ status, headers: rest }));
   stream.on('data', (piece) => answer.add(piece));

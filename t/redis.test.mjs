@@ -22,7 +22,8 @@ const said = (n, pattern) => until(() => lines(n).some((line) =>
 
 /* A stage whose store has connected, or has said why it has not. */
 async function over(t, key, url, options = {}) {
-  const { wants = /connected/, timeout = '300ms', ...rest } = options;
+  const { wants = /connected/, timeout = asan ? '2s' : '600ms', ...rest }
+    = options;
   const scene = await stage(t, key, { workers: 1, ...rest,
     store: `${url} timeout=${timeout}`,
     location: `${say.verdict} ${options.location ?? ''}` });

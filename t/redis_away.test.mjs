@@ -18,7 +18,8 @@ const patience = process.env.CHAT_ASAN ? 4 : 1;
 /* A stage whose store has connected. */
 function over(t, key, r, { port, location, ...options } = {}) {
   return stage(t, key, { workers: 2, hold: '20s', ...options,
-    store: r.url({ port: port ?? r.port }), connects: true,
+    store: `${r.url({ port: port ?? r.port })} timeout=${200 * patience}ms`,
+    connects: true,
     location: `${say.verdict} ${say.pid} ${location ?? ''}` });
 }
 

@@ -4,7 +4,7 @@
  * held; it is in the next request if nothing is.
  */
 import assert from 'node:assert/strict';
-import { gate, pause, post, until } from './harness.mjs';
+import { gate, patience, pause, post, until } from './harness.mjs';
 import { Batch, outputs, told } from './harness_batch.mjs';
 import { newCalls, newId } from './harness_dialects.mjs';
 import {
@@ -447,7 +447,7 @@ const found = ({ n }) => n.errorLog().split(/the store \S+ is back/).length;
 live('Redis is away: nothing is acknowledged', async (t) => {
   const r = await redis(t, { appendonly: true });
   const scene = await openStage(t, 'openai_chat', {
-    store: `${r.url()} timeout=300ms`, connects: true });
+    store: `${r.url()} timeout=${250 * patience}ms`, connects: true });
   const batch = new Batch(scene, 2);
   await batch.ask();
   await leave(batch, batch.results([0]));
@@ -470,7 +470,7 @@ live('Redis is away: nothing is acknowledged', async (t) => {
 live('s64: what is held when the store loses its data', async (t) => {
   const r = await redis(t);
   const scene = await openStage(t, 'openai_chat', {
-    store: `${r.url()} timeout=1s`, connects: true });
+    store: `${r.url()} timeout=${250 * patience}ms`, connects: true });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const answer = batch.continue(batch.results([0]));

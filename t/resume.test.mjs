@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, nginxTest, pause, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
+import { redis } from './harness_redis.mjs';
 import {
   Talk, answerOf, blocks, idsOf, keys, lastId, lengthy, numbered, resumeStage,
   unnumbered,
@@ -308,6 +309,73 @@ live('an answer that is refused is nothing to come back for', async (t) => {
   await own.text();
   assert.equal(await talk.resume().status, 204);
 });
+
+live('s86: of a long answer too, who has it all gets 204', async (t) => {
+  const all = lengthy('openai_chat', 600, 1000);
+  const s = await resumeStage(t, 'openai_chat',
+    { answer: () => answerOf(all) });
+  const talk = new Talk(s);
+  const text = await talk.ask().text();
+  for (const [after, status] of [[all.length, 204], [all.length - 1, 200],
+    [all.length, 204]]) {
+    const answer = talk.resume({ query: `after=${after}` });
+    assert.equal(await answer.status, status);
+    assert.equal(await answer.text(), blocks(text).slice(after).join(''));
+  }
+});
+
+live('the store is away: 503, and what is under way goes on',
+  async (t) => {
+    const server = await redis(t);
+    const { s, talk, own, rest } = await half(t, 'openai_chat',
+      { connects: true, store: `${server.url()} timeout=200ms` });
+    await server.stop();
+    await until(async () => await talk.resume().status === 503, 10000);
+    assert.equal((await talk.resume().head).headers['retry-after'], '1');
+    assert.equal(await talk.stop().status, 503);
+    rest.open();
+    assert.match(await own.text(), /\[DONE\]/);
+    const next = talk.ask();
+    assert.match(await next.text(), /\[DONE\]/);
+    assert.ok(!('x-chat-stream' in (await next.head).headers));
+    assert.equal(s.p.requests.length, 2);
+  });
+
+live('HTTP/2: comes back, leaves, comes back', async (t) => {
+  const { talk, own, rest } = await half(t, 'openai_chat');
+  const stream = (await own.head).headers['x-chat-stream'];
+  own.abort({ reset: true });
+  const first = talk.resume({ http2: true });
+  await first.until((text) => blocks(text).length === 8);
+  first.abort({ reset: true });
+  const second = talk.resume({ http2: true, last: `${stream}-6` });
+  await second.until((text) => blocks(text).length === 2);
+  rest.open();
+  assert.equal(await second.text(),
+    blocks(await talk.resume().text()).slice(6).join(''));
+  assert.equal(await talk.stop({ http2: true }).status, 204);
+});
+
+live('an event past chat_max_event has its number, and its place',
+  async (t) => {
+    for (const key of ['openai_chat', 'ai_sdk']) {
+      const all = lengthy(key, 10, 20);
+      all[6] = all[6].replace(/x+/, 'x'.repeat(300000));
+      const s = await resumeStage(t, key, { location: 'chat_max_event 64k;',
+        answer: () => answerOf(all, { cut: 50000 }) });
+      const talk = new Talk(s);
+      const text = await talk.ask().text();
+      assert.equal(unnumbered(text), all.join(''));
+      if (key !== 'ai_sdk') {
+        assert.deepEqual(idsOf(text).map(({ n }) => n),
+          all.map((_, i) => i + 1));
+      }
+      for (const n of [5, 6, 7, 8]) {
+        assert.ok(await talk.resume({ query: `after=${n}` }).text()
+          === blocks(text).slice(n).join(''), `${key} ${n}`);
+      }
+    }
+  });
 
 test('chat_resume: values', { skip: unbuilt }, async () => {
   const at = (value) => nginxTest({ server: `chat_tenant $http_a;
