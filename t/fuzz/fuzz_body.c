@@ -6,7 +6,6 @@
  * that got a result is open; and all that was there is still there, byte for
  * byte where the dialect only inserts, else by value. The same holds of a
  * fresh turn whose open calls get errors, and then none is left to answer.
- * And what is told of it to a client that resumes is a stream.
  */
 
 #include "chat_gate.h"
@@ -375,55 +374,6 @@ fuzz_repair(body_t *body)
 }
 
 
-/* What a client takes must be one JSON object in one data: line each. */
-static void
-fuzz_told(body_t *body, chat_str_t told)
-{
-    chat_sse_t      sse;
-    chat_frame_t    frame;
-    chat_json_doc_t doc;
-
-    chat_sse_init(&sse, 0);
-    chat_sse_feed(&sse, told);
-
-    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
-        NEED(frame.has_data && frame.event.len == 0
-             && frame.raw.len == frame.data.len + strlen("data: \n\n"));
-        NEED(chat_json_parse(&doc, body->arena, frame.data) == CHAT_OK);
-        NEED(chat_json_string(&doc, chat_json_get(&doc, doc.root, "type")).len
-             != 0);
-        NEED(!doc.duplicate);
-    }
-
-    NEED(chat_sse_tail(&sse).len == 0);
-    chat_sse_free(&sse);
-}
-
-
-/* What a client that resumes is told of a body: well-formed, and no flood. */
-static void
-fuzz_retell(body_t *body)
-{
-    chat_rc_e  rc;
-    chat_buf_t told = { 0 };
-
-    if (body->dialect->retell == NULL) {
-        return;
-    }
-
-    rc = body->dialect->retell(&body->doc, &told);
-    NEED(rc == CHAT_OK || rc == CHAT_DECLINED);
-    NEED((rc == CHAT_OK) == (told.len != 0));
-    NEED(told.len <= 100 + 10 * body->doc.text.len);
-
-    if (told.len != 0) {
-        fuzz_told(body, chat_buf_str(&told));
-    }
-
-    chat_buf_free(&told);
-}
-
-
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -444,7 +394,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dialect = chat_dialects[which];
 
     if (fuzz_read(&body, dialect, chat_str(text, size - 1))) {
-        fuzz_retell(&body);
         fuzz_gate(&body);
         fuzz_merge(&body);
         chat_arena_destroy(body.arena);
