@@ -142,8 +142,9 @@ ${list.map(row).join('\n')}
   process.stdout.write(text);
   if (!quick) {
     const file = join(root, 'bench', 'RESULTS.md');
-    const rest = readFileSync(file, 'utf8').split('\n## Followers')[0];
-    writeFileSync(file, `${rest.trimEnd()}\n\n${text}`);
+    const [rest, failover] = readFileSync(file, 'utf8')
+      .split(/\n## Followers[^]*?(?=\n## |$)/);
+    writeFileSync(file, `${rest.trimEnd()}\n\n${text}${failover ?? ''}`);
   }
 }
 

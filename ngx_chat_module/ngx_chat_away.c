@@ -155,16 +155,19 @@ ngx_chat_away_look_later(ngx_chat_ctx_t *ctx)
 
 /* A live attempt: what it knows of itself, and what it carried. */
 static void
-ngx_chat_away_attempt(ngx_chat_ctx_t *ctx)
+ngx_chat_away_attempt(ngx_chat_ctx_t *ctx, int all)
 {
     chat_facts_t  facts;
     chat_store_t *store = ctx->main->store;
 
-    /* its beginning is gone */
-    ngx_chat_record_stop(ctx);
+    if (all) {
+        /* its beginning is gone */
+        ngx_chat_record_stop(ctx);
+    }
 
     chat_facts_init(&facts, ctx->kept);
     chat_gate_claim(&ctx->q, ctx->attempt, &facts);
+    chat_gate_rejoin(&ctx->q, NULL, 0, &facts);
 
     if (ctx->answer_known) {
         chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
@@ -178,7 +181,7 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_away_lost(chat_store_t *store)
+ngx_chat_away_lost(chat_store_t *store, int all)
 {
     ngx_queue_t          *q;
     ngx_chat_main_conf_t *mcf = store->data;
@@ -186,7 +189,8 @@ ngx_chat_away_lost(chat_store_t *store)
     for (q = ngx_queue_head(&mcf->attempts);
          q != ngx_queue_sentinel(&mcf->attempts); q = ngx_queue_next(q))
     {
-        ngx_chat_away_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempts));
+        ngx_chat_away_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempts),
+                              all);
     }
 
     ngx_chat_feed_lost(mcf);

@@ -203,16 +203,6 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
-/* 1 if the word is one of the forms of a store in Redis. */
-static ngx_uint_t
-ngx_chat_conf_is_redis(ngx_str_t *word)
-{
-    return ngx_strncmp(word->data, "redis://", 8) == 0
-           || ngx_strncmp(word->data, "rediss://", 9) == 0
-           || ngx_strncmp(word->data, "unix:", 5) == 0;
-}
-
-
 char *
 ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -226,7 +216,7 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     mcf->has_store = 1;
 
-    if (ngx_chat_conf_is_redis(&value[1])) {
+    if (ngx_chat_redis_is_url(&value[1])) {
         mcf->redis = ngx_chat_redis_conf_read(cf);
         return mcf->redis ? NGX_CONF_OK : NGX_CONF_ERROR;
     }
@@ -244,7 +234,8 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "the store \"%V\" in \"%V\" is not supported, it "
-                       "must be shm, shm:SIZE, redis://..., rediss://... or "
+                       "must be shm, shm:SIZE, redis://..., rediss://..., "
+                       "redis+sentinel://..., redis+cluster://... or "
                        "unix:PATH",
                        &text, &cmd->name);
     return NGX_CONF_ERROR;

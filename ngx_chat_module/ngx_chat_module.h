@@ -329,7 +329,7 @@ ngx_msec_t ngx_chat_away_pause(const chat_store_t *store, ngx_uint_t *looks);
 ngx_uint_t ngx_chat_away_look_later(ngx_chat_ctx_t *ctx);
 
 /* chat_store_t's lost(). */
-void ngx_chat_away_lost(chat_store_t *store);
+void ngx_chat_away_lost(chat_store_t *store, int all);
 
 /* ngx_chat_complete.c */
 

@@ -1,6 +1,6 @@
 /*
- * ngx_chat_redis.h: what the Redis files share: where the server is, and one
- * connection to it.
+ * ngx_chat_redis.h: what the Redis files share: what chat_store says, and one
+ * connection to a server.
  *
  * A connection is NGINX's own: peer, timers, resolver, SSL; hiredis only
  * formats commands and reads replies. Promises: nothing blocks; callbacks
@@ -19,20 +19,47 @@
 #include <sys/time.h>
 #include <hiredis/hiredis.h>
 
+/* What the hosts of chat_store are. */
+typedef enum {
+    NGX_CHAT_REDIS_ONE,      /* the server */
+    NGX_CHAT_REDIS_SENTINEL, /* sentinels that know where a master is */
+    NGX_CHAT_REDIS_CLUSTER   /* some nodes of a cluster */
+} ngx_chat_redis_scheme_e;
+
+/* Where a server is. */
+typedef struct {
+    ngx_str_t   name; /* for logs: host:port or unix:path */
+    ngx_str_t   host; /* what a certificate must name; 0 behind it */
+    in_port_t   port;
+    ngx_addr_t *addrs; /* as of the start; none: ask the resolver */
+    ngx_uint_t  naddrs;
+} ngx_chat_redis_host_t;
+
+/* One that was named while NGINX runs, with all that it points to. */
+typedef struct {
+    ngx_chat_redis_host_t host;
+    ngx_addr_t            addr;
+    ngx_sockaddr_t        sockaddr;
+    u_char                text[256];                      /* of host */
+    u_char                name[256 + sizeof("[]:65535")]; /* of its name */
+} ngx_chat_redis_place_t;
+
 /* What chat_store says; lives as long as the configuration. */
 typedef struct {
-    ngx_str_t       name; /* for logs: host:port or unix:path */
-    ngx_str_t       host; /* what a certificate must name; 0 behind it */
-    in_port_t       port;
-    ngx_addr_t     *addrs; /* as of the start; none: ask the resolver */
-    ngx_uint_t      naddrs;
-    ngx_resolver_t *resolver;
-    ngx_msec_t      resolver_timeout;
-    ngx_str_t       user;     /* empty: the default user */
-    ngx_str_t       password; /* empty: no AUTH */
-    ngx_uint_t      db;
-    ngx_msec_t      timeout; /* of a command; of connecting */
-    ngx_uint_t      verify;  /* the certificate */
+    ngx_chat_redis_scheme_e scheme;
+    ngx_str_t               name; /* for logs: its hosts, and the master */
+    ngx_chat_redis_host_t  *hosts;
+    ngx_uint_t              nhosts;
+    ngx_str_t               master;        /* as sentinels call it */
+    ngx_str_t               sentinel_user; /* as user, but of sentinels */
+    ngx_str_t               sentinel_password;
+    ngx_resolver_t         *resolver;
+    ngx_msec_t              resolver_timeout;
+    ngx_str_t               user;     /* empty: the default user */
+    ngx_str_t               password; /* empty: no AUTH */
+    ngx_uint_t              db;
+    ngx_msec_t              timeout; /* of a command; of connecting */
+    ngx_uint_t              verify;  /* the certificate */
 #if (NGX_SSL)
     ngx_ssl_t *ssl; /* NULL: plain */
 #endif
@@ -41,11 +68,12 @@ typedef struct {
 typedef struct ngx_chat_redis_conn_s ngx_chat_redis_conn_t;
 
 /*
- * The owner zeroes it and sets the first six; the rest is the connection's.
+ * The owner zeroes it and sets the first seven; the rest is the connection's.
  * It may be opened again after closed() or a close.
  */
 struct ngx_chat_redis_conn_s {
     const ngx_chat_redis_conf_t *conf;
+    const ngx_chat_redis_host_t *host; /* stays as it is while it is open */
     ngx_log_t                   *log;
     void                        *data;
 
@@ -75,7 +103,7 @@ struct ngx_chat_redis_conn_s {
     ngx_event_t           flush;
     ngx_resolver_ctx_t   *resolving;
     ngx_addr_t            addr;  /* what the resolver has found */
-    ngx_uint_t            tried; /* how many of conf->addrs, over all opens */
+    ngx_uint_t            tried; /* how many of host->addrs, over all opens */
     ngx_uint_t            due;   /* replies to AUTH, SELECT, PING */
     ngx_uint_t            is_ready;
     ngx_str_t             why;
@@ -100,19 +128,30 @@ void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
 
 /*
  * ngx_chat_redis_conf.c: reads the arguments of chat_store from the second
- * word on (redis://..., rediss://..., unix:...); says what is wrong with them
+ * word on (redis://..., unix:... and so on); says what is wrong with them
  * and never prints a password. NULL: it has said so.
  */
 ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
 
 /*
- * When all of http is read: looks the name up, unless http has a resolver that
- * will do it. NGX_ERROR: it has said what is wrong.
+ * When all of http is read: looks the names up, unless http has a resolver
+ * that will do it. NGX_ERROR: it has said what is wrong.
  */
 ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
                                    ngx_chat_redis_conf_t *conf);
 
-/* 1 if the host is an IPv4 or IPv6 address, 0 if it is a name. */
+/* 1 if chat_store's address begins as one that is read here. */
+ngx_uint_t ngx_chat_redis_is_url(const ngx_str_t *text);
+
+/*
+ * ngx_chat_redis_host.c: 1 if the host is an IPv4 or IPv6 address, or could
+ * be a name.
+ */
 ngx_uint_t ngx_chat_redis_is_address(const ngx_str_t *host);
+ngx_uint_t ngx_chat_redis_is_name(const ngx_str_t *host);
+
+/* NGX_ERROR: that is no place, which stays what it was. */
+ngx_int_t ngx_chat_redis_place_set(ngx_chat_redis_place_t *place,
+                                   const ngx_str_t *host, ngx_int_t port);
 
 #endif /* NGX_CHAT_REDIS_H */

@@ -118,8 +118,8 @@ ngx_chat_redis_waver(ngx_chat_redis_client_t *client)
 }
 
 
-/* The connection has ended; its commands wait for the next one. */
-static void
+/* Its commands wait for the next one. */
+void
 ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client, const char *why)
 {
     ngx_chat_redis_unsend(client);
@@ -174,6 +174,35 @@ ngx_chat_redis_connect(ngx_event_t *ev)
 {
     ngx_chat_redis_client_t *client = ev->data;
 
+    if (client->seek != NULL) {
+        client->seek(client);
+        return;
+    }
+
+    ngx_chat_redis_conn_open(&client->conn);
+}
+
+
+void
+ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
+                           const ngx_chat_redis_host_t *host)
+{
+    ngx_chat_redis_conn_close(&client->conn);
+    ngx_chat_redis_unsend(client);
+
+    if (client->retry.timer_set) {
+        ngx_del_timer(&client->retry);
+    }
+
+    if (client->state == CHAT_STORE_UP) {
+        ngx_chat_redis_waver(client);
+    }
+
+    if (client->conn.host != host) {
+        ngx_chat_redis_remind(client);
+    }
+
+    client->conn.host = host;
     ngx_chat_redis_conn_open(&client->conn);
 }
 
@@ -250,10 +279,17 @@ ngx_chat_redis_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         return;
     }
 
+    /* a server that takes no writes is as good as none: it stays queued */
     greets = cmd->greets;
-    if (greets && reply->type == REDIS_REPLY_ERROR) {
+    if ((greets && reply->type == REDIS_REPLY_ERROR)
+        || ngx_chat_redis_is_readonly(reply))
+    {
         ngx_chat_redis_refused(client, reply);
         return;
+    }
+
+    if (cmd->lasts && client->seek && reply->type != REDIS_REPLY_ERROR) {
+        ngx_chat_redis_remember(client, cmd);
     }
 
     client->heard = ngx_current_msec;
@@ -281,6 +317,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
 {
     client->conn.conf = conf;
+    client->conn.host = client->seek ? NULL : conf->hosts;
     client->conn.log = log;
     client->conn.data = client;
     client->conn.ready = ngx_chat_redis_ready;
@@ -288,6 +325,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     client->conn.closed = ngx_chat_redis_closed;
 
     ngx_queue_init(&client->cmds);
+    ngx_queue_init(&client->lately);
     ngx_chat_redis_event(client, &client->timer, ngx_chat_redis_deadline);
     ngx_chat_redis_event(client, &client->retry, ngx_chat_redis_connect);
     ngx_chat_redis_event(client, &client->giveup, ngx_chat_redis_give_up);
@@ -296,7 +334,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     client->heard = ngx_current_msec;
     client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
     ngx_chat_redis_waver(client);
-    ngx_chat_redis_conn_open(&client->conn);
+    ngx_chat_redis_connect(&client->retry);
 }
 
 

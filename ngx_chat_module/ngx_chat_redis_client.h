@@ -47,6 +47,7 @@ struct ngx_chat_redis_cmd_s {
     unsigned   failed : 1; /* no memory at some argument */
     unsigned   sent : 1;
     unsigned   greets : 1; /* goes out before all others */
+    unsigned   lasts : 1;  /* what it has put is to stand at a new server */
     unsigned   again : 1;  /* done's own */
 };
 
@@ -55,6 +56,8 @@ struct ngx_chat_redis_client_s {
     ngx_queue_t           cmds; /* in order */
     size_t                bytes;
     ngx_uint_t            greeting; /* greetings without a reply */
+    ngx_queue_t           lately;   /* copies of answered ones, for a move */
+    size_t                lately_bytes;
     chat_store_state_e    state;
 
     ngx_event_t timer;  /* the next deadline */
@@ -70,8 +73,12 @@ struct ngx_chat_redis_client_s {
     u_char      told[128]; /* the reason that was logged last */
     size_t      told_len;
 
-    /* the owner's */
+    /*
+     * The owner's. seek finds out where the server is, and ends with move()
+     * or lost(); NULL: it is where conf says.
+     */
     void *data;
+    void (*seek)(ngx_chat_redis_client_t *client);
     void (*greet)(ngx_chat_redis_client_t *client);   /* submits greetings */
     void (*changed)(ngx_chat_redis_client_t *client); /* state is new */
 };
@@ -80,6 +87,17 @@ struct ngx_chat_redis_client_s {
 void ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
                                 const ngx_chat_redis_conf_t *conf,
                                 ngx_log_t                   *log);
+
+/*
+ * Leaves the server where it was, and connects to it where it is. Another host
+ * is told once more what the last one was told in its last seconds.
+ */
+void ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
+                                const ngx_chat_redis_host_t *host);
+
+/* There is no connection, and why; it is tried again after a while. */
+void ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client,
+                                const char              *why);
 
 /* Drops everything; no done() is called. */
 void ngx_chat_redis_client_close(ngx_chat_redis_client_t *client);
@@ -127,6 +145,14 @@ void ngx_chat_redis_expire(ngx_chat_redis_client_t *client, ngx_uint_t all);
 void ngx_chat_redis_unsend(ngx_chat_redis_client_t *client);
 void ngx_chat_redis_empty(ngx_chat_redis_client_t *client);
 
+/*
+ * Keeps a copy of a command that has been answered; for a while, and within
+ * bounds. remind: puts these before all commands, of which none is sent.
+ */
+void ngx_chat_redis_remember(ngx_chat_redis_client_t    *client,
+                             const ngx_chat_redis_cmd_t *cmd);
+void ngx_chat_redis_remind(ngx_chat_redis_client_t *client);
+
 /* Logs an error reply, the same one at most once a minute. */
 void ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
                              const redisReply        *reply);
@@ -134,6 +160,9 @@ void ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
 /* 1 if reply is an error that begins so. */
 ngx_uint_t ngx_chat_redis_is_error(const redisReply *reply,
                                    const char       *prefix);
+
+/* 1 if reply says that the server takes no writes. */
+ngx_uint_t ngx_chat_redis_is_readonly(const redisReply *reply);
 
 /* Sets a timer that does not keep an exiting worker. */
 void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);

@@ -120,6 +120,18 @@ ngx_chat_redis_is_error(const redisReply *reply, const char *prefix)
 }
 
 
+ngx_uint_t
+ngx_chat_redis_is_readonly(const redisReply *reply)
+{
+    return ngx_chat_redis_is_error(reply, "READONLY ")
+           || ngx_chat_redis_is_error(reply, "NOREPLICAS ")
+           || ngx_chat_redis_is_error(reply, "MASTERDOWN ")
+           /* how a script fails there before Redis 7 */
+           || (reply->type == REDIS_REPLY_ERROR
+               && strstr(reply->str, "-READONLY ") != NULL);
+}
+
+
 void
 ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {

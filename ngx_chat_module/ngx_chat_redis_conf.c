@@ -52,8 +52,7 @@ static ngx_int_t
 ngx_chat_redis_read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "verify",
-                                      "used with rediss:// only");
+        return ngx_chat_redis_invalid(url, "verify", "used over TLS only");
     }
 
     if (value->len == 2 && ngx_strncmp(value->data, "on", 2) == 0) {
@@ -73,7 +72,7 @@ static ngx_int_t
 ngx_chat_redis_read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "ca", "used with rediss:// only");
+        return ngx_chat_redis_invalid(url, "ca", "used over TLS only");
     }
 
     url->ca = *value;
@@ -112,16 +111,14 @@ ngx_chat_redis_read_file(ngx_chat_redis_url_t *url, ngx_str_t *name,
 }
 
 
+/* The first line of a file. */
 static ngx_int_t
-ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
+ngx_chat_redis_read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value,
+                           ngx_str_t *to)
 {
     u_char    text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
     ssize_t   n;
     ngx_str_t name = *value;
-
-    if (url->conf->password.len) {
-        return ngx_chat_redis_twice(url, "passwords");
-    }
 
     if (ngx_conf_full_name(url->cf->cycle, &name, 1) != NGX_OK) {
         return NGX_ERROR;
@@ -145,15 +142,43 @@ ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
                                       "4096 bytes in its first line");
     }
 
-    url->conf->password.len = end - text;
-    url->conf->password.data = ngx_pnalloc(url->cf->pool, end - text);
-    if (url->conf->password.data == NULL) {
+    to->len = end - text;
+    to->data = ngx_pnalloc(url->cf->pool, end - text);
+    if (to->data == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(url->conf->password.data, text, end - text);
+    ngx_memcpy(to->data, text, end - text);
     ngx_explicit_memzero(text, sizeof(text));
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    if (url->conf->password.len) {
+        return ngx_chat_redis_twice(url, "passwords");
+    }
+
+    return ngx_chat_redis_read_secret(url, value, &url->conf->password);
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_sentinel_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
+{
+    url->conf->sentinel_user = *value;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_redis_read_sentinel_password(ngx_chat_redis_url_t *url,
+                                      ngx_str_t            *value)
+{
+    return ngx_chat_redis_read_secret(url, value,
+                                      &url->conf->sentinel_password);
 }
 
 
@@ -164,6 +189,9 @@ static ngx_chat_redis_parameter_t ngx_chat_redis_parameters[] = {
     { ngx_string("db"), ngx_chat_redis_read_db },
     { ngx_string("ca"), ngx_chat_redis_read_ca },
     { ngx_string("verify"), ngx_chat_redis_read_verify },
+    { ngx_string("sentinel_user"), ngx_chat_redis_read_sentinel_user },
+    { ngx_string("sentinel_password_file"),
+      ngx_chat_redis_read_sentinel_password },
     { ngx_null_string, NULL }
 };
 
@@ -212,6 +240,37 @@ ngx_chat_redis_read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
 }
 
 
+/* What only shows when all is read. */
+static ngx_int_t
+ngx_chat_redis_check(ngx_chat_redis_url_t *url)
+{
+    const char                  *wrong = NULL;
+    const ngx_chat_redis_conf_t *conf = url->conf;
+
+    if (conf->scheme == NGX_CHAT_REDIS_CLUSTER) {
+        wrong = "a cluster in \"chat_store\" is not supported";
+
+    } else if ((conf->user.len && conf->password.len == 0)
+               || (conf->sentinel_user.len
+                   && conf->sentinel_password.len == 0))
+    {
+        wrong = "a user without a password in \"chat_store\"";
+
+    } else if (conf->sentinel_password.len
+               && conf->scheme != NGX_CHAT_REDIS_SENTINEL)
+    {
+        wrong = "a password for sentinels without them in \"chat_store\"";
+    }
+
+    if (wrong) {
+        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, 0, wrong);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_chat_redis_conf_t *
 ngx_chat_redis_conf_read(ngx_conf_t *cf)
 {
@@ -238,9 +297,7 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
         }
     }
 
-    if (url.conf->user.len && url.conf->password.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "a user without a password in \"chat_store\"");
+    if (ngx_chat_redis_check(&url) != NGX_OK) {
         return NULL;
     }
 
@@ -254,7 +311,7 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
 }
 
 
-/* Whether the name is to be looked up while NGINX runs. */
+/* Whether names are to be looked up while NGINX runs. */
 static ngx_uint_t
 ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
@@ -262,11 +319,7 @@ ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    /* localhost is in no DNS, and a socket has no name */
-    if (conf->host.len == 0 || ngx_chat_redis_is_address(&conf->host)
-        || ngx_strcasecmp(conf->host.data, (u_char *) "localhost") == 0
-        || clcf->resolver == NULL || clcf->resolver->connections.nelts == 0)
-    {
+    if (clcf->resolver == NULL || clcf->resolver->connections.nelts == 0) {
         return 0;
     }
 
@@ -278,25 +331,54 @@ ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 }
 
 
-ngx_int_t
-ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+static ngx_int_t
+ngx_chat_redis_look_up(ngx_conf_t *cf, ngx_chat_redis_host_t *host,
+                       ngx_uint_t level)
 {
     ngx_url_t url;
 
-    if (ngx_chat_redis_use_resolver(cf, conf)) {
-        return NGX_OK;
-    }
-
     ngx_memzero(&url, sizeof(url));
-    url.url = conf->name;
+    url.url = host->name;
 
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s in \"chat_store\"",
+        ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\"",
                            url.err ? url.err : "no memory");
         return NGX_ERROR;
     }
 
-    conf->addrs = url.addrs;
-    conf->naddrs = url.naddrs;
+    host->addrs = url.addrs;
+    host->naddrs = url.naddrs;
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+{
+    ngx_uint_t             i, known = 0, resolver;
+    ngx_chat_redis_host_t *host;
+
+    resolver = ngx_chat_redis_use_resolver(cf, conf);
+
+    for (i = 0; i < conf->nhosts; i++) {
+        host = &conf->hosts[i];
+
+        /* localhost is in no DNS, and a socket has no name */
+        if (resolver && host->host.len
+            && !ngx_chat_redis_is_address(&host->host)
+            && ngx_strcasecmp(host->host.data, (u_char *) "localhost") != 0)
+        {
+            known++;
+            continue;
+        }
+
+        /* one of many may be away, the last one that may be known not */
+        known += ngx_chat_redis_look_up(cf, host,
+                                        known || i + 1 < conf->nhosts
+                                            ? NGX_LOG_WARN
+                                            : NGX_LOG_EMERG)
+                 == NGX_OK;
+    }
+
+    return known ? NGX_OK : NGX_ERROR;
 }

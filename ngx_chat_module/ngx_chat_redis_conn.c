@@ -230,7 +230,8 @@ ngx_chat_redis_conn_resolve(ngx_chat_redis_conn_t *conn)
     ctx = conf->resolver ? ngx_resolve_start(conf->resolver, NULL)
                          : NGX_NO_RESOLVER;
     if (ctx == NGX_NO_RESOLVER) {
-        ngx_chat_redis_conn_fail(conn, "no resolver for %V", &conf->host);
+        ngx_chat_redis_conn_fail(conn, "no resolver for %V",
+                                 &conn->host->host);
         return;
     }
 
@@ -239,7 +240,7 @@ ngx_chat_redis_conn_resolve(ngx_chat_redis_conn_t *conn)
         return;
     }
 
-    ctx->name = conf->host;
+    ctx->name = conn->host->host;
     ctx->handler = ngx_chat_redis_conn_resolved;
     ctx->data = conn;
     ctx->timeout = conf->resolver_timeout;
@@ -250,7 +251,7 @@ ngx_chat_redis_conn_resolve(ngx_chat_redis_conn_t *conn)
     if (ngx_resolve_name(ctx) != NGX_OK) {
         conn->resolving = NULL;
         ngx_chat_redis_conn_fail(conn, "%V could not be resolved",
-                                 &conf->host);
+                                 &conn->host->host);
     }
 }
 
@@ -270,7 +271,7 @@ ngx_chat_redis_conn_copy_addr(ngx_chat_redis_conn_t *conn,
     ngx_memcpy(p, from->sockaddr, from->socklen);
     addr->sockaddr = (struct sockaddr *) p;
     addr->socklen = from->socklen;
-    ngx_inet_set_port(addr->sockaddr, conn->conf->port);
+    ngx_inet_set_port(addr->sockaddr, conn->host->port);
 
     addr->name.data = p + from->socklen;
     addr->name.len = ngx_sock_ntop(addr->sockaddr, addr->socklen,
@@ -310,7 +311,7 @@ ngx_chat_redis_conn_resolved(ngx_resolver_ctx_t *ctx)
 void
 ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 {
-    const ngx_chat_redis_conf_t *conf = conn->conf;
+    const ngx_chat_redis_host_t *host = conn->host;
 
     ngx_chat_redis_conn_close(conn);
 
@@ -330,15 +331,15 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 
     /* the time of a worker that is being made is that of its master */
     ngx_time_update();
-    ngx_add_timer(&conn->timer, conf->timeout);
+    ngx_add_timer(&conn->timer, conn->conf->timeout);
 
-    if (conf->naddrs == 0) {
+    if (host->naddrs == 0) {
         ngx_chat_redis_conn_resolve(conn);
         return;
     }
 
     ngx_chat_redis_conn_connect(conn,
-                                &conf->addrs[conn->tried++ % conf->naddrs]);
+                                &host->addrs[conn->tried++ % host->naddrs]);
 }
 
 

@@ -12,6 +12,7 @@
 #define NGX_CHAT_REDIS_FACTS_H
 
 #include "ngx_chat_redis_live.h"
+#include "ngx_chat_redis_sentinel.h"
 #include "ngx_chat_redis_wake.h"
 #include "ngx_chat_store.h"
 
@@ -25,12 +26,14 @@ enum {
 };
 
 typedef struct {
-    chat_store_t            store; /* first: the store is this */
-    ngx_chat_store_base_t   base;
-    ngx_chat_redis_client_t client;
-    ngx_chat_redis_live_t   live;
-    ngx_chat_redis_wake_t   wake;
-    u_char                  worker[NGX_CHAT_REDIS_NAME];
+    chat_store_t              store; /* first: the store is this */
+    ngx_chat_store_base_t     base;
+    ngx_chat_redis_client_t   client;
+    ngx_chat_redis_sentinel_t sentinel; /* of a scheme that has them */
+    ngx_uint_t moved; /* to another server, which may not have all */
+    ngx_chat_redis_live_t live;
+    ngx_chat_redis_wake_t wake;
+    u_char                worker[NGX_CHAT_REDIS_NAME];
     char sha[NGX_CHAT_REDIS_SCRIPTS][2 * NGX_CHAT_REDIS_SHA1 + 1];
 } ngx_chat_store_redis_t;
 

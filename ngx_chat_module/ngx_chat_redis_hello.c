@@ -2,11 +2,25 @@
  * ngx_chat_redis_hello.c: the first words to a Redis server, and its answers.
  *
  * Promises: whoever is told that a connection is ready talks to a Redis server
- * that knows this user and this database; no password is in what is said of
- * a failure. Must not know: what the connection is for.
+ * that knows this user and this database and, where sentinels have named it,
+ * is a master; no password is in what is said of a failure.
+ * Must not know: what the connection is for.
  */
 
 #include "ngx_chat_redis_conn.h"
+
+
+/* The last word, if there is one behind AUTH and SELECT; or NULL. */
+static const char *
+ngx_chat_redis_hello_last(const ngx_chat_redis_conf_t *conf)
+{
+    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
+        return "ROLE";
+    }
+
+    /* a connection alone does not show that there is a Redis server */
+    return conf->password.len || conf->db ? NULL : "PING";
+}
 
 
 ngx_int_t
@@ -42,49 +56,76 @@ ngx_chat_redis_hello(ngx_chat_redis_conn_t *conn)
         len[1] = ngx_sprintf(db, "%ui", conf->db) - db;
 
         conn->due++;
-        return ngx_chat_redis_io_put(conn, 2, argv, len);
+        if (ngx_chat_redis_io_put(conn, 2, argv, len) != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
 
-    if (conn->due) {
+    argv[0] = ngx_chat_redis_hello_last(conf);
+    if (argv[0] == NULL) {
         return NGX_OK;
     }
 
-    /* a connection alone does not show that there is a Redis server */
-    argv[0] = "PING";
     len[0] = 4;
     conn->due++;
     return ngx_chat_redis_io_put(conn, 1, argv, len);
 }
 
 
-void
-ngx_chat_redis_hello_answer(ngx_chat_redis_conn_t *conn, redisReply *reply)
+/* Which word the next reply answers. */
+static const char *
+ngx_chat_redis_hello_asked(const ngx_chat_redis_conn_t *conn)
 {
-    size_t                       len;
-    const char                  *asked = "PING", *args;
-    const ngx_chat_redis_conf_t *conf = conn->conf;
+    const char *last = ngx_chat_redis_hello_last(conn->conf);
+    ngx_uint_t  behind = conn->due - (last ? 1 : 0);
 
-    if (conf->password.len && (conn->due == 2 || conf->db == 0)) {
-        asked = "AUTH";
+    if (behind == 0) {
+        return last;
+    }
 
-    } else if (conf->db) {
-        asked = "SELECT";
+    return behind == 1 && conn->conf->db ? "SELECT" : "AUTH";
+}
+
+
+/* 1 if this is a good answer to it. */
+static ngx_uint_t
+ngx_chat_redis_hello_agrees(const char *asked, const redisReply *reply)
+{
+    if (*asked == 'R') {
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0
+               && reply->element[0]->type == REDIS_REPLY_STRING
+               && ngx_strcmp(reply->element[0]->str, "master") == 0;
     }
 
     /* a user who may not PING has been heard all the same */
-    if (reply->type != REDIS_REPLY_STATUS
-        && !(reply->type == REDIS_REPLY_ERROR && *asked == 'P'
-             && ngx_strncmp(reply->str, "NOPERM", 6) == 0))
-    {
-        if (reply->type != REDIS_REPLY_ERROR) {
-            ngx_chat_redis_conn_fail(conn, "%s: not an answer to it", asked);
-            return;
-        }
+    return reply->type == REDIS_REPLY_STATUS
+           || (*asked == 'P' && reply->type == REDIS_REPLY_ERROR
+               && ngx_strncmp(reply->str, "NOPERM", 6) == 0);
+}
 
+
+void
+ngx_chat_redis_hello_answer(ngx_chat_redis_conn_t *conn, redisReply *reply)
+{
+    size_t      len;
+    const char *asked = ngx_chat_redis_hello_asked(conn), *args;
+
+    if (reply->type == REDIS_REPLY_ERROR
+        && !ngx_chat_redis_hello_agrees(asked, reply))
+    {
         /* what follows may be a password */
         args = strstr(reply->str, ", with args");
         len = args ? (size_t) (args - reply->str) : ngx_strlen(reply->str);
         ngx_chat_redis_conn_fail(conn, "%s: %*s", asked, len, reply->str);
+        return;
+    }
+
+    if (!ngx_chat_redis_hello_agrees(asked, reply)) {
+        ngx_chat_redis_conn_fail(conn,
+                                 *asked == 'R' && reply->elements > 0
+                                     ? "%s: it is not a master"
+                                     : "%s: not an answer to it",
+                                 asked);
         return;
     }
 
@@ -95,6 +136,6 @@ ngx_chat_redis_hello_answer(ngx_chat_redis_conn_t *conn, redisReply *reply)
     ngx_del_timer(&conn->timer);
     conn->is_ready = 1;
     ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
-                   &conf->name);
+                   &conn->host->name);
     conn->ready(conn);
 }

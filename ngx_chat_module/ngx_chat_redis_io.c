@@ -351,12 +351,12 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
 
 
 static ngx_uint_t
-ngx_chat_redis_is_plain(const ngx_chat_redis_conf_t *conf)
+ngx_chat_redis_is_plain(const ngx_chat_redis_conn_t *conn)
 {
 #if (NGX_SSL)
-    return conf->ssl == NULL && conf->host.len > 0;
+    return conn->conf->ssl == NULL && conn->host->host.len > 0;
 #else
-    return conf->host.len > 0;
+    return conn->host->host.len > 0;
 #endif
 }
 
@@ -372,10 +372,9 @@ ngx_chat_redis_io_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
 
     } else if (conn->due) {
         /* what a TLS server does with plain text, too */
-        ngx_chat_redis_conn_fail(conn, "closed before its first answer%s",
-                                 ngx_chat_redis_is_plain(conn->conf)
-                                     ? ", it may want rediss://"
-                                     : "");
+        ngx_chat_redis_conn_fail(
+            conn, "closed before its first answer%s",
+            ngx_chat_redis_is_plain(conn) ? ", it may want rediss://" : "");
 
     } else if (fin) {
         ngx_chat_redis_conn_fail(conn, "closed by the server");

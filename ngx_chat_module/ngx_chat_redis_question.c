@@ -203,6 +203,8 @@ ngx_chat_redis_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
         return;
     }
 
+    cmd->lasts = n > 0;
+
     if (op == NULL && ngx_chat_redis_join_append(redis, cmd, facts, n)) {
         ngx_chat_redis_cmd_free(cmd);
         return;

@@ -258,6 +258,9 @@ ngx_chat_redis_empty(ngx_chat_redis_client_t *client)
 {
     ngx_chat_redis_cmd_t *cmd;
 
+    /* what was kept for a move goes with the rest */
+    ngx_chat_redis_remind(client);
+
     while (!ngx_queue_empty(&client->cmds)) {
         cmd = ngx_queue_data(ngx_queue_head(&client->cmds),
                              ngx_chat_redis_cmd_t, queue);

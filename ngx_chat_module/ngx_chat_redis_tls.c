@@ -3,7 +3,7 @@
  * trust, the handshake, whose certificate it is.
  *
  * Promises: with verify, nothing is said to a server whose certificate is not
- * good or does not name the host of chat_store.
+ * good or does not name its host.
  * Must not know: what is said.
  */
 
@@ -70,17 +70,18 @@ ngx_chat_redis_tls_start(ngx_chat_redis_conn_t *conn)
 {
     ngx_int_t                    rc;
     ngx_connection_t            *c = conn->peer.connection;
-    const ngx_chat_redis_conf_t *conf = conn->conf;
+    const ngx_chat_redis_host_t *host = conn->host;
 
-    if (ngx_ssl_create_connection(conf->ssl, c, NGX_SSL_CLIENT) != NGX_OK) {
+    if (ngx_ssl_create_connection(conn->conf->ssl, c, NGX_SSL_CLIENT)
+        != NGX_OK) {
         ngx_chat_redis_conn_fail_heard(conn);
         return;
     }
 
     /* RFC 6066: the name that is asked for is never an address */
-    if (!ngx_chat_redis_is_address(&conf->host)
+    if (!ngx_chat_redis_is_address(&host->host)
         && SSL_set_tlsext_host_name(c->ssl->connection,
-                                    (char *) conf->host.data)
+                                    (char *) host->host.data)
                == 0)
     {
         ngx_chat_redis_conn_fail(conn, "no memory");
@@ -122,16 +123,15 @@ ngx_chat_redis_tls_check(ngx_connection_t *c, ngx_str_t host)
 static void
 ngx_chat_redis_tls_done(ngx_connection_t *c)
 {
-    long                         rc;
-    ngx_chat_redis_conn_t       *conn = c->data;
-    const ngx_chat_redis_conf_t *conf = conn->conf;
+    long                   rc;
+    ngx_chat_redis_conn_t *conn = c->data;
 
     if (!c->ssl->handshaked) {
         ngx_chat_redis_conn_fail_heard(conn);
         return;
     }
 
-    if (!conf->verify) {
+    if (!conn->conf->verify) {
         ngx_chat_redis_io_start(conn);
         return;
     }
@@ -143,9 +143,9 @@ ngx_chat_redis_tls_done(ngx_connection_t *c)
         return;
     }
 
-    if (ngx_chat_redis_tls_check(c, conf->host) != NGX_OK) {
+    if (ngx_chat_redis_tls_check(c, conn->host->host) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "its certificate does not name %V",
-                                 &conf->host);
+                                 &conn->host->host);
         return;
     }
 

@@ -161,6 +161,25 @@ ngx_chat_redis_wake_ping(ngx_event_t *ev)
 
 
 void
+ngx_chat_redis_wake_move(ngx_chat_redis_wake_t       *wake,
+                         const ngx_chat_redis_host_t *host)
+{
+    if (wake->ping.timer_set) {
+        ngx_del_timer(&wake->ping);
+    }
+
+    if (wake->retry.timer_set) {
+        ngx_del_timer(&wake->retry);
+    }
+
+    ngx_chat_redis_conn_close(&wake->conn);
+    wake->backoff = NGX_CHAT_REDIS_WAKE_FIRST;
+    wake->conn.host = host;
+    ngx_chat_redis_conn_open(&wake->conn);
+}
+
+
+void
 ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
                          ngx_chat_redis_client_t *client, chat_str_t worker)
 {
@@ -170,6 +189,7 @@ ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
     wake->polled = ngx_current_msec;
 
     wake->conn.conf = client->conn.conf;
+    wake->conn.host = client->conn.host;
     wake->conn.log = client->conn.log;
     wake->conn.data = wake;
     wake->conn.ready = ngx_chat_redis_wake_ready;
@@ -183,7 +203,9 @@ ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
     wake->ping.data = wake;
     wake->ping.log = client->conn.log;
 
-    ngx_chat_redis_conn_open(&wake->conn);
+    if (wake->conn.host != NULL) {
+        ngx_chat_redis_conn_open(&wake->conn);
+    }
 }
 
 

@@ -31,10 +31,17 @@ struct ngx_chat_redis_wake_s {
     void (*news)(ngx_chat_redis_wake_t *wake, const char *prefix);
 };
 
-/* Starts to connect. The owner has zeroed it and set its own. */
+/*
+ * Starts to connect, unless it is not known yet where to: then move() does.
+ * The owner has zeroed it and set its own.
+ */
 void ngx_chat_redis_wake_open(ngx_chat_redis_wake_t   *wake,
                               ngx_chat_redis_client_t *client,
                               chat_str_t               worker);
+
+/* The server is there now. */
+void ngx_chat_redis_wake_move(ngx_chat_redis_wake_t       *wake,
+                              const ngx_chat_redis_host_t *host);
 void ngx_chat_redis_wake_close(ngx_chat_redis_wake_t *wake);
 
 #endif /* NGX_CHAT_REDIS_WAKE_H */

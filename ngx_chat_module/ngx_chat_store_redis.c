@@ -105,12 +105,31 @@ ngx_chat_store_redis_greet(ngx_chat_redis_client_t *client)
 }
 
 
+/* What must stand is told again. */
+static void
+ngx_chat_store_redis_tell(ngx_chat_store_redis_t *redis, ngx_uint_t all)
+{
+    if (redis->store.lost != NULL) {
+        redis->store.lost(&redis->store, (int) all);
+    }
+
+    ngx_chat_store_changed(&redis->base, 0, 1);
+}
+
+
 static void
 ngx_chat_store_redis_changed(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
     redis->store.state = client->state;
+
+    if (client->state == CHAT_STORE_UP && redis->moved) {
+        redis->moved = 0;
+        ngx_chat_store_redis_tell(redis, 0);
+        return;
+    }
+
     if (client->state != CHAT_STORE_WAVERING) {
         ngx_chat_store_changed(&redis->base, 0, 1);
     }
@@ -135,11 +154,49 @@ ngx_chat_store_redis_lost(ngx_chat_redis_live_t *live)
                   "chat: the store %V has lost its data",
                   &redis->client.conn.conf->name);
 
-    if (redis->store.lost != NULL) {
-        redis->store.lost(&redis->store);
+    ngx_chat_store_redis_tell(redis, 1);
+}
+
+
+static void
+ngx_chat_store_redis_seek(ngx_chat_redis_client_t *client)
+{
+    ngx_chat_store_redis_t *redis = client->data;
+
+    ngx_chat_redis_sentinel_seek(&redis->sentinel);
+}
+
+
+static void
+ngx_chat_store_redis_found(ngx_chat_redis_sentinel_t   *sentinel,
+                           const ngx_chat_redis_host_t *master,
+                           ngx_uint_t                   moved)
+{
+    ngx_chat_store_redis_t *redis = sentinel->data;
+
+    if (moved) {
+        redis->moved = 1;
+        ngx_log_error(NGX_LOG_NOTICE, redis->client.conn.log, 0,
+                      "chat: the store %V is at %V now",
+                      &redis->client.conn.conf->name, &master->name);
     }
 
-    ngx_chat_store_changed(&redis->base, 0, 1);
+    ngx_chat_redis_client_move(&redis->client, master);
+
+    if (moved || redis->wake.conn.host == NULL) {
+        ngx_chat_redis_wake_move(&redis->wake, master);
+    }
+}
+
+
+/* No sentinel knows where it is. */
+static void
+ngx_chat_store_redis_nowhere(ngx_chat_redis_sentinel_t *sentinel,
+                             const char                *why)
+{
+    ngx_chat_store_redis_t *redis = sentinel->data;
+
+    ngx_chat_redis_client_lost(&redis->client, why);
 }
 
 
@@ -231,6 +288,14 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->wake.data = redis;
     redis->wake.news = ngx_chat_store_redis_news;
 
+    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
+        redis->client.seek = ngx_chat_store_redis_seek;
+        redis->sentinel.data = redis;
+        redis->sentinel.found = ngx_chat_store_redis_found;
+        redis->sentinel.lost = ngx_chat_store_redis_nowhere;
+        ngx_chat_redis_sentinel_open(&redis->sentinel, conf, cycle->log);
+    }
+
     ngx_chat_redis_client_open(&redis->client, conf, cycle->log);
     ngx_chat_redis_live_init(&redis->live, &redis->client,
                              redis->store.worker);
@@ -247,5 +312,6 @@ ngx_chat_store_redis_close(chat_store_t *store)
 
     ngx_chat_redis_live_leave(&redis->live);
     ngx_chat_redis_wake_close(&redis->wake);
+    ngx_chat_redis_sentinel_close(&redis->sentinel);
     ngx_chat_redis_client_close(&redis->client);
 }

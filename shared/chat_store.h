@@ -70,10 +70,11 @@ struct chat_store_s {
     chat_store_state_e state;
 
     /*
-     * The user's; may be NULL. The store has lost what it was told: facts that
-     * must stand are to be joined again. Every watch is notified after it.
+     * The user's; may be NULL. The store has lost what it was told, or if not
+     * all, then maybe what came last: facts that must stand are to be joined
+     * again. Every watch is notified after it.
      */
-    void (*lost)(chat_store_t *store);
+    void (*lost)(chat_store_t *store, int all);
     void *data;
 
     /*

@@ -46,7 +46,7 @@ stage()
 
 # Tests that say nothing of the store, or bring their own: once is enough.
 storeless='badanswer chaos config demo docs nodes passthrough provider redis
-           redis_away redis_harness stall status_nodes'
+           redis_away redis_harness sentinel stall status_nodes'
 
 # Two files at a time wait for one another less than they wait for nginx.
 flags=
@@ -100,6 +100,8 @@ stage style make -s style
 stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
 stage live-shm live every env CHAT_STORE=shm
 stage live-redis live stores env CHAT_STORE=redis
+stage contract-sentinel env CHAT_STORE=sentinel \
+    node --test --test-reporter=spec t/contract.test.mjs
 stage clients-packages make -s clients-packages
 stage clients-shm clients env CHAT_STORE=shm
 stage clients-redis clients env CHAT_STORE=redis

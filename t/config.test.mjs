@@ -149,6 +149,9 @@ live('the store in Redis', async () => {
   for (const store of ['redis://127.0.0.1', 'redis://user:secret@[::1]:6380/1',
     'rediss://:secret@localhost verify=off timeout=1s',
     'unix:/run/redis.sock timeout=50ms', 'redis://u%40x:secr%3aet@localhost/0',
+    'redis+sentinel://127.0.0.1/main',
+    'rediss+sentinel://[::1]/main/2 verify=off',
+    'redis+sentinel://u:secr,et@[::1]:5000,127.0.0.1,localhost:5/a-b.c_1/3',
   ]) {
     const { ok, output } = await nginxTest({ store });
     assert.ok(ok, output);
@@ -167,7 +170,25 @@ live('the store in Redis', async () => {
     'redis://user:secret@host.invalid': /host\.invalid|not found/,
     'redis://127.0.0.1 colour=red': /colour/,
     'unix:': /unix|path/i, 'shm:1m timeout=1s': /timeout/,
-    'redis+sentinel://:secret@127.0.0.1/x': /not supported/,
+    'redis+other://:secret@127.0.0.1/x': /not supported/,
+    'redis://:secret@127.0.0.1,127.0.0.2': /host|port/,
+    'redis+sentinel://:secret@127.0.0.1': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1/': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1/a+b': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1//1': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1/main/x': /database/,
+    'redis+sentinel://:secret@127.0.0.1/main/1 db=1': /two databases/,
+    'redis+sentinel://:secret@127.0.0.1,/main': /host/,
+    'redis+sentinel://:secret@,127.0.0.1/main': /host/,
+    'redis+sentinel://:secret@127.0.0.1:0,::1/main': /port/,
+    'redis+sentinel://:secret@127.0.0.1,[::1/main': /host/,
+    'redis+sentinel://:se/cret@127.0.0.1/main': /percent-encoded/,
+    'redis+sentinel://a.invalid,b.invalid/main': /emerg.*not found/,
+    'redis+sentinel://127.0.0.1/main sentinel_user=secret': /user without a p/,
+    'redis+sentinel://127.0.0.1/main sentinel_password_file=/nowhere/none':
+      /none/,
+    'redis://127.0.0.1 sentinel_password_file=/etc/hostname': /without them/,
+    'redis+cluster://:secret@127.0.0.1,127.0.0.2:7000': /not supported/,
   };
   for (const [store, why] of Object.entries(wrong)) {
     const { ok, output } = await nginxTest({ store });

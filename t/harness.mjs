@@ -17,6 +17,7 @@ import {
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { redis } from './harness_redis.mjs';
+import { sentinels } from './harness_sentinel.mjs';
 import {
   answers, freePorts, newFolder, patience, until,
 } from './harness_wait.mjs';
@@ -37,21 +38,22 @@ export const modulePath = process.env.CHAT_MODULE
 export const unbuilt = !existsSync(modulePath)
   && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
 
-/* The store that a test gets that asks for none: shm or redis. */
+/* The store that a test gets that asks for none: shm, redis or sentinel. */
 export const store = process.env.CHAT_STORE ?? 'shm';
 
 /* After so many ms at most it is known that a worker was killed. */
-export const deadAfter = store === 'redis' ? 12000 : 500;
+export const deadAfter = store === 'shm' ? 500 : 12000;
 
 /* The Redis server of this process; each nginx has a database of its own. */
+const servers = { redis, sentinel: sentinels };
 let shared;
 let databases = 0;
 
 async function newStore() {
-  if (store !== 'redis') {
+  if (store === 'shm') {
     return 'shm:16m';
   }
-  shared ??= redis(null, { lines: ['databases 10000'] });
+  shared ??= servers[store](null, { lines: ['databases 10000'] });
   return `${(await shared).url({ db: databases++ })} timeout=2s`;
 }
 
@@ -138,7 +140,7 @@ function launch(dir, args, options) {
 }
 
 /* What stands for a store where nothing connects to it. */
-const untried = store === 'redis' ? 'redis://127.0.0.1 timeout=2s'
+const untried = store !== 'shm' ? 'redis://127.0.0.1 timeout=2s'
   : 'shm:16m';
 
 /* nginx -t: {ok, output}. options as for nginx(), or conf, a whole file. */

@@ -70,17 +70,19 @@ class Redis {
 
   /* redis.conf; what the options say comes last, and so stands. */
   configuration() {
-    const { password, acl = [], tls, appendonly, lines = [] } = this.options;
+    const { password, acl = [], tls, appendonly, lines = [], sentinel }
+      = this.options;
     const { cert, key, ca } = tls ? certificates() : {};
     return [
       'daemonize no', 'bind 127.0.0.1', `dir ${this.dir}`,
-      `logfile ${this.dir}/redis.log`, 'save ""',
+      `logfile ${this.dir}/redis.log`,
       `port ${tls ? 0 : this.port}`,
       ...(this.path ? [`unixsocket ${this.path}`] : []),
       ...(tls ? [`tls-port ${this.port}`, `tls-cert-file ${cert}`,
         `tls-key-file ${key}`, `tls-ca-cert-file ${ca}`,
-        'tls-auth-clients no'] : []),
-      `appendonly ${appendonly ? 'yes' : 'no'}`, 'appendfsync always',
+        'tls-auth-clients no', 'tls-replication yes'] : []),
+      ...(sentinel ? [] : ['save ""',
+        `appendonly ${appendonly ? 'yes' : 'no'}`, 'appendfsync always']),
       `user ${login[0]} on >${login[1]} ~* &* +@all`,
       ...(password ? [`requirepass ${password}`] : []),
       ...acl, ...lines, ''].join('\n');
@@ -96,7 +98,8 @@ class Redis {
     writeFileSync(`${this.dir}/redis.conf`, this.configuration());
     /* It dies with this process, however that dies. */
     const child = spawn('setpriv', ['--pdeathsig', 'KILL', binary,
-      `${this.dir}/redis.conf`], { stdio: 'ignore' });
+      `${this.dir}/redis.conf`,
+      ...(this.options.sentinel ? ['--sentinel'] : [])], { stdio: 'ignore' });
     this.child = child;
     child.unref();
     let dead = false;
@@ -142,6 +145,14 @@ class Redis {
     return this.admin.command(...args);
   }
 
+  /*
+   * The same as a question that fails where the server throws its clients
+   * out, as it does when it becomes a master or a replica: null then.
+   */
+  ask(method, ...args) {
+    return this[method](...args).catch(() => null);
+  }
+
   /* Nobody's command is done for so long. */
   pause(ms) {
     return this.command('CLIENT', 'PAUSE', ms, 'ALL');
@@ -159,13 +170,16 @@ class Redis {
     return this.command('CONFIG', 'RESETSTAT');
   }
 
-  /* The connections but the tests' own: {id, addr, user, sub, cmd, ...}. */
+  /*
+   * The connections but the tests' own and those of replication: {id, addr,
+   * user, sub, cmd, ...}.
+   */
   async clients() {
     const list = await this.command('CLIENT', 'LIST');
     return list.split('\n').filter(Boolean).map((line) =>
       Object.fromEntries(line.split(' ').map((pair) => [
         pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)])))
-      .filter(({ user }) => user !== login[0]);
+      .filter(({ user, flags }) => user !== login[0] && !/[MS]/.test(flags));
   }
 
   /*
@@ -193,7 +207,8 @@ class Redis {
 /*
  * Starts a server; t is the test's context, which ends it, or null: it ends
  * with the process. options: password, acl (lines "user NAME ..."), tls, unix,
- * appendonly (each write is on the disk before it is acknowledged), lines.
+ * appendonly (each write is on the disk before it is acknowledged), lines,
+ * sentinel (it is one: harness_sentinel.mjs).
  */
 export async function redis(t, options = {}) {
   const dir = newFolder();

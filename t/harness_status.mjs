@@ -39,7 +39,7 @@ export function logged(lines) {
   const found = {};
   const count = (path) => { found[path] = (found[path] ?? 0) + 1; };
   for (const { uri, dialect, verdict, turn_status: turn } of lines) {
-    if (uri !== '/status') {
+    if (!uri.startsWith('/status')) {
       count(`requests.${dialect || 'none'}.${verdict}`);
       if (turn) {
         count(`turns.${dialect}.${turn}`);

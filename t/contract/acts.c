@@ -357,16 +357,16 @@ act_hear(ngx_chat_law_t *law, ngx_uint_t step)
 
 
 static ngx_uint_t act_losses; /* told to this worker */
-static void (*act_lost_before)(chat_store_t *store);
+static void (*act_lost_before)(chat_store_t *store, int all);
 
 
 static void
-act_count_loss(chat_store_t *store)
+act_count_loss(chat_store_t *store, int all)
 {
     act_losses++;
 
     if (act_lost_before != NULL) {
-        act_lost_before(store);
+        act_lost_before(store, all);
     }
 }
 
