@@ -7,12 +7,12 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, unbuilt, until } from './harness.mjs';
+import { gate, store, unbuilt, until } from './harness.mjs';
 import { Batch } from './harness_batch.mjs';
-import { dialects, events } from './harness_dialects.mjs';
+import { dialects, events, newCalls } from './harness_dialects.mjs';
 import { give, taken } from './harness_outside.mjs';
 import { sse } from './harness_provider.mjs';
-import { Talk, resumeStage } from './harness_resume.mjs';
+import { Talk, resumeNodes, resumeStage } from './harness_resume.mjs';
 import { data } from './harness_wire.mjs';
 
 const { ai_sdk: dialect } = dialects;
@@ -229,4 +229,61 @@ live('ai_sdk: a result of an earlier step is none of the same id\'s',
       + next.join(''));
     assert.equal(await back(s, batch), message(batch, batch.results())
       + next.join(''));
+  });
+
+test('ai_sdk: the message is there on another node',
+  { skip: unbuilt || (store !== 'redis' && 'a Redis is meant') },
+  async (t) => {
+    const wait = gate();
+    const s = await resumeNodes(t, 'ai_sdk');
+    const [one, two] = s.nodes;
+    const batch = new Batch(s);
+    s.p.answer = ({ answered }) => sse(answered.length
+      ? [wait, ...says(batch)] : batch.from);
+    await batch.ask({ node: one });
+    const own = batch.continue(batch.results(), { node: one });
+    assert.equal(await own.status, 200);
+    const other = back(s, batch, { node: two });
+    wait.open();
+    assert.equal(await other, message(batch, batch.results())
+      + await own.text());
+  });
+
+/* How an approval was decided is no event: the client is asked as before. */
+live('ai_sdk: a decision that could not be told is in the next requests',
+  async (t) => {
+    const [one, two] = newCalls(2);
+    const asked = { ...one, approval: { id: 'ap1' } };
+    const ran = { type: 'tool-output-available', toolCallId: one.id,
+      output: 'ran' };
+    const s = await stage(t, { answer: (batch) => {
+      const all = dialect.calls({ calls: [two], id: batch.from.id });
+      return sse([all[0], data(ran), ...all.slice(1)]);
+    } });
+    const batch = new Batch(s, [asked]);
+    await batch.ask();
+    const decided = batch.body({});
+    Object.assign(decided.messages.at(-1).parts.at(-1), {
+      state: 'approval-responded', approval: { id: 'ap1', approved: true } });
+    await batch.post(decided).text();
+    const told = events(await back(s, batch));
+    assert.deepEqual(told.slice(2, 6), [...settled(asked).slice(0, 2),
+      { type: 'tool-approval-request', toolCallId: one.id,
+        approvalId: 'ap1' }, { type: 'finish-step' }]);
+    /* As the client has it after that. */
+    const part = { type: `tool-${one.name}`, toolCallId: one.id,
+      state: 'output-available', input: one.input, output: 'ran',
+      approval: { id: 'ap1' } };
+    const from = { id: batch.from.id, calls: [two] };
+    const brings = dialect.continuation({ conversation: batch.conversation,
+      from, results: { [two.id]: 1 }, before: [{ type: 'step-start' },
+        part] });
+    const asks = { ...brings, messages: [...brings.messages,
+      ...dialect.says('And now?').after] };
+    for (const body of [brings, asks]) {
+      await batch.post(body).text();
+      const { messages } = JSON.parse(s.p.requests.at(-1).raw);
+      assert.deepEqual(messages[1].parts[1].approval,
+        { id: 'ap1', approved: true }, body === asks ? 'asks' : 'brings');
+    }
   });
