@@ -224,6 +224,7 @@ ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
 
     chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
                      attach->message);
+    chat_tell_init(&attach->tell, ctx->dialect);
 
     rc = ngx_chat_attach_header(ctx, feed);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {

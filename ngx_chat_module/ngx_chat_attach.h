@@ -33,6 +33,7 @@ struct ngx_chat_attach_s {
     chat_settle_t    settle; /* of calls that have their results */
     ngx_chat_shown_t shown[NGX_CHAT_ATTACH_BLOCKS];
     ngx_uint_t       nshown;
+    chat_tell_t      tell; /* where the told goes, if not first */
     ngx_buf_t        told; /* goes before all others */
     ngx_buf_t        end;  /* goes behind all others, or flushes the header */
 };

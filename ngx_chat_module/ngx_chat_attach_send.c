@@ -58,8 +58,11 @@ ngx_chat_attach_begin(ngx_chat_ctx_t *ctx)
     /* without a flush it might be kept back, and nobody would say so */
     attach->told.memory = 1;
     attach->told.flush = 1;
-    attach->told.pos = ctx->told.data;
-    attach->told.last = ctx->told.data + ctx->told.len;
+
+    if (!attach->tell.seeks) {
+        attach->told.pos = ctx->told.data;
+        attach->told.last = ctx->told.data + ctx->told.len;
+    }
 
     /* the header goes out at once */
     attach->end.flush = 1;
@@ -132,6 +135,33 @@ ngx_chat_attach_settle(ngx_chat_attach_t *attach, ngx_chat_shown_t *shown)
 }
 
 
+/* What is told goes behind the first event, if that ends in these bytes. */
+static ngx_int_t
+ngx_chat_attach_tell(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+{
+    size_t  at = 0;
+    u_char *old = b->pos, *last = b->last;
+
+    if (chat_tell_find(&ctx->attach->tell,
+                       chat_str(old, (size_t) (last - old)), &at)
+            != CHAT_OK
+        || ctx->told.len == 0)
+    {
+        return NGX_OK;
+    }
+
+    b->pos = ngx_pnalloc(ctx->request->pool, (last - old) + ctx->told.len);
+    if (b->pos == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->pos, old, at);
+    b->last = ngx_cpymem(b->last, ctx->told.data, ctx->told.len);
+    b->last = ngx_cpymem(b->last, old + at, last - old - at);
+    return NGX_OK;
+}
+
+
 /* The bytes of a block, the message renamed where that is due. */
 static ngx_int_t
 ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
@@ -152,7 +182,9 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
     b->last = block->data + block->len;
 
     if (attach->rename.done) {
-        return ngx_chat_attach_settle(attach, shown);
+        return ngx_chat_attach_settle(attach, shown) == NGX_OK
+                   ? ngx_chat_attach_tell(ctx, b)
+                   : NGX_ERROR;
     }
 
     ngx_memzero(&out, sizeof(out));
@@ -170,7 +202,7 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
     }
 
     chat_buf_free(&out);
-    return rc;
+    return rc == NGX_OK ? ngx_chat_attach_tell(ctx, b) : rc;
 }
 
 

@@ -17,7 +17,7 @@ ngx_chat_away_refuse(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
-    if (ctx->in_holds && ctx->dialect->bounce != NULL) {
+    if (ctx->in_holds && ctx->dialect->one_by_one) {
         ngx_chat_verdict_bound(ctx);
         return;
     }

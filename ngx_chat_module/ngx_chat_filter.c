@@ -143,13 +143,17 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
+    chat_tell_init(&ctx->tell, ctx->dialect);
+
     ngx_memzero(&sc, sizeof(sc));
     sc.dialect = ctx->dialect;
     sc.request = &ctx->rq;
     sc.known = ctx->known;
     sc.nknown = ctx->nknown;
 
-    if (ctx->known == NULL && ctx->rq.ncalls > ctx->rq.turn) {
+    if ((ctx->known == NULL || ctx->dialect->transcript)
+        && ctx->rq.ncalls > ctx->rq.turn)
+    {
         sc.known = &ctx->rq.calls[ctx->rq.turn];
         sc.nknown = ctx->rq.ncalls - ctx->rq.turn;
     }

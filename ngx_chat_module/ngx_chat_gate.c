@@ -171,7 +171,11 @@ ngx_chat_gate_anew(ngx_chat_ctx_t *ctx)
 {
     /* it has had a name before, but maybe that of another batch */
     (void) ngx_chat_name(ctx);
+    ctx->known = NULL;
     ctx->nknown = 0;
+    ctx->q.looked = 0;
+    ctx->q.found_unsealed = 0;
+    ngx_memzero(&ctx->q.seen, sizeof(ctx->q.seen));
     ngx_chat_name_find(ctx, ngx_chat_gate_named);
 }
 

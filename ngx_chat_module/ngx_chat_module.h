@@ -26,6 +26,7 @@
 #include "chat_merge.h"
 #include "chat_store.h"
 #include "chat_stream.h"
+#include "chat_tell.h"
 
 #include "ngx_chat_conf.h"
 
@@ -148,8 +149,10 @@ struct ngx_chat_ctx_s {
     ngx_chat_resume_t  *resume;  /* it comes back for another's; or NULL */
     ngx_chat_keep_t    *keep;    /* once its upstream may outlive its client */
     ngx_uint_t         *freed;   /* set when the context ends; or NULL */
-    ngx_str_t           told;    /* to be sent before the first event */
+    ngx_str_t           told;    /* to be sent before the first event,
+                                     or behind it */
     size_t              ntold;   /* results in it */
+    chat_tell_t         tell;    /* where */
     void       **filters; /* early: what the filters keep of the request */
     ngx_chain_t *free;
     ngx_chain_t *busy;

@@ -213,13 +213,62 @@ ngx_chat_output_told(ngx_chat_chain_t *chain)
 {
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    if (ctx->told_sent || ctx->told.len == 0) {
+    if (ctx->told_sent || ctx->told.len == 0
+        || ctx->dialect->tells_behind != NULL) {
         return NGX_OK;
     }
 
     ctx->told_sent = 1;
     ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ntold);
     return ngx_chat_output_copy(chain, ctx->told.data, ctx->told.len);
+}
+
+
+/* The same among the pieces, behind the first event, if it ends in them. */
+static ngx_int_t
+ngx_chat_output_tell(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
+                     size_t *n)
+{
+    size_t              i, at = 0;
+    chat_piece_t       *list;
+    const chat_piece_t *old = *pieces;
+
+    if (ctx->told_sent || ctx->told.len == 0) {
+        return NGX_OK;
+    }
+
+    for (i = 0; i < *n; i++) {
+        if (chat_tell_find(&ctx->tell, old[i].bytes, &at) == CHAT_OK) {
+            break;
+        }
+    }
+
+    if (i == *n) {
+        return NGX_OK;
+    }
+
+    list = ngx_palloc(ctx->request->pool, (*n + 2) * sizeof(*list));
+    if (list == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(list, old, (i + 1) * sizeof(*list));
+    list[i].bytes.len = at;
+
+    list[i + 1].bytes = chat_str(ctx->told.data, ctx->told.len);
+    list[i + 1].in_input = 0;
+
+    /* what is left of the piece, maybe nothing */
+    ngx_memcpy(&list[i + 2], &old[i], (*n - i) * sizeof(*list));
+    list[i + 2].bytes =
+        chat_str(old[i].bytes.data + at, old[i].bytes.len - at);
+
+    ctx->told_sent = 1;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ntold);
+
+    *n += list[i + 2].bytes.len == 0 && i + 1 == *n ? 1 : 2;
+    *pieces = list;
+    return NGX_OK;
 }
 
 
@@ -255,7 +304,9 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
 
     ngx_chat_record_pieces(ctx, pieces, n);
 
-    return ngx_chat_output_pieces(chain, b, pieces, n);
+    return ngx_chat_output_tell(ctx, &pieces, &n) == NGX_OK
+               ? ngx_chat_output_pieces(chain, b, pieces, n)
+               : NGX_ERROR;
 }
 
 
@@ -292,7 +343,11 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
     ngx_chat_record_pieces(ctx, pieces, n);
     ngx_chat_record_end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
 
-    rc = ngx_chat_output_pieces(chain, NULL, pieces, n);
+    rc = ngx_chat_output_tell(ctx, &pieces, &n);
+    if (rc == NGX_OK) {
+        rc = ngx_chat_output_pieces(chain, NULL, pieces, n);
+    }
+
     if (rc == NGX_OK) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }

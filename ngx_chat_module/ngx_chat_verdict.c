@@ -162,7 +162,7 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
     }
 
     if (decision->end == CHAT_END_ABORTED) {
-        if (ctx->dialect->bounce != NULL) {
+        if (ctx->dialect->one_by_one) {
             ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);
             return;
         }

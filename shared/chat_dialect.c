@@ -10,11 +10,15 @@
 
 #include "chat_dialect.h"
 
-/* ai_sdk is first: apps give their routes any name, even a provider's. */
+/* Those of apps are first: these give routes any name, even a provider's. */
 const chat_dialect_t *const chat_dialects[] = {
-    &chat_dialect_ai_sdk,      &chat_dialect_openai_responses,
-    &chat_dialect_openai_chat, &chat_dialect_anthropic,
-    &chat_dialect_gemini,      NULL,
+    &chat_dialect_ai_sdk,
+    &chat_dialect_ag_ui,
+    &chat_dialect_openai_responses,
+    &chat_dialect_openai_chat,
+    &chat_dialect_anthropic,
+    &chat_dialect_gemini,
+    NULL,
 };
 
 

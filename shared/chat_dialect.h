@@ -110,8 +110,10 @@ typedef struct {
 
     unsigned weak_by_message : 1; /* ai_sdk: weak ids are named by message id
                                      and step ordinal */
-    unsigned one_by_one : 1;      /* its client has one request open at a time:
-                                     holds are short and end by a bounce */
+    unsigned one_by_one : 1;      /* its client has one request open at a time
+                                     and comes back by itself: its holds are
+                                     short, and it is bounced wherever it
+                                     should come again */
     unsigned candidate : 1;       /* a complete body is always a candidate
                                      sibling (ai_sdk, ag_ui) */
     unsigned no_empty : 1;        /* has no harmless empty turn (anthropic) */
@@ -119,6 +121,8 @@ typedef struct {
                                      its JSON text is */
     unsigned only_decided : 1;    /* a call that asks for an approval takes
                                      the decision and nothing else */
+    unsigned transcript : 1;      /* a chained body has the calls that its
+                                     client knows all the same (ag_ui) */
     unsigned resends : 1;         /* its client may ask again by itself without
                                      end: its attempts are counted (ai_sdk,
                                      ag_ui) */
@@ -236,14 +240,22 @@ typedef struct {
                        size_t n, chat_buf_t *out);
 
     /*
-     * ai_sdk, ag_ui: the ending that makes the client come back with all it
-     * has; results are told first. NULL: holds end by a refusal.
+     * ai_sdk, ag_ui: the ending of a hold at its bound, after which the client
+     * may come with all it has; results are told first. NULL: holds end by a
+     * refusal.
      */
     void (*bounce)(const chat_request_t *rq, const chat_result_t *results,
                    size_t n, chat_buf_t *out);
 
     /* SSE that tells the client these results; NULL where it has no way. */
     void (*tell)(const chat_result_t *results, size_t n, chat_buf_t *out);
+
+    /*
+     * What is told goes behind the stream's first event if that has this text
+     * (which has no spaces; those of the event do not count), else nowhere.
+     * NULL: it goes before the first event.
+     */
+    const char *tells_behind;
 
     /* JSON body of a refusal, as the provider or app would word it. */
     void (*refuse)(const chat_refusal_t *refusal, chat_buf_t *out);
@@ -258,6 +270,7 @@ extern const chat_dialect_t chat_dialect_openai_responses;
 extern const chat_dialect_t chat_dialect_openai_chat;
 extern const chat_dialect_t chat_dialect_anthropic;
 extern const chat_dialect_t chat_dialect_gemini;
+extern const chat_dialect_t chat_dialect_ag_ui;
 
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];

@@ -39,7 +39,8 @@ typedef enum {
 
 typedef enum {
     CHAT_EVENT_TURN_OPEN,   /* id: of the message or response, or empty */
-    CHAT_EVENT_STEP_OPEN,   /* a further step begins (ai_sdk only) */
+    CHAT_EVENT_STEP_OPEN,   /* a further step begins (ai_sdk, ag_ui); id: what
+                               a chained body will name it by, or empty */
     CHAT_EVENT_CALL_OPEN,   /* slot, id, name, kind */
     CHAT_EVENT_CALL_ARGS,   /* slot, text: the next piece of the arguments */
     CHAT_EVENT_CALL_READY,  /* slot, id (authoritative), name; text: the whole

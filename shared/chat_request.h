@@ -91,6 +91,8 @@ typedef struct {
                                    what a fresh turn leaves behind */
     size_t        turn;    /* calls[turn..] are of the current turn */
     chat_step_t   next;    /* as the step that the answer will open */
+    const void   *own;     /* the dialect's, for what it reads and says later;
+                              with the tree; may be NULL */
 } chat_request_t;
 
 /*

@@ -226,11 +226,11 @@ chat_stream_is_lone_failure(const chat_event_t *open,
 }
 
 
-/* The owner's word on who answers a call. */
+/* The owner's word on who answers a call, which goes by the tool's name. */
 static void
 chat_stream_kind(const chat_stream_t *stream, chat_event_t *event)
 {
-    if (stream->conf.kind != NULL) {
+    if (stream->conf.kind != NULL && event->name.len != 0) {
         event->kind =
             stream->conf.kind(stream->conf.data, event->name, event->kind);
     }

@@ -50,7 +50,9 @@ chat_track_open(chat_track_t *track, const chat_event_t *event)
     chat_track_step_t *step = &track->step;
 
     /* Calls behind a seal, or before any step was opened. */
-    if (step->sealed || (step->ncalls == 0 && !step->untracked)) {
+    if (step->sealed
+        || (step->ncalls == 0 && !step->untracked && step->chain.len == 0))
+    {
         chat_track_next_step(track);
     }
 
@@ -203,6 +205,7 @@ chat_track_event(chat_track_t *track, const chat_event_t *event,
     case CHAT_EVENT_STEP_OPEN:
         track->steps++;
         chat_track_next_step(track);
+        chat_track_step_chain(&track->step, event->id);
         break;
 
     case CHAT_EVENT_CALL_OPEN:

@@ -156,8 +156,8 @@ chat_track_is_chained(const chat_track_step_t *step)
 {
     const chat_stream_conf_t *conf = step->conf;
 
-    if (step->turn.len == 0) {
-        return 0;
+    if (step->chain.len != 0 || step->turn.len == 0) {
+        return step->chain.len != 0;
     }
 
     return conf->request ? conf->request->stored
@@ -185,15 +185,18 @@ chat_track_name(chat_track_step_t *step)
             call.ordinal = 0;
         }
         call.ordinal += step->ordinal;
+    } else {
+        call.since += step->ordinal;
     }
 
     call.chain = chat_str(NULL, 0);
     call.first_id = step->calls[0].id;
     step->has_key[CHAT_NAME_CALL] =
-        chat_batch_key(&conf->scope, &call, &step->keys[CHAT_NAME_CALL])
-        == CHAT_OK;
+        step->chain.len == 0
+        && chat_batch_key(&conf->scope, &call, &step->keys[CHAT_NAME_CALL])
+               == CHAT_OK;
 
-    chain.chain = step->turn;
+    chain.chain = step->chain.len != 0 ? step->chain : step->turn;
     step->has_key[CHAT_NAME_CHAIN] =
         chat_track_is_chained(step)
         && chat_batch_key(&conf->scope, &chain, &step->keys[CHAT_NAME_CHAIN])
@@ -241,11 +244,23 @@ chat_track_step_begin(chat_track_step_t *step, chat_str_t turn,
     step->size = 0;
     step->members = 0;
     step->turn = turn;
+    step->chain = chat_str(NULL, 0);
     step->ordinal = ordinal;
     step->named = 0;
     step->opened = 0;
     step->sealed = 0;
     step->untracked = 0;
+}
+
+
+void
+chat_track_step_chain(chat_track_step_t *step, chat_str_t chain)
+{
+    if (chain.len <= CHAT_ID_MAX
+        && chat_arena_dup(step->arena, chain, &step->chain) != CHAT_OK)
+    {
+        step->chain = chat_str(NULL, 0);
+    }
 }
 
 

@@ -46,6 +46,8 @@ typedef struct {
     size_t                    size;
     size_t                    members;
     chat_str_t                turn;    /* id of the response */
+    chat_str_t                chain;   /* what names it, and nothing else does;
+                                          empty: turn may */
     uint32_t                  ordinal; /* among the stream's steps */
     chat_key_t                keys[CHAT_NAMES];
     int                       has_key[CHAT_NAMES];
@@ -58,6 +60,9 @@ typedef struct {
 /* The next step; the one before it is over. */
 void chat_track_step_begin(chat_track_step_t *step, chat_str_t turn,
                            uint32_t ordinal);
+
+/* The step just begun is known by this alone; empty: as others are. */
+void chat_track_step_chain(chat_track_step_t *step, chat_str_t chain);
 
 /* A new call. */
 void chat_track_step_open(chat_track_step_t *step, const chat_event_t *event);

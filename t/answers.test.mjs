@@ -218,7 +218,7 @@ const corsBy = {
 
 for (const [by, { headers, location }] of Object.entries(corsBy)) {
   live(`s104: CORS headers by ${by}`, async (t) => {
-    for (const key of ['ai_sdk', 'openai_chat']) {
+    for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
       const scene = await stage(t, key, { workers: 2, hold: '600ms',
         location: `${location} chat_grace 50ms;` });
       const { answer } = scene.p;
@@ -249,7 +249,7 @@ for (const [by, { headers, location }] of Object.entries(corsBy)) {
         await batch.ask({ headers: origin });
         const first = batch.continue(batch.results([0]), { headers: origin });
         assert.equal((await told(first)).word,
-          key === 'ai_sdk' ? 'bounce' : '409');
+          dialects[key].bounces ?? '409');
         assert.deepEqual(corsOf((await first.head).headers), cors);
       });
       await t.test(`${key}: unknown: silent until the end`, async () => {
@@ -263,7 +263,7 @@ for (const [by, { headers, location }] of Object.entries(corsBy)) {
         await pause(150);
         assert.equal(headed, false);
         const { word } = await told(silent);
-        assert.equal(word, key === 'ai_sdk' ? 'bounce' : '409');
+        assert.equal(word, dialects[key].bounces ?? '409');
         await told(spoken);
       });
     }

@@ -76,7 +76,8 @@ function interrupted({ text, word }) {
 
 /* What the client was told of results, and what came after that. */
 const streamOf = (text) => text.split('\n\n')
-  .filter((frame) => !/^: /.test(frame) && !/"tool-output-/.test(frame))
+  .filter((frame) => !/^: /.test(frame)
+    && !/"(tool-output-|TOOL_CALL_RESULT)/.test(frame))
   .join('\n\n');
 
 for (const key of keys) {
@@ -175,7 +176,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
   });
 }
 
-for (const key of ['ai_sdk', 'openai_chat', 'anthropic']) {
+for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
   live(`s54: ${key}: who comes late gets the record from its start`,
     async (t) => {
       const scene = await stage(t, key, { workers: 3,
@@ -205,21 +206,21 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic']) {
       await first.until((text) => text.length > 20);
       const late = batch.continue(batch.results(),
         { headers: { 'x-stainless-retry-count': '1' } });
-      if (key === 'ai_sdk') {
+      if (dialects[key].apps) {
         assert.equal((await told(late)).word, 'empty');
       }
       script.rest.open();
       await told(first);
-      if (key !== 'ai_sdk') {
+      if (!dialects[key].apps) {
         assert.equal((await told(late)).word, 'final');
         assert.equal(await verdict(late), 'passed');
       }
-      batch.released(key === 'ai_sdk' ? 1 : 2);
+      batch.released(dialects[key].apps ? 1 : 2);
     });
 }
 
 for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
-  'openai_responses']) {
+  'openai_responses', 'ag_ui']) {
   live(`s89: ${key}: the producer's worker is killed`, async (t) => {
     const scene = await stage(t, key, { workers: 2,
       location: `${say.verdict} ${say.pid}` });
@@ -243,7 +244,7 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
 }
 
 live('s63: an answer that breaks off breaks off for all', async (t) => {
-  for (const key of ['ai_sdk', 'openai_chat']) {
+  for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
     const scene = await stage(t, key, { workers: 3, location: say.verdict });
     const usual = scene.p.answer;
     const go = gate();
@@ -373,7 +374,7 @@ live('followers at a limited rate', async (t) => {
   }
 });
 
-for (const key of ['ai_sdk', 'openai_chat', 'anthropic']) {
+for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
   live(`s97: ${key}: who waits for what cannot be recorded does without`,
     async (t) => {
       const scene = await stage(t, key, { workers: 2,

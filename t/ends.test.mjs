@@ -11,7 +11,7 @@ import http from 'node:http';
 import { test } from 'node:test';
 import { pause, unbuilt } from './harness.mjs';
 import { dialects, names as keys } from './harness_dialects.mjs';
-import { Batch, stage, told } from './harness_batch.mjs';
+import { Batch, seals, stage, told } from './harness_batch.mjs';
 import {
   begin, beginning, breaks, chunked, ended, interrupted, location, logged,
   theatre as build,
@@ -125,6 +125,8 @@ live('answers that are no streams', async (t) => {
   }
 });
 
+const { run } = dialects.ag_ui;
+
 /* The end of each dialect's streams in its varieties. */
 const terminals = {
   ai_sdk: {
@@ -174,6 +176,16 @@ const terminals = {
         data({ usageMetadata: { totalTokenCount: 3 }, responseId: 'g' })] },
     failed: { error: [data({ error: { code: 503, message: 'Overloaded',
       status: 'UNAVAILABLE' } })] },
+  },
+  ag_ui: {
+    finished: { RUN_FINISHED: [run('RUN_FINISHED')],
+      'an interrupt': [run('RUN_FINISHED', 'r', { outcome: {
+        type: 'interrupt', interrupts: [{ id: 'i1', reason: 'ask' }] } })] },
+    failed: { RUN_ERROR: [data({ type: 'RUN_ERROR', message: 'boom' })],
+      'RUN_ERROR after the end': [data({ type: 'RUN_ERROR', message: 'no' }),
+        run('RUN_FINISHED')] },
+    aborted: { cancelled: [run('RUN_FINISHED', 'r',
+      { outcome: { type: 'cancelled' } })] },
   },
 };
 
@@ -311,9 +323,7 @@ for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
     const batch = new Batch(scene, 2);
     const { from } = batch;
     /* Both calls are known, the seal never comes. */
-    const tail = from.findIndex((event) =>
-      /finish-step|response.completed|finish_reason":"t|message_delta|finishR/
-        .test(event));
+    const tail = from.findIndex((event) => seals.test(event));
     scene.p.answer = (request) => (request.answered.length
       ? sse(batch.dialect.final(`done ${batch.key}`))
       : sse(Object.assign(from.slice(0, tail),
@@ -327,7 +337,7 @@ for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
       from.slice(0, tail).join('').length),
     { reason, bare: true, sequence: tail });
     const { word } = await told(one);
-    assert.equal(word, key === 'ai_sdk' ? 'bounce' : '409');
+    assert.equal(word, dialects[key].bounces ?? '409');
     await pause(100);
     assert.equal(batch.upstream().length, 0);
 

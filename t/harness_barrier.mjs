@@ -56,7 +56,7 @@ export async function play(scene, order, options) {
   assert.ok(words.every((word) => word === 'final'), `${words}`);
   for (const [at, end] of ends.entries()) {
     assert.ok(end.text.includes(batch.key));
-    if (scene.dialect.name === 'ai_sdk') {
+    if (scene.dialect.apps && !scene.dialect.chained) {
       assert.deepEqual(outputs(end),
         batch.ids.filter((id) => id !== batch.ids[order[at]]), end.text);
     }

@@ -35,6 +35,10 @@ export function scene(key, p, n) {
   return it;
 }
 
+/* The first of the events that end a step. */
+export const seals = new RegExp('finish-step|response.completed'
+  + '|finish_reason":"t|message_delta|finishR|RUN_FINISHED');
+
 export class Batch {
   /* calls: the calls, or their number. */
   constructor({ p, n, dialect, batches, pick = () => n }, calls = 2) {
@@ -120,12 +124,16 @@ export async function told(answer) {
 
 /* The harmless endings of DESIGN 6, exactly. */
 function ending(list, types) {
-  const shape = types.filter((type) => !/^tool-output-/.test(type)).join(' ');
+  const shape = types.filter((type) =>
+    !/^(tool-output-|TOOL_CALL_RESULT)/.test(type)).join(' ');
   if (shape === 'start finish [DONE]') {
     return list.some((e) => e.messageId) ? 'malformed bounce' : 'bounce';
   }
-  if (/\berror\b/.test(shape) || list.some((e) => e.error)) {
+  if (/\berror\b|RUN_ERROR/.test(shape) || list.some((e) => e.error)) {
     return 'error';
+  }
+  if (shape === 'RUN_STARTED RUN_FINISHED') {
+    return types[0] === 'RUN_STARTED' ? 'empty' : 'malformed';
   }
   if (/^start start-step start finish-step finish \[DONE\]$/.test(shape)
     || /^response.created (response.in_progress )?response.completed$/
@@ -143,6 +151,7 @@ function ending(list, types) {
     ? 'empty' : `malformed: ${shape}`;
 }
 
-/* Ids of the outputs that an AI SDK client was told. */
+/* Ids of the outputs that a client was told. */
 export const outputs = ({ list }) => list.filter(({ type }) =>
-  /^tool-output-/.test(type)).map(({ toolCallId }) => toolCallId);
+  /^(tool-output-|TOOL_CALL_RESULT)/.test(type))
+  .map(({ toolCallId }) => toolCallId);

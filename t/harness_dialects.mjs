@@ -10,6 +10,7 @@
  * answers as the provider does: null when a body is good, else {status, body
  * or events} in its own words.
  */
+import { agUi, agUiResume } from './harness_ag_ui.mjs';
 import { aiSdk } from './harness_ai_sdk.mjs';
 import { anthropic, anthropicThread } from './harness_anthropic.mjs';
 import { chat } from './harness_chat.mjs';
@@ -19,9 +20,15 @@ import { responses, responsesChained, responsesConversation }
 
 export { events, newCalls, newId } from './harness_wire.mjs';
 
-/* name: value of the directive chat; the rest is what is said. */
+/*
+ * name: value of the directive chat. apps: who answers is an app, which tells
+ * errors by events, not by a status. bounces: the word that told() has for a
+ * bounce, where holds end by one. interrupts: what is asked comes with the
+ * end of the stream, and no words of the user are an answer to it. The rest
+ * is what is said.
+ */
 export const dialects = {
-  ai_sdk: { name: 'ai_sdk', ...aiSdk },
+  ai_sdk: { name: 'ai_sdk', apps: true, bounces: 'bounce', ...aiSdk },
   openai_responses: { name: 'openai_responses', ...responses },
   openai_responses_chained: { name: 'openai_responses', chained: true,
     ...responsesChained },
@@ -31,6 +38,10 @@ export const dialects = {
   anthropic: { name: 'anthropic', ...anthropic },
   anthropic_thread: { name: 'anthropic', chained: true, ...anthropicThread },
   gemini: { name: 'gemini', ...gemini },
+  ag_ui: { name: 'ag_ui', apps: true, bounces: 'empty', ...agUi },
+  ag_ui_resume: { name: 'ag_ui', apps: true, bounces: 'error', chained: true,
+    interrupts: true,
+    ...agUiResume },
 };
 
 /* The dialects, each once. */

@@ -189,6 +189,11 @@ export function interrupted(key, rest, { reason, calls, sequence, bare }) {
   } else if (key === 'gemini') {
     assert.equal(rest, data(last));
     assert.equal(last.error.status, 'UNAVAILABLE');
+  } else if (key === 'ag_ui') {
+    assert.equal(rest, data(last));
+    assert.equal(last.type, 'RUN_ERROR');
+    assert.equal(last.code, 'stream_interrupted');
+    assert.equal(typeof last.message, 'string');
   }
   assert.ok(rest.includes(reason), rest);
 }

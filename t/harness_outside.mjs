@@ -1,6 +1,6 @@
 /*
  * harness_outside.mjs: results from outside of the chat: a location for them
- * beside it, and those who post there.
+ * beside it, those who post there, and what goes upstream of that.
  *
  * The conversation of a batch of harness_batch.mjs is its key.
  */
@@ -72,4 +72,86 @@ export function asking(ids) {
       event('response.output_item.done', { output_index: i, item })]),
     event('response.completed', response('completed', items))],
   { id, calls: ids.map((one) => ({ id: one })) });
+}
+
+/* The result of this call as it went upstream, whatever the dialect. */
+export function sent({ body }, id) {
+  const part = body.messages?.flatMap((m) => m.parts ?? [])
+    .find((one) => one.toolCallId === id);
+  const tool = body.messages?.find((m) => m.tool_call_id === id);
+  const block = body.messages?.flatMap((m) => m.content)
+    .find((one) => one?.tool_use_id === id);
+  const item = [body.input ?? []].flat().find((one) => one.call_id === id
+    && /_output$/.test(one.type));
+  const response = body.contents?.flatMap(({ parts }) => parts)
+    .find((one) => one.functionResponse?.id === id);
+  const message = body.messages?.find((m) => m.toolCallId === id);
+  const entry = body.resume?.find((one) => one.interruptId === id);
+  return part ?? message ?? entry ?? tool?.content ?? block ?? item?.output
+    ?? response?.functionResponse.response;
+}
+
+/* How each dialect is to be told an output and an error. */
+const forms = {
+  ai_sdk: {
+    output: (got, value) => {
+      assert.equal(got.state, 'output-available');
+      assert.deepEqual(got.output, value);
+    },
+    error: (got, text) => {
+      assert.equal(got.state, 'output-error');
+      assert.equal(got.errorText, text);
+      assert.ok(!('output' in got));
+    } },
+  anthropic: {
+    output: (got, value) => {
+      assert.ok(!got.is_error);
+      assert.equal(typeof got.content, 'string');
+      assert.deepEqual(textual(got.content), value);
+    },
+    error: (got, text) => {
+      assert.equal(got.is_error, true);
+      assert.equal(got.content, text);
+    } },
+  gemini: {
+    /* The provider takes objects alone. */
+    output: (got, value) => assert.deepEqual(got,
+      value?.constructor === Object ? value : { output: value }),
+    error: (got, text) => assert.deepEqual(got, { error: text }) },
+  ag_ui: {
+    output: (got, value) => {
+      if ('interruptId' in got) {
+        assert.equal(got.status, 'resolved');
+        assert.deepEqual(got.payload, value);
+        return;
+      }
+      assert.ok(!('error' in got) && got.id);
+      assert.equal(typeof got.content, 'string');
+      assert.deepEqual(textual(got.content), value);
+    },
+    error: (got, text) => {
+      if ('interruptId' in got) {
+        assert.deepEqual(Object.keys(got), ['interruptId', 'status']);
+        assert.equal(got.status, 'cancelled');
+        return;
+      }
+      assert.equal(got.error, text);
+      assert.equal(got.content, text);
+    } },
+  text: {
+    output: (got, value) => {
+      assert.equal(typeof got, 'string');
+      assert.deepEqual(textual(got), value);
+    },
+    error: (got, text) => assert.deepEqual(JSON.parse(got), { error: text }) },
+};
+export const formOf = ({ dialect }) => forms[dialect.name] ?? forms.text;
+
+/* A string says itself, another value is JSON in a string. */
+function textual(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

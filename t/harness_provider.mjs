@@ -167,7 +167,10 @@ class Provider {
     const answer = refusal ?? await this.answer(request, request.number);
     if (answer.id) {
       this.issued.set(answer.id, answer.calls);
-      const { conversation } = request.body ?? {};
+      const { conversation, threadId } = request.body ?? {};
+      if (threadId) {
+        this.issued.set(threadId, answer.calls);
+      }
       if (conversation) {
         this.issued.set(conversation.id ?? conversation, answer.calls);
       }

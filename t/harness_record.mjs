@@ -26,7 +26,7 @@ const tenantOf = (tenant) => createHash('sha256').update(tenant).digest();
 
 /* The tag of a batch's keys. */
 function tagOf({ dialect, conversation, ids }, tenant) {
-  return dialect.name === 'ai_sdk'
+  return dialect.apps
     ? digest('conversation', tenantOf(tenant), conversation)
     : digest('call', tenantOf(tenant), dialect.name, '', ids[0]);
 }

@@ -126,6 +126,19 @@ export const without = {
     });
   },
 
+  /* Nothing is numbered. */
+  ag_ui: (stream, gone) => {
+    const at = new Map();
+    let opened = 0;
+    return rewritten(stream, (object) => {
+      const { type, toolCallId: id } = object;
+      if (type === 'TOOL_CALL_START') {
+        at.set(id, opened++);
+      }
+      return gone.includes(at.get(id)) ? null : object;
+    });
+  },
+
   anthropic: (stream, gone, all) => rewritten(stream, (object) => {
     const { index, delta } = object;
     if (gone.includes(index)) {

@@ -27,8 +27,11 @@ async function attempts({ n }, count) {
   return lines.map(({ attempt }) => Number(attempt));
 }
 
-live('s80: ai_sdk: the eleventh attempt within a minute', async (t) => {
-  const scene = await stage(t, 'ai_sdk', { workers: 2 });
+const both = (name, play) => ['ai_sdk', 'ag_ui'].forEach((key) =>
+  live(name.replace('KEY', key), (t) => play(t, key)));
+
+both('s80: KEY: the eleventh attempt within a minute', async (t, key) => {
+  const scene = await stage(t, key, { workers: 2 });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const { answer } = scene.p;
@@ -68,13 +71,13 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
   });
 }
 
-live('s80: ai_sdk: bounces and refusals do not count', async (t) => {
-  const scene = await stage(t, 'ai_sdk', { hold: '1ms' });
+both('s80: KEY: bounces and refusals do not count', async (t, key) => {
+  const scene = await stage(t, key, { hold: '1ms' });
   const batch = new Batch(scene, 2);
   await batch.ask();
   for (let i = 0; i < 12; i++) {
     assert.equal((await told(batch.continue(batch.results([0])))).word,
-      'bounce');
+      scene.dialect.bounces);
   }
   const { answer } = scene.p;
   scene.p.answer = () => json(503, { error: 'busy' });
@@ -85,8 +88,8 @@ live('s80: ai_sdk: bounces and refusals do not count', async (t) => {
   assert.equal((await told(batch.continue(batch.results()))).word, 'final');
 });
 
-live('s81: ai_sdk: fifty clients at once are one attempt', async (t) => {
-  const scene = await stage(t, 'ai_sdk', { workers: 2 });
+both('s81: KEY: fifty clients at once are one attempt', async (t, key) => {
+  const scene = await stage(t, key, { workers: 2 });
   const batch = new Batch(scene, 2);
   await batch.ask();
   let go;

@@ -223,7 +223,7 @@ live('s106: numbers that a JSON client has turned', async (t) => {
 });
 
 for (const key of ['openai_chat', 'openai_responses', 'anthropic',
-  'gemini']) {
+  'gemini', 'ag_ui']) {
   live(`s18: ${key}: what is left is numbered anew`, async (t) => {
     const scene = await theatre(t);
     const dialect = dialects[key];

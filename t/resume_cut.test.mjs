@@ -90,13 +90,14 @@ for (const key of keys) {
     { skip: unbuilt }, async (t) => {
       const { seed } = seeded(t);
       await schedules(t, await resumeStage(t, key), key,
-        SCHEDULES / keys.length, seed);
+        Math.ceil(SCHEDULES / keys.length), seed);
     });
 
   test(`s84 s85: ${key}: the same across two nodes`,
     { skip: unbuilt || (store !== 'redis' && 'a Redis is meant') },
     async (t) => {
       const s = await resumeNodes(t, key);
-      await schedules(t, s, key, SCHEDULES / keys.length, s.seed);
+      await schedules(t, s, key, Math.ceil(SCHEDULES / keys.length),
+        s.seed);
     });
 }

@@ -14,7 +14,8 @@ live('s107: another credential neither sees nor settles', async (t) => {
     openai_responses: 'authorization', ai_sdk: 'authorization',
     openai_responses_chained: 'authorization',
     openai_responses_conversation: 'authorization',
-    anthropic_thread: 'x-api-key', gemini: 'x-goog-api-key' };
+    anthropic_thread: 'x-api-key', gemini: 'x-goog-api-key',
+    ag_ui: 'authorization', ag_ui_resume: 'authorization' };
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2, hold: '2s',
@@ -26,7 +27,8 @@ live('s107: another credential neither sees nor settles', async (t) => {
       await held(batch, first);
       const other = batch.continue(batch.results([1]), as('mallory'));
       if (dialects[key].chained) {
-        assert.equal(await wordOf(other), '400');
+        assert.equal(await wordOf(other),
+          dialects[key].apps ? 'error' : '400');
         assert.equal(await verdict(other), 'unmanaged');
         assert.equal(first.ended, false);
       } else {

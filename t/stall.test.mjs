@@ -32,6 +32,7 @@ const pings = {
   anthropic: [named({ type: 'ping' }),
     'event: ping\ndata: {"type": "ping"}\n\n'],
   gemini: [data({}), 'data: { }\n\n'],
+  ag_ui: [],
 };
 
 const turns = (play) => Promise.all(keys.flatMap((key) =>

@@ -66,7 +66,7 @@ live('s27: two tabs answer a call differently', async (t) => {
 });
 
 live('s29: a result that comes while its step is streaming', async (t) => {
-  for (const key of keys) {
+  for (const key of keys.filter((one) => !dialects[one].interrupts)) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2 });
       const batch = new Batch(scene, 2);
@@ -105,7 +105,8 @@ live('s30: a result of a call that nobody has seen', async (t) => {
       const batch = new Batch(scene, 2);
       scene.p.issued.set(batch.from.id, batch.calls);
       const answer = batch.continue(batch.results([0]));
-      assert.equal(await wordOf(answer), '400');
+      assert.equal(await wordOf(answer),
+        dialects[key].apps ? 'error' : '400');
       assert.equal(await verdict(answer), 'unmanaged');
     });
   }
@@ -188,7 +189,7 @@ live('s45: after its time a batch is forgotten', async (t) => {
       await leave(batch, batch.results([0]));
       await pause(2200);
       const late = await wordOf(batch.continue(batch.results([1])));
-      assert.equal(late, key === 'ai_sdk' ? 'bounce' : '409');
+      assert.equal(late, dialects[key].bounces ?? '409');
       assert.equal(batch.upstream().length, 0);
       const first = batch.continue(batch.results([0]));
       assert.equal(await wordOf(first), 'final');

@@ -4,6 +4,7 @@
  */
 import { test } from 'node:test';
 import { judgeAll } from './judge.mjs';
+import { agUi } from './sdk_ag_ui.mjs';
 import { anthropic } from './sdk_anthropic.mjs';
 import { streamText } from './sdk_ai.mjs';
 import { google } from './sdk_google.mjs';
@@ -12,7 +13,8 @@ import { load, stage } from './stage.mjs';
 import { client, situationsFor } from './talk.mjs';
 
 const dialects = ['openai_chat', 'openai_responses',
-  'openai_responses_chained', 'anthropic', 'anthropic_thread', 'gemini'];
+  'openai_responses_chained', 'anthropic', 'anthropic_thread', 'gemini',
+  'ag_ui', 'ag_ui_resume'];
 
 /* The ways of a library, by the packages that it is in. */
 const libraries = {
@@ -22,6 +24,7 @@ const libraries = {
     anthropic('@anthropic-ai/sdk 1', Anthropic.default),
   '@google/genai': ({ GoogleGenAI }) =>
     google('@google/genai 3', GoogleGenAI),
+  '@ag-ui/client': ({ HttpAgent }) => agUi('@ag-ui/client 1', HttpAgent),
   'ai5 ai5-openai ai5-anthropic': (ai, ...providers) =>
     streamText('ai 5', ai, Object.assign({}, ...providers)),
   'ai @ai-sdk/openai @ai-sdk/anthropic': (ai, ...providers) =>

@@ -38,6 +38,9 @@ function errorBody(key, status) {
 
 /* Responses: flat as documented and nested, for there are readers of each. */
 function errorEvent(key) {
+  if (key.startsWith('ag_ui')) {
+    return data({ type: 'RUN_ERROR', message: 'the agent stumbled' });
+  }
   const error = { message: 'the provider stumbled', type: 'server_error',
     param: null, code: 'server_error' };
   if (key === 'gemini') {
@@ -76,19 +79,22 @@ whole.openai_responses_chained = whole.openai_responses;
 whole.anthropic_thread = whole.anthropic;
 
 /* id -> result, as the provider reads them in a request. */
-function resultsIn({ messages, input, contents }) {
+function resultsIn({ messages, input, contents, resume = [] }) {
   if (contents) {
     return Object.fromEntries(contents.flatMap(({ parts }) => parts)
       .map(({ functionResponse: one }) => one).filter(Boolean)
       .map(({ id, response }) => [id, response.output]));
   }
-  const items = [messages ?? [], Array.isArray(input) ? input : []].flat();
+  const items = [messages ?? [], resume,
+    Array.isArray(input) ? input : []].flat();
   const blocks = items.flatMap((item) => (Array.isArray(item.content)
     ? item.content : [item]));
   return Object.fromEntries([...items, ...blocks].flatMap((one) => {
-    const id = one.tool_call_id ?? one.tool_use_id
+    const id = one.tool_call_id ?? one.tool_use_id ?? one.toolCallId
+      ?? one.interruptId
       ?? (one.type === 'function_call_output' ? one.call_id : undefined);
-    return id === undefined ? [] : [[id, one.output ?? one.content]];
+    return id === undefined ? []
+      : [[id, one.output ?? one.content ?? one.payload]];
   }));
 }
 
@@ -113,6 +119,9 @@ function settled(events, id) {
   { id, calls: events.calls });
 }
 
+/* Where the body does not say that a stream is wanted. */
+const streams = /:stream|\/agent$/;
+
 function speak(key, situation, turn, number, request) {
   const dialect = dialects[key];
   const id = idOf('id_', situation.reference ?? situation.name, number);
@@ -123,7 +132,7 @@ function speak(key, situation, turn, number, request) {
     : dialect.calls({ calls, id }), id);
   /* A replayed call is none that the provider waits for. */
   events.calls = callsOf(situation, turn.calls ?? [], dialect.prefix);
-  if (!(request.body.stream ?? request.url.includes(':stream'))) {
+  if (!(request.body.stream ?? streams.test(request.url))) {
     return Object.assign(json(200, whole[key]({ id, words, calls, events })),
       { id, calls });
   }

@@ -90,10 +90,16 @@ export function client(stage, { name, key, make }) {
   } };
 }
 
-/* What a client can be in: without a stream nothing can break in it. */
-export function situationsFor({ stream = true, runs = false }) {
+/*
+ * What a client can be in: without a stream nothing can break in it, who does
+ * not ask again is not served later, and an interrupt is no call to repeat.
+ */
+export function situationsFor({ stream = true, runs = false, retries = true,
+  interrupted = false }) {
   return shown(situations).filter((situation) =>
     !(runs && situation.split)
+    && (retries || !situation.turns.some(({ times }) => times))
+    && !(interrupted && situation.name === 'replay')
     && (stream || !situation.turns.some(({ breaks }) => breaks)
       && situation.name !== 'replay')).map(({ name }) => name);
 }

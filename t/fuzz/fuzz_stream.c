@@ -45,6 +45,20 @@
 #define VALUE(path, value) \
     "\"partialArgs\":[{\"jsonPath\":\"" path "\"," value "}]"
 
+#define RUN(type, more) UI(type, ",\"threadId\":\"t\",\"runId\":\"r\"" more)
+#define TOOL(type, id, more) \
+    UI("TOOL_CALL_" type, ",\"toolCallId\":\"" id "\"" more)
+#define TOOL_NAME ",\"toolCallName\":\"f\""
+#define OUTCOME(more) \
+    ",\"outcome\":{\"type\":\"interrupt\",\"interrupts\":[" more "]}"
+#define SNAPSHOT(messages) \
+    UI("MESSAGES_SNAPSHOT", ",\"messages\":[" messages "]")
+#define ASKED(id)                                          \
+    "{\"role\":\"assistant\",\"toolCalls\":[{\"id\":\"" id \
+    "\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}"
+#define BROUGHT(id) \
+    "{\"role\":\"tool\",\"toolCallId\":\"" id "\",\"content\":\"1\"}"
+
 #define PARTS 32
 
 /* In the order of chat_dialects. */
@@ -76,6 +90,36 @@ static const char *const parts[][PARTS] = {
         UI_CALL("tool-output-denied", "c2", ""),
         UI_CALL("tool-approval-request", "c2", ",\"approvalId\":\"a\""),
         "data: [DONE]\n\n",
+        ": c\n\n",
+        "data: {",
+    },
+    {
+        RUN("RUN_STARTED", ""),
+        RUN("RUN_FINISHED", ""),
+        RUN("RUN_FINISHED", OUTCOME("{\"id\":\"i1\"}")),
+        RUN("RUN_FINISHED", OUTCOME("{\"id\":\"c1\",\"toolCallId\":\"c1\"}")),
+        UI("RUN_ERROR", ",\"message\":\"e\""),
+        UI("TEXT_MESSAGE_CONTENT", ",\"delta\":\"x\""),
+        UI("TEXT_MESSAGE_CHUNK", ",\"delta\":\"x\""),
+        TOOL("START", "c1", TOOL_NAME),
+        TOOL("START", "c2", TOOL_NAME ",\"parentMessageId\":\"m\""),
+        TOOL("START", "c3", TOOL_NAME ",\"parentMessageId\":\"m\""),
+        TOOL("ARGS", "c1", ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("ARGS", "c2", ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("ARGS", "c3", ",\"delta\":\"{\""),
+        TOOL("END", "c1", ""),
+        TOOL("END", "c2", ""),
+        TOOL("END", "c3", ""),
+        TOOL("RESULT", "c1", ",\"content\":\"1\""),
+        TOOL("RESULT", "c2", ",\"content\":\"2\""),
+        TOOL("RESULT", "c3", ",\"content\":[]"),
+        TOOL("CHUNK", "c1", TOOL_NAME ",\"delta\":\"{\\\"q\\\":1}\""),
+        TOOL("CHUNK", "c2", TOOL_NAME),
+        TOOL("CHUNK", "c3", TOOL_NAME ",\"subagentRunId\":\"s\""),
+        UI("TOOL_CALL_CHUNK", ",\"delta\":\"{\\\"q\\\":1}\""),
+        UI("SUBAGENT_FINISHED", ",\"subagentRunId\":\"s\""),
+        SNAPSHOT(ASKED("c1") "," BROUGHT("c1") "," ASKED("c3")),
+        SNAPSHOT(ASKED("c2") "," BROUGHT("c2")),
         ": c\n\n",
         "data: {",
     },

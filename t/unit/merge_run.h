@@ -97,6 +97,17 @@ static const form_t forms[] = {
       "]}]}", ",{\"text\":\"more\"}]}]}", NULL,
       ",{\"functionResponse\":{\"id\":\"call_%u\",\"name\":\"f\","
       "\"response\":{\"error\":" NOTE "}}}" },
+    { &chat_dialect_ag_ui,
+      "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[" HI
+      ",{\"id\":\"m\",\"role\":\"assistant\",\"toolCalls\":[",
+      "{\"id\":\"call_%u\",\"type\":\"function\",\"function\":{\"name\":"
+      "\"f\",\"arguments\":\"{}\"}},",
+      NULL, "]}",
+      ",{\"id\":\"t-%1$u\",\"role\":\"tool\",\"toolCallId\":"
+      "\"call_%1$u\",\"content\":\"%2$s\"}",
+      "]}", "," HI "]}", NULL,
+      ",{\"id\":\"result-call_%1$u\",\"role\":\"tool\",\"toolCallId\":"
+      "\"call_%1$u\",\"content\":" NOTE ",\"error\":" NOTE "}" },
 };
 
 #define FORMS (sizeof(forms) / sizeof(forms[0]))

@@ -105,10 +105,11 @@ log_event(chat_buf_t *log, unsigned number, const chat_event_t *event)
 {
     static const struct {
         const char *name;
-        const char *members; /* Slot Kind Id Name Outcome End Text */
+        const char *members; /* Slot Kind Id (i: if any) Name Outcome
+                                End Text */
     } types[] = {
         [CHAT_EVENT_TURN_OPEN] = { "TURN_OPEN", "I" },
-        [CHAT_EVENT_STEP_OPEN] = { "STEP_OPEN", "" },
+        [CHAT_EVENT_STEP_OPEN] = { "STEP_OPEN", "i" },
         [CHAT_EVENT_CALL_OPEN] = { "CALL_OPEN", "SKIN" },
         [CHAT_EVENT_CALL_ARGS] = { "CALL_ARGS", "ST" },
         [CHAT_EVENT_CALL_READY] = { "CALL_READY", "SKINT" },
@@ -130,7 +131,9 @@ log_event(chat_buf_t *log, unsigned number, const chat_event_t *event)
     if (strchr(members, 'K') != NULL) {
         chat_buf_printf(log, " kind=%s", kinds[event->kind]);
     }
-    if (strchr(members, 'I') != NULL) {
+    if (strchr(members, 'I') != NULL
+        || (strchr(members, 'i') != NULL && event->id.len != 0))
+    {
         log_string(log, "id", event->id);
     }
     if (strchr(members, 'N') != NULL) {

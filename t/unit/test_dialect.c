@@ -92,6 +92,10 @@ static const char api_body[] =
 
 static const char input_body[] = "{\"model\":\"m\",\"input\":\"hi\"}";
 
+static const char run_body[] =
+    "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[{\"id\":\"u\",\"role\":"
+    "\"user\",\"content\":\"hi\"}],\"tools\":[],\"context\":[]}";
+
 static const char contents_body[] =
     "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}]}";
 
@@ -128,6 +132,8 @@ auto_goes_by_path_and_body(void **state)
         { "/v1/cachedContents?key=:streamGenerateContent", contents_body,
           NULL },
         { "/v1/x?y=:streamGenerateContent", contents_body, NULL },
+        { "/agent", run_body, &chat_dialect_ag_ui },
+        { "/v1/chat/completions", run_body, &chat_dialect_ag_ui },
     };
 
     for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {

@@ -102,7 +102,8 @@ what_is_broken_is_survived(void **state)
     chat_status_json(&status, &out);
     text = chat_buf_str(&out);
 
-    for (i = 0; i < text.len; i += 7) {
+    /* but for its line end, of which it can do without */
+    for (i = 0; i < text.len - 1; i += 7) {
         was = out.data[i];
         out.data[i] = "\0\"{[9.-e"[i % 8];
         chat_arena_reset(arena);
