@@ -90,8 +90,10 @@ ngx_chat_attach_free(ngx_chat_ctx_t *ctx)
 
     for (i = 0; i < ctx->attach->nshown; i++) {
         ngx_chat_block_free(ctx->attach->shown[i].block);
+        chat_buf_free(&ctx->attach->shown[i].own);
     }
 
+    chat_settle_free(&ctx->attach->settle);
     ngx_free(ctx->attach);
     ctx->attach = NULL;
 }

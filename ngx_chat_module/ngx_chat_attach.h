@@ -12,6 +12,7 @@
 
 #include "ngx_chat_feed.h"
 #include "chat_rename.h"
+#include "chat_settle.h"
 
 #define NGX_CHAT_ATTACH_BLOCKS 8 /* given to the client at a time */
 
@@ -19,6 +20,7 @@
 typedef struct {
     ngx_buf_t         buf;
     ngx_chat_block_t *block; /* NULL: bytes of the request's own */
+    chat_buf_t        own;   /* what is sent in place of its bytes */
 } ngx_chat_shown_t;
 
 struct ngx_chat_attach_s {
@@ -28,6 +30,7 @@ struct ngx_chat_attach_s {
     ngx_uint_t       collecting; /* what the transcript lacks */
     chat_str_t       message;    /* the request's own last message */
     chat_rename_t    rename;
+    chat_settle_t    settle; /* of calls that have their results */
     ngx_chat_shown_t shown[NGX_CHAT_ATTACH_BLOCKS];
     ngx_uint_t       nshown;
     chat_tell_t      tell; /* where the told goes, if not first */

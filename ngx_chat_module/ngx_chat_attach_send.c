@@ -106,9 +106,32 @@ ngx_chat_attach_sent(ngx_chat_attach_t *attach)
 
     for (i = 0; i < attach->nshown; i++) {
         ngx_chat_block_free(attach->shown[i].block);
+        chat_buf_free(&attach->shown[i].own);
+        ngx_memzero(&attach->shown[i].own, sizeof(chat_buf_t));
     }
 
     attach->nshown = 0;
+}
+
+
+/* What goes in place of the bytes, where calls are settled by now. */
+static ngx_int_t
+ngx_chat_attach_settle(ngx_chat_attach_t *attach, ngx_chat_shown_t *shown)
+{
+    chat_rc_e  rc;
+    ngx_buf_t *b = &shown->buf;
+
+    rc = chat_settle(&attach->settle,
+                     chat_str(b->pos, (size_t) (b->last - b->pos)),
+                     &shown->own);
+    if (rc != CHAT_OK) {
+        return rc == CHAT_DECLINED ? NGX_OK : NGX_ERROR;
+    }
+
+    b->memory = shown->own.len != 0;
+    b->pos = shown->own.data;
+    b->last = shown->own.data + shown->own.len;
+    return NGX_OK;
 }
 
 
@@ -159,7 +182,9 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
     b->last = block->data + block->len;
 
     if (attach->rename.done) {
-        return ngx_chat_attach_tell(ctx, b);
+        return ngx_chat_attach_settle(attach, shown) == NGX_OK
+                   ? ngx_chat_attach_tell(ctx, b)
+                   : NGX_ERROR;
     }
 
     ngx_memzero(&out, sizeof(out));
@@ -268,6 +293,35 @@ ngx_chat_attach_lacks(ngx_chat_ctx_t *ctx)
 }
 
 
+/* The last buffer, with what was waited for of an event that has no end. */
+static ngx_int_t
+ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t  rc = NGX_OK;
+    ngx_buf_t *b = &ctx->attach->end;
+    chat_buf_t rest = { 0 };
+
+    ngx_memzero(b, sizeof(*b));
+    b->last_buf = 1;
+    chat_settle_end(&ctx->attach->settle, &rest);
+
+    if (rest.len != 0) {
+        b->pos = ngx_pnalloc(ctx->request->pool, rest.len);
+        if (b->pos != NULL) {
+            b->memory = 1;
+            b->last = ngx_cpymem(b->pos, rest.data, rest.len);
+        }
+    }
+
+    if (rest.failed || (rest.len != 0 && b->pos == NULL)) {
+        rc = NGX_ERROR;
+    }
+
+    chat_buf_free(&rest);
+    return rc;
+}
+
+
 /*
  * The end, if it has come: NGX_DONE, and end is what goes last. NGX_ERROR: it
  * cannot be told, the response is to break off.
@@ -293,9 +347,10 @@ ngx_chat_attach_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
         return NGX_ERROR;
     }
 
-    if (feed->state == NGX_CHAT_FEED_COMPLETE) {
-        ngx_memzero(&attach->end, sizeof(attach->end));
-        attach->end.last_buf = 1;
+    if (feed->state == NGX_CHAT_FEED_COMPLETE
+        && ngx_chat_attach_rest(ctx) != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     ngx_chat_links_add(links, &attach->end);

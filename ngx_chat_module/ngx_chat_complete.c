@@ -225,6 +225,7 @@ ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
 
     b->last = ngx_cpymem(b->last, text.data, text.len);
     b->last_buf = 1;
+    ctx->merged = chat_str(b->pos, text.len);
     cl->buf = b;
     cl->next = NULL;
 

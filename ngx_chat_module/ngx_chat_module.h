@@ -120,6 +120,7 @@ struct ngx_chat_ctx_s {
     ngx_uint_t         looks; /* for a chain that was not known */
     void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc); /* when none are due */
     chat_results_t results; /* what is merged or told */
+    chat_str_t     merged;  /* the body with what was put in; or empty */
     chat_call_t   *known;   /* chained: calls of the batch */
     size_t         nknown;
 

@@ -173,6 +173,7 @@ ngx_chat_record_sound(const ngx_chat_record_t *record)
 static void
 ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
 {
+    chat_buf_t    told = { 0 };
     chat_arena_t *arena;
     chat_facts_t  facts;
     chat_store_t *store = record->store;
@@ -186,10 +187,12 @@ ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
 
     if (record->listed) {
         chat_facts_head(&facts, chat_buf_str(&record->head));
+        ngx_chat_record_before(record->ctx, &facts, &told);
     }
 
     store->join(store, &record->op, &record->key, facts.items, facts.count,
                 record->ttl);
+    chat_buf_free(&told);
     chat_arena_destroy(arena);
 }
 

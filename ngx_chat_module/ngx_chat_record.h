@@ -69,6 +69,15 @@ void ngx_chat_record_merge(ngx_chat_loc_conf_t *prev,
 /* The piece 0 of the answer's record. NGX_DECLINED: it is too long for one. */
 ngx_int_t ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
 
+/* ngx_chat_record_before.c */
+
+/*
+ * Adds the fact of what is told before the answer's first event, if anything
+ * is; told holds it, and is freed when the fact has been joined.
+ */
+void ngx_chat_record_before(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
+                            chat_buf_t *told);
+
 /* ngx_chat_record.c */
 
 /* 1 if there may be a record of the request's answer. */

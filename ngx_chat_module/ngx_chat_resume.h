@@ -1,9 +1,10 @@
 /*
- * ngx_chat_resume.h: what the two files of chat_resume share: a client that
- * comes back for an answer.
+ * ngx_chat_resume.h: what the files of chat_resume share: a client that comes
+ * back for an answer.
  *
  * ngx_chat_resume.c reads what is wanted and finds the stream in the record of
- * the conversation; ngx_chat_resume_follow.c gives it.
+ * the conversation; ngx_chat_resume_follow.c gives it, behind what
+ * ngx_chat_resume_before.c finds that it must be told.
  * Must not know: wire formats, how a store stores.
  */
 
@@ -16,13 +17,35 @@
 
 struct ngx_chat_resume_s {
     chat_store_op_t op;
-    chat_key_t      conversation; /* its record */
-    chat_place_t    place;        /* where it goes on */
-    ngx_uint_t      named;        /* it has said of which stream */
+    chat_key_t      conversation;       /* its record */
+    chat_place_t    place;              /* where it goes on */
+    ngx_uint_t      named;              /* it has said of which stream */
+    chat_key_t      record;             /* of that stream */
+    chat_key_t      batch;              /* that the stream has opened */
+    ngx_uint_t      opened;             /* it has */
+    ngx_uint_t      asking;             /* what goes before is asked for */
+    void (*start)(ngx_chat_ctx_t *ctx); /* when it is there */
 };
 
 /* Ends the request: 204. */
 void ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_resume_before.c */
+
+/* Looks for the batch that the stream has opened. */
+void ngx_chat_resume_opened(ngx_chat_resume_t *resume,
+                            const chat_fact_t *facts, size_t n,
+                            const chat_listed_t *listed);
+
+/*
+ * Finds what the client is to be told before the first event, and which calls
+ * of the stream have their results; then start(ctx), now or later. It may end
+ * the request instead.
+ */
+void ngx_chat_resume_before(ngx_chat_ctx_t *ctx,
+                            void (*start)(ngx_chat_ctx_t *ctx));
+
+/* ngx_chat_resume_follow.c */
 
 /* Gives the client the rest of the stream, as it is listed. */
 void ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed);

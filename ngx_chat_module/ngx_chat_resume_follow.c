@@ -15,19 +15,7 @@
 #include "ngx_chat_resume.h"
 
 
-/*
- * Words before the record, for who comes back without any event of it: into
- * ctx->told, which is sent behind the header and before the first event.
- */
-static ngx_int_t
-ngx_chat_resume_words(ngx_chat_ctx_t *ctx)
-{
-    ctx->told.len = 0;
-    return NGX_OK;
-}
-
-
-/* There is something to give, or to wait for. */
+/* All is there that goes before the stream. */
 static void
 ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
 {
@@ -43,11 +31,6 @@ ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
     /* what the record says is the client's own */
     chat_rename_init(&attach->rename, ctx->dialect, chat_str(NULL, 0),
                      chat_str(NULL, 0));
-
-    if (ngx_chat_resume_words(ctx) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-        return;
-    }
 
     rc = ngx_chat_attach_header(ctx, attach->follower.feed);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
@@ -109,7 +92,7 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
 {
     const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
 
-    if (ngx_chat_resume_waits(ctx, feed)) {
+    if (ctx->resume->asking || ngx_chat_resume_waits(ctx, feed)) {
         return;
     }
 
@@ -121,7 +104,7 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
                                "the answer broke off");
 
     } else {
-        ngx_chat_resume_start(ctx);
+        ngx_chat_resume_before(ctx, ngx_chat_resume_start);
     }
 }
 
@@ -153,6 +136,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     ngx_memzero(&source, sizeof(source));
     source.key.tag = ctx->resume->conversation.tag;
     source.key.name = listed->name;
+    ctx->resume->record = source.key;
     source.attempt.worker = listed->worker;
     source.attempt.request = chat_cstr("");
     source.attempt.end = listed->over ? CHAT_END_FINISHED : CHAT_END_NONE;

@@ -171,6 +171,8 @@ chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
 
     newest->dialect = chat_batch_word(&value);
     newest->nnames = 1;
+    newest->ms = 0;
+    (void) chat_batch_number(when, &newest->ms);
 
     while (newest->nnames < CHAT_NAMES_MAX
            && chat_record_name(chat_batch_word(&value),

@@ -212,6 +212,21 @@ typedef struct {
     chat_rc_e (*rename)(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
                         chat_edits_t *edits);
 
+    /*
+     * ai_sdk: appends the message that the answer to this body goes on with,
+     * as events for a client that begins with an empty one. CHAT_DECLINED: it
+     * goes on with none; CHAT_ERROR: no memory. NULL: answers stand alone.
+     */
+    chat_rc_e (*retell)(chat_json_doc_t *doc, chat_buf_t *out);
+
+    /*
+     * ai_sdk: where the event makes its client work at a call that has its
+     * result by now: appends what gives it call and result instead, or
+     * nothing. CHAT_DECLINED: the event stays as it is; CHAT_ERROR: no memory.
+     */
+    chat_rc_e (*settle)(chat_json_doc_t *doc, const chat_result_t *results,
+                        size_t n, chat_buf_t *out);
+
     /* The event that says that the stream broke off (PROTOCOLS h.3). */
     void (*interrupted)(void *state, const chat_interruption_t *in,
                         chat_buf_t *out);

@@ -3,8 +3,8 @@
  *
  * chat_dialect_ai_sdk.c reads streams and has the table, _slots.c keeps what
  * they said; _write.c makes what the module says itself; _body.c and _part.c
- * read request bodies, _splice.c changes them. Must not know, as they: stores,
- * policy, other dialects.
+ * read request bodies, _splice.c changes them, _retell.c says them as events.
+ * Must not know, as they: stores, policy, other dialects.
  */
 
 #ifndef CHAT_DIALECT_AI_SDK_H
@@ -24,6 +24,10 @@ chat_rc_e chat_ai_sdk_mend(chat_json_doc_t *doc, const chat_request_t *rq,
                            void *data, chat_edits_t *edits);
 chat_rc_e chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from,
                              chat_str_t to, chat_edits_t *edits);
+chat_rc_e chat_ai_sdk_retell(chat_json_doc_t *doc, chat_buf_t *out);
+chat_rc_e chat_ai_sdk_settle(chat_json_doc_t     *doc,
+                             const chat_result_t *results, size_t n,
+                             chat_buf_t *out);
 void      chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
                                   chat_buf_t *out);
 chat_rc_e chat_ai_sdk_empty(const chat_request_t *rq,
@@ -44,6 +48,12 @@ void chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal,
 chat_rc_e chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
                              chat_outcome_e outcome, chat_str_t *text,
                              chat_digest_t *digest);
+
+/* Appends JSON text on one line. */
+void chat_ai_sdk_one_line(chat_buf_t *out, chat_str_t json);
+
+/* The last of the messages, or the only one; NULL: there is none. */
+const chat_json_t *chat_ai_sdk_last_message(chat_json_doc_t *doc);
 
 /* Where a part is now, of all states that a part can be in. */
 typedef enum {

@@ -435,3 +435,17 @@ chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
 
     return doc->duplicate ? CHAT_BAD : CHAT_OK;
 }
+
+
+const chat_json_t *
+chat_ai_sdk_last_message(chat_json_doc_t *doc)
+{
+    chat_body_t        body = { .doc = doc };
+    const chat_json_t *first = chat_body_first(&body);
+
+    if (first != NULL) {
+        chat_body_survey(&body, first);
+    }
+
+    return body.last;
+}

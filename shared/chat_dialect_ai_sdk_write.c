@@ -18,8 +18,8 @@ chat_ai_sdk_chunk(chat_buf_t *out, const char *json)
 }
 
 
-/* JSON text on one line: line ends in it can only be white space. */
-static void
+/* Line ends in JSON text can only be white space. */
+void
 chat_ai_sdk_one_line(chat_buf_t *out, chat_str_t json)
 {
     size_t i, start = 0;

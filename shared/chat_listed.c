@@ -229,5 +229,6 @@ chat_place_read(chat_str_t text, chat_place_t *out)
         }
     }
 
-    return chat_batch_number(number, &out->after) ? CHAT_OK : CHAT_BAD;
+    out->given = chat_batch_number(number, &out->after);
+    return out->given ? CHAT_OK : CHAT_BAD;
 }

@@ -64,6 +64,7 @@ chat_rc_e chat_listed_running(const chat_fact_t *facts, size_t n,
 typedef struct {
     chat_str_t stream; /* empty: the newest */
     uint64_t   after;  /* the last event that it has; 0: none */
+    int        given;  /* it has said so */
 } chat_place_t;
 
 /*

@@ -59,6 +59,18 @@ chat_facts_head(chat_facts_t *facts, chat_str_t head)
 
 
 void
+chat_facts_before(chat_facts_t *facts, chat_str_t told)
+{
+    chat_facts_add(facts, CHAT_RECORD_BEFORE, chat_cstr("1"));
+
+    if (!facts->failed) {
+        facts->items[facts->count - 1].payload = told;
+        facts->items[facts->count - 1].has_payload = 1;
+    }
+}
+
+
+void
 chat_facts_written(chat_facts_t *facts)
 {
     chat_facts_add(facts, "over", chat_cstr("1"));

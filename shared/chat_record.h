@@ -43,6 +43,13 @@ void chat_facts_unrecorded(chat_facts_t *facts);
 /* head: that of the log, which outlives the log's beginning here. */
 void chat_facts_head(chat_facts_t *facts, chat_str_t head);
 
+/*
+ * before: what is told first to who begins with the first event; it is the
+ * fact's payload. Empty: it cannot be told, so nobody can begin there.
+ */
+#define CHAT_RECORD_BEFORE "before"
+void chat_facts_before(chat_facts_t *facts, chat_str_t told);
+
 /* over: the producer writes nothing more. */
 void chat_facts_written(chat_facts_t *facts);
 

@@ -38,7 +38,7 @@ const floors = { base: 0, arena: 0, digest: 0, edit: 0, lines: 0,
   event: 2, request: 2, batch: 2, args: 2, record: 2, listed: 2,
   dialect: 3,
   gate: 4, merge: 4, store: 4, filter: 4, quarantine: 4,
-  metrics: 4, status: 4, outside: 4, rename: 4, tell: 4,
+  metrics: 4, status: 4, outside: 4, rename: 4, tell: 4, settle: 4,
   stream: 4, dropped: 4, outbox: 4, output: 4, track: 4 };
 const floor = (name) => floors[/^chat_([a-z]+)/.exec(name)?.[1]];
 

@@ -5,8 +5,9 @@
  * POST /chat: one turn. `settings` in the body make it misbehave: `replay`
  * tells the calls again before the words, as some gateways do; `cut` ends
  * the answer in the middle, as if whoever makes it had died.
- * GET /chat?id=: the transcript as the app has stored it, and what requests
- * got here: how many results each brought, and whether it was refused.
+ * GET /chat?id=: the transcript as the app has stored it (`kept`: with what
+ * was sent last, for a page that is loaded anew), and what requests got here:
+ * how many results each brought, and whether it was refused.
  */
 import http from 'node:http';
 import {
@@ -72,7 +73,8 @@ class App {
   }
 
   chat(id) {
-    const chat = this.chats.get(id) ?? { messages: [], requests: [] };
+    const chat = this.chats.get(id)
+      ?? { messages: [], kept: [], requests: [] };
     this.chats.delete(id);
     this.chats.set(id, chat);
     if (this.chats.size > most.chats) {
@@ -89,6 +91,7 @@ class App {
       results: calls.filter(({ state }) => /^output/.test(state)).length };
     chat.requests.push(entry);
     chat.requests.splice(0, chat.requests.length - most.requests);
+    chat.kept = messages;
     const stop = new AbortController();
     response.on('close', () => stop.abort());
     const result = streamText({ model: this.model, tools: declared,
@@ -104,6 +107,7 @@ class App {
       onFinish: ({ messages: all, isAborted }) => {
         if (!entry.refused && !isAborted) {
           chat.messages = all;
+          chat.kept = all;
         }
       } });
     response.writeHead(200, Object.fromEntries(answer.headers));
@@ -122,7 +126,8 @@ class App {
       const it = this.chats.get(url.searchParams.get('id'));
       response.writeHead(200, { 'content-type': 'application/json',
         'cache-control': 'no-store' });
-      response.end(JSON.stringify(it ?? { messages: [], requests: [] }));
+      response.end(JSON.stringify(it
+        ?? { messages: [], kept: [], requests: [] }));
       return;
     }
     let text = '';

@@ -115,6 +115,9 @@ class App {
     const stop = new AbortController();
     response.on('close', () => stop.abort());
     body.messages = whole(play, body);
+    /* What an app keeps before it answers. */
+    play.kept = body.messages;
+    await play.waits?.();
     const answer = await this.chat(key, situation, body, stop.signal);
     response.writeHead(200, Object.fromEntries(answer.headers));
     await write(response, answer, situation, body);

@@ -27,17 +27,22 @@ export async function launch(t) {
   return { it };
 }
 
-/* Reason to skip, or a browser and its bundled pages. */
-export async function browser(t, pages) {
+/*
+ * Reason to skip, or a browser and its bundled pages. bundles: the same pages
+ * once more, in a folder of this name, with these packages for others.
+ */
+export async function browser(t, pages, bundles = { '': {} }) {
   const { packages, missing } = await load('esbuild');
   if (missing) {
     return { missing };
   }
   const [{ build }] = packages;
-  await build({ entryPoints: pages.map((page) =>
-    `${root}/t/clients/pages/${page}`), outdir: built, bundle: true,
-  format: 'iife', jsx: 'automatic', minify: true, logLevel: 'error',
-  define: { 'process.env.NODE_ENV': '"production"' } });
+  await Promise.all(Object.entries(bundles).map(([folder, alias]) =>
+    build({ entryPoints: pages.map((page) =>
+      `${root}/t/clients/pages/${page}`), outdir: `${built}/${folder}`,
+    absWorkingDir: `${root}/t/clients`, bundle: true, alias, format: 'iife',
+    jsx: 'automatic', minify: true, logLevel: 'error',
+    define: { 'process.env.NODE_ENV': '"production"' } })));
   return launch(t);
 }
 
@@ -63,7 +68,8 @@ export async function quiet(page, requests) {
 
 /*
  * Opens a page of a play in a context of its own; more: of window.play.
- * requests: those under way; faults: what it stumbled over.
+ * requests: those under way; faults: what it stumbled over; load(changes):
+ * loads it anew, with these changes of window.play.
  */
 export async function open(it, play, { base, file, api, ...more }) {
   const context = await it.newContext({ extraHTTPHeaders: {
@@ -79,15 +85,21 @@ export async function open(it, play, { base, file, api, ...more }) {
   for (const end of ['requestfinished', 'requestfailed']) {
     page.on(end, (request) => requests.delete(request));
   }
+  let given = { api: `${base}${api}`, ...more };
   await page.route(`${base}/page`, (route) => route.fulfill({
     contentType: 'text/html; charset=utf-8',
     body: `<!doctype html><div id=page></div><script>window.play = ${
-      JSON.stringify({ api: `${base}${api}`, ...more })}</script>` }));
-  await page.goto(`${base}/page`);
-  await page.addScriptTag({ content:
-    readFileSync(`${built}/${file}`, 'utf8') });
-  await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
-  return { context, page, faults, requests };
+      JSON.stringify(given)}</script>` }));
+  const loadAnew = async (changes) => {
+    given = { ...given, ...changes };
+    await page.goto(`${base}/page`);
+    requests.clear();
+    await page.addScriptTag({ content:
+      readFileSync(`${built}/${file}`, 'utf8') });
+    await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
+  };
+  await loadAnew({});
+  return { context, page, faults, requests, load: loadAnew };
 }
 
 /* Opens a page of a play, has its user speak, and gives what it shows. */

@@ -149,6 +149,35 @@ const plays = {
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 
+  'loaded anew through the module: the answer goes on': async (t, it) => {
+    const { page, end } = await play(t, it, 'late', { picture: 'anew' });
+    await says(page, /It will be/);
+    const resumes = page.waitForResponse(/\/stream$/);
+    await page.reload();
+    assert.equal((await resumes).status(), 200);
+    await says(page, answer);
+    await says(page, /the answer is complete/);
+    assert.deepEqual(await errors(page), []);
+    assert.equal(await page.locator('.tool').count(), 3);
+    assert.equal(await page.locator('.tool.done').count(), 3);
+    assert.deepEqual(await end(), { refused: 0, whole: [3] });
+  },
+
+  'loaded anew while tools run: they run again, the answer comes':
+  async (t, it) => {
+    const { page, end } = await play(t, it, 'late', { picture: 'anew-tools',
+      where: async (window) => {
+        await window.reload();
+        await window.locator('[data-tool=flights]'
+          + '[data-state=output-available]').first().waitFor();
+        return window;
+      } });
+    await says(page, answer);
+    assert.equal(await page.locator('.tool').count(), 3);
+    assert.equal(await page.locator('.twice').count(), 0);
+    assert.deepEqual(await end(), { refused: 0, whole: [3] });
+  },
+
   'switches change the play, and the page says how': async (t, it) => {
     const { page, faults, picture } = await visitor(t, it.browser,
       `http://127.0.0.1:${it.n.port}/`, { colorScheme: 'dark',

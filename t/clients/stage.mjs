@@ -45,8 +45,9 @@ class Play {
   }
 }
 
-const location = ([name, port]) => `location /${name}/ {
+const location = (lines) => ([name, port]) => `location /${name}/ {
     chat auto;
+    ${lines}
     proxy_pass http://127.0.0.1:${port}/;
     proxy_http_version 1.1;
     proxy_set_header Connection "";
@@ -55,9 +56,11 @@ const location = ([name, port]) => `location /${name}/ {
 /*
  * dialects: keys of the harness' dialects; apps: name -> function that makes
  * an app, given the stage: {port, stop()}. count: of nodes; several of them
- * are on a Redis of their own.
+ * are on a Redis of their own. lines: more of them in each location; more:
+ * beside the locations.
  */
-export async function stage(t, dialects, apps = {}, count = 1) {
+export async function stage(t, dialects, apps = {}, count = 1,
+  { lines = '', more = '' } = {}) {
   const it = { plays: new Map(), ports: {}, providers: {} };
   for (const key of dialects) {
     const one = await provider(t, key);
@@ -76,7 +79,8 @@ export async function stage(t, dialects, apps = {}, count = 1) {
   const store = count > 1 && `${(await redis(t)).url()} timeout=2s`;
   it.nodes = await Promise.all(Array.from({ length: count }, () =>
     nginx(t, { workers: 2, ...(store && { store, connects: true }),
-      locations: Object.entries(it.ports).map(location).join('\n') })));
+      locations: [more, ...Object.entries(it.ports).map(location(lines))]
+        .join('\n') })));
   [it.n] = it.nodes;
   it.play = (...args) => new Play(it, ...args);
   /* How many requests of a play got there, those refused too. */

@@ -96,6 +96,7 @@ expect(const uint64_t *times, size_t n, size_t newest)
         assert_int_equal(chat_batch_newest(turned, facts.count, &recorded),
                          CHAT_OK);
         assert_int_equal(recorded.nnames, 1 + newest % 2);
+        assert_int_equal(recorded.ms, times[newest]);
         assert_true(chat_str_is(recorded.dialect, newest % 2 ? "two" : "one"));
         for (i = 0; i < recorded.nnames * CHAT_DIGEST_SIZE; i++) {
             assert_int_equal(((unsigned char *) recorded.names)[i],

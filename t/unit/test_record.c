@@ -81,6 +81,26 @@ a_record_is_of_one_claim(void **state)
 
 
 static void
+what_is_told_before_is_a_payload(void **state)
+{
+    chat_facts_t  facts;
+    chat_arena_t *arena = chat_arena_create(0);
+
+    chat_facts_init(&facts, arena);
+    chat_facts_before(&facts, chat_cstr("data: 1\n\n"));
+    chat_facts_before(&facts, chat_str(NULL, 0));
+
+    assert_int_equal(facts.count, 2);
+    assert_true(chat_str_is(facts.items[0].field, CHAT_RECORD_BEFORE));
+    assert_true(facts.items[0].has_payload);
+    assert_true(chat_str_is(facts.items[0].payload, "data: 1\n\n"));
+    assert_true(facts.items[1].has_payload);
+    assert_int_equal(facts.items[1].payload.len, 0);
+    chat_arena_destroy(arena);
+}
+
+
+static void
 the_mode_is_read_as_it_was_written(void **state)
 {
     int           mode;
@@ -382,6 +402,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_is_of_one_claim),
+        cmocka_unit_test(what_is_told_before_is_a_payload),
         cmocka_unit_test(the_mode_is_read_as_it_was_written),
         cmocka_unit_test(feeds_of_the_living_that_have_not_gone_count),
         cmocka_unit_test(what_is_no_feed_does_not_count),

@@ -88,13 +88,14 @@ function Fate({ status, messages, broken }) {
 }
 
 /* useChat, and all that a window of the demo knows besides. */
-function useWindow(settings) {
-  const { chat: id, cut, replay, second, two } = settings;
+function useWindow(settings, kept) {
+  const { chat: id, cut, replay, second, two, plain } = settings;
   const [errors, setErrors] = useState([]);
   const [broken, setBroken] = useState(false);
   const [runs, setRuns] = useState({});
   const timers = useRef(new Set());
-  const chat = useChat({ id,
+  /* Loaded anew: what the app has kept, and the answer that is under way. */
+  const chat = useChat({ id, ...(kept && { messages: kept, resume: !plain }),
     transport: new DefaultChatTransport({ api: apiOf(settings),
       body: { settings: { cut, replay } } }),
     sendAutomaticallyWhen: two || !settings.late ? early : late,
@@ -146,8 +147,24 @@ function useWindow(settings) {
     } };
 }
 
-export function Chat({ settings, title }) {
-  const it = useWindow(settings);
+/* What the app has kept of a chat that this window is not the first to show. */
+export function Chat(props) {
+  const { settings } = props;
+  const asks = settings.known && !settings.second;
+  const [kept, setKept] = useState(null);
+  useEffect(() => {
+    const end = asks ? poll(700, async (get) => {
+      const chat = await get(`${apiOf(settings)}?id=${settings.chat}`);
+      end();
+      setKept(chat.kept);
+    }) : undefined;
+    return end;
+  }, []);
+  return asks && !kept ? null : <Window {...props} kept={kept} />;
+}
+
+function Window({ settings, title, kept }) {
+  const it = useWindow(settings, kept);
   const { messages, status, errors, broken, runs } = it;
   const end = useRef(null);
   useEffect(() => { end.current?.scrollIntoView({ block: 'nearest' }); },

@@ -59,6 +59,10 @@ function expectation({ plain, two, late, cut, replay }) {
     said.push(plain ? 'Half an answer looks like a whole one.'
       : 'The answer breaks off, and the page is told so.');
   }
+  if (!two) {
+    said.push(plain ? 'Reload in the middle of an answer: it is lost.'
+      : 'Reload in the middle of an answer: it goes on.');
+  }
   return said.join(' ');
 }
 
@@ -78,11 +82,10 @@ function Windows({ settings }) {
 }
 
 function Demo() {
-  const [settings, setSettings] = useState(() =>
-    settingsOf(window.location.search));
+  const [settings, setSettings] = useState(first);
   /* Another way to play is another conversation. */
   const change = (some) => setSettings((old) => {
-    const next = { ...old, ...some, chat: newChat() };
+    const next = { ...old, ...some, chat: newChat(), known: false };
     window.history.replaceState(null, '', searchOf(next));
     return next;
   });
@@ -109,7 +112,9 @@ function Demo() {
   </>;
 }
 
-const settings = settingsOf(window.location.search);
-createRoot(document.getElementById('page')).render(settings.second
-  ? <main className="alone"><Chat settings={settings} title="Window 2" />
+const first = settingsOf(window.location.search);
+/* So that the page, loaded anew, finds its chat again. */
+window.history.replaceState(null, '', searchOf(first));
+createRoot(document.getElementById('page')).render(first.second
+  ? <main className="alone"><Chat settings={first} title="Window 2" />
   </main> : <Demo />);

@@ -1,6 +1,7 @@
 /*
  * settings.js: how this run of the demo goes, as the page's address says it,
- * so that a second window and a reload get the same.
+ * so that a second window and a reload get the same. known: the address
+ * brought the chat with it.
  */
 const names = ['plain', 'late', 'two', 'cut', 'replay'];
 
@@ -13,7 +14,7 @@ export function settingsOf(search) {
   const params = new URLSearchParams(search);
   return { ...Object.fromEntries(names.map((name) =>
     [name, params.has(name)])), chat: params.get('chat') ?? newChat(),
-  second: params.has('second') };
+  known: params.has('chat'), second: params.has('second') };
 }
 
 export function searchOf(settings) {

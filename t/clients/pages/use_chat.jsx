@@ -8,7 +8,7 @@ import { createRoot } from 'react-dom/client';
 import { complete, early } from '../predicates.mjs';
 import { tools, work } from '../tools.mjs';
 
-const { id, when, sendsEarly } = window.play;
+const { id, when, sendsEarly, resume, reconnect, messages } = window.play;
 const calls = [];
 const errors = [];
 let waiting = 0;
@@ -17,8 +17,12 @@ let ids = 0;
 function Page() {
   const chat = useChat({
     ...(id && { id }),
+    /* What the app has kept, and the answer that is under way. */
+    ...(resume && { resume, messages }),
     generateId: () => `client_${ids++}`,
-    transport: new ai.DefaultChatTransport({ api: window.play.api }),
+    transport: new ai.DefaultChatTransport({ api: window.play.api,
+      ...(reconnect && { prepareReconnectToStreamRequest: (request) =>
+        ({ api: `${reconnect}/${request.id}` }) }) }),
     sendAutomaticallyWhen: sendsEarly ? early : complete(ai),
     onError: (error) => errors.push(error.message),
     onToolCall({ toolCall }) {

@@ -1,0 +1,167 @@
+/*
+ * ngx_chat_resume_before.c: what a client that comes back must know before the
+ * first event that it gets.
+ *
+ * That is the message which the answer goes on with, kept beside the record,
+ * for who begins with the first event; and the results that calls of the
+ * stream have by now, so that nobody works at them once more. Promises: where
+ * the message could not be kept there is nothing to resume.
+ * Must not know: wire formats, how a store stores.
+ */
+
+#include "ngx_chat_attach.h"
+#include "ngx_chat_resume.h"
+
+
+void
+ngx_chat_resume_opened(ngx_chat_resume_t *resume, const chat_fact_t *facts,
+                       size_t n, const chat_listed_t *listed)
+{
+    chat_recorded_t newest;
+
+    /* an older one is of a step before, and ids may come again */
+    if (chat_batch_newest(facts, n, &newest) == CHAT_OK
+        && newest.ms >= listed->ms) {
+        resume->batch.tag = resume->conversation.tag;
+        resume->batch.name = newest.names[0];
+        resume->opened = 1;
+    }
+}
+
+
+/* Asks what is under key; done is called with the answer. */
+static void
+ngx_chat_resume_ask(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                    const chat_str_t *fields, size_t n,
+                    void (*done)(chat_store_op_t *op, chat_rc_e rc,
+                                 const chat_fact_t *facts, size_t n))
+{
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_resume_t *resume = ctx->resume;
+
+    resume->op.done = done;
+
+    if (fields != NULL) {
+        store->payloads(store, &resume->op, key, fields, n);
+    } else {
+        store->join(store, &resume->op, key, NULL, 0, 0);
+    }
+}
+
+
+/* The results are there. */
+static void
+ngx_chat_resume_settled(chat_store_op_t *op, chat_rc_e rc,
+                        const chat_fact_t *facts, size_t n)
+{
+    size_t             count = 0;
+    ngx_chat_ctx_t    *ctx = op->data;
+    ngx_connection_t  *c = ctx->request->connection;
+    chat_result_t     *results = NULL;
+    ngx_chat_attach_t *attach = ctx->attach;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc == CHAT_OK) {
+        results = chat_settle_results(facts, n, ctx->kept, &count);
+    }
+
+    if (chat_settle_init(&attach->settle, ctx->dialect, results, count,
+                         ctx->conf->max_event)
+        != CHAT_OK)
+    {
+        ngx_http_finalize_request(ctx->request,
+                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
+    } else {
+        ctx->resume->start(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* The facts of the batch are there. */
+static void
+ngx_chat_resume_batch(chat_store_op_t *op, chat_rc_e rc,
+                      const chat_fact_t *facts, size_t n)
+{
+    size_t            count = 0;
+    chat_str_t       *fields = NULL;
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc == CHAT_OK) {
+        fields = chat_settle_fields(facts, n, ctx->kept, &count);
+    }
+
+    if (fields != NULL) {
+        ngx_chat_resume_ask(ctx, &ctx->resume->batch, fields, count,
+                            ngx_chat_resume_settled);
+    } else {
+        ctx->resume->start(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_chat_resume_results(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->resume->opened && ctx->dialect->settle != NULL) {
+        ngx_chat_resume_ask(ctx, &ctx->resume->batch, NULL, 0,
+                            ngx_chat_resume_batch);
+    } else {
+        ctx->resume->start(ctx);
+    }
+}
+
+
+/* The message is there, if the answer goes on with one. */
+static void
+ngx_chat_resume_told(chat_store_op_t *op, chat_rc_e rc,
+                     const chat_fact_t *facts, size_t n)
+{
+    chat_str_t        told = { NULL, 0 };
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc != CHAT_OK
+        || (n != 0
+            && (facts[0].payload.len == 0
+                || chat_arena_dup(ctx->kept, facts[0].payload, &told)
+                       != CHAT_OK)))
+    {
+        ngx_chat_resume_nothing(ctx);
+
+    } else {
+        ctx->told.data = (u_char *) told.data;
+        ctx->told.len = told.len;
+        ngx_chat_resume_results(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_resume_before(ngx_chat_ctx_t *ctx, void (*start)(ngx_chat_ctx_t *ctx))
+{
+    chat_str_t         field = CHAT_STR(CHAT_RECORD_BEFORE);
+    ngx_chat_resume_t *resume = ctx->resume;
+
+    resume->start = start;
+    resume->asking = 1;
+    ctx->told.len = 0;
+
+    if (ctx->dialect->retell != NULL && !resume->place.given) {
+        ngx_chat_resume_ask(ctx, &resume->record, &field, 1,
+                            ngx_chat_resume_told);
+    } else {
+        ngx_chat_resume_results(ctx);
+    }
+}

@@ -1,0 +1,158 @@
+/*
+ * fuzz_retell.c: a message of any body is told to a client that comes back.
+ *
+ * What it is told is a stream of events, each one JSON object in one data:
+ * line, and no flood. With calls of the body settled by now it is one, too,
+ * however it is cut on its way.
+ */
+
+#include "chat_settle.h"
+#include "fuzz.h"
+
+#define FUZZ_SIZE 16384
+
+typedef struct {
+    const chat_dialect_t *dialect;
+    chat_arena_t         *arena;
+    chat_json_doc_t       doc;
+    chat_request_t        rq;
+} body_t;
+
+
+/* What a client takes must be one JSON object in one data: line each. */
+static void
+fuzz_told(body_t *body, chat_str_t told)
+{
+    chat_sse_t      sse;
+    chat_frame_t    frame;
+    chat_json_doc_t doc;
+
+    chat_sse_init(&sse, 0);
+    chat_sse_feed(&sse, told);
+
+    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
+        NEED(frame.has_data && frame.event.len == 0
+             && frame.raw.len == frame.data.len + strlen("data: \n\n"));
+        NEED(chat_json_parse(&doc, body->arena, frame.data) == CHAT_OK);
+        NEED(chat_json_string(&doc, chat_json_get(&doc, doc.root, "type")).len
+             != 0);
+        NEED(!doc.duplicate);
+    }
+
+    NEED(chat_sse_tail(&sse).len == 0);
+    chat_sse_free(&sse);
+}
+
+
+/* The same with these calls settled by now, given in pieces of this size. */
+static void
+fuzz_settle(body_t *body, const chat_result_t *results, size_t n,
+            chat_str_t told, size_t piece, chat_buf_t *out)
+{
+    size_t        len;
+    chat_rc_e     rc;
+    chat_settle_t settle;
+
+    NEED(chat_settle_init(&settle, body->dialect, results, n, 0) == CHAT_OK);
+
+    while (told.len != 0) {
+        len = told.len < piece ? told.len : piece;
+        rc = chat_settle(&settle, chat_str(told.data, len), out);
+        NEED(rc == (n != 0 ? CHAT_OK : CHAT_DECLINED));
+        told = chat_str(told.data + len, told.len - len);
+    }
+
+    chat_settle_end(&settle, out);
+    chat_settle_free(&settle);
+}
+
+
+/* However it is cut, it stays a stream, and the calls are not to be made. */
+static void
+fuzz_settled(body_t *body, chat_str_t told)
+{
+    size_t         i, n;
+    chat_buf_t     whole = { 0 }, cut = { 0 };
+    chat_result_t *results;
+
+    n = body->rq.ncalls < 8 ? body->rq.ncalls : 8;
+    results = chat_arena_alloc(body->arena, (n + 1) * sizeof(*results));
+    NEED(results != NULL);
+
+    for (i = 0; i < n; i++) {
+        results[i].id = body->rq.calls[i].id;
+        results[i].outcome = CHAT_OUTCOME_OK + i % 3;
+        results[i].payload = chat_cstr(i % 3 == 1 ? "\"e\"" : "[\n1]");
+    }
+
+    fuzz_settle(body, results, n, told, told.len, &whole);
+    fuzz_settle(body, results, n, told, 7, &cut);
+    NEED(chat_str_eq(chat_buf_str(&whole), chat_buf_str(&cut)));
+    NEED((whole.len != 0) == (n != 0));
+
+    if (n != 0) {
+        fuzz_told(body, chat_buf_str(&whole));
+    }
+
+    chat_buf_free(&whole);
+    chat_buf_free(&cut);
+}
+
+
+/* What a client that resumes is told of a body: well-formed, and no flood. */
+static void
+fuzz_retell(body_t *body)
+{
+    chat_rc_e  rc;
+    chat_buf_t told = { 0 };
+
+    rc = body->dialect->retell(&body->doc, &told);
+    NEED(rc == CHAT_OK || rc == CHAT_DECLINED);
+    NEED((rc == CHAT_OK) == (told.len != 0));
+    NEED(told.len <= 100 + 10 * body->doc.text.len);
+
+    if (told.len != 0) {
+        fuzz_told(body, chat_buf_str(&told));
+        fuzz_settled(body, chat_buf_str(&told));
+    }
+
+    chat_buf_free(&told);
+}
+
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    body_t         body;
+    chat_rc_e      rc;
+    unsigned char *text;
+
+    if (size == 0 || size > FUZZ_SIZE) {
+        return 0;
+    }
+
+    text = malloc(size);
+    NEED(text != NULL);
+    memcpy(text, data, size);
+
+    memset(&body, 0, sizeof(body));
+    body.dialect = &chat_dialect_ai_sdk;
+    body.arena = chat_arena_create(0);
+    NEED(body.arena != NULL);
+
+    /* as the seeds of fuzz_body have it: the dialect's place comes first */
+    if (chat_json_parse(&body.doc, body.arena, chat_str(text + 1, size - 1))
+            == CHAT_OK
+        && chat_dialect_request(body.dialect, chat_cstr("POST"),
+                                chat_cstr("/"), &body.doc, body.arena,
+                                &body.rq, &rc)
+               != NULL)
+    {
+        fuzz_retell(&body);
+    }
+
+    chat_arena_destroy(body.arena);
+    free(text);
+
+    return 0;
+}
