@@ -234,7 +234,8 @@ live('past max= its beginning is forgotten', async (t) => {
   assert.ok(pieces[0].position > 0);
   const kept = pieces.map(({ bytes }) => bytes).join('');
   assert.ok(text.endsWith(kept));
-  assert.ok(kept.length >= 32768, `${kept.length}`);
+  /* half of max=, of which the head of each piece is a part */
+  assert.ok(kept.length >= 32768 * 0.99, `${kept.length}`);
   /* Redis gives up whole nodes of 100 entries. */
   assert.ok(kept.length < 65536 + 2 * 16384 + 100 * 1100, `${kept.length}`);
 });
