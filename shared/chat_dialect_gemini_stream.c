@@ -231,7 +231,7 @@ chat_gemini_call(chat_gemini_stream_t *state, const chat_json_t *function)
     chat_str_t         name;
     const chat_json_t *pieces;
 
-    more = chat_json_true(chat_json_get(state->doc, function, "willContinue"));
+    more = chat_gemini_goes_on(state->doc, function);
     name = chat_json_string(state->doc,
                             chat_json_get(state->doc, function, "name"));
     pieces = chat_json_get(state->doc, function, "partialArgs");
