@@ -111,8 +111,7 @@ live('s1 s22: gemini: arguments that come in pieces', async (t) => {
 });
 
 live('gemini: a history of chunks, as a chat keeps it', async (t) => {
-  const scene = await stage(t, 'gemini', { strict: false,
-    location: say.verdict });
+  const scene = await stage(t, 'gemini');
   const batch = new Batch(scene, 2);
   await batch.ask();
   const [{ id, name }] = batch.calls;
