@@ -18,27 +18,19 @@
 static chat_rc_e
 chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
 {
-    size_t              size;
     chat_gemini_call_t *note;
 
-    if (r->count == r->size) {
-        if (r->size == CHAT_GEMINI_CALLS) {
-            return CHAT_LIMIT;
-        }
-
-        size = r->size ? 2 * r->size : 8;
-        note = chat_arena_alloc(r->arena, size * sizeof(*note));
-        if (note == NULL) {
-            return CHAT_ERROR;
-        }
-
-        if (r->count) {
-            memcpy(note, r->calls, r->count * sizeof(*note));
-        }
-
-        r->calls = note;
-        r->size = size;
+    if (r->count == CHAT_GEMINI_CALLS) {
+        return CHAT_LIMIT;
     }
+
+    note =
+        chat_arena_grow(r->arena, r->calls, r->count, &r->size, sizeof(*note));
+    if (note == NULL) {
+        return CHAT_ERROR;
+    }
+
+    r->calls = note;
 
     note = &r->calls[r->count];
     memset(note, 0, sizeof(*note));
