@@ -265,6 +265,12 @@ results_go_by_id_else_by_name_and_order(void **state)
     PIECE("\"partialArgs\":[{\"jsonPath\":\"$." path "\"," more "}]," \
           "\"willContinue\":true")
 
+#define WHOLE OPENS("a") "," SAID("b", "\"stringValue\":\"x\"") "," PIECE("")
+#define HALF PIECE("") "," OPENS("b") "," SAID("b", "\"numberValue\":1")
+#define CHUNKS                                                               \
+    USER "," ASKS(WHOLE) "," ASKS(HALF) "," ASKS(CALL("c", "w")) "," BRINGS( \
+        RESULT("a", "w"))
+
 /* A call that stands in the body in the pieces in which it came. */
 static void
 a_call_in_pieces_is_one(void **state)
@@ -273,15 +279,7 @@ a_call_in_pieces_is_one(void **state)
     body_t        body;
     chat_digest_t want;
 
-    body_read(
-        &body, DIALECT,
-        chat_cstr(
-            BODY(USER
-                 "," ASKS(OPENS("a")) "," ASKS(SAID("b", "\"stringValue\":"
-                                                         "\"x\"")) "," ASKS(PIECE("")) "," ASKS(
-                     PIECE("") "," OPENS("b") "," SAID("b", "\"numberValue\":"
-                                                            "1") "," CALL(
-                         "c", "w")) "," BRINGS(RESULT("a", "w")))));
+    body_read(&body, DIALECT, chat_cstr(BODY(CHUNKS)));
 
     assert_int_equal(body.rq.class, CHAT_CLASS_CONTINUATION);
     assert_int_equal(body.rq.ncalls, 3);
