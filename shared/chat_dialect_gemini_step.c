@@ -184,14 +184,17 @@ chat_gemini_by_id(chat_gemini_body_t *r, chat_str_t id, int *known)
 }
 
 
-/* The first one of this name, where one of the two has no id. */
+/*
+ * The first whole one of this name, where one of the two has no id: nobody
+ * answers a call that is cut off.
+ */
 static chat_gemini_call_t *
 chat_gemini_by_name(chat_gemini_body_t *r, chat_str_t id, chat_str_t name)
 {
     size_t i;
 
     for (i = 0; i < r->count; i++) {
-        if (chat_gemini_awaits(r, &r->calls[i])
+        if (r->calls[i].call.ready && chat_gemini_awaits(r, &r->calls[i])
             && !(id.len && r->calls[i].own_id)
             && chat_str_eq(r->calls[i].call.name, name))
         {
