@@ -428,16 +428,16 @@ ngx_chat_attach_send(ngx_chat_ctx_t *ctx)
         ngx_chat_attach_sent(ctx->attach);
 
         rc = ngx_chat_attach_next(ctx, &links);
+        if (links.n == 0 && rc == NGX_OK) {
+            return;
+        }
+
+        /* what is there goes out, even where the rest cannot be told */
+        sent = links.n ? ngx_http_output_filter(r, links.links) : NGX_ERROR;
+
         if (rc == NGX_ERROR || rc == NGX_DECLINED) {
-            ngx_chat_attach_finish(ctx, NGX_ERROR);
-            return;
+            sent = NGX_ERROR;
         }
-
-        if (links.n == 0) {
-            return;
-        }
-
-        sent = ngx_http_output_filter(r, links.links);
 
         if (rc == NGX_DONE || sent == NGX_ERROR) {
             ngx_chat_attach_finish(ctx, sent);

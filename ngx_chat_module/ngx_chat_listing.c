@@ -12,6 +12,7 @@
 #include "ngx_chat_record.h"
 
 #define NGX_CHAT_LISTING_LATER 200 /* ms: until a client has taken its bytes */
+#define NGX_CHAT_LISTING_WAITS 10  /* so often; then it is as one that left */
 
 
 static void ngx_chat_listing_ask(ngx_chat_ctx_t *ctx);
@@ -165,6 +166,22 @@ ngx_chat_listing_abort(ngx_chat_ctx_t *ctx)
 }
 
 
+/* As upstream_break(); a client that takes nothing does not put it off. */
+static ngx_int_t
+ngx_chat_listing_break(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc = ngx_chat_upstream_break(ctx, "stopped");
+
+    if (rc == NGX_AGAIN && ctx->listing->waits++ >= NGX_CHAT_LISTING_WAITS
+        && ngx_chat_keep_lost(ctx))
+    {
+        rc = ngx_chat_upstream_break(ctx, "stopped");
+    }
+
+    return rc;
+}
+
+
 /* Somebody wants the answer to end. It may free the request. */
 static void
 ngx_chat_listing_stop(ngx_chat_ctx_t *ctx)
@@ -176,7 +193,7 @@ ngx_chat_listing_stop(ngx_chat_ctx_t *ctx)
     }
 
     ctx->stopped = 1;
-    rc = ngx_chat_upstream_break(ctx, "stopped");
+    rc = ngx_chat_listing_break(ctx);
 
     if (rc == NGX_AGAIN) {
         ngx_add_timer(&ctx->listing->timer, NGX_CHAT_LISTING_LATER);
