@@ -152,17 +152,31 @@ ngx_chat_listing_header(ngx_http_request_t *r, const char *id)
 }
 
 
-/* Ends the request of an answer that has no stream as yet. */
+/*
+ * Ends the request of an answer that has no stream as yet. A client that only
+ * found its connection closed would send it once more.
+ */
 static void
 ngx_chat_listing_abort(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (r->upstream != NULL && r->upstream->cleanup != NULL) {
-        /* the end of its upstream gives one back */
-        r->main->count++;
-        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    if (r->upstream == NULL || r->upstream->cleanup == NULL) {
+        return;
     }
+
+    /* the end of its upstream gives one back */
+    r->main->count++;
+
+    if (ctx->answer_known || ngx_chat_keep_alone(ctx) || r->connection->error)
+    {
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+        return;
+    }
+
+    (*r->upstream->cleanup)(r);
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "stopped",
+                           "somebody has stopped this answer");
 }
 
 

@@ -9,7 +9,7 @@ import { gate, pause, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
 import { stuck } from './harness_record.mjs';
 import {
-  Talk, answerOf, blocks, lengthy, resumeStage, unnumbered,
+  Talk, answerOf, blocks, keys, lengthy, resumeStage, unnumbered,
 } from './harness_resume.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -102,3 +102,22 @@ live('a request that has become one of a client that comes back',
     assert.equal(await talk.ask().status, 204);
     assert.equal(await talk.resume().status, 204);
   });
+
+for (const key of keys) {
+  live(`${key}: stopped before its first byte, nobody is to send it again`,
+    async (t) => {
+      const s = await resumeStage(t, key,
+        { answer: () => new Promise(() => {}) });
+      for (const http2 of [false, true]) {
+        const talk = new Talk(s);
+        const own = talk.ask({ http2 });
+        const { closed } = await s.p.arrival(http2 ? 2 : 1);
+        assert.equal(await talk.stop().status, 204);
+        await closed;
+        const { status, headers } = await own.head;
+        assert.equal(status, 409);
+        assert.equal(headers['x-should-retry'], 'false');
+        assert.match(await own.text(), /"stopped"/);
+      }
+    });
+}
