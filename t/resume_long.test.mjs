@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, pause, unbuilt, until } from './harness.mjs';
+import { gate, get, pause, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
 import { stuck } from './harness_record.mjs';
 import {
@@ -42,7 +42,7 @@ for (const key of ['openai_chat', 'ai_sdk']) {
   });
 }
 
-live('s87: the worker exits while the answer is made for nobody', async (t) => {
+live('s87: the worker exits, the answer was made for nobody', async (t) => {
   const { s, talk, own, all } = await half(t, 'ai_sdk',
     { main: 'worker_shutdown_timeout 3s;' });
   own.abort();
@@ -121,3 +121,12 @@ for (const key of keys) {
       }
     });
 }
+
+live('what comes back within a page is not the end of that', async (t) => {
+  const s = await resumeStage(t, 'openai_chat', { server: `
+    location = /page { ssi on; ssi_types *; default_type text/html;
+      return 200 'A<!--# include virtual="/resume/k" -->B'; }`,
+  answer: () => answerOf(lengthy('openai_chat', 3)) });
+  const text = await new Talk(s, 'k').ask().text();
+  assert.equal(await get(s.n.port, '/page').text(), `A${text}B`);
+});
