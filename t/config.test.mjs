@@ -150,6 +150,8 @@ live('the store in Redis', async () => {
     'rediss://:secret@localhost verify=off timeout=1s',
     'unix:/run/redis.sock timeout=50ms', 'redis://u%40x:secr%3aet@localhost/0',
     'redis+sentinel://127.0.0.1/main',
+    'redis+cluster://:secret@127.0.0.1,[::1]:7000',
+    'rediss+cluster://127.0.0.1/0 verify=off',
     'rediss+sentinel://[::1]/main/2 verify=off',
     'redis+sentinel://u:secr,et@[::1]:5000,127.0.0.1,localhost:5/a-b.c_1/3',
   ]) {
@@ -188,7 +190,8 @@ live('the store in Redis', async () => {
     'redis+sentinel://127.0.0.1/main sentinel_password_file=/nowhere/none':
       /none/,
     'redis://127.0.0.1 sentinel_password_file=/etc/hostname': /without them/,
-    'redis+cluster://:secret@127.0.0.1,127.0.0.2:7000': /not supported/,
+    'redis+cluster://:secret@127.0.0.1,127.0.0.2:7000/1': /database/,
+    'redis+cluster://:secret@127.0.0.1,': /host/,
   };
   for (const [store, why] of Object.entries(wrong)) {
     const { ok, output } = await nginxTest({ store });
