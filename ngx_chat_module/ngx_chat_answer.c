@@ -367,6 +367,7 @@ ngx_chat_answer_verdict(const char *code)
                ? NGX_CHAT_VERDICT_SUPERSEDED
            : ngx_strcmp(code, "store_unavailable") == 0
                    || ngx_strcmp(code, "loop") == 0
+                   || ngx_strcmp(code, "stopped") == 0
                ? NGX_CHAT_VERDICT_REFUSED
                : NGX_CHAT_VERDICT_CONFLICT;
 }

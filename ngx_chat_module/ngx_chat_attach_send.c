@@ -235,6 +235,16 @@ ngx_chat_attach_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 }
 
 
+/* Nothing of the request comes behind it; of a page around it more may. */
+static void
+ngx_chat_attach_last(ngx_http_request_t *r, ngx_buf_t *b)
+{
+    b->last_buf = r == r->main;
+    b->last_in_chain = 1;
+    b->sync = ngx_buf_size(b) == 0;
+}
+
+
 /* What is said of a stream that goes no further, behind all that was sent. */
 static ngx_int_t
 ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
@@ -258,7 +268,7 @@ ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
     }
 
     b->last = ngx_cpymem(b->last, words.data, words.len);
-    b->last_buf = 1;
+    ngx_chat_attach_last(ctx->request, b);
     return NGX_OK;
 }
 
@@ -302,7 +312,6 @@ ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
     chat_buf_t rest = { 0 };
 
     ngx_memzero(b, sizeof(*b));
-    b->last_buf = 1;
     chat_settle_end(&ctx->attach->settle, &rest);
 
     if (rest.len != 0) {
@@ -318,6 +327,7 @@ ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
     }
 
     chat_buf_free(&rest);
+    ngx_chat_attach_last(ctx->request, b);
     return rc;
 }
 
@@ -428,16 +438,16 @@ ngx_chat_attach_send(ngx_chat_ctx_t *ctx)
         ngx_chat_attach_sent(ctx->attach);
 
         rc = ngx_chat_attach_next(ctx, &links);
+        if (links.n == 0 && rc == NGX_OK) {
+            return;
+        }
+
+        /* what is there goes out, even where the rest cannot be told */
+        sent = links.n ? ngx_http_output_filter(r, links.links) : NGX_ERROR;
+
         if (rc == NGX_ERROR || rc == NGX_DECLINED) {
-            ngx_chat_attach_finish(ctx, NGX_ERROR);
-            return;
+            sent = NGX_ERROR;
         }
-
-        if (links.n == 0) {
-            return;
-        }
-
-        sent = ngx_http_output_filter(r, links.links);
 
         if (rc == NGX_DONE || sent == NGX_ERROR) {
             ngx_chat_attach_finish(ctx, sent);

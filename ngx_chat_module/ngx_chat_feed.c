@@ -319,11 +319,15 @@ ngx_chat_feed_ready(ngx_chat_follower_t *follower)
             follower->fresh = 1;
         }
 
-        if (!follower->seeking) {
-            return NGX_OK;
-        }
+        if (follower->seeking) {
+            ngx_chat_feed_seek(follower, block);
 
-        ngx_chat_feed_seek(follower, block);
+        } else if (block->len != 0) {
+            return NGX_OK;
+
+        } else {
+            ngx_chat_feed_pass(follower, block);
+        }
     }
 }
 

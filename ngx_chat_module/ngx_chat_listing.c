@@ -12,6 +12,7 @@
 #include "ngx_chat_record.h"
 
 #define NGX_CHAT_LISTING_LATER 200 /* ms: until a client has taken its bytes */
+#define NGX_CHAT_LISTING_WAITS 10  /* so often; then it is as one that left */
 
 
 static void ngx_chat_listing_ask(ngx_chat_ctx_t *ctx);
@@ -151,17 +152,47 @@ ngx_chat_listing_header(ngx_http_request_t *r, const char *id)
 }
 
 
-/* Ends the request of an answer that has no stream as yet. */
+/*
+ * Ends the request of an answer that has no stream as yet. A client that only
+ * found its connection closed would send it once more.
+ */
 static void
 ngx_chat_listing_abort(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (r->upstream != NULL && r->upstream->cleanup != NULL) {
-        /* the end of its upstream gives one back */
-        r->main->count++;
-        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    if (r->upstream == NULL || r->upstream->cleanup == NULL) {
+        return;
     }
+
+    /* the end of its upstream gives one back */
+    r->main->count++;
+
+    if (ctx->answer_known || ngx_chat_keep_alone(ctx) || r->connection->error)
+    {
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+        return;
+    }
+
+    (*r->upstream->cleanup)(r);
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "stopped",
+                           "somebody has stopped this answer");
+}
+
+
+/* As upstream_break(); a client that takes nothing does not put it off. */
+static ngx_int_t
+ngx_chat_listing_break(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc = ngx_chat_upstream_break(ctx, "stopped");
+
+    if (rc == NGX_AGAIN && ctx->listing->waits++ >= NGX_CHAT_LISTING_WAITS
+        && ngx_chat_keep_lost(ctx))
+    {
+        rc = ngx_chat_upstream_break(ctx, "stopped");
+    }
+
+    return rc;
 }
 
 
@@ -176,7 +207,7 @@ ngx_chat_listing_stop(ngx_chat_ctx_t *ctx)
     }
 
     ctx->stopped = 1;
-    rc = ngx_chat_upstream_break(ctx, "stopped");
+    rc = ngx_chat_listing_break(ctx);
 
     if (rc == NGX_AGAIN) {
         ngx_add_timer(&ctx->listing->timer, NGX_CHAT_LISTING_LATER);

@@ -50,8 +50,8 @@ ngx_chat_record_free(ngx_chat_record_t *record)
         ngx_chat_record_over(record->store, &record->key, record->ttl);
     }
 
-    if (record->grace.timer_set) {
-        ngx_del_timer(&record->grace);
+    if (record->timer.timer_set) {
+        ngx_del_timer(&record->timer);
     }
 
     if (record->position != 0) {
@@ -124,6 +124,19 @@ ngx_chat_record_piece(ngx_chat_record_t *record, chat_str_t bytes, int last)
 }
 
 
+/* Nothing has come for long: what is there is not to run out meanwhile. */
+static void
+ngx_chat_record_silent(ngx_event_t *ev)
+{
+    ngx_chat_record_t *record = ev->data;
+
+    if (!record->over) {
+        ngx_chat_record_piece(record, chat_str(NULL, 0), 0);
+        ngx_add_timer(ev, (ngx_msec_t) record->ttl * 500);
+    }
+}
+
+
 /* Writes what there is, in pieces that end where events end. */
 static void
 ngx_chat_record_write(ngx_chat_record_t *record)
@@ -151,6 +164,8 @@ ngx_chat_record_write(ngx_chat_record_t *record)
     }
 
     record->bytes.len = 0;
+    record->timer.handler = ngx_chat_record_silent;
+    ngx_add_timer(&record->timer, (ngx_msec_t) record->ttl * 500);
 
     if (record->bytes.size > NGX_CHAT_RECORD_PIECE) {
         chat_buf_free(&record->bytes);
@@ -218,10 +233,8 @@ ngx_chat_record_unwanted(ngx_chat_record_t *record)
     }
 
     record->patient = 0;
-    record->grace.handler = ngx_chat_record_grace;
-    record->grace.data = record;
-    record->grace.log = ngx_cycle->log;
-    ngx_add_timer(&record->grace, NGX_CHAT_RECORD_GRACE);
+    record->timer.handler = ngx_chat_record_grace;
+    ngx_add_timer(&record->timer, NGX_CHAT_RECORD_GRACE);
 }
 
 
@@ -264,38 +277,6 @@ ngx_chat_record_answered(chat_store_op_t *op, chat_rc_e rc,
 }
 
 
-ngx_uint_t
-ngx_chat_record_wished(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_loc_conf_t *conf = ctx->conf;
-
-    return ctx->main->store != NULL && ctx->dialect != NULL && !conf->dry_run
-           && ((ctx->attempt != 0 && conf->record != NGX_CHAT_RECORD_OFF)
-               || ctx->listing != NULL);
-}
-
-
-void
-ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
-{
-    u_char          *end;
-    chat_key_t       of;
-    chat_question_t *q = &ctx->q;
-
-    if (q->request.len == 0) {
-        end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
-        q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
-        q->worker = ctx->main->store->worker;
-
-        if (chat_batch_record_key(&ctx->scope, &of) == CHAT_OK) {
-            q->key.tag = of.tag;
-        }
-    }
-
-    chat_record_key(&q->key.tag, q->worker, q->request, key);
-}
-
-
 /* 1 if others can be given this answer as it is. */
 static ngx_uint_t
 ngx_chat_record_plain(ngx_chat_ctx_t *ctx)
@@ -325,6 +306,8 @@ ngx_chat_record_create(ngx_chat_ctx_t *ctx)
     record->ttl = (uint32_t) ctx->conf->record_ttl;
     record->op.done = ngx_chat_record_answered;
     record->op.data = record;
+    record->timer.data = record;
+    record->timer.log = ngx_cycle->log;
     ctx->record = record;
 
     if (ngx_chat_record_head(ctx, &record->head) != NGX_OK) {
@@ -473,24 +456,43 @@ ngx_chat_record_stop(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_record_close(ngx_chat_ctx_t *ctx)
+/* The request is over before its answer is; a listed one says so. */
+static void
+ngx_chat_record_cut_off(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_record_t *record = ctx->record;
 
-    if (record == NULL) {
+    if (!record->listed || record->mode == CHAT_RECORD_UNKNOWN) {
+        ngx_chat_record_clear(record);
+
+    } else if (ctx->stream != NULL
+               && chat_stream_info(ctx->stream)->end != CHAT_END_NONE)
+    {
+        ngx_chat_record_end(ctx, 1); /* its last word is there */
+
+    } else {
+        ngx_chat_record_free(record);
+    }
+}
+
+
+void
+ngx_chat_record_close(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->record != NULL && !ctx->record->over) {
+        ngx_chat_record_cut_off(ctx);
+    }
+
+    if (ctx->record == NULL) {
         return;
     }
 
-    if (!record->over) {
-        ngx_chat_record_clear(record);
-
-    } else if (record->mode != CHAT_RECORD_UNKNOWN) {
-        ngx_chat_record_free(record);
-
-    } else {
-        /* the store's answer is to come */
-        record->ctx = NULL;
-        ctx->record = NULL;
+    if (ctx->record->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_record_free(ctx->record);
+        return;
     }
+
+    /* the store's answer is to come */
+    ctx->record->ctx = NULL;
+    ctx->record = NULL;
 }

@@ -37,10 +37,10 @@ struct ngx_chat_record_s {
     size_t                written;
     size_t                max;
     uint32_t              ttl;
-    ngx_uint_t            over;   /* no more bytes come */
-    ngx_uint_t            listed; /* others may look for it at any time */
-    ngx_event_t           grace;
+    ngx_uint_t            over;    /* no more bytes come */
+    ngx_uint_t            listed;  /* others may look for it at any time */
     ngx_uint_t            patient; /* a sibling may be about to want it */
+    ngx_event_t           timer;   /* of that, then of a long silence */
 };
 
 /* A client that leaves while its answer is made. */
@@ -78,17 +78,19 @@ ngx_int_t ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
 void ngx_chat_record_before(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
                             chat_buf_t *told);
 
-/* ngx_chat_record.c */
+/* ngx_chat_record_key.c */
 
 /* 1 if there may be a record of the request's answer. */
 ngx_uint_t ngx_chat_record_wished(ngx_chat_ctx_t *ctx);
 
+/* Where the record of the request's answer is, or would be. */
+void ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
+
+/* ngx_chat_record.c */
+
 /* Nothing more is written: whoever follows has all that there will be. */
 void ngx_chat_record_over(chat_store_t *store, const chat_key_t *key,
                           uint32_t ttl);
-
-/* Where the record of the request's answer is, or would be. */
-void ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
 
 /* The answer has this header: asks whether it is to be recorded. */
 void ngx_chat_record_begin(ngx_chat_ctx_t *ctx);

@@ -56,7 +56,7 @@ const char *const ngx_chat_redis_scripts[] = {
     "if type(r)=='table' and r.err then\n"
     " if r.err:find('smaller',1,true) then return 0 end return r end\n"
     "for _,k in ipairs(KEYS) do\n"
-    " if redis.call('TTL',k)<tonumber(ARGV[1]) then\n"
+    " if redis.call('PTTL',k)<ARGV[1]*1000-200 then\n"
     "  redis.call('EXPIRE',k,ARGV[1]) end end\n" NGX_CHAT_REDIS_WAKE
     "return 1\n",
 

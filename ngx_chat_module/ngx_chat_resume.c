@@ -7,6 +7,7 @@
  * Must not know: wire formats, how a record is read.
  */
 
+#include "ngx_chat_listing.h"
 #include "ngx_chat_resume.h"
 #include "chat_outside.h"
 
@@ -315,6 +316,12 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
             conversation.len == 0 ? "conversation" : "after",
             conversation.len == 0 ? "the conversation is not named"
                                   : "this is no place in a stream");
+    }
+
+    ctx = ngx_chat_get_ctx(r);
+    if (ctx != NULL) {
+        /* a request that has become this one: of its answer comes nothing */
+        ngx_chat_listing_end(ctx);
     }
 
     ctx = ngx_chat_create_ctx(r, conf);
