@@ -49,6 +49,8 @@ struct ngx_chat_redis_cmd_s {
     ngx_msec_t               born;   /* when it was submitted */
     ngx_msec_t               first;  /* of several submissions */
     ngx_uint_t               tries;  /* submissions before this one */
+    ngx_uint_t               hops;   /* of these, without a pause */
+    ngx_uint_t               serial; /* in this order those of a slot go */
     ngx_msec_t               deadline;
     unsigned                 failed : 1; /* no memory at some argument */
     unsigned                 keyed : 1;  /* it has a slot */

@@ -34,6 +34,7 @@ ngx_chat_redis_copy_cmd(const ngx_chat_redis_cmd_t *cmd)
 
     copy->done = ngx_chat_redis_ignore;
     copy->slot = cmd->slot;
+    copy->serial = cmd->serial;
     copy->keyed = cmd->keyed;
     copy->lasts = 1;
     copy->born = ngx_current_msec;
