@@ -12,16 +12,8 @@ import {
 } from './harness_resume.mjs';
 import { sentinels } from './harness_sentinel.mjs';
 
-const events = 200;
+const events = 1000;
 const store = (it) => `${it.url()} timeout=2s`;
-
-/* An answer that comes in pieces, some milliseconds after one another. */
-async function* slowly(all, ms) {
-  for (const event of all) {
-    yield event;
-    await pause(ms);
-  }
-}
 
 const another = (c, server) => c.masters[(c.masters.indexOf(server) + 1)
   % c.masters.length];
@@ -30,7 +22,7 @@ const another = (c, server) => c.masters[(c.masters.indexOf(server) + 1)
  * A talk whose answer comes slowly: {s, talk, own, all, over()}: 1 when the
  * answer has been sent.
  */
-async function slow(t, key, redis, { ms = 10, ...options } = {}) {
+async function slow(t, key, redis, { ms = 2, ...options } = {}) {
   const all = lengthy(key, events);
   const gates = all.map(() => gate());
   const s = await resumeNodes(t, key, { redis, store, ...options, answer: () =>
@@ -89,4 +81,44 @@ live('the slot of an answer moves, again and again', async (t) => {
   t.diagnostic(`${moves} moves, MOVED ${await c.errors('MOVED')}, ASK ${
     await c.errors('ASK')}, TRYAGAIN ${await c.errors('TRYAGAIN')}`);
   await same(one, others);
+}, several);
+
+live('nginx is reloaded, and a slot moves: nobody notices', async (t) => {
+  const c = await cluster(t);
+  const one = await slow(t, 'ai_sdk', c, { ms: 3 });
+  await one.own.until((text) => blocks(text).length > 3);
+  await one.s.nodes[0].reload();
+  const [key] = await until(async () => {
+    const list = (await c.keys('chat:{*:l')).filter((it) => /:l$/.test(it));
+    return list.length && list;
+  });
+  const slot = await c.slot(key);
+  await c.move(slot, another(c, await c.owner(slot)));
+  await one.s.nodes[1].reload();
+  const others = [[0, one.talk.resume({ node: one.s.nodes[0] })],
+    [7, one.talk.resume({ node: one.s.nodes[1], query: 'after=7' })]];
+  await same(one, others);
+}, several);
+
+live('sentinels name another master: what is missing is told', async (t) => {
+  const it = await sentinels(t);
+  const one = await slow(t, 'openai_chat', it.servers[0], { ms: 3,
+    store: () => `${it.url()} timeout=2s` });
+  await one.own.until((text) => blocks(text).length > 50);
+  const others = [one.talk.resume(), one.talk.resume({ query: 'after=20' })];
+  await Promise.all(others.map((answer) => answer.until((text) =>
+    blocks(text).length > 20)));
+  await it.failover();
+  const text = await one.own.text();
+  assert.equal(unnumbered(text), one.all.join(''));
+  others.push(one.talk.resume());
+  for (const [i, from] of [0, 20, 0].entries()) {
+    const its = await others[i].text({ broken: true });
+    const all = blocks(text).slice(from).join('');
+    if (its !== all) {
+      assert.match(its, /incomplete_record/);
+      assert.ok(all.startsWith(blocks(its).slice(0, -1).join('')));
+    }
+    t.diagnostic(`${i}: ${blocks(its).length} of ${blocks(all).length}`);
+  }
 }, several);
