@@ -58,6 +58,7 @@ struct ngx_chat_redis_cmd_s {
     unsigned                 sent : 1;
     unsigned                 greets : 1; /* goes out before all others */
     unsigned lasts : 1; /* what it has put is to stand at a new server */
+    unsigned piece : 1; /* of a log: facts come first where room is short */
     unsigned again : 1; /* done's own */
 };
 
