@@ -150,6 +150,8 @@ live('the store in Redis', async () => {
     'rediss://:secret@localhost verify=off timeout=1s',
     'unix:/run/redis.sock timeout=50ms', 'redis://u%40x:secr%3aet@localhost/0',
     'redis+sentinel://127.0.0.1/main',
+    'redis+cluster://:secret@127.0.0.1,[::1]:7000',
+    'rediss+cluster://127.0.0.1/0 verify=off',
     'rediss+sentinel://[::1]/main/2 verify=off',
     'redis+sentinel://u:secr,et@[::1]:5000,127.0.0.1,localhost:5/a-b.c_1/3',
   ]) {
@@ -191,6 +193,8 @@ live('the store in Redis', async () => {
     'redis+cluster://:secret@127.0.0.1,:secret@127.0.0.2':
       /percent-encoded, and only before the first host/,
     'redis+cluster://:secret@a.invalid,b.invalid': /emerg.*"b\.invalid:6379"/,
+    'redis+cluster://:secret@127.0.0.1,127.0.0.2:7000/1': /database/,
+    'redis+cluster://:secret@127.0.0.1,': /host/,
   };
   for (const [store, why] of Object.entries(wrong)) {
     const { ok, output } = await nginxTest({ store });
