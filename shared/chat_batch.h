@@ -132,7 +132,7 @@ typedef struct {
     chat_digest_t names[CHAT_NAMES_MAX]; /* the facts are under each of them */
     size_t        nnames;                /* at least 1 */
     chat_str_t    dialect;               /* its name */
-    uint64_t      ms; /* newest: when it was recorded */
+    uint64_t      ms;                    /* newest: when it was recorded */
 } chat_recorded_t;
 
 /* batch/<ms>-<name>: of a conversation's record. */
