@@ -23,7 +23,7 @@ const range = (from, to, host, port, ...more) =>
     bulk('0'.repeat(40)), ...more));
 
 /*
- * A node or a sentinel: {port, commands, connects, keyed}. slots(port): what it
+ * A node or sentinel: {port, commands, connects, keyed}. slots(port): what it
  * answers to CLUSTER SLOTS or to the question for the master; keyed(args,
  * port): to a command with a key.
  */
