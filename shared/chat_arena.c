@@ -19,6 +19,7 @@
 #define CHAT_ARENA_ALIGN (alignof(max_align_t))
 #define CHAT_ARENA_FIRST 512
 #define CHAT_ARENA_LARGEST (64 * 1024)
+#define CHAT_ARENA_ITEMS 8 /* a list has room for at first */
 #define CHAT_BUF_FIRST 256
 
 typedef struct chat_block_s chat_block_t;
@@ -150,6 +151,37 @@ chat_arena_alloc(chat_arena_t *arena, size_t size)
     arena->used += size;
 
     return memset(p, 0, size);
+}
+
+
+void *
+chat_arena_grow(chat_arena_t *arena, void *items, size_t count, size_t *size,
+                size_t bytes)
+{
+    void  *grown;
+    size_t room = *size == 0 ? CHAT_ARENA_ITEMS : 2 * *size;
+
+    if (count < *size) {
+        return items;
+    }
+
+    if (*size > SIZE_MAX / 2 / bytes) {
+        return NULL;
+    }
+
+    grown = chat_arena_alloc(arena, room * bytes);
+
+    if (grown == NULL) {
+        return NULL;
+    }
+
+    if (count != 0) {
+        memcpy(grown, items, count * bytes);
+    }
+
+    *size = room;
+
+    return grown;
 }
 
 

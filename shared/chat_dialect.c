@@ -310,3 +310,23 @@ chat_result_once(const chat_request_t *rq, const chat_call_t *call,
     return chat_call_is_first(rq, call) ? chat_result_of(call, results, n)
                                         : NULL;
 }
+
+
+void
+chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    size_t i;
+
+    chat_buf_puts(out, "{\"error\":{\"code\":");
+    chat_buf_json(out, chat_cstr(refusal->code));
+    chat_buf_puts(out, ",\"message\":");
+    chat_buf_json(out, chat_cstr(refusal->message));
+    chat_buf_puts(out, ",\"toolCallIds\":[");
+
+    for (i = 0; i < refusal->nids; i++) {
+        chat_buf_puts(out, i != 0 ? "," : "");
+        chat_buf_json(out, refusal->ids[i]);
+    }
+
+    chat_buf_puts(out, "]}}");
+}

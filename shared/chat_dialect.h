@@ -97,6 +97,9 @@ typedef struct {
     size_t            nids;
 } chat_refusal_t;
 
+/* As an app says it, where no provider's words are expected: a JSON object. */
+void chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out);
+
 
 typedef struct {
     const char *name; /* as in the directive, in logs and in names */

@@ -30,6 +30,6 @@ const chat_dialect_t chat_dialect_ag_ui = {
     .empty = chat_ag_ui_empty,
     .bounce = chat_ag_ui_bounce,
     .tell = chat_ag_ui_tell,
-    .refuse = chat_ag_ui_refuse,
+    .refuse = chat_refusal_json,
     .refuse_in_band = chat_ag_ui_refuse_in_band,
 };

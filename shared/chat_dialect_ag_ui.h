@@ -32,7 +32,6 @@ chat_rc_e chat_ag_ui_empty(const chat_request_t *rq,
 void chat_ag_ui_bounce(const chat_request_t *rq, const chat_result_t *results,
                        size_t n, chat_buf_t *out);
 void chat_ag_ui_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
-void chat_ag_ui_refuse(const chat_refusal_t *refusal, chat_buf_t *out);
 void chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out);
 
 
@@ -138,7 +137,7 @@ typedef struct {
     const chat_request_t *rq; /* or NULL */
     chat_ag_ui_slot_t    *slots;
     uint32_t              count;
-    uint32_t              size;
+    size_t                size;
     uint32_t              chunked; /* slots that are open and chunked */
     uint32_t              first;   /* slot of the present step */
     chat_str_t            run;     /* runId */

@@ -218,29 +218,6 @@ chat_ag_ui_resume(chat_ag_ui_body_t *body)
 }
 
 
-/* A body that brings results of none of the calls that it has. */
-static int
-chat_ag_ui_orphan(const chat_request_t *rq)
-{
-    size_t             i;
-    const chat_step_t *step;
-
-    if (!rq->answers) {
-        return 1;
-    }
-
-    step = &rq->steps[rq->nsteps - 1];
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
 /* Thread, run and tools; NULL in *messages: it is another dialect's body. */
 static chat_rc_e
 chat_ag_ui_head(chat_ag_ui_body_t *body, const chat_json_t **messages)
@@ -307,7 +284,7 @@ chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
     }
 
     if (rq->class == CHAT_CLASS_OTHER
-        || (rq->class == CHAT_CLASS_CONTINUATION && chat_ag_ui_orphan(rq)))
+        || (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)))
     {
         rq->class = CHAT_CLASS_OTHER;
         rq->answers = 0;

@@ -58,23 +58,15 @@ chat_ag_ui_emit(const chat_ag_ui_frame_t *frame, chat_event_e type,
 static chat_ag_ui_slot_t *
 chat_ag_ui_slot_add(chat_ag_ui_reader_t *reader, chat_arena_t *arena)
 {
-    uint32_t           size;
     chat_ag_ui_slot_t *slots;
 
-    if (reader->count == reader->size) {
-        size = reader->size ? 2 * reader->size : 8;
-        slots = chat_arena_alloc(arena, size * sizeof(*slots));
-        if (slots == NULL) {
-            return NULL;
-        }
-
-        if (reader->count != 0) {
-            memcpy(slots, reader->slots, reader->count * sizeof(*slots));
-        }
-
-        reader->slots = slots;
-        reader->size = size;
+    slots = chat_arena_grow(arena, reader->slots, reader->count, &reader->size,
+                            sizeof(*slots));
+    if (slots == NULL) {
+        return NULL;
     }
+
+    reader->slots = slots;
 
     return &reader->slots[reader->count++];
 }

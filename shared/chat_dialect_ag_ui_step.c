@@ -35,23 +35,15 @@ chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message)
 static chat_call_t *
 chat_ag_ui_step_push(chat_ag_ui_body_t *body)
 {
-    size_t       size;
     chat_call_t *calls;
 
-    if (body->count == body->size) {
-        size = body->size ? 2 * body->size : 8;
-        calls = chat_arena_alloc(body->arena, size * sizeof(*calls));
-        if (calls == NULL) {
-            return NULL;
-        }
-
-        if (body->count) {
-            memcpy(calls, body->calls, body->count * sizeof(*calls));
-        }
-
-        body->calls = calls;
-        body->size = size;
+    calls = chat_arena_grow(body->arena, body->calls, body->count, &body->size,
+                            sizeof(*calls));
+    if (calls == NULL) {
+        return NULL;
     }
+
+    body->calls = calls;
 
     calls = &body->calls[body->count++];
     memset(calls, 0, sizeof(*calls));

@@ -143,26 +143,6 @@ chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
 
 
 void
-chat_ag_ui_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
-{
-    size_t i;
-
-    chat_buf_puts(out, "{\"error\":{\"code\":");
-    chat_buf_json(out, chat_cstr(refusal->code));
-    chat_buf_puts(out, ",\"message\":");
-    chat_buf_json(out, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"toolCallIds\":[");
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i != 0 ? "," : "");
-        chat_buf_json(out, refusal->ids[i]);
-    }
-
-    chat_buf_puts(out, "]}}");
-}
-
-
-void
 chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     size_t     i;

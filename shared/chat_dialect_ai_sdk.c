@@ -430,6 +430,6 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .empty = chat_ai_sdk_empty,
     .bounce = chat_ai_sdk_bounce,
     .tell = chat_ai_sdk_tell,
-    .refuse = chat_ai_sdk_refuse,
+    .refuse = chat_refusal_json,
     .refuse_in_band = chat_ai_sdk_refuse_in_band,
 };

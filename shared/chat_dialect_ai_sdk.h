@@ -36,7 +36,6 @@ chat_rc_e chat_ai_sdk_empty(const chat_request_t *rq,
 void chat_ai_sdk_bounce(const chat_request_t *rq, const chat_result_t *results,
                         size_t n, chat_buf_t *out);
 void chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
-void chat_ai_sdk_refuse(const chat_refusal_t *refusal, chat_buf_t *out);
 void chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal,
                                 chat_buf_t           *out);
 
@@ -106,7 +105,7 @@ struct chat_ai_sdk_ask_s {
 typedef struct {
     chat_ai_sdk_slot_t *slots;
     uint32_t            count;
-    uint32_t            size;
+    size_t              size;
     chat_ai_sdk_ask_t  *asks; /* newest first */
     uint32_t            nasks;
 } chat_ai_sdk_reader_t;

@@ -56,23 +56,14 @@ chat_ai_sdk_add(chat_ai_sdk_reader_t *reader, chat_arena_t *arena,
                 chat_str_t id)
 {
     chat_ai_sdk_slot_t *slots;
-    uint32_t            size;
 
-    if (reader->count == reader->size) {
-        size = reader->size != 0 ? reader->size * 2 : 8;
-
-        slots = chat_arena_alloc(arena, size * sizeof(*slots));
-        if (slots == NULL) {
-            return NULL;
-        }
-
-        if (reader->count != 0) {
-            memcpy(slots, reader->slots, reader->count * sizeof(*slots));
-        }
-
-        reader->slots = slots;
-        reader->size = size;
+    slots = chat_arena_grow(arena, reader->slots, reader->count, &reader->size,
+                            sizeof(*slots));
+    if (slots == NULL) {
+        return NULL;
     }
+
+    reader->slots = slots;
 
     if (chat_arena_dup(arena, id, &reader->slots[reader->count].id) != CHAT_OK)
     {

@@ -16,27 +16,19 @@ static chat_rc_e
 chat_anthropic_note(chat_anthropic_body_t *r, const chat_json_t *block,
                     chat_kind_e kind)
 {
-    size_t                 size;
     chat_anthropic_call_t *note;
 
-    if (r->count == r->size) {
-        if (r->size == CHAT_ANTHROPIC_CALLS) {
-            return CHAT_LIMIT;
-        }
-
-        size = r->size ? 2 * r->size : 8;
-        note = chat_arena_alloc(r->arena, size * sizeof(*note));
-        if (note == NULL) {
-            return CHAT_ERROR;
-        }
-
-        if (r->count) {
-            memcpy(note, r->calls, r->count * sizeof(*note));
-        }
-
-        r->calls = note;
-        r->size = size;
+    if (r->count == CHAT_ANTHROPIC_CALLS) {
+        return CHAT_LIMIT;
     }
+
+    note =
+        chat_arena_grow(r->arena, r->calls, r->count, &r->size, sizeof(*note));
+    if (note == NULL) {
+        return CHAT_ERROR;
+    }
+
+    r->calls = note;
 
     note = &r->calls[r->count++];
     memset(note, 0, sizeof(*note));

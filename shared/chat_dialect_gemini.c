@@ -101,6 +101,13 @@ chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
 }
 
 
+int
+chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node)
+{
+    return chat_json_true(chat_json_get(doc, node, "willContinue"));
+}
+
+
 int32_t
 chat_gemini_candidate(chat_json_doc_t *doc, const chat_json_t *candidate)
 {

@@ -23,11 +23,15 @@ typedef enum {
 
 chat_gemini_form_e chat_gemini_form(chat_str_t uri);
 
+/* Arguments that come in pieces, each with the path of a value. */
+typedef struct chat_gemini_args_s chat_gemini_args_t;
+
 /* A call of the step that is being read. */
 typedef struct {
     chat_call_t        call;
     const chat_json_t *function; /* the functionCall */
     const chat_json_t *result;   /* its functionResponse, or NULL */
+    chat_str_t         args;     /* put together of pieces, else empty */
     int                own_id;   /* the provider gave it its id */
 } chat_gemini_call_t;
 
@@ -44,9 +48,11 @@ typedef struct {
     chat_gemini_call_t *calls;
     size_t              count;
     size_t              size;
+    chat_gemini_args_t *args;        /* the pieces of one call at a time */
     uint32_t            since;       /* answers after user */
     unsigned            hashed : 1;  /* user_text is that of user */
     unsigned            current : 1; /* in the current turn */
+    unsigned            in_call : 1; /* of the last call pieces may follow */
 } chat_gemini_body_t;
 
 /*
@@ -103,14 +109,14 @@ chat_str_t chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
                           const chat_json_t *function, uint32_t since,
                           uint32_t position);
 
+/* 1 if there is more to come of a call, or of a result. */
+int chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node);
+
 /* The number of a candidate, 0 where it has none; -1: it is skipped. */
 int32_t chat_gemini_candidate(chat_json_doc_t   *doc,
                               const chat_json_t *candidate);
 
-/* Arguments that come in pieces, each with the path of a value. */
-typedef struct chat_gemini_args_s chat_gemini_args_t;
-
-/* In the arena, which lives as the stream; NULL without memory. */
+/* In the arena, which lives as the stream or body; NULL without memory. */
 chat_gemini_args_t *chat_gemini_args_create(chat_arena_t *arena);
 
 /* Another call; those of the last one are forgotten. */

@@ -13,7 +13,7 @@
 
 #define CHAT_GEMINI_DEPTH 32
 #define CHAT_GEMINI_VALUES 1024
-#define CHAT_GEMINI_BYTES (1 << 20) /* of all calls of a stream */
+#define CHAT_GEMINI_BYTES (1 << 20) /* of all calls of a stream, or body */
 
 typedef struct chat_gemini_text_s  chat_gemini_text_t;
 typedef struct chat_gemini_value_s chat_gemini_value_t;

@@ -199,29 +199,6 @@ chat_gemini_contents(chat_gemini_body_t *r)
 }
 
 
-/* 1 if a result in the body is of a call of the step that it answers. */
-static int
-chat_gemini_brings(const chat_request_t *rq)
-{
-    size_t             i;
-    const chat_step_t *step;
-
-    if (!rq->answers) {
-        return 0;
-    }
-
-    step = &rq->steps[rq->nsteps - 1];
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 chat_rc_e
 chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
                     chat_request_t *rq)
@@ -248,7 +225,7 @@ chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
         return rc;
     }
 
-    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_gemini_brings(rq)) {
+    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
         rq->class = CHAT_CLASS_OTHER;
         rq->answers = 0;
     }

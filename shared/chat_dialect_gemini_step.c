@@ -4,7 +4,8 @@
  * A step is an answer of the model with functionCall parts; its results are
  * the functionResponse parts of the contents that follow at once. Where ids
  * are missing a result is of the first call of its name that has none yet, as
- * the provider reads it.
+ * the provider reads it. A chat that keeps its history itself keeps the chunks
+ * of an answer, so a call may stand there in the pieces in which it came.
  * Promises: a result is that of one call; a call's node is its functionCall,
  * its place the part behind which its result belongs, NULL for the front.
  * Must not know: the stream, what a store has.
@@ -17,27 +18,19 @@
 static chat_rc_e
 chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
 {
-    size_t              size;
     chat_gemini_call_t *note;
 
-    if (r->count == r->size) {
-        if (r->size == CHAT_GEMINI_CALLS) {
-            return CHAT_LIMIT;
-        }
-
-        size = r->size ? 2 * r->size : 8;
-        note = chat_arena_alloc(r->arena, size * sizeof(*note));
-        if (note == NULL) {
-            return CHAT_ERROR;
-        }
-
-        if (r->count) {
-            memcpy(note, r->calls, r->count * sizeof(*note));
-        }
-
-        r->calls = note;
-        r->size = size;
+    if (r->count == CHAT_GEMINI_CALLS) {
+        return CHAT_LIMIT;
     }
+
+    note =
+        chat_arena_grow(r->arena, r->calls, r->count, &r->size, sizeof(*note));
+    if (note == NULL) {
+        return CHAT_ERROR;
+    }
+
+    r->calls = note;
 
     note = &r->calls[r->count];
     memset(note, 0, sizeof(*note));
@@ -60,6 +53,70 @@ chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
 }
 
 
+/*
+ * The pieces of the last noted call that this part has; with the last of them
+ * it is ready.
+ */
+static chat_rc_e
+chat_gemini_pieces(chat_gemini_body_t *r, const chat_json_t *function)
+{
+    chat_rc_e           rc;
+    chat_gemini_call_t *note = &r->calls[r->count - 1];
+    const chat_json_t  *pieces;
+
+    pieces = chat_json_get(r->doc, function, "partialArgs");
+
+    if (chat_gemini_args_add(r->args, r->doc, pieces) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    if (chat_gemini_goes_on(r->doc, function)) {
+        return CHAT_OK;
+    }
+
+    r->in_call = 0;
+    note->call.ready = 1;
+
+    rc = chat_gemini_args_text(r->args, r->arena, &note->args);
+
+    return rc == CHAT_ERROR ? rc : CHAT_OK;
+}
+
+
+/* A functionCall part: a call, or more of the last one. */
+static chat_rc_e
+chat_gemini_call(chat_gemini_body_t *r, const chat_json_t *function)
+{
+    chat_rc_e rc;
+
+    if (chat_json_string(r->doc, chat_json_get(r->doc, function, "name")).len)
+    {
+        rc = chat_gemini_note(r, function);
+
+        if (rc != CHAT_OK
+            || !(chat_gemini_goes_on(r->doc, function)
+                 || chat_json_get(r->doc, function, "partialArgs")))
+        {
+            r->in_call = 0;
+            return rc;
+        }
+
+        if (r->args == NULL) {
+            r->args = chat_gemini_args_create(r->arena);
+            if (r->args == NULL) {
+                return CHAT_ERROR;
+            }
+        }
+
+        chat_gemini_args_begin(r->args);
+        r->calls[r->count - 1].call.ready = 0;
+        r->in_call = 1;
+    }
+
+    return r->in_call ? chat_gemini_pieces(r, function) : CHAT_OK;
+}
+
+
 /* Notes the calls of an answer; *behind becomes the content behind it. */
 static chat_rc_e
 chat_gemini_calls(chat_gemini_body_t *r, const chat_json_t *content,
@@ -69,6 +126,7 @@ chat_gemini_calls(chat_gemini_body_t *r, const chat_json_t *content,
     const chat_json_t *parts, *part, *function;
 
     r->count = 0;
+    r->in_call = 0;
 
     for (/* void */; content && chat_gemini_is_model(r->doc, content);
          content = chat_gemini_next(r->contents, content))
@@ -83,7 +141,7 @@ chat_gemini_calls(chat_gemini_body_t *r, const chat_json_t *content,
                 continue;
             }
 
-            rc = chat_gemini_note(r, function);
+            rc = chat_gemini_call(r, function);
             if (rc != CHAT_OK) {
                 return rc;
             }
@@ -96,7 +154,15 @@ chat_gemini_calls(chat_gemini_body_t *r, const chat_json_t *content,
 }
 
 
-/* The first noted call without a result that has this id. */
+/* 1 if the call has no result yet, or one of which more may follow. */
+static int
+chat_gemini_awaits(const chat_gemini_body_t *r, const chat_gemini_call_t *note)
+{
+    return note->result == NULL || chat_gemini_goes_on(r->doc, note->result);
+}
+
+
+/* The first noted call that awaits a result and has this id. */
 static chat_gemini_call_t *
 chat_gemini_by_id(chat_gemini_body_t *r, chat_str_t id, int *known)
 {
@@ -108,7 +174,7 @@ chat_gemini_by_id(chat_gemini_body_t *r, chat_str_t id, int *known)
         if (r->calls[i].own_id && chat_str_eq(r->calls[i].call.id, id)) {
             *known = 1;
 
-            if (r->calls[i].result == NULL) {
+            if (chat_gemini_awaits(r, &r->calls[i])) {
                 return &r->calls[i];
             }
         }
@@ -118,14 +184,18 @@ chat_gemini_by_id(chat_gemini_body_t *r, chat_str_t id, int *known)
 }
 
 
-/* The first one of this name, where one of the two has no id. */
+/*
+ * The first whole one of this name, where one of the two has no id: nobody
+ * answers a call that is cut off.
+ */
 static chat_gemini_call_t *
 chat_gemini_by_name(chat_gemini_body_t *r, chat_str_t id, chat_str_t name)
 {
     size_t i;
 
     for (i = 0; i < r->count; i++) {
-        if (r->calls[i].result == NULL && !(id.len && r->calls[i].own_id)
+        if (r->calls[i].call.ready && chat_gemini_awaits(r, &r->calls[i])
+            && !(id.len && r->calls[i].own_id)
             && chat_str_eq(r->calls[i].call.name, name))
         {
             return &r->calls[i];
@@ -258,7 +328,7 @@ chat_gemini_result(chat_gemini_body_t *r, const chat_json_t *result,
 
     call->outcome = CHAT_OUTCOME_OK;
 
-    if (chat_json_true(chat_json_get(r->doc, result, "willContinue"))) {
+    if (chat_gemini_goes_on(r->doc, result)) {
         call->outcome = CHAT_OUTCOME_PARTIAL;
 
     } else if (chat_json_get(r->doc, node, "error")
@@ -287,10 +357,12 @@ chat_gemini_result(chat_gemini_body_t *r, const chat_json_t *result,
 static chat_rc_e
 chat_gemini_detail(chat_gemini_body_t *r, chat_gemini_call_t *note)
 {
-    chat_str_t args;
+    chat_str_t args = note->args;
 
-    args =
-        chat_json_raw(r->doc, chat_json_get(r->doc, note->function, "args"));
+    if (args.len == 0) {
+        args = chat_json_raw(r->doc,
+                             chat_json_get(r->doc, note->function, "args"));
+    }
 
     if (chat_fingerprint(note->call.name, args, &note->call.fingerprint)) {
         return CHAT_ERROR;

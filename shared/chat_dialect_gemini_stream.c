@@ -231,7 +231,7 @@ chat_gemini_call(chat_gemini_stream_t *state, const chat_json_t *function)
     chat_str_t         name;
     const chat_json_t *pieces;
 
-    more = chat_json_true(chat_json_get(state->doc, function, "willContinue"));
+    more = chat_gemini_goes_on(state->doc, function);
     name = chat_json_string(state->doc,
                             chat_json_get(state->doc, function, "name"));
     pieces = chat_json_get(state->doc, function, "partialArgs");
@@ -282,7 +282,8 @@ chat_gemini_chunk_of(chat_gemini_stream_t *state, int32_t index,
     reason = chat_json_string(
         state->doc, chat_json_get(state->doc, candidate, "finishReason"));
 
-    if (reason.len) {
+    /* The enumeration's own word for none, which some servers write. */
+    if (reason.len && !chat_str_is(reason, "FINISH_REASON_UNSPECIFIED")) {
         state->done |= UINT32_C(1) << index;
         state->stopped |= index == 0 && chat_str_is(reason, "STOP");
     }

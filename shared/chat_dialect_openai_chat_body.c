@@ -93,27 +93,19 @@ static chat_rc_e
 chat_completions_note(chat_completions_t *r, const chat_json_t *node,
                       const chat_json_t *id)
 {
-    size_t       size;
     chat_call_t *call;
 
-    if (r->count == r->size) {
-        if (r->size == CHAT_COMPLETIONS_CALLS) {
-            return CHAT_LIMIT;
-        }
-
-        size = r->size ? 2 * r->size : 8;
-        call = chat_arena_alloc(r->arena, size * sizeof(chat_call_t));
-        if (call == NULL) {
-            return CHAT_ERROR;
-        }
-
-        if (r->count) {
-            memcpy(call, r->calls, r->count * sizeof(chat_call_t));
-        }
-
-        r->calls = call;
-        r->size = size;
+    if (r->count == CHAT_COMPLETIONS_CALLS) {
+        return CHAT_LIMIT;
     }
+
+    call =
+        chat_arena_grow(r->arena, r->calls, r->count, &r->size, sizeof(*call));
+    if (call == NULL) {
+        return CHAT_ERROR;
+    }
+
+    r->calls = call;
 
     call = &r->calls[r->count++];
     memset(call, 0, sizeof(chat_call_t));
@@ -417,29 +409,6 @@ chat_completions_shape(chat_json_doc_t *doc, const chat_json_t *messages)
 }
 
 
-/* A body that only brings results of calls that it does not have. */
-static int
-chat_completions_orphan(const chat_request_t *rq)
-{
-    size_t             i;
-    const chat_step_t *step;
-
-    if (!rq->answers) {
-        return 1;
-    }
-
-    step = &rq->steps[rq->nsteps - 1];
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
 chat_rc_e
 chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
                          chat_request_t *rq)
@@ -468,7 +437,7 @@ chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
         return rc;
     }
 
-    if (rq->class == CHAT_CLASS_CONTINUATION && chat_completions_orphan(rq)) {
+    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
         rq->class = CHAT_CLASS_OTHER;
         rq->answers = 0;
     }

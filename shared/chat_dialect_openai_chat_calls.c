@@ -117,23 +117,15 @@ chat_completions_find(chat_completions_stream_t *state, uint32_t slot)
 static chat_completions_call_t *
 chat_completions_push(chat_completions_stream_t *state)
 {
-    size_t                   size;
     chat_completions_call_t *calls;
 
-    if (state->count == state->size) {
-        size = state->size ? 2 * state->size : 8;
-        calls = chat_arena_alloc(state->arena, size * sizeof(*calls));
-        if (calls == NULL) {
-            return NULL;
-        }
-
-        if (state->count) {
-            memcpy(calls, state->calls, state->count * sizeof(*calls));
-        }
-
-        state->calls = calls;
-        state->size = size;
+    calls = chat_arena_grow(state->arena, state->calls, state->count,
+                            &state->size, sizeof(*calls));
+    if (calls == NULL) {
+        return NULL;
     }
+
+    state->calls = calls;
 
     return &state->calls[state->count++];
 }

@@ -1,43 +1,12 @@
 /*
  * chat_request.c: the lists of a request, and what a call in it is.
  *
- * Promises: calls and steps keep their order and belong together; growing is
- * linear in all. Must not know: any wire format, what is done with a request.
+ * Promises: calls and steps keep their order and belong together.
+ * Must not know: any wire format, what is done with a request.
  */
 
 #include "chat_request.h"
 #include "chat_arena.h"
-
-#define CHAT_REQUEST_FIRST 8
-
-
-/*
- * Room for one more of count items of this size: arrays double, at counts
- * that are 0 or a power of two from CHAT_REQUEST_FIRST on.
- */
-static void *
-chat_request_grow(chat_arena_t *arena, void *items, size_t count, size_t size)
-{
-    void *grown;
-
-    if (count != 0
-        && (count < CHAT_REQUEST_FIRST || (count & (count - 1)) != 0)) {
-        return items;
-    }
-
-    if (count > SIZE_MAX / 2 / size) {
-        return NULL;
-    }
-
-    grown = chat_arena_alloc(
-        arena, size * (count == 0 ? CHAT_REQUEST_FIRST : 2 * count));
-
-    if (grown != NULL && count != 0) {
-        memcpy(grown, items, count * size);
-    }
-
-    return grown;
-}
 
 
 chat_step_t *
@@ -45,8 +14,8 @@ chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
 {
     chat_step_t *steps;
 
-    steps =
-        chat_request_grow(arena, rq->steps, rq->nsteps, sizeof(chat_step_t));
+    steps = chat_arena_grow(arena, rq->steps, rq->nsteps, &rq->steps_size,
+                            sizeof(chat_step_t));
     if (steps == NULL) {
         return NULL;
     }
@@ -70,8 +39,8 @@ chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
         return NULL;
     }
 
-    calls =
-        chat_request_grow(arena, rq->calls, rq->ncalls, sizeof(chat_call_t));
+    calls = chat_arena_grow(arena, rq->calls, rq->ncalls, &rq->calls_size,
+                            sizeof(chat_call_t));
     if (calls == NULL) {
         return NULL;
     }
@@ -112,4 +81,26 @@ chat_call_is_settled(const chat_call_t *call)
 
     return call->approval == CHAT_APPROVAL_GRANTED
            || call->approval == CHAT_APPROVAL_REFUSED;
+}
+
+
+int
+chat_request_brings(const chat_request_t *rq)
+{
+    size_t             i;
+    const chat_step_t *step;
+
+    if (!rq->answers) {
+        return 0;
+    }
+
+    step = &rq->steps[rq->nsteps - 1];
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
+            return 1;
+        }
+    }
+
+    return 0;
 }

@@ -86,6 +86,8 @@ typedef struct {
     size_t        ncalls;
     chat_step_t  *steps;
     size_t        nsteps;
+    size_t        calls_size; /* for how many there is room */
+    size_t        steps_size;
     int           answers; /* the last of steps[] is the step that this
                                    body answers: a continuation's batch, or
                                    what a fresh turn leaves behind */
@@ -114,5 +116,8 @@ int chat_call_is_member(const chat_call_t *call);
  * approval response.
  */
 int chat_call_is_settled(const chat_call_t *call);
+
+/* 1 if the body has a result of a call of the step that it answers. */
+int chat_request_brings(const chat_request_t *rq);
 
 #endif /* CHAT_REQUEST_H */

@@ -110,6 +110,42 @@ live('s1 s22: gemini: arguments that come in pieces', async (t) => {
     sees: [...pieces(old, words.id, 'other'), ...words] }));
 });
 
+live('gemini: a history of chunks, as a chat keeps it', async (t) => {
+  const scene = await stage(t, 'gemini');
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const [{ id, name }] = batch.calls;
+  const model = (functionCall) => ({ role: 'model',
+    parts: [{ functionCall }] });
+  const kept = (results) => {
+    const body = batch.body(results);
+    body.contents[1].parts.shift();
+    body.contents.splice(1, 0, model({ id, name, willContinue: true }),
+      model({ partialArgs: [{ jsonPath: '$.city', stringValue: 'Rome' }],
+        willContinue: true }), model({}));
+    return body;
+  };
+  const first = batch.post(kept(batch.results([1])));
+  await held(batch, first);
+  const last = batch.post(kept(batch.results([0])));
+  assert.equal((await told(last)).word, 'final');
+  assert.equal((await told(first)).word, 'final');
+  assert.deepEqual(batch.upstream().map(({ answered }) => answered),
+    [batch.ids]);
+});
+
+live('gemini: a preliminary result and the final one', async (t) => {
+  const scene = await stage(t, 'gemini', { strict: false });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const body = batch.body(batch.results());
+  const { parts } = body.contents.at(-1);
+  const soon = structuredClone(parts[0]);
+  soon.functionResponse.willContinue = true;
+  parts.unshift(soon);
+  assert.equal((await told(batch.post(body))).word, 'final');
+});
+
 live('s17: gemini: one chunk with a call to drop and one to keep',
   async (t) => {
     const scene = await theatre(t);

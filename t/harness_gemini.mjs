@@ -1,6 +1,7 @@
 /*
  * harness_gemini.mjs: Gemini's streamGenerateContent: streams, request
- * bodies, and the 400 for calls and results that are not the same number.
+ * bodies, and the 400 for calls and results that are not the same number (a
+ * call without a name is more of the one before it).
  */
 import { data, double, newId, stream } from './harness_wire.mjs';
 
@@ -77,7 +78,8 @@ export const gemini = {
       }
     }
     for (const [i, turn] of turns.entries()) {
-      const calls = functionsOf(turns[i - 1] ?? {}, 'functionCall');
+      const calls = functionsOf(turns[i - 1] ?? {}, 'functionCall')
+        .filter(({ name }) => name);
       const results = functionsOf(turn, 'functionResponse');
       if (turn.side === 'user' && calls.length !== results.length) {
         return bad('Please ensure that the number of function response '

@@ -59,7 +59,8 @@ function says(calls, doors, silent) {
       const [role, ...rest] = chat.calls({ calls, id });
       const lead = silent ? []
         : [words('Let me '), ...through('text'), words('look.')];
-      return sse([role, ...lead, ...rest.slice(0, 3), ...through('calls'), ...rest.slice(3)]);
+      return sse([role, ...lead, ...rest.slice(0, 3), ...through('calls'),
+        ...rest.slice(3)]);
     }
     const told = body.messages.filter(({ role }) => role === 'tool')
       .map(({ content }) => content).join();

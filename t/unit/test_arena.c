@@ -52,6 +52,47 @@ blocks_are_zeroed_aligned_and_apart(void **state)
 
 
 static void
+lists_grow_and_keep_what_they_have(void **state)
+{
+    size_t        i, size = 0;
+    uint32_t     *items = NULL, *before = NULL;
+    chat_arena_t *arena = chat_arena_create(4000);
+
+    for (i = 0; i < 500; i++) {
+        items = chat_arena_grow(arena, items, i, &size, sizeof(*items));
+
+        if (items == NULL) {
+            break;
+        }
+
+        assert_true(size > i);
+        assert_int_equal(items[i], 0);
+        items[i] = (uint32_t) i + 1;
+        before = items;
+    }
+
+    /* without memory the list is as it was */
+    assert_int_equal(i, 256);
+    assert_int_equal(size, 256);
+
+    for (i = 0; i < 256; i++) {
+        assert_int_equal(before[i], i + 1);
+    }
+
+    /* begun anew it takes no memory */
+    i = chat_arena_used(arena);
+    assert_ptr_equal(chat_arena_grow(arena, before, 0, &size, sizeof(*before)),
+                     before);
+    assert_int_equal(chat_arena_used(arena), i);
+
+    size = SIZE_MAX / 4;
+    assert_null(chat_arena_grow(arena, before, size, &size, 8));
+
+    chat_arena_destroy(arena);
+}
+
+
+static void
 past_its_limit_an_arena_answers_null_and_stays_usable(void **state)
 {
     chat_arena_t *arena = chat_arena_create(10000);
@@ -216,6 +257,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_grow_and_keep_what_they_have),
         cmocka_unit_test(blocks_are_zeroed_aligned_and_apart),
         cmocka_unit_test(
             past_its_limit_an_arena_answers_null_and_stays_usable),

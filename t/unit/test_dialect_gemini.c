@@ -27,6 +27,11 @@
     "{\"functionResponse\":{\"name\":\"" name "\",\"response\":" response "}" \
     "}"
 
+/* A result of which more is to follow. */
+#define SOON(id, n)                                                      \
+    "{\"functionResponse\":{" id "\"name\":\"w\",\"willContinue\":true," \
+    "\"response\":{\"n\":" n "}}}"
+
 static const class_case_t classes[] = {
     { "{}", CHAT_DECLINED, CHAT_CLASS_OTHER, CLASS_NONE },
     { "[]", CHAT_DECLINED, CHAT_CLASS_OTHER, CLASS_NONE },
@@ -243,6 +248,52 @@ results_go_by_id_else_by_name_and_order(void **state)
     results_are(CALL("a", "w") "," PLAIN("w", "{}"),
                 RESULT("a", "w") "," RESULT("a", "w"),
                 "a={\"output\":1} part:0.1=");
+    /* what comes behind a preliminary one is of the same call */
+    results_are(CALL("a", "w") "," CALL("b", "w"),
+                SOON("\"id\":\"a\",", "1") "," SOON("\"id\":\"a\",",
+                                                    "2") "," RESULT("a", "w"),
+                "a={\"output\":1} b=");
+    results_are(PLAIN("w", "{}"), SOON("", "1") "," ANSWER("w", "{\"n\":1}"),
+                "part:0.0={\"n\":1}");
+}
+
+
+#define PIECE(more) "{\"functionCall\":{" more "}}"
+#define OPENS(name) \
+    PIECE("\"id\":\"" name "\",\"name\":\"w\",\"willContinue\":true")
+#define SAID(path, more)                                              \
+    PIECE("\"partialArgs\":[{\"jsonPath\":\"$." path "\"," more "}]," \
+          "\"willContinue\":true")
+
+#define WHOLE OPENS("a") "," SAID("b", "\"stringValue\":\"x\"") "," PIECE("")
+#define HALF PIECE("") "," OPENS("b") "," SAID("b", "\"numberValue\":1")
+#define CHUNKS                                                               \
+    USER "," ASKS(WHOLE) "," ASKS(HALF) "," ASKS(CALL("c", "w")) "," BRINGS( \
+        RESULT("a", "w") "," ANSWER("w", "{}"))
+
+/* A call that stands in the body in the pieces in which it came. */
+static void
+a_call_in_pieces_is_one(void **state)
+{
+    size_t        i;
+    body_t        body;
+    chat_digest_t want;
+
+    body_read(&body, DIALECT, chat_cstr(BODY(CHUNKS)));
+
+    assert_int_equal(body.rq.class, CHAT_CLASS_CONTINUATION);
+    assert_int_equal(body.rq.ncalls, 3);
+    chat_fingerprint(chat_cstr("w"), chat_cstr("{\"b\":\"x\"}"), &want);
+    assert_true(chat_digest_eq(&body.rq.calls[0].fingerprint, &want));
+
+    /* one that never came to its end is no member, and has no answer */
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(body.rq.calls[i].ready, i != 1);
+        assert_int_equal(body.rq.calls[i].outcome,
+                         i != 1 ? CHAT_OUTCOME_OK : CHAT_OUTCOME_NONE);
+    }
+
+    body_free(&body);
 }
 
 
@@ -335,6 +386,7 @@ main(void)
         cmocka_unit_test(the_uri_says_how_an_answer_comes),
         cmocka_unit_test(names_of_steps_follow_the_transcript),
         cmocka_unit_test(results_go_by_id_else_by_name_and_order),
+        cmocka_unit_test(a_call_in_pieces_is_one),
         cmocka_unit_test(s15_s34_s106_calls_and_results_are_read),
     };
 

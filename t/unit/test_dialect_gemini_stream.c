@@ -42,6 +42,10 @@ static const stream_case_t streams[] = {
     { CHUNK(CALL("a") "," TEXT "," CALL("b"), DONE),
       "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
     { PIECES("a") CHUNK("", DONE), "T o0:a a0 a0 a0 r0:a S E:finished " },
+    /* the word that says nothing ends nothing */
+    { CHUNK(CALL("a"), ",\"finishReason\":\"FINISH_REASON_UNSPECIFIED\"")
+          CHUNK(CALL("b"), DONE),
+      "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
     /* a call that is cut off is none that a client can answer */
     { CHUNK(CALL("a"), ",\"finishReason\":\"MAX_TOKENS\""),
       "T o0:a a0 r0:a E:finished " },

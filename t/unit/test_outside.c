@@ -149,6 +149,7 @@ a_result_takes_the_form_of_its_dialect(void **state)
           "\"[{\\\"type\\\":\\\"text\\\"}]\"" },
         { &chat_dialect_anthropic, "null", "\"null\"" },
         { &chat_dialect_gemini, "{\"a\": 1.0}", "{\"a\": 1.0}" },
+        { &chat_dialect_ag_ui, "{\"a\": 1.0}", "{\"a\": 1.0}" },
     };
 
     known();

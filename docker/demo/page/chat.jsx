@@ -147,7 +147,7 @@ function useWindow(settings, kept) {
     } };
 }
 
-/* What the app has kept of a chat that this window is not the first to show. */
+/* What the app has kept of a chat that this window is not the first with. */
 export function Chat(props) {
   const { settings } = props;
   const asks = settings.known && !settings.second;
