@@ -49,6 +49,8 @@ struct ngx_chat_redis_cmd_s {
     ngx_msec_t               born;   /* when it was submitted */
     ngx_msec_t               first;  /* of several submissions */
     ngx_uint_t               tries;  /* submissions before this one */
+    ngx_uint_t               hops;   /* of these, without a pause */
+    ngx_uint_t               serial; /* in this order those of a slot go */
     ngx_msec_t               deadline;
     unsigned                 failed : 1; /* no memory at some argument */
     unsigned                 keyed : 1;  /* it has a slot */
@@ -56,6 +58,7 @@ struct ngx_chat_redis_cmd_s {
     unsigned                 sent : 1;
     unsigned                 greets : 1; /* goes out before all others */
     unsigned lasts : 1; /* what it has put is to stand at a new server */
+    unsigned piece : 1; /* of a log: facts come first where room is short */
     unsigned again : 1; /* done's own */
 };
 

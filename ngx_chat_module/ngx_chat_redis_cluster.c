@@ -191,6 +191,8 @@ ngx_int_t
 ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
                               ngx_chat_redis_cmd_t     *cmd)
 {
+    cmd->serial = ++cluster->serial;
+
     if (ngx_chat_redis_later_has(cluster, cmd->slot)) {
         return ngx_chat_redis_later_add(cluster, cmd);
     }

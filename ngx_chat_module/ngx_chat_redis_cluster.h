@@ -47,10 +47,11 @@ struct ngx_chat_redis_cluster_s {
     ngx_msec_t                   learned;
     ngx_uint_t                   asked; /* node asked for the slots, + 1 */
     ngx_msec_t                   asked_at;
-    ngx_uint_t                   next;  /* of any() */
-    ngx_event_t                  tick;  /* to learn the slots anew */
-    ngx_queue_t                  later; /* commands to be sent again */
-    size_t                       bytes; /* of these */
+    ngx_uint_t                   next;   /* of any() */
+    ngx_event_t                  tick;   /* to learn the slots anew */
+    ngx_uint_t                   serial; /* of the newest command */
+    ngx_queue_t                  later;  /* commands to be sent again */
+    size_t                       bytes;  /* of these */
     ngx_event_t                  again;
 
     /*

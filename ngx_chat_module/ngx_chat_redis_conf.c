@@ -341,8 +341,8 @@ ngx_chat_redis_look_up(ngx_conf_t *cf, ngx_chat_redis_host_t *host,
     url.url = host->name;
 
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\"",
-                           url.err ? url.err : "no memory");
+        ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\": \"%V\"",
+                           url.err ? url.err : "no memory", &host->name);
         return NGX_ERROR;
     }
 

@@ -3,15 +3,17 @@
  * cluster declines.
  *
  * MOVED: the slot is another node's, which is learned. ASK: this once it is.
- * TRYAGAIN and the like: it is sent again after a little while; others of its
- * slot wait behind it, so that they stay in order. One that somebody waits for
- * fails when it has been declined for long. Must not know: facts.
+ * TRYAGAIN and the like, and where nodes send a command to and fro: it is sent
+ * again after a little while. Others of its slot wait for it, newer ones and
+ * those that are yet to be declined, so that they stay in order. One that
+ * somebody waits for fails when it has been declined for long.
+ * Must not know: facts.
  */
 
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_DECLINED 2000 /* ms; then who waits is told */
-#define NGX_CHAT_REDIS_HOPS 5        /* MOVED, without a pause */
+#define NGX_CHAT_REDIS_HOPS 5        /* without a pause */
 #define NGX_CHAT_REDIS_FIRST_AGAIN 10
 #define NGX_CHAT_REDIS_LAST_AGAIN 160
 
@@ -85,6 +87,27 @@ ngx_chat_redis_later_has(ngx_chat_redis_cluster_t *cluster, unsigned slot)
 }
 
 
+/* Newer ones may have come here while it was under way. */
+static void
+ngx_chat_redis_later_insert(ngx_chat_redis_cluster_t *cluster,
+                            ngx_chat_redis_cmd_t     *cmd)
+{
+    ngx_queue_t          *q;
+    ngx_chat_redis_cmd_t *other;
+
+    for (q = ngx_queue_last(&cluster->later);
+         q != ngx_queue_sentinel(&cluster->later); q = ngx_queue_prev(q))
+    {
+        other = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+        if (other->serial <= cmd->serial) {
+            break;
+        }
+    }
+
+    ngx_queue_insert_head(q, &cmd->queue); /* behind q */
+}
+
+
 ngx_int_t
 ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
                          ngx_chat_redis_cmd_t     *cmd)
@@ -101,8 +124,9 @@ ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
     }
 
     cmd->asks = 0;
+    cmd->hops = 0;
     cluster->bytes += cmd->bytes;
-    ngx_queue_insert_tail(&cluster->later, &cmd->queue);
+    ngx_chat_redis_later_insert(cluster, cmd);
 
     if (!cluster->again.timer_set) {
         pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
@@ -115,10 +139,42 @@ ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
 }
 
 
+/* Marks the slots of which a command has been sent: it may come here yet. */
+static void
+ngx_chat_redis_later_busy(ngx_chat_redis_cluster_t *cluster,
+                          u_char                    busy[CHAT_SLOTS / 8])
+{
+    ngx_uint_t            i;
+    ngx_queue_t          *q, *cmds;
+    ngx_chat_redis_cmd_t *cmd;
+
+    ngx_memzero(busy, CHAT_SLOTS / 8);
+
+    for (i = 0; i < cluster->count; i++) {
+        if (!cluster->nodes[i]->is_open) {
+            continue;
+        }
+
+        cmds = &cluster->nodes[i]->client.cmds;
+
+        for (q = ngx_queue_head(cmds); q != ngx_queue_sentinel(cmds);
+             q = ngx_queue_next(q))
+        {
+            cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+            if (cmd->keyed && cmd->sent) {
+                busy[cmd->slot / 8] |= (u_char) (1 << cmd->slot % 8);
+            }
+        }
+    }
+}
+
+
 void
 ngx_chat_redis_later_send(ngx_event_t *ev)
 {
+    u_char                    busy[CHAT_SLOTS / 8];
     ngx_queue_t               due, *q;
+    ngx_chat_redis_cmd_t     *cmd;
     ngx_chat_redis_cluster_t *cluster = ev->data;
 
     ngx_queue_init(&due);
@@ -131,11 +187,19 @@ ngx_chat_redis_later_send(ngx_event_t *ev)
     ngx_queue_init(&cluster->later);
     cluster->bytes = 0;
 
+    ngx_chat_redis_later_busy(cluster, busy);
+
     while (!ngx_queue_empty(&due)) {
         q = ngx_queue_head(&due);
         ngx_queue_remove(q);
-        ngx_chat_redis_cluster_resubmit(
-            cluster, NULL, ngx_queue_data(q, ngx_chat_redis_cmd_t, queue));
+        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+
+        if (!(busy[cmd->slot / 8] >> cmd->slot % 8 & 1)) {
+            ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
+
+        } else if (ngx_chat_redis_later_add(cluster, cmd) != NGX_OK) {
+            cmd->done(cmd, NULL);
+        }
     }
 }
 
@@ -157,6 +221,27 @@ ngx_chat_redis_declined_now(const redisReply *reply)
            || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
            || ngx_chat_redis_is_error(reply, "LOADING")
            || ngx_chat_redis_is_error(reply, "MASTERDOWN");
+}
+
+
+/* 1 if the node is yet to decline others of the slot, which come behind. */
+static ngx_uint_t
+ngx_chat_redis_declined_first(ngx_chat_redis_client_t    *client,
+                              const ngx_chat_redis_cmd_t *cmd)
+{
+    ngx_queue_t          *q;
+    ngx_chat_redis_cmd_t *other;
+
+    for (q = ngx_queue_head(&client->cmds);
+         q != ngx_queue_sentinel(&client->cmds); q = ngx_queue_next(q))
+    {
+        other = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+        if (other->keyed && other->slot == cmd->slot) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -184,22 +269,31 @@ ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
 
     freeReplyObject(reply);
 
-    if (ask && node != NULL) {
-        ngx_chat_redis_declined_ask(node, cmd);
-        return 1;
+    if (!ask || node == NULL) {
+        cluster->stale = 1;
     }
-
-    cluster->stale = 1;
 
     if (moved && node != NULL) {
         ngx_chat_redis_slots_move(cluster, cmd->slot, node);
     }
 
-    if (moved && node != NULL && cmd->tries < NGX_CHAT_REDIS_HOPS) {
-        ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
+    if (node == NULL || cmd->hops == NGX_CHAT_REDIS_HOPS
+        || ngx_chat_redis_later_has(cluster, cmd->slot)
+        || (moved && ngx_chat_redis_declined_first(client, cmd)))
+    {
+        if (ngx_chat_redis_later_add(cluster, cmd) != NGX_OK) {
+            cmd->done(cmd, NULL);
+        }
 
-    } else if (ngx_chat_redis_later_add(cluster, cmd) != NGX_OK) {
-        cmd->done(cmd, NULL);
+        return 1;
+    }
+
+    cmd->hops++;
+
+    if (ask) {
+        ngx_chat_redis_declined_ask(node, cmd);
+    } else {
+        ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
     }
 
     return 1;

@@ -4,7 +4,8 @@
  *
  * Redis acknowledges what its replicas have yet to get. Copies of commands
  * that have been answered are kept for some seconds, counted from the newest:
- * what is put twice stands once. Must not know: what commands are for.
+ * what is put twice stands once. Pieces of logs have half of the room.
+ * Must not know: what commands are for.
  */
 
 #include "ngx_chat_redis_client.h"
@@ -34,6 +35,7 @@ ngx_chat_redis_copy_cmd(const ngx_chat_redis_cmd_t *cmd)
 
     copy->done = ngx_chat_redis_ignore;
     copy->slot = cmd->slot;
+    copy->serial = cmd->serial;
     copy->keyed = cmd->keyed;
     copy->lasts = 1;
     copy->born = ngx_current_msec;
@@ -50,35 +52,48 @@ ngx_chat_redis_forget_one(ngx_chat_redis_client_t *client,
 }
 
 
-void
-ngx_chat_redis_remember(ngx_chat_redis_client_t    *client,
-                        const ngx_chat_redis_cmd_t *cmd)
+/* Forgets what is too old by now, and what there is no room for. */
+static void
+ngx_chat_redis_outdate(ngx_chat_redis_client_t *client)
 {
-    ngx_chat_redis_cmd_t *copy = ngx_chat_redis_copy_cmd(cmd), *first;
+    ngx_chat_redis_cmd_t *first;
 
-    if (copy == NULL) {
-        return;
-    }
-
-    ngx_queue_insert_tail(&client->lately, &copy->queue);
-    client->lately_bytes += copy->bytes;
-
-    for (;;) {
+    while (!ngx_queue_empty(&client->lately)) {
         first = ngx_queue_data(ngx_queue_head(&client->lately),
                                ngx_chat_redis_cmd_t, queue);
 
         if (client->lately_bytes <= NGX_CHAT_REDIS_LATELY_BYTES
-            && copy->born - first->born <= NGX_CHAT_REDIS_LATELY)
+            && ngx_current_msec - first->born <= NGX_CHAT_REDIS_LATELY)
         {
             return;
         }
 
         ngx_chat_redis_forget_one(client, first);
         ngx_chat_redis_cmd_free(first);
+    }
+}
 
-        if (first == copy) {
-            return;
-        }
+
+void
+ngx_chat_redis_remember(ngx_chat_redis_client_t    *client,
+                        const ngx_chat_redis_cmd_t *cmd)
+{
+    ngx_chat_redis_cmd_t *copy;
+
+    ngx_chat_redis_outdate(client);
+
+    if (cmd->piece
+        && client->lately_bytes + cmd->bytes > NGX_CHAT_REDIS_LATELY_BYTES / 2)
+    {
+        return;
+    }
+
+    copy = ngx_chat_redis_copy_cmd(cmd);
+
+    if (copy != NULL) {
+        ngx_queue_insert_tail(&client->lately, &copy->queue);
+        client->lately_bytes += copy->bytes;
+        ngx_chat_redis_outdate(client);
     }
 }
 

@@ -58,6 +58,8 @@ ngx_chat_store_redis_append(chat_store_t *store, const chat_key_t *key,
     cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_APPEND);
     if (cmd != NULL) {
         cmd->done = ngx_chat_redis_appended;
+        cmd->lasts = 1;
+        cmd->piece = 1;
         ngx_chat_redis_cmd_puts(cmd, "3");
         ngx_chat_redis_add_key(cmd, key, "");
         ngx_chat_redis_add_key(cmd, key, ":p");

@@ -125,8 +125,8 @@ ngx_chat_redis_sentinel_ready(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* A sentinel says that the master is there. */
-static void
+/* A sentinel says that the master is there; NGX_ERROR: that is no place. */
+static ngx_int_t
 ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
                              ngx_str_t host, ngx_str_t port)
 {
@@ -140,8 +140,7 @@ ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
     if (ngx_chat_redis_place_set(place, &host, ngx_atoi(port.data, port.len))
         != NGX_OK)
     {
-        ngx_chat_redis_sentinel_end(sentinel, "it tells no address");
-        return;
+        return NGX_ERROR;
     }
 
     moved =
@@ -158,6 +157,8 @@ ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
         sentinel->seeking = 0;
         sentinel->found(sentinel, sentinel->master, moved);
     }
+
+    return NGX_OK;
 }
 
 
@@ -185,14 +186,20 @@ ngx_chat_redis_sentinel_answer(ngx_chat_redis_sentinel_t *sentinel,
         return;
     }
 
+    if (ngx_chat_redis_sentinel_take(
+            sentinel, ngx_chat_redis_sentinel_text(reply->element[0]),
+            ngx_chat_redis_sentinel_text(reply->element[1]))
+        != NGX_OK)
+    {
+        ngx_chat_redis_sentinel_end(sentinel, "it tells no address");
+        return;
+    }
+
     sentinel->state = NGX_CHAT_REDIS_SENTINEL_LISTENS;
     sentinel->failed = 0;
     sentinel->silent = 0;
     sentinel->told = 0;
     ngx_chat_redis_timer(&sentinel->timer, NGX_CHAT_REDIS_SENTINEL_PING);
-    ngx_chat_redis_sentinel_take(
-        sentinel, ngx_chat_redis_sentinel_text(reply->element[0]),
-        ngx_chat_redis_sentinel_text(reply->element[1]));
 }
 
 
@@ -221,9 +228,11 @@ ngx_chat_redis_sentinel_news(ngx_chat_redis_sentinel_t *sentinel,
 
     if (words[0].len == sentinel->conf.master.len
         && ngx_memcmp(words[0].data, sentinel->conf.master.data, words[0].len)
-               == 0)
+               == 0
+        && ngx_chat_redis_sentinel_take(sentinel, words[3], words[4])
+               != NGX_OK)
     {
-        ngx_chat_redis_sentinel_take(sentinel, words[3], words[4]);
+        ngx_chat_redis_sentinel_end(sentinel, "it tells no address");
     }
 }
 

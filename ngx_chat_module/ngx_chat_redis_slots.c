@@ -79,14 +79,20 @@ ngx_chat_redis_slots_node(ngx_chat_redis_node_t *from, const redisReply *place)
         host.len = (size_t) place->element[0]->len;
     }
 
+    ip = ngx_chat_redis_slots_ip(place);
+
+    /* it is to have a name, and has none yet */
+    if (host.len == 1 && host.data[0] == '?') {
+        host = ip;
+    }
+
     /* it does not know its own address: it is where it was asked */
-    if (host.len == 0 || (host.len == 1 && host.data[0] == '?')) {
+    if (host.len == 0) {
         host = from->client.conn.host->host;
     }
 
     node = ngx_chat_redis_cluster_node(from->cluster, &host,
                                        (ngx_int_t) place->element[1]->integer);
-    ip = ngx_chat_redis_slots_ip(place);
 
     /* a name that nobody here can look up */
     if (node != NULL && ip.len != 0 && from->cluster->conf->resolver == NULL

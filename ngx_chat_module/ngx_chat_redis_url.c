@@ -361,6 +361,15 @@ ngx_chat_redis_read_url(ngx_chat_redis_url_t *url, ngx_str_t text,
     if (at) {
         text = ngx_chat_redis_split(&host, at);
 
+        /* more likely a user with each host than a part of the password */
+        if (url->conf->scheme != NGX_CHAT_REDIS_ONE
+            && memchr(text.data, '@', text.len))
+        {
+            return ngx_chat_redis_invalid(url, "user or password",
+                                          "percent-encoded, and only before "
+                                          "the first host");
+        }
+
         if (ngx_chat_redis_read_userinfo(url, text) != NGX_OK) {
             return NGX_ERROR;
         }
