@@ -55,6 +55,9 @@ if node --help | grep -q -e --test-concurrency \
     flags=--test-concurrency=2
 fi
 
+# What waits for ever is a failure, and not the end of all.
+bounded='timeout 1800'
+
 # live every|stores|half|other_half COMMAND...: these files of the live tests
 live()
 {
@@ -74,7 +77,7 @@ live()
         tests="$tests $file"
     done
     # shellcheck disable=SC2086
-    "$@" node --test $flags --test-reporter=spec $tests
+    "$@" $bounded node --test $flags --test-reporter=spec $tests
 }
 
 # Those whose store is the one that CHAT_STORE names.
@@ -89,7 +92,7 @@ clients()
 {
     rm -rf build/compatibility
     # shellcheck disable=SC2046,SC2086
-    "$@" node --test $flags --test-reporter=spec $(clients_tests) \
+    "$@" $bounded node --test $flags --test-reporter=spec $(clients_tests) \
         && node t/clients/table.mjs --check
 }
 

@@ -29,10 +29,13 @@ export const pidOf = async (answer) =>
   Number((await answer.head).headers['x-pid']);
 export const wordOf = async (answer) => (await told(answer)).word;
 
+/* ms after which a worker has got to what was sent to it. */
+const calm = process.env.CHAT_ASAN ? 300 : 100;
+
 /* A request that waits, and nothing (more) of its batch upstream. */
 export async function held(batch, answer, upstream = 0) {
   await answer.sent;
-  await pause(100);
+  await pause(calm);
   assert.equal(answer.ended, false, `ended: ${answer.bytes}`);
   assert.equal(batch.upstream().length, upstream, 'released too early');
 }

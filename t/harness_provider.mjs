@@ -10,6 +10,7 @@
 import http from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { dialects } from './harness_dialects.mjs';
+import { until } from './harness_wait.mjs';
 
 /*
  * An SSE answer. parts: strings, Buffers, promises (waited for, their value
@@ -113,7 +114,6 @@ class Provider {
     this.answer = options.answer ?? ((request) => this.default(request));
     this.requests = [];
     this.issued = new Map();
-    this.arrivals = [];
     this.server = http.createServer((request, response) => {
       this.serve(request, response).catch((error) => {
         this.errors.push(error);
@@ -139,9 +139,8 @@ class Provider {
 
   /* The next request to come, or one that has come already. */
   async arrival(number) {
-    while (this.requests.length < number) {
-      await new Promise((resolve) => { this.arrivals.push(resolve); });
-    }
+    await until(() => this.requests.length >= number, 20000,
+      `request ${number}`);
     return this.requests[number - 1];
   }
 
@@ -162,7 +161,6 @@ class Provider {
     });
     const refusal = this.judge(request, incoming);
     this.requests.push(request);
-    this.arrivals.splice(0).forEach((resolve) => resolve());
     request.refused = refusal !== undefined;
     const answer = refusal ?? await this.answer(request, request.number);
     if (answer.id) {
