@@ -305,7 +305,7 @@ live('a user who may do as little as the docs say', async (t) => {
   const c = await cluster(t, { masters: 3, acl: ['user chat on >secret '
     + '~chat:* &chat:* -@all +auth +select +ping +script|load +evalsha +hget '
     + '+hset +hdel +hlen +hgetall +hmget +del +expire +publish +subscribe '
-    + '+get +set +mget +ttl +xadd +xrange +cluster|slots +asking'] });
+    + '+get +set +mget +pttl +xadd +xrange +cluster|slots +asking'] });
   const scene = await stage(t, 'openai_chat', c, { store: (it) =>
     `${it.url({ user: 'chat', password: 'secret' })} timeout=2s` });
   const { batch, waits, slot } = await begun(scene, c, 2);

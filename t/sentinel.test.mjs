@@ -83,7 +83,7 @@ live('a master that the sentinels do not know', async (t) => {
 live('sentinels with a password, a user with few rights', async (t) => {
   const acl = ['user chat on >fact ~chat:* &chat:* -@all +auth +select +ping '
     + '+script|load +evalsha +hget +hset +hdel +hlen +hgetall +hmget +del '
-    + '+expire +publish +subscribe +get +set +mget +ttl +xadd +xrange +role'];
+    + '+expire +publish +subscribe +get +set +mget +pttl +xadd +xrange +role'];
   const it = await sentinels(t, { count: 1, acl,
     own: { password: 'watch', acl: ['user eye on >over resetchannels '
       + '&+switch-master -@all +auth +ping +subscribe '
