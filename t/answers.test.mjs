@@ -185,7 +185,7 @@ for (const key of keys) {
     await scene.p.arrival(2);
     const third = batch.continue(batch.results([1]));
     await third.sent;
-    await pause(80);
+    await pause(250);
     go.open();
     const words = (await Promise.all([first, second, third].map(told)))
       .map(({ word }) => word);
