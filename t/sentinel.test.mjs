@@ -27,6 +27,11 @@ const gather = (server, nodes, workers = 2) => until(async () =>
   (await server.ask('clients'))?.length === 2 * workers * nodes.length, 15000,
 'the workers at the master');
 
+/* Its workers, as far as they have seen it go, have found the store again. */
+const returned = (n) => until(() => n.workers().every((pid) => n.errorLog()
+  .split('\n').filter((line) => line.includes(` ${pid}#`)
+    && /is (away|back)/.test(line)).at(-1)?.includes('is back') ?? true));
+
 /* A batch of two, at this node or at any. */
 async function plays(scene, options) {
   const batch = new Batch(scene, 2);
@@ -147,6 +152,7 @@ live('s28 s64: the master is killed in the middle of batches', async (t) => {
   await old.stop('SIGKILL');
   const now = await it.moved(old);
   await gather(now, plays2.flatMap(({ scene }) => scene.nodes));
+  await Promise.all(plays2.flatMap(({ scene }) => scene.nodes.map(returned)));
   for (const { key, batch, waits } of plays2) {
     await t.test(key, async () => {
       /* Told in time, as over any cut; or it was found in time. */
@@ -332,10 +338,7 @@ live('a lone Redis that takes no writes is away', async (t) => {
   await until(() => /is away: it answers READONLY/.test(scene.n.errorLog()));
   await r.command('REPLICAOF', 'NO', 'ONE');
   await gather(r, [scene.n]);
-  /* Who had nothing to write in between has not noticed. */
-  await until(() => scene.n.workers().every((pid) => scene.n.errorLog()
-    .split('\n').filter((line) => line.includes(` ${pid}#`)
-      && /is (away|back)/.test(line)).at(-1)?.includes('is back') ?? true));
+  await returned(scene.n);
   assert.equal(await wordOf(batch.continue(batch.results([1]))), 'final');
   batch.released();
 });
