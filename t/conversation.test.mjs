@@ -7,11 +7,13 @@
  * that nobody has seen, approvals of MCP tools.
  */
 import assert from 'node:assert/strict';
+import { pause } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
 import { held, live, say, verdict, wordOf } from './harness_hold.mjs';
 import { asking } from './harness_outside.mjs';
 import { sse } from './harness_provider.mjs';
+import { redis } from './harness_redis.mjs';
 
 const key = 'openai_responses_conversation';
 const dialect = dialects[key];
@@ -50,6 +52,50 @@ live('conversation: each step is a batch of its own', async (t) => {
     assert.deepEqual(sent[i].answered, ids);
   }
 });
+
+/* The record of the one conversation: its key, and its newest batch. */
+async function newest(r) {
+  for (const at of await r.command('KEYS', 'chat:{*')) {
+    const fields = (await r.command('TYPE', at)) === 'hash'
+      ? await r.command('HKEYS', at) : [];
+    const field = fields.filter((one) => one.startsWith('batch/'))
+      .sort().pop();
+    if (field) {
+      return { at, field, value: await r.command('HGET', at, field) };
+    }
+  }
+  throw new Error('no record of a conversation');
+}
+
+/* What another worker put may come after the client that was told of it. */
+for (const [name, older] of [['nothing', 0], ['an older batch', 1]]) {
+  live(`conversation: its record is late, and has ${name}`, async (t) => {
+    const r = await redis(t);
+    const steps = [...Array(older + 1)].map(() => step(2));
+    const { scene, ask, bring } = await talk(t, steps,
+      { store: `${r.url()} timeout=2s`, connects: true });
+    const bringAll = ({ calls }) =>
+      bring({ calls }, ...calls.map(({ id }) => id)).text();
+    await ask().text();
+    for (const from of steps.slice(0, older)) {
+      await bringAll(from);
+    }
+    const { calls } = steps.at(-1);
+    const { at, field, value } = await newest(r);
+    await r.command('HDEL', at, field);
+    const first = bring({ calls }, calls[0].id);
+    await first.sent;
+    await pause(30);
+    await r.command('HSET', at, field, value);
+    await pause(300);
+    assert.equal(first.ended, false, `ended: ${first.bytes}`);
+    assert.equal(scene.p.continuations().length, older);
+    const last = bring({ calls }, calls[1].id);
+    assert.deepEqual(await Promise.all([first, last].map(wordOf)),
+      ['final', 'final']);
+    assert.equal(scene.p.continuations().length, older + 1);
+  });
+}
 
 live('conversation: $chat_store_time is of both questions', async (t) => {
   const from = step(1);
