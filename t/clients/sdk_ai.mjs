@@ -36,7 +36,7 @@ class StreamText {
         out.words = '';
       } else if (part.type === 'text-delta') {
         out.words += part.text;
-        heard?.();
+        heard?.(out.words);
       } else if (part.type === 'abort') {
         throw new Error('aborted');
       }

@@ -95,7 +95,7 @@ class Runner extends Messages {
       out.words = '';
       stream.on('text', (_, so) => {
         out.words = so;
-        heard?.();
+        heard?.(out.words);
       });
       out.messages.push(await stream.finalMessage());
     }

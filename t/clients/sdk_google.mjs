@@ -129,9 +129,7 @@ class Automatic extends Contents {
     for await (const chunk of stream) {
       out.messages.push(JSON.parse(JSON.stringify(chunk, lasting)));
       out.words += partsOf(chunk).map(({ text }) => text ?? '').join('');
-      if (out.words) {
-        heard?.();
-      }
+      heard?.(out.words);
     }
     signal?.throwIfAborted();
   }

@@ -99,7 +99,7 @@ class ChatRun extends Chat {
     runner.on('message', (message) => out.messages.push(message));
     runner.on('content', (_, so) => {
       out.words = so;
-      heard?.();
+      heard?.(out.words);
     });
     out.words = await runner.finalContent();
   }

@@ -18,9 +18,7 @@ async function ask(talker, out, signals) {
   try {
     const step = await talker.ask({ ...signals, seen: (so) => {
       words = so;
-      if (so) {
-        signals.heard?.();
-      }
+      signals.heard?.(so);
     } });
     out.messages.push(step.message);
     out.words = step.words;
@@ -54,7 +52,8 @@ async function split(talker, { calls }) {
 async function converse(talker, situation, out) {
   const stop = new AbortController();
   const signals = { signal: stop.signal,
-    heard: situation.abort && (() => stop.abort()) };
+    heard: situation.abort && ((words) =>
+      words.includes(situation.turns[0].words) && stop.abort()) };
   if (talker.run) {
     await talker.run('Hello', { ...signals, out });
     return;
