@@ -282,6 +282,8 @@ live('the old master is back: nobody writes there', async (t) => {
   await it.replicated(old);
   await old.stop('SIGKILL');
   const now = await it.moved(old);
+  /* A new master that has no time to answer would be replaced by the old. */
+  await it.patience(60000);
   await gather(now, scene.nodes);
 
   await old.start();
@@ -299,6 +301,36 @@ live('the old master is back: nobody writes there', async (t) => {
   t.diagnostic(`it was:${roles}`);
   await gather(now, scene.nodes);
   assert.equal(await wordOf(batch.continue(batch.results([1]))), 'final');
+  batch.released();
+
+  /* When the sentinels go back to it, so does everybody. */
+  assert.equal(await it.failover(), old);
+  await gather(old, scene.nodes);
+  await plays(scene);
+});
+
+live('the sentinels go back to one that has nothing: all do', async (t) => {
+  const it = await sentinels(t);
+  const [old] = it.servers;
+  const scene = await nodesOver(t, 'openai_chat', it);
+  const now = await it.failover();
+  await gather(now, scene.nodes);
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const waits = batch.continue(batch.results([0]));
+  await held(batch, waits);
+
+  /* It takes itself for a master again, and the other one is silent. */
+  await old.stop('SIGKILL');
+  await old.start();
+  await now.freeze();
+  assert.equal(await it.failover(), old);
+  await gather(old, scene.nodes);
+  await until(() => scene.nodes.every((n) =>
+    n.errorLog().match(/has lost its data/g)?.length === 2));
+  const last = batch.continue(batch.results([1]));
+  assert.deepEqual(await Promise.all([waits, last].map(wordOf)),
+    ['final', 'final']);
   batch.released();
 });
 
