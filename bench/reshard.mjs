@@ -13,7 +13,7 @@
  */
 import { pause } from '../t/harness.mjs';
 import { Batch, told } from '../t/harness_batch.mjs';
-import { cluster } from '../t/harness_cluster.mjs';
+import { cluster, facts } from '../t/harness_cluster.mjs';
 import { held } from '../t/harness_hold.mjs';
 import { nodesStage } from '../t/harness_nodes.mjs';
 import {
@@ -23,18 +23,16 @@ import {
 const rounds = number('rounds', quick ? 1 : 15);
 const timeout = number('node-timeout', 1000);
 
-const isKey = (key) => /^chat:\{[0-9a-f]{64}\}/.test(key);
-
 /* A batch that waits for its second result: {batch, waits, slot}. */
 async function begun(scene, c) {
-  const before = (await c.keys('chat:{*')).filter(isKey);
   const batch = new Batch(scene, 2);
   await batch.ask();
-  const waits = batch.continue(batch.results([0]));
-  await held(batch, waits);
-  const [key] = (await c.keys('chat:{*')).filter((one) => isKey(one)
-    && !before.includes(one));
-  return { batch, waits, slot: await c.slot(key) };
+  let waits;
+  const slot = await c.slotOf(async () => {
+    waits = batch.continue(batch.results([0]));
+    await held(batch, waits);
+  });
+  return { batch, waits, slot };
 }
 
 const stage = (c) => nodesStage(context, 'openai_chat', { redis: c,
@@ -55,9 +53,9 @@ async function complete({ batch }) {
 async function moving(scene, c) {
   const one = await begun(scene, c);
   const from = await c.owner(one.slot);
-  const to = c.masters.find((master) => master !== from);
+  const to = c.another(from);
   await c.begin(one.slot, to);
-  await c.migrate(one.slot, from, to, /\}:[0-9a-f]+$/);
+  await c.migrate(one.slot, from, to, facts);
   const done = complete(one);
   await pause(20);
   await c.migrate(one.slot, from, to);

@@ -42,6 +42,16 @@ async function plays(scene, options) {
   batch.released();
 }
 
+/* For each dialect a batch of three that begin() has done something with. */
+const begun = (t, it, begin) => Promise.all(keys.map(async (key) => {
+  const scene = await nodesOver(t, key, it);
+  const batch = new Batch(scene, 3);
+  await batch.ask();
+  return { key, batch, nodes: scene.nodes, waits: await begin(batch, scene) };
+}));
+
+const nodesOf = (list) => list.flatMap(({ nodes }) => nodes);
+
 live('one sentinel is down, another one stands still', async (t) => {
   const it = await sentinels(t);
   await it.list[0].stop('SIGKILL');
@@ -139,21 +149,18 @@ live('the sentinel that is listened to dies: another one', async (t) => {
 live('s28 s64: the master is killed in the middle of batches', async (t) => {
   const it = await sentinels(t);
   const [old] = it.servers;
-  const plays2 = await Promise.all(keys.map(async (key) => {
-    const scene = await nodesOver(t, key, it);
-    const batch = new Batch(scene, 3);
-    await batch.ask();
+  const list = await begun(t, it, async (batch) => {
     await leave(batch, batch.results([0]));
     const waits = batch.continue(batch.results([1]));
     await held(batch, waits);
-    return { key, scene, batch, waits };
-  }));
+    return waits;
+  });
   await it.replicated(old);
   await old.stop('SIGKILL');
   const now = await it.moved(old);
-  await gather(now, plays2.flatMap(({ scene }) => scene.nodes));
-  await Promise.all(plays2.flatMap(({ scene }) => scene.nodes.map(returned)));
-  for (const { key, batch, waits } of plays2) {
+  await gather(now, nodesOf(list));
+  await Promise.all(nodesOf(list).map(returned));
+  for (const { key, batch, waits } of list) {
     await t.test(key, async () => {
       /* Told in time, as over any cut; or it was found in time. */
       const word = waits.ended && await wordOf(waits);
@@ -170,20 +177,17 @@ live('s28 s64: the master is killed in the middle of batches', async (t) => {
 live('s28 s37: a failover while requests wait: they do on', async (t) => {
   const it = await sentinels(t);
   const [old] = it.servers;
-  const plays2 = await Promise.all(keys.map(async (key) => {
-    const scene = await nodesOver(t, key, it);
-    const batch = new Batch(scene, 3);
-    await batch.ask();
+  const list = await begun(t, it, async (batch, { nodes }) => {
     const waits = [0, 1].map((at) => batch.continue(batch.results([at]),
-      { node: scene.nodes[at] }));
+      { node: nodes[at] }));
     await Promise.all(waits.map((waiter) => held(batch, waiter)));
-    return { key, scene, batch, waits };
-  }));
+    return waits;
+  });
   const now = await it.failover();
-  await gather(now, plays2.flatMap(({ scene }) => scene.nodes));
+  await gather(now, nodesOf(list));
   /* Told of it, not thrown out. */
   assert.equal((await old.command('ROLE'))[0], 'master');
-  for (const { key, batch, waits } of plays2) {
+  for (const { key, batch, waits } of list) {
     await t.test(key, async () => {
       const last = batch.continue(batch.results([2]));
       const words = await Promise.all([...waits, last].map(wordOf));
