@@ -193,7 +193,8 @@ ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
 {
     cmd->serial = ++cluster->serial;
 
-    if (ngx_chat_redis_later_has(cluster, cmd->slot)) {
+    /* one of its slot waits to be sent again, and so must this one */
+    if (ngx_chat_redis_has_slot(&cluster->later, cmd->slot)) {
         return ngx_chat_redis_later_add(cluster, cmd);
     }
 
@@ -316,7 +317,6 @@ void
 ngx_chat_redis_cluster_close(ngx_chat_redis_cluster_t *cluster)
 {
     ngx_uint_t            i;
-    ngx_queue_t          *q;
     ngx_chat_redis_cmd_t *cmd;
 
     for (i = 0; i < cluster->count; i++) {
@@ -325,10 +325,7 @@ ngx_chat_redis_cluster_close(ngx_chat_redis_cluster_t *cluster)
         }
     }
 
-    while (!ngx_queue_empty(&cluster->later)) {
-        q = ngx_queue_head(&cluster->later);
-        ngx_queue_remove(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    while ((cmd = ngx_chat_redis_take(&cluster->later)) != NULL) {
         ngx_chat_redis_cmd_free(cmd);
     }
 }

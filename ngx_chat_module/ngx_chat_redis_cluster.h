@@ -125,11 +125,9 @@ ngx_uint_t ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
                                    ngx_chat_redis_cmd_t    *cmd,
                                    redisReply              *reply);
 
-/* 1 if a command of this slot waits to be sent again, and so must others. */
-ngx_uint_t ngx_chat_redis_later_has(ngx_chat_redis_cluster_t *cluster,
-                                    unsigned                  slot);
-ngx_int_t  ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
-                                    ngx_chat_redis_cmd_t     *cmd);
+/* Sends a command after a little while; NGX_DECLINED: there is no room. */
+ngx_int_t ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
+                                   ngx_chat_redis_cmd_t     *cmd);
 
 /* The handler of cluster->again. */
 void ngx_chat_redis_later_send(ngx_event_t *ev);

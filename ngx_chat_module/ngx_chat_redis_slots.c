@@ -160,10 +160,7 @@ ngx_chat_redis_slots_sort(ngx_chat_redis_node_t *node)
         }
     }
 
-    while (!ngx_queue_empty(&moved)) {
-        q = ngx_queue_head(&moved);
-        ngx_queue_remove(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    while ((cmd = ngx_chat_redis_take(&moved)) != NULL) {
         cmd->asks = 0;
         ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
     }
