@@ -198,10 +198,4 @@ ngx_uint_t ngx_chat_redis_is_error(const redisReply *reply,
 /* 1 if reply says that the server takes no writes. */
 ngx_uint_t ngx_chat_redis_is_readonly(const redisReply *reply);
 
-/* Sets a timer that does not keep an exiting worker. */
-void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
-
-/* msec, give or take a quarter of it. */
-ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
-
 #endif /* NGX_CHAT_REDIS_CLIENT_H */
