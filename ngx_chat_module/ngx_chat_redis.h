@@ -165,6 +165,10 @@ ngx_uint_t ngx_chat_redis_is_url(const ngx_str_t *text);
 ngx_uint_t ngx_chat_redis_is_address(const ngx_str_t *host);
 ngx_uint_t ngx_chat_redis_is_name(const ngx_str_t *host);
 
+/* 1 if it is the one that is called so. */
+ngx_uint_t ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
+                                  const ngx_str_t *name, ngx_int_t port);
+
 /* NGX_ERROR: that is no place, which stays what it was. */
 ngx_int_t ngx_chat_redis_place_set(ngx_chat_redis_place_t *place,
                                    const ngx_str_t *host, ngx_int_t port);

@@ -40,15 +40,11 @@ static ngx_chat_redis_node_t *
 ngx_chat_redis_cluster_find(ngx_chat_redis_cluster_t *cluster,
                             const ngx_str_t *host, ngx_int_t port)
 {
-    ngx_uint_t                   i;
-    const ngx_chat_redis_host_t *its;
+    ngx_uint_t i;
 
     for (i = 0; i < cluster->count; i++) {
-        its = cluster->nodes[i]->client.conn.host;
-
-        if (its->port == port && its->host.len == host->len
-            && ngx_memcmp(its->host.data, host->data, host->len) == 0)
-        {
+        if (ngx_chat_redis_host_is(cluster->nodes[i]->client.conn.host, host,
+                                   port)) {
             return cluster->nodes[i];
         }
     }

@@ -109,32 +109,27 @@ static ngx_int_t
 ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
                              ngx_str_t host, ngx_str_t port)
 {
-    ngx_uint_t                   moved;
+    ngx_int_t                    n = ngx_atoi(port.data, port.len);
+    ngx_uint_t                   is_new;
     ngx_chat_redis_place_t      *place = sentinel->places;
     const ngx_chat_redis_host_t *was = sentinel->master;
 
-    /* what a connection may stand on is left as it is */
-    place += was == &place->host ? 1 : 0;
+    is_new = was == NULL || !ngx_chat_redis_host_is(was, &host, n);
 
-    if (ngx_chat_redis_place_set(place, &host, ngx_atoi(port.data, port.len))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
+    if (is_new) {
+        /* what a connection may stand on is left as it is */
+        place += was == &place->host ? 1 : 0;
 
-    moved =
-        was != NULL
-        && (was->name.len != place->host.name.len
-            || ngx_memcmp(was->name.data, place->host.name.data, was->name.len)
-                   != 0);
+        if (ngx_chat_redis_place_set(place, &host, n) != NGX_OK) {
+            return NGX_ERROR;
+        }
 
-    if (was == NULL || moved) {
         sentinel->master = &place->host;
     }
 
-    if (sentinel->seeking || was == NULL || moved) {
+    if (sentinel->seeking || is_new) {
         sentinel->seeking = 0;
-        sentinel->found(sentinel, sentinel->master, moved);
+        sentinel->found(sentinel, sentinel->master, is_new && was != NULL);
     }
 
     return NGX_OK;
