@@ -9,7 +9,6 @@
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_PATIENCE 1000 /* ms; a node is given up before */
-#define NGX_CHAT_REDIS_TICK 250
 
 
 static void
