@@ -84,6 +84,16 @@ ngx_chat_resume_none(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if a page that keeps what has ended has this. */
+static ngx_uint_t
+ngx_chat_resume_elsewhere(const chat_listed_t *listed)
+{
+    return listed->stopped
+           || (listed->end != CHAT_END_NONE
+               && listed->end != CHAT_END_INTERRUPTED);
+}
+
+
 static void
 ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
@@ -98,12 +108,13 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     ctx->dialect = chat_dialect_find(listed.dialect);
 
     if (ctx->dialect == NULL
-        || (ctx->conf->running && !resume->named
-            && (listed.over || listed.stopped)))
+        || (resume->running && ngx_chat_resume_elsewhere(&listed)))
     {
         ngx_chat_resume_nothing(ctx);
         return;
     }
+
+    resume->running &= listed.end == CHAT_END_NONE;
 
     ngx_chat_resume_opened(resume, facts, n, &listed);
     ngx_chat_resume_follow(ctx, &listed);
@@ -335,6 +346,7 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     ctx->state = NGX_CHAT_ASKING;
     resume->place = place;
     resume->named = place.stream.len != 0;
+    resume->running = conf->running && !resume->named;
     resume->op.done = ngx_chat_resume_asked;
     resume->op.data = ctx;
 
