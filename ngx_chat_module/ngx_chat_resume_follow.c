@@ -42,6 +42,14 @@ ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if the client takes only what still runs. */
+static ngx_uint_t
+ngx_chat_resume_is_choosy(const ngx_chat_ctx_t *ctx)
+{
+    return ctx->conf->running && !ctx->resume->named;
+}
+
+
 /* 1 if the client is to wait until more is known; nothing has been sent. */
 static ngx_uint_t
 ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
@@ -58,7 +66,7 @@ ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 
     /* is there more to come, or is what it has all that there is? */
     return !feed->live
-           && ((ctx->conf->running && !ctx->resume->named)
+           && (ngx_chat_resume_is_choosy(ctx)
                || ngx_chat_feed_ready(&ctx->attach->follower) == NGX_AGAIN);
 }
 
@@ -67,18 +75,22 @@ ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 static ngx_uint_t
 ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 {
+    /* what ran when it came is given, though it may have ended since */
+    ngx_uint_t unwanted =
+        ngx_chat_resume_is_choosy(ctx) && (ctx->resume->ended || !feed->live);
+
     switch (feed->state) {
     case NGX_CHAT_FEED_NONE:
         return 1;
 
     case NGX_CHAT_FEED_COMPLETE:
-        return (ctx->conf->running && !ctx->resume->named)
+        return unwanted
                || (ctx->resume->place.after != 0
                    && ngx_chat_feed_ready(&ctx->attach->follower)
                           == NGX_AGAIN);
 
     case NGX_CHAT_FEED_BROKEN:
-        return ctx->conf->running && !ctx->resume->named;
+        return unwanted;
 
     default:
         return 0;
@@ -160,6 +172,10 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
                                   NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
+
+    ctx->resume->ended =
+        attach->follower.feed->state == NGX_CHAT_FEED_COMPLETE
+        || attach->follower.feed->state == NGX_CHAT_FEED_BROKEN;
 
     ngx_chat_resume_look(ctx);
 }
