@@ -16,9 +16,9 @@ import { until } from './harness_wait.mjs';
  * An SSE answer. parts: strings, Buffers, promises (waited for, their value
  * ignored), functions (called and waited for). options: cut (bytes per
  * write; default: one write per part), flush (each write goes out by itself,
- * and the header; default true), end: 'end', 'reset', 'drop' (at once, without a header) or
- * 'open' (never), gzip, status,
- * headers, close (delimited by the connection's end, no chunks).
+ * and the header; default true), end: 'end', 'reset', 'drop' (at once, without
+ * a header) or 'open' (never), gzip, status, headers, close (delimited by the
+ * connection's end, no chunks).
  */
 export function sse(parts, options = {}) {
   return { parts: [parts].flat(), end: 'end', flush: true, status: 200,
