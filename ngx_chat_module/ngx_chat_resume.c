@@ -84,6 +84,16 @@ ngx_chat_resume_none(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if a page that keeps what has ended has this. */
+static ngx_uint_t
+ngx_chat_resume_unwanted(const chat_listed_t *listed)
+{
+    return listed->stopped
+           || (listed->end != CHAT_END_NONE
+               && listed->end != CHAT_END_INTERRUPTED);
+}
+
+
 static void
 ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
@@ -98,12 +108,13 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     ctx->dialect = chat_dialect_find(listed.dialect);
 
     if (ctx->dialect == NULL
-        || (ctx->conf->running && !resume->named
-            && (listed.over || listed.stopped)))
+        || (resume->running && ngx_chat_resume_unwanted(&listed)))
     {
         ngx_chat_resume_nothing(ctx);
         return;
     }
+
+    resume->running &= listed.end == CHAT_END_NONE;
 
     ngx_chat_resume_opened(resume, facts, n, &listed);
     ngx_chat_resume_follow(ctx, &listed);
@@ -290,13 +301,32 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 }
 
 
+/* Asks for the record of the conversation. */
+static void
+ngx_chat_resume_begin(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t       *store = ctx->main->store;
+    ngx_chat_resume_t  *resume = ctx->resume;
+    ngx_http_request_t *r = ctx->request;
+
+    r->main->count++;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (store == NULL) {
+        ngx_chat_resume_away(ctx);
+    } else {
+        store->join(store, &resume->op, &resume->conversation, NULL, 0, 0);
+    }
+}
+
+
 static ngx_int_t
 ngx_chat_resume_handler(ngx_http_request_t *r)
 {
     ngx_int_t            rc;
     ngx_str_t            tenant, conversation;
     chat_place_t         place;
-    chat_store_t        *store;
     ngx_chat_ctx_t      *ctx;
     ngx_chat_resume_t   *resume;
     ngx_chat_loc_conf_t *conf;
@@ -330,11 +360,11 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    store = ctx->main->store;
     ctx->resume = resume;
     ctx->state = NGX_CHAT_ASKING;
     resume->place = place;
     resume->named = place.stream.len != 0;
+    resume->running = conf->running && !resume->named;
     resume->op.done = ngx_chat_resume_asked;
     resume->op.data = ctx;
 
@@ -342,16 +372,7 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     ctx->scope.conversation = chat_str(conversation.data, conversation.len);
     (void) chat_batch_record_key(&ctx->scope, &resume->conversation);
 
-    r->main->count++;
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (store == NULL) {
-        ngx_chat_resume_away(ctx);
-    } else {
-        store->join(store, &resume->op, &resume->conversation, NULL, 0, 0);
-    }
-
+    ngx_chat_resume_begin(ctx);
     return NGX_DONE;
 }
 

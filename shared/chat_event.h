@@ -54,7 +54,7 @@ typedef enum {
     CHAT_EVENT_STEP_SEAL,   /* the step is over, no more calls can come */
     CHAT_EVENT_STEP_RESET,  /* the client forgets all of the present step, its
                                calls too (ai_sdk only) */
-    CHAT_EVENT_TURN_END,    /* end: finished, failed or aborted */
+    CHAT_EVENT_TURN_END,    /* end: as the stream itself says */
     CHAT_EVENT_OPAQUE       /* anything else */
 } chat_event_e;
 
@@ -107,5 +107,8 @@ chat_fingerprint_eq(const chat_digest_t *a, const chat_digest_t *b)
 
 const char *chat_outcome_name(chat_outcome_e outcome);
 const char *chat_end_name(chat_end_e end);
+
+/* The end with this name; NONE: there is none. */
+chat_end_e chat_end_find(chat_str_t name);
 
 #endif /* CHAT_EVENT_H */
