@@ -53,26 +53,21 @@ static ngx_uint_t
 ngx_chat_answer_has(ngx_http_request_t *r, u_char *line, size_t len,
                     ngx_str_t *text)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        h = part->elts;
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (h->hash == 0
+            || (h->key.data >= text->data
+                && h->key.data < text->data + text->len))
+        {
+            continue;
+        }
 
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].hash == 0
-                || (h[i].key.data >= text->data
-                    && h[i].key.data < text->data + text->len))
-            {
-                continue;
-            }
-
-            if (h[i].key.len < len && line[h[i].key.len] == ':'
-                && ngx_strncasecmp(h[i].key.data, line, h[i].key.len) == 0)
-            {
-                return 1;
-            }
+        if (h->key.len < len && line[h->key.len] == ':'
+            && ngx_strncasecmp(h->key.data, line, h->key.len) == 0)
+        {
+            return 1;
         }
     }
 

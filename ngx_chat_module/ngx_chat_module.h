@@ -219,6 +219,18 @@ ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 
 /* ngx_chat_headers.c */
 
+/* A walk over the headers of a list, which begins with its first part. */
+typedef struct {
+    ngx_list_part_t *part;
+    ngx_uint_t       i;
+} ngx_chat_headers_walk_t;
+
+/* The next header, of an answer those that were removed, too; or NULL. */
+ngx_table_elt_t *ngx_chat_headers_next(ngx_chat_headers_walk_t *walk);
+
+/* 1 if the header has this name, given in lower case. */
+ngx_uint_t ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name);
+
 /* Looks at all request headers once; blank: empties those that are ours to
  * set. */
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,

@@ -189,20 +189,12 @@ ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
 static chat_str_t
 ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
 {
-    size_t           len = ngx_strlen(name);
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == len
-                && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
-            {
-                return chat_str(h[i].value.data, h[i].value.len);
-            }
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (ngx_chat_headers_named(h, name)) {
+            return chat_str(h->value.data, h->value.len);
         }
     }
 

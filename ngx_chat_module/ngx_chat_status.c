@@ -263,9 +263,8 @@ ngx_chat_status_arg(ngx_http_request_t *r, const char *name, const char *is)
 static ngx_uint_t
 ngx_chat_status_wants_text(ngx_http_request_t *r)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
 
     if (ngx_chat_status_arg(r, "format", "prometheus")) {
         return 1;
@@ -275,18 +274,12 @@ ngx_chat_status_wants_text(ngx_http_request_t *r)
         return 0;
     }
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 6
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "Accept", 6) == 0
-                && ngx_strcasestrn(h[i].value.data, "text/plain", 9) != NULL
-                && ngx_strcasestrn(h[i].value.data, "application/json", 15)
-                       == NULL)
-            {
-                return 1;
-            }
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (ngx_chat_headers_named(h, "accept")
+            && ngx_strcasestrn(h->value.data, "text/plain", 9) != NULL
+            && ngx_strcasestrn(h->value.data, "application/json", 15) == NULL)
+        {
+            return 1;
         }
     }
 
