@@ -371,20 +371,13 @@ ngx_chat_results_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_chat_loc_conf_t      *lcf = conf;
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_loc_conf_t *clcf;
+    ngx_chat_loc_conf_t *lcf = conf;
 
     if (lcf->results) {
         return "is duplicate";
     }
 
     lcf->results = 1;
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = ngx_chat_results_handler;
+    (void) ngx_chat_conf_content(cf, ngx_chat_results_handler);
     return NGX_CONF_OK;
 }

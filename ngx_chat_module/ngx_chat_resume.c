@@ -351,12 +351,10 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char                     *rc;
-    ngx_str_t                *value = cf->args->elts;
-    ngx_command_t             slot;
-    ngx_chat_loc_conf_t      *lcf = conf;
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_loc_conf_t *clcf;
+    char                *rc;
+    ngx_str_t           *value = cf->args->elts;
+    ngx_command_t        slot;
+    ngx_chat_loc_conf_t *lcf = conf;
 
     if (cf->args->nelts == 3 && ngx_strcmp(value[2].data, "running") != 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -375,12 +373,6 @@ ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     lcf->running = cf->args->nelts == 3;
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-    mcf->resumes = 1;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = ngx_chat_resume_handler;
+    ngx_chat_conf_content(cf, ngx_chat_resume_handler)->resumes = 1;
     return NGX_CONF_OK;
 }

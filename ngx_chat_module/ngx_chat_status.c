@@ -365,17 +365,9 @@ ngx_chat_status_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_loc_conf_t *clcf;
-
     (void) cmd;
     (void) conf;
 
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-    mcf->status = 1;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = ngx_chat_status_handler;
+    ngx_chat_conf_content(cf, ngx_chat_status_handler)->status = 1;
     return NGX_CONF_OK;
 }
