@@ -133,11 +133,11 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
     chat_str_t rest = head->headers, name, value;
     chat_buf_t lines = { 0 };
 
-    while (ngx_chat_head_next(&rest, &name, &value)) {
-        if (ngx_chat_head_is(name, "content-type")) {
+    while (chat_record_header_next(&rest, &name, &value)) {
+        if (ngx_chat_headers_is(name, "content-type")) {
             rc = ngx_chat_attach_type(ctx->request, value);
 
-        } else if (!ngx_chat_head_is(name, "content-length")) {
+        } else if (!ngx_chat_headers_is(name, "content-length")) {
             /* what others have put into the store is looked at once more */
             chat_record_header(&lines, name, value);
         }

@@ -47,12 +47,18 @@ ngx_chat_headers_next(ngx_chat_headers_walk_t *walk)
 
 
 ngx_uint_t
+ngx_chat_headers_is(chat_str_t name, const char *text)
+{
+    return name.len == ngx_strlen(text)
+           && ngx_strncasecmp((u_char *) name.data, (u_char *) text, name.len)
+                  == 0;
+}
+
+
+ngx_uint_t
 ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
 {
-    size_t len = ngx_strlen(name);
-
-    return h->key.len == len
-           && ngx_strncasecmp(h->key.data, (u_char *) name, len) == 0;
+    return ngx_chat_headers_is(chat_str(h->key.data, h->key.len), name);
 }
 
 

@@ -230,6 +230,7 @@ ngx_table_elt_t *ngx_chat_headers_next(ngx_chat_headers_walk_t *walk);
 
 /* 1 if the header has this name, given in lower case. */
 ngx_uint_t ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name);
+ngx_uint_t ngx_chat_headers_is(chat_str_t name, const char *text);
 
 /* Looks at all request headers once; blank: empties those that are ours to
  * set. */
