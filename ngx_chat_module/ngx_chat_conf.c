@@ -450,21 +450,6 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-ngx_chat_main_conf_t *
-ngx_chat_conf_content(ngx_conf_t *cf, ngx_http_handler_pt handler)
-{
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_loc_conf_t *clcf;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = handler;
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-    return mcf;
-}
-
-
 chat_kind_e
 ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
 {

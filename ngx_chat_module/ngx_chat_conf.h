@@ -122,10 +122,6 @@ char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
 
-/* The location has this content handler. */
-ngx_chat_main_conf_t *ngx_chat_conf_content(ngx_conf_t         *cf,
-                                            ngx_http_handler_pt handler);
-
 /* chat_tool: the first expression that matches the name decides. */
 chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
 

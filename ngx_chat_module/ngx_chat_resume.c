@@ -7,23 +7,18 @@
  * Must not know: wire formats, how a record is read.
  */
 
+#include "ngx_chat_content.h"
 #include "ngx_chat_listing.h"
 #include "ngx_chat_resume.h"
-#include "chat_outside.h"
 
 
 void
 ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_request_t *r = ctx->request;
-
     ngx_chat_attach_leave(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
-
-    r->headers_out.status = NGX_HTTP_NO_CONTENT;
-    r->headers_out.content_length_n = 0;
-    r->header_only = 1;
-    ngx_http_finalize_request(r, ngx_http_send_header(r));
+    ngx_http_finalize_request(ctx->request,
+                              ngx_chat_content_nothing(ctx->request));
 }
 
 
@@ -33,38 +28,21 @@ ngx_chat_resume_refuse(ngx_http_request_t *r, ngx_uint_t status,
                        const char *code, const char *field,
                        const char *message)
 {
-    ngx_str_t              key = ngx_string("Retry-After");
-    ngx_str_t              after = ngx_string("1");
-    chat_buf_t             out;
-    chat_outside_refusal_t refusal;
+    chat_outside_refusal_t refusal = { 0 };
 
-    ngx_memzero(&out, sizeof(out));
-    ngx_memzero(&refusal, sizeof(refusal));
     refusal.status = (unsigned) status;
     refusal.code = code;
     refusal.field = field;
     refusal.message = message;
-    chat_outside_refuse(&refusal, &out);
-
-    if (status == NGX_HTTP_SERVICE_UNAVAILABLE
-        && ngx_chat_answer_add_header(r, key, after) != NGX_OK)
-    {
-        out.failed = 1;
-    }
-
-    return ngx_chat_answer_text(r, status, "application/json", &out);
+    return ngx_chat_content_refuse(r, &refusal);
 }
 
 
 static void
 ngx_chat_resume_away(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_finalize_request(
-        ctx->request,
-        ngx_chat_resume_refuse(ctx->request, NGX_HTTP_SERVICE_UNAVAILABLE,
-                               "store_unavailable", NULL,
-                               "the state of conversations cannot be read or "
-                               "written at the moment"));
+    ngx_http_finalize_request(ctx->request,
+                              ngx_chat_content_away(ctx->request));
 }
 
 
@@ -202,17 +180,6 @@ ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
 }
 
 
-static chat_str_t
-ngx_chat_resume_arg(ngx_http_request_t *r, const char *name)
-{
-    ngx_str_t value;
-
-    return ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &value) == NGX_OK
-               ? chat_str(value.data, value.len)
-               : chat_str(NULL, 0);
-}
-
-
 /*
  * Where the client goes on: Last-Event-ID, which a client that connects again
  * by itself renews, before the arguments, which it does not. NGX_DECLINED:
@@ -228,14 +195,14 @@ ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
     }
 
     if (text.len == 0) {
-        text = ngx_chat_resume_arg(r, "after");
+        text = ngx_chat_content_arg(r, "after");
     }
 
     if (text.len != 0 && chat_place_read(text, place) != CHAT_OK) {
         return NGX_DECLINED;
     }
 
-    stream = ngx_chat_resume_arg(r, "stream");
+    stream = ngx_chat_content_arg(r, "stream");
 
     if (stream.len == 0 || place->stream.len != 0) {
         return NGX_OK;
@@ -249,16 +216,14 @@ ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
 /* What the header alone decides; NGX_OK: nothing. */
 static ngx_int_t
 ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
-                      ngx_str_t *tenant, ngx_str_t *conversation)
+                      chat_digest_t *tenant, ngx_str_t *conversation)
 {
     ngx_int_t rc;
-    ngx_str_t key = ngx_string("Allow");
-    ngx_str_t methods = ngx_string("GET, DELETE");
 
-    if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_DELETE))) {
-        return ngx_chat_answer_add_header(r, key, methods) == NGX_OK
-                   ? NGX_HTTP_NOT_ALLOWED
-                   : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_chat_content_allow(r, NGX_HTTP_GET | NGX_HTTP_DELETE,
+                                "GET, DELETE");
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     rc = ngx_http_discard_request_body(r);
@@ -266,49 +231,24 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
         return rc;
     }
 
-    if (ngx_http_complex_value(r, conf->tenant, tenant) != NGX_OK
-        || ngx_http_complex_value(r, conf->resume, conversation) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (tenant->len == 0) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "chat: a resume is refused: \"chat_tenant\" is empty");
-        return NGX_HTTP_FORBIDDEN;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_chat_resume_handler(ngx_http_request_t *r)
-{
-    ngx_int_t            rc;
-    ngx_str_t            tenant, conversation;
-    chat_place_t         place;
-    chat_store_t        *store;
-    ngx_chat_ctx_t      *ctx;
-    ngx_chat_resume_t   *resume;
-    ngx_chat_loc_conf_t *conf;
-
-    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-
-    rc = ngx_chat_resume_check(r, conf, &tenant, &conversation);
+    rc = ngx_chat_content_tenant(r, conf, "a resume is", tenant);
     if (rc != NGX_OK) {
         return rc;
     }
 
-    ngx_memzero(&place, sizeof(place));
+    return ngx_http_complex_value(r, conf->resume, conversation) == NGX_OK
+               ? NGX_OK
+               : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
 
-    if (conversation.len == 0 || ngx_chat_resume_place(r, &place) != NGX_OK) {
-        return ngx_chat_resume_refuse(
-            r, NGX_HTTP_BAD_REQUEST, "invalid",
-            conversation.len == 0 ? "conversation" : "after",
-            conversation.len == 0 ? "the conversation is not named"
-                                  : "this is no place in a stream");
-    }
+
+/* What the request is worked on with; NULL: no memory. */
+static ngx_chat_ctx_t *
+ngx_chat_resume_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
+                       const chat_place_t *place)
+{
+    ngx_chat_ctx_t    *ctx;
+    ngx_chat_resume_t *resume;
 
     ctx = ngx_chat_get_ctx(r);
     if (ctx != NULL) {
@@ -319,29 +259,68 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     ctx = ngx_chat_create_ctx(r, conf);
     resume = ngx_pcalloc(r->pool, sizeof(*resume));
     if (ctx == NULL || resume == NULL) {
+        return NULL;
+    }
+
+    ctx->resume = resume;
+    ctx->state = NGX_CHAT_ASKING;
+    resume->place = *place;
+    resume->named = place->stream.len != 0;
+    resume->op.done = ngx_chat_resume_asked;
+    resume->op.data = ctx;
+    return ctx;
+}
+
+
+static ngx_int_t
+ngx_chat_resume_handler(ngx_http_request_t *r)
+{
+    ngx_int_t            rc;
+    ngx_str_t            conversation;
+    chat_place_t         place = { 0 };
+    chat_store_t        *store;
+    chat_digest_t        tenant;
+    ngx_chat_ctx_t      *ctx;
+    ngx_chat_loc_conf_t *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
+
+    rc = ngx_chat_resume_check(r, conf, &tenant, &conversation);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (conversation.len == 0) {
+        return ngx_chat_resume_refuse(r, NGX_HTTP_BAD_REQUEST, "invalid",
+                                      "conversation",
+                                      "the conversation is not named");
+    }
+
+    if (ngx_chat_resume_place(r, &place) != NGX_OK) {
+        return ngx_chat_resume_refuse(r, NGX_HTTP_BAD_REQUEST, "invalid",
+                                      "after", "this is no place in a stream");
+    }
+
+    ctx = ngx_chat_resume_create(r, conf, &place);
+    if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    store = ctx->main->store;
-    ctx->resume = resume;
-    ctx->state = NGX_CHAT_ASKING;
-    resume->place = place;
-    resume->named = place.stream.len != 0;
-    resume->op.done = ngx_chat_resume_asked;
-    resume->op.data = ctx;
-
-    chat_digest(chat_str(tenant.data, tenant.len), &ctx->scope.tenant);
+    ctx->scope.tenant = tenant;
     ctx->scope.conversation = chat_str(conversation.data, conversation.len);
-    (void) chat_batch_record_key(&ctx->scope, &resume->conversation);
+    (void) chat_batch_record_key(&ctx->scope, &ctx->resume->conversation);
 
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
 
+    store = ctx->main->store;
+
     if (store == NULL) {
         ngx_chat_resume_away(ctx);
     } else {
-        store->join(store, &resume->op, &resume->conversation, NULL, 0, 0);
+        store->join(store, &ctx->resume->op, &ctx->resume->conversation, NULL,
+                    0, 0);
     }
 
     return NGX_DONE;
@@ -373,6 +352,6 @@ ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     lcf->running = cf->args->nelts == 3;
-    ngx_chat_conf_content(cf, ngx_chat_resume_handler)->resumes = 1;
+    ngx_chat_content_set(cf, ngx_chat_resume_handler)->resumes = 1;
     return NGX_CONF_OK;
 }
