@@ -12,6 +12,29 @@
 #include "ngx_chat_resume.h"
 
 
+/* The store has answered. */
+static void
+ngx_chat_resume_done(chat_store_op_t *op, chat_rc_e rc,
+                     const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+    ctx->resume->next(ctx, rc, facts, n);
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_resume_asks(ngx_chat_ctx_t *ctx, ngx_chat_resume_next_pt next)
+{
+    ctx->resume->op.done = ngx_chat_resume_done;
+    ctx->resume->op.data = ctx;
+    ctx->resume->next = next;
+}
+
+
 void
 ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx)
 {
@@ -76,8 +99,7 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     ctx->dialect = chat_dialect_find(listed.dialect);
 
     if (ctx->dialect == NULL
-        || (ctx->conf->running && !resume->named
-            && (listed.over || listed.stopped)))
+        || (resume->running && (listed.over || listed.stopped)))
     {
         ngx_chat_resume_nothing(ctx);
         return;
@@ -90,23 +112,17 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
 /* The wish to stop it is with the store. */
 static void
-ngx_chat_resume_stopped(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_resume_stopped(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                         const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
     (void) facts;
     (void) n;
-    ngx_http_set_log_request(c->log, ctx->request);
 
     if (rc == CHAT_OK) {
         ngx_chat_resume_nothing(ctx);
     } else {
         ngx_chat_resume_away(ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -133,7 +149,7 @@ ngx_chat_resume_delete(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
     chat_facts_init(&put, ctx->kept);
     chat_facts_stop(&put, listed.id);
-    resume->op.done = ngx_chat_resume_stopped;
+    ngx_chat_resume_asks(ctx, ngx_chat_resume_stopped);
     store->join(store, &resume->op, &resume->conversation, put.items,
                 put.count, (uint32_t) ctx->conf->ttl);
 }
@@ -141,14 +157,9 @@ ngx_chat_resume_delete(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
 /* The record of the conversation is there. */
 static void
-ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_resume_asked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                       const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
     if (rc != CHAT_OK) {
         ngx_chat_resume_away(ctx);
 
@@ -158,8 +169,6 @@ ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
     } else {
         ngx_chat_resume_get(ctx, facts, n);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -266,8 +275,7 @@ ngx_chat_resume_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
     ctx->state = NGX_CHAT_ASKING;
     resume->place = *place;
     resume->named = place->stream.len != 0;
-    resume->op.done = ngx_chat_resume_asked;
-    resume->op.data = ctx;
+    resume->running = conf->running && !resume->named;
     return ctx;
 }
 
@@ -319,6 +327,7 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     if (store == NULL) {
         ngx_chat_resume_away(ctx);
     } else {
+        ngx_chat_resume_asks(ctx, ngx_chat_resume_asked);
         store->join(store, &ctx->resume->op, &ctx->resume->conversation, NULL,
                     0, 0);
     }

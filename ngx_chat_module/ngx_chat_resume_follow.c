@@ -15,8 +15,7 @@
 #include "ngx_chat_resume.h"
 
 
-/* All is there that goes before the stream. */
-static void
+void
 ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t           rc;
@@ -58,7 +57,7 @@ ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 
     /* is there more to come, or is what it has all that there is? */
     return !feed->live
-           && ((ctx->conf->running && !ctx->resume->named)
+           && (ctx->resume->running
                || ngx_chat_feed_ready(&ctx->attach->follower) == NGX_AGAIN);
 }
 
@@ -72,13 +71,13 @@ ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
         return 1;
 
     case NGX_CHAT_FEED_COMPLETE:
-        return (ctx->conf->running && !ctx->resume->named)
+        return ctx->resume->running
                || (ctx->resume->place.after != 0
                    && ngx_chat_feed_ready(&ctx->attach->follower)
                           == NGX_AGAIN);
 
     case NGX_CHAT_FEED_BROKEN:
-        return ctx->conf->running && !ctx->resume->named;
+        return ctx->resume->running;
 
     default:
         return 0;
@@ -104,7 +103,7 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
                                "the answer broke off");
 
     } else {
-        ngx_chat_resume_before(ctx, ngx_chat_resume_start);
+        ngx_chat_resume_before(ctx);
     }
 }
 
