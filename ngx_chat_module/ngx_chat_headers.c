@@ -62,6 +62,22 @@ ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
 }
 
 
+ngx_table_elt_t *
+ngx_chat_headers_find(ngx_list_t *headers, const char *name)
+{
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &headers->part, 0 };
+
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (h->hash != 0 && ngx_chat_headers_named(h, name)) {
+            break;
+        }
+    }
+
+    return h;
+}
+
+
 static ngx_uint_t
 ngx_chat_headers_vouches(const ngx_table_elt_t *h)
 {

@@ -85,6 +85,16 @@ ngx_chat_resume_none(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if a page that keeps what has ended has this. */
+static ngx_uint_t
+ngx_chat_resume_elsewhere(const chat_listed_t *listed)
+{
+    return listed->stopped
+           || (listed->end != CHAT_END_NONE
+               && listed->end != CHAT_END_INTERRUPTED);
+}
+
+
 static void
 ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
@@ -99,11 +109,13 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     ctx->dialect = chat_dialect_find(listed.dialect);
 
     if (ctx->dialect == NULL
-        || (resume->running && (listed.over || listed.stopped)))
+        || (resume->running && ngx_chat_resume_elsewhere(&listed)))
     {
         ngx_chat_resume_nothing(ctx);
         return;
     }
+
+    resume->running &= listed.end == CHAT_END_NONE;
 
     ngx_chat_resume_opened(resume, facts, n, &listed);
     ngx_chat_resume_follow(ctx, &listed);
@@ -176,16 +188,9 @@ ngx_chat_resume_asked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
 static chat_str_t
 ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
 {
-    ngx_table_elt_t        *h;
-    ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
+    ngx_table_elt_t *h = ngx_chat_headers_find(&r->headers_in.headers, name);
 
-    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (ngx_chat_headers_named(h, name)) {
-            return chat_str(h->value.data, h->value.len);
-        }
-    }
-
-    return chat_str(NULL, 0);
+    return h ? chat_str(h->value.data, h->value.len) : chat_str(NULL, 0);
 }
 
 

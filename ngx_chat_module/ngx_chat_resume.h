@@ -25,11 +25,11 @@ struct ngx_chat_resume_s {
     chat_key_t              conversation; /* its record */
     chat_place_t            place;        /* where it goes on */
     ngx_uint_t              named;        /* it has said of which stream */
-    ngx_uint_t              running; /* it is given only what still runs */
-    chat_key_t              record;  /* of that stream */
-    chat_key_t              batch;   /* that the stream has opened */
-    ngx_uint_t              opened;  /* it has */
-    ngx_uint_t              asking;  /* what goes before is asked for */
+    ngx_uint_t              running;      /* it wants none that has ended */
+    chat_key_t              record;       /* of that stream */
+    chat_key_t              batch;        /* that the stream has opened */
+    ngx_uint_t              opened;       /* it has */
+    ngx_uint_t              asking;       /* what goes before is asked for */
 };
 
 /* Before a question of resume->op: next(ctx, ...) gets the answer. */

@@ -71,13 +71,10 @@ ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
         return 1;
 
     case NGX_CHAT_FEED_COMPLETE:
-        return ctx->resume->running
+        return (ctx->resume->running && feed->end == CHAT_END_FINISHED)
                || (ctx->resume->place.after != 0
                    && ngx_chat_feed_ready(&ctx->attach->follower)
                           == NGX_AGAIN);
-
-    case NGX_CHAT_FEED_BROKEN:
-        return ctx->resume->running;
 
     default:
         return 0;
@@ -138,7 +135,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     ctx->resume->record = source.key;
     source.attempt.worker = listed->worker;
     source.attempt.request = chat_cstr("");
-    source.attempt.end = listed->over ? CHAT_END_FINISHED : CHAT_END_NONE;
+    source.attempt.end = listed->end;
     source.late = 1;
     source.listed = 1;
 
