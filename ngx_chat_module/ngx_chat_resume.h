@@ -29,7 +29,6 @@ struct ngx_chat_resume_s {
     chat_key_t              record;       /* of that stream */
     chat_key_t              batch;        /* that the stream has opened */
     ngx_uint_t              opened;       /* it has */
-    ngx_uint_t              asking;       /* what goes before is asked for */
 };
 
 /* Before a question of resume->op: next(ctx, ...) gets the answer. */

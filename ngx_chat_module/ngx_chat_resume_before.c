@@ -122,7 +122,7 @@ ngx_chat_resume_before(ngx_chat_ctx_t *ctx)
     chat_store_t      *store = ctx->main->store;
     ngx_chat_resume_t *resume = ctx->resume;
 
-    resume->asking = 1;
+    ctx->attach->gathering = 1;
     ctx->told.len = 0;
 
     if (ctx->dialect->retell != NULL && !resume->place.given) {
