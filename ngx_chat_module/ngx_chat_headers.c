@@ -1,8 +1,8 @@
 /*
  * ngx_chat_headers.c: headers, and what those of a request say.
  *
- * One walk notes all that is needed of them later. Promises: a header that is
- * the module's to set does not come from outside.
+ * One walk notes all that is needed of a request's later. Promises: a header
+ * that is the module's to set does not come from outside.
  * Must not know: what follows from it.
  */
 
@@ -144,4 +144,29 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
         ngx_chat_headers_note(h, out, blank);
     }
+}
+
+
+/* The value of a Retry-After in seconds. */
+static uint32_t
+ngx_chat_headers_seconds(ngx_str_t *value)
+{
+    time_t seconds = ngx_atotm(value->data, value->len);
+
+    if (seconds == NGX_ERROR) {
+        seconds = ngx_parse_http_time(value->data, value->len);
+        seconds = seconds == NGX_ERROR ? 0 : seconds - ngx_time();
+    }
+
+    return seconds <= 0 ? 0 : (uint32_t) ngx_min(seconds, CHAT_AFTER_MAX);
+}
+
+
+uint32_t
+ngx_chat_headers_after(ngx_http_request_t *r)
+{
+    ngx_table_elt_t *h;
+
+    h = ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
+    return h ? ngx_chat_headers_seconds(&h->value) : 0;
 }

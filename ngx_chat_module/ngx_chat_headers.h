@@ -46,4 +46,7 @@ ngx_table_elt_t *ngx_chat_headers_find(ngx_list_t *headers, const char *name);
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                            ngx_uint_t blank);
 
+/* The answer's Retry-After in seconds, at most CHAT_AFTER_MAX; 0: none. */
+uint32_t ngx_chat_headers_after(ngx_http_request_t *r);
+
 #endif /* NGX_CHAT_HEADERS_H */

@@ -184,16 +184,6 @@ ngx_chat_resume_asked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
 }
 
 
-/* The value of a request header; empty: it has none. */
-static chat_str_t
-ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
-{
-    ngx_table_elt_t *h = ngx_chat_headers_find(&r->headers_in.headers, name);
-
-    return h ? chat_str(h->value.data, h->value.len) : chat_str(NULL, 0);
-}
-
-
 /*
  * Where the client goes on: Last-Event-ID, which a client that connects again
  * by itself renews, before the arguments, which it does not. NGX_DECLINED:
@@ -202,13 +192,16 @@ ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
 static ngx_int_t
 ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
 {
-    chat_str_t text = chat_str(NULL, 0), stream;
+    chat_str_t       text, stream;
+    ngx_table_elt_t *h = NULL;
 
     if (r->method != NGX_HTTP_DELETE) {
-        text = ngx_chat_resume_header(r, "last-event-id");
+        h = ngx_chat_headers_find(&r->headers_in.headers, "last-event-id");
     }
 
-    if (text.len == 0) {
+    if (h != NULL && h->value.len != 0) {
+        text = chat_str(h->value.data, h->value.len);
+    } else {
         text = ngx_chat_content_arg(r, "after");
     }
 

@@ -105,7 +105,7 @@ for (const key of keys) {
         await batch.ask();
         scene.p.answer = (request) => (request.answered.length
           ? json(status, { error: { message: 'slower' } },
-            { 'retry-after': '37' }) : answer(request));
+            { 'retry-after': '7' }) : answer(request));
         const first = batch.continue(batch.results([0]));
         const second = batch.continue(batch.results([1]));
         await held(scene, batch, [first, second]);
@@ -114,7 +114,7 @@ for (const key of keys) {
         assert.deepEqual(ends.map(({ word }) => word),
           Array(3).fill(String(status)));
         assert.deepEqual(ends.map(({ headers }) => headers['retry-after']),
-          Array(3).fill('37'));
+          Array(3).fill('7'));
         batch.released(1);
         await pause(50);
         batch.released(1);
