@@ -144,8 +144,8 @@ typedef struct {
     const chat_call_t   **known;   /* rq's calls in order of their ids */
     size_t                nknown;
     unsigned              begun : 1;    /* a frame was read */
-    unsigned              ended : 1;    /* an end was told */
     unsigned              answered : 1; /* a result came in this step */
+    int                   ended;        /* an end was told */
 } chat_ag_ui_reader_t;
 
 /* A frame that is being read. */

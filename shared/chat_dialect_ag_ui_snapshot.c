@@ -150,8 +150,7 @@ chat_ag_ui_call_result(chat_ag_ui_frame_t *frame)
     chat_str_t text;
 
     if (chat_ag_ui_string(frame, "toolCallId").len == 0) {
-        return chat_events_add(frame->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                                 : CHAT_ERROR;
+        return chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
     }
 
     if (chat_ag_ui_known_sort(frame) != CHAT_OK
@@ -265,7 +264,7 @@ chat_ag_ui_snapshot(chat_ag_ui_frame_t *frame)
     const chat_json_t *list, *node, *first;
 
     if (chat_ag_ui_known_sort(frame) != CHAT_OK
-        || chat_events_add(frame->events, CHAT_EVENT_OPAQUE) == NULL)
+        || chat_events_put(frame->events, CHAT_EVENT_OPAQUE) != CHAT_OK)
     {
         return CHAT_ERROR;
     }

@@ -50,8 +50,7 @@ chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key)
 static chat_rc_e
 chat_ag_ui_opaque(chat_ag_ui_frame_t *frame)
 {
-    return chat_events_add(frame->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                             : CHAT_ERROR;
+    return chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
 }
 
 
@@ -76,29 +75,17 @@ chat_ag_ui_run_started(chat_ag_ui_frame_t *frame)
         return CHAT_ERROR;
     }
 
-    return chat_events_add(frame->events, CHAT_EVENT_STEP_OPEN) ? CHAT_OK
-                                                                : CHAT_ERROR;
+    return chat_events_put(frame->events, CHAT_EVENT_STEP_OPEN);
 }
 
 
-/* The end of the stream, told once. */
+/* The end of the stream; a further one says nothing. */
 static chat_rc_e
 chat_ag_ui_turn_end(chat_ag_ui_frame_t *frame, chat_end_e end)
 {
-    chat_event_t *event;
-
-    if (frame->reader->ended) {
-        return chat_ag_ui_opaque(frame);
-    }
-
-    event = chat_events_add(frame->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    frame->reader->ended = 1;
-    return CHAT_OK;
+    return frame->reader->ended
+               ? chat_ag_ui_opaque(frame)
+               : chat_events_end(frame->events, end, &frame->reader->ended);
 }
 
 

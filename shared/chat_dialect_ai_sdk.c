@@ -53,16 +53,14 @@ chat_ai_sdk_emit(const chat_ai_sdk_chunk_t *chunk, chat_event_e type)
 static chat_rc_e
 chat_ai_sdk_opaque(const chat_ai_sdk_chunk_t *chunk)
 {
-    return chat_events_add(chunk->events, CHAT_EVENT_OPAQUE) != NULL
-               ? CHAT_OK
-               : CHAT_ERROR;
+    return chat_events_put(chunk->events, CHAT_EVENT_OPAQUE);
 }
 
 
 static chat_rc_e
 chat_ai_sdk_plain(chat_ai_sdk_chunk_t *chunk, unsigned type)
 {
-    return chat_events_add(chunk->events, type) != NULL ? CHAT_OK : CHAT_ERROR;
+    return chat_events_put(chunk->events, type);
 }
 
 

@@ -44,7 +44,7 @@ typedef struct {
     unsigned                known : 1; /* a frame of the dialect was seen */
     unsigned                open : 1;  /* a message was opened */
     unsigned                sealed : 1;
-    unsigned                ended : 1;
+    int                     ended;
 } chat_anthropic_stream_t;
 
 
@@ -258,8 +258,7 @@ chat_anthropic_block(chat_anthropic_stream_t *state, chat_str_t type)
         state->doc, chat_json_get(state->doc, state->doc->root, "index"));
 
     if (index < 0 || index > CHAT_ANTHROPIC_INDEX) {
-        return chat_events_add(state->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                                 : CHAT_ERROR;
+        return chat_events_put(state->events, CHAT_EVENT_OPAQUE);
     }
 
     slot = state->base | (uint32_t) index;
@@ -320,29 +319,7 @@ chat_anthropic_reason(chat_anthropic_stream_t *state)
 
     state->sealed = 1;
 
-    return chat_events_add(state->events, CHAT_EVENT_STEP_SEAL) ? CHAT_OK
-                                                                : CHAT_ERROR;
-}
-
-
-static chat_rc_e
-chat_anthropic_end(chat_anthropic_stream_t *state, chat_end_e end)
-{
-    chat_event_t *event;
-
-    if (state->ended) {
-        return CHAT_OK;
-    }
-
-    event = chat_events_add(state->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    state->ended = 1;
-
-    return CHAT_OK;
+    return chat_events_put(state->events, CHAT_EVENT_STEP_SEAL);
 }
 
 
@@ -369,7 +346,8 @@ chat_anthropic_frame(chat_anthropic_stream_t *state)
     }
 
     if (chat_str_is(type, "message_stop")) {
-        return chat_anthropic_end(state, CHAT_END_FINISHED);
+        return chat_events_end(state->events, CHAT_END_FINISHED,
+                               &state->ended);
     }
 
     /* Other dialects have errors too: only here it is an object. */
@@ -377,7 +355,7 @@ chat_anthropic_frame(chat_anthropic_stream_t *state)
 
     if (chat_str_is(type, "error") && error && error->type == CHAT_JSON_OBJECT)
     {
-        return chat_anthropic_end(state, CHAT_END_FAILED);
+        return chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
     }
 
     return chat_str_is(type, "ping") ? CHAT_OK : CHAT_DECLINED;

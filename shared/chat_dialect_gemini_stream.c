@@ -38,7 +38,7 @@ typedef struct {
     unsigned              in_call : 1; /* pending is one */
     unsigned              open : 1;    /* a chunk was seen */
     unsigned              stopped : 1; /* the calls are for the client */
-    unsigned              ended : 1;
+    int                   ended;
 } chat_gemini_stream_t;
 
 
@@ -241,8 +241,7 @@ chat_gemini_call(chat_gemini_stream_t *state, const chat_json_t *function)
     }
 
     if (name.len || !state->in_call) {
-        return chat_events_add(state->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                                 : CHAT_ERROR;
+        return chat_events_put(state->events, CHAT_EVENT_OPAQUE);
     }
 
     if (chat_gemini_args_add(state->pending.args, state->doc, pieces)
@@ -287,27 +286,6 @@ chat_gemini_chunk_of(chat_gemini_stream_t *state, int32_t index,
         state->done |= UINT32_C(1) << index;
         state->stopped |= index == 0 && chat_str_is(reason, "STOP");
     }
-
-    return CHAT_OK;
-}
-
-
-static chat_rc_e
-chat_gemini_end(chat_gemini_stream_t *state, chat_end_e end)
-{
-    chat_event_t *event;
-
-    if (state->ended) {
-        return CHAT_OK;
-    }
-
-    event = chat_events_add(state->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    state->ended = 1;
 
     return CHAT_OK;
 }
@@ -361,7 +339,7 @@ chat_gemini_chunk(chat_gemini_stream_t *state, const chat_json_t *candidates)
         return CHAT_ERROR;
     }
 
-    return chat_gemini_end(state, CHAT_END_FINISHED);
+    return chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
 }
 
 
@@ -391,7 +369,7 @@ chat_gemini_object(chat_gemini_stream_t *state)
     candidates = chat_json_get(doc, doc->root, "candidates");
 
     if (error && error->type == CHAT_JSON_OBJECT) {
-        return chat_gemini_end(state, CHAT_END_FAILED);
+        return chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
     }
 
     if ((candidates == NULL || candidates->type != CHAT_JSON_ARRAY)
@@ -408,7 +386,7 @@ chat_gemini_object(chat_gemini_stream_t *state)
     }
 
     if (rc == CHAT_OK && state->seen == 0 && chat_gemini_blocked(doc)) {
-        rc = chat_gemini_end(state, CHAT_END_FINISHED);
+        rc = chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
     }
 
     return rc;

@@ -140,28 +140,6 @@ chat_completions_choice(chat_completions_stream_t *state, uint32_t choice,
 }
 
 
-/* The end of the stream, told once. */
-static chat_rc_e
-chat_completions_end(chat_completions_stream_t *state, chat_end_e end)
-{
-    chat_event_t *event;
-
-    if (state->ended) {
-        return CHAT_OK;
-    }
-
-    event = chat_events_add(state->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    state->ended = 1;
-
-    return CHAT_OK;
-}
-
-
 /* Once no choice is awaited any more: the seal, and the end. */
 static chat_rc_e
 chat_completions_seal(chat_completions_stream_t *state)
@@ -184,7 +162,7 @@ chat_completions_seal(chat_completions_stream_t *state)
         return CHAT_ERROR;
     }
 
-    return chat_completions_end(state, CHAT_END_FINISHED);
+    return chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
 }
 
 
@@ -269,10 +247,10 @@ chat_openai_chat_read(void *data, chat_arena_t *arena,
     }
 
     if (chat_str_starts(frame->data, "[DONE]")) {
-        rc = chat_completions_end(state, CHAT_END_FINISHED);
+        rc = chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
 
     } else if (doc && chat_completions_failed(doc, error)) {
-        rc = chat_completions_end(state, CHAT_END_FAILED);
+        rc = chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
 
     } else if (choices && choices->type == CHAT_JSON_ARRAY) {
         rc = chat_completions_chunk(state, choices);

@@ -49,6 +49,34 @@ chat_events_add(chat_events_t *events, chat_event_e type)
 
 
 chat_rc_e
+chat_events_put(chat_events_t *events, chat_event_e type)
+{
+    return chat_events_add(events, type) ? CHAT_OK : CHAT_ERROR;
+}
+
+
+chat_rc_e
+chat_events_end(chat_events_t *events, chat_end_e end, int *ended)
+{
+    chat_event_t *event;
+
+    if (*ended) {
+        return CHAT_OK;
+    }
+
+    event = chat_events_add(events, CHAT_EVENT_TURN_END);
+    if (event == NULL) {
+        return CHAT_ERROR;
+    }
+
+    event->end = end;
+    *ended = 1;
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
 chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
 {
     chat_rc_e       rc;
