@@ -103,7 +103,7 @@ chat_ag_ui_run_finished(chat_ag_ui_frame_t *frame)
         return chat_ag_ui_turn_end(frame, CHAT_END_ABORTED);
     }
 
-    if (chat_events_add(frame->events, CHAT_EVENT_STEP_SEAL) == NULL) {
+    if (chat_events_put(frame->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK) {
         return CHAT_ERROR;
     }
 

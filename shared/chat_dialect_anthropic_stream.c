@@ -393,13 +393,9 @@ chat_anthropic_read(void *data, chat_arena_t *arena, const chat_frame_t *frame,
         state->known = 1;
     }
 
-    if (rc == CHAT_OK && events->count == before
-        && !chat_events_add(events, CHAT_EVENT_OPAQUE))
-    {
-        return CHAT_ERROR;
-    }
-
-    return rc;
+    return rc == CHAT_OK && events->count == before
+               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
+               : rc;
 }
 
 

@@ -334,7 +334,7 @@ chat_gemini_chunk(chat_gemini_stream_t *state, const chat_json_t *candidates)
     }
 
     if (state->stopped && !state->in_call
-        && !chat_events_add(state->events, CHAT_EVENT_STEP_SEAL))
+        && chat_events_put(state->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK)
     {
         return CHAT_ERROR;
     }
@@ -417,11 +417,7 @@ chat_gemini_read(void *data, chat_arena_t *arena, const chat_frame_t *frame,
         rc = state->open || frame->data.len == 0 ? CHAT_OK : CHAT_DECLINED;
     }
 
-    if (rc == CHAT_OK && events->count == before
-        && !chat_events_add(events, CHAT_EVENT_OPAQUE))
-    {
-        return CHAT_ERROR;
-    }
-
-    return rc;
+    return rc == CHAT_OK && events->count == before
+               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
+               : rc;
 }

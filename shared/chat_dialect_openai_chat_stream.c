@@ -158,7 +158,9 @@ chat_completions_seal(chat_completions_stream_t *state)
         return CHAT_OK;
     }
 
-    if (!state->cut && !chat_events_add(state->events, CHAT_EVENT_STEP_SEAL)) {
+    if (!state->cut
+        && chat_events_put(state->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK)
+    {
         return CHAT_ERROR;
     }
 
@@ -259,11 +261,7 @@ chat_openai_chat_read(void *data, chat_arena_t *arena,
         rc = state->open || frame->data.len == 0 ? CHAT_OK : CHAT_DECLINED;
     }
 
-    if (rc == CHAT_OK && events->count == before
-        && !chat_events_add(events, CHAT_EVENT_OPAQUE))
-    {
-        return CHAT_ERROR;
-    }
-
-    return rc;
+    return rc == CHAT_OK && events->count == before
+               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
+               : rc;
 }
