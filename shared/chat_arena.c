@@ -372,3 +372,20 @@ chat_buf_json(chat_buf_t *buf, chat_str_t s)
 
     chat_buf_puts(buf, "\"");
 }
+
+
+void
+chat_buf_one_line(chat_buf_t *buf, chat_str_t json)
+{
+    size_t i, start = 0;
+
+    for (i = 0; i < json.len; i++) {
+        if (json.data[i] == '\n' || json.data[i] == '\r') {
+            chat_buf_add(buf, chat_str(json.data + start, i - start));
+            chat_buf_puts(buf, " ");
+            start = i + 1;
+        }
+    }
+
+    chat_buf_add(buf, chat_str(json.data + start, json.len - start));
+}

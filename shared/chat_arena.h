@@ -66,6 +66,9 @@ void chat_buf_printf(chat_buf_t *buf, const char *format, ...)
 /* s (UTF-8) as a JSON string with its quotes; only what must be is escaped. */
 void chat_buf_json(chat_buf_t *buf, chat_str_t s);
 
+/* JSON text on one line: line ends, which can only be white space, are not. */
+void chat_buf_one_line(chat_buf_t *buf, chat_str_t json);
+
 /* The content; valid until the next append. */
 static inline chat_str_t
 chat_buf_str(const chat_buf_t *buf)

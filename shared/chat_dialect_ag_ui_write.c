@@ -23,24 +23,6 @@ chat_ag_ui_run_event(const chat_request_t *rq, const char *type,
 }
 
 
-/* Line ends of JSON text can only be white space; an event is one line. */
-static void
-chat_ag_ui_one_line(chat_buf_t *out, chat_str_t json)
-{
-    size_t i, start = 0;
-
-    for (i = 0; i < json.len; i++) {
-        if (json.data[i] == '\n' || json.data[i] == '\r') {
-            chat_buf_add(out, chat_str(json.data + start, i - start));
-            chat_buf_puts(out, " ");
-            start = i + 1;
-        }
-    }
-
-    chat_buf_add(out, chat_str(json.data + start, json.len - start));
-}
-
-
 static void
 chat_ag_ui_tell_one(const chat_result_t *result, chat_arena_t *arena,
                     chat_buf_t *out)
@@ -59,9 +41,9 @@ chat_ag_ui_tell_one(const chat_result_t *result, chat_arena_t *arena,
     chat_buf_puts(out, ",\"toolCallId\":");
     chat_buf_json(out, result->id);
     chat_buf_puts(out, ",\"content\":");
-    chat_ag_ui_one_line(out, tool.content.len ? tool.content
-                             : tool.error.len ? tool.error
-                                              : chat_cstr("\"\""));
+    chat_buf_one_line(out, tool.content.len ? tool.content
+                           : tool.error.len ? tool.error
+                                            : chat_cstr("\"\""));
     chat_buf_puts(out, ",\"role\":\"tool\"}\n\n");
 }
 

@@ -62,7 +62,7 @@ chat_retell_input(chat_json_doc_t *doc, const chat_json_t *part,
         return;
     }
 
-    chat_ai_sdk_one_line(&line, chat_json_raw(doc, input));
+    chat_buf_one_line(&line, chat_json_raw(doc, input));
     chat_retell_about(doc, part, "tool-input-delta", out);
     chat_buf_puts(out, ",\"inputTextDelta\":");
     chat_buf_json(out, chat_buf_str(&line));
@@ -326,7 +326,7 @@ chat_ai_sdk_retell(chat_json_doc_t *doc, chat_buf_t *out)
 
     if (metadata != NULL && metadata->type != CHAT_JSON_NULL) {
         chat_buf_puts(out, ",\"messageMetadata\":");
-        chat_ai_sdk_one_line(out, chat_json_raw(doc, metadata));
+        chat_buf_one_line(out, chat_json_raw(doc, metadata));
     }
 
     chat_buf_puts(out, "}\n\n");

@@ -18,24 +18,6 @@ chat_ai_sdk_chunk(chat_buf_t *out, const char *json)
 }
 
 
-/* Line ends in JSON text can only be white space. */
-void
-chat_ai_sdk_one_line(chat_buf_t *out, chat_str_t json)
-{
-    size_t i, start = 0;
-
-    for (i = 0; i < json.len; i++) {
-        if (json.data[i] == '\n' || json.data[i] == '\r') {
-            chat_buf_add(out, chat_str(json.data + start, i - start));
-            chat_buf_puts(out, " ");
-            start = i + 1;
-        }
-    }
-
-    chat_buf_add(out, chat_str(json.data + start, json.len - start));
-}
-
-
 /*
  * One result. A client fails on one for a call that is not in its last
  * message, and has no chunk for an approval that was decided elsewhere: for
@@ -75,7 +57,7 @@ chat_ai_sdk_tell_one(const chat_result_t *result, chat_buf_t *out)
 
     if (key != NULL) {
         chat_buf_puts(out, key);
-        chat_ai_sdk_one_line(out, value);
+        chat_buf_one_line(out, value);
 
         if (result->call->dynamic) {
             chat_buf_puts(out, ",\"dynamic\":true");
