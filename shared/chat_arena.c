@@ -162,6 +162,7 @@ chat_arena_grow(chat_arena_t *arena, void *items, size_t count, size_t *size,
     size_t room = *size == 0 ? CHAT_ARENA_ITEMS : 2 * *size;
 
     if (count < *size) {
+        memset((unsigned char *) items + count * bytes, 0, bytes);
         return items;
     }
 

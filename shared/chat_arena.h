@@ -36,7 +36,7 @@ chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
 /*
  * A list with room for one more behind its count items of so many bytes each:
  * the one given, or a copy that is twice as long; *size, at first 0, is for
- * how many it has room. What was never used is zeroed. NULL without memory.
+ * how many it has room. The one more is zeroed. NULL without memory.
  */
 void *chat_arena_grow(chat_arena_t *arena, void *items, size_t count,
                       size_t *size, size_t bytes);

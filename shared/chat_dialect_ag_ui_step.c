@@ -45,9 +45,7 @@ chat_ag_ui_step_push(chat_ag_ui_body_t *body)
 
     body->calls = calls;
 
-    calls = &body->calls[body->count++];
-    memset(calls, 0, sizeof(*calls));
-    return calls;
+    return &body->calls[body->count++];
 }
 
 

@@ -29,9 +29,7 @@ chat_anthropic_note(chat_anthropic_body_t *r, const chat_json_t *block,
     }
 
     r->calls = note;
-
     note = &r->calls[r->count++];
-    memset(note, 0, sizeof(*note));
 
     note->block = block;
     note->call.id =

@@ -31,9 +31,7 @@ chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
     }
 
     r->calls = note;
-
     note = &r->calls[r->count];
-    memset(note, 0, sizeof(*note));
 
     note->function = function;
     note->own_id =

@@ -106,9 +106,7 @@ chat_completions_note(chat_completions_t *r, const chat_json_t *node,
     }
 
     r->calls = call;
-
     call = &r->calls[r->count++];
-    memset(call, 0, sizeof(chat_call_t));
 
     call->id = chat_json_string(r->doc, id);
     call->kind = chat_openai_chat_kind(r->doc, node);

@@ -22,8 +22,6 @@ chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
 
     rq->steps = steps;
     steps = &steps[rq->nsteps++];
-
-    memset(steps, 0, sizeof(chat_step_t));
     steps->first = rq->ncalls;
 
     return steps;
@@ -47,8 +45,6 @@ chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
 
     rq->calls = calls;
     calls = &calls[rq->ncalls++];
-
-    memset(calls, 0, sizeof(chat_call_t));
     calls->step = (uint32_t) (rq->nsteps - 1);
 
     rq->steps[rq->nsteps - 1].count++;

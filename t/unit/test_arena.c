@@ -84,6 +84,8 @@ lists_grow_and_keep_what_they_have(void **state)
     assert_ptr_equal(chat_arena_grow(arena, before, 0, &size, sizeof(*before)),
                      before);
     assert_int_equal(chat_arena_used(arena), i);
+    assert_int_equal(before[0], 0);
+    assert_int_equal(before[1], 2);
 
     size = SIZE_MAX / 4;
     assert_null(chat_arena_grow(arena, before, size, &size, 8));
