@@ -314,6 +314,14 @@ chat_buf_printf(chat_buf_t *buf, const char *format, ...)
 }
 
 
+chat_rc_e
+chat_buf_dup(const chat_buf_t *buf, chat_arena_t *arena, chat_str_t *out)
+{
+    return buf->failed ? CHAT_ERROR
+                       : chat_arena_dup(arena, chat_buf_str(buf), out);
+}
+
+
 /* The escape of a character that a JSON string cannot hold, or NULL. */
 static const char *
 chat_buf_escape(unsigned char ch, char hex[7])

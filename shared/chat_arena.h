@@ -77,4 +77,9 @@ chat_buf_str(const chat_buf_t *buf)
 }
 
 
+/* A copy of the content in the arena; CHAT_ERROR, too, where it failed. */
+chat_rc_e chat_buf_dup(const chat_buf_t *buf, chat_arena_t *arena,
+                       chat_str_t *out);
+
+
 #endif /* CHAT_ARENA_H */

@@ -113,9 +113,7 @@ chat_ag_ui_result_text(chat_ag_ui_frame_t *frame, chat_str_t *out)
                  content ? chat_json_raw(doc, content) : chat_cstr("\"\""));
     chat_buf_puts(&text, "}");
 
-    rc = text.failed
-             ? CHAT_ERROR
-             : chat_arena_dup(frame->events->arena, chat_buf_str(&text), out);
+    rc = chat_buf_dup(&text, frame->events->arena, out);
     chat_buf_free(&text);
     return rc;
 }

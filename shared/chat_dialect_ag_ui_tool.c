@@ -149,8 +149,7 @@ chat_ag_ui_tool_text(const chat_json_doc_t *value, chat_arena_t *arena,
     }
 
     chat_buf_json(&text, value->text);
-    rc = text.failed ? CHAT_ERROR
-                     : chat_arena_dup(arena, chat_buf_str(&text), out);
+    rc = chat_buf_dup(&text, arena, out);
     chat_buf_free(&text);
     return rc;
 }

@@ -225,9 +225,7 @@ chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
     }
 
     chat_buf_json(&text, to);
-    rc = text.failed ? CHAT_ERROR
-                     : chat_edits_add(edits, id->start, id->end - id->start,
-                                      chat_buf_str(&text));
+    rc = chat_edits_buf(edits, id->start, id->end - id->start, &text);
     chat_buf_free(&text);
     return rc;
 }

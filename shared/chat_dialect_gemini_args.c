@@ -443,8 +443,7 @@ chat_gemini_args_text(const chat_gemini_args_t *args, chat_arena_t *arena,
 
     chat_gemini_write(&args->root, &text);
 
-    rc = text.failed ? CHAT_ERROR
-                     : chat_arena_dup(arena, chat_buf_str(&text), out);
+    rc = chat_buf_dup(&text, arena, out);
 
     chat_buf_free(&text);
 
