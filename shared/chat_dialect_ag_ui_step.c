@@ -226,7 +226,6 @@ chat_rc_e
 chat_ag_ui_step_add(chat_ag_ui_body_t *body)
 {
     size_t       i;
-    chat_call_t *call;
     chat_step_t *step = chat_request_add_step(body->rq, body->arena);
 
     if (step == NULL) {
@@ -236,17 +235,12 @@ chat_ag_ui_step_add(chat_ag_ui_body_t *body)
     step->first_id = body->calls[0].id;
 
     for (i = 0; i < body->count; i++) {
-        if (chat_ag_ui_step_detail(body, &body->calls[i]) != CHAT_OK) {
+        if (chat_ag_ui_step_detail(body, &body->calls[i]) != CHAT_OK
+            || chat_request_put_call(body->rq, body->arena, &body->calls[i])
+                   != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
-
-        call = chat_request_add_call(body->rq, body->arena);
-        if (call == NULL) {
-            return CHAT_ERROR;
-        }
-
-        body->calls[i].step = call->step;
-        *call = body->calls[i];
     }
 
     return CHAT_OK;

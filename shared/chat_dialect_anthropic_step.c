@@ -206,11 +206,10 @@ chat_anthropic_detail(chat_anthropic_body_t *r, chat_anthropic_call_t *note)
 chat_rc_e
 chat_anthropic_step(chat_anthropic_body_t *r, const chat_json_t *message)
 {
-    size_t       i;
-    uint32_t     number;
-    chat_rc_e    rc;
-    chat_call_t *call;
-    chat_step_t *step;
+    size_t             i;
+    chat_rc_e          rc;
+    chat_step_t       *step;
+    const chat_call_t *call;
 
     rc = chat_anthropic_calls(r, message);
     if (rc != CHAT_OK || r->count == 0) {
@@ -229,16 +228,13 @@ chat_anthropic_step(chat_anthropic_body_t *r, const chat_json_t *message)
     }
 
     for (i = 0; i < r->count; i++) {
-        call = chat_request_add_call(r->rq, r->arena);
+        call = &r->calls[i].call;
 
-        if (call == NULL || chat_anthropic_detail(r, &r->calls[i]) != CHAT_OK)
+        if (chat_anthropic_detail(r, &r->calls[i]) != CHAT_OK
+            || chat_request_put_call(r->rq, r->arena, call) != CHAT_OK)
         {
             return CHAT_ERROR;
         }
-
-        number = call->step;
-        *call = r->calls[i].call;
-        call->step = number;
 
         /* A step of the server's calls alone is nothing to answer. */
         if (message == r->answered && chat_call_is_member(call)) {

@@ -375,9 +375,7 @@ chat_rc_e
 chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content)
 {
     size_t             i;
-    uint32_t           number;
     chat_rc_e          rc;
-    chat_call_t       *call;
     chat_step_t       *step;
     const chat_json_t *behind;
 
@@ -397,15 +395,12 @@ chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content)
     }
 
     for (i = 0; i < r->count; i++) {
-        call = chat_request_add_call(r->rq, r->arena);
-
-        if (call == NULL || chat_gemini_detail(r, &r->calls[i]) != CHAT_OK) {
+        if (chat_gemini_detail(r, &r->calls[i]) != CHAT_OK
+            || chat_request_put_call(r->rq, r->arena, &r->calls[i].call)
+                   != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
-
-        number = call->step;
-        *call = r->calls[i].call;
-        call->step = number;
     }
 
     step->first_id = r->calls[0].call.id;

@@ -257,7 +257,6 @@ chat_completions_step(chat_completions_t *r, const chat_json_t *message)
 {
     size_t       i;
     chat_rc_e    rc;
-    chat_call_t *call;
     chat_step_t *step;
 
     rc = chat_completions_calls(r, message);
@@ -277,17 +276,11 @@ chat_completions_step(chat_completions_t *r, const chat_json_t *message)
     }
 
     for (i = 0; i < r->count; i++) {
-        if (chat_completions_detail(r, &r->calls[i]) != CHAT_OK) {
+        if (chat_completions_detail(r, &r->calls[i]) != CHAT_OK
+            || chat_request_put_call(r->rq, r->arena, &r->calls[i]) != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
-
-        call = chat_request_add_call(r->rq, r->arena);
-        if (call == NULL) {
-            return CHAT_ERROR;
-        }
-
-        r->calls[i].step = call->step;
-        *call = r->calls[i];
     }
 
     step->first_id = r->calls[0].id;

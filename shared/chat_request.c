@@ -53,6 +53,25 @@ chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
 }
 
 
+chat_rc_e
+chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
+                      const chat_call_t *call)
+{
+    uint32_t     step;
+    chat_call_t *added = chat_request_add_call(rq, arena);
+
+    if (added == NULL) {
+        return CHAT_ERROR;
+    }
+
+    step = added->step;
+    *added = *call;
+    added->step = step;
+
+    return CHAT_OK;
+}
+
+
 int
 chat_call_is_member(const chat_call_t *call)
 {
