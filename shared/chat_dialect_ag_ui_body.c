@@ -283,13 +283,7 @@ chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
         return rc != CHAT_OK ? rc : CHAT_ERROR;
     }
 
-    if (rq->class == CHAT_CLASS_OTHER
-        || (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)))
-    {
-        rq->class = CHAT_CLASS_OTHER;
-        rq->answers = 0;
-    }
-
+    chat_request_judge(rq);
     rc = chat_ag_ui_resume(&w.body);
 
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;

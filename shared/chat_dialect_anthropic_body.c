@@ -289,10 +289,7 @@ chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
         return rc;
     }
 
-    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
-        rq->class = CHAT_CLASS_OTHER;
-        rq->answers = 0;
-    }
+    chat_request_judge(rq);
 
     return doc->duplicate ? CHAT_BAD : CHAT_OK;
 }

@@ -99,7 +99,8 @@ chat_call_is_settled(const chat_call_t *call)
 }
 
 
-int
+/* 1 if the body has a result of a call of the step that it answers. */
+static int
 chat_request_brings(const chat_request_t *rq)
 {
     size_t             i;
@@ -118,4 +119,17 @@ chat_request_brings(const chat_request_t *rq)
     }
 
     return 0;
+}
+
+
+void
+chat_request_judge(chat_request_t *rq)
+{
+    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
+        rq->class = CHAT_CLASS_OTHER;
+    }
+
+    if (rq->class == CHAT_CLASS_OTHER) {
+        rq->answers = 0;
+    }
 }

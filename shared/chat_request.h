@@ -121,7 +121,10 @@ int chat_call_is_member(const chat_call_t *call);
  */
 int chat_call_is_settled(const chat_call_t *call);
 
-/* 1 if the body has a result of a call of the step that it answers. */
-int chat_request_brings(const chat_request_t *rq);
+/*
+ * Once the calls are read: a continuation that brings no result of the step
+ * that it answers is none but OTHER, which answers no step.
+ */
+void chat_request_judge(chat_request_t *rq);
 
 #endif /* CHAT_REQUEST_H */
