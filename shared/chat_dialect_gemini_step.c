@@ -37,7 +37,7 @@ chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
     note->own_id =
         chat_json_string(r->doc, chat_json_get(r->doc, function, "id")).len
         != 0;
-    note->call.id = chat_gemini_id(r->doc, r->arena, function, r->since,
+    note->call.id = chat_gemini_id(r->doc, r->arena, function, r->turn.since,
                                    (uint32_t) r->count);
     note->call.name =
         chat_json_string(r->doc, chat_json_get(r->doc, function, "name"));

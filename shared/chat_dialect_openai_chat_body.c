@@ -29,13 +29,10 @@ typedef struct {
     const chat_json_t *fresh;    /* the last message with new content */
     const chat_json_t *last;     /* the last assistant message */
     const chat_json_t *answered; /* the one whose step the body answers */
-    const chat_json_t *user;     /* the last user message so far */
-    chat_digest_t      user_text;
+    chat_turn_t        turn;
     chat_call_t       *calls; /* of the message that is being read */
     size_t             count;
     size_t             size;
-    uint32_t           since;       /* assistant messages after user */
-    unsigned           hashed : 1;  /* user_text is that of user */
     unsigned           current : 1; /* in the current turn */
 } chat_completions_t;
 
@@ -66,25 +63,13 @@ chat_completions_role(chat_json_doc_t *doc, const chat_json_t *message)
 }
 
 
-/* Names a step by where the reader stands. */
 static chat_rc_e
-chat_completions_name(chat_completions_t *r, chat_step_t *step)
+chat_completions_hash(chat_json_doc_t *doc, chat_arena_t *arena,
+                      const chat_json_t *message, chat_digest_t *out)
 {
-    const chat_json_t *content;
+    const chat_json_t *content = chat_json_get(doc, message, "content");
 
-    if (r->user && !r->hashed) {
-        content = chat_json_get(r->doc, r->user, "content");
-
-        if (content && chat_json_digest(r->doc, content, &r->user_text)) {
-            return CHAT_ERROR;
-        }
-
-        r->hashed = 1;
-    }
-
-    step->user_text = r->user_text;
-    step->since = r->since;
-    return CHAT_OK;
+    return content ? chat_json_digest(doc, content, out) : CHAT_OK;
 }
 
 
@@ -286,7 +271,7 @@ chat_completions_step(chat_completions_t *r, const chat_json_t *message)
     step->first_id = r->calls[0].id;
     r->rq->answers = message == r->answered;
 
-    return chat_completions_name(r, step);
+    return chat_turn_name(&r->turn, step);
 }
 
 
@@ -353,10 +338,7 @@ chat_completions_messages(chat_completions_t *r, const chat_json_t *messages)
     for (node = messages->child; node; node = node->next) {
         switch (chat_completions_role(r->doc, node)) {
         case CHAT_ROLE_USER:
-            r->user = node;
-            r->hashed = 0;
-            r->since = 0;
-            memset(&r->user_text, 0, sizeof(r->user_text));
+            chat_turn_begin(&r->turn, node);
             break;
 
         case CHAT_ROLE_ASSISTANT:
@@ -365,7 +347,7 @@ chat_completions_messages(chat_completions_t *r, const chat_json_t *messages)
                 return rc;
             }
 
-            r->since++;
+            r->turn.since++;
             break;
 
         default:
@@ -378,7 +360,7 @@ chat_completions_messages(chat_completions_t *r, const chat_json_t *messages)
         }
     }
 
-    return chat_completions_name(r, &r->rq->next);
+    return chat_turn_name(&r->turn, &r->rq->next);
 }
 
 
@@ -418,6 +400,9 @@ chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
     r.doc = doc;
     r.arena = arena;
     r.rq = rq;
+    r.turn.doc = doc;
+    r.turn.arena = arena;
+    r.turn.hash = chat_completions_hash;
 
     rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
 

@@ -133,3 +133,31 @@ chat_request_judge(chat_request_t *rq)
         rq->answers = 0;
     }
 }
+
+
+void
+chat_turn_begin(chat_turn_t *turn, const chat_json_t *message)
+{
+    memset(&turn->text, 0, sizeof(turn->text));
+    turn->unhashed = message;
+    turn->since = 0;
+}
+
+
+chat_rc_e
+chat_turn_name(chat_turn_t *turn, chat_step_t *step)
+{
+    if (turn->unhashed != NULL) {
+        if (turn->hash(turn->doc, turn->arena, turn->unhashed, &turn->text)
+            != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        turn->unhashed = NULL;
+    }
+
+    step->user_text = turn->text;
+    step->since = turn->since;
+
+    return CHAT_OK;
+}
