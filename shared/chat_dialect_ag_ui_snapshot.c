@@ -19,11 +19,7 @@ chat_ag_ui_known_compare(const void *one, const void *two)
     const chat_call_t *a = *(const chat_call_t *const *) one;
     const chat_call_t *b = *(const chat_call_t *const *) two;
 
-    if (a->id.len != b->id.len) {
-        return a->id.len < b->id.len ? -1 : 1;
-    }
-
-    return a->id.len ? memcmp(a->id.data, b->id.data, a->id.len) : 0;
+    return chat_str_compare(a->id, b->id);
 }
 
 

@@ -9,10 +9,6 @@
  * Must not know: what becomes of a call or a frame.
  */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem() */
-#endif
-
 #include "chat_dialect_ag_ui.h"
 
 #define CHAT_AG_UI_TYPE "{\"type\":\""
@@ -257,8 +253,8 @@ chat_ag_ui_boring(void *state, const chat_frame_t *frame)
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (chat_str_starts(rest, words[i])) {
             /* The last type counts; its letters may be written as \u007x. */
-            return memmem(rest.data, rest.len, "\"type\"", 6) == NULL
-                   && memmem(rest.data, rest.len, "\\u00", 4) == NULL;
+            return !chat_str_has(rest, "\"type\"")
+                   && !chat_str_has(rest, "\\u00");
         }
     }
 

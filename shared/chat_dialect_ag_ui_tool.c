@@ -20,11 +20,7 @@ chat_ag_ui_tool_compare(const void *one, const void *two)
     const chat_str_t *a = one;
     const chat_str_t *b = two;
 
-    if (a->len != b->len) {
-        return a->len < b->len ? -1 : 1;
-    }
-
-    return a->len ? memcmp(a->data, b->data, a->len) : 0;
+    return chat_str_compare(*a, *b);
 }
 
 

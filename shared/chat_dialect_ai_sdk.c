@@ -9,10 +9,6 @@
  * Must not know: what becomes of a call or a frame.
  */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem() */
-#endif
-
 #include "chat_dialect_ai_sdk.h"
 
 
@@ -396,8 +392,7 @@ chat_ai_sdk_boring(void *state, const chat_frame_t *frame)
         rest = chat_str(frame->data.data + len, frame->data.len - len);
 
         /* The last type counts; its letters may be written as \u007x. */
-        return memmem(rest.data, rest.len, "\"type\"", 6) == NULL
-               && memmem(rest.data, rest.len, "\\u00", 4) == NULL;
+        return !chat_str_has(rest, "\"type\"") && !chat_str_has(rest, "\\u00");
     }
 
     return 0;

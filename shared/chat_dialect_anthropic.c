@@ -40,8 +40,7 @@ int
 chat_anthropic_call(chat_json_doc_t *doc, const chat_json_t *block,
                     chat_kind_e *kind)
 {
-    chat_str_t              type;
-    static const chat_str_t end = CHAT_STR("_tool_use");
+    chat_str_t type;
 
     type = chat_json_string(doc, chat_json_get(doc, block, "type"));
 
@@ -52,8 +51,7 @@ chat_anthropic_call(chat_json_doc_t *doc, const chat_json_t *block,
 
     *kind = CHAT_KIND_PROVIDER;
 
-    return type.len > end.len
-           && memcmp(type.data + type.len - end.len, end.data, end.len) == 0;
+    return chat_str_ends(type, "_tool_use") && !chat_str_is(type, "_tool_use");
 }
 
 

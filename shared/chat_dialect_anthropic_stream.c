@@ -10,8 +10,6 @@
  * Must not know: why a call is dropped.
  */
 
-#define _GNU_SOURCE /* memmem() */
-
 #include "chat_dialect_anthropic.h"
 
 #include <stdio.h>
@@ -55,13 +53,6 @@ chat_anthropic_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
-static int
-chat_anthropic_has(chat_str_t s, const char *text)
-{
-    return memmem(s.data, s.len, text, strlen(text)) != NULL;
-}
-
-
 int
 chat_anthropic_idle(const chat_frame_t *frame)
 {
@@ -86,8 +77,8 @@ chat_anthropic_boring(void *data, const chat_frame_t *frame)
 
     /* Within a delta the type cannot stand in a string: quotes are escaped. */
     return chat_str_starts(s, "{\"type\":\"content_block_delta\"")
-           && (chat_anthropic_has(s, "\"type\":\"text_delta\"")
-               || chat_anthropic_has(s, "\"type\":\"thinking_delta\""));
+           && (chat_str_has(s, "\"type\":\"text_delta\"")
+               || chat_str_has(s, "\"type\":\"thinking_delta\""));
 }
 
 

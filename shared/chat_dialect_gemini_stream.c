@@ -11,8 +11,6 @@
  * Must not know: which calls are dropped.
  */
 
-#define _GNU_SOURCE /* memmem() */
-
 #include "chat_dialect_gemini.h"
 
 #define CHAT_GEMINI_OPENED 4096 /* calls of a stream that are read */
@@ -55,13 +53,6 @@ chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
-static int
-chat_gemini_has(chat_str_t s, const char *text)
-{
-    return memmem(s.data, s.len, text, strlen(text)) != NULL;
-}
-
-
 /* The frame is {}: some servers send it to keep a connection. */
 int
 chat_gemini_idle(const chat_frame_t *frame)
@@ -100,16 +91,16 @@ chat_gemini_boring(void *data, const chat_frame_t *frame)
     }
 
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (chat_gemini_has(s, words[i])) {
+        if (chat_str_has(s, words[i])) {
             return 0;
         }
     }
 
     /* Another candidate than the first must be noted: it is awaited. */
-    return chat_gemini_has(s, "{\"candidates\":")
-           && (!chat_gemini_has(s, "\"index\":")
-               || (chat_gemini_has(s, "\"index\":0")
-                   && !chat_gemini_has(s, "},{\"content\"")));
+    return chat_str_has(s, "{\"candidates\":")
+           && (!chat_str_has(s, "\"index\":")
+               || (chat_str_has(s, "\"index\":0")
+                   && !chat_str_has(s, "},{\"content\"")));
 }
 
 

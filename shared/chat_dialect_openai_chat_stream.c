@@ -20,13 +20,6 @@ chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
-static int
-chat_completions_has(chat_str_t s, const char *needle)
-{
-    return memmem(s.data, s.len, needle, strlen(needle)) != NULL;
-}
-
-
 /* What follows needle in s; NULL where it is not there exactly once. */
 static const unsigned char *
 chat_completions_once(chat_str_t s, const char *needle)
@@ -56,8 +49,8 @@ chat_completions_at(chat_str_t s, const unsigned char *at, const char *word)
 int
 chat_openai_chat_idle(const chat_frame_t *frame)
 {
-    return chat_completions_has(frame->data, "\"choices\":[]")
-           || chat_completions_has(frame->data, "\"choices\": []");
+    return chat_str_has(frame->data, "\"choices\":[]")
+           || chat_str_has(frame->data, "\"choices\": []");
 }
 
 
@@ -75,7 +68,7 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
         return 0;
     }
 
-    if (chat_completions_has(s, "\"finish_reason\"")) {
+    if (chat_str_has(s, "\"finish_reason\"")) {
         at = chat_completions_once(s, "\"finish_reason\":");
         if (at == NULL || !chat_completions_at(s, at, "null")) {
             return 0;
@@ -92,7 +85,7 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
     }
 
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (chat_completions_has(s, words[i])) {
+        if (chat_str_has(s, words[i])) {
             return 0;
         }
     }

@@ -72,7 +72,7 @@ chat_responses_type(chat_str_t type)
         }
     }
 
-    if (type.len > 5 && memcmp(type.data + type.len - 5, "_call", 5) == 0) {
+    if (chat_str_ends(type, "_call") && !chat_str_is(type, "_call")) {
         return &chat_responses_server;
     }
 
