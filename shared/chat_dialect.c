@@ -307,20 +307,45 @@ chat_result_once(const chat_request_t *rq, const chat_call_t *call,
 
 
 void
-chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
+chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     size_t i;
 
-    chat_buf_puts(out, "{\"error\":{\"code\":");
-    chat_buf_json(out, chat_cstr(refusal->code));
-    chat_buf_puts(out, ",\"message\":");
-    chat_buf_json(out, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"toolCallIds\":[");
+    chat_buf_puts(out, refusal->message);
+
+    for (i = 0; i < refusal->nids; i++) {
+        chat_buf_puts(out, i != 0 ? ", " : " (");
+        chat_buf_add(out, refusal->ids[i]);
+    }
+
+    chat_buf_puts(out, refusal->nids != 0 ? ")" : "");
+}
+
+
+void
+chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    size_t i;
+
+    chat_buf_puts(out, "[");
 
     for (i = 0; i < refusal->nids; i++) {
         chat_buf_puts(out, i != 0 ? "," : "");
         chat_buf_json(out, refusal->ids[i]);
     }
 
-    chat_buf_puts(out, "]}}");
+    chat_buf_puts(out, "]");
+}
+
+
+void
+chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    chat_buf_puts(out, "{\"error\":{\"code\":");
+    chat_buf_json(out, chat_cstr(refusal->code));
+    chat_buf_puts(out, ",\"message\":");
+    chat_buf_json(out, chat_cstr(refusal->message));
+    chat_buf_puts(out, ",\"toolCallIds\":");
+    chat_refusal_ids(refusal, out);
+    chat_buf_puts(out, "}}");
 }

@@ -127,18 +127,9 @@ chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
 void
 chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t     i;
     chat_buf_t text = { 0 };
 
-    chat_buf_puts(&text, refusal->message);
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(&text, i != 0 ? ", " : " (");
-        chat_buf_add(&text, refusal->ids[i]);
-    }
-
-    chat_buf_puts(&text, refusal->nids != 0 ? ")" : "");
-
+    chat_refusal_text(refusal, &text);
     chat_ag_ui_error(refusal->code, chat_buf_str(&text), out);
     out->failed |= text.failed;
     chat_buf_free(&text);

@@ -185,18 +185,10 @@ void
 chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     chat_buf_t text = { 0 };
-    size_t     i;
 
     chat_buf_puts(&text, refusal->code);
     chat_buf_puts(&text, ": ");
-    chat_buf_puts(&text, refusal->message);
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(&text, i != 0 ? ", " : " (");
-        chat_buf_add(&text, refusal->ids[i]);
-    }
-
-    chat_buf_puts(&text, refusal->nids != 0 ? ")" : "");
+    chat_refusal_text(refusal, &text);
 
     chat_buf_puts(out, "data: {\"type\":\"error\",\"errorText\":");
     chat_buf_json(out, chat_buf_str(&text));

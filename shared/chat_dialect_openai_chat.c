@@ -153,20 +153,14 @@ chat_completions_empty(const chat_request_t *rq, const chat_result_t *results,
 static void
 chat_completions_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t      i;
     const char *type =
         refusal->status < 500 ? "invalid_request_error" : "server_error";
 
     chat_completions_error(out, type, "\"messages\"", refusal->code,
                            chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"tool_call_ids\":[");
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i ? "," : "");
-        chat_buf_json(out, refusal->ids[i]);
-    }
-
-    chat_buf_puts(out, "]}}");
+    chat_buf_puts(out, ",\"tool_call_ids\":");
+    chat_refusal_ids(refusal, out);
+    chat_buf_puts(out, "}}");
 }
 
 

@@ -277,20 +277,12 @@ chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
 static void
 chat_responses_refusal(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t i;
-
     chat_buf_puts(out, "\"code\":");
     chat_buf_json(out, chat_cstr(refusal->code));
     chat_buf_puts(out, ",\"message\":");
     chat_buf_json(out, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"param\":\"input\",\"call_ids\":[");
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i ? "," : "");
-        chat_buf_json(out, refusal->ids[i]);
-    }
-
-    chat_buf_puts(out, "]");
+    chat_buf_puts(out, ",\"param\":\"input\",\"call_ids\":");
+    chat_refusal_ids(refusal, out);
 }
 
 
