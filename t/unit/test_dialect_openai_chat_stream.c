@@ -23,11 +23,6 @@
 #define DONE "data: [DONE]\n\n"
 #define ROLE CHUNK(CHOICE("\"role\":\"assistant\",\"content\":\"\""))
 
-typedef struct {
-    const char *text;
-    const char *log;
-} stream_case_t;
-
 static const stream_case_t streams[] = {
     { ROLE END("stop") DONE, "T S E:finished x " },
     { ": hi\n\n" ROLE END("stop"), "T S E:finished " },
@@ -101,19 +96,13 @@ static const stream_case_t streams[] = {
 static void
 s17_s72_s73_events_of_streams(void **state)
 {
-    size_t i;
-
-    for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
-        run_expect(DIALECT, streams[i].text, streams[i].log);
-    }
+    run_expect_all(DIALECT, streams, sizeof(streams) / sizeof(streams[0]));
 }
 
 
 static void
 foreign_streams_are_declined(void **state)
 {
-    size_t                   i;
-    run_t                    run;
     static const char *const foreign[] = {
         "data: {\"type\":\"start\"}\n\n",
         "data: hello\n\n",
@@ -121,11 +110,7 @@ foreign_streams_are_declined(void **state)
         "data: {\"choices\":{}}\n\n",
     };
 
-    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        run_stream(&run, DIALECT, chat_cstr(foreign[i]), NULL);
-        assert_true(run.declined);
-        run_free(&run);
-    }
+    run_declined(DIALECT, foreign, sizeof(foreign) / sizeof(foreign[0]));
 }
 
 
