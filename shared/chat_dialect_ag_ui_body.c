@@ -73,10 +73,13 @@ chat_ag_ui_run_end(chat_ag_ui_walk_t *w, const chat_json_t *end)
 static chat_rc_e
 chat_ag_ui_message(chat_ag_ui_walk_t *w, const chat_json_t *message)
 {
+    chat_rc_e rc;
+
     switch (chat_ag_ui_role(w->body.doc, message)) {
     case CHAT_AG_UI_USER:
-        if (chat_ag_ui_run_end(w, message) != CHAT_OK) {
-            return CHAT_ERROR;
+        rc = chat_ag_ui_run_end(w, message);
+        if (rc != CHAT_OK) {
+            return rc;
         }
 
         chat_turn_begin(&w->turn, message);
@@ -199,7 +202,7 @@ chat_ag_ui_resume(chat_ag_ui_body_t *body)
 }
 
 
-/* Thread, run and tools; NULL in *messages: it is another dialect's body. */
+/* Thread, run and tools. CHAT_DECLINED: it is another dialect's body. */
 static chat_rc_e
 chat_ag_ui_head(chat_ag_ui_body_t *body, const chat_json_t **messages)
 {
@@ -263,8 +266,12 @@ chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
         rc = chat_ag_ui_run_end(&w, NULL);
     }
 
-    if (rc != CHAT_OK || chat_turn_name(&w.turn, &rq->next) != CHAT_OK) {
-        return rc != CHAT_OK ? rc : CHAT_ERROR;
+    if (rc == CHAT_OK) {
+        rc = chat_turn_name(&w.turn, &rq->next);
+    }
+
+    if (rc != CHAT_OK) {
+        return rc;
     }
 
     chat_request_judge(rq);
