@@ -174,8 +174,7 @@ chat_ag_ui_resume(chat_ag_ui_body_t *body)
     node = list && list->type == CHAT_JSON_ARRAY ? list->child : NULL;
 
     for (/* void */; node != NULL; node = node->next) {
-        id = chat_json_string(body->doc,
-                              chat_json_get(body->doc, node, "interruptId"));
+        id = chat_json_text(body->doc, node, "interruptId");
         if (id.len == 0 || rq->conversation.len == 0) {
             continue;
         }

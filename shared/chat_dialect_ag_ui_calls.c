@@ -346,7 +346,7 @@ chat_ag_ui_call_chunk(chat_ag_ui_frame_t *frame)
 static chat_str_t
 chat_ag_ui_interrupt_id(chat_json_doc_t *doc, const chat_json_t *node)
 {
-    chat_str_t id = chat_json_string(doc, chat_json_get(doc, node, "id"));
+    chat_str_t id = chat_json_text(doc, node, "id");
 
     return id.len <= CHAT_AG_UI_NAME_MAX ? id : chat_str(NULL, 0);
 }
@@ -367,7 +367,7 @@ chat_ag_ui_interrupt(chat_ag_ui_frame_t *frame, const chat_json_t *node,
     const chat_event_e types[] = { CHAT_EVENT_CALL_OPEN,
                                    CHAT_EVENT_CALL_READY };
 
-    call = chat_json_string(doc, chat_json_get(doc, node, "toolCallId"));
+    call = chat_json_text(doc, node, "toolCallId");
 
     for (i = 0; i < 2; i++) {
         event = chat_events_add(frame->events, types[i]);

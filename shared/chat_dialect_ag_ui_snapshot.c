@@ -127,8 +127,7 @@ chat_ag_ui_result(chat_ag_ui_frame_t *frame, const chat_json_t *node,
         return CHAT_ERROR;
     }
 
-    event->id = chat_json_string(
-        frame->doc, chat_json_get(frame->doc, node, "toolCallId"));
+    event->id = chat_json_text(frame->doc, node, "toolCallId");
     event->text = text;
     event->implied = implied & 1;
     chat_ag_ui_answered(frame->reader, event->id);
@@ -167,9 +166,9 @@ chat_ag_ui_snapshot_call(chat_ag_ui_frame_t *frame, const chat_json_t *message,
     chat_json_doc_t  *doc = frame->doc;
     chat_ag_ui_slot_t call = { 0 }, *slot;
 
-    call.id = chat_json_string(doc, chat_json_get(doc, node, "id"));
+    call.id = chat_json_text(doc, node, "id");
     call.name = chat_ag_ui_call_name(doc, node);
-    call.parent = chat_json_string(doc, chat_json_get(doc, message, "id"));
+    call.parent = chat_json_text(doc, message, "id");
 
     if (chat_ag_ui_slot(frame->reader, call.id) != NULL
         || chat_ag_ui_known(frame->reader, call.id) != NULL)
@@ -209,8 +208,7 @@ chat_ag_ui_snapshot_result(chat_ag_ui_frame_t *frame,
     const chat_call_t       *known;
     const chat_ag_ui_slot_t *slot;
 
-    id = chat_json_string(frame->doc,
-                          chat_json_get(frame->doc, message, "toolCallId"));
+    id = chat_json_text(frame->doc, message, "toolCallId");
     slot = chat_ag_ui_slot(frame->reader, id);
     known = chat_ag_ui_known(frame->reader, id);
 

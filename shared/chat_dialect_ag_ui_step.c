@@ -75,8 +75,7 @@ chat_ag_ui_step_calls(chat_ag_ui_body_t *body, const chat_json_t *message)
             return CHAT_ERROR;
         }
 
-        call->id =
-            chat_json_string(body->doc, chat_json_get(body->doc, node, "id"));
+        call->id = chat_json_text(body->doc, node, "id");
         call->name = chat_ag_ui_call_name(body->doc, node);
         call->kind = chat_ag_ui_kind(body->own, call->name);
         call->in_last_message = 1;
@@ -106,8 +105,7 @@ chat_ag_ui_step_match(chat_ag_ui_body_t *body, const chat_json_t *node)
             continue;
         }
 
-        id = chat_json_string(body->doc,
-                              chat_json_get(body->doc, node, "toolCallId"));
+        id = chat_json_text(body->doc, node, "toolCallId");
 
         for (i = 0; i < body->count; i++) {
             if (body->calls[i].place == NULL

@@ -38,8 +38,7 @@ chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 chat_str_t
 chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key)
 {
-    return chat_json_string(frame->doc,
-                            chat_json_get(frame->doc, frame->doc->root, key));
+    return chat_json_text(frame->doc, frame->doc->root, key);
 }
 
 

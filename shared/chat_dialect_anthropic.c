@@ -42,7 +42,7 @@ chat_anthropic_call(chat_json_doc_t *doc, const chat_json_t *block,
 {
     chat_str_t type;
 
-    type = chat_json_string(doc, chat_json_get(doc, block, "type"));
+    type = chat_json_text(doc, block, "type");
 
     if (chat_str_is(type, "tool_use")) {
         *kind = CHAT_KIND_CLIENT;

@@ -68,8 +68,7 @@ chat_anthropic_hash(chat_json_doc_t *doc, chat_arena_t *arena,
         }
 
         if (chat_anthropic_type(doc, node, "text")) {
-            parts[n++] =
-                chat_json_string(doc, chat_json_get(doc, node, "text"));
+            parts[n++] = chat_json_text(doc, node, "text");
             continue;
         }
 
@@ -138,8 +137,7 @@ chat_anthropic_bare(chat_anthropic_body_t *r, const chat_json_t *block)
         return CHAT_ERROR;
     }
 
-    call->id =
-        chat_json_string(r->doc, chat_json_get(r->doc, block, "tool_use_id"));
+    call->id = chat_json_text(r->doc, block, "tool_use_id");
     call->ready = 1;
     call->bare = 1;
     call->node = block;
@@ -258,8 +256,7 @@ chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
     }
 
     thread = chat_json_get(doc, doc->root, "thread");
-    previous = chat_json_string(
-        doc, chat_json_get(doc, thread, "previous_message_id"));
+    previous = chat_json_text(doc, thread, "previous_message_id");
 
     rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
     rq->stored = thread && thread->type == CHAT_JSON_OBJECT;

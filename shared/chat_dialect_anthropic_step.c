@@ -32,8 +32,7 @@ chat_anthropic_note(chat_anthropic_body_t *r, const chat_json_t *block,
     note = &r->calls[r->count++];
 
     note->block = block;
-    note->call.id =
-        chat_json_string(r->doc, chat_json_get(r->doc, block, "id"));
+    note->call.id = chat_json_text(r->doc, block, "id");
     note->call.kind = kind;
     note->call.ready = 1;
 
@@ -78,7 +77,7 @@ chat_anthropic_settle(chat_anthropic_body_t *r, const chat_json_t *block,
     chat_str_t             id;
     chat_anthropic_call_t *note;
 
-    id = chat_json_string(r->doc, chat_json_get(r->doc, block, "tool_use_id"));
+    id = chat_json_text(r->doc, block, "tool_use_id");
 
     for (i = 0; i < r->count; i++) {
         note = &r->calls[i];
@@ -190,8 +189,7 @@ chat_anthropic_detail(chat_anthropic_body_t *r, chat_anthropic_call_t *note)
     chat_str_t   input;
     chat_call_t *call = &note->call;
 
-    call->name =
-        chat_json_string(r->doc, chat_json_get(r->doc, note->block, "name"));
+    call->name = chat_json_text(r->doc, note->block, "name");
     input = chat_json_raw(r->doc, chat_json_get(r->doc, note->block, "input"));
 
     if (chat_fingerprint(call->name, input, &call->fingerprint) != CHAT_OK) {

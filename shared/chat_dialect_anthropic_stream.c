@@ -155,14 +155,10 @@ chat_anthropic_start(chat_anthropic_stream_t *state, uint32_t slot)
     block->kind = kind;
     input = chat_json_get(doc, content, "input");
 
-    if (chat_arena_dup(
-            state->arena,
-            chat_json_string(doc, chat_json_get(doc, content, "id")),
-            &block->id)
-        || chat_arena_dup(
-            state->arena,
-            chat_json_string(doc, chat_json_get(doc, content, "name")),
-            &block->name)
+    if (chat_arena_dup(state->arena, chat_json_text(doc, content, "id"),
+                       &block->id)
+        || chat_arena_dup(state->arena, chat_json_text(doc, content, "name"),
+                          &block->name)
         || (chat_json_count(input)
             && chat_arena_dup(state->arena, chat_json_raw(doc, input),
                               &block->input)))
@@ -202,8 +198,7 @@ chat_anthropic_delta(chat_anthropic_stream_t *state, uint32_t slot)
     }
 
     event->slot = slot;
-    event->text = chat_json_string(
-        state->doc, chat_json_get(state->doc, delta, "partial_json"));
+    event->text = chat_json_text(state->doc, delta, "partial_json");
     block->pieces |= event->text.len != 0;
 
     return CHAT_OK;
@@ -277,8 +272,7 @@ chat_anthropic_turn(chat_anthropic_stream_t *state)
         return CHAT_ERROR;
     }
 
-    event->id =
-        chat_json_string(state->doc, chat_json_get(state->doc, message, "id"));
+    event->id = chat_json_text(state->doc, message, "id");
 
     /* Blocks of a message that was cut off are never stopped. */
     state->base += state->open ? CHAT_ANTHROPIC_INDEX + 1 : 0;
@@ -298,8 +292,7 @@ chat_anthropic_reason(chat_anthropic_stream_t *state)
     const chat_json_t *delta;
 
     delta = chat_json_get(state->doc, state->doc->root, "delta");
-    reason = chat_json_string(state->doc,
-                              chat_json_get(state->doc, delta, "stop_reason"));
+    reason = chat_json_text(state->doc, delta, "stop_reason");
 
     if (reason.len == 0 || state->sealed || state->ended
         || chat_str_is(reason, "max_tokens")
@@ -321,8 +314,7 @@ chat_anthropic_frame(chat_anthropic_stream_t *state)
     chat_str_t         type;
     const chat_json_t *error;
 
-    type = chat_json_string(
-        state->doc, chat_json_get(state->doc, state->doc->root, "type"));
+    type = chat_json_text(state->doc, state->doc->root, "type");
 
     if (chat_str_starts(type, "content_block_")) {
         return chat_anthropic_block(state, type);
@@ -415,7 +407,7 @@ chat_anthropic_edit(chat_json_doc_t *doc, const chat_events_t *events,
         return CHAT_EDIT_KEEP;
     }
 
-    type = chat_json_string(doc, chat_json_get(doc, doc->root, "type"));
+    type = chat_json_text(doc, doc->root, "type");
 
     if (chat_str_is(type, "message_delta")) {
         node = chat_json_get(doc, doc->root, "delta");

@@ -87,7 +87,7 @@ chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
     char       place[40];
     chat_str_t id;
 
-    id = chat_json_string(doc, chat_json_get(doc, function, "id"));
+    id = chat_json_text(doc, function, "id");
 
     if (id.len == 0) {
         (void) snprintf(place, sizeof(place), "part:%u.%u", (unsigned) since,

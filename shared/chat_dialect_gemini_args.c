@@ -315,9 +315,8 @@ chat_gemini_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
     const chat_json_t   *node;
     chat_gemini_value_t *value;
 
-    rc = chat_gemini_follow(
-        args, chat_json_string(doc, chat_json_get(doc, piece, "jsonPath")),
-        &value);
+    rc = chat_gemini_follow(args, chat_json_text(doc, piece, "jsonPath"),
+                            &value);
     if (rc != CHAT_OK) {
         return rc;
     }

@@ -33,9 +33,7 @@ chat_gemini_whole(chat_json_doc_t *doc, const chat_json_t *payload,
 
     return response && response->type == CHAT_JSON_OBJECT
            && chat_json_get(doc, payload, "parts")
-           && chat_str_eq(
-               chat_json_string(doc, chat_json_get(doc, payload, "name")),
-               name);
+           && chat_str_eq(chat_json_text(doc, payload, "name"), name);
 }
 
 
@@ -66,7 +64,7 @@ chat_gemini_part(chat_json_doc_t *doc, const chat_result_t *result,
         return CHAT_OK;
     }
 
-    id = chat_json_string(doc, chat_json_get(doc, function, "id"));
+    id = chat_json_text(doc, function, "id");
 
     if (id.len) {
         chat_buf_puts(out, "{\"id\":");

@@ -34,13 +34,10 @@ chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
     note = &r->calls[r->count];
 
     note->function = function;
-    note->own_id =
-        chat_json_string(r->doc, chat_json_get(r->doc, function, "id")).len
-        != 0;
+    note->own_id = chat_json_text(r->doc, function, "id").len != 0;
     note->call.id = chat_gemini_id(r->doc, r->arena, function, r->turn.since,
                                    (uint32_t) r->count);
-    note->call.name =
-        chat_json_string(r->doc, chat_json_get(r->doc, function, "name"));
+    note->call.name = chat_json_text(r->doc, function, "name");
     note->call.kind = CHAT_KIND_CLIENT;
     note->call.ready = 1;
     note->call.node = function;
@@ -87,8 +84,7 @@ chat_gemini_call(chat_gemini_body_t *r, const chat_json_t *function)
 {
     chat_rc_e rc;
 
-    if (chat_json_string(r->doc, chat_json_get(r->doc, function, "name")).len)
-    {
+    if (chat_json_text(r->doc, function, "name").len) {
         rc = chat_gemini_note(r, function);
 
         if (rc != CHAT_OK
@@ -216,12 +212,11 @@ chat_gemini_settle(chat_gemini_body_t *r, const chat_json_t *response,
     chat_str_t          id, name;
     chat_gemini_call_t *note;
 
-    id = chat_json_string(r->doc, chat_json_get(r->doc, response, "id"));
+    id = chat_json_text(r->doc, response, "id");
     note = chat_gemini_by_id(r, id, &known);
 
     if (named) {
-        name =
-            chat_json_string(r->doc, chat_json_get(r->doc, response, "name"));
+        name = chat_json_text(r->doc, response, "name");
         note = known ? NULL : chat_gemini_by_name(r, id, name);
     }
 

@@ -223,8 +223,7 @@ chat_gemini_call(chat_gemini_stream_t *state, const chat_json_t *function)
     const chat_json_t *pieces;
 
     more = chat_gemini_goes_on(state->doc, function);
-    name = chat_json_string(state->doc,
-                            chat_json_get(state->doc, function, "name"));
+    name = chat_json_text(state->doc, function, "name");
     pieces = chat_json_get(state->doc, function, "partialArgs");
 
     if (name.len && state->opened < CHAT_GEMINI_OPENED) {
@@ -269,8 +268,7 @@ chat_gemini_chunk_of(chat_gemini_stream_t *state, int32_t index,
         }
     }
 
-    reason = chat_json_string(
-        state->doc, chat_json_get(state->doc, candidate, "finishReason"));
+    reason = chat_json_text(state->doc, candidate, "finishReason");
 
     /* The enumeration's own word for none, which some servers write. */
     if (reason.len && !chat_str_is(reason, "FINISH_REASON_UNSPECIFIED")) {
@@ -296,8 +294,7 @@ chat_gemini_turn(chat_gemini_stream_t *state)
         return CHAT_ERROR;
     }
 
-    event->id = chat_json_string(
-        state->doc, chat_json_get(state->doc, state->doc->root, "responseId"));
+    event->id = chat_json_text(state->doc, state->doc->root, "responseId");
     state->open = 1;
 
     return CHAT_OK;
@@ -342,9 +339,7 @@ chat_gemini_blocked(chat_json_doc_t *doc)
 
     feedback = chat_json_get(doc, doc->root, "promptFeedback");
 
-    return chat_json_string(doc, chat_json_get(doc, feedback, "blockReason"))
-               .len
-           != 0;
+    return chat_json_text(doc, feedback, "blockReason").len != 0;
 }
 
 

@@ -16,7 +16,7 @@
 chat_kind_e
 chat_openai_chat_kind(chat_json_doc_t *doc, const chat_json_t *call)
 {
-    chat_str_t type = chat_json_string(doc, chat_json_get(doc, call, "type"));
+    chat_str_t type = chat_json_text(doc, call, "type");
 
     if (type.len == 0 || chat_str_is(type, "function")
         || chat_str_is(type, "custom"))

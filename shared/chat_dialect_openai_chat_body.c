@@ -40,8 +40,7 @@ typedef struct {
 static chat_role_e
 chat_completions_role(chat_json_doc_t *doc, const chat_json_t *message)
 {
-    chat_str_t role =
-        chat_json_string(doc, chat_json_get(doc, message, "role"));
+    chat_str_t role = chat_json_text(doc, message, "role");
 
     if (chat_str_is(role, "user")) {
         return CHAT_ROLE_USER;
@@ -159,8 +158,7 @@ chat_completions_match(chat_completions_t *r, const chat_json_t *message)
             continue;
         }
 
-        id = chat_json_string(r->doc,
-                              chat_json_get(r->doc, node, "tool_call_id"));
+        id = chat_json_text(r->doc, node, "tool_call_id");
 
         for (i = 0; i < r->count; i++) {
             if (r->calls[i].place == NULL && chat_str_eq(r->calls[i].id, id)) {
@@ -211,8 +209,7 @@ chat_completions_detail(chat_completions_t *r, chat_call_t *call)
     const chat_json_t *const function =
         chat_openai_chat_function(r->doc, call->node);
 
-    call->name =
-        chat_json_string(r->doc, chat_json_get(r->doc, function, "name"));
+    call->name = chat_json_text(r->doc, function, "name");
     arguments = chat_openai_chat_arguments(r->doc, function);
 
     if (chat_fingerprint(call->name, arguments, &call->fingerprint)) {
@@ -376,8 +373,7 @@ chat_completions_shape(chat_json_doc_t *doc, const chat_json_t *messages)
 
     first = messages->child;
 
-    return first
-           && chat_json_string(doc, chat_json_get(doc, first, "role")).len
+    return first && chat_json_text(doc, first, "role").len
            && chat_json_get(doc, first, "parts") == NULL;
 }
 

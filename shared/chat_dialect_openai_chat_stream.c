@@ -114,8 +114,7 @@ chat_completions_choice(chat_completions_stream_t *state, uint32_t choice,
         return CHAT_ERROR;
     }
 
-    reason = chat_json_string(
-        state->doc, chat_json_get(state->doc, node, "finish_reason"));
+    reason = chat_json_text(state->doc, node, "finish_reason");
 
     if (reason.len == 0) {
         return CHAT_OK;
@@ -175,8 +174,7 @@ chat_completions_chunk(chat_completions_stream_t *state,
             return CHAT_ERROR;
         }
 
-        event->id = chat_json_string(
-            state->doc, chat_json_get(state->doc, state->doc->root, "id"));
+        event->id = chat_json_text(state->doc, state->doc->root, "id");
         state->open = 1;
     }
 
