@@ -176,6 +176,11 @@ chat_str_t chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key);
 chat_ag_ui_slot_t *chat_ag_ui_slot(const chat_ag_ui_reader_t *reader,
                                    chat_str_t                 id);
 
+/* An event of this call; NULL: no memory. */
+chat_event_t *chat_ag_ui_emit(const chat_ag_ui_frame_t *frame,
+                              chat_event_e type, const chat_ag_ui_slot_t *slot,
+                              int implied);
+
 /*
  * Opens a call, or opens it again: CALL_OPEN, and STEP_OPEN before it where a
  * step begins. CHAT_DECLINED: past a bound, nothing was added.

@@ -30,7 +30,7 @@ chat_ag_ui_slot(const chat_ag_ui_reader_t *reader, chat_str_t id)
 }
 
 
-static chat_event_t *
+chat_event_t *
 chat_ag_ui_emit(const chat_ag_ui_frame_t *frame, chat_event_e type,
                 const chat_ag_ui_slot_t *slot, int implied)
 {

@@ -181,19 +181,14 @@ chat_ag_ui_snapshot_call(chat_ag_ui_frame_t *frame, const chat_json_t *message,
         return rc == CHAT_DECLINED ? CHAT_OK : rc;
     }
 
-    event = chat_events_add(frame->events, CHAT_EVENT_CALL_READY);
+    event = chat_ag_ui_emit(frame, CHAT_EVENT_CALL_READY, slot, 1);
     if (event == NULL) {
         return CHAT_ERROR;
     }
 
     slot->ready = 1;
-    event->slot = (uint32_t) (slot - frame->reader->slots);
-    event->id = slot->id;
-    event->name = slot->name;
-    event->kind = slot->kind;
     event->text = chat_ag_ui_call_args(doc, node);
     event->whole = 1;
-    event->implied = 1;
 
     return CHAT_OK;
 }
