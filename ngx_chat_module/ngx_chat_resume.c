@@ -84,6 +84,16 @@ ngx_chat_resume_none(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if a page that keeps what has ended has this. */
+static ngx_uint_t
+ngx_chat_resume_elsewhere(const chat_listed_t *listed)
+{
+    return listed->stopped
+           || (listed->end != CHAT_END_NONE
+               && listed->end != CHAT_END_INTERRUPTED);
+}
+
+
 static void
 ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
@@ -98,12 +108,13 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     ctx->dialect = chat_dialect_find(listed.dialect);
 
     if (ctx->dialect == NULL
-        || (ctx->conf->running && !resume->named
-            && (listed.over || listed.stopped)))
+        || (resume->running && ngx_chat_resume_elsewhere(&listed)))
     {
         ngx_chat_resume_nothing(ctx);
         return;
     }
+
+    resume->running &= listed.end == CHAT_END_NONE;
 
     ngx_chat_resume_opened(resume, facts, n, &listed);
     ngx_chat_resume_follow(ctx, &listed);
@@ -189,24 +200,9 @@ ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
 static chat_str_t
 ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
 {
-    size_t           len = ngx_strlen(name);
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    ngx_table_elt_t *h = ngx_chat_headers_find(&r->headers_in.headers, name);
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == len
-                && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
-            {
-                return chat_str(h[i].value.data, h[i].value.len);
-            }
-        }
-    }
-
-    return chat_str(NULL, 0);
+    return h ? chat_str(h->value.data, h->value.len) : chat_str(NULL, 0);
 }
 
 
@@ -290,13 +286,32 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 }
 
 
+/* Asks for the record of the conversation. */
+static void
+ngx_chat_resume_begin(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t       *store = ctx->main->store;
+    ngx_chat_resume_t  *resume = ctx->resume;
+    ngx_http_request_t *r = ctx->request;
+
+    r->main->count++;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (store == NULL) {
+        ngx_chat_resume_away(ctx);
+    } else {
+        store->join(store, &resume->op, &resume->conversation, NULL, 0, 0);
+    }
+}
+
+
 static ngx_int_t
 ngx_chat_resume_handler(ngx_http_request_t *r)
 {
     ngx_int_t            rc;
     ngx_str_t            tenant, conversation;
     chat_place_t         place;
-    chat_store_t        *store;
     ngx_chat_ctx_t      *ctx;
     ngx_chat_resume_t   *resume;
     ngx_chat_loc_conf_t *conf;
@@ -330,11 +345,11 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    store = ctx->main->store;
     ctx->resume = resume;
     ctx->state = NGX_CHAT_ASKING;
     resume->place = place;
     resume->named = place.stream.len != 0;
+    resume->running = conf->running && !resume->named;
     resume->op.done = ngx_chat_resume_asked;
     resume->op.data = ctx;
 
@@ -342,16 +357,7 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     ctx->scope.conversation = chat_str(conversation.data, conversation.len);
     (void) chat_batch_record_key(&ctx->scope, &resume->conversation);
 
-    r->main->count++;
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (store == NULL) {
-        ngx_chat_resume_away(ctx);
-    } else {
-        store->join(store, &resume->op, &resume->conversation, NULL, 0, 0);
-    }
-
+    ngx_chat_resume_begin(ctx);
     return NGX_DONE;
 }
 

@@ -20,6 +20,7 @@ struct ngx_chat_resume_s {
     chat_key_t      conversation;       /* its record */
     chat_place_t    place;              /* where it goes on */
     ngx_uint_t      named;              /* it has said of which stream */
+    ngx_uint_t      running;            /* it wants none that has ended */
     chat_key_t      record;             /* of that stream */
     chat_key_t      batch;              /* that the stream has opened */
     ngx_uint_t      opened;             /* it has */

@@ -58,7 +58,7 @@ ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 
     /* is there more to come, or is what it has all that there is? */
     return !feed->live
-           && ((ctx->conf->running && !ctx->resume->named)
+           && (ctx->resume->running
                || ngx_chat_feed_ready(&ctx->attach->follower) == NGX_AGAIN);
 }
 
@@ -72,13 +72,10 @@ ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
         return 1;
 
     case NGX_CHAT_FEED_COMPLETE:
-        return (ctx->conf->running && !ctx->resume->named)
+        return (ctx->resume->running && feed->end == CHAT_END_FINISHED)
                || (ctx->resume->place.after != 0
                    && ngx_chat_feed_ready(&ctx->attach->follower)
                           == NGX_AGAIN);
-
-    case NGX_CHAT_FEED_BROKEN:
-        return ctx->conf->running && !ctx->resume->named;
 
     default:
         return 0;
@@ -139,7 +136,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     ctx->resume->record = source.key;
     source.attempt.worker = listed->worker;
     source.attempt.request = chat_cstr("");
-    source.attempt.end = listed->over ? CHAT_END_FINISHED : CHAT_END_NONE;
+    source.attempt.end = listed->end;
     source.late = 1;
     source.listed = 1;
 

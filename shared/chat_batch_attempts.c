@@ -147,13 +147,30 @@ chat_batch_attempt_of(const chat_fact_t *fact, const char *prefix,
 }
 
 
+/* "<status>" or "<status> <seconds>"; anything else says nothing. */
+static void
+chat_batch_read_answer(chat_str_t value, chat_attempt_t *attempt)
+{
+    size_t     len = value.len;
+    uint64_t   status, after = 0;
+    chat_str_t word = chat_batch_word(&value);
+
+    if (chat_batch_number(word, &status) && status < 1000
+        && (word.len == len
+            || (chat_batch_number(value, &after) && after <= UINT32_MAX)))
+    {
+        attempt->answer = (uint32_t) status;
+        attempt->retry_after = (uint32_t) after;
+    }
+}
+
+
 /* What one fact says of the attempt that is its own. */
 static void
 chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
                      size_t count)
 {
-    int             end;
-    uint64_t        status;
+    chat_end_e      end;
     chat_attempt_t *attempt;
 
     attempt = chat_batch_attempt_of(fact, "void/", list, count);
@@ -164,18 +181,15 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
 
     attempt = chat_batch_attempt_of(fact, "answer/", list, count);
     if (attempt != NULL) {
-        if (chat_batch_number(fact->value, &status) && status < 1000) {
-            attempt->answer = (uint32_t) status;
-        }
+        chat_batch_read_answer(fact->value, attempt);
         return;
     }
 
     attempt = chat_batch_attempt_of(fact, "end/", list, count);
-    for (end = CHAT_END_FINISHED;
-         attempt != NULL && end <= CHAT_END_INTERRUPTED; end++)
-    {
-        if (chat_str_is(fact->value, chat_end_name((chat_end_e) end))) {
-            attempt->end = (chat_end_e) end;
+    if (attempt != NULL) {
+        end = chat_end_find(fact->value);
+        if (end != CHAT_END_NONE) {
+            attempt->end = end;
         }
     }
 }

@@ -328,11 +328,12 @@ chat_facts_attempt(chat_facts_t *facts, const char *prefix, uint32_t k,
 
 void
 chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                  chat_str_t request, uint32_t status)
+                  chat_str_t request, uint32_t status, uint32_t retry_after)
 {
-    char value[16];
+    char value[32];
 
-    (void) snprintf(value, sizeof(value), "%u", (unsigned) status);
+    (void) snprintf(value, sizeof(value), retry_after ? "%u %u" : "%u",
+                    (unsigned) status, (unsigned) retry_after);
     chat_facts_attempt(facts, "answer/", k, worker, request, value);
 }
 

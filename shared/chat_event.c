@@ -142,3 +142,18 @@ chat_end_name(chat_end_e end)
 
     return "unknown";
 }
+
+
+chat_end_e
+chat_end_find(chat_str_t name)
+{
+    int end;
+
+    for (end = CHAT_END_INTERRUPTED; end > CHAT_END_NONE; end--) {
+        if (chat_str_is(name, chat_end_name((chat_end_e) end))) {
+            break;
+        }
+    }
+
+    return (chat_end_e) end;
+}
