@@ -157,11 +157,12 @@ body_complete(const chat_dialect_t *dialect, chat_str_t text, unsigned n,
 static inline void
 body_classes(const chat_dialect_t *dialect, const class_case_t *c, size_t n)
 {
-    size_t     k;
-    body_t     body;
-    char       want[1024];
-    unsigned   settled;
-    chat_buf_t got = { 0 };
+    size_t             k;
+    body_t             body;
+    char               want[1024];
+    unsigned           settled;
+    chat_buf_t         got = { 0 };
+    const chat_step_t *step;
 
     for (/* void */; n > 0; n--, c++) {
         body_read(&body, dialect, chat_cstr(c->body));
@@ -172,6 +173,8 @@ body_classes(const chat_dialect_t *dialect, const class_case_t *c, size_t n)
 
         for (k = settled = 0; k < body.rq.ncalls; k++) {
             settled += chat_call_is_settled(&body.rq.calls[k]);
+            step = &body.rq.steps[body.rq.calls[k].step];
+            assert_in_range(k, step->first, step->first + step->count - 1);
         }
 
         got.len = 0;

@@ -259,6 +259,10 @@ s14_a_step_is_named_as_the_body_before_will_have_it(void **state)
           &first, &after);
     assert_memory_equal(&first, &next, sizeof(first));
 
+    /* earlier turns are no part of it */
+    names(BODY(USER "," SAYS "," USER), NULL, &next);
+    assert_memory_equal(&first, &next, sizeof(first));
+
     names(BODY(USER "," ASKS(CALL("a", "w")) "," RESULT("a") "," ASKS(
               CALL("a", "w")) "," RESULT("a")),
           &second, &next);
