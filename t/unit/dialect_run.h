@@ -381,7 +381,20 @@ run_free(run_t *run)
 }
 
 
-/* The stream must give this log. */
+/* What the module says must give this log. */
+static inline void
+run_says(const chat_dialect_t *dialect, const chat_buf_t *said,
+         const char *want)
+{
+    run_t run;
+
+    run_stream(&run, dialect, chat_buf_str(said), NULL);
+    text_equals(&run.log, want);
+    run_free(&run);
+}
+
+
+/* The stream must give this log, and stay as it is. */
 static inline void
 run_expect(const chat_dialect_t *dialect, const char *text, const char *want)
 {

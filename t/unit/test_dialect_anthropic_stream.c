@@ -203,21 +203,18 @@ a_second_message_is_numbered_by_itself(void **state)
 static void
 s71_interrupted_is_an_error_and_no_end(void **state)
 {
-    run_t               run;
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "reset", 0, NULL, 0 };
 
     chat_buf_puts(&out, MESSAGE);
     DIALECT->interrupted(NULL, &in, &out);
 
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T E:failed ");
+    run_says(DIALECT, &out, "T E:failed ");
     assert_true(
         text_is_within(chat_cstr("event: error\n"), chat_buf_str(&out)));
     assert_true(
         text_is_within(chat_cstr("stream_interrupted"), chat_buf_str(&out)));
 
-    run_free(&run);
     chat_buf_free(&out);
 }
 
@@ -225,7 +222,6 @@ s71_interrupted_is_an_error_and_no_end(void **state)
 static void
 refusals_are_well_formed(void **state)
 {
-    run_t          run;
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
     chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
@@ -244,9 +240,7 @@ refusals_are_well_formed(void **state)
 
     out.len = 0;
     DIALECT->refuse_in_band(&refusal, &out);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "E:failed ");
-    run_free(&run);
+    run_says(DIALECT, &out, "E:failed ");
 
     chat_buf_free(&out);
 }

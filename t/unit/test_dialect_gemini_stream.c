@@ -307,21 +307,18 @@ all_pieces_of_a_dropped_call_go(void **state)
 static void
 s71_interrupted_is_an_error_and_no_end(void **state)
 {
-    run_t               run;
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "reset", 0, NULL, 0 };
 
     chat_buf_puts(&out, CHUNK(TEXT, ""));
     DIALECT->interrupted(NULL, &in, &out);
 
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T E:failed ");
+    run_says(DIALECT, &out, "T E:failed ");
     assert_true(
         text_is_within(chat_cstr("stream_interrupted"), chat_buf_str(&out)));
     assert_true(
         text_is_within(chat_cstr("\"UNAVAILABLE\""), chat_buf_str(&out)));
 
-    run_free(&run);
     chat_buf_free(&out);
 }
 
@@ -330,7 +327,6 @@ static void
 empty_turns_and_refusals_are_well_formed(void **state)
 {
     size_t         i;
-    run_t          run;
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
     chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
@@ -354,9 +350,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
     };
 
     assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_OK);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T S E:finished ");
-    run_free(&run);
+    run_says(DIALECT, &out, "T S E:finished ");
 
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         out.len = 0;
@@ -373,9 +367,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
 
     out.len = 0;
     DIALECT->refuse_in_band(&refusal, &out);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "E:failed ");
-    run_free(&run);
+    run_says(DIALECT, &out, "E:failed ");
 
     chat_buf_free(&out);
 }

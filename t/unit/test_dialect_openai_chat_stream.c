@@ -258,20 +258,17 @@ calls_without_index_and_of_the_older_form_go(void **state)
 static void
 s71_interrupted_is_an_error_and_no_end(void **state)
 {
-    run_t               run;
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "eof", 1, NULL, 0 };
 
     chat_buf_puts(&out, ROLE);
     DIALECT->interrupted(NULL, &in, &out);
 
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T E:failed ");
+    run_says(DIALECT, &out, "T E:failed ");
     text_has_error(chat_str(out.data + sizeof(ROLE) - 1 + 6,
                             out.len - sizeof(ROLE) + 1 - 8),
                    "code", "stream_interrupted");
 
-    run_free(&run);
     chat_buf_free(&out);
 }
 
@@ -279,7 +276,6 @@ s71_interrupted_is_an_error_and_no_end(void **state)
 static void
 empty_turns_and_refusals_are_well_formed(void **state)
 {
-    run_t           run;
     chat_buf_t      out = { 0 };
     chat_str_t      ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
     chat_arena_t   *arena = chat_arena_create(0);
@@ -289,9 +285,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
 
     rq.stream = 1;
     assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_OK);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T S E:finished x ");
-    run_free(&run);
+    run_says(DIALECT, &out, "T S E:finished x ");
 
     out.len = 0;
     rq.stream = 0;
@@ -313,9 +307,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
 
     out.len = 0;
     DIALECT->refuse_in_band(&refusal, &out);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "E:failed ");
-    run_free(&run);
+    run_says(DIALECT, &out, "E:failed ");
 
     chat_arena_destroy(arena);
     chat_buf_free(&out);
