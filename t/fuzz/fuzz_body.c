@@ -215,10 +215,13 @@ fuzz_judge(body_t *body, const chat_results_t *results, chat_str_t merged)
               || body->rq.class == CHAT_CLASS_PENDING || body->rq.chained)
              && again.rq.class == CHAT_CLASS_CONTINUATION));
 
+    /* a resume of AG-UI answers interrupts: a call of such an id stays open */
     for (i = 0; i < again.rq.ncalls; i++) {
         call = &again.rq.calls[i];
 
-        if (fuzz_is_open(call) && fuzz_was_merged(results, call->id)) {
+        if (fuzz_is_open(call) && fuzz_was_merged(results, call->id)
+            && !(body->rq.chained && body->dialect->transcript))
+        {
             NEED(body->dialect != &chat_dialect_ai_sdk);
             NEED(fuzz_is_answered(&again, call));
         }
