@@ -335,38 +335,20 @@ ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
 }
 
 
-/* After how many seconds its client may come again; 0: that is not said. */
-static uint32_t
-ngx_chat_answer_after(ngx_chat_ctx_t *ctx, ngx_uint_t status, const char *code)
-{
-    if (ngx_strcmp(code, "upstream_error") == 0
-        && ctx->decision.retry_after != 0) {
-        return ctx->decision.retry_after;
-    }
-
-    return ngx_strcmp(code, "batch_incomplete") == 0
-           || ngx_strcmp(code, "aborted") == 0
-           || status == NGX_HTTP_SERVICE_UNAVAILABLE;
-}
-
-
 /* What a client library is to do with the refusal. */
 static ngx_int_t
 ngx_chat_answer_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                        const char *code)
 {
-    uint32_t  seconds = ngx_chat_answer_after(ctx, status, code);
-    ngx_str_t after, after_key = ngx_string("Retry-After");
+    ngx_str_t after_key = ngx_string("Retry-After");
+    ngx_str_t after = ngx_string("1");
     ngx_str_t retry_key = ngx_string("X-Should-Retry");
     ngx_str_t retry = ngx_string("false");
 
-    if (seconds != 0) {
-        after.data = ngx_pnalloc(ctx->request->pool, NGX_INT32_LEN);
-        if (after.data == NULL) {
-            return NGX_ERROR;
-        }
-
-        after.len = ngx_sprintf(after.data, "%uD", seconds) - after.data;
+    if (ngx_strcmp(code, "batch_incomplete") == 0
+        || ngx_strcmp(code, "aborted") == 0
+        || status == NGX_HTTP_SERVICE_UNAVAILABLE)
+    {
         return ngx_chat_answer_add_header(ctx->request, after_key, after);
     }
 

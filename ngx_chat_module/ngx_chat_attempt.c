@@ -85,19 +85,6 @@ ngx_chat_attempt_unsent(ngx_http_request_t *r)
 }
 
 
-/* The seconds of the answer's Retry-After; 0: it has none, or a date. */
-static uint32_t
-ngx_chat_attempt_retry_after(ngx_http_request_t *r)
-{
-    ngx_int_t        seconds;
-    ngx_table_elt_t *h;
-
-    h = ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
-    seconds = h ? ngx_atoi(h->value.data, h->value.len) : 0;
-    return seconds > 0 && seconds <= UINT32_MAX ? (uint32_t) seconds : 0;
-}
-
-
 void
 ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
 {
@@ -123,7 +110,7 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
 
     chat_facts_init(&facts, ctx->kept);
     chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
-                      status, ngx_chat_attempt_retry_after(ctx->request));
+                      status);
 
     if (status >= 300) {
         ctx->ended = 1;

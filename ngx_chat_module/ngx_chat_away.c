@@ -171,7 +171,7 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx, int all)
 
     if (ctx->answer_known) {
         chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
-                          ctx->status, 0);
+                          ctx->status);
     }
 
     store->join(store, NULL, &ctx->q.key, facts.items, facts.count,

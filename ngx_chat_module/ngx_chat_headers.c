@@ -31,7 +31,7 @@ ngx_chat_headers_is_json(ngx_str_t *type)
 }
 
 
-/* 1 if the header has this name. */
+/* 1 if the header has this name, given in lower case. */
 static ngx_uint_t
 ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
 {
@@ -39,27 +39,6 @@ ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
 
     return h->key.len == len
            && ngx_strncasecmp(h->key.data, (u_char *) name, len) == 0;
-}
-
-
-ngx_table_elt_t *
-ngx_chat_headers_find(const ngx_list_t *headers, const char *name)
-{
-    ngx_uint_t             i;
-    ngx_table_elt_t       *h;
-    const ngx_list_part_t *part;
-
-    for (part = &headers->part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].hash != 0 && ngx_chat_headers_named(&h[i], name)) {
-                return &h[i];
-            }
-        }
-    }
-
-    return NULL;
 }
 
 

@@ -219,10 +219,6 @@ ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 
 /* ngx_chat_headers.c */
 
-/* The first with this name that has not been taken away, or NULL. */
-ngx_table_elt_t *ngx_chat_headers_find(const ngx_list_t *headers,
-                                       const char       *name);
-
 /* Looks at all request headers once; blank: empties those that are ours to
  * set. */
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,

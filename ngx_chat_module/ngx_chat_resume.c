@@ -200,9 +200,24 @@ ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
 static chat_str_t
 ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
 {
-    ngx_table_elt_t *h = ngx_chat_headers_find(&r->headers_in.headers, name);
+    size_t           len = ngx_strlen(name);
+    ngx_uint_t       i;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
 
-    return h ? chat_str(h->value.data, h->value.len) : chat_str(NULL, 0);
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len == len
+                && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
+            {
+                return chat_str(h[i].value.data, h[i].value.len);
+            }
+        }
+    }
+
+    return chat_str(NULL, 0);
 }
 
 

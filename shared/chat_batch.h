@@ -110,15 +110,13 @@ void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                       const unsigned char *retry_key, uint64_t ms);
 
 /*
- * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer, and
- * the seconds of its Retry-After (0: none); end/...: how it ended; void/...:
- * nothing was sent. They name the claimant, and say nothing while claim/<k> is
- * not that one's: a request that does not know whether its claim stands may
- * put them all the same.
+ * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
+ * end/...: how it ended; void/...: nothing was sent. They name the claimant,
+ * and say nothing while claim/<k> is not that one's: a request that does not
+ * know whether its claim stands may put them all the same.
  */
 void chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                       chat_str_t request, uint32_t status,
-                       uint32_t retry_after);
+                       chat_str_t request, uint32_t status);
 void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                     chat_str_t request, chat_end_e end);
 void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
@@ -163,9 +161,8 @@ typedef struct {
     chat_str_t    request;
     unsigned char signature[16];
     unsigned char retry_key[16];
-    uint64_t      ms;          /* when it was claimed; 0: not known */
-    uint32_t      answer;      /* HTTP status; 0: none yet */
-    uint32_t      retry_after; /* of the answer, in seconds; 0: none */
+    uint64_t      ms;     /* when it was claimed; 0: not known */
+    uint32_t      answer; /* HTTP status; 0: none yet */
     chat_end_e    end;
     int           is_void; /* nothing was sent */
 } chat_attempt_t;

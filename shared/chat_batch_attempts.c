@@ -147,29 +147,12 @@ chat_batch_attempt_of(const chat_fact_t *fact, const char *prefix,
 }
 
 
-/* "<status>" or "<status> <seconds>"; anything else says nothing. */
-static void
-chat_batch_read_answer(chat_str_t value, chat_attempt_t *attempt)
-{
-    size_t     len = value.len;
-    uint64_t   status, after = 0;
-    chat_str_t word = chat_batch_word(&value);
-
-    if (chat_batch_number(word, &status) && status < 1000
-        && (word.len == len
-            || (chat_batch_number(value, &after) && after <= UINT32_MAX)))
-    {
-        attempt->answer = (uint32_t) status;
-        attempt->retry_after = (uint32_t) after;
-    }
-}
-
-
 /* What one fact says of the attempt that is its own. */
 static void
 chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
                      size_t count)
 {
+    uint64_t        status;
     chat_end_e      end;
     chat_attempt_t *attempt;
 
@@ -181,7 +164,9 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
 
     attempt = chat_batch_attempt_of(fact, "answer/", list, count);
     if (attempt != NULL) {
-        chat_batch_read_answer(fact->value, attempt);
+        if (chat_batch_number(fact->value, &status) && status < 1000) {
+            attempt->answer = (uint32_t) status;
+        }
         return;
     }
 

@@ -328,12 +328,11 @@ chat_facts_attempt(chat_facts_t *facts, const char *prefix, uint32_t k,
 
 void
 chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                  chat_str_t request, uint32_t status, uint32_t retry_after)
+                  chat_str_t request, uint32_t status)
 {
-    char value[32];
+    char value[16];
 
-    (void) snprintf(value, sizeof(value), retry_after ? "%u %u" : "%u",
-                    (unsigned) status, (unsigned) retry_after);
+    (void) snprintf(value, sizeof(value), "%u", (unsigned) status);
     chat_facts_attempt(facts, "answer/", k, worker, request, value);
 }
 

@@ -234,7 +234,6 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 
     out->k = last->k;
     out->status = last->answer;
-    out->retry_after = last->retry_after;
     out->end = last->end;
     out->lost = look->lost;
 

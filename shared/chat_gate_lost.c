@@ -88,8 +88,7 @@ chat_gate_rejoin_attempt(const chat_attempt_t *attempt, chat_facts_t *facts)
                      attempt->retry_key, attempt->ms);
 
     if (attempt->answer != 0) {
-        chat_facts_answer(facts, k, worker, request, attempt->answer,
-                          attempt->retry_after);
+        chat_facts_answer(facts, k, worker, request, attempt->answer);
     }
 
     if (attempt->end != CHAT_END_NONE) {

@@ -37,21 +37,21 @@ sample_attempts(chat_facts_t *facts)
     const unsigned char signature[16] = { 1, 2, 3 }, none[16] = { 0 };
 
     chat_facts_claim(facts, 1, w1, r7, signature, none, 1700000000123);
-    chat_facts_answer(facts, 1, w1, r7, 200, 0);
+    chat_facts_answer(facts, 1, w1, r7, 200);
     chat_facts_end(facts, 1, w1, r7, CHAT_END_INTERRUPTED);
     chat_facts_claim(facts, 2, w2, r8, signature, none, 0);
     chat_facts_void(facts, 2, w2, r8);
     chat_facts_claim(facts, 10, w3, r9, none, signature, 7);
-    chat_facts_answer(facts, 10, w3, r9, 503, 0);
+    chat_facts_answer(facts, 10, w3, r9, 503);
     chat_facts_end(facts, 10, w3, r9, CHAT_END_FAILED);
 
-    chat_facts_answer(facts, 1, w2, r8, 418, 0);
+    chat_facts_answer(facts, 1, w2, r8, 418);
     chat_facts_end(facts, 1, w1, r8, CHAT_END_FINISHED);
-    chat_facts_answer(facts, 2, w2, r7, 200, 0);
+    chat_facts_answer(facts, 2, w2, r7, 200);
     chat_facts_void(facts, 10, w1, r7);
-    chat_facts_answer(facts, 10, w2, r9, 200, 0);
+    chat_facts_answer(facts, 10, w2, r9, 200);
     chat_facts_end(facts, 10, w3, r8, CHAT_END_FINISHED);
-    chat_facts_answer(facts, 11, w3, r9, 200, 0);
+    chat_facts_answer(facts, 11, w3, r9, 200);
 }
 
 

@@ -420,7 +420,7 @@ asker_answer(asker_t *a, uint32_t k, uint32_t status)
     chat_facts_t facts;
 
     chat_facts_init(&facts, a->arena);
-    chat_facts_answer(&facts, k, a->q.worker, a->q.request, status, 0);
+    chat_facts_answer(&facts, k, a->q.worker, a->q.request, status);
     if (status >= 300) {
         chat_facts_end(&facts, k, a->q.worker, a->q.request, CHAT_END_FAILED);
     }
@@ -464,7 +464,7 @@ asker_errs(asker_t *a, unsigned how)
 
     chat_facts_init(&facts, a->arena);
     chat_facts_answer(&facts, batch.last.k, worker, request,
-                      how & 1 ? 200 : 503, 0);
+                      how & 1 ? 200 : 503);
     if (how & 2) {
         chat_facts_void(&facts, batch.last.k, worker, request);
     }
