@@ -1,5 +1,6 @@
 /*
- * chat_request.c: the lists of a request, and what a call in it is.
+ * chat_request.c: the lists of a request, what a call in it is, and what the
+ * steps of a transcript are named by.
  *
  * Promises: calls and steps keep their order and belong together.
  * Must not know: any wire format, what is done with a request.
