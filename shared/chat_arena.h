@@ -66,7 +66,7 @@ void chat_buf_printf(chat_buf_t *buf, const char *format, ...)
 /* s (UTF-8) as a JSON string with its quotes; only what must be is escaped. */
 void chat_buf_json(chat_buf_t *buf, chat_str_t s);
 
-/* JSON text on one line: line ends, which can only be white space, are not. */
+/* JSON text on one line: its line ends can only be white space. */
 void chat_buf_one_line(chat_buf_t *buf, chat_str_t json);
 
 /* The content; valid until the next append. */
