@@ -340,10 +340,23 @@ static ngx_int_t
 ngx_chat_answer_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                        const char *code)
 {
+    u_char   *p;
     ngx_str_t after_key = ngx_string("Retry-After");
     ngx_str_t after = ngx_string("1");
     ngx_str_t retry_key = ngx_string("X-Should-Retry");
     ngx_str_t retry = ngx_string("false");
+
+    /* all who were refused together come back together */
+    if (ngx_strcmp(code, "upstream_error") == 0 && ctx->decision.after != 0) {
+        p = ngx_pnalloc(ctx->request->pool, NGX_INT32_LEN);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        after.data = p;
+        after.len = (size_t) (ngx_sprintf(p, "%uD", ctx->decision.after) - p);
+        return ngx_chat_answer_add_header(ctx->request, after_key, after);
+    }
 
     if (ngx_strcmp(code, "batch_incomplete") == 0
         || ngx_strcmp(code, "aborted") == 0

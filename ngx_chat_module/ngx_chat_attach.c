@@ -228,6 +228,10 @@ ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
 
     rc = ngx_chat_attach_header(ctx, feed);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        if (rc == NGX_OK) {
+            ngx_chat_attempt_end(ctx, CHAT_END_FINISHED);
+        }
+
         ngx_http_finalize_request(r, rc);
         return;
     }

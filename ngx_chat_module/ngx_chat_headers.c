@@ -1,8 +1,8 @@
 /*
- * ngx_chat_headers.c: what the headers of a request say.
+ * ngx_chat_headers.c: what the headers of a request, or of its answer, say.
  *
- * One walk notes all that is needed of them later. Promises: a header that is
- * the module's to set does not come from outside.
+ * One walk notes all that is needed of a request's later. Promises: a header
+ * that is the module's to set does not come from outside.
  * Must not know: what follows from it.
  */
 
@@ -113,4 +113,41 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
             ngx_chat_headers_note(&h[i], out, blank);
         }
     }
+}
+
+
+/* The value of a Retry-After in seconds. */
+static uint32_t
+ngx_chat_headers_seconds(ngx_str_t *value)
+{
+    time_t seconds = ngx_atotm(value->data, value->len);
+
+    if (seconds == NGX_ERROR) {
+        seconds = ngx_parse_http_time(value->data, value->len);
+        seconds = seconds == NGX_ERROR ? 0 : seconds - ngx_time();
+    }
+
+    return seconds <= 0 ? 0 : (uint32_t) ngx_min(seconds, CHAT_AFTER_MAX);
+}
+
+
+uint32_t
+ngx_chat_headers_after(ngx_http_request_t *r)
+{
+    ngx_uint_t       i;
+    ngx_list_part_t *part;
+    ngx_table_elt_t *h;
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].hash != 0 && ngx_chat_headers_named(&h[i], "retry-after"))
+            {
+                return ngx_chat_headers_seconds(&h[i].value);
+            }
+        }
+    }
+
+    return 0;
 }

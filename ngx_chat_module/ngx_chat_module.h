@@ -224,6 +224,9 @@ ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                            ngx_uint_t blank);
 
+/* The answer's Retry-After in seconds, at most CHAT_AFTER_MAX; 0: none. */
+uint32_t ngx_chat_headers_after(ngx_http_request_t *r);
+
 /* ngx_chat_request.c */
 
 /* The phase handler (PRECONTENT). */

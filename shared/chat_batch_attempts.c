@@ -152,7 +152,7 @@ static void
 chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
                      size_t count)
 {
-    uint64_t        status;
+    uint64_t        number;
     chat_end_e      end;
     chat_attempt_t *attempt;
 
@@ -164,8 +164,17 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
 
     attempt = chat_batch_attempt_of(fact, "answer/", list, count);
     if (attempt != NULL) {
-        if (chat_batch_number(fact->value, &status) && status < 1000) {
-            attempt->answer = (uint32_t) status;
+        if (chat_batch_number(fact->value, &number) && number < 1000) {
+            attempt->answer = (uint32_t) number;
+        }
+        return;
+    }
+
+    attempt = chat_batch_attempt_of(fact, "after/", list, count);
+    if (attempt != NULL) {
+        if (chat_batch_number(fact->value, &number)
+            && number <= CHAT_AFTER_MAX) {
+            attempt->after = (uint32_t) number;
         }
         return;
     }

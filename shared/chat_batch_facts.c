@@ -338,6 +338,17 @@ chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
 
 
 void
+chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                 chat_str_t request, uint32_t seconds)
+{
+    char value[16];
+
+    (void) snprintf(value, sizeof(value), "%u", (unsigned) seconds);
+    chat_facts_attempt(facts, "after/", k, worker, request, value);
+}
+
+
+void
 chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                chat_str_t request, chat_end_e end)
 {

@@ -54,7 +54,7 @@ typedef enum {
     CHAT_EVENT_STEP_SEAL,   /* the step is over, no more calls can come */
     CHAT_EVENT_STEP_RESET,  /* the client forgets all of the present step, its
                                calls too (ai_sdk only) */
-    CHAT_EVENT_TURN_END,    /* end: finished, failed or aborted */
+    CHAT_EVENT_TURN_END,    /* end: as the stream itself says */
     CHAT_EVENT_OPAQUE       /* anything else */
 } chat_event_e;
 
