@@ -109,6 +109,21 @@ ngx_chat_filter_is_sse(ngx_http_request_t *r)
 }
 
 
+void
+ngx_chat_filter_conf(ngx_chat_loc_conf_t *conf, const chat_dialect_t *dialect,
+                     chat_stream_conf_t *sc)
+{
+    ngx_memzero(sc, sizeof(*sc));
+    sc->dialect = dialect;
+    sc->max_event = conf->max_event;
+    sc->max_calls = (size_t) conf->max_calls;
+    sc->max_result = conf->max_result;
+    sc->report = (int) conf->interrupted;
+    sc->kind = ngx_chat_kind;
+    sc->data = conf;
+}
+
+
 /* A reader for this answer; NGX_ERROR: no memory. */
 static ngx_int_t
 ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
@@ -122,8 +137,7 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
 
     chat_tell_init(&ctx->tell, ctx->dialect);
 
-    ngx_memzero(&sc, sizeof(sc));
-    sc.dialect = ctx->dialect;
+    ngx_chat_filter_conf(conf, ctx->dialect, &sc);
     sc.request = &ctx->rq;
     sc.known = ctx->known;
     sc.nknown = ctx->nknown;
@@ -141,17 +155,11 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
     sc.worker =
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
     sc.cors = ngx_chat_filter_cors(ctx);
+    sc.observe = (int) conf->dry_run;
+
     if (ctx->listing != NULL && ctx->dialect->takes_ids) {
         sc.number = chat_cstr(ctx->listing->id);
     }
-
-    sc.max_event = conf->max_event;
-    sc.max_calls = (size_t) conf->max_calls;
-    sc.max_result = conf->max_result;
-    sc.report = (int) (conf->interrupted && !conf->dry_run);
-    sc.observe = (int) conf->dry_run;
-    sc.kind = ngx_chat_kind;
-    sc.data = conf;
 
     ctx->stream = chat_stream_create(&sc);
     return ctx->stream ? NGX_OK : NGX_ERROR;
