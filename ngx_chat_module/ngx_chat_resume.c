@@ -87,7 +87,7 @@ ngx_chat_resume_none(ngx_chat_ctx_t *ctx)
 
 /* 1 if a page that keeps what has ended has this. */
 static ngx_uint_t
-ngx_chat_resume_elsewhere(const chat_listed_t *listed)
+ngx_chat_resume_unwanted(const chat_listed_t *listed)
 {
     return listed->stopped
            || (listed->end != CHAT_END_NONE
@@ -109,7 +109,7 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     ctx->dialect = chat_dialect_find(listed.dialect);
 
     if (ctx->dialect == NULL
-        || (resume->running && ngx_chat_resume_elsewhere(&listed)))
+        || (resume->running && ngx_chat_resume_unwanted(&listed)))
     {
         ngx_chat_resume_nothing(ctx);
         return;

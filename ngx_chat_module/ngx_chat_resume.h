@@ -27,6 +27,7 @@ struct ngx_chat_resume_s {
     ngx_uint_t              named;        /* it has said of which stream */
     ngx_uint_t              running;      /* it wants none that has ended */
     chat_key_t              record;       /* of that stream */
+    ngx_uint_t              ended;        /* it had when the client came */
     chat_key_t              batch;        /* that the stream has opened */
     ngx_uint_t              opened;       /* it has */
 };

@@ -45,6 +45,19 @@ ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 }
 
 
+/*
+ * 1 if who takes only what runs has it elsewhere. What ran when it came is
+ * given, though it may have ended since.
+ */
+static ngx_uint_t
+ngx_chat_resume_is_elsewhere(const ngx_chat_ctx_t  *ctx,
+                             const ngx_chat_feed_t *feed)
+{
+    return ctx->resume->running && (ctx->resume->ended || !feed->live)
+           && feed->end != CHAT_END_INTERRUPTED;
+}
+
+
 /* 1 if there is nothing that the client lacks. */
 static ngx_uint_t
 ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
@@ -54,7 +67,7 @@ ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
         return 1;
 
     case NGX_CHAT_FEED_COMPLETE:
-        return (ctx->resume->running && feed->end == CHAT_END_FINISHED)
+        return ngx_chat_resume_is_elsewhere(ctx, feed)
                || (ctx->resume->place.after != 0
                    && ngx_chat_feed_ready(&ctx->attach->follower)
                           == NGX_AGAIN);
@@ -111,6 +124,9 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     }
 
     ctx->attach->look = ngx_chat_resume_look;
+    ctx->resume->ended =
+        ctx->attach->follower.feed->state == NGX_CHAT_FEED_COMPLETE;
+
     ngx_chat_resume_look(ctx);
 }
 

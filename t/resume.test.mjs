@@ -306,6 +306,28 @@ live('s89: running: all the workers are killed, who comes back is told each '
   }
 });
 
+live('s88: running: asked for before its first byte, though all comes at once',
+  async (t) => {
+    const begin = gate();
+    const all = lengthy('ai_sdk', 3);
+    const s = await resumeStage(t, 'ai_sdk', { running: 'running',
+      answer: () => begin.then(() => answerOf(all, { flush: false })) });
+    const talk = new Talk(s);
+    const own = talk.ask();
+    await s.p.arrival(1);
+    own.abort();
+    await until(() => s.n.errorLog().includes('the client has left'));
+    const others = Array.from({ length: 8 }, () => talk.resume());
+    await pause(300);
+    begin.open();
+    for (const other of others) {
+      assert.equal(await other.status, 200);
+      assert.equal(await other.text(), all.join(''));
+    }
+    await until(() => s.n.accessLog().length === 9);
+    assert.equal(await talk.resume().status, 204);
+  });
+
 live('many who come back at the same time all get everything', async (t) => {
   const { talk, rest, own } = await half(t, 'openai_chat');
   const others = Array.from({ length: 20 }, (_, i) => talk.resume(
