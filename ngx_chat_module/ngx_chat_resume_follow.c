@@ -123,10 +123,10 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
         return;
     }
 
-    ctx->attach->look = ngx_chat_resume_look;
     ctx->resume->ended =
         ctx->attach->follower.feed->state == NGX_CHAT_FEED_COMPLETE;
 
+    ctx->attach->look = ngx_chat_resume_look;
     ngx_chat_resume_look(ctx);
 }
 
