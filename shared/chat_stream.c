@@ -154,7 +154,10 @@ chat_stream_take(chat_stream_t *stream, chat_sse_rc_e what,
 {
     chat_rc_e rc;
 
-    if (what == CHAT_SSE_PIECE && !stream->info.foreign) {
+    if (what == CHAT_SSE_PIECE && !stream->info.foreign
+        && (stream->oversized || stream->decided
+            || !chat_stream_is_other(frame->raw)))
+    {
         return chat_stream_oversized(stream, frame);
     }
 
@@ -264,6 +267,13 @@ chat_stream_push(chat_stream_t *stream, chat_str_t input,
 
     } else {
         chat_stream_read(stream, input);
+
+        /* lines without an end to them must not wait for one */
+        if (!stream->over && !stream->decided && !stream->oversized
+            && chat_stream_is_other(chat_sse_tail(&stream->sse)))
+        {
+            stream->info.foreign = 1;
+        }
 
         if (stream->info.foreign && !stream->over) {
             chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
