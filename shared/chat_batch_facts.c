@@ -188,26 +188,19 @@ static chat_fact_t *
 chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
                chat_str_t value)
 {
-    size_t         size, len = strlen(prefix);
+    size_t         len = strlen(prefix);
     chat_fact_t   *fact;
     unsigned char *field;
 
-    if (facts->count == facts->size) {
-        size = facts->size ? facts->size * 2 : 16;
-        fact = chat_arena_alloc(facts->arena, size * sizeof(*fact));
-        if (fact == NULL) {
-            facts->failed = 1;
-            return NULL;
-        }
-        if (facts->count != 0) {
-            memcpy(fact, facts->items, facts->count * sizeof(*fact));
-        }
-        facts->items = fact;
-        facts->size = size;
+    fact = chat_arena_grow(facts->arena, facts->items, facts->count,
+                           &facts->size, sizeof(*fact));
+    if (fact == NULL) {
+        facts->failed = 1;
+        return NULL;
     }
 
+    facts->items = fact;
     fact = &facts->items[facts->count];
-    memset(fact, 0, sizeof(*fact));
 
     field = chat_arena_alloc(facts->arena, len + rest.len + 1);
     if (field == NULL

@@ -247,8 +247,13 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
             return chat_gate_next(look, out);
         }
 
-        return look->candidate && look->equal ? CHAT_GATE_FATE
-                                              : CHAT_GATE_PASS;
+        if (!look->candidate || !look->equal) {
+            return CHAT_GATE_PASS;
+        }
+
+        /* it may have begun and ended within one look */
+        out->attach = last->answer >= 200 && last->answer < 300;
+        return CHAT_GATE_FATE;
     }
 
     if (!look->candidate || !look->equal) {

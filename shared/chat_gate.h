@@ -100,8 +100,8 @@ typedef struct {
     int         lost;    /* FATE: its worker is gone */
     int         merge;   /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
-    int         attach;  /* EMPTY, CONFLICT, PASS: the record of attempt k, if
-                           there is one, is its answer */
+    int         attach;  /* EMPTY, CONFLICT, PASS, FATE: the record of attempt
+                           k, if there is one, is its answer */
     size_t      missing; /* members that nobody has settled */
 } chat_decision_t;
 
