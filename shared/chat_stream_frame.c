@@ -390,53 +390,6 @@ chat_stream_is_boring(chat_stream_t *stream, const chat_frame_t *frame)
 }
 
 
-/* 1 if the line is a field's or a comment, or may become so: it goes on. */
-static int
-chat_stream_is_field(chat_str_t line, int ended)
-{
-    static const char *const names[] = { "data", "event", "id", "retry" };
-    size_t                   i;
-    const unsigned char     *colon = memchr(line.data, ':', line.len);
-
-    if (colon != NULL) {
-        line.len = (size_t) (colon - line.data);
-        ended = 1;
-    }
-
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (ended ? chat_str_is(line, names[i])
-                  : line.len <= strlen(names[i])
-                        && memcmp(line.data, names[i], line.len) == 0)
-        {
-            return 1;
-        }
-    }
-
-    return line.len == 0;
-}
-
-
-int
-chat_stream_is_other(chat_str_t bytes)
-{
-    static const unsigned char bom[] = { 0xef, 0xbb, 0xbf };
-    size_t                     len = sizeof(bom);
-    chat_str_t                 line, end;
-    chat_lines_t               lines;
-
-    len = bytes.len < len ? bytes.len : len;
-
-    if (len != 0 && memcmp(bytes.data, bom, len) == 0) {
-        bytes = chat_str(bytes.data + len, bytes.len - len);
-    }
-
-    chat_lines_init(&lines, bytes);
-
-    return chat_lines_next(&lines, &line, &end)
-           && !chat_stream_is_field(line, end.len != 0);
-}
-
-
 chat_rc_e
 chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
 {
@@ -445,10 +398,6 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
     chat_events_t         events = { NULL, 0, 0, stream->frame };
     chat_json_doc_t       parsed, *doc = &parsed;
     const chat_dialect_t *dialect = stream->conf.dialect;
-
-    if (!stream->decided && chat_stream_is_other(frame->raw)) {
-        return CHAT_DECLINED;
-    }
 
     stream->info.frames++;
 

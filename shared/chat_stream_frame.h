@@ -53,12 +53,6 @@ void chat_stream_write(chat_stream_t *stream, chat_buf_t *bytes);
  */
 chat_rc_e chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame);
 
-/*
- * 1 if a frame that begins with these bytes is none of an event stream's: its
- * first line is neither a field nor a comment.
- */
-int chat_stream_is_other(chat_str_t bytes);
-
 /* 1 while a frame that the dialect calls boring does not matter. */
 int chat_stream_may_skip(const chat_stream_t *stream);
 
