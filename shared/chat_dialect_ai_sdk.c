@@ -331,6 +331,38 @@ static const struct {
 };
 
 
+/* 1 if a stream of this dialect may begin with a chunk of this type. */
+static int
+chat_ai_sdk_may_begin(chat_str_t type)
+{
+    static const char *const starts[] = {
+        "start",
+        "text-",
+        "reasoning-",
+        "data-",
+        "tool-",
+        "source-",
+        "message-metadata",
+        "file",
+        "error",
+        "finish",
+        "abort",
+        "reset-step",
+        "custom",
+        "steering-message",
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        if (chat_str_starts(type, starts[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static chat_rc_e
 chat_ai_sdk_read(void *state, chat_arena_t *arena, const chat_frame_t *frame,
                  chat_json_doc_t *doc, chat_events_t *events)
@@ -355,6 +387,14 @@ chat_ai_sdk_read(void *state, chat_arena_t *arena, const chat_frame_t *frame,
         return CHAT_DECLINED;
     }
 
+    /* other dialects have types, too */
+    if (!chunk.reader->begun
+        && !chat_ai_sdk_may_begin(chat_json_string(doc, type)))
+    {
+        return CHAT_DECLINED;
+    }
+
+    chunk.reader->begun = 1;
     chunk.id = chat_json_string(doc, chat_ai_sdk_member(&chunk, "toolCallId"));
 
     for (i = 0; i < sizeof(chat_ai_sdk_chunks) / sizeof(chat_ai_sdk_chunks[0]);

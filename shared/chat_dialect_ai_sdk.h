@@ -105,6 +105,7 @@ typedef struct {
     size_t              size;
     chat_ai_sdk_ask_t  *asks; /* newest first */
     uint32_t            nasks;
+    unsigned            begun : 1; /* a first chunk was ours */
 } chat_ai_sdk_reader_t;
 
 void *chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq);

@@ -147,12 +147,68 @@ chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 }
 
 
+/* 1 if the line is a field's or a comment, or may become so: it goes on. */
+static int
+chat_stream_is_field(chat_str_t line, int ended)
+{
+    static const char *const names[] = { "data", "event", "id", "retry" };
+    size_t                   i;
+    const unsigned char     *colon = memchr(line.data, ':', line.len);
+
+    if (colon != NULL) {
+        line.len = (size_t) (colon - line.data);
+        ended = 1;
+    }
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (ended ? chat_str_is(line, names[i])
+                  : line.len <= strlen(names[i])
+                        && memcmp(line.data, names[i], line.len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return line.len == 0;
+}
+
+
+/*
+ * 1 if a frame that begins with these bytes is none of an event stream's: its
+ * first line is neither a field nor a comment.
+ */
+static int
+chat_stream_is_other(chat_str_t bytes)
+{
+    static const unsigned char bom[] = { 0xef, 0xbb, 0xbf };
+    size_t                     len = sizeof(bom);
+    chat_str_t                 line, end;
+    chat_lines_t               lines;
+
+    len = bytes.len < len ? bytes.len : len;
+
+    if (len != 0 && memcmp(bytes.data, bom, len) == 0) {
+        bytes = chat_str(bytes.data + len, bytes.len - len);
+    }
+
+    chat_lines_init(&lines, bytes);
+
+    return chat_lines_next(&lines, &line, &end)
+           && !chat_stream_is_field(line, end.len != 0);
+}
+
+
 /* What the parser cut off: a frame, or a piece of a long one. */
 static chat_rc_e
 chat_stream_take(chat_stream_t *stream, chat_sse_rc_e what,
                  const chat_frame_t *frame)
 {
-    chat_rc_e rc;
+    chat_rc_e rc = CHAT_DECLINED;
+
+    if (!stream->decided && !stream->oversized
+        && chat_stream_is_other(frame->raw)) {
+        stream->info.foreign = 1;
+    }
 
     if (what == CHAT_SSE_PIECE && !stream->info.foreign) {
         return chat_stream_oversized(stream, frame);
@@ -160,8 +216,10 @@ chat_stream_take(chat_stream_t *stream, chat_sse_rc_e what,
 
     stream->oversized = 0;
 
-    rc = stream->info.foreign ? CHAT_DECLINED
-                              : chat_stream_frame(stream, frame);
+    if (!stream->info.foreign) {
+        rc = chat_stream_frame(stream, frame);
+    }
+
     if (rc != CHAT_DECLINED) {
         return rc;
     }
@@ -264,6 +322,13 @@ chat_stream_push(chat_stream_t *stream, chat_str_t input,
 
     } else {
         chat_stream_read(stream, input);
+
+        /* lines without an end to them must not wait for one */
+        if (!stream->over && !stream->decided && !stream->oversized
+            && chat_stream_is_other(chat_sse_tail(&stream->sse)))
+        {
+            stream->info.foreign = 1;
+        }
 
         if (stream->info.foreign && !stream->over) {
             chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);

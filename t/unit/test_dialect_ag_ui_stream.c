@@ -113,6 +113,37 @@ s1_s2_a_replayed_call_goes(void **state)
 
 
 static void
+s9_a_result_is_told_again(void **state)
+{
+    static const char *const rows[][2] = {
+        { RESULT("c1", "x"), RESULT("c1", "x") },
+        { RESULT("c1", "y"), RESULT("c1", "y") },
+        { CALL("c1") RESULT("c1", "x"), RESULT("c1", "x") },
+        { CALL("c1") RESULT("c1", "y") SAYS, SAYS },
+        { CALL("c1") CALL("c2") RESULT("c2", "y"),
+          CALL("c2") RESULT("c2", "y") },
+    };
+    size_t     i;
+    chat_buf_t in = { 0 }, out = { 0 };
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        in.len = out.len = 0;
+        chat_buf_printf(&in, "%s%s%s", STARTED, rows[i][0], FINISHED(""));
+        chat_buf_printf(&out, "%s%s%s", STARTED, rows[i][1], FINISHED(""));
+        chat_buf_add(&in, chat_str("", 1));
+        chat_buf_add(&out, chat_str("", 1));
+
+        stream_begin(&s, "ag_ui", KNOWN);
+        stream_expect(&s, (char *) in.data, (char *) out.data);
+        stream_end(&s);
+    }
+
+    chat_buf_free(&in);
+    chat_buf_free(&out);
+}
+
+
+static void
 s5_s14_what_is_no_replay_stays(void **state)
 {
     stream_begin(&s, "ag_ui", KNOWN);
@@ -282,6 +313,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s1_s2_a_replayed_call_goes),
+        cmocka_unit_test(s9_a_result_is_told_again),
         cmocka_unit_test(s5_s14_what_is_no_replay_stays),
         cmocka_unit_test(a_snapshot_is_never_a_replay),
         cmocka_unit_test(s46_steps_are_named_as_bodies_name_them),

@@ -310,6 +310,46 @@ a_foreign_stream_is_left_alone(void **state)
 }
 
 
+static void
+so_is_one_of_another_dialect_or_of_other_lines(void **state)
+{
+    static const char *const rows[][2] = {
+        { "ai_sdk",
+          "event: message_start\ndata: {\"type\":\"message_start\","
+          "\"message\":{}}\n\ndata: {\"type\":\"message_stop\"}\n\n" },
+        { "ai_sdk",
+          ": x\n\ndata: {\"type\":\"response.created\"}\n\ndata: x" },
+        { "ai_sdk", "data: {\"type\":\"RUN_STARTED\"}\n\n" },
+        { "ai_sdk", "0:\"Hel\"\n0:\"lo\"\nd:{\"finishReason\":\"stop\"}\n" },
+        { "ai_sdk", ": x\n\n0:\"Hello\"\n\n" UI_START "data: half" },
+        { "openai_chat", "{\"choices\":[]}\r\n{\"choices\":[]}" },
+        { "openai_responses", "\xef\xbb\xbf[{\"type\":1},\n" },
+        { "anthropic", "database: x\ndata: {\"type\":\"ping\"}\n\n" },
+        { "gemini", "[{\"candidates\":[]}\n,\r\n{}]" },
+        { "ag_ui", "dat\n" },
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        stream_begin(&s, rows[i][0], NULL);
+        stream_expect(&s, rows[i][1], rows[i][1]);
+        assert_true(s.info.foreign);
+        stream_end(&s);
+    }
+
+    /* fields that nobody needs, and the beginning of a field, are none */
+    stream_begin(&s, "anthropic", NULL);
+    stream_expect(&s, "\xef\xbb\xbfid\n\nretry:1\r\r:\n\nev",
+                  "\xef\xbb\xbfid\n\nretry:1\r\r:\n\n"
+                  "event: error\ndata: {\"type\":\"error\",\"error\":{"
+                  "\"type\":\"api_error\",\"message\":\"stream_interrupted: "
+                  "the stream broke off before its end (eof)\",\"code\":"
+                  "\"stream_interrupted\"}}\n\n");
+    assert_false(s.info.foreign);
+    stream_end(&s);
+}
+
+
 int
 main(void)
 {
@@ -323,6 +363,7 @@ main(void)
         cmocka_unit_test(s74_the_first_end_stands),
         cmocka_unit_test(s25_text_is_passed_where_it_lies),
         cmocka_unit_test(a_foreign_stream_is_left_alone),
+        cmocka_unit_test(so_is_one_of_another_dialect_or_of_other_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
