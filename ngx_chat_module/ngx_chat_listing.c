@@ -43,6 +43,7 @@ ngx_chat_listing_done(chat_store_op_t *op, chat_rc_e rc,
     (void) facts;
     (void) n;
     ngx_http_set_log_request(c->log, ctx->request);
+    ctx->listing->begun = 1;
 
     if (rc != CHAT_OK) {
         /* it may stand all the same: it is over then */
@@ -294,6 +295,14 @@ ngx_chat_listing_ask(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if nobody was asked for the answer. */
+static ngx_uint_t
+ngx_chat_listing_is_void(ngx_chat_ctx_t *ctx)
+{
+    return !ctx->listing->begun || ngx_chat_attempt_unsent(ctx);
+}
+
+
 void
 ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
 {
@@ -314,7 +323,8 @@ ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(listing->id));
+    chat_facts_over(&facts, chat_cstr(listing->id),
+                    (int) ngx_chat_listing_is_void(ctx));
     store->join(store, NULL, &listing->conversation, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
 }

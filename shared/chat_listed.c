@@ -60,27 +60,28 @@ chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
 
 
 static void
-chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id)
+chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id,
+                 const char *value)
 {
     char field[CHAT_LISTED_ID + 8];
 
     (void) snprintf(field, sizeof(field), "%s%.*s", what, CHAT_LISTED_ID,
                     (const char *) id.data);
-    chat_facts_add(facts, field, chat_cstr("1"));
+    chat_facts_add(facts, field, chat_cstr(value));
 }
 
 
 void
-chat_facts_over(chat_facts_t *facts, chat_str_t id)
+chat_facts_over(chat_facts_t *facts, chat_str_t id, int empty)
 {
-    chat_listed_fact(facts, "over/", id);
+    chat_listed_fact(facts, "over/", id, empty ? "void" : "1");
 }
 
 
 void
 chat_facts_stop(chat_facts_t *facts, chat_str_t id)
 {
-    chat_listed_fact(facts, "stop/", id);
+    chat_listed_fact(facts, "stop/", id, "1");
 }
 
 
@@ -138,6 +139,7 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
         if (chat_batch_under(facts[i].field, "over/", &id)
             && chat_str_eq(id, out->id)) {
             out->over = 1;
+            out->empty = chat_str_is(facts[i].value, "void");
 
         } else if (chat_batch_under(facts[i].field, "stop/", &id)
                    && chat_str_eq(id, out->id))
@@ -172,23 +174,11 @@ chat_listed_next(const chat_fact_t *facts, size_t n, chat_str_t id,
 }
 
 
-chat_rc_e
-chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
-                 chat_listed_t *out)
-{
-    if (!chat_listed_next(facts, n, id, NULL, out)) {
-        return CHAT_DECLINED;
-    }
-
-    chat_listed_state(facts, n, out);
-    return CHAT_OK;
-}
-
-
-chat_rc_e
-chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
-                    int (*alive)(void *data, chat_str_t worker), void *data,
-                    chat_listed_t *out)
+/* alive NULL: one that has ended is as good. */
+static chat_rc_e
+chat_listed_search(const chat_fact_t *facts, size_t n, chat_str_t id,
+                   int (*alive)(void *data, chat_str_t worker), void *data,
+                   chat_listed_t *out)
 {
     size_t        looks;
     chat_listed_t before, *last = NULL;
@@ -200,7 +190,10 @@ chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
 
         chat_listed_state(facts, n, out);
 
-        if (!out->over && !out->stopped && alive(data, out->worker)) {
+        if (alive == NULL
+                ? id.len != 0 || !out->empty
+                : !out->over && !out->stopped && alive(data, out->worker))
+        {
             return CHAT_OK;
         }
 
@@ -209,6 +202,23 @@ chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
     }
 
     return CHAT_DECLINED;
+}
+
+
+chat_rc_e
+chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
+                 chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, id, NULL, NULL, out);
+}
+
+
+chat_rc_e
+chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
+                    int (*alive)(void *data, chat_str_t worker), void *data,
+                    chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, id, alive, data, out);
 }
 
 

@@ -138,7 +138,7 @@ one_is_found_by_its_id(void **state)
 
     list(facts, 1, 1000, "w1");
     list(facts, 2, 2000, "w2");
-    chat_facts_over(facts, id_of(1));
+    chat_facts_over(facts, id_of(1), 0);
     chat_facts_stop(facts, id_of(2));
 
     assert_int_equal(find(facts, id_of(1), 0, NULL, &out), CHAT_OK);
@@ -148,6 +148,31 @@ one_is_found_by_its_id(void **state)
     assert_true(!out.over && out.stopped);
     assert_int_equal(find(facts, id_of(3), 0, NULL, &out), CHAT_DECLINED);
     assert_int_equal(find(facts, id_of(2), 1, NULL, &out), CHAT_DECLINED);
+}
+
+
+static void
+one_that_is_void_is_found_by_its_id_alone(void **state)
+{
+    chat_facts_t *facts = *state;
+    chat_listed_t out;
+
+    list(facts, 1, 1000, "w1");
+    list(facts, 2, 2000, "w1");
+    list(facts, 3, 3000, "w1");
+    chat_facts_over(facts, id_of(1), 0);
+    chat_facts_over(facts, id_of(3), 1);
+
+    assert_int_equal(find(facts, chat_str(NULL, 0), 0, NULL, &out), CHAT_OK);
+    assert_int_equal(out.ms, 2000);
+    assert_int_equal(find(facts, id_of(3), 0, NULL, &out), CHAT_OK);
+    assert_true(out.over && out.empty);
+
+    chat_facts_over(facts, id_of(2), 1);
+    assert_int_equal(find(facts, chat_str(NULL, 0), 0, NULL, &out), CHAT_OK);
+    assert_true(out.ms == 1000 && out.over && !out.empty);
+    assert_int_equal(find(facts, chat_str(NULL, 0), 1, NULL, &out),
+                     CHAT_DECLINED);
 }
 
 
@@ -163,7 +188,7 @@ what_runs_is_found_behind_what_has_ended(void **state)
     for (i = 2; i < 2 + CHAT_LISTED_LOOK - 1; i++) {
         list(facts, (unsigned char) i, i * 1000, i == 2 ? "dead" : "w1");
         if (i % 2 != 0) {
-            chat_facts_over(facts, id_of((unsigned char) i));
+            chat_facts_over(facts, id_of((unsigned char) i), 0);
         } else if (i != 2) {
             chat_facts_stop(facts, id_of((unsigned char) i));
         }
@@ -258,6 +283,8 @@ main(void)
         cmocka_unit_test_setup_teardown(the_newest_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(one_is_found_by_its_id, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            one_that_is_void_is_found_by_its_id_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(
             what_runs_is_found_behind_what_has_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_parse_is_absent, setup,
