@@ -412,6 +412,7 @@ ngx_chat_attach_judge(ngx_chat_ctx_t *ctx)
         return follower->feed->end;
     }
 
+    ctx->upstream_reason = follower->feed->over;
     return ctx->request->connection->error ? CHAT_END_ABORTED
                                            : CHAT_END_INTERRUPTED;
 }

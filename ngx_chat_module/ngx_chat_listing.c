@@ -295,11 +295,15 @@ ngx_chat_listing_ask(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if nobody was asked for the answer. */
-static ngx_uint_t
-ngx_chat_listing_is_void(ngx_chat_ctx_t *ctx)
+/* How it has ended; NONE: nobody was asked for it. */
+static chat_end_e
+ngx_chat_listing_how(ngx_chat_ctx_t *ctx)
 {
-    return !ctx->listing->begun || ngx_chat_attempt_unsent(ctx);
+    if (!ctx->listing->begun || ngx_chat_attempt_unsent(ctx)) {
+        return CHAT_END_NONE;
+    }
+
+    return ctx->end != CHAT_END_NONE ? ctx->end : CHAT_END_ABORTED;
 }
 
 
@@ -323,8 +327,7 @@ ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(listing->id),
-                    (int) ngx_chat_listing_is_void(ctx));
+    chat_facts_over(&facts, chat_cstr(listing->id), ngx_chat_listing_how(ctx));
     store->join(store, NULL, &listing->conversation, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
 }

@@ -72,9 +72,9 @@ chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id,
 
 
 void
-chat_facts_over(chat_facts_t *facts, chat_str_t id, int empty)
+chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end)
 {
-    chat_listed_fact(facts, "over/", id, empty ? "void" : "1");
+    chat_listed_fact(facts, "over/", id, chat_end_name(end));
 }
 
 
@@ -138,8 +138,10 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
     for (i = 0; i < n; i++) {
         if (chat_batch_under(facts[i].field, "over/", &id)
             && chat_str_eq(id, out->id)) {
-            out->over = 1;
-            out->empty = chat_str_is(facts[i].value, "void");
+            out->end = chat_end_find(facts[i].value);
+            out->empty =
+                chat_str_is(facts[i].value, chat_end_name(CHAT_END_NONE));
+            out->end = out->empty ? CHAT_END_ABORTED : out->end;
 
         } else if (chat_batch_under(facts[i].field, "stop/", &id)
                    && chat_str_eq(id, out->id))
@@ -190,9 +192,9 @@ chat_listed_search(const chat_fact_t *facts, size_t n, chat_str_t id,
 
         chat_listed_state(facts, n, out);
 
-        if (alive == NULL
-                ? id.len != 0 || !out->empty
-                : !out->over && !out->stopped && alive(data, out->worker))
+        if (alive == NULL ? id.len != 0 || !out->empty
+                          : out->end == CHAT_END_NONE && !out->stopped
+                                && alive(data, out->worker))
         {
             return CHAT_OK;
         }

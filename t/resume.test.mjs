@@ -286,6 +286,39 @@ live('running: a stream that has ended is 204, unless it is named',
       text);
   });
 
+for (const [name, answer] of Object.entries({
+  interrupted: (all) => answerOf(all.slice(0, 8)),
+  failed: (all) => answerOf([...all.slice(0, 8),
+    'data: {"type":"error","errorText":"no more"}\n\n']) })) {
+  live(`running: a stream that was ${name}`, async (t) => {
+    const s = await resumeStage(t, 'ai_sdk', { running: 'running',
+      answer: () => answer(lengthy('ai_sdk', 20)) });
+    const talk = new Talk(s);
+    const text = await talk.ask().text({ broken: true });
+    for (let i = 0; i < 3; i++) {
+      const back = talk.resume();
+      assert.equal(await back.status, name === 'failed' ? 204 : 200);
+      assert.equal(await back.text({ broken: true }),
+        name === 'failed' ? '' : text);
+    }
+  });
+}
+
+live('s89: running: all the workers are killed, who comes back is told each '
+  + 'time', async (t) => {
+  const { s, talk, own, first } = await half(t, 'ai_sdk',
+    { running: 'running' });
+  for (const pid of s.n.workers()) {
+    await s.n.kill(pid);
+  }
+  await own.text({ broken: true });
+  for (let i = 0; i < 8; i++) {
+    const text = await talk.resume().text();
+    assert.ok(text.startsWith(first));
+    assert.match(text, /producer_lost/);
+  }
+});
+
 live('s88: running: asked for before its first byte, though all comes at once',
   async (t) => {
     const begin = gate();
