@@ -58,12 +58,16 @@ ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if not a byte of the request reached an upstream. */
-static ngx_uint_t
-ngx_chat_attempt_unsent(ngx_http_request_t *r)
+ngx_uint_t
+ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx)
 {
     ngx_uint_t                 i;
+    ngx_http_request_t        *r = ctx->request;
     ngx_http_upstream_state_t *state;
+
+    if (ctx->answer_known && ctx->status < 500) {
+        return 0;
+    }
 
     if (r->upstream == NULL || r->upstream_states == NULL
         || r->upstream->request_sent)
@@ -102,7 +106,7 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
         return;
     }
 
-    if (status >= 500 && ngx_chat_attempt_unsent(ctx->request)) {
+    if (ngx_chat_attempt_unsent(ctx)) {
         ctx->ended = 1;
         ngx_chat_attempt_keep_results(ctx);
         ngx_chat_attempt_void(ctx, ctx->attempt);
@@ -362,7 +366,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     ctx->ended = 1;
     chat_facts_init(&facts, ctx->kept);
 
-    if (!ctx->answer_known && ngx_chat_attempt_unsent(ctx->request)) {
+    if (ngx_chat_attempt_unsent(ctx)) {
         chat_facts_void(&facts, ctx->attempt, ctx->q.worker, ctx->q.request);
     } else {
         chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,

@@ -43,6 +43,7 @@ ngx_chat_listing_done(chat_store_op_t *op, chat_rc_e rc,
     (void) facts;
     (void) n;
     ngx_http_set_log_request(c->log, ctx->request);
+    ctx->listing->begun = 1;
 
     if (rc != CHAT_OK) {
         /* it may stand all the same: it is over then */
@@ -294,6 +295,18 @@ ngx_chat_listing_ask(ngx_chat_ctx_t *ctx)
 }
 
 
+/* How it has ended; NONE: nobody was asked for it. */
+static chat_end_e
+ngx_chat_listing_how(ngx_chat_ctx_t *ctx)
+{
+    if (!ctx->listing->begun || ngx_chat_attempt_unsent(ctx)) {
+        return CHAT_END_NONE;
+    }
+
+    return ctx->end != CHAT_END_NONE ? ctx->end : CHAT_END_ABORTED;
+}
+
+
 void
 ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
 {
@@ -314,8 +327,7 @@ ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(listing->id),
-                    ctx->end != CHAT_END_NONE ? ctx->end : CHAT_END_ABORTED);
+    chat_facts_over(&facts, chat_cstr(listing->id), ngx_chat_listing_how(ctx));
     store->join(store, NULL, &listing->conversation, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
 }

@@ -468,6 +468,9 @@ void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
 /* Its claim is its attempt from now on, as far as it has one. */
 void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
 
+/* 1 if no upstream has had a byte of the request, nor its client an answer. */
+ngx_uint_t ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx);
+
 /* Our claim/k, and nothing will be sent. */
 void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
 

@@ -136,6 +136,9 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
         if (chat_batch_under(facts[i].field, "over/", &id)
             && chat_str_eq(id, out->id)) {
             out->end = chat_end_find(facts[i].value);
+            out->empty =
+                chat_str_is(facts[i].value, chat_end_name(CHAT_END_NONE));
+            out->end = out->empty ? CHAT_END_ABORTED : out->end;
 
         } else if (chat_batch_under(facts[i].field, "stop/", &id)
                    && chat_str_eq(id, out->id))
@@ -170,23 +173,11 @@ chat_listed_next(const chat_fact_t *facts, size_t n, chat_str_t id,
 }
 
 
-chat_rc_e
-chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
-                 chat_listed_t *out)
-{
-    if (!chat_listed_next(facts, n, id, NULL, out)) {
-        return CHAT_DECLINED;
-    }
-
-    chat_listed_state(facts, n, out);
-    return CHAT_OK;
-}
-
-
-chat_rc_e
-chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
-                    int (*alive)(void *data, chat_str_t worker), void *data,
-                    chat_listed_t *out)
+/* alive NULL: one that has ended is as good. */
+static chat_rc_e
+chat_listed_search(const chat_fact_t *facts, size_t n, chat_str_t id,
+                   int (*alive)(void *data, chat_str_t worker), void *data,
+                   chat_listed_t *out)
 {
     size_t        looks;
     chat_listed_t before, *last = NULL;
@@ -198,8 +189,10 @@ chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
 
         chat_listed_state(facts, n, out);
 
-        if (out->end == CHAT_END_NONE && !out->stopped
-            && alive(data, out->worker)) {
+        if (alive == NULL ? id.len != 0 || !out->empty
+                          : out->end == CHAT_END_NONE && !out->stopped
+                                && alive(data, out->worker))
+        {
             return CHAT_OK;
         }
 
@@ -208,6 +201,23 @@ chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
     }
 
     return CHAT_DECLINED;
+}
+
+
+chat_rc_e
+chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
+                 chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, id, NULL, NULL, out);
+}
+
+
+chat_rc_e
+chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
+                    int (*alive)(void *data, chat_str_t worker), void *data,
+                    chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, id, alive, data, out);
 }
 
 

@@ -3,8 +3,8 @@
  *
  * Beside its batches the record of a conversation (chat_batch.h) has
  * stream/<ms>-<id> for each answer that can be gone on with, put before its
- * request goes upstream; over/<id> when it has ended, and how; stop/<id> when
- * somebody wants it to end.
+ * request goes upstream; over/<id> when it has ended, and how, or that it is
+ * void: its request never went there; stop/<id> when somebody wants it to end.
  * Promises: reading is independent of the order of the facts; what does not
  * parse is as good as absent; a stream's id says nothing to who may not see
  * the conversation. Must not know: stores, dialects, time.
@@ -25,6 +25,7 @@ typedef struct {
     chat_str_t    worker;  /* the producer's */
     chat_digest_t name;    /* of the record's key */
     chat_end_e    end;     /* NONE: it has not ended */
+    int           empty;   /* void: it has, and nothing was asked upstream */
     int           stopped; /* it is to end */
 } chat_listed_t;
 
@@ -37,23 +38,23 @@ int chat_listed_is_id(chat_str_t id);
 /* stream/<ms>-<id>: end and stopped are not looked at. */
 void chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed);
 
-/* over/<id> and stop/<id>. */
+/* over/<id> (end NONE: it is void) and stop/<id>. */
 void chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end);
 void chat_facts_stop(chat_facts_t *facts, chat_str_t id);
-
-/*
- * The stream with this id; id empty: the newest one. Strings point into the
- * facts. CHAT_DECLINED: there is none.
- */
-chat_rc_e chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
-                           chat_listed_t *out);
 
 #define CHAT_LISTED_LOOK 16
 
 /*
+ * The stream with this id; id empty: the newest one that is not void, of the
+ * newest CHAT_LISTED_LOOK. Strings point into the facts. CHAT_DECLINED: there
+ * is none.
+ */
+chat_rc_e chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
+                           chat_listed_t *out);
+
+/*
  * The same of those that run: they have not ended, nobody wants them to, and
- * alive(data, worker) says 1. Without an id only the newest CHAT_LISTED_LOOK
- * streams are looked at.
+ * alive(data, worker) says 1.
  */
 chat_rc_e chat_listed_running(const chat_fact_t *facts, size_t n,
                               chat_str_t id,

@@ -4,11 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, nginxTest, pause, unbuilt, until } from './harness.mjs';
+import { gate, nginxTest, pause, post, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
 import { redis } from './harness_redis.mjs';
 import {
+<<<<<<< HEAD
   Talk, answerOf, blocks, half, idsOf, keys, lastId, lengthy, numbered,
+=======
+  Talk, answerOf, blocks, idsOf, keys, lastId, lengthy, numbered, resumeNodes,
+>>>>>>> acc7
   resumeStage, unnumbered,
 } from './harness_resume.mjs';
 
@@ -327,6 +331,36 @@ live('s88: running: asked for before its first byte, though all comes at once',
     await until(() => s.n.accessLog().length === 9);
     assert.equal(await talk.resume().status, 204);
   });
+
+live('a request that never went upstream hides no answer', async (t) => {
+  const s = await resumeNodes(t, 'ai_sdk', { count: 1, server: `
+    location /dead { chat ai_sdk; proxy_pass http://127.0.0.1:1; }`,
+  answer: () => answerOf(lengthy('ai_sdk', 3)) });
+  const talk = new Talk(s);
+  const text = await talk.ask().text();
+  const last = () => talk.resume().text();
+
+  /* Its client leaves while it is being listed. */
+  await s.redis.pause(500);
+  const lost = talk.ask();
+  await lost.sent;
+  await pause(200);
+  lost.abort();
+  await until(() => s.n.accessLog().length === 2);
+  assert.equal(await last(), text);
+
+  /* Nobody is there to send it to. */
+  const dead = post(s.n.port, '/dead', s.dialect.fresh(
+    { conversation: talk.conversation }), { 'x-batch': talk.conversation });
+  assert.equal(await dead.status, 502);
+  assert.equal(await last(), text);
+  assert.equal(s.p.requests.length, 1);
+
+  /* What was answered is the last one, whatever the answer. */
+  s.p.answer = () => json(429, {});
+  assert.equal(await talk.ask().status, 429);
+  assert.equal(await talk.resume().status, 204);
+});
 
 live('many who come back at the same time all get everything', async (t) => {
   const { talk, rest, own } = await half(t, 'openai_chat');

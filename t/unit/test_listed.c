@@ -155,6 +155,32 @@ one_is_found_by_its_id(void **state)
 
 
 static void
+one_that_is_void_is_found_by_its_id_alone(void **state)
+{
+    chat_facts_t *facts = *state;
+    chat_listed_t out;
+
+    list(facts, 1, 1000, "w1");
+    list(facts, 2, 2000, "w1");
+    list(facts, 3, 3000, "w1");
+    chat_facts_over(facts, id_of(1), CHAT_END_FINISHED);
+    chat_facts_over(facts, id_of(3), CHAT_END_NONE);
+
+    assert_int_equal(find(facts, chat_str(NULL, 0), 0, NULL, &out), CHAT_OK);
+    assert_int_equal(out.ms, 2000);
+    assert_int_equal(find(facts, id_of(3), 0, NULL, &out), CHAT_OK);
+    assert_true(out.end != CHAT_END_NONE && out.empty);
+
+    chat_facts_over(facts, id_of(2), CHAT_END_NONE);
+    assert_int_equal(find(facts, chat_str(NULL, 0), 0, NULL, &out), CHAT_OK);
+    assert_true(out.ms == 1000 && !out.empty);
+    assert_int_equal(out.end, CHAT_END_FINISHED);
+    assert_int_equal(find(facts, chat_str(NULL, 0), 1, NULL, &out),
+                     CHAT_DECLINED);
+}
+
+
+static void
 what_runs_is_found_behind_what_has_ended(void **state)
 {
     size_t        i;
@@ -262,6 +288,8 @@ main(void)
         cmocka_unit_test_setup_teardown(the_newest_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(one_is_found_by_its_id, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            one_that_is_void_is_found_by_its_id_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(
             what_runs_is_found_behind_what_has_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_parse_is_absent, setup,
