@@ -8,12 +8,8 @@ import { gate, nginxTest, pause, post, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
 import { redis } from './harness_redis.mjs';
 import {
-<<<<<<< HEAD
   Talk, answerOf, blocks, half, idsOf, keys, lastId, lengthy, numbered,
-=======
-  Talk, answerOf, blocks, idsOf, keys, lastId, lengthy, numbered, resumeNodes,
->>>>>>> acc7
-  resumeStage, unnumbered,
+  resumeNodes, resumeStage, unnumbered,
 } from './harness_resume.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
