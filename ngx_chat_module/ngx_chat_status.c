@@ -205,9 +205,13 @@ ngx_chat_status_tick(ngx_event_t *ev)
     ngx_add_timer(ev, NGX_CHAT_STATUS_TICK);
     ngx_chat_status_note(mcf);
 
-    if (mcf->redis == NULL || mcf->store == NULL
-        || mcf->store->state != CHAT_STORE_UP)
-    {
+    if (mcf->store == NULL || mcf->store->state != CHAT_STORE_UP) {
+        return;
+    }
+
+    ngx_chat_metrics_relist(mcf);
+
+    if (mcf->redis == NULL) {
         return;
     }
 
