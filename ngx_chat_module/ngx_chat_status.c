@@ -122,6 +122,7 @@ ngx_chat_status_add_others(ngx_chat_metrics_t *metrics, chat_status_t *status)
 
         for (i = 0; i < nodes->count && i < CHAT_STATUS_NODES - 1; i++) {
             status->nodes[status->nnodes++] = nodes->list[i];
+            status->oldest = ngx_max(status->oldest, nodes->list[i].oldest);
         }
     }
 

@@ -60,6 +60,7 @@ sample(chat_node_t *node)
     node->state = 2;
     node->workers = (uint32_t) status.metrics.workers;
     node->holds = status.metrics.holds;
+    node->oldest = status.oldest = 61000;
     return status;
 }
 
