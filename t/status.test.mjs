@@ -345,13 +345,18 @@ live('more batches than are shown', async (t) => {
 
 live('who asks how', async (t) => {
   const scene = await shown(t, 'openai_chat', { server: `${statusLocation}
-    location = /closed { chat_status; deny all; }` });
+    location = /closed { chat_status; deny all; }
+    location = /zipped { chat_status; gzip on; gzip_types text/plain; }` });
   const json = await ask(scene.n);
   assert.equal(json.status, 200);
   assert.equal(json.headers['content-type'], 'application/json');
   assert.equal(json.headers['cache-control'], 'no-store');
   const text = await ask(scene.n, '?format=prometheus');
   assert.match(text.headers['content-type'], /^text\/plain; version=0.0.4/);
+  const zipped = get(scene.n.port, '/zipped', { accept: 'text/plain',
+    'accept-encoding': 'gzip' });
+  assert.equal((await zipped.head).headers['content-encoding'], 'gzip');
+  zipped.abort();
   const accepts = { text: ['text/plain', 'Text/Plain;q=0.5, */*',
     'application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4'],
   json: ['*/*', 'text/html,*/*;q=0.8', 'application/json, text/plain, */*'] };
