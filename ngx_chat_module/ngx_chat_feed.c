@@ -358,7 +358,6 @@ ngx_chat_feed_end(ngx_chat_follower_t *follower, const char **reason)
     const ngx_chat_feed_t *feed = follower->feed;
 
     if (rc == NGX_AGAIN && feed->state == NGX_CHAT_FEED_COMPLETE) {
-        *reason = "upstream";
         return feed->end;
     }
 

@@ -106,8 +106,8 @@ void ngx_chat_feed_leave(ngx_chat_follower_t *follower);
 ngx_int_t ngx_chat_feed_ready(ngx_chat_follower_t *follower);
 
 /*
- * How the stream has ended for it, NONE where it has not; and *reason, why it
- * goes no further here.
+ * How the stream has ended for it; NONE where it goes no further here, and
+ * *reason is why.
  */
 chat_end_e ngx_chat_feed_end(ngx_chat_follower_t *follower,
                              const char         **reason);

@@ -12,7 +12,6 @@
 
 #define NGX_CHAT_FEED_TICK 1000 /* ms */
 #define NGX_CHAT_FEED_PROBE 5   /* ticks without a piece */
-#define NGX_CHAT_FEED_TAIL 512  /* the last event's error is within these */
 
 
 static void ngx_chat_feed_read(ngx_chat_feed_t *feed);
@@ -134,32 +133,6 @@ ngx_chat_feed_empty(ngx_chat_feed_t *feed)
 }
 
 
-/*
- * How a stream that is there as a whole has ended. Of one that broke off its
- * client was told so by an error event, and that is no failure of its own.
- */
-static chat_end_e
-ngx_chat_feed_judge(ngx_chat_feed_t *feed)
-{
-    u_char           *tail;
-    chat_end_e        end = ngx_chat_blocks_end(&feed->blocks);
-    ngx_str_t         code = ngx_string("stream_interrupted");
-    ngx_chat_block_t *block = feed->blocks.last;
-
-    if (end != CHAT_END_FAILED || block == NULL || block->len < code.len) {
-        return end;
-    }
-
-    tail = block->data + block->len;
-
-    return ngx_strlcasestrn(tail - ngx_min(block->len, NGX_CHAT_FEED_TAIL),
-                            tail, code.data, code.len - 1)
-                   != NULL
-               ? CHAT_END_INTERRUPTED
-               : end;
-}
-
-
 static void
 ngx_chat_feed_pieces(chat_store_op_t *op, chat_rc_e rc,
                      const chat_fact_t *pieces, size_t n)
@@ -188,7 +161,7 @@ ngx_chat_feed_pieces(chat_store_op_t *op, chat_rc_e rc,
         return;
 
     case NGX_DONE:
-        feed->end = ngx_chat_feed_judge(feed);
+        feed->end = ngx_chat_blocks_end(&feed->blocks);
         ngx_chat_feed_done(feed, NGX_CHAT_FEED_COMPLETE);
         return;
 

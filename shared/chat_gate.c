@@ -234,6 +234,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 
     out->k = last->k;
     out->status = last->answer;
+    out->after = last->after;
     out->end = last->end;
     out->lost = look->lost;
 
@@ -246,8 +247,13 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
             return chat_gate_next(look, out);
         }
 
-        return look->candidate && look->equal ? CHAT_GATE_FATE
-                                              : CHAT_GATE_PASS;
+        if (!look->candidate || !look->equal) {
+            return CHAT_GATE_PASS;
+        }
+
+        /* it may have begun and ended within one look */
+        out->attach = last->answer >= 200 && last->answer < 300;
+        return CHAT_GATE_FATE;
     }
 
     if (!look->candidate || !look->equal) {

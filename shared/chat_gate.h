@@ -95,12 +95,13 @@ typedef struct {
     chat_gate_e verdict;
     uint32_t    k;
     uint32_t    status;  /* FATE: HTTP status of the attempt, or 0 */
+    uint32_t    after;   /* FATE: its Retry-After in seconds, or 0 */
     chat_end_e  end;     /* FATE: how it ended */
     int         lost;    /* FATE: its worker is gone */
     int         merge;   /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
-    int         attach;  /* EMPTY, CONFLICT, PASS: the record of attempt k, if
-                           there is one, is its answer */
+    int         attach;  /* EMPTY, CONFLICT, PASS, FATE: the record of attempt
+                           k, if there is one, is its answer */
     size_t      missing; /* members that nobody has settled */
 } chat_decision_t;
 

@@ -9,7 +9,11 @@
  * Must not know: where its bytes come from, how a stream ends.
  */
 
+#define _GNU_SOURCE /* memmem() */
+
 #include "chat_stream_frame.h"
+
+#define CHAT_STREAM_CUT "stream_interrupted" /* in every dialect's words */
 
 
 /* What waited is decided by now: the last word on each event. */
@@ -340,6 +344,27 @@ chat_stream_may_skip(const chat_stream_t *stream)
 }
 
 
+/* Who told of an interruption before us said it as an error. */
+static void
+chat_stream_cut(const chat_frame_t *frame, chat_events_t *events)
+{
+    size_t        i;
+    chat_event_t *event;
+
+    for (i = 0; i < events->count; i++) {
+        event = &events->items[i];
+
+        if (event->type == CHAT_EVENT_TURN_END && event->end == CHAT_END_FAILED
+            && memmem(frame->data.data, frame->data.len, CHAT_STREAM_CUT,
+                      sizeof(CHAT_STREAM_CUT) - 1)
+                   != NULL)
+        {
+            event->end = CHAT_END_INTERRUPTED;
+        }
+    }
+}
+
+
 /* By its form, which the next one may have too, or by the dialect's word. */
 static int
 chat_stream_is_boring(chat_stream_t *stream, const chat_frame_t *frame)
@@ -413,6 +438,8 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
         stream->decided = 1;
         stream->info.confirmed = 1;
     }
+
+    chat_stream_cut(frame, &events);
 
     heard.is_event = doc != NULL;
     heard.events = events.items;

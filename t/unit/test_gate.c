@@ -81,7 +81,7 @@ s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
               "fact end/1/B/B failed;"
               "B asks a. b+ -> CLAIM;"
               "B claims -> GO;"
-              "A looks -> FATE k=1 status=503");
+              "A looks -> FATE k=1 status=503 attach=0");
     /* one that arrives later does as well */
     play_each("A asks a+ b+ -> GO;"
               "A voids;"
@@ -98,7 +98,7 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
               "B claims -> GO;"
               "A looks -> WAIT;"
               "B answers 429;"
-              "A looks -> FATE k=1 status=429;"
+              "A looks -> FATE k=1 status=429 attach=0;"
               "C asks a. b. -> CLAIM k=2 merge;"
               "C claims -> GO;"
               "A looks -> WAIT");
@@ -112,7 +112,15 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
               "fact answer/1/B/B 301;"
-              "A looks -> FATE status=301");
+              "A looks -> FATE status=301 after=0");
+    /* when it is to come again */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b+ -> GO;"
+              "fact after/1/B/B 7;"
+              "fact after/1/A/A 8;"
+              "A looks -> WAIT;"
+              "B answers 429;"
+              "A looks -> FATE status=429 after=7");
 }
 
 
@@ -130,7 +138,7 @@ s63_ends_after_the_first_byte(void **state)
                  "B claims -> GO;"
                  "B answers 200;"
                  "B ends %s;"
-                 "A looks -> FATE k=1 status=200 end=%s;"
+                 "A looks -> FATE k=1 status=200 attach end=%s;"
                  "C asks a. b+ -> CLAIM k=2 merge;"
                  "C claims -> GO k=2;"
                  "D asks a+ b. -> WAIT k=2",

@@ -34,6 +34,21 @@
 static stream_t s;
 
 
+/* Who reads what was told of an interruption finds one. */
+static void
+told(void)
+{
+    size_t len = strlen(s.out);
+    char   text[8192];
+
+    assert_true(len < sizeof(text));
+    memcpy(text, s.out, len + 1);
+    stream_expect(&s, text, text);
+    assert_int_equal(s.info.end, CHAT_END_INTERRUPTED);
+    assert_string_equal(s.info.reason, "upstream");
+}
+
+
 static void
 ends(const char *text, chat_end_e end)
 {
@@ -95,9 +110,12 @@ s71_eof_without_a_terminal_event(void **state)
         breaks_off(cases[i].whole, "", cases[i].says);
         assert_string_equal(s.info.reason, "reset");
 
-        /* Nothing came at all. */
         s.reason = NULL;
+        told();
+
+        /* Nothing came at all. */
         breaks_off("", "", cases[i].says);
+        told();
         stream_end(&s);
     }
 }
