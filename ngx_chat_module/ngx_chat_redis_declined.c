@@ -196,8 +196,7 @@ ngx_chat_redis_declined_now(const redisReply *reply)
 {
     return ngx_chat_redis_is_error(reply, "TRYAGAIN")
            || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
-           || ngx_chat_redis_is_error(reply, "LOADING")
-           || ngx_chat_redis_is_error(reply, "MASTERDOWN");
+           || ngx_chat_redis_is_error(reply, "LOADING");
 }
 
 
