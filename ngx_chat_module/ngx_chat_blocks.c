@@ -170,22 +170,14 @@ ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks)
 static void
 ngx_chat_blocks_open(ngx_chat_blocks_t *blocks)
 {
-    chat_stream_conf_t   sc;
-    ngx_chat_loc_conf_t *conf = blocks->conf;
+    chat_stream_conf_t sc;
 
     if (!ngx_chat_blocks_is_sse(blocks)) {
         return;
     }
 
-    ngx_memzero(&sc, sizeof(sc));
-    sc.dialect = blocks->dialect;
+    ngx_chat_filter_conf(blocks->conf, blocks->dialect, &sc);
     sc.replay = CHAT_REPLAY_OFF;
-    sc.max_event = conf->max_event;
-    sc.max_calls = (size_t) conf->max_calls;
-    sc.max_result = conf->max_result;
-    sc.report = (int) conf->interrupted;
-    sc.kind = ngx_chat_kind;
-    sc.data = conf;
     blocks->stream = chat_stream_create(&sc);
 }
 

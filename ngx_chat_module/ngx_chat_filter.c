@@ -19,42 +19,14 @@ static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
 static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
 
 
-/* 1 if both are the same line. */
+/* 1 if h is an Access-Control or Vary line of the answer. */
 static ngx_uint_t
-ngx_chat_filter_is_same(const ngx_table_elt_t *a, const ngx_table_elt_t *b)
+ngx_chat_filter_is_cors(const ngx_table_elt_t *h)
 {
-    return a->key.len == b->key.len && a->value.len == b->value.len
-           && ngx_strncasecmp(a->key.data, b->key.data, b->key.len) == 0
-           && ngx_memcmp(a->value.data, b->value.data, b->value.len) == 0;
-}
-
-
-/*
- * 1 if h is an Access-Control or Vary line of the answer, and not once more:
- * what was sent early stands among its headers, too.
- */
-static ngx_uint_t
-ngx_chat_filter_is_cors(ngx_http_request_t *r, const ngx_table_elt_t *h)
-{
-    ngx_table_elt_t        *one;
-    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
-
-    if (h->hash == 0
-        || !((h->key.len > 14
-              && ngx_strncasecmp(h->key.data, (u_char *) "access-control", 14)
-                     == 0)
-             || ngx_chat_headers_named(h, "vary")))
-    {
-        return 0;
-    }
-
-    while ((one = ngx_chat_headers_next(&walk)) != h) {
-        if (one->hash != 0 && ngx_chat_filter_is_same(one, h)) {
-            return 0;
-        }
-    }
-
-    return 1;
+    return (h->key.len > 14
+            && ngx_strncasecmp(h->key.data, (u_char *) "access-control", 14)
+                   == 0)
+           || ngx_chat_headers_named(h, "vary");
 }
 
 
@@ -69,7 +41,9 @@ ngx_chat_filter_cors(ngx_chat_ctx_t *ctx)
     ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (ngx_chat_filter_is_cors(r, h)) {
+        if (ngx_chat_filter_is_cors(h)
+            && ngx_chat_headers_counts(&r->headers_out.headers, h))
+        {
             chat_buf_add(&lines, chat_str(h->key.data, h->key.len));
             chat_buf_puts(&lines, ": ");
             chat_buf_add(&lines, chat_str(h->value.data, h->value.len));
@@ -109,6 +83,21 @@ ngx_chat_filter_is_sse(ngx_http_request_t *r)
 }
 
 
+void
+ngx_chat_filter_conf(ngx_chat_loc_conf_t *conf, const chat_dialect_t *dialect,
+                     chat_stream_conf_t *sc)
+{
+    ngx_memzero(sc, sizeof(*sc));
+    sc->dialect = dialect;
+    sc->max_event = conf->max_event;
+    sc->max_calls = (size_t) conf->max_calls;
+    sc->max_result = conf->max_result;
+    sc->report = (int) conf->interrupted;
+    sc->kind = ngx_chat_kind;
+    sc->data = conf;
+}
+
+
 /* A reader for this answer; NGX_ERROR: no memory. */
 static ngx_int_t
 ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
@@ -122,8 +111,7 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
 
     chat_tell_init(&ctx->tell, ctx->dialect);
 
-    ngx_memzero(&sc, sizeof(sc));
-    sc.dialect = ctx->dialect;
+    ngx_chat_filter_conf(conf, ctx->dialect, &sc);
     sc.request = &ctx->rq;
     sc.known = ctx->known;
     sc.nknown = ctx->nknown;
@@ -141,17 +129,11 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
     sc.worker =
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
     sc.cors = ngx_chat_filter_cors(ctx);
+    sc.observe = (int) conf->dry_run;
+
     if (ctx->listing != NULL && ctx->dialect->takes_ids) {
         sc.number = chat_cstr(ctx->listing->id);
     }
-
-    sc.max_event = conf->max_event;
-    sc.max_calls = (size_t) conf->max_calls;
-    sc.max_result = conf->max_result;
-    sc.report = (int) (conf->interrupted && !conf->dry_run);
-    sc.observe = (int) conf->dry_run;
-    sc.kind = ngx_chat_kind;
-    sc.data = conf;
 
     ctx->stream = chat_stream_create(&sc);
     return ctx->stream ? NGX_OK : NGX_ERROR;

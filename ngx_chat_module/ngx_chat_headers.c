@@ -78,6 +78,26 @@ ngx_chat_headers_find(ngx_list_t *headers, const char *name)
 }
 
 
+ngx_uint_t
+ngx_chat_headers_counts(ngx_list_t *headers, const ngx_table_elt_t *h)
+{
+    ngx_table_elt_t        *one;
+    ngx_chat_headers_walk_t walk = { &headers->part, 0 };
+
+    while ((one = ngx_chat_headers_next(&walk)) != h) {
+        if (one->hash != 0 && one->key.len == h->key.len
+            && one->value.len == h->value.len
+            && ngx_strncasecmp(one->key.data, h->key.data, h->key.len) == 0
+            && ngx_memcmp(one->value.data, h->value.data, h->value.len) == 0)
+        {
+            return 0;
+        }
+    }
+
+    return h->hash != 0;
+}
+
+
 static ngx_uint_t
 ngx_chat_headers_vouches(const ngx_table_elt_t *h)
 {

@@ -41,6 +41,13 @@ ngx_uint_t ngx_chat_headers_is(chat_str_t name, const char *text);
 /* The first with this name that has not been taken away, or NULL. */
 ngx_table_elt_t *ngx_chat_headers_find(ngx_list_t *headers, const char *name);
 
+/*
+ * 1 if the header of an answer has neither been taken away nor stands before
+ * it already: what was sent early stands among those of the upstream, too.
+ */
+ngx_uint_t ngx_chat_headers_counts(ngx_list_t            *headers,
+                                   const ngx_table_elt_t *h);
+
 /* Looks at all request headers once; blank: empties those that are ours to
  * set. */
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,

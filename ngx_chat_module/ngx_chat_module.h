@@ -409,6 +409,11 @@ char *ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* 1 if a Content-Type is that of an event stream. */
 ngx_uint_t ngx_chat_filter_is_event_stream(chat_str_t type);
 
+/* What the directives say of reading a stream; the rest of sc is zeroed. */
+void ngx_chat_filter_conf(ngx_chat_loc_conf_t  *conf,
+                          const chat_dialect_t *dialect,
+                          chat_stream_conf_t   *sc);
+
 ngx_int_t ngx_chat_filter_init(ngx_conf_t *cf);
 
 /* ngx_chat_resume.c */

@@ -16,7 +16,7 @@
 #include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
-#define NGX_CHAT_RECORD_GRACE 100 /* ms: siblings have heard of the claim */
+#define NGX_CHAT_RECORD_GRACE 500 /* ms: siblings have heard of the claim */
 
 
 void

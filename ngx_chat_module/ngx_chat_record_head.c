@@ -12,10 +12,11 @@
 
 /* The header lines, as the client gets them. */
 static void
-ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
+ngx_chat_record_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
 {
     chat_buf_t              type = { 0 };
     ngx_table_elt_t        *h;
+    ngx_http_request_t     *r = ctx->request;
     ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
@@ -37,7 +38,9 @@ ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
     chat_buf_free(&type);
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (h->hash != 0) {
+        if (ctx->early ? ngx_chat_headers_counts(&r->headers_out.headers, h)
+                       : h->hash != 0)
+        {
             chat_record_header(lines, chat_str(h->key.data, h->key.len),
                                chat_str(h->value.data, h->value.len));
         }
@@ -48,14 +51,13 @@ ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
 ngx_int_t
 ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 {
-    chat_rc_e           rc;
-    chat_buf_t          lines = { 0 };
-    chat_record_head_t  head;
-    ngx_http_request_t *r = ctx->request;
+    chat_rc_e          rc;
+    chat_buf_t         lines = { 0 };
+    chat_record_head_t head;
 
-    ngx_chat_record_lines(r, &lines);
+    ngx_chat_record_lines(ctx, &lines);
 
-    head.status = (uint32_t) r->headers_out.status;
+    head.status = (uint32_t) ctx->request->headers_out.status;
     head.message = ctx->rq.last_message;
     head.headers = chat_buf_str(&lines);
     rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);

@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 
-#define CHAT_RECORD_DIGITS 18 /* of a time */
 #define CHAT_RECORD_NAME (2 * CHAT_DIGEST_SIZE)
 
 static const char chat_record_prefix[] = "batch/";
@@ -63,120 +62,66 @@ chat_facts_batch(chat_facts_t *facts, uint64_t ms,
 }
 
 
+/* 1 if the field is batch/<ms>-<name>, whose time and name go into *out. */
 static int
-chat_record_digit(unsigned char c)
+chat_record_parse(chat_str_t field, chat_recorded_t *out)
 {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
+    chat_str_t rest, ms, name;
 
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-
-/* 1 and *name if hex is one. */
-static int
-chat_record_name(chat_str_t hex, chat_digest_t *name)
-{
-    int    high, low;
-    size_t i;
-
-    if (hex.len != CHAT_RECORD_NAME) {
-        return 0;
-    }
-
-    for (i = 0; i < CHAT_DIGEST_SIZE; i++) {
-        high = chat_record_digit(hex.data[2 * i]);
-        low = chat_record_digit(hex.data[2 * i + 1]);
-
-        if (high < 0 || low < 0) {
-            return 0;
-        }
-
-        name->bytes[i] = (unsigned char) (high << 4 | low);
-    }
-
-    return 1;
-}
-
-
-/* Cuts <ms>-<name> into its time and the name's hex digits; 0: it is none. */
-static int
-chat_record_parse(chat_str_t field, chat_str_t *ms, chat_str_t *hex)
-{
-    size_t        i, n = sizeof(chat_record_prefix) - 1;
-    chat_digest_t name;
-
-    if (!chat_str_starts(field, chat_record_prefix)
-        || field.len < n + 2 + CHAT_RECORD_NAME)
+    if (!chat_batch_under(field, chat_record_prefix, &rest)
+        || rest.len < CHAT_RECORD_NAME + 2)
     {
         return 0;
     }
 
-    *ms = chat_str(field.data + n, field.len - n - 1 - CHAT_RECORD_NAME);
-    *hex = chat_str(ms->data + ms->len + 1, CHAT_RECORD_NAME);
+    ms = chat_str(rest.data, rest.len - CHAT_RECORD_NAME - 1);
+    name = chat_str(ms.data + ms.len + 1, CHAT_RECORD_NAME);
 
-    if (ms->len > CHAT_RECORD_DIGITS || ms->data[0] == '0'
-        || ms->data[ms->len] != '-')
-    {
-        return 0;
-    }
-
-    for (i = 0; i < ms->len; i++) {
-        if (ms->data[i] < '0' || ms->data[i] > '9') {
-            return 0;
-        }
-    }
-
-    return chat_record_name(*hex, &name);
+    return ms.data[ms.len] == '-' && chat_batch_number(ms, &out->ms)
+           && out->ms != 0 && chat_batch_name(name, &out->names[0]);
 }
 
 
-/* 1 if the entry is newer; of one time the greater name is. */
+/* 1 if a is newer than b; of one time the greater name is. */
 static int
-chat_record_newer(chat_str_t ms, chat_str_t hex, chat_str_t than_ms,
-                  chat_str_t than_hex)
+chat_record_newer(const chat_recorded_t *a, const chat_recorded_t *b)
 {
-    int rc;
-
-    if (ms.len != than_ms.len) {
-        return ms.len > than_ms.len;
-    }
-
-    rc = memcmp(ms.data, than_ms.data, ms.len);
-    return rc != 0 ? rc > 0 : memcmp(hex.data, than_hex.data, hex.len) > 0;
+    return a->ms != b->ms
+               ? a->ms > b->ms
+               : memcmp(a->names[0].bytes, b->names[0].bytes, CHAT_DIGEST_SIZE)
+                     > 0;
 }
 
 
 chat_rc_e
 chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
 {
-    size_t     i;
-    chat_str_t ms, hex, when = { NULL, 0 }, name = { NULL, 0 };
-    chat_str_t value = { NULL, 0 };
+    size_t          i;
+    chat_str_t      value = { NULL, 0 };
+    chat_recorded_t one;
+
+    memset(&one, 0, sizeof(one));
+    newest->nnames = 0;
 
     for (i = 0; i < n; i++) {
-        if (chat_record_parse(facts[i].field, &ms, &hex)
-            && (name.len == 0 || chat_record_newer(ms, hex, when, name)))
+        if (chat_record_parse(facts[i].field, &one)
+            && (newest->nnames == 0 || chat_record_newer(&one, newest)))
         {
-            when = ms;
-            name = hex;
+            *newest = one;
+            newest->nnames = 1;
             value = facts[i].value;
         }
     }
 
-    if (!chat_record_name(name, &newest->names[0])) {
+    if (newest->nnames == 0) {
         return CHAT_DECLINED;
     }
 
     newest->dialect = chat_batch_word(&value);
-    newest->nnames = 1;
-    newest->ms = 0;
-    (void) chat_batch_number(when, &newest->ms);
 
     while (newest->nnames < CHAT_NAMES_MAX
-           && chat_record_name(chat_batch_word(&value),
-                               &newest->names[newest->nnames]))
+           && chat_batch_name(chat_batch_word(&value),
+                              &newest->names[newest->nnames]))
     {
         newest->nnames++;
     }

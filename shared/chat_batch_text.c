@@ -88,6 +88,15 @@ chat_batch_hex(chat_str_t s, unsigned char *out)
 
 
 int
+chat_batch_name(chat_str_t s, chat_digest_t *out)
+{
+    return s.len == 2 * CHAT_DIGEST_SIZE
+           && chat_batch_hex(chat_str(s.data, 32), out->bytes)
+           && chat_batch_hex(chat_str(s.data + 32, 32), out->bytes + 16);
+}
+
+
+int
 chat_batch_under(chat_str_t field, const char *prefix, chat_str_t *rest)
 {
     size_t len = strlen(prefix);

@@ -106,10 +106,7 @@ chat_listed_read(const chat_fact_t *fact, chat_listed_t *out)
     out->dialect = chat_batch_word(&value);
 
     if (ms.data[ms.len] != '-' || !chat_batch_number(ms, &out->ms)
-        || !chat_listed_is_id(out->id) || value.len != 2 * CHAT_DIGEST_SIZE
-        || !chat_batch_hex(chat_str(value.data, 32), out->name.bytes)
-        || !chat_batch_hex(chat_str(value.data + 32, 32),
-                           out->name.bytes + 16))
+        || !chat_listed_is_id(out->id) || !chat_batch_name(value, &out->name))
     {
         return 0;
     }

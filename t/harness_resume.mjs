@@ -6,7 +6,7 @@
  * /resume/<conversation> gives it back. A provider answers as `answer` of the
  * stage says. Events are counted as a client counts them.
  */
-import { get, post } from './harness.mjs';
+import { gate, get, post } from './harness.mjs';
 import { scene, staged } from './harness_batch.mjs';
 import { dialects, newId } from './harness_dialects.mjs';
 import { nodesStage } from './harness_nodes.mjs';
@@ -84,6 +84,39 @@ export class Talk {
 
 /* The blocks of an answer, each with its blank line; the rest goes last. */
 export const blocks = (text) => text.match(/[^]*?\n\n|[^]+$/g) ?? [];
+
+/*
+ * An answer of which so many events have come; when the gate opens it goes on,
+ * to its end or up to the event cut.
+ */
+export async function half(t, key, { at = 8, total = 20, cut, nodes = 1, sse:
+  more, ...rest } = {}) {
+  const opens = gate();
+  const all = lengthy(key, total);
+  const s = await (nodes === 1 ? resumeStage : resumeNodes)(t, key, { ...rest,
+    answer: () => answerOf([...all.slice(0, at), opens, ...all.slice(at, cut)],
+      more) });
+  const talk = new Talk(s);
+  const own = talk.ask({ node: s.nodes[0] });
+  await own.until((text) => blocks(text).length === at);
+  return { s, talk, own, rest: opens, all, first: own.bytes.toString(),
+    request: s.p.requests[0] };
+}
+
+/* An answer whose client leaves, and that goes on past max= then. */
+export async function pastMax(t, key) {
+  const all = lengthy(key, 100, 1000);
+  const s = await resumeStage(t, key, { record: 'max=64k',
+    answer: () => answerOf([...all.slice(0, 4), new Promise((resolve) => {
+      setTimeout(resolve, 300);
+    }), ...all.slice(4, 100), new Promise(() => {})]) });
+  const talk = new Talk(s);
+  const own = talk.ask();
+  await own.until((text) => blocks(text).length === 4);
+  own.abort();
+  await s.p.requests[0].closed;
+  return { s, talk };
+}
 
 /* The last id: of an answer; empty where it has none. */
 export const lastId = (text) =>

@@ -8,8 +8,8 @@ import { gate, nginxTest, pause, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
 import { redis } from './harness_redis.mjs';
 import {
-  Talk, answerOf, blocks, idsOf, keys, lastId, lengthy, numbered, resumeStage,
-  unnumbered,
+  Talk, answerOf, blocks, half, idsOf, keys, lastId, lengthy, numbered,
+  resumeStage, unnumbered,
 } from './harness_resume.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -41,19 +41,6 @@ for (const key of keys) {
     assert.equal(await talk.resume().text(), text);
     assert.equal(s.p.requests.length, 1);
   });
-}
-
-/* An answer that has come so far, and waits for the rest. */
-async function half(t, key, { at = 8, total = 20, cut, ...options } = {}) {
-  const rest = gate();
-  const all = lengthy(key, total);
-  const s = await resumeStage(t, key, { ...options, answer: () =>
-    answerOf([...all.slice(0, at), rest, ...all.slice(at, cut)],
-      options.sse) });
-  const talk = new Talk(s);
-  const own = talk.ask();
-  await own.until((text) => blocks(text).length === at);
-  return { s, talk, own, rest, all, first: own.bytes.toString() };
 }
 
 for (const key of keys) {

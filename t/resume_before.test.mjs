@@ -77,6 +77,21 @@ live('ai_sdk: a continuation comes behind the message that it goes on with',
     batch.released();
   });
 
+live('ai_sdk: a header that was sent early is told once',
+  async (t) => {
+    const s = await stage(t, { answer: (batch) => sse(says(batch)),
+      location: 'chat_grace 50ms; add_header Access-Control-Allow-Origin'
+        + ' https://app.test always;' });
+    const batch = new Batch(s);
+    await batch.ask();
+    const own = batch.continue(batch.results([0]));
+    await own.head;
+    await taken(give(batch, 1, { output: { n: 1 } }), 1);
+    assert.match(await own.text(), /all of it/);
+    const { headers } = await new Talk(s, batch.key).resume().head;
+    assert.equal(headers['access-control-allow-origin'], 'https://app.test');
+  });
+
 live('s88: ai_sdk: the same before the first byte of the answer',
   async (t) => {
     const wait = gate();

@@ -5,31 +5,20 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, get, pause, unbuilt, until } from './harness.mjs';
+import { get, pause, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
 import { stuck } from './harness_record.mjs';
 import {
-  Talk, answerOf, blocks, keys, lengthy, resumeStage, unnumbered,
+  Talk, answerOf, blocks, half, keys, lengthy, pastMax, resumeStage,
+  unnumbered,
 } from './harness_resume.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
-/* An answer that has come so far, and goes on when the gate opens. */
-async function half(t, key, options) {
-  const rest = gate();
-  const all = lengthy(key, 10);
-  const s = await resumeStage(t, key, { ...options, answer: () =>
-    answerOf([...all.slice(0, 5), rest, ...all.slice(5)]) });
-  const talk = new Talk(s);
-  const own = talk.ask();
-  await own.until((text) => blocks(text).length === 5);
-  return { s, talk, own, rest, all };
-}
-
 for (const key of ['openai_chat', 'ai_sdk']) {
   live(`s84: ${key}: a silence longer than ttl= loses nothing`, async (t) => {
     const { talk, own, rest, all } = await half(t, key,
-      { record: 'ttl=1s' });
+      { at: 5, total: 10, record: 'ttl=1s' });
     await pause(3500);
     const others = [0, 3].map((n) => talk.resume({ query: `after=${n}` }));
     await others[0].until((text) => blocks(text).length === 5);
@@ -44,7 +33,7 @@ for (const key of ['openai_chat', 'ai_sdk']) {
 
 live('s87: the worker exits, the answer was made for nobody', async (t) => {
   const { s, talk, own, all } = await half(t, 'ai_sdk',
-    { main: 'worker_shutdown_timeout 3s;' });
+    { at: 5, total: 10, main: 'worker_shutdown_timeout 3s;' });
   own.abort();
   await until(() => s.n.errorLog().includes('the client has left'));
   await s.n.reload();
@@ -56,16 +45,7 @@ live('s87: the worker exits, the answer was made for nobody', async (t) => {
 
 live('s92: past max= it ends, and its end says that there was more',
   async (t) => {
-    const all = lengthy('openai_chat', 100, 1000);
-    const s = await resumeStage(t, 'openai_chat', { record: 'max=64k',
-      answer: () => answerOf([...all.slice(0, 4), new Promise((resolve) => {
-        setTimeout(resolve, 300);
-      }), ...all.slice(4, 100), new Promise(() => {})]) });
-    const talk = new Talk(s);
-    const own = talk.ask();
-    await own.until((text) => blocks(text).length === 4);
-    own.abort();
-    await s.p.requests[0].closed;
+    const { s, talk } = await pastMax(t, 'openai_chat');
     await until(() => s.n.accessLog().length);
     const text = await talk.resume({ query: 'after=60' }).text();
     assert.match(text, /^id: \w+-61\n/);

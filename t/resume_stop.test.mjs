@@ -7,27 +7,12 @@ import { test } from 'node:test';
 import { gate, pause, store, unbuilt, until } from './harness.mjs';
 import { json } from './harness_provider.mjs';
 import {
-  Talk, answerOf, blocks, keys, lengthy, resumeNodes, resumeStage, unnumbered,
+  Talk, answerOf, blocks, half, keys, lengthy, pastMax, resumeStage,
+  unnumbered,
 } from './harness_resume.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 const ways = store === 'redis' ? [1, 2] : [1];
-
-const open = (t, key, nodes, options) =>
-  (nodes === 1 ? resumeStage : resumeNodes)(t, key, options);
-
-/* An answer that has come so far, and goes on when the gate opens. */
-async function running(t, key, { nodes = 1, ...options } = {}) {
-  const rest = gate();
-  const all = lengthy(key, 20);
-  const s = await open(t, key, nodes, { ...options, answer: () =>
-    answerOf([...all.slice(0, 8), rest, ...all.slice(8)]) });
-  const talk = new Talk(s);
-  const own = talk.ask({ node: s.nodes[0] });
-  await own.until((text) => blocks(text).length === 8);
-  await s.p.arrival(1);
-  return { s, talk, own, rest, all, request: s.p.requests[0] };
-}
 
 /* What the access log of the first node says of the turn. */
 const logged = (s) => until(() => s.nodes[0].accessLog().find(({ uri }) =>
@@ -36,7 +21,7 @@ const logged = (s) => until(() => s.nodes[0].accessLog().find(({ uri }) =>
 for (const key of keys) {
   live(`s92: ${key}: its client leaves, and it is made to its end`,
     async (t) => {
-      const { s, talk, own, rest, all } = await running(t, key);
+      const { s, talk, own, rest, all } = await half(t, key);
       own.abort();
       await until(() => s.n.errorLog().includes('the client has left'));
       await pause(100);
@@ -50,7 +35,7 @@ for (const key of keys) {
 
   for (const nodes of ways) {
     live(`s92: ${key}: DELETE stops it, from ${nodes} nodes`, async (t) => {
-      const { s, talk, own, request } = await running(t, key, { nodes });
+      const { s, talk, own, request } = await half(t, key, { nodes });
       const at = s.nodes.at(-1);
       const other = talk.resume({ node: at });
       const first = await other.until((text) => blocks(text).length === 8);
@@ -71,7 +56,7 @@ for (const key of keys) {
   }
 
   live(`${key}: DELETE while its client listens: it is told`, async (t) => {
-    const { s, talk, own, request } = await running(t, key);
+    const { s, talk, own, request } = await half(t, key);
     const stream = (await own.head).headers['x-chat-stream'];
     assert.equal(await talk.stop({ query: `stream=${stream}` }).status, 204);
     assert.match(await own.text(), /stream_interrupted/);
@@ -129,22 +114,13 @@ live('DELETE stops the newest that runs, or the one that is named',
   });
 
 live('s92: past max= it ends', async (t) => {
-  const all = lengthy('ai_sdk', 100, 1000);
-  const s = await resumeStage(t, 'ai_sdk', { record: 'max=64k',
-    answer: () => answerOf([...all.slice(0, 4), new Promise((resolve) => {
-      setTimeout(resolve, 300);
-    }), ...all.slice(4, 100), new Promise(() => {})]) });
-  const talk = new Talk(s);
-  const own = talk.ask();
-  await own.until((text) => blocks(text).length === 4);
-  own.abort();
-  await s.p.requests[0].closed;
+  const { s } = await pastMax(t, 'ai_sdk');
   assert.ok(s.p.requests[0].left);
   assert.equal((await logged(s)).turn_status, 'aborted');
 });
 
 live('s92: and past chat_ttl', async (t) => {
-  const { s, own, request } = await running(t, 'ai_sdk',
+  const { s, own, request } = await half(t, 'ai_sdk',
     { server: 'chat_ttl 2s;' });
   own.abort();
   await request.closed;
