@@ -103,7 +103,8 @@ ngx_chat_answer_type(ngx_http_request_t *r, const char *type)
 {
     r->headers_out.content_type.data = (u_char *) type;
     r->headers_out.content_type.len = ngx_strlen(type);
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    /* what types are compared by */
+    r->headers_out.content_type_len = strcspn(type, ";");
     r->headers_out.content_type_lowcase = NULL;
 }
 

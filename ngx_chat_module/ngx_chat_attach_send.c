@@ -400,29 +400,20 @@ ngx_chat_attach_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 }
 
 
-/* How the stream has ended for this client. */
-static chat_end_e
-ngx_chat_attach_judge(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_follower_t *follower = &ctx->attach->follower;
-
-    if (follower->feed->state == NGX_CHAT_FEED_COMPLETE
-        && ngx_chat_feed_ready(follower) == NGX_AGAIN)
-    {
-        return follower->feed->end;
-    }
-
-    ctx->upstream_reason = follower->feed->over;
-    return ctx->request->connection->error ? CHAT_END_ABORTED
-                                           : CHAT_END_INTERRUPTED;
-}
-
-
 /* Nothing comes any more; rc as of the last output. */
 static void
 ngx_chat_attach_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    ngx_chat_attempt_end(ctx, ngx_chat_attach_judge(ctx));
+    chat_end_e end;
+
+    end = ngx_chat_feed_end(&ctx->attach->follower, &ctx->upstream_reason);
+
+    if (end == CHAT_END_NONE) {
+        end = ctx->request->connection->error ? CHAT_END_ABORTED
+                                              : CHAT_END_INTERRUPTED;
+    }
+
+    ngx_chat_attempt_end(ctx, end);
     ngx_chat_attach_leave(ctx);
     ngx_http_finalize_request(ctx->request, rc);
 }

@@ -31,7 +31,8 @@ static ngx_uint_t
 ngx_chat_answers_open(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->repair == NGX_CHAT_REPAIR_ALL
-           && ctx->rq.class == CHAT_CLASS_FRESH;
+           && (ctx->rq.class == CHAT_CLASS_FRESH
+               || ctx->rq.class == CHAT_CLASS_CONTINUATION);
 }
 
 
@@ -85,6 +86,7 @@ ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
                 && (call->outcome == CHAT_OUTCOME_NONE
                     || call->outcome == CHAT_OUTCOME_PARTIAL);
         open = lacks && call->kind == CHAT_KIND_APPROVAL
+               && (results || ctx->rq.class == CHAT_CLASS_FRESH)
                && ngx_chat_answers_open(ctx);
 
         if (lacks && results
@@ -336,7 +338,7 @@ ngx_chat_has_all(ngx_chat_ctx_t *ctx)
 }
 
 
-/* What the store could not give to a fresh turn; all of it has answered. */
+/* What the store could not give; all of it has answered. */
 static chat_rc_e
 ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
 {
@@ -359,7 +361,9 @@ ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
         return CHAT_OK;
     }
 
-    if (rc != CHAT_OK || !unknown || !rq->chained || !ctx->sealed) {
+    if (rc != CHAT_OK || !unknown || !rq->chained || !ctx->sealed
+        || rq->class != CHAT_CLASS_FRESH)
+    {
         return rc;
     }
 
@@ -408,7 +412,8 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
         return NGX_DECLINED;
     }
 
-    if (ctx->merging && ctx->rq.class == CHAT_CLASS_FRESH && failed == 0
+    if (ctx->merging && failed == 0
+        && (ctx->rq.class == CHAT_CLASS_FRESH || ngx_chat_answers_open(ctx))
         && ngx_chat_complete_open(ctx) != CHAT_OK)
     {
         return NGX_ERROR;

@@ -351,6 +351,27 @@ ngx_chat_feed_take(ngx_chat_follower_t *follower, ngx_chat_block_t **block,
 }
 
 
+chat_end_e
+ngx_chat_feed_end(ngx_chat_follower_t *follower, const char **reason)
+{
+    ngx_int_t              rc = ngx_chat_feed_ready(follower);
+    const ngx_chat_feed_t *feed = follower->feed;
+
+    if (rc == NGX_AGAIN && feed->state == NGX_CHAT_FEED_COMPLETE) {
+        return feed->end;
+    }
+
+    if (rc == NGX_AGAIN) {
+        *reason = feed->over;
+
+    } else if (rc == NGX_DECLINED) {
+        *reason = follower->lost.len ? "incomplete_record" : "too_slow";
+    }
+
+    return CHAT_END_NONE;
+}
+
+
 void
 ngx_chat_feed_init(ngx_chat_main_conf_t *mcf)
 {

@@ -51,7 +51,7 @@ typedef struct {
     chat_store_op_t    probe; /* of the batch: has the attempt ended? */
     ngx_event_t        timer;
     ngx_uint_t         silent; /* seconds without a piece */
-    const char        *over;   /* nothing more will be written, and why */
+    const char        *over;   /* nothing more will come, and why */
 
     unsigned late : 1; /* the attempt was answered before */
     unsigned listed : 1;
@@ -104,6 +104,13 @@ void ngx_chat_feed_leave(ngx_chat_follower_t *follower);
  * too slow.
  */
 ngx_int_t ngx_chat_feed_ready(ngx_chat_follower_t *follower);
+
+/*
+ * How the stream has ended for it; NONE where it goes no further here, and
+ * *reason is why.
+ */
+chat_end_e ngx_chat_feed_end(ngx_chat_follower_t *follower,
+                             const char         **reason);
 
 /* The next block, with a reference for the caller, and where to begin in it;
  * or what ready() says. */

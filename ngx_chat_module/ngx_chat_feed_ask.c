@@ -47,6 +47,7 @@ ngx_chat_feed_done(ngx_chat_feed_t *feed, ngx_chat_feed_state_e state)
 static void
 ngx_chat_feed_broken(ngx_chat_feed_t *feed, const char *reason)
 {
+    feed->over = reason;
     feed->end = ngx_chat_blocks_break(&feed->blocks, reason);
 
     /* a stream that has said that it is over needs no other end, unless it

@@ -127,6 +127,10 @@ void ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch);
 /* It does not (also where it never did). */
 void ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx);
 
+/* Entries that have become free go to requests that found none, from time to
+   time: the oldest of these look at their batches once more. */
+void ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf);
+
 /* One event into this worker's ring. */
 void ngx_chat_metrics_put(ngx_chat_metrics_t     *metrics,
                           const chat_happening_t *event);

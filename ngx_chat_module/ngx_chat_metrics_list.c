@@ -269,6 +269,60 @@ ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
 }
 
 
+void
+ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
+{
+    ngx_uint_t          i, room = 0;
+    ngx_queue_t        *q;
+    ngx_chat_ctx_t     *ctx;
+    ngx_chat_metrics_t *metrics = mcf->metrics;
+
+    if (metrics->slot->unlisted == 0) {
+        return;
+    }
+
+    for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
+        room += metrics->names[i] == 0;
+    }
+
+    for (q = ngx_queue_head(&mcf->holds);
+         q != ngx_queue_sentinel(&mcf->holds) && room > 0;
+         q = ngx_queue_next(q))
+    {
+        ctx = ngx_queue_data(q, ngx_chat_ctx_t, queue);
+
+        /* what it finds is listed when the store has answered */
+        if (ctx->unlisted && ctx->watch.store != NULL) {
+            ctx->watch.notify(&ctx->watch);
+            room--;
+        }
+    }
+}
+
+
+/* There are too many: the youngest is not shown. */
+static void
+ngx_chat_metrics_displace(chat_status_t *status, const chat_held_t *one)
+{
+    size_t       i;
+    chat_held_t *youngest = &status->batches[0];
+
+    for (i = 1; i < status->nbatches; i++) {
+        if (status->batches[i].since > youngest->since) {
+            youngest = &status->batches[i];
+        }
+    }
+
+    if (one->since >= youngest->since) {
+        status->more += one->held;
+        return;
+    }
+
+    status->more += youngest->held;
+    *youngest = *one;
+}
+
+
 /* One worker's view of a batch into what all of them see. */
 static void
 ngx_chat_metrics_merge(chat_status_t *status, const chat_held_t *one)
@@ -291,7 +345,7 @@ ngx_chat_metrics_merge(chat_status_t *status, const chat_held_t *one)
     }
 
     if (status->nbatches == CHAT_STATUS_BATCHES) {
-        status->more += one->held;
+        ngx_chat_metrics_displace(status, one);
         return;
     }
 

@@ -123,6 +123,7 @@ ngx_chat_status_add_others(ngx_chat_metrics_t *metrics, chat_status_t *status)
 
         for (i = 0; i < nodes->count && i < CHAT_STATUS_NODES - 1; i++) {
             status->nodes[status->nnodes++] = nodes->list[i];
+            status->oldest = ngx_max(status->oldest, nodes->list[i].oldest);
         }
     }
 
@@ -206,9 +207,13 @@ ngx_chat_status_tick(ngx_event_t *ev)
     ngx_add_timer(ev, NGX_CHAT_STATUS_TICK);
     ngx_chat_status_note(mcf);
 
-    if (mcf->redis == NULL || mcf->store == NULL
-        || mcf->store->state != CHAT_STORE_UP)
-    {
+    if (mcf->store == NULL || mcf->store->state != CHAT_STORE_UP) {
+        return;
+    }
+
+    ngx_chat_metrics_relist(mcf);
+
+    if (mcf->redis == NULL) {
         return;
     }
 

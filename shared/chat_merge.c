@@ -279,7 +279,7 @@ chat_results_told(const chat_results_t *results, chat_results_t *told)
         result = &results->items[i];
 
         if (result->call == NULL || !result->call->in_last_message
-            || result->outcome == CHAT_OUTCOME_NONE)
+            || result->outcome == CHAT_OUTCOME_NONE || result->unknown)
         {
             continue;
         }

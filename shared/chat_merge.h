@@ -48,8 +48,8 @@ chat_rc_e chat_results_add(chat_results_t      *results,
                            const chat_result_t *result);
 
 /*
- * Adds what the store could not give to the calls of a fresh turn, after all
- * that it could was collected: a call that stands twice and is answered in
+ * Adds what the store could not give to the calls of a body, after all that
+ * it could was collected: a call that stands twice and is answered in
  * one place takes that answer in the other. unknown: all other open calls
  * take an error that says that nobody knows their outcome; it is for this
  * body alone and never stored. CHAT_LIMIT: more than CHAT_OPEN_MAX of them,
@@ -79,7 +79,8 @@ chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
 
 /*
  * Moves to told those results whose calls stand unanswered in the client's
- * last message, each call once: what its transcript lacks.
+ * last message, each call once: what its transcript lacks. Errors of calls
+ * that nobody has answered are none of them.
  */
 chat_rc_e chat_results_told(const chat_results_t *results,
                             chat_results_t       *told);

@@ -1,6 +1,6 @@
 /*
- * chat_merge_open.c: the calls of a fresh turn that the store did not
- * complete; see chat_merge.h.
+ * chat_merge_open.c: the calls of a body that the store did not complete; see
+ * chat_merge.h.
  *
  * A call that stands twice may be answered in one place only: the other takes
  * the same result. What nobody has answered anywhere can be given an error

@@ -15,7 +15,8 @@ const char *const chat_verdict_names[] = {
 };
 
 const char *const chat_cut_names[] = {
-    "eof", "reset", "timeout", "stall", "malformed", "producer_lost",
+    "eof",      "reset",    "timeout",           "stall",         "malformed",
+    "upstream", "too_slow", "incomplete_record", "producer_lost",
 };
 
 const char *const chat_count_names[] = {

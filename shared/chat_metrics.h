@@ -25,7 +25,10 @@ typedef enum {
     CHAT_CUT_TIMEOUT,
     CHAT_CUT_STALL,
     CHAT_CUT_MALFORMED,
-    CHAT_CUT_PRODUCER_LOST, /* told to one that waited for it */
+    CHAT_CUT_UPSTREAM, /* it says so itself */
+    CHAT_CUT_TOO_SLOW, /* this and the next: told to a follower */
+    CHAT_CUT_INCOMPLETE,
+    CHAT_CUT_PRODUCER_LOST, /* to a follower, and who waited for it */
     CHAT_CUTS
 } chat_cut_e;
 

@@ -98,6 +98,7 @@ typedef struct {
     unsigned char state; /* chat_store_state_e, of its worst worker */
     uint32_t      workers;
     uint64_t      holds;
+    uint64_t      oldest; /* ms, of the oldest of them */
 } chat_node_t;
 
 typedef struct {
@@ -107,7 +108,7 @@ typedef struct {
     const char       *store;
     uint64_t          zone_size; /* 0: there is none */
     uint64_t          zone_used;
-    uint64_t          oldest;  /* ms, of the oldest hold */
+    uint64_t          oldest;  /* ms, of the oldest hold, of all nodes */
     chat_metrics_t    metrics; /* the sum over nodes */
     chat_node_t      *nodes;   /* this one first */
     size_t            nnodes;

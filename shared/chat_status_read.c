@@ -198,6 +198,7 @@ chat_status_read(chat_str_t text, chat_arena_t *arena, chat_metrics_t *m,
 
     holds = chat_status_at(&reader, "holds");
     m->holds = chat_status_number(&holds, "now", 1);
+    node->oldest = chat_status_number(&holds, "oldest_ms", 1);
     records = chat_status_at(&reader, "records");
     m->streams = chat_status_number(&records, "streams", 1);
     m->bytes = chat_status_number(&records, "bytes", 1);

@@ -14,6 +14,7 @@ import { held, live, only, pidOf, say, several, verdict }
 import { nodesStage } from './harness_nodes.mjs';
 import { json, sse } from './harness_provider.mjs';
 import { redis } from './harness_redis.mjs';
+import { above0, statusLocation, statusOf } from './harness_status.mjs';
 
 const keys = Object.keys(dialects);
 
@@ -222,7 +223,7 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
 for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
   'openai_responses', 'ag_ui']) {
   live(`s89: ${key}: the producer's worker is killed`, async (t) => {
-    const scene = await stage(t, key, { workers: 2,
+    const scene = await stage(t, key, { workers: 2, server: statusLocation,
       location: `${say.verdict} ${say.pid}` });
     const workers = scene.n.workers();
     /* three requests in each of the two */
@@ -239,12 +240,14 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
       interrupted(end);
     }
     assert.ok(Date.now() - began < deadAfter + 5000);
+    const { interruptions } = (await statusOf(scene.n)).counters;
+    assert.deepEqual(above0(interruptions), [['producer_lost', 3]]);
     script.rest.open();
   });
 }
 
 live('s63: an answer that breaks off breaks off for all', async (t) => {
-  for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
+  for (const key of keys) {
     const scene = await stage(t, key, { workers: 3, location: say.verdict });
     const usual = scene.p.answer;
     const go = gate();
@@ -260,6 +263,8 @@ live('s63: an answer that breaks off breaks off for all', async (t) => {
       interrupted(end);
       assert.equal(streamOf(end.text), streamOf(ends[0].text));
     }
+    await until(() => scene.n.accessLog().filter((line) =>
+      line.turn_status === 'interrupted').length === 3, 5000, 'the log');
     batch.released();
   }
 });

@@ -115,6 +115,38 @@ for (const key of keys.filter((one) => !one.endsWith('_conversation'))) {
   });
 }
 
+const listOf = (body) => body.messages ?? body.contents ?? body.input;
+
+for (const key of keys.filter((one) => !/_(chained|thread|conversation)$/
+  .test(one))) {
+  live(`s66: ${key}: the next turn's results have it before them`,
+    async (t) => {
+      const scene = await stage(t, key, all({ hold: '10s' }));
+      const left = new Batch(scene, 2);
+      await left.ask();
+      const before = listOf(turn(left, left.results([1])));
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      const body = (results) => {
+        const it = batch.body(results);
+        listOf(it).splice(0, 1, ...before);
+        return it;
+      };
+      const waiting = batch.post(body(batch.results([0])));
+      await held(batch, waiting);
+      const words2 = await Promise.all([waiting,
+        batch.post(body(batch.results([1])))].map(told));
+      for (const { word, text } of words2) {
+        assert.equal(word, 'final', text);
+        assert.doesNotMatch(text, unknown);
+      }
+      const [request, ...more] = batch.upstream();
+      assert.deepEqual(more, []);
+      assert.equal(request.refused, false, String(request.raw));
+      assert.equal(count(String(request.raw), unknown), 1);
+    });
+}
+
 live('s66: words alone behind a chain with open calls', async (t) => {
   const scene = await stage(t, 'openai_responses_chained', all());
   const batch = new Batch(scene, 2);
@@ -201,6 +233,20 @@ live('s66: ai_sdk: earlier steps and messages', async (t) => {
     assert.equal(state, 'output-error');
     assert.match(errorText, unknown);
   }
+});
+
+live('s66: ai_sdk: an earlier step of a continuation, untold', async (t) => {
+  const scene = await stage(t, 'ai_sdk', all());
+  const batch = new Batch(scene, 1);
+  await batch.ask();
+  const [open] = newCalls(1);
+  const body = batch.body(batch.results());
+  body.messages.at(-1).parts.unshift(...dialects.ai_sdk.continuation({
+    from: scene.dialect.calls({ calls: [open] }), results: {} })
+    .messages.at(-1).parts);
+  const { text } = await told(batch.post(body));
+  assert.equal(count(String(batch.upstream()[0].raw), unknown), 1);
+  assert.doesNotMatch(text, unknown);
 });
 
 live('s69: ai_sdk: what was approved and has not run', async (t) => {

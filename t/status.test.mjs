@@ -326,6 +326,12 @@ live('more batches than are shown', async (t) => {
   assert.equal(status.events.length, 64);
   assert.ok(status.batches.every(({ age_ms: age }, i, all) =>
     !i || age <= all[i - 1].age_ms));
+  /* Where some go others are shown. */
+  answers.splice(0, 200).forEach((answer) => answer.abort());
+  await until(async () => {
+    const now = await statusOf(scene.n);
+    return now.batches.length === 100 && now.batches_more === 0;
+  }, 8000, 'the rest');
   answers.forEach((answer) => answer.abort());
   const after = await until(async () => {
     const now = await statusOf(scene.n);
@@ -339,13 +345,18 @@ live('more batches than are shown', async (t) => {
 
 live('who asks how', async (t) => {
   const scene = await shown(t, 'openai_chat', { server: `${statusLocation}
-    location = /closed { chat_status; deny all; }` });
+    location = /closed { chat_status; deny all; }
+    location = /zipped { chat_status; gzip on; gzip_types text/plain; }` });
   const json = await ask(scene.n);
   assert.equal(json.status, 200);
   assert.equal(json.headers['content-type'], 'application/json');
   assert.equal(json.headers['cache-control'], 'no-store');
   const text = await ask(scene.n, '?format=prometheus');
   assert.match(text.headers['content-type'], /^text\/plain; version=0.0.4/);
+  const zipped = get(scene.n.port, '/zipped', { accept: 'text/plain',
+    'accept-encoding': 'gzip' });
+  assert.equal((await zipped.head).headers['content-encoding'], 'gzip');
+  zipped.abort();
   const accepts = { text: ['text/plain', 'Text/Plain;q=0.5, */*',
     'application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4'],
   json: ['*/*', 'text/html,*/*;q=0.8', 'application/json, text/plain, */*'] };

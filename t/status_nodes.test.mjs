@@ -61,6 +61,7 @@ live('the sums over nodes, and each node by itself', async (t) => {
     { node: other.node, workers: 2, store: 'up', holds: 1 }]);
   assert.equal(both.histograms.store_seconds.count,
     own.histograms.store_seconds.count + other.histograms.store_seconds.count);
+  assert.ok(both.holds.oldest_ms > 0);
   assert.deepEqual(both.batches, [], 'batches are those of the node');
 
   const { text } = await ask(a, '?format=prometheus');

@@ -105,7 +105,7 @@ class App {
         return entry.refused;
       },
       onFinish: ({ messages: all, isAborted }) => {
-        if (!entry.refused && !isAborted) {
+        if (!entry.refused && !entry.cut && !isAborted) {
           chat.messages = all;
           chat.kept = all;
         }

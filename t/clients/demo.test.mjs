@@ -129,6 +129,36 @@ const plays = {
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 
+  'a cut stream, two windows: neither takes it for complete':
+  async (t, it) => {
+    const { page, end } = await play(t, it, 'cut&two', { picture: 'cut-two' });
+    await says(page, /broke off .*stream_interrupted: eof/);
+    /* The second one has asked the app since for what that has kept. */
+    for (let asked = 0; asked < 2; asked++) {
+      await page.waitForResponse((response) => response.url()
+        .includes('/app/chat?id=') && response.frame() !== page.mainFrame());
+    }
+    for (const window of [page, second(page)]) {
+      assert.equal(await chat(window).getByText('is complete').count(), 0);
+    }
+    await end();
+  },
+
+  'who writes on while tools are at work is answered': async (t, it) => {
+    const { page, faults } = await visitor(t, it.browser,
+      `http://127.0.0.1:${it.n.port}/`);
+    await page.getByRole('button', { name: 'A weekend in Lisbon' }).click();
+    await page.locator('.tool.asks').waitFor();
+    await page.getByLabel('Your message').fill('Rather Rome');
+    await page.keyboard.press('Enter');
+    await says(page, 'A weekend in Rome');
+    await page.locator('.tool.asks').nth(1).getByText('By the water').click();
+    await says(page, answer);
+    await says(page, /the answer is complete/);
+    assert.deepEqual(await errors(page), []);
+    assert.deepEqual(faults, []);
+  },
+
   'replayed calls through plain NGINX: tools run twice': async (t, it) => {
     const { page, end } = await play(t, it, 'plain&late&replay',
       { picture: 'replay-plain' });

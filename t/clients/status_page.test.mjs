@@ -60,7 +60,8 @@ async function watcher(t, { browser, n }, options, query = '') {
     `http://127.0.0.1:${n.port}/page/`, options);
   await visit.page.route('**/chat-status*', (route) => {
     answer.asked++;
-    return answer.with === 404 ? route.fulfill({ status: 404 })
+    return answer.with === 0 ? route.abort()
+      : answer.with === 404 ? route.fulfill({ status: 404 })
       : route.fulfill({ contentType: 'application/json',
         body: JSON.stringify(answer.with) });
   });
@@ -198,6 +199,8 @@ const plays = {
     const { page, answer, faults } = await watcher(t, it);
     answer.with = 404;
     await page.getByText('There is no status endpoint').waitFor();
+    answer.with = 0;
+    await page.getByText('The status endpoint does not answer.').waitFor();
     answer.with = status();
     await page.locator('#live.on').waitFor();
     let asked = 0;

@@ -60,6 +60,7 @@ sample(chat_node_t *node)
     node->state = 2;
     node->workers = (uint32_t) status.metrics.workers;
     node->holds = status.metrics.holds;
+    node->oldest = status.oldest = 61000;
     return status;
 }
 
@@ -268,7 +269,13 @@ each_name_is_known_by_its_place(void **state)
 
     assert_string_equal(
         chat_metrics_dialect_name(chat_metrics_dialect("nobody")), "none");
-    assert_int_equal(chat_metrics_cut("stall"), CHAT_CUT_STALL);
+    for (i = 0; i < CHAT_CUTS; i++) {
+        assert_int_equal(chat_metrics_cut(chat_cut_names[i]), i);
+    }
+
+    assert_string_equal(chat_cut_names[CHAT_CUT_STALL], "stall");
+    assert_string_equal(chat_cut_names[CHAT_CUT_PRODUCER_LOST],
+                        "producer_lost");
     assert_int_equal(chat_metrics_cut(NULL), CHAT_CUT_RESET);
 }
 

@@ -168,7 +168,7 @@ function Window({ settings, title, kept }) {
   const { messages, status, errors, broken, runs } = it;
   const end = useRef(null);
   useEffect(() => { end.current?.scrollIntoView({ block: 'nearest' }); },
-    [messages, errors]);
+    [messages, errors, status]);
   return <section className="chat" data-status={status}>
     {title && <h2>{title}</h2>}
     <div className="talk"><ul>

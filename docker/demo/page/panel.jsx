@@ -14,7 +14,7 @@ const meaning = {
   dropped: 'calls told again were taken out of the stream',
   attached: 'follows the one answer',
   interrupted: 'the answer broke off, the page was told',
-  empty: 'a sibling: another request has the answer',
+  empty: 'another request has the answer, or the user has gone on',
   conflict: 'a sibling: another request has the answer',
   superseded: 'the user had gone on',
   unmanaged: 'no safe name: passed untouched',
