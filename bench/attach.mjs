@@ -9,26 +9,17 @@
  * turn. Writes the part "Followers" of RESULTS.md beside this file.
  * --quick: a smoke run, which writes nothing; --followers=N, --events=N.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
-import os from 'node:os';
-import { join } from 'node:path';
-import { nginx, root, unbuilt, until } from '../t/harness.mjs';
+import { nginx, pause, until } from '../t/harness.mjs';
 import { Batch, scene } from '../t/harness_batch.mjs';
 import { provider, sse } from '../t/harness_provider.mjs';
 import { redis } from '../t/harness_redis.mjs';
+import { context, number, part, quick } from './part.mjs';
 
-const option = (name) => process.argv.map((arg) =>
-  new RegExp(`^--${name}(?:=(.*))?$`).exec(arg)).find(Boolean);
-const quick = !!option('quick');
-const followers = Number(option('followers')?.[1] ?? (quick ? 50 : 1000));
-const events = Number(option('events')?.[1] ?? (quick ? 10 : 100));
+const followers = number('followers', quick ? 50 : 1000);
+const events = number('events', quick ? 10 : 100);
 const pauseMs = quick ? 20 : 200;
 const target = 100;
-
-const stops = [];
-const context = { after: (stop) => stops.push(stop) };
-const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 /* A client that costs little: it notes when each event has come. */
 class Follower {
@@ -51,8 +42,8 @@ class Follower {
   }
 }
 
-const percentile = (list, part) =>
-  list[Math.min(list.length - 1, Math.floor(list.length * part))];
+const percentile = (list, share) =>
+  list[Math.min(list.length - 1, Math.floor(list.length * share))];
 const memory = (n) => n.workers().reduce((sum, pid) => sum + n.memory(pid), 0);
 
 async function play(name, store) {
@@ -118,18 +109,11 @@ const row = (one) => `| ${one.name} | ${one.count - 1} | ${one.events} | ${
   [one.waiting, one.following].map((b) => (b / 1024).toFixed(1))
     .join(' | ')} |`;
 
-async function main() {
-  if (unbuilt) {
-    throw new Error(unbuilt);
-  }
+await part('Followers', 'attach.mjs', async () => {
   const server = await redis(context);
   const list = [await play('shm', 'shm:16m'),
     await play('redis', `${server.url()} timeout=2s`)];
-  const text = `## Followers
-
-Written by \`node bench/attach.mjs\`, ${new Date().toISOString()
-    .slice(0, 16).replace('T', ' ')} UTC, load average ${
-    os.loadavg()[0].toFixed(1)}. Two workers;
+  return `Two workers;
 an event of 140 bytes every ${pauseMs} ms, ${events} of them. Wanted: an event
 has reached all within ${target} ms (p99). Provider and clients are one process
 of node, which shares the two cores with nginx.
@@ -139,19 +123,4 @@ of node, which shares the two cores with nginx.
 | --- | --- | --- | --- | --- | --- | --- | --- |
 ${list.map(row).join('\n')}
 `;
-  process.stdout.write(text);
-  if (!quick) {
-    const file = join(root, 'bench', 'RESULTS.md');
-    const [rest, failover] = readFileSync(file, 'utf8')
-      .split(/\n## Followers[^]*?(?=\n## |$)/);
-    writeFileSync(file, `${rest.trimEnd()}\n\n${text}${failover ?? ''}`);
-  }
-}
-
-try {
-  await main();
-} finally {
-  for (const stop of stops.reverse()) {
-    await stop();
-  }
-}
+});

@@ -5,34 +5,23 @@
  * master is killed, or a sentinel is told to fail over, and when a sentinel
  * tells of a new one the other result is posted, again and again
  * (chat_store_failure deny) until its answer is there. Meanwhile each node is
- * asked a short turn every 10 ms. The clock starts with the kill or the
+ * asked one short turn after the other. The clock starts with the kill or the
  * command. Each round has servers and sentinels of its own. Writes the part
  * "Failover" of RESULTS.md beside this file. --quick: a smoke run, which
  * writes nothing; --rounds=N, --down-after=MS.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
-import os from 'node:os';
-import { join } from 'node:path';
-import { pause, root, unbuilt, until } from '../t/harness.mjs';
+import { pause, until } from '../t/harness.mjs';
 import { Batch, told } from '../t/harness_batch.mjs';
 import { leave } from '../t/harness_hold.mjs';
 import { nodesStage } from '../t/harness_nodes.mjs';
 import { sentinels } from '../t/harness_sentinel.mjs';
+import {
+  cell, clean, context, number, outage, part, quick,
+} from './part.mjs';
 
-const option = (name) => process.argv.map((arg) =>
-  new RegExp(`^--${name}(?:=(.*))?$`).exec(arg)).find(Boolean);
-const quick = !!option('quick');
-const rounds = Number(option('rounds')?.[1] ?? (quick ? 1 : 9));
-const downAfter = Number(option('down-after')?.[1] ?? 1000);
+const rounds = number('rounds', quick ? 1 : 9);
+const downAfter = number('down-after', 1000);
 const connections = 8;
-
-const stops = [];
-const context = { after: (stop) => stops.push(stop), diagnostic: () => {} };
-async function clean() {
-  for (const stop of stops.splice(0).reverse()) {
-    await stop();
-  }
-}
 
 const ways = {
   'kill -9 of the master': (it) => it.servers[0].stop('SIGKILL'),
@@ -40,35 +29,18 @@ const ways = {
     'main'),
 };
 
-/* Posts until the whole answer is there; how often. */
+/* Posts until the whole answer is there. */
 async function persist(batch) {
-  for (let times = 1; ; times++) {
+  for (;;) {
     const { word } = await told(batch.continue(batch.results([1])));
     if (word === 'final') {
-      return times;
+      return;
     }
     if (word !== '503') {
       throw new Error(`told ${word}`);
     }
     await pause(20);
   }
-}
-
-/* The longest time without a good answer of this node. */
-async function outage(scene, node, over) {
-  let last = performance.now();
-  let worst = 0;
-  while (!over.yes) {
-    const batch = new Batch(scene, 2);
-    const { word } = await told(batch.continue(batch.results(), { node }));
-    const now = performance.now();
-    if (word === 'final') {
-      worst = Math.max(worst, now - last);
-      last = now;
-    }
-    await pause(10);
-  }
-  return Math.max(worst, performance.now() - last);
 }
 
 async function round(way) {
@@ -91,7 +63,7 @@ async function round(way) {
     (await next.ask('clients'))?.length === connections, 60000, 'workers')
     .then(since);
   const over = {};
-  const outages = scene.nodes.map((node) => outage(scene, node, over));
+  const outages = scene.nodes.map((node) => outage(scene, over, { node }));
   const gone = ways[way](it);
   const done = heard.then(() => persist(batch)).then(since);
   const times = await Promise.all([heard, there, done]);
@@ -103,14 +75,7 @@ async function round(way) {
   return times;
 }
 
-const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
-const cell = (list) => `${middle(list).toFixed(0)} (${list[0].toFixed(0)}..${
-  list.at(-1).toFixed(0)})`;
-
-async function main() {
-  if (unbuilt) {
-    throw new Error(unbuilt);
-  }
+await part('Failover', 'failover.mjs', async () => {
   const lines = [];
   for (const way of Object.keys(ways)) {
     const list = [];
@@ -123,11 +88,7 @@ async function main() {
     lines.push(`| ${way} | ${rounds} | ${[heard, after, done, worst]
       .map(cell).join(' | ')} |`);
   }
-  const text = `## Failover
-
-Written by \`node bench/failover.mjs\`, ${new Date().toISOString()
-    .slice(0, 16).replace('T', ' ')} UTC, load average ${
-    os.loadavg()[0].toFixed(1)}. Three
+  return `Three
 sentinels (\`down-after-milliseconds ${downAfter}\`), a master, a replica, two
 nodes of two workers; a batch with one result in the store, the other one is
 posted as soon as a sentinel tells of the new master. Medians in ms, with the
@@ -138,17 +99,4 @@ least and the most. One request went upstream in each round.
 | --- | --- | --- | --- | --- | --- |
 ${lines.join('\n')}
 `;
-  process.stdout.write(text);
-  if (!quick) {
-    const file = join(root, 'bench', 'RESULTS.md');
-    const [rest] = readFileSync(file, 'utf8').split('\n## Failover');
-    writeFileSync(file, `${rest.trimEnd()}\n\n${text}`);
-  }
-}
-
-try {
-  await main();
-} finally {
-  await clean();
-}
-process.exit(0);
+});

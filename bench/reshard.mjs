@@ -11,41 +11,28 @@
  * beside this file. --quick: a smoke run, which writes nothing; --rounds=N,
  * --node-timeout=MS.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
-import os from 'node:os';
-import { join } from 'node:path';
-import { pause, root, unbuilt } from '../t/harness.mjs';
+import { pause } from '../t/harness.mjs';
 import { Batch, told } from '../t/harness_batch.mjs';
-import { cluster } from '../t/harness_cluster.mjs';
+import { cluster, facts } from '../t/harness_cluster.mjs';
 import { held } from '../t/harness_hold.mjs';
 import { nodesStage } from '../t/harness_nodes.mjs';
+import {
+  cell, clean, context, number, outage, part, quick,
+} from './part.mjs';
 
-const option = (name) => process.argv.map((arg) =>
-  new RegExp(`^--${name}(?:=(.*))?$`).exec(arg)).find(Boolean);
-const quick = !!option('quick');
-const rounds = Number(option('rounds')?.[1] ?? (quick ? 1 : 15));
-const timeout = Number(option('node-timeout')?.[1] ?? 1000);
-
-const stops = [];
-const context = { after: (stop) => stops.push(stop), diagnostic: () => {} };
-async function clean() {
-  for (const stop of stops.splice(0).reverse()) {
-    await stop();
-  }
-}
-
-const isKey = (key) => /^chat:\{[0-9a-f]{64}\}/.test(key);
+const rounds = number('rounds', quick ? 1 : 15);
+const timeout = number('node-timeout', 1000);
 
 /* A batch that waits for its second result: {batch, waits, slot}. */
 async function begun(scene, c) {
-  const before = (await c.keys('chat:{*')).filter(isKey);
   const batch = new Batch(scene, 2);
   await batch.ask();
-  const waits = batch.continue(batch.results([0]));
-  await held(batch, waits);
-  const [key] = (await c.keys('chat:{*')).filter((one) => isKey(one)
-    && !before.includes(one));
-  return { batch, waits, slot: await c.slot(key) };
+  let waits;
+  const slot = await c.slotOf(async () => {
+    waits = batch.continue(batch.results([0]));
+    await held(batch, waits);
+  });
+  return { batch, waits, slot };
 }
 
 const stage = (c) => nodesStage(context, 'openai_chat', { redis: c,
@@ -66,30 +53,14 @@ async function complete({ batch }) {
 async function moving(scene, c) {
   const one = await begun(scene, c);
   const from = await c.owner(one.slot);
-  const to = c.masters.find((master) => master !== from);
+  const to = c.another(from);
   await c.begin(one.slot, to);
-  await c.migrate(one.slot, from, to, /\}:[0-9a-f]+$/);
+  await c.migrate(one.slot, from, to, facts);
   const done = complete(one);
   await pause(20);
   await c.migrate(one.slot, from, to);
   await c.end(one.slot, to);
   return done;
-}
-
-/* The longest time in which this client got no good answer. */
-async function others(scene, over) {
-  let last = performance.now();
-  let worst = 0;
-  while (!over.yes) {
-    const batch = new Batch(scene, 2);
-    const { word } = await told(batch.continue(batch.results()));
-    if (word === 'final') {
-      worst = Math.max(worst, performance.now() - last);
-      last = performance.now();
-    }
-    await pause(5);
-  }
-  return Math.max(worst, performance.now() - last);
 }
 
 async function killing() {
@@ -101,7 +72,7 @@ async function killing() {
   await victim.command('WAIT', 1, 5000);
   const start = performance.now();
   const over = {};
-  const quiet = others(scene, over);
+  const quiet = outage(scene, over);
   await victim.stop('SIGKILL');
   await told(waits);
   const times = [performance.now() - start];
@@ -120,14 +91,7 @@ async function killing() {
   return times;
 }
 
-const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
-const cell = (list) => `${middle(list).toFixed(0)} (${list[0].toFixed(0)}..${
-  list.at(-1).toFixed(0)})`;
-
-async function main() {
-  if (unbuilt) {
-    throw new Error(unbuilt);
-  }
+await part('Cluster', 'reshard.mjs', async () => {
   const c = await cluster(context);
   const scene = await stage(c);
   const [stays, moves] = [[], []];
@@ -143,11 +107,7 @@ async function main() {
   }
   const [ends, done, quiet] = [0, 1, 2].map((i) =>
     kills.map((times) => times[i]));
-  const text = `## Cluster
-
-Written by \`node bench/reshard.mjs\`, ${new Date().toISOString()
-    .slice(0, 16).replace('T', ' ')} UTC, load average ${
-    os.loadavg()[0].toFixed(1)}. Three
+  return `Three
 masters, two nodes of two workers; a batch with one result in the store. In
 ms: median, least and most. One request went upstream in each round.
 
@@ -165,20 +125,4 @@ ms: median, least and most. One request went upstream in each round.
 
 \`TRYAGAIN\` was answered ${tries} times.
 `;
-  process.stdout.write(text);
-  if (!quick) {
-    const file = join(root, 'bench', 'RESULTS.md');
-    const [front, rest = ''] = readFileSync(file, 'utf8')
-      .split('\n## Cluster');
-    const next = rest.indexOf('\n## ');
-    writeFileSync(file, `${front.trimEnd()}\n\n${text}${next === -1 ? ''
-      : `\n${rest.slice(next + 1)}`}`);
-  }
-}
-
-try {
-  await main();
-} finally {
-  await clean();
-}
-process.exit(0);
+});

@@ -7,6 +7,7 @@
  */
 
 #include "ngx_chat_metrics.h"
+#include "chat_record.h"
 
 
 ngx_int_t
@@ -28,51 +29,20 @@ ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
 }
 
 
-/* The same from "Name: value". */
-static ngx_int_t
-ngx_chat_answer_add_line(ngx_http_request_t *r, u_char *line, size_t len)
-{
-    u_char   *colon;
-    ngx_str_t key, value;
-
-    colon = ngx_strlchr(line, line + len, ':');
-    if (colon == NULL || colon + 2 > line + len) {
-        return NGX_OK;
-    }
-
-    key.data = line;
-    key.len = (size_t) (colon - line);
-    value.data = colon + 2;
-    value.len = len - key.len - 2;
-    return ngx_chat_answer_add_header(r, key, value);
-}
-
-
-/* 1 if the answer has the header of this line, but not from text. */
+/* 1 if the answer has a header of this name, but not from text. */
 static ngx_uint_t
-ngx_chat_answer_has(ngx_http_request_t *r, u_char *line, size_t len,
-                    ngx_str_t *text)
+ngx_chat_answer_has(ngx_http_request_t *r, ngx_str_t name, chat_str_t text)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].hash == 0
-                || (h[i].key.data >= text->data
-                    && h[i].key.data < text->data + text->len))
-            {
-                continue;
-            }
-
-            if (h[i].key.len < len && line[h[i].key.len] == ':'
-                && ngx_strncasecmp(h[i].key.data, line, h[i].key.len) == 0)
-            {
-                return 1;
-            }
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (h->hash != 0 && h->key.len == name.len
+            && ngx_strncasecmp(h->key.data, name.data, name.len) == 0
+            && (h->key.data < text.data
+                || h->key.data >= text.data + text.len))
+        {
+            return 1;
         }
     }
 
@@ -80,40 +50,51 @@ ngx_chat_answer_has(ngx_http_request_t *r, u_char *line, size_t len,
 }
 
 
-ngx_int_t
-ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
+/*
+ * Adds headers from lines, which outlive the request, but none that the answer
+ * has already.
+ */
+static ngx_int_t
+ngx_chat_answer_add_lines(ngx_http_request_t *r, chat_str_t text)
 {
-    size_t              len;
-    u_char             *p, *end, *newline;
-    ngx_str_t           text;
-    ngx_http_request_t *r = ctx->request;
+    ngx_str_t  key, value;
+    chat_str_t rest = text, name, content;
 
-    if (ctx->cors.len == 0) {
-        return NGX_OK;
-    }
-
-    text.len = ctx->cors.len;
-    text.data = ngx_pnalloc(r->pool, text.len);
-    if (text.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(text.data, ctx->cors.data, text.len);
-    end = text.data + text.len;
-
-    for (p = text.data; p < end; p += len + 1) {
-        newline = ngx_strlchr(p, end, '\n');
-        len = (size_t) ((newline ? newline : end) - p);
+    while (chat_record_header_next(&rest, &name, &content)) {
+        key.data = (u_char *) name.data;
+        key.len = name.len;
+        value.data = (u_char *) content.data;
+        value.len = content.len;
 
         /* a page takes none of them twice */
-        if (!ngx_chat_answer_has(r, p, len, &text)
-            && ngx_chat_answer_add_line(r, p, len) != NGX_OK)
+        if (!ngx_chat_answer_has(r, key, text)
+            && ngx_chat_answer_add_header(r, key, value) != NGX_OK)
         {
             return NGX_ERROR;
         }
     }
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
+{
+    u_char             *text;
+    ngx_http_request_t *r = ctx->request;
+
+    if (ctx->cors.len == 0) {
+        return NGX_OK;
+    }
+
+    text = ngx_pnalloc(r->pool, ctx->cors.len);
+    if (text == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(text, ctx->cors.data, ctx->cors.len);
+    return ngx_chat_answer_add_lines(r, chat_str(text, ctx->cors.len));
 }
 
 
@@ -152,9 +133,7 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     if (sse
         && (ngx_chat_answer_add_header(r, buffering_key, buffering) != NGX_OK
             || (line != NULL
-                && ngx_chat_answer_add_line(r, (u_char *) line,
-                                            ngx_strlen(line))
-                       != NGX_OK)))
+                && ngx_chat_answer_add_lines(r, chat_cstr(line)) != NGX_OK)))
     {
         return NGX_ERROR;
     }
@@ -340,10 +319,23 @@ static ngx_int_t
 ngx_chat_answer_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                        const char *code)
 {
+    u_char   *p;
     ngx_str_t after_key = ngx_string("Retry-After");
     ngx_str_t after = ngx_string("1");
     ngx_str_t retry_key = ngx_string("X-Should-Retry");
     ngx_str_t retry = ngx_string("false");
+
+    /* all who were refused together come back together */
+    if (ngx_strcmp(code, "upstream_error") == 0 && ctx->decision.after != 0) {
+        p = ngx_pnalloc(ctx->request->pool, NGX_INT32_LEN);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        after.data = p;
+        after.len = (size_t) (ngx_sprintf(p, "%uD", ctx->decision.after) - p);
+        return ngx_chat_answer_add_header(ctx->request, after_key, after);
+    }
 
     if (ngx_strcmp(code, "batch_incomplete") == 0
         || ngx_strcmp(code, "aborted") == 0

@@ -14,7 +14,51 @@
 #include "ngx_chat_metrics.h"
 
 
-static void ngx_chat_attach_woken(void *data);
+/* More is known of the stream that the request follows. */
+static void
+ngx_chat_attach_woken(void *data)
+{
+    ngx_chat_ctx_t    *ctx = data;
+    ngx_connection_t  *c = ctx->request->connection;
+    ngx_chat_attach_t *attach = ctx->attach;
+
+    if (attach->look == NULL) {
+        return; /* the fate of the attempt is not known yet */
+    }
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (ctx->state == NGX_CHAT_FOLLOWING) {
+        ngx_chat_attach_send(ctx);
+
+    } else if (!attach->gathering) {
+        attach->look(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+ngx_int_t
+ngx_chat_attach_follow(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
+                       uint64_t after)
+{
+    ngx_chat_follower_t *follower;
+
+    if (ctx->attach == NULL) {
+        ctx->attach = ngx_calloc(sizeof(ngx_chat_attach_t),
+                                 ctx->request->connection->log);
+        if (ctx->attach == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    follower = &ctx->attach->follower;
+    follower->wake = ngx_chat_attach_woken;
+    follower->data = ctx;
+    follower->after = after;
+    return ngx_chat_feed_join(ctx, source, follower);
+}
 
 
 /* 1 if siblings may have another request's answer here. */
@@ -37,17 +81,6 @@ ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
         return NGX_DECLINED;
     }
 
-    if (ctx->attach == NULL) {
-        ctx->attach = ngx_calloc(sizeof(ngx_chat_attach_t),
-                                 ctx->request->connection->log);
-        if (ctx->attach == NULL) {
-            return NGX_DECLINED;
-        }
-
-        ctx->attach->follower.wake = ngx_chat_attach_woken;
-        ctx->attach->follower.data = ctx;
-    }
-
     ngx_memzero(&source, sizeof(source));
     source.batch = ctx->q.key;
     source.attempt = *attempt;
@@ -55,9 +88,8 @@ ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
     chat_record_key(&ctx->q.key.tag, attempt->worker, attempt->request,
                     &source.key);
 
-    return ngx_chat_feed_join(ctx, &source, &ctx->attach->follower) == NGX_OK
-               ? NGX_OK
-               : NGX_DECLINED;
+    return ngx_chat_attach_follow(ctx, &source, 0) == NGX_OK ? NGX_OK
+                                                             : NGX_DECLINED;
 }
 
 
@@ -72,7 +104,7 @@ void
 ngx_chat_attach_leave(ngx_chat_ctx_t *ctx)
 {
     if (ctx->attach != NULL) {
-        ctx->attach->otherwise = NULL;
+        ctx->attach->look = NULL;
         ngx_chat_feed_leave(&ctx->attach->follower);
     }
 }
@@ -132,11 +164,11 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
     chat_str_t rest = head->headers, name, value;
     chat_buf_t lines = { 0 };
 
-    while (ngx_chat_head_next(&rest, &name, &value)) {
-        if (ngx_chat_head_is(name, "content-type")) {
+    while (chat_record_header_next(&rest, &name, &value)) {
+        if (ngx_chat_headers_is(name, "content-type")) {
             rc = ngx_chat_attach_type(ctx->request, value);
 
-        } else if (!ngx_chat_head_is(name, "content-length")) {
+        } else if (!ngx_chat_headers_is(name, "content-length")) {
             /* what others have put into the store is looked at once more */
             chat_record_header(&lines, name, value);
         }
@@ -154,7 +186,8 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 }
 
 
-ngx_int_t
+/* The header that the head of the feed's record says. */
+static ngx_int_t
 ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 {
     ngx_http_request_t       *r = ctx->request;
@@ -181,32 +214,18 @@ ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 }
 
 
-/* All is there that goes before the stream. */
-static void
-ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
+void
+ngx_chat_attach_answer(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t              rc;
-    ngx_http_request_t    *r = ctx->request;
-    ngx_chat_attach_t     *attach = ctx->attach;
-    const ngx_chat_feed_t *feed = attach->follower.feed;
+    ngx_int_t           rc;
+    ngx_http_request_t *r = ctx->request;
 
-    if (ctx->early && !ngx_chat_blocks_is_sse(&feed->blocks)) {
-        ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
-                               "the answer to these results is no stream");
-        return;
-    }
-
-    ngx_chat_hold_end(ctx);
     ctx->state = NGX_CHAT_FOLLOWING;
     ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
     ctx->answer_known = 1;
     ngx_chat_metrics_verdict(ctx);
 
-    chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
-                     attach->message);
-    chat_tell_init(&attach->tell, ctx->dialect);
-
-    rc = ngx_chat_attach_header(ctx, feed);
+    rc = ngx_chat_attach_header(ctx, ctx->attach->follower.feed);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
         if (rc == NGX_OK) {
             ngx_chat_attempt_end(ctx, CHAT_END_FINISHED);
@@ -217,6 +236,28 @@ ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_attach_begin(ctx);
+}
+
+
+/* All is there that goes before the stream. */
+static void
+ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_attach_t     *attach = ctx->attach;
+    const ngx_chat_feed_t *feed = attach->follower.feed;
+
+    if (ctx->early && !ngx_chat_blocks_is_sse(&feed->blocks)) {
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
+                               "the answer to these results is no stream");
+        return;
+    }
+
+    ngx_chat_hold_end(ctx);
+
+    chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
+                     attach->message);
+    chat_tell_init(&attach->tell, ctx->dialect);
+    ngx_chat_attach_answer(ctx);
 }
 
 
@@ -262,10 +303,9 @@ ngx_chat_attach_look(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_attach_t     *attach = ctx->attach;
     const ngx_chat_feed_t *feed = attach->follower.feed;
-    void (*otherwise)(ngx_chat_ctx_t * ctx) = attach->otherwise;
 
     if (feed->blocks.has_head) {
-        attach->collecting = 1;
+        attach->gathering = 1;
         ngx_chat_collect(ctx, ngx_chat_attach_collected);
         return;
     }
@@ -282,31 +322,7 @@ ngx_chat_attach_look(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_attach_leave(ctx);
-    otherwise(ctx);
-}
-
-
-static void
-ngx_chat_attach_woken(void *data)
-{
-    ngx_chat_ctx_t    *ctx = data;
-    ngx_connection_t  *c = ctx->request->connection;
-    ngx_chat_attach_t *attach = ctx->attach;
-
-    if (attach->otherwise == NULL) {
-        return; /* the fate of the attempt is not known yet */
-    }
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
-    if (ctx->state == NGX_CHAT_FOLLOWING) {
-        ngx_chat_attach_send(ctx);
-
-    } else if (!attach->collecting) {
-        ngx_chat_attach_look(ctx);
-    }
-
-    ngx_http_run_posted_requests(c);
+    attach->otherwise(ctx);
 }
 
 
@@ -322,6 +338,7 @@ ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
         return;
     }
 
+    ctx->attach->look = ngx_chat_attach_look;
     ctx->attach->otherwise = otherwise;
     ctx->attach->late = late;
 

@@ -25,10 +25,12 @@ typedef struct {
 
 struct ngx_chat_attach_s {
     ngx_chat_follower_t follower;
-    void (*otherwise)(ngx_chat_ctx_t *ctx); /* NULL: it only waits as yet */
+    void (*look)(ngx_chat_ctx_t *ctx); /* more is known, nothing is sent yet;
+                                          NULL: it only waits */
+    void (*otherwise)(ngx_chat_ctx_t *ctx); /* where there is no record */
     ngx_uint_t       late;
-    ngx_uint_t       collecting; /* what the transcript lacks */
-    chat_str_t       message;    /* the request's own last message */
+    ngx_uint_t       gathering; /* what goes before the stream */
+    chat_str_t       message;   /* the request's own last message */
     chat_rename_t    rename;
     chat_settle_t    settle; /* of calls that have their results */
     ngx_chat_shown_t shown[NGX_CHAT_ATTACH_BLOCKS];
@@ -40,9 +42,19 @@ struct ngx_chat_attach_s {
 
 /* ngx_chat_attach.c */
 
-/* Sends the header that the head of the feed's record says. */
-ngx_int_t ngx_chat_attach_header(ngx_chat_ctx_t        *ctx,
-                                 const ngx_chat_feed_t *feed);
+/*
+ * Follows the stream, behind the last event that its client has (0: none); as
+ * ngx_chat_feed_join().
+ */
+ngx_int_t ngx_chat_attach_follow(ngx_chat_ctx_t          *ctx,
+                                 const ngx_chat_source_t *source,
+                                 uint64_t                 after);
+
+/*
+ * The answer begins, with the header that the head of the record says, and
+ * what is to be renamed in it and told is known. It may end the request.
+ */
+void ngx_chat_attach_answer(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_attach_send.c */
 

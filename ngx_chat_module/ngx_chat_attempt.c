@@ -88,6 +88,7 @@ ngx_chat_attempt_unsent(ngx_http_request_t *r)
 void
 ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
 {
+    uint32_t     after;
     chat_facts_t facts;
 
     if (ctx->answer_known) {
@@ -115,6 +116,13 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
     if (status >= 300) {
         ctx->ended = 1;
         ngx_chat_attempt_keep_results(ctx);
+
+        after = ngx_chat_headers_after(ctx->request);
+        if (after != 0) {
+            chat_facts_after(&facts, ctx->attempt, ctx->q.worker,
+                             ctx->q.request, after);
+        }
+
         chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
                        CHAT_END_FAILED);
     }

@@ -152,44 +152,12 @@ ngx_chat_blocks_gather(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
 
 
 ngx_uint_t
-ngx_chat_head_next(chat_str_t *headers, chat_str_t *name, chat_str_t *value)
-{
-    size_t  len;
-    u_char *p, *end, *colon, *newline;
-
-    p = (u_char *) headers->data;
-    end = p + headers->len;
-
-    newline = p ? ngx_strlchr(p, end, '\n') : NULL;
-    colon = newline ? ngx_strlchr(p, newline, ':') : NULL;
-    if (colon == NULL || newline - colon < 2) {
-        return 0;
-    }
-
-    len = (size_t) (newline + 1 - p);
-    *name = chat_str(p, (size_t) (colon - p));
-    *value = chat_str(colon + 2, (size_t) (newline - colon - 2));
-    *headers = chat_str(p + len, headers->len - len);
-    return 1;
-}
-
-
-ngx_uint_t
-ngx_chat_head_is(chat_str_t name, const char *text)
-{
-    return name.len == ngx_strlen(text)
-           && ngx_strncasecmp((u_char *) name.data, (u_char *) text, name.len)
-                  == 0;
-}
-
-
-ngx_uint_t
 ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks)
 {
     chat_str_t headers = blocks->head.headers, name, value;
 
-    while (ngx_chat_head_next(&headers, &name, &value)) {
-        if (ngx_chat_head_is(name, "content-type")) {
+    while (chat_record_header_next(&headers, &name, &value)) {
+        if (ngx_chat_headers_is(name, "content-type")) {
             return ngx_chat_filter_is_event_stream(value);
         }
     }

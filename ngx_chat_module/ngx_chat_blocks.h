@@ -82,11 +82,4 @@ void ngx_chat_block_free(ngx_chat_block_t *block);
 /* 1 if an event ends with the block. */
 ngx_uint_t ngx_chat_block_is_whole(const ngx_chat_block_t *block);
 
-/* The next header of a head, and *headers moves on; 0: there is none. */
-ngx_uint_t ngx_chat_head_next(chat_str_t *headers, chat_str_t *name,
-                              chat_str_t *value);
-
-/* 1 if the header's name is this one, given in lower case. */
-ngx_uint_t ngx_chat_head_is(chat_str_t name, const char *text);
-
 #endif /* NGX_CHAT_BLOCKS_H */

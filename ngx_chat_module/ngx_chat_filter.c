@@ -19,44 +19,38 @@ static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
 static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
 
 
+/* 1 if both are the same line. */
+static ngx_uint_t
+ngx_chat_filter_is_same(const ngx_table_elt_t *a, const ngx_table_elt_t *b)
+{
+    return a->key.len == b->key.len && a->value.len == b->value.len
+           && ngx_strncasecmp(a->key.data, b->key.data, b->key.len) == 0
+           && ngx_memcmp(a->value.data, b->value.data, b->value.len) == 0;
+}
+
+
 /*
  * 1 if h is an Access-Control or Vary line of the answer, and not once more:
  * what was sent early stands among its headers, too.
  */
 static ngx_uint_t
-ngx_chat_filter_is_cors(ngx_http_request_t *r, ngx_table_elt_t *h)
+ngx_chat_filter_is_cors(ngx_http_request_t *r, const ngx_table_elt_t *h)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *one;
+    ngx_table_elt_t        *one;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     if (h->hash == 0
         || !((h->key.len > 14
               && ngx_strncasecmp(h->key.data, (u_char *) "access-control", 14)
                      == 0)
-             || (h->key.len == 4
-                 && ngx_strncasecmp(h->key.data, (u_char *) "vary", 4) == 0)))
+             || ngx_chat_headers_named(h, "vary")))
     {
         return 0;
     }
 
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        one = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (&one[i] == h) {
-                return 1;
-            }
-
-            if (one[i].hash != 0 && one[i].key.len == h->key.len
-                && one[i].value.len == h->value.len
-                && ngx_strncasecmp(one[i].key.data, h->key.data, h->key.len)
-                       == 0
-                && ngx_memcmp(one[i].value.data, h->value.data, h->value.len)
-                       == 0)
-            {
-                return 0;
-            }
+    while ((one = ngx_chat_headers_next(&walk)) != h) {
+        if (one->hash != 0 && ngx_chat_filter_is_same(one, h)) {
+            return 0;
         }
     }
 
@@ -66,46 +60,29 @@ ngx_chat_filter_is_cors(ngx_http_request_t *r, ngx_table_elt_t *h)
 
 /* The Access-Control and Vary lines of the answer, for those who wait. */
 static chat_str_t
-ngx_chat_filter_cors(ngx_http_request_t *r)
+ngx_chat_filter_cors(ngx_chat_ctx_t *ctx)
 {
-    u_char          *p, *start;
-    size_t           len = 0;
-    ngx_uint_t       i, pass;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    chat_str_t              cors = { NULL, 0 };
+    chat_buf_t              lines = { 0 };
+    ngx_table_elt_t        *h;
+    ngx_http_request_t     *r = ctx->request;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
-    start = p = NULL;
-
-    for (pass = 0; pass < 2; pass++) {
-        for (part = &r->headers_out.headers.part; part; part = part->next) {
-            h = part->elts;
-
-            for (i = 0; i < part->nelts; i++) {
-                if (!ngx_chat_filter_is_cors(r, &h[i])) {
-                    continue;
-                }
-
-                if (pass == 0) {
-                    len += h[i].key.len + h[i].value.len + 3;
-                } else {
-                    p = ngx_sprintf(p, "%V: %V\n", &h[i].key, &h[i].value);
-                }
-            }
-        }
-
-        if (len == 0) {
-            break;
-        }
-
-        if (pass == 0) {
-            start = p = ngx_pnalloc(r->pool, len);
-            if (p == NULL) {
-                break;
-            }
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (ngx_chat_filter_is_cors(r, h)) {
+            chat_buf_add(&lines, chat_str(h->key.data, h->key.len));
+            chat_buf_puts(&lines, ": ");
+            chat_buf_add(&lines, chat_str(h->value.data, h->value.len));
+            chat_buf_puts(&lines, "\n");
         }
     }
 
-    return chat_str(start, p ? (size_t) (p - start) : 0);
+    if (!lines.failed) {
+        (void) chat_arena_dup(ctx->kept, chat_buf_str(&lines), &cors);
+    }
+
+    chat_buf_free(&lines);
+    return cors;
 }
 
 
@@ -163,7 +140,7 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
     sc.began = ngx_chat_now();
     sc.worker =
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
-    sc.cors = ngx_chat_filter_cors(ctx->request);
+    sc.cors = ngx_chat_filter_cors(ctx);
     if (ctx->listing != NULL && ctx->dialect->takes_ids) {
         sc.number = chat_cstr(ctx->listing->id);
     }

@@ -1,8 +1,8 @@
 /*
- * ngx_chat_headers.c: what the headers of a request say.
+ * ngx_chat_headers.c: headers, and what those of a request say.
  *
- * One walk notes all that is needed of them later. Promises: a header that is
- * the module's to set does not come from outside.
+ * One walk notes all that is needed of a request's later. Promises: a header
+ * that is the module's to set does not come from outside.
  * Must not know: what follows from it.
  */
 
@@ -31,14 +31,50 @@ ngx_chat_headers_is_json(ngx_str_t *type)
 }
 
 
-/* 1 if the header has this name, given in lower case. */
-static ngx_uint_t
+ngx_table_elt_t *
+ngx_chat_headers_next(ngx_chat_headers_walk_t *walk)
+{
+    ngx_table_elt_t *h;
+
+    while (walk->part != NULL && walk->i == walk->part->nelts) {
+        walk->part = walk->part->next;
+        walk->i = 0;
+    }
+
+    h = walk->part ? walk->part->elts : NULL;
+    return h ? &h[walk->i++] : NULL;
+}
+
+
+ngx_uint_t
+ngx_chat_headers_is(chat_str_t name, const char *text)
+{
+    return name.len == ngx_strlen(text)
+           && ngx_strncasecmp((u_char *) name.data, (u_char *) text, name.len)
+                  == 0;
+}
+
+
+ngx_uint_t
 ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
 {
-    size_t len = ngx_strlen(name);
+    return ngx_chat_headers_is(chat_str(h->key.data, h->key.len), name);
+}
 
-    return h->key.len == len
-           && ngx_strncasecmp(h->key.data, (u_char *) name, len) == 0;
+
+ngx_table_elt_t *
+ngx_chat_headers_find(ngx_list_t *headers, const char *name)
+{
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &headers->part, 0 };
+
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (h->hash != 0 && ngx_chat_headers_named(h, name)) {
+            break;
+        }
+    }
+
+    return h;
 }
 
 
@@ -95,9 +131,8 @@ void
 ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                       ngx_uint_t blank)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
 
     ngx_memzero(out, sizeof(*out));
 
@@ -106,11 +141,32 @@ ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
             ngx_chat_headers_is_json(&r->headers_in.content_type->value);
     }
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            ngx_chat_headers_note(&h[i], out, blank);
-        }
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        ngx_chat_headers_note(h, out, blank);
     }
+}
+
+
+/* The value of a Retry-After in seconds. */
+static uint32_t
+ngx_chat_headers_seconds(ngx_str_t *value)
+{
+    time_t seconds = ngx_atotm(value->data, value->len);
+
+    if (seconds == NGX_ERROR) {
+        seconds = ngx_parse_http_time(value->data, value->len);
+        seconds = seconds == NGX_ERROR ? 0 : seconds - ngx_time();
+    }
+
+    return seconds <= 0 ? 0 : (uint32_t) ngx_min(seconds, CHAT_AFTER_MAX);
+}
+
+
+uint32_t
+ngx_chat_headers_after(ngx_http_request_t *r)
+{
+    ngx_table_elt_t *h;
+
+    h = ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
+    return h ? ngx_chat_headers_seconds(&h->value) : 0;
 }

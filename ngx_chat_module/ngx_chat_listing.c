@@ -314,7 +314,8 @@ ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(listing->id));
+    chat_facts_over(&facts, chat_cstr(listing->id),
+                    ctx->end != CHAT_END_NONE ? ctx->end : CHAT_END_ABORTED);
     store->join(store, NULL, &listing->conversation, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
 }

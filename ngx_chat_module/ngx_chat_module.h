@@ -29,6 +29,7 @@
 #include "chat_tell.h"
 
 #include "ngx_chat_conf.h"
+#include "ngx_chat_headers.h"
 
 /* $chat_verdict */
 typedef enum {
@@ -54,16 +55,6 @@ typedef enum {
     NGX_CHAT_GONE_ON,   /* awaits the upstream's answer */
     NGX_CHAT_ANSWERED   /* the module itself has answered */
 } ngx_chat_state_e;
-
-/* What the headers of a request say. */
-typedef struct {
-    ngx_uint_t json;     /* the content type is JSON */
-    ngx_uint_t encoded;  /* Content-Encoding */
-    ngx_uint_t digested; /* a header vouches for the very bytes */
-    ngx_uint_t origin;   /* it comes from a page, perhaps of another origin */
-    ngx_uint_t retry;    /* a client library sends it once more */
-    u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
-} ngx_chat_headers_t;
 
 typedef struct ngx_chat_ctx_s     ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
@@ -216,13 +207,6 @@ void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
-
-/* ngx_chat_headers.c */
-
-/* Looks at all request headers once; blank: empties those that are ours to
- * set. */
-void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
-                           ngx_uint_t blank);
 
 /* ngx_chat_request.c */
 

@@ -14,10 +14,9 @@
 static void
 ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
 {
-    chat_buf_t       type = { 0 };
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    chat_buf_t              type = { 0 };
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
                                  r->headers_out.content_type.len));
@@ -37,15 +36,10 @@ ngx_chat_record_lines(ngx_http_request_t *r, chat_buf_t *lines)
 
     chat_buf_free(&type);
 
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].hash != 0) {
-                chat_record_header(lines,
-                                   chat_str(h[i].key.data, h[i].key.len),
-                                   chat_str(h[i].value.data, h[i].value.len));
-            }
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (h->hash != 0) {
+            chat_record_header(lines, chat_str(h->key.data, h->key.len),
+                               chat_str(h->value.data, h->value.len));
         }
     }
 }

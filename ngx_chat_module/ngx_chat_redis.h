@@ -19,6 +19,8 @@
 #include <sys/time.h>
 #include <hiredis/hiredis.h>
 
+#define NGX_CHAT_REDIS_WHY 200 /* bytes of what ngx_chat_redis_why() says */
+
 /* What the hosts of chat_store are. */
 typedef enum {
     NGX_CHAT_REDIS_ONE,      /* the server */
@@ -123,8 +125,21 @@ ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
 /* Sends at once what it can, rather than at the end of this wake-up. */
 void ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn);
 
+/* The same for a few words; a failure shows in the missing reply. */
+void ngx_chat_redis_conn_say(ngx_chat_redis_conn_t *conn,
+                             const ngx_str_t *words, ngx_uint_t n);
+
 /* Ends it at once, and silently; safe at any time. */
 void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
+
+/* Why an error reply ends a connection, as closed() says it, into text. */
+const char *ngx_chat_redis_why(const redisReply *reply, u_char *text);
+
+/* Sets a timer that does not keep an exiting worker. */
+void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
+
+/* msec, give or take a quarter of it. */
+ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
 
 /*
  * ngx_chat_redis_conf.c: reads the arguments of chat_store from the second
@@ -149,6 +164,10 @@ ngx_uint_t ngx_chat_redis_is_url(const ngx_str_t *text);
  */
 ngx_uint_t ngx_chat_redis_is_address(const ngx_str_t *host);
 ngx_uint_t ngx_chat_redis_is_name(const ngx_str_t *host);
+
+/* 1 if it is the one that is called so. */
+ngx_uint_t ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
+                                  const ngx_str_t *name, ngx_int_t port);
 
 /* NGX_ERROR: that is no place, which stays what it was. */
 ngx_int_t ngx_chat_redis_place_set(ngx_chat_redis_place_t *place,

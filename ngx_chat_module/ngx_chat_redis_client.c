@@ -16,22 +16,6 @@
 #define NGX_CHAT_REDIS_STEADY 1000 /* ms; a shorter stay is none */
 
 
-ngx_msec_t
-ngx_chat_redis_jitter(ngx_msec_t msec)
-{
-    return ngx_max(1, msec - msec / 4
-                          + (ngx_msec_t) ngx_random() % (msec / 2 + 1));
-}
-
-
-void
-ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec)
-{
-    ev->cancelable = 1;
-    ngx_add_timer(ev, msec);
-}
-
-
 /* 1 if text was not the last thing told. */
 static ngx_uint_t
 ngx_chat_redis_is_news(ngx_chat_redis_client_t *client, const char *text,
@@ -248,14 +232,12 @@ ngx_chat_redis_up(ngx_chat_redis_client_t *client)
 static void
 ngx_chat_redis_refused(ngx_chat_redis_client_t *client, redisReply *reply)
 {
-    u_char text[200], *end;
+    u_char      text[NGX_CHAT_REDIS_WHY];
+    const char *why = ngx_chat_redis_why(reply, text);
 
-    end = ngx_slprintf(text, text + sizeof(text) - 1, "it answers %*s",
-                       (size_t) reply->len, reply->str);
-    *end = '\0';
     freeReplyObject(reply);
     ngx_chat_redis_conn_close(&client->conn);
-    ngx_chat_redis_client_lost(client, (char *) text);
+    ngx_chat_redis_client_lost(client, why);
 }
 
 

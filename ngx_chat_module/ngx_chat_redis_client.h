@@ -158,6 +158,12 @@ ngx_chat_redis_cmd_t *ngx_chat_redis_unsent(ngx_chat_redis_client_t    *client,
                                             const ngx_chat_redis_cmd_t *newer);
 void ngx_chat_redis_grown(ngx_chat_redis_client_t *client, size_t bytes);
 
+/* Takes out the first command of a queue, not a client's; NULL: none. */
+ngx_chat_redis_cmd_t *ngx_chat_redis_take(ngx_queue_t *cmds);
+
+/* 1 if a command of this slot is among these. */
+ngx_uint_t ngx_chat_redis_has_slot(const ngx_queue_t *cmds, unsigned slot);
+
 /*
  * Between the files of the client. remove: takes a command out. arm: sets the
  * timer for the first deadline. flush: sends what has not been sent, as far
@@ -191,11 +197,5 @@ ngx_uint_t ngx_chat_redis_is_error(const redisReply *reply,
 
 /* 1 if reply says that the server takes no writes. */
 ngx_uint_t ngx_chat_redis_is_readonly(const redisReply *reply);
-
-/* Sets a timer that does not keep an exiting worker. */
-void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
-
-/* msec, give or take a quarter of it. */
-ngx_msec_t ngx_chat_redis_jitter(ngx_msec_t msec);
 
 #endif /* NGX_CHAT_REDIS_CLIENT_H */

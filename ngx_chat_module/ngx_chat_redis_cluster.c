@@ -9,7 +9,6 @@
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_PATIENCE 1000 /* ms; a node is given up before */
-#define NGX_CHAT_REDIS_TICK 250
 
 
 static void
@@ -40,15 +39,11 @@ static ngx_chat_redis_node_t *
 ngx_chat_redis_cluster_find(ngx_chat_redis_cluster_t *cluster,
                             const ngx_str_t *host, ngx_int_t port)
 {
-    ngx_uint_t                   i;
-    const ngx_chat_redis_host_t *its;
+    ngx_uint_t i;
 
     for (i = 0; i < cluster->count; i++) {
-        its = cluster->nodes[i]->client.conn.host;
-
-        if (its->port == port && its->host.len == host->len
-            && ngx_memcmp(its->host.data, host->data, host->len) == 0)
-        {
+        if (ngx_chat_redis_host_is(cluster->nodes[i]->client.conn.host, host,
+                                   port)) {
             return cluster->nodes[i];
         }
     }
@@ -193,7 +188,8 @@ ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
 {
     cmd->serial = ++cluster->serial;
 
-    if (ngx_chat_redis_later_has(cluster, cmd->slot)) {
+    /* one of its slot waits to be sent again, and so must this one */
+    if (ngx_chat_redis_has_slot(&cluster->later, cmd->slot)) {
         return ngx_chat_redis_later_add(cluster, cmd);
     }
 
@@ -316,7 +312,6 @@ void
 ngx_chat_redis_cluster_close(ngx_chat_redis_cluster_t *cluster)
 {
     ngx_uint_t            i;
-    ngx_queue_t          *q;
     ngx_chat_redis_cmd_t *cmd;
 
     for (i = 0; i < cluster->count; i++) {
@@ -325,10 +320,7 @@ ngx_chat_redis_cluster_close(ngx_chat_redis_cluster_t *cluster)
         }
     }
 
-    while (!ngx_queue_empty(&cluster->later)) {
-        q = ngx_queue_head(&cluster->later);
-        ngx_queue_remove(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    while ((cmd = ngx_chat_redis_take(&cluster->later)) != NULL) {
         ngx_chat_redis_cmd_free(cmd);
     }
 }

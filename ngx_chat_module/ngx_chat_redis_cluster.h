@@ -45,7 +45,7 @@ struct ngx_chat_redis_cluster_s {
     ngx_uint_t                   stale; /* a slot has moved since */
     ngx_uint_t                   moved; /* to one that may not have all */
     ngx_msec_t                   learned;
-    ngx_uint_t                   asked; /* node asked for the slots, + 1 */
+    ngx_chat_redis_node_t       *asked; /* for the slots; NULL: nobody is */
     ngx_msec_t                   asked_at;
     ngx_uint_t                   next;   /* of any() */
     ngx_event_t                  tick;   /* to learn the slots anew */
@@ -116,7 +116,8 @@ void ngx_chat_redis_slots_ask(ngx_chat_redis_cluster_t *cluster,
 void ngx_chat_redis_slots_move(ngx_chat_redis_cluster_t *cluster,
                                unsigned slot, ngx_chat_redis_node_t *node);
 
-/* The handler of cluster->tick. */
+/* The handler of cluster->tick, and its ms. */
+#define NGX_CHAT_REDIS_TICK 250
 void ngx_chat_redis_slots_tick(ngx_event_t *ev);
 
 /* ngx_chat_redis_declined.c: client->declined, and what is sent again. */
@@ -125,11 +126,9 @@ ngx_uint_t ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
                                    ngx_chat_redis_cmd_t    *cmd,
                                    redisReply              *reply);
 
-/* 1 if a command of this slot waits to be sent again, and so must others. */
-ngx_uint_t ngx_chat_redis_later_has(ngx_chat_redis_cluster_t *cluster,
-                                    unsigned                  slot);
-ngx_int_t  ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
-                                    ngx_chat_redis_cmd_t     *cmd);
+/* Sends a command after a little while; NGX_DECLINED: there is no room. */
+ngx_int_t ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
+                                   ngx_chat_redis_cmd_t     *cmd);
 
 /* The handler of cluster->again. */
 void ngx_chat_redis_later_send(ngx_event_t *ev);

@@ -23,6 +23,22 @@ static void ngx_chat_redis_conn_connect(ngx_chat_redis_conn_t *conn,
 static void ngx_chat_redis_conn_connected(ngx_event_t *ev);
 
 
+ngx_msec_t
+ngx_chat_redis_jitter(ngx_msec_t msec)
+{
+    return ngx_max(1, msec - msec / 4
+                          + (ngx_msec_t) ngx_random() % (msec / 2 + 1));
+}
+
+
+void
+ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec)
+{
+    ev->cancelable = 1;
+    ngx_add_timer(ev, msec);
+}
+
+
 static void
 ngx_chat_redis_conn_hear(ngx_log_t *log, ngx_uint_t level, u_char *buf,
                          size_t len)
@@ -315,11 +331,9 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 
     ngx_chat_redis_conn_close(conn);
 
-    /* cancelable: a worker that has nothing else to do may exit */
     conn->timer.handler = ngx_chat_redis_conn_timeout;
     conn->timer.data = conn;
     conn->timer.log = conn->log;
-    conn->timer.cancelable = 1;
     conn->flush.handler = ngx_chat_redis_conn_flushed;
     conn->flush.data = conn;
     conn->flush.log = conn->log;
@@ -331,7 +345,7 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 
     /* the time of a worker that is being made is that of its master */
     ngx_time_update();
-    ngx_add_timer(&conn->timer, conn->conf->timeout);
+    ngx_chat_redis_timer(&conn->timer, conn->conf->timeout);
 
     if (host->naddrs == 0) {
         ngx_chat_redis_conn_resolve(conn);

@@ -68,25 +68,6 @@ ngx_chat_redis_declined_ask(ngx_chat_redis_node_t *node,
 }
 
 
-ngx_uint_t
-ngx_chat_redis_later_has(ngx_chat_redis_cluster_t *cluster, unsigned slot)
-{
-    ngx_queue_t          *q;
-    ngx_chat_redis_cmd_t *cmd;
-
-    for (q = ngx_queue_head(&cluster->later);
-         q != ngx_queue_sentinel(&cluster->later); q = ngx_queue_next(q))
-    {
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-        if (cmd->slot == slot) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 /* Newer ones may have come here while it was under way. */
 static void
 ngx_chat_redis_later_insert(ngx_chat_redis_cluster_t *cluster,
@@ -173,7 +154,7 @@ void
 ngx_chat_redis_later_send(ngx_event_t *ev)
 {
     u_char                    busy[CHAT_SLOTS / 8];
-    ngx_queue_t               due, *q;
+    ngx_queue_t               due;
     ngx_chat_redis_cmd_t     *cmd;
     ngx_chat_redis_cluster_t *cluster = ev->data;
 
@@ -189,11 +170,7 @@ ngx_chat_redis_later_send(ngx_event_t *ev)
 
     ngx_chat_redis_later_busy(cluster, busy);
 
-    while (!ngx_queue_empty(&due)) {
-        q = ngx_queue_head(&due);
-        ngx_queue_remove(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-
+    while ((cmd = ngx_chat_redis_take(&due)) != NULL) {
         if (!(busy[cmd->slot / 8] >> cmd->slot % 8 & 1)) {
             ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
 
@@ -219,29 +196,7 @@ ngx_chat_redis_declined_now(const redisReply *reply)
 {
     return ngx_chat_redis_is_error(reply, "TRYAGAIN")
            || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
-           || ngx_chat_redis_is_error(reply, "LOADING")
-           || ngx_chat_redis_is_error(reply, "MASTERDOWN");
-}
-
-
-/* 1 if the node is yet to decline others of the slot, which come behind. */
-static ngx_uint_t
-ngx_chat_redis_declined_first(ngx_chat_redis_client_t    *client,
-                              const ngx_chat_redis_cmd_t *cmd)
-{
-    ngx_queue_t          *q;
-    ngx_chat_redis_cmd_t *other;
-
-    for (q = ngx_queue_head(&client->cmds);
-         q != ngx_queue_sentinel(&client->cmds); q = ngx_queue_next(q))
-    {
-        other = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-        if (other->keyed && other->slot == cmd->slot) {
-            return 1;
-        }
-    }
-
-    return 0;
+           || ngx_chat_redis_is_error(reply, "LOADING");
 }
 
 
@@ -277,9 +232,10 @@ ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
         ngx_chat_redis_slots_move(cluster, cmd->slot, node);
     }
 
+    /* others of the slot wait, or the node is yet to decline them */
     if (node == NULL || cmd->hops == NGX_CHAT_REDIS_HOPS
-        || ngx_chat_redis_later_has(cluster, cmd->slot)
-        || (moved && ngx_chat_redis_declined_first(client, cmd)))
+        || ngx_chat_redis_has_slot(&cluster->later, cmd->slot)
+        || (moved && ngx_chat_redis_has_slot(&client->cmds, cmd->slot)))
     {
         if (ngx_chat_redis_later_add(cluster, cmd) != NGX_OK) {
             cmd->done(cmd, NULL);

@@ -44,10 +44,17 @@ ngx_chat_redis_is_name(const ngx_str_t *host)
 }
 
 
-/* NGX_DECLINED: it is a name. */
-static ngx_int_t
-ngx_chat_redis_place_address(ngx_chat_redis_place_t *place,
-                             const ngx_str_t        *host)
+ngx_uint_t
+ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
+                       const ngx_str_t *name, ngx_int_t port)
+{
+    return host->port == port && host->host.len == name->len
+           && ngx_memcmp(host->host.data, name->data, name->len) == 0;
+}
+
+
+void
+ngx_chat_redis_place_at(ngx_chat_redis_place_t *place, const ngx_str_t *host)
 {
     in_addr_t address;
 
@@ -64,13 +71,13 @@ ngx_chat_redis_place_address(ngx_chat_redis_place_t *place,
                            place->sockaddr.sockaddr_in6.sin6_addr.s6_addr)
             != NGX_OK)
         {
-            return NGX_DECLINED;
+            return;
         }
 
         place->sockaddr.sockaddr_in6.sin6_family = AF_INET6;
         place->addr.socklen = sizeof(struct sockaddr_in6);
 #else
-        return NGX_DECLINED;
+        return;
 #endif
     }
 
@@ -79,15 +86,6 @@ ngx_chat_redis_place_address(ngx_chat_redis_place_t *place,
     place->addr.name = place->host.name;
     place->host.addrs = &place->addr;
     place->host.naddrs = 1;
-    return NGX_OK;
-}
-
-
-void
-ngx_chat_redis_place_at(ngx_chat_redis_place_t *place,
-                        const ngx_str_t        *address)
-{
-    (void) ngx_chat_redis_place_address(place, address);
 }
 
 
@@ -115,9 +113,6 @@ ngx_chat_redis_place_set(ngx_chat_redis_place_t *place, const ngx_str_t *host,
                     host, port)
         - place->name;
 
-    if (address) {
-        (void) ngx_chat_redis_place_address(place, host);
-    }
-
+    ngx_chat_redis_place_at(place, host);
     return NGX_OK;
 }

@@ -12,6 +12,7 @@
 
 #define NGX_CHAT_REDIS_BLOCK 16384
 #define NGX_CHAT_REDIS_READS 64
+#define NGX_CHAT_REDIS_WORDS 3
 #define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
 #define NGX_CHAT_REDIS_REPLY_MAX (256 * 1024 * 1024)
 #define NGX_CHAT_REDIS_LINE_MAX 65536
@@ -185,6 +186,37 @@ ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
 {
     return conn->is_ready ? ngx_chat_redis_io_put(conn, argc, argv, len)
                           : NGX_ERROR;
+}
+
+
+void
+ngx_chat_redis_conn_say(ngx_chat_redis_conn_t *conn, const ngx_str_t *words,
+                        ngx_uint_t n)
+{
+    size_t      len[NGX_CHAT_REDIS_WORDS];
+    ngx_uint_t  i;
+    const char *argv[NGX_CHAT_REDIS_WORDS];
+
+    n = ngx_min(n, NGX_CHAT_REDIS_WORDS);
+
+    for (i = 0; i < n; i++) {
+        argv[i] = (const char *) words[i].data;
+        len[i] = words[i].len;
+    }
+
+    (void) ngx_chat_redis_conn_send(conn, n, argv, len);
+}
+
+
+const char *
+ngx_chat_redis_why(const redisReply *reply, u_char *text)
+{
+    u_char *end;
+
+    end = ngx_slprintf(text, text + NGX_CHAT_REDIS_WHY - 1, "it answers %*s",
+                       (size_t) reply->len, reply->str);
+    *end = '\0';
+    return (const char *) text;
 }
 
 

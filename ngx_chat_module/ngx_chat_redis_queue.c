@@ -10,6 +10,39 @@
 #include "ngx_chat_redis_client.h"
 
 
+ngx_chat_redis_cmd_t *
+ngx_chat_redis_take(ngx_queue_t *cmds)
+{
+    ngx_queue_t *q = ngx_queue_head(cmds);
+
+    if (ngx_queue_empty(cmds)) {
+        return NULL;
+    }
+
+    ngx_queue_remove(q);
+    return ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+}
+
+
+ngx_uint_t
+ngx_chat_redis_has_slot(const ngx_queue_t *cmds, unsigned slot)
+{
+    ngx_queue_t          *q;
+    ngx_chat_redis_cmd_t *cmd;
+
+    for (q = ngx_queue_head(cmds); q != ngx_queue_sentinel(cmds);
+         q = ngx_queue_next(q))
+    {
+        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+        if (cmd->keyed && cmd->slot == slot) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 void
 ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
                       ngx_chat_redis_cmd_t    *cmd)
@@ -226,10 +259,7 @@ ngx_chat_redis_expire(ngx_chat_redis_client_t *client, ngx_uint_t all)
         }
     }
 
-    while (!ngx_queue_empty(&expired)) {
-        q = ngx_queue_head(&expired);
-        ngx_queue_remove(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    while ((cmd = ngx_chat_redis_take(&expired)) != NULL) {
         cmd->done(cmd, NULL);
     }
 }

@@ -8,13 +8,11 @@
  * Must not know: commands, facts.
  */
 
-#include "ngx_chat_redis_client.h"
 #include "ngx_chat_redis_sentinel.h"
 
 #define NGX_CHAT_REDIS_SENTINEL_FIRST 20 /* ms */
 #define NGX_CHAT_REDIS_SENTINEL_LAST 1000
 #define NGX_CHAT_REDIS_SENTINEL_PING 1000
-#define NGX_CHAT_REDIS_SENTINEL_NEWS "+switch-master"
 
 
 static void
@@ -91,36 +89,17 @@ ngx_chat_redis_sentinel_closed(ngx_chat_redis_conn_t *conn, const char *why)
 
 
 static void
-ngx_chat_redis_sentinel_send(ngx_chat_redis_sentinel_t *sentinel, size_t argc,
-                             const char *command, const char *arg,
-                             ngx_str_t last)
-{
-    size_t      len[3];
-    const char *argv[3];
-
-    argv[0] = command;
-    argv[1] = arg;
-    len[0] = ngx_strlen(command);
-    len[1] = argc > 1 ? ngx_strlen(arg) : 0;
-    argv[2] = (const char *) last.data;
-    len[2] = last.len;
-
-    /* a failure shows in the missing reply */
-    (void) ngx_chat_redis_conn_send(&sentinel->conn, argc, argv, len);
-}
-
-
-static void
 ngx_chat_redis_sentinel_ready(ngx_chat_redis_conn_t *conn)
 {
-    ngx_str_t                  none = ngx_null_string;
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
+    const ngx_str_t            ask[] = { ngx_string("SENTINEL"),
+                                         ngx_string("get-master-addr-by-name"),
+                                         sentinel->conf.master };
+    const ngx_str_t            listen[] = { ngx_string("SUBSCRIBE"),
+                                            ngx_string("+switch-master") };
 
-    ngx_chat_redis_sentinel_send(sentinel, 3, "SENTINEL",
-                                 "get-master-addr-by-name",
-                                 sentinel->conf.master);
-    ngx_chat_redis_sentinel_send(sentinel, 2, "SUBSCRIBE",
-                                 NGX_CHAT_REDIS_SENTINEL_NEWS, none);
+    ngx_chat_redis_conn_say(conn, ask, 3);
+    ngx_chat_redis_conn_say(conn, listen, 2);
     ngx_chat_redis_timer(&sentinel->timer, sentinel->conf.timeout);
 }
 
@@ -130,32 +109,27 @@ static ngx_int_t
 ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
                              ngx_str_t host, ngx_str_t port)
 {
-    ngx_uint_t                   moved;
+    ngx_int_t                    n = ngx_atoi(port.data, port.len);
+    ngx_uint_t                   is_new;
     ngx_chat_redis_place_t      *place = sentinel->places;
     const ngx_chat_redis_host_t *was = sentinel->master;
 
-    /* what a connection may stand on is left as it is */
-    place += was == &place->host ? 1 : 0;
+    is_new = was == NULL || !ngx_chat_redis_host_is(was, &host, n);
 
-    if (ngx_chat_redis_place_set(place, &host, ngx_atoi(port.data, port.len))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
+    if (is_new) {
+        /* what a connection may stand on is left as it is */
+        place += was == &place->host ? 1 : 0;
 
-    moved =
-        was != NULL
-        && (was->name.len != place->host.name.len
-            || ngx_memcmp(was->name.data, place->host.name.data, was->name.len)
-                   != 0);
+        if (ngx_chat_redis_place_set(place, &host, n) != NGX_OK) {
+            return NGX_ERROR;
+        }
 
-    if (was == NULL || moved) {
         sentinel->master = &place->host;
     }
 
-    if (sentinel->seeking || was == NULL || moved) {
+    if (sentinel->seeking || is_new) {
         sentinel->seeking = 0;
-        sentinel->found(sentinel, sentinel->master, moved);
+        sentinel->found(sentinel, sentinel->master, is_new && was != NULL);
     }
 
     return NGX_OK;
@@ -240,17 +214,14 @@ ngx_chat_redis_sentinel_news(ngx_chat_redis_sentinel_t *sentinel,
 static void
 ngx_chat_redis_sentinel_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    u_char                     text[200], *end;
+    u_char                     text[NGX_CHAT_REDIS_WHY];
     ngx_str_t                  kind;
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
     sentinel->silent = 0;
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        end = ngx_slprintf(text, text + sizeof(text) - 1, "it answers %*s",
-                           (size_t) reply->len, reply->str);
-        *end = '\0';
-        ngx_chat_redis_sentinel_end(sentinel, (const char *) text);
+        ngx_chat_redis_sentinel_end(sentinel, ngx_chat_redis_why(reply, text));
 
     } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS) {
         ngx_chat_redis_sentinel_answer(sentinel, reply);
@@ -275,7 +246,7 @@ ngx_chat_redis_sentinel_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 static void
 ngx_chat_redis_sentinel_timer(ngx_event_t *ev)
 {
-    ngx_str_t                  none = ngx_null_string;
+    const ngx_str_t            words[] = { ngx_string("PING") };
     ngx_chat_redis_sentinel_t *sentinel = ev->data;
 
     if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_RESTS) {
@@ -289,7 +260,7 @@ ngx_chat_redis_sentinel_timer(ngx_event_t *ev)
     }
 
     sentinel->silent = 1;
-    ngx_chat_redis_sentinel_send(sentinel, 1, "PING", NULL, none);
+    ngx_chat_redis_conn_say(&sentinel->conn, words, 1);
     ngx_chat_redis_timer(ev,
                          ngx_chat_redis_jitter(NGX_CHAT_REDIS_SENTINEL_PING));
 }

@@ -10,8 +10,7 @@
 
 #include "ngx_chat_redis_cluster.h"
 
-#define NGX_CHAT_REDIS_TICK 250         /* ms */
-#define NGX_CHAT_REDIS_ASKED 1000       /* an answer is due after so long */
+#define NGX_CHAT_REDIS_ASKED 1000 /* ms; an answer is due after so long */
 #define NGX_CHAT_REDIS_LOOK_AGAIN 10000 /* nothing seems to have changed */
 
 
@@ -160,10 +159,7 @@ ngx_chat_redis_slots_sort(ngx_chat_redis_node_t *node)
         }
     }
 
-    while (!ngx_queue_empty(&moved)) {
-        q = ngx_queue_head(&moved);
-        ngx_queue_remove(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    while ((cmd = ngx_chat_redis_take(&moved)) != NULL) {
         cmd->asks = 0;
         ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
     }
@@ -238,8 +234,8 @@ ngx_chat_redis_slots_answer(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     ngx_chat_redis_node_t    *node = cmd->data;
     ngx_chat_redis_cluster_t *cluster = node->cluster;
 
-    if (cluster->asked == node->n + 1) {
-        cluster->asked = 0;
+    if (cluster->asked == node) {
+        cluster->asked = NULL;
     }
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
@@ -289,7 +285,7 @@ ngx_chat_redis_slots_ask(ngx_chat_redis_cluster_t *cluster,
         return;
     }
 
-    cluster->asked = node->n + 1;
+    cluster->asked = node;
     cluster->asked_at = ngx_current_msec;
 }
 
@@ -337,7 +333,7 @@ ngx_chat_redis_slots_tick(ngx_event_t *ev)
     }
 
     if (!ngx_chat_redis_slots_doubt(cluster)
-        || (cluster->asked != 0
+        || (cluster->asked != NULL
             && ngx_current_msec - cluster->asked_at < NGX_CHAT_REDIS_ASKED))
     {
         return;

@@ -15,34 +15,19 @@
 
 
 static void
-ngx_chat_redis_wake_send(ngx_chat_redis_wake_t *wake, const char *command,
-                         chat_str_t arg)
-{
-    size_t      len[2];
-    const char *argv[2];
-
-    argv[0] = command;
-    len[0] = ngx_strlen(command);
-    argv[1] = (const char *) arg.data;
-    len[1] = arg.len;
-
-    /* a failure shows in the missing reply */
-    (void) ngx_chat_redis_conn_send(&wake->conn, arg.len ? 2 : 1, argv, len);
-}
-
-
-static void
 ngx_chat_redis_wake_ready(ngx_chat_redis_conn_t *conn)
 {
     u_char                 channel[sizeof(NGX_CHAT_REDIS_CHANNEL) + 64], *end;
+    ngx_str_t              words[2] = { ngx_string("SUBSCRIBE") };
     ngx_chat_redis_wake_t *wake = conn->data;
 
     end = ngx_slprintf(channel, channel + sizeof(channel),
                        NGX_CHAT_REDIS_CHANNEL "%*s", wake->worker.len,
                        wake->worker.data);
+    words[1].data = channel;
+    words[1].len = end - channel;
     wake->silent = 0;
-    ngx_chat_redis_wake_send(wake, "SUBSCRIBE",
-                             chat_str(channel, (size_t) (end - channel)));
+    ngx_chat_redis_conn_say(conn, words, 2);
     ngx_chat_redis_timer(&wake->ping, NGX_CHAT_REDIS_PING);
 }
 
@@ -95,8 +80,8 @@ ngx_chat_redis_wake_is(const redisReply *reply, const char *kind, size_t n)
 static void
 ngx_chat_redis_wake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
+    u_char                 text[NGX_CHAT_REDIS_WHY];
     ngx_chat_redis_wake_t *wake = conn->data;
-    u_char                 text[200], *end;
 
     wake->silent = 0;
 
@@ -114,10 +99,7 @@ ngx_chat_redis_wake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         wake->news(wake, NULL);
 
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        end = ngx_slprintf(text, text + sizeof(text) - 1, "it answers %*s",
-                           (size_t) reply->len, reply->str);
-        *end = '\0';
-        ngx_chat_redis_wake_end(wake, (char *) text);
+        ngx_chat_redis_wake_end(wake, ngx_chat_redis_why(reply, text));
     }
 
     freeReplyObject(reply);
@@ -160,6 +142,7 @@ ngx_chat_redis_wake_retry(ngx_event_t *ev)
 static void
 ngx_chat_redis_wake_ping(ngx_event_t *ev)
 {
+    const ngx_str_t        words[] = { ngx_string("PING") };
     ngx_chat_redis_wake_t *wake = ev->data;
 
     if (wake->silent) {
@@ -179,7 +162,7 @@ ngx_chat_redis_wake_ping(ngx_event_t *ev)
     }
 
     wake->silent = 1;
-    ngx_chat_redis_wake_send(wake, "PING", chat_str(NULL, 0));
+    ngx_chat_redis_conn_say(&wake->conn, words, 1);
     ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(NGX_CHAT_REDIS_PING));
 }
 

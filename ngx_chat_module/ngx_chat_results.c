@@ -99,12 +99,8 @@ ngx_chat_results_get(ngx_chat_results_t *rs, const chat_batch_t *batch)
 static void
 ngx_chat_results_cleared(ngx_chat_results_t *rs)
 {
-    ngx_http_request_t *r = rs->request;
-
-    r->headers_out.status = NGX_HTTP_NO_CONTENT;
-    r->headers_out.content_length_n = 0;
-    r->header_only = 1;
-    ngx_http_finalize_request(r, ngx_http_send_header(r));
+    ngx_http_finalize_request(rs->request,
+                              ngx_chat_content_nothing(rs->request));
 }
 
 
@@ -175,7 +171,7 @@ ngx_chat_results_cleanup(void *data)
 /* What a request is worked on with; NULL: no memory. */
 static ngx_chat_results_t *
 ngx_chat_results_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
-                        ngx_str_t *tenant)
+                        const chat_digest_t *tenant)
 {
     ngx_chat_results_t   *rs;
     ngx_http_cleanup_t   *cln;
@@ -197,7 +193,7 @@ ngx_chat_results_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
     rs->conf = conf;
     rs->store = mcf->store;
     rs->act = ngx_chat_results_act;
-    chat_digest(chat_str(tenant->data, tenant->len), &rs->scope.tenant);
+    rs->scope.tenant = *tenant;
 
     cln->handler = ngx_chat_results_cleanup;
     cln->data = rs;
@@ -250,14 +246,14 @@ static chat_rc_e
 ngx_chat_results_named(ngx_chat_results_t *rs)
 {
     u_char                 *from, *to;
-    ngx_str_t               value;
+    chat_str_t              value;
     ngx_http_request_t     *r = rs->request;
     chat_outside_refusal_t *refusal = &rs->outside.refusal;
 
-    if (ngx_http_arg(r, (u_char *) "conversation", 12, &value) == NGX_OK
-        && value.len != 0)
-    {
-        from = value.data;
+    value = ngx_chat_content_arg(r, "conversation");
+
+    if (value.len != 0) {
+        from = (u_char *) value.data;
         to = ngx_pnalloc(r->pool, value.len);
         if (to == NULL) {
             return CHAT_ERROR;
@@ -310,19 +306,17 @@ ngx_chat_results_ready(ngx_http_request_t *r)
 static ngx_int_t
 ngx_chat_results_header(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 {
-    ngx_str_t          key = ngx_string("Allow");
-    ngx_str_t          methods = ngx_string("GET, HEAD, POST, DELETE");
+    ngx_int_t          rc;
     ngx_chat_headers_t headers;
 
-    ngx_chat_headers_scan(r, &headers, 0);
-
-    if (!(r->method
-          & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_POST | NGX_HTTP_DELETE)))
-    {
-        return ngx_chat_answer_add_header(r, key, methods) == NGX_OK
-                   ? NGX_HTTP_NOT_ALLOWED
-                   : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_chat_content_allow(
+        r, NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_POST | NGX_HTTP_DELETE,
+        "GET, HEAD, POST, DELETE");
+    if (rc != NGX_OK) {
+        return rc;
     }
+
+    ngx_chat_headers_scan(r, &headers, 0);
 
     if (r->method == NGX_HTTP_POST && (!headers.json || headers.encoded)) {
         return NGX_HTTP_UNSUPPORTED_MEDIA_TYPE;
@@ -338,7 +332,7 @@ static ngx_int_t
 ngx_chat_results_handler(ngx_http_request_t *r)
 {
     ngx_int_t            rc;
-    ngx_str_t            tenant;
+    chat_digest_t        tenant;
     ngx_chat_loc_conf_t *conf;
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
@@ -348,15 +342,9 @@ ngx_chat_results_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (ngx_http_complex_value(r, conf->tenant, &tenant) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (tenant.len == 0) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "chat: results from outside are refused: "
-                      "\"chat_tenant\" is empty");
-        return NGX_HTTP_FORBIDDEN;
+    rc = ngx_chat_content_tenant(r, conf, "results from outside are", &tenant);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     if (ngx_chat_results_create(r, conf, &tenant) == NULL) {
@@ -371,20 +359,13 @@ ngx_chat_results_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_chat_loc_conf_t      *lcf = conf;
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_loc_conf_t *clcf;
+    ngx_chat_loc_conf_t *lcf = conf;
 
     if (lcf->results) {
         return "is duplicate";
     }
 
     lcf->results = 1;
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = ngx_chat_results_handler;
+    (void) ngx_chat_content_set(cf, ngx_chat_results_handler);
     return NGX_CONF_OK;
 }

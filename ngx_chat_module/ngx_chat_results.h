@@ -10,8 +10,7 @@
 #ifndef NGX_CHAT_RESULTS_H
 #define NGX_CHAT_RESULTS_H
 
-#include "ngx_chat_module.h"
-#include "chat_outside.h"
+#include "ngx_chat_content.h"
 
 typedef struct ngx_chat_results_s ngx_chat_results_t;
 

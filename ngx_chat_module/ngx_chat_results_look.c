@@ -26,35 +26,25 @@ void
 ngx_chat_results_refuse(ngx_chat_results_t           *rs,
                         const chat_outside_refusal_t *refusal)
 {
-    chat_buf_t out;
-    ngx_str_t  key = ngx_string("Retry-After");
-    ngx_str_t  after = ngx_string("1");
-
-    ngx_memzero(&out, sizeof(out));
-    chat_outside_refuse(refusal, &out);
-
-    if (refusal->status == NGX_HTTP_SERVICE_UNAVAILABLE
-        && ngx_chat_answer_add_header(rs->request, key, after) != NGX_OK)
-    {
-        out.failed = 1;
-    }
-
-    ngx_chat_results_send(rs, refusal->status, &out);
+    ngx_http_finalize_request(rs->request,
+                              ngx_chat_content_refuse(rs->request, refusal));
 }
 
 
 void
 ngx_chat_results_away(ngx_chat_results_t *rs, chat_rc_e rc)
 {
-    chat_outside_refusal_t refusal;
+    chat_outside_refusal_t refusal = { 0 };
 
-    ngx_memzero(&refusal, sizeof(refusal));
+    if (rc != CHAT_LIMIT) {
+        ngx_http_finalize_request(rs->request,
+                                  ngx_chat_content_away(rs->request));
+        return;
+    }
+
     refusal.status = NGX_HTTP_SERVICE_UNAVAILABLE;
-    refusal.code = rc == CHAT_LIMIT ? "store_full" : "store_unavailable";
-    refusal.message = rc == CHAT_LIMIT
-                          ? "there is no room for these results"
-                          : "the state of conversations cannot be read or "
-                            "written at the moment";
+    refusal.code = "store_full";
+    refusal.message = "there is no room for these results";
     ngx_chat_results_refuse(rs, &refusal);
 }
 

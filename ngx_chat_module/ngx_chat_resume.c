@@ -7,23 +7,41 @@
  * Must not know: wire formats, how a record is read.
  */
 
+#include "ngx_chat_content.h"
 #include "ngx_chat_listing.h"
 #include "ngx_chat_resume.h"
-#include "chat_outside.h"
+
+
+/* The store has answered. */
+static void
+ngx_chat_resume_done(chat_store_op_t *op, chat_rc_e rc,
+                     const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+    ctx->resume->next(ctx, rc, facts, n);
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_resume_asks(ngx_chat_ctx_t *ctx, ngx_chat_resume_next_pt next)
+{
+    ctx->resume->op.done = ngx_chat_resume_done;
+    ctx->resume->op.data = ctx;
+    ctx->resume->next = next;
+}
 
 
 void
 ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_request_t *r = ctx->request;
-
     ngx_chat_attach_leave(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
-
-    r->headers_out.status = NGX_HTTP_NO_CONTENT;
-    r->headers_out.content_length_n = 0;
-    r->header_only = 1;
-    ngx_http_finalize_request(r, ngx_http_send_header(r));
+    ngx_http_finalize_request(ctx->request,
+                              ngx_chat_content_nothing(ctx->request));
 }
 
 
@@ -33,38 +51,21 @@ ngx_chat_resume_refuse(ngx_http_request_t *r, ngx_uint_t status,
                        const char *code, const char *field,
                        const char *message)
 {
-    ngx_str_t              key = ngx_string("Retry-After");
-    ngx_str_t              after = ngx_string("1");
-    chat_buf_t             out;
-    chat_outside_refusal_t refusal;
+    chat_outside_refusal_t refusal = { 0 };
 
-    ngx_memzero(&out, sizeof(out));
-    ngx_memzero(&refusal, sizeof(refusal));
     refusal.status = (unsigned) status;
     refusal.code = code;
     refusal.field = field;
     refusal.message = message;
-    chat_outside_refuse(&refusal, &out);
-
-    if (status == NGX_HTTP_SERVICE_UNAVAILABLE
-        && ngx_chat_answer_add_header(r, key, after) != NGX_OK)
-    {
-        out.failed = 1;
-    }
-
-    return ngx_chat_answer_text(r, status, "application/json", &out);
+    return ngx_chat_content_refuse(r, &refusal);
 }
 
 
 static void
 ngx_chat_resume_away(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_finalize_request(
-        ctx->request,
-        ngx_chat_resume_refuse(ctx->request, NGX_HTTP_SERVICE_UNAVAILABLE,
-                               "store_unavailable", NULL,
-                               "the state of conversations cannot be read or "
-                               "written at the moment"));
+    ngx_http_finalize_request(ctx->request,
+                              ngx_chat_content_away(ctx->request));
 }
 
 
@@ -84,6 +85,16 @@ ngx_chat_resume_none(ngx_chat_ctx_t *ctx)
 }
 
 
+/* 1 if a page that keeps what has ended has this. */
+static ngx_uint_t
+ngx_chat_resume_unwanted(const chat_listed_t *listed)
+{
+    return listed->stopped
+           || (listed->end != CHAT_END_NONE
+               && listed->end != CHAT_END_INTERRUPTED);
+}
+
+
 static void
 ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
@@ -98,12 +109,13 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     ctx->dialect = chat_dialect_find(listed.dialect);
 
     if (ctx->dialect == NULL
-        || (ctx->conf->running && !resume->named
-            && (listed.over || listed.stopped)))
+        || (resume->running && ngx_chat_resume_unwanted(&listed)))
     {
         ngx_chat_resume_nothing(ctx);
         return;
     }
+
+    resume->running &= listed.end == CHAT_END_NONE;
 
     ngx_chat_resume_opened(resume, facts, n, &listed);
     ngx_chat_resume_follow(ctx, &listed);
@@ -112,23 +124,17 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
 /* The wish to stop it is with the store. */
 static void
-ngx_chat_resume_stopped(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_resume_stopped(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                         const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
     (void) facts;
     (void) n;
-    ngx_http_set_log_request(c->log, ctx->request);
 
     if (rc == CHAT_OK) {
         ngx_chat_resume_nothing(ctx);
     } else {
         ngx_chat_resume_away(ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -155,7 +161,7 @@ ngx_chat_resume_delete(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
     chat_facts_init(&put, ctx->kept);
     chat_facts_stop(&put, listed.id);
-    resume->op.done = ngx_chat_resume_stopped;
+    ngx_chat_resume_asks(ctx, ngx_chat_resume_stopped);
     store->join(store, &resume->op, &resume->conversation, put.items,
                 put.count, (uint32_t) ctx->conf->ttl);
 }
@@ -163,14 +169,9 @@ ngx_chat_resume_delete(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
 /* The record of the conversation is there. */
 static void
-ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_resume_asked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                       const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
     if (rc != CHAT_OK) {
         ngx_chat_resume_away(ctx);
 
@@ -180,44 +181,6 @@ ngx_chat_resume_asked(chat_store_op_t *op, chat_rc_e rc,
     } else {
         ngx_chat_resume_get(ctx, facts, n);
     }
-
-    ngx_http_run_posted_requests(c);
-}
-
-
-/* The value of a request header; empty: it has none. */
-static chat_str_t
-ngx_chat_resume_header(ngx_http_request_t *r, const char *name)
-{
-    size_t           len = ngx_strlen(name);
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == len
-                && ngx_strncasecmp(h[i].key.data, (u_char *) name, len) == 0)
-            {
-                return chat_str(h[i].value.data, h[i].value.len);
-            }
-        }
-    }
-
-    return chat_str(NULL, 0);
-}
-
-
-static chat_str_t
-ngx_chat_resume_arg(ngx_http_request_t *r, const char *name)
-{
-    ngx_str_t value;
-
-    return ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &value) == NGX_OK
-               ? chat_str(value.data, value.len)
-               : chat_str(NULL, 0);
 }
 
 
@@ -229,21 +192,24 @@ ngx_chat_resume_arg(ngx_http_request_t *r, const char *name)
 static ngx_int_t
 ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
 {
-    chat_str_t text = chat_str(NULL, 0), stream;
+    chat_str_t       text, stream;
+    ngx_table_elt_t *h = NULL;
 
     if (r->method != NGX_HTTP_DELETE) {
-        text = ngx_chat_resume_header(r, "last-event-id");
+        h = ngx_chat_headers_find(&r->headers_in.headers, "last-event-id");
     }
 
-    if (text.len == 0) {
-        text = ngx_chat_resume_arg(r, "after");
+    if (h != NULL && h->value.len != 0) {
+        text = chat_str(h->value.data, h->value.len);
+    } else {
+        text = ngx_chat_content_arg(r, "after");
     }
 
     if (text.len != 0 && chat_place_read(text, place) != CHAT_OK) {
         return NGX_DECLINED;
     }
 
-    stream = ngx_chat_resume_arg(r, "stream");
+    stream = ngx_chat_content_arg(r, "stream");
 
     if (stream.len == 0 || place->stream.len != 0) {
         return NGX_OK;
@@ -257,16 +223,14 @@ ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
 /* What the header alone decides; NGX_OK: nothing. */
 static ngx_int_t
 ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
-                      ngx_str_t *tenant, ngx_str_t *conversation)
+                      chat_digest_t *tenant, ngx_str_t *conversation)
 {
     ngx_int_t rc;
-    ngx_str_t key = ngx_string("Allow");
-    ngx_str_t methods = ngx_string("GET, DELETE");
 
-    if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_DELETE))) {
-        return ngx_chat_answer_add_header(r, key, methods) == NGX_OK
-                   ? NGX_HTTP_NOT_ALLOWED
-                   : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_chat_content_allow(r, NGX_HTTP_GET | NGX_HTTP_DELETE,
+                                "GET, DELETE");
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     rc = ngx_http_discard_request_body(r);
@@ -274,49 +238,24 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
         return rc;
     }
 
-    if (ngx_http_complex_value(r, conf->tenant, tenant) != NGX_OK
-        || ngx_http_complex_value(r, conf->resume, conversation) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (tenant->len == 0) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "chat: a resume is refused: \"chat_tenant\" is empty");
-        return NGX_HTTP_FORBIDDEN;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_chat_resume_handler(ngx_http_request_t *r)
-{
-    ngx_int_t            rc;
-    ngx_str_t            tenant, conversation;
-    chat_place_t         place;
-    chat_store_t        *store;
-    ngx_chat_ctx_t      *ctx;
-    ngx_chat_resume_t   *resume;
-    ngx_chat_loc_conf_t *conf;
-
-    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-
-    rc = ngx_chat_resume_check(r, conf, &tenant, &conversation);
+    rc = ngx_chat_content_tenant(r, conf, "a resume is", tenant);
     if (rc != NGX_OK) {
         return rc;
     }
 
-    ngx_memzero(&place, sizeof(place));
+    return ngx_http_complex_value(r, conf->resume, conversation) == NGX_OK
+               ? NGX_OK
+               : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
 
-    if (conversation.len == 0 || ngx_chat_resume_place(r, &place) != NGX_OK) {
-        return ngx_chat_resume_refuse(
-            r, NGX_HTTP_BAD_REQUEST, "invalid",
-            conversation.len == 0 ? "conversation" : "after",
-            conversation.len == 0 ? "the conversation is not named"
-                                  : "this is no place in a stream");
-    }
+
+/* What the request is worked on with; NULL: no memory. */
+static ngx_chat_ctx_t *
+ngx_chat_resume_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
+                       const chat_place_t *place)
+{
+    ngx_chat_ctx_t    *ctx;
+    ngx_chat_resume_t *resume;
 
     ctx = ngx_chat_get_ctx(r);
     if (ctx != NULL) {
@@ -327,29 +266,68 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     ctx = ngx_chat_create_ctx(r, conf);
     resume = ngx_pcalloc(r->pool, sizeof(*resume));
     if (ctx == NULL || resume == NULL) {
+        return NULL;
+    }
+
+    ctx->resume = resume;
+    ctx->state = NGX_CHAT_ASKING;
+    resume->place = *place;
+    resume->named = place->stream.len != 0;
+    resume->running = conf->running && !resume->named;
+    return ctx;
+}
+
+
+static ngx_int_t
+ngx_chat_resume_handler(ngx_http_request_t *r)
+{
+    ngx_int_t            rc;
+    ngx_str_t            conversation;
+    chat_place_t         place = { 0 };
+    chat_store_t        *store;
+    chat_digest_t        tenant;
+    ngx_chat_ctx_t      *ctx;
+    ngx_chat_loc_conf_t *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
+
+    rc = ngx_chat_resume_check(r, conf, &tenant, &conversation);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (conversation.len == 0) {
+        return ngx_chat_resume_refuse(r, NGX_HTTP_BAD_REQUEST, "invalid",
+                                      "conversation",
+                                      "the conversation is not named");
+    }
+
+    if (ngx_chat_resume_place(r, &place) != NGX_OK) {
+        return ngx_chat_resume_refuse(r, NGX_HTTP_BAD_REQUEST, "invalid",
+                                      "after", "this is no place in a stream");
+    }
+
+    ctx = ngx_chat_resume_create(r, conf, &place);
+    if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    store = ctx->main->store;
-    ctx->resume = resume;
-    ctx->state = NGX_CHAT_ASKING;
-    resume->place = place;
-    resume->named = place.stream.len != 0;
-    resume->op.done = ngx_chat_resume_asked;
-    resume->op.data = ctx;
-
-    chat_digest(chat_str(tenant.data, tenant.len), &ctx->scope.tenant);
+    ctx->scope.tenant = tenant;
     ctx->scope.conversation = chat_str(conversation.data, conversation.len);
-    (void) chat_batch_record_key(&ctx->scope, &resume->conversation);
+    (void) chat_batch_record_key(&ctx->scope, &ctx->resume->conversation);
 
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
 
+    store = ctx->main->store;
+
     if (store == NULL) {
         ngx_chat_resume_away(ctx);
     } else {
-        store->join(store, &resume->op, &resume->conversation, NULL, 0, 0);
+        ngx_chat_resume_asks(ctx, ngx_chat_resume_asked);
+        store->join(store, &ctx->resume->op, &ctx->resume->conversation, NULL,
+                    0, 0);
     }
 
     return NGX_DONE;
@@ -359,12 +337,10 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char                     *rc;
-    ngx_str_t                *value = cf->args->elts;
-    ngx_command_t             slot;
-    ngx_chat_loc_conf_t      *lcf = conf;
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_loc_conf_t *clcf;
+    char                *rc;
+    ngx_str_t           *value = cf->args->elts;
+    ngx_command_t        slot;
+    ngx_chat_loc_conf_t *lcf = conf;
 
     if (cf->args->nelts == 3 && ngx_strcmp(value[2].data, "running") != 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -383,12 +359,6 @@ ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     lcf->running = cf->args->nelts == 3;
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-    mcf->resumes = 1;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = ngx_chat_resume_handler;
+    ngx_chat_content_set(cf, ngx_chat_resume_handler)->resumes = 1;
     return NGX_CONF_OK;
 }

@@ -15,17 +15,25 @@
 
 #include "chat_listed.h"
 
+/* What is done with an answer of the store. */
+typedef void (*ngx_chat_resume_next_pt)(ngx_chat_ctx_t *ctx, chat_rc_e rc,
+                                        const chat_fact_t *facts, size_t n);
+
 struct ngx_chat_resume_s {
-    chat_store_op_t op;
-    chat_key_t      conversation;       /* its record */
-    chat_place_t    place;              /* where it goes on */
-    ngx_uint_t      named;              /* it has said of which stream */
-    chat_key_t      record;             /* of that stream */
-    chat_key_t      batch;              /* that the stream has opened */
-    ngx_uint_t      opened;             /* it has */
-    ngx_uint_t      asking;             /* what goes before is asked for */
-    void (*start)(ngx_chat_ctx_t *ctx); /* when it is there */
+    chat_store_op_t         op;
+    ngx_chat_resume_next_pt next;
+    chat_key_t              conversation; /* its record */
+    chat_place_t            place;        /* where it goes on */
+    ngx_uint_t              named;        /* it has said of which stream */
+    ngx_uint_t              running;      /* it wants none that has ended */
+    chat_key_t              record;       /* of that stream */
+    ngx_uint_t              ended;        /* it had when the client came */
+    chat_key_t              batch;        /* that the stream has opened */
+    ngx_uint_t              opened;       /* it has */
 };
+
+/* Before a question of resume->op: next(ctx, ...) gets the answer. */
+void ngx_chat_resume_asks(ngx_chat_ctx_t *ctx, ngx_chat_resume_next_pt next);
 
 /* Ends the request: 204. */
 void ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx);
@@ -39,16 +47,18 @@ void ngx_chat_resume_opened(ngx_chat_resume_t *resume,
 
 /*
  * Finds what the client is to be told before the first event, and which calls
- * of the stream have their results; then start(ctx), now or later. It may end
- * the request instead.
+ * of the stream have their results; then starts, now or later. It may end the
+ * request instead.
  */
-void ngx_chat_resume_before(ngx_chat_ctx_t *ctx,
-                            void (*start)(ngx_chat_ctx_t *ctx));
+void ngx_chat_resume_before(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_resume_follow.c */
 
 /* Gives the client the rest of the stream, as it is listed. */
 void ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed);
+
+/* All is there that goes before the stream. */
+void ngx_chat_resume_start(ngx_chat_ctx_t *ctx);
 
 /* The request is over; safe at any time. */
 void ngx_chat_resume_leave(ngx_chat_ctx_t *ctx);

@@ -29,38 +29,14 @@ ngx_chat_resume_opened(ngx_chat_resume_t *resume, const chat_fact_t *facts,
 }
 
 
-/* Asks what is under key; done is called with the answer. */
-static void
-ngx_chat_resume_ask(ngx_chat_ctx_t *ctx, const chat_key_t *key,
-                    const chat_str_t *fields, size_t n,
-                    void (*done)(chat_store_op_t *op, chat_rc_e rc,
-                                 const chat_fact_t *facts, size_t n))
-{
-    chat_store_t      *store = ctx->main->store;
-    ngx_chat_resume_t *resume = ctx->resume;
-
-    resume->op.done = done;
-
-    if (fields != NULL) {
-        store->payloads(store, &resume->op, key, fields, n);
-    } else {
-        store->join(store, &resume->op, key, NULL, 0, 0);
-    }
-}
-
-
 /* The results are there. */
 static void
-ngx_chat_resume_settled(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_resume_settled(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                         const chat_fact_t *facts, size_t n)
 {
     size_t             count = 0;
-    ngx_chat_ctx_t    *ctx = op->data;
-    ngx_connection_t  *c = ctx->request->connection;
     chat_result_t     *results = NULL;
     ngx_chat_attach_t *attach = ctx->attach;
-
-    ngx_http_set_log_request(c->log, ctx->request);
 
     if (rc == CHAT_OK) {
         results = chat_settle_results(facts, n, ctx->kept, &count);
@@ -73,62 +49,55 @@ ngx_chat_resume_settled(chat_store_op_t *op, chat_rc_e rc,
         ngx_http_finalize_request(ctx->request,
                                   NGX_HTTP_INTERNAL_SERVER_ERROR);
     } else {
-        ctx->resume->start(ctx);
+        ngx_chat_resume_start(ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
 /* The facts of the batch are there. */
 static void
-ngx_chat_resume_batch(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_resume_batch(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                       const chat_fact_t *facts, size_t n)
 {
-    size_t            count = 0;
-    chat_str_t       *fields = NULL;
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
+    size_t             count = 0;
+    chat_str_t        *fields = NULL;
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_resume_t *resume = ctx->resume;
 
     if (rc == CHAT_OK) {
         fields = chat_settle_fields(facts, n, ctx->kept, &count);
     }
 
     if (fields != NULL) {
-        ngx_chat_resume_ask(ctx, &ctx->resume->batch, fields, count,
-                            ngx_chat_resume_settled);
+        ngx_chat_resume_asks(ctx, ngx_chat_resume_settled);
+        store->payloads(store, &resume->op, &resume->batch, fields, count);
     } else {
-        ctx->resume->start(ctx);
+        ngx_chat_resume_start(ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
 static void
 ngx_chat_resume_results(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->resume->opened && ctx->dialect->settle != NULL) {
-        ngx_chat_resume_ask(ctx, &ctx->resume->batch, NULL, 0,
-                            ngx_chat_resume_batch);
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_resume_t *resume = ctx->resume;
+
+    if (resume->opened && ctx->dialect->settle != NULL) {
+        ngx_chat_resume_asks(ctx, ngx_chat_resume_batch);
+        store->join(store, &resume->op, &resume->batch, NULL, 0, 0);
     } else {
-        ctx->resume->start(ctx);
+        ngx_chat_resume_start(ctx);
     }
 }
 
 
 /* The message is there, if the answer goes on with one. */
 static void
-ngx_chat_resume_told(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_resume_told(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                      const chat_fact_t *facts, size_t n)
 {
-    chat_str_t        told = { NULL, 0 };
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
+    chat_str_t told = { NULL, 0 };
 
     if (rc != CHAT_OK
         || (n != 0
@@ -143,24 +112,22 @@ ngx_chat_resume_told(chat_store_op_t *op, chat_rc_e rc,
         ctx->told.len = told.len;
         ngx_chat_resume_results(ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
 void
-ngx_chat_resume_before(ngx_chat_ctx_t *ctx, void (*start)(ngx_chat_ctx_t *ctx))
+ngx_chat_resume_before(ngx_chat_ctx_t *ctx)
 {
     chat_str_t         field = CHAT_STR(CHAT_RECORD_BEFORE);
+    chat_store_t      *store = ctx->main->store;
     ngx_chat_resume_t *resume = ctx->resume;
 
-    resume->start = start;
-    resume->asking = 1;
+    ctx->attach->gathering = 1;
     ctx->told.len = 0;
 
     if (ctx->dialect->retell != NULL && !resume->place.given) {
-        ngx_chat_resume_ask(ctx, &resume->record, &field, 1,
-                            ngx_chat_resume_told);
+        ngx_chat_resume_asks(ctx, ngx_chat_resume_told);
+        store->payloads(store, &resume->op, &resume->record, &field, 1);
     } else {
         ngx_chat_resume_results(ctx);
     }

@@ -11,34 +11,16 @@
  */
 
 #include "ngx_chat_attach.h"
-#include "ngx_chat_metrics.h"
 #include "ngx_chat_resume.h"
 
 
-/* All is there that goes before the stream. */
-static void
+void
 ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t           rc;
-    ngx_http_request_t *r = ctx->request;
-    ngx_chat_attach_t  *attach = ctx->attach;
-
-    ctx->state = NGX_CHAT_FOLLOWING;
-    ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
-    ctx->answer_known = 1;
-    ngx_chat_metrics_verdict(ctx);
-
     /* what the record says is the client's own */
-    chat_rename_init(&attach->rename, ctx->dialect, chat_str(NULL, 0),
+    chat_rename_init(&ctx->attach->rename, ctx->dialect, chat_str(NULL, 0),
                      chat_str(NULL, 0));
-
-    rc = ngx_chat_attach_header(ctx, attach->follower.feed);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        ngx_http_finalize_request(r, rc);
-        return;
-    }
-
-    ngx_chat_attach_begin(ctx);
+    ngx_chat_attach_answer(ctx);
 }
 
 
@@ -58,8 +40,21 @@ ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 
     /* is there more to come, or is what it has all that there is? */
     return !feed->live
-           && ((ctx->conf->running && !ctx->resume->named)
+           && (ctx->resume->running
                || ngx_chat_feed_ready(&ctx->attach->follower) == NGX_AGAIN);
+}
+
+
+/*
+ * 1 if who takes only what runs has it elsewhere. What ran when it came is
+ * given, though it may have ended since.
+ */
+static ngx_uint_t
+ngx_chat_resume_is_elsewhere(const ngx_chat_ctx_t  *ctx,
+                             const ngx_chat_feed_t *feed)
+{
+    return ctx->resume->running && (ctx->resume->ended || !feed->live)
+           && feed->end != CHAT_END_INTERRUPTED;
 }
 
 
@@ -72,13 +67,10 @@ ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
         return 1;
 
     case NGX_CHAT_FEED_COMPLETE:
-        return (ctx->conf->running && !ctx->resume->named)
+        return ngx_chat_resume_is_elsewhere(ctx, feed)
                || (ctx->resume->place.after != 0
                    && ngx_chat_feed_ready(&ctx->attach->follower)
                           == NGX_AGAIN);
-
-    case NGX_CHAT_FEED_BROKEN:
-        return ctx->conf->running && !ctx->resume->named;
 
     default:
         return 0;
@@ -92,7 +84,7 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
 {
     const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
 
-    if (ctx->resume->asking || ngx_chat_resume_waits(ctx, feed)) {
+    if (ngx_chat_resume_waits(ctx, feed)) {
         return;
     }
 
@@ -104,34 +96,15 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
                                "the answer broke off");
 
     } else {
-        ngx_chat_resume_before(ctx, ngx_chat_resume_start);
+        ngx_chat_resume_before(ctx);
     }
-}
-
-
-static void
-ngx_chat_resume_woken(void *data)
-{
-    ngx_chat_ctx_t   *ctx = data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
-    if (ctx->state == NGX_CHAT_FOLLOWING) {
-        ngx_chat_attach_send(ctx);
-    } else {
-        ngx_chat_resume_look(ctx);
-    }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
 void
 ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
 {
-    ngx_chat_attach_t *attach;
-    ngx_chat_source_t  source;
+    ngx_chat_source_t source;
 
     ngx_memzero(&source, sizeof(source));
     source.key.tag = ctx->resume->conversation.tag;
@@ -139,28 +112,21 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     ctx->resume->record = source.key;
     source.attempt.worker = listed->worker;
     source.attempt.request = chat_cstr("");
-    source.attempt.end = listed->over ? CHAT_END_FINISHED : CHAT_END_NONE;
+    source.attempt.end = listed->end;
     source.late = 1;
     source.listed = 1;
 
-    attach = ngx_calloc(sizeof(*attach), ctx->request->connection->log);
-    if (attach == NULL) {
+    if (ngx_chat_attach_follow(ctx, &source, ctx->resume->place.after)
+        != NGX_OK) {
         ngx_http_finalize_request(ctx->request,
                                   NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 
-    ctx->attach = attach;
-    attach->follower.wake = ngx_chat_resume_woken;
-    attach->follower.data = ctx;
-    attach->follower.after = ctx->resume->place.after;
+    ctx->resume->ended =
+        ctx->attach->follower.feed->state == NGX_CHAT_FEED_COMPLETE;
 
-    if (ngx_chat_feed_join(ctx, &source, &attach->follower) != NGX_OK) {
-        ngx_http_finalize_request(ctx->request,
-                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
-        return;
-    }
-
+    ctx->attach->look = ngx_chat_resume_look;
     ngx_chat_resume_look(ctx);
 }
 

@@ -8,6 +8,7 @@
  * Must not know: how the numbers came about.
  */
 
+#include "ngx_chat_content.h"
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_redis_nodes.h"
 #include "ngx_chat_status.h"
@@ -247,46 +248,28 @@ ngx_chat_status_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle)
 }
 
 
-/* 1 if the query has this argument with this value. */
-static ngx_uint_t
-ngx_chat_status_arg(ngx_http_request_t *r, const char *name, const char *is)
-{
-    ngx_str_t value;
-
-    return ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &value) == NGX_OK
-           && value.len == ngx_strlen(is)
-           && ngx_strncmp(value.data, is, value.len) == 0;
-}
-
-
 /* 1 if the client wants plain text and not JSON. */
 static ngx_uint_t
 ngx_chat_status_wants_text(ngx_http_request_t *r)
 {
-    ngx_uint_t       i;
-    ngx_list_part_t *part;
-    ngx_table_elt_t *h;
+    chat_str_t              format = ngx_chat_content_arg(r, "format");
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
 
-    if (ngx_chat_status_arg(r, "format", "prometheus")) {
+    if (chat_str_is(format, "prometheus")) {
         return 1;
     }
 
-    if (ngx_chat_status_arg(r, "format", "json")) {
+    if (chat_str_is(format, "json")) {
         return 0;
     }
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 6
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "Accept", 6) == 0
-                && ngx_strcasestrn(h[i].value.data, "text/plain", 9) != NULL
-                && ngx_strcasestrn(h[i].value.data, "application/json", 15)
-                       == NULL)
-            {
-                return 1;
-            }
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (ngx_chat_headers_named(h, "accept")
+            && ngx_strcasestrn(h->value.data, "text/plain", 9) != NULL
+            && ngx_strcasestrn(h->value.data, "application/json", 15) == NULL)
+        {
+            return 1;
         }
     }
 
@@ -322,7 +305,7 @@ ngx_chat_status_text(ngx_http_request_t *r, ngx_uint_t prometheus,
         return NGX_ERROR;
     }
 
-    if (!ngx_chat_status_arg(r, "scope", "node")) {
+    if (!chat_str_is(ngx_chat_content_arg(r, "scope"), "node")) {
         ngx_chat_status_add_others(mcf->metrics, status);
     }
 
@@ -372,17 +355,9 @@ ngx_chat_status_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_chat_main_conf_t     *mcf;
-    ngx_http_core_loc_conf_t *clcf;
-
     (void) cmd;
     (void) conf;
 
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-    mcf->status = 1;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = ngx_chat_status_handler;
+    ngx_chat_content_set(cf, ngx_chat_status_handler)->status = 1;
     return NGX_CONF_OK;
 }

@@ -162,6 +162,7 @@ chat_arena_grow(chat_arena_t *arena, void *items, size_t count, size_t *size,
     size_t room = *size == 0 ? CHAT_ARENA_ITEMS : 2 * *size;
 
     if (count < *size) {
+        memset((unsigned char *) items + count * bytes, 0, bytes);
         return items;
     }
 
@@ -313,6 +314,14 @@ chat_buf_printf(chat_buf_t *buf, const char *format, ...)
 }
 
 
+chat_rc_e
+chat_buf_dup(const chat_buf_t *buf, chat_arena_t *arena, chat_str_t *out)
+{
+    return buf->failed ? CHAT_ERROR
+                       : chat_arena_dup(arena, chat_buf_str(buf), out);
+}
+
+
 /* The escape of a character that a JSON string cannot hold, or NULL. */
 static const char *
 chat_buf_escape(unsigned char ch, char hex[7])
@@ -371,4 +380,21 @@ chat_buf_json(chat_buf_t *buf, chat_str_t s)
     }
 
     chat_buf_puts(buf, "\"");
+}
+
+
+void
+chat_buf_one_line(chat_buf_t *buf, chat_str_t json)
+{
+    size_t i, start = 0;
+
+    for (i = 0; i < json.len; i++) {
+        if (json.data[i] == '\n' || json.data[i] == '\r') {
+            chat_buf_add(buf, chat_str(json.data + start, i - start));
+            chat_buf_puts(buf, " ");
+            start = i + 1;
+        }
+    }
+
+    chat_buf_add(buf, chat_str(json.data + start, json.len - start));
 }

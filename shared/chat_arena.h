@@ -36,7 +36,7 @@ chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
 /*
  * A list with room for one more behind its count items of so many bytes each:
  * the one given, or a copy that is twice as long; *size, at first 0, is for
- * how many it has room. What was never used is zeroed. NULL without memory.
+ * how many it has room. The one more is zeroed. NULL without memory.
  */
 void *chat_arena_grow(chat_arena_t *arena, void *items, size_t count,
                       size_t *size, size_t bytes);
@@ -66,12 +66,20 @@ void chat_buf_printf(chat_buf_t *buf, const char *format, ...)
 /* s (UTF-8) as a JSON string with its quotes; only what must be is escaped. */
 void chat_buf_json(chat_buf_t *buf, chat_str_t s);
 
+/* JSON text on one line: its line ends can only be white space. */
+void chat_buf_one_line(chat_buf_t *buf, chat_str_t json);
+
 /* The content; valid until the next append. */
 static inline chat_str_t
 chat_buf_str(const chat_buf_t *buf)
 {
     return chat_str(buf->data, buf->len);
 }
+
+
+/* A copy of the content in the arena; CHAT_ERROR, too, where it failed. */
+chat_rc_e chat_buf_dup(const chat_buf_t *buf, chat_arena_t *arena,
+                       chat_str_t *out);
 
 
 #endif /* CHAT_ARENA_H */

@@ -81,4 +81,29 @@ chat_str_starts(chat_str_t a, const char *text)
 }
 
 
+/* 1 if a ends with the characters of the C string text. */
+static inline int
+chat_str_ends(chat_str_t a, const char *text)
+{
+    size_t len = strlen(text);
+
+    return a.len >= len && memcmp(a.data + a.len - len, text, len) == 0;
+}
+
+
+/* For sorting, where equal ones must be neighbours: by length, then bytes. */
+static inline int
+chat_str_compare(chat_str_t a, chat_str_t b)
+{
+    if (a.len != b.len) {
+        return a.len < b.len ? -1 : 1;
+    }
+
+    return a.len ? memcmp(a.data, b.data, a.len) : 0;
+}
+
+
+/* 1 if the characters of the C string text stand anywhere in s. */
+int chat_str_has(chat_str_t s, const char *text);
+
 #endif /* CHAT_BASE_H */

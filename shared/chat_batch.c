@@ -41,7 +41,6 @@ chat_batch_find(const chat_batch_t *batch, chat_str_t id)
 static chat_member_t *
 chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
 {
-    size_t         size;
     chat_batch_t  *batch = reader->batch;
     chat_member_t *member;
 
@@ -54,22 +53,15 @@ chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
         return NULL;
     }
 
-    if (batch->nmembers == reader->size) {
-        size = reader->size ? reader->size * 2 : 8;
-        member = chat_arena_alloc(reader->arena, size * sizeof(*member));
-        if (member == NULL) {
-            reader->failed = 1;
-            return NULL;
-        }
-        if (batch->nmembers != 0) {
-            memcpy(member, batch->members, batch->nmembers * sizeof(*member));
-        }
-        batch->members = member;
-        reader->size = size;
+    member = chat_arena_grow(reader->arena, batch->members, batch->nmembers,
+                             &reader->size, sizeof(*member));
+    if (member == NULL) {
+        reader->failed = 1;
+        return NULL;
     }
 
+    batch->members = member;
     member = &batch->members[batch->nmembers++];
-    memset(member, 0, sizeof(*member));
     member->id = id;
     member->position = UINT32_MAX;
     return member;

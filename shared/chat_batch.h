@@ -111,12 +111,15 @@ void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
 
 /*
  * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
- * end/...: how it ended; void/...: nothing was sent. They name the claimant,
- * and say nothing while claim/<k> is not that one's: a request that does not
- * know whether its claim stands may put them all the same.
+ * after/...: its Retry-After; end/...: how it ended; void/...: nothing was
+ * sent. They name the claimant, and say nothing while claim/<k> is not that
+ * one's: a request that does not know whether its claim stands may put them
+ * all the same.
  */
 void chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                        chat_str_t request, uint32_t status);
+void chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                      chat_str_t request, uint32_t seconds);
 void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                     chat_str_t request, chat_end_e end);
 void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
@@ -155,6 +158,8 @@ typedef struct {
     chat_approval_e approval;     /* GRANTED, REFUSED or NONE */
 } chat_member_t;
 
+#define CHAT_AFTER_MAX 86400 /* seconds: nobody is told to wait for longer */
+
 typedef struct {
     uint32_t      k; /* 0: there was none */
     chat_str_t    worker;
@@ -163,6 +168,7 @@ typedef struct {
     unsigned char retry_key[16];
     uint64_t      ms;     /* when it was claimed; 0: not known */
     uint32_t      answer; /* HTTP status; 0: none yet */
+    uint32_t      after;  /* its Retry-After in seconds; 0: none */
     chat_end_e    end;
     int           is_void; /* nothing was sent */
 } chat_attempt_t;

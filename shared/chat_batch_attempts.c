@@ -152,8 +152,8 @@ static void
 chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
                      size_t count)
 {
-    int             end;
-    uint64_t        status;
+    uint64_t        number;
+    chat_end_e      end;
     chat_attempt_t *attempt;
 
     attempt = chat_batch_attempt_of(fact, "void/", list, count);
@@ -164,18 +164,26 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
 
     attempt = chat_batch_attempt_of(fact, "answer/", list, count);
     if (attempt != NULL) {
-        if (chat_batch_number(fact->value, &status) && status < 1000) {
-            attempt->answer = (uint32_t) status;
+        if (chat_batch_number(fact->value, &number) && number < 1000) {
+            attempt->answer = (uint32_t) number;
+        }
+        return;
+    }
+
+    attempt = chat_batch_attempt_of(fact, "after/", list, count);
+    if (attempt != NULL) {
+        if (chat_batch_number(fact->value, &number)
+            && number <= CHAT_AFTER_MAX) {
+            attempt->after = (uint32_t) number;
         }
         return;
     }
 
     attempt = chat_batch_attempt_of(fact, "end/", list, count);
-    for (end = CHAT_END_FINISHED;
-         attempt != NULL && end <= CHAT_END_INTERRUPTED; end++)
-    {
-        if (chat_str_is(fact->value, chat_end_name((chat_end_e) end))) {
-            attempt->end = (chat_end_e) end;
+    if (attempt != NULL) {
+        end = chat_end_find(fact->value);
+        if (end != CHAT_END_NONE) {
+            attempt->end = end;
         }
     }
 }

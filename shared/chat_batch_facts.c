@@ -188,26 +188,19 @@ static chat_fact_t *
 chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
                chat_str_t value)
 {
-    size_t         size, len = strlen(prefix);
+    size_t         len = strlen(prefix);
     chat_fact_t   *fact;
     unsigned char *field;
 
-    if (facts->count == facts->size) {
-        size = facts->size ? facts->size * 2 : 16;
-        fact = chat_arena_alloc(facts->arena, size * sizeof(*fact));
-        if (fact == NULL) {
-            facts->failed = 1;
-            return NULL;
-        }
-        if (facts->count != 0) {
-            memcpy(fact, facts->items, facts->count * sizeof(*fact));
-        }
-        facts->items = fact;
-        facts->size = size;
+    fact = chat_arena_grow(facts->arena, facts->items, facts->count,
+                           &facts->size, sizeof(*fact));
+    if (fact == NULL) {
+        facts->failed = 1;
+        return NULL;
     }
 
+    facts->items = fact;
     fact = &facts->items[facts->count];
-    memset(fact, 0, sizeof(*fact));
 
     field = chat_arena_alloc(facts->arena, len + rest.len + 1);
     if (field == NULL
@@ -341,6 +334,17 @@ chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
 
     (void) snprintf(value, sizeof(value), "%u", (unsigned) status);
     chat_facts_attempt(facts, "answer/", k, worker, request, value);
+}
+
+
+void
+chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                 chat_str_t request, uint32_t seconds)
+{
+    char value[16];
+
+    (void) snprintf(value, sizeof(value), "%u", (unsigned) seconds);
+    chat_facts_attempt(facts, "after/", k, worker, request, value);
 }
 
 

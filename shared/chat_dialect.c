@@ -62,15 +62,11 @@ chat_dialect_ends(const char *const *ends, chat_str_t path)
     for (/* void */; *ends != NULL; ends++) {
         end = chat_cstr(*ends);
 
-        if (end.len == 0 || end.len > path.len) {
+        if (end.len == 0 || !chat_str_ends(path, *ends)) {
             continue;
         }
 
         at = path.len - end.len;
-
-        if (memcmp(path.data + at, end.data, end.len) != 0) {
-            continue;
-        }
 
         /* an end may bring its own boundary: /messages, :generate */
         if (at == 0 || end.data[0] == '/' || end.data[0] == ':'
@@ -98,9 +94,8 @@ chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path)
 }
 
 
-/* What stands before the query. */
-static chat_str_t
-chat_dialect_path_of(chat_str_t uri)
+chat_str_t
+chat_uri_path(chat_str_t uri)
 {
     const unsigned char *mark;
 
@@ -166,7 +161,7 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
                   chat_request_t *rq)
 {
     chat_rc_e  rc;
-    chat_str_t path = chat_dialect_path_of(uri);
+    chat_str_t path = chat_uri_path(uri);
 
     if (!chat_dialect_generates(dialect, path)) {
         return CHAT_DECLINED;
@@ -202,8 +197,7 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
 
     for (each = chat_dialects; *each != NULL; each++) {
         if ((*each)->paths != NULL
-            && !chat_dialect_path(*each, chat_dialect_path_of(uri)))
-        {
+            && !chat_dialect_path(*each, chat_uri_path(uri))) {
             continue;
         }
 
@@ -313,20 +307,45 @@ chat_result_once(const chat_request_t *rq, const chat_call_t *call,
 
 
 void
-chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
+chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     size_t i;
 
-    chat_buf_puts(out, "{\"error\":{\"code\":");
-    chat_buf_json(out, chat_cstr(refusal->code));
-    chat_buf_puts(out, ",\"message\":");
-    chat_buf_json(out, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"toolCallIds\":[");
+    chat_buf_puts(out, refusal->message);
+
+    for (i = 0; i < refusal->nids; i++) {
+        chat_buf_puts(out, i != 0 ? ", " : " (");
+        chat_buf_add(out, refusal->ids[i]);
+    }
+
+    chat_buf_puts(out, refusal->nids != 0 ? ")" : "");
+}
+
+
+void
+chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    size_t i;
+
+    chat_buf_puts(out, "[");
 
     for (i = 0; i < refusal->nids; i++) {
         chat_buf_puts(out, i != 0 ? "," : "");
         chat_buf_json(out, refusal->ids[i]);
     }
 
-    chat_buf_puts(out, "]}}");
+    chat_buf_puts(out, "]");
+}
+
+
+void
+chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    chat_buf_puts(out, "{\"error\":{\"code\":");
+    chat_buf_json(out, chat_cstr(refusal->code));
+    chat_buf_puts(out, ",\"message\":");
+    chat_buf_json(out, chat_cstr(refusal->message));
+    chat_buf_puts(out, ",\"toolCallIds\":");
+    chat_refusal_ids(refusal, out);
+    chat_buf_puts(out, "}}");
 }

@@ -97,6 +97,15 @@ typedef struct {
     size_t            nids;
 } chat_refusal_t;
 
+/* What of a URI stands before its query. */
+chat_str_t chat_uri_path(chat_str_t uri);
+
+/* The message with the ids behind it, in one text. */
+void chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out);
+
+/* The ids as a JSON array. */
+void chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out);
+
 /* As an app says it, where no provider's words are expected: a JSON object. */
 void chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out);
 

@@ -144,8 +144,8 @@ typedef struct {
     const chat_call_t   **known;   /* rq's calls in order of their ids */
     size_t                nknown;
     unsigned              begun : 1;    /* a frame was read */
-    unsigned              ended : 1;    /* an end was told */
     unsigned              answered : 1; /* a result came in this step */
+    int                   ended;        /* an end was told */
 } chat_ag_ui_reader_t;
 
 /* A frame that is being read. */
@@ -175,6 +175,11 @@ chat_str_t chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key);
 /* A call by its id: the stream's own, or NULL. */
 chat_ag_ui_slot_t *chat_ag_ui_slot(const chat_ag_ui_reader_t *reader,
                                    chat_str_t                 id);
+
+/* An event of this call; NULL: no memory. */
+chat_event_t *chat_ag_ui_emit(const chat_ag_ui_frame_t *frame,
+                              chat_event_e type, const chat_ag_ui_slot_t *slot,
+                              int implied);
 
 /*
  * Opens a call, or opens it again: CALL_OPEN, and STEP_OPEN before it where a

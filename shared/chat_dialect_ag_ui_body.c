@@ -18,35 +18,19 @@ typedef struct {
     chat_ag_ui_body_t  body;
     const chat_json_t *last_user; /* of all messages */
     const chat_json_t *last_run;  /* first message of the last run */
-    const chat_json_t *user;      /* the last one so far */
-    chat_digest_t      user_text;
-    const chat_json_t *run;   /* assistant's messages in a row; or NULL */
-    uint32_t           since; /* runs behind user */
-    unsigned           hashed : 1;
+    chat_turn_t        turn;
+    const chat_json_t *run; /* assistant's messages in a row; or NULL */
     unsigned           current : 1; /* in the current turn */
 } chat_ag_ui_walk_t;
 
 
-/* Names a step by where the walk is. */
 static chat_rc_e
-chat_ag_ui_name(chat_ag_ui_walk_t *w, chat_step_t *step)
+chat_ag_ui_hash(chat_json_doc_t *doc, chat_arena_t *arena,
+                const chat_json_t *message, chat_digest_t *out)
 {
-    const chat_json_t *content;
+    const chat_json_t *content = chat_json_get(doc, message, "content");
 
-    if (w->user != NULL && !w->hashed) {
-        content = chat_json_get(w->body.doc, w->user, "content");
-        if (content != NULL
-            && chat_json_digest(w->body.doc, content, &w->user_text)
-                   != CHAT_OK)
-        {
-            return CHAT_ERROR;
-        }
-        w->hashed = 1;
-    }
-
-    step->user_text = w->user_text;
-    step->since = w->since;
-    return CHAT_OK;
+    return content ? chat_json_digest(doc, content, out) : CHAT_OK;
 }
 
 
@@ -74,14 +58,14 @@ chat_ag_ui_run_end(chat_ag_ui_walk_t *w, const chat_json_t *end)
             || chat_ag_ui_step_is_open(&w->body)))
     {
         if (chat_ag_ui_step_add(&w->body) != CHAT_OK
-            || chat_ag_ui_name(w, &rq->steps[rq->nsteps - 1]) != CHAT_OK)
+            || chat_turn_name(&w->turn, &rq->steps[rq->nsteps - 1]) != CHAT_OK)
         {
             return CHAT_ERROR;
         }
         rq->answers = run == w->last_run;
     }
 
-    w->since++;
+    w->turn.since++;
     return CHAT_OK;
 }
 
@@ -89,16 +73,16 @@ chat_ag_ui_run_end(chat_ag_ui_walk_t *w, const chat_json_t *end)
 static chat_rc_e
 chat_ag_ui_message(chat_ag_ui_walk_t *w, const chat_json_t *message)
 {
+    chat_rc_e rc;
+
     switch (chat_ag_ui_role(w->body.doc, message)) {
     case CHAT_AG_UI_USER:
-        if (chat_ag_ui_run_end(w, message) != CHAT_OK) {
-            return CHAT_ERROR;
+        rc = chat_ag_ui_run_end(w, message);
+        if (rc != CHAT_OK) {
+            return rc;
         }
 
-        w->user = message;
-        w->hashed = 0;
-        w->since = 0;
-        memset(&w->user_text, 0, sizeof(w->user_text));
+        chat_turn_begin(&w->turn, message);
 
         if (message == w->last_user) {
             w->current = 1;
@@ -190,8 +174,7 @@ chat_ag_ui_resume(chat_ag_ui_body_t *body)
     node = list && list->type == CHAT_JSON_ARRAY ? list->child : NULL;
 
     for (/* void */; node != NULL; node = node->next) {
-        id = chat_json_string(body->doc,
-                              chat_json_get(body->doc, node, "interruptId"));
+        id = chat_json_text(body->doc, node, "interruptId");
         if (id.len == 0 || rq->conversation.len == 0) {
             continue;
         }
@@ -218,7 +201,7 @@ chat_ag_ui_resume(chat_ag_ui_body_t *body)
 }
 
 
-/* Thread, run and tools; NULL in *messages: it is another dialect's body. */
+/* Thread, run and tools. CHAT_DECLINED: it is another dialect's body. */
 static chat_rc_e
 chat_ag_ui_head(chat_ag_ui_body_t *body, const chat_json_t **messages)
 {
@@ -263,6 +246,9 @@ chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
     w.body.doc = doc;
     w.body.arena = arena;
     w.body.rq = rq;
+    w.turn.doc = doc;
+    w.turn.arena = arena;
+    w.turn.hash = chat_ag_ui_hash;
 
     rc = chat_ag_ui_head(&w.body, &messages);
     if (rc != CHAT_OK) {
@@ -279,17 +265,15 @@ chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
         rc = chat_ag_ui_run_end(&w, NULL);
     }
 
-    if (rc != CHAT_OK || chat_ag_ui_name(&w, &rq->next) != CHAT_OK) {
-        return rc != CHAT_OK ? rc : CHAT_ERROR;
+    if (rc == CHAT_OK) {
+        rc = chat_turn_name(&w.turn, &rq->next);
     }
 
-    if (rq->class == CHAT_CLASS_OTHER
-        || (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)))
-    {
-        rq->class = CHAT_CLASS_OTHER;
-        rq->answers = 0;
+    if (rc != CHAT_OK) {
+        return rc;
     }
 
+    chat_request_judge(rq);
     rc = chat_ag_ui_resume(&w.body);
 
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;

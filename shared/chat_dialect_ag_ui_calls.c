@@ -30,14 +30,7 @@ chat_ag_ui_slot(const chat_ag_ui_reader_t *reader, chat_str_t id)
 }
 
 
-static chat_rc_e
-chat_ag_ui_plain(chat_ag_ui_frame_t *frame, chat_event_e type)
-{
-    return chat_events_add(frame->events, type) ? CHAT_OK : CHAT_ERROR;
-}
-
-
-static chat_event_t *
+chat_event_t *
 chat_ag_ui_emit(const chat_ag_ui_frame_t *frame, chat_event_e type,
                 const chat_ag_ui_slot_t *slot, int implied)
 {
@@ -209,8 +202,9 @@ chat_ag_ui_call_start(chat_ag_ui_frame_t *frame)
     chat_ag_ui_call_said(frame, &call);
     rc = chat_ag_ui_call_open(frame, &call, 0, &slot);
 
-    return rc == CHAT_DECLINED ? chat_ag_ui_plain(frame, CHAT_EVENT_OPAQUE)
-                               : rc;
+    return rc == CHAT_DECLINED
+               ? chat_events_put(frame->events, CHAT_EVENT_OPAQUE)
+               : rc;
 }
 
 
@@ -239,7 +233,7 @@ chat_ag_ui_call_args_more(chat_ag_ui_frame_t *frame)
         chat_ag_ui_slot(frame->reader, chat_ag_ui_string(frame, "toolCallId"));
 
     return slot != NULL ? chat_ag_ui_call_piece(frame, slot)
-                        : chat_ag_ui_plain(frame, CHAT_EVENT_OPAQUE);
+                        : chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
 }
 
 
@@ -252,7 +246,7 @@ chat_ag_ui_call_end(chat_ag_ui_frame_t *frame)
         chat_ag_ui_slot(frame->reader, chat_ag_ui_string(frame, "toolCallId"));
 
     if (slot == NULL || slot->ready) {
-        return chat_ag_ui_plain(frame, CHAT_EVENT_OPAQUE);
+        return chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
     }
 
     slot->ready = 1;
@@ -328,7 +322,7 @@ chat_ag_ui_call_chunk(chat_ag_ui_frame_t *frame)
     }
 
     if (call.id.len == 0) {
-        return chat_ag_ui_plain(frame, CHAT_EVENT_OPAQUE);
+        return chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
     }
 
     if (chat_ag_ui_close_chunks(frame, &call.lane) != CHAT_OK) {
@@ -337,8 +331,9 @@ chat_ag_ui_call_chunk(chat_ag_ui_frame_t *frame)
 
     rc = chat_ag_ui_call_open(frame, &call, 0, &slot);
     if (rc != CHAT_OK) {
-        return rc == CHAT_DECLINED ? chat_ag_ui_plain(frame, CHAT_EVENT_OPAQUE)
-                                   : rc;
+        return rc == CHAT_DECLINED
+                   ? chat_events_put(frame->events, CHAT_EVENT_OPAQUE)
+                   : rc;
     }
 
     slot->chunked = 1;
@@ -351,7 +346,7 @@ chat_ag_ui_call_chunk(chat_ag_ui_frame_t *frame)
 static chat_str_t
 chat_ag_ui_interrupt_id(chat_json_doc_t *doc, const chat_json_t *node)
 {
-    chat_str_t id = chat_json_string(doc, chat_json_get(doc, node, "id"));
+    chat_str_t id = chat_json_text(doc, node, "id");
 
     return id.len <= CHAT_AG_UI_NAME_MAX ? id : chat_str(NULL, 0);
 }
@@ -372,7 +367,7 @@ chat_ag_ui_interrupt(chat_ag_ui_frame_t *frame, const chat_json_t *node,
     const chat_event_e types[] = { CHAT_EVENT_CALL_OPEN,
                                    CHAT_EVENT_CALL_READY };
 
-    call = chat_json_string(doc, chat_json_get(doc, node, "toolCallId"));
+    call = chat_json_text(doc, node, "toolCallId");
 
     for (i = 0; i < 2; i++) {
         event = chat_events_add(frame->events, types[i]);
@@ -426,5 +421,5 @@ chat_ag_ui_interrupts(chat_ag_ui_frame_t *frame)
         }
     }
 
-    return chat_ag_ui_plain(frame, CHAT_EVENT_STEP_SEAL);
+    return chat_events_put(frame->events, CHAT_EVENT_STEP_SEAL);
 }

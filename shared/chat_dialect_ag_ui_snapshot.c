@@ -19,11 +19,7 @@ chat_ag_ui_known_compare(const void *one, const void *two)
     const chat_call_t *a = *(const chat_call_t *const *) one;
     const chat_call_t *b = *(const chat_call_t *const *) two;
 
-    if (a->id.len != b->id.len) {
-        return a->id.len < b->id.len ? -1 : 1;
-    }
-
-    return a->id.len ? memcmp(a->id.data, b->id.data, a->id.len) : 0;
+    return chat_str_compare(a->id, b->id);
 }
 
 
@@ -113,9 +109,7 @@ chat_ag_ui_result_text(chat_ag_ui_frame_t *frame, chat_str_t *out)
                  content ? chat_json_raw(doc, content) : chat_cstr("\"\""));
     chat_buf_puts(&text, "}");
 
-    rc = text.failed
-             ? CHAT_ERROR
-             : chat_arena_dup(frame->events->arena, chat_buf_str(&text), out);
+    rc = chat_buf_dup(&text, frame->events->arena, out);
     chat_buf_free(&text);
     return rc;
 }
@@ -133,8 +127,7 @@ chat_ag_ui_result(chat_ag_ui_frame_t *frame, const chat_json_t *node,
         return CHAT_ERROR;
     }
 
-    event->id = chat_json_string(
-        frame->doc, chat_json_get(frame->doc, node, "toolCallId"));
+    event->id = chat_json_text(frame->doc, node, "toolCallId");
     event->text = text;
     event->implied = implied & 1;
     chat_ag_ui_answered(frame->reader, event->id);
@@ -150,8 +143,7 @@ chat_ag_ui_call_result(chat_ag_ui_frame_t *frame)
     chat_str_t text;
 
     if (chat_ag_ui_string(frame, "toolCallId").len == 0) {
-        return chat_events_add(frame->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                                 : CHAT_ERROR;
+        return chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
     }
 
     if (chat_ag_ui_known_sort(frame) != CHAT_OK
@@ -174,9 +166,9 @@ chat_ag_ui_snapshot_call(chat_ag_ui_frame_t *frame, const chat_json_t *message,
     chat_json_doc_t  *doc = frame->doc;
     chat_ag_ui_slot_t call = { 0 }, *slot;
 
-    call.id = chat_json_string(doc, chat_json_get(doc, node, "id"));
+    call.id = chat_json_text(doc, node, "id");
     call.name = chat_ag_ui_call_name(doc, node);
-    call.parent = chat_json_string(doc, chat_json_get(doc, message, "id"));
+    call.parent = chat_json_text(doc, message, "id");
 
     if (chat_ag_ui_slot(frame->reader, call.id) != NULL
         || chat_ag_ui_known(frame->reader, call.id) != NULL)
@@ -189,19 +181,14 @@ chat_ag_ui_snapshot_call(chat_ag_ui_frame_t *frame, const chat_json_t *message,
         return rc == CHAT_DECLINED ? CHAT_OK : rc;
     }
 
-    event = chat_events_add(frame->events, CHAT_EVENT_CALL_READY);
+    event = chat_ag_ui_emit(frame, CHAT_EVENT_CALL_READY, slot, 1);
     if (event == NULL) {
         return CHAT_ERROR;
     }
 
     slot->ready = 1;
-    event->slot = (uint32_t) (slot - frame->reader->slots);
-    event->id = slot->id;
-    event->name = slot->name;
-    event->kind = slot->kind;
     event->text = chat_ag_ui_call_args(doc, node);
     event->whole = 1;
-    event->implied = 1;
 
     return CHAT_OK;
 }
@@ -216,8 +203,7 @@ chat_ag_ui_snapshot_result(chat_ag_ui_frame_t *frame,
     const chat_call_t       *known;
     const chat_ag_ui_slot_t *slot;
 
-    id = chat_json_string(frame->doc,
-                          chat_json_get(frame->doc, message, "toolCallId"));
+    id = chat_json_text(frame->doc, message, "toolCallId");
     slot = chat_ag_ui_slot(frame->reader, id);
     known = chat_ag_ui_known(frame->reader, id);
 
@@ -265,7 +251,7 @@ chat_ag_ui_snapshot(chat_ag_ui_frame_t *frame)
     const chat_json_t *list, *node, *first;
 
     if (chat_ag_ui_known_sort(frame) != CHAT_OK
-        || chat_events_add(frame->events, CHAT_EVENT_OPAQUE) == NULL)
+        || chat_events_put(frame->events, CHAT_EVENT_OPAQUE) != CHAT_OK)
     {
         return CHAT_ERROR;
     }

@@ -133,8 +133,7 @@ chat_ag_ui_splice_resume(chat_json_doc_t *doc, const chat_result_t *result,
     chat_buf_puts(&text, result->after ? "" : ",");
 
     if (rc == CHAT_OK) {
-        rc = text.failed ? CHAT_ERROR
-                         : chat_edits_add(edits, pos, 0, chat_buf_str(&text));
+        rc = chat_edits_buf(edits, pos, 0, &text);
     }
 
     chat_buf_free(&text);
@@ -153,9 +152,7 @@ chat_ag_ui_splice_call(const chat_call_t *call, const chat_result_t *result,
     rc = chat_ag_ui_splice_message(result, edits->arena, &text);
 
     if (rc == CHAT_OK) {
-        rc = text.failed ? CHAT_ERROR
-                         : chat_edits_add(edits, call->place->end, 0,
-                                          chat_buf_str(&text));
+        rc = chat_edits_buf(edits, call->place->end, 0, &text);
     }
 
     chat_buf_free(&text);

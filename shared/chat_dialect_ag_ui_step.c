@@ -45,9 +45,7 @@ chat_ag_ui_step_push(chat_ag_ui_body_t *body)
 
     body->calls = calls;
 
-    calls = &body->calls[body->count++];
-    memset(calls, 0, sizeof(*calls));
-    return calls;
+    return &body->calls[body->count++];
 }
 
 
@@ -77,8 +75,7 @@ chat_ag_ui_step_calls(chat_ag_ui_body_t *body, const chat_json_t *message)
             return CHAT_ERROR;
         }
 
-        call->id =
-            chat_json_string(body->doc, chat_json_get(body->doc, node, "id"));
+        call->id = chat_json_text(body->doc, node, "id");
         call->name = chat_ag_ui_call_name(body->doc, node);
         call->kind = chat_ag_ui_kind(body->own, call->name);
         call->in_last_message = 1;
@@ -108,8 +105,7 @@ chat_ag_ui_step_match(chat_ag_ui_body_t *body, const chat_json_t *node)
             continue;
         }
 
-        id = chat_json_string(body->doc,
-                              chat_json_get(body->doc, node, "toolCallId"));
+        id = chat_json_text(body->doc, node, "toolCallId");
 
         for (i = 0; i < body->count; i++) {
             if (body->calls[i].place == NULL
@@ -228,7 +224,6 @@ chat_rc_e
 chat_ag_ui_step_add(chat_ag_ui_body_t *body)
 {
     size_t       i;
-    chat_call_t *call;
     chat_step_t *step = chat_request_add_step(body->rq, body->arena);
 
     if (step == NULL) {
@@ -238,17 +233,12 @@ chat_ag_ui_step_add(chat_ag_ui_body_t *body)
     step->first_id = body->calls[0].id;
 
     for (i = 0; i < body->count; i++) {
-        if (chat_ag_ui_step_detail(body, &body->calls[i]) != CHAT_OK) {
+        if (chat_ag_ui_step_detail(body, &body->calls[i]) != CHAT_OK
+            || chat_request_put_call(body->rq, body->arena, &body->calls[i])
+                   != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
-
-        call = chat_request_add_call(body->rq, body->arena);
-        if (call == NULL) {
-            return CHAT_ERROR;
-        }
-
-        body->calls[i].step = call->step;
-        *call = body->calls[i];
     }
 
     return CHAT_OK;

@@ -9,10 +9,6 @@
  * Must not know: what becomes of a call or a frame.
  */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem() */
-#endif
-
 #include "chat_dialect_ag_ui.h"
 
 #define CHAT_AG_UI_TYPE "{\"type\":\""
@@ -42,16 +38,14 @@ chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 chat_str_t
 chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key)
 {
-    return chat_json_string(frame->doc,
-                            chat_json_get(frame->doc, frame->doc->root, key));
+    return chat_json_text(frame->doc, frame->doc->root, key);
 }
 
 
 static chat_rc_e
 chat_ag_ui_opaque(chat_ag_ui_frame_t *frame)
 {
-    return chat_events_add(frame->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                             : CHAT_ERROR;
+    return chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
 }
 
 
@@ -76,29 +70,17 @@ chat_ag_ui_run_started(chat_ag_ui_frame_t *frame)
         return CHAT_ERROR;
     }
 
-    return chat_events_add(frame->events, CHAT_EVENT_STEP_OPEN) ? CHAT_OK
-                                                                : CHAT_ERROR;
+    return chat_events_put(frame->events, CHAT_EVENT_STEP_OPEN);
 }
 
 
-/* The end of the stream, told once. */
+/* The end of the stream; a further one says nothing. */
 static chat_rc_e
 chat_ag_ui_turn_end(chat_ag_ui_frame_t *frame, chat_end_e end)
 {
-    chat_event_t *event;
-
-    if (frame->reader->ended) {
-        return chat_ag_ui_opaque(frame);
-    }
-
-    event = chat_events_add(frame->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    frame->reader->ended = 1;
-    return CHAT_OK;
+    return frame->reader->ended
+               ? chat_ag_ui_opaque(frame)
+               : chat_events_end(frame->events, end, &frame->reader->ended);
 }
 
 
@@ -116,7 +98,7 @@ chat_ag_ui_run_finished(chat_ag_ui_frame_t *frame)
         return chat_ag_ui_turn_end(frame, CHAT_END_ABORTED);
     }
 
-    if (chat_events_add(frame->events, CHAT_EVENT_STEP_SEAL) == NULL) {
+    if (chat_events_put(frame->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
@@ -270,8 +252,8 @@ chat_ag_ui_boring(void *state, const chat_frame_t *frame)
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (chat_str_starts(rest, words[i])) {
             /* The last type counts; its letters may be written as \u007x. */
-            return memmem(rest.data, rest.len, "\"type\"", 6) == NULL
-                   && memmem(rest.data, rest.len, "\\u00", 4) == NULL;
+            return !chat_str_has(rest, "\"type\"")
+                   && !chat_str_has(rest, "\\u00");
         }
     }
 

@@ -20,11 +20,7 @@ chat_ag_ui_tool_compare(const void *one, const void *two)
     const chat_str_t *a = one;
     const chat_str_t *b = two;
 
-    if (a->len != b->len) {
-        return a->len < b->len ? -1 : 1;
-    }
-
-    return a->len ? memcmp(a->data, b->data, a->len) : 0;
+    return chat_str_compare(*a, *b);
 }
 
 
@@ -63,8 +59,7 @@ chat_ag_ui_tools(chat_json_doc_t *doc, chat_arena_t *arena,
     }
 
     for (node = tools->child; node != NULL; node = node->next) {
-        own->tools[own->ntools++] =
-            chat_json_string(doc, chat_json_get(doc, node, "name"));
+        own->tools[own->ntools++] = chat_json_text(doc, node, "name");
     }
 
     qsort(own->tools, own->ntools, sizeof(*own->tools),
@@ -78,7 +73,7 @@ chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
 {
     const chat_json_t *function = chat_json_get(doc, call, "function");
 
-    return chat_json_string(doc, chat_json_get(doc, function, "name"));
+    return chat_json_text(doc, function, "name");
 }
 
 
@@ -149,8 +144,7 @@ chat_ag_ui_tool_text(const chat_json_doc_t *value, chat_arena_t *arena,
     }
 
     chat_buf_json(&text, value->text);
-    rc = text.failed ? CHAT_ERROR
-                     : chat_arena_dup(arena, chat_buf_str(&text), out);
+    rc = chat_buf_dup(&text, arena, out);
     chat_buf_free(&text);
     return rc;
 }
@@ -174,9 +168,7 @@ chat_ag_ui_tool_read(const chat_result_t *result, chat_arena_t *arena,
     root = value.root;
 
     if (chat_ag_ui_role(&value, root) == CHAT_AG_UI_TOOL
-        && chat_str_eq(chat_json_string(
-                           &value, chat_json_get(&value, root, "toolCallId")),
-                       result->id))
+        && chat_str_eq(chat_json_text(&value, root, "toolCallId"), result->id))
     {
         id = chat_json_get(&value, root, "id");
         if (chat_json_string(&value, id).len != 0) {

@@ -23,24 +23,6 @@ chat_ag_ui_run_event(const chat_request_t *rq, const char *type,
 }
 
 
-/* Line ends of JSON text can only be white space; an event is one line. */
-static void
-chat_ag_ui_one_line(chat_buf_t *out, chat_str_t json)
-{
-    size_t i, start = 0;
-
-    for (i = 0; i < json.len; i++) {
-        if (json.data[i] == '\n' || json.data[i] == '\r') {
-            chat_buf_add(out, chat_str(json.data + start, i - start));
-            chat_buf_puts(out, " ");
-            start = i + 1;
-        }
-    }
-
-    chat_buf_add(out, chat_str(json.data + start, json.len - start));
-}
-
-
 static void
 chat_ag_ui_tell_one(const chat_result_t *result, chat_arena_t *arena,
                     chat_buf_t *out)
@@ -59,9 +41,9 @@ chat_ag_ui_tell_one(const chat_result_t *result, chat_arena_t *arena,
     chat_buf_puts(out, ",\"toolCallId\":");
     chat_buf_json(out, result->id);
     chat_buf_puts(out, ",\"content\":");
-    chat_ag_ui_one_line(out, tool.content.len ? tool.content
-                             : tool.error.len ? tool.error
-                                              : chat_cstr("\"\""));
+    chat_buf_one_line(out, tool.content.len ? tool.content
+                           : tool.error.len ? tool.error
+                                            : chat_cstr("\"\""));
     chat_buf_puts(out, ",\"role\":\"tool\"}\n\n");
 }
 
@@ -145,18 +127,9 @@ chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
 void
 chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t     i;
     chat_buf_t text = { 0 };
 
-    chat_buf_puts(&text, refusal->message);
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(&text, i != 0 ? ", " : " (");
-        chat_buf_add(&text, refusal->ids[i]);
-    }
-
-    chat_buf_puts(&text, refusal->nids != 0 ? ")" : "");
-
+    chat_refusal_text(refusal, &text);
     chat_ag_ui_error(refusal->code, chat_buf_str(&text), out);
     out->failed |= text.failed;
     chat_buf_free(&text);

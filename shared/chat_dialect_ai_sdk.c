@@ -9,10 +9,6 @@
  * Must not know: what becomes of a call or a frame.
  */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem() */
-#endif
-
 #include "chat_dialect_ai_sdk.h"
 
 
@@ -53,16 +49,14 @@ chat_ai_sdk_emit(const chat_ai_sdk_chunk_t *chunk, chat_event_e type)
 static chat_rc_e
 chat_ai_sdk_opaque(const chat_ai_sdk_chunk_t *chunk)
 {
-    return chat_events_add(chunk->events, CHAT_EVENT_OPAQUE) != NULL
-               ? CHAT_OK
-               : CHAT_ERROR;
+    return chat_events_put(chunk->events, CHAT_EVENT_OPAQUE);
 }
 
 
 static chat_rc_e
 chat_ai_sdk_plain(chat_ai_sdk_chunk_t *chunk, unsigned type)
 {
-    return chat_events_add(chunk->events, type) != NULL ? CHAT_OK : CHAT_ERROR;
+    return chat_events_put(chunk->events, type);
 }
 
 
@@ -398,8 +392,7 @@ chat_ai_sdk_boring(void *state, const chat_frame_t *frame)
         rest = chat_str(frame->data.data + len, frame->data.len - len);
 
         /* The last type counts; its letters may be written as \u007x. */
-        return memmem(rest.data, rest.len, "\"type\"", 6) == NULL
-               && memmem(rest.data, rest.len, "\\u00", 4) == NULL;
+        return !chat_str_has(rest, "\"type\"") && !chat_str_has(rest, "\\u00");
     }
 
     return 0;

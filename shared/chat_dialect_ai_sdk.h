@@ -48,9 +48,6 @@ chat_rc_e chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
                              chat_outcome_e outcome, chat_str_t *text,
                              chat_digest_t *digest);
 
-/* Appends JSON text on one line. */
-void chat_ai_sdk_one_line(chat_buf_t *out, chat_str_t json);
-
 /* The last of the messages, or the only one; NULL: there is none. */
 const chat_json_t *chat_ai_sdk_last_message(chat_json_doc_t *doc);
 

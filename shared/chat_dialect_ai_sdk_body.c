@@ -138,7 +138,7 @@ chat_body_call(chat_body_t *body, const chat_json_t *message,
         return CHAT_ERROR;
     }
 
-    call->id = chat_json_string(doc, chat_json_get(doc, part, "toolCallId"));
+    call->id = chat_json_text(doc, part, "toolCallId");
     call->name = name;
     call->node = part;
     call->ready = state > CHAT_PART_STREAMING;
@@ -196,7 +196,7 @@ chat_body_step(chat_body_t *body, const chat_json_t *message,
         return CHAT_ERROR;
     }
 
-    step->message = chat_json_string(doc, chat_json_get(doc, message, "id"));
+    step->message = chat_json_text(doc, message, "id");
     step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
 
     for (/* void */; part != end; part = part->next) {
@@ -422,10 +422,8 @@ chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
     }
 
     rq->stream = 1;
-    rq->conversation =
-        chat_json_string(doc, chat_json_get(doc, doc->root, "id"));
-    rq->last_message =
-        chat_json_string(doc, chat_json_get(doc, body.last, "id"));
+    rq->conversation = chat_json_text(doc, doc->root, "id");
+    rq->last_message = chat_json_text(doc, body.last, "id");
 
     if (chat_body_messages(&body, first) != CHAT_OK) {
         return CHAT_ERROR;

@@ -53,10 +53,10 @@ int
 chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
                       chat_str_t *name)
 {
-    chat_str_t type = chat_json_string(doc, chat_json_get(doc, part, "type"));
+    chat_str_t type = chat_json_text(doc, part, "type");
 
     if (chat_str_is(type, "dynamic-tool")) {
-        *name = chat_json_string(doc, chat_json_get(doc, part, "toolName"));
+        *name = chat_json_text(doc, part, "toolName");
         return 1;
     }
 

@@ -62,7 +62,7 @@ chat_retell_input(chat_json_doc_t *doc, const chat_json_t *part,
         return;
     }
 
-    chat_ai_sdk_one_line(&line, chat_json_raw(doc, input));
+    chat_buf_one_line(&line, chat_json_raw(doc, input));
     chat_retell_about(doc, part, "tool-input-delta", out);
     chat_buf_puts(out, ",\"inputTextDelta\":");
     chat_buf_json(out, chat_buf_str(&line));
@@ -281,8 +281,7 @@ chat_retell_part(chat_retell_t *retell, const chat_json_t *part)
         return;
     }
 
-    type = chat_json_string(retell->doc,
-                            chat_json_get(retell->doc, part, "type"));
+    type = chat_json_text(retell->doc, part, "type");
 
     if (chat_ai_sdk_part_call(retell->doc, part, &name)) {
         chat_retell_tool(retell, part, name);
@@ -326,7 +325,7 @@ chat_ai_sdk_retell(chat_json_doc_t *doc, chat_buf_t *out)
 
     if (metadata != NULL && metadata->type != CHAT_JSON_NULL) {
         chat_buf_puts(out, ",\"messageMetadata\":");
-        chat_ai_sdk_one_line(out, chat_json_raw(doc, metadata));
+        chat_buf_one_line(out, chat_json_raw(doc, metadata));
     }
 
     chat_buf_puts(out, "}\n\n");
@@ -356,7 +355,7 @@ chat_ai_sdk_settle(chat_json_doc_t *doc, const chat_result_t *results,
         return CHAT_DECLINED;
     }
 
-    id = chat_json_string(doc, chat_json_get(doc, doc->root, "toolCallId"));
+    id = chat_json_text(doc, doc->root, "toolCallId");
 
     for (i = 0; i < n && !chat_str_eq(results[i].id, id); i++) {
         /* void */
@@ -377,8 +376,7 @@ chat_ai_sdk_settle(chat_json_doc_t *doc, const chat_result_t *results,
         result = results[i];
         result.call = &call;
 
-        name =
-            chat_json_string(doc, chat_json_get(doc, doc->root, "toolName"));
+        name = chat_json_text(doc, doc->root, "toolName");
         chat_retell_call(doc, doc->root, "tool-input-start", CHAT_CHUNK_AGAIN,
                          name, call.dynamic, out);
         chat_retell_input(doc, doc->root, out);

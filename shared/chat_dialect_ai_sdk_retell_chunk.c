@@ -155,7 +155,7 @@ chat_ai_sdk_chunk_end(chat_json_doc_t *doc, const chat_json_t *part,
         if (node != NULL && chat_chunk_fits(node, chat_chunk_members[i].kind))
         {
             chat_buf_printf(out, ",\"%s\":", chat_chunk_members[i].to);
-            chat_ai_sdk_one_line(out, chat_json_raw(doc, node));
+            chat_buf_one_line(out, chat_json_raw(doc, node));
         }
     }
 

@@ -87,9 +87,7 @@ chat_splice_decision(chat_json_doc_t *doc, const chat_json_t *approval,
         if (approval->child != NULL) {
             chat_buf_puts(&added, ",");
         }
-        rc = added.failed ? CHAT_ERROR
-                          : chat_edits_add(edits, approval->start + 1, 0,
-                                           chat_buf_str(&added));
+        rc = chat_edits_buf(edits, approval->start + 1, 0, &added);
     }
 
     chat_buf_free(&added);
@@ -234,9 +232,8 @@ chat_splice_part(chat_json_doc_t *doc, const chat_json_t *part,
         return rc;
     }
 
-    return text->failed
-               ? CHAT_ERROR
-               : chat_splice_replace(state, chat_buf_str(text), edits);
+    return chat_edits_buf(edits, state->start, state->end - state->start,
+                          text);
 }
 
 

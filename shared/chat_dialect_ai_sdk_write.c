@@ -18,24 +18,6 @@ chat_ai_sdk_chunk(chat_buf_t *out, const char *json)
 }
 
 
-/* Line ends in JSON text can only be white space. */
-void
-chat_ai_sdk_one_line(chat_buf_t *out, chat_str_t json)
-{
-    size_t i, start = 0;
-
-    for (i = 0; i < json.len; i++) {
-        if (json.data[i] == '\n' || json.data[i] == '\r') {
-            chat_buf_add(out, chat_str(json.data + start, i - start));
-            chat_buf_puts(out, " ");
-            start = i + 1;
-        }
-    }
-
-    chat_buf_add(out, chat_str(json.data + start, json.len - start));
-}
-
-
 /*
  * One result. A client fails on one for a call that is not in its last
  * message, and has no chunk for an approval that was decided elsewhere: for
@@ -75,7 +57,7 @@ chat_ai_sdk_tell_one(const chat_result_t *result, chat_buf_t *out)
 
     if (key != NULL) {
         chat_buf_puts(out, key);
-        chat_ai_sdk_one_line(out, value);
+        chat_buf_one_line(out, value);
 
         if (result->call->dynamic) {
             chat_buf_puts(out, ",\"dynamic\":true");
@@ -203,18 +185,10 @@ void
 chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     chat_buf_t text = { 0 };
-    size_t     i;
 
     chat_buf_puts(&text, refusal->code);
     chat_buf_puts(&text, ": ");
-    chat_buf_puts(&text, refusal->message);
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(&text, i != 0 ? ", " : " (");
-        chat_buf_add(&text, refusal->ids[i]);
-    }
-
-    chat_buf_puts(&text, refusal->nids != 0 ? ")" : "");
+    chat_refusal_text(refusal, &text);
 
     chat_buf_puts(out, "data: {\"type\":\"error\",\"errorText\":");
     chat_buf_json(out, chat_buf_str(&text));
@@ -243,9 +217,7 @@ chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
     }
 
     chat_buf_json(&text, to);
-    rc = text.failed ? CHAT_ERROR
-                     : chat_edits_add(edits, id->start, id->end - id->start,
-                                      chat_buf_str(&text));
+    rc = chat_edits_buf(edits, id->start, id->end - id->start, &text);
     chat_buf_free(&text);
     return rc;
 }

@@ -40,10 +40,9 @@ int
 chat_anthropic_call(chat_json_doc_t *doc, const chat_json_t *block,
                     chat_kind_e *kind)
 {
-    chat_str_t              type;
-    static const chat_str_t end = CHAT_STR("_tool_use");
+    chat_str_t type;
 
-    type = chat_json_string(doc, chat_json_get(doc, block, "type"));
+    type = chat_json_text(doc, block, "type");
 
     if (chat_str_is(type, "tool_use")) {
         *kind = CHAT_KIND_CLIENT;
@@ -52,8 +51,7 @@ chat_anthropic_call(chat_json_doc_t *doc, const chat_json_t *block,
 
     *kind = CHAT_KIND_PROVIDER;
 
-    return type.len > end.len
-           && memcmp(type.data + type.len - end.len, end.data, end.len) == 0;
+    return chat_str_ends(type, "_tool_use") && !chat_str_is(type, "_tool_use");
 }
 
 
@@ -103,20 +101,14 @@ chat_anthropic_empty(const chat_request_t *rq, const chat_result_t *results,
 static void
 chat_anthropic_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t      i;
     const char *type =
         refusal->status < 500 ? "invalid_request_error" : "api_error";
 
     chat_anthropic_error(out, type, refusal->code,
                          chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"tool_use_ids\":[");
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i ? "," : "");
-        chat_buf_json(out, refusal->ids[i]);
-    }
-
-    chat_buf_puts(out, "]}}");
+    chat_buf_puts(out, ",\"tool_use_ids\":");
+    chat_refusal_ids(refusal, out);
+    chat_buf_puts(out, "}}");
 }
 
 

@@ -28,13 +28,10 @@ typedef struct {
     const chat_json_t     *fresh;    /* the last message with new content */
     const chat_json_t     *last;     /* the last assistant message */
     const chat_json_t     *answered; /* the one that the body answers */
-    const chat_json_t     *user;     /* the last user's words so far */
-    chat_digest_t          user_text;
+    chat_turn_t            turn;
     chat_anthropic_call_t *calls;
     size_t                 count;
     size_t                 size;
-    uint32_t               since;       /* assistant messages after user */
-    unsigned               hashed : 1;  /* user_text is that of user */
     unsigned               current : 1; /* in the current turn */
 } chat_anthropic_body_t;
 

@@ -39,40 +39,40 @@ chat_anthropic_words(chat_json_doc_t *doc, const chat_json_t *message)
  * clients rewrite them to move a cache_control.
  */
 static chat_rc_e
-chat_anthropic_hash(chat_anthropic_body_t *r, const chat_json_t *message)
+chat_anthropic_hash(chat_json_doc_t *doc, chat_arena_t *arena,
+                    const chat_json_t *message, chat_digest_t *out)
 {
     size_t             n = 0;
     chat_str_t        *parts;
     chat_digest_t     *digests;
     const chat_json_t *node, *content;
 
-    content = chat_json_get(r->doc, message, "content");
-    parts = chat_arena_alloc(r->arena, (chat_json_count(content) + 1)
-                                           * sizeof(chat_str_t));
-    digests = chat_arena_alloc(r->arena, (chat_json_count(content) + 1)
-                                             * sizeof(chat_digest_t));
+    content = chat_json_get(doc, message, "content");
+    parts = chat_arena_alloc(arena, (chat_json_count(content) + 1)
+                                        * sizeof(chat_str_t));
+    digests = chat_arena_alloc(arena, (chat_json_count(content) + 1)
+                                          * sizeof(chat_digest_t));
     if (parts == NULL || digests == NULL) {
         return CHAT_ERROR;
     }
 
     if (content && content->type == CHAT_JSON_STRING) {
-        parts[n++] = chat_json_string(r->doc, content);
+        parts[n++] = chat_json_string(doc, content);
     }
 
-    node = chat_anthropic_blocks(r->doc, message);
+    node = chat_anthropic_blocks(doc, message);
 
     for (/* void */; node; node = node->next) {
-        if (chat_anthropic_type(r->doc, node, "tool_result")) {
+        if (chat_anthropic_type(doc, node, "tool_result")) {
             continue;
         }
 
-        if (chat_anthropic_type(r->doc, node, "text")) {
-            parts[n++] =
-                chat_json_string(r->doc, chat_json_get(r->doc, node, "text"));
+        if (chat_anthropic_type(doc, node, "text")) {
+            parts[n++] = chat_json_text(doc, node, "text");
             continue;
         }
 
-        if (chat_json_digest(r->doc, node, &digests[n]) != CHAT_OK) {
+        if (chat_json_digest(doc, node, &digests[n]) != CHAT_OK) {
             return CHAT_ERROR;
         }
 
@@ -80,26 +80,7 @@ chat_anthropic_hash(chat_anthropic_body_t *r, const chat_json_t *message)
         n++;
     }
 
-    chat_digest_parts(parts, n, &r->user_text);
-
-    return CHAT_OK;
-}
-
-
-/* Names a step by where the reader stands. */
-static chat_rc_e
-chat_anthropic_name(chat_anthropic_body_t *r, chat_step_t *step)
-{
-    if (r->user && !r->hashed) {
-        if (chat_anthropic_hash(r, r->user) != CHAT_OK) {
-            return CHAT_ERROR;
-        }
-
-        r->hashed = 1;
-    }
-
-    step->user_text = r->user_text;
-    step->since = r->since;
+    chat_digest_parts(parts, n, out);
 
     return CHAT_OK;
 }
@@ -156,8 +137,7 @@ chat_anthropic_bare(chat_anthropic_body_t *r, const chat_json_t *block)
         return CHAT_ERROR;
     }
 
-    call->id =
-        chat_json_string(r->doc, chat_json_get(r->doc, block, "tool_use_id"));
+    call->id = chat_json_text(r->doc, block, "tool_use_id");
     call->ready = 1;
     call->bare = 1;
     call->node = block;
@@ -198,15 +178,15 @@ chat_anthropic_thread(chat_anthropic_body_t *r, chat_str_t previous)
         }
 
         if (node == r->fresh) {
-            r->user = node;
+            chat_turn_begin(&r->turn, node);
             r->rq->turn = r->rq->ncalls;
         }
     }
 
     /* The words before are not here: what they led to stands for them. */
-    chat_digest(previous, &r->user_text);
+    chat_digest(previous, &r->turn.text);
 
-    return chat_anthropic_name(r, &r->rq->next);
+    return chat_turn_name(&r->turn, &r->rq->next);
 }
 
 
@@ -229,18 +209,16 @@ chat_anthropic_messages(chat_anthropic_body_t *r)
             }
 
             if (r->rq->nsteps > n
-                && chat_anthropic_name(r, &r->rq->steps[n]) != CHAT_OK) {
+                && chat_turn_name(&r->turn, &r->rq->steps[n]) != CHAT_OK) {
                 return CHAT_ERROR;
             }
 
-            r->since++;
+            r->turn.since++;
 
         } else if (chat_anthropic_role(r->doc, node, "user")
                    && chat_anthropic_words(r->doc, node))
         {
-            r->user = node;
-            r->hashed = 0;
-            r->since = 0;
+            chat_turn_begin(&r->turn, node);
         }
 
         if (node == r->fresh) {
@@ -249,7 +227,7 @@ chat_anthropic_messages(chat_anthropic_body_t *r)
         }
     }
 
-    return chat_anthropic_name(r, &r->rq->next);
+    return chat_turn_name(&r->turn, &r->rq->next);
 }
 
 
@@ -266,6 +244,9 @@ chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
     r.doc = doc;
     r.arena = arena;
     r.rq = rq;
+    r.turn.doc = doc;
+    r.turn.arena = arena;
+    r.turn.hash = chat_anthropic_hash;
     r.messages = chat_json_get(doc, doc->root, "messages");
 
     if (r.messages == NULL || r.messages->type != CHAT_JSON_ARRAY
@@ -275,8 +256,7 @@ chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
     }
 
     thread = chat_json_get(doc, doc->root, "thread");
-    previous = chat_json_string(
-        doc, chat_json_get(doc, thread, "previous_message_id"));
+    previous = chat_json_text(doc, thread, "previous_message_id");
 
     rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
     rq->stored = thread && thread->type == CHAT_JSON_OBJECT;
@@ -289,10 +269,7 @@ chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
         return rc;
     }
 
-    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
-        rq->class = CHAT_CLASS_OTHER;
-        rq->answers = 0;
-    }
+    chat_request_judge(rq);
 
     return doc->duplicate ? CHAT_BAD : CHAT_OK;
 }

@@ -43,8 +43,7 @@ chat_anthropic_insert(chat_anthropic_place_t *at, size_t pos, const char *head,
 
     chat_buf_puts(&text, tail);
 
-    rc = text.failed ? CHAT_ERROR
-                     : chat_edits_add(at->edits, pos, 0, chat_buf_str(&text));
+    rc = chat_edits_buf(at->edits, pos, 0, &text);
 
     chat_buf_free(&text);
 

@@ -29,13 +29,10 @@ chat_anthropic_note(chat_anthropic_body_t *r, const chat_json_t *block,
     }
 
     r->calls = note;
-
     note = &r->calls[r->count++];
-    memset(note, 0, sizeof(*note));
 
     note->block = block;
-    note->call.id =
-        chat_json_string(r->doc, chat_json_get(r->doc, block, "id"));
+    note->call.id = chat_json_text(r->doc, block, "id");
     note->call.kind = kind;
     note->call.ready = 1;
 
@@ -80,7 +77,7 @@ chat_anthropic_settle(chat_anthropic_body_t *r, const chat_json_t *block,
     chat_str_t             id;
     chat_anthropic_call_t *note;
 
-    id = chat_json_string(r->doc, chat_json_get(r->doc, block, "tool_use_id"));
+    id = chat_json_text(r->doc, block, "tool_use_id");
 
     for (i = 0; i < r->count; i++) {
         note = &r->calls[i];
@@ -192,8 +189,7 @@ chat_anthropic_detail(chat_anthropic_body_t *r, chat_anthropic_call_t *note)
     chat_str_t   input;
     chat_call_t *call = &note->call;
 
-    call->name =
-        chat_json_string(r->doc, chat_json_get(r->doc, note->block, "name"));
+    call->name = chat_json_text(r->doc, note->block, "name");
     input = chat_json_raw(r->doc, chat_json_get(r->doc, note->block, "input"));
 
     if (chat_fingerprint(call->name, input, &call->fingerprint) != CHAT_OK) {
@@ -208,11 +204,10 @@ chat_anthropic_detail(chat_anthropic_body_t *r, chat_anthropic_call_t *note)
 chat_rc_e
 chat_anthropic_step(chat_anthropic_body_t *r, const chat_json_t *message)
 {
-    size_t       i;
-    uint32_t     number;
-    chat_rc_e    rc;
-    chat_call_t *call;
-    chat_step_t *step;
+    size_t             i;
+    chat_rc_e          rc;
+    chat_step_t       *step;
+    const chat_call_t *call;
 
     rc = chat_anthropic_calls(r, message);
     if (rc != CHAT_OK || r->count == 0) {
@@ -231,16 +226,13 @@ chat_anthropic_step(chat_anthropic_body_t *r, const chat_json_t *message)
     }
 
     for (i = 0; i < r->count; i++) {
-        call = chat_request_add_call(r->rq, r->arena);
+        call = &r->calls[i].call;
 
-        if (call == NULL || chat_anthropic_detail(r, &r->calls[i]) != CHAT_OK)
+        if (chat_anthropic_detail(r, &r->calls[i]) != CHAT_OK
+            || chat_request_put_call(r->rq, r->arena, call) != CHAT_OK)
         {
             return CHAT_ERROR;
         }
-
-        number = call->step;
-        *call = r->calls[i].call;
-        call->step = number;
 
         /* A step of the server's calls alone is nothing to answer. */
         if (message == r->answered && chat_call_is_member(call)) {

@@ -10,8 +10,6 @@
  * Must not know: why a call is dropped.
  */
 
-#define _GNU_SOURCE /* memmem() */
-
 #include "chat_dialect_anthropic.h"
 
 #include <stdio.h>
@@ -44,7 +42,7 @@ typedef struct {
     unsigned                known : 1; /* a frame of the dialect was seen */
     unsigned                open : 1;  /* a message was opened */
     unsigned                sealed : 1;
-    unsigned                ended : 1;
+    int                     ended;
 } chat_anthropic_stream_t;
 
 
@@ -52,13 +50,6 @@ void *
 chat_anthropic_open(chat_arena_t *arena, const chat_request_t *rq)
 {
     return chat_arena_alloc(arena, sizeof(chat_anthropic_stream_t));
-}
-
-
-static int
-chat_anthropic_has(chat_str_t s, const char *text)
-{
-    return memmem(s.data, s.len, text, strlen(text)) != NULL;
 }
 
 
@@ -86,8 +77,8 @@ chat_anthropic_boring(void *data, const chat_frame_t *frame)
 
     /* Within a delta the type cannot stand in a string: quotes are escaped. */
     return chat_str_starts(s, "{\"type\":\"content_block_delta\"")
-           && (chat_anthropic_has(s, "\"type\":\"text_delta\"")
-               || chat_anthropic_has(s, "\"type\":\"thinking_delta\""));
+           && (chat_str_has(s, "\"type\":\"text_delta\"")
+               || chat_str_has(s, "\"type\":\"thinking_delta\""));
 }
 
 
@@ -164,14 +155,10 @@ chat_anthropic_start(chat_anthropic_stream_t *state, uint32_t slot)
     block->kind = kind;
     input = chat_json_get(doc, content, "input");
 
-    if (chat_arena_dup(
-            state->arena,
-            chat_json_string(doc, chat_json_get(doc, content, "id")),
-            &block->id)
-        || chat_arena_dup(
-            state->arena,
-            chat_json_string(doc, chat_json_get(doc, content, "name")),
-            &block->name)
+    if (chat_arena_dup(state->arena, chat_json_text(doc, content, "id"),
+                       &block->id)
+        || chat_arena_dup(state->arena, chat_json_text(doc, content, "name"),
+                          &block->name)
         || (chat_json_count(input)
             && chat_arena_dup(state->arena, chat_json_raw(doc, input),
                               &block->input)))
@@ -211,8 +198,7 @@ chat_anthropic_delta(chat_anthropic_stream_t *state, uint32_t slot)
     }
 
     event->slot = slot;
-    event->text = chat_json_string(
-        state->doc, chat_json_get(state->doc, delta, "partial_json"));
+    event->text = chat_json_text(state->doc, delta, "partial_json");
     block->pieces |= event->text.len != 0;
 
     return CHAT_OK;
@@ -258,8 +244,7 @@ chat_anthropic_block(chat_anthropic_stream_t *state, chat_str_t type)
         state->doc, chat_json_get(state->doc, state->doc->root, "index"));
 
     if (index < 0 || index > CHAT_ANTHROPIC_INDEX) {
-        return chat_events_add(state->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                                 : CHAT_ERROR;
+        return chat_events_put(state->events, CHAT_EVENT_OPAQUE);
     }
 
     slot = state->base | (uint32_t) index;
@@ -287,8 +272,7 @@ chat_anthropic_turn(chat_anthropic_stream_t *state)
         return CHAT_ERROR;
     }
 
-    event->id =
-        chat_json_string(state->doc, chat_json_get(state->doc, message, "id"));
+    event->id = chat_json_text(state->doc, message, "id");
 
     /* Blocks of a message that was cut off are never stopped. */
     state->base += state->open ? CHAT_ANTHROPIC_INDEX + 1 : 0;
@@ -308,8 +292,7 @@ chat_anthropic_reason(chat_anthropic_stream_t *state)
     const chat_json_t *delta;
 
     delta = chat_json_get(state->doc, state->doc->root, "delta");
-    reason = chat_json_string(state->doc,
-                              chat_json_get(state->doc, delta, "stop_reason"));
+    reason = chat_json_text(state->doc, delta, "stop_reason");
 
     if (reason.len == 0 || state->sealed || state->ended
         || chat_str_is(reason, "max_tokens")
@@ -320,29 +303,7 @@ chat_anthropic_reason(chat_anthropic_stream_t *state)
 
     state->sealed = 1;
 
-    return chat_events_add(state->events, CHAT_EVENT_STEP_SEAL) ? CHAT_OK
-                                                                : CHAT_ERROR;
-}
-
-
-static chat_rc_e
-chat_anthropic_end(chat_anthropic_stream_t *state, chat_end_e end)
-{
-    chat_event_t *event;
-
-    if (state->ended) {
-        return CHAT_OK;
-    }
-
-    event = chat_events_add(state->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    state->ended = 1;
-
-    return CHAT_OK;
+    return chat_events_put(state->events, CHAT_EVENT_STEP_SEAL);
 }
 
 
@@ -353,8 +314,7 @@ chat_anthropic_frame(chat_anthropic_stream_t *state)
     chat_str_t         type;
     const chat_json_t *error;
 
-    type = chat_json_string(
-        state->doc, chat_json_get(state->doc, state->doc->root, "type"));
+    type = chat_json_text(state->doc, state->doc->root, "type");
 
     if (chat_str_starts(type, "content_block_")) {
         return chat_anthropic_block(state, type);
@@ -369,7 +329,8 @@ chat_anthropic_frame(chat_anthropic_stream_t *state)
     }
 
     if (chat_str_is(type, "message_stop")) {
-        return chat_anthropic_end(state, CHAT_END_FINISHED);
+        return chat_events_end(state->events, CHAT_END_FINISHED,
+                               &state->ended);
     }
 
     /* Other dialects have errors too: only here it is an object. */
@@ -377,7 +338,7 @@ chat_anthropic_frame(chat_anthropic_stream_t *state)
 
     if (chat_str_is(type, "error") && error && error->type == CHAT_JSON_OBJECT)
     {
-        return chat_anthropic_end(state, CHAT_END_FAILED);
+        return chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
     }
 
     return chat_str_is(type, "ping") ? CHAT_OK : CHAT_DECLINED;
@@ -415,13 +376,9 @@ chat_anthropic_read(void *data, chat_arena_t *arena, const chat_frame_t *frame,
         state->known = 1;
     }
 
-    if (rc == CHAT_OK && events->count == before
-        && !chat_events_add(events, CHAT_EVENT_OPAQUE))
-    {
-        return CHAT_ERROR;
-    }
-
-    return rc;
+    return rc == CHAT_OK && events->count == before
+               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
+               : rc;
 }
 
 
@@ -450,7 +407,7 @@ chat_anthropic_edit(chat_json_doc_t *doc, const chat_events_t *events,
         return CHAT_EDIT_KEEP;
     }
 
-    type = chat_json_string(doc, chat_json_get(doc, doc->root, "type"));
+    type = chat_json_text(doc, doc->root, "type");
 
     if (chat_str_is(type, "message_delta")) {
         node = chat_json_get(doc, doc->root, "delta");

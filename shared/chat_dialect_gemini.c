@@ -87,7 +87,7 @@ chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
     char       place[40];
     chat_str_t id;
 
-    id = chat_json_string(doc, chat_json_get(doc, function, "id"));
+    id = chat_json_text(doc, function, "id");
 
     if (id.len == 0) {
         (void) snprintf(place, sizeof(place), "part:%u.%u", (unsigned) since,
@@ -156,33 +156,20 @@ chat_gemini_asks_sse(chat_str_t query)
 }
 
 
-static int
-chat_gemini_ends(chat_str_t path, const char *end)
-{
-    size_t len = strlen(end);
-
-    return path.len >= len
-           && memcmp(path.data + path.len - len, end, len) == 0;
-}
-
-
 chat_gemini_form_e
 chat_gemini_form(chat_str_t uri)
 {
-    chat_str_t path = uri, query = { NULL, 0 };
+    chat_str_t path = chat_uri_path(uri), query = { NULL, 0 };
 
-    for (path.len = 0; path.len < uri.len; path.len++) {
-        if (uri.data[path.len] == '?') {
-            query = chat_str(uri.data + path.len + 1, uri.len - path.len - 1);
-            break;
-        }
+    if (path.len < uri.len) {
+        query = chat_str(uri.data + path.len + 1, uri.len - path.len - 1);
     }
 
-    if (chat_gemini_ends(path, ":generateContent")) {
+    if (chat_str_ends(path, ":generateContent")) {
         return CHAT_GEMINI_OBJECT;
     }
 
-    return chat_gemini_ends(path, ":streamGenerateContent")
+    return chat_str_ends(path, ":streamGenerateContent")
                    && !chat_gemini_asks_sse(query)
                ? CHAT_GEMINI_ARRAY
                : CHAT_GEMINI_EVENTS;

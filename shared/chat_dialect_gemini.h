@@ -43,14 +43,11 @@ typedef struct {
     const chat_json_t  *fresh;    /* the last content with new words */
     const chat_json_t  *last;     /* the first content of the last answer */
     const chat_json_t  *answered; /* that, if the body answers it */
-    const chat_json_t  *user;     /* the last user's words so far */
-    chat_digest_t       user_text;
+    chat_turn_t         turn;
     chat_gemini_call_t *calls;
     size_t              count;
     size_t              size;
     chat_gemini_args_t *args;        /* the pieces of one call at a time */
-    uint32_t            since;       /* answers after user */
-    unsigned            hashed : 1;  /* user_text is that of user */
     unsigned            current : 1; /* in the current turn */
     unsigned            in_call : 1; /* of the last call pieces may follow */
 } chat_gemini_body_t;

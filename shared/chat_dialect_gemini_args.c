@@ -315,9 +315,8 @@ chat_gemini_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
     const chat_json_t   *node;
     chat_gemini_value_t *value;
 
-    rc = chat_gemini_follow(
-        args, chat_json_string(doc, chat_json_get(doc, piece, "jsonPath")),
-        &value);
+    rc = chat_gemini_follow(args, chat_json_text(doc, piece, "jsonPath"),
+                            &value);
     if (rc != CHAT_OK) {
         return rc;
     }
@@ -443,8 +442,7 @@ chat_gemini_args_text(const chat_gemini_args_t *args, chat_arena_t *arena,
 
     chat_gemini_write(&args->root, &text);
 
-    rc = text.failed ? CHAT_ERROR
-                     : chat_arena_dup(arena, chat_buf_str(&text), out);
+    rc = chat_buf_dup(&text, arena, out);
 
     chat_buf_free(&text);
 

@@ -33,19 +33,20 @@ chat_gemini_words(chat_json_doc_t *doc, const chat_json_t *content)
 }
 
 
-/* Hashes the words of a content, which is the last user's so far. */
+/* Hashes the words of a content. */
 static chat_rc_e
-chat_gemini_hash(chat_gemini_body_t *r)
+chat_gemini_hash(chat_json_doc_t *doc, chat_arena_t *arena,
+                 const chat_json_t *content, chat_digest_t *out)
 {
     size_t             n = 0, size;
     chat_str_t        *strings;
     chat_digest_t     *digests;
     const chat_json_t *part, *text;
-    const chat_json_t *parts = chat_gemini_parts(r->doc, r->user);
+    const chat_json_t *parts = chat_gemini_parts(doc, content);
 
     size = chat_json_count(parts) + 1;
-    strings = chat_arena_alloc(r->arena, size * sizeof(chat_str_t));
-    digests = chat_arena_alloc(r->arena, size * sizeof(chat_digest_t));
+    strings = chat_arena_alloc(arena, size * sizeof(chat_str_t));
+    digests = chat_arena_alloc(arena, size * sizeof(chat_digest_t));
     if (strings == NULL || digests == NULL) {
         return CHAT_ERROR;
     }
@@ -53,18 +54,18 @@ chat_gemini_hash(chat_gemini_body_t *r)
     for (part = chat_gemini_first(parts); part;
          part = chat_gemini_next(parts, part))
     {
-        if (chat_gemini_response(r->doc, part)) {
+        if (chat_gemini_response(doc, part)) {
             continue;
         }
 
-        text = chat_json_get(r->doc, part, "text");
+        text = chat_json_get(doc, part, "text");
 
         if (text && text->type == CHAT_JSON_STRING) {
-            strings[n++] = chat_json_string(r->doc, text);
+            strings[n++] = chat_json_string(doc, text);
             continue;
         }
 
-        if (chat_json_digest(r->doc, part, &digests[n]) != CHAT_OK) {
+        if (chat_json_digest(doc, part, &digests[n]) != CHAT_OK) {
             return CHAT_ERROR;
         }
 
@@ -72,26 +73,7 @@ chat_gemini_hash(chat_gemini_body_t *r)
         n++;
     }
 
-    chat_digest_parts(strings, n, &r->user_text);
-
-    return CHAT_OK;
-}
-
-
-/* Names a step by where the reader stands. */
-static chat_rc_e
-chat_gemini_name(chat_gemini_body_t *r, chat_step_t *step)
-{
-    if (r->user && !r->hashed) {
-        if (chat_gemini_hash(r) != CHAT_OK) {
-            return CHAT_ERROR;
-        }
-
-        r->hashed = 1;
-    }
-
-    step->user_text = r->user_text;
-    step->since = r->since;
+    chat_digest_parts(strings, n, out);
 
     return CHAT_OK;
 }
@@ -152,10 +134,10 @@ chat_gemini_answer(chat_gemini_body_t *r, const chat_json_t *content)
     rc = chat_gemini_step(r, content);
 
     if (rc == CHAT_OK && r->rq->nsteps > n) {
-        rc = chat_gemini_name(r, &r->rq->steps[n]);
+        rc = chat_turn_name(&r->turn, &r->rq->steps[n]);
     }
 
-    r->since++;
+    r->turn.since++;
 
     return rc;
 }
@@ -182,9 +164,7 @@ chat_gemini_contents(chat_gemini_body_t *r)
             }
 
         } else if (!model && chat_gemini_words(r->doc, node)) {
-            r->user = node;
-            r->hashed = 0;
-            r->since = 0;
+            chat_turn_begin(&r->turn, node);
         }
 
         before = model;
@@ -195,7 +175,7 @@ chat_gemini_contents(chat_gemini_body_t *r)
         }
     }
 
-    return chat_gemini_name(r, &r->rq->next);
+    return chat_turn_name(&r->turn, &r->rq->next);
 }
 
 
@@ -210,6 +190,9 @@ chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
     r.doc = doc;
     r.arena = arena;
     r.rq = rq;
+    r.turn.doc = doc;
+    r.turn.arena = arena;
+    r.turn.hash = chat_gemini_hash;
     r.contents = chat_json_get(doc, doc->root, "contents");
 
     if (chat_gemini_first(r.contents) == NULL) {
@@ -225,10 +208,7 @@ chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
         return rc;
     }
 
-    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
-        rq->class = CHAT_CLASS_OTHER;
-        rq->answers = 0;
-    }
+    chat_request_judge(rq);
 
     return doc->duplicate ? CHAT_BAD : CHAT_OK;
 }

@@ -33,9 +33,7 @@ chat_gemini_whole(chat_json_doc_t *doc, const chat_json_t *payload,
 
     return response && response->type == CHAT_JSON_OBJECT
            && chat_json_get(doc, payload, "parts")
-           && chat_str_eq(
-               chat_json_string(doc, chat_json_get(doc, payload, "name")),
-               name);
+           && chat_str_eq(chat_json_text(doc, payload, "name"), name);
 }
 
 
@@ -44,29 +42,24 @@ static chat_rc_e
 chat_gemini_part(chat_json_doc_t *doc, const chat_result_t *result,
                  chat_buf_t *out)
 {
-    chat_str_t         id;
-    chat_json_doc_t    payload;
-    const chat_json_t *function = result->call->node, *root = NULL;
+    chat_rc_e       rc;
+    chat_str_t      id;
+    chat_json_doc_t payload;
 
-    switch (chat_json_parse(&payload, doc->arena, result->payload)) {
-    case CHAT_OK:
-        root = payload.root;
-        break;
-    case CHAT_ERROR:
-        return CHAT_ERROR;
-    default:
-        return CHAT_BAD;
+    rc = chat_json_parse(&payload, doc->arena, result->payload);
+    if (rc != CHAT_OK) {
+        return rc == CHAT_ERROR ? CHAT_ERROR : CHAT_BAD;
     }
 
     chat_buf_puts(out, "{\"functionResponse\":");
 
-    if (chat_gemini_whole(&payload, root, result->call->name)) {
+    if (chat_gemini_whole(&payload, payload.root, result->call->name)) {
         chat_buf_add(out, result->payload);
         chat_buf_puts(out, "}");
         return CHAT_OK;
     }
 
-    id = chat_json_string(doc, chat_json_get(doc, function, "id"));
+    id = chat_json_text(doc, result->call->node, "id");
 
     if (id.len) {
         chat_buf_puts(out, "{\"id\":");
@@ -80,7 +73,7 @@ chat_gemini_part(chat_json_doc_t *doc, const chat_result_t *result,
     chat_buf_puts(out, ",\"response\":");
 
     /* The provider takes objects alone. */
-    if (root->type == CHAT_JSON_OBJECT) {
+    if (payload.root->type == CHAT_JSON_OBJECT) {
         chat_buf_add(out, result->payload);
         chat_buf_puts(out, "}}");
         return CHAT_OK;
@@ -111,9 +104,7 @@ chat_gemini_insert(chat_gemini_place_t *at, size_t pos, const char *head,
     chat_buf_puts(&text, tail);
 
     if (rc == CHAT_OK) {
-        rc = text.failed
-                 ? CHAT_ERROR
-                 : chat_edits_add(at->edits, pos, 0, chat_buf_str(&text));
+        rc = chat_edits_buf(at->edits, pos, 0, &text);
     }
 
     chat_buf_free(&text);
@@ -215,7 +206,7 @@ chat_gemini_close(chat_gemini_place_t *at)
 static chat_rc_e
 chat_gemini_put(chat_gemini_place_t *at, const chat_result_t *result)
 {
-    const char        *comma;
+    int                first;
     const chat_json_t *place = result->call->place;
 
     if (place) {
@@ -226,16 +217,16 @@ chat_gemini_put(chat_gemini_place_t *at, const chat_result_t *result)
         return chat_gemini_insert(at, at->front->start, "", ",", result);
     }
 
-    comma = at->count++ ? "," : NULL;
+    first = at->count++ == 0;
 
     if (at->empty) {
-        return chat_gemini_insert(at, at->empty->start + 1, comma ? comma : "",
+        return chat_gemini_insert(at, at->empty->start + 1, first ? "" : ",",
                                   "", result);
     }
 
-    return chat_gemini_insert(
-        at, at->model->end, comma ? comma : ",{\"role\":\"user\",\"parts\":[",
-        "", result);
+    return chat_gemini_insert(at, at->model->end,
+                              first ? ",{\"role\":\"user\",\"parts\":[" : ",",
+                              "", result);
 }
 
 

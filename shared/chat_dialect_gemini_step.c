@@ -31,18 +31,13 @@ chat_gemini_note(chat_gemini_body_t *r, const chat_json_t *function)
     }
 
     r->calls = note;
-
     note = &r->calls[r->count];
-    memset(note, 0, sizeof(*note));
 
     note->function = function;
-    note->own_id =
-        chat_json_string(r->doc, chat_json_get(r->doc, function, "id")).len
-        != 0;
-    note->call.id = chat_gemini_id(r->doc, r->arena, function, r->since,
+    note->own_id = chat_json_text(r->doc, function, "id").len != 0;
+    note->call.id = chat_gemini_id(r->doc, r->arena, function, r->turn.since,
                                    (uint32_t) r->count);
-    note->call.name =
-        chat_json_string(r->doc, chat_json_get(r->doc, function, "name"));
+    note->call.name = chat_json_text(r->doc, function, "name");
     note->call.kind = CHAT_KIND_CLIENT;
     note->call.ready = 1;
     note->call.node = function;
@@ -89,8 +84,7 @@ chat_gemini_call(chat_gemini_body_t *r, const chat_json_t *function)
 {
     chat_rc_e rc;
 
-    if (chat_json_string(r->doc, chat_json_get(r->doc, function, "name")).len)
-    {
+    if (chat_json_text(r->doc, function, "name").len) {
         rc = chat_gemini_note(r, function);
 
         if (rc != CHAT_OK
@@ -218,12 +212,11 @@ chat_gemini_settle(chat_gemini_body_t *r, const chat_json_t *response,
     chat_str_t          id, name;
     chat_gemini_call_t *note;
 
-    id = chat_json_string(r->doc, chat_json_get(r->doc, response, "id"));
+    id = chat_json_text(r->doc, response, "id");
     note = chat_gemini_by_id(r, id, &known);
 
     if (named) {
-        name =
-            chat_json_string(r->doc, chat_json_get(r->doc, response, "name"));
+        name = chat_json_text(r->doc, response, "name");
         note = known ? NULL : chat_gemini_by_name(r, id, name);
     }
 
@@ -377,9 +370,7 @@ chat_rc_e
 chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content)
 {
     size_t             i;
-    uint32_t           number;
     chat_rc_e          rc;
-    chat_call_t       *call;
     chat_step_t       *step;
     const chat_json_t *behind;
 
@@ -399,15 +390,12 @@ chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content)
     }
 
     for (i = 0; i < r->count; i++) {
-        call = chat_request_add_call(r->rq, r->arena);
-
-        if (call == NULL || chat_gemini_detail(r, &r->calls[i]) != CHAT_OK) {
+        if (chat_gemini_detail(r, &r->calls[i]) != CHAT_OK
+            || chat_request_put_call(r->rq, r->arena, &r->calls[i].call)
+                   != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
-
-        number = call->step;
-        *call = r->calls[i].call;
-        call->step = number;
     }
 
     step->first_id = r->calls[0].call.id;

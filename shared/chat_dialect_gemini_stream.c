@@ -11,8 +11,6 @@
  * Must not know: which calls are dropped.
  */
 
-#define _GNU_SOURCE /* memmem() */
-
 #include "chat_dialect_gemini.h"
 
 #define CHAT_GEMINI_OPENED 4096 /* calls of a stream that are read */
@@ -38,7 +36,7 @@ typedef struct {
     unsigned              in_call : 1; /* pending is one */
     unsigned              open : 1;    /* a chunk was seen */
     unsigned              stopped : 1; /* the calls are for the client */
-    unsigned              ended : 1;
+    int                   ended;
 } chat_gemini_stream_t;
 
 
@@ -52,13 +50,6 @@ chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq)
     }
 
     return state;
-}
-
-
-static int
-chat_gemini_has(chat_str_t s, const char *text)
-{
-    return memmem(s.data, s.len, text, strlen(text)) != NULL;
 }
 
 
@@ -100,16 +91,16 @@ chat_gemini_boring(void *data, const chat_frame_t *frame)
     }
 
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (chat_gemini_has(s, words[i])) {
+        if (chat_str_has(s, words[i])) {
             return 0;
         }
     }
 
     /* Another candidate than the first must be noted: it is awaited. */
-    return chat_gemini_has(s, "{\"candidates\":")
-           && (!chat_gemini_has(s, "\"index\":")
-               || (chat_gemini_has(s, "\"index\":0")
-                   && !chat_gemini_has(s, "},{\"content\"")));
+    return chat_str_has(s, "{\"candidates\":")
+           && (!chat_str_has(s, "\"index\":")
+               || (chat_str_has(s, "\"index\":0")
+                   && !chat_str_has(s, "},{\"content\"")));
 }
 
 
@@ -232,8 +223,7 @@ chat_gemini_call(chat_gemini_stream_t *state, const chat_json_t *function)
     const chat_json_t *pieces;
 
     more = chat_gemini_goes_on(state->doc, function);
-    name = chat_json_string(state->doc,
-                            chat_json_get(state->doc, function, "name"));
+    name = chat_json_text(state->doc, function, "name");
     pieces = chat_json_get(state->doc, function, "partialArgs");
 
     if (name.len && state->opened < CHAT_GEMINI_OPENED) {
@@ -241,8 +231,7 @@ chat_gemini_call(chat_gemini_stream_t *state, const chat_json_t *function)
     }
 
     if (name.len || !state->in_call) {
-        return chat_events_add(state->events, CHAT_EVENT_OPAQUE) ? CHAT_OK
-                                                                 : CHAT_ERROR;
+        return chat_events_put(state->events, CHAT_EVENT_OPAQUE);
     }
 
     if (chat_gemini_args_add(state->pending.args, state->doc, pieces)
@@ -279,35 +268,13 @@ chat_gemini_chunk_of(chat_gemini_stream_t *state, int32_t index,
         }
     }
 
-    reason = chat_json_string(
-        state->doc, chat_json_get(state->doc, candidate, "finishReason"));
+    reason = chat_json_text(state->doc, candidate, "finishReason");
 
     /* The enumeration's own word for none, which some servers write. */
     if (reason.len && !chat_str_is(reason, "FINISH_REASON_UNSPECIFIED")) {
         state->done |= UINT32_C(1) << index;
         state->stopped |= index == 0 && chat_str_is(reason, "STOP");
     }
-
-    return CHAT_OK;
-}
-
-
-static chat_rc_e
-chat_gemini_end(chat_gemini_stream_t *state, chat_end_e end)
-{
-    chat_event_t *event;
-
-    if (state->ended) {
-        return CHAT_OK;
-    }
-
-    event = chat_events_add(state->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    state->ended = 1;
 
     return CHAT_OK;
 }
@@ -327,8 +294,7 @@ chat_gemini_turn(chat_gemini_stream_t *state)
         return CHAT_ERROR;
     }
 
-    event->id = chat_json_string(
-        state->doc, chat_json_get(state->doc, state->doc->root, "responseId"));
+    event->id = chat_json_text(state->doc, state->doc->root, "responseId");
     state->open = 1;
 
     return CHAT_OK;
@@ -356,12 +322,12 @@ chat_gemini_chunk(chat_gemini_stream_t *state, const chat_json_t *candidates)
     }
 
     if (state->stopped && !state->in_call
-        && !chat_events_add(state->events, CHAT_EVENT_STEP_SEAL))
+        && chat_events_put(state->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK)
     {
         return CHAT_ERROR;
     }
 
-    return chat_gemini_end(state, CHAT_END_FINISHED);
+    return chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
 }
 
 
@@ -373,9 +339,7 @@ chat_gemini_blocked(chat_json_doc_t *doc)
 
     feedback = chat_json_get(doc, doc->root, "promptFeedback");
 
-    return chat_json_string(doc, chat_json_get(doc, feedback, "blockReason"))
-               .len
-           != 0;
+    return chat_json_text(doc, feedback, "blockReason").len != 0;
 }
 
 
@@ -391,7 +355,7 @@ chat_gemini_object(chat_gemini_stream_t *state)
     candidates = chat_json_get(doc, doc->root, "candidates");
 
     if (error && error->type == CHAT_JSON_OBJECT) {
-        return chat_gemini_end(state, CHAT_END_FAILED);
+        return chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
     }
 
     if ((candidates == NULL || candidates->type != CHAT_JSON_ARRAY)
@@ -408,7 +372,7 @@ chat_gemini_object(chat_gemini_stream_t *state)
     }
 
     if (rc == CHAT_OK && state->seen == 0 && chat_gemini_blocked(doc)) {
-        rc = chat_gemini_end(state, CHAT_END_FINISHED);
+        rc = chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
     }
 
     return rc;
@@ -439,11 +403,7 @@ chat_gemini_read(void *data, chat_arena_t *arena, const chat_frame_t *frame,
         rc = state->open || frame->data.len == 0 ? CHAT_OK : CHAT_DECLINED;
     }
 
-    if (rc == CHAT_OK && events->count == before
-        && !chat_events_add(events, CHAT_EVENT_OPAQUE))
-    {
-        return CHAT_ERROR;
-    }
-
-    return rc;
+    return rc == CHAT_OK && events->count == before
+               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
+               : rc;
 }

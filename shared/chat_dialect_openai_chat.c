@@ -16,7 +16,7 @@
 chat_kind_e
 chat_openai_chat_kind(chat_json_doc_t *doc, const chat_json_t *call)
 {
-    chat_str_t type = chat_json_string(doc, chat_json_get(doc, call, "type"));
+    chat_str_t type = chat_json_text(doc, call, "type");
 
     if (type.len == 0 || chat_str_is(type, "function")
         || chat_str_is(type, "custom"))
@@ -153,20 +153,14 @@ chat_completions_empty(const chat_request_t *rq, const chat_result_t *results,
 static void
 chat_completions_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t      i;
     const char *type =
         refusal->status < 500 ? "invalid_request_error" : "server_error";
 
     chat_completions_error(out, type, "\"messages\"", refusal->code,
                            chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"tool_call_ids\":[");
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i ? "," : "");
-        chat_buf_json(out, refusal->ids[i]);
-    }
-
-    chat_buf_puts(out, "]}}");
+    chat_buf_puts(out, ",\"tool_call_ids\":");
+    chat_refusal_ids(refusal, out);
+    chat_buf_puts(out, "}}");
 }
 
 

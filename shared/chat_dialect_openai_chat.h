@@ -40,9 +40,9 @@ typedef struct {
     size_t                   size;
     size_t                   opened;
     unsigned char            choices[CHAT_COMPLETIONS_CHOICES];
-    unsigned                 open : 1;  /* a chunk was seen */
-    unsigned                 ended : 1; /* an end was told */
-    unsigned                 cut : 1;   /* by a limit or a filter */
+    unsigned                 open : 1; /* a chunk was seen */
+    unsigned                 cut : 1;  /* by a limit or a filter */
+    int                      ended;    /* an end was told */
 } chat_completions_stream_t;
 
 /* The events of the calls in one choice of a chunk. */

@@ -29,13 +29,10 @@ typedef struct {
     const chat_json_t *fresh;    /* the last message with new content */
     const chat_json_t *last;     /* the last assistant message */
     const chat_json_t *answered; /* the one whose step the body answers */
-    const chat_json_t *user;     /* the last user message so far */
-    chat_digest_t      user_text;
+    chat_turn_t        turn;
     chat_call_t       *calls; /* of the message that is being read */
     size_t             count;
     size_t             size;
-    uint32_t           since;       /* assistant messages after user */
-    unsigned           hashed : 1;  /* user_text is that of user */
     unsigned           current : 1; /* in the current turn */
 } chat_completions_t;
 
@@ -43,8 +40,7 @@ typedef struct {
 static chat_role_e
 chat_completions_role(chat_json_doc_t *doc, const chat_json_t *message)
 {
-    chat_str_t role =
-        chat_json_string(doc, chat_json_get(doc, message, "role"));
+    chat_str_t role = chat_json_text(doc, message, "role");
 
     if (chat_str_is(role, "user")) {
         return CHAT_ROLE_USER;
@@ -66,25 +62,13 @@ chat_completions_role(chat_json_doc_t *doc, const chat_json_t *message)
 }
 
 
-/* Names a step by where the reader stands. */
 static chat_rc_e
-chat_completions_name(chat_completions_t *r, chat_step_t *step)
+chat_completions_hash(chat_json_doc_t *doc, chat_arena_t *arena,
+                      const chat_json_t *message, chat_digest_t *out)
 {
-    const chat_json_t *content;
+    const chat_json_t *content = chat_json_get(doc, message, "content");
 
-    if (r->user && !r->hashed) {
-        content = chat_json_get(r->doc, r->user, "content");
-
-        if (content && chat_json_digest(r->doc, content, &r->user_text)) {
-            return CHAT_ERROR;
-        }
-
-        r->hashed = 1;
-    }
-
-    step->user_text = r->user_text;
-    step->since = r->since;
-    return CHAT_OK;
+    return content ? chat_json_digest(doc, content, out) : CHAT_OK;
 }
 
 
@@ -106,9 +90,7 @@ chat_completions_note(chat_completions_t *r, const chat_json_t *node,
     }
 
     r->calls = call;
-
     call = &r->calls[r->count++];
-    memset(call, 0, sizeof(chat_call_t));
 
     call->id = chat_json_string(r->doc, id);
     call->kind = chat_openai_chat_kind(r->doc, node);
@@ -176,8 +158,7 @@ chat_completions_match(chat_completions_t *r, const chat_json_t *message)
             continue;
         }
 
-        id = chat_json_string(r->doc,
-                              chat_json_get(r->doc, node, "tool_call_id"));
+        id = chat_json_text(r->doc, node, "tool_call_id");
 
         for (i = 0; i < r->count; i++) {
             if (r->calls[i].place == NULL && chat_str_eq(r->calls[i].id, id)) {
@@ -228,8 +209,7 @@ chat_completions_detail(chat_completions_t *r, chat_call_t *call)
     const chat_json_t *const function =
         chat_openai_chat_function(r->doc, call->node);
 
-    call->name =
-        chat_json_string(r->doc, chat_json_get(r->doc, function, "name"));
+    call->name = chat_json_text(r->doc, function, "name");
     arguments = chat_openai_chat_arguments(r->doc, function);
 
     if (chat_fingerprint(call->name, arguments, &call->fingerprint)) {
@@ -259,7 +239,6 @@ chat_completions_step(chat_completions_t *r, const chat_json_t *message)
 {
     size_t       i;
     chat_rc_e    rc;
-    chat_call_t *call;
     chat_step_t *step;
 
     rc = chat_completions_calls(r, message);
@@ -279,23 +258,17 @@ chat_completions_step(chat_completions_t *r, const chat_json_t *message)
     }
 
     for (i = 0; i < r->count; i++) {
-        if (chat_completions_detail(r, &r->calls[i]) != CHAT_OK) {
+        if (chat_completions_detail(r, &r->calls[i]) != CHAT_OK
+            || chat_request_put_call(r->rq, r->arena, &r->calls[i]) != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
-
-        call = chat_request_add_call(r->rq, r->arena);
-        if (call == NULL) {
-            return CHAT_ERROR;
-        }
-
-        r->calls[i].step = call->step;
-        *call = r->calls[i];
     }
 
     step->first_id = r->calls[0].id;
     r->rq->answers = message == r->answered;
 
-    return chat_completions_name(r, step);
+    return chat_turn_name(&r->turn, step);
 }
 
 
@@ -362,10 +335,7 @@ chat_completions_messages(chat_completions_t *r, const chat_json_t *messages)
     for (node = messages->child; node; node = node->next) {
         switch (chat_completions_role(r->doc, node)) {
         case CHAT_ROLE_USER:
-            r->user = node;
-            r->hashed = 0;
-            r->since = 0;
-            memset(&r->user_text, 0, sizeof(r->user_text));
+            chat_turn_begin(&r->turn, node);
             break;
 
         case CHAT_ROLE_ASSISTANT:
@@ -374,7 +344,7 @@ chat_completions_messages(chat_completions_t *r, const chat_json_t *messages)
                 return rc;
             }
 
-            r->since++;
+            r->turn.since++;
             break;
 
         default:
@@ -387,7 +357,7 @@ chat_completions_messages(chat_completions_t *r, const chat_json_t *messages)
         }
     }
 
-    return chat_completions_name(r, &r->rq->next);
+    return chat_turn_name(&r->turn, &r->rq->next);
 }
 
 
@@ -403,8 +373,7 @@ chat_completions_shape(chat_json_doc_t *doc, const chat_json_t *messages)
 
     first = messages->child;
 
-    return first
-           && chat_json_string(doc, chat_json_get(doc, first, "role")).len
+    return first && chat_json_text(doc, first, "role").len
            && chat_json_get(doc, first, "parts") == NULL;
 }
 
@@ -427,6 +396,9 @@ chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
     r.doc = doc;
     r.arena = arena;
     r.rq = rq;
+    r.turn.doc = doc;
+    r.turn.arena = arena;
+    r.turn.hash = chat_completions_hash;
 
     rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
 
@@ -437,10 +409,7 @@ chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
         return rc;
     }
 
-    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
-        rq->class = CHAT_CLASS_OTHER;
-        rq->answers = 0;
-    }
+    chat_request_judge(rq);
 
     return doc->duplicate ? CHAT_BAD : CHAT_OK;
 }

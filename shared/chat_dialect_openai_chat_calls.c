@@ -184,8 +184,7 @@ chat_completions_entry(chat_completions_stream_t *state, uint32_t slot,
     chat_completions_call_t *call;
 
     function = chat_openai_chat_function(state->doc, entry);
-    name = chat_json_string(state->doc,
-                            chat_json_get(state->doc, function, "name"));
+    name = chat_json_text(state->doc, function, "name");
 
     call = chat_completions_find(state, slot);
     opens = state->opened < CHAT_COMPLETIONS_OPEN_MAX
@@ -238,8 +237,7 @@ chat_openai_chat_delta(chat_completions_stream_t *state, uint32_t choice,
             continue;
         }
 
-        id = chat_json_string(state->doc,
-                              chat_json_get(state->doc, node, "id"));
+        id = chat_json_text(state->doc, node, "id");
 
         if (chat_completions_entry(
                 state, chat_completions_slot(state, choice, node, id), node,

@@ -58,9 +58,7 @@ chat_openai_chat_splice(chat_json_doc_t *doc, const chat_request_t *rq,
         chat_completions_content(result, &text);
         chat_buf_puts(&text, "}");
 
-        rc = text.failed ? CHAT_ERROR
-                         : chat_edits_add(edits, call->place->end, 0,
-                                          chat_buf_str(&text));
+        rc = chat_edits_buf(edits, call->place->end, 0, &text);
     }
 
     chat_buf_free(&text);

@@ -20,13 +20,6 @@ chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
-static int
-chat_completions_has(chat_str_t s, const char *needle)
-{
-    return memmem(s.data, s.len, needle, strlen(needle)) != NULL;
-}
-
-
 /* What follows needle in s; NULL where it is not there exactly once. */
 static const unsigned char *
 chat_completions_once(chat_str_t s, const char *needle)
@@ -56,8 +49,8 @@ chat_completions_at(chat_str_t s, const unsigned char *at, const char *word)
 int
 chat_openai_chat_idle(const chat_frame_t *frame)
 {
-    return chat_completions_has(frame->data, "\"choices\":[]")
-           || chat_completions_has(frame->data, "\"choices\": []");
+    return chat_str_has(frame->data, "\"choices\":[]")
+           || chat_str_has(frame->data, "\"choices\": []");
 }
 
 
@@ -75,7 +68,7 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
         return 0;
     }
 
-    if (chat_completions_has(s, "\"finish_reason\"")) {
+    if (chat_str_has(s, "\"finish_reason\"")) {
         at = chat_completions_once(s, "\"finish_reason\":");
         if (at == NULL || !chat_completions_at(s, at, "null")) {
             return 0;
@@ -92,7 +85,7 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
     }
 
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (chat_completions_has(s, words[i])) {
+        if (chat_str_has(s, words[i])) {
             return 0;
         }
     }
@@ -121,8 +114,7 @@ chat_completions_choice(chat_completions_stream_t *state, uint32_t choice,
         return CHAT_ERROR;
     }
 
-    reason = chat_json_string(
-        state->doc, chat_json_get(state->doc, node, "finish_reason"));
+    reason = chat_json_text(state->doc, node, "finish_reason");
 
     if (reason.len == 0) {
         return CHAT_OK;
@@ -137,28 +129,6 @@ chat_completions_choice(chat_completions_stream_t *state, uint32_t choice,
     }
 
     return chat_openai_chat_ready(state, choice, (choice + 1) << 16);
-}
-
-
-/* The end of the stream, told once. */
-static chat_rc_e
-chat_completions_end(chat_completions_stream_t *state, chat_end_e end)
-{
-    chat_event_t *event;
-
-    if (state->ended) {
-        return CHAT_OK;
-    }
-
-    event = chat_events_add(state->events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    state->ended = 1;
-
-    return CHAT_OK;
 }
 
 
@@ -180,11 +150,13 @@ chat_completions_seal(chat_completions_stream_t *state)
         return CHAT_OK;
     }
 
-    if (!state->cut && !chat_events_add(state->events, CHAT_EVENT_STEP_SEAL)) {
+    if (!state->cut
+        && chat_events_put(state->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK)
+    {
         return CHAT_ERROR;
     }
 
-    return chat_completions_end(state, CHAT_END_FINISHED);
+    return chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
 }
 
 
@@ -202,8 +174,7 @@ chat_completions_chunk(chat_completions_stream_t *state,
             return CHAT_ERROR;
         }
 
-        event->id = chat_json_string(
-            state->doc, chat_json_get(state->doc, state->doc->root, "id"));
+        event->id = chat_json_text(state->doc, state->doc->root, "id");
         state->open = 1;
     }
 
@@ -269,10 +240,10 @@ chat_openai_chat_read(void *data, chat_arena_t *arena,
     }
 
     if (chat_str_starts(frame->data, "[DONE]")) {
-        rc = chat_completions_end(state, CHAT_END_FINISHED);
+        rc = chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
 
     } else if (doc && chat_completions_failed(doc, error)) {
-        rc = chat_completions_end(state, CHAT_END_FAILED);
+        rc = chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
 
     } else if (choices && choices->type == CHAT_JSON_ARRAY) {
         rc = chat_completions_chunk(state, choices);
@@ -281,11 +252,7 @@ chat_openai_chat_read(void *data, chat_arena_t *arena,
         rc = state->open || frame->data.len == 0 ? CHAT_OK : CHAT_DECLINED;
     }
 
-    if (rc == CHAT_OK && events->count == before
-        && !chat_events_add(events, CHAT_EVENT_OPAQUE))
-    {
-        return CHAT_ERROR;
-    }
-
-    return rc;
+    return rc == CHAT_OK && events->count == before
+               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
+               : rc;
 }

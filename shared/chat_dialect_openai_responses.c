@@ -72,7 +72,7 @@ chat_responses_type(chat_str_t type)
         }
     }
 
-    if (type.len > 5 && memcmp(type.data + type.len - 5, "_call", 5) == 0) {
+    if (chat_str_ends(type, "_call") && !chat_str_is(type, "_call")) {
         return &chat_responses_server;
     }
 
@@ -118,7 +118,7 @@ chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
 {
     chat_str_t type;
 
-    type = chat_json_string(doc, chat_json_get(doc, item, "type"));
+    type = chat_json_text(doc, item, "type");
 
     call->type = chat_responses_type(type);
     if (call->type == NULL) {
@@ -126,9 +126,9 @@ chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
     }
 
     call->kind = chat_responses_kind(doc, item, call->type);
-    call->item = chat_json_string(doc, chat_json_get(doc, item, "id"));
-    call->id = chat_json_string(doc, chat_json_get(doc, item, call->type->id));
-    call->name = chat_json_string(doc, chat_json_get(doc, item, "name"));
+    call->item = chat_json_text(doc, item, "id");
+    call->id = chat_json_text(doc, item, call->type->id);
+    call->name = chat_json_text(doc, item, "name");
 
     if (call->id.len == 0 && call->kind == CHAT_KIND_PROVIDER) {
         call->id = call->item;
@@ -175,7 +175,7 @@ chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
     chat_str_t                   type;
     const chat_responses_type_t *found = NULL;
 
-    type = chat_json_string(doc, chat_json_get(doc, item, "type"));
+    type = chat_json_text(doc, item, "type");
 
     for (i = 0; i < CHAT_RESPONSES_TYPES; i++) {
         if (chat_str_is(type, chat_responses_types[i].answer)) {
@@ -192,9 +192,9 @@ chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
     }
 
     /* the AI SDK says call_id of every type */
-    *id = chat_json_string(doc, chat_json_get(doc, item, "call_id"));
+    *id = chat_json_text(doc, item, "call_id");
     if (id->len == 0) {
-        *id = chat_json_string(doc, chat_json_get(doc, item, found->key));
+        *id = chat_json_text(doc, item, found->key);
     }
 
     return found;
@@ -277,20 +277,12 @@ chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
 static void
 chat_responses_refusal(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t i;
-
     chat_buf_puts(out, "\"code\":");
     chat_buf_json(out, chat_cstr(refusal->code));
     chat_buf_puts(out, ",\"message\":");
     chat_buf_json(out, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"param\":\"input\",\"call_ids\":[");
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i ? "," : "");
-        chat_buf_json(out, refusal->ids[i]);
-    }
-
-    chat_buf_puts(out, "]");
+    chat_buf_puts(out, ",\"param\":\"input\",\"call_ids\":");
+    chat_refusal_ids(refusal, out);
 }
 
 

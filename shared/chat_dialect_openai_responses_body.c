@@ -270,8 +270,7 @@ chat_responses_chained_to(chat_json_doc_t *doc, chat_request_t *rq)
     }
     rq->conversation = chat_json_string(doc, conversation);
 
-    chain = chat_json_string(
-        doc, chat_json_get(doc, doc->root, "previous_response_id"));
+    chain = chat_json_text(doc, doc->root, "previous_response_id");
 
     if (chain.len == 0) {
         chain = rq->conversation;

@@ -290,9 +290,7 @@ chat_responses_insert(chat_responses_input_t *in, const chat_result_t *result)
 
     if (rc == CHAT_OK) {
         in->front += place == NULL;
-        rc = out.failed
-                 ? CHAT_ERROR
-                 : chat_edits_add(in->edits, pos, 0, chat_buf_str(&out));
+        rc = chat_edits_buf(in->edits, pos, 0, &out);
     }
 
     chat_buf_free(&out);

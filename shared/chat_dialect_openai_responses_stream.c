@@ -294,8 +294,7 @@ chat_responses_turn_open(chat_responses_frame_t *f, chat_str_t type,
         return CHAT_ERROR;
     }
 
-    event->id =
-        chat_json_string(f->doc, chat_json_get(f->doc, response, "id"));
+    event->id = chat_json_text(f->doc, response, "id");
     return CHAT_OK;
 }
 
@@ -371,7 +370,7 @@ chat_responses_read(void *state, chat_arena_t *arena,
 
     type = chat_str(NULL, 0);
     if (doc != NULL) {
-        type = chat_json_string(doc, chat_json_get(doc, doc->root, "type"));
+        type = chat_json_text(doc, doc->root, "type");
     }
 
     if (!reader->confirmed) {

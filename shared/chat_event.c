@@ -10,41 +10,51 @@
 #include "chat_event.h"
 #include "chat_json.h"
 
-#define CHAT_EVENTS_FIRST 8
-
 
 chat_event_t *
 chat_events_add(chat_events_t *events, chat_event_e type)
 {
-    size_t        size;
     chat_event_t *items;
 
-    if (events->count == events->size) {
-        size = events->size == 0 ? CHAT_EVENTS_FIRST : 2 * events->size;
-
-        if (size > SIZE_MAX / sizeof(chat_event_t)) {
-            return NULL;
-        }
-
-        items = chat_arena_alloc(events->arena, size * sizeof(chat_event_t));
-        if (items == NULL) {
-            return NULL;
-        }
-
-        if (events->count != 0) {
-            memcpy(items, events->items, events->count * sizeof(chat_event_t));
-        }
-
-        events->items = items;
-        events->size = size;
+    items = chat_arena_grow(events->arena, events->items, events->count,
+                            &events->size, sizeof(chat_event_t));
+    if (items == NULL) {
+        return NULL;
     }
 
-    items = &events->items[events->count++];
-
-    memset(items, 0, sizeof(chat_event_t));
+    events->items = items;
+    items = &items[events->count++];
     items->type = type;
 
     return items;
+}
+
+
+chat_rc_e
+chat_events_put(chat_events_t *events, chat_event_e type)
+{
+    return chat_events_add(events, type) ? CHAT_OK : CHAT_ERROR;
+}
+
+
+chat_rc_e
+chat_events_end(chat_events_t *events, chat_end_e end, int *ended)
+{
+    chat_event_t *event;
+
+    if (*ended) {
+        return CHAT_OK;
+    }
+
+    event = chat_events_add(events, CHAT_EVENT_TURN_END);
+    if (event == NULL) {
+        return CHAT_ERROR;
+    }
+
+    event->end = end;
+    *ended = 1;
+
+    return CHAT_OK;
 }
 
 
@@ -131,4 +141,19 @@ chat_end_name(chat_end_e end)
     }
 
     return "unknown";
+}
+
+
+chat_end_e
+chat_end_find(chat_str_t name)
+{
+    int end;
+
+    for (end = CHAT_END_INTERRUPTED; end > CHAT_END_NONE; end--) {
+        if (chat_str_is(name, chat_end_name((chat_end_e) end))) {
+            break;
+        }
+    }
+
+    return (chat_end_e) end;
 }

@@ -89,6 +89,12 @@ typedef struct {
 /* A new zeroed event of this type at the end of the list; NULL: no memory. */
 chat_event_t *chat_events_add(chat_events_t *events, chat_event_e type);
 
+/* The same where there is nothing more to say of it. */
+chat_rc_e chat_events_put(chat_events_t *events, chat_event_e type);
+
+/* TURN_END, told once: nothing is added where *ended is set. */
+chat_rc_e chat_events_end(chat_events_t *events, chat_end_e end, int *ended);
+
 /*
  * SHA-256 of the call's name and its arguments (JSON text) in RFC 8785 form,
  * so that 1.0 and 1, or another order of keys, are the same call. Arguments
@@ -107,5 +113,8 @@ chat_fingerprint_eq(const chat_digest_t *a, const chat_digest_t *b)
 
 const char *chat_outcome_name(chat_outcome_e outcome);
 const char *chat_end_name(chat_end_e end);
+
+/* The end with this name; NONE: there is none. */
+chat_end_e chat_end_find(chat_str_t name);
 
 #endif /* CHAT_EVENT_H */

@@ -234,6 +234,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 
     out->k = last->k;
     out->status = last->answer;
+    out->after = last->after;
     out->end = last->end;
     out->lost = look->lost;
 

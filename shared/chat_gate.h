@@ -95,6 +95,7 @@ typedef struct {
     chat_gate_e verdict;
     uint32_t    k;
     uint32_t    status;  /* FATE: HTTP status of the attempt, or 0 */
+    uint32_t    after;   /* FATE: its Retry-After in seconds, or 0 */
     chat_end_e  end;     /* FATE: how it ended */
     int         lost;    /* FATE: its worker is gone */
     int         merge;   /* PASS, GO, CLAIM: the store has results that the

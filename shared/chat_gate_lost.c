@@ -91,6 +91,10 @@ chat_gate_rejoin_attempt(const chat_attempt_t *attempt, chat_facts_t *facts)
         chat_facts_answer(facts, k, worker, request, attempt->answer);
     }
 
+    if (attempt->after != 0) {
+        chat_facts_after(facts, k, worker, request, attempt->after);
+    }
+
     if (attempt->end != CHAT_END_NONE) {
         chat_facts_end(facts, k, worker, request, attempt->end);
     }

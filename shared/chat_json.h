@@ -74,6 +74,10 @@ int chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
  */
 chat_str_t chat_json_string(chat_json_doc_t *doc, const chat_json_t *node);
 
+/* The same of the member of object with this key. */
+chat_str_t chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
+                          const char *key);
+
 /* The decoded key of a member of an object, likewise. */
 chat_str_t chat_json_key(chat_json_doc_t *doc, const chat_json_t *member);
 

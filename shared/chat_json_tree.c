@@ -186,6 +186,14 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 
 
 chat_str_t
+chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
+               const char *key)
+{
+    return chat_json_string(doc, chat_json_get(doc, object, key));
+}
+
+
+chat_str_t
 chat_json_key(chat_json_doc_t *doc, const chat_json_t *member)
 {
     if (member == NULL || member->key_end == 0) {

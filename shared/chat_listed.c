@@ -60,27 +60,28 @@ chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
 
 
 static void
-chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id)
+chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id,
+                 const char *value)
 {
     char field[CHAT_LISTED_ID + 8];
 
     (void) snprintf(field, sizeof(field), "%s%.*s", what, CHAT_LISTED_ID,
                     (const char *) id.data);
-    chat_facts_add(facts, field, chat_cstr("1"));
+    chat_facts_add(facts, field, chat_cstr(value));
 }
 
 
 void
-chat_facts_over(chat_facts_t *facts, chat_str_t id)
+chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end)
 {
-    chat_listed_fact(facts, "over/", id);
+    chat_listed_fact(facts, "over/", id, chat_end_name(end));
 }
 
 
 void
 chat_facts_stop(chat_facts_t *facts, chat_str_t id)
 {
-    chat_listed_fact(facts, "stop/", id);
+    chat_listed_fact(facts, "stop/", id, "1");
 }
 
 
@@ -137,7 +138,7 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
     for (i = 0; i < n; i++) {
         if (chat_batch_under(facts[i].field, "over/", &id)
             && chat_str_eq(id, out->id)) {
-            out->over = 1;
+            out->end = chat_end_find(facts[i].value);
 
         } else if (chat_batch_under(facts[i].field, "stop/", &id)
                    && chat_str_eq(id, out->id))
@@ -200,7 +201,8 @@ chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
 
         chat_listed_state(facts, n, out);
 
-        if (!out->over && !out->stopped && alive(data, out->worker)) {
+        if (out->end == CHAT_END_NONE && !out->stopped
+            && alive(data, out->worker)) {
             return CHAT_OK;
         }
 

@@ -3,8 +3,8 @@
  *
  * Beside its batches the record of a conversation (chat_batch.h) has
  * stream/<ms>-<id> for each answer that can be gone on with, put before its
- * request goes upstream; over/<id> when it has ended; stop/<id> when somebody
- * wants it to end.
+ * request goes upstream; over/<id> when it has ended, and how; stop/<id> when
+ * somebody wants it to end.
  * Promises: reading is independent of the order of the facts; what does not
  * parse is as good as absent; a stream's id says nothing to who may not see
  * the conversation. Must not know: stores, dialects, time.
@@ -24,7 +24,7 @@ typedef struct {
     chat_str_t    dialect; /* its name */
     chat_str_t    worker;  /* the producer's */
     chat_digest_t name;    /* of the record's key */
-    int           over;
+    chat_end_e    end;     /* NONE: it has not ended */
     int           stopped; /* it is to end */
 } chat_listed_t;
 
@@ -34,11 +34,11 @@ void chat_listed_id(const chat_key_t *key, char *id);
 /* 1 if these are the characters of an id. */
 int chat_listed_is_id(chat_str_t id);
 
-/* stream/<ms>-<id>: over and stopped are not looked at. */
+/* stream/<ms>-<id>: end and stopped are not looked at. */
 void chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed);
 
 /* over/<id> and stop/<id>. */
-void chat_facts_over(chat_facts_t *facts, chat_str_t id);
+void chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end);
 void chat_facts_stop(chat_facts_t *facts, chat_str_t id);
 
 /*

@@ -55,11 +55,7 @@ chat_open_compare(const void *one, const void *two)
     const chat_open_t *a = one;
     const chat_open_t *b = two;
 
-    if (a->call->id.len != b->call->id.len) {
-        return a->call->id.len < b->call->id.len ? -1 : 1;
-    }
-
-    rc = memcmp(a->call->id.data, b->call->id.data, a->call->id.len);
+    rc = chat_str_compare(a->call->id, b->call->id);
     if (rc == 0) {
         rc =
             memcmp(a->call->fingerprint.bytes, b->call->fingerprint.bytes, 16);

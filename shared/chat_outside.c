@@ -99,9 +99,7 @@ chat_outside_payload(const chat_outside_t      *out,
     }
 
     chat_buf_json(&text, *payload);
-    rc = text.failed
-             ? CHAT_ERROR
-             : chat_arena_dup(out->doc.arena, chat_buf_str(&text), payload);
+    rc = chat_buf_dup(&text, out->doc.arena, payload);
     chat_buf_free(&text);
     return rc;
 }

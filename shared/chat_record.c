@@ -345,6 +345,41 @@ chat_record_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
 }
 
 
+/* Where this byte is among the first len; or len. */
+static size_t
+chat_record_find(const unsigned char *p, size_t len, int c)
+{
+    const unsigned char *at = len != 0 ? memchr(p, c, len) : NULL;
+
+    return at != NULL ? (size_t) (at - p) : len;
+}
+
+
+int
+chat_record_header_next(chat_str_t *headers, chat_str_t *name,
+                        chat_str_t *value)
+{
+    size_t               len, colon, next;
+    const unsigned char *p;
+
+    while (headers->len != 0) {
+        p = headers->data;
+        len = chat_record_find(p, headers->len, '\n');
+        colon = chat_record_find(p, len, ':');
+        next = len < headers->len ? len + 1 : len;
+        *headers = chat_str(p + next, headers->len - next);
+
+        if (len - colon >= 2) {
+            *name = chat_str(p, colon);
+            *value = chat_str(p + colon + 2, len - colon - 2);
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 chat_rc_e
 chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
 {

@@ -86,6 +86,13 @@ typedef struct {
 void chat_record_header(chat_buf_t *headers, chat_str_t name,
                         chat_str_t value);
 
+/*
+ * Cuts the next line "Name: value" off *headers, which may be of anybody: what
+ * is none is passed over, the last one needs no newline. 0: there is none.
+ */
+int chat_record_header_next(chat_str_t *headers, chat_str_t *name,
+                            chat_str_t *value);
+
 /* CHAT_ERROR: no memory; CHAT_BAD: these are no bytes of a head. */
 chat_rc_e chat_record_head_write(const chat_record_head_t *head,
                                  chat_buf_t               *out);

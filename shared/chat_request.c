@@ -1,5 +1,6 @@
 /*
- * chat_request.c: the lists of a request, and what a call in it is.
+ * chat_request.c: the lists of a request, what a call in it is, and what the
+ * steps of a transcript are named by.
  *
  * Promises: calls and steps keep their order and belong together.
  * Must not know: any wire format, what is done with a request.
@@ -22,8 +23,6 @@ chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
 
     rq->steps = steps;
     steps = &steps[rq->nsteps++];
-
-    memset(steps, 0, sizeof(chat_step_t));
     steps->first = rq->ncalls;
 
     return steps;
@@ -47,13 +46,30 @@ chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
 
     rq->calls = calls;
     calls = &calls[rq->ncalls++];
-
-    memset(calls, 0, sizeof(chat_call_t));
     calls->step = (uint32_t) (rq->nsteps - 1);
 
     rq->steps[rq->nsteps - 1].count++;
 
     return calls;
+}
+
+
+chat_rc_e
+chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
+                      const chat_call_t *call)
+{
+    uint32_t     step;
+    chat_call_t *added = chat_request_add_call(rq, arena);
+
+    if (added == NULL) {
+        return CHAT_ERROR;
+    }
+
+    step = added->step;
+    *added = *call;
+    added->step = step;
+
+    return CHAT_OK;
 }
 
 
@@ -84,7 +100,8 @@ chat_call_is_settled(const chat_call_t *call)
 }
 
 
-int
+/* 1 if the body has a result of a call of the step that it answers. */
+static int
 chat_request_brings(const chat_request_t *rq)
 {
     size_t             i;
@@ -103,4 +120,45 @@ chat_request_brings(const chat_request_t *rq)
     }
 
     return 0;
+}
+
+
+void
+chat_request_judge(chat_request_t *rq)
+{
+    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
+        rq->class = CHAT_CLASS_OTHER;
+    }
+
+    if (rq->class == CHAT_CLASS_OTHER) {
+        rq->answers = 0;
+    }
+}
+
+
+void
+chat_turn_begin(chat_turn_t *turn, const chat_json_t *message)
+{
+    memset(&turn->text, 0, sizeof(turn->text));
+    turn->unhashed = message;
+    turn->since = 0;
+}
+
+
+chat_rc_e
+chat_turn_name(chat_turn_t *turn, chat_step_t *step)
+{
+    if (turn->unhashed != NULL) {
+        if (turn->hash(turn->doc, turn->arena, turn->unhashed, &turn->text)
+            != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        turn->unhashed = NULL;
+    }
+
+    step->user_text = turn->text;
+    step->since = turn->since;
+
+    return CHAT_OK;
 }

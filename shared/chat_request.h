@@ -105,6 +105,10 @@ typedef struct {
 chat_call_t *chat_request_add_call(chat_request_t *rq, chat_arena_t *arena);
 chat_step_t *chat_request_add_step(chat_request_t *rq, chat_arena_t *arena);
 
+/* Appends a copy of the call to the last step. CHAT_ERROR without memory. */
+chat_rc_e chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
+                                const chat_call_t *call);
+
 /*
  * 1 if the call is one that the client must answer: kind client or approval,
  * ready, and with an id.
@@ -117,7 +121,31 @@ int chat_call_is_member(const chat_call_t *call);
  */
 int chat_call_is_settled(const chat_call_t *call);
 
-/* 1 if the body has a result of a call of the step that it answers. */
-int chat_request_brings(const chat_request_t *rq);
+/*
+ * Once the calls are read: a continuation that brings no result of the step
+ * that it answers is none but OTHER, which answers no step.
+ */
+void chat_request_judge(chat_request_t *rq);
+
+/*
+ * What names the steps of a transcript: the user's last words so far, and how
+ * many answers came since. The words are hashed once a step needs them.
+ */
+typedef struct {
+    chat_json_doc_t *doc;
+    chat_arena_t    *arena;
+    /* The dialect's: of the words of a message. CHAT_ERROR: no memory. */
+    chat_rc_e (*hash)(chat_json_doc_t *doc, chat_arena_t *arena,
+                      const chat_json_t *message, chat_digest_t *out);
+    const chat_json_t *unhashed; /* the message with the words, or NULL */
+    chat_digest_t      text;
+    uint32_t           since;
+} chat_turn_t;
+
+/* The user has said this; the dialect counts since. */
+void chat_turn_begin(chat_turn_t *turn, const chat_json_t *message);
+
+/* Sets the step's user_text and since. CHAT_ERROR without memory. */
+chat_rc_e chat_turn_name(chat_turn_t *turn, chat_step_t *step);
 
 #endif /* CHAT_REQUEST_H */

@@ -47,7 +47,7 @@ stage()
 # Tests that say nothing of the store, or bring their own: once is enough.
 storeless='badanswer chaos cluster cluster_record config demo docs nodes
            passthrough provider redis redis_away redis_bad redis_harness
-           scenarios sentinel stall status_nodes'
+           results_stores scenarios sentinel stall status_nodes'
 
 # Two files at a time wait for one another less than they wait for nginx.
 flags=

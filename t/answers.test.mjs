@@ -104,7 +104,8 @@ for (const key of keys) {
         const batch = new Batch(scene, 3);
         await batch.ask();
         scene.p.answer = (request) => (request.answered.length
-          ? json(status, { error: { message: 'slower' } }) : answer(request));
+          ? json(status, { error: { message: 'slower' } },
+            { 'retry-after': '7' }) : answer(request));
         const first = batch.continue(batch.results([0]));
         const second = batch.continue(batch.results([1]));
         await held(scene, batch, [first, second]);
@@ -112,6 +113,8 @@ for (const key of keys) {
         const ends = await Promise.all([first, second, third].map(told));
         assert.deepEqual(ends.map(({ word }) => word),
           Array(3).fill(String(status)));
+        assert.deepEqual(ends.map(({ headers }) => headers['retry-after']),
+          Array(3).fill('7'));
         batch.released(1);
         await pause(50);
         batch.released(1);

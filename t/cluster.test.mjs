@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import { gate, nginx, nginxTest, pause, until } from './harness.mjs';
 import { abreast, orders, play } from './harness_barrier.mjs';
 import { Batch, told } from './harness_batch.mjs';
-import { cluster } from './harness_cluster.mjs';
+import { cluster, facts } from './harness_cluster.mjs';
 import {
   each, held, live, only, say, several, wordOf,
 } from './harness_hold.mjs';
@@ -23,26 +23,12 @@ function stage(t, key, c, options) {
   return nodesStage(t, key, { redis: c, store, hold: '30s', ...options });
 }
 
-/* The slot of a batch, one request of which has told the store something. */
-async function slotOf(c, work) {
-  const pattern = 'chat:{*:*';
-  const list = async () => (await c.keys(pattern)).filter((key) =>
-    /^chat:\{[0-9a-f]{64}\}/.test(key));
-  const before = await list();
-  await work();
-  const [key] = await until(async () => {
-    const added = (await list()).filter((one) => !before.includes(one));
-    return added.length && added;
-  }, 5000, 'a key of the batch');
-  return c.slot(key);
-}
-
 /* A batch whose first result waits at a node: {batch, waits, slot}. */
 async function begun(scene, c, calls = 3) {
   const batch = new Batch(scene, calls);
   await batch.ask();
   let waits;
-  const slot = await slotOf(c, async () => {
+  const slot = await c.slotOf(async () => {
     waits = batch.continue(batch.results([0]), { node: scene.nodes[0] });
     await held(batch, waits);
   });
@@ -59,9 +45,6 @@ async function begunAt(scene, c, server, there = true, calls = 2) {
     one.waits.abort();
   }
 }
-
-const another = (c, server) => c.masters[(c.masters.indexOf(server) + 1)
-  % c.masters.length];
 
 /* One has the answer; who looks when it is over may be told that it is. */
 async function allTold(answers) {
@@ -101,7 +84,7 @@ live('a slot moves step by step in the middle of a batch', async (t) => {
     const [a, b] = scene.nodes;
     const { batch, waits, slot } = await begun(scene, c, 4);
     const from = await c.owner(slot);
-    const to = another(c, from);
+    const to = c.another(from);
 
     /* All keys are still there: the old owner answers, or says try again. */
     await c.begin(slot, to);
@@ -109,7 +92,7 @@ live('a slot moves step by step in the middle of a batch', async (t) => {
     await held(batch, second);
 
     /* Some are here, some there: nobody can answer. */
-    await c.migrate(slot, from, to, /\}:[0-9a-f]+$/);
+    await c.migrate(slot, from, to, facts);
     const third = batch.continue(batch.results([2]), { node: a });
     await held(batch, third);
     await c.migrate(slot, from, to);
@@ -132,9 +115,9 @@ live('a batch is completed while its slot is on its way', async (t) => {
     const scene = await stage(t2, key, c);
     const { batch, waits, slot } = await begun(scene, c, 2);
     const from = await c.owner(slot);
-    const to = another(c, from);
+    const to = c.another(from);
     await c.begin(slot, to);
-    await c.migrate(slot, from, to, /\}:[0-9a-f]+$/);
+    await c.migrate(slot, from, to, facts);
     const last = batch.continue(batch.results([1]), { node: scene.nodes[1] });
     await held(batch, last);
     await c.migrate(slot, from, to);
@@ -156,7 +139,7 @@ live('many batches while slots move all the time', async (t) => {
       const keys = (await c.keys('chat:{*')).sort(() => Math.random() - 0.5);
       for (const key of keys.slice(0, 20)) {
         const slot = await c.slot(key);
-        await c.move(slot, another(c, await c.owner(slot)));
+        await c.move(slot, c.another(await c.owner(slot)));
         moves++;
       }
     }
@@ -310,7 +293,7 @@ live('a user who may do as little as the docs say', async (t) => {
     `${it.url({ user: 'chat', password: 'secret' })} timeout=2s` });
   const { batch, waits, slot } = await begun(scene, c, 2);
   const from = await c.owner(slot);
-  const to = another(c, from);
+  const to = c.another(from);
   await c.begin(slot, to);
   await c.migrate(slot, from, to);
   const last = batch.continue(batch.results([1]));

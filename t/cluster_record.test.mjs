@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from './harness.mjs';
-import { cluster } from './harness_cluster.mjs';
+import { cluster, facts } from './harness_cluster.mjs';
 import { live, several } from './harness_hold.mjs';
 import {
   Talk, answerOf, blocks, lengthy, resumeNodes, unnumbered,
@@ -15,8 +15,14 @@ import { sentinels } from './harness_sentinel.mjs';
 const events = 1000;
 const store = (it) => `${it.url()} timeout=2s`;
 
-const another = (c, server) => c.masters[(c.masters.indexOf(server) + 1)
-  % c.masters.length];
+/* The slot of the log. */
+async function slotOf(c) {
+  const [key] = await until(async () => {
+    const list = await c.keys('chat:{*:l');
+    return list.length && list;
+  });
+  return c.slot(key);
+}
 
 /*
  * A talk whose answer comes slowly: {s, talk, own, all, over()}: 1 when the
@@ -59,19 +65,15 @@ live('the slot of an answer moves, again and again', async (t) => {
   const one = await slow(t, 'openai_chat', c);
   const others = [];
   await one.own.until((text) => blocks(text).length > 3);
-  const [key] = await until(async () => {
-    const list = (await c.keys('chat:{*:l')).filter((it) => /:l$/.test(it));
-    return list.length && list;
-  });
-  const slot = await c.slot(key);
+  const slot = await slotOf(c);
   let moves = 0;
   while (!one.over()) {
     const { length } = blocks(one.own.bytes.toString());
     others.push([length, one.talk.resume({ query: `after=${length}` })]);
     const from = await c.owner(slot);
-    const to = another(c, from);
+    const to = c.another(from);
     await c.begin(slot, to);
-    await c.migrate(slot, from, to, /\}:[0-9a-f]+$/);
+    await c.migrate(slot, from, to, facts);
     await pause(20);
     await c.migrate(slot, from, to);
     await c.end(slot, to);
@@ -88,12 +90,8 @@ live('nginx is reloaded, and a slot moves: nobody notices', async (t) => {
   const one = await slow(t, 'ai_sdk', c, { ms: 3 });
   await one.own.until((text) => blocks(text).length > 3);
   await one.s.nodes[0].reload();
-  const [key] = await until(async () => {
-    const list = (await c.keys('chat:{*:l')).filter((it) => /:l$/.test(it));
-    return list.length && list;
-  });
-  const slot = await c.slot(key);
-  await c.move(slot, another(c, await c.owner(slot)));
+  const slot = await slotOf(c);
+  await c.move(slot, c.another(await c.owner(slot)));
   await one.s.nodes[1].reload();
   const others = [[0, one.talk.resume({ node: one.s.nodes[0] })],
     [7, one.talk.resume({ node: one.s.nodes[1], query: 'after=7' })]];

@@ -10,6 +10,10 @@ import { freePorts, until } from './harness_wait.mjs';
 
 const slots = 16384;
 
+/* Keys of conversations; of these the facts, without payloads and logs. */
+const isKey = (key) => /^chat:\{[0-9a-f]{64}\}/.test(key);
+export const facts = /\}:[0-9a-f]+$/;
+
 /* CLUSTER NODES as objects: id, flags, master, slots ("0-5460"). */
 const table = (text) => text.trim().split('\n').map((line) => {
   const [id, place, flags, master, , , , link, ...ranges] = line.split(' ');
@@ -42,6 +46,24 @@ class Cluster {
 
   async slot(key) {
     return this.command('CLUSTER', 'KEYSLOT', key);
+  }
+
+  /* The slot of the first key of a conversation that is there after work. */
+  async slotOf(work) {
+    const list = async () => (await this.keys('chat:{*')).filter(isKey);
+    const before = await list();
+    await work();
+    const [key] = await until(async () => {
+      const added = (await list()).filter((one) => !before.includes(one));
+      return added.length && added;
+    }, 5000, 'a key of the batch');
+    return this.slot(key);
+  }
+
+  /* Another master than this one. */
+  another(server) {
+    return this.masters[(this.masters.indexOf(server) + 1)
+      % this.masters.length];
   }
 
   /* The master that has a slot, as this server knows it. */

@@ -15,10 +15,10 @@ import { until } from './harness_wait.mjs';
 /*
  * An SSE answer. parts: strings, Buffers, promises (waited for, their value
  * ignored), functions (called and waited for). options: cut (bytes per
- * write; default: one write per part), flush (each write goes out by itself;
- * default true), end: 'end', 'reset', 'drop' (at once, without a header) or
- * 'open' (never), gzip, status,
- * headers, close (delimited by the connection's end, no chunks).
+ * write; default: one write per part), flush (each write goes out by itself,
+ * and the header; default true), end: 'end', 'reset', 'drop' (at once, without
+ * a header) or 'open' (never), gzip, status, headers, close (delimited by the
+ * connection's end, no chunks).
  */
 export function sse(parts, options = {}) {
   return { parts: [parts].flat(), end: 'end', flush: true, status: 200,
@@ -96,7 +96,9 @@ async function respond(response, answer, request) {
     response.shouldKeepAlive = false;
   }
   response.writeHead(answer.status, headers);
-  response.flushHeaders();
+  if (answer.flush !== false) {
+    response.flushHeaders();
+  }
   await write(response, { ...answer, parts }, request);
   request.done = answer.end !== 'open' && !response.destroyed;
   if (answer.end === 'end') {

@@ -10,6 +10,9 @@ import { until } from './harness_wait.mjs';
 
 const main = 'main';
 
+/* One of the pairs that a sentinel tells of a server. */
+const field = (list, name) => list[list.indexOf(name) + 1];
+
 /* As the harness' own user of the servers. */
 const watcher = [`sentinel auth-user ${main} harness`,
   `sentinel auth-pass ${main} the-tests-own`];
@@ -69,6 +72,21 @@ class Sentinels {
       .command('SENTINEL', 'FAILOVER', main).catch(() => {}));
   }
 
+  /*
+   * From now on a server is dead after so many ms, for all that are there; and
+   * none of them takes it for dead, or is about to replace it.
+   */
+  async patience(ms) {
+    await until(async () => {
+      const all = await Promise.all(this.alive().map(async (one) => {
+        await one.command('SENTINEL', 'SET', main, 'down-after-milliseconds',
+          ms);
+        return one.command('SENTINEL', 'MASTER', main);
+      }));
+      return all.every((list) => field(list, 'flags') === 'master');
+    }, 15000, 'sentinels that are content');
+  }
+
   /* What this master has acknowledged is at its replica, too. */
   async replicated(master) {
     const info = () => master.command('INFO', 'replication');
@@ -81,7 +99,6 @@ class Sentinels {
 
   /* Each sentinel knows the others, and replicas that follow the master. */
   async settled() {
-    const field = (list, name) => list[list.indexOf(name) + 1];
     await until(async () => {
       for (const one of this.list) {
         const all = await one.command('SENTINEL', 'MASTER', main);

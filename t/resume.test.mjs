@@ -288,6 +288,61 @@ live('running: a stream that has ended is 204, unless it is named',
       text);
   });
 
+for (const [name, answer] of Object.entries({
+  interrupted: (all) => answerOf(all.slice(0, 8)),
+  failed: (all) => answerOf([...all.slice(0, 8),
+    'data: {"type":"error","errorText":"no more"}\n\n']) })) {
+  live(`running: a stream that was ${name}`, async (t) => {
+    const s = await resumeStage(t, 'ai_sdk', { running: 'running',
+      answer: () => answer(lengthy('ai_sdk', 20)) });
+    const talk = new Talk(s);
+    const text = await talk.ask().text({ broken: true });
+    for (let i = 0; i < 3; i++) {
+      const back = talk.resume();
+      assert.equal(await back.status, name === 'failed' ? 204 : 200);
+      assert.equal(await back.text({ broken: true }),
+        name === 'failed' ? '' : text);
+    }
+  });
+}
+
+live('s89: running: all the workers are killed, who comes back is told each '
+  + 'time', async (t) => {
+  const { s, talk, own, first } = await half(t, 'ai_sdk',
+    { running: 'running' });
+  for (const pid of s.n.workers()) {
+    await s.n.kill(pid);
+  }
+  await own.text({ broken: true });
+  for (let i = 0; i < 8; i++) {
+    const text = await talk.resume().text();
+    assert.ok(text.startsWith(first));
+    assert.match(text, /producer_lost/);
+  }
+});
+
+live('s88: running: asked for before its first byte, though all comes at once',
+  async (t) => {
+    const begin = gate();
+    const all = lengthy('ai_sdk', 3);
+    const s = await resumeStage(t, 'ai_sdk', { running: 'running',
+      answer: () => begin.then(() => answerOf(all, { flush: false })) });
+    const talk = new Talk(s);
+    const own = talk.ask();
+    await s.p.arrival(1);
+    own.abort();
+    await until(() => s.n.errorLog().includes('the client has left'));
+    const others = Array.from({ length: 8 }, () => talk.resume());
+    await pause(300);
+    begin.open();
+    for (const other of others) {
+      assert.equal(await other.status, 200);
+      assert.equal(await other.text(), all.join(''));
+    }
+    await until(() => s.n.accessLog().length === 9);
+    assert.equal(await talk.resume().status, 204);
+  });
+
 live('many who come back at the same time all get everything', async (t) => {
   const { talk, rest, own } = await half(t, 'openai_chat');
   const others = Array.from({ length: 20 }, (_, i) => talk.resume(

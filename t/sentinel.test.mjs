@@ -42,6 +42,16 @@ async function plays(scene, options) {
   batch.released();
 }
 
+/* For each dialect a batch of three that begin() has done something with. */
+const begun = (t, it, begin) => Promise.all(keys.map(async (key) => {
+  const scene = await nodesOver(t, key, it);
+  const batch = new Batch(scene, 3);
+  await batch.ask();
+  return { key, batch, nodes: scene.nodes, waits: await begin(batch, scene) };
+}));
+
+const nodesOf = (list) => list.flatMap(({ nodes }) => nodes);
+
 live('one sentinel is down, another one stands still', async (t) => {
   const it = await sentinels(t);
   await it.list[0].stop('SIGKILL');
@@ -139,21 +149,18 @@ live('the sentinel that is listened to dies: another one', async (t) => {
 live('s28 s64: the master is killed in the middle of batches', async (t) => {
   const it = await sentinels(t);
   const [old] = it.servers;
-  const plays2 = await Promise.all(keys.map(async (key) => {
-    const scene = await nodesOver(t, key, it);
-    const batch = new Batch(scene, 3);
-    await batch.ask();
+  const list = await begun(t, it, async (batch) => {
     await leave(batch, batch.results([0]));
     const waits = batch.continue(batch.results([1]));
     await held(batch, waits);
-    return { key, scene, batch, waits };
-  }));
+    return waits;
+  });
   await it.replicated(old);
   await old.stop('SIGKILL');
   const now = await it.moved(old);
-  await gather(now, plays2.flatMap(({ scene }) => scene.nodes));
-  await Promise.all(plays2.flatMap(({ scene }) => scene.nodes.map(returned)));
-  for (const { key, batch, waits } of plays2) {
+  await gather(now, nodesOf(list));
+  await Promise.all(nodesOf(list).map(returned));
+  for (const { key, batch, waits } of list) {
     await t.test(key, async () => {
       /* Told in time, as over any cut; or it was found in time. */
       const word = waits.ended && await wordOf(waits);
@@ -170,20 +177,17 @@ live('s28 s64: the master is killed in the middle of batches', async (t) => {
 live('s28 s37: a failover while requests wait: they do on', async (t) => {
   const it = await sentinels(t);
   const [old] = it.servers;
-  const plays2 = await Promise.all(keys.map(async (key) => {
-    const scene = await nodesOver(t, key, it);
-    const batch = new Batch(scene, 3);
-    await batch.ask();
+  const list = await begun(t, it, async (batch, { nodes }) => {
     const waits = [0, 1].map((at) => batch.continue(batch.results([at]),
-      { node: scene.nodes[at] }));
+      { node: nodes[at] }));
     await Promise.all(waits.map((waiter) => held(batch, waiter)));
-    return { key, scene, batch, waits };
-  }));
+    return waits;
+  });
   const now = await it.failover();
-  await gather(now, plays2.flatMap(({ scene }) => scene.nodes));
+  await gather(now, nodesOf(list));
   /* Told of it, not thrown out. */
   assert.equal((await old.command('ROLE'))[0], 'master');
-  for (const { key, batch, waits } of plays2) {
+  for (const { key, batch, waits } of list) {
     await t.test(key, async () => {
       const last = batch.continue(batch.results([2]));
       const words = await Promise.all([...waits, last].map(wordOf));
@@ -282,6 +286,8 @@ live('the old master is back: nobody writes there', async (t) => {
   await it.replicated(old);
   await old.stop('SIGKILL');
   const now = await it.moved(old);
+  /* A new master that has no time to answer would be replaced by the old. */
+  await it.patience(60000);
   await gather(now, scene.nodes);
 
   await old.start();
@@ -299,6 +305,36 @@ live('the old master is back: nobody writes there', async (t) => {
   t.diagnostic(`it was:${roles}`);
   await gather(now, scene.nodes);
   assert.equal(await wordOf(batch.continue(batch.results([1]))), 'final');
+  batch.released();
+
+  /* When the sentinels go back to it, so does everybody. */
+  assert.equal(await it.failover(), old);
+  await gather(old, scene.nodes);
+  await plays(scene);
+});
+
+live('the sentinels go back to one that has nothing: all do', async (t) => {
+  const it = await sentinels(t);
+  const [old] = it.servers;
+  const scene = await nodesOver(t, 'openai_chat', it);
+  const now = await it.failover();
+  await gather(now, scene.nodes);
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const waits = batch.continue(batch.results([0]));
+  await held(batch, waits);
+
+  /* It takes itself for a master again, and the other one is silent. */
+  await old.stop('SIGKILL');
+  await old.start();
+  await now.freeze();
+  assert.equal(await it.failover(), old);
+  await gather(old, scene.nodes);
+  await until(() => scene.nodes.every((n) =>
+    n.errorLog().match(/has lost its data/g)?.length === 2));
+  const last = batch.continue(batch.results([1]));
+  assert.deepEqual(await Promise.all([waits, last].map(wordOf)),
+    ['final', 'final']);
   batch.released();
 });
 

@@ -7,16 +7,9 @@
  */
 
 #include "chat_settle.h"
-#include "fuzz.h"
+#include "fuzz_read.h"
 
 #define FUZZ_SIZE 16384
-
-typedef struct {
-    const chat_dialect_t *dialect;
-    chat_arena_t         *arena;
-    chat_json_doc_t       doc;
-    chat_request_t        rq;
-} body_t;
 
 
 /* What a client takes must be one JSON object in one data: line each. */
@@ -124,7 +117,6 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     body_t         body;
-    chat_rc_e      rc;
     unsigned char *text;
 
     if (size == 0 || size > FUZZ_SIZE) {
@@ -135,19 +127,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     NEED(text != NULL);
     memcpy(text, data, size);
 
-    memset(&body, 0, sizeof(body));
-    body.dialect = &chat_dialect_ai_sdk;
-    body.arena = chat_arena_create(0);
-    NEED(body.arena != NULL);
-
     /* as the seeds of fuzz_body have it: the dialect's place comes first */
-    if (chat_json_parse(&body.doc, body.arena, chat_str(text + 1, size - 1))
-            == CHAT_OK
-        && chat_dialect_request(body.dialect, chat_cstr("POST"),
-                                chat_cstr("/"), &body.doc, body.arena,
-                                &body.rq, &rc)
-               != NULL)
-    {
+    if (fuzz_read(&body, &chat_dialect_ai_sdk, chat_str(text + 1, size - 1))) {
         fuzz_retell(&body);
     }
 

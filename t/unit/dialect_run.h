@@ -38,6 +38,12 @@ typedef struct {
 
 #define CLASS_NONE 0, 0, 0, 0, 0
 
+/* What a stream must be read as. */
+typedef struct {
+    const char *text;
+    const char *log;
+} stream_case_t;
+
 /* What became of a stream. */
 typedef struct {
     chat_buf_t log;    /* its events, one letter each; see run_letter() */
@@ -110,15 +116,53 @@ text_equals(chat_buf_t *buf, const char *want)
 }
 
 
+/*
+ * Appends the body with a result for each open one of its n calls to out; the
+ * last call's comes first: the order of results is not that of calls. format
+ * makes the payload of the call's number.
+ */
+static inline void
+body_complete(const chat_dialect_t *dialect, chat_str_t text, unsigned n,
+              const char *format, chat_buf_t *out)
+{
+    char          payload[8][96];
+    body_t        body;
+    unsigned      i, count = 0;
+    chat_result_t results[8];
+
+    memset(results, 0, sizeof(results));
+    body_read(&body, dialect, text);
+    assert_int_equal(body.rc, CHAT_OK);
+    assert_int_equal(body.rq.ncalls, n);
+
+    for (i = n; i-- > 0;) {
+        if (body.rq.calls[i].outcome != CHAT_OUTCOME_NONE) {
+            continue;
+        }
+
+        snprintf(payload[i], sizeof(payload[i]), format, i, i, i);
+        results[count].call = &body.rq.calls[i];
+        results[count].id = body.rq.calls[i].id;
+        results[count].outcome = CHAT_OUTCOME_OK;
+        results[count++].payload = chat_cstr(payload[i]);
+    }
+
+    body_splice(&body, dialect, results, count, out);
+    assert_true(text_is_within(text, chat_buf_str(out)));
+    body_free(&body);
+}
+
+
 /* Reads each body; a line that differs names its body. */
 static inline void
 body_classes(const chat_dialect_t *dialect, const class_case_t *c, size_t n)
 {
-    size_t     k;
-    body_t     body;
-    char       want[1024];
-    unsigned   settled;
-    chat_buf_t got = { 0 };
+    size_t             k;
+    body_t             body;
+    char               want[1024];
+    unsigned           settled;
+    chat_buf_t         got = { 0 };
+    const chat_step_t *step;
 
     for (/* void */; n > 0; n--, c++) {
         body_read(&body, dialect, chat_cstr(c->body));
@@ -129,6 +173,8 @@ body_classes(const chat_dialect_t *dialect, const class_case_t *c, size_t n)
 
         for (k = settled = 0; k < body.rq.ncalls; k++) {
             settled += chat_call_is_settled(&body.rq.calls[k]);
+            step = &body.rq.steps[body.rq.calls[k].step];
+            assert_in_range(k, step->first, step->first + step->count - 1);
         }
 
         got.len = 0;
@@ -335,7 +381,20 @@ run_free(run_t *run)
 }
 
 
-/* The stream must give this log. */
+/* What the module says must give this log. */
+static inline void
+run_says(const chat_dialect_t *dialect, const chat_buf_t *said,
+         const char *want)
+{
+    run_t run;
+
+    run_stream(&run, dialect, chat_buf_str(said), NULL);
+    text_equals(&run.log, want);
+    run_free(&run);
+}
+
+
+/* The stream must give this log, and stay as it is. */
 static inline void
 run_expect(const chat_dialect_t *dialect, const char *text, const char *want)
 {
@@ -345,6 +404,64 @@ run_expect(const chat_dialect_t *dialect, const char *text, const char *want)
     text_equals(&run.log, want);
     text_equals(&run.out, text);
     run_free(&run);
+}
+
+
+static inline void
+run_expect_all(const chat_dialect_t *dialect, const stream_case_t *c, size_t n)
+{
+    for (/* void */; n > 0; n--, c++) {
+        run_expect(dialect, c->text, c->log);
+    }
+}
+
+
+/* Each of the streams must be declined. */
+static inline void
+run_declined(const chat_dialect_t *dialect, const char *const *texts, size_t n)
+{
+    run_t run;
+
+    for (/* void */; n > 0; n--, texts++) {
+        run_stream(&run, dialect, chat_cstr(*texts), NULL);
+        assert_true(run.declined);
+        run_free(&run);
+    }
+}
+
+
+/* Gives each event of a stream, whose frames are all JSON, to the test. */
+static inline void
+run_each(const chat_dialect_t *dialect, chat_str_t text,
+         void (*each)(const chat_event_t *event, chat_buf_t *out),
+         chat_buf_t *out)
+{
+    void           *reader;
+    size_t          i;
+    chat_sse_t      sse;
+    chat_frame_t    frame;
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_events_t   events;
+    chat_json_doc_t doc;
+
+    reader = dialect->open(arena, NULL);
+    chat_sse_init(&sse, 0);
+    chat_sse_feed(&sse, text);
+
+    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
+        memset(&events, 0, sizeof(events));
+        events.arena = arena;
+        assert_int_equal(chat_json_parse(&doc, arena, frame.data), CHAT_OK);
+        assert_int_equal(dialect->read(reader, arena, &frame, &doc, &events),
+                         CHAT_OK);
+
+        for (i = 0; i < events.count; i++) {
+            each(&events.items[i], out);
+        }
+    }
+
+    chat_sse_free(&sse);
+    chat_arena_destroy(arena);
 }
 
 

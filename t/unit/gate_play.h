@@ -64,6 +64,10 @@ play_holds(const chat_decision_t *d, const char *word)
         return d->status == (uint32_t) atoi(word + 7);
     }
 
+    if (strncmp(word, "after=", 6) == 0) {
+        return d->after == (uint32_t) atoi(word + 6);
+    }
+
     if (strncmp(word, "end=", 4) == 0) {
         return strcmp(chat_end_name(d->end), word + 4) == 0;
     }

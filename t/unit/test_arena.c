@@ -84,6 +84,8 @@ lists_grow_and_keep_what_they_have(void **state)
     assert_ptr_equal(chat_arena_grow(arena, before, 0, &size, sizeof(*before)),
                      before);
     assert_int_equal(chat_arena_used(arena), i);
+    assert_int_equal(before[0], 0);
+    assert_int_equal(before[1], 2);
 
     size = SIZE_MAX / 4;
     assert_null(chat_arena_grow(arena, before, size, &size, 8));
@@ -208,6 +210,18 @@ a_json_string_escapes_what_it_must(void **state)
 
 
 static void
+json_is_put_on_one_line(void **state)
+{
+    chat_buf_t buf = { 0 };
+
+    chat_buf_one_line(&buf, chat_cstr("{\r\n\"a\": \"\\n\",\n1}\n"));
+    assert_true(chat_str_is(chat_buf_str(&buf), "{  \"a\": \"\\n\", 1} "));
+
+    chat_buf_free(&buf);
+}
+
+
+static void
 digests_are_sha256(void **state)
 {
     int           i;
@@ -266,6 +280,7 @@ main(void)
         cmocka_unit_test(a_buffer_grows),
         cmocka_unit_test(a_buffer_that_failed_takes_nothing_more),
         cmocka_unit_test(a_json_string_escapes_what_it_must),
+        cmocka_unit_test(json_is_put_on_one_line),
         cmocka_unit_test(digests_are_sha256),
         cmocka_unit_test(parts_do_not_run_into_one_another),
     };

@@ -76,9 +76,11 @@ s103_a_void_names_its_claimant(void **state)
     /* who answered last stays known when a later one is refused */
     chat_facts_claim(&facts, 5, w, chat_cstr("13"), none, none, 0);
     chat_facts_answer(&facts, 5, w, chat_cstr("13"), 300);
+    chat_facts_after(&facts, 5, w, chat_cstr("13"), CHAT_AFTER_MAX);
     chat_facts_end(&facts, 5, w, chat_cstr("13"), CHAT_END_ABORTED);
     read_both(&facts, &batch);
     assert_int_equal(batch.last.k, 5);
+    assert_int_equal(batch.last.after, CHAT_AFTER_MAX);
     assert_int_equal(batch.last.end, CHAT_END_ABORTED);
     assert_int_equal(batch.answered.k, 4);
 }
@@ -168,6 +170,8 @@ values_that_do_not_parse(void **state)
         { "end/3/w/12", "finished " }, { "end/3/w/12", "none" },
         { "answer/3//", "200" },       { "answer/", "200" },
         { "answer//w/12", "200" },     { "end/1000001/w/12", "finished" },
+        { "after/3/w/12", "86401" },   { "after/3/w/12", "soon" },
+        { "after/3/w/12", "07" },      { "after/3/w/13", "7" },
     };
     size_t       i;
     chat_facts_t facts;
@@ -180,7 +184,9 @@ values_that_do_not_parse(void **state)
         chat_facts_add(&facts, rows[i][0], chat_cstr(rows[i][1]));
         read_both(&facts, &batch);
 
-        if (batch.last.answer || batch.last.end || batch.last.is_void) {
+        if (batch.last.answer || batch.last.after || batch.last.end
+            || batch.last.is_void)
+        {
             fail_msg("%s = %s counts", rows[i][0], rows[i][1]);
         }
     }

@@ -259,6 +259,10 @@ s14_a_step_is_named_as_the_body_before_will_have_it(void **state)
           &first, &after);
     assert_memory_equal(&first, &next, sizeof(first));
 
+    /* earlier turns are no part of it */
+    names(BODY(USER "," SAYS "," USER), NULL, &next);
+    assert_memory_equal(&first, &next, sizeof(first));
+
     names(BODY(USER "," ASKS(CALL("a", "w")) "," RESULT("a") "," ASKS(
               CALL("a", "w")) "," RESULT("a")),
           &second, &next);
@@ -353,6 +357,44 @@ errors_are_events_that_end_a_run(void **state)
 }
 
 
+static void
+a_step_of_too_many_calls_is_refused(void **state)
+{
+    int        i, n;
+    size_t     k;
+    body_t     body;
+    chat_buf_t text = { 0 };
+
+    /* whatever ends it */
+    static const char *const behind[] = {
+        "",
+        ",{\"id\":\"u\",\"role\":\"user\",\"content\":\"hi\"}",
+        ",{\"id\":\"t\",\"role\":\"tool\",\"toolCallId\":\"0\"}",
+    };
+
+    for (k = 0; k < sizeof(behind) / sizeof(behind[0]); k++) {
+        for (n = 1024; n <= 1025; n++) {
+            text.len = 0;
+            chat_buf_puts(&text, "{\"threadId\":\"t\",\"runId\":\"r\","
+                                 "\"messages\":[{\"role\":\"assistant\","
+                                 "\"toolCalls\":[");
+            for (i = 0; i < n; i++) {
+                chat_buf_printf(&text, "%s{\"id\":\"%d\"}", i ? "," : "", i);
+            }
+            chat_buf_puts(&text, "]}");
+            chat_buf_puts(&text, behind[k]);
+            chat_buf_puts(&text, "]}");
+
+            body_read(&body, DIALECT, chat_buf_str(&text));
+            assert_int_equal(body.rc, n == 1024 ? CHAT_OK : CHAT_LIMIT);
+            body_free(&body);
+        }
+    }
+
+    chat_buf_free(&text);
+}
+
+
 int
 main(void)
 {
@@ -365,6 +407,7 @@ main(void)
         cmocka_unit_test(s14_a_step_is_named_as_the_body_before_will_have_it),
         cmocka_unit_test(what_the_module_says),
         cmocka_unit_test(errors_are_events_that_end_a_run),
+        cmocka_unit_test(a_step_of_too_many_calls_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  * What each frame is read as stands in t/cases/ag_ui.
  */
 
+#include "dialect_run.h"
 #include "stream_run.h"
 
 #include "chat_batch.h"
@@ -245,29 +246,11 @@ s71_s73_only_a_run_that_ended_well_is_sealed(void **state)
 static unsigned
 boring(const char *text)
 {
-    void           *state;
-    unsigned        n = 0;
-    chat_sse_t      sse;
-    chat_frame_t    frame;
-    chat_arena_t   *arena = chat_arena_create(0);
-    chat_events_t   events = { .arena = arena };
-    chat_json_doc_t doc;
+    run_t run;
 
-    state = chat_dialect_ag_ui.open(arena, NULL);
-    chat_sse_init(&sse, 0);
-    chat_sse_feed(&sse, chat_cstr(text));
-
-    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
-        n += chat_dialect_ag_ui.boring(state, &frame) != 0;
-        assert_int_equal(chat_json_parse(&doc, arena, frame.data), CHAT_OK);
-        assert_int_equal(
-            chat_dialect_ag_ui.read(state, arena, &frame, &doc, &events),
-            CHAT_OK);
-    }
-
-    chat_sse_free(&sse);
-    chat_arena_destroy(arena);
-    return n;
+    run_stream(&run, &chat_dialect_ag_ui, chat_cstr(text), NULL);
+    run_free(&run);
+    return run.boring;
 }
 
 

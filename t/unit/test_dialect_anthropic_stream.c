@@ -31,11 +31,6 @@
     FRAME("message_delta", ",\"delta\":{\"stop_reason\":\"" reason "\"}")
 #define END FRAME("message_stop", "")
 
-typedef struct {
-    const char *text;
-    const char *log;
-} stream_case_t;
-
 static const stream_case_t streams[] = {
     { MESSAGE FRAME("ping", "") PROSE("0") REASON("end_turn") END,
       "T x x x x S E:finished " },
@@ -86,11 +81,18 @@ static const stream_case_t streams[] = {
 static void
 s43_s72_s73_events_of_streams(void **state)
 {
-    size_t i;
+    run_expect_all(DIALECT, streams, sizeof(streams) / sizeof(streams[0]));
+}
 
-    for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
-        run_expect(DIALECT, streams[i].text, streams[i].log);
+
+static void
+arguments_of(const chat_event_t *event, chat_buf_t *args)
+{
+    if (event->type == CHAT_EVENT_CALL_READY && event->whole) {
+        args->len = 0;
     }
+
+    chat_buf_add(args, event->text);
 }
 
 
@@ -98,39 +100,11 @@ s43_s72_s73_events_of_streams(void **state)
 static void
 arguments_are(const char *text, const char *want)
 {
-    void           *reader;
-    size_t          i;
-    chat_sse_t      sse;
-    chat_buf_t      args = { 0 };
-    chat_frame_t    frame;
-    chat_arena_t   *arena = chat_arena_create(0);
-    chat_events_t   events;
-    chat_json_doc_t doc;
+    chat_buf_t args = { 0 };
 
-    reader = DIALECT->open(arena, NULL);
-    chat_sse_init(&sse, 0);
-    chat_sse_feed(&sse, chat_cstr(text));
-
-    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
-        memset(&events, 0, sizeof(events));
-        events.arena = arena;
-        assert_int_equal(chat_json_parse(&doc, arena, frame.data), CHAT_OK);
-        assert_int_equal(DIALECT->read(reader, arena, &frame, &doc, &events),
-                         CHAT_OK);
-
-        for (i = 0; i < events.count; i++) {
-            if (events.items[i].type == CHAT_EVENT_CALL_READY
-                && events.items[i].whole) {
-                args.len = 0;
-            }
-            chat_buf_add(&args, events.items[i].text);
-        }
-    }
-
+    run_each(DIALECT, chat_cstr(text), arguments_of, &args);
     text_equals(&args, want);
-    chat_sse_free(&sse);
     chat_buf_free(&args);
-    chat_arena_destroy(arena);
 }
 
 
@@ -151,8 +125,6 @@ arguments_come_in_pieces_or_whole(void **state)
 static void
 foreign_streams_are_declined(void **state)
 {
-    size_t                   i;
-    run_t                    run;
     static const char *const foreign[] = {
         "data: {\"type\":\"start\"}\n\n",
         "data: {\"type\":\"error\",\"errorText\":\"x\"}\n\n",
@@ -161,11 +133,7 @@ foreign_streams_are_declined(void **state)
         "data: hello\n\n",
     };
 
-    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        run_stream(&run, DIALECT, chat_cstr(foreign[i]), NULL);
-        assert_true(run.declined);
-        run_free(&run);
-    }
+    run_declined(DIALECT, foreign, sizeof(foreign) / sizeof(foreign[0]));
 }
 
 
@@ -235,21 +203,18 @@ a_second_message_is_numbered_by_itself(void **state)
 static void
 s71_interrupted_is_an_error_and_no_end(void **state)
 {
-    run_t               run;
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "reset", 0, NULL, 0 };
 
     chat_buf_puts(&out, MESSAGE);
     DIALECT->interrupted(NULL, &in, &out);
 
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T E:failed ");
+    run_says(DIALECT, &out, "T E:failed ");
     assert_true(
         text_is_within(chat_cstr("event: error\n"), chat_buf_str(&out)));
     assert_true(
         text_is_within(chat_cstr("stream_interrupted"), chat_buf_str(&out)));
 
-    run_free(&run);
     chat_buf_free(&out);
 }
 
@@ -257,7 +222,6 @@ s71_interrupted_is_an_error_and_no_end(void **state)
 static void
 refusals_are_well_formed(void **state)
 {
-    run_t          run;
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
     chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
@@ -276,9 +240,7 @@ refusals_are_well_formed(void **state)
 
     out.len = 0;
     DIALECT->refuse_in_band(&refusal, &out);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "E:failed ");
-    run_free(&run);
+    run_says(DIALECT, &out, "E:failed ");
 
     chat_buf_free(&out);
 }

@@ -6,26 +6,9 @@
  */
 
 #include "dialect_run.h"
+#include "gemini_body.h"
 
 #define DIALECT (&chat_dialect_gemini)
-
-#define BODY(contents) "{\"contents\":[" contents "]}"
-#define USER "{\"role\":\"user\",\"parts\":[" TEXT "]}"
-#define TEXT "{\"text\":\"hi\"}"
-#define SAYS "{\"role\":\"model\",\"parts\":[{\"text\":\"ok\"}]}"
-#define ASKS(calls) "{\"role\":\"model\",\"parts\":[" calls "]}"
-#define CALL(id, name)                                                     \
-    "{\"functionCall\":{\"id\":\"" id "\",\"name\":\"" name "\",\"args\":" \
-    "{}},\"thoughtSignature\":\"s\"}"
-#define PLAIN(name, args) \
-    "{\"functionCall\":{\"name\":\"" name "\",\"args\":" args "}}"
-#define BRINGS(results) "{\"role\":\"user\",\"parts\":[" results "]}"
-#define RESULT(id, name)                                             \
-    "{\"functionResponse\":{\"id\":\"" id "\",\"name\":\"" name "\"" \
-    ",\"response\":{\"output\":1}}}"
-#define ANSWER(name, response)                                                \
-    "{\"functionResponse\":{\"name\":\"" name "\",\"response\":" response "}" \
-    "}"
 
 /* A result of which more is to follow. */
 #define SOON(id, n)                                                      \

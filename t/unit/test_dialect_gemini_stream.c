@@ -32,11 +32,6 @@
 #define CLOSES "{\"functionCall\":{}}"
 #define PIECES(id) CHUNK(OPENS(id), "") CHUNK(PIECE, "") CHUNK(CLOSES, "")
 
-typedef struct {
-    const char *text;
-    const char *log;
-} stream_case_t;
-
 static const stream_case_t streams[] = {
     { CHUNK(TEXT, "") CHUNK("", DONE), "T S E:finished " },
     { CHUNK(CALL("a") "," TEXT "," CALL("b"), DONE),
@@ -76,48 +71,19 @@ static const stream_case_t streams[] = {
 static void
 s43_s72_s73_events_of_streams(void **state)
 {
-    size_t i;
-
-    for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
-        run_expect(DIALECT, streams[i].text, streams[i].log);
-    }
+    run_expect_all(DIALECT, streams, sizeof(streams) / sizeof(streams[0]));
 }
 
 
-/* The arguments of the calls of a stream, with a mark where there are none. */
+/* Arguments of a call of the stream, or a mark where they are none. */
 static void
-arguments_of(chat_str_t text, chat_buf_t *args)
+arguments_of(const chat_event_t *event, chat_buf_t *args)
 {
-    void           *reader;
-    size_t          i;
-    chat_sse_t      sse;
-    chat_frame_t    frame;
-    chat_arena_t   *arena = chat_arena_create(0);
-    chat_events_t   events;
-    chat_json_doc_t doc;
-
-    reader = DIALECT->open(arena, NULL);
-    chat_sse_init(&sse, 0);
-    chat_sse_feed(&sse, text);
-
-    while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
-        memset(&events, 0, sizeof(events));
-        events.arena = arena;
-        assert_int_equal(chat_json_parse(&doc, arena, frame.data), CHAT_OK);
-        assert_int_equal(DIALECT->read(reader, arena, &frame, &doc, &events),
-                         CHAT_OK);
-
-        for (i = 0; i < events.count; i++) {
-            if (events.items[i].type == CHAT_EVENT_CALL_READY) {
-                assert_true(events.items[i].whole);
-                chat_buf_add(args, events.items[i].text);
-                chat_buf_puts(args, events.items[i].unreadable ? "?" : "");
-            }
-        }
+    if (event->type == CHAT_EVENT_CALL_READY) {
+        assert_true(event->whole);
+        chat_buf_add(args, event->text);
+        chat_buf_puts(args, event->unreadable ? "?" : "");
     }
-
-    chat_sse_free(&sse);
-    chat_arena_destroy(arena);
 }
 
 
@@ -140,7 +106,7 @@ arguments_are(const char *pieces, const char *want)
     chat_buf_t text = { 0 }, args = { 0 };
 
     pieces_of(&text, pieces);
-    arguments_of(chat_buf_str(&text), &args);
+    run_each(DIALECT, chat_buf_str(&text), arguments_of, &args);
     text_equals(&args, want);
     chat_buf_free(&text);
     chat_buf_free(&args);
@@ -253,7 +219,7 @@ arguments_of_all_calls_are_bounded(void **state)
     pieces_of(&text, AT("$.b", "\"boolValue\":true"));
     chat_buf_puts(&want, "{\"b\":true}");
 
-    arguments_of(chat_buf_str(&text), &args);
+    run_each(DIALECT, chat_buf_str(&text), arguments_of, &args);
     chat_buf_add(&want, chat_str("", 1));
     text_equals(&args, (const char *) want.data);
 
@@ -267,8 +233,6 @@ arguments_of_all_calls_are_bounded(void **state)
 static void
 foreign_streams_are_declined(void **state)
 {
-    size_t                   i;
-    run_t                    run;
     static const char *const foreign[] = {
         "data: {\"type\":\"start\"}\n\n",
         "data: {\"type\":\"error\",\"errorText\":\"x\"}\n\n",
@@ -278,11 +242,7 @@ foreign_streams_are_declined(void **state)
         "data: hello\n\n",
     };
 
-    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        run_stream(&run, DIALECT, chat_cstr(foreign[i]), NULL);
-        assert_true(run.declined);
-        run_free(&run);
-    }
+    run_declined(DIALECT, foreign, sizeof(foreign) / sizeof(foreign[0]));
 }
 
 
@@ -347,21 +307,18 @@ all_pieces_of_a_dropped_call_go(void **state)
 static void
 s71_interrupted_is_an_error_and_no_end(void **state)
 {
-    run_t               run;
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "reset", 0, NULL, 0 };
 
     chat_buf_puts(&out, CHUNK(TEXT, ""));
     DIALECT->interrupted(NULL, &in, &out);
 
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T E:failed ");
+    run_says(DIALECT, &out, "T E:failed ");
     assert_true(
         text_is_within(chat_cstr("stream_interrupted"), chat_buf_str(&out)));
     assert_true(
         text_is_within(chat_cstr("\"UNAVAILABLE\""), chat_buf_str(&out)));
 
-    run_free(&run);
     chat_buf_free(&out);
 }
 
@@ -370,7 +327,6 @@ static void
 empty_turns_and_refusals_are_well_formed(void **state)
 {
     size_t         i;
-    run_t          run;
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
     chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
@@ -394,9 +350,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
     };
 
     assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_OK);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T S E:finished ");
-    run_free(&run);
+    run_says(DIALECT, &out, "T S E:finished ");
 
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         out.len = 0;
@@ -413,9 +367,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
 
     out.len = 0;
     DIALECT->refuse_in_band(&refusal, &out);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "E:failed ");
-    run_free(&run);
+    run_says(DIALECT, &out, "E:failed ");
 
     chat_buf_free(&out);
 }

@@ -23,11 +23,6 @@
 #define DONE "data: [DONE]\n\n"
 #define ROLE CHUNK(CHOICE("\"role\":\"assistant\",\"content\":\"\""))
 
-typedef struct {
-    const char *text;
-    const char *log;
-} stream_case_t;
-
 static const stream_case_t streams[] = {
     { ROLE END("stop") DONE, "T S E:finished x " },
     { ": hi\n\n" ROLE END("stop"), "T S E:finished " },
@@ -101,19 +96,13 @@ static const stream_case_t streams[] = {
 static void
 s17_s72_s73_events_of_streams(void **state)
 {
-    size_t i;
-
-    for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
-        run_expect(DIALECT, streams[i].text, streams[i].log);
-    }
+    run_expect_all(DIALECT, streams, sizeof(streams) / sizeof(streams[0]));
 }
 
 
 static void
 foreign_streams_are_declined(void **state)
 {
-    size_t                   i;
-    run_t                    run;
     static const char *const foreign[] = {
         "data: {\"type\":\"start\"}\n\n",
         "data: hello\n\n",
@@ -121,11 +110,7 @@ foreign_streams_are_declined(void **state)
         "data: {\"choices\":{}}\n\n",
     };
 
-    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        run_stream(&run, DIALECT, chat_cstr(foreign[i]), NULL);
-        assert_true(run.declined);
-        run_free(&run);
-    }
+    run_declined(DIALECT, foreign, sizeof(foreign) / sizeof(foreign[0]));
 }
 
 
@@ -273,20 +258,17 @@ calls_without_index_and_of_the_older_form_go(void **state)
 static void
 s71_interrupted_is_an_error_and_no_end(void **state)
 {
-    run_t               run;
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "eof", 1, NULL, 0 };
 
     chat_buf_puts(&out, ROLE);
     DIALECT->interrupted(NULL, &in, &out);
 
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T E:failed ");
+    run_says(DIALECT, &out, "T E:failed ");
     text_has_error(chat_str(out.data + sizeof(ROLE) - 1 + 6,
                             out.len - sizeof(ROLE) + 1 - 8),
                    "code", "stream_interrupted");
 
-    run_free(&run);
     chat_buf_free(&out);
 }
 
@@ -294,7 +276,6 @@ s71_interrupted_is_an_error_and_no_end(void **state)
 static void
 empty_turns_and_refusals_are_well_formed(void **state)
 {
-    run_t           run;
     chat_buf_t      out = { 0 };
     chat_str_t      ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
     chat_arena_t   *arena = chat_arena_create(0);
@@ -304,9 +285,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
 
     rq.stream = 1;
     assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_OK);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "T S E:finished x ");
-    run_free(&run);
+    run_says(DIALECT, &out, "T S E:finished x ");
 
     out.len = 0;
     rq.stream = 0;
@@ -328,9 +307,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
 
     out.len = 0;
     DIALECT->refuse_in_band(&refusal, &out);
-    run_stream(&run, DIALECT, chat_buf_str(&out), NULL);
-    text_equals(&run.log, "E:failed ");
-    run_free(&run);
+    run_says(DIALECT, &out, "E:failed ");
 
     chat_arena_destroy(arena);
     chat_buf_free(&out);

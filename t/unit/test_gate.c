@@ -112,7 +112,15 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
               "fact answer/1/B/B 301;"
-              "A looks -> FATE status=301");
+              "A looks -> FATE status=301 after=0");
+    /* when it is to come again */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a+ b+ -> GO;"
+              "fact after/1/B/B 7;"
+              "fact after/1/A/A 8;"
+              "A looks -> WAIT;"
+              "B answers 429;"
+              "A looks -> FATE status=429 after=7");
 }
 
 

@@ -151,6 +151,14 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "fact answer/1/A/A 503;"
                     "fact end/1/C/C failed;"
                     "A looks -> WAIT k=1");
+    /* what was said before is said again */
+    play_each(WAITS "fact after/1/B/B 9;"
+                    "A looks -> WAIT k=1;"
+                    "lose;"
+                    "A rejoins -> HOLD;"
+                    "B reclaims;"
+                    "B answers 429;"
+                    "A looks -> FATE k=1 status=429 after=9");
 }
 
 

@@ -126,7 +126,8 @@ the_newest_is_found(void **state)
     assert_true(chat_str_is(out.dialect, "ai_sdk"));
     assert_int_equal(out.ms, 100000);
     assert_int_equal(out.name.bytes[31], 2);
-    assert_false(out.over || out.stopped);
+    assert_int_equal(out.end, CHAT_END_NONE);
+    assert_false(out.stopped);
 }
 
 
@@ -138,14 +139,16 @@ one_is_found_by_its_id(void **state)
 
     list(facts, 1, 1000, "w1");
     list(facts, 2, 2000, "w2");
-    chat_facts_over(facts, id_of(1));
+    chat_facts_over(facts, id_of(1), CHAT_END_INTERRUPTED);
     chat_facts_stop(facts, id_of(2));
 
     assert_int_equal(find(facts, id_of(1), 0, NULL, &out), CHAT_OK);
     assert_int_equal(out.ms, 1000);
-    assert_true(out.over && !out.stopped);
+    assert_int_equal(out.end, CHAT_END_INTERRUPTED);
+    assert_false(out.stopped);
     assert_int_equal(find(facts, id_of(2), 0, NULL, &out), CHAT_OK);
-    assert_true(!out.over && out.stopped);
+    assert_int_equal(out.end, CHAT_END_NONE);
+    assert_true(out.stopped);
     assert_int_equal(find(facts, id_of(3), 0, NULL, &out), CHAT_DECLINED);
     assert_int_equal(find(facts, id_of(2), 1, NULL, &out), CHAT_DECLINED);
 }
@@ -163,7 +166,8 @@ what_runs_is_found_behind_what_has_ended(void **state)
     for (i = 2; i < 2 + CHAT_LISTED_LOOK - 1; i++) {
         list(facts, (unsigned char) i, i * 1000, i == 2 ? "dead" : "w1");
         if (i % 2 != 0) {
-            chat_facts_over(facts, id_of((unsigned char) i));
+            chat_facts_over(facts, id_of((unsigned char) i),
+                            CHAT_END_FINISHED);
         } else if (i != 2) {
             chat_facts_stop(facts, id_of((unsigned char) i));
         }

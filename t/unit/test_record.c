@@ -292,6 +292,40 @@ headers_of_one_client_are_left_out(void **state)
 }
 
 
+static void
+header_lines_are_cut_whoever_wrote_them(void **state)
+{
+    size_t     i;
+    chat_str_t rest, name, value;
+    char      *text;
+
+    static const char all[] = "\nA: 1\nno line\nb:\nC: x:\r y\n\nD: \nE: 2";
+    static const char *const lines[][2] = {
+        { "A", "1" },
+        { "C", "x:\r y" },
+        { "D", "" },
+        { "E", "2" },
+    };
+
+    /* without what ends it, so that reading past it is seen */
+    text = malloc(sizeof(all) - 1);
+    assert_non_null(text);
+    memcpy(text, all, sizeof(all) - 1);
+    rest = chat_str(text, sizeof(all) - 1);
+
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        assert_true(chat_record_header_next(&rest, &name, &value));
+        assert_true(chat_str_is(name, lines[i][0]));
+        assert_true(chat_str_is(value, lines[i][1]));
+    }
+
+    assert_false(chat_record_header_next(&rest, &name, &value));
+    rest = chat_str(NULL, 0);
+    assert_false(chat_record_header_next(&rest, &name, &value));
+    free(text);
+}
+
+
 /* Bytes of a head, cut to size, so that reading past them is seen. */
 static chat_rc_e
 head_of(const char *bytes, size_t len)
@@ -411,6 +445,7 @@ main(void)
         cmocka_unit_test(what_is_no_feed_does_not_count),
         cmocka_unit_test(a_head_is_read_as_it_was_written),
         cmocka_unit_test(headers_of_one_client_are_left_out),
+        cmocka_unit_test(header_lines_are_cut_whoever_wrote_them),
         cmocka_unit_test(what_is_no_head_is_bad),
         cmocka_unit_test(pieces_end_where_events_end),
     };

@@ -1,0 +1,19 @@
+/*
+ * chat_base.c: what of strings the language itself does not have.
+ *
+ * Apart from the header, since the function that it stands on is declared for
+ * those alone who ask for more than C11.
+ * Promises: no allocation, no I/O, nothing to initialise.
+ * Must not know: NGINX, JSON, SSE, any dialect.
+ */
+
+#define _GNU_SOURCE /* memmem() */
+
+#include "chat_base.h"
+
+
+int
+chat_str_has(chat_str_t s, const char *text)
+{
+    return memmem(s.data, s.len, text, strlen(text)) != NULL;
+}

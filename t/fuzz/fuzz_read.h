@@ -1,0 +1,44 @@
+/*
+ * fuzz_read.h: a body that an input is read as.
+ *
+ * The text is parsed and read by its dialect as the module does it; the
+ * caller destroys the arena, whether or not it was a body. For the targets
+ * that are about requests.
+ */
+
+#ifndef FUZZ_READ_H
+#define FUZZ_READ_H
+
+#include "chat_dialect.h"
+#include "fuzz.h"
+
+typedef struct {
+    const chat_dialect_t *dialect;
+    chat_arena_t         *arena;
+    chat_json_doc_t       doc;
+    chat_request_t        rq;
+} body_t;
+
+
+/* 1 if the text is a body of the dialect. */
+static inline int
+fuzz_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
+{
+    chat_rc_e rc;
+
+    memset(body, 0, sizeof(*body));
+    body->dialect = dialect;
+    body->arena = chat_arena_create(0);
+    NEED(body->arena != NULL);
+
+    if (chat_json_parse(&body->doc, body->arena, text) != CHAT_OK) {
+        return 0;
+    }
+
+    return chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr("/"),
+                                &body->doc, body->arena, &body->rq, &rc)
+           != NULL;
+}
+
+
+#endif /* FUZZ_READ_H */
