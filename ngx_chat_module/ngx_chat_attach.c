@@ -11,7 +11,6 @@
  */
 
 #include "ngx_chat_attach.h"
-#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 
 
@@ -187,21 +186,6 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 }
 
 
-/* X-Chat-Stream, of a stream that can be gone on with. */
-static ngx_int_t
-ngx_chat_attach_name(ngx_http_request_t *r, const chat_key_t *key)
-{
-    char *id = ngx_pnalloc(r->pool, CHAT_LISTED_ID + 1);
-
-    if (id == NULL) {
-        return NGX_ERROR;
-    }
-
-    chat_listed_id(key, id);
-    return ngx_chat_listing_header(r, id);
-}
-
-
 /* The header that the head of the feed's record says. */
 static ngx_int_t
 ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
@@ -223,10 +207,6 @@ ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
                 && !ngx_chat_blocks_is_sse(blocks)
             ? (off_t) blocks->length
             : -1;
-
-    if (feed->named && ngx_chat_attach_name(r, &feed->key) != NGX_OK) {
-        return NGX_ERROR;
-    }
 
     return ngx_chat_attach_headers(ctx, head) == NGX_OK
                ? ngx_http_send_header(r)

@@ -72,7 +72,6 @@ ngx_chat_feed_create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
     feed->batch = source->batch;
     feed->late = source->late & 1;
     feed->listed = source->listed & 1;
-    feed->named = feed->listed;
     feed->serial = mcf->serial++;
     feed->blocks.conf = ctx->conf;
     feed->blocks.dialect = ctx->dialect;
@@ -152,7 +151,6 @@ ngx_chat_feed_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
         }
     }
 
-    feed->named |= source->listed & 1;
     follower->feed = feed;
     follower->at = NULL;
     follower->next = 0;

@@ -55,7 +55,6 @@ typedef struct {
 
     unsigned late : 1; /* the attempt was answered before */
     unsigned listed : 1;
-    unsigned named : 1;   /* its id may be told */
     unsigned written : 1; /* the producer has said that it is over */
     unsigned live : 1;    /* all that there was has been read once */
     unsigned again : 1;   /* something changed while asking */

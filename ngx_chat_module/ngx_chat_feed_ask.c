@@ -226,7 +226,6 @@ ngx_chat_feed_facts(chat_store_op_t *op, chat_rc_e rc,
     }
 
     chat_record_read(facts, n, chat_store_alive, feed->main->store, &record);
-    feed->named |= record.head.len != 0;
     had = feed->blocks.has_head;
     ngx_chat_blocks_know(&feed->blocks, record.head);
 

@@ -267,7 +267,9 @@ chat_record_own(chat_str_t name)
         }
     }
 
-    return chat_record_named(name, "x-chat-", 1);
+    /* whoever has the same events can go on with them by the same name */
+    return chat_record_named(name, "x-chat-", 1)
+           && !chat_record_named(name, "x-chat-stream", 0);
 }
 
 

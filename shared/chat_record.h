@@ -80,7 +80,8 @@ typedef struct {
 
 /*
  * Adds a line to headers, unless it is of one connection or one client alone
- * (Connection, Date, Set-Cookie...), is ours to set, or is no header line.
+ * (Connection, Date, Set-Cookie...), is ours to set (but for the name of the
+ * stream), or is no header line.
  */
 void chat_record_header(chat_buf_t *headers, chat_str_t name,
                         chat_str_t value);

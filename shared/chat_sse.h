@@ -84,4 +84,13 @@ chat_str_t chat_sse_unread(const chat_sse_t *sse);
 void chat_sse_rewrite(const chat_frame_t *frame, chat_str_t data,
                       chat_buf_t *out);
 
+
+/* After MORE: 1 inside of a frame past the limit. */
+static inline int
+chat_sse_is_skipping(const chat_sse_t *sse)
+{
+    return sse->skipping != 0;
+}
+
+
 #endif /* CHAT_SSE_H */

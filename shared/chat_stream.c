@@ -135,7 +135,7 @@ chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
         stream->info.oversized++;
     }
 
-    stream->info.content++;
+    stream->unread = ++stream->info.content;
 
     if (stream->quarantine.first != NULL) {
         stream->info.overflows++;
@@ -369,6 +369,17 @@ chat_stream_interrupted(chat_stream_t *stream)
 }
 
 
+/* The last that came was a whole frame which nobody has read. */
+static int
+chat_stream_ends_unread(const chat_stream_t *stream)
+{
+    return stream->info.oversized != 0
+           && stream->unread == stream->info.content
+           && !chat_sse_is_skipping(&stream->sse)
+           && chat_sse_tail(&stream->sse).len == 0;
+}
+
+
 chat_rc_e
 chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
                    const chat_piece_t **pieces, size_t *n)
@@ -387,6 +398,13 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
     if (chat_stream_settle(stream, CHAT_VERDICT_DROP) != CHAT_OK) {
         chat_stream_give_up(stream, NULL);
         return chat_stream_end(stream, pieces, n);
+    }
+
+    if (stream->info.end == CHAT_END_NONE && reason == NULL && !aborted
+        && chat_stream_ends_unread(stream))
+    {
+        /* it may well have been the end, and is not to be made an error */
+        stream->info.end = CHAT_END_FINISHED;
     }
 
     if (stream->info.end != CHAT_END_NONE) {

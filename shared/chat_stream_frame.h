@@ -33,6 +33,7 @@ struct chat_stream_s {
     chat_skim_t        skim;
     chat_number_t      number;
     chat_stream_info_t info;
+    uint32_t           unread; /* info.content behind a frame past the limit */
 
     unsigned decided : 1;   /* the first frame with data was read */
     unsigned oversized : 1; /* the last bytes were a piece of a frame */

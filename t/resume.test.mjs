@@ -5,6 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, nginxTest, pause, post, unbuilt, until } from './harness.mjs';
+import { Batch, stage } from './harness_batch.mjs';
+import { held } from './harness_hold.mjs';
 import { json } from './harness_provider.mjs';
 import { redis } from './harness_redis.mjs';
 import {
@@ -459,4 +461,22 @@ test('chat_resume: values', { skip: unbuilt }, async () => {
     /"chat_resume" has nothing to give without "chat_record on"/);
   assert.ok((await at('$arg_id running')).ok);
   assert.match((await at('a; chat_resume b')).output, /is duplicate/);
+});
+
+live('a sibling is told the name of the stream, too', async (t) => {
+  for (const key of ['ai_sdk', 'openai_chat']) {
+    const scene = await stage(t, key, { workers: 2,
+      location: 'chat_record on; chat_conversation $http_x_batch;' });
+    const batch = new Batch(scene, 3);
+    const answers = [];
+    for (const i of batch.ids.keys()) {
+      answers.push(batch.continue(batch.results([i])));
+      await (i < 2 ? held(batch, answers.at(-1)) : answers.at(-1).sent);
+    }
+    const names = await Promise.all(answers.map(async ({ head }) =>
+      (await head).headers['x-chat-stream']));
+    assert.match(names[0], /^[0-9a-f]{16}$/);
+    assert.deepEqual(names, Array(3).fill(names[0]));
+    batch.released();
+  }
 });

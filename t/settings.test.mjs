@@ -4,7 +4,7 @@
  * variables; and requests that are left alone.
  */
 import assert from 'node:assert/strict';
-import { until } from './harness.mjs';
+import { post, until } from './harness.mjs';
 import { dialects, newCalls, newId } from './harness_dialects.mjs';
 import { sse } from './harness_provider.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
@@ -83,6 +83,18 @@ live('the limits', async (t) => {
       await batch.ask();
       assert.equal(await wordOf(batch.continue(batch.results())), 'final');
       batch.released();
+    });
+  await t.test('chat_max_event: an answer may end beyond it',
+    async (t2) => {
+      const scene = await stage(t2, 'openai_responses', {
+        location: 'chat_max_event 4k;' });
+      const parts = scene.dialect.final('x'.repeat(20000));
+      scene.p.answer = () => sse(parts);
+      const text = await post(scene.n.port, scene.dialect.path,
+        scene.dialect.fresh()).text();
+      assert.equal(text, parts.join(''));
+      const line = await until(() => scene.n.accessLog()[0]);
+      assert.equal(line.turn_status, 'finished');
     });
 });
 

@@ -267,6 +267,8 @@ headers_of_one_client_are_left_out(void **state)
         { "Content-Length", "3" },
         { "Accept-Ranges", "bytes" },
         { "X-Chat-Batch", "x" },
+        { "X-Chat-Streams", "x" },
+        { "X-Chat-Stream", "1f" },
         { "X-Cha", "kept" },
         { "Dat", "kept" },
         { "Dates", "" },
@@ -283,7 +285,8 @@ headers_of_one_client_are_left_out(void **state)
     }
 
     assert_true(chat_str_is(chat_buf_str(&buf),
-                            "Content-Type: text/event-stream\nX-Cha: kept\n"
+                            "Content-Type: text/event-stream\n"
+                            "X-Chat-Stream: 1f\nX-Cha: kept\n"
                             "Dat: kept\nDates: \nVary: Origin\n"));
     chat_buf_free(&buf);
 }

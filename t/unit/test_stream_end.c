@@ -170,6 +170,50 @@ s71_a_broken_long_frame_is_ended_first(void **state)
 }
 
 
+/* Nobody knows what it said; an answer is not made an error by a bound. */
+static void
+s72_an_end_in_a_frame_that_was_not_read(void **state)
+{
+    size_t i;
+    char   text[800];
+    char   tail[400];
+
+    static const struct {
+        const char *behind;
+        chat_end_e  end;
+    } cases[] = {
+        { "\n\n", CHAT_END_FINISHED },
+        { "\n\n: ping\n\n", CHAT_END_FINISHED },
+        { "\n", CHAT_END_INTERRUPTED },
+        { "\n\ndata: ha", CHAT_END_INTERRUPTED },
+        { "\n\n" UI_TEXT, CHAT_END_INTERRUPTED },
+        { "\n\n" UI_TEXT UI_FINISH, CHAT_END_FINISHED },
+    };
+
+    stream_begin(&s, "ai_sdk", NULL);
+    s.conf.max_event = 200;
+    memset(tail, 'x', sizeof(tail) - 1);
+    tail[sizeof(tail) - 1] = '\0';
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        (void) snprintf(text, sizeof(text), UI_START "data: %s%s", tail,
+                        cases[i].behind);
+        ends(text, cases[i].end);
+
+        if (cases[i].end == CHAT_END_FINISHED) {
+            assert_string_equal(s.out, text);
+        }
+
+        /* a cut is one all the same */
+        s.reason = "reset";
+        ends(text, i < 5 ? CHAT_END_INTERRUPTED : CHAT_END_FINISHED);
+        s.reason = NULL;
+    }
+
+    stream_end(&s);
+}
+
+
 static void
 s72_an_end_without_its_terminator(void **state)
 {
@@ -358,6 +402,7 @@ main(void)
         cmocka_unit_test(s71_half_open_calls_are_closed_for_the_client),
         cmocka_unit_test(s71_nothing_is_said_where_that_is_off),
         cmocka_unit_test(s71_a_broken_long_frame_is_ended_first),
+        cmocka_unit_test(s72_an_end_in_a_frame_that_was_not_read),
         cmocka_unit_test(s72_an_end_without_its_terminator),
         cmocka_unit_test(s73_an_error_in_the_stream),
         cmocka_unit_test(s74_the_first_end_stands),
