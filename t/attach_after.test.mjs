@@ -1,7 +1,7 @@
 /*
- * attach_after.test.mjs: a sibling whose worker has so much to do that it comes
- * to hear of the answer when that has ended for a while: it gets all of it, as
- * those who were quick.
+ * attach_after.test.mjs: a sibling whose worker has so much to do that it
+ * comes to hear of the answer when that has ended for a while: it gets all of
+ * it, as those who were quick.
  */
 import assert from 'node:assert/strict';
 import { pause, until } from './harness.mjs';
