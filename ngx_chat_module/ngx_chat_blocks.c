@@ -151,18 +151,27 @@ ngx_chat_blocks_gather(ngx_chat_blocks_t *blocks, const chat_fact_t *pieces,
 }
 
 
-ngx_uint_t
-ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks)
+/* The value of a header that the head says; empty: it has none. */
+static chat_str_t
+ngx_chat_blocks_header(const ngx_chat_blocks_t *blocks, const char *wanted)
 {
     chat_str_t headers = blocks->head.headers, name, value;
 
     while (chat_record_header_next(&headers, &name, &value)) {
-        if (ngx_chat_headers_is(name, "content-type")) {
-            return ngx_chat_filter_is_event_stream(value);
+        if (ngx_chat_headers_is(name, wanted)) {
+            return value;
         }
     }
 
-    return 0;
+    return chat_str(NULL, 0);
+}
+
+
+ngx_uint_t
+ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks)
+{
+    return ngx_chat_filter_is_event_stream(
+        ngx_chat_blocks_header(blocks, "content-type"));
 }
 
 
@@ -178,6 +187,7 @@ ngx_chat_blocks_open(ngx_chat_blocks_t *blocks)
 
     ngx_chat_filter_conf(blocks->conf, blocks->dialect, &sc);
     sc.replay = CHAT_REPLAY_OFF;
+    sc.resumable = ngx_chat_blocks_header(blocks, "x-chat-stream").len != 0;
     blocks->stream = chat_stream_create(&sc);
 }
 

@@ -130,6 +130,7 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
     sc.cors = ngx_chat_filter_cors(ctx);
     sc.observe = (int) conf->dry_run;
+    sc.resumable = ctx->listing != NULL;
 
     if (ctx->listing != NULL && ctx->dialect->takes_ids) {
         sc.number = chat_cstr(ctx->listing->id);

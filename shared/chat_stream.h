@@ -37,11 +37,11 @@ typedef struct {
     size_t                max_event;
     size_t                max_calls;
     size_t                max_result;
-    chat_str_t            number; /* id of the stream: its events get id:
+    chat_str_t            number;    /* id of the stream: its events get id:
                                      lines; must outlive it; empty: none */
-    int                   report; /* tell the client of an interruption */
-    int                   resumable;
-    int                   observe; /* dry run: decide and count, but every
+    int                   report;    /* tell the client of an interruption */
+    int                   resumable; /* its record outlives it */
+    int                   observe;   /* dry run: decide and count, but every
                                       byte goes on as it came */
     /* Lets the owner reclassify a call by its tool's name; may be NULL. */
     chat_kind_e (*kind)(void *data, chat_str_t name, chat_kind_e kind);

@@ -293,6 +293,23 @@ for (const [name, answer] of Object.entries({
   });
 }
 
+for (const key of keys) {
+  live(`${key}: who is told that it breaks off is told that it is kept`,
+    async (t) => {
+      const { talk, own, rest, s } = await half(t, key,
+        { cut: 8, sse: { end: 'reset' } });
+      const follower = talk.resume();
+      await follower.until((text) => text);
+      rest.open();
+      for (const answer of [own, follower, talk.resume()]) {
+        const text = await answer.text();
+        assert.match(text, key.startsWith('ai_sdk') ? /"resumable":true/
+          : /can be resumed/);
+      }
+      assert.equal(s.p.requests.length, 1);
+    });
+}
+
 live('s89: running: all the workers are killed, who comes back is told each '
   + 'time', async (t) => {
   const { s, talk, own, first } = await half(t, 'ai_sdk',
