@@ -16,7 +16,8 @@
 #include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_RECORD_WAITS (1024 * 1024) /* until the store has answered */
-#define NGX_CHAT_RECORD_GRACE 500 /* ms: siblings have heard of the claim */
+#define NGX_CHAT_RECORD_LOOK 100 /* ms between two looks who wants it */
+#define NGX_CHAT_RECORD_LOOKS 20 /* by then siblings have heard of the claim */
 
 
 void
@@ -212,11 +213,15 @@ ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
 }
 
 
-/* Whoever waited has had the time to say so. */
+/* Is it wanted by now? In the end whoever waited has had the time to say so. */
 static void
-ngx_chat_record_grace(ngx_event_t *ev)
+ngx_chat_record_again(ngx_event_t *ev)
 {
-    ngx_chat_record_ask(ev->data, CHAT_RECORD_NONE);
+    ngx_chat_record_t *record = ev->data;
+
+    record->looks = ngx_exiting ? 0 : record->looks - 1;
+    ngx_chat_record_ask(record, record->looks ? CHAT_RECORD_UNKNOWN
+                                              : CHAT_RECORD_NONE);
 }
 
 
@@ -227,14 +232,13 @@ ngx_chat_record_grace(ngx_event_t *ev)
 static void
 ngx_chat_record_unwanted(ngx_chat_record_t *record)
 {
-    if (!record->patient) {
+    if (record->looks == 0) {
         ngx_chat_record_free(record);
         return;
     }
 
-    record->patient = 0;
-    record->timer.handler = ngx_chat_record_grace;
-    ngx_add_timer(&record->timer, NGX_CHAT_RECORD_GRACE);
+    record->timer.handler = ngx_chat_record_again;
+    ngx_add_timer(&record->timer, NGX_CHAT_RECORD_LOOK);
 }
 
 
@@ -346,8 +350,9 @@ ngx_chat_record_begin(ngx_chat_ctx_t *ctx)
             ctx->listing->recorded = 1;
         }
 
-        record->patient = ctx->partial && !record->listed;
-        ngx_chat_record_ask(record, record->patient  ? CHAT_RECORD_UNKNOWN
+        record->looks =
+            ctx->partial && !record->listed ? NGX_CHAT_RECORD_LOOKS : 0;
+        ngx_chat_record_ask(record, record->looks    ? CHAT_RECORD_UNKNOWN
                                     : record->listed ? CHAT_RECORD_KEPT
                                                      : CHAT_RECORD_NONE);
         return;

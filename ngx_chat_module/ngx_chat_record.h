@@ -37,10 +37,10 @@ struct ngx_chat_record_s {
     size_t                written;
     size_t                max;
     uint32_t              ttl;
-    ngx_uint_t            over;    /* no more bytes come */
-    ngx_uint_t            listed;  /* others may look for it at any time */
-    ngx_uint_t            patient; /* a sibling may be about to want it */
-    ngx_event_t           timer;   /* of that, then of a long silence */
+    ngx_uint_t            over;   /* no more bytes come */
+    ngx_uint_t            listed; /* others may look for it at any time */
+    ngx_uint_t  looks; /* so often: a sibling may be about to want it */
+    ngx_event_t timer; /* of that, then of a long silence */
 };
 
 /* A client that leaves while its answer is made. */
