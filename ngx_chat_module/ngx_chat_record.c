@@ -213,7 +213,7 @@ ngx_chat_record_ask(ngx_chat_record_t *record, chat_record_mode_e mode)
 }
 
 
-/* Is it wanted by now? In the end whoever waited has had the time to say so. */
+/* Is it wanted by now? In the end who waited has had the time to say so. */
 static void
 ngx_chat_record_again(ngx_event_t *ev)
 {
