@@ -275,6 +275,10 @@ live('a master that comes back empty', async (t) => {
   const scene = await stage(t, 'openai_chat', c);
   const [, , victim] = c.masters;
   const { batch, waits } = await begunAt(scene, c, victim);
+  /* who has not asked what data it is has nothing to miss */
+  const workers = scene.nodes.flatMap((node) => node.workers());
+  await until(async () => (await victim.clients()).filter(({ cmd }) =>
+    cmd === 'mget').length === workers.length);
   await victim.command('FLUSHALL');
   await until(() => scene.nodes.every((node) =>
     /store node \S+ has lost its data/.test(node.errorLog())));
