@@ -10,8 +10,9 @@
 
 #include "ngx_chat_feed.h"
 
-#define NGX_CHAT_FEED_TICK 1000 /* ms */
-#define NGX_CHAT_FEED_PROBE 5   /* ticks without a piece */
+#define NGX_CHAT_FEED_TICK 1000    /* ms */
+#define NGX_CHAT_FEED_PROBE 5      /* ticks without a piece */
+#define NGX_CHAT_FEED_RECENT 60000 /* ms since the claim */
 
 
 static void ngx_chat_feed_read(ngx_chat_feed_t *feed);
@@ -101,6 +102,28 @@ ngx_chat_feed_final(ngx_chat_feed_t *feed)
 }
 
 
+/* 1 if the answer has ended, and nothing of it is there. */
+static ngx_uint_t
+ngx_chat_feed_missed(const ngx_chat_feed_t *feed)
+{
+    return !feed->blocks.has_head && feed->late
+           && feed->attempt.end != CHAT_END_NONE;
+}
+
+
+/*
+ * 1 if its producer may still look who wants it, and has not said no as yet:
+ * it does so for longer than a short answer takes.
+ */
+static ngx_uint_t
+ngx_chat_feed_hopes(const ngx_chat_feed_t *feed)
+{
+    return !feed->listed
+           && (!feed->late || feed->attempt.end == CHAT_END_NONE
+               || ngx_chat_now() - feed->attempt.ms < NGX_CHAT_FEED_RECENT);
+}
+
+
 /* There is nothing to be read at the moment. */
 static void
 ngx_chat_feed_empty(ngx_chat_feed_t *feed)
@@ -116,8 +139,8 @@ ngx_chat_feed_empty(ngx_chat_feed_t *feed)
         feed->op.done = ngx_chat_feed_facts;
         store->join(store, &feed->op, &feed->key, NULL, 0, 0);
 
-    } else if (!feed->blocks.has_head && feed->late
-               && feed->attempt.end != CHAT_END_NONE)
+    } else if (ngx_chat_feed_missed(feed)
+               && (feed->silent != 0 || !ngx_chat_feed_hopes(feed)))
     {
         ngx_chat_feed_done(feed, NGX_CHAT_FEED_NONE);
 
@@ -301,8 +324,7 @@ ngx_chat_feed_ask(ngx_chat_feed_t *feed)
     }
 
     chat_facts_init(&facts, arena);
-    /* a producer that waits for its siblings has not said no as yet */
-    if (!feed->listed && (!feed->late || feed->attempt.end == CHAT_END_NONE)) {
+    if (ngx_chat_feed_hopes(feed)) {
         chat_facts_record(&facts, CHAT_RECORD_WANTED);
     }
     chat_facts_feed(&facts, store->worker, feed->serial);
@@ -378,7 +400,7 @@ ngx_chat_feed_tick(ngx_event_t *ev)
     ngx_chat_feed_look(feed);
     feed->silent++;
 
-    if (feed->over != NULL) {
+    if (feed->over != NULL || ngx_chat_feed_missed(feed)) {
         ngx_chat_feed_read(feed);
 
     } else if (feed->silent % NGX_CHAT_FEED_PROBE == 0) {

@@ -49,3 +49,22 @@ live('a sibling of an answer that was not recorded', async (t) => {
     { location: 'chat_record off;' });
   assert.equal((await told(slow)).word, 'empty');
 });
+
+for (const key of Object.keys(dialects)) {
+  live(`${key}: one who asks once more when the answer has just ended`,
+    async (t) => {
+      const scene = await stage(t, key, { workers: 2, strict: false,
+        location: say.verdict });
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      const first = batch.continue(batch.results([0]));
+      await held(batch, first);
+      first.abort();
+      assert.equal((await told(batch.continue(batch.results([1])))).word,
+        'final');
+      const again = batch.continue(batch.results([0]));
+      assert.equal((await told(again)).word, 'final');
+      assert.equal(await verdict(again), 'attached');
+      batch.released();
+    });
+}
