@@ -20,24 +20,6 @@
 #define NGX_CHAT_RECORD_LOOKS 20 /* by then siblings have heard of the claim */
 
 
-void
-ngx_chat_record_over(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
-{
-    chat_arena_t *arena;
-    chat_facts_t  facts;
-
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return;
-    }
-
-    chat_facts_init(&facts, arena);
-    chat_facts_written(&facts);
-    store->join(store, NULL, key, facts.items, facts.count, ttl);
-    chat_arena_destroy(arena);
-}
-
-
 static void
 ngx_chat_record_free(ngx_chat_record_t *record)
 {

@@ -86,11 +86,11 @@ ngx_uint_t ngx_chat_record_wished(ngx_chat_ctx_t *ctx);
 /* Where the record of the request's answer is, or would be. */
 void ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
 
-/* ngx_chat_record.c */
-
 /* Nothing more is written: whoever follows has all that there will be. */
 void ngx_chat_record_over(chat_store_t *store, const chat_key_t *key,
                           uint32_t ttl);
+
+/* ngx_chat_record.c */
 
 /* The answer has this header: asks whether it is to be recorded. */
 void ngx_chat_record_begin(ngx_chat_ctx_t *ctx);

@@ -1,6 +1,6 @@
 /*
- * ngx_chat_record_key.c: which answers may have a record, and under which key
- * it is.
+ * ngx_chat_record_key.c: which answers may have a record, under which key it
+ * is, and that nothing more comes under that key.
  *
  * Promises: an answer has one key from its first question to the store on,
  * whether it is recorded or not.
@@ -39,4 +39,22 @@ ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
     }
 
     chat_record_key(&q->key.tag, q->worker, q->request, key);
+}
+
+
+void
+ngx_chat_record_over(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return;
+    }
+
+    chat_facts_init(&facts, arena);
+    chat_facts_written(&facts);
+    store->join(store, NULL, key, facts.items, facts.count, ttl);
+    chat_arena_destroy(arena);
 }
