@@ -86,7 +86,7 @@ struct ngx_chat_follower_s {
 
 /*
  * Begins to follow a stream; late: it has been answered already, so what is
- * not recorded by now never will be. NGX_DECLINED: it has gone on for too long
+ * not recorded soon never will be. NGX_DECLINED: it has gone on for too long
  * to be joined; NGX_ERROR: no memory. Who follows this very stream already
  * goes on.
  */
