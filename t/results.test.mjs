@@ -345,6 +345,7 @@ live('a client that leaves at once', async (t) => {
   for (let i = 0; i < 40; i++) {
     const one = post(scene.n.port, '/results', of(batch, i, { output: i }));
     await one.sent;
+    await pause(i); /* from before it is read to after it is stored */
     one.abort();
   }
   await until(async () => {
