@@ -315,33 +315,39 @@ ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
 }
 
 
+/* After how many seconds its client may come again; 0: that is not said. */
+static uint32_t
+ngx_chat_answer_after(ngx_chat_ctx_t *ctx, ngx_uint_t status, const char *code)
+{
+    /* all who were refused together come back together */
+    if (ngx_strcmp(code, "upstream_error") == 0 && ctx->decision.after != 0) {
+        return ctx->decision.after;
+    }
+
+    return ngx_strcmp(code, "batch_incomplete") == 0
+           || ngx_strcmp(code, "aborted") == 0
+           || status == NGX_HTTP_SERVICE_UNAVAILABLE;
+}
+
+
 /* What a client library is to do with the refusal. */
 static ngx_int_t
 ngx_chat_answer_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                        const char *code)
 {
-    u_char   *p;
-    ngx_str_t after_key = ngx_string("Retry-After");
-    ngx_str_t after = ngx_string("1");
+    uint32_t  seconds = ngx_chat_answer_after(ctx, status, code);
+    ngx_str_t after, after_key = ngx_string("Retry-After");
     ngx_str_t retry_key = ngx_string("X-Should-Retry");
     ngx_str_t retry = ngx_string("false");
 
-    /* all who were refused together come back together */
-    if (ngx_strcmp(code, "upstream_error") == 0 && ctx->decision.after != 0) {
-        p = ngx_pnalloc(ctx->request->pool, NGX_INT32_LEN);
-        if (p == NULL) {
+    if (seconds != 0) {
+        after.data = ngx_pnalloc(ctx->request->pool, NGX_INT32_LEN);
+        if (after.data == NULL) {
             return NGX_ERROR;
         }
 
-        after.data = p;
-        after.len = (size_t) (ngx_sprintf(p, "%uD", ctx->decision.after) - p);
-        return ngx_chat_answer_add_header(ctx->request, after_key, after);
-    }
-
-    if (ngx_strcmp(code, "batch_incomplete") == 0
-        || ngx_strcmp(code, "aborted") == 0
-        || status == NGX_HTTP_SERVICE_UNAVAILABLE)
-    {
+        after.len =
+            (size_t) (ngx_sprintf(after.data, "%uD", seconds) - after.data);
         return ngx_chat_answer_add_header(ctx->request, after_key, after);
     }
 

@@ -44,10 +44,8 @@ ngx_chat_filter_cors(ngx_chat_ctx_t *ctx)
         if (ngx_chat_filter_is_cors(h)
             && ngx_chat_headers_counts(&r->headers_out.headers, h))
         {
-            chat_buf_add(&lines, chat_str(h->key.data, h->key.len));
-            chat_buf_puts(&lines, ": ");
-            chat_buf_add(&lines, chat_str(h->value.data, h->value.len));
-            chat_buf_puts(&lines, "\n");
+            chat_record_header(&lines, chat_str(h->key.data, h->key.len),
+                               chat_str(h->value.data, h->value.len));
         }
     }
 

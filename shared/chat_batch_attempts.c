@@ -153,7 +153,6 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
                      size_t count)
 {
     uint64_t        number;
-    chat_end_e      end;
     chat_attempt_t *attempt;
 
     attempt = chat_batch_attempt_of(fact, "void/", list, count);
@@ -181,10 +180,7 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
 
     attempt = chat_batch_attempt_of(fact, "end/", list, count);
     if (attempt != NULL) {
-        end = chat_end_find(fact->value);
-        if (end != CHAT_END_NONE) {
-            attempt->end = end;
-        }
+        attempt->end = chat_end_find(fact->value);
     }
 }
 

@@ -326,14 +326,22 @@ chat_facts_attempt(chat_facts_t *facts, const char *prefix, uint32_t k,
 }
 
 
+static void
+chat_facts_number(chat_facts_t *facts, const char *prefix, uint32_t k,
+                  chat_str_t worker, chat_str_t request, uint32_t number)
+{
+    char value[16];
+
+    (void) snprintf(value, sizeof(value), "%u", (unsigned) number);
+    chat_facts_attempt(facts, prefix, k, worker, request, value);
+}
+
+
 void
 chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                   chat_str_t request, uint32_t status)
 {
-    char value[16];
-
-    (void) snprintf(value, sizeof(value), "%u", (unsigned) status);
-    chat_facts_attempt(facts, "answer/", k, worker, request, value);
+    chat_facts_number(facts, "answer/", k, worker, request, status);
 }
 
 
@@ -341,10 +349,7 @@ void
 chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
                  chat_str_t request, uint32_t seconds)
 {
-    char value[16];
-
-    (void) snprintf(value, sizeof(value), "%u", (unsigned) seconds);
-    chat_facts_attempt(facts, "after/", k, worker, request, value);
+    chat_facts_number(facts, "after/", k, worker, request, seconds);
 }
 
 

@@ -135,10 +135,10 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
     for (i = 0; i < n; i++) {
         if (chat_batch_under(facts[i].field, "over/", &id)
             && chat_str_eq(id, out->id)) {
-            out->end = chat_end_find(facts[i].value);
             out->empty =
                 chat_str_is(facts[i].value, chat_end_name(CHAT_END_NONE));
-            out->end = out->empty ? CHAT_END_ABORTED : out->end;
+            out->end =
+                out->empty ? CHAT_END_ABORTED : chat_end_find(facts[i].value);
 
         } else if (chat_batch_under(facts[i].field, "stop/", &id)
                    && chat_str_eq(id, out->id))

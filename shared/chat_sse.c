@@ -444,26 +444,6 @@ chat_sse_next(chat_sse_t *sse, chat_frame_t *frame)
 }
 
 
-/* Appends data as one line: a line end in JSON is only white space. */
-static void
-chat_sse_put_data(chat_buf_t *out, chat_str_t data)
-{
-    size_t i, done = 0;
-
-    for (i = 0; i < data.len; i++) {
-        if (data.data[i] == '\n' || data.data[i] == '\r') {
-            chat_buf_add(out, chat_str(data.data + done, i - done));
-            chat_buf_puts(out, " ");
-            done = i + 1;
-        }
-    }
-
-    if (done < data.len) {
-        chat_buf_add(out, chat_str(data.data + done, data.len - done));
-    }
-}
-
-
 void
 chat_sse_rewrite(const chat_frame_t *frame, chat_str_t data, chat_buf_t *out)
 {
@@ -488,7 +468,7 @@ chat_sse_rewrite(const chat_frame_t *frame, chat_str_t data, chat_buf_t *out)
             chat_buf_add(out, pending);
             chat_buf_puts(out, "data:");
             chat_buf_puts(out, line.len > 5 && line.data[5] == ' ' ? " " : "");
-            chat_sse_put_data(out, data);
+            chat_buf_one_line(out, data);
         }
 
         /* the end of a line that goes takes the place of the one before: a
