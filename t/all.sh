@@ -11,6 +11,7 @@ mkdir -p $logs
 passed=0
 failed=0
 broken=
+whys=
 
 # The sum of the numbers that sed finds in a log.
 sum()
@@ -20,6 +21,21 @@ sum()
         total=$((total + number))
     done
     echo $total
+}
+
+# What a stage's log says of its first failures, at most ten lines.
+why()
+{
+    awk -v stage="$1" '
+        /failing tests:$/ { told = 1; next }
+        told && /^test at / { where = $3; left = 4; next }
+        told && left > 0 && NF {
+            print substr(left == 4 ? stage " " where " " $0 : $0, 1, 200)
+            left--
+        }
+        /^\[  FAILED  \]|^not ok|\.[ch]:[0-9:]+ error/ {
+            print stage ": " substr($0, 1, 200)
+        }' "$2" | head -n 10
 }
 
 stage()
@@ -39,6 +55,7 @@ stage()
     if [ "$code" -ne 0 ]; then
         [ "$bad" -gt 0 ] || bad=1
         broken="$broken $name"
+        whys="$whys$(why "$name" "$log")"$'\n'
     fi
     passed=$((passed + good))
     failed=$((failed + bad))
@@ -119,6 +136,6 @@ stage live-asan-redis live other_half env CHAT_ASAN=1 CHAT_STORE=redis
 stage clients-asan env CHAT_ASAN=1 CHAT_STORE=redis \
     node --test --test-reporter=spec t/clients/chat.test.mjs
 
-[ -z "$broken" ] || echo "failed:$broken (logs in $logs)"
+[ -z "$broken" ] || echo "${whys}failed:$broken (logs in $logs)"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
