@@ -90,9 +90,9 @@ law_repeat_notifies_nobody(ngx_chat_law_t *law, ngx_uint_t step)
     default:
         ngx_chat_law_expect(law, 0, "a=1 b=2+");
         ngx_chat_law_expect(law, 1, "a=1 b=2+");
-        ngx_chat_law_check(law, law->watches[0].notified == 0,
-                           "notified though nothing was added");
-        ngx_chat_law_end(law);
+        if (!ngx_chat_law_heard(law, 0, 2)) {
+            ngx_chat_law_end(law);
+        }
     }
 }
 
@@ -101,6 +101,8 @@ law_repeat_notifies_nobody(ngx_chat_law_t *law, ngx_uint_t step)
 static void
 law_nothing_is_missed(ngx_chat_law_t *law, ngx_uint_t step)
 {
+    ngx_uint_t after, before;
+
     switch (step) {
     case 0:
         ngx_chat_law_watch(law, 0, 0, 0, "");
@@ -112,12 +114,15 @@ law_nothing_is_missed(ngx_chat_law_t *law, ngx_uint_t step)
         ngx_chat_law_pause(law, LAW_QUIET);
         break;
     default:
-        ngx_chat_law_check(law,
-                           law->ops[0].n > 1 || law->watches[0].notified > 0,
-                           "what came after the watch was missed");
-        ngx_chat_law_check(law,
-                           ngx_chat_law_find(law, 2, chat_cstr("b")) != NULL
-                               || law->watches[1].notified > 0,
+        after = law->ops[0].n > 1 || law->watches[0].notified > 0;
+        before = ngx_chat_law_find(law, 2, chat_cstr("b")) != NULL
+                 || law->watches[1].notified > 0;
+        if (!(after && before) && law->steps < 50) {
+            ngx_chat_law_again(law, LAW_QUIET);
+            return;
+        }
+        ngx_chat_law_check(law, after, "what came after the watch was missed");
+        ngx_chat_law_check(law, before,
                            "what came before the watch was missed");
         ngx_chat_law_end(law);
     }

@@ -9,7 +9,8 @@
 
 #include "ngx_chat_law.h"
 
-#define NGX_CHAT_LAW_SECONDS 10
+#define NGX_CHAT_LAW_SECONDS 30
+#define NGX_CHAT_LAW_HEARD 20
 #define NGX_CHAT_LAW_STEPS 100000
 
 
@@ -155,6 +156,21 @@ void
 ngx_chat_law_await(ngx_chat_law_t *law, ngx_uint_t w)
 {
     law->watches[w].awaited = law->watches[w].notified + 1;
+}
+
+
+ngx_uint_t
+ngx_chat_law_heard(ngx_chat_law_t *law, ngx_uint_t w, ngx_uint_t from)
+{
+    if (law->watches[w].notified == 0) {
+        return 0;
+    }
+
+    law->watches[w].notified = law->watches[w].awaited = 0;
+    ngx_chat_law_check(law, ++law->number < NGX_CHAT_LAW_HEARD,
+                       "notified though there was nothing to tell");
+    law->step = from - 1;
+    return 1;
 }
 
 

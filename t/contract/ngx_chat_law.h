@@ -66,7 +66,7 @@ struct ngx_chat_law_s {
     ngx_chat_law_watch_t      watches[NGX_CHAT_LAW_WATCHES];
     uint32_t                  ttl;    /* of the joins, seconds */
     void                     *data;   /* the law's own */
-    ngx_uint_t                number; /* the same */
+    ngx_uint_t                number; /* the same; and of _heard(), a count */
     ngx_uint_t                step;
     ngx_uint_t                steps;  /* all told, so that none runs wild */
     ngx_uint_t                due;    /* answers */
@@ -100,6 +100,13 @@ void ngx_chat_law_again(ngx_chat_law_t *law, ngx_msec_t msec);
 
 /* The next step waits until watch w was notified once more. */
 void ngx_chat_law_await(ngx_chat_law_t *law, ngx_uint_t w);
+
+/*
+ * 1: watch w was notified, and the next step is `from` once more. As one may
+ * come without need, only twenty times in a row are a fault.
+ */
+ngx_uint_t ngx_chat_law_heard(ngx_chat_law_t *law, ngx_uint_t w,
+                              ngx_uint_t from);
 
 /* Posts the next step if nothing is awaited; when something has come. */
 void ngx_chat_law_proceed(ngx_chat_law_t *law);
