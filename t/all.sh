@@ -23,19 +23,19 @@ sum()
     echo $total
 }
 
-# What a stage's log says of its first failures, at most ten lines.
+# What a stage's log says of its first failures, at most 16 lines.
 why()
 {
     awk -v stage="$1" '
         /failing tests:$/ { told = 1; next }
-        told && /^test at / { where = $3; left = 4; next }
+        told && /^test at / { where = $3; left = 8; next }
         told && left > 0 && NF {
-            print substr(left == 4 ? stage " " where " " $0 : $0, 1, 200)
+            print substr(left == 8 ? stage " " where " " $0 : $0, 1, 200)
             left--
         }
         /^\[  FAILED  \]|^not ok|\.[ch]:[0-9:]+ error/ {
             print stage ": " substr($0, 1, 200)
-        }' "$2" | head -n 10
+        }' "$2" | head -n 16
 }
 
 stage()
