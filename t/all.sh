@@ -12,6 +12,7 @@ passed=0
 failed=0
 broken=
 whys=
+times=
 
 # The sum of the numbers that sed finds in a log.
 sum()
@@ -23,24 +24,24 @@ sum()
     echo $total
 }
 
-# What a stage's log says of its first failures, at most ten lines.
+# What a stage's log says of its first failures, at most 16 lines.
 why()
 {
     awk -v stage="$1" '
         /failing tests:$/ { told = 1; next }
-        told && /^test at / { where = $3; left = 4; next }
+        told && /^test at / { where = $3; left = 8; next }
         told && left > 0 && NF {
-            print substr(left == 4 ? stage " " where " " $0 : $0, 1, 200)
+            print substr(left == 8 ? stage " " where " " $0 : $0, 1, 200)
             left--
         }
         /^\[  FAILED  \]|^not ok|\.[ch]:[0-9:]+ error/ {
             print stage ": " substr($0, 1, 200)
-        }' "$2" | head -n 10
+        }' "$2" | head -n 16
 }
 
 stage()
 {
-    local name=$1 log=$logs/$1.log code good bad
+    local name=$1 log=$logs/$1.log code good bad since=$SECONDS
     shift
     echo "== $name"
     "$@" 2>&1 | tee "$log"
@@ -57,6 +58,7 @@ stage()
         broken="$broken $name"
         whys="$whys$(why "$name" "$log")"$'\n'
     fi
+    times="$times $name $((SECONDS - since))"
     passed=$((passed + good))
     failed=$((failed + bad))
 }
@@ -136,6 +138,7 @@ stage live-asan-redis live other_half env CHAT_ASAN=1 CHAT_STORE=redis
 stage clients-asan env CHAT_ASAN=1 CHAT_STORE=redis \
     node --test --test-reporter=spec t/clients/chat.test.mjs
 
+echo "seconds:$times"
 [ -z "$broken" ] || echo "${whys}failed:$broken (logs in $logs)"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -65,6 +65,6 @@ export function answers(port) {
   });
 }
 
-export function newFolder() {
-  return mkdtempSync(join(tmpdir(), 'ngx_chat_'));
+export function newFolder(under = tmpdir()) {
+  return mkdtempSync(join(under, 'ngx_chat_'));
 }

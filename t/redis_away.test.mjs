@@ -4,7 +4,7 @@
  * lost, and those who wait are told the truth in time.
  */
 import assert from 'node:assert/strict';
-import { pause, until } from './harness.mjs';
+import { patience, pause, until } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
 import {
@@ -12,8 +12,6 @@ import {
 } from './harness_hold.mjs';
 import { nodes, nodesStage } from './harness_nodes.mjs';
 import { redis, relay } from './harness_redis.mjs';
-
-const patience = process.env.CHAT_ASAN ? 4 : 1;
 
 /* A stage whose store has connected. */
 function over(t, key, r, { port, location, ...options } = {}) {
@@ -30,6 +28,10 @@ function ask(scene, node) {
   scene.p.issued.set(batch.conversation, batch.calls);
   return batch.continue(batch.results(), { node });
 }
+
+/* Every worker has seen that what it told is not there any more. */
+const missed = ({ n }) => until(() => n.workers().every((pid) =>
+  new RegExp(` ${pid}#.*has lost its data`).test(n.errorLog())));
 
 /* Milliseconds until every worker judges with the store again. */
 async function back(scene, nodes = [scene.n]) {
@@ -199,7 +201,8 @@ live('s64: the data is lost: who waits says it again', async (t) => {
       await held(batch, first);
       await lose(r);
       await back(scene);
-      await pause(1500);
+      await missed(scene);
+      await pause(500);
       assert.equal(batch.upstream().length, 0);
       /* A slow restart has ended it; it lost nothing that it has not. */
       const ended = first.ended && await wordOf(first);
@@ -236,7 +239,8 @@ live('s64: the data is lost while an attempt is answered', async (t) => {
   const first = batch.continue(batch.results());
   await scene.p.arrival(2);
   await r.command('FLUSHALL');
-  await pause(1500);
+  await missed(scene);
+  await pause(100);
   const second = batch.continue(batch.results());
   await held(batch, second, 1);
   go();

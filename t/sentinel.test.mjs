@@ -13,6 +13,8 @@ import { sentinels } from './harness_sentinel.mjs';
 
 const keys = Object.keys(dialects);
 const slow = ' timeout=2s';
+/* Who waits is told if the store is away for longer: no failover takes this. */
+const patient = ' timeout=15s';
 
 const over = (t, key, it, { store = it.url() + slow, ...options } = {}) =>
   stage(t, key, { workers: 2, hold: '20s', connects: true, store,
@@ -20,7 +22,7 @@ const over = (t, key, it, { store = it.url() + slow, ...options } = {}) =>
 
 const nodesOver = (t, key, it, options) => nodesStage(t, key,
   { hold: '30s', ...options, redis: it.servers[0],
-    store: () => it.url() + slow });
+    store: () => it.url() + patient });
 
 /* All workers of these nodes have both their connections to this server. */
 const gather = (server, nodes, workers = 2) => until(async () =>
