@@ -58,7 +58,7 @@ ngx_chat_content_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
 {
     ngx_str_t value;
 
-    if (ngx_http_complex_value(r, conf->tenant, &value) != NGX_OK) {
+    if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

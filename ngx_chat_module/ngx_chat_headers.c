@@ -121,7 +121,7 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
 {
     chat_digest_t digest;
 
-    if (h->key.len > 7
+    if (h->key.len >= 7
         && ngx_strncasecmp(h->key.data, (u_char *) "x-chat-", 7) == 0)
     {
         h->value.len = blank ? 0 : h->value.len;

@@ -255,6 +255,12 @@ void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
  */
 void ngx_chat_name_record(ngx_chat_ctx_t *ctx);
 
+/* ngx_chat_value.c */
+
+/* The value of a directive; the captures of the request stay as they are. */
+ngx_int_t ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
+                         ngx_str_t *value);
+
 /* ngx_chat_tenant.c */
 
 /* Warns, once, if the conversation was seen under another tenant before. */

@@ -345,7 +345,7 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
     ngx_str_t           value;
     ngx_http_request_t *r = ctx->request;
 
-    if (ngx_http_complex_value(r, ctx->conf->tenant, &value) != NGX_OK) {
+    if (ngx_chat_value(r, ctx->conf->tenant, &value) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -357,8 +357,7 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
     ctx->scope.conversation = ctx->rq.conversation;
 
     if (ctx->conf->conversation != NULL) {
-        if (ngx_http_complex_value(r, ctx->conf->conversation, &value)
-            != NGX_OK) {
+        if (ngx_chat_value(r, ctx->conf->conversation, &value) != NGX_OK) {
             return NGX_ERROR;
         }
 

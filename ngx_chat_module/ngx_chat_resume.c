@@ -243,7 +243,7 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
         return rc;
     }
 
-    return ngx_http_complex_value(r, conf->resume, conversation) == NGX_OK
+    return ngx_chat_value(r, conf->resume, conversation) == NGX_OK
                ? NGX_OK
                : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }

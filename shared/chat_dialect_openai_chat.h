@@ -21,7 +21,11 @@ typedef struct {
     chat_kind_e kind;
     chat_str_t  id;
     chat_str_t  name;
-    int         ready;
+    uint32_t    depth;       /* of the arguments so far */
+    unsigned    string : 1;  /* they are within a string */
+    unsigned    escaped : 1; /* and behind a backslash there */
+    unsigned    whole : 1;   /* they are a value to its end */
+    unsigned    ready : 1;
 } chat_completions_call_t;
 
 /* A choice of the stream, by what it has shown so far. */
@@ -49,9 +53,9 @@ typedef struct {
 chat_rc_e chat_openai_chat_delta(chat_completions_stream_t *state,
                                  uint32_t choice, const chat_json_t *delta);
 
-/* CALL_READY of the choice's open calls with a slot below this one. */
+/* CALL_READY of all open calls of the choice: it has come to its end. */
 chat_rc_e chat_openai_chat_ready(chat_completions_stream_t *state,
-                                 uint32_t choice, uint32_t slot);
+                                 uint32_t                   choice);
 
 /* Members of the table; chat_dialect.h says what they promise. */
 chat_rc_e chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,

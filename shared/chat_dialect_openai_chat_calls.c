@@ -2,7 +2,8 @@
  * chat_dialect_openai_chat_calls.c: the calls in a Chat Completions stream.
  *
  * A call comes in pieces, told apart by choice and index, and its end is not
- * said: it is complete when a higher index opens in its choice, or with the
+ * said: it is complete when a higher index opens in its choice and its
+ * arguments are a whole value by then (calls may come in turns), or with the
  * choice's finish_reason. Promises: each entry of tool_calls that is not
  * skipped gives exactly one CALL_ARGS, in the order of the frame.
  * Must not know: frames, which calls are dropped.
@@ -31,31 +32,109 @@ chat_completions_event(chat_completions_stream_t     *state,
 }
 
 
+static chat_rc_e
+chat_completions_ready(chat_completions_stream_t *state,
+                       chat_completions_call_t   *call)
+{
+    chat_event_t *event;
+
+    event = chat_completions_event(state, call, CHAT_EVENT_CALL_READY);
+    if (event == NULL) {
+        return CHAT_ERROR;
+    }
+
+    event->implied = 1;
+    call->ready = 1;
+
+    return CHAT_OK;
+}
+
+
 chat_rc_e
-chat_openai_chat_ready(chat_completions_stream_t *state, uint32_t choice,
-                       uint32_t slot)
+chat_openai_chat_ready(chat_completions_stream_t *state, uint32_t choice)
 {
     size_t                   i;
-    chat_event_t            *event;
     chat_completions_call_t *call;
 
     for (i = 0; i < state->count; i++) {
         call = &state->calls[i];
 
-        if (call->ready || call->slot >> 16 != choice || call->slot >= slot) {
-            continue;
-        }
-
-        event = chat_completions_event(state, call, CHAT_EVENT_CALL_READY);
-        if (event == NULL) {
+        if (!call->ready && call->slot >> 16 == choice
+            && chat_completions_ready(state, call))
+        {
             return CHAT_ERROR;
         }
-
-        event->implied = 1;
-        call->ready = 1;
     }
 
     return CHAT_OK;
+}
+
+
+/*
+ * CALL_READY of what a slot's opening shows to be complete: the call that had
+ * the slot, and those before it whose arguments are whole.
+ */
+static chat_rc_e
+chat_completions_pass(chat_completions_stream_t *state, uint32_t slot)
+{
+    size_t                   i;
+    chat_completions_call_t *call;
+
+    for (i = 0; i < state->count; i++) {
+        call = &state->calls[i];
+
+        if (call->ready || call->slot >> 16 != slot >> 16) {
+            continue;
+        }
+
+        if ((call->slot == slot || (call->slot < slot && call->whole))
+            && chat_completions_ready(state, call))
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+/* Follows the arguments of a call: where is the end of their value? */
+static void
+chat_completions_follow(chat_completions_call_t *call, chat_str_t text)
+{
+    size_t i;
+
+    for (i = 0; i < text.len; i++) {
+        if (call->escaped) {
+            call->escaped = 0;
+            continue;
+        }
+
+        switch (text.data[i]) {
+        case '"':
+            call->string = !call->string;
+            break;
+
+        case '\\':
+            call->escaped = call->string;
+            break;
+
+        case '{':
+        case '[':
+            call->depth += !call->string;
+            break;
+
+        case '}':
+        case ']':
+            if (!call->string && call->depth && --call->depth == 0) {
+                call->whole = 1;
+            }
+            break;
+
+        default:
+            break;
+        }
+    }
 }
 
 
@@ -139,7 +218,7 @@ static chat_rc_e
 chat_completions_begin(chat_completions_stream_t *state, uint32_t slot,
                        chat_kind_e kind, chat_completions_call_t **call)
 {
-    if (chat_openai_chat_ready(state, slot >> 16, slot + (*call != NULL))) {
+    if (chat_completions_pass(state, slot)) {
         return CHAT_ERROR;
     }
 
@@ -217,6 +296,10 @@ chat_completions_entry(chat_completions_stream_t *state, uint32_t slot,
 
     event->slot = slot;
     event->text = chat_openai_chat_arguments(state->doc, function);
+
+    if (call) {
+        chat_completions_follow(call, event->text);
+    }
 
     return CHAT_OK;
 }

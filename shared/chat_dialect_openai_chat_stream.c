@@ -128,7 +128,7 @@ chat_completions_choice(chat_completions_stream_t *state, uint32_t choice,
         return CHAT_OK;
     }
 
-    return chat_openai_chat_ready(state, choice, (choice + 1) << 16);
+    return chat_openai_chat_ready(state, choice);
 }
 
 

@@ -117,6 +117,11 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic',
       const stream = turns(key, dialect.calls({ calls: fresh }));
       return play(scene, { dialect, body, stream, sees: stream });
     });
+    await t.test('s3: in turns with a new call', () => {
+      const stream = turns(key, dialect.calls({ calls: [one, fresh[0]] }));
+      return play(scene, { dialect, body, stream, replays: 1,
+        sees: without[key](stream, [0]) });
+    });
     await t.test('s5: a second opening in one stream', () => play(scene,
       told([fresh[0], fresh[0], fresh[1]], [1],
         { body: dialect.fresh() })));

@@ -155,6 +155,17 @@ live('s29: a result that comes while its step is streaming', async (t) => {
 const part = ({ body }, id) => body.messages.flatMap((m) => m.parts)
   .find((one) => one.toolCallId === id);
 
+live('s48: openai_chat: a call that came in turns with others', async (t) => {
+  const batch = new Batch(await openStage(t, 'openai_chat'), 2);
+  const [role, open, start, rest, open2, start2, rest2, ...end] = batch.from;
+  batch.from.splice(0, Infinity, role, open, open2, start, start2, rest, rest2,
+    ...end);
+  await batch.ask();
+  await taken(give(batch, 0, { output: 1 }), 1);
+  assert.equal((await told(batch.continue(batch.results([1])))).word, 'final');
+  batch.released();
+});
+
 live('s40: ai_sdk: a decision from outside', async (t) => {
   const scene = await openStage(t, 'ai_sdk');
   for (const [approved, reason] of [[true], [false, 'not \u00e9 now']]) {

@@ -3,6 +3,7 @@
  * credentials, chat_tenant, chat_conversation, weak ids, chat_tool.
  */
 import assert from 'node:assert/strict';
+import { get, post } from './harness.mjs';
 import { dialects, newCalls } from './harness_dialects.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { held, leave, live, say, verdict, wordOf } from './harness_hold.mjs';
@@ -59,6 +60,26 @@ live('chat_tenant: one user, two tokens', async (t) => {
   assert.equal(await wordOf(last), 'final');
   batch.released();
 });
+
+live('a chat_tenant by expressions leaves $1 of the location alone',
+  async (t) => {
+    for (const rule of ['"~^Bearer (.+)$" $1;', '"~^Bearer" known;']) {
+      await t.test(rule, async (t2) => {
+        const { p, n, dialect } = await stage(t2, 'openai_chat', {
+          http: `map $http_authorization $tenant { default ""; ${rule} }
+            chat_tenant $tenant; chat_record on;`,
+          locations: `location ~ ^/c/(\\w+)/(.*)$ { chat openai_chat;
+            chat_conversation $1; proxy_pass http://provider/at/$1; }
+          location ~ ^/back/(.*)$ { chat_resume $1; }` });
+        const own = post(n.port, '/c/talk/chat/completions',
+          dialect.fresh({}));
+        const text = await own.text();
+        assert.equal(p.requests[0].url, '/at/talk');
+        assert.equal(await get(n.port, '/back/talk').text(), text);
+        assert.equal(n.accessLog()[0].conversation, 'talk');
+      });
+    }
+  });
 
 const weak = (n) => Array.from({ length: n }, (_, i) => ({
   id: `functions.f:${i}`, name: `tool_${i}`, input: { i } }));

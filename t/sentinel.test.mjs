@@ -13,7 +13,7 @@ import { sentinels } from './harness_sentinel.mjs';
 
 const keys = Object.keys(dialects);
 const slow = ' timeout=2s';
-/* Who waits is told if the store is away for longer: no failover takes this. */
+/* Who waits is told if the store is away longer: no failover takes this. */
 const patient = ' timeout=15s';
 
 const over = (t, key, it, { store = it.url() + slow, ...options } = {}) =>

@@ -228,9 +228,11 @@ live('headers that vouch for the bytes of a body', async (t) => {
   await t.test('s94: X-Chat- headers of a client are blanked', async () => {
     const batch = new Batch(scene, 2);
     await batch.continue(batch.results(), { headers: {
-      'x-chat-verdict': 'forged', 'x-chatty': 'kept' } }).text();
+      'x-chat-verdict': 'forged', 'x-chat-': 'forged',
+      'x-chatty': 'kept' } }).text();
     const { headers } = scene.p.requests.at(-1);
     assert.ok(!headers['x-chat-verdict'], headers['x-chat-verdict']);
+    assert.ok(!headers['x-chat-'], headers['x-chat-']);
     assert.equal(headers['x-chatty'], 'kept');
   });
 });

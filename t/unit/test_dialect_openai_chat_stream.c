@@ -18,7 +18,13 @@
     "{\"index\":" index ",\"id\":\"" id                                    \
     "\",\"type\":\"function\",\"function\":{\"name\":\"w\",\"arguments\":" \
     "\"\"}}"
-#define ARGS(index) "{\"index\":" index ",\"function\":{\"arguments\":\"{}\"}}"
+#define PART(index, text) \
+    "{\"index\":" index ",\"function\":{\"arguments\":\"" text "\"}}"
+#define ARGS(index) PART(index, "{}")
+#define WHOLE(index, id)                                     \
+    "{\"index\":" index ",\"id\":\"" id                      \
+    "\",\"type\":\"function\",\"function\":{\"name\":\"w\"," \
+    "\"arguments\":\"{}\"}}"
 #define CALLS(calls) "\"tool_calls\":[" calls "]"
 #define DONE "data: [DONE]\n\n"
 #define ROLE CHUNK(CHOICE("\"role\":\"assistant\",\"content\":\"\""))
@@ -32,17 +38,26 @@ static const stream_case_t streams[] = {
           CHUNK(CHOICE(CALLS(OPEN("1", "b")))) END("tool_calls") DONE,
       "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished x " },
     /* s17: two in one chunk */
-    { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b")))) END("stop"),
+    { CHUNK(CHOICE(CALLS(WHOLE("0", "a") "," OPEN("1", "b")))) END("stop"),
       "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
+    /* in turns: who has not all its arguments yet is not complete */
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b"))))
+          CHUNK(CHOICE(CALLS(ARGS("0") "," ARGS("1")))) END("tool_calls"),
+      "T o0:a a0 o1:b a1 a0 a1 r0:a r1:b S E:finished " },
+    { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," PART("0", "{\\\"}\\\\\\\"}"))))
+          CHUNK(CHOICE(CALLS(OPEN("1", "b") "," PART("0", "\\\":[{}]"))))
+              CHUNK(CHOICE(CALLS(PART("0", "}") "," OPEN("2", "c"))))
+                  END("tool_calls"),
+      "T o0:a a0 a0 o1:b a1 a0 a0 r0:a o2:c a2 r1:b r2:c S E:finished " },
     /* a call that was cut off */
-    { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b")))) END("length")
+    { CHUNK(CHOICE(CALLS(WHOLE("0", "a") "," OPEN("1", "b")))) END("length")
           DONE,
       "T o0:a a0 r0:a o1:b a1 E:finished x " },
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) END("content_filter"),
       "T o0:a a0 E:finished " },
     /* no index; an empty id says nothing */
     { CHUNK(CHOICE(CALLS("{\"id\":\"a\",\"function\":{\"name\":\"w\"}},"
-                         "{\"id\":\"\",\"function\":{\"arguments\":\"{\"}},"
+                         "{\"id\":\"\",\"function\":{\"arguments\":\"{}\"}},"
                          "{\"id\":\"b\",\"function\":{\"name\":\"w\"}}")))
           END("tool_calls"),
       "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished " },
