@@ -51,6 +51,7 @@ typedef struct {
     chat_store_op_t    probe; /* of the batch: has the attempt ended? */
     ngx_event_t        timer;
     ngx_uint_t         silent; /* seconds without a piece */
+    ngx_msec_t         failed; /* unheard: since when */
     const char        *over;   /* nothing more will come, and why */
 
     unsigned late : 1; /* the attempt was answered before */
@@ -60,6 +61,7 @@ typedef struct {
     unsigned again : 1;   /* something changed while asking */
     unsigned news : 1;    /* and it was no piece, as far as is known */
     unsigned final : 1;   /* what this question does not find is lost */
+    unsigned unheard : 1; /* the store gives errors, not what was recorded */
 } ngx_chat_feed_t;
 
 typedef struct ngx_chat_follower_s ngx_chat_follower_t;

@@ -10,9 +10,10 @@
 
 #include "ngx_chat_feed.h"
 
-#define NGX_CHAT_FEED_TICK 1000    /* ms */
-#define NGX_CHAT_FEED_PROBE 5      /* ticks without a piece */
-#define NGX_CHAT_FEED_RECENT 60000 /* ms since the claim */
+#define NGX_CHAT_FEED_TICK 1000      /* ms */
+#define NGX_CHAT_FEED_PROBE 5        /* ticks without a piece */
+#define NGX_CHAT_FEED_RECENT 60000   /* ms since the claim */
+#define NGX_CHAT_FEED_PATIENCE 10000 /* ms without an answer of the store */
 
 
 static void ngx_chat_feed_read(ngx_chat_feed_t *feed);
@@ -59,11 +60,25 @@ ngx_chat_feed_broken(ngx_chat_feed_t *feed, const char *reason)
 }
 
 
+/* 1 if the store has not been silent on this record for long. */
+static ngx_uint_t
+ngx_chat_feed_waits(ngx_chat_feed_t *feed)
+{
+    if (!feed->unheard) {
+        feed->unheard = 1;
+        feed->failed = ngx_current_msec;
+    }
+
+    return ngx_current_msec - feed->failed < NGX_CHAT_FEED_PATIENCE;
+}
+
+
 /* A question came back without an answer. */
 static void
 ngx_chat_feed_failed(ngx_chat_feed_t *feed, chat_rc_e rc)
 {
-    if (rc == CHAT_ERROR && !chat_store_is_away(feed->main->store, &feed->key))
+    if (rc == CHAT_ERROR && !chat_store_is_away(feed->main->store, &feed->key)
+        && ngx_chat_feed_waits(feed))
     {
         return; /* it is asked again when the store is there, or with time */
     }
@@ -167,6 +182,8 @@ ngx_chat_feed_pieces(chat_store_op_t *op, chat_rc_e rc,
         ngx_chat_feed_failed(feed, rc);
         return;
     }
+
+    feed->unheard = 0;
 
     if (n == 0) {
         ngx_chat_feed_empty(feed);

@@ -38,12 +38,20 @@ ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
                         const redisReply        *reply)
 {
     size_t      len;
+    u_char     *where;
     const char *text;
 
     text = reply->type == REDIS_REPLY_ERROR ? reply->str
                                             : "a reply of another shape";
     len = reply->type == REDIS_REPLY_ERROR ? (size_t) reply->len
                                            : ngx_strlen(text);
+
+    /* the same trouble, in a script or not, is told once */
+    where = ngx_strlcasestrn((u_char *) text, (u_char *) text + len,
+                             (u_char *) " script: ", 8);
+    if (where != NULL) {
+        len = (size_t) (where - (u_char *) text);
+    }
 
     if (!ngx_chat_redis_is_news(client, text, len)
         && ngx_current_msec - client->complained < 60000)

@@ -176,6 +176,43 @@ live('a wrong type under a key of ours', async (t) => {
   await works(scene, 'another batch');
 });
 
+/* What cannot be written or read of a record, and what follows from it. */
+const unreadable = {
+  'it is full': [{}, (r) => r.command('CONFIG', 'SET', 'maxmemory', '100kb'),
+    /OOM/, 'empty', /"finish"/],
+  'its user may not read records': [
+    { acl: ['user default on nopass ~* &* +@all -xrange'] }, () => {},
+    /can't run this command|NOPERM/, null, /"error".*stream_interrupted/],
+};
+
+live('a record that only gives errors: who follows is not left alone',
+  async (t) => {
+    await Promise.all(Object.entries(unreadable).map(([name, one]) =>
+      t.test(name, async (t2) => {
+        const [options, spoil, words, first, end] = one;
+        const r = await redis(t2, options);
+        const scene = await over(t2, 'ai_sdk', r.url(), { hold: '60s' });
+        const batch = new Batch(scene, 2);
+        await batch.ask();
+        const sibling = batch.continue(batch.results([0]));
+        await held(batch, sibling);
+        assert.equal(await wordOf(batch.continue(batch.results([1]))),
+          'final');
+        if (first) {
+          assert.equal(await wordOf(sibling), 'final');
+        }
+        await spoil(r);
+        const follower = first ? batch.continue(batch.results([0])) : sibling;
+        await follower.until((text) => end.test(text), 20000);
+        const { word } = await told(follower);
+        assert.equal(word, first ?? 'error');
+        batch.released();
+        /* whatever asks for it, in a script or not, and again and again */
+        const found = lines(scene.n).filter((line) => words.test(line));
+        assert.ok(found.length > 0 && found.length <= 2, found.join('\n'));
+      })));
+  }, { skip: unbuilt, concurrency: 4 });
+
 /* What comes instead of the bytes of a reply. */
 const nonsense = {
   'another shape': (bytes) => (bytes[0] === 42 /* an array */
