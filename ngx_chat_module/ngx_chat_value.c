@@ -15,6 +15,7 @@ ngx_int_t
 ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
                ngx_str_t *value)
 {
+#if (NGX_PCRE)
     int       *captures = r->captures;
     u_char    *data = r->captures_data;
     ngx_int_t  rc;
@@ -30,4 +31,7 @@ ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
     r->ncaptures = n;
     r->realloc_captures = shared;
     return rc;
+#else
+    return ngx_http_complex_value(r, of, value);
+#endif
 }
