@@ -40,6 +40,9 @@ export async function held(batch, answer, upstream = 0) {
   assert.equal(batch.upstream().length, upstream, 'released too early');
 }
 
+/* What is said of a request that has waited; its time may be over. */
+const waited = ['held', 'bounced'];
+
 /*
  * Posts results that stay joined, and is back when the client has left. One
  * that has left before it was seen to wait comes again.
@@ -52,9 +55,9 @@ export async function leave(batch, results, options) {
     await held(batch, answer, batch.upstream().length);
     answer.abort();
     const left = await until(() => node.accessLog().slice(length).find(
-      ({ verdict: word, status }) => word === 'held' || status === '499'),
+      (line) => line.status === '499' || waited.includes(line.verdict)),
     5000, 'a 499');
-    if (left.verdict === 'held') {
+    if (waited.includes(left.verdict)) {
       return;
     }
   }
