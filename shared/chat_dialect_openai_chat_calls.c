@@ -50,32 +50,14 @@ chat_completions_ready(chat_completions_stream_t *state,
 }
 
 
-chat_rc_e
-chat_openai_chat_ready(chat_completions_stream_t *state, uint32_t choice)
-{
-    size_t                   i;
-    chat_completions_call_t *call;
-
-    for (i = 0; i < state->count; i++) {
-        call = &state->calls[i];
-
-        if (!call->ready && call->slot >> 16 == choice
-            && chat_completions_ready(state, call))
-        {
-            return CHAT_ERROR;
-        }
-    }
-
-    return CHAT_OK;
-}
-
-
 /*
- * CALL_READY of what a slot's opening shows to be complete: the call that had
- * the slot, and those before it whose arguments are whole.
+ * CALL_READY of the calls of the slot's choice that are complete, now that it
+ * opens: the one that had the slot, and those before it whose arguments are
+ * whole; over: all, as the choice has come to its end.
  */
 static chat_rc_e
-chat_completions_pass(chat_completions_stream_t *state, uint32_t slot)
+chat_completions_pass(chat_completions_stream_t *state, uint32_t slot,
+                      int over)
 {
     size_t                   i;
     chat_completions_call_t *call;
@@ -87,7 +69,7 @@ chat_completions_pass(chat_completions_stream_t *state, uint32_t slot)
             continue;
         }
 
-        if ((call->slot == slot || (call->slot < slot && call->whole))
+        if ((over || call->slot == slot || (call->slot < slot && call->whole))
             && chat_completions_ready(state, call))
         {
             return CHAT_ERROR;
@@ -95,6 +77,13 @@ chat_completions_pass(chat_completions_stream_t *state, uint32_t slot)
     }
 
     return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_openai_chat_ready(chat_completions_stream_t *state, uint32_t choice)
+{
+    return chat_completions_pass(state, choice << 16, 1);
 }
 
 
@@ -218,7 +207,7 @@ static chat_rc_e
 chat_completions_begin(chat_completions_stream_t *state, uint32_t slot,
                        chat_kind_e kind, chat_completions_call_t **call)
 {
-    if (chat_completions_pass(state, slot)) {
+    if (chat_completions_pass(state, slot, 0)) {
         return CHAT_ERROR;
     }
 
