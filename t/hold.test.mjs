@@ -278,7 +278,7 @@ for (const key of keys) {
 live('s58: after the grace a refusal is told in-band', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
-      const scene = await stage(t2, key, { hold: '600ms',
+      const scene = await stage(t2, key, { hold: '1s',
         location: 'chat_grace 100ms; chat_heartbeat 100ms;' });
       const batch = new Batch(scene, 2);
       await batch.ask();

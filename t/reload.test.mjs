@@ -145,7 +145,7 @@ live('worker_shutdown_timeout, after the grace', async (t) => {
 });
 
 live('quit: the last results are still taken', async (t) => {
-  const scene = await stage(t, 'openai_chat', { workers: 2, hold: '800ms' });
+  const scene = await stage(t, 'openai_chat', { workers: 2, hold: '2s' });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const first = batch.continue(batch.results([0]));

@@ -45,7 +45,7 @@ live('the limits', async (t) => {
       JSON.stringify(batch.body(batch.results([0]))));
   });
   await t.test('chat_max_result: held, not completed by it', async (t2) => {
-    const scene = await stage(t2, 'openai_chat', { hold: '300ms',
+    const scene = await stage(t2, 'openai_chat', { hold: '2s',
       location: 'chat_max_result 100;' });
     const batch = new Batch(scene, 2);
     const [a, b] = batch.ids;

@@ -182,7 +182,7 @@ live('s35: a result for an unknown call releases nothing', async (t) => {
 live('s45: after its time a batch is forgotten', async (t) => {
   for (const key of keys.filter((one) => !dialects[one].chained)) {
     await t.test(key, async (t2) => {
-      const scene = await stage(t2, key, { hold: '400ms',
+      const scene = await stage(t2, key, { hold: '900ms',
         location: 'chat_ttl 1s;' });
       const batch = new Batch(scene, 2);
       await batch.ask();
