@@ -10,7 +10,6 @@
 #include "ngx_chat_law.h"
 
 #define NGX_CHAT_LAW_SECONDS 30
-#define NGX_CHAT_LAW_HEARD 20
 #define NGX_CHAT_LAW_STEPS 100000
 
 

@@ -101,9 +101,11 @@ void ngx_chat_law_again(ngx_chat_law_t *law, ngx_msec_t msec);
 /* The next step waits until watch w was notified once more. */
 void ngx_chat_law_await(ngx_chat_law_t *law, ngx_uint_t w);
 
+#define NGX_CHAT_LAW_HEARD 20 /* rounds */
+
 /*
  * 1: watch w was notified, and the next step is `from` once more. As one may
- * come without need, only twenty times in a row are a fault.
+ * come without need, only so many times in a row are a fault.
  */
 ngx_uint_t ngx_chat_law_heard(ngx_chat_law_t *law, ngx_uint_t w,
                               ngx_uint_t from);
