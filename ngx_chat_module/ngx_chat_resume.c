@@ -116,6 +116,8 @@ ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     }
 
     resume->running &= listed.end == CHAT_END_NONE;
+    resume->unsure =
+        listed.end == CHAT_END_NONE && !resume->named && resume->looks == 1;
 
     ngx_chat_resume_opened(resume, facts, n, &listed);
     ngx_chat_resume_follow(ctx, &listed);
@@ -181,6 +183,18 @@ ngx_chat_resume_asked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
     } else {
         ngx_chat_resume_get(ctx, facts, n);
     }
+}
+
+
+void
+ngx_chat_resume_ask(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t *store = ctx->main->store;
+
+    ctx->resume->looks++;
+    ngx_chat_resume_asks(ctx, ngx_chat_resume_asked);
+    store->join(store, &ctx->resume->op, &ctx->resume->conversation, NULL, 0,
+                0);
 }
 
 
@@ -284,7 +298,6 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     ngx_int_t            rc;
     ngx_str_t            conversation;
     chat_place_t         place = { 0 };
-    chat_store_t        *store;
     chat_digest_t        tenant;
     ngx_chat_ctx_t      *ctx;
     ngx_chat_loc_conf_t *conf;
@@ -320,14 +333,10 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
 
-    store = ctx->main->store;
-
-    if (store == NULL) {
+    if (ctx->main->store == NULL) {
         ngx_chat_resume_away(ctx);
     } else {
-        ngx_chat_resume_asks(ctx, ngx_chat_resume_asked);
-        store->join(store, &ctx->resume->op, &ctx->resume->conversation, NULL,
-                    0, 0);
+        ngx_chat_resume_ask(ctx);
     }
 
     return NGX_DONE;

@@ -26,6 +26,8 @@ struct ngx_chat_resume_s {
     chat_place_t            place;        /* where it goes on */
     ngx_uint_t              named;        /* it has said of which stream */
     ngx_uint_t              running;      /* it wants none that has ended */
+    ngx_uint_t              looks;        /* at the record, so far */
+    ngx_uint_t              unsure;       /* the next look may find another */
     chat_key_t              record;       /* of that stream */
     ngx_uint_t              ended;        /* it had when the client came */
     chat_key_t              batch;        /* that the stream has opened */
@@ -34,6 +36,9 @@ struct ngx_chat_resume_s {
 
 /* Before a question of resume->op: next(ctx, ...) gets the answer. */
 void ngx_chat_resume_asks(ngx_chat_ctx_t *ctx, ngx_chat_resume_next_pt next);
+
+/* Asks for the record of the conversation, and goes on with what it lists. */
+void ngx_chat_resume_ask(ngx_chat_ctx_t *ctx);
 
 /* Ends the request: 204. */
 void ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx);

@@ -88,7 +88,12 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ngx_chat_resume_is_over(ctx, feed)) {
+    if (feed->state == NGX_CHAT_FEED_NONE && ctx->resume->unsure) {
+        /* it never went upstream: it hides no answer that came before it */
+        ngx_chat_attach_leave(ctx);
+        ngx_chat_resume_ask(ctx);
+
+    } else if (ngx_chat_resume_is_over(ctx, feed)) {
         ngx_chat_resume_nothing(ctx);
 
     } else if (!feed->blocks.has_head) {
