@@ -107,8 +107,8 @@ rule('no file is called util, common or misc', c, ({ name }) =>
 rule('lines have at most 79 columns', [...c, ...scripts], ({ lines }) =>
   lines.flatMap((line, i) => ([...line].length > 79 ? `line ${i + 1}` : [])));
 
-rule('files have at most 500 lines', [...c, ...scripts], ({ lines }) =>
-  lines.length > 500 && `${lines.length} lines`);
+rule('files have at most 1000 lines', [...c, ...scripts], ({ lines }) =>
+  lines.length > 1000 && `${lines.length} lines`);
 
 rule('files open with a comment of 5 to 15 lines', c, ({ lines }) => {
   const end = lines.findIndex((line) => line.includes('*/')) + 1;
