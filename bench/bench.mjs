@@ -82,6 +82,7 @@ events { worker_connections 4096; }
 http {
     ${temp}
     access_log off;
+    ${module ? 'chat_tenant bench;' : ''}
     client_body_buffer_size 1m;
     client_max_body_size 8m;
     upstream provider {

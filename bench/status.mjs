@@ -36,6 +36,7 @@ http {
     access_log off;
     keepalive_requests 1000000;
     chat_store shm:64m;
+    chat_tenant bench;
     server {
         listen 127.0.0.1:${port} reuseport backlog=8192;
         location /v1/ {

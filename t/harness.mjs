@@ -84,10 +84,24 @@ function logFormat(withModule) {
 }
 
 /*
+ * A client that brings no credentials is a tenant of its own here: without a
+ * tenant nothing would be managed. A test that sets chat_tenant at http level
+ * has its own.
+ */
+function tenantOf({ tenant = true, module, http }) {
+  const credentials = ['http_authorization', 'http_x_api_key', 'http_api_key',
+    'http_x_goog_api_key', 'arg_key'].map((name) => `\$${name}`).join('');
+  return tenant && module && !/\bchat_tenant\b/.test(http)
+    ? `map "${credentials}" $tester { default "${credentials}"; "" tester; }
+    chat_tenant $tester;` : '';
+}
+
+/*
  * The whole nginx.conf. Options: upstream (port of a provider), chat (the
  * value of the directive; false leaves it out), location (more lines for
  * location /), server, http, main (more lines there), workers, level,
- * module (false: plain nginx), locations (replaces location / altogether),
+ * module (false: plain nginx), tenant (false: no chat_tenant at http level),
+ * locations (replaces location / altogether),
  * store (what is behind chat_store), connects (true: wait until it does).
  */
 function configuration(dir, [h1, h2], options) {
@@ -111,6 +125,7 @@ http {
     client_body_buffer_size 1m;
     client_max_body_size 64m;
     ${o.module ? `chat_store ${o.store};` : ''}
+    ${tenantOf(o)}
     ${o.upstream ? `upstream provider {
         server 127.0.0.1:${o.upstream};
         keepalive 16;

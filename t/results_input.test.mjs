@@ -191,7 +191,7 @@ live('a conversation under two tenants is warned of, once', async (t) => {
 });
 
 live('s107: nginx -t wants to know whose results they are', async () => {
-  const at = (lines, more) => nginxTest({ http: lines,
+  const at = (lines, more) => nginxTest({ tenant: false, http: lines,
     server: `location = /results { chat_results; ${more ?? ''} }` });
   for (const [ok, lines, more] of [[false], [true, 'chat_tenant $arg_t;'],
     [true, '', 'chat_tenant $arg_t;']]) {

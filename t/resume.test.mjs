@@ -229,8 +229,8 @@ live('s107: an empty tenant is refused', async (t) => {
   rest.open();
   assert.ok(!('x-chat-stream' in (await anonymous.head).headers));
   await Promise.all([anonymous.text(), own.text()]);
-  const { ok, output } = await nginxTest({ server:
-    'location = /r { chat_resume $arg_id; }' });
+  const { ok, output } = await nginxTest({ tenant: false,
+    server: 'location = /r { chat_resume $arg_id; }' });
   assert.ok(!ok);
   assert.match(output,
     /"chat_resume" in location "\/r" needs a "chat_tenant"/);

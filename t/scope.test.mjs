@@ -20,7 +20,7 @@ live('s107: another credential neither sees nor settles', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2, hold: '2s',
-        location: say.verdict });
+        tenant: false, location: say.verdict });
       const batch = new Batch(scene, 2);
       const as = (who) => ({ headers: { [headers[key]]: `Bearer ${who}` } });
       await batch.ask(as('alice'));
