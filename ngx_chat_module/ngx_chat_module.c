@@ -12,6 +12,10 @@
 #include "ngx_chat_store_redis.h"
 #include "ngx_chat_store_shm.h"
 
+#include "chat_table.h"
+
+#include <sys/random.h>
+
 
 static ngx_int_t ngx_chat_postconfiguration(ngx_conf_t *cf);
 static ngx_int_t ngx_chat_init_process(ngx_cycle_t *cycle);
@@ -191,6 +195,22 @@ ngx_chat_main_conf(ngx_cycle_t *cycle)
 }
 
 
+/* A key that no client or provider can guess, for all hash tables. */
+static ngx_int_t
+ngx_chat_seed(ngx_log_t *log)
+{
+    u_char seed[CHAT_TABLE_SEED];
+
+    if (getrandom(seed, sizeof(seed), 0) != (ssize_t) sizeof(seed)) {
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno, "getrandom() failed");
+        return NGX_ERROR;
+    }
+
+    chat_table_seed(seed);
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 ngx_chat_init_process(ngx_cycle_t *cycle)
 {
@@ -204,6 +224,10 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     mcf = ngx_chat_main_conf(cycle);
     if (mcf == NULL || !mcf->used) {
         return NGX_OK;
+    }
+
+    if (ngx_chat_seed(cycle->log) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     ngx_chat_metrics_join(mcf->metrics, cycle->log);

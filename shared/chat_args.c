@@ -9,6 +9,8 @@
 
 #include "chat_args.h"
 
+#include "chat_table.h"
+
 #include <stdlib.h>
 
 struct chat_args_call_s {
@@ -19,6 +21,13 @@ struct chat_args_call_s {
     chat_buf_t        bytes; /* the name, then the arguments */
     int               lost;  /* past the bound, or without memory */
 };
+
+
+static size_t
+chat_args_bucket(uint32_t slot)
+{
+    return chat_table_number(slot) % CHAT_ARGS_BUCKETS;
+}
 
 
 void
@@ -48,7 +57,7 @@ chat_args_free(chat_args_t *args)
 static chat_args_call_t *
 chat_args_find(const chat_args_t *args, uint32_t slot)
 {
-    chat_args_call_t *call = args->buckets[slot % CHAT_ARGS_BUCKETS];
+    chat_args_call_t *call = args->buckets[chat_args_bucket(slot)];
 
     while (call != NULL && call->slot != slot) {
         call = call->next;
@@ -102,8 +111,8 @@ chat_args_open(chat_args_t *args, uint32_t slot, uint32_t generation,
 
     call->slot = slot;
     call->generation = generation;
-    call->next = args->buckets[slot % CHAT_ARGS_BUCKETS];
-    args->buckets[slot % CHAT_ARGS_BUCKETS] = call;
+    call->next = args->buckets[chat_args_bucket(slot)];
+    args->buckets[chat_args_bucket(slot)] = call;
     args->count++;
 
     chat_args_append(args, call, name);
@@ -159,7 +168,7 @@ chat_args_close(chat_args_t *args, uint32_t slot)
 {
     chat_args_call_t *call, **link;
 
-    link = &args->buckets[slot % CHAT_ARGS_BUCKETS];
+    link = &args->buckets[chat_args_bucket(slot)];
     while (*link != NULL && (*link)->slot != slot) {
         link = &(*link)->next;
     }

@@ -341,6 +341,10 @@ chat_filter_event(chat_filter_t *filter, const chat_event_t *event,
 {
     int replay = 0;
 
+    if (event->type != CHAT_EVENT_STEP_RESET) {
+        filter->table.fresh = 0;
+    }
+
     switch (event->type) {
     case CHAT_EVENT_CALL_OPEN:
         return chat_filter_open(filter, event);

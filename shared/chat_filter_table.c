@@ -1,8 +1,8 @@
 /*
  * chat_filter_table.c: what the replay filter remembers of a stream.
  *
- * Both tables are chained hash tables of a fixed number of buckets, in the
- * arena of the stream; nothing is ever taken out.
+ * Ids are in a chat_table_t, openings in a chained table by slot; both are in
+ * the arena of the stream, and nothing is ever taken out.
  * Promises: past CHAT_OPENINGS_MAX nothing is allocated any more.
  * Must not know: when a call is dropped.
  */
@@ -11,35 +11,18 @@
 #include "chat_batch.h"
 
 
-static chat_seen_t **
-chat_filter_table_bucket(const chat_filter_table_t *table, chat_str_t id)
-{
-    size_t   i;
-    uint32_t hash = 2166136261u;
-
-    for (i = 0; i < id.len; i++) {
-        hash = (hash ^ id.data[i]) * 16777619u;
-    }
-
-    return &table->seen[hash & table->mask];
-}
-
-
 chat_seen_t *
 chat_filter_table_find(const chat_filter_table_t *table, chat_str_t id)
 {
-    chat_seen_t *seen;
+    chat_table_entry_t *entry;
 
-    if (id.len == 0) {
+    if (id.len == 0 || id.len > CHAT_ID_MAX) {
         return NULL;
     }
 
-    seen = *chat_filter_table_bucket(table, id);
-    while (seen != NULL && !chat_str_eq(seen->id, id)) {
-        seen = seen->next;
-    }
+    entry = chat_table_find(&table->ids, id);
 
-    return seen;
+    return entry ? entry->item : NULL;
 }
 
 
@@ -47,17 +30,19 @@ chat_filter_table_find(const chat_filter_table_t *table, chat_str_t id)
 static chat_seen_t *
 chat_filter_table_insert(chat_filter_table_t *table, chat_str_t id)
 {
-    chat_seen_t *seen, **bucket;
+    chat_seen_t        *seen;
+    chat_table_entry_t *entry;
 
     seen = chat_arena_alloc(table->arena, sizeof(*seen));
-    if (seen == NULL) {
+    entry = seen ? chat_table_put(&table->ids, id) : NULL;
+    if (entry == NULL) {
         return NULL;
     }
 
-    bucket = chat_filter_table_bucket(table, id);
+    entry->item = seen;
     seen->id = id;
-    seen->next = *bucket;
-    *bucket = seen;
+    seen->next = table->seen;
+    table->seen = seen;
     return seen;
 }
 
@@ -83,22 +68,14 @@ chat_rc_e
 chat_filter_table_init(chat_filter_table_t *table, chat_arena_t *arena,
                        const chat_call_t *known, size_t n)
 {
-    size_t       i, buckets = 64;
+    size_t       i;
     chat_seen_t *seen;
 
-    while (buckets < n && buckets < 65536) {
-        buckets *= 2;
-    }
-
     table->arena = arena;
-    table->mask = buckets - 1;
-    table->seen = chat_arena_alloc(arena, buckets * sizeof(*table->seen));
-    if (table->seen == NULL) {
-        return CHAT_ERROR;
-    }
+    chat_table_init(&table->ids, arena);
 
-    for (i = 0; i < n; i++) {
-        if (known[i].id.len == 0) {
+    for (i = n > CHAT_KNOWN_MAX ? n - CHAT_KNOWN_MAX : 0; i < n; i++) {
+        if (known[i].id.len == 0 || known[i].id.len > CHAT_ID_MAX) {
             continue;
         }
 
@@ -127,9 +104,15 @@ chat_filter_table_init(chat_filter_table_t *table, chat_arena_t *arena,
 void
 chat_filter_table_forget(chat_filter_table_t *table)
 {
-    size_t          i;
     chat_seen_t    *seen;
     chat_opening_t *opening;
+
+    /* the upstream may say so again and again */
+    if (table->fresh) {
+        return;
+    }
+
+    table->fresh = 1;
 
     for (opening = table->first; opening; opening = opening->later) {
         if (opening->seen != NULL && opening->seen->step == table->step) {
@@ -137,18 +120,23 @@ chat_filter_table_forget(chat_filter_table_t *table)
         }
     }
 
-    for (i = 0; i <= table->mask; i++) {
-        for (seen = table->seen[i]; seen != NULL; seen = seen->next) {
-            if (seen->step == table->step) {
-                seen->opening = NULL;
-                seen->ready = 0;
-                seen->dropped = 0;
-                seen->outcome = CHAT_OUTCOME_NONE;
-                seen->in_stream = CHAT_OUTCOME_NONE;
-                seen->approval = CHAT_APPROVAL_NONE;
-            }
+    for (seen = table->seen; seen != NULL; seen = seen->next) {
+        if (seen->step == table->step) {
+            seen->opening = NULL;
+            seen->ready = 0;
+            seen->dropped = 0;
+            seen->outcome = CHAT_OUTCOME_NONE;
+            seen->in_stream = CHAT_OUTCOME_NONE;
+            seen->approval = CHAT_APPROVAL_NONE;
         }
     }
+}
+
+
+static size_t
+chat_filter_table_bucket(uint32_t slot)
+{
+    return chat_table_number(slot) % CHAT_SLOT_BUCKETS;
 }
 
 
@@ -167,7 +155,7 @@ chat_filter_table_same(chat_opening_t *opening, uint32_t slot)
 chat_opening_t *
 chat_filter_table_opening(const chat_filter_table_t *table, uint32_t slot)
 {
-    return chat_filter_table_same(table->slots[slot % CHAT_SLOT_BUCKETS],
+    return chat_filter_table_same(table->slots[chat_filter_table_bucket(slot)],
                                   slot);
 }
 
@@ -226,7 +214,7 @@ chat_filter_table_record(chat_filter_table_t *table, uint32_t slot)
         return chat_filter_table_reuse(last);
     }
 
-    bucket = &table->slots[slot % CHAT_SLOT_BUCKETS];
+    bucket = &table->slots[chat_filter_table_bucket(slot)];
     opening->slot = slot;
     opening->generation = last ? last->generation + 1 : 0;
     opening->older = *bucket;

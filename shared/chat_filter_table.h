@@ -5,8 +5,8 @@
  * from the client's own history, then overwritten by what the stream itself
  * forwards. An "opening" is one appearance of a call in this stream, with its
  * latched verdict; a slot may have several, one after the other.
- * Promises: memory is bounded by the history and CHAT_OPENINGS_MAX; a look
- * into either table does not depend on the length of the stream.
+ * Promises: memory is bounded by CHAT_KNOWN_MAX and CHAT_OPENINGS_MAX; a look
+ * into either table depends on neither the history nor the stream.
  * Must not know: when a call is dropped.
  */
 
@@ -18,7 +18,9 @@
 #include "chat_event.h"
 #include "chat_filter.h"
 #include "chat_request.h"
+#include "chat_table.h"
 
+#define CHAT_KNOWN_MAX CHAT_CALLS_MAX /* the newest ones */
 #define CHAT_OPENINGS_MAX 4096
 #define CHAT_SLOT_BUCKETS 256
 
@@ -26,7 +28,7 @@ typedef struct chat_seen_s    chat_seen_t;
 typedef struct chat_opening_s chat_opening_t;
 
 struct chat_seen_s {
-    chat_seen_t    *next;    /* in its bucket */
+    chat_seen_t    *next;    /* in the list of all */
     chat_opening_t *opening; /* under way in this stream, or NULL */
     chat_str_t      id;
     chat_str_t      name;
@@ -56,16 +58,20 @@ struct chat_opening_s {
 
 typedef struct {
     chat_arena_t   *arena;
-    chat_seen_t   **seen; /* buckets */
-    size_t          mask; /* their number less one */
+    chat_table_t    ids;  /* item: the seen of this id */
+    chat_seen_t    *seen; /* all of them */
     chat_opening_t *slots[CHAT_SLOT_BUCKETS];
     chat_opening_t *first;
     chat_opening_t *last;
     size_t          nopenings;
-    uint32_t        step; /* of the stream; 0: the client's last goes on */
+    uint32_t        step;  /* of the stream; 0: the client's last goes on */
+    int             fresh; /* nothing was opened or learned since forget() */
 } chat_filter_table_t;
 
-/* Fills the table from the client's own calls; they must outlive it. */
+/*
+ * Fills the table from the client's own calls, of which it takes the last
+ * CHAT_KNOWN_MAX; they must outlive it.
+ */
 chat_rc_e chat_filter_table_init(chat_filter_table_t *table,
                                  chat_arena_t *arena, const chat_call_t *known,
                                  size_t n);

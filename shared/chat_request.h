@@ -19,6 +19,12 @@
 #include "chat_event.h"
 #include "chat_json.h"
 
+/*
+ * Calls of a request in all its listed steps. A model that has called its
+ * tools so often within one turn has filled its context.
+ */
+#define CHAT_CALLS_MAX 4096
+
 typedef enum {
     CHAT_CLASS_OTHER,        /* nothing that we decide about */
     CHAT_CLASS_FRESH,        /* brings new user content */

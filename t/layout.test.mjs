@@ -33,7 +33,7 @@ const c = [...shared, ...glue, ...tests];
 
 /* Which floor a file of shared/ is on: chat_<word>*. */
 const floors = { base: 0, arena: 0, digest: 0, edit: 0, lines: 0,
-  slot: 0,
+  slot: 0, table: 0,
   sse: 1, json: 1, skim: 1, count: 1, number: 1,
   event: 2, request: 2, batch: 2, args: 2, record: 2, listed: 2,
   dialect: 3,

@@ -1,0 +1,234 @@
+/*
+ * test_table.c: the hash table of ids, against SipHash-1-3 as CPython has it
+ * (PYTHONHASHSEED=0 is the zero key), and against ids that were made to
+ * share a bucket.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "chat_table.h"
+#include "colliding_ids.h"
+
+#define MANY 20000
+
+static chat_arena_t *arena;
+static chat_table_t  table;
+
+
+static int
+begin(void **state)
+{
+    static const unsigned char seed[CHAT_TABLE_SEED];
+
+    chat_table_seed(seed);
+    arena = chat_arena_create(0);
+    chat_table_init(&table, arena);
+    return 0;
+}
+
+
+static int
+end(void **state)
+{
+    chat_arena_destroy(arena);
+    return 0;
+}
+
+
+static void
+test_hash_is_siphash_1_3(void **state)
+{
+    assert_int_equal(chat_table_hash(chat_cstr("a")),
+                     UINT64_C(0x407448d2b89b1813));
+    assert_int_equal(chat_table_hash(chat_cstr("12345678")),
+                     UINT64_C(0x3489982430560a87));
+    assert_int_equal(chat_table_hash(chat_cstr("call_123456789")),
+                     UINT64_C(0xe2af1ce03fcf3c89));
+}
+
+
+static void
+test_another_seed_is_another_hash(void **state)
+{
+    uint64_t            hash = chat_table_hash(chat_cstr("call_1"));
+    const unsigned char seed[CHAT_TABLE_SEED] = { 1 };
+    const unsigned char upper[CHAT_TABLE_SEED] = { [15] = 1 };
+
+    chat_table_seed(seed);
+    assert_int_not_equal(chat_table_hash(chat_cstr("call_1")), hash);
+    chat_table_seed(upper);
+    assert_int_not_equal(chat_table_hash(chat_cstr("call_1")), hash);
+}
+
+
+static void
+test_entries_are_found_and_keep_what_was_put(void **state)
+{
+    size_t              i;
+    chat_str_t          key;
+    chat_table_entry_t *entry;
+    static char         keys[MANY][24];
+
+    assert_null(chat_table_find(&table, chat_cstr("0")));
+
+    for (i = 0; i < MANY; i++) {
+        key = chat_str(keys[i], (size_t) sprintf(keys[i], "%zu", i));
+        entry = chat_table_put(&table, key);
+        assert_int_equal(entry->number, 0);
+        entry->number = i + 1;
+    }
+
+    for (i = 0; i < MANY; i++) {
+        entry = chat_table_find(&table, chat_cstr(keys[i]));
+        assert_int_equal(entry->number, i + 1);
+        assert_ptr_equal(chat_table_put(&table, entry->key), entry);
+    }
+
+    assert_int_equal(table.count, MANY);
+    assert_null(chat_table_find(&table, chat_cstr("20000")));
+}
+
+
+static void
+test_an_empty_key_is_a_key(void **state)
+{
+    assert_null(chat_table_find(&table, chat_str(NULL, 0)));
+    chat_table_put(&table, chat_str(NULL, 0))->number = 7;
+    assert_int_equal(chat_table_find(&table, chat_cstr(""))->number, 7);
+}
+
+
+static void
+test_a_reset_forgets_and_takes_no_more_memory(void **state)
+{
+    size_t      i, round, used = 0;
+    static char keys[1000][24];
+
+    for (round = 0; round < 100; round++) {
+        for (i = 0; i < 1000; i++) {
+            (void) sprintf(keys[i], "%zu.%zu", round, i);
+            assert_int_equal(
+                chat_table_put(&table, chat_cstr(keys[i]))->number, 0);
+        }
+
+        used = used ? used : chat_arena_used(arena);
+        assert_int_equal(chat_arena_used(arena), used);
+
+        chat_table_reset(&table);
+        assert_null(chat_table_find(&table, chat_cstr(keys[0])));
+    }
+}
+
+
+/* How many entries the fullest bucket has. */
+static size_t
+fullest(void)
+{
+    size_t                    i, n, most = 0;
+    const chat_table_entry_t *entry;
+
+    for (i = 0; i < table.size; i++) {
+        n = 0;
+        for (entry = table.buckets[i]; entry != NULL; entry = entry->next) {
+            n++;
+        }
+        most = n > most ? n : most;
+    }
+
+    return most;
+}
+
+
+static void
+test_ids_made_to_collide_are_spread(void **state)
+{
+    size_t      i;
+    static char ids[MANY][COLLIDING_ID + 1];
+
+    for (i = 0; i < MANY; i++) {
+        colliding_id((unsigned) i, ids[i]);
+        chat_table_put(&table, chat_cstr(ids[i]));
+    }
+
+    assert_int_equal(table.count, MANY);
+    assert_true(fullest() <= 16);
+}
+
+
+static void
+test_twins_are_found_in_their_order(void **state)
+{
+    chat_twins_t twins;
+
+    chat_twins_init(&twins, arena);
+    chat_twins_add(&twins, chat_cstr("a"), 0);
+    chat_twins_add(&twins, chat_cstr("b"), 0);
+    chat_twins_add(&twins, chat_cstr("c"), 1);
+    chat_twins_add(&twins, chat_cstr("a"), 0);
+    chat_twins_add(&twins, chat_cstr("a"), 0);
+
+    assert_int_equal(chat_twins_first(&twins, chat_cstr("a")), 0);
+    assert_int_equal(chat_twins_next(&twins, 0), 3);
+    assert_int_equal(chat_twins_next(&twins, 3), 4);
+    assert_true(chat_twins_next(&twins, 4) == CHAT_TWINS_NONE);
+    assert_int_equal(chat_twins_first(&twins, chat_cstr("b")), 1);
+    assert_true(chat_twins_first(&twins, chat_cstr("c")) == CHAT_TWINS_NONE);
+    assert_false(chat_twins_has(&twins, chat_cstr("c")));
+
+    chat_twins_drop(&twins, chat_cstr("a"));
+    assert_int_equal(chat_twins_first(&twins, chat_cstr("a")), 3);
+    chat_twins_drop(&twins, chat_cstr("b"));
+    assert_true(chat_twins_first(&twins, chat_cstr("b")) == CHAT_TWINS_NONE);
+    assert_true(chat_twins_has(&twins, chat_cstr("b")));
+    chat_twins_drop(&twins, chat_cstr("b"));
+
+    chat_twins_reset(&twins);
+    assert_false(chat_twins_has(&twins, chat_cstr("a")));
+    chat_twins_add(&twins, chat_cstr("a"), 0);
+    assert_int_equal(chat_twins_first(&twins, chat_cstr("a")), 0);
+    assert_true(chat_twins_next(&twins, 0) == CHAT_TWINS_NONE);
+}
+
+
+static void
+test_no_memory_is_told(void **state)
+{
+    chat_arena_t *small = chat_arena_create(256);
+    char          keys[64][8];
+    size_t        i, failed = 0;
+
+    chat_table_init(&table, small);
+
+    for (i = 0; i < 64; i++) {
+        (void) sprintf(keys[i], "%zu", i);
+        failed += chat_table_put(&table, chat_cstr(keys[i])) == NULL;
+    }
+
+    assert_true(failed > 0);
+    chat_arena_destroy(small);
+}
+
+
+#define table_test(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        table_test(test_hash_is_siphash_1_3),
+        table_test(test_another_seed_is_another_hash),
+        table_test(test_entries_are_found_and_keep_what_was_put),
+        table_test(test_an_empty_key_is_a_key),
+        table_test(test_a_reset_forgets_and_takes_no_more_memory),
+        table_test(test_ids_made_to_collide_are_spread),
+        table_test(test_twins_are_found_in_their_order),
+        table_test(test_no_memory_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
