@@ -6,6 +6,10 @@
  * the conversation's stream was served with. Must not know: why.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_metrics.h"
 #include "chat_record.h"
 

@@ -10,6 +10,9 @@
 #ifndef NGX_CHAT_ATTACH_H
 #define NGX_CHAT_ATTACH_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_feed.h"
 #include "chat_rename.h"
 #include "chat_settle.h"

@@ -7,6 +7,10 @@
  * Must not know: wire formats.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 

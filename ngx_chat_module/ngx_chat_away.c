@@ -8,6 +8,10 @@
  * live attempts their claims. Must not know: how a store stores.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_feed.h"
 #include "ngx_chat_record.h"
 

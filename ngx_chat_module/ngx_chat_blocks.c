@@ -8,6 +8,9 @@
  * Must not know: the store, who follows.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_blocks.h"
 
 #define NGX_CHAT_BLOCK_SIZE (16 * 1024) /* small pieces are gathered up to */

@@ -14,6 +14,9 @@
 #ifndef NGX_CHAT_BLOCKS_H
 #define NGX_CHAT_BLOCKS_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_module.h"
 #include "chat_count.h"
 #include "chat_record.h"

@@ -8,6 +8,10 @@
  * replaced whole or not at all. Must not know: wire formats.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_LOOKUPS_MAX 16 /* steps; later ones matter more */

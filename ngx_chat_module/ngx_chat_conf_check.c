@@ -9,6 +9,10 @@
  * Must not know: what the module does with it.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_module.h"
 
 #define NGX_CHAT_BODY_HINT (64 * 1024)

@@ -4,6 +4,10 @@
  * Must not know: what any of the content handlers is asked for.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_content.h"
 
 

@@ -7,6 +7,10 @@
  * Must not know: requests, verdicts, how a record is read.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_feed.h"
 #include "ngx_chat_metrics.h"
 

@@ -14,6 +14,10 @@
 #ifndef NGX_CHAT_FEED_H
 #define NGX_CHAT_FEED_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_blocks.h"
 
 typedef enum {

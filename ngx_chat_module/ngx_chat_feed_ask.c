@@ -8,6 +8,10 @@
  * Must not know: requests, verdicts, who follows.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_feed.h"
 
 #define NGX_CHAT_FEED_TICK 1000      /* ms */

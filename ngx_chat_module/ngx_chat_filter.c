@@ -9,6 +9,10 @@
  * the core lets their bytes pass. Must not know: wire formats, the store.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_module.h"
 #include "ngx_chat_filter.h"
 #include "ngx_chat_listing.h"

@@ -8,6 +8,9 @@
 #ifndef NGX_CHAT_FILTER_H
 #define NGX_CHAT_FILTER_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_module.h"
 
 /*

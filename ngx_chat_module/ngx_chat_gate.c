@@ -7,6 +7,10 @@
  * answered. Must not know: wire formats, how a store stores.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_metrics.h"
 
 

@@ -6,6 +6,10 @@
  * Must not know: what follows from it.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_module.h"
 
 

@@ -8,6 +8,10 @@
  * Must not know: the store, why a request waits.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_HOLD_SHORTEST 1000 /* ms, of a one-by-one client */

@@ -8,6 +8,10 @@
  * Must not know: wire formats, how a store stores, who comes back.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_listing.h"
 #include "ngx_chat_record.h"
 

@@ -6,6 +6,9 @@
  * shown, the stores.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_metrics.h"
 
 #include <time.h>

@@ -12,6 +12,9 @@
 #ifndef NGX_CHAT_METRICS_H
 #define NGX_CHAT_METRICS_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_module.h"
 #include "chat_status.h"
 

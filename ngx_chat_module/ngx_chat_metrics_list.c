@@ -8,6 +8,9 @@
  * Must not know: how they are shown.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_metrics.h"
 
 #define NGX_CHAT_METRICS_TRIES 4

@@ -4,6 +4,10 @@
  * Must not know: how anything is done.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_module.h"
 #include "ngx_chat_feed.h"
 #include "ngx_chat_metrics.h"

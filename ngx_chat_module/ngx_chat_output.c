@@ -11,6 +11,10 @@
  * Must not know: what the bytes mean.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_filter.h"
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_record.h"

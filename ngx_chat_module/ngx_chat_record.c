@@ -11,6 +11,10 @@
  * Must not know: wire formats, how a store stores, who follows.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_record.h"
 #include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"

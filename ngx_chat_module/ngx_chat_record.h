@@ -11,6 +11,10 @@
 #ifndef NGX_CHAT_RECORD_H
 #define NGX_CHAT_RECORD_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_module.h"
 
 #include "chat_count.h"

@@ -9,6 +9,9 @@
  * Must not know: wire formats, the store, who comes back.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_record.h"
 
 

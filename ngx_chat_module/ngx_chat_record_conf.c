@@ -5,6 +5,10 @@
  * that is wrong. Must not know: what the values do.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_record.h"
 
 #define NGX_CHAT_RECORD_LEAST (64 * 1024)

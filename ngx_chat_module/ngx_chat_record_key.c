@@ -7,6 +7,9 @@
  * Must not know: wire formats, how a store stores, what is in a record.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_record.h"
 
 

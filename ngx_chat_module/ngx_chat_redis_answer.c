@@ -7,6 +7,9 @@
  * and fails its question. Must not know: what facts mean, connections.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis_facts.h"
 
 #define NGX_CHAT_REDIS_MEET 32 /* workers looked up for one answer */

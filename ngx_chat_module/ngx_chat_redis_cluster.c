@@ -6,6 +6,10 @@
  * there is none left. Must not know: facts, how slots are learned.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_PATIENCE 1000 /* ms; a node is given up before */

@@ -12,6 +12,10 @@
 #ifndef NGX_CHAT_REDIS_CLUSTER_H
 #define NGX_CHAT_REDIS_CLUSTER_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "chat_slot.h"
 #include "ngx_chat_redis_client.h"
 

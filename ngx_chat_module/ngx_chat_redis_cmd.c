@@ -6,6 +6,9 @@
  * Must not know: connections.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "chat_slot.h"
 #include "ngx_chat_redis_client.h"
 

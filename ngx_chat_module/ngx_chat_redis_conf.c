@@ -311,6 +311,18 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
 }
 
 
+/* NGINX creates an empty resolver where no directive resolver stands. */
+static ngx_uint_t
+ngx_chat_redis_has_servers(ngx_resolver_t *resolver)
+{
+#if (angie_version >= 1012000)
+    return resolver->connections != NULL;
+#else
+    return resolver->connections.nelts != 0;
+#endif
+}
+
+
 /* Whether names are to be looked up while NGINX runs. */
 static ngx_uint_t
 ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
@@ -319,7 +331,8 @@ ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if (clcf->resolver == NULL || clcf->resolver->connections.nelts == 0) {
+    if (clcf->resolver == NULL || !ngx_chat_redis_has_servers(clcf->resolver))
+    {
         return 0;
     }
 

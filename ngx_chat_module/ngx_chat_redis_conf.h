@@ -7,6 +7,9 @@
 #ifndef NGX_CHAT_REDIS_CONF_H
 #define NGX_CHAT_REDIS_CONF_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis.h"
 
 /* What is being read. */

@@ -8,6 +8,10 @@
  * Must not know: what is said on it.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_conn.h"
 
 /* The log of one connection: it keeps the last line for closed(). */

@@ -8,6 +8,10 @@
 #ifndef NGX_CHAT_REDIS_CONN_H
 #define NGX_CHAT_REDIS_CONN_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis.h"
 
 /* Ends it at once, the reason formatted; closed() follows. */

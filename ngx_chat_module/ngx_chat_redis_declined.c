@@ -10,6 +10,10 @@
  * Must not know: facts.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_DECLINED 2000 /* ms; then who waits is told */

@@ -11,6 +11,9 @@
 #ifndef NGX_CHAT_REDIS_FACTS_H
 #define NGX_CHAT_REDIS_FACTS_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis_live.h"
 #include "ngx_chat_redis_sentinel.h"
 #include "ngx_chat_redis_wake.h"

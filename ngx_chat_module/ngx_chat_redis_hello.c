@@ -7,6 +7,10 @@
  * Must not know: what the connection is for.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_conn.h"
 
 

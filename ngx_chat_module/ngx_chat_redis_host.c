@@ -6,6 +6,9 @@
  * Must not know: who names hosts, connections.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis.h"
 
 

@@ -8,6 +8,10 @@
  * Must not know: which commands there are, but for the first ones.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_conn.h"
 
 #define NGX_CHAT_REDIS_BLOCK 16384

@@ -8,6 +8,10 @@
  * Must not know: what commands are for.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_LATELY 5000 /* ms */

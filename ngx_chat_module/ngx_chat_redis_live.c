@@ -8,6 +8,10 @@
  * Must not know: facts, batches, the names of keys.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_live.h"
 
 #define NGX_CHAT_REDIS_FRESH 5000 /* ms: half the life of a worker's key */

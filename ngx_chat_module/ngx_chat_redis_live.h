@@ -14,6 +14,10 @@
 #ifndef NGX_CHAT_REDIS_LIVE_H
 #define NGX_CHAT_REDIS_LIVE_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_NAME 40 /* bytes of a worker's name, at most */

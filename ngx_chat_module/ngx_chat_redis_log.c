@@ -7,6 +7,9 @@
  * as a gap. Must not know: what pieces are, connections.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis_facts.h"
 
 

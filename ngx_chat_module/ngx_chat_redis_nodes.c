@@ -6,6 +6,9 @@
  * out of the hash. Must not know: facts, what the texts say.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis_facts.h"
 #include "ngx_chat_redis_nodes.h"
 

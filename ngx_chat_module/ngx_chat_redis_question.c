@@ -8,6 +8,9 @@
  * Must not know: what facts mean, connections.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis_facts.h"
 
 #define NGX_CHAT_REDIS_FACTS 4096 /* of one key, by requests */

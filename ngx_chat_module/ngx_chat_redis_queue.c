@@ -7,6 +7,10 @@
  * when it fires. Must not know: why a connection ends.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_client.h"
 
 

@@ -9,9 +9,12 @@
  * Must not know: what facts mean, connections.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_sha1.h>
+
 #include "ngx_chat_redis_facts.h"
 
-#include <ngx_sha1.h>
 
 /* see: facts of f; put: fields that are no reason to be told of this. */
 #define NGX_CHAT_REDIS_WAKE                                               \

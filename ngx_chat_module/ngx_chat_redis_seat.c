@@ -9,6 +9,10 @@
  * Must not know: facts, batches.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_live.h"
 
 #define NGX_CHAT_REDIS_TTL 10000  /* ms, of a worker's key */

@@ -8,6 +8,10 @@
  * Must not know: commands, facts.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_sentinel.h"
 
 #define NGX_CHAT_REDIS_SENTINEL_FIRST 20 /* ms */

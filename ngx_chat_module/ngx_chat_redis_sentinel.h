@@ -10,6 +10,10 @@
 #ifndef NGX_CHAT_REDIS_SENTINEL_H
 #define NGX_CHAT_REDIS_SENTINEL_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis.h"
 
 typedef struct ngx_chat_redis_sentinel_s ngx_chat_redis_sentinel_t;

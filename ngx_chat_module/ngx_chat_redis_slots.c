@@ -8,6 +8,10 @@
  * Must not know: facts.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_ASKED 1000 /* ms; an answer is due after so long */

@@ -7,6 +7,9 @@
  * Must not know: what is said.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis_conf.h"
 #include "ngx_chat_redis_conn.h"
 

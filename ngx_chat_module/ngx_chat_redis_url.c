@@ -10,6 +10,9 @@
  * Must not know: parameters, how to connect.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_redis_conf.h"
 
 #define NGX_CHAT_REDIS_PORT 6379

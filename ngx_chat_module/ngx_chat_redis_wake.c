@@ -6,6 +6,10 @@
  * looked at with each try to get one. Must not know: facts.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_wake.h"
 
 #define NGX_CHAT_REDIS_PING 1000 /* ms */

@@ -10,6 +10,10 @@
 #ifndef NGX_CHAT_REDIS_WAKE_H
 #define NGX_CHAT_REDIS_WAKE_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_CHANNEL "chat:wake:"

@@ -6,6 +6,10 @@
  * on untouched. Must not know: the store, wire formats.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_record.h"

@@ -7,6 +7,10 @@
  * Must not know: wire formats, how a batch is found, who waits for a result.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_results.h"
 

@@ -10,6 +10,10 @@
 #ifndef NGX_CHAT_RESULTS_H
 #define NGX_CHAT_RESULTS_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_content.h"
 
 typedef struct ngx_chat_results_s ngx_chat_results_t;

@@ -8,6 +8,10 @@
  * Must not know: what is done with the batch.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_results.h"
 
 

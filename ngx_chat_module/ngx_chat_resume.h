@@ -11,6 +11,9 @@
 #ifndef NGX_CHAT_RESUME_H
 #define NGX_CHAT_RESUME_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_module.h"
 
 #include "chat_listed.h"

@@ -9,6 +9,10 @@
  * Must not know: wire formats, how a store stores.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_attach.h"
 #include "ngx_chat_resume.h"
 

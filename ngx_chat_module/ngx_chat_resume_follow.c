@@ -10,6 +10,10 @@
  * Must not know: wire formats, the store.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_attach.h"
 #include "ngx_chat_resume.h"
 

@@ -10,6 +10,9 @@
 #ifndef NGX_CHAT_SHM_FACTS_H
 #define NGX_CHAT_SHM_FACTS_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_shm.h"
 #include "ngx_chat_shm_log.h"
 #include "ngx_chat_store.h"

@@ -11,6 +11,9 @@
 #ifndef NGX_CHAT_SHM_LOG_H
 #define NGX_CHAT_SHM_LOG_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_shm.h"
 #include "ngx_chat_store.h"
 

@@ -9,6 +9,9 @@
 #ifndef NGX_CHAT_SHM_WAKES_H
 #define NGX_CHAT_SHM_WAKES_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_shm.h"
 #include "ngx_chat_shm_facts.h"
 

@@ -9,6 +9,10 @@
  * Must not know: what is content.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_module.h"
 
 

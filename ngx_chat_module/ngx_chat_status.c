@@ -8,6 +8,10 @@
  * Must not know: how the numbers came about.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_content.h"
 #include "ngx_chat_metrics.h"
 #include "ngx_chat_redis_nodes.h"

@@ -8,6 +8,9 @@
 #ifndef NGX_CHAT_STATUS_H
 #define NGX_CHAT_STATUS_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_module.h"
 
 #define NGX_CHAT_VERSION "0.1.0"

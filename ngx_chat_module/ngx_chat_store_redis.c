@@ -5,6 +5,10 @@
  * this worker. Must not know: what facts mean, connections.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_redis_facts.h"
 #include "ngx_chat_store_redis.h"
 

@@ -8,6 +8,9 @@
  * Must not know: what a tenant is.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_module.h"
 
 #define NGX_CHAT_TENANTS 1024

@@ -10,6 +10,10 @@
  * Must not know: what the answer means.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_filter.h"
 
 #define NGX_CHAT_UPSTREAM_BURST (128 * 1024)

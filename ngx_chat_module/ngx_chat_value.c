@@ -8,6 +8,10 @@
  * Must not know: what the value is for.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_module.h"
 
 

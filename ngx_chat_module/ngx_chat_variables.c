@@ -4,6 +4,10 @@
  * Must not know: how what they say came about.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 

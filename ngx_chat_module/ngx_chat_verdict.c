@@ -7,6 +7,9 @@
  * stores.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_metrics.h"
 
 

@@ -6,6 +6,10 @@
  * Must not know: what the facts of a batch mean.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
 #include "ngx_chat_module.h"
 
 

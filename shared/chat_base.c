@@ -7,13 +7,22 @@
  * Must not know: NGINX, JSON, SSE, any dialect.
  */
 
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem() */
+#endif
 
 #include "chat_base.h"
+
+
+const unsigned char *
+chat_str_find(chat_str_t s, const char *text)
+{
+    return s.len ? memmem(s.data, s.len, text, strlen(text)) : NULL;
+}
 
 
 int
 chat_str_has(chat_str_t s, const char *text)
 {
-    return memmem(s.data, s.len, text, strlen(text)) != NULL;
+    return chat_str_find(s, text) != NULL;
 }

@@ -210,7 +210,7 @@ size_t
 chat_count_read(chat_count_t *count, chat_str_t text)
 {
     size_t   at;
-    uint64_t state;
+    uint64_t state = 0;
 
     at = chat_count_number(text, 0, ' ', &count->events);
     if (at != 0) {

@@ -8,8 +8,6 @@
  * Must not know: which calls are dropped.
  */
 
-#define _GNU_SOURCE /* memmem() */
-
 #include "chat_dialect_openai_chat.h"
 
 
@@ -24,17 +22,17 @@ chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq)
 static const unsigned char *
 chat_completions_once(chat_str_t s, const char *needle)
 {
-    size_t               rest, len = strlen(needle);
     const unsigned char *at, *end = s.data + s.len;
 
-    at = memmem(s.data, s.len, needle, len);
+    at = chat_str_find(s, needle);
     if (at == NULL) {
         return NULL;
     }
 
-    rest = (size_t) (end - at) - len;
+    at += strlen(needle);
+    s = chat_str(at, (size_t) (end - at));
 
-    return memmem(at + len, rest, needle, len) ? NULL : at + len;
+    return chat_str_has(s, needle) ? NULL : at;
 }
 
 

@@ -9,8 +9,6 @@
  * Must not know: which calls are dropped, and why.
  */
 
-#define _GNU_SOURCE /* memmem */
-
 #include "chat_dialect_openai_responses.h"
 
 #include <stdio.h>
@@ -49,7 +47,7 @@ chat_responses_behind(chat_str_t data, const char *key)
     size_t               len = strlen(key);
     const unsigned char *at, *end = data.data + data.len;
 
-    at = memmem(data.data, data.len, key, len);
+    at = chat_str_find(data, key);
     if (at == NULL) {
         return chat_str(NULL, 0);
     }

@@ -7,8 +7,6 @@
  * Must not know: dialects, what a frame says.
  */
 
-#define _GNU_SOURCE /* memmem() */
-
 #include "chat_skim.h"
 
 
@@ -45,7 +43,7 @@ chat_skim_hole(const unsigned char *p, const unsigned char *end,
 
     for (; *texts != NULL; texts++) {
         len = strlen(*texts);
-        at = memmem(p, (size_t) (end - p), *texts, len);
+        at = chat_str_find(chat_str(p, (size_t) (end - p)), *texts);
         if (at != NULL && (first == NULL || at + len < first)) {
             first = at + len;
         }

@@ -9,8 +9,6 @@
  * Must not know: where its bytes come from, how a stream ends.
  */
 
-#define _GNU_SOURCE /* memmem() */
-
 #include "chat_stream_frame.h"
 
 #define CHAT_STREAM_CUT "stream_interrupted" /* in every dialect's words */
@@ -355,9 +353,7 @@ chat_stream_cut(const chat_frame_t *frame, chat_events_t *events)
         event = &events->items[i];
 
         if (event->type == CHAT_EVENT_TURN_END && event->end == CHAT_END_FAILED
-            && memmem(frame->data.data, frame->data.len, CHAT_STREAM_CUT,
-                      sizeof(CHAT_STREAM_CUT) - 1)
-                   != NULL)
+            && chat_str_has(frame->data, CHAT_STREAM_CUT))
         {
             event->end = CHAT_END_INTERRUPTED;
         }

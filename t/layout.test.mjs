@@ -96,6 +96,18 @@ rule('hiredis is known to the Redis files only', c,
 rule('libcrypto is known to chat_digest.c only', [...shared, ...glue],
   only('openssl/', /^shared\/chat_digest\.c$/));
 
+/*
+ * A header of libc before ngx_config.h fixes the feature macros too early, and
+ * NGINX does not compile: its udp code needs those of _GNU_SOURCE.
+ */
+rule('ngx_config.h is the first include of a file that knows NGINX',
+  [...glue, ...files('t/contract', /\.[ch]$/)], ({ includes }) =>
+    includes[0] !== 'ngx_config.h' && 'put #include <ngx_config.h> first');
+
+rule('chat_base.c alone sets a feature macro', [...shared, ...glue],
+  ({ path, text }) => path !== 'shared/chat_base.c'
+    && /^#\s*define\s+_\w*SOURCE/m.exec(text)?.[0]);
+
 rule('the stores do not know one another', glue, ({ path, includes }) =>
   (/shm/.test(path) && includes.some((include) => /redis/.test(include)))
   || (/redis/.test(path) && includes.some((include) => /shm/.test(include)))

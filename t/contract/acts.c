@@ -6,6 +6,10 @@
  * Must not know: which worker it is in.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_law.h"
 
 #define ACT_BURSTS 100

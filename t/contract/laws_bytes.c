@@ -5,6 +5,9 @@
  * payloads(), and must come back byte for byte.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define LAW_LONG 65536

@@ -5,6 +5,9 @@
  * keys do not mix; what nobody waits for arrives all the same.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define LAW_MANY 1000      /* facts that one join must take */

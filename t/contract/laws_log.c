@@ -6,6 +6,9 @@
  * of one digit come out of ngx_chat_law_expect() in their own order.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define LAW_QUIET 100 /* ms in which nothing must happen */

@@ -4,6 +4,9 @@
  * cancel() has begun.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define LAW_THOUSANDS 3000

@@ -3,6 +3,9 @@
  * stands, the first one for good; only payloads() answers them.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 

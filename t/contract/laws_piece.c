@@ -6,6 +6,9 @@
  * piece must come back byte for byte.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define LAW_BIG (1024 * 1024)

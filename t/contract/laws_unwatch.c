@@ -4,6 +4,9 @@
  * a neighbour; what was the watch is free to be used again.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define LAW_QUIET 100 /* ms in which nothing must happen */

@@ -6,6 +6,9 @@
  * may come without need, but a store that sends one each time is no use.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define LAW_QUIET 100 /* ms in which nothing must happen */

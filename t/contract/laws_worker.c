@@ -6,6 +6,9 @@
  * lives for at least its ttl, and at most two seconds longer.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 

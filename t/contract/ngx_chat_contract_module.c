@@ -8,6 +8,10 @@
  * Must not know: what the laws say, which store it is.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_law.h"
 #include "ngx_chat_module.h"
 

@@ -7,6 +7,10 @@
  * Must not know: what the laws say.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
 #include "ngx_chat_law.h"
 
 #define NGX_CHAT_LAW_SECONDS 30

@@ -7,6 +7,9 @@
  * it does then. Must not know: what the laws say.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define NGX_CHAT_LAW_RUNAWAY 100000 /* notifications of one watch */

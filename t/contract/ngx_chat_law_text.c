@@ -6,6 +6,9 @@
  * Must not know: how the store is asked.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_law.h"
 
 #define NGX_CHAT_LAW_SHOWN 40 /* bytes of a long string in a reason */
