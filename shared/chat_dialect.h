@@ -139,6 +139,9 @@ typedef struct {
                                      end: its attempts are counted (ai_sdk,
                                      ag_ui) */
 
+    unsigned weak_recur : 1; /* a provider's own format: a model may use a
+                                weak call id again in a later step */
+
     unsigned takes_ids : 1; /* its clients take a line id: in any event */
 
     const char *sse_header; /* "Name: value" of every SSE answer that

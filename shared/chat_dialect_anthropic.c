@@ -148,6 +148,7 @@ static const char *const chat_anthropic_texts[] = { "\"text\":\"",
 
 const chat_dialect_t chat_dialect_anthropic = {
     .name = "anthropic",
+    .weak_recur = 1,
     .takes_ids = 1,
     .paths = chat_anthropic_paths,
     .not_paths = chat_anthropic_not_paths,

@@ -334,6 +334,7 @@ static const char *const chat_gemini_texts[] = { "\"text\":\"", "\"text\": \"",
 
 const chat_dialect_t chat_dialect_gemini = {
     .name = "gemini",
+    .weak_recur = 1,
     .paths = chat_gemini_paths,
     .not_paths = chat_gemini_not_paths,
     .signature = chat_gemini_signature,

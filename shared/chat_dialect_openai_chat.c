@@ -213,6 +213,7 @@ static const char *const chat_openai_chat_texts[] = {
 
 const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
+    .weak_recur = 1,
     .takes_ids = 1,
     .plain_text = 1,
     .paths = chat_completions_paths,

@@ -338,6 +338,7 @@ static const char *const chat_responses_signature[] = {
 
 const chat_dialect_t chat_dialect_openai_responses = {
     .name = "openai_responses",
+    .weak_recur = 1,
     .takes_ids = 1,
     .only_decided = 1,
     .paths = chat_responses_paths,

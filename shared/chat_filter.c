@@ -14,13 +14,14 @@
 struct chat_filter_s {
     chat_filter_table_t table;
     chat_replay_e       mode;
+    int                 strong_only;
     size_t              waiting; /* openings */
     chat_filter_count_t count;
 };
 
 
 chat_filter_t *
-chat_filter_create(chat_arena_t *arena, chat_replay_e mode,
+chat_filter_create(chat_arena_t *arena, chat_replay_e mode, int strong_only,
                    const chat_call_t *known, size_t n)
 {
     chat_filter_t *filter = chat_arena_alloc(arena, sizeof(*filter));
@@ -32,7 +33,25 @@ chat_filter_create(chat_arena_t *arena, chat_replay_e mode,
     }
 
     filter->mode = mode;
+    filter->strong_only = strong_only;
     return filter;
+}
+
+
+/* 1 if an event of this call can repeat something that the client has. */
+static int
+chat_filter_may_replay(const chat_filter_t *filter, chat_str_t id)
+{
+    return filter->mode != CHAT_REPLAY_OFF
+           && (!filter->strong_only || chat_id_is_strong(id));
+}
+
+
+/* 1 if both names are known and differ. */
+static int
+chat_filter_renamed(chat_str_t one, chat_str_t two)
+{
+    return one.len != 0 && two.len != 0 && !chat_str_eq(one, two);
 }
 
 
@@ -59,12 +78,14 @@ static chat_verdict_e
 chat_filter_judge(chat_filter_t *filter, const chat_seen_t *seen,
                   chat_str_t name)
 {
-    if (filter->mode == CHAT_REPLAY_OFF || seen == NULL) {
+    if (seen == NULL || !chat_filter_may_replay(filter, seen->id)) {
         return CHAT_VERDICT_FORWARD;
     }
 
     if (seen->opening != NULL) {
-        return CHAT_VERDICT_DROP;
+        return chat_filter_renamed(name, seen->opening->name)
+                   ? CHAT_VERDICT_FORWARD
+                   : CHAT_VERDICT_DROP;
     }
 
     if (!seen->ready) {
@@ -75,8 +96,7 @@ chat_filter_judge(chat_filter_t *filter, const chat_seen_t *seen,
         return CHAT_VERDICT_DROP;
     }
 
-    if (name.len != 0 && seen->name.len != 0 && !chat_str_eq(name, seen->name))
-    {
+    if (chat_filter_renamed(name, seen->name)) {
         filter->count.reused++;
         return CHAT_VERDICT_FORWARD;
     }
@@ -85,9 +105,36 @@ chat_filter_judge(chat_filter_t *filter, const chat_seen_t *seen,
 }
 
 
+/* Keeps the name under which a call is opened, if it is not too long. */
+static void
+chat_filter_name(chat_filter_t *filter, chat_opening_t *opening,
+                 chat_str_t name)
+{
+    opening->name = chat_str(NULL, 0);
+
+    if (name.len <= CHAT_ID_MAX && !chat_filter_table_full(&filter->table)) {
+        (void) chat_arena_dup(filter->table.arena, name, &opening->name);
+    }
+}
+
+
+/* A call that runs is opened again under another name: it is given up. */
+static void
+chat_filter_replace(chat_filter_t *filter, chat_opening_t *opening)
+{
+    if (opening->verdict == CHAT_VERDICT_WAIT) {
+        chat_filter_decide(filter, opening, CHAT_VERDICT_FORWARD);
+    }
+
+    opening->ready = 1;
+    opening->seen->opening = NULL;
+}
+
+
 static chat_verdict_e
 chat_filter_open(chat_filter_t *filter, const chat_event_t *event)
 {
+    int             renamed;
     chat_seen_t    *seen;
     chat_opening_t *opening;
     chat_verdict_e  verdict;
@@ -96,7 +143,10 @@ chat_filter_open(chat_filter_t *filter, const chat_event_t *event)
                ? NULL
                : chat_filter_table_seen(&filter->table, event->id);
 
-    if (seen != NULL && seen->opening != NULL
+    renamed = seen != NULL && seen->opening != NULL
+              && chat_filter_renamed(event->name, seen->opening->name);
+
+    if (seen != NULL && seen->opening != NULL && !renamed
         && seen->opening->slot == event->slot
         && seen->opening
                == chat_filter_table_opening(&filter->table, event->slot))
@@ -112,12 +162,17 @@ chat_filter_open(chat_filter_t *filter, const chat_event_t *event)
     filter->count.opened++;
     verdict = chat_filter_judge(filter, seen, event->name);
 
+    if (renamed && verdict == CHAT_VERDICT_FORWARD) {
+        chat_filter_replace(filter, seen->opening);
+    }
+
     opening = chat_filter_table_record(&filter->table, event->slot);
     if (opening == NULL) {
         return CHAT_VERDICT_FORWARD;
     }
 
     opening->seen = seen;
+    chat_filter_name(filter, opening, event->name);
     if (seen != NULL && seen->opening == NULL) {
         seen->opening = opening;
     }
@@ -147,7 +202,8 @@ chat_filter_args(chat_filter_t *filter, const chat_event_t *event)
         seen = opening->seen;
     }
 
-    return filter->mode != CHAT_REPLAY_OFF && seen != NULL && seen->ready
+    return seen != NULL && seen->ready
+                   && chat_filter_may_replay(filter, seen->id)
                ? CHAT_VERDICT_DROP
                : CHAT_VERDICT_FORWARD;
 }
@@ -275,7 +331,7 @@ chat_filter_target(chat_filter_t *filter, chat_str_t id)
 {
     chat_seen_t *seen = chat_filter_table_find(&filter->table, id);
 
-    if (seen == NULL || filter->mode == CHAT_REPLAY_OFF
+    if (seen == NULL || !chat_filter_may_replay(filter, id)
         || (seen->opening != NULL
             && seen->opening->verdict == CHAT_VERDICT_FORWARD))
     {

@@ -31,11 +31,13 @@ typedef struct chat_filter_s chat_filter_t;
 
 /*
  * A filter in the arena, which lives as the stream. known are the client's
- * own calls of its current turn (they must outlive the filter). NULL: no
- * memory.
+ * own calls of its current turn (they must outlive the filter). strong_only:
+ * only a call with a strong id (chat_id_is_strong()) can be a replay, because
+ * the model may use a weak one again. NULL: no memory.
  */
 chat_filter_t *chat_filter_create(chat_arena_t *arena, chat_replay_e mode,
-                                  const chat_call_t *known, size_t n);
+                                  int strong_only, const chat_call_t *known,
+                                  size_t n);
 
 /*
  * Takes the next event of the stream and answers the verdict on the bytes

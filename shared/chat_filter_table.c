@@ -193,6 +193,7 @@ chat_filter_table_reuse(chat_opening_t *opening)
     }
 
     opening->seen = NULL;
+    opening->name = chat_str(NULL, 0);
     opening->ready = 0;
     opening->generation++;
     return opening;

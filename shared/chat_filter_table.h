@@ -50,6 +50,7 @@ struct chat_opening_s {
     chat_opening_t *older; /* in its bucket, newest first */
     chat_opening_t *later; /* in order of opening */
     chat_seen_t    *seen;  /* NULL: without an id that is kept */
+    chat_str_t      name;  /* empty: not known */
     uint32_t        slot;
     uint32_t        generation;
     chat_verdict_e  verdict;

@@ -40,6 +40,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
 
     stream->state = conf->dialect->open(stream->arena, conf->request);
     stream->filter = chat_filter_create(stream->arena, conf->replay,
+                                        (int) conf->dialect->weak_recur,
                                         conf->known, conf->nknown);
 
     if (stream->state == NULL || stream->filter == NULL) {

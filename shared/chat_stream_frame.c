@@ -430,7 +430,8 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
                                : CHAT_DECLINED;
     }
 
-    if (events.count != 0) {
+    /* an empty data: may begin any stream */
+    if (events.count != 0 && frame->data.len != 0) {
         stream->decided = 1;
         stream->info.confirmed = 1;
     }

@@ -23,12 +23,19 @@ static chat_digest_t  same, other;
 
 
 static void
-begin(chat_replay_e mode, size_t n)
+begin_with(chat_replay_e mode, int strong_only, size_t n)
 {
     chat_arena_destroy(arena);
     arena = chat_arena_create(0);
-    filter = chat_filter_create(arena, mode, known, n);
+    filter = chat_filter_create(arena, mode, strong_only, known, n);
     assert_non_null(filter);
+}
+
+
+static void
+begin(chat_replay_e mode, size_t n)
+{
+    begin_with(mode, 0, n);
 }
 
 
@@ -321,6 +328,95 @@ s05_openings_within_one_stream(void **state)
 }
 
 
+/* Opens the call under a name. */
+static chat_verdict_e
+call_named(uint32_t slot, const char *id, const char *name)
+{
+    chat_event_t e = event(CHAT_EVENT_CALL_OPEN, slot, id);
+
+    e.name = chat_cstr(name);
+    return chat_filter_event(filter, &e, NULL);
+}
+
+
+static void
+s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
+{
+    chat_str_t ids[4];
+
+    begin(CHAT_REPLAY_ID_ARGS, 0);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_DROP);
+    assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(chat_filter_generation(filter, 0), 1);
+    assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_DROP);
+    assert_int_equal(chat_filter_count(filter)->replays, 2);
+
+    /* The call is half-open once, and ends once. */
+    assert_int_equal(chat_filter_half_open(filter, ids, 4), 1);
+    assert_int_equal(call_args(0, "c1"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(chat_filter_half_open(filter, ids, 4), 0);
+
+    /* In another slot, too. */
+    begin(CHAT_REPLAY_ID_ARGS, 0);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_named(1, "c1", "else"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_ready(1, "c1", &same), CHAT_VERDICT_FORWARD);
+}
+
+
+static void
+s126_a_replay_that_waits_is_let_go_by_another_name(void **state)
+{
+    know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
+    begin(CHAT_REPLAY_ID_ARGS, 1);
+    assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_WAIT);
+    assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(chat_filter_verdict(filter, 0, 0), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
+}
+
+
+static void
+s111_a_weak_id_is_no_replay_where_the_model_may_reuse_it(void **state)
+{
+    static const char *const weak[] = { "call_0", "functions.w:0", "c1" };
+    size_t                   i;
+
+    for (i = 0; i < sizeof(weak) / sizeof(weak[0]); i++) {
+        know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
+        known[0].id = chat_cstr(weak[i]);
+        begin_with(CHAT_REPLAY_ID_ARGS, 1, 1);
+        assert_int_equal(call_open(0, weak[i]), CHAT_VERDICT_FORWARD);
+        assert_int_equal(call_open(1, weak[i]), CHAT_VERDICT_FORWARD);
+        assert_int_equal(call_ready(0, weak[i], &same), CHAT_VERDICT_FORWARD);
+        assert_int_equal(call_ready(1, weak[i], &same), CHAT_VERDICT_FORWARD);
+        assert_int_equal(call_args(2, weak[i]), CHAT_VERDICT_FORWARD);
+        assert_int_equal(call_ready(3, weak[i], &same), CHAT_VERDICT_FORWARD);
+        assert_int_equal(call_result(weak[i], CHAT_OUTCOME_DENIED, &other),
+                         CHAT_VERDICT_FORWARD);
+
+        begin_with(CHAT_REPLAY_ID, 1, 1);
+        assert_int_equal(call_open(0, weak[i]), CHAT_VERDICT_FORWARD);
+    }
+}
+
+
+static void
+s112_a_strong_id_is_a_replay_everywhere(void **state)
+{
+    static const char *strong = "call_WvbU2m4QkPq8sT1xYz5A7cDe";
+
+    know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
+    known[0].id = chat_cstr(strong);
+    begin_with(CHAT_REPLAY_ID_ARGS, 1, 1);
+    assert_int_equal(call_open(0, strong), CHAT_VERDICT_WAIT);
+    assert_int_equal(call_ready(0, strong, &same), CHAT_VERDICT_DROP);
+    assert_int_equal(call_args(1, strong), CHAT_VERDICT_DROP);
+}
+
+
 static void
 calls_without_an_id_are_forwarded(void **state)
 {
@@ -423,6 +519,10 @@ main(void)
         TEST(the_last_entry_of_an_id_counts),
         TEST(a_fingerprint_that_is_not_known_is_no_replay),
         TEST(s05_openings_within_one_stream),
+        TEST(s126_a_running_call_opened_under_another_name_is_forwarded),
+        TEST(s126_a_replay_that_waits_is_let_go_by_another_name),
+        TEST(s111_a_weak_id_is_no_replay_where_the_model_may_reuse_it),
+        TEST(s112_a_strong_id_is_a_replay_everywhere),
         TEST(calls_without_an_id_are_forwarded),
         TEST(half_open_calls_in_order),
         TEST(past_the_bound_all_is_forwarded),

@@ -18,13 +18,15 @@
 #define MORE(index, args) \
     "{\"index\":" index ",\"function\":{\"arguments\":\"" args "\"}}"
 #define DONE "data: [DONE]\n\n"
-#define CHAT_BODY                                                       \
-    "{\"model\":\"m\",\"stream\":true,\"messages\":["                   \
-    "{\"role\":\"user\",\"content\":\"hi\"},"                           \
-    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":" \
-    "\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"find\"," \
-    "\"arguments\":\"{\\\"q\\\":1}\"}}]},"                              \
-    "{\"role\":\"tool\",\"tool_call_id\":\"call_1\",\"content\":\"x\"}]}"
+#define CHAT_BODY                                                             \
+    "{\"model\":\"m\",\"stream\":true,\"messages\":["                         \
+    "{\"role\":\"user\",\"content\":\"hi\"},"                                 \
+    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"       \
+    "\"call_1bCdEfGh3456ijkl\",\"type\":\"function\",\"function\":{\"name\":" \
+    "\"find\","                                                               \
+    "\"arguments\":\"{\\\"q\\\":1}\"}}]},"                                    \
+    "{\"role\":\"tool\",\"tool_call_id\":\"call_1bCdEfGh3456ijkl\","          \
+    "\"content\":\"x\"}]}"
 
 #define ITEM(id, args)                                                   \
     "{\"id\":\"fc_" id "\",\"type\":\"function_call\",\"call_id\":\"" id \
@@ -41,12 +43,13 @@
     "event: response." type "\ndata: {\"type\":\"response." type "\","  \
     "\"sequence_number\":4,\"response\":{\"id\":\"resp_1\",\"output\":" \
     "[" output "]}}\n\n"
-#define RESPONSES_BODY                                                    \
-    "{\"model\":\"m\",\"stream\":true,\"store\":false,\"input\":["        \
-    "{\"role\":\"user\",\"content\":\"hi\"}," ITEM(                       \
-        "call_1", "{\\\"q\\\":1}") ",{\"type\":\"function_call_output\"," \
-                                   "\"call_id\":\"call_1\","              \
-                                   "\"output\":\"x\"}]}"
+#define RESPONSES_BODY                                             \
+    "{\"model\":\"m\",\"stream\":true,\"store\":false,\"input\":[" \
+    "{\"role\":\"user\",\"content\":\"hi\"}," ITEM(                \
+        "call_1bCdEfGh3456ijkl",                                   \
+        "{\\\"q\\\":1}") ",{\"type\":\"function_call_output\","    \
+                         "\"call_id\":\"call_1bCdEfGh3456ijkl\","  \
+                         "\"output\":\"x\"}]}"
 
 #define BLOCK(index, block)                                                \
     "event: content_block_start\ndata: {\"type\":"                         \
@@ -72,12 +75,14 @@
     "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":" \
     "{\"stop_reason\":\"" reason "\"}}\n\n"                              \
     "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
-#define MESSAGES_BODY                                                    \
-    "{\"model\":\"m\",\"stream\":true,\"max_tokens\":9,\"messages\":["   \
-    "{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\","    \
-    "\"content\":[{\"type\":\"tool_use\",\"id\":\"toolu_1\",\"name\":"   \
-    "\"find\",\"input\":{\"q\":1}}]},{\"role\":\"user\",\"content\":["   \
-    "{\"type\":\"tool_result\",\"tool_use_id\":\"toolu_1\",\"content\":" \
+#define MESSAGES_BODY                                                        \
+    "{\"model\":\"m\",\"stream\":true,\"max_tokens\":9,\"messages\":["       \
+    "{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\","        \
+    "\"content\":[{\"type\":\"tool_use\",\"id\":\"toolu_1bCdEfGh3456ijkl\"," \
+    "\"name\":"                                                              \
+    "\"find\",\"input\":{\"q\":1}}]},{\"role\":\"user\",\"content\":["       \
+    "{\"type\":\"tool_result\",\"tool_use_id\":\"toolu_1bCdEfGh3456ijkl\","  \
+    "\"content\":"                                                           \
     "\"x\"}]}]}"
 
 #define Q1 "{\\\"q\\\":1}"
@@ -91,19 +96,22 @@ s17_one_chunk_with_a_replay_and_a_call(void **state)
 {
     stream_begin(&s, "openai_chat", CHAT_BODY);
     stream_expect(&s,
-                  CALLS(ENTRY("0", "call_1", Q1) "," ENTRY("1", "call_2", Q2))
+                  CALLS(ENTRY("0", "call_1bCdEfGh3456ijkl",
+                              Q1) "," ENTRY("1", "call_2bCdEfGh3456ijkl", Q2))
                       CHUNK("{}", "\"tool_calls\"") DONE,
-                  CALLS(ENTRY("0", "call_2", Q2)) CHUNK("{}", "\"tool_calls\"")
-                      DONE);
+                  CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", Q2))
+                      CHUNK("{}", "\"tool_calls\"") DONE);
     assert_int_equal(s.count.replays, 1);
     assert_int_equal(s.info.calls, 1);
 
-    stream_expect(&s,
-                  CALLS(ENTRY("0", "call_1", "{")) CALLS(MORE(
-                      "0", "\\\"q\\\":1}")) CALLS(ENTRY("1", "call_2", "{"))
-                      CALLS(MORE("1", "}")) CHUNK("{}", "\"tool_calls\"") DONE,
-                  CALLS(ENTRY("0", "call_2", "{")) CALLS(MORE("0", "}"))
-                      CHUNK("{}", "\"tool_calls\"") DONE);
+    stream_expect(
+        &s,
+        CALLS(ENTRY("0", "call_1bCdEfGh3456ijkl", "{"))
+            CALLS(MORE("0", "\\\"q\\\":1}"))
+                CALLS(ENTRY("1", "call_2bCdEfGh3456ijkl", "{"))
+                    CALLS(MORE("1", "}")) CHUNK("{}", "\"tool_calls\"") DONE,
+        CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", "{")) CALLS(MORE("0", "}"))
+            CHUNK("{}", "\"tool_calls\"") DONE);
     stream_end(&s);
 }
 
@@ -113,18 +121,20 @@ static void
 s17_a_replay_and_a_call_under_one_index(void **state)
 {
     stream_begin(&s, "openai_chat", CHAT_BODY);
-    stream_expect(
-        &s,
-        CALLS(ENTRY("0", "call_1", Q1)) CALLS(ENTRY("0", "call_2", Q2))
-            CHUNK("{}", "\"tool_calls\"") DONE,
-        CALLS(ENTRY("0", "call_2", Q2)) CHUNK("{}", "\"tool_calls\"") DONE);
+    stream_expect(&s,
+                  CALLS(ENTRY("0", "call_1bCdEfGh3456ijkl", Q1))
+                      CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", Q2))
+                          CHUNK("{}", "\"tool_calls\"") DONE,
+                  CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", Q2))
+                      CHUNK("{}", "\"tool_calls\"") DONE);
     assert_int_equal(s.count.replays, 1);
 
-    stream_expect(
-        &s,
-        CALLS(ENTRY("0", "call_2", Q2)) CALLS(ENTRY("0", "call_1", Q1))
-            CHUNK("{}", "\"tool_calls\"") DONE,
-        CALLS(ENTRY("0", "call_2", Q2)) CHUNK("{}", "\"tool_calls\"") DONE);
+    stream_expect(&s,
+                  CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", Q2))
+                      CALLS(ENTRY("0", "call_1bCdEfGh3456ijkl", Q1))
+                          CHUNK("{}", "\"tool_calls\"") DONE,
+                  CALLS(ENTRY("0", "call_2bCdEfGh3456ijkl", Q2))
+                      CHUNK("{}", "\"tool_calls\"") DONE);
     stream_end(&s);
 }
 
@@ -133,15 +143,16 @@ static void
 s18_all_calls_are_replays(void **state)
 {
     stream_begin(&s, "openai_chat", CHAT_BODY);
-    stream_expect(
-        &s, CALLS(ENTRY("0", "call_1", Q1)) CHUNK("{}", "\"tool_calls\"") DONE,
-        CHUNK("{}", "\"stop\"") DONE);
+    stream_expect(&s,
+                  CALLS(ENTRY("0", "call_1bCdEfGh3456ijkl", Q1))
+                      CHUNK("{}", "\"tool_calls\"") DONE,
+                  CHUNK("{}", "\"stop\"") DONE);
     assert_int_equal(s.count.replays, 1);
     stream_end(&s);
 
     stream_begin(&s, "anthropic", MESSAGES_BODY);
     stream_expect(&s,
-                  MESSAGE_START BLOCK("0", USE("toolu_1"))
+                  MESSAGE_START BLOCK("0", USE("toolu_1bCdEfGh3456ijkl"))
                       BLOCK_DELTA("0", ARGS(Q1)) BLOCK_STOP("0")
                           MESSAGE_END("tool_use"),
                   MESSAGE_START MESSAGE_END("end_turn"));
@@ -156,15 +167,19 @@ s19_a_replayed_item(void **state)
     stream_begin(&s, "openai_responses", RESPONSES_BODY);
     stream_expect(
         &s,
-        RESPONSE("created", "") ADDED("0", "call_1") ADDED("1", "call_2")
-            ITEM_DONE("0", "call_1", Q1) ITEM_DONE("1", "call_2", Q2) RESPONSE(
-                "completed", ITEM("call_1", Q1) "," ITEM("call_2", Q2)),
-        RESPONSE("created", "") ADDED("0", "call_2")
-            ITEM_DONE("0", "call_2", Q2)
-                RESPONSE("completed", ITEM("call_2", Q2)));
+        RESPONSE("created", "") ADDED("0", "call_1bCdEfGh3456ijkl")
+            ADDED("1", "call_2bCdEfGh3456ijkl")
+                ITEM_DONE("0", "call_1bCdEfGh3456ijkl", Q1)
+                    ITEM_DONE("1", "call_2bCdEfGh3456ijkl", Q2)
+                        RESPONSE("completed",
+                                 ITEM("call_1bCdEfGh3456ijkl", Q1) "," ITEM(
+                                     "call_2bCdEfGh3456ijkl", Q2)),
+        RESPONSE("created", "") ADDED("0", "call_2bCdEfGh3456ijkl")
+            ITEM_DONE("0", "call_2bCdEfGh3456ijkl", Q2)
+                RESPONSE("completed", ITEM("call_2bCdEfGh3456ijkl", Q2)));
     assert_int_equal(s.count.replays, 1);
-    assert_int_equal(stream_facts(&s, "call/call_2="), 1);
-    assert_int_equal(stream_facts(&s, "call/call_1="), 0);
+    assert_int_equal(stream_facts(&s, "call/call_2bCdEfGh3456ijkl="), 1);
+    assert_int_equal(stream_facts(&s, "call/call_1bCdEfGh3456ijkl="), 0);
     stream_end(&s);
 }
 
@@ -176,26 +191,27 @@ s20_a_replayed_block_in_the_middle(void **state)
     stream_expect(
         &s,
         MESSAGE_START BLOCK("0", "{\"type\":\"text\",\"text\":\"\"}")
-            BLOCK_DELTA("0", TEXT("a")) BLOCK_STOP("0")
-                BLOCK("1", USE("toolu_1")) BLOCK_DELTA("1", ARGS(Q1))
-                    BLOCK_STOP("1") BLOCK("2", USE("toolu_2"))
-                        BLOCK_DELTA("2", ARGS("{")) BLOCK_DELTA("2", ARGS("}"))
-                            BLOCK_STOP("2") MESSAGE_END("tool_use"),
+            BLOCK_DELTA("0", TEXT("a")) BLOCK_STOP("0") BLOCK(
+                "1", USE("toolu_1bCdEfGh3456ijkl")) BLOCK_DELTA("1", ARGS(Q1))
+                BLOCK_STOP("1") BLOCK("2", USE("toolu_2bCdEfGh3456ijkl"))
+                    BLOCK_DELTA("2", ARGS("{")) BLOCK_DELTA("2", ARGS("}"))
+                        BLOCK_STOP("2") MESSAGE_END("tool_use"),
         MESSAGE_START BLOCK("0", "{\"type\":\"text\",\"text\":\"\"}")
             BLOCK_DELTA("0", TEXT("a")) BLOCK_STOP("0")
-                BLOCK("1", USE("toolu_2")) BLOCK_DELTA("1", ARGS("{"))
-                    BLOCK_DELTA("1", ARGS("}")) BLOCK_STOP("1")
-                        MESSAGE_END("tool_use"));
+                BLOCK("1", USE("toolu_2bCdEfGh3456ijkl"))
+                    BLOCK_DELTA("1", ARGS("{")) BLOCK_DELTA("1", ARGS("}"))
+                        BLOCK_STOP("1") MESSAGE_END("tool_use"));
     stream_end(&s);
 
     /* An id with other arguments is a new call: nothing moves. */
     stream_begin(&s, "anthropic", MESSAGES_BODY);
-    stream_expect(
-        &s,
-        MESSAGE_START BLOCK("0", USE("toolu_1")) BLOCK_DELTA("0", ARGS(Q2))
-            BLOCK_STOP("0") MESSAGE_END("tool_use"),
-        MESSAGE_START BLOCK("0", USE("toolu_1")) BLOCK_DELTA("0", ARGS(Q2))
-            BLOCK_STOP("0") MESSAGE_END("tool_use"));
+    stream_expect(&s,
+                  MESSAGE_START BLOCK("0", USE("toolu_1bCdEfGh3456ijkl"))
+                      BLOCK_DELTA("0", ARGS(Q2)) BLOCK_STOP("0")
+                          MESSAGE_END("tool_use"),
+                  MESSAGE_START BLOCK("0", USE("toolu_1bCdEfGh3456ijkl"))
+                      BLOCK_DELTA("0", ARGS(Q2)) BLOCK_STOP("0")
+                          MESSAGE_END("tool_use"));
     assert_int_equal(s.count.reused, 1);
     stream_end(&s);
 }
@@ -207,7 +223,7 @@ s20_text_behind_a_replayed_block(void **state)
 {
     stream_begin(&s, "anthropic", MESSAGES_BODY);
     stream_expect(&s,
-                  MESSAGE_START BLOCK("0", USE("toolu_1"))
+                  MESSAGE_START BLOCK("0", USE("toolu_1bCdEfGh3456ijkl"))
                       BLOCK_DELTA("0", ARGS(Q1)) BLOCK_STOP("0")
                           BLOCK("1", "{\"type\":\"text\",\"text\":\"\"}")
                               BLOCK_DELTA("1", TEXT("a")) BLOCK_STOP("1")
@@ -225,27 +241,28 @@ s14_a_used_id_with_other_arguments_is_a_new_call(void **state)
 {
     const char *text;
 
-    text = CALLS(ENTRY("0", "call_1", Q2) "," ENTRY("1", "call_2", Q1))
-        CHUNK("{}", "\"tool_calls\"") DONE;
+    text = CALLS(ENTRY("0", "call_1bCdEfGh3456ijkl", Q2) "," ENTRY(
+        "1", "call_2bCdEfGh3456ijkl", Q1)) CHUNK("{}", "\"tool_calls\"") DONE;
     stream_begin(&s, "openai_chat", CHAT_BODY);
     stream_expect(&s, text, text);
     assert_int_equal(s.count.reused, 1);
     assert_int_equal(s.info.calls, 2);
     stream_end(&s);
 
-    text = RESPONSE("created", "") ADDED("0", "call_1")
-        ITEM_DONE("0", "call_1", Q2) RESPONSE("completed", ITEM("call_1", Q2));
+    text = RESPONSE("created", "") ADDED("0", "call_1bCdEfGh3456ijkl")
+        ITEM_DONE("0", "call_1bCdEfGh3456ijkl", Q2)
+            RESPONSE("completed", ITEM("call_1bCdEfGh3456ijkl", Q2));
     stream_begin(&s, "openai_responses", RESPONSES_BODY);
     stream_expect(&s, text, text);
     assert_int_equal(s.count.reused, 1);
     stream_end(&s);
 
-    text = MESSAGE_START BLOCK("0", USE("toolu_1")) BLOCK_DELTA("0", ARGS(Q2))
-        BLOCK_STOP("0") MESSAGE_END("tool_use");
+    text = MESSAGE_START BLOCK("0", USE("toolu_1bCdEfGh3456ijkl"))
+        BLOCK_DELTA("0", ARGS(Q2)) BLOCK_STOP("0") MESSAGE_END("tool_use");
     stream_begin(&s, "anthropic", MESSAGES_BODY);
     stream_expect(&s, text, text);
     assert_int_equal(s.count.reused, 1);
-    assert_int_equal(stream_facts(&s, "call/toolu_1=0 "), 1);
+    assert_int_equal(stream_facts(&s, "call/toolu_1bCdEfGh3456ijkl=0 "), 1);
     stream_end(&s);
 }
 
