@@ -1,18 +1,23 @@
 /*
- * browser.mjs: pages with chat UIs, bundled into build, played in a headless
- * Chromium: the one that CHAT_CHROMIUM names, or Debian's.
+ * browser.mjs: pages with chat UIs, played in a headless Chromium: the one
+ * that CHAT_CHROMIUM names, or Debian's.
  *
+ * Each test file bundles its pages in memory: a bundle that several files
+ * write is empty for the one that reads it meanwhile.
  * A page comes from the address that it talks to, nginx or not, so nothing
  * of it is cross-origin. Every request of it carries the play's key.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { relative } from 'node:path';
 import { pause, root, until } from '../harness.mjs';
 import { script } from './script.mjs';
 import { chatSituations } from './situations.mjs';
 import { load } from './stage.mjs';
 
 const chromium = process.env.CHAT_CHROMIUM ?? '/usr/bin/chromium';
-const built = `${root}/build/clients`;
+
+/* The text of each bundle, by FOLDER/PAGE.js. */
+const bundled = new Map();
 
 /* Reason to skip, or a browser. */
 export async function launch(t) {
@@ -37,12 +42,15 @@ export async function browser(t, pages, bundles = { '': {} }) {
     return { missing };
   }
   const [{ build }] = packages;
-  await Promise.all(Object.entries(bundles).map(([folder, alias]) =>
-    build({ entryPoints: pages.map((page) =>
-      `${root}/t/clients/pages/${page}`), outdir: `${built}/${folder}`,
+  await Promise.all(Object.entries(bundles).map(async ([folder, alias]) => {
+    const { outputFiles } = await build({ entryPoints: pages.map((page) =>
+      `${root}/t/clients/pages/${page}`), outdir: `/${folder}`, write: false,
     absWorkingDir: `${root}/t/clients`, bundle: true, alias, format: 'iife',
     jsx: 'automatic', minify: true, logLevel: 'error',
-    define: { 'process.env.NODE_ENV': '"production"' } })));
+    define: { 'process.env.NODE_ENV': '"production"' } });
+    outputFiles.forEach(({ path, text }) =>
+      bundled.set(relative('/', path), text));
+  }));
   return launch(t);
 }
 
@@ -94,8 +102,7 @@ export async function open(it, play, { base, file, api, ...more }) {
     given = { ...given, ...changes };
     await page.goto(`${base}/page`);
     requests.clear();
-    await page.addScriptTag({ content:
-      readFileSync(`${built}/${file}`, 'utf8') });
+    await page.addScriptTag({ content: bundled.get(file) });
     await until(() => page.evaluate(() => !!window.say), 5000, 'the page');
   };
   await loadAnew({});
