@@ -1,6 +1,7 @@
 # make module   build/module/ngx_chat_module.so for the packaged nginx
 # make demo     the race of two tools, without and with the module; a page
-# make test     everything below and the live tests
+# make test     everything below and the live tests, each once
+# make test-all the same with each build over each store, and fuzzed for long
 # make bench    plain nginx against nginx with the module; scrapes
 # make unit     the core's unit tests under ASan and UBSan
 # make fuzz     each fuzz target for FUZZ_TIME seconds
@@ -37,8 +38,8 @@ san_opts = -g -O1 $(sanitize)
 # Each module has an ngx_modules of its own, which ASan takes for an error.
 no_globals = --param asan-globals=0
 
-.PHONY: module asan contract demo bench test unit fuzz style clean \
-        demo-packages clients clients-packages
+.PHONY: module asan contract demo bench test test-all unit fuzz style \
+        clean demo-packages clients clients-packages
 .DELETE_ON_ERROR:
 
 
@@ -103,8 +104,9 @@ bench: module
 unit:
 	@t/packages.sh unit
 	@$(MAKE) -s --no-print-directory -j"$$(nproc)" $(units)
-	@failed=0; for unit in $(units); do \
-	    echo "$$unit"; $$unit || failed=1; done; exit $$failed
+	@printf '%s\n' $(units) | xargs -P "$$(nproc)" -I{} \
+	    sh -c '{ echo {}; {} || exit 1; } > {}.log 2>&1'; \
+	code=$$?; cat $(units:=.log); exit $$code
 
 build/unit/libchat.a: $(core:%.c=build/unit/%.o)
 	rm -f $@ && ar rcs $@ $^
@@ -122,20 +124,16 @@ build/unit/shared/%.o: shared/%.c
 fuzz:
 	@t/packages.sh fuzz
 	@$(MAKE) -s --no-print-directory -j"$$(nproc)" $(fuzzers)
-	@failed=0; for fuzzer in $(fuzzers); do \
-	    echo "$$fuzzer, $(FUZZ_TIME) s"; mkdir -p $$fuzzer.corpus; \
-	    $$fuzzer -max_total_time=$(FUZZ_TIME) -timeout=10 \
+	@printf '%s\n' $(fuzzers) | xargs -P "$$(nproc)" -I{} sh -c ' \
+	    mkdir -p {}.corpus; \
+	    if {} -max_total_time=$(FUZZ_TIME) -timeout=10 \
 	        -rss_limit_mb=1024 -artifact_prefix=build/fuzz/ -verbosity=0 \
-	        -print_final_stats=1 $$fuzzer.corpus $(seeds) \
-	        > $$fuzzer.log 2>&1 \
-	        || failed=1; \
-	    if [ $$failed = 0 ]; then \
-	        echo "ok - $$fuzzer," \
-	            "$$(sed -n 's/.*executed_units: *//p' $$fuzzer.log) runs"; \
+	        -print_final_stats=1 {}.corpus $(seeds) > {}.log 2>&1; then \
+	        echo "ok - {}," \
+	            "$$(sed -n "s/.*executed_units: *//p" {}.log) runs"; \
 	    else \
-	        cat $$fuzzer.log; echo "not ok - $$fuzzer"; \
-	        break; \
-	    fi; done; exit $$failed
+	        cat {}.log; echo "not ok - {}"; exit 1; \
+	    fi'
 
 build/fuzz/libchat.a: $(core:%.c=build/fuzz/%.o)
 	rm -f $@ && ar rcs $@ $^
@@ -167,12 +165,12 @@ t/clients/node_modules/.package-lock.json: t/clients/package-lock.json
 clients: module clients-packages
 	@t/packages.sh live clients
 	@rm -rf build/compatibility
-	@node --test t/clients/*.test.mjs
+	@node t/run.mjs --every --log=build/test/clients t/clients/*.test.mjs
 	@node t/clients/table.mjs
 
-test:
+test test-all:
 	@t/packages.sh make module unit fuzz style live clients asan
-	@t/all.sh
+	@t/all.sh $@
 
 clean:
 	rm -rf build

@@ -1,8 +1,11 @@
 #!/bin/bash
-# Runs all tests, stage by stage, and counts: the last line is the sum.
+# Usage: t/all.sh test | test-all
+# Runs the tests, stage by stage, and counts: the last line is the sum.
 # A stage that fails does not keep the next ones from running; a stage that
 # fails without a failed test of its own (a build, say) counts as one.
-# Called by `make test`, which has installed what is needed.
+# `test` runs each live test in the passes that its file names (run.mjs);
+# `test-all` runs each in every pass, and the fuzzers for a minute each.
+# Called by make, which has installed what is needed.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -39,9 +42,23 @@ why()
         }' "$2" | head -n 16
 }
 
+# Sets REPLY to the seconds of CPU that all that has ended here has taken.
+cpu()
+{
+    # Not in a pipe: a shell of its own has no such children.
+    times > $logs/times
+    REPLY=$(awk 'NR == 2 {
+        split($1 "m" $2, part, /[ms]+/)
+        printf "%d", part[1] * 60 + part[2] + part[3] * 60 + part[4]
+    }' $logs/times)
+}
+
 stage()
 {
     local name=$1 log=$logs/$1.log code good bad since=$SECONDS
+    local spent
+    cpu
+    spent=$REPLY
     shift
     echo "== $name"
     "$@" 2>&1 | tee "$log"
@@ -58,87 +75,53 @@ stage()
         broken="$broken $name"
         whys="$whys$(why "$name" "$log")"$'\n'
     fi
-    times="$times $name $((SECONDS - since))"
+    cpu
+    times="$times $name $((SECONDS - since))/$((REPLY - spent))"
     passed=$((passed + good))
     failed=$((failed + bad))
 }
 
-# Tests that say nothing of the store, or bring their own: once is enough.
-storeless='badanswer chaos cluster cluster_record config demo docs nodes
-           passthrough provider redis redis_away redis_bad redis_harness
-           results_stores scenarios sentinel stall status_nodes'
-
-# Two files at a time wait for one another less than they wait for nginx.
-flags=
-if node --help | grep -q -e --test-concurrency \
-    && [ "$(nproc)" -le 2 ]; then
-    flags=--test-concurrency=2
-fi
-
-# What waits for ever is a failure, and not the end of all.
-bounded='timeout 1800'
-
-# live every|stores|half|other_half COMMAND...: these files of the live tests
+# Live tests: run OPTIONS... FILES..., their logs in a folder of the stage.
 live()
 {
-    local which=$1 tests='' file name number=0
+    local name=$1
     shift
-    for file in t/*.test.mjs; do
-        name=$(basename "$file" .test.mjs)
-        [ "$name" != layout ] || continue
-        case " $(echo $storeless) " in
-        *" $name "*) [ "$which" != stores ] || continue ;;
-        esac
-        number=$((number + 1))
-        case $name:$which$((number % 2)) in
-        contract:*) ;; # the laws of both stores
-        *:half0 | *:other_half1) continue ;;
-        esac
-        tests="$tests $file"
-    done
-    # shellcheck disable=SC2086
-    "$@" $bounded node --test $flags --test-reporter=spec $tests
+    stage "$name" node t/run.mjs --log="$logs/$name" "$@"
 }
 
-# Those whose store is the one that CHAT_STORE names.
-clients_tests()
-{
-    find t/clients -maxdepth 1 -name '*.test.mjs' \
-        ! -name recordings.test.mjs | sort
-}
-
-# clients COMMAND...: the real client libraries, and the page about them
+# The real client libraries, and the page about them.
 clients()
 {
     rm -rf build/compatibility
-    # shellcheck disable=SC2046,SC2086
-    "$@" $bounded node --test $flags --test-reporter=spec $(clients_tests) \
-        && node t/clients/table.mjs --check
+    live clients "$@" t/clients/*.test.mjs
+    stage compatibility node t/clients/table.mjs --check
 }
+
+# The layout is a matter of style.
+tests=$(ls t/*.test.mjs | grep -v /layout)
 
 stage module make -s module
 stage contract make -s contract
+stage asan make -s asan
 stage unit make -s unit
 stage style make -s style
-stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-10}"
-stage live-shm live every env CHAT_STORE=shm
-stage live-redis live stores env CHAT_STORE=redis
-for store in sentinel cluster; do
-    stage contract-$store env CHAT_STORE=$store \
-        node --test --test-reporter=spec t/contract.test.mjs
-done
 stage clients-packages make -s clients-packages
-stage clients-shm clients env CHAT_STORE=shm
-stage clients-redis clients env CHAT_STORE=redis
-stage clients-recordings node --test --test-reporter=spec \
-    t/clients/recordings.test.mjs
-stage asan make -s asan
-stage live-asan live half env CHAT_ASAN=1 CHAT_STORE=shm
-stage live-asan-redis live other_half env CHAT_ASAN=1 CHAT_STORE=redis
-stage clients-asan env CHAT_ASAN=1 CHAT_STORE=redis \
-    node --test --test-reporter=spec t/clients/chat.test.mjs
+# shellcheck disable=SC2086
+if [ "${1:-test}" = test ]; then
+    stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-5}"
+    live live-asan --pass=asan $tests
+    live live-plain --pass=plain,redis,sentinel,cluster $tests
+    clients --pass=asan,plain,redis
+else
+    stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-60}"
+    for pass in asan asan_redis plain redis; do
+        live live-$pass --every --pass=$pass $tests
+    done
+    live live-stores --pass=sentinel,cluster $tests
+    clients --every --pass=asan,plain,redis
+fi
 
-echo "seconds:$times"
+echo "seconds, and of CPU:$times"
 [ -z "$broken" ] || echo "${whys}failed:$broken (logs in $logs)"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

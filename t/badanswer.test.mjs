@@ -1,6 +1,8 @@
 /*
  * badanswer.test.mjs: answers that no provider should send: no streams, broken
  * frames, frames without an end, mutants of good ones.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { post } from './harness.mjs';

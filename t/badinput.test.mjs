@@ -4,6 +4,8 @@
  * Not JSON, too deep, too large, of wrong types, doubled keys, in any dialect.
  * What cannot be judged goes on as it came, and the workers are the same
  * afterwards, and no larger.
+ *
+ * Suite: asan, plain.
  */
 import assert from 'node:assert/strict';
 import { store } from './harness.mjs';

@@ -3,6 +3,8 @@
  *
  * Every dialect, two to eight calls, each result posted by itself, on four
  * workers, in front of a provider that refuses what the real one refuses.
+ *
+ * Suite: asan, plain, redis.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -7,6 +7,8 @@
  * and a client that comes again goes on. What goes upstream is never
  * incomplete; each client ends with an answer.
  * CHAT_CHAOS is the number of batches (40), CHAT_SEED plays a run again.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { pause } from './harness.mjs';

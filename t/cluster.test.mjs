@@ -4,6 +4,8 @@
  *
  * The cluster is made by the test, whatever CHAT_STORE says; the laws of a
  * store hold over it, too: CHAT_STORE=cluster node --test t/contract.test.mjs.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { gate, nginx, nginxTest, pause, until } from './harness.mjs';

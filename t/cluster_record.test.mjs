@@ -2,6 +2,8 @@
  * cluster_record.test.mjs: answers that are recorded in a Redis cluster or
  * behind sentinels, and clients that come back for them while slots move,
  * masters are replaced and nginx is reloaded.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from './harness.mjs';

@@ -8,6 +8,8 @@
  * that goes upstream, so they are reported with the first stream. Not to be
  * seen from here, and so not warned of: gzip and sub_filter on a location of
  * chat, a cache in front of nginx, proxy_ignore_headers.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -6,6 +6,8 @@
  * The laws are in t/contract/laws_*.c, and run by a module of their own that
  * is loaded beside the one under test. A Seat is a connection that stays with
  * one worker, so that a test can say which of them does what.
+ *
+ * Suite: asan, plain, redis, sentinel, cluster.
  */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';

@@ -1,6 +1,8 @@
 /*
  * cut.test.mjs: answers without a stream that break off, and what is left of
  * a stream that did: its results, and one line in the log.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { Batch, stage } from './harness_batch.mjs';

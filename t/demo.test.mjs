@@ -1,5 +1,7 @@
 /*
  * demo.test.mjs: the demo does what it says, and its lines work by hand.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { execFile, spawn, spawnSync } from 'node:child_process';

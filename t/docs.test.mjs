@@ -3,6 +3,8 @@
  *
  * Every directive and variable of the source is described, and nothing else;
  * the README's configuration works as pasted; its command is what CI runs.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -5,6 +5,8 @@
  * and not, over HTTP/1.1 and HTTP/2: the client gets all whole frames, then
  * the dialect's event for it, no terminator, and an answer that ends at once.
  * Each stream's end is logged once, as one of four words.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import http from 'node:http';

@@ -1,6 +1,8 @@
 /*
  * nodes.test.mjs: two nginx masters of two workers each, one Redis: a batch
  * whose requests come to any of them is played as on one.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from './harness.mjs';

@@ -2,6 +2,8 @@
  * passthrough.test.mjs: what the module has no business with stays as it is,
  * byte for byte: recorded streams in any pieces, 100 MB of text, compressed
  * answers, other traffic, and everything where chat is off.
+ *
+ * Suite: asan, plain.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -1,6 +1,8 @@
 /*
  * provider.test.mjs: the harness itself, without the module. A provider that
  * forgives what the real one refuses would let every other test pass.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';

@@ -1,6 +1,8 @@
 /*
  * redis.test.mjs: the store in Redis: the ways to connect, what Redis refuses
  * or answers that makes no sense, what it is asked, and when it is away.
+ *
+ * Suite: asan, plain.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

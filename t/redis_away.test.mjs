@@ -2,6 +2,8 @@
  * redis_away.test.mjs: Redis stops, stalls, comes back, and comes back empty;
  * connections break. Nothing incomplete goes on, nothing that was accepted is
  * lost, and those who wait are told the truth in time.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { patience, pause, until } from './harness.mjs';

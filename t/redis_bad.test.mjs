@@ -5,6 +5,8 @@
  *
  * The nodes are made here: they answer what a test says. Workers must live,
  * rest, and serve those who ask without the store.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import net from 'node:net';

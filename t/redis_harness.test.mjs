@@ -1,6 +1,8 @@
 /*
  * redis_harness.test.mjs: the harness's Redis servers and relays do what the
  * tests over Redis take for granted. No nginx.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

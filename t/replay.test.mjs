@@ -4,6 +4,8 @@
  * Each case is a request with its history, a stream, and what of the stream
  * the client is to see, byte for byte. Every case is played in pieces of one
  * byte, of seven, and whole, buffered and not, over HTTP/1.1 and HTTP/2.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

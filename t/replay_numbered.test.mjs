@@ -5,6 +5,8 @@
  *
  * The dialect's own words for one replay are in replay.test.mjs; here each
  * case is played in all of them.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { dialects, newCalls } from './harness_dialects.mjs';

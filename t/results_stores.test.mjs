@@ -4,6 +4,8 @@
  *
  * Both are made by the test, whatever CHAT_STORE says. What chat_results
  * promises over one store is in results.test.mjs.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { pause, until } from './harness.mjs';

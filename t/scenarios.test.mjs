@@ -7,6 +7,8 @@
  * the one in its name, else of those that its outermost statement names, all
  * if that goes over `keys` or `dialects`. A failure shows the row as it
  * should be.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -1,6 +1,8 @@
 /*
  * sentinel.test.mjs: the store behind Redis Sentinel: how the master is found,
  * and what becomes of batches when it is another one.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { gate, nginx, pause, until } from './harness.mjs';

@@ -1,6 +1,8 @@
 /*
  * status_nodes.test.mjs: chat_status where several nodes share one Redis:
  * their sums, who they are, and what Redis is asked for it.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -5,6 +5,8 @@
  * Four clients of a provider with a result each, in each way in which the
  * libraries ask; two tabs of a chat, in Node and as windows of a browser. On
  * one node over the store of CHAT_STORE, and on two over Redis.
+ *
+ * Suite: redis.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

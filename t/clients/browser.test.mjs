@@ -1,6 +1,8 @@
 /*
  * browser.test.mjs: chat UIs in a headless Chromium, through the module and
  * without it: the hook useChat, @assistant-ui/react with tools, deep-chat.
+ *
+ * Suite: plain.
  */
 import { test } from 'node:test';
 import { app } from './app.mjs';

@@ -1,6 +1,8 @@
 /*
  * chat.test.mjs: useChat's Chat before an app, through the module and
  * without it, in every situation of situations.mjs that a chat can be in.
+ *
+ * Suite: asan.
  */
 import { test } from 'node:test';
 import { app } from './app.mjs';

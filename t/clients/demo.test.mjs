@@ -2,6 +2,8 @@
  * demo.test.mjs: the demo's page in a headless Chromium. Each of its plays is
  * seen through plain NGINX, where it goes wrong, and through the module,
  * where it goes right; and the app behind it with a provider's key.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -2,6 +2,8 @@
  * ends.test.mjs: the real libraries before an upstream that breaks off, in
  * every way of harness_ends.mjs: each reports an error, none has an answer;
  * and a stream that has ended without [DONE] is one.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

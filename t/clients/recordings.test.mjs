@@ -6,6 +6,8 @@
  * What the module saw is read from a Redis of the test's own: id, kind, place
  * and fingerprint of each call. Recordings lie beside the repository, and are
  * skipped, with a message, where they do not.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

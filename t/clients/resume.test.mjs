@@ -5,6 +5,8 @@
  * ends with the transcript that it would have had; no result is given twice,
  * and the app is asked no more often. What the app and its provider say waits
  * for the test.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

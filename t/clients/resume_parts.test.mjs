@@ -5,6 +5,8 @@
  *
  * In versions 5 to 7 with their own schemas; no tool runs, nothing is an
  * error, and what comes out is valid for the app again.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

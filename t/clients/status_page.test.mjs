@@ -2,6 +2,8 @@
  * status_page.test.mjs: docker/status.html in a headless Chromium, as the
  * demo's NGINX serves it. What its endpoint says comes from the test, where
  * it is hostile or must change at once, and from the module.
+ *
+ * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -1,0 +1,151 @@
+/*
+ * run.mjs: runs test files, several at a time, each in a process of its own.
+ *
+ * node t/run.mjs [--pass=PASS,...] [--every] [--jobs=N] [--log=FOLDER] FILE...
+ *
+ * A pass is a build of the module and a store. A file runs in the passes that
+ * the line "Suite: PASS, PASS." of its opening comment names, else in asan and
+ * redis; --every runs it in all passes of the command. With "alone" in that
+ * line it runs when all others have ended.
+ *
+ * Node's own runner cannot limit the files that run at a time before Node 20,
+ * and does not start the longest first. This one takes the seconds of the last
+ * run from the folder of its logs; a file that is new there counts by its
+ * size. Each file's output is in that folder. What failed is shown at the end,
+ * then the sums.
+ */
+import { spawn } from 'node:child_process';
+import {
+  closeSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync,
+} from 'node:fs';
+import { cpus } from 'node:os';
+import { basename, join } from 'node:path';
+
+const passes = {
+  asan: { CHAT_STORE: 'shm', CHAT_ASAN: '1' },
+  asan_redis: { CHAT_STORE: 'redis', CHAT_ASAN: '1' },
+  plain: { CHAT_STORE: 'shm', CHAT_ASAN: '' },
+  redis: { CHAT_STORE: 'redis', CHAT_ASAN: '' },
+  sentinel: { CHAT_STORE: 'sentinel', CHAT_ASAN: '' },
+  cluster: { CHAT_STORE: 'cluster', CHAT_ASAN: '' },
+};
+
+/* After so many ms a file is killed: a test in it waits for ever. */
+const bound = 900000;
+
+const args = process.argv.slice(2);
+const option = (name, otherwise) => args.find((arg) =>
+  arg.startsWith(`--${name}=`))?.slice(name.length + 3) ?? otherwise;
+/* Tests mostly wait. */
+const jobs = Number(option('jobs', Math.max(6, 3 * cpus().length)));
+const folder = option('log', 'build/test/files');
+const asked = option('pass', 'plain').split(',');
+const every = args.includes('--every');
+
+mkdirSync(folder, { recursive: true });
+const known = `${folder}/seconds.json`;
+let seconds = {};
+try {
+  seconds = JSON.parse(readFileSync(known, 'utf8'));
+} catch {
+  /* The first run here. */
+}
+
+/* The runs of a file: one a pass. */
+function runsOf(file) {
+  const [head] = readFileSync(file, 'utf8').split('*/');
+  const words = /^ \* Suite: ([\w, ]+)\./m.exec(head)?.[1].split(/, */)
+    ?? ['asan', 'redis'];
+  const unknown = words.find((word) => !passes[word] && word !== 'alone');
+  if (unknown) {
+    throw new Error(`${file}: Suite: ${unknown}: no such pass`);
+  }
+  return asked.filter((pass) => every || words.includes(pass))
+    .map((pass) => ({ file, pass, name: `${file} (${pass})`,
+      alone: words.includes('alone'),
+      path: join(folder, `${basename(file, '.test.mjs')}.${pass}.log`) }));
+}
+
+const cost = ({ file, name }) => seconds[name] ?? statSync(file).size / 1000;
+
+const number = (text, pattern) => Number(pattern.exec(text)?.[1] ?? 0);
+
+/* User's and system's seconds of all children, from the shell's times. */
+function cpu(text) {
+  const last = text.trimEnd().split('\n').at(-1);
+  return [...last.matchAll(/(\d+)m([\d.,]+)s/g)].reduce((sum, [, m, s]) =>
+    sum + Number(m) * 60 + Number(s.replace(',', '.')), 0);
+}
+
+const running = new Set();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.once(signal, () => {
+    running.forEach((child) => process.kill(-child.pid));
+    process.exit(1);
+  });
+}
+
+/* Returns what is wrong with the end of a run, or nothing. */
+async function spawned({ file, pass, path }) {
+  const out = openSync(path, 'w');
+  /* A group of its own: a kill reaches the servers that a test started. */
+  const child = spawn('bash', ['-c', '"$@"; code=$?; times; exit $code',
+    'bash', process.execPath, '--test-reporter=spec', file],
+  { env: { ...process.env, ...passes[pass] }, detached: true,
+    stdio: ['ignore', out, out] });
+  closeSync(out);
+  running.add(child);
+  let late = '';
+  const timer = setTimeout(() => {
+    late = `killed after ${bound / 1000} s`;
+    process.kill(-child.pid);
+  }, bound);
+  const code = await new Promise((resolve) => { child.on('exit', resolve); });
+  clearTimeout(timer);
+  running.delete(child);
+  return late || (code === 0 ? '' : `exit code ${code}`);
+}
+
+async function run(one) {
+  const start = performance.now();
+  const fault = await spawned(one);
+  const text = readFileSync(one.path, 'utf8');
+  const good = number(text, /^(?:#|ℹ) pass (\d+)$/m);
+  const bad = number(text, /^(?:#|ℹ) fail (\d+)$/m);
+  const took = (performance.now() - start) / 1000;
+  console.log(`${fault ? 'not ok' : 'ok'} - ${one.name}: ${good} passed${
+    bad ? `, ${bad} failed` : ''}, ${took.toFixed(1)} s, CPU ${
+    cpu(text).toFixed(1)} s${fault && `, ${fault}`}`);
+  return { ...one, text, fault, good, took,
+    bad: fault ? Math.max(bad, 1) : bad };
+}
+
+async function runAll(list, abreast) {
+  const queue = [...list].sort((a, b) => cost(b) - cost(a));
+  const done = [];
+  await Promise.all(Array.from({ length: abreast }, async () => {
+    while (queue.length) {
+      done.push(await run(queue.shift()));
+    }
+  }));
+  return done;
+}
+
+const all = args.filter((arg) => !arg.startsWith('--')).flatMap(runsOf);
+const done = [...await runAll(all.filter(({ alone }) => !alone), jobs),
+  ...await runAll(all.filter(({ alone }) => alone), 1)];
+
+writeFileSync(known, JSON.stringify(Object.assign(seconds,
+  Object.fromEntries(done.map(({ name, took }) => [name, took])))));
+
+const failed = done.filter(({ bad }) => bad);
+for (const { name, path, text, fault } of failed) {
+  const at = text.indexOf('failing tests:');
+  /* Without its sums, which are in those below. */
+  const shown = text.slice(at < 0 ? -2000 : at).split('\n')
+    .filter((line) => !/^(#|ℹ) (pass|fail) /.test(line)).slice(0, 80);
+  console.log(`\n${name}, ${path}: ${fault}\n${shown.join('\n')}`);
+}
+const sum = (key) => done.reduce((total, one) => total + one[key], 0);
+console.log(`\n# pass ${sum('good')}\n# fail ${sum('bad')}`);
+process.exitCode = failed.length ? 1 : 0;
