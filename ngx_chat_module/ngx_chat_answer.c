@@ -369,6 +369,8 @@ ngx_chat_answer_verdict(const char *code)
                    || ngx_strcmp(code, "cleared") == 0
                ? NGX_CHAT_VERDICT_SUPERSEDED
            : ngx_strcmp(code, "store_unavailable") == 0
+                   || ngx_strcmp(code, "store_full") == 0
+                   || ngx_strncmp(code, "held_", 5) == 0
                    || ngx_strcmp(code, "loop") == 0
                    || ngx_strcmp(code, "stopped") == 0
                ? NGX_CHAT_VERDICT_REFUSED

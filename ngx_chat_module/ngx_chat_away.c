@@ -13,6 +13,7 @@
 #include <ngx_event.h>
 
 #include "ngx_chat_feed.h"
+#include "ngx_chat_metrics.h"
 #include "ngx_chat_record.h"
 
 
@@ -21,8 +22,19 @@ ngx_chat_away_refuse(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
+    if (ctx->reason == NULL) {
+        ctx->reason = "store_unavailable";
+    }
+
     if (ctx->in_holds && ctx->dialect->one_by_one) {
         ngx_chat_verdict_bound(ctx);
+        return;
+    }
+
+    if (ngx_strcmp(ctx->reason, "store_full") == 0) {
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_SERVICE_UNAVAILABLE, ctx->reason,
+                               "there is no room left for the state of this "
+                               "conversation");
         return;
     }
 
@@ -33,10 +45,27 @@ ngx_chat_away_refuse(ngx_chat_ctx_t *ctx)
 }
 
 
-void
+/*
+ * 1 if the body is known to lack results that the provider asks for. Of a
+ * chain only the store knows that; without it the body may be complete.
+ */
+static ngx_uint_t
+ngx_chat_away_incomplete(ngx_chat_ctx_t *ctx)
+{
+    return ctx->managed && ctx->rq.class == CHAT_CLASS_CONTINUATION
+           && ctx->q.dialect != NULL && !ctx->q.complete
+           && (!ctx->q.chained || ctx->watching) && !ctx->conf->dry_run
+           && ctx->conf->hold != NGX_CHAT_HOLD_OFF;
+}
+
+
+/* As chat_store_failure says, for a request that was not judged. */
+static void
 ngx_chat_away_pass(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->conf->failure == NGX_CHAT_FAILURE_DENY && !ctx->conf->dry_run) {
+    if ((ctx->conf->failure == NGX_CHAT_FAILURE_DENY && !ctx->conf->dry_run)
+        || ngx_chat_away_incomplete(ctx))
+    {
         ngx_chat_away_refuse(ctx);
         return;
     }
@@ -50,10 +79,17 @@ ngx_chat_away_pass(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
 {
+    ctx->reason = rc == CHAT_LIMIT ? "store_full" : "store_unavailable";
+
+    if (rc == CHAT_LIMIT) {
+        ngx_chat_metrics_count(ctx->main, CHAT_COUNT_STORE_FULL, 1);
+    }
+
     if (ctx->in_holds) {
         if (rc == CHAT_ERROR && ctx->main->store->state == CHAT_STORE_WAVERING)
         {
             /* it is told when the store is back, or given up */
+            ctx->reason = NULL;
             ngx_chat_attempt_void(ctx, ctx->claiming);
             return;
         }
@@ -63,14 +99,11 @@ ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
     }
 
     if (rc == CHAT_LIMIT) {
-        /* no room: it is not taken on */
+        /* its claim may have found room, its other facts have not */
         ngx_chat_attempt_void(ctx, ctx->claiming);
         ngx_chat_watch_end(ctx);
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
-        return;
-    }
 
-    if (ctx->watching) {
+    } else if (ctx->watching) {
         ngx_chat_away_refuse(ctx);
         return;
     }

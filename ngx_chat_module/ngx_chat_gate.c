@@ -121,7 +121,7 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
     if (facts.failed) {
         ctx->claiming = 0;
         if (wait) {
-            ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
+            ngx_chat_away_failed(ctx, CHAT_ERROR);
         }
         return;
     }
@@ -217,6 +217,21 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
 }
 
 
+/* The store cannot be asked: what the body says by itself decides. */
+static void
+ngx_chat_gate_away(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->rq.class == CHAT_CLASS_CONTINUATION
+        && ngx_chat_gate_question(ctx) == NGX_ABORT)
+    {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+        return;
+    }
+
+    ngx_chat_away_failed(ctx, CHAT_ERROR);
+}
+
+
 static void
 ngx_chat_gate_there(chat_store_op_t *op, chat_rc_e rc,
                     const chat_fact_t *facts, size_t n)
@@ -229,7 +244,7 @@ ngx_chat_gate_there(chat_store_op_t *op, chat_rc_e rc,
     if (rc == CHAT_OK) {
         ngx_chat_gate_ask(ctx);
     } else {
-        ngx_chat_away_failed(ctx, rc);
+        ngx_chat_gate_away(ctx);
     }
 
     ngx_http_run_posted_requests(c);
@@ -275,7 +290,7 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
     }
 
     if (store->state == CHAT_STORE_AWAY) {
-        ngx_chat_away_pass(ctx);
+        ngx_chat_gate_away(ctx);
     } else if (store->state == CHAT_STORE_WAVERING) {
         ngx_chat_gate_await(ctx);
     } else {
@@ -436,7 +451,7 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     ctx->rejoined = 0;
 
     if (rc == CHAT_OK && ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
-        rc = CHAT_LIMIT;
+        rc = CHAT_ERROR; /* no memory */
     }
 
     if (rc != CHAT_OK) {

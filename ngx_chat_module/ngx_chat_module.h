@@ -149,6 +149,7 @@ struct ngx_chat_ctx_s {
     ngx_chain_t *busy;
     ngx_chain_t *taken; /* input whose bytes go out as bytes of our own */
     ngx_int_t    upstream_rc;
+    const char  *reason;          /* why it was refused or bypassed; or NULL */
     const char  *breaks;          /* why we end the upstream; or NULL */
     const char  *upstream_reason; /* eof, reset, timeout, malformed, stall;
                                        NULL: it did not break off */
@@ -301,9 +302,6 @@ void ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx);
 
 /* The store did not answer as it should: goes on, is refused, or waits on. */
 void ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc);
-
-/* As chat_store_failure says, for a request that was not judged. */
-void ngx_chat_away_pass(ngx_chat_ctx_t *ctx);
 
 /* A request that must not go on without the store. */
 void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);

@@ -18,6 +18,7 @@ typedef enum {
     NGX_CHAT_VAR_BATCH,
     NGX_CHAT_VAR_STREAM,
     NGX_CHAT_VAR_VERDICT,
+    NGX_CHAT_VAR_REASON,
     NGX_CHAT_VAR_TURN_STATUS,
     NGX_CHAT_VAR_CALLS,
     NGX_CHAT_VAR_SETTLED,
@@ -42,6 +43,7 @@ static const struct {
     { ngx_string("chat_batch"), NGX_CHAT_VAR_BATCH },
     { ngx_string("chat_stream"), NGX_CHAT_VAR_STREAM },
     { ngx_string("chat_verdict"), NGX_CHAT_VAR_VERDICT },
+    { ngx_string("chat_reason"), NGX_CHAT_VAR_REASON },
     { ngx_string("chat_turn_status"), NGX_CHAT_VAR_TURN_STATUS },
     { ngx_string("chat_calls"), NGX_CHAT_VAR_CALLS },
     { ngx_string("chat_settled"), NGX_CHAT_VAR_SETTLED },
@@ -216,6 +218,11 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 
     if (data == NGX_CHAT_VAR_VERDICT) {
         return ngx_chat_variable_name(r, v, chat_verdict_names[ctx->verdict]);
+    }
+
+    if (data == NGX_CHAT_VAR_REASON) {
+        return ctx->reason != NULL ? ngx_chat_variable_name(r, v, ctx->reason)
+                                   : ngx_chat_variable_text(r, v, NULL, 0);
     }
 
     if (ctx->dialect == NULL) {

@@ -80,6 +80,26 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
 }
 
 
+/*
+ * The request may not wait. A complete body goes on; one that lacks results
+ * is refused, and its own results are stored: its client sends it again.
+ */
+static void
+ngx_chat_verdict_no_hold(ngx_chat_ctx_t *ctx, const char *reason)
+{
+    ctx->reason = reason;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_HOLDS_REFUSED, 1);
+
+    if (ctx->q.complete) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+        return;
+    }
+
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_SERVICE_UNAVAILABLE, reason,
+                           "too many requests wait for results at the moment");
+}
+
+
 /* Waits for a change: watches first, then looks once more. */
 static void
 ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
@@ -114,7 +134,7 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
     }
 
     if (ctx->main->held >= (ngx_uint_t) ctx->conf->max_held) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+        ngx_chat_verdict_no_hold(ctx, "held_limit");
         return;
     }
 

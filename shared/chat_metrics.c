@@ -20,8 +20,8 @@ const char *const chat_cut_names[] = {
 };
 
 const char *const chat_count_names[] = {
-    "replays_dropped", "id_reuse",  "results_merged",
-    "results_told",    "oversized", "results_outside",
+    "replays_dropped", "id_reuse",        "results_merged", "results_told",
+    "oversized",       "results_outside", "store_full",     "holds_refused",
 };
 
 const char *const chat_timing_names[] = {

@@ -35,10 +35,12 @@ typedef enum {
 typedef enum {
     CHAT_COUNT_REPLAYS,
     CHAT_COUNT_ID_REUSE,
-    CHAT_COUNT_MERGED,    /* results put into bodies */
-    CHAT_COUNT_TOLD,      /* results told to clients that lacked them */
-    CHAT_COUNT_OVERSIZED, /* bodies, steps, frames, results past a bound */
-    CHAT_COUNT_OUTSIDE,   /* results from outside */
+    CHAT_COUNT_MERGED,        /* results put into bodies */
+    CHAT_COUNT_TOLD,          /* results told to clients that lacked them */
+    CHAT_COUNT_OVERSIZED,     /* bodies, steps, frames, results past a bound */
+    CHAT_COUNT_OUTSIDE,       /* results from outside */
+    CHAT_COUNT_STORE_FULL,    /* requests that the store had no room for */
+    CHAT_COUNT_HOLDS_REFUSED, /* requests that were not allowed to wait */
     CHAT_COUNTS
 } chat_count_e;
 

@@ -76,6 +76,8 @@ chat_prometheus_counts(chat_buf_t *out, const chat_metrics_t *m)
         "Results told to clients that lacked them.",
         "What passed untouched past a bound.",
         "Results that came by chat_results.",
+        "Requests that the store had no room for.",
+        "Requests that were not allowed to wait.",
     };
 
     chat_prometheus_family(out, "interruptions_total", "counter",

@@ -71,8 +71,8 @@ live('a zone full of held batches takes on no more', async (t) => {
   await until(() => scene.n.errorLog().includes('is full'));
   await until(() => scene.n.accessLog().length > 20);
   /* No room for the batch, or none for what would wake its request. */
-  assert.ok(scene.n.accessLog().every(({ verdict: what }) =>
-    ['bypass', 'refused'].includes(what)));
+  assert.ok(scene.n.accessLog().every(({ verdict: what, status }) =>
+    what === 'refused' && status === '503'));
   const holding = batches.filter((_, i) => !answers[i].ended);
   assert.ok(holding.length > 20, `${holding.length}`);
 

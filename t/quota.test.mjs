@@ -1,0 +1,106 @@
+/*
+ * quota.test.mjs: what a client gets when the store, or the number of requests
+ * that may wait, is used up: the limits and the shares of the tenants.
+ */
+import assert from 'node:assert/strict';
+import { store, unbuilt, until } from './harness.mjs';
+import { Batch, stage, told } from './harness_batch.mjs';
+import { live, say, verdict, wordOf } from './harness_hold.mjs';
+import { samples, statusLocation, statusOf, ask } from './harness_status.mjs';
+
+/* Only the zone in shared memory can be full. */
+const zoned = { skip: unbuilt || (store !== 'shm'
+  && 'about the zone: run with CHAT_STORE=shm') };
+
+const big = (bytes) => 'x'.repeat(bytes);
+const tells = `${say.verdict} add_header X-Reason $chat_reason always;`;
+const reason = async (answer) => (await answer.head).headers['x-reason'];
+
+/* Requests that wait fill the zone, until the first is refused. */
+async function fill(scene, headers) {
+  const answers = [];
+  for (let i = 0; i < 300; i++) {
+    const batch = new Batch(scene, 2);
+    const answer = batch.continue({ [batch.ids[0]]: big(12000) }, { headers });
+    answers.push({ batch, answer });
+    await answer.sent;
+    if (i % 10 === 9 && answers.some((it) => it.answer.ended)) {
+      return answers;
+    }
+  }
+  return assert.fail('never full');
+}
+
+live('s119: given a full zone, no incomplete request goes upstream',
+  async (t) => {
+    for (const failure of ['pass', 'deny']) {
+      await t.test(failure, async (t2) => {
+        const scene = await stage(t2, 'openai_chat', { workers: 2,
+          store: 'shm:1m', hold: '60s', strict: false, server: statusLocation,
+          location: `chat_store_failure ${failure}; ${tells}` });
+        const filled = await fill(scene);
+        await Promise.all(Array.from({ length: 60 }, async () => {
+          const batch = new Batch(scene, 2);
+          const answer = batch.continue({ [batch.ids[0]]: big(12000) });
+          const { word, headers } = await told(answer);
+          assert.equal(word, '503');
+          assert.equal(headers['retry-after'], '1');
+          assert.equal(await verdict(answer), 'refused');
+          assert.equal(await reason(answer), 'store_full');
+          assert.equal(batch.upstream().length, 0);
+        }));
+        const upstream = scene.p.continuations().length;
+        assert.equal(upstream, 0, `${upstream} went upstream`);
+
+        await t2.test('a complete body', async () => {
+          const batch = new Batch(scene, 2);
+          const answer = batch.continue(batch.results());
+          assert.equal(await wordOf(answer),
+            failure === 'deny' ? '503' : 'final');
+          assert.equal(await reason(answer), 'store_full');
+        });
+        await t2.test('a new user message', async () => {
+          await new Batch(scene, 2).ask();
+        });
+        await t2.test('status and metrics', async () => {
+          const { counters } = await statusOf(scene.n);
+          assert.ok(counters.store_full > 60, `${counters.store_full}`);
+          const text = await ask(scene.n, '?format=prometheus');
+          assert.ok(samples(text.text)
+            .get('nginx_chat_store_full_total') > 60);
+          assert.match(scene.n.errorLog(), /the zone "ngx_chat" is full/);
+        });
+        await t2.test('one that is held can be released', async () => {
+          const { batch, answer } = filled.find((it) => !it.answer.ended);
+          const words = await Promise.all([answer,
+            batch.continue({ [batch.ids[1]]: 1 })].map(wordOf));
+          assert.ok(words.includes('final'), `${words}`);
+          batch.released();
+        });
+      });
+    }
+  }, zoned);
+
+live('given chat_max_held requests that wait, the next one gets 503',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { strict: false,
+      server: statusLocation, location: `chat_max_held 2; ${tells}` });
+    const batches = [1, 2, 3].map(() => new Batch(scene, 2));
+    const first = batches.slice(0, 2).map((batch) =>
+      batch.continue(batch.results([0])));
+    await until(async () => (await statusOf(scene.n)).holds.now === 2);
+    const third = batches[2].continue(batches[2].results([0]));
+    const { word, headers } = await told(third);
+    assert.equal(word, '503');
+    assert.equal(headers['retry-after'], '1');
+    assert.equal(await verdict(third), 'refused');
+    assert.equal(await reason(third), 'held_limit');
+    assert.equal(batches[2].upstream().length, 0);
+    assert.equal((await statusOf(scene.n)).counters.holds_refused, 1);
+
+    /* Its result is stored: the other one alone completes the batch. */
+    assert.equal(await wordOf(batches[2].continue(batches[2].results([1]))),
+      'final');
+    batches[2].released();
+    assert.equal(first.some(({ ended }) => ended), false);
+  });
