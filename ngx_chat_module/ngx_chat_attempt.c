@@ -30,6 +30,17 @@ ngx_chat_attempt_join(ngx_chat_ctx_t *ctx, const chat_key_t *key,
 }
 
 
+static void
+ngx_chat_attempt_flush(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (store != NULL && store->flush != NULL) {
+        store->flush(store);
+    }
+}
+
+
 void
 ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 {
@@ -58,6 +69,27 @@ ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
     if (ctx->attempt != 0 && !ctx->in_attempts) {
         ctx->in_attempts = 1;
         ngx_queue_insert_tail(&ctx->main->attempts, &ctx->attempts);
+    }
+}
+
+
+void
+ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
+{
+    size_t i;
+
+    if (ctx->attempt != 0 || !ctx->q.kept) {
+        return;
+    }
+
+    chat_facts_init(&ctx->carried, ctx->kept);
+
+    for (i = 0; i < ctx->q.nmembers; i++) {
+        chat_facts_delivered(&ctx->carried, ctx->q.members[i].id);
+    }
+
+    for (i = 0; i < ctx->results.count; i++) {
+        chat_facts_delivered(&ctx->carried, ctx->results.items[i].id);
     }
 }
 
@@ -93,22 +125,12 @@ ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
+/* answer/k of an attempt, or void/k; of a refusal its end, too. */
+static void
+ngx_chat_attempt_status(ngx_chat_ctx_t *ctx, uint32_t status)
 {
     uint32_t     after;
     chat_facts_t facts;
-
-    if (ctx->answer_known) {
-        return;
-    }
-
-    ctx->answer_known = 1;
-    ctx->status = status;
-
-    if (ctx->attempt == 0) {
-        return;
-    }
 
     if (ngx_chat_attempt_unsent(ctx)) {
         ctx->ended = 1;
@@ -136,6 +158,29 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
     }
 
     ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}
+
+
+void
+ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
+{
+    if (ctx->answer_known) {
+        return;
+    }
+
+    ctx->answer_known = 1;
+    ctx->status = status;
+
+    if (ctx->attempt != 0) {
+        ngx_chat_attempt_status(ctx, status);
+
+    } else if (status >= 200 && status < 300) {
+        ngx_chat_attempt_join(ctx, &ctx->q.key, ctx->carried.items,
+                              ctx->carried.count);
+    }
+
+    /* the client may send its next request as soon as it has the status */
+    ngx_chat_attempt_flush(ctx);
 }
 
 
@@ -170,7 +215,6 @@ void
 ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
     size_t                     i, n;
-    chat_store_t              *store = ctx->main->store;
     const chat_stream_facts_t *facts;
 
     n = chat_stream_facts(ctx->stream, &facts);
@@ -180,8 +224,8 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
     }
 
     /* the client may answer to what it is sent next */
-    if (n != 0 && store != NULL && store->flush != NULL) {
-        store->flush(store);
+    if (n != 0) {
+        ngx_chat_attempt_flush(ctx);
     }
 }
 

@@ -372,6 +372,7 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         call->kind = member->kind;
         call->outcome = member->outcome;
         call->approval = member->approval;
+        call->delivered = chat_gate_delivered(&ctx->q, member) & 1;
         call->ready = 1;
         ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);
         ctx->nknown++;

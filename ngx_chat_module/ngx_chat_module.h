@@ -133,6 +133,9 @@ struct ngx_chat_ctx_s {
     uint32_t    claiming; /* a claim that may stand: void it on the way out */
     ngx_queue_t attempts;
 
+    /* without an attempt: delivered/ facts, put if the answer is 2xx */
+    chat_facts_t carried;
+
     /* the answer */
     chat_stream_t      *stream;
     ngx_chat_record_t  *record;  /* of what the client is sent; or NULL */
@@ -471,6 +474,12 @@ void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
 
 /* Its claim is its attempt from now on, as far as it has one. */
 void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
+
+/*
+ * Notes the results that a request without an attempt brings or got inserted,
+ * where the provider keeps the conversation: a 2xx answer delivers them.
+ */
+void ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx);
 
 /* 1 if no upstream has had a byte of the request, nor its client an answer. */
 ngx_uint_t ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx);

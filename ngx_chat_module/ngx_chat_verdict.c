@@ -32,6 +32,7 @@ ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
             ngx_chat_attempt_keep_results(ctx);
         }
 
+        ngx_chat_attempt_carries(ctx);
         ngx_chat_go_on(ctx, ctx->watching ? NGX_CHAT_VERDICT_RELEASED
                                           : NGX_CHAT_VERDICT_PASSED);
         return;

@@ -150,6 +150,17 @@ chat_batch_read_result(chat_batch_reader_t *reader, chat_str_t id,
 
 
 static void
+chat_batch_read_delivered(chat_batch_reader_t *reader, chat_str_t id)
+{
+    chat_member_t *member = chat_batch_member(reader, id);
+
+    if (member != NULL) {
+        member->delivered = 1;
+    }
+}
+
+
+static void
 chat_batch_read_approval(chat_batch_reader_t *reader, chat_str_t id,
                          chat_str_t value)
 {
@@ -258,6 +269,9 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 
         } else if (chat_batch_under(facts[i].field, "approval/", &id)) {
             chat_batch_read_approval(&reader, id, facts[i].value);
+
+        } else if (chat_batch_under(facts[i].field, "delivered/", &id)) {
+            chat_batch_read_delivered(&reader, id);
 
         } else {
             chat_batch_read_plain(batch, &facts[i]);

@@ -97,6 +97,12 @@ void chat_facts_result(chat_facts_t *facts, chat_str_t id,
                        const chat_digest_t *fingerprint,
                        const chat_str_t    *payload);
 
+/*
+ * delivered/<id>: a request that has no attempt carried the call's result,
+ * and its answer was 2xx.
+ */
+void chat_facts_delivered(chat_facts_t *facts, chat_str_t id);
+
 /* approval/<id>: GRANTED or REFUSED; reason (JSON text) is its payload. */
 void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
                          chat_approval_e approval, chat_str_t reason);
@@ -155,6 +161,7 @@ typedef struct {
     unsigned char   digest[16];   /* of the result */
     unsigned char   answered[16]; /* fingerprint that the result answered */
     int             has_payload;  /* of the result */
+    int             delivered;    /* there is a delivered/ fact */
     chat_approval_e approval;     /* GRANTED, REFUSED or NONE */
 } chat_member_t;
 

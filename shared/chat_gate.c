@@ -73,6 +73,30 @@ chat_gate_asked(const chat_question_t *q, chat_str_t id)
 }
 
 
+int
+chat_gate_delivered(const chat_question_t *q, const chat_member_t *member)
+{
+    return q->kept && (q->delivered || member->delivered);
+}
+
+
+/*
+ * 1 if a new user message finds all results delivered: an attempt was
+ * answered 2xx, or has no answer yet. A result that is inserted twice is worse
+ * than one that is left out: the provider refuses each later turn then.
+ */
+static int
+chat_gate_carried(const chat_look_t *look)
+{
+    const chat_attempt_t *last = &look->last;
+
+    return look->q->fresh
+           && (look->batch->answered.k != 0
+               || (last->k != 0 && !last->is_void && last->end == CHAT_END_NONE
+                   && last->answer < 300));
+}
+
+
 /*
  * Walks the members of the batch as this request sees them: its own, or,
  * where the calls are not in the body, those of the store. Answers how the
@@ -112,7 +136,9 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
     }
 
     asked = chat_gate_asked(q, *id);
-    return asked ? 'b' : chat_gate_stored(batch, *id, member->kind, NULL);
+    return asked != NULL || chat_gate_delivered(q, member)
+               ? 'b'
+               : chat_gate_stored(batch, *id, member->kind, NULL);
 }
 
 
@@ -408,6 +434,8 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
         q->answered_k = look.last.answer ? look.last.k : 0;
         q->ended_k = look.last.end != CHAT_END_NONE ? look.last.k : 0;
     }
+
+    q->delivered = chat_gate_carried(&look);
 
     if (q->chained) {
         chat_gate_count(&look, out);

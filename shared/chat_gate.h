@@ -59,6 +59,8 @@ typedef struct {
     chat_str_t            request;
     uint64_t              now; /* ms since the epoch, set by the caller before
                                   each decision and claim; 0: not known */
+    int                   fresh; /* a new user message */
+    int                   kept;  /* the provider keeps the conversation */
     int                   chained;
     int                   complete; /* the body settles all its members */
     int                   wants;    /* a member of them wants a result */
@@ -69,6 +71,8 @@ typedef struct {
     uint32_t answered_k; /* attempts up to here had an answer by then */
     uint32_t ended_k;    /* attempts up to here had ended by then */
     int      found_unsealed;
+
+    int delivered; /* by the last look: an attempt has carried all results */
 
     chat_seen_batch_t seen; /* by each look; likewise */
 } chat_question_t;
@@ -145,6 +149,12 @@ void chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
  */
 chat_gate_e chat_gate_may_claim(const chat_question_t *q,
                                 const chat_batch_t *batch, uint32_t k);
+
+/*
+ * 1 if the provider has the result of this call of a chain, so that it must
+ * not be inserted again. Valid after chat_gate_decide().
+ */
+int chat_gate_delivered(const chat_question_t *q, const chat_member_t *member);
 
 /*
  * What the store can complete: for each member that the body leaves open and

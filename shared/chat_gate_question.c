@@ -100,6 +100,8 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     }
 
     q->dialect = dialect;
+    q->fresh = rq->class == CHAT_CLASS_FRESH;
+    q->kept = rq->by_conversation && !dialect->transcript;
     q->chained = rq->chained;
     q->complete = !rq->chained;
     memcpy(q->signature, rq->signature.bytes, 16);

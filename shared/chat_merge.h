@@ -61,7 +61,7 @@ chat_rc_e chat_results_open(chat_results_t *results, const chat_request_t *rq,
 /*
  * The same error for the calls of a chained step that neither the body nor
  * the store answers; order gives all its calls, with what the store knows of
- * their outcome and approval.
+ * their approval and whether their result was delivered.
  */
 chat_rc_e chat_results_open_chain(chat_results_t       *results,
                                   const chat_request_t *rq,

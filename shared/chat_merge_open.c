@@ -261,15 +261,13 @@ chat_open_chained(const chat_results_t *results, const chat_call_t *call,
 
 
 /*
- * 1 if nothing may be said of a call of a chain: it was decided; or somebody
- * has answered it, and the provider keeps the conversation and so may have
- * the answer.
+ * 1 if a call of a chain must get no error: it was decided, or the provider
+ * has its result.
  */
 static int
-chat_open_spared(const chat_request_t *rq, const chat_call_t *call)
+chat_open_spared(const chat_call_t *call)
 {
-    return call->approval != CHAT_APPROVAL_NONE
-           || (rq->by_conversation && call->outcome != CHAT_OUTCOME_NONE);
+    return call->approval != CHAT_APPROVAL_NONE || call->delivered;
 }
 
 
@@ -305,7 +303,7 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
         result = chat_open_chained(results, &order[i], after);
 
         if (order[i].kind == CHAT_KIND_PROVIDER
-            || (result.unknown && chat_open_spared(rq, &order[i])))
+            || (result.unknown && chat_open_spared(&order[i])))
         {
             continue;
         }

@@ -59,6 +59,7 @@ typedef struct {
                                       how it was decided */
     unsigned        dynamic : 1;   /* ai_sdk: a dynamic-tool part */
     unsigned        in_last_message : 1; /* ai_sdk: may be told */
+    unsigned        delivered : 1; /* chained: the provider has its result */
     const chat_json_t *node;  /* dialect's: the call's value; with the tree */
     const chat_json_t *place; /* dialect's own */
 } chat_call_t;

@@ -7,7 +7,8 @@
  *   A voids | tells | dies | answers STATUS | ends HOW | is complete
  *   A watches | is lost | is not lost | rejoins -> VERDICT | reclaims
  *   call a | result a | bare a | fact FIELD VALUE | clear | lose | wait MS
- * Words of asks: chained, retry, key=x, model=2, nothing-new.
+ * Words of asks: chained, kept (at the provider), fresh, retry, key=x,
+ * model=2, nothing-new.
  */
 
 #ifndef GATE_PLAY_H
@@ -111,7 +112,7 @@ play_expect(const asker_t *a, char *words, const char *line)
 static inline void
 play_asks(asker_t *a, char name, char *words, const char *line)
 {
-    int           old = 0, retry = 0, news;
+    int           old = 0, retry = 0, fresh = 0, kept = 0, news;
     char         *word, *rest = NULL;
     chat_digest_t key = { { 0 } };
 
@@ -130,6 +131,12 @@ play_asks(asker_t *a, char name, char *words, const char *line)
         } else if (strcmp(word, "retry") == 0) {
             retry = 1;
 
+        } else if (strcmp(word, "fresh") == 0) {
+            fresh = 1;
+
+        } else if (strcmp(word, "kept") == 0) {
+            kept = 1;
+
         } else if (strcmp(word, "nothing-new") == 0) {
             old = 1;
 
@@ -146,6 +153,8 @@ play_asks(asker_t *a, char name, char *words, const char *line)
 
     asker_open(a, dialect, name);
     a->q.retry = retry;
+    a->q.fresh = fresh;
+    a->q.kept = kept;
     memcpy(a->q.retry_key, key.bytes, 16);
     news = asker_join(a);
 

@@ -243,6 +243,8 @@ take_order(taken_t *t, const chat_batch_t *batch)
         if (batch->members[i].is_call) {
             t->order[t->norder].kind = batch->members[i].kind;
             t->order[t->norder].outcome = batch->members[i].outcome;
+            t->order[t->norder].delivered =
+                (t->a.rq.by_conversation && batch->members[i].delivered) & 1;
             t->order[t->norder].approval = batch->members[i].approval;
             t->order[t->norder++].id = batch->members[i].id;
         }

@@ -62,6 +62,40 @@ chains_are_known_from_the_store(void **state)
 }
 
 
+/* What the provider of a conversation has is neither missing nor inserted. */
+static void
+s123_s124_a_delivered_result_of_a_conversation(void **state)
+{
+    static const char head[] = "fact open W;call a;call b;call c;fact seal 1;"
+                               "result b;fact delivered/b 1;";
+    size_t            i;
+    char              script[1024];
+    const char *const rows[] = {
+        "A asks chained kept a+ -> HOLD missing=1;"
+        "B asks chained kept a+ c+ -> CLAIM merge=0",
+        "A asks chained kept c+ -> HOLD missing=1;"
+        "fact delivered/a 1;"
+        "A looks -> CLAIM merge=0;"
+        "A is complete",
+        /* in a chain by response each branch has its own history */
+        "A asks chained a+ c+ -> CLAIM merge",
+        /* a retry brings what the attempt before it has carried, too */
+        "A asks chained kept a+ -> HOLD;"
+        "B asks chained kept c+ -> CLAIM;"
+        "B claims -> GO merge;"
+        "B answers 200;"
+        "B ends failed;"
+        "C asks chained kept c+ -> CLAIM merge;"
+        "D asks chained kept fresh c+ -> CLAIM merge=0",
+    };
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(script, sizeof(script), "%s%s", head, rows[i]);
+        play("openai_responses", script);
+    }
+}
+
+
 static void
 a_result_without_payload_is_another_requests(void **state)
 {
@@ -337,6 +371,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_are_known_from_the_store),
+        cmocka_unit_test(s123_s124_a_delivered_result_of_a_conversation),
         cmocka_unit_test(a_result_without_payload_is_another_requests),
         cmocka_unit_test(a_result_of_other_arguments_counts_as_missing),
         cmocka_unit_test(s40_approvals),

@@ -231,9 +231,9 @@ s69_an_approval_of_openai_responses_stays(void **state)
 }
 
 
-/* What a conversation at the provider may have is not said once more. */
+/* Only a conversation at the provider has the result, no earlier response. */
 static void
-s68_an_answer_that_the_provider_may_have_is_not_doubled(void **state)
+s68_s123_no_error_for_a_result_that_the_provider_has(void **state)
 {
     chat_facts_t  facts;
     chat_digest_t digest;
@@ -243,6 +243,7 @@ s68_an_answer_that_the_provider_may_have_is_not_doubled(void **state)
     chat_facts_init(&facts, store.arena);
     chat_facts_result(&facts, chat_cstr("call_0"), CHAT_OUTCOME_OK, &digest,
                       &digest, NULL);
+    chat_facts_delivered(&facts, chat_cstr("call_0"));
     (void) store_join(&facts);
 
     becomes(RESPONSES, 1, "{\"conversation\":\"conv_1\",\"input\":[" HI "]}",
@@ -360,7 +361,7 @@ main(void)
         cmocka_unit_test_setup(s69_an_approval_of_openai_responses_stays,
                                fresh),
         cmocka_unit_test_setup(
-            s68_an_answer_that_the_provider_may_have_is_not_doubled, fresh),
+            s68_s123_no_error_for_a_result_that_the_provider_has, fresh),
         cmocka_unit_test_setup(s69_questions_of_a_chain, fresh),
         cmocka_unit_test_setup(too_many_open_calls_are_left_alone, fresh),
         cmocka_unit_test_setup(without_memory_nothing_is_added, fresh),
