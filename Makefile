@@ -8,6 +8,7 @@
 # make style    clang-format and the rules of the layout
 # make asan     build/asan/ngx_chat_module.so, for nginx under ASan
 # make contract build/contract/ngx_chat_contract_module.so, the laws of a store
+# make builds   the module compiled against newer NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
 # make clean    removes build
 #
@@ -17,6 +18,7 @@
 SHELL = /bin/bash
 CC = gcc
 CLANG = clang
+CLANG_FORMAT = $(shell command -v clang-format-14 || echo clang-format)
 FUZZ_TIME = 60
 NGX_SRC = /usr/share/nginx/src
 
@@ -39,7 +41,7 @@ san_opts = -g -O1 $(sanitize)
 no_globals = --param asan-globals=0
 
 .PHONY: module asan contract demo bench test test-all unit fuzz style \
-        clean demo-packages clients clients-packages
+        clean demo-packages builds clients clients-packages
 .DELETE_ON_ERROR:
 
 
@@ -149,9 +151,15 @@ build/fuzz/shared/%.o: shared/%.c
 	    -MMD -MP -MF $@.d -Ishared -c -o $@ $<
 
 
+# Each major version of clang-format formats otherwise: another one than the
+# project's is no judge.
 style:
 	@t/packages.sh style
-	@clang-format --dry-run -Werror $(formatted)
+	@case "$$($(CLANG_FORMAT) --version)" in \
+	*'version 14.'*) $(CLANG_FORMAT) --dry-run -Werror $(formatted) ;; \
+	*) echo 'skipped: the format; it takes clang-format 14, here is' \
+	        "$$($(CLANG_FORMAT) --version)" ;; \
+	esac
 	@node --test t/layout.test.mjs
 
 # Exact versions, from the lock file; nothing of theirs is run here.
@@ -168,8 +176,13 @@ clients: module clients-packages
 	@node t/run.mjs --every --log=build/test/clients t/clients/*.test.mjs
 	@node t/clients/table.mjs
 
+# From the registry that apt uses, or BUILDS='FOLDER...' of NGINX sources.
+builds:
+	@t/packages.sh live builds
+	@t/builds.sh full $(BUILDS)
+
 test test-all:
-	@t/packages.sh make module unit fuzz style live clients asan
+	@t/packages.sh make module unit fuzz style live clients asan builds
 	@t/all.sh $@
 
 clean:

@@ -310,14 +310,44 @@ ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* The expression of "chat_tool". An NGINX without PCRE refuses it. */
+static char *
+ngx_chat_conf_tool_regex(ngx_conf_t *cf, ngx_command_t *cmd,
+                         ngx_chat_tool_t *tool)
+{
+#if (NGX_PCRE)
+    u_char              errstr[NGX_MAX_CONF_ERRSTR];
+    ngx_str_t          *value = cf->args->elts;
+    ngx_regex_compile_t rc;
+
+    ngx_memzero(&rc, sizeof(rc));
+    rc.pattern = value[1];
+    rc.pool = cf->pool;
+    rc.err.len = NGX_MAX_CONF_ERRSTR;
+    rc.err.data = errstr;
+
+    if (ngx_regex_compile(&rc) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V in \"%V\"", &rc.err,
+                           &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    tool->regex = rc.regex;
+    return NGX_CONF_OK;
+#else
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" requires PCRE library",
+                       &cmd->name);
+    return NGX_CONF_ERROR;
+#endif
+}
+
+
 char *
 ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char               errstr[NGX_MAX_CONF_ERRSTR];
     ngx_str_t           *value = cf->args->elts;
     ngx_chat_tool_t     *tool;
     ngx_chat_loc_conf_t *lcf = conf;
-    ngx_regex_compile_t  rc;
 
     if (lcf->tools == NGX_CONF_UNSET_PTR) {
         lcf->tools = ngx_array_create(cf->pool, 4, sizeof(ngx_chat_tool_t));
@@ -345,20 +375,7 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    ngx_memzero(&rc, sizeof(rc));
-    rc.pattern = value[1];
-    rc.pool = cf->pool;
-    rc.err.len = NGX_MAX_CONF_ERRSTR;
-    rc.err.data = errstr;
-
-    if (ngx_regex_compile(&rc) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V in \"%V\"", &rc.err,
-                           &cmd->name);
-        return NGX_CONF_ERROR;
-    }
-
-    tool->regex = rc.regex;
-    return NGX_CONF_OK;
+    return ngx_chat_conf_tool_regex(cf, cmd, tool);
 }
 
 
@@ -457,6 +474,7 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 chat_kind_e
 ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
 {
+#if (NGX_PCRE)
     ngx_str_t            text;
     ngx_uint_t           i;
     ngx_chat_tool_t     *tool;
@@ -478,6 +496,7 @@ ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
                        : tool[i].kind;
         }
     }
+#endif
 
     return kind;
 }

@@ -68,8 +68,10 @@ typedef struct {
 } ngx_chat_main_conf_t;
 
 typedef struct {
+#if (NGX_PCRE)
     ngx_regex_t *regex;
-    chat_kind_e  kind;
+#endif
+    chat_kind_e kind;
 } ngx_chat_tool_t;
 
 typedef struct {

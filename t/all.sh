@@ -108,11 +108,13 @@ stage style make -s style
 stage clients-packages make -s clients-packages
 # shellcheck disable=SC2086
 if [ "${1:-test}" = test ]; then
+    stage builds t/builds.sh quick
     stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-5}"
     live live-asan --pass=asan $tests
     live live-plain --pass=plain,redis,sentinel,cluster $tests
     clients --pass=asan,plain,redis
 else
+    stage builds t/builds.sh full
     stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-60}"
     for pass in asan asan_redis plain redis; do
         live live-$pass --every --pass=$pass $tests

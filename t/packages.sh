@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that a task needs and that are missing.
 # Usage: t/packages.sh TASK...
-# Tasks: make module unit fuzz style live npm clients asan
+# Tasks: make module unit fuzz style live npm clients asan builds
 # Silent and quick when all are there; uses sudo where it is not root.
 set -eu
 
@@ -45,6 +45,10 @@ wanted()
         asan)
             # gcc brings the sanitizers' libraries.
             echo gcc libc6-dev
+            ;;
+        builds)
+            echo make gcc clang libc6-dev libyajl-dev libhiredis-dev
+            echo libssl-dev libpcre2-dev zlib1g-dev
             ;;
         *)
             echo "$0: unknown task $task" >&2
