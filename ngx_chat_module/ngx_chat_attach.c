@@ -70,7 +70,7 @@ static ngx_uint_t
 ngx_chat_attach_may(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH
-           && ctx->conf->record != NGX_CHAT_RECORD_OFF && !ctx->anonymous;
+           && ctx->conf->record != NGX_CHAT_RECORD_OFF;
 }
 
 

@@ -61,24 +61,50 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
 }
 
 
-/* The tenant where chat_tenant is not given: the credentials. */
-static ngx_int_t
-ngx_chat_default_tenant(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
+/* A value with variables; NULL: it is none, or there is no memory. */
+static ngx_http_complex_value_t *
+ngx_chat_conf_value(ngx_conf_t *cf, ngx_str_t value)
 {
-    ngx_str_t value = ngx_string("$http_authorization$http_x_api_key"
-                                 "$http_api_key$http_x_goog_api_key$arg_key");
+    ngx_http_complex_value_t        *cv;
     ngx_http_compile_complex_value_t ccv;
 
-    conf->tenant = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
-    if (conf->tenant == NULL) {
-        return NGX_ERROR;
+    cv = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (cv == NULL) {
+        return NULL;
     }
 
     ngx_memzero(&ccv, sizeof(ccv));
     ccv.cf = cf;
     ccv.value = &value;
-    ccv.complex_value = conf->tenant;
-    return ngx_http_compile_complex_value(&ccv);
+    ccv.complex_value = cv;
+    return ngx_http_compile_complex_value(&ccv) == NGX_OK ? cv : NULL;
+}
+
+
+static ngx_int_t
+ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
+                      ngx_chat_loc_conf_t *conf)
+{
+    ngx_str_t scope = ngx_string("$server_name");
+    ngx_str_t credentials =
+        ngx_string("$http_authorization$http_x_api_key"
+                   "$http_api_key$http_x_goog_api_key$arg_key");
+
+    if (conf->tenant == NULL) {
+        conf->tenant = prev->tenant;
+        conf->scope = prev->scope;
+        conf->has_tenant = prev->has_tenant;
+    }
+
+    if (conf->tenant == NULL) {
+        conf->tenant = ngx_chat_conf_value(cf, credentials);
+    }
+
+    if (conf->scope == NULL) {
+        conf->scope = ngx_chat_conf_value(cf, scope);
+    }
+
+    return conf->tenant && conf->scope ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -119,12 +145,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->conversation = prev->conversation;
     }
 
-    if (conf->tenant == NULL) {
-        conf->tenant = prev->tenant;
-        conf->has_tenant = prev->has_tenant;
-    }
-
-    if (conf->tenant == NULL && ngx_chat_default_tenant(cf, conf) != NGX_OK) {
+    if (ngx_chat_merge_tenant(cf, prev, conf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -267,10 +288,30 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
 char *
 ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    char                *rc;
+    ngx_str_t           *value = cf->args->elts, scope;
     ngx_chat_loc_conf_t *lcf = conf;
 
     lcf->has_tenant = 1;
-    return ngx_http_set_complex_value_slot(cf, cmd, conf);
+
+    rc = ngx_http_set_complex_value_slot(cf, cmd, conf);
+    if (rc != NGX_CONF_OK || cf->args->nelts == 2) {
+        return rc;
+    }
+
+    if (ngx_strncmp(value[2].data, "scope=", 6) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" in \"%V\", it must be "
+                           "scope=VALUE",
+                           &value[2], &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    scope.data = value[2].data + 6;
+    scope.len = value[2].len - 6;
+
+    lcf->scope = ngx_chat_conf_value(cf, scope);
+    return lcf->scope ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

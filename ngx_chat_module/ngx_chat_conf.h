@@ -60,6 +60,7 @@ typedef struct {
 
     ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
     ngx_uint_t                 tenants_warned;
+    ngx_uint_t                 anonymous_warned;
     ngx_uint_t                 status; /* chat_status is somewhere */
     ngx_event_t                tick;   /* of what it tells */
     struct ngx_chat_metrics_s *metrics;
@@ -79,6 +80,7 @@ typedef struct {
     const chat_dialect_t     *dialect; /* mode ON */
     ngx_http_complex_value_t *conversation;
     ngx_http_complex_value_t *tenant;
+    ngx_http_complex_value_t *scope;      /* of the same chat_tenant */
     ngx_uint_t                has_tenant; /* chat_tenant was given */
     ngx_uint_t                results;    /* chat_results */
     ngx_http_complex_value_t *resume;     /* chat_resume: whose streams */

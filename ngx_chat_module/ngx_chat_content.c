@@ -60,20 +60,15 @@ ngx_int_t
 ngx_chat_content_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
                         const char *what, chat_digest_t *tenant)
 {
-    ngx_str_t value;
+    ngx_int_t rc = ngx_chat_tenant(r, conf, tenant);
 
-    if (ngx_chat_value(r, conf->tenant, &value) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (value.len == 0) {
+    if (rc == NGX_DECLINED) {
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                       "chat: %s refused: \"chat_tenant\" is empty", what);
         return NGX_HTTP_FORBIDDEN;
     }
 
-    chat_digest(chat_str(value.data, value.len), tenant);
-    return NGX_OK;
+    return rc == NGX_OK ? NGX_OK : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 

@@ -55,7 +55,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     chat_rc_e        rc;
     chat_question_t *q = &ctx->q;
 
-    if (!ctx->managed || ngx_chat_name(ctx) != CHAT_OK) {
+    if (ngx_chat_name(ctx) != CHAT_OK) {
         ctx->managed = 0;
         return NGX_DECLINED;
     }
@@ -278,8 +278,7 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (!ctx->managed) {
-        /* a header vouches for the very bytes of the body */
+    if (ctx->scope.anonymous) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
         return;
     }

@@ -102,12 +102,30 @@ ngx_chat_headers_counts(ngx_list_t *headers, const ngx_table_elt_t *h)
 }
 
 
+/* 1 if the header's value begins so, in upper or lower case. */
+static ngx_uint_t
+ngx_chat_headers_begins(const ngx_table_elt_t *h, const char *text)
+{
+    size_t len = ngx_strlen(text);
+
+    return h->value.len >= len
+           && ngx_strncasecmp(h->value.data, (u_char *) text, len) == 0;
+}
+
+
+/* 1 if the header signs the body, or carries a digest of it. */
 static ngx_uint_t
 ngx_chat_headers_vouches(const ngx_table_elt_t *h)
 {
     ngx_uint_t         i;
-    static const char *names[] = { "digest", "content-digest", "content-md5",
-                                   "signature", "x-amz-content-sha256" };
+    static const char *names[] = { "digest",      "content-digest",
+                                   "repr-digest", "content-md5",
+                                   "signature",   "x-amz-content-sha256" };
+
+    if (ngx_chat_headers_named(h, "authorization")) {
+        return ngx_chat_headers_begins(h, "aws4-")
+               || ngx_chat_headers_begins(h, "signature ");
+    }
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (ngx_chat_headers_named(h, names[i])) {

@@ -30,7 +30,6 @@ ngx_chat_listing_may(ngx_chat_ctx_t *ctx)
 
     return ctx->conf->record == NGX_CHAT_RECORD_ON && !ctx->conf->dry_run
            && ctx->dialect != NULL && ctx->rq.class != CHAT_CLASS_OTHER
-           && ctx->scope.conversation.len != 0 && !ctx->anonymous
            && ctx->listing == NULL && store != NULL
            && store->state != CHAT_STORE_AWAY;
 }
@@ -117,9 +116,12 @@ ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
 {
     ngx_http_request_t *r = ctx->request;
+    chat_key_t          conversation;
     ngx_chat_listing_t *listing;
 
-    if (!ngx_chat_listing_may(ctx)) {
+    if (!ngx_chat_listing_may(ctx)
+        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
+    {
         return 0;
     }
 
@@ -128,7 +130,7 @@ ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
         return 0;
     }
 
-    (void) chat_batch_record_key(&ctx->scope, &listing->conversation);
+    listing->conversation = conversation;
     ngx_chat_record_key(ctx, &listing->key);
     chat_listed_id(&listing->key, listing->id);
     ctx->listing = listing;

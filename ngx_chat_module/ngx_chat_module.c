@@ -71,7 +71,7 @@ static ngx_command_t ngx_chat_commands[] = {
     NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, mode, NULL),
     NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
                  ngx_http_set_complex_value_slot, conversation, NULL),
-    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE1, ngx_chat_conf_tenant, tenant,
+    NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_tenant, tenant,
                  NULL),
     NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_TAKE1,
                  ngx_chat_conf_enum, replay, ngx_chat_replay_values),

@@ -167,13 +167,12 @@ struct ngx_chat_ctx_s {
     void  *upstream_data;
     size_t upstream_burst; /* bytes since it last made room for others */
 
-    unsigned managed : 1;   /* its batch has a name */
-    unsigned anonymous : 1; /* its tenant is empty */
-    unsigned merging : 1;   /* what is fetched goes into the body */
-    unsigned partial : 1;   /* its batch was seen incomplete */
-    unsigned sealed : 1;    /* all calls of its batch are known */
-    unsigned opened : 1;    /* a stream has told of its batch */
-    unsigned settled : 1;   /* it brings no result, but the store has them */
+    unsigned managed : 1; /* its batch has a name */
+    unsigned merging : 1; /* what is fetched goes into the body */
+    unsigned partial : 1; /* its batch was seen incomplete */
+    unsigned sealed : 1;  /* all calls of its batch are known */
+    unsigned opened : 1;  /* a stream has told of its batch */
+    unsigned settled : 1; /* it brings no result, but the store has them */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
@@ -267,8 +266,20 @@ ngx_int_t ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
 
 /* ngx_chat_tenant.c */
 
-/* Warns, once, if the conversation was seen under another tenant before. */
-void ngx_chat_tenant_note(ngx_chat_ctx_t *ctx);
+/*
+ * The digest of scope and tenant that every name of the request begins with.
+ * NGX_DECLINED: the tenant is empty; NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
+                          const ngx_chat_loc_conf_t *conf,
+                          chat_digest_t             *tenant);
+
+/*
+ * Fills in the tenant of ctx->scope, whose conversation is known. Warns, once
+ * per worker, of an empty one, and of a conversation that was seen under
+ * another tenant before. NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_tenant_find(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_gate.c */
 

@@ -186,7 +186,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     }
 
     ctx->headers = headers;
-    ctx->managed = !headers.digested;
+    ctx->managed = 1;
 
     rc = ngx_http_read_client_request_body(r, ngx_chat_body_ready);
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
@@ -349,13 +349,6 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
     ngx_str_t           value;
     ngx_http_request_t *r = ctx->request;
 
-    if (ngx_chat_value(r, ctx->conf->tenant, &value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ctx->anonymous = value.len == 0;
-    chat_digest(chat_str(value.data, value.len), &ctx->scope.tenant);
-
     ctx->scope.dialect = chat_cstr(ctx->dialect->name);
     ctx->scope.by_message = ctx->dialect->weak_by_message;
     ctx->scope.conversation = ctx->rq.conversation;
@@ -370,13 +363,14 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
         }
     }
 
-    ngx_chat_tenant_note(ctx);
+    if (chat_arena_dup(ctx->kept, ctx->scope.conversation,
+                       &ctx->scope.conversation)
+        != CHAT_OK)
+    {
+        return NGX_ERROR;
+    }
 
-    return chat_arena_dup(ctx->kept, ctx->scope.conversation,
-                          &ctx->scope.conversation)
-                   == CHAT_OK
-               ? NGX_OK
-               : NGX_ERROR;
+    return ngx_chat_tenant_find(ctx);
 }
 
 
@@ -409,7 +403,8 @@ ngx_chat_body_ready(ngx_http_request_t *r)
         return;
     }
 
-    if (!ctx->managed) {
+    if (ctx->headers.digested) {
+        /* a header vouches for the very bytes of the body */
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
         return;
     }

@@ -30,16 +30,17 @@ typedef struct {
 
 /* Whose batch it is: what all names of one conversation have in common. */
 typedef struct {
-    chat_digest_t tenant;
+    chat_digest_t tenant;    /* of the application and its user */
+    int           anonymous; /* there is no user: no name can be derived */
     chat_str_t    dialect;
     chat_str_t    conversation; /* empty: none */
     int           by_message;   /* dialect->weak_by_message */
 } chat_scope_t;
 
 /*
- * The name of a step's batch (DESIGN, "Name of a batch"). CHAT_DECLINED: it
- * has only a weak name and no conversation, or an id past CHAT_ID_MAX: it is
- * not managed.
+ * The name of a step's batch. CHAT_DECLINED: the scope is anonymous, the step
+ * has only a weak name and no conversation, or an id is past CHAT_ID_MAX: it
+ * is not managed.
  */
 chat_rc_e chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
                          chat_key_t *key);
@@ -50,7 +51,7 @@ int chat_id_is_strong(chat_str_t id);
 /*
  * Where the record of the conversation is: the batches that streams opened in
  * it, under the tag that all its batches have. CHAT_DECLINED: there is no
- * conversation.
+ * conversation, or the scope is anonymous.
  */
 chat_rc_e chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key);
 

@@ -144,8 +144,8 @@ chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
     size_t     n = 0;
     chat_str_t parts[5];
 
-    if (step->first_id.len > CHAT_ID_MAX || step->chain.len > CHAT_ID_MAX
-        || step->message.len > CHAT_ID_MAX)
+    if (scope->anonymous || step->first_id.len > CHAT_ID_MAX
+        || step->chain.len > CHAT_ID_MAX || step->message.len > CHAT_ID_MAX)
     {
         return CHAT_DECLINED;
     }

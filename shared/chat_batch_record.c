@@ -23,7 +23,7 @@ chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
 {
     chat_str_t parts[3];
 
-    if (scope->conversation.len == 0) {
+    if (scope->anonymous || scope->conversation.len == 0) {
         return CHAT_DECLINED;
     }
 

@@ -321,10 +321,9 @@ live('s65: followers come and go, the claimant too', async (t) => {
   });
 });
 
-live('s107: an empty tenant follows nobody; nor where it is switched off',
+live('where following is switched off: the empty turn',
   async (t) => {
-    for (const location of ['chat_tenant $arg_none;', 'chat_record off;',
-      'chat_siblings empty;']) {
+    for (const location of ['chat_record off;', 'chat_siblings empty;']) {
       const scene = await stage(t, 'ai_sdk', { workers: 2,
         location: `${location} ${say.verdict}` });
       const { batch, answers } = await siblings(scene, 3);

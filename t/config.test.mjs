@@ -35,7 +35,8 @@ const emerg = (value) => new RegExp(`\\[emerg\\].*invalid.*(${value})?.* in `);
 
 const good = [
   'chat_conversation $http_x_conversation', 'chat_conversation ""',
-  'chat_tenant "$remote_user:$arg_key"', 'chat_replay_filter off',
+  'chat_tenant "$remote_user:$arg_key"', 'chat_tenant $arg_a scope=$host',
+  'chat_tenant $arg_a scope=', 'chat_replay_filter off',
   'chat_replay_filter id', 'chat_replay_filter id_args', 'chat_hold off',
   'chat_hold auto', 'chat_hold 0', 'chat_hold 90s', 'chat_hold 1h30m',
   'chat_grace 0', 'chat_grace 500ms', 'chat_heartbeat 1s',
@@ -49,6 +50,7 @@ const good = [
 
 const bad = [
   ['chat_replay_filter maybe', /"maybe" .*off, id, id_args/],
+  ['chat_tenant a b', /"b" .*scope=VALUE/],
   ['chat_hold forever', /"forever" .*off, auto or a time/],
   ['chat_hold -1', emerg('-1')],
   ['chat_hold 1x', emerg('1x')],
@@ -99,12 +101,15 @@ live('wrong values', async (t) => {
   }
 });
 
-live('no argument, two arguments', async () => {
+live('no argument, two arguments, three arguments', async () => {
   const names = new Set(good.map((line) => line.split(' ')[0]));
   names.delete('chat_tool');
   for (const name of [...names]) {
     await refused(`${name} ;`, /number of arguments/);
-    await refused(`${name} a b;`, /number of arguments/);
+    if (name !== 'chat_tenant') {
+      await refused(`${name} a b;`, /number of arguments/);
+    }
+    await refused(`${name} a b c;`, /number of arguments/);
   }
 });
 

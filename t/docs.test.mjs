@@ -12,9 +12,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import {
-  modulePath, nginx, nginxTest, post, root, unbuilt,
+  modulePath, nginx, nginxTest, root, unbuilt,
 } from './harness.mjs';
+import { Batch, scene, told } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
+import { held } from './harness_hold.mjs';
 import { provider, sse } from './harness_provider.mjs';
 
 const read = (path) => readFileSync(`${root}/${path}`, 'utf8');
@@ -108,14 +110,16 @@ function pasted(dir, [port], upstream) {
   return changes.reduce((text, change) => put(text, ...change), conf);
 }
 
-const withTenant = (conf) => {
-  const changed = conf.replace(/^( +)#(auth_request|chat_tenant)/gm, '$1$2');
+/* Its comment says to take three lines in place of one. */
+const validated = (conf) => {
+  const changed = conf.replace(/^ +chat_tenant .*\n/gm, '')
+    .replace(/^( +)#(auth_request|chat_tenant)/gm, '$1$2');
   assert.equal(all(changed, /^ +(auth_request|chat_tenant)/gm).length, 3);
   return changed;
 };
 
 for (const [name, change, asks] of [['as pasted', (conf) => conf, false],
-  ['with its tenant', withTenant, true]]) {
+  ['with validated users', validated, true]]) {
   test(`the README's nginx.conf, ${name}, passes nginx -t`,
     { skip: unbuilt }, async () => {
       const dir = mkdtempSync(join(tmpdir(), 'ngx_chat_docs_'));
@@ -127,16 +131,22 @@ for (const [name, change, asks] of [['as pasted', (conf) => conf, false],
 
   test(`the README's nginx.conf, ${name}, serves a chat`,
     { skip: unbuilt }, async (t) => {
-      const { path, fresh, final } = dialects.openai_chat;
-      const words = final('hello');
-      const p = await provider(t, 'openai_chat', { strict: false });
-      p.answer = ({ url }) => (url === path ? sse(words)
-        : sse([], { headers: { 'x-user': 'somebody' } }));
+      const { path } = dialects.openai_chat;
+      const p = await provider(t, 'openai_chat');
       const n = await nginx(t, { workers: 1,
         conf: (dir, ports) => change(pasted(dir, ports, p.port)) });
-      const answer = post(n.port, path, fresh({}));
-      assert.equal(await answer.text(), words.join(''));
-      assert.equal(await answer.status, 200);
+      const batch = new Batch(scene('openai_chat', p, n), 2);
+      const { answer } = p;
+      p.answer = (request) => (request.url === path ? answer(request)
+        : sse([], { headers: { 'x-user': 'somebody' } }));
+      const user = { headers: { authorization: '', cookie: 'session=s1' } };
+      await batch.ask(user);
+      const first = batch.continue(batch.results([0]), user);
+      await held(batch, first);
+      const last = batch.continue(batch.results([1]), user);
+      assert.equal((await told(last)).word, 'final');
+      assert.equal((await told(first)).word, 'final');
+      batch.released();
       assert.match(n.errorLog(), /chat: stream ended: finished/);
       assert.equal(p.requests.some(({ url }) => url === '/auth'), asks);
     });

@@ -102,11 +102,12 @@ function tenantOf({ tenant = true, module, http }) {
  * location /), server, http, main (more lines there), workers, level,
  * module (false: plain nginx), tenant (false: no chat_tenant at http level),
  * locations (replaces location / altogether),
- * store (what is behind chat_store), connects (true: wait until it does).
+ * store (what is behind chat_store), connects (true: wait until it does),
+ * names (server_name of several servers that are alike otherwise).
  */
 function configuration(dir, [h1, h2], options) {
   const o = { workers: 1, level: 'info', module: true, chat: 'auto',
-    ...options };
+    names: [''], ...options };
   const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${dir}/${name};`).join('\n    ');
   return `
@@ -131,9 +132,10 @@ http {
         keepalive 16;
     }` : ''}
     ${o.http ?? ''}
-    server {
-        listen 127.0.0.1:${h1} backlog=4096;
-        listen 127.0.0.1:${h2} http2 backlog=4096;
+    ${o.names.map((name, i) => `server {
+        listen 127.0.0.1:${h1}${i ? '' : ' backlog=4096'};
+        listen 127.0.0.1:${h2} http2${i ? '' : ' backlog=4096'};
+        ${name && `server_name ${name};`}
         ${o.server ?? ''}
         ${o.locations ?? `location / {
             ${o.module && o.chat ? `chat ${o.chat};` : ''}
@@ -142,7 +144,7 @@ http {
             proxy_set_header Connection "";
             ${o.location ?? ''}
         }`}
-    }
+    }`).join('\n    ')}
 }
 `;
 }

@@ -22,7 +22,8 @@ export function digest(...parts) {
   return hash.digest();
 }
 
-const tenantOf = (tenant) => createHash('sha256').update(tenant).digest();
+/* Of a server without a name, which is the scope. */
+const tenantOf = (tenant) => digest('', tenant);
 
 /* The tag of a batch's keys. */
 function tagOf({ dialect, conversation, ids }, tenant) {

@@ -64,6 +64,34 @@ a_record_is_of_one_tenant_and_conversation(void **state)
 }
 
 
+static void
+s116_an_anonymous_scope_names_nothing(void **state)
+{
+    size_t            i;
+    chat_key_t        key;
+    chat_step_t       steps[3];
+    chat_scope_t      scope = scope_of(1, "c");
+    static const char uuid[] = "7b5f5a0e-36ff-4a0c-8d7f-1f2e3d4c5b6a";
+
+    (void) state;
+
+    memset(steps, 0, sizeof(steps));
+    steps[0].chain = chat_cstr("resp_1");
+    steps[1].first_id = chat_cstr(uuid);
+    steps[2].first_id = chat_cstr("call_0");
+
+    for (i = 0; i < 3; i++) {
+        scope.anonymous = 0;
+        assert_int_equal(chat_batch_key(&scope, &steps[i], &key), CHAT_OK);
+        scope.anonymous = 1;
+        assert_int_equal(chat_batch_key(&scope, &steps[i], &key),
+                         CHAT_DECLINED);
+    }
+
+    assert_int_equal(chat_batch_record_key(&scope, &key), CHAT_DECLINED);
+}
+
+
 /* The newest of n batches with these times; name i is all bytes i + 1. */
 static void
 expect(const uint64_t *times, size_t n, size_t newest)
@@ -183,6 +211,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_is_of_one_tenant_and_conversation),
+        cmocka_unit_test(s116_an_anonymous_scope_names_nothing),
         cmocka_unit_test(the_newest_batch_is_found),
         cmocka_unit_test(what_is_no_entry_is_absent),
     };
