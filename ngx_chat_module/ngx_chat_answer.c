@@ -252,6 +252,18 @@ ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
 }
 
 
+void
+ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    ctx->truncated = 1;
+    r->keepalive = 0;
+    /* a FIN: a reset would take what is still on its way to the client */
+    r->lingering_close = 1;
+}
+
+
 /* Sends header and body and ends the request. b NULL: no memory. */
 static void
 ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
@@ -283,7 +295,8 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
         }
     }
 
-    b->last_buf = 1;
+    b->last_buf = !ctx->truncated;
+    b->flush = ctx->truncated;
     ngx_http_finalize_request(r, ngx_chat_answer_write(ctx, b));
 }
 
@@ -404,6 +417,45 @@ ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
 
     ngx_chat_answer_end(ctx, status, 0,
                         ngx_chat_answer_buf(ctx->request, &out));
+}
+
+
+ngx_buf_t *
+ngx_chat_answer_interrupted(ngx_chat_ctx_t *ctx, const char *reason,
+                            ngx_uint_t resumable)
+{
+    chat_buf_t out;
+
+    ngx_memzero(&out, sizeof(out));
+    chat_dialect_interrupted(ctx->dialect, reason, (int) resumable, &out);
+    return ngx_chat_answer_buf(ctx->request, &out);
+}
+
+
+void
+ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason)
+{
+    ngx_buf_t          *b;
+    chat_buf_t          text;
+    chat_interruption_t in = { reason, 0, NULL, 0 };
+
+    if (ctx->early) {
+        ctx->verdict = NGX_CHAT_VERDICT_CONFLICT;
+        b = ngx_chat_answer_interrupted(ctx, reason, 0);
+        if (ctx->dialect->breaks) {
+            ngx_chat_answer_truncate(ctx);
+        }
+        ngx_chat_answer_end(ctx, NGX_HTTP_BAD_GATEWAY, 1, b);
+        return;
+    }
+
+    ngx_memzero(&text, sizeof(text));
+    chat_interruption_text(&in, &text);
+    chat_buf_add(&text, chat_str("", 1));
+
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "stream_interrupted",
+                           text.failed ? "terminated" : (char *) text.data);
+    chat_buf_free(&text);
 }
 
 

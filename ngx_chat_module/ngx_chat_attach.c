@@ -296,8 +296,9 @@ ngx_chat_attach_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 static void
 ngx_chat_attach_lost(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "stream_interrupted",
-                           "the answer to these results broke off");
+    const char *reason = ctx->attach->follower.feed->over;
+
+    ngx_chat_answer_broken(ctx, reason ? reason : "upstream");
 }
 
 

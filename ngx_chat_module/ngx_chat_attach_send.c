@@ -249,6 +249,21 @@ ngx_chat_attach_last(ngx_http_request_t *r, ngx_buf_t *b)
 }
 
 
+/* The same of a response that must not end as a complete one. */
+static void
+ngx_chat_attach_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+{
+    ngx_chat_attach_last(ctx->request, b);
+
+    /* the end of a page around it is not ours */
+    if (ctx->dialect->breaks && ctx->request == ctx->request->main) {
+        ngx_chat_answer_truncate(ctx);
+        b->last_buf = 0;
+        b->flush = 1;
+    }
+}
+
+
 /* What is said of a stream that goes no further, behind all that was sent. */
 static ngx_int_t
 ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
@@ -272,7 +287,7 @@ ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
     }
 
     b->last = ngx_cpymem(b->last, words.data, words.len);
-    ngx_chat_attach_last(ctx->request, b);
+    ngx_chat_attach_break(ctx, b);
     return NGX_OK;
 }
 
@@ -281,23 +296,20 @@ ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
 static ngx_int_t
 ngx_chat_attach_lacks(ngx_chat_ctx_t *ctx)
 {
-    ngx_buf_t *b;
-    chat_str_t words = ctx->attach->follower.lost;
+    ngx_buf_t               *b;
+    chat_str_t               words = ctx->attach->follower.lost;
+    const ngx_chat_blocks_t *blocks = &ctx->attach->follower.feed->blocks;
 
     if (words.len != 0) {
         return ngx_chat_attach_words(ctx, words);
     }
 
-    if (ctx->attach->follower.feed->blocks.stream == NULL
-        || !ctx->conf->interrupted)
-    {
+    if (blocks->stream == NULL || !ctx->conf->interrupted) {
         return NGX_ERROR;
     }
 
-    b = ngx_chat_answer_in_band(ctx, NGX_HTTP_BAD_GATEWAY,
-                                "stream_interrupted",
-                                "this client was too slow for the stream "
-                                "(too_slow)");
+    b = ngx_chat_answer_interrupted(ctx, "too_slow",
+                                    ngx_chat_blocks_is_resumable(blocks));
     if (b == NULL) {
         return NGX_ERROR;
     }
@@ -311,9 +323,10 @@ ngx_chat_attach_lacks(ngx_chat_ctx_t *ctx)
 static ngx_int_t
 ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t  rc = NGX_OK;
-    ngx_buf_t *b = &ctx->attach->end;
-    chat_buf_t rest = { 0 };
+    ngx_int_t              rc = NGX_OK;
+    ngx_buf_t             *b = &ctx->attach->end;
+    chat_buf_t             rest = { 0 };
+    const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
 
     ngx_memzero(b, sizeof(*b));
     chat_settle_end(&ctx->attach->settle, &rest);
@@ -331,7 +344,13 @@ ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
     }
 
     chat_buf_free(&rest);
-    ngx_chat_attach_last(ctx->request, b);
+
+    if (feed->end == CHAT_END_FINISHED) {
+        ngx_chat_attach_last(ctx->request, b);
+    } else {
+        ngx_chat_attach_break(ctx, b);
+    }
+
     return rc;
 }
 

@@ -178,6 +178,13 @@ ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks)
 }
 
 
+ngx_uint_t
+ngx_chat_blocks_is_resumable(const ngx_chat_blocks_t *blocks)
+{
+    return ngx_chat_blocks_header(blocks, "x-chat-stream").len != 0;
+}
+
+
 /* The reader that listens in; without it a stream is followed all the same. */
 static void
 ngx_chat_blocks_open(ngx_chat_blocks_t *blocks)
@@ -190,7 +197,7 @@ ngx_chat_blocks_open(ngx_chat_blocks_t *blocks)
 
     ngx_chat_filter_conf(blocks->conf, blocks->dialect, &sc);
     sc.replay = CHAT_REPLAY_OFF;
-    sc.resumable = ngx_chat_blocks_header(blocks, "x-chat-stream").len != 0;
+    sc.resumable = (int) ngx_chat_blocks_is_resumable(blocks);
     blocks->stream = chat_stream_create(&sc);
 }
 

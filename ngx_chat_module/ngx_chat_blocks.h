@@ -77,6 +77,9 @@ chat_end_e ngx_chat_blocks_break(ngx_chat_blocks_t *blocks,
 /* 1 if the head says that it is an event stream. */
 ngx_uint_t ngx_chat_blocks_is_sse(const ngx_chat_blocks_t *blocks);
 
+/* 1 if the head names a stream, which a client can resume. */
+ngx_uint_t ngx_chat_blocks_is_resumable(const ngx_chat_blocks_t *blocks);
+
 void ngx_chat_blocks_free(ngx_chat_blocks_t *blocks);
 
 /* Gives a reference back. NULL is allowed. */

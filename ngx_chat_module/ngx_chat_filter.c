@@ -18,6 +18,8 @@
 #include "ngx_chat_listing.h"
 #include "ngx_chat_record.h"
 
+#define NGX_CHAT_FILTER_STATUS "the upstream answered with HTTP "
+
 
 static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
 static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
@@ -297,6 +299,8 @@ static ngx_int_t
 ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
                         ngx_chain_t *in)
 {
+    u_char      text[sizeof(NGX_CHAT_FILTER_STATUS) + NGX_INT_T_LEN];
+    ngx_uint_t  status = r->headers_out.status;
     ngx_chain_t out;
 
     ngx_chat_filter_consume(in);
@@ -309,8 +313,11 @@ ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
 
     ctx->complete_answer = 1;
     out.next = NULL;
-    out.buf = ngx_chat_answer_in_band(ctx, ctx->status, "upstream_error",
-                                      "the upstream refused the request");
+    ngx_sprintf(text, NGX_CHAT_FILTER_STATUS "%ui%Z", status);
+    out.buf = ngx_chat_answer_in_band(
+        ctx, ctx->status, "upstream_error",
+        status < 300 ? "the answer of the upstream is no event stream"
+                     : (char *) text);
     if (out.buf == NULL) {
         return NGX_ERROR;
     }

@@ -191,6 +191,7 @@ struct ngx_chat_ctx_s {
     unsigned untouched : 1;       /* hands off the stream for good */
     unsigned complete_answer : 1; /* last_buf was seen */
     unsigned stopped : 1;         /* somebody wants the answer to end */
+    unsigned truncated : 1;       /* its response gets no last buffer */
     unsigned keepalive : 1;       /* the client's, before the upstream ended */
 };
 
@@ -396,11 +397,30 @@ ngx_int_t ngx_chat_answer_beat(ngx_chat_ctx_t *ctx);
  */
 void ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                             const char *code, const char *message);
+/*
+ * The answer of another request, which this one waits for, broke off: 502 with
+ * the dialect's error, or its interrupted event where 200 was sent.
+ */
+void ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason);
 void ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx);
 void ngx_chat_answer_empty(ngx_chat_ctx_t *ctx);
 
 /* The CORS headers of the asking response, where the answer has none. */
 ngx_int_t ngx_chat_answer_cors(ngx_chat_ctx_t *ctx);
+
+/*
+ * The response ends without its end (HTTP/1.1: no last chunk, then FIN;
+ * HTTP/2: RST_STREAM), once all that was written has been sent. The caller
+ * sends no last buffer, and finalizes the request as after one.
+ */
+void ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx);
+
+/*
+ * The dialect's event for a stream that broke off, for a client that was sent
+ * none of its events, as one buffer in the pool; NULL: no memory.
+ */
+ngx_buf_t *ngx_chat_answer_interrupted(ngx_chat_ctx_t *ctx, const char *reason,
+                                       ngx_uint_t resumable);
 
 /* The refusal as one buffer in the pool; NULL: no memory. */
 ngx_buf_t *ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,

@@ -314,12 +314,32 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
 }
 
 
-/* 1 if the answer is to end well, for its last event tells how it ended. */
+/* 1 if the last event of the answer tells how it ended. */
 static ngx_uint_t
 ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
 {
     return !chat_stream_info(ctx->stream)->foreign && ctx->conf->interrupted
            && !ctx->conf->dry_run;
+}
+
+
+/*
+ * 1 if the response must not end as a complete one. reason NULL: the upstream
+ * ended its response. An error event alone is not enough for clients that
+ * ignore it (dialect->breaks).
+ */
+static ngx_uint_t
+ngx_chat_output_breaks(ngx_chat_ctx_t *ctx, const char *reason)
+{
+    chat_end_e end = chat_stream_info(ctx->stream)->end;
+
+    if (!ngx_chat_output_tells(ctx)) {
+        return reason != NULL;
+    }
+
+    return ctx->dialect->breaks
+           && (end == CHAT_END_INTERRUPTED
+               || (reason != NULL && end != CHAT_END_FINISHED));
 }
 
 
@@ -356,6 +376,14 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }
 
+    if (ngx_chat_output_breaks(ctx, reason)) {
+        ngx_chat_answer_truncate(ctx);
+
+    } else if (reason != NULL) {
+        /* a whole answer after all: the next request may be on its way */
+        ctx->request->keepalive = ctx->keepalive;
+    }
+
     return rc;
 }
 
@@ -379,16 +407,9 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     ngx_chat_ctx_t *ctx = chain->ctx;
 
     if (ngx_chat_output_broken(ctx, b)) {
-        if (ngx_chat_output_end(chain, ctx->upstream_reason) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        last = ngx_chat_output_tells(ctx);
-        if (last) {
-            /* a whole answer after all: the next request may be on its way */
-            ctx->request->keepalive = ctx->keepalive;
-        }
-        return ngx_chat_output_special(chain, last);
+        return ngx_chat_output_end(chain, ctx->upstream_reason) == NGX_OK
+                   ? ngx_chat_output_special(chain, !ctx->truncated)
+                   : NGX_ERROR;
     }
 
     if (ngx_buf_size(b) == 0) {
@@ -414,7 +435,7 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     }
 
     return ngx_chat_output_end(chain, NULL) == NGX_OK
-               ? ngx_chat_output_special(chain, 1)
+               ? ngx_chat_output_special(chain, !ctx->truncated)
                : NGX_ERROR;
 }
 

@@ -101,8 +101,7 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
         ngx_chat_resume_nothing(ctx);
 
     } else if (!feed->blocks.has_head) {
-        ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "stream_interrupted",
-                               "the answer broke off");
+        ngx_chat_answer_broken(ctx, feed->over ? feed->over : "upstream");
 
     } else {
         ngx_chat_resume_before(ctx);

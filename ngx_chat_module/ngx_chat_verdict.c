@@ -12,6 +12,9 @@
 
 #include "ngx_chat_metrics.h"
 
+#define NGX_CHAT_VERDICT_STATUS \
+    "the request that carried these results was answered with HTTP "
+
 
 /* Its body is complete, or cannot be completed. */
 static void
@@ -166,6 +169,7 @@ ngx_chat_verdict_told_bounce(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 static void
 ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 {
+    u_char text[sizeof(NGX_CHAT_VERDICT_STATUS) + NGX_INT32_LEN];
     const chat_decision_t *decision = &ctx->decision;
 
     if (decision->lost) {
@@ -173,9 +177,11 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
     }
 
     if (decision->status >= 400) {
+        /* in a 200 the status would be lost */
+        ngx_sprintf(text, NGX_CHAT_VERDICT_STATUS "%uD%Z",
+                    (uint32_t) decision->status);
         ngx_chat_answer_refuse(ctx, decision->status, "upstream_error",
-                               "the request that carried these results was "
-                               "answered with this status");
+                               (char *) text);
         return;
     }
 
@@ -197,11 +203,7 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "stream_interrupted",
-                           decision->lost
-                               ? "the answer to these results broke off "
-                                 "(producer_lost)"
-                               : "the answer to these results broke off");
+    ngx_chat_answer_broken(ctx, decision->lost ? "producer_lost" : "upstream");
 }
 
 

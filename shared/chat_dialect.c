@@ -29,6 +29,46 @@ chat_dialect_count(void)
 }
 
 
+int
+chat_interruption_is_stop(const chat_interruption_t *in)
+{
+    return strcmp(in->reason, "stopped") == 0;
+}
+
+
+void
+chat_interruption_text(const chat_interruption_t *in, chat_buf_t *out)
+{
+    chat_buf_puts(out, chat_interruption_is_stop(in)
+                           ? "The stream was stopped before its end ("
+                           : "Upstream connection error: the stream was "
+                             "terminated before its end (");
+    chat_buf_puts(out, in->reason);
+    chat_buf_puts(out, in->resumable ? "); it can be resumed" : ")");
+}
+
+
+void
+chat_dialect_interrupted(const chat_dialect_t *dialect, const char *reason,
+                         int resumable, chat_buf_t *out)
+{
+    void               *state;
+    chat_arena_t       *arena;
+    chat_interruption_t in = { reason, resumable, NULL, 0 };
+
+    arena = chat_arena_create(0);
+    state = arena ? dialect->open(arena, NULL) : NULL;
+
+    if (state != NULL) {
+        dialect->interrupted(state, &in, out);
+    } else {
+        out->failed = 1;
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
 const chat_dialect_t *
 chat_dialect_find(chat_str_t name)
 {

@@ -88,6 +88,15 @@ typedef struct {
     size_t            nhalf_open;
 } chat_interruption_t;
 
+/* 1 if a client asked for the end of the stream: it is not to be retried. */
+int chat_interruption_is_stop(const chat_interruption_t *in);
+
+/*
+ * Appends the message for clients of a provider, not quoted. Agents retry by
+ * its words ("connection error", "terminated"), except those of a stop.
+ */
+void chat_interruption_text(const chat_interruption_t *in, chat_buf_t *out);
+
 /* Something that the module tells instead of an upstream. */
 typedef struct {
     unsigned          status;  /* HTTP */
@@ -143,6 +152,10 @@ typedef struct {
                                 weak call id again in a later step */
 
     unsigned takes_ids : 1; /* its clients take a line id: in any event */
+
+    unsigned breaks : 1; /* some of its clients ignore error events: the
+                            connection breaks behind interrupted() (the
+                            dialects of providers) */
 
     const char *sse_header; /* "Name: value" of every SSE answer that
                                      the module makes itself, or NULL */
@@ -242,7 +255,10 @@ typedef struct {
     chat_rc_e (*settle)(chat_json_doc_t *doc, const chat_result_t *results,
                         size_t n, chat_buf_t *out);
 
-    /* The event that says that the stream broke off (PROTOCOLS h.3). */
+    /*
+     * Appends the event that says that the stream broke off. state is that of
+     * the stream's reader, or a new one where no event was read.
+     */
     void (*interrupted)(void *state, const chat_interruption_t *in,
                         chat_buf_t *out);
 
@@ -290,6 +306,11 @@ extern const chat_dialect_t chat_dialect_ag_ui;
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];
 size_t                             chat_dialect_count(void);
+
+/* interrupted() for a client that was sent no event of the stream. */
+void chat_dialect_interrupted(const chat_dialect_t *dialect,
+                              const char *reason, int resumable,
+                              chat_buf_t *out);
 
 /* The dialect of this name, or NULL. */
 const chat_dialect_t *chat_dialect_find(chat_str_t name);

@@ -75,16 +75,15 @@ chat_anthropic_interrupted(void *state, const chat_interruption_t *in,
 {
     chat_buf_t message = { 0 };
 
-    chat_buf_printf(&message,
-                    "stream_interrupted: the stream broke off before its end "
-                    "(%s)%s",
-                    in->reason, in->resumable ? "; it can be resumed" : "");
+    chat_interruption_text(in, &message);
 
     chat_buf_puts(out, "event: error\ndata: ");
-    chat_anthropic_error(out, "api_error", "stream_interrupted",
-                         chat_buf_str(&message));
+    chat_anthropic_error(
+        out, chat_interruption_is_stop(in) ? "api_error" : "overloaded_error",
+        "stream_interrupted", chat_buf_str(&message));
     chat_buf_puts(out, "}}\n\n");
 
+    out->failed |= message.failed;
     chat_buf_free(&message);
 }
 
@@ -150,6 +149,7 @@ const chat_dialect_t chat_dialect_anthropic = {
     .name = "anthropic",
     .weak_recur = 1,
     .takes_ids = 1,
+    .breaks = 1,
     .paths = chat_anthropic_paths,
     .not_paths = chat_anthropic_not_paths,
     .signature = chat_anthropic_signature,

@@ -225,17 +225,16 @@ static void
 chat_gemini_interrupted(void *state, const chat_interruption_t *in,
                         chat_buf_t *out)
 {
-    char        message[160];
-    const char *again = in->resumable ? "; it can be resumed" : "";
+    chat_buf_t message = { 0 };
 
-    (void) snprintf(message, sizeof(message),
-                    "stream_interrupted: the stream broke off before its end "
-                    "(%s)%s",
-                    in->reason, again);
+    chat_interruption_text(in, &message);
 
     chat_buf_puts(out, "data: ");
-    chat_gemini_error(out, 503, "stream_interrupted", chat_cstr(message));
+    chat_gemini_error(out, 503, "stream_interrupted", chat_buf_str(&message));
     chat_buf_puts(out, "}}]}}\n\n");
+
+    out->failed |= message.failed;
+    chat_buf_free(&message);
 }
 
 
@@ -335,6 +334,7 @@ static const char *const chat_gemini_texts[] = { "\"text\":\"", "\"text\": \"",
 const chat_dialect_t chat_dialect_gemini = {
     .name = "gemini",
     .weak_recur = 1,
+    .breaks = 1,
     .paths = chat_gemini_paths,
     .not_paths = chat_gemini_not_paths,
     .signature = chat_gemini_signature,

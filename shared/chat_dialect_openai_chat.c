@@ -10,8 +10,6 @@
 
 #include "chat_dialect_openai_chat.h"
 
-#include <stdio.h>
-
 
 chat_kind_e
 chat_openai_chat_kind(chat_json_doc_t *doc, const chat_json_t *call)
@@ -106,17 +104,17 @@ static void
 chat_completions_interrupted(void *state, const chat_interruption_t *in,
                              chat_buf_t *out)
 {
-    char        message[160];
-    const char *again = in->resumable ? "; it can be resumed" : "";
+    chat_buf_t message = { 0 };
 
-    (void) snprintf(message, sizeof(message),
-                    "The stream was interrupted before its end (%s)%s.",
-                    in->reason, again);
+    chat_interruption_text(in, &message);
 
     chat_buf_puts(out, "data: ");
     chat_completions_error(out, "server_error", "null", "stream_interrupted",
-                           chat_cstr(message));
+                           chat_buf_str(&message));
     chat_buf_puts(out, "}}\n\n");
+
+    out->failed |= message.failed;
+    chat_buf_free(&message);
 }
 
 
@@ -215,6 +213,7 @@ const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
     .weak_recur = 1,
     .takes_ids = 1,
+    .breaks = 1,
     .plain_text = 1,
     .paths = chat_completions_paths,
     .signature = chat_completions_signature,

@@ -340,6 +340,7 @@ const chat_dialect_t chat_dialect_openai_responses = {
     .name = "openai_responses",
     .weak_recur = 1,
     .takes_ids = 1,
+    .breaks = 1,
     .only_decided = 1,
     .paths = chat_responses_paths,
     .not_paths = chat_responses_not_paths,

@@ -95,7 +95,7 @@ typedef struct {
     size_t                 nslots;
     uint32_t               base;          /* slot of output_index 0 */
     uint32_t               top;           /* the next response's base */
-    uint32_t               number;        /* the next sequence_number */
+    uint32_t               number;        /* the last sequence_number */
     unsigned               confirmed : 1; /* a first frame was ours */
     unsigned               opened : 1;    /* TURN_OPEN was given */
     unsigned               lost : 1; /* a call past CHAT_RESPONSES_ITEMS */

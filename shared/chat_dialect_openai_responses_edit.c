@@ -121,7 +121,7 @@ chat_responses_boring(void *state, const chat_frame_t *frame)
     }
 
     if (i != 0) {
-        reader->number = n + 1;
+        reader->number = n;
     }
 
     return 1;
@@ -246,19 +246,16 @@ chat_responses_edit(chat_json_doc_t *doc, const chat_events_t *events,
 static void
 chat_responses_broken(const chat_interruption_t *in, chat_buf_t *out)
 {
-    chat_buf_puts(out, "\"code\":\"stream_interrupted\",\"message\":");
-    chat_buf_printf(out,
-                    "\"The stream was interrupted (%s) before its end.%s\"",
-                    in->reason,
-                    in->resumable ? " It can be resumed."
-                                  : " The request can be sent again.");
-    chat_buf_puts(out, ",\"param\":null");
+    chat_buf_puts(out, "\"code\":\"stream_interrupted\",\"message\":\"");
+    chat_interruption_text(in, out);
+    chat_buf_puts(out, "\",\"param\":null");
 }
 
 
 /*
  * Told twice: documented is the flat form, but there are clients that know
- * only the one with "error", and those that throw only for that.
+ * only the one with "error", and those that throw only for that. A client may
+ * save sequence_number and resume after it, so it repeats the last real one.
  */
 void
 chat_responses_interrupted(void *state, const chat_interruption_t *in,

@@ -389,7 +389,7 @@ chat_responses_read(void *state, chat_arena_t *arena,
     number =
         chat_json_index(doc, chat_json_get(doc, doc->root, "sequence_number"));
     if (number >= 0) {
-        reader->number = (uint32_t) number + 1;
+        reader->number = (uint32_t) number;
     }
 
     index =

@@ -9,6 +9,7 @@ import assert from 'node:assert/strict';
 import { deadAfter, gate, pause, until } from './harness.mjs';
 import { Batch, outputs, stage, told } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
+import { isRaw } from './harness_ends.mjs';
 import { held, live, only, pidOf, say, several, verdict }
   from './harness_hold.mjs';
 import { nodesStage } from './harness_nodes.mjs';
@@ -69,8 +70,8 @@ async function running(scene, count, options) {
 }
 
 /* Its client knows that this is not all. */
-function interrupted({ text, word }) {
-  assert.notEqual(word, 'final', text);
+function interrupted(key, { text, word }) {
+  assert.equal(word, isRaw(key) ? 'broken' : 'error', text);
   assert.match(text, /interrupted/);
   assert.doesNotMatch(text, /\[DONE\]|message_stop|response\.completed/);
 }
@@ -237,7 +238,7 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
     const began = Date.now();
     await scene.n.kill(pid);
     for (const end of await Promise.all(ends)) {
-      interrupted(end);
+      interrupted(key, end);
     }
     assert.ok(Date.now() - began < deadAfter + 5000);
     const { interruptions } = (await statusOf(scene.n)).counters;
@@ -246,7 +247,7 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
   });
 }
 
-live('s63: an answer that breaks off breaks off for all', async (t) => {
+live('s63 s113: an answer that breaks off breaks off for all', async (t) => {
   for (const key of keys) {
     const scene = await stage(t, key, { workers: 3, location: say.verdict });
     const usual = scene.p.answer;
@@ -260,7 +261,7 @@ live('s63: an answer that breaks off breaks off for all', async (t) => {
     go.open();
     const ends = await Promise.all(answers.map(told));
     for (const end of ends) {
-      interrupted(end);
+      interrupted(key, end);
       assert.equal(streamOf(end.text), streamOf(ends[0].text));
     }
     await until(() => scene.n.accessLog().filter((line) =>
@@ -417,7 +418,7 @@ for (const key of ['ai_sdk', 'openai_chat']) {
       const { script, followers, claimant } = await running(scene, 3);
       await server.stop('SIGKILL');
       const ends = await Promise.all(followers.map(told));
-      ends.forEach(interrupted);
+      ends.forEach((end) => interrupted(key, end));
       script.rest.open();
       assert.equal((await told(claimant)).word, 'final');
     });

@@ -7,7 +7,9 @@
 import assert from 'node:assert/strict';
 import { Batch, stage } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
-import { begin, location, logged, theatre } from './harness_ends.mjs';
+import {
+  begin, cutText, location, logged, theatre,
+} from './harness_ends.mjs';
 import { live } from './harness_hold.mjs';
 import { sse } from './harness_provider.mjs';
 import { chunk, head } from './harness_raw.mjs';
@@ -143,7 +145,7 @@ live('s83: the log of a continuation names its batch', async (t) => {
   await batch.ask();
   scene.p.answer = () => sse(batch.dialect.final('x').slice(0, 2),
     { end: 'reset' });
-  await batch.continue(batch.results()).text();
+  await cutText('anthropic', batch.continue(batch.results()));
   const { batch: name } = await until(() => scene.n.accessLog()[1]);
   const line = await until(() => scene.n.errorLog().split('\n').find((one) =>
     one.includes('stream ended: interrupted reset')));

@@ -149,6 +149,23 @@ export async function ended(scene, uri, word, reason) {
   assert.equal(said, reason ? `${word} ${reason}` : word);
 }
 
+/* A provider's dialect: the connection breaks behind the error event. */
+export const isRaw = (key) => /^(openai|anthropic|gemini)/.test(key);
+
+/* The text of an answer that ended with the dialect's error event. */
+export async function cutText(key, answer) {
+  const text = await answer.text({ broken: true });
+  assert.equal(!!answer.error, isRaw(key), isRaw(key)
+    ? `${key}: the truncated response ended as a complete one`
+    : `${key}: the response broke: ${answer.error}`);
+  return text;
+}
+
+/* The message of the error event in a raw dialect, which agents retry on. */
+export const terminated = (reason, resumable) => 'Upstream connection error: '
+  + `the stream was terminated before its end (${reason})${resumable
+    ? '; it can be resumed' : ''}`;
+
 /* What follows the frames tells of the interruption, as a client takes it. */
 export function interrupted(key, rest, { reason, calls, sequence, bare }) {
   const list = events(rest);
@@ -178,17 +195,22 @@ export function interrupted(key, rest, { reason, calls, sequence, bare }) {
     assert.equal(rest, named(last));
     assert.equal(last.type, 'error');
     assert.equal(last.code, 'stream_interrupted');
+    assert.equal(last.message, terminated(reason));
+    assert.equal(last.error.message, terminated(reason));
     assert.equal(last.sequence_number, sequence);
   } else if (key === 'openai_chat') {
     assert.equal(rest, data(last));
     assert.equal(last.error.code, 'stream_interrupted');
+    assert.equal(last.error.message, terminated(reason));
   } else if (key === 'anthropic') {
     assert.equal(rest, named(last));
     assert.equal(last.type, 'error');
-    assert.equal(typeof last.error.type, 'string');
+    assert.equal(last.error.type, 'overloaded_error');
+    assert.equal(last.error.message, terminated(reason));
   } else if (key === 'gemini') {
     assert.equal(rest, data(last));
     assert.equal(last.error.status, 'UNAVAILABLE');
+    assert.equal(last.error.message, terminated(reason));
   } else if (key === 'ag_ui') {
     assert.equal(rest, data(last));
     assert.equal(last.type, 'RUN_ERROR');

@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { gate, nginx, pause, post, unbuilt, until } from './harness.mjs';
 import { dialects, events } from './harness_dialects.mjs';
 import { Batch, outputs, seals, stage, told } from './harness_batch.mjs';
+import { cutText } from './harness_ends.mjs';
 import { json, sse } from './harness_provider.mjs';
 import { chunk, head, upstream } from './harness_raw.mjs';
 
@@ -55,8 +56,8 @@ async function early(t, key, { answer, http2 = false, dead, results,
 }
 
 /* What came after the comments; all before it are comments. */
-async function afterwards(answer) {
-  const text = await answer.text();
+async function afterwards(answer, read = () => answer.text()) {
+  const text = await read();
   const { status, headers } = await answer.head;
   assert.equal(status, 200);
   assert.match(headers['content-type'], /^text\/event-stream/);
@@ -91,7 +92,7 @@ for (const key of keys) {
             answer.until((text) => text.includes(words[1])))],
           { end: 'reset' }) });
         client.open({ answer: held });
-        const rest = await afterwards(held);
+        const rest = await afterwards(held, () => cutText(key, held));
         assert.ok(rest.startsWith(words.slice(0, 2).join('')));
         assert.ok(rest.includes('stream_interrupted'), rest);
         await until(() => scene.n.accessLog().some((line) =>
@@ -126,6 +127,7 @@ for (const key of keys) {
           assert.equal(list.length, 1, rest);
           assert.ok(/error/i.test(list[0].type) || list[0].error, rest);
           assert.ok(rest.includes('upstream_error'), rest);
+          assert.equal(/HTTP 500/.test(rest), what.includes('500'), rest);
           assert.ok(!rest.includes('secret'));
           batch.released(options.dead ? 0 : 1);
           const seen = await until(() => scene.n.accessLog().find((line) =>

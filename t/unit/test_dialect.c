@@ -259,6 +259,46 @@ a_slot_counts_the_dropped_ones_below_it(void **state)
 }
 
 
+/* 1 if what the dialect says of a stream that ended so has the text. */
+static int
+says(const chat_dialect_t *dialect, const char *reason, const char *text)
+{
+    int        found;
+    chat_buf_t out = { 0 };
+
+    chat_dialect_interrupted(dialect, reason, 0, &out);
+    assert_false(out.failed);
+    chat_buf_add(&out, chat_str("", 1));
+    found = strstr((char *) out.data, text) != NULL;
+    chat_buf_free(&out);
+    return found;
+}
+
+
+static void
+s113_providers_clients_read_words_that_agents_retry_on(void **state)
+{
+    size_t                i;
+    const chat_dialect_t *dialect;
+
+    for (i = 0; (dialect = chat_dialects[i]) != NULL; i++) {
+        assert_true(says(dialect, "stall", "stream_interrupted"));
+        assert_int_equal(dialect->breaks,
+                         says(dialect, "stall",
+                              "\"Upstream connection error: the stream was "
+                              "terminated before its end (stall)\""));
+        assert_int_equal(dialect == &chat_dialect_anthropic,
+                         says(dialect, "stall", "\"overloaded_error\""));
+
+        /* a client has asked for this end, and none is to try again */
+        assert_true(says(dialect, "stopped", "stopped"));
+        assert_false(says(dialect, "stopped", "connection error"));
+        assert_false(says(dialect, "stopped", "terminated"));
+        assert_false(says(dialect, "stopped", "overloaded"));
+    }
+}
+
+
 int
 main(void)
 {
@@ -270,6 +310,8 @@ main(void)
         cmocka_unit_test(a_body_that_says_two_things_is_refused),
         cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
         cmocka_unit_test(a_slot_counts_the_dropped_ones_below_it),
+        cmocka_unit_test(
+            s113_providers_clients_read_words_that_agents_retry_on),
     };
 
     return cmocka_run_group_tests(tests, arena_create, arena_destroy);

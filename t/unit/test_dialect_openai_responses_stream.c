@@ -356,20 +356,22 @@ interrupted(run_t *run, const char *want)
 }
 
 
-#define BROKEN(number)                                                        \
-    "event: error\ndata: "                                                    \
-    "{\"type\":\"error\",\"code\":\"stream_interrupted\","                    \
-    "\"message\":\"The stream was interrupted (eof) before its end. The "     \
-    "request can be sent again.\",\"param\":null,\"sequence_number\":" number \
-    ",\"error\":{\"type\":\"server_error\",\"code\":"                         \
-    "\"stream_interrupted\",\"message\":\"The stream was interrupted (eof) "  \
-    "before its end. The request can be sent again.\",\"param\":null}}\n\n"
+#define WORDS                                                                \
+    "\"Upstream connection error: the stream was terminated before its end " \
+    "(eof)\""
+
+#define BROKEN(number)                                                 \
+    "event: error\ndata: "                                             \
+    "{\"type\":\"error\",\"code\":\"stream_interrupted\","             \
+    "\"message\":" WORDS ",\"param\":null,\"sequence_number\":" number \
+    ",\"error\":{\"type\":\"server_error\",\"code\":"                  \
+    "\"stream_interrupted\",\"message\":" WORDS ",\"param\":null}}\n\n"
 
 #define TEXT "\"type\":\"response.output_text.delta\""
 
 
 static void
-s71_interrupted_goes_on_with_the_sequence_number(void **state)
+s71_s115_interrupted_repeats_the_last_sequence_number(void **state)
 {
     run_t run;
 
@@ -380,20 +382,20 @@ s71_interrupted_goes_on_with_the_sequence_number(void **state)
     assert_false(is_boring(&run, "", "{" TEXT ",\"sequence_number\":3}"));
     run_bytes(&run, chat_cstr("data: {\"type\":\"response.created\","
                               "\"sequence_number\":7}\n\n"));
-    interrupted(&run, BROKEN("8"));
+    interrupted(&run, BROKEN("7"));
 
     assert_true(is_boring(&run, "", "{" TEXT ",\"sequence_number\":8}"));
-    interrupted(&run, BROKEN("9"));
+    interrupted(&run, BROKEN("8"));
     assert_true(is_boring(&run, "x", "{\"sequence_number\": 41 , " TEXT "}"));
-    interrupted(&run, BROKEN("42"));
+    interrupted(&run, BROKEN("41"));
 
     /* what the text says is not the frame's own */
     assert_true(is_boring(&run, "",
                           "{" TEXT ",\"delta\":\"\\\"sequence_number\\\":1\","
                           "\"sequence_number\":50}"));
-    interrupted(&run, BROKEN("51"));
+    interrupted(&run, BROKEN("50"));
     assert_true(is_boring(&run, "", "{" TEXT "}"));
-    interrupted(&run, BROKEN("51"));
+    interrupted(&run, BROKEN("50"));
 
     assert_false(is_boring(&run, "response.output_text.delta",
                            "{\"type\":\"response.output_item.done\"}"));
@@ -487,7 +489,8 @@ main(void)
         cmocka_unit_test(s19_a_dropped_call_leaves_no_gap),
         cmocka_unit_test(
             s19_an_item_that_only_the_snapshot_has_is_dropped_there),
-        cmocka_unit_test(s71_interrupted_goes_on_with_the_sequence_number),
+        cmocka_unit_test(
+            s71_s115_interrupted_repeats_the_last_sequence_number),
         cmocka_unit_test(s56_an_empty_turn_is_a_whole_response),
         cmocka_unit_test(refusals),
     };

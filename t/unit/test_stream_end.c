@@ -386,9 +386,9 @@ so_is_one_of_another_dialect_or_of_other_lines(void **state)
     stream_expect(&s, "\xef\xbb\xbfid\n\nretry:1\r\r:\n\nev",
                   "\xef\xbb\xbfid\n\nretry:1\r\r:\n\n"
                   "event: error\ndata: {\"type\":\"error\",\"error\":{"
-                  "\"type\":\"api_error\",\"message\":\"stream_interrupted: "
-                  "the stream broke off before its end (eof)\",\"code\":"
-                  "\"stream_interrupted\"}}\n\n");
+                  "\"type\":\"overloaded_error\",\"message\":\"Upstream "
+                  "connection error: the stream was terminated before its "
+                  "end (eof)\",\"code\":\"stream_interrupted\"}}\n\n");
     assert_false(s.info.foreign);
     stream_end(&s);
 }
