@@ -76,13 +76,18 @@ ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
 {
-    size_t i;
+    size_t i, dropped = 0;
 
     if (ctx->attempt != 0 || !ctx->q.kept) {
         return;
     }
 
     chat_facts_init(&ctx->carried, ctx->kept);
+
+    if (ctx->rq.class == CHAT_CLASS_ITEMS) {
+        /* without payloads: no body is to take them */
+        chat_gate_facts(&ctx->q, &ctx->rq, 0, 0, &ctx->carried, &dropped);
+    }
 
     for (i = 0; i < ctx->q.nmembers; i++) {
         chat_facts_delivered(&ctx->carried, ctx->q.members[i].id);

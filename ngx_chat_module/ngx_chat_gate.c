@@ -160,6 +160,12 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
         return;
     }
 
+    if (ctx->rq.class == CHAT_CLASS_ITEMS) {
+        /* they count once the provider has accepted them */
+        ngx_chat_watch_look(ctx);
+        return;
+    }
+
     if (fresh && !ngx_chat_gate_open(ctx)) {
         ngx_chat_gate_first(ctx, 0);
         ngx_chat_complete(ctx, ngx_chat_gate_pass);

@@ -30,8 +30,8 @@ ngx_chat_listing_may(ngx_chat_ctx_t *ctx)
 
     return ctx->conf->record == NGX_CHAT_RECORD_ON && !ctx->conf->dry_run
            && ctx->dialect != NULL && ctx->rq.class != CHAT_CLASS_OTHER
-           && ctx->listing == NULL && store != NULL
-           && store->state != CHAT_STORE_AWAY;
+           && ctx->rq.class != CHAT_CLASS_ITEMS && ctx->listing == NULL
+           && store != NULL && store->state != CHAT_STORE_AWAY;
 }
 
 

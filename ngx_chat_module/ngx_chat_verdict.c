@@ -342,10 +342,29 @@ ngx_chat_verdict_final(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Items for a conversation: whatever became of the batch, they go on. */
+static void
+ngx_chat_verdict_items(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->decision.verdict != CHAT_GATE_UNMANAGED) {
+        ngx_chat_attempt_carries(ctx);
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+
+    } else if (!ngx_chat_away_look_later(ctx)) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+    }
+}
+
+
 void
 ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
 {
     chat_gate_e verdict = ctx->decision.verdict;
+
+    if (ctx->rq.class == CHAT_CLASS_ITEMS) {
+        ngx_chat_verdict_items(ctx);
+        return;
+    }
 
     if (ctx->rq.class == CHAT_CLASS_FRESH) {
         ngx_chat_complete(ctx, ngx_chat_verdict_completed);

@@ -307,7 +307,8 @@ chat_responses_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 }
 
 
-static const char *const chat_responses_paths[] = { "/responses", NULL };
+static const char *const chat_responses_paths[] = { "/responses", "/items",
+                                                    NULL };
 
 static const char *const chat_responses_not_paths[] = {
     "/responses/input_tokens", "/responses/compact", NULL

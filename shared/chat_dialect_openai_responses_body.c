@@ -281,6 +281,64 @@ chat_responses_chained_to(chat_json_doc_t *doc, chat_request_t *rq)
 }
 
 
+static const char chat_responses_end[] = "/items";
+
+
+/* The id in a path that ends in /conversations/<id>/items; empty: another. */
+static chat_str_t
+chat_responses_items_of(chat_str_t path)
+{
+    size_t            len;
+    chat_str_t        id;
+    static const char before[] = "/conversations/";
+
+    path.len -= sizeof(chat_responses_end) - 1;
+
+    for (len = 0; len < path.len; len++) {
+        if (path.data[path.len - 1 - len] == '/') {
+            break;
+        }
+    }
+
+    id = chat_str(path.data + path.len - len, len);
+    path.len -= len;
+
+    return chat_str_ends(path, before) ? id : chat_str(NULL, 0);
+}
+
+
+/* Items that a client adds to a conversation: its results count. */
+static chat_rc_e
+chat_responses_items(chat_responses_body_t *body)
+{
+    chat_rc_e          rc;
+    chat_str_t         id;
+    chat_request_t    *rq = body->rq;
+    const chat_json_t *items;
+
+    id = chat_responses_items_of(chat_uri_path(rq->uri));
+    items = chat_json_get(body->doc, body->doc->root, "items");
+
+    if (id.len == 0 || items == NULL || items->type != CHAT_JSON_ARRAY) {
+        return CHAT_DECLINED;
+    }
+
+    rq->conversation = id;
+    body->tail = items->child;
+
+    rc = chat_responses_chain(body, id);
+
+    if (rc == CHAT_OK && rq->ncalls != 0) {
+        rq->class = CHAT_CLASS_ITEMS;
+        rq->chained = 1;
+        rq->by_conversation = 1;
+        rq->answers = 1;
+    }
+
+    return rc == CHAT_OK && body->doc->duplicate ? CHAT_BAD : rc;
+}
+
+
 chat_rc_e
 chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
                        chat_request_t *rq)
@@ -289,6 +347,15 @@ chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
     chat_str_t            chain;
     const chat_json_t    *input, *item, *store;
     chat_responses_body_t body;
+
+    memset(&body, 0, sizeof(body));
+    body.doc = doc;
+    body.arena = arena;
+    body.rq = rq;
+
+    if (chat_str_ends(chat_uri_path(rq->uri), chat_responses_end)) {
+        return chat_responses_items(&body);
+    }
 
     input = chat_json_get(doc, doc->root, "input");
 
@@ -303,11 +370,6 @@ chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
     rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
 
     chain = chat_responses_chained_to(doc, rq);
-
-    memset(&body, 0, sizeof(body));
-    body.doc = doc;
-    body.arena = arena;
-    body.rq = rq;
 
     if (input->type == CHAT_JSON_STRING) {
         body.user = input;

@@ -29,9 +29,12 @@ typedef enum {
     CHAT_CLASS_OTHER,        /* nothing that we decide about */
     CHAT_CLASS_FRESH,        /* brings new user content */
     CHAT_CLASS_CONTINUATION, /* made only to bring results back */
-    CHAT_CLASS_PENDING,   /* ai_sdk: would be one, but brings none: it is one
+    CHAT_CLASS_PENDING,    /* ai_sdk: would be one, but brings none: it is one
                                 if the store has them */
-    CHAT_CLASS_REGENERATE /* asks for the last answer once more */
+    CHAT_CLASS_REGENERATE, /* asks for the last answer once more */
+    CHAT_CLASS_ITEMS       /* responses: adds results to a conversation that
+                              the provider keeps, and wants no answer of the
+                              model */
 } chat_class_e;
 
 typedef enum {

@@ -98,6 +98,9 @@ export const responses = {
 
   /* issued: what the provider has answered so far, response id -> calls. */
   check(body, { issued = new Map() } = {}) {
+    if (body.items) {
+      return null;
+    }
     const bad = (message, param = 'input') => ({ status: 400, body: { error: {
       message, type: 'invalid_request_error', param, code: null } } });
     const chain = body.previous_response_id
@@ -133,8 +136,8 @@ export const responses = {
   },
 
   answered(body) {
-    return [body.input].flat().filter((item) => outputs.has(item.type))
-      .map(outputKey);
+    return [body.items ?? body.input].flat()
+      .filter((item) => outputs.has(item.type)).map(outputKey);
   },
 };
 

@@ -302,6 +302,69 @@ request_members(void **state)
 }
 
 
+/* The class that chat auto reads at this path; -1: no dialect takes it. */
+static int
+items_class(const char *uri, const char *text, chat_request_t *rq)
+{
+    int class = -1;
+    chat_rc_e       rc;
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_json_doc_t doc;
+
+    memset(&doc, 0, sizeof(doc));
+    assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(text)), CHAT_OK);
+
+    if (chat_dialect_request(NULL, chat_cstr("POST"), chat_cstr(uri), &doc,
+                             arena, rq, &rc)
+        == &chat_dialect_openai_responses)
+    {
+        class = (int) rq->class;
+    }
+
+    if (class == CHAT_CLASS_ITEMS) {
+        assert_true(rq->chained && rq->by_conversation && rq->answers);
+        assert_int_equal(rq->ncalls, 1);
+        assert_true(chat_str_is(rq->conversation, "conv_1"));
+    }
+
+    chat_arena_destroy(arena);
+    return class;
+}
+
+
+static void
+s124_items_of_a_conversation(void **state)
+{
+    size_t            i;
+    chat_request_t    rq;
+    static const char result[] = "{\"items\":[" USER "," O1 "]}";
+    static const struct {
+        const char *uri;
+        const char *text;
+        int class;
+    } rows[] = {
+        { "/v1/conversations/conv_1/items", result, CHAT_CLASS_ITEMS },
+        { "/conversations/conv_1/items?include=x", result, CHAT_CLASS_ITEMS },
+        { "/v1/conversations/conv_1/items", "{\"items\":[" USER "]}",
+          CHAT_CLASS_OTHER },
+        { "/v1/conversations/conv_1/items", "{\"items\":[]}",
+          CHAT_CLASS_OTHER },
+        { "/v1/conversations/conv_1/items", "{\"items\":{}}", -1 },
+        { "/v1/conversations/conv_1/items", "{\"input\":\"hi\"}", -1 },
+        { "/v1/conversations/conv_1/items/more", result, -1 },
+        { "/v1/conversations//items", result, -1 },
+        { "/conv_1/items", result, -1 },
+        { "/items", result, -1 },
+        { "/shop/items", "{\"input\":\"hi\"}", -1 },
+    };
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(items_class(rows[i].uri, rows[i].text, &rq),
+                         rows[i].class);
+    }
+}
+
+
 static void
 request_of_others_is_declined(void **state)
 {
@@ -401,6 +464,7 @@ main(void)
         cmocka_unit_test(s98_results_with_new_user_text_are_fresh),
         cmocka_unit_test(s43_calls_of_the_server_are_no_members),
         cmocka_unit_test(request_members),
+        cmocka_unit_test(s124_items_of_a_conversation),
         cmocka_unit_test(request_of_others_is_declined),
         cmocka_unit_test(request_without_memory),
         cmocka_unit_test(request_of_many_items_is_read_in_time),
