@@ -128,8 +128,8 @@ build()
         echo "ok - $name, $((SECONDS - since)) s"
     else
         failed=$((failed + 1))
-        grep -E 'error|not found|undefined|emerg|^not ok' "$out"/*.log \
-            | head -n 12
+        grep -hE 'error:|undefined reference|\[emerg\]|^not ok' \
+            "$out"/*.log | head -n 12
         echo "not ok - $name (logs in ${out#"$top"/})"
     fi
 }

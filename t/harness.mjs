@@ -10,7 +10,7 @@
  * gives up (harness_wait.mjs). The providers behind nginx are in
  * harness_provider.mjs, Redis servers in harness_redis.mjs.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   existsSync, readFileSync, readdirSync, rmSync, writeFileSync,
 } from 'node:fs';
@@ -30,6 +30,14 @@ export const root = fileURLToPath(new URL('..', import.meta.url));
 
 const asan = !!process.env.CHAT_ASAN;
 const binary = process.env.CHAT_NGINX ?? 'nginx';
+
+/* Since 1.25.1 HTTP/2 has a directive of its own; listen warns of the old. */
+const http2On = (() => {
+  const { stderr } = spawnSync(binary, ['-v'], { encoding: 'utf8' });
+  const [, major, minor, patch] = /nginx\/(\d+)\.(\d+)\.(\d+)/
+    .exec(stderr)?.map(Number) ?? [];
+  return !(major * 1e6 + minor * 1e3 + patch < 1025001);
+})();
 
 /* The module under test: an ASan build with CHAT_ASAN=1. */
 export const modulePath = process.env.CHAT_MODULE
@@ -134,7 +142,9 @@ http {
     ${o.http ?? ''}
     ${o.names.map((name, i) => `server {
         listen 127.0.0.1:${h1}${i ? '' : ' backlog=4096'};
-        listen 127.0.0.1:${h2} http2${i ? '' : ' backlog=4096'};
+        listen 127.0.0.1:${h2}${http2On ? '' : ' http2'}${i ? ''
+  : ' backlog=4096'};
+        ${http2On ? 'http2 on;' : ''}
         ${name && `server_name ${name};`}
         ${o.server ?? ''}
         ${o.locations ?? `location / {

@@ -184,7 +184,8 @@ const unreadable = {
     /OOM/, 'empty', /"finish"/],
   'its user may not read records': [
     { acl: ['user default on nopass ~* &* +@all -xrange'] }, () => {},
-    /can't run this command|NOPERM/, null, /"error".*stream_interrupted/],
+    /can't run this command|NOPERM|no permissions/, null,
+    /"error".*stream_interrupted/],
 };
 
 live('a record that only gives errors: who follows is not left alone',
