@@ -76,7 +76,7 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
     q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
     q->worker = ctx->main->store->worker;
     q->now = ngx_chat_now();
-    q->retry = (int) ctx->headers.retry;
+    q->retry = (unsigned) ctx->headers.retry;
     ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
     return NGX_OK;
 }

@@ -141,6 +141,7 @@ static void
 ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
                       ngx_uint_t blank)
 {
+    ngx_int_t     retry;
     chat_digest_t digest;
 
     if (h->key.len >= 7
@@ -155,7 +156,8 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
         out->origin = 1;
 
     } else if (ngx_chat_headers_named(h, "x-stainless-retry-count")) {
-        out->retry = ngx_atoi(h->value.data, h->value.len) > 0;
+        retry = ngx_atoi(h->value.data, h->value.len);
+        out->retry = retry == NGX_ERROR ? 0 : ngx_min(retry, 255);
 
     } else if (ngx_chat_headers_named(h, "idempotency-key")) {
         if (h->value.len != 0) {

@@ -21,7 +21,7 @@ typedef struct {
     ngx_uint_t encoded;  /* Content-Encoding */
     ngx_uint_t digested; /* a header vouches for the very bytes */
     ngx_uint_t origin;   /* it comes from a page, perhaps of another origin */
-    ngx_uint_t retry;    /* a client library sends it once more */
+    ngx_uint_t retry;    /* tries of its client library before this one */
     u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
 } ngx_chat_headers_t;
 

@@ -104,6 +104,23 @@ ngx_chat_verdict_no_hold(ngx_chat_ctx_t *ctx, const char *reason)
 }
 
 
+/* Others that send the same must be able to tell their tries from this. */
+static void
+ngx_chat_verdict_twin(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+
+    chat_facts_init(&facts, ctx->look);
+    chat_gate_twin(&ctx->q, &facts);
+
+    if (!facts.failed) {
+        store->join(store, NULL, &ctx->q.key, facts.items, facts.count,
+                    (uint32_t) ctx->conf->ttl);
+    }
+}
+
+
 /* Waits for a change: watches first, then looks once more. */
 static void
 ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
@@ -385,6 +402,10 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     if (verdict == CHAT_GATE_CLAIM) {
         ngx_chat_verdict_claim(ctx);
         return;
+    }
+
+    if (ctx->decision.twin) {
+        ngx_chat_verdict_twin(ctx);
     }
 
     if (ctx->conf->dry_run || ctx->conf->hold == NGX_CHAT_HOLD_OFF) {

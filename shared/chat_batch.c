@@ -18,6 +18,7 @@ typedef struct {
     chat_batch_t *batch;
     chat_arena_t *arena;
     size_t        size; /* room in batch->members */
+    size_t        twins;
     int           failed;
 } chat_batch_reader_t;
 
@@ -179,6 +180,29 @@ chat_batch_read_approval(chat_batch_reader_t *reader, chat_str_t id,
 
 
 static void
+chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
+                     chat_str_t value)
+{
+    chat_twin_t  *twin;
+    chat_batch_t *batch = reader->batch;
+
+    twin = chat_arena_grow(reader->arena, batch->twins, batch->ntwins,
+                           &reader->twins, sizeof(*twin));
+    if (twin == NULL) {
+        reader->failed = 1;
+        return;
+    }
+
+    batch->twins = twin;
+    twin = &batch->twins[batch->ntwins];
+    twin->claimant = claimant;
+    batch->ntwins +=
+        chat_batch_hex(chat_batch_word(&value), twin->content)
+        && chat_batch_number(chat_batch_word(&value), &twin->retry);
+}
+
+
+static void
 chat_batch_read_open(chat_batch_t *batch, chat_str_t value)
 {
     const unsigned char *line;
@@ -272,6 +296,9 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 
         } else if (chat_batch_under(facts[i].field, "delivered/", &id)) {
             chat_batch_read_delivered(&reader, id);
+
+        } else if (chat_batch_under(facts[i].field, "twin/", &id)) {
+            chat_batch_read_twin(&reader, id, facts[i].value);
 
         } else {
             chat_batch_read_plain(batch, &facts[i]);

@@ -56,6 +56,24 @@ int chat_id_is_strong(chat_str_t id);
 chat_rc_e chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key);
 
 
+#define CHAT_AFTER_MAX 86400 /* seconds: nobody is told to wait for longer */
+
+typedef struct {
+    uint32_t      k; /* 0: there was none */
+    chat_str_t    worker;
+    chat_str_t    request;
+    unsigned char signature[16];
+    unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
+    unsigned char transcript[16];
+    chat_str_t    results;   /* that it carries; see chat_results_agree() */
+    int           described; /* transcript and results are known */
+    uint64_t      ms;        /* when it was claimed; 0: not known */
+    uint32_t      answer;    /* HTTP status; 0: none yet */
+    uint32_t      after;     /* its Retry-After in seconds; 0: none */
+    chat_end_e    end;
+    int           is_void; /* nothing was sent */
+} chat_attempt_t;
+
 /*
  * One fact. payload, where has_payload, is kept apart: a store keeps the
  * first payload that comes with the value that stands, and then answers the
@@ -109,12 +127,20 @@ void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
                          chat_approval_e approval, chat_str_t reason);
 
 /*
- * claim/<k>: worker and request are free of spaces; signature and retry_key
- * (all zero: none) are 16 bytes each; ms since the epoch (0: not known).
+ * claim/<k>, of the attempt's k, worker and request (both free of spaces),
+ * signature, retry_key and ms, and if it is described of transcript and
+ * results. Answer and end are not in it.
  */
-void chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                      chat_str_t request, const unsigned char *signature,
-                      const unsigned char *retry_key, uint64_t ms);
+void chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt);
+
+/*
+ * twin/<worker>/<request>: that request has the content (16 bytes) of another
+ * one's attempt, and has not claimed itself; retry is how often its client
+ * had tried before.
+ */
+void chat_facts_twin(chat_facts_t *facts, chat_str_t worker,
+                     chat_str_t request, const unsigned char *content,
+                     unsigned retry);
 
 /*
  * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
@@ -150,6 +176,27 @@ void chat_facts_batch(chat_facts_t *facts, uint64_t ms,
                       const chat_recorded_t *recorded);
 
 
+/* A result that a request carries: of which call, and what it is. */
+typedef struct {
+    unsigned char id[4]; /* of the id's digest */
+    unsigned char value[8];
+    int           stored; /* its own one comes first */
+} chat_carried_t;
+
+void chat_carried(chat_carried_t *carried, chat_str_t id,
+                  chat_outcome_e outcome, const unsigned char *digest);
+
+/*
+ * The results as one text in the arena, one for each call; the list is
+ * sorted. NULL data without memory.
+ */
+chat_str_t chat_results_text(chat_carried_t *list, size_t n,
+                             chat_arena_t *arena);
+
+/* 1 if no call has one result in one text and another one in the other. */
+int chat_results_agree(chat_str_t one, chat_str_t other);
+
+
 /* A call as the store knows it. */
 typedef struct {
     chat_str_t      id;
@@ -166,20 +213,12 @@ typedef struct {
     chat_approval_e approval;     /* GRANTED, REFUSED or NONE */
 } chat_member_t;
 
-#define CHAT_AFTER_MAX 86400 /* seconds: nobody is told to wait for longer */
-
+/* A request beside an attempt of the same content. */
 typedef struct {
-    uint32_t      k; /* 0: there was none */
-    chat_str_t    worker;
-    chat_str_t    request;
-    unsigned char signature[16];
-    unsigned char retry_key[16];
-    uint64_t      ms;     /* when it was claimed; 0: not known */
-    uint32_t      answer; /* HTTP status; 0: none yet */
-    uint32_t      after;  /* its Retry-After in seconds; 0: none */
-    chat_end_e    end;
-    int           is_void; /* nothing was sent */
-} chat_attempt_t;
+    chat_str_t    claimant; /* <worker>/<request> */
+    unsigned char content[16];
+    uint64_t      retry; /* tries of its client before it */
+} chat_twin_t;
 
 typedef struct {
     uint64_t        since; /* ms; 0: no such fact */
@@ -197,6 +236,8 @@ typedef struct {
     chat_attempt_t  answered; /* the last that was answered 2xx; k 0: none */
     chat_attempt_t *attempts; /* all of them, in order of their numbers */
     size_t          nattempts;
+    chat_twin_t    *twins;
+    size_t          ntwins;
 } chat_batch_t;
 
 /*

@@ -50,6 +50,11 @@ chat_batch_read_claim(const chat_fact_t *fact, chat_attempt_t *attempt)
     (void) chat_batch_hex(chat_batch_word(&value), attempt->signature);
     (void) chat_batch_hex(chat_batch_word(&value), attempt->retry_key);
     (void) chat_batch_number(chat_batch_word(&value), &attempt->ms);
+
+    /* a worker of an older version says no more */
+    attempt->described =
+        chat_batch_hex(chat_batch_word(&value), attempt->transcript);
+    attempt->results = value;
     return 1;
 }
 

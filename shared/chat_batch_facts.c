@@ -296,26 +296,60 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 
 
 void
-chat_facts_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                 chat_str_t request, const unsigned char *signature,
-                 const unsigned char *retry_key, uint64_t ms)
+chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    char          hex[33], key[33], number[16], value[256];
+    char          signature[33], key[33], transcript[33], number[16];
+    chat_buf_t    value = { 0 };
     chat_digest_t digest;
 
     memset(&digest, 0, sizeof(digest));
-    memcpy(digest.bytes, signature, 16);
-    chat_digest_hex(&digest, 16, hex);
-    memcpy(digest.bytes, retry_key, 16);
+    memcpy(digest.bytes, attempt->signature, 16);
+    chat_digest_hex(&digest, 16, signature);
+    memcpy(digest.bytes, attempt->retry_key, 16);
     chat_digest_hex(&digest, 16, key);
+    memcpy(digest.bytes, attempt->transcript, 16);
+    chat_digest_hex(&digest, 16, transcript);
 
-    (void) snprintf(value, sizeof(value), "%.*s %.*s %s %s %llu",
-                    (int) worker.len, (const char *) worker.data,
-                    (int) request.len, (const char *) request.data, hex, key,
-                    (unsigned long long) ms);
-    (void) snprintf(number, sizeof(number), "%u", (unsigned) k);
-    (void) chat_facts_new(facts, "claim/", chat_cstr(number),
-                          chat_cstr(value));
+    chat_buf_add(&value, attempt->worker);
+    chat_buf_puts(&value, " ");
+    chat_buf_add(&value, attempt->request);
+    chat_buf_printf(&value, " %s %s %llu", signature, key,
+                    (unsigned long long) attempt->ms);
+
+    if (attempt->described) {
+        chat_buf_printf(&value, " %s ", transcript);
+        chat_buf_add(&value, attempt->results);
+    }
+
+    (void) snprintf(number, sizeof(number), "%u", (unsigned) attempt->k);
+
+    if (value.failed) {
+        facts->failed = 1;
+    } else {
+        (void) chat_facts_new(facts, "claim/", chat_cstr(number),
+                              chat_buf_str(&value));
+    }
+
+    chat_buf_free(&value);
+}
+
+
+void
+chat_facts_twin(chat_facts_t *facts, chat_str_t worker, chat_str_t request,
+                const unsigned char *content, unsigned retry)
+{
+    char          field[256], hex[33], value[64];
+    chat_digest_t digest;
+
+    memset(&digest, 0, sizeof(digest));
+    memcpy(digest.bytes, content, 16);
+    chat_digest_hex(&digest, 16, hex);
+
+    (void) snprintf(field, sizeof(field), "%.*s/%.*s", (int) worker.len,
+                    (const char *) worker.data, (int) request.len,
+                    (const char *) request.data);
+    (void) snprintf(value, sizeof(value), "%s %u", hex, retry);
+    (void) chat_facts_new(facts, "twin/", chat_cstr(field), chat_cstr(value));
 }
 
 

@@ -217,6 +217,10 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
         rc = chat_dialect_sign(dialect, method, path, doc, arena, rq);
     }
 
+    if (rc == CHAT_OK) {
+        rc = chat_dialect_transcript(dialect, doc, rq);
+    }
+
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
 }
 

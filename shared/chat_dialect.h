@@ -106,6 +106,13 @@ typedef struct {
     size_t            nids;
 } chat_refusal_t;
 
+/* A transcript while it is read, message by message. */
+typedef struct {
+    chat_json_doc_t doc;  /* strings are in an arena of the reader's */
+    chat_buf_t      text; /* what was said and is not in the digest yet */
+    chat_digest_t   digest;
+} chat_transcript_t;
+
 /* What of a URI stands before its query. */
 chat_str_t chat_uri_path(chat_str_t uri);
 
@@ -128,6 +135,18 @@ typedef struct {
     const char *const *not_paths;
     /* Top-level members of a body that choose the answer (its signature). */
     const char *const *signature;
+
+    /* The top-level member that lists the messages of a body. */
+    const char *messages;
+
+    /*
+     * Appends to the transcript's text what counts of a message: what two
+     * clients of one conversation have alike. Of a message that holds the
+     * step itself, what ends before the byte `until`. NULL: all of each
+     * message before that of the step counts.
+     */
+    void (*says)(chat_transcript_t *transcript, const chat_json_t *message,
+                 uint32_t until);
 
     unsigned weak_by_message : 1; /* ai_sdk: weak ids are named by message id
                                      and step ordinal */
@@ -336,5 +355,15 @@ const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
                                            chat_json_doc_t *doc,
                                            chat_arena_t    *arena,
                                            chat_request_t *rq, chat_rc_e *rc);
+
+/*
+ * Sets rq->transcript of a continuation: two bodies have the same one if their
+ * messages before the step that they answer are the same by value (RFC 8785).
+ * Of a chained body it says nothing: the chain names its transcript.
+ * CHAT_ERROR without memory.
+ */
+chat_rc_e chat_dialect_transcript(const chat_dialect_t  *dialect,
+                                  const chat_json_doc_t *doc,
+                                  chat_request_t        *rq);
 
 #endif /* CHAT_DIALECT_H */

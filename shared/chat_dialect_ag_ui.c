@@ -16,6 +16,8 @@ static const char *const chat_ag_ui_texts[] = { "\"delta\":\"", NULL };
 
 const chat_dialect_t chat_dialect_ag_ui = {
     .name = "ag_ui",
+    .messages = "messages",
+    .says = chat_ag_ui_says,
     .candidate = 1,
     .resends = 1,
     .transcript = 1,

@@ -444,6 +444,8 @@ static const char *const chat_ai_sdk_texts[] = { "\"delta\":\"", NULL };
 
 const chat_dialect_t chat_dialect_ai_sdk = {
     .name = "ai_sdk",
+    .messages = "messages",
+    .says = chat_ai_sdk_says,
     .weak_by_message = 1,
     .one_by_one = 1,
     .candidate = 1,

@@ -147,6 +147,7 @@ static const char *const chat_anthropic_texts[] = { "\"text\":\"",
 
 const chat_dialect_t chat_dialect_anthropic = {
     .name = "anthropic",
+    .messages = "messages",
     .weak_recur = 1,
     .takes_ids = 1,
     .breaks = 1,

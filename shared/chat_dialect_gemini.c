@@ -333,6 +333,7 @@ static const char *const chat_gemini_texts[] = { "\"text\":\"", "\"text\": \"",
 
 const chat_dialect_t chat_dialect_gemini = {
     .name = "gemini",
+    .messages = "contents",
     .weak_recur = 1,
     .breaks = 1,
     .paths = chat_gemini_paths,

@@ -211,6 +211,7 @@ static const char *const chat_openai_chat_texts[] = {
 
 const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
+    .messages = "messages",
     .weak_recur = 1,
     .takes_ids = 1,
     .breaks = 1,

@@ -339,6 +339,7 @@ static const char *const chat_responses_signature[] = {
 
 const chat_dialect_t chat_dialect_openai_responses = {
     .name = "openai_responses",
+    .messages = "input",
     .weak_recur = 1,
     .takes_ids = 1,
     .breaks = 1,

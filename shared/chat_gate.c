@@ -6,7 +6,7 @@
  * store is in chat_gate_question.c.
  */
 
-#include "chat_gate.h"
+#include "chat_gate_sibling.h"
 
 
 /* Everything that the rows look at. */
@@ -17,8 +17,7 @@ typedef struct {
     int                 lost;
     int                 live;      /* its stream runs and is not sealed */
     int                 lost_step; /* the store knew the step, and forgot it */
-    int                 candidate; /* may be a sibling */
-    int                 equal;     /* signature of the last attempt */
+    int                 sibling;   /* may share the last attempt's answer */
     int                 spent;     /* others carry what this cannot */
 } chat_look_t;
 
@@ -205,8 +204,7 @@ chat_gate_foreign(const chat_look_t *look)
 }
 
 
-/* The attempt is this request's. */
-static int
+int
 chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
 {
     return chat_str_eq(attempt->worker, q->worker)
@@ -273,7 +271,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
             return chat_gate_next(look, out);
         }
 
-        if (!look->candidate || !look->equal) {
+        if (!look->sibling) {
             return CHAT_GATE_PASS;
         }
 
@@ -282,7 +280,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_FATE;
     }
 
-    if (!look->candidate || !look->equal) {
+    if (!look->sibling) {
         return CHAT_GATE_PASS;
     }
 
@@ -354,27 +352,23 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
 }
 
 
-/* The claimant gave the same Idempotency-Key. */
-static int
-chat_gate_same_key(const chat_question_t *q, const chat_attempt_t *last)
-{
-    static const unsigned char none[16] = { 0 };
-
-    return memcmp(q->retry_key, none, 16) != 0
-           && memcmp(q->retry_key, last->retry_key, 16) == 0;
-}
-
-
 /* Keeps an attempt, if it is another's and no step back. */
 static void
-chat_gate_see_attempt(const chat_question_t *q, const chat_attempt_t *attempt,
+chat_gate_see_attempt(chat_question_t *q, const chat_attempt_t *attempt,
                       chat_seen_attempt_t *seen)
 {
-    size_t worker = attempt->worker.len, request = attempt->request.len;
+    size_t     worker = attempt->worker.len, request = attempt->request.len;
+    chat_str_t results = seen->attempt.results;
 
     if (attempt->k < seen->attempt.k || worker == 0 || request == 0
         || worker > CHAT_CLAIMANT_MAX || request > CHAT_CLAIMANT_MAX - worker
         || chat_gate_is_own(q, attempt))
+    {
+        return;
+    }
+
+    if (attempt->k != seen->attempt.k
+        && chat_arena_dup(q->arena, attempt->results, &results) != CHAT_OK)
     {
         return;
     }
@@ -384,6 +378,7 @@ chat_gate_see_attempt(const chat_question_t *q, const chat_attempt_t *attempt,
     seen->attempt = *attempt;
     seen->attempt.worker = chat_str(seen->claimant, worker);
     seen->attempt.request = chat_str(seen->claimant + worker, request);
+    seen->attempt.results = results;
 }
 
 
@@ -442,11 +437,16 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
         q->complete = out->missing == 0 && !out->merge && !look.spent;
     }
 
-    look.candidate = !q->complete || q->dialect->candidate || batch->partial
-                     || q->retry || chat_gate_same_key(q, &look.last);
-    look.equal = memcmp(look.last.signature, q->signature, 16) == 0;
+    look.sibling = chat_gate_may_follow(q, batch, &look.last, &out->twin);
 
     out->verdict = chat_gate_row(&look, out);
+    out->twin = out->twin && out->verdict != CHAT_GATE_CLAIM
+                && out->verdict != CHAT_GATE_GO;
+
+    if (out->verdict == CHAT_GATE_CLAIM) {
+        chat_gate_carries(q, batch);
+    }
+
     chat_gate_see(q, batch);
 }
 

@@ -21,11 +21,13 @@
 
 /* A member as the request itself lists it. */
 typedef struct {
-    chat_str_t    id;
-    chat_kind_e   kind;
-    unsigned char fingerprint[16];
-    int           settled; /* by the body itself */
-    int           wants;   /* settled, but the store's result is of use: it
+    chat_str_t     id;
+    chat_kind_e    kind;
+    unsigned char  fingerprint[16];
+    unsigned char  digest[16]; /* of its result in the body */
+    chat_outcome_e outcome;    /* of that; NONE: there is none */
+    int            settled;    /* by the body itself */
+    int            wants;      /* settled, but the store's result is of use: it
                                outranks an approval, and goes where the call
                                occurs again without one */
 } chat_asked_t;
@@ -53,7 +55,12 @@ typedef struct {
     chat_key_t            key;
     chat_asked_t         *members; /* chained: only what the body brings */
     size_t                nmembers;
+    chat_arena_t         *arena; /* of what is kept */
     unsigned char         signature[16];
+    unsigned char         transcript[16];
+    chat_str_t            brings;  /* the body's own results, as in a claim */
+    chat_str_t            carries; /* what a claim of it says that it carries;
+                                      NULL: that is not known */
     unsigned char         retry_key[16]; /* of Idempotency-Key; zero: none */
     chat_str_t            worker;        /* who asks: for claims */
     chat_str_t            request;
@@ -64,7 +71,7 @@ typedef struct {
     int                   chained;
     int                   complete; /* the body settles all its members */
     int                   wants;    /* a member of them wants a result */
-    int                   retry;    /* a client library sends it once more */
+    unsigned              retry;    /* tries of its client library before */
 
     /* What the first look showed; set by chat_gate_decide(). */
     int      looked;
@@ -102,6 +109,8 @@ typedef struct {
     uint32_t    after;   /* FATE: its Retry-After in seconds, or 0 */
     chat_end_e  end;     /* FATE: how it ended */
     int         lost;    /* FATE: its worker is gone */
+    int         twin;    /* it has the content of the last attempt: unless it
+                           claims, chat_gate_twin() is to be joined */
     int         merge;   /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
     int         attach;  /* EMPTY, CONFLICT, PASS, FATE: the record of attempt
@@ -134,6 +143,9 @@ void chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
  */
 void chat_gate_claim(const chat_question_t *q, uint32_t k,
                      chat_facts_t *facts);
+
+/* Appends that this request has the content of another one's attempt. */
+void chat_gate_twin(const chat_question_t *q, chat_facts_t *facts);
 
 /*
  * The verdict. alive(data, worker) says whether a worker lives. Strings and

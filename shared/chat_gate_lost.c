@@ -84,8 +84,7 @@ chat_gate_rejoin_attempt(const chat_attempt_t *attempt, chat_facts_t *facts)
         return;
     }
 
-    chat_facts_claim(facts, k, worker, request, attempt->signature,
-                     attempt->retry_key, attempt->ms);
+    chat_facts_claim(facts, attempt);
 
     if (attempt->answer != 0) {
         chat_facts_answer(facts, k, worker, request, attempt->answer);

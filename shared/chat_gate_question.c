@@ -6,7 +6,7 @@
  * go while the request waits. Must not know: wire formats, stores, time.
  */
 
-#include "chat_gate.h"
+#include "chat_gate_sibling.h"
 
 
 /* The step that a continuation answers: the last; NULL: there is none. */
@@ -90,6 +90,8 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     const chat_call_t *call;
     const chat_step_t *step = chat_gate_step(rq);
 
+    q->arena = arena;
+
     if (step == NULL) {
         return CHAT_DECLINED;
     }
@@ -105,6 +107,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     q->chained = rq->chained;
     q->complete = !rq->chained;
     memcpy(q->signature, rq->signature.bytes, 16);
+    memcpy(q->transcript, rq->transcript.bytes, 16);
 
     q->members = chat_arena_alloc(arena, (step->count + 1) * sizeof(*asked));
     if (q->members == NULL) {
@@ -130,9 +133,15 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
         asked->kind = call->kind;
         asked->settled = chat_call_is_settled(call);
         asked->wants = asked->settled && chat_gate_lacks(rq, step, call);
+        asked->outcome = call->outcome;
         memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
+        memcpy(asked->digest, call->digest.bytes, 16);
         q->complete = q->complete && asked->settled;
         q->wants = q->wants || asked->wants;
+    }
+
+    if (chat_gate_brings(q) != CHAT_OK) {
+        return CHAT_ERROR;
     }
 
     return q->nmembers ? CHAT_OK : CHAT_DECLINED;
@@ -210,6 +219,17 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 void
 chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
 {
-    chat_facts_claim(facts, k, q->worker, q->request, q->signature,
-                     q->retry_key, q->now);
+    chat_attempt_t attempt;
+
+    memset(&attempt, 0, sizeof(attempt));
+    attempt.k = k;
+    attempt.worker = q->worker;
+    attempt.request = q->request;
+    attempt.ms = q->now;
+    attempt.results = q->carries;
+    attempt.described = q->carries.data != NULL;
+    memcpy(attempt.signature, q->signature, 16);
+    memcpy(attempt.transcript, q->transcript, 16);
+    memcpy(attempt.retry_key, q->retry_key, 16);
+    chat_facts_claim(facts, &attempt);
 }

@@ -120,11 +120,36 @@ chat_json_canon_array(chat_json_doc_t *doc, const chat_json_t *node,
 }
 
 
+/* 1 if a string, with its quotes, is in the one form already. */
+static int
+chat_json_is_canon(chat_str_t raw)
+{
+    const unsigned char *at = raw.data, *end = raw.data + raw.len;
+
+    while ((at = memchr(at, '\\', (size_t) (end - at))) != NULL) {
+        /* a backslash is never the last byte: the quote is */
+        if (strchr("\"\\bfnrt", at[1]) == NULL) {
+            return 0;
+        }
+        at += 2;
+    }
+
+    return 1;
+}
+
+
 static void
 chat_json_canon_string(chat_json_doc_t *doc, const chat_json_t *node,
                        chat_buf_t *out)
 {
-    chat_str_t s = chat_json_string(doc, node);
+    chat_str_t s = chat_json_raw(doc, node);
+
+    if (chat_json_is_canon(s)) {
+        chat_buf_add(out, s);
+        return;
+    }
+
+    s = chat_json_string(doc, node);
 
     if (s.data == NULL) {
         out->failed = 1;

@@ -92,6 +92,8 @@ typedef struct {
     chat_str_t    conversation;    /* the dialect's own id, or empty */
     chat_str_t    last_message;    /* ai_sdk: id of the last message */
     chat_digest_t signature;       /* of the members that choose the answer */
+    chat_digest_t transcript;      /* of what stands before the step that the
+                                      body answers, by value */
     chat_call_t  *calls;
     size_t        ncalls;
     chat_step_t  *steps;

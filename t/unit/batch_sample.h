@@ -27,6 +27,25 @@ dice(uint32_t n)
 }
 
 
+/* A claim of a request whose transcript and results are not described. */
+static inline void
+sample_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+             chat_str_t request, const unsigned char *signature,
+             const unsigned char *retry_key, uint64_t ms)
+{
+    chat_attempt_t attempt;
+
+    memset(&attempt, 0, sizeof(attempt));
+    attempt.k = k;
+    attempt.worker = worker;
+    attempt.request = request;
+    attempt.ms = ms;
+    memcpy(attempt.signature, signature, 16);
+    memcpy(attempt.retry_key, retry_key, 16);
+    chat_facts_claim(facts, &attempt);
+}
+
+
 /* Three attempts, and what others than their claimants say of them. */
 static inline void
 sample_attempts(chat_facts_t *facts)
@@ -36,12 +55,12 @@ sample_attempts(chat_facts_t *facts)
     chat_str_t          r8 = CHAT_STR("8"), r9 = CHAT_STR("9");
     const unsigned char signature[16] = { 1, 2, 3 }, none[16] = { 0 };
 
-    chat_facts_claim(facts, 1, w1, r7, signature, none, 1700000000123);
+    sample_claim(facts, 1, w1, r7, signature, none, 1700000000123);
     chat_facts_answer(facts, 1, w1, r7, 200);
     chat_facts_end(facts, 1, w1, r7, CHAT_END_INTERRUPTED);
-    chat_facts_claim(facts, 2, w2, r8, signature, none, 0);
+    sample_claim(facts, 2, w2, r8, signature, none, 0);
     chat_facts_void(facts, 2, w2, r8);
-    chat_facts_claim(facts, 10, w3, r9, none, signature, 7);
+    sample_claim(facts, 10, w3, r9, none, signature, 7);
     chat_facts_answer(facts, 10, w3, r9, 503);
     chat_facts_end(facts, 10, w3, r9, CHAT_END_FAILED);
 

@@ -7,8 +7,8 @@
  *   A voids | tells | dies | answers STATUS | ends HOW | is complete
  *   A watches | is lost | is not lost | rejoins -> VERDICT | reclaims
  *   call a | result a | bare a | fact FIELD VALUE | clear | lose | wait MS
- * Words of asks: chained, kept (at the provider), fresh, retry, key=x,
- * model=2, nothing-new.
+ * Words of asks: chained, kept (at the provider), fresh, retry, retry=2,
+ * key=x, model=2, turn=2, nothing-new.
  */
 
 #ifndef GATE_PLAY_H
@@ -137,6 +137,12 @@ play_asks(asker_t *a, char name, char *words, const char *line)
         } else if (strcmp(word, "kept") == 0) {
             kept = 1;
 
+        } else if (strncmp(word, "retry=", 6) == 0) {
+            retry = atoi(word + 6);
+
+        } else if (strncmp(word, "turn=", 5) == 0) {
+            a->rq.transcript.bytes[0] = (unsigned char) word[5];
+
         } else if (strcmp(word, "nothing-new") == 0) {
             old = 1;
 
@@ -152,7 +158,7 @@ play_asks(asker_t *a, char name, char *words, const char *line)
     }
 
     asker_open(a, dialect, name);
-    a->q.retry = retry;
+    a->q.retry = (unsigned) retry;
     a->q.fresh = fresh;
     a->q.kept = kept;
     memcpy(a->q.retry_key, key.bytes, 16);
@@ -170,7 +176,7 @@ play_asks(asker_t *a, char name, char *words, const char *line)
 static inline int
 play_fact(const char *line)
 {
-    char                       field[64] = "", value[64] = "", id;
+    char                       field[64] = "", value[128] = "", *c, id;
     chat_str_t                 payload = CHAT_STR("outside");
     chat_facts_t               facts;
     chat_digest_t              digest;
@@ -189,7 +195,12 @@ play_fact(const char *line)
     } else if (strncmp(line, "wait ", 5) == 0) {
         now += (uint64_t) atoi(line + 5);
 
-    } else if (sscanf(line, "fact %63s %63s", field, value) >= 1) {
+    } else if (sscanf(line, "fact %63s %127s", field, value) >= 1) {
+        /* spaces of the value are written so */
+        for (c = value; *c != '\0'; c++) {
+            *c = *c == '_' ? ' ' : *c;
+        }
+
         chat_facts_add(&facts, field, chat_cstr(value));
 
     } else if (sscanf(line, "call %c%c", &id, value) >= 1) {

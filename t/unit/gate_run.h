@@ -2,10 +2,10 @@
  * gate_run.h: what the tests of the gate stand on: a store of facts in
  * memory, requests made of a few characters, and steps as nginx takes them.
  *
- * A request's call is a letter, its id, and a sign: a+ has a result, a- an
- * error, a! a denial, a. nothing, a~ a preliminary output, a? waits for an
- * approval, a^ was approved, a# refused, a% is the provider's; a ' behind it
- * gives it other arguments. Workers are named as their requests.
+ * A request's call is a letter, its id, and a sign: a+ has a result, a=
+ * another one, a- an error, a! a denial, a. nothing, a~ a preliminary output,
+ * a? waits for an approval, a^ was approved, a# refused, a% is the provider's;
+ * a ' behind it gives it other arguments. Workers are named as their requests.
  */
 
 #ifndef GATE_RUN_H
@@ -162,11 +162,11 @@ asker_call(asker_t *a, const char *token)
                      : token[1] == '^' ? CHAT_APPROVAL_GRANTED
                      : token[1] == '#' ? CHAT_APPROVAL_REFUSED
                                        : CHAT_APPROVAL_NONE;
-    call->outcome = token[1] == '+'   ? CHAT_OUTCOME_OK
-                    : token[1] == '-' ? CHAT_OUTCOME_ERROR
-                    : token[1] == '!' ? CHAT_OUTCOME_DENIED
-                    : token[1] == '~' ? CHAT_OUTCOME_PARTIAL
-                                      : CHAT_OUTCOME_NONE;
+    call->outcome = strchr("+=", token[1]) ? CHAT_OUTCOME_OK
+                    : token[1] == '-'      ? CHAT_OUTCOME_ERROR
+                    : token[1] == '!'      ? CHAT_OUTCOME_DENIED
+                    : token[1] == '~'      ? CHAT_OUTCOME_PARTIAL
+                                           : CHAT_OUTCOME_NONE;
 
     if (!a->rq.chained) {
         chat_digest(chat_str(other ? "'" : token, 1), &call->fingerprint);
@@ -174,7 +174,8 @@ asker_call(asker_t *a, const char *token)
 
     if (call->outcome != CHAT_OUTCOME_NONE) {
         call->payload = call->id;
-        chat_digest(call->id, &call->digest);
+        chat_digest(token[1] == '=' ? chat_cstr("other") : call->id,
+                    &call->digest);
     }
 }
 
@@ -296,6 +297,7 @@ static inline void
 asker_look(asker_t *a)
 {
     int             mine;
+    chat_facts_t    facts;
     chat_batch_t    batch;
     chat_question_t before = a->q;
 
@@ -312,6 +314,12 @@ asker_look(asker_t *a)
     assert_int_equal(before.nmembers, a->q.nmembers);
     asker_check(a, &batch);
     asker_knows(a, &batch);
+
+    if (a->d.twin) {
+        chat_facts_init(&facts, a->arena);
+        chat_gate_twin(&a->q, &facts);
+        (void) store_join(&facts);
+    }
 }
 
 

@@ -48,7 +48,7 @@ s103_a_void_names_its_claimant(void **state)
     chat_batch_t batch;
 
     chat_facts_init(&facts, arena);
-    chat_facts_claim(&facts, 3, w, r, none, none, 0);
+    sample_claim(&facts, 3, w, r, none, none, 0);
     chat_facts_void(&facts, 3, w, chat_cstr("1"));
     chat_facts_void(&facts, 3, w, chat_cstr("122"));
     chat_facts_void(&facts, 3, chat_cstr("v"), r);
@@ -64,7 +64,7 @@ s103_a_void_names_its_claimant(void **state)
     assert_int_equal(batch.last.is_void, 1);
 
     /* the next attempt is the last */
-    chat_facts_claim(&facts, 4, w, r, none, none, 0);
+    sample_claim(&facts, 4, w, r, none, none, 0);
     chat_facts_answer(&facts, 4, w, r, 204);
     chat_facts_answer(&facts, 2, w, r, 200);
     read_both(&facts, &batch);
@@ -74,7 +74,7 @@ s103_a_void_names_its_claimant(void **state)
     assert_int_equal(batch.answered.k, 4);
 
     /* who answered last stays known when a later one is refused */
-    chat_facts_claim(&facts, 5, w, chat_cstr("13"), none, none, 0);
+    sample_claim(&facts, 5, w, chat_cstr("13"), none, none, 0);
     chat_facts_answer(&facts, 5, w, chat_cstr("13"), 300);
     chat_facts_after(&facts, 5, w, chat_cstr("13"), CHAT_AFTER_MAX);
     chat_facts_end(&facts, 5, w, chat_cstr("13"), CHAT_END_ABORTED);
@@ -99,7 +99,7 @@ s103_answers_and_ends_of_others_say_nothing(void **state)
     };
 
     chat_facts_init(&facts, arena);
-    chat_facts_claim(&facts, 3, w, r, none, none, 0);
+    sample_claim(&facts, 3, w, r, none, none, 0);
     chat_facts_answer(&facts, 2, w, r, 200);
     chat_facts_end(&facts, 4, w, r, CHAT_END_FINISHED);
     chat_facts_add(&facts, "answer/3", chat_cstr("200"));
@@ -145,13 +145,13 @@ s103_said_before_the_claim_it_counts_from_then_on(void **state)
     assert_int_equal(batch.answered.k, 0);
 
     lost = facts;
-    chat_facts_claim(&facts, 1, w, r, none, none, 0);
+    sample_claim(&facts, 1, w, r, none, none, 0);
     read_both(&facts, &batch);
     assert_int_equal(batch.last.answer, 200);
     assert_int_equal(batch.last.end, CHAT_END_FINISHED);
     assert_int_equal(batch.answered.k, 1);
 
-    chat_facts_claim(&lost, 1, w, s, none, none, 0);
+    sample_claim(&lost, 1, w, s, none, none, 0);
     read_both(&lost, &batch);
     assert_int_equal(batch.last.k, 1);
     assert_int_equal(batch.last.answer, 0);
@@ -179,8 +179,8 @@ values_that_do_not_parse(void **state)
 
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         chat_facts_init(&facts, arena);
-        chat_facts_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none,
-                         none, 0);
+        sample_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none, none,
+                     0);
         chat_facts_add(&facts, rows[i][0], chat_cstr(rows[i][1]));
         read_both(&facts, &batch);
 
@@ -194,8 +194,8 @@ values_that_do_not_parse(void **state)
     /* 199 and 300 are answers, but none that carried anything */
     for (i = 199; i <= 300; i += 101) {
         chat_facts_init(&facts, arena);
-        chat_facts_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none,
-                         none, 0);
+        sample_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none, none,
+                     0);
         chat_facts_answer(&facts, 3, chat_cstr("w"), chat_cstr("12"),
                           (uint32_t) i);
         read_both(&facts, &batch);
@@ -214,7 +214,7 @@ a_claim_of_nobody_takes_its_number(void **state)
 
     chat_facts_init(&facts, arena);
     chat_facts_add(&facts, "claim/2", chat_cstr(""));
-    chat_facts_claim(&facts, 1, chat_cstr("w"), chat_cstr("1"), none, none, 0);
+    sample_claim(&facts, 1, chat_cstr("w"), chat_cstr("1"), none, none, 0);
     chat_facts_add(&facts, "void/2//", chat_cstr("1"));
     chat_facts_add(&facts, "answer/2//", chat_cstr("200"));
     read_both(&facts, &batch);
@@ -280,7 +280,7 @@ play_attempts(chat_facts_t *facts, expected_t *list)
             }
             if (list[k].claimant == who) {
                 list[k] = said;
-                chat_facts_claim(facts, k, w, r, none, none, 0);
+                sample_claim(facts, k, w, r, none, none, 0);
             }
         }
     }
@@ -333,7 +333,7 @@ as_many_as_a_store_may_hold(void **state)
     chat_facts_init(&facts, arena);
 
     for (k = 1; k <= MANY; k++) {
-        chat_facts_claim(&facts, k, w, r, none, none, 0);
+        sample_claim(&facts, k, w, r, none, none, 0);
         chat_facts_answer(&facts, k, w, r, k == 17 ? 200 : 500);
         chat_facts_answer(&facts, k, w, chat_cstr("2"), 200);
         chat_facts_end(&facts, k, w, r, CHAT_END_FAILED);

@@ -204,6 +204,109 @@ s96_a_complete_body_sent_again(void **state)
 
 
 static void
+s108_other_results_are_another_request(void **state)
+{
+    play_each("A asks a+ -> GO;"
+              "B asks a= -> PASS merge=0;"
+              "B asks a= retry -> PASS;"
+              "C asks a- -> PASS;"
+              "A answers 200;"
+              "B asks a= retry -> PASS attach=0;"
+              "A ends finished;"
+              "B asks a= -> PASS attach=0");
+    /* held ones, too; what they lack is put in */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a= b. -> HOLD;"
+              "C asks a. b+ -> CLAIM;"
+              "C claims -> GO;"
+              "A looks -> WAIT;"
+              "B looks -> PASS merge;"
+              "D asks a. b= -> PASS merge;"
+              "C answers 503;"
+              "A looks -> FATE;"
+              "B asks a= b. -> CLAIM k=2");
+    /* an attempt carries what was put into it */
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a= b+ -> GO;"
+              "A looks -> HOLD;"
+              "B tells;"
+              "A looks -> PASS merge;"
+              "C asks a. b+ -> WAIT;"
+              "D asks a= b. -> WAIT");
+    /* an approved tool may bring its result while its call is answered */
+    play("ai_sdk", "A asks a^ b+ -> GO;"
+                   "B asks a^ b. -> WAIT;"
+                   "result a;"
+                   "B looks -> WAIT;"
+                   "C asks a# b+ -> WAIT");
+}
+
+
+static void
+s109_samples_of_one_transcript(void **state)
+{
+    /* each was refused, and is sent again while the first one is waited for */
+    play_each("A asks a+ -> GO;"
+              "B asks a+ -> WAIT/PASS;"
+              "C asks a+ -> WAIT/PASS;"
+              "B asks a+ retry -> WAIT/PASS;"
+              "D asks a+ retry -> WAIT/PASS;"
+              "C asks a+ retry=2 -> WAIT/PASS");
+    /* the first was refused, too: whose try is the second attempt? */
+    play_each("A asks a+ -> GO;"
+              "A answers 429;"
+              "B asks a+ -> CLAIM k=2;"
+              "B claims -> GO;"
+              "C asks a+ retry -> WAIT/PASS");
+    /* a client that is alone has made all of them */
+    play_each("A asks a+ -> GO;"
+              "A answers 503;"
+              "B asks a+ retry -> CLAIM k=2;"
+              "B claims -> GO;"
+              "C asks a+ retry=2 -> WAIT");
+    /* two say that they have tried once, one has been seen: not both can */
+    play_each("A asks a+ -> GO;"
+              "B asks a+ retry -> WAIT;"
+              "C asks a+ retry -> WAIT/PASS;"
+              "B looks -> WAIT/PASS");
+    /* its client has gone on to its next try */
+    play_each("A asks a+ -> GO;"
+              "B asks a+ retry -> WAIT;"
+              "C asks a+ retry=2 -> WAIT;"
+              "B looks -> WAIT");
+    /* others with other results are no tries of this one */
+    play_each("A asks a+ -> GO;"
+              "B asks a= -> PASS;"
+              "C asks a+ retry -> WAIT");
+}
+
+
+static void
+s110_another_transcript_is_another_request(void **state)
+{
+    play_each("A asks a+ b. -> HOLD;"
+              "B asks a. b+ turn=2 -> CLAIM;"
+              "B claims -> GO;"
+              "A looks -> PASS merge;"
+              "C asks a+ b. turn=2 -> WAIT;"
+              "D asks a+ b+ retry -> PASS;"
+              "B answers 200;"
+              "B ends finished;"
+              "E asks a+ b+ -> PASS attach=0");
+}
+
+
+static void
+a_claim_of_an_older_version_has_no_siblings(void **state)
+{
+    play_each("fact claim/1 "
+              "Z_Z_00000000000000000000000000000000_"
+              "00000000000000000000000000000000_1;"
+              "A asks a+ b+ -> PASS");
+}
+
+
+static void
 s97_another_model_is_another_request(void **state)
 {
     play_each("A asks a+ b. -> HOLD;"
@@ -431,6 +534,10 @@ main(void)
         cmocka_unit_test(s63_ends_after_the_first_byte),
         cmocka_unit_test(s103_a_dead_claimant_is_an_interrupted_attempt),
         cmocka_unit_test(s96_a_complete_body_sent_again),
+        cmocka_unit_test(s108_other_results_are_another_request),
+        cmocka_unit_test(s109_samples_of_one_transcript),
+        cmocka_unit_test(s110_another_transcript_is_another_request),
+        cmocka_unit_test(a_claim_of_an_older_version_has_no_siblings),
         cmocka_unit_test(s97_another_model_is_another_request),
         cmocka_unit_test(s52_siblings_of_a_claim_that_was_answered),
         cmocka_unit_test(s54_late_for_an_attempt_that_streams),

@@ -45,8 +45,10 @@ chains_are_known_from_the_store(void **state)
         CHAIN "A asks chained a+ b+ -> CLAIM k=1;"
               "A claims -> GO k=1;"
               "A is complete;"
+              "C asks chained a+ b+ retry -> WAIT;"
               "B asks chained a+ b+ -> PASS;"
-              "C asks chained a+ b+ retry -> WAIT",
+              "C looks -> PASS;"
+              "D asks chained a+ b+ retry -> PASS",
         CHAIN "A asks chained a+ b+ -> CLAIM;"
               "fact superseded 1;"
               "B asks chained a+ b+ -> PASS;"
