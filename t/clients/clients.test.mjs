@@ -8,8 +8,9 @@ import { test } from 'node:test';
 import { judgeAll } from './judge.mjs';
 import { agUi } from './sdk_ag_ui.mjs';
 import { anthropic } from './sdk_anthropic.mjs';
-import { streamText } from './sdk_ai.mjs';
+import { streamText, streamTextGoogle } from './sdk_ai.mjs';
 import { google } from './sdk_google.mjs';
+import { googleOld } from './sdk_google_old.mjs';
 import { openai } from './sdk_openai.mjs';
 import { load, stage } from './stage.mjs';
 import { client, situationsFor } from './talk.mjs';
@@ -26,6 +27,10 @@ const libraries = {
     anthropic('@anthropic-ai/sdk 1', Anthropic.default),
   '@google/genai': ({ GoogleGenAI }) =>
     google('@google/genai 3', GoogleGenAI),
+  '@google/generative-ai': ({ GoogleGenerativeAI }) =>
+    googleOld('@google/generative-ai 0', GoogleGenerativeAI),
+  'ai4 ai4-google': (ai, provider) =>
+    streamTextGoogle('ai 4', ai, provider),
   '@ag-ui/client': ({ HttpAgent }) => agUi('@ag-ui/client 1', HttpAgent),
   'ai5 ai5-openai ai5-anthropic': (ai, ...providers) =>
     streamText('ai 5', ai, Object.assign({}, ...providers)),

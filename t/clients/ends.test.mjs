@@ -14,7 +14,9 @@ import { chunk, head } from '../harness_raw.mjs';
 import { complete } from './predicates.mjs';
 import { heard } from './script.mjs';
 import { anthropic } from './sdk_anthropic.mjs';
-import { streamText } from './sdk_ai.mjs';
+import { streamText, streamTextGoogle } from './sdk_ai.mjs';
+import { google } from './sdk_google.mjs';
+import { googleOld } from './sdk_google_old.mjs';
 import { openai } from './sdk_openai.mjs';
 import { load } from './stage.mjs';
 
@@ -101,6 +103,12 @@ const libraries = {
   openai7: (OpenAI) => openai('openai 7', OpenAI.default),
   '@anthropic-ai/sdk': (Anthropic) =>
     anthropic('@anthropic-ai/sdk 1', Anthropic.default),
+  '@google/genai': ({ GoogleGenAI }) =>
+    google('@google/genai 3', GoogleGenAI),
+  '@google/generative-ai': ({ GoogleGenerativeAI }) =>
+    googleOld('@google/generative-ai 0', GoogleGenerativeAI),
+  'ai4 ai4-google': (ai, provider) =>
+    streamTextGoogle('ai 4', ai, provider),
   'ai5 ai5-openai ai5-anthropic': (ai, ...providers) =>
     streamText('ai 5', ai, Object.assign({}, ...providers)),
   'ai @ai-sdk/openai @ai-sdk/anthropic': (ai, ...providers) =>

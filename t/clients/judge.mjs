@@ -27,7 +27,9 @@ export function note(line) {
 /* An error as its user can tell it from others. */
 export const describe = (error) => ({ name: error.constructor.name,
   status: error.status ?? error.statusCode,
-  message: [error.message, error.cause?.code].filter(Boolean).join(' ') });
+  message: [error.message, error.cause?.code].filter(Boolean).join(' ')
+    /* Where it was asked is what differs. */
+    .replace(/http:\/\/127\.0\.0\.1:\d+(\/gemini)?/g, '') });
 
 /* Where only the fact counts: a broken connection has many voices. */
 const loosened = ({ error, errors, ...rest }) => ({ ...rest,
@@ -36,8 +38,8 @@ const loosened = ({ error, errors, ...rest }) => ({ ...rest,
 /* Ids that the AI SDK makes are never alike: numbered as they come. */
 function plain(value) {
   const ids = new Map();
-  return JSON.parse(JSON.stringify(value).replace(/\baitxt-\w+/g, (id) =>
-    ids.get(id) ?? ids.set(id, `id-${ids.size}`).get(id)));
+  return JSON.parse(JSON.stringify(value).replace(/\b(?:aitxt|msg)-\w+/g,
+    (id) => ids.get(id) ?? ids.set(id, `id-${ids.size}`).get(id)));
 }
 
 /*

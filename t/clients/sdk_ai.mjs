@@ -1,7 +1,8 @@
 /*
- * sdk_ai.mjs: streamText of the AI SDK, versions 5 to 7, which runs the tools
+ * sdk_ai.mjs: streamText of the AI SDK, versions 4 to 7, which runs the tools
  * itself and talks to the providers through @ai-sdk/openai (Chat and
- * Responses) and @ai-sdk/anthropic.
+ * Responses) and @ai-sdk/anthropic; version 4 through @ai-sdk/google, which
+ * ignores error events of a stream there.
  * A talker that runs (talk.mjs). What it tells of itself that is new in each
  * run (its own ids, times, headers) is left out.
  */
@@ -24,19 +25,26 @@ class StreamText {
     const result = streamText({ model: this.model, prompt: words,
       abortSignal: signal,
       providerOptions: { openai: { store: false } },
-      stopWhen: (stepCountIs ?? this.ai.isStepCount)(5),
+      maxSteps: 5, /* version 4; later ones have stopWhen */
+      stopWhen: (stepCountIs ?? this.ai.isStepCount)?.(5),
       onError: ({ error }) => { failure ??= error; },
       tools: Object.fromEntries(tools.map((name) => [name, tool({
-        inputSchema: jsonSchema(parameters), execute: (input) => {
+        inputSchema: jsonSchema(parameters),
+        parameters: jsonSchema(parameters),
+        execute: async (input) => {
           out.calls.push({ name, input });
           return work(name, input);
         } })])) });
     for await (const part of result.fullStream) {
       if (part.type === 'text-start') {
         out.words = '';
+      } else if (part.type === 'step-start') {
+        out.words = '';
       } else if (part.type === 'text-delta') {
-        out.words += part.text;
+        out.words += part.text ?? part.textDelta;
         heard?.(out.words);
+      } else if (part.type === 'error') {
+        failure ??= part.error;
       } else if (part.type === 'abort') {
         throw new Error('aborted');
       }
@@ -49,6 +57,14 @@ class StreamText {
     out.messages.push(...JSON.parse(JSON.stringify(seen, lasting)));
   }
 }
+
+/* Version 4 before Gemini. */
+export const streamTextGoogle = (version, ai, { createGoogleGenerativeAI }) =>
+  [{ name: `${version} streamText, google`, key: 'gemini', runs: true,
+    deaf: true, nameless: true,
+    make: (base, { key, headers }) => new StreamText(ai,
+      createGoogleGenerativeAI({ apiKey: key, headers, baseURL: base })(
+        'm')) }];
 
 /* ai: the package ai; openai and anthropic: its providers' packages. */
 export function streamText(version, ai, { createOpenAI, createAnthropic }) {

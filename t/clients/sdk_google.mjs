@@ -22,7 +22,7 @@ const responses = (results, calls) => Object.entries(results)
     name: calls.find((call) => call.id === id).name,
     response: { output: value } } }));
 
-class Contents {
+export class Contents {
   constructor(client) {
     this.client = client;
     this.contents = [];
@@ -64,7 +64,7 @@ class Contents {
   }
 }
 
-class Stream extends Contents {
+export class Stream extends Contents {
   begin(signal) {
     return this.client.models.generateContentStream({ model: 'm',
       contents: this.contents, config: config(signal) });

@@ -91,14 +91,18 @@ export function client(stage, { name, key, make }) {
 
 /*
  * What a client can be in: without a stream nothing can break in it, who does
- * not ask again is not served later, and an interrupt is no call to repeat.
+ * not ask again is not served later, an interrupt is no call to repeat, a
+ * client that ignores error events (deaf) does not fail by one, and the script
+ * does not know the results of a client that sends no call ids (nameless).
  */
 export function situationsFor({ stream = true, runs = false, retries = true,
-  interrupted = false }) {
+  interrupted = false, deaf = false, nameless = false }) {
   return shown(situations).filter((situation) =>
     !(runs && situation.split)
     && (retries || !situation.turns.some(({ times }) => times))
     && !(interrupted && situation.name === 'replay')
+    && !(deaf && situation.name === 'fails inside')
+    && !(nameless && situation.turns.some(({ calls }) => calls))
     && (stream || !situation.turns.some(({ breaks }) => breaks)
       && situation.name !== 'replay')).map(({ name }) => name);
 }
