@@ -316,9 +316,18 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
 static ngx_uint_t
 ngx_chat_has_all(ngx_chat_ctx_t *ctx)
 {
-    size_t     i, k;
-    u_char    *slash;
-    chat_str_t id;
+    size_t       i;
+    u_char      *slash;
+    chat_str_t   id;
+    chat_table_t ids;
+
+    chat_table_init(&ids, ctx->arena);
+
+    for (i = 0; i < ctx->results.count; i++) {
+        if (chat_table_put(&ids, ctx->results.items[i].id) == NULL) {
+            return 0;
+        }
+    }
 
     for (i = 0; i < ctx->nfields; i++) {
         id = ctx->fields[i];
@@ -327,13 +336,7 @@ ngx_chat_has_all(ngx_chat_ctx_t *ctx)
         id.len -= (size_t) (slash + 1 - id.data);
         id.data = slash + 1;
 
-        for (k = 0; k < ctx->results.count; k++) {
-            if (chat_str_eq(ctx->results.items[k].id, id)) {
-                break;
-            }
-        }
-
-        if (k == ctx->results.count) {
+        if (chat_table_find(&ids, id) == NULL) {
             return 0;
         }
     }

@@ -310,43 +310,63 @@ chat_slots_below(const chat_slots_t *slots, uint32_t base, uint32_t slot)
 }
 
 
-int
-chat_call_is_first(const chat_request_t *rq, const chat_call_t *call)
+unsigned char *
+chat_calls_first(const chat_request_t *rq, chat_arena_t *arena)
 {
-    const chat_call_t *twin;
+    size_t              i;
+    chat_table_t        ids;
+    unsigned char      *first;
+    const chat_call_t  *call;
+    chat_table_entry_t *entry;
 
-    for (twin = &rq->calls[rq->steps[call->step].first]; twin < call; twin++) {
-        if (chat_call_is_member(twin) && chat_str_eq(twin->id, call->id)) {
-            return 0;
+    chat_table_init(&ids, arena);
+    first = chat_arena_alloc(arena, rq->ncalls + 1);
+
+    for (i = 0; first != NULL && i < rq->ncalls; i++) {
+        call = &rq->calls[i];
+
+        if (i != 0 && call->step != call[-1].step) {
+            chat_table_reset(&ids);
+        }
+
+        first[i] = chat_table_find(&ids, call->id) == NULL;
+
+        if (first[i] && chat_call_is_member(call)) {
+            entry = chat_table_put(&ids, call->id);
+            first = entry ? first : NULL;
         }
     }
 
-    return 1;
+    return first;
 }
 
 
-const chat_result_t *
-chat_result_of(const chat_call_t *call, const chat_result_t *results, size_t n)
+const chat_result_t **
+chat_results_map(const chat_request_t *rq, const chat_result_t *results,
+                 size_t n, int once, chat_arena_t *arena)
 {
-    size_t i;
+    size_t                i;
+    unsigned char        *first;
+    const chat_result_t **map, **place;
+
+    map = chat_arena_alloc(arena, (rq->ncalls + 1) * sizeof(*map));
+    first = once ? chat_calls_first(rq, arena) : NULL;
+    if (map == NULL || (once && first == NULL)) {
+        return NULL;
+    }
 
     for (i = 0; i < n; i++) {
-        if (results[i].call == call && results[i].outcome != CHAT_OUTCOME_NONE)
+        if (results[i].call == NULL || results[i].outcome == CHAT_OUTCOME_NONE
+            || (once && !first[results[i].call - rq->calls]))
         {
-            return &results[i];
+            continue;
         }
+
+        place = &map[results[i].call - rq->calls];
+        *place = *place ? *place : &results[i];
     }
 
-    return NULL;
-}
-
-
-const chat_result_t *
-chat_result_once(const chat_request_t *rq, const chat_call_t *call,
-                 const chat_result_t *results, size_t n)
-{
-    return chat_call_is_first(rq, call) ? chat_result_of(call, results, n)
-                                        : NULL;
+    return map;
 }
 
 

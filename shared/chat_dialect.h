@@ -20,6 +20,7 @@
 #include "chat_json.h"
 #include "chat_request.h"
 #include "chat_sse.h"
+#include "chat_table.h"
 
 
 /* A result or approval response to put into a body, or to tell a client. */
@@ -37,20 +38,21 @@ typedef struct {
                                     a real result is left as it is */
 } chat_result_t;
 
-/* 1 if no member before this call in its step has the call's id. */
-int chat_call_is_first(const chat_request_t *rq, const chat_call_t *call);
-
-/* The result among these that is to go into this call, or NULL. */
-const chat_result_t *chat_result_of(const chat_call_t   *call,
-                                    const chat_result_t *results, size_t n);
+/*
+ * For each call of the request: 1 if no member before it in its step has its
+ * id. In the arena; NULL without memory.
+ */
+unsigned char *chat_calls_first(const chat_request_t *rq, chat_arena_t *arena);
 
 /*
- * The same where the provider refuses a second result for one id: of a call
- * that stands twice in its step only the first one takes it.
+ * The result among these that is to go into each call of the request: a list
+ * in the arena, by the index of the call, NULL where there is none. once: the
+ * provider refuses a second result for one id, so that of a call that stands
+ * twice in its step only the first takes it. NULL without memory.
  */
-const chat_result_t *chat_result_once(const chat_request_t *rq,
-                                      const chat_call_t    *call,
-                                      const chat_result_t *results, size_t n);
+const chat_result_t **chat_results_map(const chat_request_t *rq,
+                                       const chat_result_t *results, size_t n,
+                                       int once, chat_arena_t *arena);
 
 /* What became of the calls of a stream: the filter's answer to edit(). */
 typedef struct {

@@ -63,6 +63,7 @@ typedef struct {
     chat_call_t            *calls; /* of the step that is being read */
     size_t                  count;
     size_t                  size;
+    chat_twins_t            ids; /* of those calls */
 } chat_ag_ui_body_t;
 
 typedef enum {

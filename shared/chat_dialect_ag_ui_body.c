@@ -57,10 +57,14 @@ chat_ag_ui_run_end(chat_ag_ui_walk_t *w, const chat_json_t *end)
         && (w->current || run == w->last_run
             || chat_ag_ui_step_is_open(&w->body)))
     {
-        if (chat_ag_ui_step_add(&w->body) != CHAT_OK
-            || chat_turn_name(&w->turn, &rq->steps[rq->nsteps - 1]) != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        rc = chat_ag_ui_step_add(&w->body);
+
+        if (rc == CHAT_OK) {
+            rc = chat_turn_name(&w->turn, &rq->steps[rq->nsteps - 1]);
+        }
+
+        if (rc != CHAT_OK) {
+            return rc;
         }
         rq->answers = run == w->last_run;
     }
@@ -143,6 +147,10 @@ chat_ag_ui_resume_entry(chat_ag_ui_body_t *body, const chat_json_t *entry,
     chat_call_t       *call;
     const chat_json_t *status = chat_json_get(body->doc, entry, "status");
 
+    if (chat_request_is_full(body->rq)) {
+        return CHAT_LIMIT;
+    }
+
     call = chat_request_add_call(body->rq, body->arena);
     if (call == NULL) {
         return CHAT_ERROR;
@@ -165,6 +173,7 @@ chat_ag_ui_resume_entry(chat_ag_ui_body_t *body, const chat_json_t *entry,
 static chat_rc_e
 chat_ag_ui_resume(chat_ag_ui_body_t *body)
 {
+    chat_rc_e          rc;
     chat_str_t         id;
     chat_step_t       *step;
     chat_request_t    *rq = body->rq;
@@ -192,8 +201,9 @@ chat_ag_ui_resume(chat_ag_ui_body_t *body)
             rq->answers = 1;
         }
 
-        if (chat_ag_ui_resume_entry(body, node, id) != CHAT_OK) {
-            return CHAT_ERROR;
+        rc = chat_ag_ui_resume_entry(body, node, id);
+        if (rc != CHAT_OK) {
+            return rc;
         }
     }
 
@@ -249,6 +259,7 @@ chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
     w.turn.doc = doc;
     w.turn.arena = arena;
     w.turn.hash = chat_ag_ui_hash;
+    chat_twins_init(&w.body.ids, arena);
 
     rc = chat_ag_ui_head(&w.body, &messages);
     if (rc != CHAT_OK) {

@@ -164,15 +164,19 @@ chat_rc_e
 chat_ag_ui_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                   const chat_result_t *results, size_t n, chat_edits_t *edits)
 {
-    size_t               i;
-    chat_rc_e            rc = CHAT_OK;
-    const chat_result_t *result;
+    size_t                i;
+    chat_rc_e             rc = CHAT_OK;
+    const chat_result_t **map;
+
+    map = chat_results_map(rq, results, n, 1, edits->arena);
+    if (map == NULL) {
+        return CHAT_ERROR;
+    }
 
     /* Edits at one place are applied as added: in the order of the calls. */
     for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
-        result = chat_result_once(rq, &rq->calls[i], results, n);
-        if (result != NULL) {
-            rc = chat_ag_ui_splice_call(&rq->calls[i], result, edits);
+        if (map[i] != NULL) {
+            rc = chat_ag_ui_splice_call(&rq->calls[i], map[i], edits);
         }
     }
 

@@ -80,6 +80,10 @@ chat_ag_ui_step_calls(chat_ag_ui_body_t *body, const chat_json_t *message)
         call->kind = chat_ag_ui_kind(body->own, call->name);
         call->in_last_message = 1;
         call->node = node;
+
+        if (chat_twins_add(&body->ids, call->id, 0) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
     }
 
     return CHAT_OK;
@@ -91,7 +95,6 @@ static void
 chat_ag_ui_step_match(chat_ag_ui_body_t *body, const chat_json_t *node)
 {
     size_t            i;
-    chat_str_t        id;
     chat_ag_ui_role_e role;
 
     for (/* void */; node != NULL; node = node->next) {
@@ -105,14 +108,15 @@ chat_ag_ui_step_match(chat_ag_ui_body_t *body, const chat_json_t *node)
             continue;
         }
 
-        id = chat_json_text(body->doc, node, "toolCallId");
+        i = chat_twins_first(&body->ids,
+                             chat_json_text(body->doc, node, "toolCallId"));
 
-        for (i = 0; i < body->count; i++) {
-            if (body->calls[i].place == NULL
-                && chat_str_eq(body->calls[i].id, id)) {
-                body->calls[i].place = node;
-                body->calls[i].outcome = CHAT_OUTCOME_OK;
-            }
+        /* twins have their result all at once */
+        for (; i != CHAT_TWINS_NONE && body->calls[i].place == NULL;
+             i = chat_twins_next(&body->ids, i))
+        {
+            body->calls[i].place = node;
+            body->calls[i].outcome = CHAT_OUTCOME_OK;
         }
     }
 }
@@ -145,7 +149,8 @@ chat_ag_ui_step_ready(chat_str_t args)
 static chat_rc_e
 chat_ag_ui_step_detail(chat_ag_ui_body_t *body, chat_call_t *call)
 {
-    chat_str_t args = chat_ag_ui_call_args(body->doc, call->node);
+    chat_str_t         args = chat_ag_ui_call_args(body->doc, call->node);
+    const chat_call_t *twin;
 
     if (chat_fingerprint(call->name, args, &call->fingerprint) != CHAT_OK) {
         return CHAT_ERROR;
@@ -159,6 +164,15 @@ chat_ag_ui_step_detail(chat_ag_ui_body_t *body, chat_call_t *call)
     }
 
     call->payload = chat_json_raw(body->doc, call->place);
+
+    /* its twin before it has been given the same result */
+    twin = &body->calls[chat_twins_first(&body->ids, call->id)];
+    if (twin != call) {
+        call->outcome = twin->outcome;
+        call->digest = twin->digest;
+        return CHAT_OK;
+    }
+
     return chat_ag_ui_tool_result(body->doc, call->place, &call->outcome,
                                   &call->digest);
 }
@@ -173,6 +187,7 @@ chat_ag_ui_step_read(chat_ag_ui_body_t *body, const chat_json_t *run,
     const chat_json_t *last = run;
 
     body->count = 0;
+    chat_twins_reset(&body->ids);
 
     for (/* void */; run != end; run = run->next) {
         if (chat_ag_ui_role(body->doc, run) != CHAT_AG_UI_ASSISTANT) {
@@ -224,6 +239,7 @@ chat_rc_e
 chat_ag_ui_step_add(chat_ag_ui_body_t *body)
 {
     size_t       i;
+    chat_rc_e    rc;
     chat_step_t *step = chat_request_add_step(body->rq, body->arena);
 
     if (step == NULL) {
@@ -233,11 +249,14 @@ chat_ag_ui_step_add(chat_ag_ui_body_t *body)
     step->first_id = body->calls[0].id;
 
     for (i = 0; i < body->count; i++) {
-        if (chat_ag_ui_step_detail(body, &body->calls[i]) != CHAT_OK
-            || chat_request_put_call(body->rq, body->arena, &body->calls[i])
-                   != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        rc = chat_ag_ui_step_detail(body, &body->calls[i]);
+
+        if (rc == CHAT_OK) {
+            rc = chat_request_put_call(body->rq, body->arena, &body->calls[i]);
+        }
+
+        if (rc != CHAT_OK) {
+            return rc;
         }
     }
 

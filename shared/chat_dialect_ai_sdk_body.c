@@ -133,6 +133,10 @@ chat_body_call(chat_body_t *body, const chat_json_t *message,
     const chat_json_t *raw = chat_json_get(doc, part, "rawInput");
     chat_call_t       *call;
 
+    if (chat_request_is_full(body->rq)) {
+        return CHAT_LIMIT;
+    }
+
     call = chat_request_add_call(body->rq, body->arena);
     if (call == NULL) {
         return CHAT_ERROR;
@@ -190,6 +194,7 @@ chat_body_step(chat_body_t *body, const chat_json_t *message,
     chat_step_t     *step;
     chat_call_t     *calls;
     chat_str_t       name;
+    chat_rc_e        rc;
 
     step = chat_request_add_step(body->rq, body->arena);
     if (step == NULL) {
@@ -200,10 +205,13 @@ chat_body_step(chat_body_t *body, const chat_json_t *message,
     step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
 
     for (/* void */; part != end; part = part->next) {
-        if (chat_ai_sdk_part_call(doc, part, &name)
-            && chat_body_call(body, message, part, name) != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        if (!chat_ai_sdk_part_call(doc, part, &name)) {
+            continue;
+        }
+
+        rc = chat_body_call(body, message, part, name);
+        if (rc != CHAT_OK) {
+            return rc;
         }
     }
 
@@ -227,6 +235,7 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
     const chat_json_t *parts = chat_json_get(doc, message, "parts");
     const chat_json_t *part, *end;
     chat_glance_t      glance;
+    chat_rc_e          rc;
     int                left;
 
     body->starts = 0;
@@ -251,10 +260,13 @@ chat_body_message(chat_body_t *body, const chat_json_t *message, int current)
         left = message == body->left && end == NULL && !glance.text;
         body->tail = glance.calls && end == NULL && (current || left);
 
-        if (glance.calls && (current || left || glance.lacking)
-            && chat_body_step(body, message, part, end) != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        if (!glance.calls || !(current || left || glance.lacking)) {
+            continue;
+        }
+
+        rc = chat_body_step(body, message, part, end);
+        if (rc != CHAT_OK) {
+            return rc;
         }
     }
 
@@ -298,6 +310,7 @@ chat_body_messages(chat_body_t *body, const chat_json_t *first)
 {
     chat_request_t    *rq = body->rq;
     const chat_json_t *message, *role;
+    chat_rc_e          rc;
     int                current = body->user == NULL;
 
     for (message = first; message != NULL;
@@ -313,8 +326,9 @@ chat_body_messages(chat_body_t *body, const chat_json_t *first)
             continue;
         }
 
-        if (chat_body_message(body, message, current) != CHAT_OK) {
-            return CHAT_ERROR;
+        rc = chat_body_message(body, message, current);
+        if (rc != CHAT_OK) {
+            return rc;
         }
 
         if (message == body->left || message == body->last) {
@@ -402,6 +416,7 @@ chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
                     chat_request_t *rq)
 {
     chat_body_t        body = { .doc = doc, .arena = arena, .rq = rq };
+    chat_rc_e          rc;
     const chat_json_t *first, *role, *parts;
 
     doc->duplicate = 0;
@@ -425,8 +440,9 @@ chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
     rq->conversation = chat_json_text(doc, doc->root, "id");
     rq->last_message = chat_json_text(doc, body.last, "id");
 
-    if (chat_body_messages(&body, first) != CHAT_OK) {
-        return CHAT_ERROR;
+    rc = chat_body_messages(&body, first);
+    if (rc != CHAT_OK) {
+        return rc;
     }
 
     chat_body_classify(&body, chat_json_get(doc, doc->root, "trigger"));

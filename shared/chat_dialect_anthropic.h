@@ -32,6 +32,7 @@ typedef struct {
     chat_anthropic_call_t *calls;
     size_t                 count;
     size_t                 size;
+    chat_twins_t           ids;         /* of the members of those calls */
     unsigned               current : 1; /* in the current turn */
 } chat_anthropic_body_t;
 

@@ -247,6 +247,7 @@ chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
     r.turn.doc = doc;
     r.turn.arena = arena;
     r.turn.hash = chat_anthropic_hash;
+    chat_twins_init(&r.ids, arena);
     r.messages = chat_json_get(doc, doc->root, "messages");
 
     if (r.messages == NULL || r.messages->type != CHAT_JSON_ARRAY

@@ -162,7 +162,7 @@ chat_anthropic_splice(chat_json_doc_t *doc, const chat_request_t *rq,
     size_t                 i;
     const chat_call_t     *call;
     const chat_json_t     *assistant = NULL;
-    const chat_result_t   *result;
+    const chat_result_t  **map, *result;
     chat_anthropic_place_t at = { 0 };
 
     at.edits = edits;
@@ -171,11 +171,16 @@ chat_anthropic_splice(chat_json_doc_t *doc, const chat_request_t *rq,
         return chat_anthropic_thread(doc, results, n, &at);
     }
 
+    map = chat_results_map(rq, results, n, 1, edits->arena);
+    if (map == NULL) {
+        return CHAT_ERROR;
+    }
+
     /* Edits at one place are applied as added: in the order of the calls. */
     for (i = 0; i < rq->ncalls; i++) {
         call = &rq->calls[i];
 
-        result = chat_result_once(rq, call, results, n);
+        result = map[i];
         if (result == NULL) {
             continue;
         }

@@ -36,7 +36,8 @@ chat_anthropic_note(chat_anthropic_body_t *r, const chat_json_t *block,
     note->call.kind = kind;
     note->call.ready = 1;
 
-    return CHAT_OK;
+    return chat_twins_add(&r->ids, note->call.id,
+                          !chat_call_is_member(&note->call));
 }
 
 
@@ -49,6 +50,7 @@ chat_anthropic_calls(chat_anthropic_body_t *r, const chat_json_t *message)
     const chat_json_t *block = chat_anthropic_blocks(r->doc, message);
 
     r->count = 0;
+    chat_twins_reset(&r->ids);
 
     for (/* void */; block; block = block->next) {
         if (!chat_anthropic_call(r->doc, block, &kind)) {
@@ -73,25 +75,19 @@ static void
 chat_anthropic_settle(chat_anthropic_body_t *r, const chat_json_t *block,
                       int first)
 {
-    size_t                 i;
-    chat_str_t             id;
-    chat_anthropic_call_t *note;
+    size_t i;
 
-    id = chat_json_text(r->doc, block, "tool_use_id");
+    i = chat_twins_first(&r->ids,
+                         chat_json_text(r->doc, block, "tool_use_id"));
 
-    for (i = 0; i < r->count; i++) {
-        note = &r->calls[i];
-
-        if (note->result || !chat_call_is_member(&note->call)
-            || !chat_str_eq(note->call.id, id))
-        {
-            continue;
-        }
-
-        note->result = block;
+    /* twins have their result all at once */
+    for (; i != CHAT_TWINS_NONE && r->calls[i].result == NULL;
+         i = chat_twins_next(&r->ids, i))
+    {
+        r->calls[i].result = block;
 
         if (first) {
-            note->call.place = block;
+            r->calls[i].call.place = block;
         }
     }
 }
@@ -186,8 +182,10 @@ chat_anthropic_result(chat_anthropic_body_t *r, const chat_json_t *result,
 static chat_rc_e
 chat_anthropic_detail(chat_anthropic_body_t *r, chat_anthropic_call_t *note)
 {
-    chat_str_t   input;
-    chat_call_t *call = &note->call;
+    size_t             first;
+    chat_str_t         input;
+    chat_call_t       *call = &note->call;
+    const chat_call_t *twin;
 
     call->name = chat_json_text(r->doc, note->block, "name");
     input = chat_json_raw(r->doc, chat_json_get(r->doc, note->block, "input"));
@@ -196,8 +194,22 @@ chat_anthropic_detail(chat_anthropic_body_t *r, chat_anthropic_call_t *note)
         return CHAT_ERROR;
     }
 
-    return note->result ? chat_anthropic_result(r, note->result, call)
-                        : CHAT_OK;
+    if (note->result == NULL) {
+        return CHAT_OK;
+    }
+
+    first = chat_twins_first(&r->ids, call->id);
+    if (&r->calls[first] == note) {
+        return chat_anthropic_result(r, note->result, call);
+    }
+
+    /* its twin before it has been given the same result */
+    twin = &r->calls[first].call;
+    call->outcome = twin->outcome;
+    call->payload = twin->payload;
+    call->digest = twin->digest;
+
+    return CHAT_OK;
 }
 
 
@@ -228,10 +240,14 @@ chat_anthropic_step(chat_anthropic_body_t *r, const chat_json_t *message)
     for (i = 0; i < r->count; i++) {
         call = &r->calls[i].call;
 
-        if (chat_anthropic_detail(r, &r->calls[i]) != CHAT_OK
-            || chat_request_put_call(r->rq, r->arena, call) != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        rc = chat_anthropic_detail(r, &r->calls[i]);
+
+        if (rc == CHAT_OK) {
+            rc = chat_request_put_call(r->rq, r->arena, call);
+        }
+
+        if (rc != CHAT_OK) {
+            return rc;
         }
 
         /* A step of the server's calls alone is nothing to answer. */

@@ -33,6 +33,7 @@ typedef struct {
     const chat_json_t *result;   /* its functionResponse, or NULL */
     chat_str_t         args;     /* put together of pieces, else empty */
     int                own_id;   /* the provider gave it its id */
+    int                awaits;   /* a result, or more of one */
 } chat_gemini_call_t;
 
 typedef struct {
@@ -47,6 +48,9 @@ typedef struct {
     chat_gemini_call_t *calls;
     size_t              count;
     size_t              size;
+    chat_twins_t        ids;         /* of those calls: the provider's */
+    chat_twins_t        names;       /* of the ready ones */
+    chat_twins_t        no_ids;      /* names of those without an id */
     chat_gemini_args_t *args;        /* the pieces of one call at a time */
     unsigned            current : 1; /* in the current turn */
     unsigned            in_call : 1; /* of the last call pieces may follow */

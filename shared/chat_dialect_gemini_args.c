@@ -38,6 +38,7 @@ struct chat_gemini_value_s {
     chat_gemini_value_t *last;
     chat_gemini_value_t *next;
     uint32_t             count; /* of those within */
+    chat_table_t         keys;  /* item: the value within of this key */
     chat_gemini_text_t  *text;
     chat_gemini_text_t  *end;
 };
@@ -69,6 +70,7 @@ chat_gemini_args_begin(chat_gemini_args_t *args)
 {
     memset(&args->root, 0, sizeof(args->root));
     args->root.type = CHAT_GEMINI_MEMBERS;
+    chat_table_init(&args->root.keys, args->arena);
     args->values = 0;
     args->lost = 0;
 }
@@ -102,6 +104,7 @@ chat_gemini_within(chat_gemini_args_t *args, chat_gemini_value_t *parent,
     void                *entry;
     chat_rc_e            rc;
     chat_str_t           own;
+    chat_table_entry_t  *known;
     chat_gemini_value_t *value;
 
     if (parent->type == CHAT_GEMINI_NOTHING) {
@@ -112,24 +115,31 @@ chat_gemini_within(chat_gemini_args_t *args, chat_gemini_value_t *parent,
         return CHAT_LIMIT;
     }
 
-    for (value = parent->first; value; value = value->next) {
-        if (chat_str_eq(value->key, key)) {
-            *out = value;
-            return CHAT_OK;
-        }
+    known = chat_table_find(&parent->keys, key);
+    if (known) {
+        *out = known->item;
+        return CHAT_OK;
     }
 
     if (args->values == CHAT_GEMINI_VALUES) {
         return CHAT_LIMIT;
     }
 
-    rc = chat_gemini_keep(args, sizeof(*value), key, &entry, &own);
+    rc = chat_gemini_keep(args, sizeof(*value) + sizeof(*known), key, &entry,
+                          &own);
     if (rc != CHAT_OK) {
         return rc;
     }
 
+    known = chat_table_put(&parent->keys, own);
+    if (known == NULL) {
+        return CHAT_ERROR;
+    }
+
     value = entry;
     value->key = own;
+    known->item = value;
+    chat_table_init(&value->keys, args->arena);
 
     if (parent->last) {
         parent->last->next = value;

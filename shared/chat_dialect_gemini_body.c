@@ -193,6 +193,9 @@ chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
     r.turn.doc = doc;
     r.turn.arena = arena;
     r.turn.hash = chat_gemini_hash;
+    chat_twins_init(&r.ids, arena);
+    chat_twins_init(&r.names, arena);
+    chat_twins_init(&r.no_ids, arena);
     r.contents = chat_json_get(doc, doc->root, "contents");
 
     if (chat_gemini_first(r.contents) == NULL) {

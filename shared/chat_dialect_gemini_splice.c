@@ -234,12 +234,12 @@ chat_rc_e
 chat_gemini_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                    const chat_result_t *results, size_t n, chat_edits_t *edits)
 {
-    size_t               i;
-    chat_rc_e            rc = CHAT_OK;
-    uint32_t             step = UINT32_MAX;
-    const chat_call_t   *call;
-    const chat_result_t *result;
-    chat_gemini_place_t  at = { 0 };
+    size_t                i;
+    chat_rc_e             rc = CHAT_OK;
+    uint32_t              step = UINT32_MAX;
+    const chat_call_t    *call;
+    const chat_result_t **map, *result;
+    chat_gemini_place_t   at = { 0 };
 
     at.doc = doc;
     at.edits = edits;
@@ -249,11 +249,16 @@ chat_gemini_splice(chat_json_doc_t *doc, const chat_request_t *rq,
         return n ? CHAT_BAD : CHAT_OK;
     }
 
+    map = chat_results_map(rq, results, n, 0, edits->arena);
+    if (map == NULL) {
+        return CHAT_ERROR;
+    }
+
     /* Edits at one place are applied as added: in the order of the calls. */
     for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
         call = &rq->calls[i];
 
-        result = chat_result_of(call, results, n);
+        result = map[i];
         if (result == NULL) {
             continue;
         }

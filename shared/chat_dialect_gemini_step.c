@@ -148,55 +148,56 @@ chat_gemini_calls(chat_gemini_body_t *r, const chat_json_t *content,
 }
 
 
-/* 1 if the call has no result yet, or one of which more may follow. */
-static int
-chat_gemini_awaits(const chat_gemini_body_t *r, const chat_gemini_call_t *note)
+/* Finds calls by id and by name, now that all of the step are noted. */
+static chat_rc_e
+chat_gemini_index(chat_gemini_body_t *r)
 {
-    return note->result == NULL || chat_gemini_goes_on(r->doc, note->result);
-}
+    size_t              i;
+    chat_gemini_call_t *note;
 
-
-/* The first noted call that awaits a result and has this id. */
-static chat_gemini_call_t *
-chat_gemini_by_id(chat_gemini_body_t *r, chat_str_t id, int *known)
-{
-    size_t i;
-
-    *known = 0;
-
-    for (i = 0; i < r->count && id.len; i++) {
-        if (r->calls[i].own_id && chat_str_eq(r->calls[i].call.id, id)) {
-            *known = 1;
-
-            if (chat_gemini_awaits(r, &r->calls[i])) {
-                return &r->calls[i];
-            }
-        }
-    }
-
-    return NULL;
-}
-
-
-/*
- * The first whole one of this name, where one of the two has no id: nobody
- * answers a call that is cut off.
- */
-static chat_gemini_call_t *
-chat_gemini_by_name(chat_gemini_body_t *r, chat_str_t id, chat_str_t name)
-{
-    size_t i;
+    chat_twins_reset(&r->ids);
+    chat_twins_reset(&r->names);
+    chat_twins_reset(&r->no_ids);
 
     for (i = 0; i < r->count; i++) {
-        if (r->calls[i].call.ready && chat_gemini_awaits(r, &r->calls[i])
-            && !(id.len && r->calls[i].own_id)
-            && chat_str_eq(r->calls[i].call.name, name))
+        note = &r->calls[i];
+        note->awaits = 1;
+
+        /* nobody answers a call that is cut off but by its id */
+        if (chat_twins_add(&r->ids, note->call.id, !note->own_id)
+            || chat_twins_add(&r->names, note->call.name, !note->call.ready)
+            || chat_twins_add(&r->no_ids, note->call.name,
+                              !note->call.ready || note->own_id))
         {
-            return &r->calls[i];
+            return CHAT_ERROR;
         }
     }
 
-    return NULL;
+    return CHAT_OK;
+}
+
+
+/* The first of these calls that awaits a result, or NULL. */
+static chat_gemini_call_t *
+chat_gemini_first_open(chat_gemini_body_t *r, chat_twins_t *twins,
+                       chat_str_t key)
+{
+    size_t i;
+
+    for (;;) {
+        i = chat_twins_first(twins, key);
+
+        if (i == CHAT_TWINS_NONE) {
+            return NULL;
+        }
+
+        if (r->calls[i].awaits) {
+            return &r->calls[i];
+        }
+
+        /* it has all of its result, and so awaits none any more */
+        chat_twins_drop(twins, key);
+    }
 }
 
 
@@ -208,20 +209,24 @@ static void
 chat_gemini_settle(chat_gemini_body_t *r, const chat_json_t *response,
                    const chat_json_t *place, int named)
 {
-    int                 known;
     chat_str_t          id, name;
-    chat_gemini_call_t *note;
+    chat_gemini_call_t *note = NULL;
 
     id = chat_json_text(r->doc, response, "id");
-    note = chat_gemini_by_id(r, id, &known);
 
-    if (named) {
+    if (!named) {
+        note = id.len ? chat_gemini_first_open(r, &r->ids, id) : NULL;
+
+    } else if (id.len == 0 || !chat_twins_has(&r->ids, id)) {
+        /* one of the two has no id */
         name = chat_json_text(r->doc, response, "name");
-        note = known ? NULL : chat_gemini_by_name(r, id, name);
+        note =
+            chat_gemini_first_open(r, id.len ? &r->no_ids : &r->names, name);
     }
 
     if (note) {
         note->result = response;
+        note->awaits = chat_gemini_goes_on(r->doc, response);
         note->call.place = place;
     }
 }
@@ -270,7 +275,11 @@ chat_gemini_match(chat_gemini_body_t *r, const chat_json_t *behind)
     chat_rc_e          rc;
     const chat_json_t *place = NULL;
 
-    rc = chat_gemini_results(r, behind, 0);
+    rc = chat_gemini_index(r);
+
+    if (rc == CHAT_OK) {
+        rc = chat_gemini_results(r, behind, 0);
+    }
 
     if (rc == CHAT_OK) {
         rc = chat_gemini_results(r, behind, 1);
@@ -390,11 +399,14 @@ chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content)
     }
 
     for (i = 0; i < r->count; i++) {
-        if (chat_gemini_detail(r, &r->calls[i]) != CHAT_OK
-            || chat_request_put_call(r->rq, r->arena, &r->calls[i].call)
-                   != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        rc = chat_gemini_detail(r, &r->calls[i]);
+
+        if (rc == CHAT_OK) {
+            rc = chat_request_put_call(r->rq, r->arena, &r->calls[i].call);
+        }
+
+        if (rc != CHAT_OK) {
+            return rc;
         }
     }
 

@@ -33,6 +33,7 @@ typedef struct {
     chat_call_t       *calls; /* of the message that is being read */
     size_t             count;
     size_t             size;
+    chat_twins_t       ids;         /* of those calls */
     unsigned           current : 1; /* in the current turn */
 } chat_completions_t;
 
@@ -97,7 +98,7 @@ chat_completions_note(chat_completions_t *r, const chat_json_t *node,
     call->ready = 1;
     call->node = node;
 
-    return CHAT_OK;
+    return chat_twins_add(&r->ids, call->id, 0);
 }
 
 
@@ -109,6 +110,7 @@ chat_completions_calls(chat_completions_t *r, const chat_json_t *message)
     const chat_json_t *calls, *node;
 
     r->count = 0;
+    chat_twins_reset(&r->ids);
     calls = chat_json_get(r->doc, message, "tool_calls");
 
     if (calls && calls->type == CHAT_JSON_ARRAY) {
@@ -143,7 +145,6 @@ static void
 chat_completions_match(chat_completions_t *r, const chat_json_t *message)
 {
     size_t             i;
-    chat_str_t         id;
     chat_role_e        role;
     const chat_json_t *node;
 
@@ -158,13 +159,15 @@ chat_completions_match(chat_completions_t *r, const chat_json_t *message)
             continue;
         }
 
-        id = chat_json_text(r->doc, node, "tool_call_id");
+        i = chat_twins_first(&r->ids,
+                             chat_json_text(r->doc, node, "tool_call_id"));
 
-        for (i = 0; i < r->count; i++) {
-            if (r->calls[i].place == NULL && chat_str_eq(r->calls[i].id, id)) {
-                r->calls[i].place = node;
-                r->calls[i].outcome = CHAT_OUTCOME_OK;
-            }
+        /* twins have their result all at once */
+        for (; i != CHAT_TWINS_NONE && r->calls[i].place == NULL;
+             i = chat_twins_next(&r->ids, i))
+        {
+            r->calls[i].place = node;
+            r->calls[i].outcome = CHAT_OUTCOME_OK;
         }
     }
 
@@ -204,6 +207,7 @@ static chat_rc_e
 chat_completions_detail(chat_completions_t *r, chat_call_t *call)
 {
     chat_str_t               arguments;
+    const chat_call_t       *twin;
     const chat_json_t       *node;
     static const chat_str_t  nothing = CHAT_STR("\"\"");
     const chat_json_t *const function =
@@ -217,6 +221,14 @@ chat_completions_detail(chat_completions_t *r, chat_call_t *call)
     }
 
     if (call->outcome == CHAT_OUTCOME_NONE) {
+        return CHAT_OK;
+    }
+
+    /* its twin before it has been given the same result */
+    twin = &r->calls[chat_twins_first(&r->ids, call->id)];
+    if (twin != call) {
+        call->payload = twin->payload;
+        call->digest = twin->digest;
         return CHAT_OK;
     }
 
@@ -258,10 +270,14 @@ chat_completions_step(chat_completions_t *r, const chat_json_t *message)
     }
 
     for (i = 0; i < r->count; i++) {
-        if (chat_completions_detail(r, &r->calls[i]) != CHAT_OK
-            || chat_request_put_call(r->rq, r->arena, &r->calls[i]) != CHAT_OK)
-        {
-            return CHAT_ERROR;
+        rc = chat_completions_detail(r, &r->calls[i]);
+
+        if (rc == CHAT_OK) {
+            rc = chat_request_put_call(r->rq, r->arena, &r->calls[i]);
+        }
+
+        if (rc != CHAT_OK) {
+            return rc;
         }
     }
 
@@ -399,6 +415,7 @@ chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
     r.turn.doc = doc;
     r.turn.arena = arena;
     r.turn.hash = chat_completions_hash;
+    chat_twins_init(&r.ids, arena);
 
     rq->stream = chat_json_true(chat_json_get(doc, doc->root, "stream"));
 

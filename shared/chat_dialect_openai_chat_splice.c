@@ -36,17 +36,22 @@ chat_openai_chat_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                         const chat_result_t *results, size_t n,
                         chat_edits_t *edits)
 {
-    size_t               i;
-    chat_rc_e            rc = CHAT_OK;
-    chat_buf_t           text = { 0 };
-    const chat_call_t   *call;
-    const chat_result_t *result;
+    size_t                i;
+    chat_rc_e             rc = CHAT_OK;
+    chat_buf_t            text = { 0 };
+    const chat_call_t    *call;
+    const chat_result_t **map, *result;
+
+    map = chat_results_map(rq, results, n, 1, edits->arena);
+    if (map == NULL) {
+        return CHAT_ERROR;
+    }
 
     /* Edits at one place are applied as added: in the order of the calls. */
     for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
         call = &rq->calls[i];
 
-        result = chat_result_once(rq, call, results, n);
+        result = map[i];
         if (result == NULL) {
             continue;
         }

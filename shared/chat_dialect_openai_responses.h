@@ -118,6 +118,11 @@ typedef struct {
     size_t             answers;  /* answers, */
     size_t             matched;  /* and those to calls in the body */
     int                failed;   /* no memory */
+    chat_table_t       open[2];  /* number: the newest unanswered call of the
+                                    id, from 1 on; [1]: of approvals */
+    uint32_t          *before;   /* of each call: the one of its id that is
+                                    older and unanswered, from 1 on, or 0 */
+    size_t             nbefore;  /* for so many there is room */
 } chat_responses_body_t;
 
 /* chat_dialect_openai_responses_body.c */

@@ -7,7 +7,8 @@
  * a client that answers its parallel calls one by one the last step is {c2}:
  * too small is safe, such a body passes early, and a call of an earlier step
  * that is left without an answer is completed by the repair.
- * Promises: linear but for a bounded look back from an answer to its call.
+ * Promises: linear; an answer is of a call at most CHAT_RESPONSES_BACK before
+ * it.
  * Must not know: stores, policy.
  */
 
@@ -71,6 +72,39 @@ chat_responses_run(chat_responses_body_t *body, const chat_json_t *item)
 }
 
 
+/* Notes a new call as one that awaits its answer. */
+static chat_rc_e
+chat_responses_await(chat_responses_body_t *body, const chat_call_t *call)
+{
+    size_t              i = body->rq->ncalls - 1;
+    uint32_t           *before;
+    chat_table_entry_t *entry;
+
+    before = chat_arena_grow(body->arena, body->before, i, &body->nbefore,
+                             sizeof(*before));
+    if (before == NULL) {
+        return CHAT_ERROR;
+    }
+
+    body->before = before;
+
+    if (call->id.len == 0 || call->kind == CHAT_KIND_PROVIDER) {
+        return CHAT_OK;
+    }
+
+    entry = chat_table_put(&body->open[call->kind == CHAT_KIND_APPROVAL],
+                           call->id);
+    if (entry == NULL) {
+        return CHAT_ERROR;
+    }
+
+    before[i] = (uint32_t) entry->number;
+    entry->number = i + 1;
+
+    return CHAT_OK;
+}
+
+
 static void
 chat_responses_run_call(chat_responses_body_t *body, const chat_json_t *item,
                         const chat_responses_call_t *call)
@@ -102,32 +136,48 @@ chat_responses_run_call(chat_responses_body_t *body, const chat_json_t *item,
     added->kind = call->kind;
     added->ready = !call->cut_off;
     added->node = item;
+
+    if (chat_responses_await(body, added) != CHAT_OK) {
+        body->failed = 1;
+    }
 }
 
 
-/* The last unanswered call of this id that the answer is for, or NULL. */
-static chat_call_t *
-chat_responses_asked(const chat_request_t *rq, chat_str_t id,
-                     const chat_responses_type_t *answer)
+/*
+ * Gives the answer to the newest unanswered call of this id, and to its twins:
+ * a call that stands twice in its step has one answer. 1 if there is one.
+ */
+static int
+chat_responses_match(chat_responses_body_t *body, const chat_json_t *item,
+                     chat_str_t id, const chat_responses_type_t *answer)
 {
-    int          decides = answer->kind == CHAT_KIND_APPROVAL;
-    size_t       i, n;
-    chat_call_t *call;
+    size_t              newest;
+    uint32_t            step;
+    chat_call_t        *call;
+    chat_request_t     *rq = body->rq;
+    chat_table_entry_t *entry;
 
-    n = rq->ncalls < CHAT_RESPONSES_BACK ? rq->ncalls : CHAT_RESPONSES_BACK;
+    entry =
+        chat_table_find(&body->open[answer->kind == CHAT_KIND_APPROVAL], id);
+    newest = entry ? entry->number : 0;
 
-    for (i = 0; id.len != 0 && i < n; i++) {
-        call = &rq->calls[rq->ncalls - 1 - i];
-
-        if (!chat_call_is_settled(call) && call->kind != CHAT_KIND_PROVIDER
-            && (call->kind == CHAT_KIND_APPROVAL) == decides
-            && chat_str_eq(call->id, id))
-        {
-            return call;
-        }
+    if (newest == 0 || rq->ncalls - newest >= CHAT_RESPONSES_BACK) {
+        return 0;
     }
 
-    return NULL;
+    step = rq->calls[newest - 1].step;
+
+    while (entry->number != 0) {
+        call = &rq->calls[entry->number - 1];
+        if (call->step != step) {
+            break;
+        }
+
+        chat_responses_settle(body->doc, call, item, answer);
+        entry->number = body->before[entry->number - 1];
+    }
+
+    return 1;
 }
 
 
@@ -135,26 +185,9 @@ static void
 chat_responses_answered(chat_responses_body_t *body, const chat_json_t *item,
                         chat_str_t id, const chat_responses_type_t *answer)
 {
-    chat_call_t *call, *last;
-
     chat_responses_run_end(body);
     body->answers++;
-
-    call = chat_responses_asked(body->rq, id, answer);
-    if (call == NULL) {
-        return;
-    }
-
-    body->matched++;
-    last = call;
-    call = &body->rq->calls[body->rq->steps[last->step].first];
-
-    /* a call that stands twice in its step has one answer */
-    for (/* void */; call <= last; call++) {
-        if (call->kind == last->kind && chat_str_eq(call->id, id)) {
-            chat_responses_settle(body->doc, call, item, answer);
-        }
-    }
+    body->matched += (size_t) chat_responses_match(body, item, id, answer);
 }
 
 
@@ -352,6 +385,8 @@ chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
     body.doc = doc;
     body.arena = arena;
     body.rq = rq;
+    chat_table_init(&body.open[0], arena);
+    chat_table_init(&body.open[1], arena);
 
     if (chat_str_ends(chat_uri_path(rq->uri), chat_responses_end)) {
         return chat_responses_items(&body);

@@ -23,6 +23,9 @@ typedef struct {
     int                   words; /* it is a string */
     size_t                front; /* items put before all others */
     chat_edits_t         *edits;
+    const unsigned char  *first;  /* of each call: chat_calls_first() */
+    const chat_call_t    *next;   /* calls before it were looked at, */
+    const chat_json_t    *before; /* and this is the last answer in its step */
 } chat_responses_input_t;
 
 
@@ -228,24 +231,29 @@ chat_responses_write(chat_json_doc_t *doc, const chat_result_t *result,
 }
 
 
-/* The item behind which an answer to this call stands. */
+/*
+ * The item behind which an answer to this call stands: the answer to the call
+ * before it in its step, or else behind the run. Calls come in their order.
+ */
 static const chat_json_t *
-chat_responses_place(const chat_request_t *rq, const chat_call_t *call)
+chat_responses_place(chat_responses_input_t *in, const chat_call_t *call)
 {
-    size_t             i, first;
-    const chat_call_t *before;
+    const chat_call_t *first;
 
-    first = rq->steps[call->step].first;
+    first = &in->rq->calls[in->rq->steps[call->step].first];
 
-    for (i = (size_t) (call - rq->calls); i > first; i--) {
-        before = &rq->calls[i - 1];
+    if (in->next < first) {
+        in->next = first;
+        in->before = NULL;
+    }
 
-        if (chat_call_is_settled(before)) {
-            return before->place;
+    for (/* void */; in->next < call; in->next++) {
+        if (chat_call_is_settled(in->next)) {
+            in->before = in->next->place;
         }
     }
 
-    return call->place;
+    return in->before ? in->before : call->place;
 }
 
 
@@ -263,11 +271,11 @@ chat_responses_insert(chat_responses_input_t *in, const chat_result_t *result)
     }
 
     /* a second answer to one id would be refused */
-    if (result->call != NULL && !chat_call_is_first(in->rq, result->call)) {
+    if (result->call != NULL && !in->first[result->call - in->rq->calls]) {
         return CHAT_OK;
     }
 
-    place = result->call    ? chat_responses_place(in->rq, result->call)
+    place = result->call    ? chat_responses_place(in, result->call)
             : result->after ? result->after->place
                             : NULL;
 
@@ -353,9 +361,11 @@ chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
     }
 
     in.words = in.node->type == CHAT_JSON_STRING;
+    in.next = rq->calls;
+    in.first = chat_calls_first(rq, edits->arena);
 
     order = chat_arena_alloc(edits->arena, n * sizeof(*order));
-    if (order == NULL) {
+    if (order == NULL || in.first == NULL) {
         return CHAT_ERROR;
     }
 

@@ -89,14 +89,52 @@ chat_responses_result(chat_responses_body_t *body, chat_call_t *call)
 }
 
 
+/*
+ * The same where a twin of the call in its step may have been filled already:
+ * number is the twin's in the list, from 1 on.
+ */
 static chat_rc_e
-chat_responses_fill(chat_responses_body_t *body, chat_call_t *call)
+chat_responses_settled(chat_responses_body_t *body, chat_call_t *call,
+                       chat_table_t *filled, size_t number)
+{
+    chat_rc_e           rc;
+    const chat_call_t  *twin;
+    chat_table_entry_t *entry;
+
+    entry = chat_table_put(filled, call->id);
+    if (entry == NULL) {
+        return CHAT_ERROR;
+    }
+
+    twin = entry->number ? &body->rq->calls[entry->number - 1] : NULL;
+
+    if (twin != NULL && call->outcome != CHAT_OUTCOME_NONE
+        && twin->place == call->place)
+    {
+        call->payload = twin->payload;
+        call->digest = twin->digest;
+        return CHAT_OK;
+    }
+
+    rc = chat_responses_result(body, call);
+
+    if (call->outcome != CHAT_OUTCOME_NONE) {
+        entry->number = number;
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+chat_responses_fill(chat_responses_body_t *body, chat_call_t *call,
+                    chat_table_t *filled, size_t number)
 {
     chat_rc_e             rc;
     chat_responses_call_t item;
 
     if (chat_call_is_settled(call)) {
-        rc = chat_responses_result(body, call);
+        rc = chat_responses_settled(body, call, filled, number);
         if (rc != CHAT_OK) {
             return rc;
         }
@@ -138,6 +176,7 @@ chat_responses_keep(chat_responses_body_t *body)
     size_t          i, k, first, ncalls = 0, nsteps = 0, turn = 0;
     chat_rc_e       rc;
     chat_step_t     step;
+    chat_table_t   *filled = &body->open[0]; /* all answers are given */
     chat_request_t *rq = body->rq;
 
     for (i = 0; i < rq->nsteps; i++) {
@@ -154,9 +193,14 @@ chat_responses_keep(chat_responses_body_t *body)
         }
 
         first = ncalls;
+        chat_table_reset(filled);
+
+        if (step.count > CHAT_CALLS_MAX - ncalls) {
+            return CHAT_LIMIT;
+        }
 
         for (k = step.first; k < step.first + step.count; k++) {
-            rc = chat_responses_fill(body, &rq->calls[k]);
+            rc = chat_responses_fill(body, &rq->calls[k], filled, ncalls + 1);
             if (rc != CHAT_OK) {
                 return rc;
             }
@@ -196,6 +240,10 @@ chat_responses_chain(chat_responses_body_t *body, chat_str_t chain)
         answer = chat_responses_answer(body->doc, item, &id);
         if (answer == NULL) {
             continue;
+        }
+
+        if (chat_request_is_full(body->rq)) {
+            return CHAT_LIMIT;
         }
 
         call = chat_request_add_call(body->rq, body->arena);

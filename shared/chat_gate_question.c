@@ -7,6 +7,7 @@
  */
 
 #include "chat_gate_sibling.h"
+#include "chat_table.h"
 
 
 /* The step that a continuation answers: the last; NULL: there is none. */
@@ -25,59 +26,106 @@ chat_gate_counts(const chat_request_t *rq, const chat_call_t *call)
 }
 
 
+/* What is known of the occurrences of a call's id within the step. */
+typedef struct {
+    unsigned stands : 1; /* this is the one that stands for the id: the first
+                            that is settled, else the first */
+    unsigned lacks : 1;  /* one of them has no result */
+} chat_gate_twin_t;
+
+
 /*
- * The call that stands for its id within the step: where an id occurs twice,
- * the first that is settled, else the first.
+ * Of each call of the step, by its position in the step. NULL without memory.
  */
-static int
-chat_gate_stands(const chat_request_t *rq, const chat_step_t *step, size_t i)
+static chat_gate_twin_t *
+chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
+                chat_arena_t *arena)
 {
-    size_t             k;
-    int                settled, before;
-    const chat_call_t *call = &rq->calls[i];
+    size_t              i;
+    chat_table_t        ids; /* number: who stands, from 1 on; last: lacks */
+    chat_gate_twin_t   *twins;
+    const chat_call_t  *call, *calls = &rq->calls[step->first];
+    chat_table_entry_t *entry;
 
-    settled = chat_call_is_settled(call);
+    chat_table_init(&ids, arena);
+    twins = chat_arena_alloc(arena, (step->count + 1) * sizeof(*twins));
 
-    for (k = step->first; k < step->first + step->count; k++) {
-        if (k == i || !chat_gate_counts(rq, &rq->calls[k])
-            || !chat_str_eq(rq->calls[k].id, call->id))
-        {
+    for (i = 0; twins != NULL && i < step->count; i++) {
+        call = &calls[i];
+        if (!chat_gate_counts(rq, call)) {
             continue;
         }
 
-        before = k < i;
-        if (chat_call_is_settled(&rq->calls[k]) ? !settled || before
-                                                : !settled && before)
+        entry = chat_table_put(&ids, call->id);
+        if (entry == NULL) {
+            return NULL;
+        }
+
+        entry->last |= call->outcome == CHAT_OUTCOME_NONE
+                       || call->outcome == CHAT_OUTCOME_PARTIAL;
+
+        if (entry->number == 0
+            || (chat_call_is_settled(call)
+                && !chat_call_is_settled(&calls[entry->number - 1])))
         {
-            return 0;
+            entry->number = i + 1;
         }
     }
 
-    return 1;
+    for (i = 0; twins != NULL && i < step->count; i++) {
+        entry = chat_table_find(&ids, calls[i].id);
+
+        if (entry != NULL) {
+            twins[i].stands = entry->number == i + 1;
+            twins[i].lacks = entry->last & 1;
+        }
+    }
+
+    return twins;
 }
 
 
-/* 1 if an occurrence of the call within the step has no result. */
-static int
-chat_gate_lacks(const chat_request_t *rq, const chat_step_t *step,
-                const chat_call_t *call)
+/* The members of the question, each id once. */
+static chat_rc_e
+chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
+                  const chat_gate_twin_t *twins, size_t max_calls,
+                  chat_arena_t *arena, chat_question_t *q)
 {
-    size_t             k;
-    const chat_call_t *twin;
+    size_t             i;
+    chat_asked_t      *asked;
+    const chat_call_t *call;
 
-    for (k = step->first; k < step->first + step->count; k++) {
-        twin = &rq->calls[k];
+    for (i = 0; i < step->count; i++) {
+        call = &rq->calls[step->first + i];
 
-        if (chat_gate_counts(rq, twin)
-            && (twin->outcome == CHAT_OUTCOME_NONE
-                || twin->outcome == CHAT_OUTCOME_PARTIAL)
-            && chat_str_eq(twin->id, call->id))
-        {
-            return 1;
+        if (!twins[i].stands) {
+            continue;
         }
+
+        if (call->id.len > CHAT_ID_MAX || q->nmembers == max_calls) {
+            return CHAT_LIMIT;
+        }
+
+        asked = &q->members[q->nmembers++];
+        if (chat_arena_dup(arena, call->id, &asked->id) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        asked->kind = call->kind;
+        asked->settled = chat_call_is_settled(call);
+        asked->wants = asked->settled && twins[i].lacks;
+        asked->outcome = call->outcome;
+        memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
+        memcpy(asked->digest, call->digest.bytes, 16);
+        q->complete = q->complete && asked->settled;
+        q->wants = q->wants || asked->wants;
     }
 
-    return 0;
+    if (chat_gate_brings(q) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    return q->nmembers ? CHAT_OK : CHAT_DECLINED;
 }
 
 
@@ -85,9 +133,9 @@ chat_rc_e
 chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
                    size_t max_calls, chat_arena_t *arena, chat_question_t *q)
 {
-    size_t             i;
-    chat_asked_t      *asked;
-    const chat_call_t *call;
+    chat_rc_e          rc = CHAT_ERROR;
+    chat_arena_t      *scratch; /* a held request keeps the arena */
+    chat_gate_twin_t  *twins = NULL;
     const chat_step_t *step = chat_gate_step(rq);
 
     q->arena = arena;
@@ -109,42 +157,21 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     memcpy(q->signature, rq->signature.bytes, 16);
     memcpy(q->transcript, rq->transcript.bytes, 16);
 
-    q->members = chat_arena_alloc(arena, (step->count + 1) * sizeof(*asked));
-    if (q->members == NULL) {
-        return CHAT_ERROR;
+    q->members =
+        chat_arena_alloc(arena, (step->count + 1) * sizeof(*q->members));
+
+    scratch = chat_arena_create(0);
+    if (scratch != NULL) {
+        twins = chat_gate_twins(rq, step, scratch);
     }
 
-    for (i = step->first; i < step->first + step->count; i++) {
-        call = &rq->calls[i];
-
-        if (!chat_gate_counts(rq, call) || !chat_gate_stands(rq, step, i)) {
-            continue;
-        }
-
-        if (call->id.len > CHAT_ID_MAX || q->nmembers == max_calls) {
-            return CHAT_LIMIT;
-        }
-
-        asked = &q->members[q->nmembers++];
-        if (chat_arena_dup(arena, call->id, &asked->id) != CHAT_OK) {
-            return CHAT_ERROR;
-        }
-
-        asked->kind = call->kind;
-        asked->settled = chat_call_is_settled(call);
-        asked->wants = asked->settled && chat_gate_lacks(rq, step, call);
-        asked->outcome = call->outcome;
-        memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
-        memcpy(asked->digest, call->digest.bytes, 16);
-        q->complete = q->complete && asked->settled;
-        q->wants = q->wants || asked->wants;
+    if (q->members != NULL && twins != NULL) {
+        rc = chat_gate_members(rq, step, twins, max_calls, arena, q);
     }
 
-    if (chat_gate_brings(q) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
+    chat_arena_destroy(scratch);
 
-    return q->nmembers ? CHAT_OK : CHAT_DECLINED;
+    return rc;
 }
 
 
@@ -191,6 +218,7 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 {
     size_t             i;
     uint32_t           position = 0;
+    chat_gate_twin_t  *twins;
     const chat_call_t *call;
     const chat_step_t *step = chat_gate_step(rq);
 
@@ -198,20 +226,25 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
         return;
     }
 
-    for (i = step->first; i < step->first + step->count; i++) {
-        call = &rq->calls[i];
+    twins = chat_gate_twins(rq, step, facts->arena);
+    if (twins == NULL) {
+        facts->failed = 1;
+        return;
+    }
+
+    for (i = 0; i < step->count; i++) {
+        call = &rq->calls[step->first + i];
 
         if (!rq->chained) {
-            if (!chat_call_is_member(call) || !chat_gate_stands(rq, step, i)) {
+            if (!twins[i].stands) {
                 continue;
             }
             chat_facts_call(facts, call->id, call->kind, position++,
                             &call->fingerprint);
         }
 
-        chat_gate_fact(
-            call, payloads || !q->complete || chat_gate_lacks(rq, step, call),
-            max_result, facts, dropped);
+        chat_gate_fact(call, payloads || !q->complete || twins[i].lacks,
+                       max_result, facts, dropped);
     }
 }
 

@@ -42,6 +42,25 @@ chat_results_push(chat_arena_t *arena, chat_result_t **items, size_t *count,
 
 
 chat_rc_e
+chat_results_brought(const chat_request_t *rq, const chat_step_t *step,
+                     chat_arena_t *arena, chat_twins_t *brought)
+{
+    size_t i;
+
+    chat_twins_init(brought, arena);
+
+    for (i = 0; i < step->count; i++) {
+        if (chat_twins_add(brought, rq->calls[step->first + i].id, 0)
+            != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
     return chat_results_push(results->arena, &results->items, &results->count,
@@ -49,31 +68,61 @@ chat_results_add(chat_results_t *results, const chat_result_t *result)
 }
 
 
-/* The payload of the fact prefix<id>. */
-static chat_str_t
-chat_results_payload(const chat_fact_t *facts, size_t n, const char *prefix,
-                     chat_str_t id)
+/* The facts of a step by their fields. */
+typedef struct {
+    const chat_fact_t *items;
+    size_t             count;
+    chat_twins_t       fields;
+} chat_results_facts_t;
+
+
+static chat_rc_e
+chat_results_facts(chat_results_facts_t *facts, const chat_fact_t *items,
+                   size_t n, chat_arena_t *arena)
 {
-    size_t i, len = strlen(prefix);
+    size_t i;
+
+    facts->items = items;
+    facts->count = n;
+    chat_twins_init(&facts->fields, arena);
 
     for (i = 0; i < n; i++) {
-        if (chat_str_starts(facts[i].field, prefix)
-            && chat_str_eq(
-                chat_str(facts[i].field.data + len, facts[i].field.len - len),
-                id))
-        {
-            return facts[i].payload;
+        if (chat_twins_add(&facts->fields, items[i].field, 0) != CHAT_OK) {
+            return CHAT_ERROR;
         }
     }
 
-    return chat_str(NULL, 0);
+    return CHAT_OK;
+}
+
+
+/* The payload of the fact prefix<id>; no field is longer than the buffer. */
+static chat_str_t
+chat_results_payload(const chat_results_facts_t *facts, const char *prefix,
+                     chat_str_t id)
+{
+    size_t        i, len = strlen(prefix);
+    unsigned char field[CHAT_ID_MAX + 16];
+
+    if (id.len > CHAT_ID_MAX) {
+        return chat_str(NULL, 0);
+    }
+
+    memcpy(field, prefix, len);
+    if (id.len != 0) {
+        memcpy(field + len, id.data, id.len);
+    }
+
+    i = chat_twins_first(&facts->fields, chat_str(field, len + id.len));
+
+    return i != CHAT_TWINS_NONE ? facts->items[i].payload : chat_str(NULL, 0);
 }
 
 
 /* What the store has for one call; 0 if nothing that may go into it. */
 static int
 chat_results_fill(chat_result_t *result, const chat_member_t *member,
-                  const chat_fact_t *facts, size_t n, int approvals)
+                  const chat_results_facts_t *facts, int approvals)
 {
     static const unsigned char unknown[16] = { 0 };
 
@@ -85,8 +134,7 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
                    == 0))
     {
         result->outcome = member->outcome;
-        result->payload =
-            chat_results_payload(facts, n, "result/", result->id);
+        result->payload = chat_results_payload(facts, "result/", result->id);
         return 1;
     }
 
@@ -99,43 +147,31 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
     }
 
     result->outcome = CHAT_OUTCOME_NONE;
-    result->payload = chat_results_payload(facts, n, "approval/", result->id);
+    result->payload = chat_results_payload(facts, "approval/", result->id);
     return 1;
-}
-
-
-/* The body's own result of this id in a chained step, or NULL. */
-static const chat_call_t *
-chat_results_brought(const chat_request_t *rq, const chat_step_t *step,
-                     chat_str_t id)
-{
-    size_t i;
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (chat_str_eq(rq->calls[i].id, id)) {
-            return &rq->calls[i];
-        }
-    }
-
-    return NULL;
 }
 
 
 static chat_rc_e
 chat_results_chained(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_batch_t *batch,
-                     const chat_fact_t *facts, size_t n,
+                     const chat_results_facts_t *facts,
                      const chat_call_t *order, size_t norder, int approvals)
 {
-    size_t               i;
+    size_t               i, own;
     chat_result_t        result;
-    const chat_call_t   *own, *after = NULL;
+    chat_twins_t         brought;
+    const chat_call_t   *after = NULL;
     const chat_member_t *member;
 
+    if (chat_results_brought(rq, step, results->arena, &brought) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
     for (i = 0; i < norder; i++) {
-        own = chat_results_brought(rq, step, order[i].id);
-        if (own != NULL) {
-            after = own;
+        own = chat_twins_first(&brought, order[i].id);
+        if (own != CHAT_TWINS_NONE) {
+            after = &rq->calls[step->first + own];
             continue;
         }
 
@@ -148,7 +184,7 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
         result.id = order[i].id;
         result.after = after;
 
-        if (chat_results_fill(&result, member, facts, n, approvals)
+        if (chat_results_fill(&result, member, facts, approvals)
             && chat_results_add(results, &result) != CHAT_OK)
         {
             return CHAT_ERROR;
@@ -162,8 +198,8 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
 /* What the store has for one occurrence of a call in the body. */
 static chat_rc_e
 chat_results_call(chat_results_t *results, const chat_call_t *call,
-                  const chat_member_t *member, const chat_fact_t *facts,
-                  size_t n, int approvals)
+                  const chat_member_t        *member,
+                  const chat_results_facts_t *facts, int approvals)
 {
     int           lacks;
     chat_result_t result;
@@ -176,7 +212,7 @@ chat_results_call(chat_results_t *results, const chat_call_t *call,
             && (call->outcome == CHAT_OUTCOME_NONE
                 || call->outcome == CHAT_OUTCOME_PARTIAL);
 
-    if (lacks && chat_results_fill(&result, member, facts, n, approvals)) {
+    if (lacks && chat_results_fill(&result, member, facts, approvals)) {
         return chat_results_add(results, &result);
     }
 
@@ -200,15 +236,21 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
     size_t               i;
     chat_rc_e            rc;
     chat_batch_t         batch;
+    chat_results_facts_t index;
     const chat_member_t *member;
 
     rc = chat_batch_read(facts, n, results->arena, &batch);
+
+    if (rc == CHAT_OK) {
+        rc = chat_results_facts(&index, facts, n, results->arena);
+    }
+
     if (rc != CHAT_OK) {
         return rc;
     }
 
     if (step->chain.len != 0) {
-        return chat_results_chained(results, rq, step, &batch, facts, n, order,
+        return chat_results_chained(results, rq, step, &batch, &index, order,
                                     norder, approvals);
     }
 
@@ -216,7 +258,7 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
         member = chat_batch_find(&batch, rq->calls[i].id);
 
         if (member != NULL
-            && chat_results_call(results, &rq->calls[i], member, facts, n,
+            && chat_results_call(results, &rq->calls[i], member, &index,
                                  approvals)
                    != CHAT_OK)
         {
@@ -228,20 +270,49 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
 }
 
 
-/* What was decided of a settled call, for dialect->mend(). */
+/* What was decided of settled calls, for dialect->mend(). */
+typedef struct {
+    const chat_results_t *results;
+    chat_twins_t          ids; /* of results->decided */
+} chat_results_decided_t;
+
+
 static chat_approval_e
 chat_results_decided(void *data, chat_str_t id)
 {
-    size_t                i;
-    const chat_results_t *results = data;
+    size_t                        i;
+    const chat_results_decided_t *decided = data;
+
+    i = chat_twins_first(&decided->ids, id);
+
+    return i != CHAT_TWINS_NONE ? decided->results->decided[i].approval
+                                : CHAT_APPROVAL_NONE;
+}
+
+
+static chat_rc_e
+chat_results_mend(const chat_dialect_t *dialect, chat_json_doc_t *doc,
+                  const chat_request_t *rq, const chat_results_t *results,
+                  chat_edits_t *edits)
+{
+    size_t                 i;
+    chat_results_decided_t decided;
+
+    if (dialect->mend == NULL || results->ndecided == 0) {
+        return CHAT_OK;
+    }
+
+    decided.results = results;
+    chat_twins_init(&decided.ids, doc->arena);
 
     for (i = 0; i < results->ndecided; i++) {
-        if (chat_str_eq(results->decided[i].id, id)) {
-            return results->decided[i].approval;
+        if (chat_twins_add(&decided.ids, results->decided[i].id, 0) != CHAT_OK)
+        {
+            return CHAT_ERROR;
         }
     }
 
-    return CHAT_APPROVAL_NONE;
+    return dialect->mend(doc, rq, chat_results_decided, &decided, edits);
 }
 
 
@@ -256,9 +327,8 @@ chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
     chat_edits_init(&edits, doc->arena);
 
     rc = dialect->splice(doc, rq, results->items, results->count, &edits);
-    if (rc == CHAT_OK && dialect->mend != NULL && results->ndecided != 0) {
-        rc = dialect->mend(doc, rq, chat_results_decided, (void *) results,
-                           &edits);
+    if (rc == CHAT_OK) {
+        rc = chat_results_mend(dialect, doc, rq, results, &edits);
     }
 
     if (rc != CHAT_OK) {
@@ -272,8 +342,20 @@ chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
 chat_rc_e
 chat_results_told(const chat_results_t *results, chat_results_t *told)
 {
-    size_t               i, k;
+    size_t               i;
+    chat_table_t         ids;
     const chat_result_t *result;
+    chat_table_entry_t  *entry;
+
+    chat_table_init(&ids, told->arena);
+
+    for (i = 0; i < told->count; i++) {
+        entry = chat_table_put(&ids, told->items[i].id);
+        if (entry == NULL) {
+            return CHAT_ERROR;
+        }
+        entry->number = 1;
+    }
 
     for (i = 0; i < results->count; i++) {
         result = &results->items[i];
@@ -284,13 +366,13 @@ chat_results_told(const chat_results_t *results, chat_results_t *told)
             continue;
         }
 
-        for (k = 0; k < told->count; k++) {
-            if (chat_str_eq(told->items[k].id, result->id)) {
-                break;
-            }
+        entry = chat_table_put(&ids, result->id);
+        if (entry == NULL) {
+            return CHAT_ERROR;
         }
 
-        if (k == told->count && chat_results_add(told, result) != CHAT_OK) {
+        if (entry->number++ == 0 && chat_results_add(told, result) != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
     }

@@ -43,6 +43,14 @@ chat_rc_e chat_results_collect(chat_results_t       *results,
                                const chat_call_t *order, size_t norder,
                                int approvals);
 
+/*
+ * The calls of a step by their ids, by their position in the step. CHAT_ERROR
+ * without memory.
+ */
+chat_rc_e chat_results_brought(const chat_request_t *rq,
+                               const chat_step_t *step, chat_arena_t *arena,
+                               chat_twins_t *brought);
+
 /* Adds one; CHAT_ERROR without memory. */
 chat_rc_e chat_results_add(chat_results_t      *results,
                            const chat_result_t *result);

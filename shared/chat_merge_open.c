@@ -210,37 +210,16 @@ chat_results_open(chat_results_t *results, const chat_request_t *rq,
 }
 
 
-/* The body's own answer of this id in a chained step, or NULL. */
-static const chat_call_t *
-chat_open_brought(const chat_request_t *rq, const chat_step_t *step,
-                  chat_str_t id)
-{
-    size_t i;
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (chat_str_eq(rq->calls[i].id, id)) {
-            return &rq->calls[i];
-        }
-    }
-
-    return NULL;
-}
-
-
 /* What the store has for this call of a chain, or else the error. */
 static chat_result_t
-chat_open_chained(const chat_results_t *results, const chat_call_t *call,
-                  const chat_call_t *after)
+chat_open_chained(const chat_results_t *results, const chat_twins_t *stored,
+                  const chat_call_t *call, const chat_call_t *after)
 {
-    size_t        i;
+    size_t        i = chat_twins_first(stored, call->id);
     chat_result_t result;
 
-    for (i = 0; i < results->count; i++) {
-        if (results->items[i].call == NULL
-            && chat_str_eq(results->items[i].id, call->id))
-        {
-            return results->items[i];
-        }
+    if (i != CHAT_TWINS_NONE) {
+        return results->items[i];
     }
 
     memset(&result, 0, sizeof(result));
@@ -276,31 +255,41 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
                         const chat_step_t *step, const chat_call_t *order,
                         size_t norder)
 {
-    size_t             i;
+    size_t             i, own;
+    chat_twins_t       stored, brought;
     chat_result_t      result;
     chat_results_t     all;
-    const chat_call_t *own, *after = NULL;
+    const chat_call_t *after = NULL;
 
     chat_results_init(&all, results->arena);
     all.decided = results->decided;
     all.ndecided = results->ndecided;
 
+    chat_twins_init(&stored, results->arena);
+
     for (i = 0; i < results->count; i++) {
-        if (results->items[i].call != NULL
-            && chat_results_add(&all, &results->items[i]) != CHAT_OK)
+        if (chat_twins_add(&stored, results->items[i].id,
+                           results->items[i].call != NULL)
+                != CHAT_OK
+            || (results->items[i].call != NULL
+                && chat_results_add(&all, &results->items[i]) != CHAT_OK))
         {
             return CHAT_ERROR;
         }
     }
 
+    if (chat_results_brought(rq, step, results->arena, &brought) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
     for (i = 0; i < norder; i++) {
-        own = chat_open_brought(rq, step, order[i].id);
-        if (own != NULL) {
-            after = own;
+        own = chat_twins_first(&brought, order[i].id);
+        if (own != CHAT_TWINS_NONE) {
+            after = &rq->calls[step->first + own];
             continue;
         }
 
-        result = chat_open_chained(results, &order[i], after);
+        result = chat_open_chained(results, &stored, &order[i], after);
 
         if (order[i].kind == CHAT_KIND_PROVIDER
             || (result.unknown && chat_open_spared(&order[i])))

@@ -59,8 +59,13 @@ chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
                       const chat_call_t *call)
 {
     uint32_t     step;
-    chat_call_t *added = chat_request_add_call(rq, arena);
+    chat_call_t *added;
 
+    if (chat_request_is_full(rq)) {
+        return CHAT_LIMIT;
+    }
+
+    added = chat_request_add_call(rq, arena);
     if (added == NULL) {
         return CHAT_ERROR;
     }

@@ -117,9 +117,20 @@ typedef struct {
 chat_call_t *chat_request_add_call(chat_request_t *rq, chat_arena_t *arena);
 chat_step_t *chat_request_add_step(chat_request_t *rq, chat_arena_t *arena);
 
-/* Appends a copy of the call to the last step. CHAT_ERROR without memory. */
+/*
+ * Appends a copy of the call to the last step. CHAT_LIMIT: the request has
+ * CHAT_CALLS_MAX; CHAT_ERROR: no memory.
+ */
 chat_rc_e chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
                                 const chat_call_t *call);
+
+/* 1 if no further call may be added. */
+static inline int
+chat_request_is_full(const chat_request_t *rq)
+{
+    return rq->ncalls >= CHAT_CALLS_MAX;
+}
+
 
 /*
  * 1 if the call is one that the client must answer: kind client or approval,

@@ -1,0 +1,300 @@
+/*
+ * test_body_time.c: no body takes much longer to read than a harmless one of
+ * its size.
+ *
+ * Each attack makes a reader compare many things with many others: results
+ * with calls, the twins of one call with one large result, pieces with the
+ * members of one object. A reader that is quadratic takes ten to a thousand
+ * times as long.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "chat_dialect.h"
+#include "chat_gate.h"
+
+#define SIZE (4 << 20)
+#define CALLS 1024 /* of a step, as many as readers take */
+#define TIMES 5    /* as long as the harmless body */
+#define TRIES 3
+
+static chat_buf_t text;
+
+
+/* n times the item, %u in it being its number, with commas between. */
+static void
+repeat(const char *item, unsigned n)
+{
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        chat_buf_puts(&text, i ? "," : "");
+        chat_buf_printf(&text, item, i, i);
+    }
+}
+
+
+/* The item, with commas between, until the body is long enough. */
+static void
+fill(const char *item)
+{
+    while (text.len < SIZE) {
+        chat_buf_puts(&text, item);
+        chat_buf_puts(&text, ",");
+    }
+
+    chat_buf_puts(&text, item);
+}
+
+
+static void
+fill_text(void)
+{
+    while (text.len < SIZE) {
+        chat_buf_puts(&text, "0123456789012345678901234567890123456789");
+    }
+}
+
+
+/* Seconds of the processor, the best of some tries; *rc is the reader's. */
+static double
+seconds(const char *name, chat_rc_e *rc)
+{
+    int                   i;
+    double                best = 1e9, took;
+    clock_t               begin;
+    chat_arena_t         *arena;
+    chat_request_t        rq;
+    chat_json_doc_t       doc;
+    chat_question_t       q;
+    const chat_dialect_t *dialect = chat_dialect_find(chat_cstr(name));
+
+    for (i = 0; i < TRIES; i++) {
+        memset(&rq, 0, sizeof(rq));
+        memset(&q, 0, sizeof(q));
+        arena = chat_arena_create(0);
+        begin = clock();
+
+        *rc = chat_json_parse(&doc, arena, chat_buf_str(&text));
+        assert_int_equal(*rc, CHAT_OK);
+
+        (void) chat_dialect_request(dialect, chat_cstr("POST"),
+                                    chat_cstr("/x"), &doc, arena, &rq, rc);
+        (void) chat_gate_question(dialect, &rq, CALLS, arena, &q);
+
+        took = (double) (clock() - begin) / CLOCKS_PER_SEC;
+        best = took < best ? took : best;
+        chat_arena_destroy(arena);
+    }
+
+    return best;
+}
+
+
+/* The body made so far is read about as fast as one of its size. */
+static void
+in_time(const char *name, chat_rc_e expected)
+{
+    double    harmless, attack;
+    chat_rc_e rc;
+
+    attack = seconds(name, &rc);
+    assert_int_equal(rc, expected);
+
+    text.len = 0;
+    chat_buf_puts(&text, "{\"messages\":[");
+    fill(
+        "{\"role\":\"user\",\"content\":\"0123456789\",\"name\":\"someone\"}");
+    chat_buf_puts(&text, "]}");
+    harmless = seconds("openai_chat", &rc);
+
+    if (attack > TIMES * harmless) {
+        print_error("%s: %.3f s, harmless %.3f s\n", name, attack, harmless);
+    }
+    assert_true(attack <= TIMES * harmless);
+
+    chat_buf_free(&text);
+    memset(&text, 0, sizeof(text));
+}
+
+
+static int
+begin(void **state)
+{
+    chat_buf_free(&text);
+    memset(&text, 0, sizeof(text));
+    return 0;
+}
+
+
+#define CHAT_OPENS                                          \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}," \
+    "{\"role\":\"assistant\",\"tool_calls\":["
+#define ANTHROPIC_OPENS                                     \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}," \
+    "{\"role\":\"assistant\",\"content\":["
+#define AG_UI_OPENS                                      \
+    "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[" \
+    "{\"id\":\"m\",\"role\":\"assistant\",\"toolCalls\":["
+#define RESPONSES_OPENS "{\"input\":[{\"role\":\"user\",\"content\":\"x\"},"
+#define GEMINI_OPENS \
+    "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]},"
+
+
+static void
+test_results_of_no_call_beside_many_calls(void **state)
+{
+    chat_buf_puts(&text, CHAT_OPENS);
+    repeat("{\"id\":\"call_%04u\",\"function\":{}}", CALLS);
+    chat_buf_puts(&text, "]},");
+    fill("{\"role\":\"tool\",\"tool_call_id\":\"call_none\"}");
+    chat_buf_puts(&text, "]}");
+    in_time("openai_chat", CHAT_OK);
+
+    chat_buf_puts(&text, ANTHROPIC_OPENS);
+    repeat("{\"type\":\"tool_use\",\"id\":\"call_%04u\"}", CALLS);
+    chat_buf_puts(&text, "]},{\"role\":\"user\",\"content\":[");
+    fill("{\"type\":\"tool_result\",\"tool_use_id\":\"call_none\"}");
+    chat_buf_puts(&text, "]}]}");
+    in_time("anthropic", CHAT_OK);
+
+    chat_buf_puts(&text, AG_UI_OPENS);
+    repeat("{\"id\":\"call_%04u\",\"function\":{\"name\":\"f\"}}", CALLS);
+    chat_buf_puts(&text, "]},");
+    fill("{\"role\":\"tool\",\"toolCallId\":\"call_none\"}");
+    chat_buf_puts(&text, "]}");
+    in_time("ag_ui", CHAT_OK);
+
+    chat_buf_puts(&text, RESPONSES_OPENS);
+    repeat("{\"type\":\"function_call\",\"call_id\":\"call_%04u\"}", CALLS);
+    chat_buf_puts(&text, ",");
+    fill("{\"type\":\"function_call_output\",\"call_id\":\"call_none\"}");
+    chat_buf_puts(&text, "]}");
+    in_time("openai_responses", CHAT_OK);
+}
+
+
+/* The calls of one id take one result, whose digest is made once. */
+static void
+test_twins_of_one_large_result(void **state)
+{
+    chat_buf_puts(&text, CHAT_OPENS);
+    repeat("{\"id\":\"a\",\"function\":{}}", CALLS);
+    chat_buf_puts(&text, "]},{\"role\":\"tool\",\"tool_call_id\":\"a\","
+                         "\"content\":\"");
+    fill_text();
+    chat_buf_puts(&text, "\"}]}");
+    in_time("openai_chat", CHAT_OK);
+
+    chat_buf_puts(&text, ANTHROPIC_OPENS);
+    repeat("{\"type\":\"tool_use\",\"id\":\"a\"}", CALLS);
+    chat_buf_puts(&text, "]},{\"role\":\"user\",\"content\":[{\"type\":"
+                         "\"tool_result\",\"tool_use_id\":\"a\","
+                         "\"content\":\"");
+    fill_text();
+    chat_buf_puts(&text, "\"}]}]}");
+    in_time("anthropic", CHAT_OK);
+
+    chat_buf_puts(&text, AG_UI_OPENS);
+    repeat("{\"id\":\"a\",\"function\":{\"name\":\"f\"}}", CALLS);
+    chat_buf_puts(&text, "]},{\"role\":\"tool\",\"toolCallId\":\"a\","
+                         "\"content\":\"");
+    fill_text();
+    chat_buf_puts(&text, "\"}]}");
+    in_time("ag_ui", CHAT_OK);
+
+    chat_buf_puts(&text, RESPONSES_OPENS);
+    repeat("{\"type\":\"function_call\",\"call_id\":\"a\"}", CALLS);
+    chat_buf_puts(&text, ",{\"type\":\"function_call_output\","
+                         "\"call_id\":\"a\",\"output\":\"");
+    fill_text();
+    chat_buf_puts(&text, "\"}]}");
+    in_time("openai_responses", CHAT_OK);
+}
+
+
+static void
+test_twins_of_one_result_with_many_members(void **state)
+{
+    chat_buf_puts(&text, CHAT_OPENS);
+    repeat("{\"id\":\"a\",\"function\":{}}", CALLS);
+    chat_buf_puts(&text, "]},{\"role\":\"tool\",\"tool_call_id\":\"a\",");
+    fill("\"0123456789\":1");
+    chat_buf_puts(&text, "}]}");
+    in_time("openai_chat", CHAT_OK);
+}
+
+
+/* Each step of Gemini is small enough, and there are many. */
+static void
+test_steps_with_results_of_no_call(void **state)
+{
+    chat_buf_puts(&text, GEMINI_OPENS);
+
+    while (text.len < SIZE) {
+        chat_buf_puts(&text, "{\"role\":\"model\",\"parts\":[");
+        repeat("{\"functionCall\":{\"id\":\"call_%04u\",\"name\":\"f\"}}",
+               CALLS);
+        chat_buf_puts(&text, "]},{\"role\":\"user\",\"parts\":[");
+        repeat("{\"functionResponse\":{\"id\":\"none_%04u\"}}", CALLS);
+        chat_buf_puts(&text, "]},");
+    }
+
+    chat_buf_puts(&text, "{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]}]}");
+    in_time("gemini", CHAT_LIMIT);
+}
+
+
+static void
+test_pieces_of_one_object_with_many_members(void **state)
+{
+    chat_buf_puts(&text, GEMINI_OPENS "{\"role\":\"model\",\"parts\":["
+                                      "{\"functionCall\":{\"name\":\"f\","
+                                      "\"partialArgs\":[");
+    repeat("{\"jsonPath\":\"$.k%u\",\"stringValue\":\"\"}", 1000);
+    chat_buf_puts(&text, ",");
+    fill("{\"jsonPath\":\"$.k999\",\"stringValue\":\"\"}");
+    chat_buf_puts(&text, "]}}]}]}");
+    in_time("gemini", CHAT_OK);
+}
+
+
+static void
+test_calls_past_the_bound(void **state)
+{
+    chat_buf_puts(&text, "{\"id\":\"c\",\"messages\":[{\"id\":\"m\","
+                         "\"role\":\"assistant\",\"parts\":[");
+    fill("{\"type\":\"tool-f\",\"toolCallId\":\"a\",\"state\":"
+         "\"input-available\"}");
+    chat_buf_puts(&text, "]}]}");
+    in_time("ai_sdk", CHAT_LIMIT);
+
+    chat_buf_puts(&text, "{\"messages\":[");
+    fill("{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\"}]}");
+    chat_buf_puts(&text, "]}");
+    in_time("openai_chat", CHAT_LIMIT);
+}
+
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_results_of_no_call_beside_many_calls,
+                               begin),
+        cmocka_unit_test_setup(test_twins_of_one_large_result, begin),
+        cmocka_unit_test_setup(test_twins_of_one_result_with_many_members,
+                               begin),
+        cmocka_unit_test_setup(test_steps_with_results_of_no_call, begin),
+        cmocka_unit_test_setup(test_pieces_of_one_object_with_many_members,
+                               begin),
+        cmocka_unit_test_setup(test_calls_past_the_bound, begin),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
