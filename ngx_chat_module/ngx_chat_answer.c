@@ -10,6 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 #include "chat_record.h"
 
@@ -275,6 +276,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_chat_watch_end(ctx);
     ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
+    ngx_chat_listing_unhold(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
     ngx_chat_metrics_verdict(ctx);
 

@@ -15,6 +15,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_attach.h"
+#include "ngx_chat_listing.h"
 #include "ngx_chat_metrics.h"
 
 
@@ -257,6 +258,7 @@ ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_hold_end(ctx);
+    ngx_chat_listing_unhold(ctx);
 
     chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
                      attach->message);

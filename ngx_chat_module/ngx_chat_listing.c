@@ -148,6 +148,68 @@ ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
 }
 
 
+void
+ngx_chat_listing_hold(ngx_chat_ctx_t *ctx)
+{
+    char         *id;
+    chat_key_t    conversation, hold;
+    chat_str_t    parts[3];
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+    chat_listed_t listed;
+
+    if (ctx->hold != NULL || !ngx_chat_listing_may(ctx)
+        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
+    {
+        return;
+    }
+
+    id = ngx_palloc(ctx->request->pool, CHAT_LISTED_ID + 1);
+    if (id == NULL) {
+        return;
+    }
+
+    parts[0] = chat_cstr("hold");
+    parts[1] = ctx->q.worker;
+    parts[2] = ctx->q.request;
+    chat_digest_parts(parts, 3, &hold.name);
+    chat_listed_id(&hold, id);
+    ctx->hold = id;
+
+    ngx_memzero(&listed, sizeof(listed));
+    listed.ms = ngx_chat_now();
+    listed.dialect = chat_cstr(ctx->dialect->name);
+    listed.worker = store->worker;
+    listed.name = hold.name;
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_held(&facts, &listed);
+    store->join(store, NULL, &conversation, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_listing_unhold(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t    conversation;
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+
+    if (ctx->hold == NULL
+        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
+    {
+        return;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_over(&facts, chat_cstr(ctx->hold), CHAT_END_NONE);
+    ctx->hold = NULL;
+    store->join(store, NULL, &conversation, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
 ngx_int_t
 ngx_chat_listing_header(ngx_http_request_t *r, const char *id)
 {

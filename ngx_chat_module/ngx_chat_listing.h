@@ -44,6 +44,14 @@ ngx_uint_t ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
                                   void (*next)(ngx_chat_ctx_t *ctx,
                                                ngx_int_t       rc));
 
+/*
+ * Says in the conversation's record that this request waits for results, so
+ * that a resume waits for its answer; and that it does not any more. Both are
+ * safe at any time, and nobody waits for them.
+ */
+void ngx_chat_listing_hold(ngx_chat_ctx_t *ctx);
+void ngx_chat_listing_unhold(ngx_chat_ctx_t *ctx);
+
 /* X-Chat-Stream for the answer; id outlives the request. */
 ngx_int_t ngx_chat_listing_header(ngx_http_request_t *r, const char *id);
 

@@ -140,6 +140,7 @@ struct ngx_chat_ctx_s {
     chat_stream_t      *stream;
     ngx_chat_record_t  *record;  /* of what the client is sent; or NULL */
     ngx_chat_listing_t *listing; /* where it can be found again; or NULL */
+    char               *hold;    /* id of its listed hold; or NULL */
     ngx_chat_resume_t  *resume;  /* it comes back for another's; or NULL */
     ngx_chat_keep_t    *keep;    /* once its upstream may outlive its client */
     ngx_uint_t         *freed;   /* set when the context ends; or NULL */

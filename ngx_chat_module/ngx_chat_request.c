@@ -106,6 +106,7 @@ ngx_chat_leave(void *data)
     ngx_chat_watch_end(ctx);
     ngx_chat_attach_leave(ctx);
     ngx_chat_hold_end(ctx);
+    ngx_chat_listing_unhold(ctx);
     ngx_chat_resume_leave(ctx);
     ngx_chat_keep_close(ctx);
     ngx_chat_record_close(ctx);
@@ -436,6 +437,7 @@ ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     }
 
     ctx->state = NGX_CHAT_GONE_ON;
+    ngx_chat_listing_unhold(ctx);
 
     if (ctx->early) {
         /* the content handler is to send a header once more */

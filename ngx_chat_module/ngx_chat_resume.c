@@ -16,6 +16,13 @@
 #include "ngx_chat_resume.h"
 
 
+#define NGX_CHAT_RESUME_TICK 5000 /* ms between looks, while it waits */
+
+
+static void ngx_chat_resume_asked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
+                                  const chat_fact_t *facts, size_t n);
+
+
 /* The store has answered. */
 static void
 ngx_chat_resume_done(chat_store_op_t *op, chat_rc_e rc,
@@ -99,13 +106,140 @@ ngx_chat_resume_unwanted(const chat_listed_t *listed)
 }
 
 
+/* Looks at the record now, or after the answer under way. */
+static void
+ngx_chat_resume_again(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_resume_t *resume = ctx->resume;
+
+    resume->again = resume->op.store != NULL;
+
+    if (!resume->again) {
+        ngx_chat_resume_ask(ctx);
+    }
+}
+
+
+static void
+ngx_chat_resume_notify(chat_store_watch_t *watch)
+{
+    ngx_chat_resume_again(watch->data);
+}
+
+
+/* No store tells of a worker that was killed. */
+static void
+ngx_chat_resume_timer(ngx_event_t *ev)
+{
+    ngx_chat_ctx_t   *ctx = ev->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+    ngx_add_timer(ev, NGX_CHAT_RESUME_TICK);
+    ngx_chat_resume_again(ctx);
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* A request is held: its answer is what the client came for. */
+static void
+ngx_chat_resume_wait(ngx_chat_ctx_t *ctx, const chat_listed_t *newest)
+{
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_resume_t *resume = ctx->resume;
+
+    if (resume->waits) {
+        if (resume->again) {
+            ngx_chat_resume_again(ctx);
+        }
+        return;
+    }
+
+    resume->waits = 1;
+    if (newest != NULL) {
+        ngx_memcpy(resume->before, newest->id.data, CHAT_LISTED_ID);
+    }
+
+    resume->timer.handler = ngx_chat_resume_timer;
+    resume->timer.data = ctx;
+    resume->timer.log = ctx->request->connection->log;
+    ngx_add_timer(&resume->timer, NGX_CHAT_RESUME_TICK);
+
+    resume->watch.notify = ngx_chat_resume_notify;
+    resume->watch.data = ctx;
+    ngx_chat_resume_asks(ctx, ngx_chat_resume_asked);
+    store->watch(store, &resume->watch, &resume->op, &resume->conversation,
+                 NULL, 0, (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_resume_unwait(ngx_chat_resume_t *resume)
+{
+    if (resume->watch.store != NULL) {
+        resume->watch.store->unwatch(&resume->watch);
+    }
+
+    if (resume->timer.timer_set) {
+        ngx_del_timer(&resume->timer);
+    }
+}
+
+
+/*
+ * 1 if the client waits for the answer of a request that is held: it has not
+ * said what it has, and no stream runs that could be meant.
+ */
+static ngx_uint_t
+ngx_chat_resume_holds(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
+                      const chat_listed_t *newest)
+{
+    chat_store_t      *store = ctx->main->store;
+    chat_listed_t      held;
+    ngx_chat_resume_t *resume = ctx->resume;
+
+    if (resume->named || resume->place.given) {
+        return 0;
+    }
+
+    if (resume->waits && newest != NULL
+        && ngx_memcmp(newest->id.data, resume->before, CHAT_LISTED_ID) != 0)
+    {
+        /* that answer: it is given even if it has ended by now */
+        resume->running = 0;
+        return 0;
+    }
+
+    if (newest != NULL && newest->end == CHAT_END_NONE && !newest->stopped
+        && chat_store_alive(store, newest->worker))
+    {
+        return 0;
+    }
+
+    return !ngx_exiting
+           && chat_listed_held(facts, n, chat_store_alive, store, &held)
+                  == CHAT_OK;
+}
+
+
 static void
 ngx_chat_resume_get(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
+    chat_rc_e          rc;
     chat_listed_t      listed;
     ngx_chat_resume_t *resume = ctx->resume;
 
-    if (chat_listed_find(facts, n, resume->place.stream, &listed) != CHAT_OK) {
+    rc = chat_listed_find(facts, n, resume->place.stream, &listed);
+
+    if (ngx_chat_resume_holds(ctx, facts, n, rc == CHAT_OK ? &listed : NULL)) {
+        ngx_chat_resume_wait(ctx, rc == CHAT_OK ? &listed : NULL);
+        return;
+    }
+
+    ngx_chat_resume_unwait(resume);
+    resume->looks++;
+
+    if (rc != CHAT_OK) {
         ngx_chat_resume_none(ctx);
         return;
     }
@@ -195,7 +329,7 @@ ngx_chat_resume_ask(ngx_chat_ctx_t *ctx)
 {
     chat_store_t *store = ctx->main->store;
 
-    ctx->resume->looks++;
+    ctx->resume->again = 0;
     ngx_chat_resume_asks(ctx, ngx_chat_resume_asked);
     store->join(store, &ctx->resume->op, &ctx->resume->conversation, NULL, 0,
                 0);

@@ -29,12 +29,18 @@ struct ngx_chat_resume_s {
     chat_place_t            place;        /* where it goes on */
     ngx_uint_t              named;        /* it has said of which stream */
     ngx_uint_t              running;      /* it wants none that has ended */
-    ngx_uint_t              looks;        /* at the record, so far */
-    ngx_uint_t              unsure;       /* the next look may find another */
-    chat_key_t              record;       /* of that stream */
-    ngx_uint_t              ended;        /* it had when the client came */
-    chat_key_t              batch;        /* that the stream has opened */
-    ngx_uint_t              opened;       /* it has */
+    ngx_uint_t              looks;        /* at what is listed, so far */
+    chat_store_watch_t      watch;        /* of the record, while it waits */
+    ngx_event_t             timer;        /* likewise */
+    ngx_uint_t              waits;        /* for a request that is held */
+    ngx_uint_t              again; /* it changed while being asked for */
+    char                    before[CHAT_LISTED_ID]; /* the newest stream, when
+                                                       the wait began */
+    ngx_uint_t              unsure; /* the next look may find another */
+    chat_key_t              record; /* of that stream */
+    ngx_uint_t              ended;  /* it had when the client came */
+    chat_key_t              batch;  /* that the stream has opened */
+    ngx_uint_t              opened; /* it has */
 };
 
 /* Before a question of resume->op: next(ctx, ...) gets the answer. */
@@ -42,6 +48,9 @@ void ngx_chat_resume_asks(ngx_chat_ctx_t *ctx, ngx_chat_resume_next_pt next);
 
 /* Asks for the record of the conversation, and goes on with what it lists. */
 void ngx_chat_resume_ask(ngx_chat_ctx_t *ctx);
+
+/* It waits no longer for a request that is held; safe at any time. */
+void ngx_chat_resume_unwait(ngx_chat_resume_t *resume);
 
 /* Ends the request: 204. */
 void ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx);

@@ -143,6 +143,7 @@ void
 ngx_chat_resume_leave(ngx_chat_ctx_t *ctx)
 {
     if (ctx->resume != NULL && ctx->main->store != NULL) {
+        ngx_chat_resume_unwait(ctx->resume);
         ctx->main->store->cancel(&ctx->resume->op);
     }
 }

@@ -36,15 +36,20 @@ chat_listed_is_id(chat_str_t id)
 }
 
 
-void
-chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
+static const char chat_listed_stream[] = "stream/";
+static const char chat_listed_hold[] = "hold/";
+
+
+static void
+chat_listed_put(chat_facts_t *facts, const char *prefix,
+                const chat_listed_t *listed)
 {
     char       name[2 * CHAT_DIGEST_SIZE + 1];
     char       field[CHAT_LISTED_ID + 32];
     chat_buf_t value = { 0 };
 
     chat_digest_hex(&listed->name, CHAT_DIGEST_SIZE, name);
-    (void) snprintf(field, sizeof(field), "stream/%llu-%.*s",
+    (void) snprintf(field, sizeof(field), "%s%llu-%.*s", prefix,
                     (unsigned long long) listed->ms, CHAT_LISTED_ID, name);
 
     chat_buf_add(&value, listed->worker);
@@ -56,6 +61,20 @@ chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
     chat_facts_add(facts, field, chat_buf_str(&value));
     facts->failed |= value.failed;
     chat_buf_free(&value);
+}
+
+
+void
+chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
+{
+    chat_listed_put(facts, chat_listed_stream, listed);
+}
+
+
+void
+chat_facts_held(chat_facts_t *facts, const chat_listed_t *listed)
+{
+    chat_listed_put(facts, chat_listed_hold, listed);
 }
 
 
@@ -85,16 +104,17 @@ chat_facts_stop(chat_facts_t *facts, chat_str_t id)
 }
 
 
-/* 1 and *out if the fact lists a stream. */
+/* 1 and *out if the fact lists a stream, or with its prefix a hold. */
 static int
-chat_listed_read(const chat_fact_t *fact, chat_listed_t *out)
+chat_listed_read(const chat_fact_t *fact, const char *prefix,
+                 chat_listed_t *out)
 {
     char       hex[2 * CHAT_DIGEST_SIZE + 1];
     chat_str_t rest, ms, value = fact->value;
 
     memset(out, 0, sizeof(*out));
 
-    if (!chat_batch_under(fact->field, "stream/", &rest)
+    if (!chat_batch_under(fact->field, prefix, &rest)
         || rest.len < CHAT_LISTED_ID + 2)
     {
         return 0;
@@ -151,15 +171,16 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
 
 /* The newest before this one (NULL: of all), or the one with the id. */
 static int
-chat_listed_next(const chat_fact_t *facts, size_t n, chat_str_t id,
-                 const chat_listed_t *before, chat_listed_t *out)
+chat_listed_next(const chat_fact_t *facts, size_t n, const char *prefix,
+                 chat_str_t id, const chat_listed_t *before,
+                 chat_listed_t *out)
 {
     int           found = 0;
     size_t        i;
     chat_listed_t one;
 
     for (i = 0; i < n; i++) {
-        if (chat_listed_read(&facts[i], &one)
+        if (chat_listed_read(&facts[i], prefix, &one)
             && (id.len == 0 || chat_str_eq(id, one.id))
             && (before == NULL || chat_listed_before(&one, before))
             && (!found || chat_listed_before(out, &one)))
@@ -175,15 +196,15 @@ chat_listed_next(const chat_fact_t *facts, size_t n, chat_str_t id,
 
 /* alive NULL: one that has ended is as good. */
 static chat_rc_e
-chat_listed_search(const chat_fact_t *facts, size_t n, chat_str_t id,
-                   int (*alive)(void *data, chat_str_t worker), void *data,
-                   chat_listed_t *out)
+chat_listed_search(const chat_fact_t *facts, size_t n, const char *prefix,
+                   chat_str_t id, int (*alive)(void *data, chat_str_t worker),
+                   void *data, chat_listed_t *out)
 {
     size_t        looks;
     chat_listed_t before, *last = NULL;
 
     for (looks = 0; looks < CHAT_LISTED_LOOK; looks++) {
-        if (!chat_listed_next(facts, n, id, last, out)) {
+        if (!chat_listed_next(facts, n, prefix, id, last, out)) {
             return CHAT_DECLINED;
         }
 
@@ -208,7 +229,8 @@ chat_rc_e
 chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
                  chat_listed_t *out)
 {
-    return chat_listed_search(facts, n, id, NULL, NULL, out);
+    return chat_listed_search(facts, n, chat_listed_stream, id, NULL, NULL,
+                              out);
 }
 
 
@@ -217,7 +239,18 @@ chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
                     int (*alive)(void *data, chat_str_t worker), void *data,
                     chat_listed_t *out)
 {
-    return chat_listed_search(facts, n, id, alive, data, out);
+    return chat_listed_search(facts, n, chat_listed_stream, id, alive, data,
+                              out);
+}
+
+
+chat_rc_e
+chat_listed_held(const chat_fact_t *facts, size_t                   n,
+                 int (*alive)(void *data, chat_str_t worker), void *data,
+                 chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, chat_listed_hold, chat_str(NULL, 0),
+                              alive, data, out);
 }
 
 

@@ -5,6 +5,7 @@
  * stream/<ms>-<id> for each answer that can be gone on with, put before its
  * request goes upstream; over/<id> when it has ended, and how, or that it is
  * void: its request never went there; stop/<id> when somebody wants it to end.
+ * hold/<ms>-<id> says that a request waits for results; over/<id> ends it.
  * Promises: reading is independent of the order of the facts; what does not
  * parse is as good as absent; a stream's id says nothing to who may not see
  * the conversation. Must not know: stores, dialects, time.
@@ -38,6 +39,9 @@ int chat_listed_is_id(chat_str_t id);
 /* stream/<ms>-<id>: end and stopped are not looked at. */
 void chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed);
 
+/* hold/<ms>-<id>, likewise. */
+void chat_facts_held(chat_facts_t *facts, const chat_listed_t *listed);
+
 /* over/<id> (end NONE: it is void) and stop/<id>. */
 void chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end);
 void chat_facts_stop(chat_facts_t *facts, chat_str_t id);
@@ -60,6 +64,14 @@ chat_rc_e chat_listed_running(const chat_fact_t *facts, size_t n,
                               chat_str_t id,
                               int (*alive)(void *data, chat_str_t worker),
                               void *data, chat_listed_t *out);
+
+/*
+ * CHAT_OK: a request of the conversation waits for results, in a worker for
+ * which alive(data, worker) says 1. Looks at the newest CHAT_LISTED_LOOK.
+ */
+chat_rc_e chat_listed_held(const chat_fact_t *facts, size_t n,
+                           int (*alive)(void *data, chat_str_t worker),
+                           void *data, chat_listed_t *out);
 
 /* Where a client wants to go on. */
 typedef struct {

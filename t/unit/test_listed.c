@@ -281,11 +281,41 @@ a_place_is_a_number_or_a_stream_and_a_number(void **state)
 }
 
 
+/* A hold is no stream: it is found until it is over, or its worker dies. */
+static void
+s128_a_hold_is_found_until_it_ends(void **state)
+{
+    chat_facts_t *facts = *state;
+    chat_listed_t out, held = stream(7, 2000, "w1");
+
+    chat_facts_held(facts, &held);
+    assert_int_equal(find(facts, chat_cstr(""), 0, NULL, &out), CHAT_DECLINED);
+    assert_int_equal(find(facts, chat_cstr(""), 1, NULL, &out), CHAT_DECLINED);
+    list(facts, 1, 1000, "w1");
+    assert_int_equal(find(facts, chat_cstr(""), 0, NULL, &out), CHAT_OK);
+    assert_int_equal(out.ms, 1000);
+
+    assert_int_equal(
+        chat_listed_held(facts->items, facts->count, lives, NULL, &out),
+        CHAT_OK);
+    assert_int_equal(
+        chat_listed_held(facts->items, facts->count, lives, "w1", &out),
+        CHAT_DECLINED);
+
+    chat_facts_over(facts, id_of(7), CHAT_END_NONE);
+    assert_int_equal(
+        chat_listed_held(facts->items, facts->count, lives, NULL, &out),
+        CHAT_DECLINED);
+}
+
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_newest_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(s128_a_hold_is_found_until_it_ends,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(one_is_found_by_its_id, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
