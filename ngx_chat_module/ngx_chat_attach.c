@@ -168,12 +168,17 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
     ngx_int_t  rc = NGX_OK;
     chat_str_t rest = head->headers, name, value;
     chat_buf_t lines = { 0 };
+    ngx_uint_t admits;
+
+    admits = chat_record_admits(head->headers, ctx->headers.origin);
 
     while (chat_record_header_next(&rest, &name, &value)) {
         if (ngx_chat_headers_is(name, "content-type")) {
             rc = ngx_chat_attach_type(ctx->request, value);
 
-        } else if (!ngx_chat_headers_is(name, "content-length")) {
+        } else if (admits || !chat_record_is_cors(name)
+                   || ngx_chat_headers_is(name, "vary"))
+        {
             /* what others have put into the store is looked at once more */
             chat_record_header(&lines, name, value);
         }

@@ -25,17 +25,6 @@ static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
 static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
 
 
-/* 1 if h is an Access-Control or Vary line of the answer. */
-static ngx_uint_t
-ngx_chat_filter_is_cors(const ngx_table_elt_t *h)
-{
-    return (h->key.len > 14
-            && ngx_strncasecmp(h->key.data, (u_char *) "access-control", 14)
-                   == 0)
-           || ngx_chat_headers_named(h, "vary");
-}
-
-
 /* The Access-Control and Vary lines of the answer, for those who wait. */
 static chat_str_t
 ngx_chat_filter_cors(ngx_chat_ctx_t *ctx)
@@ -47,7 +36,7 @@ ngx_chat_filter_cors(ngx_chat_ctx_t *ctx)
     ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (ngx_chat_filter_is_cors(h)
+        if (chat_record_is_cors(chat_str(h->key.data, h->key.len))
             && ngx_chat_headers_counts(&r->headers_out.headers, h))
         {
             chat_record_header(&lines, chat_str(h->key.data, h->key.len),

@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_metrics.h"
+#include "chat_record.h"
 
 
 static void ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc,
@@ -304,6 +305,23 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
 }
 
 
+/* The CORS lines of the asking response that are fit for this client. */
+static ngx_int_t
+ngx_chat_gate_cors(ngx_chat_ctx_t *ctx, chat_str_t lines)
+{
+    chat_rc_e  rc;
+    chat_buf_t out = { 0 };
+
+    chat_record_cors(&out, lines, ctx->headers.origin);
+
+    rc = out.failed
+             ? CHAT_ERROR
+             : chat_arena_dup(ctx->look, chat_buf_str(&out), &ctx->cors);
+    chat_buf_free(&out);
+    return rc == CHAT_OK ? NGX_OK : NGX_ERROR;
+}
+
+
 /* Keeps of the facts what is needed after this look. */
 static ngx_int_t
 ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
@@ -320,7 +338,7 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
     ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
     if (ctx->fields == NULL || ctx->missing == NULL
-        || chat_arena_dup(ctx->look, batch->cors, &ctx->cors) != CHAT_OK)
+        || ngx_chat_gate_cors(ctx, batch->cors) != NGX_OK)
     {
         return NGX_ERROR;
     }

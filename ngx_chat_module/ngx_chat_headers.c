@@ -153,7 +153,7 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
         out->encoded = 1;
 
     } else if (ngx_chat_headers_named(h, "origin")) {
-        out->origin = 1;
+        out->origin = chat_str(h->value.data, h->value.len);
 
     } else if (ngx_chat_headers_named(h, "x-stainless-retry-count")) {
         retry = ngx_atoi(h->value.data, h->value.len);

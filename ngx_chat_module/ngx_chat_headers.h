@@ -17,12 +17,12 @@
 
 /* What the headers of a request say. */
 typedef struct {
-    ngx_uint_t json;     /* the content type is JSON */
-    ngx_uint_t encoded;  /* Content-Encoding */
-    ngx_uint_t digested; /* a header vouches for the very bytes */
-    ngx_uint_t origin;   /* it comes from a page, perhaps of another origin */
-    ngx_uint_t retry;    /* tries of its client library before this one */
+    ngx_uint_t json;          /* the content type is JSON */
+    ngx_uint_t encoded;       /* Content-Encoding */
+    ngx_uint_t digested;      /* a header vouches for the very bytes */
+    ngx_uint_t retry;         /* tries of its client library before this one */
     u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
+    chat_str_t origin;        /* of the page that sends it; data NULL: none */
 } ngx_chat_headers_t;
 
 /* A walk over the headers of a list, which begins with its first part. */

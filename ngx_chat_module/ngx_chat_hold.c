@@ -195,7 +195,8 @@ static ngx_uint_t
 ngx_chat_hold_may_speak(ngx_chat_ctx_t *ctx)
 {
     /* a cross-origin page could not read what it lacks the headers for */
-    return ctx->rq.stream && (ctx->cors.len != 0 || !ctx->headers.origin);
+    return ctx->rq.stream
+           && (ctx->cors.len != 0 || ctx->headers.origin.data == NULL);
 }
 
 

@@ -19,6 +19,8 @@
 #include <sys/time.h>
 #include <hiredis/hiredis.h>
 
+#define NGX_CHAT_REDIS_ERROR \
+    180                        /* bytes of what ngx_chat_redis_error() says */
 #define NGX_CHAT_REDIS_WHY 200 /* bytes of what ngx_chat_redis_why() says */
 
 /* What the hosts of chat_store are. */
@@ -131,6 +133,13 @@ void ngx_chat_redis_conn_say(ngx_chat_redis_conn_t *conn,
 
 /* Ends it at once, and silently; safe at any time. */
 void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
+
+/*
+ * What an error reply says, fit for the log, into text, and its length: the
+ * beginning, without control characters and without the arguments that the
+ * server repeats.
+ */
+size_t ngx_chat_redis_error(const redisReply *reply, u_char *text);
 
 /* Why an error reply ends a connection, as closed() says it, into text. */
 const char *ngx_chat_redis_why(const redisReply *reply, u_char *text);

@@ -41,23 +41,19 @@ void
 ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
                         const redisReply        *reply)
 {
-    size_t      len;
-    u_char     *where;
-    const char *text;
+    size_t  len;
+    u_char *where, text[NGX_CHAT_REDIS_ERROR] = "a reply of another shape";
 
-    text = reply->type == REDIS_REPLY_ERROR ? reply->str
-                                            : "a reply of another shape";
-    len = reply->type == REDIS_REPLY_ERROR ? (size_t) reply->len
+    len = reply->type == REDIS_REPLY_ERROR ? ngx_chat_redis_error(reply, text)
                                            : ngx_strlen(text);
 
     /* the same trouble, in a script or not, is told once */
-    where = ngx_strlcasestrn((u_char *) text, (u_char *) text + len,
-                             (u_char *) " script: ", 8);
+    where = ngx_strlcasestrn(text, text + len, (u_char *) " script: ", 8);
     if (where != NULL) {
-        len = (size_t) (where - (u_char *) text);
+        len = (size_t) (where - text);
     }
 
-    if (!ngx_chat_redis_is_news(client, text, len)
+    if (!ngx_chat_redis_is_news(client, (const char *) text, len)
         && ngx_current_msec - client->complained < 60000)
     {
         return;
@@ -65,8 +61,7 @@ ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
 
     client->complained = ngx_current_msec;
     ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
-                  "chat: the store %V answered: %*s", client->name,
-                  ngx_min(len, 200), text);
+                  "chat: the store %V answered: %*s", client->name, len, text);
 }
 
 

@@ -111,16 +111,14 @@ ngx_chat_redis_hello_agrees(const char *asked, const redisReply *reply)
 void
 ngx_chat_redis_hello_answer(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    size_t      len;
-    const char *asked = ngx_chat_redis_hello_asked(conn), *args;
+    u_char      text[NGX_CHAT_REDIS_ERROR];
+    const char *asked = ngx_chat_redis_hello_asked(conn);
 
     if (reply->type == REDIS_REPLY_ERROR
         && !ngx_chat_redis_hello_agrees(asked, reply))
     {
-        /* what follows may be a password */
-        args = strstr(reply->str, ", with args");
-        len = args ? (size_t) (args - reply->str) : ngx_strlen(reply->str);
-        ngx_chat_redis_conn_fail(conn, "%s: %*s", asked, len, reply->str);
+        (void) ngx_chat_redis_error(reply, text);
+        ngx_chat_redis_conn_fail(conn, "%s: %s", asked, text);
         return;
     }
 

@@ -212,14 +212,45 @@ ngx_chat_redis_conn_say(ngx_chat_redis_conn_t *conn, const ngx_str_t *words,
 }
 
 
+size_t
+ngx_chat_redis_error(const redisReply *reply, u_char *text)
+{
+    size_t  len = reply->str ? (size_t) reply->len : 0, i;
+    u_char *args = NULL;
+
+    /* what follows may be a password, or a result */
+    if (len != 0) {
+        args = ngx_strlcasestrn((u_char *) reply->str,
+                                (u_char *) reply->str + len,
+                                (u_char *) ", with args", 11 - 1);
+    }
+
+    if (args != NULL) {
+        len = (size_t) (args - (u_char *) reply->str);
+    }
+
+    len = ngx_min(len, NGX_CHAT_REDIS_ERROR - 1);
+
+    for (i = 0; i < len; i++) {
+        text[i] = (u_char) reply->str[i];
+
+        if (text[i] < ' ' || text[i] > '~') {
+            text[i] = '.';
+        }
+    }
+
+    text[len] = '\0';
+    return len;
+}
+
+
 const char *
 ngx_chat_redis_why(const redisReply *reply, u_char *text)
 {
-    u_char *end;
+    u_char error[NGX_CHAT_REDIS_ERROR];
 
-    end = ngx_slprintf(text, text + NGX_CHAT_REDIS_WHY - 1, "it answers %*s",
-                       (size_t) reply->len, reply->str);
-    *end = '\0';
+    (void) ngx_chat_redis_error(reply, error);
+    (void) ngx_snprintf(text, NGX_CHAT_REDIS_WHY, "it answers %s%Z", error);
     return (const char *) text;
 }
 

@@ -421,6 +421,7 @@ ngx_chat_resume_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
         return NULL;
     }
 
+    ngx_chat_headers_scan(r, &ctx->headers, 0);
     ctx->resume = resume;
     ctx->state = NGX_CHAT_ASKING;
     resume->place = *place;

@@ -380,6 +380,56 @@ chat_record_header_next(chat_str_t *headers, chat_str_t *name,
 }
 
 
+int
+chat_record_is_cors(chat_str_t name)
+{
+    return chat_record_named(name, "access-control-", 1)
+           || chat_record_named(name, "vary", 0);
+}
+
+
+int
+chat_record_admits(chat_str_t lines, chat_str_t origin)
+{
+    int        found = 0;
+    chat_str_t name, value;
+
+    while (chat_record_header_next(&lines, &name, &value)) {
+        if (!chat_record_named(name, "access-control-allow-origin", 0)) {
+            continue;
+        }
+
+        if (!chat_str_is(value, "*")
+            && (origin.len == 0 || !chat_str_eq(value, origin)))
+        {
+            return 0;
+        }
+
+        found = 1;
+    }
+
+    return found;
+}
+
+
+void
+chat_record_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin)
+{
+    chat_str_t name, value;
+
+    if (lines.len > CHAT_RECORD_CORS_MAX || !chat_record_admits(lines, origin))
+    {
+        return;
+    }
+
+    while (chat_record_header_next(&lines, &name, &value)) {
+        if (chat_record_is_cors(name)) {
+            chat_record_header(out, name, value);
+        }
+    }
+}
+
+
 chat_rc_e
 chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
 {

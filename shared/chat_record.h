@@ -86,6 +86,26 @@ typedef struct {
 void chat_record_header(chat_buf_t *headers, chat_str_t name,
                         chat_str_t value);
 
+#define CHAT_RECORD_CORS_MAX 16384 /* bytes of such lines that are believed */
+
+/* 1 if a page of another origin needs a header of this name: Access-Control-*
+ * or Vary. */
+int chat_record_is_cors(chat_str_t name);
+
+/*
+ * 1 if these header lines let a page of this origin read the answer: each
+ * Access-Control-Allow-Origin among them is that origin or "*", and there is
+ * one. origin may be empty: the request names none.
+ */
+int chat_record_admits(chat_str_t lines, chat_str_t origin);
+
+/*
+ * Adds the header lines to out that a page of this origin needs, or none if
+ * they do not admit it. Lines may be of anybody: others than
+ * Access-Control-* and Vary are left out, as is what is no header line.
+ */
+void chat_record_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin);
+
 /*
  * Cuts the next line "Name: value" off *headers, which may be of anybody: what
  * is none is passed over, the last one needs no newline. 0: there is none.

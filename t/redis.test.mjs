@@ -272,6 +272,29 @@ live('replies that make no sense', async (t) => {
     })));
 }, { skip: unbuilt, concurrency: 4 });
 
+live('a server\'s errors are cut and cleaned before they are logged',
+  async (t) => {
+    const errors = { complaint: '-ERR \x1b[31mred\x07\x00 ',
+      refusal: '-READONLY \x1b[31mred\x07\x00 ' };
+    await Promise.all(Object.entries(errors).map(([name, error]) =>
+      t.test(name, async (t2) => {
+        const r = await redis(t2);
+        const way = await relay(t2, r.port);
+        const scene = await over(t2, 'openai_chat', r.url({ port: way.port }));
+        await works(scene, 'before');
+        for (const [rest, shown] of [['x'.repeat(2000), 'xxx'],
+          ['y, with args beginning with: s3cret', 'y']]) {
+          way.rewrite((bytes) => (bytes[0] === 42
+            ? Buffer.from(`${error}${rest}\r\n`) : bytes));
+          await new Batch(scene, 2).ask();
+          await said(scene.n, new RegExp(`\\.\\[31mred\\.\\. ${shown}`));
+        }
+        const log = scene.n.errorLog();
+        assert.doesNotMatch(log, /[^\n -~]/);
+        assert.doesNotMatch(log, /s3cret|x{201}/);
+      })));
+  }, { skip: unbuilt, concurrency: 4 });
+
 live('s31: one join fails, the next one does not', async (t) => {
   for (const failure of ['pass', 'deny']) {
     await t.test(failure, async (t2) => {

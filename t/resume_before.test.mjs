@@ -88,7 +88,8 @@ live('ai_sdk: a header that was sent early is told once',
     await own.head;
     await taken(give(batch, 1, { output: { n: 1 } }), 1);
     assert.match(await own.text(), /all of it/);
-    const { headers } = await new Talk(s, batch.key).resume().head;
+    const { headers } = await new Talk(s, batch.key).resume({
+      headers: { origin: 'https://app.test' } }).head;
     assert.equal(headers['access-control-allow-origin'], 'https://app.test');
   });
 

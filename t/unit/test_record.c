@@ -434,10 +434,65 @@ pieces_end_where_events_end(void **state)
 }
 
 
+static void
+expect_cors(const char *lines, const char *origin, const char *expected)
+{
+    chat_buf_t out = { 0 };
+
+    chat_record_cors(&out, chat_cstr(lines), chat_cstr(origin));
+    assert_false(out.failed);
+    assert_int_equal(out.len, strlen(expected));
+    assert_memory_equal(out.data != NULL ? (const char *) out.data : "",
+                        expected, out.len);
+    chat_buf_free(&out);
+}
+
+
+static void
+cors_lines_are_for_the_origin_that_they_admit(void **state)
+{
+    static const char app[] = "Access-Control-Allow-Origin: https://a\n";
+    static const char any[] = "ACCESS-CONTROL-ALLOW-ORIGIN: *\n";
+
+    (void) state;
+
+    expect_cors(app, "https://a", app);
+    expect_cors(app, "https://b", "");
+    expect_cors(app, "https://a.b", "");
+    expect_cors(app, "https://", "");
+    expect_cors(app, "", "");
+    expect_cors(any, "https://b", any);
+    expect_cors(any, "", any);
+    expect_cors("Vary: Origin\n", "https://a", "");
+    expect_cors("", "https://a", "");
+    expect_cors("Access-Control-Allow-Origin: \n", "", "");
+    expect_cors("Access-Control-Allow-Origin: https://a\n"
+                "Access-Control-Allow-Origin: https://b\n",
+                "https://a", "");
+}
+
+
+static void
+cors_lines_are_nothing_else(void **state)
+{
+    (void) state;
+
+    expect_cors("Set-Cookie: a=b\nVary: Origin\nContent-Length: 3\n"
+                "access-control-allow-origin: *\nVary\n: x\n"
+                "Access-Control-Max-Age: 1\r\nX-A: 1\nVary: \x1b\n"
+                "Access-Control\r-X: 1\nAccess-Control-Expose-Headers: x",
+                "https://a",
+                "Vary: Origin\naccess-control-allow-origin: *\n"
+                "Access-Control-Expose-Headers: x\n");
+}
+
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cors_lines_are_for_the_origin_that_they_admit),
+        cmocka_unit_test(cors_lines_are_nothing_else),
         cmocka_unit_test(a_record_is_of_one_claim),
         cmocka_unit_test(what_is_told_before_is_a_payload),
         cmocka_unit_test(the_mode_is_read_as_it_was_written),
