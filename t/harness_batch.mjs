@@ -13,7 +13,7 @@ import { provider, sse } from './harness_provider.mjs';
 /* nginx of a stage: options of stage() and nginx(). */
 export const staged = (t, key, p, options) => nginx(t, {
   upstream: p.port, chat: dialects[key].name, ...options,
-  location: `chat_hold ${options.hold ?? '5s'}; proxy_buffering off;
+  location: `chat_hold ${options.hold ?? '60s'}; proxy_buffering off;
     ${options.location ?? ''}` });
 
 /* A stage: provider and nginx for one dialect; options go to both. */

@@ -19,9 +19,12 @@ const keys = Object.keys(dialects);
 const zoned = { skip: unbuilt || (store !== 'shm'
   && 'about the zone: run with CHAT_STORE=shm') };
 
-/* Two locations of one zone: requests to /fill are never held. */
+/*
+ * Two locations of one zone: requests to /fill are never held. No hold ends
+ * by its bound, however long it takes to fill the zone.
+ */
 function zone(t) {
-  return stage(t, 'openai_chat', { workers: 2, store: 'shm:1m', hold: '20s',
+  return stage(t, 'openai_chat', { workers: 2, store: 'shm:1m', hold: '10m',
     strict: false, server: `location /fill {
       chat openai_chat; chat_hold 0; proxy_pass http://provider; }` });
 }

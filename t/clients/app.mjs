@@ -94,6 +94,8 @@ class App {
     this.server = http.createServer((request, response) => {
       this.serve(request, response).catch(() => response.destroy());
     });
+    /* A client may reuse a connection that the server closes just then. */
+    this.server.keepAliveTimeout = 60000;
   }
 
   async serve(request, response) {
