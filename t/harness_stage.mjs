@@ -28,8 +28,9 @@ export async function recording(t, key, { answer, server, ...options } = {}) {
   const s = await stage(t, key, { connects: true, ...options, store: at });
   s.store = at;
   const usual = s.p.answer;
-  s.redis = { command: (...args) => store.command('SELECT', db)
-    .then(() => store.command(...args)) };
+  /* Both are sent at once: other tests use the connection, too. */
+  s.redis = { command: async (...args) => (await Promise.all(
+    [store.command('SELECT', db), store.command(...args)])).at(1) };
   s.p.answer = (request) => (request.answered.length && answer
     ? answer(request, s) : usual(request));
   return s;

@@ -4,12 +4,15 @@
  *
  * Followers are facts that the test puts into a Redis of its own, whatever
  * CHAT_STORE says; where nobody follows it is the store that CHAT_STORE names.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import http2 from 'node:http2';
 import { test } from 'node:test';
 import { gate, pause, unbuilt, until } from './harness.mjs';
 import { Batch, stage, staged } from './harness_batch.mjs';
+import { several } from './harness_hold.mjs';
 import { json, sse } from './harness_provider.mjs';
 import {
   batchFacts, endOf, recordOf, stuck, together,
@@ -18,7 +21,14 @@ import {
   after, claimed, followed, left, locations, recording, words, wordy,
 } from './harness_stage.mjs';
 
-const live = (name, play) => test(name, { skip: unbuilt }, play);
+const live = (name, play, options) =>
+  test(name, { skip: unbuilt, ...options }, play);
+
+/* Plays each way as a test; several of them at a time. */
+const eachWay = (t, ways, nameOf, play) => Promise.all(ways.map((way) =>
+  t.test(nameOf(way), (t2) => play(t2, way))));
+
+const version = (http2) => `HTTP/${http2 ? 2 : 1.1}`;
 
 /* Each way in which a client leaves. */
 const leaves = [false, true].flatMap((http2) => ['on', 'off'].flatMap(
@@ -36,39 +46,35 @@ const locationOf = ({ buffering, ignore }) => locations('ai_sdk',
   `proxy_buffering ${buffering}; proxy_ignore_client_abort ${ignore};`);
 
 live('the client leaves, others follow: the answer is recorded whole',
-  async (t) => {
-    for (const way of leaves) {
-      await t.test(nameOf(way), async (t2) => {
-        const [release, rest] = [gate(), gate()];
-        const all = wordy();
-        const s = await recording(t2, 'ai_sdk', { locations: locationOf(way),
-          answer: () => after(release, [all[0], rest, ...all.slice(1)]) });
-        const { b, answer } = await claimed(s, { http2: way.http2 });
-        const record = await recordOf(s.redis, b);
-        await record.follow();
-        await until(() => s.p.requests.length === 2);
-        const request = s.p.requests[1];
-        const leave = async () => {
-          answer.abort(way);
-          await until(() => way.ignore === 'on' || left(s));
-        };
-        if (!way.late) {
-          await leave();
-        }
-        release.open();
-        if (way.late) {
-          await answer.until((text) => text.includes(all[0]));
-          await leave();
-        }
-        rest.open();
-        const { text } = await record.whole();
-        assert.equal(text, all.join(''));
-        assert.equal(await endOf(s.redis, b), 'finished');
-        assert.ok(!request.left);
-        assert.ok(left(s), 'nobody has left');
-      });
+  (t) => eachWay(t, leaves, nameOf, async (t2, way) => {
+    const [release, rest] = [gate(), gate()];
+    const all = wordy();
+    const s = await recording(t2, 'ai_sdk', { locations: locationOf(way),
+      answer: () => after(release, [all[0], rest, ...all.slice(1)]) });
+    const { b, answer } = await claimed(s, { http2: way.http2 });
+    const record = await recordOf(s.redis, b);
+    await record.follow();
+    await until(() => s.p.requests.length === 2);
+    const request = s.p.requests[1];
+    const leave = async () => {
+      answer.abort(way);
+      await until(() => way.ignore === 'on' || left(s));
+    };
+    if (!way.late) {
+      await leave();
     }
-  });
+    release.open();
+    if (way.late) {
+      await answer.until((text) => text.includes(all[0]));
+      await leave();
+    }
+    rest.open();
+    const { text } = await record.whole();
+    assert.equal(text, all.join(''));
+    assert.equal(await endOf(s.redis, b), 'finished');
+    assert.ok(!request.left);
+    assert.ok(left(s), 'nobody has left');
+  }), several);
 
 /* Both versions, before the answer and in it. */
 const plainly = [false, true].flatMap((http2) => [false, true].map((late) =>
@@ -222,33 +228,30 @@ live('HTTP/2: who leaves does no harm to the others of its connection',
     session.destroy();
   });
 
-live('a client leaves that took nothing: others get it all', async (t) => {
-  for (const http2 of [false, true]) {
-    await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
-      const release = gate();
-      const all = wordy(3000, 4000);
-      const s = await recording(t2, 'ai_sdk', {
-        location: 'chat_record auto max=64m;',
-        answer: () => after(release, all) });
-      const b = new Batch(s);
-      await b.ask();
-      const client = stuck(t2, s, b, http2);
-      const record = await recordOf(s.redis, b);
-      await record.follow();
-      release.open();
-      /* The upstream waits until more is taken. */
-      let seen = -1;
-      await until(async () => {
-        const before = seen;
-        await pause(100);
-        seen = (await record.pieces()).length;
-        return seen > 2 && seen === before;
-      });
-      client.destroy();
-      assert.equal((await record.whole(20000)).text, all.join(''));
+live('a client leaves that took nothing: others get it all', (t) => eachWay(
+  t, [false, true], version, async (t2, http2) => {
+    const release = gate();
+    const all = wordy(3000, 4000);
+    const s = await recording(t2, 'ai_sdk', {
+      location: 'chat_record auto max=64m;',
+      answer: () => after(release, all) });
+    const b = new Batch(s);
+    await b.ask();
+    const client = stuck(t2, s, b, http2);
+    const record = await recordOf(s.redis, b);
+    await record.follow();
+    release.open();
+    /* The upstream waits until more is taken. */
+    let seen = -1;
+    await until(async () => {
+      const before = seen;
+      await pause(100);
+      seen = (await record.pieces()).length;
+      return seen > 2 && seen === before;
     });
-  }
-});
+    client.destroy();
+    assert.equal((await record.whole(20000)).text, all.join(''));
+  }), several);
 
 live('the follower is a worker of another node', async (t) => {
   const [release, rest] = [gate(), gate()];
@@ -274,26 +277,22 @@ live('the follower is a worker of another node', async (t) => {
 });
 
 live('a client that takes nothing for send_timeout is gone; others get it all',
-  async (t) => {
-    for (const http2 of [false, true]) {
-      await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
-        const release = gate();
-        const all = wordy(3000, 4000);
-        const s = await recording(t2, 'ai_sdk', {
-          location: 'send_timeout 500ms; chat_record auto max=64m;',
-          answer: () => after(release, all) });
-        const b = new Batch(s);
-        await b.ask();
-        stuck(t2, s, b, http2);
-        const record = await recordOf(s.redis, b);
-        await record.follow();
-        release.open();
-        const { text } = await record.whole(20000);
-        assert.equal(text, all.join(''));
-        assert.equal(await endOf(s.redis, b), 'finished');
-      });
-    }
-  });
+  (t) => eachWay(t, [false, true], version, async (t2, http2) => {
+    const release = gate();
+    const all = wordy(3000, 4000);
+    const s = await recording(t2, 'ai_sdk', {
+      location: 'send_timeout 500ms; chat_record auto max=64m;',
+      answer: () => after(release, all) });
+    const b = new Batch(s);
+    await b.ask();
+    stuck(t2, s, b, http2);
+    const record = await recordOf(s.redis, b);
+    await record.follow();
+    release.open();
+    const { text } = await record.whole(20000);
+    assert.equal(text, all.join(''));
+    assert.equal(await endOf(s.redis, b), 'finished');
+  }), several);
 
 live('s92: chat_record on: read on without followers, and up to max=',
   async (t) => {

@@ -4,6 +4,8 @@
  *
  * The record is read in Redis by hand, and followers are facts that the test
  * puts there, so a Redis is brought along whatever CHAT_STORE says.
+ *
+ * Suite: asan.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -3,19 +3,16 @@
  * gets what it lacks, of the one stream that there is.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { gate, nginxTest, pause, post, unbuilt, until } from './harness.mjs';
+import { gate, nginxTest, pause, post, until } from './harness.mjs';
 import { Batch, stage } from './harness_batch.mjs';
 import { cutText } from './harness_ends.mjs';
-import { held } from './harness_hold.mjs';
+import { held, live, several } from './harness_hold.mjs';
 import { json } from './harness_provider.mjs';
 import { redis, relay } from './harness_redis.mjs';
 import {
   Talk, answerOf, blocks, half, idsOf, keys, lastId, lengthy, numbered,
   resumeNodes, resumeStage, unnumbered,
 } from './harness_resume.mjs';
-
-const live = (name, play) => test(name, { skip: unbuilt }, play);
 
 for (const key of keys) {
   live(`${key}: from the first event on, then live`, async (t) => {
@@ -180,26 +177,22 @@ for (const key of numbered) {
 }
 
 live('s89: the worker of an answer is killed: who comes back is told',
-  async (t) => {
-    for (const key of keys) {
-      await t.test(key, async (t2) => {
-        const { s, talk, first, own } = await half(t2, key);
-        const [producer] = s.n.accessLog().concat(null);
-        assert.equal(producer, null);
-        const other = talk.resume();
-        await other.until((text) => text === first);
-        for (const pid of s.n.workers()) {
-          await s.n.kill(pid);
-        }
-        await own.text({ broken: true });
-        const late = talk.resume();
-        const text = await cutText(key, late);
-        assert.ok(text.startsWith(first));
-        assert.match(text, /producer_lost/);
-        assert.equal(s.p.requests.length, 1);
-      });
+  (t) => Promise.all(keys.map((key) => t.test(key, async (t2) => {
+    const { s, talk, first, own } = await half(t2, key);
+    const [producer] = s.n.accessLog().concat(null);
+    assert.equal(producer, null);
+    const other = talk.resume();
+    await other.until((text) => text === first);
+    for (const pid of s.n.workers()) {
+      await s.n.kill(pid);
     }
-  });
+    await own.text({ broken: true });
+    const late = talk.resume();
+    const text = await cutText(key, late);
+    assert.ok(text.startsWith(first));
+    assert.match(text, /producer_lost/);
+    assert.equal(s.p.requests.length, 1);
+  }))), several);
 
 live('s91: a stream of another tenant or conversation is unknown',
   async (t) => {
@@ -424,7 +417,7 @@ live('an event past chat_max_event has its number, and its place',
     }
   });
 
-test('chat_resume: values', { skip: unbuilt }, async () => {
+live('chat_resume: values', async () => {
   const at = (value) => nginxTest({ server: `chat_tenant $http_a;
     location = /r { chat_resume ${value}; }` });
   const { ok, output } = await at('$arg_id runing');

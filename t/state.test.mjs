@@ -9,7 +9,9 @@ import { gate, pause, until } from './harness.mjs';
 import { dialects, newId } from './harness_dialects.mjs';
 import { json, sse } from './harness_provider.mjs';
 import { Batch, outputs, stage, told } from './harness_batch.mjs';
-import { held, leave, live, say, verdict, wordOf } from './harness_hold.mjs';
+import {
+  held, leave, live, say, several, verdict, wordOf,
+} from './harness_hold.mjs';
 
 const keys = Object.keys(dialects);
 
@@ -179,9 +181,9 @@ live('s35: a result for an unknown call releases nothing', async (t) => {
   await told(first);
 });
 
-live('s45: after its time a batch is forgotten', async (t) => {
-  for (const key of keys.filter((one) => !dialects[one].chained)) {
-    await t.test(key, async (t2) => {
+live('s45: after its time a batch is forgotten', (t) => Promise.all(
+  keys.filter((one) => !dialects[one].chained).map((key) =>
+    t.test(key, async (t2) => {
       const scene = await stage(t2, key, { hold: '900ms',
         location: 'chat_ttl 1s;' });
       const batch = new Batch(scene, 2);
@@ -194,9 +196,7 @@ live('s45: after its time a batch is forgotten', async (t) => {
       const first = batch.continue(batch.results([0]));
       assert.equal(await wordOf(first), 'final');
       await scene.n.stop('SIGQUIT');
-    });
-  }
-});
+    }))), several);
 
 for (const [name, fail] of [
   ['s62: refused', () => json(503, { error: { message: 'busy' } })],
