@@ -191,6 +191,52 @@ ngx_chat_gate_anew(ngx_chat_ctx_t *ctx)
 }
 
 
+/* The newest batch is there: what is held for the message is superseded. */
+static void
+ngx_chat_gate_replaces(chat_store_op_t *op, chat_rc_e rc,
+                       const chat_fact_t *facts, size_t n)
+{
+    chat_fact_t       superseded;
+    chat_store_t     *store;
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+    ngx_chat_metrics_asked(ctx);
+    store = ctx->main->store;
+
+    if (rc == CHAT_OK && chat_batch_has_message(facts, n, ctx->rq.regenerates))
+    {
+        ngx_memzero(&superseded, sizeof(superseded));
+        superseded.field = chat_cstr("superseded");
+        superseded.value = chat_cstr("1");
+        store->join(store, NULL, &ctx->q.key, &superseded, 1,
+                    (uint32_t) ctx->conf->ttl);
+    }
+
+    ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* A message is made anew: looks whether a request is held for it. */
+static void
+ngx_chat_gate_regenerate(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (rc != NGX_OK || ctx->conf->dry_run) {
+        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+        return;
+    }
+
+    ngx_chat_gate_asks(ctx);
+    ctx->op.done = ngx_chat_gate_replaces;
+    store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
 /* The store is there: what it is asked depends on the request. */
 static void
 ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
@@ -198,7 +244,7 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
     ngx_int_t rc;
 
     if (ctx->rq.class == CHAT_CLASS_REGENERATE) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+        ngx_chat_name_newest(ctx, ngx_chat_gate_regenerate);
         return;
     }
 

@@ -254,6 +254,10 @@ chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
 void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
                         void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
+/* The same of the conversation's newest batch, whatever the body names. */
+void ngx_chat_name_newest(ngx_chat_ctx_t *ctx,
+                          void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
+
 /*
  * Writes the batch of a request that waits into the conversation's record,
  * where no stream has: it can be settled from outside then.

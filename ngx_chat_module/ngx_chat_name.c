@@ -63,10 +63,22 @@ void
 ngx_chat_name_find(ngx_chat_ctx_t *ctx,
                    void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
 {
+    if (ngx_chat_name_by_record(ctx)) {
+        ngx_chat_name_newest(ctx, next);
+    } else {
+        next(ctx, NGX_OK);
+    }
+}
+
+
+void
+ngx_chat_name_newest(ngx_chat_ctx_t *ctx,
+                     void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
     chat_store_t *store = ctx->main->store;
 
-    if (!ngx_chat_name_by_record(ctx)) {
-        next(ctx, NGX_OK);
+    if (chat_batch_record_key(&ctx->scope, &ctx->q.key) != CHAT_OK) {
+        next(ctx, NGX_DECLINED);
         return;
     }
 

@@ -125,8 +125,8 @@ ngx_chat_verdict_twin(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 {
-    chat_fact_t partial;
-    ngx_uint_t  bounded = ctx->decision.verdict == CHAT_GATE_HOLD;
+    chat_facts_t facts;
+    ngx_uint_t   bounded = ctx->decision.verdict == CHAT_GATE_HOLD;
 
     ngx_chat_attempt_void(ctx, ctx->claiming);
 
@@ -167,10 +167,19 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_name_record(ctx);
     }
 
-    ngx_memzero(&partial, sizeof(partial));
-    partial.field = chat_cstr("partial");
-    partial.value = chat_cstr("1");
-    ngx_chat_watch_begin(ctx, &partial, bounded ? 1 : 0);
+    chat_facts_init(&facts, ctx->look);
+
+    if (bounded) {
+        chat_facts_add(&facts, "partial", chat_cstr("1"));
+    }
+
+    if (bounded && ctx->rq.last_message.len != 0
+        && ctx->rq.last_message.len <= CHAT_ID_MAX)
+    {
+        chat_facts_message(&facts, ctx->rq.last_message);
+    }
+
+    ngx_chat_watch_begin(ctx, facts.items, facts.count);
 }
 
 

@@ -246,6 +246,24 @@ chat_batch_read_plain(chat_batch_t *batch, const chat_fact_t *fact)
 }
 
 
+int
+chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id)
+{
+    size_t     i;
+    chat_str_t message;
+
+    for (i = 0; i < n; i++) {
+        if (chat_batch_under(facts[i].field, "message/", &message)
+            && (id.len == 0 || chat_str_eq(message, id)))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static int
 chat_batch_compare(const void *one, const void *two)
 {

@@ -116,6 +116,12 @@ void chat_facts_result(chat_facts_t *facts, chat_str_t id,
                        const chat_digest_t *fingerprint,
                        const chat_str_t    *payload);
 
+/* message/<id>: a request that continues this message is held. */
+void chat_facts_message(chat_facts_t *facts, chat_str_t id);
+
+/* 1 if there is that fact; id empty: one of any message. */
+int chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id);
+
 /*
  * delivered/<id>: a request that has no attempt carried the call's result,
  * and its answer was 2xx.

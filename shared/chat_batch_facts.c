@@ -273,6 +273,13 @@ chat_facts_result(chat_facts_t *facts, chat_str_t id, chat_outcome_e outcome,
 
 
 void
+chat_facts_message(chat_facts_t *facts, chat_str_t id)
+{
+    (void) chat_facts_new(facts, "message/", id, chat_cstr("1"));
+}
+
+
+void
 chat_facts_delivered(chat_facts_t *facts, chat_str_t id)
 {
     (void) chat_facts_new(facts, "delivered/", id, chat_cstr("1"));

@@ -373,6 +373,12 @@ chat_body_classify(chat_body_t *body, const chat_json_t *trigger)
 
     if (chat_json_is(doc, trigger, "regenerate-message")) {
         rq->class = CHAT_CLASS_REGENERATE;
+        rq->regenerates = chat_json_text(doc, doc->root, "messageId");
+
+        if (chat_str_eq(rq->regenerates, rq->last_message)) {
+            /* the user's message, whose answer is made anew */
+            rq->regenerates.len = 0;
+        }
 
     } else if (body->last == body->user) {
         rq->class = CHAT_CLASS_FRESH;

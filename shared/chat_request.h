@@ -91,6 +91,8 @@ typedef struct {
                                       chained body is chained to that */
     chat_str_t    conversation;    /* the dialect's own id, or empty */
     chat_str_t    last_message;    /* ai_sdk: id of the last message */
+    chat_str_t    regenerates;     /* ai_sdk: id of the message to be made
+                                      anew; empty: the last answer */
     chat_digest_t signature;       /* of the members that choose the answer */
     chat_digest_t transcript;      /* of what stands before the step that the
                                       body answers, by value */
