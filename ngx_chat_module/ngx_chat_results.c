@@ -103,8 +103,11 @@ ngx_chat_results_get(ngx_chat_results_t *rs, const chat_batch_t *batch)
 static void
 ngx_chat_results_cleared(ngx_chat_results_t *rs)
 {
-    ngx_http_finalize_request(rs->request,
-                              ngx_chat_content_nothing(rs->request));
+    chat_buf_t out;
+
+    ngx_memzero(&out, sizeof(out));
+    chat_outside_cleared(rs->cleared, &out);
+    ngx_chat_results_send(rs, NGX_HTTP_OK, &out);
 }
 
 
@@ -118,6 +121,15 @@ ngx_chat_results_delete(ngx_chat_results_t *rs, const chat_batch_t *batch)
         ngx_chat_results_cleared(rs);
         return;
     }
+
+    rs->cleared = chat_arena_alloc(rs->arena, sizeof(*batch));
+    if (rs->cleared == NULL) {
+        ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    /* its calls are in the arena */
+    *rs->cleared = *batch;
 
     for (i = 0; i < rs->nkeys; i++) {
         rs->store->clear(rs->store, &rs->keys[i], (uint32_t) rs->conf->ttl);

@@ -25,6 +25,7 @@ struct ngx_chat_results_s {
     chat_arena_t         *arena;
     chat_scope_t          scope;
     chat_outside_t        outside; /* POST: what is brought */
+    chat_batch_t         *cleared; /* by a DELETE; NULL: nothing was */
     chat_recorded_t       recorded;
     const chat_dialect_t *dialect; /* of the batch */
     chat_facts_t          put;     /* what is joined */

@@ -82,6 +82,9 @@ void chat_outside_show(const chat_batch_t    *batch,
                        const chat_recorded_t *recorded,
                        chat_str_t conversation, chat_buf_t *out);
 
+/* The ids of the batch's calls that a DELETE clears, as JSON; NULL: none. */
+void chat_outside_cleared(const chat_batch_t *batch, chat_buf_t *out);
+
 /* The refusal as JSON. */
 void chat_outside_refuse(const chat_outside_refusal_t *refusal,
                          chat_buf_t                   *out);

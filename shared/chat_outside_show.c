@@ -137,3 +137,26 @@ chat_outside_show(const chat_batch_t *batch, const chat_recorded_t *recorded,
     chat_outside_attempt(&batch->last, out);
     chat_buf_puts(out, "}\n");
 }
+
+
+void
+chat_outside_cleared(const chat_batch_t *batch, chat_buf_t *out)
+{
+    size_t               i;
+    const char          *comma = "";
+    const chat_member_t *member;
+
+    chat_buf_puts(out, "{\"cleared\":[");
+
+    for (i = 0; batch != NULL && i < batch->nmembers; i++) {
+        member = &batch->members[i];
+
+        if (member->is_call && member->kind != CHAT_KIND_PROVIDER) {
+            chat_buf_puts(out, comma);
+            comma = ",";
+            chat_buf_json(out, member->id);
+        }
+    }
+
+    chat_buf_puts(out, "]}\n");
+}
