@@ -62,7 +62,9 @@ ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
     ngx_chat_record_lines(ctx, &lines);
 
     head.status = (uint32_t) ctx->request->headers_out.status;
-    head.message = ctx->rq.last_message;
+    head.message = ctx->rq.last_message.len <= CHAT_ID_MAX
+                       ? ctx->rq.last_message
+                       : chat_str(NULL, 0);
     head.headers = chat_buf_str(&lines);
     rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
     chat_buf_free(&lines);

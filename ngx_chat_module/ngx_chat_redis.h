@@ -103,6 +103,7 @@ struct ngx_chat_redis_conn_s {
     ngx_chain_t          *last;       /* of out */
     size_t                unsent;     /* bytes in out */
     size_t                unfinished; /* bytes fed since the last reply */
+    size_t                elements;   /* of arrays since the last reply */
     ngx_event_t           timer;      /* of connecting; then of nothing */
     ngx_event_t           flush;
     ngx_resolver_ctx_t   *resolving;

@@ -215,7 +215,7 @@ ngx_chat_redis_conn_prepare(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_heard_t *heard;
 
-    conn->reader = ngx_chat_redis_io_reader();
+    conn->reader = ngx_chat_redis_io_reader(conn);
     if (conn->reader == NULL) {
         return NGX_ERROR;
     }

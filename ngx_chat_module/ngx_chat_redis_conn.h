@@ -47,6 +47,6 @@ void ngx_chat_redis_io_write(ngx_event_t *wev);
 void ngx_chat_redis_io_drop(ngx_chat_redis_conn_t *conn, ngx_chain_t *end);
 
 /* A reader of bounded replies; NULL: no memory. */
-redisReader *ngx_chat_redis_io_reader(void);
+redisReader *ngx_chat_redis_io_reader(ngx_chat_redis_conn_t *conn);
 
 #endif /* NGX_CHAT_REDIS_CONN_H */

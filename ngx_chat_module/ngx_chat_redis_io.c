@@ -20,7 +20,7 @@
 #define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
 #define NGX_CHAT_REDIS_REPLY_MAX (256 * 1024 * 1024)
 #define NGX_CHAT_REDIS_LINE_MAX 65536
-#define NGX_CHAT_REDIS_ARRAY_MAX (1024 * 1024)
+#define NGX_CHAT_REDIS_ARRAY_MAX 65536 /* elements, in all its arrays */
 
 /* What hiredis counts the elements of an array in. */
 #if (HIREDIS_MAJOR > 0)
@@ -42,17 +42,27 @@ static void *(*ngx_chat_redis_array)(const redisReadTask   *task,
                                      ngx_chat_redis_count_t n);
 
 
-/* An array takes its memory before an element of it has come. */
+/*
+ * An array takes its memory before an element of it has come, and an element
+ * many times the memory of its text.
+ */
 static void *
 ngx_chat_redis_bounded_array(const redisReadTask   *task,
                              ngx_chat_redis_count_t n)
 {
-    return n > NGX_CHAT_REDIS_ARRAY_MAX ? NULL : ngx_chat_redis_array(task, n);
+    ngx_chat_redis_conn_t *conn = task->privdata;
+
+    if ((size_t) n > NGX_CHAT_REDIS_ARRAY_MAX - conn->elements) {
+        return NULL;
+    }
+
+    conn->elements += (size_t) n;
+    return ngx_chat_redis_array(task, n);
 }
 
 
 redisReader *
-ngx_chat_redis_io_reader(void)
+ngx_chat_redis_io_reader(ngx_chat_redis_conn_t *conn)
 {
     redisReader                     *reader;
     static redisReplyObjectFunctions functions;
@@ -66,6 +76,8 @@ ngx_chat_redis_io_reader(void)
     ngx_chat_redis_array = functions.createArray;
     functions.createArray = ngx_chat_redis_bounded_array;
     reader->fn = &functions;
+    reader->privdata = conn;
+    conn->elements = 0;
     return reader;
 }
 
@@ -383,7 +395,7 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
         if (redisReaderGetReply(conn->reader, &reply) != REDIS_OK) {
             ngx_chat_redis_conn_fail(conn, "not a Redis reply: %s",
                                      conn->reader->err == REDIS_ERR_OOM
-                                         ? "too large"
+                                         ? "too many elements, or no memory"
                                          : conn->reader->errstr);
             return NGX_DONE;
         }
@@ -393,6 +405,7 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
         }
 
         conn->unfinished = 0;
+        conn->elements = 0;
 
         if (conn->is_ready) {
             conn->reply(conn, reply);

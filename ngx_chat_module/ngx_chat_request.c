@@ -343,7 +343,10 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Tenant and conversation, and so what all names of it begin with. */
+/*
+ * Tenant and conversation, and so what all names of it begin with. NGX_ABORT:
+ * the conversation's id is past CHAT_ID_MAX.
+ */
 static ngx_int_t
 ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
 {
@@ -362,6 +365,12 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
         if (value.len != 0) {
             ctx->scope.conversation = chat_str(value.data, value.len);
         }
+    }
+
+    /* it goes into variables, logs and the store */
+    if (ctx->scope.conversation.len > CHAT_ID_MAX) {
+        ctx->scope.conversation = chat_str(NULL, 0);
+        return NGX_ABORT;
     }
 
     if (chat_arena_dup(ctx->kept, ctx->scope.conversation,
@@ -393,8 +402,8 @@ ngx_chat_body_ready(ngx_http_request_t *r)
         rc = ngx_chat_parse(ctx);
     }
 
-    if (rc == NGX_OK && ngx_chat_find_scope(ctx) != NGX_OK) {
-        rc = NGX_ERROR;
+    if (rc == NGX_OK) {
+        rc = ngx_chat_find_scope(ctx);
     }
 
     if (rc != NGX_OK) {
@@ -421,6 +430,55 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 }
 
 
+/*
+ * The tree of the body is many times as large as the body, and its answer may
+ * take minutes: all that reading it needs is copied, and the tree freed.
+ */
+static void
+ngx_chat_free_tree(ngx_chat_ctx_t *ctx)
+{
+    chat_arena_t  *arena;
+    chat_request_t rq;
+
+    if (ctx->arena == NULL) {
+        return;
+    }
+
+    if (ctx->dialect == NULL) {
+        chat_arena_destroy(ctx->arena);
+        ctx->arena = NULL;
+        ctx->lookups = NULL;
+        ctx->nlookups = 0;
+        return;
+    }
+
+    arena = chat_arena_create(0);
+
+    if (arena == NULL
+        || chat_request_copy(&ctx->rq, ctx->doc.text, arena, &rq) != CHAT_OK)
+    {
+        chat_arena_destroy(arena);
+        return;
+    }
+
+    if (ctx->rq.own != NULL) {
+        rq.own = ctx->dialect->own(&ctx->rq, arena);
+        if (rq.own == NULL) {
+            chat_arena_destroy(arena);
+            return;
+        }
+    }
+
+    chat_arena_destroy(ctx->arena);
+    ctx->arena = arena;
+    ctx->rq = rq;
+    ngx_memzero(&ctx->doc, sizeof(ctx->doc));
+    chat_results_init(&ctx->results, NULL);
+    ctx->lookups = NULL;
+    ctx->nlookups = 0;
+}
+
+
 /* Hands the request over to its content handler. */
 static void
 ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
@@ -435,6 +493,8 @@ ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     {
         ctx->dialect = NULL; /* its answer cannot be read */
     }
+
+    ngx_chat_free_tree(ctx);
 
     ctx->state = NGX_CHAT_GONE_ON;
     ngx_chat_listing_unhold(ctx);

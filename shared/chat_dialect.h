@@ -209,6 +209,13 @@ typedef struct {
                       chat_approval_e (*decided)(void *data, chat_str_t id),
                       void *data, chat_edits_t *edits);
 
+    /*
+     * ag_ui: a copy of rq->own in the arena, for chat_request_copy(); strings
+     * may stay where they are in doc->text. NULL without memory. NULL: there
+     * is no own.
+     */
+    const void *(*own)(const chat_request_t *rq, chat_arena_t *arena);
+
     /* State of a stream reader, in the arena; rq may be NULL. */
     void *(*open)(chat_arena_t *arena, const chat_request_t *rq);
 

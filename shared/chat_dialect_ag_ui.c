@@ -24,6 +24,7 @@ const chat_dialect_t chat_dialect_ag_ui = {
     .tells_behind = "\"type\":\"RUN_STARTED\"",
     .request = chat_ag_ui_request,
     .splice = chat_ag_ui_splice,
+    .own = chat_ag_ui_own,
     .open = chat_ag_ui_open,
     .boring = chat_ag_ui_boring,
     .texts = chat_ag_ui_texts,

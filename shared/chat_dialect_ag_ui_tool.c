@@ -68,6 +68,33 @@ chat_ag_ui_tools(chat_json_doc_t *doc, chat_arena_t *arena,
 }
 
 
+const void *
+chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena)
+{
+    size_t                  i;
+    chat_ag_ui_own_t       *copy = chat_arena_alloc(arena, sizeof(*copy));
+    const chat_ag_ui_own_t *own = rq->own;
+
+    if (copy == NULL || chat_arena_dup(arena, own->run, &copy->run)) {
+        return NULL;
+    }
+
+    copy->ntools = own->ntools;
+    copy->tools = chat_arena_alloc(arena, own->ntools * sizeof(*own->tools));
+    if (copy->tools == NULL) {
+        return NULL;
+    }
+
+    for (i = 0; i < own->ntools; i++) {
+        if (chat_arena_dup(arena, own->tools[i], &copy->tools[i])) {
+            return NULL;
+        }
+    }
+
+    return copy;
+}
+
+
 chat_str_t
 chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
 {

@@ -25,7 +25,7 @@ typedef struct {
     size_t           pos; /* one past the last token */
     uint32_t         key_start;
     uint32_t         key_end;
-    uint32_t         nodes;
+    size_t           left; /* values that may yet come */
     uint32_t         depth;
     chat_json_open_t open[CHAT_JSON_DEPTH + 1]; /* [0]: around the root */
     chat_rc_e        rc;                        /* why a callback gave up */
@@ -77,7 +77,7 @@ chat_json_node(chat_json_parser_t *parser, chat_json_type_e type, size_t len)
         return NULL;
     }
 
-    if (parser->nodes == CHAT_JSON_NODES) {
+    if (parser->left == 0) {
         parser->rc = CHAT_LIMIT;
         return NULL;
     }
@@ -98,7 +98,7 @@ chat_json_node(chat_json_parser_t *parser, chat_json_type_e type, size_t len)
 
     parser->key_start = 0;
     parser->key_end = 0;
-    parser->nodes++;
+    parser->left--;
 
     open = &parser->open[parser->depth];
     *open->tail = node;
@@ -346,7 +346,9 @@ chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
     parser.pos = 0;
     parser.key_start = 0;
     parser.key_end = 0;
-    parser.nodes = 0;
+    parser.left = CHAT_JSON_FREE + text.len / CHAT_JSON_VALUE;
+    parser.left =
+        parser.left < CHAT_JSON_NODES ? parser.left : CHAT_JSON_NODES;
     parser.depth = 0;
     parser.open[0].node = NULL;
     parser.open[0].tail = &doc->root;

@@ -4,8 +4,9 @@
  * Every value knows where it stands in the text, so that a caller can cut,
  * compare or splice the very bytes. chat_json.c is the only file that
  * includes yajl. Promises: invalid UTF-8, trailing bytes, depth above
- * CHAT_JSON_DEPTH and more than CHAT_JSON_NODES values are refused without
- * recursion into the input; nothing is read outside of the text.
+ * CHAT_JSON_DEPTH and too many values are refused without recursion into the
+ * input; nothing is read outside of the text; beyond CHAT_JSON_FREE values a
+ * tree takes at most ten times the memory of its text.
  * Must not know: SSE, dialects.
  */
 
@@ -18,6 +19,8 @@
 
 #define CHAT_JSON_DEPTH 128
 #define CHAT_JSON_NODES (1 << 20)
+#define CHAT_JSON_FREE (1 << 16) /* values that any text may have */
+#define CHAT_JSON_VALUE 4        /* bytes of text for each one past that */
 
 typedef enum {
     CHAT_JSON_NULL,

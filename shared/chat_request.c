@@ -167,3 +167,82 @@ chat_turn_name(chat_turn_t *turn, chat_step_t *step)
 
     return CHAT_OK;
 }
+
+
+/* Copies the string unless it stands in the text. */
+static chat_rc_e
+chat_request_hold(chat_arena_t *arena, chat_str_t text, chat_str_t *s)
+{
+    uintptr_t begin = (uintptr_t) text.data, at = (uintptr_t) s->data;
+
+    if (s->len == 0 || (at >= begin && at - begin < text.len)) {
+        return CHAT_OK;
+    }
+
+    return chat_arena_dup(arena, *s, s);
+}
+
+
+static chat_rc_e
+chat_request_hold_step(chat_arena_t *arena, chat_str_t text, chat_step_t *step)
+{
+    return chat_request_hold(arena, text, &step->first_id)
+                   || chat_request_hold(arena, text, &step->message)
+                   || chat_request_hold(arena, text, &step->chain)
+               ? CHAT_ERROR
+               : CHAT_OK;
+}
+
+
+static chat_rc_e
+chat_request_hold_call(chat_arena_t *arena, chat_str_t text, chat_call_t *call)
+{
+    call->node = NULL;
+    call->place = NULL;
+
+    return chat_request_hold(arena, text, &call->id)
+                   || chat_request_hold(arena, text, &call->name)
+                   || chat_request_hold(arena, text, &call->payload)
+                   || chat_request_hold(arena, text, &call->reason)
+               ? CHAT_ERROR
+               : CHAT_OK;
+}
+
+
+chat_rc_e
+chat_request_copy(const chat_request_t *rq, chat_str_t text,
+                  chat_arena_t *arena, chat_request_t *out)
+{
+    size_t i;
+
+    *out = *rq;
+    out->own = NULL;
+    out->calls_size = rq->ncalls;
+    out->steps_size = rq->nsteps;
+    out->calls = chat_arena_alloc(arena, rq->ncalls * sizeof(*out->calls));
+    out->steps = chat_arena_alloc(arena, rq->nsteps * sizeof(*out->steps));
+
+    if (out->calls == NULL || out->steps == NULL
+        || chat_request_hold(arena, text, &out->conversation)
+        || chat_request_hold(arena, text, &out->last_message)
+        || chat_request_hold_step(arena, text, &out->next))
+    {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < rq->nsteps; i++) {
+        out->steps[i] = rq->steps[i];
+        if (chat_request_hold_step(arena, text, &out->steps[i])) {
+            return CHAT_ERROR;
+        }
+    }
+
+    for (i = 0; i < rq->ncalls; i++) {
+        out->calls[i] = rq->calls[i];
+        if (chat_request_hold_call(arena, text, &out->calls[i])) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}

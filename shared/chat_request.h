@@ -173,4 +173,13 @@ void chat_turn_begin(chat_turn_t *turn, const chat_json_t *message);
 /* Sets the step's user_text and since. CHAT_ERROR without memory. */
 chat_rc_e chat_turn_name(chat_turn_t *turn, chat_step_t *step);
 
+/*
+ * A copy of rq in the arena that needs neither the tree nor the arena that rq
+ * was read in: calls lose node and place. Strings within text, that of the
+ * body, are not copied: it must outlive the copy. own is left to the caller.
+ * CHAT_ERROR without memory.
+ */
+chat_rc_e chat_request_copy(const chat_request_t *rq, chat_str_t text,
+                            chat_arena_t *arena, chat_request_t *out);
+
 #endif /* CHAT_REQUEST_H */

@@ -29,10 +29,10 @@ chat_stream_create(const chat_stream_conf_t *conf)
     stream->arena = chat_arena_create(0);
     stream->frame = chat_arena_create(0);
 
-    if (chat_track_init(&stream->track, &stream->conf, &stream->info,
-                        stream->arena)
-            != CHAT_OK
-        || stream->arena == NULL || stream->frame == NULL)
+    if (stream->arena == NULL || stream->frame == NULL
+        || chat_track_init(&stream->track, &stream->conf, &stream->info,
+                           stream->arena)
+               != CHAT_OK)
     {
         chat_stream_destroy(stream);
         return NULL;

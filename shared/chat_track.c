@@ -10,6 +10,29 @@
 #include "chat_track.h"
 
 
+/* Finds the calls of the request's current turn by their ids. */
+static chat_rc_e
+chat_track_index(chat_track_t *track)
+{
+    size_t                i;
+    chat_table_entry_t   *entry;
+    const chat_request_t *rq = track->conf->request;
+
+    chat_table_init(&track->earlier, track->arena);
+
+    for (i = rq ? rq->turn : 0; rq != NULL && i < rq->ncalls; i++) {
+        entry = chat_table_put(&track->earlier, rq->calls[i].id);
+        if (entry == NULL) {
+            return CHAT_ERROR;
+        }
+
+        entry->number = i + 1;
+    }
+
+    return CHAT_OK;
+}
+
+
 chat_rc_e
 chat_track_init(chat_track_t *track, const chat_stream_conf_t *conf,
                 chat_stream_info_t *info, chat_arena_t *arena)
@@ -23,8 +46,9 @@ chat_track_init(chat_track_t *track, const chat_stream_conf_t *conf,
     track->step.outbox = &track->outbox;
     track->step.arena = chat_arena_create(0);
 
-    return track->step.arena != NULL ? chat_outbox_init(&track->outbox)
-                                     : CHAT_ERROR;
+    return track->step.arena != NULL && chat_track_index(track) == CHAT_OK
+               ? chat_outbox_init(&track->outbox)
+               : CHAT_ERROR;
 }
 
 
@@ -108,34 +132,32 @@ static void
 chat_track_earlier(chat_track_t *track, const chat_event_t *event,
                    const chat_judged_t *judged)
 {
-    size_t                i;
     chat_key_t            key;
     chat_facts_t         *list;
     const chat_call_t    *call;
+    chat_table_entry_t   *entry;
     const chat_request_t *rq = track->conf->request;
 
-    for (i = rq ? rq->ncalls : 0; i > 0 && i > rq->turn; i--) {
-        call = &rq->calls[i - 1];
-        if (!chat_str_eq(call->id, event->id)) {
-            continue;
-        }
-
-        if (!chat_call_is_member(call) || call->step >= rq->nsteps
-            || (call->outcome != CHAT_OUTCOME_NONE
-                && call->outcome != CHAT_OUTCOME_PARTIAL)
-            || chat_batch_key(&track->conf->scope, &rq->steps[call->step],
-                              &key)
-                   != CHAT_OK)
-        {
-            return;
-        }
-
-        list = chat_outbox_list(&track->outbox, &key);
-        if (list != NULL) {
-            chat_track_put_result(&track->outbox, list, event, judged,
-                                  &call->fingerprint);
-        }
+    entry = chat_table_find(&track->earlier, event->id);
+    if (entry == NULL) {
         return;
+    }
+
+    call = &rq->calls[entry->number - 1];
+
+    if (!chat_call_is_member(call) || call->step >= rq->nsteps
+        || (call->outcome != CHAT_OUTCOME_NONE
+            && call->outcome != CHAT_OUTCOME_PARTIAL)
+        || chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
+               != CHAT_OK)
+    {
+        return;
+    }
+
+    list = chat_outbox_list(&track->outbox, &key);
+    if (list != NULL) {
+        chat_track_put_result(&track->outbox, list, event, judged,
+                              &call->fingerprint);
     }
 }
 

@@ -18,6 +18,7 @@
 #include "chat_outbox.h"
 #include "chat_quarantine.h"
 #include "chat_stream.h"
+#include "chat_table.h"
 #include "chat_track_step.h"
 
 typedef struct {
@@ -26,7 +27,9 @@ typedef struct {
     chat_arena_t             *arena; /* lives as the stream */
     chat_outbox_t             outbox;
     chat_track_step_t         step;
-    uint32_t                  steps; /* STEP_OPEN so far */
+    uint32_t                  steps;   /* STEP_OPEN so far */
+    chat_table_t              earlier; /* number: the request's last call of
+                                          this id, from 1 on */
     int                       turn_open;
 } chat_track_t;
 

@@ -185,30 +185,51 @@ depth_has_a_bound(void **state)
 }
 
 
-static void
-values_have_a_bound(void **state)
+/* A list of n values, each of so many bytes with its comma. */
+static chat_rc_e
+parse_list(size_t n, size_t bytes)
 {
-    size_t          i;
+    size_t          i, k;
+    chat_rc_e       rc;
     chat_buf_t      buf = { 0 };
     chat_json_doc_t doc;
 
-    chat_buf_puts(&buf, "[1");
-
-    for (i = 0; i < CHAT_JSON_NODES - 2; i++) {
-        chat_buf_puts(&buf, ",1");
+    for (i = 0; i < n; i++) {
+        chat_buf_puts(&buf, i ? "," : "[");
+        for (k = 1; k < bytes; k++) {
+            chat_buf_puts(&buf, "1");
+        }
     }
 
     chat_buf_puts(&buf, "]");
-    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&buf)),
-                     CHAT_OK);
-    assert_int_equal(chat_json_count(doc.root), CHAT_JSON_NODES - 1);
 
-    buf.len--;
-    chat_buf_puts(&buf, ",1]");
-    assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&buf)),
-                     CHAT_LIMIT);
+    rc = chat_json_parse(&doc, arena, chat_buf_str(&buf));
+    if (rc == CHAT_OK) {
+        assert_int_equal(chat_json_count(doc.root), n);
+    }
 
     chat_buf_free(&buf);
+
+    return rc;
+}
+
+
+static void
+values_have_a_bound(void **state)
+{
+    assert_int_equal(parse_list(CHAT_JSON_NODES - 1, 5), CHAT_OK);
+    assert_int_equal(parse_list(CHAT_JSON_NODES, 5), CHAT_LIMIT);
+}
+
+
+/* A tree is at most ten times as large as a text of some length. */
+static void
+values_have_a_bound_by_the_length_of_the_text(void **state)
+{
+    assert_int_equal(parse_list(CHAT_JSON_FREE - 1, 2), CHAT_OK);
+    assert_int_equal(parse_list(2 * CHAT_JSON_FREE - 2, 2), CHAT_OK);
+    assert_int_equal(parse_list(2 * CHAT_JSON_FREE, 2), CHAT_LIMIT);
+    assert_int_equal(parse_list(10 * CHAT_JSON_FREE, 4), CHAT_OK);
 }
 
 
@@ -438,6 +459,7 @@ main(void)
         cmocka_unit_test(what_is_no_json_is_refused),
         cmocka_unit_test(depth_has_a_bound),
         cmocka_unit_test(values_have_a_bound),
+        cmocka_unit_test(values_have_a_bound_by_the_length_of_the_text),
         cmocka_unit_test(a_text_of_4_gb_is_refused_unread),
         cmocka_unit_test(without_memory_it_says_so),
         cmocka_unit_test(nothing_outside_of_the_text_is_read),
