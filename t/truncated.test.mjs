@@ -9,7 +9,7 @@
 import assert from 'node:assert/strict';
 import http2 from 'node:http2';
 import net from 'node:net';
-import { gate, pause } from './harness.mjs';
+import { gate, pause, until } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
 import { dialects, events } from './harness_dialects.mjs';
 import {
@@ -23,10 +23,10 @@ const locations = location('on', `chat auto; proxy_http_version 1.1;
   send_timeout 20s;`);
 const { openai_chat: chat } = dialects;
 
-/* A stream that is longer than all buffers on its way, and is cut. */
-function long() {
+/* A stream that is cut; it is longer than all buffers on its way. */
+function long(words = 1200) {
   const [first, word] = chat.final('x'.repeat(10000));
-  return { whole: first + word.repeat(1200),
+  return { whole: first + word.repeat(words),
     play: (socket, { whole, cut }) => {
       socket.write(chunked + chunk(whole));
       cut(socket);
@@ -68,8 +68,6 @@ for (const [name, { cut, reason }] of Object.entries(cuts)) {
       scene.cases.set('late', it);
       const client = lazy(t, scene.n, uri);
       await pause(300);
-      /* A reset would take away what the client has not read. */
-      client.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
       const { text, error } = await client.read();
       assert.equal(error, undefined);
       assert.equal(text.split('x'.repeat(10000)).length, 1201);
@@ -77,6 +75,25 @@ for (const [name, { cut, reason }] of Object.entries(cuts)) {
         text.slice(-200));
       assert.ok(text.includes(terminated(reason)));
       await ended(scene, uri, 'interrupted', reason);
+    });
+
+  live(`s113: a response ${name}: the client sends more before it reads`,
+    async (t) => {
+      const scene = await theatre(t, locations);
+      const uri = `/on/late${chat.path}`;
+      scene.cases.set('late', { ...long(30), cut });
+      const client = lazy(t, scene.n, uri);
+      await until(() => scene.n.errorLog().includes('stream ended'));
+      await pause(100);
+      /* A reset now would take away what is still on its way. */
+      client.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+      await pause(100);
+      const { text, error } = await client.read();
+      assert.equal(error, undefined);
+      assert.equal(text.split('x'.repeat(10000)).length, 31);
+      assert.ok(text.endsWith('"stream_interrupted"}}\n\n\r\n'));
+      client.socket.destroy();
+      await until(() => scene.n.accessLog().length);
       assert.equal(scene.n.accessLog().length, 1, 'a request behind it');
     });
 
