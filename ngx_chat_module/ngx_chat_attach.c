@@ -90,7 +90,7 @@ ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
     source.batch = ctx->q.key;
     source.attempt = *attempt;
     source.late = late;
-    chat_record_key(&ctx->q.key.tag, attempt->worker, attempt->request,
+    chat_record_key(&ctx->q.key, attempt->worker, attempt->request,
                     &source.key);
 
     return ngx_chat_attach_follow(ctx, &source, 0) == NGX_OK ? NGX_OK

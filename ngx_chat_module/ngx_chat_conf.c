@@ -111,8 +111,9 @@ ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
 char *
 ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
-    ngx_chat_loc_conf_t *prev = parent;
-    ngx_chat_loc_conf_t *conf = child;
+    ngx_chat_loc_conf_t  *prev = parent;
+    ngx_chat_loc_conf_t  *conf = child;
+    ngx_chat_main_conf_t *mcf;
 
     ngx_conf_merge_uint_value(conf->mode, prev->mode, NGX_CHAT_OFF);
     ngx_conf_merge_ptr_value(conf->dialect, prev->dialect, NULL);
@@ -148,6 +149,9 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     if (ngx_chat_merge_tenant(cf, prev, conf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->max_calls = ngx_max(mcf->max_calls, conf->max_calls);
 
     return ngx_chat_check_location(cf, conf);
 }

@@ -215,6 +215,18 @@ ngx_chat_seed(ngx_log_t *log)
 }
 
 
+/*
+ * Two facts for each of twice as many calls as a step may have, and as many
+ * again for approvals, attempts, and a conversation's streams.
+ */
+static uint32_t
+ngx_chat_most_facts(const ngx_chat_main_conf_t *mcf)
+{
+    return (uint32_t) ngx_min(
+        CHAT_STORE_FACTS / 2 + 4 * (ngx_uint_t) mcf->max_calls, 1000000);
+}
+
+
 static ngx_int_t
 ngx_chat_init_process(ngx_cycle_t *cycle)
 {
@@ -244,6 +256,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     if (mcf->store != NULL) {
         mcf->store->lost = ngx_chat_away_lost;
         mcf->store->data = mcf;
+        mcf->store->most_facts = ngx_chat_most_facts(mcf);
     }
 
     ngx_chat_status_init(mcf, cycle);

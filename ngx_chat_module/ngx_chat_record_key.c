@@ -36,12 +36,14 @@ ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
         q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
         q->worker = ctx->main->store->worker;
 
+        q->key.tenant = chat_scope_tenant(&ctx->scope);
+
         if (chat_batch_record_key(&ctx->scope, &of) == CHAT_OK) {
             q->key.tag = of.tag;
         }
     }
 
-    chat_record_key(&q->key.tag, q->worker, q->request, key);
+    chat_record_key(&q->key, q->worker, q->request, key);
 }
 
 

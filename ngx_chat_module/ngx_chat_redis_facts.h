@@ -94,6 +94,8 @@ void ngx_chat_redis_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
 /* chat_store_t's. */
 void ngx_chat_store_redis_clear(chat_store_t *store, const chat_key_t *key,
                                 uint32_t ttl);
+void ngx_chat_store_redis_drop(chat_store_t *store, const chat_key_t *key,
+                               const chat_str_t *fields, size_t n);
 void ngx_chat_store_redis_payloads(chat_store_t *store, chat_store_op_t *op,
                                    const chat_key_t *key,
                                    const chat_str_t *fields, size_t n);

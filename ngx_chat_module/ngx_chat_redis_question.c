@@ -13,9 +13,9 @@
 
 #include "ngx_chat_redis_facts.h"
 
-#define NGX_CHAT_REDIS_FACTS 4096 /* of one key, by requests */
-#define NGX_CHAT_REDIS_HEX 64     /* of a digest */
-#define NGX_CHAT_REDIS_BACK 4     /* commands looked at for one to add to */
+#define NGX_CHAT_REDIS_ARGS 4096 /* of a join that grows */
+#define NGX_CHAT_REDIS_HEX 64    /* of a digest */
+#define NGX_CHAT_REDIS_BACK 4    /* commands looked at for one to add to */
 
 /* Where a join's arguments are in its command; facts follow, three each. */
 #define NGX_CHAT_REDIS_KEY 3
@@ -129,7 +129,7 @@ ngx_chat_redis_join_fits(const ngx_chat_redis_cmd_t *cmd,
     ngx_uint_t i;
 
     if (cmd->op != NULL || cmd->done != ngx_chat_redis_joined
-        || cmd->argc > NGX_CHAT_REDIS_FACTS || cmd->failed)
+        || cmd->argc > NGX_CHAT_REDIS_ARGS || cmd->failed)
     {
         return 0;
     }
@@ -212,8 +212,8 @@ ngx_chat_redis_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
 {
     ngx_chat_redis_cmd_t *cmd;
 
-    cmd = ngx_chat_redis_join_create(redis, key, ttl,
-                                     NGX_CHAT_REDIS_FACTS * (op ? 1 : 2), 0);
+    cmd = ngx_chat_redis_join_create(
+        redis, key, ttl, (size_t) redis->store.most_facts * (op ? 1 : 2), 0);
     if (cmd == NULL) {
         ngx_chat_redis_ask(redis, NULL, op);
         return;
@@ -244,11 +244,36 @@ ngx_chat_store_redis_clear(chat_store_t *store, const chat_key_t *key,
     cleared.field = chat_cstr("cleared");
     cleared.value = chat_cstr("1");
 
-    cmd = ngx_chat_redis_join_create(redis, key, ttl, NGX_CHAT_REDIS_FACTS, 1);
+    cmd = ngx_chat_redis_join_create(redis, key, ttl, redis->store.most_facts,
+                                     1);
     if (cmd != NULL) {
         ngx_chat_redis_add_facts(cmd, &cleared, 1);
         ngx_chat_redis_ask(redis, cmd, NULL);
     }
+}
+
+
+void
+ngx_chat_store_redis_drop(chat_store_t *store, const chat_key_t *key,
+                          const chat_str_t *fields, size_t n)
+{
+    size_t                  i;
+    ngx_chat_redis_cmd_t   *cmd = ngx_chat_redis_cmd_create();
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    if (cmd == NULL) {
+        return;
+    }
+
+    cmd->done = ngx_chat_redis_ignore;
+    ngx_chat_redis_cmd_puts(cmd, "HDEL");
+    ngx_chat_redis_add_key(cmd, key, "");
+
+    for (i = 0; i < n; i++) {
+        ngx_chat_redis_cmd_add(cmd, fields[i]);
+    }
+
+    ngx_chat_redis_ask(redis, cmd, NULL);
 }
 
 

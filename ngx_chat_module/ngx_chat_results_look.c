@@ -204,6 +204,7 @@ ngx_chat_results_found(ngx_chat_results_t *rs)
 
     for (i = 0; i < rs->nkeys; i++) {
         rs->keys[i].tag = rs->keys[0].tag;
+        rs->keys[i].tenant = rs->keys[0].tenant;
         rs->keys[i].name = rs->recorded.names[i];
     }
 

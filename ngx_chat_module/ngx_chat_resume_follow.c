@@ -116,6 +116,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
 
     ngx_memzero(&source, sizeof(source));
     source.key.tag = ctx->resume->conversation.tag;
+    source.key.tenant = ctx->resume->conversation.tenant;
     source.key.name = listed->name;
     ctx->resume->record = source.key;
     source.attempt.worker = listed->worker;

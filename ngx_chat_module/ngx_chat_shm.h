@@ -16,6 +16,7 @@
 #include <ngx_event.h>
 
 #include "chat_store.h"
+#include "ngx_chat_share.h"
 
 #define NGX_CHAT_SHM_SLOTS 128  /* workers, old generations included */
 #define NGX_CHAT_SHM_PENDING 64 /* keys that one worker is to look at */
@@ -36,6 +37,7 @@ typedef struct {
     ngx_queue_t         lru;  /* the most recently used first */
     ngx_queue_t         logs; /* the same */
     ngx_uint_t          log_pages;
+    ngx_chat_shares_t   shares; /* bytes: ngx_chat_shm_tenant_t */
     time_t              warned; /* when the zone was last reported full */
     ngx_chat_shm_slot_t slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;

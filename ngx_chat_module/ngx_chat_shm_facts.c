@@ -1,9 +1,9 @@
 /*
  * ngx_chat_shm_facts.c: see ngx_chat_shm_facts.h.
  *
- * Batches stand in a red-black tree by the first bytes of their name and in a
- * queue by the time of their last use, as limit_req has it. When the slab is
- * full, logs make room, and then the batches that were used longest ago.
+ * Batches stand in a red-black tree by the first bytes of their name and in
+ * queues by the time of their last use, as limit_req has it. The facts of one
+ * stand in a list and in a treap by their fields.
  * Must not know: requests, events, how workers are woken.
  */
 
@@ -19,8 +19,10 @@
 static void       ngx_chat_shm_facts_insert(ngx_rbtree_node_t *temp,
                                             ngx_rbtree_node_t *node,
                                             ngx_rbtree_node_t *sentinel);
-static ngx_uint_t ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t   *ctx,
-                                          ngx_chat_shm_batch_t *batch);
+static ngx_uint_t ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
+                                          const ngx_chat_shm_batch_t *batch);
+static void       ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t   *ctx,
+                                           ngx_chat_shm_batch_t *batch);
 static void       ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t   *ctx,
                                             ngx_chat_shm_batch_t *batch);
 
@@ -31,6 +33,7 @@ ngx_chat_shm_facts_init(ngx_chat_shm_t *sh)
     ngx_rbtree_init(&sh->rbtree, &sh->sentinel, ngx_chat_shm_facts_insert);
     ngx_queue_init(&sh->lru);
     ngx_queue_init(&sh->logs);
+    ngx_chat_shares_init(&sh->shares);
 }
 
 
@@ -103,8 +106,7 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
             return NULL;
         }
 
-        ngx_queue_remove(&batch->queue);
-        ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
+        ngx_chat_shm_facts_touch(ctx, batch);
         return batch;
     }
 
@@ -114,7 +116,8 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
 /* 1 if a worker that lives holds a request of this batch. */
 static ngx_uint_t
-ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
+                        const ngx_chat_shm_batch_t *batch)
 {
     ngx_chat_shm_fact_t *fact;
 
@@ -122,10 +125,11 @@ ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
         return 0;
     }
 
-    for (fact = batch->first; fact != NULL; fact = fact->next) {
-        if (fact->field_len > 5 && ngx_memcmp(fact->data, "wait/", 5) == 0
-            && ngx_chat_shm_alive(
-                ctx, chat_str(fact->data + 5, fact->field_len - 5)))
+    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
+         fact = fact->next)
+    {
+        if (ngx_chat_shm_alive(ctx,
+                               chat_str(fact->data + 5, fact->field_len - 5u)))
         {
             return 1;
         }
@@ -135,122 +139,143 @@ ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 }
 
 
-/* Frees the batch that was used longest ago and is not held; 0: none. */
-static ngx_uint_t
-ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *keep)
+/* It is the most recently used one. */
+static void
+ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    ngx_queue_remove(&batch->queue);
+    ngx_queue_remove(&batch->own);
+    ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
+    ngx_queue_insert_head(&batch->tenant->lru, &batch->own);
+}
+
+
+/* Whoever waits for the batch looks at it, and finds that it has gone. */
+static void
+ngx_chat_shm_facts_wake(ngx_chat_shm_ctx_t         *ctx,
+                        const ngx_chat_shm_batch_t *batch)
+{
+    ngx_int_t            slot;
+    ngx_chat_shm_fact_t *fact;
+
+    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
+         fact = fact->next)
+    {
+        slot = ngx_chat_shm_wake_mark(
+            ctx, chat_str(fact->data + 5, fact->field_len - 5u),
+            batch->node.key);
+        if (slot != -1) {
+            ngx_chat_shm_wake(ctx, slot);
+        }
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
+                         ngx_chat_shm_tenant_t      *tenant,
+                         const ngx_chat_shm_batch_t *keep, ngx_uint_t held)
 {
     ngx_uint_t            looks;
-    ngx_queue_t          *q;
+    ngx_queue_t          *q, *lru = tenant ? &tenant->lru : &ctx->sh->lru;
     ngx_chat_shm_batch_t *batch;
 
-    q = ngx_queue_last(&ctx->sh->lru);
+    q = ngx_queue_last(lru);
 
-    for (looks = 0; looks < NGX_CHAT_SHM_EVICT_LOOKS
-                    && q != ngx_queue_sentinel(&ctx->sh->lru);
+    for (looks = 0;
+         looks < NGX_CHAT_SHM_EVICT_LOOKS && q != ngx_queue_sentinel(lru);
          looks++)
     {
-        batch = ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
+        batch = tenant ? ngx_queue_data(q, ngx_chat_shm_batch_t, own)
+                       : ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
         q = ngx_queue_prev(q);
 
         if (batch == keep) {
             continue;
         }
 
-        if (!ngx_chat_shm_facts_held(ctx, batch)) {
+        if (held || !ngx_chat_shm_facts_held(ctx, batch)) {
+            ngx_chat_shm_facts_wake(ctx, batch);
             ngx_chat_shm_facts_delete(ctx, batch);
             return 1;
         }
 
         /* out of the way of the next search */
-        ngx_queue_remove(&batch->queue);
-        ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
+        ngx_chat_shm_facts_touch(ctx, batch);
     }
 
     return 0;
 }
 
 
-/* Says at most once a minute that the zone is full. */
-static void
-ngx_chat_shm_facts_full(ngx_chat_shm_ctx_t *ctx)
-{
-    if (ngx_time() - ctx->sh->warned < 60) {
-        return;
-    }
-
-    ctx->sh->warned = ngx_time();
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                  "chat: the zone \"%V\" is full of held batches, no further "
-                  "ones are taken on",
-                  &ctx->zone->shm.name);
-}
-
-
-/* size bytes of the slab, at the price of logs, then of idle batches. */
-static void *
-ngx_chat_shm_facts_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *keep,
-                         size_t size)
-{
-    void *p;
-
-    do {
-        p = ngx_slab_calloc_locked(ctx->shpool, size);
-    } while (p == NULL
-             && (ngx_chat_shm_log_evict(ctx, NULL)
-                 || ngx_chat_shm_facts_evict(ctx, keep)));
-
-    if (p == NULL) {
-        ngx_chat_shm_facts_full(ctx);
-    }
-
-    return p;
-}
-
-
 ngx_chat_shm_batch_t *
 ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 {
-    ngx_chat_shm_batch_t *batch;
+    ngx_chat_shm_batch_t  *batch;
+    ngx_chat_shm_tenant_t *tenant;
 
     batch = ngx_chat_shm_facts_find(ctx, key);
     if (batch != NULL) {
         return batch;
     }
 
+    tenant = ngx_chat_shm_room_enter(ctx, key->tenant);
+    if (tenant == NULL) {
+        return NULL;
+    }
+
     /* the last room is for what those that are held wait for, and for logs */
 
     if (ctx->shpool->pfree + ctx->sh->log_pages
             < ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE
-        && !ngx_chat_shm_facts_evict(ctx, NULL))
+        && !ngx_chat_shm_room_make(ctx, tenant, NULL, sizeof(*batch), 0))
     {
-        ngx_chat_shm_facts_full(ctx);
+        ngx_chat_shm_room_full(ctx);
+        ngx_chat_shm_room_leave(ctx, tenant);
         return NULL;
     }
 
-    batch = ngx_chat_shm_facts_alloc(ctx, NULL, sizeof(*batch));
+    batch = ngx_chat_shm_room_alloc(ctx, tenant, NULL, sizeof(*batch));
     if (batch == NULL) {
+        ngx_chat_shm_room_leave(ctx, tenant);
         return NULL;
     }
 
     batch->name = key->name;
+    batch->tenant = tenant;
     batch->node.key = ngx_chat_store_prefix(key);
-    ngx_chat_shm_log_init(&batch->log);
+    ngx_chat_shm_log_init(&batch->log, tenant);
     ngx_rbtree_insert(&ctx->sh->rbtree, &batch->node);
     ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
+    ngx_queue_insert_head(&tenant->lru, &batch->own);
     return batch;
 }
 
 
 static void
-ngx_chat_shm_facts_free_chunks(ngx_chat_shm_ctx_t   *ctx,
-                               ngx_chat_shm_chunk_t *chunk)
+ngx_chat_shm_facts_free_chunks(ngx_chat_shm_ctx_t    *ctx,
+                               ngx_chat_shm_tenant_t *tenant,
+                               ngx_chat_shm_chunk_t  *chunk)
 {
     ngx_chat_shm_chunk_t *next;
 
     for (; chunk != NULL; chunk = next) {
         next = chunk->next;
-        ngx_slab_free_locked(ctx->shpool, chunk);
+        ngx_chat_shm_room_free(ctx, tenant, chunk,
+                               offsetof(ngx_chat_shm_chunk_t, data)
+                                   + chunk->len);
     }
+}
+
+
+static void
+ngx_chat_shm_facts_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                        ngx_chat_shm_fact_t *fact)
+{
+    ngx_chat_shm_facts_free_chunks(ctx, tenant, fact->payload);
+    ngx_chat_shm_room_free(ctx, tenant, fact,
+                           offsetof(ngx_chat_shm_fact_t, data)
+                               + fact->field_len + fact->value_len);
 }
 
 
@@ -266,13 +291,18 @@ ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
     *chunks = NULL;
     room = ngx_pagesize - offsetof(ngx_chat_shm_chunk_t, data);
 
+    if (payload.len > UINT32_MAX) {
+        return NGX_ERROR;
+    }
+
     while (payload.len != 0) {
         len = ngx_min(payload.len, room);
 
-        *next = ngx_chat_shm_facts_alloc(
-            ctx, batch, offsetof(ngx_chat_shm_chunk_t, data) + len);
+        *next = ngx_chat_shm_room_alloc(ctx, batch->tenant, batch,
+                                        offsetof(ngx_chat_shm_chunk_t, data)
+                                            + len);
         if (*next == NULL) {
-            ngx_chat_shm_facts_free_chunks(ctx, *chunks);
+            ngx_chat_shm_facts_free_chunks(ctx, batch->tenant, *chunks);
             *chunks = NULL;
             return NGX_ERROR;
         }
@@ -288,20 +318,101 @@ ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
 }
 
 
+/* The order of the tree: by length, then by bytes. */
+static ngx_int_t
+ngx_chat_shm_fact_compare(chat_str_t field, const ngx_chat_shm_fact_t *fact)
+{
+    return field.len != fact->field_len
+               ? (field.len < fact->field_len ? -1 : 1)
+               : ngx_memcmp(field.data, fact->data, field.len);
+}
+
+
 ngx_chat_shm_fact_t *
 ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch, chat_str_t field)
 {
-    ngx_chat_shm_fact_t *fact;
+    ngx_int_t            rc;
+    ngx_chat_shm_fact_t *fact = batch->root;
 
-    for (fact = batch->first; fact != NULL; fact = fact->next) {
-        if (fact->field_len == field.len
-            && ngx_memcmp(fact->data, field.data, field.len) == 0)
-        {
+    while (fact != NULL) {
+        rc = ngx_chat_shm_fact_compare(field, fact);
+        if (rc == 0) {
             return fact;
         }
+
+        fact = rc < 0 ? fact->left : fact->right;
     }
 
     return NULL;
+}
+
+
+/* Puts the fact where its priority is above those below it. */
+static void
+ngx_chat_shm_facts_insert_fact(ngx_chat_shm_batch_t *batch,
+                               ngx_chat_shm_fact_t *new)
+{
+    chat_str_t           field = chat_str(new->data, new->field_len);
+    ngx_chat_shm_fact_t *fact, **place = &batch->root, **less, **more;
+
+    while (*place != NULL && (*place)->priority >= new->priority) {
+        place = ngx_chat_shm_fact_compare(field, *place) < 0
+                    ? &(*place)->left
+                    : &(*place)->right;
+    }
+
+    fact = *place;
+    less = &new->left;
+    more = &new->right;
+
+    while (fact != NULL) {
+        if (ngx_chat_shm_fact_compare(field, fact) < 0) {
+            *more = fact;
+            more = &fact->left;
+            fact = fact->left;
+        } else {
+            *less = fact;
+            less = &fact->right;
+            fact = fact->right;
+        }
+    }
+
+    *less = NULL;
+    *more = NULL;
+    *place = new;
+}
+
+
+/* Takes the fact out of the tree. */
+static void
+ngx_chat_shm_facts_remove_fact(ngx_chat_shm_batch_t      *batch,
+                               const ngx_chat_shm_fact_t *fact)
+{
+    chat_str_t           field = chat_str(fact->data, fact->field_len);
+    ngx_chat_shm_fact_t *less, *more, **place = &batch->root;
+
+    while (*place != fact) {
+        place = ngx_chat_shm_fact_compare(field, *place) < 0
+                    ? &(*place)->left
+                    : &(*place)->right;
+    }
+
+    less = fact->left;
+    more = fact->right;
+
+    while (less != NULL && more != NULL) {
+        if (less->priority > more->priority) {
+            *place = less;
+            place = &less->right;
+            less = less->right;
+        } else {
+            *place = more;
+            place = &more->left;
+            more = more->left;
+        }
+    }
+
+    *place = less != NULL ? less : more;
 }
 
 
@@ -324,9 +435,52 @@ ngx_chat_shm_facts_complete(ngx_chat_shm_ctx_t   *ctx,
         return NGX_ERROR;
     }
 
-    old->payload_len = fact->payload.len;
+    old->payload_len = (uint32_t) fact->payload.len;
     old->has_payload = 1;
     return 1;
+}
+
+
+/* A fact that is not in the batch yet; NULL: no memory. */
+static ngx_chat_shm_fact_t *
+ngx_chat_shm_facts_new(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                       const chat_fact_t *fact)
+{
+    size_t size;
+    ngx_chat_shm_fact_t *new;
+
+    if (fact->field.len > UINT16_MAX || fact->value.len > UINT32_MAX) {
+        return NULL;
+    }
+
+    size = offsetof(ngx_chat_shm_fact_t, data) + fact->field.len
+           + fact->value.len;
+
+    new = ngx_chat_shm_room_alloc(ctx, batch->tenant, batch, size);
+    if (new == NULL) {
+        return NULL;
+    }
+
+    if (fact->has_payload
+        && ngx_chat_shm_facts_payload(ctx, batch, fact->payload, &new->payload)
+               != NGX_OK)
+    {
+        ngx_chat_shm_room_free(ctx, batch->tenant, new, size);
+        return NULL;
+    }
+
+    new->has_payload = fact->has_payload != 0;
+    new->payload_len = fact->has_payload ? (uint32_t) fact->payload.len : 0;
+    new->field_len = (uint16_t) fact->field.len;
+    new->value_len = (uint32_t) fact->value.len;
+    new->priority = (uint32_t) ngx_random();
+    ngx_memcpy(new->data, fact->field.data, fact->field.len);
+    if (fact->value.len != 0) {
+        ngx_memcpy(new->data + fact->field.len, fact->value.data,
+                   fact->value.len);
+    }
+
+    return new;
 }
 
 
@@ -341,39 +495,66 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         return ngx_chat_shm_facts_complete(ctx, batch, new, fact);
     }
 
-    new = ngx_chat_shm_facts_alloc(ctx, batch,
-                                   offsetof(ngx_chat_shm_fact_t, data)
-                                       + fact->field.len + fact->value.len);
+    new = ngx_chat_shm_facts_new(ctx, batch, fact);
     if (new == NULL) {
         return NGX_ERROR;
     }
 
-    if (fact->has_payload
-        && ngx_chat_shm_facts_payload(ctx, batch, fact->payload, &new->payload)
-               != NGX_OK)
-    {
-        ngx_slab_free_locked(ctx->shpool, new);
-        return NGX_ERROR;
-    }
-
-    new->has_payload = fact->has_payload;
-    new->payload_len = fact->has_payload ? fact->payload.len : 0;
-    new->field_len = fact->field.len;
-    new->value_len = fact->value.len;
-    ngx_memcpy(new->data, fact->field.data, fact->field.len);
-    if (fact->value.len != 0) {
-        ngx_memcpy(new->data + fact->field.len, fact->value.data,
-                   fact->value.len);
-    }
-
-    if (batch->last != NULL) {
-        batch->last->next = new;
-    } else {
+    if (batch->first == NULL) {
         batch->first = new;
+        batch->last = new;
+
+    } else if (ngx_chat_shm_fact_is_wait(new)) {
+        new->next = batch->first;
+        batch->first->prev = new;
+        batch->first = new;
+
+    } else {
+        new->prev = batch->last;
+        batch->last->next = new;
+        batch->last = new;
     }
 
-    batch->last = new;
+    if (chat_str_starts(fact->field, "claim/")) {
+        batch->claim = new;
+    }
+
+    ngx_chat_shm_facts_insert_fact(batch, new);
     batch->count++;
+    return 1;
+}
+
+
+ngx_uint_t
+ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                        chat_str_t field)
+{
+    ngx_chat_shm_fact_t *fact = ngx_chat_shm_facts_get(batch, field);
+
+    if (fact == NULL) {
+        return 0;
+    }
+
+    ngx_chat_shm_facts_remove_fact(batch, fact);
+
+    if (fact->prev != NULL) {
+        fact->prev->next = fact->next;
+    } else {
+        batch->first = fact->next;
+    }
+
+    if (fact->next != NULL) {
+        fact->next->prev = fact->prev;
+    } else {
+        batch->last = fact->prev;
+    }
+
+    if (batch->claim == fact) {
+        batch->claim = NULL;
+    }
+
+    batch->count--;
+    ngx_chat_shm_facts_free(ctx, batch->tenant, fact);
     return 1;
 }
 
@@ -385,8 +566,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 
     for (fact = batch->first; fact != NULL; fact = next) {
         next = fact->next;
-        ngx_chat_shm_facts_free_chunks(ctx, fact->payload);
-        ngx_slab_free_locked(ctx->shpool, fact);
+        ngx_chat_shm_facts_free(ctx, batch->tenant, fact);
     }
 
     ngx_chat_shm_log_clear(ctx, &batch->log);
@@ -394,16 +574,22 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     batch->count = 0;
     batch->first = NULL;
     batch->last = NULL;
+    batch->root = NULL;
+    batch->claim = NULL;
 }
 
 
 static void
 ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
+    ngx_chat_shm_tenant_t *tenant = batch->tenant;
+
     ngx_chat_shm_facts_clear(ctx, batch);
     ngx_queue_remove(&batch->queue);
+    ngx_queue_remove(&batch->own);
     ngx_rbtree_delete(&ctx->sh->rbtree, &batch->node);
-    ngx_slab_free_locked(ctx->shpool, batch);
+    ngx_chat_shm_room_free(ctx, tenant, batch, sizeof(*batch));
+    ngx_chat_shm_room_leave(ctx, tenant);
 }
 
 

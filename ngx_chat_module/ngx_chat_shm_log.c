@@ -15,15 +15,16 @@
 
 
 void
-ngx_chat_shm_log_init(ngx_chat_shm_log_t *log)
+ngx_chat_shm_log_init(ngx_chat_shm_log_t *log, ngx_chat_shm_tenant_t *tenant)
 {
     ngx_memzero(log, sizeof(*log));
+    log->tenant = tenant;
     ngx_queue_init(&log->pages);
 }
 
 
 static ngx_chat_shm_page_t *
-ngx_chat_shm_log_alloc(ngx_chat_shm_ctx_t *ctx)
+ngx_chat_shm_log_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 {
     ngx_chat_shm_page_t *page;
 
@@ -32,6 +33,7 @@ ngx_chat_shm_log_alloc(ngx_chat_shm_ctx_t *ctx)
         page->used = 0;
         page->at = NGX_CHAT_SHM_PAGE_ROOM;
         ctx->sh->log_pages++;
+        ngx_chat_shm_room_take(ctx, log->tenant, ngx_pagesize);
     }
 
     return page;
@@ -39,9 +41,11 @@ ngx_chat_shm_log_alloc(ngx_chat_shm_ctx_t *ctx)
 
 
 static void
-ngx_chat_shm_log_free(ngx_chat_shm_ctx_t *ctx, ngx_queue_t *q)
+ngx_chat_shm_log_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
+                      ngx_queue_t *q)
 {
     ngx_queue_remove(q);
+    ngx_chat_shm_room_give(ctx, log->tenant, ngx_pagesize);
     ctx->sh->log_pages -= ctx->sh->log_pages != 0;
     ngx_slab_free_locked(ctx->shpool, ngx_chat_shm_log_page(q));
 }
@@ -53,6 +57,7 @@ ngx_chat_shm_log_leave(ngx_chat_shm_log_t *log)
 {
     if (log->queue.next != NULL) {
         ngx_queue_remove(&log->queue);
+        ngx_queue_remove(&log->own);
         log->queue.next = NULL;
     }
 }
@@ -68,7 +73,7 @@ ngx_chat_shm_log_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 
     do {
         log->npages--;
-        ngx_chat_shm_log_free(ctx, ngx_queue_head(&log->pages));
+        ngx_chat_shm_log_free(ctx, log, ngx_queue_head(&log->pages));
     } while (!ngx_queue_empty(&log->pages)
              && !ngx_chat_shm_log_begins(
                  ngx_chat_shm_log_page(ngx_queue_head(&log->pages))));
@@ -90,15 +95,17 @@ ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 
 
 ngx_uint_t
-ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_log_t *keep)
+ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                       const ngx_chat_shm_log_t *keep)
 {
-    ngx_queue_t        *q, *logs = &ctx->sh->logs;
+    ngx_queue_t        *q, *logs = tenant ? &tenant->logs : &ctx->sh->logs;
     ngx_chat_shm_log_t *log;
 
     for (q = ngx_queue_last(logs); q != ngx_queue_sentinel(logs);
          q = ngx_queue_prev(q))
     {
-        log = ngx_queue_data(q, ngx_chat_shm_log_t, queue);
+        log = tenant ? ngx_queue_data(q, ngx_chat_shm_log_t, own)
+                     : ngx_queue_data(q, ngx_chat_shm_log_t, queue);
         if (log != keep) {
             ngx_chat_shm_log_leave(log);
             ngx_chat_shm_log_clear(ctx, log);
@@ -177,14 +184,14 @@ ngx_chat_shm_log_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
         }
 
         if (lack <= most && log->npages <= most - lack) {
-            page = ngx_chat_shm_log_alloc(ctx);
+            page = ngx_chat_shm_log_alloc(ctx, log);
             if (page != NULL) {
                 ngx_queue_insert_tail(fresh, &page->queue);
                 n++;
                 continue;
             }
 
-            if (ngx_chat_shm_log_evict(ctx, log)) {
+            if (ngx_chat_shm_room_for_log(ctx, log->tenant, log)) {
                 continue;
             }
         }
@@ -195,7 +202,7 @@ ngx_chat_shm_log_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
     }
 
     while (!ngx_queue_empty(fresh)) {
-        ngx_chat_shm_log_free(ctx, ngx_queue_head(fresh));
+        ngx_chat_shm_log_free(ctx, log, ngx_queue_head(fresh));
     }
 
     return NGX_ERROR;
@@ -265,6 +272,7 @@ ngx_chat_shm_log_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 
     if (!ngx_queue_empty(&log->pages)) {
         ngx_queue_insert_head(&ctx->sh->logs, &log->queue);
+        ngx_queue_insert_head(&log->tenant->logs, &log->own);
     }
 }
 

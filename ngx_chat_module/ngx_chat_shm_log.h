@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 
 #include "ngx_chat_shm.h"
+#include "ngx_chat_shm_room.h"
 #include "ngx_chat_store.h"
 
 #define NGX_CHAT_SHM_LOG_PART 16 /* one log takes no more of the zone */
@@ -37,12 +38,14 @@ typedef struct {
     uint32_t last;
 } ngx_chat_shm_piece_t;
 
-typedef struct {
-    ngx_queue_t queue; /* in the zone's logs, while it has pages */
-    ngx_queue_t pages;
-    ngx_uint_t  npages;
-    uint64_t    next; /* what comes before has been put, or is lost */
-} ngx_chat_shm_log_t;
+struct ngx_chat_shm_log_s {
+    ngx_queue_t            queue; /* in the zone's logs, while it has pages */
+    ngx_queue_t            own;   /* in its tenant's, likewise */
+    ngx_chat_shm_tenant_t *tenant;
+    ngx_queue_t            pages;
+    ngx_uint_t             npages;
+    uint64_t next; /* what comes before has been put, or is lost */
+};
 
 static inline ngx_chat_shm_page_t *
 ngx_chat_shm_log_page(const ngx_queue_t *q)
@@ -59,7 +62,8 @@ ngx_chat_shm_log_begins(const ngx_chat_shm_page_t *page)
 }
 
 
-void ngx_chat_shm_log_init(ngx_chat_shm_log_t *log);
+void ngx_chat_shm_log_init(ngx_chat_shm_log_t    *log,
+                           ngx_chat_shm_tenant_t *tenant);
 
 /*
  * Puts a piece, if it is not before the last one; what is before keep may go,
@@ -85,8 +89,12 @@ void ngx_chat_shm_log_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log);
 /* Frees all pieces. */
 void ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log);
 
-/* Frees the log that was used longest ago and is not keep; 0: none. */
+/*
+ * Frees the log of the tenant (NULL: of all) that was used longest ago and is
+ * not keep; 0: none.
+ */
 ngx_uint_t ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t       *ctx,
+                                  ngx_chat_shm_tenant_t    *tenant,
                                   const ngx_chat_shm_log_t *keep);
 
 #endif /* NGX_CHAT_SHM_LOG_H */

@@ -40,18 +40,13 @@ ngx_chat_shm_wakes_mark(ngx_chat_shm_ctx_t         *ctx,
 {
     u_char                    *space;
     chat_str_t                 value;
-    const ngx_chat_shm_fact_t *fact, *claim = NULL;
+    const ngx_chat_shm_fact_t *fact, *claim = batch->claim;
 
-    for (fact = batch->first; fact != NULL; fact = fact->next) {
-        if (fact->field_len > 5 && ngx_memcmp(fact->data, "wait/", 5) == 0) {
-            ngx_chat_shm_wakes_add(
-                ctx, chat_str(fact->data + 5, fact->field_len - 5), key,
-                wakes);
-
-        } else if (fact->field_len > 6
-                   && ngx_memcmp(fact->data, "claim/", 6) == 0) {
-            claim = fact;
-        }
+    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
+         fact = fact->next)
+    {
+        ngx_chat_shm_wakes_add(
+            ctx, chat_str(fact->data + 5, fact->field_len - 5u), key, wakes);
     }
 
     if (claim != NULL) {

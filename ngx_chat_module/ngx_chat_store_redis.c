@@ -349,12 +349,14 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
 
     redis->store.name = "redis";
     redis->store.state = CHAT_STORE_WAVERING;
+    redis->store.most_facts = CHAT_STORE_FACTS;
     redis->store.join = ngx_chat_store_redis_join;
     redis->store.watch = ngx_chat_store_redis_watch;
     redis->store.unwatch = ngx_chat_store_redis_unwatch;
     redis->store.payloads = ngx_chat_store_redis_payloads;
     redis->store.append = ngx_chat_store_redis_append;
     redis->store.read = ngx_chat_store_redis_read;
+    redis->store.drop = ngx_chat_store_redis_drop;
     redis->store.clear = ngx_chat_store_redis_clear;
     redis->store.flush = ngx_chat_store_redis_flush;
     redis->store.cancel = ngx_chat_store_redis_cancel;

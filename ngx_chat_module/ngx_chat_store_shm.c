@@ -133,6 +133,10 @@ ngx_chat_store_shm_put(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
     ngx_int_t rc, added = 0;
 
     if (batch->count + n > most) {
+        ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
+                      "chat: a batch or conversation has %ui facts, it takes "
+                      "no more",
+                      batch->count);
         return NGX_ERROR;
     }
 
@@ -176,8 +180,9 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
     } else if (batch != NULL) {
         if (n != 0) {
-            added = ngx_chat_store_shm_put(
-                shm, batch, facts, n, NGX_CHAT_SHM_FACTS_MAX * (op ? 1 : 2));
+            added = ngx_chat_store_shm_put(shm, batch, facts, n,
+                                           (size_t) shm->store.most_facts
+                                               * (op ? 1 : 2));
         }
 
         if (wait != NULL && added != NGX_ERROR) {
@@ -388,6 +393,26 @@ ngx_chat_store_shm_read(chat_store_t *store, chat_store_op_t *op,
 
 
 static void
+ngx_chat_store_shm_drop(chat_store_t *store, const chat_key_t *key,
+                        const chat_str_t *fields, size_t n)
+{
+    size_t                i;
+    ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
+    ngx_chat_shm_batch_t *batch;
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(ctx, key);
+
+    for (i = 0; i < n && batch != NULL; i++) {
+        (void) ngx_chat_shm_facts_drop(ctx, batch, fields[i]);
+    }
+
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+}
+
+
+static void
 ngx_chat_store_shm_clear(chat_store_t *store, const chat_key_t *key,
                          uint32_t ttl)
 {
@@ -461,12 +486,14 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     shm->store.name = "shm";
     shm->store.worker = ctx->name;
     shm->store.state = CHAT_STORE_UP;
+    shm->store.most_facts = CHAT_STORE_FACTS;
     shm->store.join = ngx_chat_store_shm_join;
     shm->store.watch = ngx_chat_store_shm_watch;
     shm->store.unwatch = ngx_chat_store_shm_unwatch;
     shm->store.payloads = ngx_chat_store_shm_payloads;
     shm->store.append = ngx_chat_store_shm_append;
     shm->store.read = ngx_chat_store_shm_read;
+    shm->store.drop = ngx_chat_store_shm_drop;
     shm->store.clear = ngx_chat_store_shm_clear;
     shm->store.cancel = ngx_chat_store_shm_cancel;
     shm->store.alive = ngx_chat_store_shm_alive;

@@ -22,10 +22,14 @@
 #define CHAT_ID_MAX 1024          /* bytes of a call id that can be managed */
 #define CHAT_ATTEMPTS_MAX 1000000 /* claims past it are not believed */
 
-/* Where a batch lives: tag is of (tenant, conversation), name of the batch. */
+/*
+ * Where a batch lives: tag is of (tenant, conversation), name of the batch.
+ * Two keys are the same if their names are.
+ */
 typedef struct {
     chat_digest_t tag;
     chat_digest_t name;
+    uint64_t      tenant; /* its first bytes: whose share of a store it has */
 } chat_key_t;
 
 /* Whose batch it is: what all names of one conversation have in common. */
@@ -36,6 +40,9 @@ typedef struct {
     chat_str_t    conversation; /* empty: none */
     int           by_message;   /* dialect->weak_by_message */
 } chat_scope_t;
+
+/* What a key says of the tenant. */
+uint64_t chat_scope_tenant(const chat_scope_t *scope);
 
 /*
  * The name of a step's batch. CHAT_DECLINED: the scope is anonymous, the step

@@ -136,6 +136,16 @@ chat_batch_weak(const chat_scope_t *scope, const chat_step_t *step,
 }
 
 
+uint64_t
+chat_scope_tenant(const chat_scope_t *scope)
+{
+    uint64_t tenant;
+
+    memcpy(&tenant, scope->tenant.bytes, sizeof(tenant));
+    return tenant;
+}
+
+
 chat_rc_e
 chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
                chat_key_t *key)
@@ -143,6 +153,8 @@ chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
     int        chained = step->chain.len != 0;
     size_t     n = 0;
     chat_str_t parts[5];
+
+    key->tenant = chat_scope_tenant(scope);
 
     if (scope->anonymous || step->first_id.len > CHAT_ID_MAX
         || step->chain.len > CHAT_ID_MAX || step->message.len > CHAT_ID_MAX)

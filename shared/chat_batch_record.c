@@ -27,6 +27,7 @@ chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
         return CHAT_DECLINED;
     }
 
+    key->tenant = chat_scope_tenant(scope);
     parts[0] = chat_cstr("record");
     parts[1] = chat_str(scope->tenant.bytes, CHAT_DIGEST_SIZE);
     parts[2] = scope->conversation;

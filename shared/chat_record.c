@@ -24,15 +24,17 @@ static const char *const chat_record_modes[] = { "", "wanted", "kept",
 
 
 void
-chat_record_key(const chat_digest_t *tag, chat_str_t worker,
-                chat_str_t request, chat_key_t *key)
+chat_record_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
+                chat_key_t *key)
 {
-    chat_str_t parts[] = {
-        CHAT_STR("stream"), { tag->bytes, CHAT_DIGEST_SIZE }, worker, request
-    };
+    chat_str_t parts[] = { CHAT_STR("stream"),
+                           { of->tag.bytes, CHAT_DIGEST_SIZE },
+                           worker,
+                           request };
 
     chat_digest_parts(parts, 4, &key->name);
-    key->tag = *tag;
+    key->tag = of->tag;
+    key->tenant = of->tenant;
 }
 
 

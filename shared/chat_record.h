@@ -29,9 +29,9 @@ typedef enum {
 
 /*
  * The key of the stream that the request of this worker produces, in the
- * conversation (or batch) of tag.
+ * conversation (or batch) of another key.
  */
-void chat_record_key(const chat_digest_t *tag, chat_str_t worker,
+void chat_record_key(const chat_key_t *of, chat_str_t worker,
                      chat_str_t request, chat_key_t *key);
 
 /* record: WANTED, KEPT or NONE; the first one stands. */

@@ -2,7 +2,8 @@
  * chat_store.h: the contract of a store.
  *
  * A store keeps sets of facts under keys; it knows nothing of what they mean.
- * Laws, for every store: a fact is put if absent and never changed; the facts
+ * Laws, for every store: a fact is put if absent and never changed, only taken
+ * away by drop() and clear(); the facts
  * of one join become visible together; done() never fires inside the call
  * that asked; after cancel() it never fires, and cancel() is always safe,
  * after completion and twice too; a join that added anything notifies every
@@ -19,6 +20,7 @@
 #include "chat_batch.h"
 
 #define CHAT_STORE_READ_MAX (256 * 1024)
+#define CHAT_STORE_FACTS 1024 /* of one key, where its user says nothing */
 
 typedef struct chat_store_s    chat_store_t;
 typedef struct chat_store_op_s chat_store_op_t;
@@ -68,6 +70,13 @@ struct chat_store_s {
      * waits for are kept while it is not up, and put when it is.
      */
     chat_store_state_e state;
+
+    /*
+     * The user's: a join that somebody waits for fails with CHAT_LIMIT where
+     * the key would have more facts, one that nobody waits for where it would
+     * have twice as many.
+     */
+    uint32_t most_facts;
 
     /*
      * The user's; may be NULL. The store has lost what it was told, or if not
@@ -128,6 +137,13 @@ struct chat_store_s {
      */
     void (*read)(chat_store_t *store, chat_store_op_t *op,
                  const chat_key_t *key, uint64_t position);
+
+    /*
+     * Takes the facts with these fields away: those that nobody needs any
+     * more. Nobody waits, and nobody is notified.
+     */
+    void (*drop)(chat_store_t *store, const chat_key_t *key,
+                 const chat_str_t *fields, size_t n);
 
     /* Replaces all facts of the key by the single fact cleared; its log goes
      * too. */

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { store, unbuilt, until } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
-import { live, say, verdict, wordOf } from './harness_hold.mjs';
+import { held, live, say, verdict, wordOf } from './harness_hold.mjs';
 import { samples, statusLocation, statusOf, ask } from './harness_status.mjs';
 
 /* Only the zone in shared memory can be full. */
@@ -104,3 +104,43 @@ live('given chat_max_held requests that wait, the next one gets 503',
     batches[2].released();
     assert.equal(first.some(({ ended }) => ended), false);
   });
+
+const tenant = (name) => ({ authorization: `Bearer ${name}` });
+
+live('s120: given a tenant that fills the zone, another one is held',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { workers: 2,
+      store: 'shm:1m', hold: '60s', strict: false, location: tells });
+    const filled = await fill(scene, tenant('greedy'));
+    const modest = Array.from({ length: 5 }, () => new Batch(scene, 2));
+    for (const batch of modest) {
+      const first = batch.continue({ [batch.ids[0]]: big(12000) },
+        { headers: tenant('modest') });
+      await held(batch, first);
+      const last = batch.continue({ [batch.ids[1]]: 1 },
+        { headers: tenant('modest') });
+      const words = await Promise.all([first, last].map(wordOf));
+      assert.ok(words.includes('final'), `${words}`);
+      batch.released();
+    }
+    await t.test('who made room is refused, and not sent on', async () => {
+      const ended = filled.filter(({ answer }) => answer.ended);
+      assert.ok(ended.length > 1, `${ended.length}`);
+      for (const { answer, batch } of ended) {
+        assert.equal(await wordOf(answer), '503');
+        assert.equal(batch.upstream().length, 0);
+      }
+    });
+    await t.test('the greedy one is refused more', async () => {
+      const batch = new Batch(scene, 2);
+      assert.equal(await wordOf(batch.continue(
+        { [batch.ids[0]]: big(60000) }, { headers: tenant('greedy') })), '503');
+    });
+    await t.test('what it still holds can be released', async () => {
+      const { batch, answer } = filled.find((it) => !it.answer.ended);
+      const words = await Promise.all([answer, batch.continue(
+        { [batch.ids[1]]: 1 }, { headers: tenant('greedy') })].map(wordOf));
+      assert.ok(words.includes('final'), `${words}`);
+      batch.released();
+    });
+  }, zoned);

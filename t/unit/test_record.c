@@ -57,16 +57,24 @@ static void
 a_record_is_of_one_claim(void **state)
 {
     size_t        i, k;
-    chat_key_t    keys[5];
+    chat_key_t    keys[5], one, two;
     chat_digest_t tag = { { 1 } }, other = { { 2 } };
 
-    chat_record_key(&tag, chat_cstr("w"), chat_cstr("1"), &keys[0]);
-    chat_record_key(&other, chat_cstr("w"), chat_cstr("1"), &keys[1]);
-    chat_record_key(&tag, chat_cstr("w1"), chat_cstr(""), &keys[2]);
-    chat_record_key(&tag, chat_cstr("w"), chat_cstr("2"), &keys[3]);
-    chat_record_key(&tag, chat_cstr(""), chat_cstr("w1"), &keys[4]);
+    memset(&one, 0, sizeof(one));
+    memset(&two, 0, sizeof(two));
+    one.tag = tag;
+    two.tag = other;
+    one.tenant = two.tenant = 7;
+
+    chat_record_key(&one, chat_cstr("w"), chat_cstr("1"), &keys[0]);
+    chat_record_key(&two, chat_cstr("w"), chat_cstr("1"), &keys[1]);
+    chat_record_key(&one, chat_cstr("w1"), chat_cstr(""), &keys[2]);
+    chat_record_key(&one, chat_cstr("w"), chat_cstr("2"), &keys[3]);
+    chat_record_key(&one, chat_cstr(""), chat_cstr("w1"), &keys[4]);
 
     for (i = 0; i < 5; i++) {
+        assert_int_equal(keys[i].tenant, 7);
+
         /* the hash tag of the batch: in Redis they are neighbours */
         assert_true(chat_digest_eq(&keys[i].tag, i == 1 ? &other : &tag));
 
@@ -75,7 +83,7 @@ a_record_is_of_one_claim(void **state)
         }
     }
 
-    chat_record_key(&tag, chat_cstr("w"), chat_cstr("1"), &keys[1]);
+    chat_record_key(&one, chat_cstr("w"), chat_cstr("1"), &keys[1]);
     assert_memory_equal(&keys[0], &keys[1], sizeof(keys[0]));
 }
 

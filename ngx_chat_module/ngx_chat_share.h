@@ -1,0 +1,55 @@
+/*
+ * ngx_chat_share.h: how much of a common good each tenant has, and which one
+ * has the most.
+ *
+ * The entries belong to the caller, in a worker's memory or in a zone; all
+ * calls of one zone are made with its mutex held. Promises: each call takes
+ * constant time, or the logarithm of the number of tenants.
+ * Must not know: what is shared.
+ */
+
+#ifndef NGX_CHAT_SHARE_H
+#define NGX_CHAT_SHARE_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#define NGX_CHAT_SHARE_STEPS 4 /* levels from one power of two to the next */
+#define NGX_CHAT_SHARE_LEVELS (40 * NGX_CHAT_SHARE_STEPS)
+
+/* One tenant's part. */
+typedef struct {
+    ngx_rbtree_node_t node;  /* key: the tenant */
+    ngx_queue_t       queue; /* those that have about as much */
+    size_t            used;  /* units of the caller */
+} ngx_chat_share_t;
+
+typedef struct {
+    ngx_rbtree_t      rbtree;
+    ngx_rbtree_node_t sentinel;
+    ngx_queue_t       levels[NGX_CHAT_SHARE_LEVELS];
+} ngx_chat_shares_t;
+
+void ngx_chat_shares_init(ngx_chat_shares_t *shares);
+
+/* The tenant's entry, or NULL. */
+ngx_chat_share_t *ngx_chat_shares_find(ngx_chat_shares_t *shares,
+                                       uint64_t           tenant);
+
+/* A new entry, which has nothing yet. */
+void ngx_chat_shares_insert(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
+                            uint64_t tenant);
+void ngx_chat_shares_remove(ngx_chat_shares_t *shares,
+                            ngx_chat_share_t  *share);
+
+/* It has so many units from now on. */
+void ngx_chat_shares_set(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
+                         size_t used);
+
+/*
+ * The entry that has the most, or one that has at least three quarters of
+ * that; NULL: there is none.
+ */
+ngx_chat_share_t *ngx_chat_shares_largest(ngx_chat_shares_t *shares);
+
+#endif /* NGX_CHAT_SHARE_H */
