@@ -139,7 +139,11 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
 
     ctx->rejoined = 1;
     ngx_chat_name_record(ctx);
-    ngx_chat_watch_begin(ctx, facts.items, facts.count);
+
+    if (ngx_chat_watch_begin(ctx, facts.items, facts.count) != NGX_OK) {
+        ngx_chat_away_refuse(ctx);
+        return;
+    }
 
     if (ctx->in_holds) {
         chat_arena_destroy(ctx->arena);

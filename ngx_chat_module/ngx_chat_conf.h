@@ -65,6 +65,8 @@ typedef struct {
     ngx_uint_t                 status; /* chat_status is somewhere */
     ngx_event_t                tick;   /* of what it tells */
     struct ngx_chat_metrics_s *metrics;
+    ngx_rbtree_t               groups; /* of requests that wait */
+    ngx_rbtree_node_t          groups_sentinel;
     ngx_rbtree_t               feeds; /* records that this worker follows */
     ngx_rbtree_node_t          feeds_sentinel;
 } ngx_chat_main_conf_t;

@@ -479,31 +479,10 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 }
 
 
-/* Looks at all facts of the batch; NGX_ERROR: no memory. */
-static ngx_int_t
-ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
+void
+ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
+                     const chat_batch_t *batch)
 {
-    ngx_int_t     rc = NGX_ERROR;
-    chat_batch_t  batch;
-    chat_arena_t *scratch;
-
-    scratch = chat_arena_create(0);
-
-    if (scratch != NULL
-        && chat_batch_read(facts, n, scratch, &batch) == CHAT_OK) {
-        rc = ngx_chat_gate_decide(ctx, &batch);
-    }
-
-    chat_arena_destroy(scratch);
-    return rc;
-}
-
-
-static void
-ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
-                   size_t n)
-{
-    ngx_chat_ctx_t   *ctx = op->data;
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
@@ -511,7 +490,7 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     ngx_chat_metrics_asked(ctx);
 
     if (rc == CHAT_OK && ctx->watching && !ctx->rejoined
-        && chat_gate_lost(&ctx->q, facts, n))
+        && chat_gate_lost(&ctx->q, batch))
     {
         ngx_chat_away_rejoin(ctx);
         ngx_http_run_posted_requests(c);
@@ -520,7 +499,7 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 
     ctx->rejoined = 0;
 
-    if (rc == CHAT_OK && ngx_chat_gate_look(ctx, facts, n) != NGX_OK) {
+    if (rc == CHAT_OK && ngx_chat_gate_decide(ctx, batch) != NGX_OK) {
         rc = CHAT_ERROR; /* no memory */
     }
 
@@ -531,4 +510,22 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     }
 
     ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+                   size_t n)
+{
+    chat_batch_t  batch;
+    chat_arena_t *scratch = NULL;
+
+    if (rc == CHAT_OK) {
+        scratch = chat_arena_create(0);
+        rc = scratch != NULL ? chat_batch_read(facts, n, scratch, &batch)
+                             : CHAT_ERROR;
+    }
+
+    ngx_chat_gate_looked(op->data, rc, &batch);
+    chat_arena_destroy(scratch);
 }

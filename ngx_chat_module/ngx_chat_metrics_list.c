@@ -295,8 +295,8 @@ ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
         ctx = ngx_queue_data(q, ngx_chat_ctx_t, queue);
 
         /* what it finds is listed when the store has answered */
-        if (ctx->unlisted && ctx->watch.store != NULL) {
-            ctx->watch.notify(&ctx->watch);
+        if (ctx->unlisted && ctx->group != NULL) {
+            ngx_chat_watch_look(ctx);
             room--;
         }
     }

@@ -252,6 +252,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
     ngx_queue_init(&mcf->attempts);
     ngx_chat_feed_init(mcf);
+    ngx_chat_watch_init(mcf);
 
     if (mcf->store != NULL) {
         mcf->store->lost = ngx_chat_away_lost;

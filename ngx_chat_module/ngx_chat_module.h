@@ -63,6 +63,7 @@ typedef struct ngx_chat_record_s  ngx_chat_record_t;
 typedef struct ngx_chat_keep_s    ngx_chat_keep_t;
 typedef struct ngx_chat_listing_s ngx_chat_listing_t;
 typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
+typedef struct ngx_chat_group_s   ngx_chat_group_t;
 
 /* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
@@ -104,7 +105,8 @@ struct ngx_chat_ctx_s {
     chat_str_t         cors;  /* header lines of the asking response */
     uint64_t           since; /* of the batch, ms */
     chat_store_op_t    op;
-    chat_store_watch_t watch;
+    ngx_chat_group_t  *group; /* requests that wait as it does; or NULL */
+    ngx_queue_t        mates; /* in its group */
     ngx_chat_lookup_t *lookups;
     size_t             nlookups;
     size_t             answers_due;
@@ -292,6 +294,10 @@ ngx_int_t ngx_chat_tenant_find(ngx_chat_ctx_t *ctx);
 /* A request whose body was recognised: asks the store, or lets it go on. */
 void ngx_chat_gate(ngx_chat_ctx_t *ctx);
 
+/* A look at its batch was answered; batch is valid where rc is CHAT_OK. */
+void ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
+                          const chat_batch_t *batch);
+
 /* Before a question: the request waits for the store. */
 void ngx_chat_gate_asks(ngx_chat_ctx_t *ctx);
 
@@ -303,9 +309,17 @@ void ngx_chat_gate_anew(ngx_chat_ctx_t *ctx);
 /* Looks at the batch once more, now or after the answer under way. */
 void ngx_chat_watch_look(ngx_chat_ctx_t *ctx);
 
-/* Joins the facts, and looks whenever something changes from now on. */
-void ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
-                          size_t n);
+/*
+ * Joins the facts, and looks whenever something changes from now on.
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
+                               size_t n);
+
+/* Requests of this worker that wait for the batch of this one. */
+ngx_uint_t ngx_chat_watch_mates(ngx_chat_ctx_t *ctx);
+
+void ngx_chat_watch_init(ngx_chat_main_conf_t *mcf);
 
 /* Ends all dealings with the store; safe at any time. */
 void ngx_chat_watch_end(ngx_chat_ctx_t *ctx);

@@ -5,6 +5,9 @@
  * of two, so that the largest is found without looking at all of them.
  */
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_share.h"
 
 

@@ -449,7 +449,7 @@ ngx_chat_shm_facts_new(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     size_t size;
     ngx_chat_shm_fact_t *new;
 
-    if (fact->field.len > UINT16_MAX || fact->value.len > UINT32_MAX) {
+    if (fact->field.len > INT32_MAX || fact->value.len > UINT32_MAX) {
         return NULL;
     }
 
@@ -471,7 +471,7 @@ ngx_chat_shm_facts_new(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 
     new->has_payload = fact->has_payload != 0;
     new->payload_len = fact->has_payload ? (uint32_t) fact->payload.len : 0;
-    new->field_len = (uint16_t) fact->field.len;
+    new->field_len = (unsigned) fact->field.len &INT32_MAX;
     new->value_len = (uint32_t) fact->value.len;
     new->priority = (uint32_t) ngx_random();
     ngx_memcpy(new->data, fact->field.data, fact->field.len);

@@ -37,8 +37,8 @@ struct ngx_chat_shm_fact_s {
     uint32_t              priority; /* random: the tree is a treap */
     uint32_t              payload_len;
     uint32_t              value_len;
-    uint16_t              field_len;
-    u_char                has_payload;
+    unsigned              field_len : 31;
+    unsigned              has_payload : 1;
     u_char                data[1]; /* field, value */
 };
 

@@ -11,6 +11,9 @@
 #ifndef NGX_CHAT_SHM_ROOM_H
 #define NGX_CHAT_SHM_ROOM_H
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "ngx_chat_shm.h"
 
 #define NGX_CHAT_SHM_SHARE 4 /* a tenant's share is this part of the zone */

@@ -121,10 +121,28 @@ ngx_chat_verdict_twin(ngx_chat_ctx_t *ctx)
 }
 
 
+/* The limit that keeps the request from waiting; or NULL. */
+static const char *
+ngx_chat_verdict_past_limit(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->main->held >= (ngx_uint_t) ctx->conf->max_held) {
+        return "held_limit";
+    }
+
+    /* as many as there may be results, from two tabs each */
+    if (ngx_chat_watch_mates(ctx) >= 2 * (ngx_uint_t) ctx->conf->max_calls) {
+        return "held_batch_limit";
+    }
+
+    return NULL;
+}
+
+
 /* Waits for a change: watches first, then looks once more. */
 static void
 ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 {
+    const char  *reason;
     chat_facts_t facts;
     ngx_uint_t   bounded = ctx->decision.verdict == CHAT_GATE_HOLD;
 
@@ -154,8 +172,9 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->main->held >= (ngx_uint_t) ctx->conf->max_held) {
-        ngx_chat_verdict_no_hold(ctx, "held_limit");
+    reason = ngx_chat_verdict_past_limit(ctx);
+    if (reason != NULL) {
+        ngx_chat_verdict_no_hold(ctx, reason);
         return;
     }
 
@@ -179,7 +198,9 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         chat_facts_message(&facts, ctx->rq.last_message);
     }
 
-    ngx_chat_watch_begin(ctx, facts.items, facts.count);
+    if (ngx_chat_watch_begin(ctx, facts.items, facts.count) != NGX_OK) {
+        ngx_chat_away_failed(ctx, CHAT_ERROR);
+    }
 }
 
 

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-#define CHAT_MEMBERS_MAX 1024 /* a store with more of them is not believed */
-
 
 /* What a reader works on: one fact, and the batch that it adds to. */
 typedef struct {
@@ -19,6 +17,7 @@ typedef struct {
     chat_arena_t *arena;
     size_t        size; /* room in batch->members */
     size_t        twins;
+    size_t        waits; /* room in batch->waits */
     int           failed;
 } chat_batch_reader_t;
 
@@ -26,32 +25,23 @@ typedef struct {
 const chat_member_t *
 chat_batch_find(const chat_batch_t *batch, chat_str_t id)
 {
-    size_t i;
+    const chat_table_entry_t *entry = chat_table_find(&batch->index, id);
 
-    for (i = 0; i < batch->nmembers; i++) {
-        if (chat_str_eq(batch->members[i].id, id)) {
-            return &batch->members[i];
-        }
-    }
-
-    return NULL;
+    return entry != NULL ? &batch->members[entry->number] : NULL;
 }
 
 
-/* The member with this id, made if it is new; NULL without memory or room. */
+/* The member with this id, made if it is new; NULL without memory. */
 static chat_member_t *
 chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
 {
-    chat_batch_t  *batch = reader->batch;
-    chat_member_t *member;
+    chat_batch_t       *batch = reader->batch;
+    chat_member_t      *member;
+    chat_table_entry_t *entry;
 
     member = (chat_member_t *) chat_batch_find(batch, id);
     if (member != NULL) {
         return member;
-    }
-
-    if (batch->nmembers == CHAT_MEMBERS_MAX) {
-        return NULL;
     }
 
     member = chat_arena_grow(reader->arena, batch->members, batch->nmembers,
@@ -62,10 +52,36 @@ chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
     }
 
     batch->members = member;
+
+    entry = chat_table_put(&batch->index, id);
+    if (entry == NULL) {
+        reader->failed = 1;
+        return NULL;
+    }
+
+    entry->number = batch->nmembers;
     member = &batch->members[batch->nmembers++];
     member->id = id;
     member->position = UINT32_MAX;
     return member;
+}
+
+
+static void
+chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker)
+{
+    chat_batch_t *batch = reader->batch;
+    chat_str_t   *waits;
+
+    waits = chat_arena_grow(reader->arena, batch->waits, batch->nwaits,
+                            &reader->waits, sizeof(*waits));
+    if (waits == NULL) {
+        reader->failed = 1;
+        return;
+    }
+
+    batch->waits = waits;
+    batch->waits[batch->nwaits++] = worker;
 }
 
 
@@ -298,6 +314,7 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     memset(&reader, 0, sizeof(reader));
     reader.batch = batch;
     reader.arena = arena;
+    chat_table_init(&batch->index, arena);
 
     for (i = 0; i < n; i++) {
         if (chat_batch_under(facts[i].field, "call/", &id)) {
@@ -308,6 +325,9 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 
         } else if (chat_batch_under(facts[i].field, "result/", &id)) {
             chat_batch_read_result(&reader, id, &facts[i]);
+
+        } else if (chat_batch_under(facts[i].field, "wait/", &id)) {
+            chat_batch_read_wait(&reader, id);
 
         } else if (chat_batch_under(facts[i].field, "approval/", &id)) {
             chat_batch_read_approval(&reader, id, facts[i].value);
@@ -332,6 +352,10 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     if (batch->nmembers > 1) {
         qsort(batch->members, batch->nmembers, sizeof(*batch->members),
               chat_batch_compare);
+    }
+
+    for (i = 0; i < batch->nmembers; i++) {
+        chat_table_find(&batch->index, batch->members[i].id)->number = i;
     }
 
     return CHAT_OK;

@@ -18,6 +18,7 @@
 #include "chat_digest.h"
 #include "chat_event.h"
 #include "chat_request.h"
+#include "chat_table.h"
 
 #define CHAT_ID_MAX 1024          /* bytes of a call id that can be managed */
 #define CHAT_ATTEMPTS_MAX 1000000 /* claims past it are not believed */
@@ -245,6 +246,9 @@ typedef struct {
     int             cleared;
     chat_member_t  *members; /* in order of position, then id */
     size_t          nmembers;
+    chat_table_t    index; /* of members, by id: the number is the place */
+    chat_str_t     *waits; /* workers that are woken by a change */
+    size_t          nwaits;
     chat_attempt_t  last;     /* the attempt with the highest number */
     chat_attempt_t  answered; /* the last that was answered 2xx; k 0: none */
     chat_attempt_t *attempts; /* all of them, in order of their numbers */

@@ -60,15 +60,9 @@ chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
 static const chat_asked_t *
 chat_gate_asked(const chat_question_t *q, chat_str_t id)
 {
-    size_t i;
+    const chat_table_entry_t *entry = chat_table_find(&q->index, id);
 
-    for (i = 0; i < q->nmembers; i++) {
-        if (chat_str_eq(q->members[i].id, id)) {
-            return &q->members[i];
-        }
-    }
-
-    return NULL;
+    return entry != NULL ? entry->item : NULL;
 }
 
 

@@ -56,6 +56,7 @@ typedef struct {
     chat_asked_t         *members; /* chained: only what the body brings */
     size_t                nmembers;
     chat_arena_t         *arena; /* of what is kept */
+    chat_table_t          index; /* of members, by id: the item is one */
     unsigned char         signature[16];
     unsigned char         transcript[16];
     chat_str_t            brings;  /* the body's own results, as in a claim */
@@ -191,8 +192,7 @@ size_t chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
  * chat_gate_facts() with payloads) and what chat_gate_rejoin() gives, and
  * decides by the answer, whatever it says.
  */
-int chat_gate_lost(const chat_question_t *q, const chat_fact_t *facts,
-                   size_t n);
+int chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch);
 
 /*
  * Appends what this request has read of the batch and nobody else may tell

@@ -9,23 +9,15 @@
 
 #include "chat_gate.h"
 
-#include <stdio.h>
 
-
-/* 1 if the fact prefix/rest is among them. */
+/* 1 if the batch wakes this worker. */
 static int
-chat_gate_has(const chat_fact_t *facts, size_t n, const char *prefix,
-              chat_str_t rest)
+chat_gate_wakes(const chat_batch_t *batch, chat_str_t worker)
 {
-    size_t            i, len = strlen(prefix);
-    const chat_str_t *field;
+    size_t i;
 
-    for (i = 0; i < n; i++) {
-        field = &facts[i].field;
-
-        if (field->len == len + rest.len && chat_str_starts(*field, prefix)
-            && chat_str_eq(chat_str(field->data + len, rest.len), rest))
-        {
+    for (i = 0; i < batch->nwaits; i++) {
+        if (chat_str_eq(batch->waits[i], worker)) {
             return 1;
         }
     }
@@ -34,36 +26,51 @@ chat_gate_has(const chat_fact_t *facts, size_t n, const char *prefix,
 }
 
 
-int
-chat_gate_lost(const chat_question_t *q, const chat_fact_t *facts, size_t n)
+/* 1 if attempt k was claimed; the attempts are in order of their numbers. */
+static int
+chat_gate_has_attempt(const chat_batch_t *batch, uint32_t k)
 {
-    char       number[16];
-    size_t     i;
-    chat_str_t id;
+    size_t i;
 
-    if (chat_gate_has(facts, n, "cleared", chat_str(NULL, 0))) {
+    for (i = batch->nattempts; i > 0 && batch->attempts[i - 1].k > k; i--) {
+        /* void */
+    }
+
+    return i > 0 && batch->attempts[i - 1].k == k;
+}
+
+
+int
+chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch)
+{
+    size_t               i;
+    const chat_member_t *member;
+
+    if (batch->cleared) {
         return 0;
     }
 
-    if (!chat_gate_has(facts, n, "wait/", q->worker)) {
+    if (!chat_gate_wakes(batch, q->worker)) {
         return 1;
     }
 
     /* another request of this worker may have put the watch again */
 
-    (void) snprintf(number, sizeof(number), "%u",
-                    (unsigned) q->seen.last.attempt.k);
     if (q->seen.last.attempt.k != 0
-        && !chat_gate_has(facts, n, "claim/", chat_cstr(number)))
+        && !chat_gate_has_attempt(batch, q->seen.last.attempt.k))
     {
         return 1;
     }
 
     for (i = 0; i < q->nmembers; i++) {
-        id = q->members[i].id;
+        if (!q->members[i].settled) {
+            continue;
+        }
 
-        if (q->members[i].settled && !chat_gate_has(facts, n, "result/", id)
-            && !chat_gate_has(facts, n, "approval/", id))
+        member = chat_batch_find(batch, q->members[i].id);
+        if (member == NULL
+            || (member->outcome == CHAT_OUTCOME_NONE
+                && member->approval == CHAT_APPROVAL_NONE))
         {
             return 1;
         }

@@ -85,11 +85,34 @@ chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
 }
 
 
+/* One more member, for which there is room; NULL: no memory. */
+static chat_asked_t *
+chat_gate_member_new(chat_question_t *q, const chat_call_t *call)
+{
+    chat_asked_t       *asked = &q->members[q->nmembers];
+    chat_table_entry_t *entry;
+
+    if (chat_arena_dup(q->arena, call->id, &asked->id) != CHAT_OK) {
+        return NULL;
+    }
+
+    entry = chat_table_put(&q->index, asked->id);
+    if (entry == NULL) {
+        return NULL;
+    }
+
+    entry->item = asked;
+    asked->kind = call->kind;
+    q->nmembers++;
+    return asked;
+}
+
+
 /* The members of the question, each id once. */
 static chat_rc_e
 chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
                   const chat_gate_twin_t *twins, size_t max_calls,
-                  chat_arena_t *arena, chat_question_t *q)
+                  chat_question_t *q)
 {
     size_t             i;
     chat_asked_t      *asked;
@@ -106,12 +129,11 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
             return CHAT_LIMIT;
         }
 
-        asked = &q->members[q->nmembers++];
-        if (chat_arena_dup(arena, call->id, &asked->id) != CHAT_OK) {
+        asked = chat_gate_member_new(q, call);
+        if (asked == NULL) {
             return CHAT_ERROR;
         }
 
-        asked->kind = call->kind;
         asked->settled = chat_call_is_settled(call);
         asked->wants = asked->settled && twins[i].lacks;
         asked->outcome = call->outcome;
@@ -156,6 +178,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     q->complete = !rq->chained;
     memcpy(q->signature, rq->signature.bytes, 16);
     memcpy(q->transcript, rq->transcript.bytes, 16);
+    chat_table_init(&q->index, arena);
 
     q->members =
         chat_arena_alloc(arena, (step->count + 1) * sizeof(*q->members));
@@ -166,7 +189,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     }
 
     if (q->members != NULL && twins != NULL) {
-        rc = chat_gate_members(rq, step, twins, max_calls, arena, q);
+        rc = chat_gate_members(rq, step, twins, max_calls, q);
     }
 
     chat_arena_destroy(scratch);

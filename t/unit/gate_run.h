@@ -375,7 +375,11 @@ asker_tell(asker_t *a)
 static inline int
 asker_lost(const asker_t *a)
 {
-    return chat_gate_lost(&a->q, store.facts, store.count);
+    chat_batch_t batch;
+
+    assert_int_equal(
+        chat_batch_read(store.facts, store.count, a->arena, &batch), CHAT_OK);
+    return chat_gate_lost(&a->q, &batch);
 }
 
 

@@ -250,6 +250,7 @@ values_that_do_not_parse(void **state)
     chat_batch_t batch, none;
 
     memset(&none, 0, sizeof(none));
+    chat_table_init(&none.index, arena);
 
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         memset(&fact, 0, sizeof(fact));

@@ -42,7 +42,7 @@ s64_a_loss_is_noticed(void **state)
               "lose;"
               "fact wait/AB 1;"
               "fact wait/B 1;"
-              "fact result/a 1;"
+              "result a;"
               "A is lost;"
               "fact wait/A 1;"
               "A is not lost");
