@@ -25,7 +25,9 @@
 
 /* A result or approval response to put into a body, or to tell a client. */
 typedef struct {
-    const chat_call_t *call; /* in the request; NULL: chained body */
+    const chat_call_t *call; /* in the request; NULL: a chained body does not
+                                bring it. One that is decided there takes
+                                this decision instead of its own. */
     chat_str_t         id;
     chat_outcome_e     outcome;  /* OK, ERROR, DENIED; NONE: an approval */
     chat_approval_e    approval; /* GRANTED or REFUSED, where it is known */

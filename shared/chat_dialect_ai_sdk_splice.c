@@ -52,6 +52,15 @@ chat_splice_replace(const chat_json_t *value, chat_str_t text,
 }
 
 
+/* 1 if the body has the opposite decision. */
+static int
+chat_splice_reverses(const chat_json_t *approved, chat_approval_e decision)
+{
+    return approved != NULL
+           && chat_json_true(approved) != (decision == CHAT_APPROVAL_GRANTED);
+}
+
+
 /*
  * Writes approved, and the reason where there is one, into an approval object;
  * all else in it stays.
@@ -75,8 +84,12 @@ chat_splice_decision(chat_json_doc_t *doc, const chat_json_t *approval,
         chat_buf_printf(&added, "\"approved\":%s", word);
     }
 
-    if (rc == CHAT_OK && reason.len != 0 && had != NULL) {
-        rc = chat_splice_replace(had, reason, edits);
+    if (rc == CHAT_OK && had != NULL
+        && (reason.len != 0 || chat_splice_reverses(approved, decision)))
+    {
+        /* a reason for the other decision must not stay */
+        rc = chat_splice_replace(
+            had, reason.len != 0 ? reason : chat_cstr("\"\""), edits);
 
     } else if (reason.len != 0) {
         chat_buf_puts(&added, added.len != 0 ? ",\"reason\":" : "\"reason\":");

@@ -257,6 +257,57 @@ chat_responses_place(chat_responses_input_t *in, const chat_call_t *call)
 }
 
 
+/* Puts value in the place of the member, or in front of the others. */
+static chat_rc_e
+chat_responses_member(chat_responses_input_t *in, const chat_json_t *item,
+                      const char *key, chat_str_t value)
+{
+    chat_rc_e          rc;
+    chat_buf_t         out = { 0 };
+    const chat_json_t *had = chat_json_get(in->doc, item, key);
+
+    if (had != NULL) {
+        return chat_edits_add(in->edits, had->start, had->end - had->start,
+                              value);
+    }
+
+    chat_buf_json(&out, chat_cstr(key));
+    chat_buf_puts(&out, ":");
+    chat_buf_add(&out, value);
+    chat_buf_puts(&out, ",");
+    rc = chat_edits_buf(in->edits, item->start + 1, 0, &out);
+    chat_buf_free(&out);
+    return rc;
+}
+
+
+/* The body's own decision becomes the stored one. */
+static chat_rc_e
+chat_responses_overrule(chat_responses_input_t *in,
+                        const chat_result_t    *result)
+{
+    chat_rc_e          rc;
+    const chat_json_t *item = result->call->place;
+
+    rc = chat_responses_member(
+        in, item, "approve",
+        chat_cstr(result->approval == CHAT_APPROVAL_GRANTED ? "true"
+                                                            : "false"));
+
+    if (rc != CHAT_OK
+        || (result->payload.len == 0
+            && chat_json_get(in->doc, item, "reason") == NULL))
+    {
+        return rc;
+    }
+
+    /* the body's reason is one for its own decision */
+    return chat_responses_member(in, item, "reason",
+                                 result->payload.len ? result->payload
+                                                     : chat_cstr("null"));
+}
+
+
 /* Puts the item where the answer to its call belongs. */
 static chat_rc_e
 chat_responses_insert(chat_responses_input_t *in, const chat_result_t *result)
@@ -268,6 +319,12 @@ chat_responses_insert(chat_responses_input_t *in, const chat_result_t *result)
 
     if (result->call == NULL && !in->rq->chained) {
         return CHAT_BAD;
+    }
+
+    if (result->call != NULL && result->outcome == CHAT_OUTCOME_NONE
+        && result->call->approval >= CHAT_APPROVAL_GRANTED)
+    {
+        return chat_responses_overrule(in, result);
     }
 
     /* a second answer to one id would be refused */

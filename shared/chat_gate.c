@@ -17,8 +17,9 @@ typedef struct {
     int                 lost;
     int                 live;      /* its stream runs and is not sealed */
     int                 lost_step; /* the store knew the step, and forgot it */
-    int                 sibling;   /* may share the last attempt's answer */
-    int                 spent;     /* others carry what this cannot */
+    int overruled; /* the body brings a decision that is not the stored one */
+    int sibling;   /* may share the last attempt's answer */
+    int spent;     /* others carry what this cannot */
 } chat_look_t;
 
 
@@ -90,11 +91,29 @@ chat_gate_carried(const chat_look_t *look)
 }
 
 
+/* 1 if the store has the opposite of the decision that the body brings. */
+static int
+chat_gate_overrules(const chat_batch_t *batch, const chat_asked_t *asked)
+{
+    const chat_member_t *member;
+
+    if (asked->approval < CHAT_APPROVAL_GRANTED
+        || asked->outcome != CHAT_OUTCOME_NONE)
+    {
+        return 0;
+    }
+
+    member = chat_batch_find(batch, asked->id);
+    return member != NULL && member->approval != CHAT_APPROVAL_NONE
+           && member->approval != asked->approval;
+}
+
+
 /*
  * Walks the members of the batch as this request sees them: its own, or,
  * where the calls are not in the body, those of the store. Answers how the
- * i-th is settled ('b' by the body, 'r', 'a', 'A', 0) and its id, or -1 at the
- * end.
+ * i-th is settled ('b' by the body, 'c' by the body with a decision that is
+ * not the stored one, 'r', 'a', 'A', 0) and its id, or -1 at the end.
  */
 static int
 chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
@@ -114,7 +133,10 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
                   ? 'b'
                   : chat_gate_stored(batch, *id, asked->kind,
                                      asked->fingerprint);
-        return asked->wants && how != 'r' ? 'b' : how;
+        if (asked->settled && how != 'r') {
+            return chat_gate_overrules(batch, asked) ? 'c' : 'b';
+        }
+        return how;
     }
 
     if (i == batch->nmembers) {
@@ -129,6 +151,10 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
     }
 
     asked = chat_gate_asked(q, *id);
+    if (asked != NULL && chat_gate_overrules(batch, asked)) {
+        return 'c';
+    }
+
     return asked != NULL || chat_gate_delivered(q, member)
                ? 'b'
                : chat_gate_stored(batch, *id, member->kind, NULL);
@@ -155,6 +181,7 @@ chat_gate_count(chat_look_t *look, chat_decision_t *out)
 
         out->missing += how == 0;
         look->spent |= how == 'A';
+        look->overruled |= how == 'c';
         out->merge |= how == 'r' || how == 'a';
     }
 }
@@ -437,6 +464,8 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     out->twin = out->twin && out->verdict != CHAT_GATE_CLAIM
                 && out->verdict != CHAT_GATE_GO;
 
+    out->merge |= look.overruled;
+
     if (out->verdict == CHAT_GATE_CLAIM) {
         chat_gate_carries(q, batch);
     }
@@ -483,8 +512,9 @@ chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
         }
 
         member = chat_batch_find(batch, id);
-        if (how == 'a'
-            || (how == 'r' && member->approval != CHAT_APPROVAL_NONE)) {
+        if (how == 'a' || how == 'c'
+            || (how == 'r' && member->approval != CHAT_APPROVAL_NONE))
+        {
             fields[count++] = chat_gate_field(arena, "approval/", id);
         }
     }

@@ -21,13 +21,14 @@
 
 /* A member as the request itself lists it. */
 typedef struct {
-    chat_str_t     id;
-    chat_kind_e    kind;
-    unsigned char  fingerprint[16];
-    unsigned char  digest[16]; /* of its result in the body */
-    chat_outcome_e outcome;    /* of that; NONE: there is none */
-    int            settled;    /* by the body itself */
-    int            wants;      /* settled, but the store's result is of use: it
+    chat_str_t      id;
+    chat_kind_e     kind;
+    unsigned char   fingerprint[16];
+    unsigned char   digest[16]; /* of its result in the body */
+    chat_outcome_e  outcome;    /* of that; NONE: there is none */
+    chat_approval_e approval;   /* as the body has it */
+    int             settled;    /* by the body itself */
+    int             wants; /* settled, but the store's result is of use: it
                                outranks an approval, and goes where the call
                                occurs again without one */
 } chat_asked_t;

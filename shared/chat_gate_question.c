@@ -137,6 +137,7 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
         asked->settled = chat_call_is_settled(call);
         asked->wants = asked->settled && twins[i].lacks;
         asked->outcome = call->outcome;
+        asked->approval = call->approval;
         memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
         memcpy(asked->digest, call->digest.bytes, 16);
         q->complete = q->complete && asked->settled;

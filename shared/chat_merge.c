@@ -119,6 +119,17 @@ chat_results_payload(const chat_results_facts_t *facts, const char *prefix,
 }
 
 
+/* 1 if the body has decided a call otherwise than the store. */
+static int
+chat_results_overrules(const chat_call_t *call, const chat_member_t *member)
+{
+    return call->outcome == CHAT_OUTCOME_NONE
+           && call->approval >= CHAT_APPROVAL_GRANTED
+           && member->approval != CHAT_APPROVAL_NONE
+           && member->approval != call->approval;
+}
+
+
 /* What the store has for one call; 0 if nothing that may go into it. */
 static int
 chat_results_fill(chat_result_t *result, const chat_member_t *member,
@@ -141,7 +152,8 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
     if (!approvals || member->approval == CHAT_APPROVAL_NONE
         || (result->call != NULL
             && (result->call->kind != CHAT_KIND_APPROVAL
-                || chat_call_is_settled(result->call))))
+                || (chat_call_is_settled(result->call)
+                    && !chat_results_overrules(result->call, member)))))
     {
         return 0;
     }
@@ -158,10 +170,10 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
                      const chat_results_facts_t *facts,
                      const chat_call_t *order, size_t norder, int approvals)
 {
-    size_t               i, own;
+    size_t               i, at;
     chat_result_t        result;
     chat_twins_t         brought;
-    const chat_call_t   *after = NULL;
+    const chat_call_t   *own, *after = NULL;
     const chat_member_t *member;
 
     if (chat_results_brought(rq, step, results->arena, &brought) != CHAT_OK) {
@@ -169,18 +181,18 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
     }
 
     for (i = 0; i < norder; i++) {
-        own = chat_twins_first(&brought, order[i].id);
-        if (own != CHAT_TWINS_NONE) {
-            after = &rq->calls[step->first + own];
-            continue;
-        }
+        at = chat_twins_first(&brought, order[i].id);
+        own = at != CHAT_TWINS_NONE ? &rq->calls[step->first + at] : NULL;
+        after = own != NULL ? own : after;
 
         member = chat_batch_find(batch, order[i].id);
-        if (member == NULL) {
+        if (member == NULL
+            || (own != NULL && !chat_results_overrules(own, member))) {
             continue;
         }
 
         memset(&result, 0, sizeof(result));
+        result.call = own;
         result.id = order[i].id;
         result.after = after;
 

@@ -229,6 +229,61 @@ live('s40: openai_responses: a decision from outside', async (t) => {
   }
 });
 
+live('s122: ai_sdk: a stored decision stands over the page', async (t) => {
+  const scene = await openStage(t, 'ai_sdk');
+  for (const [approved, reason] of [[true], [false, 'not now'], [false]]) {
+    for (const early of [true, false]) {
+      const [one, two] = newCalls(2);
+      const batch = new Batch(scene, [one, { ...two,
+        approval: { id: 'ap1' } }]);
+      await batch.ask();
+      await taken(give(batch, 1, { approved, reason }), 1);
+      const body = batch.body(batch.results(early ? [] : [0]));
+      const mine = body.messages.at(-1).parts.find((it) =>
+        it.toolCallId === two.id);
+      mine.state = 'approval-responded';
+      mine.approval = { id: 'ap1', approved: !approved, reason: 'my own' };
+      const answer = batch.post(body);
+      if (early) {
+        await held(batch, answer);
+        await taken(give(batch, 0, { output: 1 }), 1);
+      }
+      assert.equal(await wordOf(answer), 'final');
+      const got = part(batch.released(), two.id);
+      assert.equal(got.state, 'approval-responded');
+      assert.deepEqual(got.approval,
+        { id: 'ap1', approved, reason: reason ?? '' });
+    }
+  }
+});
+
+live('s122: openai_responses: a stored decision stands over the body',
+  async (t) => {
+    const scene = await openStage(t, 'openai_responses');
+    for (const chained of [true, false]) {
+      for (const [approve, reason] of [[true], [false, 'no']]) {
+        const ids = [newId('mcpr_'), newId('mcpr_')];
+        const batch = new Batch(scene, ids.map((id) => ({ id })));
+        batch.from = asking(ids);
+        const hello = { role: 'user', content: 'hi' };
+        await batch.post({ model: 'm', stream: true, input: [hello] }).text();
+        await taken(give(batch, 1, { approved: approve, reason }), 1);
+        const said = (id, yes, why) => ({ type: 'mcp_approval_response',
+          approval_request_id: id, approve: yes,
+          ...(why !== undefined && { reason: why }) });
+        const answer = batch.post({ model: 'm', stream: true,
+          ...(chained && { previous_response_id: batch.from.id }),
+          input: [...chained ? [] : [hello, ...ids.map((id) => ({ id,
+            type: 'mcp_approval_request', name: 'send', server_label: 'mail',
+            arguments: '{}' }))],
+          said(ids[0], true), said(ids[1], !approve, 'my own')] });
+        assert.equal(await wordOf(answer), 'final');
+        assert.deepEqual(batch.released().body.input.slice(-2),
+          [said(ids[0], true), said(ids[1], approve, reason ?? null)]);
+      }
+    }
+  });
+
 live('s55: a conversation is cleared while requests wait', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);

@@ -26,6 +26,9 @@
 #define REFUSE_ALONE(id)                                                      \
     "{\"type\":\"mcp_approval_response\",\"approval_request_id\":\"" id "\"," \
     "\"approve\":false,\"reason\":\"no \\u00e9\"}"
+#define GRANT_INSTEAD(id)                                                     \
+    "{\"type\":\"mcp_approval_response\",\"approval_request_id\":\"" id "\"," \
+    "\"approve\":true,\"reason\":null}"
 #define STEP CALL("a") "," ASK("p") "," ASK("q")
 #define BODY(answers) "{\"input\":[" HI "," STEP answers "]}"
 #define CHAIN(answers) \
@@ -92,8 +95,10 @@ s40_decisions_are_put_into_a_body_that_lacks_them(void **state)
     assert_int_equal(bring(BODY(GRANT("p"))), CHAT_GATE_HOLD);
     becomes(BODY(ANSWER("a")), BODY(ANSWER("a") GRANT("p") REFUSE("q")));
 
-    /* the first decision stands, but not over the body's own */
-    becomes(BODY(REFUSE("p")), BODY(ANSWER("a") REFUSE("p") REFUSE("q")));
+    /* the first decision stands, over the body's own, too */
+    becomes(BODY(REFUSE("p")),
+            BODY(ANSWER("a") "," GRANT_INSTEAD("p") REFUSE("q")));
+    becomes(BODY(GRANT("q")), BODY(ANSWER("a") GRANT("p") REFUSE("q")));
 }
 
 
@@ -123,6 +128,8 @@ s40_and_into_a_chained_body(void **state)
     assert_int_equal(bring(CHAIN(ANSWER_ALONE("a"))), CHAT_GATE_HOLD);
     becomes(CHAIN(GRANT_ALONE("p")),
             CHAIN(ANSWER_ALONE("a") GRANT("p") REFUSE("q")));
+    becomes(CHAIN(REFUSE_ALONE("p")),
+            CHAIN(ANSWER_ALONE("a") "," GRANT_INSTEAD("p") REFUSE("q")));
     becomes(CHAIN(ANSWER_ALONE("a")),
             CHAIN(ANSWER_ALONE("a") GRANT("p") REFUSE("q")));
 }
