@@ -169,8 +169,8 @@ live('mutants that are held, merged and answered', async (t) => {
     assert.ok([200, 409].includes(status),
       `${i}: ${status} ${error} ${path} ${body}`);
     const raw = arrived.get(String(i));
-    assert.equal(raw === undefined, ['bounced', 'conflict', 'empty',
-      'superseded'].includes(word), `${i}: ${word}`);
+    assert.equal(raw === undefined, ['attached', 'bounced', 'conflict',
+      'empty', 'superseded'].includes(word), `${i}: ${word}`);
     if (raw && !raw.equals(body)) {
       assert.doesNotThrow(() => JSON.parse(raw), String(raw));
     }
