@@ -37,21 +37,39 @@ ngx_chat_redis_is_news(ngx_chat_redis_client_t *client, const char *text,
 }
 
 
+/*
+ * The length of an error without " script: SHA1, on ..." at its end: the same
+ * error is then the same text in each script, and outside of them. Redis 8
+ * has the word "script:" in the middle as well.
+ */
+static size_t
+ngx_chat_redis_without_script(u_char *text, size_t len)
+{
+    u_char *at = text, *end = text + len;
+
+    while ((at = ngx_strlcasestrn(at, end, (u_char *) " script: ", 8))) {
+        if (end - at > 9 + 40 && at[9 + 40] == ',') {
+            return (size_t) (at - text);
+        }
+
+        at++;
+    }
+
+    return len;
+}
+
+
 void
 ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
                         const redisReply        *reply)
 {
-    size_t  len;
-    u_char *where, text[NGX_CHAT_REDIS_ERROR] = "a reply of another shape";
+    size_t len;
+    u_char text[NGX_CHAT_REDIS_ERROR] = "a reply of another shape";
 
     len = reply->type == REDIS_REPLY_ERROR ? ngx_chat_redis_error(reply, text)
                                            : ngx_strlen(text);
 
-    /* the same trouble, in a script or not, is told once */
-    where = ngx_strlcasestrn(text, text + len, (u_char *) " script: ", 8);
-    if (where != NULL) {
-        len = (size_t) (where - text);
-    }
+    len = ngx_chat_redis_without_script(text, len);
 
     if (!ngx_chat_redis_is_news(client, (const char *) text, len)
         && ngx_current_msec - client->complained < 60000)
