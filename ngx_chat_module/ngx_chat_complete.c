@@ -129,8 +129,11 @@ ngx_chat_lookup(ngx_chat_ctx_t *ctx, size_t step, const chat_key_t *key,
 }
 
 
-/* Asks what one step lacks; last: the one that the gate has decided about. */
-static void
+/*
+ * Asks what one step lacks; last: the one that the gate has decided about.
+ * Returns 1 if it lacks something. A step past chat_max_calls is left alone.
+ */
+static ngx_uint_t
 ngx_chat_lookup_step(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t last)
 {
     size_t      n;
@@ -142,17 +145,24 @@ ngx_chat_lookup_step(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t last)
         ctx->lookups[ctx->nlookups - 1].needed = 1;
     }
 
+    /* twice: an id may occur more than once */
     if (!ctx->merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
         || ctx->nlookups == NGX_CHAT_LOOKUPS_MAX
-        || chat_batch_key(&ctx->scope, &ctx->rq.steps[step], &key) != CHAT_OK)
+        || ctx->rq.steps[step].count > 2 * (size_t) ctx->conf->max_calls)
     {
-        return;
+        return 0;
     }
 
     n = ngx_chat_lookup_lacks(ctx, &ctx->rq.steps[step], !last, &fields);
-    if (n != 0) {
+    if (n == 0) {
+        return 0;
+    }
+
+    if (chat_batch_key(&ctx->scope, &ctx->rq.steps[step], &key) == CHAT_OK) {
         ngx_chat_lookup(ctx, step, &key, fields, n);
     }
+
+    return 1;
 }
 
 
@@ -160,7 +170,7 @@ ngx_chat_lookup_step(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t last)
 static size_t
 ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
 {
-    size_t step;
+    size_t step, lacking = 0;
 
     ctx->lookups = chat_arena_alloc(ctx->arena, NGX_CHAT_LOOKUPS_MAX
                                                     * sizeof(*ctx->lookups));
@@ -169,11 +179,13 @@ ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
     }
 
     for (step = ctx->rq.nsteps; step-- > 0;) {
-        if (ctx->nlookups == NGX_CHAT_LOOKUPS_MAX) {
+        if (lacking == NGX_CHAT_LOOKUPS_MAX
+            || ctx->nlookups == NGX_CHAT_LOOKUPS_MAX) {
             break;
         }
 
-        ngx_chat_lookup_step(ctx, step, ngx_chat_lookup_is_last(ctx, step));
+        lacking += ngx_chat_lookup_step(ctx, step,
+                                        ngx_chat_lookup_is_last(ctx, step));
     }
 
     return ctx->answers_due;

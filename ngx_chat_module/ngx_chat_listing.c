@@ -43,10 +43,20 @@ ngx_chat_listing_done(chat_store_op_t *op, chat_rc_e rc,
     ngx_chat_ctx_t   *ctx = op->data;
     ngx_connection_t *c = ctx->request->connection;
 
-    (void) facts;
-    (void) n;
     ngx_http_set_log_request(c->log, ctx->request);
     ctx->listing->begun = 1;
+
+    if (rc == CHAT_OK) {
+        ngx_chat_name_trim(ctx->main->store, &ctx->listing->conversation,
+                           facts, n);
+
+    } else {
+        ngx_log_error(NGX_LOG_WARN, c->log, 0,
+                      "chat: an answer has no stream id, a client that loses "
+                      "it cannot come back for it: the store %s",
+                      rc == CHAT_LIMIT ? "has no room for it"
+                                       : "cannot be asked");
+    }
 
     if (rc != CHAT_OK) {
         /* it may stand all the same: it is over then */

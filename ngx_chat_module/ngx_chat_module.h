@@ -261,6 +261,13 @@ void ngx_chat_name_newest(ngx_chat_ctx_t *ctx,
                           void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
 /*
+ * Takes the oldest batches and streams out of a conversation's record, whose
+ * facts these are, so that a look at it stays short.
+ */
+void ngx_chat_name_trim(chat_store_t *store, const chat_key_t *key,
+                        const chat_fact_t *facts, size_t n);
+
+/*
  * Writes the batch of a request that waits into the conversation's record,
  * where no stream has: it can be settled from outside then.
  */

@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_metrics.h"
+#include "chat_listed.h"
 
 
 /* 1 if the batch is known by the record of the conversation alone. */
@@ -33,6 +34,32 @@ ngx_chat_name(ngx_chat_ctx_t *ctx)
 }
 
 
+void
+ngx_chat_name_trim(chat_store_t *store, const chat_key_t *key,
+                   const chat_fact_t *facts, size_t n)
+{
+    size_t        count;
+    chat_str_t   *fields;
+    chat_arena_t *scratch;
+
+    if (n <= CHAT_LISTED_MOST) {
+        return;
+    }
+
+    scratch = chat_arena_create(0);
+    if (scratch == NULL) {
+        return;
+    }
+
+    count = chat_listed_surplus(facts, n, scratch, &fields);
+    if (count != 0) {
+        store->drop(store, key, fields, count);
+    }
+
+    chat_arena_destroy(scratch);
+}
+
+
 static void
 ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
                    size_t n)
@@ -48,6 +75,7 @@ ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     if (rc != CHAT_OK) {
         ngx_chat_away_failed(ctx, rc);
     } else if (chat_batch_newest(facts, n, &recorded) == CHAT_OK) {
+        ngx_chat_name_trim(ctx->main->store, &ctx->q.key, facts, n);
         ctx->q.key.name = recorded.names[0];
         ctx->next(ctx, NGX_OK);
 

@@ -191,6 +191,8 @@ ngx_chat_results_found(ngx_chat_results_t *rs)
 {
     size_t i;
 
+    ngx_chat_name_trim(rs->store, &rs->keys[0], rs->facts, rs->nfacts);
+
     if (chat_batch_newest(rs->facts, rs->nfacts, &rs->recorded) == CHAT_OK) {
         rs->dialect = chat_dialect_find(rs->recorded.dialect);
     }

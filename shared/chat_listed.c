@@ -10,6 +10,7 @@
 #include "chat_batch_read.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 
 void
@@ -251,6 +252,160 @@ chat_listed_held(const chat_fact_t *facts, size_t                   n,
 {
     return chat_listed_search(facts, n, chat_listed_hold, chat_str(NULL, 0),
                               alive, data, out);
+}
+
+
+/* A fact with a time, of a stream or a batch. */
+typedef struct {
+    const chat_fact_t *fact;
+    uint64_t           ms;
+    chat_str_t         id;   /* of a stream or a hold; empty: it is a batch */
+    int                held; /* it is a hold */
+} chat_dated_t;
+
+
+static int
+chat_dated_compare(const void *one, const void *two)
+{
+    const chat_dated_t *a = one;
+    const chat_dated_t *b = two;
+
+    return a->ms != b->ms ? (a->ms > b->ms ? -1 : 1)
+           : a->fact->field.len != b->fact->field.len
+               ? (a->fact->field.len > b->fact->field.len ? -1 : 1)
+               : memcmp(a->fact->field.data, b->fact->field.data,
+                        a->fact->field.len);
+}
+
+
+/* 1 if the fact is one with a time. */
+static int
+chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
+{
+    chat_str_t           rest;
+    chat_listed_t        listed;
+    const unsigned char *dash;
+
+    memset(out, 0, sizeof(*out));
+    out->fact = fact;
+
+    out->held = chat_listed_read(fact, "held/", &listed);
+
+    if (out->held || chat_listed_read(fact, "stream/", &listed)) {
+        out->ms = listed.ms;
+        out->id = listed.id;
+        return 1;
+    }
+
+    if (!chat_batch_under(fact->field, "batch/", &rest) || rest.len == 0) {
+        return 0;
+    }
+
+    dash = memchr(rest.data, '-', rest.len);
+    return dash != NULL
+           && chat_batch_number(
+               chat_str(rest.data, (size_t) (dash - rest.data)), &out->ms);
+}
+
+
+/* What becomes of a stream, and the fields that say so. */
+#define CHAT_LISTED_OVER 1
+#define CHAT_LISTED_DROP 2
+
+
+/* Marks in the table the streams that have ended. */
+static int
+chat_listed_mark(const chat_fact_t *facts, size_t n, chat_table_t *streams)
+{
+    size_t              i;
+    chat_str_t          id;
+    chat_table_entry_t *entry;
+
+    for (i = 0; i < n; i++) {
+        if (chat_batch_under(facts[i].field, "over/", &id)) {
+            entry = chat_table_put(streams, id);
+            if (entry == NULL) {
+                return 0;
+            }
+            entry->number = CHAT_LISTED_OVER;
+        }
+    }
+
+    return 1;
+}
+
+
+/* The dated facts past the newest of their kind; answers how many. */
+static size_t
+chat_listed_old(const chat_dated_t *dated, size_t n, chat_table_t *streams,
+                chat_str_t *fields)
+{
+    size_t              i, count = 0, batches = 0, over = 0;
+    chat_table_entry_t *entry;
+
+    for (i = 0; i < n; i++) {
+        if (dated[i].id.len == 0) {
+            if (batches++ >= CHAT_LISTED_KEPT) {
+                fields[count++] = dated[i].fact->field;
+            }
+            continue;
+        }
+
+        entry = chat_table_find(streams, dated[i].id);
+        if (entry != NULL && (dated[i].held || over++ >= CHAT_LISTED_KEPT)) {
+            entry->number = CHAT_LISTED_DROP;
+            fields[count++] = dated[i].fact->field;
+        }
+    }
+
+    return count;
+}
+
+
+size_t
+chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
+                    chat_str_t **fields)
+{
+    size_t              i, k = 0, count;
+    chat_str_t          id;
+    chat_table_t        streams;
+    chat_dated_t       *dated;
+    chat_table_entry_t *entry;
+
+    if (n <= CHAT_LISTED_MOST) {
+        return 0;
+    }
+
+    chat_table_init(&streams, arena);
+    dated = chat_arena_alloc(arena, n * sizeof(*dated));
+    *fields = chat_arena_alloc(arena, n * sizeof(**fields));
+
+    if (dated == NULL || *fields == NULL
+        || !chat_listed_mark(facts, n, &streams)) {
+        return 0;
+    }
+
+    for (i = 0; i < n; i++) {
+        k += chat_dated_read(&facts[i], &dated[k]) != 0;
+    }
+
+    qsort(dated, k, sizeof(*dated), chat_dated_compare);
+    count = chat_listed_old(dated, k, &streams, *fields);
+
+    for (i = 0; i < n; i++) {
+        if (!chat_batch_under(facts[i].field, "over/", &id)
+            && !chat_batch_under(facts[i].field, "stop/", &id))
+        {
+            continue;
+        }
+
+        entry = chat_table_find(&streams, id);
+        if (entry != NULL && entry->number == CHAT_LISTED_DROP) {
+            (*fields)[count++] = facts[i].field;
+        }
+    }
+
+    return count;
 }
 
 

@@ -73,6 +73,18 @@ chat_rc_e chat_listed_held(const chat_fact_t *facts, size_t n,
                            int (*alive)(void *data, chat_str_t worker),
                            void *data, chat_listed_t *out);
 
+#define CHAT_LISTED_KEPT 64 /* streams, and batches, that a record keeps */
+#define CHAT_LISTED_MOST (4 * CHAT_LISTED_KEPT) /* facts without a surplus */
+
+/*
+ * The fields of what a conversation does not need any more: batches but for
+ * the newest CHAT_LISTED_KEPT, likewise streams that have ended, and all holds
+ * that have, with what is said of them. Fields point into the facts; *fields
+ * is in the arena. Answers how many; 0 also without memory.
+ */
+size_t chat_listed_surplus(const chat_fact_t *facts, size_t n,
+                           chat_arena_t *arena, chat_str_t **fields);
+
 /* Where a client wants to go on. */
 typedef struct {
     chat_str_t stream; /* empty: the newest */

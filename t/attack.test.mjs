@@ -90,3 +90,27 @@ live('given a batch filled by many, a result does not stop the worker',
     };
     await compare(scene.n, play(16, 64), play(0, 64));
   }, { skip: !store });
+
+/* A new turn behind a step of so many calls without results. */
+function longStep(first, calls) {
+  const call = (id) => ({ id, type: 'function',
+    function: { name: 'f', arguments: '{}' } });
+  return JSON.stringify({ model: 'm', stream: true, messages: [
+    { role: 'user', content: 'x' },
+    { role: 'assistant', content: null, tool_calls: [call(first),
+      ...Array.from({ length: calls }, (_, i) => call(`call_${i}`))] },
+    { role: 'user', content: 'y' }] });
+}
+
+live('given a long step of a known batch, a new turn stops no worker',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { hold: '60s', strict: false,
+      workers: 2, server: small });
+    const { batch, answers } = await crowd(scene, 16, 0);
+    const turn = (first) => async () => async () => {
+      const body = longStep(first, 80000);
+      await batch.post(body).text();
+    };
+    await compare(scene.n, turn(batch.ids[0]), turn(newId('call_')));
+    answers.forEach((answer) => answer.abort());
+  });

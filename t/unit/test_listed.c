@@ -309,6 +309,88 @@ s128_a_hold_is_found_until_it_ends(void **state)
 }
 
 
+/* The facts without those whose fields were dropped. */
+static size_t
+without(chat_fact_t *facts, size_t n, const chat_str_t *fields, size_t count)
+{
+    size_t i, k, kept = 0;
+
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < count && !chat_str_eq(facts[i].field, fields[k]); k++)
+        { /* void */
+        }
+
+        if (k == count) {
+            facts[kept++] = facts[i];
+        }
+    }
+
+    return kept;
+}
+
+
+/* Ten thousand answers, of which every 1,000th runs on. */
+static void
+s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
+{
+    char            id[CHAT_LISTED_ID + 1];
+    size_t          i, n = 0, count, most = 0;
+    uint64_t        first = 0;
+    chat_str_t     *fields;
+    chat_key_t      key;
+    chat_fact_t     facts[2 * CHAT_LISTED_MOST];
+    chat_facts_t    some;
+    chat_listed_t   listed, found;
+    chat_arena_t   *arena = chat_arena_create(0);
+    chat_recorded_t recorded, newest;
+
+    memset(&key, 0, sizeof(key));
+    memset(&recorded, 0, sizeof(recorded));
+
+    for (i = 1; i <= 10000; i++) {
+        chat_digest(chat_str(&i, sizeof(i)), &key.name);
+        chat_listed_id(&key, id);
+        listed = stream(0, i, "w");
+        listed.name = key.name;
+        recorded.names[0] = key.name;
+        recorded.nnames = 1;
+        recorded.dialect = chat_cstr("ai_sdk");
+
+        chat_facts_init(&some, arena);
+        chat_facts_listed(&some, &listed);
+        chat_facts_batch(&some, i, &recorded);
+        if (i % 1000 != 0) {
+            chat_facts_over(&some, chat_cstr(id), CHAT_END_FINISHED);
+        }
+
+        memcpy(facts + n, some.items, some.count * sizeof(*facts));
+        n += some.count;
+
+        assert_int_equal(chat_listed_find(facts, n, chat_str(NULL, 0), &found),
+                         CHAT_OK);
+        assert_int_equal(found.ms, i);
+        assert_int_equal(chat_batch_newest(facts, n, &newest), CHAT_OK);
+        assert_int_equal(newest.ms, i);
+
+        count = chat_listed_surplus(facts, n, arena, &fields);
+        n = without(facts, n, fields, count);
+        most = n > most ? n : most;
+    }
+
+    assert_in_range(most, CHAT_LISTED_KEPT, CHAT_LISTED_MOST);
+
+    for (i = 0; i < n; i++) {
+        if (chat_str_starts(facts[i].field, "stream/1000-")) {
+            first = 1000;
+        }
+    }
+
+    /* one that runs is not forgotten */
+    assert_int_equal(first, 1000);
+    chat_arena_destroy(arena);
+}
+
+
 int
 main(void)
 {
@@ -325,6 +407,7 @@ main(void)
         cmocka_unit_test_setup_teardown(what_does_not_parse_is_absent, setup,
                                         teardown),
         cmocka_unit_test(a_place_is_a_number_or_a_stream_and_a_number),
+        cmocka_unit_test(s130_the_oldest_answers_go_and_the_newest_is_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
