@@ -42,14 +42,24 @@ typedef struct {
     ngx_chat_shm_slot_t slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;
 
+/*
+ * The eventfds of a zone, in each process. Every configuration that has the
+ * zone counts; with the last of them they are closed.
+ */
 typedef struct {
-    ngx_shm_zone_t   *zone;
-    ngx_chat_shm_t   *sh;
-    ngx_slab_pool_t  *shpool;
-    ngx_int_t         slot; /* of this worker; -1: none */
-    u_char            worker[64];
-    chat_str_t        name; /* of this worker's incarnation */
-    ngx_connection_t *wake;
+    ngx_uint_t   used;
+    ngx_socket_t events[NGX_CHAT_SHM_SLOTS];
+} ngx_chat_shm_events_t;
+
+typedef struct {
+    ngx_shm_zone_t        *zone;
+    ngx_chat_shm_events_t *events; /* NULL: not made yet */
+    ngx_chat_shm_t        *sh;
+    ngx_slab_pool_t       *shpool;
+    ngx_int_t              slot; /* of this worker; -1: none */
+    u_char                 worker[64];
+    chat_str_t             name; /* of this worker's incarnation */
+    ngx_connection_t      *wake;
     /* called in this worker for each key that changed; all: every key */
     void (*changed)(void *data, uint64_t prefix, ngx_uint_t all);
     void *data;
@@ -57,6 +67,13 @@ typedef struct {
 
 /* Called once in a new zone: makes the eventfds that all workers inherit. */
 ngx_int_t ngx_chat_shm_wake_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log);
+
+/* The same zone in a further configuration. */
+void ngx_chat_shm_wake_share(ngx_chat_shm_ctx_t       *ctx,
+                             const ngx_chat_shm_ctx_t *old);
+
+/* A configuration ends: a cleanup handler, data is the context. */
+void ngx_chat_shm_wake_close(void *data);
 
 /* In a new worker: takes a slot and listens. NGX_ERROR: there is none. */
 ngx_int_t ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle);

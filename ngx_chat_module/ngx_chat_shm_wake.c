@@ -26,6 +26,17 @@ ngx_chat_shm_wake_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
     ngx_uint_t           i;
     ngx_chat_shm_slot_t *slot;
 
+    ctx->events = ngx_alloc(sizeof(*ctx->events), log);
+    if (ctx->events == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->events->used = 1;
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        ctx->events->events[i] = -1;
+    }
+
     for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
         slot = &ctx->sh->slots[i];
 
@@ -35,9 +46,43 @@ ngx_chat_shm_wake_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
                           "chat: eventfd() failed");
             return NGX_ERROR;
         }
+
+        ctx->events->events[i] = slot->event;
     }
 
     return NGX_OK;
+}
+
+
+void
+ngx_chat_shm_wake_share(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_ctx_t *old)
+{
+    ctx->events = old->events;
+
+    if (ctx->events != NULL) {
+        ctx->events->used++;
+    }
+}
+
+
+void
+ngx_chat_shm_wake_close(void *data)
+{
+    ngx_uint_t             i;
+    ngx_chat_shm_ctx_t    *ctx = data;
+    ngx_chat_shm_events_t *events = ctx->events;
+
+    if (events == NULL || --events->used != 0) {
+        return;
+    }
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        if (events->events[i] != -1) {
+            (void) close(events->events[i]);
+        }
+    }
+
+    ngx_free(events);
 }
 
 

@@ -32,6 +32,7 @@ ngx_chat_store_shm_init_zone(ngx_shm_zone_t *zone, void *data)
 
     if (old != NULL) {
         ctx->sh = old->sh;
+        ngx_chat_shm_wake_share(ctx, old);
         return NGX_OK;
     }
 
@@ -59,11 +60,16 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
     ngx_str_t           name = ngx_string("ngx_chat");
     ngx_shm_zone_t     *zone;
     ngx_chat_shm_ctx_t *ctx;
+    ngx_pool_cleanup_t *cln;
 
     ctx = ngx_pcalloc(cf->pool, sizeof(ngx_chat_shm_ctx_t));
-    if (ctx == NULL) {
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (ctx == NULL || cln == NULL) {
         return NULL;
     }
+
+    cln->handler = ngx_chat_shm_wake_close;
+    cln->data = ctx;
 
     zone = ngx_shared_memory_add(cf, &name, size, tag);
     if (zone == NULL) {

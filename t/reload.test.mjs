@@ -6,8 +6,8 @@
  * and descriptors do not pile up, and an old worker without work ends.
  */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
-import { gate, pause, until } from './harness.mjs';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { gate, pause, unbuilt, until } from './harness.mjs';
 import { dialects } from './harness_dialects.mjs';
 import { sse } from './harness_provider.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
@@ -193,6 +193,32 @@ live('many reloads leak neither slots nor descriptors', async (t) => {
   batch.released();
   await gone(scene.n, old);
 });
+
+live('given reloads that change the size of the zone, no descriptor leaks',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { store: 'shm:2m' });
+    const conf = `${scene.n.dir}/nginx.conf`;
+    const open = () => readdirSync(`/proc/${scene.n.child.pid}/fd`).length;
+    const resize = async (size) => {
+      writeFileSync(conf, readFileSync(conf, 'utf8')
+        .replace(/shm:\d+m/, `shm:${size}m`));
+      await scene.n.reload();
+    };
+    await resize(3);
+    await until(() => scene.n.workers().length === 1, 5000, 'one worker');
+    const before = open();
+    for (const size of [4, 5, 5, 6]) {
+      await resize(size);
+      await until(() => scene.n.workers().length === 1, 5000, 'one worker');
+    }
+    await until(() => open() <= before + 2, 5000, `${before} descriptors`);
+    const batch = new Batch(scene, 2);
+    const first = batch.continue(batch.results([0]));
+    await held(batch, first);
+    const words = await Promise.all([first, batch.continue(
+      batch.results([1]))].map(wordOf));
+    assert.ok(words.includes('final'), `${words}`);
+  }, { skip: unbuilt });
 
 live('a worker that is killed during a reload', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2, hold: '20s',
