@@ -208,6 +208,28 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
 }
 
 
+/*
+ * The last room is for what held requests wait for, and for logs: 0 if a new
+ * batch, or the first payload of one, of so many bytes would take it.
+ */
+static ngx_uint_t
+ngx_chat_shm_facts_admits(ngx_chat_shm_ctx_t         *ctx,
+                          ngx_chat_shm_tenant_t      *tenant,
+                          const ngx_chat_shm_batch_t *keep, size_t size)
+{
+    size_t last = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE;
+
+    if (ctx->shpool->pfree + ctx->sh->log_pages >= last + size / ngx_pagesize
+        || ngx_chat_shm_room_make(ctx, tenant, keep, size, 0))
+    {
+        return 1;
+    }
+
+    ngx_chat_shm_room_full(ctx);
+    return 0;
+}
+
+
 ngx_chat_shm_batch_t *
 ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 {
@@ -224,13 +246,7 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
         return NULL;
     }
 
-    /* the last room is for what those that are held wait for, and for logs */
-
-    if (ctx->shpool->pfree + ctx->sh->log_pages
-            < ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE
-        && !ngx_chat_shm_room_make(ctx, tenant, NULL, sizeof(*batch), 0))
-    {
-        ngx_chat_shm_room_full(ctx);
+    if (!ngx_chat_shm_facts_admits(ctx, tenant, NULL, sizeof(*batch))) {
         ngx_chat_shm_room_leave(ctx, tenant);
         return NULL;
     }
@@ -291,7 +307,11 @@ ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
     *chunks = NULL;
     room = ngx_pagesize - offsetof(ngx_chat_shm_chunk_t, data);
 
-    if (payload.len > UINT32_MAX) {
+    if (payload.len > UINT32_MAX
+        || (!batch->paid
+            && !ngx_chat_shm_facts_admits(ctx, batch->tenant, batch,
+                                          payload.len)))
+    {
         return NGX_ERROR;
     }
 
@@ -314,6 +334,7 @@ ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
         next = &(*next)->next;
     }
 
+    batch->paid = 1;
     return NGX_OK;
 }
 
@@ -576,6 +597,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     batch->last = NULL;
     batch->root = NULL;
     batch->claim = NULL;
+    batch->paid = 0;
 }
 
 

@@ -51,6 +51,7 @@ struct ngx_chat_shm_batch_s {
     time_t                 expires;
     ngx_uint_t             watchers;
     ngx_uint_t             count; /* of facts */
+    ngx_uint_t             paid;  /* a payload is stored */
     ngx_chat_shm_fact_t   *first;
     ngx_chat_shm_fact_t   *last;
     ngx_chat_shm_fact_t   *root;
