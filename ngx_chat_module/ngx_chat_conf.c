@@ -56,6 +56,7 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->max_calls = NGX_CONF_UNSET;
     conf->max_result = NGX_CONF_UNSET_SIZE;
     conf->max_held = NGX_CONF_UNSET;
+    conf->max_held_bytes = NGX_CONF_UNSET_SIZE;
     conf->dry_run = NGX_CONF_UNSET;
     return conf;
 }
@@ -140,6 +141,8 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->max_calls, prev->max_calls, 128);
     ngx_conf_merge_size_value(conf->max_result, prev->max_result, 1024 * 1024);
     ngx_conf_merge_value(conf->max_held, prev->max_held, 4096);
+    ngx_conf_merge_size_value(conf->max_held_bytes, prev->max_held_bytes,
+                              256 * 1024 * 1024);
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
     if (conf->conversation == NULL) {

@@ -41,23 +41,25 @@
 
 
 typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
+typedef struct ngx_chat_quota_s   ngx_chat_quota_t;
 
 typedef struct {
-    ngx_uint_t    used;      /* chat is on somewhere */
-    ngx_uint_t    has_store; /* chat_store was given */
-    size_t        shm_size;
-    ngx_int_t     max_calls; /* the largest chat_max_calls */
-    void         *zone;
-    void         *redis;    /* ngx_chat_redis_conf_t; NULL: shared memory */
-    chat_store_t *store;    /* of this worker; NULL: there is none */
-    ngx_uint_t    resumes;  /* chat_resume is somewhere */
-    ngx_uint_t    recorded; /* chat_record on is */
-    ngx_uint_t    held;     /* requests that this worker holds */
-    ngx_queue_t   holds;    /* their contexts */
-    ngx_queue_t   attempts; /* contexts of attempts without an end */
-    ngx_event_t   watchdog; /* notices that the worker is to exit */
-    ngx_uint_t    exiting;
-    ngx_uint_t    serial; /* of requests, for their names */
+    ngx_uint_t        used;      /* chat is on somewhere */
+    ngx_uint_t        has_store; /* chat_store was given */
+    size_t            shm_size;
+    ngx_int_t         max_calls; /* the largest chat_max_calls */
+    void             *zone;
+    void             *redis;   /* ngx_chat_redis_conf_t; NULL: shared memory */
+    chat_store_t     *store;   /* of this worker; NULL: there is none */
+    ngx_uint_t        resumes; /* chat_resume is somewhere */
+    ngx_uint_t        recorded; /* chat_record on is */
+    ngx_uint_t        held;     /* requests that this worker holds */
+    ngx_queue_t       holds;    /* their contexts */
+    ngx_chat_quota_t *quota;    /* of their tenants */
+    ngx_queue_t       attempts; /* contexts of attempts without an end */
+    ngx_event_t       watchdog; /* notices that the worker is to exit */
+    ngx_uint_t        exiting;
+    ngx_uint_t        serial; /* of requests, for their names */
 
     ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
     ngx_uint_t                 tenants_warned;
@@ -108,6 +110,7 @@ typedef struct {
     ngx_int_t                 max_calls;
     size_t                    max_result;
     ngx_int_t                 max_held;
+    size_t                    max_held_bytes;
     ngx_flag_t                dry_run;
     ngx_uint_t                checked; /* this worker has seen an answer */
 } ngx_chat_loc_conf_t;

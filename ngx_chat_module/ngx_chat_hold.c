@@ -118,6 +118,10 @@ ngx_chat_hold_begin(ngx_chat_ctx_t *ctx)
 
     ngx_queue_insert_tail(&mcf->holds, &ctx->queue);
 
+    if (ctx->group != NULL) {
+        ngx_chat_quota_enter(ctx);
+    }
+
     if (mcf->held++ == 0 && !mcf->watchdog.timer_set) {
         ngx_add_timer(&mcf->watchdog, NGX_CHAT_WATCH_EXIT);
     }
@@ -173,6 +177,7 @@ void
 ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_metrics_unlist(ctx);
+    ngx_chat_quota_leave(ctx);
 
     if (!ctx->in_holds) {
         return;
@@ -187,6 +192,14 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
     if (ctx->timer.timer_set) {
         ngx_del_timer(&ctx->timer);
     }
+}
+
+
+void
+ngx_chat_hold_yield(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_hold_shorten(ctx, 0);
+    ngx_chat_hold_arm(ctx);
 }
 
 
@@ -290,5 +303,5 @@ ngx_chat_hold_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle)
     mcf->watchdog.data = mcf;
     mcf->watchdog.log = cycle->log;
     mcf->watchdog.cancelable = 1;
-    return NGX_OK;
+    return ngx_chat_quota_init(mcf, cycle);
 }

@@ -107,6 +107,8 @@ static ngx_command_t ngx_chat_commands[] = {
                  max_result, NULL),
     NGX_CHAT_LOC("chat_max_held", NGX_CONF_TAKE1, ngx_chat_conf_number,
                  max_held, NULL),
+    NGX_CHAT_LOC("chat_max_held_bytes", NGX_CONF_TAKE1, ngx_chat_conf_size,
+                 max_held_bytes, NULL),
     { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
       ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
 

@@ -105,8 +105,10 @@ struct ngx_chat_ctx_s {
     chat_str_t         cors;  /* header lines of the asking response */
     uint64_t           since; /* of the batch, ms */
     chat_store_op_t    op;
-    ngx_chat_group_t  *group; /* requests that wait as it does; or NULL */
-    ngx_queue_t        mates; /* in its group */
+    ngx_chat_group_t  *group;  /* requests that wait as it does; or NULL */
+    ngx_queue_t        mates;  /* in its group */
+    ngx_queue_t        held;   /* among its tenant's, while in_quota */
+    size_t             weight; /* bytes that count as held */
     ngx_chat_lookup_t *lookups;
     size_t             nlookups;
     size_t             answers_due;
@@ -180,6 +182,7 @@ struct ngx_chat_ctx_s {
     unsigned again : 1;    /* something changed while asking */
     unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
+    unsigned in_quota : 1; /* counted as one that waits */
     unsigned unlisted : 1; /* it waits, and its batch is not shown */
     unsigned counted : 1;  /* among the requests that are over */
     unsigned in_attempts : 1;
@@ -406,6 +409,23 @@ void ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded);
 
 /* The wait is over (also where there was none). */
 void ngx_chat_hold_end(ngx_chat_ctx_t *ctx);
+
+/* Its hold ends as at its bound, soon: another request takes its place. */
+void ngx_chat_hold_yield(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_quota.c */
+
+ngx_int_t ngx_chat_quota_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
+
+/*
+ * The limit that keeps one more request from waiting, as $chat_reason has it;
+ * NULL: there is room, maybe in place of others, which end.
+ */
+const char *ngx_chat_quota_limit(ngx_chat_ctx_t *ctx);
+
+/* The request waits, and does not any more (also where it never did). */
+void ngx_chat_quota_enter(ngx_chat_ctx_t *ctx);
+void ngx_chat_quota_leave(ngx_chat_ctx_t *ctx);
 
 ngx_int_t ngx_chat_hold_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
 

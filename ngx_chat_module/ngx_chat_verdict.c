@@ -125,16 +125,12 @@ ngx_chat_verdict_twin(ngx_chat_ctx_t *ctx)
 static const char *
 ngx_chat_verdict_past_limit(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->main->held >= (ngx_uint_t) ctx->conf->max_held) {
-        return "held_limit";
-    }
-
     /* as many as there may be results, from two tabs each */
     if (ngx_chat_watch_mates(ctx) >= 2 * (ngx_uint_t) ctx->conf->max_calls) {
         return "held_batch_limit";
     }
 
-    return NULL;
+    return ngx_chat_quota_limit(ctx);
 }
 
 

@@ -283,6 +283,7 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
     }
 
     store->cancel(&ctx->op);
+    ngx_chat_quota_leave(ctx);
     ngx_chat_group_leave(ctx);
 
     if (ctx->timer.timer_set && !ctx->in_holds) {

@@ -46,7 +46,8 @@ const good = [
   'chat_tool ^a client',
   'chat_tool "(?i)x(?=y)" provider', 'chat_ttl 1d', 'chat_max_body 1k',
   'chat_max_event 64k', 'chat_max_calls 1', 'chat_max_result 10m',
-  'chat_max_held 100000', 'chat_dry_run on', 'chat_dry_run off'];
+  'chat_max_held 100000', 'chat_max_held_bytes 1m',
+  'chat_dry_run on', 'chat_dry_run off'];
 
 const bad = [
   ['chat_replay_filter maybe', /"maybe" .*off, id, id_args/],

@@ -145,3 +145,55 @@ live('s120: given a tenant that fills the zone, another one is held',
       batch.released();
     });
   }, zoned);
+
+live('given held bodies up to chat_max_held_bytes, the next one gets 503',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { strict: false,
+      server: statusLocation,
+      location: `chat_max_held_bytes 150k; ${tells}` });
+    const batches = [1, 2].map(() => new Batch(scene, 2));
+    const first = batches[0].continue({ [batches[0].ids[0]]: big(100000) });
+    await held(batches[0], first);
+    const second = batches[1].continue({ [batches[1].ids[0]]: big(100000) });
+    assert.equal(await wordOf(second), '503');
+    assert.equal(await reason(second), 'held_bytes_limit');
+    const small = batches[1].continue(batches[1].results([0]));
+    await held(batches[1], small);
+    first.abort();
+    await until(async () => (await statusOf(scene.n)).holds.now === 1);
+    const third = new Batch(scene, 2);
+    await held(third, third.continue({ [third.ids[0]]: big(100000) }));
+  });
+
+live('s120: given a tenant that holds all, another one takes its place',
+  async (t) => {
+    const limits = { held_limit: ['chat_max_held 8;', 10],
+      held_bytes_limit: ['chat_max_held_bytes 400k;', 40000] };
+    for (const [why, [limit, size]] of Object.entries(limits)) {
+      await t.test(why, async (t2) => {
+        const scene = await stage(t2, 'openai_chat', { strict: false,
+          hold: '60s', server: statusLocation,
+          location: `${limit} ${tells}` });
+        const greedy = [];
+        for (let i = 0; !greedy.some(({ ended }) => ended); i++) {
+          assert.ok(i < 20, 'never full');
+          const batch = new Batch(scene, 2);
+          greedy.push(batch.continue({ [batch.ids[0]]: big(size) },
+            { headers: tenant('greedy') }));
+          await greedy.at(-1).sent;
+          await until(async () => greedy.at(-1).ended
+            || (await statusOf(scene.n)).holds.now === i + 1);
+        }
+        assert.equal(await wordOf(greedy.at(-1)), '503');
+        assert.equal(await reason(greedy.at(-1)), why);
+        const batch = new Batch(scene, 2);
+        const modest = batch.continue({ [batch.ids[0]]: big(size) },
+          { headers: tenant('modest') });
+        await held(batch, modest);
+        await until(() => greedy[0].ended, 5000, 'the oldest to end');
+        assert.equal(await wordOf(greedy[0]), '409');
+        assert.equal(greedy.filter(({ ended }) => ended).length, 2);
+        assert.equal(scene.p.continuations().length, 0);
+      });
+    }
+  });
