@@ -253,7 +253,10 @@ live('a worker dies while a master is away', async (t) => {
   await pause(2000);
   assert.equal(waits.ended, false);
   await there.kill(pid);
-  assert.equal((await told(waits)).word, 'error');
+  const { word, text } = await told(waits);
+  /* in a provider's dialect the connection breaks behind the error event */
+  assert.equal(word, 'broken', text);
+  assert.match(text, /the stream was terminated before its end/);
   scene.p.answer = answer;
   assert.equal(await wordOf(batch.continue(batch.results([1]),
     { node: here })), 'final');
