@@ -8,11 +8,10 @@
 import assert from 'node:assert/strict';
 import { gate, pause, until } from './harness.mjs';
 import { Batch, stage, told } from './harness_batch.mjs';
+import { names } from './harness_dialects.mjs';
 import { live } from './harness_hold.mjs';
 import { json, sse } from './harness_provider.mjs';
 
-const raw = ['openai_chat', 'openai_responses', 'anthropic', 'gemini'];
-const all = [...raw, 'ai_sdk', 'ag_ui'];
 const retry = (count) => ({ headers: { 'x-stainless-retry-count':
   String(count) } });
 
@@ -48,7 +47,7 @@ const wordsOf = async (answer) => {
   return word === 'final' ? /MARK\d+|none/.exec(text)[0] : word;
 };
 
-for (const key of raw) {
+for (const key of ['openai_chat', 'openai_responses', 'anthropic', 'gemini']) {
   live(`s108: ${key}: one call with two results, the second retried`,
     async (t) => {
       const scene = await slow(t, key);
@@ -151,7 +150,7 @@ for (const key of raw) {
 const earlier = (body) => JSON.parse(JSON.stringify(body)
   .replace('Hello', 'Good morning'));
 
-for (const key of all) {
+for (const key of names) {
   live(`s108 s110: ${key}: held requests that ask for other things`,
     async (t) => {
       const scene = await slow(t, key);
