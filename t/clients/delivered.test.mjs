@@ -18,7 +18,7 @@ const calls = [0, 1].map((n) => ({ id: `call_Qw3rTy5uIoP1aSd2FgH3jK4${n}`,
   name: ['weather', 'population'][n], input: { city: `Town ${n}` } }));
 const ids = calls.map(({ id }) => id);
 
-/* How a user asks: whole responses, by the stream helper, or event by event. */
+/* How a user asks: a whole response, the stream helper, or events. */
 const ways = {
   'no stream': (client, body) => client.responses.create(body),
   'stream()': (client, body) => client.responses.stream(body).finalResponse(),
