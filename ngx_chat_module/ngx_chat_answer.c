@@ -265,6 +265,16 @@ ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx)
 }
 
 
+void
+ngx_chat_answer_break(ngx_chat_ctx_t *ctx)
+{
+    /* the end of a page around a subrequest is not ours */
+    if (ctx->dialect->breaks && ctx->request == ctx->request->main) {
+        ngx_chat_answer_truncate(ctx);
+    }
+}
+
+
 /* Sends header and body and ends the request. b NULL: no memory. */
 static void
 ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
@@ -405,6 +415,7 @@ ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
 
     if (ctx->early) {
         b = ngx_chat_answer_in_band(ctx, status, code, message);
+        ngx_chat_answer_break(ctx);
         ngx_chat_answer_end(ctx, status, 1, b);
         return;
     }
@@ -444,9 +455,7 @@ ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason)
     if (ctx->early) {
         ctx->verdict = NGX_CHAT_VERDICT_CONFLICT;
         b = ngx_chat_answer_interrupted(ctx, reason, 0);
-        if (ctx->dialect->breaks) {
-            ngx_chat_answer_truncate(ctx);
-        }
+        ngx_chat_answer_break(ctx);
         ngx_chat_answer_end(ctx, NGX_HTTP_BAD_GATEWAY, 1, b);
         return;
     }

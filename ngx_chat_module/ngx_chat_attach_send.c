@@ -255,9 +255,8 @@ ngx_chat_attach_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {
     ngx_chat_attach_last(ctx->request, b);
 
-    /* the end of a page around it is not ours */
-    if (ctx->dialect->breaks && ctx->request == ctx->request->main) {
-        ngx_chat_answer_truncate(ctx);
+    ngx_chat_answer_break(ctx);
+    if (ctx->truncated) {
         b->last_buf = 0;
         b->flush = 1;
     }

@@ -311,7 +311,9 @@ ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
         return NGX_ERROR;
     }
 
-    out.buf->last_buf = 1;
+    ngx_chat_answer_break(ctx);
+    out.buf->last_buf = !ctx->truncated;
+    out.buf->flush = ctx->truncated;
     return ngx_chat_next_body_filter(r, &out);
 }
 

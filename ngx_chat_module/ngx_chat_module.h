@@ -462,6 +462,13 @@ ngx_int_t ngx_chat_answer_cors(ngx_chat_ctx_t *ctx);
 void ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx);
 
 /*
+ * Truncates the response behind an error event, where clients of the dialect
+ * may ignore that event (dialect->breaks). The caller then asks
+ * ctx->truncated for the kind of its last buffer.
+ */
+void ngx_chat_answer_break(ngx_chat_ctx_t *ctx);
+
+/*
  * The dialect's event for a stream that broke off, for a client that was sent
  * none of its events, as one buffer in the pool; NULL: no memory.
  */

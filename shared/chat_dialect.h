@@ -177,8 +177,8 @@ typedef struct {
     unsigned takes_ids : 1; /* its clients take a line id: in any event */
 
     unsigned breaks : 1; /* some of its clients ignore error events: the
-                            connection breaks behind interrupted() (the
-                            dialects of providers) */
+                            connection breaks behind interrupted() and
+                            refuse_in_band() (the dialects of providers) */
 
     const char *sse_header; /* "Name: value" of every SSE answer that
                                      the module makes itself, or NULL */

@@ -70,8 +70,9 @@ async function running(scene, count, options) {
 }
 
 /* Its client knows that this is not all. */
-function interrupted(key, { text, word }) {
-  assert.equal(word, isRaw(key) ? 'broken' : 'error', text);
+function interrupted(key, { text, word, broke }) {
+  assert.equal(word, 'error', text);
+  assert.equal(!!broke, isRaw(key), text);
   assert.match(text, /interrupted/);
   assert.doesNotMatch(text, /\[DONE\]|message_stop|response\.completed/);
 }

@@ -103,11 +103,22 @@ export class Batch {
   }
 }
 
-/* What the client of an answer was told, in one word, and its details. */
+/*
+ * What the client of an answer was told, in one word, and its details. An
+ * error event is an error; `broke` says that the connection broke behind it.
+ * A response that breaks without one is `broken`.
+ */
 export async function told(answer) {
   const text = await answer.text({ broken: true });
-  if (answer.error) {
+  if (answer.error && !/\n\n$/.test(text)) {
     return { word: 'broken', text };
+  }
+  if (answer.error) {
+    const list = events(text);
+    const last = list.at(-1);
+    const word = last?.error || /error/i.test(last?.type) ? 'error' : 'broken';
+    return { word, text, list, types: list.map((e) => e.type ?? e),
+      broke: true };
   }
   const { status, headers } = await answer.head;
   if (status !== 200) {

@@ -122,7 +122,7 @@ for (const key of keys) {
         await t.test(what, async (t2) => {
           const { batch, held, scene } = await early(t2, key,
             { http2, ...options });
-          const rest = await afterwards(held);
+          const rest = await afterwards(held, () => cutText(key, held));
           const list = events(rest);
           assert.equal(list.length, 1, rest);
           assert.ok(/error/i.test(list[0].type) || list[0].error, rest);

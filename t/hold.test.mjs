@@ -11,6 +11,7 @@ import { gate, pause, unbuilt, until } from './harness.mjs';
 import { dialects, newCalls } from './harness_dialects.mjs';
 import { sse } from './harness_provider.mjs';
 import { Batch, outputs, seals, stage, told } from './harness_batch.mjs';
+import { isRaw } from './harness_ends.mjs';
 
 const keys = Object.keys(dialects);
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -294,6 +295,7 @@ live('s58: after the grace a refusal is told in-band', async (t) => {
       if (bounces === 'error') {
         assert.ok(end.text.includes('batch_incomplete'), end.text);
       }
+      assert.equal(!!end.broke, isRaw(key), end.text);
       assert.equal(batch.upstream().length, 0);
     });
   }

@@ -178,8 +178,8 @@ live('s51 s103: the claimant is killed, all is stored', async (t) => {
       await until(() => waiter.ended, deadAfter, 'its end');
       t2.diagnostic(`told after ${Math.round(performance.now() - start)} ms`);
       const end = await told(waiter);
-      const cut = isRaw(key) ? 'broken' : 'error';
-      assert.equal(end.word, name === 'early' ? cut : '502', end.text);
+      assert.equal(end.word, name === 'early' ? 'error' : '502', end.text);
+      assert.equal(!!end.broke, name === 'early' && isRaw(key), end.text);
       assert.match(end.text, isRaw(key)
         ? /connection error: the stream was terminated before its end \(/
         : /producer_lost|terminated before its end/);
@@ -233,7 +233,9 @@ live('s103: who was told of a death is believed by all workers', async (t) => {
     return performance.now() > trusted && a < 470 && a - b > 150;
   });
   await redis.command('DEL', await keyOf(pid));
-  assert.equal((await told(waiter)).word, 'broken');
+  const { word, broke } = await told(waiter);
+  assert.equal(word, 'error');
+  assert.equal(broke, true);
   scene.p.answer = answer;
   await only(here, other, async () => {
     const end = await told(batch.continue(batch.results([1]),
