@@ -44,11 +44,12 @@ chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
     size_t              i;
     chat_table_t        ids; /* number: who stands, from 1 on; last: lacks */
     chat_gate_twin_t   *twins;
-    const chat_call_t  *call, *calls = &rq->calls[step->first];
+    const chat_call_t  *call, *calls;
     chat_table_entry_t *entry;
 
     chat_table_init(&ids, arena);
     twins = chat_arena_alloc(arena, (step->count + 1) * sizeof(*twins));
+    calls = step->count == 0 ? NULL : &rq->calls[step->first];
 
     for (i = 0; twins != NULL && i < step->count; i++) {
         call = &calls[i];

@@ -249,12 +249,14 @@ s40_approvals(void **state)
         BODY(MESSAGE("m", DECIDED("a", "\"approved\":true,\"reason\":\"ok\"")
                               OK("b", "2"))));
 
-    /* what a body has decided stays decided, whoever asks for it */
-    everything(BODY(MESSAGE("m", DECIDED("a", "\"approved\":false"))), 0);
+    /* the first decision stands: a body's later one gives way */
+    everything(BODY(MESSAGE("m", DECIDED("a", "\"approved\":false"))), 1);
     becomes(
         AI_SDK,
         BODY(MESSAGE("m", DECIDED("a", "\"approved\":false") OK("b", "2"))),
-        BODY(MESSAGE("m", DECIDED("a", "\"approved\":false") OK("b", "2"))));
+        BODY(MESSAGE("m", DECIDED("a", "\"approved\":true,\"reason\":\"ok\"")
+                              OK("b", "2"))));
+    everything(BODY(MESSAGE("m", DECIDED("a", "\"approved\":true"))), 0);
 
     /* a result outranks it */
     bring(BODY(MESSAGE("m", OK("a", "1") OPEN("b"))));
