@@ -136,12 +136,16 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
 }
 
 
-/* 1 if the step that a fresh turn leaves behind may lack results. */
+/*
+ * 1 if the step that a fresh turn leaves behind may lack results, or have a
+ * decision that is not the stored one.
+ */
 static ngx_uint_t
 ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
-           && (ctx->rq.chained || !ctx->q.complete || ctx->q.wants);
+           && (ctx->rq.chained || !ctx->q.complete || ctx->q.wants
+               || ctx->q.decides);
 }
 
 

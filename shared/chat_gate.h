@@ -73,6 +73,7 @@ typedef struct {
     int                   chained;
     int                   complete; /* the body settles all its members */
     int                   wants;    /* a member of them wants a result */
+    int                   decides;  /* a member has a decision, no result */
     unsigned              retry;    /* tries of its client library before */
 
     /* What the first look showed; set by chat_gate_decide(). */

@@ -143,6 +143,8 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
         memcpy(asked->digest, call->digest.bytes, 16);
         q->complete = q->complete && asked->settled;
         q->wants = q->wants || asked->wants;
+        q->decides |= call->approval >= CHAT_APPROVAL_GRANTED
+                      && call->outcome == CHAT_OUTCOME_NONE;
     }
 
     if (chat_gate_brings(q) != CHAT_OK) {

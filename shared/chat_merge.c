@@ -130,11 +130,15 @@ chat_results_overrules(const chat_call_t *call, const chat_member_t *member)
 }
 
 
-/* What the store has for one call; 0 if nothing that may go into it. */
+/*
+ * What the store has for one call; 0 if nothing that may go into it. A stored
+ * decision takes the place of another one; approvals: it is added, too.
+ */
 static int
 chat_results_fill(chat_result_t *result, const chat_member_t *member,
                   const chat_results_facts_t *facts, int approvals)
 {
+    int                        overrules;
     static const unsigned char unknown[16] = { 0 };
 
     result->approval = member->approval;
@@ -149,11 +153,13 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
         return 1;
     }
 
-    if (!approvals || member->approval == CHAT_APPROVAL_NONE
+    overrules =
+        result->call != NULL && chat_results_overrules(result->call, member);
+
+    if (!(approvals || overrules) || member->approval == CHAT_APPROVAL_NONE
         || (result->call != NULL
             && (result->call->kind != CHAT_KIND_APPROVAL
-                || (chat_call_is_settled(result->call)
-                    && !chat_results_overrules(result->call, member)))))
+                || (chat_call_is_settled(result->call) && !overrules))))
     {
         return 0;
     }

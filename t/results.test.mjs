@@ -284,6 +284,62 @@ live('s122: openai_responses: a stored decision stands over the body',
     }
   });
 
+live('s122: ai_sdk: a new message leaves a decision that is not the stored one',
+  async (t) => {
+    const scene = await openStage(t, 'ai_sdk', { strict: false });
+    for (const [approved, results] of [[true, [0]], [false, [0]],
+      [false, []]]) {
+      const [one, two] = newCalls(2);
+      const batch = new Batch(scene, [one, { ...two,
+        approval: { id: 'ap1' } }]);
+      await batch.ask();
+      await taken(give(batch, 1, { approved, reason: 'so' }), 1);
+      const body = batch.body(batch.results(results),
+        dialects.ai_sdk.says('and now?'));
+      const mine = body.messages.flatMap(({ parts }) => parts)
+        .find((it) => it.toolCallId === two.id);
+      mine.state = 'approval-responded';
+      mine.approval = { id: 'ap1', approved: !approved, reason: 'my own' };
+      await batch.post(body).text();
+      const sent = scene.p.requests.at(-1);
+      assert.match(String(sent.raw), /and now/);
+      assert.deepEqual(part(sent, two.id).approval,
+        { id: 'ap1', approved, reason: 'so' });
+    }
+  });
+
+live('s122: openai_responses: the same; other calls are not decided',
+  async (t) => {
+    const scene = await openStage(t, 'openai_responses', { strict: false });
+    for (const way of ['stateless', 'chained', 'conversation']) {
+      for (const both of [true, false]) {
+        const ids = [newId('mcpr_'), newId('mcpr_')];
+        const batch = new Batch(scene, ids.map((id) => ({ id })));
+        batch.from = asking(ids);
+        const hello = { role: 'user', content: 'hi' };
+        const base = { model: 'm', stream: true,
+          ...(way === 'conversation' && { conversation: batch.key }) };
+        await batch.post({ ...base, input: [hello] }).text();
+        await taken(give(batch, 1, { approved: false, reason: 'no' }), 1);
+        const said = (id, approve, why) => ({ type: 'mcp_approval_response',
+          approval_request_id: id, approve, ...(why && { reason: why }) });
+        const answers = (yes, why) => [...both ? [said(ids[0], true)] : [],
+          said(ids[1], yes, why), { role: 'user', content: 'and now?' }];
+        await batch.post({ ...base,
+          ...(way === 'chained' && { previous_response_id: batch.from.id }),
+          input: [...way !== 'stateless' ? [] : [hello, ...ids.map((id) => (
+            { id, type: 'mcp_approval_request', name: 'send',
+              server_label: 'mail', arguments: '{}' }))],
+          ...answers(true, 'my own')] }).text();
+        const { body } = scene.p.requests.at(-1);
+        const right = answers(false, 'no');
+        assert.deepEqual(body.input.slice(-right.length), right, way);
+        assert.equal(body.input.filter(({ type }) =>
+          type === 'mcp_approval_response').length, right.length - 1, way);
+      }
+    }
+  });
+
 live('s55: a conversation is cleared while requests wait', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
