@@ -284,7 +284,7 @@ live('s122: openai_responses: a stored decision stands over the body',
     }
   });
 
-live('s122: ai_sdk: a new message leaves a decision that is not the stored one',
+live('s122: ai_sdk: the same beside a new message',
   async (t) => {
     const scene = await openStage(t, 'ai_sdk', { strict: false });
     for (const [approved, results] of [[true, [0]], [false, [0]],
@@ -308,7 +308,7 @@ live('s122: ai_sdk: a new message leaves a decision that is not the stored one',
     }
   });
 
-live('s122: openai_responses: the same; other calls are not decided',
+live('s122: openai_responses: the same beside a new message, no more',
   async (t) => {
     const scene = await openStage(t, 'openai_responses', { strict: false });
     for (const way of ['stateless', 'chained', 'conversation']) {
