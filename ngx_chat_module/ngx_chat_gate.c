@@ -153,7 +153,8 @@ ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+    int           fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+    chat_store_t *store = ctx->main->store;
 
     if (rc != NGX_OK && !fresh && ngx_chat_away_look_later(ctx)) {
         return;
@@ -167,7 +168,9 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 
     if (ctx->rq.class == CHAT_CLASS_ITEMS) {
         /* they count once the provider has accepted them */
-        ngx_chat_watch_look(ctx);
+        ngx_chat_gate_asks(ctx);
+        store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
+                    (uint32_t) ctx->conf->ttl);
         return;
     }
 

@@ -13,7 +13,9 @@ const zoned = { skip: unbuilt || (store !== 'shm'
   && 'about the zone: run with CHAT_STORE=shm') };
 
 const big = (bytes) => 'x'.repeat(bytes);
-const tells = `${say.verdict} add_header X-Reason $chat_reason always;`;
+/* Under load a refusal may come late: it must not come in-band. */
+const tells = `${say.verdict} chat_grace 60s;
+  add_header X-Reason $chat_reason always;`;
 const reason = async (answer) => (await answer.head).headers['x-reason'];
 
 /* Requests that wait fill the zone, until the first is refused. */
