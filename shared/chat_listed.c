@@ -289,9 +289,9 @@ chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
     memset(out, 0, sizeof(*out));
     out->fact = fact;
 
-    out->held = chat_listed_read(fact, "held/", &listed);
+    out->held = chat_listed_read(fact, chat_listed_hold, &listed);
 
-    if (out->held || chat_listed_read(fact, "stream/", &listed)) {
+    if (out->held || chat_listed_read(fact, chat_listed_stream, &listed)) {
         out->ms = listed.ms;
         out->id = listed.id;
         return 1;

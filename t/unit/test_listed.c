@@ -329,18 +329,18 @@ without(chat_fact_t *facts, size_t n, const chat_str_t *fields, size_t count)
 }
 
 
-/* Ten thousand answers, of which every 1,000th runs on. */
+/* Ten thousand answers to held requests; every 1,000th answer runs on. */
 static void
 s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
 {
-    char            id[CHAT_LISTED_ID + 1];
+    char            id[CHAT_LISTED_ID + 1], held[CHAT_LISTED_ID + 1];
     size_t          i, n = 0, count, most = 0;
     uint64_t        first = 0;
     chat_str_t     *fields;
     chat_key_t      key;
     chat_fact_t     facts[2 * CHAT_LISTED_MOST];
     chat_facts_t    some;
-    chat_listed_t   listed, found;
+    chat_listed_t   listed, found, hold;
     chat_arena_t   *arena = chat_arena_create(0);
     chat_recorded_t recorded, newest;
 
@@ -359,6 +359,13 @@ s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
         chat_facts_init(&some, arena);
         chat_facts_listed(&some, &listed);
         chat_facts_batch(&some, i, &recorded);
+
+        hold = listed;
+        hold.name.bytes[0] ^= 0xff;
+        chat_listed_id(&(chat_key_t){ .name = hold.name }, held);
+        chat_facts_held(&some, &hold);
+        chat_facts_over(&some, chat_cstr(held), CHAT_END_NONE);
+
         if (i % 1000 != 0) {
             chat_facts_over(&some, chat_cstr(id), CHAT_END_FINISHED);
         }
@@ -375,6 +382,7 @@ s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
         count = chat_listed_surplus(facts, n, arena, &fields);
         n = without(facts, n, fields, count);
         most = n > most ? n : most;
+        assert_in_range(n, 1, CHAT_LISTED_MOST);
     }
 
     assert_in_range(most, CHAT_LISTED_KEPT, CHAT_LISTED_MOST);
