@@ -144,6 +144,7 @@ typedef struct {
     chat_ag_ui_slot_t    *slots;
     uint32_t              count;
     size_t                size;
+    chat_table_t          ids;     /* number: the slot, from 1 on */
     uint32_t              chunked; /* slots that are open and chunked */
     uint32_t              first;   /* slot of the present step */
     chat_str_t            run;     /* runId */

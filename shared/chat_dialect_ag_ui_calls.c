@@ -14,19 +14,12 @@
 #include "chat_dialect_ag_ui.h"
 
 
-/* From the newest on: the events of a call come close together. */
 chat_ag_ui_slot_t *
 chat_ag_ui_slot(const chat_ag_ui_reader_t *reader, chat_str_t id)
 {
-    uint32_t i;
+    const chat_table_entry_t *entry = chat_table_find(&reader->ids, id);
 
-    for (i = reader->count; i > 0; i--) {
-        if (chat_str_eq(reader->slots[i - 1].id, id)) {
-            return &reader->slots[i - 1];
-        }
-    }
-
-    return NULL;
+    return entry != NULL ? &reader->slots[entry->number - 1] : NULL;
 }
 
 
@@ -48,10 +41,13 @@ chat_ag_ui_emit(const chat_ag_ui_frame_t *frame, chat_event_e type,
 }
 
 
+/* A slot for the call, which says what it is of; NULL: no memory. */
 static chat_ag_ui_slot_t *
-chat_ag_ui_slot_add(chat_ag_ui_reader_t *reader, chat_arena_t *arena)
+chat_ag_ui_slot_add(chat_ag_ui_reader_t *reader, chat_arena_t *arena,
+                    const chat_ag_ui_slot_t *call)
 {
-    chat_ag_ui_slot_t *slots;
+    chat_ag_ui_slot_t  *slots, *slot;
+    chat_table_entry_t *entry;
 
     slots = chat_arena_grow(arena, reader->slots, reader->count, &reader->size,
                             sizeof(*slots));
@@ -60,8 +56,22 @@ chat_ag_ui_slot_add(chat_ag_ui_reader_t *reader, chat_arena_t *arena)
     }
 
     reader->slots = slots;
+    slot = &slots[reader->count];
 
-    return &reader->slots[reader->count++];
+    if (chat_arena_dup(arena, call->id, &slot->id) != CHAT_OK
+        || chat_arena_dup(arena, call->parent, &slot->parent) != CHAT_OK
+        || chat_arena_dup(arena, call->lane, &slot->lane) != CHAT_OK)
+    {
+        return NULL;
+    }
+
+    entry = chat_table_put(&reader->ids, slot->id);
+    if (entry == NULL) {
+        return NULL;
+    }
+
+    entry->number = ++reader->count;
+    return slot;
 }
 
 
@@ -128,12 +138,8 @@ chat_ag_ui_call_new(chat_ag_ui_frame_t *frame, const chat_ag_ui_slot_t *call,
         return CHAT_ERROR;
     }
 
-    slot = chat_ag_ui_slot_add(reader, frame->arena);
-    if (slot == NULL
-        || chat_arena_dup(frame->arena, call->id, &slot->id) != CHAT_OK
-        || chat_arena_dup(frame->arena, call->parent, &slot->parent) != CHAT_OK
-        || chat_arena_dup(frame->arena, call->lane, &slot->lane) != CHAT_OK)
-    {
+    slot = chat_ag_ui_slot_add(reader, frame->arena, call);
+    if (slot == NULL) {
         return CHAT_ERROR;
     }
 

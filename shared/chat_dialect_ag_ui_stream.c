@@ -29,6 +29,7 @@ chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 
     if (reader != NULL) {
         reader->rq = rq;
+        chat_table_init(&reader->ids, arena);
     }
 
     return reader;

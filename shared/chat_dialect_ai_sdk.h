@@ -92,21 +92,13 @@ typedef struct {
     unsigned   dynamic : 1;
 } chat_ai_sdk_slot_t;
 
-/* A question whether a call may be executed. */
-typedef struct chat_ai_sdk_ask_s chat_ai_sdk_ask_t;
-
-struct chat_ai_sdk_ask_s {
-    chat_ai_sdk_ask_t *next;
-    chat_str_t         question;
-    chat_str_t         call;
-};
-
 typedef struct {
     chat_ai_sdk_slot_t *slots;
     uint32_t            count;
     size_t              size;
-    chat_ai_sdk_ask_t  *asks; /* newest first */
-    uint32_t            nasks;
+    chat_table_t        ids;       /* number: the slot, from 1 on */
+    chat_table_t        questions; /* item: the id of the call, a string */
+    uint32_t            nasks;     /* that have taken memory */
     unsigned            begun : 1; /* a first chunk was ours */
 } chat_ai_sdk_reader_t;
 

@@ -12,23 +12,25 @@
 void *
 chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    return chat_arena_alloc(arena, sizeof(chat_ai_sdk_reader_t));
+    chat_ai_sdk_reader_t *reader = chat_arena_alloc(arena, sizeof(*reader));
+
+    (void) rq;
+
+    if (reader != NULL) {
+        chat_table_init(&reader->ids, arena);
+        chat_table_init(&reader->questions, arena);
+    }
+
+    return reader;
 }
 
 
-/* From the newest on: the events of a call come close together. */
 chat_ai_sdk_slot_t *
 chat_ai_sdk_find(const chat_ai_sdk_reader_t *reader, chat_str_t id)
 {
-    uint32_t i;
+    const chat_table_entry_t *entry = chat_table_find(&reader->ids, id);
 
-    for (i = reader->count; i > 0; i--) {
-        if (chat_str_eq(reader->slots[i - 1].id, id)) {
-            return &reader->slots[i - 1];
-        }
-    }
-
-    return NULL;
+    return entry != NULL ? &reader->slots[entry->number - 1] : NULL;
 }
 
 
@@ -55,7 +57,8 @@ chat_ai_sdk_slot_t *
 chat_ai_sdk_add(chat_ai_sdk_reader_t *reader, chat_arena_t *arena,
                 chat_str_t id)
 {
-    chat_ai_sdk_slot_t *slots;
+    chat_ai_sdk_slot_t *slots, *slot;
+    chat_table_entry_t *entry;
 
     slots = chat_arena_grow(arena, reader->slots, reader->count, &reader->size,
                             sizeof(*slots));
@@ -64,13 +67,19 @@ chat_ai_sdk_add(chat_ai_sdk_reader_t *reader, chat_arena_t *arena,
     }
 
     reader->slots = slots;
+    slot = &slots[reader->count];
 
-    if (chat_arena_dup(arena, id, &reader->slots[reader->count].id) != CHAT_OK)
-    {
+    if (chat_arena_dup(arena, id, &slot->id) != CHAT_OK) {
         return NULL;
     }
 
-    return &reader->slots[reader->count++];
+    entry = chat_table_put(&reader->ids, slot->id);
+    if (entry == NULL) {
+        return NULL;
+    }
+
+    entry->number = ++reader->count;
+    return slot;
 }
 
 
@@ -78,7 +87,8 @@ chat_rc_e
 chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *reader, chat_arena_t *arena,
                      chat_str_t question, chat_str_t call)
 {
-    chat_ai_sdk_ask_t *ask;
+    chat_str_t         *asked;
+    chat_table_entry_t *entry;
 
     if (question.len == 0 || question.len > CHAT_AI_SDK_NAME_MAX
         || call.len > CHAT_AI_SDK_NAME_MAX
@@ -88,16 +98,24 @@ chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *reader, chat_arena_t *arena,
         return CHAT_OK;
     }
 
-    ask = chat_arena_alloc(arena, sizeof(*ask));
-    if (ask == NULL
-        || chat_arena_dup(arena, question, &ask->question) != CHAT_OK
-        || chat_arena_dup(arena, call, &ask->call) != CHAT_OK)
+    entry = chat_table_find(&reader->questions, question);
+
+    if (entry == NULL) {
+        if (chat_arena_dup(arena, question, &question) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        entry = chat_table_put(&reader->questions, question);
+    }
+
+    asked = chat_arena_alloc(arena, sizeof(*asked));
+    if (entry == NULL || asked == NULL
+        || chat_arena_dup(arena, call, asked) != CHAT_OK)
     {
         return CHAT_ERROR;
     }
 
-    ask->next = reader->asks;
-    reader->asks = ask;
+    entry->item = asked;
     reader->nasks++;
     return CHAT_OK;
 }
@@ -106,13 +124,10 @@ chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *reader, chat_arena_t *arena,
 chat_str_t
 chat_ai_sdk_asked(const chat_ai_sdk_reader_t *reader, chat_str_t question)
 {
-    const chat_ai_sdk_ask_t *ask;
+    const chat_table_entry_t *entry;
 
-    for (ask = reader->asks; ask != NULL; ask = ask->next) {
-        if (chat_str_eq(ask->question, question)) {
-            return ask->call;
-        }
-    }
-
-    return chat_str(NULL, 0);
+    entry = chat_table_find(&reader->questions, question);
+    return entry != NULL && entry->item != NULL
+               ? *(const chat_str_t *) entry->item
+               : chat_str(NULL, 0);
 }

@@ -28,6 +28,13 @@ typedef struct {
     unsigned    ready : 1;
 } chat_completions_call_t;
 
+/* The calls of a choice, but for the older function_call. */
+typedef struct {
+    chat_table_t ids;    /* number: the newest call of this id, from 1 on */
+    size_t       newest; /* call, from 1 on */
+    uint32_t     next;   /* slot behind all of them */
+} chat_completions_calls_t;
+
 /* A choice of the stream, by what it has shown so far. */
 typedef enum {
     CHAT_CHOICE_UNSEEN, /* awaits its first chunk, then OPEN */
@@ -36,17 +43,18 @@ typedef enum {
 } chat_choice_e;
 
 typedef struct {
-    chat_arena_t            *arena;  /* of the stream */
-    chat_events_t           *events; /* of the frame */
-    chat_json_doc_t         *doc;
-    chat_completions_call_t *calls;
-    size_t                   count;
-    size_t                   size;
-    size_t                   opened;
-    unsigned char            choices[CHAT_COMPLETIONS_CHOICES];
-    unsigned                 open : 1; /* a chunk was seen */
-    unsigned                 cut : 1;  /* by a limit or a filter */
-    int                      ended;    /* an end was told */
+    chat_arena_t             *arena;  /* of the stream */
+    chat_events_t            *events; /* of the frame */
+    chat_json_doc_t          *doc;
+    chat_completions_call_t  *calls;
+    size_t                    count;
+    size_t                    size;
+    size_t                    opened;
+    chat_completions_calls_t *of[CHAT_COMPLETIONS_CHOICES]; /* or NULL */
+    unsigned char             choices[CHAT_COMPLETIONS_CHOICES];
+    unsigned                  open : 1; /* a chunk was seen */
+    unsigned                  cut : 1;  /* by a limit or a filter */
+    int                       ended;    /* an end was told */
 } chat_completions_stream_t;
 
 /* The events of the calls in one choice of a chunk. */

@@ -132,10 +132,10 @@ static uint32_t
 chat_completions_slot(chat_completions_stream_t *state, uint32_t choice,
                       const chat_json_t *entry, chat_str_t id)
 {
-    size_t                         i;
-    int32_t                        index;
-    uint32_t                       next = choice << 16;
-    const chat_completions_call_t *call;
+    size_t                          number;
+    int32_t                         index;
+    const chat_table_entry_t       *known;
+    const chat_completions_calls_t *calls = state->of[choice];
 
     index =
         chat_json_index(state->doc, chat_json_get(state->doc, entry, "index"));
@@ -143,26 +143,27 @@ chat_completions_slot(chat_completions_stream_t *state, uint32_t choice,
         return choice << 16 | (uint32_t) index;
     }
 
-    for (i = state->count; i > 0; i--) {
-        call = &state->calls[i - 1];
+    if (calls == NULL) {
+        return choice << 16;
+    }
 
-        if (call->slot >> 16 != choice
-            || (call->slot & 0xffff) == CHAT_COMPLETIONS_LEGACY)
-        {
-            continue;
-        }
+    number = calls->newest;
 
-        if (id.len == 0 || chat_str_eq(id, call->id)) {
-            return call->slot;
-        }
+    if (id.len != 0) {
+        known = chat_table_find(&calls->ids, id);
+        number = known != NULL ? known->number : 0;
+    }
 
-        if (call->slot >= next) {
-            next = call->slot + 1;
-        }
+    /* its slot may have been opened anew for another id */
+    if (number != 0
+        && (id.len == 0 || chat_str_eq(id, state->calls[number - 1].id)))
+    {
+        return state->calls[number - 1].slot;
     }
 
     /* The last slot is the older form's; only a flood of calls gets there. */
-    return (next & 0xffff) < CHAT_COMPLETIONS_INDEXES ? next : next - 1;
+    return (calls->next & 0xffff) < CHAT_COMPLETIONS_INDEXES ? calls->next
+                                                             : calls->next - 1;
 }
 
 
@@ -181,21 +182,48 @@ chat_completions_find(chat_completions_stream_t *state, uint32_t slot)
 }
 
 
-/* Room for one more call; NULL without memory. */
-static chat_completions_call_t *
-chat_completions_push(chat_completions_stream_t *state)
+/* What is known of the choice's calls; NULL without memory. */
+static chat_completions_calls_t *
+chat_completions_of(chat_completions_stream_t *state, uint32_t choice)
 {
-    chat_completions_call_t *calls;
+    chat_completions_calls_t *calls = state->of[choice];
 
+    if (calls == NULL) {
+        calls = chat_arena_alloc(state->arena, sizeof(*calls));
+        if (calls != NULL) {
+            chat_table_init(&calls->ids, state->arena);
+            calls->next = choice << 16;
+            state->of[choice] = calls;
+        }
+    }
+
+    return calls;
+}
+
+
+/* One more call, of this slot; NULL without memory. */
+static chat_completions_call_t *
+chat_completions_push(chat_completions_stream_t *state, uint32_t slot)
+{
+    chat_completions_call_t  *calls;
+    chat_completions_calls_t *of;
+
+    of = chat_completions_of(state, slot >> 16);
     calls = chat_arena_grow(state->arena, state->calls, state->count,
                             &state->size, sizeof(*calls));
-    if (calls == NULL) {
+    if (of == NULL || calls == NULL) {
         return NULL;
     }
 
     state->calls = calls;
+    state->count++;
 
-    return &state->calls[state->count++];
+    if ((slot & 0xffff) != CHAT_COMPLETIONS_LEGACY) {
+        of->newest = state->count;
+        of->next = slot >= of->next ? slot + 1 : of->next;
+    }
+
+    return &calls[state->count - 1];
 }
 
 
@@ -212,7 +240,7 @@ chat_completions_begin(chat_completions_stream_t *state, uint32_t slot,
     }
 
     if (*call == NULL) {
-        *call = chat_completions_push(state);
+        *call = chat_completions_push(state, slot);
         if (*call == NULL) {
             return CHAT_ERROR;
         }
@@ -237,6 +265,40 @@ chat_completions_learn(chat_completions_stream_t *state, chat_str_t s,
     }
 
     return chat_arena_dup(state->arena, s, known);
+}
+
+
+/* As chat_completions_learn() of its id, by which it is found then. */
+static chat_rc_e
+chat_completions_identify(chat_completions_stream_t *state,
+                          chat_completions_call_t *call, chat_str_t id)
+{
+    size_t              number = (size_t) (call - state->calls) + 1;
+    chat_table_entry_t *entry;
+
+    if (id.len == 0 || call->id.len != 0
+        || (call->slot & 0xffff) == CHAT_COMPLETIONS_LEGACY)
+    {
+        return chat_completions_learn(state, id, &call->id);
+    }
+
+    if (chat_completions_learn(state, id, &call->id) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    entry = chat_table_put(&state->of[call->slot >> 16]->ids, call->id);
+    if (entry == NULL) {
+        return CHAT_ERROR;
+    }
+
+    /* of twins the newer one; not what had the id in an earlier life */
+    if (entry->number < number
+        || !chat_str_eq(state->calls[entry->number - 1].id, id))
+    {
+        entry->number = number;
+    }
+
+    return CHAT_OK;
 }
 
 
@@ -268,7 +330,7 @@ chat_completions_entry(chat_completions_stream_t *state, uint32_t slot,
     }
 
     if (call
-        && (chat_completions_learn(state, id, &call->id)
+        && (chat_completions_identify(state, call, id)
             || chat_completions_learn(state, name, &call->name)))
     {
         return CHAT_ERROR;
