@@ -196,3 +196,36 @@ live('a node that is to have a name, and has none yet', async (t) => {
   await over(t, [here]);
   await until(() => there.keyed > 3);
 });
+
+/* A million elements: in one array, and in a thousand of a thousand each. */
+const floods = {
+  'one array': () => `*1000000\r\n${':1\r\n'.repeat(1e6)}`,
+  'nested arrays': () => `*1000\r\n${`*1000\r\n${':1\r\n'.repeat(1e3)}`
+    .repeat(1e3)}`,
+};
+
+live('given a reply of a million elements, the worker refuses it',
+  async (t) => {
+    for (const [name, flood] of Object.entries(floods)) {
+      await t.test(name, async (t2) => {
+        let most = 0;
+        let keyed = down;
+        const one = await fake(t2, { keyed: (args) => keyed(args),
+          slots: (port) => array(range(0, 16383, '127.0.0.1', port)) });
+        const { n, ask } = await over(t2, [one]);
+        await until(() => one.keyed > 0);
+        await ask();
+        const before = n.memory();
+        const bytes = flood();
+        keyed = () => bytes;
+        await until(() => {
+          most = Math.max(most, n.memory() - before);
+          return one.connects > 5;
+        }, 20000, 'the worker to connect again');
+        assert.match(n.errorLog(), /not a Redis reply: too many elements/);
+        t2.diagnostic(`${(most / 1e6).toFixed(1)} MB`);
+        assert.ok(process.env.CHAT_ASAN || most < 20e6, `${most} bytes`);
+        await ask();
+      });
+    }
+  });

@@ -329,18 +329,34 @@ without(chat_fact_t *facts, size_t n, const chat_str_t *fields, size_t count)
 }
 
 
+/* The request of this answer was held, and is not any more. */
+static void
+hold_ended(chat_facts_t *facts, const chat_listed_t *answer)
+{
+    char          id[CHAT_LISTED_ID + 1];
+    chat_key_t    key;
+    chat_listed_t hold = *answer;
+
+    hold.name.bytes[0] ^= 0xff;
+    key.name = hold.name;
+    chat_listed_id(&key, id);
+    chat_facts_held(facts, &hold);
+    chat_facts_over(facts, chat_cstr(id), CHAT_END_NONE);
+}
+
+
 /* Ten thousand answers to held requests; every 1,000th answer runs on. */
 static void
 s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
 {
-    char            id[CHAT_LISTED_ID + 1], held[CHAT_LISTED_ID + 1];
+    char            id[CHAT_LISTED_ID + 1];
     size_t          i, n = 0, count, most = 0;
     uint64_t        first = 0;
     chat_str_t     *fields;
     chat_key_t      key;
     chat_fact_t     facts[2 * CHAT_LISTED_MOST];
     chat_facts_t    some;
-    chat_listed_t   listed, found, hold;
+    chat_listed_t   listed, found;
     chat_arena_t   *arena = chat_arena_create(0);
     chat_recorded_t recorded, newest;
 
@@ -360,11 +376,7 @@ s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
         chat_facts_listed(&some, &listed);
         chat_facts_batch(&some, i, &recorded);
 
-        hold = listed;
-        hold.name.bytes[0] ^= 0xff;
-        chat_listed_id(&(chat_key_t){ .name = hold.name }, held);
-        chat_facts_held(&some, &hold);
-        chat_facts_over(&some, chat_cstr(held), CHAT_END_NONE);
+        hold_ended(&some, &listed);
 
         if (i % 1000 != 0) {
             chat_facts_over(&some, chat_cstr(id), CHAT_END_FINISHED);
