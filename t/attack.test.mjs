@@ -91,26 +91,35 @@ live('given a batch filled by many, a result does not stop the worker',
     await compare(scene.n, play(16, 64), play(0, 64));
   }, { skip: !store });
 
-/* A new turn behind a step of so many calls without results. */
+/* A complete continuation behind an earlier step of so many open calls. */
 function longStep(first, calls) {
   const call = (id) => ({ id, type: 'function',
     function: { name: 'f', arguments: '{}' } });
+  const last = newId('call_');
   return JSON.stringify({ model: 'm', stream: true, messages: [
     { role: 'user', content: 'x' },
     { role: 'assistant', content: null, tool_calls: [call(first),
       ...Array.from({ length: calls }, (_, i) => call(`call_${i}`))] },
-    { role: 'user', content: 'y' }] });
+    { role: 'user', content: 'y' },
+    { role: 'assistant', content: null, tool_calls: [call(last)] },
+    { role: 'tool', tool_call_id: last, content: '1' }] });
 }
 
-live('given a long step of a known batch, a new turn stops no worker',
-  async (t) => {
-    const scene = await stage(t, 'openai_chat', { hold: '60s', strict: false,
-      workers: 2, server: small });
-    const { batch, answers } = await crowd(scene, 16, 0);
-    const turn = (first) => async () => async () => {
-      const body = longStep(first, 80000);
-      await batch.post(body).text();
-    };
-    await compare(scene.n, turn(batch.ids[0]), turn(newId('call_')));
-    answers.forEach((answer) => answer.abort());
-  });
+/* More calls than a request may list, and fewer. */
+for (const calls of [60000, 4000]) {
+  live(`given an earlier step of ${calls} calls, no worker stops`,
+    async (t) => {
+      const scene = await stage(t, 'openai_chat', { hold: '60s',
+        strict: false, workers: 2, server: small });
+      const play = (known) => async () => {
+        const { batch, answers } = await crowd(scene, 32, 0);
+        return async () => {
+          await batch.post(longStep(known ? batch.ids[0] : newId('call_'),
+            calls)).text();
+          answers.forEach((answer) => answer.abort());
+          await until(async () => (await statusOf(scene.n)).holds.now === 0);
+        };
+      };
+      await compare(scene.n, play(true), play(false));
+    });
+}
