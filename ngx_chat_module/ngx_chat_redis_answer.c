@@ -67,7 +67,8 @@ ngx_chat_redis_named(chat_str_t field, chat_str_t value)
         return end ? chat_str(field.data, (size_t) (end - field.data)) : field;
     }
 
-    if (chat_str_starts(field, "claim/") || chat_str_starts(field, "stream/"))
+    if (chat_str_starts(field, "claim/") || chat_str_starts(field, "stream/")
+        || chat_str_starts(field, "hold/"))
     {
         until = ' ';
     } else if (chat_str_is(field, "open")) {
