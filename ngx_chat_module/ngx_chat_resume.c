@@ -16,7 +16,8 @@
 #include "ngx_chat_resume.h"
 
 
-#define NGX_CHAT_RESUME_TICK 5000 /* ms between looks, while it waits */
+#define NGX_CHAT_RESUME_TICK 5000  /* ms between looks, while it waits */
+#define NGX_CHAT_RESUME_GRACE 2000 /* ms for a page to send again */
 
 
 static void ngx_chat_resume_asked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
@@ -187,6 +188,31 @@ ngx_chat_resume_unwait(ngx_chat_resume_t *resume)
 
 
 /*
+ * 1 if the client waits on although no request is held any more: a page whose
+ * hold ended by a bounce sends its request again at once.
+ */
+static ngx_uint_t
+ngx_chat_resume_bounced(ngx_chat_resume_t *resume)
+{
+    if (!resume->waits) {
+        return 0;
+    }
+
+    if (!resume->over) {
+        resume->over = 1;
+        resume->until = ngx_current_msec + NGX_CHAT_RESUME_GRACE;
+
+        if (resume->timer.timer_set) {
+            ngx_del_timer(&resume->timer);
+        }
+        ngx_add_timer(&resume->timer, NGX_CHAT_RESUME_GRACE);
+    }
+
+    return (ngx_msec_int_t) (resume->until - ngx_current_msec) > 0;
+}
+
+
+/*
  * 1 if the client waits for the answer of a request that is held: it has not
  * said what it has, and no stream runs that could be meant.
  */
@@ -216,9 +242,17 @@ ngx_chat_resume_holds(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
         return 0;
     }
 
-    return !ngx_exiting
-           && chat_listed_held(facts, n, chat_store_alive, store, &held)
-                  == CHAT_OK;
+    if (ngx_exiting) {
+        return 0;
+    }
+
+    if (chat_listed_held(facts, n, chat_store_alive, store, &held) == CHAT_OK)
+    {
+        resume->over = 0;
+        return 1;
+    }
+
+    return ngx_chat_resume_bounced(resume);
 }
 
 

@@ -33,6 +33,8 @@ struct ngx_chat_resume_s {
     chat_store_watch_t      watch;        /* of the record, while it waits */
     ngx_event_t             timer;        /* likewise */
     ngx_uint_t              waits;        /* for a request that is held */
+    ngx_uint_t              over;         /* none is held any more */
+    ngx_msec_t              until;        /* so long it may be held again */
     ngx_uint_t              again; /* it changed while being asked for */
     char                    before[CHAT_LISTED_ID]; /* the newest stream, when
                                                        the wait began */

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { pause, until } from './harness.mjs';
-import { Batch } from './harness_batch.mjs';
+import { Batch, told } from './harness_batch.mjs';
 import { held, live } from './harness_hold.mjs';
 import { sse } from './harness_provider.mjs';
 import { Talk, resumeNodes, resumeStage } from './harness_resume.mjs';
@@ -53,20 +53,46 @@ for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
   }
 }
 
-live('s128: on another node', async (t) => {
-  if (process.env.CHAT_STORE !== 'redis') {
-    t.skip('one node');
-    return;
-  }
-  const { s, batch, talk } = await scene(t, 'ai_sdk',
-    { nodes: 2, running: 'running' });
-  const others = s.nodes.map((node) => talk.resume({ node }));
-  await waits(...others);
-  await batch.continue(batch.results([1]), { node: s.nodes[0] }).text();
-  for (const other of others) {
+live('s128: ai_sdk: a hold bounces and its page sends again: the resume waits',
+  async (t) => {
+    const { batch, first, talk } = await scene(t, 'ai_sdk',
+      { hold: 'auto', running: 'running' });
+    let bounces = 0;
+    const page = (async () => {
+      let end = await told(first);
+      while (end.word === 'bounce') {
+        bounces++;
+        end = await told(batch.continue(batch.results([0])));
+      }
+      return end.word;
+    })();
+    const other = talk.resume();
+    await until(() => bounces === 2, 20000, 'two bounces');
+    await pause(200);
+    await waits(other);
+    const last = batch.continue(batch.results([1]));
     assert.match(await other.text(), /done here/);
-  }
-});
+    assert.equal((await told(last)).word, 'final');
+    assert.equal(await page, 'final');
+    assert.equal(batch.upstream().length, 1);
+  });
+
+live('s128: on another node, whose workers have not met the one that holds',
+  async (t) => {
+    if (process.env.CHAT_STORE !== 'redis') {
+      t.skip('one node');
+      return;
+    }
+    const { s, batch, first, talk } = await scene(t, 'ai_sdk',
+      { nodes: 2, workers: 3, running: 'running' });
+    const others = [...s.nodes, s.nodes[1], s.nodes[1]].map((node) =>
+      talk.resume({ node }));
+    await waits(first, ...others);
+    await batch.continue(batch.results([1]), { node: s.nodes[0] }).text();
+    for (const other of others) {
+      assert.match(await other.text(), /done here/);
+    }
+  });
 
 const ends = {
   'its client leaves': ({ first }) => first.abort(),
