@@ -225,6 +225,7 @@ chat_request_copy(const chat_request_t *rq, chat_str_t text,
     if (out->calls == NULL || out->steps == NULL
         || chat_request_hold(arena, text, &out->conversation)
         || chat_request_hold(arena, text, &out->last_message)
+        || chat_request_hold(arena, text, &out->regenerates)
         || chat_request_hold_step(arena, text, &out->next))
     {
         return CHAT_ERROR;
