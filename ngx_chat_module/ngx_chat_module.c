@@ -224,8 +224,9 @@ ngx_chat_seed(ngx_log_t *log)
 static uint32_t
 ngx_chat_most_facts(const ngx_chat_main_conf_t *mcf)
 {
-    return (uint32_t) ngx_min(
-        CHAT_STORE_FACTS / 2 + 4 * (ngx_uint_t) mcf->max_calls, 1000000);
+    return (uint32_t) ngx_min(CHAT_STORE_FACTS / 2
+                                  + 4 * (ngx_uint_t) mcf->max_calls,
+                              CHAT_STORE_FACTS_MAX);
 }
 
 

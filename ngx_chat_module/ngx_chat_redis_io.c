@@ -13,6 +13,7 @@
 #include <ngx_event.h>
 
 #include "ngx_chat_redis_conn.h"
+#include "chat_store.h"
 
 #define NGX_CHAT_REDIS_BLOCK 16384
 #define NGX_CHAT_REDIS_READS 64
@@ -20,7 +21,12 @@
 #define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
 #define NGX_CHAT_REDIS_REPLY_MAX (256 * 1024 * 1024)
 #define NGX_CHAT_REDIS_LINE_MAX 65536
-#define NGX_CHAT_REDIS_ARRAY_MAX 65536 /* elements, in all its arrays */
+
+/*
+ * Elements of a reply, in all its arrays: two for each fact of a key, which
+ * has at most twice as many as a join may have, and one for each worker.
+ */
+#define NGX_CHAT_REDIS_ARRAY_MAX (4 * CHAT_STORE_FACTS_MAX + 4096)
 
 /* What hiredis counts the elements of an array in. */
 #if (HIREDIS_MAJOR > 0)

@@ -21,6 +21,7 @@
 
 #define CHAT_STORE_READ_MAX (256 * 1024)
 #define CHAT_STORE_FACTS 1024 /* of one key, where its user says nothing */
+#define CHAT_STORE_FACTS_MAX 32000 /* what its user may say at most */
 
 typedef struct chat_store_s    chat_store_t;
 typedef struct chat_store_op_s chat_store_op_t;
