@@ -33,6 +33,15 @@ chat_ai_sdk_part_says(chat_json_doc_t *doc, const chat_json_t *part, int user)
 }
 
 
+/* 1 if it is an empty text: the SDK does not send it to the model. */
+static int
+chat_ai_sdk_is_no_text(const chat_json_t *value, const char *key)
+{
+    return strcmp(key, "text") == 0 && value->type == CHAT_JSON_STRING
+           && value->end - value->start == 2;
+}
+
+
 static void
 chat_ai_sdk_say(chat_transcript_t *transcript, const chat_json_t *part,
                 chat_str_t role)
@@ -44,7 +53,7 @@ chat_ai_sdk_say(chat_transcript_t *transcript, const chat_json_t *part,
 
     for (key = chat_part_counts; *key != NULL; key++) {
         value = chat_json_get(&transcript->doc, part, *key);
-        if (value == NULL) {
+        if (value == NULL || chat_ai_sdk_is_no_text(value, *key)) {
             continue;
         }
 

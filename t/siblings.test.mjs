@@ -186,9 +186,10 @@ const retold = {
   ai_sdk: (body) => ({ ...body, messages: body.messages.map((m) => ({
     metadata: { at: 1 }, ...Object.fromEntries(Object.entries(m).reverse()),
     ...(m.role === 'user' && { id: 'another' }),
-    parts: m.parts.map((part) => (part.type === 'text'
-      ? { ...part, state: 'done', providerMetadata: { p: { id: 1 } } }
-      : part)) })) }),
+    parts: [...m.role === 'user' ? [{ type: 'text', text: '' }] : [],
+      ...m.parts.map((part) => (part.type === 'text'
+        ? { ...part, state: 'done', providerMetadata: { p: { id: 1 } } }
+        : part))] })) }),
   ag_ui: (body) => ({ ...body, messages: body.messages.flatMap((m) => [
     { ...Object.fromEntries(Object.entries(m).reverse()),
       ...(m.role === 'user' && { id: 'another' }) },
