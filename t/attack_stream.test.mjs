@@ -4,6 +4,8 @@
  * A hostile provider opens 4,000 calls and then goes on with the first one.
  * An event of it may take at most five times the CPU time of an event in a
  * stream of one call. The best of several tries counts.
+ *
+ * Suite: asan, plain.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
