@@ -5,6 +5,8 @@
  * is how much longer the slowest of them takes than beside a harmless request
  * of the same size. A machine under load is slow by itself: the best of three
  * plays counts.
+ *
+ * Suite: plain, redis.
  */
 import assert from 'node:assert/strict';
 import { get, pause, store, until } from './harness.mjs';

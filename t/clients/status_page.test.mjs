@@ -263,10 +263,10 @@ async function shows(page, answer, bad, i) {
   /* Of the others it is known that they were shown when it asks again. */
   await until(() => (marked ? page.evaluate((mark) => document
     .getElementById('facts').textContent.includes(mark), `number ${i} ·`)
-    : answer.asked > asked + 1), 8000, `status ${i}`).catch(() => {});
+    : answer.asked > asked + 1), 30000, `status ${i}`).catch(() => {});
   const notice = () => page.locator('#notice').textContent();
   /* On a busy machine a status comes too late for the page: it asks again. */
-  await until(async () => await notice() === '', 8000).catch(() => {});
+  await until(async () => await notice() === '', 30000).catch(() => {});
   assert.equal(await notice(), '', `${i}`);
 }
 
