@@ -244,11 +244,12 @@ live('a worker dies while a master is away', async (t) => {
   scene.p.answer = () => gate();
   const { length } = scene.p.continuations();
   const [pid] = there.workers();
-  await only(there, pid, async () => {
+  /* The workers of the waiter stand still, so that the other one claims. */
+  await only(here, 0, () => only(there, pid, async () => {
     batch.continue(batch.results([1]), { node: there }).text()
       .catch(() => {});
     await until(() => scene.p.continuations().length > length);
-  });
+  }));
   await victim.stop('SIGKILL');
   await pause(2000);
   assert.equal(waits.ended, false);
