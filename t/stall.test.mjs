@@ -2,7 +2,7 @@
  * stall.test.mjs: chat_stall, the bound of a stream's silence: what counts as
  * content, and what happens at the bound.
  *
- * Suite: asan.
+ * Suite: asan, alone.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
