@@ -47,7 +47,7 @@ ngx_uint_t ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
 /*
  * Says in the conversation's record that this request waits for results, so
  * that a resume waits for its answer; and that it does not any more. Both are
- * safe at any time, and nobody waits for them.
+ * safe at any time, and no request waits for them.
  */
 void ngx_chat_listing_hold(ngx_chat_ctx_t *ctx);
 void ngx_chat_listing_unhold(ngx_chat_ctx_t *ctx);

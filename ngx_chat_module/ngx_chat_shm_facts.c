@@ -150,7 +150,7 @@ ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 }
 
 
-/* Whoever waits for the batch looks at it, and finds that it has gone. */
+/* The workers that watch the batch look at it, and find that it has gone. */
 static void
 ngx_chat_shm_facts_wake(ngx_chat_shm_ctx_t         *ctx,
                         const ngx_chat_shm_batch_t *batch)

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_tenant.c: whose request it is.
+ * ngx_chat_tenant.c: the tenant of a request.
  *
  * All names begin with a digest of the scope (the application) and the tenant
  * (its user). An empty tenant could be anybody, so nothing of it gets a name.

@@ -106,7 +106,7 @@ ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Nobody is left in the group, or its watch has failed with a member's. */
+/* No request is left in the group, or its watch failed with a member's. */
 static void
 ngx_chat_group_settle(ngx_chat_group_t *group)
 {

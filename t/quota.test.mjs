@@ -125,7 +125,7 @@ live('s120: given a tenant that fills the zone, another one is held',
       assert.ok(words.includes('final'), `${words}`);
       batch.released();
     }
-    await t.test('who made room is refused, and not sent on', async () => {
+    await t.test('the displaced request is refused', async () => {
       const ended = () => filled.filter(({ answer }) => answer.ended);
       await until(() => ended().length > 1, 5000, 'room to be made');
       for (const { answer, batch } of ended()) {
