@@ -22,9 +22,9 @@ CLANG_FORMAT = $(shell command -v clang-format-14 || echo clang-format)
 FUZZ_TIME = 60
 NGX_SRC = /usr/share/nginx/src
 
-core = $(wildcard shared/*.c)
-sources = $(core) $(wildcard ngx_chat_module/*.c)
-headers = $(wildcard shared/*.h ngx_chat_module/*.h)
+core = $(sort $(shell find shared -name '*.c'))
+sources = $(core) $(sort $(shell find ngx_chat_module -name '*.c'))
+headers = $(sort $(shell find shared ngx_chat_module -name '*.h'))
 units = $(patsubst t/unit/%.c,build/unit/%,$(wildcard t/unit/test_*.c))
 fuzzers = $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
 seeds = $(wildcard t/cases t/fuzz/corpus)
@@ -188,5 +188,4 @@ test test-all:
 clean:
 	rm -rf build
 
--include $(wildcard build/unit/*.d build/unit/shared/*.d)
--include $(wildcard build/fuzz/*.d build/fuzz/shared/*.d)
+-include $(shell find build/unit build/fuzz -name '*.d' 2>/dev/null)

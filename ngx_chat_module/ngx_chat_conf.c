@@ -10,10 +10,10 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_chat_module.h"
-#include "ngx_chat_record.h"
-#include "ngx_chat_redis.h"
-#include "ngx_chat_store_shm.h"
+#include "base/ngx_chat_module.h"
+#include "record/ngx_chat_record.h"
+#include "store/redis/ngx_chat_redis.h"
+#include "store/shm/ngx_chat_store_shm.h"
 
 #define NGX_CHAT_SHM_DEFAULT (16 * 1024 * 1024)
 #define NGX_CHAT_SHM_LEAST (1024 * 1024)

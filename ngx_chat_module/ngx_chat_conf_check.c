@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_chat_module.h"
+#include "base/ngx_chat_module.h"
 
 #define NGX_CHAT_BODY_HINT (64 * 1024)
 

@@ -8,15 +8,15 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_chat_module.h"
-#include "ngx_chat_feed.h"
-#include "ngx_chat_metrics.h"
-#include "ngx_chat_record.h"
-#include "ngx_chat_status.h"
-#include "ngx_chat_store_redis.h"
-#include "ngx_chat_store_shm.h"
+#include "base/ngx_chat_module.h"
+#include "record/ngx_chat_feed.h"
+#include "metrics/ngx_chat_metrics.h"
+#include "record/ngx_chat_record.h"
+#include "endpoint/ngx_chat_status.h"
+#include "store/redis/ngx_chat_store_redis.h"
+#include "store/shm/ngx_chat_store_shm.h"
 
-#include "chat_table.h"
+#include "bytes/chat_table.h"
 
 #include <sys/random.h>
 

@@ -8,8 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_chat_listing.h"
-#include "ngx_chat_metrics.h"
+#include "record/ngx_chat_listing.h"
+#include "metrics/ngx_chat_metrics.h"
 
 
 typedef enum {

@@ -114,7 +114,7 @@ build()
     name="$(version "$1"), $2"
     shift 5
     out=$cache/$(echo "$form $name" | tr -c 'a-zA-Z0-9.\n' _)
-    key=$(echo "$source $cc $opt $* $(echo shared/* ngx_chat_module/*)"
+    key=$(echo "$source $cc $opt $* $(find shared ngx_chat_module -name '*.[ch]' | sort)"
           cat config)
     if ! command -v "$cc" >/dev/null; then
         echo "skipped: $name: no $cc here"

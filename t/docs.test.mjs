@@ -58,7 +58,7 @@ test('every variable is documented, and no other', () => {
 
 test('every value of $chat_verdict is documented, and no other', () => {
   const list = /chat_verdict_names\[\] = \{([^}]+)\}/
-    .exec(read('shared/chat_metrics.c'))[1];
+    .exec(read('shared/report/chat_metrics.c'))[1];
   assert.deepEqual(firstCells(directives, '$chat_verdict'),
     all(list, /"([a-z]+)"/g));
 });

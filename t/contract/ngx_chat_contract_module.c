@@ -13,7 +13,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_law.h"
-#include "ngx_chat_module.h"
+#include "base/ngx_chat_module.h"
 
 
 static char *ngx_chat_contract(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

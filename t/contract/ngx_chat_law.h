@@ -16,8 +16,8 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
-#include "chat_arena.h"
-#include "chat_store.h"
+#include "bytes/chat_arena.h"
+#include "facts/chat_store.h"
 
 #define NGX_CHAT_LAW_OPS 8
 #define NGX_CHAT_LAW_WATCHES 4

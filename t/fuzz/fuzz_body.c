@@ -8,8 +8,8 @@
  * fresh turn whose open calls get errors, and then none is left to answer.
  */
 
-#include "chat_gate.h"
-#include "chat_merge.h"
+#include "policy/chat_gate.h"
+#include "policy/chat_merge.h"
 #include "fuzz_read.h"
 
 #define FUZZ_SIZE 16384

@@ -6,7 +6,7 @@
  * of a canonical form is itself.
  */
 
-#include "chat_json.h"
+#include "json/chat_json.h"
 #include "fuzz.h"
 
 #define FUZZ_SIZE 4096 /* each value is parsed again: keep it quick */

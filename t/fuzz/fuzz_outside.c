@@ -6,7 +6,7 @@
  * known for a repetition when it comes again.
  */
 
-#include "chat_outside.h"
+#include "policy/chat_outside.h"
 #include "fuzz.h"
 
 #define FUZZ_CALLS 16

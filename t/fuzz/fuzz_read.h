@@ -9,7 +9,7 @@
 #ifndef FUZZ_READ_H
 #define FUZZ_READ_H
 
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 #include "fuzz.h"
 
 typedef struct {

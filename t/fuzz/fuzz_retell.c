@@ -6,7 +6,7 @@
  * however it is cut on its way.
  */
 
-#include "chat_settle.h"
+#include "follow/chat_settle.h"
 #include "fuzz_read.h"
 
 #define FUZZ_SIZE 16384

@@ -7,7 +7,7 @@
  * be one frame again, with the new data.
  */
 
-#include "chat_sse.h"
+#include "sse/chat_sse.h"
 #include "fuzz.h"
 
 /* What came out of one run: glued is the bytes, log all that was said. */

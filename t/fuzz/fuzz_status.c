@@ -7,8 +7,8 @@
  * a line early.
  */
 
-#include "chat_json.h"
-#include "chat_status.h"
+#include "json/chat_json.h"
+#include "report/chat_status.h"
 #include "fuzz.h"
 
 #define FUZZ_ID 20

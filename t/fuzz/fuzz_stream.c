@@ -8,7 +8,7 @@
  * the input; what is left of an unnumbered dialect's input is in its order.
  */
 
-#include "chat_stream.h"
+#include "stream/chat_stream.h"
 #include "fuzz.h"
 
 #define CHUNK(delta, reason)                            \

@@ -10,7 +10,7 @@
 #define AI_SDK_BODY_H
 
 #include "arena_run.h"
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 #define USER "{\"id\":\"u1\",\"role\":\"user\",\"parts\":[]}"
 #define STEP "{\"type\":\"step-start\"}"

@@ -9,7 +9,7 @@
 #define AI_SDK_RUN_H
 
 #include "arena_run.h"
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 #define HEAD                                                   \
     "{ \"id\" : \"c\",\"messages\":[ {\"role\":\"assistant\"," \

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "chat_arena.h"
+#include "bytes/chat_arena.h"
 
 static chat_arena_t *arena;
 

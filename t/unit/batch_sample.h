@@ -10,7 +10,7 @@
 #define BATCH_SAMPLE_H
 
 #include "arena_run.h"
-#include "chat_batch.h"
+#include "facts/chat_batch.h"
 
 #define FACTS_MAX 96
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 typedef struct {
     chat_arena_t   *arena;

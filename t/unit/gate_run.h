@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "chat_gate.h"
+#include "policy/chat_gate.h"
 
 #define STORE_MAX 512
 

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "chat_event.h"
-#include "chat_json.h"
+#include "model/chat_event.h"
+#include "json/chat_json.h"
 
 #define KNOWN_MAX 64
 

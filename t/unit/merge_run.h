@@ -10,7 +10,7 @@
 #ifndef MERGE_RUN_H
 #define MERGE_RUN_H
 
-#include "chat_merge.h"
+#include "policy/chat_merge.h"
 #include "gate_run.h"
 
 #define ALL(n) ((1u << (n)) - 1)

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "chat_stream.h"
+#include "stream/chat_stream.h"
 
 #define STREAM_CUTS 1500
 #define STREAM_FACTS 4096

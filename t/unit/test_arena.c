@@ -5,8 +5,8 @@
  * bounds that hold, digests that mix nothing up.
  */
 
-#include "chat_arena.h"
-#include "chat_digest.h"
+#include "bytes/chat_arena.h"
+#include "bytes/chat_digest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

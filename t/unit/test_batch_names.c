@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "chat_batch.h"
+#include "facts/chat_batch.h"
 
 #define UUID "123e4567-e89b-12d3-a456-426614174000"
 

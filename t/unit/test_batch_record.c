@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "chat_batch.h"
+#include "facts/chat_batch.h"
 
 #define HEX64 \
     "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

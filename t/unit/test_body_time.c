@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "chat_dialect.h"
-#include "chat_gate.h"
+#include "dialect/chat_dialect.h"
+#include "policy/chat_gate.h"
 
 #define SIZE (4 << 20)
 #define CALLS 1024 /* of a step, as many as readers take */

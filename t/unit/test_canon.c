@@ -5,7 +5,7 @@
  * no table holds: long numbers, many keys, depth, other locales, no memory.
  */
 
-#include "chat_json.h"
+#include "json/chat_json.h"
 
 #include <locale.h>
 #include <setjmp.h>

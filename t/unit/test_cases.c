@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 #define CASES "t/cases"
 #define CASES_MAX 512

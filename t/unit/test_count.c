@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "chat_count.h"
-#include "chat_number.h"
-#include "chat_sse.h"
+#include "sse/chat_count.h"
+#include "sse/chat_number.h"
+#include "sse/chat_sse.h"
 
 #define BOM "\xef\xbb\xbf"
 #define ENDS_MAX 256

@@ -6,7 +6,7 @@
  */
 
 #include "arena_run.h"
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 
 static const chat_dialect_t *

@@ -7,7 +7,7 @@
 
 #include "dialect_run.h"
 
-#include "chat_batch.h"
+#include "facts/chat_batch.h"
 
 #define DIALECT (&chat_dialect_ag_ui)
 

@@ -8,7 +8,7 @@
 #include "dialect_run.h"
 #include "stream_run.h"
 
-#include "chat_batch.h"
+#include "facts/chat_batch.h"
 
 #define BODY(more, messages)                                                 \
     "{\"threadId\":\"talk\",\"runId\":\"r\"," more "\"messages\":[" messages \

@@ -6,7 +6,7 @@
  */
 
 #include "arena_run.h"
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 
 static chat_json_doc_t doc;

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 #define CALL(id)                                                         \
     "{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"f\"," \

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "chat_stream.h"
+#include "stream/chat_stream.h"
 
 #define ITEM(id, args, status)                                                \
     "{\"type\":\"function_call\",\"status\":\"" status "\",\"call_id\":\"" id \

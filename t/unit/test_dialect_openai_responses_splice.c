@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 #define MAX_CALLS 4
 #define DEVELOPER ",{\"role\":\"developer\",\"content\":\"x\"}"

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "chat_dialect.h"
+#include "dialect/chat_dialect.h"
 
 #define MAX_ITEMS 5
 

@@ -5,7 +5,7 @@
  * and the end of memory.
  */
 
-#include "chat_edit.h"
+#include "bytes/chat_edit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,8 +5,8 @@
  * model's own rules, without any wire format.
  */
 
-#include "chat_event.h"
-#include "chat_request.h"
+#include "model/chat_event.h"
+#include "model/chat_request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

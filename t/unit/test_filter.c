@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "chat_filter.h"
+#include "stream/chat_filter.h"
 
 #define SLOT 3
 

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 
 #include "arena_run.h"
-#include "chat_json.h"
+#include "json/chat_json.h"
 
 #include <sys/mman.h>
 #include <time.h>

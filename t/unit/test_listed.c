@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "chat_listed.h"
+#include "facts/chat_listed.h"
 
 #define FACTS_MAX 64
 

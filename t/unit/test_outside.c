@@ -7,7 +7,7 @@
  */
 
 #include "arena_run.h"
-#include "chat_outside.h"
+#include "policy/chat_outside.h"
 
 #define MAX_CALLS 4
 #define MAX_RESULT 32

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "chat_rename.h"
+#include "follow/chat_rename.h"
 
 #define START "data: {\"type\":\"start\",\"messageId\":\"m1\"}\n\n"
 #define TEXT \

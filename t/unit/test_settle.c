@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "chat_settle.h"
+#include "follow/chat_settle.h"
 
 #define ZEROS "00000000000000000000000000000000"
 #define E(json) "data: {\"type\":" json "}\n\n"

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "chat_skim.h"
+#include "sse/chat_skim.h"
 
 static const char *const texts[] = { "\"text\":\"", "\"pad\":\"", NULL };
 

@@ -6,7 +6,7 @@
  * Must not know: who has a slot.
  */
 
-#include "chat_slot.h"
+#include "bytes/chat_slot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 
 #define _GNU_SOURCE
 
-#include "chat_sse.h"
+#include "sse/chat_sse.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chat_dialect.h"
-#include "chat_json.h"
-#include "chat_status.h"
-#include "chat_status_put.h"
+#include "dialect/chat_dialect.h"
+#include "json/chat_json.h"
+#include "report/chat_status.h"
+#include "report/chat_status_put.h"
 
 
 static chat_status_t

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "chat_table.h"
+#include "bytes/chat_table.h"
 #include "colliding_ids.h"
 
 #define MANY 20000

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "chat_tell.h"
+#include "follow/chat_tell.h"
 
 #define STARTED "data: {\"type\":\"RUN_STARTED\",\"input\":{}}"
 #define ERROR "data: {\"type\":\"RUN_ERROR\",\"message\":\"RUN_STARTED\"}"

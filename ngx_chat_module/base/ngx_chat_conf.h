@@ -1,0 +1,138 @@
+/*
+ * ngx_chat_conf.h: what the directives say.
+ *
+ * The settings of a location, and what belongs to the whole of a worker.
+ * A location's are merged when nginx has read its configuration and are not
+ * changed after that. Must not know: requests.
+ */
+
+#ifndef NGX_CHAT_CONF_H
+#define NGX_CHAT_CONF_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "dialect/chat_dialect.h"
+#include "facts/chat_store.h"
+
+#define NGX_CHAT_OFF 0
+#define NGX_CHAT_ON 1 /* one dialect */
+#define NGX_CHAT_AUTO 2
+
+#define NGX_CHAT_HOLD_OFF 0
+#define NGX_CHAT_HOLD_AUTO 1
+#define NGX_CHAT_HOLD_TIME 2
+
+#define NGX_CHAT_SIBLINGS_EMPTY 0
+#define NGX_CHAT_SIBLINGS_CONFLICT 1
+#define NGX_CHAT_SIBLINGS_ATTACH 2
+
+#define NGX_CHAT_RECORD_OFF 0
+#define NGX_CHAT_RECORD_AUTO 1
+#define NGX_CHAT_RECORD_ON 2
+
+#define NGX_CHAT_FAILURE_PASS 0
+#define NGX_CHAT_FAILURE_DENY 1
+
+#define NGX_CHAT_REPAIR_OFF 0
+#define NGX_CHAT_REPAIR_SETTLED 1
+#define NGX_CHAT_REPAIR_ALL 2
+
+
+typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
+typedef struct ngx_chat_quota_s   ngx_chat_quota_t;
+
+typedef struct {
+    ngx_uint_t        used;      /* chat is on somewhere */
+    ngx_uint_t        has_store; /* chat_store was given */
+    size_t            shm_size;
+    ngx_int_t         max_calls; /* the largest chat_max_calls */
+    void             *zone;
+    void             *redis;   /* ngx_chat_redis_conf_t; NULL: shared memory */
+    chat_store_t     *store;   /* of this worker; NULL: there is none */
+    ngx_uint_t        resumes; /* chat_resume is somewhere */
+    ngx_uint_t        recorded; /* chat_record on is */
+    ngx_uint_t        held;     /* requests that this worker holds */
+    ngx_queue_t       holds;    /* their contexts */
+    ngx_chat_quota_t *quota;    /* of their tenants */
+    ngx_queue_t       attempts; /* contexts of attempts without an end */
+    ngx_event_t       watchdog; /* notices that the worker is to exit */
+    ngx_uint_t        exiting;
+    ngx_uint_t        serial; /* of requests, for their names */
+
+    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
+    ngx_uint_t                 tenants_warned;
+    ngx_uint_t                 anonymous_warned;
+    ngx_uint_t                 status; /* chat_status is somewhere */
+    ngx_event_t                tick;   /* of what it tells */
+    struct ngx_chat_metrics_s *metrics;
+    ngx_rbtree_t               groups; /* of requests that wait */
+    ngx_rbtree_node_t          groups_sentinel;
+    ngx_rbtree_t               feeds; /* records that this worker follows */
+    ngx_rbtree_node_t          feeds_sentinel;
+} ngx_chat_main_conf_t;
+
+typedef struct {
+#if (NGX_PCRE)
+    ngx_regex_t *regex;
+#endif
+    chat_kind_e kind;
+} ngx_chat_tool_t;
+
+typedef struct {
+    ngx_uint_t                mode;
+    const chat_dialect_t     *dialect; /* mode ON */
+    ngx_http_complex_value_t *conversation;
+    ngx_http_complex_value_t *tenant;
+    ngx_http_complex_value_t *scope;      /* of the same chat_tenant */
+    ngx_uint_t                has_tenant; /* chat_tenant was given */
+    ngx_uint_t                results;    /* chat_results */
+    ngx_http_complex_value_t *resume;     /* chat_resume: whose streams */
+    ngx_uint_t                running;    /* of it: only what still runs */
+    ngx_uint_t                replay;     /* chat_replay_e */
+    ngx_uint_t                hold;
+    ngx_msec_t                hold_time;
+    ngx_msec_t                grace;
+    ngx_msec_t                heartbeat;
+    ngx_uint_t                siblings;
+    ngx_uint_t                repair;
+    ngx_uint_t                record;
+    size_t                    record_max;
+    time_t                    record_ttl;
+    ngx_uint_t                failure;
+    ngx_flag_t                interrupted;
+    ngx_msec_t                stall; /* 0: off */
+    ngx_array_t              *tools; /* ngx_chat_tool_t */
+    time_t                    ttl;
+    size_t                    max_body;
+    size_t                    max_event;
+    ngx_int_t                 max_calls;
+    size_t                    max_result;
+    ngx_int_t                 max_held;
+    size_t                    max_held_bytes;
+    ngx_flag_t                dry_run;
+    ngx_uint_t                checked; /* this worker has seen an answer */
+} ngx_chat_loc_conf_t;
+
+
+/* ngx_chat_conf.c */
+void     *ngx_chat_create_main_conf(ngx_conf_t *cf);
+void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
+char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
+
+/* chat_tool: the first expression that matches the name decides. */
+chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);
+
+#endif /* NGX_CHAT_CONF_H */

@@ -1,0 +1,216 @@
+/*
+ * ngx_chat_headers.c: headers, and what those of a request say.
+ *
+ * One walk notes all that is needed of a request's later. Promises: a header
+ * that is the module's to set does not come from outside.
+ * Must not know: what follows from it.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "base/ngx_chat_module.h"
+
+
+static ngx_uint_t
+ngx_chat_headers_is_json(ngx_str_t *type)
+{
+    u_char *end;
+    size_t  len;
+
+    end = ngx_strlchr(type->data, type->data + type->len, ';');
+    len = end ? (size_t) (end - type->data) : type->len;
+
+    while (len != 0 && type->data[len - 1] == ' ') {
+        len--;
+    }
+
+    return (len == 16
+            && ngx_strncasecmp(type->data, (u_char *) "application/json", 16)
+                   == 0)
+           || (len > 5
+               && ngx_strncasecmp(type->data + len - 5, (u_char *) "+json", 5)
+                      == 0);
+}
+
+
+ngx_table_elt_t *
+ngx_chat_headers_next(ngx_chat_headers_walk_t *walk)
+{
+    ngx_table_elt_t *h;
+
+    while (walk->part != NULL && walk->i == walk->part->nelts) {
+        walk->part = walk->part->next;
+        walk->i = 0;
+    }
+
+    h = walk->part ? walk->part->elts : NULL;
+    return h ? &h[walk->i++] : NULL;
+}
+
+
+ngx_uint_t
+ngx_chat_headers_is(chat_str_t name, const char *text)
+{
+    return name.len == ngx_strlen(text)
+           && ngx_strncasecmp((u_char *) name.data, (u_char *) text, name.len)
+                  == 0;
+}
+
+
+ngx_uint_t
+ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name)
+{
+    return ngx_chat_headers_is(chat_str(h->key.data, h->key.len), name);
+}
+
+
+ngx_table_elt_t *
+ngx_chat_headers_find(ngx_list_t *headers, const char *name)
+{
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &headers->part, 0 };
+
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (h->hash != 0 && ngx_chat_headers_named(h, name)) {
+            break;
+        }
+    }
+
+    return h;
+}
+
+
+ngx_uint_t
+ngx_chat_headers_counts(ngx_list_t *headers, const ngx_table_elt_t *h)
+{
+    ngx_table_elt_t        *one;
+    ngx_chat_headers_walk_t walk = { &headers->part, 0 };
+
+    while ((one = ngx_chat_headers_next(&walk)) != h) {
+        if (one->hash != 0 && one->key.len == h->key.len
+            && one->value.len == h->value.len
+            && ngx_strncasecmp(one->key.data, h->key.data, h->key.len) == 0
+            && ngx_memcmp(one->value.data, h->value.data, h->value.len) == 0)
+        {
+            return 0;
+        }
+    }
+
+    return h->hash != 0;
+}
+
+
+/* 1 if the header's value begins so, in upper or lower case. */
+static ngx_uint_t
+ngx_chat_headers_begins(const ngx_table_elt_t *h, const char *text)
+{
+    size_t len = ngx_strlen(text);
+
+    return h->value.len >= len
+           && ngx_strncasecmp(h->value.data, (u_char *) text, len) == 0;
+}
+
+
+/* 1 if the header signs the body, or carries a digest of it. */
+static ngx_uint_t
+ngx_chat_headers_vouches(const ngx_table_elt_t *h)
+{
+    ngx_uint_t         i;
+    static const char *names[] = { "digest",      "content-digest",
+                                   "repr-digest", "content-md5",
+                                   "signature",   "x-amz-content-sha256" };
+
+    if (ngx_chat_headers_named(h, "authorization")) {
+        return ngx_chat_headers_begins(h, "aws4-")
+               || ngx_chat_headers_begins(h, "signature ");
+    }
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (ngx_chat_headers_named(h, names[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
+                      ngx_uint_t blank)
+{
+    ngx_int_t     retry;
+    chat_digest_t digest;
+
+    if (h->key.len >= 7
+        && ngx_strncasecmp(h->key.data, (u_char *) "x-chat-", 7) == 0)
+    {
+        h->value.len = blank ? 0 : h->value.len;
+
+    } else if (ngx_chat_headers_named(h, "content-encoding")) {
+        out->encoded = 1;
+
+    } else if (ngx_chat_headers_named(h, "origin")) {
+        out->origin = chat_str(h->value.data, h->value.len);
+
+    } else if (ngx_chat_headers_named(h, "x-stainless-retry-count")) {
+        retry = ngx_atoi(h->value.data, h->value.len);
+        out->retry = retry == NGX_ERROR ? 0 : ngx_min(retry, 255);
+
+    } else if (ngx_chat_headers_named(h, "idempotency-key")) {
+        if (h->value.len != 0) {
+            chat_digest(chat_str(h->value.data, h->value.len), &digest);
+            ngx_memcpy(out->retry_key, digest.bytes, sizeof(out->retry_key));
+        }
+
+    } else if (ngx_chat_headers_vouches(h)) {
+        out->digested = 1;
+    }
+}
+
+
+void
+ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
+                      ngx_uint_t blank)
+{
+    ngx_table_elt_t        *h;
+    ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
+
+    ngx_memzero(out, sizeof(*out));
+
+    if (r->headers_in.content_type != NULL) {
+        out->json =
+            ngx_chat_headers_is_json(&r->headers_in.content_type->value);
+    }
+
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        ngx_chat_headers_note(h, out, blank);
+    }
+}
+
+
+/* The value of a Retry-After in seconds. */
+static uint32_t
+ngx_chat_headers_seconds(ngx_str_t *value)
+{
+    time_t seconds = ngx_atotm(value->data, value->len);
+
+    if (seconds == NGX_ERROR) {
+        seconds = ngx_parse_http_time(value->data, value->len);
+        seconds = seconds == NGX_ERROR ? 0 : seconds - ngx_time();
+    }
+
+    return seconds <= 0 ? 0 : (uint32_t) ngx_min(seconds, CHAT_AFTER_MAX);
+}
+
+
+uint32_t
+ngx_chat_headers_after(ngx_http_request_t *r)
+{
+    ngx_table_elt_t *h;
+
+    h = ngx_chat_headers_find(&r->headers_out.headers, "retry-after");
+    return h ? ngx_chat_headers_seconds(&h->value) : 0;
+}

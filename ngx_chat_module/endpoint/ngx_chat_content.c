@@ -1,0 +1,115 @@
+/*
+ * ngx_chat_content.c: see ngx_chat_content.h.
+ *
+ * Must not know: what any of the content handlers is asked for.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "endpoint/ngx_chat_content.h"
+
+
+ngx_chat_main_conf_t *
+ngx_chat_content_set(ngx_conf_t *cf, ngx_http_handler_pt handler)
+{
+    ngx_chat_main_conf_t     *mcf;
+    ngx_http_core_loc_conf_t *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    clcf->handler = handler;
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->used = 1;
+    return mcf;
+}
+
+
+chat_str_t
+ngx_chat_content_arg(ngx_http_request_t *r, const char *name)
+{
+    ngx_str_t value;
+
+    return ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &value) == NGX_OK
+               ? chat_str(value.data, value.len)
+               : chat_str(NULL, 0);
+}
+
+
+ngx_int_t
+ngx_chat_content_allow(ngx_http_request_t *r, ngx_uint_t methods,
+                       const char *names)
+{
+    ngx_str_t value, key = ngx_string("Allow");
+
+    if (r->method & methods) {
+        return NGX_OK;
+    }
+
+    value.data = (u_char *) names;
+    value.len = ngx_strlen(names);
+
+    return ngx_chat_answer_add_header(r, key, value) == NGX_OK
+               ? NGX_HTTP_NOT_ALLOWED
+               : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+
+ngx_int_t
+ngx_chat_content_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
+                        const char *what, chat_digest_t *tenant)
+{
+    ngx_int_t rc = ngx_chat_tenant(r, conf, tenant);
+
+    if (rc == NGX_DECLINED) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "chat: %s refused: \"chat_tenant\" is empty", what);
+        return NGX_HTTP_FORBIDDEN;
+    }
+
+    return rc == NGX_OK ? NGX_OK : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+
+ngx_int_t
+ngx_chat_content_nothing(ngx_http_request_t *r)
+{
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->headers_out.content_length_n = 0;
+    r->header_only = 1;
+    return ngx_http_send_header(r);
+}
+
+
+ngx_int_t
+ngx_chat_content_refuse(ngx_http_request_t           *r,
+                        const chat_outside_refusal_t *refusal)
+{
+    ngx_str_t  key = ngx_string("Retry-After");
+    ngx_str_t  after = ngx_string("1");
+    chat_buf_t out = { 0 };
+
+    chat_outside_refuse(refusal, &out);
+
+    if (refusal->status == NGX_HTTP_SERVICE_UNAVAILABLE
+        && ngx_chat_answer_add_header(r, key, after) != NGX_OK)
+    {
+        out.failed = 1;
+    }
+
+    return ngx_chat_answer_text(r, refusal->status, "application/json", &out);
+}
+
+
+ngx_int_t
+ngx_chat_content_away(ngx_http_request_t *r)
+{
+    chat_outside_refusal_t refusal = { 0 };
+
+    refusal.status = NGX_HTTP_SERVICE_UNAVAILABLE;
+    refusal.code = "store_unavailable";
+    refusal.message = "the state of conversations cannot be read or "
+                      "written at the moment";
+    return ngx_chat_content_refuse(r, &refusal);
+}

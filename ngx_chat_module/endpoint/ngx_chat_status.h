@@ -1,0 +1,24 @@
+/*
+ * ngx_chat_status.h: chat_status, the content handler that tells how the
+ * module is, and the telling of it to other nodes.
+ *
+ * Must not know: what is counted when.
+ */
+
+#ifndef NGX_CHAT_STATUS_H
+#define NGX_CHAT_STATUS_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "base/ngx_chat_module.h"
+
+#define NGX_CHAT_VERSION "0.1.0"
+
+/* The directive. */
+char *ngx_chat_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* A worker begins, its store is open. */
+void ngx_chat_status_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
+
+#endif /* NGX_CHAT_STATUS_H */

@@ -1,0 +1,457 @@
+/*
+ * ngx_chat_metrics.c: the slots of the workers, and what is counted in them.
+ *
+ * See ngx_chat_metrics.h. A slot is zeroed when it is first taken and never
+ * again: the next worker counts on from there. Must not know: how it is
+ * shown, the stores.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "metrics/ngx_chat_metrics.h"
+
+#include <time.h>
+
+#define NGX_CHAT_METRICS_ZONE                                               \
+    (sizeof(ngx_chat_metrics_zone_t) + sizeof(ngx_chat_metrics_zone_t) / 32 \
+     + 32 * (size_t) ngx_pagesize)
+
+_Static_assert(NGX_CHAT_VERDICT_BYPASS + 1 == CHAT_METRICS_VERDICTS,
+               "each verdict has a name");
+
+/* Of a worker that found no slot: it counts for nobody. */
+static ngx_chat_metrics_slot_t ngx_chat_metrics_nowhere;
+
+
+static ngx_int_t
+ngx_chat_metrics_init_zone(ngx_shm_zone_t *zone, void *data)
+{
+    ngx_chat_metrics_t *metrics = zone->data, *old = data;
+
+    metrics->shpool = (ngx_slab_pool_t *) zone->shm.addr;
+
+    if (old != NULL) {
+        metrics->sh = old->sh;
+        return NGX_OK;
+    }
+
+    if (zone->shm.exists) {
+        metrics->sh = metrics->shpool->data;
+        return NGX_OK;
+    }
+
+    metrics->sh =
+        ngx_slab_alloc(metrics->shpool, sizeof(ngx_chat_metrics_zone_t));
+    if (metrics->sh == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* the slots, most of them never used, are memory only when taken */
+    ngx_memzero(metrics->sh, offsetof(ngx_chat_metrics_zone_t, slots));
+    metrics->shpool->data = metrics->sh;
+    return NGX_OK;
+}
+
+
+ngx_chat_metrics_t *
+ngx_chat_metrics_create(ngx_conf_t *cf, void *tag)
+{
+    ngx_str_t           name = ngx_string("ngx_chat_metrics");
+    ngx_shm_zone_t     *zone;
+    ngx_chat_metrics_t *metrics;
+
+    metrics = ngx_pcalloc(cf->pool, sizeof(ngx_chat_metrics_t));
+    if (metrics == NULL) {
+        return NULL;
+    }
+
+    zone = ngx_shared_memory_add(cf, &name, NGX_CHAT_METRICS_ZONE, tag);
+    if (zone == NULL) {
+        return NULL;
+    }
+
+    metrics->zone = zone;
+    zone->init = ngx_chat_metrics_init_zone;
+    zone->data = metrics;
+    return metrics;
+}
+
+
+ngx_uint_t
+ngx_chat_metrics_runs(ngx_chat_metrics_t *metrics, ngx_uint_t slot)
+{
+    ngx_pid_t pid = metrics->sh->pids[slot];
+
+    return pid != 0 && (kill(pid, 0) == 0 || errno != ESRCH);
+}
+
+
+/* With the mutex held: a slot that is nobody's, or -1. */
+static ngx_int_t
+ngx_chat_metrics_take(ngx_chat_metrics_t *metrics)
+{
+    ngx_uint_t               i;
+    ngx_chat_metrics_zone_t *sh = metrics->sh;
+
+    for (i = 0; i < sh->used; i++) {
+        if (sh->pids[i] == ngx_pid || !ngx_chat_metrics_runs(metrics, i)) {
+            return (ngx_int_t) i;
+        }
+    }
+
+    if (i == NGX_CHAT_METRICS_SLOTS) {
+        return -1;
+    }
+
+    ngx_memzero(&sh->slots[i], sizeof(ngx_chat_metrics_slot_t));
+    sh->used++;
+    return (ngx_int_t) i;
+}
+
+
+/* What was so of the worker before; it may have been killed while writing. */
+static void
+ngx_chat_metrics_clear(ngx_chat_metrics_slot_t *slot)
+{
+    ngx_uint_t i;
+    size_t     now = offsetof(chat_metrics_t, workers);
+
+    ngx_memzero((u_char *) &slot->metrics + now, sizeof(chat_metrics_t) - now);
+    slot->oldest = 0;
+    slot->unlisted = 0;
+
+    for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
+        slot->batches[i].used = 0;
+        slot->batches[i].seq = 0;
+    }
+
+    for (i = 0; i < CHAT_STATUS_EVENTS; i++) {
+        if (slot->events[i].seq % 2 != 0) {
+            slot->events[i].event.n = 0;
+            slot->events[i].seq++;
+        }
+    }
+}
+
+
+/* With the mutex held: what the node is called, as long as the zone lives. */
+static void
+ngx_chat_metrics_name(ngx_chat_metrics_zone_t *sh)
+{
+    char          hex[9];
+    u_char        text[NGX_INT64_LEN * 4], *end;
+    chat_str_t    parts[2];
+    ngx_time_t   *tp = ngx_timeofday();
+    chat_digest_t digest;
+
+    end = ngx_snprintf(text, sizeof(text), "%P %T %M %uL", ngx_pid, tp->sec,
+                       tp->msec, ngx_chat_metrics_clock());
+    parts[0] = chat_str(ngx_cycle->hostname.data, ngx_cycle->hostname.len);
+    parts[1] = chat_str(text, (size_t) (end - text));
+    chat_digest_parts(parts, 2, &digest);
+    chat_digest_hex(&digest, 4, hex);
+
+    end = ngx_snprintf(
+        sh->name, sizeof(sh->name), "%*s-%s",
+        ngx_min(ngx_cycle->hostname.len, sizeof(sh->name) - sizeof(hex)),
+        ngx_cycle->hostname.data, hex);
+    sh->name_len = (size_t) (end - sh->name);
+}
+
+
+void
+ngx_chat_metrics_join(ngx_chat_metrics_t *metrics, ngx_log_t *log)
+{
+    ngx_shmtx_lock(&metrics->shpool->mutex);
+
+    if (metrics->sh->name_len == 0) {
+        ngx_chat_metrics_name(metrics->sh);
+    }
+
+    metrics->number = ngx_chat_metrics_take(metrics);
+    metrics->slot = metrics->number == -1
+                        ? &ngx_chat_metrics_nowhere
+                        : &metrics->sh->slots[metrics->number];
+    ngx_chat_metrics_clear(metrics->slot);
+    metrics->slot->metrics.workers = 1;
+
+    if (metrics->number != -1) {
+        metrics->sh->pids[metrics->number] = ngx_pid;
+    }
+
+    ngx_shmtx_unlock(&metrics->shpool->mutex);
+
+    if (metrics->number == -1) {
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "chat: more than %d workers, this one is not counted",
+                      NGX_CHAT_METRICS_SLOTS);
+    }
+}
+
+
+void
+ngx_chat_metrics_leave(ngx_chat_metrics_t *metrics)
+{
+    if (metrics->slot != NULL && metrics->number != -1) {
+        metrics->sh->pids[metrics->number] = 0;
+    }
+}
+
+
+uint64_t
+ngx_chat_metrics_clock(void)
+{
+    struct timespec ts;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t) ts.tv_sec * 1000000 + (uint64_t) ts.tv_nsec / 1000;
+}
+
+
+void
+ngx_chat_metrics_count(ngx_chat_main_conf_t *mcf, chat_count_e what,
+                       uint64_t n)
+{
+    mcf->metrics->slot->metrics.counts[what] += n;
+}
+
+
+void
+ngx_chat_metrics_cut(ngx_chat_main_conf_t *mcf, const char *reason)
+{
+    mcf->metrics->slot->metrics.cuts[chat_metrics_cut(reason)]++;
+}
+
+
+void
+ngx_chat_metrics_time(ngx_chat_main_conf_t *mcf, chat_timing_e what,
+                      uint64_t start)
+{
+    uint64_t now = ngx_chat_metrics_clock();
+
+    chat_metrics_time(&mcf->metrics->slot->metrics, what,
+                      now > start ? now - start : 0);
+}
+
+
+void
+ngx_chat_metrics_record(ngx_chat_main_conf_t *mcf, ngx_int_t streams,
+                        ngx_int_t bytes, ngx_int_t followers)
+{
+    chat_metrics_t *m = &mcf->metrics->slot->metrics;
+
+    m->streams += (uint64_t) streams;
+    m->bytes += (uint64_t) bytes;
+    m->followers += (uint64_t) followers;
+}
+
+
+/* The number of requests that wait has changed. */
+static void
+ngx_chat_metrics_holds(ngx_chat_main_conf_t *mcf)
+{
+    ngx_chat_ctx_t          *oldest;
+    ngx_chat_metrics_slot_t *slot = mcf->metrics->slot;
+
+    slot->metrics.holds = mcf->held;
+
+    if (mcf->held != 0) {
+        oldest =
+            ngx_queue_data(ngx_queue_head(&mcf->holds), ngx_chat_ctx_t, queue);
+        slot->oldest = oldest->started;
+    }
+}
+
+
+void
+ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_metrics_holds(ctx->main);
+
+    if (ctx->decision.verdict == CHAT_GATE_WAIT) {
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "attempt %uD is on",
+                               ctx->decision.k);
+    } else {
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "%uz missing",
+                               ctx->nmissing);
+    }
+}
+
+
+void
+ngx_chat_metrics_unheld(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_metrics_holds(ctx->main);
+    chat_metrics_time(&ctx->main->metrics->slot->metrics, CHAT_TIMING_HOLD,
+                      (uint64_t) ctx->waited * 1000);
+}
+
+
+void
+ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx)
+{
+    uint64_t now = ngx_chat_metrics_clock();
+
+    ctx->asking += now - ctx->asked;
+    chat_metrics_time(&ctx->main->metrics->slot->metrics, CHAT_TIMING_STORE,
+                      now - ctx->asked);
+}
+
+
+void
+ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n)
+{
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_MERGED, n);
+    ngx_chat_metrics_event(ctx, CHAT_WHAT_MERGED, "%uz results", n);
+}
+
+
+static size_t
+ngx_chat_metrics_dialect(ngx_chat_ctx_t *ctx)
+{
+    return chat_metrics_dialect(ctx->dialect ? ctx->dialect->name : NULL);
+}
+
+
+void
+ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
+{
+    chat_metrics_t *m = &ctx->main->metrics->slot->metrics;
+
+    if (ctx->counted) {
+        return;
+    }
+
+    ctx->counted = 1;
+    m->requests[ngx_chat_metrics_dialect(ctx)][ctx->verdict]++;
+
+    /* what is refused otherwise has an answer of ours */
+    if (ctx->verdict == NGX_CHAT_VERDICT_REFUSED
+        && ctx->state == NGX_CHAT_GONE_ON) {
+        m->counts[CHAT_COUNT_OVERSIZED]++;
+    }
+}
+
+
+void
+ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
+{
+    const char                *reason = ctx->upstream_reason;
+    chat_metrics_t            *m = &ctx->main->metrics->slot->metrics;
+    const chat_stream_info_t  *info;
+    const chat_filter_count_t *count;
+
+    if (ctx->stream != NULL) {
+        info = chat_stream_info(ctx->stream);
+        count = chat_stream_count(ctx->stream);
+        reason = info->reason;
+
+        m->counts[CHAT_COUNT_REPLAYS] += count->replays + count->results;
+        m->counts[CHAT_COUNT_ID_REUSE] += count->reused;
+        m->counts[CHAT_COUNT_OVERSIZED] += info->oversized + info->overflows;
+
+        if (count->replays + count->results != 0) {
+            ngx_chat_metrics_event(ctx, CHAT_WHAT_DROPPED, "%uD replays",
+                                   count->replays + count->results);
+        }
+    }
+
+    if (!ctx->answer_known || end == CHAT_END_NONE) {
+        return;
+    }
+
+    m->turns[ngx_chat_metrics_dialect(ctx)][end - 1]++;
+
+    if (end == CHAT_END_INTERRUPTED && (ctx->attach == NULL || reason != NULL))
+    {
+        ngx_chat_metrics_cut(ctx->main, reason);
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
+                               chat_cut_names[chat_metrics_cut(reason)]);
+    }
+}
+
+
+void
+ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->dialect == NULL) {
+        return;
+    }
+
+    switch (ctx->verdict) {
+    case NGX_CHAT_VERDICT_HELD:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "observed only");
+        return;
+
+    case NGX_CHAT_VERDICT_RELEASED:
+        if (ctx->found != 0) {
+            ngx_chat_metrics_time(ctx->main, CHAT_TIMING_RELEASE, ctx->found);
+        }
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_RELEASED, "attempt %uD, %M ms",
+                               ctx->attempt, ctx->waited);
+        return;
+
+    case NGX_CHAT_VERDICT_ATTACHED:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_ATTACHED, "");
+        return;
+
+    case NGX_CHAT_VERDICT_BOUNCED:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_BOUNCED, "%uz missing",
+                               ctx->nmissing);
+        return;
+
+    case NGX_CHAT_VERDICT_EMPTY:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_EMPTY, "");
+        return;
+
+    case NGX_CHAT_VERDICT_CONFLICT:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_CONFLICT, "");
+        return;
+
+    case NGX_CHAT_VERDICT_SUPERSEDED:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_SUPERSEDED, "");
+        return;
+
+    case NGX_CHAT_VERDICT_UNMANAGED:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_UNMANAGED, "");
+        return;
+
+    case NGX_CHAT_VERDICT_BYPASS:
+        ngx_chat_metrics_event(ctx, CHAT_WHAT_BYPASS, "");
+        return;
+
+    default:
+        return;
+    }
+}
+
+
+void
+ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
+                       const char *detail, ...)
+{
+    va_list             args;
+    chat_happening_t    event;
+    ngx_chat_metrics_t *metrics = ctx->main->metrics;
+
+    ngx_memzero(&event, sizeof(event));
+    event.n = ngx_atomic_fetch_add(&metrics->sh->serial, 1) + 1;
+    event.time = ngx_chat_now();
+    event.what = (unsigned char) what;
+    event.dialect = (unsigned char) ngx_chat_metrics_dialect(ctx);
+    chat_short(&event.conversation, ctx->scope.conversation);
+
+    if (ctx->q.dialect != NULL) {
+        event.has_batch = 1;
+        ngx_memcpy(event.batch, ctx->q.key.name.bytes, sizeof(event.batch));
+    }
+
+    va_start(args, detail);
+    (void) ngx_vslprintf((u_char *) event.detail,
+                         (u_char *) event.detail + sizeof(event.detail) - 1,
+                         detail, args);
+    va_end(args);
+
+    ngx_chat_metrics_put(metrics, &event);
+}

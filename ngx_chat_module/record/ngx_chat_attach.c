@@ -1,0 +1,359 @@
+/*
+ * ngx_chat_attach.c: siblings that get the answer of the request that carried
+ * their results.
+ *
+ * While it waits for the fate of an attempt, a request follows its stream
+ * already, so that the producer records it. Once the answer has begun, what
+ * the client's transcript lacks is fetched, and the head of the record makes
+ * its status and headers. Promises: where there is no record nothing has been
+ * sent, and the request is answered in another way.
+ * Must not know: how a stream is read, how a store stores.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "record/ngx_chat_attach.h"
+#include "record/ngx_chat_listing.h"
+#include "metrics/ngx_chat_metrics.h"
+
+
+/* More is known of the stream that the request follows. */
+static void
+ngx_chat_attach_woken(void *data)
+{
+    ngx_chat_ctx_t    *ctx = data;
+    ngx_connection_t  *c = ctx->request->connection;
+    ngx_chat_attach_t *attach = ctx->attach;
+
+    if (attach->look == NULL) {
+        return; /* the fate of the attempt is not known yet */
+    }
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (ctx->state == NGX_CHAT_FOLLOWING) {
+        ngx_chat_attach_send(ctx);
+
+    } else if (!attach->gathering) {
+        attach->look(ctx);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+ngx_int_t
+ngx_chat_attach_follow(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
+                       uint64_t after)
+{
+    ngx_chat_follower_t *follower;
+
+    if (ctx->attach == NULL) {
+        ctx->attach = ngx_calloc(sizeof(ngx_chat_attach_t),
+                                 ctx->request->connection->log);
+        if (ctx->attach == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    follower = &ctx->attach->follower;
+    follower->wake = ngx_chat_attach_woken;
+    follower->data = ctx;
+    follower->after = after;
+    return ngx_chat_feed_join(ctx, source, follower);
+}
+
+
+/* 1 if siblings may have another request's answer here. */
+static ngx_uint_t
+ngx_chat_attach_may(ngx_chat_ctx_t *ctx)
+{
+    return ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH
+           && ctx->conf->record != NGX_CHAT_RECORD_OFF;
+}
+
+
+/* Follows the attempt that was seen last; NGX_DECLINED: it cannot. */
+static ngx_int_t
+ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
+{
+    ngx_chat_source_t     source;
+    const chat_attempt_t *attempt = &ctx->q.seen.last.attempt;
+
+    if (!ngx_chat_attach_may(ctx) || attempt->k != ctx->decision.k) {
+        return NGX_DECLINED;
+    }
+
+    ngx_memzero(&source, sizeof(source));
+    source.batch = ctx->q.key;
+    source.attempt = *attempt;
+    source.late = late;
+    chat_record_key(&ctx->q.key, attempt->worker, attempt->request,
+                    &source.key);
+
+    return ngx_chat_attach_follow(ctx, &source, 0) == NGX_OK ? NGX_OK
+                                                             : NGX_DECLINED;
+}
+
+
+void
+ngx_chat_attach_wait(ngx_chat_ctx_t *ctx)
+{
+    (void) ngx_chat_attach_join(ctx, 0);
+}
+
+
+void
+ngx_chat_attach_leave(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->attach != NULL) {
+        ctx->attach->look = NULL;
+        ngx_chat_feed_leave(&ctx->attach->follower);
+    }
+}
+
+
+void
+ngx_chat_attach_free(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t i;
+
+    if (ctx->attach == NULL) {
+        return;
+    }
+
+    for (i = 0; i < ctx->attach->nshown; i++) {
+        ngx_chat_block_free(ctx->attach->shown[i].block);
+        chat_buf_free(&ctx->attach->shown[i].own);
+    }
+
+    chat_settle_free(&ctx->attach->settle);
+    ngx_free(ctx->attach);
+    ctx->attach = NULL;
+}
+
+
+static ngx_int_t
+ngx_chat_attach_type(ngx_http_request_t *r, chat_str_t value)
+{
+    u_char    *end;
+    ngx_str_t *type = &r->headers_out.content_type;
+
+    type->data = ngx_pnalloc(r->pool, value.len);
+    if (type->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(type->data, value.data, value.len);
+    type->len = value.len;
+
+    /* what follows is not to be added once more */
+    end = ngx_strlchr(type->data, type->data + type->len, ';');
+    r->headers_out.content_type_len =
+        end ? (size_t) (end - type->data) : type->len;
+    r->headers_out.content_type_lowcase = NULL;
+    return NGX_OK;
+}
+
+
+/*
+ * The head's headers: those that the answer does not get here anyway are
+ * added by the header filter, as are the lines of ctx->cors.
+ */
+static ngx_int_t
+ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
+{
+    ngx_int_t  rc = NGX_OK;
+    chat_str_t rest = head->headers, name, value;
+    chat_buf_t lines = { 0 };
+    ngx_uint_t admits;
+
+    admits = chat_record_admits(head->headers, ctx->headers.origin);
+
+    while (chat_record_header_next(&rest, &name, &value)) {
+        if (ngx_chat_headers_is(name, "content-type")) {
+            rc = ngx_chat_attach_type(ctx->request, value);
+
+        } else if (admits || !chat_record_is_cors(name)
+                   || ngx_chat_headers_is(name, "vary"))
+        {
+            /* what others have put into the store is looked at once more */
+            chat_record_header(&lines, name, value);
+        }
+    }
+
+    if (lines.failed
+        || chat_arena_dup(ctx->kept, chat_buf_str(&lines), &ctx->cors)
+               != CHAT_OK)
+    {
+        rc = NGX_ERROR;
+    }
+
+    chat_buf_free(&lines);
+    return rc;
+}
+
+
+/* The header that the head of the feed's record says. */
+static ngx_int_t
+ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
+{
+    ngx_http_request_t       *r = ctx->request;
+    const ngx_chat_blocks_t  *blocks = &feed->blocks;
+    const chat_record_head_t *head = &blocks->head;
+
+    ctx->status = head->status;
+    ctx->own = 1;
+
+    if (ctx->early) {
+        return NGX_OK;
+    }
+
+    r->headers_out.status = head->status;
+    r->headers_out.content_length_n =
+        feed->state == NGX_CHAT_FEED_COMPLETE
+                && !ngx_chat_blocks_is_sse(blocks)
+            ? (off_t) blocks->length
+            : -1;
+
+    return ngx_chat_attach_headers(ctx, head) == NGX_OK
+               ? ngx_http_send_header(r)
+               : NGX_ERROR;
+}
+
+
+void
+ngx_chat_attach_answer(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t           rc;
+    ngx_http_request_t *r = ctx->request;
+
+    ctx->state = NGX_CHAT_FOLLOWING;
+    ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
+    ctx->answer_known = 1;
+    ngx_chat_metrics_verdict(ctx);
+
+    rc = ngx_chat_attach_header(ctx, ctx->attach->follower.feed);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        if (rc == NGX_OK) {
+            ngx_chat_attempt_end(ctx, CHAT_END_FINISHED);
+        }
+
+        ngx_http_finalize_request(r, rc);
+        return;
+    }
+
+    ngx_chat_attach_begin(ctx);
+}
+
+
+/* All is there that goes before the stream. */
+static void
+ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_attach_t     *attach = ctx->attach;
+    const ngx_chat_feed_t *feed = attach->follower.feed;
+
+    if (ctx->early && !ngx_chat_blocks_is_sse(&feed->blocks)) {
+        ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
+                               "the answer to these results is no stream");
+        return;
+    }
+
+    ngx_chat_hold_end(ctx);
+    ngx_chat_listing_unhold(ctx);
+
+    chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
+                     attach->message);
+    chat_tell_init(&attach->tell, ctx->dialect);
+    ngx_chat_attach_answer(ctx);
+}
+
+
+/* What the client's transcript lacks is there, as far as it can be had. */
+static void
+ngx_chat_attach_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    ngx_chat_attach_t *attach = ctx->attach;
+
+    ctx->told.len = 0;
+
+    if (rc == NGX_OK && ctx->arena != NULL
+        && (ngx_chat_complete_tell(ctx) != NGX_OK
+            || chat_arena_dup(ctx->kept, ctx->rq.last_message,
+                              &attach->message)
+                   != CHAT_OK))
+    {
+        ctx->told.len = 0;
+    }
+
+    /* the body is done with, and all that points into it */
+    ctx->nlookups = 0;
+    chat_results_init(&ctx->results, NULL);
+    chat_arena_destroy(ctx->arena);
+    ctx->arena = NULL;
+
+    ngx_chat_attach_start(ctx);
+}
+
+
+/* The record broke off before there was anything to send. */
+static void
+ngx_chat_attach_lost(ngx_chat_ctx_t *ctx)
+{
+    const char *reason = ctx->attach->follower.feed->over;
+
+    ngx_chat_answer_broken(ctx, reason ? reason : "upstream");
+}
+
+
+/* What the feed knows by now: waits, begins, or does otherwise. */
+static void
+ngx_chat_attach_look(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_attach_t     *attach = ctx->attach;
+    const ngx_chat_feed_t *feed = attach->follower.feed;
+
+    if (feed->blocks.has_head) {
+        attach->gathering = 1;
+        ngx_chat_collect(ctx, ngx_chat_attach_collected);
+        return;
+    }
+
+    if (feed->state == NGX_CHAT_FEED_ASKING
+        || feed->state == NGX_CHAT_FEED_RUNNING)
+    {
+        return;
+    }
+
+    if (feed->state != NGX_CHAT_FEED_NONE && !attach->late) {
+        ngx_chat_attach_lost(ctx);
+        return;
+    }
+
+    ngx_chat_attach_leave(ctx);
+    attach->otherwise(ctx);
+}
+
+
+void
+ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
+                void (*otherwise)(ngx_chat_ctx_t *ctx))
+{
+    if ((!ctx->in_holds && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
+        || ngx_chat_attach_join(ctx, late) != NGX_OK)
+    {
+        ngx_chat_attach_leave(ctx);
+        otherwise(ctx);
+        return;
+    }
+
+    ctx->attach->look = ngx_chat_attach_look;
+    ctx->attach->otherwise = otherwise;
+    ctx->attach->late = late;
+
+    ngx_chat_hold(ctx, 0);
+    ngx_chat_attach_look(ctx);
+}

@@ -1,0 +1,512 @@
+/*
+ * ngx_chat_attach_send.c: sends a client what its feed has.
+ *
+ * Blocks are sent where they lie, a few at a time, and the next ones when the
+ * client has taken those; a client that takes nothing for send_timeout is
+ * given up. Promises: a stream that broke off, or that the client is too slow
+ * for, never ends as one that is complete; a block is let go once it is sent.
+ * Must not know: the store, wire formats.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "record/ngx_chat_attach.h"
+
+
+/* A chain under construction. */
+typedef struct {
+    ngx_chain_t links[NGX_CHAT_ATTACH_BLOCKS + 2];
+    ngx_uint_t  n;
+} ngx_chat_links_t;
+
+
+static void ngx_chat_attach_write(ngx_http_request_t *r);
+
+
+static void
+ngx_chat_links_add(ngx_chat_links_t *links, ngx_buf_t *b)
+{
+    ngx_chain_t *link = &links->links[links->n];
+
+    if (links->n != 0) {
+        links->links[links->n - 1].next = link;
+    }
+
+    link->buf = b;
+    link->next = NULL;
+    links->n++;
+}
+
+
+void
+ngx_chat_attach_begin(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+    ngx_connection_t   *c = r->connection;
+    ngx_chat_attach_t  *attach = ctx->attach;
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_chat_attach_write;
+
+    /* a FIN that came with the body would be missed otherwise */
+    if (r->stream == NULL && c->read->ready) {
+        ngx_post_event(c->read, &ngx_posted_events);
+    }
+
+    if (!ngx_chat_blocks_is_sse(&attach->follower.feed->blocks)) {
+        ctx->told.len = 0;
+    }
+
+    /* without a flush it might be kept back, and nobody would say so */
+    attach->told.memory = 1;
+    attach->told.flush = 1;
+
+    if (!attach->tell.seeks) {
+        attach->told.pos = ctx->told.data;
+        attach->told.last = ctx->told.data + ctx->told.len;
+    }
+
+    /* the header goes out at once */
+    attach->end.flush = 1;
+
+    ngx_chat_attach_send(ctx);
+}
+
+
+/* 1 if the client has not taken what it was given. */
+static ngx_uint_t
+ngx_chat_attach_blocked(ngx_http_request_t *r)
+{
+    return r->buffered || r->postponed || r->connection->buffered;
+}
+
+
+/* Waits for the client; again: it has just taken something. */
+static void
+ngx_chat_attach_await(ngx_http_request_t *r, ngx_uint_t again)
+{
+    ngx_event_t              *wev = r->connection->write;
+    ngx_http_core_loc_conf_t *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (!wev->delayed && (again || !wev->timer_set)) {
+        ngx_add_timer(wev, clcf->send_timeout);
+    }
+
+    if (ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+}
+
+
+/* Lets go what the client has taken: all of it. */
+static void
+ngx_chat_attach_sent(ngx_chat_attach_t *attach)
+{
+    ngx_uint_t i;
+
+    for (i = 0; i < attach->nshown; i++) {
+        ngx_chat_block_free(attach->shown[i].block);
+        chat_buf_free(&attach->shown[i].own);
+        ngx_memzero(&attach->shown[i].own, sizeof(chat_buf_t));
+    }
+
+    attach->nshown = 0;
+}
+
+
+/* What goes in place of the bytes, where calls are settled by now. */
+static ngx_int_t
+ngx_chat_attach_settle(ngx_chat_attach_t *attach, ngx_chat_shown_t *shown)
+{
+    chat_rc_e  rc;
+    ngx_buf_t *b = &shown->buf;
+
+    rc = chat_settle(&attach->settle,
+                     chat_str(b->pos, (size_t) (b->last - b->pos)),
+                     &shown->own);
+    if (rc != CHAT_OK) {
+        return rc == CHAT_DECLINED ? NGX_OK : NGX_ERROR;
+    }
+
+    b->memory = shown->own.len != 0;
+    b->pos = shown->own.data;
+    b->last = shown->own.data + shown->own.len;
+    return NGX_OK;
+}
+
+
+/* What is told goes behind the first event, if that ends in these bytes. */
+static ngx_int_t
+ngx_chat_attach_tell(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+{
+    size_t  at = 0;
+    u_char *old = b->pos, *last = b->last;
+
+    if (chat_tell_find(&ctx->attach->tell,
+                       chat_str(old, (size_t) (last - old)), &at)
+            != CHAT_OK
+        || ctx->told.len == 0)
+    {
+        return NGX_OK;
+    }
+
+    b->pos = ngx_pnalloc(ctx->request->pool, (last - old) + ctx->told.len);
+    if (b->pos == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->pos, old, at);
+    b->last = ngx_cpymem(b->last, ctx->told.data, ctx->told.len);
+    b->last = ngx_cpymem(b->last, old + at, last - old - at);
+    return NGX_OK;
+}
+
+
+/* The bytes of a block, the message renamed where that is due. */
+static ngx_int_t
+ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
+{
+    chat_buf_t         out;
+    ngx_buf_t         *b;
+    ngx_int_t          rc = NGX_OK;
+    ngx_chat_attach_t *attach = ctx->attach;
+    ngx_chat_shown_t  *shown = &attach->shown[attach->nshown++];
+
+    b = &shown->buf;
+    ngx_memzero(b, sizeof(*b));
+    shown->block = block;
+
+    b->memory = 1;
+    b->flush = 1;
+    b->pos = block->data + from;
+    b->last = block->data + block->len;
+
+    if (attach->rename.done) {
+        return ngx_chat_attach_settle(attach, shown) == NGX_OK
+                   ? ngx_chat_attach_tell(ctx, b)
+                   : NGX_ERROR;
+    }
+
+    ngx_memzero(&out, sizeof(out));
+
+    if (chat_rename(&attach->rename,
+                    chat_str(b->pos, (size_t) (b->last - b->pos)), &out)
+        == CHAT_OK)
+    {
+        b->pos = ngx_pnalloc(ctx->request->pool, out.len);
+        if (b->pos == NULL) {
+            rc = NGX_ERROR;
+        } else {
+            b->last = ngx_cpymem(b->pos, out.data, out.len);
+        }
+    }
+
+    chat_buf_free(&out);
+    return rc == NGX_OK ? ngx_chat_attach_tell(ctx, b) : rc;
+}
+
+
+/*
+ * The blocks that are there, as many as go at a time. NGX_DECLINED: the next
+ * one was given up.
+ */
+static ngx_int_t
+ngx_chat_attach_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+{
+    size_t             from;
+    ngx_int_t          rc;
+    ngx_chat_block_t  *block;
+    ngx_chat_attach_t *attach = ctx->attach;
+
+    while (attach->nshown < NGX_CHAT_ATTACH_BLOCKS) {
+        rc = ngx_chat_feed_take(&attach->follower, &block, &from);
+        if (rc != NGX_OK) {
+            return rc == NGX_AGAIN ? NGX_OK : rc;
+        }
+
+        if (ngx_chat_attach_show(ctx, block, from) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_chat_links_add(links, &attach->shown[attach->nshown - 1].buf);
+    }
+
+    return NGX_OK;
+}
+
+
+/* Nothing of the request comes behind it; of a page around it more may. */
+static void
+ngx_chat_attach_last(ngx_http_request_t *r, ngx_buf_t *b)
+{
+    b->last_buf = r == r->main;
+    b->last_in_chain = 1;
+    b->sync = ngx_buf_size(b) == 0;
+}
+
+
+/* The same of a response that must not end as a complete one. */
+static void
+ngx_chat_attach_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+{
+    ngx_chat_attach_last(ctx->request, b);
+
+    ngx_chat_answer_break(ctx);
+    if (ctx->truncated) {
+        b->last_buf = 0;
+        b->flush = 1;
+    }
+}
+
+
+/* What is said of a stream that goes no further, behind all that was sent. */
+static ngx_int_t
+ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
+{
+    ngx_buf_t              *b = &ctx->attach->end;
+    const ngx_chat_block_t *at = ctx->attach->follower.at;
+
+    ngx_memzero(b, sizeof(*b));
+
+    b->pos = ngx_pnalloc(ctx->request->pool, words.len + 2);
+    if (b->pos == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->memory = 1;
+    b->last = b->pos;
+
+    /* a part of an event must end before another begins */
+    if (at != NULL && !ngx_chat_block_is_whole(at)) {
+        b->last = ngx_cpymem(b->last, "\n\n", 2);
+    }
+
+    b->last = ngx_cpymem(b->last, words.data, words.len);
+    ngx_chat_attach_break(ctx, b);
+    return NGX_OK;
+}
+
+
+/* Bytes are lost, or it was too slow for what could be kept. */
+static ngx_int_t
+ngx_chat_attach_lacks(ngx_chat_ctx_t *ctx)
+{
+    ngx_buf_t               *b;
+    chat_str_t               words = ctx->attach->follower.lost;
+    const ngx_chat_blocks_t *blocks = &ctx->attach->follower.feed->blocks;
+
+    if (words.len != 0) {
+        return ngx_chat_attach_words(ctx, words);
+    }
+
+    if (blocks->stream == NULL || !ctx->conf->interrupted) {
+        return NGX_ERROR;
+    }
+
+    b = ngx_chat_answer_interrupted(ctx, "too_slow",
+                                    ngx_chat_blocks_is_resumable(blocks));
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+
+    words = chat_str(b->pos, (size_t) (b->last - b->pos));
+    return ngx_chat_attach_words(ctx, words);
+}
+
+
+/* The last buffer, with what was waited for of an event that has no end. */
+static ngx_int_t
+ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t              rc = NGX_OK;
+    ngx_buf_t             *b = &ctx->attach->end;
+    chat_buf_t             rest = { 0 };
+    const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
+
+    ngx_memzero(b, sizeof(*b));
+    chat_settle_end(&ctx->attach->settle, &rest);
+
+    if (rest.len != 0) {
+        b->pos = ngx_pnalloc(ctx->request->pool, rest.len);
+        if (b->pos != NULL) {
+            b->memory = 1;
+            b->last = ngx_cpymem(b->pos, rest.data, rest.len);
+        }
+    }
+
+    if (rest.failed || (rest.len != 0 && b->pos == NULL)) {
+        rc = NGX_ERROR;
+    }
+
+    chat_buf_free(&rest);
+
+    if (feed->end == CHAT_END_FINISHED) {
+        ngx_chat_attach_last(ctx->request, b);
+    } else {
+        ngx_chat_attach_break(ctx, b);
+    }
+
+    return rc;
+}
+
+
+/*
+ * The end, if it has come: NGX_DONE, and end is what goes last. NGX_ERROR: it
+ * cannot be told, the response is to break off.
+ */
+static ngx_int_t
+ngx_chat_attach_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+{
+    ngx_chat_attach_t *attach = ctx->attach;
+    ngx_chat_feed_t   *feed = attach->follower.feed;
+
+    if (ngx_chat_feed_ready(&attach->follower) != NGX_AGAIN
+        || (feed->state != NGX_CHAT_FEED_COMPLETE
+            && feed->state != NGX_CHAT_FEED_BROKEN))
+    {
+        return NGX_OK;
+    }
+
+    if (feed->state == NGX_CHAT_FEED_BROKEN
+        && (feed->blocks.words.len == 0 || feed->blocks.words.failed
+            || ngx_chat_attach_words(ctx, chat_buf_str(&feed->blocks.words))
+                   != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
+    if (feed->state == NGX_CHAT_FEED_COMPLETE
+        && ngx_chat_attach_rest(ctx) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_chat_links_add(links, &attach->end);
+    return NGX_DONE;
+}
+
+
+/* The next things to send. NGX_DONE: they are the last; NGX_ERROR. */
+static ngx_int_t
+ngx_chat_attach_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+{
+    ngx_int_t          rc;
+    ngx_chat_attach_t *attach = ctx->attach;
+
+    links->n = 0;
+
+    if (ngx_buf_size(&attach->told) != 0) {
+        ngx_chat_links_add(links, &attach->told);
+    }
+
+    rc = ngx_chat_attach_blocks(ctx, links);
+
+    if (rc == NGX_DECLINED && ngx_chat_attach_lacks(ctx) == NGX_OK) {
+        ngx_chat_links_add(links, &attach->end);
+        return NGX_DONE;
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_chat_attach_end(ctx, links);
+    }
+
+    if (rc == NGX_OK && attach->end.flush && links->n == 0) {
+        ngx_chat_links_add(links, &attach->end);
+    }
+
+    return rc;
+}
+
+
+/* Nothing comes any more; rc as of the last output. */
+static void
+ngx_chat_attach_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    chat_end_e end;
+
+    end = ngx_chat_feed_end(&ctx->attach->follower, &ctx->upstream_reason);
+
+    if (end == CHAT_END_NONE) {
+        end = ctx->request->connection->error ? CHAT_END_ABORTED
+                                              : CHAT_END_INTERRUPTED;
+    }
+
+    ngx_chat_attempt_end(ctx, end);
+    ngx_chat_attach_leave(ctx);
+    ngx_http_finalize_request(ctx->request, rc);
+}
+
+
+void
+ngx_chat_attach_send(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t           rc, sent;
+    ngx_chat_links_t    links;
+    ngx_http_request_t *r = ctx->request;
+
+    while (!ngx_chat_attach_blocked(r)) {
+        ngx_chat_attach_sent(ctx->attach);
+
+        rc = ngx_chat_attach_next(ctx, &links);
+        if (links.n == 0 && rc == NGX_OK) {
+            return;
+        }
+
+        /* what is there goes out, even where the rest cannot be told */
+        sent = links.n ? ngx_http_output_filter(r, links.links) : NGX_ERROR;
+
+        if (rc == NGX_ERROR || rc == NGX_DECLINED) {
+            sent = NGX_ERROR;
+        }
+
+        if (rc == NGX_DONE || sent == NGX_ERROR) {
+            ngx_chat_attach_finish(ctx, sent);
+            return;
+        }
+
+        ctx->attach->end.flush = 0;
+    }
+
+    ngx_chat_attach_await(r, 0);
+}
+
+
+/* The client takes more, or has not for too long. */
+static void
+ngx_chat_attach_write(ngx_http_request_t *r)
+{
+    ngx_event_t    *wev = r->connection->write;
+    ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
+
+    if (wev->timedout) {
+        r->connection->timedout = 1;
+        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
+        return;
+    }
+
+    if (wev->delayed) {
+        ngx_chat_attach_await(r, 0);
+        return;
+    }
+
+    if (ngx_http_output_filter(r, NULL) == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+        return;
+    }
+
+    if (ngx_chat_attach_blocked(r)) {
+        ngx_chat_attach_await(r, 1);
+        return;
+    }
+
+    /* where the rate is limited, that timer is what wakes us next */
+    if (wev->timer_set && !wev->delayed) {
+        ngx_del_timer(wev);
+    }
+
+    ngx_chat_attach_send(ctx);
+}

@@ -1,0 +1,426 @@
+/*
+ * ngx_chat_listing.c: see ngx_chat_listing.h.
+ *
+ * One join lists the stream and begins the watch of the conversation's
+ * record, where the wish to stop comes. A stream is stopped as one whose
+ * upstream sends nothing more, so that all who follow are told in the
+ * dialect's way; before its first byte the request just ends.
+ * Must not know: wire formats, how a store stores, who comes back.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_record.h"
+
+#define NGX_CHAT_LISTING_LATER 200 /* ms: until a client has taken its bytes */
+#define NGX_CHAT_LISTING_WAITS 10  /* so often; then it is as one that left */
+
+
+static void ngx_chat_listing_ask(ngx_chat_ctx_t *ctx);
+
+
+/* 1 if who asked may come back for the answer. */
+static ngx_uint_t
+ngx_chat_listing_may(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t *store = ctx->main->store;
+
+    return ctx->conf->record == NGX_CHAT_RECORD_ON && !ctx->conf->dry_run
+           && ctx->dialect != NULL && ctx->rq.class != CHAT_CLASS_OTHER
+           && ctx->rq.class != CHAT_CLASS_ITEMS && ctx->listing == NULL
+           && store != NULL && store->state != CHAT_STORE_AWAY;
+}
+
+
+/* It is listed, or cannot be: the request goes on. */
+static void
+ngx_chat_listing_done(chat_store_op_t *op, chat_rc_e rc,
+                      const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+    ctx->listing->begun = 1;
+
+    if (rc == CHAT_OK) {
+        ngx_chat_name_trim(ctx->main->store, &ctx->listing->conversation,
+                           facts, n);
+
+    } else {
+        ngx_log_error(NGX_LOG_WARN, c->log, 0,
+                      "chat: an answer has no stream id, a client that loses "
+                      "it cannot come back for it: the store %s",
+                      rc == CHAT_LIMIT ? "has no room for it"
+                                       : "cannot be asked");
+    }
+
+    if (rc != CHAT_OK) {
+        /* it may stand all the same: it is over then */
+        ngx_chat_listing_end(ctx);
+        ctx->listing = NULL;
+
+    } else if (ctx->listing->again) {
+        ngx_chat_listing_ask(ctx);
+    }
+
+    ctx->next(ctx, NGX_OK);
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_chat_listing_notify(chat_store_watch_t *watch)
+{
+    ngx_chat_listing_ask(watch->data);
+}
+
+
+/* The stream's fact. */
+static ngx_int_t
+ngx_chat_listing_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
+{
+    chat_listed_t listed;
+
+    ngx_memzero(&listed, sizeof(listed));
+    listed.ms = ctx->listing->ms;
+    listed.dialect = chat_cstr(ctx->dialect->name);
+    listed.worker = ctx->main->store->worker;
+    listed.name = ctx->listing->key.name;
+
+    chat_facts_init(facts, ctx->kept);
+    chat_facts_listed(facts, &listed);
+    return facts->failed ? NGX_ERROR : NGX_OK;
+}
+
+
+/* The fact, and all that changes from now on. */
+static ngx_int_t
+ngx_chat_listing_put(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t        facts;
+    chat_store_t       *store = ctx->main->store;
+    ngx_chat_listing_t *listing = ctx->listing;
+
+    listing->ms = ngx_chat_now();
+
+    if (ngx_chat_listing_facts(ctx, &facts) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    listing->op.done = ngx_chat_listing_done;
+    listing->op.data = ctx;
+    listing->watch.notify = ngx_chat_listing_notify;
+    listing->watch.data = ctx;
+    store->watch(store, &listing->watch, &listing->op, &listing->conversation,
+                 facts.items, facts.count, (uint32_t) ctx->conf->ttl);
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
+                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
+    ngx_http_request_t *r = ctx->request;
+    chat_key_t          conversation;
+    ngx_chat_listing_t *listing;
+
+    if (!ngx_chat_listing_may(ctx)
+        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
+    {
+        return 0;
+    }
+
+    listing = ngx_pcalloc(r->pool, sizeof(*listing));
+    if (listing == NULL) {
+        return 0;
+    }
+
+    listing->conversation = conversation;
+    ngx_chat_record_key(ctx, &listing->key);
+    chat_listed_id(&listing->key, listing->id);
+    ctx->listing = listing;
+
+    if (ngx_chat_listing_put(ctx) != NGX_OK) {
+        ctx->listing = NULL;
+        return 0;
+    }
+
+    ctx->next = next;
+    ctx->state = NGX_CHAT_ASKING;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+    return 1;
+}
+
+
+void
+ngx_chat_listing_hold(ngx_chat_ctx_t *ctx)
+{
+    char         *id;
+    chat_key_t    conversation, hold;
+    chat_str_t    parts[3];
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+    chat_listed_t listed;
+
+    if (ctx->hold != NULL || !ngx_chat_listing_may(ctx)
+        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
+    {
+        return;
+    }
+
+    id = ngx_palloc(ctx->request->pool, CHAT_LISTED_ID + 1);
+    if (id == NULL) {
+        return;
+    }
+
+    parts[0] = chat_cstr("hold");
+    parts[1] = ctx->q.worker;
+    parts[2] = ctx->q.request;
+    chat_digest_parts(parts, 3, &hold.name);
+    chat_listed_id(&hold, id);
+    ctx->hold = id;
+
+    ngx_memzero(&listed, sizeof(listed));
+    listed.ms = ngx_chat_now();
+    listed.dialect = chat_cstr(ctx->dialect->name);
+    listed.worker = store->worker;
+    listed.name = hold.name;
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_held(&facts, &listed);
+    store->join(store, NULL, &conversation, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_listing_unhold(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t    conversation;
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+
+    if (ctx->hold == NULL
+        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
+    {
+        return;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_over(&facts, chat_cstr(ctx->hold), CHAT_END_NONE);
+    ctx->hold = NULL;
+    store->join(store, NULL, &conversation, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+ngx_int_t
+ngx_chat_listing_header(ngx_http_request_t *r, const char *id)
+{
+    ngx_str_t value, key = ngx_string("X-Chat-Stream");
+
+    value.data = (u_char *) id;
+    value.len = CHAT_LISTED_ID;
+    return ngx_chat_answer_add_header(r, key, value);
+}
+
+
+/*
+ * Ends the request of an answer that has no stream as yet. A client that only
+ * found its connection closed would send it once more.
+ */
+static void
+ngx_chat_listing_abort(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    if (r->upstream == NULL || r->upstream->cleanup == NULL) {
+        return;
+    }
+
+    /* the end of its upstream gives one back */
+    r->main->count++;
+
+    if (ctx->answer_known || ngx_chat_keep_alone(ctx) || r->connection->error)
+    {
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+        return;
+    }
+
+    (*r->upstream->cleanup)(r);
+    ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "stopped",
+                           "somebody has stopped this answer");
+}
+
+
+/* As upstream_break(); a client that takes nothing does not put it off. */
+static ngx_int_t
+ngx_chat_listing_break(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc = ngx_chat_upstream_break(ctx, "stopped");
+
+    if (rc == NGX_AGAIN && ctx->listing->waits++ >= NGX_CHAT_LISTING_WAITS
+        && ngx_chat_keep_lost(ctx))
+    {
+        rc = ngx_chat_upstream_break(ctx, "stopped");
+    }
+
+    return rc;
+}
+
+
+/* Somebody wants the answer to end. It may free the request. */
+static void
+ngx_chat_listing_stop(ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc;
+
+    if (ctx->complete_answer || ctx->finished) {
+        return;
+    }
+
+    ctx->stopped = 1;
+    rc = ngx_chat_listing_break(ctx);
+
+    if (rc == NGX_AGAIN) {
+        ngx_add_timer(&ctx->listing->timer, NGX_CHAT_LISTING_LATER);
+
+    } else if (rc == NGX_DECLINED) {
+        ngx_chat_listing_abort(ctx);
+    }
+}
+
+
+static void
+ngx_chat_listing_later(ngx_event_t *ev)
+{
+    ngx_chat_ctx_t   *ctx = ev->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+    ngx_chat_listing_stop(ctx);
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* The store has lost what it was told. */
+static void
+ngx_chat_listing_again(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t  facts;
+    chat_store_t *store = ctx->main->store;
+
+    if (ctx->dialect != NULL && ngx_chat_listing_facts(ctx, &facts) == NGX_OK)
+    {
+        store->join(store, NULL, &ctx->listing->conversation, facts.items,
+                    facts.count, (uint32_t) ctx->conf->ttl);
+    }
+}
+
+
+static void
+ngx_chat_listing_asked(chat_store_op_t *op, chat_rc_e rc,
+                       const chat_fact_t *facts, size_t n)
+{
+    chat_rc_e           found = CHAT_ERROR;
+    chat_listed_t       listed;
+    ngx_chat_ctx_t     *ctx = op->data;
+    ngx_chat_listing_t *listing = ctx->listing;
+
+    if (rc == CHAT_OK) {
+        found = chat_listed_find(facts, n, chat_cstr(listing->id), &listed);
+    }
+
+    if (found == CHAT_DECLINED) {
+        ngx_chat_listing_again(ctx);
+
+    } else if (found == CHAT_OK && listed.stopped && !ctx->stopped) {
+        listing->timer.handler = ngx_chat_listing_later;
+        listing->timer.data = ctx;
+        listing->timer.log = ctx->request->connection->log;
+        ngx_add_timer(&listing->timer, 1);
+        return;
+    }
+
+    if (listing->again) {
+        ngx_chat_listing_ask(ctx);
+    }
+}
+
+
+/* Looks whether it is to be stopped. */
+static void
+ngx_chat_listing_ask(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t       *store = ctx->main->store;
+    ngx_chat_listing_t *listing = ctx->listing;
+
+    if (listing->op.store != NULL) {
+        listing->again = 1;
+        return;
+    }
+
+    listing->again = 0;
+    listing->op.done = ngx_chat_listing_asked;
+    listing->op.data = ctx;
+    store->join(store, &listing->op, &listing->conversation, NULL, 0, 0);
+}
+
+
+/* How it has ended; NONE: nobody was asked for it. */
+static chat_end_e
+ngx_chat_listing_how(ngx_chat_ctx_t *ctx)
+{
+    if (!ctx->listing->begun || ngx_chat_attempt_unsent(ctx)) {
+        return CHAT_END_NONE;
+    }
+
+    return ctx->end != CHAT_END_NONE ? ctx->end : CHAT_END_ABORTED;
+}
+
+
+void
+ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t        facts;
+    chat_store_t       *store = ctx->main->store;
+    ngx_chat_listing_t *listing = ctx->listing;
+
+    if (listing == NULL || listing->over) {
+        return;
+    }
+
+    listing->over = 1;
+    store->unwatch(&listing->watch);
+    store->cancel(&listing->op);
+
+    if (listing->timer.timer_set) {
+        ngx_del_timer(&listing->timer);
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_over(&facts, chat_cstr(listing->id), ngx_chat_listing_how(ctx));
+    store->join(store, NULL, &listing->conversation, facts.items, facts.count,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_listing_end(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_listing_t *listing = ctx->listing;
+
+    ngx_chat_listing_over(ctx);
+
+    if (listing != NULL && !listing->recorded) {
+        listing->recorded = 1;
+        ngx_chat_record_over(ctx->main->store, &listing->key,
+                             (uint32_t) ctx->conf->record_ttl);
+    }
+}

@@ -1,0 +1,434 @@
+/*
+ * ngx_chat_attempt.c: tells the store what becomes of an answer.
+ *
+ * The header of the answer (answer/k/...), what its stream brings (calls,
+ * results, seal), and how it ended (end/k/...). Nobody waits for these joins.
+ * Promises: an attempt that is ours gets its end, whatever happens.
+ * Must not know: wire formats.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "record/ngx_chat_listing.h"
+#include "metrics/ngx_chat_metrics.h"
+
+#define NGX_CHAT_LOG_IDS 8
+#define NGX_CHAT_LOG_SIZE 512
+
+
+static void
+ngx_chat_attempt_join(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                      const chat_fact_t *facts, size_t n)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (store != NULL && n != 0) {
+        store->join(store, NULL, key, facts, n, (uint32_t) ctx->conf->ttl);
+    }
+}
+
+
+static void
+ngx_chat_attempt_flush(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (store != NULL && store->flush != NULL) {
+        store->flush(store);
+    }
+}
+
+
+void
+ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
+{
+    chat_facts_t facts;
+
+    if (k == 0) {
+        return;
+    }
+
+    if (k == ctx->claiming) {
+        ctx->claiming = 0;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_void(&facts, k, ctx->q.worker, ctx->q.request);
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}
+
+
+void
+ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
+{
+    ctx->attempt = ctx->claiming;
+    ctx->claiming = 0;
+
+    if (ctx->attempt != 0 && !ctx->in_attempts) {
+        ctx->in_attempts = 1;
+        ngx_queue_insert_tail(&ctx->main->attempts, &ctx->attempts);
+    }
+}
+
+
+void
+ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
+{
+    size_t i, dropped = 0;
+
+    if (ctx->attempt != 0 || !ctx->q.kept) {
+        return;
+    }
+
+    chat_facts_init(&ctx->carried, ctx->kept);
+
+    if (ctx->rq.class == CHAT_CLASS_ITEMS) {
+        /* without payloads: no body is to take them */
+        chat_gate_facts(&ctx->q, &ctx->rq, 0, 0, &ctx->carried, &dropped);
+    }
+
+    for (i = 0; i < ctx->q.nmembers; i++) {
+        chat_facts_delivered(&ctx->carried, ctx->q.members[i].id);
+    }
+
+    for (i = 0; i < ctx->results.count; i++) {
+        chat_facts_delivered(&ctx->carried, ctx->results.items[i].id);
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t                 i;
+    ngx_http_request_t        *r = ctx->request;
+    ngx_http_upstream_state_t *state;
+
+    if (ctx->answer_known && ctx->status < 500) {
+        return 0;
+    }
+
+    if (r->upstream == NULL || r->upstream_states == NULL
+        || r->upstream->request_sent)
+    {
+        return 0;
+    }
+
+    state = r->upstream_states->elts;
+
+    for (i = 0; i < r->upstream_states->nelts; i++) {
+        /* no state, or status 0: it had no address yet */
+        if (state[i].bytes_sent > 0
+            || (state[i].status != 0 && state[i].status < 500)) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+/* answer/k of an attempt, or void/k; of a refusal its end, too. */
+static void
+ngx_chat_attempt_status(ngx_chat_ctx_t *ctx, uint32_t status)
+{
+    uint32_t     after;
+    chat_facts_t facts;
+
+    if (ngx_chat_attempt_unsent(ctx)) {
+        ctx->ended = 1;
+        ngx_chat_attempt_keep_results(ctx);
+        ngx_chat_attempt_void(ctx, ctx->attempt);
+        return;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                      status);
+
+    if (status >= 300) {
+        ctx->ended = 1;
+        ngx_chat_attempt_keep_results(ctx);
+
+        after = ngx_chat_headers_after(ctx->request);
+        if (after != 0) {
+            chat_facts_after(&facts, ctx->attempt, ctx->q.worker,
+                             ctx->q.request, after);
+        }
+
+        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                       CHAT_END_FAILED);
+    }
+
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}
+
+
+void
+ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
+{
+    if (ctx->answer_known) {
+        return;
+    }
+
+    ctx->answer_known = 1;
+    ctx->status = status;
+
+    if (ctx->attempt != 0) {
+        ngx_chat_attempt_status(ctx, status);
+
+    } else if (status >= 200 && status < 300) {
+        ngx_chat_attempt_join(ctx, &ctx->q.key, ctx->carried.items,
+                              ctx->carried.count);
+    }
+
+    /* the client may send its next request as soon as it has the status */
+    ngx_chat_attempt_flush(ctx);
+}
+
+
+/* What the stream says of one batch, and when that was. */
+static void
+ngx_chat_attempt_batch(ngx_chat_ctx_t *ctx, const chat_stream_facts_t *batch)
+{
+    u_char        now[NGX_INT64_LEN + 1], *end;
+    chat_fact_t  *facts;
+    chat_arena_t *arena;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return;
+    }
+
+    facts = chat_arena_alloc(arena, (batch->count + 1) * sizeof(*facts));
+
+    if (facts != NULL) {
+        end = ngx_sprintf(now, "%uL", ngx_chat_now());
+        facts[0].field = chat_cstr("since");
+        facts[0].value = chat_str(now, (size_t) (end - now));
+        ngx_memcpy(facts + 1, batch->facts, batch->count * sizeof(*facts));
+        ngx_chat_attempt_join(ctx, &batch->key, facts, batch->count + 1);
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
+void
+ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
+{
+    size_t                     i, n;
+    const chat_stream_facts_t *facts;
+
+    n = chat_stream_facts(ctx->stream, &facts);
+
+    for (i = 0; i < n; i++) {
+        ngx_chat_attempt_batch(ctx, &facts[i]);
+    }
+
+    /* the client may answer to what it is sent next */
+    if (n != 0) {
+        ngx_chat_attempt_flush(ctx);
+    }
+}
+
+
+void
+ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
+{
+    size_t       dropped = 0;
+    chat_facts_t facts;
+
+    if (ctx->arena == NULL || !ctx->q.complete || ctx->q.chained) {
+        return;
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
+                    &dropped);
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}
+
+
+u_char *
+ngx_chat_log_id(u_char *p, chat_str_t id)
+{
+    size_t i;
+
+    if (id.len == 0) {
+        return ngx_sprintf(p, "-");
+    }
+
+    for (i = 0; i < id.len && i < NGX_CHAT_LOG_ID; i++) {
+        *p++ = id.data[i] > ' ' && id.data[i] < 0x7f ? id.data[i] : '?';
+    }
+
+    return p;
+}
+
+
+static u_char *
+ngx_chat_attempt_list(u_char *p, const char *what, const chat_str_t *ids,
+                      size_t n)
+{
+    size_t i;
+
+    p = ngx_sprintf(p, ", %s", what);
+
+    for (i = 0; i < n; i++) {
+        *p++ = ' ';
+        p = ngx_chat_log_id(p, ids[i]);
+    }
+
+    return n ? p : ngx_sprintf(p, " -");
+}
+
+
+/* The calls whose results this request brought, and those of the stream. */
+static u_char *
+ngx_chat_attempt_settled(u_char *p, ngx_chat_ctx_t *ctx)
+{
+    size_t                 i, n = 0;
+    chat_str_t             ids[NGX_CHAT_LOG_IDS];
+    const chat_question_t *q = &ctx->q;
+
+    for (i = 0; i < q->nmembers && n < NGX_CHAT_LOG_IDS; i++) {
+        if (q->chained || q->members[i].settled) {
+            ids[n++] = q->members[i].id;
+        }
+    }
+
+    p = ngx_chat_attempt_list(p, "brought", ids, n);
+    n = chat_stream_settled(ctx->stream, ids, NGX_CHAT_LOG_IDS);
+    return ngx_chat_attempt_list(p, "settled", ids, n);
+}
+
+
+/* One line for each stream that has ended. */
+static void
+ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
+{
+    char                       batch[17];
+    u_char                     text[NGX_CHAT_LOG_SIZE], *p = text;
+    const chat_stream_info_t  *info;
+    const chat_filter_count_t *count;
+
+    if (ctx->stream == NULL) {
+        return;
+    }
+
+    info = chat_stream_info(ctx->stream);
+    count = chat_stream_count(ctx->stream);
+    chat_digest_hex(&ctx->q.key.name, 8, batch);
+
+    p = ngx_sprintf(p, "conversation ");
+    p = ngx_chat_log_id(p, ctx->scope.conversation);
+    p = ngx_sprintf(p, ", stream ");
+    p = ngx_chat_log_id(p, info->id);
+    p = ngx_chat_attempt_settled(p, ctx);
+
+    ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
+                  "chat: stream ended: %s%s%s, dialect %s, batch %s, "
+                  "attempt %uD, %*s, calls %uD, replays %uD, "
+                  "reused ids %uD, frames past the limit %uD, quarantines "
+                  "given up %uD, bytes %uL",
+                  chat_end_name(end), info->reason ? " " : "",
+                  info->reason ? info->reason : "", ctx->dialect->name,
+                  ctx->q.dialect ? batch : "-", ctx->attempt,
+                  (size_t) (p - text), text, info->calls, count->replays,
+                  count->reused, info->oversized, info->overflows,
+                  info->bytes_out);
+}
+
+
+/* How an answer ended that no stream reader has judged. */
+static chat_end_e
+ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
+{
+    chat_end_e end;
+
+    end = ctx->stream ? chat_stream_info(ctx->stream)->end : CHAT_END_NONE;
+
+    if (ctx->stopped && (end == CHAT_END_INTERRUPTED || end == CHAT_END_NONE))
+    {
+        return CHAT_END_ABORTED;
+    }
+
+    if (end != CHAT_END_NONE) {
+        return end;
+    }
+
+    if (ctx->status >= 300) {
+        return CHAT_END_FAILED;
+    }
+
+    if (ctx->complete_answer && ctx->upstream_rc == NGX_OK) {
+        return CHAT_END_FINISHED;
+    }
+
+    return ctx->upstream_reason ? CHAT_END_INTERRUPTED : CHAT_END_ABORTED;
+}
+
+
+void
+ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
+{
+    size_t              n;
+    chat_facts_t        facts;
+    const chat_piece_t *pieces;
+
+    ngx_chat_stall_end(ctx);
+
+    if (ctx->finished) {
+        return;
+    }
+
+    ctx->finished = 1;
+    ngx_chat_attempt_void(ctx, ctx->claiming);
+
+    if (ctx->in_attempts) {
+        ctx->in_attempts = 0;
+        ngx_queue_remove(&ctx->attempts);
+    }
+
+    if (ctx->stream != NULL) {
+        /* nobody is written to: what the stream knew is told all the same */
+        if (chat_stream_info(ctx->stream)->end == CHAT_END_NONE) {
+            (void) chat_stream_finish(ctx->stream, ctx->upstream_reason,
+                                      ctx->upstream_reason == NULL, &pieces,
+                                      &n);
+        }
+        ngx_chat_attempt_facts(ctx);
+    }
+
+    if (end == CHAT_END_NONE) {
+        end = ngx_chat_attempt_judge(ctx);
+    }
+
+    ctx->end = end;
+    ngx_chat_listing_over(ctx);
+    ngx_chat_attempt_log(ctx, end);
+    ngx_chat_metrics_turn(ctx, end);
+
+    if (ctx->attempt == 0 || ctx->ended) {
+        return;
+    }
+
+    ctx->ended = 1;
+    chat_facts_init(&facts, ctx->kept);
+
+    if (ngx_chat_attempt_unsent(ctx)) {
+        chat_facts_void(&facts, ctx->attempt, ctx->q.worker, ctx->q.request);
+    } else {
+        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
+                       end);
+    }
+
+    if (end != CHAT_END_FINISHED) {
+        ngx_chat_attempt_keep_results(ctx);
+    }
+
+    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+}

@@ -1,0 +1,519 @@
+/*
+ * ngx_chat_complete.c: fetches what the body lacks and the store has, and
+ * puts it in.
+ *
+ * One question per step, all at once: for the step that a continuation
+ * answers, exactly what the gate found; for earlier steps (and for what a
+ * fresh turn leaves behind) whatever the store has. Promises: a body is
+ * replaced whole or not at all. Must not know: wire formats.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "metrics/ngx_chat_metrics.h"
+
+#define NGX_CHAT_LOOKUPS_MAX 16 /* steps; later ones matter more */
+
+
+static void ngx_chat_lookup_done(chat_store_op_t *op, chat_rc_e rc,
+                                 const chat_fact_t *facts, size_t n);
+
+
+/* 1 if this is the step that the gate has decided about. */
+static ngx_uint_t
+ngx_chat_lookup_is_last(ngx_chat_ctx_t *ctx, size_t step)
+{
+    return ctx->rq.answers && ctx->q.dialect != NULL
+           && step + 1 == ctx->rq.nsteps;
+}
+
+
+/* 1 if what nobody has answered gets an error. */
+static ngx_uint_t
+ngx_chat_answers_open(ngx_chat_ctx_t *ctx)
+{
+    return ctx->conf->repair == NGX_CHAT_REPAIR_ALL
+           && (ctx->rq.class == CHAT_CLASS_FRESH
+               || ctx->rq.class == CHAT_CLASS_CONTINUATION);
+}
+
+
+/* Adds prefix<id> to the fields; NGX_ERROR: no memory. */
+static ngx_int_t
+ngx_chat_lookup_field(ngx_chat_ctx_t *ctx, const char *prefix, chat_str_t id,
+                      chat_str_t *fields, size_t *n)
+{
+    size_t  len = ngx_strlen(prefix);
+    u_char *field;
+
+    field = chat_arena_alloc(ctx->arena, len + id.len + 1);
+    if (field == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(field, prefix, len);
+    ngx_memcpy(field + len, id.data, id.len);
+    fields[(*n)++] = chat_str(field, len + id.len);
+
+    return NGX_OK;
+}
+
+
+/*
+ * The fields of the facts that a step lacks; 0 if it lacks none. results: 0
+ * where the gate asks for those. A decision is of use to a call that does not
+ * say how it was decided, and spares one that nobody has answered the error.
+ */
+static size_t
+ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
+                      ngx_uint_t results, chat_str_t **fields)
+{
+    size_t             i, n = 0;
+    ngx_uint_t         lacks, open;
+    const chat_call_t *call;
+
+    *fields = chat_arena_alloc(ctx->arena,
+                               (2 * step->count + 1) * sizeof(chat_str_t));
+    if (*fields == NULL) {
+        return 0;
+    }
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &ctx->rq.calls[i];
+        if (call->id.len > CHAT_ID_MAX) {
+            continue;
+        }
+
+        lacks = chat_call_is_member(call)
+                && (call->outcome == CHAT_OUTCOME_NONE
+                    || call->outcome == CHAT_OUTCOME_PARTIAL);
+        open = lacks && call->kind == CHAT_KIND_APPROVAL
+               && (results || ctx->rq.class == CHAT_CLASS_FRESH)
+               && ngx_chat_answers_open(ctx);
+
+        if (lacks && results
+            && ngx_chat_lookup_field(ctx, "result/", call->id, *fields, &n)
+                   != NGX_OK)
+        {
+            return 0;
+        }
+
+        if ((call->undecided || open)
+            && ngx_chat_lookup_field(ctx, "approval/", call->id, *fields, &n)
+                   != NGX_OK)
+        {
+            return 0;
+        }
+    }
+
+    return n;
+}
+
+
+static void
+ngx_chat_lookup(ngx_chat_ctx_t *ctx, size_t step, const chat_key_t *key,
+                const chat_str_t *fields, size_t n)
+{
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_lookup_t *lookup = &ctx->lookups[ctx->nlookups++];
+
+    lookup->ctx = ctx;
+    lookup->step = step;
+    lookup->op.done = ngx_chat_lookup_done;
+    lookup->op.data = lookup;
+    ctx->answers_due++;
+
+    store->payloads(store, &lookup->op, key, fields, n);
+}
+
+
+/*
+ * Asks what one step lacks; last: the one that the gate has decided about.
+ * Returns 1 if it lacks something. A step past chat_max_calls is left alone.
+ */
+static ngx_uint_t
+ngx_chat_lookup_step(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t last)
+{
+    size_t      n;
+    chat_key_t  key;
+    chat_str_t *fields;
+
+    if (last && ctx->nfields != 0) {
+        ngx_chat_lookup(ctx, step, &ctx->q.key, ctx->fields, ctx->nfields);
+        ctx->lookups[ctx->nlookups - 1].needed = 1;
+    }
+
+    /* twice: an id may occur more than once */
+    if (!ctx->merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
+        || ctx->nlookups == NGX_CHAT_LOOKUPS_MAX
+        || ctx->rq.steps[step].count > 2 * (size_t) ctx->conf->max_calls)
+    {
+        return 0;
+    }
+
+    n = ngx_chat_lookup_lacks(ctx, &ctx->rq.steps[step], !last, &fields);
+    if (n == 0) {
+        return 0;
+    }
+
+    if (chat_batch_key(&ctx->scope, &ctx->rq.steps[step], &key) == CHAT_OK) {
+        ngx_chat_lookup(ctx, step, &key, fields, n);
+    }
+
+    return 1;
+}
+
+
+/* Asks for all steps; answers how many questions are under way. */
+static size_t
+ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
+{
+    size_t step, lacking = 0;
+
+    ctx->lookups = chat_arena_alloc(ctx->arena, NGX_CHAT_LOOKUPS_MAX
+                                                    * sizeof(*ctx->lookups));
+    if (ctx->lookups == NULL) {
+        return 0;
+    }
+
+    for (step = ctx->rq.nsteps; step-- > 0;) {
+        if (lacking == NGX_CHAT_LOOKUPS_MAX
+            || ctx->nlookups == NGX_CHAT_LOOKUPS_MAX) {
+            break;
+        }
+
+        lacking += ngx_chat_lookup_step(ctx, step,
+                                        ngx_chat_lookup_is_last(ctx, step));
+    }
+
+    return ctx->answers_due;
+}
+
+
+/* A copy of the answer in the request's arena. */
+static chat_rc_e
+ngx_chat_lookup_keep(ngx_chat_lookup_t *lookup, const chat_fact_t *facts,
+                     size_t n)
+{
+    size_t        i;
+    chat_arena_t *arena = lookup->ctx->arena;
+
+    lookup->facts = chat_arena_alloc(arena, (n + 1) * sizeof(chat_fact_t));
+    if (lookup->facts == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        lookup->facts[i] = facts[i];
+
+        if (chat_arena_dup(arena, facts[i].field, &lookup->facts[i].field)
+                != CHAT_OK
+            || chat_arena_dup(arena, facts[i].value, &lookup->facts[i].value)
+                   != CHAT_OK
+            || chat_arena_dup(arena, facts[i].payload,
+                              &lookup->facts[i].payload)
+                   != CHAT_OK)
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    lookup->count = n;
+    return CHAT_OK;
+}
+
+
+/* The merged body in place of the one that was read. */
+static ngx_int_t
+ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
+{
+    u_char             *p;
+    ngx_buf_t          *b;
+    ngx_chain_t        *cl;
+    ngx_http_request_t *r = ctx->request;
+
+    b = ngx_create_temp_buf(r->pool, text.len);
+    cl = ngx_alloc_chain_link(r->pool);
+    p = ngx_pnalloc(r->pool, NGX_OFF_T_LEN);
+    if (b == NULL || cl == NULL || p == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->last, text.data, text.len);
+    b->last_buf = 1;
+    ctx->merged = chat_str(b->pos, text.len);
+    cl->buf = b;
+    cl->next = NULL;
+
+    r->request_body->bufs = cl;
+    r->request_body->temp_file = NULL;
+    r->headers_in.content_length_n = (off_t) text.len;
+    r->headers_in.chunked = 0;
+
+    if (r->headers_in.content_length != NULL) {
+        r->headers_in.content_length->value.data = p;
+        r->headers_in.content_length->value.len =
+            ngx_sprintf(p, "%O", (off_t) text.len) - p;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_complete_tell(ngx_chat_ctx_t *ctx)
+{
+    chat_buf_t     out;
+    chat_results_t told;
+
+    if (ctx->dialect->tell == NULL || ctx->rq.class != CHAT_CLASS_CONTINUATION)
+    {
+        return NGX_OK;
+    }
+
+    chat_results_init(&told, ctx->arena);
+    if (chat_results_told(&ctx->results, &told) != CHAT_OK) {
+        return NGX_ERROR;
+    }
+
+    if (told.count == 0) {
+        return NGX_OK;
+    }
+
+    ctx->ntold = told.count;
+    ngx_memzero(&out, sizeof(out));
+    ctx->dialect->tell(told.items, told.count, &out);
+
+    if (!out.failed) {
+        ctx->told.data = ngx_pnalloc(ctx->request->pool, out.len);
+        if (ctx->told.data != NULL) {
+            ngx_memcpy(ctx->told.data, out.data, out.len);
+            ctx->told.len = out.len;
+        }
+    }
+
+    chat_buf_free(&out);
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
+{
+    chat_rc_e  rc;
+    ngx_int_t  result;
+    chat_buf_t out;
+
+    ngx_memzero(&out, sizeof(out));
+
+    rc = chat_merge(ctx->dialect, &ctx->doc, &ctx->rq, &ctx->results, &out);
+
+    result = rc == CHAT_OK    ? ngx_chat_replace_body(ctx, chat_buf_str(&out))
+             : rc == CHAT_BAD ? NGX_DECLINED
+                              : NGX_ERROR;
+    chat_buf_free(&out);
+
+    if (result != NGX_OK) {
+        return result;
+    }
+
+    ngx_chat_metrics_merged(ctx, ctx->results.count + ctx->results.ndecided);
+    return ngx_chat_complete_tell(ctx);
+}
+
+
+/* 1 if there is a result for each field that the gate has counted on. */
+static ngx_uint_t
+ngx_chat_has_all(ngx_chat_ctx_t *ctx)
+{
+    size_t       i;
+    u_char      *slash;
+    chat_str_t   id;
+    chat_table_t ids;
+
+    chat_table_init(&ids, ctx->arena);
+
+    for (i = 0; i < ctx->results.count; i++) {
+        if (chat_table_put(&ids, ctx->results.items[i].id) == NULL) {
+            return 0;
+        }
+    }
+
+    for (i = 0; i < ctx->nfields; i++) {
+        id = ctx->fields[i];
+        slash =
+            ngx_strlchr((u_char *) id.data, (u_char *) id.data + id.len, '/');
+        id.len -= (size_t) (slash + 1 - id.data);
+        id.data = slash + 1;
+
+        if (chat_table_find(&ids, id) == NULL) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+/* What the store could not give; all of it has answered. */
+static chat_rc_e
+ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
+{
+    chat_rc_e          rc;
+    ngx_uint_t         unknown = ngx_chat_answers_open(ctx);
+    chat_request_t    *rq = &ctx->rq;
+    const chat_step_t *last;
+
+    if (ctx->conf->repair == NGX_CHAT_REPAIR_OFF) {
+        return CHAT_OK;
+    }
+
+    rc = chat_results_open(&ctx->results, rq, unknown);
+
+    if (rc == CHAT_LIMIT) {
+        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
+                      "chat: more than %d calls without an answer are left "
+                      "as they are",
+                      CHAT_OPEN_MAX);
+        return CHAT_OK;
+    }
+
+    if (rc != CHAT_OK || !unknown || !rq->chained || !ctx->sealed
+        || rq->class != CHAT_CLASS_FRESH)
+    {
+        return rc;
+    }
+
+    last = &rq->steps[rq->nsteps - 1];
+    return chat_results_open_chain(&ctx->results, rq, last, ctx->known,
+                                   ctx->nknown);
+}
+
+
+/* All answers are there. */
+static ngx_int_t
+ngx_chat_completed(ngx_chat_ctx_t *ctx)
+{
+    int                continuation;
+    size_t             i, failed = 0;
+    ngx_chat_lookup_t *lookup;
+
+    continuation = ctx->rq.class == CHAT_CLASS_CONTINUATION;
+    chat_results_init(&ctx->results, ctx->arena);
+
+    for (i = ctx->nlookups; i-- > 0;) {
+        lookup = &ctx->lookups[i];
+        failed += lookup->failed;
+
+        if (lookup->needed && continuation && ctx->merging) {
+            if (lookup->failed) {
+                return NGX_ERROR;
+            }
+            if (lookup->count != ctx->nfields) {
+                return NGX_DECLINED;
+            }
+        }
+
+        if (!lookup->failed
+            && chat_results_collect(
+                   &ctx->results, &ctx->rq, &ctx->rq.steps[lookup->step],
+                   lookup->facts, lookup->count, ctx->known, ctx->nknown,
+                   lookup->needed && continuation)
+                   != CHAT_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    if (continuation && ctx->merging && !ngx_chat_has_all(ctx)) {
+        return NGX_DECLINED;
+    }
+
+    if (ctx->merging && failed == 0
+        && (ctx->rq.class == CHAT_CLASS_FRESH || ngx_chat_answers_open(ctx))
+        && ngx_chat_complete_open(ctx) != CHAT_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (!ctx->merging
+        || (ctx->results.count == 0 && ctx->results.ndecided == 0)) {
+        return NGX_OK;
+    }
+
+    return ngx_chat_merge_body(ctx);
+}
+
+
+static void
+ngx_chat_lookup_done(chat_store_op_t *op, chat_rc_e rc,
+                     const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_lookup_t *lookup = op->data;
+    ngx_chat_ctx_t    *ctx = lookup->ctx;
+    ngx_connection_t  *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    lookup->failed =
+        rc != CHAT_OK || ngx_chat_lookup_keep(lookup, facts, n) != CHAT_OK;
+
+    if (--ctx->answers_due == 0) {
+        ngx_chat_metrics_asked(ctx);
+        ctx->next(ctx, ngx_chat_completed(ctx));
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_chat_complete_start(ngx_chat_ctx_t *ctx,
+                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
+    ngx_http_request_t *r = ctx->request;
+
+    if (ctx->arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
+        next(ctx, NGX_ERROR);
+        return;
+    }
+
+    ctx->next = next;
+    ctx->nlookups = 0;
+    ctx->asked = ngx_chat_metrics_clock();
+    chat_results_init(&ctx->results, ctx->arena);
+
+    if (ngx_chat_lookup_all(ctx) == 0) {
+        next(ctx, ngx_chat_completed(ctx));
+        return;
+    }
+
+    ctx->state = NGX_CHAT_ASKING;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+}
+
+
+void
+ngx_chat_complete(ngx_chat_ctx_t *ctx,
+                  void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
+    if (ctx->conf->dry_run || ctx->main->store == NULL) {
+        next(ctx, NGX_OK);
+        return;
+    }
+
+    ctx->merging = 1;
+    ngx_chat_complete_start(ctx, next);
+}
+
+
+void
+ngx_chat_collect(ngx_chat_ctx_t *ctx,
+                 void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
+    ctx->merging = 0;
+    ngx_chat_complete_start(ctx, next);
+}

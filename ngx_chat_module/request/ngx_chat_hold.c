@@ -1,0 +1,307 @@
+/*
+ * ngx_chat_hold.c: requests that wait.
+ *
+ * A waiting request costs its memory and one timer: silent for chat_grace,
+ * then a comment every chat_heartbeat, and at its bound the end. The timer is
+ * never cancelable, so that a worker that exits does not drop its clients;
+ * a watchdog notices the exit and shortens the bounds.
+ * Must not know: the store, why a request waits.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "record/ngx_chat_listing.h"
+#include "metrics/ngx_chat_metrics.h"
+
+#define NGX_CHAT_HOLD_SHORTEST 1000 /* ms, of a one-by-one client */
+#define NGX_CHAT_HOLD_LONGEST 5000
+#define NGX_CHAT_HOLD_STREAM 300000 /* ms, of others */
+#define NGX_CHAT_HOLD_JSON 30000
+#define NGX_CHAT_HOLD_EXITING 60000
+#define NGX_CHAT_WATCH_EXIT 500
+#define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
+
+
+static void ngx_chat_hold_timer(ngx_event_t *ev);
+static void ngx_chat_hold_write(ngx_http_request_t *r);
+
+
+/* How long the hold of this request may last, ms. */
+static ngx_msec_t
+ngx_chat_hold_bound(ngx_chat_ctx_t *ctx)
+{
+    uint64_t now = ngx_chat_now(), age;
+
+    if (ctx->conf->hold == NGX_CHAT_HOLD_TIME) {
+        return ctx->conf->hold_time;
+    }
+
+    if (!ctx->dialect->one_by_one) {
+        return ctx->rq.stream ? NGX_CHAT_HOLD_STREAM : NGX_CHAT_HOLD_JSON;
+    }
+
+    age = now > ctx->since ? now - ctx->since : 0;
+
+    return age < NGX_CHAT_HOLD_SHORTEST  ? NGX_CHAT_HOLD_SHORTEST
+           : age > NGX_CHAT_HOLD_LONGEST ? NGX_CHAT_HOLD_LONGEST
+                                         : (ngx_msec_t) age;
+}
+
+
+/* How long a hold may last in a worker that exits, ms. */
+static ngx_msec_t
+ngx_chat_hold_exit_bound(void)
+{
+    ngx_msec_t       bound = NGX_CHAT_HOLD_EXITING;
+    ngx_core_conf_t *ccf;
+
+    ccf =
+        (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module);
+
+    if (ccf->shutdown_timeout != 0
+        && ccf->shutdown_timeout != NGX_CONF_UNSET_MSEC
+        && ccf->shutdown_timeout < bound + 1000)
+    {
+        bound =
+            ccf->shutdown_timeout > 1000 ? ccf->shutdown_timeout - 1000 : 0;
+    }
+
+    return bound;
+}
+
+
+static void
+ngx_chat_hold_shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
+{
+    ngx_msec_t end = ngx_current_msec + bound;
+
+    if (ctx->bound == 0 || (ngx_msec_int_t) (ctx->bound - end) > 0) {
+        ctx->bound = end ? end : 1;
+    }
+}
+
+
+/* Sets the timer to the next thing that is due. */
+static void
+ngx_chat_hold_arm(ngx_chat_ctx_t *ctx)
+{
+    ngx_msec_t     next;
+    ngx_msec_int_t left;
+
+    next = ctx->early || !ctx->rq.stream ? ctx->conf->heartbeat
+                                         : ctx->conf->grace;
+
+    if (ctx->bound != 0) {
+        left = (ngx_msec_int_t) (ctx->bound - ngx_current_msec);
+        next = left <= 0 ? 1 : ngx_min(next, (ngx_msec_t) left);
+    }
+
+    ngx_add_timer(&ctx->timer, ngx_max(next, 1));
+}
+
+
+/* Puts the request among those that wait. */
+static void
+ngx_chat_hold_begin(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t   *r = ctx->request;
+    ngx_connection_t     *c = r->connection;
+    ngx_chat_main_conf_t *mcf = ctx->main;
+
+    ctx->in_holds = 1;
+    ctx->started = ngx_current_msec;
+    ctx->timer.handler = ngx_chat_hold_timer;
+    ctx->timer.data = ctx;
+    ctx->timer.log = c->log;
+
+    ngx_queue_insert_tail(&mcf->holds, &ctx->queue);
+
+    if (ctx->group != NULL) {
+        ngx_chat_quota_enter(ctx);
+    }
+
+    if (mcf->held++ == 0 && !mcf->watchdog.timer_set) {
+        ngx_add_timer(&mcf->watchdog, NGX_CHAT_WATCH_EXIT);
+    }
+
+    /* a FIN that came with the body would be missed otherwise */
+    if (r->stream == NULL && c->read->ready) {
+        ngx_post_event(c->read, &ngx_posted_events);
+    }
+}
+
+
+void
+ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
+{
+    ngx_http_request_t *r = ctx->request;
+    ngx_uint_t          first = !ctx->in_holds;
+
+    ctx->state = NGX_CHAT_WAITING;
+    ctx->verdict = NGX_CHAT_VERDICT_HELD;
+    ctx->found = 0;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_chat_hold_write;
+
+    if (first) {
+        ngx_chat_hold_begin(ctx);
+
+        ngx_chat_metrics_held(ctx);
+        ngx_chat_listing_hold(ctx);
+
+        /* the body is read anew when it goes on */
+        chat_arena_destroy(ctx->arena);
+        ctx->arena = NULL;
+    }
+
+    if (!bounded) {
+        ctx->bound = 0;
+
+    } else if (first || ctx->bound == 0) {
+        ngx_chat_hold_shorten(ctx, ngx_chat_hold_bound(ctx));
+    }
+
+    if (ngx_exiting) {
+        ngx_chat_hold_shorten(ctx, ngx_chat_hold_exit_bound());
+    }
+
+    if (first || !ctx->timer.timer_set) {
+        ngx_chat_hold_arm(ctx);
+    }
+}
+
+
+void
+ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_metrics_unlist(ctx);
+    ngx_chat_quota_leave(ctx);
+
+    if (!ctx->in_holds) {
+        return;
+    }
+
+    ctx->in_holds = 0;
+    ctx->waited = ngx_current_msec - ctx->started;
+    ngx_queue_remove(&ctx->queue);
+    ctx->main->held--;
+    ngx_chat_metrics_unheld(ctx);
+
+    if (ctx->timer.timer_set) {
+        ngx_del_timer(&ctx->timer);
+    }
+}
+
+
+void
+ngx_chat_hold_yield(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_hold_shorten(ctx, 0);
+    ngx_chat_hold_arm(ctx);
+}
+
+
+/* 1 if a 200 may be sent before the upstream has answered. */
+static ngx_uint_t
+ngx_chat_hold_may_speak(ngx_chat_ctx_t *ctx)
+{
+    /* a cross-origin page could not read what it lacks the headers for */
+    return ctx->rq.stream
+           && (ctx->cors.len != 0 || ctx->headers.origin.data == NULL);
+}
+
+
+/* What the client did not take at once. */
+static void
+ngx_chat_hold_write(ngx_http_request_t *r)
+{
+    if (r->connection->buffered
+        && ngx_http_output_filter(r, NULL) == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+}
+
+
+static void
+ngx_chat_hold_timer(ngx_event_t *ev)
+{
+    ngx_int_t         rc = NGX_OK;
+    ngx_chat_ctx_t   *ctx = ev->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (ctx->bound != 0
+        && (ngx_msec_int_t) (ctx->bound - ngx_current_msec) <= 0) {
+        if (ctx->op.store != NULL || ctx->state == NGX_CHAT_ASKING) {
+            /* it may have claimed by now: the answer decides */
+            ngx_add_timer(ev, NGX_CHAT_HOLD_ASKING);
+            return;
+        }
+
+        ngx_chat_verdict_bound(ctx);
+        ngx_http_run_posted_requests(c);
+        return;
+    }
+
+    ngx_chat_hold_arm(ctx);
+
+    if (ctx->early) {
+        rc = ngx_chat_answer_beat(ctx);
+
+    } else if (ngx_chat_hold_may_speak(ctx)) {
+        rc = ngx_chat_answer_early(ctx);
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_http_finalize_request(ctx->request, NGX_ERROR);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* The worker is to exit: its holds end in time, and tell their clients. */
+static void
+ngx_chat_hold_watchdog(ngx_event_t *ev)
+{
+    ngx_msec_t            bound;
+    ngx_queue_t          *q;
+    ngx_chat_ctx_t       *ctx;
+    ngx_chat_main_conf_t *mcf = ev->data;
+
+    if (mcf->held == 0) {
+        return;
+    }
+
+    if (!ngx_exiting) {
+        ngx_add_timer(ev, NGX_CHAT_WATCH_EXIT);
+        return;
+    }
+
+    bound = ngx_chat_hold_exit_bound();
+
+    for (q = ngx_queue_head(&mcf->holds); q != ngx_queue_sentinel(&mcf->holds);
+         q = ngx_queue_next(q))
+    {
+        ctx = ngx_queue_data(q, ngx_chat_ctx_t, queue);
+        ngx_chat_hold_shorten(ctx, bound);
+        ngx_chat_hold_arm(ctx);
+    }
+}
+
+
+ngx_int_t
+ngx_chat_hold_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle)
+{
+    ngx_queue_init(&mcf->holds);
+    mcf->held = 0;
+    ngx_memzero(&mcf->watchdog, sizeof(ngx_event_t));
+    mcf->watchdog.handler = ngx_chat_hold_watchdog;
+    mcf->watchdog.data = mcf;
+    mcf->watchdog.log = cycle->log;
+    mcf->watchdog.cancelable = 1;
+    return ngx_chat_quota_init(mcf, cycle);
+}

@@ -1,0 +1,144 @@
+/*
+ * ngx_chat_name.c: finds the batch that a request answers.
+ *
+ * Most bodies give its name themselves. One that names a conversation which
+ * the provider keeps does not: the store is asked for the record of the
+ * conversation first, and the newest batch in it is meant.
+ * Must not know: wire formats, what a batch is.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "metrics/ngx_chat_metrics.h"
+#include "facts/chat_listed.h"
+
+
+/* 1 if the batch is known by the record of the conversation alone. */
+static ngx_uint_t
+ngx_chat_name_by_record(ngx_chat_ctx_t *ctx)
+{
+    return ctx->rq.chained && ctx->rq.by_conversation;
+}
+
+
+chat_rc_e
+ngx_chat_name(ngx_chat_ctx_t *ctx)
+{
+    return ngx_chat_name_by_record(ctx)
+               ? chat_batch_record_key(&ctx->scope, &ctx->q.key)
+               : chat_batch_key(&ctx->scope,
+                                &ctx->rq.steps[ctx->rq.nsteps - 1],
+                                &ctx->q.key);
+}
+
+
+void
+ngx_chat_name_trim(chat_store_t *store, const chat_key_t *key,
+                   const chat_fact_t *facts, size_t n)
+{
+    size_t        count;
+    chat_str_t   *fields;
+    chat_arena_t *scratch;
+
+    if (n <= CHAT_LISTED_MOST) {
+        return;
+    }
+
+    scratch = chat_arena_create(0);
+    if (scratch == NULL) {
+        return;
+    }
+
+    count = chat_listed_surplus(facts, n, scratch, &fields);
+    if (count != 0) {
+        store->drop(store, key, fields, count);
+    }
+
+    chat_arena_destroy(scratch);
+}
+
+
+static void
+ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+                   size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    chat_recorded_t   recorded;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    ngx_chat_metrics_asked(ctx);
+
+    if (rc != CHAT_OK) {
+        ngx_chat_away_failed(ctx, rc);
+    } else if (chat_batch_newest(facts, n, &recorded) == CHAT_OK) {
+        ngx_chat_name_trim(ctx->main->store, &ctx->q.key, facts, n);
+        ctx->q.key.name = recorded.names[0];
+        ctx->next(ctx, NGX_OK);
+
+    } else {
+        ctx->next(ctx, NGX_DECLINED);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_chat_name_find(ngx_chat_ctx_t *ctx,
+                   void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
+    if (ngx_chat_name_by_record(ctx)) {
+        ngx_chat_name_newest(ctx, next);
+    } else {
+        next(ctx, NGX_OK);
+    }
+}
+
+
+void
+ngx_chat_name_newest(ngx_chat_ctx_t *ctx,
+                     void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (chat_batch_record_key(&ctx->scope, &ctx->q.key) != CHAT_OK) {
+        next(ctx, NGX_DECLINED);
+        return;
+    }
+
+    ngx_chat_gate_asks(ctx);
+    ctx->next = next;
+    ctx->op.done = ngx_chat_name_done;
+    store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_name_record(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t      key;
+    chat_facts_t    facts;
+    chat_store_t   *store = ctx->main->store;
+    chat_recorded_t recorded;
+
+    if (chat_batch_record_key(&ctx->scope, &key) != CHAT_OK) {
+        return;
+    }
+
+    recorded.names[0] = ctx->q.key.name;
+    recorded.nnames = 1;
+    recorded.dialect = ctx->scope.dialect;
+
+    chat_facts_init(&facts, ctx->look);
+    chat_facts_batch(&facts, ctx->since, &recorded);
+
+    if (!facts.failed) {
+        store->join(store, NULL, &key, facts.items, facts.count,
+                    (uint32_t) ctx->conf->ttl);
+    }
+}

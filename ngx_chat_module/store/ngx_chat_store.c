@@ -1,0 +1,207 @@
+/*
+ * ngx_chat_store.c: see ngx_chat_store.h.
+ *
+ * done() and notify() are called from here and nowhere else, and only from the
+ * event loop, so that no store calls back into a request that is calling it.
+ * Must not know: how a store stores.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "store/ngx_chat_store.h"
+
+
+static void ngx_chat_store_event(ngx_event_t *ev);
+
+
+void
+ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_log_t *log)
+{
+    ngx_memzero(base, sizeof(ngx_chat_store_base_t));
+    base->event.handler = ngx_chat_store_event;
+    base->event.data = base;
+    base->event.log = log;
+}
+
+
+void
+ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_t *store,
+                      chat_store_op_t *op, ngx_chat_answered_t *answered)
+{
+    op->store = store;
+    op->answer = answered;
+    op->rc = answered != NULL ? answered->rc : CHAT_ERROR;
+    op->next = NULL;
+    op->prev = base->newest;
+
+    if (base->newest != NULL) {
+        base->newest->next = op;
+    } else {
+        base->answered = op;
+    }
+
+    base->newest = op;
+    ngx_post_event(&base->event, &ngx_posted_events);
+}
+
+
+void
+ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_t *store,
+                      chat_store_op_t *op, chat_rc_e rc)
+{
+    ngx_chat_store_answer(base, store, op, NULL);
+    op->rc = rc;
+}
+
+
+void
+ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op)
+{
+    ngx_chat_answered_t *answered = op->answer;
+
+    if (op->prev != NULL) {
+        op->prev->next = op->next;
+    } else {
+        base->answered = op->next;
+    }
+
+    if (op->next != NULL) {
+        op->next->prev = op->prev;
+    } else {
+        base->newest = op->prev;
+    }
+
+    op->store = NULL;
+    op->answer = NULL;
+
+    if (answered != NULL) {
+        chat_arena_destroy(answered->arena);
+    }
+}
+
+
+static void
+ngx_chat_store_event(ngx_event_t *ev)
+{
+    chat_arena_t          *arena;
+    chat_store_op_t       *op;
+    ngx_chat_answered_t   *answered;
+    ngx_chat_store_base_t *base = ev->data;
+
+    while (base->answered != NULL) {
+        op = base->answered;
+        answered = op->answer;
+
+        op->answer = NULL;
+        ngx_chat_store_forget(base, op);
+
+        if (answered == NULL) {
+            op->done(op, op->rc, NULL, 0);
+            continue;
+        }
+
+        /* done() may free the request that op lies in */
+        arena = answered->arena;
+        op->done(op, answered->rc, answered->facts, answered->count);
+        chat_arena_destroy(arena);
+    }
+}
+
+
+uint64_t
+ngx_chat_store_prefix(const chat_key_t *key)
+{
+    uint64_t prefix;
+
+    ngx_memcpy(&prefix, key->name.bytes, sizeof(prefix));
+    return prefix;
+}
+
+
+static chat_store_watch_t **
+ngx_chat_store_bucket(ngx_chat_store_base_t *base, uint64_t prefix)
+{
+    return &base->watches[prefix % NGX_CHAT_WATCH_BUCKETS];
+}
+
+
+void
+ngx_chat_store_watch_add(ngx_chat_store_base_t *base, chat_store_t *store,
+                         chat_store_watch_t *watch, const chat_key_t *key)
+{
+    chat_store_watch_t **bucket;
+
+    bucket = ngx_chat_store_bucket(base, ngx_chat_store_prefix(key));
+
+    watch->key = *key;
+    watch->store = store;
+    watch->prev = NULL;
+    watch->next = *bucket;
+
+    if (*bucket != NULL) {
+        (*bucket)->prev = watch;
+    }
+
+    *bucket = watch;
+}
+
+
+void
+ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
+                            chat_store_watch_t    *watch)
+{
+    chat_store_watch_t **bucket;
+
+    bucket = ngx_chat_store_bucket(base, ngx_chat_store_prefix(&watch->key));
+
+    if (base->walk == watch) {
+        base->walk = watch->next;
+    }
+
+    if (watch->prev != NULL) {
+        watch->prev->next = watch->next;
+    } else {
+        *bucket = watch->next;
+    }
+
+    if (watch->next != NULL) {
+        watch->next->prev = watch->prev;
+    }
+
+    watch->store = NULL;
+}
+
+
+/* notify() may end any watch, and begin new ones, which are not notified. */
+static void
+ngx_chat_store_notify(ngx_chat_store_base_t *base, chat_store_watch_t *watch,
+                      uint64_t prefix, ngx_uint_t all)
+{
+    for (; watch != NULL; watch = base->walk) {
+        base->walk = watch->next;
+
+        if (all || ngx_chat_store_prefix(&watch->key) == prefix) {
+            watch->notify(watch);
+        }
+    }
+}
+
+
+void
+ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
+                       ngx_uint_t all)
+{
+    ngx_uint_t i;
+
+    if (!all) {
+        ngx_chat_store_notify(base, *ngx_chat_store_bucket(base, prefix),
+                              prefix, 0);
+        return;
+    }
+
+    for (i = 0; i < NGX_CHAT_WATCH_BUCKETS; i++) {
+        ngx_chat_store_notify(base, base->watches[i], 0, 1);
+    }
+}

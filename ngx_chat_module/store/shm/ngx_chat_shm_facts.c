@@ -1,0 +1,672 @@
+/*
+ * ngx_chat_shm_facts.c: see ngx_chat_shm_facts.h.
+ *
+ * Batches stand in a red-black tree by the first bytes of their name and in
+ * queues by the time of their last use, as limit_req has it. The facts of one
+ * stand in a list and in a treap by their fields.
+ * Must not know: requests, events, how workers are woken.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "store/shm/ngx_chat_shm_facts.h"
+
+#define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches looked at for one allocation */
+#define NGX_CHAT_SHM_RESERVE 8 /* this part of the zone takes no new batch */
+
+
+static void       ngx_chat_shm_facts_insert(ngx_rbtree_node_t *temp,
+                                            ngx_rbtree_node_t *node,
+                                            ngx_rbtree_node_t *sentinel);
+static ngx_uint_t ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
+                                          const ngx_chat_shm_batch_t *batch);
+static void       ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t   *ctx,
+                                           ngx_chat_shm_batch_t *batch);
+static void       ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t   *ctx,
+                                            ngx_chat_shm_batch_t *batch);
+
+
+void
+ngx_chat_shm_facts_init(ngx_chat_shm_t *sh)
+{
+    ngx_rbtree_init(&sh->rbtree, &sh->sentinel, ngx_chat_shm_facts_insert);
+    ngx_queue_init(&sh->lru);
+    ngx_queue_init(&sh->logs);
+    ngx_chat_shares_init(&sh->shares);
+}
+
+
+static ngx_int_t
+ngx_chat_shm_facts_compare(const ngx_rbtree_node_t *node, uint64_t prefix,
+                           const chat_digest_t *name)
+{
+    const ngx_chat_shm_batch_t *batch;
+
+    if (prefix != node->key) {
+        return prefix < node->key ? -1 : 1;
+    }
+
+    batch = (const ngx_chat_shm_batch_t *) node;
+    return ngx_memcmp(name->bytes, batch->name.bytes, CHAT_DIGEST_SIZE);
+}
+
+
+static void
+ngx_chat_shm_facts_insert(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
+                          ngx_rbtree_node_t *sentinel)
+{
+    ngx_rbtree_node_t   **p;
+    ngx_chat_shm_batch_t *batch = (ngx_chat_shm_batch_t *) node;
+
+    for (;;) {
+        p = ngx_chat_shm_facts_compare(temp, node->key, &batch->name) < 0
+                ? &temp->left
+                : &temp->right;
+
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
+}
+
+
+ngx_chat_shm_batch_t *
+ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
+{
+    uint64_t              prefix;
+    ngx_int_t             rc;
+    ngx_rbtree_node_t    *node, *sentinel;
+    ngx_chat_shm_batch_t *batch;
+
+    prefix = ngx_chat_store_prefix(key);
+    node = ctx->sh->rbtree.root;
+    sentinel = ctx->sh->rbtree.sentinel;
+
+    while (node != sentinel) {
+        rc = ngx_chat_shm_facts_compare(node, prefix, &key->name);
+        if (rc != 0) {
+            node = rc < 0 ? node->left : node->right;
+            continue;
+        }
+
+        batch = (ngx_chat_shm_batch_t *) node;
+
+        if (batch->expires < ngx_time()
+            && !ngx_chat_shm_facts_held(ctx, batch)) {
+            ngx_chat_shm_facts_delete(ctx, batch);
+            return NULL;
+        }
+
+        ngx_chat_shm_facts_touch(ctx, batch);
+        return batch;
+    }
+
+    return NULL;
+}
+
+
+/* 1 if a worker that lives holds a request of this batch. */
+static ngx_uint_t
+ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
+                        const ngx_chat_shm_batch_t *batch)
+{
+    ngx_chat_shm_fact_t *fact;
+
+    if (batch->watchers == 0) {
+        return 0;
+    }
+
+    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
+         fact = fact->next)
+    {
+        if (ngx_chat_shm_alive(ctx,
+                               chat_str(fact->data + 5, fact->field_len - 5u)))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* It is the most recently used one. */
+static void
+ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    ngx_queue_remove(&batch->queue);
+    ngx_queue_remove(&batch->own);
+    ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
+    ngx_queue_insert_head(&batch->tenant->lru, &batch->own);
+}
+
+
+/* The workers that watch the batch look at it, and find that it has gone. */
+static void
+ngx_chat_shm_facts_wake(ngx_chat_shm_ctx_t         *ctx,
+                        const ngx_chat_shm_batch_t *batch)
+{
+    ngx_int_t            slot;
+    ngx_chat_shm_fact_t *fact;
+
+    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
+         fact = fact->next)
+    {
+        slot = ngx_chat_shm_wake_mark(
+            ctx, chat_str(fact->data + 5, fact->field_len - 5u),
+            batch->node.key);
+        if (slot != -1) {
+            ngx_chat_shm_wake(ctx, slot);
+        }
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
+                         ngx_chat_shm_tenant_t      *tenant,
+                         const ngx_chat_shm_batch_t *keep, ngx_uint_t held)
+{
+    ngx_uint_t            looks;
+    ngx_queue_t          *q, *lru = tenant ? &tenant->lru : &ctx->sh->lru;
+    ngx_chat_shm_batch_t *batch;
+
+    q = ngx_queue_last(lru);
+
+    for (looks = 0;
+         looks < NGX_CHAT_SHM_EVICT_LOOKS && q != ngx_queue_sentinel(lru);
+         looks++)
+    {
+        batch = tenant ? ngx_queue_data(q, ngx_chat_shm_batch_t, own)
+                       : ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
+        q = ngx_queue_prev(q);
+
+        if (batch == keep) {
+            continue;
+        }
+
+        if (held || !ngx_chat_shm_facts_held(ctx, batch)) {
+            ngx_chat_shm_facts_wake(ctx, batch);
+            ngx_chat_shm_facts_delete(ctx, batch);
+            return 1;
+        }
+
+        /* out of the way of the next search */
+        ngx_chat_shm_facts_touch(ctx, batch);
+    }
+
+    return 0;
+}
+
+
+/*
+ * The last room is for what held requests wait for, and for logs: 0 if a new
+ * batch, or the first payload of one, of so many bytes would take it.
+ */
+static ngx_uint_t
+ngx_chat_shm_facts_admits(ngx_chat_shm_ctx_t         *ctx,
+                          ngx_chat_shm_tenant_t      *tenant,
+                          const ngx_chat_shm_batch_t *keep, size_t size)
+{
+    size_t last = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE;
+
+    if (ctx->shpool->pfree + ctx->sh->log_pages >= last + size / ngx_pagesize
+        || ngx_chat_shm_room_make(ctx, tenant, keep, size, 0))
+    {
+        return 1;
+    }
+
+    ngx_chat_shm_room_full(ctx);
+    return 0;
+}
+
+
+ngx_chat_shm_batch_t *
+ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
+{
+    ngx_chat_shm_batch_t  *batch;
+    ngx_chat_shm_tenant_t *tenant;
+
+    batch = ngx_chat_shm_facts_find(ctx, key);
+    if (batch != NULL) {
+        return batch;
+    }
+
+    tenant = ngx_chat_shm_room_enter(ctx, key->tenant);
+    if (tenant == NULL) {
+        return NULL;
+    }
+
+    if (!ngx_chat_shm_facts_admits(ctx, tenant, NULL, sizeof(*batch))) {
+        ngx_chat_shm_room_leave(ctx, tenant);
+        return NULL;
+    }
+
+    batch = ngx_chat_shm_room_alloc(ctx, tenant, NULL, sizeof(*batch));
+    if (batch == NULL) {
+        ngx_chat_shm_room_leave(ctx, tenant);
+        return NULL;
+    }
+
+    batch->name = key->name;
+    batch->tenant = tenant;
+    batch->node.key = ngx_chat_store_prefix(key);
+    ngx_chat_shm_log_init(&batch->log, tenant);
+    ngx_rbtree_insert(&ctx->sh->rbtree, &batch->node);
+    ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
+    ngx_queue_insert_head(&tenant->lru, &batch->own);
+    return batch;
+}
+
+
+static void
+ngx_chat_shm_facts_free_chunks(ngx_chat_shm_ctx_t    *ctx,
+                               ngx_chat_shm_tenant_t *tenant,
+                               ngx_chat_shm_chunk_t  *chunk)
+{
+    ngx_chat_shm_chunk_t *next;
+
+    for (; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        ngx_chat_shm_room_free(ctx, tenant, chunk,
+                               offsetof(ngx_chat_shm_chunk_t, data)
+                                   + chunk->len);
+    }
+}
+
+
+static void
+ngx_chat_shm_facts_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                        ngx_chat_shm_fact_t *fact)
+{
+    ngx_chat_shm_facts_free_chunks(ctx, tenant, fact->payload);
+    ngx_chat_shm_room_free(ctx, tenant, fact,
+                           offsetof(ngx_chat_shm_fact_t, data)
+                               + fact->field_len + fact->value_len);
+}
+
+
+/* The payload in pieces; NGX_ERROR: no memory, nothing is left behind. */
+static ngx_int_t
+ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
+                           ngx_chat_shm_batch_t *batch, chat_str_t payload,
+                           ngx_chat_shm_chunk_t **chunks)
+{
+    size_t                 len, room;
+    ngx_chat_shm_chunk_t **next = chunks;
+
+    *chunks = NULL;
+    room = ngx_pagesize - offsetof(ngx_chat_shm_chunk_t, data);
+
+    if (payload.len > UINT32_MAX
+        || (!batch->paid
+            && !ngx_chat_shm_facts_admits(ctx, batch->tenant, batch,
+                                          payload.len)))
+    {
+        return NGX_ERROR;
+    }
+
+    while (payload.len != 0) {
+        len = ngx_min(payload.len, room);
+
+        *next = ngx_chat_shm_room_alloc(ctx, batch->tenant, batch,
+                                        offsetof(ngx_chat_shm_chunk_t, data)
+                                            + len);
+        if (*next == NULL) {
+            ngx_chat_shm_facts_free_chunks(ctx, batch->tenant, *chunks);
+            *chunks = NULL;
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy((*next)->data, payload.data, len);
+        (*next)->len = len;
+        payload.data += len;
+        payload.len -= len;
+        next = &(*next)->next;
+    }
+
+    batch->paid = 1;
+    return NGX_OK;
+}
+
+
+/* The order of the tree: by length, then by bytes. */
+static ngx_int_t
+ngx_chat_shm_fact_compare(chat_str_t field, const ngx_chat_shm_fact_t *fact)
+{
+    return field.len != fact->field_len
+               ? (field.len < fact->field_len ? -1 : 1)
+               : ngx_memcmp(field.data, fact->data, field.len);
+}
+
+
+ngx_chat_shm_fact_t *
+ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch, chat_str_t field)
+{
+    ngx_int_t            rc;
+    ngx_chat_shm_fact_t *fact = batch->root;
+
+    while (fact != NULL) {
+        rc = ngx_chat_shm_fact_compare(field, fact);
+        if (rc == 0) {
+            return fact;
+        }
+
+        fact = rc < 0 ? fact->left : fact->right;
+    }
+
+    return NULL;
+}
+
+
+/* Puts the fact where its priority is above those below it. */
+static void
+ngx_chat_shm_facts_insert_fact(ngx_chat_shm_batch_t *batch,
+                               ngx_chat_shm_fact_t *new)
+{
+    chat_str_t           field = chat_str(new->data, new->field_len);
+    ngx_chat_shm_fact_t *fact, **place = &batch->root, **less, **more;
+
+    while (*place != NULL && (*place)->priority >= new->priority) {
+        place = ngx_chat_shm_fact_compare(field, *place) < 0
+                    ? &(*place)->left
+                    : &(*place)->right;
+    }
+
+    fact = *place;
+    less = &new->left;
+    more = &new->right;
+
+    while (fact != NULL) {
+        if (ngx_chat_shm_fact_compare(field, fact) < 0) {
+            *more = fact;
+            more = &fact->left;
+            fact = fact->left;
+        } else {
+            *less = fact;
+            less = &fact->right;
+            fact = fact->right;
+        }
+    }
+
+    *less = NULL;
+    *more = NULL;
+    *place = new;
+}
+
+
+/* Takes the fact out of the tree. */
+static void
+ngx_chat_shm_facts_remove_fact(ngx_chat_shm_batch_t      *batch,
+                               const ngx_chat_shm_fact_t *fact)
+{
+    chat_str_t           field = chat_str(fact->data, fact->field_len);
+    ngx_chat_shm_fact_t *less, *more, **place = &batch->root;
+
+    while (*place != fact) {
+        place = ngx_chat_shm_fact_compare(field, *place) < 0
+                    ? &(*place)->left
+                    : &(*place)->right;
+    }
+
+    less = fact->left;
+    more = fact->right;
+
+    while (less != NULL && more != NULL) {
+        if (less->priority > more->priority) {
+            *place = less;
+            place = &less->right;
+            less = less->right;
+        } else {
+            *place = more;
+            place = &more->left;
+            more = more->left;
+        }
+    }
+
+    *place = less != NULL ? less : more;
+}
+
+
+/* The fact was there: it may still lack the payload of its own value. */
+static ngx_int_t
+ngx_chat_shm_facts_complete(ngx_chat_shm_ctx_t   *ctx,
+                            ngx_chat_shm_batch_t *batch,
+                            ngx_chat_shm_fact_t *old, const chat_fact_t *fact)
+{
+    if (!fact->has_payload || old->has_payload
+        || !chat_str_eq(chat_str(old->data + old->field_len, old->value_len),
+                        fact->value))
+    {
+        return 0;
+    }
+
+    if (ngx_chat_shm_facts_payload(ctx, batch, fact->payload, &old->payload)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    old->payload_len = (uint32_t) fact->payload.len;
+    old->has_payload = 1;
+    return 1;
+}
+
+
+/* A fact that is not in the batch yet; NULL: no memory. */
+static ngx_chat_shm_fact_t *
+ngx_chat_shm_facts_new(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                       const chat_fact_t *fact)
+{
+    size_t size;
+    ngx_chat_shm_fact_t *new;
+
+    if (fact->field.len > INT32_MAX || fact->value.len > UINT32_MAX) {
+        return NULL;
+    }
+
+    size = offsetof(ngx_chat_shm_fact_t, data) + fact->field.len
+           + fact->value.len;
+
+    new = ngx_chat_shm_room_alloc(ctx, batch->tenant, batch, size);
+    if (new == NULL) {
+        return NULL;
+    }
+
+    if (fact->has_payload
+        && ngx_chat_shm_facts_payload(ctx, batch, fact->payload, &new->payload)
+               != NGX_OK)
+    {
+        ngx_chat_shm_room_free(ctx, batch->tenant, new, size);
+        return NULL;
+    }
+
+    new->has_payload = fact->has_payload != 0;
+    new->payload_len = fact->has_payload ? (uint32_t) fact->payload.len : 0;
+    new->field_len = (unsigned) fact->field.len &INT32_MAX;
+    new->value_len = (uint32_t) fact->value.len;
+    new->priority = (uint32_t) ngx_random();
+    ngx_memcpy(new->data, fact->field.data, fact->field.len);
+    if (fact->value.len != 0) {
+        ngx_memcpy(new->data + fact->field.len, fact->value.data,
+                   fact->value.len);
+    }
+
+    return new;
+}
+
+
+ngx_int_t
+ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                       const chat_fact_t *fact)
+{
+    ngx_chat_shm_fact_t *new;
+
+    new = ngx_chat_shm_facts_get(batch, fact->field);
+    if (new != NULL) {
+        return ngx_chat_shm_facts_complete(ctx, batch, new, fact);
+    }
+
+    new = ngx_chat_shm_facts_new(ctx, batch, fact);
+    if (new == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (batch->first == NULL) {
+        batch->first = new;
+        batch->last = new;
+
+    } else if (ngx_chat_shm_fact_is_wait(new)) {
+        new->next = batch->first;
+        batch->first->prev = new;
+        batch->first = new;
+
+    } else {
+        new->prev = batch->last;
+        batch->last->next = new;
+        batch->last = new;
+    }
+
+    if (chat_str_starts(fact->field, "claim/")) {
+        batch->claim = new;
+    }
+
+    ngx_chat_shm_facts_insert_fact(batch, new);
+    batch->count++;
+    return 1;
+}
+
+
+ngx_uint_t
+ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+                        chat_str_t field)
+{
+    ngx_chat_shm_fact_t *fact = ngx_chat_shm_facts_get(batch, field);
+
+    if (fact == NULL) {
+        return 0;
+    }
+
+    ngx_chat_shm_facts_remove_fact(batch, fact);
+
+    if (fact->prev != NULL) {
+        fact->prev->next = fact->next;
+    } else {
+        batch->first = fact->next;
+    }
+
+    if (fact->next != NULL) {
+        fact->next->prev = fact->prev;
+    } else {
+        batch->last = fact->prev;
+    }
+
+    if (batch->claim == fact) {
+        batch->claim = NULL;
+    }
+
+    batch->count--;
+    ngx_chat_shm_facts_free(ctx, batch->tenant, fact);
+    return 1;
+}
+
+
+void
+ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    ngx_chat_shm_fact_t *fact, *next;
+
+    for (fact = batch->first; fact != NULL; fact = next) {
+        next = fact->next;
+        ngx_chat_shm_facts_free(ctx, batch->tenant, fact);
+    }
+
+    ngx_chat_shm_log_clear(ctx, &batch->log);
+    batch->log.next = 0;
+    batch->count = 0;
+    batch->first = NULL;
+    batch->last = NULL;
+    batch->root = NULL;
+    batch->claim = NULL;
+    batch->paid = 0;
+}
+
+
+static void
+ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    ngx_chat_shm_tenant_t *tenant = batch->tenant;
+
+    ngx_chat_shm_facts_clear(ctx, batch);
+    ngx_queue_remove(&batch->queue);
+    ngx_queue_remove(&batch->own);
+    ngx_rbtree_delete(&ctx->sh->rbtree, &batch->node);
+    ngx_chat_shm_room_free(ctx, tenant, batch, sizeof(*batch));
+    ngx_chat_shm_room_leave(ctx, tenant);
+}
+
+
+void
+ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx)
+{
+    ngx_uint_t            i;
+    ngx_queue_t          *q;
+    ngx_chat_shm_batch_t *batch;
+
+    for (i = 0; i < 2; i++) {
+        q = ngx_queue_last(&ctx->sh->lru);
+        if (q == ngx_queue_sentinel(&ctx->sh->lru)) {
+            return;
+        }
+
+        batch = ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
+        if (batch->expires >= ngx_time()
+            || ngx_chat_shm_facts_held(ctx, batch)) {
+            return;
+        }
+
+        ngx_chat_shm_facts_delete(ctx, batch);
+    }
+}
+
+
+ngx_int_t
+ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
+                        chat_arena_t *arena, chat_fact_t *out)
+{
+    u_char                     *p;
+    size_t                      len;
+    const ngx_chat_shm_chunk_t *chunk;
+
+    len = fact->field_len + fact->value_len;
+    p = chat_arena_alloc(arena, len + (payload ? fact->payload_len : 0) + 1);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(p, fact->data, len);
+    out->field = chat_str(p, fact->field_len);
+    out->value = chat_str(p + fact->field_len, fact->value_len);
+    out->has_payload = (int) fact->has_payload;
+    out->payload = chat_str(NULL, 0);
+
+    if (payload && fact->has_payload) {
+        p += len;
+        out->payload = chat_str(p, fact->payload_len);
+
+        for (chunk = fact->payload; chunk != NULL; chunk = chunk->next) {
+            p = ngx_cpymem(p, chunk->data, chunk->len);
+        }
+    }
+
+    return NGX_OK;
+}

@@ -1,0 +1,334 @@
+/*
+ * ngx_chat_shm_wake.c: the table of workers in the zone, and how one worker
+ * wakes another: by an eventfd of its slot.
+ *
+ * The eventfds are made once, by the master, when the zone is new; every
+ * worker of every later generation inherits them, so that a new worker can
+ * wake one that is exiting. A wake says "look at what is pending"; eventfds
+ * coalesce, so nothing is counted. Must not know: facts.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include <sys/eventfd.h>
+
+#include "store/shm/ngx_chat_shm.h"
+
+
+static void ngx_chat_shm_wake_handler(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_chat_shm_wake_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
+{
+    ngx_uint_t           i;
+    ngx_chat_shm_slot_t *slot;
+
+    ctx->events = ngx_alloc(sizeof(*ctx->events), log);
+    if (ctx->events == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->events->used = 1;
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        ctx->events->events[i] = -1;
+    }
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        slot = &ctx->sh->slots[i];
+
+        slot->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (slot->event == -1) {
+            ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                          "chat: eventfd() failed");
+            return NGX_ERROR;
+        }
+
+        ctx->events->events[i] = slot->event;
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_shm_wake_share(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_ctx_t *old)
+{
+    ctx->events = old->events;
+
+    if (ctx->events != NULL) {
+        ctx->events->used++;
+    }
+}
+
+
+void
+ngx_chat_shm_wake_close(void *data)
+{
+    ngx_uint_t             i;
+    ngx_chat_shm_ctx_t    *ctx = data;
+    ngx_chat_shm_events_t *events = ctx->events;
+
+    if (events == NULL || --events->used != 0) {
+        return;
+    }
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        if (events->events[i] != -1) {
+            (void) close(events->events[i]);
+        }
+    }
+
+    ngx_free(events);
+}
+
+
+/* With the mutex held: a free slot, else one whose worker is dead. */
+static ngx_int_t
+ngx_chat_shm_take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
+{
+    ngx_int_t            i, found = -1;
+    ngx_chat_shm_slot_t *slot;
+
+    *reaped = 0;
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        slot = &sh->slots[i];
+
+        if (slot->pid != 0 && kill(slot->pid, 0) == -1 && errno == ESRCH) {
+            slot->pid = 0;
+            *reaped = 1;
+        }
+
+        if (slot->pid == 0 && found == -1) {
+            found = i;
+        }
+    }
+
+    if (found != -1) {
+        slot = &sh->slots[found];
+        slot->pid = ngx_pid;
+        slot->generation++;
+        slot->npending = 0;
+        slot->all = 0;
+    }
+
+    return found;
+}
+
+
+/* The attempts of dead workers have ended: everybody is to look again. */
+static void
+ngx_chat_shm_wake_all(ngx_chat_shm_ctx_t *ctx)
+{
+    ngx_int_t i;
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+
+    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
+        if (ctx->sh->slots[i].pid != 0) {
+            ctx->sh->slots[i].all = 1;
+            ngx_chat_shm_wake(ctx, i);
+        }
+    }
+
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+}
+
+
+ngx_int_t
+ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
+{
+    u_char              *end;
+    uint64_t             count;
+    ngx_uint_t           reaped;
+    ngx_connection_t    *c;
+    ngx_chat_shm_slot_t *slot;
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+    ctx->slot = ngx_chat_shm_take_slot(ctx->sh, &reaped);
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+
+    if (ctx->slot == -1) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
+                      "chat: more than %d workers share one zone",
+                      NGX_CHAT_SHM_SLOTS);
+        return NGX_ERROR;
+    }
+
+    slot = &ctx->sh->slots[ctx->slot];
+    end = ngx_snprintf(ctx->worker, sizeof(ctx->worker), "%i.%ui.%P",
+                       ctx->slot, slot->generation, slot->pid);
+    ctx->name = chat_str(ctx->worker, (size_t) (end - ctx->worker));
+
+    while (read(slot->event, &count, sizeof(count)) > 0) { /* void */
+    }
+
+    c = ngx_get_connection(slot->event, cycle->log);
+    if (c == NULL) {
+        return NGX_ERROR;
+    }
+
+    c->data = ctx;
+    c->log = cycle->log;
+    c->read->log = cycle->log;
+    c->write->log = cycle->log;
+    c->read->handler = ngx_chat_shm_wake_handler;
+    c->read->channel = 1;
+
+    if (ngx_add_event(c->read, NGX_READ_EVENT,
+                      ngx_event_flags & NGX_USE_CLEAR_EVENT ? NGX_CLEAR_EVENT
+                                                            : NGX_LEVEL_EVENT)
+        != NGX_OK)
+    {
+        ngx_free_connection(c);
+        return NGX_ERROR;
+    }
+
+    ctx->wake = c;
+
+    if (reaped) {
+        ngx_chat_shm_wake_all(ctx);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_shm_wake_leave(ngx_chat_shm_ctx_t *ctx)
+{
+    if (ctx->slot == -1) {
+        return;
+    }
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+    ctx->sh->slots[ctx->slot].pid = 0;
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+
+    ngx_chat_shm_wake_all(ctx);
+    ctx->slot = -1;
+}
+
+
+static void
+ngx_chat_shm_wake_handler(ngx_event_t *ev)
+{
+    uint64_t             count, pending[NGX_CHAT_SHM_PENDING];
+    ngx_uint_t           i, n, all;
+    ngx_connection_t    *c = ev->data;
+    ngx_chat_shm_ctx_t  *ctx = c->data;
+    ngx_chat_shm_slot_t *slot = &ctx->sh->slots[ctx->slot];
+
+    while (read(c->fd, &count, sizeof(count)) > 0) { /* void */
+    }
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+    n = slot->npending;
+    all = slot->all;
+    ngx_memcpy(pending, slot->pending, n * sizeof(uint64_t));
+    slot->npending = 0;
+    slot->all = 0;
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+
+    if (all) {
+        ctx->changed(ctx->data, 0, 1);
+        return;
+    }
+
+    for (i = 0; i < n; i++) {
+        ctx->changed(ctx->data, pending[i], 0);
+    }
+}
+
+
+/* The slot of an incarnation that is still the slot's own, or -1. */
+static ngx_int_t
+ngx_chat_shm_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
+{
+    u_char   *dot, *second, *last, *data = (u_char *) worker.data;
+    ngx_int_t slot, generation, pid;
+
+    last = data + worker.len;
+    dot = ngx_strlchr(data, last, '.');
+    second = dot ? ngx_strlchr(dot + 1, last, '.') : NULL;
+    if (second == NULL) {
+        return -1;
+    }
+
+    slot = ngx_atoi(data, dot - data);
+    generation = ngx_atoi(dot + 1, second - dot - 1);
+
+    pid = ngx_atoi(second + 1, last - second - 1);
+
+    if (slot < 0 || slot >= NGX_CHAT_SHM_SLOTS || pid <= 0
+        || ctx->sh->slots[slot].pid != (ngx_pid_t) pid
+        || ctx->sh->slots[slot].generation != (ngx_uint_t) generation)
+    {
+        return -1;
+    }
+
+    return slot;
+}
+
+
+ngx_int_t
+ngx_chat_shm_wake_mark(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
+                       uint64_t prefix)
+{
+    ngx_int_t            n;
+    ngx_uint_t           i;
+    ngx_chat_shm_slot_t *slot;
+
+    n = ngx_chat_shm_slot(ctx, worker);
+    if (n == -1) {
+        return -1;
+    }
+
+    slot = &ctx->sh->slots[n];
+
+    for (i = 0; i < slot->npending; i++) {
+        if (slot->pending[i] == prefix) {
+            return n;
+        }
+    }
+
+    if (slot->npending == NGX_CHAT_SHM_PENDING) {
+        slot->all = 1;
+    } else {
+        slot->pending[slot->npending++] = prefix;
+    }
+
+    return n;
+}
+
+
+void
+ngx_chat_shm_wake(ngx_chat_shm_ctx_t *ctx, ngx_int_t slot)
+{
+    uint64_t one = 1;
+
+    /* a full counter means that the worker is awake already */
+    if (write(ctx->sh->slots[slot].event, &one, sizeof(one)) == -1) {
+        return;
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_shm_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
+{
+    ngx_int_t slot;
+    ngx_pid_t pid;
+
+    slot = ngx_chat_shm_slot(ctx, worker);
+    if (slot == -1) {
+        return 0;
+    }
+
+    pid = ctx->sh->slots[slot].pid;
+    return kill(pid, 0) == 0 || errno != ESRCH;
+}

@@ -1,0 +1,514 @@
+/*
+ * ngx_chat_store_shm.c: chat_store.h over the shared zone.
+ *
+ * Each call locks the zone once, for as long as it takes to copy the facts;
+ * no parsing happens under the lock. Answers are given from the event loop.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "store/shm/ngx_chat_shm.h"
+#include "store/shm/ngx_chat_shm_facts.h"
+#include "store/shm/ngx_chat_shm_wakes.h"
+#include "store/ngx_chat_store.h"
+#include "store/shm/ngx_chat_store_shm.h"
+
+
+typedef struct {
+    chat_store_t          store; /* first: the store is this */
+    ngx_chat_store_base_t base;
+    ngx_chat_shm_ctx_t   *ctx;
+} ngx_chat_store_shm_t;
+
+
+static ngx_int_t
+ngx_chat_store_shm_init_zone(ngx_shm_zone_t *zone, void *data)
+{
+    ngx_chat_shm_ctx_t *ctx = zone->data, *old = data;
+
+    ctx->shpool = (ngx_slab_pool_t *) zone->shm.addr;
+
+    if (old != NULL) {
+        ctx->sh = old->sh;
+        ngx_chat_shm_wake_share(ctx, old);
+        return NGX_OK;
+    }
+
+    if (zone->shm.exists) {
+        ctx->sh = ctx->shpool->data;
+        return NGX_OK;
+    }
+
+    ctx->sh = ngx_slab_calloc(ctx->shpool, sizeof(ngx_chat_shm_t));
+    if (ctx->sh == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->shpool->data = ctx->sh;
+    ctx->shpool->log_nomem = 0;
+    ngx_chat_shm_facts_init(ctx->sh);
+
+    return ngx_chat_shm_wake_create(ctx, zone->shm.log);
+}
+
+
+void *
+ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
+{
+    ngx_str_t           name = ngx_string("ngx_chat");
+    ngx_shm_zone_t     *zone;
+    ngx_chat_shm_ctx_t *ctx;
+    ngx_pool_cleanup_t *cln;
+
+    ctx = ngx_pcalloc(cf->pool, sizeof(ngx_chat_shm_ctx_t));
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (ctx == NULL || cln == NULL) {
+        return NULL;
+    }
+
+    cln->handler = ngx_chat_shm_wake_close;
+    cln->data = ctx;
+
+    zone = ngx_shared_memory_add(cf, &name, size, tag);
+    if (zone == NULL) {
+        return NULL;
+    }
+
+    ctx->zone = zone;
+    ctx->slot = -1;
+    zone->init = ngx_chat_store_shm_init_zone;
+    zone->data = ctx;
+    return zone;
+}
+
+
+/* With the lock held: all facts of the batch as an answer; NULL: no memory. */
+static ngx_chat_answered_t *
+ngx_chat_store_shm_all(ngx_chat_shm_batch_t *batch)
+{
+    size_t               n = 0;
+    chat_arena_t        *arena;
+    ngx_chat_answered_t *answered;
+    ngx_chat_shm_fact_t *fact;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return NULL;
+    }
+
+    for (fact = batch ? batch->first : NULL; fact; fact = fact->next) {
+        n++;
+    }
+
+    answered =
+        chat_arena_alloc(arena, sizeof(*answered) + n * sizeof(chat_fact_t));
+    if (answered == NULL) {
+        chat_arena_destroy(arena);
+        return NULL;
+    }
+
+    answered->arena = arena;
+    answered->facts = (chat_fact_t *) (answered + 1);
+
+    for (fact = batch ? batch->first : NULL; fact; fact = fact->next) {
+        if (ngx_chat_shm_facts_copy(fact, 0, arena,
+                                    &answered->facts[answered->count++])
+            != NGX_OK)
+        {
+            chat_arena_destroy(arena);
+            return NULL;
+        }
+    }
+
+    return answered;
+}
+
+
+/*
+ * With the lock held: puts the facts, if the batch then has no more of them
+ * than most. Answers how many were added; NGX_ERROR where not all of them
+ * found room.
+ */
+static ngx_int_t
+ngx_chat_store_shm_put(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
+                       const chat_fact_t *facts, size_t n, size_t most)
+{
+    size_t    i;
+    ngx_int_t rc, added = 0;
+
+    if (batch->count + n > most) {
+        ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
+                      "chat: a batch or conversation has %ui facts, it takes "
+                      "no more",
+                      batch->count);
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        rc = ngx_chat_shm_facts_put(shm->ctx, batch, &facts[i]);
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+        added += rc;
+    }
+
+    return added;
+}
+
+
+/*
+ * A join; wait: this worker's wait/ fact too, and the batch is watched.
+ * NGX_ERROR: it is not, or not all facts were put.
+ */
+static ngx_int_t
+ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
+                           const chat_key_t *key, const chat_fact_t *facts,
+                           size_t n, uint32_t ttl, const chat_fact_t *wait)
+{
+    ngx_int_t             added = 0;
+    ngx_slab_pool_t      *shpool = shm->ctx->shpool;
+    ngx_chat_answered_t  *answered = NULL;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_shm_wakes_t  wakes;
+
+    wakes.n = 0;
+
+    ngx_shmtx_lock(&shpool->mutex);
+    ngx_chat_shm_facts_expire(shm->ctx);
+
+    batch = n || wait ? ngx_chat_shm_facts_make(shm->ctx, key)
+                      : ngx_chat_shm_facts_find(shm->ctx, key);
+
+    if (batch == NULL && (n || wait)) {
+        added = NGX_ERROR;
+
+    } else if (batch != NULL) {
+        if (n != 0) {
+            added = ngx_chat_store_shm_put(shm, batch, facts, n,
+                                           (size_t) shm->store.most_facts
+                                               * (op ? 1 : 2));
+        }
+
+        if (wait != NULL && added != NGX_ERROR) {
+            if (ngx_chat_shm_facts_put(shm->ctx, batch, wait) == NGX_ERROR) {
+                added = NGX_ERROR;
+            } else {
+                batch->watchers++;
+            }
+        }
+
+        /* a join that failed half-way is seen as far as it got */
+        batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
+        if (added != 0) {
+            ngx_chat_shm_wakes_mark(shm->ctx, batch, key, &wakes);
+        }
+    }
+
+    if (op != NULL && added != NGX_ERROR) {
+        answered = ngx_chat_store_shm_all(batch);
+    }
+
+    ngx_shmtx_unlock(&shpool->mutex);
+
+    ngx_chat_shm_wakes_send(shm->ctx, &wakes);
+
+    if (op != NULL && added == NGX_ERROR) {
+        ngx_chat_store_refuse(&shm->base, &shm->store, op, CHAT_LIMIT);
+    } else if (op != NULL) {
+        ngx_chat_store_answer(&shm->base, &shm->store, op, answered);
+    }
+
+    return added == NGX_ERROR ? NGX_ERROR : NGX_OK;
+}
+
+
+static void
+ngx_chat_store_shm_join(chat_store_t *store, chat_store_op_t *op,
+                        const chat_key_t *key, const chat_fact_t *facts,
+                        size_t n, uint32_t ttl)
+{
+    (void) ngx_chat_store_shm_do_join((ngx_chat_store_shm_t *) store, op, key,
+                                      facts, n, ttl, NULL);
+}
+
+
+static void
+ngx_chat_store_shm_unwatch(chat_store_watch_t *watch)
+{
+    ngx_slab_pool_t      *shpool;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) watch->store;
+
+    if (shm == NULL) {
+        return;
+    }
+
+    ngx_chat_store_watch_remove(&shm->base, watch);
+    shpool = shm->ctx->shpool;
+
+    ngx_shmtx_lock(&shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(shm->ctx, &watch->key);
+    if (batch != NULL && batch->watchers != 0) {
+        batch->watchers--;
+    }
+
+    ngx_shmtx_unlock(&shpool->mutex);
+}
+
+
+static void
+ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
+                         chat_store_op_t *op, const chat_key_t *key,
+                         const chat_fact_t *facts, size_t n, uint32_t ttl)
+{
+    u_char      field[5 + sizeof(((ngx_chat_shm_ctx_t *) 0)->worker)];
+    chat_fact_t wait;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    /* one that is begun anew is one */
+    ngx_chat_store_shm_unwatch(watch);
+
+    ngx_memzero(&wait, sizeof(wait));
+    ngx_memcpy(field, "wait/", 5);
+    ngx_memcpy(field + 5, store->worker.data, store->worker.len);
+    wait.field = chat_str(field, 5 + store->worker.len);
+    wait.value = chat_cstr("1");
+
+    /* what was not counted in the zone is not to be counted off later */
+    if (ngx_chat_store_shm_do_join(shm, op, key, facts, n, ttl, &wait)
+        == NGX_OK) {
+        ngx_chat_store_watch_add(&shm->base, store, watch, key);
+    }
+}
+
+
+/* With the lock held: the facts of these fields, with their payloads. */
+static ngx_chat_answered_t *
+ngx_chat_store_shm_some(ngx_chat_shm_batch_t *batch, const chat_str_t *fields,
+                        size_t n)
+{
+    size_t               i;
+    chat_arena_t        *arena;
+    ngx_chat_answered_t *answered;
+    ngx_chat_shm_fact_t *fact;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return NULL;
+    }
+
+    answered =
+        chat_arena_alloc(arena, sizeof(*answered) + n * sizeof(chat_fact_t));
+    if (answered == NULL) {
+        chat_arena_destroy(arena);
+        return NULL;
+    }
+
+    answered->arena = arena;
+    answered->facts = (chat_fact_t *) (answered + 1);
+
+    for (i = 0; i < n && batch != NULL; i++) {
+        fact = ngx_chat_shm_facts_get(batch, fields[i]);
+
+        if (fact == NULL || !fact->has_payload) {
+            continue;
+        }
+
+        if (ngx_chat_shm_facts_copy(fact, 1, arena,
+                                    &answered->facts[answered->count++])
+            != NGX_OK)
+        {
+            chat_arena_destroy(arena);
+            return NULL;
+        }
+    }
+
+    return answered;
+}
+
+
+static void
+ngx_chat_store_shm_payloads(chat_store_t *store, chat_store_op_t *op,
+                            const chat_key_t *key, const chat_str_t *fields,
+                            size_t n)
+{
+    ngx_chat_answered_t  *answered;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+    answered = ngx_chat_store_shm_some(ngx_chat_shm_facts_find(shm->ctx, key),
+                                       fields, n);
+    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+
+    ngx_chat_store_answer(&shm->base, store, op, answered);
+}
+
+
+static void
+ngx_chat_store_shm_append(chat_store_t *store, const chat_key_t *key,
+                          uint64_t position, chat_str_t bytes, int last,
+                          uint64_t keep, uint32_t ttl)
+{
+    ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
+    ngx_chat_shm_wakes_t  wakes;
+    ngx_chat_shm_batch_t *batch;
+
+    wakes.n = 0;
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(ctx, key);
+
+    /* a log stands beside facts: without them nobody would look at it */
+
+    if (batch != NULL && batch->count != 0
+        && ngx_chat_shm_facts_get(batch, chat_cstr("cleared")) == NULL
+        && ngx_chat_shm_log_put(ctx, &batch->log, position, bytes, last, keep))
+    {
+        batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
+        ngx_chat_shm_wakes_mark(ctx, batch, key, &wakes);
+    }
+
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+    ngx_chat_shm_wakes_send(ctx, &wakes);
+}
+
+
+static void
+ngx_chat_store_shm_read(chat_store_t *store, chat_store_op_t *op,
+                        const chat_key_t *key, uint64_t position)
+{
+    ngx_chat_answered_t  *answered;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(shm->ctx, key);
+    answered = batch != NULL
+                   ? ngx_chat_shm_log_read(shm->ctx, &batch->log, position)
+                   : ngx_chat_store_shm_all(NULL);
+
+    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+
+    ngx_chat_store_answer(&shm->base, store, op, answered);
+}
+
+
+static void
+ngx_chat_store_shm_drop(chat_store_t *store, const chat_key_t *key,
+                        const chat_str_t *fields, size_t n)
+{
+    size_t                i;
+    ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
+    ngx_chat_shm_batch_t *batch;
+
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(ctx, key);
+
+    for (i = 0; i < n && batch != NULL; i++) {
+        (void) ngx_chat_shm_facts_drop(ctx, batch, fields[i]);
+    }
+
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
+}
+
+
+static void
+ngx_chat_store_shm_clear(chat_store_t *store, const chat_key_t *key,
+                         uint32_t ttl)
+{
+    chat_fact_t           cleared;
+    ngx_chat_shm_wakes_t  wakes;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    wakes.n = 0;
+    ngx_memzero(&cleared, sizeof(cleared));
+    cleared.field = chat_cstr("cleared");
+    cleared.value = chat_cstr("1");
+
+    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_make(shm->ctx, key);
+    if (batch != NULL) {
+        ngx_chat_shm_wakes_mark(shm->ctx, batch, key, &wakes);
+        ngx_chat_shm_facts_clear(shm->ctx, batch);
+        (void) ngx_chat_shm_facts_put(shm->ctx, batch, &cleared);
+        batch->expires = ngx_time() + (time_t) ttl;
+    }
+
+    ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
+    ngx_chat_shm_wakes_send(shm->ctx, &wakes);
+}
+
+
+static void
+ngx_chat_store_shm_cancel(chat_store_op_t *op)
+{
+    if (op->store != NULL) {
+        ngx_chat_store_forget(&((ngx_chat_store_shm_t *) op->store)->base, op);
+    }
+}
+
+
+static int
+ngx_chat_store_shm_alive(chat_store_t *store, chat_str_t worker)
+{
+    return (int) ngx_chat_shm_alive(((ngx_chat_store_shm_t *) store)->ctx,
+                                    worker);
+}
+
+
+static void
+ngx_chat_store_shm_changed(void *data, uint64_t prefix, ngx_uint_t all)
+{
+    ngx_chat_store_shm_t *shm = data;
+
+    ngx_chat_store_changed(&shm->base, prefix, all);
+}
+
+
+chat_store_t *
+ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
+{
+    ngx_chat_shm_ctx_t   *ctx = ((ngx_shm_zone_t *) zone)->data;
+    ngx_chat_store_shm_t *shm;
+
+    shm = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_store_shm_t));
+    if (shm == NULL || ngx_chat_shm_wake_join(ctx, cycle) != NGX_OK) {
+        return NULL;
+    }
+
+    shm->ctx = ctx;
+    ctx->changed = ngx_chat_store_shm_changed;
+    ctx->data = shm;
+    ngx_chat_store_base_init(&shm->base, cycle->log);
+
+    shm->store.name = "shm";
+    shm->store.worker = ctx->name;
+    shm->store.state = CHAT_STORE_UP;
+    shm->store.most_facts = CHAT_STORE_FACTS;
+    shm->store.join = ngx_chat_store_shm_join;
+    shm->store.watch = ngx_chat_store_shm_watch;
+    shm->store.unwatch = ngx_chat_store_shm_unwatch;
+    shm->store.payloads = ngx_chat_store_shm_payloads;
+    shm->store.append = ngx_chat_store_shm_append;
+    shm->store.read = ngx_chat_store_shm_read;
+    shm->store.drop = ngx_chat_store_shm_drop;
+    shm->store.clear = ngx_chat_store_shm_clear;
+    shm->store.cancel = ngx_chat_store_shm_cancel;
+    shm->store.alive = ngx_chat_store_shm_alive;
+    return &shm->store;
+}
+
+
+void
+ngx_chat_store_shm_close(chat_store_t *store)
+{
+    ngx_chat_shm_wake_leave(((ngx_chat_store_shm_t *) store)->ctx);
+}

@@ -1,0 +1,38 @@
+/*
+ * chat_digest.h: SHA-256, by libcrypto, which every NGINX with SSL links.
+ *
+ * Promises: chat_digest_parts() is injective in its parts: each is hashed
+ * behind its length. Must not know: what is hashed.
+ */
+
+#ifndef CHAT_DIGEST_H
+#define CHAT_DIGEST_H
+
+#include "bytes/chat_base.h"
+
+#define CHAT_DIGEST_SIZE 32
+
+typedef struct {
+    unsigned char bytes[CHAT_DIGEST_SIZE];
+} chat_digest_t;
+
+/* SHA-256 of s. */
+void chat_digest(chat_str_t s, chat_digest_t *out);
+
+/* SHA-256 of the n parts, each behind its length as 8 bytes big-endian. */
+void chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out);
+
+/*
+ * The first n bytes of d (n <= 32) as 2n lower-case hex digits and a NUL into
+ * out, which has room for 2n + 1.
+ */
+void chat_digest_hex(const chat_digest_t *d, size_t n, char *out);
+
+static inline int
+chat_digest_eq(const chat_digest_t *a, const chat_digest_t *b)
+{
+    return memcmp(a->bytes, b->bytes, CHAT_DIGEST_SIZE) == 0;
+}
+
+
+#endif /* CHAT_DIGEST_H */

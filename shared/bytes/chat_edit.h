@@ -1,0 +1,49 @@
+/*
+ * chat_edit.h: a list of small changes to a text, applied in one go.
+ *
+ * Bodies and frames are spliced, never re-serialised: every byte that no edit
+ * names stays. Promises: the order of adding does not matter, but edits at
+ * one position are applied in the order in which they were added.
+ * Must not know: JSON, SSE.
+ */
+
+#ifndef CHAT_EDIT_H
+#define CHAT_EDIT_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+
+typedef struct chat_edit_s chat_edit_t;
+
+/* One change: at byte pos, len bytes go and text comes in their place. */
+struct chat_edit_s {
+    size_t       pos;
+    size_t       len;
+    chat_str_t   text; /* in the list's arena */
+    chat_edit_t *next;
+};
+
+typedef struct {
+    chat_arena_t *arena; /* of the caller; holds the edits and their texts */
+    chat_edit_t  *first;
+    size_t        count;
+} chat_edits_t;
+
+void chat_edits_init(chat_edits_t *edits, chat_arena_t *arena);
+
+/* Adds a change; text is copied. CHAT_ERROR without memory. */
+chat_rc_e chat_edits_add(chat_edits_t *edits, size_t pos, size_t len,
+                         chat_str_t text);
+
+/* The same with the content of a buffer; CHAT_ERROR, too, where it failed. */
+chat_rc_e chat_edits_buf(chat_edits_t *edits, size_t pos, size_t len,
+                         const chat_buf_t *text);
+
+/*
+ * Appends text with all edits applied to out. CHAT_BAD if edits overlap or
+ * lie outside of text (nothing is appended then), CHAT_ERROR without memory.
+ */
+chat_rc_e chat_edits_apply(const chat_edits_t *edits, chat_str_t text,
+                           chat_buf_t *out);
+
+#endif /* CHAT_EDIT_H */

@@ -1,0 +1,20 @@
+/*
+ * chat_slot.h: which of the 16384 slots of a Redis cluster a key is in.
+ *
+ * CRC16 (XMODEM) of the key; where it has a part in braces, of what is between
+ * the first { and the first } behind it, if that is not empty: keys that have
+ * it in common are in one slot. Promises: any bytes are a key.
+ * Must not know: what keys are for, who has a slot.
+ */
+
+#ifndef CHAT_SLOT_H
+#define CHAT_SLOT_H
+
+#include "bytes/chat_base.h"
+
+#define CHAT_SLOTS 16384
+
+/* The slot of a key. */
+unsigned chat_slot(chat_str_t key);
+
+#endif /* CHAT_SLOT_H */

@@ -1,0 +1,325 @@
+/*
+ * chat_table.c: a hash table of strings that clients and providers choose.
+ *
+ * Chained; the buckets double when there are as many entries, and old ones
+ * stay in the arena, so a table takes at most twice their last size.
+ * Promises: entries never move; a failed doubling leaves the table usable.
+ */
+
+#include "bytes/chat_table.h"
+
+#define CHAT_TABLE_FIRST 16 /* buckets */
+
+static uint64_t chat_table_key[2];
+
+
+/* Eight bytes, least significant first. */
+static uint64_t
+chat_table_word(const unsigned char *p, size_t len)
+{
+    uint64_t word = 0;
+
+    while (len-- > 0) {
+        word = word << 8 | p[len];
+    }
+
+    return word;
+}
+
+
+void
+chat_table_seed(const unsigned char seed[CHAT_TABLE_SEED])
+{
+    chat_table_key[0] = chat_table_word(seed, 8);
+    chat_table_key[1] = chat_table_word(seed + 8, 8);
+}
+
+
+static uint64_t
+chat_table_rotate(uint64_t x, unsigned bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+
+static void
+chat_table_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = chat_table_rotate(v[1], 13) ^ v[0];
+    v[0] = chat_table_rotate(v[0], 32);
+    v[2] += v[3];
+    v[3] = chat_table_rotate(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = chat_table_rotate(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = chat_table_rotate(v[1], 17) ^ v[2];
+    v[2] = chat_table_rotate(v[2], 32);
+}
+
+
+uint64_t
+chat_table_hash(chat_str_t s)
+{
+    size_t   i;
+    uint64_t word, v[4];
+
+    v[0] = chat_table_key[0] ^ UINT64_C(0x736f6d6570736575);
+    v[1] = chat_table_key[1] ^ UINT64_C(0x646f72616e646f6d);
+    v[2] = chat_table_key[0] ^ UINT64_C(0x6c7967656e657261);
+    v[3] = chat_table_key[1] ^ UINT64_C(0x7465646279746573);
+
+    for (i = 0; s.len - i >= 8; i += 8) {
+        word = chat_table_word(s.data + i, 8);
+        v[3] ^= word;
+        chat_table_round(v);
+        v[0] ^= word;
+    }
+
+    word = (uint64_t) s.len << 56;
+    if (s.len != i) {
+        word |= chat_table_word(s.data + i, s.len - i);
+    }
+
+    v[3] ^= word;
+    chat_table_round(v);
+    v[0] ^= word;
+    v[2] ^= 0xff;
+
+    for (i = 0; i < 3; i++) {
+        chat_table_round(v);
+    }
+
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+
+void
+chat_table_init(chat_table_t *table, chat_arena_t *arena)
+{
+    memset(table, 0, sizeof(*table));
+    table->arena = arena;
+}
+
+
+static chat_table_entry_t *
+chat_table_lookup(const chat_table_t *table, chat_str_t key, uint64_t hash)
+{
+    chat_table_entry_t *entry;
+
+    if (table->size == 0) {
+        return NULL;
+    }
+
+    entry = table->buckets[hash & (table->size - 1)];
+    while (entry != NULL
+           && (entry->hash != hash || !chat_str_eq(entry->key, key))) {
+        entry = entry->next;
+    }
+
+    return entry;
+}
+
+
+chat_table_entry_t *
+chat_table_find(const chat_table_t *table, chat_str_t key)
+{
+    return chat_table_lookup(table, key, chat_table_hash(key));
+}
+
+
+/* Puts an entry that is new in its bucket. */
+static void
+chat_table_link(chat_table_t *table, chat_table_entry_t *entry)
+{
+    chat_table_entry_t **bucket;
+
+    bucket = &table->buckets[entry->hash & (table->size - 1)];
+    entry->next = *bucket;
+    *bucket = entry;
+}
+
+
+/* Doubles the buckets; CHAT_ERROR without memory. */
+static chat_rc_e
+chat_table_grow(chat_table_t *table)
+{
+    size_t              size;
+    chat_table_entry_t *entry, **buckets;
+
+    size = table->size ? table->size * 2 : CHAT_TABLE_FIRST;
+
+    if (size > table->room) {
+        buckets = chat_arena_alloc(table->arena, size * sizeof(*buckets));
+        if (buckets == NULL) {
+            return CHAT_ERROR;
+        }
+
+        table->buckets = buckets;
+        table->room = size;
+
+    } else {
+        memset(table->buckets, 0, size * sizeof(*buckets));
+    }
+
+    table->size = size;
+
+    for (entry = table->entries; entry != NULL; entry = entry->older) {
+        chat_table_link(table, entry);
+    }
+
+    return CHAT_OK;
+}
+
+
+void
+chat_table_reset(chat_table_t *table)
+{
+    chat_table_entry_t *entry;
+
+    while (table->entries != NULL) {
+        entry = table->entries;
+        table->entries = entry->older;
+        entry->older = table->spare;
+        table->spare = entry;
+    }
+
+    table->size = 0;
+    table->count = 0;
+}
+
+
+/* An entry that an earlier use has left, or a new one, zeroed. */
+static chat_table_entry_t *
+chat_table_take(chat_table_t *table)
+{
+    chat_table_entry_t *entry = table->spare;
+
+    if (entry == NULL) {
+        return chat_arena_alloc(table->arena, sizeof(*entry));
+    }
+
+    table->spare = entry->older;
+    memset(entry, 0, sizeof(*entry));
+
+    return entry;
+}
+
+
+chat_table_entry_t *
+chat_table_put(chat_table_t *table, chat_str_t key)
+{
+    uint64_t            hash = chat_table_hash(key);
+    chat_table_entry_t *entry;
+
+    entry = chat_table_lookup(table, key, hash);
+    if (entry != NULL) {
+        return entry;
+    }
+
+    if (table->count == table->size && chat_table_grow(table) != CHAT_OK) {
+        return NULL;
+    }
+
+    entry = chat_table_take(table);
+    if (entry == NULL) {
+        return NULL;
+    }
+
+    entry->hash = hash;
+    entry->key = key;
+    entry->older = table->entries;
+    table->entries = entry;
+    table->count++;
+    chat_table_link(table, entry);
+
+    return entry;
+}
+
+
+void
+chat_twins_init(chat_twins_t *twins, chat_arena_t *arena)
+{
+    memset(twins, 0, sizeof(*twins));
+    chat_table_init(&twins->ids, arena);
+}
+
+
+void
+chat_twins_reset(chat_twins_t *twins)
+{
+    chat_table_reset(&twins->ids);
+    twins->count = 0;
+}
+
+
+chat_rc_e
+chat_twins_add(chat_twins_t *twins, chat_str_t id, int no_id)
+{
+    uint32_t           *next, item;
+    chat_table_entry_t *entry;
+
+    next = chat_arena_grow(twins->ids.arena, twins->next, twins->count,
+                           &twins->room, sizeof(*next));
+    if (next == NULL || twins->count == UINT32_MAX) {
+        return CHAT_ERROR;
+    }
+
+    twins->next = next;
+    twins->next[twins->count] = 0;
+    item = (uint32_t) ++twins->count;
+
+    if (no_id) {
+        return CHAT_OK;
+    }
+
+    entry = chat_table_put(&twins->ids, id);
+    if (entry == NULL) {
+        return CHAT_ERROR;
+    }
+
+    if (entry->number == 0) {
+        entry->number = item;
+    } else {
+        twins->next[entry->last - 1] = item;
+    }
+
+    entry->last = item;
+
+    return CHAT_OK;
+}
+
+
+size_t
+chat_twins_first(const chat_twins_t *twins, chat_str_t id)
+{
+    const chat_table_entry_t *entry = chat_table_find(&twins->ids, id);
+
+    /* 0, none, becomes CHAT_TWINS_NONE */
+    return entry ? entry->number - 1 : CHAT_TWINS_NONE;
+}
+
+
+size_t
+chat_twins_next(const chat_twins_t *twins, size_t item)
+{
+    return (size_t) twins->next[item] - 1;
+}
+
+
+int
+chat_twins_has(const chat_twins_t *twins, chat_str_t id)
+{
+    return chat_table_find(&twins->ids, id) != NULL;
+}
+
+
+void
+chat_twins_drop(chat_twins_t *twins, chat_str_t id)
+{
+    chat_table_entry_t *entry = chat_table_find(&twins->ids, id);
+
+    if (entry != NULL && entry->number != 0) {
+        entry->number = twins->next[entry->number - 1];
+    }
+}

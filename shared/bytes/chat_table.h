@@ -1,0 +1,106 @@
+/*
+ * chat_table.h: a hash table of strings that clients and providers choose.
+ *
+ * The hash is SipHash-1-3 under a key of the process, so that a peer cannot
+ * find ids that share a bucket. Every look-up by such a string that is not
+ * bounded by a small constant goes through this table.
+ * Promises: an insertion and a look-up cost the length of the key; memory is
+ * the arena's; keys are not copied.
+ */
+
+#ifndef CHAT_TABLE_H
+#define CHAT_TABLE_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+
+#define CHAT_TABLE_SEED 16 /* bytes */
+
+typedef struct chat_table_entry_s chat_table_entry_t;
+
+struct chat_table_entry_s {
+    chat_table_entry_t *next;  /* in its bucket */
+    chat_table_entry_t *older; /* of all */
+    uint64_t            hash;
+    chat_str_t          key;
+    size_t              number; /* of the caller, at first 0 */
+    size_t              last;   /* likewise */
+    void               *item;   /* of the caller, at first NULL */
+};
+
+typedef struct {
+    chat_arena_t        *arena;
+    chat_table_entry_t **buckets; /* NULL: none were needed yet */
+    size_t               room;    /* for so many buckets */
+    size_t               size;    /* of them in use, a power of two */
+    size_t               count;   /* of entries */
+    chat_table_entry_t  *entries; /* the newest */
+    chat_table_entry_t  *spare;   /* of an earlier use */
+} chat_table_t;
+
+/*
+ * Sets the key of the hash. The owner of the process calls it once with
+ * random bytes before it makes a table: tables made under another key are
+ * lost. Without a call the key is zero.
+ */
+void chat_table_seed(const unsigned char seed[CHAT_TABLE_SEED]);
+
+/* SipHash-1-3 of s under the seed. */
+uint64_t chat_table_hash(chat_str_t s);
+
+/* The same of a number that a peer has chosen. */
+static inline uint64_t
+chat_table_number(uint32_t number)
+{
+    return chat_table_hash(chat_str(&number, sizeof(number)));
+}
+
+
+/* An empty table; its memory comes from the arena. */
+void chat_table_init(chat_table_t *table, chat_arena_t *arena);
+
+/* Empties the table, which keeps its memory for the next entries. */
+void chat_table_reset(chat_table_t *table);
+
+/* The entry of this key, or NULL. Valid until the reset. */
+chat_table_entry_t *chat_table_find(const chat_table_t *table, chat_str_t key);
+
+/*
+ * The same, made if it is new. The key's bytes must outlive the table. NULL
+ * without memory.
+ */
+chat_table_entry_t *chat_table_put(chat_table_t *table, chat_str_t key);
+
+
+/*
+ * Items 0..n-1 by id, where several may have one id (twins). Items are added
+ * in their order.
+ */
+typedef struct {
+    chat_table_t ids;  /* number: the first twin from 1 on; 0: none is left */
+    uint32_t    *next; /* of each item: the next twin from 1 on, or 0 */
+    size_t       room; /* for so many items */
+    size_t       count;
+} chat_twins_t;
+
+#define CHAT_TWINS_NONE SIZE_MAX
+
+void chat_twins_init(chat_twins_t *twins, chat_arena_t *arena);
+
+/* Forgets all items. */
+void chat_twins_reset(chat_twins_t *twins);
+
+/* The next item; no_id: it is counted, but never found. */
+chat_rc_e chat_twins_add(chat_twins_t *twins, chat_str_t id, int no_id);
+
+/* The first item of this id, and the one behind it, or CHAT_TWINS_NONE. */
+size_t chat_twins_first(const chat_twins_t *twins, chat_str_t id);
+size_t chat_twins_next(const chat_twins_t *twins, size_t item);
+
+/* 1 if an item of this id was added. */
+int chat_twins_has(const chat_twins_t *twins, chat_str_t id);
+
+/* Takes the first item of this id out, where there is one. */
+void chat_twins_drop(chat_twins_t *twins, chat_str_t id);
+
+#endif /* CHAT_TABLE_H */

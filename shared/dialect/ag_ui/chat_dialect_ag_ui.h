@@ -1,0 +1,199 @@
+/*
+ * chat_dialect_ag_ui.h: what the files of the AG-UI dialect share.
+ *
+ * chat_dialect_ag_ui.c has the table, _write.c makes what the module says
+ * itself; _body.c and _step.c read a run's input, _splice.c completes it;
+ * _stream.c reads frames, _calls.c and _snapshot.c what they say of calls,
+ * _tool.c is the form of results. Must not know, as they: stores, policy,
+ * other dialects.
+ */
+
+#ifndef CHAT_DIALECT_AG_UI_H
+#define CHAT_DIALECT_AG_UI_H
+
+#include "dialect/chat_dialect.h"
+
+/* Members of chat_dialect_ag_ui; chat_dialect.h says what they promise. */
+chat_rc_e chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                             chat_request_t *rq);
+chat_rc_e chat_ag_ui_splice(chat_json_doc_t *doc, const chat_request_t *rq,
+                            const chat_result_t *results, size_t n,
+                            chat_edits_t *edits);
+void     *chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq);
+int       chat_ag_ui_boring(void *state, const chat_frame_t *frame);
+chat_rc_e chat_ag_ui_read(void *state, chat_arena_t *arena,
+                          const chat_frame_t *frame, chat_json_doc_t *doc,
+                          chat_events_t *events);
+void      chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
+                                 chat_buf_t *out);
+chat_rc_e chat_ag_ui_empty(const chat_request_t *rq,
+                           const chat_result_t *results, size_t n,
+                           chat_buf_t *out);
+void chat_ag_ui_says(chat_transcript_t *transcript, const chat_json_t *message,
+                     uint32_t until);
+void chat_ag_ui_bounce(const chat_request_t *rq, const chat_result_t *results,
+                       size_t n, chat_buf_t *out);
+void chat_ag_ui_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
+void chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out);
+
+
+#define CHAT_AG_UI_TOOLS_MAX 1024 /* in a body; with more none is known */
+
+/* What of a body only this dialect asks for: chat_request_t's own. */
+typedef struct {
+    chat_str_t  run;    /* runId */
+    chat_str_t *tools;  /* names of the client's tools, sorted */
+    size_t      ntools; /* 0: the body does not say */
+} chat_ag_ui_own_t;
+
+/* Reads the names of the body's tools. */
+chat_rc_e chat_ag_ui_tools(chat_json_doc_t *doc, chat_arena_t *arena,
+                           chat_ag_ui_own_t *own);
+
+/* Member of the table: a copy of what a request has of its own. */
+const void *chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena);
+
+/* Who answers a call of this tool; own may be NULL. */
+chat_kind_e chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name);
+
+
+/* The messages of a body that are being read. */
+typedef struct {
+    chat_json_doc_t        *doc;
+    chat_arena_t           *arena;
+    chat_request_t         *rq;
+    const chat_ag_ui_own_t *own;
+    chat_call_t            *calls; /* of the step that is being read */
+    size_t                  count;
+    size_t                  size;
+    chat_twins_t            ids; /* of those calls */
+} chat_ag_ui_body_t;
+
+typedef enum {
+    CHAT_AG_UI_ASIDE, /* reasoning, activity, developer...: between others */
+    CHAT_AG_UI_USER,
+    CHAT_AG_UI_ASSISTANT,
+    CHAT_AG_UI_TOOL
+} chat_ag_ui_role_e;
+
+chat_ag_ui_role_e chat_ag_ui_role(chat_json_doc_t   *doc,
+                                  const chat_json_t *message);
+
+/*
+ * Reads the calls of the assistant's messages [run, end) with the results
+ * that follow them, into body->calls. CHAT_LIMIT: they are too many.
+ */
+chat_rc_e chat_ag_ui_step_read(chat_ag_ui_body_t *body, const chat_json_t *run,
+                               const chat_json_t *end);
+
+/* 1 if a call of the step that was read is still open. */
+int chat_ag_ui_step_is_open(const chat_ag_ui_body_t *body);
+
+/* Adds that step to the request. */
+chat_rc_e chat_ag_ui_step_add(chat_ag_ui_body_t *body);
+
+
+/* A tool message's text; all are JSON texts. */
+typedef struct {
+    chat_str_t id; /* of the message; empty: it has none yet */
+    chat_str_t content;
+    chat_str_t error; /* empty: none */
+} chat_ag_ui_tool_t;
+
+/* The name, the arguments as text and the result of a call in a body. */
+chat_str_t chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call);
+chat_str_t chat_ag_ui_call_args(chat_json_doc_t *doc, const chat_json_t *call);
+
+/* What a tool message says: outcome, and digest of content and error. */
+chat_rc_e chat_ag_ui_tool_result(chat_json_doc_t   *doc,
+                                 const chat_json_t *message,
+                                 chat_outcome_e    *outcome,
+                                 chat_digest_t     *digest);
+
+/*
+ * Reads a result: a tool message as a client sent it, or a bare value, as a
+ * service gives it. What is made anew is in the arena. CHAT_BAD: it is no
+ * JSON; CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_ag_ui_tool_read(const chat_result_t *result,
+                               chat_arena_t *arena, chat_ag_ui_tool_t *tool);
+
+/* The id of a message, or one made of the call's. */
+void chat_ag_ui_tool_id(const chat_result_t     *result,
+                        const chat_ag_ui_tool_t *tool, chat_buf_t *out);
+
+
+#define CHAT_AG_UI_SLOTS_MAX 4096
+#define CHAT_AG_UI_NAME_MAX 1024
+#define CHAT_AG_UI_INTERRUPT 0x80000000u /* slots of interrupts, from here */
+
+/* A call of the stream. */
+typedef struct {
+    chat_str_t  id;
+    chat_str_t  name;
+    chat_str_t  parent; /* message that it is in */
+    chat_str_t  lane;   /* subagent that writes it */
+    chat_kind_e kind;
+    unsigned    chunked : 1; /* open, and written in chunks */
+    unsigned    ready : 1;
+    unsigned    answered : 1; /* its result has come */
+} chat_ag_ui_slot_t;
+
+typedef struct {
+    const chat_request_t *rq; /* or NULL */
+    chat_ag_ui_slot_t    *slots;
+    uint32_t              count;
+    size_t                size;
+    chat_table_t          ids;     /* number: the slot, from 1 on */
+    uint32_t              chunked; /* slots that are open and chunked */
+    uint32_t              first;   /* slot of the present step */
+    chat_str_t            run;     /* runId */
+    const chat_call_t   **known;   /* rq's calls in order of their ids */
+    size_t                nknown;
+    unsigned              begun : 1;    /* a frame was read */
+    unsigned              answered : 1; /* a result came in this step */
+    int                   ended;        /* an end was told */
+} chat_ag_ui_reader_t;
+
+/* A frame that is being read. */
+typedef struct {
+    chat_ag_ui_reader_t *reader;
+    chat_arena_t        *arena;
+    chat_json_doc_t     *doc;
+    chat_events_t       *events;
+} chat_ag_ui_frame_t;
+
+/* How a type of frame is read; each adds its events. */
+chat_rc_e chat_ag_ui_call_start(chat_ag_ui_frame_t *frame);
+chat_rc_e chat_ag_ui_call_args_more(chat_ag_ui_frame_t *frame);
+chat_rc_e chat_ag_ui_call_end(chat_ag_ui_frame_t *frame);
+chat_rc_e chat_ag_ui_call_chunk(chat_ag_ui_frame_t *frame);
+chat_rc_e chat_ag_ui_call_result(chat_ag_ui_frame_t *frame);
+chat_rc_e chat_ag_ui_snapshot(chat_ag_ui_frame_t *frame);
+chat_rc_e chat_ag_ui_interrupts(chat_ag_ui_frame_t *frame);
+
+/* Ends the chunked calls of a lane; NULL: of all. */
+chat_rc_e chat_ag_ui_close_chunks(chat_ag_ui_frame_t *frame,
+                                  const chat_str_t   *lane);
+
+/* A member of the frame's object, as a string. */
+chat_str_t chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key);
+
+/* A call by its id: the stream's own, or NULL. */
+chat_ag_ui_slot_t *chat_ag_ui_slot(const chat_ag_ui_reader_t *reader,
+                                   chat_str_t                 id);
+
+/* An event of this call; NULL: no memory. */
+chat_event_t *chat_ag_ui_emit(const chat_ag_ui_frame_t *frame,
+                              chat_event_e type, const chat_ag_ui_slot_t *slot,
+                              int implied);
+
+/*
+ * Opens a call, or opens it again: CALL_OPEN, and STEP_OPEN before it where a
+ * step begins. CHAT_DECLINED: past a bound, nothing was added.
+ */
+chat_rc_e chat_ag_ui_call_open(chat_ag_ui_frame_t      *frame,
+                               const chat_ag_ui_slot_t *call, int implied,
+                               chat_ag_ui_slot_t **opened);
+
+#endif /* CHAT_DIALECT_AG_UI_H */

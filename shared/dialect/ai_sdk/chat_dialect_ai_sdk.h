@@ -1,0 +1,128 @@
+/*
+ * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
+ *
+ * chat_dialect_ai_sdk.c reads streams and has the table, _slots.c keeps what
+ * they said; _write.c makes what the module says itself; _body.c and _part.c
+ * read request bodies, _splice.c changes them, _retell.c says them as events.
+ * Must not know, as they: stores, policy, other dialects.
+ */
+
+#ifndef CHAT_DIALECT_AI_SDK_H
+#define CHAT_DIALECT_AI_SDK_H
+
+#include "dialect/chat_dialect.h"
+
+/* Members of chat_dialect_ai_sdk; chat_dialect.h says what they promise. */
+chat_rc_e chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                              chat_request_t *rq);
+chat_rc_e chat_ai_sdk_splice(chat_json_doc_t *doc, const chat_request_t *rq,
+                             const chat_result_t *results, size_t n,
+                             chat_edits_t *edits);
+chat_rc_e chat_ai_sdk_mend(chat_json_doc_t *doc, const chat_request_t *rq,
+                           chat_approval_e (*decided)(void      *data,
+                                                      chat_str_t id),
+                           void *data, chat_edits_t *edits);
+void      chat_ai_sdk_says(chat_transcript_t *transcript,
+                           const chat_json_t *message, uint32_t until);
+chat_rc_e chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from,
+                             chat_str_t to, chat_edits_t *edits);
+chat_rc_e chat_ai_sdk_retell(chat_json_doc_t *doc, chat_buf_t *out);
+chat_rc_e chat_ai_sdk_settle(chat_json_doc_t     *doc,
+                             const chat_result_t *results, size_t n,
+                             chat_buf_t *out);
+void      chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
+                                  chat_buf_t *out);
+chat_rc_e chat_ai_sdk_empty(const chat_request_t *rq,
+                            const chat_result_t *results, size_t n,
+                            chat_buf_t *out);
+void chat_ai_sdk_bounce(const chat_request_t *rq, const chat_result_t *results,
+                        size_t n, chat_buf_t *out);
+void chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
+void chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal,
+                                chat_buf_t           *out);
+
+/*
+ * Text and digest of a result as it stands in a body or an event: node is the
+ * output, or the error text. A value that is absent counts as null, an absent
+ * error text as "". CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
+                             chat_outcome_e outcome, chat_str_t *text,
+                             chat_digest_t *digest);
+
+/* The last of the messages, or the only one; NULL: there is none. */
+const chat_json_t *chat_ai_sdk_last_message(chat_json_doc_t *doc);
+
+/* Where a part is now, of all states that a part can be in. */
+typedef enum {
+    CHAT_PART_UNKNOWN,   /* of another version: not ours to answer */
+    CHAT_PART_STREAMING, /* its arguments never became complete */
+    CHAT_PART_READY,     /* waits for a result */
+    CHAT_PART_ASKED,     /* waits for an approval */
+    CHAT_PART_RESPONDED, /* has been approved or refused */
+    CHAT_PART_OK,
+    CHAT_PART_ERROR,
+    CHAT_PART_DENIED
+} chat_ai_sdk_part_e;
+
+chat_ai_sdk_part_e chat_ai_sdk_part_state(chat_json_doc_t   *doc,
+                                          const chat_json_t *part);
+int chat_ai_sdk_part_is(chat_json_doc_t *doc, const chat_json_t *part,
+                        const char *type);
+
+/* 1 if the part is a call; then *name is the tool's. */
+int chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
+                          chat_str_t *name);
+
+/* 1 if the client still has to answer this call. */
+int chat_ai_sdk_part_unanswered(chat_json_doc_t *doc, const chat_json_t *part);
+
+/* 1 if the part is settled but its approval does not say how it went. */
+int chat_ai_sdk_part_undecided(chat_json_doc_t *doc, const chat_json_t *part);
+
+#define CHAT_AI_SDK_SLOTS_MAX 4096
+#define CHAT_AI_SDK_NAME_MAX 1024
+
+/* A call of the stream. */
+typedef struct {
+    chat_str_t id;
+    chat_str_t name;
+    unsigned   ready : 1;    /* its arguments are complete */
+    unsigned   provider : 1; /* is executed on the server side */
+    unsigned   dynamic : 1;
+} chat_ai_sdk_slot_t;
+
+typedef struct {
+    chat_ai_sdk_slot_t *slots;
+    uint32_t            count;
+    size_t              size;
+    chat_table_t        ids;       /* number: the slot, from 1 on */
+    chat_table_t        questions; /* item: the id of the call, a string */
+    uint32_t            nasks;     /* that have taken memory */
+    unsigned            begun : 1; /* a first chunk was ours */
+} chat_ai_sdk_reader_t;
+
+void *chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq);
+
+/* The slot of this id, or NULL. */
+chat_ai_sdk_slot_t *chat_ai_sdk_find(const chat_ai_sdk_reader_t *reader,
+                                     chat_str_t                  id);
+
+/* A new slot for this id; NULL: no memory. */
+chat_ai_sdk_slot_t *chat_ai_sdk_add(chat_ai_sdk_reader_t *reader,
+                                    chat_arena_t *arena, chat_str_t id);
+
+/* Keeps which call a question is about, within bounds. */
+chat_rc_e chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *reader,
+                               chat_arena_t *arena, chat_str_t question,
+                               chat_str_t call);
+
+/* The call that the question is about; empty: not known. */
+chat_str_t chat_ai_sdk_asked(const chat_ai_sdk_reader_t *reader,
+                             chat_str_t                  question);
+
+/* What the stream said of a call when it was opened; 0: never opened. */
+int chat_ai_sdk_opened(const void *state, chat_str_t id, chat_str_t *name,
+                       int *dynamic);
+
+#endif /* CHAT_DIALECT_AI_SDK_H */

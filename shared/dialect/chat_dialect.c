@@ -1,0 +1,415 @@
+/*
+ * chat_dialect.c: the table of dialects, and which of them a request speaks.
+ *
+ * A path alone proves nothing: a dialect is found when its reader takes the
+ * body. Promises: endpoints that share a dialect's shape without being a
+ * generation are nobody's; a body that says two things about one member is
+ * refused as ambiguous.
+ * Must not know: what any wire format looks like.
+ */
+
+#include "dialect/chat_dialect.h"
+
+/* Those of apps are first: these give routes any name, even a provider's. */
+const chat_dialect_t *const chat_dialects[] = {
+    &chat_dialect_ai_sdk,
+    &chat_dialect_ag_ui,
+    &chat_dialect_openai_responses,
+    &chat_dialect_openai_chat,
+    &chat_dialect_anthropic,
+    &chat_dialect_gemini,
+    NULL,
+};
+
+
+size_t
+chat_dialect_count(void)
+{
+    return sizeof(chat_dialects) / sizeof(chat_dialects[0]) - 1;
+}
+
+
+int
+chat_interruption_is_stop(const chat_interruption_t *in)
+{
+    return strcmp(in->reason, "stopped") == 0;
+}
+
+
+void
+chat_interruption_text(const chat_interruption_t *in, chat_buf_t *out)
+{
+    chat_buf_puts(out, chat_interruption_is_stop(in)
+                           ? "The stream was stopped before its end ("
+                           : "Upstream connection error: the stream was "
+                             "terminated before its end (");
+    chat_buf_puts(out, in->reason);
+    chat_buf_puts(out, in->resumable ? "); it can be resumed" : ")");
+}
+
+
+void
+chat_dialect_interrupted(const chat_dialect_t *dialect, const char *reason,
+                         int resumable, chat_buf_t *out)
+{
+    void               *state;
+    chat_arena_t       *arena;
+    chat_interruption_t in = { reason, resumable, NULL, 0 };
+
+    arena = chat_arena_create(0);
+    state = arena ? dialect->open(arena, NULL) : NULL;
+
+    if (state != NULL) {
+        dialect->interrupted(state, &in, out);
+    } else {
+        out->failed = 1;
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
+const chat_dialect_t *
+chat_dialect_find(chat_str_t name)
+{
+    const chat_dialect_t *const *dialect;
+
+    for (dialect = chat_dialects; *dialect != NULL; dialect++) {
+        if (chat_str_is(name, (*dialect)->name)) {
+            return *dialect;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* 1 if the path ends as one of the ends, on whole segments. */
+static int
+chat_dialect_ends(const char *const *ends, chat_str_t path)
+{
+    size_t     at;
+    chat_str_t end;
+
+    if (ends == NULL) {
+        return 0;
+    }
+
+    while (path.len > 1 && path.data[path.len - 1] == '/') {
+        path.len--;
+    }
+
+    for (/* void */; *ends != NULL; ends++) {
+        end = chat_cstr(*ends);
+
+        if (end.len == 0 || !chat_str_ends(path, *ends)) {
+            continue;
+        }
+
+        at = path.len - end.len;
+
+        /* an end may bring its own boundary: /messages, :generate */
+        if (at == 0 || end.data[0] == '/' || end.data[0] == ':'
+            || path.data[at - 1] == '/')
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+int
+chat_dialect_generates(const chat_dialect_t *dialect, chat_str_t path)
+{
+    return !chat_dialect_ends(dialect->not_paths, path);
+}
+
+
+int
+chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path)
+{
+    return chat_dialect_ends(dialect->paths, path);
+}
+
+
+chat_str_t
+chat_uri_path(chat_str_t uri)
+{
+    const unsigned char *mark;
+
+    mark = uri.len ? memchr(uri.data, '?', uri.len) : NULL;
+
+    return mark ? chat_str(uri.data, (size_t) (mark - uri.data)) : uri;
+}
+
+
+/*
+ * Method, path, whether it is a stream, and of each member that chooses the
+ * answer key and value. The query has credentials, and so is not in it.
+ */
+static chat_rc_e
+chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
+                  chat_str_t path, chat_json_doc_t *doc, chat_arena_t *arena,
+                  chat_request_t *rq)
+{
+    size_t             i, n = 0;
+    chat_str_t        *parts;
+    chat_json_t       *node;
+    chat_digest_t     *digests;
+    const char *const *keys = dialect->signature;
+
+    while (keys != NULL && keys[n] != NULL) {
+        n++;
+    }
+
+    parts = chat_arena_alloc(arena, (3 + 2 * n) * sizeof(chat_str_t));
+    digests = chat_arena_alloc(arena, n * sizeof(chat_digest_t));
+    if (parts == NULL || digests == NULL) {
+        return CHAT_ERROR;
+    }
+
+    parts[0] = method;
+    parts[1] = path;
+    parts[2] = chat_cstr(rq->stream ? "stream" : "");
+
+    for (i = 0; i < n; i++) {
+        parts[3 + 2 * i] = chat_cstr(keys[i]);
+
+        node = chat_json_get(doc, doc->root, keys[i]);
+        if (node == NULL) {
+            continue;
+        }
+
+        if (chat_json_digest(doc, node, &digests[i]) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        parts[4 + 2 * i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
+    }
+
+    chat_digest_parts(parts, 3 + 2 * n, &rq->signature);
+
+    return CHAT_OK;
+}
+
+
+static chat_rc_e
+chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
+                  chat_str_t uri, chat_json_doc_t *doc, chat_arena_t *arena,
+                  chat_request_t *rq)
+{
+    chat_rc_e  rc;
+    chat_str_t path = chat_uri_path(uri);
+
+    if (!chat_dialect_generates(dialect, path)) {
+        return CHAT_DECLINED;
+    }
+
+    memset(rq, 0, sizeof(chat_request_t));
+    rq->uri = uri;
+    doc->duplicate = 0;
+
+    rc = dialect->request(doc, arena, rq);
+
+    if (rc == CHAT_OK) {
+        rc = chat_dialect_sign(dialect, method, path, doc, arena, rq);
+    }
+
+    if (rc == CHAT_OK) {
+        rc = chat_dialect_transcript(dialect, doc, rq);
+    }
+
+    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+}
+
+
+const chat_dialect_t *
+chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
+                     chat_str_t uri, chat_json_doc_t *doc, chat_arena_t *arena,
+                     chat_request_t *rq, chat_rc_e *rc)
+{
+    const chat_dialect_t *const *each;
+
+    if (dialect != NULL) {
+        *rc = chat_dialect_read(dialect, method, uri, doc, arena, rq);
+        return *rc == CHAT_OK ? dialect : NULL;
+    }
+
+    *rc = CHAT_DECLINED;
+
+    for (each = chat_dialects; *each != NULL; each++) {
+        if ((*each)->paths != NULL
+            && !chat_dialect_path(*each, chat_uri_path(uri))) {
+            continue;
+        }
+
+        *rc = chat_dialect_read(*each, method, uri, doc, arena, rq);
+
+        if (*rc != CHAT_DECLINED) {
+            return *rc == CHAT_OK ? *each : NULL;
+        }
+    }
+
+    return NULL;
+}
+
+
+chat_rc_e
+chat_edits_cut(chat_edits_t *edits, const chat_json_t *head,
+               const unsigned char *gone)
+{
+    int                kept = 0;
+    uint32_t           start, end;
+    const chat_json_t *node, *next, *last = NULL;
+
+    for (node = head; node; last = node, node = node->next, gone++) {
+        if (!*gone) {
+            kept = 1;
+            continue;
+        }
+
+        /* The comma before it goes, or, at the front, the one behind it. */
+        next = node->next ? node->next : node;
+        start = kept            ? last->end
+                : node->key_end ? node->key_start
+                                : node->start;
+        end = kept || next == node ? node->end
+              : next->key_end      ? next->key_start
+                                   : next->start;
+
+        if (chat_edits_add(edits, start, end - start, chat_str("", 0))
+            != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+int
+chat_slots_dropped(const chat_slots_t *slots, uint32_t slot)
+{
+    return chat_slots_below(slots, slot, slot + 1) != 0;
+}
+
+
+uint32_t
+chat_slots_below(const chat_slots_t *slots, uint32_t base, uint32_t slot)
+{
+    size_t   i;
+    uint32_t count = 0;
+
+    for (i = 0; i < slots->count && slots->dropped[i] < slot; i++) {
+        count += slots->dropped[i] >= base;
+    }
+
+    return count;
+}
+
+
+unsigned char *
+chat_calls_first(const chat_request_t *rq, chat_arena_t *arena)
+{
+    size_t              i;
+    chat_table_t        ids;
+    unsigned char      *first;
+    const chat_call_t  *call;
+    chat_table_entry_t *entry;
+
+    chat_table_init(&ids, arena);
+    first = chat_arena_alloc(arena, rq->ncalls + 1);
+
+    for (i = 0; first != NULL && i < rq->ncalls; i++) {
+        call = &rq->calls[i];
+
+        if (i != 0 && call->step != call[-1].step) {
+            chat_table_reset(&ids);
+        }
+
+        first[i] = chat_table_find(&ids, call->id) == NULL;
+
+        if (first[i] && chat_call_is_member(call)) {
+            entry = chat_table_put(&ids, call->id);
+            first = entry ? first : NULL;
+        }
+    }
+
+    return first;
+}
+
+
+const chat_result_t **
+chat_results_map(const chat_request_t *rq, const chat_result_t *results,
+                 size_t n, int once, chat_arena_t *arena)
+{
+    size_t                i;
+    unsigned char        *first;
+    const chat_result_t **map, **place;
+
+    map = chat_arena_alloc(arena, (rq->ncalls + 1) * sizeof(*map));
+    first = once ? chat_calls_first(rq, arena) : NULL;
+    if (map == NULL || (once && first == NULL)) {
+        return NULL;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (results[i].call == NULL || results[i].outcome == CHAT_OUTCOME_NONE
+            || (once && !first[results[i].call - rq->calls]))
+        {
+            continue;
+        }
+
+        place = &map[results[i].call - rq->calls];
+        *place = *place ? *place : &results[i];
+    }
+
+    return map;
+}
+
+
+void
+chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    size_t i;
+
+    chat_buf_puts(out, refusal->message);
+
+    for (i = 0; i < refusal->nids; i++) {
+        chat_buf_puts(out, i != 0 ? ", " : " (");
+        chat_buf_add(out, refusal->ids[i]);
+    }
+
+    chat_buf_puts(out, refusal->nids != 0 ? ")" : "");
+}
+
+
+void
+chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    size_t i;
+
+    chat_buf_puts(out, "[");
+
+    for (i = 0; i < refusal->nids; i++) {
+        chat_buf_puts(out, i != 0 ? "," : "");
+        chat_buf_json(out, refusal->ids[i]);
+    }
+
+    chat_buf_puts(out, "]");
+}
+
+
+void
+chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    chat_buf_puts(out, "{\"error\":{\"code\":");
+    chat_buf_json(out, chat_cstr(refusal->code));
+    chat_buf_puts(out, ",\"message\":");
+    chat_buf_json(out, chat_cstr(refusal->message));
+    chat_buf_puts(out, ",\"toolCallIds\":");
+    chat_refusal_ids(refusal, out);
+    chat_buf_puts(out, "}}");
+}

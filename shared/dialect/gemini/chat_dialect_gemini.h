@@ -1,0 +1,137 @@
+/*
+ * chat_dialect_gemini.h: what the files of this dialect share.
+ *
+ * chat_dialect_gemini.c has the table and what the module says itself, _body.c
+ * and _step.c read requests, _splice.c completes them, _stream.c reads
+ * answers, _args.c puts the arguments of a call together that come in pieces
+ * and _edit.c takes calls out of a chunk. Nobody else includes this file.
+ */
+
+#ifndef CHAT_DIALECT_GEMINI_H
+#define CHAT_DIALECT_GEMINI_H
+
+#include "dialect/chat_dialect.h"
+
+#define CHAT_GEMINI_CALLS 1024 /* of one step, or results; bounds matching */
+
+/* How an answer comes, which the URI says. */
+typedef enum {
+    CHAT_GEMINI_EVENTS, /* SSE */
+    CHAT_GEMINI_ARRAY,  /* the chunks of a stream as one JSON array */
+    CHAT_GEMINI_OBJECT  /* no stream */
+} chat_gemini_form_e;
+
+chat_gemini_form_e chat_gemini_form(chat_str_t uri);
+
+/* Arguments that come in pieces, each with the path of a value. */
+typedef struct chat_gemini_args_s chat_gemini_args_t;
+
+/* A call of the step that is being read. */
+typedef struct {
+    chat_call_t        call;
+    const chat_json_t *function; /* the functionCall */
+    const chat_json_t *result;   /* its functionResponse, or NULL */
+    chat_str_t         args;     /* put together of pieces, else empty */
+    int                own_id;   /* the provider gave it its id */
+    int                awaits;   /* a result, or more of one */
+} chat_gemini_call_t;
+
+typedef struct {
+    chat_json_doc_t    *doc;
+    chat_arena_t       *arena;
+    chat_request_t     *rq;
+    const chat_json_t  *contents;
+    const chat_json_t  *fresh;    /* the last content with new words */
+    const chat_json_t  *last;     /* the first content of the last answer */
+    const chat_json_t  *answered; /* that, if the body answers it */
+    chat_turn_t         turn;
+    chat_gemini_call_t *calls;
+    size_t              count;
+    size_t              size;
+    chat_twins_t        ids;         /* of those calls: the provider's */
+    chat_twins_t        names;       /* of the ready ones */
+    chat_twins_t        no_ids;      /* names of those without an id */
+    chat_gemini_args_t *args;        /* the pieces of one call at a time */
+    unsigned            current : 1; /* in the current turn */
+    unsigned            in_call : 1; /* of the last call pieces may follow */
+} chat_gemini_body_t;
+
+/*
+ * An answer of the model, which clients keep as one content or as several in
+ * a row: a step, if it has calls and they are of interest.
+ */
+chat_rc_e chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content);
+
+/* Members of the table; chat_dialect.h says what they promise. */
+chat_rc_e chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                              chat_request_t *rq);
+chat_rc_e chat_gemini_splice(chat_json_doc_t *doc, const chat_request_t *rq,
+                             const chat_result_t *results, size_t n,
+                             chat_edits_t *edits);
+void     *chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq);
+int       chat_gemini_boring(void *data, const chat_frame_t *frame);
+int       chat_gemini_idle(const chat_frame_t *frame);
+chat_rc_e chat_gemini_read(void *data, chat_arena_t *arena,
+                           const chat_frame_t *frame, chat_json_doc_t *doc,
+                           chat_events_t *events);
+chat_edit_rc_e chat_gemini_edit(chat_json_doc_t     *doc,
+                                const chat_events_t *events,
+                                const chat_slots_t  *slots,
+                                chat_edits_t        *edits);
+
+/*
+ * The elements of a list, which may be written as one object alone:
+ * for (node = chat_gemini_first(list); node;
+ *      node = chat_gemini_next(list, node))
+ */
+const chat_json_t *chat_gemini_first(const chat_json_t *list);
+const chat_json_t *chat_gemini_next(const chat_json_t *list,
+                                    const chat_json_t *node);
+
+/* The parts of a content. */
+const chat_json_t *chat_gemini_parts(chat_json_doc_t   *doc,
+                                     const chat_json_t *content);
+
+/* 1 if a content is the model's; all others are of the user's side. */
+int chat_gemini_is_model(chat_json_doc_t *doc, const chat_json_t *content);
+
+/* The object of a part that is a call, or a result; NULL if it is none. */
+const chat_json_t *chat_gemini_function(chat_json_doc_t   *doc,
+                                        const chat_json_t *part);
+const chat_json_t *chat_gemini_response(chat_json_doc_t   *doc,
+                                        const chat_json_t *part);
+
+/*
+ * The id of a call: its own, or, where the provider gave none, its place: the
+ * how manieth answer since the user's words it is in, and the how manieth of
+ * its calls it is. Data is NULL without memory.
+ */
+chat_str_t chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
+                          const chat_json_t *function, uint32_t since,
+                          uint32_t position);
+
+/* 1 if there is more to come of a call, or of a result. */
+int chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node);
+
+/* The number of a candidate, 0 where it has none; -1: it is skipped. */
+int32_t chat_gemini_candidate(chat_json_doc_t   *doc,
+                              const chat_json_t *candidate);
+
+/* In the arena, which lives as the stream or body; NULL without memory. */
+chat_gemini_args_t *chat_gemini_args_create(chat_arena_t *arena);
+
+/* Another call; those of the last one are forgotten. */
+void chat_gemini_args_begin(chat_gemini_args_t *args);
+
+/* The next pieces: the array partialArgs, or NULL. */
+chat_rc_e chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
+                               const chat_json_t *pieces);
+
+/*
+ * All of them as JSON text in the arena. CHAT_LIMIT: past a bound, or written
+ * in a way that is not known here.
+ */
+chat_rc_e chat_gemini_args_text(const chat_gemini_args_t *args,
+                                chat_arena_t *arena, chat_str_t *out);
+
+#endif /* CHAT_DIALECT_GEMINI_H */

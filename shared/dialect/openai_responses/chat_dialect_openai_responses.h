@@ -1,0 +1,194 @@
+/*
+ * chat_dialect_openai_responses.h: what the files of this dialect share, and
+ * nobody else includes: the types of items, and how a call item is read, in a
+ * stream and in a body alike, so that both give the same fingerprint.
+ *
+ * Promises: a type that is not known is nothing, never a call to wait for.
+ * Must not know: whether the item stands in a stream or in a body.
+ */
+
+#ifndef CHAT_DIALECT_OPENAI_RESPONSES_H
+#define CHAT_DIALECT_OPENAI_RESPONSES_H
+
+#include "dialect/chat_dialect.h"
+
+/* What a bare value, as a service gives it, becomes in an answering item. */
+typedef enum {
+    CHAT_RESPONSES_TEXT,   /* output: any text */
+    CHAT_RESPONSES_SHELL,  /* output: what commands printed */
+    CHAT_RESPONSES_PATCH,  /* status, and output: any text */
+    CHAT_RESPONSES_SCREEN, /* output: an object; no error can be told */
+    CHAT_RESPONSES_TOOLS,  /* tools: a list */
+    CHAT_RESPONSES_NEVER   /* it takes none */
+} chat_responses_form_e;
+
+/* A type of call, and the item that answers it. */
+typedef struct {
+    const char           *call;    /* type of the call item */
+    const char           *id;      /* its member with the call's id */
+    const char           *args;    /* its member with the arguments */
+    const char           *core;    /* that one's member that clients bring
+                                      back as it was; NULL: all of it */
+    const char           *answer;  /* type of the answering item, or NULL */
+    const char           *key;     /* that item's member that names the call;
+                                      a call_id goes before it */
+    const char           *says[2]; /* that item's members that are the result
+                                      (of an approval: the decision) */
+    chat_kind_e           kind;
+    chat_responses_form_e form;
+} chat_responses_type_t;
+
+/* A call item as it stands. */
+typedef struct {
+    const chat_responses_type_t *type;
+    chat_kind_e                  kind;
+    chat_str_t                   id;      /* of the call, or empty */
+    chat_str_t                   item;    /* of the item, or empty */
+    chat_str_t                   name;    /* of the tool, or the item's type */
+    int                          cut_off; /* its arguments broke off */
+} chat_responses_call_t;
+
+/* The first is the plain function call. */
+extern const chat_responses_type_t chat_responses_types[];
+
+/* 1 and *call if the item is a call of any kind. */
+int chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
+                        chat_responses_call_t *call);
+
+/* The call's arguments as JSON text; empty where there are none. */
+chat_str_t chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
+                               const chat_responses_type_t *type);
+
+/*
+ * The type whose answer the item is, and the id of the call that it answers;
+ * NULL if it is no answer of a client.
+ */
+const chat_responses_type_t *chat_responses_answer(chat_json_doc_t   *doc,
+                                                   const chat_json_t *item,
+                                                   chat_str_t        *id);
+
+/* The slot of what is no call. */
+#define CHAT_RESPONSES_NONE UINT32_MAX
+
+/* Output items of a response that are followed. */
+#define CHAT_RESPONSES_ITEMS 1024
+
+/* One output item. */
+typedef enum {
+    CHAT_RESPONSES_OTHER, /* not a call, or not seen: may become OPEN */
+    CHAT_RESPONSES_OPEN,  /* was added: awaits its done */
+    CHAT_RESPONSES_READY, /* is done: final */
+    CHAT_RESPONSES_CUT    /* broke off: final */
+} chat_responses_state_e;
+
+typedef struct {
+    chat_responses_state_e state;
+    chat_kind_e            kind;
+    chat_str_t             id;   /* of the call; in the stream's arena */
+    chat_str_t             item; /* of the item, likewise */
+} chat_responses_slot_t;
+
+/* What a stream's reader keeps. */
+typedef struct {
+    chat_arena_t          *arena;
+    chat_responses_slot_t *slots; /* by output_index */
+    size_t                 nslots;
+    uint32_t               base;          /* slot of output_index 0 */
+    uint32_t               top;           /* the next response's base */
+    uint32_t               number;        /* the last sequence_number */
+    unsigned               confirmed : 1; /* a first frame was ours */
+    unsigned               opened : 1;    /* TURN_OPEN was given */
+    unsigned               lost : 1; /* a call past CHAT_RESPONSES_ITEMS */
+} chat_responses_reader_t;
+
+/* How far the input of a request was read. */
+typedef struct {
+    chat_json_doc_t   *doc;
+    chat_arena_t      *arena;
+    chat_request_t    *rq;
+    const chat_json_t *user;     /* content of the last user message */
+    size_t             runs;     /* of the model since that message */
+    size_t             turn;     /* steps before this are of earlier turns */
+    const chat_json_t *last;     /* the last item of the present run */
+    const chat_json_t *tail;     /* the first item after the last run */
+    int                in_run;   /* the last item was the model's */
+    int                has_step; /* the last run made calls */
+    size_t             users;    /* since the last run: user messages, */
+    size_t             others;   /* other messages, */
+    size_t             answers;  /* answers, */
+    size_t             matched;  /* and those to calls in the body */
+    int                failed;   /* no memory */
+    chat_table_t       open[2];  /* number: the newest unanswered call of the
+                                    id, from 1 on; [1]: of approvals */
+    uint32_t          *before;   /* of each call: the one of its id that is
+                                    older and unanswered, from 1 on, or 0 */
+    size_t             nbefore;  /* for so many there is room */
+} chat_responses_body_t;
+
+/* chat_dialect_openai_responses_body.c */
+chat_rc_e chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                                 chat_request_t *rq);
+
+/* chat_dialect_openai_responses_step.c */
+
+/* Notes that the item answers the call. */
+void chat_responses_settle(chat_json_doc_t *doc, chat_call_t *call,
+                           const chat_json_t           *item,
+                           const chat_responses_type_t *answer);
+
+/* 1 if the step has members; with open set, unsettled ones. */
+int chat_responses_step_has(const chat_request_t *rq, const chat_step_t *step,
+                            int open);
+
+/* Only steps of this turn, open ones and the answered one are kept. */
+chat_rc_e chat_responses_keep(chat_responses_body_t *body);
+
+/* The step of the response that the body names, with the answers alone. */
+chat_rc_e chat_responses_chain(chat_responses_body_t *body, chat_str_t chain);
+
+/* chat_dialect_openai_responses_splice.c */
+chat_rc_e chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
+                                const chat_result_t *results, size_t n,
+                                chat_edits_t *edits);
+
+/* chat_dialect_openai_responses_slots.c */
+void *chat_responses_open(chat_arena_t *arena, const chat_request_t *rq);
+
+/* The item at this output_index; *out NULL: past what is followed. */
+chat_rc_e chat_responses_slot(chat_responses_reader_t *reader, size_t index,
+                              chat_responses_slot_t **out);
+
+/* Keeps the call's ids as they are known last. */
+chat_rc_e chat_responses_note(chat_responses_reader_t     *reader,
+                              chat_responses_slot_t       *slot,
+                              const chat_responses_call_t *call);
+
+/*
+ * The output_index under which this call was seen, or CHAT_RESPONSES_ITEMS;
+ * index is where it is looked for first.
+ */
+size_t chat_responses_find(const chat_responses_reader_t *reader,
+                           const chat_responses_call_t *call, size_t index);
+
+/* 1 if no call is left that the client may have to answer but is not ready. */
+int chat_responses_whole(const chat_responses_reader_t *reader);
+
+/* chat_dialect_openai_responses_stream.c */
+chat_rc_e chat_responses_read(void *state, chat_arena_t *arena,
+                              const chat_frame_t *frame, chat_json_doc_t *doc,
+                              chat_events_t *events);
+
+/* chat_dialect_openai_responses_edit.c */
+int            chat_responses_boring(void *state, const chat_frame_t *frame);
+int            chat_responses_idle(const chat_frame_t *frame);
+chat_edit_rc_e chat_responses_edit(chat_json_doc_t     *doc,
+                                   const chat_events_t *events,
+                                   const chat_slots_t  *slots,
+                                   chat_edits_t        *edits);
+void chat_responses_interrupted(void *state, const chat_interruption_t *in,
+                                chat_buf_t *out);
+
+/* 1 if a frame of this type carries nothing but text for people. */
+int chat_responses_is_text(chat_str_t type);
+
+#endif /* CHAT_DIALECT_OPENAI_RESPONSES_H */

@@ -1,0 +1,450 @@
+/*
+ * chat_batch_facts.c: names batches and writes facts; see chat_batch.h.
+ *
+ * chat_batch.c and chat_batch_attempts.c read what is written here; together
+ * they are the only place that knows how a fact looks.
+ */
+
+#include "facts/chat_batch.h"
+
+#include <stdio.h>
+
+#define CHAT_STRONG_LENGTH 16
+#define CHAT_STRONG_DISTINCT 8
+#define CHAT_UUID_LENGTH 36
+
+
+static int
+chat_id_is_alnum(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')
+           || (c >= 'A' && c <= 'Z');
+}
+
+
+static int
+chat_id_is_separator(unsigned char c)
+{
+    return c == '_' || c == '-' || c == ':' || c == '.';
+}
+
+
+/* A UUID, or one behind a prefix (call_<UUID>), as gateways make them. */
+static int
+chat_id_is_uuid(chat_str_t id)
+{
+    size_t               i;
+    unsigned char        c;
+    const unsigned char *uuid;
+
+    if (id.len < CHAT_UUID_LENGTH) {
+        return 0;
+    }
+
+    uuid = id.data + id.len - CHAT_UUID_LENGTH;
+
+    if (uuid != id.data && !chat_id_is_separator(uuid[-1])) {
+        return 0;
+    }
+
+    for (i = 0; i < CHAT_UUID_LENGTH; i++) {
+        c = uuid[i];
+
+        if (i == 8 || i == 13 || i == 18 || i == 23) {
+            if (c != '-') {
+                return 0;
+            }
+            continue;
+        }
+
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')
+              || (c >= 'A' && c <= 'F')))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+int
+chat_id_is_strong(chat_str_t id)
+{
+    size_t        i, count = 0, distinct = 0;
+    unsigned char seen[256] = { 0 };
+
+    if (chat_id_is_uuid(id)) {
+        return 1;
+    }
+
+    for (i = id.len; i > 0; i--) {
+        unsigned char c = id.data[i - 1];
+
+        if (chat_id_is_separator(c)) {
+            break;
+        }
+
+        if (chat_id_is_alnum(c)) {
+            count++;
+            distinct += !seen[c];
+            seen[c] = 1;
+        }
+    }
+
+    return count >= CHAT_STRONG_LENGTH && distinct >= CHAT_STRONG_DISTINCT;
+}
+
+
+static chat_str_t
+chat_batch_digest_str(const chat_digest_t *digest)
+{
+    return chat_str(digest->bytes, CHAT_DIGEST_SIZE);
+}
+
+
+/* The name of a step with a weak call id, unique within a conversation. */
+static chat_rc_e
+chat_batch_weak(const chat_scope_t *scope, const chat_step_t *step,
+                chat_digest_t *name)
+{
+    char       number[16];
+    chat_str_t parts[8];
+    size_t     n = 0;
+    uint32_t   count;
+
+    if (scope->conversation.len == 0
+        || (scope->by_message && step->message.len == 0))
+    {
+        return CHAT_DECLINED;
+    }
+
+    count = scope->by_message ? step->ordinal : step->since;
+    (void) snprintf(number, sizeof(number), "%u", (unsigned) count);
+
+    parts[n++] = chat_cstr(scope->by_message ? "message" : "text");
+    parts[n++] = chat_batch_digest_str(&scope->tenant);
+    parts[n++] = scope->dialect;
+    parts[n++] = scope->conversation;
+    parts[n++] = scope->by_message ? step->message
+                                   : chat_batch_digest_str(&step->user_text);
+    parts[n++] = chat_cstr(number);
+    parts[n++] = step->first_id;
+
+    chat_digest_parts(parts, n, name);
+    return CHAT_OK;
+}
+
+
+uint64_t
+chat_scope_tenant(const chat_scope_t *scope)
+{
+    uint64_t tenant;
+
+    memcpy(&tenant, scope->tenant.bytes, sizeof(tenant));
+    return tenant;
+}
+
+
+chat_rc_e
+chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
+               chat_key_t *key)
+{
+    int        chained = step->chain.len != 0;
+    size_t     n = 0;
+    chat_str_t parts[5];
+
+    key->tenant = chat_scope_tenant(scope);
+
+    if (scope->anonymous || step->first_id.len > CHAT_ID_MAX
+        || step->chain.len > CHAT_ID_MAX || step->message.len > CHAT_ID_MAX)
+    {
+        return CHAT_DECLINED;
+    }
+
+    if (chained || chat_id_is_strong(step->first_id)) {
+        parts[n++] = chat_cstr(chained ? "chain" : "call");
+        parts[n++] = chat_batch_digest_str(&scope->tenant);
+        parts[n++] = scope->dialect;
+        parts[n++] = scope->conversation;
+        parts[n++] = chained ? step->chain : step->first_id;
+        chat_digest_parts(parts, n, &key->name);
+
+    } else if (chat_batch_weak(scope, step, &key->name) != CHAT_OK) {
+        return CHAT_DECLINED;
+    }
+
+    if (scope->conversation.len == 0) {
+        key->tag = key->name;
+        return CHAT_OK;
+    }
+
+    parts[0] = chat_cstr("conversation");
+    parts[1] = chat_batch_digest_str(&scope->tenant);
+    parts[2] = scope->conversation;
+    chat_digest_parts(parts, 3, &key->tag);
+    return CHAT_OK;
+}
+
+
+void
+chat_facts_init(chat_facts_t *facts, chat_arena_t *arena)
+{
+    memset(facts, 0, sizeof(*facts));
+    facts->arena = arena;
+}
+
+
+/* A new fact whose field is prefix and rest; NULL without memory. */
+static chat_fact_t *
+chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
+               chat_str_t value)
+{
+    size_t         len = strlen(prefix);
+    chat_fact_t   *fact;
+    unsigned char *field;
+
+    fact = chat_arena_grow(facts->arena, facts->items, facts->count,
+                           &facts->size, sizeof(*fact));
+    if (fact == NULL) {
+        facts->failed = 1;
+        return NULL;
+    }
+
+    facts->items = fact;
+    fact = &facts->items[facts->count];
+
+    field = chat_arena_alloc(facts->arena, len + rest.len + 1);
+    if (field == NULL
+        || chat_arena_dup(facts->arena, value, &fact->value) != CHAT_OK)
+    {
+        facts->failed = 1;
+        return NULL;
+    }
+
+    memcpy(field, prefix, len);
+    if (rest.len != 0) {
+        memcpy(field + len, rest.data, rest.len);
+    }
+    fact->field = chat_str(field, len + rest.len);
+
+    facts->count++;
+    return fact;
+}
+
+
+void
+chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
+{
+    (void) chat_facts_new(facts, field, chat_str(NULL, 0), value);
+}
+
+
+void
+chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
+                uint32_t position, const chat_digest_t *fingerprint)
+{
+    char hex[33], value[64];
+
+    chat_digest_hex(fingerprint, 16, hex);
+    (void) snprintf(value, sizeof(value), "%u %s %s", (unsigned) position,
+                    kind == CHAT_KIND_APPROVAL   ? "a"
+                    : kind == CHAT_KIND_PROVIDER ? "p"
+                                                 : "c",
+                    hex);
+    (void) chat_facts_new(facts, "call/", id, chat_cstr(value));
+
+    if (kind == CHAT_KIND_APPROVAL) {
+        (void) chat_facts_new(facts, "ask/", id, chat_cstr("1"));
+    }
+}
+
+
+void
+chat_facts_result(chat_facts_t *facts, chat_str_t id, chat_outcome_e outcome,
+                  const chat_digest_t *digest,
+                  const chat_digest_t *fingerprint, const chat_str_t *payload)
+{
+    char         hex[33], answered[33], value[128];
+    chat_fact_t *fact;
+
+    chat_digest_hex(digest, 16, hex);
+    chat_digest_hex(fingerprint, 16, answered);
+    (void) snprintf(value, sizeof(value), "%s %s %s",
+                    outcome == CHAT_OUTCOME_OK      ? "o"
+                    : outcome == CHAT_OUTCOME_ERROR ? "e"
+                                                    : "d",
+                    hex, answered);
+
+    fact = chat_facts_new(facts, "result/", id, chat_cstr(value));
+    if (fact != NULL && payload != NULL) {
+        fact->payload = *payload;
+        fact->has_payload = 1;
+    }
+}
+
+
+void
+chat_facts_message(chat_facts_t *facts, chat_str_t id)
+{
+    (void) chat_facts_new(facts, "message/", id, chat_cstr("1"));
+}
+
+
+void
+chat_facts_delivered(chat_facts_t *facts, chat_str_t id)
+{
+    (void) chat_facts_new(facts, "delivered/", id, chat_cstr("1"));
+}
+
+
+void
+chat_facts_approval(chat_facts_t *facts, chat_str_t id,
+                    chat_approval_e approval, chat_str_t reason)
+{
+    chat_fact_t *fact;
+
+    fact = chat_facts_new(
+        facts, "approval/", id,
+        chat_cstr(approval == CHAT_APPROVAL_GRANTED ? "g" : "r"));
+    if (fact != NULL) {
+        fact->payload = reason;
+        fact->has_payload = 1;
+    }
+}
+
+
+void
+chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
+{
+    char          signature[33], key[33], transcript[33], number[16];
+    chat_buf_t    value = { 0 };
+    chat_digest_t digest;
+
+    memset(&digest, 0, sizeof(digest));
+    memcpy(digest.bytes, attempt->signature, 16);
+    chat_digest_hex(&digest, 16, signature);
+    memcpy(digest.bytes, attempt->retry_key, 16);
+    chat_digest_hex(&digest, 16, key);
+    memcpy(digest.bytes, attempt->transcript, 16);
+    chat_digest_hex(&digest, 16, transcript);
+
+    chat_buf_add(&value, attempt->worker);
+    chat_buf_puts(&value, " ");
+    chat_buf_add(&value, attempt->request);
+    chat_buf_printf(&value, " %s %s %llu", signature, key,
+                    (unsigned long long) attempt->ms);
+
+    if (attempt->described) {
+        chat_buf_printf(&value, " %s ", transcript);
+        chat_buf_add(&value, attempt->results);
+    }
+
+    (void) snprintf(number, sizeof(number), "%u", (unsigned) attempt->k);
+
+    if (value.failed) {
+        facts->failed = 1;
+    } else {
+        (void) chat_facts_new(facts, "claim/", chat_cstr(number),
+                              chat_buf_str(&value));
+    }
+
+    chat_buf_free(&value);
+}
+
+
+void
+chat_facts_twin(chat_facts_t *facts, chat_str_t worker, chat_str_t request,
+                const unsigned char *content, unsigned retry)
+{
+    char          field[256], hex[33], value[64];
+    chat_digest_t digest;
+
+    memset(&digest, 0, sizeof(digest));
+    memcpy(digest.bytes, content, 16);
+    chat_digest_hex(&digest, 16, hex);
+
+    (void) snprintf(field, sizeof(field), "%.*s/%.*s", (int) worker.len,
+                    (const char *) worker.data, (int) request.len,
+                    (const char *) request.data);
+    (void) snprintf(value, sizeof(value), "%s %u", hex, retry);
+    (void) chat_facts_new(facts, "twin/", chat_cstr(field), chat_cstr(value));
+}
+
+
+/* The fact prefix/<k>/<worker>/<request>. */
+static void
+chat_facts_attempt(chat_facts_t *facts, const char *prefix, uint32_t k,
+                   chat_str_t worker, chat_str_t request, const char *value)
+{
+    char field[256];
+
+    (void) snprintf(field, sizeof(field), "%u/%.*s/%.*s", (unsigned) k,
+                    (int) worker.len, (const char *) worker.data,
+                    (int) request.len, (const char *) request.data);
+    (void) chat_facts_new(facts, prefix, chat_cstr(field), chat_cstr(value));
+}
+
+
+static void
+chat_facts_number(chat_facts_t *facts, const char *prefix, uint32_t k,
+                  chat_str_t worker, chat_str_t request, uint32_t number)
+{
+    char value[16];
+
+    (void) snprintf(value, sizeof(value), "%u", (unsigned) number);
+    chat_facts_attempt(facts, prefix, k, worker, request, value);
+}
+
+
+void
+chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                  chat_str_t request, uint32_t status)
+{
+    chat_facts_number(facts, "answer/", k, worker, request, status);
+}
+
+
+void
+chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                 chat_str_t request, uint32_t seconds)
+{
+    chat_facts_number(facts, "after/", k, worker, request, seconds);
+}
+
+
+void
+chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+               chat_str_t request, chat_end_e end)
+{
+    chat_facts_attempt(facts, "end/", k, worker, request, chat_end_name(end));
+}
+
+
+void
+chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                chat_str_t request)
+{
+    chat_facts_attempt(facts, "void/", k, worker, request, "1");
+}
+
+
+void
+chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors)
+{
+    chat_buf_t value = { 0 };
+
+    chat_buf_add(&value, worker);
+    if (cors.len != 0) {
+        chat_buf_puts(&value, "\n");
+        chat_buf_add(&value, cors);
+    }
+
+    if (value.failed) {
+        facts->failed = 1;
+    } else {
+        chat_facts_add(facts, "open", chat_buf_str(&value));
+    }
+
+    chat_buf_free(&value);
+}

@@ -1,0 +1,431 @@
+/*
+ * chat_listed.c: see chat_listed.h.
+ *
+ * The value of a stream's fact is "<worker> <dialect> <name>", the name of
+ * the record's key in hex digits, of which the id is the beginning.
+ * Promises: as chat_listed.h. Must not know: stores, dialects, time.
+ */
+
+#include "facts/chat_listed.h"
+#include "facts/chat_batch_read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+
+void
+chat_listed_id(const chat_key_t *key, char *id)
+{
+    chat_digest_hex(&key->name, CHAT_LISTED_ID / 2, id);
+}
+
+
+int
+chat_listed_is_id(chat_str_t id)
+{
+    size_t i;
+
+    for (i = 0; i < id.len; i++) {
+        if (!((id.data[i] >= '0' && id.data[i] <= '9')
+              || (id.data[i] >= 'a' && id.data[i] <= 'f')))
+        {
+            return 0;
+        }
+    }
+
+    return id.len == CHAT_LISTED_ID;
+}
+
+
+static const char chat_listed_stream[] = "stream/";
+static const char chat_listed_hold[] = "hold/";
+
+
+static void
+chat_listed_put(chat_facts_t *facts, const char *prefix,
+                const chat_listed_t *listed)
+{
+    char       name[2 * CHAT_DIGEST_SIZE + 1];
+    char       field[CHAT_LISTED_ID + 32];
+    chat_buf_t value = { 0 };
+
+    chat_digest_hex(&listed->name, CHAT_DIGEST_SIZE, name);
+    (void) snprintf(field, sizeof(field), "%s%llu-%.*s", prefix,
+                    (unsigned long long) listed->ms, CHAT_LISTED_ID, name);
+
+    chat_buf_add(&value, listed->worker);
+    chat_buf_puts(&value, " ");
+    chat_buf_add(&value, listed->dialect);
+    chat_buf_puts(&value, " ");
+    chat_buf_puts(&value, name);
+
+    chat_facts_add(facts, field, chat_buf_str(&value));
+    facts->failed |= value.failed;
+    chat_buf_free(&value);
+}
+
+
+void
+chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
+{
+    chat_listed_put(facts, chat_listed_stream, listed);
+}
+
+
+void
+chat_facts_held(chat_facts_t *facts, const chat_listed_t *listed)
+{
+    chat_listed_put(facts, chat_listed_hold, listed);
+}
+
+
+static void
+chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id,
+                 const char *value)
+{
+    char field[CHAT_LISTED_ID + 8];
+
+    (void) snprintf(field, sizeof(field), "%s%.*s", what, CHAT_LISTED_ID,
+                    (const char *) id.data);
+    chat_facts_add(facts, field, chat_cstr(value));
+}
+
+
+void
+chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end)
+{
+    chat_listed_fact(facts, "over/", id, chat_end_name(end));
+}
+
+
+void
+chat_facts_stop(chat_facts_t *facts, chat_str_t id)
+{
+    chat_listed_fact(facts, "stop/", id, "1");
+}
+
+
+/* 1 and *out if the fact lists a stream, or with its prefix a hold. */
+static int
+chat_listed_read(const chat_fact_t *fact, const char *prefix,
+                 chat_listed_t *out)
+{
+    char       hex[2 * CHAT_DIGEST_SIZE + 1];
+    chat_str_t rest, ms, value = fact->value;
+
+    memset(out, 0, sizeof(*out));
+
+    if (!chat_batch_under(fact->field, prefix, &rest)
+        || rest.len < CHAT_LISTED_ID + 2)
+    {
+        return 0;
+    }
+
+    ms = chat_str(rest.data, rest.len - CHAT_LISTED_ID - 1);
+    out->id = chat_str(ms.data + ms.len + 1, CHAT_LISTED_ID);
+    out->worker = chat_batch_word(&value);
+    out->dialect = chat_batch_word(&value);
+
+    if (ms.data[ms.len] != '-' || !chat_batch_number(ms, &out->ms)
+        || !chat_listed_is_id(out->id) || !chat_batch_name(value, &out->name))
+    {
+        return 0;
+    }
+
+    chat_digest_hex(&out->name, CHAT_LISTED_ID / 2, hex);
+    return chat_str_is(out->id, hex);
+}
+
+
+/* 1 if a comes before b: by time, of one time by id. */
+static int
+chat_listed_before(const chat_listed_t *a, const chat_listed_t *b)
+{
+    return a->ms != b->ms ? a->ms < b->ms
+                          : memcmp(a->id.data, b->id.data, CHAT_LISTED_ID) < 0;
+}
+
+
+/* What else is said of the stream. */
+static void
+chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
+{
+    size_t     i;
+    chat_str_t id;
+
+    for (i = 0; i < n; i++) {
+        if (chat_batch_under(facts[i].field, "over/", &id)
+            && chat_str_eq(id, out->id)) {
+            out->empty =
+                chat_str_is(facts[i].value, chat_end_name(CHAT_END_NONE));
+            out->end =
+                out->empty ? CHAT_END_ABORTED : chat_end_find(facts[i].value);
+
+        } else if (chat_batch_under(facts[i].field, "stop/", &id)
+                   && chat_str_eq(id, out->id))
+        {
+            out->stopped = 1;
+        }
+    }
+}
+
+
+/* The newest before this one (NULL: of all), or the one with the id. */
+static int
+chat_listed_next(const chat_fact_t *facts, size_t n, const char *prefix,
+                 chat_str_t id, const chat_listed_t *before,
+                 chat_listed_t *out)
+{
+    int           found = 0;
+    size_t        i;
+    chat_listed_t one;
+
+    for (i = 0; i < n; i++) {
+        if (chat_listed_read(&facts[i], prefix, &one)
+            && (id.len == 0 || chat_str_eq(id, one.id))
+            && (before == NULL || chat_listed_before(&one, before))
+            && (!found || chat_listed_before(out, &one)))
+        {
+            *out = one;
+            found = 1;
+        }
+    }
+
+    return found;
+}
+
+
+/* alive NULL: one that has ended is as good. */
+static chat_rc_e
+chat_listed_search(const chat_fact_t *facts, size_t n, const char *prefix,
+                   chat_str_t id, int (*alive)(void *data, chat_str_t worker),
+                   void *data, chat_listed_t *out)
+{
+    size_t        looks;
+    chat_listed_t before, *last = NULL;
+
+    for (looks = 0; looks < CHAT_LISTED_LOOK; looks++) {
+        if (!chat_listed_next(facts, n, prefix, id, last, out)) {
+            return CHAT_DECLINED;
+        }
+
+        chat_listed_state(facts, n, out);
+
+        if (alive == NULL ? id.len != 0 || !out->empty
+                          : out->end == CHAT_END_NONE && !out->stopped
+                                && alive(data, out->worker))
+        {
+            return CHAT_OK;
+        }
+
+        before = *out;
+        last = &before;
+    }
+
+    return CHAT_DECLINED;
+}
+
+
+chat_rc_e
+chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
+                 chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, chat_listed_stream, id, NULL, NULL,
+                              out);
+}
+
+
+chat_rc_e
+chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
+                    int (*alive)(void *data, chat_str_t worker), void *data,
+                    chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, chat_listed_stream, id, alive, data,
+                              out);
+}
+
+
+chat_rc_e
+chat_listed_held(const chat_fact_t *facts, size_t                   n,
+                 int (*alive)(void *data, chat_str_t worker), void *data,
+                 chat_listed_t *out)
+{
+    return chat_listed_search(facts, n, chat_listed_hold, chat_str(NULL, 0),
+                              alive, data, out);
+}
+
+
+/* A fact with a time, of a stream or a batch. */
+typedef struct {
+    const chat_fact_t *fact;
+    uint64_t           ms;
+    chat_str_t         id;   /* of a stream or a hold; empty: it is a batch */
+    int                held; /* it is a hold */
+} chat_dated_t;
+
+
+static int
+chat_dated_compare(const void *one, const void *two)
+{
+    const chat_dated_t *a = one;
+    const chat_dated_t *b = two;
+
+    return a->ms != b->ms ? (a->ms > b->ms ? -1 : 1)
+           : a->fact->field.len != b->fact->field.len
+               ? (a->fact->field.len > b->fact->field.len ? -1 : 1)
+               : memcmp(a->fact->field.data, b->fact->field.data,
+                        a->fact->field.len);
+}
+
+
+/* 1 if the fact is one with a time. */
+static int
+chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
+{
+    chat_str_t           rest;
+    chat_listed_t        listed;
+    const unsigned char *dash;
+
+    memset(out, 0, sizeof(*out));
+    out->fact = fact;
+
+    out->held = chat_listed_read(fact, chat_listed_hold, &listed);
+
+    if (out->held || chat_listed_read(fact, chat_listed_stream, &listed)) {
+        out->ms = listed.ms;
+        out->id = listed.id;
+        return 1;
+    }
+
+    if (!chat_batch_under(fact->field, "batch/", &rest) || rest.len == 0) {
+        return 0;
+    }
+
+    dash = memchr(rest.data, '-', rest.len);
+    return dash != NULL
+           && chat_batch_number(
+               chat_str(rest.data, (size_t) (dash - rest.data)), &out->ms);
+}
+
+
+/* What becomes of a stream, and the fields that say so. */
+#define CHAT_LISTED_OVER 1
+#define CHAT_LISTED_DROP 2
+
+
+/* Marks in the table the streams that have ended. */
+static int
+chat_listed_mark(const chat_fact_t *facts, size_t n, chat_table_t *streams)
+{
+    size_t              i;
+    chat_str_t          id;
+    chat_table_entry_t *entry;
+
+    for (i = 0; i < n; i++) {
+        if (chat_batch_under(facts[i].field, "over/", &id)) {
+            entry = chat_table_put(streams, id);
+            if (entry == NULL) {
+                return 0;
+            }
+            entry->number = CHAT_LISTED_OVER;
+        }
+    }
+
+    return 1;
+}
+
+
+/* The dated facts past the newest of their kind; answers how many. */
+static size_t
+chat_listed_old(const chat_dated_t *dated, size_t n, chat_table_t *streams,
+                chat_str_t *fields)
+{
+    size_t              i, count = 0, batches = 0, over = 0;
+    chat_table_entry_t *entry;
+
+    for (i = 0; i < n; i++) {
+        if (dated[i].id.len == 0) {
+            if (batches++ >= CHAT_LISTED_KEPT) {
+                fields[count++] = dated[i].fact->field;
+            }
+            continue;
+        }
+
+        entry = chat_table_find(streams, dated[i].id);
+        if (entry != NULL && (dated[i].held || over++ >= CHAT_LISTED_KEPT)) {
+            entry->number = CHAT_LISTED_DROP;
+            fields[count++] = dated[i].fact->field;
+        }
+    }
+
+    return count;
+}
+
+
+size_t
+chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
+                    chat_str_t **fields)
+{
+    size_t              i, k = 0, count;
+    chat_str_t          id;
+    chat_table_t        streams;
+    chat_dated_t       *dated;
+    chat_table_entry_t *entry;
+
+    if (n <= CHAT_LISTED_MOST) {
+        return 0;
+    }
+
+    chat_table_init(&streams, arena);
+    dated = chat_arena_alloc(arena, n * sizeof(*dated));
+    *fields = chat_arena_alloc(arena, n * sizeof(**fields));
+
+    if (dated == NULL || *fields == NULL
+        || !chat_listed_mark(facts, n, &streams)) {
+        return 0;
+    }
+
+    for (i = 0; i < n; i++) {
+        k += chat_dated_read(&facts[i], &dated[k]) != 0;
+    }
+
+    qsort(dated, k, sizeof(*dated), chat_dated_compare);
+    count = chat_listed_old(dated, k, &streams, *fields);
+
+    for (i = 0; i < n; i++) {
+        if (!chat_batch_under(facts[i].field, "over/", &id)
+            && !chat_batch_under(facts[i].field, "stop/", &id))
+        {
+            continue;
+        }
+
+        entry = chat_table_find(&streams, id);
+        if (entry != NULL && entry->number == CHAT_LISTED_DROP) {
+            (*fields)[count++] = facts[i].field;
+        }
+    }
+
+    return count;
+}
+
+
+chat_rc_e
+chat_place_read(chat_str_t text, chat_place_t *out)
+{
+    chat_str_t number = text;
+
+    memset(out, 0, sizeof(*out));
+
+    if (text.len > CHAT_LISTED_ID && text.data[CHAT_LISTED_ID] == '-') {
+        out->stream = chat_str(text.data, CHAT_LISTED_ID);
+        number = chat_str(text.data + CHAT_LISTED_ID + 1,
+                          text.len - CHAT_LISTED_ID - 1);
+
+        if (!chat_listed_is_id(out->stream)) {
+            return CHAT_BAD;
+        }
+    }
+
+    out->given = chat_batch_number(number, &out->after);
+    return out->given ? CHAT_OK : CHAT_BAD;
+}

@@ -1,0 +1,101 @@
+/*
+ * chat_listed.h: the streams of a conversation, as its record lists them.
+ *
+ * Beside its batches the record of a conversation (chat_batch.h) has
+ * stream/<ms>-<id> for each answer that can be gone on with, put before its
+ * request goes upstream; over/<id> when it has ended, and how, or that it is
+ * void: its request never went there; stop/<id> when somebody wants it to end.
+ * hold/<ms>-<id> says that a request waits for results; over/<id> ends it.
+ * Promises: reading is independent of the order of the facts; what does not
+ * parse is as good as absent; a stream's id says nothing to who may not see
+ * the conversation. Must not know: stores, dialects, time.
+ */
+
+#ifndef CHAT_LISTED_H
+#define CHAT_LISTED_H
+
+#include "bytes/chat_base.h"
+#include "facts/chat_batch.h"
+
+#define CHAT_LISTED_ID 16 /* characters of a stream's id */
+
+typedef struct {
+    chat_str_t    id;      /* CHAT_LISTED_ID hex digits */
+    uint64_t      ms;      /* when it was listed */
+    chat_str_t    dialect; /* its name */
+    chat_str_t    worker;  /* the producer's */
+    chat_digest_t name;    /* of the record's key */
+    chat_end_e    end;     /* NONE: it has not ended */
+    int           empty;   /* void: it has, and nothing was asked upstream */
+    int           stopped; /* it is to end */
+} chat_listed_t;
+
+/* The id of the stream whose record has this key: CHAT_LISTED_ID and a NUL. */
+void chat_listed_id(const chat_key_t *key, char *id);
+
+/* 1 if these are the characters of an id. */
+int chat_listed_is_id(chat_str_t id);
+
+/* stream/<ms>-<id>: end and stopped are not looked at. */
+void chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed);
+
+/* hold/<ms>-<id>, likewise. */
+void chat_facts_held(chat_facts_t *facts, const chat_listed_t *listed);
+
+/* over/<id> (end NONE: it is void) and stop/<id>. */
+void chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end);
+void chat_facts_stop(chat_facts_t *facts, chat_str_t id);
+
+#define CHAT_LISTED_LOOK 16
+
+/*
+ * The stream with this id; id empty: the newest one that is not void, of the
+ * newest CHAT_LISTED_LOOK. Strings point into the facts. CHAT_DECLINED: there
+ * is none.
+ */
+chat_rc_e chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
+                           chat_listed_t *out);
+
+/*
+ * The same of those that run: they have not ended, nobody wants them to, and
+ * alive(data, worker) says 1.
+ */
+chat_rc_e chat_listed_running(const chat_fact_t *facts, size_t n,
+                              chat_str_t id,
+                              int (*alive)(void *data, chat_str_t worker),
+                              void *data, chat_listed_t *out);
+
+/*
+ * CHAT_OK: a request of the conversation waits for results, in a worker for
+ * which alive(data, worker) says 1. Looks at the newest CHAT_LISTED_LOOK.
+ */
+chat_rc_e chat_listed_held(const chat_fact_t *facts, size_t n,
+                           int (*alive)(void *data, chat_str_t worker),
+                           void *data, chat_listed_t *out);
+
+#define CHAT_LISTED_KEPT 64 /* streams, and batches, that a record keeps */
+#define CHAT_LISTED_MOST (4 * CHAT_LISTED_KEPT) /* facts without a surplus */
+
+/*
+ * The fields of what a conversation does not need any more: batches but for
+ * the newest CHAT_LISTED_KEPT, likewise streams that have ended, and all holds
+ * that have, with what is said of them. Fields point into the facts; *fields
+ * is in the arena. Answers how many; 0 also without memory.
+ */
+size_t chat_listed_surplus(const chat_fact_t *facts, size_t n,
+                           chat_arena_t *arena, chat_str_t **fields);
+
+/* Where a client wants to go on. */
+typedef struct {
+    chat_str_t stream; /* empty: the newest */
+    uint64_t   after;  /* the last event that it has; 0: none */
+    int        given;  /* it has said so */
+} chat_place_t;
+
+/*
+ * "<stream>-<n>" (Last-Event-ID), or "<n>" alone; CHAT_BAD: it is neither.
+ * stream points into text.
+ */
+chat_rc_e chat_place_read(chat_str_t text, chat_place_t *out);
+
+#endif /* CHAT_LISTED_H */

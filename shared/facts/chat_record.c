@@ -1,0 +1,492 @@
+/*
+ * chat_record.c: the facts and the head of a stream's record; see
+ * chat_record.h.
+ *
+ * The head is text: "<status> <length of message>\n", the message's id, and
+ * then the header lines, which a reader checks: they may come from a store
+ * that others write to, and go into an answer as they are.
+ * Promises: reading is independent of the order of the facts, and takes no
+ * more than n log n steps. Must not know: stores, NGINX, time.
+ */
+
+#include "facts/chat_record.h"
+#include "facts/chat_batch_read.h"
+#include "sse/chat_lines.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHAT_RECORD_FIRST 200 /* the statuses of a head */
+#define CHAT_RECORD_LAST 599
+
+static const char *const chat_record_modes[] = { "", "wanted", "kept",
+                                                 "none" };
+
+
+void
+chat_record_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
+                chat_key_t *key)
+{
+    chat_str_t parts[] = { CHAT_STR("stream"),
+                           { of->tag.bytes, CHAT_DIGEST_SIZE },
+                           worker,
+                           request };
+
+    chat_digest_parts(parts, 4, &key->name);
+    key->tag = of->tag;
+    key->tenant = of->tenant;
+}
+
+
+void
+chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode)
+{
+    chat_facts_add(facts, "record", chat_cstr(chat_record_modes[mode]));
+}
+
+
+void
+chat_facts_unrecorded(chat_facts_t *facts)
+{
+    chat_facts_record(facts, CHAT_RECORD_NONE);
+    chat_facts_add(facts, "unrecorded", chat_cstr("1"));
+}
+
+
+void
+chat_facts_head(chat_facts_t *facts, chat_str_t head)
+{
+    chat_facts_add(facts, "head", head);
+}
+
+
+void
+chat_facts_before(chat_facts_t *facts, chat_str_t told)
+{
+    chat_facts_add(facts, CHAT_RECORD_BEFORE, chat_cstr("1"));
+
+    if (!facts->failed) {
+        facts->items[facts->count - 1].payload = told;
+        facts->items[facts->count - 1].has_payload = 1;
+    }
+}
+
+
+void
+chat_facts_written(chat_facts_t *facts)
+{
+    chat_facts_add(facts, "over", chat_cstr("1"));
+}
+
+
+/* The fact prefix<worker>/<serial>. */
+static void
+chat_record_fact(chat_facts_t *facts, const char *prefix, chat_str_t worker,
+                 uint64_t serial)
+{
+    char field[256];
+
+    (void) snprintf(field, sizeof(field), "%s%.*s/%llu", prefix,
+                    (int) worker.len, (const char *) worker.data,
+                    (unsigned long long) serial);
+    chat_facts_add(facts, field, chat_cstr("1"));
+}
+
+
+void
+chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial)
+{
+    chat_record_fact(facts, "feed/", worker, serial);
+}
+
+
+void
+chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial)
+{
+    chat_record_fact(facts, "gone/", worker, serial);
+}
+
+
+static int
+chat_record_compare(const void *one, const void *two)
+{
+    const chat_str_t *a = one, *b = two;
+
+    if (a->len != b->len || a->len == 0) {
+        return a->len < b->len ? -1 : a->len > b->len;
+    }
+
+    return memcmp(a->data, b->data, a->len);
+}
+
+
+static chat_record_mode_e
+chat_record_mode(chat_str_t value)
+{
+    int mode;
+
+    for (mode = CHAT_RECORD_WANTED; mode <= CHAT_RECORD_NONE; mode++) {
+        if (chat_str_is(value, chat_record_modes[mode])) {
+            return (chat_record_mode_e) mode;
+        }
+    }
+
+    return CHAT_RECORD_UNKNOWN;
+}
+
+
+/* The <worker>/<serial> of all that have gone, in order; NULL: none known. */
+static chat_str_t *
+chat_record_gone(const chat_fact_t *facts, size_t n, size_t *count)
+{
+    size_t      i;
+    chat_str_t *gone, rest;
+
+    *count = 0;
+
+    gone = n != 0 ? calloc(n, sizeof(*gone)) : NULL;
+    if (gone == NULL) {
+        return NULL;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (chat_batch_under(facts[i].field, "gone/", &rest)) {
+            gone[(*count)++] = rest;
+        }
+    }
+
+    qsort(gone, *count, sizeof(*gone), chat_record_compare);
+    return gone;
+}
+
+
+/* The worker in <worker>/<serial>; 0: it is none. */
+static int
+chat_record_worker(chat_str_t feed, chat_str_t *worker)
+{
+    size_t   i;
+    uint64_t serial;
+
+    for (i = feed.len; i > 0 && feed.data[i - 1] != '/'; i--) {
+        /* a worker's name has no slash */
+    }
+
+    if (i < 2) {
+        return 0;
+    }
+
+    *worker = chat_str(feed.data, i - 1);
+    return memchr(worker->data, '/', worker->len) == NULL
+           && chat_batch_number(chat_str(feed.data + i, feed.len - i),
+                                &serial);
+}
+
+
+void
+chat_record_read(const chat_fact_t *facts, size_t                   n,
+                 int (*alive)(void *data, chat_str_t worker), void *data,
+                 chat_record_t *out)
+{
+    int         unrecorded = 0;
+    size_t      i, count;
+    chat_str_t  feed, worker, *gone;
+    chat_fact_t fact;
+
+    memset(out, 0, sizeof(*out));
+
+    /* without memory nobody is known to have gone: nothing is cut off */
+    gone = chat_record_gone(facts, n, &count);
+
+    for (i = 0; i < n; i++) {
+        fact = facts[i];
+
+        if (chat_str_is(fact.field, "record")) {
+            out->mode = chat_record_mode(fact.value);
+
+        } else if (chat_str_is(fact.field, "unrecorded")) {
+            unrecorded = 1;
+
+        } else if (chat_str_is(fact.field, "over")) {
+            out->over = 1;
+
+        } else if (chat_str_is(fact.field, "head")) {
+            out->head = fact.value;
+
+        } else if (chat_str_is(fact.field, "cleared")) {
+            out->cleared = 1;
+
+        } else if (chat_batch_under(fact.field, "feed/", &feed)
+                   && chat_record_worker(feed, &worker)
+                   && (count == 0
+                       || bsearch(&feed, gone, count, sizeof(*gone),
+                                  chat_record_compare)
+                              == NULL)
+                   && alive(data, worker))
+        {
+            out->feeds++;
+        }
+    }
+
+    if (unrecorded) {
+        out->mode = CHAT_RECORD_NONE;
+    }
+
+    free(gone);
+}
+
+
+/* 1 if name is prefix, whatever its case; any: or begins with it. */
+static int
+chat_record_named(chat_str_t name, const char *prefix, int any)
+{
+    size_t i;
+
+    for (i = 0; prefix[i] != '\0'; i++) {
+        if (i == name.len || (name.data[i] | 0x20) != (prefix[i] | 0x20)) {
+            return 0;
+        }
+    }
+
+    return any || i == name.len;
+}
+
+
+/* 1 if the header is of the producer's own connection or client. */
+static int
+chat_record_own(chat_str_t name)
+{
+    size_t i;
+
+    static const char *const own[] = {
+        "connection",     "keep-alive",        "proxy-connection", "te",
+        "trailer",        "transfer-encoding", "upgrade",          "date",
+        "content-length", "accept-ranges",     "set-cookie",       "server"
+    };
+
+    for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (chat_record_named(name, own[i], 0)) {
+            return 1;
+        }
+    }
+
+    /* whoever has the same events can go on with them by the same name */
+    return chat_record_named(name, "x-chat-", 1)
+           && !chat_record_named(name, "x-chat-stream", 0);
+}
+
+
+chat_rc_e
+chat_record_head_write(const chat_record_head_t *head, chat_buf_t *out)
+{
+    chat_buf_printf(out, "%u %zu\n", (unsigned) head->status,
+                    head->message.len);
+    chat_buf_add(out, head->message);
+    chat_buf_add(out, head->headers);
+
+    return out->failed ? CHAT_ERROR : CHAT_OK;
+}
+
+
+/* 1 if line is "Name: value", the name a token, the value without controls. */
+static int
+chat_record_is_header(chat_str_t line)
+{
+    size_t i, colon;
+
+    for (colon = 0; colon < line.len; colon++) {
+        unsigned char c = line.data[colon];
+
+        if (c == ':') {
+            break;
+        }
+
+        if (!((c >= '0' && c <= '9')
+              || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z')
+              || (c != 0 && strchr("!#$%&'*+-.^_`|~", c) != NULL)))
+        {
+            return 0;
+        }
+    }
+
+    if (colon == 0 || line.len - colon < 2 || line.data[colon + 1] != ' ') {
+        return 0;
+    }
+
+    for (i = colon + 2; i < line.len; i++) {
+        if ((line.data[i] < 0x20 && line.data[i] != '\t')
+            || line.data[i] == 0x7f) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+void
+chat_record_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
+{
+    size_t     start = headers->len;
+    chat_str_t line;
+
+    if (chat_record_own(name)) {
+        return;
+    }
+
+    chat_buf_add(headers, name);
+    chat_buf_puts(headers, ": ");
+    chat_buf_add(headers, value);
+
+    line = chat_str(headers->data + start, headers->len - start);
+    if (!headers->failed && !chat_record_is_header(line)) {
+        headers->len = start;
+        return;
+    }
+
+    chat_buf_puts(headers, "\n");
+}
+
+
+/* Where this byte is among the first len; or len. */
+static size_t
+chat_record_find(const unsigned char *p, size_t len, int c)
+{
+    const unsigned char *at = len != 0 ? memchr(p, c, len) : NULL;
+
+    return at != NULL ? (size_t) (at - p) : len;
+}
+
+
+int
+chat_record_header_next(chat_str_t *headers, chat_str_t *name,
+                        chat_str_t *value)
+{
+    size_t               len, colon, next;
+    const unsigned char *p;
+
+    while (headers->len != 0) {
+        p = headers->data;
+        len = chat_record_find(p, headers->len, '\n');
+        colon = chat_record_find(p, len, ':');
+        next = len < headers->len ? len + 1 : len;
+        *headers = chat_str(p + next, headers->len - next);
+
+        if (len - colon >= 2) {
+            *name = chat_str(p, colon);
+            *value = chat_str(p + colon + 2, len - colon - 2);
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+int
+chat_record_is_cors(chat_str_t name)
+{
+    return chat_record_named(name, "access-control-", 1)
+           || chat_record_named(name, "vary", 0);
+}
+
+
+int
+chat_record_admits(chat_str_t lines, chat_str_t origin)
+{
+    int        found = 0;
+    chat_str_t name, value;
+
+    while (chat_record_header_next(&lines, &name, &value)) {
+        if (!chat_record_named(name, "access-control-allow-origin", 0)) {
+            continue;
+        }
+
+        if (!chat_str_is(value, "*")
+            && (origin.len == 0 || !chat_str_eq(value, origin)))
+        {
+            return 0;
+        }
+
+        found = 1;
+    }
+
+    return found;
+}
+
+
+void
+chat_record_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin)
+{
+    chat_str_t name, value;
+
+    if (lines.len > CHAT_RECORD_CORS_MAX || !chat_record_admits(lines, origin))
+    {
+        return;
+    }
+
+    while (chat_record_header_next(&lines, &name, &value)) {
+        if (chat_record_is_cors(name)) {
+            chat_record_header(out, name, value);
+        }
+    }
+}
+
+
+chat_rc_e
+chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
+{
+    uint64_t     status, len;
+    chat_str_t   line, end, word;
+    chat_lines_t lines;
+
+    chat_lines_init(&lines, bytes);
+
+    if (!chat_lines_next(&lines, &line, &end) || !chat_str_is(end, "\n")) {
+        return CHAT_BAD;
+    }
+
+    word = chat_batch_word(&line);
+    if (!chat_batch_number(word, &status) || status < CHAT_RECORD_FIRST
+        || status > CHAT_RECORD_LAST || !chat_batch_number(line, &len)
+        || len > bytes.len - lines.pos)
+    {
+        return CHAT_BAD;
+    }
+
+    out->status = (uint32_t) status;
+    out->message = chat_str(bytes.data + lines.pos, (size_t) len);
+    lines.pos += (size_t) len;
+    out->headers = chat_str(bytes.data + lines.pos, bytes.len - lines.pos);
+
+    while (chat_lines_next(&lines, &line, &end)) {
+        if (!chat_str_is(end, "\n") || !chat_record_is_header(line)) {
+            return CHAT_BAD;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+size_t
+chat_record_cut(chat_str_t bytes, size_t max)
+{
+    size_t               n;
+    const unsigned char *p = bytes.data;
+
+    if (bytes.len <= max) {
+        return bytes.len;
+    }
+
+    for (n = max; n > 1; n--) {
+        /* an empty line, of LF or CR LF */
+        if (p[n - 1] == '\n'
+            && (p[n - 2] == '\n'
+                || (n > 2 && p[n - 2] == '\r' && p[n - 3] == '\n')))
+        {
+            return n;
+        }
+    }
+
+    return max;
+}

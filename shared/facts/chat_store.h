@@ -1,0 +1,193 @@
+/*
+ * chat_store.h: the contract of a store.
+ *
+ * A store keeps sets of facts under keys; it knows nothing of what they mean.
+ * Laws, for every store: a fact is put if absent and never changed, only taken
+ * away by drop() and clear(); the facts
+ * of one join become visible together; done() never fires inside the call
+ * that asked; after cancel() it never fires, and cancel() is always safe,
+ * after completion and twice too; a join that added anything notifies every
+ * worker named in a wait/<worker> fact and the last claim's; a notification
+ * says "look again" and carries no state; it may come without need and may
+ * coalesce.
+ * Must not know: dialects, policy.
+ */
+
+#ifndef CHAT_STORE_H
+#define CHAT_STORE_H
+
+#include "bytes/chat_base.h"
+#include "facts/chat_batch.h"
+
+#define CHAT_STORE_READ_MAX (256 * 1024)
+#define CHAT_STORE_FACTS 1024 /* of one key, where its user says nothing */
+#define CHAT_STORE_FACTS_MAX 32000 /* what its user may say at most */
+
+typedef struct chat_store_s    chat_store_t;
+typedef struct chat_store_op_s chat_store_op_t;
+
+/*
+ * A question under way. The caller owns it, zeroes it before first use, sets
+ * done and data, and may use it again after done() or cancel(). facts (and
+ * the payloads in them, for payloads()) are valid inside done() only. rc:
+ * CHAT_OK; CHAT_LIMIT: the store has no room for these facts; CHAT_ERROR: it
+ * could not be asked, and what was to be put may stand or not.
+ */
+struct chat_store_op_s {
+    void (*done)(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+                 size_t n);
+    void            *data;
+    chat_store_t    *store; /* the store's: not NULL while under way */
+    chat_store_op_t *prev;
+    chat_store_op_t *next;
+    void            *answer;
+    chat_rc_e        rc;
+};
+
+/* A standing interest in a key; owned and zeroed by the caller likewise. */
+typedef struct chat_store_watch_s chat_store_watch_t;
+
+struct chat_store_watch_s {
+    void (*notify)(chat_store_watch_t *watch);
+    void               *data;
+    chat_key_t          key;
+    chat_store_t       *store; /* the store's: not NULL while watching */
+    chat_store_watch_t *prev;
+    chat_store_watch_t *next;
+};
+
+typedef enum {
+    CHAT_STORE_UP,
+    CHAT_STORE_WAVERING, /* lost just now: questions wait a little */
+    CHAT_STORE_AWAY      /* each question fails at once */
+} chat_store_state_e;
+
+struct chat_store_s {
+    const char *name;
+    chat_str_t  worker; /* this worker's incarnation: no spaces, no slashes */
+
+    /*
+     * Each change to UP and to AWAY notifies every watch. Facts that nobody
+     * waits for are kept while it is not up, and put when it is.
+     */
+    chat_store_state_e state;
+
+    /*
+     * The user's: a join that somebody waits for fails with CHAT_LIMIT where
+     * the key would have more facts, one that nobody waits for where it would
+     * have twice as many.
+     */
+    uint32_t most_facts;
+
+    /*
+     * The user's; may be NULL. The store has lost what it was told, or if not
+     * all, then maybe what came last: facts that must stand are to be joined
+     * again. Every watch is notified after it.
+     */
+    void (*lost)(chat_store_t *store, int all);
+    void *data;
+
+    /*
+     * Puts n facts under key and answers all facts of the key. op NULL:
+     * nobody waits. Everything given is copied before the call returns. ttl
+     * (seconds) counts from the last join that added anything.
+     */
+    void (*join)(chat_store_t *store, chat_store_op_t *op,
+                 const chat_key_t *key, const chat_fact_t *facts, size_t n,
+                 uint32_t ttl);
+
+    /*
+     * As join, and from this moment on watch->notify() is called when
+     * something is added to the key. Ends with unwatch(); one that stands is
+     * begun anew.
+     */
+    void (*watch)(chat_store_t *store, chat_store_watch_t *watch,
+                  chat_store_op_t *op, const chat_key_t *key,
+                  const chat_fact_t *facts, size_t n, uint32_t ttl);
+    void (*unwatch)(chat_store_watch_t *watch);
+
+    /*
+     * Answers those of the facts with these fields that have a payload, with
+     * the payload.
+     */
+    void (*payloads)(chat_store_t *store, chat_store_op_t *op,
+                     const chat_key_t *key, const chat_str_t *fields,
+                     size_t n);
+
+    /*
+     * The log of a key, beside its facts: pieces of bytes, numbered from 0,
+     * written by one producer, in order: a piece is put if its position is
+     * above all that were put; nobody waits, and the bytes are copied. last:
+     * it is the end, nothing comes after it. What lies before keep may be
+     * forgotten. ttl (seconds) counts from the last append, for the facts too.
+     * Notifies as a join that added something. A store without room forgets
+     * logs, not facts; one that was away may lose pieces. A key without facts,
+     * or with the fact cleared, takes no piece.
+     */
+    void (*append)(chat_store_t *store, const chat_key_t *key,
+                   uint64_t position, chat_str_t bytes, int last,
+                   uint64_t keep, uint32_t ttl);
+
+    /*
+     * Answers the pieces from position on that are there, at least one and
+     * then as many as fit into CHAT_STORE_READ_MAX bytes. Each is a fact:
+     * field is its position in decimal, value "last" or empty, payload its
+     * bytes. Where the first has a greater position, those before it are
+     * gone; if none is left behind them, that first one is empty and stands
+     * for none.
+     */
+    void (*read)(chat_store_t *store, chat_store_op_t *op,
+                 const chat_key_t *key, uint64_t position);
+
+    /*
+     * Takes the facts with these fields away: those that nobody needs any
+     * more. Nobody waits, and nobody is notified.
+     */
+    void (*drop)(chat_store_t *store, const chat_key_t *key,
+                 const chat_str_t *fields, size_t n);
+
+    /* Replaces all facts of the key by the single fact cleared; its log goes
+     * too. */
+    void (*clear)(chat_store_t *store, const chat_key_t *key, uint32_t ttl);
+
+    void (*cancel)(chat_store_op_t *op);
+
+    /*
+     * What was joined without a waiter is on its way when this returns: who
+     * asks because of what is sent after it finds it there. NULL: always so.
+     */
+    void (*flush)(chat_store_t *store);
+
+    /*
+     * 1 if the worker of this incarnation is alive as far as is known; of the
+     * own one: 1 if the others can still take it for alive.
+     */
+    int (*alive)(chat_store_t *store, chat_str_t worker);
+
+    /*
+     * 1 if questions of this key fail at once although others may not. NULL:
+     * there is no such key while the state is not AWAY.
+     */
+    int (*lacks)(chat_store_t *store, const chat_key_t *key);
+};
+
+/* The same in the form that readers of facts ask in; data is the store. */
+static inline int
+chat_store_alive(void *data, chat_str_t worker)
+{
+    chat_store_t *store = data;
+
+    return store->alive(store, worker);
+}
+
+
+/* 1 if questions of this key fail at once. */
+static inline int
+chat_store_is_away(chat_store_t *store, const chat_key_t *key)
+{
+    return store->state == CHAT_STORE_AWAY
+           || (store->lacks != NULL && store->lacks(store, key));
+}
+
+
+#endif /* CHAT_STORE_H */

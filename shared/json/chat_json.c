@@ -1,0 +1,373 @@
+/*
+ * chat_json.c: JSON text as a tree of byte spans; the only file with yajl.
+ *
+ * yajl says what comes, and how far it has read; where a token begins is
+ * found by skipping white space, commas and colons behind the one before.
+ * Promises: strict where yajl is lenient (UTF-8, white space); no recursion;
+ * numbers are never converted, so that none is too long or too large;
+ * nothing is read outside of the text.
+ * Must not know: SSE, dialects, what the members mean.
+ */
+
+#include "json/chat_json.h"
+
+#include <yajl/yajl_parse.h>
+
+/* An array or object whose end has not come yet. */
+typedef struct {
+    chat_json_t  *node;
+    chat_json_t **tail; /* where its next child goes */
+} chat_json_open_t;
+
+typedef struct {
+    chat_json_doc_t *doc;
+    yajl_handle      yajl;
+    size_t           pos; /* one past the last token */
+    uint32_t         key_start;
+    uint32_t         key_end;
+    size_t           left; /* values that may yet come */
+    uint32_t         depth;
+    chat_json_open_t open[CHAT_JSON_DEPTH + 1]; /* [0]: around the root */
+    chat_rc_e        rc;                        /* why a callback gave up */
+} chat_json_parser_t;
+
+
+static int
+chat_json_is_space(unsigned char ch)
+{
+    return ch == ' ' || ch == '\n' || ch == '\r' || ch == '\t';
+}
+
+
+/* Moves to the next token. yajl takes \v and \f for white space too. */
+static int
+chat_json_skip(chat_json_parser_t *parser)
+{
+    unsigned char ch;
+    chat_str_t    text = parser->doc->text;
+
+    for (; parser->pos < text.len; parser->pos++) {
+        ch = text.data[parser->pos];
+
+        if (!chat_json_is_space(ch) && ch != ',' && ch != ':') {
+            break;
+        }
+    }
+
+    if (parser->pos < text.len && text.data[parser->pos] != '\v'
+        && text.data[parser->pos] != '\f')
+    {
+        return 1;
+    }
+
+    parser->rc = CHAT_BAD;
+
+    return 0;
+}
+
+
+/* A new node of len bytes (0: up to where yajl is) below the open one. */
+static chat_json_t *
+chat_json_node(chat_json_parser_t *parser, chat_json_type_e type, size_t len)
+{
+    chat_json_t      *node;
+    chat_json_open_t *open;
+
+    if (!chat_json_skip(parser)) {
+        return NULL;
+    }
+
+    if (parser->left == 0) {
+        parser->rc = CHAT_LIMIT;
+        return NULL;
+    }
+
+    node = chat_arena_alloc(parser->doc->arena, sizeof(chat_json_t));
+    if (node == NULL) {
+        parser->rc = CHAT_ERROR;
+        return NULL;
+    }
+
+    node->type = type;
+    node->start = (uint32_t) parser->pos;
+    parser->pos =
+        len != 0 ? parser->pos + len : yajl_get_bytes_consumed(parser->yajl);
+    node->end = (uint32_t) parser->pos;
+    node->key_start = parser->key_start;
+    node->key_end = parser->key_end;
+
+    parser->key_start = 0;
+    parser->key_end = 0;
+    parser->left--;
+
+    open = &parser->open[parser->depth];
+    *open->tail = node;
+    open->tail = &node->next;
+
+    return node;
+}
+
+
+static int
+chat_json_on_null(void *ctx)
+{
+    return chat_json_node(ctx, CHAT_JSON_NULL, 4) != NULL;
+}
+
+
+static int
+chat_json_on_boolean(void *ctx, int value)
+{
+    return value ? chat_json_node(ctx, CHAT_JSON_TRUE, 4) != NULL
+                 : chat_json_node(ctx, CHAT_JSON_FALSE, 5) != NULL;
+}
+
+
+static int
+chat_json_on_number(void *ctx, const char *value, size_t len)
+{
+    /* at the end of the text yajl has read past it */
+    return chat_json_node(ctx, CHAT_JSON_NUMBER, len) != NULL;
+}
+
+
+static int
+chat_json_on_string(void *ctx, const unsigned char *value, size_t len)
+{
+    return chat_json_node(ctx, CHAT_JSON_STRING, 0) != NULL;
+}
+
+
+static int
+chat_json_on_key(void *ctx, const unsigned char *value, size_t len)
+{
+    chat_json_parser_t *parser = ctx;
+
+    if (!chat_json_skip(parser)) {
+        return 0;
+    }
+
+    parser->key_start = (uint32_t) parser->pos;
+    parser->pos = yajl_get_bytes_consumed(parser->yajl);
+    parser->key_end = (uint32_t) parser->pos;
+
+    return 1;
+}
+
+
+static int
+chat_json_begin(chat_json_parser_t *parser, chat_json_type_e type)
+{
+    chat_json_t *node;
+
+    if (parser->depth == CHAT_JSON_DEPTH) {
+        parser->rc = CHAT_LIMIT;
+        return 0;
+    }
+
+    node = chat_json_node(parser, type, 1);
+    if (node == NULL) {
+        return 0;
+    }
+
+    parser->depth++;
+    parser->open[parser->depth].node = node;
+    parser->open[parser->depth].tail = &node->child;
+
+    return 1;
+}
+
+
+static int
+chat_json_on_object(void *ctx)
+{
+    return chat_json_begin(ctx, CHAT_JSON_OBJECT);
+}
+
+
+static int
+chat_json_on_array(void *ctx)
+{
+    return chat_json_begin(ctx, CHAT_JSON_ARRAY);
+}
+
+
+static int
+chat_json_on_end(void *ctx)
+{
+    chat_json_parser_t *parser = ctx;
+
+    if (!chat_json_skip(parser)) {
+        return 0;
+    }
+
+    parser->pos++;
+    parser->open[parser->depth].node->end = (uint32_t) parser->pos;
+    parser->depth--;
+
+    return 1;
+}
+
+
+static const yajl_callbacks chat_json_callbacks = {
+    .yajl_null = chat_json_on_null,
+    .yajl_boolean = chat_json_on_boolean,
+    .yajl_number = chat_json_on_number,
+    .yajl_string = chat_json_on_string,
+    .yajl_start_map = chat_json_on_object,
+    .yajl_map_key = chat_json_on_key,
+    .yajl_end_map = chat_json_on_end,
+    .yajl_start_array = chat_json_on_array,
+    .yajl_end_array = chat_json_on_end,
+};
+
+
+/* Length of the well-formed UTF-8 sequence at p, or 0. */
+static size_t
+chat_json_utf8(const unsigned char *p, size_t len)
+{
+    size_t        i, n;
+    unsigned char low = 0x80, high = 0xbf;
+
+    if (p[0] < 0xc2 || p[0] > 0xf4) {
+        return p[0] < 0x80;
+    }
+
+    n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (len < n) {
+        return 0;
+    }
+
+    /* what would be overlong, a surrogate, or above U+10FFFF */
+    switch (p[0]) {
+    case 0xe0:
+        low = 0xa0;
+        break;
+    case 0xed:
+        high = 0x9f;
+        break;
+    case 0xf0:
+        low = 0x90;
+        break;
+    case 0xf4:
+        high = 0x8f;
+        break;
+    }
+
+    if (p[1] < low || p[1] > high) {
+        return 0;
+    }
+
+    for (i = 2; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+
+    return n;
+}
+
+
+static int
+chat_json_text_is_utf8(chat_str_t text)
+{
+    size_t   i, n;
+    uint64_t word;
+
+    for (i = 0; i < text.len; i += n) {
+        if (text.len - i >= 8) {
+            memcpy(&word, text.data + i, 8);
+
+            if ((word & UINT64_C(0x8080808080808080)) == 0) {
+                n = 8;
+                continue;
+            }
+        }
+
+        n = chat_json_utf8(text.data + i, text.len - i);
+        if (n == 0) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static chat_rc_e
+chat_json_run(chat_json_parser_t *parser)
+{
+    chat_str_t  text = parser->doc->text;
+    yajl_status status;
+
+    status = yajl_parse(parser->yajl, text.data, text.len);
+    if (status == yajl_status_ok) {
+        status = yajl_complete_parse(parser->yajl);
+    }
+
+    if (status == yajl_status_client_canceled) {
+        return parser->rc;
+    }
+
+    if (status != yajl_status_ok || parser->doc->root == NULL) {
+        return CHAT_BAD;
+    }
+
+    for (; parser->pos < text.len; parser->pos++) {
+        if (!chat_json_is_space(text.data[parser->pos])) {
+            return CHAT_BAD;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
+{
+    chat_rc_e          rc;
+    chat_json_parser_t parser;
+
+    doc->text = text;
+    doc->root = NULL;
+    doc->arena = arena;
+    doc->duplicate = 0;
+
+    if (text.len > UINT32_MAX) {
+        return CHAT_LIMIT;
+    }
+
+    if (text.len == 0 || !chat_json_text_is_utf8(text)) {
+        return CHAT_BAD;
+    }
+
+    parser.doc = doc;
+    parser.pos = 0;
+    parser.key_start = 0;
+    parser.key_end = 0;
+    parser.left = CHAT_JSON_FREE + text.len / CHAT_JSON_VALUE;
+    parser.left =
+        parser.left < CHAT_JSON_NODES ? parser.left : CHAT_JSON_NODES;
+    parser.depth = 0;
+    parser.open[0].node = NULL;
+    parser.open[0].tail = &doc->root;
+    parser.rc = CHAT_ERROR;
+
+    parser.yajl = yajl_alloc(&chat_json_callbacks, NULL, &parser);
+    if (parser.yajl == NULL) {
+        return CHAT_ERROR;
+    }
+
+    (void) yajl_config(parser.yajl, yajl_dont_validate_strings, 1);
+
+    rc = chat_json_run(&parser);
+
+    yajl_free(parser.yajl);
+
+    if (rc != CHAT_OK) {
+        doc->root = NULL;
+    }
+
+    return rc;
+}

@@ -1,0 +1,111 @@
+/*
+ * chat_json.h: JSON text as a tree of byte spans, on top of yajl.
+ *
+ * Every value knows where it stands in the text, so that a caller can cut,
+ * compare or splice the very bytes. chat_json.c is the only file that
+ * includes yajl. Promises: invalid UTF-8, trailing bytes, depth above
+ * CHAT_JSON_DEPTH and too many values are refused without recursion into the
+ * input; nothing is read outside of the text; beyond CHAT_JSON_FREE values a
+ * tree takes at most ten times the memory of its text.
+ * Must not know: SSE, dialects.
+ */
+
+#ifndef CHAT_JSON_H
+#define CHAT_JSON_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+#include "bytes/chat_digest.h"
+
+#define CHAT_JSON_DEPTH 128
+#define CHAT_JSON_NODES (1 << 20)
+#define CHAT_JSON_FREE (1 << 16) /* values that any text may have */
+#define CHAT_JSON_VALUE 4        /* bytes of text for each one past that */
+
+typedef enum {
+    CHAT_JSON_NULL,
+    CHAT_JSON_FALSE,
+    CHAT_JSON_TRUE,
+    CHAT_JSON_NUMBER,
+    CHAT_JSON_STRING,
+    CHAT_JSON_ARRAY,
+    CHAT_JSON_OBJECT
+} chat_json_type_e;
+
+typedef struct chat_json_s chat_json_t;
+
+struct chat_json_s {
+    chat_json_t     *next;      /* the next member or element, or NULL */
+    chat_json_t     *child;     /* the first one, or NULL */
+    uint32_t         start;     /* of the value in the text, quotes included */
+    uint32_t         end;       /* one past it */
+    uint32_t         key_start; /* of the member's key, quotes included */
+    uint32_t         key_end;   /* one past it; 0: not a member */
+    chat_json_type_e type;
+};
+
+typedef struct {
+    chat_str_t    text; /* of the caller; must outlive the tree */
+    chat_json_t  *root;
+    chat_arena_t *arena;     /* of the caller; holds the tree */
+    int           duplicate; /* chat_json_get() met a key twice */
+} chat_json_doc_t;
+
+/*
+ * Parses the whole text. CHAT_BAD: not JSON; CHAT_LIMIT: too deep, too many
+ * values or above 4 GB; CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena,
+                          chat_str_t text);
+
+/*
+ * The member of object with this key, or NULL (also where object is NULL or
+ * no object). Of duplicate keys the last, as JSON.parse() has it; then
+ * doc->duplicate is set.
+ */
+chat_json_t *chat_json_get(chat_json_doc_t *doc, const chat_json_t *object,
+                           const char *key);
+
+/* 1 if the member's own key is this one. */
+int chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
+                     const char *key);
+
+/*
+ * The decoded characters of a string; empty where node is NULL, no string or
+ * there is no memory (then data is NULL). Points into the text where nothing
+ * is escaped, else into the arena. A lone surrogate becomes U+FFFD.
+ */
+chat_str_t chat_json_string(chat_json_doc_t *doc, const chat_json_t *node);
+
+/* The same of the member of object with this key. */
+chat_str_t chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
+                          const char *key);
+
+/* The decoded key of a member of an object, likewise. */
+chat_str_t chat_json_key(chat_json_doc_t *doc, const chat_json_t *member);
+
+/* 1 if node is a string of exactly these characters. */
+int chat_json_is(chat_json_doc_t *doc, const chat_json_t *node,
+                 const char *text);
+
+/* The bytes of the value as they stand in the text; empty where NULL. */
+chat_str_t chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node);
+
+/* 1 if node is true; 0 for everything else and for NULL. */
+int chat_json_true(const chat_json_t *node);
+
+/* A number without fraction in 0..2^31-1, else -1. */
+int32_t chat_json_index(const chat_json_doc_t *doc, const chat_json_t *node);
+
+/* Number of members or elements; 0 where node is NULL or a scalar. */
+size_t chat_json_count(const chat_json_t *node);
+
+/* Appends the value in RFC 8785 form to out (chat_json_canon.c). */
+void chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node,
+                     chat_buf_t *out);
+
+/* SHA-256 of the RFC 8785 form. CHAT_ERROR without memory. */
+chat_rc_e chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
+                           chat_digest_t *out);
+
+#endif /* CHAT_JSON_H */

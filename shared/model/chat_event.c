@@ -1,0 +1,159 @@
+/*
+ * chat_event.c: the list of events, their words, a call's fingerprint.
+ *
+ * Promises: a fingerprint does not depend on how the arguments are written,
+ * only on what they say; arguments that are not JSON are compared as bytes
+ * and never equal any that are.
+ * Must not know: any wire format.
+ */
+
+#include "model/chat_event.h"
+#include "json/chat_json.h"
+
+
+chat_event_t *
+chat_events_add(chat_events_t *events, chat_event_e type)
+{
+    chat_event_t *items;
+
+    items = chat_arena_grow(events->arena, events->items, events->count,
+                            &events->size, sizeof(chat_event_t));
+    if (items == NULL) {
+        return NULL;
+    }
+
+    events->items = items;
+    items = &items[events->count++];
+    items->type = type;
+
+    return items;
+}
+
+
+chat_rc_e
+chat_events_put(chat_events_t *events, chat_event_e type)
+{
+    return chat_events_add(events, type) ? CHAT_OK : CHAT_ERROR;
+}
+
+
+chat_rc_e
+chat_events_end(chat_events_t *events, chat_end_e end, int *ended)
+{
+    chat_event_t *event;
+
+    if (*ended) {
+        return CHAT_OK;
+    }
+
+    event = chat_events_add(events, CHAT_EVENT_TURN_END);
+    if (event == NULL) {
+        return CHAT_ERROR;
+    }
+
+    event->end = end;
+    *ended = 1;
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
+{
+    chat_rc_e       rc;
+    chat_buf_t      canon;
+    chat_str_t      parts[3];
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+
+    if (args.len == 0) {
+        args = chat_cstr("{}");
+    }
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return CHAT_ERROR;
+    }
+
+    memset(&canon, 0, sizeof(chat_buf_t));
+
+    parts[0] = name;
+    parts[1] = chat_cstr("bytes");
+    parts[2] = args;
+
+    rc = chat_json_parse(&doc, arena, args);
+
+    if (rc == CHAT_OK) {
+        chat_json_canon(&doc, doc.root, &canon);
+        rc = canon.failed ? CHAT_ERROR : CHAT_OK;
+
+        parts[1] = chat_cstr("json");
+        parts[2] = chat_buf_str(&canon);
+    }
+
+    if (rc != CHAT_ERROR) {
+        chat_digest_parts(parts, 3, out);
+        rc = CHAT_OK;
+    }
+
+    chat_buf_free(&canon);
+    chat_arena_destroy(arena);
+
+    return rc;
+}
+
+
+const char *
+chat_outcome_name(chat_outcome_e outcome)
+{
+    switch (outcome) {
+    case CHAT_OUTCOME_NONE:
+        return "none";
+    case CHAT_OUTCOME_OK:
+        return "ok";
+    case CHAT_OUTCOME_ERROR:
+        return "error";
+    case CHAT_OUTCOME_DENIED:
+        return "denied";
+    case CHAT_OUTCOME_PARTIAL:
+        return "partial";
+    }
+
+    return "unknown";
+}
+
+
+const char *
+chat_end_name(chat_end_e end)
+{
+    switch (end) {
+    case CHAT_END_NONE:
+        return "none";
+    case CHAT_END_FINISHED:
+        return "finished";
+    case CHAT_END_FAILED:
+        return "failed";
+    case CHAT_END_ABORTED:
+        return "aborted";
+    case CHAT_END_INTERRUPTED:
+        return "interrupted";
+    }
+
+    return "unknown";
+}
+
+
+chat_end_e
+chat_end_find(chat_str_t name)
+{
+    int end;
+
+    for (end = CHAT_END_INTERRUPTED; end > CHAT_END_NONE; end--) {
+        if (chat_str_is(name, chat_end_name((chat_end_e) end))) {
+            break;
+        }
+    }
+
+    return (chat_end_e) end;
+}

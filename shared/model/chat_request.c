@@ -1,0 +1,249 @@
+/*
+ * chat_request.c: the lists of a request, what a call in it is, and what the
+ * steps of a transcript are named by.
+ *
+ * Promises: calls and steps keep their order and belong together.
+ * Must not know: any wire format, what is done with a request.
+ */
+
+#include "model/chat_request.h"
+#include "bytes/chat_arena.h"
+
+
+chat_step_t *
+chat_request_add_step(chat_request_t *rq, chat_arena_t *arena)
+{
+    chat_step_t *steps;
+
+    steps = chat_arena_grow(arena, rq->steps, rq->nsteps, &rq->steps_size,
+                            sizeof(chat_step_t));
+    if (steps == NULL) {
+        return NULL;
+    }
+
+    rq->steps = steps;
+    steps = &steps[rq->nsteps++];
+    steps->first = rq->ncalls;
+
+    return steps;
+}
+
+
+chat_call_t *
+chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
+{
+    chat_call_t *calls;
+
+    if (rq->nsteps == 0 && chat_request_add_step(rq, arena) == NULL) {
+        return NULL;
+    }
+
+    calls = chat_arena_grow(arena, rq->calls, rq->ncalls, &rq->calls_size,
+                            sizeof(chat_call_t));
+    if (calls == NULL) {
+        return NULL;
+    }
+
+    rq->calls = calls;
+    calls = &calls[rq->ncalls++];
+    calls->step = (uint32_t) (rq->nsteps - 1);
+
+    rq->steps[rq->nsteps - 1].count++;
+
+    return calls;
+}
+
+
+chat_rc_e
+chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
+                      const chat_call_t *call)
+{
+    uint32_t     step;
+    chat_call_t *added;
+
+    if (chat_request_is_full(rq)) {
+        return CHAT_LIMIT;
+    }
+
+    added = chat_request_add_call(rq, arena);
+    if (added == NULL) {
+        return CHAT_ERROR;
+    }
+
+    step = added->step;
+    *added = *call;
+    added->step = step;
+
+    return CHAT_OK;
+}
+
+
+int
+chat_call_is_member(const chat_call_t *call)
+{
+    return call->kind != CHAT_KIND_PROVIDER && call->ready
+           && call->id.len != 0;
+}
+
+
+int
+chat_call_is_settled(const chat_call_t *call)
+{
+    switch (call->outcome) {
+    case CHAT_OUTCOME_OK:
+    case CHAT_OUTCOME_ERROR:
+    case CHAT_OUTCOME_DENIED:
+        return 1;
+
+    case CHAT_OUTCOME_NONE:
+    case CHAT_OUTCOME_PARTIAL:
+        break;
+    }
+
+    return call->approval == CHAT_APPROVAL_GRANTED
+           || call->approval == CHAT_APPROVAL_REFUSED;
+}
+
+
+/* 1 if the body has a result of a call of the step that it answers. */
+static int
+chat_request_brings(const chat_request_t *rq)
+{
+    size_t             i;
+    const chat_step_t *step;
+
+    if (!rq->answers) {
+        return 0;
+    }
+
+    step = &rq->steps[rq->nsteps - 1];
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+void
+chat_request_judge(chat_request_t *rq)
+{
+    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
+        rq->class = CHAT_CLASS_OTHER;
+    }
+
+    if (rq->class == CHAT_CLASS_OTHER) {
+        rq->answers = 0;
+    }
+}
+
+
+void
+chat_turn_begin(chat_turn_t *turn, const chat_json_t *message)
+{
+    memset(&turn->text, 0, sizeof(turn->text));
+    turn->unhashed = message;
+    turn->since = 0;
+}
+
+
+chat_rc_e
+chat_turn_name(chat_turn_t *turn, chat_step_t *step)
+{
+    if (turn->unhashed != NULL) {
+        if (turn->hash(turn->doc, turn->arena, turn->unhashed, &turn->text)
+            != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+
+        turn->unhashed = NULL;
+    }
+
+    step->user_text = turn->text;
+    step->since = turn->since;
+
+    return CHAT_OK;
+}
+
+
+/* Copies the string unless it stands in the text. */
+static chat_rc_e
+chat_request_hold(chat_arena_t *arena, chat_str_t text, chat_str_t *s)
+{
+    uintptr_t begin = (uintptr_t) text.data, at = (uintptr_t) s->data;
+
+    if (s->len == 0 || (at >= begin && at - begin < text.len)) {
+        return CHAT_OK;
+    }
+
+    return chat_arena_dup(arena, *s, s);
+}
+
+
+static chat_rc_e
+chat_request_hold_step(chat_arena_t *arena, chat_str_t text, chat_step_t *step)
+{
+    return chat_request_hold(arena, text, &step->first_id)
+                   || chat_request_hold(arena, text, &step->message)
+                   || chat_request_hold(arena, text, &step->chain)
+               ? CHAT_ERROR
+               : CHAT_OK;
+}
+
+
+static chat_rc_e
+chat_request_hold_call(chat_arena_t *arena, chat_str_t text, chat_call_t *call)
+{
+    call->node = NULL;
+    call->place = NULL;
+
+    return chat_request_hold(arena, text, &call->id)
+                   || chat_request_hold(arena, text, &call->name)
+                   || chat_request_hold(arena, text, &call->payload)
+                   || chat_request_hold(arena, text, &call->reason)
+               ? CHAT_ERROR
+               : CHAT_OK;
+}
+
+
+chat_rc_e
+chat_request_copy(const chat_request_t *rq, chat_str_t text,
+                  chat_arena_t *arena, chat_request_t *out)
+{
+    size_t i;
+
+    *out = *rq;
+    out->own = NULL;
+    out->calls_size = rq->ncalls;
+    out->steps_size = rq->nsteps;
+    out->calls = chat_arena_alloc(arena, rq->ncalls * sizeof(*out->calls));
+    out->steps = chat_arena_alloc(arena, rq->nsteps * sizeof(*out->steps));
+
+    if (out->calls == NULL || out->steps == NULL
+        || chat_request_hold(arena, text, &out->conversation)
+        || chat_request_hold(arena, text, &out->last_message)
+        || chat_request_hold(arena, text, &out->regenerates)
+        || chat_request_hold_step(arena, text, &out->next))
+    {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < rq->nsteps; i++) {
+        out->steps[i] = rq->steps[i];
+        if (chat_request_hold_step(arena, text, &out->steps[i])) {
+            return CHAT_ERROR;
+        }
+    }
+
+    for (i = 0; i < rq->ncalls; i++) {
+        out->calls[i] = rq->calls[i];
+        if (chat_request_hold_call(arena, text, &out->calls[i])) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}

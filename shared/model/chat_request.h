@@ -1,0 +1,185 @@
+/*
+ * chat_request.h: what a request body says, in the model's words.
+ *
+ * A dialect's reader fills a chat_request_t from a parsed body; the gate, the
+ * merge and the replay filter know this only. Must not know: any wire format.
+ *
+ * calls[] holds every call of the *current turn* (since the last user text)
+ * and of every earlier step that has an unanswered or undecided call, in the
+ * order of the transcript, each occurrence by itself. steps[] groups them. A
+ * chained body brings results without calls: they stand in calls[] with bare
+ * set, in one step of their own that is the last.
+ */
+
+#ifndef CHAT_REQUEST_H
+#define CHAT_REQUEST_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_digest.h"
+#include "model/chat_event.h"
+#include "json/chat_json.h"
+
+/*
+ * Calls of a request in all its listed steps. A model that has called its
+ * tools so often within one turn has filled its context.
+ */
+#define CHAT_CALLS_MAX 4096
+
+typedef enum {
+    CHAT_CLASS_OTHER,        /* nothing that we decide about */
+    CHAT_CLASS_FRESH,        /* brings new user content */
+    CHAT_CLASS_CONTINUATION, /* made only to bring results back */
+    CHAT_CLASS_PENDING,    /* ai_sdk: would be one, but brings none: it is one
+                                if the store has them */
+    CHAT_CLASS_REGENERATE, /* asks for the last answer once more */
+    CHAT_CLASS_ITEMS       /* responses: adds results to a conversation that
+                              the provider keeps, and wants no answer of the
+                              model */
+} chat_class_e;
+
+typedef enum {
+    CHAT_APPROVAL_NONE,
+    CHAT_APPROVAL_ASKED,
+    CHAT_APPROVAL_GRANTED,
+    CHAT_APPROVAL_REFUSED
+} chat_approval_e;
+
+typedef struct {
+    chat_str_t      id; /* empty: the dialect had none */
+    chat_str_t      name;
+    chat_kind_e     kind;
+    chat_digest_t   fingerprint;
+    chat_outcome_e  outcome; /* of its result in this body; NONE: missing */
+    chat_digest_t   digest;  /* of that result (RFC 8785) */
+    chat_str_t      payload; /* that result as splice() takes it; in the body
+                                 or in the arena */
+    chat_approval_e approval;
+    chat_str_t      reason;        /* of the approval response, as JSON text */
+    uint32_t        step;          /* index in steps[] */
+    unsigned        ready : 1;     /* its arguments are complete */
+    unsigned        bare : 1;      /* a result whose call is not in the body */
+    unsigned        undecided : 1; /* settled, but its approval does not say
+                                      how it was decided */
+    unsigned        dynamic : 1;   /* ai_sdk: a dynamic-tool part */
+    unsigned        in_last_message : 1; /* ai_sdk: may be told */
+    unsigned        delivered : 1; /* chained: the provider has its result */
+    const chat_json_t *node;  /* dialect's: the call's value; with the tree */
+    const chat_json_t *place; /* dialect's own */
+} chat_call_t;
+
+/* One model response in the transcript; what its batch is named by. */
+typedef struct {
+    size_t        first; /* index in calls[] */
+    size_t        count;
+    chat_str_t    first_id;  /* id of the step's first call of any kind */
+    chat_str_t    message;   /* ai_sdk: id of the assistant message */
+    uint32_t      ordinal;   /* ai_sdk: which step of that message, from 0 */
+    chat_digest_t user_text; /* others: hash of the last user message before */
+    uint32_t      since;     /* others: number of steps since that message */
+    chat_str_t    chain;     /* chained: the id of the response, message or
+                                conversation that the body names; else empty */
+} chat_step_t;
+
+typedef struct {
+    chat_str_t uri; /* path?query; of the caller, set before a reader */
+    chat_class_e class;
+    int           stream;  /* 0: the client wants one JSON answer */
+    int           chained; /* the last step's calls are not in the body */
+    int           stored;  /* responses: the answer can be chained to */
+    int           by_conversation; /* responses: the provider keeps the
+                                      conversation that the body names; a
+                                      chained body is chained to that */
+    chat_str_t    conversation;    /* the dialect's own id, or empty */
+    chat_str_t    last_message;    /* ai_sdk: id of the last message */
+    chat_str_t    regenerates;     /* ai_sdk: id of the message to be made
+                                      anew; empty: the last answer */
+    chat_digest_t signature;       /* of the members that choose the answer */
+    chat_digest_t transcript;      /* of what stands before the step that the
+                                      body answers, by value */
+    chat_call_t  *calls;
+    size_t        ncalls;
+    chat_step_t  *steps;
+    size_t        nsteps;
+    size_t        calls_size; /* for how many there is room */
+    size_t        steps_size;
+    int           answers; /* the last of steps[] is the step that this
+                                   body answers: a continuation's batch, or
+                                   what a fresh turn leaves behind */
+    size_t        turn;    /* calls[turn..] are of the current turn */
+    chat_step_t   next;    /* as the step that the answer will open */
+    const void   *own;     /* the dialect's, for what it reads and says later;
+                              with the tree; may be NULL */
+} chat_request_t;
+
+/*
+ * Appends a zeroed call or step to the request; the arrays grow in the arena.
+ * A step's first/count and a call's step are kept: a call belongs to the last
+ * step. NULL without memory.
+ */
+chat_call_t *chat_request_add_call(chat_request_t *rq, chat_arena_t *arena);
+chat_step_t *chat_request_add_step(chat_request_t *rq, chat_arena_t *arena);
+
+/*
+ * Appends a copy of the call to the last step. CHAT_LIMIT: the request has
+ * CHAT_CALLS_MAX; CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
+                                const chat_call_t *call);
+
+/* 1 if no further call may be added. */
+static inline int
+chat_request_is_full(const chat_request_t *rq)
+{
+    return rq->ncalls >= CHAT_CALLS_MAX;
+}
+
+
+/*
+ * 1 if the call is one that the client must answer: kind client or approval,
+ * ready, and with an id.
+ */
+int chat_call_is_member(const chat_call_t *call);
+
+/*
+ * 1 if this body itself settles the call: it carries a result, or an
+ * approval response.
+ */
+int chat_call_is_settled(const chat_call_t *call);
+
+/*
+ * Once the calls are read: a continuation that brings no result of the step
+ * that it answers is none but OTHER, which answers no step.
+ */
+void chat_request_judge(chat_request_t *rq);
+
+/*
+ * What names the steps of a transcript: the user's last words so far, and how
+ * many answers came since. The words are hashed once a step needs them.
+ */
+typedef struct {
+    chat_json_doc_t *doc;
+    chat_arena_t    *arena;
+    /* The dialect's: of the words of a message. CHAT_ERROR: no memory. */
+    chat_rc_e (*hash)(chat_json_doc_t *doc, chat_arena_t *arena,
+                      const chat_json_t *message, chat_digest_t *out);
+    const chat_json_t *unhashed; /* the message with the words, or NULL */
+    chat_digest_t      text;
+    uint32_t           since;
+} chat_turn_t;
+
+/* The user has said this; the dialect counts since. */
+void chat_turn_begin(chat_turn_t *turn, const chat_json_t *message);
+
+/* Sets the step's user_text and since. CHAT_ERROR without memory. */
+chat_rc_e chat_turn_name(chat_turn_t *turn, chat_step_t *step);
+
+/*
+ * A copy of rq in the arena that needs neither the tree nor the arena that rq
+ * was read in: calls lose node and place. Strings within text, that of the
+ * body, are not copied: it must outlive the copy. own is left to the caller.
+ * CHAT_ERROR without memory.
+ */
+chat_rc_e chat_request_copy(const chat_request_t *rq, chat_str_t text,
+                            chat_arena_t *arena, chat_request_t *out);
+
+#endif /* CHAT_REQUEST_H */

@@ -1,0 +1,549 @@
+/*
+ * chat_gate.c: the verdict on a continuation; see chat_gate.h.
+ *
+ * The rows of DESIGN 4 stand below in their order, a function each where a
+ * row needs more than a line. What a request brings and what is asked of the
+ * store is in chat_gate_question.c.
+ */
+
+#include "policy/chat_gate_sibling.h"
+
+
+/* Everything that the rows look at. */
+typedef struct {
+    chat_question_t    *q;
+    const chat_batch_t *batch;
+    chat_attempt_t      last; /* with the death of its worker applied */
+    int                 lost;
+    int                 live;      /* its stream runs and is not sealed */
+    int                 lost_step; /* the store knew the step, and forgot it */
+    int overruled; /* the body brings a decision that is not the stored one */
+    int sibling;   /* may share the last attempt's answer */
+    int spent;     /* others carry what this cannot */
+} chat_look_t;
+
+
+/*
+ * How the store settles a member that the body leaves open: 'r' by a result
+ * that can be merged, 'a' by an approval, 'A' by something that another
+ * request carries and this one cannot (a result without payload, an approval
+ * that must not be sent again), 0 not at all. A result counts only for the
+ * call whose arguments it answered.
+ */
+static int
+chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
+                 const unsigned char *fingerprint)
+{
+    const chat_member_t       *member;
+    static const unsigned char unknown[16] = { 0 };
+
+    member = chat_batch_find(batch, id);
+    if (member == NULL) {
+        return 0;
+    }
+
+    if (member->outcome != CHAT_OUTCOME_NONE
+        && (fingerprint == NULL || memcmp(member->answered, unknown, 16) == 0
+            || memcmp(member->answered, fingerprint, 16) == 0))
+    {
+        return member->has_payload ? 'r' : 'A';
+    }
+
+    if (member->approval == CHAT_APPROVAL_NONE || kind != CHAT_KIND_APPROVAL) {
+        return 0;
+    }
+
+    /* an approval that was sent once may have run its tool */
+    return batch->answered.k == 0 ? 'a' : 'A';
+}
+
+
+static const chat_asked_t *
+chat_gate_asked(const chat_question_t *q, chat_str_t id)
+{
+    const chat_table_entry_t *entry = chat_table_find(&q->index, id);
+
+    return entry != NULL ? entry->item : NULL;
+}
+
+
+int
+chat_gate_delivered(const chat_question_t *q, const chat_member_t *member)
+{
+    return q->kept && (q->delivered || member->delivered);
+}
+
+
+/*
+ * 1 if a new user message finds all results delivered: an attempt was
+ * answered 2xx, or has no answer yet. A result that is inserted twice is worse
+ * than one that is left out: the provider refuses each later turn then.
+ */
+static int
+chat_gate_carried(const chat_look_t *look)
+{
+    const chat_attempt_t *last = &look->last;
+
+    return look->q->fresh
+           && (look->batch->answered.k != 0
+               || (last->k != 0 && !last->is_void && last->end == CHAT_END_NONE
+                   && last->answer < 300));
+}
+
+
+/* 1 if the store has the opposite of the decision that the body brings. */
+static int
+chat_gate_overrules(const chat_batch_t *batch, const chat_asked_t *asked)
+{
+    const chat_member_t *member;
+
+    if (asked->approval < CHAT_APPROVAL_GRANTED
+        || asked->outcome != CHAT_OUTCOME_NONE)
+    {
+        return 0;
+    }
+
+    member = chat_batch_find(batch, asked->id);
+    return member != NULL && member->approval != CHAT_APPROVAL_NONE
+           && member->approval != asked->approval;
+}
+
+
+/*
+ * Walks the members of the batch as this request sees them: its own, or,
+ * where the calls are not in the body, those of the store. Answers how the
+ * i-th is settled ('b' by the body, 'c' by the body with a decision that is
+ * not the stored one, 'r', 'a', 'A', 0) and its id, or -1 at the end.
+ */
+static int
+chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
+                 chat_str_t *id)
+{
+    int                  how;
+    const chat_asked_t  *asked;
+    const chat_member_t *member;
+
+    if (!q->chained) {
+        if (i == q->nmembers) {
+            return -1;
+        }
+        asked = &q->members[i];
+        *id = asked->id;
+        how = asked->settled && !asked->wants
+                  ? 'b'
+                  : chat_gate_stored(batch, *id, asked->kind,
+                                     asked->fingerprint);
+        if (asked->settled && how != 'r') {
+            return chat_gate_overrules(batch, asked) ? 'c' : 'b';
+        }
+        return how;
+    }
+
+    if (i == batch->nmembers) {
+        return -1;
+    }
+
+    member = &batch->members[i];
+    *id = member->id;
+
+    if (!member->is_call || member->kind == CHAT_KIND_PROVIDER) {
+        return 'b';
+    }
+
+    asked = chat_gate_asked(q, *id);
+    if (asked != NULL && chat_gate_overrules(batch, asked)) {
+        return 'c';
+    }
+
+    return asked != NULL || chat_gate_delivered(q, member)
+               ? 'b'
+               : chat_gate_stored(batch, *id, member->kind, NULL);
+}
+
+
+/* Counts what is missing, and whether the store has what the body lacks. */
+static void
+chat_gate_count(chat_look_t *look, chat_decision_t *out)
+{
+    int        how;
+    size_t     i;
+    chat_str_t id;
+
+    out->missing = 0;
+    out->merge = 0;
+    look->spent = 0;
+
+    for (i = 0;; i++) {
+        how = chat_gate_member(look->q, look->batch, i, &id);
+        if (how == -1) {
+            return;
+        }
+
+        out->missing += how == 0;
+        look->spent |= how == 'A';
+        look->overruled |= how == 'c';
+        out->merge |= how == 'r' || how == 'a';
+    }
+}
+
+
+/* 1 if the stream brought members that the body does not list. */
+static int
+chat_gate_more(const chat_look_t *look)
+{
+    size_t               i;
+    const chat_member_t *member;
+
+    for (i = 0; i < look->batch->nmembers; i++) {
+        member = &look->batch->members[i];
+
+        if (member->is_call && member->kind != CHAT_KIND_PROVIDER
+            && chat_gate_asked(look->q, member->id) == NULL)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* 1 if none of the results that a chained body brings is of the batch. */
+static int
+chat_gate_foreign(const chat_look_t *look)
+{
+    size_t               i;
+    const chat_member_t *member = look->batch->members;
+
+    for (i = 0; i < look->batch->nmembers; i++, member++) {
+        if (member->is_call && chat_gate_asked(look->q, member->id) != NULL) {
+            return 0;
+        }
+    }
+
+    return look->q->nmembers != 0;
+}
+
+
+int
+chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
+{
+    return chat_str_eq(attempt->worker, q->worker)
+           && chat_str_eq(attempt->request, q->request);
+}
+
+
+/* Attempt k + 1 is this request's to claim. */
+static chat_gate_e
+chat_gate_next(const chat_look_t *look, chat_decision_t *out)
+{
+    out->k = look->last.k + 1;
+    return chat_gate_may_claim(look->q, look->batch, out->k);
+}
+
+
+/* A sibling of an attempt that was answered 2xx. */
+static chat_gate_e
+chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
+{
+    const chat_question_t *q = look->q;
+
+    if (look->last.k > q->answered_k && look->last.k > q->ended_k) {
+        return CHAT_GATE_SIBLING;
+    }
+
+    /* it came late: what follows is for where there is no record to give */
+
+    out->attach = look->last.end == CHAT_END_NONE || q->dialect->candidate
+                  || !q->complete;
+
+    if (q->dialect->candidate) {
+        return CHAT_GATE_EMPTY;
+    }
+
+    if (q->complete) {
+        return CHAT_GATE_PASS;
+    }
+
+    return look->last.end == CHAT_END_NONE || q->dialect->no_empty
+               ? CHAT_GATE_CONFLICT
+               : CHAT_GATE_EMPTY;
+}
+
+
+/* The batch is complete and somebody has claimed it. */
+static chat_gate_e
+chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
+{
+    const chat_attempt_t *last = &look->last;
+
+    out->k = last->k;
+    out->status = last->answer;
+    out->after = last->after;
+    out->end = last->end;
+    out->lost = look->lost;
+
+    if (chat_gate_is_own(look->q, last)) {
+        return CHAT_GATE_GO;
+    }
+
+    if (last->end != CHAT_END_NONE && last->end != CHAT_END_FINISHED) {
+        if (last->k <= look->q->ended_k) {
+            return chat_gate_next(look, out);
+        }
+
+        if (!look->sibling) {
+            return CHAT_GATE_PASS;
+        }
+
+        /* it may have begun and ended within one look */
+        out->attach = last->answer >= 200 && last->answer < 300;
+        return CHAT_GATE_FATE;
+    }
+
+    if (!look->sibling) {
+        return CHAT_GATE_PASS;
+    }
+
+    if (last->end == CHAT_END_NONE && last->answer == 0) {
+        return CHAT_GATE_WAIT;
+    }
+
+    if (last->answer >= 300) {
+        return CHAT_GATE_FATE;
+    }
+
+    return chat_gate_answered(look, out);
+}
+
+
+/* The rows of the table, first fit. */
+static chat_gate_e
+chat_gate_row(chat_look_t *look, chat_decision_t *out)
+{
+    int                 superseded;
+    chat_gate_e         verdict;
+    chat_question_t    *q = look->q;
+    const chat_batch_t *batch = look->batch;
+
+    if (q->chained && !batch->sealed && !look->live) {
+        return batch->cleared    ? CHAT_GATE_CLEARED
+               : look->lost_step ? CHAT_GATE_HOLD
+                                 : CHAT_GATE_UNMANAGED;
+    }
+
+    /* a conversation is at its newest step, its request may be of another */
+    if (q->chained && batch->sealed && chat_gate_foreign(look)) {
+        return CHAT_GATE_UNMANAGED;
+    }
+
+    chat_gate_count(look, out);
+
+    /* a fresh turn leaves a finished batch behind as it is */
+    superseded = batch->superseded && look->last.end != CHAT_END_FINISHED;
+
+    if (superseded || batch->cleared) {
+        if (q->complete) {
+            return CHAT_GATE_PASS;
+        }
+        return q->dialect->candidate ? CHAT_GATE_EMPTY
+               : superseded          ? CHAT_GATE_SUPERSEDED
+                                     : CHAT_GATE_CLEARED;
+    }
+
+    if (look->live || look->lost_step) {
+        q->found_unsealed = 1;
+        return CHAT_GATE_HOLD;
+    }
+
+    if (q->found_unsealed && !q->chained && chat_gate_more(look)) {
+        return CHAT_GATE_INCOMPLETE;
+    }
+
+    if (out->missing != 0) {
+        return CHAT_GATE_HOLD;
+    }
+
+    verdict = look->last.k == 0 || look->last.is_void
+                  ? chat_gate_next(look, out)
+                  : chat_gate_claimed(look, out);
+
+    /* who waits may learn what became of it, but not go on without it */
+    return look->spent && verdict <= CHAT_GATE_GO ? CHAT_GATE_HOLD : verdict;
+}
+
+
+/* Keeps an attempt, if it is another's and no step back. */
+static void
+chat_gate_see_attempt(chat_question_t *q, const chat_attempt_t *attempt,
+                      chat_seen_attempt_t *seen)
+{
+    size_t     worker = attempt->worker.len, request = attempt->request.len;
+    chat_str_t results = seen->attempt.results;
+
+    if (attempt->k < seen->attempt.k || worker == 0 || request == 0
+        || worker > CHAT_CLAIMANT_MAX || request > CHAT_CLAIMANT_MAX - worker
+        || chat_gate_is_own(q, attempt))
+    {
+        return;
+    }
+
+    if (attempt->k != seen->attempt.k
+        && chat_arena_dup(q->arena, attempt->results, &results) != CHAT_OK)
+    {
+        return;
+    }
+
+    memcpy(seen->claimant, attempt->worker.data, worker);
+    memcpy(seen->claimant + worker, attempt->request.data, request);
+    seen->attempt = *attempt;
+    seen->attempt.worker = chat_str(seen->claimant, worker);
+    seen->attempt.request = chat_str(seen->claimant + worker, request);
+    seen->attempt.results = results;
+}
+
+
+static void
+chat_gate_see(chat_question_t *q, const chat_batch_t *batch)
+{
+    size_t i, calls = 0;
+
+    chat_gate_see_attempt(q, &batch->last, &q->seen.last);
+    chat_gate_see_attempt(q, &batch->answered, &q->seen.answered);
+    q->seen.partial |= batch->partial;
+    q->seen.sealed |= batch->sealed;
+
+    for (i = 0; q->chained && i < batch->nmembers; i++) {
+        calls += batch->members[i].is_call != 0;
+    }
+
+    if (calls > q->seen.ncalls) {
+        q->seen.ncalls = calls;
+    }
+}
+
+
+void
+chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
+                 int (*alive)(void *data, chat_str_t worker), void *data,
+                 chat_decision_t *out)
+{
+    chat_look_t look;
+
+    memset(out, 0, sizeof(*out));
+    memset(&look, 0, sizeof(look));
+
+    look.q = q;
+    look.batch = batch;
+    look.last = batch->last;
+
+    look.lost = chat_attempt_bury(&look.last, alive, data);
+
+    look.live = batch->open && !batch->sealed && !batch->broken
+                && alive(data, batch->producer);
+
+    look.lost_step = !batch->open && !batch->sealed && !batch->broken
+                     && (q->found_unsealed || (q->chained && q->seen.sealed));
+
+    if (!q->looked) {
+        q->looked = 1;
+        q->answered_k = look.last.answer ? look.last.k : 0;
+        q->ended_k = look.last.end != CHAT_END_NONE ? look.last.k : 0;
+    }
+
+    q->delivered = chat_gate_carried(&look);
+
+    if (q->chained) {
+        chat_gate_count(&look, out);
+        q->complete = out->missing == 0 && !out->merge && !look.spent;
+    }
+
+    look.sibling = chat_gate_may_follow(q, batch, &look.last, &out->twin);
+
+    out->verdict = chat_gate_row(&look, out);
+    out->twin = out->twin && out->verdict != CHAT_GATE_CLAIM
+                && out->verdict != CHAT_GATE_GO;
+
+    out->merge |= look.overruled;
+
+    if (out->verdict == CHAT_GATE_CLAIM) {
+        chat_gate_carries(q, batch);
+    }
+
+    chat_gate_see(q, batch);
+}
+
+
+/* prefix and id as one text; empty without memory. */
+static chat_str_t
+chat_gate_field(chat_arena_t *arena, const char *prefix, chat_str_t id)
+{
+    size_t         len = strlen(prefix);
+    unsigned char *field;
+
+    field = chat_arena_alloc(arena, len + id.len + 1);
+    if (field == NULL) {
+        return chat_str(NULL, 0);
+    }
+
+    memcpy(field, prefix, len);
+    memcpy(field + len, id.data, id.len);
+    return chat_str(field, len + id.len);
+}
+
+
+size_t
+chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
+                 chat_arena_t *arena, chat_str_t *fields)
+{
+    int                  how;
+    size_t               i, k, count = 0;
+    chat_str_t           id;
+    const chat_member_t *member;
+
+    for (i = 0;; i++) {
+        how = chat_gate_member(q, batch, i, &id);
+        if (how == -1) {
+            break;
+        }
+
+        if (how == 'r') {
+            fields[count++] = chat_gate_field(arena, "result/", id);
+        }
+
+        member = chat_batch_find(batch, id);
+        if (how == 'a' || how == 'c'
+            || (how == 'r' && member->approval != CHAT_APPROVAL_NONE))
+        {
+            fields[count++] = chat_gate_field(arena, "approval/", id);
+        }
+    }
+
+    for (k = 0; k < count; k++) {
+        if (fields[k].len == 0) {
+            return 0;
+        }
+    }
+
+    return count;
+}
+
+
+size_t
+chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
+                  chat_str_t *out)
+{
+    int        how;
+    size_t     i, count = 0;
+    chat_str_t id;
+
+    for (i = 0;; i++) {
+        how = chat_gate_member(q, batch, i, &id);
+        if (how == -1) {
+            return count;
+        }
+        if (how == 0 || how == 'A') {
+            out[count++] = id;
+        }
+    }
+}

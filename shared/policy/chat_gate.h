@@ -1,0 +1,209 @@
+/*
+ * chat_gate.h: what becomes of a request (DESIGN 4, "Verdict").
+ *
+ * A chat_question_t is the little that must be kept of a continuation while
+ * it waits; chat_gate_decide() reads it together with what the store knows of
+ * the batch and answers what to do now. It is asked again each time the store
+ * says that something changed, so it has no state but the question's.
+ * Promises: pure; never lets a half-answered batch go on, not where the store
+ * has lost its data either; never answers GO without a claim that stands.
+ * Must not know: wire formats, stores, time.
+ */
+
+#ifndef CHAT_GATE_H
+#define CHAT_GATE_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+#include "facts/chat_batch.h"
+#include "dialect/chat_dialect.h"
+#include "model/chat_request.h"
+
+/* A member as the request itself lists it. */
+typedef struct {
+    chat_str_t      id;
+    chat_kind_e     kind;
+    unsigned char   fingerprint[16];
+    unsigned char   digest[16]; /* of its result in the body */
+    chat_outcome_e  outcome;    /* of that; NONE: there is none */
+    chat_approval_e approval;   /* as the body has it */
+    int             settled;    /* by the body itself */
+    int             wants; /* settled, but the store's result is of use: it
+                               outranks an approval, and goes where the call
+                               occurs again without one */
+} chat_asked_t;
+
+#define CHAT_CLAIMANT_MAX 128 /* bytes of worker and request together */
+
+/* An attempt of another request, as it was read; k 0: none. */
+typedef struct {
+    chat_attempt_t attempt; /* its strings are in claimant */
+    unsigned char  claimant[CHAT_CLAIMANT_MAX];
+} chat_seen_attempt_t;
+
+/* What the looks of a request have shown, and a store may have lost since. */
+typedef struct {
+    chat_seen_attempt_t last;
+    chat_seen_attempt_t answered;
+    int                 partial;
+    int                 sealed;
+    size_t              ncalls; /* of the batch; kept for a chain only */
+} chat_seen_batch_t;
+
+/* From the first decision on it may not be moved. */
+typedef struct {
+    const chat_dialect_t *dialect;
+    chat_key_t            key;
+    chat_asked_t         *members; /* chained: only what the body brings */
+    size_t                nmembers;
+    chat_arena_t         *arena; /* of what is kept */
+    chat_table_t          index; /* of members, by id: the item is one */
+    unsigned char         signature[16];
+    unsigned char         transcript[16];
+    chat_str_t            brings;  /* the body's own results, as in a claim */
+    chat_str_t            carries; /* what a claim of it says that it carries;
+                                      NULL: that is not known */
+    unsigned char         retry_key[16]; /* of Idempotency-Key; zero: none */
+    chat_str_t            worker;        /* who asks: for claims */
+    chat_str_t            request;
+    uint64_t              now; /* ms since the epoch, set by the caller before
+                                  each decision and claim; 0: not known */
+    int                   fresh; /* a new user message */
+    int                   kept;  /* the provider keeps the conversation */
+    int                   chained;
+    int                   complete; /* the body settles all its members */
+    int                   wants;    /* a member of them wants a result */
+    int                   decides;  /* a member has a decision, no result */
+    unsigned              retry;    /* tries of its client library before */
+
+    /* What the first look showed; set by chat_gate_decide(). */
+    int      looked;
+    uint32_t answered_k; /* attempts up to here had an answer by then */
+    uint32_t ended_k;    /* attempts up to here had ended by then */
+    int      found_unsealed;
+
+    int delivered; /* by the last look: an attempt has carried all results */
+
+    chat_seen_batch_t seen; /* by each look; likewise */
+} chat_question_t;
+
+typedef enum {
+    /* these three go on, or are about to */
+    CHAT_GATE_PASS,       /* go on without a claim */
+    CHAT_GATE_CLAIM,      /* put claim/k and look again */
+    CHAT_GATE_GO,         /* attempt k is ours: go on */
+    CHAT_GATE_UNMANAGED,  /* nothing is known of it: go on untouched */
+    CHAT_GATE_HOLD,       /* wait for the other results or for the seal */
+    CHAT_GATE_WAIT,       /* wait for the fate of attempt k */
+    CHAT_GATE_SIBLING,    /* attempt k was answered 2xx while this waited */
+    CHAT_GATE_EMPTY,      /* end it with the dialect's empty turn */
+    CHAT_GATE_CONFLICT,   /* 409: another request has the answer */
+    CHAT_GATE_FATE,       /* attempt k ended badly while this waited */
+    CHAT_GATE_INCOMPLETE, /* its step has calls that the body does not list */
+    CHAT_GATE_SUPERSEDED, /* 409, the user has gone on */
+    CHAT_GATE_CLEARED,    /* 409, the conversation was cleared */
+    CHAT_GATE_LOOP        /* 429, its client does not cease to ask */
+} chat_gate_e;
+
+typedef struct {
+    chat_gate_e verdict;
+    uint32_t    k;
+    uint32_t    status;  /* FATE: HTTP status of the attempt, or 0 */
+    uint32_t    after;   /* FATE: its Retry-After in seconds, or 0 */
+    chat_end_e  end;     /* FATE: how it ended */
+    int         lost;    /* FATE: its worker is gone */
+    int         twin;    /* it has the content of the last attempt: unless it
+                           claims, chat_gate_twin() is to be joined */
+    int         merge;   /* PASS, GO, CLAIM: the store has results that the
+                           body lacks */
+    int         attach;  /* EMPTY, CONFLICT, PASS, FATE: the record of attempt
+                           k, if there is one, is its answer */
+    size_t      missing; /* members that nobody has settled */
+} chat_decision_t;
+
+/*
+ * Fills *q from a continuation's last step; what it keeps is copied into the
+ * arena. CHAT_LIMIT: more than max_calls members; CHAT_DECLINED: it has none;
+ * CHAT_ERROR: no memory. key, worker, request and retry are the caller's.
+ */
+chat_rc_e chat_gate_question(const chat_dialect_t *dialect,
+                             const chat_request_t *rq, size_t max_calls,
+                             chat_arena_t *arena, chat_question_t *q);
+
+/*
+ * Appends what the request brings: its calls, results and approvals.
+ * payloads: 1 to give payloads with the results even though the body is
+ * complete. Payloads above max_result are left out, the reason of an approval
+ * too; *dropped counts them.
+ */
+void chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
+                     int payloads, size_t max_result, chat_facts_t *facts,
+                     size_t *dropped);
+
+/*
+ * Appends claim/k for this request. The first join of a body that is complete
+ * by itself carries claim/1.
+ */
+void chat_gate_claim(const chat_question_t *q, uint32_t k,
+                     chat_facts_t *facts);
+
+/* Appends that this request has the content of another one's attempt. */
+void chat_gate_twin(const chat_question_t *q, chat_facts_t *facts);
+
+/*
+ * The verdict. alive(data, worker) says whether a worker lives. Strings and
+ * *batch are only read.
+ */
+void chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
+                      int (*alive)(void *data, chat_str_t worker), void *data,
+                      chat_decision_t *out);
+
+/*
+ * May attempt k be claimed? CLAIM; LOOP: too many of a client that asks again
+ * by itself have begun within a minute; CONFLICT: no reader would believe it.
+ */
+chat_gate_e chat_gate_may_claim(const chat_question_t *q,
+                                const chat_batch_t *batch, uint32_t k);
+
+/*
+ * 1 if the provider has the result of this call of a chain, so that it must
+ * not be inserted again. Valid after chat_gate_decide().
+ */
+int chat_gate_delivered(const chat_question_t *q, const chat_member_t *member);
+
+/*
+ * What the store can complete: for each member that the body leaves open and
+ * the store has settled, the fields of its facts (result/<id>, and
+ * approval/<id> where there is one), in the order of the calls. fields has
+ * room for twice batch->nmembers + q->nmembers; the texts are in the arena.
+ * Answers how many; 0 also without memory.
+ */
+size_t chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
+                        chat_arena_t *arena, chat_str_t *fields);
+
+/* The ids that this request cannot complete; out has room for
+ * batch->nmembers + q->nmembers. */
+size_t chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
+                         chat_str_t *out);
+
+
+/*
+ * 1 if the store has lost facts of a batch that this request's worker watches:
+ * the watch itself, what the request brought, or the attempt that it saw.
+ * Such facts are not to be decided by: the request joins its results (by
+ * chat_gate_facts() with payloads) and what chat_gate_rejoin() gives, and
+ * decides by the answer, whatever it says.
+ */
+int chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch);
+
+/*
+ * Appends what this request has read of the batch and nobody else may tell
+ * any more: attempts of others as they stood, partial, the seal, and for a
+ * chain its calls. calls: those of the chain, as they were last read;
+ * without all of them the seal is not told. A claim of its own is the
+ * request's to tell, by chat_gate_claim().
+ */
+void chat_gate_rejoin(const chat_question_t *q, const chat_call_t *calls,
+                      size_t ncalls, chat_facts_t *facts);
+
+#endif /* CHAT_GATE_H */

@@ -1,0 +1,35 @@
+/*
+ * chat_gate_sibling.h: may a request share another one's answer?
+ *
+ * For chat_gate*.c alone.
+ * Promises: requests that ask for other things never share an answer; in
+ * doubt a request is one of its own.
+ * Must not know: wire formats, stores, time.
+ */
+
+#ifndef CHAT_GATE_SIBLING_H
+#define CHAT_GATE_SIBLING_H
+
+#include "policy/chat_gate.h"
+
+/* Sets q->brings: the results of the body itself. CHAT_ERROR: no memory. */
+chat_rc_e chat_gate_brings(chat_question_t *q);
+
+/* Sets q->carries: those, and the stored ones that go upstream with them. */
+void chat_gate_carries(chat_question_t *q, const chat_batch_t *batch);
+
+/* 1 if the attempt is this request's. */
+int chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt);
+
+/* 1 if the attempt and the request ask for the same. */
+int chat_gate_asks_the_same(const chat_question_t *q,
+                            const chat_attempt_t  *attempt);
+
+/*
+ * 1 if the request may share the answer of the last attempt. *twin: it has
+ * its content, and the store does not know the request yet.
+ */
+int chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
+                         const chat_attempt_t *last, int *twin);
+
+#endif /* CHAT_GATE_SIBLING_H */

@@ -1,0 +1,96 @@
+/*
+ * chat_merge.h: which results go into a body, and putting them there.
+ *
+ * Promises: the merged body is valid JSON, every byte that no result needed
+ * stays; a call that has its result is never touched; a result goes only into
+ * a call whose arguments it answered.
+ * Must not know: stores, NGINX, wire formats (the dialect splices).
+ */
+
+#ifndef CHAT_MERGE_H
+#define CHAT_MERGE_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+#include "facts/chat_batch.h"
+#include "dialect/chat_dialect.h"
+
+#define CHAT_OPEN_MAX 1024 /* calls that are answered without the store */
+
+typedef struct {
+    chat_result_t *items;
+    size_t         count;
+    chat_result_t *decided; /* approvals of calls that take no result: those
+                               settled already, in a fresh turn all */
+    size_t         ndecided;
+    chat_arena_t  *arena; /* of the caller; holds the lists */
+} chat_results_t;
+
+void chat_results_init(chat_results_t *results, chat_arena_t *arena);
+
+/*
+ * Adds what the store has for a step: facts are the answer of payloads() for
+ * its fields. Every occurrence of a call in the step that has no result of
+ * its own gets one; for a chained step what the body does not bring is added
+ * in the order of its calls, which order (n ids) gives. approvals: 0 leaves
+ * approvals out (fresh turns). Payloads stay the caller's. CHAT_ERROR without
+ * memory.
+ */
+chat_rc_e chat_results_collect(chat_results_t       *results,
+                               const chat_request_t *rq,
+                               const chat_step_t    *step,
+                               const chat_fact_t *facts, size_t n,
+                               const chat_call_t *order, size_t norder,
+                               int approvals);
+
+/*
+ * The calls of a step by their ids, by their position in the step. CHAT_ERROR
+ * without memory.
+ */
+chat_rc_e chat_results_brought(const chat_request_t *rq,
+                               const chat_step_t *step, chat_arena_t *arena,
+                               chat_twins_t *brought);
+
+/* Adds one; CHAT_ERROR without memory. */
+chat_rc_e chat_results_add(chat_results_t      *results,
+                           const chat_result_t *result);
+
+/*
+ * Adds what the store could not give to the calls of a body, after all that
+ * it could was collected: a call that stands twice and is answered in
+ * one place takes that answer in the other. unknown: all other open calls
+ * take an error that says that nobody knows their outcome; it is for this
+ * body alone and never stored. CHAT_LIMIT: more than CHAT_OPEN_MAX of them,
+ * CHAT_ERROR: no memory; nothing is added then.
+ */
+chat_rc_e chat_results_open(chat_results_t *results, const chat_request_t *rq,
+                            int unknown);
+
+/*
+ * The same error for the calls of a chained step that neither the body nor
+ * the store answers; order gives all its calls, with what the store knows of
+ * their approval and whether their result was delivered.
+ */
+chat_rc_e chat_results_open_chain(chat_results_t       *results,
+                                  const chat_request_t *rq,
+                                  const chat_step_t    *step,
+                                  const chat_call_t *order, size_t norder);
+
+/*
+ * Appends the body of doc with the results and decisions put in to out. rq
+ * was read from doc by dialect. CHAT_BAD: the body cannot take them, nothing
+ * is appended; CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
+                     const chat_request_t *rq, const chat_results_t *results,
+                     chat_buf_t *out);
+
+/*
+ * Moves to told those results whose calls stand unanswered in the client's
+ * last message, each call once: what its transcript lacks. Errors of calls
+ * that nobody has answered are none of them.
+ */
+chat_rc_e chat_results_told(const chat_results_t *results,
+                            chat_results_t       *told);
+
+#endif /* CHAT_MERGE_H */

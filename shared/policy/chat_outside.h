@@ -1,0 +1,92 @@
+/*
+ * chat_outside.h: results from outside of the chat, as a person in another
+ * program or a webhook gives them: what the body of such a request says, what
+ * facts that makes, and what is answered.
+ *
+ * Promises: pure; any body is survived; a list is taken whole or not at all;
+ * a refusal names the field, and of a list the index.
+ * Must not know: stores, NGINX, time.
+ */
+
+#ifndef CHAT_OUTSIDE_H
+#define CHAT_OUTSIDE_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+#include "facts/chat_batch.h"
+#include "dialect/chat_dialect.h"
+#include "json/chat_json.h"
+
+/* One of them. */
+typedef struct {
+    chat_str_t         id;
+    chat_outcome_e     outcome;  /* OK or ERROR; NONE: a decision */
+    chat_approval_e    approval; /* GRANTED or REFUSED */
+    const chat_json_t *value;    /* output or error text; the decision's
+                                    reason, or NULL */
+    size_t             index;    /* in the body */
+    int                repeated; /* was settled before it came */
+    size_t             fact;     /* index of its fact, if it is not repeated */
+} chat_outside_item_t;
+
+/* Why a body is refused. */
+typedef struct {
+    unsigned    status; /* HTTP */
+    const char *code;
+    const char *message;
+    const char *field; /* NULL: none in particular */
+    size_t      index; /* in a list */
+    int         listed;
+} chat_outside_refusal_t;
+
+typedef struct {
+    chat_json_doc_t        doc;
+    chat_str_t             conversation;
+    chat_outside_item_t   *items;
+    size_t                 count;
+    int                    listed; /* the body is a list */
+    chat_outside_refusal_t refusal;
+} chat_outside_t;
+
+/*
+ * Reads {"conversation", "toolCallId", and one of "output", "errorText" or
+ * "approved" (with "reason")}, or a list of them that all name the same
+ * conversation. text must outlive *out. CHAT_BAD: out->refusal says why;
+ * CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_outside_read(chat_outside_t *out, chat_arena_t *arena,
+                            chat_str_t text, size_t max_calls,
+                            size_t max_result);
+
+/*
+ * Appends the facts that these results add to their batch, payloads in the
+ * dialect's form. CHAT_BAD: the batch does not have such a call, out->refusal
+ * says so; CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_outside_facts(chat_outside_t       *out,
+                             const chat_dialect_t *dialect,
+                             const chat_batch_t *batch, chat_facts_t *facts);
+
+/*
+ * How many of these results stand: put is what chat_outside_facts() gave,
+ * facts is what the store then has.
+ */
+size_t chat_outside_applied(const chat_outside_t *out, const chat_facts_t *put,
+                            const chat_fact_t *facts, size_t n);
+
+/* 1 if the batch is neither finished nor given up. */
+int chat_outside_is_open(const chat_batch_t *batch);
+
+/* The batch as JSON, without payloads. */
+void chat_outside_show(const chat_batch_t    *batch,
+                       const chat_recorded_t *recorded,
+                       chat_str_t conversation, chat_buf_t *out);
+
+/* The ids of the batch's calls that a DELETE clears, as JSON; NULL: none. */
+void chat_outside_cleared(const chat_batch_t *batch, chat_buf_t *out);
+
+/* The refusal as JSON. */
+void chat_outside_refuse(const chat_outside_refusal_t *refusal,
+                         chat_buf_t                   *out);
+
+#endif /* CHAT_OUTSIDE_H */

@@ -1,0 +1,158 @@
+/*
+ * chat_status.c: ids for people to see; see chat_status.h.
+ *
+ * Ids and conversations are bytes that clients chose. Promises: what goes out
+ * is UTF-8. Must not know: JSON's structure, metrics' names.
+ */
+
+#include "report/chat_status.h"
+#include "report/chat_status_put.h"
+#include "facts/chat_store.h"
+
+#include <inttypes.h>
+
+
+/* The bytes of the character that s begins with; 0: it is none. */
+static size_t
+chat_status_char(chat_str_t s)
+{
+    size_t        i, n;
+    unsigned char c = s.data[0], low = 0x80, high = 0xbf;
+
+    if (c < 0x80) {
+        return 1;
+    }
+
+    n = c >= 0xc2 && c <= 0xdf   ? 2
+        : c >= 0xe0 && c <= 0xef ? 3
+        : c >= 0xf0 && c <= 0xf4 ? 4
+                                 : 0;
+
+    /* no long forms, no surrogates, nothing past the last character */
+    low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : low;
+    high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : high;
+
+    if (n == 0 || s.len < n || s.data[1] < low || s.data[1] > high) {
+        return 0;
+    }
+
+    for (i = 2; i < n; i++) {
+        if ((s.data[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+
+    return n;
+}
+
+
+static chat_str_t
+chat_status_from(chat_str_t s, size_t at)
+{
+    return chat_str(s.data + at, s.len - at);
+}
+
+
+void
+chat_short(chat_short_t *out, chat_str_t id)
+{
+    size_t n, at = 0;
+
+    while (at < id.len) {
+        n = chat_status_char(chat_status_from(id, at));
+        n = n ? n : 1;
+
+        if (at + n > CHAT_SHORT) {
+            break;
+        }
+
+        at += n;
+    }
+
+    memset(out, 0, sizeof(*out));
+    out->len = (unsigned char) at;
+    out->cut = at < id.len;
+    if (at != 0) {
+        memcpy(out->bytes, id.data, at);
+    }
+}
+
+
+void
+chat_status_put(chat_buf_t *out, chat_str_t s, int cut)
+{
+    size_t     n, at = 0;
+    chat_buf_t text = { NULL, 0, 0, 0 };
+
+    while (at < s.len) {
+        n = chat_status_char(chat_status_from(s, at));
+
+        if (n == 0) {
+            chat_buf_puts(&text, "\xef\xbf\xbd");
+            at++;
+            continue;
+        }
+
+        chat_buf_add(&text, chat_str(s.data + at, n));
+        at += n;
+    }
+
+    if (cut) {
+        chat_buf_puts(&text, "\xe2\x80\xa6");
+    }
+
+    out->failed |= text.failed;
+    chat_buf_json(out, chat_buf_str(&text));
+    chat_buf_free(&text);
+}
+
+
+void
+chat_status_put_short(chat_buf_t *out, const chat_short_t *id)
+{
+    size_t len = id->len < CHAT_SHORT ? id->len : CHAT_SHORT;
+
+    chat_status_put(out, chat_str(id->bytes, len), id->cut);
+}
+
+
+void
+chat_status_put_seconds(chat_buf_t *out, uint64_t us)
+{
+    int      digits = 6;
+    uint64_t part = us % 1000000;
+
+    chat_buf_printf(out, "%" PRIu64, us / 1000000);
+
+    for (; part != 0 && part % 10 == 0; part /= 10) {
+        digits--;
+    }
+
+    if (part != 0) {
+        chat_buf_printf(out, ".%0*" PRIu64, digits, part);
+    }
+}
+
+
+void
+chat_status_put_hex(chat_buf_t *out, const unsigned char *bytes, size_t n)
+{
+    size_t i;
+
+    chat_buf_puts(out, "\"");
+
+    for (i = 0; i < n; i++) {
+        chat_buf_printf(out, "%02x", bytes[i]);
+    }
+
+    chat_buf_puts(out, "\"");
+}
+
+
+unsigned char
+chat_status_store(const chat_metrics_t *metrics)
+{
+    return metrics->stores[CHAT_STORE_AWAY] != 0       ? CHAT_STORE_AWAY
+           : metrics->stores[CHAT_STORE_WAVERING] != 0 ? CHAT_STORE_WAVERING
+                                                       : CHAT_STORE_UP;
+}

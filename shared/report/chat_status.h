@@ -1,0 +1,139 @@
+/*
+ * chat_status.h: what the module tells of itself, as JSON and as Prometheus
+ * text; and the JSON of another node, read back.
+ *
+ * What is shown was gathered elsewhere. Promises: of ids and conversations
+ * the first CHAT_SHORT bytes only; the JSON is valid whatever they are; what
+ * another node has written is taken number by number, and no number of it
+ * can do more than be wrong.
+ * Must not know: shared memory, HTTP, stores.
+ */
+
+#ifndef CHAT_STATUS_H
+#define CHAT_STATUS_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+#include "report/chat_metrics.h"
+
+#define CHAT_SHORT 12          /* bytes of an id that are shown */
+#define CHAT_STATUS_MEMBERS 16 /* of a batch */
+#define CHAT_STATUS_BATCHES 256
+#define CHAT_STATUS_EVENTS 64
+#define CHAT_STATUS_NODES 64
+#define CHAT_STATUS_NODE 64   /* bytes of a node's name, at most */
+#define CHAT_STATUS_DETAIL 48 /* bytes, the last one 0 */
+
+/* The beginning of an id. */
+typedef struct {
+    unsigned char len;
+    unsigned char cut; /* there is more of it */
+    unsigned char bytes[CHAT_SHORT];
+} chat_short_t;
+
+typedef enum {
+    CHAT_MEMBER_MISSING,
+    CHAT_MEMBER_RESULT,
+    CHAT_MEMBER_APPROVAL
+} chat_member_state_e;
+
+typedef struct {
+    chat_short_t  id;
+    unsigned char approval; /* its kind: approval, else client */
+    unsigned char state;    /* chat_member_state_e */
+} chat_held_member_t;
+
+typedef enum {
+    CHAT_HELD_OPEN,     /* its stream runs, calls may come */
+    CHAT_HELD_SEALED,   /* all calls are known */
+    CHAT_HELD_STREAMING /* a request of it is upstream */
+} chat_held_state_e;
+
+/* A batch that requests wait for. */
+typedef struct {
+    unsigned char      name[8]; /* the first bytes */
+    unsigned char      dialect; /* as chat_metrics_dialect() */
+    unsigned char      state;   /* chat_held_state_e */
+    chat_short_t       conversation;
+    uint32_t           held; /* requests */
+    uint32_t           missing;
+    uint32_t           attempt;  /* the last one; 0: none */
+    uint32_t           nmembers; /* all; CHAT_STATUS_MEMBERS are here */
+    uint64_t           since;    /* ms since the epoch; 0: unknown */
+    uint64_t           looked;   /* when it was last read, likewise */
+    chat_held_member_t members[CHAT_STATUS_MEMBERS];
+} chat_held_t;
+
+typedef enum {
+    CHAT_WHAT_HELD,
+    CHAT_WHAT_MERGED,
+    CHAT_WHAT_RELEASED,
+    CHAT_WHAT_DROPPED,
+    CHAT_WHAT_ATTACHED,
+    CHAT_WHAT_INTERRUPTED,
+    CHAT_WHAT_BOUNCED,
+    CHAT_WHAT_EMPTY,
+    CHAT_WHAT_CONFLICT,
+    CHAT_WHAT_SUPERSEDED,
+    CHAT_WHAT_UNMANAGED,
+    CHAT_WHAT_BYPASS,
+    CHAT_WHATS
+} chat_what_e;
+
+/* Something that the module did. */
+typedef struct {
+    uint64_t      n; /* from 1, in the order of a node */
+    uint64_t      time;
+    unsigned char what; /* chat_what_e */
+    unsigned char dialect;
+    unsigned char has_batch;
+    unsigned char batch[8];
+    chat_short_t  conversation;
+    char          detail[CHAT_STATUS_DETAIL];
+} chat_happening_t;
+
+typedef struct {
+    unsigned char len;
+    unsigned char name[CHAT_STATUS_NODE];
+    unsigned char state; /* chat_store_state_e, of its worst worker */
+    uint32_t      workers;
+    uint64_t      holds;
+    uint64_t      oldest; /* ms, of the oldest of them */
+} chat_node_t;
+
+typedef struct {
+    chat_str_t        version;
+    chat_str_t        nginx;
+    uint64_t          time; /* ms since the epoch */
+    const char       *store;
+    uint64_t          zone_size; /* 0: there is none */
+    uint64_t          zone_used;
+    uint64_t          oldest;  /* ms, of the oldest hold, of all nodes */
+    chat_metrics_t    metrics; /* the sum over nodes */
+    chat_node_t      *nodes;   /* this one first */
+    size_t            nnodes;
+    chat_held_t      *batches;
+    size_t            nbatches;
+    uint64_t          more;   /* requests that wait for others than those */
+    chat_happening_t *events; /* oldest first */
+    size_t            nevents;
+} chat_status_t;
+
+/* The first bytes of id, not in the middle of a character. */
+void chat_short(chat_short_t *out, chat_str_t id);
+
+/* The state of a store as its worst worker sees it. */
+unsigned char chat_status_store(const chat_metrics_t *metrics);
+
+/* Appends the whole; for another node it is without batches and events. */
+void chat_status_json(const chat_status_t *status, chat_buf_t *out);
+void chat_status_prometheus(const chat_status_t *status, chat_buf_t *out);
+
+/*
+ * The numbers in the JSON of another node; what is not there is 0. CHAT_BAD,
+ * CHAT_LIMIT: it is not a status; CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_status_read(chat_str_t text, chat_arena_t *arena,
+                           chat_metrics_t *metrics, chat_node_t *node);
+
+#endif /* CHAT_STATUS_H */

@@ -1,0 +1,227 @@
+/*
+ * chat_count.c: see chat_count.h.
+ *
+ * A line is looked at up to the fifth byte: it is empty, has the name "data",
+ * or is any other. The CR of an empty line may have an LF to come, by the
+ * same rule as in chat_sse.
+ * Must not know: what an event says.
+ */
+
+#include "sse/chat_count.h"
+
+/* What the line has been so far: up to 4, that many bytes of "data". */
+enum {
+    CHAT_COUNT_NAMED = 4, /* "data": the next byte says whether it is that */
+    CHAT_COUNT_OTHER = 5, /* awaits its end */
+    CHAT_COUNT_BOM = 6,   /* one byte of a byte order mark, */
+    CHAT_COUNT_BOM2 = 7   /* and two */
+};
+
+#define CHAT_COUNT_DATA 1    /* the frame has a data line */
+#define CHAT_COUNT_PLAIN 2   /* its last line did not end in CRLF */
+#define CHAT_COUNT_CR 4      /* a line has ended in CR: an LF may be its own */
+#define CHAT_COUNT_WAIT 8    /* the same of the empty line */
+#define CHAT_COUNT_INSIDE 16 /* the frame has begun */
+#define CHAT_COUNT_BEGUN 32  /* the stream has */
+
+#define CHAT_COUNT_STATES 8
+#define CHAT_COUNT_FLAGS 64
+#define CHAT_COUNT_DIGITS 18
+
+
+int
+chat_count_is_inside(const chat_count_t *count)
+{
+    return (count->flags & CHAT_COUNT_INSIDE) != 0;
+}
+
+
+static void
+chat_count_end(chat_count_t *count)
+{
+    count->events += count->flags & CHAT_COUNT_DATA;
+    count->line = 0;
+    count->flags = CHAT_COUNT_BEGUN;
+}
+
+
+/* A line ends with this byte; 1: and so does the frame. */
+static int
+chat_count_line(chat_count_t *count, unsigned char c)
+{
+    unsigned line = count->line;
+
+    count->line = 0;
+
+    if (line == 0) {
+        if (c == '\n' || (count->flags & CHAT_COUNT_PLAIN)) {
+            return 1;
+        }
+        count->flags |= CHAT_COUNT_WAIT;
+        return 0;
+    }
+
+    if (line == CHAT_COUNT_NAMED) {
+        count->flags |= CHAT_COUNT_DATA;
+    }
+
+    count->flags |= CHAT_COUNT_PLAIN;
+    if (c == '\r') {
+        count->flags |= CHAT_COUNT_CR;
+    }
+
+    return 0;
+}
+
+
+/* A byte of a line that is not its end. */
+static void
+chat_count_byte(chat_count_t *count, unsigned char c)
+{
+    unsigned line = count->line;
+    unsigned first = !(count->flags & CHAT_COUNT_BEGUN);
+
+    count->flags |= CHAT_COUNT_BEGUN;
+
+    if (line < CHAT_COUNT_NAMED && c == "data"[line]) {
+        count->line++;
+
+    } else if (line == CHAT_COUNT_NAMED && c == ':') {
+        count->flags |= CHAT_COUNT_DATA;
+        count->line = CHAT_COUNT_OTHER;
+
+    } else if (line == 0 && first && c == 0xef) {
+        count->line = CHAT_COUNT_BOM;
+
+    } else if (line == CHAT_COUNT_BOM && c == 0xbb) {
+        count->line = CHAT_COUNT_BOM2;
+
+    } else if (line == CHAT_COUNT_BOM2 && c == 0xbf) {
+        count->line = 0;
+
+    } else {
+        count->line = CHAT_COUNT_OTHER;
+    }
+}
+
+
+/* The LF of a CRLF that the byte may be. 1: it is. */
+static int
+chat_count_lf(chat_count_t *count, unsigned char c)
+{
+    if (!(count->flags & CHAT_COUNT_CR)) {
+        return 0;
+    }
+
+    count->flags &= ~(unsigned) CHAT_COUNT_CR;
+    if (c == '\n') {
+        count->flags &= ~(unsigned) CHAT_COUNT_PLAIN;
+    }
+
+    return c == '\n';
+}
+
+
+size_t
+chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
+{
+    size_t        i;
+    unsigned char c;
+
+    *ended = 0;
+
+    for (i = 0; i < bytes.len && !*ended; i++) {
+        c = bytes.data[i];
+
+        if (count->flags & CHAT_COUNT_WAIT) {
+            *ended = 1;
+            chat_count_end(count);
+            return c == '\n' ? i + 1 : i;
+        }
+
+        count->flags |= CHAT_COUNT_INSIDE;
+
+        if (chat_count_lf(count, c)) {
+            continue;
+        }
+
+        if (c == '\n' || c == '\r') {
+            *ended = chat_count_line(count, c);
+
+        } else if (count->line != CHAT_COUNT_OTHER) {
+            chat_count_byte(count, c);
+        }
+    }
+
+    if (*ended) {
+        chat_count_end(count);
+    }
+
+    return i;
+}
+
+
+size_t
+chat_count_to(chat_count_t *count, chat_str_t bytes, uint64_t event)
+{
+    int    ended;
+    size_t done = 0;
+
+    while (done < bytes.len
+           && (count->events < event || chat_count_is_inside(count))
+           && event != 0)
+    {
+        done += chat_count_frame(
+            count, chat_str(bytes.data + done, bytes.len - done), &ended);
+    }
+
+    return done;
+}
+
+
+void
+chat_count_write(const chat_count_t *count, chat_buf_t *out)
+{
+    chat_buf_printf(out, "%llu %u\n", (unsigned long long) count->events,
+                    count->flags * CHAT_COUNT_STATES + count->line);
+}
+
+
+/* A decimal number and the byte behind it; 0: it is none. */
+static size_t
+chat_count_number(chat_str_t text, size_t at, unsigned char end, uint64_t *out)
+{
+    size_t   i;
+    uint64_t n = 0;
+
+    for (i = at; i < text.len && i - at < CHAT_COUNT_DIGITS
+                 && text.data[i] >= '0' && text.data[i] <= '9';
+         i++)
+    {
+        n = n * 10 + (text.data[i] - '0');
+    }
+
+    *out = n;
+    return i > at && i < text.len && text.data[i] == end ? i + 1 : 0;
+}
+
+
+size_t
+chat_count_read(chat_count_t *count, chat_str_t text)
+{
+    size_t   at;
+    uint64_t state = 0;
+
+    at = chat_count_number(text, 0, ' ', &count->events);
+    if (at != 0) {
+        at = chat_count_number(text, at, '\n', &state);
+    }
+
+    if (at == 0 || state >= CHAT_COUNT_STATES * CHAT_COUNT_FLAGS) {
+        return 0;
+    }
+
+    count->line = (unsigned) state % CHAT_COUNT_STATES;
+    count->flags = (unsigned) state / CHAT_COUNT_STATES;
+    return at;
+}

@@ -1,0 +1,46 @@
+/*
+ * chat_count.h: counts the events of a byte stream, and finds where they end.
+ *
+ * An event is a frame with data, as chat_sse cuts frames and a client gives
+ * them to its app; comments and the like are none. The count is a few bytes
+ * of state that can be written down and taken up again elsewhere, so that a
+ * stream can be gone on with in its middle.
+ * Promises: the count does not depend on how the input was cut; no
+ * allocation; time is linear. Must not know: what an event says.
+ */
+
+#ifndef CHAT_COUNT_H
+#define CHAT_COUNT_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+
+/* All zero is the beginning of a stream; members are the counter's own. */
+typedef struct {
+    uint64_t events; /* that have ended; to be read */
+    unsigned line;   /* what the current line has been so far */
+    unsigned flags;  /* of the current frame */
+} chat_count_t;
+
+/* 1 if a frame has begun and not ended. */
+int chat_count_is_inside(const chat_count_t *count);
+
+/*
+ * Moves on to the end of the current frame, or of the bytes: answers how many
+ * of them that takes. *ended: the frame has ended there (also where no byte
+ * was left of it).
+ */
+size_t chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended);
+
+/*
+ * Moves on over the bytes, but not beyond the end of the event with this
+ * number (0: nothing at all); answers how many of them that takes.
+ */
+size_t chat_count_to(chat_count_t *count, chat_str_t bytes, uint64_t event);
+
+/* "<events> <state>\n", and back: 0 if text does not begin so, else its
+ * length. */
+void   chat_count_write(const chat_count_t *count, chat_buf_t *out);
+size_t chat_count_read(chat_count_t *count, chat_str_t text);
+
+#endif /* CHAT_COUNT_H */

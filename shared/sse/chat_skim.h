@@ -1,0 +1,38 @@
+/*
+ * chat_skim.h: frames that are like one that did not matter.
+ *
+ * A provider says every piece of a text in the same words: from frame to
+ * frame only the text changes. Of a frame that was found boring the bytes
+ * around the text are kept; a frame that has the same bytes, and any text,
+ * is boring too, and ends where they end.
+ * Promises: what it skims is whole frames of the form that was learnt; no
+ * byte of them is looked at more than once.
+ * Must not know: dialects, what a frame says.
+ */
+
+#ifndef CHAT_SKIM_H
+#define CHAT_SKIM_H
+
+#include "bytes/chat_base.h"
+
+#define CHAT_SKIM_HOLES 3
+#define CHAT_SKIM_BYTES 1024
+
+typedef struct {
+    size_t        count; /* pieces; 0: nothing is known */
+    size_t        len[CHAT_SKIM_HOLES + 1];
+    unsigned char bytes[CHAT_SKIM_BYTES]; /* the pieces, without the texts */
+} chat_skim_t;
+
+/*
+ * Learns from a boring frame. texts: words such as "content":" that stand
+ * before a text which may be any; NULL ends them.
+ */
+void chat_skim_learn(chat_skim_t *skim, chat_str_t raw,
+                     const char *const *texts);
+
+/* Length of the frames, each of at most max bytes, that input begins with. */
+size_t chat_skim_match(const chat_skim_t *skim, chat_str_t input, size_t max,
+                       uint32_t *frames);
+
+#endif /* CHAT_SKIM_H */

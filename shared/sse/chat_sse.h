@@ -1,0 +1,96 @@
+/*
+ * chat_sse.h: a pull parser that cuts a byte stream into SSE frames.
+ *
+ * A frame is the run of lines up to and with its blank line. All three line
+ * ends (LF, CRLF, CR) and any mix are understood. The CR of a blank line is
+ * taken for a CRLF if the line before ended in CRLF or there was none (at the
+ * end of the input it waits for one byte), else for a CR: a stream of lone
+ * CRs is not delayed. Promises: frames, glued together, are the input, byte
+ * for byte; the frames do not depend on how the input was cut; a frame that
+ * lies in one input is not copied; time is linear.
+ * Must not know: JSON, dialects, what a frame means.
+ */
+
+#ifndef CHAT_SSE_H
+#define CHAT_SSE_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+#include "sse/chat_lines.h"
+
+typedef struct {
+    chat_str_t raw;      /* all bytes of the frame, blank line included */
+    chat_str_t event;    /* value of the last event: field, or empty */
+    chat_str_t data;     /* the data: lines joined by LF, or empty */
+    int        has_data; /* there was at least one data: line */
+    int        in_input; /* raw points into the last input given to feed */
+    int        bom;      /* raw begins with a byte order mark */
+} chat_frame_t;
+
+typedef enum {
+    CHAT_SSE_FRAME, /* *frame is a whole frame */
+    CHAT_SSE_PIECE, /* frame->raw is a piece of a frame past the limit; no
+                       other member but in_input is set; passes untouched */
+    CHAT_SSE_MORE,  /* the input is used up; its bytes may go away */
+    CHAT_SSE_ERROR  /* no memory */
+} chat_sse_rc_e;
+
+/* All members are the parser's own. */
+typedef struct {
+    size_t       max_frame; /* bytes of one frame; 0: no limit */
+    chat_lines_t in;
+    size_t       start;   /* where the unfinished frame goes on in the input */
+    chat_buf_t   tail;    /* the unfinished frame of earlier inputs */
+    chat_buf_t   data;    /* joined data of a frame with several lines */
+    int          partial; /* earlier inputs ended inside of a line */
+    int          waiting; /* the input ended in a CR: chat_sse_wait_e */
+    int          last_end; /* how the last line ended: chat_sse_end_e */
+    int          skipping; /* inside a frame past the limit: chat_sse_skip_e */
+    int          begun;    /* the stream's first frame is over */
+    int          flush;    /* the tail was given out and is to be emptied */
+} chat_sse_t;
+
+/* max_frame: a longer frame comes out in pieces; 0: no limit. */
+void chat_sse_init(chat_sse_t *sse, size_t max_frame);
+void chat_sse_free(chat_sse_t *sse);
+
+/* Gives the next bytes; they must stay until chat_sse_next() says MORE. */
+void chat_sse_feed(chat_sse_t *sse, chat_str_t input);
+
+/*
+ * The next frame. What *frame points to is valid until the next call of
+ * chat_sse_next() or chat_sse_feed().
+ */
+chat_sse_rc_e chat_sse_next(chat_sse_t *sse, chat_frame_t *frame);
+
+/*
+ * What of the input is unread, if the parser stands between two frames of it;
+ * else empty. chat_sse_skip() moves over whole frames that end in LF LF.
+ */
+chat_str_t chat_sse_rest(const chat_sse_t *sse);
+void       chat_sse_skip(chat_sse_t *sse, size_t len);
+
+/* The bytes of the unfinished frame, after MORE; valid until the next feed. */
+chat_str_t chat_sse_tail(const chat_sse_t *sse);
+
+/* What of the input no frame has taken; after it the parser is of no use. */
+chat_str_t chat_sse_unread(const chat_sse_t *sse);
+
+/*
+ * Appends to out the frame with its data replaced: the first data: line
+ * carries the new data (line ends in it become spaces), further data: lines
+ * go, every other byte stays.
+ */
+void chat_sse_rewrite(const chat_frame_t *frame, chat_str_t data,
+                      chat_buf_t *out);
+
+
+/* After MORE: 1 inside of a frame past the limit. */
+static inline int
+chat_sse_is_skipping(const chat_sse_t *sse)
+{
+    return sse->skipping != 0;
+}
+
+
+#endif /* CHAT_SSE_H */

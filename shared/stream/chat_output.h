@@ -1,0 +1,44 @@
+/*
+ * chat_output.h: what goes out for one piece of input.
+ *
+ * A list of runs: bytes of the input where they lie, and bytes of our own in
+ * between. Promises: adjacent runs become one; input that only passes is not
+ * copied. Must not know: what the bytes mean.
+ */
+
+#ifndef CHAT_OUTPUT_H
+#define CHAT_OUTPUT_H
+
+#include "bytes/chat_base.h"
+#include "bytes/chat_arena.h"
+#include "stream/chat_stream.h"
+
+/* All zero is an empty one. */
+typedef struct {
+    chat_buf_t    own; /* our own bytes, in order */
+    chat_piece_t *pieces;
+    size_t        count;
+    size_t        size;   /* room in pieces */
+    uint64_t      bytes;  /* that went out, since ever */
+    int           failed; /* no memory at some point */
+} chat_output_t;
+
+void chat_output_free(chat_output_t *output);
+
+/* Forgets what went out for the input before. */
+void chat_output_begin(chat_output_t *output);
+
+/* These bytes go out; of the input they must stay where they are. */
+void chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input);
+
+/*
+ * What was appended to output->own since it had this length goes out. Nothing
+ * may be added between.
+ */
+void chat_output_own(chat_output_t *output, size_t before);
+
+/* All that goes out; until the next begin. CHAT_ERROR: bytes are missing. */
+chat_rc_e chat_output_end(chat_output_t *output, const chat_piece_t **pieces,
+                          size_t *n);
+
+#endif /* CHAT_OUTPUT_H */
