@@ -10,10 +10,10 @@
  * --quick: a smoke run, which writes nothing; --followers=N, --events=N.
  */
 import net from 'node:net';
-import { nginx, pause, until } from '../t/harness.mjs';
-import { Batch, scene } from '../t/harness_batch.mjs';
-import { provider, sse } from '../t/harness_provider.mjs';
-import { redis } from '../t/harness_redis.mjs';
+import { nginx, pause, until } from '../t/lib/harness.mjs';
+import { Batch, scene } from '../t/lib/batch.mjs';
+import { provider, sse } from '../t/lib/provider.mjs';
+import { redis } from '../t/lib/redis/redis.mjs';
 import { context, number, part, quick } from './part.mjs';
 
 const followers = number('followers', quick ? 50 : 1000);

@@ -9,12 +9,11 @@
  * --quick: a smoke run, into build/bench; --rounds=N, --only=bulk,release.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync }
-  from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { modulePath, nginx, root, unbuilt } from '../t/harness.mjs';
+import { modulePath, nginx, root, unbuilt } from '../t/lib/harness.mjs';
 
 const option = (name) => process.argv.map((arg) =>
   new RegExp(`^--${name}(?:=(.*))?$`).exec(arg)).find(Boolean);

@@ -10,11 +10,11 @@
  * "Failover" of RESULTS.md beside this file. --quick: a smoke run, which
  * writes nothing; --rounds=N, --down-after=MS.
  */
-import { pause, until } from '../t/harness.mjs';
-import { Batch, told } from '../t/harness_batch.mjs';
-import { leave } from '../t/harness_hold.mjs';
-import { nodesStage } from '../t/harness_nodes.mjs';
-import { sentinels } from '../t/harness_sentinel.mjs';
+import { pause, until } from '../t/lib/harness.mjs';
+import { Batch, told } from '../t/lib/batch.mjs';
+import { leave } from '../t/lib/hold.mjs';
+import { nodesStage } from '../t/lib/nodes.mjs';
+import { sentinels } from '../t/lib/redis/sentinel.mjs';
 import {
   cell, clean, context, number, outage, part, quick,
 } from './part.mjs';

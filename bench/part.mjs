@@ -8,8 +8,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
-import { pause, root, unbuilt } from '../t/harness.mjs';
-import { Batch, told } from '../t/harness_batch.mjs';
+import { pause, root, unbuilt } from '../t/lib/harness.mjs';
+import { Batch, told } from '../t/lib/batch.mjs';
 
 /* --name or --name=value; undefined: it is not given. */
 export const option = (name) => process.argv.map((arg) =>

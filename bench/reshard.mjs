@@ -11,11 +11,11 @@
  * beside this file. --quick: a smoke run, which writes nothing; --rounds=N,
  * --node-timeout=MS.
  */
-import { pause } from '../t/harness.mjs';
-import { Batch, told } from '../t/harness_batch.mjs';
-import { cluster, facts } from '../t/harness_cluster.mjs';
-import { held } from '../t/harness_hold.mjs';
-import { nodesStage } from '../t/harness_nodes.mjs';
+import { pause } from '../t/lib/harness.mjs';
+import { Batch, told } from '../t/lib/batch.mjs';
+import { cluster, facts } from '../t/lib/redis/cluster.mjs';
+import { held } from '../t/lib/hold.mjs';
+import { nodesStage } from '../t/lib/nodes.mjs';
 import {
   cell, clean, context, number, outage, part, quick,
 } from './part.mjs';

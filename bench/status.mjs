@@ -11,8 +11,8 @@ import http from 'node:http';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
-import { modulePath, nginx, root, unbuilt, until } from '../t/harness.mjs';
-import { dialects, newCalls } from '../t/harness_dialects.mjs';
+import { modulePath, nginx, root, unbuilt, until } from '../t/lib/harness.mjs';
+import { dialects, newCalls } from '../t/lib/dialects.mjs';
 
 const quick = process.argv.includes('--quick');
 const holds = quick ? 300 : 5000;

@@ -17,9 +17,9 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { events } from '../t/harness_wire.mjs';
-import { dialects } from '../t/harness_dialects.mjs';
-import { post, root, until } from '../t/harness.mjs';
+import { events } from '../t/lib/dialects/wire.mjs';
+import { dialects } from '../t/lib/dialects.mjs';
+import { post, root, until } from '../t/lib/harness.mjs';
 import { configuration } from './configuration.mjs';
 import { asking, provider } from './provider.mjs';
 

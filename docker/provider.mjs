@@ -12,7 +12,7 @@
 import { createHash } from 'node:crypto';
 import http from 'node:http';
 import { fileURLToPath } from 'node:url';
-import { dialects } from '../t/harness_dialects.mjs';
+import { dialects } from '../t/lib/dialects.mjs';
 
 const cities = ['Rome', 'Oslo'];
 const routes = [[/\/chat\/completions$/, dialects.openai_chat],

@@ -95,7 +95,7 @@ try()
     "$out/nginx" -t -p "$out/prefix" -c "$out/try.conf" || return 1
     [ "$kind" = live ] || return 0
     CHAT_NGINX=$out/nginx CHAT_MODULE=$out/ngx_chat_module.so \
-        timeout 600 node --test t/barrier.test.mjs
+        timeout 600 node --test t/barrier/barrier.test.mjs
 }
 
 version()

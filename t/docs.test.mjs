@@ -13,11 +13,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import {
   modulePath, nginx, nginxTest, root, unbuilt,
-} from './harness.mjs';
-import { Batch, scene, told } from './harness_batch.mjs';
-import { dialects } from './harness_dialects.mjs';
-import { held } from './harness_hold.mjs';
-import { provider, sse } from './harness_provider.mjs';
+} from './lib/harness.mjs';
+import { Batch, scene, told } from './lib/batch.mjs';
+import { dialects } from './lib/dialects.mjs';
+import { held } from './lib/hold.mjs';
+import { provider, sse } from './lib/provider.mjs';
 
 const read = (path) => readFileSync(`${root}/${path}`, 'utf8');
 const all = (text, pattern) => [...text.matchAll(pattern)].map((m) => m[1]);

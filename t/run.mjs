@@ -19,7 +19,8 @@ import {
   closeSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync,
 } from 'node:fs';
 import { cpus } from 'node:os';
-import { basename, join } from 'node:path';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const passes = {
   asan: { CHAT_STORE: 'shm', CHAT_ASAN: '1' },
@@ -51,6 +52,11 @@ try {
   /* The first run here. */
 }
 
+/* t/barrier/hold.test.mjs is barrier-hold: each log has a name of its own. */
+const here = fileURLToPath(new URL('.', import.meta.url));
+const logName = (file) => relative(here, file)
+  .replace(/\.test\.mjs$/, '').replaceAll('/', '-');
+
 /* The runs of a file: one a pass. */
 function runsOf(file) {
   const [head] = readFileSync(file, 'utf8').split('*/');
@@ -63,7 +69,7 @@ function runsOf(file) {
   return asked.filter((pass) => every || words.includes(pass))
     .map((pass) => ({ file, pass, name: `${file} (${pass})`,
       alone: words.includes('alone'),
-      path: join(folder, `${basename(file, '.test.mjs')}.${pass}.log`) }));
+      path: join(folder, `${logName(file)}.${pass}.log`) }));
 }
 
 const cost = ({ file, name }) => seconds[name] ?? statSync(file).size / 1000;

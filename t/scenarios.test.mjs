@@ -13,11 +13,12 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { names } from './harness_dialects.mjs';
+import { names } from './lib/dialects.mjs';
 
 const root = new URL('..', import.meta.url);
 const read = (path) => readFileSync(new URL(path, root), 'utf8');
 const list = (path) => readdirSync(new URL(path, root));
+const topics = ['barrier', 'stream', 'record', 'store', 'config'];
 
 const columns = ['any', ...names];
 const named = (text) => names.filter((name) => text.includes(name));
@@ -43,9 +44,9 @@ function unit(text, file) {
 }
 
 const found = [
-  ...list('t').filter((file) => file.endsWith('.test.mjs'))
-    .flatMap((file) => live(read(`t/${file}`)).map((one) =>
-      ({ ...one, file: file.replace('.test.mjs', '') }))),
+  ...topics.flatMap((topic) => list(`t/${topic}`).flatMap((file) =>
+    live(read(`t/${topic}/${file}`)).map((one) =>
+      ({ ...one, file: `${topic}/${file.replace('.test.mjs', '')}` })))),
   ...list('t/unit').filter((file) => /^test_.*\.c$/.test(file))
     .flatMap((file) => unit(read(`t/unit/${file}`), file).map((one) =>
       ({ ...one, file: file.replace(/^test_(.*)\.c$/, 'unit/$1') }))),

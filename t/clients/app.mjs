@@ -8,7 +8,7 @@
  * does: to replay earlier calls, or to break off.
  */
 import http from 'node:http';
-import { data, events } from '../harness_wire.mjs';
+import { data, events } from '../lib/dialects/wire.mjs';
 import { heard, idOf } from './script.mjs';
 import { toolsOf } from './situations.mjs';
 import { parameters, work } from './tools.mjs';

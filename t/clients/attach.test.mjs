@@ -10,12 +10,12 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { pause, store, until } from '../harness.mjs';
+import { pause, store, until } from '../lib/harness.mjs';
 import { app } from './app.mjs';
 import { browser, open, quiet } from './browser.mjs';
-import { anthropic } from './sdk_anthropic.mjs';
-import { playTabs } from './sdk_chat.mjs';
-import { openai } from './sdk_openai.mjs';
+import { anthropic } from './sdk/anthropic.mjs';
+import { playTabs } from './sdk/chat.mjs';
+import { openai } from './sdk/openai.mjs';
 import { script } from './script.mjs';
 import { load, stage } from './stage.mjs';
 import { tools, work } from './tools.mjs';

@@ -9,7 +9,7 @@
  */
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
-import { pause, root, until } from '../harness.mjs';
+import { pause, root, until } from '../lib/harness.mjs';
 import { script } from './script.mjs';
 import { chatSituations } from './situations.mjs';
 import { load } from './stage.mjs';

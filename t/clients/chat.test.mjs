@@ -7,7 +7,7 @@
 import { test } from 'node:test';
 import { app } from './app.mjs';
 import { judgeAll } from './judge.mjs';
-import { chat } from './sdk_chat.mjs';
+import { chat } from './sdk/chat.mjs';
 import { chatSituations, shown } from './situations.mjs';
 import { load, stage } from './stage.mjs';
 

@@ -6,12 +6,12 @@
  */
 import { test } from 'node:test';
 import { judgeAll } from './judge.mjs';
-import { agUi } from './sdk_ag_ui.mjs';
-import { anthropic } from './sdk_anthropic.mjs';
-import { streamText, streamTextGoogle } from './sdk_ai.mjs';
-import { google } from './sdk_google.mjs';
-import { googleOld } from './sdk_google_old.mjs';
-import { openai } from './sdk_openai.mjs';
+import { agUi } from './sdk/ag_ui.mjs';
+import { anthropic } from './sdk/anthropic.mjs';
+import { streamText, streamTextGoogle } from './sdk/ai.mjs';
+import { google } from './sdk/google.mjs';
+import { googleOld } from './sdk/google_old.mjs';
+import { openai } from './sdk/openai.mjs';
 import { load, stage } from './stage.mjs';
 import { client, situationsFor } from './talk.mjs';
 

@@ -8,8 +8,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dialects } from '../harness_dialects.mjs';
-import { json, sse } from '../harness_provider.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import { json, sse } from '../lib/provider.mjs';
 import { load, stage } from './stage.mjs';
 import { work } from './tools.mjs';
 

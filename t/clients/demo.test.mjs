@@ -8,9 +8,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { test } from 'node:test';
-import { get, post, root, store, until } from '../harness.mjs';
-import { dialects } from '../harness_dialects.mjs';
-import { provider } from '../harness_provider.mjs';
+import { get, post, root, store, until } from '../lib/harness.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import { provider } from '../lib/provider.mjs';
 import { launch } from './browser.mjs';
 import { demoParts, demoStage, visitor } from './demo_stage.mjs';
 

@@ -7,7 +7,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { configuration } from '../../docker/configuration.mjs';
-import { modulePath, nginx, root, unbuilt } from '../harness.mjs';
+import { modulePath, nginx, root, unbuilt } from '../lib/harness.mjs';
 
 export const pictures = `${root}/build/demo`;
 

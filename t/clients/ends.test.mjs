@@ -1,23 +1,23 @@
 /*
  * ends.test.mjs: the real libraries before an upstream that breaks off, in
- * every way of harness_ends.mjs: each reports an error, none has an answer;
+ * every way of lib/ends.mjs: each reports an error, none has an answer;
  * and a stream that has ended without [DONE] is one.
  *
  * Suite: plain.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { until } from '../harness.mjs';
-import { dialects, newCalls, newId } from '../harness_dialects.mjs';
-import { breaks, chunked, location, theatre } from '../harness_ends.mjs';
-import { chunk, head } from '../harness_raw.mjs';
+import { until } from '../lib/harness.mjs';
+import { dialects, newCalls, newId } from '../lib/dialects.mjs';
+import { breaks, chunked, location, theatre } from '../lib/ends.mjs';
+import { chunk, head } from '../lib/raw.mjs';
 import { complete } from './predicates.mjs';
 import { heard } from './script.mjs';
-import { anthropic } from './sdk_anthropic.mjs';
-import { streamText, streamTextGoogle } from './sdk_ai.mjs';
-import { google } from './sdk_google.mjs';
-import { googleOld } from './sdk_google_old.mjs';
-import { openai } from './sdk_openai.mjs';
+import { anthropic } from './sdk/anthropic.mjs';
+import { streamText, streamTextGoogle } from './sdk/ai.mjs';
+import { google } from './sdk/google.mjs';
+import { googleOld } from './sdk/google_old.mjs';
+import { openai } from './sdk/openai.mjs';
 import { load } from './stage.mjs';
 
 const locations = Object.entries({

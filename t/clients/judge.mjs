@@ -12,7 +12,7 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
-import { root } from '../harness.mjs';
+import { root } from '../lib/harness.mjs';
 import { chatSituations } from './situations.mjs';
 
 export const folder = `${root}/build/compatibility`;

@@ -13,11 +13,11 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { nginx, post, root, until } from '../harness.mjs';
-import { dialects, newId } from '../harness_dialects.mjs';
-import { seeded } from '../harness_nodes.mjs';
-import { provider, sse } from '../harness_provider.mjs';
-import { redis } from '../harness_redis.mjs';
+import { nginx, post, root, until } from '../lib/harness.mjs';
+import { dialects, newId } from '../lib/dialects.mjs';
+import { seeded } from '../lib/nodes.mjs';
+import { provider, sse } from '../lib/provider.mjs';
+import { redis } from '../lib/redis/redis.mjs';
 import { load } from './stage.mjs';
 
 const plays = 100; /* of each file */

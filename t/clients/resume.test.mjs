@@ -10,9 +10,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, until } from '../harness.mjs';
-import { dialects, newId } from '../harness_dialects.mjs';
-import { sse } from '../harness_provider.mjs';
+import { gate, until } from '../lib/harness.mjs';
+import { dialects, newId } from '../lib/dialects.mjs';
+import { sse } from '../lib/provider.mjs';
 import { app } from './app.mjs';
 import { browser, open, quiet } from './browser.mjs';
 import { load, stage } from './stage.mjs';

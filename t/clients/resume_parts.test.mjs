@@ -10,10 +10,10 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nginx } from '../harness.mjs';
-import { dialects, newId } from '../harness_dialects.mjs';
-import { provider, sse } from '../harness_provider.mjs';
-import { data } from '../harness_wire.mjs';
+import { nginx } from '../lib/harness.mjs';
+import { dialects, newId } from '../lib/dialects.mjs';
+import { provider, sse } from '../lib/provider.mjs';
+import { data } from '../lib/dialects/wire.mjs';
 import { load } from './stage.mjs';
 
 const versions = { 5: 'ai5 ai5-react', 6: 'ai @ai-sdk/react',

@@ -8,10 +8,10 @@
  * with another answer.
  */
 import { createHash } from 'node:crypto';
-import { pause } from '../harness.mjs';
-import { dialects } from '../harness_dialects.mjs';
-import { json, sse } from '../harness_provider.mjs';
-import { data, named } from '../harness_wire.mjs';
+import { pause } from '../lib/harness.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import { json, sse } from '../lib/provider.mjs';
+import { data, named } from '../lib/dialects/wire.mjs';
 import { tools } from './tools.mjs';
 
 export function idOf(prefix, ...what) {

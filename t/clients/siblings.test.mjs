@@ -9,9 +9,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, until } from '../harness.mjs';
-import { dialects } from '../harness_dialects.mjs';
-import { json, sse } from '../harness_provider.mjs';
+import { gate, until } from '../lib/harness.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import { json, sse } from '../lib/provider.mjs';
 import { load, stage } from './stage.mjs';
 
 const question = { role: 'user', content: 'Which is best?' };

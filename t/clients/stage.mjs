@@ -8,10 +8,10 @@
  * base(key, proxied) is the address of a provider or app, through nginx or
  * not; nothing else differs between the two.
  */
-import { nginx, unbuilt } from '../harness.mjs';
-import { newId } from '../harness_dialects.mjs';
-import { json, provider } from '../harness_provider.mjs';
-import { redis } from '../harness_redis.mjs';
+import { nginx, unbuilt } from '../lib/harness.mjs';
+import { newId } from '../lib/dialects.mjs';
+import { json, provider } from '../lib/provider.mjs';
+import { redis } from '../lib/redis/redis.mjs';
 
 /*
  * Packages by name, or the reason to skip what needs them: not built, not

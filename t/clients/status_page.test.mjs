@@ -9,9 +9,9 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { pause, post, root, store, unbuilt, until } from '../harness.mjs';
-import { dialects, newCalls } from '../harness_dialects.mjs';
-import { provider } from '../harness_provider.mjs';
+import { pause, post, root, store, unbuilt, until } from '../lib/harness.mjs';
+import { dialects, newCalls } from '../lib/dialects.mjs';
+import { provider } from '../lib/provider.mjs';
 import { launch } from './browser.mjs';
 import { demoNginx, visitor } from './demo_stage.mjs';
 

@@ -7,7 +7,7 @@
  * browser) keeps what the page says of it.
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { root } from '../harness.mjs';
+import { root } from '../lib/harness.mjs';
 import { folder } from './judge.mjs';
 import { chatSituations, shown, situations } from './situations.mjs';
 

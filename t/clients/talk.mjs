@@ -5,9 +5,9 @@
  * bring({id: value}) (the results of the last step), and fork(), a copy with
  * the same history: another tab. seen(words) is told the words so far.
  * A client that runs tools by itself has run(words, {...}) instead.
- * Knows no library; those are in sdk_*.mjs.
+ * Knows no library; those are in sdk/.
  */
-import { pause } from '../harness.mjs';
+import { pause } from '../lib/harness.mjs';
 import { describe } from './judge.mjs';
 import { script } from './script.mjs';
 import { shown, situations } from './situations.mjs';

@@ -1,0 +1,218 @@
+/*
+ * siblings.test.mjs: which requests share one answer, and which do not.
+ *
+ * Two requests that ask for the same thing share it. A request with other
+ * results, other earlier messages, or of another sample of a best-of-n run
+ * gets an answer of its own, whatever its client library says of retries.
+ */
+import assert from 'node:assert/strict';
+import { gate, pause, until } from '../lib/harness.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
+import { names } from '../lib/dialects.mjs';
+import { live } from '../lib/hold.mjs';
+import { json, sse } from '../lib/provider.mjs';
+
+const retry = (count) => ({ headers: { 'x-stainless-retry-count':
+  String(count) } });
+
+/*
+ * An upstream whose first continuation waits, or the first without the text
+ * passes; each answer names the result that it was asked with. refuse: so
+ * many of the next ones get a 429.
+ */
+async function slow(t, key, options) {
+  const scene = await stage(t, key, { workers: 4, ...options });
+  const { answer } = scene.p;
+  scene.arm = () => Object.assign(scene, { first: true, refuse: 0,
+    passes: null, go: gate() });
+  scene.p.answer = async (request) => {
+    if (!request.answered.length) {
+      return answer(request);
+    }
+    const { passes } = scene;
+    if (scene.first && !(passes && String(request.raw).includes(passes))) {
+      scene.first = false;
+      await scene.go;
+    } else if (scene.refuse > 0) {
+      scene.refuse--;
+      return json(429, { error: { message: 'slow down' } });
+    }
+    const [mark] = /MARK\d+/.exec(String(request.raw)) ?? ['none'];
+    return sse(scene.dialect.final(`done ${mark}`));
+  };
+  return scene.arm();
+}
+
+const marked = (batch, n) => ({ [batch.ids[0]]: `MARK${n}` });
+const wordsOf = async (answer) => {
+  const { word, text } = await told(answer);
+  return word === 'final' ? /MARK\d+|none/.exec(text)[0] : word;
+};
+
+for (const key of ['openai_chat', 'openai_responses', 'anthropic', 'gemini']) {
+  live(`s108: ${key}: one call with two results, the second retried`,
+    async (t) => {
+      const scene = await slow(t, key);
+      const batch = new Batch(scene, 1);
+      await batch.ask();
+      const one = batch.continue(marked(batch, 1));
+      await until(() => batch.upstream().length === 1);
+      scene.refuse = 1;
+      assert.equal(await wordsOf(batch.continue(marked(batch, 2))), '429');
+      assert.equal(await wordsOf(
+        batch.continue(marked(batch, 2), retry(1))), 'MARK2');
+      scene.go.open();
+      assert.equal(await wordsOf(one), 'MARK1');
+      batch.released(3);
+    });
+
+  live(`s109: ${key}: five samples of one transcript`, async (t) => {
+    const scene = await slow(t, key);
+    const batch = new Batch(scene, 1);
+    await batch.ask();
+    const one = batch.continue(batch.results());
+    await until(() => batch.upstream().length === 1);
+    scene.refuse = 4;
+    const refused = [1, 2, 3, 4].map(() => batch.continue(batch.results()));
+    for (const answer of refused) {
+      assert.equal(await wordsOf(answer), '429');
+    }
+    const again = [1, 2, 3, 4].map(() =>
+      batch.continue(batch.results(), retry(1)));
+    for (const answer of again) {
+      assert.equal(await wordsOf(answer), 'none');
+    }
+    scene.go.open();
+    assert.equal(await wordsOf(one), 'none');
+    batch.released(9);
+  });
+
+  live(`s109: ${key}: retries whose first try was refused before nginx`,
+    async (t) => {
+      const scene = await slow(t, key);
+      const batch = new Batch(scene, 1);
+      await batch.ask();
+      const one = batch.continue(batch.results());
+      await until(() => batch.upstream().length === 1);
+      const again = [1, 2].map(() =>
+        batch.continue(batch.results(), retry(1)));
+      for (const answer of again) {
+        assert.equal(await wordsOf(answer), 'none');
+      }
+      scene.go.open();
+      assert.equal(await wordsOf(one), 'none');
+      batch.released(3);
+    });
+
+  live(`s96: ${key}: the retry of a client that is alone`, async (t) => {
+    const scene = await slow(t, key);
+    for (const [count, tries] of [[1, 2], [2, 2], [2, 3]]) {
+      scene.arm();
+      const batch = new Batch(scene, 1);
+      await batch.ask();
+      const answers = [];
+      for (let i = 0; i < tries; i++) {
+        answers.push(batch.continue(batch.results(),
+          i ? retry(Math.min(i, count)) : {}));
+        await until(() => batch.upstream().length === 1);
+        await pause(50);
+      }
+      scene.go.open();
+      for (const answer of answers) {
+        assert.equal(await wordsOf(answer), 'none');
+      }
+      batch.released(1);
+    }
+  });
+
+  live(`s96: ${key}: an Idempotency-Key names the client's own try`,
+    async (t) => {
+      const scene = await slow(t, key);
+      const batch = new Batch(scene, 1);
+      const keyed = (name) => ({ headers: { 'idempotency-key': name } });
+      await batch.ask();
+      const first = batch.continue(batch.results(), keyed('k1'));
+      await until(() => batch.upstream().length === 1);
+      const other = batch.continue(batch.results(), keyed('k2'));
+      await until(() => batch.upstream().length === 2);
+      const second = batch.continue(batch.results(), keyed('k1'));
+      const third = batch.continue(batch.results(), { headers:
+        { 'idempotency-key': 'k3', 'x-stainless-retry-count': '9' } });
+      await until(() => batch.upstream().length === 3);
+      await pause(50);
+      scene.go.open();
+      for (const answer of [first, other, second, third]) {
+        assert.equal(await wordsOf(answer), 'none');
+      }
+      batch.released(3);
+    });
+}
+
+/* The same body with another text in its first message. */
+const earlier = (body) => JSON.parse(JSON.stringify(body)
+  .replace('Hello', 'Good morning'));
+
+for (const key of names) {
+  live(`s108 s110: ${key}: held requests that ask for other things`,
+    async (t) => {
+      const scene = await slow(t, key);
+      const batch = new Batch(scene, 2);
+      const [a, b] = batch.ids;
+      await batch.ask();
+      /* both go upstream at once, in any order */
+      scene.passes = 'MARK2';
+      const from = (results) => batch.body(results);
+      assert.notDeepEqual(earlier(from({ [a]: 1 })), from({ [a]: 1 }));
+      const same = [batch.post(from({ [a]: 'MARK1' })),
+        batch.post(from({ [a]: 'MARK1' }))];
+      const result = batch.post(from({ [a]: 'MARK2' }));
+      await Promise.all([...same, result].map((one) => one.sent));
+      await pause(100);
+      const last = batch.post(from({ [a]: 'MARK1', [b]: 'x' }));
+      await until(() => batch.upstream().length === 2);
+      assert.equal(await wordsOf(result), 'MARK2');
+      const other = batch.post(earlier(from({ [a]: 'MARK1', [b]: 'x' })));
+      assert.equal(await wordsOf(other), 'MARK1');
+      scene.go.open();
+      for (const one of [last, ...same]) {
+        assert.equal(await wordsOf(one), 'MARK1');
+      }
+      batch.released(3);
+    });
+}
+
+/* Another tab's history of the same conversation: what it need not know. */
+const retold = {
+  ai_sdk: (body) => ({ ...body, messages: body.messages.map((m) => ({
+    metadata: { at: 1 }, ...Object.fromEntries(Object.entries(m).reverse()),
+    ...(m.role === 'user' && { id: 'another' }),
+    parts: [...m.role === 'user' ? [{ type: 'text', text: '' }] : [],
+      ...m.parts.map((part) => (part.type === 'text'
+        ? { ...part, state: 'done', providerMetadata: { p: { id: 1 } } }
+        : part))] })) }),
+  ag_ui: (body) => ({ ...body, messages: body.messages.flatMap((m) => [
+    { ...Object.fromEntries(Object.entries(m).reverse()),
+      ...(m.role === 'user' && { id: 'another' }) },
+    ...(m.role === 'user'
+      ? [{ id: 'r', role: 'reasoning', content: 'hm' }] : [])]) }),
+};
+
+for (const key of ['ai_sdk', 'ag_ui']) {
+  live(`s110: ${key}: two tabs tell one history in other words`,
+    async (t) => {
+      const scene = await slow(t, key);
+      scene.go.open();
+      for (let i = 0; i < 3; i++) {
+        const batch = new Batch(scene, 2);
+        await batch.ask();
+        const one = batch.post(batch.body(batch.results([0])));
+        await one.sent;
+        const two = batch.post(retold[key](batch.body(batch.results([1]))));
+        const words = await Promise.all([one, two].map(wordsOf));
+        assert.ok(words.every((word) => ['none', 'empty'].includes(word)),
+          `${words}`);
+        batch.released(1);
+      }
+    });
+}
+

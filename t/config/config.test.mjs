@@ -1,0 +1,325 @@
+/*
+ * config.test.mjs: what nginx -t says: nonsense is refused with the name of
+ * the directive, and what does not go together with chat is warned of.
+ *
+ * The settings of other modules lie in structures of their own. Those of
+ * proxy_pass that begin with a public one (proxy_cache, proxy_store) are seen
+ * by nginx -t; the version of HTTP and proxy_set_body only in the request
+ * that goes upstream, so they are reported with the first stream. Not to be
+ * seen from here, and so not warned of: gzip and sub_filter on a location of
+ * chat, a cache in front of nginx, proxy_ignore_headers.
+ *
+ * Suite: asan.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nginx, nginxTest, post, unbuilt, until } from '../lib/harness.mjs';
+import { dialects, names } from '../lib/dialects.mjs';
+import { provider, sse } from '../lib/provider.mjs';
+
+const live = (name, play) => test(name, { skip: unbuilt }, play);
+
+/* nginx -t of this line in location /. */
+const tried = (location, more) => nginxTest({ location, ...more });
+
+async function refused(line, words, more) {
+  const { ok, output } = await tried(line, more);
+  assert.ok(!ok, `accepted: ${line}`);
+  assert.match(output, words, line);
+  const [name] = line.trim().split(' ');
+  assert.ok(output.includes(`"${name}"`), `${line}: ${output}`);
+  assert.equal(output.match(/\[emerg\]/g)?.length, 1, output);
+}
+
+const emerg = (value) => new RegExp(`\\[emerg\\].*invalid.*(${value})?.* in `);
+
+const good = [
+  'chat_conversation $http_x_conversation', 'chat_conversation ""',
+  'chat_tenant "$remote_user:$arg_key"', 'chat_tenant $arg_a scope=$host',
+  'chat_tenant $arg_a scope=', 'chat_replay_filter off',
+  'chat_replay_filter id', 'chat_replay_filter id_args', 'chat_hold off',
+  'chat_hold auto', 'chat_hold 0', 'chat_hold 90s', 'chat_hold 1h30m',
+  'chat_grace 0', 'chat_grace 500ms', 'chat_heartbeat 1s',
+  'chat_siblings empty', 'chat_siblings conflict', 'chat_repair off',
+  'chat_repair settled', 'chat_repair all', 'chat_interrupted off',
+  'chat_interrupted on', 'chat_stall off', 'chat_stall 90s',
+  'chat_tool ^a client',
+  'chat_tool "(?i)x(?=y)" provider', 'chat_ttl 1d', 'chat_max_body 1k',
+  'chat_max_event 64k', 'chat_max_calls 1', 'chat_max_result 10m',
+  'chat_max_held 100000', 'chat_max_held_bytes 1m',
+  'chat_dry_run on', 'chat_dry_run off'];
+
+const bad = [
+  ['chat_replay_filter maybe', /"maybe" .*off, id, id_args/],
+  ['chat_tenant a b', /"b" .*scope=VALUE/],
+  ['chat_hold forever', /"forever" .*off, auto or a time/],
+  ['chat_hold -1', emerg('-1')],
+  ['chat_hold 1x', emerg('1x')],
+  ['chat_grace soon', emerg('soon')],
+  ['chat_grace -3s', emerg('')],
+  ['chat_heartbeat x', emerg('')],
+  ['chat_heartbeat 0', /above 0/],
+  ['chat_siblings merge', /"merge" .*empty, conflict/],
+  ['chat_repair on', /"on" .*off, settled, all/],
+  ['chat_interrupted maybe', /"on" or "off"/],
+  ['chat_stall 0', /above 0/], ['chat_stall soon', /off or a time/],
+  ['chat_tool ^a both', /"both" .*client or provider/],
+  ['chat_tool "(unclosed" client', /pcre2?_compile|unclosed/],
+  ['chat_tool ^a', /number of arguments/],
+  ['chat_tool ^a client provider', /number of arguments/],
+  ['chat_ttl never', emerg('')],
+  ['chat_ttl 0', /above 0/],
+  ...['chat_max_body', 'chat_max_event', 'chat_max_result'].flatMap((name) =>
+    [[`${name} 0`, /above 0/], [`${name} many`, emerg('')],
+      [`${name} -1`, emerg('')], [`${name} 99999999999999999999`, emerg('')]]),
+  ...['chat_max_calls', 'chat_max_held'].flatMap((name) =>
+    [[`${name} 0`, /above 0/], [`${name} few`, emerg('')],
+      [`${name} -1`, emerg('')], [`${name} 1k`, emerg('')]]),
+  ['chat_dry_run yes', /"on" or "off"/]];
+
+live('every value that is documented', async () => {
+  for (const line of good) {
+    const { ok, output } = await tried(`${line};`);
+    assert.ok(ok, output);
+    assert.ok(!output.includes('[warn]'), output);
+  }
+});
+
+live('wrong values', async (t) => {
+  for (const [line, words] of bad) {
+    await t.test(line, async () => {
+      const { ok, output } = await tried(`${line};`);
+      const [name] = line.split(' ');
+      assert.ok(!ok, 'accepted');
+      assert.match(output, /\[emerg\]/);
+      assert.ok(output.includes(`"${name}"`), output);
+      if (words.source.startsWith('\\[emerg')) {
+        assert.match(output, /invalid/);
+      } else {
+        assert.match(output, words);
+      }
+    });
+  }
+});
+
+live('no argument, two arguments, three arguments', async () => {
+  const names = new Set(good.map((line) => line.split(' ')[0]));
+  names.delete('chat_tool');
+  for (const name of [...names]) {
+    await refused(`${name} ;`, /number of arguments/);
+    if (name !== 'chat_tenant') {
+      await refused(`${name} a b;`, /number of arguments/);
+    }
+    await refused(`${name} a b c;`, /number of arguments/);
+  }
+});
+
+live('duplicates', async () => {
+  for (const line of good.filter((one) => !one.startsWith('chat_tool'))) {
+    await refused(`${line}; ${line};`, /duplicate/);
+  }
+  await refused('chat auto;', /duplicate/);
+  const { ok } = await tried('chat_tool a client; chat_tool b provider;');
+  assert.ok(ok, 'chat_tool may be said many times');
+});
+
+live('the dialect', async () => {
+  for (const chat of ['off', 'auto', ...names]) {
+    const { ok, output } = await nginxTest({ chat });
+    assert.ok(ok, output);
+  }
+  for (const chat of ['on', 'openai', 'AI_SDK', '""', 'auto2', 'a b',
+    'x'.repeat(300)]) {
+    const { ok, output } = await nginxTest({ chat });
+    assert.ok(!ok, chat);
+    assert.match(output, chat === 'a b' ? /number of arguments in "chat"/
+      : /unknown dialect ".*" in "chat"/);
+  }
+});
+
+live('the store', async () => {
+  for (const store of ['shm', 'shm:1m', 'shm:1024k', 'shm:64m']) {
+    const { ok, output } = await nginxTest({ store });
+    assert.ok(ok, output);
+  }
+  for (const store of ['shm:', 'shm:0', 'shm:1023k', 'shm:64', 'shm:many',
+    'shm:-1m', 'shm:99999999999999g', 'memory', '""', 'SHM']) {
+    const { ok, output } = await nginxTest({ store });
+    assert.ok(!ok, store);
+    assert.match(output, /"chat_store"/);
+  }
+  const twice = await nginxTest({ store: 'shm:1m',
+    http: 'chat_store shm:2m;' });
+  assert.match(twice.output, /"chat_store" directive is duplicate/);
+});
+
+live('the store in Redis', async () => {
+  for (const store of ['redis://127.0.0.1', 'redis://user:secret@[::1]:6380/1',
+    'rediss://:secret@localhost verify=off timeout=1s',
+    'unix:/run/redis.sock timeout=50ms', 'redis://u%40x:secr%3aet@localhost/0',
+    'redis+sentinel://127.0.0.1/main',
+    'redis+cluster://:secret@127.0.0.1,[::1]:7000',
+    'rediss+cluster://127.0.0.1/0 verify=off',
+    'rediss+sentinel://[::1]/main/2 verify=off',
+    'redis+sentinel://u:secr,et@[::1]:5000,127.0.0.1,localhost:5/a-b.c_1/3',
+  ]) {
+    const { ok, output } = await nginxTest({ store });
+    assert.ok(ok, output);
+    assert.ok(!output.includes('secr'), output);
+  }
+  const wrong = {
+    'redis://': /host/, 'redis://127.0.0.1:99999': /port/,
+    'redis://user:secret@127.0.0.1/many': /database|db/,
+    'redis://user:secret@127.0.0.1 timeout=0': /timeout/,
+    'redis://user:secret@127.0.0.1 timeout=soon': /timeout/,
+    'redis://127.0.0.1 verify=on': /verify/,
+    'redis://127.0.0.1 ca=/etc/ssl/none.pem': /ca/,
+    'rediss://127.0.0.1 ca=/nowhere/none.pem': /none\.pem/,
+    'redis://:secret@127.0.0.1 password_file=/etc/hostname': /password/,
+    'redis://127.0.0.1 password_file=/nowhere/none': /none/,
+    'redis://user:secret@host.invalid': /host\.invalid|not found/,
+    'redis://127.0.0.1 colour=red': /colour/,
+    'unix:': /unix|path/i, 'shm:1m timeout=1s': /timeout/,
+    'redis+other://:secret@127.0.0.1/x': /not supported/,
+    'redis://:secret@127.0.0.1,127.0.0.2': /host|port/,
+    'redis+sentinel://:secret@127.0.0.1': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1/': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1/a+b': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1//1': /master behind the sentinels/,
+    'redis+sentinel://:secret@127.0.0.1/main/x': /database/,
+    'redis+sentinel://:secret@127.0.0.1/main/1 db=1': /two databases/,
+    'redis+sentinel://:secret@127.0.0.1,/main': /host/,
+    'redis+sentinel://:secret@,127.0.0.1/main': /host/,
+    'redis+sentinel://:secret@127.0.0.1:0,::1/main': /port/,
+    'redis+sentinel://:secret@127.0.0.1,[::1/main': /host/,
+    'redis+sentinel://:se/cret@127.0.0.1/main': /percent-encoded/,
+    'redis+sentinel://a.invalid,b.invalid/main': /emerg.*not found/,
+    'redis+sentinel://127.0.0.1/main sentinel_user=secret': /user without a p/,
+    'redis+sentinel://127.0.0.1/main sentinel_password_file=/nowhere/none':
+      /none/,
+    'redis://127.0.0.1 sentinel_password_file=/etc/hostname': /without them/,
+    'redis+cluster://:secret@127.0.0.1,:secret@127.0.0.2':
+      /percent-encoded, and only before the first host/,
+    'redis+cluster://:secret@a.invalid,b.invalid': /emerg.*"b\.invalid:6379"/,
+    'redis+cluster://:secret@127.0.0.1,127.0.0.2:7000/1': /database/,
+    'redis+cluster://:secret@127.0.0.1,': /host/,
+  };
+  for (const [store, why] of Object.entries(wrong)) {
+    const { ok, output } = await nginxTest({ store });
+    assert.ok(!ok, store);
+    assert.match(output, /"chat_store"/, store);
+    assert.match(output, why, store);
+    assert.ok(!output.includes('secret'), output);
+  }
+});
+
+live('the wrong context', async () => {
+  for (const place of ['server', 'location']) {
+    const { ok, output } = await nginxTest({
+      [place]: 'chat_store shm:1m;' });
+    assert.ok(!ok);
+    assert.match(output, /"chat_store" directive is not allowed here/);
+  }
+  for (const line of [...good, 'chat auto']) {
+    const main = await nginxTest({ main: `${line};` });
+    const name = line.split(' ')[0];
+    assert.ok(main.output.includes(`"${name}" directive is not allowed`),
+      main.output);
+  }
+  const inner = await tried('if ($arg_x) { chat off; }');
+  assert.match(inner.output, /"chat" directive is not allowed here/);
+  for (const place of ['http', 'server']) {
+    const { ok, output } = await nginxTest({
+      [place]: good.filter((line, i) => good.findIndex((other) =>
+        other.split(' ')[0] === line.split(' ')[0]) === i)
+        .map((line) => `${line};`).join('\n') });
+    assert.ok(ok, output);
+  }
+});
+
+live('a location has what is said around it, or its own', async (t) => {
+  const p = await provider(t, 'openai_chat', { strict: false,
+    answer: () => sse(dialects.openai_chat.final('done x')) });
+  const say = 'add_header X-Verdict $chat_verdict always;';
+  const pass = 'proxy_pass http://provider; proxy_http_version 1.1;';
+  const n = await nginx(t, { upstream: p.port,
+    http: 'chat openai_chat; chat_max_calls 2; chat_hold off;',
+    server: `${say} chat_tool ^web provider;`,
+    locations: `location / { ${pass} }
+      location /five/ { chat_max_calls 5; ${pass} }
+      location /zero/ { chat_hold 0; chat_max_calls 5; ${pass} }
+      location /tool/ { chat_tool ^nothing client; chat_hold 0;
+        chat_max_calls 5; ${pass} }
+      location /off/ { chat off; ${pass} }` });
+  const calls = ['a', 'b', 'web'].map((name, i) => ({ name, input: {},
+    id: `call_abcdefghijklmnop${i}` }));
+  const from = dialects.openai_chat.calls({ calls });
+  const verdict = async (path, results) => {
+    const answer = post(n.port, path, dialects.openai_chat.continuation({
+      from, results }));
+    await answer.text();
+    return (await answer.head).headers['x-verdict'];
+  };
+  const [a, b] = calls.map(({ id }) => id);
+  assert.equal(await verdict('/', { [a]: 1 }), 'held', 'observed');
+  assert.equal(await verdict('/zero/', { [a]: 1 }), 'bounced');
+  assert.equal(await verdict('/five/', { [a]: 1, [b]: 1 }), 'passed');
+  assert.equal(await verdict('/tool/', { [a]: 1, [b]: 1 }), 'bounced',
+    'the third is a client tool here');
+  assert.equal(await verdict('/off/', { [a]: 1 }), 'none');
+});
+
+live('warnings of nginx -t', async () => {
+  const warnings = async (options) => {
+    const { ok, output } = await nginxTest(options);
+    assert.ok(ok, output);
+    return output.split('\n').filter((line) => line.includes('[warn]'));
+  };
+  assert.deepEqual(await warnings({}), []);
+
+  const cases = [
+    ['client_body_buffer_size 16k;', '"client_body_buffer_size"', ''],
+    ['proxy_cache zone;', '"proxy_cache"',
+      'proxy_cache_path /tmp/ngx_chat_none keys_zone=zone:1m;'],
+    ['proxy_store on;', '"proxy_store"', '']];
+  for (const [location, words, http] of cases) {
+    const [line, more] = await warnings({ location, http });
+    assert.ok(line?.includes(words), `${location}: ${line}`);
+    assert.ok(line.includes('"chat"') && line.includes('location "/"'), line);
+    assert.equal(more, undefined);
+    assert.deepEqual(await warnings({ location, http, chat: 'off' }), []);
+    assert.deepEqual(await warnings({ location, http, chat: false }), []);
+  }
+});
+
+live('warnings with the first stream', async (t) => {
+  const { openai_chat: chat } = dialects;
+  const cases = [
+    ['proxy_http_version 1.1;', 0, ''],
+    ['proxy_http_version 1.0;', 1, '"proxy_http_version 1.0"'],
+    ['proxy_http_version 1.1; proxy_set_body "$request_body";', 1,
+      '"proxy_set_body"'],
+    ['proxy_http_version 1.1; proxy_pass_request_headers off;', 0, ''],
+    ['proxy_http_version 1.1; client_body_in_file_only clean;', 0, '']];
+  for (const [lines, count, words] of cases) {
+    await t.test(lines, async (t2) => {
+      const p = await provider(t2, 'openai_chat', { strict: false,
+        answer: () => sse(chat.final('hello')) });
+      const n = await nginx(t2, { upstream: p.port, locations: `location / {
+        chat openai_chat; proxy_pass http://provider; ${lines} }` });
+      for (let i = 0; i < 3; i++) {
+        await post(n.port, chat.path, chat.fresh()).text();
+      }
+      await until(() => n.accessLog().length === 3);
+      const found = n.errorLog().split('\n')
+        .filter((line) => line.includes('[warn]'));
+      assert.equal(found.length, count, found.join('\n'));
+      assert.ok(found.every((line) => line.includes(words)), found[0]);
+    });
+  }
+});
+
+live('chat_store alone, and no chat at all', async () => {
+  const { ok, output } = await nginxTest({ chat: false });
+  assert.ok(ok, output);
+});

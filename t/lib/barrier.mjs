@@ -1,0 +1,74 @@
+/*
+ * barrier.mjs: batches whose results come one by one, in any order:
+ * exactly one complete request goes on, and every client is told the truth.
+ */
+import assert from 'node:assert/strict';
+import { Batch, outputs, told } from './batch.mjs';
+import { random } from './mutant.mjs';
+
+function* permutations(list) {
+  if (list.length < 2) {
+    yield list;
+    return;
+  }
+  for (const [i, first] of list.entries()) {
+    for (const rest of permutations(list.filter((_, j) => j !== i))) {
+      yield [first, ...rest];
+    }
+  }
+}
+
+/* Orders of arrival of so many calls: all, or some of very many. */
+export function orders(count, sampled) {
+  const list = Array.from({ length: count }, (_, i) => i);
+  if (count <= 5) {
+    return [...permutations(list)];
+  }
+  const next = random(count);
+  return Array.from({ length: sampled }, () => {
+    const order = [...list];
+    for (let i = count - 1; i > 0; i--) {
+      const j = next(i + 1);
+      [order[i], order[j]] = [order[j], order[i]];
+    }
+    return order;
+  });
+}
+
+/* One batch, each result in a request of its own, in this order. */
+export async function play(scene, order, options) {
+  const batch = new Batch(scene, order.length);
+  await batch.ask(options);
+  const answers = [];
+  for (const i of order) {
+    const answer = batch.continue(batch.results([i]), options);
+    answers.push(answer);
+    await answer.sent;
+  }
+  const ends = await Promise.all(answers.map(told));
+  const words = ends.map(({ word }) => word);
+  const { body } = batch.released();
+  for (const id of batch.ids) {
+    assert.ok(JSON.stringify(body).includes(id));
+  }
+  assert.equal(String(batch.upstream()[0].raw).split(batch.key).length - 1,
+    order.length, 'each result is in the body once');
+  assert.ok(words.every((word) => word === 'final'), `${words}`);
+  for (const [at, end] of ends.entries()) {
+    assert.ok(end.text.includes(batch.key));
+    if (scene.dialect.apps && !scene.dialect.chained) {
+      assert.deepEqual(outputs(end),
+        batch.ids.filter((id) => id !== batch.ids[order[at]]), end.text);
+    }
+  }
+}
+
+/* Does the work for all of a list, so many at a time. */
+export async function abreast(list, count, work) {
+  const queue = [...list];
+  await Promise.all(Array.from({ length: count }, async () => {
+    while (queue.length) {
+      await work(queue.shift());
+    }
+  }));
+}

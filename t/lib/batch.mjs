@@ -1,0 +1,168 @@
+/*
+ * batch.mjs: a batch as a test plays it: the turn that asks for the
+ * tools, the continuations that bring results, and what each client was told.
+ *
+ * Every request of a batch carries its key in the header x-batch, so that one
+ * provider and one nginx serve many batches at a time.
+ */
+import assert from 'node:assert/strict';
+import { nginx, post } from './harness.mjs';
+import { dialects, events, newCalls, newId } from './dialects.mjs';
+import { provider, sse } from './provider.mjs';
+
+/* nginx of a stage: options of stage() and nginx(). */
+export const staged = (t, key, p, options) => nginx(t, {
+  upstream: p.port, chat: dialects[key].name, ...options,
+  location: `chat_hold ${options.hold ?? '60s'}; proxy_buffering off;
+    ${options.location ?? ''}` });
+
+/* A stage: provider and nginx for one dialect; options go to both. */
+export async function stage(t, key, options = {}) {
+  const p = await provider(t, key, options);
+  return scene(key, p, await staged(t, key, p, options));
+}
+
+/* What is played on a stage: the provider knows each batch by its header. */
+export function scene(key, p, n) {
+  const dialect = dialects[key];
+  const it = { p, n, dialect, batches: new Map() };
+  p.answer = (request) => {
+    const batch = it.batches.get(request.headers['x-batch']);
+    return request.answered.length || !batch
+      ? sse(dialect.final(`done ${request.headers['x-batch']}`))
+      : sse(batch.from);
+  };
+  return it;
+}
+
+/* The first of the events that end a step. */
+export const seals = new RegExp('finish-step|response.completed'
+  + '|finish_reason":"t|message_delta|finishR|RUN_FINISHED');
+
+export class Batch {
+  /* calls: the calls, or their number. */
+  constructor({ p, n, dialect, batches, pick = () => n }, calls = 2) {
+    Object.assign(this, { p, n, dialect, pick });
+    this.calls = typeof calls === 'number'
+      ? newCalls(calls, dialect.prefix) : calls;
+    this.ids = this.calls.map(({ id }) => id);
+    this.key = newId('');
+    this.conversation = newId('chat_');
+    this.from = dialect.calls({ calls: this.calls });
+    batches.set(this.key, this);
+  }
+
+  /*
+   * Posts a body of this batch; options as of post(), headers, and node: the
+   * nginx that gets it, where a scene has several (else any of them).
+   */
+  post(body, { headers, node = this.pick(), ...options } = {}) {
+    return post(options.http2 ? node.port2 : node.port,
+      this.dialect.path, body, { ...this.dialect.headers,
+        'x-batch': this.key, ...headers }, options);
+  }
+
+  /* The turn that asks for the tools, through nginx, to its end. */
+  async ask(options) {
+    const text = await this.post(
+      this.dialect.fresh({ conversation: this.conversation }), options).text();
+    assert.equal(text, this.from.join(''));
+  }
+
+  body(results, more) {
+    return this.dialect.continuation({ conversation: this.conversation,
+      from: this.from, results, ...more });
+  }
+
+  /* A continuation with these results; more goes into the body. */
+  continue(results, { more, ...options } = {}) {
+    return this.post(this.body(results, more), options);
+  }
+
+  /* Results of all calls, or of these positions. */
+  results(positions = this.ids.keys()) {
+    return Object.fromEntries([...positions].map((i) =>
+      [this.ids[i], { nr: i, of: this.key }]));
+  }
+
+  /* What came upstream with results of this batch. */
+  upstream() {
+    return this.p.continuations().filter(({ headers }) =>
+      headers['x-batch'] === this.key);
+  }
+
+  /* Exactly so many went upstream, complete, accepted, in call order. */
+  released(times = 1) {
+    const sent = this.upstream();
+    assert.equal(sent.length, times, `${sent.length} continuations went on`);
+    for (const request of sent) {
+      assert.equal(request.refused, false, String(request.raw));
+      assert.deepEqual(request.answered, this.ids);
+    }
+    return sent.at(-1);
+  }
+}
+
+/*
+ * What the client of an answer was told, in one word, and its details. An
+ * error event is an error; `broke` says that the connection broke behind it.
+ * A response that breaks without one is `broken`.
+ */
+export async function told(answer) {
+  const text = await answer.text({ broken: true });
+  if (answer.error && !/\n\n$/.test(text)) {
+    return { word: 'broken', text };
+  }
+  if (answer.error) {
+    const list = events(text);
+    const last = list.at(-1);
+    const word = last?.error || /error/i.test(last?.type) ? 'error' : 'broken';
+    return { word, text, list, types: list.map((e) => e.type ?? e),
+      broke: true };
+  }
+  const { status, headers } = await answer.head;
+  if (status !== 200) {
+    return { word: String(status), text, headers };
+  }
+  assert.match(headers['content-type'], /^text\/event-stream/);
+  const list = events(text);
+  const types = list.map((e) => e.type ?? e);
+  if (/done \w+/.test(text)) {
+    return { word: 'final', text, list, types };
+  }
+  return { word: ending(list, types), text, list, types };
+}
+
+/* The harmless endings of DESIGN 6, exactly. */
+function ending(list, types) {
+  const shape = types.filter((type) =>
+    !/^(tool-output-|TOOL_CALL_RESULT)/.test(type)).join(' ');
+  if (shape === 'start finish [DONE]') {
+    return list.some((e) => e.messageId) ? 'malformed bounce' : 'bounce';
+  }
+  if (/\berror\b|RUN_ERROR/.test(shape) || list.some((e) => e.error)) {
+    return 'error';
+  }
+  if (shape === 'RUN_STARTED RUN_FINISHED') {
+    return types[0] === 'RUN_STARTED' ? 'empty' : 'malformed';
+  }
+  if (/^start start-step start finish-step finish \[DONE\]$/.test(shape)
+    || /^response.created (response.in_progress )?response.completed$/
+      .test(shape)) {
+    return list.at(-1).response?.output.length ? 'malformed' : 'empty';
+  }
+  if (list.length === 1 && list[0].candidates) {
+    const [{ content, finishReason: reason }] = list[0].candidates;
+    return content.parts.length || reason !== 'STOP' ? 'malformed' : 'empty';
+  }
+  const choices = list.flatMap((e) => e.choices ?? []);
+  return list.at(-1) === '[DONE]'
+    && choices.at(-1)?.finish_reason === 'stop'
+    && choices.every(({ delta }) => !delta.content && !delta.tool_calls)
+    ? 'empty' : `malformed: ${shape}`;
+}
+
+/* Ids of the outputs that a client was told. */
+export const outputs = ({ list }) => list.filter(({ type }) =>
+  /^(tool-output-|TOOL_CALL_RESULT)/.test(type))
+  .map(({ toolCallId }) => toolCallId);

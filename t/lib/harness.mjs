@@ -1,0 +1,354 @@
+/*
+ * harness.mjs: a real nginx with the module, and clients to drive it.
+ *
+ * nginx() writes a configuration into a folder of its own, starts nginx on
+ * loopback, and on the test's end stops it and reads its error log: an
+ * [alert], an [emerg], or a sanitizer's report fails the test.
+ * post() makes one request, over HTTP/1.1 or HTTP/2, whose answer can be
+ * watched as it arrives (lib/client.mjs). Nothing here waits by the clock
+ * for luck: until() waits for a condition, and says what it waited for when it
+ * gives up (lib/wait.mjs). The providers behind nginx are in
+ * lib/provider.mjs, Redis servers in lib/redis/redis.mjs.
+ */
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import {
+  existsSync, readFileSync, readdirSync, rmSync, writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { cluster } from './redis/cluster.mjs';
+import { redis } from './redis/redis.mjs';
+import { sentinels } from './redis/sentinel.mjs';
+import {
+  answers, freePorts, newFolder, patience, until,
+} from './wait.mjs';
+
+export { get, post } from './client.mjs';
+export { gate, patience, pause, until } from './wait.mjs';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+
+const asan = !!process.env.CHAT_ASAN;
+const binary = process.env.CHAT_NGINX ?? 'nginx';
+
+/* Since 1.25.1 HTTP/2 has a directive of its own; listen warns of the old. */
+const http2On = (() => {
+  const { stderr } = spawnSync(binary, ['-v'], { encoding: 'utf8' });
+  const [, major, minor, patch] = /nginx\/(\d+)\.(\d+)\.(\d+)/
+    .exec(stderr)?.map(Number) ?? [];
+  return !(major * 1e6 + minor * 1e3 + patch < 1025001);
+})();
+
+/* The module under test: an ASan build with CHAT_ASAN=1. */
+export const modulePath = process.env.CHAT_MODULE
+  ?? join(root, 'build', asan ? 'asan' : 'module', 'ngx_chat_module.so');
+
+/* Reason to skip where the module has not been built, else false. */
+export const unbuilt = !existsSync(modulePath)
+  && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
+
+/*
+ * The store that a test gets that asks for none: shm, redis, sentinel or
+ * cluster.
+ */
+export const store = process.env.CHAT_STORE ?? 'shm';
+
+/* After so many ms at most it is known that a worker was killed. */
+export const deadAfter = store === 'shm' ? 500 : 12000;
+
+/*
+ * The Redis server of this process; each nginx has a database of its own, or
+ * in a cluster keys that no other one knows.
+ */
+const servers = { redis, sentinel: sentinels, cluster };
+let shared;
+let databases = 0;
+
+async function newStore() {
+  if (store === 'shm') {
+    return 'shm:16m';
+  }
+  shared ??= servers[store](null, store === 'cluster' ? {}
+    : { lines: ['databases 10000'] });
+  if (store === 'cluster') {
+    return `${(await shared).url()} timeout=2s`;
+  }
+  return `${(await shared).url({ db: databases++ })} timeout=2s`;
+}
+
+/* What the module saw of each request, as JSON lines in access.log. */
+const logged = {
+  pid: '$pid', uri: '$request_uri', status: '$status', body: '$request_body',
+  length: '$request_length', upstream: '$upstream_status',
+};
+const loggedByModule = Object.fromEntries(['dialect', 'conversation', 'batch',
+  'verdict', 'turn_status', 'calls', 'settled', 'replays_dropped',
+  'hold_time', 'attempt'].map((name) => [name, `$chat_${name}`]));
+
+function logFormat(withModule) {
+  const { body, ...fields } = { ...logged, ...(withModule && loggedByModule) };
+  const pairs = Object.entries(fields).map(([k, v]) => `"${k}":"${v}"`);
+  return `log_format chat escape=json '{${pairs.join(',')}}';`;
+}
+
+/*
+ * A client that brings no credentials is a tenant of its own here: without a
+ * tenant nothing would be managed. A test that sets chat_tenant at http level
+ * has its own.
+ */
+function tenantOf({ tenant = true, module, http }) {
+  const credentials = ['http_authorization', 'http_x_api_key', 'http_api_key',
+    'http_x_goog_api_key', 'arg_key'].map((name) => `\$${name}`).join('');
+  return tenant && module && !/\bchat_tenant\b/.test(http)
+    ? `map "${credentials}" $tester { default "${credentials}"; "" tester; }
+    chat_tenant $tester;` : '';
+}
+
+/*
+ * The whole nginx.conf. Options: upstream (port of a provider), chat (the
+ * value of the directive; false leaves it out), location (more lines for
+ * location /), server, http, main (more lines there), workers, level,
+ * module (false: plain nginx), tenant (false: no chat_tenant at http level),
+ * locations (replaces location / altogether),
+ * store (what is behind chat_store), connects (true: wait until it does),
+ * names (server_name of several servers that are alike otherwise).
+ */
+function configuration(dir, [h1, h2], options) {
+  const o = { workers: 1, level: 'info', module: true, chat: 'auto',
+    names: [''], ...options };
+  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((name) => `${name}_temp_path ${dir}/${name};`).join('\n    ');
+  return `
+${o.module ? `load_module ${modulePath};` : ''}
+${process.getuid() === 0 ? 'user root;' : ''}
+daemon off;
+pid ${dir}/nginx.pid;
+error_log ${dir}/error.log ${o.level};
+worker_processes ${o.workers};
+${o.main ?? ''}
+events { worker_connections 4096; }
+http {
+    ${temp}
+    ${logFormat(o.module)}
+    access_log ${dir}/access.log chat;
+    client_body_buffer_size 1m;
+    client_max_body_size 64m;
+    ${o.module ? `chat_store ${o.store};` : ''}
+    ${tenantOf(o)}
+    ${o.upstream ? `upstream provider {
+        server 127.0.0.1:${o.upstream};
+        keepalive 16;
+    }` : ''}
+    ${o.http ?? ''}
+    ${o.names.map((name, i) => `server {
+        listen 127.0.0.1:${h1}${i ? '' : ' backlog=4096'};
+        listen 127.0.0.1:${h2}${http2On ? '' : ' http2'}${i ? ''
+  : ' backlog=4096'};
+        ${http2On ? 'http2 on;' : ''}
+        ${name && `server_name ${name};`}
+        ${o.server ?? ''}
+        ${o.locations ?? `location / {
+            ${o.module && o.chat ? `chat ${o.chat};` : ''}
+            proxy_pass http://provider;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            ${o.location ?? ''}
+        }`}
+    }`).join('\n    ')}
+}
+`;
+}
+
+function sanitizers(dir) {
+  if (!asan) {
+    return {};
+  }
+  const library = execFileSync('gcc', ['-print-file-name=libasan.so'],
+    { encoding: 'utf8' }).trim();
+  return { LD_PRELOAD: library,
+    ASAN_OPTIONS: `detect_leaks=0:log_path=${dir}/asan`,
+    UBSAN_OPTIONS: 'print_stacktrace=1' };
+}
+
+function launch(dir, args, options) {
+  return spawn(binary, ['-p', dir, '-e', `${dir}/error.log`,
+    '-c', `${dir}/nginx.conf`, ...args], {
+    env: { ...process.env, ...sanitizers(dir) }, ...options,
+  });
+}
+
+/* What stands for a store where nothing connects to it. */
+const untried = store === 'shm' ? 'shm:16m'
+  : 'redis://127.0.0.1 timeout=2s';
+
+/* nginx -t: {ok, output}. options as for nginx(), or conf, a whole file. */
+export async function nginxTest(options) {
+  const dir = newFolder();
+  writeFileSync(`${dir}/nginx.conf`, options.conf
+    ?? configuration(dir, await freePorts(2), { upstream: 9, ...options,
+      store: options.store ?? untried }));
+  const child = launch(dir, ['-t'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  child.stdout.on('data', (data) => { output += data; });
+  child.stderr.on('data', (data) => { output += data; });
+  const code = await new Promise((resolve) => { child.on('close', resolve); });
+  rmSync(dir, { recursive: true });
+  return { ok: code === 0, output };
+}
+
+const trouble = new RegExp(['\\[alert\\]', '\\[emerg\\]', 'runtime error:',
+  'AddressSanitizer', 'exited with (fatal )?code [1-9]'].join('|'));
+
+class Nginx {
+  /* connects: each worker says in the log when its store is there. */
+  constructor(dir, ports, child, connects) {
+    this.dir = dir;
+    this.connects = connects;
+    [this.port, this.port2] = ports; /* HTTP/1.1, HTTP/2 */
+    this.child = child;
+    this.exited = new Promise((resolve) => { child.on('exit', resolve); });
+    this.allowed = [];
+  }
+
+  errorLog() {
+    return readFileSync(`${this.dir}/error.log`, 'utf8');
+  }
+
+  /*
+   * The access log so far: one object per finished request. A line that is
+   * being written is not one yet.
+   */
+  accessLog() {
+    return readFileSync(`${this.dir}/access.log`, 'utf8').split('\n')
+      .slice(0, -1).map((line) => JSON.parse(line));
+  }
+
+  /* Pids of the running workers, those shutting down included. */
+  workers() {
+    const path = `/proc/${this.child.pid}/task/${this.child.pid}/children`;
+    return readFileSync(path, 'utf8').split(' ').filter(Boolean).map(Number);
+  }
+
+  /* Resident memory of a worker in bytes. */
+  memory(pid = this.workers()[0]) {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/VmRSS:\s+(\d+)/.exec(status)[1]) * 1024;
+  }
+
+  /* Every worker has what it needs to judge. */
+  ready() {
+    const connected = (pid) => new RegExp(
+      `${pid}#${pid}: chat: the store \\S+ is connected`);
+    return !this.connects || this.workers().every((pid) =>
+      connected(pid).test(this.errorLog()));
+  }
+
+  /* Returns when only new workers accept; old ones may have work left. */
+  async reload() {
+    const old = this.workers();
+    this.child.kill('SIGHUP');
+    await until(() => {
+      const log = this.errorLog();
+      return this.workers().some((pid) => !old.includes(pid))
+        && old.every((pid) => log.includes(`${pid}#${pid}: gracefully`))
+        && this.ready();
+    }, 5000, 'a reload');
+  }
+
+  /* kill -9 of a worker; returns when the master has replaced it. */
+  async kill(pid) {
+    const { length } = this.workers();
+    this.allow(new RegExp(`worker process ${pid} exited on signal 9`));
+    process.kill(pid, 'SIGKILL');
+    await until(() => this.errorLog()
+      .includes(`worker process ${pid} exited on signal 9`), 5000, 'a kill');
+    await until(() => this.workers().length === length && this.ready(), 5000,
+      'a worker');
+  }
+
+  /* A line of the error log that this test brings about on purpose. */
+  allow(pattern) {
+    this.allowed.push(pattern);
+  }
+
+  /* Stops nginx (SIGQUIT: when all requests are done) and checks the log. */
+  async stop(signal = 'SIGTERM') {
+    if (this.stopped) {
+      return;
+    }
+    this.stopped = true;
+    this.child.kill(signal);
+    const timer = setTimeout(() => this.child.kill('SIGKILL'),
+      10000 * patience);
+    const code = await this.exited;
+    clearTimeout(timer);
+    const bad = this.errorLog().split('\n').filter((line) =>
+      trouble.test(line) && !this.allowed.some((ok) => ok.test(line)));
+    const reports = readdirSync(this.dir).filter((f) => f.startsWith('asan'))
+      .map((f) => readFileSync(`${this.dir}/${f}`, 'utf8'));
+    if (code !== 0 || bad.length || reports.length) {
+      throw new Error([`nginx ended with ${code}; see ${this.dir}`,
+        ...bad.slice(0, 20), ...reports].join('\n'));
+    }
+    if (!process.env.CHAT_KEEP) {
+      rmSync(this.dir, { recursive: true });
+    }
+  }
+}
+
+/* A test that died half-way leaves no nginx behind. */
+const running = new Set();
+process.once('exit', () => running.forEach((child) => child.kill('SIGTERM')));
+
+const inUse = 'Address already in use';
+
+/* One try, to its end: an nginx that is up, or null if a port was taken. */
+async function start(dir, ports, conf, options) {
+  writeFileSync(`${dir}/nginx.conf`, conf);
+  writeFileSync(`${dir}/output`, '');
+  const child = launch(dir, [], { stdio: 'ignore' });
+  const it = new Nginx(dir, ports, child, options.connects
+    && /\bchat_store (redis|unix)/.test(conf)
+    && /\bchat (?!off)\w+;/.test(conf));
+  /* Nor does node wait for it. */
+  child.unref();
+  running.add(child);
+  child.once('exit', () => running.delete(child));
+  let dead = false;
+  it.exited.then(() => { dead = true; });
+  const taken = () => existsSync(`${dir}/error.log`)
+    && it.errorLog().includes(inUse);
+  await until(async () => dead || taken() || (await answers(it.port)
+    && it.workers().length === (options.workers ?? 1) && it.ready()),
+  10000, 'nginx');
+  if (taken()) {
+    /* It would go on trying; other ports are there at once. */
+    child.kill('SIGKILL');
+    await it.exited;
+    rmSync(`${dir}/error.log`);
+    return null;
+  }
+  if (dead) {
+    throw new Error(`nginx does not start (${dir}):\n${it.errorLog()}`);
+  }
+  return it;
+}
+
+/* Starts nginx; t is the test's context, which stops it at its end. */
+export async function nginx(t, options) {
+  const dir = newFolder();
+  const own = options.store
+    ?? (options.conf || options.module === false ? null : await newStore());
+  const connects = options.connects ?? own !== options.store;
+  for (let attempt = 1; attempt <= 5; attempt++) {
+    const ports = await freePorts(2);
+    const it = await start(dir, ports, options.conf?.(dir, ports)
+      ?? configuration(dir, ports, { ...options, store: own }),
+    { ...options, connects });
+    if (it) {
+      t.after(() => it.stop());
+      return it;
+    }
+  }
+  throw new Error(`${inUse}, whatever the port (${dir})`);
+}

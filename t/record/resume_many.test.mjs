@@ -1,0 +1,54 @@
+/*
+ * resume_many.test.mjs: conversations of thousands of answers: each answer has
+ * a stream id and can be resumed, and a turn does not get slower.
+ */
+import assert from 'node:assert/strict';
+import { Talk, answerOf, lengthy, resumeStage } from '../lib/resume.mjs';
+import { live } from '../lib/hold.mjs';
+
+const total = 2100; /* a record took 4,096 facts, two for each answer */
+const key = 'openai_chat';
+
+/* The middle of what so many turns take, one after the other, in ms. */
+async function turn(talk, turns) {
+  const times = [];
+  for (let i = 0; i < turns; i++) {
+    const start = performance.now();
+    await talk.ask().text();
+    times.push(performance.now() - start);
+  }
+  return times.sort((a, b) => a - b)[turns >> 1];
+}
+
+live('s130: given 2,100 answers, the newest has a stream id', async (t) => {
+  const s = await resumeStage(t, key, { answer: () =>
+    answerOf(lengthy(key, 1)) });
+  const talk = new Talk(s);
+  const before = await turn(talk, 40);
+  for (let i = 40; i < total; i += 20) {
+    const answers = Array.from({ length: 20 }, () => talk.ask());
+    await Promise.all(answers.map((answer) => answer.text()));
+    const heads = await Promise.all(answers.map(({ head }) => head));
+    assert.ok(heads.every(({ headers }) => headers['x-chat-stream']),
+      `turn ${i}`);
+  }
+  await t.test('it can be resumed', async () => {
+    const answer = talk.ask();
+    const text = await answer.text();
+    const id = (await answer.head).headers['x-chat-stream'];
+    const again = talk.resume({ query: `stream=${id}` });
+    assert.equal(await again.text(), text);
+    assert.equal((await talk.resume({ last: `${id}-0` }).head).status, 200);
+  });
+  await t.test('a turn takes no longer than in a new conversation',
+    async () => {
+      const other = new Talk(s);
+      for (let i = 0; ; i++) {
+        const [late, early] = [await turn(talk, 20), await turn(other, 20)];
+        if (late < 1.5 * early + 3) {
+          return;
+        }
+        assert.ok(i < 3, `${late} ms, in a new one ${early}, first ${before}`);
+      }
+    });
+});

@@ -1,0 +1,201 @@
+/*
+ * quota.test.mjs: what a client gets when the store, or the number of requests
+ * that may wait, is used up: the limits and the shares of the tenants.
+ */
+import assert from 'node:assert/strict';
+import { store, unbuilt, until } from '../lib/harness.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
+import { held, live, say, verdict, wordOf } from '../lib/hold.mjs';
+import { samples, statusLocation, statusOf, ask } from '../lib/status.mjs';
+
+/* Only the zone in shared memory can be full. */
+const zoned = { skip: unbuilt || (store !== 'shm'
+  && 'about the zone: run with CHAT_STORE=shm') };
+
+const big = (bytes) => 'x'.repeat(bytes);
+/* Under load a refusal may come late: it must not come in-band. */
+const tells = `${say.verdict} chat_grace 60s;
+  add_header X-Reason $chat_reason always;`;
+const reason = async (answer) => (await answer.head).headers['x-reason'];
+
+/* Requests that wait fill the zone, until the first is refused. */
+async function fill(scene, headers) {
+  const answers = [];
+  for (let i = 0; i < 300; i++) {
+    const batch = new Batch(scene, 2);
+    const answer = batch.continue({ [batch.ids[0]]: big(12000) }, { headers });
+    answers.push({ batch, answer });
+    await answer.sent;
+    if (i % 10 === 9 && answers.some((it) => it.answer.ended)) {
+      return answers;
+    }
+  }
+  return assert.fail('never full');
+}
+
+live('s119: given a full zone, no incomplete request goes upstream',
+  async (t) => {
+    for (const failure of ['pass', 'deny']) {
+      await t.test(failure, async (t2) => {
+        const scene = await stage(t2, 'openai_chat', { workers: 2,
+          store: 'shm:1m', hold: '60s', strict: false, server: statusLocation,
+          location: `chat_store_failure ${failure}; ${tells}` });
+        const filled = await fill(scene);
+        await Promise.all(Array.from({ length: 60 }, async () => {
+          const batch = new Batch(scene, 2);
+          const answer = batch.continue({ [batch.ids[0]]: big(12000) });
+          const { word, headers } = await told(answer);
+          assert.equal(word, '503');
+          assert.equal(headers['retry-after'], '1');
+          assert.equal(await verdict(answer), 'refused');
+          assert.equal(await reason(answer), 'store_full');
+          assert.equal(batch.upstream().length, 0);
+        }));
+        const upstream = scene.p.continuations().length;
+        assert.equal(upstream, 0, `${upstream} went upstream`);
+
+        await t2.test('a complete body', async () => {
+          const batch = new Batch(scene, 2);
+          const answer = batch.continue(batch.results());
+          assert.equal(await wordOf(answer),
+            failure === 'deny' ? '503' : 'final');
+          assert.equal(await reason(answer), 'store_full');
+        });
+        await t2.test('a new user message', async () => {
+          await new Batch(scene, 2).ask();
+        });
+        await t2.test('status and metrics', async () => {
+          const { counters } = await statusOf(scene.n);
+          assert.ok(counters.store_full > 60, `${counters.store_full}`);
+          const text = await ask(scene.n, '?format=prometheus');
+          assert.ok(samples(text.text)
+            .get('nginx_chat_store_full_total') > 60);
+          assert.match(scene.n.errorLog(), /the zone "ngx_chat" is full/);
+        });
+        await t2.test('one that is held can be released', async () => {
+          const { batch, answer } = filled.find((it) => !it.answer.ended);
+          const words = await Promise.all([answer,
+            batch.continue({ [batch.ids[1]]: 1 })].map(wordOf));
+          assert.ok(words.includes('final'), `${words}`);
+          batch.released();
+        });
+      });
+    }
+  }, zoned);
+
+live('given chat_max_held requests that wait, the next one gets 503',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { strict: false,
+      server: statusLocation, location: `chat_max_held 2; ${tells}` });
+    const batches = [1, 2, 3].map(() => new Batch(scene, 2));
+    const first = batches.slice(0, 2).map((batch) =>
+      batch.continue(batch.results([0])));
+    await until(async () => (await statusOf(scene.n)).holds.now === 2);
+    const third = batches[2].continue(batches[2].results([0]));
+    const { word, headers } = await told(third);
+    assert.equal(word, '503');
+    assert.equal(headers['retry-after'], '1');
+    assert.equal(await verdict(third), 'refused');
+    assert.equal(await reason(third), 'held_limit');
+    assert.equal(batches[2].upstream().length, 0);
+    assert.equal((await statusOf(scene.n)).counters.holds_refused, 1);
+
+    /* Its result is stored: the other one alone completes the batch. */
+    assert.equal(await wordOf(batches[2].continue(batches[2].results([1]))),
+      'final');
+    batches[2].released();
+    assert.equal(first.some(({ ended }) => ended), false);
+  });
+
+const tenant = (name) => ({ authorization: `Bearer ${name}` });
+
+live('s120: given a tenant that fills the zone, another one is held',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { workers: 2,
+      store: 'shm:1m', hold: '60s', strict: false, location: tells });
+    const filled = await fill(scene, tenant('greedy'));
+    const modest = Array.from({ length: 5 }, () => new Batch(scene, 2));
+    for (const batch of modest) {
+      const first = batch.continue({ [batch.ids[0]]: big(12000) },
+        { headers: tenant('modest') });
+      await held(batch, first);
+      const last = batch.continue({ [batch.ids[1]]: 1 },
+        { headers: tenant('modest') });
+      const words = await Promise.all([first, last].map(wordOf));
+      assert.ok(words.includes('final'), `${words}`);
+      batch.released();
+    }
+    await t.test('the displaced request is refused', async () => {
+      const ended = () => filled.filter(({ answer }) => answer.ended);
+      await until(() => ended().length > 1, 5000, 'room to be made');
+      for (const { answer, batch } of ended()) {
+        assert.equal(await wordOf(answer), '503');
+        assert.equal(batch.upstream().length, 0);
+      }
+    });
+    await t.test('the greedy one is refused more', async () => {
+      const batch = new Batch(scene, 2);
+      const answer = batch.continue({ [batch.ids[0]]: big(60000) },
+        { headers: tenant('greedy') });
+      assert.equal(await wordOf(answer), '503');
+    });
+    await t.test('what it still holds can be released', async () => {
+      const { batch, answer } = filled.find((it) => !it.answer.ended);
+      const words = await Promise.all([answer, batch.continue(
+        { [batch.ids[1]]: 1 }, { headers: tenant('greedy') })].map(wordOf));
+      assert.ok(words.includes('final'), `${words}`);
+      batch.released();
+    });
+  }, zoned);
+
+live('given held bodies up to chat_max_held_bytes, the next one gets 503',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { strict: false,
+      server: statusLocation,
+      location: `chat_max_held_bytes 150k; ${tells}` });
+    const batches = [1, 2].map(() => new Batch(scene, 2));
+    const first = batches[0].continue({ [batches[0].ids[0]]: big(100000) });
+    await held(batches[0], first);
+    const second = batches[1].continue({ [batches[1].ids[0]]: big(100000) });
+    assert.equal(await wordOf(second), '503');
+    assert.equal(await reason(second), 'held_bytes_limit');
+    const small = batches[1].continue(batches[1].results([0]));
+    await held(batches[1], small);
+    first.abort();
+    await until(async () => (await statusOf(scene.n)).holds.now === 1);
+    const third = new Batch(scene, 2);
+    await held(third, third.continue({ [third.ids[0]]: big(100000) }));
+  });
+
+live('s120: given a tenant that holds all, another one takes its place',
+  async (t) => {
+    const limits = { held_limit: ['chat_max_held 8;', 10],
+      held_bytes_limit: ['chat_max_held_bytes 400k;', 40000] };
+    for (const [why, [limit, size]] of Object.entries(limits)) {
+      await t.test(why, async (t2) => {
+        const scene = await stage(t2, 'openai_chat', { strict: false,
+          hold: '60s', server: statusLocation,
+          location: `${limit} ${tells}` });
+        const greedy = [];
+        for (let i = 0; !greedy.some(({ ended }) => ended); i++) {
+          assert.ok(i < 20, 'never full');
+          const batch = new Batch(scene, 2);
+          greedy.push(batch.continue({ [batch.ids[0]]: big(size) },
+            { headers: tenant('greedy') }));
+          await greedy.at(-1).sent;
+          await until(async () => greedy.at(-1).ended
+            || (await statusOf(scene.n)).holds.now === i + 1);
+        }
+        assert.equal(await wordOf(greedy.at(-1)), '503');
+        assert.equal(await reason(greedy.at(-1)), why);
+        const batch = new Batch(scene, 2);
+        const modest = batch.continue({ [batch.ids[0]]: big(size) },
+          { headers: tenant('modest') });
+        await held(batch, modest);
+        await until(() => greedy[0].ended, 5000, 'the oldest to end');
+        assert.equal(await wordOf(greedy[0]), '409');
+        assert.equal(greedy.filter(({ ended }) => ended).length, 2);
+        assert.equal(scene.p.continuations().length, 0);
+      });
+    }
+  });

@@ -1,0 +1,427 @@
+/*
+ * redis.test.mjs: the store in Redis: the ways to connect, what Redis refuses
+ * or answers that makes no sense, what it is asked, and when it is away.
+ *
+ * Suite: asan, plain.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
+import { sse } from '../lib/provider.mjs';
+import { certificates, redis, relay } from '../lib/redis/redis.mjs';
+
+const keys = Object.keys(dialects);
+const asan = !!process.env.CHAT_ASAN;
+
+/* Lines of the error log about the store. */
+const lines = (n) => n.errorLog().split('\n')
+  .filter((line) => line.includes('chat:') && line.includes('store'));
+const said = (n, pattern) => until(() => lines(n).some((line) =>
+  pattern.test(line)), 5000, `${pattern} in:\n${n.errorLog()}`);
+
+/* A stage whose store has connected, or has said why it has not. */
+async function over(t, key, url, options = {}) {
+  const { wants = /connected/, timeout = asan ? '2s' : '600ms', ...rest }
+    = options;
+  const scene = await stage(t, key, { workers: 1, ...rest,
+    store: `${url} timeout=${timeout}`,
+    location: `${say.verdict} ${options.location ?? ''}` });
+  await said(scene.n, wants);
+  return scene;
+}
+
+/* A batch of two that comes in two requests is released once. */
+async function works(scene, key) {
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const first = batch.continue(batch.results([0]));
+  await held(batch, first);
+  const words = await Promise.all([first, batch.continue(batch.results([1]))]
+    .map(wordOf));
+  assert.ok(words.includes('final'), `${key}: ${words}`);
+  batch.released();
+}
+
+/* What a complete body gets where the store cannot be asked. */
+async function passes(scene) {
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const answer = batch.continue(batch.results());
+  assert.equal(await wordOf(answer), 'final');
+  assert.equal(await verdict(answer), 'bypass');
+}
+
+async function denied(scene) {
+  const answer = new Batch(scene, 2);
+  const { word, headers } = await told(answer.continue(answer.results()));
+  assert.equal(word, '503');
+  assert.ok(Number(headers['retry-after']) > 0);
+  assert.equal(answer.upstream().length, 0);
+}
+
+/* Milliseconds of the processor that the workers have used. */
+const used = (n) => n.workers().reduce((sum, pid) => {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]
+    .split(' ');
+  return sum + 10 * (Number(stat[11]) + Number(stat[12]));
+}, 0);
+
+/* While nothing is asked of them the workers do and say nothing. */
+async function calm(n, most = 2) {
+  const pids = n.workers();
+  const before = used(n);
+  await pause(1500);
+  const took = used(n) - before;
+  assert.ok(took < 200, `${took} ms of the processor in 1500`);
+  assert.deepEqual(n.workers(), pids);
+  const found = lines(n).filter((line) => /\[(warn|error|crit)\]/.test(line));
+  assert.ok(found.length > 0 && found.length <= most, found.join('\n'));
+}
+
+
+live('the ways to connect', async (t) => {
+  const acl = ['user default off',
+    'user chat on >pw ~chat:* &chat:* +@all -@admin -@dangerous'];
+  const ways = {
+    'plain': [{}, (r) => r.url()],
+    'by a name': [{}, (r) => r.url({ host: 'localhost' })],
+    'a database': [{}, (r) => r.url({ db: 5 })],
+    'a password': [{ password: 'secret' }, (r) => r.url()],
+    'a password in a file': [{ password: 'secret' }, (r) =>
+      `${r.url({ password: '' })} password_file=${r.passwordFile()}`],
+    'an ACL user': [{ acl }, (r) => r.url({ user: 'chat', password: 'pw' })],
+    'unix': [{ unix: true }, (r) => r.url()],
+    'unix, a password': [{ unix: true, password: 'secret' }, (r) =>
+      `${r.url()} password_file=${r.passwordFile()}`],
+    'TLS': [{ tls: true }, (r) => r.url()],
+    'TLS, by a name': [{ tls: true }, (r) => r.url({ host: 'localhost' })],
+    'TLS, unverified': [{ tls: true }, (r) =>
+      `${r.url({ ca: '' })} verify=off`],
+    'TLS, a password': [{ tls: true, password: 'secret' }, (r) => r.url()],
+  };
+  await Promise.all(Object.entries(ways).map(([name, [options, url]]) =>
+    t.test(name, async (t2) => {
+      const r = await redis(t2, options);
+      const scene = await over(t2, 'openai_chat', url(r));
+      await works(scene, name);
+      const clients = await r.clients();
+      assert.equal(clients.length, 2, 'two connections of a worker');
+      assert.equal(clients.filter(({ sub }) => sub === '1').length, 1);
+      assert.ok(!/secret|:pw@/.test(scene.n.errorLog()));
+    })));
+}, { skip: unbuilt, concurrency: 4 });
+
+live('it does not get in: one clear line, chat_store_failure', async (t) => {
+  const refusing = {
+    'a wrong password': [{ password: 'secret' },
+      (r) => r.url({ password: 'wrong' }), /WRONGPASS/],
+    'no password': [{ password: 'secret' },
+      (r) => r.url({ password: '' }), /NOAUTH/],
+    'a user that is not there': [{},
+      (r) => r.url({ user: 'chat', password: 'pw' }), /WRONGPASS/],
+    'scripts are refused': [{ acl: ['user default off',
+      'user chat on >pw ~chat:* &chat:* +@all -@scripting'] },
+    (r) => r.url({ user: 'chat', password: 'pw' }), /NOPERM/],
+    'the keys are refused': [{ acl: ['user default off',
+      'user chat on >pw ~other:* &chat:* +@all'] },
+    (r) => r.url({ user: 'chat', password: 'pw' }), /NOPERM/],
+    'a database too many': [{}, (r) => r.url({ db: 99 }),
+      /DB index is out of range/],
+    'plain, to a TLS server': [{ tls: true },
+      (r) => `redis://127.0.0.1:${r.port}`, /away|closed/],
+    'TLS, to a plain server': [{}, (r) =>
+      `rediss://127.0.0.1:${r.port} ca=${certificates().ca}`, /SSL|away/],
+    'TLS, of a CA that is not known': [{ tls: true },
+      (r) => r.url({ ca: certificates().stranger }), /certificate/i],
+    'nobody listens': [{}, () => 'redis://127.0.0.1:1', /refused/],
+  };
+  await Promise.all(Object.entries(refusing).map(
+    ([name, [options, url, pattern]]) => t.test(name, async (t2) => {
+      const r = await redis(t2, options);
+      const way = { wants: pattern };
+      const scene = await over(t2, 'openai_chat', url(r), way);
+      await until(async () => (await verdict(
+        new Batch(scene, 2).post(scene.dialect.fresh()))) !== undefined);
+      await passes(scene);
+      await calm(scene.n);
+      await passes(scene);
+      assert.ok(!/secret|wrong\b|:pw@/.test(scene.n.errorLog()
+        .replace(/WRONGPASS.*/g, '')), scene.n.errorLog());
+
+      const strict = await over(t2, 'openai_chat', url(r),
+        { ...way, location: 'chat_store_failure deny;' });
+      await denied(strict);
+    })));
+}, { skip: unbuilt, concurrency: 4 });
+
+
+live('a wrong type under a key of ours', async (t) => {
+  const r = await redis(t);
+  const scene = await over(t, 'openai_chat', r.url());
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  await leave(batch, batch.results([0]));
+  const names = await r.command('KEYS', 'chat:{*');
+  assert.ok(names.length > 0);
+  for (const name of names) {
+    await r.command('DEL', name);
+    await r.command('SET', name, 'what');
+  }
+  const answer = batch.continue(batch.results());
+  assert.equal(await wordOf(answer), 'final');
+  assert.equal(await verdict(answer), 'bypass');
+  await said(scene.n, /WRONGTYPE/);
+  await calm(scene.n);
+  await works(scene, 'another batch');
+});
+
+/* What cannot be written or read of a record, and what follows from it. */
+const unreadable = {
+  'it is full': [{}, (r) => r.command('CONFIG', 'SET', 'maxmemory', '100kb'),
+    /OOM/, 'empty', /"finish"/],
+  'its user may not read records': [
+    { acl: ['user default on nopass ~* &* +@all -xrange'] }, () => {},
+    /can't run this command|NOPERM|no permissions/, null,
+    /"error".*stream_interrupted/],
+};
+
+live('a record that only gives errors: who follows is not left alone',
+  async (t) => {
+    await Promise.all(Object.entries(unreadable).map(([name, one]) =>
+      t.test(name, async (t2) => {
+        const [options, spoil, words, first, end] = one;
+        const r = await redis(t2, options);
+        const scene = await over(t2, 'ai_sdk', r.url(), { hold: '60s' });
+        const batch = new Batch(scene, 2);
+        await batch.ask();
+        const sibling = batch.continue(batch.results([0]));
+        await held(batch, sibling);
+        assert.equal(await wordOf(batch.continue(batch.results([1]))),
+          'final');
+        if (first) {
+          assert.equal(await wordOf(sibling), 'final');
+        }
+        await spoil(r);
+        const follower = first ? batch.continue(batch.results([0])) : sibling;
+        await follower.until((text) => end.test(text), 20000);
+        const { word } = await told(follower);
+        assert.equal(word, first ?? 'error');
+        batch.released();
+        /* whatever asks for it, in a script or not, and again and again */
+        const found = lines(scene.n).filter((line) => words.test(line));
+        assert.ok(found.length > 0 && found.length <= 2, found.join('\n'));
+      })));
+  }, { skip: unbuilt, concurrency: 4 });
+
+/* What comes instead of the bytes of a reply. */
+const nonsense = {
+  'another shape': (bytes) => (bytes[0] === 42 /* an array */
+    ? Buffer.from('+what\r\n') : bytes),
+  'a number': (bytes) => (bytes[0] === 42 ? Buffer.from(':7\r\n') : bytes),
+  'nothing': (bytes) => (bytes[0] === 42 ? Buffer.from('*-1\r\n') : bytes),
+  'an error': (bytes) => (bytes[0] === 42
+    ? Buffer.from('-ERR a bad day\r\n') : bytes),
+  'arrays in arrays': (bytes) => (bytes[0] === 42
+    ? Buffer.from('*1\r\n'.repeat(20)) : bytes),
+  'no Redis': () => Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'),
+  'a length of gigabytes': (bytes) => (bytes[0] === 42
+    ? Buffer.from('$2147483647\r\nx') : bytes),
+  'an endless array': (bytes) => (bytes[0] === 42
+    ? Buffer.from('*2147483647\r\n:1\r\n') : bytes),
+  'half of it': (bytes) => bytes.subarray(0, bytes.length / 2),
+  'zeros': (bytes) => Buffer.alloc(bytes.length),
+  'all of it twice': (bytes) => Buffer.concat([bytes, bytes]),
+};
+
+live('replies that make no sense', async (t) => {
+  await Promise.all(Object.entries(nonsense).map(([name, rewrite]) =>
+    t.test(name, async (t2) => {
+      const r = await redis(t2);
+      const way = await relay(t2, r.port);
+      const scene = await over(t2, 'openai_chat',
+        r.url({ port: way.port }));
+      await works(scene, 'before');
+      const memory = scene.n.memory();
+      way.rewrite(rewrite);
+      for (let i = 0; i < 5; i++) {
+        const batch = new Batch(scene, 2);
+        const answer = batch.continue(batch.results());
+        assert.equal(await wordOf(answer), 'final');
+        await pause(100);
+      }
+      const before = used(scene.n);
+      await pause(1000);
+      assert.ok(used(scene.n) - before < 200, 'it spins');
+      const grown = scene.n.memory() - memory;
+      assert.ok(asan || grown < 8e6, `${grown} bytes more`);
+      const found = lines(scene.n).filter((line) => /\[error\]/.test(line));
+      assert.ok(found.length <= 24, found.join('\n'));
+
+      way.rewrite(null);
+      way.cut();
+      await until(async () => {
+        const batch = new Batch(scene, 2);
+        const answer = batch.continue(batch.results());
+        await answer.text();
+        return await verdict(answer) === 'passed';
+      }, 4000, 'it to be as before');
+      await works(scene, 'after');
+    })));
+}, { skip: unbuilt, concurrency: 4 });
+
+live('a server\'s errors are cut and cleaned before they are logged',
+  async (t) => {
+    const errors = { complaint: '-ERR \x1b[31mred\x07\x00 ',
+      refusal: '-READONLY \x1b[31mred\x07\x00 ' };
+    await Promise.all(Object.entries(errors).map(([name, error]) =>
+      t.test(name, async (t2) => {
+        const r = await redis(t2);
+        const way = await relay(t2, r.port);
+        const scene = await over(t2, 'openai_chat', r.url({ port: way.port }));
+        await works(scene, 'before');
+        for (const [rest, shown] of [['x'.repeat(2000), 'xxx'],
+          ['y, with args beginning with: s3cret', 'y']]) {
+          way.rewrite((bytes) => (bytes[0] === 42
+            ? Buffer.from(`${error}${rest}\r\n`) : bytes));
+          await new Batch(scene, 2).ask();
+          await said(scene.n, new RegExp(`\\.\\[31mred\\.\\. ${shown}`));
+        }
+        const log = scene.n.errorLog();
+        assert.doesNotMatch(log, /[^\n -~]/);
+        assert.doesNotMatch(log, /s3cret|x{201}/);
+      })));
+  }, { skip: unbuilt, concurrency: 4 });
+
+live('s31: one join fails, the next one does not', async (t) => {
+  for (const failure of ['pass', 'deny']) {
+    await t.test(failure, async (t2) => {
+      const r = await redis(t2);
+      const way = await relay(t2, r.port);
+      const scene = await over(t2, 'openai_chat', r.url({ port: way.port }),
+        { location: `chat_store_failure ${failure};` });
+      const batch = new Batch(scene, 3);
+      await batch.ask();
+      await leave(batch, batch.results([0]));
+      way.rewrite((bytes) => (String(bytes).includes('result/')
+        ? Buffer.from('-ERR a bad day\r\n') : bytes));
+      const failed = batch.continue(batch.results([1]));
+      /* It lacks a result: it goes upstream under neither. */
+      assert.equal(await wordOf(failed), '503');
+      assert.equal(await verdict(failed), 'refused');
+      way.rewrite(null);
+      const { length } = batch.upstream();
+      const third = batch.continue(batch.results([2]));
+      const again = batch.continue(batch.results([1]));
+      const words = await Promise.all([third, again].map(wordOf));
+      assert.ok(words.includes('final'), `${words}`);
+      assert.equal(batch.upstream().length, length + 1);
+      await said(scene.n, /a bad day/);
+    });
+  }
+});
+
+live('replies in pieces, and late', async (t) => {
+  for (const [name, disturb] of [['byte by byte', (way) => way.split(1)],
+    ['100 ms late', (way) => way.delay(100)]]) {
+    await t.test(name, async (t2) => {
+      const r = await redis(t2);
+      const way = await relay(t2, r.port);
+      const scene = await over(t2, 'ai_sdk', r.url({ port: way.port }),
+        { workers: 2, timeout: '2s' });
+      disturb(way);
+      for (let i = 0; i < 3; i++) {
+        const batch = new Batch(scene, 2);
+        await batch.ask();
+        await pause(300);
+        const first = batch.continue(batch.results([0]));
+        await held(batch, first);
+        await pause(200);
+        const words = await Promise.all([first,
+          batch.continue(batch.results([1]))].map(wordOf));
+        /* a follower that is late finds no record */
+        assert.match(words.sort().join(), /^(empty|final),final$/);
+        batch.released();
+      }
+    });
+  }
+});
+
+
+/* How many EVALSHA and HMGET there were, as "1+0". */
+const asked = async (r) =>
+  `${await r.calls('evalsha')}+${await r.calls('hmget')}`;
+
+/*
+ * What was asked before this continuation went upstream, and what until the
+ * end of its answer.
+ */
+async function count(scene, r, batch, results) {
+  const go = gate();
+  const { answer } = scene.p;
+  let before;
+  scene.p.answer = async (request) => {
+    before = await asked(r);
+    await go;
+    return answer(request);
+  };
+  await pause(100);
+  await r.resetStats();
+  const end = batch.continue(results);
+  await until(() => before !== undefined, 5000, 'the upstream');
+  go.open();
+  assert.equal(await wordOf(end), 'final');
+  await pause(100);
+  scene.p.answer = answer;
+  return { before, after: await asked(r) };
+}
+
+live('what Redis is asked', async (t) => {
+  for (const key of keys) {
+    await t.test(key, async (t2) => {
+      const r = await redis(t2);
+      const scene = await over(t2, key, r.url());
+      const { answer } = scene.p;
+      /* A conversation's record is looked at first: it names the batch. */
+      const first = Number(key.endsWith('_conversation'));
+      const named = first || Number(!!dialects[key].interrupts);
+      const text = new Batch(scene, 2);
+      scene.p.answer = () => sse(text.dialect.final('hello'));
+      await r.resetStats();
+      await text.post(text.dialect.fresh()).text();
+      await pause(100);
+      assert.equal(await asked(r), `${first}+0`, 'a turn without tools');
+      scene.p.answer = answer;
+
+      const whole = new Batch(scene, 2);
+      await r.resetStats();
+      await whole.ask();
+      await pause(100);
+      const stream = await asked(r);
+      const one = await count(scene, r, whole, whole.results());
+      const merged = new Batch(scene, 2);
+      await merged.ask();
+      await leave(merged, merged.results([0]));
+      const two = await count(scene, r, merged, merged.results([1]));
+      t2.diagnostic(`EVALSHA+HMGET: stream ${stream}, complete ${one.before}`
+        + ` then ${one.after}, merge ${two.before} then ${two.after}`);
+
+      /* The members of a chain are known from the store only. */
+      assert.equal(one.before,
+        `${named + (dialects[key].chained ? 2 : 1)}+0`);
+      assert.equal(two.before, `${named + 2}+1`, 'a merge');
+      /*
+       * The facts of an answer: that it came, that it is not recorded, that
+       * it ended; where there may be siblings it is asked first whether one
+       * wants it recorded.
+       */
+      assert.ok(parseInt(one.after, 10) <= parseInt(one.before, 10) + 3);
+      assert.ok(parseInt(two.after, 10) <= parseInt(two.before, 10) + 4);
+      /* At most one in each wake-up, and each event may wake. */
+      assert.ok(parseInt(stream, 10) <= whole.from.length,
+        `the stream: ${stream}`);
+    });
+  }
+});
