@@ -8,7 +8,7 @@ import { gate, pause, post, until } from '../lib/harness.mjs';
 import { dialects, newCalls, newId } from '../lib/dialects.mjs';
 import { Batch, outputs, stage, told } from '../lib/batch.mjs';
 import { held, live, say, verdict } from '../lib/hold.mjs';
-import { clear, give, openStage, show, taken } from '../lib/outside.mjs';
+import { clear, give, openStage, show, taken } from '../lib/external.mjs';
 import { sse } from '../lib/provider.mjs';
 import { data } from '../lib/dialects/wire.mjs';
 

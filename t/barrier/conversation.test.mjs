@@ -11,7 +11,7 @@ import { pause } from '../lib/harness.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects, newCalls, newId } from '../lib/dialects.mjs';
 import { held, live, say, verdict, wordOf } from '../lib/hold.mjs';
-import { asking } from '../lib/outside.mjs';
+import { asking } from '../lib/external.mjs';
 import { sse } from '../lib/provider.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 

@@ -13,7 +13,7 @@ import {
 import { nodesStage } from '../lib/nodes.mjs';
 import {
   asking, clear, formOf, give, of, openStage, outside, send, sent, show, taken,
-} from '../lib/outside.mjs';
+} from '../lib/external.mjs';
 import { sse } from '../lib/provider.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 

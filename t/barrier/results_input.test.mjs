@@ -8,7 +8,7 @@ import { Batch } from '../lib/batch.mjs';
 import { held, live, wordOf } from '../lib/hold.mjs';
 import {
   answered, clear, give, of, openStage, send, show, taken,
-} from '../lib/outside.mjs';
+} from '../lib/external.mjs';
 
 /* A batch that waits: nothing of what is refused may release it. */
 async function waiting(t, options, key = 'openai_chat') {

@@ -9,7 +9,7 @@ import { dialects } from '../lib/dialects.mjs';
 import {
   each, held, live, say, several, verdict, wordOf,
 } from '../lib/hold.mjs';
-import { give, outside, show } from '../lib/outside.mjs';
+import { give, outside, show } from '../lib/external.mjs';
 import { json, provider, sse } from '../lib/provider.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 

@@ -10,7 +10,7 @@ import { get, nginxTest, post, root, unbuilt, until }
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects, newCalls, newId } from '../lib/dialects.mjs';
 import { held, leave, live, wordOf } from '../lib/hold.mjs';
-import { give, openStage, outside, taken } from '../lib/outside.mjs';
+import { give, openStage, outside, taken } from '../lib/external.mjs';
 import { sse } from '../lib/provider.mjs';
 import {
   above0, ask, counted, logged, samples, statusLocation, statusOf, talked,

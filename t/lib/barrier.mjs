@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { Batch, outputs, told } from './batch.mjs';
-import { random } from './mutant.mjs';
+import { random } from './mutants.mjs';
 
 function* permutations(list) {
   if (list.length < 2) {

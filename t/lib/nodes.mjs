@@ -7,7 +7,7 @@
  * and CHAT_SEED plays it again.
  */
 import { scene, staged } from './batch.mjs';
-import { random } from './mutant.mjs';
+import { random } from './mutants.mjs';
 import { provider } from './provider.mjs';
 import { redis } from './redis/redis.mjs';
 

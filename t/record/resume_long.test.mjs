@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { get, pause, unbuilt, until } from '../lib/harness.mjs';
 import { cutText } from '../lib/ends.mjs';
 import { json } from '../lib/provider.mjs';
-import { stuck } from '../lib/record.mjs';
+import { stuck } from '../lib/recording.mjs';
 import {
   Talk, answerOf, blocks, half, keys, lengthy, pastMax, resumeStage,
   unnumbered,

@@ -15,7 +15,7 @@ import { each, held, live, wordOf } from '../lib/hold.mjs';
 import { nodesStage } from '../lib/nodes.mjs';
 import {
   clear, formOf, give, outside, sent, show, taken,
-} from '../lib/outside.mjs';
+} from '../lib/external.mjs';
 import { sentinels } from '../lib/redis/sentinel.mjs';
 
 /* A batch of so many calls whose first result waits at a node. */

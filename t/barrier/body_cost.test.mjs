@@ -1,0 +1,147 @@
+/*
+ * body_cost.test.mjs: no body stops a worker or fills its memory.
+ *
+ * One worker gets an attack, and right behind it small requests. They may wait
+ * little longer than beside a harmless body of the attack's size. The best of
+ * several tries counts, since the machine may be busy.
+ */
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import { test } from 'node:test';
+import { nginx, post, unbuilt, until } from '../lib/harness.mjs';
+
+const live = unbuilt ? test.skip : test;
+const slack = process.env.CHAT_ASAN ? 500 : 50;
+const tries = 4;
+const path = '/v1/chat/completions';
+const headers = { authorization: 'Bearer k' };
+
+const say = (messages) => JSON.stringify({ model: 'm', stream: true,
+  messages });
+const asked = (ids) => ({ role: 'assistant', tool_calls: ids.map((id) =>
+  ({ id, type: 'function', function: { name: 'f', arguments: '{}' } })) });
+const user = { role: 'user', content: 'x' };
+const many = (n, make) => Array.from({ length: n }, (_, i) => make(i));
+
+/* Ids whose FNV-1a hashes are equal in the lowest 16 bits. */
+function colliding(n) {
+  const fnv = (text) => [...text].reduce((hash, c) =>
+    Math.imul(hash ^ c.charCodeAt(), 0x193) & 0xffff, 2166136261 & 0xffff);
+  const letters = '0123456789abcdefghijklmnopqrstuvwxyz';
+  const ids = [];
+  for (let i = 0; ids.length < n; i++) {
+    const prefix = `call_${i.toString(36).padStart(8, '0')}`;
+    const have = fnv(prefix);
+    for (const last of letters) {
+      const middle = have ^ (last.charCodeAt() * 0x449b & 0xffff);
+      if (middle < 0x80 && letters.includes(String.fromCharCode(middle))) {
+        ids.push(prefix + String.fromCharCode(middle) + last);
+        break;
+      }
+    }
+  }
+  return ids;
+}
+
+const attacks = {
+  'ids that share a bucket': () => {
+    const ids = colliding(4000);
+    return say([user, ...many(4, (i) => asked(ids.slice(i * 1000,
+      i * 1000 + 1000))), ...ids.slice(3000).map((id) =>
+      ({ role: 'tool', tool_call_id: id, content: '1' }))]);
+  },
+  'many results beside many calls': () => say([user,
+    asked(many(1024, (i) => `call_${1000 + i}`)),
+    ...many(100000, () => ({ role: 'tool', tool_call_id: 'call_none',
+      content: '' }))]),
+  'one large result of many twins': () => say([user,
+    asked(many(1024, () => 'a')),
+    { role: 'tool', tool_call_id: 'a', content: 'x'.repeat(4e6) }]),
+  'one result with many members': () => say([user,
+    asked(many(1024, () => 'a')), { role: 'tool', tool_call_id: 'a',
+      content: '1', ...Object.fromEntries(many(150000, (i) =>
+        [`m${i}`, 1])) }]),
+  'one value for each two bytes': () =>
+    `{"messages":[{"role":"user","content":[${'1,'.repeat(5e5)}1]}]}`,
+};
+
+/* As long, with as many values, and nothing to look up. */
+const harmless = (size) => say(many(Math.ceil(size / 44), () =>
+  ({ role: 'user', name: 'call_none', content: '' })));
+
+const chunk = (delta, reason = null) => `data: ${JSON.stringify({ id: 'c',
+  object: 'chat.completion.chunk', choices: [{ index: 0, delta,
+    finish_reason: reason }] })}\n\n`;
+
+/* An upstream that takes everything; hold(response) may keep it waiting. */
+async function scene(t, { hold, ...options } = {}) {
+  const server = http.createServer(async (request, response) => {
+    request.resume();
+    await new Promise((resolve) => { request.on('end', resolve); });
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(chunk({ content: 'x' }));
+    await hold?.(response);
+    response.end(`${chunk({}, 'stop')}data: [DONE]\n\n`);
+  });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  t.after(() => { server.closeAllConnections(); server.close(); });
+  return nginx(t, { upstream: server.address().port, chat: 'openai_chat',
+    ...options, location: `chat_tenant $http_authorization;
+      ${options.location ?? ''}` });
+}
+
+/* How long a small request waits that comes right behind the body, ms. */
+async function beside(n, body) {
+  let best = Infinity;
+  for (let i = 0; i < tries; i++) {
+    const big = post(n.port, path, body, headers);
+    await big.sent;
+    const begin = performance.now();
+    await post(n.port, path, say([user]), headers).text();
+    best = Math.min(best, performance.now() - begin);
+    await big.text({ broken: true });
+  }
+  return best;
+}
+
+live('a small request waits no longer beside an attack', async (t) => {
+  const n = await scene(t);
+  for (const [name, make] of Object.entries(attacks)) {
+    await t.test(name, async () => {
+      const body = make();
+      const usual = await beside(n, harmless(body.length));
+      const wait = await beside(n, body);
+      assert.ok(wait < usual + slack,
+        `${wait.toFixed()} ms, beside a harmless body ${usual.toFixed()} ms`);
+    });
+  }
+});
+
+live('40 requests keep no trees while they are answered', {
+  skip: process.env.CHAT_ASAN && 'ASan keeps what was freed',
+}, async (t) => {
+  const held = [];
+  const n = await scene(t, { hold: () =>
+    new Promise((resolve) => { held.push(resolve); }) });
+  const body = `{"stream":true,"messages":[{"role":"user","content":[${
+    '111,'.repeat(2e5)}1]}]}`;
+  const before = n.memory();
+  const answers = many(40, () => post(n.port, path, body, headers));
+  await until(() => held.length === 40, '40 answers have begun');
+  const each = (n.memory() - before) / 40;
+  t.diagnostic(`${(each / 1e6).toFixed(1)} MB for ${body.length / 1e6} MB`);
+  held.forEach((go) => go());
+  await Promise.all(answers.map((answer) => answer.text()));
+  assert.ok(each < 4 * body.length, `${each} bytes for ${body.length}`);
+});
+
+live('an id of a conversation does not fill the log', async (t) => {
+  const n = await scene(t, { chat: 'ai_sdk' });
+  await post(n.port, '/api/chat', JSON.stringify({ id: 'c'.repeat(2e6),
+    messages: [{ id: 'u', role: 'user', parts: [{ type: 'text',
+      text: 'x' }] }] }), headers).text();
+  await until(() => n.accessLog().length, 'the request is logged');
+  const [line] = n.accessLog();
+  assert.equal(line.conversation, '');
+  assert.equal(line.verdict, 'refused');
+});

@@ -1,0 +1,169 @@
+/*
+ * recording.mjs: the recording of a stream, read and written in Redis by hand,
+ * with the module's keys.
+ *
+ * A batch of lib/batch.mjs has at most one recording per claim. A follower is
+ * made of the facts that a real one puts; it belongs to the claimant's own
+ * worker, which lives as long as the producer does.
+ */
+import { createHash } from 'node:crypto';
+import http2 from 'node:http2';
+import net from 'node:net';
+import { until } from './wait.mjs';
+
+/* As chat_digest_parts(): SHA-256 of the parts, each behind its length. */
+export function digest(...parts) {
+  const hash = createHash('sha256');
+  for (const part of parts.map((p) => Buffer.from(p))) {
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64BE(BigInt(part.length));
+    hash.update(length).update(part);
+  }
+  return hash.digest();
+}
+
+/* Of a server without a name, which is the scope. */
+const tenantOf = (tenant) => digest('', tenant);
+
+/* The tag of a batch's keys. */
+function tagOf({ dialect, conversation, ids }, tenant) {
+  return dialect.apps
+    ? digest('conversation', tenantOf(tenant), conversation)
+    : digest('call', tenantOf(tenant), dialect.name, '', ids[0]);
+}
+
+/* The facts of a key: {field: value}. */
+async function facts(redis, key) {
+  const flat = await redis.command('HGETALL', key);
+  return Object.fromEntries(flat.map((field, i) =>
+    [field, flat[i + 1]?.slice(1)]).filter((_, i) => i % 2 === 0));
+}
+
+/* An entry of the log. */
+export function pieceOf([id, [last, bytes]]) {
+  const position = parseInt(id, 10) - 1;
+  const [line, count] = position ? /^(\d+) \d+\n/.exec(bytes) : [''];
+  return { position, last: last === 'l', bytes: bytes.slice(line.length),
+    count: Number(count) };
+}
+
+export class Record {
+  constructor(redis, tag, worker, request) {
+    Object.assign(this, { redis, worker });
+    const name = digest('stream', tag, worker, request);
+    this.key = `chat:{${tag.toString('hex')}}:${name.toString('hex')}`;
+    this.feeds = 0;
+  }
+
+  facts() {
+    return facts(this.redis, this.key);
+  }
+
+  put(field, value = '1') {
+    return this.redis.command('HSETNX', this.key, field, `0${value}`);
+  }
+
+  /* A worker follows; leave() of what it gives: not any more. */
+  async follow(worker = this.worker) {
+    const serial = ++this.feeds;
+    await this.put('record', 'wanted');
+    await this.put(`feed/${worker}/${serial}`);
+    return { leave: () => this.put(`gone/${worker}/${serial}`) };
+  }
+
+  /* The pieces: {position, bytes, last}, and count: the events before it. */
+  async pieces() {
+    const list = await this.redis.command('XRANGE', `${this.key}:l`, '-', '+');
+    return list.map(pieceOf);
+  }
+
+  /* When its last piece is there: {head, text, pieces}. */
+  async whole(deadline = 5000) {
+    await until(async () => {
+      const newest = await this.redis.command('XREVRANGE', `${this.key}:l`,
+        '+', '-', 'COUNT', 1);
+      return newest.map(pieceOf).at(0)?.last;
+    }, deadline, 'the last piece of a record');
+    const pieces = await this.pieces();
+    return { pieces, head: headOf(pieces[0].bytes),
+      text: pieces.slice(1).map(({ bytes }) => bytes).join('') };
+  }
+}
+
+/* What a follower learns of the piece 0. */
+export function headOf(bytes) {
+  const [, status, length] = /^(\d+) (\d+)\n/.exec(bytes);
+  const rest = Buffer.from(bytes.slice(bytes.indexOf('\n') + 1));
+  const lines = rest.subarray(Number(length)).toString();
+  return { status: Number(status),
+    message: rest.subarray(0, Number(length)).toString(),
+    headers: Object.fromEntries(lines.split('\n').filter(Boolean).map((line) =>
+      [line.slice(0, line.indexOf(':')).toLowerCase(),
+        line.slice(line.indexOf(':') + 2)])) };
+}
+
+/* The facts of the batch itself; null while there are none. */
+export async function batchFacts(redis, batch, tenant = 'Bearer tester') {
+  const tag = tagOf(batch, tenant).toString('hex');
+  for (const key of await redis.command('KEYS', `chat:{${tag}}:*`)) {
+    const found = /:[lp]$/.test(key) ? {} : await facts(redis, key);
+    if (found['claim/1']) {
+      return found;
+    }
+  }
+  return null;
+}
+
+/* The record of a batch's claim k, as soon as it is claimed. */
+export async function recordOf(redis, batch, k = 1,
+  tenant = 'Bearer tester') {
+  const claim = await until(async () =>
+    (await batchFacts(redis, batch, tenant))?.[`claim/${k}`]);
+  const [worker, request] = claim.split(' ');
+  return new Record(redis, tagOf(batch, tenant), worker, request);
+}
+
+const headersOf = (batch) => ({ 'content-type': 'application/json',
+  authorization: 'Bearer tester', 'x-batch': batch.key });
+
+/* Batches whose results go over one connection, of which nothing is read. */
+export function together(t, { n }, batches) {
+  const session = http2.connect(`http://127.0.0.1:${n.port2}`);
+  session.on('error', () => {});
+  t.after(() => session.destroy());
+  const streams = batches.map((batch) => {
+    const stream = session.request({ ':method': 'POST',
+      ':path': batch.dialect.path, ...headersOf(batch) });
+    stream.on('error', () => {});
+    stream.pause();
+    stream.end(JSON.stringify(batch.body(batch.results())));
+    return stream;
+  });
+  return { session, streams };
+}
+
+/* Posts the results and reads nothing; gives what destroy() closes. */
+export function stuck(t, stage, batch, isHttp2) {
+  if (isHttp2) {
+    return together(t, stage, [batch]).session;
+  }
+  const bytes = JSON.stringify(batch.body(batch.results()));
+  const socket = net.connect(stage.n.port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.pause();
+  socket.write(`POST ${batch.dialect.path} HTTP/1.1\r\nHost: a\r\n${
+    Object.entries({ ...headersOf(batch), 'content-length': bytes.length })
+      .map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${bytes}`);
+  t.after(() => socket.destroy());
+  return socket;
+}
+
+/* How the claim k ended, as soon as it has. */
+export function endOf(redis, batch, k = 1) {
+  return until(async () => {
+    const all = await batchFacts(redis, batch);
+    const field = Object.keys(all ?? {}).find((f) =>
+      f.startsWith(`end/${k}/`) || f.startsWith(`void/${k}/`));
+    return field && (field.startsWith('void') ? 'void' : all[field]);
+  });
+}

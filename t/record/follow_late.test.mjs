@@ -1,0 +1,69 @@
+/*
+ * follow_late.test.mjs: a sibling whose worker is busy learns of the answer
+ * some time after its end, and gets all of it, as quick siblings do.
+ */
+import assert from 'node:assert/strict';
+import { pause, until } from '../lib/harness.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import { held, live, only, say, verdict } from '../lib/hold.mjs';
+
+/* A batch half answered in one worker, and released in the other one. */
+async function released(t, key, options) {
+  const scene = await stage(t, key, { workers: 2, strict: false, ...options,
+    location: `${say.verdict} ${options?.location ?? ''}` });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const [here, there] = scene.n.workers();
+  const slow = await only(scene.n, here, async () => {
+    const answer = batch.continue(batch.results([0]));
+    await held(batch, answer);
+    return answer;
+  });
+  await only(scene.n, there, async () => {
+    const answer = batch.continue(batch.results([1]));
+    assert.equal((await told(answer)).word, 'final');
+    await until(() => scene.n.accessLog().some(({ attempt }) =>
+      Number(attempt) === 1));
+    await pause(200);
+  });
+  await until(() => scene.n.accessLog().length === 3);
+  assert.deepEqual(scene.n.accessLog().map(({ pid }) => Number(pid)).slice(1),
+    [there, here]);
+  batch.released();
+  return { slow, scene };
+}
+
+for (const key of Object.keys(dialects)) {
+  live(`${key}: a sibling that hears of an answer when it has ended`,
+    async (t) => {
+      const { slow } = await released(t, key);
+      assert.equal((await told(slow)).word, 'final');
+      assert.equal(await verdict(slow), 'attached');
+    });
+}
+
+live('a sibling of an answer that was not recorded', async (t) => {
+  const { slow } = await released(t, 'ai_sdk',
+    { location: 'chat_record off;' });
+  assert.equal((await told(slow)).word, 'empty');
+});
+
+for (const key of Object.keys(dialects)) {
+  live(`${key}: one who asks once more when the answer has just ended`,
+    async (t) => {
+      const scene = await stage(t, key, { workers: 2, strict: false,
+        location: say.verdict });
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      const first = batch.continue(batch.results([0]));
+      await held(batch, first);
+      first.abort();
+      assert.equal((await told(batch.continue(batch.results([1])))).word,
+        'final');
+      const again = batch.continue(batch.results([0]));
+      assert.equal((await told(again)).word, 'final');
+      assert.equal(await verdict(again), 'attached');
+      batch.released();
+    });
+}

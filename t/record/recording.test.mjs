@@ -1,0 +1,320 @@
+/*
+ * recording.test.mjs: what a client is sent is recorded while other requests
+ * want it, and only then.
+ *
+ * The test reads the recording in Redis by hand, and followers are facts that
+ * it puts there, so it starts a Redis of its own whatever CHAT_STORE says.
+ *
+ * Suite: asan.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gate, nginxTest, unbuilt, until } from '../lib/harness.mjs';
+import { Batch } from '../lib/batch.mjs';
+import { events, names as keys } from '../lib/dialects.mjs';
+import { json, sse } from '../lib/provider.mjs';
+import { endOf, pieceOf, recordOf } from '../lib/recording.mjs';
+import { redis, relay } from '../lib/redis/redis.mjs';
+import {
+  after, claimed, followed, locations, recording, words, wordy,
+} from '../lib/recorded.mjs';
+import { data } from '../lib/dialects/wire.mjs';
+
+const live = (name, play) => test(name, { skip: unbuilt }, play);
+
+for (const key of keys) {
+  live(`${key}: what its client is sent is recorded for a follower`,
+    async (t) => {
+      const release = gate();
+      const s = await recording(t, key, {
+        answer: () => after(release, [...words(key)],
+          { headers: { 'x-app': 'one', 'set-cookie': 'id=1' } }) });
+      const { answer, record } = await followed(s, release);
+      const text = await answer.text();
+      const { pieces, head, text: kept } = await record.whole();
+      assert.equal(kept, text);
+      assert.deepEqual(pieces.map(({ position }) => position),
+        [...pieces.keys()]);
+      assert.deepEqual(pieces.filter(({ last }) => last),
+        [pieces.at(-1)]);
+      for (const { bytes } of pieces.slice(1)) {
+        assert.ok(bytes === '' || bytes.endsWith('\n\n'), bytes);
+      }
+      const { headers } = await answer.head;
+      assert.equal(head.status, 200);
+      assert.equal(head.headers['content-type'], headers['content-type']);
+      assert.equal(head.headers['x-app'], 'one');
+      for (const name of ['date', 'server', 'connection', 'set-cookie',
+        'transfer-encoding', 'content-length']) {
+        assert.ok(!(name in head.headers), name);
+      }
+      assert.equal((await record.facts()).record, 'wanted');
+    });
+}
+
+live('the record is there before the stream ends', async (t) => {
+  const [release, rest] = [gate(), gate()];
+  const [first, ...others] = words('ai_sdk');
+  const s = await recording(t, 'ai_sdk', {
+    answer: () => after(release, [first, rest, ...others]) });
+  const { answer, record } = await followed(s, release);
+  await answer.until((text) => text.includes(first));
+  await until(async () => (await record.pieces()).length === 2);
+  assert.equal((await record.pieces())[1].bytes, first);
+  rest.open();
+  await record.whole();
+});
+
+for (const [mode, said, pieces] of [['auto', 'none', 0], ['off', 'none', 0],
+  ['on', 'kept', 1]]) {
+  live(`nobody follows, chat_record ${mode}: ${said}`, async (t) => {
+    const s = await recording(t, 'ai_sdk', {
+      location: `chat_record ${mode};` });
+    const { b, answer } = await claimed(s);
+    const text = await answer.text();
+    const record = await recordOf(s.redis, b);
+    await until(async () => (await record.facts()).record);
+    assert.equal((await record.facts()).record, said);
+    if (pieces) {
+      assert.equal((await record.whole()).text, text);
+    } else {
+      assert.deepEqual(await record.pieces(), []);
+    }
+  });
+}
+
+live('a follower that comes late finds that there is none', async (t) => {
+  const rest = gate();
+  const [first, ...others] = words('ai_sdk');
+  const s = await recording(t, 'ai_sdk', {
+    answer: () => sse([first, rest, ...others]) });
+  const { b, answer } = await claimed(s);
+  await answer.until((text) => text.includes(first));
+  const record = await recordOf(s.redis, b);
+  await until(async () => (await record.facts()).record);
+  await record.follow();
+  assert.equal((await record.facts()).record, 'none');
+  rest.open();
+  await answer.text();
+  assert.deepEqual(await record.pieces(), []);
+});
+
+live('who has not claimed is not recorded, and asks for nothing',
+  async (t) => {
+    const s = await recording(t, 'ai_sdk');
+    const b = new Batch(s);
+    await b.ask();
+    const all = await s.redis.command('KEYS', '*');
+    for (const key of all.filter((k) => !/:[lp]$/.test(k)
+      && k.startsWith('chat:{'))) {
+      assert.ok(!await s.redis.command('HEXISTS', key, 'record'));
+    }
+  });
+
+live('chat_record on: every answer of a chat is recorded', async (t) => {
+  const s = await recording(t, 'ai_sdk', { location: 'chat_record on;' });
+  const b = new Batch(s);
+  await b.ask();
+  const logs = await until(async () => {
+    const found = await s.redis.command('KEYS', 'chat:*:l');
+    return found.length && found;
+  });
+  assert.equal(logs.length, 1);
+  const list = await until(async () => {
+    const found = await s.redis.command('XRANGE', logs[0], '-', '+');
+    return found.at(-1)[1][0] === 'l' && found;
+  });
+  assert.equal(list.map(pieceOf).slice(1).map(({ bytes }) => bytes).join(''),
+    b.from.join(''));
+});
+
+live('chat_dry_run: nothing is recorded', async (t) => {
+  const release = gate();
+  const s = await recording(t, 'ai_sdk', {
+    location: 'chat_record on; chat_dry_run on;',
+    answer: () => after(release, [...words('ai_sdk')]) });
+  const { record, answer } = await followed(s, release);
+  await answer.text();
+  assert.deepEqual(await record.pieces(), []);
+});
+
+for (const buffering of ['on', 'off']) {
+  live(`stream: false, proxy_buffering ${buffering}: its bytes, whole`,
+    async (t) => {
+      const release = gate();
+      const body = { choices: [{ message: { role: 'assistant',
+        content: 'x'.repeat(40000) } }] };
+      const s = await recording(t, 'openai_chat', {
+        locations: locations('openai_chat',
+          `proxy_buffering ${buffering};`),
+        answer: () => release.then(() => json(200, body)) });
+      const { answer, record } = await followed(s, release, {},
+        { body: (b) => ({ ...b.body(b.results()), stream: false }) });
+      const text = await answer.text();
+      assert.deepEqual(JSON.parse(text), body);
+      const { head, text: kept, pieces } = await record.whole();
+      assert.equal(kept, text);
+      assert.ok(pieces.every(({ bytes }) => bytes.length <= 16384));
+      assert.equal(head.headers['content-type'], 'application/json');
+    });
+}
+
+for (const key of keys) {
+  live(`s23: ${key}: the record lacks what was dropped`, async (t) => {
+    const release = gate();
+    let batch;
+    const s = await recording(t, key, {
+      answer: () => after(release, [...batch.from.slice(0, -1),
+        ...words(key)]) });
+    const b = new Batch(s);
+    batch = b;
+    await b.ask();
+    const answer = b.continue(b.results());
+    const record = await recordOf(s.redis, b);
+    await record.follow();
+    release.open();
+    const text = await answer.text();
+    assert.ok(!text.includes(b.calls[0].input.city), text);
+    assert.equal((await record.whole()).text, text);
+  });
+}
+
+live('what one client alone is told is not recorded', async (t) => {
+  const release = gate();
+  const s = await recording(t, 'ai_sdk', {
+    answer: () => after(release, [...words('ai_sdk')]) });
+  const b = new Batch(s);
+  await b.ask();
+  const first = b.continue(b.results([0]));
+  await first.sent;
+  const second = b.continue(b.results([1]));
+  const record = await recordOf(s.redis, b);
+  await record.follow();
+  release.open();
+  const texts = await Promise.all([first.text(), second.text()]);
+  const { text, head } = await record.whole();
+  const got = texts.find((one) => one.includes('Sunny.'));
+  assert.ok(events(got)[0].type.startsWith('tool-output'));
+  assert.equal(got.slice(got.indexOf(data({ type: 'start' }).slice(0, 20))),
+    text);
+  assert.equal(head.message, b.from.id);
+});
+
+live('a long answer: pieces end where events end', async (t) => {
+  const release = gate();
+  const long = Array.from({ length: 300 }, (_, i) => data({
+    type: 'text-delta', id: 't1', delta: `${i} ${'x'.repeat(i * 7 % 900)}` }));
+  const all = words('ai_sdk').toSpliced?.(3, 0, ...long)
+    ?? [...words('ai_sdk').slice(0, 3), ...long, ...words('ai_sdk').slice(3)];
+  const s = await recording(t, 'ai_sdk', {
+    location: 'proxy_buffer_size 64k; proxy_buffers 8 64k;',
+    answer: () => after(release, [all.join('')]) });
+  const { answer, record } = await followed(s, release);
+  const { text, pieces } = await record.whole();
+  assert.equal(text, await answer.text());
+  assert.equal(text, all.join(''));
+  for (const { bytes } of pieces.slice(1)) {
+    assert.ok(bytes.length <= 16384);
+    assert.ok(bytes.endsWith('\n\n') || bytes === '');
+  }
+});
+
+live('past max= its beginning is forgotten', async (t) => {
+  const release = gate();
+  const long = Array.from({ length: 400 }, () => data({
+    type: 'text-delta', id: 't1', delta: 'x'.repeat(1000) }));
+  const s = await recording(t, 'ai_sdk', {
+    location: 'chat_record auto max=64k;',
+    answer: () => after(release, [...words('ai_sdk').slice(0, 3), ...long,
+      ...words('ai_sdk').slice(3)]) });
+  const { answer, record } = await followed(s, release);
+  const text = await answer.text();
+  const pieces = await until(async () => {
+    const list = await record.pieces();
+    return list.at(-1)?.last && list;
+  });
+  assert.ok(pieces[0].position > 0);
+  const kept = pieces.map(({ bytes }) => bytes).join('');
+  assert.ok(text.endsWith(kept));
+  /* half of max=, of which the head of each piece is a part */
+  assert.ok(kept.length >= 32768 * 0.99, `${kept.length}`);
+  /* Redis gives up whole nodes of 100 entries. */
+  assert.ok(kept.length < 65536 + 2 * 16384 + 100 * 1100, `${kept.length}`);
+});
+
+for (const quiet of [false, true]) {
+  live(`an upstream that breaks off, ${quiet ? 'untold: cleared'
+    : 'with its event'}`, async (t) => {
+    const release = gate();
+    const [first, second] = words('ai_sdk');
+    const s = await recording(t, 'ai_sdk', {
+      location: quiet ? 'chat_interrupted off;' : '',
+      answer: () => after(release, [first, second], { end: 'reset' }) });
+    const { answer, record, b } = await followed(s, release);
+    const text = await answer.text({ broken: true });
+    assert.equal(await endOf(s.redis, b), 'interrupted');
+    if (quiet) {
+      await until(async () => (await record.facts()).cleared);
+      assert.deepEqual(await record.pieces(), []);
+    } else {
+      assert.ok(text.includes('data-chat-interrupted'));
+      assert.equal((await record.whole()).text, text);
+    }
+  });
+}
+
+live('a JSON answer that breaks off is cleared', async (t) => {
+  const release = gate();
+  const s = await recording(t, 'openai_chat', {
+    answer: () => release.then(() => ({ ...json(200, { a: 1 }),
+      parts: ['{"a":'], end: 'reset' })) });
+  const { answer, record, b } = await followed(s, release, {},
+    { body: (it) => ({ ...it.body(it.results()), stream: false }) });
+  await answer.text({ broken: true });
+  await until(async () => (await record.facts()).cleared);
+  assert.deepEqual(await record.pieces(), []);
+  assert.equal(await endOf(s.redis, b), 'interrupted');
+});
+
+live('the store goes away: the client gets all, the record is cleared',
+  async (t) => {
+    const server = await redis(t);
+    const way = await relay(t, server.port);
+    const [release, rest] = [gate(), gate()];
+    const all = wordy(30);
+    const s = await recording(t, 'ai_sdk', { server,
+      store: `${server.url({ port: way.port })} timeout=200ms`,
+      answer: () => after(release, [all[0], rest, ...all.slice(1)]) });
+    const { answer, record } = await followed(s, release);
+    await answer.until((text) => text.includes(all[0]));
+    await until(async () => (await record.pieces()).length);
+    await way.refuse(true);
+    way.cut();
+    await until(async () => {
+      await new Batch(s).ask();
+      return s.n.accessLog().at(-1).verdict === 'bypass';
+    }, 10000);
+    rest.open();
+    assert.equal(await answer.text(), all.join(''));
+    await way.refuse(false);
+    await until(async () => (await record.facts()).cleared, 10000);
+    assert.deepEqual(await record.pieces(), []);
+  });
+
+test('chat_record: values', { skip: unbuilt }, async () => {
+  for (const [value, word] of [['maybe', 'maybe'], ['on max=1k', 'max=1k'],
+    ['on max=x', 'max=x'], ['on ttl=0', 'ttl=0'], ['on ttl', 'ttl'],
+    ['auto least=3', 'least=3'], ['max=1m', 'max=1m']]) {
+    const { ok, output } = await nginxTest({
+      location: `chat_record ${value};` });
+    assert.ok(!ok, value);
+    assert.ok(output.includes(`invalid value "${word}" in "chat_record"`),
+      output);
+  }
+  for (const value of ['off', 'auto', 'on max=64k ttl=1s', 'on ttl=1h']) {
+    assert.ok((await nginxTest({ location: `chat_record ${value};` })).ok);
+  }
+  const { ok, output } = await nginxTest({
+    location: 'chat_record on; chat_record off;' });
+  assert.ok(!ok && output.includes('is duplicate'), output);
+});

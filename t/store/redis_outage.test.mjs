@@ -1,0 +1,344 @@
+/*
+ * redis_outage.test.mjs: Redis stops, stalls, comes back, and comes back
+ * empty; connections break. No incomplete request goes upstream, no accepted
+ * result is lost, and each waiting client learns the truth in time.
+ *
+ * Suite: asan.
+ */
+import assert from 'node:assert/strict';
+import { patience, pause, until } from '../lib/harness.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import {
+  each, held, leave, live, pidOf, say, several, verdict, wordOf,
+} from '../lib/hold.mjs';
+import { nodes, nodesStage } from '../lib/nodes.mjs';
+import { redis, relay } from '../lib/redis/redis.mjs';
+
+/* A stage whose store has connected. */
+function over(t, key, r, { port, location, ...options } = {}) {
+  return stage(t, key, { workers: 2, hold: '20s', ...options,
+    store: `${r.url({ port: port ?? r.port })} timeout=${200 * patience}ms`,
+    connects: true,
+    location: `${say.verdict} ${say.pid} ${location ?? ''}` });
+}
+
+/* A complete body of a batch that the provider alone has heard of. */
+function ask(scene, node) {
+  const batch = new Batch(scene, 2);
+  scene.p.issued.set(batch.from.id, batch.calls);
+  scene.p.issued.set(batch.conversation, batch.calls);
+  return batch.continue(batch.results(), { node });
+}
+
+/* Every worker has seen that what it told is not there any more. */
+const missed = ({ n }) => until(() => n.workers().every((pid) =>
+  new RegExp(` ${pid}#.*has lost its data`).test(n.errorLog())));
+
+/* Milliseconds until every worker judges with the store again. */
+async function back(scene, nodes = [scene.n]) {
+  const start = performance.now();
+  for (const node of nodes) {
+    const there = new Set();
+    await until(async () => {
+      const answer = ask(scene, node);
+      await answer.text();
+      if (await verdict(answer) !== 'bypass') {
+        there.add(await pidOf(answer));
+      }
+      return node.workers().every((pid) => there.has(pid));
+    }, 5000, 'the store to be back');
+  }
+  return Math.round(performance.now() - start);
+}
+
+/* Middle of so many short turns, in ms. */
+async function latency(scene, turns = 60) {
+  const times = [];
+  for (let i = 0; i < turns; i++) {
+    const start = performance.now();
+    assert.match(await ask(scene).text(), /done/);
+    times.push(performance.now() - start);
+  }
+  return times.sort((a, b) => a - b)[turns >> 1];
+}
+
+/* Somebody waits, and what he has brought is in the store. */
+async function accepted(r) {
+  for (const key of await r.command('KEYS', 'chat:{*')) {
+    if (/:[0-9a-f]+$/.test(key)
+      && await r.command('HEXISTS', key, 'partial')) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const stops = {
+  stopped: { go: (r) => r.stop('SIGTERM'), come: (r) => r.start() },
+  killed: { go: (r) => r.stop('SIGKILL'), come: (r) => r.start() },
+  frozen: { go: (r) => r.freeze(), come: (r) => r.thaw() },
+};
+
+for (const [name, { go, come }] of Object.entries(stops)) {
+  live(`Redis is ${name}: traffic, who waits, and the way back`,
+    async (t) => {
+      const figures = [];
+      await each(t, async (t2, key) => {
+        const r = await redis(t2, { appendonly: true });
+        const scene = await over(t2, key, r);
+        const before = await latency(scene);
+        const silent = new Batch(scene, 2);
+        await silent.ask();
+        const waits = silent.continue(silent.results([0]));
+        await held(silent, waits);
+        await until(() => accepted(r), 5000, 'a result in the store');
+
+        await go(r);
+        const start = performance.now();
+        const end = await told(waits);
+        const took = Math.round(performance.now() - start);
+        if (key === 'ai_sdk') {
+          assert.equal(end.word, 'bounce', end.text);
+        } else {
+          assert.equal(end.word, '503', end.text);
+          assert.ok(Number(end.headers['retry-after']) > 0);
+        }
+        assert.equal(silent.upstream().length, 0);
+
+        await until(async () => {
+          const answer = ask(scene);
+          const asked = performance.now();
+          await answer.text();
+          return performance.now() - asked < 50 * patience;
+        }, 3000, 'the store to be given up');
+        const away = await latency(scene);
+
+        await come(r);
+        const ms = await back(scene);
+        figures.push([took, ms, away - before]);
+        t2.diagnostic(`told after ${took} ms; a turn takes ${
+          before.toFixed(2)} ms, without Redis ${away.toFixed(2)} ms; back ${
+          ms} ms after Redis`);
+        /* s64: what had been accepted is there again. */
+        assert.equal(await wordOf(silent.continue(silent.results([1]))),
+          'final');
+        silent.released();
+      });
+      /* A busy machine is late now and then. */
+      for (const [i, bound] of [1000, 1000, 20].entries()) {
+        const times = figures.map((figure) => figure[i]);
+        assert.ok(Math.min(...times) < bound * patience, `${times}`);
+        assert.ok(Math.max(...times) < 5 * bound * patience, `${times}`);
+      }
+    }, several);
+}
+
+live('who waits after comments is told in its stream', async (t) => {
+  await each(t, async (t2, key) => {
+    const r = await redis(t2);
+    const scene = await over(t2, key, r,
+      { location: 'chat_grace 50ms; chat_heartbeat 50ms;' });
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    const waits = batch.continue(batch.results([0]));
+    await waits.until((text) => text.includes('chat-hold'));
+    await r.stop('SIGKILL');
+    const { word, text } = await told(waits);
+    assert.equal(word, key === 'ai_sdk' ? 'bounce' : 'error', text);
+    assert.ok(key === 'ai_sdk' || text.includes('store_unavailable'), text);
+    assert.equal(batch.upstream().length, 0);
+  });
+}, several);
+
+live('deny: no tools without the store, and words as ever', async (t) => {
+  const r = await redis(t);
+  const scene = await over(t, 'openai_chat', r,
+    { location: 'chat_store_failure deny;' });
+  await r.stop('SIGKILL');
+  await until(() => scene.n.errorLog().includes('is away'));
+  await pause(1000);
+  const batch = new Batch(scene, 2);
+  const { word, headers } = await told(batch.continue(batch.results()));
+  assert.equal(word, '503');
+  assert.ok(Number(headers['retry-after']) > 0);
+  assert.equal(batch.upstream().length, 0);
+  await r.start();
+  await until(async () => await wordOf(batch.continue(batch.results()))
+    === 'final');
+  batch.released();
+});
+
+
+live('s64: a restart with its data', async (t) => {
+  await each(t, async (t2, key) => {
+    const r = await redis(t2, { appendonly: true });
+    const scene = await over(t2, key, r);
+    const batch = new Batch(scene, 3);
+    await batch.ask();
+    await leave(batch, batch.results([0]));
+    await leave(batch, batch.results([1]));
+    await r.stop('SIGKILL');
+    await r.start();
+    await back(scene);
+    assert.equal(await wordOf(batch.continue(batch.results([2]))), 'final');
+    batch.released();
+  });
+}, several);
+
+live('s64: the data is lost: who waits says it again', async (t) => {
+  for (const [name, lose] of [
+    ['flushed', (r) => r.command('FLUSHALL')],
+    ['restarted', async (r) => {
+      await r.stop('SIGKILL');
+      await r.start();
+    }]]) {
+    await each(t, async (t2, key) => {
+      const r = await redis(t2);
+      const scene = await over(t2, key, r);
+      const batch = new Batch(scene, 3);
+      await batch.ask();
+      await leave(batch, batch.results([0]));
+      const first = batch.continue(batch.results([1]));
+      await held(batch, first);
+      await lose(r);
+      await back(scene);
+      await missed(scene);
+      await pause(500);
+      assert.equal(batch.upstream().length, 0);
+      /* A slow restart has ended it; it lost nothing that it has not. */
+      const ended = first.ended && await wordOf(first);
+      assert.ok(!ended || name === 'restarted', ended);
+      const again = batch.continue(batch.results(ended ? [1, 2] : [2]));
+      await pause(200);
+      const known = batch.upstream().length;
+      const last = batch.continue(batch.results([0]));
+      const words = await Promise.all([again, last].map(wordOf));
+      if (dialects[key].chained) {
+        /* The members of a chain were in the store only. */
+        assert.ok(batch.upstream().filter(({ refused }) => !refused)
+          .length <= 1);
+      } else {
+        assert.equal(known, 0, 'the first result is lost: incomplete');
+        assert.ok([...words, await wordOf(first)].includes('final'),
+          `${words}`);
+        batch.released();
+      }
+    }, `${name}: `);
+  }
+}, several);
+
+live('s64: the data is lost while an attempt is answered', async (t) => {
+  const r = await redis(t);
+  const scene = await over(t, 'ai_sdk', r);
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const { answer } = scene.p;
+  let go;
+  scene.p.answer = (request) => new Promise((resolve) => {
+    go = () => resolve(answer(request));
+  });
+  const first = batch.continue(batch.results());
+  await scene.p.arrival(2);
+  await r.command('FLUSHALL');
+  await missed(scene);
+  await pause(100);
+  const second = batch.continue(batch.results());
+  await held(batch, second, 1);
+  go();
+  const words = await Promise.all([first, second].map(wordOf));
+  assert.deepEqual(words, ['final', 'final']);
+  batch.released();
+});
+
+
+/*
+ * A batch of three, and cuts between its results; what its clients are told.
+ * "deny": where the relay stands still for too long nothing goes on.
+ */
+async function cutRound(scene, way, wait) {
+  const [here, there] = scene.nodes;
+  const batch = new Batch(scene, 3);
+  const asked = await batch.post(batch.dialect.fresh({
+    conversation: batch.conversation })).text();
+  if (asked !== batch.from.join('')) {
+    return ['not asked'];
+  }
+  const first = batch.continue(batch.results([0]), { node: here });
+  await first.sent;
+  await pause(100);
+  way.cut();
+  const second = batch.continue(batch.results([1]), { node: there });
+  await second.sent;
+  await pause(100);
+  assert.equal(batch.upstream().length, 0, 'released too early');
+  way.cut();
+  await pause(wait);
+  const third = batch.continue(batch.results([2]));
+  const words = await Promise.all([first, second, third].map(wordOf));
+  assert.ok(batch.upstream().length <= 1);
+  assert.ok(batch.upstream().every(({ refused }) => !refused));
+  return words;
+}
+
+live('connections break while requests wait', async (t) => {
+  await each(t, async (t2, key) => {
+    const r = await redis(t2);
+    const way = await relay(t2, r.port);
+    const scene = await nodesStage(t2, key, { redis: r, hold: '20s',
+      location: 'chat_store_failure deny;',
+      store: () => `${r.url({ port: way.port })} timeout=2s` });
+    const told3 = [];
+    for (let good = 0; good < 4;) {
+      const words = await cutRound(scene, way, good * 30);
+      told3.push(`${words}`);
+      good += words.filter((word) => word === 'final').length;
+      assert.ok(told3.length < 12, told3.join(' | '));
+    }
+  });
+}, several);
+
+live('one node is cut off, the other goes on', async (t) => {
+  const r = await redis(t);
+  const way = await relay(t, r.port);
+  const options = { hold: '20s', location: `${say.verdict} ${say.pid}` };
+  const scene = await nodesStage(t, 'openai_chat', { ...options, redis: r,
+    count: 1, store: () => r.url() });
+  const [here] = scene.nodes;
+  const [there] = await nodes(t, 'openai_chat', scene.p, 1,
+    { ...options,
+      store: `${r.url({ port: way.port })} timeout=2s` });
+  const batch = new Batch(scene, 2);
+  await batch.ask({ node: here });
+  const cut = batch.continue(batch.results([0]), { node: there });
+  await held(batch, cut);
+  await way.refuse(true);
+  way.cut();
+  assert.equal(await wordOf(cut), '503');
+  const last = batch.continue(batch.results([1]), { node: here });
+  assert.equal(await wordOf(last), 'final');
+  batch.released();
+  await way.refuse(false);
+  await back(scene, [there]);
+});
+
+live('a claimant that is cut off does not send late', async (t) => {
+  const r = await redis(t);
+  const way = await relay(t, r.port);
+  const scene = await over(t, 'ai_sdk', r, { port: way.port, workers: 1,
+    hold: '3s' });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const first = batch.continue(batch.results([0]));
+  await held(batch, first);
+  way.blackhole(true);
+  const second = batch.continue(batch.results([1]));
+  const words = await Promise.all([first, second].map(wordOf));
+  assert.equal(words[0], 'bounce');
+  assert.equal(batch.upstream().filter(({ refused }) => !refused).length, 0);
+  way.blackhole(false);
+  await back(scene);
+  await pause(300);
+  assert.equal(batch.upstream().filter(({ refused }) => !refused).length, 0);
+  assert.equal(await wordOf(batch.continue(batch.results())), 'final');
+});

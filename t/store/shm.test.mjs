@@ -1,0 +1,164 @@
+/*
+ * shm.test.mjs: the zone that the workers share, when it is full, and when a
+ * worker is killed.
+ */
+import assert from 'node:assert/strict';
+import {
+  deadAfter, gate, pause, store, unbuilt, until,
+} from '../lib/harness.mjs';
+import { dialects } from '../lib/dialects.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
+import { isRaw } from '../lib/ends.mjs';
+import {
+  held, leave, live, only, pidOf, say, verdict, wordOf,
+} from '../lib/hold.mjs';
+
+const keys = Object.keys(dialects);
+
+/* What can be full is the zone in shared memory. */
+const zoned = { skip: unbuilt || (store !== 'shm'
+  && 'about the zone: run with CHAT_STORE=shm') };
+
+/*
+ * Two locations of one zone: requests to /fill are never held. No hold ends
+ * by its bound, however long it takes to fill the zone.
+ */
+function zone(t) {
+  return stage(t, 'openai_chat', { workers: 2, store: 'shm:1m', hold: '10m',
+    strict: false, server: `location /fill {
+      chat openai_chat; chat_hold 0; proxy_pass http://provider; }` });
+}
+
+const big = (bytes) => 'x'.repeat(bytes);
+
+live('a full zone: idle batches go, a held one stays', async (t) => {
+  const scene = await zone(t);
+  const batch = new Batch(scene, 2);
+  const [a, b] = batch.ids;
+  await batch.ask();
+  const first = batch.continue({ [a]: big(3000) });
+  await held(batch, first);
+  const fill = async (filler, i) => {
+    const { path } = filler.dialect;
+    filler.dialect = { ...filler.dialect, path: '/fill' };
+    const answer = filler.continue({ [filler.ids[i]]: big(3000) });
+    await answer.text();
+    filler.dialect = { ...filler.dialect, path };
+    return answer.status;
+  };
+  const fillers = Array.from({ length: 500 }, () => new Batch(scene, 2));
+  for (let i = 0; i < fillers.length; i += 20) {
+    const statuses = await Promise.all(fillers.slice(i, i + 20)
+      .map((filler) => fill(filler, 0)));
+    assert.ok(statuses.every((status) => status === 409), `${statuses}`);
+  }
+  assert.equal(await fill(fillers.at(-1), 1), 200, 'the newest is known');
+  assert.equal(await fill(fillers[0], 1), 409, 'the oldest is not');
+  assert.equal(first.ended, false);
+  const words = await Promise.all([first, batch.continue({ [b]: 1 })]
+    .map(wordOf));
+  assert.ok(words.includes('final'), `${words}`);
+  batch.released();
+  assert.equal(scene.n.errorLog().includes('is full'), false);
+}, zoned);
+
+live('a zone full of held batches takes on no more', async (t) => {
+  const scene = await zone(t);
+  const batches = Array.from({ length: 120 }, () => new Batch(scene, 2));
+  const answers = [];
+  for (let i = 0; i < batches.length; i += 20) {
+    const some = batches.slice(i, i + 20).map((batch) =>
+      batch.continue({ [batch.ids[0]]: big(12000) }));
+    await Promise.all(some.map(({ sent }) => sent));
+    answers.push(...some);
+  }
+  await until(() => scene.n.errorLog().includes('is full'));
+  await until(() => scene.n.accessLog().length > 20);
+  /* No room for the batch, or none for what would wake its request. */
+  assert.ok(scene.n.accessLog().every(({ verdict: what, status }) =>
+    what === 'refused' && status === '503'));
+  const holding = batches.filter((_, i) => !answers[i].ended);
+  assert.ok(holding.length > 20, `${holding.length}`);
+
+  await t.test('those that are held can be released', async () => {
+    const batch = holding[0];
+    const first = answers[batches.indexOf(batch)];
+    const words = await Promise.all([first,
+      batch.continue({ [batch.ids[1]]: 1 })].map(wordOf));
+    assert.ok(words.includes('final'), `${words}`);
+    batch.released();
+  });
+  assert.equal(scene.n.errorLog().split('is full').length, 2,
+    'one line a minute');
+  await t.test('when they have gone, there is room', async () => {
+    answers.forEach((answer) => answer.abort());
+    await until(() => scene.n.accessLog().length >= batches.length);
+    const batch = new Batch(scene, 2);
+    const first = batch.continue({ [batch.ids[0]]: big(12000) });
+    await held(batch, first);
+    const last = batch.continue({ [batch.ids[1]]: 1 });
+    assert.ok((await Promise.all([first, last].map(wordOf)))
+      .includes('final'));
+    batch.released();
+  });
+}, zoned);
+
+
+live('s50: the worker of a held request is killed', async (t) => {
+  for (const key of keys) {
+    await t.test(key, async (t2) => {
+      const scene = await stage(t2, key, { workers: 2,
+        location: `chat_grace 50ms; ${say.pid}` });
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      const first = batch.continue(batch.results([0]));
+      await scene.n.kill(await pidOf(first));
+      assert.equal(await wordOf(first), 'broken');
+      assert.equal(await wordOf(batch.continue(batch.results([1]))), 'final');
+      batch.released();
+    });
+  }
+});
+
+live('s103: the worker of the claimant is killed', async (t) => {
+  await Promise.all(keys.flatMap((key) => [['silent', '20s'],
+    ['early', '50ms']].map(([name, grace]) =>
+    t.test(`${key}, its waiters are ${name}`, async (t2) => {
+      const scene = await stage(t2, key, { workers: 2, hold: '20s',
+        location: `chat_grace ${grace}; ${say.pid}` });
+      const batch = new Batch(scene, 3);
+      await batch.ask();
+      const { answer } = scene.p;
+      scene.p.answer = () => gate(); /* it never answers */
+      const [here, there] = scene.n.workers();
+      const waiter = await only(scene.n, here, async () => {
+        const one = batch.continue(batch.results([0]));
+        await one.sent;
+        await pause(100);
+        return one;
+      });
+      await leave(batch, batch.results([1]));
+      /* The waiter's worker is stopped, so that the other one claims. */
+      await only(scene.n, there, async () => {
+        batch.continue(batch.results([2])).text().catch(() => {});
+        const request = await scene.p.arrival(2);
+        assert.equal(Number(request.headers['x-pid']), there);
+      });
+      await pause(100);
+      assert.equal(waiter.ended, false);
+      await scene.n.kill(there);
+      await until(() => waiter.ended, deadAfter, 'its end');
+      const end = await told(waiter);
+      assert.equal(end.word, name === 'early' ? 'error' : '502', end.text);
+      assert.equal(!!end.broke, name === 'early' && isRaw(key), end.text);
+      assert.match(end.text, isRaw(key)
+        ? /connection error: the stream was terminated before its end \(/
+        : /producer_lost|terminated before its end/);
+      batch.released(1);
+
+      scene.p.answer = answer;
+      const next = batch.continue(batch.results([2]));
+      assert.equal(await wordOf(next), 'final');
+      batch.released(2);
+    }))));
+}, { concurrency: 12 });
