@@ -11,7 +11,7 @@
 #include <ngx_http.h>
 
 #include "base/ngx_chat_module.h"
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 #include "store/redis/ngx_chat_redis.h"
 #include "store/shm/ngx_chat_store_shm.h"
 
@@ -129,7 +129,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_CHAT_SIBLINGS_ATTACH);
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
-    ngx_chat_record_merge(prev, conf);
+    ngx_chat_writer_merge(prev, conf);
     ngx_conf_merge_uint_value(conf->failure, prev->failure,
                               NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);

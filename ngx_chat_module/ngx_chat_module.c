@@ -9,9 +9,9 @@
 #include <ngx_http.h>
 
 #include "base/ngx_chat_module.h"
-#include "record/ngx_chat_feed.h"
+#include "record/ngx_chat_reader.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 #include "endpoint/ngx_chat_status.h"
 #include "store/redis/ngx_chat_store_redis.h"
 #include "store/shm/ngx_chat_store_shm.h"
@@ -254,7 +254,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
     ngx_queue_init(&mcf->attempts);
-    ngx_chat_feed_init(mcf);
+    ngx_chat_reader_init(mcf);
     ngx_chat_watch_init(mcf);
 
     if (mcf->store != NULL) {

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 
 
@@ -180,8 +180,8 @@ ngx_chat_variable_ids(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return ngx_chat_variable_text(r, v, hex, 32);
     }
 
-    if (which == NGX_CHAT_VAR_STREAM && ctx->listing != NULL) {
-        return ngx_chat_variable_text(r, v, ctx->listing->id, CHAT_LISTED_ID);
+    if (which == NGX_CHAT_VAR_STREAM && ctx->indexed != NULL) {
+        return ngx_chat_variable_text(r, v, ctx->indexed->id, CHAT_LISTED_ID);
     }
 
     id = which == NGX_CHAT_VAR_CONVERSATION ? ctx->scope.conversation

@@ -69,8 +69,8 @@ typedef struct {
     struct ngx_chat_metrics_s *metrics;
     ngx_rbtree_t               groups; /* of requests that wait */
     ngx_rbtree_node_t          groups_sentinel;
-    ngx_rbtree_t               feeds; /* records that this worker follows */
-    ngx_rbtree_node_t          feeds_sentinel;
+    ngx_rbtree_t               readers; /* records that this worker follows */
+    ngx_rbtree_node_t          readers_sentinel;
 } ngx_chat_main_conf_t;
 
 typedef struct {

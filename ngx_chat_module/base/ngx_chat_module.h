@@ -5,7 +5,7 @@
  * The life of a request: ngx_chat_request.c reads and parses the body;
  * ngx_chat_gate.c asks the store and acts on the core's verdict;
  * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
- * ngx_chat_attach.c gives it another's answer; ngx_chat_answer.c answers in
+ * ngx_chat_follow.c gives it another's answer; ngx_chat_answer.c answers in
  * place of an upstream; ngx_chat_filter.c passes the answer on;
  * ngx_chat_attempt.c tells the store what became of it. ngx_chat_results.c
  * takes results from outside of it all.
@@ -58,10 +58,10 @@ typedef enum {
 
 typedef struct ngx_chat_ctx_s     ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
-typedef struct ngx_chat_attach_s  ngx_chat_attach_t;
-typedef struct ngx_chat_record_s  ngx_chat_record_t;
+typedef struct ngx_chat_follow_s  ngx_chat_follow_t;
+typedef struct ngx_chat_writer_s  ngx_chat_writer_t;
 typedef struct ngx_chat_keep_s    ngx_chat_keep_t;
-typedef struct ngx_chat_listing_s ngx_chat_listing_t;
+typedef struct ngx_chat_indexed_s ngx_chat_indexed_t;
 typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
 
@@ -130,7 +130,7 @@ struct ngx_chat_ctx_s {
     uint64_t    found;  /* when its batch was seen complete, us */
     ngx_uint_t  listed; /* its batch among those shown, from 1; 0: none */
 
-    ngx_chat_attach_t *attach; /* NULL: it follows no other's answer */
+    ngx_chat_follow_t *follow; /* NULL: it follows no other's answer */
 
     /* the attempt */
     uint32_t    attempt;  /* our claim that stands; 0: none */
@@ -142,8 +142,8 @@ struct ngx_chat_ctx_s {
 
     /* the answer */
     chat_stream_t      *stream;
-    ngx_chat_record_t  *record;  /* of what the client is sent; or NULL */
-    ngx_chat_listing_t *listing; /* where it can be found again; or NULL */
+    ngx_chat_writer_t  *writer;  /* of what the client is sent; or NULL */
+    ngx_chat_indexed_t *indexed; /* where it can be found again; or NULL */
     char               *hold;    /* id of its listed hold; or NULL */
     ngx_chat_resume_t  *resume;  /* it comes back for another's; or NULL */
     ngx_chat_keep_t    *keep;    /* once its upstream may outlive its client */
@@ -383,24 +383,24 @@ void ngx_chat_collect(ngx_chat_ctx_t *ctx,
 /* The events that tell the client ctx->results, into ctx->told. */
 ngx_int_t ngx_chat_complete_tell(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_attach.c */
+/* ngx_chat_follow.c */
 
 /* Waits for the fate of the attempt that was seen last, as a follower. */
-void ngx_chat_attach_wait(ngx_chat_ctx_t *ctx);
+void ngx_chat_follow_wait(ngx_chat_ctx_t *ctx);
 
 /*
  * Gives the client the answer of that attempt; late: it had been answered
  * when this request came. Where there is no record: otherwise(ctx), now or
  * later.
  */
-void ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
+void ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late,
                      void (*otherwise)(ngx_chat_ctx_t *ctx));
 
 /* Follows no more; safe at any time. */
-void ngx_chat_attach_leave(ngx_chat_ctx_t *ctx);
+void ngx_chat_follow_leave(ngx_chat_ctx_t *ctx);
 
 /* Its memory, when the request's pool ends. */
-void ngx_chat_attach_free(ngx_chat_ctx_t *ctx);
+void ngx_chat_follow_free(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_hold.c */
 

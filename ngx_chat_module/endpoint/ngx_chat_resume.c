@@ -12,7 +12,7 @@
 #include <ngx_http.h>
 
 #include "endpoint/ngx_chat_content.h"
-#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_index.h"
 #include "endpoint/ngx_chat_resume.h"
 
 
@@ -50,7 +50,7 @@ ngx_chat_resume_asks(ngx_chat_ctx_t *ctx, ngx_chat_resume_next_pt next)
 void
 ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_attach_leave(ctx);
+    ngx_chat_follow_leave(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
     ngx_http_finalize_request(ctx->request,
                               ngx_chat_content_nothing(ctx->request));
@@ -446,7 +446,7 @@ ngx_chat_resume_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
     ctx = ngx_chat_get_ctx(r);
     if (ctx != NULL) {
         /* a request that has become this one: of its answer comes nothing */
-        ngx_chat_listing_end(ctx);
+        ngx_chat_index_end(ctx);
     }
 
     ctx = ngx_chat_create_ctx(r, conf);

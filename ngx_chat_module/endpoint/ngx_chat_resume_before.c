@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_attach.h"
+#include "record/ngx_chat_follow.h"
 #include "endpoint/ngx_chat_resume.h"
 
 
@@ -40,13 +40,13 @@ ngx_chat_resume_settled(ngx_chat_ctx_t *ctx, chat_rc_e rc,
 {
     size_t             count = 0;
     chat_result_t     *results = NULL;
-    ngx_chat_attach_t *attach = ctx->attach;
+    ngx_chat_follow_t *follow = ctx->follow;
 
     if (rc == CHAT_OK) {
         results = chat_settle_results(facts, n, ctx->kept, &count);
     }
 
-    if (chat_settle_init(&attach->settle, ctx->dialect, results, count,
+    if (chat_settle_init(&follow->settle, ctx->dialect, results, count,
                          ctx->conf->max_event)
         != CHAT_OK)
     {
@@ -126,7 +126,7 @@ ngx_chat_resume_before(ngx_chat_ctx_t *ctx)
     chat_store_t      *store = ctx->main->store;
     ngx_chat_resume_t *resume = ctx->resume;
 
-    ctx->attach->gathering = 1;
+    ctx->follow->gathering = 1;
     ctx->told.len = 0;
 
     if (ctx->dialect->retell != NULL && !resume->place.given) {

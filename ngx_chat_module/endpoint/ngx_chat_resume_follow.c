@@ -4,7 +4,7 @@
  *
  * Until it is known whether there is anything to give nothing is sent: where
  * the client has all of a stream that has ended, or its record is gone, the
- * answer is 204. From then on ngx_chat_attach_send.c goes on by itself.
+ * answer is 204. From then on ngx_chat_follow_send.c goes on by itself.
  * Promises: bytes as they were sent first, from right behind the event that
  * the client has; never a gap that it is not told of.
  * Must not know: wire formats, the store.
@@ -14,7 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_attach.h"
+#include "record/ngx_chat_follow.h"
 #include "endpoint/ngx_chat_resume.h"
 
 
@@ -22,30 +22,30 @@ void
 ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
 {
     /* what the record says is the client's own */
-    chat_rename_init(&ctx->attach->rename, ctx->dialect, chat_str(NULL, 0),
+    chat_rename_init(&ctx->follow->rename, ctx->dialect, chat_str(NULL, 0),
                      chat_str(NULL, 0));
-    ngx_chat_attach_answer(ctx);
+    ngx_chat_follow_answer(ctx);
 }
 
 
 /* 1 if the client is to wait until more is known; nothing has been sent. */
 static ngx_uint_t
-ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
+ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 {
-    if (feed->state != NGX_CHAT_FEED_ASKING
-        && feed->state != NGX_CHAT_FEED_RUNNING)
+    if (reader->state != NGX_CHAT_READER_ASKING
+        && reader->state != NGX_CHAT_READER_RUNNING)
     {
         return 0;
     }
 
-    if (!feed->blocks.has_head) {
+    if (!reader->chunks.has_head) {
         return 1;
     }
 
     /* is there more to come, or is what it has all that there is? */
-    return !feed->live
+    return !reader->live
            && (ctx->resume->running
-               || ngx_chat_feed_ready(&ctx->attach->follower) == NGX_AGAIN);
+               || ngx_chat_reader_ready(&ctx->follow->follower) == NGX_AGAIN);
 }
 
 
@@ -54,26 +54,26 @@ ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
  * given, though it may have ended since.
  */
 static ngx_uint_t
-ngx_chat_resume_is_elsewhere(const ngx_chat_ctx_t  *ctx,
-                             const ngx_chat_feed_t *feed)
+ngx_chat_resume_is_elsewhere(const ngx_chat_ctx_t    *ctx,
+                             const ngx_chat_reader_t *reader)
 {
-    return ctx->resume->running && (ctx->resume->ended || !feed->live)
-           && feed->end != CHAT_END_INTERRUPTED;
+    return ctx->resume->running && (ctx->resume->ended || !reader->live)
+           && reader->end != CHAT_END_INTERRUPTED;
 }
 
 
 /* 1 if there is nothing that the client lacks. */
 static ngx_uint_t
-ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
+ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 {
-    switch (feed->state) {
-    case NGX_CHAT_FEED_NONE:
+    switch (reader->state) {
+    case NGX_CHAT_READER_NONE:
         return 1;
 
-    case NGX_CHAT_FEED_COMPLETE:
-        return ngx_chat_resume_is_elsewhere(ctx, feed)
+    case NGX_CHAT_READER_COMPLETE:
+        return ngx_chat_resume_is_elsewhere(ctx, reader)
                || (ctx->resume->place.after != 0
-                   && ngx_chat_feed_ready(&ctx->attach->follower)
+                   && ngx_chat_reader_ready(&ctx->follow->follower)
                           == NGX_AGAIN);
 
     default:
@@ -82,26 +82,26 @@ ngx_chat_resume_is_over(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 }
 
 
-/* What the feed knows by now. */
+/* What the reader knows by now. */
 static void
 ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
 {
-    const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
+    const ngx_chat_reader_t *reader = ctx->follow->follower.reader;
 
-    if (ngx_chat_resume_waits(ctx, feed)) {
+    if (ngx_chat_resume_waits(ctx, reader)) {
         return;
     }
 
-    if (feed->state == NGX_CHAT_FEED_NONE && ctx->resume->unsure) {
+    if (reader->state == NGX_CHAT_READER_NONE && ctx->resume->unsure) {
         /* it never went upstream: it hides no answer that came before it */
-        ngx_chat_attach_leave(ctx);
+        ngx_chat_follow_leave(ctx);
         ngx_chat_resume_ask(ctx);
 
-    } else if (ngx_chat_resume_is_over(ctx, feed)) {
+    } else if (ngx_chat_resume_is_over(ctx, reader)) {
         ngx_chat_resume_nothing(ctx);
 
-    } else if (!feed->blocks.has_head) {
-        ngx_chat_answer_broken(ctx, feed->over ? feed->over : "upstream");
+    } else if (!reader->chunks.has_head) {
+        ngx_chat_answer_broken(ctx, reader->over ? reader->over : "upstream");
 
     } else {
         ngx_chat_resume_before(ctx);
@@ -125,7 +125,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     source.late = 1;
     source.listed = 1;
 
-    if (ngx_chat_attach_follow(ctx, &source, ctx->resume->place.after)
+    if (ngx_chat_follow_stream(ctx, &source, ctx->resume->place.after)
         != NGX_OK) {
         ngx_http_finalize_request(ctx->request,
                                   NGX_HTTP_INTERNAL_SERVER_ERROR);
@@ -133,9 +133,9 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     }
 
     ctx->resume->ended =
-        ctx->attach->follower.feed->state == NGX_CHAT_FEED_COMPLETE;
+        ctx->follow->follower.reader->state == NGX_CHAT_READER_COMPLETE;
 
-    ctx->attach->look = ngx_chat_resume_look;
+    ctx->follow->look = ngx_chat_resume_look;
     ngx_chat_resume_look(ctx);
 }
 

@@ -363,7 +363,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     m->turns[ngx_chat_metrics_dialect(ctx)][end - 1]++;
 
-    if (end == CHAT_END_INTERRUPTED && (ctx->attach == NULL || reason != NULL))
+    if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))
     {
         ngx_chat_metrics_cut(ctx->main, reason);
         ngx_chat_metrics_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",

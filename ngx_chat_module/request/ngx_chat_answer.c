@@ -10,7 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "facts/chat_record.h"
 
@@ -284,9 +284,9 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_http_request_t *r = ctx->request;
 
     ngx_chat_watch_end(ctx);
-    ngx_chat_attach_leave(ctx);
+    ngx_chat_follow_leave(ctx);
     ngx_chat_hold_end(ctx);
-    ngx_chat_listing_unhold(ctx);
+    ngx_chat_index_unhold(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
     ngx_chat_metrics_verdict(ctx);
 

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 
 #define NGX_CHAT_LOG_IDS 8
@@ -408,7 +408,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     }
 
     ctx->end = end;
-    ngx_chat_listing_over(ctx);
+    ngx_chat_index_over(ctx);
     ngx_chat_attempt_log(ctx, end);
     ngx_chat_metrics_turn(ctx, end);
 

@@ -12,9 +12,9 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "record/ngx_chat_feed.h"
+#include "record/ngx_chat_reader.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 
 
 void
@@ -203,7 +203,7 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx, int all)
 
     if (all) {
         /* its beginning is gone */
-        ngx_chat_record_stop(ctx);
+        ngx_chat_writer_stop(ctx);
     }
 
     chat_facts_init(&facts, ctx->kept);
@@ -234,5 +234,5 @@ ngx_chat_away_lost(chat_store_t *store, int all)
                               all);
     }
 
-    ngx_chat_feed_lost(mcf);
+    ngx_chat_reader_lost(mcf);
 }

@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 
 #define NGX_CHAT_HOLD_SHORTEST 1000 /* ms, of a one-by-one client */
@@ -149,7 +149,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
         ngx_chat_hold_begin(ctx);
 
         ngx_chat_metrics_held(ctx);
-        ngx_chat_listing_hold(ctx);
+        ngx_chat_index_hold(ctx);
 
         /* the body is read anew when it goes on */
         chat_arena_destroy(ctx->arena);

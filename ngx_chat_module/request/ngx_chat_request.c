@@ -10,9 +10,9 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 #include "endpoint/ngx_chat_resume.h"
 
 
@@ -104,13 +104,13 @@ ngx_chat_leave(void *data)
     ngx_chat_ctx_t *ctx = data;
 
     ngx_chat_watch_end(ctx);
-    ngx_chat_attach_leave(ctx);
+    ngx_chat_follow_leave(ctx);
     ngx_chat_hold_end(ctx);
-    ngx_chat_listing_unhold(ctx);
+    ngx_chat_index_unhold(ctx);
     ngx_chat_resume_leave(ctx);
     ngx_chat_keep_close(ctx);
-    ngx_chat_record_close(ctx);
-    ngx_chat_listing_end(ctx);
+    ngx_chat_writer_close(ctx);
+    ngx_chat_index_end(ctx);
 
     /* a claim that stands is ended, even if its body could not be read anew */
     if (ctx->kept != NULL && (ctx->dialect != NULL || ctx->attempt != 0)) {
@@ -128,7 +128,7 @@ ngx_chat_cleanup(void *data)
 
     ngx_chat_leave(ctx);
 
-    ngx_chat_attach_free(ctx);
+    ngx_chat_follow_free(ctx);
     if (ctx->freed != NULL) {
         *ctx->freed = 1;
     }
@@ -497,7 +497,7 @@ ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     ngx_chat_free_tree(ctx);
 
     ctx->state = NGX_CHAT_GONE_ON;
-    ngx_chat_listing_unhold(ctx);
+    ngx_chat_index_unhold(ctx);
 
     if (ctx->early) {
         /* the content handler is to send a header once more */
@@ -520,14 +520,14 @@ ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 void
 ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 {
-    ngx_chat_attach_leave(ctx);
+    ngx_chat_follow_leave(ctx);
     ngx_chat_hold_end(ctx);
 
     ctx->verdict = verdict;
     ngx_chat_metrics_verdict(ctx);
 
     if (verdict == NGX_CHAT_VERDICT_BYPASS
-        || !ngx_chat_listing_begin(ctx, ngx_chat_hand_over))
+        || !ngx_chat_index_begin(ctx, ngx_chat_hand_over))
     {
         ngx_chat_hand_over(ctx, NGX_OK);
     }

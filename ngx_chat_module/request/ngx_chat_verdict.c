@@ -153,10 +153,10 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
     }
 
     if (bounded) {
-        ngx_chat_attach_leave(ctx);
+        ngx_chat_follow_leave(ctx);
     } else {
         /* so early that the producer finds a follower before it answers */
-        ngx_chat_attach_wait(ctx);
+        ngx_chat_follow_wait(ctx);
     }
 
     if (ctx->watching) {
@@ -292,7 +292,7 @@ ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
 
     switch (ctx->decision.verdict) {
     case CHAT_GATE_SIBLING:
-        ngx_chat_attach(ctx, 0, ngx_chat_verdict_sibling);
+        ngx_chat_follow(ctx, 0, ngx_chat_verdict_sibling);
         return;
 
     case CHAT_GATE_EMPTY:
@@ -453,7 +453,7 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     ngx_chat_watch_end(ctx);
 
     if (ctx->decision.attach) {
-        ngx_chat_attach(ctx, 1, ngx_chat_verdict_final);
+        ngx_chat_follow(ctx, 1, ngx_chat_verdict_final);
         return;
     }
 
@@ -465,7 +465,7 @@ void
 ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_watch_end(ctx);
-    ngx_chat_attach_leave(ctx);
+    ngx_chat_follow_leave(ctx);
 
     if (ctx->dialect->bounce != NULL) {
         ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);

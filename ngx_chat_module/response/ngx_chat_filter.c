@@ -15,8 +15,8 @@
 
 #include "base/ngx_chat_module.h"
 #include "response/ngx_chat_filter.h"
-#include "record/ngx_chat_listing.h"
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_index.h"
+#include "record/ngx_chat_writer.h"
 
 #define NGX_CHAT_FILTER_STATUS "the upstream answered with HTTP "
 
@@ -123,10 +123,10 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
     sc.cors = ngx_chat_filter_cors(ctx);
     sc.observe = (int) conf->dry_run;
-    sc.resumable = ctx->listing != NULL;
+    sc.resumable = ctx->indexed != NULL;
 
-    if (ctx->listing != NULL && ctx->dialect->takes_ids) {
-        sc.number = chat_cstr(ctx->listing->id);
+    if (ctx->indexed != NULL && ctx->dialect->takes_ids) {
+        sc.number = chat_cstr(ctx->indexed->id);
     }
 
     ctx->stream = chat_stream_create(&sc);
@@ -157,9 +157,9 @@ ngx_chat_filter_early(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_record_begin(ctx);
+    ngx_chat_writer_begin(ctx);
 
-    if (ctx->record == NULL) {
+    if (ctx->writer == NULL) {
         ngx_chat_keep_give_up(ctx);
         return;
     }
@@ -223,8 +223,8 @@ ngx_chat_header_filter(ngx_http_request_t *r)
 
     ngx_chat_attempt_answer(ctx, (uint32_t) status);
 
-    if (ctx->listing != NULL
-        && ngx_chat_listing_header(r, ctx->listing->id) != NGX_OK)
+    if (ctx->indexed != NULL
+        && ngx_chat_index_header(r, ctx->indexed->id) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -363,7 +363,7 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     ngx_chat_keep_hook(ctx);
 
     if (ctx->stream == NULL) {
-        ngx_chat_record_chain(ctx, in);
+        ngx_chat_writer_chain(ctx, in);
         ctx->complete_answer |= ngx_chat_filter_is_last(in) & 1;
         return ngx_chat_filter_body(r, ctx, in);
     }

@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 
 #define NGX_CHAT_KEEP_LOOK 1000
 #define NGX_CHAT_KEEP_SOON 50 /* a change may be but the next piece */
@@ -46,7 +46,7 @@ ngx_chat_keep_hook(ngx_chat_ctx_t *ctx)
     ngx_chat_keep_t    *keep = ctx->keep;
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_keep_running(r) || !ngx_chat_record_wished(ctx)) {
+    if (!ngx_chat_keep_running(r) || !ngx_chat_recording_possible(ctx)) {
         return;
     }
 
@@ -85,7 +85,7 @@ ngx_chat_keep_may(ngx_chat_ctx_t *ctx)
 
     /* a buffered upstream does not show us what comes without a client */
     return !ctx->answer_known
-           || (ctx->record != NULL && !r->upstream->buffering);
+           || (ctx->writer != NULL && !r->upstream->buffering);
 }
 
 
@@ -95,8 +95,8 @@ ngx_chat_keep_anyway(ngx_chat_ctx_t *ctx)
 {
     ngx_msec_t alone = ngx_current_msec - ctx->keep->since;
 
-    return ctx->listing != NULL
-           && (ctx->record == NULL || ctx->record->total < ctx->record->max)
+    return ctx->indexed != NULL
+           && (ctx->writer == NULL || ctx->writer->total < ctx->writer->max)
            && (time_t) (alone / 1000) < ctx->conf->ttl;
 }
 
@@ -178,7 +178,7 @@ ngx_chat_keep_ask(ngx_chat_ctx_t *ctx)
 
     keep->op.done = ngx_chat_keep_asked;
     keep->op.data = ctx;
-    ngx_chat_record_key(ctx, &key);
+    ngx_chat_recording_key(ctx, &key);
 
     if (keep->watch.store != NULL) {
         store->join(store, &keep->op, &key, NULL, 0,
@@ -228,7 +228,7 @@ ngx_chat_keep_timer(ngx_event_t *ev)
     ngx_http_set_log_request(c->log, ctx->request);
 
     if (ngx_chat_keep_exits(ctx->keep)
-        || (ctx->answer_known && ctx->record == NULL))
+        || (ctx->answer_known && ctx->writer == NULL))
     {
         ngx_chat_keep_end(ctx);
     } else {

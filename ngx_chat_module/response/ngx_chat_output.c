@@ -17,7 +17,7 @@
 
 #include "response/ngx_chat_filter.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 
 #define NGX_CHAT_BLOCK 4096
 
@@ -306,7 +306,7 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
         return NGX_ERROR;
     }
 
-    ngx_chat_record_pieces(ctx, pieces, n);
+    ngx_chat_writer_pieces(ctx, pieces, n);
 
     return ngx_chat_output_tell(ctx, &pieces, &n) == NGX_OK
                ? ngx_chat_output_pieces(chain, b, pieces, n)
@@ -364,8 +364,8 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
         return NGX_ERROR;
     }
 
-    ngx_chat_record_pieces(ctx, pieces, n);
-    ngx_chat_record_end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
+    ngx_chat_writer_pieces(ctx, pieces, n);
+    ngx_chat_writer_end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
 
     rc = ngx_chat_output_tell(ctx, &pieces, &n);
     if (rc == NGX_OK) {
@@ -420,7 +420,7 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     } else if (!ngx_buf_in_memory(b)) {
         /* a file: nothing that a stream is served from */
         ctx->untouched = 1;
-        ngx_chat_record_stop(ctx);
+        ngx_chat_writer_stop(ctx);
         return ngx_chat_chain_add(chain, b);
 
     } else {
@@ -457,7 +457,7 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 
     ngx_chat_attempt_facts(ctx);
     ngx_chat_stall_progress(ctx);
-    ngx_chat_record_flush(ctx);
+    ngx_chat_writer_flush(ctx);
     *out = chain.first;
     return NGX_OK;
 }

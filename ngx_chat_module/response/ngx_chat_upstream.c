@@ -100,7 +100,7 @@ ngx_chat_upstream_yield(ngx_chat_ctx_t *ctx, ssize_t bytes)
     ngx_event_t      *rev;
     ngx_connection_t *c = ctx->request->upstream->peer.connection;
 
-    if (ctx->record == NULL || c == NULL || bytes <= 0) {
+    if (ctx->writer == NULL || c == NULL || bytes <= 0) {
         return;
     }
 

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_listing.h: an answer that can be gone on with, as its conversation
+ * ngx_chat_index.h: an answer that can be gone on with, as its conversation
  * lists it.
  *
  * Under "chat_record on" each answer of a known conversation is listed before
@@ -10,8 +10,8 @@
  * Must not know: wire formats, how a store stores, who comes back.
  */
 
-#ifndef NGX_CHAT_LISTING_H
-#define NGX_CHAT_LISTING_H
+#ifndef NGX_CHAT_INDEX_H
+#define NGX_CHAT_INDEX_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -21,7 +21,7 @@
 
 #include "facts/chat_listed.h"
 
-struct ngx_chat_listing_s {
+struct ngx_chat_indexed_s {
     chat_key_t         conversation; /* its record */
     chat_key_t         key;          /* the stream's */
     char               id[CHAT_LISTED_ID + 1];
@@ -40,25 +40,25 @@ struct ngx_chat_listing_s {
  * Lists the answer, if it is to be: 1, and next(ctx) is called later; else 0,
  * and there is nothing to wait for.
  */
-ngx_uint_t ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
-                                  void (*next)(ngx_chat_ctx_t *ctx,
-                                               ngx_int_t       rc));
+ngx_uint_t ngx_chat_index_begin(ngx_chat_ctx_t *ctx,
+                                void (*next)(ngx_chat_ctx_t *ctx,
+                                             ngx_int_t       rc));
 
 /*
  * Says in the conversation's record that this request waits for results, so
  * that a resume waits for its answer; and that it does not any more. Both are
  * safe at any time, and no request waits for them.
  */
-void ngx_chat_listing_hold(ngx_chat_ctx_t *ctx);
-void ngx_chat_listing_unhold(ngx_chat_ctx_t *ctx);
+void ngx_chat_index_hold(ngx_chat_ctx_t *ctx);
+void ngx_chat_index_unhold(ngx_chat_ctx_t *ctx);
 
 /* X-Chat-Stream for the answer; id outlives the request. */
-ngx_int_t ngx_chat_listing_header(ngx_http_request_t *r, const char *id);
+ngx_int_t ngx_chat_index_header(ngx_http_request_t *r, const char *id);
 
 /* Its stream has ended; safe at any time. */
-void ngx_chat_listing_over(ngx_chat_ctx_t *ctx);
+void ngx_chat_index_over(ngx_chat_ctx_t *ctx);
 
 /* The request is over. */
-void ngx_chat_listing_end(ngx_chat_ctx_t *ctx);
+void ngx_chat_index_end(ngx_chat_ctx_t *ctx);
 
-#endif /* NGX_CHAT_LISTING_H */
+#endif /* NGX_CHAT_INDEX_H */

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_record_before.c: what goes before a record, for a client that
+ * ngx_chat_writer_preamble.c: what goes before a record, for a client that
  * begins with its first event.
  *
  * An answer may go on with a message that the client has. One that comes back
@@ -12,12 +12,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 
 
 /* The message as events. CHAT_DECLINED: the answer goes on with none. */
 static chat_rc_e
-ngx_chat_record_retell(ngx_chat_ctx_t *ctx, chat_buf_t *told)
+ngx_chat_writer_history(ngx_chat_ctx_t *ctx, chat_buf_t *told)
 {
     chat_rc_e       rc = CHAT_ERROR;
     chat_str_t      body = ctx->merged;
@@ -40,8 +40,8 @@ ngx_chat_record_retell(ngx_chat_ctx_t *ctx, chat_buf_t *told)
 
 
 void
-ngx_chat_record_before(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
-                       chat_buf_t *told)
+ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
+                         chat_buf_t *told)
 {
     chat_rc_e rc;
 
@@ -49,7 +49,7 @@ ngx_chat_record_before(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
         return;
     }
 
-    rc = ngx_chat_record_retell(ctx, told);
+    rc = ngx_chat_writer_history(ctx, told);
 
     if (rc == CHAT_DECLINED) {
         return;

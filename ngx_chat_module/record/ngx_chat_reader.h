@@ -1,8 +1,8 @@
 /*
- * ngx_chat_feed.h: the records of streams as the followers of this worker
+ * ngx_chat_reader.h: the records of streams as the followers of this worker
  * read them.
  *
- * Per worker and record there is one feed: one watch, one question under way
+ * Per worker and record there is one reader: one watch, one question under way
  * at a time, and the bytes that were read, kept until the last follower has
  * left. So the store is asked once per worker, however many follow.
  * Promises: a follower gets all bytes from the first one on, once and in
@@ -11,22 +11,22 @@
  * Must not know: requests, verdicts.
  */
 
-#ifndef NGX_CHAT_FEED_H
-#define NGX_CHAT_FEED_H
+#ifndef NGX_CHAT_READER_H
+#define NGX_CHAT_READER_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "base/ngx_chat_blocks.h"
+#include "record/ngx_chat_chunks.h"
 
 typedef enum {
-    NGX_CHAT_FEED_ASKING,   /* awaits the facts; then NONE or RUNNING */
-    NGX_CHAT_FEED_NONE,     /* nothing is recorded; stays so */
-    NGX_CHAT_FEED_RUNNING,  /* awaits pieces; then COMPLETE or BROKEN */
-    NGX_CHAT_FEED_COMPLETE, /* all of it is there */
-    NGX_CHAT_FEED_BROKEN    /* the rest will not come */
-} ngx_chat_feed_state_e;
+    NGX_CHAT_READER_ASKING,   /* awaits the facts; then NONE or RUNNING */
+    NGX_CHAT_READER_NONE,     /* nothing is recorded; stays so */
+    NGX_CHAT_READER_RUNNING,  /* awaits pieces; then COMPLETE or BROKEN */
+    NGX_CHAT_READER_COMPLETE, /* all of it is there */
+    NGX_CHAT_READER_BROKEN    /* the rest will not come */
+} ngx_chat_reader_state_e;
 
 /* Whose record is followed. */
 typedef struct {
@@ -39,11 +39,11 @@ typedef struct {
 
 /* What is followed, and how far it has been read. To be read only. */
 typedef struct {
-    ngx_str_node_t        node; /* in mcf->feeds, by its key */
-    ngx_chat_main_conf_t *main;
-    ngx_chat_feed_state_e state;
-    chat_end_e            end; /* COMPLETE: how the stream ended */
-    ngx_chat_blocks_t     blocks;
+    ngx_str_node_t          node; /* in mcf->readers, by its key */
+    ngx_chat_main_conf_t   *main;
+    ngx_chat_reader_state_e state;
+    chat_end_e              end; /* COMPLETE: how the stream ended */
+    ngx_chat_chunks_t       chunks;
 
     chat_key_t         key;
     chat_key_t         batch;
@@ -66,24 +66,24 @@ typedef struct {
     unsigned news : 1;    /* and it was no piece, as far as is known */
     unsigned final : 1;   /* what this question does not find is lost */
     unsigned unheard : 1; /* the store gives errors, not what was recorded */
-} ngx_chat_feed_t;
+} ngx_chat_reader_t;
 
 typedef struct ngx_chat_follower_s ngx_chat_follower_t;
 
 /* Owned and zeroed by whoever follows. */
 struct ngx_chat_follower_s {
     void (*wake)(void *data); /* there is more to take, or an end */
-    void             *data;
-    ngx_chat_feed_t  *feed; /* NULL: it follows nothing */
-    ngx_queue_t       queue;
-    ngx_event_t       event;
-    ngx_chat_block_t *at;   /* the last block that it has taken */
-    uint64_t          next; /* number of the block to take next */
+    void              *data;
+    ngx_chat_reader_t *reader; /* NULL: it follows nothing */
+    ngx_queue_t        queue;
+    ngx_event_t        event;
+    ngx_chat_chunk_t  *at;   /* the last chunk that it has taken */
+    uint64_t           next; /* number of the chunk to take next */
 
     /* where it begins */
     uint64_t     after;       /* the last event that it has; 0: none */
     chat_count_t count;       /* while it looks for the end of that */
-    size_t       from;        /* in the block to take next */
+    size_t       from;        /* in the chunk to take next */
     chat_str_t   lost;        /* DECLINED: what is to be said of it */
     unsigned     placed : 1;  /* next is known */
     unsigned     seeking : 1; /* the end of after is not there yet */
@@ -96,48 +96,48 @@ struct ngx_chat_follower_s {
  * to be joined; NGX_ERROR: no memory. Who follows this very stream already
  * goes on.
  */
-ngx_int_t ngx_chat_feed_join(ngx_chat_ctx_t          *ctx,
-                             const ngx_chat_source_t *source,
-                             ngx_chat_follower_t     *follower);
+ngx_int_t ngx_chat_reader_join(ngx_chat_ctx_t          *ctx,
+                               const ngx_chat_source_t *source,
+                               ngx_chat_follower_t     *follower);
 
 /* Safe at any time, and twice. */
-void ngx_chat_feed_leave(ngx_chat_follower_t *follower);
+void ngx_chat_reader_leave(ngx_chat_follower_t *follower);
 
 /*
  * NGX_OK: there is something to take. NGX_AGAIN: it is not there yet;
  * NGX_DECLINED: it never will be: it is lost, or was given up, the follower is
  * too slow.
  */
-ngx_int_t ngx_chat_feed_ready(ngx_chat_follower_t *follower);
+ngx_int_t ngx_chat_reader_ready(ngx_chat_follower_t *follower);
 
 /*
  * How the stream has ended for it; NONE where it goes no further here, and
  * *reason is why.
  */
-chat_end_e ngx_chat_feed_end(ngx_chat_follower_t *follower,
-                             const char         **reason);
+chat_end_e ngx_chat_reader_end(ngx_chat_follower_t *follower,
+                               const char         **reason);
 
-/* The next block, with a reference for the caller, and where to begin in it;
+/* The next chunk, with a reference for the caller, and where to begin in it;
  * or what ready() says. */
-ngx_int_t ngx_chat_feed_take(ngx_chat_follower_t *follower,
-                             ngx_chat_block_t **block, size_t *from);
+ngx_int_t ngx_chat_reader_take(ngx_chat_follower_t *follower,
+                               ngx_chat_chunk_t **chunk, size_t *from);
 
 /* Of a worker: at its start, and when the store has lost what it was told. */
-void ngx_chat_feed_init(ngx_chat_main_conf_t *mcf);
-void ngx_chat_feed_lost(ngx_chat_main_conf_t *mcf);
+void ngx_chat_reader_init(ngx_chat_main_conf_t *mcf);
+void ngx_chat_reader_lost(ngx_chat_main_conf_t *mcf);
 
-/* What ngx_chat_feed_ask.c does for ngx_chat_feed.c, and wake() for it. */
+/* Between ngx_chat_reader.c and ngx_chat_reader_read.c. */
 
 /* Begins to read. */
-void ngx_chat_feed_start(ngx_chat_feed_t *feed);
+void ngx_chat_reader_start(ngx_chat_reader_t *reader);
 
 /* Says that this worker follows, and hears of all that is added from now. */
-void ngx_chat_feed_ask(ngx_chat_feed_t *feed);
+void ngx_chat_reader_ask(ngx_chat_reader_t *reader);
 
 /* Ends all dealings with the store. */
-void ngx_chat_feed_stop(ngx_chat_feed_t *feed);
+void ngx_chat_reader_stop(ngx_chat_reader_t *reader);
 
 /* All followers look. */
-void ngx_chat_feed_wake(ngx_chat_feed_t *feed);
+void ngx_chat_reader_wake(ngx_chat_reader_t *reader);
 
-#endif /* NGX_CHAT_FEED_H */
+#endif /* NGX_CHAT_READER_H */

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_attach.c: siblings that get the answer of the request that carried
+ * ngx_chat_follow.c: siblings that get the answer of the request that carried
  * their results.
  *
  * While it waits for the fate of an attempt, a request follows its stream
@@ -14,30 +14,30 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_attach.h"
-#include "record/ngx_chat_listing.h"
+#include "record/ngx_chat_follow.h"
+#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 
 
 /* More is known of the stream that the request follows. */
 static void
-ngx_chat_attach_woken(void *data)
+ngx_chat_follow_woken(void *data)
 {
     ngx_chat_ctx_t    *ctx = data;
     ngx_connection_t  *c = ctx->request->connection;
-    ngx_chat_attach_t *attach = ctx->attach;
+    ngx_chat_follow_t *follow = ctx->follow;
 
-    if (attach->look == NULL) {
+    if (follow->look == NULL) {
         return; /* the fate of the attempt is not known yet */
     }
 
     ngx_http_set_log_request(c->log, ctx->request);
 
     if (ctx->state == NGX_CHAT_FOLLOWING) {
-        ngx_chat_attach_send(ctx);
+        ngx_chat_follow_send(ctx);
 
-    } else if (!attach->gathering) {
-        attach->look(ctx);
+    } else if (!follow->gathering) {
+        follow->look(ctx);
     }
 
     ngx_http_run_posted_requests(c);
@@ -45,30 +45,30 @@ ngx_chat_attach_woken(void *data)
 
 
 ngx_int_t
-ngx_chat_attach_follow(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
+ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
                        uint64_t after)
 {
     ngx_chat_follower_t *follower;
 
-    if (ctx->attach == NULL) {
-        ctx->attach = ngx_calloc(sizeof(ngx_chat_attach_t),
+    if (ctx->follow == NULL) {
+        ctx->follow = ngx_calloc(sizeof(ngx_chat_follow_t),
                                  ctx->request->connection->log);
-        if (ctx->attach == NULL) {
+        if (ctx->follow == NULL) {
             return NGX_ERROR;
         }
     }
 
-    follower = &ctx->attach->follower;
-    follower->wake = ngx_chat_attach_woken;
+    follower = &ctx->follow->follower;
+    follower->wake = ngx_chat_follow_woken;
     follower->data = ctx;
     follower->after = after;
-    return ngx_chat_feed_join(ctx, source, follower);
+    return ngx_chat_reader_join(ctx, source, follower);
 }
 
 
 /* 1 if siblings may have another request's answer here. */
 static ngx_uint_t
-ngx_chat_attach_may(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_may(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH
            && ctx->conf->record != NGX_CHAT_RECORD_OFF;
@@ -77,12 +77,12 @@ ngx_chat_attach_may(ngx_chat_ctx_t *ctx)
 
 /* Follows the attempt that was seen last; NGX_DECLINED: it cannot. */
 static ngx_int_t
-ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
+ngx_chat_follow_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
 {
     ngx_chat_source_t     source;
     const chat_attempt_t *attempt = &ctx->q.seen.last.attempt;
 
-    if (!ngx_chat_attach_may(ctx) || attempt->k != ctx->decision.k) {
+    if (!ngx_chat_follow_may(ctx) || attempt->k != ctx->decision.k) {
         return NGX_DECLINED;
     }
 
@@ -93,50 +93,50 @@ ngx_chat_attach_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
     chat_record_key(&ctx->q.key, attempt->worker, attempt->request,
                     &source.key);
 
-    return ngx_chat_attach_follow(ctx, &source, 0) == NGX_OK ? NGX_OK
+    return ngx_chat_follow_stream(ctx, &source, 0) == NGX_OK ? NGX_OK
                                                              : NGX_DECLINED;
 }
 
 
 void
-ngx_chat_attach_wait(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_wait(ngx_chat_ctx_t *ctx)
 {
-    (void) ngx_chat_attach_join(ctx, 0);
+    (void) ngx_chat_follow_join(ctx, 0);
 }
 
 
 void
-ngx_chat_attach_leave(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_leave(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->attach != NULL) {
-        ctx->attach->look = NULL;
-        ngx_chat_feed_leave(&ctx->attach->follower);
+    if (ctx->follow != NULL) {
+        ctx->follow->look = NULL;
+        ngx_chat_reader_leave(&ctx->follow->follower);
     }
 }
 
 
 void
-ngx_chat_attach_free(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_free(ngx_chat_ctx_t *ctx)
 {
     ngx_uint_t i;
 
-    if (ctx->attach == NULL) {
+    if (ctx->follow == NULL) {
         return;
     }
 
-    for (i = 0; i < ctx->attach->nshown; i++) {
-        ngx_chat_block_free(ctx->attach->shown[i].block);
-        chat_buf_free(&ctx->attach->shown[i].own);
+    for (i = 0; i < ctx->follow->nshown; i++) {
+        ngx_chat_chunk_free(ctx->follow->shown[i].chunk);
+        chat_buf_free(&ctx->follow->shown[i].own);
     }
 
-    chat_settle_free(&ctx->attach->settle);
-    ngx_free(ctx->attach);
-    ctx->attach = NULL;
+    chat_settle_free(&ctx->follow->settle);
+    ngx_free(ctx->follow);
+    ctx->follow = NULL;
 }
 
 
 static ngx_int_t
-ngx_chat_attach_type(ngx_http_request_t *r, chat_str_t value)
+ngx_chat_follow_type(ngx_http_request_t *r, chat_str_t value)
 {
     u_char    *end;
     ngx_str_t *type = &r->headers_out.content_type;
@@ -163,7 +163,7 @@ ngx_chat_attach_type(ngx_http_request_t *r, chat_str_t value)
  * added by the header filter, as are the lines of ctx->cors.
  */
 static ngx_int_t
-ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
+ngx_chat_follow_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 {
     ngx_int_t  rc = NGX_OK;
     chat_str_t rest = head->headers, name, value;
@@ -174,7 +174,7 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 
     while (chat_record_header_next(&rest, &name, &value)) {
         if (ngx_chat_headers_is(name, "content-type")) {
-            rc = ngx_chat_attach_type(ctx->request, value);
+            rc = ngx_chat_follow_type(ctx->request, value);
 
         } else if (admits || !chat_record_is_cors(name)
                    || ngx_chat_headers_is(name, "vary"))
@@ -196,13 +196,13 @@ ngx_chat_attach_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 }
 
 
-/* The header that the head of the feed's record says. */
+/* The header that the head of the reader's record says. */
 static ngx_int_t
-ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
+ngx_chat_follow_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 {
     ngx_http_request_t       *r = ctx->request;
-    const ngx_chat_blocks_t  *blocks = &feed->blocks;
-    const chat_record_head_t *head = &blocks->head;
+    const ngx_chat_chunks_t  *chunks = &reader->chunks;
+    const chat_record_head_t *head = &chunks->head;
 
     ctx->status = head->status;
     ctx->own = 1;
@@ -213,19 +213,19 @@ ngx_chat_attach_header(ngx_chat_ctx_t *ctx, const ngx_chat_feed_t *feed)
 
     r->headers_out.status = head->status;
     r->headers_out.content_length_n =
-        feed->state == NGX_CHAT_FEED_COMPLETE
-                && !ngx_chat_blocks_is_sse(blocks)
-            ? (off_t) blocks->length
+        reader->state == NGX_CHAT_READER_COMPLETE
+                && !ngx_chat_chunks_is_sse(chunks)
+            ? (off_t) chunks->length
             : -1;
 
-    return ngx_chat_attach_headers(ctx, head) == NGX_OK
+    return ngx_chat_follow_headers(ctx, head) == NGX_OK
                ? ngx_http_send_header(r)
                : NGX_ERROR;
 }
 
 
 void
-ngx_chat_attach_answer(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_answer(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
@@ -235,7 +235,7 @@ ngx_chat_attach_answer(ngx_chat_ctx_t *ctx)
     ctx->answer_known = 1;
     ngx_chat_metrics_verdict(ctx);
 
-    rc = ngx_chat_attach_header(ctx, ctx->attach->follower.feed);
+    rc = ngx_chat_follow_header(ctx, ctx->follow->follower.reader);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
         if (rc == NGX_OK) {
             ngx_chat_attempt_end(ctx, CHAT_END_FINISHED);
@@ -245,45 +245,45 @@ ngx_chat_attach_answer(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_attach_begin(ctx);
+    ngx_chat_follow_begin(ctx);
 }
 
 
 /* All is there that goes before the stream. */
 static void
-ngx_chat_attach_start(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_start(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_attach_t     *attach = ctx->attach;
-    const ngx_chat_feed_t *feed = attach->follower.feed;
+    ngx_chat_follow_t       *follow = ctx->follow;
+    const ngx_chat_reader_t *reader = follow->follower.reader;
 
-    if (ctx->early && !ngx_chat_blocks_is_sse(&feed->blocks)) {
+    if (ctx->early && !ngx_chat_chunks_is_sse(&reader->chunks)) {
         ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
                                "the answer to these results is no stream");
         return;
     }
 
     ngx_chat_hold_end(ctx);
-    ngx_chat_listing_unhold(ctx);
+    ngx_chat_index_unhold(ctx);
 
-    chat_rename_init(&attach->rename, ctx->dialect, feed->blocks.head.message,
-                     attach->message);
-    chat_tell_init(&attach->tell, ctx->dialect);
-    ngx_chat_attach_answer(ctx);
+    chat_rename_init(&follow->rename, ctx->dialect,
+                     reader->chunks.head.message, follow->message);
+    chat_tell_init(&follow->tell, ctx->dialect);
+    ngx_chat_follow_answer(ctx);
 }
 
 
 /* What the client's transcript lacks is there, as far as it can be had. */
 static void
-ngx_chat_attach_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+ngx_chat_follow_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    ngx_chat_attach_t *attach = ctx->attach;
+    ngx_chat_follow_t *follow = ctx->follow;
 
     ctx->told.len = 0;
 
     if (rc == NGX_OK && ctx->arena != NULL
         && (ngx_chat_complete_tell(ctx) != NGX_OK
             || chat_arena_dup(ctx->kept, ctx->rq.last_message,
-                              &attach->message)
+                              &follow->message)
                    != CHAT_OK))
     {
         ctx->told.len = 0;
@@ -295,65 +295,65 @@ ngx_chat_attach_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     chat_arena_destroy(ctx->arena);
     ctx->arena = NULL;
 
-    ngx_chat_attach_start(ctx);
+    ngx_chat_follow_start(ctx);
 }
 
 
 /* The record broke off before there was anything to send. */
 static void
-ngx_chat_attach_lost(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_lost(ngx_chat_ctx_t *ctx)
 {
-    const char *reason = ctx->attach->follower.feed->over;
+    const char *reason = ctx->follow->follower.reader->over;
 
     ngx_chat_answer_broken(ctx, reason ? reason : "upstream");
 }
 
 
-/* What the feed knows by now: waits, begins, or does otherwise. */
+/* What the reader knows by now: waits, begins, or does otherwise. */
 static void
-ngx_chat_attach_look(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_attach_t     *attach = ctx->attach;
-    const ngx_chat_feed_t *feed = attach->follower.feed;
+    ngx_chat_follow_t       *follow = ctx->follow;
+    const ngx_chat_reader_t *reader = follow->follower.reader;
 
-    if (feed->blocks.has_head) {
-        attach->gathering = 1;
-        ngx_chat_collect(ctx, ngx_chat_attach_collected);
+    if (reader->chunks.has_head) {
+        follow->gathering = 1;
+        ngx_chat_collect(ctx, ngx_chat_follow_collected);
         return;
     }
 
-    if (feed->state == NGX_CHAT_FEED_ASKING
-        || feed->state == NGX_CHAT_FEED_RUNNING)
+    if (reader->state == NGX_CHAT_READER_ASKING
+        || reader->state == NGX_CHAT_READER_RUNNING)
     {
         return;
     }
 
-    if (feed->state != NGX_CHAT_FEED_NONE && !attach->late) {
-        ngx_chat_attach_lost(ctx);
+    if (reader->state != NGX_CHAT_READER_NONE && !follow->late) {
+        ngx_chat_follow_lost(ctx);
         return;
     }
 
-    ngx_chat_attach_leave(ctx);
-    attach->otherwise(ctx);
+    ngx_chat_follow_leave(ctx);
+    follow->otherwise(ctx);
 }
 
 
 void
-ngx_chat_attach(ngx_chat_ctx_t *ctx, ngx_uint_t late,
+ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late,
                 void (*otherwise)(ngx_chat_ctx_t *ctx))
 {
     if ((!ctx->in_holds && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
-        || ngx_chat_attach_join(ctx, late) != NGX_OK)
+        || ngx_chat_follow_join(ctx, late) != NGX_OK)
     {
-        ngx_chat_attach_leave(ctx);
+        ngx_chat_follow_leave(ctx);
         otherwise(ctx);
         return;
     }
 
-    ctx->attach->look = ngx_chat_attach_look;
-    ctx->attach->otherwise = otherwise;
-    ctx->attach->late = late;
+    ctx->follow->look = ngx_chat_follow_look;
+    ctx->follow->otherwise = otherwise;
+    ctx->follow->late = late;
 
     ngx_chat_hold(ctx, 0);
-    ngx_chat_attach_look(ctx);
+    ngx_chat_follow_look(ctx);
 }

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_record_head.c: the piece 0 of a record.
+ * ngx_chat_writer_head.c: the piece 0 of a record.
  *
  * Status and header lines of an answer, as its client gets them and as those
  * who follow are to get them. Promises: lines that are of one connection, or
@@ -11,12 +11,12 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 
 
 /* The header lines, as the client gets them. */
 static void
-ngx_chat_record_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
+ngx_chat_writer_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
 {
     chat_buf_t              type = { 0 };
     ngx_table_elt_t        *h;
@@ -53,13 +53,13 @@ ngx_chat_record_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
 
 
 ngx_int_t
-ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
+ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 {
     chat_rc_e          rc;
     chat_buf_t         lines = { 0 };
     chat_record_head_t head;
 
-    ngx_chat_record_lines(ctx, &lines);
+    ngx_chat_writer_lines(ctx, &lines);
 
     head.status = (uint32_t) ctx->request->headers_out.status;
     head.message = ctx->rq.last_message.len <= CHAT_ID_MAX
@@ -69,6 +69,6 @@ ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
     rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
     chat_buf_free(&lines);
 
-    return rc == CHAT_OK && out->len <= NGX_CHAT_RECORD_PIECE ? NGX_OK
+    return rc == CHAT_OK && out->len <= NGX_CHAT_WRITER_PIECE ? NGX_OK
                                                               : NGX_DECLINED;
 }

@@ -1,10 +1,10 @@
 /*
- * ngx_chat_attach_send.c: sends a client what its feed has.
+ * ngx_chat_follow_send.c: sends a client what its reader has.
  *
  * Blocks are sent where they lie, a few at a time, and the next ones when the
  * client has taken those; a client that takes nothing for send_timeout is
  * given up. Promises: a stream that broke off, or that the client is too slow
- * for, never ends as one that is complete; a block is let go once it is sent.
+ * for, never ends as one that is complete; a chunk is let go once it is sent.
  * Must not know: the store, wire formats.
  */
 
@@ -12,17 +12,17 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_attach.h"
+#include "record/ngx_chat_follow.h"
 
 
 /* A chain under construction. */
 typedef struct {
-    ngx_chain_t links[NGX_CHAT_ATTACH_BLOCKS + 2];
+    ngx_chain_t links[NGX_CHAT_FOLLOW_CHUNKS + 2];
     ngx_uint_t  n;
 } ngx_chat_links_t;
 
 
-static void ngx_chat_attach_write(ngx_http_request_t *r);
+static void ngx_chat_follow_write(ngx_http_request_t *r);
 
 
 static void
@@ -41,43 +41,43 @@ ngx_chat_links_add(ngx_chat_links_t *links, ngx_buf_t *b)
 
 
 void
-ngx_chat_attach_begin(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_begin(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
     ngx_connection_t   *c = r->connection;
-    ngx_chat_attach_t  *attach = ctx->attach;
+    ngx_chat_follow_t  *follow = ctx->follow;
 
     r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_chat_attach_write;
+    r->write_event_handler = ngx_chat_follow_write;
 
     /* a FIN that came with the body would be missed otherwise */
     if (r->stream == NULL && c->read->ready) {
         ngx_post_event(c->read, &ngx_posted_events);
     }
 
-    if (!ngx_chat_blocks_is_sse(&attach->follower.feed->blocks)) {
+    if (!ngx_chat_chunks_is_sse(&follow->follower.reader->chunks)) {
         ctx->told.len = 0;
     }
 
     /* without a flush it might be kept back, and nobody would say so */
-    attach->told.memory = 1;
-    attach->told.flush = 1;
+    follow->told.memory = 1;
+    follow->told.flush = 1;
 
-    if (!attach->tell.seeks) {
-        attach->told.pos = ctx->told.data;
-        attach->told.last = ctx->told.data + ctx->told.len;
+    if (!follow->tell.seeks) {
+        follow->told.pos = ctx->told.data;
+        follow->told.last = ctx->told.data + ctx->told.len;
     }
 
     /* the header goes out at once */
-    attach->end.flush = 1;
+    follow->end.flush = 1;
 
-    ngx_chat_attach_send(ctx);
+    ngx_chat_follow_send(ctx);
 }
 
 
 /* 1 if the client has not taken what it was given. */
 static ngx_uint_t
-ngx_chat_attach_blocked(ngx_http_request_t *r)
+ngx_chat_follow_blocked(ngx_http_request_t *r)
 {
     return r->buffered || r->postponed || r->connection->buffered;
 }
@@ -85,7 +85,7 @@ ngx_chat_attach_blocked(ngx_http_request_t *r)
 
 /* Waits for the client; again: it has just taken something. */
 static void
-ngx_chat_attach_await(ngx_http_request_t *r, ngx_uint_t again)
+ngx_chat_follow_await(ngx_http_request_t *r, ngx_uint_t again)
 {
     ngx_event_t              *wev = r->connection->write;
     ngx_http_core_loc_conf_t *clcf;
@@ -104,28 +104,28 @@ ngx_chat_attach_await(ngx_http_request_t *r, ngx_uint_t again)
 
 /* Lets go what the client has taken: all of it. */
 static void
-ngx_chat_attach_sent(ngx_chat_attach_t *attach)
+ngx_chat_follow_sent(ngx_chat_follow_t *follow)
 {
     ngx_uint_t i;
 
-    for (i = 0; i < attach->nshown; i++) {
-        ngx_chat_block_free(attach->shown[i].block);
-        chat_buf_free(&attach->shown[i].own);
-        ngx_memzero(&attach->shown[i].own, sizeof(chat_buf_t));
+    for (i = 0; i < follow->nshown; i++) {
+        ngx_chat_chunk_free(follow->shown[i].chunk);
+        chat_buf_free(&follow->shown[i].own);
+        ngx_memzero(&follow->shown[i].own, sizeof(chat_buf_t));
     }
 
-    attach->nshown = 0;
+    follow->nshown = 0;
 }
 
 
 /* What goes in place of the bytes, where calls are settled by now. */
 static ngx_int_t
-ngx_chat_attach_settle(ngx_chat_attach_t *attach, ngx_chat_shown_t *shown)
+ngx_chat_follow_settle(ngx_chat_follow_t *follow, ngx_chat_shown_t *shown)
 {
     chat_rc_e  rc;
     ngx_buf_t *b = &shown->buf;
 
-    rc = chat_settle(&attach->settle,
+    rc = chat_settle(&follow->settle,
                      chat_str(b->pos, (size_t) (b->last - b->pos)),
                      &shown->own);
     if (rc != CHAT_OK) {
@@ -141,12 +141,12 @@ ngx_chat_attach_settle(ngx_chat_attach_t *attach, ngx_chat_shown_t *shown)
 
 /* What is told goes behind the first event, if that ends in these bytes. */
 static ngx_int_t
-ngx_chat_attach_tell(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+ngx_chat_follow_tell(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {
     size_t  at = 0;
     u_char *old = b->pos, *last = b->last;
 
-    if (chat_tell_find(&ctx->attach->tell,
+    if (chat_tell_find(&ctx->follow->tell,
                        chat_str(old, (size_t) (last - old)), &at)
             != CHAT_OK
         || ctx->told.len == 0)
@@ -166,34 +166,34 @@ ngx_chat_attach_tell(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 }
 
 
-/* The bytes of a block, the message renamed where that is due. */
+/* The bytes of a chunk, the message renamed where that is due. */
 static ngx_int_t
-ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
+ngx_chat_follow_show(ngx_chat_ctx_t *ctx, ngx_chat_chunk_t *chunk, size_t from)
 {
     chat_buf_t         out;
     ngx_buf_t         *b;
     ngx_int_t          rc = NGX_OK;
-    ngx_chat_attach_t *attach = ctx->attach;
-    ngx_chat_shown_t  *shown = &attach->shown[attach->nshown++];
+    ngx_chat_follow_t *follow = ctx->follow;
+    ngx_chat_shown_t  *shown = &follow->shown[follow->nshown++];
 
     b = &shown->buf;
     ngx_memzero(b, sizeof(*b));
-    shown->block = block;
+    shown->chunk = chunk;
 
     b->memory = 1;
     b->flush = 1;
-    b->pos = block->data + from;
-    b->last = block->data + block->len;
+    b->pos = chunk->data + from;
+    b->last = chunk->data + chunk->len;
 
-    if (attach->rename.done) {
-        return ngx_chat_attach_settle(attach, shown) == NGX_OK
-                   ? ngx_chat_attach_tell(ctx, b)
+    if (follow->rename.done) {
+        return ngx_chat_follow_settle(follow, shown) == NGX_OK
+                   ? ngx_chat_follow_tell(ctx, b)
                    : NGX_ERROR;
     }
 
     ngx_memzero(&out, sizeof(out));
 
-    if (chat_rename(&attach->rename,
+    if (chat_rename(&follow->rename,
                     chat_str(b->pos, (size_t) (b->last - b->pos)), &out)
         == CHAT_OK)
     {
@@ -206,33 +206,33 @@ ngx_chat_attach_show(ngx_chat_ctx_t *ctx, ngx_chat_block_t *block, size_t from)
     }
 
     chat_buf_free(&out);
-    return rc == NGX_OK ? ngx_chat_attach_tell(ctx, b) : rc;
+    return rc == NGX_OK ? ngx_chat_follow_tell(ctx, b) : rc;
 }
 
 
 /*
- * The blocks that are there, as many as go at a time. NGX_DECLINED: the next
+ * The chunks that are there, as many as go at a time. NGX_DECLINED: the next
  * one was given up.
  */
 static ngx_int_t
-ngx_chat_attach_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+ngx_chat_follow_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 {
     size_t             from;
     ngx_int_t          rc;
-    ngx_chat_block_t  *block;
-    ngx_chat_attach_t *attach = ctx->attach;
+    ngx_chat_chunk_t  *chunk;
+    ngx_chat_follow_t *follow = ctx->follow;
 
-    while (attach->nshown < NGX_CHAT_ATTACH_BLOCKS) {
-        rc = ngx_chat_feed_take(&attach->follower, &block, &from);
+    while (follow->nshown < NGX_CHAT_FOLLOW_CHUNKS) {
+        rc = ngx_chat_reader_take(&follow->follower, &chunk, &from);
         if (rc != NGX_OK) {
             return rc == NGX_AGAIN ? NGX_OK : rc;
         }
 
-        if (ngx_chat_attach_show(ctx, block, from) != NGX_OK) {
+        if (ngx_chat_follow_show(ctx, chunk, from) != NGX_OK) {
             return NGX_ERROR;
         }
 
-        ngx_chat_links_add(links, &attach->shown[attach->nshown - 1].buf);
+        ngx_chat_links_add(links, &follow->shown[follow->nshown - 1].buf);
     }
 
     return NGX_OK;
@@ -241,7 +241,7 @@ ngx_chat_attach_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 
 /* Nothing of the request comes behind it; of a page around it more may. */
 static void
-ngx_chat_attach_last(ngx_http_request_t *r, ngx_buf_t *b)
+ngx_chat_follow_last(ngx_http_request_t *r, ngx_buf_t *b)
 {
     b->last_buf = r == r->main;
     b->last_in_chain = 1;
@@ -251,9 +251,9 @@ ngx_chat_attach_last(ngx_http_request_t *r, ngx_buf_t *b)
 
 /* The same of a response that must not end as a complete one. */
 static void
-ngx_chat_attach_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+ngx_chat_follow_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {
-    ngx_chat_attach_last(ctx->request, b);
+    ngx_chat_follow_last(ctx->request, b);
 
     ngx_chat_answer_break(ctx);
     if (ctx->truncated) {
@@ -265,10 +265,10 @@ ngx_chat_attach_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 
 /* What is said of a stream that goes no further, behind all that was sent. */
 static ngx_int_t
-ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
+ngx_chat_follow_words(ngx_chat_ctx_t *ctx, chat_str_t words)
 {
-    ngx_buf_t              *b = &ctx->attach->end;
-    const ngx_chat_block_t *at = ctx->attach->follower.at;
+    ngx_buf_t              *b = &ctx->follow->end;
+    const ngx_chat_chunk_t *at = ctx->follow->follower.at;
 
     ngx_memzero(b, sizeof(*b));
 
@@ -281,54 +281,54 @@ ngx_chat_attach_words(ngx_chat_ctx_t *ctx, chat_str_t words)
     b->last = b->pos;
 
     /* a part of an event must end before another begins */
-    if (at != NULL && !ngx_chat_block_is_whole(at)) {
+    if (at != NULL && !ngx_chat_chunk_is_whole(at)) {
         b->last = ngx_cpymem(b->last, "\n\n", 2);
     }
 
     b->last = ngx_cpymem(b->last, words.data, words.len);
-    ngx_chat_attach_break(ctx, b);
+    ngx_chat_follow_break(ctx, b);
     return NGX_OK;
 }
 
 
 /* Bytes are lost, or it was too slow for what could be kept. */
 static ngx_int_t
-ngx_chat_attach_lacks(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_lacks(ngx_chat_ctx_t *ctx)
 {
     ngx_buf_t               *b;
-    chat_str_t               words = ctx->attach->follower.lost;
-    const ngx_chat_blocks_t *blocks = &ctx->attach->follower.feed->blocks;
+    chat_str_t               words = ctx->follow->follower.lost;
+    const ngx_chat_chunks_t *chunks = &ctx->follow->follower.reader->chunks;
 
     if (words.len != 0) {
-        return ngx_chat_attach_words(ctx, words);
+        return ngx_chat_follow_words(ctx, words);
     }
 
-    if (blocks->stream == NULL || !ctx->conf->interrupted) {
+    if (chunks->stream == NULL || !ctx->conf->interrupted) {
         return NGX_ERROR;
     }
 
     b = ngx_chat_answer_interrupted(ctx, "too_slow",
-                                    ngx_chat_blocks_is_resumable(blocks));
+                                    ngx_chat_chunks_is_resumable(chunks));
     if (b == NULL) {
         return NGX_ERROR;
     }
 
     words = chat_str(b->pos, (size_t) (b->last - b->pos));
-    return ngx_chat_attach_words(ctx, words);
+    return ngx_chat_follow_words(ctx, words);
 }
 
 
 /* The last buffer, with what was waited for of an event that has no end. */
 static ngx_int_t
-ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_rest(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t              rc = NGX_OK;
-    ngx_buf_t             *b = &ctx->attach->end;
-    chat_buf_t             rest = { 0 };
-    const ngx_chat_feed_t *feed = ctx->attach->follower.feed;
+    ngx_int_t                rc = NGX_OK;
+    ngx_buf_t               *b = &ctx->follow->end;
+    chat_buf_t               rest = { 0 };
+    const ngx_chat_reader_t *reader = ctx->follow->follower.reader;
 
     ngx_memzero(b, sizeof(*b));
-    chat_settle_end(&ctx->attach->settle, &rest);
+    chat_settle_end(&ctx->follow->settle, &rest);
 
     if (rest.len != 0) {
         b->pos = ngx_pnalloc(ctx->request->pool, rest.len);
@@ -344,10 +344,10 @@ ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
 
     chat_buf_free(&rest);
 
-    if (feed->end == CHAT_END_FINISHED) {
-        ngx_chat_attach_last(ctx->request, b);
+    if (reader->end == CHAT_END_FINISHED) {
+        ngx_chat_follow_last(ctx->request, b);
     } else {
-        ngx_chat_attach_break(ctx, b);
+        ngx_chat_follow_break(ctx, b);
     }
 
     return rc;
@@ -359,63 +359,63 @@ ngx_chat_attach_rest(ngx_chat_ctx_t *ctx)
  * cannot be told, the response is to break off.
  */
 static ngx_int_t
-ngx_chat_attach_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+ngx_chat_follow_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 {
-    ngx_chat_attach_t *attach = ctx->attach;
-    ngx_chat_feed_t   *feed = attach->follower.feed;
+    ngx_chat_follow_t *follow = ctx->follow;
+    ngx_chat_reader_t *reader = follow->follower.reader;
 
-    if (ngx_chat_feed_ready(&attach->follower) != NGX_AGAIN
-        || (feed->state != NGX_CHAT_FEED_COMPLETE
-            && feed->state != NGX_CHAT_FEED_BROKEN))
+    if (ngx_chat_reader_ready(&follow->follower) != NGX_AGAIN
+        || (reader->state != NGX_CHAT_READER_COMPLETE
+            && reader->state != NGX_CHAT_READER_BROKEN))
     {
         return NGX_OK;
     }
 
-    if (feed->state == NGX_CHAT_FEED_BROKEN
-        && (feed->blocks.words.len == 0 || feed->blocks.words.failed
-            || ngx_chat_attach_words(ctx, chat_buf_str(&feed->blocks.words))
+    if (reader->state == NGX_CHAT_READER_BROKEN
+        && (reader->chunks.words.len == 0 || reader->chunks.words.failed
+            || ngx_chat_follow_words(ctx, chat_buf_str(&reader->chunks.words))
                    != NGX_OK))
     {
         return NGX_ERROR;
     }
 
-    if (feed->state == NGX_CHAT_FEED_COMPLETE
-        && ngx_chat_attach_rest(ctx) != NGX_OK)
+    if (reader->state == NGX_CHAT_READER_COMPLETE
+        && ngx_chat_follow_rest(ctx) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    ngx_chat_links_add(links, &attach->end);
+    ngx_chat_links_add(links, &follow->end);
     return NGX_DONE;
 }
 
 
 /* The next things to send. NGX_DONE: they are the last; NGX_ERROR. */
 static ngx_int_t
-ngx_chat_attach_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+ngx_chat_follow_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 {
     ngx_int_t          rc;
-    ngx_chat_attach_t *attach = ctx->attach;
+    ngx_chat_follow_t *follow = ctx->follow;
 
     links->n = 0;
 
-    if (ngx_buf_size(&attach->told) != 0) {
-        ngx_chat_links_add(links, &attach->told);
+    if (ngx_buf_size(&follow->told) != 0) {
+        ngx_chat_links_add(links, &follow->told);
     }
 
-    rc = ngx_chat_attach_blocks(ctx, links);
+    rc = ngx_chat_follow_blocks(ctx, links);
 
-    if (rc == NGX_DECLINED && ngx_chat_attach_lacks(ctx) == NGX_OK) {
-        ngx_chat_links_add(links, &attach->end);
+    if (rc == NGX_DECLINED && ngx_chat_follow_lacks(ctx) == NGX_OK) {
+        ngx_chat_links_add(links, &follow->end);
         return NGX_DONE;
     }
 
     if (rc == NGX_OK) {
-        rc = ngx_chat_attach_end(ctx, links);
+        rc = ngx_chat_follow_end(ctx, links);
     }
 
-    if (rc == NGX_OK && attach->end.flush && links->n == 0) {
-        ngx_chat_links_add(links, &attach->end);
+    if (rc == NGX_OK && follow->end.flush && links->n == 0) {
+        ngx_chat_links_add(links, &follow->end);
     }
 
     return rc;
@@ -424,11 +424,11 @@ ngx_chat_attach_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 
 /* Nothing comes any more; rc as of the last output. */
 static void
-ngx_chat_attach_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+ngx_chat_follow_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     chat_end_e end;
 
-    end = ngx_chat_feed_end(&ctx->attach->follower, &ctx->upstream_reason);
+    end = ngx_chat_reader_end(&ctx->follow->follower, &ctx->upstream_reason);
 
     if (end == CHAT_END_NONE) {
         end = ctx->request->connection->error ? CHAT_END_ABORTED
@@ -436,22 +436,22 @@ ngx_chat_attach_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     }
 
     ngx_chat_attempt_end(ctx, end);
-    ngx_chat_attach_leave(ctx);
+    ngx_chat_follow_leave(ctx);
     ngx_http_finalize_request(ctx->request, rc);
 }
 
 
 void
-ngx_chat_attach_send(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_send(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t           rc, sent;
     ngx_chat_links_t    links;
     ngx_http_request_t *r = ctx->request;
 
-    while (!ngx_chat_attach_blocked(r)) {
-        ngx_chat_attach_sent(ctx->attach);
+    while (!ngx_chat_follow_blocked(r)) {
+        ngx_chat_follow_sent(ctx->follow);
 
-        rc = ngx_chat_attach_next(ctx, &links);
+        rc = ngx_chat_follow_next(ctx, &links);
         if (links.n == 0 && rc == NGX_OK) {
             return;
         }
@@ -464,20 +464,20 @@ ngx_chat_attach_send(ngx_chat_ctx_t *ctx)
         }
 
         if (rc == NGX_DONE || sent == NGX_ERROR) {
-            ngx_chat_attach_finish(ctx, sent);
+            ngx_chat_follow_finish(ctx, sent);
             return;
         }
 
-        ctx->attach->end.flush = 0;
+        ctx->follow->end.flush = 0;
     }
 
-    ngx_chat_attach_await(r, 0);
+    ngx_chat_follow_await(r, 0);
 }
 
 
 /* The client takes more, or has not for too long. */
 static void
-ngx_chat_attach_write(ngx_http_request_t *r)
+ngx_chat_follow_write(ngx_http_request_t *r)
 {
     ngx_event_t    *wev = r->connection->write;
     ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
@@ -489,7 +489,7 @@ ngx_chat_attach_write(ngx_http_request_t *r)
     }
 
     if (wev->delayed) {
-        ngx_chat_attach_await(r, 0);
+        ngx_chat_follow_await(r, 0);
         return;
     }
 
@@ -498,8 +498,8 @@ ngx_chat_attach_write(ngx_http_request_t *r)
         return;
     }
 
-    if (ngx_chat_attach_blocked(r)) {
-        ngx_chat_attach_await(r, 1);
+    if (ngx_chat_follow_blocked(r)) {
+        ngx_chat_follow_await(r, 1);
         return;
     }
 
@@ -508,5 +508,5 @@ ngx_chat_attach_write(ngx_http_request_t *r)
         ngx_del_timer(wev);
     }
 
-    ngx_chat_attach_send(ctx);
+    ngx_chat_follow_send(ctx);
 }

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_listing.c: see ngx_chat_listing.h.
+ * ngx_chat_index.c: see ngx_chat_index.h.
  *
  * One join lists the stream and begins the watch of the conversation's
  * record, where the wish to stop comes. A stream is stopped as one whose
@@ -12,42 +12,42 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_listing.h"
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_index.h"
+#include "record/ngx_chat_writer.h"
 
-#define NGX_CHAT_LISTING_LATER 200 /* ms: until a client has taken its bytes */
-#define NGX_CHAT_LISTING_WAITS 10  /* so often; then it is as one that left */
+#define NGX_CHAT_INDEX_LATER 200 /* ms: until a client has taken its bytes */
+#define NGX_CHAT_INDEX_WAITS 10  /* so often; then it is as one that left */
 
 
-static void ngx_chat_listing_ask(ngx_chat_ctx_t *ctx);
+static void ngx_chat_index_ask(ngx_chat_ctx_t *ctx);
 
 
 /* 1 if who asked may come back for the answer. */
 static ngx_uint_t
-ngx_chat_listing_may(ngx_chat_ctx_t *ctx)
+ngx_chat_index_may(ngx_chat_ctx_t *ctx)
 {
     chat_store_t *store = ctx->main->store;
 
     return ctx->conf->record == NGX_CHAT_RECORD_ON && !ctx->conf->dry_run
            && ctx->dialect != NULL && ctx->rq.class != CHAT_CLASS_OTHER
-           && ctx->rq.class != CHAT_CLASS_ITEMS && ctx->listing == NULL
+           && ctx->rq.class != CHAT_CLASS_ITEMS && ctx->indexed == NULL
            && store != NULL && store->state != CHAT_STORE_AWAY;
 }
 
 
 /* It is listed, or cannot be: the request goes on. */
 static void
-ngx_chat_listing_done(chat_store_op_t *op, chat_rc_e rc,
-                      const chat_fact_t *facts, size_t n)
+ngx_chat_index_done(chat_store_op_t *op, chat_rc_e rc,
+                    const chat_fact_t *facts, size_t n)
 {
     ngx_chat_ctx_t   *ctx = op->data;
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
-    ctx->listing->begun = 1;
+    ctx->indexed->begun = 1;
 
     if (rc == CHAT_OK) {
-        ngx_chat_name_trim(ctx->main->store, &ctx->listing->conversation,
+        ngx_chat_name_trim(ctx->main->store, &ctx->indexed->conversation,
                            facts, n);
 
     } else {
@@ -60,11 +60,11 @@ ngx_chat_listing_done(chat_store_op_t *op, chat_rc_e rc,
 
     if (rc != CHAT_OK) {
         /* it may stand all the same: it is over then */
-        ngx_chat_listing_end(ctx);
-        ctx->listing = NULL;
+        ngx_chat_index_end(ctx);
+        ctx->indexed = NULL;
 
-    } else if (ctx->listing->again) {
-        ngx_chat_listing_ask(ctx);
+    } else if (ctx->indexed->again) {
+        ngx_chat_index_ask(ctx);
     }
 
     ctx->next(ctx, NGX_OK);
@@ -73,23 +73,23 @@ ngx_chat_listing_done(chat_store_op_t *op, chat_rc_e rc,
 
 
 static void
-ngx_chat_listing_notify(chat_store_watch_t *watch)
+ngx_chat_index_notify(chat_store_watch_t *watch)
 {
-    ngx_chat_listing_ask(watch->data);
+    ngx_chat_index_ask(watch->data);
 }
 
 
 /* The stream's fact. */
 static ngx_int_t
-ngx_chat_listing_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
+ngx_chat_index_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 {
     chat_listed_t listed;
 
     ngx_memzero(&listed, sizeof(listed));
-    listed.ms = ctx->listing->ms;
+    listed.ms = ctx->indexed->ms;
     listed.dialect = chat_cstr(ctx->dialect->name);
     listed.worker = ctx->main->store->worker;
-    listed.name = ctx->listing->key.name;
+    listed.name = ctx->indexed->key.name;
 
     chat_facts_init(facts, ctx->kept);
     chat_facts_listed(facts, &listed);
@@ -99,54 +99,54 @@ ngx_chat_listing_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 
 /* The fact, and all that changes from now on. */
 static ngx_int_t
-ngx_chat_listing_put(ngx_chat_ctx_t *ctx)
+ngx_chat_index_put(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t        facts;
     chat_store_t       *store = ctx->main->store;
-    ngx_chat_listing_t *listing = ctx->listing;
+    ngx_chat_indexed_t *indexed = ctx->indexed;
 
-    listing->ms = ngx_chat_now();
+    indexed->ms = ngx_chat_now();
 
-    if (ngx_chat_listing_facts(ctx, &facts) != NGX_OK) {
+    if (ngx_chat_index_facts(ctx, &facts) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    listing->op.done = ngx_chat_listing_done;
-    listing->op.data = ctx;
-    listing->watch.notify = ngx_chat_listing_notify;
-    listing->watch.data = ctx;
-    store->watch(store, &listing->watch, &listing->op, &listing->conversation,
+    indexed->op.done = ngx_chat_index_done;
+    indexed->op.data = ctx;
+    indexed->watch.notify = ngx_chat_index_notify;
+    indexed->watch.data = ctx;
+    store->watch(store, &indexed->watch, &indexed->op, &indexed->conversation,
                  facts.items, facts.count, (uint32_t) ctx->conf->ttl);
     return NGX_OK;
 }
 
 
 ngx_uint_t
-ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
-                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+ngx_chat_index_begin(ngx_chat_ctx_t *ctx,
+                     void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
 {
     ngx_http_request_t *r = ctx->request;
     chat_key_t          conversation;
-    ngx_chat_listing_t *listing;
+    ngx_chat_indexed_t *indexed;
 
-    if (!ngx_chat_listing_may(ctx)
+    if (!ngx_chat_index_may(ctx)
         || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
     {
         return 0;
     }
 
-    listing = ngx_pcalloc(r->pool, sizeof(*listing));
-    if (listing == NULL) {
+    indexed = ngx_pcalloc(r->pool, sizeof(*indexed));
+    if (indexed == NULL) {
         return 0;
     }
 
-    listing->conversation = conversation;
-    ngx_chat_record_key(ctx, &listing->key);
-    chat_listed_id(&listing->key, listing->id);
-    ctx->listing = listing;
+    indexed->conversation = conversation;
+    ngx_chat_recording_key(ctx, &indexed->key);
+    chat_listed_id(&indexed->key, indexed->id);
+    ctx->indexed = indexed;
 
-    if (ngx_chat_listing_put(ctx) != NGX_OK) {
-        ctx->listing = NULL;
+    if (ngx_chat_index_put(ctx) != NGX_OK) {
+        ctx->indexed = NULL;
         return 0;
     }
 
@@ -159,7 +159,7 @@ ngx_chat_listing_begin(ngx_chat_ctx_t *ctx,
 
 
 void
-ngx_chat_listing_hold(ngx_chat_ctx_t *ctx)
+ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
 {
     char         *id;
     chat_key_t    conversation, hold;
@@ -168,7 +168,7 @@ ngx_chat_listing_hold(ngx_chat_ctx_t *ctx)
     chat_store_t *store = ctx->main->store;
     chat_listed_t listed;
 
-    if (ctx->hold != NULL || !ngx_chat_listing_may(ctx)
+    if (ctx->hold != NULL || !ngx_chat_index_may(ctx)
         || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
     {
         return;
@@ -200,7 +200,7 @@ ngx_chat_listing_hold(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_listing_unhold(ngx_chat_ctx_t *ctx)
+ngx_chat_index_unhold(ngx_chat_ctx_t *ctx)
 {
     chat_key_t    conversation;
     chat_facts_t  facts;
@@ -221,7 +221,7 @@ ngx_chat_listing_unhold(ngx_chat_ctx_t *ctx)
 
 
 ngx_int_t
-ngx_chat_listing_header(ngx_http_request_t *r, const char *id)
+ngx_chat_index_header(ngx_http_request_t *r, const char *id)
 {
     ngx_str_t value, key = ngx_string("X-Chat-Stream");
 
@@ -236,7 +236,7 @@ ngx_chat_listing_header(ngx_http_request_t *r, const char *id)
  * found its connection closed would send it once more.
  */
 static void
-ngx_chat_listing_abort(ngx_chat_ctx_t *ctx)
+ngx_chat_index_abort(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
@@ -261,11 +261,11 @@ ngx_chat_listing_abort(ngx_chat_ctx_t *ctx)
 
 /* As upstream_break(); a client that takes nothing does not put it off. */
 static ngx_int_t
-ngx_chat_listing_break(ngx_chat_ctx_t *ctx)
+ngx_chat_index_break(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc = ngx_chat_upstream_break(ctx, "stopped");
 
-    if (rc == NGX_AGAIN && ctx->listing->waits++ >= NGX_CHAT_LISTING_WAITS
+    if (rc == NGX_AGAIN && ctx->indexed->waits++ >= NGX_CHAT_INDEX_WAITS
         && ngx_chat_keep_lost(ctx))
     {
         rc = ngx_chat_upstream_break(ctx, "stopped");
@@ -277,7 +277,7 @@ ngx_chat_listing_break(ngx_chat_ctx_t *ctx)
 
 /* Somebody wants the answer to end. It may free the request. */
 static void
-ngx_chat_listing_stop(ngx_chat_ctx_t *ctx)
+ngx_chat_index_stop(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc;
 
@@ -286,98 +286,97 @@ ngx_chat_listing_stop(ngx_chat_ctx_t *ctx)
     }
 
     ctx->stopped = 1;
-    rc = ngx_chat_listing_break(ctx);
+    rc = ngx_chat_index_break(ctx);
 
     if (rc == NGX_AGAIN) {
-        ngx_add_timer(&ctx->listing->timer, NGX_CHAT_LISTING_LATER);
+        ngx_add_timer(&ctx->indexed->timer, NGX_CHAT_INDEX_LATER);
 
     } else if (rc == NGX_DECLINED) {
-        ngx_chat_listing_abort(ctx);
+        ngx_chat_index_abort(ctx);
     }
 }
 
 
 static void
-ngx_chat_listing_later(ngx_event_t *ev)
+ngx_chat_index_later(ngx_event_t *ev)
 {
     ngx_chat_ctx_t   *ctx = ev->data;
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
-    ngx_chat_listing_stop(ctx);
+    ngx_chat_index_stop(ctx);
     ngx_http_run_posted_requests(c);
 }
 
 
 /* The store has lost what it was told. */
 static void
-ngx_chat_listing_again(ngx_chat_ctx_t *ctx)
+ngx_chat_index_again(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t  facts;
     chat_store_t *store = ctx->main->store;
 
-    if (ctx->dialect != NULL && ngx_chat_listing_facts(ctx, &facts) == NGX_OK)
-    {
-        store->join(store, NULL, &ctx->listing->conversation, facts.items,
+    if (ctx->dialect != NULL && ngx_chat_index_facts(ctx, &facts) == NGX_OK) {
+        store->join(store, NULL, &ctx->indexed->conversation, facts.items,
                     facts.count, (uint32_t) ctx->conf->ttl);
     }
 }
 
 
 static void
-ngx_chat_listing_asked(chat_store_op_t *op, chat_rc_e rc,
-                       const chat_fact_t *facts, size_t n)
+ngx_chat_index_asked(chat_store_op_t *op, chat_rc_e rc,
+                     const chat_fact_t *facts, size_t n)
 {
     chat_rc_e           found = CHAT_ERROR;
     chat_listed_t       listed;
     ngx_chat_ctx_t     *ctx = op->data;
-    ngx_chat_listing_t *listing = ctx->listing;
+    ngx_chat_indexed_t *indexed = ctx->indexed;
 
     if (rc == CHAT_OK) {
-        found = chat_listed_find(facts, n, chat_cstr(listing->id), &listed);
+        found = chat_listed_find(facts, n, chat_cstr(indexed->id), &listed);
     }
 
     if (found == CHAT_DECLINED) {
-        ngx_chat_listing_again(ctx);
+        ngx_chat_index_again(ctx);
 
     } else if (found == CHAT_OK && listed.stopped && !ctx->stopped) {
-        listing->timer.handler = ngx_chat_listing_later;
-        listing->timer.data = ctx;
-        listing->timer.log = ctx->request->connection->log;
-        ngx_add_timer(&listing->timer, 1);
+        indexed->timer.handler = ngx_chat_index_later;
+        indexed->timer.data = ctx;
+        indexed->timer.log = ctx->request->connection->log;
+        ngx_add_timer(&indexed->timer, 1);
         return;
     }
 
-    if (listing->again) {
-        ngx_chat_listing_ask(ctx);
+    if (indexed->again) {
+        ngx_chat_index_ask(ctx);
     }
 }
 
 
 /* Looks whether it is to be stopped. */
 static void
-ngx_chat_listing_ask(ngx_chat_ctx_t *ctx)
+ngx_chat_index_ask(ngx_chat_ctx_t *ctx)
 {
     chat_store_t       *store = ctx->main->store;
-    ngx_chat_listing_t *listing = ctx->listing;
+    ngx_chat_indexed_t *indexed = ctx->indexed;
 
-    if (listing->op.store != NULL) {
-        listing->again = 1;
+    if (indexed->op.store != NULL) {
+        indexed->again = 1;
         return;
     }
 
-    listing->again = 0;
-    listing->op.done = ngx_chat_listing_asked;
-    listing->op.data = ctx;
-    store->join(store, &listing->op, &listing->conversation, NULL, 0, 0);
+    indexed->again = 0;
+    indexed->op.done = ngx_chat_index_asked;
+    indexed->op.data = ctx;
+    store->join(store, &indexed->op, &indexed->conversation, NULL, 0, 0);
 }
 
 
 /* How it has ended; NONE: nobody was asked for it. */
 static chat_end_e
-ngx_chat_listing_how(ngx_chat_ctx_t *ctx)
+ngx_chat_index_how(ngx_chat_ctx_t *ctx)
 {
-    if (!ctx->listing->begun || ngx_chat_attempt_unsent(ctx)) {
+    if (!ctx->indexed->begun || ngx_chat_attempt_unsent(ctx)) {
         return CHAT_END_NONE;
     }
 
@@ -386,41 +385,41 @@ ngx_chat_listing_how(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_listing_over(ngx_chat_ctx_t *ctx)
+ngx_chat_index_over(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t        facts;
     chat_store_t       *store = ctx->main->store;
-    ngx_chat_listing_t *listing = ctx->listing;
+    ngx_chat_indexed_t *indexed = ctx->indexed;
 
-    if (listing == NULL || listing->over) {
+    if (indexed == NULL || indexed->over) {
         return;
     }
 
-    listing->over = 1;
-    store->unwatch(&listing->watch);
-    store->cancel(&listing->op);
+    indexed->over = 1;
+    store->unwatch(&indexed->watch);
+    store->cancel(&indexed->op);
 
-    if (listing->timer.timer_set) {
-        ngx_del_timer(&listing->timer);
+    if (indexed->timer.timer_set) {
+        ngx_del_timer(&indexed->timer);
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(listing->id), ngx_chat_listing_how(ctx));
-    store->join(store, NULL, &listing->conversation, facts.items, facts.count,
+    chat_facts_over(&facts, chat_cstr(indexed->id), ngx_chat_index_how(ctx));
+    store->join(store, NULL, &indexed->conversation, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
 }
 
 
 void
-ngx_chat_listing_end(ngx_chat_ctx_t *ctx)
+ngx_chat_index_end(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_listing_t *listing = ctx->listing;
+    ngx_chat_indexed_t *indexed = ctx->indexed;
 
-    ngx_chat_listing_over(ctx);
+    ngx_chat_index_over(ctx);
 
-    if (listing != NULL && !listing->recorded) {
-        listing->recorded = 1;
-        ngx_chat_record_over(ctx->main->store, &listing->key,
-                             (uint32_t) ctx->conf->record_ttl);
+    if (indexed != NULL && !indexed->recorded) {
+        indexed->recorded = 1;
+        ngx_chat_recording_over(ctx->main->store, &indexed->key,
+                                (uint32_t) ctx->conf->record_ttl);
     }
 }

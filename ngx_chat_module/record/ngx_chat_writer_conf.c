@@ -1,5 +1,5 @@
 /*
- * ngx_chat_record_conf.c: reads chat_record.
+ * ngx_chat_writer_conf.c: reads chat_record.
  *
  * Promises: nonsense is refused with the name of the directive and the value
  * that is wrong. Must not know: what the values do.
@@ -9,7 +9,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 
 #define NGX_CHAT_RECORD_LEAST (64 * 1024)
 #define NGX_CHAT_RECORD_MAX (4 * 1024 * 1024)
@@ -104,7 +104,7 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 void
-ngx_chat_record_merge(ngx_chat_loc_conf_t *prev, ngx_chat_loc_conf_t *conf)
+ngx_chat_writer_merge(ngx_chat_loc_conf_t *prev, ngx_chat_loc_conf_t *conf)
 {
     if (conf->record != NGX_CONF_UNSET_UINT) {
         return;

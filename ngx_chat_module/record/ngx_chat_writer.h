@@ -1,15 +1,15 @@
 /*
- * ngx_chat_record.h: the producer's side of a stream's record.
+ * ngx_chat_writer.h: the producer's side of a stream's record.
  *
- * ngx_chat_record.c writes what the client is sent into the store, while
+ * ngx_chat_writer.c writes what the client is sent into the store, while
  * somebody wants it; ngx_chat_keep.c keeps the upstream of a client that has
  * left, while others follow. Both know followers only by the facts of
  * chat_record.h.
  * Must not know: wire formats, how a store stores, who follows.
  */
 
-#ifndef NGX_CHAT_RECORD_H
-#define NGX_CHAT_RECORD_H
+#ifndef NGX_CHAT_WRITER_H
+#define NGX_CHAT_WRITER_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -20,10 +20,10 @@
 #include "sse/chat_count.h"
 #include "facts/chat_record.h"
 
-#define NGX_CHAT_RECORD_PIECE (16 * 1024) /* bytes at most */
+#define NGX_CHAT_WRITER_PIECE (16 * 1024) /* bytes at most */
 
 /* An answer on its way into the store. It may outlive its request. */
-struct ngx_chat_record_s {
+struct ngx_chat_writer_s {
     ngx_chat_ctx_t       *ctx; /* NULL: the request is over */
     ngx_chat_main_conf_t *main;
     chat_store_t         *store;
@@ -61,60 +61,60 @@ struct ngx_chat_keep_s {
     unsigned                  again : 1; /* something changed while asking */
 };
 
-/* ngx_chat_record_conf.c */
+/* ngx_chat_writer_conf.c */
 
 char *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-void ngx_chat_record_merge(ngx_chat_loc_conf_t *prev,
+void ngx_chat_writer_merge(ngx_chat_loc_conf_t *prev,
                            ngx_chat_loc_conf_t *conf);
 
-/* ngx_chat_record_head.c */
+/* ngx_chat_writer_head.c */
 
 /* The piece 0 of the answer's record. NGX_DECLINED: it is too long for one. */
-ngx_int_t ngx_chat_record_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
+ngx_int_t ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
 
-/* ngx_chat_record_before.c */
+/* ngx_chat_writer_preamble.c */
 
 /*
  * Adds the fact of what is told before the answer's first event, if anything
  * is; told holds it, and is freed when the fact has been joined.
  */
-void ngx_chat_record_before(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
-                            chat_buf_t *told);
+void ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
+                              chat_buf_t *told);
 
-/* ngx_chat_record_key.c */
+/* ngx_chat_writer_key.c */
 
 /* 1 if there may be a record of the request's answer. */
-ngx_uint_t ngx_chat_record_wished(ngx_chat_ctx_t *ctx);
+ngx_uint_t ngx_chat_recording_possible(ngx_chat_ctx_t *ctx);
 
 /* Where the record of the request's answer is, or would be. */
-void ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
+void ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
 
 /* Nothing more is written: whoever follows has all that there will be. */
-void ngx_chat_record_over(chat_store_t *store, const chat_key_t *key,
-                          uint32_t ttl);
+void ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
+                             uint32_t ttl);
 
-/* ngx_chat_record.c */
+/* ngx_chat_writer.c */
 
 /* The answer has this header: asks whether it is to be recorded. */
-void ngx_chat_record_begin(ngx_chat_ctx_t *ctx);
+void ngx_chat_writer_begin(ngx_chat_ctx_t *ctx);
 
 /* What the client is sent: pieces of a stream, or buffers as they are. */
-void ngx_chat_record_pieces(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
+void ngx_chat_writer_pieces(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
                             size_t n);
-void ngx_chat_record_chain(ngx_chat_ctx_t *ctx, ngx_chain_t *in);
+void ngx_chat_writer_chain(ngx_chat_ctx_t *ctx, ngx_chain_t *in);
 
 /* Puts what has come so far into the store. */
-void ngx_chat_record_flush(ngx_chat_ctx_t *ctx);
+void ngx_chat_writer_flush(ngx_chat_ctx_t *ctx);
 
 /* The last bytes have come. told: whoever has them all knows how it ended. */
-void ngx_chat_record_end(ngx_chat_ctx_t *ctx, ngx_uint_t told);
+void ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t told);
 
 /* The answer cannot be recorded any further, or has broken off. */
-void ngx_chat_record_stop(ngx_chat_ctx_t *ctx);
+void ngx_chat_writer_stop(ngx_chat_ctx_t *ctx);
 
 /* The request is over. */
-void ngx_chat_record_close(ngx_chat_ctx_t *ctx);
+void ngx_chat_writer_close(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_keep.c */
 
@@ -133,4 +133,4 @@ void ngx_chat_keep_give_up(ngx_chat_ctx_t *ctx);
 /* The request is over. */
 void ngx_chat_keep_close(ngx_chat_ctx_t *ctx);
 
-#endif /* NGX_CHAT_RECORD_H */
+#endif /* NGX_CHAT_WRITER_H */

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_record_key.c: which answers may have a record, under which key it
+ * ngx_chat_writer_key.c: which answers may have a record, under which key it
  * is, and that nothing more comes under that key.
  *
  * Promises: an answer has one key from its first question to the store on,
@@ -10,22 +10,22 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "record/ngx_chat_record.h"
+#include "record/ngx_chat_writer.h"
 
 
 ngx_uint_t
-ngx_chat_record_wished(ngx_chat_ctx_t *ctx)
+ngx_chat_recording_possible(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_loc_conf_t *conf = ctx->conf;
 
     return ctx->main->store != NULL && ctx->dialect != NULL && !conf->dry_run
            && ((ctx->attempt != 0 && conf->record != NGX_CHAT_RECORD_OFF)
-               || ctx->listing != NULL);
+               || ctx->indexed != NULL);
 }
 
 
 void
-ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
+ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 {
     u_char          *end;
     chat_key_t       of;
@@ -48,7 +48,8 @@ ngx_chat_record_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 
 
 void
-ngx_chat_record_over(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
+ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
+                        uint32_t ttl)
 {
     chat_arena_t *arena;
     chat_facts_t  facts;

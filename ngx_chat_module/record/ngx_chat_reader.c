@@ -1,0 +1,411 @@
+/*
+ * ngx_chat_reader.c: see ngx_chat_reader.h.
+ *
+ * Who follows what: the feeds of this worker by their keys, and the followers
+ * of each, which are woken one by one from the event loop. When the last one
+ * has left, the producer is told.
+ * Must not know: requests, verdicts, how a record is read.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "record/ngx_chat_reader.h"
+#include "metrics/ngx_chat_metrics.h"
+
+
+void
+ngx_chat_reader_wake(ngx_chat_reader_t *reader)
+{
+    ngx_queue_t         *q;
+    ngx_chat_follower_t *follower;
+
+    for (q = ngx_queue_head(&reader->followers);
+         q != ngx_queue_sentinel(&reader->followers); q = ngx_queue_next(q))
+    {
+        follower = ngx_queue_data(q, ngx_chat_follower_t, queue);
+        ngx_post_event(&follower->event, &ngx_posted_events);
+    }
+}
+
+
+static ngx_chat_reader_t *
+ngx_chat_reader_find(ngx_chat_main_conf_t *mcf, chat_key_t *key)
+{
+    ngx_str_t name;
+
+    name.data = (u_char *) key;
+    name.len = sizeof(*key);
+
+    return (ngx_chat_reader_t *) ngx_str_rbtree_lookup(
+        &mcf->readers, &name, ngx_crc32_short(name.data, name.len));
+}
+
+
+/* A copy of the attempt, whose strings are in the memory behind the reader. */
+static void
+ngx_chat_reader_attempt(ngx_chat_reader_t    *reader,
+                        const chat_attempt_t *attempt)
+{
+    u_char *p = (u_char *) (reader + 1);
+
+    reader->attempt = *attempt;
+    reader->attempt.worker = chat_str(p, attempt->worker.len);
+    p = ngx_cpymem(p, attempt->worker.data, attempt->worker.len);
+    reader->attempt.request = chat_str(p, attempt->request.len);
+    ngx_memcpy(p, attempt->request.data, attempt->request.len);
+}
+
+
+static ngx_chat_reader_t *
+ngx_chat_reader_create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
+{
+    ngx_chat_reader_t    *reader;
+    const chat_attempt_t *attempt = &source->attempt;
+    ngx_chat_main_conf_t *mcf = ctx->main;
+
+    reader = ngx_calloc(sizeof(*reader) + attempt->worker.len
+                            + attempt->request.len,
+                        ngx_cycle->log);
+    if (reader == NULL) {
+        return NULL;
+    }
+
+    reader->main = mcf;
+    reader->key = source->key;
+    reader->batch = source->batch;
+    reader->late = source->late & 1;
+    reader->listed = source->listed & 1;
+    reader->serial = mcf->serial++;
+    reader->chunks.conf = ctx->conf;
+    reader->chunks.dialect = ctx->dialect;
+    ngx_chat_reader_attempt(reader, attempt);
+    ngx_queue_init(&reader->followers);
+
+    reader->node.str.data = (u_char *) &reader->key;
+    reader->node.str.len = sizeof(reader->key);
+    reader->node.node.key =
+        ngx_crc32_short(reader->node.str.data, reader->node.str.len);
+    ngx_rbtree_insert(&mcf->readers, &reader->node.node);
+
+    ngx_chat_reader_start(reader);
+    return reader;
+}
+
+
+/* Nobody of this worker follows any more. */
+static void
+ngx_chat_reader_free(ngx_chat_reader_t *reader)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+    chat_store_t *store = reader->main->store;
+
+    ngx_chat_reader_stop(reader);
+
+    if (reader->state != NGX_CHAT_READER_COMPLETE
+        && reader->state != NGX_CHAT_READER_NONE)
+    {
+        arena = chat_arena_create(0);
+        if (arena != NULL) {
+            chat_facts_init(&facts, arena);
+            chat_facts_gone(&facts, store->worker, reader->serial);
+            store->join(store, NULL, &reader->key, facts.items, facts.count,
+                        (uint32_t) reader->chunks.conf->record_ttl);
+        }
+        chat_arena_destroy(arena);
+    }
+
+    ngx_rbtree_delete(&reader->main->readers, &reader->node.node);
+    ngx_chat_chunks_free(&reader->chunks);
+    ngx_free(reader);
+}
+
+
+static void
+ngx_chat_reader_woken(ngx_event_t *ev)
+{
+    ngx_chat_follower_t *follower = ev->data;
+
+    follower->wake(follower->data);
+}
+
+
+ngx_int_t
+ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
+                     ngx_chat_follower_t *follower)
+{
+    chat_key_t         key = source->key;
+    ngx_chat_reader_t *reader;
+
+    reader = ngx_chat_reader_find(ctx->main, &key);
+    if (reader != NULL && reader == follower->reader) {
+        return NGX_OK;
+    }
+
+    if (reader != NULL && reader->chunks.first_number != 0 && !source->listed)
+    {
+        return NGX_DECLINED;
+    }
+
+    ngx_chat_reader_leave(follower);
+
+    if (reader == NULL) {
+        reader = ngx_chat_reader_create(ctx, source);
+        if (reader == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    follower->reader = reader;
+    follower->at = NULL;
+    follower->next = 0;
+    follower->placed = 0;
+    follower->event.handler = ngx_chat_reader_woken;
+    follower->event.data = follower;
+    follower->event.log = ngx_cycle->log;
+    ngx_queue_insert_tail(&reader->followers, &follower->queue);
+    ngx_chat_metrics_record(reader->main, 0, 0, 1);
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_reader_leave(ngx_chat_follower_t *follower)
+{
+    ngx_chat_reader_t *reader = follower->reader;
+
+    if (reader == NULL) {
+        return;
+    }
+
+    follower->reader = NULL;
+    ngx_queue_remove(&follower->queue);
+    ngx_chat_metrics_record(reader->main, 0, 0, -1);
+    ngx_chat_chunk_free(follower->at);
+    follower->at = NULL;
+
+    if (follower->event.posted) {
+        ngx_delete_posted_event(&follower->event);
+    }
+
+    if (ngx_queue_empty(&reader->followers)) {
+        ngx_chat_reader_free(reader);
+    }
+}
+
+
+/* 1 if who has events up to after can begin with the chunk. */
+static ngx_uint_t
+ngx_chat_reader_begins(const ngx_chat_chunk_t *chunk, uint64_t after)
+{
+    return chunk->count.events < after
+           || (chunk->count.events == after
+               && !chat_count_is_inside(&chunk->count));
+}
+
+
+/*
+ * Where a follower begins: the last chunk that has the end of what it has
+ * before it, or in it.
+ */
+static ngx_int_t
+ngx_chat_reader_place(ngx_chat_follower_t *follower)
+{
+    uint64_t           number, after = follower->after;
+    ngx_chat_chunk_t  *chunk, *before = NULL, *at = NULL, *found = NULL;
+    ngx_chat_chunks_t *chunks = &follower->reader->chunks;
+
+    number = chunks->first_number;
+
+    for (chunk = chunks->first; chunk != NULL; chunk = chunk->next) {
+        if (!ngx_chat_reader_begins(chunk, after)) {
+            break;
+        }
+
+        found = chunk;
+        at = before;
+        follower->next = number++;
+        before = chunk;
+
+        if (chunk->count.events == after) {
+            break;
+        }
+    }
+
+    if (found == NULL) {
+        follower->lost = chat_buf_str(&chunks->first->lost);
+        return NGX_DECLINED;
+    }
+
+    if (at != NULL) {
+        at->refs++;
+    }
+
+    follower->at = at;
+    follower->count = found->count;
+    follower->from = 0;
+    follower->placed = 1;
+    follower->fresh = 1;
+    follower->seeking = after != 0;
+    return NGX_OK;
+}
+
+
+/* Moves on to the next chunk. */
+static void
+ngx_chat_reader_pass(ngx_chat_follower_t *follower, ngx_chat_chunk_t *chunk)
+{
+    ngx_chat_chunk_free(follower->at);
+
+    /* one reference, to find the next */
+    follower->at = chunk;
+    chunk->refs++;
+    follower->next++;
+    follower->from = 0;
+    follower->fresh = 0;
+}
+
+
+/* Looks for the end of what the follower has. */
+static void
+ngx_chat_reader_seek(ngx_chat_follower_t *follower, ngx_chat_chunk_t *chunk)
+{
+    chat_str_t rest;
+
+    rest = chat_str(chunk->data + follower->from, chunk->len - follower->from);
+    follower->from += chat_count_to(&follower->count, rest, follower->after);
+    follower->seeking = follower->count.events < follower->after
+                        || chat_count_is_inside(&follower->count);
+
+    if (follower->from == chunk->len) {
+        ngx_chat_reader_pass(follower, chunk);
+    }
+}
+
+
+ngx_int_t
+ngx_chat_reader_ready(ngx_chat_follower_t *follower)
+{
+    ngx_chat_chunk_t  *chunk;
+    ngx_chat_chunks_t *chunks = &follower->reader->chunks;
+
+    for (;;) {
+        if (!follower->placed) {
+            if (chunks->first == NULL) {
+                return NGX_AGAIN;
+            }
+
+            if (ngx_chat_reader_place(follower) != NGX_OK) {
+                return NGX_DECLINED;
+            }
+        }
+
+        if (follower->next == chunks->next_number) {
+            return NGX_AGAIN;
+        }
+
+        if (follower->next < chunks->first_number) {
+            follower->lost = chat_str(NULL, 0);
+            return NGX_DECLINED;
+        }
+
+        chunk = follower->at ? follower->at->next : chunks->first;
+
+        if (chunk->gap && !follower->fresh) {
+            if (!follower->seeking
+                || !ngx_chat_reader_begins(chunk, follower->after)) {
+                follower->lost = chat_buf_str(&chunk->lost);
+                return NGX_DECLINED;
+            }
+
+            follower->count = chunk->count;
+            follower->fresh = 1;
+        }
+
+        if (follower->seeking) {
+            ngx_chat_reader_seek(follower, chunk);
+
+        } else if (chunk->len != 0) {
+            return NGX_OK;
+
+        } else {
+            ngx_chat_reader_pass(follower, chunk);
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_chat_reader_take(ngx_chat_follower_t *follower, ngx_chat_chunk_t **chunk,
+                     size_t *from)
+{
+    ngx_int_t rc = ngx_chat_reader_ready(follower);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    *chunk =
+        follower->at ? follower->at->next : follower->reader->chunks.first;
+    *from = follower->from;
+
+    (*chunk)->refs++;
+    ngx_chat_reader_pass(follower, *chunk);
+    return NGX_OK;
+}
+
+
+chat_end_e
+ngx_chat_reader_end(ngx_chat_follower_t *follower, const char **reason)
+{
+    ngx_int_t                rc = ngx_chat_reader_ready(follower);
+    const ngx_chat_reader_t *reader = follower->reader;
+
+    if (rc == NGX_AGAIN && reader->state == NGX_CHAT_READER_COMPLETE) {
+        return reader->end;
+    }
+
+    if (rc == NGX_AGAIN) {
+        *reason = reader->over;
+
+    } else if (rc == NGX_DECLINED) {
+        *reason = follower->lost.len ? "incomplete_record" : "too_slow";
+    }
+
+    return CHAT_END_NONE;
+}
+
+
+void
+ngx_chat_reader_init(ngx_chat_main_conf_t *mcf)
+{
+    ngx_rbtree_init(&mcf->readers, &mcf->readers_sentinel,
+                    ngx_str_rbtree_insert_value);
+}
+
+
+void
+ngx_chat_reader_lost(ngx_chat_main_conf_t *mcf)
+{
+    ngx_chat_reader_t *reader;
+    ngx_rbtree_node_t *node;
+
+    if (mcf->readers.root == mcf->readers.sentinel) {
+        return;
+    }
+
+    for (node = ngx_rbtree_min(mcf->readers.root, mcf->readers.sentinel);
+         node != NULL; node = ngx_rbtree_next(&mcf->readers, node))
+    {
+        reader = (ngx_chat_reader_t *) node;
+
+        if (reader->state == NGX_CHAT_READER_ASKING
+            || reader->state == NGX_CHAT_READER_RUNNING)
+        {
+            reader->main->store->cancel(&reader->op);
+            ngx_chat_reader_ask(reader);
+        }
+    }
+}

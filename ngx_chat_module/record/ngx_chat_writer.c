@@ -1,0 +1,489 @@
+/*
+ * ngx_chat_writer.c: what the client is sent, written into the store while
+ * somebody wants it.
+ *
+ * When the answer begins the store is asked; until it has answered the bytes
+ * wait here, and then they are written, or forgotten. One fact decides, which
+ * follower or producer puts first. A record that lacks something is cleared,
+ * so that nobody takes a part for the whole.
+ * Promises: the client's own answer never waits for the record and does not
+ * depend on it; what waits is bounded.
+ * Must not know: wire formats, how a store stores, who follows.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "record/ngx_chat_writer.h"
+#include "record/ngx_chat_index.h"
+#include "metrics/ngx_chat_metrics.h"
+
+#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* until the store has answered */
+#define NGX_CHAT_WRITER_LOOK 100 /* ms between two looks who wants it */
+#define NGX_CHAT_WRITER_LOOKS 20 /* by then siblings have heard of the claim */
+
+
+static void
+ngx_chat_writer_free(ngx_chat_writer_t *writer)
+{
+    if (writer->ctx != NULL) {
+        writer->ctx->writer = NULL;
+    }
+
+    writer->store->cancel(&writer->op);
+
+    if (writer->listed) {
+        ngx_chat_recording_over(writer->store, &writer->key, writer->ttl);
+    }
+
+    if (writer->timer.timer_set) {
+        ngx_del_timer(&writer->timer);
+    }
+
+    if (writer->position != 0) {
+        ngx_chat_metrics_record(writer->main, -1, -(ngx_int_t) writer->written,
+                                0);
+    }
+
+    chat_buf_free(&writer->head);
+    chat_buf_free(&writer->bytes);
+    ngx_free(writer);
+}
+
+
+/* What is in the store is not the whole. */
+static void
+ngx_chat_writer_clear(ngx_chat_writer_t *writer)
+{
+    writer->store->clear(writer->store, &writer->key, writer->ttl);
+    ngx_chat_writer_free(writer);
+}
+
+
+static void
+ngx_chat_writer_put(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
+{
+    chat_store_t *store = writer->store;
+
+    store->append(store, &writer->key, writer->position, bytes, last,
+                  writer->keep, writer->ttl);
+
+    ngx_chat_metrics_record(writer->main, writer->position == 0,
+                            (ngx_int_t) bytes.len, 0);
+
+    writer->position++;
+    writer->written += bytes.len;
+    writer->since += bytes.len;
+
+    /* at least the last half of max is always there */
+    if (writer->since >= writer->max / 2) {
+        writer->keep = writer->later;
+        writer->later = writer->position;
+        writer->since = 0;
+    }
+}
+
+
+/* A piece of what the client is sent, behind the count of what was before. */
+static void
+ngx_chat_writer_piece(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
+{
+    int        ended;
+    size_t     n;
+    chat_buf_t piece = { 0 };
+
+    chat_count_write(&writer->count, &piece);
+    chat_buf_add(&piece, bytes);
+
+    if (!piece.failed) {
+        ngx_chat_writer_put(writer, chat_buf_str(&piece), last);
+    } else {
+        writer->position++; /* a hole, which its readers see */
+    }
+
+    chat_buf_free(&piece);
+
+    while (bytes.len != 0) {
+        n = chat_count_frame(&writer->count, bytes, &ended);
+        bytes = chat_str(bytes.data + n, bytes.len - n);
+    }
+}
+
+
+/* Nothing has come for long: what is there is not to run out meanwhile. */
+static void
+ngx_chat_writer_silent(ngx_event_t *ev)
+{
+    ngx_chat_writer_t *writer = ev->data;
+
+    if (!writer->over) {
+        ngx_chat_writer_piece(writer, chat_str(NULL, 0), 0);
+        ngx_add_timer(ev, (ngx_msec_t) writer->ttl * 500);
+    }
+}
+
+
+/* Writes what there is, in pieces that end where events end. */
+static void
+ngx_chat_writer_write(ngx_chat_writer_t *writer)
+{
+    int        last;
+    size_t     n;
+    chat_str_t rest = chat_buf_str(&writer->bytes);
+
+    if (writer->position == 0) {
+        ngx_chat_writer_put(writer, chat_buf_str(&writer->head), 0);
+        chat_buf_free(&writer->head);
+        ngx_memzero(&writer->head, sizeof(writer->head));
+    }
+
+    while (rest.len != 0 || writer->over) {
+        n = chat_record_cut(rest, NGX_CHAT_WRITER_PIECE);
+        last = writer->over && n == rest.len;
+        ngx_chat_writer_piece(writer, chat_str(rest.data, n), last);
+
+        if (last) {
+            break;
+        }
+
+        rest = chat_str(rest.data + n, rest.len - n);
+    }
+
+    writer->bytes.len = 0;
+    writer->timer.handler = ngx_chat_writer_silent;
+    ngx_add_timer(&writer->timer, (ngx_msec_t) writer->ttl * 500);
+
+    if (writer->bytes.size > NGX_CHAT_WRITER_PIECE) {
+        chat_buf_free(&writer->bytes);
+        ngx_memzero(&writer->bytes, sizeof(writer->bytes));
+    }
+}
+
+
+/* 1 if what has come is in good order, and the store is there for it. */
+static ngx_uint_t
+ngx_chat_writer_sound(const ngx_chat_writer_t *writer)
+{
+    return !writer->bytes.failed && writer->store->state != CHAT_STORE_AWAY
+           && (writer->mode != CHAT_RECORD_UNKNOWN
+               || writer->bytes.len <= NGX_CHAT_WRITER_WAITS);
+}
+
+
+/* Puts the fact that decides, unless another one stands, and asks. */
+static void
+ngx_chat_writer_ask(ngx_chat_writer_t *writer, chat_record_mode_e mode)
+{
+    chat_buf_t    told = { 0 };
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+    chat_store_t *store = writer->store;
+
+    arena = chat_arena_create(0);
+    chat_facts_init(&facts, arena);
+
+    if (arena != NULL && mode != CHAT_RECORD_UNKNOWN) {
+        chat_facts_record(&facts, mode);
+    }
+
+    if (writer->listed) {
+        chat_facts_head(&facts, chat_buf_str(&writer->head));
+        ngx_chat_writer_preamble(writer->ctx, &facts, &told);
+    }
+
+    store->join(store, &writer->op, &writer->key, facts.items, facts.count,
+                writer->ttl);
+    chat_buf_free(&told);
+    chat_arena_destroy(arena);
+}
+
+
+/* Is it wanted by now? In the end who waited has had the time to say so. */
+static void
+ngx_chat_writer_again(ngx_event_t *ev)
+{
+    ngx_chat_writer_t *writer = ev->data;
+
+    writer->looks = ngx_exiting ? 0 : writer->looks - 1;
+    ngx_chat_writer_ask(writer, writer->looks ? CHAT_RECORD_UNKNOWN
+                                              : CHAT_RECORD_NONE);
+}
+
+
+/*
+ * Nobody wants it as yet. A sibling that was held until a moment ago may not
+ * have heard of the claim.
+ */
+static void
+ngx_chat_writer_unwanted(ngx_chat_writer_t *writer)
+{
+    if (writer->looks == 0) {
+        ngx_chat_writer_free(writer);
+        return;
+    }
+
+    writer->timer.handler = ngx_chat_writer_again;
+    ngx_add_timer(&writer->timer, NGX_CHAT_WRITER_LOOK);
+}
+
+
+static void
+ngx_chat_writer_answered(chat_store_op_t *op, chat_rc_e rc,
+                         const chat_fact_t *facts, size_t n)
+{
+    chat_record_t      said;
+    ngx_chat_writer_t *writer = op->data;
+
+    if (rc != CHAT_OK) {
+        ngx_chat_writer_clear(writer);
+        return;
+    }
+
+    chat_record_read(facts, n, chat_store_alive, writer->store, &said);
+
+    if (said.cleared || said.mode == CHAT_RECORD_NONE) {
+        ngx_chat_writer_free(writer);
+        return;
+    }
+
+    if (said.mode == CHAT_RECORD_UNKNOWN) {
+        ngx_chat_writer_unwanted(writer);
+        return;
+    }
+
+    writer->mode = said.mode;
+
+    if (!ngx_chat_writer_sound(writer)) {
+        ngx_chat_writer_clear(writer);
+        return;
+    }
+
+    ngx_chat_writer_write(writer);
+
+    if (writer->ctx == NULL) {
+        ngx_chat_writer_free(writer);
+    }
+}
+
+
+/* 1 if others can be given this answer as it is. */
+static ngx_uint_t
+ngx_chat_writer_plain(ngx_chat_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    return !r->header_only && !ctx->swallow
+           && r->headers_out.content_encoding == NULL
+           && ctx->main->store->state != CHAT_STORE_AWAY;
+}
+
+
+static ngx_chat_writer_t *
+ngx_chat_writer_create(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_writer_t *writer;
+
+    writer = ngx_calloc(sizeof(*writer), ctx->request->connection->log);
+    if (writer == NULL) {
+        return NULL;
+    }
+
+    writer->ctx = ctx;
+    writer->main = ctx->main;
+    writer->store = ctx->main->store;
+    writer->max = ctx->conf->record_max;
+    writer->ttl = (uint32_t) ctx->conf->record_ttl;
+    writer->op.done = ngx_chat_writer_answered;
+    writer->op.data = writer;
+    writer->timer.data = writer;
+    writer->timer.log = ngx_cycle->log;
+    ctx->writer = writer;
+
+    if (ngx_chat_writer_head(ctx, &writer->head) != NGX_OK) {
+        ngx_chat_writer_free(writer);
+    }
+
+    return ctx->writer;
+}
+
+
+void
+ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t         key;
+    chat_facts_t       facts;
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_writer_t *writer = NULL;
+
+    if (store == NULL || ctx->conf->dry_run || ctx->status >= 300
+        || (ctx->attempt == 0 && !ngx_chat_recording_possible(ctx)))
+    {
+        return;
+    }
+
+    ngx_chat_recording_key(ctx, &key);
+
+    if (ngx_chat_recording_possible(ctx) && ngx_chat_writer_plain(ctx)) {
+        writer = ngx_chat_writer_create(ctx);
+    }
+
+    if (writer != NULL) {
+        writer->key = key;
+
+        if (ctx->indexed != NULL) {
+            writer->listed = 1;
+            ctx->indexed->recorded = 1;
+        }
+
+        writer->looks =
+            ctx->partial && !writer->listed ? NGX_CHAT_WRITER_LOOKS : 0;
+        ngx_chat_writer_ask(writer, writer->looks    ? CHAT_RECORD_UNKNOWN
+                                    : writer->listed ? CHAT_RECORD_KEPT
+                                                     : CHAT_RECORD_NONE);
+        return;
+    }
+
+    /* who waits for it already is to do without, and at once */
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_unrecorded(&facts);
+    store->join(store, NULL, &key, facts.items, facts.count,
+                (uint32_t) ctx->conf->record_ttl);
+}
+
+
+static void
+ngx_chat_writer_add(ngx_chat_writer_t *writer, chat_str_t bytes)
+{
+    chat_buf_add(&writer->bytes, bytes);
+    writer->total += bytes.len;
+}
+
+
+void
+ngx_chat_writer_pieces(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
+                       size_t n)
+{
+    size_t i;
+
+    for (i = 0; ctx->writer != NULL && i < n; i++) {
+        ngx_chat_writer_add(ctx->writer, pieces[i].bytes);
+    }
+}
+
+
+void
+ngx_chat_writer_chain(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
+{
+    ngx_buf_t *b;
+
+    for (; ctx->writer != NULL && in != NULL; in = in->next) {
+        b = in->buf;
+
+        if (ngx_buf_in_memory(b)) {
+            ngx_chat_writer_add(ctx->writer,
+                                chat_str(b->pos, (size_t) (b->last - b->pos)));
+
+        } else if (ngx_buf_size(b) != 0) {
+            ngx_chat_writer_stop(ctx);
+            return;
+        }
+
+        if (b->last_buf) {
+            ngx_chat_writer_end(ctx, 1);
+        }
+    }
+
+    ngx_chat_writer_flush(ctx);
+}
+
+
+void
+ngx_chat_writer_flush(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    if (writer == NULL || writer->over) {
+        return;
+    }
+
+    if (!ngx_chat_writer_sound(writer)) {
+        ngx_chat_writer_clear(writer);
+
+    } else if (writer->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_writer_write(writer);
+    }
+}
+
+
+void
+ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t told)
+{
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    if (writer == NULL || writer->over) {
+        return;
+    }
+
+    if (!told || !ngx_chat_writer_sound(writer)) {
+        ngx_chat_writer_clear(writer);
+        return;
+    }
+
+    writer->over = 1;
+
+    if (writer->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_writer_write(writer);
+    }
+}
+
+
+void
+ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->writer != NULL) {
+        ngx_chat_writer_clear(ctx->writer);
+    }
+}
+
+
+/* The request is over before its answer is; a listed one says so. */
+static void
+ngx_chat_writer_cut_off(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    if (!writer->listed || writer->mode == CHAT_RECORD_UNKNOWN) {
+        ngx_chat_writer_clear(writer);
+
+    } else if (ctx->stream != NULL
+               && chat_stream_info(ctx->stream)->end != CHAT_END_NONE)
+    {
+        ngx_chat_writer_end(ctx, 1); /* its last word is there */
+
+    } else {
+        ngx_chat_writer_free(writer);
+    }
+}
+
+
+void
+ngx_chat_writer_close(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->writer != NULL && !ctx->writer->over) {
+        ngx_chat_writer_cut_off(ctx);
+    }
+
+    if (ctx->writer == NULL) {
+        return;
+    }
+
+    if (ctx->writer->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_writer_free(ctx->writer);
+        return;
+    }
+
+    /* the store's answer is to come */
+    ctx->writer->ctx = NULL;
+    ctx->writer = NULL;
+}
