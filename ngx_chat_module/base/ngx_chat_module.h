@@ -148,10 +148,10 @@ struct ngx_chat_ctx_s {
     ngx_chat_resume_t  *resume;  /* it comes back for another's; or NULL */
     ngx_chat_keep_t    *keep;    /* once its upstream may outlive its client */
     ngx_uint_t         *freed;   /* set when the context ends; or NULL */
-    ngx_str_t           told;    /* to be sent before the first event,
+    ngx_str_t           injected;  /* events to be sent before the first event,
                                      or behind it */
-    size_t              ntold;   /* results in it */
-    chat_tell_t         tell;    /* where */
+    size_t              ninjected; /* results in it */
+    chat_tell_t         tell;      /* where */
     void       **filters; /* early: what the filters keep of the request */
     ngx_chain_t *free;
     ngx_chain_t *busy;
@@ -190,7 +190,7 @@ struct ngx_chat_ctx_s {
     unsigned own : 1;      /* the answer is the module's */
     unsigned swallow : 1;  /* early, and the upstream's answer is none */
     unsigned filtered : 1; /* the header filter has seen the answer */
-    unsigned told_sent : 1;
+    unsigned injected_sent : 1;
     unsigned finished : 1;        /* the stream's end is known */
     unsigned answer_known : 1;    /* answer/k or void/k was joined */
     unsigned ended : 1;           /* end/k or void/k was joined */
@@ -380,8 +380,8 @@ void ngx_chat_complete(ngx_chat_ctx_t *ctx,
 void ngx_chat_collect(ngx_chat_ctx_t *ctx,
                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
-/* The events that tell the client ctx->results, into ctx->told. */
-ngx_int_t ngx_chat_complete_tell(ngx_chat_ctx_t *ctx);
+/* The events that tell the client ctx->results, into ctx->injected. */
+ngx_int_t ngx_chat_complete_inject(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_follow.c */
 

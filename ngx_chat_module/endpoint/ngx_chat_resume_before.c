@@ -87,7 +87,7 @@ ngx_chat_resume_results(ngx_chat_ctx_t *ctx)
     chat_store_t      *store = ctx->main->store;
     ngx_chat_resume_t *resume = ctx->resume;
 
-    if (resume->opened && ctx->dialect->settle != NULL) {
+    if (resume->opened && ctx->dialect->resolve_pending != NULL) {
         ngx_chat_resume_asks(ctx, ngx_chat_resume_batch);
         store->join(store, &resume->op, &resume->batch, NULL, 0, 0);
     } else {
@@ -112,8 +112,8 @@ ngx_chat_resume_told(ngx_chat_ctx_t *ctx, chat_rc_e rc,
         ngx_chat_resume_nothing(ctx);
 
     } else {
-        ctx->told.data = (u_char *) told.data;
-        ctx->told.len = told.len;
+        ctx->injected.data = (u_char *) told.data;
+        ctx->injected.len = told.len;
         ngx_chat_resume_results(ctx);
     }
 }
@@ -127,9 +127,9 @@ ngx_chat_resume_before(ngx_chat_ctx_t *ctx)
     ngx_chat_resume_t *resume = ctx->resume;
 
     ctx->follow->gathering = 1;
-    ctx->told.len = 0;
+    ctx->injected.len = 0;
 
-    if (ctx->dialect->retell != NULL && !resume->place.given) {
+    if (ctx->dialect->history != NULL && !resume->place.given) {
         ngx_chat_resume_asks(ctx, ngx_chat_resume_told);
         store->payloads(store, &resume->op, &resume->record, &field, 1);
     } else {

@@ -278,15 +278,15 @@ ngx_chat_follow_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     ngx_chat_follow_t *follow = ctx->follow;
 
-    ctx->told.len = 0;
+    ctx->injected.len = 0;
 
     if (rc == NGX_OK && ctx->arena != NULL
-        && (ngx_chat_complete_tell(ctx) != NGX_OK
+        && (ngx_chat_complete_inject(ctx) != NGX_OK
             || chat_arena_dup(ctx->kept, ctx->rq.last_message,
                               &follow->message)
                    != CHAT_OK))
     {
-        ctx->told.len = 0;
+        ctx->injected.len = 0;
     }
 
     /* the body is done with, and all that points into it */

@@ -56,7 +56,7 @@ ngx_chat_follow_begin(ngx_chat_ctx_t *ctx)
     }
 
     if (!ngx_chat_chunks_is_sse(&follow->follower.reader->chunks)) {
-        ctx->told.len = 0;
+        ctx->injected.len = 0;
     }
 
     /* without a flush it might be kept back, and nobody would say so */
@@ -64,8 +64,8 @@ ngx_chat_follow_begin(ngx_chat_ctx_t *ctx)
     follow->told.flush = 1;
 
     if (!follow->tell.seeks) {
-        follow->told.pos = ctx->told.data;
-        follow->told.last = ctx->told.data + ctx->told.len;
+        follow->told.pos = ctx->injected.data;
+        follow->told.last = ctx->injected.data + ctx->injected.len;
     }
 
     /* the header goes out at once */
@@ -149,18 +149,18 @@ ngx_chat_follow_tell(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
     if (chat_tell_find(&ctx->follow->tell,
                        chat_str(old, (size_t) (last - old)), &at)
             != CHAT_OK
-        || ctx->told.len == 0)
+        || ctx->injected.len == 0)
     {
         return NGX_OK;
     }
 
-    b->pos = ngx_pnalloc(ctx->request->pool, (last - old) + ctx->told.len);
+    b->pos = ngx_pnalloc(ctx->request->pool, (last - old) + ctx->injected.len);
     if (b->pos == NULL) {
         return NGX_ERROR;
     }
 
     b->last = ngx_cpymem(b->pos, old, at);
-    b->last = ngx_cpymem(b->last, ctx->told.data, ctx->told.len);
+    b->last = ngx_cpymem(b->last, ctx->injected.data, ctx->injected.len);
     b->last = ngx_cpymem(b->last, old + at, last - old - at);
     return NGX_OK;
 }

@@ -31,7 +31,7 @@ ngx_chat_writer_history(ngx_chat_ctx_t *ctx, chat_buf_t *told)
     arena = chat_arena_create(0);
 
     if (arena != NULL && chat_json_parse(&doc, arena, body) == CHAT_OK) {
-        rc = ctx->dialect->retell(&doc, told);
+        rc = ctx->dialect->history(&doc, told);
     }
 
     chat_arena_destroy(arena);
@@ -45,7 +45,7 @@ ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
 {
     chat_rc_e rc;
 
-    if (ctx->dialect->retell == NULL || ctx->rq.class == CHAT_CLASS_FRESH) {
+    if (ctx->dialect->history == NULL || ctx->rq.class == CHAT_CLASS_FRESH) {
         return;
     }
 

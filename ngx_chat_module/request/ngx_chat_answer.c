@@ -472,7 +472,7 @@ ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason)
 
 /* The results that the client's transcript lacks. */
 static void
-ngx_chat_answer_told(ngx_chat_ctx_t *ctx, chat_results_t *told)
+ngx_chat_answer_injectable(ngx_chat_ctx_t *ctx, chat_results_t *told)
 {
     chat_results_init(told, ctx->arena);
 
@@ -489,7 +489,7 @@ ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx)
     chat_results_t told;
 
     ngx_memzero(&out, sizeof(out));
-    ngx_chat_answer_told(ctx, &told);
+    ngx_chat_answer_injectable(ctx, &told);
     ctx->dialect->bounce(&ctx->rq, told.items, told.count, &out);
 
     ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
@@ -507,7 +507,7 @@ ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
     chat_results_t told;
 
     ngx_memzero(&out, sizeof(out));
-    ngx_chat_answer_told(ctx, &told);
+    ngx_chat_answer_injectable(ctx, &told);
 
     rc = ctx->dialect->empty(&ctx->rq, told.items, told.count, &out);
     if (rc == CHAT_DECLINED) {

@@ -263,13 +263,13 @@ ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
 
 
 ngx_int_t
-ngx_chat_complete_tell(ngx_chat_ctx_t *ctx)
+ngx_chat_complete_inject(ngx_chat_ctx_t *ctx)
 {
     chat_buf_t     out;
     chat_results_t told;
 
-    if (ctx->dialect->tell == NULL || ctx->rq.class != CHAT_CLASS_CONTINUATION)
-    {
+    if (ctx->dialect->inject == NULL
+        || ctx->rq.class != CHAT_CLASS_CONTINUATION) {
         return NGX_OK;
     }
 
@@ -282,15 +282,15 @@ ngx_chat_complete_tell(ngx_chat_ctx_t *ctx)
         return NGX_OK;
     }
 
-    ctx->ntold = told.count;
+    ctx->ninjected = told.count;
     ngx_memzero(&out, sizeof(out));
-    ctx->dialect->tell(told.items, told.count, &out);
+    ctx->dialect->inject(told.items, told.count, &out);
 
     if (!out.failed) {
-        ctx->told.data = ngx_pnalloc(ctx->request->pool, out.len);
-        if (ctx->told.data != NULL) {
-            ngx_memcpy(ctx->told.data, out.data, out.len);
-            ctx->told.len = out.len;
+        ctx->injected.data = ngx_pnalloc(ctx->request->pool, out.len);
+        if (ctx->injected.data != NULL) {
+            ngx_memcpy(ctx->injected.data, out.data, out.len);
+            ctx->injected.len = out.len;
         }
     }
 
@@ -320,7 +320,7 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
     }
 
     ngx_chat_metrics_merged(ctx, ctx->results.count + ctx->results.ndecided);
-    return ngx_chat_complete_tell(ctx);
+    return ngx_chat_complete_inject(ctx);
 }
 
 

@@ -201,7 +201,7 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 
 
 static void
-ngx_chat_verdict_told_bounce(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+ngx_chat_verdict_collected_bounce(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     (void) rc;
     ngx_chat_answer_bounce(ctx);
@@ -236,7 +236,7 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 
     if (decision->end == CHAT_END_ABORTED) {
         if (ctx->dialect->one_by_one) {
-            ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);
+            ngx_chat_collect(ctx, ngx_chat_verdict_collected_bounce);
             return;
         }
 
@@ -251,7 +251,7 @@ ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 
 
 static void
-ngx_chat_verdict_told_empty(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+ngx_chat_verdict_collected_empty(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     (void) rc;
     ngx_chat_answer_empty(ctx);
@@ -280,7 +280,7 @@ ngx_chat_verdict_sibling(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+    ngx_chat_collect(ctx, ngx_chat_verdict_collected_empty);
 }
 
 
@@ -296,7 +296,7 @@ ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
         return;
 
     case CHAT_GATE_EMPTY:
-        ngx_chat_collect(ctx, ngx_chat_verdict_told_empty);
+        ngx_chat_collect(ctx, ngx_chat_verdict_collected_empty);
         return;
 
     case CHAT_GATE_FATE:
@@ -468,7 +468,7 @@ ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx)
     ngx_chat_follow_leave(ctx);
 
     if (ctx->dialect->bounce != NULL) {
-        ngx_chat_collect(ctx, ngx_chat_verdict_told_bounce);
+        ngx_chat_collect(ctx, ngx_chat_verdict_collected_bounce);
         return;
     }
 

@@ -243,7 +243,7 @@ ngx_chat_header_filter(ngx_http_request_t *r)
         }
 
     } else {
-        ctx->told.len = 0;
+        ctx->injected.len = 0;
     }
 
     ngx_chat_upstream_hook(ctx);

@@ -213,31 +213,32 @@ ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
 
 /* What the client's transcript lacks, before the first event. */
 static ngx_int_t
-ngx_chat_output_told(ngx_chat_chain_t *chain)
+ngx_chat_output_inject_first(ngx_chat_chain_t *chain)
 {
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    if (ctx->told_sent || ctx->told.len == 0
-        || ctx->dialect->tells_behind != NULL) {
+    if (ctx->injected_sent || ctx->injected.len == 0
+        || ctx->dialect->inject_after != NULL)
+    {
         return NGX_OK;
     }
 
-    ctx->told_sent = 1;
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ntold);
-    return ngx_chat_output_copy(chain, ctx->told.data, ctx->told.len);
+    ctx->injected_sent = 1;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ninjected);
+    return ngx_chat_output_copy(chain, ctx->injected.data, ctx->injected.len);
 }
 
 
 /* The same among the pieces, behind the first event, if it ends in them. */
 static ngx_int_t
-ngx_chat_output_tell(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
-                     size_t *n)
+ngx_chat_output_inject_after(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
+                             size_t *n)
 {
     size_t              i, at = 0;
     chat_piece_t       *list;
     const chat_piece_t *old = *pieces;
 
-    if (ctx->told_sent || ctx->told.len == 0) {
+    if (ctx->injected_sent || ctx->injected.len == 0) {
         return NGX_OK;
     }
 
@@ -259,7 +260,7 @@ ngx_chat_output_tell(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
     ngx_memcpy(list, old, (i + 1) * sizeof(*list));
     list[i].bytes.len = at;
 
-    list[i + 1].bytes = chat_str(ctx->told.data, ctx->told.len);
+    list[i + 1].bytes = chat_str(ctx->injected.data, ctx->injected.len);
     list[i + 1].in_input = 0;
 
     /* what is left of the piece, maybe nothing */
@@ -267,8 +268,8 @@ ngx_chat_output_tell(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
     list[i + 2].bytes =
         chat_str(old[i].bytes.data + at, old[i].bytes.len - at);
 
-    ctx->told_sent = 1;
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ntold);
+    ctx->injected_sent = 1;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ninjected);
 
     *n += list[i + 2].bytes.len == 0 && i + 1 == *n ? 1 : 2;
     *pieces = list;
@@ -297,7 +298,7 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
         return ngx_chat_output_pieces(chain, b, &whole, 1);
     }
 
-    if (ngx_chat_output_told(chain) != NGX_OK) {
+    if (ngx_chat_output_inject_first(chain) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -308,7 +309,7 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
 
     ngx_chat_writer_pieces(ctx, pieces, n);
 
-    return ngx_chat_output_tell(ctx, &pieces, &n) == NGX_OK
+    return ngx_chat_output_inject_after(ctx, &pieces, &n) == NGX_OK
                ? ngx_chat_output_pieces(chain, b, pieces, n)
                : NGX_ERROR;
 }
@@ -358,7 +359,7 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
 
     ctx->complete_answer = 1;
 
-    if (ngx_chat_output_told(chain) != NGX_OK
+    if (ngx_chat_output_inject_first(chain) != NGX_OK
         || chat_stream_finish(ctx->stream, reason, 0, &pieces, &n) != CHAT_OK)
     {
         return NGX_ERROR;
@@ -367,7 +368,7 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
     ngx_chat_writer_pieces(ctx, pieces, n);
     ngx_chat_writer_end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
 
-    rc = ngx_chat_output_tell(ctx, &pieces, &n);
+    rc = ngx_chat_output_inject_after(ctx, &pieces, &n);
     if (rc == NGX_OK) {
         rc = ngx_chat_output_pieces(chain, NULL, pieces, n);
     }

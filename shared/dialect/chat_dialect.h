@@ -275,15 +275,16 @@ typedef struct {
      * as events for a client that begins with an empty one. CHAT_DECLINED: it
      * goes on with none; CHAT_ERROR: no memory. NULL: answers stand alone.
      */
-    chat_rc_e (*retell)(chat_json_doc_t *doc, chat_buf_t *out);
+    chat_rc_e (*history)(chat_json_doc_t *doc, chat_buf_t *out);
 
     /*
      * ai_sdk: where the event makes its client work at a call that has its
      * result by now: appends what gives it call and result instead, or
      * nothing. CHAT_DECLINED: the event stays as it is; CHAT_ERROR: no memory.
      */
-    chat_rc_e (*settle)(chat_json_doc_t *doc, const chat_result_t *results,
-                        size_t n, chat_buf_t *out);
+    chat_rc_e (*resolve_pending)(chat_json_doc_t     *doc,
+                                 const chat_result_t *results, size_t n,
+                                 chat_buf_t *out);
 
     /*
      * Appends the event that says that the stream broke off. state is that of
@@ -309,14 +310,14 @@ typedef struct {
                    size_t n, chat_buf_t *out);
 
     /* SSE that tells the client these results; NULL where it has no way. */
-    void (*tell)(const chat_result_t *results, size_t n, chat_buf_t *out);
+    void (*inject)(const chat_result_t *results, size_t n, chat_buf_t *out);
 
     /*
      * What is told goes behind the stream's first event if that has this text
      * (which has no spaces; those of the event do not count), else nowhere.
      * NULL: it goes before the first event.
      */
-    const char *tells_behind;
+    const char *inject_after;
 
     /* JSON body of a refusal, as the provider or app would word it. */
     void (*refuse)(const chat_refusal_t *refusal, chat_buf_t *out);

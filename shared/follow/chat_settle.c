@@ -93,7 +93,7 @@ chat_settle_init(chat_settle_t *settle, const chat_dialect_t *dialect,
 {
     memset(settle, 0, sizeof(*settle));
 
-    if (dialect->settle == NULL || n == 0) {
+    if (dialect->resolve_pending == NULL || n == 0) {
         return CHAT_OK;
     }
 
@@ -137,7 +137,8 @@ chat_settle_frame(chat_settle_t *settle, const chat_frame_t *frame,
         return rc == CHAT_ERROR ? CHAT_ERROR : CHAT_DECLINED;
     }
 
-    return settle->dialect->settle(&doc, settle->results, settle->count, out);
+    return settle->dialect->resolve_pending(&doc, settle->results,
+                                            settle->count, out);
 }
 
 

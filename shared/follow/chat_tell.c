@@ -12,7 +12,7 @@ void
 chat_tell_init(chat_tell_t *tell, const chat_dialect_t *dialect)
 {
     memset(tell, 0, sizeof(*tell));
-    tell->behind = dialect->tells_behind;
+    tell->behind = dialect->inject_after;
     tell->seeks = tell->behind != NULL;
     tell->blank = 1;
     tell->prefix = 1;

@@ -25,7 +25,7 @@ typedef struct {
     int         seeks;  /* the place is still to come */
 } chat_tell_t;
 
-/* Where the dialect has no tells_behind there is no such place. */
+/* Where the dialect has no inject_after there is no such place. */
 void chat_tell_init(chat_tell_t *tell, const chat_dialect_t *dialect);
 
 /*

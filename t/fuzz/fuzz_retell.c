@@ -99,7 +99,7 @@ fuzz_retell(body_t *body)
     chat_rc_e  rc;
     chat_buf_t told = { 0 };
 
-    rc = body->dialect->retell(&body->doc, &told);
+    rc = body->dialect->history(&body->doc, &told);
     NEED(rc == CHAT_OK || rc == CHAT_DECLINED);
     NEED((rc == CHAT_OK) == (told.len != 0));
     NEED(told.len <= 100 + 10 * body->doc.text.len);

@@ -32,7 +32,7 @@ assert_retold(const char *body, chat_rc_e rc, const char *head,
     chat_buf_puts(&want, rest);
 
     assert_int_equal(chat_json_parse(&doc, arena, chat_cstr(body)), CHAT_OK);
-    assert_int_equal(chat_dialect_ai_sdk.retell(&doc, &out), rc);
+    assert_int_equal(chat_dialect_ai_sdk.history(&doc, &out), rc);
 
     if (!chat_str_eq(chat_buf_str(&out), chat_buf_str(&want))) {
         fail_msg("got %.*s, not %.*s", (int) out.len, (const char *) out.data,

@@ -339,12 +339,12 @@ static void
 s100_merged_results_are_told(void **state)
 {
     calls_make();
-    chat_dialect_ai_sdk.tell(told, NTOLD, &out);
+    chat_dialect_ai_sdk.inject(told, NTOLD, &out);
     assert_out(TOLD_A TOLD_B TOLD_C);
 
     out.len = 0;
     calls_make();
-    chat_dialect_ai_sdk.tell(told, 0, &out);
+    chat_dialect_ai_sdk.inject(told, 0, &out);
     assert_int_equal(out.len, 0);
 }
 

@@ -21,7 +21,7 @@ const chat_dialect_t chat_dialect_ag_ui = {
     .candidate = 1,
     .resends = 1,
     .transcript = 1,
-    .tells_behind = "\"type\":\"RUN_STARTED\"",
+    .inject_after = "\"type\":\"RUN_STARTED\"",
     .request = chat_ag_ui_request,
     .splice = chat_ag_ui_splice,
     .own = chat_ag_ui_own,
@@ -32,7 +32,7 @@ const chat_dialect_t chat_dialect_ag_ui = {
     .interrupted = chat_ag_ui_interrupted,
     .empty = chat_ag_ui_empty,
     .bounce = chat_ag_ui_bounce,
-    .tell = chat_ag_ui_tell,
+    .inject = chat_ag_ui_tell,
     .refuse = chat_refusal_json,
     .refuse_in_band = chat_ag_ui_refuse_in_band,
 };
