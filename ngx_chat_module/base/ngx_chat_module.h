@@ -64,16 +64,24 @@ typedef struct ngx_chat_keep_s    ngx_chat_keep_t;
 typedef struct ngx_chat_indexed_s ngx_chat_indexed_t;
 typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
+typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
+
+/* A question to the store; its verbs are in store/ngx_chat_ask.h. */
+struct ngx_chat_ask_s {
+    chat_store_op_t op;
+    ngx_chat_ctx_t *ctx; /* the request's */
+    void (*done)(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
+                 size_t n);
+};
 
 /* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
-    chat_store_op_t op;
-    ngx_chat_ctx_t *ctx;
-    size_t          step;   /* index in rq.steps */
-    ngx_uint_t      needed; /* the gate counts on all of its fields */
-    chat_fact_t    *facts;  /* the answer, in ctx->arena */
-    size_t          count;
-    ngx_uint_t      failed;
+    ngx_chat_ask_t ask;    /* first */
+    size_t         step;   /* index in rq.steps */
+    ngx_uint_t     needed; /* the gate counts on all of its fields */
+    chat_fact_t   *facts;  /* the answer, in ctx->arena */
+    size_t         count;
+    ngx_uint_t     failed;
 };
 
 struct ngx_chat_ctx_s {
@@ -102,9 +110,9 @@ struct ngx_chat_ctx_s {
     size_t             nfields;
     chat_str_t        *missing;
     size_t             nmissing;
-    chat_str_t         cors;  /* header lines of the asking response */
-    uint64_t           since; /* of the batch, ms */
-    chat_store_op_t    op;
+    chat_str_t         cors;   /* header lines of the asking response */
+    uint64_t           since;  /* of the batch, ms */
+    ngx_chat_ask_t     ask;    /* the one that the request waits for */
     ngx_chat_group_t  *group;  /* requests that wait as it does; or NULL */
     ngx_queue_t        mates;  /* in its group */
     ngx_queue_t        held;   /* among its tenant's, while in_quota */
@@ -308,8 +316,24 @@ void ngx_chat_gate(ngx_chat_ctx_t *ctx);
 void ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                           const chat_batch_t *batch);
 
+/*
+ * The request waits for the store: puts facts (NULL: none) and asks for all
+ * facts of the key; the continuation may end the request.
+ */
+void ngx_chat_gate_ask(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                       const chat_facts_t *facts,
+                       void (*done)(ngx_chat_ask_t *ask, chat_rc_e rc,
+                                    const chat_fact_t *facts, size_t n));
+
+/* The same of its batch, to decide anew. */
+void ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts);
+
 /* Before a question: the request waits for the store. */
-void ngx_chat_gate_asks(ngx_chat_ctx_t *ctx);
+void ngx_chat_gate_waits(ngx_chat_ctx_t *ctx);
+
+/* The continuation of a look. */
+void ngx_chat_gate_done(ngx_chat_ask_t *ask, chat_rc_e rc,
+                        const chat_fact_t *facts, size_t n);
 
 /* Asks for the name of the batch once more, and then for the batch. */
 void ngx_chat_gate_anew(ngx_chat_ctx_t *ctx);
@@ -323,8 +347,7 @@ void ngx_chat_watch_look(ngx_chat_ctx_t *ctx);
  * Joins the facts, and looks whenever something changes from now on.
  * NGX_ERROR: no memory.
  */
-ngx_int_t ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_fact_t *facts,
-                               size_t n);
+ngx_int_t ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts);
 
 /* Requests of this worker that wait for the batch of this one. */
 ngx_uint_t ngx_chat_watch_mates(ngx_chat_ctx_t *ctx);

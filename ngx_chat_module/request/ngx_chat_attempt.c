@@ -13,21 +13,10 @@
 
 #include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_LOG_IDS 8
 #define NGX_CHAT_LOG_SIZE 512
-
-
-static void
-ngx_chat_attempt_join(ngx_chat_ctx_t *ctx, const chat_key_t *key,
-                      const chat_fact_t *facts, size_t n)
-{
-    chat_store_t *store = ctx->main->store;
-
-    if (store != NULL && n != 0) {
-        store->join(store, NULL, key, facts, n, (uint32_t) ctx->conf->ttl);
-    }
-}
 
 
 static void
@@ -56,7 +45,7 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 
     chat_facts_init(&facts, ctx->kept);
     chat_facts_void(&facts, k, ctx->q.worker, ctx->q.request);
-    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+    ngx_chat_put(ctx, &ctx->q.key, &facts);
 }
 
 
@@ -162,7 +151,7 @@ ngx_chat_attempt_status(ngx_chat_ctx_t *ctx, uint32_t status)
                        CHAT_END_FAILED);
     }
 
-    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+    ngx_chat_put(ctx, &ctx->q.key, &facts);
 }
 
 
@@ -180,8 +169,7 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
         ngx_chat_attempt_status(ctx, status);
 
     } else if (status >= 200 && status < 300) {
-        ngx_chat_attempt_join(ctx, &ctx->q.key, ctx->carried.items,
-                              ctx->carried.count);
+        ngx_chat_put(ctx, &ctx->q.key, &ctx->carried);
     }
 
     /* the client may send its next request as soon as it has the status */
@@ -194,22 +182,26 @@ static void
 ngx_chat_attempt_batch(ngx_chat_ctx_t *ctx, const chat_stream_facts_t *batch)
 {
     u_char        now[NGX_INT64_LEN + 1], *end;
-    chat_fact_t  *facts;
     chat_arena_t *arena;
+    chat_facts_t  facts;
 
     arena = chat_arena_create(0);
     if (arena == NULL) {
         return;
     }
 
-    facts = chat_arena_alloc(arena, (batch->count + 1) * sizeof(*facts));
+    chat_facts_init(&facts, arena);
+    facts.items =
+        chat_arena_alloc(arena, (batch->count + 1) * sizeof(*facts.items));
 
-    if (facts != NULL) {
+    if (facts.items != NULL) {
         end = ngx_sprintf(now, "%uL", ngx_chat_now());
-        facts[0].field = chat_cstr("since");
-        facts[0].value = chat_str(now, (size_t) (end - now));
-        ngx_memcpy(facts + 1, batch->facts, batch->count * sizeof(*facts));
-        ngx_chat_attempt_join(ctx, &batch->key, facts, batch->count + 1);
+        facts.items[0].field = chat_cstr("since");
+        facts.items[0].value = chat_str(now, (size_t) (end - now));
+        ngx_memcpy(facts.items + 1, batch->facts,
+                   batch->count * sizeof(*facts.items));
+        facts.count = batch->count + 1;
+        ngx_chat_put(ctx, &batch->key, &facts);
     }
 
     chat_arena_destroy(arena);
@@ -248,7 +240,7 @@ ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
     chat_facts_init(&facts, ctx->kept);
     chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
                     &dropped);
-    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+    ngx_chat_put(ctx, &ctx->q.key, &facts);
 }
 
 
@@ -430,5 +422,5 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
         ngx_chat_attempt_keep_results(ctx);
     }
 
-    ngx_chat_attempt_join(ctx, &ctx->q.key, facts.items, facts.count);
+    ngx_chat_put(ctx, &ctx->q.key, &facts);
 }

@@ -15,6 +15,7 @@
 #include "record/ngx_chat_reader.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_writer.h"
+#include "store/ngx_chat_ask.h"
 
 
 void
@@ -140,7 +141,7 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
     ctx->rejoined = 1;
     ngx_chat_name_record(ctx);
 
-    if (ngx_chat_watch_begin(ctx, facts.items, facts.count) != NGX_OK) {
+    if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK) {
         ngx_chat_away_refuse(ctx);
         return;
     }
@@ -198,8 +199,7 @@ ngx_chat_away_look_later(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_away_attempt(ngx_chat_ctx_t *ctx, int all)
 {
-    chat_facts_t  facts;
-    chat_store_t *store = ctx->main->store;
+    chat_facts_t facts;
 
     if (all) {
         /* its beginning is gone */
@@ -215,8 +215,7 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx, int all)
                           ctx->status);
     }
 
-    store->join(store, NULL, &ctx->q.key, facts.items, facts.count,
-                (uint32_t) ctx->conf->ttl);
+    ngx_chat_put(ctx, &ctx->q.key, &facts);
     ngx_chat_attempt_keep_results(ctx);
 }
 

@@ -13,11 +13,12 @@
 #include <ngx_http.h>
 
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_LOOKUPS_MAX 16 /* steps; later ones matter more */
 
 
-static void ngx_chat_lookup_done(chat_store_op_t *op, chat_rc_e rc,
+static void ngx_chat_lookup_done(ngx_chat_ask_t *ask, chat_rc_e rc,
                                  const chat_fact_t *facts, size_t n);
 
 
@@ -116,16 +117,12 @@ static void
 ngx_chat_lookup(ngx_chat_ctx_t *ctx, size_t step, const chat_key_t *key,
                 const chat_str_t *fields, size_t n)
 {
-    chat_store_t      *store = ctx->main->store;
     ngx_chat_lookup_t *lookup = &ctx->lookups[ctx->nlookups++];
 
-    lookup->ctx = ctx;
     lookup->step = step;
-    lookup->op.done = ngx_chat_lookup_done;
-    lookup->op.data = lookup;
     ctx->answers_due++;
-
-    store->payloads(store, &lookup->op, key, fields, n);
+    ngx_chat_ask_payloads(ctx, &lookup->ask, key, fields, n,
+                          ngx_chat_lookup_done);
 }
 
 
@@ -198,7 +195,7 @@ ngx_chat_lookup_keep(ngx_chat_lookup_t *lookup, const chat_fact_t *facts,
                      size_t n)
 {
     size_t        i;
-    chat_arena_t *arena = lookup->ctx->arena;
+    chat_arena_t *arena = lookup->ask.ctx->arena;
 
     lookup->facts = chat_arena_alloc(arena, (n + 1) * sizeof(chat_fact_t));
     if (lookup->facts == NULL) {
@@ -448,14 +445,11 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
 
 
 static void
-ngx_chat_lookup_done(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_lookup_done(ngx_chat_ask_t *ask, chat_rc_e rc,
                      const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_lookup_t *lookup = op->data;
-    ngx_chat_ctx_t    *ctx = lookup->ctx;
-    ngx_connection_t  *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
+    ngx_chat_ctx_t    *ctx = ask->ctx;
+    ngx_chat_lookup_t *lookup = (ngx_chat_lookup_t *) ask;
 
     lookup->failed =
         rc != CHAT_OK || ngx_chat_lookup_keep(lookup, facts, n) != CHAT_OK;
@@ -464,8 +458,6 @@ ngx_chat_lookup_done(chat_store_op_t *op, chat_rc_e rc,
         ngx_chat_metrics_asked(ctx);
         ctx->next(ctx, ngx_chat_completed(ctx));
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 

@@ -12,15 +12,12 @@
 #include <ngx_http.h>
 
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 #include "facts/chat_record.h"
 
 
-static void ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc,
-                               const chat_fact_t *facts, size_t n);
-
-
 void
-ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
+ngx_chat_gate_waits(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
@@ -32,9 +29,23 @@ ngx_chat_gate_asks(ngx_chat_ctx_t *ctx)
     }
 
     ctx->again = 0;
-    ctx->op.done = ngx_chat_gate_done;
-    ctx->op.data = ctx;
     ctx->asked = ngx_chat_metrics_clock();
+}
+
+
+void
+ngx_chat_gate_ask(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                  const chat_facts_t *facts, ngx_chat_ask_pt done)
+{
+    ngx_chat_gate_waits(ctx);
+    ngx_chat_ask(ctx, &ctx->ask, key, facts, done);
+}
+
+
+void
+ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
+{
+    ngx_chat_gate_ask(ctx, &ctx->q.key, facts, ngx_chat_gate_done);
 }
 
 
@@ -91,7 +102,6 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
     u_char           now[NGX_INT64_LEN + 1], *end;
     size_t           dropped = 0;
     chat_facts_t     facts;
-    chat_store_t    *store = ctx->main->store;
     chat_question_t *q = &ctx->q;
 
     fresh = ctx->rq.class == CHAT_CLASS_FRESH;
@@ -128,11 +138,10 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
     }
 
     if (wait) {
-        ngx_chat_gate_asks(ctx);
+        ngx_chat_gate_look(ctx, &facts);
+    } else {
+        ngx_chat_put(ctx, &q->key, &facts);
     }
-
-    store->join(store, wait ? &ctx->op : NULL, &q->key, facts.items,
-                facts.count, (uint32_t) ctx->conf->ttl);
 }
 
 
@@ -153,8 +162,7 @@ ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    int           fresh = ctx->rq.class == CHAT_CLASS_FRESH;
-    chat_store_t *store = ctx->main->store;
+    int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
 
     if (rc != NGX_OK && !fresh && ngx_chat_away_look_later(ctx)) {
         return;
@@ -168,9 +176,7 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 
     if (ctx->rq.class == CHAT_CLASS_ITEMS) {
         /* they count once the provider has accepted them */
-        ngx_chat_gate_asks(ctx);
-        store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
-                    (uint32_t) ctx->conf->ttl);
+        ngx_chat_gate_look(ctx, NULL);
         return;
     }
 
@@ -200,29 +206,22 @@ ngx_chat_gate_anew(ngx_chat_ctx_t *ctx)
 
 /* The newest batch is there: what is held for the message is superseded. */
 static void
-ngx_chat_gate_replaces(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_gate_replaces(ngx_chat_ask_t *ask, chat_rc_e rc,
                        const chat_fact_t *facts, size_t n)
 {
-    chat_fact_t       superseded;
-    chat_store_t     *store;
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
+    chat_facts_t    superseded;
+    ngx_chat_ctx_t *ctx = ask->ctx;
 
-    ngx_http_set_log_request(c->log, ctx->request);
     ngx_chat_metrics_asked(ctx);
-    store = ctx->main->store;
 
     if (rc == CHAT_OK && chat_batch_has_message(facts, n, ctx->rq.regenerates))
     {
-        ngx_memzero(&superseded, sizeof(superseded));
-        superseded.field = chat_cstr("superseded");
-        superseded.value = chat_cstr("1");
-        store->join(store, NULL, &ctx->q.key, &superseded, 1,
-                    (uint32_t) ctx->conf->ttl);
+        chat_facts_init(&superseded, ctx->kept);
+        chat_facts_add(&superseded, "superseded", chat_cstr("1"));
+        ngx_chat_put(ctx, &ctx->q.key, &superseded);
     }
 
     ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -230,23 +229,18 @@ ngx_chat_gate_replaces(chat_store_op_t *op, chat_rc_e rc,
 static void
 ngx_chat_gate_regenerate(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    chat_store_t *store = ctx->main->store;
-
     if (rc != NGX_OK || ctx->conf->dry_run) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
         return;
     }
 
-    ngx_chat_gate_asks(ctx);
-    ctx->op.done = ngx_chat_gate_replaces;
-    store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
-                (uint32_t) ctx->conf->ttl);
+    ngx_chat_gate_ask(ctx, &ctx->q.key, NULL, ngx_chat_gate_replaces);
 }
 
 
 /* The store is there: what it is asked depends on the request. */
 static void
-ngx_chat_gate_ask(ngx_chat_ctx_t *ctx)
+ngx_chat_gate_begin(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc;
 
@@ -293,21 +287,14 @@ ngx_chat_gate_away(ngx_chat_ctx_t *ctx)
 
 
 static void
-ngx_chat_gate_there(chat_store_op_t *op, chat_rc_e rc,
+ngx_chat_gate_there(ngx_chat_ask_t *ask, chat_rc_e rc,
                     const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
     if (rc == CHAT_OK) {
-        ngx_chat_gate_ask(ctx);
+        ngx_chat_gate_begin(ask->ctx);
     } else {
-        ngx_chat_gate_away(ctx);
+        ngx_chat_gate_away(ask->ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -318,13 +305,10 @@ ngx_chat_gate_there(chat_store_op_t *op, chat_rc_e rc,
 static void
 ngx_chat_gate_await(ngx_chat_ctx_t *ctx)
 {
-    chat_key_t    nothing;
-    chat_store_t *store = ctx->main->store;
+    chat_key_t nothing;
 
     ngx_memzero(&nothing, sizeof(nothing));
-    ngx_chat_gate_asks(ctx);
-    ctx->op.done = ngx_chat_gate_there;
-    store->join(store, &ctx->op, &nothing, NULL, 0, 0);
+    ngx_chat_gate_ask(ctx, &nothing, NULL, ngx_chat_gate_there);
 }
 
 
@@ -353,7 +337,7 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
     } else if (store->state == CHAT_STORE_WAVERING) {
         ngx_chat_gate_await(ctx);
     } else {
-        ngx_chat_gate_ask(ctx);
+        ngx_chat_gate_begin(ctx);
     }
 }
 
@@ -490,17 +474,12 @@ void
 ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                      const chat_batch_t *batch)
 {
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
     ngx_chat_metrics_asked(ctx);
 
     if (rc == CHAT_OK && ctx->watching && !ctx->rejoined
         && chat_gate_lost(&ctx->q, batch))
     {
         ngx_chat_away_rejoin(ctx);
-        ngx_http_run_posted_requests(c);
         return;
     }
 
@@ -515,13 +494,11 @@ ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
     } else {
         ngx_chat_verdict_act(ctx);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
-static void
-ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+void
+ngx_chat_gate_done(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
                    size_t n)
 {
     chat_batch_t  batch;
@@ -533,6 +510,6 @@ ngx_chat_gate_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
                              : CHAT_ERROR;
     }
 
-    ngx_chat_gate_looked(op->data, rc, &batch);
+    ngx_chat_gate_looked(ask->ctx, rc, &batch);
     chat_arena_destroy(scratch);
 }

@@ -14,6 +14,7 @@
 
 #include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_HOLD_SHORTEST 1000 /* ms, of a one-by-one client */
 #define NGX_CHAT_HOLD_LONGEST 5000
@@ -235,7 +236,7 @@ ngx_chat_hold_timer(ngx_event_t *ev)
 
     if (ctx->bound != 0
         && (ngx_msec_int_t) (ctx->bound - ngx_current_msec) <= 0) {
-        if (ctx->op.store != NULL || ctx->state == NGX_CHAT_ASKING) {
+        if (ngx_chat_ask_is_due(&ctx->ask) || ctx->state == NGX_CHAT_ASKING) {
             /* it may have claimed by now: the answer decides */
             ngx_add_timer(ev, NGX_CHAT_HOLD_ASKING);
             return;

@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 #include "facts/chat_listed.h"
 
 
@@ -61,14 +62,11 @@ ngx_chat_name_trim(chat_store_t *store, const chat_key_t *key,
 
 
 static void
-ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+ngx_chat_name_done(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
                    size_t n)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
-    chat_recorded_t   recorded;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
+    ngx_chat_ctx_t *ctx = ask->ctx;
+    chat_recorded_t recorded;
 
     ngx_chat_metrics_asked(ctx);
 
@@ -82,8 +80,6 @@ ngx_chat_name_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     } else {
         ctx->next(ctx, NGX_DECLINED);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -103,18 +99,13 @@ void
 ngx_chat_name_newest(ngx_chat_ctx_t *ctx,
                      void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
 {
-    chat_store_t *store = ctx->main->store;
-
     if (chat_batch_record_key(&ctx->scope, &ctx->q.key) != CHAT_OK) {
         next(ctx, NGX_DECLINED);
         return;
     }
 
-    ngx_chat_gate_asks(ctx);
     ctx->next = next;
-    ctx->op.done = ngx_chat_name_done;
-    store->join(store, &ctx->op, &ctx->q.key, NULL, 0,
-                (uint32_t) ctx->conf->ttl);
+    ngx_chat_gate_ask(ctx, &ctx->q.key, NULL, ngx_chat_name_done);
 }
 
 
@@ -123,7 +114,6 @@ ngx_chat_name_record(ngx_chat_ctx_t *ctx)
 {
     chat_key_t      key;
     chat_facts_t    facts;
-    chat_store_t   *store = ctx->main->store;
     chat_recorded_t recorded;
 
     if (chat_batch_record_key(&ctx->scope, &key) != CHAT_OK) {
@@ -136,9 +126,5 @@ ngx_chat_name_record(ngx_chat_ctx_t *ctx)
 
     chat_facts_init(&facts, ctx->look);
     chat_facts_batch(&facts, ctx->since, &recorded);
-
-    if (!facts.failed) {
-        store->join(store, NULL, &key, facts.items, facts.count,
-                    (uint32_t) ctx->conf->ttl);
-    }
+    ngx_chat_put(ctx, &key, &facts);
 }

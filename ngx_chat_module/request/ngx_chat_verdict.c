@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_VERDICT_STATUS \
     "the request that carried these results was answered with HTTP "
@@ -62,8 +63,7 @@ ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 static void
 ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
 {
-    chat_facts_t  facts;
-    chat_store_t *store = ctx->main->store;
+    chat_facts_t facts;
 
     chat_facts_init(&facts, ctx->look);
     chat_gate_claim(&ctx->q, ctx->decision.k, &facts);
@@ -78,9 +78,7 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
         ctx->found = ngx_chat_metrics_clock();
     }
 
-    ngx_chat_gate_asks(ctx);
-    store->join(store, &ctx->op, &ctx->q.key, facts.items, facts.count,
-                (uint32_t) ctx->conf->ttl);
+    ngx_chat_gate_look(ctx, &facts);
 }
 
 
@@ -108,16 +106,11 @@ ngx_chat_verdict_no_hold(ngx_chat_ctx_t *ctx, const char *reason)
 static void
 ngx_chat_verdict_twin(ngx_chat_ctx_t *ctx)
 {
-    chat_facts_t  facts;
-    chat_store_t *store = ctx->main->store;
+    chat_facts_t facts;
 
     chat_facts_init(&facts, ctx->look);
     chat_gate_twin(&ctx->q, &facts);
-
-    if (!facts.failed) {
-        store->join(store, NULL, &ctx->q.key, facts.items, facts.count,
-                    (uint32_t) ctx->conf->ttl);
-    }
+    ngx_chat_put(ctx, &ctx->q.key, &facts);
 }
 
 
@@ -194,7 +187,7 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         chat_facts_message(&facts, ctx->rq.last_message);
     }
 
-    if (ngx_chat_watch_begin(ctx, facts.items, facts.count) != NGX_OK) {
+    if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK) {
         ngx_chat_away_failed(ctx, CHAT_ERROR);
     }
 }

@@ -12,6 +12,7 @@
 #include <ngx_event.h>
 
 #include "metrics/ngx_chat_metrics.h"
+#include "store/ngx_chat_ask.h"
 
 struct ngx_chat_group_s {
     ngx_rbtree_node_t     node; /* key: the beginning of the batch's name */
@@ -149,8 +150,9 @@ static void
 ngx_chat_group_tell(ngx_chat_group_t *group, chat_rc_e rc,
                     const chat_batch_t *batch)
 {
-    ngx_queue_t     due, *q;
-    ngx_chat_ctx_t *ctx;
+    ngx_queue_t       due, *q;
+    ngx_chat_ctx_t   *ctx;
+    ngx_connection_t *c;
 
     if (ngx_queue_empty(&group->members)) {
         return;
@@ -166,14 +168,17 @@ ngx_chat_group_tell(ngx_chat_group_t *group, chat_rc_e rc,
         ngx_queue_insert_tail(&group->members, q);
         ctx = ngx_queue_data(q, ngx_chat_ctx_t, mates);
 
-        if (ctx->op.store != NULL) {
+        if (ngx_chat_ask_is_due(&ctx->ask)) {
             ctx->again = 1; /* it has asked something itself */
             continue;
         }
 
         ctx->again = 0;
         ctx->asked = group->asked;
+        c = ctx->request->connection;
+        ngx_http_set_log_request(c->log, ctx->request);
         ngx_chat_gate_looked(ctx, rc, batch);
+        ngx_http_run_posted_requests(c);
     }
 }
 
@@ -228,7 +233,7 @@ ngx_chat_group_look(ngx_chat_group_t *group)
 void
 ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->op.store != NULL) {
+    if (ngx_chat_ask_is_due(&ctx->ask)) {
         ctx->again = 1;
 
     } else if (ctx->group != NULL) {
@@ -247,10 +252,8 @@ ngx_chat_watch_mates(ngx_chat_ctx_t *ctx)
 
 
 ngx_int_t
-ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
+ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
-    uint32_t          ttl = (uint32_t) ctx->conf->ttl;
-    chat_store_t     *store = ctx->main->store;
     ngx_chat_group_t *group;
 
     if (ctx->group == NULL && ngx_chat_group_enter(ctx) != NGX_OK) {
@@ -259,13 +262,13 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 
     group = ctx->group;
     ctx->watching = 1;
-    ngx_chat_gate_asks(ctx);
 
     if (group->watch.store == NULL || ctx->rejoined) {
-        store->watch(store, &group->watch, &ctx->op, &group->key, facts, n,
-                     ttl);
+        ngx_chat_gate_waits(ctx);
+        ngx_chat_ask_watch(ctx, &ctx->ask, &group->watch, &group->key, facts,
+                           ngx_chat_gate_done);
     } else {
-        store->join(store, &ctx->op, &group->key, facts, n, ttl);
+        ngx_chat_gate_look(ctx, facts);
     }
 
     return NGX_OK;
@@ -282,7 +285,7 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    store->cancel(&ctx->op);
+    ngx_chat_ask_cancel(&ctx->ask);
     ngx_chat_quota_leave(ctx);
     ngx_chat_group_leave(ctx);
 
@@ -291,7 +294,7 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
     }
 
     for (i = 0; i < ctx->nlookups; i++) {
-        store->cancel(&ctx->lookups[i].op);
+        ngx_chat_ask_cancel(&ctx->lookups[i].ask);
     }
 
     ctx->nlookups = 0;

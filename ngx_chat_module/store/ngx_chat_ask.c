@@ -1,0 +1,95 @@
+/*
+ * ngx_chat_ask.c: see ngx_chat_ask.h.
+ *
+ * Each question carries its request and its continuation. Questions that
+ * belong to no request (a recording, a feed, a group of waiting requests)
+ * use the store directly.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "store/ngx_chat_ask.h"
+
+
+static void
+ngx_chat_ask_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+                  size_t n)
+{
+    ngx_chat_ask_t   *ask = op->data;
+    ngx_connection_t *c = ask->ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ask->ctx->request);
+    ask->done(ask, rc, facts, n);
+    ngx_http_run_posted_requests(c);
+}
+
+
+static chat_store_op_t *
+ngx_chat_ask_op(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, ngx_chat_ask_pt done)
+{
+    ask->op.done = ngx_chat_ask_done;
+    ask->op.data = ask;
+    ask->ctx = ctx;
+    ask->done = done;
+    return &ask->op;
+}
+
+
+void
+ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+             const chat_facts_t *facts)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (store != NULL && !facts->failed && facts->count != 0) {
+        store->join(store, NULL, key, facts->items, facts->count,
+                    (uint32_t) ctx->conf->ttl);
+    }
+}
+
+
+void
+ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, const chat_key_t *key,
+             const chat_facts_t *facts, ngx_chat_ask_pt done)
+{
+    chat_store_t *store = ctx->main->store;
+
+    store->join(store, ngx_chat_ask_op(ctx, ask, done), key,
+                facts ? facts->items : NULL, facts ? facts->count : 0,
+                (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_ask_watch(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
+                   chat_store_watch_t *watch, const chat_key_t *key,
+                   const chat_facts_t *facts, ngx_chat_ask_pt done)
+{
+    chat_store_t *store = ctx->main->store;
+
+    store->watch(store, watch, ngx_chat_ask_op(ctx, ask, done), key,
+                 facts ? facts->items : NULL, facts ? facts->count : 0,
+                 (uint32_t) ctx->conf->ttl);
+}
+
+
+void
+ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
+                      const chat_key_t *key, const chat_str_t *fields,
+                      size_t n, ngx_chat_ask_pt done)
+{
+    chat_store_t *store = ctx->main->store;
+
+    store->payloads(store, ngx_chat_ask_op(ctx, ask, done), key, fields, n);
+}
+
+
+void
+ngx_chat_ask_cancel(ngx_chat_ask_t *ask)
+{
+    if (ask->op.store != NULL) {
+        ask->op.store->cancel(&ask->op);
+    }
+}

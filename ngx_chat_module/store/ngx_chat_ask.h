@@ -1,0 +1,53 @@
+/*
+ * ngx_chat_ask.h: the store's interface for code that works on a request.
+ *
+ * Facts are put under the lifetime that chat_ttl names. The store answers
+ * from the event loop: the log context of the request is set before the
+ * continuation runs, and posted requests run after it, so a continuation may
+ * end its request.
+ */
+
+#ifndef NGX_CHAT_ASK_H
+#define NGX_CHAT_ASK_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "base/ngx_chat_module.h"
+
+/*
+ * A continuation: what the store has answered, as done() of chat_store_op_t.
+ * ask->ctx is the request's context. The facts end with the call.
+ */
+typedef void (*ngx_chat_ask_pt)(ngx_chat_ask_t *ask, chat_rc_e rc,
+                                const chat_fact_t *facts, size_t n);
+
+/* Puts facts without waiting; nothing if they are empty or incomplete. */
+void ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
+                  const chat_facts_t *facts);
+
+/*
+ * Puts facts (NULL: none) and asks for all facts of the key. The caller has
+ * zeroed *ask before its first use and cancels it before its memory ends.
+ */
+void ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
+                  const chat_key_t *key, const chat_facts_t *facts,
+                  ngx_chat_ask_pt done);
+
+/* The same, and watches the key; the caller has set notify and data. */
+void ngx_chat_ask_watch(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
+                        chat_store_watch_t *watch, const chat_key_t *key,
+                        const chat_facts_t *facts, ngx_chat_ask_pt done);
+
+/* Asks for the payloads of n fields of the key. */
+void ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
+                           const chat_key_t *key, const chat_str_t *fields,
+                           size_t n, ngx_chat_ask_pt done);
+
+/* 1 while the answer is due. */
+#define ngx_chat_ask_is_due(ask) ((ask)->op.store != NULL)
+
+/* The continuation will not run; safe at any time. */
+void ngx_chat_ask_cancel(ngx_chat_ask_t *ask);
+
+#endif /* NGX_CHAT_ASK_H */
