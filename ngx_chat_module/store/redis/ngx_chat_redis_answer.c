@@ -10,7 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/redis/ngx_chat_redis_facts.h"
+#include "store/redis/ngx_chat_redis_codec.h"
 
 #define NGX_CHAT_REDIS_MEET 32 /* workers looked up for one answer */
 

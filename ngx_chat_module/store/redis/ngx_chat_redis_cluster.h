@@ -124,7 +124,7 @@ void ngx_chat_redis_slots_move(ngx_chat_redis_cluster_t *cluster,
 #define NGX_CHAT_REDIS_TICK 250
 void ngx_chat_redis_slots_tick(ngx_event_t *ev);
 
-/* ngx_chat_redis_declined.c: client->declined, and what is sent again. */
+/* ngx_chat_redis_redirect.c: client->declined, and what is sent again. */
 
 ngx_uint_t ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
                                    ngx_chat_redis_cmd_t    *cmd,

@@ -1,6 +1,6 @@
 /*
  * ngx_chat_redis_conf.h: between the files that read chat_store: the URL
- * (ngx_chat_redis_url.c), the parameters (ngx_chat_redis_conf.c), TLS
+ * (ngx_chat_redis_address.c), the parameters (ngx_chat_redis_conf.c), TLS
  * (ngx_chat_redis_tls.c). Nobody else includes it.
  */
 

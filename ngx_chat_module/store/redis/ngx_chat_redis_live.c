@@ -1,5 +1,5 @@
 /*
- * ngx_chat_redis_live.c: see ngx_chat_redis_live.h.
+ * ngx_chat_redis_live.c: see ngx_chat_redis_liveness.h.
  *
  * The workers that were met, and what the seats say of them. Of one seat its
  * word counts; of three that of two, and whoever says that this worker lives
@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "store/redis/ngx_chat_redis_live.h"
+#include "store/redis/ngx_chat_redis_liveness.h"
 
 #define NGX_CHAT_REDIS_FRESH 5000 /* ms: half the life of a worker's key */
 #define NGX_CHAT_REDIS_BEAT 500

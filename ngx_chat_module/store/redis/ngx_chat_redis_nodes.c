@@ -9,7 +9,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/redis/ngx_chat_redis_facts.h"
+#include "store/redis/ngx_chat_redis_codec.h"
 #include "store/redis/ngx_chat_redis_nodes.h"
 
 #define NGX_CHAT_REDIS_STATUS "chat:{status}"

@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_sha1.h>
 
-#include "store/redis/ngx_chat_redis_facts.h"
+#include "store/redis/ngx_chat_redis_codec.h"
 
 
 /* see: facts of f; put: fields that are no reason to be told of this. */

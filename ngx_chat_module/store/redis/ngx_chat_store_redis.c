@@ -9,7 +9,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "store/redis/ngx_chat_redis_facts.h"
+#include "store/redis/ngx_chat_redis_codec.h"
 #include "store/redis/ngx_chat_store_redis.h"
 
 #define NGX_CHAT_STORE_REDIS_DOUBT 1000 /* ms */

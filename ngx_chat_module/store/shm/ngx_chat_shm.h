@@ -2,7 +2,7 @@
  * ngx_chat_shm.h: the shared zone: what lies in it, and waking its workers.
  *
  * The zone holds the table of workers (who lives, how to wake them), the sets
- * of facts, and the logs beside them, see ngx_chat_shm_wake.c, _facts.c and
+ * of facts, and the logs beside them, see ngx_chat_shm_workers.c, _facts.c and
  * _log.c. Promises: survives a reload; a worker that was killed leaves nothing
  * that others wait for.
  * Must not know: requests, dialects.

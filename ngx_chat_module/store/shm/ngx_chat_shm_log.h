@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 
 #include "store/shm/ngx_chat_shm.h"
-#include "store/shm/ngx_chat_shm_room.h"
+#include "store/shm/ngx_chat_shm_zone.h"
 #include "store/ngx_chat_store.h"
 
 #define NGX_CHAT_SHM_LOG_PART 16 /* one log takes no more of the zone */

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_shm_wakes.c: see ngx_chat_shm_wakes.h.
+ * ngx_chat_shm_wakes.c: see ngx_chat_shm_workers.h.
  *
  * A worker is marked once, however often it is named. Must not know: requests,
  * what a worker does then.
@@ -8,7 +8,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/shm/ngx_chat_shm_wakes.h"
+#include "store/shm/ngx_chat_shm_workers.h"
 
 
 static void

@@ -11,7 +11,7 @@
 
 #include "store/shm/ngx_chat_shm.h"
 #include "store/shm/ngx_chat_shm_facts.h"
-#include "store/shm/ngx_chat_shm_wakes.h"
+#include "store/shm/ngx_chat_shm_workers.h"
 #include "store/ngx_chat_store.h"
 #include "store/shm/ngx_chat_store_shm.h"
 

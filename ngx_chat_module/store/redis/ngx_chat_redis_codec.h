@@ -1,22 +1,22 @@
 /*
- * ngx_chat_redis_facts.h: what the files of the Redis store share.
+ * ngx_chat_redis_codec.h: what the files of the Redis store share.
  *
- * ngx_chat_redis_question.c makes commands of facts and keys,
+ * ngx_chat_redis_codec.c makes commands of facts and keys,
  * ngx_chat_redis_answer.c makes facts of replies, ngx_chat_redis_log.c does
  * both for logs, ngx_chat_redis_script.c has what runs in the server, and
  * ngx_chat_store_redis.c is the store. Must not know: what facts mean,
  * connections.
  */
 
-#ifndef NGX_CHAT_REDIS_FACTS_H
-#define NGX_CHAT_REDIS_FACTS_H
+#ifndef NGX_CHAT_REDIS_CODEC_H
+#define NGX_CHAT_REDIS_CODEC_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/redis/ngx_chat_redis_live.h"
+#include "store/redis/ngx_chat_redis_liveness.h"
 #include "store/redis/ngx_chat_redis_sentinel.h"
-#include "store/redis/ngx_chat_redis_wake.h"
+#include "store/redis/ngx_chat_redis_notify.h"
 #include "store/ngx_chat_store.h"
 
 #define NGX_CHAT_REDIS_SHA1 20 /* bytes */
@@ -69,7 +69,7 @@ ngx_chat_redis_cmd_t *ngx_chat_redis_call(ngx_chat_store_redis_t *redis,
  */
 ngx_uint_t ngx_chat_redis_again(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
-/* ngx_chat_redis_question.c */
+/* ngx_chat_redis_codec.c */
 
 /* chat:{tag}:name, and behind it :p for the payloads, :l for the log. */
 void ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
@@ -124,4 +124,4 @@ void ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 void ngx_chat_redis_fetched(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 void ngx_chat_redis_pieces(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
-#endif /* NGX_CHAT_REDIS_FACTS_H */
+#endif /* NGX_CHAT_REDIS_CODEC_H */

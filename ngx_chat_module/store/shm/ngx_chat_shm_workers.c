@@ -1,5 +1,5 @@
 /*
- * ngx_chat_shm_wake.c: the table of workers in the zone, and how one worker
+ * ngx_chat_shm_workers.c: the table of workers in the zone, and how one worker
  * wakes another: by an eventfd of its slot.
  *
  * The eventfds are made once, by the master, when the zone is new; every

@@ -1,13 +1,13 @@
 /*
- * ngx_chat_shm_wakes.h: whom a change of a batch is told: the workers that
+ * ngx_chat_shm_workers.h: whom a change of a batch is told: the workers that
  * wait for it, and the last claimant's.
  *
  * They are marked while the zone is locked, and woken once it is free.
  * Must not know: requests, what a worker does then.
  */
 
-#ifndef NGX_CHAT_SHM_WAKES_H
-#define NGX_CHAT_SHM_WAKES_H
+#ifndef NGX_CHAT_SHM_WORKERS_H
+#define NGX_CHAT_SHM_WORKERS_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -31,4 +31,4 @@ void ngx_chat_shm_wakes_mark(ngx_chat_shm_ctx_t         *ctx,
 void ngx_chat_shm_wakes_send(ngx_chat_shm_ctx_t         *ctx,
                              const ngx_chat_shm_wakes_t *wakes);
 
-#endif /* NGX_CHAT_SHM_WAKES_H */
+#endif /* NGX_CHAT_SHM_WORKERS_H */

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_redis_question.c: facts and keys as commands.
+ * ngx_chat_redis_codec.c: facts and keys as commands.
  *
  * The facts of a key are a hash; the payloads lie in a second one, so that a
  * look at the facts does not carry them. A fact's value begins with 1 where it
@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/redis/ngx_chat_redis_facts.h"
+#include "store/redis/ngx_chat_redis_codec.h"
 
 #define NGX_CHAT_REDIS_ARGS 4096 /* of a join that grows */
 #define NGX_CHAT_REDIS_HEX 64    /* of a digest */

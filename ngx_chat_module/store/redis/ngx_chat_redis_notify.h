@@ -1,5 +1,5 @@
 /*
- * ngx_chat_redis_wake.h: hears what other workers have to say to this one.
+ * ngx_chat_redis_notify.h: hears what other workers have to say to this one.
  *
  * A connection of its own, to any node, subscribed to the worker's own
  * channel: a cluster tells all its nodes what is published. What is
@@ -7,8 +7,8 @@
  * news of everything, and so does the passing of 15 s. Must not know: facts.
  */
 
-#ifndef NGX_CHAT_REDIS_WAKE_H
-#define NGX_CHAT_REDIS_WAKE_H
+#ifndef NGX_CHAT_REDIS_NOTIFY_H
+#define NGX_CHAT_REDIS_NOTIFY_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -49,4 +49,4 @@ void ngx_chat_redis_wake_open(ngx_chat_redis_wake_t    *wake,
 void ngx_chat_redis_wake_move(ngx_chat_redis_wake_t *wake);
 void ngx_chat_redis_wake_close(ngx_chat_redis_wake_t *wake);
 
-#endif /* NGX_CHAT_REDIS_WAKE_H */
+#endif /* NGX_CHAT_REDIS_NOTIFY_H */

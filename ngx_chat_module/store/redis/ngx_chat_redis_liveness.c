@@ -1,6 +1,6 @@
 /*
- * ngx_chat_redis_seat.c: the keys that say which workers live, and the epoch
- * of the data, see ngx_chat_redis_live.h.
+ * ngx_chat_redis_liveness.c: the keys that say which workers live, and the epoch
+ * of the data, see ngx_chat_redis_liveness.h.
  *
  * The question is one MGET: the epoch first, then the workers, so that what it
  * answers of them is of the same data. The keys of a seat have one hash tag: a
@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "store/redis/ngx_chat_redis_live.h"
+#include "store/redis/ngx_chat_redis_liveness.h"
 
 #define NGX_CHAT_REDIS_TTL 10000  /* ms, of a worker's key */
 #define NGX_CHAT_REDIS_YOUNG 2000 /* all are back by then */

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_redis_wake.c: see ngx_chat_redis_wake.h.
+ * ngx_chat_redis_notify.c: see ngx_chat_redis_notify.h.
  *
  * A ping each second shows that the connection is still there: a subscriber
  * that only listens would never know. Without a subscription everything is
@@ -10,7 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "store/redis/ngx_chat_redis_wake.h"
+#include "store/redis/ngx_chat_redis_notify.h"
 
 #define NGX_CHAT_REDIS_PING 1000 /* ms */
 #define NGX_CHAT_REDIS_POLL 15000

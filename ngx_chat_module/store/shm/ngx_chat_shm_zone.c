@@ -1,5 +1,5 @@
 /*
- * ngx_chat_shm_room.c: see ngx_chat_shm_room.h.
+ * ngx_chat_shm_zone.c: see ngx_chat_shm_zone.h.
  *
  * A tenant is charged for what the slab takes for its blocks: a power of two,
  * or whole pages.
@@ -9,7 +9,7 @@
 #include <ngx_core.h>
 
 #include "store/shm/ngx_chat_shm_facts.h"
-#include "store/shm/ngx_chat_shm_room.h"
+#include "store/shm/ngx_chat_shm_zone.h"
 
 
 /* What the slab takes for a block of so many bytes. */

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_redis_declined.c: what becomes of a command that a node of a
+ * ngx_chat_redis_redirect.c: what becomes of a command that a node of a
  * cluster declines.
  *
  * MOVED: the slot is another node's, which is learned. ASK: this once it is.

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_redis_live.h: which workers are alive, and whether the servers
+ * ngx_chat_redis_liveness.h: which workers are alive, and whether the servers
  * still have what they were told.
  *
  * Each worker sets a key of its own that lasts 10 s, twice a second, and reads
@@ -11,8 +11,8 @@
  * Must not know: facts, batches.
  */
 
-#ifndef NGX_CHAT_REDIS_LIVE_H
-#define NGX_CHAT_REDIS_LIVE_H
+#ifndef NGX_CHAT_REDIS_LIVENESS_H
+#define NGX_CHAT_REDIS_LIVENESS_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -99,7 +99,7 @@ ngx_uint_t ngx_chat_redis_live_note(ngx_chat_redis_live_t       *live,
                                     chat_str_t name, ngx_uint_t there);
 
 /*
- * ngx_chat_redis_seat.c: the keys.
+ * ngx_chat_redis_liveness.c: the keys.
  */
 
 /* The command that asks for these workers; NULL: no memory. */
@@ -132,4 +132,4 @@ void       ngx_chat_redis_seat_init(ngx_chat_redis_seat_t *seat, ngx_uint_t n);
 ngx_uint_t ngx_chat_redis_seat_keep(ngx_chat_redis_seat_t *seat,
                                     ngx_uint_t             node);
 
-#endif /* NGX_CHAT_REDIS_LIVE_H */
+#endif /* NGX_CHAT_REDIS_LIVENESS_H */

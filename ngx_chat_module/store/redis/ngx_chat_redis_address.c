@@ -1,5 +1,5 @@
 /*
- * ngx_chat_redis_url.c: reads where the Redis server is: unix:PATH or
+ * ngx_chat_redis_address.c: reads where the Redis server is: unix:PATH or
  * redis://[user[:password]@]host[:port][/db]; or who knows it:
  * redis+sentinel://[...@]host[:port],...[/master][/db] for sentinels,
  * redis+cluster://[...@]host[:port],... for nodes of a cluster; with rediss

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_shm_room.h: room in the zone, and which tenant has how much of it.
+ * ngx_chat_shm_zone.h: room in the zone, and which tenant has how much of it.
  *
  * All functions are called with the zone's mutex held. Promises: where there
  * is no room, a tenant within its share displaces what is idle, first of the
@@ -8,8 +8,8 @@
  * Must not know: what facts mean, requests.
  */
 
-#ifndef NGX_CHAT_SHM_ROOM_H
-#define NGX_CHAT_SHM_ROOM_H
+#ifndef NGX_CHAT_SHM_ZONE_H
+#define NGX_CHAT_SHM_ZONE_H
 
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -68,4 +68,4 @@ ngx_uint_t ngx_chat_shm_room_for_log(ngx_chat_shm_ctx_t       *ctx,
 /* Says at most once a minute that there is no room. */
 void ngx_chat_shm_room_full(ngx_chat_shm_ctx_t *ctx);
 
-#endif /* NGX_CHAT_SHM_ROOM_H */
+#endif /* NGX_CHAT_SHM_ZONE_H */
