@@ -32,7 +32,7 @@ ngx_chat_status_note(ngx_chat_main_conf_t *mcf)
     uint64_t *stores = mcf->metrics->slot->metrics.stores;
 
     ngx_memzero(stores, 3 * sizeof(uint64_t));
-    stores[mcf->store ? mcf->store->state : CHAT_STORE_AWAY] = 1;
+    stores[mcf->store ? mcf->store->state : CHAT_STORE_UNAVAILABLE] = 1;
 }
 
 

@@ -31,7 +31,7 @@ ngx_chat_index_may(ngx_chat_ctx_t *ctx)
     return ctx->conf->record == NGX_CHAT_RECORD_ON && !ctx->conf->dry_run
            && ctx->dialect != NULL && ctx->rq.class != CHAT_CLASS_OTHER
            && ctx->rq.class != CHAT_CLASS_ITEMS && ctx->indexed == NULL
-           && store != NULL && store->state != CHAT_STORE_AWAY;
+           && store != NULL && store->state != CHAT_STORE_UNAVAILABLE;
 }
 
 

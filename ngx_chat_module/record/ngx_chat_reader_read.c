@@ -83,7 +83,7 @@ static void
 ngx_chat_reader_failed(ngx_chat_reader_t *reader, chat_rc_e rc)
 {
     if (rc == CHAT_ERROR
-        && !chat_store_is_away(reader->main->store, &reader->key)
+        && !chat_store_is_unavailable(reader->main->store, &reader->key)
         && ngx_chat_reader_waits(reader))
     {
         return; /* it is asked again when the store is there, or with time */

@@ -165,7 +165,8 @@ ngx_chat_writer_write(ngx_chat_writer_t *writer)
 static ngx_uint_t
 ngx_chat_writer_sound(const ngx_chat_writer_t *writer)
 {
-    return !writer->bytes.failed && writer->store->state != CHAT_STORE_AWAY
+    return !writer->bytes.failed
+           && writer->store->state != CHAT_STORE_UNAVAILABLE
            && (writer->mode != CHAT_RECORD_UNKNOWN
                || writer->bytes.len <= NGX_CHAT_WRITER_WAITS);
 }
@@ -275,7 +276,7 @@ ngx_chat_writer_plain(ngx_chat_ctx_t *ctx)
 
     return !r->header_only && !ctx->swallow
            && r->headers_out.content_encoding == NULL
-           && ctx->main->store->state != CHAT_STORE_AWAY;
+           && ctx->main->store->state != CHAT_STORE_UNAVAILABLE;
 }
 
 

@@ -87,8 +87,8 @@ ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
     }
 
     if (ctx->in_holds) {
-        if (rc == CHAT_ERROR && ctx->main->store->state == CHAT_STORE_WAVERING)
-        {
+        if (rc == CHAT_ERROR
+            && ctx->main->store->state == CHAT_STORE_RECONNECTING) {
             /* it is told when the store is back, or given up */
             ctx->reason = NULL;
             ngx_chat_attempt_void(ctx, ctx->claiming);

@@ -332,9 +332,9 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (store->state == CHAT_STORE_AWAY) {
+    if (store->state == CHAT_STORE_UNAVAILABLE) {
         ngx_chat_gate_away(ctx);
-    } else if (store->state == CHAT_STORE_WAVERING) {
+    } else if (store->state == CHAT_STORE_RECONNECTING) {
         ngx_chat_gate_await(ctx);
     } else {
         ngx_chat_gate_begin(ctx);

@@ -133,7 +133,7 @@ ngx_chat_keep_asked(chat_store_op_t *op, chat_rc_e rc,
 
     if (rc == CHAT_OK
             ? said.feeds == 0 || said.cleared || said.mode == CHAT_RECORD_NONE
-            : store->state == CHAT_STORE_AWAY)
+            : store->state == CHAT_STORE_UNAVAILABLE)
     {
         ngx_chat_keep_end(ctx);
     } else {

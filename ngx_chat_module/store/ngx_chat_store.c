@@ -13,14 +13,14 @@
 #include "store/ngx_chat_store.h"
 
 
-static void ngx_chat_store_event(ngx_event_t *ev);
+static void on_answers(ngx_event_t *ev);
 
 
 void
 ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_log_t *log)
 {
     ngx_memzero(base, sizeof(ngx_chat_store_base_t));
-    base->event.handler = ngx_chat_store_event;
+    base->event.handler = on_answers;
     base->event.data = base;
     base->event.log = log;
 }
@@ -83,7 +83,7 @@ ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op)
 
 
 static void
-ngx_chat_store_event(ngx_event_t *ev)
+on_answers(ngx_event_t *ev)
 {
     chat_arena_t          *arena;
     chat_store_op_t       *op;
@@ -121,7 +121,7 @@ ngx_chat_store_prefix(const chat_key_t *key)
 
 
 static chat_store_watch_t **
-ngx_chat_store_bucket(ngx_chat_store_base_t *base, uint64_t prefix)
+watch_bucket(ngx_chat_store_base_t *base, uint64_t prefix)
 {
     return &base->watches[prefix % NGX_CHAT_WATCH_BUCKETS];
 }
@@ -133,7 +133,7 @@ ngx_chat_store_watch_add(ngx_chat_store_base_t *base, chat_store_t *store,
 {
     chat_store_watch_t **bucket;
 
-    bucket = ngx_chat_store_bucket(base, ngx_chat_store_prefix(key));
+    bucket = watch_bucket(base, ngx_chat_store_prefix(key));
 
     watch->key = *key;
     watch->store = store;
@@ -154,7 +154,7 @@ ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
 {
     chat_store_watch_t **bucket;
 
-    bucket = ngx_chat_store_bucket(base, ngx_chat_store_prefix(&watch->key));
+    bucket = watch_bucket(base, ngx_chat_store_prefix(&watch->key));
 
     if (base->walk == watch) {
         base->walk = watch->next;
@@ -176,8 +176,8 @@ ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
 
 /* notify() may end any watch, and begin new ones, which are not notified. */
 static void
-ngx_chat_store_notify(ngx_chat_store_base_t *base, chat_store_watch_t *watch,
-                      uint64_t prefix, ngx_uint_t all)
+notify_bucket(ngx_chat_store_base_t *base, chat_store_watch_t *watch,
+              uint64_t prefix, ngx_uint_t all)
 {
     for (; watch != NULL; watch = base->walk) {
         base->walk = watch->next;
@@ -196,12 +196,11 @@ ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
     ngx_uint_t i;
 
     if (!all) {
-        ngx_chat_store_notify(base, *ngx_chat_store_bucket(base, prefix),
-                              prefix, 0);
+        notify_bucket(base, *watch_bucket(base, prefix), prefix, 0);
         return;
     }
 
     for (i = 0; i < NGX_CHAT_WATCH_BUCKETS; i++) {
-        ngx_chat_store_notify(base, base->watches[i], 0, 1);
+        notify_bucket(base, base->watches[i], 0, 1);
     }
 }

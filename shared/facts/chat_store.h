@@ -58,8 +58,8 @@ struct chat_store_watch_s {
 
 typedef enum {
     CHAT_STORE_UP,
-    CHAT_STORE_WAVERING, /* lost just now: questions wait a little */
-    CHAT_STORE_AWAY      /* each question fails at once */
+    CHAT_STORE_RECONNECTING, /* lost just now: questions wait a little */
+    CHAT_STORE_UNAVAILABLE   /* each question fails at once */
 } chat_store_state_e;
 
 struct chat_store_s {
@@ -183,9 +183,9 @@ chat_store_alive(void *data, chat_str_t worker)
 
 /* 1 if questions of this key fail at once. */
 static inline int
-chat_store_is_away(chat_store_t *store, const chat_key_t *key)
+chat_store_is_unavailable(chat_store_t *store, const chat_key_t *key)
 {
-    return store->state == CHAT_STORE_AWAY
+    return store->state == CHAT_STORE_UNAVAILABLE
            || (store->lacks != NULL && store->lacks(store, key));
 }
 

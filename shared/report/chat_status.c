@@ -152,7 +152,9 @@ chat_status_put_hex(chat_buf_t *out, const unsigned char *bytes, size_t n)
 unsigned char
 chat_status_store(const chat_metrics_t *metrics)
 {
-    return metrics->stores[CHAT_STORE_AWAY] != 0       ? CHAT_STORE_AWAY
-           : metrics->stores[CHAT_STORE_WAVERING] != 0 ? CHAT_STORE_WAVERING
-                                                       : CHAT_STORE_UP;
+    return metrics->stores[CHAT_STORE_UNAVAILABLE] != 0
+               ? CHAT_STORE_UNAVAILABLE
+           : metrics->stores[CHAT_STORE_RECONNECTING] != 0
+               ? CHAT_STORE_RECONNECTING
+               : CHAT_STORE_UP;
 }

@@ -86,9 +86,9 @@ act_worker(ngx_chat_law_t *law, ngx_uint_t step)
 static const char *
 act_state_of(const chat_store_t *store)
 {
-    return store->state == CHAT_STORE_UP     ? "up"
-           : store->state == CHAT_STORE_AWAY ? "away"
-                                             : "wavering";
+    return store->state == CHAT_STORE_UP            ? "up"
+           : store->state == CHAT_STORE_UNAVAILABLE ? "away"
+                                                    : "wavering";
 }
 
 

@@ -20,8 +20,9 @@
 #include <hiredis/hiredis.h>
 
 #define NGX_CHAT_REDIS_ERROR \
-    180                        /* bytes of what ngx_chat_redis_error() says */
-#define NGX_CHAT_REDIS_WHY 200 /* bytes of what ngx_chat_redis_why() says */
+    180 /* bytes of what ngx_chat_redis_error() says */
+#define NGX_CHAT_REDIS_REASON \
+    200 /* bytes of what ngx_chat_redis_error_reason() says */
 
 /* What the hosts of chat_store are. */
 typedef enum {
@@ -46,7 +47,7 @@ typedef struct {
     ngx_sockaddr_t        sockaddr;
     u_char                text[256];                      /* of host */
     u_char                name[256 + sizeof("[]:65535")]; /* of its name */
-} ngx_chat_redis_place_t;
+} ngx_chat_redis_address_t;
 
 /* What chat_store says; lives as long as the configuration. */
 typedef struct {
@@ -129,8 +130,8 @@ ngx_int_t ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
 void ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn);
 
 /* The same for a few words; a failure shows in the missing reply. */
-void ngx_chat_redis_conn_say(ngx_chat_redis_conn_t *conn,
-                             const ngx_str_t *words, ngx_uint_t n);
+void ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn,
+                                 const ngx_str_t *words, ngx_uint_t n);
 
 /* Ends it at once, and silently; safe at any time. */
 void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
@@ -143,7 +144,7 @@ void ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn);
 size_t ngx_chat_redis_error(const redisReply *reply, u_char *text);
 
 /* Why an error reply ends a connection, as closed() says it, into text. */
-const char *ngx_chat_redis_why(const redisReply *reply, u_char *text);
+const char *ngx_chat_redis_error_reason(const redisReply *reply, u_char *text);
 
 /* Sets a timer that does not keep an exiting worker. */
 void ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec);
@@ -180,11 +181,11 @@ ngx_uint_t ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
                                   const ngx_str_t *name, ngx_int_t port);
 
 /* NGX_ERROR: that is no place, which stays what it was. */
-ngx_int_t ngx_chat_redis_place_set(ngx_chat_redis_place_t *place,
-                                   const ngx_str_t *host, ngx_int_t port);
+ngx_int_t ngx_chat_redis_address_set(ngx_chat_redis_address_t *place,
+                                     const ngx_str_t *host, ngx_int_t port);
 
 /* Its host is a name; that is at this address, if it is one. */
-void ngx_chat_redis_place_at(ngx_chat_redis_place_t *place,
-                             const ngx_str_t        *address);
+void ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *place,
+                                   const ngx_str_t          *address);
 
 #endif /* NGX_CHAT_REDIS_H */

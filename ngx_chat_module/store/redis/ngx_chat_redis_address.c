@@ -1,19 +1,16 @@
 /*
- * ngx_chat_redis_address.c: reads where the Redis server is: unix:PATH or
- * redis://[user[:password]@]host[:port][/db]; or who knows it:
- * redis+sentinel://[...@]host[:port],...[/master][/db] for sentinels,
- * redis+cluster://[...@]host[:port],... for nodes of a cluster; with rediss
- * instead of redis, over TLS.
+ * ngx_chat_redis_address.c: see ngx_chat_redis_conf.h.
  *
- * Promises: whatever is wrong is said with the name of the directive, and no
- * part of the URL with it: where a password ends is not sure then.
- * Must not know: parameters, how to connect.
+ * Addresses of Redis servers: chat_store's URL, and hosts that a server names
+ * at run time. No error prints any part of the URL, as a mistyped password
+ * may be anywhere in it.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
 #include "store/redis/ngx_chat_redis_conf.h"
+#include "store/redis/ngx_chat_redis.h"
 
 #define NGX_CHAT_REDIS_PORT 6379
 #define NGX_CHAT_REDIS_SENTINEL_PORT 26379
@@ -27,7 +24,7 @@ typedef struct {
     ngx_uint_t              tls;
 } ngx_chat_redis_prefix_t;
 
-static const ngx_chat_redis_prefix_t ngx_chat_redis_prefixes[] = {
+static const ngx_chat_redis_prefix_t prefixes[] = {
     { ngx_string("redis://"), NGX_CHAT_REDIS_ONE, NGX_CHAT_REDIS_PORT, 0 },
     { ngx_string("redis+sentinel://"), NGX_CHAT_REDIS_SENTINEL,
       NGX_CHAT_REDIS_SENTINEL_PORT, 0 },
@@ -46,11 +43,11 @@ static const ngx_chat_redis_prefix_t ngx_chat_redis_prefixes[] = {
 
 
 static const ngx_chat_redis_prefix_t *
-ngx_chat_redis_find_prefix(const ngx_str_t *text)
+find_prefix(const ngx_str_t *text)
 {
     const ngx_chat_redis_prefix_t *prefix;
 
-    for (prefix = ngx_chat_redis_prefixes; prefix->text.len; prefix++) {
+    for (prefix = prefixes; prefix->text.len; prefix++) {
         if (text->len >= prefix->text.len
             && ngx_strncasecmp(text->data, prefix->text.data, prefix->text.len)
                    == 0)
@@ -66,7 +63,7 @@ ngx_chat_redis_find_prefix(const ngx_str_t *text)
 ngx_uint_t
 ngx_chat_redis_is_url(const ngx_str_t *text)
 {
-    return ngx_chat_redis_find_prefix(text) != NULL;
+    return find_prefix(text) != NULL;
 }
 
 
@@ -102,8 +99,7 @@ ngx_chat_redis_split(ngx_str_t *text, u_char *there)
 
 
 static ngx_int_t
-ngx_chat_redis_decode(ngx_chat_redis_url_t *url, ngx_str_t *to,
-                      const ngx_str_t *from)
+decode(ngx_chat_redis_url_t *url, ngx_str_t *to, const ngx_str_t *from)
 {
     size_t    i;
     u_char   *p;
@@ -159,7 +155,7 @@ ngx_chat_redis_read_db(ngx_chat_redis_url_t *url, ngx_str_t *value)
 
 
 static ngx_int_t
-ngx_chat_redis_read_userinfo(ngx_chat_redis_url_t *url, ngx_str_t text)
+read_userinfo(ngx_chat_redis_url_t *url, ngx_str_t text)
 {
     u_char   *colon;
     ngx_str_t user = text;
@@ -168,19 +164,18 @@ ngx_chat_redis_read_userinfo(ngx_chat_redis_url_t *url, ngx_str_t text)
     if (colon) {
         user = ngx_chat_redis_split(&text, colon);
 
-        if (ngx_chat_redis_decode(url, &url->conf->password, &text) != NGX_OK)
-        {
+        if (decode(url, &url->conf->password, &text) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
-    return ngx_chat_redis_decode(url, &url->conf->user, &user);
+    return decode(url, &url->conf->user, &user);
 }
 
 
 static ngx_int_t
-ngx_chat_redis_add_host(ngx_chat_redis_url_t *url, ngx_str_t text,
-                        in_port_t port, ngx_uint_t brackets)
+add_host(ngx_chat_redis_url_t *url, ngx_str_t text, in_port_t port,
+         ngx_uint_t brackets)
 {
     ngx_chat_redis_host_t *host = &url->conf->hosts[url->conf->nhosts++];
 
@@ -204,8 +199,7 @@ ngx_chat_redis_add_host(ngx_chat_redis_url_t *url, ngx_str_t text,
 
 /* host, host:port, [address] or [address]:port. */
 static ngx_int_t
-ngx_chat_redis_read_host(ngx_chat_redis_url_t *url, ngx_str_t text,
-                         in_port_t port)
+read_host(ngx_chat_redis_url_t *url, ngx_str_t text, in_port_t port)
 {
     u_char    *end, *last = text.data + text.len;
     ngx_int_t  n = port;
@@ -238,14 +232,13 @@ ngx_chat_redis_read_host(ngx_chat_redis_url_t *url, ngx_str_t text,
         }
     }
 
-    return ngx_chat_redis_add_host(url, host, (in_port_t) n, brackets);
+    return add_host(url, host, (in_port_t) n, brackets);
 }
 
 
 /* host[:port], and with a comma between them more if the scheme has more. */
 static ngx_int_t
-ngx_chat_redis_read_hosts(ngx_chat_redis_url_t *url, ngx_str_t text,
-                          in_port_t port)
+read_hosts(ngx_chat_redis_url_t *url, ngx_str_t text, in_port_t port)
 {
     size_t     i;
     u_char    *comma;
@@ -266,18 +259,18 @@ ngx_chat_redis_read_hosts(ngx_chat_redis_url_t *url, ngx_str_t text,
            && (comma = ngx_strlchr(text.data, text.data + text.len, ',')))
     {
         host = ngx_chat_redis_split(&text, comma);
-        if (ngx_chat_redis_read_host(url, host, port) != NGX_OK) {
+        if (read_host(url, host, port) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
-    return ngx_chat_redis_read_host(url, text, port);
+    return read_host(url, text, port);
 }
 
 
 /* What logs call the store: host:port,host:port/master. */
 static ngx_int_t
-ngx_chat_redis_make_name(ngx_chat_redis_url_t *url)
+make_name(ngx_chat_redis_url_t *url)
 {
     size_t                 len = 0;
     u_char                *p;
@@ -310,7 +303,7 @@ ngx_chat_redis_make_name(ngx_chat_redis_url_t *url)
 
 /* What is behind the hosts: [db], or for sentinels: master[/db]. */
 static ngx_int_t
-ngx_chat_redis_read_path(ngx_chat_redis_url_t *url, ngx_str_t text)
+read_path(ngx_chat_redis_url_t *url, ngx_str_t text)
 {
     u_char   *slash;
     ngx_str_t master;
@@ -339,8 +332,7 @@ ngx_chat_redis_read_path(ngx_chat_redis_url_t *url, ngx_str_t text)
 
 /* [user[:password]@]host[:port],...[/...] */
 static ngx_int_t
-ngx_chat_redis_read_url(ngx_chat_redis_url_t *url, ngx_str_t text,
-                        in_port_t port)
+read_url(ngx_chat_redis_url_t *url, ngx_str_t text, in_port_t port)
 {
     u_char   *at, *slash;
     ngx_str_t host = text, path = ngx_null_string;
@@ -356,7 +348,7 @@ ngx_chat_redis_read_url(ngx_chat_redis_url_t *url, ngx_str_t text,
         }
     }
 
-    if (ngx_chat_redis_read_path(url, path) != NGX_OK) {
+    if (read_path(url, path) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -373,17 +365,17 @@ ngx_chat_redis_read_url(ngx_chat_redis_url_t *url, ngx_str_t text,
                                           "the first host");
         }
 
-        if (ngx_chat_redis_read_userinfo(url, text) != NGX_OK) {
+        if (read_userinfo(url, text) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
-    return ngx_chat_redis_read_hosts(url, host, port);
+    return read_hosts(url, host, port);
 }
 
 
 static ngx_int_t
-ngx_chat_redis_read_unix(ngx_chat_redis_url_t *url, ngx_str_t text)
+read_unix(ngx_chat_redis_url_t *url, ngx_str_t text)
 {
     url->conf->hosts =
         ngx_pcalloc(url->cf->pool, sizeof(ngx_chat_redis_host_t));
@@ -401,7 +393,7 @@ ngx_int_t
 ngx_chat_redis_read_server(ngx_chat_redis_url_t *url, ngx_str_t text)
 {
     ngx_int_t                      rc;
-    const ngx_chat_redis_prefix_t *prefix = ngx_chat_redis_find_prefix(&text);
+    const ngx_chat_redis_prefix_t *prefix = find_prefix(&text);
 
     if (prefix == NULL) {
         return ngx_chat_redis_invalid(url, "store",
@@ -415,13 +407,123 @@ ngx_chat_redis_read_server(ngx_chat_redis_url_t *url, ngx_str_t text)
     url->conf->scheme = prefix->scheme;
 
     if (prefix->port == 0) {
-        rc = ngx_chat_redis_read_unix(url, text);
+        rc = read_unix(url, text);
 
     } else {
         text.data += prefix->text.len;
         text.len -= prefix->text.len;
-        rc = ngx_chat_redis_read_url(url, text, prefix->port);
+        rc = read_url(url, text, prefix->port);
     }
 
-    return rc == NGX_OK ? ngx_chat_redis_make_name(url) : rc;
+    return rc == NGX_OK ? make_name(url) : rc;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_is_address(const ngx_str_t *host)
+{
+#if (NGX_HAVE_INET6)
+    u_char address[16];
+
+    if (ngx_inet6_addr(host->data, host->len, address) == NGX_OK) {
+        return 1;
+    }
+#endif
+
+    return ngx_inet_addr(host->data, host->len) != INADDR_NONE;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_is_name(const ngx_str_t *host)
+{
+    size_t i;
+    u_char c;
+
+    for (i = 0; i < host->len; i++) {
+        c = ngx_tolower(host->data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-'
+            && c != '.' && c != '_')
+        {
+            return 0;
+        }
+    }
+
+    return host->len > 0 && host->len < 256;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
+                       const ngx_str_t *name, ngx_int_t port)
+{
+    return host->port == port && host->host.len == name->len
+           && ngx_memcmp(host->host.data, name->data, name->len) == 0;
+}
+
+
+void
+ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *place,
+                              const ngx_str_t          *host)
+{
+    in_addr_t address;
+
+    address = ngx_inet_addr(host->data, host->len);
+
+    if (address != INADDR_NONE) {
+        place->sockaddr.sockaddr_in.sin_family = AF_INET;
+        place->sockaddr.sockaddr_in.sin_addr.s_addr = address;
+        place->addr.socklen = sizeof(struct sockaddr_in);
+
+    } else {
+#if (NGX_HAVE_INET6)
+        if (ngx_inet6_addr(host->data, host->len,
+                           place->sockaddr.sockaddr_in6.sin6_addr.s6_addr)
+            != NGX_OK)
+        {
+            return;
+        }
+
+        place->sockaddr.sockaddr_in6.sin6_family = AF_INET6;
+        place->addr.socklen = sizeof(struct sockaddr_in6);
+#else
+        return;
+#endif
+    }
+
+    ngx_inet_set_port(&place->sockaddr.sockaddr, place->host.port);
+    place->addr.sockaddr = &place->sockaddr.sockaddr;
+    place->addr.name = place->host.name;
+    place->host.addrs = &place->addr;
+    place->host.naddrs = 1;
+}
+
+
+ngx_int_t
+ngx_chat_redis_address_set(ngx_chat_redis_address_t *place,
+                           const ngx_str_t *host, ngx_int_t port)
+{
+    ngx_uint_t address = ngx_chat_redis_is_address(host);
+
+    if (port < 1 || port > 65535
+        || !(address ? host->len < 256 : ngx_chat_redis_is_name(host)))
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(place, sizeof(ngx_chat_redis_address_t));
+    (void) ngx_cpystrn(place->text, host->data, host->len + 1);
+    place->host.port = (in_port_t) port;
+    place->host.host.data = place->text;
+    place->host.host.len = host->len;
+    place->host.name.data = place->name;
+    place->host.name.len =
+        ngx_sprintf(place->name,
+                    memchr(host->data, ':', host->len) ? "[%V]:%i" : "%V:%i",
+                    host, port)
+        - place->name;
+
+    ngx_chat_redis_address_set_ip(place, host);
+    return NGX_OK;
 }

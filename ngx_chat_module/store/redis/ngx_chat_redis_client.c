@@ -22,8 +22,7 @@
 
 /* 1 if text was not the last thing told. */
 static ngx_uint_t
-ngx_chat_redis_is_news(ngx_chat_redis_client_t *client, const char *text,
-                       size_t len)
+is_news(ngx_chat_redis_client_t *client, const char *text, size_t len)
 {
     len = ngx_min(len, sizeof(client->told));
 
@@ -43,7 +42,7 @@ ngx_chat_redis_is_news(ngx_chat_redis_client_t *client, const char *text,
  * has the word "script:" in the middle as well.
  */
 static size_t
-ngx_chat_redis_without_script(u_char *text, size_t len)
+without_script(u_char *text, size_t len)
 {
     u_char *at = text, *end = text + len;
 
@@ -60,8 +59,8 @@ ngx_chat_redis_without_script(u_char *text, size_t len)
 
 
 void
-ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
-                        const redisReply        *reply)
+ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
+                         const redisReply        *reply)
 {
     size_t len;
     u_char text[NGX_CHAT_REDIS_ERROR] = "a reply of another shape";
@@ -69,9 +68,9 @@ ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
     len = reply->type == REDIS_REPLY_ERROR ? ngx_chat_redis_error(reply, text)
                                            : ngx_strlen(text);
 
-    len = ngx_chat_redis_without_script(text, len);
+    len = without_script(text, len);
 
-    if (!ngx_chat_redis_is_news(client, (const char *) text, len)
+    if (!is_news(client, (const char *) text, len)
         && ngx_current_msec - client->complained < 60000)
     {
         return;
@@ -84,8 +83,7 @@ ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
 
 
 static void
-ngx_chat_redis_set_state(ngx_chat_redis_client_t *client,
-                         chat_store_state_e       state)
+set_state(ngx_chat_redis_client_t *client, chat_store_state_e state)
 {
     client->state = state;
     client->changed(client);
@@ -94,31 +92,31 @@ ngx_chat_redis_set_state(ngx_chat_redis_client_t *client,
 
 /* 1 if the connection is there and the greetings are over. */
 static ngx_uint_t
-ngx_chat_redis_is_open(ngx_chat_redis_client_t *client)
+is_open(ngx_chat_redis_client_t *client)
 {
-    return client->conn.is_ready && client->greeting == 0;
+    return client->conn.is_ready && client->setups == 0;
 }
 
 
 /* After a while without it, those who wait are told. */
 static void
-ngx_chat_redis_give_up(ngx_event_t *ev)
+on_give_up(ngx_event_t *ev)
 {
     ngx_chat_redis_client_t *client = ev->data;
 
-    if (client->state == CHAT_STORE_WAVERING) {
+    if (client->state == CHAT_STORE_RECONNECTING) {
         ngx_chat_redis_expire(client, 1);
-        ngx_chat_redis_set_state(client, CHAT_STORE_AWAY);
+        set_state(client, CHAT_STORE_UNAVAILABLE);
     }
 }
 
 
 static void
-ngx_chat_redis_waver(ngx_chat_redis_client_t *client)
+set_reconnecting(ngx_chat_redis_client_t *client)
 {
     ngx_msec_t silent = ngx_current_msec - client->heard;
 
-    client->state = CHAT_STORE_WAVERING;
+    client->state = CHAT_STORE_RECONNECTING;
     client->lost_at = ngx_current_msec;
     ngx_chat_redis_timer(&client->giveup, silent + NGX_CHAT_REDIS_AT_LEAST
                                                   < NGX_CHAT_REDIS_GIVE_UP
@@ -142,10 +140,10 @@ ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client, const char *why)
         }
 
         client->backoff = ngx_min(client->backoff, NGX_CHAT_REDIS_AT_LEAST);
-        ngx_chat_redis_waver(client);
+        set_reconnecting(client);
     }
 
-    if (ngx_chat_redis_is_news(client, why, ngx_strlen(why))) {
+    if (is_news(client, why, ngx_strlen(why))) {
         ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
                       "chat: the store %V is away: %s", client->name, why);
     }
@@ -156,7 +154,7 @@ ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client, const char *why)
 
 
 static void
-ngx_chat_redis_deadline(ngx_event_t *ev)
+on_deadline(ngx_event_t *ev)
 {
     ngx_chat_redis_cmd_t    *cmd;
     ngx_chat_redis_client_t *client = ev->data;
@@ -178,7 +176,7 @@ ngx_chat_redis_deadline(ngx_event_t *ev)
 
 
 static void
-ngx_chat_redis_connect(ngx_event_t *ev)
+on_retry(ngx_event_t *ev)
 {
     ngx_chat_redis_client_t *client = ev->data;
 
@@ -203,11 +201,11 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
     }
 
     if (client->state == CHAT_STORE_UP) {
-        ngx_chat_redis_waver(client);
+        set_reconnecting(client);
     }
 
     if (client->conn.host != host) {
-        ngx_chat_redis_remind(client);
+        ngx_chat_redis_replay(client);
     }
 
     client->conn.host = host;
@@ -216,14 +214,14 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
 
 
 static void
-ngx_chat_redis_closed(ngx_chat_redis_conn_t *conn, const char *why)
+on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 {
     ngx_chat_redis_client_lost(conn->data, why);
 }
 
 
 static void
-ngx_chat_redis_ready(ngx_chat_redis_conn_t *conn)
+on_ready(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_client_t *client = conn->data;
 
@@ -234,7 +232,7 @@ ngx_chat_redis_ready(ngx_chat_redis_conn_t *conn)
 
 /* The greetings are over: the store is there. */
 static void
-ngx_chat_redis_up(ngx_chat_redis_client_t *client)
+set_up(ngx_chat_redis_client_t *client)
 {
     ngx_uint_t level = client->was_up ? NGX_LOG_NOTICE : NGX_LOG_INFO;
 
@@ -249,16 +247,16 @@ ngx_chat_redis_up(ngx_chat_redis_client_t *client)
 
     client->was_up = 1;
     client->up_at = ngx_current_msec;
-    ngx_chat_redis_set_state(client, CHAT_STORE_UP);
+    set_state(client, CHAT_STORE_UP);
     ngx_post_event(&client->flush, &ngx_posted_events);
 }
 
 
 static void
-ngx_chat_redis_refused(ngx_chat_redis_client_t *client, redisReply *reply)
+on_refused(ngx_chat_redis_client_t *client, redisReply *reply)
 {
-    u_char      text[NGX_CHAT_REDIS_WHY];
-    const char *why = ngx_chat_redis_why(reply, text);
+    u_char      text[NGX_CHAT_REDIS_REASON];
+    const char *why = ngx_chat_redis_error_reason(reply, text);
 
     freeReplyObject(reply);
     ngx_chat_redis_conn_close(&client->conn);
@@ -267,9 +265,9 @@ ngx_chat_redis_refused(ngx_chat_redis_client_t *client, redisReply *reply)
 
 
 static void
-ngx_chat_redis_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
+on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    ngx_uint_t               greets;
+    ngx_uint_t               setup;
     ngx_chat_redis_cmd_t    *cmd;
     ngx_chat_redis_client_t *client = conn->data;
 
@@ -286,18 +284,18 @@ ngx_chat_redis_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
     }
 
     /* a server that takes no writes is as good as none: it stays queued */
-    greets = cmd->greets;
-    if ((greets && reply->type == REDIS_REPLY_ERROR)
+    setup = cmd->setup;
+    if ((setup && reply->type == REDIS_REPLY_ERROR)
         || ngx_chat_redis_is_readonly(reply))
     {
-        ngx_chat_redis_refused(client, reply);
+        on_refused(client, reply);
         return;
     }
 
-    if (cmd->lasts && (client->seek || client->declined)
+    if (cmd->replayable && (client->seek || client->declined)
         && reply->type != REDIS_REPLY_ERROR)
     {
-        ngx_chat_redis_remember(client, cmd);
+        ngx_chat_redis_replay_add(client, cmd);
     }
 
     client->heard = ngx_current_msec;
@@ -307,15 +305,15 @@ ngx_chat_redis_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         cmd->done(cmd, reply);
     }
 
-    if (greets && ngx_chat_redis_is_open(client)) {
-        ngx_chat_redis_up(client);
+    if (setup && is_open(client)) {
+        set_up(client);
     }
 }
 
 
 static void
-ngx_chat_redis_event(ngx_chat_redis_client_t *client, ngx_event_t *ev,
-                     void (*handler)(ngx_event_t *ev))
+init_event(ngx_chat_redis_client_t *client, ngx_event_t *ev,
+           void (*handler)(ngx_event_t *ev))
 {
     ev->handler = handler;
     ev->data = client;
@@ -334,21 +332,21 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     client->name = client->name ? client->name : &conf->name;
     client->conn.log = log;
     client->conn.data = client;
-    client->conn.ready = ngx_chat_redis_ready;
-    client->conn.reply = ngx_chat_redis_reply;
-    client->conn.closed = ngx_chat_redis_closed;
+    client->conn.ready = on_ready;
+    client->conn.reply = on_reply;
+    client->conn.closed = on_closed;
 
     ngx_queue_init(&client->cmds);
-    ngx_queue_init(&client->lately);
-    ngx_chat_redis_event(client, &client->timer, ngx_chat_redis_deadline);
-    ngx_chat_redis_event(client, &client->retry, ngx_chat_redis_connect);
-    ngx_chat_redis_event(client, &client->giveup, ngx_chat_redis_give_up);
-    ngx_chat_redis_event(client, &client->flush, ngx_chat_redis_flush);
+    ngx_queue_init(&client->replayed);
+    init_event(client, &client->timer, on_deadline);
+    init_event(client, &client->retry, on_retry);
+    init_event(client, &client->giveup, on_give_up);
+    init_event(client, &client->flush, ngx_chat_redis_flush);
 
     client->heard = ngx_current_msec;
     client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
-    ngx_chat_redis_waver(client);
-    ngx_chat_redis_connect(&client->retry);
+    set_reconnecting(client);
+    on_retry(&client->retry);
 }
 
 

@@ -57,8 +57,8 @@ struct ngx_chat_redis_cmd_s {
     unsigned                 keyed : 1;  /* it has a slot */
     unsigned                 asks : 1;   /* goes where its slot is not */
     unsigned                 sent : 1;
-    unsigned                 greets : 1; /* goes out before all others */
-    unsigned lasts : 1; /* what it has put is to stand at a new server */
+    unsigned                 setup : 1; /* goes out before all others */
+    unsigned replayable : 1; /* what it has put is to stand at a new server */
     unsigned piece : 1; /* of a log: facts come first where room is short */
     unsigned again : 1; /* done's own */
 };
@@ -68,9 +68,9 @@ struct ngx_chat_redis_client_s {
     const ngx_str_t      *name; /* for logs */
     ngx_queue_t           cmds; /* in order */
     size_t                bytes;
-    ngx_uint_t            greeting; /* greetings without a reply */
-    ngx_queue_t           lately;   /* copies of answered ones, for a move */
-    size_t                lately_bytes;
+    ngx_uint_t            setups;   /* greetings without a reply */
+    ngx_queue_t           replayed; /* copies of answered ones, for a move */
+    size_t                replayed_bytes;
     chat_store_state_e    state;
 
     ngx_event_t timer;  /* the next deadline */
@@ -184,13 +184,13 @@ void ngx_chat_redis_empty(ngx_chat_redis_client_t *client);
  * Keeps a copy of a command that has been answered; for a while, and within
  * bounds. remind: puts these before all commands, of which none is sent.
  */
-void ngx_chat_redis_remember(ngx_chat_redis_client_t    *client,
-                             const ngx_chat_redis_cmd_t *cmd);
-void ngx_chat_redis_remind(ngx_chat_redis_client_t *client);
+void ngx_chat_redis_replay_add(ngx_chat_redis_client_t    *client,
+                               const ngx_chat_redis_cmd_t *cmd);
+void ngx_chat_redis_replay(ngx_chat_redis_client_t *client);
 
 /* Logs an error reply, the same one at most once a minute. */
-void ngx_chat_redis_complain(ngx_chat_redis_client_t *client,
-                             const redisReply        *reply);
+void ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
+                              const redisReply        *reply);
 
 /* 1 if reply is an error that begins so. */
 ngx_uint_t ngx_chat_redis_is_error(const redisReply *reply,

@@ -20,14 +20,14 @@
 #include "store/redis/ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_MASTERS 250
-#define NGX_CHAT_REDIS_NOBODY 255 /* has a slot */
+#define NGX_CHAT_REDIS_NO_NODE 255 /* has a slot */
 
 typedef struct ngx_chat_redis_cluster_s ngx_chat_redis_cluster_t;
 
 typedef struct {
     ngx_chat_redis_client_t   client; /* first: a client is of a node */
     ngx_chat_redis_cluster_t *cluster;
-    ngx_chat_redis_place_t    place; /* of a node that was named */
+    ngx_chat_redis_address_t  place; /* of a node that was named */
     ngx_str_t                 called;
     u_char                    text[300]; /* of what it is called in logs */
     ngx_uint_t                n;         /* which one it is */
@@ -43,11 +43,11 @@ struct ngx_chat_redis_cluster_s {
     ngx_chat_redis_node_t       *nodes[NGX_CHAT_REDIS_MASTERS];
     ngx_uint_t                   count;
     u_char                       owner[CHAT_SLOTS];
-    ngx_uint_t                   seeds; /* so many are chat_store's */
-    ngx_uint_t                   many;  /* it is a real one */
-    ngx_uint_t                   known; /* the slots have been learned */
-    ngx_uint_t                   stale; /* a slot has moved since */
-    ngx_uint_t                   moved; /* to one that may not have all */
+    ngx_uint_t                   seeds;      /* so many are chat_store's */
+    ngx_uint_t                   is_cluster; /* it is a real one */
+    ngx_uint_t                   known;      /* the slots have been learned */
+    ngx_uint_t                   stale;      /* a slot has moved since */
+    ngx_uint_t                   moved;      /* to one that may not have all */
     ngx_msec_t                   learned;
     ngx_chat_redis_node_t       *asked; /* for the slots; NULL: nobody is */
     ngx_msec_t                   asked_at;
@@ -103,7 +103,7 @@ void ngx_chat_redis_cluster_flush(ngx_chat_redis_cluster_t *cluster);
 ngx_chat_redis_node_t      *
 ngx_chat_redis_cluster_node(ngx_chat_redis_cluster_t *cluster,
                                  const ngx_str_t *host, ngx_int_t port);
-void ngx_chat_redis_cluster_need(ngx_chat_redis_node_t *node);
+void ngx_chat_redis_cluster_connect(ngx_chat_redis_node_t *node);
 
 /* Sends again what was declined or was another's; fails it if that fails. */
 void ngx_chat_redis_cluster_resubmit(ngx_chat_redis_cluster_t *cluster,
@@ -113,8 +113,8 @@ void ngx_chat_redis_cluster_resubmit(ngx_chat_redis_cluster_t *cluster,
 /* ngx_chat_redis_slots.c: who has which slots. */
 
 /* Asks a node that is there; greets: this one, with its greetings. */
-void ngx_chat_redis_slots_ask(ngx_chat_redis_cluster_t *cluster,
-                              ngx_chat_redis_node_t *node, ngx_uint_t greets);
+void ngx_chat_redis_slots_query(ngx_chat_redis_cluster_t *cluster,
+                                ngx_chat_redis_node_t *node, ngx_uint_t setup);
 
 /* A slot is another node's now. */
 void ngx_chat_redis_slots_move(ngx_chat_redis_cluster_t *cluster,
@@ -126,15 +126,15 @@ void ngx_chat_redis_slots_tick(ngx_event_t *ev);
 
 /* ngx_chat_redis_redirect.c: client->declined, and what is sent again. */
 
-ngx_uint_t ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
-                                   ngx_chat_redis_cmd_t    *cmd,
-                                   redisReply              *reply);
+ngx_uint_t ngx_chat_redis_redirected(ngx_chat_redis_client_t *client,
+                                     ngx_chat_redis_cmd_t    *cmd,
+                                     redisReply              *reply);
 
 /* Sends a command after a little while; NGX_DECLINED: there is no room. */
-ngx_int_t ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
+ngx_int_t ngx_chat_redis_retry_add(ngx_chat_redis_cluster_t *cluster,
                                    ngx_chat_redis_cmd_t     *cmd);
 
 /* The handler of cluster->again. */
-void ngx_chat_redis_later_send(ngx_event_t *ev);
+void ngx_chat_redis_retry_send(ngx_event_t *ev);
 
 #endif /* NGX_CHAT_REDIS_CLUSTER_H */

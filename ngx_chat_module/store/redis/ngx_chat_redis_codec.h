@@ -33,8 +33,8 @@ typedef struct {
     ngx_chat_store_base_t     base;
     ngx_chat_redis_cluster_t  cluster;
     ngx_chat_redis_sentinel_t sentinel; /* of a scheme that has them */
-    ngx_chat_redis_live_t     live;
-    ngx_chat_redis_wake_t     wake;
+    ngx_chat_redis_liveness_t live;
+    ngx_chat_redis_notify_t   wake;
     ngx_msec_t                doubted; /* nobody may see us, since then */
     u_char                    worker[NGX_CHAT_REDIS_NAME];
     char sha[NGX_CHAT_REDIS_SCRIPTS][2 * NGX_CHAT_REDIS_SHA1 + 1];
@@ -57,7 +57,7 @@ void ngx_chat_redis_hash(ngx_chat_store_redis_t *redis);
  * Puts the scripts into a server; greets: before all other commands of this
  * connection.
  */
-void ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t greets);
+void ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t setup);
 
 /* A command that runs a script, its arguments to follow; NULL: no memory. */
 ngx_chat_redis_cmd_t *ngx_chat_redis_call(ngx_chat_store_redis_t *redis,
@@ -67,7 +67,7 @@ ngx_chat_redis_cmd_t *ngx_chat_redis_call(ngx_chat_store_redis_t *redis,
  * 1: the server has forgotten the script; it is loaded, and the command sent
  * again, which takes both. Once for a command.
  */
-ngx_uint_t ngx_chat_redis_again(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+ngx_uint_t ngx_chat_redis_reload(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
 /* ngx_chat_redis_codec.c */
 
@@ -83,8 +83,8 @@ ngx_chat_redis_client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key);
  * Submits cmd for op; what is not taken (or NULL: no memory) is freed and
  * fails from the event loop.
  */
-void ngx_chat_redis_ask(ngx_chat_store_redis_t *redis,
-                        ngx_chat_redis_cmd_t *cmd, chat_store_op_t *op);
+void ngx_chat_redis_query(ngx_chat_store_redis_t *redis,
+                          ngx_chat_redis_cmd_t *cmd, chat_store_op_t *op);
 
 /* wait: this worker's wait/ fact too; or NULL. */
 void ngx_chat_redis_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
@@ -112,7 +112,7 @@ void ngx_chat_store_redis_read(chat_store_t *store, chat_store_op_t *op,
 chat_str_t ngx_chat_redis_text(const redisReply *reply);
 
 /* Tells whoever waits for the command; then it has no waiter. */
-void ngx_chat_redis_tell(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc,
+void ngx_chat_redis_done(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc,
                          const ngx_chat_redis_facts_t *found);
 
 /* The end of a command, and of its reply (or NULL). */
@@ -120,8 +120,9 @@ void ngx_chat_redis_end(ngx_chat_redis_cmd_t *cmd, redisReply *reply,
                         chat_rc_e rc);
 
 /* The done() of a join, of a look at payloads, and of a read. */
-void ngx_chat_redis_joined(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
-void ngx_chat_redis_fetched(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
-void ngx_chat_redis_pieces(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+void ngx_chat_redis_join_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+void ngx_chat_redis_payloads_reply(ngx_chat_redis_cmd_t *cmd,
+                                   redisReply           *reply);
+void ngx_chat_redis_log_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
 #endif /* NGX_CHAT_REDIS_CODEC_H */

@@ -23,7 +23,7 @@ typedef struct {
 
 
 static ngx_int_t
-ngx_chat_redis_read_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (url->conf->user.len) {
         return ngx_chat_redis_twice(url, "users");
@@ -35,7 +35,7 @@ ngx_chat_redis_read_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
 
 
 static ngx_int_t
-ngx_chat_redis_read_timeout(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_timeout(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     ngx_int_t timeout = ngx_parse_time(value, 0);
 
@@ -49,7 +49,7 @@ ngx_chat_redis_read_timeout(ngx_chat_redis_url_t *url, ngx_str_t *value)
 
 
 static ngx_int_t
-ngx_chat_redis_read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
         return ngx_chat_redis_invalid(url, "verify", "used over TLS only");
@@ -69,7 +69,7 @@ ngx_chat_redis_read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
 
 
 static ngx_int_t
-ngx_chat_redis_read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (!url->tls) {
         return ngx_chat_redis_invalid(url, "ca", "used over TLS only");
@@ -82,8 +82,7 @@ ngx_chat_redis_read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
 
 /* The beginning of a file; -1: it has said what is wrong. */
 static ssize_t
-ngx_chat_redis_read_file(ngx_chat_redis_url_t *url, ngx_str_t *name,
-                         u_char *to, size_t size)
+read_file(ngx_chat_redis_url_t *url, ngx_str_t *name, u_char *to, size_t size)
 {
     ssize_t  n;
     size_t   len = 0;
@@ -113,8 +112,7 @@ ngx_chat_redis_read_file(ngx_chat_redis_url_t *url, ngx_str_t *name,
 
 /* The first line of a file. */
 static ngx_int_t
-ngx_chat_redis_read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value,
-                           ngx_str_t *to)
+read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value, ngx_str_t *to)
 {
     u_char    text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
     ssize_t   n;
@@ -124,7 +122,7 @@ ngx_chat_redis_read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value,
         return NGX_ERROR;
     }
 
-    n = ngx_chat_redis_read_file(url, &name, text, sizeof(text));
+    n = read_file(url, &name, text, sizeof(text));
     if (n == -1) {
         return NGX_ERROR;
     }
@@ -155,18 +153,18 @@ ngx_chat_redis_read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value,
 
 
 static ngx_int_t
-ngx_chat_redis_read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     if (url->conf->password.len) {
         return ngx_chat_redis_twice(url, "passwords");
     }
 
-    return ngx_chat_redis_read_secret(url, value, &url->conf->password);
+    return read_secret(url, value, &url->conf->password);
 }
 
 
 static ngx_int_t
-ngx_chat_redis_read_sentinel_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_sentinel_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
     url->conf->sentinel_user = *value;
     return NGX_OK;
@@ -174,30 +172,27 @@ ngx_chat_redis_read_sentinel_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
 
 
 static ngx_int_t
-ngx_chat_redis_read_sentinel_password(ngx_chat_redis_url_t *url,
-                                      ngx_str_t            *value)
+read_sentinel_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
 {
-    return ngx_chat_redis_read_secret(url, value,
-                                      &url->conf->sentinel_password);
+    return read_secret(url, value, &url->conf->sentinel_password);
 }
 
 
-static ngx_chat_redis_parameter_t ngx_chat_redis_parameters[] = {
-    { ngx_string("timeout"), ngx_chat_redis_read_timeout },
-    { ngx_string("password_file"), ngx_chat_redis_read_password },
-    { ngx_string("user"), ngx_chat_redis_read_user },
+static ngx_chat_redis_parameter_t parameters[] = {
+    { ngx_string("timeout"), read_timeout },
+    { ngx_string("password_file"), read_password },
+    { ngx_string("user"), read_user },
     { ngx_string("db"), ngx_chat_redis_read_db },
-    { ngx_string("ca"), ngx_chat_redis_read_ca },
-    { ngx_string("verify"), ngx_chat_redis_read_verify },
-    { ngx_string("sentinel_user"), ngx_chat_redis_read_sentinel_user },
-    { ngx_string("sentinel_password_file"),
-      ngx_chat_redis_read_sentinel_password },
+    { ngx_string("ca"), read_ca },
+    { ngx_string("verify"), read_verify },
+    { ngx_string("sentinel_user"), read_sentinel_user },
+    { ngx_string("sentinel_password_file"), read_sentinel_password },
     { ngx_null_string, NULL }
 };
 
 
 static ngx_int_t
-ngx_chat_redis_read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
+read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
 {
     u_char                     *equals;
     ngx_str_t                   name;
@@ -211,7 +206,7 @@ ngx_chat_redis_read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
 
     name = ngx_chat_redis_split(&word, equals);
 
-    for (parameter = ngx_chat_redis_parameters; parameter->read; parameter++) {
+    for (parameter = parameters; parameter->read; parameter++) {
         if (parameter->name.len == name.len
             && ngx_memcmp(parameter->name.data, name.data, name.len) == 0)
         {
@@ -242,7 +237,7 @@ ngx_chat_redis_read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
 
 /* What only shows when all is read. */
 static ngx_int_t
-ngx_chat_redis_check(ngx_chat_redis_url_t *url)
+check_conf(ngx_chat_redis_url_t *url)
 {
     const char                  *wrong = NULL;
     const ngx_chat_redis_conf_t *conf = url->conf;
@@ -292,12 +287,12 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
     }
 
     for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_chat_redis_read_parameter(&url, args[i]) != NGX_OK) {
+        if (read_parameter(&url, args[i]) != NGX_OK) {
             return NULL;
         }
     }
 
-    if (ngx_chat_redis_check(&url) != NGX_OK) {
+    if (check_conf(&url) != NGX_OK) {
         return NULL;
     }
 
@@ -313,7 +308,7 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
 
 /* NGINX creates an empty resolver where no directive resolver stands. */
 static ngx_uint_t
-ngx_chat_redis_has_servers(ngx_resolver_t *resolver)
+has_servers(ngx_resolver_t *resolver)
 {
 #if (angie_version >= 1012000)
     return resolver->connections != NULL;
@@ -325,14 +320,13 @@ ngx_chat_redis_has_servers(ngx_resolver_t *resolver)
 
 /* Whether names are to be looked up while NGINX runs. */
 static ngx_uint_t
-ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
     ngx_http_core_loc_conf_t *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if (clcf->resolver == NULL || !ngx_chat_redis_has_servers(clcf->resolver))
-    {
+    if (clcf->resolver == NULL || !has_servers(clcf->resolver)) {
         return 0;
     }
 
@@ -345,8 +339,7 @@ ngx_chat_redis_use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 
 
 static ngx_int_t
-ngx_chat_redis_look_up(ngx_conf_t *cf, ngx_chat_redis_host_t *host,
-                       ngx_uint_t level)
+look_up(ngx_conf_t *cf, ngx_chat_redis_host_t *host, ngx_uint_t level)
 {
     ngx_url_t url;
 
@@ -371,7 +364,7 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
     ngx_uint_t             i, known = 0, resolver;
     ngx_chat_redis_host_t *host;
 
-    resolver = ngx_chat_redis_use_resolver(cf, conf);
+    resolver = use_resolver(cf, conf);
 
     for (i = 0; i < conf->nhosts; i++) {
         host = &conf->hosts[i];
@@ -386,10 +379,9 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
         }
 
         /* one of many may be away, the last one that may be known not */
-        known += ngx_chat_redis_look_up(cf, host,
-                                        known || i + 1 < conf->nhosts
-                                            ? NGX_LOG_WARN
-                                            : NGX_LOG_EMERG)
+        known += look_up(cf, host,
+                         known || i + 1 < conf->nhosts ? NGX_LOG_WARN
+                                                       : NGX_LOG_EMERG)
                  == NGX_OK;
     }
 

@@ -1,11 +1,9 @@
 /*
- * ngx_chat_redis_conn.c: how a connection to a Redis server is made and ends:
- * name, TCP or unix socket, TLS.
+ * ngx_chat_redis_conn.c: see ngx_chat_redis_conn.h.
  *
- * Promises: whatever fails comes out as one closed() with one line of text;
- * what NGINX or OpenSSL say of the connection becomes that line and goes into
- * no log. Nothing of an open outlives its close.
- * Must not know: what is said on it.
+ * Opens and closes a connection: name, socket, TLS, handshake. Any failure
+ * is one closed() with one line of text. What NGINX or OpenSSL log of the
+ * connection becomes that line and goes into no log.
  */
 
 #include <ngx_config.h>
@@ -21,10 +19,9 @@ typedef struct {
     u_char    text[200];
 } ngx_chat_redis_heard_t;
 
-static void ngx_chat_redis_conn_resolved(ngx_resolver_ctx_t *ctx);
-static void ngx_chat_redis_conn_connect(ngx_chat_redis_conn_t *conn,
-                                        ngx_addr_t            *addr);
-static void ngx_chat_redis_conn_connected(ngx_event_t *ev);
+static void on_resolved(ngx_resolver_ctx_t *ctx);
+static void connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr);
+static void on_connected(ngx_event_t *ev);
 
 
 ngx_msec_t
@@ -44,8 +41,7 @@ ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec)
 
 
 static void
-ngx_chat_redis_conn_hear(ngx_log_t *log, ngx_uint_t level, u_char *buf,
-                         size_t len)
+capture_log(ngx_log_t *log, ngx_uint_t level, u_char *buf, size_t len)
 {
     u_char                 *p, *end;
     ngx_chat_redis_heard_t *heard = (ngx_chat_redis_heard_t *) log;
@@ -66,7 +62,7 @@ ngx_chat_redis_conn_hear(ngx_log_t *log, ngx_uint_t level, u_char *buf,
 
 
 static void
-ngx_chat_redis_conn_close_socket(ngx_connection_t *c)
+conn_close_socket(ngx_connection_t *c)
 {
 #if (NGX_SSL)
     if (c->ssl) {
@@ -98,7 +94,7 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
     }
 
     if (conn->peer.connection) {
-        ngx_chat_redis_conn_close_socket(conn->peer.connection);
+        conn_close_socket(conn->peer.connection);
         conn->peer.connection = NULL;
     }
 
@@ -153,7 +149,7 @@ ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 
 /* What NGINX has said is the reason. */
 void
-ngx_chat_redis_conn_fail_heard(ngx_chat_redis_conn_t *conn)
+ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_heard_t *heard = (ngx_chat_redis_heard_t *) conn->peer.log;
 
@@ -167,7 +163,7 @@ ngx_chat_redis_conn_fail_heard(ngx_chat_redis_conn_t *conn)
 
 
 static void
-ngx_chat_redis_conn_timeout(ngx_event_t *ev)
+on_timeout(ngx_event_t *ev)
 {
     const char            *doing;
     ngx_chat_redis_conn_t *conn = ev->data;
@@ -193,7 +189,7 @@ ngx_chat_redis_conn_timeout(ngx_event_t *ev)
 
 
 static void
-ngx_chat_redis_conn_flushed(ngx_event_t *ev)
+on_flush(ngx_event_t *ev)
 {
     u_char                 why[sizeof(((ngx_chat_redis_conn_t *) 0)->text)];
     ngx_chat_redis_conn_t *conn = ev->data;
@@ -211,7 +207,7 @@ ngx_chat_redis_conn_flushed(ngx_event_t *ev)
 
 
 static ngx_int_t
-ngx_chat_redis_conn_prepare(ngx_chat_redis_conn_t *conn)
+conn_prepare(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_heard_t *heard;
 
@@ -231,7 +227,7 @@ ngx_chat_redis_conn_prepare(ngx_chat_redis_conn_t *conn)
     }
 
     heard->log.log_level = NGX_LOG_INFO;
-    heard->log.writer = ngx_chat_redis_conn_hear;
+    heard->log.writer = capture_log;
 
     ngx_memzero(&conn->peer, sizeof(ngx_peer_connection_t));
     conn->peer.get = ngx_event_get_peer;
@@ -242,7 +238,7 @@ ngx_chat_redis_conn_prepare(ngx_chat_redis_conn_t *conn)
 
 
 static void
-ngx_chat_redis_conn_resolve(ngx_chat_redis_conn_t *conn)
+resolve_name(ngx_chat_redis_conn_t *conn)
 {
     ngx_resolver_ctx_t          *ctx;
     const ngx_chat_redis_conf_t *conf = conn->conf;
@@ -261,7 +257,7 @@ ngx_chat_redis_conn_resolve(ngx_chat_redis_conn_t *conn)
     }
 
     ctx->name = conn->host->host;
-    ctx->handler = ngx_chat_redis_conn_resolved;
+    ctx->handler = on_resolved;
     ctx->data = conn;
     ctx->timeout = conf->resolver_timeout;
     ctx->cancelable = 1;
@@ -277,8 +273,7 @@ ngx_chat_redis_conn_resolve(ngx_chat_redis_conn_t *conn)
 
 
 static ngx_int_t
-ngx_chat_redis_conn_copy_addr(ngx_chat_redis_conn_t *conn,
-                              ngx_resolver_addr_t   *from)
+conn_copy_addr(ngx_chat_redis_conn_t *conn, ngx_resolver_addr_t *from)
 {
     u_char     *p;
     ngx_addr_t *addr = &conn->addr;
@@ -301,7 +296,7 @@ ngx_chat_redis_conn_copy_addr(ngx_chat_redis_conn_t *conn,
 
 
 static void
-ngx_chat_redis_conn_resolved(ngx_resolver_ctx_t *ctx)
+on_resolved(ngx_resolver_ctx_t *ctx)
 {
     ngx_int_t              rc;
     ngx_chat_redis_conn_t *conn = ctx->data;
@@ -313,8 +308,7 @@ ngx_chat_redis_conn_resolved(ngx_resolver_ctx_t *ctx)
         return;
     }
 
-    rc = ngx_chat_redis_conn_copy_addr(
-        conn, &ctx->addrs[conn->tried++ % ctx->naddrs]);
+    rc = conn_copy_addr(conn, &ctx->addrs[conn->tried++ % ctx->naddrs]);
 
     conn->resolving = NULL;
     ngx_resolve_name_done(ctx);
@@ -324,7 +318,7 @@ ngx_chat_redis_conn_resolved(ngx_resolver_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_redis_conn_connect(conn, &conn->addr);
+    connect_to(conn, &conn->addr);
 }
 
 
@@ -335,14 +329,14 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 
     ngx_chat_redis_conn_close(conn);
 
-    conn->timer.handler = ngx_chat_redis_conn_timeout;
+    conn->timer.handler = on_timeout;
     conn->timer.data = conn;
     conn->timer.log = conn->log;
-    conn->flush.handler = ngx_chat_redis_conn_flushed;
+    conn->flush.handler = on_flush;
     conn->flush.data = conn;
     conn->flush.log = conn->log;
 
-    if (ngx_chat_redis_conn_prepare(conn) != NGX_OK) {
+    if (conn_prepare(conn) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }
@@ -352,17 +346,16 @@ ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
     ngx_chat_redis_timer(&conn->timer, conn->conf->timeout);
 
     if (host->naddrs == 0) {
-        ngx_chat_redis_conn_resolve(conn);
+        resolve_name(conn);
         return;
     }
 
-    ngx_chat_redis_conn_connect(conn,
-                                &host->addrs[conn->tried++ % host->naddrs]);
+    connect_to(conn, &host->addrs[conn->tried++ % host->naddrs]);
 }
 
 
 static void
-ngx_chat_redis_conn_connect(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
+connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
 {
     ngx_int_t              rc;
     ngx_connection_t      *c;
@@ -378,15 +371,15 @@ ngx_chat_redis_conn_connect(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
 
     rc = ngx_event_connect_peer(peer);
     if (rc != NGX_OK && rc != NGX_AGAIN) {
-        ngx_chat_redis_conn_fail_heard(conn);
+        ngx_chat_redis_conn_fail_logged(conn);
         return;
     }
 
     c = peer->connection;
     c->data = conn;
     c->pool = conn->pool;
-    c->read->handler = ngx_chat_redis_conn_connected;
-    c->write->handler = ngx_chat_redis_conn_connected;
+    c->read->handler = on_connected;
+    c->write->handler = on_connected;
 
     /*
      * It serves the requests of the worker and ends with it: NGINX is neither
@@ -404,7 +397,7 @@ ngx_chat_redis_conn_connect(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
 
 
 static void
-ngx_chat_redis_conn_connected(ngx_event_t *ev)
+on_connected(ngx_event_t *ev)
 {
     int                    err = 0;
     socklen_t              len = sizeof(int);
@@ -417,12 +410,12 @@ ngx_chat_redis_conn_connected(ngx_event_t *ev)
 
     if (err) {
         (void) ngx_connection_error(c, err, "connect() failed");
-        ngx_chat_redis_conn_fail_heard(conn);
+        ngx_chat_redis_conn_fail_logged(conn);
         return;
     }
 
     if (ngx_tcp_nodelay(c) != NGX_OK) {
-        ngx_chat_redis_conn_fail_heard(conn);
+        ngx_chat_redis_conn_fail_logged(conn);
         return;
     }
 
@@ -434,4 +427,131 @@ ngx_chat_redis_conn_connected(ngx_event_t *ev)
 #endif
 
     ngx_chat_redis_io_start(conn);
+}
+
+
+/* The last word, if there is one behind AUTH and SELECT; or NULL. */
+static const char *
+handshake_last(const ngx_chat_redis_conf_t *conf)
+{
+    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
+        return "ROLE";
+    }
+
+    /* a connection alone does not show that there is a Redis server */
+    return conf->password.len || conf->db ? NULL : "PING";
+}
+
+
+ngx_int_t
+ngx_chat_redis_handshake(ngx_chat_redis_conn_t *conn)
+{
+    u_char                       db[NGX_INT_T_LEN];
+    size_t                       n = 0, len[3];
+    const char                  *argv[3];
+    const ngx_chat_redis_conf_t *conf = conn->conf;
+
+    if (conf->password.len) {
+        argv[n] = "AUTH";
+        len[n++] = 4;
+
+        if (conf->user.len) {
+            argv[n] = (const char *) conf->user.data;
+            len[n++] = conf->user.len;
+        }
+
+        argv[n] = (const char *) conf->password.data;
+        len[n++] = conf->password.len;
+
+        conn->due++;
+        if (ngx_chat_redis_io_put(conn, n, argv, len) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (conf->db) {
+        argv[0] = "SELECT";
+        len[0] = 6;
+        argv[1] = (const char *) db;
+        len[1] = ngx_sprintf(db, "%ui", conf->db) - db;
+
+        conn->due++;
+        if (ngx_chat_redis_io_put(conn, 2, argv, len) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    argv[0] = handshake_last(conf);
+    if (argv[0] == NULL) {
+        return NGX_OK;
+    }
+
+    len[0] = 4;
+    conn->due++;
+    return ngx_chat_redis_io_put(conn, 1, argv, len);
+}
+
+
+/* Which word the next reply answers. */
+static const char *
+handshake_command(const ngx_chat_redis_conn_t *conn)
+{
+    const char *last = handshake_last(conn->conf);
+    ngx_uint_t  behind = conn->due - (last ? 1 : 0);
+
+    if (behind == 0) {
+        return last;
+    }
+
+    return behind == 1 && conn->conf->db ? "SELECT" : "AUTH";
+}
+
+
+/* 1 if this is a good answer to it. */
+static ngx_uint_t
+handshake_agrees(const char *asked, const redisReply *reply)
+{
+    if (*asked == 'R') {
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0
+               && reply->element[0]->type == REDIS_REPLY_STRING
+               && ngx_strcmp(reply->element[0]->str, "master") == 0;
+    }
+
+    /* a user who may not PING has been heard all the same */
+    return reply->type == REDIS_REPLY_STATUS
+           || (*asked == 'P' && reply->type == REDIS_REPLY_ERROR
+               && ngx_strncmp(reply->str, "NOPERM", 6) == 0);
+}
+
+
+void
+ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
+{
+    u_char      text[NGX_CHAT_REDIS_ERROR];
+    const char *asked = handshake_command(conn);
+
+    if (reply->type == REDIS_REPLY_ERROR && !handshake_agrees(asked, reply)) {
+        (void) ngx_chat_redis_error(reply, text);
+        ngx_chat_redis_conn_fail(conn, "%s: %s", asked, text);
+        return;
+    }
+
+    if (!handshake_agrees(asked, reply)) {
+        ngx_chat_redis_conn_fail(conn,
+                                 *asked == 'R' && reply->elements > 0
+                                     ? "%s: it is not a master"
+                                     : "%s: not an answer to it",
+                                 asked);
+        return;
+    }
+
+    if (--conn->due > 0) {
+        return;
+    }
+
+    ngx_del_timer(&conn->timer);
+    conn->is_ready = 1;
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
+                   &conn->host->name);
+    conn->ready(conn);
 }

@@ -1,7 +1,7 @@
 /*
  * ngx_chat_redis_conn.h: between the parts of a connection: how it is made
  * and ends (ngx_chat_redis_conn.c), TLS (ngx_chat_redis_tls.c), what goes
- * over it (ngx_chat_redis_io.c), and first of all (ngx_chat_redis_hello.c).
+ * over it (ngx_chat_redis_io.c) and the handshake.
  * Nobody else includes it.
  */
 
@@ -19,7 +19,7 @@ void ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt,
                               ...);
 
 /* The same; what NGINX has said last is the reason. */
-void ngx_chat_redis_conn_fail_heard(ngx_chat_redis_conn_t *conn);
+void ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn);
 
 #if (NGX_SSL)
 /* Connected: the TLS handshake, then ngx_chat_redis_io_start(). */
@@ -34,11 +34,11 @@ ngx_int_t ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, size_t argc,
                                 const char **argv, const size_t *len);
 
 /* The first words; NGX_ERROR: no memory. */
-ngx_int_t ngx_chat_redis_hello(ngx_chat_redis_conn_t *conn);
+ngx_int_t ngx_chat_redis_handshake(ngx_chat_redis_conn_t *conn);
 
 /* The answer to one of them; the last one makes the connection ready. */
-void ngx_chat_redis_hello_answer(ngx_chat_redis_conn_t *conn,
-                                 redisReply            *reply);
+void ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn,
+                                    redisReply            *reply);
 
 /* The event handler that sends what is to be sent. */
 void ngx_chat_redis_io_write(ngx_event_t *wev);

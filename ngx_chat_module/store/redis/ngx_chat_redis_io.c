@@ -41,11 +41,11 @@ typedef struct {
     ngx_buf_t   buf;
 } ngx_chat_redis_block_t;
 
-static void ngx_chat_redis_io_read(ngx_event_t *rev);
+static void on_readable(ngx_event_t *rev);
 
 /* hiredis' own; set before the first reader is used. */
-static void *(*ngx_chat_redis_array)(const redisReadTask   *task,
-                                     ngx_chat_redis_count_t n);
+static void *(*create_array)(const redisReadTask   *task,
+                             ngx_chat_redis_count_t n);
 
 
 /*
@@ -53,8 +53,7 @@ static void *(*ngx_chat_redis_array)(const redisReadTask   *task,
  * many times the memory of its text.
  */
 static void *
-ngx_chat_redis_bounded_array(const redisReadTask   *task,
-                             ngx_chat_redis_count_t n)
+create_bounded_array(const redisReadTask *task, ngx_chat_redis_count_t n)
 {
     ngx_chat_redis_conn_t *conn = task->privdata;
 
@@ -63,7 +62,7 @@ ngx_chat_redis_bounded_array(const redisReadTask   *task,
     }
 
     conn->elements += (size_t) n;
-    return ngx_chat_redis_array(task, n);
+    return create_array(task, n);
 }
 
 
@@ -79,8 +78,8 @@ ngx_chat_redis_io_reader(ngx_chat_redis_conn_t *conn)
     }
 
     functions = *reader->fn;
-    ngx_chat_redis_array = functions.createArray;
-    functions.createArray = ngx_chat_redis_bounded_array;
+    create_array = functions.createArray;
+    functions.createArray = create_bounded_array;
     reader->fn = &functions;
     reader->privdata = conn;
     conn->elements = 0;
@@ -107,7 +106,7 @@ ngx_chat_redis_io_drop(ngx_chat_redis_conn_t *conn, ngx_chain_t *end)
 
 /* Makes a block with room for n bytes the last one. */
 static ngx_int_t
-ngx_chat_redis_io_grow(ngx_chat_redis_conn_t *conn, size_t n)
+grow_output(ngx_chat_redis_conn_t *conn, size_t n)
 {
     u_char                 *p;
     ngx_chat_redis_block_t *block;
@@ -143,8 +142,7 @@ ngx_chat_redis_io_grow(ngx_chat_redis_conn_t *conn, size_t n)
 
 /* All of it or, without memory, nothing. */
 static ngx_int_t
-ngx_chat_redis_io_append(ngx_chat_redis_conn_t *conn, const char *bytes,
-                         size_t n)
+append_output(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
 {
     size_t       room;
     ngx_buf_t   *buf;
@@ -153,7 +151,7 @@ ngx_chat_redis_io_append(ngx_chat_redis_conn_t *conn, const char *bytes,
     room = link ? (size_t) (link->buf->end - link->buf->last) : 0;
     room = ngx_min(room, n);
 
-    if (room < n && ngx_chat_redis_io_grow(conn, n - room) != NGX_OK) {
+    if (room < n && grow_output(conn, n - room) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -191,7 +189,7 @@ ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, size_t argc,
         return NGX_ERROR;
     }
 
-    rc = ngx_chat_redis_io_append(conn, command, n);
+    rc = append_output(conn, command, n);
     redisFreeCommand(command);
 
     if (rc == NGX_OK) {
@@ -212,8 +210,8 @@ ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
 
 
 void
-ngx_chat_redis_conn_say(ngx_chat_redis_conn_t *conn, const ngx_str_t *words,
-                        ngx_uint_t n)
+ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn,
+                            const ngx_str_t *words, ngx_uint_t n)
 {
     size_t      len[NGX_CHAT_REDIS_WORDS];
     ngx_uint_t  i;
@@ -263,19 +261,19 @@ ngx_chat_redis_error(const redisReply *reply, u_char *text)
 
 
 const char *
-ngx_chat_redis_why(const redisReply *reply, u_char *text)
+ngx_chat_redis_error_reason(const redisReply *reply, u_char *text)
 {
     u_char error[NGX_CHAT_REDIS_ERROR];
 
     (void) ngx_chat_redis_error(reply, error);
-    (void) ngx_snprintf(text, NGX_CHAT_REDIS_WHY, "it answers %s%Z", error);
+    (void) ngx_snprintf(text, NGX_CHAT_REDIS_REASON, "it answers %s%Z", error);
     return (const char *) text;
 }
 
 
 /* 1 if conn does not stand on the connection of this number any more. */
 static ngx_uint_t
-ngx_chat_redis_io_gone(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
+is_replaced(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
 {
     return conn->peer.connection == NULL
            || conn->peer.connection->number != number;
@@ -284,7 +282,7 @@ ngx_chat_redis_io_gone(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
 
 /* Sends what can be sent now. */
 static ngx_int_t
-ngx_chat_redis_io_send(ngx_chat_redis_conn_t *conn)
+send_output(ngx_chat_redis_conn_t *conn)
 {
     off_t             sent;
     ngx_chain_t      *rest;
@@ -312,7 +310,7 @@ ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn)
 {
     /* an error is met again by the event that is posted anyway */
     if (conn->is_ready && conn->peer.connection->write->ready) {
-        (void) ngx_chat_redis_io_send(conn);
+        (void) send_output(conn);
     }
 }
 
@@ -324,12 +322,12 @@ ngx_chat_redis_io_write(ngx_event_t *wev)
     ngx_atomic_uint_t      number = c->number;
     ngx_chat_redis_conn_t *conn = c->data;
 
-    if (ngx_chat_redis_io_send(conn) != NGX_OK) {
+    if (send_output(conn) != NGX_OK) {
         /* the server may have said why before it went */
-        ngx_chat_redis_io_read(c->read);
+        on_readable(c->read);
 
-        if (!ngx_chat_redis_io_gone(conn, number)) {
-            ngx_chat_redis_conn_fail_heard(conn);
+        if (!is_replaced(conn, number)) {
+            ngx_chat_redis_conn_fail_logged(conn);
         }
 
         return;
@@ -340,7 +338,7 @@ ngx_chat_redis_io_write(ngx_event_t *wev)
     }
 
     if (ngx_handle_write_event(wev, 0) != NGX_OK) {
-        ngx_chat_redis_conn_fail_heard(conn);
+        ngx_chat_redis_conn_fail_logged(conn);
     }
 }
 
@@ -350,10 +348,10 @@ ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn)
 {
     ngx_connection_t *c = conn->peer.connection;
 
-    c->read->handler = ngx_chat_redis_io_read;
+    c->read->handler = on_readable;
     c->write->handler = ngx_chat_redis_io_write;
 
-    if (ngx_chat_redis_hello(conn) != NGX_OK) {
+    if (ngx_chat_redis_handshake(conn) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }
@@ -365,7 +363,7 @@ ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn)
 
 /* NULL: what the reader holds of an unfinished reply can be one. */
 static const char *
-ngx_chat_redis_io_excess(ngx_chat_redis_conn_t *conn)
+reply_excess(ngx_chat_redis_conn_t *conn)
 {
     redisReader *reader = conn->reader;
 
@@ -387,8 +385,7 @@ ngx_chat_redis_io_excess(ngx_chat_redis_conn_t *conn)
 
 /* NGX_DONE: the connection is not there any more. */
 static ngx_int_t
-ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
-                       size_t n)
+feed_reader(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
 {
     void             *reply;
     const char       *excess;
@@ -417,16 +414,16 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
             conn->reply(conn, reply);
 
         } else {
-            ngx_chat_redis_hello_answer(conn, reply);
+            ngx_chat_redis_handshake_reply(conn, reply);
             freeReplyObject(reply);
         }
 
-        if (ngx_chat_redis_io_gone(conn, number)) {
+        if (is_replaced(conn, number)) {
             return NGX_DONE;
         }
     }
 
-    excess = ngx_chat_redis_io_excess(conn);
+    excess = reply_excess(conn);
     if (excess) {
         ngx_chat_redis_conn_fail(conn, "%s", excess);
         return NGX_DONE;
@@ -437,7 +434,7 @@ ngx_chat_redis_io_feed(ngx_chat_redis_conn_t *conn, const char *bytes,
 
 
 static ngx_uint_t
-ngx_chat_redis_is_plain(const ngx_chat_redis_conn_t *conn)
+is_plain(const ngx_chat_redis_conn_t *conn)
 {
 #if (NGX_SSL)
     return conn->conf->ssl == NULL && conn->host->host.len > 0;
@@ -449,7 +446,7 @@ ngx_chat_redis_is_plain(const ngx_chat_redis_conn_t *conn)
 
 /* The connection has ended, by a FIN or else. */
 static void
-ngx_chat_redis_io_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
+on_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
 {
     redisReader *reader = conn->reader;
 
@@ -458,21 +455,21 @@ ngx_chat_redis_io_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
 
     } else if (conn->due) {
         /* what a TLS server does with plain text, too */
-        ngx_chat_redis_conn_fail(
-            conn, "closed before its first answer%s",
-            ngx_chat_redis_is_plain(conn) ? ", it may want rediss://" : "");
+        ngx_chat_redis_conn_fail(conn, "closed before its first answer%s",
+                                 is_plain(conn) ? ", it may want rediss://"
+                                                : "");
 
     } else if (fin) {
         ngx_chat_redis_conn_fail(conn, "closed by the server");
 
     } else {
-        ngx_chat_redis_conn_fail_heard(conn);
+        ngx_chat_redis_conn_fail_logged(conn);
     }
 }
 
 
 static void
-ngx_chat_redis_io_read(ngx_event_t *rev)
+on_readable(ngx_event_t *rev)
 {
     ssize_t                n;
     u_char                 bytes[16384];
@@ -485,18 +482,18 @@ ngx_chat_redis_io_read(ngx_event_t *rev)
 
         if (n == NGX_AGAIN) {
             if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-                ngx_chat_redis_conn_fail_heard(conn);
+                ngx_chat_redis_conn_fail_logged(conn);
             }
 
             return;
         }
 
         if (n <= 0) {
-            ngx_chat_redis_io_end(conn, n == 0);
+            on_end(conn, n == 0);
             return;
         }
 
-        if (ngx_chat_redis_io_feed(conn, (char *) bytes, n) != NGX_OK) {
+        if (feed_reader(conn, (char *) bytes, n) != NGX_OK) {
             return;
         }
     }

@@ -168,7 +168,7 @@ ngx_chat_redis_nodes_names(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         }
 
     } else if (reply != NULL) {
-        ngx_chat_redis_complain(cmd->client, reply);
+        ngx_chat_redis_log_error(cmd->client, reply);
     }
 
     ngx_chat_redis_ignore(cmd, reply);

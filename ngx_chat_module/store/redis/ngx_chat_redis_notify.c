@@ -19,11 +19,11 @@
 
 
 static void
-ngx_chat_redis_wake_ready(ngx_chat_redis_conn_t *conn)
+on_ready(ngx_chat_redis_conn_t *conn)
 {
-    u_char                 channel[sizeof(NGX_CHAT_REDIS_CHANNEL) + 64], *end;
-    ngx_str_t              words[2] = { ngx_string("SUBSCRIBE") };
-    ngx_chat_redis_wake_t *wake = conn->data;
+    u_char    channel[sizeof(NGX_CHAT_REDIS_CHANNEL) + 64], *end;
+    ngx_str_t words[2] = { ngx_string("SUBSCRIBE") };
+    ngx_chat_redis_notify_t *wake = conn->data;
 
     end = ngx_slprintf(channel, channel + sizeof(channel),
                        NGX_CHAT_REDIS_CHANNEL "%*s", wake->worker.len,
@@ -31,15 +31,15 @@ ngx_chat_redis_wake_ready(ngx_chat_redis_conn_t *conn)
     words[1].data = channel;
     words[1].len = end - channel;
     wake->silent = 0;
-    ngx_chat_redis_conn_say(conn, words, 2);
+    ngx_chat_redis_conn_command(conn, words, 2);
     ngx_chat_redis_timer(&wake->ping, NGX_CHAT_REDIS_PING);
 }
 
 
 static void
-ngx_chat_redis_wake_closed(ngx_chat_redis_conn_t *conn, const char *why)
+on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 {
-    ngx_chat_redis_wake_t *wake = conn->data;
+    ngx_chat_redis_notify_t *wake = conn->data;
 
     if (wake->ping.timer_set) {
         ngx_del_timer(&wake->ping);
@@ -61,16 +61,16 @@ ngx_chat_redis_wake_closed(ngx_chat_redis_conn_t *conn, const char *why)
 
 
 static void
-ngx_chat_redis_wake_end(ngx_chat_redis_wake_t *wake, const char *why)
+end_subscription(ngx_chat_redis_notify_t *wake, const char *why)
 {
     ngx_chat_redis_conn_close(&wake->conn);
-    ngx_chat_redis_wake_closed(&wake->conn, why);
+    on_closed(&wake->conn, why);
 }
 
 
 /* 1 if the reply is an array of so many whose first is this text. */
 static ngx_uint_t
-ngx_chat_redis_wake_is(const redisReply *reply, const char *kind, size_t n)
+is_message(const redisReply *reply, const char *kind, size_t n)
 {
     size_t len = ngx_strlen(kind);
 
@@ -82,28 +82,28 @@ ngx_chat_redis_wake_is(const redisReply *reply, const char *kind, size_t n)
 
 
 static void
-ngx_chat_redis_wake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
+on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    u_char                 text[NGX_CHAT_REDIS_WHY];
-    ngx_chat_redis_wake_t *wake = conn->data;
+    u_char                   text[NGX_CHAT_REDIS_REASON];
+    ngx_chat_redis_notify_t *wake = conn->data;
 
     wake->silent = 0;
 
-    if (ngx_chat_redis_wake_is(reply, "message", 3)) {
+    if (is_message(reply, "message", 3)) {
         if (reply->element[2]->type == REDIS_REPLY_STRING
             && reply->element[2]->len == 16)
         {
             wake->news(wake, reply->element[2]->str);
         }
 
-    } else if (ngx_chat_redis_wake_is(reply, "subscribe", 3)) {
+    } else if (is_message(reply, "subscribe", 3)) {
         wake->backoff = NGX_CHAT_REDIS_WAKE_FIRST;
         wake->told = 0;
         wake->polled = ngx_current_msec;
         wake->news(wake, NULL);
 
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        ngx_chat_redis_wake_end(wake, ngx_chat_redis_why(reply, text));
+        end_subscription(wake, ngx_chat_redis_error_reason(reply, text));
     }
 
     freeReplyObject(reply);
@@ -112,7 +112,7 @@ ngx_chat_redis_wake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 
 /* Connects to a node; to another one, if there is one. */
 static void
-ngx_chat_redis_wake_connect(ngx_chat_redis_wake_t *wake)
+subscribe(ngx_chat_redis_notify_t *wake)
 {
     if (wake->node != NULL) {
         wake->node->is_used = 0;
@@ -129,9 +129,9 @@ ngx_chat_redis_wake_connect(ngx_chat_redis_wake_t *wake)
 
 
 static void
-ngx_chat_redis_wake_retry(ngx_event_t *ev)
+on_retry(ngx_event_t *ev)
 {
-    ngx_chat_redis_wake_t *wake = ev->data;
+    ngx_chat_redis_notify_t *wake = ev->data;
 
     if (wake->node->client.state == CHAT_STORE_UP
         && wake->backoff > NGX_CHAT_REDIS_WAKE_FIRST * 2)
@@ -139,24 +139,24 @@ ngx_chat_redis_wake_retry(ngx_event_t *ev)
         wake->news(wake, NULL);
     }
 
-    ngx_chat_redis_wake_connect(wake);
+    subscribe(wake);
 }
 
 
 static void
-ngx_chat_redis_wake_ping(ngx_event_t *ev)
+on_ping(ngx_event_t *ev)
 {
-    const ngx_str_t        words[] = { ngx_string("PING") };
-    ngx_chat_redis_wake_t *wake = ev->data;
+    const ngx_str_t          words[] = { ngx_string("PING") };
+    ngx_chat_redis_notify_t *wake = ev->data;
 
     if (wake->silent) {
-        ngx_chat_redis_wake_end(wake, "no answer in time");
+        end_subscription(wake, "no answer in time");
         return;
     }
 
     if (wake->cluster->known && wake->node->slots == 0) {
         /* it may have been left by the others, who tell it nothing */
-        ngx_chat_redis_wake_end(wake, "it has no slots");
+        end_subscription(wake, "it has no slots");
         return;
     }
 
@@ -166,13 +166,13 @@ ngx_chat_redis_wake_ping(ngx_event_t *ev)
     }
 
     wake->silent = 1;
-    ngx_chat_redis_conn_say(&wake->conn, words, 1);
+    ngx_chat_redis_conn_command(&wake->conn, words, 1);
     ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(NGX_CHAT_REDIS_PING));
 }
 
 
 void
-ngx_chat_redis_wake_move(ngx_chat_redis_wake_t *wake)
+ngx_chat_redis_notify_move(ngx_chat_redis_notify_t *wake)
 {
     if (wake->ping.timer_set) {
         ngx_del_timer(&wake->ping);
@@ -184,13 +184,14 @@ ngx_chat_redis_wake_move(ngx_chat_redis_wake_t *wake)
 
     ngx_chat_redis_conn_close(&wake->conn);
     wake->backoff = NGX_CHAT_REDIS_WAKE_FIRST;
-    ngx_chat_redis_wake_connect(wake);
+    subscribe(wake);
 }
 
 
 void
-ngx_chat_redis_wake_open(ngx_chat_redis_wake_t    *wake,
-                         ngx_chat_redis_cluster_t *cluster, chat_str_t worker)
+ngx_chat_redis_notify_open(ngx_chat_redis_notify_t  *wake,
+                           ngx_chat_redis_cluster_t *cluster,
+                           chat_str_t                worker)
 {
     wake->cluster = cluster;
     wake->worker = worker;
@@ -200,23 +201,23 @@ ngx_chat_redis_wake_open(ngx_chat_redis_wake_t    *wake,
     wake->conn.conf = cluster->conf;
     wake->conn.log = cluster->log;
     wake->conn.data = wake;
-    wake->conn.ready = ngx_chat_redis_wake_ready;
-    wake->conn.reply = ngx_chat_redis_wake_reply;
-    wake->conn.closed = ngx_chat_redis_wake_closed;
+    wake->conn.ready = on_ready;
+    wake->conn.reply = on_reply;
+    wake->conn.closed = on_closed;
 
-    wake->retry.handler = ngx_chat_redis_wake_retry;
+    wake->retry.handler = on_retry;
     wake->retry.data = wake;
     wake->retry.log = cluster->log;
-    wake->ping.handler = ngx_chat_redis_wake_ping;
+    wake->ping.handler = on_ping;
     wake->ping.data = wake;
     wake->ping.log = cluster->log;
 
-    ngx_chat_redis_wake_connect(wake);
+    subscribe(wake);
 }
 
 
 void
-ngx_chat_redis_wake_close(ngx_chat_redis_wake_t *wake)
+ngx_chat_redis_notify_close(ngx_chat_redis_notify_t *wake)
 {
     ngx_chat_redis_conn_close(&wake->conn);
 }

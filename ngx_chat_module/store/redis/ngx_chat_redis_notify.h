@@ -18,9 +18,9 @@
 
 #define NGX_CHAT_REDIS_CHANNEL "chat:wake:"
 
-typedef struct ngx_chat_redis_wake_s ngx_chat_redis_wake_t;
+typedef struct ngx_chat_redis_notify_s ngx_chat_redis_notify_t;
 
-struct ngx_chat_redis_wake_s {
+struct ngx_chat_redis_notify_s {
     ngx_chat_redis_conn_t     conn;
     ngx_chat_redis_cluster_t *cluster;
     ngx_chat_redis_node_t    *node; /* to which it is connected */
@@ -34,19 +34,19 @@ struct ngx_chat_redis_wake_s {
 
     /* The owner's: prefix as 16 hex digits; NULL: look at everything. */
     void *data;
-    void (*news)(ngx_chat_redis_wake_t *wake, const char *prefix);
+    void (*news)(ngx_chat_redis_notify_t *wake, const char *prefix);
 };
 
 /*
  * Starts to connect, unless it is not known yet where to: then move() does.
  * The owner has zeroed it and set its own.
  */
-void ngx_chat_redis_wake_open(ngx_chat_redis_wake_t    *wake,
-                              ngx_chat_redis_cluster_t *cluster,
-                              chat_str_t                worker);
+void ngx_chat_redis_notify_open(ngx_chat_redis_notify_t  *wake,
+                                ngx_chat_redis_cluster_t *cluster,
+                                chat_str_t                worker);
 
 /* The server is there now. */
-void ngx_chat_redis_wake_move(ngx_chat_redis_wake_t *wake);
-void ngx_chat_redis_wake_close(ngx_chat_redis_wake_t *wake);
+void ngx_chat_redis_notify_move(ngx_chat_redis_notify_t *wake);
+void ngx_chat_redis_notify_close(ngx_chat_redis_notify_t *wake);
 
 #endif /* NGX_CHAT_REDIS_NOTIFY_H */

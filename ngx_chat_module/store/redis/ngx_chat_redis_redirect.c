@@ -24,8 +24,7 @@
 
 /* The node in "MOVED SLOT HOST:PORT"; NULL: it says none. */
 static ngx_chat_redis_node_t *
-ngx_chat_redis_declined_by(ngx_chat_redis_client_t *client,
-                           const redisReply        *reply)
+redirect_target(ngx_chat_redis_client_t *client, const redisReply *reply)
 {
     char     *colon, *space;
     ngx_str_t host;
@@ -51,12 +50,11 @@ ngx_chat_redis_declined_by(ngx_chat_redis_client_t *client,
 
 /* This command only is to go to the other node. */
 static void
-ngx_chat_redis_declined_ask(ngx_chat_redis_node_t *node,
-                            ngx_chat_redis_cmd_t  *cmd)
+send_asking(ngx_chat_redis_node_t *node, ngx_chat_redis_cmd_t *cmd)
 {
     ngx_chat_redis_cmd_t *asking = ngx_chat_redis_cmd_create();
 
-    ngx_chat_redis_cluster_need(node);
+    ngx_chat_redis_cluster_connect(node);
 
     if (asking != NULL) {
         ngx_chat_redis_cmd_puts(asking, "ASKING");
@@ -74,8 +72,7 @@ ngx_chat_redis_declined_ask(ngx_chat_redis_node_t *node,
 
 /* Newer ones may have come here while it was under way. */
 static void
-ngx_chat_redis_later_insert(ngx_chat_redis_cluster_t *cluster,
-                            ngx_chat_redis_cmd_t     *cmd)
+insert_by_serial(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 {
     ngx_queue_t          *q;
     ngx_chat_redis_cmd_t *other;
@@ -94,7 +91,7 @@ ngx_chat_redis_later_insert(ngx_chat_redis_cluster_t *cluster,
 
 
 ngx_int_t
-ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
+ngx_chat_redis_retry_add(ngx_chat_redis_cluster_t *cluster,
                          ngx_chat_redis_cmd_t     *cmd)
 {
     ngx_msec_t pause;
@@ -111,7 +108,7 @@ ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
     cmd->asks = 0;
     cmd->hops = 0;
     cluster->bytes += cmd->bytes;
-    ngx_chat_redis_later_insert(cluster, cmd);
+    insert_by_serial(cluster, cmd);
 
     if (!cluster->again.timer_set) {
         pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
@@ -126,8 +123,7 @@ ngx_chat_redis_later_add(ngx_chat_redis_cluster_t *cluster,
 
 /* Marks the slots of which a command has been sent: it may come here yet. */
 static void
-ngx_chat_redis_later_busy(ngx_chat_redis_cluster_t *cluster,
-                          u_char                    busy[CHAT_SLOTS / 8])
+mark_sent_slots(ngx_chat_redis_cluster_t *cluster, u_char busy[CHAT_SLOTS / 8])
 {
     ngx_uint_t            i;
     ngx_queue_t          *q, *cmds;
@@ -155,7 +151,7 @@ ngx_chat_redis_later_busy(ngx_chat_redis_cluster_t *cluster,
 
 
 void
-ngx_chat_redis_later_send(ngx_event_t *ev)
+ngx_chat_redis_retry_send(ngx_event_t *ev)
 {
     u_char                    busy[CHAT_SLOTS / 8];
     ngx_queue_t               due;
@@ -172,13 +168,13 @@ ngx_chat_redis_later_send(ngx_event_t *ev)
     ngx_queue_init(&cluster->later);
     cluster->bytes = 0;
 
-    ngx_chat_redis_later_busy(cluster, busy);
+    mark_sent_slots(cluster, busy);
 
     while ((cmd = ngx_chat_redis_take(&due)) != NULL) {
         if (!(busy[cmd->slot / 8] >> cmd->slot % 8 & 1)) {
             ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
 
-        } else if (ngx_chat_redis_later_add(cluster, cmd) != NGX_OK) {
+        } else if (ngx_chat_redis_retry_add(cluster, cmd) != NGX_OK) {
             cmd->done(cmd, NULL);
         }
     }
@@ -187,7 +183,7 @@ ngx_chat_redis_later_send(ngx_event_t *ev)
 
 /* 1 if it is worth while to send it again. */
 static ngx_uint_t
-ngx_chat_redis_declined_again(const ngx_chat_redis_cmd_t *cmd)
+may_retry(const ngx_chat_redis_cmd_t *cmd)
 {
     return cmd->op == NULL
            || ngx_current_msec - cmd->first < NGX_CHAT_REDIS_DECLINED;
@@ -196,7 +192,7 @@ ngx_chat_redis_declined_again(const ngx_chat_redis_cmd_t *cmd)
 
 /* 1 if the node cannot say anything of the slot at the moment. */
 static ngx_uint_t
-ngx_chat_redis_declined_now(const redisReply *reply)
+is_temporary(const redisReply *reply)
 {
     return ngx_chat_redis_is_error(reply, "TRYAGAIN")
            || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
@@ -205,8 +201,8 @@ ngx_chat_redis_declined_now(const redisReply *reply)
 
 
 ngx_uint_t
-ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
-                        ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+ngx_chat_redis_redirected(ngx_chat_redis_client_t *client,
+                          ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     ngx_uint_t                moved, ask;
     ngx_chat_redis_node_t    *node = NULL;
@@ -216,14 +212,13 @@ ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
     moved = ngx_chat_redis_is_error(reply, "MOVED ");
     ask = ngx_chat_redis_is_error(reply, "ASK ");
 
-    if (!cmd->keyed || !(moved || ask || ngx_chat_redis_declined_now(reply))
-        || !ngx_chat_redis_declined_again(cmd))
-    {
+    if (!cmd->keyed || !(moved || ask || is_temporary(reply))
+        || !may_retry(cmd)) {
         return 0;
     }
 
     if (moved || ask) {
-        node = ngx_chat_redis_declined_by(client, reply);
+        node = redirect_target(client, reply);
     }
 
     freeReplyObject(reply);
@@ -241,7 +236,7 @@ ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
         || ngx_chat_redis_has_slot(&cluster->later, cmd->slot)
         || (moved && ngx_chat_redis_has_slot(&client->cmds, cmd->slot)))
     {
-        if (ngx_chat_redis_later_add(cluster, cmd) != NGX_OK) {
+        if (ngx_chat_redis_retry_add(cluster, cmd) != NGX_OK) {
             cmd->done(cmd, NULL);
         }
 
@@ -251,7 +246,7 @@ ngx_chat_redis_declined(ngx_chat_redis_client_t *client,
     cmd->hops++;
 
     if (ask) {
-        ngx_chat_redis_declined_ask(node, cmd);
+        send_asking(node, cmd);
     } else {
         ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
     }

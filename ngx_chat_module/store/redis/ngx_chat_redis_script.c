@@ -110,7 +110,7 @@ ngx_chat_redis_call(ngx_chat_store_redis_t *redis, ngx_uint_t script)
 
 
 void
-ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t greets)
+ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t setup)
 {
     ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd;
@@ -125,7 +125,7 @@ ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t greets)
         ngx_chat_redis_cmd_puts(cmd, "LOAD");
         ngx_chat_redis_cmd_puts(cmd, ngx_chat_redis_scripts[i]);
         cmd->done = ngx_chat_redis_ignore;
-        cmd->greets = greets & 1;
+        cmd->setup = setup & 1;
 
         if (ngx_chat_redis_submit(client, cmd) != NGX_OK) {
             ngx_chat_redis_cmd_free(cmd);
@@ -135,7 +135,7 @@ ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t greets)
 
 
 ngx_uint_t
-ngx_chat_redis_again(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+ngx_chat_redis_reload(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     if (!ngx_chat_redis_is_error(reply, "NOSCRIPT") || cmd->again) {
         return 0;

@@ -20,7 +20,7 @@
 
 
 static void
-ngx_chat_redis_sentinel_start(ngx_chat_redis_sentinel_t *sentinel)
+start_asking(ngx_chat_redis_sentinel_t *sentinel)
 {
     if (sentinel->timer.timer_set) {
         ngx_del_timer(&sentinel->timer);
@@ -34,8 +34,7 @@ ngx_chat_redis_sentinel_start(ngx_chat_redis_sentinel_t *sentinel)
 
 /* None of them is of use. */
 static void
-ngx_chat_redis_sentinel_give_up(ngx_chat_redis_sentinel_t *sentinel,
-                                const char                *why)
+report_failure(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 {
     u_char text[sizeof(sentinel->conn.text) + 300], *end;
 
@@ -59,8 +58,7 @@ ngx_chat_redis_sentinel_give_up(ngx_chat_redis_sentinel_t *sentinel,
 
 /* This one is of no use; the next one is asked, at once or later. */
 static void
-ngx_chat_redis_sentinel_end(ngx_chat_redis_sentinel_t *sentinel,
-                            const char                *why)
+next_sentinel(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 {
     ngx_uint_t asked = sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS;
 
@@ -69,7 +67,7 @@ ngx_chat_redis_sentinel_end(ngx_chat_redis_sentinel_t *sentinel,
     sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
 
     if (asked && ++sentinel->failed < sentinel->conf.nhosts) {
-        ngx_chat_redis_sentinel_start(sentinel);
+        start_asking(sentinel);
         return;
     }
 
@@ -79,21 +77,21 @@ ngx_chat_redis_sentinel_end(ngx_chat_redis_sentinel_t *sentinel,
         ngx_min(2 * sentinel->backoff, NGX_CHAT_REDIS_SENTINEL_LAST);
 
     if (asked) {
-        ngx_chat_redis_sentinel_give_up(sentinel, why);
+        report_failure(sentinel, why);
     }
 }
 
 
 /* The connection has failed or ended. */
 static void
-ngx_chat_redis_sentinel_closed(ngx_chat_redis_conn_t *conn, const char *why)
+on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 {
-    ngx_chat_redis_sentinel_end(conn->data, why);
+    next_sentinel(conn->data, why);
 }
 
 
 static void
-ngx_chat_redis_sentinel_ready(ngx_chat_redis_conn_t *conn)
+on_ready(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
     const ngx_str_t            ask[] = { ngx_string("SENTINEL"),
@@ -102,20 +100,20 @@ ngx_chat_redis_sentinel_ready(ngx_chat_redis_conn_t *conn)
     const ngx_str_t            listen[] = { ngx_string("SUBSCRIBE"),
                                             ngx_string("+switch-master") };
 
-    ngx_chat_redis_conn_say(conn, ask, 3);
-    ngx_chat_redis_conn_say(conn, listen, 2);
+    ngx_chat_redis_conn_command(conn, ask, 3);
+    ngx_chat_redis_conn_command(conn, listen, 2);
     ngx_chat_redis_timer(&sentinel->timer, sentinel->conf.timeout);
 }
 
 
 /* A sentinel says that the master is there; NGX_ERROR: that is no place. */
 static ngx_int_t
-ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
-                             ngx_str_t host, ngx_str_t port)
+take_address(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t host,
+             ngx_str_t port)
 {
     ngx_int_t                    n = ngx_atoi(port.data, port.len);
     ngx_uint_t                   is_new;
-    ngx_chat_redis_place_t      *place = sentinel->places;
+    ngx_chat_redis_address_t    *place = sentinel->places;
     const ngx_chat_redis_host_t *was = sentinel->master;
 
     is_new = was == NULL || !ngx_chat_redis_host_is(was, &host, n);
@@ -124,7 +122,7 @@ ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
         /* what a connection may stand on is left as it is */
         place += was == &place->host ? 1 : 0;
 
-        if (ngx_chat_redis_place_set(place, &host, n) != NGX_OK) {
+        if (ngx_chat_redis_address_set(place, &host, n) != NGX_OK) {
             return NGX_ERROR;
         }
 
@@ -141,7 +139,7 @@ ngx_chat_redis_sentinel_take(ngx_chat_redis_sentinel_t *sentinel,
 
 
 static ngx_str_t
-ngx_chat_redis_sentinel_text(const redisReply *reply)
+reply_text(const redisReply *reply)
 {
     ngx_str_t text = ngx_null_string;
 
@@ -156,20 +154,18 @@ ngx_chat_redis_sentinel_text(const redisReply *reply)
 
 /* Where it is, or that the sentinel knows nothing of it. */
 static void
-ngx_chat_redis_sentinel_answer(ngx_chat_redis_sentinel_t *sentinel,
-                               const redisReply          *reply)
+on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
-        ngx_chat_redis_sentinel_end(sentinel, "it does not know this master");
+        next_sentinel(sentinel, "it does not know this master");
         return;
     }
 
-    if (ngx_chat_redis_sentinel_take(
-            sentinel, ngx_chat_redis_sentinel_text(reply->element[0]),
-            ngx_chat_redis_sentinel_text(reply->element[1]))
+    if (take_address(sentinel, reply_text(reply->element[0]),
+                     reply_text(reply->element[1]))
         != NGX_OK)
     {
-        ngx_chat_redis_sentinel_end(sentinel, "it tells no address");
+        next_sentinel(sentinel, "it tells no address");
         return;
     }
 
@@ -183,8 +179,7 @@ ngx_chat_redis_sentinel_answer(ngx_chat_redis_sentinel_t *sentinel,
 
 /* <master> <old host> <old port> <new host> <new port> */
 static void
-ngx_chat_redis_sentinel_news(ngx_chat_redis_sentinel_t *sentinel,
-                             ngx_str_t                  text)
+on_switch_master(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t text)
 {
     u_char    *space;
     ngx_str_t  words[5];
@@ -207,35 +202,33 @@ ngx_chat_redis_sentinel_news(ngx_chat_redis_sentinel_t *sentinel,
     if (words[0].len == sentinel->conf.master.len
         && ngx_memcmp(words[0].data, sentinel->conf.master.data, words[0].len)
                == 0
-        && ngx_chat_redis_sentinel_take(sentinel, words[3], words[4])
-               != NGX_OK)
+        && take_address(sentinel, words[3], words[4]) != NGX_OK)
     {
-        ngx_chat_redis_sentinel_end(sentinel, "it tells no address");
+        next_sentinel(sentinel, "it tells no address");
     }
 }
 
 
 static void
-ngx_chat_redis_sentinel_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
+on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    u_char                     text[NGX_CHAT_REDIS_WHY];
+    u_char                     text[NGX_CHAT_REDIS_REASON];
     ngx_str_t                  kind;
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
     sentinel->silent = 0;
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        ngx_chat_redis_sentinel_end(sentinel, ngx_chat_redis_why(reply, text));
+        next_sentinel(sentinel, ngx_chat_redis_error_reason(reply, text));
 
     } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS) {
-        ngx_chat_redis_sentinel_answer(sentinel, reply);
+        on_address(sentinel, reply);
 
     } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3) {
-        kind = ngx_chat_redis_sentinel_text(reply->element[0]);
+        kind = reply_text(reply->element[0]);
 
         if (kind.len == 7 && ngx_memcmp(kind.data, "message", 7) == 0) {
-            ngx_chat_redis_sentinel_news(
-                sentinel, ngx_chat_redis_sentinel_text(reply->element[2]));
+            on_switch_master(sentinel, reply_text(reply->element[2]));
         }
 
     } else {
@@ -248,23 +241,23 @@ ngx_chat_redis_sentinel_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 
 
 static void
-ngx_chat_redis_sentinel_timer(ngx_event_t *ev)
+on_timer(ngx_event_t *ev)
 {
     const ngx_str_t            words[] = { ngx_string("PING") };
     ngx_chat_redis_sentinel_t *sentinel = ev->data;
 
     if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_RESTS) {
-        ngx_chat_redis_sentinel_start(sentinel);
+        start_asking(sentinel);
         return;
     }
 
     if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS || sentinel->silent) {
-        ngx_chat_redis_sentinel_end(sentinel, "no answer in time");
+        next_sentinel(sentinel, "no answer in time");
         return;
     }
 
     sentinel->silent = 1;
-    ngx_chat_redis_conn_say(&sentinel->conn, words, 1);
+    ngx_chat_redis_conn_command(&sentinel->conn, words, 1);
     ngx_chat_redis_timer(ev,
                          ngx_chat_redis_jitter(NGX_CHAT_REDIS_SENTINEL_PING));
 }
@@ -284,7 +277,7 @@ ngx_chat_redis_sentinel_seek(ngx_chat_redis_sentinel_t *sentinel)
         sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
     }
 
-    ngx_chat_redis_sentinel_start(sentinel);
+    start_asking(sentinel);
 }
 
 
@@ -301,11 +294,11 @@ ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
     sentinel->conn.conf = &sentinel->conf;
     sentinel->conn.log = log;
     sentinel->conn.data = sentinel;
-    sentinel->conn.ready = ngx_chat_redis_sentinel_ready;
-    sentinel->conn.reply = ngx_chat_redis_sentinel_reply;
-    sentinel->conn.closed = ngx_chat_redis_sentinel_closed;
+    sentinel->conn.ready = on_ready;
+    sentinel->conn.reply = on_reply;
+    sentinel->conn.closed = on_closed;
 
-    sentinel->timer.handler = ngx_chat_redis_sentinel_timer;
+    sentinel->timer.handler = on_timer;
     sentinel->timer.data = sentinel;
     sentinel->timer.log = log;
     sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;

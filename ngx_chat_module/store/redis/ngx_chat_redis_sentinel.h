@@ -42,7 +42,7 @@ struct ngx_chat_redis_sentinel_s {
     ngx_event_t               timer; /* of the answer, the ping, the rest */
 
     /* Where the master is, and was before. */
-    ngx_chat_redis_place_t       places[2];
+    ngx_chat_redis_address_t     places[2];
     const ngx_chat_redis_host_t *master; /* NULL: not known yet */
 
     /*

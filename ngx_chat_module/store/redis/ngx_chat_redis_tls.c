@@ -17,11 +17,11 @@
 
 #define NGX_CHAT_REDIS_CHAIN_MAX 9
 
-static void ngx_chat_redis_tls_done(ngx_connection_t *c);
+static void on_tls_handshake(ngx_connection_t *c);
 
 
 static ngx_int_t
-ngx_chat_redis_tls_trust(ngx_chat_redis_url_t *url)
+load_trusted(ngx_chat_redis_url_t *url)
 {
     ngx_ssl_t *ssl = url->conf->ssl;
 
@@ -64,7 +64,7 @@ ngx_chat_redis_create_ssl(ngx_chat_redis_url_t *url)
         return NGX_ERROR;
     }
 
-    return url->conf->verify ? ngx_chat_redis_tls_trust(url) : NGX_OK;
+    return url->conf->verify ? load_trusted(url) : NGX_OK;
 }
 
 
@@ -77,7 +77,7 @@ ngx_chat_redis_tls_start(ngx_chat_redis_conn_t *conn)
 
     if (ngx_ssl_create_connection(conn->conf->ssl, c, NGX_SSL_CLIENT)
         != NGX_OK) {
-        ngx_chat_redis_conn_fail_heard(conn);
+        ngx_chat_redis_conn_fail_logged(conn);
         return;
     }
 
@@ -93,16 +93,16 @@ ngx_chat_redis_tls_start(ngx_chat_redis_conn_t *conn)
 
     rc = ngx_ssl_handshake(c);
     if (rc == NGX_AGAIN) {
-        c->ssl->handler = ngx_chat_redis_tls_done;
+        c->ssl->handler = on_tls_handshake;
         return;
     }
 
-    ngx_chat_redis_tls_done(c);
+    on_tls_handshake(c);
 }
 
 
 static ngx_int_t
-ngx_chat_redis_tls_check(ngx_connection_t *c, ngx_str_t host)
+check_name(ngx_connection_t *c, ngx_str_t host)
 {
     int   rc;
     X509 *cert;
@@ -124,13 +124,13 @@ ngx_chat_redis_tls_check(ngx_connection_t *c, ngx_str_t host)
 
 
 static void
-ngx_chat_redis_tls_done(ngx_connection_t *c)
+on_tls_handshake(ngx_connection_t *c)
 {
     long                   rc;
     ngx_chat_redis_conn_t *conn = c->data;
 
     if (!c->ssl->handshaked) {
-        ngx_chat_redis_conn_fail_heard(conn);
+        ngx_chat_redis_conn_fail_logged(conn);
         return;
     }
 
@@ -146,7 +146,7 @@ ngx_chat_redis_tls_done(ngx_connection_t *c)
         return;
     }
 
-    if (ngx_chat_redis_tls_check(c, conn->host->host) != NGX_OK) {
+    if (check_name(c, conn->host->host) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "its certificate does not name %V",
                                  &conn->host->host);
         return;

@@ -16,9 +16,8 @@
 
 
 static void
-ngx_chat_store_redis_join(chat_store_t *store, chat_store_op_t *op,
-                          const chat_key_t *key, const chat_fact_t *facts,
-                          size_t n, uint32_t ttl)
+redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+           const chat_fact_t *facts, size_t n, uint32_t ttl)
 {
     ngx_chat_redis_join((ngx_chat_store_redis_t *) store, op, key, facts, n,
                         ttl, NULL);
@@ -26,7 +25,7 @@ ngx_chat_store_redis_join(chat_store_t *store, chat_store_op_t *op,
 
 
 static void
-ngx_chat_store_redis_unwatch(chat_store_watch_t *watch)
+redis_unwatch(chat_store_watch_t *watch)
 {
     if (watch->store != NULL) {
         ngx_chat_store_watch_remove(
@@ -36,9 +35,9 @@ ngx_chat_store_redis_unwatch(chat_store_watch_t *watch)
 
 
 static void
-ngx_chat_store_redis_watch(chat_store_t *store, chat_store_watch_t *watch,
-                           chat_store_op_t *op, const chat_key_t *key,
-                           const chat_fact_t *facts, size_t n, uint32_t ttl)
+redis_watch(chat_store_t *store, chat_store_watch_t *watch,
+            chat_store_op_t *op, const chat_key_t *key,
+            const chat_fact_t *facts, size_t n, uint32_t ttl)
 {
     u_char                  field[5 + NGX_CHAT_REDIS_NAME];
     chat_fact_t             wait;
@@ -51,7 +50,7 @@ ngx_chat_store_redis_watch(chat_store_t *store, chat_store_watch_t *watch,
     wait.value = chat_cstr("1");
 
     /* one that is begun anew is one */
-    ngx_chat_store_redis_unwatch(watch);
+    redis_unwatch(watch);
     ngx_chat_store_watch_add(&redis->base, store, watch, key);
 
     ngx_chat_redis_join(redis, op, key, facts, n, ttl, &wait);
@@ -59,7 +58,7 @@ ngx_chat_store_redis_watch(chat_store_t *store, chat_store_watch_t *watch,
 
 
 static void
-ngx_chat_store_redis_cancel(chat_store_op_t *op)
+redis_cancel(chat_store_op_t *op)
 {
     ngx_chat_redis_cmd_t *cmd = op->answer;
 
@@ -81,46 +80,46 @@ ngx_chat_store_redis_cancel(chat_store_op_t *op)
 
 
 static void
-ngx_chat_store_redis_flush(chat_store_t *store)
+redis_flush(chat_store_t *store)
 {
     ngx_chat_redis_cluster_flush(&((ngx_chat_store_redis_t *) store)->cluster);
 }
 
 
 static int
-ngx_chat_store_redis_alive(chat_store_t *store, chat_str_t worker)
+redis_alive(chat_store_t *store, chat_str_t worker)
 {
-    return ngx_chat_redis_live_alive(&((ngx_chat_store_redis_t *) store)->live,
-                                     worker);
+    return ngx_chat_redis_liveness_alive(
+        &((ngx_chat_store_redis_t *) store)->live, worker);
 }
 
 
 /* The node of its slot may be away while others are there. */
 static int
-ngx_chat_store_redis_lacks(chat_store_t *store, const chat_key_t *key)
+redis_key_unavailable(chat_store_t *store, const chat_key_t *key)
 {
     return ngx_chat_redis_client_of((ngx_chat_store_redis_t *) store, key)
                ->state
-           == CHAT_STORE_AWAY;
+           == CHAT_STORE_UNAVAILABLE;
 }
 
 
 static void
-ngx_chat_store_redis_greet(ngx_chat_redis_client_t *client)
+setup_node(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
     ngx_chat_redis_load(client, 1);
 
-    if (!redis->cluster.many) {
-        ngx_chat_redis_live_greet(&redis->live);
+    if (!redis->cluster.is_cluster) {
+        ngx_chat_redis_liveness_setup(&redis->live);
     }
 }
 
 
 /* What must stand is told again. */
 static void
-ngx_chat_store_redis_tell(ngx_chat_store_redis_t *redis, ngx_uint_t all)
+repeat_facts(ngx_chat_store_redis_t *redis, ngx_uint_t all)
 {
     if (redis->store.lost != NULL) {
         redis->store.lost(&redis->store, (int) all);
@@ -135,12 +134,12 @@ ngx_chat_store_redis_tell(ngx_chat_store_redis_t *redis, ngx_uint_t all)
  * not claim; after a second that is as good as no store.
  */
 static chat_store_state_e
-ngx_chat_store_redis_state(ngx_chat_store_redis_t *redis)
+current_state(ngx_chat_store_redis_t *redis)
 {
     chat_store_state_e state = ngx_chat_redis_cluster_state(&redis->cluster);
 
-    if (state != CHAT_STORE_UP || !redis->cluster.many
-        || ngx_chat_redis_live_alive(&redis->live, redis->store.worker))
+    if (state != CHAT_STORE_UP || !redis->cluster.is_cluster
+        || ngx_chat_redis_liveness_alive(&redis->live, redis->store.worker))
     {
         return state;
     }
@@ -150,57 +149,58 @@ ngx_chat_store_redis_state(ngx_chat_store_redis_t *redis)
     }
 
     return ngx_current_msec - redis->doubted < NGX_CHAT_STORE_REDIS_DOUBT
-               ? CHAT_STORE_WAVERING
-               : CHAT_STORE_AWAY;
+               ? CHAT_STORE_RECONNECTING
+               : CHAT_STORE_UNAVAILABLE;
 }
 
 
 /* 1 if the state is new, and those who watch have to be told. */
 static ngx_uint_t
-ngx_chat_store_redis_restate(ngx_chat_store_redis_t *redis)
+update_state(ngx_chat_store_redis_t *redis)
 {
-    chat_store_state_e state = ngx_chat_store_redis_state(redis);
+    chat_store_state_e state = current_state(redis);
 
     if (state == redis->store.state) {
         return 0;
     }
 
-    if (redis->cluster.many && state == CHAT_STORE_UP) {
+    if (redis->cluster.is_cluster && state == CHAT_STORE_UP) {
         ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
                       "chat: the store %V is connected",
                       &redis->cluster.conf->name);
 
-    } else if (redis->cluster.many && state == CHAT_STORE_AWAY) {
+    } else if (redis->cluster.is_cluster && state == CHAT_STORE_UNAVAILABLE) {
         ngx_log_error(NGX_LOG_ERR, redis->cluster.log, 0,
                       "chat: the store %V is away",
                       &redis->cluster.conf->name);
     }
 
     redis->store.state = state;
-    return state != CHAT_STORE_WAVERING;
+    return state != CHAT_STORE_RECONNECTING;
 }
 
 
 /* A node came or went: those of its slots look again, as all others do. */
 static void
-ngx_chat_store_redis_changed(ngx_chat_redis_cluster_t *cluster,
-                             ngx_chat_redis_client_t  *client)
+on_node_state(ngx_chat_redis_cluster_t *cluster,
+              ngx_chat_redis_client_t  *client)
 {
     ngx_uint_t              news;
     ngx_chat_store_redis_t *redis = cluster->data;
 
-    news = ngx_chat_store_redis_restate(redis);
+    news = update_state(redis);
 
-    if (cluster->many) {
-        ngx_chat_redis_live_go(&redis->live);
+    if (cluster->is_cluster) {
+        ngx_chat_redis_liveness_beat(&redis->live);
     }
 
     if (cluster->moved && redis->store.state == CHAT_STORE_UP) {
         cluster->moved = 0;
-        ngx_chat_store_redis_tell(redis, 0);
+        repeat_facts(redis, 0);
 
     } else if (news
-               || (client != NULL && client->state != CHAT_STORE_WAVERING)) {
+               || (client != NULL && client->state != CHAT_STORE_RECONNECTING))
+    {
         ngx_chat_store_changed(&redis->base, 0, 1);
     }
 }
@@ -208,18 +208,18 @@ ngx_chat_store_redis_changed(ngx_chat_redis_cluster_t *cluster,
 
 /* A beat: this worker may be seen now, or not any more. */
 static void
-ngx_chat_store_redis_told(ngx_chat_redis_live_t *live)
+on_beat(ngx_chat_redis_liveness_t *live)
 {
     ngx_chat_store_redis_t *redis = live->data;
 
-    if (redis->cluster.many && ngx_chat_store_redis_restate(redis)) {
+    if (redis->cluster.is_cluster && update_state(redis)) {
         ngx_chat_store_changed(&redis->base, 0, 1);
     }
 }
 
 
 static void
-ngx_chat_store_redis_died(ngx_chat_redis_live_t *live)
+on_worker_died(ngx_chat_redis_liveness_t *live)
 {
     ngx_chat_store_redis_t *redis = live->data;
 
@@ -228,20 +228,19 @@ ngx_chat_store_redis_died(ngx_chat_redis_live_t *live)
 
 
 static void
-ngx_chat_store_redis_lost(ngx_chat_redis_live_t   *live,
-                          ngx_chat_redis_client_t *client)
+on_data_lost(ngx_chat_redis_liveness_t *live, ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = live->data;
 
     ngx_log_error(NGX_LOG_WARN, client->conn.log, 0,
                   "chat: the store %V has lost its data", client->name);
 
-    ngx_chat_store_redis_tell(redis, 1);
+    repeat_facts(redis, 1);
 }
 
 
 static void
-ngx_chat_store_redis_seek(ngx_chat_redis_client_t *client)
+seek_master(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
@@ -250,9 +249,8 @@ ngx_chat_store_redis_seek(ngx_chat_redis_client_t *client)
 
 
 static void
-ngx_chat_store_redis_found(ngx_chat_redis_sentinel_t   *sentinel,
-                           const ngx_chat_redis_host_t *master,
-                           ngx_uint_t                   moved)
+on_master_found(ngx_chat_redis_sentinel_t   *sentinel,
+                const ngx_chat_redis_host_t *master, ngx_uint_t moved)
 {
     ngx_chat_store_redis_t *redis = sentinel->data;
 
@@ -266,15 +264,14 @@ ngx_chat_store_redis_found(ngx_chat_redis_sentinel_t   *sentinel,
     ngx_chat_redis_client_move(&redis->cluster.nodes[0]->client, master);
 
     if (moved || redis->wake.conn.host == NULL) {
-        ngx_chat_redis_wake_move(&redis->wake);
+        ngx_chat_redis_notify_move(&redis->wake);
     }
 }
 
 
 /* No sentinel knows where it is. */
 static void
-ngx_chat_store_redis_nowhere(ngx_chat_redis_sentinel_t *sentinel,
-                             const char                *why)
+on_master_unknown(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 {
     ngx_chat_store_redis_t *redis = sentinel->data;
 
@@ -283,7 +280,7 @@ ngx_chat_store_redis_nowhere(ngx_chat_redis_sentinel_t *sentinel,
 
 
 static void
-ngx_chat_store_redis_news(ngx_chat_redis_wake_t *wake, const char *hex)
+on_notification(ngx_chat_redis_notify_t *wake, const char *hex)
 {
     ngx_int_t               byte;
     ngx_uint_t              i;
@@ -311,7 +308,7 @@ ngx_chat_store_redis_news(ngx_chat_redis_wake_t *wake, const char *hex)
 
 /* A name that no other worker has or had. */
 static void
-ngx_chat_store_redis_name(ngx_chat_store_redis_t *redis)
+set_worker_name(ngx_chat_store_redis_t *redis)
 {
     char          hex[17];
     u_char        text[NGX_INT64_LEN * 4 + 1], *end;
@@ -344,41 +341,41 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
         return NULL;
     }
 
-    ngx_chat_store_redis_name(redis);
+    set_worker_name(redis);
     ngx_chat_redis_hash(redis);
 
     redis->store.name = "redis";
-    redis->store.state = CHAT_STORE_WAVERING;
+    redis->store.state = CHAT_STORE_RECONNECTING;
     redis->store.most_facts = CHAT_STORE_FACTS;
-    redis->store.join = ngx_chat_store_redis_join;
-    redis->store.watch = ngx_chat_store_redis_watch;
-    redis->store.unwatch = ngx_chat_store_redis_unwatch;
+    redis->store.join = redis_join;
+    redis->store.watch = redis_watch;
+    redis->store.unwatch = redis_unwatch;
     redis->store.payloads = ngx_chat_store_redis_payloads;
     redis->store.append = ngx_chat_store_redis_append;
     redis->store.read = ngx_chat_store_redis_read;
     redis->store.drop = ngx_chat_store_redis_drop;
     redis->store.clear = ngx_chat_store_redis_clear;
-    redis->store.flush = ngx_chat_store_redis_flush;
-    redis->store.cancel = ngx_chat_store_redis_cancel;
-    redis->store.alive = ngx_chat_store_redis_alive;
-    redis->store.lacks = ngx_chat_store_redis_lacks;
+    redis->store.flush = redis_flush;
+    redis->store.cancel = redis_cancel;
+    redis->store.alive = redis_alive;
+    redis->store.lacks = redis_key_unavailable;
     ngx_chat_store_base_init(&redis->base, cycle->log);
 
     redis->cluster.data = redis;
-    redis->cluster.greet = ngx_chat_store_redis_greet;
-    redis->cluster.changed = ngx_chat_store_redis_changed;
+    redis->cluster.greet = setup_node;
+    redis->cluster.changed = on_node_state;
     redis->live.data = redis;
-    redis->live.told = ngx_chat_store_redis_told;
-    redis->live.died = ngx_chat_store_redis_died;
-    redis->live.lost = ngx_chat_store_redis_lost;
+    redis->live.told = on_beat;
+    redis->live.died = on_worker_died;
+    redis->live.lost = on_data_lost;
     redis->wake.data = redis;
-    redis->wake.news = ngx_chat_store_redis_news;
+    redis->wake.news = on_notification;
 
     if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
-        redis->cluster.seek = ngx_chat_store_redis_seek;
+        redis->cluster.seek = seek_master;
         redis->sentinel.data = redis;
-        redis->sentinel.found = ngx_chat_store_redis_found;
-        redis->sentinel.lost = ngx_chat_store_redis_nowhere;
+        redis->sentinel.found = on_master_found;
+        redis->sentinel.lost = on_master_unknown;
         ngx_chat_redis_sentinel_open(&redis->sentinel, conf, cycle->log);
     }
 
@@ -388,10 +385,10 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     }
 
     redis->doubted = ngx_current_msec;
-    ngx_chat_redis_live_init(&redis->live, &redis->cluster,
-                             redis->store.worker);
-    ngx_chat_redis_wake_open(&redis->wake, &redis->cluster,
-                             redis->store.worker);
+    ngx_chat_redis_liveness_init(&redis->live, &redis->cluster,
+                                 redis->store.worker);
+    ngx_chat_redis_notify_open(&redis->wake, &redis->cluster,
+                               redis->store.worker);
     return &redis->store;
 }
 
@@ -401,8 +398,8 @@ ngx_chat_store_redis_close(chat_store_t *store)
 {
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    ngx_chat_redis_live_leave(&redis->live);
-    ngx_chat_redis_wake_close(&redis->wake);
+    ngx_chat_redis_liveness_leave(&redis->live);
+    ngx_chat_redis_notify_close(&redis->wake);
     ngx_chat_redis_sentinel_close(&redis->sentinel);
     ngx_chat_redis_cluster_close(&redis->cluster);
 }

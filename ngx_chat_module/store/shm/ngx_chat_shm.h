@@ -66,32 +66,34 @@ typedef struct {
 } ngx_chat_shm_ctx_t;
 
 /* Called once in a new zone: makes the eventfds that all workers inherit. */
-ngx_int_t ngx_chat_shm_wake_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log);
+ngx_int_t ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log);
 
 /* The same zone in a further configuration. */
-void ngx_chat_shm_wake_share(ngx_chat_shm_ctx_t       *ctx,
-                             const ngx_chat_shm_ctx_t *old);
+void ngx_chat_shm_workers_share(ngx_chat_shm_ctx_t       *ctx,
+                                const ngx_chat_shm_ctx_t *old);
 
 /* A configuration ends: a cleanup handler, data is the context. */
-void ngx_chat_shm_wake_close(void *data);
+void ngx_chat_shm_workers_close(void *data);
 
 /* In a new worker: takes a slot and listens. NGX_ERROR: there is none. */
-ngx_int_t ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle);
+ngx_int_t ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx,
+                                    ngx_cycle_t        *cycle);
 
 /* In a worker that exits. */
-void ngx_chat_shm_wake_leave(ngx_chat_shm_ctx_t *ctx);
+void ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx);
 
 /*
  * With the mutex held: marks the key for the worker of this incarnation.
- * Answers its slot, to be woken by ngx_chat_shm_wake() once the mutex is
+ * Returns its slot, for ngx_chat_shm_workers_wake() once the mutex is
  * free, or -1 if it is gone.
  */
-ngx_int_t ngx_chat_shm_wake_mark(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
-                                 uint64_t prefix);
+ngx_int_t ngx_chat_shm_workers_mark(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
+                                    uint64_t prefix);
 
-void ngx_chat_shm_wake(ngx_chat_shm_ctx_t *ctx, ngx_int_t slot);
+void ngx_chat_shm_workers_wake(ngx_chat_shm_ctx_t *ctx, ngx_int_t slot);
 
 /* 1 if the worker of this incarnation runs. */
-ngx_uint_t ngx_chat_shm_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker);
+ngx_uint_t ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx,
+                                      chat_str_t          worker);
 
 #endif /* NGX_CHAT_SHM_H */

@@ -16,21 +16,18 @@
 #define NGX_CHAT_SHM_RESERVE 8 /* this part of the zone takes no new batch */
 
 
-static void       ngx_chat_shm_facts_insert(ngx_rbtree_node_t *temp,
-                                            ngx_rbtree_node_t *node,
-                                            ngx_rbtree_node_t *sentinel);
-static ngx_uint_t ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
-                                          const ngx_chat_shm_batch_t *batch);
-static void       ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t   *ctx,
-                                           ngx_chat_shm_batch_t *batch);
-static void       ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t   *ctx,
-                                            ngx_chat_shm_batch_t *batch);
+static void insert_batch(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
+                         ngx_rbtree_node_t *sentinel);
+static ngx_uint_t is_held(ngx_chat_shm_ctx_t         *ctx,
+                          const ngx_chat_shm_batch_t *batch);
+static void touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
+static void delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 
 
 void
 ngx_chat_shm_facts_init(ngx_chat_shm_t *sh)
 {
-    ngx_rbtree_init(&sh->rbtree, &sh->sentinel, ngx_chat_shm_facts_insert);
+    ngx_rbtree_init(&sh->rbtree, &sh->sentinel, insert_batch);
     ngx_queue_init(&sh->lru);
     ngx_queue_init(&sh->logs);
     ngx_chat_shares_init(&sh->shares);
@@ -38,8 +35,8 @@ ngx_chat_shm_facts_init(ngx_chat_shm_t *sh)
 
 
 static ngx_int_t
-ngx_chat_shm_facts_compare(const ngx_rbtree_node_t *node, uint64_t prefix,
-                           const chat_digest_t *name)
+compare_batch(const ngx_rbtree_node_t *node, uint64_t prefix,
+              const chat_digest_t *name)
 {
     const ngx_chat_shm_batch_t *batch;
 
@@ -53,16 +50,15 @@ ngx_chat_shm_facts_compare(const ngx_rbtree_node_t *node, uint64_t prefix,
 
 
 static void
-ngx_chat_shm_facts_insert(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
-                          ngx_rbtree_node_t *sentinel)
+insert_batch(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
+             ngx_rbtree_node_t *sentinel)
 {
     ngx_rbtree_node_t   **p;
     ngx_chat_shm_batch_t *batch = (ngx_chat_shm_batch_t *) node;
 
     for (;;) {
-        p = ngx_chat_shm_facts_compare(temp, node->key, &batch->name) < 0
-                ? &temp->left
-                : &temp->right;
+        p = compare_batch(temp, node->key, &batch->name) < 0 ? &temp->left
+                                                             : &temp->right;
 
         if (*p == sentinel) {
             break;
@@ -92,7 +88,7 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
     sentinel = ctx->sh->rbtree.sentinel;
 
     while (node != sentinel) {
-        rc = ngx_chat_shm_facts_compare(node, prefix, &key->name);
+        rc = compare_batch(node, prefix, &key->name);
         if (rc != 0) {
             node = rc < 0 ? node->left : node->right;
             continue;
@@ -100,13 +96,12 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
         batch = (ngx_chat_shm_batch_t *) node;
 
-        if (batch->expires < ngx_time()
-            && !ngx_chat_shm_facts_held(ctx, batch)) {
-            ngx_chat_shm_facts_delete(ctx, batch);
+        if (batch->expires < ngx_time() && !is_held(ctx, batch)) {
+            delete_batch(ctx, batch);
             return NULL;
         }
 
-        ngx_chat_shm_facts_touch(ctx, batch);
+        touch_batch(ctx, batch);
         return batch;
     }
 
@@ -116,8 +111,7 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
 /* 1 if a worker that lives holds a request of this batch. */
 static ngx_uint_t
-ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
-                        const ngx_chat_shm_batch_t *batch)
+is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 {
     ngx_chat_shm_fact_t *fact;
 
@@ -128,8 +122,8 @@ ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
     for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
          fact = fact->next)
     {
-        if (ngx_chat_shm_alive(ctx,
-                               chat_str(fact->data + 5, fact->field_len - 5u)))
+        if (ngx_chat_shm_workers_alive(
+                ctx, chat_str(fact->data + 5, fact->field_len - 5u)))
         {
             return 1;
         }
@@ -141,7 +135,7 @@ ngx_chat_shm_facts_held(ngx_chat_shm_ctx_t         *ctx,
 
 /* It is the most recently used one. */
 static void
-ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
     ngx_queue_remove(&batch->queue);
     ngx_queue_remove(&batch->own);
@@ -152,8 +146,7 @@ ngx_chat_shm_facts_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 
 /* The workers that watch the batch look at it, and find that it has gone. */
 static void
-ngx_chat_shm_facts_wake(ngx_chat_shm_ctx_t         *ctx,
-                        const ngx_chat_shm_batch_t *batch)
+wake_watchers(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 {
     ngx_int_t            slot;
     ngx_chat_shm_fact_t *fact;
@@ -161,11 +154,11 @@ ngx_chat_shm_facts_wake(ngx_chat_shm_ctx_t         *ctx,
     for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
          fact = fact->next)
     {
-        slot = ngx_chat_shm_wake_mark(
+        slot = ngx_chat_shm_workers_mark(
             ctx, chat_str(fact->data + 5, fact->field_len - 5u),
             batch->node.key);
         if (slot != -1) {
-            ngx_chat_shm_wake(ctx, slot);
+            ngx_chat_shm_workers_wake(ctx, slot);
         }
     }
 }
@@ -194,14 +187,14 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
             continue;
         }
 
-        if (held || !ngx_chat_shm_facts_held(ctx, batch)) {
-            ngx_chat_shm_facts_wake(ctx, batch);
-            ngx_chat_shm_facts_delete(ctx, batch);
+        if (held || !is_held(ctx, batch)) {
+            wake_watchers(ctx, batch);
+            delete_batch(ctx, batch);
             return 1;
         }
 
         /* out of the way of the next search */
-        ngx_chat_shm_facts_touch(ctx, batch);
+        touch_batch(ctx, batch);
     }
 
     return 0;
@@ -213,19 +206,18 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
  * batch, or the first payload of one, of so many bytes would take it.
  */
 static ngx_uint_t
-ngx_chat_shm_facts_admits(ngx_chat_shm_ctx_t         *ctx,
-                          ngx_chat_shm_tenant_t      *tenant,
-                          const ngx_chat_shm_batch_t *keep, size_t size)
+admits(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+       const ngx_chat_shm_batch_t *keep, size_t size)
 {
     size_t last = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE;
 
     if (ctx->shpool->pfree + ctx->sh->log_pages >= last + size / ngx_pagesize
-        || ngx_chat_shm_room_make(ctx, tenant, keep, size, 0))
+        || ngx_chat_shm_zone_make(ctx, tenant, keep, size, 0))
     {
         return 1;
     }
 
-    ngx_chat_shm_room_full(ctx);
+    ngx_chat_shm_zone_full(ctx);
     return 0;
 }
 
@@ -241,19 +233,19 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
         return batch;
     }
 
-    tenant = ngx_chat_shm_room_enter(ctx, key->tenant);
+    tenant = ngx_chat_shm_zone_enter(ctx, key->tenant);
     if (tenant == NULL) {
         return NULL;
     }
 
-    if (!ngx_chat_shm_facts_admits(ctx, tenant, NULL, sizeof(*batch))) {
-        ngx_chat_shm_room_leave(ctx, tenant);
+    if (!admits(ctx, tenant, NULL, sizeof(*batch))) {
+        ngx_chat_shm_zone_leave(ctx, tenant);
         return NULL;
     }
 
-    batch = ngx_chat_shm_room_alloc(ctx, tenant, NULL, sizeof(*batch));
+    batch = ngx_chat_shm_zone_alloc(ctx, tenant, NULL, sizeof(*batch));
     if (batch == NULL) {
-        ngx_chat_shm_room_leave(ctx, tenant);
+        ngx_chat_shm_zone_leave(ctx, tenant);
         return NULL;
     }
 
@@ -269,15 +261,14 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
 
 static void
-ngx_chat_shm_facts_free_chunks(ngx_chat_shm_ctx_t    *ctx,
-                               ngx_chat_shm_tenant_t *tenant,
-                               ngx_chat_shm_chunk_t  *chunk)
+free_chunks(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+            ngx_chat_shm_chunk_t *chunk)
 {
     ngx_chat_shm_chunk_t *next;
 
     for (; chunk != NULL; chunk = next) {
         next = chunk->next;
-        ngx_chat_shm_room_free(ctx, tenant, chunk,
+        ngx_chat_shm_zone_free(ctx, tenant, chunk,
                                offsetof(ngx_chat_shm_chunk_t, data)
                                    + chunk->len);
     }
@@ -285,11 +276,11 @@ ngx_chat_shm_facts_free_chunks(ngx_chat_shm_ctx_t    *ctx,
 
 
 static void
-ngx_chat_shm_facts_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-                        ngx_chat_shm_fact_t *fact)
+free_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+          ngx_chat_shm_fact_t *fact)
 {
-    ngx_chat_shm_facts_free_chunks(ctx, tenant, fact->payload);
-    ngx_chat_shm_room_free(ctx, tenant, fact,
+    free_chunks(ctx, tenant, fact->payload);
+    ngx_chat_shm_zone_free(ctx, tenant, fact,
                            offsetof(ngx_chat_shm_fact_t, data)
                                + fact->field_len + fact->value_len);
 }
@@ -297,9 +288,8 @@ ngx_chat_shm_facts_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
 /* The payload in pieces; NGX_ERROR: no memory, nothing is left behind. */
 static ngx_int_t
-ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
-                           ngx_chat_shm_batch_t *batch, chat_str_t payload,
-                           ngx_chat_shm_chunk_t **chunks)
+store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+              chat_str_t payload, ngx_chat_shm_chunk_t **chunks)
 {
     size_t                 len, room;
     ngx_chat_shm_chunk_t **next = chunks;
@@ -308,9 +298,7 @@ ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
     room = ngx_pagesize - offsetof(ngx_chat_shm_chunk_t, data);
 
     if (payload.len > UINT32_MAX
-        || (!batch->paid
-            && !ngx_chat_shm_facts_admits(ctx, batch->tenant, batch,
-                                          payload.len)))
+        || (!batch->paid && !admits(ctx, batch->tenant, batch, payload.len)))
     {
         return NGX_ERROR;
     }
@@ -318,11 +306,11 @@ ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
     while (payload.len != 0) {
         len = ngx_min(payload.len, room);
 
-        *next = ngx_chat_shm_room_alloc(ctx, batch->tenant, batch,
+        *next = ngx_chat_shm_zone_alloc(ctx, batch->tenant, batch,
                                         offsetof(ngx_chat_shm_chunk_t, data)
                                             + len);
         if (*next == NULL) {
-            ngx_chat_shm_facts_free_chunks(ctx, batch->tenant, *chunks);
+            free_chunks(ctx, batch->tenant, *chunks);
             *chunks = NULL;
             return NGX_ERROR;
         }
@@ -341,7 +329,7 @@ ngx_chat_shm_facts_payload(ngx_chat_shm_ctx_t   *ctx,
 
 /* The order of the tree: by length, then by bytes. */
 static ngx_int_t
-ngx_chat_shm_fact_compare(chat_str_t field, const ngx_chat_shm_fact_t *fact)
+compare_field(chat_str_t field, const ngx_chat_shm_fact_t *fact)
 {
     return field.len != fact->field_len
                ? (field.len < fact->field_len ? -1 : 1)
@@ -356,7 +344,7 @@ ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch, chat_str_t field)
     ngx_chat_shm_fact_t *fact = batch->root;
 
     while (fact != NULL) {
-        rc = ngx_chat_shm_fact_compare(field, fact);
+        rc = compare_field(field, fact);
         if (rc == 0) {
             return fact;
         }
@@ -370,16 +358,14 @@ ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch, chat_str_t field)
 
 /* Puts the fact where its priority is above those below it. */
 static void
-ngx_chat_shm_facts_insert_fact(ngx_chat_shm_batch_t *batch,
-                               ngx_chat_shm_fact_t *new)
+insert_fact(ngx_chat_shm_batch_t *batch, ngx_chat_shm_fact_t *new)
 {
     chat_str_t           field = chat_str(new->data, new->field_len);
     ngx_chat_shm_fact_t *fact, **place = &batch->root, **less, **more;
 
     while (*place != NULL && (*place)->priority >= new->priority) {
-        place = ngx_chat_shm_fact_compare(field, *place) < 0
-                    ? &(*place)->left
-                    : &(*place)->right;
+        place = compare_field(field, *place) < 0 ? &(*place)->left
+                                                 : &(*place)->right;
     }
 
     fact = *place;
@@ -387,7 +373,7 @@ ngx_chat_shm_facts_insert_fact(ngx_chat_shm_batch_t *batch,
     more = &new->right;
 
     while (fact != NULL) {
-        if (ngx_chat_shm_fact_compare(field, fact) < 0) {
+        if (compare_field(field, fact) < 0) {
             *more = fact;
             more = &fact->left;
             fact = fact->left;
@@ -406,16 +392,14 @@ ngx_chat_shm_facts_insert_fact(ngx_chat_shm_batch_t *batch,
 
 /* Takes the fact out of the tree. */
 static void
-ngx_chat_shm_facts_remove_fact(ngx_chat_shm_batch_t      *batch,
-                               const ngx_chat_shm_fact_t *fact)
+remove_fact(ngx_chat_shm_batch_t *batch, const ngx_chat_shm_fact_t *fact)
 {
     chat_str_t           field = chat_str(fact->data, fact->field_len);
     ngx_chat_shm_fact_t *less, *more, **place = &batch->root;
 
     while (*place != fact) {
-        place = ngx_chat_shm_fact_compare(field, *place) < 0
-                    ? &(*place)->left
-                    : &(*place)->right;
+        place = compare_field(field, *place) < 0 ? &(*place)->left
+                                                 : &(*place)->right;
     }
 
     less = fact->left;
@@ -439,9 +423,8 @@ ngx_chat_shm_facts_remove_fact(ngx_chat_shm_batch_t      *batch,
 
 /* The fact was there: it may still lack the payload of its own value. */
 static ngx_int_t
-ngx_chat_shm_facts_complete(ngx_chat_shm_ctx_t   *ctx,
-                            ngx_chat_shm_batch_t *batch,
-                            ngx_chat_shm_fact_t *old, const chat_fact_t *fact)
+add_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+            ngx_chat_shm_fact_t *old, const chat_fact_t *fact)
 {
     if (!fact->has_payload || old->has_payload
         || !chat_str_eq(chat_str(old->data + old->field_len, old->value_len),
@@ -450,9 +433,7 @@ ngx_chat_shm_facts_complete(ngx_chat_shm_ctx_t   *ctx,
         return 0;
     }
 
-    if (ngx_chat_shm_facts_payload(ctx, batch, fact->payload, &old->payload)
-        != NGX_OK)
-    {
+    if (store_payload(ctx, batch, fact->payload, &old->payload) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -464,8 +445,8 @@ ngx_chat_shm_facts_complete(ngx_chat_shm_ctx_t   *ctx,
 
 /* A fact that is not in the batch yet; NULL: no memory. */
 static ngx_chat_shm_fact_t *
-ngx_chat_shm_facts_new(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
-                       const chat_fact_t *fact)
+new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+         const chat_fact_t *fact)
 {
     size_t size;
     ngx_chat_shm_fact_t *new;
@@ -477,16 +458,15 @@ ngx_chat_shm_facts_new(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     size = offsetof(ngx_chat_shm_fact_t, data) + fact->field.len
            + fact->value.len;
 
-    new = ngx_chat_shm_room_alloc(ctx, batch->tenant, batch, size);
+    new = ngx_chat_shm_zone_alloc(ctx, batch->tenant, batch, size);
     if (new == NULL) {
         return NULL;
     }
 
     if (fact->has_payload
-        && ngx_chat_shm_facts_payload(ctx, batch, fact->payload, &new->payload)
-               != NGX_OK)
+        && store_payload(ctx, batch, fact->payload, &new->payload) != NGX_OK)
     {
-        ngx_chat_shm_room_free(ctx, batch->tenant, new, size);
+        ngx_chat_shm_zone_free(ctx, batch->tenant, new, size);
         return NULL;
     }
 
@@ -513,10 +493,10 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 
     new = ngx_chat_shm_facts_get(batch, fact->field);
     if (new != NULL) {
-        return ngx_chat_shm_facts_complete(ctx, batch, new, fact);
+        return add_payload(ctx, batch, new, fact);
     }
 
-    new = ngx_chat_shm_facts_new(ctx, batch, fact);
+    new = new_fact(ctx, batch, fact);
     if (new == NULL) {
         return NGX_ERROR;
     }
@@ -540,7 +520,7 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         batch->claim = new;
     }
 
-    ngx_chat_shm_facts_insert_fact(batch, new);
+    insert_fact(batch, new);
     batch->count++;
     return 1;
 }
@@ -556,7 +536,7 @@ ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         return 0;
     }
 
-    ngx_chat_shm_facts_remove_fact(batch, fact);
+    remove_fact(batch, fact);
 
     if (fact->prev != NULL) {
         fact->prev->next = fact->next;
@@ -575,7 +555,7 @@ ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     }
 
     batch->count--;
-    ngx_chat_shm_facts_free(ctx, batch->tenant, fact);
+    free_fact(ctx, batch->tenant, fact);
     return 1;
 }
 
@@ -587,7 +567,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 
     for (fact = batch->first; fact != NULL; fact = next) {
         next = fact->next;
-        ngx_chat_shm_facts_free(ctx, batch->tenant, fact);
+        free_fact(ctx, batch->tenant, fact);
     }
 
     ngx_chat_shm_log_clear(ctx, &batch->log);
@@ -602,7 +582,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 
 
 static void
-ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
     ngx_chat_shm_tenant_t *tenant = batch->tenant;
 
@@ -610,8 +590,8 @@ ngx_chat_shm_facts_delete(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     ngx_queue_remove(&batch->queue);
     ngx_queue_remove(&batch->own);
     ngx_rbtree_delete(&ctx->sh->rbtree, &batch->node);
-    ngx_chat_shm_room_free(ctx, tenant, batch, sizeof(*batch));
-    ngx_chat_shm_room_leave(ctx, tenant);
+    ngx_chat_shm_zone_free(ctx, tenant, batch, sizeof(*batch));
+    ngx_chat_shm_zone_leave(ctx, tenant);
 }
 
 
@@ -629,12 +609,11 @@ ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx)
         }
 
         batch = ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
-        if (batch->expires >= ngx_time()
-            || ngx_chat_shm_facts_held(ctx, batch)) {
+        if (batch->expires >= ngx_time() || is_held(ctx, batch)) {
             return;
         }
 
-        ngx_chat_shm_facts_delete(ctx, batch);
+        delete_batch(ctx, batch);
     }
 }
 

@@ -1,18 +1,15 @@
 /*
  * ngx_chat_shm_log.c: see ngx_chat_shm_log.h.
  *
- * Pieces stand in the pages as in one run of bytes, each behind a header, and
- * go on in the next page. A page knows where the first piece begins in it: the
- * front goes page by page. A piece counts once the log's next is past it,
- * which is written last: a worker that was killed on the way has left nothing
- * that is read. Must not know: facts, who follows.
+ * Pieces are written one behind the other, each after a header, across
+ * pages. A piece counts once the log's next is past it, which is written
+ * last: a killed worker leaves nothing half-written to a reader.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
 #include "store/shm/ngx_chat_shm_log.h"
-
 
 void
 ngx_chat_shm_log_init(ngx_chat_shm_log_t *log, ngx_chat_shm_tenant_t *tenant)
@@ -24,16 +21,16 @@ ngx_chat_shm_log_init(ngx_chat_shm_log_t *log, ngx_chat_shm_tenant_t *tenant)
 
 
 static ngx_chat_shm_page_t *
-ngx_chat_shm_log_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
+new_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 {
     ngx_chat_shm_page_t *page;
 
     page = ngx_slab_alloc_locked(ctx->shpool, ngx_pagesize);
     if (page != NULL) {
         page->used = 0;
-        page->at = NGX_CHAT_SHM_PAGE_ROOM;
+        page->at = NGX_CHAT_SHM_PAGE_SPACE;
         ctx->sh->log_pages++;
-        ngx_chat_shm_room_take(ctx, log->tenant, ngx_pagesize);
+        ngx_chat_shm_zone_charge(ctx, log->tenant, ngx_pagesize);
     }
 
     return page;
@@ -41,11 +38,10 @@ ngx_chat_shm_log_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 
 
 static void
-ngx_chat_shm_log_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
-                      ngx_queue_t *q)
+free_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, ngx_queue_t *q)
 {
     ngx_queue_remove(q);
-    ngx_chat_shm_room_give(ctx, log->tenant, ngx_pagesize);
+    ngx_chat_shm_zone_credit(ctx, log->tenant, ngx_pagesize);
     ctx->sh->log_pages -= ctx->sh->log_pages != 0;
     ngx_slab_free_locked(ctx->shpool, ngx_chat_shm_log_page(q));
 }
@@ -53,7 +49,7 @@ ngx_chat_shm_log_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
 
 /* Takes the log out of the zone's logs, if it is there. */
 static void
-ngx_chat_shm_log_leave(ngx_chat_shm_log_t *log)
+unlink_log(ngx_chat_shm_log_t *log)
 {
     if (log->queue.next != NULL) {
         ngx_queue_remove(&log->queue);
@@ -65,7 +61,7 @@ ngx_chat_shm_log_leave(ngx_chat_shm_log_t *log)
 
 /* Drops the pieces that begin in the first page; 0: there is none. */
 static ngx_uint_t
-ngx_chat_shm_log_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
+drop_front(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 {
     if (ngx_queue_empty(&log->pages)) {
         return 0;
@@ -73,13 +69,13 @@ ngx_chat_shm_log_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 
     do {
         log->npages--;
-        ngx_chat_shm_log_free(ctx, log, ngx_queue_head(&log->pages));
+        free_page(ctx, log, ngx_queue_head(&log->pages));
     } while (!ngx_queue_empty(&log->pages)
              && !ngx_chat_shm_log_begins(
                  ngx_chat_shm_log_page(ngx_queue_head(&log->pages))));
 
     if (ngx_queue_empty(&log->pages)) {
-        ngx_chat_shm_log_leave(log);
+        unlink_log(log);
     }
 
     return 1;
@@ -89,7 +85,7 @@ ngx_chat_shm_log_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 void
 ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 {
-    while (ngx_chat_shm_log_drop(ctx, log)) { /* void */
+    while (drop_front(ctx, log)) { /* void */
     }
 }
 
@@ -107,7 +103,7 @@ ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
         log = tenant ? ngx_queue_data(q, ngx_chat_shm_log_t, own)
                      : ngx_queue_data(q, ngx_chat_shm_log_t, queue);
         if (log != keep) {
-            ngx_chat_shm_log_leave(log);
+            unlink_log(log);
             ngx_chat_shm_log_clear(ctx, log);
             return 1;
         }
@@ -119,8 +115,7 @@ ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
 /* Drops what comes before keep, as far as whole pages go. */
 static void
-ngx_chat_shm_log_trim(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
-                      uint64_t keep)
+trim_before(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, uint64_t keep)
 {
     ngx_queue_t         *q;
     ngx_chat_shm_page_t *page;
@@ -142,25 +137,25 @@ ngx_chat_shm_log_trim(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
             return;
         }
 
-        (void) ngx_chat_shm_log_drop(ctx, log);
+        (void) drop_front(ctx, log);
     }
 }
 
 
 /* How many pages the log lacks for size more bytes. */
 static size_t
-ngx_chat_shm_log_lack(ngx_chat_shm_log_t *log, size_t size)
+missing_pages(ngx_chat_shm_log_t *log, size_t size)
 {
     size_t room = 0;
 
     if (!ngx_queue_empty(&log->pages)) {
-        room = NGX_CHAT_SHM_PAGE_ROOM
+        room = NGX_CHAT_SHM_PAGE_SPACE
                - ngx_chat_shm_log_page(ngx_queue_last(&log->pages))->used;
     }
 
     return size <= room ? 0
-                        : (size - room + NGX_CHAT_SHM_PAGE_ROOM - 1)
-                              / NGX_CHAT_SHM_PAGE_ROOM;
+                        : (size - room + NGX_CHAT_SHM_PAGE_SPACE - 1)
+                              / NGX_CHAT_SHM_PAGE_SPACE;
 }
 
 
@@ -169,8 +164,8 @@ ngx_chat_shm_log_lack(ngx_chat_shm_log_t *log, size_t size)
  * own front. NGX_ERROR: there is no room; the log is empty by then.
  */
 static ngx_int_t
-ngx_chat_shm_log_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
-                      size_t size, ngx_queue_t *fresh)
+make_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, size_t size,
+          ngx_queue_t *fresh)
 {
     size_t               lack, most, n = 0;
     ngx_chat_shm_page_t *page;
@@ -178,31 +173,31 @@ ngx_chat_shm_log_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
     most = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_LOG_PART;
 
     for (;;) {
-        lack = ngx_chat_shm_log_lack(log, size);
+        lack = missing_pages(log, size);
         if (lack <= n) {
             return NGX_OK;
         }
 
         if (lack <= most && log->npages <= most - lack) {
-            page = ngx_chat_shm_log_alloc(ctx, log);
+            page = new_page(ctx, log);
             if (page != NULL) {
                 ngx_queue_insert_tail(fresh, &page->queue);
                 n++;
                 continue;
             }
 
-            if (ngx_chat_shm_room_for_log(ctx, log->tenant, log)) {
+            if (ngx_chat_shm_zone_make_log(ctx, log->tenant, log)) {
                 continue;
             }
         }
 
-        if (!ngx_chat_shm_log_drop(ctx, log)) {
+        if (!drop_front(ctx, log)) {
             break;
         }
     }
 
     while (!ngx_queue_empty(fresh)) {
-        ngx_chat_shm_log_free(ctx, log, ngx_queue_head(fresh));
+        free_page(ctx, log, ngx_queue_head(fresh));
     }
 
     return NGX_ERROR;
@@ -211,17 +206,17 @@ ngx_chat_shm_log_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
 
 /* Writes behind what is in the page and its next ones; answers the last. */
 static ngx_chat_shm_page_t *
-ngx_chat_shm_log_fill(ngx_chat_shm_page_t *page, const void *data, size_t len)
+fill_pages(ngx_chat_shm_page_t *page, const void *data, size_t len)
 {
     size_t        n;
     const u_char *p = data;
 
     while (len != 0) {
-        if (page->used == NGX_CHAT_SHM_PAGE_ROOM) {
+        if (page->used == NGX_CHAT_SHM_PAGE_SPACE) {
             page = ngx_chat_shm_log_page(ngx_queue_next(&page->queue));
         }
 
-        n = ngx_min(len, NGX_CHAT_SHM_PAGE_ROOM - page->used);
+        n = ngx_min(len, NGX_CHAT_SHM_PAGE_SPACE - page->used);
         ngx_memcpy(page->data + page->used, p, n);
         page->used += n;
         p += n;
@@ -234,8 +229,8 @@ ngx_chat_shm_log_fill(ngx_chat_shm_page_t *page, const void *data, size_t len)
 
 /* There is room in the last page and in fresh ones. */
 static void
-ngx_chat_shm_log_write(ngx_chat_shm_log_t *log, ngx_queue_t *fresh,
-                       const ngx_chat_shm_piece_t *piece, const u_char *data)
+write_piece(ngx_chat_shm_log_t *log, ngx_queue_t *fresh,
+            const ngx_chat_shm_piece_t *piece, const u_char *data)
 {
     ngx_queue_t         *q;
     ngx_chat_shm_page_t *page = NULL;
@@ -244,7 +239,7 @@ ngx_chat_shm_log_write(ngx_chat_shm_log_t *log, ngx_queue_t *fresh,
         page = ngx_chat_shm_log_page(ngx_queue_last(&log->pages));
     }
 
-    if (page == NULL || page->used == NGX_CHAT_SHM_PAGE_ROOM) {
+    if (page == NULL || page->used == NGX_CHAT_SHM_PAGE_SPACE) {
         page = ngx_chat_shm_log_page(ngx_queue_head(fresh));
     }
 
@@ -260,15 +255,15 @@ ngx_chat_shm_log_write(ngx_chat_shm_log_t *log, ngx_queue_t *fresh,
         page->at = page->used;
     }
 
-    page = ngx_chat_shm_log_fill(page, piece, sizeof(*piece));
-    (void) ngx_chat_shm_log_fill(page, data, piece->len);
+    page = fill_pages(page, piece, sizeof(*piece));
+    (void) fill_pages(page, data, piece->len);
 }
 
 
 void
 ngx_chat_shm_log_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 {
-    ngx_chat_shm_log_leave(log);
+    unlink_log(log);
 
     if (!ngx_queue_empty(&log->pages)) {
         ngx_queue_insert_head(&ctx->sh->logs, &log->queue);
@@ -289,7 +284,7 @@ ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
         return 0;
     }
 
-    ngx_chat_shm_log_trim(ctx, log, ngx_min(keep, position));
+    trim_before(ctx, log, ngx_min(keep, position));
     ngx_queue_init(&fresh);
     ngx_memzero(&piece, sizeof(piece));
     piece.position = position;
@@ -297,14 +292,209 @@ ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
     piece.last = last != 0;
 
     if (bytes.len < UINT32_MAX
-        && ngx_chat_shm_log_room(ctx, log, sizeof(piece) + bytes.len, &fresh)
-               == NGX_OK)
+        && make_room(ctx, log, sizeof(piece) + bytes.len, &fresh) == NGX_OK)
     {
-        ngx_chat_shm_log_write(log, &fresh, &piece, bytes.data);
+        write_piece(log, &fresh, &piece, bytes.data);
     }
 
     ngx_chat_shm_log_touch(ctx, log);
     ngx_memory_barrier();
     log->next = position + 1;
     return 1;
+}
+
+
+/* A place in a log. */
+typedef struct {
+    const ngx_queue_t         *end; /* of its pages */
+    const ngx_chat_shm_page_t *page;
+    size_t                     at;
+} ngx_chat_shm_place_t;
+
+
+/* The next len bytes into out (NULL: nowhere); NGX_DONE: it has fewer. */
+static ngx_int_t
+read_bytes(ngx_chat_shm_place_t *place, void *out, size_t len)
+{
+    size_t             n, used;
+    u_char            *p = out;
+    const ngx_queue_t *q;
+
+    while (len != 0) {
+        used = ngx_min(place->page->used, NGX_CHAT_SHM_PAGE_SPACE);
+
+        if (place->at >= used) {
+            q = ngx_queue_next(&place->page->queue);
+            if (q == place->end) {
+                return NGX_DONE;
+            }
+            place->page = ngx_chat_shm_log_page(q);
+            place->at = 0;
+            continue;
+        }
+
+        n = ngx_min(len, used - place->at);
+        if (p != NULL) {
+            p = ngx_cpymem(p, place->page->data + place->at, n);
+        }
+        place->at += n;
+        len -= n;
+    }
+
+    return NGX_OK;
+}
+
+
+/* The header of the next piece; then the place is before its bytes. */
+static ngx_int_t
+read_header(const ngx_chat_shm_log_t *log, ngx_chat_shm_place_t *place,
+            ngx_chat_shm_piece_t *piece)
+{
+    return read_bytes(place, piece, sizeof(*piece)) == NGX_OK
+                   && piece->position < log->next
+               ? NGX_OK
+               : NGX_DONE;
+}
+
+
+/* The place of the first piece from position on. */
+static ngx_int_t
+seek_position(ngx_chat_shm_log_t *log, uint64_t position,
+              ngx_chat_shm_place_t *found)
+{
+    ngx_queue_t         *q;
+    ngx_chat_shm_page_t *page;
+    ngx_chat_shm_piece_t piece;
+    ngx_chat_shm_place_t place;
+
+    found->page = NULL;
+    found->end = ngx_queue_sentinel(&log->pages);
+
+    for (q = ngx_queue_last(&log->pages); q != found->end;
+         q = ngx_queue_prev(q)) {
+        page = ngx_chat_shm_log_page(q);
+
+        if (ngx_chat_shm_log_begins(page)) {
+            found->page = page;
+            found->at = page->at;
+            if (page->first <= position) {
+                break;
+            }
+        }
+    }
+
+    if (found->page == NULL) {
+        return NGX_DONE;
+    }
+
+    place = *found;
+
+    while (read_header(log, &place, &piece) == NGX_OK) {
+        if (piece.position >= position) {
+            return NGX_OK;
+        }
+
+        if (read_bytes(&place, NULL, piece.len) != NGX_OK) {
+            break;
+        }
+
+        *found = place;
+    }
+
+    return NGX_DONE;
+}
+
+
+/* How many pieces from a place on go into one answer; their bytes. */
+static size_t
+count_pieces(ngx_chat_shm_log_t *log, ngx_chat_shm_place_t place,
+             size_t *bytes)
+{
+    size_t               n = 0, size = 0;
+    ngx_chat_shm_piece_t piece;
+
+    *bytes = 0;
+
+    while (read_header(log, &place, &piece) == NGX_OK) {
+        size += sizeof(piece) + piece.len;
+
+        if ((n != 0 && size > CHAT_STORE_READ_MAX)
+            || read_bytes(&place, NULL, piece.len) != NGX_OK)
+        {
+            break;
+        }
+
+        *bytes += piece.len;
+        n++;
+    }
+
+    return n;
+}
+
+
+/* One piece as a fact, its strings at p; answers where they end. */
+static u_char *
+read_fact(const ngx_chat_shm_piece_t *piece, ngx_chat_shm_place_t *place,
+          chat_fact_t *fact, u_char *p)
+{
+    u_char *start = p;
+
+    p = ngx_sprintf(p, "%uL", piece->position);
+    fact->field = chat_str(start, (size_t) (p - start));
+    fact->value = piece->last ? chat_cstr("last") : chat_str(NULL, 0);
+    fact->payload = chat_str(p, piece->len);
+    fact->has_payload = 1;
+    (void) read_bytes(place, p, piece->len);
+    return p + piece->len;
+}
+
+
+ngx_chat_answered_t *
+ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
+                      uint64_t position)
+{
+    u_char              *p;
+    size_t               i, n = 0, bytes = 0;
+    ngx_uint_t           gone = 0;
+    chat_arena_t        *arena;
+    ngx_chat_answered_t *answered = NULL;
+    ngx_chat_shm_piece_t piece;
+    ngx_chat_shm_place_t place;
+
+    if (seek_position(log, position, &place) == NGX_OK) {
+        n = count_pieces(log, place, &bytes);
+        ngx_chat_shm_log_touch(ctx, log);
+    }
+
+    if (n == 0 && position < log->next) {
+        n = gone = 1;
+        ngx_memzero(&piece, sizeof(piece));
+        piece.position = log->next;
+    }
+
+    arena = chat_arena_create(0);
+    if (arena != NULL) {
+        answered = chat_arena_alloc(
+            arena, sizeof(*answered)
+                       + n * (sizeof(chat_fact_t) + NGX_INT64_LEN) + bytes);
+    }
+
+    if (answered == NULL) {
+        chat_arena_destroy(arena);
+        return NULL;
+    }
+
+    answered->arena = arena;
+    answered->count = n;
+    answered->facts = (chat_fact_t *) (answered + 1);
+    p = (u_char *) (answered->facts + n);
+
+    for (i = 0; i < n; i++) {
+        if (!gone) {
+            (void) read_header(log, &place, &piece);
+        }
+        p = read_fact(&piece, &place, &answered->facts[i], p);
+    }
+
+    return answered;
 }

@@ -20,7 +20,7 @@
 
 #define NGX_CHAT_SHM_LOG_PART 16 /* one log takes no more of the zone */
 
-#define NGX_CHAT_SHM_PAGE_ROOM \
+#define NGX_CHAT_SHM_PAGE_SPACE \
     (ngx_pagesize - offsetof(ngx_chat_shm_page_t, data))
 
 typedef struct {
@@ -58,7 +58,7 @@ ngx_chat_shm_log_page(const ngx_queue_t *q)
 static inline ngx_uint_t
 ngx_chat_shm_log_begins(const ngx_chat_shm_page_t *page)
 {
-    return page->at < NGX_CHAT_SHM_PAGE_ROOM;
+    return page->at < NGX_CHAT_SHM_PAGE_SPACE;
 }
 
 

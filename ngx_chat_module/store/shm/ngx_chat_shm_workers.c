@@ -1,11 +1,9 @@
 /*
- * ngx_chat_shm_workers.c: the table of workers in the zone, and how one worker
- * wakes another: by an eventfd of its slot.
+ * ngx_chat_shm_workers.c: see ngx_chat_shm_workers.h.
  *
- * The eventfds are made once, by the master, when the zone is new; every
- * worker of every later generation inherits them, so that a new worker can
- * wake one that is exiting. A wake says "look at what is pending"; eventfds
- * coalesce, so nothing is counted. Must not know: facts.
+ * The table of workers in the zone. One worker wakes another by the eventfd
+ * of its slot. The master makes the eventfds with the zone, and every later
+ * worker inherits them.
  */
 
 #include <ngx_config.h>
@@ -15,13 +13,13 @@
 #include <sys/eventfd.h>
 
 #include "store/shm/ngx_chat_shm.h"
+#include "store/shm/ngx_chat_shm_workers.h"
 
-
-static void ngx_chat_shm_wake_handler(ngx_event_t *ev);
+static void on_wake(ngx_event_t *ev);
 
 
 ngx_int_t
-ngx_chat_shm_wake_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
+ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
 {
     ngx_uint_t           i;
     ngx_chat_shm_slot_t *slot;
@@ -55,7 +53,8 @@ ngx_chat_shm_wake_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
 
 
 void
-ngx_chat_shm_wake_share(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_ctx_t *old)
+ngx_chat_shm_workers_share(ngx_chat_shm_ctx_t       *ctx,
+                           const ngx_chat_shm_ctx_t *old)
 {
     ctx->events = old->events;
 
@@ -66,7 +65,7 @@ ngx_chat_shm_wake_share(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_ctx_t *old)
 
 
 void
-ngx_chat_shm_wake_close(void *data)
+ngx_chat_shm_workers_close(void *data)
 {
     ngx_uint_t             i;
     ngx_chat_shm_ctx_t    *ctx = data;
@@ -88,7 +87,7 @@ ngx_chat_shm_wake_close(void *data)
 
 /* With the mutex held: a free slot, else one whose worker is dead. */
 static ngx_int_t
-ngx_chat_shm_take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
+take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 {
     ngx_int_t            i, found = -1;
     ngx_chat_shm_slot_t *slot;
@@ -122,7 +121,7 @@ ngx_chat_shm_take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 
 /* The attempts of dead workers have ended: everybody is to look again. */
 static void
-ngx_chat_shm_wake_all(ngx_chat_shm_ctx_t *ctx)
+wake_all(ngx_chat_shm_ctx_t *ctx)
 {
     ngx_int_t i;
 
@@ -131,7 +130,7 @@ ngx_chat_shm_wake_all(ngx_chat_shm_ctx_t *ctx)
     for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
         if (ctx->sh->slots[i].pid != 0) {
             ctx->sh->slots[i].all = 1;
-            ngx_chat_shm_wake(ctx, i);
+            ngx_chat_shm_workers_wake(ctx, i);
         }
     }
 
@@ -140,7 +139,7 @@ ngx_chat_shm_wake_all(ngx_chat_shm_ctx_t *ctx)
 
 
 ngx_int_t
-ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
+ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
 {
     u_char              *end;
     uint64_t             count;
@@ -149,7 +148,7 @@ ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
     ngx_chat_shm_slot_t *slot;
 
     ngx_shmtx_lock(&ctx->shpool->mutex);
-    ctx->slot = ngx_chat_shm_take_slot(ctx->sh, &reaped);
+    ctx->slot = take_slot(ctx->sh, &reaped);
     ngx_shmtx_unlock(&ctx->shpool->mutex);
 
     if (ctx->slot == -1) {
@@ -176,7 +175,7 @@ ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
     c->log = cycle->log;
     c->read->log = cycle->log;
     c->write->log = cycle->log;
-    c->read->handler = ngx_chat_shm_wake_handler;
+    c->read->handler = on_wake;
     c->read->channel = 1;
 
     if (ngx_add_event(c->read, NGX_READ_EVENT,
@@ -191,7 +190,7 @@ ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
     ctx->wake = c;
 
     if (reaped) {
-        ngx_chat_shm_wake_all(ctx);
+        wake_all(ctx);
     }
 
     return NGX_OK;
@@ -199,7 +198,7 @@ ngx_chat_shm_wake_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
 
 
 void
-ngx_chat_shm_wake_leave(ngx_chat_shm_ctx_t *ctx)
+ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx)
 {
     if (ctx->slot == -1) {
         return;
@@ -209,13 +208,13 @@ ngx_chat_shm_wake_leave(ngx_chat_shm_ctx_t *ctx)
     ctx->sh->slots[ctx->slot].pid = 0;
     ngx_shmtx_unlock(&ctx->shpool->mutex);
 
-    ngx_chat_shm_wake_all(ctx);
+    wake_all(ctx);
     ctx->slot = -1;
 }
 
 
 static void
-ngx_chat_shm_wake_handler(ngx_event_t *ev)
+on_wake(ngx_event_t *ev)
 {
     uint64_t             count, pending[NGX_CHAT_SHM_PENDING];
     ngx_uint_t           i, n, all;
@@ -247,7 +246,7 @@ ngx_chat_shm_wake_handler(ngx_event_t *ev)
 
 /* The slot of an incarnation that is still the slot's own, or -1. */
 static ngx_int_t
-ngx_chat_shm_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
+find_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
     u_char   *dot, *second, *last, *data = (u_char *) worker.data;
     ngx_int_t slot, generation, pid;
@@ -276,14 +275,14 @@ ngx_chat_shm_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 
 
 ngx_int_t
-ngx_chat_shm_wake_mark(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
-                       uint64_t prefix)
+ngx_chat_shm_workers_mark(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
+                          uint64_t prefix)
 {
     ngx_int_t            n;
     ngx_uint_t           i;
     ngx_chat_shm_slot_t *slot;
 
-    n = ngx_chat_shm_slot(ctx, worker);
+    n = find_slot(ctx, worker);
     if (n == -1) {
         return -1;
     }
@@ -307,7 +306,7 @@ ngx_chat_shm_wake_mark(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
 
 
 void
-ngx_chat_shm_wake(ngx_chat_shm_ctx_t *ctx, ngx_int_t slot)
+ngx_chat_shm_workers_wake(ngx_chat_shm_ctx_t *ctx, ngx_int_t slot)
 {
     uint64_t one = 1;
 
@@ -319,16 +318,78 @@ ngx_chat_shm_wake(ngx_chat_shm_ctx_t *ctx, ngx_int_t slot)
 
 
 ngx_uint_t
-ngx_chat_shm_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
+ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
     ngx_int_t slot;
     ngx_pid_t pid;
 
-    slot = ngx_chat_shm_slot(ctx, worker);
+    slot = find_slot(ctx, worker);
     if (slot == -1) {
         return 0;
     }
 
     pid = ctx->sh->slots[slot].pid;
     return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+
+static void
+add_wake(ngx_chat_shm_ctx_t *ctx, chat_str_t worker, const chat_key_t *key,
+         ngx_chat_shm_wakes_t *wakes)
+{
+    ngx_int_t  slot;
+    ngx_uint_t i;
+
+    slot = ngx_chat_shm_workers_mark(ctx, worker, ngx_chat_store_prefix(key));
+    if (slot == -1) {
+        return;
+    }
+
+    for (i = 0; i < wakes->n; i++) {
+        if (wakes->slots[i] == slot) {
+            return;
+        }
+    }
+
+    wakes->slots[wakes->n++] = slot;
+}
+
+
+void
+ngx_chat_shm_wakes_mark(ngx_chat_shm_ctx_t         *ctx,
+                        const ngx_chat_shm_batch_t *batch,
+                        const chat_key_t *key, ngx_chat_shm_wakes_t *wakes)
+{
+    u_char                    *space;
+    chat_str_t                 value;
+    const ngx_chat_shm_fact_t *fact, *claim = batch->claim;
+
+    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
+         fact = fact->next)
+    {
+        add_wake(ctx, chat_str(fact->data + 5, fact->field_len - 5u), key,
+                 wakes);
+    }
+
+    if (claim != NULL) {
+        value = chat_str(claim->data + claim->field_len, claim->value_len);
+        space = ngx_strlchr((u_char *) value.data,
+                            (u_char *) value.data + value.len, ' ');
+        if (space != NULL) {
+            value.len = (size_t) (space - value.data);
+        }
+        add_wake(ctx, value, key, wakes);
+    }
+}
+
+
+void
+ngx_chat_shm_wakes_send(ngx_chat_shm_ctx_t         *ctx,
+                        const ngx_chat_shm_wakes_t *wakes)
+{
+    ngx_uint_t i;
+
+    for (i = 0; i < wakes->n; i++) {
+        ngx_chat_shm_workers_wake(ctx, wakes->slots[i]);
+    }
 }

@@ -14,7 +14,7 @@
 
 /* What the slab takes for a block of so many bytes. */
 static size_t
-ngx_chat_shm_room_cost(size_t size)
+slab_cost(size_t size)
 {
     size_t cost = 8;
 
@@ -31,8 +31,8 @@ ngx_chat_shm_room_cost(size_t size)
 
 
 void
-ngx_chat_shm_room_take(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-                       size_t bytes)
+ngx_chat_shm_zone_charge(ngx_chat_shm_ctx_t    *ctx,
+                         ngx_chat_shm_tenant_t *tenant, size_t bytes)
 {
     ngx_chat_shares_set(&ctx->sh->shares, &tenant->share,
                         tenant->share.used + bytes);
@@ -40,8 +40,8 @@ ngx_chat_shm_room_take(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
 
 void
-ngx_chat_shm_room_give(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-                       size_t bytes)
+ngx_chat_shm_zone_credit(ngx_chat_shm_ctx_t    *ctx,
+                         ngx_chat_shm_tenant_t *tenant, size_t bytes)
 {
     ngx_chat_shares_set(&ctx->sh->shares, &tenant->share,
                         tenant->share.used
@@ -50,7 +50,7 @@ ngx_chat_shm_room_give(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
 
 void
-ngx_chat_shm_room_full(ngx_chat_shm_ctx_t *ctx)
+ngx_chat_shm_zone_full(ngx_chat_shm_ctx_t *ctx)
 {
     if (ngx_time() - ctx->sh->warned < 60) {
         return;
@@ -67,8 +67,8 @@ ngx_chat_shm_room_full(ngx_chat_shm_ctx_t *ctx)
 
 /* The tenant that has the most, if that is more than a share; or NULL. */
 static ngx_chat_shm_tenant_t *
-ngx_chat_shm_room_greedy(ngx_chat_shm_ctx_t          *ctx,
-                         const ngx_chat_shm_tenant_t *tenant, size_t share)
+largest_tenant(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_tenant_t *tenant,
+               size_t share)
 {
     ngx_chat_share_t *largest = ngx_chat_shares_largest(&ctx->sh->shares);
 
@@ -80,7 +80,7 @@ ngx_chat_shm_room_greedy(ngx_chat_shm_ctx_t          *ctx,
 
 
 ngx_uint_t
-ngx_chat_shm_room_make(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+ngx_chat_shm_zone_make(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
                        const ngx_chat_shm_batch_t *keep, size_t size,
                        ngx_uint_t logs)
 {
@@ -92,7 +92,7 @@ ngx_chat_shm_room_make(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
                || ngx_chat_shm_facts_evict(ctx, tenant, keep, 0);
     }
 
-    greedy = ngx_chat_shm_room_greedy(ctx, tenant, share);
+    greedy = largest_tenant(ctx, tenant, share);
 
     return (greedy != NULL
             && ((logs && ngx_chat_shm_log_evict(ctx, greedy, NULL))
@@ -105,9 +105,9 @@ ngx_chat_shm_room_make(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
 
 ngx_uint_t
-ngx_chat_shm_room_for_log(ngx_chat_shm_ctx_t       *ctx,
-                          ngx_chat_shm_tenant_t    *tenant,
-                          const ngx_chat_shm_log_t *log)
+ngx_chat_shm_zone_make_log(ngx_chat_shm_ctx_t       *ctx,
+                           ngx_chat_shm_tenant_t    *tenant,
+                           const ngx_chat_shm_log_t *log)
 {
     size_t                 share = ctx->zone->shm.size / NGX_CHAT_SHM_SHARE;
     ngx_chat_shm_tenant_t *greedy;
@@ -116,7 +116,7 @@ ngx_chat_shm_room_for_log(ngx_chat_shm_ctx_t       *ctx,
         return ngx_chat_shm_log_evict(ctx, tenant, log);
     }
 
-    greedy = ngx_chat_shm_room_greedy(ctx, tenant, share);
+    greedy = largest_tenant(ctx, tenant, share);
 
     return (greedy != NULL && ngx_chat_shm_log_evict(ctx, greedy, log))
            || ngx_chat_shm_log_evict(ctx, NULL, log);
@@ -125,17 +125,17 @@ ngx_chat_shm_room_for_log(ngx_chat_shm_ctx_t       *ctx,
 
 /* size bytes of the slab, at the price of what is displaced. */
 static void *
-ngx_chat_shm_room_slab(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-                       const ngx_chat_shm_batch_t *keep, size_t size)
+slab_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+           const ngx_chat_shm_batch_t *keep, size_t size)
 {
     void *p;
 
     do {
         p = ngx_slab_calloc_locked(ctx->shpool, size);
-    } while (p == NULL && ngx_chat_shm_room_make(ctx, tenant, keep, size, 1));
+    } while (p == NULL && ngx_chat_shm_zone_make(ctx, tenant, keep, size, 1));
 
     if (p == NULL) {
-        ngx_chat_shm_room_full(ctx);
+        ngx_chat_shm_zone_full(ctx);
     }
 
     return p;
@@ -143,13 +143,13 @@ ngx_chat_shm_room_slab(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
 
 void *
-ngx_chat_shm_room_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+ngx_chat_shm_zone_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
                         const ngx_chat_shm_batch_t *keep, size_t size)
 {
-    void *p = ngx_chat_shm_room_slab(ctx, tenant, keep, size);
+    void *p = slab_alloc(ctx, tenant, keep, size);
 
     if (p != NULL) {
-        ngx_chat_shm_room_take(ctx, tenant, ngx_chat_shm_room_cost(size));
+        ngx_chat_shm_zone_charge(ctx, tenant, slab_cost(size));
     }
 
     return p;
@@ -157,16 +157,16 @@ ngx_chat_shm_room_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
 
 void
-ngx_chat_shm_room_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+ngx_chat_shm_zone_free(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
                        void *p, size_t size)
 {
     ngx_slab_free_locked(ctx->shpool, p);
-    ngx_chat_shm_room_give(ctx, tenant, ngx_chat_shm_room_cost(size));
+    ngx_chat_shm_zone_credit(ctx, tenant, slab_cost(size));
 }
 
 
 ngx_chat_shm_tenant_t *
-ngx_chat_shm_room_enter(ngx_chat_shm_ctx_t *ctx, uint64_t id)
+ngx_chat_shm_zone_enter(ngx_chat_shm_ctx_t *ctx, uint64_t id)
 {
     ngx_chat_shm_tenant_t *tenant;
 
@@ -174,7 +174,7 @@ ngx_chat_shm_room_enter(ngx_chat_shm_ctx_t *ctx, uint64_t id)
         (ngx_chat_shm_tenant_t *) ngx_chat_shares_find(&ctx->sh->shares, id);
 
     if (tenant == NULL) {
-        tenant = ngx_chat_shm_room_slab(ctx, NULL, NULL, sizeof(*tenant));
+        tenant = slab_alloc(ctx, NULL, NULL, sizeof(*tenant));
         if (tenant == NULL) {
             return NULL;
         }
@@ -190,7 +190,7 @@ ngx_chat_shm_room_enter(ngx_chat_shm_ctx_t *ctx, uint64_t id)
 
 
 void
-ngx_chat_shm_room_leave(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant)
+ngx_chat_shm_zone_leave(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant)
 {
     if (--tenant->batches == 0) {
         ngx_chat_shares_remove(&ctx->sh->shares, &tenant->share);

@@ -24,7 +24,7 @@ typedef struct {
 
 
 static ngx_int_t
-ngx_chat_store_shm_init_zone(ngx_shm_zone_t *zone, void *data)
+init_zone(ngx_shm_zone_t *zone, void *data)
 {
     ngx_chat_shm_ctx_t *ctx = zone->data, *old = data;
 
@@ -32,7 +32,7 @@ ngx_chat_store_shm_init_zone(ngx_shm_zone_t *zone, void *data)
 
     if (old != NULL) {
         ctx->sh = old->sh;
-        ngx_chat_shm_wake_share(ctx, old);
+        ngx_chat_shm_workers_share(ctx, old);
         return NGX_OK;
     }
 
@@ -50,7 +50,7 @@ ngx_chat_store_shm_init_zone(ngx_shm_zone_t *zone, void *data)
     ctx->shpool->log_nomem = 0;
     ngx_chat_shm_facts_init(ctx->sh);
 
-    return ngx_chat_shm_wake_create(ctx, zone->shm.log);
+    return ngx_chat_shm_workers_create(ctx, zone->shm.log);
 }
 
 
@@ -68,7 +68,7 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
         return NULL;
     }
 
-    cln->handler = ngx_chat_shm_wake_close;
+    cln->handler = ngx_chat_shm_workers_close;
     cln->data = ctx;
 
     zone = ngx_shared_memory_add(cf, &name, size, tag);
@@ -78,7 +78,7 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
 
     ctx->zone = zone;
     ctx->slot = -1;
-    zone->init = ngx_chat_store_shm_init_zone;
+    zone->init = init_zone;
     zone->data = ctx;
     return zone;
 }
@@ -86,7 +86,7 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
 
 /* With the lock held: all facts of the batch as an answer; NULL: no memory. */
 static ngx_chat_answered_t *
-ngx_chat_store_shm_all(ngx_chat_shm_batch_t *batch)
+all_facts(ngx_chat_shm_batch_t *batch)
 {
     size_t               n = 0;
     chat_arena_t        *arena;
@@ -132,8 +132,8 @@ ngx_chat_store_shm_all(ngx_chat_shm_batch_t *batch)
  * found room.
  */
 static ngx_int_t
-ngx_chat_store_shm_put(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
-                       const chat_fact_t *facts, size_t n, size_t most)
+put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
+          const chat_fact_t *facts, size_t n, size_t most)
 {
     size_t    i;
     ngx_int_t rc, added = 0;
@@ -163,9 +163,9 @@ ngx_chat_store_shm_put(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
  * NGX_ERROR: it is not, or not all facts were put.
  */
 static ngx_int_t
-ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
-                           const chat_key_t *key, const chat_fact_t *facts,
-                           size_t n, uint32_t ttl, const chat_fact_t *wait)
+join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
+               const chat_key_t *key, const chat_fact_t *facts, size_t n,
+               uint32_t ttl, const chat_fact_t *wait)
 {
     ngx_int_t             added = 0;
     ngx_slab_pool_t      *shpool = shm->ctx->shpool;
@@ -186,9 +186,8 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
     } else if (batch != NULL) {
         if (n != 0) {
-            added = ngx_chat_store_shm_put(shm, batch, facts, n,
-                                           (size_t) shm->store.most_facts
-                                               * (op ? 1 : 2));
+            added = put_facts(shm, batch, facts, n,
+                              (size_t) shm->store.most_facts * (op ? 1 : 2));
         }
 
         if (wait != NULL && added != NGX_ERROR) {
@@ -207,7 +206,7 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
     }
 
     if (op != NULL && added != NGX_ERROR) {
-        answered = ngx_chat_store_shm_all(batch);
+        answered = all_facts(batch);
     }
 
     ngx_shmtx_unlock(&shpool->mutex);
@@ -225,17 +224,16 @@ ngx_chat_store_shm_do_join(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
 
 static void
-ngx_chat_store_shm_join(chat_store_t *store, chat_store_op_t *op,
-                        const chat_key_t *key, const chat_fact_t *facts,
-                        size_t n, uint32_t ttl)
+shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+         const chat_fact_t *facts, size_t n, uint32_t ttl)
 {
-    (void) ngx_chat_store_shm_do_join((ngx_chat_store_shm_t *) store, op, key,
-                                      facts, n, ttl, NULL);
+    (void) join_and_watch((ngx_chat_store_shm_t *) store, op, key, facts, n,
+                          ttl, NULL);
 }
 
 
 static void
-ngx_chat_store_shm_unwatch(chat_store_watch_t *watch)
+shm_unwatch(chat_store_watch_t *watch)
 {
     ngx_slab_pool_t      *shpool;
     ngx_chat_shm_batch_t *batch;
@@ -260,16 +258,16 @@ ngx_chat_store_shm_unwatch(chat_store_watch_t *watch)
 
 
 static void
-ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
-                         chat_store_op_t *op, const chat_key_t *key,
-                         const chat_fact_t *facts, size_t n, uint32_t ttl)
+shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
+          const chat_key_t *key, const chat_fact_t *facts, size_t n,
+          uint32_t ttl)
 {
     u_char      field[5 + sizeof(((ngx_chat_shm_ctx_t *) 0)->worker)];
     chat_fact_t wait;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
 
     /* one that is begun anew is one */
-    ngx_chat_store_shm_unwatch(watch);
+    shm_unwatch(watch);
 
     ngx_memzero(&wait, sizeof(wait));
     ngx_memcpy(field, "wait/", 5);
@@ -278,8 +276,7 @@ ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
     wait.value = chat_cstr("1");
 
     /* what was not counted in the zone is not to be counted off later */
-    if (ngx_chat_store_shm_do_join(shm, op, key, facts, n, ttl, &wait)
-        == NGX_OK) {
+    if (join_and_watch(shm, op, key, facts, n, ttl, &wait) == NGX_OK) {
         ngx_chat_store_watch_add(&shm->base, store, watch, key);
     }
 }
@@ -287,8 +284,7 @@ ngx_chat_store_shm_watch(chat_store_t *store, chat_store_watch_t *watch,
 
 /* With the lock held: the facts of these fields, with their payloads. */
 static ngx_chat_answered_t *
-ngx_chat_store_shm_some(ngx_chat_shm_batch_t *batch, const chat_str_t *fields,
-                        size_t n)
+some_payloads(ngx_chat_shm_batch_t *batch, const chat_str_t *fields, size_t n)
 {
     size_t               i;
     chat_arena_t        *arena;
@@ -331,16 +327,15 @@ ngx_chat_store_shm_some(ngx_chat_shm_batch_t *batch, const chat_str_t *fields,
 
 
 static void
-ngx_chat_store_shm_payloads(chat_store_t *store, chat_store_op_t *op,
-                            const chat_key_t *key, const chat_str_t *fields,
-                            size_t n)
+shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+             const chat_str_t *fields, size_t n)
 {
     ngx_chat_answered_t  *answered;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
 
     ngx_shmtx_lock(&shm->ctx->shpool->mutex);
-    answered = ngx_chat_store_shm_some(ngx_chat_shm_facts_find(shm->ctx, key),
-                                       fields, n);
+    answered =
+        some_payloads(ngx_chat_shm_facts_find(shm->ctx, key), fields, n);
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
     ngx_chat_store_answer(&shm->base, store, op, answered);
@@ -348,9 +343,8 @@ ngx_chat_store_shm_payloads(chat_store_t *store, chat_store_op_t *op,
 
 
 static void
-ngx_chat_store_shm_append(chat_store_t *store, const chat_key_t *key,
-                          uint64_t position, chat_str_t bytes, int last,
-                          uint64_t keep, uint32_t ttl)
+shm_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
+           chat_str_t bytes, int last, uint64_t keep, uint32_t ttl)
 {
     ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
     ngx_chat_shm_wakes_t  wakes;
@@ -378,8 +372,8 @@ ngx_chat_store_shm_append(chat_store_t *store, const chat_key_t *key,
 
 
 static void
-ngx_chat_store_shm_read(chat_store_t *store, chat_store_op_t *op,
-                        const chat_key_t *key, uint64_t position)
+shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+         uint64_t position)
 {
     ngx_chat_answered_t  *answered;
     ngx_chat_shm_batch_t *batch;
@@ -390,7 +384,7 @@ ngx_chat_store_shm_read(chat_store_t *store, chat_store_op_t *op,
     batch = ngx_chat_shm_facts_find(shm->ctx, key);
     answered = batch != NULL
                    ? ngx_chat_shm_log_read(shm->ctx, &batch->log, position)
-                   : ngx_chat_store_shm_all(NULL);
+                   : all_facts(NULL);
 
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
@@ -399,8 +393,8 @@ ngx_chat_store_shm_read(chat_store_t *store, chat_store_op_t *op,
 
 
 static void
-ngx_chat_store_shm_drop(chat_store_t *store, const chat_key_t *key,
-                        const chat_str_t *fields, size_t n)
+shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
+         size_t n)
 {
     size_t                i;
     ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
@@ -419,8 +413,7 @@ ngx_chat_store_shm_drop(chat_store_t *store, const chat_key_t *key,
 
 
 static void
-ngx_chat_store_shm_clear(chat_store_t *store, const chat_key_t *key,
-                         uint32_t ttl)
+shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 {
     chat_fact_t           cleared;
     ngx_chat_shm_wakes_t  wakes;
@@ -448,7 +441,7 @@ ngx_chat_store_shm_clear(chat_store_t *store, const chat_key_t *key,
 
 
 static void
-ngx_chat_store_shm_cancel(chat_store_op_t *op)
+shm_cancel(chat_store_op_t *op)
 {
     if (op->store != NULL) {
         ngx_chat_store_forget(&((ngx_chat_store_shm_t *) op->store)->base, op);
@@ -457,15 +450,15 @@ ngx_chat_store_shm_cancel(chat_store_op_t *op)
 
 
 static int
-ngx_chat_store_shm_alive(chat_store_t *store, chat_str_t worker)
+shm_alive(chat_store_t *store, chat_str_t worker)
 {
-    return (int) ngx_chat_shm_alive(((ngx_chat_store_shm_t *) store)->ctx,
-                                    worker);
+    return (int) ngx_chat_shm_workers_alive(
+        ((ngx_chat_store_shm_t *) store)->ctx, worker);
 }
 
 
 static void
-ngx_chat_store_shm_changed(void *data, uint64_t prefix, ngx_uint_t all)
+on_changed(void *data, uint64_t prefix, ngx_uint_t all)
 {
     ngx_chat_store_shm_t *shm = data;
 
@@ -480,12 +473,12 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     ngx_chat_store_shm_t *shm;
 
     shm = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_store_shm_t));
-    if (shm == NULL || ngx_chat_shm_wake_join(ctx, cycle) != NGX_OK) {
+    if (shm == NULL || ngx_chat_shm_workers_join(ctx, cycle) != NGX_OK) {
         return NULL;
     }
 
     shm->ctx = ctx;
-    ctx->changed = ngx_chat_store_shm_changed;
+    ctx->changed = on_changed;
     ctx->data = shm;
     ngx_chat_store_base_init(&shm->base, cycle->log);
 
@@ -493,16 +486,16 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     shm->store.worker = ctx->name;
     shm->store.state = CHAT_STORE_UP;
     shm->store.most_facts = CHAT_STORE_FACTS;
-    shm->store.join = ngx_chat_store_shm_join;
-    shm->store.watch = ngx_chat_store_shm_watch;
-    shm->store.unwatch = ngx_chat_store_shm_unwatch;
-    shm->store.payloads = ngx_chat_store_shm_payloads;
-    shm->store.append = ngx_chat_store_shm_append;
-    shm->store.read = ngx_chat_store_shm_read;
-    shm->store.drop = ngx_chat_store_shm_drop;
-    shm->store.clear = ngx_chat_store_shm_clear;
-    shm->store.cancel = ngx_chat_store_shm_cancel;
-    shm->store.alive = ngx_chat_store_shm_alive;
+    shm->store.join = shm_join;
+    shm->store.watch = shm_watch;
+    shm->store.unwatch = shm_unwatch;
+    shm->store.payloads = shm_payloads;
+    shm->store.append = shm_append;
+    shm->store.read = shm_read;
+    shm->store.drop = shm_drop;
+    shm->store.clear = shm_clear;
+    shm->store.cancel = shm_cancel;
+    shm->store.alive = shm_alive;
     return &shm->store;
 }
 
@@ -510,5 +503,5 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
 void
 ngx_chat_store_shm_close(chat_store_t *store)
 {
-    ngx_chat_shm_wake_leave(((ngx_chat_store_shm_t *) store)->ctx);
+    ngx_chat_shm_workers_leave(((ngx_chat_store_shm_t *) store)->ctx);
 }
