@@ -149,8 +149,8 @@ rule('ngx_config.h is the first include of a file that knows NGINX',
   [...glue, ...files('t/contract', /\.[ch]$/)], ({ includes }) =>
     includes[0] !== 'ngx_config.h' && 'put #include <ngx_config.h> first');
 
-rule('chat_base.c alone sets a feature macro', [...shared, ...glue],
-  ({ path, text }) => path !== 'shared/bytes/chat_base.c'
+rule('chat_str.c alone sets a feature macro', [...shared, ...glue],
+  ({ path, text }) => path !== 'shared/bytes/chat_str.c'
     && /^#\s*define\s+_\w*SOURCE/m.exec(text)?.[0]);
 
 rule('the stores do not know one another', glue, ({ path, includes }) => {

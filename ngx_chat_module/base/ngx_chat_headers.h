@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 
 /* What the headers of a request say. */
 typedef struct {

@@ -15,6 +15,7 @@
 #include <ngx_http.h>
 
 #include "endpoint/ngx_chat_content.h"
+#include "facts/chat_conversation.h"
 
 typedef struct ngx_chat_results_s ngx_chat_results_t;
 

@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "endpoint/ngx_chat_content.h"
+#include "facts/chat_conversation.h"
 #include "record/ngx_chat_index.h"
 #include "endpoint/ngx_chat_resume.h"
 

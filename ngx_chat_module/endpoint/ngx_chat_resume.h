@@ -16,7 +16,7 @@
 
 #include "base/ngx_chat_module.h"
 
-#include "facts/chat_listed.h"
+#include "facts/chat_conversation.h"
 
 /* What is done with an answer of the store. */
 typedef void (*ngx_chat_resume_next_pt)(ngx_chat_ctx_t *ctx, chat_rc_e rc,

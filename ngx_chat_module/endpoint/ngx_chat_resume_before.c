@@ -13,6 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "facts/chat_conversation.h"
 #include "record/ngx_chat_follow.h"
 #include "endpoint/ngx_chat_resume.h"
 

@@ -18,8 +18,8 @@
 #include <ngx_core.h>
 
 #include "base/ngx_chat_module.h"
-#include "sse/chat_count.h"
-#include "facts/chat_record.h"
+#include "sse/chat_position.h"
+#include "facts/chat_recording.h"
 
 typedef struct ngx_chat_chunk_s ngx_chat_chunk_t;
 

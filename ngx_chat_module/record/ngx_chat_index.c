@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "facts/chat_conversation.h"
 #include "record/ngx_chat_index.h"
 #include "record/ngx_chat_writer.h"
 

@@ -19,7 +19,7 @@
 
 #include "base/ngx_chat_module.h"
 
-#include "facts/chat_listed.h"
+#include "facts/chat_conversation.h"
 
 struct ngx_chat_indexed_s {
     chat_key_t         conversation; /* its record */

@@ -17,8 +17,8 @@
 
 #include "base/ngx_chat_module.h"
 
-#include "sse/chat_count.h"
-#include "facts/chat_record.h"
+#include "sse/chat_position.h"
+#include "facts/chat_recording.h"
 
 #define NGX_CHAT_WRITER_PIECE (16 * 1024) /* bytes at most */
 

@@ -10,6 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "facts/chat_conversation.h"
 #include "record/ngx_chat_writer.h"
 
 

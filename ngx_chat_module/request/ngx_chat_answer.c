@@ -12,7 +12,7 @@
 
 #include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "facts/chat_record.h"
+#include "facts/chat_recording.h"
 
 
 ngx_int_t

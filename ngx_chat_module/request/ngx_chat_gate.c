@@ -13,7 +13,7 @@
 
 #include "metrics/ngx_chat_metrics.h"
 #include "store/ngx_chat_ask.h"
-#include "facts/chat_record.h"
+#include "facts/chat_recording.h"
 
 
 void

@@ -13,7 +13,7 @@
 
 #include "metrics/ngx_chat_metrics.h"
 #include "store/ngx_chat_ask.h"
-#include "facts/chat_listed.h"
+#include "facts/chat_conversation.h"
 
 
 /* 1 if the batch is known by the record of the conversation alone. */

@@ -8,7 +8,7 @@
 #ifndef CHAT_DIGEST_H
 #define CHAT_DIGEST_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 
 #define CHAT_DIGEST_SIZE 32
 

@@ -10,8 +10,9 @@
 #ifndef CHAT_EDIT_H
 #define CHAT_EDIT_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 
 typedef struct chat_edit_s chat_edit_t;
 

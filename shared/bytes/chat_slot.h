@@ -10,7 +10,7 @@
 #ifndef CHAT_SLOT_H
 #define CHAT_SLOT_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 
 #define CHAT_SLOTS 16384
 

@@ -11,7 +11,7 @@
 #ifndef CHAT_TABLE_H
 #define CHAT_TABLE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 
 #define CHAT_TABLE_SEED 16 /* bytes */

@@ -12,8 +12,9 @@
 #ifndef CHAT_DIALECT_H
 #define CHAT_DIALECT_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
 #include "bytes/chat_edit.h"
 #include "model/chat_event.h"

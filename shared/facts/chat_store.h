@@ -16,7 +16,7 @@
 #ifndef CHAT_STORE_H
 #define CHAT_STORE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "facts/chat_batch.h"
 
 #define CHAT_STORE_READ_MAX (256 * 1024)

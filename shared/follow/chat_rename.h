@@ -11,8 +11,8 @@
 #ifndef CHAT_RENAME_H
 #define CHAT_RENAME_H
 
-#include "bytes/chat_base.h"
-#include "bytes/chat_arena.h"
+#include "bytes/chat_str.h"
+#include "bytes/chat_buf.h"
 #include "dialect/chat_dialect.h"
 
 #define CHAT_RENAME_MAX (64 * 1024) /* bytes that are looked at in all */

@@ -11,8 +11,9 @@
 #ifndef CHAT_SETTLE_H
 #define CHAT_SETTLE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"
 #include "sse/chat_sse.h"

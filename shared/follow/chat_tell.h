@@ -11,7 +11,7 @@
 #ifndef CHAT_TELL_H
 #define CHAT_TELL_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "dialect/chat_dialect.h"
 
 /* All zero is one that seeks nothing. */

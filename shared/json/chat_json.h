@@ -13,8 +13,9 @@
 #ifndef CHAT_JSON_H
 #define CHAT_JSON_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
 
 #define CHAT_JSON_DEPTH 128

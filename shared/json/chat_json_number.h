@@ -7,8 +7,9 @@
 #ifndef CHAT_JSON_NUMBER_H
 #define CHAT_JSON_NUMBER_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 
 /*
  * Appends the number s (JSON text that was parsed) to out in RFC 8785 form;

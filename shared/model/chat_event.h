@@ -9,7 +9,7 @@
 #ifndef CHAT_EVENT_H
 #define CHAT_EVENT_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "bytes/chat_digest.h"
 

@@ -14,7 +14,7 @@
 #ifndef CHAT_REQUEST_H
 #define CHAT_REQUEST_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_digest.h"
 #include "model/chat_event.h"
 #include "json/chat_json.h"

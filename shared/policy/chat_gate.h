@@ -13,7 +13,7 @@
 #ifndef CHAT_GATE_H
 #define CHAT_GATE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"

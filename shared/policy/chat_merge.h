@@ -10,8 +10,9 @@
 #ifndef CHAT_MERGE_H
 #define CHAT_MERGE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"
 

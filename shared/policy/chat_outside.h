@@ -11,8 +11,10 @@
 #ifndef CHAT_OUTSIDE_H
 #define CHAT_OUTSIDE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
+#include "facts/chat_conversation.h"
 #include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"
 #include "json/chat_json.h"

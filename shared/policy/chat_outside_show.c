@@ -6,6 +6,7 @@
  * Must not know: whom it is shown to.
  */
 
+#include "facts/chat_conversation.h"
 #include "policy/chat_outside.h"
 
 

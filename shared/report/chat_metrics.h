@@ -10,7 +10,7 @@
 #ifndef CHAT_METRICS_H
 #define CHAT_METRICS_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "model/chat_event.h"
 
 #define CHAT_METRICS_DIALECTS 8 /* at most, and room for none */

@@ -6,7 +6,6 @@
  */
 
 #include "report/chat_status.h"
-#include "report/chat_status_put.h"
 #include "facts/chat_store.h"
 
 #include <inttypes.h>

@@ -12,8 +12,9 @@
 #ifndef CHAT_STATUS_H
 #define CHAT_STATUS_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "report/chat_metrics.h"
 
 #define CHAT_SHORT 12          /* bytes of an id that are shown */
@@ -135,5 +136,16 @@ void chat_status_prometheus(const chat_status_t *status, chat_buf_t *out);
  */
 chat_rc_e chat_status_read(chat_str_t text, chat_arena_t *arena,
                            chat_metrics_t *metrics, chat_node_t *node);
+
+/* With U+FFFD for bytes that are no character; cut: an ellipsis behind it. */
+void chat_status_put(chat_buf_t *out, chat_str_t s, int cut);
+
+void chat_status_put_short(chat_buf_t *out, const chat_short_t *id);
+
+/* Microseconds as seconds, as a JSON number without an exponent. */
+void chat_status_put_seconds(chat_buf_t *out, uint64_t us);
+
+void chat_status_put_hex(chat_buf_t *out, const unsigned char *bytes,
+                         size_t n);
 
 #endif /* CHAT_STATUS_H */

@@ -6,7 +6,7 @@
  * Must not know: HTTP, who reads it.
  */
 
-#include "report/chat_status_put.h"
+#include "report/chat_status.h"
 
 #include <inttypes.h>
 

@@ -9,7 +9,7 @@
 #ifndef CHAT_LINES_H
 #define CHAT_LINES_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 
 typedef struct {
     chat_str_t text;

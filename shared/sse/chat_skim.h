@@ -13,7 +13,7 @@
 #ifndef CHAT_SKIM_H
 #define CHAT_SKIM_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 
 #define CHAT_SKIM_HOLES 3
 #define CHAT_SKIM_BYTES 1024

@@ -14,8 +14,8 @@
 #ifndef CHAT_SSE_H
 #define CHAT_SSE_H
 
-#include "bytes/chat_base.h"
-#include "bytes/chat_arena.h"
+#include "bytes/chat_str.h"
+#include "bytes/chat_buf.h"
 #include "sse/chat_lines.h"
 
 typedef struct {

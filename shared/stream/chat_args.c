@@ -9,6 +9,7 @@
 
 #include "stream/chat_args.h"
 
+#include "bytes/chat_buf.h"
 #include "bytes/chat_table.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #ifndef CHAT_ARGS_H
 #define CHAT_ARGS_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "model/chat_event.h"
 

@@ -9,7 +9,7 @@
 #ifndef CHAT_DROPPED_H
 #define CHAT_DROPPED_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "dialect/chat_dialect.h"
 
 /* All zero: nothing was opened. */

@@ -10,7 +10,7 @@
 #ifndef CHAT_FILTER_H
 #define CHAT_FILTER_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "model/chat_event.h"
 #include "model/chat_request.h"

@@ -13,7 +13,7 @@
 #ifndef CHAT_FILTER_TABLE_H
 #define CHAT_FILTER_TABLE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "model/chat_event.h"
 #include "stream/chat_filter.h"

@@ -8,7 +8,7 @@
 #ifndef CHAT_OUTBOX_H
 #define CHAT_OUTBOX_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "facts/chat_batch.h"
 #include "stream/chat_stream.h"

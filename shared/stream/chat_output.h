@@ -9,8 +9,8 @@
 #ifndef CHAT_OUTPUT_H
 #define CHAT_OUTPUT_H
 
-#include "bytes/chat_base.h"
-#include "bytes/chat_arena.h"
+#include "bytes/chat_str.h"
+#include "bytes/chat_buf.h"
 #include "stream/chat_stream.h"
 
 /* All zero is an empty one. */

@@ -10,7 +10,7 @@
 #ifndef CHAT_QUARANTINE_H
 #define CHAT_QUARANTINE_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "model/chat_event.h"
 #include "stream/chat_filter.h"
 #include "sse/chat_sse.h"

@@ -15,7 +15,7 @@
 #ifndef CHAT_STREAM_H
 #define CHAT_STREAM_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"

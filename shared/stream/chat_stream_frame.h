@@ -12,7 +12,7 @@
 #include "stream/chat_stream.h"
 #include "stream/chat_args.h"
 #include "stream/chat_dropped.h"
-#include "sse/chat_number.h"
+#include "sse/chat_position.h"
 #include "stream/chat_output.h"
 #include "stream/chat_quarantine.h"
 #include "sse/chat_skim.h"

@@ -12,7 +12,7 @@
 #ifndef CHAT_TRACK_H
 #define CHAT_TRACK_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "model/chat_event.h"
 #include "stream/chat_outbox.h"

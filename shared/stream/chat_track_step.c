@@ -8,6 +8,7 @@
  * Must not know: where a step begins, what was dropped.
  */
 
+#include "facts/chat_conversation.h"
 #include "stream/chat_track_step.h"
 
 #include <stdio.h>

@@ -11,8 +11,9 @@
 #ifndef CHAT_TRACK_STEP_H
 #define CHAT_TRACK_STEP_H
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "facts/chat_conversation.h"
 #include "facts/chat_batch.h"
 #include "model/chat_event.h"
 #include "stream/chat_outbox.h"

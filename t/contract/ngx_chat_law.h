@@ -17,6 +17,7 @@
 #include <ngx_http.h>
 
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "facts/chat_store.h"
 
 #define NGX_CHAT_LAW_OPS 8

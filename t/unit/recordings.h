@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 
 #define RECORDINGS "../shared/recordings"
 

@@ -6,6 +6,7 @@
  */
 
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
 
 #include <setjmp.h>

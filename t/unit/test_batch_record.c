@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "facts/chat_conversation.h"
 #include "facts/chat_batch.h"
 
 #define HEX64 \

@@ -15,8 +15,7 @@
 
 #include <cmocka.h>
 
-#include "sse/chat_count.h"
-#include "sse/chat_number.h"
+#include "sse/chat_position.h"
 #include "sse/chat_sse.h"
 
 #define BOM "\xef\xbb\xbf"

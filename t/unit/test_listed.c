@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "facts/chat_listed.h"
+#include "facts/chat_conversation.h"
 
 #define FACTS_MAX 64
 

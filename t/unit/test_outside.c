@@ -7,6 +7,7 @@
  */
 
 #include "arena_run.h"
+#include "facts/chat_conversation.h"
 #include "policy/chat_outside.h"
 
 #define MAX_CALLS 4

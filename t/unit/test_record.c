@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "facts/chat_record.h"
+#include "facts/chat_recording.h"
 
 #define FACTS_MAX 16
 

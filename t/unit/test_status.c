@@ -19,7 +19,6 @@
 #include "dialect/chat_dialect.h"
 #include "json/chat_json.h"
 #include "report/chat_status.h"
-#include "report/chat_status_put.h"
 
 
 static chat_status_t

@@ -1,5 +1,5 @@
 /*
- * chat_base.c: what of strings the language itself does not have.
+ * chat_str.c: what of strings the language itself does not have.
  *
  * Apart from the header, since the function that it stands on is declared for
  * those alone who ask for more than C11.
@@ -11,7 +11,7 @@
 #define _GNU_SOURCE /* memmem() */
 #endif
 
-#include "bytes/chat_base.h"
+#include "bytes/chat_str.h"
 
 
 const unsigned char *

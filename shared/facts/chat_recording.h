@@ -1,5 +1,5 @@
 /*
- * chat_record.h: the record of a stream, and who follows it.
+ * chat_recording.h: the record of a stream, and who follows it.
  *
  * While an answer streams, its producer may append what its client is sent to
  * a log in the store; siblings follow it there. Beside the log stands a set
@@ -13,11 +13,11 @@
  * facts or head are survived. Must not know: stores, NGINX, time.
  */
 
-#ifndef CHAT_RECORD_H
-#define CHAT_RECORD_H
+#ifndef CHAT_RECORDING_H
+#define CHAT_RECORDING_H
 
-#include "bytes/chat_base.h"
-#include "bytes/chat_arena.h"
+#include "bytes/chat_str.h"
+#include "bytes/chat_buf.h"
 #include "facts/chat_batch.h"
 
 typedef enum {
@@ -124,4 +124,4 @@ chat_rc_e chat_record_head_read(chat_str_t bytes, chat_record_head_t *out);
  */
 size_t chat_record_cut(chat_str_t bytes, size_t max);
 
-#endif /* CHAT_RECORD_H */
+#endif /* CHAT_RECORDING_H */

@@ -5,7 +5,7 @@
  * event. docs/operations.md lists the names. Must not know: HTTP.
  */
 
-#include "report/chat_status_put.h"
+#include "report/chat_status.h"
 
 #include <inttypes.h>
 

@@ -1,17 +1,16 @@
 /*
- * chat_listed.c: see chat_listed.h.
+ * chat_conversation.c: see chat_conversation.h.
  *
  * The value of a stream's fact is "<worker> <dialect> <name>", the name of
  * the record's key in hex digits, of which the id is the beginning.
- * Promises: as chat_listed.h. Must not know: stores, dialects, time.
+ * Promises: as chat_conversation.h. Must not know: stores, dialects, time.
  */
 
-#include "facts/chat_listed.h"
-#include "facts/chat_batch_read.h"
+#include "facts/chat_conversation.h"
+#include "bytes/chat_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
 
 void
 chat_listed_id(const chat_key_t *key, char *id)
@@ -428,4 +427,122 @@ chat_place_read(chat_str_t text, chat_place_t *out)
 
     out->given = chat_batch_number(number, &out->after);
     return out->given ? CHAT_OK : CHAT_BAD;
+}
+
+
+#define CHAT_RECORD_NAME (2 * CHAT_DIGEST_SIZE)
+
+static const char chat_record_prefix[] = "batch/";
+
+
+chat_rc_e
+chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
+{
+    chat_str_t parts[3];
+
+    if (scope->anonymous || scope->conversation.len == 0) {
+        return CHAT_DECLINED;
+    }
+
+    key->tenant = chat_scope_tenant(scope);
+    parts[0] = chat_cstr("record");
+    parts[1] = chat_str(scope->tenant.bytes, CHAT_DIGEST_SIZE);
+    parts[2] = scope->conversation;
+    chat_digest_parts(parts, 3, &key->name);
+
+    parts[0] = chat_cstr("conversation");
+    chat_digest_parts(parts, 3, &key->tag);
+    return CHAT_OK;
+}
+
+
+void
+chat_facts_batch(chat_facts_t *facts, uint64_t ms,
+                 const chat_recorded_t *recorded)
+{
+    char          hex[CHAT_RECORD_NAME + 1], field[CHAT_RECORD_NAME + 32];
+    chat_buf_t    value = { 0 };
+    unsigned char i;
+
+    chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, hex);
+    (void) snprintf(field, sizeof(field), "%s%llu-%s", chat_record_prefix,
+                    (unsigned long long) ms, hex);
+
+    chat_buf_add(&value, recorded->dialect);
+    for (i = 1; i < recorded->nnames; i++) {
+        chat_digest_hex(&recorded->names[i], CHAT_DIGEST_SIZE, hex);
+        chat_buf_printf(&value, " %s", hex);
+    }
+
+    chat_facts_add(facts, field, chat_buf_str(&value));
+    facts->failed |= value.failed;
+    chat_buf_free(&value);
+}
+
+
+/* 1 if the field is batch/<ms>-<name>, whose time and name go into *out. */
+static int
+chat_record_parse(chat_str_t field, chat_recorded_t *out)
+{
+    chat_str_t rest, ms, name;
+
+    if (!chat_batch_under(field, chat_record_prefix, &rest)
+        || rest.len < CHAT_RECORD_NAME + 2)
+    {
+        return 0;
+    }
+
+    ms = chat_str(rest.data, rest.len - CHAT_RECORD_NAME - 1);
+    name = chat_str(ms.data + ms.len + 1, CHAT_RECORD_NAME);
+
+    return ms.data[ms.len] == '-' && chat_batch_number(ms, &out->ms)
+           && out->ms != 0 && chat_batch_name(name, &out->names[0]);
+}
+
+
+/* 1 if a is newer than b; of one time the greater name is. */
+static int
+chat_record_newer(const chat_recorded_t *a, const chat_recorded_t *b)
+{
+    return a->ms != b->ms
+               ? a->ms > b->ms
+               : memcmp(a->names[0].bytes, b->names[0].bytes, CHAT_DIGEST_SIZE)
+                     > 0;
+}
+
+
+chat_rc_e
+chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
+{
+    size_t          i;
+    chat_str_t      value = { NULL, 0 };
+    chat_recorded_t one;
+
+    memset(&one, 0, sizeof(one));
+    newest->nnames = 0;
+
+    for (i = 0; i < n; i++) {
+        if (chat_record_parse(facts[i].field, &one)
+            && (newest->nnames == 0 || chat_record_newer(&one, newest)))
+        {
+            *newest = one;
+            newest->nnames = 1;
+            value = facts[i].value;
+        }
+    }
+
+    if (newest->nnames == 0) {
+        return CHAT_DECLINED;
+    }
+
+    newest->dialect = chat_batch_word(&value);
+
+    while (newest->nnames < CHAT_NAMES_MAX
+           && chat_batch_name(chat_batch_word(&value),
+                              &newest->names[newest->nnames]))
+    {
+        newest->nnames++;
+    }
+
+    return CHAT_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * chat_record.c: the facts and the head of a stream's record; see
- * chat_record.h.
+ * chat_recording.c: the facts and the head of a stream's record; see
+ * chat_recording.h.
  *
  * The head is text: "<status> <length of message>\n", the message's id, and
  * then the header lines, which a reader checks: they may come from a store
@@ -9,8 +9,8 @@
  * more than n log n steps. Must not know: stores, NGINX, time.
  */
 
-#include "facts/chat_record.h"
-#include "facts/chat_batch_read.h"
+#include "facts/chat_recording.h"
+#include "facts/chat_facts.h"
 #include "sse/chat_lines.h"
 
 #include <stdio.h>

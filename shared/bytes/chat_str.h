@@ -1,12 +1,12 @@
 /*
- * chat_base.h: the few types that every file of the core uses.
+ * chat_str.h: the few types that every file of the core uses.
  *
  * Promises: no allocation, no I/O, nothing to initialise.
  * Must not know: NGINX, JSON, SSE, any dialect.
  */
 
-#ifndef CHAT_BASE_H
-#define CHAT_BASE_H
+#ifndef CHAT_STR_H
+#define CHAT_STR_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -112,4 +112,4 @@ const unsigned char *chat_str_find(chat_str_t s, const char *text);
 /* 1 if the characters of the C string text stand anywhere in s. */
 int chat_str_has(chat_str_t s, const char *text);
 
-#endif /* CHAT_BASE_H */
+#endif /* CHAT_STR_H */

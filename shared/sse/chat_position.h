@@ -1,5 +1,5 @@
 /*
- * chat_count.h: counts the events of a byte stream, and finds where they end.
+ * chat_position.h: counts and numbers the events of a byte stream.
  *
  * An event is a frame with data, as chat_sse cuts frames and a client gives
  * them to its app; comments and the like are none. The count is a few bytes
@@ -9,11 +9,12 @@
  * allocation; time is linear. Must not know: what an event says.
  */
 
-#ifndef CHAT_COUNT_H
-#define CHAT_COUNT_H
+#ifndef CHAT_POSITION_H
+#define CHAT_POSITION_H
 
-#include "bytes/chat_base.h"
-#include "bytes/chat_arena.h"
+#include "bytes/chat_str.h"
+#include "bytes/chat_buf.h"
+#include "sse/chat_position.h"
 
 /* All zero is the beginning of a stream; members are the counter's own. */
 typedef struct {
@@ -43,4 +44,16 @@ size_t chat_count_to(chat_count_t *count, chat_str_t bytes, uint64_t event);
 void   chat_count_write(const chat_count_t *count, chat_buf_t *out);
 size_t chat_count_read(chat_count_t *count, chat_str_t text);
 
-#endif /* CHAT_COUNT_H */
+/* All zero, but for the stream's id, is the beginning of a stream. */
+typedef struct {
+    chat_str_t   stream;
+    chat_count_t count; /* of what has gone out */
+} chat_number_t;
+
+/*
+ * Appends the bytes to out, with the numbers: whole frames, or pieces of one
+ * that is too long to be looked at, which is taken for an event.
+ */
+void chat_number_add(chat_number_t *number, chat_str_t bytes, chat_buf_t *out);
+
+#endif /* CHAT_POSITION_H */

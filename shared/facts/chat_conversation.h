@@ -1,5 +1,5 @@
 /*
- * chat_listed.h: the streams of a conversation, as its record lists them.
+ * chat_conversation.h: the streams of a conversation, as its record has them.
  *
  * Beside its batches the record of a conversation (chat_batch.h) has
  * stream/<ms>-<id> for each answer that can be gone on with, put before its
@@ -11,11 +11,41 @@
  * the conversation. Must not know: stores, dialects, time.
  */
 
-#ifndef CHAT_LISTED_H
-#define CHAT_LISTED_H
+#ifndef CHAT_CONVERSATION_H
+#define CHAT_CONVERSATION_H
 
-#include "bytes/chat_base.h"
-#include "facts/chat_batch.h"
+#include "bytes/chat_str.h"
+#include "facts/chat_facts.h"
+
+/*
+ * Where the record of the conversation is: the batches that streams opened in
+ * it, under the tag that all its batches have. CHAT_DECLINED: there is no
+ * conversation, or the scope is anonymous.
+ */
+chat_rc_e chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key);
+
+#define CHAT_NAMES_MAX 2
+
+/* A batch in a conversation's record: its names, and whose words it is in. */
+typedef struct {
+    chat_digest_t names[CHAT_NAMES_MAX]; /* the facts are under each of them */
+    size_t        nnames;                /* at least 1 */
+    chat_str_t    dialect;               /* its name */
+    uint64_t      ms;                    /* newest: when it was recorded */
+} chat_recorded_t;
+
+/* batch/<ms>-<name>: of a conversation's record. */
+void chat_facts_batch(chat_facts_t *facts, uint64_t ms,
+                      const chat_recorded_t *recorded);
+
+/*
+ * The newest batch in a conversation's record; it is the open one, if any is:
+ * a step comes when the one before is answered or given up. Its dialect points
+ * into the facts. CHAT_DECLINED: there is none.
+ */
+chat_rc_e chat_batch_newest(const chat_fact_t *facts, size_t n,
+                            chat_recorded_t *newest);
+
 
 #define CHAT_LISTED_ID 16 /* characters of a stream's id */
 
@@ -98,4 +128,4 @@ typedef struct {
  */
 chat_rc_e chat_place_read(chat_str_t text, chat_place_t *out);
 
-#endif /* CHAT_LISTED_H */
+#endif /* CHAT_CONVERSATION_H */

@@ -1,0 +1,183 @@
+/*
+ * chat_facts.h: names of batches, and the facts that a store keeps of them.
+ *
+ * A fact is a field and a value, put if absent and never changed. Field and
+ * value are text: the field says what the fact is about, the value is a few
+ * words separated by single spaces. Readers survive any bytes: a fact that
+ * does not parse is as good as absent.
+ */
+
+#ifndef CHAT_FACTS_H
+#define CHAT_FACTS_H
+
+#include "bytes/chat_str.h"
+#include "bytes/chat_arena.h"
+#include "bytes/chat_digest.h"
+#include "model/chat_event.h"
+#include "model/chat_request.h"
+
+#define CHAT_ID_MAX 1024          /* bytes of a call id that can be managed */
+#define CHAT_ATTEMPTS_MAX 1000000 /* claims past it are not believed */
+
+/*
+ * Where a batch lives: tag is of (tenant, conversation), name of the batch.
+ * Two keys are the same if their names are.
+ */
+typedef struct {
+    chat_digest_t tag;
+    chat_digest_t name;
+    uint64_t      tenant; /* its first bytes: whose share of a store it has */
+} chat_key_t;
+
+/* Whose batch it is: what all names of one conversation have in common. */
+typedef struct {
+    chat_digest_t tenant;    /* of the application and its user */
+    int           anonymous; /* there is no user: no name can be derived */
+    chat_str_t    dialect;
+    chat_str_t    conversation; /* empty: none */
+    int           by_message;   /* dialect->weak_by_message */
+} chat_scope_t;
+
+/* What a key says of the tenant. */
+uint64_t chat_scope_tenant(const chat_scope_t *scope);
+
+/*
+ * The name of a step's batch. CHAT_DECLINED: the scope is anonymous, the step
+ * has only a weak name and no conversation, or an id is past CHAT_ID_MAX: it
+ * is not managed.
+ */
+chat_rc_e chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
+                         chat_key_t *key);
+
+/* 1 if an id is unlikely to be used twice. */
+int chat_id_is_strong(chat_str_t id);
+
+
+#define CHAT_AFTER_MAX 86400 /* seconds: nobody is told to wait for longer */
+
+typedef struct {
+    uint32_t      k; /* 0: there was none */
+    chat_str_t    worker;
+    chat_str_t    request;
+    unsigned char signature[16];
+    unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
+    unsigned char transcript[16];
+    chat_str_t    results;   /* that it carries; see chat_results_agree() */
+    int           described; /* transcript and results are known */
+    uint64_t      ms;        /* when it was claimed; 0: not known */
+    uint32_t      answer;    /* HTTP status; 0: none yet */
+    uint32_t      after;     /* its Retry-After in seconds; 0: none */
+    chat_end_e    end;
+    int           is_void; /* nothing was sent */
+} chat_attempt_t;
+
+/*
+ * One fact. payload, where has_payload, is kept apart: a store keeps the
+ * first payload that comes with the value that stands, and then answers the
+ * fact with has_payload set. What is empty may be NULL.
+ */
+typedef struct {
+    chat_str_t field;
+    chat_str_t value;
+    chat_str_t payload;
+    int        has_payload;
+} chat_fact_t;
+
+/* A list of facts, fields and values in the arena, payloads of the caller. */
+typedef struct {
+    chat_fact_t  *items;
+    size_t        count;
+    size_t        size;
+    chat_arena_t *arena;
+    int           failed; /* no memory at some add */
+} chat_facts_t;
+
+void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
+
+/* A fact whose field is given whole: since, open, seal, broken, partial... */
+void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
+
+/*
+ * call/<id>: position is the call's place in its step, from 0. One that asks
+ * for an approval may be known as a call before that: ask/<id> says it too.
+ */
+void chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
+                     uint32_t position, const chat_digest_t *fingerprint);
+
+/*
+ * result/<id>: outcome OK, ERROR or DENIED; digest of the result; fingerprint
+ * of the call that it answers (all zero: not known). payload may be NULL.
+ */
+void chat_facts_result(chat_facts_t *facts, chat_str_t id,
+                       chat_outcome_e outcome, const chat_digest_t *digest,
+                       const chat_digest_t *fingerprint,
+                       const chat_str_t    *payload);
+
+/* message/<id>: a request that continues this message is held. */
+void chat_facts_message(chat_facts_t *facts, chat_str_t id);
+
+/*
+ * delivered/<id>: a request that has no attempt carried the call's result,
+ * and its answer was 2xx.
+ */
+void chat_facts_delivered(chat_facts_t *facts, chat_str_t id);
+
+/* approval/<id>: GRANTED or REFUSED; reason (JSON text) is its payload. */
+void chat_facts_approval(chat_facts_t *facts, chat_str_t id,
+                         chat_approval_e approval, chat_str_t reason);
+
+/*
+ * claim/<k>, of the attempt's k, worker and request (both free of spaces),
+ * signature, retry_key and ms, and if it is described of transcript and
+ * results. Answer and end are not in it.
+ */
+void chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt);
+
+/*
+ * twin/<worker>/<request>: that request has the content (16 bytes) of another
+ * one's attempt, and has not claimed itself; retry is how often its client
+ * had tried before.
+ */
+void chat_facts_twin(chat_facts_t *facts, chat_str_t worker,
+                     chat_str_t request, const unsigned char *content,
+                     unsigned retry);
+
+/*
+ * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
+ * after/...: its Retry-After; end/...: how it ended; void/...: nothing was
+ * sent. They name the claimant, and say nothing while claim/<k> is not that
+ * one's: a request that does not know whether its claim stands may put them
+ * all the same.
+ */
+void chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                       chat_str_t request, uint32_t status);
+void chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                      chat_str_t request, uint32_t seconds);
+void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                    chat_str_t request, chat_end_e end);
+void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
+                     chat_str_t request);
+
+/* open: the producer's worker and the CORS header lines of its answer. */
+void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);
+
+
+/* Cuts the next word off *s; an empty word where there is none. */
+chat_str_t chat_batch_word(chat_str_t *s);
+
+/*
+ * 1 and *out if s is a decimal number of at most 18 digits, as it is written
+ * here: two texts are never one number.
+ */
+int chat_batch_number(chat_str_t s, uint64_t *out);
+
+/* 1 and out[16] if s is 32 hex digits. */
+int chat_batch_hex(chat_str_t s, unsigned char *out);
+
+/* 1 and *out if s is the hex digits of a digest, which names something. */
+int chat_batch_name(chat_str_t s, chat_digest_t *out);
+
+/* The rest of field behind prefix into *rest; 0 if it does not begin so. */
+int chat_batch_under(chat_str_t field, const char *prefix, chat_str_t *rest);
+
+#endif /* CHAT_FACTS_H */
