@@ -1,11 +1,8 @@
 /*
- * chat_edit.c: a list of small changes to a text, applied in one go.
+ * chat_edit.c: see chat_edit.h.
  *
- * Edits are collected in any order, sorted once and checked before the first
- * byte is written.
- * Promises: n log n; edits that overlap or lie outside of the text change
- * nothing; insertions at one place stand in the order of their adding.
- * Must not know: JSON, SSE.
+ * Edits are collected in any order, sorted once, and checked before the first
+ * byte is written: n log n.
  */
 
 #include "bytes/chat_edit.h"
@@ -22,23 +19,23 @@ typedef struct {
 void
 chat_edits_init(chat_edits_t *edits, chat_arena_t *arena)
 {
+    memset(edits, 0, sizeof(*edits));
     edits->arena = arena;
-    edits->first = NULL;
-    edits->count = 0;
 }
 
 
 chat_rc_e
 chat_edits_add(chat_edits_t *edits, size_t pos, size_t len, chat_str_t text)
 {
-    chat_edit_t *edit;
+    chat_edit_t *edit = NULL;
 
-    edit = chat_arena_alloc(edits->arena, sizeof(chat_edit_t));
-    if (edit == NULL) {
-        return CHAT_ERROR;
+    if (!edits->failed) {
+        edit = chat_arena_alloc(edits->arena, sizeof(chat_edit_t));
     }
 
-    if (chat_arena_dup(edits->arena, text, &edit->text) != CHAT_OK) {
+    if (edit == NULL
+        || chat_arena_dup(edits->arena, text, &edit->text) != CHAT_OK) {
+        edits->failed = 1;
         return CHAT_ERROR;
     }
 
@@ -57,8 +54,9 @@ chat_rc_e
 chat_edits_buf(chat_edits_t *edits, size_t pos, size_t len,
                const chat_buf_t *text)
 {
-    return text->failed ? CHAT_ERROR
-                        : chat_edits_add(edits, pos, len, chat_buf_str(text));
+    edits->failed |= text->failed;
+
+    return chat_edits_add(edits, pos, len, chat_buf_str(text));
 }
 
 
@@ -146,7 +144,7 @@ chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
     const chat_edit_t *edit;
     chat_edit_item_t  *items;
 
-    items = chat_edits_sort(edits);
+    items = edits->failed ? NULL : chat_edits_sort(edits);
     if (items == NULL) {
         return CHAT_ERROR;
     }

@@ -2,9 +2,8 @@
  * chat_edit.h: a list of small changes to a text, applied in one go.
  *
  * Bodies and frames are spliced, never re-serialised: every byte that no edit
- * names stays. Promises: the order of adding does not matter, but edits at
- * one position are applied in the order in which they were added.
- * Must not know: JSON, SSE.
+ * names stays. The order of adding does not matter, except that edits at one
+ * position are applied in the order in which they were added.
  */
 
 #ifndef CHAT_EDIT_H
@@ -28,21 +27,27 @@ typedef struct {
     chat_arena_t *arena; /* of the caller; holds the edits and their texts */
     chat_edit_t  *first;
     size_t        count;
+    int           failed; /* no memory: further changes are not added */
 } chat_edits_t;
 
 void chat_edits_init(chat_edits_t *edits, chat_arena_t *arena);
 
-/* Adds a change; text is copied. CHAT_ERROR without memory. */
+/*
+ * Adds a change; text is copied. Failure is sticky: a caller may add without
+ * checks, as chat_edits_apply() reports it. Returns CHAT_ERROR if the list has
+ * failed, now or before.
+ */
 chat_rc_e chat_edits_add(chat_edits_t *edits, size_t pos, size_t len,
                          chat_str_t text);
 
-/* The same with the content of a buffer; CHAT_ERROR, too, where it failed. */
+/* The same with the content of a buffer, whose failure is the list's. */
 chat_rc_e chat_edits_buf(chat_edits_t *edits, size_t pos, size_t len,
                          const chat_buf_t *text);
 
 /*
- * Appends text with all edits applied to out. CHAT_BAD if edits overlap or
- * lie outside of text (nothing is appended then), CHAT_ERROR without memory.
+ * Appends text with all edits applied to out. CHAT_ERROR: the list or out has
+ * failed, or there is no memory. CHAT_BAD: edits overlap or lie outside of
+ * text. Nothing is appended then.
  */
 chat_rc_e chat_edits_apply(const chat_edits_t *edits, chat_str_t text,
                            chat_buf_t *out);

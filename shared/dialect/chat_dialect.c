@@ -279,13 +279,10 @@ chat_edits_cut(chat_edits_t *edits, const chat_json_t *head,
               : next->key_end      ? next->key_start
                                    : next->start;
 
-        if (chat_edits_add(edits, start, end - start, chat_str("", 0))
-            != CHAT_OK) {
-            return CHAT_ERROR;
-        }
+        (void) chat_edits_add(edits, start, end - start, chat_str("", 0));
     }
 
-    return CHAT_OK;
+    return edits->failed ? CHAT_ERROR : CHAT_OK;
 }
 
 

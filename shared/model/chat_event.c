@@ -14,47 +14,45 @@
 chat_event_t *
 chat_events_add(chat_events_t *events, chat_event_e type)
 {
-    chat_event_t *items;
+    chat_event_t *event = NULL;
 
-    items = chat_arena_grow(events->arena, events->items, events->count,
-                            &events->size, sizeof(chat_event_t));
-    if (items == NULL) {
-        return NULL;
+    if (!events->failed) {
+        event = chat_arena_grow(events->arena, events->items, events->count,
+                                &events->size, sizeof(chat_event_t));
     }
 
-    events->items = items;
-    items = &items[events->count++];
-    items->type = type;
+    if (event == NULL) {
+        events->failed = 1;
+        memset(&events->spare, 0, sizeof(events->spare));
+        return &events->spare;
+    }
 
-    return items;
+    events->items = event;
+    event += events->count++;
+    event->type = type;
+
+    return event;
 }
 
 
 chat_rc_e
 chat_events_put(chat_events_t *events, chat_event_e type)
 {
-    return chat_events_add(events, type) ? CHAT_OK : CHAT_ERROR;
+    (void) chat_events_add(events, type);
+
+    return chat_events_rc(events);
 }
 
 
 chat_rc_e
 chat_events_end(chat_events_t *events, chat_end_e end, int *ended)
 {
-    chat_event_t *event;
-
-    if (*ended) {
-        return CHAT_OK;
+    if (!*ended) {
+        chat_events_add(events, CHAT_EVENT_TURN_END)->end = end;
+        *ended = 1;
     }
 
-    event = chat_events_add(events, CHAT_EVENT_TURN_END);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->end = end;
-    *ended = 1;
-
-    return CHAT_OK;
+    return chat_events_rc(events);
 }
 
 

@@ -79,20 +79,38 @@ typedef struct {
                                    the call is thereby settled as an error */
 } chat_event_t;
 
+/*
+ * A list of events. Its failure is sticky: without memory, failed is set and
+ * all that is added goes into spare. A reader adds without checks; its caller
+ * checks failed once.
+ */
 typedef struct {
     chat_event_t *items;
     size_t        count;
     size_t        size;
     chat_arena_t *arena; /* of the caller, reset before each frame */
+    int           failed;
+    chat_event_t  spare; /* what is added without memory */
 } chat_events_t;
 
-/* A new zeroed event of this type at the end of the list; NULL: no memory. */
+/* A new zeroed event of this type at the end of the list; never NULL. */
 chat_event_t *chat_events_add(chat_events_t *events, chat_event_e type);
 
-/* The same where there is nothing more to say of it. */
+/* Returns CHAT_ERROR if the list has failed, else CHAT_OK. */
+static inline chat_rc_e
+chat_events_rc(const chat_events_t *events)
+{
+    return events->failed ? CHAT_ERROR : CHAT_OK;
+}
+
+
+/* An event that needs no more than its type. Returns chat_events_rc(). */
 chat_rc_e chat_events_put(chat_events_t *events, chat_event_e type);
 
-/* TURN_END, told once: nothing is added where *ended is set. */
+/*
+ * TURN_END, and sets *ended; adds nothing where it is set. Returns
+ * chat_events_rc().
+ */
 chat_rc_e chat_events_end(chat_events_t *events, chat_end_e end, int *ended);
 
 /*

@@ -60,7 +60,8 @@ static chat_edit_rc_e
 chat_stream_edit(chat_stream_t *stream, const chat_heard_t *heard,
                  chat_json_doc_t *doc, chat_edits_t *edits)
 {
-    chat_events_t   events = { heard->events, heard->n, heard->n, NULL };
+    chat_edit_rc_e  rc;
+    chat_events_t   events = { .items = heard->events, .count = heard->n };
     chat_json_doc_t again;
 
     if (doc == NULL) {
@@ -76,8 +77,10 @@ chat_stream_edit(chat_stream_t *stream, const chat_heard_t *heard,
     }
 
     chat_edits_init(edits, stream->frame);
-    return stream->conf.dialect->edit(doc, &events, &stream->dropped.view,
-                                      edits);
+    rc =
+        stream->conf.dialect->edit(doc, &events, &stream->dropped.view, edits);
+
+    return edits->failed ? CHAT_EDIT_ERROR : rc;
 }
 
 
@@ -391,7 +394,7 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
 {
     chat_rc_e             rc;
     chat_heard_t          heard = { *frame, NULL, NULL, 0, 0 };
-    chat_events_t         events = { NULL, 0, 0, stream->frame };
+    chat_events_t         events = { .arena = stream->frame };
     chat_json_doc_t       parsed, *doc = &parsed;
     const chat_dialect_t *dialect = stream->conf.dialect;
 
@@ -421,8 +424,8 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
     doc = rc == CHAT_OK ? doc : NULL;
     rc = dialect->read(stream->state, stream->arena, frame, doc, &events);
 
-    if (rc == CHAT_ERROR) {
-        return rc;
+    if (rc == CHAT_ERROR || events.failed) {
+        return CHAT_ERROR;
     }
 
     if (rc != CHAT_OK) {

@@ -164,21 +164,26 @@ events_keep_their_order(void **state)
 static void
 without_memory_nothing_is_added(void **state)
 {
+    int            ended = 0;
     size_t         count;
     chat_arena_t  *arena = chat_arena_create(4000);
     chat_events_t  events = { 0 };
     chat_request_t rq = { 0 };
 
     events.arena = arena;
-    while (chat_events_add(&events, CHAT_EVENT_OPAQUE) != NULL) {
+    while (chat_events_put(&events, CHAT_EVENT_OPAQUE) == CHAT_OK) {
         assert_true(events.count < 1000);
     }
 
+    /* the failure stays, also where there is memory again */
+    chat_arena_reset(arena);
     count = events.count;
-    assert_null(chat_events_add(&events, CHAT_EVENT_OPAQUE));
+    chat_events_add(&events, CHAT_EVENT_CALL_OPEN)->slot = 1;
+    assert_int_equal(chat_events_end(&events, CHAT_END_FAILED, &ended),
+                     CHAT_ERROR);
+    assert_true(events.failed);
     assert_int_equal(events.count, count);
 
-    chat_arena_reset(arena);
     while (chat_request_add_call(&rq, arena) != NULL) {
         assert_true(rq.ncalls < 1000);
     }
