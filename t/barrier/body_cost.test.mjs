@@ -6,6 +6,7 @@
  * several tries counts, since the machine may be busy.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { test } from 'node:test';
 import { nginx, post, unbuilt, until } from '../lib/harness.mjs';
@@ -24,7 +25,7 @@ const user = { role: 'user', content: 'x' };
 const many = (n, make) => Array.from({ length: n }, (_, i) => make(i));
 
 /* Ids whose FNV-1a hashes are equal in the lowest 16 bits. */
-function colliding(n) {
+function collidingFnv(n) {
   const fnv = (text) => [...text].reduce((hash, c) =>
     Math.imul(hash ^ c.charCodeAt(), 0x193) & 0xffff, 2166136261 & 0xffff);
   const letters = '0123456789abcdefghijklmnopqrstuvwxyz';
@@ -43,13 +44,64 @@ function colliding(n) {
   return ids;
 }
 
+/* SipHash-1-3 under the key zero of 16 letters; its low 32 bits. */
+const v = new Uint32Array(8); /* four words, the low half of each first */
+
+function addTo(a, b) {
+  const low = v[a] + v[b];
+  v[a] = low;
+  v[a + 1] += v[b + 1] + (low > 0xffffffff ? 1 : 0);
+}
+
+function rotateXor(a, bits, b) {
+  const low = v[a];
+  const high = v[a + 1];
+  v[a] = (low << bits | high >>> 32 - bits) ^ v[b];
+  v[a + 1] = (high << bits | low >>> 32 - bits) ^ v[b + 1];
+}
+
+function swap(a) {
+  [v[a], v[a + 1]] = [v[a + 1], v[a]];
+}
+
+function round() {
+  addTo(0, 2); rotateXor(2, 13, 0); swap(0);
+  addTo(4, 6); rotateXor(6, 16, 4);
+  addTo(0, 6); rotateXor(6, 21, 0);
+  addTo(4, 2); rotateXor(2, 17, 4); swap(4);
+}
+
+function sipHash(letters) {
+  v.set([0x70736575, 0x736f6d65, 0x6e646f6d, 0x646f7261,
+    0x6e657261, 0x6c796765, 0x79746573, 0x74656462]);
+  for (const [low, high] of [[letters.readUint32LE(0),
+    letters.readUint32LE(4)], [letters.readUint32LE(8),
+    letters.readUint32LE(12)], [0, 16 << 24]]) {
+    v[6] ^= low;
+    v[7] ^= high;
+    round();
+    v[0] ^= low;
+    v[1] ^= high;
+  }
+  v[4] ^= 0xff;
+  round(); round(); round();
+  return v[0] ^ v[2] ^ v[4] ^ v[6];
+}
+
+/* Ids that are equal in the lowest 9 bits of that hash. */
+function collidingSip(n) {
+  const ids = [];
+  const letters = Buffer.from('call_00000000000');
+  for (let i = 0; ids.length < n; i++) {
+    letters.write(i.toString(36).padStart(8, '0'), 8);
+    if ((sipHash(letters) & 0x1ff) === 0) {
+      ids.push(letters.toString());
+    }
+  }
+  return ids;
+}
+
 const attacks = {
-  'ids that share a bucket': () => {
-    const ids = colliding(4000);
-    return say([user, ...many(4, (i) => asked(ids.slice(i * 1000,
-      i * 1000 + 1000))), ...ids.slice(3000).map((id) =>
-      ({ role: 'tool', tool_call_id: id, content: '1' }))]);
-  },
   'many results beside many calls': () => say([user,
     asked(many(1024, (i) => `call_${1000 + i}`)),
     ...many(100000, () => ({ role: 'tool', tool_call_id: 'call_none',
@@ -116,6 +168,42 @@ live('a small request waits no longer beside an attack', async (t) => {
     });
   }
 });
+
+/* Nanoseconds that the process has run. */
+const cpu = (pid) =>
+  Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]);
+
+/* One turn of so many calls, of which a fourth has results. */
+const turn = (ids) => say([user, ...many(4, (i) =>
+  asked(ids.slice(i * ids.length / 4, (i + 1) * ids.length / 4))),
+...ids.slice(ids.length * 3 / 4).map((id) =>
+  ({ role: 'tool', tool_call_id: id, content: '1' }))]);
+
+/* The hashes that stood here without a key, and with a key that is known. */
+live('given ids that collide in a known hash, they cost no CPU time',
+  async (t) => {
+    assert.equal(sipHash(Buffer.from('call_00000000000')) >>> 0, 0xb95355bf);
+    const n = await scene(t);
+    const [pid] = n.workers();
+    const time = async (ids) => {
+      const before = cpu(pid);
+      await post(n.port, path, turn(ids), headers).text({ broken: true });
+      return cpu(pid) - before;
+    };
+    for (const [name, ids] of Object.entries({ FNV: collidingFnv(4000),
+      SipHash: collidingSip(4000) })) {
+      const others = ids.map((id, i) =>
+        `call_${String(i).padStart(id.length - 5, '0')}`);
+      let sum = 0;
+      let usual = 0;
+      for (let i = 0; i < 6; i++) {
+        sum += await time(ids);
+        usual += await time(others);
+      }
+      t.diagnostic(`${name}: ${(sum / usual).toFixed(2)} times`);
+      assert.ok(sum < 1.7 * usual, `${sum / 1e6} ms, not ${usual / 1e6} ms`);
+    }
+  });
 
 live('40 requests keep no trees while they are answered', {
   skip: process.env.CHAT_ASAN && 'ASan keeps what was freed',
