@@ -11,6 +11,7 @@
 #include "ngx_chat_law.h"
 
 #define LAW_MANY 1000      /* facts that one join must take */
+#define LAW_QUIET 100      /* ms in which nothing must happen */
 #define LAW_TOO_MANY 20000 /* and that no store has to take */
 
 
@@ -174,6 +175,67 @@ law_what_nobody_waits_for_arrives(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+static void
+law_dropped_facts_are_gone(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    switch (step) {
+    case 0:
+        ngx_chat_law_join(law, 0, 0, "a=1 b=2 c=3 d=4 claim/1=x");
+        ngx_chat_law_join(law, 1, 1, "a=1");
+        break;
+    case 1:
+        ngx_chat_law_drop(law, 0, "a c claim/1 unknown");
+        ngx_chat_law_drop(law, 2, "a");
+        ngx_chat_law_join(law, 0, 0, "");
+        ngx_chat_law_join(law, 1, 1, "");
+        ngx_chat_law_join(law, 2, 2, "");
+        break;
+    case 2:
+        ngx_chat_law_expect(law, 0, "b=2 d=4");
+        ngx_chat_law_expect(law, 1, "a=1");
+        ngx_chat_law_expect(law, 2, "");
+        ngx_chat_law_join(law, 0, 0, "a=9 claim/1=y e=5");
+        break;
+    case 3:
+        ngx_chat_law_expect(law, 0, "a=9 b=2 claim/1=y d=4 e=5");
+        ngx_chat_law_drop(law, 0, "a b d e claim/1");
+        ngx_chat_law_join(law, 0, 0, "");
+        break;
+    default:
+        ngx_chat_law_expect(law, 0, "");
+        ngx_chat_law_end(law);
+    }
+}
+
+
+static void
+law_drop_notifies_nobody(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    switch (step) {
+    case 0:
+        ngx_chat_law_join(law, 0, 0, "a=1 b=2 c=3");
+        break;
+    case 1:
+        ngx_chat_law_watch(law, 0, 0, 0, "");
+        ngx_chat_law_pause(law, LAW_QUIET);
+        break;
+    case 2:
+        law->watches[0].notified = 0;
+        ngx_chat_law_drop(law, 0, "a b");
+        ngx_chat_law_pause(law, LAW_QUIET);
+        break;
+    case 3:
+        ngx_chat_law_check(law, law->watches[0].notified == 0, "notified");
+        ngx_chat_law_join(law, 0, 0, "d=4");
+        ngx_chat_law_await(law, 0);
+        break;
+    default:
+        ngx_chat_law_expect(law, 0, "c=3 d=4");
+        ngx_chat_law_end(law);
+    }
+}
+
+
 /* n facts with fields of their own, in memory that is the caller's. */
 static chat_fact_t *
 law_many_facts(size_t n)
@@ -259,6 +321,28 @@ law_too_many_facts_are_refused(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+/* Each round puts as many facts as the first, and drops them. */
+static void
+law_dropped_facts_make_room(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    chat_fact_t *facts = law_many_facts(LAW_MANY);
+
+    if (step != 0) {
+        ngx_chat_law_check(law, law->ops[0].rc == CHAT_OK, "no room is left");
+        ngx_chat_law_check(law, law->ops[0].n == LAW_MANY, "not all are told");
+        ngx_chat_law_drop_facts(law, 0, facts, LAW_MANY);
+    }
+
+    if (step < LAW_TOO_MANY / LAW_MANY) {
+        ngx_chat_law_join_facts(law, 0, 0, facts, LAW_MANY);
+    } else {
+        ngx_chat_law_end(law);
+    }
+
+    ngx_free(facts);
+}
+
+
 const ngx_chat_law_def_t ngx_chat_laws_of_joins[] = {
     { "a-fact-is-put-if-absent-and-never-changed", law_put_if_absent, 0 },
     { "of-one-field-twice-in-a-join-the-first-stands",
@@ -270,6 +354,10 @@ const ngx_chat_law_def_t ngx_chat_laws_of_joins[] = {
     { "keys-of-one-tag-and-of-others-do-not-mix", law_keys_do_not_mix, 0 },
     { "facts-that-nobody-waits-for-arrive", law_what_nobody_waits_for_arrives,
       0 },
+    { "dropped-facts-are-gone-and-may-be-put-again",
+      law_dropped_facts_are_gone, 0 },
+    { "a-drop-notifies-nobody", law_drop_notifies_nobody, 0 },
+    { "dropped-facts-make-room", law_dropped_facts_make_room, 0 },
     { "a-thousand-facts-in-one-join", law_many_facts_in_one_join, 0 },
     { "too-many-facts-are-refused-with-a-limit",
       law_too_many_facts_are_refused, 0 },

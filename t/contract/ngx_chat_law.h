@@ -135,6 +135,9 @@ void ngx_chat_law_payloads(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
                            const char *text);
 void ngx_chat_law_payloads_of(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
                               const chat_fact_t *facts, size_t n);
+void ngx_chat_law_drop_facts(ngx_chat_law_t *law, ngx_uint_t k,
+                             const chat_fact_t *facts, size_t n);
+void ngx_chat_law_drop(ngx_chat_law_t *law, ngx_uint_t k, const char *text);
 void ngx_chat_law_append(ngx_chat_law_t *law, ngx_uint_t k, uint64_t position,
                          chat_str_t bytes, int last, uint64_t keep);
 void ngx_chat_law_read_log(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,

@@ -306,6 +306,29 @@ ngx_chat_law_payloads(ngx_chat_law_t *law, ngx_uint_t i, ngx_uint_t k,
 
 
 void
+ngx_chat_law_drop_facts(ngx_chat_law_t *law, ngx_uint_t k,
+                        const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_law_given_t *given;
+
+    given = ngx_chat_law_give(&law->keys[k], facts, n);
+    law->inside++;
+    law->store->drop(law->store, &given->key, given->fields, n);
+    law->inside--;
+    ngx_chat_law_wipe(given);
+}
+
+
+void
+ngx_chat_law_drop(ngx_chat_law_t *law, ngx_uint_t k, const char *text)
+{
+    chat_fact_t facts[NGX_CHAT_LAW_FACTS];
+
+    ngx_chat_law_drop_facts(law, k, facts, ngx_chat_law_read(text, facts));
+}
+
+
+void
 ngx_chat_law_append(ngx_chat_law_t *law, ngx_uint_t k, uint64_t position,
                     chat_str_t bytes, int last, uint64_t keep)
 {
