@@ -107,6 +107,29 @@ live('given chat_max_held requests that wait, the next one gets 503',
     assert.equal(first.some(({ ended }) => ended), false);
   });
 
+live('given a batch with as many waits as it may have, the next one gets 503',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { strict: false, workers: 1,
+      server: statusLocation, location: `chat_max_calls 4; ${tells}` });
+    const batch = new Batch(scene, 2);
+    const waiting = Array.from({ length: 8 }, () =>
+      batch.continue(batch.results([0])));
+    await until(async () => (await statusOf(scene.n)).holds.now === 8);
+    const next = batch.continue(batch.results([0]));
+    const { word, headers } = await told(next);
+    assert.equal(word, '503');
+    assert.equal(headers['retry-after'], '1');
+    assert.equal(await reason(next), 'held_batch_limit');
+    assert.equal((await statusOf(scene.n)).counters.holds_refused, 1);
+
+    const other = new Batch(scene, 2);
+    await held(other, other.continue(other.results([0])));
+    waiting.push(batch.continue(batch.results([1])));
+    const words = await Promise.all(waiting.map(wordOf));
+    assert.ok(words.includes('final'), `${words}`);
+    batch.released();
+  });
+
 const tenant = (name) => ({ authorization: `Bearer ${name}` });
 
 live('s120: given a tenant that fills the zone, another one is held',
