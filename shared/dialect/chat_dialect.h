@@ -371,7 +371,7 @@ const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
 
 /*
  * Sets rq->transcript of a continuation: two bodies have the same one if their
- * messages before the step that they answer are the same by value (RFC 8785).
+ * messages before the step that they answer are the same by value.
  * Of a chained body it says nothing: the chain names its transcript.
  * CHAT_ERROR without memory.
  */

@@ -101,11 +101,14 @@ int32_t chat_json_index(const chat_json_doc_t *doc, const chat_json_t *node);
 /* Number of members or elements; 0 where node is NULL or a scalar. */
 size_t chat_json_count(const chat_json_t *node);
 
-/* Appends the value in RFC 8785 form to out (chat_json_canon.c). */
+/*
+ * Appends to out one text for all ways to write this value, to hash or to
+ * compare (chat_json_canon.c). It is not JSON.
+ */
 void chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node,
                      chat_buf_t *out);
 
-/* SHA-256 of the RFC 8785 form. CHAT_ERROR without memory. */
+/* SHA-256 of that text. CHAT_ERROR without memory. */
 chat_rc_e chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
                            chat_digest_t *out);
 

@@ -1,18 +1,21 @@
 /*
- * chat_json_canon.c: RFC 8785, one form for all texts of one JSON value.
+ * chat_json_canon.c: one text for all ways to write a JSON value, to hash.
  *
- * Keys in the order of their UTF-16 code units, the last of duplicates,
- * strings with the fewest escapes, numbers as ECMAScript writes them.
- * Promises: n log n; recursion as deep as the parser allows a tree to be;
- * the same in every locale; a number that no double can hold keeps its bytes
- * and a lone surrogate is U+FFFD, where the RFC would refuse.
- * Must not know: SSE, dialects.
+ * It is JSON without white space, except for numbers: '#' and the bits of the
+ * double as 16 hex digits. -0 is 0. A number that no double can hold keeps its
+ * text. Keys are in order of length and bytes, the last of duplicates counts,
+ * strings have the fewest escapes, and a lone surrogate is U+FFFD.
+ * Takes n log n, and recursion as deep as the parser lets a tree be. The
+ * locale makes no difference.
  */
 
 #include "json/chat_json.h"
-#include "json/chat_json_number.h"
 
+#include <float.h>
+#include <inttypes.h>
 #include <stdlib.h>
+
+#define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
 
 typedef struct {
     chat_str_t         key;
@@ -20,36 +23,14 @@ typedef struct {
 } chat_json_member_t;
 
 
-/*
- * Order of UTF-16 code units: that of the UTF-8 bytes, except that U+E000 to
- * U+FFFF (EE, EF) come behind the surrogates of all above (F0 to F4).
- */
 static int
 chat_json_compare(const void *one, const void *two)
 {
-    int                       x, y;
-    size_t                    i, len;
     const chat_json_member_t *a = one, *b = two;
-
-    len = a->key.len < b->key.len ? a->key.len : b->key.len;
-
-    for (i = 0; i < len; i++) {
-        x = a->key.data[i];
-        y = b->key.data[i];
-
-        if (x != y) {
-            x += (x & 0xfe) == 0xee ? 0x10 : 0;
-            y += (y & 0xfe) == 0xee ? 0x10 : 0;
-            return x - y;
-        }
-    }
-
-    if (a->key.len != b->key.len) {
-        return a->key.len < b->key.len ? -1 : 1;
-    }
+    int                       rc = chat_str_compare(a->key, b->key);
 
     /* one key twice: as they stand in the text */
-    return a->node->start < b->node->start ? -1 : 1;
+    return rc != 0 ? rc : a->node->start < b->node->start ? -1 : 1;
 }
 
 
@@ -72,13 +53,11 @@ chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
     for (child = node->child; child != NULL; child = child->next) {
         members[n].node = child;
         members[n].key = chat_json_key(doc, child);
+        out->failed |= members[n++].key.data == NULL;
+    }
 
-        if (members[n].key.data == NULL) {
-            out->failed = 1;
-            return;
-        }
-
-        n++;
+    if (out->failed) {
+        return;
     }
 
     qsort(members, n, sizeof(chat_json_member_t), chat_json_compare);
@@ -150,13 +129,75 @@ chat_json_canon_string(chat_json_doc_t *doc, const chat_json_t *node,
     }
 
     s = chat_json_string(doc, node);
+    out->failed |= s.data == NULL;
+    chat_buf_json(out, s);
+}
 
-    if (s.data == NULL) {
-        out->failed = 1;
+
+/*
+ * strtod() of a JSON number, with out as scratch. The locale decides what
+ * strtod() takes for a decimal point, so it gets none: 12.5e3 becomes 125e2.
+ */
+static double
+chat_json_double(chat_str_t s, chat_buf_t *out)
+{
+    char     *text;
+    size_t    e, point, start = out->len;
+    double    value = 0;
+    long long exponent = 0;
+
+    chat_buf_add(out, s);
+    chat_buf_add(out, chat_str("", 1));
+    if (out->failed) {
+        return 0;
+    }
+
+    text = (char *) out->data + start;
+    point = strcspn(text, ".");
+    e = strcspn(text, "eE");
+
+    if (text[e] != '\0') {
+        exponent = strtoll(text + e + 1, NULL, 10);
+        exponent = exponent > CHAT_JSON_EXPONENT    ? CHAT_JSON_EXPONENT
+                   : exponent < -CHAT_JSON_EXPONENT ? -CHAT_JSON_EXPONENT
+                                                    : exponent;
+    }
+
+    if (point < e) {
+        e--;
+        memmove(text + point, text + point + 1, e - point);
+        exponent -= (long long) (e - point);
+    }
+
+    out->len = start + e;
+    chat_buf_printf(out, "e%lld", exponent);
+
+    if (!out->failed) {
+        value = strtod((char *) out->data + start, NULL);
+    }
+
+    out->len = start;
+    return value;
+}
+
+
+static void
+chat_json_canon_number(chat_str_t s, chat_buf_t *out)
+{
+    double   value = chat_json_double(s, out);
+    uint64_t bits = 0;
+
+    if (value > DBL_MAX || value < -DBL_MAX) {
+        chat_buf_add(out, s);
         return;
     }
 
-    chat_buf_json(out, s);
+    /* -0 has another bit than 0 */
+    if (value != 0) {
+        memcpy(&bits, &value, sizeof(bits));
+    }
+
+    chat_buf_printf(out, "#%016" PRIx64, bits);
 }
 
 
@@ -175,7 +216,7 @@ chat_json_canon(chat_json_doc_t *doc, const chat_json_t *node, chat_buf_t *out)
         break;
 
     case CHAT_JSON_NUMBER:
-        chat_json_number(doc->arena, chat_json_raw(doc, node), out);
+        chat_json_canon_number(chat_json_raw(doc, node), out);
         break;
 
     case CHAT_JSON_STRING:
@@ -198,9 +239,7 @@ chat_json_digest(chat_json_doc_t *doc, const chat_json_t *node,
                  chat_digest_t *out)
 {
     chat_rc_e  rc;
-    chat_buf_t buf;
-
-    memset(&buf, 0, sizeof(chat_buf_t));
+    chat_buf_t buf = { 0 };
 
     chat_json_canon(doc, node, &buf);
 

@@ -114,8 +114,8 @@ chat_rc_e chat_events_put(chat_events_t *events, chat_event_e type);
 chat_rc_e chat_events_end(chat_events_t *events, chat_end_e end, int *ended);
 
 /*
- * SHA-256 of the call's name and its arguments (JSON text) in RFC 8785 form,
- * so that 1.0 and 1, or another order of keys, are the same call. Arguments
+ * SHA-256 of the call's name and its arguments (JSON text) by value: 1.0 and
+ * 1, or another order of keys, are the same call. Arguments
  * that do not parse count as bytes; empty ones as {}. CHAT_ERROR: no memory.
  */
 chat_rc_e chat_fingerprint(chat_str_t name, chat_str_t args,

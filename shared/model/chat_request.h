@@ -50,7 +50,7 @@ typedef struct {
     chat_kind_e     kind;
     chat_digest_t   fingerprint;
     chat_outcome_e  outcome; /* of its result in this body; NONE: missing */
-    chat_digest_t   digest;  /* of that result (RFC 8785) */
+    chat_digest_t   digest;  /* of that result, by value */
     chat_str_t      payload; /* that result as splice() takes it; in the body
                                  or in the arena */
     chat_approval_e approval;

@@ -3,7 +3,7 @@
  * how one is completed from what others brought to the store.
  *
  * A body of n calls has the results of those in a mask. Completed, it must be
- * the body that a client would have sent had it had them all: RFC 8785 text
+ * the body that a client would have sent had it had them all: canonical text
  * is compared.
  */
 
