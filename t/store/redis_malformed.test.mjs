@@ -11,7 +11,7 @@
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { nginx, pause, post, until } from '../lib/harness.mjs';
-import { dialects } from '../lib/dialects.mjs';
+import { dialects, newCalls } from '../lib/dialects.mjs';
 import { live, several } from '../lib/hold.mjs';
 import { provider } from '../lib/provider.mjs';
 import { reply } from '../lib/redis/resp.mjs';
@@ -81,9 +81,8 @@ async function over(t, list, scheme = 'cluster', master = '') {
       .join(',')}${master}` });
   const [pid] = n.workers();
   const d = dialects.openai_chat;
-  const ask = async () => {
-    const answer = post(n.port, d.path, d.fresh({ conversation: 'c' }),
-      d.headers);
+  const ask = async (body = d.fresh()) => {
+    const answer = post(n.port, d.path, body, d.headers);
     await answer.text();
     assert.equal(await answer.status, 200);
     assert.deepEqual(n.workers(), [pid]);
@@ -197,6 +196,25 @@ live('a node that is to have a name, and has none yet', async (t) => {
   await until(() => there.keyed > 3);
 });
 
+live('a node breaks each connection: requests go on', async (t) => {
+  const one = await fake(t, { keyed: () => 'not Redis\r\n',
+    slots: (port) => array(range(0, 16383, '127.0.0.1', port)) });
+  const { n, ask } = await over(t, [one]);
+  await until(() => one.keyed > 0);
+  const { openai_chat: d } = dialects;
+  const list = newCalls(2, d.prefix);
+  const body = d.continuation({ from: d.calls({ calls: list }),
+    results: Object.fromEntries(list.map(({ id }) => [id, 1])) });
+  for (let i = 0; i < 10; i++) {
+    const before = performance.now();
+    await ask(body);
+    const took = performance.now() - before;
+    assert.ok(took < 10000, `the request took ${took} ms`);
+  }
+  assert.ok(one.connects > 5);
+  t.diagnostic(`${one.connects} connections`);
+});
+
 /* A million elements: in one array, and in a thousand of a thousand each. */
 const floods = {
   'one array': () => `*1000000\r\n${':1\r\n'.repeat(1e6)}`,
@@ -220,9 +238,9 @@ live('given a reply of a million elements, the worker refuses it',
         keyed = () => bytes;
         await until(() => {
           most = Math.max(most, n.memory() - before);
-          return one.connects > 5;
-        }, 20000, 'the worker to connect again');
-        assert.match(n.errorLog(), /not a Redis reply: too many elements/);
+          return one.connects > 5
+            && /not a Redis reply: too many elements/.test(n.errorLog());
+        }, 20000, 'the worker to refuse a reply and connect again');
         t2.diagnostic(`${(most / 1e6).toFixed(1)} MB`);
         assert.ok(process.env.CHAT_ASAN || most < 20e6, `${most} bytes`);
         await ask();

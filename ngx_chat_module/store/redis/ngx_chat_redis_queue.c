@@ -243,19 +243,22 @@ ngx_chat_redis_arm(ngx_chat_redis_client_t *client)
 
 
 /*
- * What is sent has the whole timeout for its answer; one that somebody waits
- * for, not more than twice that in all.
+ * A command that a request waits for has a bound from its birth: a server that
+ * accepts connections and breaks each of them must not hold the request.
  */
 static void
-mark_sent(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
+set_deadline(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
+             ngx_msec_t wait)
 {
-    ngx_msec_t timeout = client->conn.conf->timeout, age;
+    ngx_msec_t last;
 
-    age = ngx_current_msec - cmd->born;
-    cmd->sent = 1;
-    cmd->deadline = cmd->op != NULL && age > timeout && client->patience == 0
-                        ? cmd->born + 2 * timeout
-                        : ngx_current_msec + timeout;
+    last = cmd->born
+           + 2 * ngx_max(client->conn.conf->timeout, client->patience);
+    cmd->deadline = ngx_current_msec + wait;
+
+    if (cmd->op != NULL && (ngx_msec_int_t) (cmd->deadline - last) > 0) {
+        cmd->deadline = last;
+    }
 }
 
 
@@ -291,7 +294,8 @@ ngx_chat_redis_flush(ngx_event_t *ev)
             break; /* its deadline ends the connection */
         }
 
-        mark_sent(client, cmd);
+        cmd->sent = 1;
+        set_deadline(client, cmd, client->conn.conf->timeout);
     }
 
     ngx_chat_redis_arm(client);
@@ -425,7 +429,7 @@ ngx_chat_redis_unsend(ngx_chat_redis_client_t *client)
         cmd->sent = 0;
 
         if (client->patience != 0) {
-            cmd->deadline = ngx_current_msec + client->patience;
+            set_deadline(client, cmd, client->patience);
         }
 
         if (cmd->setup) {
