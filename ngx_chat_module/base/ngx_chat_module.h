@@ -27,7 +27,7 @@
 #include "policy/chat_merge.h"
 #include "facts/chat_store.h"
 #include "stream/chat_stream.h"
-#include "follow/chat_tell.h"
+#include "follow/chat_follow.h"
 
 #include "base/ngx_chat_conf.h"
 #include "base/ngx_chat_headers.h"
@@ -160,7 +160,7 @@ struct ngx_chat_ctx_s {
     ngx_str_t           injected;  /* events to be sent before the first event,
                                      or behind it */
     size_t              ninjected; /* results in it */
-    chat_tell_t         tell;      /* where */
+    chat_follow_t       injector;  /* where they go */
     void       **filters; /* early: what the filters keep of the request */
     ngx_chain_t *free;
     ngx_chain_t *busy;

@@ -76,9 +76,6 @@ void ngx_chat_resume_before(ngx_chat_ctx_t *ctx);
 /* Gives the client the rest of the stream, as it is listed. */
 void ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed);
 
-/* All is there that goes before the stream. */
-void ngx_chat_resume_start(ngx_chat_ctx_t *ctx);
-
 /* The request is over; safe at any time. */
 void ngx_chat_resume_leave(ngx_chat_ctx_t *ctx);
 

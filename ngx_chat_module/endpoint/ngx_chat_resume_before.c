@@ -39,23 +39,14 @@ static void
 ngx_chat_resume_settled(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                         const chat_fact_t *facts, size_t n)
 {
-    size_t             count = 0;
-    chat_result_t     *results = NULL;
-    ngx_chat_follow_t *follow = ctx->follow;
+    size_t         count = 0;
+    chat_result_t *results = NULL;
 
     if (rc == CHAT_OK) {
-        results = chat_settle_results(facts, n, ctx->kept, &count);
+        results = chat_follow_results(facts, n, ctx->kept, &count);
     }
 
-    if (chat_settle_init(&follow->settle, ctx->dialect, results, count,
-                         ctx->conf->max_event)
-        != CHAT_OK)
-    {
-        ngx_http_finalize_request(ctx->request,
-                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
-    } else {
-        ngx_chat_resume_start(ctx);
-    }
+    ngx_chat_follow_answer(ctx, chat_str(NULL, 0), results, count);
 }
 
 
@@ -70,14 +61,14 @@ ngx_chat_resume_batch(ngx_chat_ctx_t *ctx, chat_rc_e rc,
     ngx_chat_resume_t *resume = ctx->resume;
 
     if (rc == CHAT_OK) {
-        fields = chat_settle_fields(facts, n, ctx->kept, &count);
+        fields = chat_follow_fields(facts, n, ctx->kept, &count);
     }
 
     if (fields != NULL) {
         ngx_chat_resume_asks(ctx, ngx_chat_resume_settled);
         store->payloads(store, &resume->op, &resume->batch, fields, count);
     } else {
-        ngx_chat_resume_start(ctx);
+        ngx_chat_follow_answer(ctx, chat_str(NULL, 0), NULL, 0);
     }
 }
 
@@ -92,7 +83,7 @@ ngx_chat_resume_results(ngx_chat_ctx_t *ctx)
         ngx_chat_resume_asks(ctx, ngx_chat_resume_batch);
         store->join(store, &resume->op, &resume->batch, NULL, 0, 0);
     } else {
-        ngx_chat_resume_start(ctx);
+        ngx_chat_follow_answer(ctx, chat_str(NULL, 0), NULL, 0);
     }
 }
 

@@ -18,16 +18,6 @@
 #include "endpoint/ngx_chat_resume.h"
 
 
-void
-ngx_chat_resume_start(ngx_chat_ctx_t *ctx)
-{
-    /* what the record says is the client's own */
-    chat_rename_init(&ctx->follow->rename, ctx->dialect, chat_str(NULL, 0),
-                     chat_str(NULL, 0));
-    ngx_chat_follow_answer(ctx);
-}
-
-
 /* 1 if the client is to wait until more is known; nothing has been sent. */
 static ngx_uint_t
 ngx_chat_resume_waits(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)

@@ -124,12 +124,12 @@ ngx_chat_follow_free(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    for (i = 0; i < ctx->follow->nshown; i++) {
-        ngx_chat_chunk_free(ctx->follow->shown[i].chunk);
-        chat_buf_free(&ctx->follow->shown[i].own);
+    for (i = 0; i < ctx->follow->nsending; i++) {
+        ngx_chat_chunk_free(ctx->follow->sending[i].chunk);
+        chat_buf_free(&ctx->follow->sending[i].rewritten);
     }
 
-    chat_settle_free(&ctx->follow->settle);
+    chat_follow_free(&ctx->follow->rewriter);
     ngx_free(ctx->follow);
     ctx->follow = NULL;
 }
@@ -224,11 +224,44 @@ ngx_chat_follow_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 }
 
 
+/* The rewriter of the stream; a response without events needs none. */
+static ngx_int_t
+ngx_chat_follow_rewriter(ngx_chat_ctx_t *ctx, chat_str_t message,
+                         const chat_result_t *results, size_t n)
+{
+    chat_follow_conf_t       conf;
+    ngx_chat_follow_t       *follow = ctx->follow;
+    const ngx_chat_chunks_t *chunks = &follow->follower.reader->chunks;
+
+    if (!ngx_chat_chunks_is_sse(chunks)) {
+        ctx->injected.len = 0;
+        return NGX_OK;
+    }
+
+    conf.dialect = ctx->dialect;
+    conf.from = chunks->head.message;
+    conf.to = message;
+    conf.injected = chat_str(ctx->injected.data, ctx->injected.len);
+    conf.results = results;
+    conf.nresults = n;
+    conf.max_frame = ctx->conf->max_event;
+
+    return chat_follow_init(&follow->rewriter, &conf) == CHAT_OK ? NGX_OK
+                                                                 : NGX_ERROR;
+}
+
+
 void
-ngx_chat_follow_answer(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
+                       const chat_result_t *results, size_t n)
 {
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
+
+    if (ngx_chat_follow_rewriter(ctx, message, results, n) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
 
     ctx->state = NGX_CHAT_FOLLOWING;
     ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
@@ -265,10 +298,7 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx)
     ngx_chat_hold_end(ctx);
     ngx_chat_index_unhold(ctx);
 
-    chat_rename_init(&follow->rename, ctx->dialect,
-                     reader->chunks.head.message, follow->message);
-    chat_tell_init(&follow->tell, ctx->dialect);
-    ngx_chat_follow_answer(ctx);
+    ngx_chat_follow_answer(ctx, follow->message, NULL, 0);
 }
 
 

@@ -14,33 +14,30 @@
 #include <ngx_core.h>
 
 #include "record/ngx_chat_reader.h"
-#include "follow/chat_rename.h"
-#include "follow/chat_settle.h"
+#include "follow/chat_follow.h"
 
 #define NGX_CHAT_FOLLOW_CHUNKS 8 /* given to the client at a time */
 
 /* A chunk on its way to the client. */
 typedef struct {
     ngx_buf_t         buf;
-    ngx_chat_chunk_t *chunk; /* NULL: bytes of the request's own */
-    chat_buf_t        own;   /* what is sent in place of its bytes */
-} ngx_chat_shown_t;
+    ngx_chat_chunk_t *chunk;
+    chat_buf_t        rewritten; /* what is sent in place of its bytes */
+} ngx_chat_sending_t;
 
 struct ngx_chat_follow_s {
     ngx_chat_follower_t follower;
     void (*look)(ngx_chat_ctx_t *ctx); /* more is known, nothing is sent yet;
                                           NULL: it only waits */
     void (*otherwise)(ngx_chat_ctx_t *ctx); /* where there is no record */
-    ngx_uint_t       late;
-    ngx_uint_t       gathering; /* what goes before the stream */
-    chat_str_t       message;   /* the request's own last message */
-    chat_rename_t    rename;
-    chat_settle_t    settle; /* of calls that have their results */
-    ngx_chat_shown_t shown[NGX_CHAT_FOLLOW_CHUNKS];
-    ngx_uint_t       nshown;
-    chat_tell_t      tell; /* where the told goes, if not first */
-    ngx_buf_t        told; /* goes before all others */
-    ngx_buf_t        end;  /* goes behind all others, or flushes the header */
+    ngx_uint_t         late;
+    ngx_uint_t         gathering; /* what goes before the stream */
+    chat_str_t         message;   /* the request's own last message */
+    chat_follow_t      rewriter;
+    ngx_chat_sending_t sending[NGX_CHAT_FOLLOW_CHUNKS];
+    ngx_uint_t         nsending;
+    ngx_buf_t          injected; /* goes before all others */
+    ngx_buf_t          end; /* goes behind all others, or flushes the header */
 };
 
 /* ngx_chat_follow.c */
@@ -54,10 +51,13 @@ ngx_int_t ngx_chat_follow_stream(ngx_chat_ctx_t          *ctx,
                                  uint64_t                 after);
 
 /*
- * The answer begins, with the header that the head of the record says, and
- * what is to be renamed in it and told is known. It may end the request.
+ * Begins the response with the status and headers of the recording's head.
+ * Its stream is rewritten: message is the id that the client has for the
+ * message that it continues, or empty; results are those that calls of the
+ * stream have by now. Both must live as long as the request, which may end.
  */
-void ngx_chat_follow_answer(ngx_chat_ctx_t *ctx);
+void ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
+                            const chat_result_t *results, size_t n);
 
 /* ngx_chat_follow_send.c */
 

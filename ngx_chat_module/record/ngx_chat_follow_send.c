@@ -55,17 +55,13 @@ ngx_chat_follow_begin(ngx_chat_ctx_t *ctx)
         ngx_post_event(c->read, &ngx_posted_events);
     }
 
-    if (!ngx_chat_chunks_is_sse(&follow->follower.reader->chunks)) {
-        ctx->injected.len = 0;
-    }
+    /* without a flush the filters behind us may keep it back */
+    follow->injected.memory = 1;
+    follow->injected.flush = 1;
 
-    /* without a flush it might be kept back, and nobody would say so */
-    follow->told.memory = 1;
-    follow->told.flush = 1;
-
-    if (!follow->tell.seeks) {
-        follow->told.pos = ctx->injected.data;
-        follow->told.last = ctx->injected.data + ctx->injected.len;
+    if (ctx->dialect->inject_after == NULL) {
+        follow->injected.pos = ctx->injected.data;
+        follow->injected.last = ctx->injected.data + ctx->injected.len;
     }
 
     /* the header goes out at once */
@@ -108,105 +104,42 @@ ngx_chat_follow_sent(ngx_chat_follow_t *follow)
 {
     ngx_uint_t i;
 
-    for (i = 0; i < follow->nshown; i++) {
-        ngx_chat_chunk_free(follow->shown[i].chunk);
-        chat_buf_free(&follow->shown[i].own);
-        ngx_memzero(&follow->shown[i].own, sizeof(chat_buf_t));
+    for (i = 0; i < follow->nsending; i++) {
+        ngx_chat_chunk_free(follow->sending[i].chunk);
+        chat_buf_free(&follow->sending[i].rewritten);
+        ngx_memzero(&follow->sending[i].rewritten, sizeof(chat_buf_t));
     }
 
-    follow->nshown = 0;
+    follow->nsending = 0;
 }
 
 
-/* What goes in place of the bytes, where calls are settled by now. */
+/* Sends the chunk from this byte on, rewritten where that is due. */
 static ngx_int_t
-ngx_chat_follow_settle(ngx_chat_follow_t *follow, ngx_chat_shown_t *shown)
+ngx_chat_follow_chunk(ngx_chat_follow_t *follow, ngx_chat_chunk_t *chunk,
+                      size_t from)
 {
-    chat_rc_e  rc;
-    ngx_buf_t *b = &shown->buf;
+    chat_rc_e           rc;
+    ngx_chat_sending_t *sending = &follow->sending[follow->nsending++];
+    ngx_buf_t          *b = &sending->buf;
+    chat_buf_t         *own = &sending->rewritten;
 
-    rc = chat_settle(&follow->settle,
-                     chat_str(b->pos, (size_t) (b->last - b->pos)),
-                     &shown->own);
-    if (rc != CHAT_OK) {
-        return rc == CHAT_DECLINED ? NGX_OK : NGX_ERROR;
-    }
-
-    b->memory = shown->own.len != 0;
-    b->pos = shown->own.data;
-    b->last = shown->own.data + shown->own.len;
-    return NGX_OK;
-}
-
-
-/* What is told goes behind the first event, if that ends in these bytes. */
-static ngx_int_t
-ngx_chat_follow_tell(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
-{
-    size_t  at = 0;
-    u_char *old = b->pos, *last = b->last;
-
-    if (chat_tell_find(&ctx->follow->tell,
-                       chat_str(old, (size_t) (last - old)), &at)
-            != CHAT_OK
-        || ctx->injected.len == 0)
-    {
-        return NGX_OK;
-    }
-
-    b->pos = ngx_pnalloc(ctx->request->pool, (last - old) + ctx->injected.len);
-    if (b->pos == NULL) {
-        return NGX_ERROR;
-    }
-
-    b->last = ngx_cpymem(b->pos, old, at);
-    b->last = ngx_cpymem(b->last, ctx->injected.data, ctx->injected.len);
-    b->last = ngx_cpymem(b->last, old + at, last - old - at);
-    return NGX_OK;
-}
-
-
-/* The bytes of a chunk, the message renamed where that is due. */
-static ngx_int_t
-ngx_chat_follow_show(ngx_chat_ctx_t *ctx, ngx_chat_chunk_t *chunk, size_t from)
-{
-    chat_buf_t         out;
-    ngx_buf_t         *b;
-    ngx_int_t          rc = NGX_OK;
-    ngx_chat_follow_t *follow = ctx->follow;
-    ngx_chat_shown_t  *shown = &follow->shown[follow->nshown++];
-
-    b = &shown->buf;
     ngx_memzero(b, sizeof(*b));
-    shown->chunk = chunk;
-
+    sending->chunk = chunk;
     b->memory = 1;
     b->flush = 1;
     b->pos = chunk->data + from;
     b->last = chunk->data + chunk->len;
 
-    if (follow->rename.done) {
-        return ngx_chat_follow_settle(follow, shown) == NGX_OK
-                   ? ngx_chat_follow_tell(ctx, b)
-                   : NGX_ERROR;
+    rc = chat_follow(&follow->rewriter,
+                     chat_str(b->pos, (size_t) (b->last - b->pos)), own);
+    if (rc == CHAT_OK) {
+        b->memory = own->len != 0;
+        b->pos = own->data;
+        b->last = own->data + own->len;
     }
 
-    ngx_memzero(&out, sizeof(out));
-
-    if (chat_rename(&follow->rename,
-                    chat_str(b->pos, (size_t) (b->last - b->pos)), &out)
-        == CHAT_OK)
-    {
-        b->pos = ngx_pnalloc(ctx->request->pool, out.len);
-        if (b->pos == NULL) {
-            rc = NGX_ERROR;
-        } else {
-            b->last = ngx_cpymem(b->pos, out.data, out.len);
-        }
-    }
-
-    chat_buf_free(&out);
-    return rc == NGX_OK ? ngx_chat_follow_tell(ctx, b) : rc;
+    return rc == CHAT_ERROR ? NGX_ERROR : NGX_OK;
 }
 
 
@@ -222,17 +155,17 @@ ngx_chat_follow_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
     ngx_chat_chunk_t  *chunk;
     ngx_chat_follow_t *follow = ctx->follow;
 
-    while (follow->nshown < NGX_CHAT_FOLLOW_CHUNKS) {
+    while (follow->nsending < NGX_CHAT_FOLLOW_CHUNKS) {
         rc = ngx_chat_reader_take(&follow->follower, &chunk, &from);
         if (rc != NGX_OK) {
             return rc == NGX_AGAIN ? NGX_OK : rc;
         }
 
-        if (ngx_chat_follow_show(ctx, chunk, from) != NGX_OK) {
+        if (ngx_chat_follow_chunk(follow, chunk, from) != NGX_OK) {
             return NGX_ERROR;
         }
 
-        ngx_chat_links_add(links, &follow->shown[follow->nshown - 1].buf);
+        ngx_chat_links_add(links, &follow->sending[follow->nsending - 1].buf);
     }
 
     return NGX_OK;
@@ -328,7 +261,7 @@ ngx_chat_follow_rest(ngx_chat_ctx_t *ctx)
     const ngx_chat_reader_t *reader = ctx->follow->follower.reader;
 
     ngx_memzero(b, sizeof(*b));
-    chat_settle_end(&ctx->follow->settle, &rest);
+    chat_follow_end(&ctx->follow->rewriter, &rest);
 
     if (rest.len != 0) {
         b->pos = ngx_pnalloc(ctx->request->pool, rest.len);
@@ -399,8 +332,8 @@ ngx_chat_follow_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
 
     links->n = 0;
 
-    if (ngx_buf_size(&follow->told) != 0) {
-        ngx_chat_links_add(links, &follow->told);
+    if (ngx_buf_size(&follow->injected) != 0) {
+        ngx_chat_links_add(links, &follow->injected);
     }
 
     rc = ngx_chat_follow_blocks(ctx, links);

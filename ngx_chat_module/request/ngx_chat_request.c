@@ -134,6 +134,7 @@ ngx_chat_cleanup(void *data)
     }
 
     chat_stream_destroy(ctx->stream);
+    chat_follow_free(&ctx->injector);
     chat_arena_destroy(ctx->arena);
     chat_arena_destroy(ctx->look);
     chat_arena_destroy(ctx->kept);

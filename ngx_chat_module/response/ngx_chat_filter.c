@@ -95,6 +95,7 @@ ngx_chat_filter_conf(ngx_chat_loc_conf_t *conf, const chat_dialect_t *dialect,
 static ngx_int_t
 ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
 {
+    chat_follow_conf_t   fc;
     chat_stream_conf_t   sc;
     ngx_chat_loc_conf_t *conf = ctx->conf;
 
@@ -102,7 +103,14 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    chat_tell_init(&ctx->tell, ctx->dialect);
+    ngx_memzero(&fc, sizeof(fc));
+    fc.dialect = ctx->dialect;
+    fc.injected = chat_str(ctx->injected.data, ctx->injected.len);
+    fc.max_frame = conf->max_event;
+
+    if (chat_follow_init(&ctx->injector, &fc) != CHAT_OK) {
+        return NGX_ERROR;
+    }
 
     ngx_chat_filter_conf(conf, ctx->dialect, &sc);
     sc.request = &ctx->rq;

@@ -235,6 +235,7 @@ ngx_chat_output_inject_after(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
                              size_t *n)
 {
     size_t              i, at = 0;
+    chat_rc_e           rc = CHAT_DECLINED;
     chat_piece_t       *list;
     const chat_piece_t *old = *pieces;
 
@@ -243,13 +244,14 @@ ngx_chat_output_inject_after(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
     }
 
     for (i = 0; i < *n; i++) {
-        if (chat_tell_find(&ctx->tell, old[i].bytes, &at) == CHAT_OK) {
+        rc = chat_follow_find(&ctx->injector, old[i].bytes, &at);
+        if (rc != CHAT_DECLINED) {
             break;
         }
     }
 
-    if (i == *n) {
-        return NGX_OK;
+    if (rc != CHAT_OK) {
+        return rc == CHAT_ERROR ? NGX_ERROR : NGX_OK;
     }
 
     list = ngx_palloc(ctx->request->pool, (*n + 2) * sizeof(*list));

@@ -6,7 +6,7 @@
  * however it is cut on its way.
  */
 
-#include "follow/chat_settle.h"
+#include "follow/chat_follow.h"
 #include "fuzz_read.h"
 
 #define FUZZ_SIZE 16384
@@ -42,21 +42,26 @@ static void
 fuzz_settle(body_t *body, const chat_result_t *results, size_t n,
             chat_str_t told, size_t piece, chat_buf_t *out)
 {
-    size_t        len;
-    chat_rc_e     rc;
-    chat_settle_t settle;
+    size_t             len;
+    chat_rc_e          rc;
+    chat_follow_t      follow;
+    chat_follow_conf_t conf;
 
-    NEED(chat_settle_init(&settle, body->dialect, results, n, 0) == CHAT_OK);
+    memset(&conf, 0, sizeof(conf));
+    conf.dialect = body->dialect;
+    conf.results = results;
+    conf.nresults = n;
+    NEED(chat_follow_init(&follow, &conf) == CHAT_OK);
 
     while (told.len != 0) {
         len = told.len < piece ? told.len : piece;
-        rc = chat_settle(&settle, chat_str(told.data, len), out);
+        rc = chat_follow(&follow, chat_str(told.data, len), out);
         NEED(rc == (n != 0 ? CHAT_OK : CHAT_DECLINED));
         told = chat_str(told.data + len, told.len - len);
     }
 
-    chat_settle_end(&settle, out);
-    chat_settle_free(&settle);
+    chat_follow_end(&follow, out);
+    chat_follow_free(&follow);
 }
 
 

@@ -1,0 +1,327 @@
+/*
+ * chat_follow.c: see chat_follow.h.
+ *
+ * chat_sse cuts the frames, the dialect edits them. A stream names its
+ * message at its beginning, so that search ends soon; once nothing is left to
+ * change, bytes are no longer looked at.
+ */
+
+#include "follow/chat_follow.h"
+
+#include "bytes/chat_edit.h"
+#include "json/chat_json.h"
+
+
+static int
+is_result(const chat_fact_t *fact)
+{
+    return fact->has_payload && chat_str_starts(fact->field, "result/");
+}
+
+
+chat_str_t *
+chat_follow_fields(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
+                   size_t *count)
+{
+    size_t      i;
+    chat_str_t *fields;
+
+    *count = 0;
+
+    fields = chat_arena_alloc(arena, (n + 1) * sizeof(*fields));
+    if (fields == NULL) {
+        return NULL;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (is_result(&facts[i])
+            && chat_arena_dup(arena, facts[i].field, &fields[*count])
+                   == CHAT_OK)
+        {
+            (*count)++;
+        }
+    }
+
+    return *count != 0 ? fields : NULL;
+}
+
+
+chat_result_t *
+chat_follow_results(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
+                    size_t *count)
+{
+    size_t               i;
+    chat_str_t           id;
+    chat_batch_t         batch;
+    chat_result_t       *results, *result;
+    const chat_member_t *member;
+
+    *count = 0;
+
+    results = chat_arena_alloc(arena, (n + 1) * sizeof(*results));
+    if (results == NULL || chat_batch_read(facts, n, arena, &batch) != CHAT_OK)
+    {
+        return NULL;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (!is_result(&facts[i])) {
+            continue;
+        }
+
+        id = chat_str(facts[i].field.data + strlen("result/"),
+                      facts[i].field.len - strlen("result/"));
+        member = chat_batch_find(&batch, id);
+        result = &results[*count];
+
+        if (member != NULL && member->outcome != CHAT_OUTCOME_NONE
+            && chat_arena_dup(arena, id, &result->id) == CHAT_OK
+            && chat_arena_dup(arena, facts[i].payload, &result->payload)
+                   == CHAT_OK)
+        {
+            result->outcome = member->outcome;
+            (*count)++;
+        }
+    }
+
+    return *count != 0 ? results : NULL;
+}
+
+
+chat_rc_e
+chat_follow_init(chat_follow_t *follow, const chat_follow_conf_t *conf)
+{
+    const chat_dialect_t *dialect = conf->dialect;
+
+    memset(follow, 0, sizeof(*follow));
+
+    follow->renames = dialect->rename != NULL && conf->from.len != 0
+                      && conf->to.len != 0
+                      && !chat_str_eq(conf->from, conf->to);
+    follow->injects = dialect->inject_after != NULL && conf->injected.len != 0;
+    follow->resolves = dialect->resolve_pending != NULL && conf->nresults != 0;
+
+    if (!follow->renames && !follow->injects && !follow->resolves) {
+        return CHAT_OK;
+    }
+
+    follow->conf = *conf;
+    follow->arena = chat_arena_create(0);
+    chat_sse_init(&follow->sse, conf->max_frame);
+
+    return follow->arena != NULL ? CHAT_OK : CHAT_ERROR;
+}
+
+
+void
+chat_follow_free(chat_follow_t *follow)
+{
+    if (follow->arena != NULL) {
+        chat_sse_free(&follow->sse);
+        chat_arena_destroy(follow->arena);
+        follow->arena = NULL;
+    }
+}
+
+
+/* The frame with its message renamed; CHAT_DECLINED: it stays. */
+static chat_rc_e
+rename_message(chat_follow_t *follow, const chat_frame_t *frame,
+               chat_json_doc_t *doc, chat_buf_t *out)
+{
+    chat_rc_e    rc;
+    chat_buf_t   data = { 0 };
+    chat_edits_t edits;
+
+    chat_edits_init(&edits, follow->arena);
+
+    rc = follow->conf.dialect->rename(doc, follow->conf.from, follow->conf.to,
+                                      &edits);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    follow->renames = 0;
+    if (edits.count == 0) {
+        return CHAT_DECLINED;
+    }
+
+    rc = chat_edits_apply(&edits, frame->data, &data);
+    if (rc == CHAT_OK) {
+        chat_sse_rewrite(frame, chat_buf_str(&data), out);
+    }
+
+    chat_buf_free(&data);
+    return rc;
+}
+
+
+/* Appends what goes in place of the frame; CHAT_DECLINED: it stays. */
+static chat_rc_e
+rewrite(chat_follow_t *follow, const chat_frame_t *frame, chat_buf_t *out)
+{
+    chat_rc_e                 rc;
+    chat_json_doc_t           doc;
+    const chat_follow_conf_t *conf = &follow->conf;
+
+    if (!frame->has_data || (!follow->renames && !follow->resolves)) {
+        return CHAT_DECLINED;
+    }
+
+    chat_arena_reset(follow->arena);
+
+    rc = chat_json_parse(&doc, follow->arena, frame->data);
+    if (rc != CHAT_OK) {
+        return rc == CHAT_ERROR ? CHAT_ERROR : CHAT_DECLINED;
+    }
+
+    if (follow->renames) {
+        rc = rename_message(follow, frame, &doc, out);
+        if (rc != CHAT_DECLINED) {
+            return rc;
+        }
+    }
+
+    return follow->resolves ? conf->dialect->resolve_pending(
+               &doc, conf->results, conf->nresults, out)
+                            : CHAT_DECLINED;
+}
+
+
+/* 1 if the data has the text, spaces aside. */
+static int
+has_text(chat_str_t data, const char *text)
+{
+    size_t i, found = 0;
+
+    for (i = 0; i < data.len && text[found] != '\0'; i++) {
+        if (data.data[i] == (unsigned char) text[found]) {
+            found++;
+
+        } else if (data.data[i] != ' ' && data.data[i] != '\n') {
+            found = data.data[i] == (unsigned char) text[0];
+        }
+    }
+
+    return text[found] == '\0';
+}
+
+
+/* 1 if it is the first event, and others are to be injected behind it. */
+static int
+injects_after(chat_follow_t *follow, const chat_frame_t *frame)
+{
+    if (!follow->injects || !frame->has_data) {
+        return 0;
+    }
+
+    follow->injects = 0;
+    return has_text(frame->data, follow->conf.dialect->inject_after);
+}
+
+
+static chat_rc_e
+add_frame(chat_follow_t *follow, const chat_frame_t *frame, chat_buf_t *out)
+{
+    chat_rc_e rc = rewrite(follow, frame, out);
+
+    if (rc == CHAT_DECLINED) {
+        chat_buf_add(out, frame->raw);
+    }
+
+    if (injects_after(follow, frame)) {
+        chat_buf_add(out, follow->conf.injected);
+    }
+
+    return rc == CHAT_ERROR ? CHAT_ERROR : CHAT_OK;
+}
+
+
+/* Lets the bytes pass from now on, once nothing is left to change. */
+static void
+check_done(chat_follow_t *follow, size_t len)
+{
+    follow->seen += len;
+
+    if (follow->seen > CHAT_FOLLOW_RENAME) {
+        follow->renames = 0;
+    }
+
+    if (!follow->renames && !follow->injects && !follow->resolves
+        && chat_sse_tail(&follow->sse).len == 0)
+    {
+        chat_follow_free(follow);
+    }
+}
+
+
+chat_rc_e
+chat_follow(chat_follow_t *follow, chat_str_t bytes, chat_buf_t *out)
+{
+    chat_rc_e     rc = CHAT_OK;
+    chat_frame_t  frame;
+    chat_sse_rc_e next;
+
+    if (follow->arena == NULL) {
+        return CHAT_DECLINED;
+    }
+
+    chat_sse_feed(&follow->sse, bytes);
+
+    while ((next = chat_sse_next(&follow->sse, &frame)) != CHAT_SSE_MORE) {
+        if (next == CHAT_SSE_ERROR) {
+            return CHAT_ERROR;
+        }
+
+        if (next == CHAT_SSE_PIECE) {
+            chat_buf_add(out, frame.raw);
+        } else {
+            rc = add_frame(follow, &frame, out);
+        }
+
+        if (rc != CHAT_OK) {
+            return rc;
+        }
+    }
+
+    check_done(follow, bytes.len);
+    return out->failed ? CHAT_ERROR : CHAT_OK;
+}
+
+
+void
+chat_follow_end(chat_follow_t *follow, chat_buf_t *out)
+{
+    if (follow->arena != NULL) {
+        chat_buf_add(out, chat_sse_tail(&follow->sse));
+    }
+}
+
+
+chat_rc_e
+chat_follow_find(chat_follow_t *follow, chat_str_t bytes, size_t *at)
+{
+    chat_frame_t  frame;
+    chat_sse_rc_e next;
+
+    if (!follow->injects) {
+        return CHAT_DECLINED;
+    }
+
+    chat_sse_feed(&follow->sse, bytes);
+
+    while (follow->injects
+           && (next = chat_sse_next(&follow->sse, &frame)) != CHAT_SSE_MORE)
+    {
+        if (next == CHAT_SSE_ERROR) {
+            return CHAT_ERROR;
+        }
+
+        if (next == CHAT_SSE_FRAME && injects_after(follow, &frame)) {
+            *at = bytes.len - chat_sse_unread(&follow->sse).len;
+            return CHAT_OK;
+        }
+    }
+
+    return CHAT_DECLINED;
+}
