@@ -314,7 +314,7 @@ async function main() {
   const text = report(about, { bulk, paced, released });
   const file = quick || option('only') ? join(built, 'RESULTS.md')
     : join(root, 'bench', 'RESULTS.md');
-  /* what attach.mjs and failover.mjs have written stays */
+  /* what follow.mjs and failover.mjs have written stays */
   const [, rest] = existsSync(file)
     ? readFileSync(file, 'utf8').split('\n## Followers') : [];
   writeFileSync(file, text + (rest ? `\n## Followers${rest}` : ''));

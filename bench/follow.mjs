@@ -109,7 +109,7 @@ const row = (one) => `| ${one.name} | ${one.count - 1} | ${one.events} | ${
   [one.waiting, one.following].map((b) => (b / 1024).toFixed(1))
     .join(' | ')} |`;
 
-await part('Followers', 'attach.mjs', async () => {
+await part('Followers', 'follow.mjs', async () => {
   const server = await redis(context);
   const list = [await play('shm', 'shm:16m'),
     await play('redis', `${server.url()} timeout=2s`)];
