@@ -552,6 +552,9 @@ char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 void ngx_chat_stall_begin(ngx_chat_ctx_t *ctx);
 void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);
 
+/* The client has taken what waited for it: that wait was no silence. */
+void ngx_chat_stall_restart(ngx_chat_ctx_t *ctx);
+
 /* It is over; safe at any time. */
 void ngx_chat_stall_end(ngx_chat_ctx_t *ctx);
 

@@ -331,7 +331,8 @@ static ngx_int_t
 ngx_chat_filter_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
                      ngx_chain_t *out)
 {
-    ngx_int_t rc;
+    ngx_int_t  rc;
+    ngx_uint_t waiting = r->connection->buffered;
 
     if (ngx_chat_keep_alone(ctx)) {
         ngx_chat_filter_consume(out);
@@ -346,6 +347,10 @@ ngx_chat_filter_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
 
     if (ctx->stream != NULL) {
         ngx_chat_output_sent(ctx, out);
+
+        if (waiting && !r->connection->buffered) {
+            ngx_chat_stall_restart(ctx);
+        }
     }
 
     return rc;

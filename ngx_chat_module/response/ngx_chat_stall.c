@@ -77,13 +77,22 @@ ngx_chat_stall_begin(ngx_chat_ctx_t *ctx)
 
 
 void
+ngx_chat_stall_restart(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->stall.timer_set) {
+        ngx_add_timer(&ctx->stall, ctx->conf->stall);
+    }
+}
+
+
+void
 ngx_chat_stall_progress(ngx_chat_ctx_t *ctx)
 {
     uint32_t content = chat_stream_info(ctx->stream)->content;
 
-    if (ctx->stall.timer_set && content != ctx->content) {
+    if (content != ctx->content) {
         ctx->content = content;
-        ngx_add_timer(&ctx->stall, ctx->conf->stall);
+        ngx_chat_stall_restart(ctx);
     }
 }
 

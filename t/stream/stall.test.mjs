@@ -7,21 +7,21 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import net from 'node:net';
-import { test } from 'node:test';
-import { pause, unbuilt } from '../lib/harness.mjs';
+import { pause } from '../lib/harness.mjs';
 import { dialects, names as keys } from '../lib/dialects.mjs';
 import {
   begin, beginning, chunked, cutText, ended, interrupted, location, theatre,
 } from '../lib/ends.mjs';
+import { live, several } from '../lib/hold.mjs';
 import { chunk } from '../lib/raw.mjs';
 import { data, named } from '../lib/dialects/wire.mjs';
 
-const live = (name, play) => test(name, { skip: unbuilt }, play);
 const locations = Object.entries({
-  short: 'chat_stall 400ms;', long: 'chat_stall 2s;', off: 'chat_stall off;',
+  short: 'chat_stall 400ms;', long: 'chat_stall 2s;',
+  patient: 'chat_stall 3s;', off: 'chat_stall off;',
   quiet: 'chat_stall 400ms; chat_interrupted off;',
   dry: 'chat_stall 400ms; chat_dry_run on;',
-  byte: 'chat_stall 20s; proxy_read_timeout 500ms;',
+  byte: 'chat_stall 20s; proxy_read_timeout 2s;',
 }).map(([name, lines]) => location(name,
   `chat auto; proxy_http_version 1.1; ${lines}`)).join('');
 
@@ -41,13 +41,13 @@ const turns = (play) => Promise.all(keys.flatMap((key) =>
   [false, true].map((http2) => play(key, http2))));
 
 /* Writes until the other side has gone; gives what was written. */
-async function keepAlive(socket, signs, times = Infinity) {
+async function keepAlive(socket, signs, times = Infinity, ms = 50) {
   let sent = '';
   for (let i = 0; i < times && !socket.destroyed; i++) {
     const sign = signs[i % signs.length];
     sent += sign;
     socket.write(chunk(sign));
-    await pause(50);
+    await pause(ms);
   }
   return sent;
 }
@@ -126,23 +126,22 @@ live('s77: signs of life alone', async (t) => {
 
 live('s77 s79: signs of life without chat_stall, or below it', async (t) => {
   const scene = await theatre(t, locations);
-  for (const way of ['off', 'byte']) {
-    await t.test(way, () => turns(async (key, http2) => {
+  await Promise.all(['off', 'byte'].map((way) =>
+    t.test(way, () => turns(async (key, http2) => {
       const words = dialects[key].final('late');
       let sent;
       const { answer, uri } = begin(scene, key, { whole: '',
         async play(socket) {
           socket.write(chunked + chunk(words[0]));
           sent = await keepAlive(socket,
-            [': still here\n\n', ...pings[key]], 20);
+            [': still here\n\n', ...pings[key]], 20, 150);
           socket.write(`${chunk(words.slice(1).join(''))}0\r\n\r\n`);
         } }, { way, http2 });
       assert.equal(await answer.text(),
         words[0] + sent + words.slice(1).join(''));
       await ended(scene, uri, 'finished');
-    }));
-  }
-});
+    }))));
+}, several);
 
 live('chat_stall: what it leaves alone', async (t) => {
   const scene = await theatre(t, locations);
@@ -177,48 +176,57 @@ live('chat_stall: what it leaves alone', async (t) => {
     }));
 });
 
-/* Sends text until nobody has taken any for a while; gives how often. */
-async function flood(socket, piece) {
+/* Sends text until nginx has taken none for ms; gives how often. */
+async function flood(socket, piece, ms) {
   for (let sent = 1; ; sent++) {
     if (!socket.write(chunk(piece))) {
       const drained = once(socket, 'drain').then(() => true);
-      if (!await Promise.race([drained, pause(1200)])) {
+      if (!await Promise.race([drained, pause(ms)])) {
         return { sent, drained };
       }
     }
   }
 }
 
+/*
+ * The clients read nothing for longer than the bound, each for another time.
+ * Then the upstream is silent for less than the bound. Before, it sends
+ * comments only: content would begin the bound anew.
+ */
 live('chat_stall: a client that does not read', async (t) => {
   const scene = await theatre(t, locations);
   const { openai_chat: chat } = dialects;
-  const words = chat.final('x'.repeat(50000));
-  const client = net.connect(scene.n.port, '127.0.0.1');
-  t.after(() => client.destroy());
-  client.pause();
-  const flooded = new Promise((resolve) => {
-    scene.cases.set('slow', { async play(socket) {
-      socket.write(chunked + chunk(words[0]));
-      const { sent, drained } = await flood(socket, words[1]);
-      resolve(sent);
-      await drained;
-      socket.write(`${chunk(words.slice(2).join(''))}0\r\n\r\n`);
-    } });
-  });
-  const uri = `/short/slow${chat.path}`;
-  const body = JSON.stringify(chat.fresh());
-  client.write(`POST ${uri} HTTP/1.0\r\nContent-Type: application/json\r\n`
-    + `Content-Length: ${body.length}\r\n\r\n${body}`);
-  const sent = await flooded;
-  let bytes = 0;
-  let tail = '';
-  client.on('data', (piece) => {
-    bytes += piece.length;
-    tail = (tail + piece).slice(-20);
-  });
-  client.resume();
-  await once(client, 'end');
-  assert.ok(tail.endsWith('data: [DONE]\n\n'), tail);
-  assert.ok(bytes > sent * words[1].length);
-  await ended(scene, uri, 'finished');
+  const words = chat.final('at last');
+  const comment = `: ${'x'.repeat(50000)}\n\n`;
+  await Promise.all([3300, 4000, 4800, 5500].map(async (wait) => {
+    const client = net.connect(scene.n.port, '127.0.0.1');
+    t.after(() => client.destroy());
+    client.pause();
+    const flooded = new Promise((resolve) => {
+      scene.cases.set(`slow${wait}`, { async play(socket) {
+        socket.write(chunked + chunk(words[0]));
+        const { sent, drained } = await flood(socket, comment, wait);
+        resolve(sent);
+        await drained;
+        await pause(1800);
+        socket.write(`${chunk(words.slice(1).join(''))}0\r\n\r\n`);
+      } });
+    });
+    const uri = `/patient/slow${wait}${chat.path}`;
+    const body = JSON.stringify(chat.fresh());
+    client.write(`POST ${uri} HTTP/1.0\r\nContent-Type: application/json\r\n`
+      + `Content-Length: ${body.length}\r\n\r\n${body}`);
+    const sent = await flooded;
+    let bytes = 0;
+    let tail = '';
+    client.on('data', (piece) => {
+      bytes += piece.length;
+      tail = (tail + piece).slice(-20);
+    });
+    client.resume();
+    await once(client, 'end');
+    assert.ok(tail.endsWith('data: [DONE]\n\n'), tail);
+    assert.ok(bytes > sent * comment.length);
+    await ended(scene, uri, 'finished');
+  }));
 });
