@@ -252,8 +252,8 @@ set_deadline(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
 {
     ngx_msec_t last;
 
-    last = cmd->born
-           + 2 * ngx_max(client->conn.conf->timeout, client->patience);
+    last =
+        cmd->born + 2 * ngx_max(client->conn.conf->timeout, client->patience);
     cmd->deadline = ngx_current_msec + wait;
 
     if (cmd->op != NULL && (ngx_msec_int_t) (cmd->deadline - last) > 0) {
