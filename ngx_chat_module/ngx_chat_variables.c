@@ -206,7 +206,7 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                   uintptr_t data)
 {
     ngx_chat_ctx_t            *ctx;
-    const chat_filter_count_t *count;
+    const chat_replay_count_t *count;
 
     ctx = ngx_chat_get_ctx(r->main);
 

@@ -340,7 +340,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
     const char                *reason = ctx->upstream_reason;
     chat_metrics_t            *m = &ctx->main->metrics->slot->metrics;
     const chat_stream_info_t  *info;
-    const chat_filter_count_t *count;
+    const chat_replay_count_t *count;
 
     if (ctx->stream != NULL) {
         info = chat_stream_info(ctx->stream);

@@ -305,7 +305,7 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
     char                       batch[17];
     u_char                     text[NGX_CHAT_LOG_SIZE], *p = text;
     const chat_stream_info_t  *info;
-    const chat_filter_count_t *count;
+    const chat_replay_count_t *count;
 
     if (ctx->stream == NULL) {
         return;

@@ -48,6 +48,21 @@ chat_interruption_text(const chat_interruption_t *in, chat_buf_t *out)
 }
 
 
+chat_rc_e
+chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
+                   const chat_frame_t *frame, chat_json_doc_t *doc,
+                   chat_events_t *events)
+{
+    chat_rc_e rc;
+
+    reader->doc = doc;
+    reader->events = events;
+    rc = dialect->read(reader, frame);
+
+    return chat_reader_failed(reader) ? CHAT_ERROR : rc;
+}
+
+
 void
 chat_dialect_interrupted(const chat_dialect_t *dialect, const char *reason,
                          int resumable, chat_buf_t *out)
@@ -253,57 +268,6 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
     }
 
     return NULL;
-}
-
-
-chat_rc_e
-chat_edits_cut(chat_edits_t *edits, const chat_json_t *head,
-               const unsigned char *gone)
-{
-    int                kept = 0;
-    uint32_t           start, end;
-    const chat_json_t *node, *next, *last = NULL;
-
-    for (node = head; node; last = node, node = node->next, gone++) {
-        if (!*gone) {
-            kept = 1;
-            continue;
-        }
-
-        /* The comma before it goes, or, at the front, the one behind it. */
-        next = node->next ? node->next : node;
-        start = kept            ? last->end
-                : node->key_end ? node->key_start
-                                : node->start;
-        end = kept || next == node ? node->end
-              : next->key_end      ? next->key_start
-                                   : next->start;
-
-        (void) chat_edits_add(edits, start, end - start, chat_str("", 0));
-    }
-
-    return edits->failed ? CHAT_ERROR : CHAT_OK;
-}
-
-
-int
-chat_slots_dropped(const chat_slots_t *slots, uint32_t slot)
-{
-    return chat_slots_below(slots, slot, slot + 1) != 0;
-}
-
-
-uint32_t
-chat_slots_below(const chat_slots_t *slots, uint32_t base, uint32_t slot)
-{
-    size_t   i;
-    uint32_t count = 0;
-
-    for (i = 0; i < slots->count && slots->dropped[i] < slot; i++) {
-        count += slots->dropped[i] >= base;
-    }
-
-    return count;
 }
 
 

@@ -17,7 +17,7 @@
 #include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
 #include "bytes/chat_edit.h"
-#include "model/chat_event.h"
+#include "dialect/chat_reader.h"
 #include "json/chat_json.h"
 #include "model/chat_request.h"
 #include "sse/chat_sse.h"
@@ -56,34 +56,6 @@ unsigned char *chat_calls_first(const chat_request_t *rq, chat_arena_t *arena);
 const chat_result_t **chat_results_map(const chat_request_t *rq,
                                        const chat_result_t *results, size_t n,
                                        int once, chat_arena_t *arena);
-
-/* What became of the calls of a stream: the filter's answer to edit(). */
-typedef struct {
-    const uint32_t *dropped; /* the slots of dropped calls, ascending */
-    size_t          count;
-    int             all; /* calls were opened, and all were dropped */
-} chat_slots_t;
-
-/* 1 if this slot was dropped. */
-int chat_slots_dropped(const chat_slots_t *slots, uint32_t slot);
-
-/* How many dropped slots are below slot and not below base. */
-uint32_t chat_slots_below(const chat_slots_t *slots, uint32_t base,
-                          uint32_t slot);
-
-/*
- * Cuts the marked ones (a byte each) out of a list of members or elements,
- * with their commas; head is the first of the list. CHAT_ERROR: no memory.
- */
-chat_rc_e chat_edits_cut(chat_edits_t *edits, const chat_json_t *head,
-                         const unsigned char *gone);
-
-typedef enum {
-    CHAT_EDIT_KEEP,    /* the frame stays as it is */
-    CHAT_EDIT_DROP,    /* nothing of it is left */
-    CHAT_EDIT_CHANGED, /* the edits were added */
-    CHAT_EDIT_ERROR    /* no memory */
-} chat_edit_rc_e;
 
 /* A stream that broke off, for interrupted(). */
 typedef struct {
@@ -175,6 +147,10 @@ typedef struct {
     unsigned weak_recur : 1; /* a provider's own format: a model may use a
                                 weak call id again in a later step */
 
+    unsigned numbered : 1;  /* clients use the indexes of calls as places in an
+                              array: dropped ones are cut out of frames */
+    unsigned chains : 1;    /* a client may name a response instead of bringing
+                              its calls */
     unsigned takes_ids : 1; /* its clients take a line id: in any event */
 
     unsigned breaks : 1; /* some of its clients ignore error events: the
@@ -219,7 +195,7 @@ typedef struct {
      */
     const void *(*own)(const chat_request_t *rq, chat_arena_t *arena);
 
-    /* State of a stream reader, in the arena; rq may be NULL. */
+    /* What reads a stream, in the arena; rq may be NULL. NULL: no memory. */
     void *(*open)(chat_arena_t *arena, const chat_request_t *rq);
 
     /*
@@ -245,23 +221,12 @@ typedef struct {
     const char *const *texts;
 
     /*
-     * Reads one frame. doc is the parsed data, or NULL where it is not JSON.
-     * Adds the events in order (none for a comment). CHAT_DECLINED: this is
-     * no frame of the dialect; CHAT_ERROR: no memory. Strings of the events
-     * point into doc, frame or events->arena. arena lives as the stream.
+     * Reads one frame: adds its events in order (none for a comment), and a
+     * mark for each element of a call in it, which are consecutive for one
+     * list. CHAT_DECLINED: this is no frame of the dialect. Strings of the
+     * events point into the data or an arena. See chat_dialect_frame().
      */
-    chat_rc_e (*read)(void *state, chat_arena_t *arena,
-                      const chat_frame_t *frame, chat_json_doc_t *doc,
-                      chat_events_t *events);
-
-    /*
-     * Once a call of the stream was dropped: what becomes of this frame.
-     * events are those that read() gave for it (type, slot and implied only).
-     * Edits are positions in doc->text. NULL: nothing is numbered, a frame
-     * goes exactly if all its calls were dropped.
-     */
-    chat_edit_rc_e (*edit)(chat_json_doc_t *doc, const chat_events_t *events,
-                           const chat_slots_t *slots, chat_edits_t *edits);
+    chat_rc_e (*read)(void *reader, const chat_frame_t *frame);
 
     /*
      * ai_sdk: where the event names the message that the answer goes on with:
@@ -338,6 +303,14 @@ extern const chat_dialect_t chat_dialect_ag_ui;
 /* All dialects, in the order in which auto tries them; NULL-terminated. */
 extern const chat_dialect_t *const chat_dialects[];
 size_t                             chat_dialect_count(void);
+
+/*
+ * read() of a frame whose data is doc (NULL: it is no JSON) into empty
+ * events. CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_dialect_frame(const chat_dialect_t *dialect,
+                             chat_reader_t *reader, const chat_frame_t *frame,
+                             chat_json_doc_t *doc, chat_events_t *events);
 
 /* interrupted() for a client that was sent no event of the stream. */
 void chat_dialect_interrupted(const chat_dialect_t *dialect,

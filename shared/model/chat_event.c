@@ -1,58 +1,77 @@
 /*
  * chat_event.c: the list of events, their words, a call's fingerprint.
  *
- * Promises: a fingerprint does not depend on how the arguments are written,
- * only on what they say; arguments that are not JSON are compared as bytes
- * and never equal any that are.
- * Must not know: any wire format.
+ * A fingerprint depends on what the arguments say, not on how they are
+ * written. Arguments that are not JSON are compared as bytes, and never equal
+ * any that are.
  */
 
 #include "model/chat_event.h"
 #include "json/chat_json.h"
 
 
+void
+chat_events_init(chat_events_t *events, chat_arena_t *arena)
+{
+    memset(events, 0, sizeof(*events));
+    events->arena = arena;
+}
+
+
 chat_event_t *
 chat_events_add(chat_events_t *events, chat_event_e type)
 {
-    chat_event_t *event = NULL;
+    chat_event_t *items = NULL;
 
     if (!events->failed) {
-        event = chat_arena_grow(events->arena, events->items, events->count,
-                                &events->size, sizeof(chat_event_t));
+        items = chat_arena_grow(events->arena, events->items, events->count,
+                                &events->size, sizeof(*items));
     }
 
-    if (event == NULL) {
+    if (items == NULL) {
         events->failed = 1;
         memset(&events->spare, 0, sizeof(events->spare));
         return &events->spare;
     }
 
-    events->items = event;
-    event += events->count++;
-    event->type = type;
+    events->items = items;
+    items = &items[events->count++];
+    items->type = type;
 
-    return event;
+    return items;
 }
 
 
-chat_rc_e
-chat_events_put(chat_events_t *events, chat_event_e type)
+chat_mark_t *
+chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 {
-    (void) chat_events_add(events, type);
+    chat_mark_t *marks = NULL;
 
-    return chat_events_rc(events);
+    if (!events->failed) {
+        marks = chat_arena_grow(events->arena, events->marks, events->nmarks,
+                                &events->marks_size, sizeof(*marks));
+    }
+
+    if (marks == NULL) {
+        events->failed = 1;
+        return &events->spare_mark;
+    }
+
+    events->marks = marks;
+    marks = &marks[events->nmarks++];
+    marks->call = call;
+
+    return marks;
 }
 
 
-chat_rc_e
+void
 chat_events_end(chat_events_t *events, chat_end_e end, int *ended)
 {
     if (!*ended) {
         chat_events_add(events, CHAT_EVENT_TURN_END)->end = end;
         *ended = 1;
     }
-
-    return chat_events_rc(events);
 }
 
 

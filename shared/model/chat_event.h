@@ -1,9 +1,9 @@
 /*
  * chat_event.h: what a dialect's stream means, in a few normalised events.
  *
- * A dialect's reader turns each SSE frame into 0..n events; everything above
- * (filter, batch, end of a stream) knows these only. Also here: the
- * fingerprint of a call. Must not know: any wire format.
+ * A dialect's reader turns each SSE frame into 0..n events, and marks the
+ * bytes of the frame that belong to a call. The replay filter, the tracker
+ * and the output know these only. Also here: the fingerprint of a call.
  */
 
 #ifndef CHAT_EVENT_H
@@ -37,13 +37,24 @@ typedef enum {
     CHAT_END_INTERRUPTED /* it ended without a terminal event */
 } chat_end_e;
 
+/* The replay filter's verdict on an event, or on an opening of a call. */
+typedef enum {
+    CHAT_VERDICT_FORWARD,
+    CHAT_VERDICT_DROP,
+    CHAT_VERDICT_WAIT /* until the call's arguments are complete */
+} chat_verdict_e;
+
+/* A call of the stream and one opening of it: dialect/chat_calls.h. */
+typedef struct chat_stream_call_s chat_stream_call_t;
+typedef struct chat_opening_s     chat_opening_t;
+
 typedef enum {
     CHAT_EVENT_TURN_OPEN,   /* id: of the message or response, or empty */
     CHAT_EVENT_STEP_OPEN,   /* a further step begins (ai_sdk, ag_ui); id: what
                                a chained body will name it by, or empty */
-    CHAT_EVENT_CALL_OPEN,   /* slot, id, name, kind */
-    CHAT_EVENT_CALL_ARGS,   /* slot, text: the next piece of the arguments */
-    CHAT_EVENT_CALL_READY,  /* slot, id (authoritative), name; text: the whole
+    CHAT_EVENT_CALL_OPEN,   /* call, id, name, kind */
+    CHAT_EVENT_CALL_ARGS,   /* call, text: the next piece of the arguments */
+    CHAT_EVENT_CALL_READY,  /* call, id (authoritative), name; text: the whole
                                arguments as JSON text, if whole is set, else
                                the pieces so far are the arguments */
     CHAT_EVENT_CALL_ASK,    /* id: this call, opened here or known from before,
@@ -60,58 +71,77 @@ typedef enum {
 
 /* The strings are valid until the reader is called again. */
 typedef struct {
-    chat_event_e   type;
-    uint32_t       slot; /* the dialect's number of the call in the stream */
-    chat_kind_e    kind;
-    chat_outcome_e outcome;
-    chat_end_e     end;
-    chat_str_t     id;
-    chat_str_t     name;
-    chat_str_t     text;
-    chat_digest_t  digest;
-    unsigned       whole : 1;      /* CALL_READY: text is all the arguments */
-    unsigned       implied : 1;    /* follows from another frame's content: no
-                                   byte of this frame carries it */
-    unsigned       unreadable : 1; /* CALL_READY: there are arguments, but not
-                                      as far as the reader can follow them:
-                                      the call has no fingerprint */
-    unsigned       failed : 1; /* CALL_READY: the arguments were invalid and
-                                   the call is thereby settled as an error */
+    chat_event_e        type;
+    chat_kind_e         kind;
+    chat_outcome_e      outcome;
+    chat_end_e          end;
+    chat_stream_call_t *call; /* OPEN, ARGS and READY: never NULL */
+    chat_str_t          id;
+    chat_str_t          name;
+    chat_str_t          text;
+    chat_digest_t       digest;    /* RESULT: of the outcome; READY: the call's
+                                    fingerprint, set by the stream */
+    chat_verdict_e      verdict;   /* set by the replay filter, and */
+    chat_opening_t     *opening;   /* the opening that a WAIT depends on */
+    unsigned            whole : 1; /* READY: text is all the arguments */
+    unsigned            implied : 1; /* follows from another frame's content:
+                                        no byte of this frame carries it */
+    unsigned            unreadable : 1; /* READY: the reader could not follow
+                                           the arguments: no fingerprint */
+    unsigned            failed : 1; /* READY: the arguments were invalid and
+                                       the call has an error as its result */
+    unsigned            has_digest : 1;  /* READY: the fingerprint is known */
+    unsigned            has_payload : 1; /* RESULT: text is to be stored */
 } chat_event_t;
 
+/* Bytes [start, end) of a frame's data; start == end: none. */
+typedef struct {
+    uint32_t start;
+    uint32_t end;
+} chat_span_t;
+
+/* Bytes of a frame that go with a call, or that change when calls go. */
+typedef struct {
+    chat_stream_call_t *call;    /* NULL: of no call, always stays */
+    chat_opening_t     *opening; /* of the call, set by the stream */
+    chat_span_t         at;      /* an element or member; none: all the data */
+    chat_span_t         list;    /* which holds nothing but such elements, and
+                                    goes with the last of them; none: stays */
+    chat_span_t         digits;  /* of the index; none: it has no index */
+    uint32_t            index;   /* that the digits say */
+    uint32_t            place;   /* the same, counted on over messages */
+    const char         *instead; /* text for `at` once every call is dropped */
+} chat_mark_t;
+
 /*
- * A list of events. Its failure is sticky: without memory, failed is set and
- * all that is added goes into spare. A reader adds without checks; its caller
- * checks failed once.
+ * What one frame says. A failed allocation sets failed and makes all later
+ * events and marks go nowhere, so that a reader checks once, at the end.
  */
 typedef struct {
+    chat_arena_t *arena; /* of the caller, reset before each frame */
     chat_event_t *items;
     size_t        count;
     size_t        size;
-    chat_arena_t *arena; /* of the caller, reset before each frame */
+    chat_mark_t  *marks;
+    size_t        nmarks;
+    size_t        marks_size;
+    const char   *filler; /* text for an emptied list; NULL: it is cut */
+    int           keeps;  /* the frame says more than its calls */
     int           failed;
-    chat_event_t  spare; /* what is added without memory */
+    chat_event_t  spare;      /* an event, and */
+    chat_mark_t   spare_mark; /* a mark that there is no memory for */
 } chat_events_t;
+
+void chat_events_init(chat_events_t *events, chat_arena_t *arena);
 
 /* A new zeroed event of this type at the end of the list; never NULL. */
 chat_event_t *chat_events_add(chat_events_t *events, chat_event_e type);
 
-/* Returns CHAT_ERROR if the list has failed, else CHAT_OK. */
-static inline chat_rc_e
-chat_events_rc(const chat_events_t *events)
-{
-    return events->failed ? CHAT_ERROR : CHAT_OK;
-}
+/* A new zeroed mark, likewise. */
+chat_mark_t *chat_events_mark(chat_events_t *events, chat_stream_call_t *call);
 
-
-/* An event that needs no more than its type. Returns chat_events_rc(). */
-chat_rc_e chat_events_put(chat_events_t *events, chat_event_e type);
-
-/*
- * TURN_END, and sets *ended; adds nothing where it is set. Returns
- * chat_events_rc().
- */
-chat_rc_e chat_events_end(chat_events_t *events, chat_end_e end, int *ended);
+/* TURN_END, added once: nothing happens where *ended is set. */
+void chat_events_end(chat_events_t *events, chat_end_e end, int *ended);
 
 /*
  * SHA-256 of the call's name and its arguments (JSON text) by value: 1.0 and

@@ -1,11 +1,9 @@
 /*
  * chat_quarantine.c: frames that wait for a verdict, in their order.
  *
- * A held frame is one block: the list's node, the events, then all bytes that
- * they point to.
- * Promises: a frame counts for at least CHAT_HELD_LEAST bytes, so that the
- * bound on bytes is a bound on memory too.
- * Must not know: who decides, wire formats.
+ * A held frame is one block: the list's node, the events, the marks, then all
+ * bytes that they point to. It counts for at least CHAT_HELD_LEAST bytes, so
+ * that the bound on bytes is a bound on memory too.
  */
 
 #include "stream/chat_quarantine.h"
@@ -33,17 +31,17 @@ chat_held_put(unsigned char **end, chat_str_t s)
 static size_t
 chat_held_size(const chat_heard_t *heard)
 {
-    size_t i, size;
+    size_t               i, size;
+    const chat_events_t *events = &heard->events;
 
-    size = sizeof(chat_held_t)
-           + heard->n * (sizeof(chat_event_t) + sizeof(chat_judged_t))
-           + heard->frame.raw.len + heard->frame.event.len
-           + heard->frame.data.len;
+    size = sizeof(chat_held_t) + events->count * sizeof(chat_event_t)
+           + events->nmarks * sizeof(chat_mark_t) + heard->frame.raw.len
+           + heard->frame.event.len + heard->frame.data.len;
 
-    for (i = 0; i < heard->n; i++) {
-        size += heard->events[i].id.len + heard->events[i].name.len;
-        if (heard->judged[i].has_payload) {
-            size += heard->events[i].text.len;
+    for (i = 0; i < events->count; i++) {
+        size += events->items[i].id.len + events->items[i].name.len;
+        if (events->items[i].has_payload) {
+            size += events->items[i].text.len;
         }
     }
 
@@ -68,24 +66,27 @@ chat_quarantine_add(chat_quarantine_t *quarantine, const chat_heard_t *heard)
     held->next = NULL;
     copy = &held->heard;
     *copy = *heard;
-    copy->events = (chat_event_t *) (held + 1);
-    copy->judged = (chat_judged_t *) (copy->events + heard->n);
-    end = (unsigned char *) (copy->judged + heard->n);
+    copy->events.items = (chat_event_t *) (held + 1);
+    copy->events.marks =
+        (chat_mark_t *) (copy->events.items + copy->events.count);
+    end = (unsigned char *) (copy->events.marks + copy->events.nmarks);
 
     copy->frame.raw = chat_held_put(&end, heard->frame.raw);
     copy->frame.event = chat_held_put(&end, heard->frame.event);
     copy->frame.data = chat_held_put(&end, heard->frame.data);
     copy->frame.in_input = 0;
 
-    for (i = 0; i < heard->n; i++) {
-        event = &copy->events[i];
-        *event = heard->events[i];
-        copy->judged[i] = heard->judged[i];
+    for (i = 0; i < copy->events.nmarks; i++) {
+        copy->events.marks[i] = heard->events.marks[i];
+    }
+
+    for (i = 0; i < copy->events.count; i++) {
+        event = &copy->events.items[i];
+        *event = heard->events.items[i];
         event->id = chat_held_put(&end, event->id);
         event->name = chat_held_put(&end, event->name);
-        event->text = heard->judged[i].has_payload
-                          ? chat_held_put(&end, event->text)
-                          : chat_str(NULL, 0);
+        event->text = event->has_payload ? chat_held_put(&end, event->text)
+                                         : chat_str(NULL, 0);
     }
 
     if (quarantine->last != NULL) {

@@ -1,10 +1,9 @@
 /*
  * chat_quarantine.h: frames that wait for a verdict, in their order.
  *
- * A held frame is a copy of its bytes and of what its events said. The first
- * one waits for a call's arguments, the others wait behind it.
- * Promises: one allocation per held frame, freed when it leaves.
- * Must not know: who decides, wire formats.
+ * A held frame is a copy of its bytes, its events and its marks, in one block
+ * that is freed when it leaves. The first frame waits for the arguments of a
+ * call, the others wait behind it.
  */
 
 #ifndef CHAT_QUARANTINE_H
@@ -12,25 +11,12 @@
 
 #include "bytes/chat_str.h"
 #include "model/chat_event.h"
-#include "stream/chat_filter.h"
 #include "sse/chat_sse.h"
 
-/* What the stream found out about an event. */
+/* A frame with what it says. */
 typedef struct {
-    chat_verdict_e verdict;
-    uint32_t       generation; /* of its slot; for WAIT */
-    chat_digest_t  fingerprint;
-    unsigned       has_fingerprint : 1; /* CALL_READY: it is known */
-    unsigned       has_payload : 1;     /* CALL_RESULT: text is to be kept */
-} chat_judged_t;
-
-/* A frame with its events, n of each; read only. */
-typedef struct {
-    chat_frame_t   frame;
-    chat_event_t  *events;
-    chat_judged_t *judged;
-    size_t         n;
-    int            is_event; /* the dialect understood it */
+    chat_frame_t  frame;
+    chat_events_t events;
 } chat_heard_t;
 
 typedef struct chat_held_s chat_held_t;

@@ -24,7 +24,6 @@ chat_stream_create(const chat_stream_conf_t *conf)
     stream->conf = *conf;
     stream->number.stream = conf->number;
     chat_sse_init(&stream->sse, conf->max_event);
-    chat_args_init(&stream->args, conf->max_event);
 
     stream->arena = chat_arena_create(0);
     stream->frame = chat_arena_create(0);
@@ -38,12 +37,19 @@ chat_stream_create(const chat_stream_conf_t *conf)
         return NULL;
     }
 
-    stream->state = conf->dialect->open(stream->arena, conf->request);
-    stream->filter = chat_filter_create(stream->arena, conf->replay,
-                                        (int) conf->dialect->weak_recur,
-                                        conf->known, conf->nknown);
+    stream->reader = conf->dialect->open(stream->arena, conf->request);
+    if (stream->reader == NULL) {
+        chat_stream_destroy(stream);
+        return NULL;
+    }
 
-    if (stream->state == NULL || stream->filter == NULL) {
+    stream->reader->calls.max_args = conf->max_event;
+    chat_calls_know(&stream->reader->calls, conf->known, conf->nknown);
+    stream->replay.calls = &stream->reader->calls;
+    stream->replay.mode = conf->replay;
+    stream->replay.strong_only = conf->dialect->weak_recur;
+
+    if (stream->reader->calls.failed) {
         chat_stream_destroy(stream);
         return NULL;
     }
@@ -60,9 +66,10 @@ chat_stream_destroy(chat_stream_t *stream)
     }
 
     chat_sse_free(&stream->sse);
-    chat_args_free(&stream->args);
     chat_quarantine_free(&stream->quarantine);
-    chat_dropped_free(&stream->dropped);
+    if (stream->reader != NULL) {
+        chat_calls_free(&stream->reader->calls);
+    }
     chat_track_free(&stream->track);
     chat_output_free(&stream->output);
     chat_arena_destroy(stream->frame);
@@ -344,7 +351,7 @@ chat_stream_push(chat_stream_t *stream, chat_str_t input,
 static void
 chat_stream_interrupted(chat_stream_t *stream)
 {
-    size_t              room = chat_filter_count(stream->filter)->opened;
+    size_t              room = stream->replay.count.opened;
     chat_str_t         *ids;
     chat_buf_t          words = { 0 };
     chat_interruption_t in;
@@ -357,7 +364,7 @@ chat_stream_interrupted(chat_stream_t *stream)
     ids = chat_arena_alloc(stream->frame, (room + 1) * sizeof(*ids));
     if (ids != NULL) {
         in.half_open = ids;
-        in.nhalf_open = chat_filter_half_open(stream->filter, ids, room);
+        in.nhalf_open = chat_replay_half_open(&stream->replay, ids, room);
     }
 
     /* Part of a frame is with the client: it must end before this begins. */
@@ -365,7 +372,7 @@ chat_stream_interrupted(chat_stream_t *stream)
         chat_buf_puts(&words, "\n\n");
     }
 
-    stream->conf.dialect->interrupted(stream->state, &in, &words);
+    stream->conf.dialect->interrupted(stream->reader, &in, &words);
     chat_stream_write(stream, &words);
 }
 
@@ -463,8 +470,8 @@ chat_stream_info(const chat_stream_t *stream)
 }
 
 
-const chat_filter_count_t *
+const chat_replay_count_t *
 chat_stream_count(const chat_stream_t *stream)
 {
-    return chat_filter_count(stream->filter);
+    return &stream->replay.count;
 }

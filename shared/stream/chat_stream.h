@@ -20,7 +20,7 @@
 #include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"
 #include "model/chat_event.h"
-#include "stream/chat_filter.h"
+#include "stream/chat_replay.h"
 #include "model/chat_request.h"
 
 typedef struct {
@@ -115,6 +115,6 @@ size_t chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids,
                            size_t max);
 
 const chat_stream_info_t  *chat_stream_info(const chat_stream_t *stream);
-const chat_filter_count_t *chat_stream_count(const chat_stream_t *stream);
+const chat_replay_count_t *chat_stream_count(const chat_stream_t *stream);
 
 #endif /* CHAT_STREAM_H */

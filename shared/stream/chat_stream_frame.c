@@ -9,6 +9,7 @@
  * Must not know: where its bytes come from, how a stream ends.
  */
 
+#include "stream/chat_cut.h"
 #include "stream/chat_stream_frame.h"
 
 #define CHAT_STREAM_CUT "stream_interrupted" /* in every dialect's words */
@@ -16,16 +17,17 @@
 
 /* What waited is decided by now: the last word on each event. */
 static int
-chat_stream_resolve(chat_stream_t *stream, chat_heard_t *heard)
+chat_stream_resolve(chat_heard_t *heard)
 {
-    size_t i;
+    size_t        i;
+    chat_event_t *event;
 
-    for (i = 0; i < heard->n; i++) {
-        if (heard->judged[i].verdict == CHAT_VERDICT_WAIT) {
-            heard->judged[i].verdict =
-                chat_filter_verdict(stream->filter, heard->events[i].slot,
-                                    heard->judged[i].generation);
-            if (heard->judged[i].verdict == CHAT_VERDICT_WAIT) {
+    for (i = 0; i < heard->events.count; i++) {
+        event = &heard->events.items[i];
+
+        if (event->verdict == CHAT_VERDICT_WAIT) {
+            event->verdict = event->opening->verdict;
+            if (event->verdict == CHAT_VERDICT_WAIT) {
                 return 0;
             }
         }
@@ -36,51 +38,22 @@ chat_stream_resolve(chat_stream_t *stream, chat_heard_t *heard)
 
 
 /* Where nothing is numbered, a frame goes if all that it says was dropped. */
-static chat_edit_rc_e
-chat_stream_fate(const chat_heard_t *heard)
+static chat_cut_e
+chat_stream_fate(const chat_events_t *events)
 {
     size_t i, said = 0;
 
-    for (i = 0; i < heard->n; i++) {
-        if (heard->events[i].implied) {
+    for (i = 0; i < events->count; i++) {
+        if (events->items[i].implied) {
             continue;
         }
-        if (heard->judged[i].verdict != CHAT_VERDICT_DROP) {
-            return CHAT_EDIT_KEEP;
+        if (events->items[i].verdict != CHAT_VERDICT_DROP) {
+            return CHAT_CUT_KEEP;
         }
         said++;
     }
 
-    return said ? CHAT_EDIT_DROP : CHAT_EDIT_KEEP;
-}
-
-
-/* Asks the dialect to take dropped calls out; doc NULL: parse it (again). */
-static chat_edit_rc_e
-chat_stream_edit(chat_stream_t *stream, const chat_heard_t *heard,
-                 chat_json_doc_t *doc, chat_edits_t *edits)
-{
-    chat_edit_rc_e  rc;
-    chat_events_t   events = { .items = heard->events, .count = heard->n };
-    chat_json_doc_t again;
-
-    if (doc == NULL) {
-        doc = &again;
-        switch (chat_json_parse(doc, stream->frame, heard->frame.data)) {
-        case CHAT_OK:
-            break;
-        case CHAT_ERROR:
-            return CHAT_EDIT_ERROR;
-        default:
-            return CHAT_EDIT_KEEP;
-        }
-    }
-
-    chat_edits_init(edits, stream->frame);
-    rc =
-        stream->conf.dialect->edit(doc, &events, &stream->dropped.view, edits);
-
-    return edits->failed ? CHAT_EDIT_ERROR : rc;
+    return said ? CHAT_CUT_DROP : CHAT_CUT_KEEP;
 }
 
 
@@ -109,26 +82,29 @@ chat_stream_rewrite(chat_stream_t *stream, const chat_heard_t *heard,
 
 /* The frame leaves: all its verdicts are known. */
 static chat_rc_e
-chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard,
-                  chat_json_doc_t *doc)
+chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard)
 {
-    size_t         i;
-    chat_edits_t   edits;
-    chat_edit_rc_e what = CHAT_EDIT_KEEP;
+    size_t              i;
+    chat_cut_e          what;
+    chat_edits_t        edits;
+    chat_calls_t       *calls = &stream->reader->calls;
+    const chat_event_t *event;
 
-    for (i = 0; i < heard->n; i++) {
-        if (heard->events[i].type == CHAT_EVENT_CALL_OPEN
-            && chat_dropped_note(
-                   &stream->dropped, heard->events[i].slot,
-                   chat_filter_verdict(stream->filter, heard->events[i].slot,
-                                       heard->judged[i].generation)
-                       == CHAT_VERDICT_DROP)
-                   != CHAT_OK)
-        {
-            return CHAT_ERROR;
+    for (i = 0; i < heard->events.count; i++) {
+        event = &heard->events.items[i];
+
+        if (event->type == CHAT_EVENT_CALL_OPEN) {
+            chat_calls_left(calls, event->call,
+                            event->opening
+                                && event->opening->verdict
+                                       == CHAT_VERDICT_DROP);
         }
 
-        chat_track_event(&stream->track, &heard->events[i], &heard->judged[i]);
+        chat_track_event(&stream->track, event);
+    }
+
+    if (calls->failed) {
+        return CHAT_ERROR;
     }
 
     if (stream->conf.observe || stream->silent) {
@@ -136,21 +112,20 @@ chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard,
         return CHAT_OK;
     }
 
-    if (stream->conf.dialect->edit == NULL) {
-        what = chat_stream_fate(heard);
-    } else if (heard->is_event && stream->dropped.view.count != 0) {
-        what = chat_stream_edit(stream, heard, doc, &edits);
-    }
+    chat_edits_init(&edits, stream->frame);
+    what = stream->conf.dialect->numbered
+               ? chat_cut(&heard->events, calls, heard->frame.data, &edits)
+               : chat_stream_fate(&heard->events);
 
     switch (what) {
-    case CHAT_EDIT_KEEP:
+    case CHAT_CUT_KEEP:
         chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);
         return CHAT_OK;
 
-    case CHAT_EDIT_DROP:
+    case CHAT_CUT_DROP:
         return CHAT_OK;
 
-    case CHAT_EDIT_CHANGED:
+    case CHAT_CUT_CHANGED:
         return chat_stream_rewrite(stream, heard, &edits);
 
     default:
@@ -167,11 +142,11 @@ chat_stream_drain(chat_stream_t *stream)
     chat_held_t *held;
 
     while ((held = stream->quarantine.first) != NULL
-           && chat_stream_resolve(stream, &held->heard))
+           && chat_stream_resolve(&held->heard))
     {
         chat_arena_reset(stream->frame);
 
-        rc = chat_stream_leave(stream, &held->heard, NULL);
+        rc = chat_stream_leave(stream, &held->heard);
         if (rc != CHAT_OK) {
             return rc;
         }
@@ -185,24 +160,22 @@ chat_stream_drain(chat_stream_t *stream)
 chat_rc_e
 chat_stream_settle(chat_stream_t *stream, chat_verdict_e verdict)
 {
-    chat_filter_settle(stream->filter, verdict);
+    chat_replay_decide(&stream->replay, verdict);
     return chat_stream_drain(stream);
 }
 
 
 /* The frame goes where it belongs: out, or behind those that wait. */
 static chat_rc_e
-chat_stream_route(chat_stream_t *stream, chat_heard_t *heard,
-                  chat_json_doc_t *doc)
+chat_stream_route(chat_stream_t *stream, chat_heard_t *heard)
 {
     if (stream->conf.observe) {
         stream->placed = 1;
         chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);
     }
 
-    if (stream->quarantine.first == NULL && chat_stream_resolve(stream, heard))
-    {
-        return chat_stream_leave(stream, heard, doc);
+    if (stream->quarantine.first == NULL && chat_stream_resolve(heard)) {
+        return chat_stream_leave(stream, heard);
     }
 
     if (chat_quarantine_add(&stream->quarantine, heard) != CHAT_OK) {
@@ -227,110 +200,97 @@ chat_stream_is_lone_failure(const chat_event_t *open,
 {
     return open->type == CHAT_EVENT_CALL_OPEN
            && ready->type == CHAT_EVENT_CALL_READY && ready->failed
-           && ready->slot == open->slot && !open->implied;
-}
-
-
-/* The owner's word on who answers a call, which goes by the tool's name. */
-static void
-chat_stream_kind(const chat_stream_t *stream, chat_event_t *event)
-{
-    if (stream->conf.kind != NULL && event->name.len != 0) {
-        event->kind =
-            stream->conf.kind(stream->conf.data, event->name, event->kind);
-    }
+           && ready->call == open->call && !open->implied;
 }
 
 
 /* A call is complete: its name and its fingerprint. */
-static chat_rc_e
-chat_stream_ready(chat_stream_t *stream, chat_event_t *event,
-                  chat_judged_t *judged)
+static void
+chat_stream_ready(chat_stream_t *stream, chat_event_t *event)
 {
-    chat_rc_e rc;
+    chat_str_t          text = event->text;
+    chat_stream_call_t *call = event->call;
 
-    rc = chat_args_ready(&stream->args, event, &judged->fingerprint);
-    if (rc == CHAT_ERROR) {
-        return rc;
+    if (event->name.len == 0 && call->opening != NULL) {
+        event->name = call->opening->name;
     }
 
-    judged->has_fingerprint = rc == CHAT_OK;
+    if (!event->whole && call->args.len != 0) {
+        text = chat_buf_str(&call->args);
+    }
 
-    /* The name may lie in what is closed now. */
-    rc = chat_arena_dup(stream->frame, event->name, &event->name);
-    chat_args_close(&stream->args, event->slot);
-    return rc;
+    if (!event->unreadable && (event->whole || !call->lost)) {
+        event->has_digest = 1;
+        stream->reader->calls.failed |=
+            chat_fingerprint(event->name, text, &event->digest) != CHAT_OK;
+    }
+
+    chat_calls_args_free(&stream->reader->calls, call);
 }
 
 
 /* The verdict on one event, and what it leaves behind. */
-static chat_rc_e
-chat_stream_judge(chat_stream_t *stream, chat_event_t *event,
-                  chat_judged_t *judged)
+static void
+chat_stream_judge(chat_stream_t *stream, chat_event_t *event)
 {
-    if (event->type == CHAT_EVENT_CALL_READY
-        && chat_stream_ready(stream, event, judged) != CHAT_OK)
-    {
-        return CHAT_ERROR;
+    chat_calls_t         *calls = &stream->reader->calls;
+    const chat_opening_t *before = event->call ? event->call->opening : NULL;
+
+    if (event->type == CHAT_EVENT_CALL_READY) {
+        chat_stream_ready(stream, event);
     }
 
-    if (event->type == CHAT_EVENT_CALL_OPEN
-        || event->type == CHAT_EVENT_CALL_READY)
+    /* The owner's word on who answers a call goes by the tool's name. */
+    if ((event->type == CHAT_EVENT_CALL_OPEN
+         || event->type == CHAT_EVENT_CALL_READY)
+        && stream->conf.kind != NULL && event->name.len != 0)
     {
-        chat_stream_kind(stream, event);
+        event->kind =
+            stream->conf.kind(stream->conf.data, event->name, event->kind);
     }
 
-    judged->has_payload = event->type == CHAT_EVENT_CALL_RESULT
-                          && event->outcome != CHAT_OUTCOME_PARTIAL
-                          && event->text.len <= stream->conf.max_result;
+    event->has_payload = event->type == CHAT_EVENT_CALL_RESULT
+                         && event->outcome != CHAT_OUTCOME_PARTIAL
+                         && event->text.len <= stream->conf.max_result;
 
-    judged->verdict = chat_filter_event(
-        stream->filter, event,
-        judged->has_fingerprint ? &judged->fingerprint : NULL);
-    judged->generation = chat_filter_generation(stream->filter, event->slot);
+    chat_replay_judge(&stream->replay, event);
 
-    if (event->type == CHAT_EVENT_CALL_OPEN) {
-        chat_args_open(&stream->args, event->slot, judged->generation,
-                       event->name);
+    if (event->type == CHAT_EVENT_CALL_OPEN && event->opening != before) {
+        chat_calls_args_free(calls, event->call);
+        event->call->gathers = 1;
 
     } else if (event->type == CHAT_EVENT_CALL_ARGS) {
-        chat_args_add(&stream->args, event->slot, event->text);
+        chat_calls_args_add(calls, event->call, event->text);
     }
-
-    return CHAT_OK;
 }
 
 
 /* All events of a frame. */
 static chat_rc_e
-chat_stream_hear(chat_stream_t *stream, chat_heard_t *heard)
+chat_stream_hear(chat_stream_t *stream, chat_events_t *events)
 {
-    size_t         i;
-    chat_rc_e      rc = CHAT_OK;
-    chat_event_t  *events = heard->events;
-    chat_judged_t *judged;
+    size_t        i;
+    chat_event_t *event, *end = events->items + events->count;
 
-    judged = chat_arena_alloc(stream->frame, (heard->n + 1) * sizeof(*judged));
-    if (judged == NULL) {
-        return CHAT_ERROR;
-    }
-    heard->judged = judged;
-
-    for (i = 0; i < heard->n && rc == CHAT_OK; i++) {
-        if (i + 1 < heard->n
-            && chat_stream_is_lone_failure(&events[i], &events[i + 1]))
-        {
-            rc = chat_stream_judge(stream, &events[i + 1], &judged[i + 1]);
-            judged[i] = judged[i + 1];
-            events[i].kind = events[i + 1].kind;
-            i++;
-            continue;
+    for (event = events->items; event < end; event++) {
+        if (event + 1 < end && chat_stream_is_lone_failure(event, event + 1)) {
+            event++;
+            chat_stream_judge(stream, event);
+            event[-1].verdict = event->verdict;
+            event[-1].opening = event->opening;
+            event[-1].kind = event->kind;
+        } else {
+            chat_stream_judge(stream, event);
         }
-
-        rc = chat_stream_judge(stream, &events[i], &judged[i]);
     }
 
-    return rc;
+    for (i = 0; i < events->nmarks; i++) {
+        if (events->marks[i].call != NULL) {
+            events->marks[i].opening = events->marks[i].call->opening;
+        }
+    }
+
+    return stream->reader->calls.failed ? CHAT_ERROR : CHAT_OK;
 }
 
 
@@ -340,7 +300,7 @@ chat_stream_may_skip(const chat_stream_t *stream)
     const chat_dialect_t *dialect = stream->conf.dialect;
 
     return stream->decided && stream->quarantine.first == NULL
-           && (dialect->edit == NULL || stream->dropped.view.count == 0)
+           && (!dialect->numbered || stream->reader->calls.ndropped == 0)
            && dialect->boring != NULL;
 }
 
@@ -377,7 +337,7 @@ chat_stream_is_boring(chat_stream_t *stream, const chat_frame_t *frame)
         return 1;
     }
 
-    if (!dialect->boring(stream->state, frame)) {
+    if (!dialect->boring(stream->reader, frame)) {
         return 0;
     }
 
@@ -393,15 +353,17 @@ chat_rc_e
 chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
 {
     chat_rc_e             rc;
-    chat_heard_t          heard = { *frame, NULL, NULL, 0, 0 };
-    chat_events_t         events = { .arena = stream->frame };
+    chat_heard_t          heard;
+    chat_events_t        *events = &heard.events;
     chat_json_doc_t       parsed, *doc = &parsed;
     const chat_dialect_t *dialect = stream->conf.dialect;
 
     stream->info.frames++;
+    heard.frame = *frame;
+    chat_events_init(events, stream->frame);
 
     if (!frame->has_data) {
-        return chat_stream_route(stream, &heard, NULL);
+        return chat_stream_route(stream, &heard);
     }
 
     if (dialect->idle == NULL || !dialect->idle(frame)) {
@@ -422,32 +384,21 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
     }
 
     doc = rc == CHAT_OK ? doc : NULL;
-    rc = dialect->read(stream->state, stream->arena, frame, doc, &events);
+    rc = chat_dialect_frame(dialect, stream->reader, frame, doc, events);
 
-    if (rc == CHAT_ERROR || events.failed) {
-        return CHAT_ERROR;
-    }
-
-    if (rc != CHAT_OK) {
-        return stream->decided ? chat_stream_route(stream, &heard, NULL)
-                               : CHAT_DECLINED;
+    if (rc == CHAT_ERROR || (rc != CHAT_OK && !stream->decided)) {
+        return rc;
     }
 
     /* an empty data: may begin any stream */
-    if (events.count != 0 && frame->data.len != 0) {
+    if (rc == CHAT_OK && events->count != 0 && frame->data.len != 0) {
         stream->decided = 1;
         stream->info.confirmed = 1;
     }
 
-    chat_stream_cut(frame, &events);
+    chat_stream_cut(frame, events);
 
-    heard.is_event = doc != NULL;
-    heard.events = events.items;
-    heard.n = events.count;
-
-    if (chat_stream_hear(stream, &heard) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
-
-    return chat_stream_route(stream, &heard, doc);
+    return chat_stream_hear(stream, events) == CHAT_OK
+               ? chat_stream_route(stream, &heard)
+               : CHAT_ERROR;
 }

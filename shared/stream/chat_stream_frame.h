@@ -10,8 +10,6 @@
 #define CHAT_STREAM_FRAME_H
 
 #include "stream/chat_stream.h"
-#include "stream/chat_args.h"
-#include "stream/chat_dropped.h"
 #include "sse/chat_position.h"
 #include "stream/chat_output.h"
 #include "stream/chat_quarantine.h"
@@ -20,14 +18,12 @@
 
 struct chat_stream_s {
     chat_stream_conf_t conf;
-    chat_arena_t      *arena; /* lives as the stream */
-    chat_arena_t      *frame; /* as the frame that is looked at */
-    void              *state; /* of the dialect */
+    chat_arena_t      *arena;  /* lives as the stream */
+    chat_arena_t      *frame;  /* as the frame that is looked at */
+    chat_reader_t     *reader; /* of the dialect; has the calls */
     chat_sse_t         sse;
-    chat_filter_t     *filter;
-    chat_args_t        args;
+    chat_replay_t      replay;
     chat_quarantine_t  quarantine;
-    chat_dropped_t     dropped;
     chat_track_t       track;
     chat_output_t      output;
     chat_skim_t        skim;

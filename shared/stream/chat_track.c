@@ -99,10 +99,10 @@ chat_track_settle(chat_track_t *track, chat_tracked_t *call)
 
 
 static void
-chat_track_ready(chat_track_t *track, const chat_event_t *event,
-                 const chat_judged_t *judged)
+chat_track_ready(chat_track_t *track, const chat_event_t *event)
 {
-    chat_tracked_t *call = chat_track_step_slot(&track->step, event->slot);
+    chat_tracked_t *call =
+        chat_track_step_slot(&track->step, event->call->place);
 
     if (call == NULL) {
         return;
@@ -112,7 +112,7 @@ chat_track_ready(chat_track_t *track, const chat_event_t *event,
         chat_track_settle(track, call);
     }
 
-    chat_track_step_ready(&track->step, call, event, judged);
+    chat_track_step_ready(&track->step, call, event);
 }
 
 
@@ -129,8 +129,7 @@ chat_track_ask(chat_track_t *track, const chat_event_t *event)
 
 /* A call that the request had left open: the result is of that batch. */
 static void
-chat_track_earlier(chat_track_t *track, const chat_event_t *event,
-                   const chat_judged_t *judged)
+chat_track_earlier(chat_track_t *track, const chat_event_t *event)
 {
     chat_key_t            key;
     chat_facts_t         *list;
@@ -156,15 +155,13 @@ chat_track_earlier(chat_track_t *track, const chat_event_t *event,
 
     list = chat_outbox_list(&track->outbox, &key);
     if (list != NULL) {
-        chat_track_put_result(&track->outbox, list, event, judged,
-                              &call->fingerprint);
+        chat_track_put_result(&track->outbox, list, event, &call->fingerprint);
     }
 }
 
 
 static void
-chat_track_result(chat_track_t *track, const chat_event_t *event,
-                  const chat_judged_t *judged)
+chat_track_result(chat_track_t *track, const chat_event_t *event)
 {
     chat_tracked_t *call;
 
@@ -177,12 +174,12 @@ chat_track_result(chat_track_t *track, const chat_event_t *event,
 
     call = chat_track_step_call(&track->step, event->id);
     if (call == NULL) {
-        chat_track_earlier(track, event, judged);
+        chat_track_earlier(track, event);
         return;
     }
 
     chat_track_settle(track, call);
-    chat_track_step_result(&track->step, call, event, judged);
+    chat_track_step_result(&track->step, call, event);
 }
 
 
@@ -212,10 +209,9 @@ chat_track_turn_end(chat_track_t *track, const chat_event_t *event)
 
 
 void
-chat_track_event(chat_track_t *track, const chat_event_t *event,
-                 const chat_judged_t *judged)
+chat_track_event(chat_track_t *track, const chat_event_t *event)
 {
-    if (judged->verdict == CHAT_VERDICT_DROP) {
+    if (event->verdict == CHAT_VERDICT_DROP) {
         return;
     }
 
@@ -235,7 +231,7 @@ chat_track_event(chat_track_t *track, const chat_event_t *event,
         break;
 
     case CHAT_EVENT_CALL_READY:
-        chat_track_ready(track, event, judged);
+        chat_track_ready(track, event);
         break;
 
     case CHAT_EVENT_CALL_ASK:
@@ -243,7 +239,7 @@ chat_track_event(chat_track_t *track, const chat_event_t *event,
         break;
 
     case CHAT_EVENT_CALL_RESULT:
-        chat_track_result(track, event, judged);
+        chat_track_result(track, event);
         break;
 
     case CHAT_EVENT_STEP_SEAL:

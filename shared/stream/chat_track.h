@@ -16,7 +16,6 @@
 #include "bytes/chat_arena.h"
 #include "model/chat_event.h"
 #include "stream/chat_outbox.h"
-#include "stream/chat_quarantine.h"
 #include "stream/chat_stream.h"
 #include "bytes/chat_table.h"
 #include "stream/chat_track_step.h"
@@ -41,9 +40,8 @@ chat_rc_e chat_track_init(chat_track_t *track, const chat_stream_conf_t *conf,
                           chat_stream_info_t *info, chat_arena_t *arena);
 void      chat_track_free(chat_track_t *track);
 
-/* The next event; judged->verdict is FORWARD or DROP. */
-void chat_track_event(chat_track_t *track, const chat_event_t *event,
-                      const chat_judged_t *judged);
+/* The next event; event->verdict is FORWARD or DROP. */
+void chat_track_event(chat_track_t *track, const chat_event_t *event);
 
 /* The stream is over. */
 void chat_track_end(chat_track_t *track);

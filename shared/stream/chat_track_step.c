@@ -161,8 +161,7 @@ chat_track_is_chained(const chat_track_step_t *step)
         return step->chain.len != 0;
     }
 
-    return conf->request ? conf->request->stored
-                         : conf->dialect == &chat_dialect_openai_responses;
+    return conf->request ? conf->request->stored : conf->dialect->chains;
 }
 
 
@@ -327,7 +326,7 @@ chat_track_step_open(chat_track_step_t *step, const chat_event_t *event)
         return;
     }
 
-    call->slot = event->slot;
+    call->slot = event->call->place;
     call->position = (uint32_t) (step->ncalls - 1);
     call->kind = event->kind;
     call->named = event->name.len != 0;
@@ -380,7 +379,7 @@ chat_track_step_call(const chat_track_step_t *step, chat_str_t id)
 
 void
 chat_track_step_ready(chat_track_step_t *step, chat_tracked_t *call,
-                      const chat_event_t *event, const chat_judged_t *judged)
+                      const chat_event_t *event)
 {
     int renamed;
 
@@ -394,8 +393,8 @@ chat_track_step_ready(chat_track_step_t *step, chat_tracked_t *call,
         call->kind = event->kind;
     }
 
-    if (judged->has_fingerprint) {
-        call->fingerprint = judged->fingerprint;
+    if (event->has_digest) {
+        call->fingerprint = event->digest;
     }
 
     call->ready = 1;
@@ -427,14 +426,14 @@ chat_track_step_ask(chat_track_step_t *step, chat_tracked_t *call)
 
 void
 chat_track_put_result(chat_outbox_t *outbox, chat_facts_t *list,
-                      const chat_event_t *event, const chat_judged_t *judged,
+                      const chat_event_t  *event,
                       const chat_digest_t *fingerprint)
 {
     chat_str_t payload;
     int        has_payload;
 
     has_payload =
-        judged->has_payload
+        event->has_payload
         && chat_arena_dup(outbox->arena, event->text, &payload) == CHAT_OK;
 
     chat_facts_result(list, event->id, event->outcome, &event->digest,
@@ -444,7 +443,7 @@ chat_track_put_result(chat_outbox_t *outbox, chat_facts_t *list,
 
 void
 chat_track_step_result(chat_track_step_t *step, chat_tracked_t *call,
-                       const chat_event_t *event, const chat_judged_t *judged)
+                       const chat_event_t *event)
 {
     int           form;
     chat_facts_t *list;
@@ -456,7 +455,7 @@ chat_track_step_result(chat_track_step_t *step, chat_tracked_t *call,
     for (form = 0; form < CHAT_NAMES; form++) {
         list = chat_track_step_list(step, form);
         if (list != NULL) {
-            chat_track_put_result(step->outbox, list, event, judged,
+            chat_track_put_result(step->outbox, list, event,
                                   &call->fingerprint);
         }
     }

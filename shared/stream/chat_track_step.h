@@ -17,7 +17,6 @@
 #include "facts/chat_batch.h"
 #include "model/chat_event.h"
 #include "stream/chat_outbox.h"
-#include "stream/chat_quarantine.h"
 #include "stream/chat_stream.h"
 
 enum {
@@ -70,16 +69,14 @@ void chat_track_step_open(chat_track_step_t *step, const chat_event_t *event);
 
 /* The call's arguments are complete. */
 void chat_track_step_ready(chat_track_step_t *step, chat_tracked_t *call,
-                           const chat_event_t  *event,
-                           const chat_judged_t *judged);
+                           const chat_event_t *event);
 
 /* The client is asked to approve the call. */
 void chat_track_step_ask(chat_track_step_t *step, chat_tracked_t *call);
 
 /* The call has its result. */
 void chat_track_step_result(chat_track_step_t *step, chat_tracked_t *call,
-                            const chat_event_t  *event,
-                            const chat_judged_t *judged);
+                            const chat_event_t *event);
 
 /* No more calls can come. */
 void chat_track_step_seal(chat_track_step_t *step);
@@ -98,7 +95,6 @@ chat_tracked_t *chat_track_step_call(const chat_track_step_t *step,
 /* Writes a result down under the batch that list is of. */
 void chat_track_put_result(chat_outbox_t *outbox, chat_facts_t *list,
                            const chat_event_t  *event,
-                           const chat_judged_t *judged,
                            const chat_digest_t *fingerprint);
 
 #endif /* CHAT_TRACK_STEP_H */

@@ -247,7 +247,7 @@ static const char *const parts[][PARTS] = {
 typedef struct {
     chat_buf_t          out;
     chat_stream_info_t  info;
-    chat_filter_count_t count;
+    chat_replay_count_t count;
     uint64_t            facts;
 } run_t;
 
@@ -366,12 +366,12 @@ check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
     NEED(memcmp(&whole.count, &cut.count, sizeof(cut.count)) == 0);
 
     if (!conf->report) {
-        if (conf->dialect->edit == NULL) {
+        if (!conf->dialect->numbered) {
             NEED(is_subsequence(chat_buf_str(&whole.out), text));
         }
 
         if (conf->replay == CHAT_REPLAY_OFF || conf->observe
-            || (conf->dialect->edit != NULL && whole.count.replays == 0))
+            || (conf->dialect->numbered && whole.count.replays == 0))
         {
             NEED(chat_str_eq(chat_buf_str(&whole.out), text));
         }

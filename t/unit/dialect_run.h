@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "dialect/chat_dialect.h"
+#include "stream/chat_cut.h"
 
 typedef struct {
     chat_arena_t   *arena;
@@ -232,7 +233,7 @@ permute(unsigned i, unsigned n, unsigned *order)
 }
 
 
-/* One event as it stands in the log: slots and ids are those of the event. */
+/* One event as it stands in the log: with its call's place, and its id. */
 static inline void
 run_letter(run_t *run, const chat_event_t *event)
 {
@@ -243,13 +244,13 @@ run_letter(run_t *run, const chat_event_t *event)
     switch (event->type) {
     case CHAT_EVENT_CALL_OPEN:
     case CHAT_EVENT_CALL_READY:
-        chat_buf_printf(&run->log, "%u%s:%.*s", (unsigned) event->slot,
+        chat_buf_printf(&run->log, "%u%s:%.*s", (unsigned) event->call->place,
                         event->kind == CHAT_KIND_PROVIDER ? "p" : "",
                         (int) event->id.len, (const char *) event->id.data);
         break;
 
     case CHAT_EVENT_CALL_ARGS:
-        chat_buf_printf(&run->log, "%u", (unsigned) event->slot);
+        chat_buf_printf(&run->log, "%u", (unsigned) event->call->place);
         break;
 
     case CHAT_EVENT_TURN_END:
@@ -268,50 +269,79 @@ run_letter(run_t *run, const chat_event_t *event)
 }
 
 
-/* Drops a call whose id is among those of the NULL-terminated list. */
+/* Opens the calls of the frame; is_dropped(data, event) says which go. */
 static inline void
-run_drop(const chat_event_t *event, const char *const *ids, uint32_t *slots,
-         chat_slots_t *view, unsigned opened)
+cut_open(chat_calls_t *calls, chat_events_t *events,
+         int (*is_dropped)(const void *data, const chat_event_t *event),
+         const void *data)
 {
-    for (/* void */; ids && *ids; ids++) {
-        if (event->type == CHAT_EVENT_CALL_OPEN
-            && chat_str_is(event->id, *ids)) {
-            assert_true(view->count < 64);
-            slots[view->count++] = event->slot;
+    int                 dropped;
+    size_t              i;
+    chat_stream_call_t *call;
+
+    for (i = 0; i < events->count; i++) {
+        call = events->items[i].call;
+
+        if (events->items[i].type == CHAT_EVENT_CALL_OPEN) {
+            dropped = is_dropped(data, &events->items[i]);
+            assert_non_null(chat_calls_opening(calls, call));
+            call->opening->verdict =
+                dropped ? CHAT_VERDICT_DROP : CHAT_VERDICT_FORWARD;
+            chat_calls_left(calls, call, dropped);
         }
     }
 
-    view->all = view->count && view->count == opened;
+    for (i = 0; i < events->nmarks; i++) {
+        call = events->marks[i].call;
+        events->marks[i].opening = call ? call->opening : NULL;
+    }
 }
 
 
+/* Appends what is left of the frame to out. */
 static inline void
-run_edit(run_t *run, const chat_dialect_t *dialect, const chat_frame_t *frame,
-         chat_json_doc_t *doc, const chat_events_t *events,
-         const chat_slots_t *slots)
+cut_frame(const chat_calls_t *calls, const chat_events_t *events,
+          const chat_frame_t *frame, chat_buf_t *out)
 {
-    chat_buf_t     data = { 0 };
-    chat_edits_t   edits;
-    chat_edit_rc_e rc = CHAT_EDIT_KEEP;
+    chat_buf_t   data = { 0 };
+    chat_edits_t edits;
 
     chat_edits_init(&edits, events->arena);
 
-    if (slots->count && doc) {
-        rc = dialect->edit(doc, events, slots, &edits);
-    }
+    switch (chat_cut(events, calls, frame->data, &edits)) {
+    case CHAT_CUT_KEEP:
+        assert_int_equal(edits.count, 0);
+        chat_buf_add(out, frame->raw);
+        break;
 
-    assert_int_not_equal(rc, CHAT_EDIT_ERROR);
-
-    if (rc == CHAT_EDIT_KEEP) {
-        chat_buf_add(&run->out, frame->raw);
-
-    } else if (rc == CHAT_EDIT_CHANGED) {
+    case CHAT_CUT_CHANGED:
         assert_int_equal(chat_edits_apply(&edits, frame->data, &data),
                          CHAT_OK);
-        chat_sse_rewrite(frame, chat_buf_str(&data), &run->out);
+        chat_sse_rewrite(frame, chat_buf_str(&data), out);
+        break;
+
+    case CHAT_CUT_DROP:
+        break;
+
+    case CHAT_CUT_ERROR:
+        fail();
     }
 
     chat_buf_free(&data);
+}
+
+
+/* 1 if the call's id is among those of the NULL-terminated list. */
+static inline int
+run_is_dropped(const void *data, const chat_event_t *event)
+{
+    const char *const *ids = data;
+
+    while (ids && *ids && !chat_str_is(event->id, *ids)) {
+        ids++;
+    }
+
+    return ids && *ids;
 }
 
 
@@ -322,34 +352,31 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
 {
     int             boring;
     size_t          i;
-    void           *state;
-    uint32_t        list[64];
     chat_rc_e       rc;
     chat_sse_t      sse;
-    chat_slots_t    slots = { list, 0, 0 };
     chat_frame_t    frame;
     chat_arena_t   *arena = chat_arena_create(0);
     chat_arena_t   *each = chat_arena_create(0);
     chat_events_t   events;
+    chat_reader_t  *reader;
     chat_json_doc_t doc;
     int             parsed;
 
     memset(run, 0, sizeof(*run));
-    state = dialect->open(arena, NULL);
+    reader = dialect->open(arena, NULL);
     chat_sse_init(&sse, 0);
     chat_sse_feed(&sse, text);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
         chat_arena_reset(each);
-        memset(&events, 0, sizeof(events));
-        events.arena = each;
+        chat_events_init(&events, each);
         parsed = chat_json_parse(&doc, each, frame.data) == CHAT_OK;
 
-        boring = frame.has_data && dialect->boring(state, &frame);
+        boring = frame.has_data && dialect->boring(reader, &frame);
         run->boring += boring;
 
-        rc =
-            dialect->read(state, arena, &frame, parsed ? &doc : NULL, &events);
+        rc = chat_dialect_frame(dialect, reader, &frame, parsed ? &doc : NULL,
+                                &events);
         assert_true(rc == CHAT_OK || rc == CHAT_DECLINED);
         run->declined |= rc == CHAT_DECLINED;
 
@@ -360,10 +387,10 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
 
         for (i = 0; i < events.count; i++) {
             run_letter(run, &events.items[i]);
-            run_drop(&events.items[i], ids, list, &slots, run->opened);
         }
 
-        run_edit(run, dialect, &frame, parsed ? &doc : NULL, &events, &slots);
+        cut_open(&reader->calls, &events, run_is_dropped, ids);
+        cut_frame(&reader->calls, &events, &frame, &run->out);
     }
 
     chat_buf_add(&run->out, chat_sse_tail(&sse));
@@ -449,11 +476,11 @@ run_each(const chat_dialect_t *dialect, chat_str_t text,
     chat_sse_feed(&sse, text);
 
     while (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
-        memset(&events, 0, sizeof(events));
-        events.arena = arena;
+        chat_events_init(&events, arena);
         assert_int_equal(chat_json_parse(&doc, arena, frame.data), CHAT_OK);
-        assert_int_equal(dialect->read(reader, arena, &frame, &doc, &events),
-                         CHAT_OK);
+        assert_int_equal(
+            chat_dialect_frame(dialect, reader, &frame, &doc, &events),
+            CHAT_OK);
 
         for (i = 0; i < events.count; i++) {
             each(&events.items[i], out);

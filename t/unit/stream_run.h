@@ -33,7 +33,7 @@ typedef struct {
     char               *out;
     char               *facts; /* "name field=value payload" lines, sorted */
     chat_stream_info_t  info;
-    chat_filter_count_t count;
+    chat_replay_count_t count;
 
     chat_arena_t   *arena;
     chat_json_doc_t doc;
@@ -46,7 +46,7 @@ typedef struct {
     char               *facts[STREAM_FACTS];
     size_t              nfacts;
     chat_stream_info_t  info;
-    chat_filter_count_t count;
+    chat_replay_count_t count;
 } stream_run_t;
 
 

@@ -126,7 +126,7 @@ log_event(chat_buf_t *log, unsigned number, const chat_event_t *event)
     chat_buf_printf(log, "%u %s", number, types[event->type].name);
 
     if (strchr(members, 'S') != NULL) {
-        chat_buf_printf(log, " slot=%u", event->slot);
+        chat_buf_printf(log, " slot=%u", event->call->place);
     }
     if (strchr(members, 'K') != NULL) {
         chat_buf_printf(log, " kind=%s", kinds[event->kind]);
@@ -163,7 +163,7 @@ static void
 run_frame(run_t *run, const chat_frame_t *frame)
 {
     const chat_dialect_t *dialect = run->dialect;
-    chat_events_t         events = { .arena = run->frame };
+    chat_events_t         events;
     chat_json_doc_t       doc;
     chat_rc_e             rc;
     size_t                i;
@@ -182,8 +182,9 @@ run_frame(run_t *run, const chat_frame_t *frame)
     parsed = frame->has_data
              && chat_json_parse(&doc, run->frame, frame->data) == CHAT_OK;
 
-    rc = dialect->read(run->state, run->arena, frame, parsed ? &doc : NULL,
-                       &events);
+    chat_events_init(&events, run->frame);
+    rc = chat_dialect_frame(dialect, run->state, frame, parsed ? &doc : NULL,
+                            &events);
 
     if (rc == CHAT_DECLINED) {
         chat_buf_printf(run->log, "%u DECLINED\n", run->number);

@@ -236,29 +236,6 @@ s97_another_model_or_stream_is_another_signature(void **state)
 }
 
 
-static void
-a_slot_counts_the_dropped_ones_below_it(void **state)
-{
-    uint32_t     dropped[] = { 1, 2, 5 };
-    chat_slots_t slots = { dropped, 3, 0 };
-    chat_slots_t none = { NULL, 0, 0 };
-
-    assert_false(chat_slots_dropped(&slots, 0));
-    assert_true(chat_slots_dropped(&slots, 1));
-    assert_true(chat_slots_dropped(&slots, 5));
-    assert_false(chat_slots_dropped(&slots, 6));
-    assert_false(chat_slots_dropped(&none, 0));
-
-    assert_int_equal(chat_slots_below(&slots, 0, 0), 0);
-    assert_int_equal(chat_slots_below(&slots, 0, 1), 0);
-    assert_int_equal(chat_slots_below(&slots, 0, 2), 1);
-    assert_int_equal(chat_slots_below(&slots, 0, 6), 3);
-    assert_int_equal(chat_slots_below(&slots, 2, 6), 2);
-    assert_int_equal(chat_slots_below(&slots, 3, 4), 0);
-    assert_int_equal(chat_slots_below(&none, 0, 9), 0);
-}
-
-
 /* 1 if what the dialect says of a stream that ended so has the text. */
 static int
 says(const chat_dialect_t *dialect, const char *reason, const char *text)
@@ -309,7 +286,6 @@ main(void)
         cmocka_unit_test(a_named_dialect_is_the_only_one),
         cmocka_unit_test(a_body_that_says_two_things_is_refused),
         cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
-        cmocka_unit_test(a_slot_counts_the_dropped_ones_below_it),
         cmocka_unit_test(
             s113_providers_clients_read_words_that_agents_retry_on),
     };

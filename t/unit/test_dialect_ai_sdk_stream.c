@@ -55,11 +55,10 @@ read_str(chat_str_t data)
     chat_frame_t frame = frame_of(data);
     chat_rc_e    rc = chat_json_parse(&doc, arena, data);
 
-    memset(&events, 0, sizeof(events));
-    events.arena = arena;
+    chat_events_init(&events, arena);
 
-    return chat_dialect_ai_sdk.read(reader, arena, &frame,
-                                    rc == CHAT_OK ? &doc : NULL, &events);
+    return chat_dialect_frame(&chat_dialect_ai_sdk, reader, &frame,
+                              rc == CHAT_OK ? &doc : NULL, &events);
 }
 
 
@@ -197,7 +196,7 @@ more_calls_than_anyone_makes_are_opaque(void **state)
     for (i = 0; i < 4096; i++) {
         start_call(i);
         assert_int_equal(events.items[0].type, CHAT_EVENT_CALL_OPEN);
-        assert_int_equal(events.items[0].slot, i);
+        assert_int_equal(events.items[0].call->place, i);
     }
 
     start_call(i);
@@ -206,7 +205,7 @@ more_calls_than_anyone_makes_are_opaque(void **state)
 
     start_call(17);
     assert_int_equal(events.items[0].type, CHAT_EVENT_CALL_OPEN);
-    assert_int_equal(events.items[0].slot, 17);
+    assert_int_equal(events.items[0].call->place, 17);
 }
 
 
@@ -234,24 +233,36 @@ an_endless_id_or_name_is_opaque(void **state)
 }
 
 
+/* At any limit the reader either has room for all, or says that it has not. */
 static void
 a_reader_out_of_memory_says_so(void **state)
 {
-    chat_arena_t *small = chat_arena_create(64);
-    chat_frame_t  frame;
-    chat_rc_e     rc;
+    size_t        limit;
+    unsigned      failures = 0;
+    chat_rc_e     rc = CHAT_ERROR;
     chat_str_t    text = CHAT_STR("{\"type\":\"tool-input-start\","
                                      "\"toolCallId\":\"c\"}");
+    chat_frame_t  frame = frame_of(text);
+    chat_arena_t *small;
 
     assert_int_equal(chat_json_parse(&doc, arena, text), CHAT_OK);
-    memset(&events, 0, sizeof(events));
-    events.arena = arena;
-    frame = frame_of(text);
 
-    rc = chat_dialect_ai_sdk.read(reader, small, &frame, &doc, &events);
-    assert_int_equal(rc, CHAT_ERROR);
+    for (limit = 16; rc != CHAT_OK && limit < 65536; limit += 16) {
+        small = chat_arena_create(limit);
+        reader = chat_dialect_ai_sdk.open(small, NULL);
 
-    chat_arena_destroy(small);
+        if (reader != NULL) {
+            chat_events_init(&events, arena);
+            rc = chat_dialect_frame(&chat_dialect_ai_sdk, reader, &frame, &doc,
+                                    &events);
+            failures += rc == CHAT_ERROR;
+        }
+
+        chat_arena_destroy(small);
+    }
+
+    assert_int_equal(rc, CHAT_OK);
+    assert_true(failures > 3);
 }
 
 

@@ -14,29 +14,29 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "dialect/chat_dialect.h"
+#include "dialect_run.h"
 
 #define MAX_ITEMS 5
 
 static const chat_dialect_t *const dialect = &chat_dialect_openai_responses;
 
-/* A stream under way; with slots set, frames are edited and collected. */
+/* A stream under way, without the calls at the places of the mask. */
 typedef struct {
-    chat_arena_t       *arena;
-    chat_arena_t       *frame;
-    void               *state;
-    const chat_slots_t *slots;
-    chat_buf_t          out;
-    unsigned            opens;
-    unsigned            ends;
-    unsigned            seals;
-    unsigned            ready;
-    unsigned            declined;
-} run_t;
+    chat_arena_t  *arena;
+    chat_arena_t  *frame;
+    chat_reader_t *state;
+    unsigned       mask;
+    chat_buf_t     out;
+    unsigned       opens;
+    unsigned       ends;
+    unsigned       seals;
+    unsigned       ready;
+    unsigned       declined;
+} watch_t;
 
 
 static void
-run_open(run_t *run)
+run_open(watch_t *run)
 {
     memset(run, 0, sizeof(*run));
     run->arena = chat_arena_create(0);
@@ -49,7 +49,7 @@ run_open(run_t *run)
 
 
 static void
-run_close(run_t *run)
+run_close(watch_t *run)
 {
     chat_arena_destroy(run->arena);
     chat_arena_destroy(run->frame);
@@ -58,7 +58,7 @@ run_close(run_t *run)
 
 
 static void
-run_event(run_t *run, const chat_event_t *event)
+run_event(watch_t *run, const chat_event_t *event)
 {
     run->opens += event->type == CHAT_EVENT_TURN_OPEN;
     run->seals += event->type == CHAT_EVENT_STEP_SEAL;
@@ -67,63 +67,44 @@ run_event(run_t *run, const chat_event_t *event)
 }
 
 
-static void
-run_edit(run_t *run, const chat_frame_t *frame, chat_json_doc_t *doc,
-         const chat_events_t *events)
+static int
+is_dropped(const void *data, const chat_event_t *event)
 {
-    chat_buf_t   data = { 0 };
-    chat_edits_t edits;
+    const unsigned *mask = data;
 
-    chat_edits_init(&edits, run->frame);
-
-    switch (dialect->edit(doc, events, run->slots, &edits)) {
-    case CHAT_EDIT_KEEP:
-        assert_int_equal(edits.count, 0);
-        chat_buf_add(&run->out, frame->raw);
-        break;
-    case CHAT_EDIT_CHANGED:
-        assert_int_equal(chat_edits_apply(&edits, doc->text, &data), CHAT_OK);
-        chat_sse_rewrite(frame, chat_buf_str(&data), &run->out);
-        break;
-    case CHAT_EDIT_DROP:
-        break;
-    case CHAT_EDIT_ERROR:
-        fail();
-    }
-
-    chat_buf_free(&data);
+    return event->call->place < 32 && (*mask >> event->call->place & 1);
 }
 
 
 static void
-run_frame(run_t *run, const chat_frame_t *frame)
+run_frame(watch_t *run, const chat_frame_t *frame)
 {
     int             parsed;
     size_t          i;
     chat_rc_e       rc;
-    chat_events_t   events = { .arena = run->frame };
+    chat_events_t   events;
     chat_json_doc_t doc;
 
     chat_arena_reset(run->frame);
     parsed = frame->has_data
              && chat_json_parse(&doc, run->frame, frame->data) == CHAT_OK;
 
-    rc = dialect->read(run->state, run->arena, frame, parsed ? &doc : NULL,
-                       &events);
+    chat_events_init(&events, run->frame);
+    rc = chat_dialect_frame(dialect, run->state, frame, parsed ? &doc : NULL,
+                            &events);
     run->declined += rc == CHAT_DECLINED;
 
     for (i = 0; i < events.count; i++) {
         run_event(run, &events.items[i]);
     }
 
-    if (run->slots != NULL) {
-        run_edit(run, frame, parsed ? &doc : NULL, &events);
-    }
+    cut_open(&run->state->calls, &events, is_dropped, &run->mask);
+    cut_frame(&run->state->calls, &events, frame, &run->out);
 }
 
 
 static void
-run_bytes(run_t *run, chat_str_t bytes)
+run_bytes(watch_t *run, chat_str_t bytes)
 {
     chat_sse_t    sse;
     chat_frame_t  frame;
@@ -241,18 +222,9 @@ put_stream(chat_buf_t *out, const stream_t *stream)
 static void
 try_drop(const char *kinds, unsigned mask, unsigned final)
 {
-    run_t        run;
-    unsigned     i;
-    uint32_t     list[2 * MAX_ITEMS];
-    chat_buf_t   all = { 0 }, want = { 0 };
-    stream_t     stream = { kinds, 0, final, 0 };
-    chat_slots_t slots = { list, 0, 0 };
-
-    for (i = 0; kinds[i] != '\0'; i++) {
-        if (mask >> i & 1) {
-            list[slots.count++] = i;
-        }
-    }
+    watch_t    run;
+    chat_buf_t all = { 0 }, want = { 0 };
+    stream_t   stream = { kinds, 0, final, 0 };
 
     put_stream(&all, &stream);
     stream.left_out = mask;
@@ -265,7 +237,7 @@ try_drop(const char *kinds, unsigned mask, unsigned final)
     put_stream(&want, &stream);
 
     run_open(&run);
-    run.slots = &slots;
+    run.mask = mask;
     run_bytes(&run, chat_buf_str(&all));
     chat_buf_add(&run.out, chat_str("", 1));
     chat_buf_add(&want, chat_str("", 1));
@@ -307,12 +279,10 @@ s19_a_dropped_call_leaves_no_gap(void **state)
 static void
 s19_an_item_that_only_the_snapshot_has_is_dropped_there(void **state)
 {
-    run_t                     run;
-    static const uint32_t     first = 0;
-    static const chat_slots_t slots = { &first, 1, 1 };
+    watch_t run;
 
     run_open(&run);
-    run.slots = &slots;
+    run.mask = 1;
     run_bytes(
         &run,
         chat_cstr("data: {\"type\":\"response.completed\",\"response\":"
@@ -331,7 +301,7 @@ s19_an_item_that_only_the_snapshot_has_is_dropped_there(void **state)
 
 
 static int
-is_boring(run_t *run, const char *event, const char *data)
+is_boring(watch_t *run, const char *event, const char *data)
 {
     chat_frame_t frame;
 
@@ -344,7 +314,7 @@ is_boring(run_t *run, const char *event, const char *data)
 
 
 static void
-interrupted(run_t *run, const char *want)
+interrupted(watch_t *run, const char *want)
 {
     chat_buf_t          out = { 0 };
     chat_interruption_t in = { "eof", 0, NULL, 0 };
@@ -373,7 +343,7 @@ interrupted(run_t *run, const char *want)
 static void
 s71_s115_interrupted_repeats_the_last_sequence_number(void **state)
 {
-    run_t run;
+    watch_t run;
 
     run_open(&run);
     interrupted(&run, BROKEN("0"));
@@ -415,7 +385,7 @@ s71_s115_interrupted_repeats_the_last_sequence_number(void **state)
 static void
 s56_an_empty_turn_is_a_whole_response(void **state)
 {
-    run_t          run;
+    watch_t        run;
     chat_buf_t     out = { 0 }, again = { 0 };
     chat_request_t rq;
 

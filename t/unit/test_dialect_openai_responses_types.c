@@ -102,7 +102,7 @@ sent(const char *frame, chat_kind_e kind, chat_digest_t *out)
     chat_sse_t      sse;
     chat_arena_t   *arena = chat_arena_create(0);
     chat_frame_t    f;
-    chat_events_t   events = { .arena = arena };
+    chat_events_t   events;
     chat_json_doc_t doc;
 
     state = dialect->open(arena, NULL);
@@ -110,7 +110,9 @@ sent(const char *frame, chat_kind_e kind, chat_digest_t *out)
     chat_sse_feed(&sse, chat_cstr(frame));
     assert_int_equal(chat_sse_next(&sse, &f), CHAT_SSE_FRAME);
     assert_int_equal(chat_json_parse(&doc, arena, f.data), CHAT_OK);
-    assert_int_equal(dialect->read(state, arena, &f, &doc, &events), CHAT_OK);
+    chat_events_init(&events, arena);
+    assert_int_equal(chat_dialect_frame(dialect, state, &f, &doc, &events),
+                     CHAT_OK);
 
     assert_int_equal(events.count, 2);
     assert_int_equal(events.items[1].type, CHAT_EVENT_CALL_READY);

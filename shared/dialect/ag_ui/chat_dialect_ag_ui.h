@@ -21,9 +21,7 @@ chat_rc_e chat_ag_ui_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                             chat_edits_t *edits);
 void     *chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_ag_ui_boring(void *state, const chat_frame_t *frame);
-chat_rc_e chat_ag_ui_read(void *state, chat_arena_t *arena,
-                          const chat_frame_t *frame, chat_json_doc_t *doc,
-                          chat_events_t *events);
+chat_rc_e chat_ag_ui_read(void *reader, const chat_frame_t *frame);
 void      chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
                                  chat_buf_t *out);
 chat_rc_e chat_ag_ui_empty(const chat_request_t *rq,
@@ -123,77 +121,56 @@ void chat_ag_ui_tool_id(const chat_result_t     *result,
                         const chat_ag_ui_tool_t *tool, chat_buf_t *out);
 
 
-#define CHAT_AG_UI_SLOTS_MAX 4096
-#define CHAT_AG_UI_NAME_MAX 1024
-#define CHAT_AG_UI_INTERRUPT 0x80000000u /* slots of interrupts, from here */
+#define CHAT_AG_UI_INTERRUPTS_MAX 4096
+#define CHAT_AG_UI_INTERRUPT 0x80000000u /* places of interrupts, from here */
+
+typedef struct chat_ag_ui_live_s chat_ag_ui_live_t;
 
 /* A call of the stream. */
-typedef struct {
-    chat_str_t  id;
-    chat_str_t  name;
-    chat_str_t  parent; /* message that it is in */
-    chat_str_t  lane;   /* subagent that writes it */
-    chat_kind_e kind;
-    unsigned    chunked : 1; /* open, and written in chunks */
-    unsigned    ready : 1;
-    unsigned    answered : 1; /* its result has come */
-} chat_ag_ui_slot_t;
+struct chat_ag_ui_live_s {
+    chat_stream_call_t  call;
+    chat_str_t          lane;  /* subagent that writes it */
+    chat_table_entry_t *chunk; /* of its lane, while chunks are written */
+    chat_ag_ui_live_t  *below; /* the older chunked one of the lane */
+    chat_ag_ui_live_t  *next;  /* in the list of chunked ones */
+    chat_ag_ui_live_t  *prev;
+    int                 answered; /* its result has come */
+};
 
 typedef struct {
-    const chat_request_t *rq; /* or NULL */
-    chat_ag_ui_slot_t    *slots;
-    uint32_t              count;
-    size_t                size;
-    chat_table_t          ids;     /* number: the slot, from 1 on */
-    uint32_t              chunked; /* slots that are open and chunked */
-    uint32_t              first;   /* slot of the present step */
-    chat_str_t            run;     /* runId */
-    const chat_call_t   **known;   /* rq's calls in order of their ids */
-    size_t                nknown;
-    unsigned              begun : 1;    /* a frame was read */
+    chat_reader_t         reader;
+    const chat_request_t *rq;        /* or NULL */
+    chat_table_t          lanes;     /* item: the newest chunked call */
+    chat_table_t          parents;   /* messages; number: their newest call's
+                                       place, from 1 on */
+    chat_table_t          had;       /* item: the request's call of this id */
+    chat_ag_ui_live_t    *chunked;   /* open and written in chunks, newest */
+    uint32_t              first;     /* place of the present step */
+    chat_str_t            run;       /* runId */
+    unsigned              begun : 1; /* a frame was read */
     unsigned              answered : 1; /* a result came in this step */
-    int                   ended;        /* an end was told */
+    unsigned              indexed : 1;  /* had is filled */
 } chat_ag_ui_reader_t;
 
-/* A frame that is being read. */
-typedef struct {
-    chat_ag_ui_reader_t *reader;
-    chat_arena_t        *arena;
-    chat_json_doc_t     *doc;
-    chat_events_t       *events;
-} chat_ag_ui_frame_t;
-
 /* How a type of frame is read; each adds its events. */
-chat_rc_e chat_ag_ui_call_start(chat_ag_ui_frame_t *frame);
-chat_rc_e chat_ag_ui_call_args_more(chat_ag_ui_frame_t *frame);
-chat_rc_e chat_ag_ui_call_end(chat_ag_ui_frame_t *frame);
-chat_rc_e chat_ag_ui_call_chunk(chat_ag_ui_frame_t *frame);
-chat_rc_e chat_ag_ui_call_result(chat_ag_ui_frame_t *frame);
-chat_rc_e chat_ag_ui_snapshot(chat_ag_ui_frame_t *frame);
-chat_rc_e chat_ag_ui_interrupts(chat_ag_ui_frame_t *frame);
+void chat_ag_ui_call_start(chat_ag_ui_reader_t *r);
+void chat_ag_ui_call_more(chat_ag_ui_reader_t *r);
+void chat_ag_ui_call_end(chat_ag_ui_reader_t *r);
+void chat_ag_ui_call_chunk(chat_ag_ui_reader_t *r);
+void chat_ag_ui_call_result(chat_ag_ui_reader_t *r);
+void chat_ag_ui_snapshot(chat_ag_ui_reader_t *r);
+void chat_ag_ui_interrupts(chat_ag_ui_reader_t *r);
 
-/* Ends the chunked calls of a lane; NULL: of all. */
-chat_rc_e chat_ag_ui_close_chunks(chat_ag_ui_frame_t *frame,
-                                  const chat_str_t   *lane);
-
-/* A member of the frame's object, as a string. */
-chat_str_t chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key);
-
-/* A call by its id: the stream's own, or NULL. */
-chat_ag_ui_slot_t *chat_ag_ui_slot(const chat_ag_ui_reader_t *reader,
-                                   chat_str_t                 id);
-
-/* An event of this call; NULL: no memory. */
-chat_event_t *chat_ag_ui_emit(const chat_ag_ui_frame_t *frame,
-                              chat_event_e type, const chat_ag_ui_slot_t *slot,
-                              int implied);
+/* Ends the chunked calls of a lane, and those of all lanes. */
+void chat_ag_ui_close_lane(chat_ag_ui_reader_t *r, chat_str_t lane);
+void chat_ag_ui_close_all(chat_ag_ui_reader_t *r);
 
 /*
- * Opens a call, or opens it again: CALL_OPEN, and STEP_OPEN before it where a
- * step begins. CHAT_DECLINED: past a bound, nothing was added.
+ * Opens a call of the message `parent`, or opens it again: CALL_OPEN, and
+ * STEP_OPEN before it where a step begins. NULL: past a bound.
  */
-chat_rc_e chat_ag_ui_call_open(chat_ag_ui_frame_t      *frame,
-                               const chat_ag_ui_slot_t *call, int implied,
-                               chat_ag_ui_slot_t **opened);
+chat_ag_ui_live_t *chat_ag_ui_call_open(chat_ag_ui_reader_t *r, chat_str_t id,
+                                        chat_str_t name, chat_str_t parent,
+                                        chat_str_t lane, int implied);
 
 #endif /* CHAT_DIALECT_AG_UI_H */

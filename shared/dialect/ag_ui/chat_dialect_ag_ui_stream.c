@@ -3,10 +3,8 @@
  *
  * What a frame says by its type, and which chunked calls it ends: a call that
  * comes in chunks has no end of its own, but the next event of its lane (the
- * parent's, or a subagent's) is one.
- * Promises: what is not known is OPAQUE; one end per stream; only a run that
- * ended well seals its calls.
- * Must not know: what becomes of a call or a frame.
+ * parent's, or a subagent's) is one. A type that is not known is OPAQUE. Only
+ * a run that ended well seals its calls.
  */
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
@@ -25,98 +23,85 @@ typedef enum {
 void *
 chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    chat_ag_ui_reader_t *reader = chat_arena_alloc(arena, sizeof(*reader));
+    chat_ag_ui_reader_t *r;
 
-    if (reader != NULL) {
-        reader->rq = rq;
-        chat_table_init(&reader->ids, arena);
+    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_ag_ui_live_t));
+    if (r != NULL) {
+        r->rq = rq;
+        chat_table_init(&r->lanes, arena);
+        chat_table_init(&r->parents, arena);
+        chat_table_init(&r->had, arena);
     }
 
-    return reader;
+    return r;
 }
 
 
-chat_str_t
-chat_ag_ui_string(const chat_ag_ui_frame_t *frame, const char *key)
+static void
+chat_ag_ui_opaque(chat_ag_ui_reader_t *r)
 {
-    return chat_json_text(frame->doc, frame->doc->root, key);
+    chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
 }
 
 
-static chat_rc_e
-chat_ag_ui_opaque(chat_ag_ui_frame_t *frame)
+static void
+chat_ag_ui_run_started(chat_ag_ui_reader_t *r)
 {
-    return chat_events_put(frame->events, CHAT_EVENT_OPAQUE);
-}
+    chat_event_t *event;
 
+    event = chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN);
+    event->id = chat_reader_text(&r->reader, "runId");
+    r->first = r->reader.calls.count;
+    r->answered = 0;
 
-static chat_rc_e
-chat_ag_ui_run_started(chat_ag_ui_frame_t *frame)
-{
-    chat_event_t        *event;
-    chat_ag_ui_reader_t *reader = frame->reader;
-
-    event = chat_events_add(frame->events, CHAT_EVENT_TURN_OPEN);
-    if (event == NULL) {
-        return CHAT_ERROR;
+    if (event->id.len <= CHAT_ID_MAX) {
+        r->run = chat_reader_keep(&r->reader, event->id);
     }
 
-    event->id = chat_ag_ui_string(frame, "runId");
-    reader->first = reader->count;
-    reader->answered = 0;
-
-    if (event->id.len <= CHAT_AG_UI_NAME_MAX
-        && chat_arena_dup(frame->arena, event->id, &reader->run) != CHAT_OK)
-    {
-        return CHAT_ERROR;
-    }
-
-    return chat_events_put(frame->events, CHAT_EVENT_STEP_OPEN);
+    chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN);
 }
 
 
 /* The end of the stream; a further one says nothing. */
-static chat_rc_e
-chat_ag_ui_turn_end(chat_ag_ui_frame_t *frame, chat_end_e end)
+static void
+chat_ag_ui_turn_end(chat_ag_ui_reader_t *r, chat_end_e end)
 {
-    return frame->reader->ended
-               ? chat_ag_ui_opaque(frame)
-               : chat_events_end(frame->events, end, &frame->reader->ended);
+    if (r->reader.ended) {
+        chat_ag_ui_opaque(r);
+    } else {
+        chat_events_end(r->reader.events, end, &r->reader.ended);
+    }
 }
 
 
-static chat_rc_e
-chat_ag_ui_run_finished(chat_ag_ui_frame_t *frame)
+static void
+chat_ag_ui_run_finished(chat_ag_ui_reader_t *r)
 {
-    chat_json_doc_t   *doc = frame->doc;
-    const chat_json_t *outcome, *type;
+    chat_json_doc_t   *doc = r->reader.doc;
+    const chat_json_t *type;
 
-    outcome = chat_json_get(doc, doc->root, "outcome");
-    type = chat_json_get(doc, outcome, "type");
+    type = chat_json_get(doc, chat_reader_get(&r->reader, "outcome"), "type");
 
-    /* who stopped it waits for nothing */
+    /* The client has stopped the run: it waits for nothing. */
     if (chat_json_is(doc, type, "cancelled")) {
-        return chat_ag_ui_turn_end(frame, CHAT_END_ABORTED);
+        chat_ag_ui_turn_end(r, CHAT_END_ABORTED);
+        return;
     }
 
-    if (chat_events_put(frame->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK) {
-        return CHAT_ERROR;
+    chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);
+
+    if (chat_json_is(doc, type, "interrupt")) {
+        chat_ag_ui_interrupts(r);
     }
 
-    if (chat_json_is(doc, type, "interrupt")
-        && chat_ag_ui_interrupts(frame) != CHAT_OK)
-    {
-        return CHAT_ERROR;
-    }
-
-    return chat_ag_ui_turn_end(frame, CHAT_END_FINISHED);
+    chat_ag_ui_turn_end(r, CHAT_END_FINISHED);
 }
 
 
-static chat_rc_e
-chat_ag_ui_run_error(chat_ag_ui_frame_t *frame)
+static void
+chat_ag_ui_run_error(chat_ag_ui_reader_t *r)
 {
-    return chat_ag_ui_turn_end(frame, CHAT_END_FAILED);
+    chat_ag_ui_turn_end(r, CHAT_END_FAILED);
 }
 
 
@@ -124,10 +109,10 @@ chat_ag_ui_run_error(chat_ag_ui_frame_t *frame)
 static const struct {
     const char       *type;
     chat_ag_ui_ends_e ends;
-    chat_rc_e (*read)(chat_ag_ui_frame_t *frame);
+    void (*read)(chat_ag_ui_reader_t *r);
 } chat_ag_ui_types[] = {
     { "TOOL_CALL_START", CHAT_AG_UI_LANE, chat_ag_ui_call_start },
-    { "TOOL_CALL_ARGS", CHAT_AG_UI_LANE, chat_ag_ui_call_args_more },
+    { "TOOL_CALL_ARGS", CHAT_AG_UI_LANE, chat_ag_ui_call_more },
     { "TOOL_CALL_END", CHAT_AG_UI_LANE, chat_ag_ui_call_end },
     { "TOOL_CALL_CHUNK", CHAT_AG_UI_NONE, chat_ag_ui_call_chunk },
     { "TOOL_CALL_RESULT", CHAT_AG_UI_LANE, chat_ag_ui_call_result },
@@ -155,24 +140,25 @@ static const struct {
 };
 
 
-static chat_rc_e
-chat_ag_ui_ends(chat_ag_ui_frame_t *frame, chat_ag_ui_ends_e ends)
+static void
+chat_ag_ui_ends(chat_ag_ui_reader_t *r, chat_ag_ui_ends_e ends)
 {
     chat_str_t lane;
 
-    if (ends == CHAT_AG_UI_NONE) {
-        return CHAT_OK;
+    if (r->chunked == NULL || ends == CHAT_AG_UI_NONE) {
+        return;
     }
 
     if (ends == CHAT_AG_UI_ALL) {
-        return chat_ag_ui_close_chunks(frame, NULL);
+        chat_ag_ui_close_all(r);
+        return;
     }
 
-    lane = chat_ag_ui_string(frame, "subagentRunId");
+    lane = chat_reader_text(&r->reader, "subagentRunId");
 
-    return ends == CHAT_AG_UI_ENDED && lane.len == 0
-               ? CHAT_OK
-               : chat_ag_ui_close_chunks(frame, &lane);
+    if (ends == CHAT_AG_UI_LANE || lane.len != 0) {
+        chat_ag_ui_close_lane(r, lane);
+    }
 }
 
 
@@ -194,52 +180,52 @@ chat_ag_ui_is_type(chat_str_t type)
 
 
 chat_rc_e
-chat_ag_ui_read(void *state, chat_arena_t *arena, const chat_frame_t *sse,
-                chat_json_doc_t *doc, chat_events_t *events)
+chat_ag_ui_read(void *reader, const chat_frame_t *frame)
 {
-    size_t             i;
-    chat_str_t         type;
-    chat_ag_ui_frame_t frame = { state, arena, doc, events };
+    size_t               i;
+    chat_str_t           type;
+    chat_ag_ui_reader_t *r = reader;
 
-    if (!sse->has_data || sse->data.len == 0) {
+    if (!frame->has_data || frame->data.len == 0) {
         return CHAT_OK;
     }
 
-    if (doc == NULL) {
+    if (r->reader.doc == NULL) {
         return CHAT_DECLINED;
     }
 
-    type = chat_ag_ui_string(&frame, "type");
-    if (!frame.reader->begun && !chat_ag_ui_is_type(type)) {
+    type = chat_reader_text(&r->reader, "type");
+    if (!r->begun && !chat_ag_ui_is_type(type)) {
         return CHAT_DECLINED;
     }
 
-    frame.reader->begun = 1;
+    r->begun = 1;
 
     for (i = 0; i < sizeof(chat_ag_ui_types) / sizeof(chat_ag_ui_types[0]);
          i++) {
         if (chat_str_is(type, chat_ag_ui_types[i].type)) {
-            return chat_ag_ui_ends(&frame, chat_ag_ui_types[i].ends) == CHAT_OK
-                       ? chat_ag_ui_types[i].read(&frame)
-                       : CHAT_ERROR;
+            chat_ag_ui_ends(r, chat_ag_ui_types[i].ends);
+            chat_ag_ui_types[i].read(r);
+            return CHAT_OK;
         }
     }
 
-    return chat_ag_ui_opaque(&frame);
+    chat_ag_ui_opaque(r);
+    return CHAT_OK;
 }
 
 
 int
-chat_ag_ui_boring(void *state, const chat_frame_t *frame)
+chat_ag_ui_boring(void *data, const chat_frame_t *frame)
 {
     size_t                     i, len;
     chat_str_t                 rest;
-    const chat_ag_ui_reader_t *reader = state;
+    const chat_ag_ui_reader_t *r = data;
     static const char *const   words[] = { "TEXT_MESSAGE_C",
                                            "REASONING_MESSAGE_C" };
 
     /* any event may be the end of a chunked call */
-    if (reader->chunked != 0) {
+    if (r->chunked != NULL) {
         return 0;
     }
 

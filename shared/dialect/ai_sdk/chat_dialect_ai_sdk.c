@@ -1,260 +1,231 @@
 /*
- * chat_dialect_ai_sdk.c: the AI SDK's UI message stream, versions 5 to 7.
+ * chat_dialect_ai_sdk.c: reads the AI SDK's UI message stream, versions 5 to
+ * 7; and the table.
  *
  * Each frame is one JSON object with a type; calls are known by toolCallId,
- * nothing is numbered. The reader keeps one slot per call id of the stream.
- * Promises: what it does not know is OPAQUE; memory is bounded: ids and names
- * past CHAT_AI_SDK_NAME_MAX, and calls past CHAT_AI_SDK_SLOTS_MAX, are OPAQUE
- * too, so they pass untouched.
- * Must not know: what becomes of a call or a frame.
+ * nothing is numbered. What is not known, and what is past a bound, is OPAQUE
+ * and so passes untouched.
  */
 
 #include "dialect/ai_sdk/chat_dialect_ai_sdk.h"
 
+#define CHAT_AI_SDK_ASKS_MAX 4096 /* approvals of a stream that are kept */
 
-/* A frame that is being read. */
 typedef struct {
-    chat_ai_sdk_reader_t *reader;
-    chat_arena_t         *arena;
-    chat_json_doc_t      *doc;
-    chat_events_t        *events;
-    chat_str_t            id; /* toolCallId */
-} chat_ai_sdk_chunk_t;
+    chat_reader_t reader;
+    chat_table_t  asks;      /* item: the id of the call, a string; key: the
+                                approvalId */
+    uint32_t      nasks;     /* that have taken memory */
+    unsigned      begun : 1; /* a first chunk was ours */
+    chat_str_t    id;        /* toolCallId of the chunk that is being read */
+} chat_ai_sdk_reader_t;
 
-/* How a type of chunk is read; value is the table's. */
-typedef chat_rc_e (*chat_ai_sdk_chunk_pt)(chat_ai_sdk_chunk_t *chunk,
-                                          unsigned             value);
+
+static void *
+chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq)
+{
+    chat_ai_sdk_reader_t *r;
+
+    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_ai_sdk_call_t));
+    if (r != NULL) {
+        chat_table_init(&r->asks, arena);
+    }
+
+    return r;
+}
 
 
 static const chat_json_t *
-chat_ai_sdk_member(const chat_ai_sdk_chunk_t *chunk, const char *key)
+chat_ai_sdk_member(const chat_ai_sdk_reader_t *r, const char *key)
 {
-    return chat_json_get(chunk->doc, chunk->doc->root, key);
+    return chat_reader_get(&r->reader, key);
 }
 
 
 static chat_event_t *
-chat_ai_sdk_emit(const chat_ai_sdk_chunk_t *chunk, chat_event_e type)
+chat_ai_sdk_emit(chat_ai_sdk_reader_t *r, chat_event_e type)
 {
-    chat_event_t *event = chat_events_add(chunk->events, type);
+    chat_event_t *event = chat_events_add(r->reader.events, type);
 
-    if (event != NULL) {
-        event->id = chunk->id;
-    }
+    event->id = r->id;
 
     return event;
 }
 
 
-static chat_rc_e
-chat_ai_sdk_opaque(const chat_ai_sdk_chunk_t *chunk)
+/* Anything else, and what only has a type. */
+static void
+chat_ai_sdk_plain(chat_ai_sdk_reader_t *r, unsigned type)
 {
-    return chat_events_put(chunk->events, CHAT_EVENT_OPAQUE);
+    chat_events_add(r->reader.events, type);
 }
 
 
-static chat_rc_e
-chat_ai_sdk_plain(chat_ai_sdk_chunk_t *chunk, unsigned type)
+static void
+chat_ai_sdk_start(chat_ai_sdk_reader_t *r, unsigned value)
 {
-    return chat_events_put(chunk->events, type);
+    chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
+        chat_reader_text(&r->reader, "messageId");
 }
 
 
-static chat_rc_e
-chat_ai_sdk_start(chat_ai_sdk_chunk_t *chunk, unsigned value)
+static void
+chat_ai_sdk_end(chat_ai_sdk_reader_t *r, unsigned end)
 {
-    chunk->id =
-        chat_json_string(chunk->doc, chat_ai_sdk_member(chunk, "messageId"));
+    chat_event_t *event;
 
-    return chat_ai_sdk_emit(chunk, CHAT_EVENT_TURN_OPEN) != NULL ? CHAT_OK
-                                                                 : CHAT_ERROR;
-}
-
-
-static chat_rc_e
-chat_ai_sdk_end(chat_ai_sdk_chunk_t *chunk, unsigned end)
-{
-    chat_event_t *event = chat_events_add(chunk->events, CHAT_EVENT_TURN_END);
-
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
+    event = chat_events_add(r->reader.events, CHAT_EVENT_TURN_END);
     event->end = end;
 
     /* So an app says that its own provider broke off. */
-    if (end == CHAT_END_FINISHED && chunk->doc != NULL
-        && chat_json_is(chunk->doc, chat_ai_sdk_member(chunk, "finishReason"),
+    if (end == CHAT_END_FINISHED && r->reader.doc != NULL
+        && chat_json_is(r->reader.doc, chat_ai_sdk_member(r, "finishReason"),
                         "interrupted"))
     {
         event->end = CHAT_END_INTERRUPTED;
     }
-
-    return CHAT_OK;
 }
 
 
 /*
  * Opens the chunk's call, or opens it again: name and nature are those that
- * the chunk gives. CHAT_DECLINED: past a bound.
+ * the chunk gives. NULL: past a bound.
  */
-static chat_rc_e
-chat_ai_sdk_call_open(chat_ai_sdk_chunk_t *chunk, chat_ai_sdk_slot_t **opened)
+static chat_ai_sdk_call_t *
+chat_ai_sdk_call_open(chat_ai_sdk_reader_t *r)
 {
-    chat_ai_sdk_reader_t *reader = chunk->reader;
-    chat_ai_sdk_slot_t   *slot = chat_ai_sdk_find(reader, chunk->id);
-    chat_event_t         *event;
-    chat_str_t            name;
+    chat_ai_sdk_call_t *own;
 
-    name = chat_json_string(chunk->doc, chat_ai_sdk_member(chunk, "toolName"));
-
-    if (chunk->id.len == 0 || chunk->id.len > CHAT_AI_SDK_NAME_MAX
-        || name.len > CHAT_AI_SDK_NAME_MAX
-        || (slot == NULL && reader->count == CHAT_AI_SDK_SLOTS_MAX))
-    {
-        return CHAT_DECLINED;
+    own = chat_calls_open(&r->reader.calls, r->id,
+                          chat_reader_text(&r->reader, "toolName"));
+    if (own == NULL) {
+        return NULL;
     }
 
-    if (slot == NULL) {
-        slot = chat_ai_sdk_add(reader, chunk->arena, chunk->id);
-        if (slot == NULL) {
-            return CHAT_ERROR;
-        }
-    }
+    own->dynamic = chat_json_true(chat_ai_sdk_member(r, "dynamic"));
+    own->call.kind = chat_json_true(chat_ai_sdk_member(r, "providerExecuted"))
+                         ? CHAT_KIND_PROVIDER
+                         : CHAT_KIND_CLIENT;
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
 
-    if (!chat_str_eq(slot->name, name)
-        && chat_arena_dup(chunk->arena, name, &slot->name) != CHAT_OK)
-    {
-        return CHAT_ERROR;
-    }
-
-    slot->ready = 0;
-    slot->dynamic = chat_json_true(chat_ai_sdk_member(chunk, "dynamic"));
-    slot->provider =
-        chat_json_true(chat_ai_sdk_member(chunk, "providerExecuted"));
-
-    event = chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_OPEN);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->slot = (uint32_t) (slot - reader->slots);
-    event->kind = slot->provider ? CHAT_KIND_PROVIDER : CHAT_KIND_CLIENT;
-    event->name = name;
-    *opened = slot;
-
-    return CHAT_OK;
+    return own;
 }
 
 
-static chat_rc_e
-chat_ai_sdk_input_start(chat_ai_sdk_chunk_t *chunk, unsigned value)
+static void
+chat_ai_sdk_input_start(chat_ai_sdk_reader_t *r, unsigned value)
 {
-    chat_ai_sdk_slot_t *slot;
-    chat_rc_e           rc = chat_ai_sdk_call_open(chunk, &slot);
-
-    return rc == CHAT_DECLINED ? chat_ai_sdk_opaque(chunk) : rc;
+    if (chat_ai_sdk_call_open(r) == NULL) {
+        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
+    }
 }
 
 
-static chat_rc_e
-chat_ai_sdk_input_delta(chat_ai_sdk_chunk_t *chunk, unsigned value)
+static void
+chat_ai_sdk_input_delta(chat_ai_sdk_reader_t *r, unsigned value)
 {
-    const chat_ai_sdk_slot_t *slot;
-    const chat_json_t        *delta;
-    chat_event_t             *event;
+    chat_stream_call_t *call = chat_calls_find(&r->reader.calls, r->id);
 
-    slot = chat_ai_sdk_find(chunk->reader, chunk->id);
-    if (slot == NULL) {
-        return chat_ai_sdk_opaque(chunk);
+    if (call == NULL) {
+        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
+        return;
     }
 
-    event = chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_ARGS);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    delta = chat_ai_sdk_member(chunk, "inputTextDelta");
-    event->slot = (uint32_t) (slot - chunk->reader->slots);
-    event->text = chat_json_string(chunk->doc, delta);
-
-    return CHAT_OK;
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call)->text =
+        chat_reader_text(&r->reader, "inputTextDelta");
 }
 
 
 /* The arguments are complete, or (failed) will never be right. */
-static chat_rc_e
-chat_ai_sdk_input_ready(chat_ai_sdk_chunk_t *chunk, unsigned failed)
+static void
+chat_ai_sdk_input_ready(chat_ai_sdk_reader_t *r, unsigned failed)
 {
-    chat_ai_sdk_slot_t *slot = chat_ai_sdk_find(chunk->reader, chunk->id);
-    chat_event_t       *event;
     chat_str_t          name;
-    chat_rc_e           rc;
+    chat_event_t       *event;
+    chat_ai_sdk_call_t *own = chat_calls_find(&r->reader.calls, r->id);
 
-    if (slot == NULL || slot->ready) {
-        rc = chat_ai_sdk_call_open(chunk, &slot);
-        if (rc != CHAT_OK) {
-            return rc == CHAT_DECLINED ? chat_ai_sdk_opaque(chunk) : rc;
-        }
+    if (own == NULL || own->call.ready) {
+        own = chat_ai_sdk_call_open(r);
     }
 
-    event = chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_READY);
-    if (event == NULL) {
-        return CHAT_ERROR;
+    if (own == NULL) {
+        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
+        return;
     }
 
-    name = chat_json_string(chunk->doc, chat_ai_sdk_member(chunk, "toolName"));
+    own->call.ready = 1;
+    if (chat_json_true(chat_ai_sdk_member(r, "providerExecuted"))) {
+        own->call.kind = CHAT_KIND_PROVIDER;
+    }
 
-    slot->ready = 1;
-    slot->provider |=
-        chat_json_true(chat_ai_sdk_member(chunk, "providerExecuted"));
-
-    event->slot = (uint32_t) (slot - chunk->reader->slots);
-    event->kind = slot->provider ? CHAT_KIND_PROVIDER : CHAT_KIND_CLIENT;
-    event->name = name.len != 0 ? name : slot->name;
-    event->text =
-        chat_json_raw(chunk->doc, chat_ai_sdk_member(chunk, "input"));
+    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
+    name = chat_reader_text(&r->reader, "toolName");
+    event->name = name.len != 0 ? name : own->call.name;
+    event->text = chat_json_raw(r->reader.doc, chat_ai_sdk_member(r, "input"));
     event->whole = 1;
     event->failed = failed;
-
-    return CHAT_OK;
 }
 
 
-/* A call is to be approved; the decision will name the question alone. */
-static chat_rc_e
-chat_ai_sdk_ask(chat_ai_sdk_chunk_t *chunk, unsigned value)
+/* The call that an approvalId was given for; empty: not known. */
+static chat_str_t
+chat_ai_sdk_asked(const chat_ai_sdk_reader_t *r, chat_str_t approval)
 {
-    chat_str_t question;
+    const chat_table_entry_t *entry = chat_table_find(&r->asks, approval);
 
-    question =
-        chat_json_string(chunk->doc, chat_ai_sdk_member(chunk, "approvalId"));
+    return entry && entry->item ? *(const chat_str_t *) entry->item
+                                : chat_str(NULL, 0);
+}
 
-    if (chat_ai_sdk_note_ask(chunk->reader, chunk->arena, question, chunk->id)
-            != CHAT_OK
-        || chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_ASK) == NULL)
+
+/* Keeps which call an approval is of, within bounds. */
+static void
+chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *r, chat_str_t approval)
+{
+    chat_str_t         *call;
+    chat_table_entry_t *entry;
+
+    if (approval.len == 0 || approval.len > CHAT_ID_MAX
+        || r->id.len > CHAT_ID_MAX || r->nasks == CHAT_AI_SDK_ASKS_MAX
+        || chat_str_eq(chat_ai_sdk_asked(r, approval), r->id))
     {
-        return CHAT_ERROR;
+        return;
     }
 
-    return CHAT_OK;
+    entry = chat_table_find(&r->asks, approval);
+    if (entry == NULL) {
+        entry =
+            chat_table_put(&r->asks, chat_reader_keep(&r->reader, approval));
+    }
+
+    call = chat_arena_alloc(r->reader.arena, sizeof(*call));
+    if (entry == NULL || call == NULL) {
+        r->reader.calls.failed = 1;
+        return;
+    }
+
+    *call = chat_reader_keep(&r->reader, r->id);
+    entry->item = call;
+    r->nasks++;
+}
+
+
+/* A call is to be approved; the decision will give the approvalId alone. */
+static void
+chat_ai_sdk_ask(chat_ai_sdk_reader_t *r, unsigned value)
+{
+    chat_ai_sdk_note_ask(r, chat_reader_text(&r->reader, "approvalId"));
+    chat_ai_sdk_emit(r, CHAT_EVENT_CALL_ASK);
 }
 
 
 /* The decision that the server itself has made, or says again. */
-static chat_rc_e
-chat_ai_sdk_decide(chat_ai_sdk_chunk_t *chunk, unsigned value)
+static void
+chat_ai_sdk_decide(chat_ai_sdk_reader_t *r, unsigned value)
 {
-    chunk->id = chat_ai_sdk_asked(
-        chunk->reader,
-        chat_json_string(chunk->doc, chat_ai_sdk_member(chunk, "approvalId")));
+    r->id = chat_ai_sdk_asked(r, chat_reader_text(&r->reader, "approvalId"));
 
-    if (chunk->id.len == 0) {
-        return chat_ai_sdk_opaque(chunk);
-    }
-
-    return chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_ASK) != NULL ? CHAT_OK
-                                                                : CHAT_ERROR;
+    chat_ai_sdk_emit(r, r->id.len ? CHAT_EVENT_CALL_ASK : CHAT_EVENT_OPAQUE);
 }
 
 
@@ -279,38 +250,37 @@ chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
 }
 
 
-static chat_rc_e
-chat_ai_sdk_output(chat_ai_sdk_chunk_t *chunk, unsigned outcome)
+static void
+chat_ai_sdk_output(chat_ai_sdk_reader_t *r, unsigned outcome)
 {
     const chat_json_t *node;
-    chat_event_t      *event;
-
-    event = chat_ai_sdk_emit(chunk, CHAT_EVENT_CALL_RESULT);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
+    chat_event_t      *event = chat_ai_sdk_emit(r, CHAT_EVENT_CALL_RESULT);
 
     event->outcome = outcome;
     if (outcome == CHAT_OUTCOME_OK
-        && chat_json_true(chat_ai_sdk_member(chunk, "preliminary")))
+        && chat_json_true(chat_ai_sdk_member(r, "preliminary")))
     {
         event->outcome = CHAT_OUTCOME_PARTIAL;
     }
 
-    node = chat_ai_sdk_member(
-        chunk, outcome == CHAT_OUTCOME_ERROR ? "errorText" : "output");
+    node = chat_ai_sdk_member(r, outcome == CHAT_OUTCOME_ERROR ? "errorText"
+                                                               : "output");
 
-    return chat_ai_sdk_result(chunk->doc, node, event->outcome, &event->text,
-                              &event->digest);
+    if (chat_ai_sdk_result(r->reader.doc, node, event->outcome, &event->text,
+                           &event->digest)
+        != CHAT_OK)
+    {
+        r->reader.calls.failed = 1;
+    }
 }
 
 
 /* All types of chunk that mean something; needs_id: OPAQUE without an id. */
 static const struct {
-    const char          *type;
-    chat_ai_sdk_chunk_pt read;
-    unsigned             value;
-    unsigned             needs_id;
+    const char *type;
+    void (*read)(chat_ai_sdk_reader_t *r, unsigned value);
+    unsigned value;
+    unsigned needs_id;
 } chat_ai_sdk_chunks[] = {
     { "start", chat_ai_sdk_start, 0, 0 },
     { "start-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_OPEN, 0 },
@@ -364,53 +334,55 @@ chat_ai_sdk_may_begin(chat_str_t type)
 
 
 static chat_rc_e
-chat_ai_sdk_read(void *state, chat_arena_t *arena, const chat_frame_t *frame,
-                 chat_json_doc_t *doc, chat_events_t *events)
+chat_ai_sdk_read(void *reader, const chat_frame_t *frame)
 {
-    chat_ai_sdk_chunk_t chunk = { state, arena, doc, events, { NULL, 0 } };
-    const chat_json_t  *type;
-    size_t              i;
+    size_t                i;
+    const chat_json_t    *type;
+    chat_ai_sdk_reader_t *r = reader;
 
     /* An empty data: line dispatches nothing. */
     if (!frame->has_data || frame->data.len == 0) {
         return CHAT_OK;
     }
 
-    if (doc == NULL) {
-        return chat_str_is(frame->data, "[DONE]")
-                   ? chat_ai_sdk_end(&chunk, CHAT_END_FINISHED)
-                   : CHAT_DECLINED;
+    if (r->reader.doc == NULL) {
+        if (!chat_str_is(frame->data, "[DONE]")) {
+            return CHAT_DECLINED;
+        }
+
+        chat_ai_sdk_end(r, CHAT_END_FINISHED);
+        return CHAT_OK;
     }
 
-    type = chat_ai_sdk_member(&chunk, "type");
+    type = chat_ai_sdk_member(r, "type");
     if (type == NULL || type->type != CHAT_JSON_STRING) {
         return CHAT_DECLINED;
     }
 
     /* other dialects have types, too */
-    if (!chunk.reader->begun
-        && !chat_ai_sdk_may_begin(chat_json_string(doc, type)))
-    {
+    if (!r->begun
+        && !chat_ai_sdk_may_begin(chat_json_string(r->reader.doc, type))) {
         return CHAT_DECLINED;
     }
 
-    chunk.reader->begun = 1;
-    chunk.id = chat_json_string(doc, chat_ai_sdk_member(&chunk, "toolCallId"));
+    r->begun = 1;
+    r->id = chat_reader_text(&r->reader, "toolCallId");
 
     for (i = 0; i < sizeof(chat_ai_sdk_chunks) / sizeof(chat_ai_sdk_chunks[0]);
          i++)
     {
-        if (chat_json_is(doc, type, chat_ai_sdk_chunks[i].type)) {
-            if (chat_ai_sdk_chunks[i].needs_id && chunk.id.len == 0) {
+        if (chat_json_is(r->reader.doc, type, chat_ai_sdk_chunks[i].type)) {
+            if (chat_ai_sdk_chunks[i].needs_id && r->id.len == 0) {
                 break;
             }
 
-            return chat_ai_sdk_chunks[i].read(&chunk,
-                                              chat_ai_sdk_chunks[i].value);
+            chat_ai_sdk_chunks[i].read(r, chat_ai_sdk_chunks[i].value);
+            return CHAT_OK;
         }
     }
 
-    return chat_ai_sdk_opaque(&chunk);
+    chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
+    return CHAT_OK;
 }
 
 

@@ -1,9 +1,9 @@
 /*
  * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
  *
- * chat_dialect_ai_sdk.c reads streams and has the table, _slots.c keeps what
- * they said; _write.c makes what the module says itself; _body.c and _part.c
- * read request bodies, _splice.c changes them, _retell.c says them as events.
+ * chat_dialect_ai_sdk.c reads streams and has the table; _write.c makes what
+ * the module says itself; _body.c and _part.c read request bodies, _splice.c
+ * changes them, _retell.c says them as events.
  * Must not know, as they: stores, policy, other dialects.
  */
 
@@ -80,49 +80,10 @@ int chat_ai_sdk_part_unanswered(chat_json_doc_t *doc, const chat_json_t *part);
 /* 1 if the part is settled but its approval does not say how it went. */
 int chat_ai_sdk_part_undecided(chat_json_doc_t *doc, const chat_json_t *part);
 
-#define CHAT_AI_SDK_SLOTS_MAX 4096
-#define CHAT_AI_SDK_NAME_MAX 1024
-
 /* A call of the stream. */
 typedef struct {
-    chat_str_t id;
-    chat_str_t name;
-    unsigned   ready : 1;    /* its arguments are complete */
-    unsigned   provider : 1; /* is executed on the server side */
-    unsigned   dynamic : 1;
-} chat_ai_sdk_slot_t;
-
-typedef struct {
-    chat_ai_sdk_slot_t *slots;
-    uint32_t            count;
-    size_t              size;
-    chat_table_t        ids;       /* number: the slot, from 1 on */
-    chat_table_t        questions; /* item: the id of the call, a string */
-    uint32_t            nasks;     /* that have taken memory */
-    unsigned            begun : 1; /* a first chunk was ours */
-} chat_ai_sdk_reader_t;
-
-void *chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq);
-
-/* The slot of this id, or NULL. */
-chat_ai_sdk_slot_t *chat_ai_sdk_find(const chat_ai_sdk_reader_t *reader,
-                                     chat_str_t                  id);
-
-/* A new slot for this id; NULL: no memory. */
-chat_ai_sdk_slot_t *chat_ai_sdk_add(chat_ai_sdk_reader_t *reader,
-                                    chat_arena_t *arena, chat_str_t id);
-
-/* Keeps which call a question is about, within bounds. */
-chat_rc_e chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *reader,
-                               chat_arena_t *arena, chat_str_t question,
-                               chat_str_t call);
-
-/* The call that the question is about; empty: not known. */
-chat_str_t chat_ai_sdk_asked(const chat_ai_sdk_reader_t *reader,
-                             chat_str_t                  question);
-
-/* What the stream said of a call when it was opened; 0: never opened. */
-int chat_ai_sdk_opened(const void *state, chat_str_t id, chat_str_t *name,
-                       int *dynamic);
+    chat_stream_call_t call;
+    int                dynamic;
+} chat_ai_sdk_call_t;
 
 #endif /* CHAT_DIALECT_AI_SDK_H */

@@ -137,22 +137,22 @@ chat_ai_sdk_empty(const chat_request_t *rq, const chat_result_t *results,
 
 /* A call whose input breaks off would stay half open in the client. */
 static void
-chat_ai_sdk_close_call(const void *state, chat_str_t id, chat_buf_t *out)
+chat_ai_sdk_close_call(const chat_reader_t *reader, chat_str_t id,
+                       chat_buf_t *out)
 {
-    chat_str_t name;
-    int        dynamic;
+    const chat_ai_sdk_call_t *own = chat_calls_find(&reader->calls, id);
 
-    if (!chat_ai_sdk_opened(state, id, &name, &dynamic)) {
+    if (own == NULL) {
         return;
     }
 
     chat_buf_puts(out, "data: {\"type\":\"tool-input-error\",\"toolCallId\":");
     chat_buf_json(out, id);
     chat_buf_puts(out, ",\"toolName\":");
-    chat_buf_json(out, name);
+    chat_buf_json(out, own->call.name);
     chat_buf_puts(out, ",\"input\":{},\"errorText\":\"The stream broke off "
                        "before the input was complete.\"");
-    chat_buf_puts(out, dynamic ? ",\"dynamic\":true}\n\n" : "}\n\n");
+    chat_buf_puts(out, own->dynamic ? ",\"dynamic\":true}\n\n" : "}\n\n");
 }
 
 

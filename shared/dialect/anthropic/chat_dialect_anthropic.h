@@ -53,13 +53,7 @@ chat_rc_e chat_anthropic_splice(chat_json_doc_t *doc, const chat_request_t *rq,
 void     *chat_anthropic_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_anthropic_boring(void *data, const chat_frame_t *frame);
 int       chat_anthropic_idle(const chat_frame_t *frame);
-chat_rc_e chat_anthropic_read(void *data, chat_arena_t *arena,
-                              const chat_frame_t *frame, chat_json_doc_t *doc,
-                              chat_events_t *events);
-chat_edit_rc_e chat_anthropic_edit(chat_json_doc_t     *doc,
-                                   const chat_events_t *events,
-                                   const chat_slots_t  *slots,
-                                   chat_edits_t        *edits);
+chat_rc_e chat_anthropic_read(void *reader, const chat_frame_t *frame);
 
 /*
  * 1 if a content block is a call: tool_use is the client's to answer, all

@@ -71,13 +71,7 @@ chat_rc_e chat_gemini_splice(chat_json_doc_t *doc, const chat_request_t *rq,
 void     *chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_gemini_boring(void *data, const chat_frame_t *frame);
 int       chat_gemini_idle(const chat_frame_t *frame);
-chat_rc_e chat_gemini_read(void *data, chat_arena_t *arena,
-                           const chat_frame_t *frame, chat_json_doc_t *doc,
-                           chat_events_t *events);
-chat_edit_rc_e chat_gemini_edit(chat_json_doc_t     *doc,
-                                const chat_events_t *events,
-                                const chat_slots_t  *slots,
-                                chat_edits_t        *edits);
+chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
 
 /*
  * The elements of a list, which may be written as one object alone:

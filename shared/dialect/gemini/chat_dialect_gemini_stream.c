@@ -2,54 +2,39 @@
  * chat_dialect_gemini_stream.c: reads answers of Gemini.
  *
  * A call comes whole in a part, or, on Vertex, as a part that opens it, parts
- * with pieces of its arguments and one that ends it. Its slot is its number
+ * with pieces of its arguments and one that ends it. Its place is its number
  * in the stream. Only the first candidate's calls are read: no client can
- * answer those of others.
- * Promises: each functionCall part of that candidate gives exactly one
- * CALL_ARGS, or an OPAQUE if it is of no call, in the order of the frame; one
- * end per stream, when no candidate is awaited any more.
- * Must not know: which calls are dropped.
+ * answer those of others. Nothing is numbered: a dropped part goes, and with
+ * it the thoughtSignature that is its own. The stream ends when no candidate
+ * is awaited any more.
  */
 
 #include "dialect/gemini/chat_dialect_gemini.h"
 
-#define CHAT_GEMINI_OPENED 4096 /* calls of a stream that are read */
-
-/* A call, whose arguments may be coming in pieces. */
 typedef struct {
-    uint32_t            slot;
-    chat_str_t          id;
-    chat_str_t          name;
-    chat_gemini_args_t *args; /* NULL: they are whole */
-} chat_gemini_pending_t;
-
-typedef struct {
-    chat_arena_t         *arena;  /* of the stream */
-    chat_events_t        *events; /* of the frame */
-    chat_json_doc_t      *doc;
-    chat_gemini_args_t   *args; /* the pieces of one call at a time */
-    chat_gemini_pending_t pending;
-    uint32_t              since;       /* answers since the user's words */
-    uint32_t              opened;      /* calls */
-    uint32_t              seen;        /* candidates, a bit each */
-    uint32_t              done;        /* those that have their finishReason */
-    unsigned              in_call : 1; /* pending is one */
-    unsigned              open : 1;    /* a chunk was seen */
-    unsigned              stopped : 1; /* the calls are for the client */
-    int                   ended;
-} chat_gemini_stream_t;
+    chat_reader_t       reader;
+    chat_gemini_args_t *args;        /* the pieces of one call at a time */
+    chat_stream_call_t *pending;     /* the call that more pieces come of */
+    uint32_t            since;       /* answers since the user's words */
+    uint32_t            opened;      /* calls */
+    uint32_t            seen;        /* candidates, a bit each */
+    uint32_t            done;        /* those that have their finishReason */
+    unsigned            open : 1;    /* a chunk was seen */
+    unsigned            stopped : 1; /* the calls are for the client */
+} chat_gemini_reader_t;
 
 
 void *
 chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    chat_gemini_stream_t *state = chat_arena_alloc(arena, sizeof(*state));
+    chat_gemini_reader_t *r;
 
-    if (state && rq) {
-        state->since = rq->next.since;
+    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_stream_call_t));
+    if (r != NULL && rq != NULL) {
+        r->since = rq->next.since;
     }
 
-    return state;
+    return r;
 }
 
 
@@ -79,14 +64,14 @@ chat_gemini_idle(const chat_frame_t *frame)
 int
 chat_gemini_boring(void *data, const chat_frame_t *frame)
 {
-    size_t                   i;
-    chat_str_t               s = frame->data;
-    chat_gemini_stream_t    *state = data;
-    static const char *const words[] = { "functionCall", "function_call",
-                                         "\"finishReason\"", "\"error\"",
-                                         "\"blockReason\"" };
+    size_t                      i;
+    chat_str_t                  s = frame->data;
+    const chat_gemini_reader_t *r = data;
+    static const char *const    words[] = { "functionCall", "function_call",
+                                            "\"finishReason\"", "\"error\"",
+                                            "\"blockReason\"" };
 
-    if (!(state->seen & 1) || s.len == 0 || s.data[0] != '{') {
+    if (!(r->seen & 1) || s.len == 0 || s.data[0] != '{') {
         return 0;
     }
 
@@ -104,306 +89,332 @@ chat_gemini_boring(void *data, const chat_frame_t *frame)
 }
 
 
-/* An event of a call. */
-static chat_event_t *
-chat_gemini_event(chat_gemini_stream_t *state, chat_event_e type,
-                  const chat_gemini_pending_t *call)
+/* The call's arguments are complete: in its part, or (NULL) in pieces. */
+static void
+chat_gemini_ready(chat_gemini_reader_t *r, chat_stream_call_t *call,
+                  const chat_json_t *function)
 {
-    chat_event_t *event = chat_events_add(state->events, type);
+    chat_rc_e          rc;
+    chat_event_t      *event;
+    const chat_json_t *args;
 
-    if (event) {
-        event->slot = call->slot;
-        event->id = call->id;
-        event->name = call->name;
-        event->kind = CHAT_KIND_CLIENT;
-    }
-
-    return event;
-}
-
-
-/* A call's arguments are all there; its part has them, or they are pending. */
-static chat_rc_e
-chat_gemini_ready(chat_gemini_stream_t        *state,
-                  const chat_gemini_pending_t *call, const chat_json_t *args)
-{
-    chat_rc_e     rc;
-    chat_event_t *event;
-
-    event = chat_gemini_event(state, CHAT_EVENT_CALL_READY, call);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
+    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, call);
     event->whole = 1;
+    call->ready = 1;
 
-    if (call->args == NULL) {
-        event->text = args ? chat_json_raw(state->doc, args) : chat_cstr("{}");
-        return CHAT_OK;
+    if (call == r->pending) {
+        r->pending = NULL;
+        rc = chat_gemini_args_text(r->args, r->reader.events->arena,
+                                   &event->text);
+        event->unreadable = rc == CHAT_LIMIT;
+        r->reader.calls.failed |= rc == CHAT_ERROR;
+        return;
     }
 
-    state->in_call = 0;
-
-    rc = chat_gemini_args_text(call->args, state->events->arena, &event->text);
-    event->unreadable = rc == CHAT_LIMIT;
-
-    return rc == CHAT_ERROR ? rc : CHAT_OK;
+    args = chat_json_get(r->reader.doc, function, "args");
+    event->text = args ? chat_json_raw(r->reader.doc, args) : chat_cstr("{}");
 }
 
 
-/* Notes a call whose arguments come in pieces; these are the first. */
-static chat_rc_e
-chat_gemini_await(chat_gemini_stream_t *state, chat_gemini_pending_t *call,
+/* The next pieces of the pending call. */
+static void
+chat_gemini_pieces(chat_gemini_reader_t *r, const chat_json_t *pieces)
+{
+    r->reader.calls.failed |=
+        chat_gemini_args_add(r->args, r->reader.doc, pieces) != CHAT_OK;
+}
+
+
+/* The arguments of this call come in pieces, of which these are the first. */
+static void
+chat_gemini_await(chat_gemini_reader_t *r, chat_stream_call_t *call,
                   const chat_json_t *pieces)
 {
-    if (state->args == NULL) {
-        state->args = chat_gemini_args_create(state->arena);
-        if (state->args == NULL) {
-            return CHAT_ERROR;
-        }
+    if (r->args == NULL) {
+        r->args = chat_gemini_args_create(r->reader.arena);
     }
 
-    chat_gemini_args_begin(state->args);
-    call->args = state->args;
-
-    if (chat_arena_dup(state->arena, call->id, &call->id) != CHAT_OK
-        || chat_arena_dup(state->arena, call->name, &call->name) != CHAT_OK)
-    {
-        return CHAT_ERROR;
+    if (r->args == NULL) {
+        r->reader.calls.failed = 1;
+        return;
     }
 
-    state->pending = *call;
-    state->in_call = 1;
-
-    return chat_gemini_args_add(call->args, state->doc, pieces);
+    r->pending = call;
+    chat_gemini_args_begin(r->args);
+    chat_gemini_pieces(r, pieces);
 }
 
 
 /* A part that opens a call; with all of it, or with more to come. */
-static chat_rc_e
-chat_gemini_opens(chat_gemini_stream_t *state, const chat_json_t *function,
-                  const chat_json_t *pieces, chat_str_t name, int more)
+static chat_stream_call_t *
+chat_gemini_opens(chat_gemini_reader_t *r, const chat_json_t *function,
+                  const chat_json_t *pieces, int more)
 {
-    chat_gemini_pending_t call = { 0 };
+    chat_str_t          id;
+    chat_stream_call_t *call;
 
-    call.slot = state->opened++;
-    call.name = name;
-    call.id = chat_gemini_id(state->doc, state->events->arena, function,
-                             state->since, call.slot);
-    if (call.id.data == NULL) {
-        return CHAT_ERROR;
+    id = chat_gemini_id(r->reader.doc, r->reader.events->arena, function,
+                        r->since, r->opened);
+    if (id.data == NULL) {
+        r->reader.calls.failed = 1;
+        return NULL;
+    }
+
+    call = chat_calls_open_at(&r->reader.calls, r->opened, id,
+                              chat_json_text(r->reader.doc, function, "name"));
+    if (call == NULL) {
+        return NULL;
     }
 
     /* One that never came to its end is half open, and stays so. */
-    state->in_call = 0;
+    r->opened++;
+    r->pending = NULL;
 
-    if ((more || pieces) && chat_gemini_await(state, &call, pieces) != CHAT_OK)
-    {
-        return CHAT_ERROR;
+    if (more || pieces) {
+        chat_gemini_await(r, call, pieces);
     }
 
-    if (!chat_gemini_event(state, CHAT_EVENT_CALL_OPEN, &call)
-        || !chat_gemini_event(state, CHAT_EVENT_CALL_ARGS, &call))
-    {
-        return CHAT_ERROR;
-    }
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call);
 
-    return more ? CHAT_OK
-                : chat_gemini_ready(
-                    state, &call, chat_json_get(state->doc, function, "args"));
+    return call;
 }
 
 
-/* A functionCall part. */
-static chat_rc_e
-chat_gemini_call(chat_gemini_stream_t *state, const chat_json_t *function)
+/* A functionCall part. NULL: it is of no call that is followed. */
+static chat_stream_call_t *
+chat_gemini_call(chat_gemini_reader_t *r, const chat_json_t *function)
 {
-    int                more;
-    chat_str_t         name;
-    const chat_json_t *pieces;
+    int                 more;
+    const chat_json_t  *pieces;
+    chat_stream_call_t *call = r->pending;
 
-    more = chat_gemini_goes_on(state->doc, function);
-    name = chat_json_text(state->doc, function, "name");
-    pieces = chat_json_get(state->doc, function, "partialArgs");
+    more = chat_gemini_goes_on(r->reader.doc, function);
+    pieces = chat_json_get(r->reader.doc, function, "partialArgs");
 
-    if (name.len && state->opened < CHAT_GEMINI_OPENED) {
-        return chat_gemini_opens(state, function, pieces, name, more);
+    if (chat_json_text(r->reader.doc, function, "name").len) {
+        call = chat_gemini_opens(r, function, pieces, more);
+    } else if (call != NULL) {
+        chat_gemini_pieces(r, pieces);
     }
 
-    if (name.len || !state->in_call) {
-        return chat_events_put(state->events, CHAT_EVENT_OPAQUE);
+    if (call == NULL) {
+        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
+        return NULL;
     }
 
-    if (chat_gemini_args_add(state->pending.args, state->doc, pieces)
-        || !chat_gemini_event(state, CHAT_EVENT_CALL_ARGS, &state->pending))
-    {
-        return CHAT_ERROR;
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call);
+
+    if (!more) {
+        chat_gemini_ready(r, call, function);
     }
 
-    return more ? CHAT_OK : chat_gemini_ready(state, &state->pending, NULL);
+    return call;
 }
 
 
-static chat_rc_e
-chat_gemini_chunk_of(chat_gemini_stream_t *state, int32_t index,
-                     const chat_json_t *candidate)
+/* 1 if an object has other members than these. */
+static int
+chat_gemini_has_other(chat_json_doc_t *doc, const chat_json_t *object,
+                      const char *const *keys)
 {
-    chat_str_t         reason;
-    const chat_json_t *parts, *part, *function;
+    const char *const *key;
+    const chat_json_t *member;
 
-    state->seen |= UINT32_C(1) << index;
-
-    if (index == 0) {
-        parts = chat_gemini_parts(
-            state->doc, chat_json_get(state->doc, candidate, "content"));
-
-        for (part = chat_gemini_first(parts); part;
-             part = chat_gemini_next(parts, part))
-        {
-            function = chat_gemini_function(state->doc, part);
-
-            if (function && chat_gemini_call(state, function) != CHAT_OK) {
-                return CHAT_ERROR;
+    for (member = object->child; member; member = member->next) {
+        for (key = keys; *key; key++) {
+            if (chat_json_key_is(doc, member, *key)) {
+                break;
             }
+        }
+
+        if (*key == NULL) {
+            return 1;
         }
     }
 
-    reason = chat_json_text(state->doc, candidate, "finishReason");
+    return 0;
+}
+
+
+/* The calls in the parts of a candidate's content. */
+static void
+chat_gemini_content(chat_gemini_reader_t *r, const chat_json_t *candidate)
+{
+    size_t              i, n = 0, before = r->reader.events->nmarks;
+    chat_mark_t        *mark;
+    chat_json_doc_t    *doc = r->reader.doc;
+    const chat_json_t  *parts, *part, *function;
+    chat_stream_call_t *call;
+    chat_events_t      *events = r->reader.events;
+
+    static const char *const its[] = { "content", "index", NULL };
+
+    parts = chat_gemini_parts(doc, chat_json_get(doc, candidate, "content"));
+
+    for (part = chat_gemini_first(parts); part;
+         part = chat_gemini_next(parts, part), n++)
+    {
+        function = chat_gemini_function(doc, part);
+
+        if (function != NULL) {
+            call = chat_gemini_call(r, function);
+            mark = chat_events_mark(events, call);
+            mark->at = chat_span(part);
+        }
+    }
+
+    if (parts == NULL || parts->type != CHAT_JSON_ARRAY) {
+        events->nmarks = before;
+    }
+
+    /* Google's chat takes a content without parts for a failed answer. */
+    events->filler = "[{\"text\":\"\"}]";
+
+    if (n == 0 || events->nmarks - before < n) {
+        events->keeps = 1;
+        return;
+    }
+
+    events->keeps |= chat_gemini_has_other(doc, candidate, its);
+
+    for (i = before; i < events->nmarks; i++) {
+        events->marks[i].list = chat_span(parts);
+    }
+}
+
+
+static void
+chat_gemini_candidate_of(chat_gemini_reader_t *r, int32_t index,
+                         const chat_json_t *candidate)
+{
+    chat_str_t reason;
+
+    r->seen |= UINT32_C(1) << index;
+
+    if (index == 0) {
+        chat_gemini_content(r, candidate);
+    } else {
+        r->reader.events->keeps = 1;
+    }
+
+    reason = chat_json_text(r->reader.doc, candidate, "finishReason");
 
     /* The enumeration's own word for none, which some servers write. */
     if (reason.len && !chat_str_is(reason, "FINISH_REASON_UNSPECIFIED")) {
-        state->done |= UINT32_C(1) << index;
-        state->stopped |= index == 0 && chat_str_is(reason, "STOP");
+        r->done |= UINT32_C(1) << index;
+        r->stopped |= index == 0 && chat_str_is(reason, "STOP");
     }
-
-    return CHAT_OK;
 }
 
 
-static chat_rc_e
-chat_gemini_turn(chat_gemini_stream_t *state)
-{
-    chat_event_t *event;
-
-    if (state->open) {
-        return CHAT_OK;
-    }
-
-    event = chat_events_add(state->events, CHAT_EVENT_TURN_OPEN);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->id = chat_json_text(state->doc, state->doc->root, "responseId");
-    state->open = 1;
-
-    return CHAT_OK;
-}
-
-
-static chat_rc_e
-chat_gemini_chunk(chat_gemini_stream_t *state, const chat_json_t *candidates)
+static void
+chat_gemini_chunk(chat_gemini_reader_t *r, const chat_json_t *candidates)
 {
     int32_t            index;
+    chat_events_t     *events = r->reader.events;
     const chat_json_t *node;
+
+    static const char *const ours[] = { "candidates", "modelVersion",
+                                        "responseId", "createTime", NULL };
 
     for (node = chat_gemini_first(candidates); node;
          node = chat_gemini_next(candidates, node))
     {
-        index = chat_gemini_candidate(state->doc, node);
+        index = chat_gemini_candidate(r->reader.doc, node);
 
-        if (index >= 0 && chat_gemini_chunk_of(state, index, node)) {
-            return CHAT_ERROR;
+        if (index >= 0) {
+            chat_gemini_candidate_of(r, index, node);
+        } else {
+            events->keeps = 1;
         }
     }
 
-    if (state->ended || state->done == 0 || state->done != state->seen) {
-        return CHAT_OK;
+    if (events->nmarks != 0) {
+        events->keeps |=
+            chat_gemini_has_other(r->reader.doc, r->reader.doc->root, ours);
     }
 
-    if (state->stopped && !state->in_call
-        && chat_events_put(state->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK)
-    {
-        return CHAT_ERROR;
+    if (r->reader.ended || r->done == 0 || r->done != r->seen) {
+        return;
     }
 
-    return chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
+    if (r->stopped && r->pending == NULL) {
+        chat_events_add(events, CHAT_EVENT_STEP_SEAL);
+    }
+
+    chat_events_end(events, CHAT_END_FINISHED, &r->reader.ended);
 }
 
 
 /* 1 if the prompt was refused: no candidate will come. */
 static int
-chat_gemini_blocked(chat_json_doc_t *doc)
+chat_gemini_blocked(const chat_gemini_reader_t *r)
 {
-    const chat_json_t *feedback;
-
-    feedback = chat_json_get(doc, doc->root, "promptFeedback");
-
-    return chat_json_text(doc, feedback, "blockReason").len != 0;
+    return chat_json_text(r->reader.doc,
+                          chat_reader_get(&r->reader, "promptFeedback"),
+                          "blockReason")
+               .len
+           != 0;
 }
 
 
-/* Answers CHAT_DECLINED for what is nothing of this dialect. */
-static chat_rc_e
-chat_gemini_object(chat_gemini_stream_t *state)
+/* 0: the object is nothing of this dialect. */
+static int
+chat_gemini_object(chat_gemini_reader_t *r)
 {
-    chat_rc_e          rc;
-    chat_json_doc_t   *doc = state->doc;
     const chat_json_t *error, *candidates;
 
-    error = chat_json_get(doc, doc->root, "error");
-    candidates = chat_json_get(doc, doc->root, "candidates");
+    error = chat_reader_get(&r->reader, "error");
+    candidates = chat_reader_get(&r->reader, "candidates");
 
     if (error && error->type == CHAT_JSON_OBJECT) {
-        return chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
+        chat_events_end(r->reader.events, CHAT_END_FAILED, &r->reader.ended);
+        return 1;
     }
 
     if ((candidates == NULL || candidates->type != CHAT_JSON_ARRAY)
-        && !chat_json_get(doc, doc->root, "promptFeedback")
-        && !chat_json_get(doc, doc->root, "usageMetadata"))
+        && !chat_reader_get(&r->reader, "promptFeedback")
+        && !chat_reader_get(&r->reader, "usageMetadata"))
     {
-        return CHAT_DECLINED;
+        return 0;
     }
 
-    rc = chat_gemini_turn(state);
-
-    if (rc == CHAT_OK && candidates) {
-        rc = chat_gemini_chunk(state, candidates);
+    if (!r->open) {
+        r->open = 1;
+        chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
+            chat_reader_text(&r->reader, "responseId");
     }
 
-    if (rc == CHAT_OK && state->seen == 0 && chat_gemini_blocked(doc)) {
-        rc = chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
+    if (candidates) {
+        chat_gemini_chunk(r, candidates);
     }
 
-    return rc;
+    if (r->seen == 0 && chat_gemini_blocked(r)) {
+        chat_events_end(r->reader.events, CHAT_END_FINISHED, &r->reader.ended);
+    }
+
+    return 1;
 }
 
 
 chat_rc_e
-chat_gemini_read(void *data, chat_arena_t *arena, const chat_frame_t *frame,
-                 chat_json_doc_t *doc, chat_events_t *events)
+chat_gemini_read(void *reader, const chat_frame_t *frame)
 {
-    size_t                before = events->count;
-    chat_rc_e             rc = CHAT_DECLINED;
-    chat_gemini_stream_t *state = data;
+    chat_gemini_reader_t *r = reader;
 
     if (!frame->has_data || chat_gemini_idle(frame)) {
         return CHAT_OK;
     }
 
-    state->arena = arena;
-    state->events = events;
-    state->doc = doc;
-
-    if (doc) {
-        rc = chat_gemini_object(state);
+    if ((r->reader.doc == NULL || !chat_gemini_object(r)) && !r->open
+        && frame->data.len != 0)
+    {
+        return CHAT_DECLINED;
     }
 
-    if (rc == CHAT_DECLINED) {
-        rc = state->open || frame->data.len == 0 ? CHAT_OK : CHAT_DECLINED;
+    if (r->reader.events->count == 0) {
+        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
 
-    return rc == CHAT_OK && events->count == before
-               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
-               : rc;
+    return CHAT_OK;
 }

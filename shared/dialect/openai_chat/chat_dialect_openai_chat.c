@@ -58,36 +58,6 @@ chat_openai_chat_arguments(chat_json_doc_t *doc, const chat_json_t *function)
 }
 
 
-int32_t
-chat_openai_chat_choice(chat_json_doc_t *doc, const chat_json_t *choice)
-{
-    int32_t            index;
-    const chat_json_t *node;
-
-    if (choice->type != CHAT_JSON_OBJECT) {
-        return -1;
-    }
-
-    node = chat_json_get(doc, choice, "index");
-    if (node == NULL) {
-        return 0;
-    }
-
-    index = chat_json_index(doc, node);
-
-    return index < CHAT_COMPLETIONS_CHOICES ? index : -1;
-}
-
-
-int
-chat_openai_chat_entry(chat_json_doc_t *doc, const chat_json_t *entry)
-{
-    return entry->type == CHAT_JSON_OBJECT
-           && chat_json_index(doc, chat_json_get(doc, entry, "index"))
-                  < CHAT_COMPLETIONS_INDEXES;
-}
-
-
 static void
 chat_completions_error(chat_buf_t *out, const char *type, const char *param,
                        const char *code, chat_str_t message)
@@ -213,6 +183,7 @@ const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
     .messages = "messages",
     .weak_recur = 1,
+    .numbered = 1,
     .takes_ids = 1,
     .breaks = 1,
     .plain_text = 1,
@@ -225,7 +196,6 @@ const chat_dialect_t chat_dialect_openai_chat = {
     .idle = chat_openai_chat_idle,
     .texts = chat_openai_chat_texts,
     .read = chat_openai_chat_read,
-    .edit = chat_openai_chat_edit,
     .interrupted = chat_completions_interrupted,
     .empty = chat_completions_empty,
     .refuse = chat_completions_refuse,

@@ -1,20 +1,65 @@
 /*
  * chat_dialect_openai_chat_stream.c: reads answers of Chat Completions.
  *
- * The frames, the choices in them and the end; their calls are read by
- * chat_dialect_openai_chat_calls.c. Promises: one end per stream, when no
- * choice is awaited any more; a call that was cut off by a limit is never
- * ready.
- * Must not know: which calls are dropped.
+ * A call comes in pieces, told apart by choice and index, and its end is not
+ * said: it is complete when a higher index opens in its choice and its
+ * arguments are a whole value by then (calls may come in turns), or with the
+ * choice's finish_reason. A call that was cut off by a limit is never ready.
+ * The place of a call is (choice << 16) | index. The stream ends when no
+ * choice is awaited any more. One chunk may carry a call to drop and one to
+ * keep: each entry of tool_calls is marked, with its index.
  */
 
 #include "dialect/openai_chat/chat_dialect_openai_chat.h"
+
+#define CHAT_COMPLETIONS_LEGACY 0xffff /* index of the older function_call */
+
+typedef struct chat_completions_live_s chat_completions_live_t;
+
+/* A call of the stream. */
+struct chat_completions_live_s {
+    chat_stream_call_t       call;
+    chat_completions_live_t *next;        /* of its choice that is not ready */
+    uint32_t                 number;      /* of the call in the stream */
+    uint32_t                 depth;       /* of the arguments so far */
+    unsigned                 string : 1;  /* they are within a string */
+    unsigned                 escaped : 1; /* and behind a backslash there */
+    unsigned                 whole : 1;   /* they are a value to its end */
+};
+
+/* A choice of the stream; but for newest and next without the older form. */
+typedef struct {
+    enum {
+        CHAT_CHOICE_UNSEEN, /* awaits its first chunk, then OPEN */
+        CHAT_CHOICE_OPEN,   /* awaits its finish_reason, then DONE */
+        CHAT_CHOICE_DONE    /* nothing more is awaited */
+    } state;
+    chat_completions_live_t *first;  /* of the calls that are not ready */
+    chat_completions_live_t *newest; /* call, but for the older form */
+    uint32_t                 next;   /* index behind all calls, likewise */
+} chat_completions_choice_t;
+
+typedef struct {
+    chat_reader_t             reader;
+    chat_table_t              ids; /* of calls, behind the choice's byte; item:
+                                      the newest call of this id */
+    chat_completions_choice_t choices[CHAT_COMPLETIONS_CHOICES];
+    unsigned                  open : 1; /* a chunk was seen */
+    unsigned                  cut : 1;  /* by a limit or a filter */
+} chat_completions_reader_t;
 
 
 void *
 chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    return chat_arena_alloc(arena, sizeof(chat_completions_stream_t));
+    chat_completions_reader_t *r;
+
+    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_completions_live_t));
+    if (r != NULL) {
+        chat_table_init(&r->ids, arena);
+    }
+
+    return r;
 }
 
 
@@ -58,11 +103,11 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
     size_t                     i;
     chat_str_t                 s = frame->data;
     const unsigned char       *at;
-    chat_completions_stream_t *state = data;
+    chat_completions_reader_t *r = data;
     static const char *const   words[] = { "tool_calls", "function_call",
                                            "\"error\"" };
 
-    if (!state->open || s.len == 0 || s.data[0] != '{') {
+    if (!r->open || s.len == 0 || s.data[0] != '{') {
         return 0;
     }
 
@@ -88,104 +133,480 @@ chat_openai_chat_boring(void *data, const chat_frame_t *frame)
         }
     }
 
-    if (state->choices[0] == CHAT_CHOICE_UNSEEN) {
-        state->choices[0] = CHAT_CHOICE_OPEN;
+    if (r->choices[0].state == CHAT_CHOICE_UNSEEN) {
+        r->choices[0].state = CHAT_CHOICE_OPEN;
     }
 
     return 1;
 }
 
 
-static chat_rc_e
-chat_completions_choice(chat_completions_stream_t *state, uint32_t choice,
-                        const chat_json_t *node)
+/* The number of a choice, 0 where it has none; -1: it is skipped. */
+static int32_t
+chat_completions_number(chat_json_doc_t *doc, const chat_json_t *choice)
 {
-    chat_str_t reason;
+    int32_t            index;
+    const chat_json_t *node;
 
-    if (state->choices[choice] == CHAT_CHOICE_UNSEEN) {
-        state->choices[choice] = CHAT_CHOICE_OPEN;
+    if (choice->type != CHAT_JSON_OBJECT) {
+        return -1;
     }
 
-    if (chat_openai_chat_delta(state, choice,
-                               chat_json_get(state->doc, node, "delta")))
+    node = chat_json_get(doc, choice, "index");
+    if (node == NULL) {
+        return 0;
+    }
+
+    index = chat_json_index(doc, node);
+
+    return index < CHAT_COMPLETIONS_CHOICES ? index : -1;
+}
+
+
+/* 1 if an entry of tool_calls is a call; 0: it is skipped. */
+static int
+chat_completions_is_call(chat_json_doc_t *doc, const chat_json_t *entry)
+{
+    return entry->type == CHAT_JSON_OBJECT
+           && chat_json_index(doc, chat_json_get(doc, entry, "index"))
+                  < CHAT_COMPLETIONS_INDEXES;
+}
+
+
+/*
+ * CALL_READY of the calls of the choice that are complete, now that this place
+ * opens: the one that had the place, and those before it whose arguments are
+ * whole; over: all, as the choice has come to its end.
+ */
+static void
+chat_completions_ready(chat_completions_reader_t *r, uint32_t place, int over)
+{
+    chat_completions_live_t *own, **link;
+
+    link = &r->choices[place >> 16].first;
+
+    while ((own = *link) != NULL) {
+        if (!over && own->call.place != place
+            && !(own->call.place < place && own->whole))
+        {
+            link = &own->next;
+            continue;
+        }
+
+        *link = own->next;
+        own->call.ready = 1;
+        chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call)
+            ->implied = 1;
+    }
+}
+
+
+/* Follows the arguments of a call: where is the end of their value? */
+static void
+chat_completions_follow(chat_completions_live_t *call, chat_str_t text)
+{
+    size_t i;
+
+    for (i = 0; i < text.len; i++) {
+        if (call->escaped) {
+            call->escaped = 0;
+            continue;
+        }
+
+        switch (text.data[i]) {
+        case '"':
+            call->string = !call->string;
+            break;
+
+        case '\\':
+            call->escaped = call->string;
+            break;
+
+        case '{':
+        case '[':
+            call->depth += !call->string;
+            break;
+
+        case '}':
+        case ']':
+            if (!call->string && call->depth && --call->depth == 0) {
+                call->whole = 1;
+            }
+            break;
+
+        default:
+            break;
+        }
+    }
+}
+
+
+/* The entry of ids of a call in a choice; s: its key, for a new one. */
+static chat_table_entry_t *
+chat_completions_id(chat_completions_reader_t *r, uint32_t choice,
+                    chat_str_t id, chat_str_t *key)
+{
+    unsigned char *bytes;
+
+    bytes = chat_arena_alloc(r->reader.events->arena, id.len + 1);
+    if (bytes == NULL) {
+        r->reader.calls.failed = 1;
+        return NULL;
+    }
+
+    bytes[0] = (unsigned char) choice;
+    memcpy(bytes + 1, id.data, id.len);
+    *key = chat_str(bytes, id.len + 1);
+
+    return chat_table_find(&r->ids, *key);
+}
+
+
+/* The index of an entry that says none: by what it looks like. */
+static uint32_t
+chat_completions_guess(chat_completions_reader_t *r, uint32_t choice,
+                       chat_str_t id)
+{
+    chat_str_t                       key;
+    const chat_table_entry_t        *entry;
+    const chat_completions_live_t   *own;
+    const chat_completions_choice_t *of = &r->choices[choice];
+
+    own = of->newest;
+
+    if (id.len != 0 && own != NULL) {
+        entry = chat_completions_id(r, choice, id, &key);
+        own = entry ? entry->item : NULL;
+    }
+
+    /* its place may have been opened anew for another id */
+    if (own != NULL && (id.len == 0 || chat_str_eq(id, own->call.id))) {
+        return own->call.place & 0xffff;
+    }
+
+    /* The last index is the older form's; only a flood of calls gets there. */
+    return of->next < CHAT_COMPLETIONS_INDEXES ? of->next : of->next - 1;
+}
+
+
+/* A call without an index is found by its id. */
+static void
+chat_completions_index(chat_completions_reader_t *r,
+                       chat_completions_live_t   *own)
+{
+    chat_str_t               key;
+    chat_table_entry_t      *entry;
+    chat_completions_live_t *other;
+
+    if (own->call.id.len == 0
+        || (own->call.place & 0xffff) == CHAT_COMPLETIONS_LEGACY)
     {
-        return CHAT_ERROR;
+        return;
     }
 
-    reason = chat_json_text(state->doc, node, "finish_reason");
-
-    if (reason.len == 0) {
-        return CHAT_OK;
+    entry = chat_completions_id(r, own->call.place >> 16, own->call.id, &key);
+    if (entry == NULL) {
+        entry = chat_table_put(&r->ids, chat_reader_keep(&r->reader, key));
     }
 
-    state->choices[choice] = CHAT_CHOICE_DONE;
+    if (entry == NULL) {
+        r->reader.calls.failed = 1;
+        return;
+    }
 
-    if (chat_str_is(reason, "length") || chat_str_is(reason, "content_filter"))
+    /* of twins the newer one; not what had the id in an earlier life */
+    other = entry->item;
+    if (other == NULL || other->number < own->number
+        || !chat_str_eq(other->call.id, own->call.id))
     {
-        state->cut = 1;
-        return CHAT_OK;
+        entry->item = own;
+    }
+}
+
+
+/* The first id and name that say something stand. */
+static void
+chat_completions_learn(chat_completions_reader_t *r,
+                       chat_completions_live_t *own, chat_str_t id,
+                       chat_str_t name)
+{
+    if (own->call.name.len == 0 && name.len != 0) {
+        own->call.name = chat_reader_keep(&r->reader, name);
     }
 
-    return chat_openai_chat_ready(state, choice);
+    if (own->call.id.len == 0 && id.len != 0) {
+        own->call.id = chat_reader_keep(&r->reader, id);
+        chat_completions_index(r, own);
+    }
+}
+
+
+/*
+ * Opens a call, or opens its place anew for another (some servers give every
+ * call the same index); what stands before it in its choice is complete.
+ */
+static chat_completions_live_t *
+chat_completions_begin(chat_completions_reader_t *r, uint32_t place,
+                       const chat_json_t *entry, chat_str_t id,
+                       chat_str_t name)
+{
+    int                        fresh;
+    uint32_t                   index = place & 0xffff;
+    chat_completions_live_t   *own, **link;
+    chat_completions_choice_t *of = &r->choices[place >> 16];
+
+    chat_completions_ready(r, place, 0);
+    fresh = chat_calls_at(&r->reader.calls, place) == NULL;
+
+    own = chat_calls_open_at(&r->reader.calls, place, id, name);
+    if (own == NULL) {
+        return NULL;
+    }
+
+    own->call.kind = chat_openai_chat_kind(r->reader.doc, entry);
+    own->number = fresh ? r->reader.calls.count : own->number;
+    own->depth = 0;
+    own->string = 0;
+    own->escaped = 0;
+    own->whole = 0;
+
+    for (link = &of->first; *link && (*link)->number < own->number;
+         link = &(*link)->next)
+    {
+        /* void */
+    }
+    own->next = *link;
+    *link = own;
+
+    if (fresh && index != CHAT_COMPLETIONS_LEGACY) {
+        of->newest = own;
+        of->next = index >= of->next ? index + 1 : of->next;
+    }
+
+    chat_completions_index(r, own);
+    return own;
+}
+
+
+/* One entry of tool_calls, or the older function_call. */
+static chat_mark_t *
+chat_completions_entry(chat_completions_reader_t *r, uint32_t place,
+                       const chat_json_t *entry, chat_str_t id)
+{
+    int                      opens;
+    chat_str_t               name, text;
+    const chat_json_t       *function;
+    chat_completions_live_t *own, *fresh;
+
+    function = chat_openai_chat_function(r->reader.doc, entry);
+    name = chat_json_text(r->reader.doc, function, "name");
+    text = chat_openai_chat_arguments(r->reader.doc, function);
+
+    own = chat_calls_at(&r->reader.calls, place);
+    opens = r->reader.calls.opened < CHAT_OPENED_MAX
+            && (own == NULL
+                || (name.len && id.len && own->call.id.len
+                    && !chat_str_eq(id, own->call.id)));
+
+    if (opens) {
+        fresh = chat_completions_begin(r, place, entry, id, name);
+        own = fresh ? fresh : own;
+        opens = fresh != NULL;
+    }
+
+    if (own == NULL) {
+        return chat_events_mark(r->reader.events, NULL);
+    }
+
+    chat_completions_learn(r, own, id, name);
+
+    if (opens) {
+        chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
+    }
+
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, &own->call)->text =
+        text;
+    chat_completions_follow(own, text);
+
+    return chat_events_mark(r->reader.events, &own->call);
+}
+
+
+/* The calls of a choice. 1: each entry of the list is one. */
+static int
+chat_completions_calls(chat_completions_reader_t *r, uint32_t choice,
+                       const chat_json_t *list)
+{
+    int                all = list->child != NULL;
+    int32_t            said;
+    uint32_t           index;
+    chat_str_t         id;
+    chat_mark_t       *mark;
+    const chat_json_t *entry, *node;
+
+    for (entry = list->child; entry; entry = entry->next) {
+        if (!chat_completions_is_call(r->reader.doc, entry)) {
+            all = 0;
+            continue;
+        }
+
+        id = chat_json_text(r->reader.doc, entry, "id");
+        node = chat_json_get(r->reader.doc, entry, "index");
+        said = chat_json_index(r->reader.doc, node);
+        index = said >= 0 ? (uint32_t) said
+                          : chat_completions_guess(r, choice, id);
+
+        mark = chat_completions_entry(r, choice << 16 | index, entry, id);
+        mark->at = chat_span(entry);
+        chat_mark_index(mark, node, said, choice << 16 | index);
+    }
+
+    return all;
+}
+
+
+/* A member with its key. */
+static chat_span_t
+chat_completions_member(const chat_json_t *node)
+{
+    chat_span_t span = { node->key_start, node->end };
+
+    return span;
+}
+
+
+/* The calls in one delta, and what else there is in it. */
+static void
+chat_completions_delta(chat_completions_reader_t *r, uint32_t choice,
+                       const chat_json_t *delta)
+{
+    size_t             i;
+    chat_events_t     *events = r->reader.events;
+    const chat_json_t *node, *calls, *legacy;
+
+    calls = chat_json_get(r->reader.doc, delta, "tool_calls");
+    legacy = chat_json_get(r->reader.doc, delta, "function_call");
+    i = events->nmarks;
+
+    if (calls == NULL || calls->type != CHAT_JSON_ARRAY
+        || !chat_completions_calls(r, choice, calls))
+    {
+        calls = NULL;
+    }
+
+    for (/* void */; calls && i < events->nmarks; i++) {
+        events->marks[i].list = chat_completions_member(calls);
+    }
+
+    if (legacy && legacy->type == CHAT_JSON_OBJECT) {
+        chat_completions_entry(r, choice << 16 | CHAT_COMPLETIONS_LEGACY,
+                               legacy, chat_str(NULL, 0))
+            ->at = chat_completions_member(legacy);
+    } else {
+        legacy = NULL;
+    }
+
+    for (node = delta ? delta->child : NULL; node; node = node->next) {
+        events->keeps |=
+            node != calls && node != legacy && node->type != CHAT_JSON_NULL;
+    }
+}
+
+
+/* The choice's end, if it has come. */
+static void
+chat_completions_finish(chat_completions_reader_t *r, uint32_t choice,
+                        const chat_json_t *reason)
+{
+    chat_str_t   text = chat_json_string(r->reader.doc, reason);
+    chat_mark_t *mark;
+
+    if (chat_str_is(text, "tool_calls") || chat_str_is(text, "function_call"))
+    {
+        mark = chat_events_mark(r->reader.events, NULL);
+        mark->at = chat_span(reason);
+        mark->instead = "\"stop\"";
+    }
+
+    r->reader.events->keeps |= reason && reason->type != CHAT_JSON_NULL;
+
+    if (text.len == 0) {
+        return;
+    }
+
+    r->choices[choice].state = CHAT_CHOICE_DONE;
+
+    if (chat_str_is(text, "length") || chat_str_is(text, "content_filter")) {
+        r->cut = 1;
+    } else {
+        chat_completions_ready(r, choice << 16, 1);
+    }
 }
 
 
 /* Once no choice is awaited any more: the seal, and the end. */
-static chat_rc_e
-chat_completions_seal(chat_completions_stream_t *state)
+static void
+chat_completions_seal(chat_completions_reader_t *r)
 {
     size_t i, done = 0;
 
     for (i = 0; i < CHAT_COMPLETIONS_CHOICES; i++) {
-        if (state->choices[i] == CHAT_CHOICE_OPEN) {
-            return CHAT_OK;
+        if (r->choices[i].state == CHAT_CHOICE_OPEN) {
+            return;
         }
 
-        done += state->choices[i] == CHAT_CHOICE_DONE;
+        done += r->choices[i].state == CHAT_CHOICE_DONE;
     }
 
-    if (done == 0 || state->ended) {
-        return CHAT_OK;
+    if (done == 0 || r->reader.ended) {
+        return;
     }
 
-    if (!state->cut
-        && chat_events_put(state->events, CHAT_EVENT_STEP_SEAL) != CHAT_OK)
-    {
-        return CHAT_ERROR;
+    if (!r->cut) {
+        chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);
     }
 
-    return chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
+    chat_events_end(r->reader.events, CHAT_END_FINISHED, &r->reader.ended);
 }
 
 
-static chat_rc_e
-chat_completions_chunk(chat_completions_stream_t *state,
+static void
+chat_completions_chunk(chat_completions_reader_t *r,
                        const chat_json_t         *choices)
 {
     int32_t            index;
-    chat_event_t      *event;
+    chat_events_t     *events = r->reader.events;
+    chat_json_doc_t   *doc = r->reader.doc;
     const chat_json_t *node;
 
-    if (!state->open) {
-        event = chat_events_add(state->events, CHAT_EVENT_TURN_OPEN);
-        if (event == NULL) {
-            return CHAT_ERROR;
-        }
-
-        event->id = chat_json_text(state->doc, state->doc->root, "id");
-        state->open = 1;
+    if (!r->open) {
+        r->open = 1;
+        chat_events_add(events, CHAT_EVENT_TURN_OPEN)->id =
+            chat_reader_text(&r->reader, "id");
     }
 
     for (node = choices->child; node; node = node->next) {
-        index = chat_openai_chat_choice(state->doc, node);
+        index = chat_completions_number(doc, node);
 
-        if (index >= 0
-            && chat_completions_choice(state, (uint32_t) index, node)) {
-            return CHAT_ERROR;
+        if (index < 0) {
+            events->keeps = 1;
+            continue;
         }
+
+        if (r->choices[index].state == CHAT_CHOICE_UNSEEN) {
+            r->choices[index].state = CHAT_CHOICE_OPEN;
+        }
+
+        chat_completions_delta(r, (uint32_t) index,
+                               chat_json_get(doc, node, "delta"));
+        chat_completions_finish(r, (uint32_t) index,
+                                chat_json_get(doc, node, "finish_reason"));
     }
 
-    return chat_completions_seal(state);
+    node = chat_reader_get(&r->reader, "usage");
+    events->keeps |= node && node->type != CHAT_JSON_NULL;
+
+    chat_completions_seal(r);
 }
 
 
@@ -215,42 +636,36 @@ chat_completions_failed(const chat_json_doc_t *doc, const chat_json_t *error)
 
 
 chat_rc_e
-chat_openai_chat_read(void *data, chat_arena_t *arena,
-                      const chat_frame_t *frame, chat_json_doc_t *doc,
-                      chat_events_t *events)
+chat_openai_chat_read(void *reader, const chat_frame_t *frame)
 {
-    size_t                     before = events->count;
-    chat_rc_e                  rc;
     const chat_json_t         *choices = NULL, *error = NULL;
-    chat_completions_stream_t *state = data;
+    chat_completions_reader_t *r = reader;
 
     if (!frame->has_data) {
         return CHAT_OK;
     }
 
-    state->arena = arena;
-    state->events = events;
-    state->doc = doc;
-
-    if (doc) {
-        choices = chat_json_get(doc, doc->root, "choices");
-        error = chat_json_get(doc, doc->root, "error");
+    if (r->reader.doc) {
+        choices = chat_reader_get(&r->reader, "choices");
+        error = chat_reader_get(&r->reader, "error");
     }
 
     if (chat_str_starts(frame->data, "[DONE]")) {
-        rc = chat_events_end(state->events, CHAT_END_FINISHED, &state->ended);
+        chat_events_end(r->reader.events, CHAT_END_FINISHED, &r->reader.ended);
 
-    } else if (doc && chat_completions_failed(doc, error)) {
-        rc = chat_events_end(state->events, CHAT_END_FAILED, &state->ended);
+    } else if (error && chat_completions_failed(r->reader.doc, error)) {
+        chat_events_end(r->reader.events, CHAT_END_FAILED, &r->reader.ended);
 
     } else if (choices && choices->type == CHAT_JSON_ARRAY) {
-        rc = chat_completions_chunk(state, choices);
+        chat_completions_chunk(r, choices);
 
-    } else {
-        rc = state->open || frame->data.len == 0 ? CHAT_OK : CHAT_DECLINED;
+    } else if (!r->open && frame->data.len != 0) {
+        return CHAT_DECLINED;
     }
 
-    return rc == CHAT_OK && events->count == before
-               ? chat_events_put(events, CHAT_EVENT_OPAQUE)
-               : rc;
+    if (r->reader.events->count == 0) {
+        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
+    }
+
+    return CHAT_OK;
 }

@@ -67,40 +67,6 @@ const chat_responses_type_t *chat_responses_answer(chat_json_doc_t   *doc,
                                                    const chat_json_t *item,
                                                    chat_str_t        *id);
 
-/* The slot of what is no call. */
-#define CHAT_RESPONSES_NONE UINT32_MAX
-
-/* Output items of a response that are followed. */
-#define CHAT_RESPONSES_ITEMS 1024
-
-/* One output item. */
-typedef enum {
-    CHAT_RESPONSES_OTHER, /* not a call, or not seen: may become OPEN */
-    CHAT_RESPONSES_OPEN,  /* was added: awaits its done */
-    CHAT_RESPONSES_READY, /* is done: final */
-    CHAT_RESPONSES_CUT    /* broke off: final */
-} chat_responses_state_e;
-
-typedef struct {
-    chat_responses_state_e state;
-    chat_kind_e            kind;
-    chat_str_t             id;   /* of the call; in the stream's arena */
-    chat_str_t             item; /* of the item, likewise */
-} chat_responses_slot_t;
-
-/* What a stream's reader keeps. */
-typedef struct {
-    chat_arena_t          *arena;
-    chat_responses_slot_t *slots; /* by output_index */
-    size_t                 nslots;
-    uint32_t               base;          /* slot of output_index 0 */
-    uint32_t               top;           /* the next response's base */
-    uint32_t               number;        /* the last sequence_number */
-    unsigned               confirmed : 1; /* a first frame was ours */
-    unsigned               opened : 1;    /* TURN_OPEN was given */
-    unsigned               lost : 1; /* a call past CHAT_RESPONSES_ITEMS */
-} chat_responses_reader_t;
-
 /* How far the input of a request was read. */
 typedef struct {
     chat_json_doc_t   *doc;
@@ -151,44 +117,12 @@ chat_rc_e chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                                 const chat_result_t *results, size_t n,
                                 chat_edits_t *edits);
 
-/* chat_dialect_openai_responses_slots.c */
-void *chat_responses_open(chat_arena_t *arena, const chat_request_t *rq);
-
-/* The item at this output_index; *out NULL: past what is followed. */
-chat_rc_e chat_responses_slot(chat_responses_reader_t *reader, size_t index,
-                              chat_responses_slot_t **out);
-
-/* Keeps the call's ids as they are known last. */
-chat_rc_e chat_responses_note(chat_responses_reader_t     *reader,
-                              chat_responses_slot_t       *slot,
-                              const chat_responses_call_t *call);
-
-/*
- * The output_index under which this call was seen, or CHAT_RESPONSES_ITEMS;
- * index is where it is looked for first.
- */
-size_t chat_responses_find(const chat_responses_reader_t *reader,
-                           const chat_responses_call_t *call, size_t index);
-
-/* 1 if no call is left that the client may have to answer but is not ready. */
-int chat_responses_whole(const chat_responses_reader_t *reader);
-
 /* chat_dialect_openai_responses_stream.c */
-chat_rc_e chat_responses_read(void *state, chat_arena_t *arena,
-                              const chat_frame_t *frame, chat_json_doc_t *doc,
-                              chat_events_t *events);
-
-/* chat_dialect_openai_responses_edit.c */
-int            chat_responses_boring(void *state, const chat_frame_t *frame);
-int            chat_responses_idle(const chat_frame_t *frame);
-chat_edit_rc_e chat_responses_edit(chat_json_doc_t     *doc,
-                                   const chat_events_t *events,
-                                   const chat_slots_t  *slots,
-                                   chat_edits_t        *edits);
-void chat_responses_interrupted(void *state, const chat_interruption_t *in,
-                                chat_buf_t *out);
-
-/* 1 if a frame of this type carries nothing but text for people. */
-int chat_responses_is_text(chat_str_t type);
+void     *chat_responses_open(chat_arena_t *arena, const chat_request_t *rq);
+int       chat_responses_boring(void *data, const chat_frame_t *frame);
+int       chat_responses_idle(const chat_frame_t *frame);
+chat_rc_e chat_responses_read(void *reader, const chat_frame_t *frame);
+void      chat_responses_interrupted(void *data, const chat_interruption_t *in,
+                                     chat_buf_t *out);
 
 #endif /* CHAT_DIALECT_OPENAI_RESPONSES_H */

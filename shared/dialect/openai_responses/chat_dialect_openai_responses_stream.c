@@ -1,248 +1,417 @@
 /*
- * chat_dialect_openai_responses_stream.c: answers of the Responses API.
+ * chat_dialect_openai_responses_stream.c: reads answers of the Responses API.
  *
- * The reader keeps what it needs of each output item that is a call, under
- * its output_index. A slot is that index, counted on where one stream carries
- * several responses. Each frame with an index gives an event with its slot,
- * and each frame with a response one implied OPAQUE per item of its output,
- * in order, whose slot is the call's or CHAT_RESPONSES_NONE: so edit() needs
- * no state, and an item is known by its ids wherever it stands.
- * Promises: at the end, response.output is the authority on the calls.
- * Must not know: requests, policy.
+ * The place of an output item is its output_index, counted on where one
+ * stream carries several responses. The index of every frame about an item is
+ * marked, and so is each call in response.output, which is known by its ids
+ * wherever it stands there. At the end response.output is the authority on
+ * the calls. sequence_number is never touched.
  */
 
 #include "dialect/openai_responses/chat_dialect_openai_responses.h"
 
+#define CHAT_RESPONSES_ITEMS 1024 /* items of a response that are followed */
+#define CHAT_RESPONSES_HEAD 256   /* bytes that hold the type of a delta */
 
-/* What a frame is read with. */
+typedef enum {
+    CHAT_RESPONSES_OTHER, /* not a call any more: may become OPEN */
+    CHAT_RESPONSES_OPEN,  /* was added: awaits its done */
+    CHAT_RESPONSES_READY, /* is done: final */
+    CHAT_RESPONSES_CUT    /* broke off: final */
+} chat_responses_state_e;
+
+/* An output item that is, or was, a call. */
 typedef struct {
-    chat_responses_reader_t *reader;
-    chat_json_doc_t         *doc;
-    chat_events_t           *events;
-} chat_responses_frame_t;
+    chat_stream_call_t     call;
+    chat_str_t             item; /* id of the item */
+    chat_responses_state_e state;
+} chat_responses_live_t;
+
+typedef struct {
+    chat_reader_t          reader;
+    chat_responses_live_t *items[CHAT_RESPONSES_ITEMS]; /* by output_index */
+    uint32_t               base;          /* place of output_index 0 */
+    uint32_t               top;           /* the next response's base */
+    uint32_t               number;        /* the last sequence_number */
+    unsigned               confirmed : 1; /* a first frame was ours */
+    unsigned               opened : 1;    /* TURN_OPEN was given */
+    unsigned               lost : 1;      /* a call past a bound */
+} chat_responses_reader_t;
+
+
+void *
+chat_responses_open(chat_arena_t *arena, const chat_request_t *rq)
+{
+    return chat_reader_create(arena, sizeof(chat_responses_reader_t),
+                              sizeof(chat_responses_live_t));
+}
+
+
+/* Frames that carry nothing but text for people. */
+static const char *const chat_responses_text[] = {
+    "response.output_text.delta",
+    "response.reasoning_text.delta",
+    "response.reasoning_summary_text.delta",
+    "response.refusal.delta",
+    NULL,
+};
+
+
+/* 1 if a frame of this type carries nothing but text for people. */
+static int
+chat_responses_is_text(chat_str_t type)
+{
+    size_t i;
+
+    for (i = 0; chat_responses_text[i] != NULL; i++) {
+        if (chat_str_is(type, chat_responses_text[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* What stands behind "key": in the object's text; empty: not found. */
+static chat_str_t
+chat_responses_behind(chat_str_t data, const char *key)
+{
+    size_t               len = strlen(key);
+    const unsigned char *at, *end = data.data + data.len;
+
+    at = chat_str_find(data, key);
+    if (at == NULL) {
+        return chat_str(NULL, 0);
+    }
+
+    for (at += len; at < end && *at == ' '; at++) { /* void */
+    }
+
+    return chat_str(at, (size_t) (end - at));
+}
+
+
+int
+chat_responses_idle(const chat_frame_t *frame)
+{
+    chat_str_t head = frame->data;
+
+    if (head.len > CHAT_RESPONSES_HEAD) {
+        head.len = CHAT_RESPONSES_HEAD;
+    }
+
+    return chat_str_starts(chat_responses_behind(head, "\"type\":"),
+                           "\"keepalive\"");
+}
+
+
+/*
+ * In a JSON text the bytes "type": with their quotes cannot be the content of
+ * a string, and with no second brace before them they are the root's member.
+ */
+int
+chat_responses_boring(void *data, const chat_frame_t *frame)
+{
+    size_t                   i;
+    uint32_t                 n = 0;
+    chat_str_t               head, at;
+    const unsigned char     *end;
+    chat_responses_reader_t *r = data;
+
+    head = frame->data;
+    if (head.len > CHAT_RESPONSES_HEAD) {
+        head.len = CHAT_RESPONSES_HEAD;
+    }
+
+    if (!r->confirmed || head.len < 2 || head.data[0] != '{') {
+        return 0;
+    }
+
+    at = chat_responses_behind(head, "\"type\":");
+    if (at.len == 0 || at.data[0] != '"'
+        || memchr(head.data + 1, '{', (size_t) (at.data - head.data) - 1)
+               != NULL)
+    {
+        return 0;
+    }
+
+    end = memchr(at.data + 1, '"', at.len - 1);
+    if (end == NULL
+        || !chat_responses_is_text(
+            chat_str(at.data + 1, (size_t) (end - at.data) - 1)))
+    {
+        return 0;
+    }
+
+    at = chat_responses_behind(frame->data, "\"sequence_number\":");
+
+    for (i = 0; i < at.len && i < 9; i++) {
+        if (at.data[i] < '0' || at.data[i] > '9') {
+            break;
+        }
+        n = n * 10 + (uint32_t) (at.data[i] - '0');
+    }
+
+    if (i != 0) {
+        r->number = n;
+    }
+
+    return 1;
+}
+
+
+/* The call at this output_index of the response, or NULL. */
+static chat_responses_live_t *
+chat_responses_at(const chat_responses_reader_t *r, size_t index)
+{
+    return index < CHAT_RESPONSES_ITEMS ? r->items[index] : NULL;
+}
+
+
+/* The call by its ids, wherever it stands; index: where it probably does. */
+static chat_responses_live_t *
+chat_responses_find(const chat_responses_reader_t *r,
+                    const chat_responses_call_t *call, size_t index)
+{
+    size_t                 i, n = r->top - r->base;
+    chat_responses_live_t *own;
+
+    /* the same index first: a stream may carry one id twice */
+    for (i = 0; i <= n; i++) {
+        own = chat_responses_at(r, i == 0 ? index : i - 1);
+
+        if (own != NULL && own->state != CHAT_RESPONSES_OTHER
+            && ((call->id.len != 0 && chat_str_eq(own->call.id, call->id))
+                || (call->item.len != 0
+                    && chat_str_eq(own->item, call->item))))
+        {
+            return own;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* Keeps what the item says of the call now. */
+static void
+chat_responses_note(chat_responses_reader_t *r, chat_responses_live_t *own,
+                    const chat_responses_call_t *call)
+{
+    own->call.kind = call->kind;
+
+    if (!chat_str_eq(own->call.id, call->id)) {
+        own->call.id = chat_reader_keep(&r->reader, call->id);
+    }
+    if (!chat_str_eq(own->item, call->item)) {
+        own->item = chat_reader_keep(&r->reader, call->item);
+    }
+}
 
 
 static chat_event_t *
-chat_responses_event(chat_responses_frame_t *f, chat_event_e type,
-                     uint32_t slot)
+chat_responses_event(chat_responses_reader_t *r, chat_event_e type,
+                     chat_responses_live_t       *own,
+                     const chat_responses_call_t *call, int implied)
 {
-    chat_event_t *event = chat_events_add(f->events, type);
+    chat_event_t *event = chat_reader_call(&r->reader, type, &own->call);
 
-    if (event != NULL) {
-        event->slot = slot;
-    }
+    event->name = call->name;
+    event->implied = implied & 1;
 
     return event;
 }
 
 
-/* An event of which nothing more is to be said. */
-static chat_rc_e
-chat_responses_tell(chat_responses_frame_t *f, chat_event_e type,
-                    uint32_t slot)
+/* The response has an item at this index. */
+static void
+chat_responses_reach(chat_responses_reader_t *r, size_t index)
 {
-    return chat_responses_event(f, type, slot) ? CHAT_OK : CHAT_ERROR;
+    uint32_t end = r->base + (uint32_t) index + 1;
+
+    if (index < CHAT_RESPONSES_ITEMS && end > r->top) {
+        r->top = end;
+    }
 }
 
 
-static chat_rc_e
-chat_responses_call_event(chat_responses_frame_t *f, chat_event_e type,
-                          size_t index, const chat_json_t *item,
-                          const chat_responses_call_t *call, int implied)
+/* The call opens, maybe again. NULL: past a bound. */
+static chat_responses_live_t *
+chat_responses_opens(chat_responses_reader_t *r, size_t index,
+                     const chat_responses_call_t *call, int implied)
 {
-    chat_event_t *event;
+    chat_responses_live_t *own = NULL;
 
-    event = chat_responses_event(f, type, f->reader->base + (uint32_t) index);
-    if (event == NULL) {
-        return CHAT_ERROR;
+    chat_responses_reach(r, index);
+
+    if (index < CHAT_RESPONSES_ITEMS) {
+        own = chat_calls_open_at(&r->reader.calls, r->base + (uint32_t) index,
+                                 call->id, call->name);
     }
 
-    event->id = call->id;
-    event->name = call->name;
-    event->kind = call->kind;
-    event->implied = implied ? 1 : 0;
-
-    if (type == CHAT_EVENT_CALL_READY) {
-        event->text = chat_responses_args(f->doc, item, call->type);
-        event->whole = 1;
+    if (own == NULL) {
+        r->lost |= call->kind != CHAT_KIND_PROVIDER;
+        return NULL;
     }
 
-    return CHAT_OK;
+    r->items[index] = own;
+    own->state = CHAT_RESPONSES_OPEN;
+    chat_responses_note(r, own, call);
+    chat_responses_event(r, CHAT_EVENT_CALL_OPEN, own, call, implied);
+
+    return own;
 }
 
 
 /* A call item as it is when it is over: what was not told of it yet. */
-static chat_rc_e
-chat_responses_done(chat_responses_frame_t *f, size_t index,
+static chat_responses_live_t *
+chat_responses_done(chat_responses_reader_t *r, size_t index,
                     const chat_json_t *item, const chat_responses_call_t *call,
                     int implied)
 {
-    chat_rc_e              rc;
-    chat_responses_state_e before;
-    chat_responses_slot_t *slot;
+    chat_event_t          *event;
+    chat_responses_live_t *own;
 
-    rc = chat_responses_slot(f->reader, index, &slot);
-    if (rc != CHAT_OK) {
-        return rc;
+    own = chat_responses_at(r, index);
+    if (own == NULL || own->state == CHAT_RESPONSES_OTHER) {
+        own = chat_responses_opens(r, index, call, implied);
     }
 
-    if (slot == NULL) {
-        f->reader->lost |= call->kind != CHAT_KIND_PROVIDER;
-        return CHAT_OK;
+    if (own == NULL || own->state != CHAT_RESPONSES_OPEN) {
+        return own;
     }
 
-    before = slot->state;
-    if (before == CHAT_RESPONSES_READY || before == CHAT_RESPONSES_CUT) {
-        return CHAT_OK;
+    chat_responses_note(r, own, call);
+
+    if (call->cut_off) {
+        own->state = CHAT_RESPONSES_CUT;
+        return own;
     }
 
-    if (chat_responses_note(f->reader, slot, call) != CHAT_OK) {
-        return CHAT_ERROR;
-    }
+    own->state = CHAT_RESPONSES_READY;
+    own->call.ready = 1;
+    event = chat_responses_event(r, CHAT_EVENT_CALL_READY, own, call, implied);
+    event->text = chat_responses_args(r->reader.doc, item, call->type);
+    event->whole = 1;
 
-    slot->state = call->cut_off ? CHAT_RESPONSES_CUT : CHAT_RESPONSES_READY;
-
-    if (before == CHAT_RESPONSES_OTHER) {
-        rc = chat_responses_call_event(f, CHAT_EVENT_CALL_OPEN, index, item,
-                                       call, implied);
-    }
-
-    if (rc == CHAT_OK && !call->cut_off) {
-        rc = chat_responses_call_event(f, CHAT_EVENT_CALL_READY, index, item,
-                                       call, implied);
-    }
-
-    return rc;
+    return own;
 }
 
 
-static chat_rc_e
-chat_responses_added(chat_responses_frame_t *f, size_t index,
+static void
+chat_responses_added(chat_responses_reader_t *r, size_t index,
                      const chat_json_t *item)
 {
-    int                    is_call;
-    chat_rc_e              rc;
     chat_responses_call_t  call;
-    chat_responses_slot_t *slot;
+    chat_responses_live_t *own;
 
-    is_call = chat_responses_call(f->doc, item, &call);
-
-    rc = chat_responses_slot(f->reader, index, &slot);
-    if (rc != CHAT_OK) {
-        return rc;
+    if (chat_responses_call(r->reader.doc, item, &call)) {
+        (void) chat_responses_opens(r, index, &call, 0);
+        return;
     }
 
-    if (slot == NULL) {
-        f->reader->lost |= is_call && call.kind != CHAT_KIND_PROVIDER;
-        return CHAT_OK;
+    chat_responses_reach(r, index);
+    own = chat_responses_at(r, index);
+    if (own != NULL) {
+        own->state = CHAT_RESPONSES_OTHER;
     }
-
-    slot->state = is_call ? CHAT_RESPONSES_OPEN : CHAT_RESPONSES_OTHER;
-    if (!is_call) {
-        return CHAT_OK;
-    }
-
-    rc = chat_responses_note(f->reader, slot, &call);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    return chat_responses_call_event(f, CHAT_EVENT_CALL_OPEN, index, item,
-                                     &call, 0);
 }
 
 
 /* A frame about one output item. */
-static chat_rc_e
-chat_responses_item_frame(chat_responses_frame_t *f, chat_str_t type,
-                          size_t index)
+static void
+chat_responses_item_frame(chat_responses_reader_t *r, chat_str_t type,
+                          const chat_json_t *node, int32_t index)
 {
-    chat_rc_e                rc = CHAT_OK;
-    size_t                   before = f->events->count;
-    chat_event_t            *event;
-    const chat_json_t       *item, *delta;
-    chat_responses_call_t    call;
-    chat_responses_reader_t *reader = f->reader;
+    uint32_t               place = r->base + (uint32_t) index;
+    chat_reader_t         *reader = &r->reader;
+    const chat_json_t     *item, *delta;
+    chat_responses_call_t  call;
+    chat_responses_live_t *own;
 
-    item = chat_json_get(f->doc, f->doc->root, "item");
-    delta = chat_json_get(f->doc, f->doc->root, "delta");
+    item = chat_reader_get(reader, "item");
+    delta = chat_reader_get(reader, "delta");
 
     if (chat_str_is(type, "response.output_item.added")) {
-        rc = chat_responses_added(f, index, item);
+        chat_responses_added(r, (size_t) index, item);
 
-    } else if (chat_str_is(type, "response.output_item.done")) {
-        if (chat_responses_call(f->doc, item, &call)) {
-            rc = chat_responses_done(f, index, item, &call, 0);
-        }
-
-    } else if (delta != NULL && !chat_responses_is_text(type)
-               && index < reader->nslots
-               && reader->slots[index].state == CHAT_RESPONSES_OPEN)
+    } else if (chat_str_is(type, "response.output_item.done")
+               && chat_responses_call(reader->doc, item, &call))
     {
-        event = chat_responses_event(f, CHAT_EVENT_CALL_ARGS,
-                                     reader->base + (uint32_t) index);
-        if (event == NULL) {
-            return CHAT_ERROR;
-        }
-        event->text = chat_json_string(f->doc, delta);
+        (void) chat_responses_done(r, (size_t) index, item, &call, 0);
     }
 
-    if (rc != CHAT_OK || f->events->count != before) {
-        return rc;
+    own = chat_responses_at(r, (size_t) index);
+    if (own != NULL && own->state == CHAT_RESPONSES_OPEN && delta != NULL
+        && !chat_responses_is_text(type) && reader->events->count == 0)
+    {
+        chat_reader_call(reader, CHAT_EVENT_CALL_ARGS, &own->call)->text =
+            chat_json_string(reader->doc, delta);
     }
 
-    return chat_responses_tell(f, CHAT_EVENT_OPAQUE,
-                               reader->base + (uint32_t) index);
+    chat_mark_index(chat_events_mark(reader->events, own ? &own->call : NULL),
+                    node, index, place);
 }
 
 
-/* The items of response.output; settle: what they tell of calls is final. */
-static chat_rc_e
-chat_responses_output(chat_responses_frame_t *f, const chat_json_t *output,
+/* The items of response.output; settle: what they say of calls is final. */
+static void
+chat_responses_output(chat_responses_reader_t *r, const chat_json_t *output,
                       int settle)
 {
-    size_t                index, found;
-    chat_rc_e             rc;
-    chat_event_t         *event;
-    const chat_json_t    *item;
-    chat_responses_call_t call;
+    size_t                 index;
+    const chat_json_t     *item;
+    chat_responses_call_t  call;
+    chat_responses_live_t *own;
 
     if (output == NULL || output->type != CHAT_JSON_ARRAY) {
-        return CHAT_OK;
+        return;
     }
 
+    r->reader.events->keeps = 1;
     item = output->child;
 
     for (index = 0; item != NULL && index < CHAT_RESPONSES_ITEMS; index++) {
-        found = CHAT_RESPONSES_ITEMS;
+        if (chat_responses_call(r->reader.doc, item, &call)) {
+            own = chat_responses_find(r, &call, index);
 
-        if (chat_responses_call(f->doc, item, &call)) {
-            found = chat_responses_find(f->reader, &call, index);
-
-            if (settle && found == CHAT_RESPONSES_ITEMS) {
-                found = f->reader->top - f->reader->base;
+            if (settle) {
+                own = chat_responses_done(
+                    r, (own ? own->call.place : r->top) - r->base, item, &call,
+                    1);
             }
 
-            rc = settle ? chat_responses_done(f, found, item, &call, 1)
-                        : CHAT_OK;
-            if (rc != CHAT_OK) {
-                return rc;
+            if (own != NULL) {
+                chat_events_mark(r->reader.events, &own->call)->at =
+                    chat_span(item);
             }
         }
-
-        event = chat_responses_event(f, CHAT_EVENT_OPAQUE,
-                                     found < CHAT_RESPONSES_ITEMS
-                                         ? f->reader->base + (uint32_t) found
-                                         : CHAT_RESPONSES_NONE);
-        if (event == NULL) {
-            return CHAT_ERROR;
-        }
-        event->implied = 1;
 
         item = item->next;
     }
+}
 
-    return CHAT_OK;
+
+/* 1 if no call is left that the client may have to answer but is not ready. */
+static int
+chat_responses_whole(const chat_responses_reader_t *r)
+{
+    size_t                       i;
+    const chat_responses_live_t *own;
+
+    for (i = 0; i < r->top - r->base; i++) {
+        own = r->items[i];
+
+        if (own != NULL && own->call.kind != CHAT_KIND_PROVIDER
+            && (own->state == CHAT_RESPONSES_OPEN
+                || own->state == CHAT_RESPONSES_CUT))
+        {
+            return 0;
+        }
+    }
+
+    return !r->lost;
 }
 
 
@@ -265,136 +434,127 @@ chat_responses_ends(chat_str_t type)
 }
 
 
-static chat_rc_e
-chat_responses_turn_open(chat_responses_frame_t *f, chat_str_t type,
+static void
+chat_responses_turn_open(chat_responses_reader_t *r, chat_str_t type,
                          const chat_json_t *response)
 {
-    chat_event_t            *event;
-    chat_responses_reader_t *reader = f->reader;
-
     if (response == NULL
-        || (reader->opened && !chat_str_is(type, "response.created")))
-    {
-        return CHAT_OK;
+        || (r->opened && !chat_str_is(type, "response.created"))) {
+        return;
     }
 
     /* another response in the same stream counts its items from 0 again */
-    if (reader->opened) {
-        reader->base = reader->top;
-        reader->lost = 0;
-        if (reader->nslots != 0) {
-            memset(reader->slots, 0, reader->nslots * sizeof(*reader->slots));
-        }
+    if (r->opened) {
+        r->base = r->top;
+        r->lost = 0;
+        memset(r->items, 0, sizeof(r->items));
     }
 
-    reader->opened = 1;
+    r->opened = 1;
 
-    event = chat_responses_event(f, CHAT_EVENT_TURN_OPEN, CHAT_RESPONSES_NONE);
-    if (event == NULL) {
-        return CHAT_ERROR;
-    }
-
-    event->id = chat_json_text(f->doc, response, "id");
-    return CHAT_OK;
+    chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
+        chat_json_text(r->reader.doc, response, "id");
 }
 
 
-/* A frame about the response as a whole, or about nothing that we follow. */
-static chat_rc_e
-chat_responses_response_frame(chat_responses_frame_t *f, chat_str_t type)
+/* A frame about the response as a whole, or about nothing that is followed. */
+static void
+chat_responses_response_frame(chat_responses_reader_t *r, chat_str_t type)
 {
-    chat_rc_e          rc;
-    chat_end_e         end;
-    chat_event_t      *event;
-    const chat_json_t *response;
+    chat_end_e         end = chat_responses_ends(type);
+    chat_events_t     *events = r->reader.events;
+    const chat_json_t *response = chat_reader_get(&r->reader, "response");
 
-    response = chat_json_get(f->doc, f->doc->root, "response");
-    end = chat_responses_ends(type);
-
-    rc = chat_responses_turn_open(f, type, response);
-
-    if (rc == CHAT_OK) {
-        rc =
-            chat_responses_output(f, chat_json_get(f->doc, response, "output"),
-                                  end == CHAT_END_FINISHED);
-    }
-
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    if (end == CHAT_END_NONE) {
-        return f->events->count != 0
-                   ? CHAT_OK
-                   : chat_responses_tell(f, CHAT_EVENT_OPAQUE,
-                                         CHAT_RESPONSES_NONE);
-    }
+    chat_responses_turn_open(r, type, response);
+    chat_responses_output(r, chat_json_get(r->reader.doc, response, "output"),
+                          end == CHAT_END_FINISHED);
 
     /* a call that broke off leaves it open what the client may answer */
     if (chat_str_is(type, "response.completed")
-        || (end == CHAT_END_FINISHED && chat_responses_whole(f->reader)))
+        || (end == CHAT_END_FINISHED && chat_responses_whole(r)))
     {
-        rc = chat_responses_tell(f, CHAT_EVENT_STEP_SEAL, CHAT_RESPONSES_NONE);
-        if (rc != CHAT_OK) {
-            return rc;
-        }
+        chat_events_add(events, CHAT_EVENT_STEP_SEAL);
     }
 
-    event = chat_responses_event(f, CHAT_EVENT_TURN_END, CHAT_RESPONSES_NONE);
-    if (event == NULL) {
-        return CHAT_ERROR;
+    if (end != CHAT_END_NONE) {
+        chat_events_add(events, CHAT_EVENT_TURN_END)->end = end;
     }
-
-    event->end = end;
-    return CHAT_OK;
 }
 
 
 chat_rc_e
-chat_responses_read(void *state, chat_arena_t *arena,
-                    const chat_frame_t *frame, chat_json_doc_t *doc,
-                    chat_events_t *events)
+chat_responses_read(void *reader, const chat_frame_t *frame)
 {
     int32_t                  number, index;
-    chat_str_t               type;
-    chat_responses_frame_t   f;
-    chat_responses_reader_t *reader = state;
+    chat_str_t               type = { NULL, 0 };
+    const chat_json_t       *node;
+    chat_responses_reader_t *r = reader;
 
     if (!frame->has_data) {
         return CHAT_OK;
     }
 
-    f.reader = reader;
-    f.doc = doc;
-    f.events = events;
-
-    type = chat_str(NULL, 0);
-    if (doc != NULL) {
-        type = chat_json_text(doc, doc->root, "type");
+    if (r->reader.doc != NULL) {
+        type = chat_reader_text(&r->reader, "type");
     }
 
-    if (!reader->confirmed) {
-        if (!chat_str_starts(type, "response.") && !chat_str_is(type, "error")
-            && !chat_str_is(type, "keepalive"))
-        {
-            return CHAT_DECLINED;
+    if (!r->confirmed && !chat_str_starts(type, "response.")
+        && !chat_str_is(type, "error") && !chat_str_is(type, "keepalive"))
+    {
+        return CHAT_DECLINED;
+    }
+
+    r->confirmed = 1;
+
+    if (r->reader.doc != NULL) {
+        node = chat_reader_get(&r->reader, "sequence_number");
+        number = chat_json_index(r->reader.doc, node);
+        if (number >= 0) {
+            r->number = (uint32_t) number;
         }
-        reader->confirmed = 1;
+
+        node = chat_reader_get(&r->reader, "output_index");
+        index = chat_json_index(r->reader.doc, node);
+
+        if (index >= 0) {
+            chat_responses_item_frame(r, type, node, index);
+        } else {
+            chat_responses_response_frame(r, type);
+        }
     }
 
-    if (doc == NULL) {
-        return chat_responses_tell(&f, CHAT_EVENT_OPAQUE, CHAT_RESPONSES_NONE);
+    if (r->reader.events->count == 0) {
+        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
 
-    number =
-        chat_json_index(doc, chat_json_get(doc, doc->root, "sequence_number"));
-    if (number >= 0) {
-        reader->number = (uint32_t) number;
-    }
+    return CHAT_OK;
+}
 
-    index =
-        chat_json_index(doc, chat_json_get(doc, doc->root, "output_index"));
 
-    return index >= 0 ? chat_responses_item_frame(&f, type, (size_t) index)
-                      : chat_responses_response_frame(&f, type);
+static void
+chat_responses_broken(const chat_interruption_t *in, chat_buf_t *out)
+{
+    chat_buf_puts(out, "\"code\":\"stream_interrupted\",\"message\":\"");
+    chat_interruption_text(in, out);
+    chat_buf_puts(out, "\",\"param\":null");
+}
+
+
+/*
+ * Told twice: documented is the flat form, but there are clients that know
+ * only the one with "error", and those that throw only for that. A client may
+ * save sequence_number and resume after it, so it repeats the last real one.
+ */
+void
+chat_responses_interrupted(void *data, const chat_interruption_t *in,
+                           chat_buf_t *out)
+{
+    const chat_responses_reader_t *r = data;
+
+    chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
+    chat_responses_broken(in, out);
+    chat_buf_printf(out, ",\"sequence_number\":%u,", r->number);
+    chat_buf_puts(out, "\"error\":{\"type\":\"server_error\",");
+    chat_responses_broken(in, out);
+    chat_buf_puts(out, "}}\n\n");
 }

@@ -1,5 +1,5 @@
 /*
- * test_filter.c: the replay filter's verdicts, event by event.
+ * test_replay.c: the replay filter's verdicts, event by event.
  *
  * First the whole replay table: each state in which the client can have a
  * call against each event about it. Then what the table does not say.
@@ -12,14 +12,15 @@
 
 #include <cmocka.h>
 
-#include "stream/chat_filter.h"
+#include "stream/chat_replay.h"
 
-#define SLOT 3
+#define PLACE 3
 
-static chat_arena_t  *arena;
-static chat_filter_t *filter;
-static chat_call_t    known[2];
-static chat_digest_t  same, other;
+static chat_arena_t *arena;
+static chat_calls_t  calls;
+static chat_replay_t replay;
+static chat_call_t   known[2];
+static chat_digest_t same, other;
 
 
 static void
@@ -27,8 +28,14 @@ begin_with(chat_replay_e mode, int strong_only, size_t n)
 {
     chat_arena_destroy(arena);
     arena = chat_arena_create(0);
-    filter = chat_filter_create(arena, mode, strong_only, known, n);
-    assert_non_null(filter);
+    chat_calls_init(&calls, arena, sizeof(chat_stream_call_t));
+    chat_calls_know(&calls, known, n);
+    assert_false(calls.failed);
+
+    memset(&replay, 0, sizeof(replay));
+    replay.calls = &calls;
+    replay.mode = mode;
+    replay.strong_only = strong_only;
 }
 
 
@@ -56,15 +63,20 @@ know(int ready, chat_outcome_e outcome, chat_approval_e approval)
 }
 
 
+/* An event of the call at this place, which is made if it is new. */
 static chat_event_t
-event(chat_event_e type, uint32_t slot, const char *id)
+event(chat_event_e type, uint32_t place, const char *id)
 {
     chat_event_t e;
 
     memset(&e, 0, sizeof(e));
     e.type = type;
-    e.slot = slot;
     e.id = chat_cstr(id);
+    e.call = chat_calls_at(&calls, place);
+
+    if (e.call == NULL) {
+        e.call = chat_calls_open_at(&calls, place, e.id, chat_str(NULL, 0));
+    }
 
     if (type == CHAT_EVENT_CALL_OPEN || type == CHAT_EVENT_CALL_READY) {
         e.name = chat_cstr("find");
@@ -75,48 +87,61 @@ event(chat_event_e type, uint32_t slot, const char *id)
 
 
 static chat_verdict_e
-call_open(uint32_t slot, const char *id)
+judge(chat_event_t *e)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_OPEN, slot, id);
-
-    return chat_filter_event(filter, &e, NULL);
+    chat_replay_judge(&replay, e);
+    assert_false(calls.failed);
+    return e->verdict;
 }
 
 
 static chat_verdict_e
-call_args(uint32_t slot, const char *id)
+call_open(uint32_t place, const char *id)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_ARGS, slot, id);
+    chat_event_t e = event(CHAT_EVENT_CALL_OPEN, place, id);
 
-    return chat_filter_event(filter, &e, NULL);
+    return judge(&e);
 }
 
 
 static chat_verdict_e
-call_ready(uint32_t slot, const char *id, const chat_digest_t *fingerprint)
+call_args(uint32_t place, const char *id)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_READY, slot, id);
+    chat_event_t e = event(CHAT_EVENT_CALL_ARGS, place, id);
 
-    return chat_filter_event(filter, &e, fingerprint);
+    return judge(&e);
 }
 
 
 static chat_verdict_e
-call_failed(uint32_t slot, const char *id, const chat_digest_t *fingerprint)
+call_complete(uint32_t place, const char *id, const chat_digest_t *fingerprint,
+              int failed)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_READY, slot, id);
+    chat_event_t e = event(CHAT_EVENT_CALL_READY, place, id);
 
-    e.failed = 1;
-    return chat_filter_event(filter, &e, fingerprint);
+    e.failed = failed & 1;
+    if (fingerprint != NULL) {
+        e.digest = *fingerprint;
+        e.has_digest = 1;
+    }
+
+    return judge(&e);
+}
+
+
+static chat_verdict_e
+call_ready(uint32_t place, const char *id, const chat_digest_t *fingerprint)
+{
+    return call_complete(place, id, fingerprint, 0);
 }
 
 
 static chat_verdict_e
 call_ask(const char *id)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_ASK, 0, id);
+    chat_event_t e = { .type = CHAT_EVENT_CALL_ASK, .id = chat_cstr(id) };
 
-    return chat_filter_event(filter, &e, NULL);
+    return judge(&e);
 }
 
 
@@ -124,11 +149,21 @@ static chat_verdict_e
 call_result(const char *id, chat_outcome_e outcome,
             const chat_digest_t *digest)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_RESULT, 0, id);
+    chat_event_t e = { .type = CHAT_EVENT_CALL_RESULT, .id = chat_cstr(id) };
 
     e.outcome = outcome;
     e.digest = *digest;
-    return chat_filter_event(filter, &e, NULL);
+    return judge(&e);
+}
+
+
+/* The newest opening of the call at this place. */
+static const chat_opening_t *
+opening_of(uint32_t place)
+{
+    const chat_stream_call_t *call = chat_calls_at(&calls, place);
+
+    return call->opening;
 }
 
 
@@ -141,19 +176,19 @@ verdict_on(const char *what)
     begin(CHAT_REPLAY_ID_ARGS, known[0].id.len != 0);
 
     if (strcmp(what, "start, equal") == 0) {
-        (void) call_open(SLOT, "c1");
-        (void) call_ready(SLOT, "c1", &same);
-        v = chat_filter_verdict(filter, SLOT, 0);
+        (void) call_open(PLACE, "c1");
+        (void) call_ready(PLACE, "c1", &same);
+        v = opening_of(PLACE)->verdict;
     } else if (strcmp(what, "start, other") == 0) {
-        (void) call_open(SLOT, "c1");
-        (void) call_ready(SLOT, "c1", &other);
-        v = chat_filter_verdict(filter, SLOT, 0);
+        (void) call_open(PLACE, "c1");
+        (void) call_ready(PLACE, "c1", &other);
+        v = opening_of(PLACE)->verdict;
     } else if (strcmp(what, "delta") == 0) {
-        v = call_args(SLOT, "c1");
+        v = call_args(PLACE, "c1");
     } else if (strcmp(what, "available") == 0) {
-        v = call_ready(SLOT, "c1", &same);
+        v = call_ready(PLACE, "c1", &same);
     } else if (strcmp(what, "input-error") == 0) {
-        v = call_failed(SLOT, "c1", &other);
+        v = call_complete(PLACE, "c1", &other, 1);
     } else if (strcmp(what, "ask") == 0) {
         v = call_ask("c1");
     } else if (strcmp(what, "equal output") == 0) {
@@ -224,19 +259,20 @@ s01_s12_the_replay_table(void **state)
 static void
 s14_another_name_is_another_call(void **state)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_OPEN, SLOT, "c1");
+    chat_event_t e;
 
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     begin(CHAT_REPLAY_ID_ARGS, 1);
+    e = event(CHAT_EVENT_CALL_OPEN, PLACE, "c1");
     e.name = chat_cstr("else");
-    assert_int_equal(chat_filter_event(filter, &e, NULL),
-                     CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_count(filter)->reused, 1);
+    assert_int_equal(judge(&e), CHAT_VERDICT_FORWARD);
+    assert_int_equal(replay.count.reused, 1);
 
     /* No name says nothing. */
     begin(CHAT_REPLAY_ID_ARGS, 1);
+    e = event(CHAT_EVENT_CALL_OPEN, PLACE, "c1");
     e.name = chat_str(NULL, 0);
-    assert_int_equal(chat_filter_event(filter, &e, NULL), CHAT_VERDICT_WAIT);
+    assert_int_equal(judge(&e), CHAT_VERDICT_WAIT);
 }
 
 
@@ -245,12 +281,12 @@ a_verdict_is_latched(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     begin(CHAT_REPLAY_ID_ARGS, 1);
-    assert_int_equal(call_open(SLOT, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_args(SLOT, "c1"), CHAT_VERDICT_WAIT);
-    chat_filter_settle(filter, CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_args(SLOT, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(SLOT, "c1", &same), CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_count(filter)->replays, 0);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
+    assert_int_equal(call_args(PLACE, "c1"), CHAT_VERDICT_WAIT);
+    chat_replay_decide(&replay, CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_args(PLACE, "c1"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(replay.count.replays, 0);
 
     /* What was forwarded is what the client has from now on. */
     assert_int_equal(call_result("c1", CHAT_OUTCOME_ERROR, &other),
@@ -267,16 +303,16 @@ an_id_may_be_corrected(void **state)
     known[1].fingerprint = other;
 
     begin(CHAT_REPLAY_ID_ARGS, 2);
-    assert_int_equal(call_open(SLOT, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(SLOT, "c2", &other), CHAT_VERDICT_DROP);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
+    assert_int_equal(call_ready(PLACE, "c2", &other), CHAT_VERDICT_DROP);
 
     begin(CHAT_REPLAY_ID_ARGS, 2);
-    assert_int_equal(call_open(SLOT, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(SLOT, "c2", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
+    assert_int_equal(call_ready(PLACE, "c2", &same), CHAT_VERDICT_FORWARD);
 
     begin(CHAT_REPLAY_ID_ARGS, 2);
-    assert_int_equal(call_open(SLOT, "new"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(SLOT, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(PLACE, "new"), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_FORWARD);
 }
 
 
@@ -287,7 +323,7 @@ the_last_entry_of_an_id_counts(void **state)
     known[1] = known[0];
     known[1].ready = 1;
     begin(CHAT_REPLAY_ID_ARGS, 2);
-    assert_int_equal(call_ready(SLOT, "c1", &same), CHAT_VERDICT_DROP);
+    assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_DROP);
 }
 
 
@@ -296,18 +332,21 @@ a_fingerprint_that_is_not_known_is_no_replay(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     begin(CHAT_REPLAY_ID_ARGS, 1);
-    assert_int_equal(call_open(SLOT, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(call_ready(SLOT, "c1", NULL), CHAT_VERDICT_FORWARD);
+    assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
+    assert_int_equal(call_ready(PLACE, "c1", NULL), CHAT_VERDICT_FORWARD);
 }
 
 
 static void
 s05_openings_within_one_stream(void **state)
 {
+    const chat_opening_t *first, *second, *third;
+
     begin(CHAT_REPLAY_ID_ARGS, 0);
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_DROP);
-    assert_int_equal(chat_filter_generation(filter, 0), 0);
+    first = opening_of(0);
+    assert_ptr_equal(first, calls.first);
     assert_int_equal(call_args(0, "c1"), CHAT_VERDICT_FORWARD);
 
     assert_int_equal(call_open(1, "c1"), CHAT_VERDICT_DROP);
@@ -317,25 +356,27 @@ s05_openings_within_one_stream(void **state)
 
     /* Ready now: a further one is a replay, or another call. */
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_WAIT);
-    assert_int_equal(chat_filter_generation(filter, 0), 1);
+    second = opening_of(0);
+    assert_ptr_not_equal(first, second);
     assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_DROP);
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_WAIT);
     assert_int_equal(call_ready(0, "c1", &other), CHAT_VERDICT_FORWARD);
+    third = opening_of(0);
 
-    assert_int_equal(chat_filter_verdict(filter, 0, 0), CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_verdict(filter, 0, 1), CHAT_VERDICT_DROP);
-    assert_int_equal(chat_filter_verdict(filter, 0, 2), CHAT_VERDICT_FORWARD);
+    assert_int_equal(first->verdict, CHAT_VERDICT_FORWARD);
+    assert_int_equal(second->verdict, CHAT_VERDICT_DROP);
+    assert_int_equal(third->verdict, CHAT_VERDICT_FORWARD);
 }
 
 
 /* Opens the call under a name. */
 static chat_verdict_e
-call_named(uint32_t slot, const char *id, const char *name)
+call_named(uint32_t place, const char *id, const char *name)
 {
-    chat_event_t e = event(CHAT_EVENT_CALL_OPEN, slot, id);
+    chat_event_t e = event(CHAT_EVENT_CALL_OPEN, place, id);
 
     e.name = chat_cstr(name);
-    return chat_filter_event(filter, &e, NULL);
+    return judge(&e);
 }
 
 
@@ -348,15 +389,16 @@ s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
     assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_DROP);
     assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_generation(filter, 0), 1);
+    assert_ptr_equal(calls.last, opening_of(0));
+    assert_ptr_not_equal(calls.first, opening_of(0));
     assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_DROP);
-    assert_int_equal(chat_filter_count(filter)->replays, 2);
+    assert_int_equal(replay.count.replays, 2);
 
     /* The call is half-open once, and ends once. */
-    assert_int_equal(chat_filter_half_open(filter, ids, 4), 1);
+    assert_int_equal(chat_replay_half_open(&replay, ids, 4), 1);
     assert_int_equal(call_args(0, "c1"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_half_open(filter, ids, 4), 0);
+    assert_int_equal(chat_replay_half_open(&replay, ids, 4), 0);
 
     /* In another slot, too. */
     begin(CHAT_REPLAY_ID_ARGS, 0);
@@ -373,7 +415,7 @@ s126_a_replay_that_waits_is_let_go_by_another_name(void **state)
     begin(CHAT_REPLAY_ID_ARGS, 1);
     assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_WAIT);
     assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_verdict(filter, 0, 0), CHAT_VERDICT_FORWARD);
+    assert_int_equal(calls.first->verdict, CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
 }
 
@@ -441,16 +483,16 @@ half_open_calls_in_order(void **state)
     (void) call_open(2, "a");
     (void) call_open(3, "d");
     (void) call_ready(2, "a", &same);
-    chat_filter_settle(filter, CHAT_VERDICT_DROP);
-    assert_int_equal(chat_filter_half_open(filter, ids, 4), 2);
+    chat_replay_decide(&replay, CHAT_VERDICT_DROP);
+    assert_int_equal(chat_replay_half_open(&replay, ids, 4), 2);
     assert_true(chat_str_is(ids[0], "b"));
     assert_true(chat_str_is(ids[1], "d"));
-    assert_int_equal(chat_filter_half_open(filter, ids, 1), 1);
+    assert_int_equal(chat_replay_half_open(&replay, ids, 1), 1);
 }
 
 
 static void
-past_the_bound_all_is_forwarded(void **state)
+past_the_bound_nothing_is_opened(void **state)
 {
     char     id[16];
     size_t   used;
@@ -459,23 +501,60 @@ past_the_bound_all_is_forwarded(void **state)
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     begin(CHAT_REPLAY_ID_ARGS, 1);
 
-    for (i = 0; i < 4096; i++) {
+    for (i = 0; i < CHAT_OPENED_MAX; i++) {
         (void) snprintf(id, sizeof(id), "x%u", i % 4095);
+        assert_non_null(
+            chat_calls_open_at(&calls, i, chat_cstr(id), chat_str(NULL, 0)));
         (void) call_open(i, id);
     }
     assert_int_equal(call_args(4095, "x0"), CHAT_VERDICT_DROP);
 
     used = chat_arena_used(arena);
-    assert_int_equal(call_open(4096, "c1"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(4096, "c1", &same), CHAT_VERDICT_FORWARD);
+    assert_null(chat_calls_open_at(&calls, i, chat_cstr("c1"), known[0].name));
+    assert_null(chat_calls_open(&calls, chat_cstr("c1"), known[0].name));
+    assert_false(chat_calls_has_room(&calls, chat_cstr("c1"), known[0].name));
+    assert_null(chat_calls_open_at(&calls, 0, chat_cstr("y"), known[0].name));
 
-    /* A slot that had another verdict begins anew. */
-    assert_int_equal(chat_filter_generation(filter, 4095), 0);
-    assert_int_equal(call_open(4095, "y"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_generation(filter, 4095), 1);
-    assert_int_equal(call_args(4095, "y"), CHAT_VERDICT_FORWARD);
-    assert_int_equal(call_ready(4095, "y", &same), CHAT_VERDICT_FORWARD);
+    /* A running call may be opened again under its name, for ever. */
+    assert_non_null(
+        chat_calls_open_at(&calls, 0, chat_cstr("x0"), chat_str(NULL, 0)));
+    assert_int_equal(call_open(0, "x0"), CHAT_VERDICT_DROP);
     assert_int_equal(chat_arena_used(arena), used);
+    assert_false(calls.failed);
+}
+
+
+/* Calls leave in any order, and one place may be used again. */
+static void
+a_place_counts_the_dropped_ones_below_it(void **state)
+{
+    size_t             i;
+    chat_stream_call_t call = { 0 };
+
+    static const struct {
+        uint32_t place;
+        int      dropped;
+    } rows[] = { { 5, 1 }, { 0, 0 }, { 1, 1 }, { 7, 1 },
+                 { 2, 1 }, { 7, 0 }, { 5, 1 } };
+
+    begin(CHAT_REPLAY_OFF, 0);
+    assert_int_equal(chat_calls_below(&calls, 0, 9), 0);
+    assert_false(chat_calls_all_dropped(&calls));
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        call.place = rows[i].place;
+        chat_calls_left(&calls, &call, rows[i].dropped);
+        assert_int_equal(chat_calls_all_dropped(&calls), i == 0);
+    }
+
+    assert_int_equal(calls.ndropped, 3);
+    assert_int_equal(chat_calls_below(&calls, 0, 0), 0);
+    assert_int_equal(chat_calls_below(&calls, 0, 1), 0);
+    assert_int_equal(chat_calls_below(&calls, 0, 2), 1);
+    assert_int_equal(chat_calls_below(&calls, 0, 6), 3);
+    assert_int_equal(chat_calls_below(&calls, 0, 9), 3);
+    assert_int_equal(chat_calls_below(&calls, 2, 6), 2);
+    assert_int_equal(chat_calls_below(&calls, 3, 4), 0);
 }
 
 
@@ -491,9 +570,9 @@ off_forwards_all_and_counts(void **state)
     assert_int_equal(call_ask("c1"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_result("c1", CHAT_OUTCOME_DENIED, &same),
                      CHAT_VERDICT_FORWARD);
-    assert_int_equal(chat_filter_count(filter)->opened, 1);
-    assert_int_equal(chat_filter_count(filter)->replays, 0);
-    assert_int_equal(chat_filter_count(filter)->results, 0);
+    assert_int_equal(replay.count.opened, 1);
+    assert_int_equal(replay.count.replays, 0);
+    assert_int_equal(replay.count.results, 0);
 }
 
 
@@ -525,7 +604,8 @@ main(void)
         TEST(s112_a_strong_id_is_a_replay_everywhere),
         TEST(calls_without_an_id_are_forwarded),
         TEST(half_open_calls_in_order),
-        TEST(past_the_bound_all_is_forwarded),
+        TEST(past_the_bound_nothing_is_opened),
+        TEST(a_place_counts_the_dropped_ones_below_it),
         TEST(off_forwards_all_and_counts),
     };
 

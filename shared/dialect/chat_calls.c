@@ -1,0 +1,379 @@
+/*
+ * chat_calls.c: the calls of one stream, in one table.
+ *
+ * Two keyed hash tables find a call; everything is in the stream's arena but
+ * the pieces of arguments, which are freed as soon as a call is ready.
+ */
+
+#include "dialect/chat_calls.h"
+
+
+void
+chat_calls_init(chat_calls_t *calls, chat_arena_t *arena, size_t size)
+{
+    memset(calls, 0, sizeof(*calls));
+    calls->arena = arena;
+    calls->size = size;
+    chat_table_init(&calls->ids, arena);
+    chat_table_init(&calls->places, arena);
+}
+
+
+void
+chat_calls_free(chat_calls_t *calls)
+{
+    chat_stream_call_t *call;
+
+    for (call = calls->calls; call != NULL; call = call->next) {
+        chat_buf_free(&call->args);
+    }
+}
+
+
+chat_known_t *
+chat_calls_known(const chat_calls_t *calls, chat_str_t id)
+{
+    const chat_table_entry_t *entry = NULL;
+
+    if (id.len != 0 && id.len <= CHAT_ID_MAX) {
+        entry = chat_table_find(&calls->ids, id);
+    }
+
+    return entry ? entry->item : NULL;
+}
+
+
+/* A new entry; the id is not copied. */
+static chat_known_t *
+chat_calls_add_known(chat_calls_t *calls, chat_str_t id)
+{
+    chat_known_t       *known;
+    chat_table_entry_t *entry;
+
+    known = chat_arena_alloc(calls->arena, sizeof(*known));
+    entry = known ? chat_table_put(&calls->ids, id) : NULL;
+    if (entry == NULL) {
+        calls->failed = 1;
+        return NULL;
+    }
+
+    entry->item = known;
+    known->id = id;
+    known->next = calls->known;
+    calls->known = known;
+
+    return known;
+}
+
+
+chat_known_t *
+chat_calls_learn(chat_calls_t *calls, chat_str_t id)
+{
+    chat_str_t    copy;
+    chat_known_t *known = chat_calls_known(calls, id);
+
+    if (known != NULL || id.len == 0 || id.len > CHAT_ID_MAX) {
+        return known;
+    }
+
+    if (chat_arena_dup(calls->arena, id, &copy) != CHAT_OK) {
+        calls->failed = 1;
+        return NULL;
+    }
+
+    return chat_calls_add_known(calls, copy);
+}
+
+
+void
+chat_calls_know(chat_calls_t *calls, const chat_call_t *list, size_t n)
+{
+    size_t        i;
+    chat_known_t *known;
+
+    for (i = n > CHAT_CALLS_MAX ? n - CHAT_CALLS_MAX : 0; i < n; i++) {
+        if (list[i].id.len == 0 || list[i].id.len > CHAT_ID_MAX) {
+            continue;
+        }
+
+        known = chat_calls_known(calls, list[i].id);
+        if (known == NULL) {
+            known = chat_calls_add_known(calls, list[i].id);
+        }
+        if (known == NULL) {
+            return;
+        }
+
+        known->name = list[i].name;
+        known->fingerprint = list[i].fingerprint;
+        known->has_fingerprint = 1;
+        known->ready = list[i].ready;
+        known->outcome = list[i].outcome;
+        known->digest = list[i].digest;
+        known->approval = list[i].approval;
+        known->step = list[i].step == list[n - 1].step ? 0 : CHAT_STEP_BEFORE;
+    }
+}
+
+
+void *
+chat_calls_find(const chat_calls_t *calls, chat_str_t id)
+{
+    const chat_known_t *known = chat_calls_known(calls, id);
+
+    return known ? known->call : NULL;
+}
+
+
+void *
+chat_calls_at(const chat_calls_t *calls, uint32_t place)
+{
+    const chat_table_entry_t *entry;
+
+    entry = chat_table_find(&calls->places, chat_str(&place, sizeof(place)));
+
+    return entry ? entry->item : NULL;
+}
+
+
+static chat_stream_call_t *
+chat_calls_add(chat_calls_t *calls, uint32_t place)
+{
+    chat_stream_call_t *call = chat_arena_alloc(calls->arena, calls->size);
+
+    if (call == NULL) {
+        calls->failed = 1;
+        return NULL;
+    }
+
+    call->place = place;
+    call->next = calls->calls;
+    calls->calls = call;
+    calls->count++;
+
+    return call;
+}
+
+
+/* A running call that is opened again under its name does not count. */
+static int
+chat_calls_runs(const chat_stream_call_t *call, chat_str_t id, chat_str_t name)
+{
+    return call != NULL && !call->ready && chat_str_eq(call->id, id)
+           && chat_str_eq(call->name, name);
+}
+
+
+int
+chat_calls_has_room(const chat_calls_t *calls, chat_str_t id, chat_str_t name)
+{
+    return id.len != 0 && id.len <= CHAT_ID_MAX && name.len <= CHAT_ID_MAX
+           && (calls->opened < CHAT_OPENED_MAX
+               || chat_calls_runs(chat_calls_find(calls, id), id, name));
+}
+
+
+static void *
+chat_calls_opened(chat_calls_t *calls, chat_stream_call_t *call,
+                  chat_str_t name)
+{
+    if (!chat_str_eq(call->name, name)
+        && chat_arena_dup(calls->arena, name, &call->name) != CHAT_OK)
+    {
+        calls->failed = 1;
+        return NULL;
+    }
+
+    call->ready = 0;
+
+    return call;
+}
+
+
+void *
+chat_calls_open(chat_calls_t *calls, chat_str_t id, chat_str_t name)
+{
+    chat_known_t       *known;
+    chat_stream_call_t *call = chat_calls_find(calls, id);
+
+    if (!chat_calls_has_room(calls, id, name)) {
+        return NULL;
+    }
+
+    calls->opened += !chat_calls_runs(call, id, name);
+
+    if (call == NULL) {
+        known = chat_calls_learn(calls, id);
+        call = known ? chat_calls_add(calls, calls->count) : NULL;
+        if (call == NULL) {
+            return NULL;
+        }
+
+        known->call = call;
+        call->known = known;
+        call->id = known->id;
+    }
+
+    return chat_calls_opened(calls, call, name);
+}
+
+
+void *
+chat_calls_open_at(chat_calls_t *calls, uint32_t place, chat_str_t id,
+                   chat_str_t name)
+{
+    chat_table_entry_t *entry;
+    chat_stream_call_t *call = chat_calls_at(calls, place);
+
+    if (!chat_calls_runs(call, id, name) && ++calls->opened > CHAT_OPENED_MAX)
+    {
+        calls->opened = CHAT_OPENED_MAX;
+        return NULL;
+    }
+
+    if (call == NULL) {
+        call = chat_calls_add(calls, place);
+        if (call == NULL) {
+            return NULL;
+        }
+
+        entry = chat_table_put(&calls->places,
+                               chat_str(&call->place, sizeof(place)));
+        if (entry == NULL) {
+            calls->failed = 1;
+            return NULL;
+        }
+        entry->item = call;
+    }
+
+    if (!chat_str_eq(call->id, id)
+        && chat_arena_dup(calls->arena, id, &call->id) != CHAT_OK)
+    {
+        calls->failed = 1;
+        return NULL;
+    }
+
+    return chat_calls_opened(calls, call, name);
+}
+
+
+chat_opening_t *
+chat_calls_opening(chat_calls_t *calls, chat_stream_call_t *call)
+{
+    chat_opening_t *opening = chat_arena_alloc(calls->arena, sizeof(*opening));
+
+    if (opening == NULL) {
+        calls->failed = 1;
+        return NULL;
+    }
+
+    if (calls->last != NULL) {
+        calls->last->later = opening;
+    } else {
+        calls->first = opening;
+    }
+
+    calls->last = opening;
+    call->opening = opening;
+
+    return opening;
+}
+
+
+static void
+chat_calls_args_drop(chat_calls_t *calls, chat_stream_call_t *call)
+{
+    calls->args -= call->args.len;
+    chat_buf_free(&call->args);
+    memset(&call->args, 0, sizeof(call->args));
+}
+
+
+void
+chat_calls_args_free(chat_calls_t *calls, chat_stream_call_t *call)
+{
+    chat_calls_args_drop(calls, call);
+    call->gathers = 0;
+    call->lost = 0;
+}
+
+
+void
+chat_calls_args_add(chat_calls_t *calls, chat_stream_call_t *call,
+                    chat_str_t text)
+{
+    if (!call->gathers || call->lost) {
+        return;
+    }
+
+    if (text.len <= calls->max_args - calls->args) {
+        chat_buf_add(&call->args, text);
+        if (!call->args.failed) {
+            calls->args += text.len;
+            return;
+        }
+    }
+
+    /* It has no fingerprint any more: it takes no room from the others. */
+    chat_calls_args_drop(calls, call);
+    call->lost = 1;
+}
+
+
+/* The number of dropped places below this one. */
+static size_t
+chat_calls_rank(const chat_calls_t *calls, uint32_t place)
+{
+    size_t low = 0, middle, high = calls->ndropped;
+
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (calls->dropped[middle] < place) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+
+    return low;
+}
+
+
+uint32_t
+chat_calls_below(const chat_calls_t *calls, uint32_t base, uint32_t place)
+{
+    return (uint32_t) (chat_calls_rank(calls, place)
+                       - chat_calls_rank(calls, base));
+}
+
+
+void
+chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,
+                int dropped)
+{
+    size_t    rank = chat_calls_rank(calls, call->place);
+    size_t    above = calls->ndropped - rank;
+    uint32_t *list = calls->dropped;
+    int       listed = above != 0 && list[rank] == call->place;
+
+    calls->nleft++;
+    calls->nfewer += dropped != 0;
+
+    if (dropped && !listed) {
+        list = chat_arena_grow(calls->arena, list, calls->ndropped,
+                               &calls->dropped_size, sizeof(*list));
+        if (list == NULL) {
+            calls->failed = 1;
+            return;
+        }
+
+        memmove(&list[rank + 1], &list[rank], above * sizeof(*list));
+        list[rank] = call->place;
+        calls->dropped = list;
+        calls->ndropped++;
+
+    } else if (!dropped && listed) {
+        memmove(&list[rank], &list[rank + 1], (above - 1) * sizeof(*list));
+        calls->ndropped--;
+    }
+}

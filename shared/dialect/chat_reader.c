@@ -1,0 +1,90 @@
+/*
+ * chat_reader.c: what the stream readers of all dialects share.
+ *
+ * Nothing here knows a wire format: these are the few steps that each reader
+ * takes for every call, event and mark.
+ */
+
+#include "dialect/chat_reader.h"
+
+
+void *
+chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size)
+{
+    chat_reader_t *reader = chat_arena_alloc(arena, size);
+
+    if (reader != NULL) {
+        reader->arena = arena;
+        chat_calls_init(&reader->calls, arena, call_size);
+    }
+
+    return reader;
+}
+
+
+int
+chat_reader_failed(const chat_reader_t *reader)
+{
+    return reader->events->failed || reader->calls.failed;
+}
+
+
+chat_str_t
+chat_reader_keep(chat_reader_t *reader, chat_str_t s)
+{
+    if (chat_arena_dup(reader->arena, s, &s) != CHAT_OK) {
+        reader->calls.failed = 1;
+    }
+
+    return s;
+}
+
+
+const chat_json_t *
+chat_reader_get(const chat_reader_t *reader, const char *key)
+{
+    return chat_json_get(reader->doc, reader->doc->root, key);
+}
+
+
+chat_str_t
+chat_reader_text(const chat_reader_t *reader, const char *key)
+{
+    return chat_json_text(reader->doc, reader->doc->root, key);
+}
+
+
+chat_event_t *
+chat_reader_call(chat_reader_t *reader, chat_event_e type,
+                 chat_stream_call_t *call)
+{
+    chat_event_t *event = chat_events_add(reader->events, type);
+
+    event->call = call;
+    event->id = call->id;
+    event->name = call->name;
+    event->kind = call->kind;
+
+    return event;
+}
+
+
+void
+chat_mark_index(chat_mark_t *mark, const chat_json_t *node, int32_t index,
+                uint32_t place)
+{
+    if (index >= 0) {
+        mark->digits = chat_span(node);
+        mark->index = (uint32_t) index;
+        mark->place = place;
+    }
+}
+
+
+chat_span_t
+chat_span(const chat_json_t *node)
+{
+    chat_span_t span = { node->start, node->end };
+
+    return span;
+}

@@ -1,0 +1,55 @@
+/*
+ * chat_reader.h: what the stream readers of all dialects share.
+ *
+ * A reader turns frames into events and marks, and keeps the calls of its
+ * stream. Failed allocations are sticky: a reader goes on, and its caller
+ * asks once per frame.
+ */
+
+#ifndef CHAT_READER_H
+#define CHAT_READER_H
+
+#include "bytes/chat_str.h"
+#include "bytes/chat_arena.h"
+#include "dialect/chat_calls.h"
+#include "json/chat_json.h"
+#include "model/chat_event.h"
+
+/* Each dialect's own reader begins with this one. */
+typedef struct {
+    chat_calls_t     calls;
+    chat_arena_t    *arena;  /* lives as the stream */
+    chat_events_t   *events; /* of the frame; its arena lives as the frame */
+    chat_json_doc_t *doc;    /* the frame's data; NULL: it is not JSON */
+    int              ended;  /* TURN_END was given */
+} chat_reader_t;
+
+/*
+ * A zeroed reader of size bytes in the arena, with records of call_size bytes
+ * for its calls; NULL without memory. The owner ends its calls.
+ */
+void *chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size);
+
+/* 1 if there was no memory for something that the frame says. */
+int chat_reader_failed(const chat_reader_t *reader);
+
+/* A copy that lives as the stream; s without memory. */
+chat_str_t chat_reader_keep(chat_reader_t *reader, chat_str_t s);
+
+/* A member of the frame's object; its text, if it is a string, else empty. */
+const chat_json_t *chat_reader_get(const chat_reader_t *reader,
+                                   const char          *key);
+chat_str_t chat_reader_text(const chat_reader_t *reader, const char *key);
+
+/* A new event of a call, with its id, name and kind; never NULL. */
+chat_event_t *chat_reader_call(chat_reader_t *reader, chat_event_e type,
+                               chat_stream_call_t *call);
+
+/* The index of what is marked: where it stands, and the place it means. */
+void chat_mark_index(chat_mark_t *mark, const chat_json_t *node, int32_t index,
+                     uint32_t place);
+
+/* The bytes of a value. */
+chat_span_t chat_span(const chat_json_t *node);
+
+#endif /* CHAT_READER_H */

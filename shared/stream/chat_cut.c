@@ -1,0 +1,243 @@
+/*
+ * chat_cut.c: takes dropped calls out of one frame.
+ *
+ * The data is JSON that was parsed, so that what stands between two elements
+ * of a list is white space and one comma.
+ */
+
+#include "stream/chat_cut.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+    const chat_events_t *events;
+    const chat_calls_t  *calls;
+    chat_str_t           data;
+    chat_edits_t        *edits;
+    chat_span_t         *spans; /* to cut with their commas */
+    size_t               count;
+} chat_cut_t;
+
+
+static int
+is_gone(const chat_mark_t *mark)
+{
+    return mark->opening != NULL
+           && mark->opening->verdict == CHAT_VERDICT_DROP;
+}
+
+
+static void
+replace(chat_cut_t *cut, chat_span_t span, const char *text)
+{
+    (void) chat_edits_add(cut->edits, span.start, span.end - span.start,
+                          chat_cstr(text));
+}
+
+
+/* Closes up the index of what stays. */
+static void
+renumber(chat_cut_t *cut, const chat_mark_t *mark)
+{
+    char     text[16];
+    uint32_t below;
+
+    if (mark->digits.end == 0) {
+        return;
+    }
+
+    below =
+        chat_calls_below(cut->calls, mark->place - mark->index, mark->place);
+
+    if (below != 0 && below <= mark->index) {
+        (void) snprintf(text, sizeof(text), "%u",
+                        (unsigned) (mark->index - below));
+        replace(cut, mark->digits, text);
+    }
+}
+
+
+/* The marks [i, end) are of one list, or there is only one of them. */
+static size_t
+list_end(const chat_events_t *events, size_t i)
+{
+    size_t      end = i + 1;
+    chat_span_t list = events->marks[i].list;
+
+    while (list.end != 0 && end < events->nmarks
+           && events->marks[end].list.start == list.start)
+    {
+        end++;
+    }
+
+    return end;
+}
+
+
+/* What becomes of the elements of one list. */
+static void
+cut_list(chat_cut_t *cut, const chat_mark_t *mark, const chat_mark_t *end)
+{
+    size_t             gone = 0;
+    const chat_mark_t *each;
+    const char        *filler = cut->events->filler;
+
+    for (each = mark; each < end; each++) {
+        gone += is_gone(each);
+    }
+
+    if (mark->list.end != 0 && mark + gone == end) {
+        if (filler != NULL) {
+            replace(cut, mark->list, filler);
+        } else {
+            cut->spans[cut->count++] = mark->list;
+        }
+        return;
+    }
+
+    for (each = mark; each < end; each++) {
+        if (each->instead != NULL) {
+            if (chat_calls_all_dropped(cut->calls)) {
+                replace(cut, each->at, each->instead);
+            }
+
+        } else if (is_gone(each)) {
+            cut->spans[cut->count] = each->at;
+            cut->count += each->at.end != 0;
+
+        } else {
+            renumber(cut, each);
+        }
+    }
+}
+
+
+static int
+compare(const void *one, const void *two)
+{
+    const chat_span_t *a = one, *b = two;
+
+    return a->start < b->start ? -1 : a->start > b->start;
+}
+
+
+static int
+is_space(unsigned char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+
+/* Where the white space that ends at this byte begins. */
+static uint32_t
+skip_back(chat_str_t data, uint32_t at)
+{
+    while (at > 0 && is_space(data.data[at - 1])) {
+        at--;
+    }
+
+    return at;
+}
+
+
+static uint32_t
+skip_on(chat_str_t data, uint32_t at)
+{
+    while (at < data.len && is_space(data.data[at])) {
+        at++;
+    }
+
+    return at;
+}
+
+
+/*
+ * With each element goes the comma before it, or, where nothing of its list
+ * stays before it, the one behind it.
+ */
+static void
+cut_spans(chat_cut_t *cut)
+{
+    int         front = 0;
+    size_t      i;
+    uint32_t    before, end = 0;
+    chat_span_t span;
+    chat_str_t  data = cut->data;
+
+    qsort(cut->spans, cut->count, sizeof(*cut->spans), compare);
+
+    for (i = 0; i < cut->count; i++) {
+        span = cut->spans[i];
+        before = skip_back(data, span.start);
+
+        if (before > 0 && data.data[before - 1] == ',') {
+            before = skip_back(data, before - 1);
+            front = front && before == end;
+        } else {
+            front = 1;
+        }
+
+        end = span.end;
+
+        if (!front) {
+            span.start = before;
+        } else if (skip_on(data, end) < data.len
+                   && data.data[skip_on(data, end)] == ',')
+        {
+            span.end = skip_on(data, skip_on(data, end) + 1);
+        }
+
+        replace(cut, span, "");
+    }
+}
+
+
+/* 1 if all that the frame says is of dropped calls. */
+static int
+is_empty(const chat_events_t *events)
+{
+    size_t i;
+
+    for (i = 0; i < events->nmarks; i++) {
+        if (!is_gone(&events->marks[i])) {
+            return 0;
+        }
+    }
+
+    return events->nmarks != 0 && !events->keeps;
+}
+
+
+chat_cut_e
+chat_cut(const chat_events_t *events, const chat_calls_t *calls,
+         chat_str_t data, chat_edits_t *edits)
+{
+    size_t     i, end;
+    chat_cut_t cut = { events, calls, data, edits, NULL, 0 };
+
+    if (calls->ndropped == 0 || events->nmarks == 0) {
+        return CHAT_CUT_KEEP;
+    }
+
+    if (is_empty(events)) {
+        return CHAT_CUT_DROP;
+    }
+
+    cut.spans =
+        chat_arena_alloc(edits->arena, events->nmarks * sizeof(*cut.spans));
+    if (cut.spans == NULL) {
+        return CHAT_CUT_ERROR;
+    }
+
+    for (i = 0; i < events->nmarks; i = end) {
+        end = list_end(events, i);
+        cut_list(&cut, &events->marks[i], &events->marks[end]);
+    }
+
+    cut_spans(&cut);
+
+    return edits->failed       ? CHAT_CUT_ERROR
+           : edits->count != 0 ? CHAT_CUT_CHANGED
+                               : CHAT_CUT_KEEP;
+}

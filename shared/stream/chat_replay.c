@@ -1,0 +1,491 @@
+/*
+ * chat_replay.c: the replay filter's verdict on each event.
+ *
+ * The policy alone; dialect/chat_calls keeps what it goes by.
+ */
+
+#include "stream/chat_replay.h"
+#include "facts/chat_batch.h"
+
+
+/* 1 if an event of this call can repeat something that the client has. */
+static int
+may_replay(const chat_replay_t *replay, chat_str_t id)
+{
+    return replay->mode != CHAT_REPLAY_OFF
+           && (!replay->strong_only || chat_id_is_strong(id));
+}
+
+
+/* 1 if both names are known and differ. */
+static int
+is_renamed(chat_str_t one, chat_str_t two)
+{
+    return one.len != 0 && two.len != 0 && !chat_str_eq(one, two);
+}
+
+
+/* Sets the verdict on an opening that has none yet, or that waits. */
+static void
+decide(chat_replay_t *replay, chat_opening_t *opening, chat_verdict_e verdict)
+{
+    replay->waiting -= opening->verdict == CHAT_VERDICT_WAIT;
+    replay->waiting += verdict == CHAT_VERDICT_WAIT;
+    opening->verdict = verdict;
+
+    if (verdict == CHAT_VERDICT_DROP) {
+        replay->count.replays++;
+        if (opening->known != NULL) {
+            opening->known->dropped = 1;
+        }
+    }
+}
+
+
+/* What the client has of the event's id; NULL: it has none that is kept. */
+static chat_known_t *
+learn(chat_replay_t *replay, const chat_event_t *event)
+{
+    chat_stream_call_t *call = event->call;
+
+    if (call->known == NULL || !chat_str_eq(call->known->id, event->id)) {
+        call->known = chat_calls_learn(replay->calls, event->id);
+    }
+
+    return call->known;
+}
+
+
+/* The verdict on a call that appears under this id and name. */
+static chat_verdict_e
+judge_opening(chat_replay_t *replay, const chat_known_t *known,
+              chat_str_t name)
+{
+    if (known == NULL || !may_replay(replay, known->id)) {
+        return CHAT_VERDICT_FORWARD;
+    }
+
+    if (known->running != NULL) {
+        return is_renamed(name, known->running->name) ? CHAT_VERDICT_FORWARD
+                                                      : CHAT_VERDICT_DROP;
+    }
+
+    if (!known->ready) {
+        return CHAT_VERDICT_FORWARD;
+    }
+
+    if (replay->mode == CHAT_REPLAY_ID) {
+        return CHAT_VERDICT_DROP;
+    }
+
+    if (is_renamed(name, known->name)) {
+        replay->count.reused++;
+        return CHAT_VERDICT_FORWARD;
+    }
+
+    return CHAT_VERDICT_WAIT;
+}
+
+
+/* A running call is opened again under another name: it is given up. */
+static void
+give_up(chat_replay_t *replay, chat_opening_t *opening)
+{
+    if (opening->verdict == CHAT_VERDICT_WAIT) {
+        decide(replay, opening, CHAT_VERDICT_FORWARD);
+    }
+
+    opening->ready = 1;
+    opening->known->running = NULL;
+}
+
+
+/* A name as it is kept; empty: too long. */
+static chat_str_t
+keep_name(chat_replay_t *replay, chat_str_t name)
+{
+    chat_str_t copy = { NULL, 0 };
+
+    if (name.len <= CHAT_ID_MAX
+        && chat_arena_dup(replay->calls->arena, name, &copy) != CHAT_OK)
+    {
+        replay->calls->failed = 1;
+    }
+
+    return copy;
+}
+
+
+static chat_verdict_e
+on_open(chat_replay_t *replay, const chat_event_t *event)
+{
+    int             renamed;
+    chat_known_t   *known = learn(replay, event);
+    chat_opening_t *opening, *running = known ? known->running : NULL;
+    chat_verdict_e  verdict;
+
+    renamed = running != NULL && is_renamed(event->name, running->name);
+
+    if (running != NULL && !renamed && running == event->call->opening) {
+        replay->count.replays += replay->mode != CHAT_REPLAY_OFF;
+        return replay->mode == CHAT_REPLAY_OFF ? CHAT_VERDICT_FORWARD
+                                               : CHAT_VERDICT_DROP;
+    }
+
+    replay->count.opened++;
+    verdict = judge_opening(replay, known, event->name);
+
+    if (renamed && verdict == CHAT_VERDICT_FORWARD) {
+        give_up(replay, running);
+    }
+
+    opening = chat_calls_opening(replay->calls, event->call);
+    if (opening == NULL) {
+        return CHAT_VERDICT_FORWARD;
+    }
+
+    opening->known = known;
+    opening->name = keep_name(replay, event->name);
+
+    if (known != NULL && known->running == NULL) {
+        known->running = opening;
+    }
+    if (known != NULL && verdict == CHAT_VERDICT_FORWARD) {
+        known->step = replay->step;
+    }
+
+    decide(replay, opening, verdict);
+    return verdict;
+}
+
+
+static chat_verdict_e
+on_args(chat_replay_t *replay, const chat_event_t *event)
+{
+    const chat_known_t   *known;
+    const chat_opening_t *opening = event->call->opening;
+
+    if (opening != NULL && !opening->ready) {
+        return opening->verdict;
+    }
+
+    /* Arguments without an opening would take a complete call back. */
+    known = chat_calls_known(replay->calls, event->id);
+    if (known == NULL && opening != NULL) {
+        known = opening->known;
+    }
+
+    return known != NULL && known->ready && may_replay(replay, known->id)
+               ? CHAT_VERDICT_DROP
+               : CHAT_VERDICT_FORWARD;
+}
+
+
+/* The client has what was forwarded to it. */
+static void
+note_forwarded(chat_replay_t *replay, chat_known_t *known,
+               const chat_event_t *event)
+{
+    known->ready = 1;
+    known->dropped = 0;
+    known->step = replay->step;
+    known->outcome = CHAT_OUTCOME_NONE;
+    known->approval = CHAT_APPROVAL_NONE;
+    known->in_stream = event->failed ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_NONE;
+    known->has_fingerprint = event->has_digest;
+    known->fingerprint = event->digest;
+
+    if (!chat_str_eq(event->name, known->name)) {
+        known->name = keep_name(replay, event->name);
+    }
+}
+
+
+static int
+is_settled(chat_outcome_e outcome)
+{
+    return outcome == CHAT_OUTCOME_OK || outcome == CHAT_OUTCOME_ERROR
+           || outcome == CHAT_OUTCOME_DENIED;
+}
+
+
+/* The client has a result of this call, or has approved or refused it. */
+static int
+is_answered(const chat_known_t *known)
+{
+    return known->approval == CHAT_APPROVAL_GRANTED
+           || known->approval == CHAT_APPROVAL_REFUSED
+           || is_settled(known->outcome) || is_settled(known->in_stream);
+}
+
+
+/*
+ * An input error without an opening, for a call that the client has: it says
+ * nothing of the input but puts an outcome on the call.
+ */
+static chat_verdict_e
+on_lone_failure(chat_replay_t *replay, chat_known_t *known)
+{
+    if (replay->mode != CHAT_REPLAY_OFF && is_answered(known)) {
+        replay->count.replays++;
+        known->dropped = 1;
+        return CHAT_VERDICT_DROP;
+    }
+
+    known->in_stream = CHAT_OUTCOME_ERROR;
+    return CHAT_VERDICT_FORWARD;
+}
+
+
+/* 1 if the client has a call with these very arguments. */
+static int
+is_same(const chat_known_t *known, const chat_event_t *event)
+{
+    return known != NULL && known->ready && known->has_fingerprint
+           && event->has_digest
+           && chat_fingerprint_eq(&known->fingerprint, &event->digest);
+}
+
+
+static chat_verdict_e
+on_ready(chat_replay_t *replay, const chat_event_t *event)
+{
+    chat_known_t   *known;
+    chat_opening_t *opening = event->call->opening;
+
+    if (opening == NULL || opening->ready) {
+        known = chat_calls_known(replay->calls, event->id);
+        if (event->failed && known != NULL && known->ready) {
+            return on_lone_failure(replay, known);
+        }
+
+        (void) on_open(replay, event);
+        opening = event->call->opening;
+        if (opening == NULL || opening->ready) {
+            return CHAT_VERDICT_FORWARD;
+        }
+    }
+
+    known = event->id.len ? learn(replay, event) : opening->known;
+
+    opening->ready = 1;
+    if (opening->known != NULL && opening->known->running == opening) {
+        opening->known->running = NULL;
+    }
+    opening->known = known;
+
+    if (opening->verdict == CHAT_VERDICT_WAIT) {
+        if (is_same(known, event)) {
+            decide(replay, opening, CHAT_VERDICT_DROP);
+        } else {
+            decide(replay, opening, CHAT_VERDICT_FORWARD);
+            replay->count.reused += known != NULL && known->ready;
+        }
+    }
+
+    if (opening->verdict == CHAT_VERDICT_FORWARD && known != NULL) {
+        note_forwarded(replay, known, event);
+    }
+
+    return opening->verdict;
+}
+
+
+/*
+ * What the client has of a call that an event other than input is about;
+ * NULL if that is nothing, or is being replaced by a new call of this id.
+ */
+static const chat_known_t *
+target(const chat_replay_t *replay, chat_str_t id)
+{
+    const chat_known_t *known = chat_calls_known(replay->calls, id);
+
+    if (known == NULL || !may_replay(replay, id)
+        || (known->running != NULL
+            && known->running->verdict == CHAT_VERDICT_FORWARD))
+    {
+        return NULL;
+    }
+
+    return known;
+}
+
+
+static int
+is_asked_again(const chat_replay_t *replay, const chat_event_t *event)
+{
+    const chat_known_t *known = target(replay, event->id);
+
+    return known != NULL && is_answered(known);
+}
+
+
+static int
+is_result_again(const chat_replay_t *replay, const chat_event_t *event)
+{
+    const chat_known_t *known = target(replay, event->id);
+
+    if (known == NULL) {
+        return 0;
+    }
+
+    if (event->outcome == CHAT_OUTCOME_DENIED
+        && known->approval == CHAT_APPROVAL_GRANTED)
+    {
+        return 1;
+    }
+
+    if (!is_settled(known->outcome)) {
+        return 0;
+    }
+
+    /* Only the same kind of outcome can be an honest repetition. */
+    if (event->outcome != known->outcome
+        || event->outcome == CHAT_OUTCOME_DENIED) {
+        return 1;
+    }
+
+    return known->dropped && !chat_digest_eq(&event->digest, &known->digest);
+}
+
+
+static int
+on_result(chat_replay_t *replay, const chat_event_t *event)
+{
+    chat_known_t *known;
+
+    if (is_result_again(replay, event)) {
+        return 1;
+    }
+
+    known = chat_calls_known(replay->calls, event->id);
+    if (known != NULL && is_settled(event->outcome)) {
+        known->in_stream = event->outcome;
+    }
+
+    return 0;
+}
+
+
+/* The client has forgotten the calls of the present step. */
+static void
+forget_step(chat_replay_t *replay)
+{
+    chat_known_t   *known;
+    chat_opening_t *opening;
+
+    /* the upstream may say so again and again */
+    if (replay->fresh) {
+        return;
+    }
+
+    replay->fresh = 1;
+    chat_replay_decide(replay, CHAT_VERDICT_DROP);
+
+    for (opening = replay->calls->first; opening; opening = opening->later) {
+        if (opening->known && opening->known->step == replay->step) {
+            opening->ready = 1;
+        }
+    }
+
+    for (known = replay->calls->known; known; known = known->next) {
+        if (known->step == replay->step) {
+            known->running = NULL;
+            known->ready = 0;
+            known->dropped = 0;
+            known->outcome = CHAT_OUTCOME_NONE;
+            known->in_stream = CHAT_OUTCOME_NONE;
+            known->approval = CHAT_APPROVAL_NONE;
+        }
+    }
+}
+
+
+static chat_verdict_e
+judge(chat_replay_t *replay, const chat_event_t *event)
+{
+    int again = 0;
+
+    switch (event->type) {
+    case CHAT_EVENT_CALL_OPEN:
+        return on_open(replay, event);
+
+    case CHAT_EVENT_CALL_ARGS:
+        return on_args(replay, event);
+
+    case CHAT_EVENT_CALL_READY:
+        return on_ready(replay, event);
+
+    case CHAT_EVENT_CALL_ASK:
+        again = is_asked_again(replay, event);
+        break;
+
+    case CHAT_EVENT_CALL_RESULT:
+        again = on_result(replay, event);
+        break;
+
+    case CHAT_EVENT_STEP_OPEN:
+        replay->step++;
+        break;
+
+    case CHAT_EVENT_STEP_RESET:
+        forget_step(replay);
+        break;
+
+    default:
+        break;
+    }
+
+    replay->count.results += again;
+
+    return again ? CHAT_VERDICT_DROP : CHAT_VERDICT_FORWARD;
+}
+
+
+void
+chat_replay_judge(chat_replay_t *replay, chat_event_t *event)
+{
+    if (event->type != CHAT_EVENT_STEP_RESET) {
+        replay->fresh = 0;
+    }
+
+    event->verdict = judge(replay, event);
+    event->opening = event->call ? event->call->opening : NULL;
+}
+
+
+void
+chat_replay_decide(chat_replay_t *replay, chat_verdict_e verdict)
+{
+    chat_opening_t *opening;
+
+    for (opening = replay->calls->first; opening && replay->waiting != 0;
+         opening = opening->later)
+    {
+        if (opening->verdict == CHAT_VERDICT_WAIT) {
+            decide(replay, opening, verdict);
+        }
+    }
+}
+
+
+size_t
+chat_replay_half_open(const chat_replay_t *replay, chat_str_t *ids,
+                      size_t room)
+{
+    size_t                n = 0;
+    const chat_opening_t *opening;
+
+    for (opening = replay->calls->first; opening != NULL && n < room;
+         opening = opening->later)
+    {
+        if (!opening->ready && opening->known != NULL
+            && opening->verdict == CHAT_VERDICT_FORWARD
+            && !is_settled(opening->known->in_stream))
+        {
+            ids[n++] = opening->known->id;
+        }
+    }
+
+    return n;
+}
