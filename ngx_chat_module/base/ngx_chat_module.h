@@ -192,7 +192,6 @@ struct ngx_chat_ctx_s {
     unsigned rejoined : 1; /* what the store had lost is being joined */
     unsigned in_holds : 1;
     unsigned in_quota : 1; /* counted as one that waits */
-    unsigned unlisted : 1; /* it waits, and its batch is not shown */
     unsigned counted : 1;  /* among the requests that are over */
     unsigned in_attempts : 1;
     unsigned early : 1;    /* 200 and a comment were sent while waiting */

@@ -1,8 +1,8 @@
 /*
- * ngx_chat_status.h: chat_status, the content handler that tells how the
- * module is, and the telling of it to other nodes.
+ * ngx_chat_status.h: chat_status, a content handler that returns the counters
+ * and the state of this node.
  *
- * Must not know: what is counted when.
+ * It reads shared memory alone, and asks no store.
  */
 
 #ifndef NGX_CHAT_STATUS_H

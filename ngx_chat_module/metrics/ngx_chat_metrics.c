@@ -17,11 +17,53 @@
     (sizeof(ngx_chat_metrics_zone_t) + sizeof(ngx_chat_metrics_zone_t) / 32 \
      + 32 * (size_t) ngx_pagesize)
 
+#define NGX_CHAT_METRICS_TRIES 4
+
 _Static_assert(NGX_CHAT_VERDICT_BYPASS + 1 == CHAT_METRICS_VERDICTS,
                "each verdict has a name");
 
 /* Of a worker that found no slot: it counts for nobody. */
 static ngx_chat_metrics_slot_t ngx_chat_metrics_nowhere;
+
+
+static void
+ngx_chat_metrics_begin(ngx_atomic_uint_t *seq)
+{
+    *(volatile ngx_atomic_uint_t *) seq += 1;
+    ngx_memory_barrier();
+}
+
+
+static void
+ngx_chat_metrics_end(ngx_atomic_uint_t *seq)
+{
+    ngx_memory_barrier();
+    *(volatile ngx_atomic_uint_t *) seq += 1;
+}
+
+
+/* 1 if out is one that was written whole. */
+static ngx_uint_t
+ngx_chat_metrics_copy(const ngx_atomic_uint_t *seq, const void *from,
+                      void *out, size_t size)
+{
+    ngx_uint_t                        i;
+    ngx_atomic_uint_t                 before;
+    const volatile ngx_atomic_uint_t *now = seq;
+
+    for (i = 0; i < NGX_CHAT_METRICS_TRIES; i++) {
+        before = *now;
+        ngx_memory_barrier();
+        ngx_memcpy(out, from, size);
+        ngx_memory_barrier();
+
+        if (before % 2 == 0 && *now == before) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
 
 
 static ngx_int_t
@@ -119,7 +161,6 @@ ngx_chat_metrics_clear(ngx_chat_metrics_slot_t *slot)
 
     ngx_memzero((u_char *) &slot->metrics + now, sizeof(chat_metrics_t) - now);
     slot->oldest = 0;
-    slot->unlisted = 0;
 
     for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
         slot->batches[i].used = 0;
@@ -375,55 +416,41 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 void
 ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->dialect == NULL) {
+    ngx_uint_t what = ctx->verdict;
+
+    /* the event of a verdict, from 1; 0: none */
+    static const unsigned char whats[CHAT_METRICS_VERDICTS] = {
+        [NGX_CHAT_VERDICT_HELD] = CHAT_WHAT_HELD + 1,
+        [NGX_CHAT_VERDICT_RELEASED] = CHAT_WHAT_RELEASED + 1,
+        [NGX_CHAT_VERDICT_ATTACHED] = CHAT_WHAT_ATTACHED + 1,
+        [NGX_CHAT_VERDICT_BOUNCED] = CHAT_WHAT_BOUNCED + 1,
+        [NGX_CHAT_VERDICT_EMPTY] = CHAT_WHAT_EMPTY + 1,
+        [NGX_CHAT_VERDICT_CONFLICT] = CHAT_WHAT_CONFLICT + 1,
+        [NGX_CHAT_VERDICT_SUPERSEDED] = CHAT_WHAT_SUPERSEDED + 1,
+        [NGX_CHAT_VERDICT_UNMANAGED] = CHAT_WHAT_UNMANAGED + 1,
+        [NGX_CHAT_VERDICT_BYPASS] = CHAT_WHAT_BYPASS + 1,
+    };
+
+    if (ctx->dialect == NULL || whats[what] == 0) {
         return;
     }
 
-    switch (ctx->verdict) {
-    case NGX_CHAT_VERDICT_HELD:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "observed only");
-        return;
-
-    case NGX_CHAT_VERDICT_RELEASED:
-        if (ctx->found != 0) {
-            ngx_chat_metrics_time(ctx->main, CHAT_TIMING_RELEASE, ctx->found);
-        }
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_RELEASED, "attempt %uD, %M ms",
-                               ctx->attempt, ctx->waited);
-        return;
-
-    case NGX_CHAT_VERDICT_ATTACHED:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_ATTACHED, "");
-        return;
-
-    case NGX_CHAT_VERDICT_BOUNCED:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_BOUNCED, "%uz missing",
+    if (what != NGX_CHAT_VERDICT_RELEASED) {
+        ngx_chat_metrics_event(ctx, (chat_what_e) (whats[what] - 1),
+                               what == NGX_CHAT_VERDICT_HELD ? "observed only"
+                               : what == NGX_CHAT_VERDICT_BOUNCED
+                                   ? "%uz missing"
+                                   : "",
                                ctx->nmissing);
         return;
-
-    case NGX_CHAT_VERDICT_EMPTY:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_EMPTY, "");
-        return;
-
-    case NGX_CHAT_VERDICT_CONFLICT:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_CONFLICT, "");
-        return;
-
-    case NGX_CHAT_VERDICT_SUPERSEDED:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_SUPERSEDED, "");
-        return;
-
-    case NGX_CHAT_VERDICT_UNMANAGED:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_UNMANAGED, "");
-        return;
-
-    case NGX_CHAT_VERDICT_BYPASS:
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_BYPASS, "");
-        return;
-
-    default:
-        return;
     }
+
+    if (ctx->found != 0) {
+        ngx_chat_metrics_time(ctx->main, CHAT_TIMING_RELEASE, ctx->found);
+    }
+
+    ngx_chat_metrics_event(ctx, CHAT_WHAT_RELEASED, "attempt %uD, %M ms",
+                           ctx->attempt, ctx->waited);
 }
 
 
@@ -431,9 +458,11 @@ void
 ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
                        const char *detail, ...)
 {
-    va_list             args;
-    chat_happening_t    event;
-    ngx_chat_metrics_t *metrics = ctx->main->metrics;
+    va_list                   args;
+    chat_happening_t          event;
+    ngx_chat_metrics_t       *metrics = ctx->main->metrics;
+    ngx_chat_metrics_slot_t  *slot = metrics->slot;
+    ngx_chat_metrics_event_t *entry;
 
     ngx_memzero(&event, sizeof(event));
     event.n = ngx_atomic_fetch_add(&metrics->sh->serial, 1) + 1;
@@ -453,119 +482,11 @@ ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
                          detail, args);
     va_end(args);
 
-    ngx_chat_metrics_put(metrics, &event);
-}
-
-
-#define NGX_CHAT_METRICS_TRIES 4
-
-
-static void
-ngx_chat_metrics_begin(ngx_atomic_uint_t *seq)
-{
-    *(volatile ngx_atomic_uint_t *) seq += 1;
-    ngx_memory_barrier();
-}
-
-
-static void
-ngx_chat_metrics_end(ngx_atomic_uint_t *seq)
-{
-    ngx_memory_barrier();
-    *(volatile ngx_atomic_uint_t *) seq += 1;
-}
-
-
-/* 1 if out is one that was written whole. */
-static ngx_uint_t
-ngx_chat_metrics_copy(const ngx_atomic_uint_t *seq, const void *from,
-                      void *out, size_t size)
-{
-    ngx_uint_t                        i;
-    ngx_atomic_uint_t                 before;
-    const volatile ngx_atomic_uint_t *now = seq;
-
-    for (i = 0; i < NGX_CHAT_METRICS_TRIES; i++) {
-        before = *now;
-        ngx_memory_barrier();
-        ngx_memcpy(out, from, size);
-        ngx_memory_barrier();
-
-        if (before % 2 == 0 && *now == before) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-void
-ngx_chat_metrics_put(ngx_chat_metrics_t     *metrics,
-                     const chat_happening_t *event)
-{
-    ngx_chat_metrics_event_t *entry;
-
-    entry =
-        &metrics->slot->events[metrics->slot->nevents++ % CHAT_STATUS_EVENTS];
+    entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
 
     ngx_chat_metrics_begin(&entry->seq);
-    entry->event = *event;
+    entry->event = event;
     ngx_chat_metrics_end(&entry->seq);
-}
-
-
-/* Puts it among the events, which are in order; the oldest makes room. */
-static void
-ngx_chat_metrics_sort_in(chat_status_t *status, const chat_happening_t *event)
-{
-    size_t            i, k;
-    chat_happening_t *events = status->events;
-
-    for (i = status->nevents; i > 0 && events[i - 1].n > event->n; i--) {
-        /* void */
-    }
-
-    if (status->nevents < CHAT_STATUS_EVENTS) {
-        for (k = status->nevents++; k > i; k--) {
-            events[k] = events[k - 1];
-        }
-        events[i] = *event;
-        return;
-    }
-
-    if (i == 0) {
-        return;
-    }
-
-    for (k = 0; k + 1 < i; k++) {
-        events[k] = events[k + 1];
-    }
-    events[i - 1] = *event;
-}
-
-
-void
-ngx_chat_metrics_events(ngx_chat_metrics_t *metrics, chat_status_t *status)
-{
-    ngx_uint_t                i, k;
-    chat_happening_t          event;
-    ngx_chat_metrics_event_t *entry;
-
-    status->nevents = 0;
-
-    for (i = 0; i < metrics->sh->used; i++) {
-        for (k = 0; k < CHAT_STATUS_EVENTS; k++) {
-            entry = &metrics->sh->slots[i].events[k];
-
-            if (ngx_chat_metrics_copy(&entry->seq, &entry->event, &event,
-                                      sizeof(event))
-                && event.n != 0)
-            {
-                ngx_chat_metrics_sort_in(status, &event);
-            }
-        }
-    }
 }
 
 
@@ -650,12 +571,6 @@ ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     ngx_chat_metrics_batch_t *entry;
 
     entry = ngx_chat_metrics_entry(ctx);
-
-    if ((entry == NULL) != ctx->unlisted) {
-        ctx->unlisted = entry == NULL;
-        ctx->main->metrics->slot->unlisted += ctx->unlisted ? 1 : -1;
-    }
-
     if (entry == NULL) {
         return;
     }
@@ -693,11 +608,6 @@ ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
     ngx_chat_metrics_t       *metrics = ctx->main->metrics;
     ngx_chat_metrics_batch_t *entry;
 
-    if (ctx->unlisted) {
-        ctx->unlisted = 0;
-        metrics->slot->unlisted--;
-    }
-
     if (ctx->listed == 0) {
         return;
     }
@@ -719,17 +629,16 @@ ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
 {
-    ngx_uint_t          i, room = 0;
-    ngx_queue_t        *q;
-    ngx_chat_ctx_t     *ctx;
-    ngx_chat_metrics_t *metrics = mcf->metrics;
+    ngx_uint_t      i, room = 0;
+    ngx_queue_t    *q;
+    ngx_chat_ctx_t *ctx;
 
-    if (metrics->slot->unlisted == 0) {
+    if (mcf->held == 0) {
         return;
     }
 
     for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
-        room += metrics->names[i] == 0;
+        room += mcf->metrics->names[i] == 0;
     }
 
     for (q = ngx_queue_head(&mcf->holds);
@@ -739,7 +648,7 @@ ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
         ctx = ngx_queue_data(q, ngx_chat_ctx_t, queue);
 
         /* what it finds is listed when the store has answered */
-        if (ctx->unlisted && ctx->group != NULL) {
+        if (ctx->listed == 0 && ctx->group != NULL) {
             ngx_chat_watch_look(ctx);
             room--;
         }
@@ -747,61 +656,26 @@ ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
 }
 
 
-/* There are too many: the youngest is not shown. */
-static void
-ngx_chat_metrics_displace(chat_status_t *status, const chat_held_t *one)
+static int
+ngx_chat_metrics_compare_event(const void *a, const void *b)
 {
-    size_t       i;
-    chat_held_t *youngest = &status->batches[0];
+    const chat_happening_t *one = a, *two = b;
 
-    for (i = 1; i < status->nbatches; i++) {
-        if (status->batches[i].since > youngest->since) {
-            youngest = &status->batches[i];
-        }
-    }
-
-    if (one->since >= youngest->since) {
-        status->more += one->held;
-        return;
-    }
-
-    status->more += youngest->held;
-    *youngest = *one;
-}
-
-
-/* One worker's view of a batch into what all of them see. */
-static void
-ngx_chat_metrics_merge(chat_status_t *status, const chat_held_t *one)
-{
-    size_t       i;
-    uint32_t     held;
-    chat_held_t *batch;
-
-    for (i = 0; i < status->nbatches; i++) {
-        batch = &status->batches[i];
-
-        if (ngx_memcmp(batch->name, one->name, sizeof(one->name)) == 0) {
-            held = batch->held + one->held;
-            if (one->looked > batch->looked) {
-                *batch = *one;
-            }
-            batch->held = held;
-            return;
-        }
-    }
-
-    if (status->nbatches == CHAT_STATUS_BATCHES) {
-        ngx_chat_metrics_displace(status, one);
-        return;
-    }
-
-    status->batches[status->nbatches++] = *one;
+    return one->n < two->n ? -1 : one->n > two->n;
 }
 
 
 static int
-ngx_chat_metrics_older(const void *a, const void *b)
+ngx_chat_metrics_compare_name(const void *a, const void *b)
+{
+    const chat_held_t *one = a, *two = b;
+
+    return ngx_memcmp(one->name, two->name, sizeof(one->name));
+}
+
+
+static int
+ngx_chat_metrics_compare_since(const void *a, const void *b)
 {
     const chat_held_t *one = a, *two = b;
 
@@ -809,36 +683,117 @@ ngx_chat_metrics_older(const void *a, const void *b)
 }
 
 
-void
-ngx_chat_metrics_batches(ngx_chat_metrics_t *metrics, chat_status_t *status)
+/* Copies the entries of all workers. */
+static void
+ngx_chat_metrics_collect(ngx_chat_metrics_t *metrics, chat_status_t *status)
 {
     ngx_uint_t                i, k;
     ngx_chat_metrics_slot_t  *slot;
-    ngx_chat_metrics_batch_t *entry, one;
-
-    status->nbatches = 0;
-    status->more = 0;
+    ngx_chat_metrics_event_t *event, happened;
+    ngx_chat_metrics_batch_t *batch, held;
 
     for (i = 0; i < metrics->sh->used; i++) {
-        if (!ngx_chat_metrics_runs(metrics, i)) {
-            continue;
+        slot = &metrics->sh->slots[i];
+
+        for (k = 0; k < CHAT_STATUS_EVENTS; k++) {
+            event = &slot->events[k];
+
+            if (ngx_chat_metrics_copy(&event->seq, event, &happened,
+                                      sizeof(happened))
+                && happened.event.n != 0)
+            {
+                status->events[status->nevents++] = happened.event;
+            }
         }
 
-        slot = &metrics->sh->slots[i];
-        status->more += slot->unlisted;
+        for (k = 0;
+             k < CHAT_STATUS_BATCHES && ngx_chat_metrics_runs(metrics, i); k++)
+        {
+            batch = &slot->batches[k];
 
-        for (k = 0; k < CHAT_STATUS_BATCHES; k++) {
-            entry = &slot->batches[k];
-
-            if (entry->used
-                && ngx_chat_metrics_copy(&entry->seq, entry, &one, sizeof(one))
-                && one.used)
+            if (batch->used
+                && ngx_chat_metrics_copy(&batch->seq, batch, &held,
+                                         sizeof(held))
+                && held.used)
             {
-                ngx_chat_metrics_merge(status, &one.batch);
+                status->batches[status->nbatches++] = held.batch;
             }
         }
     }
+}
 
+
+/* Makes one entry of what several workers know of a batch. */
+static void
+ngx_chat_metrics_merge(chat_status_t *status)
+{
+    size_t       i, n = 0;
+    uint32_t     held;
+    chat_held_t *one, *batch = status->batches;
+
+    ngx_qsort(batch, status->nbatches, sizeof(chat_held_t),
+              ngx_chat_metrics_compare_name);
+
+    for (i = 0; i < status->nbatches; i++) {
+        one = &status->batches[i];
+
+        if (n == 0 || ngx_chat_metrics_compare_name(batch, one) != 0) {
+            batch = &status->batches[n++];
+            *batch = *one;
+            continue;
+        }
+
+        held = batch->held + one->held;
+        if (one->looked > batch->looked) {
+            *batch = *one;
+        }
+        batch->held = held;
+    }
+
+    status->nbatches = n;
+}
+
+
+ngx_int_t
+ngx_chat_metrics_tables(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
+                        chat_status_t *status)
+{
+    size_t i, used = metrics->sh->used;
+
+    status->nbatches = 0;
+    status->nevents = 0;
+    status->batches =
+        ngx_palloc(pool, used * CHAT_STATUS_BATCHES * sizeof(chat_held_t));
+    status->events =
+        ngx_palloc(pool, used * CHAT_STATUS_EVENTS * sizeof(chat_happening_t));
+    if (status->batches == NULL || status->events == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_chat_metrics_collect(metrics, status);
+
+    ngx_qsort(status->events, status->nevents, sizeof(chat_happening_t),
+              ngx_chat_metrics_compare_event);
+
+    if (status->nevents > CHAT_STATUS_EVENTS) {
+        status->events += status->nevents - CHAT_STATUS_EVENTS;
+        status->nevents = CHAT_STATUS_EVENTS;
+    }
+
+    ngx_chat_metrics_merge(status);
     ngx_qsort(status->batches, status->nbatches, sizeof(chat_held_t),
-              ngx_chat_metrics_older);
+              ngx_chat_metrics_compare_since);
+
+    if (status->nbatches > CHAT_STATUS_BATCHES) {
+        status->batches += status->nbatches - CHAT_STATUS_BATCHES;
+        status->nbatches = CHAT_STATUS_BATCHES;
+    }
+
+    status->more = status->metrics.holds;
+
+    for (i = 0; i < status->nbatches; i++) {
+        status->more -= ngx_min(status->more, status->batches[i].held);
+    }
+
+    return NGX_OK;
 }

@@ -35,30 +35,19 @@ typedef struct {
 /* What one worker writes. */
 typedef struct ngx_chat_metrics_slot_s {
     chat_metrics_t           metrics;
-    ngx_msec_t               oldest;   /* when the oldest hold began */
-    uint64_t                 unlisted; /* requests whose batch has no entry */
-    ngx_uint_t               nevents;  /* all that there were */
+    ngx_msec_t               oldest;  /* when the oldest hold began */
+    ngx_uint_t               nevents; /* all that there were */
     ngx_chat_metrics_event_t events[CHAT_STATUS_EVENTS];
     ngx_chat_metrics_batch_t batches[CHAT_STATUS_BATCHES];
 } ngx_chat_metrics_slot_t;
 
-/* What the others have told; guarded by the zone's mutex. */
-typedef struct {
-    ngx_msec_t     heard; /* when, if there are any */
-    ngx_uint_t     count;
-    chat_metrics_t sum;
-    chat_node_t    list[CHAT_STATUS_NODES];
-} ngx_chat_metrics_nodes_t;
-
 typedef struct ngx_chat_metrics_zone_s {
-    ngx_pid_t                pids[NGX_CHAT_METRICS_SLOTS]; /* 0: free */
-    ngx_uint_t               used;      /* slots that were ever taken */
-    ngx_atomic_t             serial;    /* of events */
-    ngx_atomic_t             published; /* when, ms */
-    size_t                   name_len;
-    u_char                   name[CHAT_STATUS_NODE]; /* of this node */
-    ngx_chat_metrics_nodes_t nodes;
-    ngx_chat_metrics_slot_t  slots[NGX_CHAT_METRICS_SLOTS];
+    ngx_pid_t               pids[NGX_CHAT_METRICS_SLOTS]; /* 0: free */
+    ngx_uint_t              used;   /* slots that were ever taken */
+    ngx_atomic_t            serial; /* of events */
+    size_t                  name_len;
+    u_char                  name[CHAT_STATUS_NODE]; /* of this node */
+    ngx_chat_metrics_slot_t slots[NGX_CHAT_METRICS_SLOTS];
 } ngx_chat_metrics_zone_t;
 
 /* What a worker has of it. */
@@ -122,29 +111,24 @@ void ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n);
 void ngx_chat_metrics_held(ngx_chat_ctx_t *ctx);
 void ngx_chat_metrics_unheld(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_metrics_list.c */
-
-/* The request waits for this batch, or does so still. */
+/* The request waits for this batch, which gets an entry if one is free. */
 void ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch);
 
-/* It does not (also where it never did). */
+/* It does not wait any more, or never did. */
 void ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx);
 
-/* Entries that have become free go to requests that found none, from time to
-   time: the oldest of these look at their batches once more. */
+/*
+ * Entries that are free go to requests that found none: the oldest of these
+ * ask the store for their batches, and list what they find.
+ */
 void ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf);
 
-/* One event into this worker's ring. */
-void ngx_chat_metrics_put(ngx_chat_metrics_t     *metrics,
-                          const chat_happening_t *event);
-
 /*
- * What the node's workers have: the batches, oldest first, into batches
- * (CHAT_STATUS_BATCHES), the last events into events (CHAT_STATUS_EVENTS).
+ * Reads the tables of the node's workers: the newest CHAT_STATUS_BATCHES
+ * batches and CHAT_STATUS_EVENTS events, in memory of the pool. Returns
+ * NGX_ERROR without memory.
  */
-void ngx_chat_metrics_batches(ngx_chat_metrics_t *metrics,
-                              chat_status_t      *status);
-void ngx_chat_metrics_events(ngx_chat_metrics_t *metrics,
-                             chat_status_t      *status);
+ngx_int_t ngx_chat_metrics_tables(ngx_chat_metrics_t *metrics,
+                                  ngx_pool_t *pool, chat_status_t *status);
 
 #endif /* NGX_CHAT_METRICS_H */

@@ -1,10 +1,9 @@
 /*
  * chat_metrics.h: what is counted and measured, and how each is called.
  *
- * One worker counts into a chat_metrics_t of its own; those of all workers,
- * and of all nodes, are added up. Promises: everything here is an array of
- * 64-bit numbers, so adding up is one loop; what counts events only grows.
- * Must not know: where the numbers live, who reads them, time.
+ * Each worker counts into a chat_metrics_t of its own; those of a node are
+ * added up. Everything here is an array of 64-bit numbers, so adding up is one
+ * loop. What counts events only grows.
  */
 
 #ifndef CHAT_METRICS_H

@@ -1,5 +1,5 @@
 /*
- * chat_status_prometheus.c: the status as Prometheus text (format 0.0.4).
+ * chat_prometheus.c: the status as Prometheus text (format 0.0.4).
  *
  * Every series is there from the start, with 0, so that a rate sees its first
  * event. docs/operations.md lists the names. Must not know: HTTP.
@@ -170,8 +170,6 @@ chat_prometheus_store(chat_buf_t *out, const chat_status_t *status)
 static void
 chat_prometheus_info(chat_buf_t *out, const chat_status_t *status)
 {
-    const chat_node_t *node = &status->nodes[0];
-
     chat_prometheus_family(out, "info", "gauge",
                            "Always 1; its labels say what runs.");
     chat_buf_puts(out, "nginx_chat_info{version=");
@@ -179,7 +177,7 @@ chat_prometheus_info(chat_buf_t *out, const chat_status_t *status)
     chat_buf_puts(out, ",nginx=");
     chat_status_put(out, status->nginx, 0);
     chat_buf_puts(out, ",node=");
-    chat_status_put(out, chat_str(node->name, node->len), 0);
+    chat_status_put(out, status->node, 0);
     chat_buf_printf(out, ",store=\"%s\"} 1\n", status->store);
 }
 

@@ -1,12 +1,9 @@
 /*
- * chat_status.h: what the module tells of itself, as JSON and as Prometheus
- * text; and the JSON of another node, read back.
+ * chat_status.h: the status of a node, as JSON and as Prometheus text.
  *
- * What is shown was gathered elsewhere. Promises: of ids and conversations
- * the first CHAT_SHORT bytes only; the JSON is valid whatever they are; what
- * another node has written is taken number by number, and no number of it
- * can do more than be wrong.
- * Must not know: shared memory, HTTP, stores.
+ * It shows the first CHAT_SHORT bytes of ids and conversations. These are
+ * bytes that clients chose; the output is valid UTF-8 and JSON whatever they
+ * are.
  */
 
 #ifndef CHAT_STATUS_H
@@ -21,7 +18,6 @@
 #define CHAT_STATUS_MEMBERS 16 /* of a batch */
 #define CHAT_STATUS_BATCHES 256
 #define CHAT_STATUS_EVENTS 64
-#define CHAT_STATUS_NODES 64
 #define CHAT_STATUS_NODE 64   /* bytes of a node's name, at most */
 #define CHAT_STATUS_DETAIL 48 /* bytes, the last one 0 */
 
@@ -94,29 +90,19 @@ typedef struct {
 } chat_happening_t;
 
 typedef struct {
-    unsigned char len;
-    unsigned char name[CHAT_STATUS_NODE];
-    unsigned char state; /* chat_store_state_e, of its worst worker */
-    uint32_t      workers;
-    uint64_t      holds;
-    uint64_t      oldest; /* ms, of the oldest of them */
-} chat_node_t;
-
-typedef struct {
     chat_str_t        version;
     chat_str_t        nginx;
+    chat_str_t        node; /* its name */
     uint64_t          time; /* ms since the epoch */
     const char       *store;
     uint64_t          zone_size; /* 0: there is none */
     uint64_t          zone_used;
-    uint64_t          oldest;  /* ms, of the oldest hold, of all nodes */
-    chat_metrics_t    metrics; /* the sum over nodes */
-    chat_node_t      *nodes;   /* this one first */
-    size_t            nnodes;
-    chat_held_t      *batches;
+    uint64_t          oldest;  /* ms, of the oldest hold */
+    chat_metrics_t    metrics; /* the sum over workers */
+    chat_held_t      *batches; /* the newest, oldest first */
     size_t            nbatches;
-    uint64_t          more;   /* requests that wait for others than those */
-    chat_happening_t *events; /* oldest first */
+    uint64_t          more;   /* requests that wait for other batches */
+    chat_happening_t *events; /* the newest, oldest first */
     size_t            nevents;
 } chat_status_t;
 
@@ -126,18 +112,13 @@ void chat_short(chat_short_t *out, chat_str_t id);
 /* The state of a store as its worst worker sees it. */
 unsigned char chat_status_store(const chat_metrics_t *metrics);
 
-/* Appends the whole; for another node it is without batches and events. */
 void chat_status_json(const chat_status_t *status, chat_buf_t *out);
 void chat_status_prometheus(const chat_status_t *status, chat_buf_t *out);
 
 /*
- * The numbers in the JSON of another node; what is not there is 0. CHAT_BAD,
- * CHAT_LIMIT: it is not a status; CHAT_ERROR: no memory.
+ * Appends s as a JSON string: U+FFFD for bytes that are no character, and with
+ * cut an ellipsis at its end.
  */
-chat_rc_e chat_status_read(chat_str_t text, chat_arena_t *arena,
-                           chat_metrics_t *metrics, chat_node_t *node);
-
-/* With U+FFFD for bytes that are no character; cut: an ellipsis behind it. */
 void chat_status_put(chat_buf_t *out, chat_str_t s, int cut);
 
 void chat_status_put_short(chat_buf_t *out, const chat_short_t *id);

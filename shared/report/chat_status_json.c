@@ -1,9 +1,8 @@
 /*
  * chat_status_json.c: the status as JSON.
  *
- * Its shape is told in docs/operations.md and is what the status page and the
- * other nodes read: members may be added, none is renamed.
- * Must not know: HTTP, who reads it.
+ * docs/operations.md describes its shape, and docker/status.html reads it:
+ * members may be added, none is renamed.
  */
 
 #include "report/chat_status.h"
@@ -236,31 +235,8 @@ chat_status_event(chat_buf_t *out, const chat_happening_t *event)
 
 
 static void
-chat_status_nodes(chat_buf_t *out, const chat_status_t *status)
-{
-    size_t             i;
-    const chat_node_t *node;
-
-    chat_buf_puts(out, ",\"node_list\":[");
-
-    for (i = 0; i < status->nnodes; i++) {
-        node = &status->nodes[i];
-        chat_buf_puts(out, i ? ",{\"node\":" : "{\"node\":");
-        chat_status_put(out, chat_str(node->name, node->len), 0);
-        chat_buf_printf(
-            out, ",\"workers\":%u,\"store\":\"%s\",\"holds\":%" PRIu64 "}",
-            (unsigned) node->workers, chat_store_state_names[node->state % 3],
-            node->holds);
-    }
-
-    chat_buf_puts(out, "]");
-}
-
-
-static void
 chat_status_head(chat_buf_t *out, const chat_status_t *status)
 {
-    const chat_node_t    *node = &status->nodes[0];
     const chat_metrics_t *m = &status->metrics;
 
     chat_buf_puts(out, "{\"version\":");
@@ -268,18 +244,18 @@ chat_status_head(chat_buf_t *out, const chat_status_t *status)
     chat_buf_puts(out, ",\"nginx\":");
     chat_status_put(out, status->nginx, 0);
     chat_buf_printf(out, ",\"time\":%" PRIu64 ",\"node\":", status->time);
-    chat_status_put(out, chat_str(node->name, node->len), 0);
-    chat_buf_printf(
-        out,
-        ",\"workers\":%" PRIu64 ",\"nodes\":%u,\"store\":{\"type\":\"%s\""
-        ",\"state\":\"%s\",\"zone_size\":%" PRIu64 ",\"zone_used\":%" PRIu64
-        "},\"holds\":{\"now\":%" PRIu64 ",\"oldest_ms\":%" PRIu64
-        "},\"records\":{\"streams\":%" PRIu64 ",\"bytes\":%" PRIu64
-        ",\"followers\":%" PRIu64 "}",
-        m->workers, (unsigned) status->nnodes, status->store,
-        chat_store_state_names[node->state % 3], status->zone_size,
-        status->zone_used, m->holds, status->oldest, m->streams, m->bytes,
-        m->followers);
+    chat_status_put(out, status->node, 0);
+    chat_buf_printf(out,
+                    ",\"workers\":%" PRIu64 ",\"store\":{\"type\":\"%s\""
+                    ",\"state\":\"%s\",\"zone_size\":%" PRIu64
+                    ",\"zone_used\":%" PRIu64 "},\"holds\":{\"now\":%" PRIu64
+                    ",\"oldest_ms\":%" PRIu64
+                    "},\"records\":{\"streams\":%" PRIu64 ",\"bytes\":%" PRIu64
+                    ",\"followers\":%" PRIu64 "}",
+                    m->workers, status->store,
+                    chat_store_state_names[chat_status_store(m)],
+                    status->zone_size, status->zone_used, m->holds,
+                    status->oldest, m->streams, m->bytes, m->followers);
 }
 
 
@@ -289,7 +265,6 @@ chat_status_json(const chat_status_t *status, chat_buf_t *out)
     size_t i;
 
     chat_status_head(out, status);
-    chat_status_nodes(out, status);
     chat_status_counters(out, &status->metrics);
     chat_status_timings(out, &status->metrics);
 

@@ -39,7 +39,7 @@ test('the status page allows its own script and style, and nothing else',
 /* A status as the endpoint tells it. */
 function status(more = {}) {
   return { version: '0.1.0', nginx: '1.22.1', time: Date.now(), node: 'a',
-    workers: 2, nodes: 1, store: { type: 'shm', state: 'up',
+    workers: 2, store: { type: 'shm', state: 'up',
       zone_size: 16777216, zone_used: 70744 }, holds: { now: 0, oldest_ms: 0 },
     records: { streams: 0, bytes: 0, followers: 0 },
     counters: { requests: { ai_sdk: { passed: 3, held: 1 } },
@@ -221,6 +221,20 @@ const plays = {
     }
     assert.deepEqual(faults, []);
   },
+
+  'several nodes, each at a path of its own': async (t, it) => {
+    const { page, answer, faults } = await watcher(t, it, {},
+      '?src=/chat-status&src=/chat-status-b&src=/gone');
+    await page.route(({ pathname }) => pathname === '/gone', (route) =>
+      route.abort());
+    answer.with = status({ node: '<b>', holds: { now: 7, oldest_ms: 1 } });
+    const rows = page.locator('#nodelist tr');
+    await rows.filter({ hasText: '7' }).nth(1).waitFor();
+    assert.deepEqual((await rows.allTextContents()).slice(1),
+      ['<b>2up7', '<b>2up7', '/gone0no answer0']);
+    await page.getByText('3 nodes').waitFor();
+    assert.deepEqual(faults, []);
+  },
 };
 
 function full() {
@@ -229,8 +243,6 @@ function full() {
     member(`call_${i}`, state[i % 3]));
   return status({ batches: Array.from({ length: 20 }, (_, i) =>
     batch(members, { name: `${i}`.padStart(16, '0') })),
-  node_list: Array.from({ length: 3 }, (_, i) => ({ node: `node ${i}`,
-    workers: 2, store: 'up', holds: i })),
   events: Array.from({ length: 64 }, (_, n) => ({ n, time: Date.now(),
     what: 'held', batch: '00000000000000ab', dialect: 'ai_sdk',
     conversation: 'chat-1', detail: 'waits for call_1' })) });

@@ -402,7 +402,7 @@ live('the Prometheus text says the same', async (t) => {
   await settled(scene, 3);
   /* a worker notes once a second what it knows of its store */
   await until(async () => (await statusOf(scene.n)).store.state === 'up');
-  const status = await statusOf(scene.n, '?scope=node');
+  const status = await statusOf(scene.n);
   const { text } = await ask(scene.n, '?format=prometheus');
   const found = samples(text);
   const value = (name) => found.get(`nginx_chat_${name}`);
