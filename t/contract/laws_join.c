@@ -321,6 +321,36 @@ law_too_many_facts_are_refused(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
+/* A worker's interest is not among the facts that are bounded. */
+static void
+law_full_key_is_watched(ngx_chat_law_t *law, ngx_uint_t step)
+{
+    size_t       most = law->store->most_facts;
+    chat_fact_t *facts;
+
+    switch (step) {
+    case 0:
+        facts = law_many_facts(most);
+        ngx_chat_law_join_facts(law, NGX_CHAT_LAW_NOBODY, 0, facts, most);
+        ngx_free(facts);
+        ngx_chat_law_join(law, 0, 0, "too=many");
+        break;
+    case 1:
+        ngx_chat_law_check(law, law->ops[0].rc == CHAT_LIMIT, "it is full");
+        ngx_chat_law_watch(law, 0, 0, 0, "");
+        break;
+    case 2:
+        ngx_chat_law_check(law, law->ops[0].rc == CHAT_OK, "not watched");
+        ngx_chat_law_check(law, law->ops[0].n >= most, "not all are told");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "more=1");
+        ngx_chat_law_await(law, 0);
+        break;
+    default:
+        ngx_chat_law_end(law);
+    }
+}
+
+
 /* Each round puts as many facts as the first, and drops them. */
 static void
 law_dropped_facts_make_room(ngx_chat_law_t *law, ngx_uint_t step)
@@ -358,6 +388,7 @@ const ngx_chat_law_def_t ngx_chat_laws_of_joins[] = {
       law_dropped_facts_are_gone, 0 },
     { "a-drop-notifies-nobody", law_drop_notifies_nobody, 0 },
     { "dropped-facts-make-room", law_dropped_facts_make_room, 0 },
+    { "a-key-that-is-full-can-be-watched", law_full_key_is_watched, 0 },
     { "a-thousand-facts-in-one-join", law_many_facts_in_one_join, 0 },
     { "too-many-facts-are-refused-with-a-limit",
       law_too_many_facts_are_refused, 0 },
