@@ -21,6 +21,7 @@
 
 
 static void ngx_chat_index_ask(ngx_chat_ctx_t *ctx);
+static void ngx_chat_index_make_room(ngx_chat_ctx_t *ctx);
 
 
 /* 1 if who asked may come back for the answer. */
@@ -45,6 +46,12 @@ ngx_chat_index_done(chat_store_op_t *op, chat_rc_e rc,
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc == CHAT_LIMIT && !ctx->indexed->trimmed) {
+        ngx_chat_index_make_room(ctx);
+        return;
+    }
+
     ctx->indexed->begun = 1;
 
     if (rc == CHAT_OK) {
@@ -119,6 +126,39 @@ ngx_chat_index_put(ngx_chat_ctx_t *ctx)
     store->watch(store, &indexed->watch, &indexed->op, &indexed->conversation,
                  facts.items, facts.count, (uint32_t) ctx->conf->ttl);
     return NGX_OK;
+}
+
+
+static void
+ngx_chat_index_trim(chat_store_op_t *op, chat_rc_e rc,
+                    const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    if (rc == CHAT_OK) {
+        ngx_chat_name_trim(ctx->main->store, &ctx->indexed->conversation,
+                           facts, n);
+    }
+
+    if (ngx_chat_index_put(ctx) != NGX_OK) {
+        ngx_chat_index_done(op, CHAT_ERROR, NULL, 0);
+    }
+}
+
+
+/* Holds that ended without an answer have filled the index: trims it once. */
+static void
+ngx_chat_index_make_room(ngx_chat_ctx_t *ctx)
+{
+    chat_store_t       *store = ctx->main->store;
+    ngx_chat_indexed_t *indexed = ctx->indexed;
+
+    indexed->trimmed = 1;
+    indexed->op.done = ngx_chat_index_trim;
+    store->join(store, &indexed->op, &indexed->conversation, NULL, 0, 0);
 }
 
 

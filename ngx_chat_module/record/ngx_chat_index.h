@@ -31,6 +31,7 @@ struct ngx_chat_indexed_s {
     ngx_event_t        timer;
     ngx_uint_t         waits;        /* for the client, before it is stopped */
     unsigned           recorded : 1; /* there is a record of its own */
+    unsigned           trimmed : 1;  /* its index was full */
     unsigned           begun : 1;    /* its request has gone on */
     unsigned           over : 1;     /* it has been said that it has ended */
     unsigned           again : 1;    /* something changed while asking */

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { Talk, answerOf, lengthy, resumeStage } from '../lib/resume.mjs';
+import { Batch } from '../lib/batch.mjs';
 import { live } from '../lib/hold.mjs';
 
 const total = 2100; /* a record took 4,096 facts, two for each answer */
@@ -52,3 +53,27 @@ live('s130: given 2,100 answers, the newest has a stream id', async (t) => {
       }
     });
 });
+
+/* The bound of facts is 512 and 4 for each call; a hold takes two of them. */
+live('given 300 holds without an answer, the next answer has a stream id',
+  async (t) => {
+    const s = await resumeStage(t, key, { hold: '10ms',
+      server: 'chat_max_calls 2;' });
+    const talk = new Talk(s);
+    for (let i = 0; i < 300; i += 20) {
+      await Promise.all(Array.from({ length: 20 }, async () => {
+        const batch = Object.assign(new Batch(s, 2),
+          { key: talk.conversation });
+        const answer = batch.continue(batch.results([0]));
+        assert.equal((await answer.head).status, 409);
+        await answer.text();
+      }));
+    }
+    s.p.answer = () => answerOf(lengthy(key, 1));
+    for (let i = 0; i < 3; i++) {
+      const answer = talk.ask();
+      await answer.text();
+      assert.ok((await answer.head).headers['x-chat-stream'], `answer ${i}`);
+    }
+    assert.doesNotMatch(s.n.errorLog(), /has no stream id/);
+  });
