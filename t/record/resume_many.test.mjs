@@ -3,7 +3,8 @@
  * a stream id and can be resumed, and a turn does not get slower.
  */
 import assert from 'node:assert/strict';
-import { Talk, answerOf, lengthy, resumeStage } from '../lib/resume.mjs';
+import { Talk, answerOf, half, lengthy, resumeStage }
+  from '../lib/resume.mjs';
 import { Batch } from '../lib/batch.mjs';
 import { live } from '../lib/hold.mjs';
 
@@ -76,4 +77,33 @@ live('given 300 holds without an answer, the next answer has a stream id',
       assert.ok((await answer.head).headers['x-chat-stream'], `answer ${i}`);
     }
     assert.doesNotMatch(s.n.errorLog(), /has no stream id/);
+  });
+
+/* As many dead workers as a long conversation over many restarts names. */
+live('given 120 streams of unknown workers, the running one can be resumed',
+  async (t) => {
+    const { s, talk, own, rest } = await half(t, key, { nodes: 2 });
+    const indexes = (await s.redis.command('KEYS', 'chat:{*}:*'));
+    let lines = 0;
+    for (const index of indexes) {
+      if (await s.redis.command('TYPE', index) !== 'hash') {
+        continue;
+      }
+      const flat = await s.redis.command('HGETALL', index);
+      const at = flat.findIndex((field) => field.startsWith('stream/'));
+      if (at < 0) {
+        continue;
+      }
+      for (let i = 0; i < 120; i++) {
+        const id = String(i).padStart(flat[at].split('-')[1].length, '0');
+        await s.redis.command('HSET', index, `stream/${1000 + i}-${id}`,
+          flat[at + 1].replace(/^.\S+/, `0dead.${i}.1`));
+        lines++;
+      }
+    }
+    assert.equal(lines, 120);
+    const other = talk.resume({ node: s.nodes[1] });
+    assert.equal((await other.head).status, 200);
+    rest.open();
+    assert.equal(await other.text(), await own.text());
   });

@@ -297,7 +297,8 @@ ngx_chat_store_redis_payloads(chat_store_t *store, chat_store_op_t *op,
 }
 
 
-#define NGX_CHAT_REDIS_MEET 32 /* workers looked up for one answer */
+/* Workers looked up for one reply; more than a trimmed index can name. */
+#define NGX_CHAT_REDIS_MEET 256
 
 
 chat_str_t
