@@ -83,18 +83,22 @@ paths_end_on_whole_segments(void **state)
 }
 
 
-static const char ui_body[] =
-    "{\"id\":\"c\",\"messages\":[{\"id\":\"m\",\"role\":\"user\","
-    "\"parts\":[{\"type\":\"text\",\"text\":\"hi\"}]}]}";
+#define UI_BODY(more)                                              \
+    "{\"id\":\"c\",\"messages\":[{\"id\":\"m\",\"role\":\"user\"," \
+    "\"parts\":[{\"type\":\"text\",\"text\":\"hi\"}]}]" more "}"
+
+static const char ui_body[] = UI_BODY("");
 
 static const char api_body[] =
     "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
 
 static const char input_body[] = "{\"model\":\"m\",\"input\":\"hi\"}";
 
-static const char run_body[] =
-    "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[{\"id\":\"u\",\"role\":"
-    "\"user\",\"content\":\"hi\"}],\"tools\":[],\"context\":[]}";
+#define RUN_BODY(more)                                                 \
+    "{\"threadId\":\"t\",\"runId\":\"r\",\"messages\":[{\"id\":\"u\"," \
+    "\"role\":\"user\",\"content\":\"hi\"}],\"context\":[]" more "}"
+
+static const char run_body[] = RUN_BODY(",\"tools\":[]");
 
 static const char contents_body[] =
     "{\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"hi\"}]}]}";
@@ -223,6 +227,19 @@ s97_another_model_or_stream_is_another_signature(void **state)
         path, "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1}", path,
         "{\"model\":\"m\",\"input\":\"a\",\"temperature\":1.0}"));
     assert_true(is_signed_alike("/api/chat", ui_body, "/api/chat", ui_body));
+    assert_false(is_signed_alike("/api/chat", UI_BODY(",\"model\":\"a\""),
+                                 "/api/chat", UI_BODY(",\"model\":\"b\"")));
+    assert_false(is_signed_alike("/api/chat", UI_BODY(",\"system\":\"a\""),
+                                 "/api/chat", ui_body));
+    assert_true(is_signed_alike("/api/chat", UI_BODY(",\"nonce\":1"),
+                                "/api/chat", UI_BODY(",\"nonce\":2")));
+    assert_false(is_signed_alike("/a", RUN_BODY(",\"tools\":[1]"), "/a",
+                                 RUN_BODY(",\"tools\":[2]")));
+    assert_false(
+        is_signed_alike("/a", RUN_BODY(",\"tools\":[],\"forwardedProps\":1"),
+                        "/a", RUN_BODY(",\"tools\":[]")));
+    assert_true(is_signed_alike("/a", RUN_BODY(",\"tools\":[],\"state\":1"),
+                                "/a", RUN_BODY(",\"tools\":[],\"state\":2")));
 
     path = "/m:streamGenerateContent?alt=sse";
     assert_true(is_signed_alike(path, contents_body,

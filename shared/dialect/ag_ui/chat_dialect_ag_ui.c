@@ -11,6 +11,10 @@
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
 
 
+/* Not "state" and "context", in which two tabs of one page differ. */
+static const char *const chat_ag_ui_signature[] = { "tools", "forwardedProps",
+                                                    NULL };
+
 static const char *const chat_ag_ui_texts[] = { "\"delta\":\"", NULL };
 
 
@@ -18,6 +22,7 @@ const chat_dialect_t chat_dialect_ag_ui = {
     .name = "ag_ui",
     .messages = "messages",
     .says = chat_ag_ui_says,
+    .signature = chat_ag_ui_signature,
     .candidate = 1,
     .resends = 1,
     .transcript = 1,

@@ -411,6 +411,10 @@ chat_ai_sdk_boring(void *state, const chat_frame_t *frame)
 }
 
 
+/* An app may add any member; these choose the answer wherever they occur. */
+static const char *const chat_ai_sdk_signature[] = { "model", "system",
+                                                     "tools", NULL };
+
 static const char *const chat_ai_sdk_texts[] = { "\"delta\":\"", NULL };
 
 
@@ -418,6 +422,7 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .name = "ai_sdk",
     .messages = "messages",
     .says = chat_ai_sdk_says,
+    .signature = chat_ai_sdk_signature,
     .weak_by_message = 1,
     .one_by_one = 1,
     .candidate = 1,
