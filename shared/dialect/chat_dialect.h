@@ -22,24 +22,8 @@
 #include "model/chat_request.h"
 #include "sse/chat_sse.h"
 #include "bytes/chat_table.h"
+#include "dialect/chat_transcript.h"
 
-
-/* A result or approval response to put into a body, or to tell a client. */
-typedef struct {
-    const chat_call_t *call; /* in the request; NULL: a chained body does not
-                                bring it. One that is decided there takes
-                                this decision instead of its own. */
-    chat_str_t         id;
-    chat_outcome_e     outcome;  /* OK, ERROR, DENIED; NONE: an approval */
-    chat_approval_e    approval; /* GRANTED or REFUSED, where it is known */
-    chat_str_t         payload;  /* the dialect's form; of an approval: the
-                                    reason as JSON text, or empty */
-    const chat_call_t *after;    /* chained: the body's own result that it
-                                    comes behind; NULL: it comes first */
-    int                unknown;  /* nobody has answered the call, payload says
-                                    so: a call that can only be answered by
-                                    a real result is left as it is */
-} chat_result_t;
 
 /*
  * For each call of the request: 1 if no member before it in its step has its
@@ -88,7 +72,7 @@ typedef struct {
     chat_json_doc_t doc;  /* strings are in an arena of the reader's */
     chat_buf_t      text; /* what was said and is not in the digest yet */
     chat_digest_t   digest;
-} chat_transcript_t;
+} chat_transcript_digest_t;
 
 /* What of a URI stands before its query. */
 chat_str_t chat_uri_path(chat_str_t uri);
@@ -122,8 +106,8 @@ typedef struct {
      * step itself, what ends before the byte `until`. NULL: all of each
      * message before that of the step counts.
      */
-    void (*says)(chat_transcript_t *transcript, const chat_json_t *message,
-                 uint32_t until);
+    void (*says)(chat_transcript_digest_t *transcript,
+                 const chat_json_t *message, uint32_t until);
 
     unsigned weak_by_message : 1; /* ai_sdk: weak ids are named by message id
                                      and step ordinal */

@@ -198,6 +198,7 @@ static chat_rc_e
 chat_request_hold_call(chat_arena_t *arena, chat_str_t text, chat_call_t *call)
 {
     call->node = NULL;
+    call->result = NULL;
     call->place = NULL;
 
     return chat_request_hold(arena, text, &call->id)

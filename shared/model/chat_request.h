@@ -63,8 +63,11 @@ typedef struct {
     unsigned        dynamic : 1;   /* ai_sdk: a dynamic-tool part */
     unsigned        in_last_message : 1; /* ai_sdk: may be told */
     unsigned        delivered : 1; /* chained: the provider has its result */
-    const chat_json_t *node;  /* dialect's: the call's value; with the tree */
-    const chat_json_t *place; /* dialect's own */
+    /* Nodes of the body's tree: */
+    const chat_json_t *node;   /* the call's value */
+    const chat_json_t *result; /* that of its result, or NULL */
+    const chat_json_t *place;  /* behind which its result stands or belongs;
+                                  NULL: it belongs to the front */
 } chat_call_t;
 
 /* One model response in the transcript; what its batch is named by. */

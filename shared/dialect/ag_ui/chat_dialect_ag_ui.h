@@ -27,8 +27,8 @@ void      chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
 chat_rc_e chat_ag_ui_empty(const chat_request_t *rq,
                            const chat_result_t *results, size_t n,
                            chat_buf_t *out);
-void chat_ag_ui_says(chat_transcript_t *transcript, const chat_json_t *message,
-                     uint32_t until);
+void      chat_ag_ui_says(chat_transcript_digest_t *transcript,
+                          const chat_json_t *message, uint32_t until);
 void chat_ag_ui_bounce(const chat_request_t *rq, const chat_result_t *results,
                        size_t n, chat_buf_t *out);
 void chat_ag_ui_tell(const chat_result_t *results, size_t n, chat_buf_t *out);

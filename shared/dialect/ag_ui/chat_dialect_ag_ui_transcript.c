@@ -13,7 +13,7 @@
 
 
 static void
-chat_ag_ui_say(chat_transcript_t *transcript, const char *what,
+chat_ag_ui_say(chat_transcript_digest_t *transcript, const char *what,
                const chat_json_t *value)
 {
     if (value == NULL || value->type == CHAT_JSON_NULL
@@ -29,7 +29,8 @@ chat_ag_ui_say(chat_transcript_t *transcript, const char *what,
 
 /* The calls of an assistant's message, each by id, name and arguments. */
 static void
-chat_ag_ui_say_calls(chat_transcript_t *transcript, const chat_json_t *list)
+chat_ag_ui_say_calls(chat_transcript_digest_t *transcript,
+                     const chat_json_t        *list)
 {
     chat_json_doc_t   *doc = &transcript->doc;
     const chat_json_t *call, *function;
@@ -48,8 +49,8 @@ chat_ag_ui_say_calls(chat_transcript_t *transcript, const chat_json_t *list)
 
 
 void
-chat_ag_ui_says(chat_transcript_t *transcript, const chat_json_t *message,
-                uint32_t until)
+chat_ag_ui_says(chat_transcript_digest_t *transcript,
+                const chat_json_t *message, uint32_t until)
 {
     const char        *role;
     chat_json_doc_t   *doc = &transcript->doc;

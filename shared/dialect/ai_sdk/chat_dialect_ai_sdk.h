@@ -22,7 +22,7 @@ chat_rc_e chat_ai_sdk_mend(chat_json_doc_t *doc, const chat_request_t *rq,
                            chat_approval_e (*decided)(void      *data,
                                                       chat_str_t id),
                            void *data, chat_edits_t *edits);
-void      chat_ai_sdk_says(chat_transcript_t *transcript,
+void      chat_ai_sdk_says(chat_transcript_digest_t *transcript,
                            const chat_json_t *message, uint32_t until);
 chat_rc_e chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from,
                              chat_str_t to, chat_edits_t *edits);

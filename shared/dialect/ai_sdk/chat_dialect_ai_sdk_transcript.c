@@ -43,7 +43,7 @@ chat_ai_sdk_is_no_text(const chat_json_t *value, const char *key)
 
 
 static void
-chat_ai_sdk_say(chat_transcript_t *transcript, const chat_json_t *part,
+chat_ai_sdk_say(chat_transcript_digest_t *transcript, const chat_json_t *part,
                 chat_str_t role)
 {
     int                said = 0;
@@ -69,8 +69,8 @@ chat_ai_sdk_say(chat_transcript_t *transcript, const chat_json_t *part,
 
 
 void
-chat_ai_sdk_says(chat_transcript_t *transcript, const chat_json_t *message,
-                 uint32_t until)
+chat_ai_sdk_says(chat_transcript_digest_t *transcript,
+                 const chat_json_t *message, uint32_t until)
 {
     int                user;
     chat_str_t         role;

@@ -2,7 +2,8 @@
  * chat_dialect_openai_chat.h: what the files of this dialect share.
  *
  * chat_dialect_openai_chat.c has the table and what the module says itself,
- * _body.c reads requests, _splice.c completes them, _stream.c reads answers.
+ * _request.c reads and completes requests, _stream.c reads answers. No other
+ * file includes this one.
  */
 
 #ifndef CHAT_DIALECT_OPENAI_CHAT_H

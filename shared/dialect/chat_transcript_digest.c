@@ -1,5 +1,5 @@
 /*
- * chat_dialect_transcript.c: a digest of the messages before the step that a
+ * chat_transcript_digest.c: a digest of the messages before the step that a
  * body answers.
  *
  * Two requests may share an answer only if they ask for the same: then these
@@ -17,7 +17,7 @@
 
 /* Takes the text into the digest, and empties it. */
 static void
-chat_transcript_fold(chat_transcript_t *transcript)
+chat_transcript_fold(chat_transcript_digest_t *transcript)
 {
     chat_str_t parts[2];
 
@@ -46,12 +46,12 @@ chat_rc_e
 chat_dialect_transcript(const chat_dialect_t  *dialect,
                         const chat_json_doc_t *doc, chat_request_t *rq)
 {
-    uint32_t           until;
-    chat_rc_e          rc;
-    chat_arena_t      *arena;
-    const chat_call_t *call;
-    const chat_json_t *message;
-    chat_transcript_t  transcript = { .doc = *doc };
+    uint32_t                 until;
+    chat_rc_e                rc;
+    chat_arena_t            *arena;
+    const chat_call_t       *call;
+    const chat_json_t       *message;
+    chat_transcript_digest_t transcript = { .doc = *doc };
 
     if ((rq->class != CHAT_CLASS_CONTINUATION
          && rq->class != CHAT_CLASS_PENDING)

@@ -1,0 +1,820 @@
+/*
+ * chat_transcript.c: reads transcripts, and inserts results into them.
+ *
+ * One pass collects all calls and gives each result to its calls. Then steps
+ * that no request will ask for are removed, and only the calls that remain
+ * are fingerprinted, and their results digested.
+ */
+
+#include "dialect/chat_transcript.h"
+
+
+void
+chat_transcript_init(chat_transcript_t *t, const chat_transcript_form_t *form,
+                     chat_json_doc_t *doc, chat_arena_t *arena,
+                     chat_request_t *rq)
+{
+    memset(t, 0, sizeof(*t));
+    t->form = form;
+    t->doc = doc;
+    t->arena = arena;
+    t->rq = rq;
+    chat_table_init(&t->ids, arena);
+}
+
+
+/* ---- the user's words ---- */
+
+
+int
+chat_transcript_has_words(chat_json_doc_t *doc, const chat_json_t *parts,
+                          chat_part_pt part)
+{
+    chat_str_t         text;
+    const chat_json_t *node;
+
+    if (parts != NULL && parts->type == CHAT_JSON_STRING) {
+        return 1;
+    }
+
+    for (node = chat_list_first(parts); node != NULL;
+         node = chat_list_next(parts, node))
+    {
+        if (node->type == CHAT_JSON_OBJECT
+            && part(doc, node, &text) != CHAT_PART_RESULT)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * Digests the words of a message, whether they stand as a string or in parts:
+ * some clients rewrite one as the other.
+ */
+static chat_rc_e
+hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
+{
+    size_t             n = 0, size = chat_json_count(list) + 1;
+    chat_str_t        *texts;
+    chat_part_e        what;
+    chat_digest_t     *digests;
+    const chat_json_t *part;
+
+    texts = chat_arena_alloc(t->arena, size * sizeof(*texts));
+    digests = chat_arena_alloc(t->arena, size * sizeof(*digests));
+    if (texts == NULL || digests == NULL) {
+        return CHAT_ERROR;
+    }
+
+    if (list != NULL && list->type == CHAT_JSON_STRING) {
+        texts[n++] = chat_json_string(t->doc, list);
+    }
+
+    for (part = chat_list_first(list); part != NULL;
+         part = chat_list_next(list, part))
+    {
+        what = t->form->part(t->doc, part, &texts[n]);
+        if (what == CHAT_PART_RESULT) {
+            continue;
+        }
+
+        if (what == CHAT_PART_WORDS) {
+            if (chat_json_digest(t->doc, part, &digests[n]) != CHAT_OK) {
+                return CHAT_ERROR;
+            }
+            texts[n] = chat_str(digests[n].bytes, CHAT_DIGEST_SIZE);
+        }
+
+        n++;
+    }
+
+    chat_digest_parts(texts, n, out);
+    return CHAT_OK;
+}
+
+
+/* Sets what names a step: the user's words before it, and its number. */
+static chat_rc_e
+name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
+          uint32_t since)
+{
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *content;
+
+    step->since = since;
+
+    if (words == NULL) {
+        return CHAT_OK;
+    }
+
+    if (words != t->hashed) {
+        t->hashed = words;
+        memset(&t->digest, 0, sizeof(t->digest));
+
+        /* a body may be words alone, without any message */
+        content =
+            words->type == CHAT_JSON_STRING
+                ? words
+                : chat_json_get(t->doc, words,
+                                t->form->parts ? t->form->parts : "content");
+
+        if (t->form->parts != NULL) {
+            rc = hash_parts(t, content, &t->digest);
+
+        } else if (content != NULL) {
+            rc = chat_json_digest(t->doc, content, &t->digest);
+        }
+    }
+
+    step->user_text = t->digest;
+    return rc;
+}
+
+
+/* ---- reading ---- */
+
+
+/* Begins the step of the present run with its first call. */
+static chat_rc_e
+begin_step(chat_transcript_t *t, const chat_call_t *call)
+{
+    chat_run_t  *runs;
+    chat_step_t *step;
+
+    runs = chat_arena_grow(t->arena, t->runs, t->rq->nsteps, &t->nruns,
+                           sizeof(*runs));
+    step = chat_request_add_step(t->rq, t->arena);
+    if (runs == NULL || step == NULL) {
+        return CHAT_ERROR;
+    }
+
+    t->runs = runs;
+    runs = &t->runs[t->rq->nsteps - 1];
+    runs->words = t->words;
+    runs->since = t->since - 1;
+
+    step->first_id = call->id;
+    t->has_step = 1;
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
+                     int takes_result)
+{
+    size_t              i = t->rq->ncalls;
+    uint32_t           *earlier, step;
+    chat_call_t        *added;
+    chat_table_entry_t *entry;
+
+    if (!t->has_step && begin_step(t, call) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    earlier = chat_arena_grow(t->arena, t->earlier, i, &t->nearlier,
+                              sizeof(*earlier));
+    added = chat_request_add_call(t->rq, t->arena);
+    if (earlier == NULL || added == NULL || i >= UINT32_MAX) {
+        return CHAT_ERROR;
+    }
+
+    t->earlier = earlier;
+    earlier[i] = 0;
+
+    step = added->step;
+    *added = *call;
+    added->step = step;
+
+    if (!takes_result || call->id.len == 0) {
+        return CHAT_OK;
+    }
+
+    entry = chat_table_put(&t->ids, call->id);
+    if (entry == NULL) {
+        return CHAT_ERROR;
+    }
+
+    earlier[i] = (uint32_t) entry->number;
+    entry->number = i + 1;
+
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
+                     const chat_json_t *result)
+{
+    chat_call_t *call;
+
+    if (chat_request_is_full(t->rq)) {
+        return CHAT_LIMIT;
+    }
+
+    call = chat_request_add_call(t->rq, t->arena);
+    if (call == NULL) {
+        return CHAT_ERROR;
+    }
+
+    call->id = id;
+    call->ready = 1;
+    call->bare = 1;
+    call->node = result;
+    call->place = result;
+    call->result = result;
+
+    return t->form->result(t, call);
+}
+
+
+chat_rc_e
+chat_transcript_result(chat_transcript_t *t, chat_str_t id,
+                       const chat_json_t *result, const chat_json_t *place)
+{
+    uint32_t            step;
+    chat_call_t        *call, *calls = t->rq->calls;
+    chat_table_entry_t *entry;
+
+    if (t->bare) {
+        return chat_transcript_bare(t, id, result);
+    }
+
+    entry = chat_table_find(&t->ids, id);
+    if (entry == NULL || entry->number == 0) {
+        return CHAT_OK;
+    }
+
+    step = calls[entry->number - 1].step;
+    if (!t->form->late && (!t->has_step || step != t->rq->nsteps - 1)) {
+        return CHAT_OK;
+    }
+
+    t->matched++;
+
+    /* calls of one id in one step share the result */
+    while (entry->number != 0) {
+        call = &calls[entry->number - 1];
+        if (call->step != step) {
+            break;
+        }
+
+        call->result = result;
+        call->place = place;
+        entry->number = t->earlier[entry->number - 1];
+    }
+
+    return CHAT_OK;
+}
+
+
+/* The last run and its results are over. */
+static chat_rc_e
+end_step(chat_transcript_t *t)
+{
+    return t->has_step && t->form->match != NULL ? t->form->match(t) : CHAT_OK;
+}
+
+
+static chat_rc_e
+read_assistant(chat_transcript_t *t, const chat_json_t *message)
+{
+    chat_rc_e rc;
+
+    if (!t->in_run || !t->form->runs) {
+        rc = end_step(t);
+        if (rc != CHAT_OK) {
+            return rc;
+        }
+
+        t->since++;
+        t->has_step = 0;
+    }
+
+    t->in_run = 1;
+    t->mixed = 0;
+    t->matched = 0;
+    memset(t->tail, 0, sizeof(t->tail));
+
+    t->assistant = message;
+    t->behind = chat_list_next(t->list, message);
+
+    rc = t->form->calls(t, message);
+
+    if (t->has_step) {
+        t->runs[t->rq->nsteps - 1].last = message;
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+read_message(chat_transcript_t *t, const chat_json_t *message)
+{
+    chat_rc_e   rc = CHAT_OK;
+    chat_role_e role = t->form->role(t->doc, message);
+
+    if (role == CHAT_ROLE_ASIDE) {
+        return CHAT_OK;
+    }
+
+    t->end = role;
+
+    if (role == CHAT_ROLE_ASSISTANT) {
+        return read_assistant(t, message);
+    }
+
+    t->in_run = 0;
+    t->mixed |= role == CHAT_ROLE_RESULTS
+                && t->tail[CHAT_ROLE_USER] + t->tail[CHAT_ROLE_SYSTEM] != 0;
+    t->tail[role]++;
+
+    if (role == CHAT_ROLE_RESULTS
+        || (role == CHAT_ROLE_USER && t->form->parts != NULL))
+    {
+        rc = t->form->results(t, message);
+    }
+
+    if (role == CHAT_ROLE_USER) {
+        t->words = message;
+        t->since = 0;
+    }
+
+    if (role == CHAT_ROLE_USER || role == CHAT_ROLE_SYSTEM) {
+        t->turn = t->rq->nsteps;
+    }
+
+    return rc;
+}
+
+
+/* 1 if the step has calls that the client answers; open: that it still has to
+   answer. */
+static int
+has_member(const chat_request_t *rq, const chat_step_t *step, int open)
+{
+    size_t             i;
+    const chat_call_t *call;
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &rq->calls[i];
+
+        if (chat_call_is_member(call) && !(open && call->result != NULL)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+set_class(chat_transcript_t *t)
+{
+    chat_request_t *rq = t->rq;
+
+    if (t->form->class != NULL) {
+        t->form->class(t);
+
+    } else if (t->end == CHAT_ROLE_USER || t->end == CHAT_ROLE_SYSTEM) {
+        rq->class = CHAT_CLASS_FRESH;
+
+    } else if (t->end == CHAT_ROLE_RESULTS) {
+        rq->class = t->mixed ? t->form->mixed : CHAT_CLASS_CONTINUATION;
+    }
+
+    if (t->form->class == NULL) {
+        rq->answers = t->has_step && rq->class != CHAT_CLASS_OTHER
+                      && t->tail[CHAT_ROLE_OTHER] == 0
+                      && !(t->mixed && t->form->mixed == CHAT_CLASS_OTHER);
+    }
+
+    if (rq->class == CHAT_CLASS_FRESH && rq->nsteps != 0) {
+        rq->answers &= has_member(rq, &rq->steps[rq->nsteps - 1], 0);
+    }
+}
+
+
+/* ---- what is kept ---- */
+
+
+/*
+ * Sets what a call's result says. number is what the call will have in the
+ * list, from 1 on: calls that share a result copy what the first says.
+ */
+static chat_rc_e
+keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
+{
+    const chat_call_t  *twin;
+    chat_table_entry_t *entry = chat_table_put(&t->ids, call->id);
+
+    if (entry == NULL) {
+        return CHAT_ERROR;
+    }
+
+    twin = entry->number != 0 ? &t->rq->calls[entry->number - 1] : NULL;
+
+    if (twin == NULL || twin->result != call->result) {
+        entry->number = number;
+        return t->form->result(t, call);
+    }
+
+    call->outcome = twin->outcome;
+    call->payload = twin->payload;
+    call->digest = twin->digest;
+    call->approval = twin->approval;
+    call->reason = twin->reason;
+
+    return CHAT_OK;
+}
+
+
+/*
+ * Moves the step to the end of those that are kept, and fills its calls. A
+ * call's place becomes that behind which its result stands or belongs: behind
+ * the result before it, or behind the run, or NULL for the front.
+ */
+static chat_rc_e
+keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
+{
+    size_t             i;
+    chat_rc_e          rc = CHAT_OK;
+    chat_str_t         args;
+    chat_call_t       *call;
+    chat_step_t        step = t->rq->steps[from];
+    const chat_run_t  *run = &t->runs[from];
+    const chat_json_t *place = t->form->parts ? NULL : run->last;
+
+    if (step.count > CHAT_CALLS_MAX - ncalls) {
+        return CHAT_LIMIT;
+    }
+
+    chat_table_reset(&t->ids);
+
+    for (i = 0; i < step.count && rc == CHAT_OK; i++) {
+        call = &t->rq->calls[step.first + i];
+        call->step = (uint32_t) to;
+        place = call->place ? call->place : place;
+        call->place = place;
+
+        args = t->form->args(t, call);
+        rc = chat_fingerprint(call->name, args, &call->fingerprint);
+
+        if (rc == CHAT_OK && call->result != NULL) {
+            rc = keep_result(t, call, ncalls + i + 1);
+        }
+
+        t->rq->calls[ncalls + i] = *call;
+    }
+
+    step.first = ncalls;
+    t->rq->steps[to] = step;
+
+    return rc == CHAT_OK
+               ? name_step(t, &t->rq->steps[to], run->words, run->since)
+               : rc;
+}
+
+
+/* Keeps steps of this turn, open ones, and the one that the body answers. */
+static chat_rc_e
+keep_steps(chat_transcript_t *t)
+{
+    size_t          i, nsteps = 0, ncalls = 0, turn = 0;
+    chat_rc_e       rc;
+    chat_request_t *rq = t->rq;
+
+    for (i = 0; i < rq->nsteps; i++) {
+        turn = i == t->turn ? ncalls : turn;
+
+        if (i >= t->turn || (rq->answers && i == rq->nsteps - 1)
+            || has_member(rq, &rq->steps[i], 1))
+        {
+            rc = keep_step(t, i, nsteps, ncalls);
+            if (rc != CHAT_OK) {
+                return rc;
+            }
+
+            ncalls += rq->steps[nsteps++].count;
+        }
+    }
+
+    rq->turn = t->turn < rq->nsteps ? turn : ncalls;
+    rq->nsteps = nsteps;
+    rq->ncalls = ncalls;
+
+    return name_step(t, &rq->next, t->words, t->since);
+}
+
+
+chat_rc_e
+chat_transcript_read(chat_transcript_t *t, const chat_json_t *list)
+{
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *message;
+
+    t->list = list;
+    t->behind = chat_list_first(list);
+
+    for (message = t->behind; message != NULL && rc == CHAT_OK;
+         message = chat_list_next(list, message))
+    {
+        rc = read_message(t, message);
+    }
+
+    if (rc == CHAT_OK) {
+        rc = end_step(t);
+    }
+
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    set_class(t);
+
+    return keep_steps(t);
+}
+
+
+chat_rc_e
+chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
+{
+    chat_rc_e          rc = CHAT_OK;
+    chat_role_e        role;
+    chat_step_t       *step = chat_request_add_step(t->rq, t->arena);
+    const chat_json_t *message;
+
+    if (step == NULL) {
+        return CHAT_ERROR;
+    }
+
+    step->chain = chain;
+    t->rq->chained = 1;
+    t->bare = 1;
+
+    for (message = t->behind; message != NULL && rc == CHAT_OK;
+         message = chat_list_next(t->list, message))
+    {
+        role = t->form->role(t->doc, message);
+
+        if (role == CHAT_ROLE_RESULTS
+            || (role == CHAT_ROLE_USER && t->form->parts != NULL))
+        {
+            rc = t->form->results(t, message);
+        }
+    }
+
+    if (t->tail[CHAT_ROLE_USER] != 0) {
+        t->rq->turn = t->rq->ncalls;
+    }
+
+    return rc;
+}
+
+
+chat_rc_e
+chat_transcript_end(chat_transcript_t *t, chat_rc_e rc)
+{
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    chat_request_judge(t->rq);
+
+    return t->doc->duplicate ? CHAT_BAD : CHAT_OK;
+}
+
+
+chat_rc_e
+chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
+                      const char *absent, chat_call_t *call)
+{
+    if (value == NULL) {
+        call->payload = chat_cstr(absent);
+        chat_digest(call->payload, &call->digest);
+        return CHAT_OK;
+    }
+
+    call->payload = chat_json_raw(t->doc, value);
+
+    return chat_json_digest(t->doc, value, &call->digest);
+}
+
+
+/* ---- inserting results ---- */
+
+
+void
+chat_result_error_text(const chat_result_t *result, chat_buf_t *out)
+{
+    chat_buf_t text = { 0 };
+
+    chat_buf_puts(&text, "{\"error\":");
+    chat_buf_add(&text, result->payload);
+    chat_buf_puts(&text, "}");
+    chat_buf_json(out, chat_buf_str(&text));
+
+    out->failed |= text.failed;
+    chat_buf_free(&text);
+}
+
+
+typedef struct {
+    const chat_transcript_form_t *form;
+    chat_json_doc_t              *doc;
+    const chat_request_t         *rq;
+    chat_edits_t                 *edits;
+    const chat_json_t            *list;
+    const chat_json_t            *message; /* that of the present call */
+    chat_front_t                  front;   /* of the present step, */
+    int                           open;    /* if results went there */
+} chat_splice_t;
+
+
+/*
+ * The result for each call of the request, by index: a list in the arena, NULL
+ * where there is none. Of the calls of one id in a step only the first takes
+ * a result, unless the provider wants one for each.
+ */
+static const chat_result_t **
+map_results(const chat_splice_t *s, const chat_result_t *results, size_t n)
+{
+    size_t                i;
+    chat_table_t          ids;
+    const chat_call_t    *call;
+    chat_table_entry_t   *entry;
+    const chat_result_t **map;
+
+    map =
+        chat_arena_alloc(s->edits->arena, (s->rq->ncalls + 1) * sizeof(*map));
+    if (map == NULL) {
+        return NULL;
+    }
+
+    for (i = 0; i < n; i++) {
+        call = results[i].call;
+
+        if (call != NULL && !chat_call_is_settled(call)
+            && map[call - s->rq->calls] == NULL)
+        {
+            map[call - s->rq->calls] = &results[i];
+        }
+    }
+
+    chat_table_init(&ids, s->edits->arena);
+
+    for (i = 0; i < s->rq->ncalls && !s->form->each; i++) {
+        call = &s->rq->calls[i];
+
+        if (i != 0 && call->step != call[-1].step) {
+            chat_table_reset(&ids);
+        }
+
+        if (!chat_call_is_member(call)) {
+            continue;
+        }
+
+        entry = chat_table_put(&ids, call->id);
+        if (entry == NULL) {
+            return NULL;
+        }
+
+        map[i] = entry->number++ == 0 ? map[i] : NULL;
+    }
+
+    return map;
+}
+
+
+/* Ends the results at the front of a step. */
+static chat_rc_e
+close_front(chat_splice_t *s)
+{
+    int open = s->open;
+
+    s->open = 0;
+
+    return open && s->front.close[0] != '\0' ? chat_edits_add(
+               s->edits, s->front.pos, 0, chat_cstr(s->front.close))
+                                             : CHAT_OK;
+}
+
+
+/* Finds the front of the call's step; call is NULL for a chained one. */
+static chat_rc_e
+find_front(chat_splice_t *s, const chat_call_t *call)
+{
+    if (s->form->front == NULL) {
+        return CHAT_BAD;
+    }
+
+    if (call == NULL) {
+        return s->form->front(s->doc, NULL, &s->front);
+    }
+
+    if (s->message == NULL) {
+        s->message = chat_list_first(s->list);
+    }
+
+    /* calls stand in the order of the body */
+    while (s->message != NULL && s->message->end < call->node->end) {
+        s->message = chat_list_next(s->list, s->message);
+    }
+
+    return s->message != NULL ? s->form->front(s->doc, s->message, &s->front)
+                              : CHAT_BAD;
+}
+
+
+/* Edits at one position are applied in the order in which they were added. */
+static chat_rc_e
+insert(chat_splice_t *s, const chat_result_t *result, const chat_json_t *place)
+{
+    chat_rc_e   rc = CHAT_OK;
+    chat_buf_t  text = { 0 };
+    const char *before = ",";
+
+    if (place == NULL && !s->open) {
+        rc = find_front(s, result->call);
+        before = s->front.open;
+    }
+
+    if (rc == CHAT_OK) {
+        chat_buf_puts(&text, before);
+        rc = s->form->write(s->doc, result, s->edits->arena, &text);
+    }
+
+    if (rc == CHAT_OK) {
+        s->open |= place == NULL;
+        rc = chat_edits_buf(s->edits, place ? place->end : s->front.pos, 0,
+                            &text);
+    }
+
+    chat_buf_free(&text);
+
+    return rc == CHAT_DECLINED ? CHAT_OK : rc;
+}
+
+
+chat_rc_e
+chat_transcript_splice(const chat_transcript_form_t *form,
+                       chat_json_doc_t *doc, const chat_request_t *rq,
+                       const chat_result_t *results, size_t n,
+                       chat_edits_t *edits)
+{
+    size_t                i;
+    uint32_t              step = UINT32_MAX;
+    chat_rc_e             rc = CHAT_OK;
+    chat_splice_t         s = { .form = form, .doc = doc };
+    const chat_result_t **map;
+
+    if (n == 0) {
+        return CHAT_OK;
+    }
+
+    s.rq = rq;
+    s.edits = edits;
+    s.list = chat_json_get(doc, doc->root, form->list);
+
+    map = map_results(&s, results, n);
+    if (map == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
+        if (map[i] == NULL) {
+            continue;
+        }
+
+        if (rq->calls[i].step != step) {
+            step = rq->calls[i].step;
+            rc = close_front(&s);
+        }
+
+        if (rc == CHAT_OK) {
+            rc = insert(&s, map[i], rq->calls[i].place);
+        }
+    }
+
+    if (rc == CHAT_OK) {
+        rc = close_front(&s);
+    }
+
+    for (i = 0; i < n && rc == CHAT_OK; i++) {
+        if (results[i].call == NULL) {
+            rc =
+                rq->chained
+                    ? insert(&s, &results[i],
+                             results[i].after ? results[i].after->place : NULL)
+                    : CHAT_BAD;
+        }
+    }
+
+    return rc == CHAT_OK ? close_front(&s) : rc;
+}
