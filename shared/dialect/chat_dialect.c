@@ -271,66 +271,6 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
 }
 
 
-unsigned char *
-chat_calls_first(const chat_request_t *rq, chat_arena_t *arena)
-{
-    size_t              i;
-    chat_table_t        ids;
-    unsigned char      *first;
-    const chat_call_t  *call;
-    chat_table_entry_t *entry;
-
-    chat_table_init(&ids, arena);
-    first = chat_arena_alloc(arena, rq->ncalls + 1);
-
-    for (i = 0; first != NULL && i < rq->ncalls; i++) {
-        call = &rq->calls[i];
-
-        if (i != 0 && call->step != call[-1].step) {
-            chat_table_reset(&ids);
-        }
-
-        first[i] = chat_table_find(&ids, call->id) == NULL;
-
-        if (first[i] && chat_call_is_member(call)) {
-            entry = chat_table_put(&ids, call->id);
-            first = entry ? first : NULL;
-        }
-    }
-
-    return first;
-}
-
-
-const chat_result_t **
-chat_results_map(const chat_request_t *rq, const chat_result_t *results,
-                 size_t n, int once, chat_arena_t *arena)
-{
-    size_t                i;
-    unsigned char        *first;
-    const chat_result_t **map, **place;
-
-    map = chat_arena_alloc(arena, (rq->ncalls + 1) * sizeof(*map));
-    first = once ? chat_calls_first(rq, arena) : NULL;
-    if (map == NULL || (once && first == NULL)) {
-        return NULL;
-    }
-
-    for (i = 0; i < n; i++) {
-        if (results[i].call == NULL || results[i].outcome == CHAT_OUTCOME_NONE
-            || (once && !first[results[i].call - rq->calls]))
-        {
-            continue;
-        }
-
-        place = &map[results[i].call - rq->calls];
-        *place = *place ? *place : &results[i];
-    }
-
-    return map;
-}
-
-
 void
 chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
 {

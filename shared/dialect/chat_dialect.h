@@ -25,22 +25,6 @@
 #include "dialect/chat_transcript.h"
 
 
-/*
- * For each call of the request: 1 if no member before it in its step has its
- * id. In the arena; NULL without memory.
- */
-unsigned char *chat_calls_first(const chat_request_t *rq, chat_arena_t *arena);
-
-/*
- * The result among these that is to go into each call of the request: a list
- * in the arena, by the index of the call, NULL where there is none. once: the
- * provider refuses a second result for one id, so that of a call that stands
- * twice in its step only the first takes it. NULL without memory.
- */
-const chat_result_t **chat_results_map(const chat_request_t *rq,
-                                       const chat_result_t *results, size_t n,
-                                       int once, chat_arena_t *arena);
-
 /* A stream that broke off, for interrupted(). */
 typedef struct {
     const char       *reason; /* eof, reset, timeout, stall, producer_lost */

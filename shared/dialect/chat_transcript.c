@@ -19,7 +19,8 @@ chat_transcript_init(chat_transcript_t *t, const chat_transcript_form_t *form,
     t->doc = doc;
     t->arena = arena;
     t->rq = rq;
-    chat_table_init(&t->ids, arena);
+    chat_table_init(&t->ids[0], arena);
+    chat_table_init(&t->ids[1], arena);
 }
 
 
@@ -195,7 +196,8 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
         return CHAT_OK;
     }
 
-    entry = chat_table_put(&t->ids, call->id);
+    entry =
+        chat_table_put(&t->ids[call->kind == CHAT_KIND_APPROVAL], call->id);
     if (entry == NULL) {
         return CHAT_ERROR;
     }
@@ -234,7 +236,7 @@ chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
 
 
 chat_rc_e
-chat_transcript_result(chat_transcript_t *t, chat_str_t id,
+chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
                        const chat_json_t *result, const chat_json_t *place)
 {
     uint32_t            step;
@@ -245,7 +247,7 @@ chat_transcript_result(chat_transcript_t *t, chat_str_t id,
         return chat_transcript_bare(t, id, result);
     }
 
-    entry = chat_table_find(&t->ids, id);
+    entry = chat_table_find(&t->ids[kind == CHAT_KIND_APPROVAL], id);
     if (entry == NULL || entry->number == 0) {
         return CHAT_OK;
     }
@@ -314,6 +316,15 @@ read_assistant(chat_transcript_t *t, const chat_json_t *message)
 }
 
 
+/* Words and results can only be in one message where it has parts. */
+static int
+brings_results(const chat_transcript_t *t, chat_role_e role)
+{
+    return role == CHAT_ROLE_RESULTS
+           || (role == CHAT_ROLE_USER && t->form->parts != NULL);
+}
+
+
 static chat_rc_e
 read_message(chat_transcript_t *t, const chat_json_t *message)
 {
@@ -335,9 +346,7 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
                 && t->tail[CHAT_ROLE_USER] + t->tail[CHAT_ROLE_SYSTEM] != 0;
     t->tail[role]++;
 
-    if (role == CHAT_ROLE_RESULTS
-        || (role == CHAT_ROLE_USER && t->form->parts != NULL))
-    {
+    if (brings_results(t, role)) {
         rc = t->form->results(t, message);
     }
 
@@ -412,7 +421,7 @@ static chat_rc_e
 keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
 {
     const chat_call_t  *twin;
-    chat_table_entry_t *entry = chat_table_put(&t->ids, call->id);
+    chat_table_entry_t *entry = chat_table_put(&t->ids[0], call->id);
 
     if (entry == NULL) {
         return CHAT_ERROR;
@@ -455,7 +464,7 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
         return CHAT_LIMIT;
     }
 
-    chat_table_reset(&t->ids);
+    chat_table_reset(&t->ids[0]);
 
     for (i = 0; i < step.count && rc == CHAT_OK; i++) {
         call = &t->rq->calls[step.first + i];
@@ -545,10 +554,7 @@ chat_transcript_read(chat_transcript_t *t, const chat_json_t *list)
 chat_rc_e
 chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
 {
-    chat_rc_e          rc = CHAT_OK;
-    chat_role_e        role;
-    chat_step_t       *step = chat_request_add_step(t->rq, t->arena);
-    const chat_json_t *message;
+    chat_step_t *step = chat_request_add_step(t->rq, t->arena);
 
     if (step == NULL) {
         return CHAT_ERROR;
@@ -558,14 +564,20 @@ chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
     t->rq->chained = 1;
     t->bare = 1;
 
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_transcript_tail(chat_transcript_t *t)
+{
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *message;
+
     for (message = t->behind; message != NULL && rc == CHAT_OK;
          message = chat_list_next(t->list, message))
     {
-        role = t->form->role(t->doc, message);
-
-        if (role == CHAT_ROLE_RESULTS
-            || (role == CHAT_ROLE_USER && t->form->parts != NULL))
-        {
+        if (brings_results(t, t->form->role(t->doc, message))) {
             rc = t->form->results(t, message);
         }
     }

@@ -11,6 +11,7 @@
 #ifndef CHAT_TRANSCRIPT_H
 #define CHAT_TRANSCRIPT_H
 
+#include "bytes/chat_buf.h"
 #include "bytes/chat_edit.h"
 #include "bytes/chat_table.h"
 #include "json/chat_json.h"
@@ -146,12 +147,13 @@ struct chat_transcript_s {
     unsigned    mixed : 1;        /* a result stands behind words there */
     unsigned    in_run : 1;       /* the last message is the assistant's */
     unsigned    has_step : 1;     /* the last run has calls */
-    unsigned    bare : 1;         /* results become calls of a chained step */
+    unsigned    bare : 1; /* results become calls of the chained step */
 
     chat_run_t  *runs; /* of each step of the request */
     size_t       nruns;
-    chat_table_t ids;     /* number: the newest call without a result that has
-                             this id, from 1 on; 0: none is left */
+    chat_table_t ids[2];  /* number: the newest call without a result that has
+                             this id, from 1 on; 0: none is left; [1]: of
+                             approvals */
     uint32_t    *earlier; /* of each call: the one of its id before it that
                              has no result, from 1 on; 0: none */
     size_t       nearlier;
@@ -172,11 +174,11 @@ void chat_transcript_init(chat_transcript_t            *t,
  */
 chat_rc_e chat_transcript_read(chat_transcript_t *t, const chat_json_t *list);
 
-/*
- * Adds a step that the body only names, with the results behind the last run
- * as its calls.
- */
+/* Adds a step whose calls the body does not have, but only names. */
 chat_rc_e chat_transcript_chain(chat_transcript_t *t, chat_str_t chain);
+
+/* Makes the results behind the last run calls of that step. */
+chat_rc_e chat_transcript_tail(chat_transcript_t *t);
 
 /*
  * Passes on a failure. Of what was read well, a continuation without any
@@ -193,11 +195,12 @@ chat_rc_e chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
 
 /*
  * Gives the result to the open calls of this id in their newest step, or makes
- * it a call of the chained step. place is the message or part behind which a
- * further result can stand.
+ * it a call of the chained step. kind: APPROVAL answers approvals, CLIENT all
+ * other calls. place is the message or part behind which a further result can
+ * stand.
  */
 chat_rc_e chat_transcript_result(chat_transcript_t *t, chat_str_t id,
-                                 const chat_json_t *result,
+                                 chat_kind_e kind, const chat_json_t *result,
                                  const chat_json_t *place);
 
 /* Adds a result without its call to the last step, which is chained. */

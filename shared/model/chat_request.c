@@ -1,6 +1,5 @@
 /*
- * chat_request.c: the lists of a request, what a call in it is, and what the
- * steps of a transcript are named by.
+ * chat_request.c: the lists of a request, and what a call in it is.
  *
  * Promises: calls and steps keep their order and belong together.
  * Must not know: any wire format, what is done with a request.
@@ -138,34 +137,6 @@ chat_request_judge(chat_request_t *rq)
     if (rq->class == CHAT_CLASS_OTHER) {
         rq->answers = 0;
     }
-}
-
-
-void
-chat_turn_begin(chat_turn_t *turn, const chat_json_t *message)
-{
-    memset(&turn->text, 0, sizeof(turn->text));
-    turn->unhashed = message;
-    turn->since = 0;
-}
-
-
-chat_rc_e
-chat_turn_name(chat_turn_t *turn, chat_step_t *step)
-{
-    if (turn->unhashed != NULL) {
-        if (turn->hash(turn->doc, turn->arena, turn->unhashed, &turn->text)
-            != CHAT_OK) {
-            return CHAT_ERROR;
-        }
-
-        turn->unhashed = NULL;
-    }
-
-    step->user_text = turn->text;
-    step->since = turn->since;
-
-    return CHAT_OK;
 }
 
 

@@ -156,27 +156,6 @@ int chat_call_is_settled(const chat_call_t *call);
 void chat_request_judge(chat_request_t *rq);
 
 /*
- * What names the steps of a transcript: the user's last words so far, and how
- * many answers came since. The words are hashed once a step needs them.
- */
-typedef struct {
-    chat_json_doc_t *doc;
-    chat_arena_t    *arena;
-    /* The dialect's: of the words of a message. CHAT_ERROR: no memory. */
-    chat_rc_e (*hash)(chat_json_doc_t *doc, chat_arena_t *arena,
-                      const chat_json_t *message, chat_digest_t *out);
-    const chat_json_t *unhashed; /* the message with the words, or NULL */
-    chat_digest_t      text;
-    uint32_t           since;
-} chat_turn_t;
-
-/* The user has said this; the dialect counts since. */
-void chat_turn_begin(chat_turn_t *turn, const chat_json_t *message);
-
-/* Sets the step's user_text and since. CHAT_ERROR without memory. */
-chat_rc_e chat_turn_name(chat_turn_t *turn, chat_step_t *step);
-
-/*
  * A copy of rq in the arena that needs neither the tree nor the arena that rq
  * was read in: calls lose node and place. Strings within text, that of the
  * body, are not copied: it must outlive the copy. own is left to the caller.

@@ -19,8 +19,8 @@
 #include "policy/chat_gate.h"
 
 #define SIZE (4 << 20)
-#define CALLS 1024 /* of a step, as many as readers take */
-#define TIMES 5    /* as long as the harmless body */
+#define CALLS CHAT_CALLS_MAX /* of a step, as many as readers take */
+#define TIMES 5              /* as long as the harmless body */
 #define TRIES 3
 
 static chat_buf_t text;

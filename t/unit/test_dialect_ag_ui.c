@@ -361,6 +361,7 @@ static void
 a_step_of_too_many_calls_is_refused(void **state)
 {
     int        i, n;
+    const int  max = CHAT_CALLS_MAX;
     size_t     k;
     body_t     body;
     chat_buf_t text = { 0 };
@@ -373,7 +374,7 @@ a_step_of_too_many_calls_is_refused(void **state)
     };
 
     for (k = 0; k < sizeof(behind) / sizeof(behind[0]); k++) {
-        for (n = 1024; n <= 1025; n++) {
+        for (n = max; n <= max + 1; n++) {
             text.len = 0;
             chat_buf_puts(&text, "{\"threadId\":\"t\",\"runId\":\"r\","
                                  "\"messages\":[{\"role\":\"assistant\","
@@ -386,7 +387,7 @@ a_step_of_too_many_calls_is_refused(void **state)
             chat_buf_puts(&text, "]}");
 
             body_read(&body, DIALECT, chat_buf_str(&text));
-            assert_int_equal(body.rc, n == 1024 ? CHAT_OK : CHAT_LIMIT);
+            assert_int_equal(body.rc, n == max ? CHAT_OK : CHAT_LIMIT);
             body_free(&body);
         }
     }

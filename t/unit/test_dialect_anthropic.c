@@ -74,8 +74,8 @@ static const class_case_t classes[] = {
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 2, 1, 0 },
     { BODY(USER "," ASKS(SERVER("s")) "," BRINGS(RESULT("s"))), CHAT_OK,
       CHAT_CLASS_OTHER, 0, 1, 1, 0, 0 },
-    { BODY(USER "," ASKS(SERVER("s")) "," USER), CHAT_OK, CHAT_CLASS_FRESH, 0,
-      1, 1, 0, 1 },
+    { BODY(USER "," ASKS(SERVER("s")) "," USER), CHAT_OK, CHAT_CLASS_FRESH,
+      CLASS_NONE },
     { BODY(USER "," ASKS(SERVER("s")) "," USER "," SAYS "," USER), CHAT_OK,
       CHAT_CLASS_FRESH, CLASS_NONE },
     /* s98: results and new words are a fresh turn */

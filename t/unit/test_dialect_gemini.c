@@ -329,30 +329,24 @@ s15_s34_s106_calls_and_results_are_read(void **state)
 
 
 static void
-the_matching_is_bounded(void **state)
+a_step_of_too_many_calls_is_refused(void **state)
 {
-    int        i, k, n[2];
+    int        i, n;
+    const int  max = CHAT_CALLS_MAX;
     body_t     body;
     chat_buf_t text = { 0 };
 
-    for (k = 0; k < 3; k++) {
-        n[0] = k == 1 ? 1025 : 1024;
-        n[1] = k == 2 ? 1025 : 1024;
-
+    for (n = max; n <= max + 1; n++) {
         text.len = 0;
         chat_buf_puts(&text, "{\"contents\":[" USER
                              ",{\"role\":\"model\",\"parts\":[{}");
-        for (i = 0; i < n[0]; i++) {
+        for (i = 0; i < n; i++) {
             chat_buf_puts(&text, ",{\"functionCall\":{\"name\":\"f\"}}");
         }
-        chat_buf_puts(&text, "]},{\"parts\":[{\"functionResponse\":{}}");
-        for (i = 1; i < n[1]; i++) {
-            chat_buf_puts(&text, ",{\"functionResponse\":{}}");
-        }
-        chat_buf_puts(&text, "]}]}");
+        chat_buf_puts(&text, "]},{\"parts\":[{\"functionResponse\":{}}]}]}");
 
         body_read(&body, DIALECT, chat_buf_str(&text));
-        assert_int_equal(body.rc, k == 0 ? CHAT_OK : CHAT_LIMIT);
+        assert_int_equal(body.rc, n == max ? CHAT_OK : CHAT_LIMIT);
         body_free(&body);
     }
 
@@ -364,7 +358,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_matching_is_bounded),
+        cmocka_unit_test(a_step_of_too_many_calls_is_refused),
         cmocka_unit_test(s41_s42_s43_s60_s98_classes),
         cmocka_unit_test(the_uri_says_how_an_answer_comes),
         cmocka_unit_test(names_of_steps_follow_the_transcript),

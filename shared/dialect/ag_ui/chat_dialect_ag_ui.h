@@ -2,10 +2,9 @@
  * chat_dialect_ag_ui.h: what the files of the AG-UI dialect share.
  *
  * chat_dialect_ag_ui.c has the table, _write.c makes what the module says
- * itself; _body.c and _step.c read a run's input, _splice.c completes it;
- * _stream.c reads frames, _calls.c and _snapshot.c what they say of calls,
- * _tool.c is the form of results. Must not know, as they: stores, policy,
- * other dialects.
+ * itself; _request.c reads a run's input and completes it; _stream.c reads
+ * frames, _calls.c and _snapshot.c what they say of calls; _tool.c is the form
+ * of results.
  */
 
 #ifndef CHAT_DIALECT_AG_UI_H
@@ -44,10 +43,6 @@ typedef struct {
     size_t      ntools; /* 0: the body does not say */
 } chat_ag_ui_own_t;
 
-/* Reads the names of the body's tools. */
-chat_rc_e chat_ag_ui_tools(chat_json_doc_t *doc, chat_arena_t *arena,
-                           chat_ag_ui_own_t *own);
-
 /* Member of the table: a copy of what a request has of its own. */
 const void *chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena);
 
@@ -55,40 +50,8 @@ const void *chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena);
 chat_kind_e chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name);
 
 
-/* The messages of a body that are being read. */
-typedef struct {
-    chat_json_doc_t        *doc;
-    chat_arena_t           *arena;
-    chat_request_t         *rq;
-    const chat_ag_ui_own_t *own;
-    chat_call_t            *calls; /* of the step that is being read */
-    size_t                  count;
-    size_t                  size;
-    chat_twins_t            ids; /* of those calls */
-} chat_ag_ui_body_t;
-
-typedef enum {
-    CHAT_AG_UI_ASIDE, /* reasoning, activity, developer...: between others */
-    CHAT_AG_UI_USER,
-    CHAT_AG_UI_ASSISTANT,
-    CHAT_AG_UI_TOOL
-} chat_ag_ui_role_e;
-
-chat_ag_ui_role_e chat_ag_ui_role(chat_json_doc_t   *doc,
-                                  const chat_json_t *message);
-
-/*
- * Reads the calls of the assistant's messages [run, end) with the results
- * that follow them, into body->calls. CHAT_LIMIT: they are too many.
- */
-chat_rc_e chat_ag_ui_step_read(chat_ag_ui_body_t *body, const chat_json_t *run,
-                               const chat_json_t *end);
-
-/* 1 if a call of the step that was read is still open. */
-int chat_ag_ui_step_is_open(const chat_ag_ui_body_t *body);
-
-/* Adds that step to the request. */
-chat_rc_e chat_ag_ui_step_add(chat_ag_ui_body_t *body);
+/* ASIDE: reasoning, activity, developer and others, between messages. */
+chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message);
 
 
 /* A tool message's text; all are JSON texts. */

@@ -167,11 +167,11 @@ chat_ag_ui_snapshot_message(chat_ag_ui_reader_t *r, const chat_json_t *message)
     const chat_json_t *list, *node;
 
     switch (chat_ag_ui_role(doc, message)) {
-    case CHAT_AG_UI_TOOL:
+    case CHAT_ROLE_RESULTS:
         chat_ag_ui_snapshot_result(r, message);
         break;
 
-    case CHAT_AG_UI_ASSISTANT:
+    case CHAT_ROLE_ASSISTANT:
         list = chat_json_get(doc, message, "toolCalls");
         node = list && list->type == CHAT_JSON_ARRAY ? list->child : NULL;
 
@@ -200,7 +200,7 @@ chat_ag_ui_snapshot(chat_ag_ui_reader_t *r)
 
     /* earlier turns are over */
     for (node = first; node != NULL; node = node->next) {
-        if (chat_ag_ui_role(r->reader.doc, node) == CHAT_AG_UI_USER) {
+        if (chat_ag_ui_role(r->reader.doc, node) == CHAT_ROLE_USER) {
             first = node->next;
         }
     }

@@ -11,89 +11,6 @@
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
 
-#include <stdlib.h>
-
-
-static int
-chat_ag_ui_tool_compare(const void *one, const void *two)
-{
-    const chat_str_t *a = one;
-    const chat_str_t *b = two;
-
-    return chat_str_compare(*a, *b);
-}
-
-
-chat_kind_e
-chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name)
-{
-    if (own == NULL || own->ntools == 0
-        || bsearch(&name, own->tools, own->ntools, sizeof(name),
-                   chat_ag_ui_tool_compare)
-               != NULL)
-    {
-        return CHAT_KIND_CLIENT;
-    }
-
-    return CHAT_KIND_PROVIDER;
-}
-
-
-chat_rc_e
-chat_ag_ui_tools(chat_json_doc_t *doc, chat_arena_t *arena,
-                 chat_ag_ui_own_t *own)
-{
-    size_t             n;
-    const chat_json_t *tools, *node;
-
-    tools = chat_json_get(doc, doc->root, "tools");
-    n = tools && tools->type == CHAT_JSON_ARRAY ? chat_json_count(tools) : 0;
-
-    if (n == 0 || n > CHAT_AG_UI_TOOLS_MAX) {
-        return CHAT_OK;
-    }
-
-    own->tools = chat_arena_alloc(arena, n * sizeof(*own->tools));
-    if (own->tools == NULL) {
-        return CHAT_ERROR;
-    }
-
-    for (node = tools->child; node != NULL; node = node->next) {
-        own->tools[own->ntools++] = chat_json_text(doc, node, "name");
-    }
-
-    qsort(own->tools, own->ntools, sizeof(*own->tools),
-          chat_ag_ui_tool_compare);
-    return CHAT_OK;
-}
-
-
-const void *
-chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena)
-{
-    size_t                  i;
-    chat_ag_ui_own_t       *copy = chat_arena_alloc(arena, sizeof(*copy));
-    const chat_ag_ui_own_t *own = rq->own;
-
-    if (copy == NULL || chat_arena_dup(arena, own->run, &copy->run)) {
-        return NULL;
-    }
-
-    copy->ntools = own->ntools;
-    copy->tools = chat_arena_alloc(arena, own->ntools * sizeof(*own->tools));
-    if (copy->tools == NULL) {
-        return NULL;
-    }
-
-    for (i = 0; i < own->ntools; i++) {
-        if (chat_arena_dup(arena, own->tools[i], &copy->tools[i])) {
-            return NULL;
-        }
-    }
-
-    return copy;
-}
-
 
 chat_str_t
 chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
@@ -194,7 +111,7 @@ chat_ag_ui_tool_read(const chat_result_t *result, chat_arena_t *arena,
 
     root = value.root;
 
-    if (chat_ag_ui_role(&value, root) == CHAT_AG_UI_TOOL
+    if (chat_ag_ui_role(&value, root) == CHAT_ROLE_RESULTS
         && chat_str_eq(chat_json_text(&value, root, "toolCallId"), result->id))
     {
         id = chat_json_get(&value, root, "id");

@@ -17,26 +17,6 @@
 
 
 const chat_json_t *
-chat_gemini_first(const chat_json_t *list)
-{
-    if (list == NULL) {
-        return NULL;
-    }
-
-    return list->type == CHAT_JSON_ARRAY    ? list->child
-           : list->type == CHAT_JSON_OBJECT ? list
-                                            : NULL;
-}
-
-
-const chat_json_t *
-chat_gemini_next(const chat_json_t *list, const chat_json_t *node)
-{
-    return list->type == CHAT_JSON_ARRAY ? node->next : NULL;
-}
-
-
-const chat_json_t *
 chat_gemini_parts(chat_json_doc_t *doc, const chat_json_t *content)
 {
     return chat_json_get(doc, content, "parts");

@@ -1,18 +1,16 @@
 /*
  * chat_dialect_gemini.h: what the files of this dialect share.
  *
- * chat_dialect_gemini.c has the table and what the module says itself, _body.c
- * and _step.c read requests, _splice.c completes them, _stream.c reads
- * answers, _args.c puts the arguments of a call together that come in pieces
- * and _edit.c takes calls out of a chunk. Nobody else includes this file.
+ * chat_dialect_gemini.c has the table and what the module says itself,
+ * _request.c reads and completes requests, _stream.c reads answers, and
+ * _args.c joins the arguments of a call that come in pieces. No other file
+ * includes this one.
  */
 
 #ifndef CHAT_DIALECT_GEMINI_H
 #define CHAT_DIALECT_GEMINI_H
 
 #include "dialect/chat_dialect.h"
-
-#define CHAT_GEMINI_CALLS 1024 /* of one step, or results; bounds matching */
 
 /* How an answer comes, which the URI says. */
 typedef enum {
@@ -26,42 +24,6 @@ chat_gemini_form_e chat_gemini_form(chat_str_t uri);
 /* Arguments that come in pieces, each with the path of a value. */
 typedef struct chat_gemini_args_s chat_gemini_args_t;
 
-/* A call of the step that is being read. */
-typedef struct {
-    chat_call_t        call;
-    const chat_json_t *function; /* the functionCall */
-    const chat_json_t *result;   /* its functionResponse, or NULL */
-    chat_str_t         args;     /* put together of pieces, else empty */
-    int                own_id;   /* the provider gave it its id */
-    int                awaits;   /* a result, or more of one */
-} chat_gemini_call_t;
-
-typedef struct {
-    chat_json_doc_t    *doc;
-    chat_arena_t       *arena;
-    chat_request_t     *rq;
-    const chat_json_t  *contents;
-    const chat_json_t  *fresh;    /* the last content with new words */
-    const chat_json_t  *last;     /* the first content of the last answer */
-    const chat_json_t  *answered; /* that, if the body answers it */
-    chat_turn_t         turn;
-    chat_gemini_call_t *calls;
-    size_t              count;
-    size_t              size;
-    chat_twins_t        ids;         /* of those calls: the provider's */
-    chat_twins_t        names;       /* of the ready ones */
-    chat_twins_t        no_ids;      /* names of those without an id */
-    chat_gemini_args_t *args;        /* the pieces of one call at a time */
-    unsigned            current : 1; /* in the current turn */
-    unsigned            in_call : 1; /* of the last call pieces may follow */
-} chat_gemini_body_t;
-
-/*
- * An answer of the model, which clients keep as one content or as several in
- * a row: a step, if it has calls and they are of interest.
- */
-chat_rc_e chat_gemini_step(chat_gemini_body_t *r, const chat_json_t *content);
-
 /* Members of the table; chat_dialect.h says what they promise. */
 chat_rc_e chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
                               chat_request_t *rq);
@@ -72,15 +34,6 @@ void     *chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_gemini_boring(void *data, const chat_frame_t *frame);
 int       chat_gemini_idle(const chat_frame_t *frame);
 chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
-
-/*
- * The elements of a list, which may be written as one object alone:
- * for (node = chat_gemini_first(list); node;
- *      node = chat_gemini_next(list, node))
- */
-const chat_json_t *chat_gemini_first(const chat_json_t *list);
-const chat_json_t *chat_gemini_next(const chat_json_t *list,
-                                    const chat_json_t *node);
 
 /* The parts of a content. */
 const chat_json_t *chat_gemini_parts(chat_json_doc_t   *doc,

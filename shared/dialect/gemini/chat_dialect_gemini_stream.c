@@ -251,8 +251,8 @@ chat_gemini_content(chat_gemini_reader_t *r, const chat_json_t *candidate)
 
     parts = chat_gemini_parts(doc, chat_json_get(doc, candidate, "content"));
 
-    for (part = chat_gemini_first(parts); part;
-         part = chat_gemini_next(parts, part), n++)
+    for (part = chat_list_first(parts); part;
+         part = chat_list_next(parts, part), n++)
     {
         function = chat_gemini_function(doc, part);
 
@@ -317,8 +317,8 @@ chat_gemini_chunk(chat_gemini_reader_t *r, const chat_json_t *candidates)
     static const char *const ours[] = { "candidates", "modelVersion",
                                         "responseId", "createTime", NULL };
 
-    for (node = chat_gemini_first(candidates); node;
-         node = chat_gemini_next(candidates, node))
+    for (node = chat_list_first(candidates); node;
+         node = chat_list_next(candidates, node))
     {
         index = chat_gemini_candidate(r->reader.doc, node);
 

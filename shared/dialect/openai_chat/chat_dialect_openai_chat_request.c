@@ -63,7 +63,8 @@ static chat_rc_e
 message_result(chat_transcript_t *t, const chat_json_t *message)
 {
     return chat_transcript_result(
-        t, chat_json_text(t->doc, message, "tool_call_id"), message, message);
+        t, chat_json_text(t->doc, message, "tool_call_id"), CHAT_KIND_CLIENT,
+        message, message);
 }
 
 

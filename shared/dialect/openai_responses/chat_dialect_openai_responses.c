@@ -2,7 +2,7 @@
  * chat_dialect_openai_responses.c: OpenAI's Responses API.
  *
  * Here: the types of items, the answers that the module makes itself, and the
- * table. Its two halves are chat_dialect_openai_responses_body.c (requests)
+ * table. Its two halves are chat_dialect_openai_responses_request.c
  * and chat_dialect_openai_responses_stream.c (answers).
  * Promises: an answer made here is one that the OpenAI libraries take.
  * Must not know: other dialects, policy.

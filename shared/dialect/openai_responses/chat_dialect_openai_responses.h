@@ -67,52 +67,9 @@ const chat_responses_type_t *chat_responses_answer(chat_json_doc_t   *doc,
                                                    const chat_json_t *item,
                                                    chat_str_t        *id);
 
-/* How far the input of a request was read. */
-typedef struct {
-    chat_json_doc_t   *doc;
-    chat_arena_t      *arena;
-    chat_request_t    *rq;
-    const chat_json_t *user;     /* content of the last user message */
-    size_t             runs;     /* of the model since that message */
-    size_t             turn;     /* steps before this are of earlier turns */
-    const chat_json_t *last;     /* the last item of the present run */
-    const chat_json_t *tail;     /* the first item after the last run */
-    int                in_run;   /* the last item was the model's */
-    int                has_step; /* the last run made calls */
-    size_t             users;    /* since the last run: user messages, */
-    size_t             others;   /* other messages, */
-    size_t             answers;  /* answers, */
-    size_t             matched;  /* and those to calls in the body */
-    int                failed;   /* no memory */
-    chat_table_t       open[2];  /* number: the newest unanswered call of the
-                                    id, from 1 on; [1]: of approvals */
-    uint32_t          *before;   /* of each call: the one of its id that is
-                                    older and unanswered, from 1 on, or 0 */
-    size_t             nbefore;  /* for so many there is room */
-} chat_responses_body_t;
-
-/* chat_dialect_openai_responses_body.c */
+/* chat_dialect_openai_responses_request.c */
 chat_rc_e chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
                                  chat_request_t *rq);
-
-/* chat_dialect_openai_responses_step.c */
-
-/* Notes that the item answers the call. */
-void chat_responses_settle(chat_json_doc_t *doc, chat_call_t *call,
-                           const chat_json_t           *item,
-                           const chat_responses_type_t *answer);
-
-/* 1 if the step has members; with open set, unsettled ones. */
-int chat_responses_step_has(const chat_request_t *rq, const chat_step_t *step,
-                            int open);
-
-/* Only steps of this turn, open ones and the answered one are kept. */
-chat_rc_e chat_responses_keep(chat_responses_body_t *body);
-
-/* The step of the response that the body names, with the answers alone. */
-chat_rc_e chat_responses_chain(chat_responses_body_t *body, chat_str_t chain);
-
-/* chat_dialect_openai_responses_splice.c */
 chat_rc_e chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
                                 const chat_result_t *results, size_t n,
                                 chat_edits_t *edits);
