@@ -363,8 +363,10 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
 }
 
 
-/* 1 if the step has calls that the client answers; open: that it still has to
-   answer. */
+/*
+ * 1 if the step has calls that the client answers; open: that it still has to
+ * answer, or whose decision is unknown.
+ */
 static int
 has_member(const chat_request_t *rq, const chat_step_t *step, int open)
 {
@@ -374,7 +376,12 @@ has_member(const chat_request_t *rq, const chat_step_t *step, int open)
     for (i = step->first; i < step->first + step->count; i++) {
         call = &rq->calls[i];
 
-        if (chat_call_is_member(call) && !(open && call->result != NULL)) {
+        if (open ? call->undecided
+                       || (chat_call_is_member(call)
+                           && (call->result == NULL
+                               || call->outcome == CHAT_OUTCOME_PARTIAL))
+                 : chat_call_is_member(call))
+        {
             return 1;
         }
     }

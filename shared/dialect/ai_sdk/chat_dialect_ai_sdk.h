@@ -2,8 +2,8 @@
  * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
  *
  * chat_dialect_ai_sdk.c reads streams and has the table; _write.c makes what
- * the module says itself; _body.c and _part.c read request bodies, _splice.c
- * changes them, _retell.c says them as events.
+ * the module says itself; _request.c reads and completes requests, _retell.c
+ * replays a message of them as events.
  * Must not know, as they: stores, policy, other dialects.
  */
 
@@ -73,12 +73,6 @@ int chat_ai_sdk_part_is(chat_json_doc_t *doc, const chat_json_t *part,
 /* 1 if the part is a call; then *name is the tool's. */
 int chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
                           chat_str_t *name);
-
-/* 1 if the client still has to answer this call. */
-int chat_ai_sdk_part_unanswered(chat_json_doc_t *doc, const chat_json_t *part);
-
-/* 1 if the part is settled but its approval does not say how it went. */
-int chat_ai_sdk_part_undecided(chat_json_doc_t *doc, const chat_json_t *part);
 
 /* A call of the stream. */
 typedef struct {
