@@ -4,7 +4,7 @@
  * The dialect's reader opens a call here and finds it again, by its id or by
  * its place; all else that the module knows of the call hangs on it: the
  * replay filter's openings, the pieces of its arguments, its entry in the
- * tracker's step. Events carry the call, so that nobody looks for it twice.
+ * tracker's step. Events carry the call, so that it is looked up once.
  * Ids that the client brought in its request are in the same table.
  *
  * A look-up costs the length of the id. A stream has at most CHAT_OPENED_MAX

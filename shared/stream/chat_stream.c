@@ -14,7 +14,7 @@
 #include "stream/chat_cut.h"
 #include "stream/chat_output.h"
 #include "stream/chat_quarantine.h"
-#include "stream/chat_track.h"
+#include "stream/chat_tracker.h"
 
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ struct chat_stream_s {
     chat_sse_t         sse;
     chat_replay_t      replay;
     chat_quarantine_t  quarantine;
-    chat_track_t       track;
+    chat_tracker_t     track;
     chat_output_t      output;
     chat_skim_t        skim;
     chat_number_t      number;
@@ -60,8 +60,8 @@ chat_stream_create(const chat_stream_conf_t *conf)
     stream->frame = chat_arena_create(0);
 
     if (stream->arena == NULL || stream->frame == NULL
-        || chat_track_init(&stream->track, &stream->conf, &stream->info,
-                           stream->arena)
+        || chat_tracker_init(&stream->track, &stream->conf, &stream->info,
+                             stream->arena)
                != CHAT_OK)
     {
         chat_stream_destroy(stream);
@@ -101,7 +101,7 @@ chat_stream_destroy(chat_stream_t *stream)
     if (stream->reader != NULL) {
         chat_calls_free(&stream->reader->calls);
     }
-    chat_track_free(&stream->track);
+    chat_tracker_free(&stream->track);
     chat_output_free(&stream->output);
     chat_arena_destroy(stream->frame);
     chat_arena_destroy(stream->arena);
@@ -225,7 +225,7 @@ chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard)
                                        == CHAT_VERDICT_DROP);
         }
 
-        chat_track_event(&stream->track, event);
+        chat_tracker_event(&stream->track, event);
     }
 
     if (calls->failed) {
@@ -366,7 +366,7 @@ chat_stream_judge(chat_stream_t *stream, chat_event_t *event)
         chat_stream_ready(stream, event);
     }
 
-    /* The owner's word on who answers a call goes by the tool's name. */
+    /* The owner may reclassify a call by its tool's name. */
     if ((event->type == CHAT_EVENT_CALL_OPEN
          || event->type == CHAT_EVENT_CALL_READY)
         && stream->conf.kind != NULL && event->name.len != 0)
@@ -432,7 +432,7 @@ chat_stream_may_skip(const chat_stream_t *stream)
 }
 
 
-/* Who told of an interruption before us said it as an error. */
+/* A module nearer to the provider reports an interruption as an error. */
 static void
 chat_stream_cut(const chat_frame_t *frame, chat_events_t *events)
 {
@@ -539,7 +539,7 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
 static void
 chat_stream_begin(chat_stream_t *stream)
 {
-    chat_outbox_forget(&stream->track.outbox);
+    chat_tracker_forget(&stream->track);
     chat_output_begin(&stream->output);
 }
 
@@ -712,7 +712,7 @@ chat_stream_give_up(chat_stream_t *stream, const chat_frame_t *frame)
 
     chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
     chat_stream_pass(stream, chat_sse_unread(&stream->sse), 1);
-    chat_track_end(&stream->track);
+    chat_tracker_end(&stream->track);
     stream->info.foreign = 1;
     stream->over = 1;
 }
@@ -805,7 +805,7 @@ chat_stream_interrupted(chat_stream_t *stream)
 }
 
 
-/* The last that came was a whole frame which nobody has read. */
+/* 1 if the stream ends with a whole frame that was too long to read. */
 static int
 chat_stream_ends_unread(const chat_stream_t *stream)
 {
@@ -862,7 +862,7 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
         }
     }
 
-    chat_track_end(&stream->track);
+    chat_tracker_end(&stream->track);
     return chat_stream_end(stream, pieces, n);
 }
 
@@ -870,8 +870,8 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
 size_t
 chat_stream_facts(chat_stream_t *stream, const chat_stream_facts_t **facts)
 {
-    chat_outbox_forget(&stream->track.outbox);
-    return chat_outbox_take(&stream->track.outbox, facts);
+    chat_tracker_forget(&stream->track);
+    return chat_tracker_take(&stream->track, facts);
 }
 
 

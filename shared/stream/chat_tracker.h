@@ -1,0 +1,104 @@
+/*
+ * chat_tracker.h: follows a stream for what the store is to know of it.
+ *
+ * It takes the events of a stream in their order, each with its final verdict,
+ * and makes facts of them: each step's members and its seal, and the results
+ * that came with the stream. A call that was dropped leaves no trace. Memory
+ * is bounded by the calls of one step and by what the owner has not taken.
+ */
+
+#ifndef CHAT_TRACKER_H
+#define CHAT_TRACKER_H
+
+#include "bytes/chat_arena.h"
+#include "bytes/chat_str.h"
+#include "bytes/chat_table.h"
+#include "dialect/chat_calls.h"
+#include "facts/chat_batch.h"
+#include "facts/chat_conversation.h"
+#include "stream/chat_stream.h"
+
+/* Facts that the owner has not taken yet, a list for each batch. */
+typedef struct chat_put_s chat_put_t;
+
+typedef struct {
+    chat_arena_t *arena; /* of all that was not taken */
+    chat_put_t   *puts;  /* newest first */
+    int           taken;
+} chat_outbox_t;
+
+enum {
+    CHAT_NAME_CALL,
+    CHAT_NAME_CHAIN,
+    CHAT_NAMES = CHAT_NAMES_MAX
+};
+
+/* A call of the step. */
+typedef struct {
+    chat_str_t    id;
+    uint32_t      older; /* entry of the same call, from 1 on; 0: none */
+    uint32_t      position;
+    chat_kind_e   kind;
+    chat_digest_t fingerprint; /* all zero: not known */
+    unsigned      named : 1;   /* its opening gave its tool's name */
+    unsigned      ready : 1;
+    unsigned      settled : 1;
+} chat_tracked_t;
+
+typedef struct {
+    const chat_stream_conf_t *conf;
+    chat_outbox_t            *outbox;
+    chat_arena_t             *arena; /* emptied with each step */
+    chat_tracked_t           *calls;
+    size_t                    ncalls;
+    size_t                    size;
+    size_t                    members;
+    chat_table_t              ids;     /* number: newest call, from 1 on */
+    uint32_t                  serial;  /* of the step in the stream, from 1 */
+    chat_str_t                turn;    /* id of the response */
+    chat_str_t                chain;   /* what names it, and nothing else does;
+                                          empty: turn may */
+    uint32_t                  ordinal; /* among the stream's steps */
+    chat_key_t                keys[CHAT_NAMES];
+    int                       has_key[CHAT_NAMES];
+    unsigned                  named : 1;     /* keys are known */
+    unsigned                  opened : 1;    /* open was written */
+    unsigned                  sealed : 1;    /* no more calls are of it */
+    unsigned                  untracked : 1; /* past a bound */
+} chat_track_step_t;
+
+typedef struct {
+    const chat_stream_conf_t *conf;
+    chat_stream_info_t       *info;
+    chat_arena_t             *arena; /* lives as the stream */
+    chat_outbox_t             outbox;
+    chat_track_step_t         step;
+    uint32_t                  steps;   /* STEP_OPEN so far */
+    chat_table_t              earlier; /* number: the request's last call of
+                                          this id, from 1 on */
+    int                       turn_open;
+} chat_tracker_t;
+
+/*
+ * All three must outlive the track; info's id, end, reason, calls and settled
+ * are kept by it. After CHAT_ERROR it may only be freed.
+ */
+chat_rc_e chat_tracker_init(chat_tracker_t           *track,
+                            const chat_stream_conf_t *conf,
+                            chat_stream_info_t *info, chat_arena_t *arena);
+void      chat_tracker_free(chat_tracker_t *track);
+
+/* The next event; event->verdict is FORWARD or DROP. */
+void chat_tracker_event(chat_tracker_t *track, const chat_event_t *event);
+
+/* The stream is over. */
+void chat_tracker_end(chat_tracker_t *track);
+
+/* All new facts, as chat_stream_facts(); they stay until the next forget. */
+size_t chat_tracker_take(chat_tracker_t             *track,
+                         const chat_stream_facts_t **facts);
+
+/* Frees what was taken, if it was. */
+void chat_tracker_forget(chat_tracker_t *track);
+
+#endif /* CHAT_TRACKER_H */
