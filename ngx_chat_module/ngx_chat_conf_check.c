@@ -143,7 +143,7 @@ ngx_chat_check_answer(ngx_chat_ctx_t *ctx)
                       "set it to 1.1");
     }
 
-    if (sent->next == NULL && ctx->body.len != 0
+    if (sent->next == NULL && ctx->body.text.len != 0
         && (ngx_chat_check_version(sent->buf, " HTTP/1.0")
             || ngx_chat_check_version(sent->buf, " HTTP/1.1")))
     {

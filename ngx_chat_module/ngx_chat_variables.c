@@ -137,13 +137,13 @@ ngx_chat_variable_time(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 static ngx_uint_t
 ngx_chat_variable_members(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
 {
-    size_t n = ctx->q.nmembers;
+    size_t n = ctx->barrier.q.nmembers;
 
-    if (ctx->q.chained && ctx->nknown > n) {
-        n = ctx->nknown;
+    if (ctx->barrier.q.chained && ctx->barrier.nknown > n) {
+        n = ctx->barrier.nknown;
     }
 
-    return settled ? n - ngx_min(n, ctx->nmissing) : n;
+    return settled ? n - ngx_min(n, ctx->barrier.nmissing) : n;
 }
 
 
@@ -153,15 +153,16 @@ ngx_chat_variable_count(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 {
     const chat_stream_info_t *info;
 
-    if (ctx->stream == NULL) {
+    if (ctx->response.stream == NULL) {
         return ngx_chat_variable_number(
             r, v, ngx_chat_variable_members(ctx, settled));
     }
 
-    info = chat_stream_info(ctx->stream);
+    info = chat_stream_info(ctx->response.stream);
     return ngx_chat_variable_number(
         r, v,
-        settled ? info->settled : chat_stream_count(ctx->stream)->opened);
+        settled ? info->settled
+                : chat_stream_count(ctx->response.stream)->opened);
 }
 
 
@@ -173,10 +174,10 @@ ngx_chat_variable_ids(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     chat_str_t id;
 
     if (which == NGX_CHAT_VAR_BATCH) {
-        if (ctx->q.dialect == NULL) {
+        if (ctx->barrier.q.dialect == NULL) {
             return ngx_chat_variable_text(r, v, NULL, 0);
         }
-        chat_digest_hex(&ctx->q.key.name, 16, hex);
+        chat_digest_hex(&ctx->barrier.q.key.name, 16, hex);
         return ngx_chat_variable_text(r, v, hex, 32);
     }
 
@@ -185,8 +186,8 @@ ngx_chat_variable_ids(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     }
 
     id = which == NGX_CHAT_VAR_CONVERSATION ? ctx->scope.conversation
-         : ctx->stream                      ? chat_stream_info(ctx->stream)->id
-                                            : chat_str(NULL, 0);
+         : ctx->response.stream ? chat_stream_info(ctx->response.stream)->id
+                                : chat_str(NULL, 0);
     return ngx_chat_variable_text(r, v, id.data, id.len);
 }
 
@@ -195,8 +196,8 @@ static ngx_int_t
 ngx_chat_variable_status(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                          ngx_chat_ctx_t *ctx)
 {
-    return ctx->answer_known && ctx->finished
-               ? ngx_chat_variable_name(r, v, chat_end_name(ctx->end))
+    return ctx->response.answered && ctx->response.finished
+               ? ngx_chat_variable_name(r, v, chat_end_name(ctx->response.end))
                : ngx_chat_variable_text(r, v, NULL, 0);
 }
 
@@ -243,20 +244,23 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return ngx_chat_variable_count(r, v, ctx, 1);
 
     case NGX_CHAT_VAR_REPLAYS_DROPPED:
-        count = ctx->stream ? chat_stream_count(ctx->stream) : NULL;
+        count = ctx->response.stream ? chat_stream_count(ctx->response.stream)
+                                     : NULL;
         return ngx_chat_variable_number(
             r, v, count ? count->replays + count->results : 0);
 
     case NGX_CHAT_VAR_HOLD_TIME:
-        return ngx_chat_variable_time(
-            r, v,
-            ctx->in_holds ? ngx_current_msec - ctx->started : ctx->waited);
+        return ngx_chat_variable_time(r, v,
+                                      ctx->wait.held ? ngx_current_msec
+                                                           - ctx->wait.started
+                                                     : ctx->wait.total);
 
     case NGX_CHAT_VAR_STORE_TIME:
-        return ngx_chat_variable_time(r, v, (ngx_msec_t) (ctx->asking / 1000));
+        return ngx_chat_variable_time(
+            r, v, (ngx_msec_t) (ctx->barrier.asking / 1000));
 
     case NGX_CHAT_VAR_ATTEMPT:
-        return ngx_chat_variable_number(r, v, ctx->attempt);
+        return ngx_chat_variable_number(r, v, ctx->attempt.k);
 
     default:
         return ngx_chat_variable_ids(r, v, ctx, (ngx_chat_variable_e) data);

@@ -76,14 +76,130 @@ struct ngx_chat_ask_s {
 };
 
 /* One question for the payloads of one step. */
+/* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
     ngx_chat_ask_t ask;    /* first */
     size_t         step;   /* index in rq.steps */
-    ngx_uint_t     needed; /* the gate counts on all of its fields */
-    chat_fact_t   *facts;  /* the answer, in ctx->arena */
+    ngx_uint_t     needed; /* the decision counts on all of its fields */
+    chat_fact_t   *facts;  /* the answer, in the body's arena */
     size_t         count;
     ngx_uint_t     failed;
 };
+
+/* The body of a request, and what it says. */
+typedef struct {
+    ngx_str_t       text;
+    chat_arena_t   *arena; /* of doc and rq; NULL while the request waits */
+    chat_json_doc_t doc;
+    chat_request_t  rq;
+    chat_results_t  results; /* to be merged into it, or injected */
+    chat_str_t      merged;  /* the text with them; or empty */
+} ngx_chat_body_t;
+
+/* The batch that a request answers, and what the store says of it. */
+typedef struct {
+    ngx_chat_ask_t    ask;  /* the question that the request waits for */
+    chat_arena_t     *look; /* lives until the next look at the store */
+    chat_question_t   q;
+    u_char            id[NGX_INT_T_LEN + 1]; /* of the request, in claims */
+    chat_decision_t   decision;
+    chat_str_t       *fields; /* of the results that the store completes */
+    size_t            nfields;
+    chat_str_t       *missing; /* ids */
+    size_t            nmissing;
+    chat_str_t        cors;  /* header lines of the asking response */
+    uint64_t          since; /* when the batch was first seen, ms */
+    chat_call_t      *known; /* chained: calls of the batch */
+    size_t            nknown;
+    ngx_chat_group_t *group;  /* requests that wait for the batch; or NULL */
+    ngx_queue_t       mates;  /* in the group */
+    ngx_uint_t        polls;  /* for a chain that was not known */
+    uint64_t          asked;  /* when the store was asked, us */
+    uint64_t          asking; /* time spent on that, us */
+
+    unsigned partial : 1;  /* the batch was seen incomplete */
+    unsigned sealed : 1;   /* all its calls are known */
+    unsigned opened : 1;   /* a stream has told of it */
+    unsigned external : 1; /* the body has no result, but the store does */
+    unsigned watching : 1;
+    unsigned again : 1;    /* something changed while asking */
+    unsigned rejoined : 1; /* what the store had lost is being joined */
+} ngx_chat_barrier_t;
+
+/* Payloads that are being fetched. */
+typedef struct {
+    ngx_chat_lookup_t *items;
+    size_t             count;
+    size_t             due;     /* answers */
+    ngx_uint_t         merging; /* they go into the body */
+} ngx_chat_payloads_t;
+
+/* The time that a request is held, or waits for another one's answer. */
+typedef struct {
+    ngx_queue_t queue; /* among the worker's */
+    ngx_event_t timer;
+    ngx_msec_t  started;
+    ngx_msec_t  bound;  /* when the hold ends; 0: no bound */
+    ngx_msec_t  total;  /* of a wait that is over */
+    ngx_queue_t tenant; /* among its tenant's, while counted */
+    size_t      weight; /* bytes that count as held */
+    uint64_t    found;  /* when the batch was seen complete, us */
+    ngx_uint_t  shown;  /* its batch among those in the status, from 1 */
+
+    unsigned held : 1;    /* it waits */
+    unsigned counted : 1; /* among its tenant's requests */
+} ngx_chat_wait_t;
+
+/* The claim of a request. */
+typedef struct {
+    uint32_t    k;        /* the claim that stands; 0: none */
+    uint32_t    claiming; /* one that may stand: void it on the way out */
+    ngx_queue_t queue;    /* among the worker's, while live */
+    unsigned    live : 1; /* its end is due */
+
+    /* without a claim: delivered/ facts, put if the answer is 2xx */
+    chat_facts_t carried;
+} ngx_chat_attempt_t;
+
+/* The answer to a request, from an upstream or the module. */
+typedef struct {
+    chat_stream_t *stream;
+    ngx_str_t      injected;  /* events, sent before or behind the first one */
+    size_t         ninjected; /* results in it */
+    chat_follow_t  injector;  /* where they go */
+    void         **filters;   /* early: what the filters keep of the request */
+    ngx_chain_t   *free;
+    ngx_chain_t   *busy;
+    ngx_chain_t   *taken; /* input whose bytes go out as bytes of our own */
+    uint32_t       status;
+    chat_end_e     end; /* once it is finished */
+
+    ngx_int_t   upstream_rc;
+    const char *breaks;          /* why we end the upstream; or NULL */
+    const char *upstream_reason; /* eof, reset, timeout, malformed, stall;
+                                    NULL: it did not break off */
+    ngx_event_t stall;           /* ends the silence of content */
+    uint32_t    content;         /* frames of it that were seen */
+    void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
+    ngx_int_t (*upstream_init)(void *data);
+    ngx_int_t (*upstream_filter)(void *data, ssize_t bytes);
+    void  *upstream_data;
+    size_t upstream_burst; /* bytes since it last made room for others */
+
+    unsigned early : 1;       /* 200 and a comment were sent while waiting */
+    unsigned local : 1;       /* the module has made it */
+    unsigned suppressed : 1;  /* early, and the upstream's is no stream */
+    unsigned passthrough : 1; /* hands off the stream for good */
+    unsigned filtered : 1;    /* the header filter has seen it */
+    unsigned injected_sent : 1;
+    unsigned answered : 1;  /* answer/k or void/k was joined */
+    unsigned has_last : 1;  /* last_buf was seen */
+    unsigned finished : 1;  /* the stream's end is known */
+    unsigned ended : 1;     /* end/k or void/k was joined */
+    unsigned stopped : 1;   /* a client has asked to stop it */
+    unsigned truncated : 1; /* it gets no last buffer */
+    unsigned keepalive : 1; /* the client's, before the upstream ended */
+} ngx_chat_response_t;
 
 struct ngx_chat_ctx_s {
     ngx_http_request_t   *request;
@@ -91,122 +207,31 @@ struct ngx_chat_ctx_s {
     ngx_chat_main_conf_t *main;
     ngx_chat_state_e      state;
     ngx_chat_verdict_e    verdict;
+    const char           *reason;  /* of a refusal or bypass; or NULL */
     const chat_dialect_t *dialect; /* NULL: not recognised as chat */
     ngx_chat_headers_t    headers;
+    chat_scope_t          scope;
+    chat_arena_t         *kept;  /* lives as long as the request */
+    ngx_uint_t           *freed; /* set when the context ends; or NULL */
 
-    /* the body, and what it says; the arena ends while it waits */
-    ngx_str_t       body;
-    chat_arena_t   *arena;
-    chat_json_doc_t doc;
-    chat_request_t  rq;
-    chat_scope_t    scope;
+    void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc); /* no answer is due */
 
-    /* the question of a continuation */
-    chat_arena_t      *kept; /* lives as the request */
-    chat_arena_t      *look; /* lives until the next look at the store */
-    chat_question_t    q;
-    u_char             name[NGX_INT_T_LEN + 1];
-    chat_decision_t    decision;
-    chat_str_t        *fields; /* of the results that the store completes */
-    size_t             nfields;
-    chat_str_t        *missing;
-    size_t             nmissing;
-    chat_str_t         cors;   /* header lines of the asking response */
-    uint64_t           since;  /* of the batch, ms */
-    ngx_chat_ask_t     ask;    /* the one that the request waits for */
-    ngx_chat_group_t  *group;  /* requests that wait as it does; or NULL */
-    ngx_queue_t        mates;  /* in its group */
-    ngx_queue_t        held;   /* among its tenant's, while in_quota */
-    size_t             weight; /* bytes that count as held */
-    ngx_chat_lookup_t *lookups;
-    size_t             nlookups;
-    size_t             answers_due;
-    ngx_uint_t         looks; /* for a chain that was not known */
-    void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc); /* when none are due */
-    chat_results_t results; /* what is merged or told */
-    chat_str_t     merged;  /* the body with what was put in; or empty */
-    chat_call_t   *known;   /* chained: calls of the batch */
-    size_t         nknown;
+    ngx_chat_body_t     body;
+    ngx_chat_barrier_t  barrier;
+    ngx_chat_payloads_t payloads;
+    ngx_chat_wait_t     wait;
+    ngx_chat_attempt_t  attempt;
+    ngx_chat_response_t response;
 
-    /* the wait */
-    ngx_queue_t queue;
-    ngx_event_t timer;
-    ngx_msec_t  started; /* when it began to wait */
-    ngx_msec_t  bound;   /* when its hold ends; 0: no bound */
-    ngx_msec_t  waited;
-    uint64_t    asked;  /* when the store was asked, us */
-    uint64_t    asking; /* time spent on that, us */
-    uint64_t    found;  /* when its batch was seen complete, us */
-    ngx_uint_t  listed; /* its batch among those shown, from 1; 0: none */
-
-    ngx_chat_follow_t *follow; /* NULL: it follows no other's answer */
-
-    /* the attempt */
-    uint32_t    attempt;  /* our claim that stands; 0: none */
-    uint32_t    claiming; /* a claim that may stand: void it on the way out */
-    ngx_queue_t attempts;
-
-    /* without an attempt: delivered/ facts, put if the answer is 2xx */
-    chat_facts_t carried;
-
-    /* the answer */
-    chat_stream_t      *stream;
+    ngx_chat_follow_t  *follow;  /* of another request's answer; or NULL */
     ngx_chat_writer_t  *writer;  /* of what the client is sent; or NULL */
     ngx_chat_indexed_t *indexed; /* where it can be found again; or NULL */
-    char               *hold;    /* id of its listed hold; or NULL */
-    ngx_chat_resume_t  *resume;  /* it comes back for another's; or NULL */
+    char               *hold;    /* id of its indexed hold; or NULL */
+    ngx_chat_resume_t  *resume;  /* of a client that comes back; or NULL */
     ngx_chat_keep_t    *keep;    /* once its upstream may outlive its client */
-    ngx_uint_t         *freed;   /* set when the context ends; or NULL */
-    ngx_str_t           injected;  /* events to be sent before the first event,
-                                     or behind it */
-    size_t              ninjected; /* results in it */
-    chat_follow_t       injector;  /* where they go */
-    void       **filters; /* early: what the filters keep of the request */
-    ngx_chain_t *free;
-    ngx_chain_t *busy;
-    ngx_chain_t *taken; /* input whose bytes go out as bytes of our own */
-    ngx_int_t    upstream_rc;
-    const char  *reason;          /* why it was refused or bypassed; or NULL */
-    const char  *breaks;          /* why we end the upstream; or NULL */
-    const char  *upstream_reason; /* eof, reset, timeout, malformed, stall;
-                                       NULL: it did not break off */
-    ngx_event_t  stall;           /* ends the silence of content */
-    uint32_t     content;         /* frames of it that were seen */
-    uint32_t     status;
-    chat_end_e   end; /* once it is finished */
-    void (*upstream_finalize)(ngx_http_request_t *r, ngx_int_t rc);
-    ngx_int_t (*upstream_init)(void *data);
-    ngx_int_t (*upstream_filter)(void *data, ssize_t bytes);
-    ngx_int_t (*pipe_filter)(ngx_event_pipe_t *p, ngx_buf_t *buf);
-    void  *upstream_data;
-    size_t upstream_burst; /* bytes since it last made room for others */
 
     unsigned managed : 1; /* its batch has a name */
-    unsigned merging : 1; /* what is fetched goes into the body */
-    unsigned partial : 1; /* its batch was seen incomplete */
-    unsigned sealed : 1;  /* all calls of its batch are known */
-    unsigned opened : 1;  /* a stream has told of its batch */
-    unsigned settled : 1; /* it brings no result, but the store has them */
-    unsigned watching : 1;
-    unsigned again : 1;    /* something changed while asking */
-    unsigned rejoined : 1; /* what the store had lost is being joined */
-    unsigned in_holds : 1;
-    unsigned in_quota : 1; /* counted as one that waits */
-    unsigned counted : 1;  /* among the requests that are over */
-    unsigned in_attempts : 1;
-    unsigned early : 1;    /* 200 and a comment were sent while waiting */
-    unsigned own : 1;      /* the answer is the module's */
-    unsigned swallow : 1;  /* early, and the upstream's answer is none */
-    unsigned filtered : 1; /* the header filter has seen the answer */
-    unsigned injected_sent : 1;
-    unsigned finished : 1;        /* the stream's end is known */
-    unsigned answer_known : 1;    /* answer/k or void/k was joined */
-    unsigned ended : 1;           /* end/k or void/k was joined */
-    unsigned untouched : 1;       /* hands off the stream for good */
-    unsigned complete_answer : 1; /* last_buf was seen */
-    unsigned stopped : 1;         /* somebody wants the answer to end */
-    unsigned truncated : 1;       /* its response gets no last buffer */
-    unsigned keepalive : 1;       /* the client's, before the upstream ended */
+    unsigned counted : 1; /* among the requests that are over */
 };
 
 
@@ -245,8 +270,10 @@ ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
 ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
                                     ngx_chat_loc_conf_t *conf);
 
-/* Reads ctx->body into ctx->rq anew; NGX_DECLINED: it is not chat; NGX_ABORT:
- * it is past a bound. */
+/*
+ * Parses ctx->body.text into ctx->body.rq. NGX_DECLINED: it is not chat;
+ * NGX_ABORT: it is past a bound.
+ */
 ngx_int_t ngx_chat_parse(ngx_chat_ctx_t *ctx);
 
 /* Lets the request go on to its content handler. */
@@ -359,7 +386,7 @@ void ngx_chat_watch_end(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_verdict.c */
 
-/* Does what ctx->decision says. */
+/* Does what ctx->barrier.decision says. */
 void ngx_chat_verdict_act(ngx_chat_ctx_t *ctx);
 
 /* The bound of its hold is reached. */
@@ -399,11 +426,11 @@ void ngx_chat_away_lost(chat_store_t *store, int all);
 void ngx_chat_complete(ngx_chat_ctx_t *ctx,
                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
-/* The same, but only gathers ctx->results, to be told. */
+/* The same, but only gathers ctx->body.results, to be told. */
 void ngx_chat_collect(ngx_chat_ctx_t *ctx,
                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
-/* The events that tell the client ctx->results, into ctx->injected. */
+/* Puts events with ctx->body.results into ctx->response.injected. */
 ngx_int_t ngx_chat_complete_inject(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_follow.c */
@@ -462,7 +489,7 @@ ngx_int_t ngx_chat_answer_beat(ngx_chat_ctx_t *ctx);
 
 /*
  * Ends the request. refuse: status with the dialect's error; by its in-band
- * error where 200 was sent. bounce and empty tell ctx->results first.
+ * error where 200 was sent. bounce and empty tell ctx->body.results first.
  */
 void ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
                             const char *code, const char *message);
@@ -487,7 +514,7 @@ void ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx);
 /*
  * Truncates the response behind an error event, where clients of the dialect
  * may ignore that event (dialect->breaks). The caller then asks
- * ctx->truncated for the kind of its last buffer.
+ * ctx->response.truncated for the kind of its last buffer.
  */
 void ngx_chat_answer_break(ngx_chat_ctx_t *ctx);
 

@@ -104,8 +104,8 @@ ngx_chat_resume_told(ngx_chat_ctx_t *ctx, chat_rc_e rc,
         ngx_chat_resume_nothing(ctx);
 
     } else {
-        ctx->injected.data = (u_char *) told.data;
-        ctx->injected.len = told.len;
+        ctx->response.injected.data = (u_char *) told.data;
+        ctx->response.injected.len = told.len;
         ngx_chat_resume_results(ctx);
     }
 }
@@ -119,7 +119,7 @@ ngx_chat_resume_before(ngx_chat_ctx_t *ctx)
     ngx_chat_resume_t *resume = ctx->resume;
 
     ctx->follow->gathering = 1;
-    ctx->injected.len = 0;
+    ctx->response.injected.len = 0;
 
     if (ctx->dialect->history != NULL && !resume->place.given) {
         ngx_chat_resume_asks(ctx, ngx_chat_resume_told);

@@ -298,9 +298,9 @@ ngx_chat_metrics_holds(ngx_chat_main_conf_t *mcf)
     slot->metrics.holds = mcf->held;
 
     if (mcf->held != 0) {
-        oldest =
-            ngx_queue_data(ngx_queue_head(&mcf->holds), ngx_chat_ctx_t, queue);
-        slot->oldest = oldest->started;
+        oldest = ngx_queue_data(ngx_queue_head(&mcf->holds), ngx_chat_ctx_t,
+                                wait.queue);
+        slot->oldest = oldest->wait.started;
     }
 }
 
@@ -310,12 +310,12 @@ ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_metrics_holds(ctx->main);
 
-    if (ctx->decision.verdict == CHAT_GATE_WAIT) {
+    if (ctx->barrier.decision.verdict == CHAT_GATE_WAIT) {
         ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "attempt %uD is on",
-                               ctx->decision.k);
+                               ctx->barrier.decision.k);
     } else {
         ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "%uz missing",
-                               ctx->nmissing);
+                               ctx->barrier.nmissing);
     }
 }
 
@@ -325,7 +325,7 @@ ngx_chat_metrics_unheld(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_metrics_holds(ctx->main);
     chat_metrics_time(&ctx->main->metrics->slot->metrics, CHAT_TIMING_HOLD,
-                      (uint64_t) ctx->waited * 1000);
+                      (uint64_t) ctx->wait.total * 1000);
 }
 
 
@@ -334,9 +334,9 @@ ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx)
 {
     uint64_t now = ngx_chat_metrics_clock();
 
-    ctx->asking += now - ctx->asked;
+    ctx->barrier.asking += now - ctx->barrier.asked;
     chat_metrics_time(&ctx->main->metrics->slot->metrics, CHAT_TIMING_STORE,
-                      now - ctx->asked);
+                      now - ctx->barrier.asked);
 }
 
 
@@ -378,14 +378,14 @@ ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 {
-    const char                *reason = ctx->upstream_reason;
+    const char                *reason = ctx->response.upstream_reason;
     chat_metrics_t            *m = &ctx->main->metrics->slot->metrics;
     const chat_stream_info_t  *info;
     const chat_replay_count_t *count;
 
-    if (ctx->stream != NULL) {
-        info = chat_stream_info(ctx->stream);
-        count = chat_stream_count(ctx->stream);
+    if (ctx->response.stream != NULL) {
+        info = chat_stream_info(ctx->response.stream);
+        count = chat_stream_count(ctx->response.stream);
         reason = info->reason;
 
         m->counts[CHAT_COUNT_REPLAYS] += count->replays + count->results;
@@ -398,7 +398,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
         }
     }
 
-    if (!ctx->answer_known || end == CHAT_END_NONE) {
+    if (!ctx->response.answered || end == CHAT_END_NONE) {
         return;
     }
 
@@ -441,16 +441,16 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
                                : what == NGX_CHAT_VERDICT_BOUNCED
                                    ? "%uz missing"
                                    : "",
-                               ctx->nmissing);
+                               ctx->barrier.nmissing);
         return;
     }
 
-    if (ctx->found != 0) {
-        ngx_chat_metrics_time(ctx->main, CHAT_TIMING_RELEASE, ctx->found);
+    if (ctx->wait.found != 0) {
+        ngx_chat_metrics_time(ctx->main, CHAT_TIMING_RELEASE, ctx->wait.found);
     }
 
     ngx_chat_metrics_event(ctx, CHAT_WHAT_RELEASED, "attempt %uD, %M ms",
-                           ctx->attempt, ctx->waited);
+                           ctx->attempt.k, ctx->wait.total);
 }
 
 
@@ -471,9 +471,10 @@ ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
     event.dialect = (unsigned char) ngx_chat_metrics_dialect(ctx);
     chat_short(&event.conversation, ctx->scope.conversation);
 
-    if (ctx->q.dialect != NULL) {
+    if (ctx->barrier.q.dialect != NULL) {
         event.has_batch = 1;
-        ngx_memcpy(event.batch, ctx->q.key.name.bytes, sizeof(event.batch));
+        ngx_memcpy(event.batch, ctx->barrier.q.key.name.bytes,
+                   sizeof(event.batch));
     }
 
     va_start(args, detail);
@@ -495,7 +496,7 @@ ngx_chat_metrics_prefix(ngx_chat_ctx_t *ctx)
 {
     uint64_t prefix;
 
-    ngx_memcpy(&prefix, ctx->q.key.name.bytes, sizeof(prefix));
+    ngx_memcpy(&prefix, ctx->barrier.q.key.name.bytes, sizeof(prefix));
     return prefix ? prefix : 1;
 }
 
@@ -509,8 +510,8 @@ ngx_chat_metrics_entry(ngx_chat_ctx_t *ctx)
     ngx_chat_metrics_t       *metrics = ctx->main->metrics;
     ngx_chat_metrics_batch_t *entry;
 
-    if (ctx->listed != 0) {
-        return &metrics->slot->batches[ctx->listed - 1];
+    if (ctx->wait.shown != 0) {
+        return &metrics->slot->batches[ctx->wait.shown - 1];
     }
 
     for (i = CHAT_STATUS_BATCHES - 1; i >= 0 && metrics->names[i] != prefix;
@@ -524,7 +525,7 @@ ngx_chat_metrics_entry(ngx_chat_ctx_t *ctx)
     }
 
     entry = &metrics->slot->batches[i];
-    ctx->listed = (ngx_uint_t) i + 1;
+    ctx->wait.shown = (ngx_uint_t) i + 1;
 
     if (metrics->names[i] == 0) {
         metrics->names[i] = prefix;
@@ -578,14 +579,14 @@ ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     held = &entry->batch;
     ngx_chat_metrics_begin(&entry->seq);
 
-    ngx_memcpy(held->name, ctx->q.key.name.bytes, sizeof(held->name));
+    ngx_memcpy(held->name, ctx->barrier.q.key.name.bytes, sizeof(held->name));
     held->dialect = (unsigned char) chat_metrics_dialect(dialect);
     chat_short(&held->conversation, ctx->scope.conversation);
-    held->state = ctx->decision.verdict == CHAT_GATE_WAIT ? CHAT_HELD_STREAMING
-                  : batch->open && !batch->sealed && !batch->broken
-                      ? CHAT_HELD_OPEN
-                      : CHAT_HELD_SEALED;
-    held->missing = (uint32_t) ctx->decision.missing;
+    held->state =
+        ctx->barrier.decision.verdict == CHAT_GATE_WAIT   ? CHAT_HELD_STREAMING
+        : batch->open && !batch->sealed && !batch->broken ? CHAT_HELD_OPEN
+                                                          : CHAT_HELD_SEALED;
+    held->missing = (uint32_t) ctx->barrier.decision.missing;
     held->attempt = batch->last.k;
     held->since = batch->since;
     held->looked = ngx_chat_now();
@@ -608,21 +609,21 @@ ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
     ngx_chat_metrics_t       *metrics = ctx->main->metrics;
     ngx_chat_metrics_batch_t *entry;
 
-    if (ctx->listed == 0) {
+    if (ctx->wait.shown == 0) {
         return;
     }
 
-    entry = &metrics->slot->batches[ctx->listed - 1];
+    entry = &metrics->slot->batches[ctx->wait.shown - 1];
 
     ngx_chat_metrics_begin(&entry->seq);
 
     if (--entry->batch.held == 0) {
         entry->used = 0;
-        metrics->names[ctx->listed - 1] = 0;
+        metrics->names[ctx->wait.shown - 1] = 0;
     }
 
     ngx_chat_metrics_end(&entry->seq);
-    ctx->listed = 0;
+    ctx->wait.shown = 0;
 }
 
 
@@ -645,10 +646,10 @@ ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
          q != ngx_queue_sentinel(&mcf->holds) && room > 0;
          q = ngx_queue_next(q))
     {
-        ctx = ngx_queue_data(q, ngx_chat_ctx_t, queue);
+        ctx = ngx_queue_data(q, ngx_chat_ctx_t, wait.queue);
 
         /* what it finds is listed when the store has answered */
-        if (ctx->listed == 0 && ctx->group != NULL) {
+        if (ctx->wait.shown == 0 && ctx->barrier.group != NULL) {
             ngx_chat_watch_look(ctx);
             room--;
         }

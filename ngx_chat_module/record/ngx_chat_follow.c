@@ -80,17 +80,17 @@ static ngx_int_t
 ngx_chat_follow_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
 {
     ngx_chat_source_t     source;
-    const chat_attempt_t *attempt = &ctx->q.seen.last.attempt;
+    const chat_attempt_t *attempt = &ctx->barrier.q.seen.last.attempt;
 
-    if (!ngx_chat_follow_may(ctx) || attempt->k != ctx->decision.k) {
+    if (!ngx_chat_follow_may(ctx) || attempt->k != ctx->barrier.decision.k) {
         return NGX_DECLINED;
     }
 
     ngx_memzero(&source, sizeof(source));
-    source.batch = ctx->q.key;
+    source.batch = ctx->barrier.q.key;
     source.attempt = *attempt;
     source.late = late;
-    chat_record_key(&ctx->q.key, attempt->worker, attempt->request,
+    chat_record_key(&ctx->barrier.q.key, attempt->worker, attempt->request,
                     &source.key);
 
     return ngx_chat_follow_stream(ctx, &source, 0) == NGX_OK ? NGX_OK
@@ -160,7 +160,7 @@ ngx_chat_follow_type(ngx_http_request_t *r, chat_str_t value)
 
 /*
  * The head's headers: those that the answer does not get here anyway are
- * added by the header filter, as are the lines of ctx->cors.
+ * added by the header filter, as are the lines of ctx->barrier.cors.
  */
 static ngx_int_t
 ngx_chat_follow_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
@@ -185,7 +185,7 @@ ngx_chat_follow_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
     }
 
     if (lines.failed
-        || chat_arena_dup(ctx->kept, chat_buf_str(&lines), &ctx->cors)
+        || chat_arena_dup(ctx->kept, chat_buf_str(&lines), &ctx->barrier.cors)
                != CHAT_OK)
     {
         rc = NGX_ERROR;
@@ -204,10 +204,10 @@ ngx_chat_follow_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
     const ngx_chat_chunks_t  *chunks = &reader->chunks;
     const chat_record_head_t *head = &chunks->head;
 
-    ctx->status = head->status;
-    ctx->own = 1;
+    ctx->response.status = head->status;
+    ctx->response.local = 1;
 
-    if (ctx->early) {
+    if (ctx->response.early) {
         return NGX_OK;
     }
 
@@ -234,14 +234,15 @@ ngx_chat_follow_rewriter(ngx_chat_ctx_t *ctx, chat_str_t message,
     const ngx_chat_chunks_t *chunks = &follow->follower.reader->chunks;
 
     if (!ngx_chat_chunks_is_sse(chunks)) {
-        ctx->injected.len = 0;
+        ctx->response.injected.len = 0;
         return NGX_OK;
     }
 
     conf.dialect = ctx->dialect;
     conf.from = chunks->head.message;
     conf.to = message;
-    conf.injected = chat_str(ctx->injected.data, ctx->injected.len);
+    conf.injected =
+        chat_str(ctx->response.injected.data, ctx->response.injected.len);
     conf.results = results;
     conf.nresults = n;
     conf.max_frame = ctx->conf->max_event;
@@ -265,7 +266,7 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
 
     ctx->state = NGX_CHAT_FOLLOWING;
     ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
-    ctx->answer_known = 1;
+    ctx->response.answered = 1;
     ngx_chat_metrics_verdict(ctx);
 
     rc = ngx_chat_follow_header(ctx, ctx->follow->follower.reader);
@@ -289,7 +290,7 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx)
     ngx_chat_follow_t       *follow = ctx->follow;
     const ngx_chat_reader_t *reader = follow->follower.reader;
 
-    if (ctx->early && !ngx_chat_chunks_is_sse(&reader->chunks)) {
+    if (ctx->response.early && !ngx_chat_chunks_is_sse(&reader->chunks)) {
         ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
                                "the answer to these results is no stream");
         return;
@@ -308,22 +309,22 @@ ngx_chat_follow_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     ngx_chat_follow_t *follow = ctx->follow;
 
-    ctx->injected.len = 0;
+    ctx->response.injected.len = 0;
 
-    if (rc == NGX_OK && ctx->arena != NULL
+    if (rc == NGX_OK && ctx->body.arena != NULL
         && (ngx_chat_complete_inject(ctx) != NGX_OK
-            || chat_arena_dup(ctx->kept, ctx->rq.last_message,
+            || chat_arena_dup(ctx->kept, ctx->body.rq.last_message,
                               &follow->message)
                    != CHAT_OK))
     {
-        ctx->injected.len = 0;
+        ctx->response.injected.len = 0;
     }
 
     /* the body is done with, and all that points into it */
-    ctx->nlookups = 0;
-    chat_results_init(&ctx->results, NULL);
-    chat_arena_destroy(ctx->arena);
-    ctx->arena = NULL;
+    ctx->payloads.count = 0;
+    chat_results_init(&ctx->body.results, NULL);
+    chat_arena_destroy(ctx->body.arena);
+    ctx->body.arena = NULL;
 
     ngx_chat_follow_start(ctx);
 }
@@ -372,7 +373,8 @@ void
 ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late,
                 void (*otherwise)(ngx_chat_ctx_t *ctx))
 {
-    if ((!ctx->in_holds && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
+    if ((!ctx->wait.held
+         && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
         || ngx_chat_follow_join(ctx, late) != NGX_OK)
     {
         ngx_chat_follow_leave(ctx);

@@ -60,8 +60,9 @@ ngx_chat_follow_begin(ngx_chat_ctx_t *ctx)
     follow->injected.flush = 1;
 
     if (ctx->dialect->inject_after == NULL) {
-        follow->injected.pos = ctx->injected.data;
-        follow->injected.last = ctx->injected.data + ctx->injected.len;
+        follow->injected.pos = ctx->response.injected.data;
+        follow->injected.last =
+            ctx->response.injected.data + ctx->response.injected.len;
     }
 
     /* the header goes out at once */
@@ -189,7 +190,7 @@ ngx_chat_follow_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
     ngx_chat_follow_last(ctx->request, b);
 
     ngx_chat_answer_break(ctx);
-    if (ctx->truncated) {
+    if (ctx->response.truncated) {
         b->last_buf = 0;
         b->flush = 1;
     }
@@ -361,7 +362,8 @@ ngx_chat_follow_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     chat_end_e end;
 
-    end = ngx_chat_reader_end(&ctx->follow->follower, &ctx->upstream_reason);
+    end = ngx_chat_reader_end(&ctx->follow->follower,
+                              &ctx->response.upstream_reason);
 
     if (end == CHAT_END_NONE) {
         end = ctx->request->connection->error ? CHAT_END_ABORTED

@@ -31,8 +31,8 @@ ngx_chat_index_may(ngx_chat_ctx_t *ctx)
     chat_store_t *store = ctx->main->store;
 
     return ctx->conf->record == NGX_CHAT_RECORD_ON && !ctx->conf->dry_run
-           && ctx->dialect != NULL && ctx->rq.class != CHAT_CLASS_OTHER
-           && ctx->rq.class != CHAT_CLASS_ITEMS && ctx->indexed == NULL
+           && ctx->dialect != NULL && ctx->body.rq.class != CHAT_CLASS_OTHER
+           && ctx->body.rq.class != CHAT_CLASS_ITEMS && ctx->indexed == NULL
            && store != NULL && store->state != CHAT_STORE_UNAVAILABLE;
 }
 
@@ -221,8 +221,8 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     }
 
     parts[0] = chat_cstr("hold");
-    parts[1] = ctx->q.worker;
-    parts[2] = ctx->q.request;
+    parts[1] = ctx->barrier.q.worker;
+    parts[2] = ctx->barrier.q.request;
     chat_digest_parts(parts, 3, &hold.name);
     chat_listed_id(&hold, id);
     ctx->hold = id;
@@ -288,8 +288,8 @@ ngx_chat_index_abort(ngx_chat_ctx_t *ctx)
     /* the end of its upstream gives one back */
     r->main->count++;
 
-    if (ctx->answer_known || ngx_chat_keep_alone(ctx) || r->connection->error)
-    {
+    if (ctx->response.answered || ngx_chat_keep_alone(ctx)
+        || r->connection->error) {
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
         return;
     }
@@ -322,11 +322,11 @@ ngx_chat_index_stop(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc;
 
-    if (ctx->complete_answer || ctx->finished) {
+    if (ctx->response.has_last || ctx->response.finished) {
         return;
     }
 
-    ctx->stopped = 1;
+    ctx->response.stopped = 1;
     rc = ngx_chat_index_break(ctx);
 
     if (rc == NGX_AGAIN) {
@@ -380,7 +380,7 @@ ngx_chat_index_asked(chat_store_op_t *op, chat_rc_e rc,
     if (found == CHAT_DECLINED) {
         ngx_chat_index_again(ctx);
 
-    } else if (found == CHAT_OK && listed.stopped && !ctx->stopped) {
+    } else if (found == CHAT_OK && listed.stopped && !ctx->response.stopped) {
         indexed->timer.handler = ngx_chat_index_later;
         indexed->timer.data = ctx;
         indexed->timer.log = ctx->request->connection->log;
@@ -421,7 +421,8 @@ ngx_chat_index_how(ngx_chat_ctx_t *ctx)
         return CHAT_END_NONE;
     }
 
-    return ctx->end != CHAT_END_NONE ? ctx->end : CHAT_END_ABORTED;
+    return ctx->response.end != CHAT_END_NONE ? ctx->response.end
+                                              : CHAT_END_ABORTED;
 }
 
 

@@ -274,7 +274,7 @@ ngx_chat_writer_plain(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    return !r->header_only && !ctx->swallow
+    return !r->header_only && !ctx->response.suppressed
            && r->headers_out.content_encoding == NULL
            && ctx->main->store->state != CHAT_STORE_UNAVAILABLE;
 }
@@ -317,8 +317,8 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
     chat_store_t      *store = ctx->main->store;
     ngx_chat_writer_t *writer = NULL;
 
-    if (store == NULL || ctx->conf->dry_run || ctx->status >= 300
-        || (ctx->attempt == 0 && !ngx_chat_recording_possible(ctx)))
+    if (store == NULL || ctx->conf->dry_run || ctx->response.status >= 300
+        || (ctx->attempt.k == 0 && !ngx_chat_recording_possible(ctx)))
     {
         return;
     }
@@ -337,8 +337,9 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
             ctx->indexed->recorded = 1;
         }
 
-        writer->looks =
-            ctx->partial && !writer->listed ? NGX_CHAT_WRITER_LOOKS : 0;
+        writer->looks = ctx->barrier.partial && !writer->listed
+                            ? NGX_CHAT_WRITER_LOOKS
+                            : 0;
         ngx_chat_writer_ask(writer, writer->looks    ? CHAT_RECORD_UNKNOWN
                                     : writer->listed ? CHAT_RECORD_KEPT
                                                      : CHAT_RECORD_NONE);
@@ -457,8 +458,8 @@ ngx_chat_writer_cut_off(ngx_chat_ctx_t *ctx)
     if (!writer->listed || writer->mode == CHAT_RECORD_UNKNOWN) {
         ngx_chat_writer_clear(writer);
 
-    } else if (ctx->stream != NULL
-               && chat_stream_info(ctx->stream)->end != CHAT_END_NONE)
+    } else if (ctx->response.stream != NULL
+               && chat_stream_info(ctx->response.stream)->end != CHAT_END_NONE)
     {
         ngx_chat_writer_end(ctx, 1); /* its last word is there */
 

@@ -42,8 +42,9 @@ ngx_chat_writer_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
     chat_buf_free(&type);
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (ctx->early ? ngx_chat_headers_counts(&r->headers_out.headers, h)
-                       : h->hash != 0)
+        if (ctx->response.early
+                ? ngx_chat_headers_counts(&r->headers_out.headers, h)
+                : h->hash != 0)
         {
             chat_record_header(lines, chat_str(h->key.data, h->key.len),
                                chat_str(h->value.data, h->value.len));
@@ -62,8 +63,8 @@ ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
     ngx_chat_writer_lines(ctx, &lines);
 
     head.status = (uint32_t) ctx->request->headers_out.status;
-    head.message = ctx->rq.last_message.len <= CHAT_ID_MAX
-                       ? ctx->rq.last_message
+    head.message = ctx->body.rq.last_message.len <= CHAT_ID_MAX
+                       ? ctx->body.rq.last_message
                        : chat_str(NULL, 0);
     head.headers = chat_buf_str(&lines);
     rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);

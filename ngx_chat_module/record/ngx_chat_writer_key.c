@@ -20,7 +20,7 @@ ngx_chat_recording_possible(ngx_chat_ctx_t *ctx)
     ngx_chat_loc_conf_t *conf = ctx->conf;
 
     return ctx->main->store != NULL && ctx->dialect != NULL && !conf->dry_run
-           && ((ctx->attempt != 0 && conf->record != NGX_CHAT_RECORD_OFF)
+           && ((ctx->attempt.k != 0 && conf->record != NGX_CHAT_RECORD_OFF)
                || ctx->indexed != NULL);
 }
 
@@ -30,11 +30,12 @@ ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 {
     u_char          *end;
     chat_key_t       of;
-    chat_question_t *q = &ctx->q;
+    chat_question_t *q = &ctx->barrier.q;
 
     if (q->request.len == 0) {
-        end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
-        q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
+        end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->main->serial++);
+        q->request =
+            chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
         q->worker = ctx->main->store->worker;
 
         q->key.tenant = chat_scope_tenant(&ctx->scope);

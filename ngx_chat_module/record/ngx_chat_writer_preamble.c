@@ -20,12 +20,12 @@ static chat_rc_e
 ngx_chat_writer_history(ngx_chat_ctx_t *ctx, chat_buf_t *told)
 {
     chat_rc_e       rc = CHAT_ERROR;
-    chat_str_t      body = ctx->merged;
+    chat_str_t      body = ctx->body.merged;
     chat_arena_t   *arena;
     chat_json_doc_t doc;
 
     if (body.len == 0) {
-        body = chat_str(ctx->body.data, ctx->body.len);
+        body = chat_str(ctx->body.text.data, ctx->body.text.len);
     }
 
     arena = chat_arena_create(0);
@@ -45,7 +45,8 @@ ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
 {
     chat_rc_e rc;
 
-    if (ctx->dialect->history == NULL || ctx->rq.class == CHAT_CLASS_FRESH) {
+    if (ctx->dialect->history == NULL
+        || ctx->body.rq.class == CHAT_CLASS_FRESH) {
         return;
     }
 

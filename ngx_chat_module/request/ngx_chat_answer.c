@@ -89,17 +89,17 @@ ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
     u_char             *text;
     ngx_http_request_t *r = ctx->request;
 
-    if (ctx->cors.len == 0) {
+    if (ctx->barrier.cors.len == 0) {
         return NGX_OK;
     }
 
-    text = ngx_pnalloc(r->pool, ctx->cors.len);
+    text = ngx_pnalloc(r->pool, ctx->barrier.cors.len);
     if (text == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(text, ctx->cors.data, ctx->cors.len);
-    return ngx_chat_answer_add_lines(r, chat_str(text, ctx->cors.len));
+    ngx_memcpy(text, ctx->barrier.cors.data, ctx->barrier.cors.len);
+    return ngx_chat_answer_add_lines(r, chat_str(text, ctx->barrier.cors.len));
 }
 
 
@@ -126,7 +126,7 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_str_t           buffering_key = ngx_string("X-Accel-Buffering");
     ngx_str_t           buffering = ngx_string("no");
 
-    ctx->own = 1;
+    ctx->response.local = 1;
     r->headers_out.status = status;
     r->headers_out.content_length_n = length;
 
@@ -236,19 +236,19 @@ ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
 
-    ctx->filters = ngx_palloc(r->pool, size);
-    if (ctx->filters == NULL) {
+    ctx->response.filters = ngx_palloc(r->pool, size);
+    if (ctx->response.filters == NULL) {
         return NGX_ERROR;
     }
 
     rc = ngx_chat_answer_header(ctx, NGX_HTTP_OK, 1, -1);
-    ctx->own = 0;
+    ctx->response.local = 0;
     if (rc == NGX_ERROR || rc > NGX_OK) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(ctx->filters, r->ctx, size);
-    ctx->early = 1;
+    ngx_memcpy(ctx->response.filters, r->ctx, size);
+    ctx->response.early = 1;
     return ngx_chat_answer_beat(ctx);
 }
 
@@ -258,7 +258,7 @@ ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    ctx->truncated = 1;
+    ctx->response.truncated = 1;
     r->keepalive = 0;
     /* a FIN: a reset would take what is still on its way to the client */
     r->lingering_close = 1;
@@ -291,13 +291,14 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_chat_metrics_verdict(ctx);
 
     if (b == NULL) {
-        ngx_http_finalize_request(
-            r, ctx->early ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR);
+        ngx_http_finalize_request(r, ctx->response.early
+                                         ? NGX_ERROR
+                                         : NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 
-    if (ctx->early) {
-        ctx->own = 1;
+    if (ctx->response.early) {
+        ctx->response.local = 1;
 
     } else {
         rc = ngx_chat_answer_header(ctx, status, sse, b->last - b->pos);
@@ -307,8 +308,8 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
         }
     }
 
-    b->last_buf = !ctx->truncated;
-    b->flush = ctx->truncated;
+    b->last_buf = !ctx->response.truncated;
+    b->flush = ctx->response.truncated;
     ngx_http_finalize_request(r, ngx_chat_answer_write(ctx, b));
 }
 
@@ -324,8 +325,8 @@ ngx_chat_answer_refusal(ngx_chat_ctx_t *ctx, ngx_uint_t status,
     refusal->message = message;
 
     if (ngx_strcmp(code, "batch_incomplete") == 0) {
-        refusal->ids = ctx->missing;
-        refusal->nids = ctx->nmissing;
+        refusal->ids = ctx->barrier.missing;
+        refusal->nids = ctx->barrier.nmissing;
     }
 }
 
@@ -349,8 +350,10 @@ static uint32_t
 ngx_chat_answer_after(ngx_chat_ctx_t *ctx, ngx_uint_t status, const char *code)
 {
     /* all who were refused together come back together */
-    if (ngx_strcmp(code, "upstream_error") == 0 && ctx->decision.after != 0) {
-        return ctx->decision.after;
+    if (ngx_strcmp(code, "upstream_error") == 0
+        && ctx->barrier.decision.after != 0)
+    {
+        return ctx->barrier.decision.after;
     }
 
     return ngx_strcmp(code, "batch_incomplete") == 0
@@ -413,7 +416,7 @@ ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
 
     ctx->verdict = ngx_chat_answer_verdict(code);
 
-    if (ctx->early) {
+    if (ctx->response.early) {
         b = ngx_chat_answer_in_band(ctx, status, code, message);
         ngx_chat_answer_break(ctx);
         ngx_chat_answer_end(ctx, status, 1, b);
@@ -452,7 +455,7 @@ ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason)
     chat_buf_t          text;
     chat_interruption_t in = { reason, 0, NULL, 0 };
 
-    if (ctx->early) {
+    if (ctx->response.early) {
         ctx->verdict = NGX_CHAT_VERDICT_CONFLICT;
         b = ngx_chat_answer_interrupted(ctx, reason, 0);
         ngx_chat_answer_break(ctx);
@@ -474,10 +477,10 @@ ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason)
 static void
 ngx_chat_answer_injectable(ngx_chat_ctx_t *ctx, chat_results_t *told)
 {
-    chat_results_init(told, ctx->arena);
+    chat_results_init(told, ctx->body.arena);
 
-    if (ctx->arena != NULL) {
-        (void) chat_results_told(&ctx->results, told);
+    if (ctx->body.arena != NULL) {
+        (void) chat_results_told(&ctx->body.results, told);
     }
 }
 
@@ -490,7 +493,7 @@ ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx)
 
     ngx_memzero(&out, sizeof(out));
     ngx_chat_answer_injectable(ctx, &told);
-    ctx->dialect->bounce(&ctx->rq, told.items, told.count, &out);
+    ctx->dialect->bounce(&ctx->body.rq, told.items, told.count, &out);
 
     ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_BOUNCED;
@@ -509,7 +512,7 @@ ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
     ngx_memzero(&out, sizeof(out));
     ngx_chat_answer_injectable(ctx, &told);
 
-    rc = ctx->dialect->empty(&ctx->rq, told.items, told.count, &out);
+    rc = ctx->dialect->empty(&ctx->body.rq, told.items, told.count, &out);
     if (rc == CHAT_DECLINED) {
         chat_buf_free(&out);
         ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "conflict",
@@ -520,6 +523,6 @@ ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
 
     ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
     ctx->verdict = NGX_CHAT_VERDICT_EMPTY;
-    ngx_chat_answer_end(ctx, NGX_HTTP_OK, (ngx_uint_t) ctx->rq.stream,
+    ngx_chat_answer_end(ctx, NGX_HTTP_OK, (ngx_uint_t) ctx->body.rq.stream,
                         ngx_chat_answer_buf(ctx->request, &out));
 }

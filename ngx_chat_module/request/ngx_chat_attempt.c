@@ -39,25 +39,25 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
         return;
     }
 
-    if (k == ctx->claiming) {
-        ctx->claiming = 0;
+    if (k == ctx->attempt.claiming) {
+        ctx->attempt.claiming = 0;
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_void(&facts, k, ctx->q.worker, ctx->q.request);
-    ngx_chat_put(ctx, &ctx->q.key, &facts);
+    chat_facts_void(&facts, k, ctx->barrier.q.worker, ctx->barrier.q.request);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
 }
 
 
 void
 ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
 {
-    ctx->attempt = ctx->claiming;
-    ctx->claiming = 0;
+    ctx->attempt.k = ctx->attempt.claiming;
+    ctx->attempt.claiming = 0;
 
-    if (ctx->attempt != 0 && !ctx->in_attempts) {
-        ctx->in_attempts = 1;
-        ngx_queue_insert_tail(&ctx->main->attempts, &ctx->attempts);
+    if (ctx->attempt.k != 0 && !ctx->attempt.live) {
+        ctx->attempt.live = 1;
+        ngx_queue_insert_tail(&ctx->main->attempts, &ctx->attempt.queue);
     }
 }
 
@@ -67,23 +67,26 @@ ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
 {
     size_t i, dropped = 0;
 
-    if (ctx->attempt != 0 || !ctx->q.kept) {
+    if (ctx->attempt.k != 0 || !ctx->barrier.q.kept) {
         return;
     }
 
-    chat_facts_init(&ctx->carried, ctx->kept);
+    chat_facts_init(&ctx->attempt.carried, ctx->kept);
 
-    if (ctx->rq.class == CHAT_CLASS_ITEMS) {
+    if (ctx->body.rq.class == CHAT_CLASS_ITEMS) {
         /* without payloads: no body is to take them */
-        chat_gate_facts(&ctx->q, &ctx->rq, 0, 0, &ctx->carried, &dropped);
+        chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 0, 0,
+                        &ctx->attempt.carried, &dropped);
     }
 
-    for (i = 0; i < ctx->q.nmembers; i++) {
-        chat_facts_delivered(&ctx->carried, ctx->q.members[i].id);
+    for (i = 0; i < ctx->barrier.q.nmembers; i++) {
+        chat_facts_delivered(&ctx->attempt.carried,
+                             ctx->barrier.q.members[i].id);
     }
 
-    for (i = 0; i < ctx->results.count; i++) {
-        chat_facts_delivered(&ctx->carried, ctx->results.items[i].id);
+    for (i = 0; i < ctx->body.results.count; i++) {
+        chat_facts_delivered(&ctx->attempt.carried,
+                             ctx->body.results.items[i].id);
     }
 }
 
@@ -95,7 +98,7 @@ ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx)
     ngx_http_request_t        *r = ctx->request;
     ngx_http_upstream_state_t *state;
 
-    if (ctx->answer_known && ctx->status < 500) {
+    if (ctx->response.answered && ctx->response.status < 500) {
         return 0;
     }
 
@@ -127,49 +130,49 @@ ngx_chat_attempt_status(ngx_chat_ctx_t *ctx, uint32_t status)
     chat_facts_t facts;
 
     if (ngx_chat_attempt_unsent(ctx)) {
-        ctx->ended = 1;
+        ctx->response.ended = 1;
         ngx_chat_attempt_keep_results(ctx);
-        ngx_chat_attempt_void(ctx, ctx->attempt);
+        ngx_chat_attempt_void(ctx, ctx->attempt.k);
         return;
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
-                      status);
+    chat_facts_answer(&facts, ctx->attempt.k, ctx->barrier.q.worker,
+                      ctx->barrier.q.request, status);
 
     if (status >= 300) {
-        ctx->ended = 1;
+        ctx->response.ended = 1;
         ngx_chat_attempt_keep_results(ctx);
 
         after = ngx_chat_headers_after(ctx->request);
         if (after != 0) {
-            chat_facts_after(&facts, ctx->attempt, ctx->q.worker,
-                             ctx->q.request, after);
+            chat_facts_after(&facts, ctx->attempt.k, ctx->barrier.q.worker,
+                             ctx->barrier.q.request, after);
         }
 
-        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
-                       CHAT_END_FAILED);
+        chat_facts_end(&facts, ctx->attempt.k, ctx->barrier.q.worker,
+                       ctx->barrier.q.request, CHAT_END_FAILED);
     }
 
-    ngx_chat_put(ctx, &ctx->q.key, &facts);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
 }
 
 
 void
 ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
 {
-    if (ctx->answer_known) {
+    if (ctx->response.answered) {
         return;
     }
 
-    ctx->answer_known = 1;
-    ctx->status = status;
+    ctx->response.answered = 1;
+    ctx->response.status = status;
 
-    if (ctx->attempt != 0) {
+    if (ctx->attempt.k != 0) {
         ngx_chat_attempt_status(ctx, status);
 
     } else if (status >= 200 && status < 300) {
-        ngx_chat_put(ctx, &ctx->q.key, &ctx->carried);
+        ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.carried);
     }
 
     /* the client may send its next request as soon as it has the status */
@@ -214,7 +217,7 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
     size_t                     i, n;
     const chat_stream_facts_t *facts;
 
-    n = chat_stream_facts(ctx->stream, &facts);
+    n = chat_stream_facts(ctx->response.stream, &facts);
 
     for (i = 0; i < n; i++) {
         ngx_chat_attempt_batch(ctx, &facts[i]);
@@ -233,14 +236,16 @@ ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
     size_t       dropped = 0;
     chat_facts_t facts;
 
-    if (ctx->arena == NULL || !ctx->q.complete || ctx->q.chained) {
+    if (ctx->body.arena == NULL || !ctx->barrier.q.complete
+        || ctx->barrier.q.chained)
+    {
         return;
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
-                    &dropped);
-    ngx_chat_put(ctx, &ctx->q.key, &facts);
+    chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1, ctx->conf->max_result,
+                    &facts, &dropped);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
 }
 
 
@@ -284,7 +289,7 @@ ngx_chat_attempt_settled(u_char *p, ngx_chat_ctx_t *ctx)
 {
     size_t                 i, n = 0;
     chat_str_t             ids[NGX_CHAT_LOG_IDS];
-    const chat_question_t *q = &ctx->q;
+    const chat_question_t *q = &ctx->barrier.q;
 
     for (i = 0; i < q->nmembers && n < NGX_CHAT_LOG_IDS; i++) {
         if (q->chained || q->members[i].settled) {
@@ -293,7 +298,7 @@ ngx_chat_attempt_settled(u_char *p, ngx_chat_ctx_t *ctx)
     }
 
     p = ngx_chat_attempt_list(p, "brought", ids, n);
-    n = chat_stream_settled(ctx->stream, ids, NGX_CHAT_LOG_IDS);
+    n = chat_stream_settled(ctx->response.stream, ids, NGX_CHAT_LOG_IDS);
     return ngx_chat_attempt_list(p, "settled", ids, n);
 }
 
@@ -307,13 +312,13 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
     const chat_stream_info_t  *info;
     const chat_replay_count_t *count;
 
-    if (ctx->stream == NULL) {
+    if (ctx->response.stream == NULL) {
         return;
     }
 
-    info = chat_stream_info(ctx->stream);
-    count = chat_stream_count(ctx->stream);
-    chat_digest_hex(&ctx->q.key.name, 8, batch);
+    info = chat_stream_info(ctx->response.stream);
+    count = chat_stream_count(ctx->response.stream);
+    chat_digest_hex(&ctx->barrier.q.key.name, 8, batch);
 
     p = ngx_sprintf(p, "conversation ");
     p = ngx_chat_log_id(p, ctx->scope.conversation);
@@ -328,7 +333,7 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
                   "given up %uD, bytes %uL",
                   chat_end_name(end), info->reason ? " " : "",
                   info->reason ? info->reason : "", ctx->dialect->name,
-                  ctx->q.dialect ? batch : "-", ctx->attempt,
+                  ctx->barrier.q.dialect ? batch : "-", ctx->attempt.k,
                   (size_t) (p - text), text, info->calls, count->replays,
                   count->reused, info->oversized, info->overflows,
                   info->bytes_out);
@@ -341,9 +346,11 @@ ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
 {
     chat_end_e end;
 
-    end = ctx->stream ? chat_stream_info(ctx->stream)->end : CHAT_END_NONE;
+    end = ctx->response.stream ? chat_stream_info(ctx->response.stream)->end
+                               : CHAT_END_NONE;
 
-    if (ctx->stopped && (end == CHAT_END_INTERRUPTED || end == CHAT_END_NONE))
+    if (ctx->response.stopped
+        && (end == CHAT_END_INTERRUPTED || end == CHAT_END_NONE))
     {
         return CHAT_END_ABORTED;
     }
@@ -352,15 +359,16 @@ ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
         return end;
     }
 
-    if (ctx->status >= 300) {
+    if (ctx->response.status >= 300) {
         return CHAT_END_FAILED;
     }
 
-    if (ctx->complete_answer && ctx->upstream_rc == NGX_OK) {
+    if (ctx->response.has_last && ctx->response.upstream_rc == NGX_OK) {
         return CHAT_END_FINISHED;
     }
 
-    return ctx->upstream_reason ? CHAT_END_INTERRUPTED : CHAT_END_ABORTED;
+    return ctx->response.upstream_reason ? CHAT_END_INTERRUPTED
+                                         : CHAT_END_ABORTED;
 }
 
 
@@ -373,24 +381,24 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     ngx_chat_stall_end(ctx);
 
-    if (ctx->finished) {
+    if (ctx->response.finished) {
         return;
     }
 
-    ctx->finished = 1;
-    ngx_chat_attempt_void(ctx, ctx->claiming);
+    ctx->response.finished = 1;
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
 
-    if (ctx->in_attempts) {
-        ctx->in_attempts = 0;
-        ngx_queue_remove(&ctx->attempts);
+    if (ctx->attempt.live) {
+        ctx->attempt.live = 0;
+        ngx_queue_remove(&ctx->attempt.queue);
     }
 
-    if (ctx->stream != NULL) {
+    if (ctx->response.stream != NULL) {
         /* nobody is written to: what the stream knew is told all the same */
-        if (chat_stream_info(ctx->stream)->end == CHAT_END_NONE) {
-            (void) chat_stream_finish(ctx->stream, ctx->upstream_reason,
-                                      ctx->upstream_reason == NULL, &pieces,
-                                      &n);
+        if (chat_stream_info(ctx->response.stream)->end == CHAT_END_NONE) {
+            (void) chat_stream_finish(
+                ctx->response.stream, ctx->response.upstream_reason,
+                ctx->response.upstream_reason == NULL, &pieces, &n);
         }
         ngx_chat_attempt_facts(ctx);
     }
@@ -399,28 +407,29 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
         end = ngx_chat_attempt_judge(ctx);
     }
 
-    ctx->end = end;
+    ctx->response.end = end;
     ngx_chat_index_over(ctx);
     ngx_chat_attempt_log(ctx, end);
     ngx_chat_metrics_turn(ctx, end);
 
-    if (ctx->attempt == 0 || ctx->ended) {
+    if (ctx->attempt.k == 0 || ctx->response.ended) {
         return;
     }
 
-    ctx->ended = 1;
+    ctx->response.ended = 1;
     chat_facts_init(&facts, ctx->kept);
 
     if (ngx_chat_attempt_unsent(ctx)) {
-        chat_facts_void(&facts, ctx->attempt, ctx->q.worker, ctx->q.request);
+        chat_facts_void(&facts, ctx->attempt.k, ctx->barrier.q.worker,
+                        ctx->barrier.q.request);
     } else {
-        chat_facts_end(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
-                       end);
+        chat_facts_end(&facts, ctx->attempt.k, ctx->barrier.q.worker,
+                       ctx->barrier.q.request, end);
     }
 
     if (end != CHAT_END_FINISHED) {
         ngx_chat_attempt_keep_results(ctx);
     }
 
-    ngx_chat_put(ctx, &ctx->q.key, &facts);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
 }

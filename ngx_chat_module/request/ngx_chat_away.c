@@ -21,13 +21,13 @@
 void
 ngx_chat_away_refuse(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_attempt_void(ctx, ctx->claiming);
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
 
     if (ctx->reason == NULL) {
         ctx->reason = "store_unavailable";
     }
 
-    if (ctx->in_holds && ctx->dialect->one_by_one) {
+    if (ctx->wait.held && ctx->dialect->one_by_one) {
         ngx_chat_verdict_bound(ctx);
         return;
     }
@@ -53,10 +53,10 @@ ngx_chat_away_refuse(ngx_chat_ctx_t *ctx)
 static ngx_uint_t
 ngx_chat_away_incomplete(ngx_chat_ctx_t *ctx)
 {
-    return ctx->managed && ctx->rq.class == CHAT_CLASS_CONTINUATION
-           && ctx->q.dialect != NULL && !ctx->q.complete
-           && (!ctx->q.chained || ctx->watching) && !ctx->conf->dry_run
-           && ctx->conf->hold != NGX_CHAT_HOLD_OFF;
+    return ctx->managed && ctx->body.rq.class == CHAT_CLASS_CONTINUATION
+           && ctx->barrier.q.dialect != NULL && !ctx->barrier.q.complete
+           && (!ctx->barrier.q.chained || ctx->barrier.watching)
+           && !ctx->conf->dry_run && ctx->conf->hold != NGX_CHAT_HOLD_OFF;
 }
 
 
@@ -86,12 +86,12 @@ ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
         ngx_chat_metrics_count(ctx->main, CHAT_COUNT_STORE_FULL, 1);
     }
 
-    if (ctx->in_holds) {
+    if (ctx->wait.held) {
         if (rc == CHAT_ERROR
             && ctx->main->store->state == CHAT_STORE_RECONNECTING) {
             /* it is told when the store is back, or given up */
             ctx->reason = NULL;
-            ngx_chat_attempt_void(ctx, ctx->claiming);
+            ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
             return;
         }
 
@@ -101,10 +101,10 @@ ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
 
     if (rc == CHAT_LIMIT) {
         /* its claim may have found room, its other facts have not */
-        ngx_chat_attempt_void(ctx, ctx->claiming);
+        ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
         ngx_chat_watch_end(ctx);
 
-    } else if (ctx->watching) {
+    } else if (ctx->barrier.watching) {
         ngx_chat_away_refuse(ctx);
         return;
     }
@@ -120,25 +120,26 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
     u_char       since[NGX_INT64_LEN + 1], *end;
     chat_facts_t facts;
 
-    if (ctx->arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
+    if (ctx->body.arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
         ngx_chat_away_refuse(ctx);
         return;
     }
 
-    end = ngx_sprintf(since, "%uL", ctx->since);
+    end = ngx_sprintf(since, "%uL", ctx->barrier.since);
 
-    chat_facts_init(&facts, ctx->arena);
+    chat_facts_init(&facts, ctx->body.arena);
     chat_facts_add(&facts, "since", chat_str(since, (size_t) (end - since)));
-    chat_gate_facts(&ctx->q, &ctx->rq, 1, ctx->conf->max_result, &facts,
-                    &dropped);
-    chat_gate_rejoin(&ctx->q, ctx->known, ctx->nknown, &facts);
+    chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1, ctx->conf->max_result,
+                    &facts, &dropped);
+    chat_gate_rejoin(&ctx->barrier.q, ctx->barrier.known, ctx->barrier.nknown,
+                     &facts);
 
     if (facts.failed) {
         ngx_chat_away_refuse(ctx);
         return;
     }
 
-    ctx->rejoined = 1;
+    ctx->barrier.rejoined = 1;
     ngx_chat_name_record(ctx);
 
     if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK) {
@@ -146,9 +147,9 @@ ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->in_holds) {
-        chat_arena_destroy(ctx->arena);
-        ctx->arena = NULL;
+    if (ctx->wait.held) {
+        chat_arena_destroy(ctx->body.arena);
+        ctx->body.arena = NULL;
     }
 }
 
@@ -178,19 +179,19 @@ ngx_chat_away_look_later(ngx_chat_ctx_t *ctx)
 {
     ngx_msec_t pause;
 
-    if (!ctx->q.chained || ctx->watching) {
+    if (!ctx->barrier.q.chained || ctx->barrier.watching) {
         return 0;
     }
 
-    pause = ngx_chat_away_pause(ctx->main->store, &ctx->looks);
+    pause = ngx_chat_away_pause(ctx->main->store, &ctx->barrier.polls);
     if (pause == 0) {
         return 0;
     }
 
-    ctx->timer.handler = ngx_chat_away_late;
-    ctx->timer.data = ctx;
-    ctx->timer.log = ctx->request->connection->log;
-    ngx_add_timer(&ctx->timer, pause);
+    ctx->wait.timer.handler = ngx_chat_away_late;
+    ctx->wait.timer.data = ctx;
+    ctx->wait.timer.log = ctx->request->connection->log;
+    ngx_add_timer(&ctx->wait.timer, pause);
     return 1;
 }
 
@@ -207,15 +208,15 @@ ngx_chat_away_attempt(ngx_chat_ctx_t *ctx, int all)
     }
 
     chat_facts_init(&facts, ctx->kept);
-    chat_gate_claim(&ctx->q, ctx->attempt, &facts);
-    chat_gate_rejoin(&ctx->q, NULL, 0, &facts);
+    chat_gate_claim(&ctx->barrier.q, ctx->attempt.k, &facts);
+    chat_gate_rejoin(&ctx->barrier.q, NULL, 0, &facts);
 
-    if (ctx->answer_known) {
-        chat_facts_answer(&facts, ctx->attempt, ctx->q.worker, ctx->q.request,
-                          ctx->status);
+    if (ctx->response.answered) {
+        chat_facts_answer(&facts, ctx->attempt.k, ctx->barrier.q.worker,
+                          ctx->barrier.q.request, ctx->response.status);
     }
 
-    ngx_chat_put(ctx, &ctx->q.key, &facts);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
     ngx_chat_attempt_keep_results(ctx);
 }
 
@@ -229,7 +230,7 @@ ngx_chat_away_lost(chat_store_t *store, int all)
     for (q = ngx_queue_head(&mcf->attempts);
          q != ngx_queue_sentinel(&mcf->attempts); q = ngx_queue_next(q))
     {
-        ngx_chat_away_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempts),
+        ngx_chat_away_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempt.queue),
                               all);
     }
 

@@ -26,8 +26,8 @@ static void ngx_chat_lookup_done(ngx_chat_ask_t *ask, chat_rc_e rc,
 static ngx_uint_t
 ngx_chat_lookup_is_last(ngx_chat_ctx_t *ctx, size_t step)
 {
-    return ctx->rq.answers && ctx->q.dialect != NULL
-           && step + 1 == ctx->rq.nsteps;
+    return ctx->body.rq.answers && ctx->barrier.q.dialect != NULL
+           && step + 1 == ctx->body.rq.nsteps;
 }
 
 
@@ -36,8 +36,8 @@ static ngx_uint_t
 ngx_chat_answers_open(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->repair == NGX_CHAT_REPAIR_ALL
-           && (ctx->rq.class == CHAT_CLASS_FRESH
-               || ctx->rq.class == CHAT_CLASS_CONTINUATION);
+           && (ctx->body.rq.class == CHAT_CLASS_FRESH
+               || ctx->body.rq.class == CHAT_CLASS_CONTINUATION);
 }
 
 
@@ -49,7 +49,7 @@ ngx_chat_lookup_field(ngx_chat_ctx_t *ctx, const char *prefix, chat_str_t id,
     size_t  len = ngx_strlen(prefix);
     u_char *field;
 
-    field = chat_arena_alloc(ctx->arena, len + id.len + 1);
+    field = chat_arena_alloc(ctx->body.arena, len + id.len + 1);
     if (field == NULL) {
         return NGX_ERROR;
     }
@@ -75,14 +75,14 @@ ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
     ngx_uint_t         lacks, open;
     const chat_call_t *call;
 
-    *fields = chat_arena_alloc(ctx->arena,
+    *fields = chat_arena_alloc(ctx->body.arena,
                                (2 * step->count + 1) * sizeof(chat_str_t));
     if (*fields == NULL) {
         return 0;
     }
 
     for (i = step->first; i < step->first + step->count; i++) {
-        call = &ctx->rq.calls[i];
+        call = &ctx->body.rq.calls[i];
         if (call->id.len > CHAT_ID_MAX) {
             continue;
         }
@@ -91,7 +91,7 @@ ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
                 && (call->outcome == CHAT_OUTCOME_NONE
                     || call->outcome == CHAT_OUTCOME_PARTIAL);
         open = lacks && call->kind == CHAT_KIND_APPROVAL
-               && (results || ctx->rq.class == CHAT_CLASS_FRESH)
+               && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
                && ngx_chat_answers_open(ctx);
 
         if (lacks && results
@@ -117,10 +117,10 @@ static void
 ngx_chat_lookup(ngx_chat_ctx_t *ctx, size_t step, const chat_key_t *key,
                 const chat_str_t *fields, size_t n)
 {
-    ngx_chat_lookup_t *lookup = &ctx->lookups[ctx->nlookups++];
+    ngx_chat_lookup_t *lookup = &ctx->payloads.items[ctx->payloads.count++];
 
     lookup->step = step;
-    ctx->answers_due++;
+    ctx->payloads.due++;
     ngx_chat_ask_payloads(ctx, &lookup->ask, key, fields, n,
                           ngx_chat_lookup_done);
 }
@@ -137,25 +137,27 @@ ngx_chat_lookup_step(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t last)
     chat_key_t  key;
     chat_str_t *fields;
 
-    if (last && ctx->nfields != 0) {
-        ngx_chat_lookup(ctx, step, &ctx->q.key, ctx->fields, ctx->nfields);
-        ctx->lookups[ctx->nlookups - 1].needed = 1;
+    if (last && ctx->barrier.nfields != 0) {
+        ngx_chat_lookup(ctx, step, &ctx->barrier.q.key, ctx->barrier.fields,
+                        ctx->barrier.nfields);
+        ctx->payloads.items[ctx->payloads.count - 1].needed = 1;
     }
 
     /* twice: an id may occur more than once */
-    if (!ctx->merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
-        || ctx->nlookups == NGX_CHAT_LOOKUPS_MAX
-        || ctx->rq.steps[step].count > 2 * (size_t) ctx->conf->max_calls)
+    if (!ctx->payloads.merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
+        || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX
+        || ctx->body.rq.steps[step].count > 2 * (size_t) ctx->conf->max_calls)
     {
         return 0;
     }
 
-    n = ngx_chat_lookup_lacks(ctx, &ctx->rq.steps[step], !last, &fields);
+    n = ngx_chat_lookup_lacks(ctx, &ctx->body.rq.steps[step], !last, &fields);
     if (n == 0) {
         return 0;
     }
 
-    if (chat_batch_key(&ctx->scope, &ctx->rq.steps[step], &key) == CHAT_OK) {
+    if (chat_batch_key(&ctx->scope, &ctx->body.rq.steps[step], &key)
+        == CHAT_OK) {
         ngx_chat_lookup(ctx, step, &key, fields, n);
     }
 
@@ -169,15 +171,16 @@ ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
 {
     size_t step, lacking = 0;
 
-    ctx->lookups = chat_arena_alloc(ctx->arena, NGX_CHAT_LOOKUPS_MAX
-                                                    * sizeof(*ctx->lookups));
-    if (ctx->lookups == NULL) {
+    ctx->payloads.items = chat_arena_alloc(
+        ctx->body.arena, NGX_CHAT_LOOKUPS_MAX * sizeof(*ctx->payloads.items));
+    if (ctx->payloads.items == NULL) {
         return 0;
     }
 
-    for (step = ctx->rq.nsteps; step-- > 0;) {
+    for (step = ctx->body.rq.nsteps; step-- > 0;) {
         if (lacking == NGX_CHAT_LOOKUPS_MAX
-            || ctx->nlookups == NGX_CHAT_LOOKUPS_MAX) {
+            || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX)
+        {
             break;
         }
 
@@ -185,7 +188,7 @@ ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
                                         ngx_chat_lookup_is_last(ctx, step));
     }
 
-    return ctx->answers_due;
+    return ctx->payloads.due;
 }
 
 
@@ -195,7 +198,7 @@ ngx_chat_lookup_keep(ngx_chat_lookup_t *lookup, const chat_fact_t *facts,
                      size_t n)
 {
     size_t        i;
-    chat_arena_t *arena = lookup->ask.ctx->arena;
+    chat_arena_t *arena = lookup->ask.ctx->body.arena;
 
     lookup->facts = chat_arena_alloc(arena, (n + 1) * sizeof(chat_fact_t));
     if (lookup->facts == NULL) {
@@ -240,7 +243,7 @@ ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
 
     b->last = ngx_cpymem(b->last, text.data, text.len);
     b->last_buf = 1;
-    ctx->merged = chat_str(b->pos, text.len);
+    ctx->body.merged = chat_str(b->pos, text.len);
     cl->buf = b;
     cl->next = NULL;
 
@@ -266,12 +269,13 @@ ngx_chat_complete_inject(ngx_chat_ctx_t *ctx)
     chat_results_t told;
 
     if (ctx->dialect->inject == NULL
-        || ctx->rq.class != CHAT_CLASS_CONTINUATION) {
+        || ctx->body.rq.class != CHAT_CLASS_CONTINUATION)
+    {
         return NGX_OK;
     }
 
-    chat_results_init(&told, ctx->arena);
-    if (chat_results_told(&ctx->results, &told) != CHAT_OK) {
+    chat_results_init(&told, ctx->body.arena);
+    if (chat_results_told(&ctx->body.results, &told) != CHAT_OK) {
         return NGX_ERROR;
     }
 
@@ -279,15 +283,15 @@ ngx_chat_complete_inject(ngx_chat_ctx_t *ctx)
         return NGX_OK;
     }
 
-    ctx->ninjected = told.count;
+    ctx->response.ninjected = told.count;
     ngx_memzero(&out, sizeof(out));
     ctx->dialect->inject(told.items, told.count, &out);
 
     if (!out.failed) {
-        ctx->injected.data = ngx_pnalloc(ctx->request->pool, out.len);
-        if (ctx->injected.data != NULL) {
-            ngx_memcpy(ctx->injected.data, out.data, out.len);
-            ctx->injected.len = out.len;
+        ctx->response.injected.data = ngx_pnalloc(ctx->request->pool, out.len);
+        if (ctx->response.injected.data != NULL) {
+            ngx_memcpy(ctx->response.injected.data, out.data, out.len);
+            ctx->response.injected.len = out.len;
         }
     }
 
@@ -305,7 +309,8 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
 
     ngx_memzero(&out, sizeof(out));
 
-    rc = chat_merge(ctx->dialect, &ctx->doc, &ctx->rq, &ctx->results, &out);
+    rc = chat_merge(ctx->dialect, &ctx->body.doc, &ctx->body.rq,
+                    &ctx->body.results, &out);
 
     result = rc == CHAT_OK    ? ngx_chat_replace_body(ctx, chat_buf_str(&out))
              : rc == CHAT_BAD ? NGX_DECLINED
@@ -316,7 +321,8 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
         return result;
     }
 
-    ngx_chat_metrics_merged(ctx, ctx->results.count + ctx->results.ndecided);
+    ngx_chat_metrics_merged(ctx, ctx->body.results.count
+                                     + ctx->body.results.ndecided);
     return ngx_chat_complete_inject(ctx);
 }
 
@@ -330,16 +336,16 @@ ngx_chat_has_all(ngx_chat_ctx_t *ctx)
     chat_str_t   id;
     chat_table_t ids;
 
-    chat_table_init(&ids, ctx->arena);
+    chat_table_init(&ids, ctx->body.arena);
 
-    for (i = 0; i < ctx->results.count; i++) {
-        if (chat_table_put(&ids, ctx->results.items[i].id) == NULL) {
+    for (i = 0; i < ctx->body.results.count; i++) {
+        if (chat_table_put(&ids, ctx->body.results.items[i].id) == NULL) {
             return 0;
         }
     }
 
-    for (i = 0; i < ctx->nfields; i++) {
-        id = ctx->fields[i];
+    for (i = 0; i < ctx->barrier.nfields; i++) {
+        id = ctx->barrier.fields[i];
         slash =
             ngx_strlchr((u_char *) id.data, (u_char *) id.data + id.len, '/');
         id.len -= (size_t) (slash + 1 - id.data);
@@ -360,14 +366,14 @@ ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
 {
     chat_rc_e          rc;
     ngx_uint_t         unknown = ngx_chat_answers_open(ctx);
-    chat_request_t    *rq = &ctx->rq;
+    chat_request_t    *rq = &ctx->body.rq;
     const chat_step_t *last;
 
     if (ctx->conf->repair == NGX_CHAT_REPAIR_OFF) {
         return CHAT_OK;
     }
 
-    rc = chat_results_open(&ctx->results, rq, unknown);
+    rc = chat_results_open(&ctx->body.results, rq, unknown);
 
     if (rc == CHAT_LIMIT) {
         ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
@@ -377,15 +383,15 @@ ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
         return CHAT_OK;
     }
 
-    if (rc != CHAT_OK || !unknown || !rq->chained || !ctx->sealed
+    if (rc != CHAT_OK || !unknown || !rq->chained || !ctx->barrier.sealed
         || rq->class != CHAT_CLASS_FRESH)
     {
         return rc;
     }
 
     last = &rq->steps[rq->nsteps - 1];
-    return chat_results_open_chain(&ctx->results, rq, last, ctx->known,
-                                   ctx->nknown);
+    return chat_results_open_chain(&ctx->body.results, rq, last,
+                                   ctx->barrier.known, ctx->barrier.nknown);
 }
 
 
@@ -397,46 +403,49 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
     size_t             i, failed = 0;
     ngx_chat_lookup_t *lookup;
 
-    continuation = ctx->rq.class == CHAT_CLASS_CONTINUATION;
-    chat_results_init(&ctx->results, ctx->arena);
+    continuation = ctx->body.rq.class == CHAT_CLASS_CONTINUATION;
+    chat_results_init(&ctx->body.results, ctx->body.arena);
 
-    for (i = ctx->nlookups; i-- > 0;) {
-        lookup = &ctx->lookups[i];
+    for (i = ctx->payloads.count; i-- > 0;) {
+        lookup = &ctx->payloads.items[i];
         failed += lookup->failed;
 
-        if (lookup->needed && continuation && ctx->merging) {
+        if (lookup->needed && continuation && ctx->payloads.merging) {
             if (lookup->failed) {
                 return NGX_ERROR;
             }
-            if (lookup->count != ctx->nfields) {
+            if (lookup->count != ctx->barrier.nfields) {
                 return NGX_DECLINED;
             }
         }
 
         if (!lookup->failed
-            && chat_results_collect(
-                   &ctx->results, &ctx->rq, &ctx->rq.steps[lookup->step],
-                   lookup->facts, lookup->count, ctx->known, ctx->nknown,
-                   lookup->needed && continuation)
+            && chat_results_collect(&ctx->body.results, &ctx->body.rq,
+                                    &ctx->body.rq.steps[lookup->step],
+                                    lookup->facts, lookup->count,
+                                    ctx->barrier.known, ctx->barrier.nknown,
+                                    lookup->needed && continuation)
                    != CHAT_OK)
         {
             return NGX_ERROR;
         }
     }
 
-    if (continuation && ctx->merging && !ngx_chat_has_all(ctx)) {
+    if (continuation && ctx->payloads.merging && !ngx_chat_has_all(ctx)) {
         return NGX_DECLINED;
     }
 
-    if (ctx->merging && failed == 0
-        && (ctx->rq.class == CHAT_CLASS_FRESH || ngx_chat_answers_open(ctx))
+    if (ctx->payloads.merging && failed == 0
+        && (ctx->body.rq.class == CHAT_CLASS_FRESH
+            || ngx_chat_answers_open(ctx))
         && ngx_chat_complete_open(ctx) != CHAT_OK)
     {
         return NGX_ERROR;
     }
 
-    if (!ctx->merging
-        || (ctx->results.count == 0 && ctx->results.ndecided == 0)) {
+    if (!ctx->payloads.merging
+        || (ctx->body.results.count == 0 && ctx->body.results.ndecided == 0))
+    {
         return NGX_OK;
     }
 
@@ -454,7 +463,7 @@ ngx_chat_lookup_done(ngx_chat_ask_t *ask, chat_rc_e rc,
     lookup->failed =
         rc != CHAT_OK || ngx_chat_lookup_keep(lookup, facts, n) != CHAT_OK;
 
-    if (--ctx->answers_due == 0) {
+    if (--ctx->payloads.due == 0) {
         ngx_chat_metrics_asked(ctx);
         ctx->next(ctx, ngx_chat_completed(ctx));
     }
@@ -467,15 +476,15 @@ ngx_chat_complete_start(ngx_chat_ctx_t *ctx,
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (ctx->arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
+    if (ctx->body.arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
         next(ctx, NGX_ERROR);
         return;
     }
 
     ctx->next = next;
-    ctx->nlookups = 0;
-    ctx->asked = ngx_chat_metrics_clock();
-    chat_results_init(&ctx->results, ctx->arena);
+    ctx->payloads.count = 0;
+    ctx->barrier.asked = ngx_chat_metrics_clock();
+    chat_results_init(&ctx->body.results, ctx->body.arena);
 
     if (ngx_chat_lookup_all(ctx) == 0) {
         next(ctx, ngx_chat_completed(ctx));
@@ -497,7 +506,7 @@ ngx_chat_complete(ngx_chat_ctx_t *ctx,
         return;
     }
 
-    ctx->merging = 1;
+    ctx->payloads.merging = 1;
     ngx_chat_complete_start(ctx, next);
 }
 
@@ -506,6 +515,6 @@ void
 ngx_chat_collect(ngx_chat_ctx_t *ctx,
                  void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
 {
-    ctx->merging = 0;
+    ctx->payloads.merging = 0;
     ngx_chat_complete_start(ctx, next);
 }

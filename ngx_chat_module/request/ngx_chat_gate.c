@@ -28,8 +28,8 @@ ngx_chat_gate_waits(ngx_chat_ctx_t *ctx)
         r->write_event_handler = ngx_http_request_empty_handler;
     }
 
-    ctx->again = 0;
-    ctx->asked = ngx_chat_metrics_clock();
+    ctx->barrier.again = 0;
+    ctx->barrier.asked = ngx_chat_metrics_clock();
 }
 
 
@@ -38,14 +38,14 @@ ngx_chat_gate_ask(ngx_chat_ctx_t *ctx, const chat_key_t *key,
                   const chat_facts_t *facts, ngx_chat_ask_pt done)
 {
     ngx_chat_gate_waits(ctx);
-    ngx_chat_ask(ctx, &ctx->ask, key, facts, done);
+    ngx_chat_ask(ctx, &ctx->barrier.ask, key, facts, done);
 }
 
 
 void
 ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
-    ngx_chat_gate_ask(ctx, &ctx->q.key, facts, ngx_chat_gate_done);
+    ngx_chat_gate_ask(ctx, &ctx->barrier.q.key, facts, ngx_chat_gate_done);
 }
 
 
@@ -65,17 +65,17 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
 {
     u_char          *end;
     chat_rc_e        rc;
-    chat_question_t *q = &ctx->q;
+    chat_question_t *q = &ctx->barrier.q;
 
     if (ngx_chat_name(ctx) != CHAT_OK) {
         ctx->managed = 0;
         return NGX_DECLINED;
     }
 
-    rc = chat_gate_question(ctx->dialect, &ctx->rq,
+    rc = chat_gate_question(ctx->dialect, &ctx->body.rq,
                             (size_t) ctx->conf->max_calls, ctx->kept, q);
 
-    if (rc == CHAT_DECLINED && ctx->rq.chained) {
+    if (rc == CHAT_DECLINED && ctx->body.rq.chained) {
         /* a fresh turn on a chain brings nothing itself */
         rc = CHAT_OK;
     }
@@ -84,8 +84,8 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
         return rc == CHAT_LIMIT ? NGX_ABORT : NGX_DECLINED;
     }
 
-    end = ngx_sprintf(ctx->name, "%ui", ctx->main->serial++);
-    q->request = chat_str(ctx->name, (size_t) (end - ctx->name));
+    end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->main->serial++);
+    q->request = chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
     q->worker = ctx->main->store->worker;
     q->now = ngx_chat_now();
     q->retry = (unsigned) ctx->headers.retry;
@@ -102,14 +102,15 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
     u_char           now[NGX_INT64_LEN + 1], *end;
     size_t           dropped = 0;
     chat_facts_t     facts;
-    chat_question_t *q = &ctx->q;
+    chat_question_t *q = &ctx->barrier.q;
 
-    fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+    fresh = ctx->body.rq.class == CHAT_CLASS_FRESH;
     end = ngx_sprintf(now, "%uL", ngx_chat_now());
 
-    chat_facts_init(&facts, ctx->arena);
+    chat_facts_init(&facts, ctx->body.arena);
     chat_facts_add(&facts, "since", chat_str(now, (size_t) (end - now)));
-    chat_gate_facts(q, &ctx->rq, 0, ctx->conf->max_result, &facts, &dropped);
+    chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, &facts,
+                    &dropped);
 
     if (dropped != 0) {
         ngx_chat_metrics_count(ctx->main, CHAT_COUNT_OVERSIZED, dropped);
@@ -122,15 +123,15 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
         chat_facts_add(&facts, "superseded", chat_cstr("1"));
 
     } else if (q->complete) {
-        ctx->claiming = 1;
+        ctx->attempt.claiming = 1;
         chat_gate_claim(q, 1, &facts);
 
-    } else if (!q->chained && ctx->rq.class != CHAT_CLASS_PENDING) {
+    } else if (!q->chained && ctx->body.rq.class != CHAT_CLASS_PENDING) {
         chat_facts_add(&facts, "partial", chat_cstr("1"));
     }
 
     if (facts.failed) {
-        ctx->claiming = 0;
+        ctx->attempt.claiming = 0;
         if (wait) {
             ngx_chat_away_failed(ctx, CHAT_ERROR);
         }
@@ -153,8 +154,8 @@ static ngx_uint_t
 ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
-           && (ctx->rq.chained || !ctx->q.complete || ctx->q.wants
-               || ctx->q.decides);
+           && (ctx->body.rq.chained || !ctx->barrier.q.complete
+               || ctx->barrier.q.wants || ctx->barrier.q.decides);
 }
 
 
@@ -162,7 +163,7 @@ ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    int fresh = ctx->rq.class == CHAT_CLASS_FRESH;
+    int fresh = ctx->body.rq.class == CHAT_CLASS_FRESH;
 
     if (rc != NGX_OK && !fresh && ngx_chat_away_look_later(ctx)) {
         return;
@@ -174,7 +175,7 @@ ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_ITEMS) {
+    if (ctx->body.rq.class == CHAT_CLASS_ITEMS) {
         /* they count once the provider has accepted them */
         ngx_chat_gate_look(ctx, NULL);
         return;
@@ -195,11 +196,11 @@ ngx_chat_gate_anew(ngx_chat_ctx_t *ctx)
 {
     /* it has had a name before, but maybe that of another batch */
     (void) ngx_chat_name(ctx);
-    ctx->known = NULL;
-    ctx->nknown = 0;
-    ctx->q.looked = 0;
-    ctx->q.found_unsealed = 0;
-    ngx_memzero(&ctx->q.seen, sizeof(ctx->q.seen));
+    ctx->barrier.known = NULL;
+    ctx->barrier.nknown = 0;
+    ctx->barrier.q.looked = 0;
+    ctx->barrier.q.found_unsealed = 0;
+    ngx_memzero(&ctx->barrier.q.seen, sizeof(ctx->barrier.q.seen));
     ngx_chat_name_find(ctx, ngx_chat_gate_named);
 }
 
@@ -214,11 +215,12 @@ ngx_chat_gate_replaces(ngx_chat_ask_t *ask, chat_rc_e rc,
 
     ngx_chat_metrics_asked(ctx);
 
-    if (rc == CHAT_OK && chat_batch_has_message(facts, n, ctx->rq.regenerates))
+    if (rc == CHAT_OK
+        && chat_batch_has_message(facts, n, ctx->body.rq.regenerates))
     {
         chat_facts_init(&superseded, ctx->kept);
         chat_facts_add(&superseded, "superseded", chat_cstr("1"));
-        ngx_chat_put(ctx, &ctx->q.key, &superseded);
+        ngx_chat_put(ctx, &ctx->barrier.q.key, &superseded);
     }
 
     ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
@@ -234,7 +236,7 @@ ngx_chat_gate_regenerate(ngx_chat_ctx_t *ctx, ngx_int_t rc)
         return;
     }
 
-    ngx_chat_gate_ask(ctx, &ctx->q.key, NULL, ngx_chat_gate_replaces);
+    ngx_chat_gate_ask(ctx, &ctx->barrier.q.key, NULL, ngx_chat_gate_replaces);
 }
 
 
@@ -244,19 +246,19 @@ ngx_chat_gate_begin(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc;
 
-    if (ctx->rq.class == CHAT_CLASS_REGENERATE) {
+    if (ctx->body.rq.class == CHAT_CLASS_REGENERATE) {
         ngx_chat_name_newest(ctx, ngx_chat_gate_regenerate);
         return;
     }
 
-    rc = ctx->rq.answers ? ngx_chat_gate_question(ctx) : NGX_DECLINED;
+    rc = ctx->body.rq.answers ? ngx_chat_gate_question(ctx) : NGX_DECLINED;
 
     if (rc == NGX_ABORT) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
         return;
     }
 
-    if (rc == NGX_DECLINED && ctx->rq.class != CHAT_CLASS_FRESH) {
+    if (rc == NGX_DECLINED && ctx->body.rq.class != CHAT_CLASS_FRESH) {
         ngx_chat_gate_pass(ctx, NGX_OK);
         return;
     }
@@ -275,7 +277,7 @@ ngx_chat_gate_begin(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_gate_away(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->rq.class == CHAT_CLASS_CONTINUATION
+    if (ctx->body.rq.class == CHAT_CLASS_CONTINUATION
         && ngx_chat_gate_question(ctx) == NGX_ABORT)
     {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
@@ -327,7 +329,7 @@ ngx_chat_gate(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_OTHER) {
+    if (ctx->body.rq.class == CHAT_CLASS_OTHER) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
         return;
     }
@@ -351,9 +353,9 @@ ngx_chat_gate_cors(ngx_chat_ctx_t *ctx, chat_str_t lines)
 
     chat_record_cors(&out, lines, ctx->headers.origin);
 
-    rc = out.failed
-             ? CHAT_ERROR
-             : chat_arena_dup(ctx->look, chat_buf_str(&out), &ctx->cors);
+    rc = out.failed ? CHAT_ERROR
+                    : chat_arena_dup(ctx->barrier.look, chat_buf_str(&out),
+                                     &ctx->barrier.cors);
     chat_buf_free(&out);
     return rc == CHAT_OK ? NGX_OK : NGX_ERROR;
 }
@@ -363,34 +365,39 @@ ngx_chat_gate_cors(ngx_chat_ctx_t *ctx, chat_str_t lines)
 static ngx_int_t
 ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t           i, room = batch->nmembers + ctx->q.nmembers + 1;
+    size_t           i, room = batch->nmembers + ctx->barrier.q.nmembers + 1;
     chat_str_t       id;
-    chat_question_t *q = &ctx->q;
+    chat_question_t *q = &ctx->barrier.q;
 
-    ctx->since = batch->since;
+    ctx->barrier.since = batch->since;
     /* who lacks results is not the only one that brings some */
-    ctx->partial = (batch->partial || ctx->decision.merge) & 1;
-    ctx->sealed = batch->sealed && !batch->cleared;
-    ctx->opened = batch->open & 1;
-    ctx->fields = chat_arena_alloc(ctx->look, 2 * room * sizeof(chat_str_t));
-    ctx->missing = chat_arena_alloc(ctx->look, room * sizeof(chat_str_t));
-    if (ctx->fields == NULL || ctx->missing == NULL
+    ctx->barrier.partial = (batch->partial || ctx->barrier.decision.merge) & 1;
+    ctx->barrier.sealed = batch->sealed && !batch->cleared;
+    ctx->barrier.opened = batch->open & 1;
+    ctx->barrier.fields =
+        chat_arena_alloc(ctx->barrier.look, 2 * room * sizeof(chat_str_t));
+    ctx->barrier.missing =
+        chat_arena_alloc(ctx->barrier.look, room * sizeof(chat_str_t));
+    if (ctx->barrier.fields == NULL || ctx->barrier.missing == NULL
         || ngx_chat_gate_cors(ctx, batch->cors) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    ctx->nfields = chat_gate_fields(q, batch, ctx->look, ctx->fields);
-    ctx->nmissing = chat_gate_missing(q, batch, ctx->missing);
+    ctx->barrier.nfields =
+        chat_gate_fields(q, batch, ctx->barrier.look, ctx->barrier.fields);
+    ctx->barrier.nmissing = chat_gate_missing(q, batch, ctx->barrier.missing);
 
-    for (i = 0; i < ctx->nmissing; i++) {
-        if (chat_arena_dup(ctx->look, ctx->missing[i], &id) != CHAT_OK) {
+    for (i = 0; i < ctx->barrier.nmissing; i++) {
+        if (chat_arena_dup(ctx->barrier.look, ctx->barrier.missing[i], &id)
+            != CHAT_OK) {
             return NGX_ERROR;
         }
-        ctx->missing[i] = id;
+        ctx->barrier.missing[i] = id;
     }
 
-    return ctx->decision.merge && ctx->nfields == 0 ? NGX_ERROR : NGX_OK;
+    return ctx->barrier.decision.merge && ctx->barrier.nfields == 0 ? NGX_ERROR
+                                                                    : NGX_OK;
 }
 
 
@@ -409,19 +416,20 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         calls += batch->members[i].is_call != 0;
     }
 
-    if (!ctx->q.chained || calls <= ctx->nknown) {
+    if (!ctx->barrier.q.chained || calls <= ctx->barrier.nknown) {
         return;
     }
 
-    ctx->nknown = 0;
-    ctx->known = chat_arena_alloc(ctx->kept, calls * sizeof(chat_call_t));
-    if (ctx->known == NULL) {
+    ctx->barrier.nknown = 0;
+    ctx->barrier.known =
+        chat_arena_alloc(ctx->kept, calls * sizeof(chat_call_t));
+    if (ctx->barrier.known == NULL) {
         return;
     }
 
     for (i = 0; i < batch->nmembers; i++) {
         member = &batch->members[i];
-        call = &ctx->known[ctx->nknown];
+        call = &ctx->barrier.known[ctx->barrier.nknown];
 
         if (!member->is_call
             || chat_arena_dup(ctx->kept, member->id, &call->id) != CHAT_OK)
@@ -432,10 +440,10 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         call->kind = member->kind;
         call->outcome = member->outcome;
         call->approval = member->approval;
-        call->delivered = chat_gate_delivered(&ctx->q, member) & 1;
+        call->delivered = chat_gate_delivered(&ctx->barrier.q, member) & 1;
         call->ready = 1;
         ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);
-        ctx->nknown++;
+        ctx->barrier.nknown++;
     }
 }
 
@@ -445,27 +453,27 @@ static ngx_int_t
 ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
     int              mine;
-    chat_question_t *q = &ctx->q;
+    chat_question_t *q = &ctx->barrier.q;
 
     q->now = ngx_chat_now();
     chat_gate_decide(q, batch, chat_store_alive, ctx->main->store,
-                     &ctx->decision);
+                     &ctx->barrier.decision);
 
     mine = batch->last.k != 0 && !batch->last.is_void
            && chat_str_eq(batch->last.worker, q->worker)
            && chat_str_eq(batch->last.request, q->request);
-    ctx->claiming = mine ? batch->last.k : 0;
+    ctx->attempt.claiming = mine ? batch->last.k : 0;
 
     ngx_chat_gate_known(ctx, batch);
 
-    if (ctx->watching
-        && (ctx->decision.verdict == CHAT_GATE_HOLD
-            || ctx->decision.verdict == CHAT_GATE_WAIT))
+    if (ctx->barrier.watching
+        && (ctx->barrier.decision.verdict == CHAT_GATE_HOLD
+            || ctx->barrier.decision.verdict == CHAT_GATE_WAIT))
     {
         ngx_chat_metrics_list(ctx, batch);
     }
 
-    chat_arena_reset(ctx->look);
+    chat_arena_reset(ctx->barrier.look);
     return ngx_chat_gate_keep(ctx, batch);
 }
 
@@ -476,14 +484,14 @@ ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
 {
     ngx_chat_metrics_asked(ctx);
 
-    if (rc == CHAT_OK && ctx->watching && !ctx->rejoined
-        && chat_gate_lost(&ctx->q, batch))
+    if (rc == CHAT_OK && ctx->barrier.watching && !ctx->barrier.rejoined
+        && chat_gate_lost(&ctx->barrier.q, batch))
     {
         ngx_chat_away_rejoin(ctx);
         return;
     }
 
-    ctx->rejoined = 0;
+    ctx->barrier.rejoined = 0;
 
     if (rc == CHAT_OK && ngx_chat_gate_decide(ctx, batch) != NGX_OK) {
         rc = CHAT_ERROR; /* no memory */

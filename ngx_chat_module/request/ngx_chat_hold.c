@@ -40,10 +40,10 @@ ngx_chat_hold_bound(ngx_chat_ctx_t *ctx)
     }
 
     if (!ctx->dialect->one_by_one) {
-        return ctx->rq.stream ? NGX_CHAT_HOLD_STREAM : NGX_CHAT_HOLD_JSON;
+        return ctx->body.rq.stream ? NGX_CHAT_HOLD_STREAM : NGX_CHAT_HOLD_JSON;
     }
 
-    age = now > ctx->since ? now - ctx->since : 0;
+    age = now > ctx->barrier.since ? now - ctx->barrier.since : 0;
 
     return age < NGX_CHAT_HOLD_SHORTEST  ? NGX_CHAT_HOLD_SHORTEST
            : age > NGX_CHAT_HOLD_LONGEST ? NGX_CHAT_HOLD_LONGEST
@@ -78,8 +78,8 @@ ngx_chat_hold_shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
 {
     ngx_msec_t end = ngx_current_msec + bound;
 
-    if (ctx->bound == 0 || (ngx_msec_int_t) (ctx->bound - end) > 0) {
-        ctx->bound = end ? end : 1;
+    if (ctx->wait.bound == 0 || (ngx_msec_int_t) (ctx->wait.bound - end) > 0) {
+        ctx->wait.bound = end ? end : 1;
     }
 }
 
@@ -91,15 +91,15 @@ ngx_chat_hold_arm(ngx_chat_ctx_t *ctx)
     ngx_msec_t     next;
     ngx_msec_int_t left;
 
-    next = ctx->early || !ctx->rq.stream ? ctx->conf->heartbeat
-                                         : ctx->conf->grace;
+    next = ctx->response.early || !ctx->body.rq.stream ? ctx->conf->heartbeat
+                                                       : ctx->conf->grace;
 
-    if (ctx->bound != 0) {
-        left = (ngx_msec_int_t) (ctx->bound - ngx_current_msec);
+    if (ctx->wait.bound != 0) {
+        left = (ngx_msec_int_t) (ctx->wait.bound - ngx_current_msec);
         next = left <= 0 ? 1 : ngx_min(next, (ngx_msec_t) left);
     }
 
-    ngx_add_timer(&ctx->timer, ngx_max(next, 1));
+    ngx_add_timer(&ctx->wait.timer, ngx_max(next, 1));
 }
 
 
@@ -111,15 +111,15 @@ ngx_chat_hold_begin(ngx_chat_ctx_t *ctx)
     ngx_connection_t     *c = r->connection;
     ngx_chat_main_conf_t *mcf = ctx->main;
 
-    ctx->in_holds = 1;
-    ctx->started = ngx_current_msec;
-    ctx->timer.handler = ngx_chat_hold_timer;
-    ctx->timer.data = ctx;
-    ctx->timer.log = c->log;
+    ctx->wait.held = 1;
+    ctx->wait.started = ngx_current_msec;
+    ctx->wait.timer.handler = ngx_chat_hold_timer;
+    ctx->wait.timer.data = ctx;
+    ctx->wait.timer.log = c->log;
 
-    ngx_queue_insert_tail(&mcf->holds, &ctx->queue);
+    ngx_queue_insert_tail(&mcf->holds, &ctx->wait.queue);
 
-    if (ctx->group != NULL) {
+    if (ctx->barrier.group != NULL) {
         ngx_chat_quota_enter(ctx);
     }
 
@@ -138,11 +138,11 @@ void
 ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
 {
     ngx_http_request_t *r = ctx->request;
-    ngx_uint_t          first = !ctx->in_holds;
+    ngx_uint_t          first = !ctx->wait.held;
 
     ctx->state = NGX_CHAT_WAITING;
     ctx->verdict = NGX_CHAT_VERDICT_HELD;
-    ctx->found = 0;
+    ctx->wait.found = 0;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_chat_hold_write;
 
@@ -153,14 +153,14 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
         ngx_chat_index_hold(ctx);
 
         /* the body is read anew when it goes on */
-        chat_arena_destroy(ctx->arena);
-        ctx->arena = NULL;
+        chat_arena_destroy(ctx->body.arena);
+        ctx->body.arena = NULL;
     }
 
     if (!bounded) {
-        ctx->bound = 0;
+        ctx->wait.bound = 0;
 
-    } else if (first || ctx->bound == 0) {
+    } else if (first || ctx->wait.bound == 0) {
         ngx_chat_hold_shorten(ctx, ngx_chat_hold_bound(ctx));
     }
 
@@ -168,7 +168,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
         ngx_chat_hold_shorten(ctx, ngx_chat_hold_exit_bound());
     }
 
-    if (first || !ctx->timer.timer_set) {
+    if (first || !ctx->wait.timer.timer_set) {
         ngx_chat_hold_arm(ctx);
     }
 }
@@ -180,18 +180,18 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
     ngx_chat_metrics_unlist(ctx);
     ngx_chat_quota_leave(ctx);
 
-    if (!ctx->in_holds) {
+    if (!ctx->wait.held) {
         return;
     }
 
-    ctx->in_holds = 0;
-    ctx->waited = ngx_current_msec - ctx->started;
-    ngx_queue_remove(&ctx->queue);
+    ctx->wait.held = 0;
+    ctx->wait.total = ngx_current_msec - ctx->wait.started;
+    ngx_queue_remove(&ctx->wait.queue);
     ctx->main->held--;
     ngx_chat_metrics_unheld(ctx);
 
-    if (ctx->timer.timer_set) {
-        ngx_del_timer(&ctx->timer);
+    if (ctx->wait.timer.timer_set) {
+        ngx_del_timer(&ctx->wait.timer);
     }
 }
 
@@ -209,8 +209,8 @@ static ngx_uint_t
 ngx_chat_hold_may_speak(ngx_chat_ctx_t *ctx)
 {
     /* a cross-origin page could not read what it lacks the headers for */
-    return ctx->rq.stream
-           && (ctx->cors.len != 0 || ctx->headers.origin.data == NULL);
+    return ctx->body.rq.stream
+           && (ctx->barrier.cors.len != 0 || ctx->headers.origin.data == NULL);
 }
 
 
@@ -234,9 +234,11 @@ ngx_chat_hold_timer(ngx_event_t *ev)
 
     ngx_http_set_log_request(c->log, ctx->request);
 
-    if (ctx->bound != 0
-        && (ngx_msec_int_t) (ctx->bound - ngx_current_msec) <= 0) {
-        if (ngx_chat_ask_is_due(&ctx->ask) || ctx->state == NGX_CHAT_ASKING) {
+    if (ctx->wait.bound != 0
+        && (ngx_msec_int_t) (ctx->wait.bound - ngx_current_msec) <= 0)
+    {
+        if (ngx_chat_ask_is_due(&ctx->barrier.ask)
+            || ctx->state == NGX_CHAT_ASKING) {
             /* it may have claimed by now: the answer decides */
             ngx_add_timer(ev, NGX_CHAT_HOLD_ASKING);
             return;
@@ -249,7 +251,7 @@ ngx_chat_hold_timer(ngx_event_t *ev)
 
     ngx_chat_hold_arm(ctx);
 
-    if (ctx->early) {
+    if (ctx->response.early) {
         rc = ngx_chat_answer_beat(ctx);
 
     } else if (ngx_chat_hold_may_speak(ctx)) {
@@ -287,7 +289,7 @@ ngx_chat_hold_watchdog(ngx_event_t *ev)
     for (q = ngx_queue_head(&mcf->holds); q != ngx_queue_sentinel(&mcf->holds);
          q = ngx_queue_next(q))
     {
-        ctx = ngx_queue_data(q, ngx_chat_ctx_t, queue);
+        ctx = ngx_queue_data(q, ngx_chat_ctx_t, wait.queue);
         ngx_chat_hold_shorten(ctx, bound);
         ngx_chat_hold_arm(ctx);
     }

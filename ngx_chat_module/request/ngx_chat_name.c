@@ -20,7 +20,7 @@
 static ngx_uint_t
 ngx_chat_name_by_record(ngx_chat_ctx_t *ctx)
 {
-    return ctx->rq.chained && ctx->rq.by_conversation;
+    return ctx->body.rq.chained && ctx->body.rq.by_conversation;
 }
 
 
@@ -28,10 +28,10 @@ chat_rc_e
 ngx_chat_name(ngx_chat_ctx_t *ctx)
 {
     return ngx_chat_name_by_record(ctx)
-               ? chat_batch_record_key(&ctx->scope, &ctx->q.key)
+               ? chat_batch_record_key(&ctx->scope, &ctx->barrier.q.key)
                : chat_batch_key(&ctx->scope,
-                                &ctx->rq.steps[ctx->rq.nsteps - 1],
-                                &ctx->q.key);
+                                &ctx->body.rq.steps[ctx->body.rq.nsteps - 1],
+                                &ctx->barrier.q.key);
 }
 
 
@@ -73,8 +73,8 @@ ngx_chat_name_done(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
     if (rc != CHAT_OK) {
         ngx_chat_away_failed(ctx, rc);
     } else if (chat_batch_newest(facts, n, &recorded) == CHAT_OK) {
-        ngx_chat_name_trim(ctx->main->store, &ctx->q.key, facts, n);
-        ctx->q.key.name = recorded.names[0];
+        ngx_chat_name_trim(ctx->main->store, &ctx->barrier.q.key, facts, n);
+        ctx->barrier.q.key.name = recorded.names[0];
         ctx->next(ctx, NGX_OK);
 
     } else {
@@ -99,13 +99,13 @@ void
 ngx_chat_name_newest(ngx_chat_ctx_t *ctx,
                      void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
 {
-    if (chat_batch_record_key(&ctx->scope, &ctx->q.key) != CHAT_OK) {
+    if (chat_batch_record_key(&ctx->scope, &ctx->barrier.q.key) != CHAT_OK) {
         next(ctx, NGX_DECLINED);
         return;
     }
 
     ctx->next = next;
-    ngx_chat_gate_ask(ctx, &ctx->q.key, NULL, ngx_chat_name_done);
+    ngx_chat_gate_ask(ctx, &ctx->barrier.q.key, NULL, ngx_chat_name_done);
 }
 
 
@@ -120,11 +120,11 @@ ngx_chat_name_record(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    recorded.names[0] = ctx->q.key.name;
+    recorded.names[0] = ctx->barrier.q.key.name;
     recorded.nnames = 1;
     recorded.dialect = ctx->scope.dialect;
 
-    chat_facts_init(&facts, ctx->look);
-    chat_facts_batch(&facts, ctx->since, &recorded);
+    chat_facts_init(&facts, ctx->barrier.look);
+    chat_facts_batch(&facts, ctx->barrier.since, &recorded);
     ngx_chat_put(ctx, &key, &facts);
 }

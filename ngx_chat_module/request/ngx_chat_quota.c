@@ -52,7 +52,7 @@ static ngx_chat_holder_t *
 ngx_chat_quota_holder(ngx_chat_ctx_t *ctx)
 {
     return (ngx_chat_holder_t *) ngx_chat_shares_find(
-        &ctx->main->quota->counts, ctx->q.key.tenant);
+        &ctx->main->quota->counts, ctx->barrier.q.key.tenant);
 }
 
 
@@ -81,16 +81,16 @@ ngx_chat_quota_enter(ngx_chat_ctx_t *ctx)
 
         ngx_queue_init(&holder->holds);
         ngx_chat_shares_insert(&quota->counts, &holder->count,
-                               ctx->q.key.tenant);
+                               ctx->barrier.q.key.tenant);
         ngx_chat_shares_insert(&quota->bytes, &holder->bytes,
-                               ctx->q.key.tenant);
+                               ctx->barrier.q.key.tenant);
     }
 
-    ctx->in_quota = 1;
-    ctx->weight = ctx->body.len + NGX_CHAT_QUOTA_HOLD;
-    ngx_queue_insert_tail(&holder->holds, &ctx->held);
+    ctx->wait.counted = 1;
+    ctx->wait.weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
+    ngx_queue_insert_tail(&holder->holds, &ctx->wait.tenant);
     ngx_chat_quota_set(quota, holder, holder->count.used + 1,
-                       holder->bytes.used + ctx->weight);
+                       holder->bytes.used + ctx->wait.weight);
 }
 
 
@@ -100,15 +100,15 @@ ngx_chat_quota_leave(ngx_chat_ctx_t *ctx)
     ngx_chat_quota_t  *quota = ctx->main->quota;
     ngx_chat_holder_t *holder;
 
-    if (!ctx->in_quota) {
+    if (!ctx->wait.counted) {
         return;
     }
 
-    ctx->in_quota = 0;
+    ctx->wait.counted = 0;
     holder = ngx_chat_quota_holder(ctx);
-    ngx_queue_remove(&ctx->held);
+    ngx_queue_remove(&ctx->wait.tenant);
     ngx_chat_quota_set(quota, holder, holder->count.used - 1,
-                       holder->bytes.used - ctx->weight);
+                       holder->bytes.used - ctx->wait.weight);
 
     if (holder->count.used == 0) {
         ngx_chat_shares_remove(&quota->counts, &holder->count);
@@ -124,7 +124,8 @@ ngx_chat_quota_end(ngx_chat_holder_t *holder, const char *reason)
 {
     ngx_chat_ctx_t *ctx;
 
-    ctx = ngx_queue_data(ngx_queue_head(&holder->holds), ngx_chat_ctx_t, held);
+    ctx = ngx_queue_data(ngx_queue_head(&holder->holds), ngx_chat_ctx_t,
+                         wait.tenant);
     ctx->reason = reason;
     ngx_chat_quota_leave(ctx);
     ngx_chat_hold_yield(ctx);
@@ -150,7 +151,7 @@ static ngx_uint_t
 ngx_chat_quota_count(ngx_chat_ctx_t *ctx, size_t limit)
 {
     size_t             share = limit / NGX_CHAT_QUOTA_SHARE;
-    uint64_t           tenant = ctx->q.key.tenant;
+    uint64_t           tenant = ctx->barrier.q.key.tenant;
     ngx_chat_quota_t  *quota = ctx->main->quota;
     ngx_chat_share_t  *largest;
     ngx_chat_holder_t *own = ngx_chat_quota_holder(ctx);
@@ -174,8 +175,8 @@ static ngx_uint_t
 ngx_chat_quota_bytes(ngx_chat_ctx_t *ctx, size_t limit)
 {
     size_t             share = limit / NGX_CHAT_QUOTA_SHARE;
-    size_t             used, weight = ctx->body.len + NGX_CHAT_QUOTA_HOLD;
-    uint64_t           tenant = ctx->q.key.tenant;
+    size_t             used, weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
+    uint64_t           tenant = ctx->barrier.q.key.tenant;
     ngx_chat_quota_t  *quota = ctx->main->quota;
     ngx_chat_share_t  *largest;
     ngx_chat_holder_t *own = ngx_chat_quota_holder(ctx);

@@ -87,8 +87,8 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     end->data = ctx;
 
     ctx->kept = chat_arena_create(0);
-    ctx->look = chat_arena_create(0);
-    if (ctx->kept == NULL || ctx->look == NULL) {
+    ctx->barrier.look = chat_arena_create(0);
+    if (ctx->kept == NULL || ctx->barrier.look == NULL) {
         return NULL;
     }
 
@@ -113,7 +113,7 @@ ngx_chat_leave(void *data)
     ngx_chat_index_end(ctx);
 
     /* a claim that stands is ended, even if its body could not be read anew */
-    if (ctx->kept != NULL && (ctx->dialect != NULL || ctx->attempt != 0)) {
+    if (ctx->kept != NULL && (ctx->dialect != NULL || ctx->attempt.k != 0)) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }
 
@@ -133,10 +133,10 @@ ngx_chat_cleanup(void *data)
         *ctx->freed = 1;
     }
 
-    chat_stream_destroy(ctx->stream);
-    chat_follow_free(&ctx->injector);
-    chat_arena_destroy(ctx->arena);
-    chat_arena_destroy(ctx->look);
+    chat_stream_destroy(ctx->response.stream);
+    chat_follow_free(&ctx->response.injector);
+    chat_arena_destroy(ctx->body.arena);
+    chat_arena_destroy(ctx->barrier.look);
     chat_arena_destroy(ctx->kept);
     ngx_free(ctx);
 }
@@ -304,17 +304,17 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
     chat_str_t          method, uri;
     ngx_http_request_t *r = ctx->request;
 
-    chat_arena_destroy(ctx->arena);
-    ngx_memzero(&ctx->doc, sizeof(ctx->doc));
-    ngx_memzero(&ctx->rq, sizeof(ctx->rq));
+    chat_arena_destroy(ctx->body.arena);
+    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
+    ngx_memzero(&ctx->body.rq, sizeof(ctx->body.rq));
 
-    ctx->arena = chat_arena_create(0);
-    if (ctx->arena == NULL) {
+    ctx->body.arena = chat_arena_create(0);
+    if (ctx->body.arena == NULL) {
         return NGX_ERROR;
     }
 
-    rc = chat_json_parse(&ctx->doc, ctx->arena,
-                         chat_str(ctx->body.data, ctx->body.len));
+    rc = chat_json_parse(&ctx->body.doc, ctx->body.arena,
+                         chat_str(ctx->body.text.data, ctx->body.text.len));
     if (rc != CHAT_OK) {
         return ngx_chat_parse_failed(rc);
     }
@@ -325,19 +325,20 @@ ngx_chat_parse(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    ctx->dialect = chat_dialect_request(ctx->conf->dialect, method, uri,
-                                        &ctx->doc, ctx->arena, &ctx->rq, &rc);
+    ctx->dialect =
+        chat_dialect_request(ctx->conf->dialect, method, uri, &ctx->body.doc,
+                             ctx->body.arena, &ctx->body.rq, &rc);
     if (ctx->dialect == NULL) {
         return ngx_chat_parse_failed(rc);
     }
 
-    if (ctx->settled && ctx->rq.class == CHAT_CLASS_PENDING) {
-        ctx->rq.class = CHAT_CLASS_CONTINUATION;
+    if (ctx->barrier.external && ctx->body.rq.class == CHAT_CLASS_PENDING) {
+        ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
     }
 
-    for (i = 0; i < ctx->rq.ncalls; i++) {
-        ctx->rq.calls[i].kind = ngx_chat_kind(ctx->conf, ctx->rq.calls[i].name,
-                                              ctx->rq.calls[i].kind);
+    for (i = 0; i < ctx->body.rq.ncalls; i++) {
+        ctx->body.rq.calls[i].kind = ngx_chat_kind(
+            ctx->conf, ctx->body.rq.calls[i].name, ctx->body.rq.calls[i].kind);
     }
 
     return NGX_OK;
@@ -356,7 +357,7 @@ ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
 
     ctx->scope.dialect = chat_cstr(ctx->dialect->name);
     ctx->scope.by_message = ctx->dialect->weak_by_message;
-    ctx->scope.conversation = ctx->rq.conversation;
+    ctx->scope.conversation = ctx->body.rq.conversation;
 
     if (ctx->conf->conversation != NULL) {
         if (ngx_chat_value(r, ctx->conf->conversation, &value) != NGX_OK) {
@@ -393,7 +394,7 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 
     ctx = ngx_chat_get_ctx(r);
 
-    rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body);
+    rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body.text);
     if (rc == NGX_DECLINED) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
         return;
@@ -441,42 +442,43 @@ ngx_chat_free_tree(ngx_chat_ctx_t *ctx)
     chat_arena_t  *arena;
     chat_request_t rq;
 
-    if (ctx->arena == NULL) {
+    if (ctx->body.arena == NULL) {
         return;
     }
 
     if (ctx->dialect == NULL) {
-        chat_arena_destroy(ctx->arena);
-        ctx->arena = NULL;
-        ctx->lookups = NULL;
-        ctx->nlookups = 0;
+        chat_arena_destroy(ctx->body.arena);
+        ctx->body.arena = NULL;
+        ctx->payloads.items = NULL;
+        ctx->payloads.count = 0;
         return;
     }
 
     arena = chat_arena_create(0);
 
     if (arena == NULL
-        || chat_request_copy(&ctx->rq, ctx->doc.text, arena, &rq) != CHAT_OK)
+        || chat_request_copy(&ctx->body.rq, ctx->body.doc.text, arena, &rq)
+               != CHAT_OK)
     {
         chat_arena_destroy(arena);
         return;
     }
 
-    if (ctx->rq.own != NULL) {
-        rq.own = ctx->dialect->own(&ctx->rq, arena);
+    if (ctx->body.rq.own != NULL) {
+        rq.own = ctx->dialect->own(&ctx->body.rq, arena);
         if (rq.own == NULL) {
             chat_arena_destroy(arena);
             return;
         }
     }
 
-    chat_arena_destroy(ctx->arena);
-    ctx->arena = arena;
-    ctx->rq = rq;
-    ngx_memzero(&ctx->doc, sizeof(ctx->doc));
-    chat_results_init(&ctx->results, NULL);
-    ctx->lookups = NULL;
-    ctx->nlookups = 0;
+    chat_arena_destroy(ctx->body.arena);
+    ctx->body.arena = arena;
+    ctx->body.rq = rq;
+    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
+    chat_results_init(&ctx->body.results, NULL);
+    ctx->payloads.items = NULL;
+    ctx->payloads.count = 0;
 }
 
 
@@ -489,7 +491,7 @@ ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 
     (void) rc;
 
-    if (ctx->dialect != NULL && ctx->arena == NULL
+    if (ctx->dialect != NULL && ctx->body.arena == NULL
         && ngx_chat_parse(ctx) != NGX_OK)
     {
         ctx->dialect = NULL; /* its answer cannot be read */
@@ -500,7 +502,7 @@ ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     ctx->state = NGX_CHAT_GONE_ON;
     ngx_chat_index_unhold(ctx);
 
-    if (ctx->early) {
+    if (ctx->response.early) {
         /* the content handler is to send a header once more */
         r->header_sent = 0;
     }

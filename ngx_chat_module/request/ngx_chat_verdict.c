@@ -21,8 +21,8 @@
 static void
 ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    if (rc == NGX_OK && ctx->claiming != 0
-        && !ctx->main->store->alive(ctx->main->store, ctx->q.worker))
+    if (rc == NGX_OK && ctx->attempt.claiming != 0
+        && !ctx->main->store->alive(ctx->main->store, ctx->barrier.q.worker))
     {
         /* the others may take this worker for dead, and the claim is free */
         ngx_chat_away_refuse(ctx);
@@ -32,17 +32,17 @@ ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     if (rc == NGX_OK) {
         ngx_chat_attempt_begin(ctx);
 
-        if (ctx->attempt != 0 && ctx->partial) {
+        if (ctx->attempt.k != 0 && ctx->barrier.partial) {
             ngx_chat_attempt_keep_results(ctx);
         }
 
         ngx_chat_attempt_carries(ctx);
-        ngx_chat_go_on(ctx, ctx->watching ? NGX_CHAT_VERDICT_RELEASED
-                                          : NGX_CHAT_VERDICT_PASSED);
+        ngx_chat_go_on(ctx, ctx->barrier.watching ? NGX_CHAT_VERDICT_RELEASED
+                                                  : NGX_CHAT_VERDICT_PASSED);
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_FRESH) {
+    if (ctx->body.rq.class == CHAT_CLASS_FRESH) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
         return;
     }
@@ -52,7 +52,7 @@ ngx_chat_verdict_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
         return;
     }
 
-    ngx_chat_attempt_void(ctx, ctx->claiming);
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
 
     ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "batch_incomplete",
                            "this request cannot take the results that it "
@@ -65,17 +65,17 @@ ngx_chat_verdict_claim(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t facts;
 
-    chat_facts_init(&facts, ctx->look);
-    chat_gate_claim(&ctx->q, ctx->decision.k, &facts);
+    chat_facts_init(&facts, ctx->barrier.look);
+    chat_gate_claim(&ctx->barrier.q, ctx->barrier.decision.k, &facts);
     if (facts.failed) {
         ngx_chat_away_refuse(ctx);
         return;
     }
 
-    ctx->claiming = ctx->decision.k;
+    ctx->attempt.claiming = ctx->barrier.decision.k;
 
-    if (ctx->in_holds && ctx->found == 0) {
-        ctx->found = ngx_chat_metrics_clock();
+    if (ctx->wait.held && ctx->wait.found == 0) {
+        ctx->wait.found = ngx_chat_metrics_clock();
     }
 
     ngx_chat_gate_look(ctx, &facts);
@@ -92,7 +92,7 @@ ngx_chat_verdict_no_hold(ngx_chat_ctx_t *ctx, const char *reason)
     ctx->reason = reason;
     ngx_chat_metrics_count(ctx->main, CHAT_COUNT_HOLDS_REFUSED, 1);
 
-    if (ctx->q.complete) {
+    if (ctx->barrier.q.complete) {
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
         return;
     }
@@ -108,9 +108,9 @@ ngx_chat_verdict_twin(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t facts;
 
-    chat_facts_init(&facts, ctx->look);
-    chat_gate_twin(&ctx->q, &facts);
-    ngx_chat_put(ctx, &ctx->q.key, &facts);
+    chat_facts_init(&facts, ctx->barrier.look);
+    chat_gate_twin(&ctx->barrier.q, &facts);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
 }
 
 
@@ -133,12 +133,12 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
 {
     const char  *reason;
     chat_facts_t facts;
-    ngx_uint_t   bounded = ctx->decision.verdict == CHAT_GATE_HOLD;
+    ngx_uint_t   bounded = ctx->barrier.decision.verdict == CHAT_GATE_HOLD;
 
-    ngx_chat_attempt_void(ctx, ctx->claiming);
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
 
-    if (ctx->watching && bounded && ctx->conf->hold == NGX_CHAT_HOLD_TIME
-        && ctx->conf->hold_time == 0)
+    if (ctx->barrier.watching && bounded
+        && ctx->conf->hold == NGX_CHAT_HOLD_TIME && ctx->conf->hold_time == 0)
     {
         /* answers, and may free the request */
         ngx_chat_verdict_bound(ctx);
@@ -152,10 +152,10 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_follow_wait(ctx);
     }
 
-    if (ctx->watching) {
+    if (ctx->barrier.watching) {
         ngx_chat_hold(ctx, bounded);
 
-        if (ctx->again && ctx->state == NGX_CHAT_WAITING) {
+        if (ctx->barrier.again && ctx->state == NGX_CHAT_WAITING) {
             ngx_chat_watch_look(ctx);
         }
         return;
@@ -171,20 +171,20 @@ ngx_chat_verdict_wait(ngx_chat_ctx_t *ctx)
         ngx_chat_attempt_keep_results(ctx);
     }
 
-    if (bounded && !ctx->opened) {
+    if (bounded && !ctx->barrier.opened) {
         ngx_chat_name_record(ctx);
     }
 
-    chat_facts_init(&facts, ctx->look);
+    chat_facts_init(&facts, ctx->barrier.look);
 
     if (bounded) {
         chat_facts_add(&facts, "partial", chat_cstr("1"));
     }
 
-    if (bounded && ctx->rq.last_message.len != 0
-        && ctx->rq.last_message.len <= CHAT_ID_MAX)
+    if (bounded && ctx->body.rq.last_message.len != 0
+        && ctx->body.rq.last_message.len <= CHAT_ID_MAX)
     {
-        chat_facts_message(&facts, ctx->rq.last_message);
+        chat_facts_message(&facts, ctx->body.rq.last_message);
     }
 
     if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK) {
@@ -206,7 +206,7 @@ static void
 ngx_chat_verdict_fate(ngx_chat_ctx_t *ctx)
 {
     u_char text[sizeof(NGX_CHAT_VERDICT_STATUS) + NGX_INT32_LEN];
-    const chat_decision_t *decision = &ctx->decision;
+    const chat_decision_t *decision = &ctx->barrier.decision;
 
     if (decision->lost) {
         ngx_chat_metrics_cut(ctx->main, "producer_lost");
@@ -281,9 +281,9 @@ ngx_chat_verdict_sibling(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_verdict_end(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_attempt_void(ctx, ctx->claiming);
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
 
-    switch (ctx->decision.verdict) {
+    switch (ctx->barrier.decision.verdict) {
     case CHAT_GATE_SIBLING:
         ngx_chat_follow(ctx, 0, ngx_chat_verdict_sibling);
         return;
@@ -362,7 +362,7 @@ ngx_chat_verdict_observed(chat_gate_e verdict)
 static void
 ngx_chat_verdict_final(ngx_chat_ctx_t *ctx)
 {
-    switch (ctx->decision.verdict) {
+    switch (ctx->barrier.decision.verdict) {
     case CHAT_GATE_GO:
     case CHAT_GATE_PASS:
         ngx_chat_complete(ctx, ngx_chat_verdict_completed);
@@ -382,7 +382,7 @@ ngx_chat_verdict_final(ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_verdict_items(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->decision.verdict != CHAT_GATE_UNMANAGED) {
+    if (ctx->barrier.decision.verdict != CHAT_GATE_UNMANAGED) {
         ngx_chat_attempt_carries(ctx);
         ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
 
@@ -395,27 +395,27 @@ ngx_chat_verdict_items(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
 {
-    chat_gate_e verdict = ctx->decision.verdict;
+    chat_gate_e verdict = ctx->barrier.decision.verdict;
 
-    if (ctx->rq.class == CHAT_CLASS_ITEMS) {
+    if (ctx->body.rq.class == CHAT_CLASS_ITEMS) {
         ngx_chat_verdict_items(ctx);
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_FRESH) {
+    if (ctx->body.rq.class == CHAT_CLASS_FRESH) {
         ngx_chat_complete(ctx, ngx_chat_verdict_completed);
         return;
     }
 
-    if (ctx->rq.class == CHAT_CLASS_PENDING) {
+    if (ctx->body.rq.class == CHAT_CLASS_PENDING) {
         if (verdict == CHAT_GATE_HOLD) {
             ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
             return;
         }
 
         /* what it lacks came from outside */
-        ctx->settled = 1;
-        ctx->rq.class = CHAT_CLASS_CONTINUATION;
+        ctx->barrier.external = 1;
+        ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
     }
 
     if (verdict == CHAT_GATE_CLAIM) {
@@ -423,7 +423,7 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->decision.twin) {
+    if (ctx->barrier.decision.twin) {
         ngx_chat_verdict_twin(ctx);
     }
 
@@ -445,7 +445,7 @@ ngx_chat_verdict_act(ngx_chat_ctx_t *ctx)
     /* what changes from now on is no matter of this request */
     ngx_chat_watch_end(ctx);
 
-    if (ctx->decision.attach) {
+    if (ctx->barrier.decision.attach) {
         ngx_chat_follow(ctx, 1, ngx_chat_verdict_final);
         return;
     }

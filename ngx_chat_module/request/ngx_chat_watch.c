@@ -82,7 +82,8 @@ ngx_chat_group_notify(chat_store_watch_t *watch)
 static ngx_int_t
 ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_group_t *group = ngx_chat_group_find(ctx->main, &ctx->q.key);
+    ngx_chat_group_t *group =
+        ngx_chat_group_find(ctx->main, &ctx->barrier.q.key);
 
     if (group == NULL) {
         group = ngx_calloc(sizeof(*group), ctx->request->connection->log);
@@ -91,9 +92,9 @@ ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
         }
 
         group->main = ctx->main;
-        group->key = ctx->q.key;
+        group->key = ctx->barrier.q.key;
         group->ttl = (uint32_t) ctx->conf->ttl;
-        group->node.key = ngx_chat_group_key(&ctx->q.key);
+        group->node.key = ngx_chat_group_key(&ctx->barrier.q.key);
         group->watch.notify = ngx_chat_group_notify;
         group->watch.data = group;
         ngx_queue_init(&group->members);
@@ -101,8 +102,8 @@ ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
     }
 
     group->count++;
-    ngx_queue_insert_tail(&group->members, &ctx->mates);
-    ctx->group = group;
+    ngx_queue_insert_tail(&group->members, &ctx->barrier.mates);
+    ctx->barrier.group = group;
     return NGX_OK;
 }
 
@@ -132,14 +133,14 @@ ngx_chat_group_settle(ngx_chat_group_t *group)
 static void
 ngx_chat_group_leave(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_group_t *group = ctx->group;
+    ngx_chat_group_t *group = ctx->barrier.group;
 
     if (group == NULL) {
         return;
     }
 
-    ctx->group = NULL;
-    ngx_queue_remove(&ctx->mates);
+    ctx->barrier.group = NULL;
+    ngx_queue_remove(&ctx->barrier.mates);
     group->count--;
     ngx_chat_group_settle(group);
 }
@@ -166,15 +167,15 @@ ngx_chat_group_tell(ngx_chat_group_t *group, chat_rc_e rc,
         q = ngx_queue_head(&due);
         ngx_queue_remove(q);
         ngx_queue_insert_tail(&group->members, q);
-        ctx = ngx_queue_data(q, ngx_chat_ctx_t, mates);
+        ctx = ngx_queue_data(q, ngx_chat_ctx_t, barrier.mates);
 
-        if (ngx_chat_ask_is_due(&ctx->ask)) {
-            ctx->again = 1; /* it has asked something itself */
+        if (ngx_chat_ask_is_due(&ctx->barrier.ask)) {
+            ctx->barrier.again = 1; /* it has asked something itself */
             continue;
         }
 
-        ctx->again = 0;
-        ctx->asked = group->asked;
+        ctx->barrier.again = 0;
+        ctx->barrier.asked = group->asked;
         c = ctx->request->connection;
         ngx_http_set_log_request(c->log, ctx->request);
         ngx_chat_gate_looked(ctx, rc, batch);
@@ -233,11 +234,11 @@ ngx_chat_group_look(ngx_chat_group_t *group)
 void
 ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
 {
-    if (ngx_chat_ask_is_due(&ctx->ask)) {
-        ctx->again = 1;
+    if (ngx_chat_ask_is_due(&ctx->barrier.ask)) {
+        ctx->barrier.again = 1;
 
-    } else if (ctx->group != NULL) {
-        ngx_chat_group_look(ctx->group);
+    } else if (ctx->barrier.group != NULL) {
+        ngx_chat_group_look(ctx->barrier.group);
     }
 }
 
@@ -245,7 +246,8 @@ ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
 ngx_uint_t
 ngx_chat_watch_mates(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_group_t *group = ngx_chat_group_find(ctx->main, &ctx->q.key);
+    ngx_chat_group_t *group =
+        ngx_chat_group_find(ctx->main, &ctx->barrier.q.key);
 
     return group != NULL ? group->count : 0;
 }
@@ -256,17 +258,17 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
     ngx_chat_group_t *group;
 
-    if (ctx->group == NULL && ngx_chat_group_enter(ctx) != NGX_OK) {
+    if (ctx->barrier.group == NULL && ngx_chat_group_enter(ctx) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    group = ctx->group;
-    ctx->watching = 1;
+    group = ctx->barrier.group;
+    ctx->barrier.watching = 1;
 
-    if (group->watch.store == NULL || ctx->rejoined) {
+    if (group->watch.store == NULL || ctx->barrier.rejoined) {
         ngx_chat_gate_waits(ctx);
-        ngx_chat_ask_watch(ctx, &ctx->ask, &group->watch, &group->key, facts,
-                           ngx_chat_gate_done);
+        ngx_chat_ask_watch(ctx, &ctx->barrier.ask, &group->watch, &group->key,
+                           facts, ngx_chat_gate_done);
     } else {
         ngx_chat_gate_look(ctx, facts);
     }
@@ -285,18 +287,18 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_ask_cancel(&ctx->ask);
+    ngx_chat_ask_cancel(&ctx->barrier.ask);
     ngx_chat_quota_leave(ctx);
     ngx_chat_group_leave(ctx);
 
-    if (ctx->timer.timer_set && !ctx->in_holds) {
-        ngx_del_timer(&ctx->timer);
+    if (ctx->wait.timer.timer_set && !ctx->wait.held) {
+        ngx_del_timer(&ctx->wait.timer);
     }
 
-    for (i = 0; i < ctx->nlookups; i++) {
-        ngx_chat_ask_cancel(&ctx->lookups[i].ask);
+    for (i = 0; i < ctx->payloads.count; i++) {
+        ngx_chat_ask_cancel(&ctx->payloads.items[i].ask);
     }
 
-    ctx->nlookups = 0;
-    ctx->answers_due = 0;
+    ctx->payloads.count = 0;
+    ctx->payloads.due = 0;
 }

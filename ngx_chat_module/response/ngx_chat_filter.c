@@ -99,29 +99,30 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
     chat_stream_conf_t   sc;
     ngx_chat_loc_conf_t *conf = ctx->conf;
 
-    if (ctx->arena == NULL) {
+    if (ctx->body.arena == NULL) {
         return NGX_ERROR;
     }
 
     ngx_memzero(&fc, sizeof(fc));
     fc.dialect = ctx->dialect;
-    fc.injected = chat_str(ctx->injected.data, ctx->injected.len);
+    fc.injected =
+        chat_str(ctx->response.injected.data, ctx->response.injected.len);
     fc.max_frame = conf->max_event;
 
-    if (chat_follow_init(&ctx->injector, &fc) != CHAT_OK) {
+    if (chat_follow_init(&ctx->response.injector, &fc) != CHAT_OK) {
         return NGX_ERROR;
     }
 
     ngx_chat_filter_conf(conf, ctx->dialect, &sc);
-    sc.request = &ctx->rq;
-    sc.known = ctx->known;
-    sc.nknown = ctx->nknown;
+    sc.request = &ctx->body.rq;
+    sc.known = ctx->barrier.known;
+    sc.nknown = ctx->barrier.nknown;
 
-    if ((ctx->known == NULL || ctx->dialect->transcript)
-        && ctx->rq.ncalls > ctx->rq.turn)
+    if ((ctx->barrier.known == NULL || ctx->dialect->transcript)
+        && ctx->body.rq.ncalls > ctx->body.rq.turn)
     {
-        sc.known = &ctx->rq.calls[ctx->rq.turn];
-        sc.nknown = ctx->rq.ncalls - ctx->rq.turn;
+        sc.known = &ctx->body.rq.calls[ctx->body.rq.turn];
+        sc.nknown = ctx->body.rq.ncalls - ctx->body.rq.turn;
     }
 
     sc.replay = (chat_replay_e) conf->replay;
@@ -137,8 +138,8 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
         sc.number = chat_cstr(ctx->indexed->id);
     }
 
-    ctx->stream = chat_stream_create(&sc);
-    return ctx->stream ? NGX_OK : NGX_ERROR;
+    ctx->response.stream = chat_stream_create(&sc);
+    return ctx->response.stream ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -155,7 +156,7 @@ ngx_chat_filter_early(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 
     for (i = 0; i < ngx_http_max_module; i++) {
         if (r->ctx[i] == NULL) {
-            r->ctx[i] = ctx->filters[i];
+            r->ctx[i] = ctx->response.filters[i];
         }
     }
 }
@@ -210,22 +211,22 @@ ngx_chat_header_filter(ngx_http_request_t *r)
     ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
 
     /* only here is it known what add_header has brought */
-    if (ctx != NULL && ctx->own && ngx_chat_answer_cors(ctx) != NGX_OK) {
+    if (ctx != NULL && ctx->response.local
+        && ngx_chat_answer_cors(ctx) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (ctx == NULL || ctx->dialect == NULL || ctx->own || ctx->filtered
-        || ctx->state != NGX_CHAT_GONE_ON)
+    if (ctx == NULL || ctx->dialect == NULL || ctx->response.local
+        || ctx->response.filtered || ctx->state != NGX_CHAT_GONE_ON)
     {
         return ngx_chat_next_header_filter(r);
     }
 
-    ctx->filtered = 1;
+    ctx->response.filtered = 1;
     status = r->headers_out.status;
-
-    if (ctx->early && !ngx_chat_filter_is_sse(r)) {
+    if (ctx->response.early && !ngx_chat_filter_is_sse(r)) {
         /* whatever it is, the client is told that it failed */
-        ctx->swallow = 1;
+        ctx->response.suppressed = 1;
         status = status < 300 ? NGX_HTTP_BAD_GATEWAY : status;
     }
 
@@ -251,14 +252,14 @@ ngx_chat_header_filter(ngx_http_request_t *r)
         }
 
     } else {
-        ctx->injected.len = 0;
+        ctx->response.injected.len = 0;
     }
 
     ngx_chat_upstream_hook(ctx);
     ngx_chat_stall_begin(ctx);
     ngx_chat_filter_record(r, ctx);
 
-    if (ctx->early) {
+    if (ctx->response.early) {
         ngx_chat_filter_early(r, ctx);
         return NGX_OK;
     }
@@ -303,16 +304,16 @@ ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
     ngx_chat_filter_consume(in);
 
     /* at once: nobody says here how the rest of it ends */
-    if (in == NULL || ctx->complete_answer) {
+    if (in == NULL || ctx->response.has_last) {
         return r->connection->buffered ? ngx_chat_next_body_filter(r, NULL)
                                        : NGX_OK;
     }
 
-    ctx->complete_answer = 1;
+    ctx->response.has_last = 1;
     out.next = NULL;
     ngx_sprintf(text, NGX_CHAT_FILTER_STATUS "%ui%Z", status);
     out.buf = ngx_chat_answer_in_band(
-        ctx, ctx->status, "upstream_error",
+        ctx, ctx->response.status, "upstream_error",
         status < 300 ? "the answer of the upstream is no event stream"
                      : (char *) text);
     if (out.buf == NULL) {
@@ -320,8 +321,8 @@ ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
     }
 
     ngx_chat_answer_break(ctx);
-    out.buf->last_buf = !ctx->truncated;
-    out.buf->flush = ctx->truncated;
+    out.buf->last_buf = !ctx->response.truncated;
+    out.buf->flush = ctx->response.truncated;
     return ngx_chat_next_body_filter(r, &out);
 }
 
@@ -345,7 +346,7 @@ ngx_chat_filter_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
         return NGX_OK;
     }
 
-    if (ctx->stream != NULL) {
+    if (ctx->response.stream != NULL) {
         ngx_chat_output_sent(ctx, out);
 
         if (waiting && !r->connection->buffered) {
@@ -365,19 +366,19 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 
     ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
 
-    if (ctx == NULL || ctx->own || !ctx->filtered) {
+    if (ctx == NULL || ctx->response.local || !ctx->response.filtered) {
         return ngx_chat_next_body_filter(r, in);
     }
 
-    if (ctx->swallow) {
+    if (ctx->response.suppressed) {
         return ngx_chat_filter_swallow(r, ctx, in);
     }
 
     ngx_chat_keep_hook(ctx);
 
-    if (ctx->stream == NULL) {
+    if (ctx->response.stream == NULL) {
         ngx_chat_writer_chain(ctx, in);
-        ctx->complete_answer |= ngx_chat_filter_is_last(in) & 1;
+        ctx->response.has_last |= ngx_chat_filter_is_last(in) & 1;
         return ngx_chat_filter_body(r, ctx, in);
     }
 

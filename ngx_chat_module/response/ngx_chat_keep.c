@@ -77,14 +77,14 @@ ngx_chat_keep_may(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_keep_running(r) || ctx->complete_answer
+    if (!ngx_chat_keep_running(r) || ctx->response.has_last
         || ctx->main->store->state != CHAT_STORE_UP)
     {
         return 0;
     }
 
     /* a buffered upstream does not show us what comes without a client */
-    return !ctx->answer_known
+    return !ctx->response.answered
            || (ctx->writer != NULL && !r->upstream->buffering);
 }
 
@@ -228,7 +228,7 @@ ngx_chat_keep_timer(ngx_event_t *ev)
     ngx_http_set_log_request(c->log, ctx->request);
 
     if (ngx_chat_keep_exits(ctx->keep)
-        || (ctx->answer_known && ctx->writer == NULL))
+        || (ctx->response.answered && ctx->writer == NULL))
     {
         ngx_chat_keep_end(ctx);
     } else {
@@ -265,7 +265,7 @@ ngx_chat_keep_detach(ngx_chat_ctx_t *ctx)
         u->busy_bufs = NULL;
     }
 
-    ctx->busy = NULL;
+    ctx->response.busy = NULL;
     r->out = NULL;
     return NGX_OK;
 }
@@ -379,7 +379,7 @@ ngx_chat_keep_write(ngx_http_request_t *r)
     if (ngx_chat_keep_alone(ctx)) {
         r->connection->write->timedout = 0;
 
-        if (!ctx->answer_known) {
+        if (!ctx->response.answered) {
             return;
         }
     }
@@ -425,7 +425,8 @@ ngx_chat_keep_close(ngx_chat_ctx_t *ctx)
     ngx_chat_keep_forget(ctx);
 
     /* no filter has seen the error of the upstream, as nobody was to get it */
-    if (!ctx->answer_known && !ctx->keep->ended && !r->connection->close) {
+    if (!ctx->response.answered && !ctx->keep->ended && !r->connection->close)
+    {
         status = (uint32_t) r->headers_out.status;
         ngx_chat_attempt_answer(
             ctx, status < NGX_HTTP_BAD_REQUEST

@@ -56,7 +56,7 @@ ngx_chat_output_buf(ngx_chat_ctx_t *ctx, ngx_uint_t block)
     ngx_chain_t        *cl, **link;
     ngx_http_request_t *r = ctx->request;
 
-    for (link = &ctx->free; *link != NULL; link = &(*link)->next) {
+    for (link = &ctx->response.free; *link != NULL; link = &(*link)->next) {
         if (((*link)->buf->start != NULL) == block) {
             cl = *link;
             *link = cl->next;
@@ -159,8 +159,8 @@ ngx_chat_output_take(ngx_chat_ctx_t *ctx, ngx_buf_t *in)
     }
 
     cl->buf = in;
-    cl->next = ctx->taken;
-    ctx->taken = cl;
+    cl->next = ctx->response.taken;
+    ctx->response.taken = cl;
     return NGX_OK;
 }
 
@@ -217,15 +217,17 @@ ngx_chat_output_inject_first(ngx_chat_chain_t *chain)
 {
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    if (ctx->injected_sent || ctx->injected.len == 0
+    if (ctx->response.injected_sent || ctx->response.injected.len == 0
         || ctx->dialect->inject_after != NULL)
     {
         return NGX_OK;
     }
 
-    ctx->injected_sent = 1;
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ninjected);
-    return ngx_chat_output_copy(chain, ctx->injected.data, ctx->injected.len);
+    ctx->response.injected_sent = 1;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD,
+                           ctx->response.ninjected);
+    return ngx_chat_output_copy(chain, ctx->response.injected.data,
+                                ctx->response.injected.len);
 }
 
 
@@ -239,12 +241,12 @@ ngx_chat_output_inject_after(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
     chat_piece_t       *list;
     const chat_piece_t *old = *pieces;
 
-    if (ctx->injected_sent || ctx->injected.len == 0) {
+    if (ctx->response.injected_sent || ctx->response.injected.len == 0) {
         return NGX_OK;
     }
 
     for (i = 0; i < *n; i++) {
-        rc = chat_follow_find(&ctx->injector, old[i].bytes, &at);
+        rc = chat_follow_find(&ctx->response.injector, old[i].bytes, &at);
         if (rc != CHAT_DECLINED) {
             break;
         }
@@ -262,7 +264,8 @@ ngx_chat_output_inject_after(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
     ngx_memcpy(list, old, (i + 1) * sizeof(*list));
     list[i].bytes.len = at;
 
-    list[i + 1].bytes = chat_str(ctx->injected.data, ctx->injected.len);
+    list[i + 1].bytes =
+        chat_str(ctx->response.injected.data, ctx->response.injected.len);
     list[i + 1].in_input = 0;
 
     /* what is left of the piece, maybe nothing */
@@ -270,8 +273,9 @@ ngx_chat_output_inject_after(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
     list[i + 2].bytes =
         chat_str(old[i].bytes.data + at, old[i].bytes.len - at);
 
-    ctx->injected_sent = 1;
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, ctx->ninjected);
+    ctx->response.injected_sent = 1;
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD,
+                           ctx->response.ninjected);
 
     *n += list[i + 2].bytes.len == 0 && i + 1 == *n ? 1 : 2;
     *pieces = list;
@@ -294,7 +298,7 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
         return NGX_OK;
     }
 
-    if (ctx->untouched) {
+    if (ctx->response.passthrough) {
         whole.bytes = bytes;
         whole.in_input = 1;
         return ngx_chat_output_pieces(chain, b, &whole, 1);
@@ -304,7 +308,7 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
         return NGX_ERROR;
     }
 
-    rc = chat_stream_push(ctx->stream, bytes, &pieces, &n);
+    rc = chat_stream_push(ctx->response.stream, bytes, &pieces, &n);
     if (rc != CHAT_OK) {
         return NGX_ERROR;
     }
@@ -321,8 +325,8 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
 static ngx_uint_t
 ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
 {
-    return !chat_stream_info(ctx->stream)->foreign && ctx->conf->interrupted
-           && !ctx->conf->dry_run;
+    return !chat_stream_info(ctx->response.stream)->foreign
+           && ctx->conf->interrupted && !ctx->conf->dry_run;
 }
 
 
@@ -334,7 +338,7 @@ ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
 static ngx_uint_t
 ngx_chat_output_breaks(ngx_chat_ctx_t *ctx, const char *reason)
 {
-    chat_end_e end = chat_stream_info(ctx->stream)->end;
+    chat_end_e end = chat_stream_info(ctx->response.stream)->end;
 
     if (!ngx_chat_output_tells(ctx)) {
         return reason != NULL;
@@ -355,14 +359,15 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
     ngx_chat_ctx_t     *ctx = chain->ctx;
     const chat_piece_t *pieces;
 
-    if (ctx->complete_answer) {
+    if (ctx->response.has_last) {
         return NGX_OK;
     }
 
-    ctx->complete_answer = 1;
+    ctx->response.has_last = 1;
 
     if (ngx_chat_output_inject_first(chain) != NGX_OK
-        || chat_stream_finish(ctx->stream, reason, 0, &pieces, &n) != CHAT_OK)
+        || chat_stream_finish(ctx->response.stream, reason, 0, &pieces, &n)
+               != CHAT_OK)
     {
         return NGX_ERROR;
     }
@@ -384,7 +389,7 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
 
     } else if (reason != NULL) {
         /* a whole answer after all: the next request may be on its way */
-        ctx->request->keepalive = ctx->keepalive;
+        ctx->request->keepalive = ctx->response.keepalive;
     }
 
     return rc;
@@ -397,8 +402,8 @@ ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {
     ngx_connection_t *c = ctx->request->connection;
 
-    return ctx->upstream_rc != NGX_OK && b->flush && !b->last_buf
-           && ngx_buf_size(b) == 0 && !ctx->complete_answer
+    return ctx->response.upstream_rc != NGX_OK && b->flush && !b->last_buf
+           && ngx_buf_size(b) == 0 && !ctx->response.has_last
            && (ngx_chat_keep_alone(ctx) || (!c->error && !c->timedout));
 }
 
@@ -410,8 +415,9 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     ngx_chat_ctx_t *ctx = chain->ctx;
 
     if (ngx_chat_output_broken(ctx, b)) {
-        return ngx_chat_output_end(chain, ctx->upstream_reason) == NGX_OK
-                   ? ngx_chat_output_special(chain, !ctx->truncated)
+        return ngx_chat_output_end(chain, ctx->response.upstream_reason)
+                       == NGX_OK
+                   ? ngx_chat_output_special(chain, !ctx->response.truncated)
                    : NGX_ERROR;
     }
 
@@ -422,7 +428,7 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
 
     } else if (!ngx_buf_in_memory(b)) {
         /* a file: nothing that a stream is served from */
-        ctx->untouched = 1;
+        ctx->response.passthrough = 1;
         ngx_chat_writer_stop(ctx);
         return ngx_chat_chain_add(chain, b);
 
@@ -438,7 +444,7 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     }
 
     return ngx_chat_output_end(chain, NULL) == NGX_OK
-               ? ngx_chat_output_special(chain, !ctx->truncated)
+               ? ngx_chat_output_special(chain, !ctx->response.truncated)
                : NGX_ERROR;
 }
 
@@ -477,27 +483,28 @@ ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
         b = in->buf;
 
         if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
-            ctx->untouched = 1;
+            ctx->response.passthrough = 1;
         }
 
-        if (!ctx->untouched && ngx_buf_size(b) != 0
-            && chat_stream_push(ctx->stream,
+        if (!ctx->response.passthrough && ngx_buf_size(b) != 0
+            && chat_stream_push(ctx->response.stream,
                                 chat_str(b->pos, (size_t) (b->last - b->pos)),
                                 &pieces, &n)
                    != CHAT_OK)
         {
-            ctx->untouched = 1;
+            ctx->response.passthrough = 1;
         }
 
         if (b->last_buf) {
-            ctx->complete_answer = 1;
-            (void) chat_stream_finish(ctx->stream, NULL, 0, &pieces, &n);
+            ctx->response.has_last = 1;
+            (void) chat_stream_finish(ctx->response.stream, NULL, 0, &pieces,
+                                      &n);
         }
     }
 
     ngx_chat_attempt_facts(ctx);
 
-    if (ctx->complete_answer) {
+    if (ctx->response.has_last) {
         ngx_chat_attempt_end(ctx, CHAT_END_NONE);
     }
 }
@@ -508,12 +515,13 @@ ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out)
 {
     ngx_chain_t *cl;
 
-    ngx_chain_update_chains(ctx->request->pool, &ctx->free, &ctx->busy, &out,
+    ngx_chain_update_chains(ctx->request->pool, &ctx->response.free,
+                            &ctx->response.busy, &out,
                             (ngx_buf_tag_t) &ngx_chat_module);
 
-    while (ctx->busy == NULL && (cl = ctx->taken) != NULL) {
+    while (ctx->response.busy == NULL && (cl = ctx->response.taken) != NULL) {
         cl->buf->pos = cl->buf->last;
-        ctx->taken = cl->next;
+        ctx->response.taken = cl->next;
         ngx_free_chain(ctx->request->pool, cl);
     }
 }

@@ -63,24 +63,24 @@ ngx_chat_stall_begin(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_loc_conf_t *conf = ctx->conf;
 
-    if (conf->stall == 0 || conf->dry_run || ctx->stream == NULL
+    if (conf->stall == 0 || conf->dry_run || ctx->response.stream == NULL
         || ctx->request->upstream == NULL)
     {
         return;
     }
 
-    ctx->stall.handler = ngx_chat_stall_handler;
-    ctx->stall.data = ctx;
-    ctx->stall.log = ctx->request->connection->log;
-    ngx_add_timer(&ctx->stall, conf->stall);
+    ctx->response.stall.handler = ngx_chat_stall_handler;
+    ctx->response.stall.data = ctx;
+    ctx->response.stall.log = ctx->request->connection->log;
+    ngx_add_timer(&ctx->response.stall, conf->stall);
 }
 
 
 void
 ngx_chat_stall_restart(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->stall.timer_set) {
-        ngx_add_timer(&ctx->stall, ctx->conf->stall);
+    if (ctx->response.stall.timer_set) {
+        ngx_add_timer(&ctx->response.stall, ctx->conf->stall);
     }
 }
 
@@ -88,10 +88,10 @@ ngx_chat_stall_restart(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_stall_progress(ngx_chat_ctx_t *ctx)
 {
-    uint32_t content = chat_stream_info(ctx->stream)->content;
+    uint32_t content = chat_stream_info(ctx->response.stream)->content;
 
-    if (content != ctx->content) {
-        ctx->content = content;
+    if (content != ctx->response.content) {
+        ctx->response.content = content;
         ngx_chat_stall_restart(ctx);
     }
 }
@@ -100,7 +100,7 @@ ngx_chat_stall_progress(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_stall_end(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->stall.timer_set) {
-        ngx_del_timer(&ctx->stall);
+    if (ctx->response.stall.timer_set) {
+        ngx_del_timer(&ctx->response.stall);
     }
 }

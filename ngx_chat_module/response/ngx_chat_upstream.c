@@ -51,16 +51,16 @@ ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
     ngx_chat_ctx_t *ctx;
 
     ctx = ngx_chat_get_ctx(r);
-    ctx->upstream_rc = rc;
-    ctx->keepalive = r->keepalive;
+    ctx->response.upstream_rc = rc;
+    ctx->response.keepalive = r->keepalive;
 
     if (ngx_chat_upstream_is_broken(r, rc)) {
-        ctx->upstream_reason = ctx->breaks
-                                   ? ctx->breaks
-                                   : ngx_chat_upstream_reason(r->upstream, rc);
+        ctx->response.upstream_reason =
+            ctx->response.breaks ? ctx->response.breaks
+                                 : ngx_chat_upstream_reason(r->upstream, rc);
     }
 
-    ctx->upstream_finalize(r, rc);
+    ctx->response.upstream_finalize(r, rc);
 }
 
 
@@ -71,8 +71,9 @@ ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason)
     ngx_http_request_t  *r = ctx->request;
     ngx_http_upstream_t *u = r->upstream;
 
-    if (u == NULL || u->peer.connection == NULL || ctx->untouched
-        || ctx->stream == NULL || chat_stream_info(ctx->stream)->foreign)
+    if (u == NULL || u->peer.connection == NULL || ctx->response.passthrough
+        || ctx->response.stream == NULL
+        || chat_stream_info(ctx->response.stream)->foreign)
     {
         return NGX_DECLINED;
     }
@@ -82,7 +83,7 @@ ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason)
     }
 
     /* its own handler ends it */
-    ctx->breaks = reason;
+    ctx->response.breaks = reason;
     read = u->peer.connection->read;
     read->timedout = 1;
     read->handler(read);
@@ -104,14 +105,15 @@ ngx_chat_upstream_yield(ngx_chat_ctx_t *ctx, ssize_t bytes)
         return;
     }
 
-    ctx->upstream_burst += (size_t) bytes;
+    ctx->response.upstream_burst += (size_t) bytes;
     rev = c->read;
 
-    if (ctx->upstream_burst < NGX_CHAT_UPSTREAM_BURST || !rev->ready) {
+    if (ctx->response.upstream_burst < NGX_CHAT_UPSTREAM_BURST || !rev->ready)
+    {
         return;
     }
 
-    ctx->upstream_burst = 0;
+    ctx->response.upstream_burst = 0;
     rev->ready = 0; /* until the event loop has been round once */
 
     if (rev->posted) {
@@ -128,7 +130,7 @@ ngx_chat_upstream_filter(void *data, ssize_t bytes)
     ngx_int_t       rc;
     ngx_chat_ctx_t *ctx = data;
 
-    rc = ctx->upstream_filter(ctx->upstream_data, bytes);
+    rc = ctx->response.upstream_filter(ctx->response.upstream_data, bytes);
 
     if (rc == NGX_ERROR) {
         ctx->request->upstream->error = 1;
@@ -148,10 +150,10 @@ ngx_chat_upstream_init(void *data)
     ngx_chat_ctx_t      *ctx = data;
     ngx_http_upstream_t *u = ctx->request->upstream;
 
-    rc = ctx->upstream_init(ctx->upstream_data);
+    rc = ctx->response.upstream_init(ctx->response.upstream_data);
 
     if (rc == NGX_OK && u->input_filter != ngx_chat_upstream_filter) {
-        ctx->upstream_filter = u->input_filter;
+        ctx->response.upstream_filter = u->input_filter;
         u->input_filter = ngx_chat_upstream_filter;
         u->input_filter_ctx = ctx;
     }
@@ -169,10 +171,10 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ctx->upstream_finalize = u->finalize_request;
+    ctx->response.upstream_finalize = u->finalize_request;
     u->finalize_request = ngx_chat_upstream_finalize;
 
-    if (ctx->stream == NULL || ctx->conf->dry_run) {
+    if (ctx->response.stream == NULL || ctx->conf->dry_run) {
         return;
     }
 
@@ -183,8 +185,8 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
     u->buffering = 0;
 
     if (u->input_filter_init != NULL) {
-        ctx->upstream_init = u->input_filter_init;
-        ctx->upstream_data = u->input_filter_ctx;
+        ctx->response.upstream_init = u->input_filter_init;
+        ctx->response.upstream_data = u->input_filter_ctx;
         u->input_filter_init = ngx_chat_upstream_init;
         u->input_filter_ctx = ctx;
     }
