@@ -2,10 +2,10 @@
  * ngx_chat_module.h: what the files of the glue share: the context of a
  * request, and which file does what with it.
  *
- * The life of a request: ngx_chat_request.c reads and parses the body;
- * ngx_chat_gate.c asks the store and acts on the core's verdict;
+ * The life of a request: ngx_chat_phase.c reads and parses the body;
+ * ngx_chat_decide.c asks the store and acts on the core's verdict;
  * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
- * ngx_chat_follow.c gives it another's answer; ngx_chat_answer.c answers in
+ * ngx_chat_follow.c gives it another's answer; ngx_chat_reply.c answers in
  * place of an upstream; ngx_chat_filter.c passes the answer on;
  * ngx_chat_attempt.c tells the store what became of it. ngx_chat_results.c
  * takes results from outside of it all.
@@ -251,7 +251,7 @@ void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 
-/* ngx_chat_request.c */
+/* ngx_chat_phase.c */
 
 /* The phase handler (PRECONTENT). */
 ngx_int_t ngx_chat_handler(ngx_http_request_t *r);
@@ -334,7 +334,7 @@ ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
  */
 ngx_int_t ngx_chat_tenant_find(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_gate.c */
+/* ngx_chat_decide.c */
 
 /* A request whose body was recognised: asks the store, or lets it go on. */
 void ngx_chat_gate(ngx_chat_ctx_t *ctx);
@@ -479,7 +479,7 @@ void ngx_chat_quota_leave(ngx_chat_ctx_t *ctx);
 
 ngx_int_t ngx_chat_hold_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
 
-/* ngx_chat_answer.c */
+/* ngx_chat_reply.c */
 
 /* Sends 200 and a comment to a client that waits. */
 ngx_int_t ngx_chat_answer_early(ngx_chat_ctx_t *ctx);

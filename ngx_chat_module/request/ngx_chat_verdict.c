@@ -1,7 +1,7 @@
 /*
  * ngx_chat_verdict.c: does what the core says of a request.
  *
- * ngx_chat_gate.c has looked at the batch; here the request goes on, claims,
+ * ngx_chat_decide.c has looked at the batch; here the request goes on, claims,
  * waits, or is answered. Promises: a claim that is not used is made void; a
  * request goes on at most once. Must not know: wire formats, how a store
  * stores.

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_answer.c: answers that the module makes itself.
+ * ngx_chat_reply.c: answers that the module makes itself.
  *
  * Refusals, bounces, empty turns, and the comments that keep a waiting client
  * awake. Promises: always the dialect's own form, with the CORS headers that

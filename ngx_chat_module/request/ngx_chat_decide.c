@@ -1,5 +1,5 @@
 /*
- * ngx_chat_gate.c: asks the store about a request and does what the core
+ * ngx_chat_decide.c: asks the store about a request and does what the core
  * says of it.
  *
  * A continuation joins what it brings, looks at all facts of its batch, and

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_request.c: the phase handler: is this chat, and what does it say?
+ * ngx_chat_phase.c: the phase handler: is this chat, and what does it say?
  *
  * Runs in PRECONTENT, after access control and before the content handler.
  * Promises: a body is read only where it may be chat; whatever is not, goes
