@@ -255,10 +255,9 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
                             : ngx_chat_store_shm_open(mcf->zone, cycle);
     ngx_queue_init(&mcf->attempts);
     ngx_chat_reader_init(mcf);
-    ngx_chat_watch_init(mcf);
 
     if (mcf->store != NULL) {
-        mcf->store->lost = ngx_chat_away_lost;
+        mcf->store->lost = ngx_chat_decide_lost;
         mcf->store->data = mcf;
         mcf->store->most_facts = ngx_chat_most_facts(mcf);
     }

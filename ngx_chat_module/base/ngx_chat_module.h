@@ -57,6 +57,35 @@ typedef enum {
     NGX_CHAT_ANSWERED   /* the module itself has answered */
 } ngx_chat_state_e;
 
+/* What happens to a request before it goes on or is answered. */
+typedef enum {
+    NGX_CHAT_EVENT_BODY,       /* the body was parsed */
+    NGX_CHAT_EVENT_FACTS,      /* ctx->act was decided */
+    NGX_CHAT_EVENT_PAYLOADS,   /* they were fetched; payloads.rc */
+    NGX_CHAT_EVENT_HEAD,       /* the recording that it follows has begun */
+    NGX_CHAT_EVENT_UNRECORDED, /* there is no recording to follow */
+    NGX_CHAT_EVENT_TIMEOUT,    /* its hold has reached its bound */
+    NGX_CHAT_EVENT_INDEXED     /* its stream is indexed, or cannot be */
+} ngx_chat_event_e;
+
+/* What is to be ended, in this order; each handler is safe at any time. */
+typedef enum {
+    /* the wait is over */
+    NGX_CHAT_END_WATCH,
+    NGX_CHAT_END_FOLLOW,
+    NGX_CHAT_END_HOLD,
+    NGX_CHAT_END_INDEX_HOLD,
+    /* the request is over */
+    NGX_CHAT_END_RESUME,
+    NGX_CHAT_END_KEEP,
+    NGX_CHAT_END_WRITER,
+    NGX_CHAT_END_INDEX,
+    NGX_CHAT_END_ATTEMPT,
+    /* its pool is destroyed */
+    NGX_CHAT_END_MEMORY,
+    NGX_CHAT_ENDS
+} ngx_chat_end_e;
+
 typedef struct ngx_chat_ctx_s     ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
 typedef struct ngx_chat_follow_s  ngx_chat_follow_t;
@@ -117,6 +146,7 @@ typedef struct {
     uint64_t          asked;  /* when the store was asked, us */
     uint64_t          asking; /* time spent on that, us */
 
+    unsigned full : 1;     /* the store had no room */
     unsigned partial : 1;  /* the batch was seen incomplete */
     unsigned sealed : 1;   /* all its calls are known */
     unsigned opened : 1;   /* a stream has told of it */
@@ -131,6 +161,7 @@ typedef struct {
     ngx_chat_lookup_t *items;
     size_t             count;
     size_t             due;     /* answers */
+    ngx_int_t          rc;      /* NGX_DECLINED: the body cannot take them */
     ngx_uint_t         merging; /* they go into the body */
 } ngx_chat_payloads_t;
 
@@ -148,6 +179,7 @@ typedef struct {
 
     unsigned held : 1;    /* it waits */
     unsigned counted : 1; /* among its tenant's requests */
+    unsigned yields : 1;  /* another request has taken its place */
 } ngx_chat_wait_t;
 
 /* The claim of a request. */
@@ -214,7 +246,11 @@ struct ngx_chat_ctx_s {
     chat_arena_t         *kept;  /* lives as long as the request */
     ngx_uint_t           *freed; /* set when the context ends; or NULL */
 
-    void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc); /* no answer is due */
+    /* reports an event; it may end the request */
+    void (*step)(ngx_chat_ctx_t *ctx, ngx_chat_event_e event);
+    chat_act_t         act;       /* what is done with the request */
+    ngx_chat_verdict_e passes_as; /* act PASS */
+    void (*ends[NGX_CHAT_ENDS])(ngx_chat_ctx_t *ctx); /* registered; or NULL */
 
     ngx_chat_body_t     body;
     ngx_chat_barrier_t  barrier;
@@ -266,50 +302,33 @@ ngx_int_t ngx_chat_read_body(ngx_http_request_t *r, size_t max,
 /* The context of the request, after internal redirects too; or NULL. */
 ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
 
-/* What a request is worked on with; NULL: no memory. */
+/* Runs the registered ends of this range. */
+void ngx_chat_end(ngx_chat_ctx_t *ctx, ngx_chat_end_e from, ngx_chat_end_e to);
+
+/* The context that a request is worked on with; NULL: no memory. */
 ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
                                     ngx_chat_loc_conf_t *conf);
 
-/*
- * Parses ctx->body.text into ctx->body.rq. NGX_DECLINED: it is not chat;
- * NGX_ABORT: it is past a bound.
- */
-ngx_int_t ngx_chat_parse(ngx_chat_ctx_t *ctx);
-
-/* Lets the request go on to its content handler. */
-void ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict);
-
-/* What a request is named in claims and logs; ms since the epoch. */
+/* ms since the epoch */
 uint64_t ngx_chat_now(void);
 
-/* ngx_chat_name.c */
-
-/* Fills q.key with what is to be asked first; CHAT_DECLINED: not managed. */
-chat_rc_e ngx_chat_name(ngx_chat_ctx_t *ctx);
+/* ngx_chat_decide.c */
 
 /*
- * Has the batch's own name in q.key, and then calls next(ctx, rc): NGX_OK, or
- * NGX_DECLINED (there is none). next may be called at once.
- */
-void ngx_chat_name_find(ngx_chat_ctx_t *ctx,
-                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
-
-/* The same of the conversation's newest batch, whatever the body names. */
-void ngx_chat_name_newest(ngx_chat_ctx_t *ctx,
-                          void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
-
-/*
- * Takes the oldest batches and streams out of a conversation's record, whose
+ * Drops the oldest batches and streams from a conversation's index, whose
  * facts these are, so that a look at it stays short.
  */
-void ngx_chat_name_trim(chat_store_t *store, const chat_key_t *key,
-                        const chat_fact_t *facts, size_t n);
+void ngx_chat_decide_trim(chat_store_t *store, const chat_key_t *key,
+                          const chat_fact_t *facts, size_t n);
 
 /*
- * Writes the batch of a request that waits into the conversation's record,
- * where no stream has: it can be settled from outside then.
+ * ms until a remote store may show what another worker has put, counted in
+ * *polls; 0: there is no point in another look.
  */
-void ngx_chat_name_record(ngx_chat_ctx_t *ctx);
+ngx_msec_t ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls);
+
+/* chat_store_t's lost(). */
+void ngx_chat_decide_lost(chat_store_t *store, int all);
 
 /* ngx_chat_value.c */
 
@@ -334,172 +353,37 @@ ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
  */
 ngx_int_t ngx_chat_tenant_find(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_decide.c */
-
-/* A request whose body was recognised: asks the store, or lets it go on. */
-void ngx_chat_gate(ngx_chat_ctx_t *ctx);
-
-/* A look at its batch was answered; batch is valid where rc is CHAT_OK. */
-void ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
-                          const chat_batch_t *batch);
-
-/*
- * The request waits for the store: puts facts (NULL: none) and asks for all
- * facts of the key; the continuation may end the request.
- */
-void ngx_chat_gate_ask(ngx_chat_ctx_t *ctx, const chat_key_t *key,
-                       const chat_facts_t *facts,
-                       void (*done)(ngx_chat_ask_t *ask, chat_rc_e rc,
-                                    const chat_fact_t *facts, size_t n));
-
-/* The same of its batch, to decide anew. */
-void ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts);
-
-/* Before a question: the request waits for the store. */
-void ngx_chat_gate_waits(ngx_chat_ctx_t *ctx);
-
-/* The continuation of a look. */
-void ngx_chat_gate_done(ngx_chat_ask_t *ask, chat_rc_e rc,
-                        const chat_fact_t *facts, size_t n);
-
-/* Asks for the name of the batch once more, and then for the batch. */
-void ngx_chat_gate_anew(ngx_chat_ctx_t *ctx);
-
-/* ngx_chat_watch.c */
-
-/* Looks at the batch once more, now or after the answer under way. */
-void ngx_chat_watch_look(ngx_chat_ctx_t *ctx);
-
-/*
- * Joins the facts, and looks whenever something changes from now on.
- * NGX_ERROR: no memory.
- */
-ngx_int_t ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts);
-
-/* Requests of this worker that wait for the batch of this one. */
-ngx_uint_t ngx_chat_watch_mates(ngx_chat_ctx_t *ctx);
-
-void ngx_chat_watch_init(ngx_chat_main_conf_t *mcf);
-
-/* Ends all dealings with the store; safe at any time. */
-void ngx_chat_watch_end(ngx_chat_ctx_t *ctx);
-
-/* ngx_chat_verdict.c */
-
-/* Does what ctx->barrier.decision says. */
-void ngx_chat_verdict_act(ngx_chat_ctx_t *ctx);
-
-/* The bound of its hold is reached. */
-void ngx_chat_verdict_bound(ngx_chat_ctx_t *ctx);
-
-/* ngx_chat_away.c */
-
-/* The store did not answer as it should: goes on, is refused, or waits on. */
-void ngx_chat_away_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc);
-
-/* A request that must not go on without the store. */
-void ngx_chat_away_refuse(ngx_chat_ctx_t *ctx);
-
-/* A request that waits finds that the store has lost its facts. */
-void ngx_chat_away_rejoin(ngx_chat_ctx_t *ctx);
-
-/*
- * What another worker has put into a remote store may come after whoever was
- * told of it: ms until the next look, counted in *looks; 0: there is no point
- * in another one.
- */
-ngx_msec_t ngx_chat_away_pause(const chat_store_t *store, ngx_uint_t *looks);
-
-/* A chain that nothing is known of. 1: looks once more. */
-ngx_uint_t ngx_chat_away_look_later(ngx_chat_ctx_t *ctx);
-
-/* chat_store_t's lost(). */
-void ngx_chat_away_lost(chat_store_t *store, int all);
-
 /* ngx_chat_complete.c */
-
-/*
- * Fetches the payloads of what the body lacks and the store has, puts them
- * in, and then calls next(ctx, rc): NGX_OK, NGX_DECLINED (the body cannot take
- * them), NGX_ERROR (the store failed). next may be called at once.
- */
-void ngx_chat_complete(ngx_chat_ctx_t *ctx,
-                       void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
-
-/* The same, but only gathers ctx->body.results, to be told. */
-void ngx_chat_collect(ngx_chat_ctx_t *ctx,
-                      void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc));
 
 /* Puts events with ctx->body.results into ctx->response.injected. */
 ngx_int_t ngx_chat_complete_inject(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_follow.c */
-
-/* Waits for the fate of the attempt that was seen last, as a follower. */
-void ngx_chat_follow_wait(ngx_chat_ctx_t *ctx);
-
-/*
- * Gives the client the answer of that attempt; late: it had been answered
- * when this request came. Where there is no record: otherwise(ctx), now or
- * later.
- */
-void ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late,
-                     void (*otherwise)(ngx_chat_ctx_t *ctx));
-
-/* Follows no more; safe at any time. */
-void ngx_chat_follow_leave(ngx_chat_ctx_t *ctx);
-
-/* Its memory, when the request's pool ends. */
-void ngx_chat_follow_free(ngx_chat_ctx_t *ctx);
-
 /* ngx_chat_hold.c */
 
-/* Begins to wait, or goes on waiting. bounded: a hold, not a sibling. */
-void ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded);
-
-/* The wait is over (also where there was none). */
-void ngx_chat_hold_end(ngx_chat_ctx_t *ctx);
-
-/* Its hold ends as at its bound, soon: another request takes its place. */
-void ngx_chat_hold_yield(ngx_chat_ctx_t *ctx);
-
-/* ngx_chat_quota.c */
-
-ngx_int_t ngx_chat_quota_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
-
-/*
- * The limit that keeps one more request from waiting, as $chat_reason has it;
- * NULL: there is room, maybe in place of others, which end.
- */
-const char *ngx_chat_quota_limit(ngx_chat_ctx_t *ctx);
-
-/* The request waits, and does not any more (also where it never did). */
-void ngx_chat_quota_enter(ngx_chat_ctx_t *ctx);
-void ngx_chat_quota_leave(ngx_chat_ctx_t *ctx);
+/* Looks at the batch once more, now or after the answer under way. */
+void ngx_chat_watch_look(ngx_chat_ctx_t *ctx);
 
 ngx_int_t ngx_chat_hold_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
 
 /* ngx_chat_reply.c */
 
-/* Sends 200 and a comment to a client that waits. */
-ngx_int_t ngx_chat_answer_early(ngx_chat_ctx_t *ctx);
-
-/* One more comment. */
-ngx_int_t ngx_chat_answer_beat(ngx_chat_ctx_t *ctx);
-
 /*
- * Ends the request. refuse: status with the dialect's error; by its in-band
- * error where 200 was sent. bounce and empty tell ctx->body.results first.
+ * Ends the request with the reply; in band where 200 was sent. EMPTY and
+ * BOUNCE inject ctx->body.results.
  */
-void ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
-                            const char *code, const char *message);
+void ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply);
+
 /*
  * The answer of another request, which this one waits for, broke off: 502 with
  * the dialect's error, or its interrupted event where 200 was sent.
  */
-void ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason);
-void ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx);
-void ngx_chat_answer_empty(ngx_chat_ctx_t *ctx);
+void ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason);
+
+/*
+ * The dialect's error for an upstream that answered with this status, or 2xx
+ * without an event stream, as one buffer in the pool; NULL: no memory.
+ */
+ngx_buf_t *ngx_chat_reply_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status);
 
 /* The CORS headers of the asking response, where the answer has none. */
 ngx_int_t ngx_chat_answer_cors(ngx_chat_ctx_t *ctx);
@@ -524,10 +408,6 @@ void ngx_chat_answer_break(ngx_chat_ctx_t *ctx);
  */
 ngx_buf_t *ngx_chat_answer_interrupted(ngx_chat_ctx_t *ctx, const char *reason,
                                        ngx_uint_t resumable);
-
-/* The refusal as one buffer in the pool; NULL: no memory. */
-ngx_buf_t *ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
-                                   const char *code, const char *message);
 
 /*
  * The answer of a content handler: the text whole, which is freed, and what
@@ -603,25 +483,7 @@ void ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx);
 /* The answer is over: end/k, and one line in the log. */
 void ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end);
 
-/*
- * The results of a body that was complete by itself become mergeable: others
- * lack them, or its own attempt came to nothing.
- */
-void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
-
-/* Its claim is its attempt from now on, as far as it has one. */
-void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
-
-/*
- * Notes the results that a request without an attempt brings or got inserted,
- * where the provider keeps the conversation: a 2xx answer delivers them.
- */
-void ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx);
-
 /* 1 if no upstream has had a byte of the request, nor its client an answer. */
 ngx_uint_t ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx);
-
-/* Our claim/k, and nothing will be sent. */
-void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
 
 #endif /* NGX_CHAT_MODULE_H */

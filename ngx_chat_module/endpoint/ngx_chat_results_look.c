@@ -69,7 +69,7 @@ void
 ngx_chat_results_unknown(ngx_chat_results_t           *rs,
                          const chat_outside_refusal_t *refusal)
 {
-    ngx_msec_t pause = ngx_chat_away_pause(rs->store, &rs->looks);
+    ngx_msec_t pause = ngx_chat_decide_pause(rs->store, &rs->looks);
 
     if (pause == 0) {
         ngx_chat_results_refuse(rs, refusal);
@@ -191,7 +191,7 @@ ngx_chat_results_found(ngx_chat_results_t *rs)
 {
     size_t i;
 
-    ngx_chat_name_trim(rs->store, &rs->keys[0], rs->facts, rs->nfacts);
+    ngx_chat_decide_trim(rs->store, &rs->keys[0], rs->facts, rs->nfacts);
 
     if (chat_batch_newest(rs->facts, rs->nfacts, &rs->recorded) == CHAT_OK) {
         rs->dialect = chat_dialect_find(rs->recorded.dialect);

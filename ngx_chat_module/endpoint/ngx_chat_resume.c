@@ -13,6 +13,7 @@
 
 #include "endpoint/ngx_chat_content.h"
 #include "facts/chat_conversation.h"
+#include "record/ngx_chat_follow.h"
 #include "record/ngx_chat_index.h"
 #include "endpoint/ngx_chat_resume.h"
 
@@ -458,6 +459,7 @@ ngx_chat_resume_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 
     ngx_chat_headers_scan(r, &ctx->headers, 0);
     ctx->resume = resume;
+    ctx->ends[NGX_CHAT_END_RESUME] = ngx_chat_resume_leave;
     ctx->state = NGX_CHAT_ASKING;
     resume->place = *place;
     resume->named = place->stream.len != 0;

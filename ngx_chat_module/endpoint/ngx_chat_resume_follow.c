@@ -91,7 +91,7 @@ ngx_chat_resume_look(ngx_chat_ctx_t *ctx)
         ngx_chat_resume_nothing(ctx);
 
     } else if (!reader->chunks.has_head) {
-        ngx_chat_answer_broken(ctx, reader->over ? reader->over : "upstream");
+        ngx_chat_reply_broken(ctx, reader->over ? reader->over : "upstream");
 
     } else {
         ngx_chat_resume_before(ctx);

@@ -44,6 +44,26 @@ ngx_chat_follow_woken(void *data)
 }
 
 
+static void
+ngx_chat_follow_free(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t i;
+
+    if (ctx->follow == NULL) {
+        return;
+    }
+
+    for (i = 0; i < ctx->follow->nsending; i++) {
+        ngx_chat_chunk_free(ctx->follow->sending[i].chunk);
+        chat_buf_free(&ctx->follow->sending[i].rewritten);
+    }
+
+    chat_follow_free(&ctx->follow->rewriter);
+    ngx_free(ctx->follow);
+    ctx->follow = NULL;
+}
+
+
 ngx_int_t
 ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
                        uint64_t after)
@@ -56,6 +76,9 @@ ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
         if (ctx->follow == NULL) {
             return NGX_ERROR;
         }
+
+        ctx->ends[NGX_CHAT_END_FOLLOW] = ngx_chat_follow_leave;
+        ctx->ends[NGX_CHAT_END_MEMORY] = ngx_chat_follow_free;
     }
 
     follower = &ctx->follow->follower;
@@ -112,26 +135,6 @@ ngx_chat_follow_leave(ngx_chat_ctx_t *ctx)
         ctx->follow->look = NULL;
         ngx_chat_reader_leave(&ctx->follow->follower);
     }
-}
-
-
-void
-ngx_chat_follow_free(ngx_chat_ctx_t *ctx)
-{
-    ngx_uint_t i;
-
-    if (ctx->follow == NULL) {
-        return;
-    }
-
-    for (i = 0; i < ctx->follow->nsending; i++) {
-        ngx_chat_chunk_free(ctx->follow->sending[i].chunk);
-        chat_buf_free(&ctx->follow->sending[i].rewritten);
-    }
-
-    chat_follow_free(&ctx->follow->rewriter);
-    ngx_free(ctx->follow);
-    ctx->follow = NULL;
 }
 
 
@@ -285,27 +288,24 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
 
 /* All is there that goes before the stream. */
 static void
-ngx_chat_follow_start(ngx_chat_ctx_t *ctx)
+ngx_chat_follow_ready(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_follow_t       *follow = ctx->follow;
     const ngx_chat_reader_t *reader = follow->follower.reader;
 
     if (ctx->response.early && !ngx_chat_chunks_is_sse(&reader->chunks)) {
-        ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "upstream_error",
-                               "the answer to these results is no stream");
+        ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM);
         return;
     }
 
-    ngx_chat_hold_end(ctx);
-    ngx_chat_index_unhold(ctx);
+    ngx_chat_end(ctx, NGX_CHAT_END_HOLD, NGX_CHAT_END_INDEX_HOLD);
 
     ngx_chat_follow_answer(ctx, follow->message, NULL, 0);
 }
 
 
-/* What the client's transcript lacks is there, as far as it can be had. */
-static void
-ngx_chat_follow_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+void
+ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     ngx_chat_follow_t *follow = ctx->follow;
 
@@ -326,7 +326,7 @@ ngx_chat_follow_collected(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = NULL;
 
-    ngx_chat_follow_start(ctx);
+    ngx_chat_follow_ready(ctx);
 }
 
 
@@ -336,12 +336,11 @@ ngx_chat_follow_lost(ngx_chat_ctx_t *ctx)
 {
     const char *reason = ctx->follow->follower.reader->over;
 
-    ngx_chat_answer_broken(ctx, reason ? reason : "upstream");
+    ngx_chat_reply_broken(ctx, reason ? reason : "upstream");
 }
 
 
-/* What the reader knows by now: waits, begins, or does otherwise. */
-static void
+void
 ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_follow_t       *follow = ctx->follow;
@@ -349,7 +348,7 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
 
     if (reader->chunks.has_head) {
         follow->gathering = 1;
-        ngx_chat_collect(ctx, ngx_chat_follow_collected);
+        ctx->step(ctx, NGX_CHAT_EVENT_HEAD);
         return;
     }
 
@@ -364,28 +363,18 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_follow_leave(ctx);
-    follow->otherwise(ctx);
+    ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
 }
 
 
-void
-ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late,
-                void (*otherwise)(ngx_chat_ctx_t *ctx))
+ngx_int_t
+ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late)
 {
-    if ((!ctx->wait.held
-         && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
-        || ngx_chat_follow_join(ctx, late) != NGX_OK)
-    {
-        ngx_chat_follow_leave(ctx);
-        otherwise(ctx);
-        return;
+    if (ngx_chat_follow_join(ctx, late) != NGX_OK) {
+        return NGX_DECLINED;
     }
 
     ctx->follow->look = ngx_chat_follow_look;
-    ctx->follow->otherwise = otherwise;
     ctx->follow->late = late;
-
-    ngx_chat_hold(ctx, 0);
-    ngx_chat_follow_look(ctx);
+    return NGX_OK;
 }

@@ -29,7 +29,6 @@ struct ngx_chat_follow_s {
     ngx_chat_follower_t follower;
     void (*look)(ngx_chat_ctx_t *ctx); /* more is known, nothing is sent yet;
                                           NULL: it only waits */
-    void (*otherwise)(ngx_chat_ctx_t *ctx); /* where there is no record */
     ngx_uint_t         late;
     ngx_uint_t         gathering; /* what goes before the stream */
     chat_str_t         message;   /* the request's own last message */
@@ -41,6 +40,25 @@ struct ngx_chat_follow_s {
 };
 
 /* ngx_chat_follow.c */
+
+/* Follows the attempt that was seen last, until its outcome is known. */
+void ngx_chat_follow_wait(ngx_chat_ctx_t *ctx);
+
+/*
+ * Follows that attempt to give its answer to the client; late: it had been
+ * answered when this request came. NGX_DECLINED: it cannot.
+ */
+ngx_int_t ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late);
+
+/* What the reader knows by now: waits, or reports HEAD or UNRECORDED. */
+void ngx_chat_follow_look(ngx_chat_ctx_t *ctx);
+
+/* The payloads that the client's transcript lacks are there, or (rc) not:
+ * the answer begins. */
+void ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc);
+
+/* Follows no more; safe at any time. */
+void ngx_chat_follow_leave(ngx_chat_ctx_t *ctx);
 
 /*
  * Follows the stream, behind the last event that its client has (0: none); as

@@ -55,8 +55,8 @@ ngx_chat_index_done(chat_store_op_t *op, chat_rc_e rc,
     ctx->indexed->begun = 1;
 
     if (rc == CHAT_OK) {
-        ngx_chat_name_trim(ctx->main->store, &ctx->indexed->conversation,
-                           facts, n);
+        ngx_chat_decide_trim(ctx->main->store, &ctx->indexed->conversation,
+                             facts, n);
 
     } else {
         ngx_log_error(NGX_LOG_WARN, c->log, 0,
@@ -75,7 +75,7 @@ ngx_chat_index_done(chat_store_op_t *op, chat_rc_e rc,
         ngx_chat_index_ask(ctx);
     }
 
-    ctx->next(ctx, NGX_OK);
+    ctx->step(ctx, NGX_CHAT_EVENT_INDEXED);
     ngx_http_run_posted_requests(c);
 }
 
@@ -139,8 +139,8 @@ ngx_chat_index_trim(chat_store_op_t *op, chat_rc_e rc,
     ngx_http_set_log_request(c->log, ctx->request);
 
     if (rc == CHAT_OK) {
-        ngx_chat_name_trim(ctx->main->store, &ctx->indexed->conversation,
-                           facts, n);
+        ngx_chat_decide_trim(ctx->main->store, &ctx->indexed->conversation,
+                             facts, n);
     }
 
     if (ngx_chat_index_put(ctx) != NGX_OK) {
@@ -163,8 +163,7 @@ ngx_chat_index_make_room(ngx_chat_ctx_t *ctx)
 
 
 ngx_uint_t
-ngx_chat_index_begin(ngx_chat_ctx_t *ctx,
-                     void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
     chat_key_t          conversation;
@@ -185,13 +184,13 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx,
     ngx_chat_recording_key(ctx, &indexed->key);
     chat_listed_id(&indexed->key, indexed->id);
     ctx->indexed = indexed;
+    ctx->ends[NGX_CHAT_END_INDEX] = ngx_chat_index_end;
 
     if (ngx_chat_index_put(ctx) != NGX_OK) {
         ctx->indexed = NULL;
         return 0;
     }
 
-    ctx->next = next;
     ctx->state = NGX_CHAT_ASKING;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
@@ -226,6 +225,7 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     chat_digest_parts(parts, 3, &hold.name);
     chat_listed_id(&hold, id);
     ctx->hold = id;
+    ctx->ends[NGX_CHAT_END_INDEX_HOLD] = ngx_chat_index_unhold;
 
     ngx_memzero(&listed, sizeof(listed));
     listed.ms = ngx_chat_now();
@@ -295,8 +295,7 @@ ngx_chat_index_abort(ngx_chat_ctx_t *ctx)
     }
 
     (*r->upstream->cleanup)(r);
-    ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "stopped",
-                           "somebody has stopped this answer");
+    ngx_chat_reply(ctx, CHAT_REPLY_STOPPED);
 }
 
 

@@ -38,12 +38,10 @@ struct ngx_chat_indexed_s {
 };
 
 /*
- * Lists the answer, if it is to be: 1, and next(ctx) is called later; else 0,
- * and there is nothing to wait for.
+ * Lists the answer, if it is to be: 1, and INDEXED is reported later; else
+ * 0, and there is nothing to wait for.
  */
-ngx_uint_t ngx_chat_index_begin(ngx_chat_ctx_t *ctx,
-                                void (*next)(ngx_chat_ctx_t *ctx,
-                                             ngx_int_t       rc));
+ngx_uint_t ngx_chat_index_begin(ngx_chat_ctx_t *ctx);
 
 /*
  * Says in the conversation's record that this request waits for results, so

@@ -300,6 +300,7 @@ ngx_chat_writer_create(ngx_chat_ctx_t *ctx)
     writer->timer.data = writer;
     writer->timer.log = ngx_cycle->log;
     ctx->writer = writer;
+    ctx->ends[NGX_CHAT_END_WRITER] = ngx_chat_writer_close;
 
     if (ngx_chat_writer_head(ctx, &writer->head) != NGX_OK) {
         ngx_chat_writer_free(writer);

@@ -13,6 +13,7 @@
 
 #include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
+#include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_LOG_IDS 8
@@ -432,4 +433,14 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     }
 
     ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+}
+
+
+void
+ngx_chat_attempt_leave(ngx_chat_ctx_t *ctx)
+{
+    /* a claim that stands is ended, even if its body could not be parsed */
+    if (ctx->dialect != NULL || ctx->attempt.k != 0) {
+        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
+    }
 }

@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 
 #include "metrics/ngx_chat_metrics.h"
+#include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_LOOKUPS_MAX 16 /* steps; later ones matter more */
@@ -465,56 +466,50 @@ ngx_chat_lookup_done(ngx_chat_ask_t *ask, chat_rc_e rc,
 
     if (--ctx->payloads.due == 0) {
         ngx_chat_metrics_asked(ctx);
-        ctx->next(ctx, ngx_chat_completed(ctx));
+        ctx->payloads.rc = ngx_chat_completed(ctx);
+        ctx->step(ctx, NGX_CHAT_EVENT_PAYLOADS);
     }
 }
 
 
-static void
-ngx_chat_complete_start(ngx_chat_ctx_t *ctx,
-                        void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+/* Asks for the payloads. NGX_AGAIN: answers are due. */
+static ngx_int_t
+ngx_chat_payloads_ask(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (ctx->body.arena == NULL && ngx_chat_parse(ctx) != NGX_OK) {
-        next(ctx, NGX_ERROR);
-        return;
+    if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    ctx->next = next;
     ctx->payloads.count = 0;
     ctx->barrier.asked = ngx_chat_metrics_clock();
     chat_results_init(&ctx->body.results, ctx->body.arena);
 
     if (ngx_chat_lookup_all(ctx) == 0) {
-        next(ctx, ngx_chat_completed(ctx));
-        return;
+        return ngx_chat_completed(ctx);
     }
 
     ctx->state = NGX_CHAT_ASKING;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
+    return NGX_AGAIN;
 }
 
 
 void
-ngx_chat_complete(ngx_chat_ctx_t *ctx,
-                  void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
+ngx_chat_payloads(ngx_chat_ctx_t *ctx, ngx_uint_t merging)
 {
-    if (ctx->conf->dry_run || ctx->main->store == NULL) {
-        next(ctx, NGX_OK);
-        return;
+    ngx_int_t rc = NGX_OK;
+
+    ctx->payloads.merging = merging;
+
+    if (!merging || !(ctx->conf->dry_run || ctx->main->store == NULL)) {
+        rc = ngx_chat_payloads_ask(ctx);
     }
 
-    ctx->payloads.merging = 1;
-    ngx_chat_complete_start(ctx, next);
-}
-
-
-void
-ngx_chat_collect(ngx_chat_ctx_t *ctx,
-                 void (*next)(ngx_chat_ctx_t *ctx, ngx_int_t rc))
-{
-    ctx->payloads.merging = 0;
-    ngx_chat_complete_start(ctx, next);
+    if (rc != NGX_AGAIN) {
+        ctx->payloads.rc = rc;
+        ctx->step(ctx, NGX_CHAT_EVENT_PAYLOADS);
+    }
 }

@@ -1,23 +1,57 @@
 /*
- * ngx_chat_decide.c: asks the store about a request and does what the core
- * says of it.
+ * ngx_chat_decide.c: asks the store about a request and decides on an action.
  *
- * A continuation joins what it brings, looks at all facts of its batch, and
- * either goes on, waits (and looks again whenever something changes), or is
- * answered. Must not know: wire formats, how a store stores.
+ * A continuation joins what it brings and looks at all facts of its batch;
+ * ctx->act is what the core makes of them. A request that has waited, or whose
+ * batch was seen incomplete, never goes on without the store; any other one
+ * does as chat_store_failure says. What the store has lost is joined again:
+ * by held requests their results, by live attempts their claims.
+ * Must not know: wire formats, how a store stores.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "metrics/ngx_chat_metrics.h"
-#include "store/ngx_chat_ask.h"
+#include "facts/chat_conversation.h"
 #include "facts/chat_recording.h"
+#include "metrics/ngx_chat_metrics.h"
+#include "record/ngx_chat_reader.h"
+#include "record/ngx_chat_writer.h"
+#include "request/ngx_chat_request.h"
+#include "store/ngx_chat_ask.h"
+
+
+static void find_batch(ngx_chat_ctx_t *ctx);
 
 
 void
-ngx_chat_gate_waits(ngx_chat_ctx_t *ctx)
+ngx_chat_decide_pass(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
+{
+    ctx->act.action = CHAT_ACT_PASS;
+    ctx->passes_as = verdict;
+    ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+}
+
+
+static void
+go(ngx_chat_ctx_t *ctx)
+{
+    ctx->act.action = CHAT_ACT_GO;
+    ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+}
+
+
+static void
+refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply)
+{
+    ctx->act.action = CHAT_ACT_REPLY;
+    ctx->act.reply = reply;
+}
+
+
+void
+ngx_chat_decide_wait(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
@@ -33,41 +67,338 @@ ngx_chat_gate_waits(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_gate_ask(ngx_chat_ctx_t *ctx, const chat_key_t *key,
-                  const chat_facts_t *facts, ngx_chat_ask_pt done)
+static void
+ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
+    ngx_chat_ask_pt done)
 {
-    ngx_chat_gate_waits(ctx);
+    ngx_chat_decide_wait(ctx);
     ngx_chat_ask(ctx, &ctx->barrier.ask, key, facts, done);
 }
 
 
 void
-ngx_chat_gate_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
+ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
-    ngx_chat_gate_ask(ctx, &ctx->barrier.q.key, facts, ngx_chat_gate_done);
+    ask(ctx, &ctx->barrier.q.key, facts, ngx_chat_decide_answer);
 }
 
 
-/* The verdicts of a request that nothing has to be asked for. */
+/* Adds the time when the batch was first seen. */
 static void
-ngx_chat_gate_pass(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+add_since(chat_facts_t *facts, uint64_t ms)
 {
-    (void) rc;
-    ngx_chat_go_on(ctx, ctx->managed ? NGX_CHAT_VERDICT_PASSED
-                                     : NGX_CHAT_VERDICT_UNMANAGED);
+    u_char text[NGX_INT64_LEN + 1], *end;
+
+    end = ngx_sprintf(text, "%uL", ms);
+    chat_facts_add(facts, "since", chat_str(text, (size_t) (end - text)));
 }
 
+
+/* The store cannot be asked, or has lost what the request knows. */
+
+void
+ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->reason == NULL) {
+        ctx->reason = ngx_chat_reply_code(CHAT_REPLY_STORE_UNAVAILABLE);
+    }
+
+    if (ctx->wait.held && ctx->dialect->one_by_one) {
+        refuse(ctx, chat_gate_incomplete(ctx->dialect));
+    } else {
+        refuse(ctx, ctx->barrier.full ? CHAT_REPLY_STORE_FULL
+                                      : CHAT_REPLY_STORE_UNAVAILABLE);
+    }
+}
+
+
+/*
+ * 1 if the body is known to lack results that the provider asks for. Of a
+ * chain only the store knows that; without it the body may be complete.
+ */
+static ngx_uint_t
+is_incomplete(ngx_chat_ctx_t *ctx)
+{
+    const chat_question_t *q = &ctx->barrier.q;
+
+    return ctx->managed && ctx->body.rq.class == CHAT_CLASS_CONTINUATION
+           && q->dialect != NULL && !q->complete
+           && (!q->chained || ctx->barrier.watching) && !ctx->conf->dry_run
+           && ctx->conf->hold != NGX_CHAT_HOLD_OFF;
+}
+
+
+ngx_uint_t
+ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
+{
+    ctx->barrier.full = rc == CHAT_LIMIT;
+    ctx->reason =
+        ngx_chat_reply_code(rc == CHAT_LIMIT ? CHAT_REPLY_STORE_FULL
+                                             : CHAT_REPLY_STORE_UNAVAILABLE);
+
+    if (rc == CHAT_LIMIT) {
+        ngx_chat_metrics_count(ctx->main, CHAT_COUNT_STORE_FULL, 1);
+    }
+
+    if (ctx->wait.held && rc == CHAT_ERROR
+        && ctx->main->store->state == CHAT_STORE_RECONNECTING)
+    {
+        /* the watch is notified when the store is back, or unavailable */
+        ctx->reason = NULL;
+        ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+        return 0;
+    }
+
+    if (rc == CHAT_LIMIT && !ctx->wait.held) {
+        /* its claim may have found room, its other facts have not */
+        ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+        ngx_chat_watch_end(ctx);
+
+    } else if (ctx->wait.held || ctx->barrier.watching) {
+        ngx_chat_decide_refuse(ctx);
+        return 1;
+    }
+
+    if ((ctx->conf->failure == NGX_CHAT_FAILURE_DENY && !ctx->conf->dry_run)
+        || is_incomplete(ctx))
+    {
+        ngx_chat_decide_refuse(ctx);
+        return 1;
+    }
+
+    /* its claim may stand: if so, the others learn what becomes of it */
+    ngx_chat_attempt_begin(ctx);
+    ctx->act.action = CHAT_ACT_PASS;
+    ctx->passes_as = NGX_CHAT_VERDICT_BYPASS;
+    return 1;
+}
+
+
+static void
+failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
+{
+    if (ngx_chat_decide_failed(ctx, rc)) {
+        ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+    }
+}
+
+
+/* A request that waits finds that the store has lost its facts. */
+static ngx_int_t
+rejoin(ngx_chat_ctx_t *ctx)
+{
+    size_t       dropped = 0;
+    chat_facts_t facts;
+
+    if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    chat_facts_init(&facts, ctx->body.arena);
+    add_since(&facts, ctx->barrier.since);
+    chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1, ctx->conf->max_result,
+                    &facts, &dropped);
+    chat_gate_rejoin(&ctx->barrier.q, ctx->barrier.known, ctx->barrier.nknown,
+                     &facts);
+
+    if (facts.failed) {
+        return NGX_ERROR;
+    }
+
+    ctx->barrier.rejoined = 1;
+    ngx_chat_decide_index(ctx);
+
+    if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ctx->wait.held) {
+        chat_arena_destroy(ctx->body.arena);
+        ctx->body.arena = NULL;
+    }
+
+    return NGX_OK;
+}
+
+
+/* A live attempt: what it knows of itself, and what it carried. */
+static void
+rejoin_attempt(ngx_chat_ctx_t *ctx, int all)
+{
+    chat_facts_t           facts;
+    const chat_question_t *q = &ctx->barrier.q;
+
+    if (all) {
+        /* its beginning is gone */
+        ngx_chat_writer_stop(ctx);
+    }
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_gate_claim(q, ctx->attempt.k, &facts);
+    chat_gate_rejoin(q, NULL, 0, &facts);
+
+    if (ctx->response.answered) {
+        chat_facts_answer(&facts, ctx->attempt.k, q->worker, q->request,
+                          ctx->response.status);
+    }
+
+    ngx_chat_put(ctx, &q->key, &facts);
+    ngx_chat_attempt_keep_results(ctx);
+}
+
+
+void
+ngx_chat_decide_lost(chat_store_t *store, int all)
+{
+    ngx_queue_t          *q;
+    ngx_chat_main_conf_t *mcf = store->data;
+
+    for (q = ngx_queue_head(&mcf->attempts);
+         q != ngx_queue_sentinel(&mcf->attempts); q = ngx_queue_next(q))
+    {
+        rejoin_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempt.queue), all);
+    }
+
+    ngx_chat_reader_lost(mcf);
+}
+
+
+static void
+poll_again(ngx_event_t *ev)
+{
+    ngx_chat_ctx_t   *ctx = ev->data;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    ctx->barrier.known = NULL;
+    ctx->barrier.nknown = 0;
+    ctx->barrier.q.looked = 0;
+    ctx->barrier.q.found_unsealed = 0;
+    ngx_memzero(&ctx->barrier.q.seen, sizeof(ctx->barrier.q.seen));
+    find_batch(ctx);
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+ngx_msec_t
+ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls)
+{
+    static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
+
+    if (store->flush == NULL || *polls == sizeof(pauses) / sizeof(pauses[0])) {
+        return 0;
+    }
+
+    return pauses[(*polls)++];
+}
+
+
+ngx_uint_t
+ngx_chat_decide_later(ngx_chat_ctx_t *ctx)
+{
+    ngx_msec_t pause;
+
+    if (!ctx->barrier.q.chained || ctx->barrier.watching) {
+        return 0;
+    }
+
+    pause = ngx_chat_decide_pause(ctx->main->store, &ctx->barrier.polls);
+    if (pause == 0) {
+        return 0;
+    }
+
+    ctx->wait.timer.handler = poll_again;
+    ctx->wait.timer.data = ctx;
+    ctx->wait.timer.log = ctx->request->connection->log;
+    ngx_add_timer(&ctx->wait.timer, pause);
+    return 1;
+}
+
+
+/* The name of the batch. */
+
+/* 1 if the batch is known by the index of its conversation alone. */
+static ngx_uint_t
+is_indexed(ngx_chat_ctx_t *ctx)
+{
+    return (ctx->body.rq.chained && ctx->body.rq.by_conversation)
+           || ctx->body.rq.class == CHAT_CLASS_REGENERATE;
+}
+
+
+/* Sets q.key to what is to be asked first; CHAT_DECLINED: not managed. */
+static chat_rc_e
+name_batch(ngx_chat_ctx_t *ctx)
+{
+    const chat_request_t *rq = &ctx->body.rq;
+
+    return is_indexed(ctx)
+               ? chat_batch_record_key(&ctx->scope, &ctx->barrier.q.key)
+               : chat_batch_key(&ctx->scope, &rq->steps[rq->nsteps - 1],
+                                &ctx->barrier.q.key);
+}
+
+
+void
+ngx_chat_decide_trim(chat_store_t *store, const chat_key_t *key,
+                     const chat_fact_t *facts, size_t n)
+{
+    size_t        count;
+    chat_str_t   *fields;
+    chat_arena_t *scratch;
+
+    if (n <= CHAT_LISTED_MOST) {
+        return;
+    }
+
+    scratch = chat_arena_create(0);
+    if (scratch == NULL) {
+        return;
+    }
+
+    count = chat_listed_surplus(facts, n, scratch, &fields);
+    if (count != 0) {
+        store->drop(store, key, fields, count);
+    }
+
+    chat_arena_destroy(scratch);
+}
+
+
+void
+ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t      key;
+    chat_facts_t    facts;
+    chat_recorded_t recorded;
+
+    if (chat_batch_record_key(&ctx->scope, &key) != CHAT_OK) {
+        return;
+    }
+
+    recorded.names[0] = ctx->barrier.q.key.name;
+    recorded.nnames = 1;
+    recorded.dialect = ctx->scope.dialect;
+
+    chat_facts_init(&facts, ctx->barrier.look);
+    chat_facts_batch(&facts, ctx->barrier.since, &recorded);
+    ngx_chat_put(ctx, &key, &facts);
+}
+
+
+/* The first look. */
 
 /* The question of a request that answers a step; NGX_DECLINED: not managed. */
 static ngx_int_t
-ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
+question(ngx_chat_ctx_t *ctx)
 {
     u_char          *end;
     chat_rc_e        rc;
     chat_question_t *q = &ctx->barrier.q;
 
-    if (ngx_chat_name(ctx) != CHAT_OK) {
+    if (name_batch(ctx) != CHAT_OK) {
         ctx->managed = 0;
         return NGX_DECLINED;
     }
@@ -94,22 +425,17 @@ ngx_chat_gate_question(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The first join: what the request brings, and its claim if it is complete. */
+/* What the request brings, and its claim if it is complete. */
 static void
-ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
+first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 {
-    int              fresh;
-    u_char           now[NGX_INT64_LEN + 1], *end;
-    size_t           dropped = 0;
-    chat_facts_t     facts;
+    size_t dropped = 0;
+    chat_class_e class = ctx->body.rq.class;
     chat_question_t *q = &ctx->barrier.q;
 
-    fresh = ctx->body.rq.class == CHAT_CLASS_FRESH;
-    end = ngx_sprintf(now, "%uL", ngx_chat_now());
-
-    chat_facts_init(&facts, ctx->body.arena);
-    chat_facts_add(&facts, "since", chat_str(now, (size_t) (end - now)));
-    chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, &facts,
+    chat_facts_init(facts, ctx->body.arena);
+    add_since(facts, ngx_chat_now());
+    chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, facts,
                     &dropped);
 
     if (dropped != 0) {
@@ -119,29 +445,15 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
                       dropped);
     }
 
-    if (fresh) {
-        chat_facts_add(&facts, "superseded", chat_cstr("1"));
+    if (class == CHAT_CLASS_FRESH) {
+        chat_facts_add(facts, "superseded", chat_cstr("1"));
 
     } else if (q->complete) {
-        ctx->attempt.claiming = 1;
-        chat_gate_claim(q, 1, &facts);
+        chat_gate_claim(q, 1, facts);
+        ctx->attempt.claiming = !facts->failed;
 
-    } else if (!q->chained && ctx->body.rq.class != CHAT_CLASS_PENDING) {
-        chat_facts_add(&facts, "partial", chat_cstr("1"));
-    }
-
-    if (facts.failed) {
-        ctx->attempt.claiming = 0;
-        if (wait) {
-            ngx_chat_away_failed(ctx, CHAT_ERROR);
-        }
-        return;
-    }
-
-    if (wait) {
-        ngx_chat_gate_look(ctx, &facts);
-    } else {
-        ngx_chat_put(ctx, &q->key, &facts);
+    } else if (!q->chained && class != CHAT_CLASS_PENDING) {
+        chat_facts_add(facts, "partial", chat_cstr("1"));
     }
 }
 
@@ -151,64 +463,19 @@ ngx_chat_gate_first(ngx_chat_ctx_t *ctx, ngx_uint_t wait)
  * decision that is not the stored one.
  */
 static ngx_uint_t
-ngx_chat_gate_open(ngx_chat_ctx_t *ctx)
+leaves_open(ngx_chat_ctx_t *ctx)
 {
+    const chat_question_t *q = &ctx->barrier.q;
+
     return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
-           && (ctx->body.rq.chained || !ctx->barrier.q.complete
-               || ctx->barrier.q.wants || ctx->barrier.q.decides);
-}
-
-
-/* Its batch has a name, or (NGX_DECLINED) no stream has opened one. */
-static void
-ngx_chat_gate_named(ngx_chat_ctx_t *ctx, ngx_int_t rc)
-{
-    int fresh = ctx->body.rq.class == CHAT_CLASS_FRESH;
-
-    if (rc != NGX_OK && !fresh && ngx_chat_away_look_later(ctx)) {
-        return;
-    }
-
-    if (rc != NGX_OK) {
-        ngx_chat_go_on(ctx, fresh ? NGX_CHAT_VERDICT_PASSED
-                                  : NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-    }
-
-    if (ctx->body.rq.class == CHAT_CLASS_ITEMS) {
-        /* they count once the provider has accepted them */
-        ngx_chat_gate_look(ctx, NULL);
-        return;
-    }
-
-    if (fresh && !ngx_chat_gate_open(ctx)) {
-        ngx_chat_gate_first(ctx, 0);
-        ngx_chat_complete(ctx, ngx_chat_gate_pass);
-        return;
-    }
-
-    ngx_chat_gate_first(ctx, 1);
-}
-
-
-void
-ngx_chat_gate_anew(ngx_chat_ctx_t *ctx)
-{
-    /* it has had a name before, but maybe that of another batch */
-    (void) ngx_chat_name(ctx);
-    ctx->barrier.known = NULL;
-    ctx->barrier.nknown = 0;
-    ctx->barrier.q.looked = 0;
-    ctx->barrier.q.found_unsealed = 0;
-    ngx_memzero(&ctx->barrier.q.seen, sizeof(ctx->barrier.q.seen));
-    ngx_chat_name_find(ctx, ngx_chat_gate_named);
+           && (q->chained || !q->complete || q->wants || q->decides);
 }
 
 
 /* The newest batch is there: what is held for the message is superseded. */
 static void
-ngx_chat_gate_replaces(ngx_chat_ask_t *ask, chat_rc_e rc,
-                       const chat_fact_t *facts, size_t n)
+regenerated(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
+            size_t n)
 {
     chat_facts_t    superseded;
     ngx_chat_ctx_t *ctx = ask->ctx;
@@ -223,130 +490,199 @@ ngx_chat_gate_replaces(ngx_chat_ask_t *ask, chat_rc_e rc,
         ngx_chat_put(ctx, &ctx->barrier.q.key, &superseded);
     }
 
-    ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+    ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
 }
 
 
-/* A message is made anew: looks whether a request is held for it. */
+/* The batch has a name: puts what the request brings, and looks at it. */
 static void
-ngx_chat_gate_regenerate(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+join_batch(ngx_chat_ctx_t *ctx)
 {
-    if (rc != NGX_OK || ctx->conf->dry_run) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+    chat_facts_t facts;
+
+    switch (ctx->body.rq.class) {
+    case CHAT_CLASS_REGENERATE:
+        if (ctx->conf->dry_run) {
+            ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
+        } else {
+            ask(ctx, &ctx->barrier.q.key, NULL, regenerated);
+        }
+
         return;
+
+    case CHAT_CLASS_ITEMS:
+        /* they count once the provider has accepted them */
+        ngx_chat_decide_look(ctx, NULL);
+        return;
+
+    default:
+        first_facts(ctx, &facts);
     }
 
-    ngx_chat_gate_ask(ctx, &ctx->barrier.q.key, NULL, ngx_chat_gate_replaces);
+    if (ctx->body.rq.class == CHAT_CLASS_FRESH && !leaves_open(ctx)) {
+        ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+        go(ctx);
+
+    } else if (facts.failed) {
+        failed(ctx, CHAT_ERROR);
+
+    } else {
+        ngx_chat_decide_look(ctx, &facts);
+    }
+}
+
+
+/* No stream has opened a batch of this conversation. */
+static void
+no_batch(ngx_chat_ctx_t *ctx)
+{
+    switch (ctx->body.rq.class) {
+    case CHAT_CLASS_FRESH:
+    case CHAT_CLASS_REGENERATE:
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
+        return;
+
+    default:
+        ctx->act.action = CHAT_ACT_POLL;
+        ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+    }
+}
+
+
+/* The index of the conversation is there. */
+static void
+index_answer(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
+             size_t n)
+{
+    ngx_chat_ctx_t *ctx = ask->ctx;
+    chat_key_t     *key = &ctx->barrier.q.key;
+    chat_recorded_t recorded;
+
+    ngx_chat_metrics_asked(ctx);
+
+    if (rc != CHAT_OK) {
+        failed(ctx, rc);
+
+    } else if (chat_batch_newest(facts, n, &recorded) == CHAT_OK) {
+        ngx_chat_decide_trim(ctx->main->store, key, facts, n);
+        key->name = recorded.names[0];
+        join_batch(ctx);
+
+    } else {
+        no_batch(ctx);
+    }
+}
+
+
+/* Looks for the batch under the name that the body gives. */
+static void
+find_batch(ngx_chat_ctx_t *ctx)
+{
+    if (name_batch(ctx) != CHAT_OK) {
+        no_batch(ctx);
+
+    } else if (is_indexed(ctx)) {
+        ask(ctx, &ctx->barrier.q.key, NULL, index_answer);
+
+    } else {
+        join_batch(ctx);
+    }
 }
 
 
 /* The store is there: what it is asked depends on the request. */
 static void
-ngx_chat_gate_begin(ngx_chat_ctx_t *ctx)
+begin(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t rc;
+    ngx_int_t       rc;
+    ngx_uint_t      fresh = ctx->body.rq.class == CHAT_CLASS_FRESH;
+    chat_request_t *rq = &ctx->body.rq;
 
-    if (ctx->body.rq.class == CHAT_CLASS_REGENERATE) {
-        ngx_chat_name_newest(ctx, ngx_chat_gate_regenerate);
+    if (rq->class == CHAT_CLASS_REGENERATE) {
+        find_batch(ctx);
         return;
     }
 
-    rc = ctx->body.rq.answers ? ngx_chat_gate_question(ctx) : NGX_DECLINED;
+    rc = rq->answers ? question(ctx) : NGX_DECLINED;
 
-    if (rc == NGX_ABORT) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
-        return;
-    }
+    if (rc == NGX_OK) {
+        find_batch(ctx);
 
-    if (rc == NGX_DECLINED && ctx->body.rq.class != CHAT_CLASS_FRESH) {
-        ngx_chat_gate_pass(ctx, NGX_OK);
-        return;
-    }
+    } else if (rc == NGX_ABORT) {
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_REFUSED);
 
-    if (rc == NGX_DECLINED) {
+    } else if (fresh) {
         ctx->managed = 1;
-        ngx_chat_complete(ctx, ngx_chat_gate_pass);
-        return;
-    }
+        go(ctx);
 
-    ngx_chat_name_find(ctx, ngx_chat_gate_named);
+    } else {
+        ngx_chat_decide_pass(ctx, ctx->managed ? NGX_CHAT_VERDICT_PASSED
+                                               : NGX_CHAT_VERDICT_UNMANAGED);
+    }
 }
 
 
 /* The store cannot be asked: what the body says by itself decides. */
 static void
-ngx_chat_gate_away(ngx_chat_ctx_t *ctx)
+begin_without_store(ngx_chat_ctx_t *ctx)
 {
     if (ctx->body.rq.class == CHAT_CLASS_CONTINUATION
-        && ngx_chat_gate_question(ctx) == NGX_ABORT)
+        && question(ctx) == NGX_ABORT)
     {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
-        return;
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_REFUSED);
+    } else {
+        failed(ctx, CHAT_ERROR);
     }
-
-    ngx_chat_away_failed(ctx, CHAT_ERROR);
 }
 
 
 static void
-ngx_chat_gate_there(ngx_chat_ask_t *ask, chat_rc_e rc,
-                    const chat_fact_t *facts, size_t n)
+connected(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
+          size_t n)
 {
     if (rc == CHAT_OK) {
-        ngx_chat_gate_begin(ask->ctx);
+        begin(ask->ctx);
     } else {
-        ngx_chat_gate_away(ask->ctx);
+        begin_without_store(ask->ctx);
     }
-}
-
-
-/*
- * The store is being connected to: whatever the request is, its answer may
- * have facts that others look for as soon as its client has seen it.
- */
-static void
-ngx_chat_gate_await(ngx_chat_ctx_t *ctx)
-{
-    chat_key_t nothing;
-
-    ngx_memzero(&nothing, sizeof(nothing));
-    ngx_chat_gate_ask(ctx, &nothing, NULL, ngx_chat_gate_there);
 }
 
 
 void
-ngx_chat_gate(ngx_chat_ctx_t *ctx)
+ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
 {
+    chat_key_t    nothing;
     chat_store_t *store = ctx->main->store;
 
     if (store == NULL) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_BYPASS);
-        return;
-    }
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_BYPASS);
 
-    if (ctx->scope.anonymous) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-    }
+    } else if (ctx->scope.anonymous) {
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_UNMANAGED);
 
-    if (ctx->body.rq.class == CHAT_CLASS_OTHER) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_PASSED);
-        return;
-    }
+    } else if (ctx->body.rq.class == CHAT_CLASS_OTHER) {
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
 
-    if (store->state == CHAT_STORE_UNAVAILABLE) {
-        ngx_chat_gate_away(ctx);
+    } else if (store->state == CHAT_STORE_UNAVAILABLE) {
+        begin_without_store(ctx);
+
     } else if (store->state == CHAT_STORE_RECONNECTING) {
-        ngx_chat_gate_await(ctx);
+        /* whatever the request is, its answer may have facts that others
+           look for as soon as its client has seen it */
+        ngx_memzero(&nothing, sizeof(nothing));
+        ask(ctx, &nothing, NULL, connected);
+
     } else {
-        ngx_chat_gate_begin(ctx);
+        begin(ctx);
     }
 }
 
 
+/* An answer of the store. */
+
 /* The CORS lines of the asking response that are fit for this client. */
 static ngx_int_t
-ngx_chat_gate_cors(ngx_chat_ctx_t *ctx, chat_str_t lines)
+keep_cors(ngx_chat_ctx_t *ctx, chat_str_t lines)
 {
     chat_rc_e  rc;
     chat_buf_t out = { 0 };
@@ -363,41 +699,39 @@ ngx_chat_gate_cors(ngx_chat_ctx_t *ctx, chat_str_t lines)
 
 /* Keeps of the facts what is needed after this look. */
 static ngx_int_t
-ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
+keep_facts(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t           i, room = batch->nmembers + ctx->barrier.q.nmembers + 1;
-    chat_str_t       id;
-    chat_question_t *q = &ctx->barrier.q;
+    size_t              i, room;
+    chat_str_t          id;
+    chat_arena_t       *look = ctx->barrier.look;
+    chat_question_t    *q = &ctx->barrier.q;
+    ngx_chat_barrier_t *b = &ctx->barrier;
 
-    ctx->barrier.since = batch->since;
-    /* who lacks results is not the only one that brings some */
-    ctx->barrier.partial = (batch->partial || ctx->barrier.decision.merge) & 1;
-    ctx->barrier.sealed = batch->sealed && !batch->cleared;
-    ctx->barrier.opened = batch->open & 1;
-    ctx->barrier.fields =
-        chat_arena_alloc(ctx->barrier.look, 2 * room * sizeof(chat_str_t));
-    ctx->barrier.missing =
-        chat_arena_alloc(ctx->barrier.look, room * sizeof(chat_str_t));
-    if (ctx->barrier.fields == NULL || ctx->barrier.missing == NULL
-        || ngx_chat_gate_cors(ctx, batch->cors) != NGX_OK)
+    room = batch->nmembers + q->nmembers + 1;
+    b->since = batch->since;
+    /* the request that lacks results is not the only one that brings some */
+    b->partial = (batch->partial || b->decision.merge) & 1;
+    b->sealed = batch->sealed && !batch->cleared;
+    b->opened = batch->open & 1;
+    b->fields = chat_arena_alloc(look, 2 * room * sizeof(chat_str_t));
+    b->missing = chat_arena_alloc(look, room * sizeof(chat_str_t));
+    if (b->fields == NULL || b->missing == NULL
+        || keep_cors(ctx, batch->cors) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    ctx->barrier.nfields =
-        chat_gate_fields(q, batch, ctx->barrier.look, ctx->barrier.fields);
-    ctx->barrier.nmissing = chat_gate_missing(q, batch, ctx->barrier.missing);
+    b->nfields = chat_gate_fields(q, batch, look, b->fields);
+    b->nmissing = chat_gate_missing(q, batch, b->missing);
 
-    for (i = 0; i < ctx->barrier.nmissing; i++) {
-        if (chat_arena_dup(ctx->barrier.look, ctx->barrier.missing[i], &id)
-            != CHAT_OK) {
+    for (i = 0; i < b->nmissing; i++) {
+        if (chat_arena_dup(look, b->missing[i], &id) != CHAT_OK) {
             return NGX_ERROR;
         }
-        ctx->barrier.missing[i] = id;
+        b->missing[i] = id;
     }
 
-    return ctx->barrier.decision.merge && ctx->barrier.nfields == 0 ? NGX_ERROR
-                                                                    : NGX_OK;
+    return b->decision.merge && b->nfields == 0 ? NGX_ERROR : NGX_OK;
 }
 
 
@@ -406,30 +740,30 @@ ngx_chat_gate_keep(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
  * brings them may still run at the first look.
  */
 static void
-ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
+keep_calls(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
     size_t               i, calls = 0;
     chat_call_t         *call;
     const chat_member_t *member;
+    ngx_chat_barrier_t  *b = &ctx->barrier;
 
     for (i = 0; i < batch->nmembers; i++) {
         calls += batch->members[i].is_call != 0;
     }
 
-    if (!ctx->barrier.q.chained || calls <= ctx->barrier.nknown) {
+    if (!b->q.chained || calls <= b->nknown) {
         return;
     }
 
-    ctx->barrier.nknown = 0;
-    ctx->barrier.known =
-        chat_arena_alloc(ctx->kept, calls * sizeof(chat_call_t));
-    if (ctx->barrier.known == NULL) {
+    b->nknown = 0;
+    b->known = chat_arena_alloc(ctx->kept, calls * sizeof(chat_call_t));
+    if (b->known == NULL) {
         return;
     }
 
     for (i = 0; i < batch->nmembers; i++) {
         member = &batch->members[i];
-        call = &ctx->barrier.known[ctx->barrier.nknown];
+        call = &b->known[b->nknown];
 
         if (!member->is_call
             || chat_arena_dup(ctx->kept, member->id, &call->id) != CHAT_OK)
@@ -440,19 +774,20 @@ ngx_chat_gate_known(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
         call->kind = member->kind;
         call->outcome = member->outcome;
         call->approval = member->approval;
-        call->delivered = chat_gate_delivered(&ctx->barrier.q, member) & 1;
+        call->delivered = chat_gate_delivered(&b->q, member) & 1;
         call->ready = 1;
         ngx_memcpy(call->fingerprint.bytes, member->fingerprint, 16);
-        ctx->barrier.nknown++;
+        b->nknown++;
     }
 }
 
 
 /* Decides by the batch, and keeps of it what is needed later. */
 static ngx_int_t
-ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
+decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
     int              mine;
+    chat_gate_e      verdict;
     chat_question_t *q = &ctx->barrier.q;
 
     q->now = ngx_chat_now();
@@ -464,50 +799,142 @@ ngx_chat_gate_decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
            && chat_str_eq(batch->last.request, q->request);
     ctx->attempt.claiming = mine ? batch->last.k : 0;
 
-    ngx_chat_gate_known(ctx, batch);
+    keep_calls(ctx, batch);
+
+    verdict = ctx->barrier.decision.verdict;
 
     if (ctx->barrier.watching
-        && (ctx->barrier.decision.verdict == CHAT_GATE_HOLD
-            || ctx->barrier.decision.verdict == CHAT_GATE_WAIT))
+        && (verdict == CHAT_GATE_HOLD || verdict == CHAT_GATE_WAIT))
     {
         ngx_chat_metrics_list(ctx, batch);
     }
 
     chat_arena_reset(ctx->barrier.look);
-    return ngx_chat_gate_keep(ctx, batch);
+    return keep_facts(ctx, batch);
+}
+
+
+/* Others that send the same must be able to tell their tries from this. */
+static void
+put_twin(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, ctx->barrier.look);
+    chat_gate_twin(&ctx->barrier.q, &facts);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+}
+
+
+/* The action as $chat_verdict where nothing is to be changed. */
+static ngx_chat_verdict_e
+observed(const chat_act_t *act)
+{
+    switch (act->action) {
+    case CHAT_ACT_WAIT:
+        return NGX_CHAT_VERDICT_HELD;
+
+    case CHAT_ACT_POLL:
+        return NGX_CHAT_VERDICT_UNMANAGED;
+
+    case CHAT_ACT_REPLY:
+        return ngx_chat_reply_verdict(act->reply);
+
+    default:
+        return NGX_CHAT_VERDICT_PASSED;
+    }
 }
 
 
 void
-ngx_chat_gate_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
-                     const chat_batch_t *batch)
+ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
+{
+    ngx_uint_t   observe;
+    chat_terms_t terms;
+    chat_class_e class = ctx->body.rq.class;
+    ngx_chat_barrier_t *b = &ctx->barrier;
+
+    observe = ctx->conf->dry_run || ctx->conf->hold == NGX_CHAT_HOLD_OFF;
+
+    terms.class = class;
+    terms.watching = b->watching;
+    terms.no_hold =
+        ctx->conf->hold == NGX_CHAT_HOLD_TIME && ctx->conf->hold_time == 0;
+    terms.followed = followed || observe;
+    terms.siblings_conflict =
+        ctx->conf->siblings == NGX_CHAT_SIBLINGS_CONFLICT;
+    terms.siblings_recording = ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH;
+
+    ctx->act = chat_gate_act(&b->q, &b->decision, &terms);
+    ctx->passes_as = NGX_CHAT_VERDICT_PASSED;
+
+    if (class == CHAT_CLASS_ITEMS && ctx->act.action == CHAT_ACT_PASS) {
+        ngx_chat_attempt_carries(ctx);
+    }
+
+    if (class == CHAT_CLASS_ITEMS || class == CHAT_CLASS_FRESH
+        || ctx->act.action == CHAT_ACT_PASS)
+    {
+        return;
+    }
+
+    if (class == CHAT_CLASS_PENDING) {
+        /* what it lacks came from outside */
+        b->external = 1;
+        ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
+    }
+
+    if (ctx->act.action == CHAT_ACT_CLAIM || followed) {
+        return;
+    }
+
+    if (b->decision.twin) {
+        put_twin(ctx);
+    }
+
+    if (observe) {
+        ngx_chat_attempt_begin(ctx);
+        ctx->passes_as = observed(&ctx->act);
+        ctx->act.action = CHAT_ACT_PASS;
+    }
+}
+
+
+void
+ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
+                       const chat_batch_t *batch)
 {
     ngx_chat_metrics_asked(ctx);
 
     if (rc == CHAT_OK && ctx->barrier.watching && !ctx->barrier.rejoined
         && chat_gate_lost(&ctx->barrier.q, batch))
     {
-        ngx_chat_away_rejoin(ctx);
+        if (rejoin(ctx) != NGX_OK) {
+            ngx_chat_decide_refuse(ctx);
+            ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+        }
+
         return;
     }
 
     ctx->barrier.rejoined = 0;
 
-    if (rc == CHAT_OK && ngx_chat_gate_decide(ctx, batch) != NGX_OK) {
+    if (rc == CHAT_OK && decide(ctx, batch) != NGX_OK) {
         rc = CHAT_ERROR; /* no memory */
     }
 
     if (rc != CHAT_OK) {
-        ngx_chat_away_failed(ctx, rc);
+        failed(ctx, rc);
     } else {
-        ngx_chat_verdict_act(ctx);
+        ngx_chat_decide_act(ctx, 0);
+        ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
     }
 }
 
 
 void
-ngx_chat_gate_done(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
-                   size_t n)
+ngx_chat_decide_answer(ngx_chat_ask_t *ask, chat_rc_e rc,
+                       const chat_fact_t *facts, size_t n)
 {
     chat_batch_t  batch;
     chat_arena_t *scratch = NULL;
@@ -518,6 +945,6 @@ ngx_chat_gate_done(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
                              : CHAT_ERROR;
     }
 
-    ngx_chat_gate_looked(ask->ctx, rc, &batch);
+    ngx_chat_decide_looked(ask->ctx, rc, &batch);
     chat_arena_destroy(scratch);
 }

@@ -1,24 +1,28 @@
 /*
- * ngx_chat_phase.c: the phase handler: is this chat, and what does it say?
+ * ngx_chat_phase.c: the phase handler and the state machine of a request.
  *
  * Runs in PRECONTENT, after access control and before the content handler.
- * Promises: a body is read only where it may be chat; whatever is not, goes
- * on untouched. Must not know: the store, wire formats.
+ * step() takes every event of a request that has not gone on yet: the core
+ * decides on an action, perform() carries it out. Promises: a body is read
+ * only where it may be chat; a request goes on at most once; a claim that is
+ * not used is made void. Must not know: wire formats, how a store stores.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
+#include "record/ngx_chat_follow.h"
+#include "record/ngx_chat_index.h"
 #include "record/ngx_chat_writer.h"
-#include "endpoint/ngx_chat_resume.h"
+#include "request/ngx_chat_request.h"
+#include "store/ngx_chat_ask.h"
 
 
-static void ngx_chat_body_ready(ngx_http_request_t *r);
-static void ngx_chat_leave(void *data);
-static void ngx_chat_cleanup(void *data);
+static void step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event);
+static void perform(ngx_chat_ctx_t *ctx);
+static void cleanup(void *data);
 
 
 uint64_t
@@ -44,7 +48,7 @@ ngx_chat_get_ctx(ngx_http_request_t *r)
     /* an internal redirect has wiped the contexts */
 
     for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == ngx_chat_cleanup) {
+        if (cln->handler == cleanup) {
             ctx = cln->data;
             if (ctx->request == r) {
                 ngx_http_set_ctx(r, ctx, ngx_chat_module);
@@ -54,6 +58,51 @@ ngx_chat_get_ctx(ngx_http_request_t *r)
     }
 
     return NULL;
+}
+
+
+void
+ngx_chat_end(ngx_chat_ctx_t *ctx, ngx_chat_end_e from, ngx_chat_end_e to)
+{
+    ngx_uint_t i;
+
+    for (i = from; i <= (ngx_uint_t) to; i++) {
+        if (ctx->ends[i] != NULL) {
+            ctx->ends[i](ctx);
+        }
+    }
+}
+
+
+/* The request is over, whatever has ended it. */
+static void
+leave(void *data)
+{
+    ngx_chat_ctx_t *ctx = data;
+
+    ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_ATTEMPT);
+    ngx_chat_metrics_request(ctx);
+}
+
+
+static void
+cleanup(void *data)
+{
+    ngx_chat_ctx_t *ctx = data;
+
+    leave(ctx);
+    ngx_chat_end(ctx, NGX_CHAT_END_MEMORY, NGX_CHAT_END_MEMORY);
+
+    if (ctx->freed != NULL) {
+        *ctx->freed = 1;
+    }
+
+    chat_stream_destroy(ctx->response.stream);
+    chat_follow_free(&ctx->response.injector);
+    chat_arena_destroy(ctx->body.arena);
+    chat_arena_destroy(ctx->barrier.look);
+    chat_arena_destroy(ctx->kept);
+    ngx_free(ctx);
 }
 
 
@@ -80,10 +129,11 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     ctx->request = r;
     ctx->conf = conf;
     ctx->main = ngx_http_get_module_main_conf(r, ngx_chat_module);
-    cln->handler = ngx_chat_cleanup;
+    ctx->step = step;
+    cln->handler = cleanup;
 
     /* before the request is logged, and its pool's end after that */
-    end->handler = ngx_chat_leave;
+    end->handler = leave;
     end->data = ctx;
 
     ctx->kept = chat_arena_create(0);
@@ -92,53 +142,12 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
         return NULL;
     }
 
+    ctx->ends[NGX_CHAT_END_WATCH] = ngx_chat_watch_end;
+    ctx->ends[NGX_CHAT_END_HOLD] = ngx_chat_hold_end;
+    ctx->ends[NGX_CHAT_END_ATTEMPT] = ngx_chat_attempt_leave;
+
     ngx_http_set_ctx(r, ctx, ngx_chat_module);
     return ctx;
-}
-
-
-/* The request is over, whatever has ended it. */
-static void
-ngx_chat_leave(void *data)
-{
-    ngx_chat_ctx_t *ctx = data;
-
-    ngx_chat_watch_end(ctx);
-    ngx_chat_follow_leave(ctx);
-    ngx_chat_hold_end(ctx);
-    ngx_chat_index_unhold(ctx);
-    ngx_chat_resume_leave(ctx);
-    ngx_chat_keep_close(ctx);
-    ngx_chat_writer_close(ctx);
-    ngx_chat_index_end(ctx);
-
-    /* a claim that stands is ended, even if its body could not be read anew */
-    if (ctx->kept != NULL && (ctx->dialect != NULL || ctx->attempt.k != 0)) {
-        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
-    }
-
-    ngx_chat_metrics_request(ctx);
-}
-
-
-static void
-ngx_chat_cleanup(void *data)
-{
-    ngx_chat_ctx_t *ctx = data;
-
-    ngx_chat_leave(ctx);
-
-    ngx_chat_follow_free(ctx);
-    if (ctx->freed != NULL) {
-        *ctx->freed = 1;
-    }
-
-    chat_stream_destroy(ctx->response.stream);
-    chat_follow_free(&ctx->response.injector);
-    chat_arena_destroy(ctx->body.arena);
-    chat_arena_destroy(ctx->barrier.look);
-    chat_arena_destroy(ctx->kept);
-    ngx_free(ctx);
 }
 
 
@@ -200,307 +209,23 @@ ngx_chat_handler(ngx_http_request_t *r)
 }
 
 
-ngx_int_t
-ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
-{
-    off_t        len = 0;
-    u_char      *p;
-    ssize_t      n;
-    ngx_buf_t   *b;
-    ngx_chain_t *cl;
-
-    if (r->request_body == NULL || r->request_body->bufs == NULL) {
-        return NGX_OK;
-    }
-
-    for (cl = r->request_body->bufs; cl != NULL; cl = cl->next) {
-        len += ngx_buf_size(cl->buf);
-    }
-
-    if (len > (off_t) max) {
-        return NGX_DECLINED;
-    }
-
-    cl = r->request_body->bufs;
-    body->len = (size_t) len;
-
-    if (cl->next == NULL && ngx_buf_in_memory(cl->buf)) {
-        body->data = cl->buf->pos;
-        return NGX_OK;
-    }
-
-    p = ngx_pnalloc(r->pool, (size_t) len + 1);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    body->data = p;
-
-    for (; cl != NULL; cl = cl->next) {
-        b = cl->buf;
-
-        if (ngx_buf_in_memory(b)) {
-            p = ngx_cpymem(p, b->pos, b->last - b->pos);
-            continue;
-        }
-
-        if (!b->in_file) {
-            continue; /* the end of an empty body */
-        }
-
-        n = ngx_read_file(b->file, p, (size_t) (b->file_last - b->file_pos),
-                          b->file_pos);
-        if (n != b->file_last - b->file_pos) {
-            return NGX_ERROR;
-        }
-        p += n;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_chat_parse_failed(chat_rc_e rc)
-{
-    return rc == CHAT_ERROR   ? NGX_ERROR
-           : rc == CHAT_LIMIT ? NGX_ABORT
-                              : NGX_DECLINED;
-}
-
-
-/* The path as nginx has it by now, and the query behind it. */
-static ngx_int_t
-ngx_chat_uri(ngx_http_request_t *r, chat_str_t *uri)
-{
-    u_char *p;
-
-    *uri = chat_str(r->uri.data, r->uri.len);
-
-    if (r->args.len == 0) {
-        return NGX_OK;
-    }
-
-    p = ngx_pnalloc(r->pool, r->uri.len + 1 + r->args.len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    *uri = chat_str(p, r->uri.len + 1 + r->args.len);
-
-    p = ngx_cpymem(p, r->uri.data, r->uri.len);
-    *p++ = '?';
-    ngx_memcpy(p, r->args.data, r->args.len);
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_chat_parse(ngx_chat_ctx_t *ctx)
-{
-    size_t              i;
-    chat_rc_e           rc;
-    chat_str_t          method, uri;
-    ngx_http_request_t *r = ctx->request;
-
-    chat_arena_destroy(ctx->body.arena);
-    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
-    ngx_memzero(&ctx->body.rq, sizeof(ctx->body.rq));
-
-    ctx->body.arena = chat_arena_create(0);
-    if (ctx->body.arena == NULL) {
-        return NGX_ERROR;
-    }
-
-    rc = chat_json_parse(&ctx->body.doc, ctx->body.arena,
-                         chat_str(ctx->body.text.data, ctx->body.text.len));
-    if (rc != CHAT_OK) {
-        return ngx_chat_parse_failed(rc);
-    }
-
-    method = chat_str(r->method_name.data, r->method_name.len);
-
-    if (ngx_chat_uri(r, &uri) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ctx->dialect =
-        chat_dialect_request(ctx->conf->dialect, method, uri, &ctx->body.doc,
-                             ctx->body.arena, &ctx->body.rq, &rc);
-    if (ctx->dialect == NULL) {
-        return ngx_chat_parse_failed(rc);
-    }
-
-    if (ctx->barrier.external && ctx->body.rq.class == CHAT_CLASS_PENDING) {
-        ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
-    }
-
-    for (i = 0; i < ctx->body.rq.ncalls; i++) {
-        ctx->body.rq.calls[i].kind = ngx_chat_kind(
-            ctx->conf, ctx->body.rq.calls[i].name, ctx->body.rq.calls[i].kind);
-    }
-
-    return NGX_OK;
-}
-
-
-/*
- * Tenant and conversation, and so what all names of it begin with. NGX_ABORT:
- * the conversation's id is past CHAT_ID_MAX.
- */
-static ngx_int_t
-ngx_chat_find_scope(ngx_chat_ctx_t *ctx)
-{
-    ngx_str_t           value;
-    ngx_http_request_t *r = ctx->request;
-
-    ctx->scope.dialect = chat_cstr(ctx->dialect->name);
-    ctx->scope.by_message = ctx->dialect->weak_by_message;
-    ctx->scope.conversation = ctx->body.rq.conversation;
-
-    if (ctx->conf->conversation != NULL) {
-        if (ngx_chat_value(r, ctx->conf->conversation, &value) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        if (value.len != 0) {
-            ctx->scope.conversation = chat_str(value.data, value.len);
-        }
-    }
-
-    /* it goes into variables, logs and the store */
-    if (ctx->scope.conversation.len > CHAT_ID_MAX) {
-        ctx->scope.conversation = chat_str(NULL, 0);
-        return NGX_ABORT;
-    }
-
-    if (chat_arena_dup(ctx->kept, ctx->scope.conversation,
-                       &ctx->scope.conversation)
-        != CHAT_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_chat_tenant_find(ctx);
-}
-
-
-static void
-ngx_chat_body_ready(ngx_http_request_t *r)
-{
-    ngx_int_t       rc;
-    ngx_chat_ctx_t *ctx;
-
-    ctx = ngx_chat_get_ctx(r);
-
-    rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body.text);
-    if (rc == NGX_DECLINED) {
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
-        return;
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_chat_parse(ctx);
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_chat_find_scope(ctx);
-    }
-
-    if (rc != NGX_OK) {
-        ctx->dialect = NULL;
-        ngx_chat_go_on(ctx, rc == NGX_ABORT ? NGX_CHAT_VERDICT_REFUSED
-                                            : NGX_CHAT_VERDICT_NONE);
-        return;
-    }
-
-    if (ctx->headers.digested) {
-        /* a header vouches for the very bytes of the body */
-        ngx_chat_go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
-    }
-
-#if (NGX_HTTP_GZIP)
-    /* a compressed answer could not be read */
-    if (r->headers_in.accept_encoding != NULL && !ctx->conf->dry_run) {
-        ngx_str_set(&r->headers_in.accept_encoding->value, "identity");
-    }
-#endif
-
-    ngx_chat_gate(ctx);
-}
-
-
-/*
- * The tree of the body is many times as large as the body, and its answer may
- * take minutes: all that reading it needs is copied, and the tree freed.
- */
-static void
-ngx_chat_free_tree(ngx_chat_ctx_t *ctx)
-{
-    chat_arena_t  *arena;
-    chat_request_t rq;
-
-    if (ctx->body.arena == NULL) {
-        return;
-    }
-
-    if (ctx->dialect == NULL) {
-        chat_arena_destroy(ctx->body.arena);
-        ctx->body.arena = NULL;
-        ctx->payloads.items = NULL;
-        ctx->payloads.count = 0;
-        return;
-    }
-
-    arena = chat_arena_create(0);
-
-    if (arena == NULL
-        || chat_request_copy(&ctx->body.rq, ctx->body.doc.text, arena, &rq)
-               != CHAT_OK)
-    {
-        chat_arena_destroy(arena);
-        return;
-    }
-
-    if (ctx->body.rq.own != NULL) {
-        rq.own = ctx->dialect->own(&ctx->body.rq, arena);
-        if (rq.own == NULL) {
-            chat_arena_destroy(arena);
-            return;
-        }
-    }
-
-    chat_arena_destroy(ctx->body.arena);
-    ctx->body.arena = arena;
-    ctx->body.rq = rq;
-    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
-    chat_results_init(&ctx->body.results, NULL);
-    ctx->payloads.items = NULL;
-    ctx->payloads.count = 0;
-}
-
-
 /* Hands the request over to its content handler. */
 static void
-ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+hand_over(ngx_chat_ctx_t *ctx)
 {
     ngx_uint_t          freed = 0;
     ngx_http_request_t *r = ctx->request;
 
-    (void) rc;
-
     if (ctx->dialect != NULL && ctx->body.arena == NULL
-        && ngx_chat_parse(ctx) != NGX_OK)
+        && ngx_chat_body_parse(ctx) != NGX_OK)
     {
         ctx->dialect = NULL; /* its answer cannot be read */
     }
 
-    ngx_chat_free_tree(ctx);
+    ngx_chat_body_free_tree(ctx);
 
     ctx->state = NGX_CHAT_GONE_ON;
-    ngx_chat_index_unhold(ctx);
+    ngx_chat_end(ctx, NGX_CHAT_END_INDEX_HOLD, NGX_CHAT_END_INDEX_HOLD);
 
     if (ctx->response.early) {
         /* the content handler is to send a header once more */
@@ -520,18 +245,306 @@ ngx_chat_hand_over(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 }
 
 
-void
-ngx_chat_go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
+static void
+go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 {
-    ngx_chat_follow_leave(ctx);
-    ngx_chat_hold_end(ctx);
+    ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_HOLD);
 
     ctx->verdict = verdict;
     ngx_chat_metrics_verdict(ctx);
 
-    if (verdict == NGX_CHAT_VERDICT_BYPASS
-        || !ngx_chat_index_begin(ctx, ngx_chat_hand_over))
+    if (verdict == NGX_CHAT_VERDICT_BYPASS || !ngx_chat_index_begin(ctx)) {
+        hand_over(ctx);
+    }
+}
+
+
+/* Its body is complete, or cannot be completed. */
+static void
+completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    chat_store_t *store = ctx->main->store;
+
+    if (rc == NGX_OK && ctx->attempt.claiming != 0
+        && !store->alive(store, ctx->barrier.q.worker))
     {
-        ngx_chat_hand_over(ctx, NGX_OK);
+        /* the others may take this worker for dead, and the claim is free */
+        rc = NGX_ERROR;
+    }
+
+    if (rc == NGX_OK) {
+        ngx_chat_attempt_begin(ctx);
+
+        if (ctx->attempt.k != 0 && ctx->barrier.partial) {
+            ngx_chat_attempt_keep_results(ctx);
+        }
+
+        ngx_chat_attempt_carries(ctx);
+        go_on(ctx, ctx->barrier.watching ? NGX_CHAT_VERDICT_RELEASED
+                                         : NGX_CHAT_VERDICT_PASSED);
+
+    } else if (ctx->body.rq.class == CHAT_CLASS_FRESH) {
+        go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+
+    } else if (rc == NGX_ERROR) {
+        ngx_chat_decide_refuse(ctx);
+        perform(ctx);
+
+    } else {
+        ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+        ngx_chat_reply(ctx, CHAT_REPLY_UNMERGED);
+    }
+}
+
+
+static void
+claim(ngx_chat_ctx_t *ctx)
+{
+    uint32_t     k = ctx->barrier.decision.k;
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, ctx->barrier.look);
+    chat_gate_claim(&ctx->barrier.q, k, &facts);
+    if (facts.failed) {
+        ngx_chat_decide_refuse(ctx);
+        perform(ctx);
+        return;
+    }
+
+    ctx->attempt.claiming = k;
+
+    if (ctx->wait.held && ctx->wait.found == 0) {
+        ctx->wait.found = ngx_chat_metrics_clock();
+    }
+
+    ngx_chat_decide_look(ctx, &facts);
+}
+
+
+/*
+ * The request may not wait. A complete body goes on; one that lacks results
+ * is refused, and its own results are stored: its client sends it again.
+ */
+static void
+refuse_hold(ngx_chat_ctx_t *ctx, chat_reply_e reply)
+{
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_HOLDS_REFUSED, 1);
+
+    if (ctx->barrier.q.complete) {
+        ctx->reason = ngx_chat_reply_code(reply);
+        go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+    } else {
+        ngx_chat_reply(ctx, reply);
+    }
+}
+
+
+/* What a request says of itself when it begins to wait. */
+static void
+wait_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
+{
+    chat_str_t message = ctx->body.rq.last_message;
+
+    chat_facts_init(facts, ctx->barrier.look);
+
+    if (!ctx->act.bounded) {
+        return;
+    }
+
+    ngx_chat_attempt_keep_results(ctx);
+
+    if (!ctx->barrier.opened) {
+        ngx_chat_decide_index(ctx);
+    }
+
+    chat_facts_add(facts, "partial", chat_cstr("1"));
+
+    if (message.len != 0 && message.len <= CHAT_ID_MAX) {
+        chat_facts_message(facts, message);
+    }
+}
+
+
+/* Waits for a change: watches first, then looks once more. */
+static void
+wait_for_change(ngx_chat_ctx_t *ctx)
+{
+    chat_facts_t facts;
+    chat_reply_e limit;
+
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+
+    if (ctx->act.bounded) {
+        ngx_chat_end(ctx, NGX_CHAT_END_FOLLOW, NGX_CHAT_END_FOLLOW);
+    } else {
+        /* so early that the producer finds a follower before it answers */
+        ngx_chat_follow_wait(ctx);
+    }
+
+    if (ctx->barrier.watching) {
+        ngx_chat_hold(ctx, (ngx_uint_t) ctx->act.bounded);
+
+        if (ctx->barrier.again && ctx->state == NGX_CHAT_WAITING) {
+            ngx_chat_watch_look(ctx);
+        }
+
+        return;
+    }
+
+    if (ngx_chat_hold_limit(ctx, &limit)) {
+        refuse_hold(ctx, limit);
+        return;
+    }
+
+    wait_facts(ctx, &facts);
+
+    if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK
+        && ngx_chat_decide_failed(ctx, CHAT_ERROR))
+    {
+        perform(ctx);
+    }
+}
+
+
+/* Gives the request another one's answer, if that is recorded. */
+static void
+follow(ngx_chat_ctx_t *ctx)
+{
+    if ((!ctx->wait.held
+         && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
+        || ngx_chat_follow(ctx, (ngx_uint_t) ctx->act.late) != NGX_OK)
+    {
+        step(ctx, NGX_CHAT_EVENT_UNRECORDED);
+        return;
+    }
+
+    ngx_chat_hold(ctx, 0);
+    ngx_chat_follow_look(ctx);
+}
+
+
+static void
+reply(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+
+    if (ctx->barrier.decision.verdict == CHAT_GATE_FATE
+        && ctx->barrier.decision.lost)
+    {
+        ngx_chat_metrics_cut(ctx->main, "producer_lost");
+    }
+
+    if (ctx->act.reply == CHAT_REPLY_EMPTY
+        || ctx->act.reply == CHAT_REPLY_BOUNCE) {
+        ngx_chat_payloads(ctx, 0);
+    } else {
+        ngx_chat_reply(ctx, ctx->act.reply);
+    }
+}
+
+
+/* Carries out ctx->act. It may end the request. */
+static void
+perform(ngx_chat_ctx_t *ctx)
+{
+    switch (ctx->act.action) {
+    case CHAT_ACT_CLAIM:
+        claim(ctx);
+        return;
+
+    case CHAT_ACT_WAIT:
+        wait_for_change(ctx);
+        return;
+
+    case CHAT_ACT_POLL:
+        if (ngx_chat_decide_later(ctx)) {
+            return;
+        }
+
+        go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+
+    case CHAT_ACT_PASS:
+        go_on(ctx, ctx->passes_as);
+        return;
+
+    default:
+        break;
+    }
+
+    /* what changes from now on is no matter of this request */
+    ngx_chat_watch_end(ctx);
+
+    switch (ctx->act.action) {
+    case CHAT_ACT_GO:
+        ngx_chat_payloads(ctx, 1);
+        return;
+
+    case CHAT_ACT_FOLLOW:
+        follow(ctx);
+        return;
+
+    default:
+        reply(ctx);
+    }
+}
+
+
+/* The payloads are there, or (rc) cannot be had. */
+static void
+on_payloads(ngx_chat_ctx_t *ctx)
+{
+    switch (ctx->act.action) {
+    case CHAT_ACT_GO:
+        completed(ctx, ctx->payloads.rc);
+        return;
+
+    case CHAT_ACT_FOLLOW:
+        ngx_chat_follow_start(ctx, ctx->payloads.rc);
+        return;
+
+    default:
+        ngx_chat_reply(ctx, ctx->act.reply);
+    }
+}
+
+
+/* All that happens to a request before it has gone on or is answered. */
+static void
+step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
+{
+    switch (event) {
+    case NGX_CHAT_EVENT_BODY:
+        ngx_chat_decide_begin(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_FACTS:
+        perform(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_PAYLOADS:
+        on_payloads(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_HEAD:
+        ngx_chat_payloads(ctx, 0);
+        return;
+
+    case NGX_CHAT_EVENT_UNRECORDED:
+        ngx_chat_end(ctx, NGX_CHAT_END_FOLLOW, NGX_CHAT_END_FOLLOW);
+        ngx_chat_decide_act(ctx, 1);
+        perform(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_TIMEOUT:
+        ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_FOLLOW);
+        ctx->act.action = CHAT_ACT_REPLY;
+        ctx->act.reply = chat_gate_incomplete(ctx->dialect);
+        perform(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_INDEXED:
+        hand_over(ctx);
+        return;
     }
 }

@@ -15,6 +15,7 @@
 
 #include "base/ngx_chat_module.h"
 #include "base/ngx_chat_share.h"
+#include "request/ngx_chat_request.h"
 
 #define NGX_CHAT_QUOTA_SHARE 4
 #define NGX_CHAT_QUOTA_HOLD (12 * 1024) /* bytes, beside the body */
@@ -120,13 +121,13 @@ ngx_chat_quota_leave(ngx_chat_ctx_t *ctx)
 
 /* Ends the oldest hold of the holder, soon; it does not count any more. */
 static void
-ngx_chat_quota_end(ngx_chat_holder_t *holder, const char *reason)
+ngx_chat_quota_end(ngx_chat_holder_t *holder, chat_reply_e limit)
 {
     ngx_chat_ctx_t *ctx;
 
     ctx = ngx_queue_data(ngx_queue_head(&holder->holds), ngx_chat_ctx_t,
                          wait.tenant);
-    ctx->reason = reason;
+    ctx->reason = ngx_chat_reply_code(limit);
     ngx_chat_quota_leave(ctx);
     ngx_chat_hold_yield(ctx);
 }
@@ -163,7 +164,8 @@ ngx_chat_quota_count(ngx_chat_ctx_t *ctx, size_t limit)
             return 0;
         }
 
-        ngx_chat_quota_end((ngx_chat_holder_t *) largest, "held_limit");
+        ngx_chat_quota_end((ngx_chat_holder_t *) largest,
+                           CHAT_REPLY_HELD_LIMIT);
     }
 
     return 1;
@@ -193,23 +195,22 @@ ngx_chat_quota_bytes(ngx_chat_ctx_t *ctx, size_t limit)
         ngx_chat_quota_end(
             (ngx_chat_holder_t *) ((u_char *) largest
                                    - offsetof(ngx_chat_holder_t, bytes)),
-            "held_bytes_limit");
+            CHAT_REPLY_HELD_BYTES_LIMIT);
     }
 
     return 1;
 }
 
 
-const char *
-ngx_chat_quota_limit(ngx_chat_ctx_t *ctx)
+ngx_uint_t
+ngx_chat_quota_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit)
 {
+    *limit = CHAT_REPLY_HELD_LIMIT;
+
     if (!ngx_chat_quota_count(ctx, (size_t) ctx->conf->max_held)) {
-        return "held_limit";
+        return 1;
     }
 
-    if (!ngx_chat_quota_bytes(ctx, ctx->conf->max_held_bytes)) {
-        return "held_bytes_limit";
-    }
-
-    return NULL;
+    *limit = CHAT_REPLY_HELD_BYTES_LIMIT;
+    return !ngx_chat_quota_bytes(ctx, ctx->conf->max_held_bytes);
 }

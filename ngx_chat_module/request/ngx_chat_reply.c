@@ -10,9 +10,13 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_index.h"
-#include "metrics/ngx_chat_metrics.h"
 #include "facts/chat_recording.h"
+#include "metrics/ngx_chat_metrics.h"
+#include "request/ngx_chat_request.h"
+
+#define NGX_CHAT_REPLY_TOO_MANY \
+    "too many requests wait for results at the moment"
+#define NGX_CHAT_REPLY_LINE 64 /* bytes of a text with a status */
 
 
 ngx_int_t
@@ -283,10 +287,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
 
-    ngx_chat_watch_end(ctx);
-    ngx_chat_follow_leave(ctx);
-    ngx_chat_hold_end(ctx);
-    ngx_chat_index_unhold(ctx);
+    ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_INDEX_HOLD);
     ctx->state = NGX_CHAT_ANSWERED;
     ngx_chat_metrics_verdict(ctx);
 
@@ -314,60 +315,145 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
 }
 
 
-static void
-ngx_chat_answer_refusal(ngx_chat_ctx_t *ctx, ngx_uint_t status,
-                        const char *code, const char *message,
-                        chat_refusal_t *refusal)
-{
-    ngx_memzero(refusal, sizeof(*refusal));
-    refusal->status = (unsigned) status;
-    refusal->code = code;
-    refusal->message = message;
+/* One answer that no upstream gives. */
+typedef struct {
+    const char        *code;
+    ngx_uint_t         status; /* HTTP; 0: that of the attempt */
+    ngx_chat_verdict_e verdict;
+    uint32_t           after;  /* Retry-After in seconds; 0: none */
+    unsigned           reason; /* the code is $chat_reason */
+    const char        *text;
+} ngx_chat_reply_row_t;
 
-    if (ngx_strcmp(code, "batch_incomplete") == 0) {
-        refusal->ids = ctx->barrier.missing;
-        refusal->nids = ctx->barrier.nmissing;
-    }
+static const ngx_chat_reply_row_t ngx_chat_replies[CHAT_REPLIES] = {
+    [CHAT_REPLY_EMPTY] = { NULL, 200, NGX_CHAT_VERDICT_EMPTY, 0, 0, NULL },
+    [CHAT_REPLY_BOUNCE] = { NULL, 200, NGX_CHAT_VERDICT_BOUNCED, 0, 0, NULL },
+
+    [CHAT_REPLY_INCOMPLETE] = { "batch_incomplete", 409,
+                                NGX_CHAT_VERDICT_BOUNCED, 1, 0,
+                                "results of other calls of the same step are "
+                                "still missing" },
+    [CHAT_REPLY_UNMERGED] = { "batch_incomplete", 409,
+                              NGX_CHAT_VERDICT_BOUNCED, 1, 0,
+                              "the stored results could not be inserted into "
+                              "this request body" },
+    [CHAT_REPLY_SUPERSEDED] = { "superseded", 409, NGX_CHAT_VERDICT_SUPERSEDED,
+                                0, 0,
+                                "the user has gone on with another message" },
+    [CHAT_REPLY_CLEARED] = { "cleared", 409, NGX_CHAT_VERDICT_SUPERSEDED, 0, 0,
+                             "the conversation was cleared" },
+    [CHAT_REPLY_CONFLICT] = { "conflict", 409, NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+                              "another request carried these results and has "
+                              "the answer" },
+    [CHAT_REPLY_ABORTED] = { "aborted", 409, NGX_CHAT_VERDICT_CONFLICT, 1, 0,
+                             "the request that carried these results was "
+                             "given up by its client" },
+    [CHAT_REPLY_STOPPED] = { "stopped", 409, NGX_CHAT_VERDICT_REFUSED, 0, 0,
+                             "somebody has stopped this answer" },
+    [CHAT_REPLY_LOOP] = { "loop", 429, NGX_CHAT_VERDICT_REFUSED, 0, 0,
+                          "the answer to these results was asked for ten "
+                          "times within a minute" },
+
+    [CHAT_REPLY_UPSTREAM_STATUS] = { "upstream_error", 0,
+                                     NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+                                     "the upstream answered with HTTP " },
+    [CHAT_REPLY_UPSTREAM_ERROR] = { "upstream_error", 502,
+                                    NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+                                    "the answer to these results was an "
+                                    "error" },
+    [CHAT_REPLY_NO_STREAM] = { "upstream_error", 502,
+                               NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+                               "the answer of the upstream is no event "
+                               "stream" },
+    [CHAT_REPLY_INTERRUPTED] = { "stream_interrupted", 502,
+                                 NGX_CHAT_VERDICT_CONFLICT, 0, 0, NULL },
+
+    [CHAT_REPLY_STORE_UNAVAILABLE] = { "store_unavailable", 503,
+                                       NGX_CHAT_VERDICT_REFUSED, 1, 1,
+                                       "the state of this conversation cannot "
+                                       "be read at the moment" },
+    [CHAT_REPLY_STORE_FULL] = { "store_full", 503, NGX_CHAT_VERDICT_REFUSED, 1,
+                                1,
+                                "there is no room left for the state of this "
+                                "conversation" },
+    [CHAT_REPLY_HELD_LIMIT] = { "held_limit", 503, NGX_CHAT_VERDICT_REFUSED, 1,
+                                1, NGX_CHAT_REPLY_TOO_MANY },
+    [CHAT_REPLY_HELD_BYTES_LIMIT] = { "held_bytes_limit", 503,
+                                      NGX_CHAT_VERDICT_REFUSED, 1, 1,
+                                      NGX_CHAT_REPLY_TOO_MANY },
+    [CHAT_REPLY_HELD_BATCH_LIMIT] = { "held_batch_limit", 503,
+                                      NGX_CHAT_VERDICT_REFUSED, 1, 1,
+                                      NGX_CHAT_REPLY_TOO_MANY }
+};
+
+
+const char *
+ngx_chat_reply_code(chat_reply_e reply)
+{
+    return ngx_chat_replies[reply].code;
 }
 
 
-ngx_buf_t *
-ngx_chat_answer_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status,
-                        const char *code, const char *message)
+ngx_chat_verdict_e
+ngx_chat_reply_verdict(chat_reply_e reply)
 {
-    chat_buf_t     out;
-    chat_refusal_t refusal;
+    return ngx_chat_replies[reply].verdict;
+}
+
+
+/*
+ * The dialect's error, as a response body or (in_band) as an event. text: in
+ * place of the row's; or NULL. NULL: no memory.
+ */
+static ngx_buf_t *
+ngx_chat_reply_error(ngx_chat_ctx_t *ctx, chat_reply_e reply,
+                     ngx_uint_t status, const char *text, ngx_uint_t in_band)
+{
+    u_char                      line[NGX_CHAT_REPLY_LINE];
+    chat_buf_t                  out;
+    chat_refusal_t              refusal;
+    const ngx_chat_reply_row_t *row = &ngx_chat_replies[reply];
 
     ngx_memzero(&out, sizeof(out));
-    ngx_chat_answer_refusal(ctx, status, code, message, &refusal);
-    ctx->dialect->refuse_in_band(&refusal, &out);
+    ngx_memzero(&refusal, sizeof(refusal));
+    refusal.status = (unsigned) status;
+    refusal.code = row->code;
+    refusal.message = text != NULL ? text : row->text;
+
+    if (reply == CHAT_REPLY_UPSTREAM_STATUS) {
+        ngx_snprintf(line, sizeof(line), "%s%ui%Z", row->text, status);
+        refusal.message = (char *) line;
+    }
+
+    if (reply == CHAT_REPLY_INCOMPLETE || reply == CHAT_REPLY_UNMERGED) {
+        refusal.ids = ctx->barrier.missing;
+        refusal.nids = ctx->barrier.nmissing;
+    }
+
+    if (in_band) {
+        ctx->dialect->refuse_in_band(&refusal, &out);
+    } else {
+        ctx->dialect->refuse(&refusal, &out);
+    }
+
     return ngx_chat_answer_buf(ctx->request, &out);
 }
 
 
-/* After how many seconds its client may come again; 0: that is not said. */
-static uint32_t
-ngx_chat_answer_after(ngx_chat_ctx_t *ctx, ngx_uint_t status, const char *code)
+ngx_buf_t *
+ngx_chat_reply_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status)
 {
-    /* all who were refused together come back together */
-    if (ngx_strcmp(code, "upstream_error") == 0
-        && ctx->barrier.decision.after != 0)
-    {
-        return ctx->barrier.decision.after;
-    }
-
-    return ngx_strcmp(code, "batch_incomplete") == 0
-           || ngx_strcmp(code, "aborted") == 0
-           || status == NGX_HTTP_SERVICE_UNAVAILABLE;
+    return status < 300 ? ngx_chat_reply_error(ctx, CHAT_REPLY_NO_STREAM,
+                                               NGX_HTTP_BAD_GATEWAY, NULL, 1)
+                        : ngx_chat_reply_error(ctx, CHAT_REPLY_UPSTREAM_STATUS,
+                                               status, NULL, 1);
 }
 
 
 /* What a client library is to do with the refusal. */
 static ngx_int_t
-ngx_chat_answer_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status,
-                       const char *code)
+ngx_chat_reply_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status, uint32_t seconds)
 {
-    uint32_t  seconds = ngx_chat_answer_after(ctx, status, code);
     ngx_str_t after, after_key = ngx_string("Retry-After");
     ngx_str_t retry_key = ngx_string("X-Should-Retry");
     ngx_str_t retry = ngx_string("false");
@@ -389,50 +475,48 @@ ngx_chat_answer_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status,
 }
 
 
-static ngx_chat_verdict_e
-ngx_chat_answer_verdict(const char *code)
+/* Refuses the request: with the row's status, or in band behind a 200. */
+static void
+ngx_chat_reply_refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply,
+                      const char *text)
 {
-    return ngx_strcmp(code, "batch_incomplete") == 0 ? NGX_CHAT_VERDICT_BOUNCED
-           : ngx_strcmp(code, "superseded") == 0
-                   || ngx_strcmp(code, "cleared") == 0
-               ? NGX_CHAT_VERDICT_SUPERSEDED
-           : ngx_strcmp(code, "store_unavailable") == 0
-                   || ngx_strcmp(code, "store_full") == 0
-                   || ngx_strncmp(code, "held_", 5) == 0
-                   || ngx_strcmp(code, "loop") == 0
-                   || ngx_strcmp(code, "stopped") == 0
-               ? NGX_CHAT_VERDICT_REFUSED
-               : NGX_CHAT_VERDICT_CONFLICT;
-}
+    uint32_t                    after;
+    ngx_buf_t                  *b;
+    ngx_uint_t                  status;
+    const ngx_chat_reply_row_t *row = &ngx_chat_replies[reply];
 
+    ctx->verdict = row->verdict;
 
-void
-ngx_chat_answer_refuse(ngx_chat_ctx_t *ctx, ngx_uint_t status,
-                       const char *code, const char *message)
-{
-    ngx_buf_t     *b;
-    chat_buf_t     out;
-    chat_refusal_t refusal;
+    if (row->reason && ctx->reason == NULL) {
+        ctx->reason = row->code;
+    }
 
-    ctx->verdict = ngx_chat_answer_verdict(code);
+    status = row->status ? row->status : ctx->barrier.decision.status;
+    after = row->after;
+
+    if (reply == CHAT_REPLY_UPSTREAM_STATUS
+        || reply == CHAT_REPLY_UPSTREAM_ERROR) {
+        /* requests that are refused together come back together */
+        after = ctx->barrier.decision.after;
+        if (after == 0) {
+            after = status == NGX_HTTP_SERVICE_UNAVAILABLE;
+        }
+    }
+
+    if (!ctx->response.early
+        && ngx_chat_reply_advice(ctx, status, after) != NGX_OK)
+    {
+        b = NULL;
+    } else {
+        b = ngx_chat_reply_error(ctx, reply, status, text,
+                                 ctx->response.early);
+    }
 
     if (ctx->response.early) {
-        b = ngx_chat_answer_in_band(ctx, status, code, message);
         ngx_chat_answer_break(ctx);
-        ngx_chat_answer_end(ctx, status, 1, b);
-        return;
     }
 
-    ngx_memzero(&out, sizeof(out));
-    ngx_chat_answer_refusal(ctx, status, code, message, &refusal);
-    ctx->dialect->refuse(&refusal, &out);
-
-    if (ngx_chat_answer_advice(ctx, status, code) != NGX_OK) {
-        chat_buf_free(&out);
-    }
-
-    ngx_chat_answer_end(ctx, status, 0,
-                        ngx_chat_answer_buf(ctx->request, &out));
+    ngx_chat_answer_end(ctx, status, ctx->response.early, b);
 }
 
 
@@ -449,7 +533,7 @@ ngx_chat_answer_interrupted(ngx_chat_ctx_t *ctx, const char *reason,
 
 
 void
-ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason)
+ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
 {
     ngx_buf_t          *b;
     chat_buf_t          text;
@@ -467,62 +551,64 @@ ngx_chat_answer_broken(ngx_chat_ctx_t *ctx, const char *reason)
     chat_interruption_text(&in, &text);
     chat_buf_add(&text, chat_str("", 1));
 
-    ngx_chat_answer_refuse(ctx, NGX_HTTP_BAD_GATEWAY, "stream_interrupted",
-                           text.failed ? "terminated" : (char *) text.data);
+    ngx_chat_reply_refuse(ctx, CHAT_REPLY_INTERRUPTED,
+                          text.failed ? "terminated" : (char *) text.data);
     chat_buf_free(&text);
 }
 
 
-/* The results that the client's transcript lacks. */
+/* Ends the request with a turn that injects what its transcript lacks. */
 static void
-ngx_chat_answer_injectable(ngx_chat_ctx_t *ctx, chat_results_t *told)
+ngx_chat_reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
 {
-    chat_results_init(told, ctx->body.arena);
+    chat_rc_e       rc = CHAT_OK;
+    chat_buf_t      out;
+    ngx_uint_t      sse = 1;
+    chat_request_t *rq = &ctx->body.rq;
+    chat_results_t  injected;
+
+    ngx_memzero(&out, sizeof(out));
+    chat_results_init(&injected, ctx->body.arena);
 
     if (ctx->body.arena != NULL) {
-        (void) chat_results_told(&ctx->body.results, told);
+        (void) chat_results_told(&ctx->body.results, &injected);
     }
-}
 
+    if (reply == CHAT_REPLY_BOUNCE) {
+        ctx->dialect->bounce(rq, injected.items, injected.count, &out);
+    } else {
+        sse = (ngx_uint_t) rq->stream;
+        rc = ctx->dialect->empty(rq, injected.items, injected.count, &out);
+    }
 
-void
-ngx_chat_answer_bounce(ngx_chat_ctx_t *ctx)
-{
-    chat_buf_t     out;
-    chat_results_t told;
-
-    ngx_memzero(&out, sizeof(out));
-    ngx_chat_answer_injectable(ctx, &told);
-    ctx->dialect->bounce(&ctx->body.rq, told.items, told.count, &out);
-
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
-    ctx->verdict = NGX_CHAT_VERDICT_BOUNCED;
-    ngx_chat_answer_end(ctx, NGX_HTTP_OK, 1,
-                        ngx_chat_answer_buf(ctx->request, &out));
-}
-
-
-void
-ngx_chat_answer_empty(ngx_chat_ctx_t *ctx)
-{
-    chat_rc_e      rc;
-    chat_buf_t     out;
-    chat_results_t told;
-
-    ngx_memzero(&out, sizeof(out));
-    ngx_chat_answer_injectable(ctx, &told);
-
-    rc = ctx->dialect->empty(&ctx->body.rq, told.items, told.count, &out);
     if (rc == CHAT_DECLINED) {
         chat_buf_free(&out);
-        ngx_chat_answer_refuse(ctx, NGX_HTTP_CONFLICT, "conflict",
-                               "another request carried these results and "
-                               "has the answer");
+        ngx_chat_reply_refuse(ctx, CHAT_REPLY_CONFLICT, NULL);
         return;
     }
 
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, told.count);
-    ctx->verdict = NGX_CHAT_VERDICT_EMPTY;
-    ngx_chat_answer_end(ctx, NGX_HTTP_OK, (ngx_uint_t) ctx->body.rq.stream,
+    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, injected.count);
+    ctx->verdict = ngx_chat_replies[reply].verdict;
+    ngx_chat_answer_end(ctx, NGX_HTTP_OK, sse,
                         ngx_chat_answer_buf(ctx->request, &out));
+}
+
+
+void
+ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply)
+{
+    switch (reply) {
+    case CHAT_REPLY_EMPTY:
+    case CHAT_REPLY_BOUNCE:
+        ngx_chat_reply_turn(ctx, reply);
+        return;
+
+    case CHAT_REPLY_INTERRUPTED:
+        ngx_chat_reply_broken(ctx, ctx->barrier.decision.lost ? "producer_lost"
+                                                              : "upstream");
+        return;
+
+    default:
+        ngx_chat_reply_refuse(ctx, reply, NULL);
+    }
 }

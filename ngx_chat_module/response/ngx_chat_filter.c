@@ -18,8 +18,6 @@
 #include "record/ngx_chat_index.h"
 #include "record/ngx_chat_writer.h"
 
-#define NGX_CHAT_FILTER_STATUS "the upstream answered with HTTP "
-
 
 static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
 static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
@@ -297,8 +295,6 @@ static ngx_int_t
 ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
                         ngx_chain_t *in)
 {
-    u_char      text[sizeof(NGX_CHAT_FILTER_STATUS) + NGX_INT_T_LEN];
-    ngx_uint_t  status = r->headers_out.status;
     ngx_chain_t out;
 
     ngx_chat_filter_consume(in);
@@ -311,11 +307,7 @@ ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
 
     ctx->response.has_last = 1;
     out.next = NULL;
-    ngx_sprintf(text, NGX_CHAT_FILTER_STATUS "%ui%Z", status);
-    out.buf = ngx_chat_answer_in_band(
-        ctx, ctx->response.status, "upstream_error",
-        status < 300 ? "the answer of the upstream is no event stream"
-                     : (char *) text);
+    out.buf = ngx_chat_reply_in_band(ctx, r->headers_out.status);
     if (out.buf == NULL) {
         return NGX_ERROR;
     }

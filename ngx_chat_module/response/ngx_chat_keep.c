@@ -57,6 +57,7 @@ ngx_chat_keep_hook(ngx_chat_ctx_t *ctx)
         }
 
         ctx->keep = keep;
+        ctx->ends[NGX_CHAT_END_KEEP] = ngx_chat_keep_close;
     }
 
     if (r->read_event_handler != ngx_chat_keep_read) {

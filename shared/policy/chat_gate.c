@@ -474,6 +474,135 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
 }
 
 
+/* How a bad end of the attempt is told to a request that waited for it. */
+static chat_reply_e
+chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision)
+{
+    if (decision->status >= 400) {
+        return CHAT_REPLY_UPSTREAM_STATUS;
+    }
+
+    if (decision->end == CHAT_END_FAILED || decision->status >= 300) {
+        return CHAT_REPLY_UPSTREAM_ERROR;
+    }
+
+    if (decision->end != CHAT_END_ABORTED) {
+        return CHAT_REPLY_INTERRUPTED;
+    }
+
+    return q->dialect->one_by_one ? CHAT_REPLY_BOUNCE : CHAT_REPLY_ABORTED;
+}
+
+
+chat_reply_e
+chat_gate_incomplete(const chat_dialect_t *dialect)
+{
+    return dialect->bounce != NULL ? CHAT_REPLY_BOUNCE : CHAT_REPLY_INCOMPLETE;
+}
+
+
+/* The reply of a verdict that ends the request here. */
+static chat_reply_e
+chat_gate_reply(const chat_question_t *q, const chat_decision_t *decision,
+                const chat_terms_t *terms)
+{
+    switch (decision->verdict) {
+    case CHAT_GATE_SIBLING:
+        return terms->siblings_conflict
+                       || (terms->siblings_recording && q->dialect->no_empty)
+                   ? CHAT_REPLY_CONFLICT
+                   : CHAT_REPLY_EMPTY;
+
+    case CHAT_GATE_EMPTY:
+        return CHAT_REPLY_EMPTY;
+
+    case CHAT_GATE_FATE:
+        return chat_gate_outcome(q, decision);
+
+    case CHAT_GATE_INCOMPLETE:
+        return chat_gate_incomplete(q->dialect);
+
+    case CHAT_GATE_SUPERSEDED:
+        return CHAT_REPLY_SUPERSEDED;
+
+    case CHAT_GATE_CLEARED:
+        return CHAT_REPLY_CLEARED;
+
+    case CHAT_GATE_LOOP:
+        return CHAT_REPLY_LOOP;
+
+    default:
+        return CHAT_REPLY_CONFLICT;
+    }
+}
+
+
+/* The action of a verdict on a continuation. */
+static chat_action_e
+chat_gate_action(const chat_decision_t *decision, const chat_terms_t *terms)
+{
+    chat_gate_e verdict = decision->verdict;
+
+    if (verdict == CHAT_GATE_CLAIM) {
+        return CHAT_ACT_CLAIM;
+    }
+
+    if (verdict == CHAT_GATE_HOLD || verdict == CHAT_GATE_WAIT) {
+        return CHAT_ACT_WAIT;
+    }
+
+    if (verdict == CHAT_GATE_UNMANAGED) {
+        return CHAT_ACT_POLL;
+    }
+
+    if (!terms->followed && (decision->attach || verdict == CHAT_GATE_SIBLING))
+    {
+        return CHAT_ACT_FOLLOW;
+    }
+
+    return verdict == CHAT_GATE_GO || verdict == CHAT_GATE_PASS
+               ? CHAT_ACT_GO
+               : CHAT_ACT_REPLY;
+}
+
+
+chat_act_t
+chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
+              const chat_terms_t *terms)
+{
+    chat_act_t act = { CHAT_ACT_PASS, CHAT_REPLY_CONFLICT, 0, 0 };
+
+    if (terms->class == CHAT_CLASS_ITEMS) {
+        /* whatever became of the batch, its results go on */
+        act.action = decision->verdict == CHAT_GATE_UNMANAGED ? CHAT_ACT_POLL
+                                                              : CHAT_ACT_PASS;
+        return act;
+    }
+
+    if (terms->class == CHAT_CLASS_FRESH) {
+        act.action = CHAT_ACT_GO;
+        return act;
+    }
+
+    if (terms->class == CHAT_CLASS_PENDING
+        && decision->verdict == CHAT_GATE_HOLD) {
+        return act;
+    }
+
+    act.action = chat_gate_action(decision, terms);
+    act.reply = chat_gate_reply(q, decision, terms);
+    act.bounded = decision->verdict == CHAT_GATE_HOLD;
+    act.late = decision->attach;
+
+    if (act.bounded && terms->watching && terms->no_hold) {
+        act.action = CHAT_ACT_REPLY;
+        act.reply = chat_gate_incomplete(q->dialect);
+    }
+
+    return act;
+}
+
+
 /* prefix and id as one text; empty without memory. */
 static chat_str_t
 chat_gate_field(chat_arena_t *arena, const char *prefix, chat_str_t id)

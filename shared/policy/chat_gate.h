@@ -121,6 +121,68 @@ typedef struct {
     size_t      missing; /* members that nobody has settled */
 } chat_decision_t;
 
+/* What is to be done with a request. */
+typedef enum {
+    CHAT_ACT_PASS,   /* go on as it is */
+    CHAT_ACT_GO,     /* insert what is missing, then go on */
+    CHAT_ACT_CLAIM,  /* put claim/k and look again */
+    CHAT_ACT_WAIT,   /* until the batch changes */
+    CHAT_ACT_FOLLOW, /* give the answer of attempt k; without a recording
+                        ask again with followed set */
+    CHAT_ACT_POLL,   /* nothing is known of the batch: look again, then pass */
+    CHAT_ACT_REPLY   /* answer it, as the reply says */
+} chat_action_e;
+
+/* An answer that no upstream gives. The first two are no refusals. */
+typedef enum {
+    CHAT_REPLY_EMPTY,  /* the dialect's empty turn */
+    CHAT_REPLY_BOUNCE, /* the known results; the client sends again */
+    CHAT_REPLY_INCOMPLETE,
+    CHAT_REPLY_UNMERGED,
+    CHAT_REPLY_SUPERSEDED,
+    CHAT_REPLY_CLEARED,
+    CHAT_REPLY_CONFLICT,
+    CHAT_REPLY_ABORTED,
+    CHAT_REPLY_STOPPED,
+    CHAT_REPLY_LOOP,
+    CHAT_REPLY_UPSTREAM_STATUS,
+    CHAT_REPLY_UPSTREAM_ERROR,
+    CHAT_REPLY_NO_STREAM,
+    CHAT_REPLY_INTERRUPTED,
+    CHAT_REPLY_STORE_UNAVAILABLE,
+    CHAT_REPLY_STORE_FULL,
+    CHAT_REPLY_HELD_LIMIT,
+    CHAT_REPLY_HELD_BYTES_LIMIT,
+    CHAT_REPLY_HELD_BATCH_LIMIT,
+    CHAT_REPLIES
+} chat_reply_e;
+
+typedef struct {
+    chat_action_e action;
+    chat_reply_e  reply;   /* REPLY */
+    int           bounded; /* WAIT: a hold, which has a bound */
+    int           late;    /* FOLLOW: attempt k was answered before this
+                              request came */
+} chat_act_t;
+
+/* What beside the batch decides on the action. */
+typedef struct {
+    chat_class_e class;
+    int watching;           /* the request has begun to wait */
+    int no_hold;            /* a hold has no time at all */
+    int followed;           /* attempt k has no recording */
+    int siblings_conflict;  /* chat_siblings conflict */
+    int siblings_recording; /* chat_siblings attach */
+} chat_terms_t;
+
+/* The action for a decision. */
+chat_act_t chat_gate_act(const chat_question_t *q,
+                         const chat_decision_t *decision,
+                         const chat_terms_t    *terms);
+
+/* The reply to a request whose hold is over. */
+chat_reply_e chat_gate_incomplete(const chat_dialect_t *dialect);
+
 /*
  * Fills *q from a continuation's last step; what it keeps is copied into the
  * arena. CHAT_LIMIT: more than max_calls members; CHAT_DECLINED: it has none;

@@ -1,0 +1,297 @@
+/*
+ * ngx_chat_body.c: the body of a request: reads it, parses it, frees it.
+ *
+ * The tree of a body is many times as large as the body. It has an arena of
+ * its own, which ends while the request waits; the body is parsed again when
+ * the request goes on. Promises: a body past chat_max_body is never read into
+ * memory. Must not know: the store, wire formats.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "base/ngx_chat_module.h"
+#include "request/ngx_chat_request.h"
+
+
+ngx_int_t
+ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
+{
+    off_t        len = 0;
+    u_char      *p;
+    ssize_t      n;
+    ngx_buf_t   *b;
+    ngx_chain_t *cl;
+
+    if (r->request_body == NULL || r->request_body->bufs == NULL) {
+        return NGX_OK;
+    }
+
+    for (cl = r->request_body->bufs; cl != NULL; cl = cl->next) {
+        len += ngx_buf_size(cl->buf);
+    }
+
+    if (len > (off_t) max) {
+        return NGX_DECLINED;
+    }
+
+    cl = r->request_body->bufs;
+    body->len = (size_t) len;
+
+    if (cl->next == NULL && ngx_buf_in_memory(cl->buf)) {
+        body->data = cl->buf->pos;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, (size_t) len + 1);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    body->data = p;
+
+    for (; cl != NULL; cl = cl->next) {
+        b = cl->buf;
+
+        if (ngx_buf_in_memory(b)) {
+            p = ngx_cpymem(p, b->pos, b->last - b->pos);
+            continue;
+        }
+
+        if (!b->in_file) {
+            continue; /* the end of an empty body */
+        }
+
+        n = ngx_read_file(b->file, p, (size_t) (b->file_last - b->file_pos),
+                          b->file_pos);
+        if (n != b->file_last - b->file_pos) {
+            return NGX_ERROR;
+        }
+        p += n;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+parse_failed(chat_rc_e rc)
+{
+    return rc == CHAT_ERROR   ? NGX_ERROR
+           : rc == CHAT_LIMIT ? NGX_ABORT
+                              : NGX_DECLINED;
+}
+
+
+/* The path as nginx has it by now, and the query behind it. */
+static ngx_int_t
+read_uri(ngx_http_request_t *r, chat_str_t *uri)
+{
+    u_char *p;
+
+    *uri = chat_str(r->uri.data, r->uri.len);
+
+    if (r->args.len == 0) {
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, r->uri.len + 1 + r->args.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    *uri = chat_str(p, r->uri.len + 1 + r->args.len);
+
+    p = ngx_cpymem(p, r->uri.data, r->uri.len);
+    *p++ = '?';
+    ngx_memcpy(p, r->args.data, r->args.len);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
+{
+    size_t              i;
+    chat_rc_e           rc;
+    chat_str_t          method, uri;
+    ngx_http_request_t *r = ctx->request;
+
+    chat_arena_destroy(ctx->body.arena);
+    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
+    ngx_memzero(&ctx->body.rq, sizeof(ctx->body.rq));
+
+    ctx->body.arena = chat_arena_create(0);
+    if (ctx->body.arena == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = chat_json_parse(&ctx->body.doc, ctx->body.arena,
+                         chat_str(ctx->body.text.data, ctx->body.text.len));
+    if (rc != CHAT_OK) {
+        return parse_failed(rc);
+    }
+
+    method = chat_str(r->method_name.data, r->method_name.len);
+
+    if (read_uri(r, &uri) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ctx->dialect =
+        chat_dialect_request(ctx->conf->dialect, method, uri, &ctx->body.doc,
+                             ctx->body.arena, &ctx->body.rq, &rc);
+    if (ctx->dialect == NULL) {
+        return parse_failed(rc);
+    }
+
+    if (ctx->barrier.external && ctx->body.rq.class == CHAT_CLASS_PENDING) {
+        ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
+    }
+
+    for (i = 0; i < ctx->body.rq.ncalls; i++) {
+        ctx->body.rq.calls[i].kind = ngx_chat_kind(
+            ctx->conf, ctx->body.rq.calls[i].name, ctx->body.rq.calls[i].kind);
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Tenant and conversation, and so what all names of it begin with. NGX_ABORT:
+ * the conversation's id is past CHAT_ID_MAX.
+ */
+static ngx_int_t
+find_scope(ngx_chat_ctx_t *ctx)
+{
+    ngx_str_t           value;
+    ngx_http_request_t *r = ctx->request;
+
+    ctx->scope.dialect = chat_cstr(ctx->dialect->name);
+    ctx->scope.by_message = ctx->dialect->weak_by_message;
+    ctx->scope.conversation = ctx->body.rq.conversation;
+
+    if (ctx->conf->conversation != NULL) {
+        if (ngx_chat_value(r, ctx->conf->conversation, &value) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (value.len != 0) {
+            ctx->scope.conversation = chat_str(value.data, value.len);
+        }
+    }
+
+    /* it goes into variables, logs and the store */
+    if (ctx->scope.conversation.len > CHAT_ID_MAX) {
+        ctx->scope.conversation = chat_str(NULL, 0);
+        return NGX_ABORT;
+    }
+
+    if (chat_arena_dup(ctx->kept, ctx->scope.conversation,
+                       &ctx->scope.conversation)
+        != CHAT_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_chat_tenant_find(ctx);
+}
+
+
+/*
+ * The tree of the body is many times as large as the body, and its answer may
+ * take minutes: all that reading it needs is copied, and the tree freed.
+ */
+void
+ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
+{
+    chat_arena_t  *arena;
+    chat_request_t rq;
+
+    if (ctx->body.arena == NULL) {
+        return;
+    }
+
+    if (ctx->dialect == NULL) {
+        chat_arena_destroy(ctx->body.arena);
+        ctx->body.arena = NULL;
+        ctx->payloads.items = NULL;
+        ctx->payloads.count = 0;
+        return;
+    }
+
+    arena = chat_arena_create(0);
+
+    if (arena == NULL
+        || chat_request_copy(&ctx->body.rq, ctx->body.doc.text, arena, &rq)
+               != CHAT_OK)
+    {
+        chat_arena_destroy(arena);
+        return;
+    }
+
+    if (ctx->body.rq.own != NULL) {
+        rq.own = ctx->dialect->own(&ctx->body.rq, arena);
+        if (rq.own == NULL) {
+            chat_arena_destroy(arena);
+            return;
+        }
+    }
+
+    chat_arena_destroy(ctx->body.arena);
+    ctx->body.arena = arena;
+    ctx->body.rq = rq;
+    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
+    chat_results_init(&ctx->body.results, NULL);
+    ctx->payloads.items = NULL;
+    ctx->payloads.count = 0;
+}
+
+
+void
+ngx_chat_body_ready(ngx_http_request_t *r)
+{
+    ngx_int_t       rc;
+    ngx_chat_ctx_t *ctx;
+
+    ctx = ngx_chat_get_ctx(r);
+
+    rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body.text);
+    if (rc == NGX_DECLINED) {
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_REFUSED);
+        return;
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_chat_body_parse(ctx);
+    }
+
+    if (rc == NGX_OK) {
+        rc = find_scope(ctx);
+    }
+
+    if (rc != NGX_OK) {
+        ctx->dialect = NULL;
+        ngx_chat_decide_pass(ctx, rc == NGX_ABORT ? NGX_CHAT_VERDICT_REFUSED
+                                                  : NGX_CHAT_VERDICT_NONE);
+        return;
+    }
+
+    if (ctx->headers.digested) {
+        /* a header vouches for the very bytes of the body */
+        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        return;
+    }
+
+#if (NGX_HTTP_GZIP)
+    /* a compressed answer could not be read */
+    if (r->headers_in.accept_encoding != NULL && !ctx->conf->dry_run) {
+        ngx_str_set(&r->headers_in.accept_encoding->value, "identity");
+    }
+#endif
+
+    ctx->step(ctx, NGX_CHAT_EVENT_BODY);
+}
