@@ -1,14 +1,11 @@
 /*
- * chat_digest.c: SHA-256, by libcrypto; the only file that includes openssl.
+ * chat_digest.c: see chat_digest.h; the only file that includes openssl.
  *
- * One context serves all digests of the process: making one, and looking the
- * algorithm up, costs more than hashing what we hash. Like NGINX it is for
- * one thread.
- * Promises: chat_digest_parts() is injective in its parts. A digest is never
- * wrong: two tenants with one name would share their conversations, so where
- * libcrypto has no memory left the process ends. After the first digest
- * nothing is allocated, so this can happen at the start only.
- * Must not know: what is hashed.
+ * One context serves all digests of the process: to make one, and to look the
+ * algorithm up, costs more than to hash what is hashed here. Like NGINX it is
+ * for one thread. A wrong digest could make two tenants one, so where
+ * libcrypto has no memory the process ends. This can happen only at the first
+ * digest: after it nothing is allocated.
  */
 
 #include "bytes/chat_digest.h"
@@ -95,15 +92,56 @@ chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out)
 
 
 void
-chat_digest_hex(const chat_digest_t *d, size_t n, char *out)
+chat_hex(const unsigned char *bytes, size_t n, char *out)
 {
     size_t            i;
     static const char hex[] = "0123456789abcdef";
 
     for (i = 0; i < n; i++) {
-        out[2 * i] = hex[d->bytes[i] >> 4];
-        out[2 * i + 1] = hex[d->bytes[i] & 15];
+        out[2 * i] = hex[bytes[i] >> 4];
+        out[2 * i + 1] = hex[bytes[i] & 15];
     }
 
     out[2 * n] = '\0';
+}
+
+
+void
+chat_digest_hex(const chat_digest_t *d, size_t n, char *out)
+{
+    chat_hex(d->bytes, n, out);
+}
+
+
+static int
+chat_hex_digit(unsigned char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+
+int
+chat_hex_read(chat_str_t s, unsigned char *out, size_t n)
+{
+    size_t i;
+    int    high, low;
+
+    if (s.len != 2 * n) {
+        return 0;
+    }
+
+    for (i = 0; i < n; i++) {
+        high = chat_hex_digit(s.data[2 * i]);
+        low = chat_hex_digit(s.data[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            return 0;
+        }
+        out[i] = (unsigned char) (high << 4 | low);
+    }
+
+    return 1;
 }

@@ -1,8 +1,6 @@
 /*
- * chat_digest.h: SHA-256, by libcrypto, which every NGINX with SSL links.
- *
- * Promises: chat_digest_parts() is injective in its parts: each is hashed
- * behind its length. Must not know: what is hashed.
+ * chat_digest.h: SHA-256, by libcrypto, which every NGINX with SSL links; and
+ * bytes as hex digits.
  */
 
 #ifndef CHAT_DIGEST_H
@@ -27,6 +25,12 @@ void chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out);
  * out, which has room for 2n + 1.
  */
 void chat_digest_hex(const chat_digest_t *d, size_t n, char *out);
+
+/* The same of n bytes that are no digest. */
+void chat_hex(const unsigned char *bytes, size_t n, char *out);
+
+/* 1 and out[n] if s is 2n lower-case hex digits. */
+int chat_hex_read(chat_str_t s, unsigned char *out, size_t n);
 
 static inline int
 chat_digest_eq(const chat_digest_t *a, const chat_digest_t *b)

@@ -1,10 +1,8 @@
 /*
- * chat_str.c: what of strings the language itself does not have.
+ * chat_str.c: see chat_str.h.
  *
- * Apart from the header, since the function that it stands on is declared for
- * those alone who ask for more than C11.
- * Promises: no allocation, no I/O, nothing to initialise.
- * Must not know: NGINX, JSON, SSE, any dialect.
+ * Apart from the header, as memmem() is declared only for a file that asks for
+ * more than C11.
  */
 
 #ifndef _GNU_SOURCE
@@ -25,4 +23,60 @@ int
 chat_str_has(chat_str_t s, const char *text)
 {
     return chat_str_find(s, text) != NULL;
+}
+
+
+chat_str_t
+chat_str_cut(chat_str_t *s, unsigned char end)
+{
+    chat_str_t           part = *s;
+    const unsigned char *at = s->len ? memchr(s->data, end, s->len) : NULL;
+
+    if (at == NULL) {
+        s->len = 0;
+        return part;
+    }
+
+    part.len = (size_t) (at - s->data);
+    *s = chat_str(at + 1, s->len - part.len - 1);
+
+    return part;
+}
+
+
+int
+chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest)
+{
+    size_t len = strlen(prefix);
+
+    if (!chat_str_starts(s, prefix)) {
+        return 0;
+    }
+
+    *rest = chat_str(s.data + len, s.len - len);
+
+    return 1;
+}
+
+
+int
+chat_str_number(chat_str_t s, uint64_t *out)
+{
+    size_t   i;
+    uint64_t n = 0;
+
+    if (s.len == 0 || s.len > 18 || (s.data[0] == '0' && s.len > 1)) {
+        return 0;
+    }
+
+    for (i = 0; i < s.len; i++) {
+        if (s.data[i] < '0' || s.data[i] > '9') {
+            return 0;
+        }
+        n = n * 10 + (s.data[i] - '0');
+    }
+
+    *out = n;
+
+    return 1;
 }

@@ -1,8 +1,7 @@
 /*
- * chat_str.h: the few types that every file of the core uses.
+ * chat_str.h: strings with a length, and what a function of the core returns.
  *
- * Promises: no allocation, no I/O, nothing to initialise.
- * Must not know: NGINX, JSON, SSE, any dialect.
+ * Nothing here allocates memory or needs to be initialised.
  */
 
 #ifndef CHAT_STR_H
@@ -14,7 +13,7 @@
 
 
 /*
- * Bytes that somebody else owns; not NUL-terminated. data may be NULL only
+ * Bytes that another owns; not NUL-terminated. data may be NULL only
  * where len is 0.
  */
 typedef struct {
@@ -28,7 +27,7 @@ typedef struct {
     }
 
 
-/* What a function of the core answers; CHAT_OK is 0, all others are not. */
+/* What a function of the core returns; CHAT_OK is 0, all others are not. */
 typedef enum {
     CHAT_OK = 0,
     CHAT_ERROR,    /* no memory, or an arena past its limit */
@@ -111,5 +110,20 @@ const unsigned char *chat_str_find(chat_str_t s, const char *text);
 
 /* 1 if the characters of the C string text stand anywhere in s. */
 int chat_str_has(chat_str_t s, const char *text);
+
+/*
+ * Cuts off *s what stands before the first such byte, and that byte. Without
+ * one all of *s, which is empty then.
+ */
+chat_str_t chat_str_cut(chat_str_t *s, unsigned char end);
+
+/* 1 and *rest, what stands behind the prefix, if s begins with it. */
+int chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest);
+
+/*
+ * 1 and *out if s is a decimal number of at most 18 digits without a leading
+ * zero: two texts are never one number.
+ */
+int chat_str_number(chat_str_t s, uint64_t *out);
 
 #endif /* CHAT_STR_H */

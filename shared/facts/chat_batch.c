@@ -93,14 +93,14 @@ chat_batch_read_call(chat_batch_reader_t *reader, chat_str_t id,
     chat_member_t *member;
     unsigned char  fingerprint[16];
 
-    if (!chat_batch_number(chat_batch_word(&value), &position)
+    if (!chat_str_number(chat_str_cut(&value, ' '), &position)
         || position >= UINT32_MAX)
     {
         return;
     }
 
-    kind = chat_batch_word(&value);
-    if (!chat_batch_hex(chat_batch_word(&value), fingerprint)) {
+    kind = chat_str_cut(&value, ' ');
+    if (!chat_hex_read(chat_str_cut(&value, ' '), fingerprint, 16)) {
         return;
     }
 
@@ -140,15 +140,15 @@ chat_batch_read_result(chat_batch_reader_t *reader, chat_str_t id,
     unsigned char  digest[16], answered[16];
     chat_outcome_e outcome;
 
-    word = chat_batch_word(&value);
+    word = chat_str_cut(&value, ' ');
     outcome = chat_str_is(word, "o")   ? CHAT_OUTCOME_OK
               : chat_str_is(word, "e") ? CHAT_OUTCOME_ERROR
               : chat_str_is(word, "d") ? CHAT_OUTCOME_DENIED
                                        : CHAT_OUTCOME_NONE;
 
     if (outcome == CHAT_OUTCOME_NONE
-        || !chat_batch_hex(chat_batch_word(&value), digest)
-        || !chat_batch_hex(chat_batch_word(&value), answered))
+        || !chat_hex_read(chat_str_cut(&value, ' '), digest, 16)
+        || !chat_hex_read(chat_str_cut(&value, ' '), answered, 16))
     {
         return;
     }
@@ -212,8 +212,8 @@ chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
     twin = &batch->twins[batch->ntwins];
     twin->claimant = claimant;
     batch->ntwins +=
-        chat_batch_hex(chat_batch_word(&value), twin->content)
-        && chat_batch_number(chat_batch_word(&value), &twin->retry);
+        chat_hex_read(chat_str_cut(&value, ' '), twin->content, 16)
+        && chat_str_number(chat_str_cut(&value, ' '), &twin->retry);
 }
 
 
@@ -238,7 +238,7 @@ static void
 chat_batch_read_plain(chat_batch_t *batch, const chat_fact_t *fact)
 {
     if (chat_str_is(fact->field, "since")) {
-        (void) chat_batch_number(fact->value, &batch->since);
+        (void) chat_str_number(fact->value, &batch->since);
 
     } else if (chat_str_is(fact->field, "open")) {
         chat_batch_read_open(batch, fact->value);
@@ -268,7 +268,7 @@ chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id)
     chat_str_t message;
 
     for (i = 0; i < n; i++) {
-        if (chat_batch_under(facts[i].field, "message/", &message)
+        if (chat_str_after(facts[i].field, "message/", &message)
             && (id.len == 0 || chat_str_eq(message, id)))
         {
             return 1;
@@ -285,7 +285,7 @@ chat_batch_attempt_number(chat_str_t s, uint32_t *k)
 {
     uint64_t n;
 
-    if (!chat_batch_number(s, &n) || n == 0 || n > CHAT_ATTEMPTS_MAX) {
+    if (!chat_str_number(s, &n) || n == 0 || n > CHAT_ATTEMPTS_MAX) {
         return 0;
     }
 
@@ -305,21 +305,21 @@ chat_batch_read_claim(const chat_fact_t *fact, chat_attempt_t *attempt)
 
     memset(attempt, 0, sizeof(*attempt));
 
-    if (!chat_batch_under(fact->field, "claim/", &rest)
+    if (!chat_str_after(fact->field, "claim/", &rest)
         || !chat_batch_attempt_number(rest, &attempt->k))
     {
         return 0;
     }
 
-    attempt->worker = chat_batch_word(&value);
-    attempt->request = chat_batch_word(&value);
-    (void) chat_batch_hex(chat_batch_word(&value), attempt->signature);
-    (void) chat_batch_hex(chat_batch_word(&value), attempt->retry_key);
-    (void) chat_batch_number(chat_batch_word(&value), &attempt->ms);
+    attempt->worker = chat_str_cut(&value, ' ');
+    attempt->request = chat_str_cut(&value, ' ');
+    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->signature, 16);
+    (void) chat_hex_read(chat_str_cut(&value, ' '), attempt->retry_key, 16);
+    (void) chat_str_number(chat_str_cut(&value, ' '), &attempt->ms);
 
     /* a worker of an older version says no more */
     attempt->described =
-        chat_batch_hex(chat_batch_word(&value), attempt->transcript);
+        chat_hex_read(chat_str_cut(&value, ' '), attempt->transcript, 16);
     attempt->results = value;
     return 1;
 }
@@ -394,7 +394,7 @@ chat_batch_attempt_of(const chat_fact_t *fact, const char *prefix,
     chat_attempt_t       wanted, *found;
     const unsigned char *slash;
 
-    if (!chat_batch_under(fact->field, prefix, &rest) || rest.len == 0) {
+    if (!chat_str_after(fact->field, prefix, &rest) || rest.len == 0) {
         return NULL;
     }
 
@@ -434,7 +434,7 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
 
     attempt = chat_batch_attempt_of(fact, "answer/", list, count);
     if (attempt != NULL) {
-        if (chat_batch_number(fact->value, &number) && number < 1000) {
+        if (chat_str_number(fact->value, &number) && number < 1000) {
             attempt->answer = (uint32_t) number;
         }
         return;
@@ -442,8 +442,8 @@ chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
 
     attempt = chat_batch_attempt_of(fact, "after/", list, count);
     if (attempt != NULL) {
-        if (chat_batch_number(fact->value, &number)
-            && number <= CHAT_AFTER_MAX) {
+        if (chat_str_number(fact->value, &number) && number <= CHAT_AFTER_MAX)
+        {
             attempt->after = (uint32_t) number;
         }
         return;
@@ -524,25 +524,25 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     chat_table_init(&batch->index, arena);
 
     for (i = 0; i < n; i++) {
-        if (chat_batch_under(facts[i].field, "call/", &id)) {
+        if (chat_str_after(facts[i].field, "call/", &id)) {
             chat_batch_read_call(&reader, id, facts[i].value);
 
-        } else if (chat_batch_under(facts[i].field, "ask/", &id)) {
+        } else if (chat_str_after(facts[i].field, "ask/", &id)) {
             chat_batch_read_ask(&reader, id);
 
-        } else if (chat_batch_under(facts[i].field, "result/", &id)) {
+        } else if (chat_str_after(facts[i].field, "result/", &id)) {
             chat_batch_read_result(&reader, id, &facts[i]);
 
-        } else if (chat_batch_under(facts[i].field, "wait/", &id)) {
+        } else if (chat_str_after(facts[i].field, "wait/", &id)) {
             chat_batch_read_wait(&reader, id);
 
-        } else if (chat_batch_under(facts[i].field, "approval/", &id)) {
+        } else if (chat_str_after(facts[i].field, "approval/", &id)) {
             chat_batch_read_approval(&reader, id, facts[i].value);
 
-        } else if (chat_batch_under(facts[i].field, "delivered/", &id)) {
+        } else if (chat_str_after(facts[i].field, "delivered/", &id)) {
             chat_batch_read_delivered(&reader, id);
 
-        } else if (chat_batch_under(facts[i].field, "twin/", &id)) {
+        } else if (chat_str_after(facts[i].field, "twin/", &id)) {
             chat_batch_read_twin(&reader, id, facts[i].value);
 
         } else {

@@ -22,17 +22,9 @@ chat_listed_id(const chat_key_t *key, char *id)
 int
 chat_listed_is_id(chat_str_t id)
 {
-    size_t i;
+    unsigned char bytes[CHAT_LISTED_ID / 2];
 
-    for (i = 0; i < id.len; i++) {
-        if (!((id.data[i] >= '0' && id.data[i] <= '9')
-              || (id.data[i] >= 'a' && id.data[i] <= 'f')))
-        {
-            return 0;
-        }
-    }
-
-    return id.len == CHAT_LISTED_ID;
+    return chat_hex_read(id, bytes, sizeof(bytes));
 }
 
 
@@ -114,7 +106,7 @@ chat_listed_read(const chat_fact_t *fact, const char *prefix,
 
     memset(out, 0, sizeof(*out));
 
-    if (!chat_batch_under(fact->field, prefix, &rest)
+    if (!chat_str_after(fact->field, prefix, &rest)
         || rest.len < CHAT_LISTED_ID + 2)
     {
         return 0;
@@ -122,11 +114,12 @@ chat_listed_read(const chat_fact_t *fact, const char *prefix,
 
     ms = chat_str(rest.data, rest.len - CHAT_LISTED_ID - 1);
     out->id = chat_str(ms.data + ms.len + 1, CHAT_LISTED_ID);
-    out->worker = chat_batch_word(&value);
-    out->dialect = chat_batch_word(&value);
+    out->worker = chat_str_cut(&value, ' ');
+    out->dialect = chat_str_cut(&value, ' ');
 
-    if (ms.data[ms.len] != '-' || !chat_batch_number(ms, &out->ms)
-        || !chat_listed_is_id(out->id) || !chat_batch_name(value, &out->name))
+    if (ms.data[ms.len] != '-' || !chat_str_number(ms, &out->ms)
+        || !chat_listed_is_id(out->id)
+        || !chat_hex_read(value, out->name.bytes, CHAT_DIGEST_SIZE))
     {
         return 0;
     }
@@ -153,14 +146,14 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
     chat_str_t id;
 
     for (i = 0; i < n; i++) {
-        if (chat_batch_under(facts[i].field, "over/", &id)
+        if (chat_str_after(facts[i].field, "over/", &id)
             && chat_str_eq(id, out->id)) {
             out->empty =
                 chat_str_is(facts[i].value, chat_end_name(CHAT_END_NONE));
             out->end =
                 out->empty ? CHAT_END_ABORTED : chat_end_find(facts[i].value);
 
-        } else if (chat_batch_under(facts[i].field, "stop/", &id)
+        } else if (chat_str_after(facts[i].field, "stop/", &id)
                    && chat_str_eq(id, out->id))
         {
             out->stopped = 1;
@@ -296,14 +289,14 @@ chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
         return 1;
     }
 
-    if (!chat_batch_under(fact->field, "batch/", &rest) || rest.len == 0) {
+    if (!chat_str_after(fact->field, "batch/", &rest) || rest.len == 0) {
         return 0;
     }
 
     dash = memchr(rest.data, '-', rest.len);
     return dash != NULL
-           && chat_batch_number(
-               chat_str(rest.data, (size_t) (dash - rest.data)), &out->ms);
+           && chat_str_number(chat_str(rest.data, (size_t) (dash - rest.data)),
+                              &out->ms);
 }
 
 
@@ -321,7 +314,7 @@ chat_listed_mark(const chat_fact_t *facts, size_t n, chat_table_t *streams)
     chat_table_entry_t *entry;
 
     for (i = 0; i < n; i++) {
-        if (chat_batch_under(facts[i].field, "over/", &id)) {
+        if (chat_str_after(facts[i].field, "over/", &id)) {
             entry = chat_table_put(streams, id);
             if (entry == NULL) {
                 return 0;
@@ -392,8 +385,8 @@ chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     count = chat_listed_old(dated, k, &streams, *fields);
 
     for (i = 0; i < n; i++) {
-        if (!chat_batch_under(facts[i].field, "over/", &id)
-            && !chat_batch_under(facts[i].field, "stop/", &id))
+        if (!chat_str_after(facts[i].field, "over/", &id)
+            && !chat_str_after(facts[i].field, "stop/", &id))
         {
             continue;
         }
@@ -425,7 +418,7 @@ chat_place_read(chat_str_t text, chat_place_t *out)
         }
     }
 
-    out->given = chat_batch_number(number, &out->after);
+    out->given = chat_str_number(number, &out->after);
     return out->given ? CHAT_OK : CHAT_BAD;
 }
 
@@ -486,7 +479,7 @@ chat_record_parse(chat_str_t field, chat_recorded_t *out)
 {
     chat_str_t rest, ms, name;
 
-    if (!chat_batch_under(field, chat_record_prefix, &rest)
+    if (!chat_str_after(field, chat_record_prefix, &rest)
         || rest.len < CHAT_RECORD_NAME + 2)
     {
         return 0;
@@ -495,8 +488,9 @@ chat_record_parse(chat_str_t field, chat_recorded_t *out)
     ms = chat_str(rest.data, rest.len - CHAT_RECORD_NAME - 1);
     name = chat_str(ms.data + ms.len + 1, CHAT_RECORD_NAME);
 
-    return ms.data[ms.len] == '-' && chat_batch_number(ms, &out->ms)
-           && out->ms != 0 && chat_batch_name(name, &out->names[0]);
+    return ms.data[ms.len] == '-' && chat_str_number(ms, &out->ms)
+           && out->ms != 0
+           && chat_hex_read(name, out->names[0].bytes, CHAT_DIGEST_SIZE);
 }
 
 
@@ -535,11 +529,12 @@ chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
         return CHAT_DECLINED;
     }
 
-    newest->dialect = chat_batch_word(&value);
+    newest->dialect = chat_str_cut(&value, ' ');
 
     while (newest->nnames < CHAT_NAMES_MAX
-           && chat_batch_name(chat_batch_word(&value),
-                              &newest->names[newest->nnames]))
+           && chat_hex_read(chat_str_cut(&value, ' '),
+                            newest->names[newest->nnames].bytes,
+                            CHAT_DIGEST_SIZE))
     {
         newest->nnames++;
     }

@@ -1,11 +1,10 @@
 /*
- * chat_batch_facts.c: names batches and writes facts; see chat_batch.h.
+ * chat_facts.c: see chat_facts.h.
  *
- * chat_batch.c and chat_batch_attempts.c read what is written here; together
- * they are the only place that knows how a fact looks.
+ * chat_batch.c reads what is written here; these two alone know what a fact of
+ * a batch looks like.
  */
 
-#include "facts/chat_batch.h"
 #include "facts/chat_facts.h"
 
 #include <stdio.h>
@@ -241,6 +240,17 @@ chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
 }
 
 
+/* A fact whose value is the content of a buffer, which is freed. */
+static void
+chat_facts_put_buf(chat_facts_t *facts, const char *prefix, const char *rest,
+                   chat_buf_t *value)
+{
+    facts->failed |= value->failed;
+    (void) chat_facts_new(facts, prefix, chat_cstr(rest), chat_buf_str(value));
+    chat_buf_free(value);
+}
+
+
 void
 chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
                 uint32_t position, const chat_digest_t *fingerprint)
@@ -318,17 +328,12 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 void
 chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    char          signature[33], key[33], transcript[33], number[16];
-    chat_buf_t    value = { 0 };
-    chat_digest_t digest;
+    char       signature[33], key[33], transcript[33], number[16];
+    chat_buf_t value = { 0 };
 
-    memset(&digest, 0, sizeof(digest));
-    memcpy(digest.bytes, attempt->signature, 16);
-    chat_digest_hex(&digest, 16, signature);
-    memcpy(digest.bytes, attempt->retry_key, 16);
-    chat_digest_hex(&digest, 16, key);
-    memcpy(digest.bytes, attempt->transcript, 16);
-    chat_digest_hex(&digest, 16, transcript);
+    chat_hex(attempt->signature, 16, signature);
+    chat_hex(attempt->retry_key, 16, key);
+    chat_hex(attempt->transcript, 16, transcript);
 
     chat_buf_add(&value, attempt->worker);
     chat_buf_puts(&value, " ");
@@ -342,15 +347,7 @@ chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
     }
 
     (void) snprintf(number, sizeof(number), "%u", (unsigned) attempt->k);
-
-    if (value.failed) {
-        facts->failed = 1;
-    } else {
-        (void) chat_facts_new(facts, "claim/", chat_cstr(number),
-                              chat_buf_str(&value));
-    }
-
-    chat_buf_free(&value);
+    chat_facts_put_buf(facts, "claim/", number, &value);
 }
 
 
@@ -358,13 +355,9 @@ void
 chat_facts_twin(chat_facts_t *facts, chat_str_t worker, chat_str_t request,
                 const unsigned char *content, unsigned retry)
 {
-    char          field[256], hex[33], value[64];
-    chat_digest_t digest;
+    char field[256], hex[33], value[64];
 
-    memset(&digest, 0, sizeof(digest));
-    memcpy(digest.bytes, content, 16);
-    chat_digest_hex(&digest, 16, hex);
-
+    chat_hex(content, 16, hex);
     (void) snprintf(field, sizeof(field), "%.*s/%.*s", (int) worker.len,
                     (const char *) worker.data, (int) request.len,
                     (const char *) request.data);
@@ -441,112 +434,5 @@ chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors)
         chat_buf_add(&value, cors);
     }
 
-    if (value.failed) {
-        facts->failed = 1;
-    } else {
-        chat_facts_add(facts, "open", chat_buf_str(&value));
-    }
-
-    chat_buf_free(&value);
-}
-
-
-chat_str_t
-chat_batch_word(chat_str_t *s)
-{
-    chat_str_t           word = *s;
-    const unsigned char *space;
-
-    if (s->len == 0) {
-        return word;
-    }
-
-    space = memchr(s->data, ' ', s->len);
-    if (space == NULL) {
-        *s = chat_str(s->data + s->len, 0);
-        return word;
-    }
-
-    word.len = (size_t) (space - s->data);
-    *s = chat_str(space + 1, s->len - word.len - 1);
-    return word;
-}
-
-
-int
-chat_batch_number(chat_str_t s, uint64_t *out)
-{
-    size_t   i;
-    uint64_t n = 0;
-
-    if (s.len == 0 || s.len > 18 || (s.data[0] == '0' && s.len > 1)) {
-        return 0;
-    }
-
-    for (i = 0; i < s.len; i++) {
-        if (s.data[i] < '0' || s.data[i] > '9') {
-            return 0;
-        }
-        n = n * 10 + (s.data[i] - '0');
-    }
-
-    *out = n;
-    return 1;
-}
-
-
-static int
-chat_batch_digit(unsigned char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-
-    return (c >= 'a' && c <= 'f') ? c - 'a' + 10 : -1;
-}
-
-
-int
-chat_batch_hex(chat_str_t s, unsigned char *out)
-{
-    size_t i;
-    int    high, low;
-
-    if (s.len != 32) {
-        return 0;
-    }
-
-    for (i = 0; i < 16; i++) {
-        high = chat_batch_digit(s.data[2 * i]);
-        low = chat_batch_digit(s.data[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            return 0;
-        }
-        out[i] = (unsigned char) (high << 4 | low);
-    }
-
-    return 1;
-}
-
-
-int
-chat_batch_name(chat_str_t s, chat_digest_t *out)
-{
-    return s.len == 2 * CHAT_DIGEST_SIZE
-           && chat_batch_hex(chat_str(s.data, 32), out->bytes)
-           && chat_batch_hex(chat_str(s.data + 32, 32), out->bytes + 16);
-}
-
-
-int
-chat_batch_under(chat_str_t field, const char *prefix, chat_str_t *rest)
-{
-    size_t len = strlen(prefix);
-
-    if (!chat_str_starts(field, prefix)) {
-        return 0;
-    }
-
-    *rest = chat_str(field.data + len, field.len - len);
-    return 1;
+    chat_facts_put_buf(facts, "open", "", &value);
 }

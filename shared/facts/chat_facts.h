@@ -161,23 +161,4 @@ void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
 /* open: the producer's worker and the CORS header lines of its answer. */
 void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);
 
-
-/* Cuts the next word off *s; an empty word where there is none. */
-chat_str_t chat_batch_word(chat_str_t *s);
-
-/*
- * 1 and *out if s is a decimal number of at most 18 digits, as it is written
- * here: two texts are never one number.
- */
-int chat_batch_number(chat_str_t s, uint64_t *out);
-
-/* 1 and out[16] if s is 32 hex digits. */
-int chat_batch_hex(chat_str_t s, unsigned char *out);
-
-/* 1 and *out if s is the hex digits of a digest, which names something. */
-int chat_batch_name(chat_str_t s, chat_digest_t *out);
-
-/* The rest of field behind prefix into *rest; 0 if it does not begin so. */
-int chat_batch_under(chat_str_t field, const char *prefix, chat_str_t *rest);
-
 #endif /* CHAT_FACTS_H */

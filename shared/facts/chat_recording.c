@@ -150,7 +150,7 @@ chat_record_gone(const chat_fact_t *facts, size_t n, size_t *count)
     }
 
     for (i = 0; i < n; i++) {
-        if (chat_batch_under(facts[i].field, "gone/", &rest)) {
+        if (chat_str_after(facts[i].field, "gone/", &rest)) {
             gone[(*count)++] = rest;
         }
     }
@@ -177,8 +177,7 @@ chat_record_worker(chat_str_t feed, chat_str_t *worker)
 
     *worker = chat_str(feed.data, i - 1);
     return memchr(worker->data, '/', worker->len) == NULL
-           && chat_batch_number(chat_str(feed.data + i, feed.len - i),
-                                &serial);
+           && chat_str_number(chat_str(feed.data + i, feed.len - i), &serial);
 }
 
 
@@ -215,7 +214,7 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
         } else if (chat_str_is(fact.field, "cleared")) {
             out->cleared = 1;
 
-        } else if (chat_batch_under(fact.field, "feed/", &feed)
+        } else if (chat_str_after(fact.field, "feed/", &feed)
                    && chat_record_worker(feed, &worker)
                    && (count == 0
                        || bsearch(&feed, gone, count, sizeof(*gone),
@@ -445,9 +444,9 @@ chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
         return CHAT_BAD;
     }
 
-    word = chat_batch_word(&line);
-    if (!chat_batch_number(word, &status) || status < CHAT_RECORD_FIRST
-        || status > CHAT_RECORD_LAST || !chat_batch_number(line, &len)
+    word = chat_str_cut(&line, ' ');
+    if (!chat_str_number(word, &status) || status < CHAT_RECORD_FIRST
+        || status > CHAT_RECORD_LAST || !chat_str_number(line, &len)
         || len > bytes.len - lines.pos)
     {
         return CHAT_BAD;

@@ -1,14 +1,14 @@
 /*
- * chat_json.c: JSON text as a tree of byte spans; the only file with yajl.
+ * chat_json.c: see chat_json.h; the only file that includes yajl.
  *
- * yajl says what comes, and how far it has read; where a token begins is
- * found by skipping white space, commas and colons behind the one before.
- * Promises: strict where yajl is lenient (UTF-8, white space); no recursion;
- * numbers are never converted, so that none is too long or too large;
- * nothing is read outside of the text.
- * Must not know: SSE, dialects, what the members mean.
+ * yajl reports each token and how far it has read. A token begins behind the
+ * white space, commas and colons that follow the one before. The parser is
+ * strict where yajl is lenient (UTF-8, white space), does not recurse, and
+ * never converts numbers: none is too long or too large. Strings and keys are
+ * compared decoded, so that an escaped letter makes no difference.
  */
 
+#include "bytes/chat_utf8.h"
 #include "json/chat_json.h"
 
 #include <yajl/yajl_parse.h>
@@ -222,78 +222,6 @@ static const yajl_callbacks chat_json_callbacks = {
 };
 
 
-/* Length of the well-formed UTF-8 sequence at p, or 0. */
-static size_t
-chat_json_utf8(const unsigned char *p, size_t len)
-{
-    size_t        i, n;
-    unsigned char low = 0x80, high = 0xbf;
-
-    if (p[0] < 0xc2 || p[0] > 0xf4) {
-        return p[0] < 0x80;
-    }
-
-    n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (len < n) {
-        return 0;
-    }
-
-    /* what would be overlong, a surrogate, or above U+10FFFF */
-    switch (p[0]) {
-    case 0xe0:
-        low = 0xa0;
-        break;
-    case 0xed:
-        high = 0x9f;
-        break;
-    case 0xf0:
-        low = 0x90;
-        break;
-    case 0xf4:
-        high = 0x8f;
-        break;
-    }
-
-    if (p[1] < low || p[1] > high) {
-        return 0;
-    }
-
-    for (i = 2; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-
-    return n;
-}
-
-
-static int
-chat_json_text_is_utf8(chat_str_t text)
-{
-    size_t   i, n;
-    uint64_t word;
-
-    for (i = 0; i < text.len; i += n) {
-        if (text.len - i >= 8) {
-            memcpy(&word, text.data + i, 8);
-
-            if ((word & UINT64_C(0x8080808080808080)) == 0) {
-                n = 8;
-                continue;
-            }
-        }
-
-        n = chat_json_utf8(text.data + i, text.len - i);
-        if (n == 0) {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
 static chat_rc_e
 chat_json_run(chat_json_parser_t *parser)
 {
@@ -338,7 +266,7 @@ chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
         return CHAT_LIMIT;
     }
 
-    if (text.len == 0 || !chat_json_text_is_utf8(text)) {
+    if (text.len == 0 || !chat_utf8_is_valid(text)) {
         return CHAT_BAD;
     }
 
@@ -386,36 +314,6 @@ chat_json_hex4(const unsigned char *p)
     }
 
     return ch;
-}
-
-
-static size_t
-chat_json_utf8_put(uint32_t ch, unsigned char out[4])
-{
-    if (ch < 0x80) {
-        out[0] = (unsigned char) ch;
-        return 1;
-    }
-
-    if (ch < 0x800) {
-        out[0] = (unsigned char) (0xc0 | ch >> 6);
-        out[1] = (unsigned char) (0x80 | (ch & 0x3f));
-        return 2;
-    }
-
-    if (ch < 0x10000) {
-        out[0] = (unsigned char) (0xe0 | ch >> 12);
-        out[1] = (unsigned char) (0x80 | (ch >> 6 & 0x3f));
-        out[2] = (unsigned char) (0x80 | (ch & 0x3f));
-        return 3;
-    }
-
-    out[0] = (unsigned char) (0xf0 | ch >> 18);
-    out[1] = (unsigned char) (0x80 | (ch >> 12 & 0x3f));
-    out[2] = (unsigned char) (0x80 | (ch >> 6 & 0x3f));
-    out[3] = (unsigned char) (0x80 | (ch & 0x3f));
-
-    return 4;
 }
 
 
@@ -468,7 +366,7 @@ chat_json_decode(chat_str_t *s, unsigned char out[4])
 
     *s = chat_str(s->data + used, s->len - used);
 
-    return chat_json_utf8_put(ch, out);
+    return chat_utf8_put(ch, out);
 }
 
 
@@ -632,29 +530,13 @@ chat_json_true(const chat_json_t *node)
 int32_t
 chat_json_index(const chat_json_doc_t *doc, const chat_json_t *node)
 {
-    size_t     i;
-    int64_t    value = 0;
-    chat_str_t s;
+    uint64_t value;
 
-    if (node == NULL || node->type != CHAT_JSON_NUMBER) {
-        return -1;
-    }
-
-    s = chat_json_raw(doc, node);
-
-    for (i = 0; i < s.len; i++) {
-        if (s.data[i] < '0' || s.data[i] > '9') {
-            return -1;
-        }
-
-        value = value * 10 + (s.data[i] - '0');
-
-        if (value > INT32_MAX) {
-            return -1;
-        }
-    }
-
-    return (int32_t) value;
+    return node != NULL && node->type == CHAT_JSON_NUMBER
+                   && chat_str_number(chat_json_raw(doc, node), &value)
+                   && value <= INT32_MAX
+               ? (int32_t) value
+               : -1;
 }
 
 

@@ -2,12 +2,9 @@
  * chat_json.h: JSON text as a tree of byte spans, on top of yajl.
  *
  * Every value knows where it stands in the text, so that a caller can cut,
- * compare or splice the very bytes. chat_json.c is the only file that
- * includes yajl. Promises: invalid UTF-8, trailing bytes, depth above
- * CHAT_JSON_DEPTH and too many values are refused without recursion into the
- * input; nothing is read outside of the text; beyond CHAT_JSON_FREE values a
- * tree takes at most ten times the memory of its text.
- * Must not know: SSE, dialects.
+ * compare or splice the very bytes. Invalid UTF-8, trailing bytes, depth above
+ * CHAT_JSON_DEPTH and too many values are refused. Beyond CHAT_JSON_FREE
+ * values a tree takes at most ten times the memory of its text.
  */
 
 #ifndef CHAT_JSON_H
@@ -95,7 +92,7 @@ chat_str_t chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node);
 /* 1 if node is true; 0 for everything else and for NULL. */
 int chat_json_true(const chat_json_t *node);
 
-/* A number without fraction in 0..2^31-1, else -1. */
+/* A number in 0..2^31-1 that is written in digits alone, else -1. */
 int32_t chat_json_index(const chat_json_doc_t *doc, const chat_json_t *node);
 
 /* Number of members or elements; 0 where node is NULL or a scalar. */

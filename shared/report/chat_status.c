@@ -5,44 +5,11 @@
  * is UTF-8. Must not know: JSON's structure, metrics' names.
  */
 
+#include "bytes/chat_utf8.h"
 #include "report/chat_status.h"
 #include "facts/chat_store.h"
 
 #include <inttypes.h>
-
-
-/* The bytes of the character that s begins with; 0: it is none. */
-static size_t
-chat_status_char(chat_str_t s)
-{
-    size_t        i, n;
-    unsigned char c = s.data[0], low = 0x80, high = 0xbf;
-
-    if (c < 0x80) {
-        return 1;
-    }
-
-    n = c >= 0xc2 && c <= 0xdf   ? 2
-        : c >= 0xe0 && c <= 0xef ? 3
-        : c >= 0xf0 && c <= 0xf4 ? 4
-                                 : 0;
-
-    /* no long forms, no surrogates, nothing past the last character */
-    low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : low;
-    high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : high;
-
-    if (n == 0 || s.len < n || s.data[1] < low || s.data[1] > high) {
-        return 0;
-    }
-
-    for (i = 2; i < n; i++) {
-        if ((s.data[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-
-    return n;
-}
 
 
 static chat_str_t
@@ -58,7 +25,7 @@ chat_short(chat_short_t *out, chat_str_t id)
     size_t n, at = 0;
 
     while (at < id.len) {
-        n = chat_status_char(chat_status_from(id, at));
+        n = chat_utf8_len(chat_status_from(id, at));
         n = n ? n : 1;
 
         if (at + n > CHAT_SHORT) {
@@ -84,7 +51,7 @@ chat_status_put(chat_buf_t *out, chat_str_t s, int cut)
     chat_buf_t text = { NULL, 0, 0, 0 };
 
     while (at < s.len) {
-        n = chat_status_char(chat_status_from(s, at));
+        n = chat_utf8_len(chat_status_from(s, at));
 
         if (n == 0) {
             chat_buf_puts(&text, "\xef\xbf\xbd");

@@ -1,10 +1,9 @@
 /*
  * chat_position.c: see chat_position.h.
  *
- * A line is looked at up to the fifth byte: it is empty, has the name "data",
- * or is any other. The CR of an empty line may have an LF to come, by the
- * same rule as in chat_sse.
- * Must not know: what an event says.
+ * The first five bytes of a line decide: it is empty, has the name "data", or
+ * is any other. The CR of an empty line may have an LF to come, by the same
+ * rule as in chat_sse.
  */
 
 #include "sse/chat_position.h"
@@ -27,7 +26,6 @@ enum {
 
 #define CHAT_COUNT_STATES 8
 #define CHAT_COUNT_FLAGS 64
-#define CHAT_COUNT_DIGITS 18
 
 
 int
@@ -188,43 +186,24 @@ chat_count_write(const chat_count_t *count, chat_buf_t *out)
 }
 
 
-/* A decimal number and the byte behind it; 0: it is none. */
-static size_t
-chat_count_number(chat_str_t text, size_t at, unsigned char end, uint64_t *out)
-{
-    size_t   i;
-    uint64_t n = 0;
-
-    for (i = at; i < text.len && i - at < CHAT_COUNT_DIGITS
-                 && text.data[i] >= '0' && text.data[i] <= '9';
-         i++)
-    {
-        n = n * 10 + (text.data[i] - '0');
-    }
-
-    *out = n;
-    return i > at && i < text.len && text.data[i] == end ? i + 1 : 0;
-}
-
-
 size_t
 chat_count_read(chat_count_t *count, chat_str_t text)
 {
-    size_t   at;
-    uint64_t state = 0;
+    uint64_t   state;
+    chat_str_t rest = text, line = chat_str_cut(&rest, '\n');
+    size_t     len = line.len + 1;
 
-    at = chat_count_number(text, 0, ' ', &count->events);
-    if (at != 0) {
-        at = chat_count_number(text, at, '\n', &state);
-    }
-
-    if (at == 0 || state >= CHAT_COUNT_STATES * CHAT_COUNT_FLAGS) {
+    if (len > text.len
+        || !chat_str_number(chat_str_cut(&line, ' '), &count->events)
+        || !chat_str_number(line, &state)
+        || state >= CHAT_COUNT_STATES * CHAT_COUNT_FLAGS)
+    {
         return 0;
     }
 
     count->line = (unsigned) state % CHAT_COUNT_STATES;
     count->flags = (unsigned) state / CHAT_COUNT_STATES;
-    return at;
+    return len;
 }
 
 

@@ -1,12 +1,10 @@
 /*
- * chat_position.h: counts and numbers the events of a byte stream.
+ * chat_position.h: counts the events of a byte stream, and numbers them.
  *
  * An event is a frame with data, as chat_sse cuts frames and a client gives
- * them to its app; comments and the like are none. The count is a few bytes
- * of state that can be written down and taken up again elsewhere, so that a
- * stream can be gone on with in its middle.
- * Promises: the count does not depend on how the input was cut; no
- * allocation; time is linear. Must not know: what an event says.
+ * them to its app. The count is a few bytes of state that can be written down
+ * and taken up elsewhere, in the middle of a stream. It does not depend on how
+ * the input was cut.
  */
 
 #ifndef CHAT_POSITION_H

@@ -160,23 +160,9 @@ chat_gemini_within(chat_gemini_args_t *args, chat_gemini_value_t *parent,
 static int
 chat_gemini_element(const chat_gemini_value_t *parent, chat_str_t digits)
 {
-    size_t   i;
-    uint32_t n = 0;
+    uint64_t n;
 
-    if (digits.len == 0 || digits.len > 6
-        || (digits.len > 1 && digits.data[0] == '0'))
-    {
-        return 0;
-    }
-
-    for (i = 0; i < digits.len; i++) {
-        if (digits.data[i] < '0' || digits.data[i] > '9') {
-            return 0;
-        }
-        n = n * 10 + (uint32_t) (digits.data[i] - '0');
-    }
-
-    return n <= parent->count;
+    return chat_str_number(digits, &n) && n <= parent->count;
 }
 
 
