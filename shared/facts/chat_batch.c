@@ -30,6 +30,20 @@ chat_batch_find(const chat_batch_t *batch, chat_str_t id)
 }
 
 
+/*
+ * Room for one more item behind the count of a list; NULL without memory,
+ * failed is set then.
+ */
+static void *
+chat_batch_grow(chat_batch_reader_t *reader, void *items, size_t count,
+                size_t *size, size_t bytes)
+{
+    items = chat_arena_grow(reader->arena, items, count, size, bytes);
+    reader->failed |= items == NULL;
+    return items;
+}
+
+
 /* The member with this id, made if it is new; NULL without memory. */
 static chat_member_t *
 chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
@@ -43,21 +57,15 @@ chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
         return member;
     }
 
-    member = chat_arena_grow(reader->arena, batch->members, batch->nmembers,
+    member = chat_batch_grow(reader, batch->members, batch->nmembers,
                              &reader->size, sizeof(*member));
-    if (member == NULL) {
-        reader->failed = 1;
-        return NULL;
-    }
-
-    batch->members = member;
-
-    entry = chat_table_put(&batch->index, id);
+    entry = member != NULL ? chat_table_put(&batch->index, id) : NULL;
     if (entry == NULL) {
         reader->failed = 1;
         return NULL;
     }
 
+    batch->members = member;
     entry->number = batch->nmembers;
     member = &batch->members[batch->nmembers++];
     member->id = id;
@@ -67,29 +75,27 @@ chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
 
 
 static void
-chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker)
+chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker,
+                     const chat_fact_t *fact)
 {
     chat_batch_t *batch = reader->batch;
     chat_str_t   *waits;
 
-    waits = chat_arena_grow(reader->arena, batch->waits, batch->nwaits,
+    waits = chat_batch_grow(reader, batch->waits, batch->nwaits,
                             &reader->waits, sizeof(*waits));
-    if (waits == NULL) {
-        reader->failed = 1;
-        return;
+    if (waits != NULL) {
+        batch->waits = waits;
+        batch->waits[batch->nwaits++] = worker;
     }
-
-    batch->waits = waits;
-    batch->waits[batch->nwaits++] = worker;
 }
 
 
 static void
 chat_batch_read_call(chat_batch_reader_t *reader, chat_str_t id,
-                     chat_str_t value)
+                     const chat_fact_t *fact)
 {
     uint64_t       position;
-    chat_str_t     kind;
+    chat_str_t     kind, value = fact->value;
     chat_member_t *member;
     unsigned char  fingerprint[16];
 
@@ -119,7 +125,8 @@ chat_batch_read_call(chat_batch_reader_t *reader, chat_str_t id,
 
 
 static void
-chat_batch_read_ask(chat_batch_reader_t *reader, chat_str_t id)
+chat_batch_read_ask(chat_batch_reader_t *reader, chat_str_t id,
+                    const chat_fact_t *fact)
 {
     chat_member_t *member = chat_batch_member(reader, id);
 
@@ -134,8 +141,7 @@ static void
 chat_batch_read_result(chat_batch_reader_t *reader, chat_str_t id,
                        const chat_fact_t *fact)
 {
-    chat_str_t     value = fact->value;
-    chat_str_t     word;
+    chat_str_t     word, value = fact->value;
     chat_member_t *member;
     unsigned char  digest[16], answered[16];
     chat_outcome_e outcome;
@@ -154,19 +160,18 @@ chat_batch_read_result(chat_batch_reader_t *reader, chat_str_t id,
     }
 
     member = chat_batch_member(reader, id);
-    if (member == NULL) {
-        return;
+    if (member != NULL) {
+        member->outcome = outcome;
+        member->has_payload = fact->has_payload;
+        memcpy(member->digest, digest, 16);
+        memcpy(member->answered, answered, 16);
     }
-
-    member->outcome = outcome;
-    member->has_payload = fact->has_payload;
-    memcpy(member->digest, digest, 16);
-    memcpy(member->answered, answered, 16);
 }
 
 
 static void
-chat_batch_read_delivered(chat_batch_reader_t *reader, chat_str_t id)
+chat_batch_read_delivered(chat_batch_reader_t *reader, chat_str_t id,
+                          const chat_fact_t *fact)
 {
     chat_member_t *member = chat_batch_member(reader, id);
 
@@ -178,33 +183,34 @@ chat_batch_read_delivered(chat_batch_reader_t *reader, chat_str_t id)
 
 static void
 chat_batch_read_approval(chat_batch_reader_t *reader, chat_str_t id,
-                         chat_str_t value)
+                         const chat_fact_t *fact)
 {
     chat_member_t *member;
+    int            granted = chat_str_is(fact->value, "g");
 
-    if (!chat_str_is(value, "g") && !chat_str_is(value, "r")) {
+    if (!granted && !chat_str_is(fact->value, "r")) {
         return;
     }
 
     member = chat_batch_member(reader, id);
     if (member != NULL) {
-        member->approval = value.data[0] == 'g' ? CHAT_APPROVAL_GRANTED
-                                                : CHAT_APPROVAL_REFUSED;
+        member->approval =
+            granted ? CHAT_APPROVAL_GRANTED : CHAT_APPROVAL_REFUSED;
     }
 }
 
 
 static void
 chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
-                     chat_str_t value)
+                     const chat_fact_t *fact)
 {
+    chat_str_t    value = fact->value;
     chat_twin_t  *twin;
     chat_batch_t *batch = reader->batch;
 
-    twin = chat_arena_grow(reader->arena, batch->twins, batch->ntwins,
-                           &reader->twins, sizeof(*twin));
+    twin = chat_batch_grow(reader, batch->twins, batch->ntwins, &reader->twins,
+                           sizeof(*twin));
     if (twin == NULL) {
-        reader->failed = 1;
         return;
     }
 
@@ -217,46 +223,32 @@ chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
 }
 
 
-static void
-chat_batch_read_open(chat_batch_t *batch, chat_str_t value)
-{
-    const unsigned char *line;
-
-    batch->open = 1;
-    batch->producer = value;
-
-    line = value.len ? memchr(value.data, '\n', value.len) : NULL;
-    if (line != NULL) {
-        batch->producer.len = (size_t) (line - value.data);
-        batch->cors = chat_str(line + 1, value.len - batch->producer.len - 1);
-    }
-}
-
-
-/* A fact that stands alone, not under a call or an attempt. */
+/* A fact that is no other's, by its field. */
 static void
 chat_batch_read_plain(chat_batch_t *batch, const chat_fact_t *fact)
 {
+    size_t i;
+
+    const struct {
+        const char *field;
+        int        *flag;
+    } flags[] = { { "seal", &batch->sealed },
+                  { "broken", &batch->broken },
+                  { "partial", &batch->partial },
+                  { "superseded", &batch->superseded },
+                  { "cleared", &batch->cleared } };
+
+    for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        *flags[i].flag |= chat_str_is(fact->field, flags[i].field);
+    }
+
     if (chat_str_is(fact->field, "since")) {
         (void) chat_str_number(fact->value, &batch->since);
 
     } else if (chat_str_is(fact->field, "open")) {
-        chat_batch_read_open(batch, fact->value);
-
-    } else if (chat_str_is(fact->field, "seal")) {
-        batch->sealed = 1;
-
-    } else if (chat_str_is(fact->field, "broken")) {
-        batch->broken = 1;
-
-    } else if (chat_str_is(fact->field, "partial")) {
-        batch->partial = 1;
-
-    } else if (chat_str_is(fact->field, "superseded")) {
-        batch->superseded = 1;
-
-    } else if (chat_str_is(fact->field, "cleared")) {
-        batch->cleared = 1;
+        batch->open = 1;
+        batch->cors = fact->value;
+        batch->producer = chat_str_cut(&batch->cors, '\n');
     }
 }
 
@@ -295,8 +287,8 @@ chat_batch_attempt_number(chat_str_t s, uint32_t *k)
 
 
 /*
- * A claim that says nothing counts too, as one of nobody: it stands in the
- * way of every other of its number.
+ * A claim without a readable value counts too, without a claimant: no other
+ * claim of its number can stand.
  */
 static int
 chat_batch_read_claim(const chat_fact_t *fact, chat_attempt_t *attempt)
@@ -373,85 +365,49 @@ chat_batch_read_claims(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 static int
 chat_batch_is_claimant(const chat_attempt_t *attempt, chat_str_t text)
 {
-    size_t len = attempt->worker.len;
-
-    return len != 0 && text.len > len && text.data[len] == '/'
-           && chat_str_eq(chat_str(text.data, len), attempt->worker)
-           && chat_str_eq(chat_str(text.data + len + 1, text.len - len - 1),
-                          attempt->request);
+    return attempt->worker.len != 0
+           && chat_str_eq(chat_str_cut(&text, '/'), attempt->worker)
+           && text.len != 0 && chat_str_eq(text, attempt->request);
 }
 
 
-/*
- * The attempt that a fact prefix/<k>/<worker>/<request> is about; NULL: the
- * fact is another, or of one that is not the claimant of k.
- */
-static chat_attempt_t *
-chat_batch_attempt_of(const chat_fact_t *fact, const char *prefix,
-                      chat_attempt_t *list, size_t count)
-{
-    chat_str_t           rest, claimant;
-    chat_attempt_t       wanted, *found;
-    const unsigned char *slash;
-
-    if (!chat_str_after(fact->field, prefix, &rest) || rest.len == 0) {
-        return NULL;
-    }
-
-    slash = memchr(rest.data, '/', rest.len);
-    if (slash == NULL) {
-        return NULL;
-    }
-
-    claimant =
-        chat_str(slash + 1, rest.len - (size_t) (slash + 1 - rest.data));
-    rest.len = (size_t) (slash - rest.data);
-    if (!chat_batch_attempt_number(rest, &wanted.k)) {
-        return NULL;
-    }
-
-    found = bsearch(&wanted, list, count, sizeof(*list),
-                    chat_batch_attempt_compare);
-
-    return found != NULL && chat_batch_is_claimant(found, claimant) ? found
-                                                                    : NULL;
-}
-
-
-/* What one fact says of the attempt that is its own. */
+/* What a fact <event>/<k>/<worker>/<request> says of the attempt. */
 static void
-chat_batch_read_deed(const chat_fact_t *fact, chat_attempt_t *list,
-                     size_t count)
+chat_batch_read_attempt_event(const chat_fact_t *fact, chat_attempt_t *list,
+                              size_t count)
 {
-    uint64_t        number;
-    chat_attempt_t *attempt;
+    uint64_t       number;
+    chat_str_t     claimant = fact->field, event, k;
+    chat_attempt_t wanted, *attempt;
 
-    attempt = chat_batch_attempt_of(fact, "void/", list, count);
-    if (attempt != NULL) {
+    event = chat_str_cut(&claimant, '/');
+    k = chat_str_cut(&claimant, '/');
+
+    if (!chat_batch_attempt_number(k, &wanted.k)) {
+        return;
+    }
+
+    attempt = bsearch(&wanted, list, count, sizeof(*list),
+                      chat_batch_attempt_compare);
+
+    if (attempt == NULL || !chat_batch_is_claimant(attempt, claimant)) {
+        return;
+    }
+
+    if (chat_str_is(event, "void")) {
         attempt->is_void = 1;
-        return;
-    }
 
-    attempt = chat_batch_attempt_of(fact, "answer/", list, count);
-    if (attempt != NULL) {
-        if (chat_str_number(fact->value, &number) && number < 1000) {
-            attempt->answer = (uint32_t) number;
-        }
-        return;
-    }
-
-    attempt = chat_batch_attempt_of(fact, "after/", list, count);
-    if (attempt != NULL) {
-        if (chat_str_number(fact->value, &number) && number <= CHAT_AFTER_MAX)
-        {
-            attempt->after = (uint32_t) number;
-        }
-        return;
-    }
-
-    attempt = chat_batch_attempt_of(fact, "end/", list, count);
-    if (attempt != NULL) {
+    } else if (chat_str_is(event, "end")) {
         attempt->end = chat_end_find(fact->value);
+
+    } else if (!chat_str_number(fact->value, &number)) {
+        return;
+
+    } else if (chat_str_is(event, "answer") && number < 1000) {
+        attempt->answer = (uint32_t) number;
+
+    } else if (chat_str_is(event, "after") && number <= CHAT_AFTER_MAX) {
+        attempt->after = (uint32_t) number;
     }
 }
 
@@ -470,7 +426,7 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
     }
 
     for (i = 0; count != 0 && i < n; i++) {
-        chat_batch_read_deed(&facts[i], list, count);
+        chat_batch_read_attempt_event(&facts[i], list, count);
     }
 
     batch->attempts = count ? list : NULL;
@@ -490,22 +446,13 @@ chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
 static int
 chat_batch_compare(const void *one, const void *two)
 {
-    size_t               len;
-    int                  rc;
-    const chat_member_t *a = one;
-    const chat_member_t *b = two;
+    const chat_member_t *a = one, *b = two;
 
     if (a->position != b->position) {
         return a->position < b->position ? -1 : 1;
     }
 
-    len = a->id.len < b->id.len ? a->id.len : b->id.len;
-    rc = len ? memcmp(a->id.data, b->id.data, len) : 0;
-    if (rc != 0) {
-        return rc;
-    }
-
-    return a->id.len < b->id.len ? -1 : a->id.len > b->id.len;
+    return chat_str_compare(a->id, b->id);
 }
 
 
@@ -513,9 +460,22 @@ chat_rc_e
 chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                 chat_batch_t *batch)
 {
-    size_t              i;
+    size_t              i, k;
     chat_str_t          id;
     chat_batch_reader_t reader;
+
+    static const struct {
+        const char *prefix;
+        void (*read)(chat_batch_reader_t *reader, chat_str_t id,
+                     const chat_fact_t *fact);
+    } readers[] = { { "call/", chat_batch_read_call },
+                    { "ask/", chat_batch_read_ask },
+                    { "result/", chat_batch_read_result },
+                    { "wait/", chat_batch_read_wait },
+                    { "approval/", chat_batch_read_approval },
+                    { "delivered/", chat_batch_read_delivered },
+                    { "twin/", chat_batch_read_twin } };
+    const size_t count = sizeof(readers) / sizeof(readers[0]);
 
     memset(batch, 0, sizeof(*batch));
     memset(&reader, 0, sizeof(reader));
@@ -524,28 +484,14 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     chat_table_init(&batch->index, arena);
 
     for (i = 0; i < n; i++) {
-        if (chat_str_after(facts[i].field, "call/", &id)) {
-            chat_batch_read_call(&reader, id, facts[i].value);
+        for (k = 0; k < count; k++) {
+            if (chat_str_after(facts[i].field, readers[k].prefix, &id)) {
+                readers[k].read(&reader, id, &facts[i]);
+                break;
+            }
+        }
 
-        } else if (chat_str_after(facts[i].field, "ask/", &id)) {
-            chat_batch_read_ask(&reader, id);
-
-        } else if (chat_str_after(facts[i].field, "result/", &id)) {
-            chat_batch_read_result(&reader, id, &facts[i]);
-
-        } else if (chat_str_after(facts[i].field, "wait/", &id)) {
-            chat_batch_read_wait(&reader, id);
-
-        } else if (chat_str_after(facts[i].field, "approval/", &id)) {
-            chat_batch_read_approval(&reader, id, facts[i].value);
-
-        } else if (chat_str_after(facts[i].field, "delivered/", &id)) {
-            chat_batch_read_delivered(&reader, id);
-
-        } else if (chat_str_after(facts[i].field, "twin/", &id)) {
-            chat_batch_read_twin(&reader, id, facts[i].value);
-
-        } else {
+        if (k == count) {
             chat_batch_read_plain(batch, &facts[i]);
         }
     }
