@@ -114,7 +114,7 @@ int
 chat_responses_boring(void *data, const chat_frame_t *frame)
 {
     size_t                   i;
-    uint32_t                 n = 0;
+    uint64_t                 n;
     chat_str_t               head, at;
     const unsigned char     *end;
     chat_responses_reader_t *r = data;
@@ -146,15 +146,12 @@ chat_responses_boring(void *data, const chat_frame_t *frame)
 
     at = chat_responses_behind(frame->data, "\"sequence_number\":");
 
-    for (i = 0; i < at.len && i < 9; i++) {
-        if (at.data[i] < '0' || at.data[i] > '9') {
-            break;
-        }
-        n = n * 10 + (uint32_t) (at.data[i] - '0');
+    for (i = 0; i < at.len && at.data[i] >= '0' && at.data[i] <= '9'; i++) {
+        /* void */
     }
 
-    if (i != 0) {
-        r->number = n;
+    if (chat_str_number(chat_str(at.data, i), &n) && n <= INT32_MAX) {
+        r->number = (uint32_t) n;
     }
 
     return 1;
