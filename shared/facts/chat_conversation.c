@@ -1,9 +1,9 @@
 /*
  * chat_conversation.c: see chat_conversation.h.
  *
- * The value of a stream's fact is "<worker> <dialect> <name>", the name of
- * the record's key in hex digits, of which the id is the beginning.
- * Promises: as chat_conversation.h. Must not know: stores, dialects, time.
+ * The value of stream/ and hold/ is "<worker> <dialect> <name>": the name of
+ * the recording's key in hex digits, of which the id is the beginning. The
+ * value of batch/ is the dialect and the batch's other name, if it has one.
  */
 
 #include "facts/chat_conversation.h"
@@ -50,9 +50,7 @@ chat_listed_put(chat_facts_t *facts, const char *prefix,
     chat_buf_puts(&value, " ");
     chat_buf_puts(&value, name);
 
-    chat_facts_add(facts, field, chat_buf_str(&value));
-    facts->failed |= value.failed;
-    chat_buf_free(&value);
+    chat_facts_buf(facts, field, &value);
 }
 
 
@@ -96,29 +94,20 @@ chat_facts_stop(chat_facts_t *facts, chat_str_t id)
 }
 
 
-/* 1 and *out if the fact lists a stream, or with its prefix a hold. */
+/* 1 and *out if the fact is one of a stream or, by its prefix, of a hold. */
 static int
 chat_listed_read(const chat_fact_t *fact, const char *prefix,
                  chat_listed_t *out)
 {
     char       hex[2 * CHAT_DIGEST_SIZE + 1];
-    chat_str_t rest, ms, value = fact->value;
+    chat_str_t value = fact->value;
 
     memset(out, 0, sizeof(*out));
-
-    if (!chat_str_after(fact->field, prefix, &rest)
-        || rest.len < CHAT_LISTED_ID + 2)
-    {
-        return 0;
-    }
-
-    ms = chat_str(rest.data, rest.len - CHAT_LISTED_ID - 1);
-    out->id = chat_str(ms.data + ms.len + 1, CHAT_LISTED_ID);
     out->worker = chat_str_cut(&value, ' ');
     out->dialect = chat_str_cut(&value, ' ');
 
-    if (ms.data[ms.len] != '-' || !chat_str_number(ms, &out->ms)
-        || !chat_listed_is_id(out->id)
+    if (!chat_str_after(fact->field, prefix, &out->id)
+        || !chat_str_number(chat_str_cut(&out->id, '-'), &out->ms)
         || !chat_hex_read(value, out->name.bytes, CHAT_DIGEST_SIZE))
     {
         return 0;
@@ -256,47 +245,39 @@ typedef struct {
 } chat_dated_t;
 
 
+/* By time, the newest first. */
 static int
 chat_dated_compare(const void *one, const void *two)
 {
-    const chat_dated_t *a = one;
-    const chat_dated_t *b = two;
+    const chat_dated_t *a = one, *b = two;
 
     return a->ms != b->ms ? (a->ms > b->ms ? -1 : 1)
-           : a->fact->field.len != b->fact->field.len
-               ? (a->fact->field.len > b->fact->field.len ? -1 : 1)
-               : memcmp(a->fact->field.data, b->fact->field.data,
-                        a->fact->field.len);
+                          : chat_str_compare(b->fact->field, a->fact->field);
 }
 
 
-/* 1 if the fact is one with a time. */
+/* 1 if the fact is stream/, hold/ or batch/<ms>-<id>. */
 static int
 chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
 {
-    chat_str_t           rest;
-    chat_listed_t        listed;
-    const unsigned char *dash;
+    int        is_batch;
+    chat_str_t id = fact->field, kind = chat_str_cut(&id, '/');
 
     memset(out, 0, sizeof(*out));
     out->fact = fact;
+    out->held = chat_str_is(kind, "hold");
+    is_batch = chat_str_is(kind, "batch");
 
-    out->held = chat_listed_read(fact, chat_listed_hold, &listed);
-
-    if (out->held || chat_listed_read(fact, chat_listed_stream, &listed)) {
-        out->ms = listed.ms;
-        out->id = listed.id;
-        return 1;
-    }
-
-    if (!chat_str_after(fact->field, "batch/", &rest) || rest.len == 0) {
+    if (!chat_str_number(chat_str_cut(&id, '-'), &out->ms)) {
         return 0;
     }
 
-    dash = memchr(rest.data, '-', rest.len);
-    return dash != NULL
-           && chat_str_number(chat_str(rest.data, (size_t) (dash - rest.data)),
-                              &out->ms);
+    if (!is_batch) {
+        out->id = id;
+    }
+
+    return is_batch
+           || (id.len != 0 && (out->held || chat_str_is(kind, "stream")));
 }
 
 
@@ -442,9 +423,7 @@ chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
     parts[1] = chat_str(scope->tenant.bytes, CHAT_DIGEST_SIZE);
     parts[2] = scope->conversation;
     chat_digest_parts(parts, 3, &key->name);
-
-    parts[0] = chat_cstr("conversation");
-    chat_digest_parts(parts, 3, &key->tag);
+    chat_scope_tag(scope, &key->tag);
     return CHAT_OK;
 }
 
@@ -467,9 +446,7 @@ chat_facts_batch(chat_facts_t *facts, uint64_t ms,
         chat_buf_printf(&value, " %s", hex);
     }
 
-    chat_facts_add(facts, field, chat_buf_str(&value));
-    facts->failed |= value.failed;
-    chat_buf_free(&value);
+    chat_facts_buf(facts, field, &value);
 }
 
 
@@ -477,18 +454,10 @@ chat_facts_batch(chat_facts_t *facts, uint64_t ms,
 static int
 chat_record_parse(chat_str_t field, chat_recorded_t *out)
 {
-    chat_str_t rest, ms, name;
+    chat_str_t name;
 
-    if (!chat_str_after(field, chat_record_prefix, &rest)
-        || rest.len < CHAT_RECORD_NAME + 2)
-    {
-        return 0;
-    }
-
-    ms = chat_str(rest.data, rest.len - CHAT_RECORD_NAME - 1);
-    name = chat_str(ms.data + ms.len + 1, CHAT_RECORD_NAME);
-
-    return ms.data[ms.len] == '-' && chat_str_number(ms, &out->ms)
+    return chat_str_after(field, chat_record_prefix, &name)
+           && chat_str_number(chat_str_cut(&name, '-'), &out->ms)
            && out->ms != 0
            && chat_hex_read(name, out->names[0].bytes, CHAT_DIGEST_SIZE);
 }

@@ -1,14 +1,12 @@
 /*
- * chat_conversation.h: the streams of a conversation, as its record has them.
+ * chat_conversation.h: the index of a conversation: its batches and streams.
  *
- * Beside its batches the record of a conversation (chat_batch.h) has
- * stream/<ms>-<id> for each answer that can be gone on with, put before its
- * request goes upstream; over/<id> when it has ended, and how, or that it is
- * void: its request never went there; stop/<id> when somebody wants it to end.
- * hold/<ms>-<id> says that a request waits for results; over/<id> ends it.
- * Promises: reading is independent of the order of the facts; what does not
- * parse is as good as absent; a stream's id says nothing to who may not see
- * the conversation. Must not know: stores, dialects, time.
+ * One more set of facts. batch/<ms>-<name>: a step that has members.
+ * stream/<ms>-<id>: an answer that can be resumed, put before its request goes
+ * upstream. hold/<ms>-<id>: a request waits for results. over/<id>: the stream
+ * or the hold has ended, and how, or it is void: its request never went
+ * upstream. stop/<id>: a client wants it to end. An id reveals nothing of the
+ * conversation.
  */
 
 #ifndef CHAT_CONVERSATION_H
@@ -56,8 +54,8 @@ typedef struct {
     chat_str_t    worker;  /* the producer's */
     chat_digest_t name;    /* of the record's key */
     chat_end_e    end;     /* NONE: it has not ended */
-    int           empty;   /* void: it has, and nothing was asked upstream */
-    int           stopped; /* it is to end */
+    int           empty;   /* void: it has, without an upstream request */
+    int           stopped; /* a client wants it to end */
 } chat_listed_t;
 
 /* The id of the stream whose record has this key: CHAT_LISTED_ID and a NUL. */

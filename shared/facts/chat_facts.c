@@ -146,6 +146,18 @@ chat_scope_tenant(const chat_scope_t *scope)
 }
 
 
+void
+chat_scope_tag(const chat_scope_t *scope, chat_digest_t *tag)
+{
+    chat_str_t parts[3];
+
+    parts[0] = chat_cstr("conversation");
+    parts[1] = chat_batch_digest_str(&scope->tenant);
+    parts[2] = scope->conversation;
+    chat_digest_parts(parts, 3, tag);
+}
+
+
 chat_rc_e
 chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
                chat_key_t *key)
@@ -174,15 +186,11 @@ chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
         return CHAT_DECLINED;
     }
 
-    if (scope->conversation.len == 0) {
-        key->tag = key->name;
-        return CHAT_OK;
+    key->tag = key->name;
+    if (scope->conversation.len != 0) {
+        chat_scope_tag(scope, &key->tag);
     }
 
-    parts[0] = chat_cstr("conversation");
-    parts[1] = chat_batch_digest_str(&scope->tenant);
-    parts[2] = scope->conversation;
-    chat_digest_parts(parts, 3, &key->tag);
     return CHAT_OK;
 }
 
@@ -240,13 +248,11 @@ chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
 }
 
 
-/* A fact whose value is the content of a buffer, which is freed. */
-static void
-chat_facts_put_buf(chat_facts_t *facts, const char *prefix, const char *rest,
-                   chat_buf_t *value)
+void
+chat_facts_buf(chat_facts_t *facts, const char *field, chat_buf_t *value)
 {
     facts->failed |= value->failed;
-    (void) chat_facts_new(facts, prefix, chat_cstr(rest), chat_buf_str(value));
+    chat_facts_add(facts, field, chat_buf_str(value));
     chat_buf_free(value);
 }
 
@@ -328,7 +334,7 @@ chat_facts_approval(chat_facts_t *facts, chat_str_t id,
 void
 chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    char       signature[33], key[33], transcript[33], number[16];
+    char       signature[33], key[33], transcript[33], field[32];
     chat_buf_t value = { 0 };
 
     chat_hex(attempt->signature, 16, signature);
@@ -346,8 +352,8 @@ chat_facts_claim(chat_facts_t *facts, const chat_attempt_t *attempt)
         chat_buf_add(&value, attempt->results);
     }
 
-    (void) snprintf(number, sizeof(number), "%u", (unsigned) attempt->k);
-    chat_facts_put_buf(facts, "claim/", number, &value);
+    (void) snprintf(field, sizeof(field), "claim/%u", (unsigned) attempt->k);
+    chat_facts_buf(facts, field, &value);
 }
 
 
@@ -434,5 +440,5 @@ chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors)
         chat_buf_add(&value, cors);
     }
 
-    chat_facts_put_buf(facts, "open", "", &value);
+    chat_facts_buf(facts, "open", &value);
 }

@@ -12,6 +12,7 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
 #include "bytes/chat_digest.h"
 #include "model/chat_event.h"
 #include "model/chat_request.h"
@@ -38,7 +39,10 @@ typedef struct {
     int           by_message;   /* dialect->weak_by_message */
 } chat_scope_t;
 
-/* What a key says of the tenant. */
+/* The tag of all keys of the scope's conversation, which is not empty. */
+void chat_scope_tag(const chat_scope_t *scope, chat_digest_t *tag);
+
+/* The tenant in a key. */
 uint64_t chat_scope_tenant(const chat_scope_t *scope);
 
 /*
@@ -96,6 +100,9 @@ void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
 
 /* A fact whose field is given whole: since, open, seal, broken, partial... */
 void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
+
+/* The same with the content of a buffer, which is freed. */
+void chat_facts_buf(chat_facts_t *facts, const char *field, chat_buf_t *value);
 
 /*
  * call/<id>: position is the call's place in its step, from 0. One that asks

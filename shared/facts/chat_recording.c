@@ -1,12 +1,10 @@
 /*
- * chat_recording.c: the facts and the head of a stream's record; see
- * chat_recording.h.
+ * chat_recording.c: see chat_recording.h.
  *
- * The head is text: "<status> <length of message>\n", the message's id, and
- * then the header lines, which a reader checks: they may come from a store
- * that others write to, and go into an answer as they are.
- * Promises: reading is independent of the order of the facts, and takes no
- * more than n log n steps. Must not know: stores, NGINX, time.
+ * The head is text: "<status> <length of message>
+", the message's id, then
+ * the header lines. A reader checks these: others may write to the store, and
+ * the lines become headers of an answer.
  */
 
 #include "facts/chat_recording.h"
@@ -112,11 +110,7 @@ chat_record_compare(const void *one, const void *two)
 {
     const chat_str_t *a = one, *b = two;
 
-    if (a->len != b->len || a->len == 0) {
-        return a->len < b->len ? -1 : a->len > b->len;
-    }
-
-    return memcmp(a->data, b->data, a->len);
+    return chat_str_compare(*a, *b);
 }
 
 
@@ -193,7 +187,7 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
 
     memset(out, 0, sizeof(*out));
 
-    /* without memory nobody is known to have gone: nothing is cut off */
+    /* without memory every follower counts as there: nothing is cut off */
     gone = chat_record_gone(facts, n, &count);
 
     for (i = 0; i < n; i++) {
@@ -268,7 +262,7 @@ chat_record_own(chat_str_t name)
         }
     }
 
-    /* whoever has the same events can go on with them by the same name */
+    /* a follower has the same events, and resumes by the same name */
     return chat_record_named(name, "x-chat-", 1)
            && !chat_record_named(name, "x-chat-stream", 0);
 }
@@ -346,33 +340,19 @@ chat_record_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
 }
 
 
-/* Where this byte is among the first len; or len. */
-static size_t
-chat_record_find(const unsigned char *p, size_t len, int c)
-{
-    const unsigned char *at = len != 0 ? memchr(p, c, len) : NULL;
-
-    return at != NULL ? (size_t) (at - p) : len;
-}
-
-
 int
 chat_record_header_next(chat_str_t *headers, chat_str_t *name,
                         chat_str_t *value)
 {
-    size_t               len, colon, next;
-    const unsigned char *p;
+    chat_str_t line, rest;
 
     while (headers->len != 0) {
-        p = headers->data;
-        len = chat_record_find(p, headers->len, '\n');
-        colon = chat_record_find(p, len, ':');
-        next = len < headers->len ? len + 1 : len;
-        *headers = chat_str(p + next, headers->len - next);
+        line = rest = chat_str_cut(headers, '\n');
+        *name = chat_str_cut(&rest, ':');
 
-        if (len - colon >= 2) {
-            *name = chat_str(p, colon);
-            *value = chat_str(p + colon + 2, len - colon - 2);
+        if (line.len - name->len >= 2) {
+            *value =
+                chat_str(line.data + name->len + 2, line.len - name->len - 2);
             return 1;
         }
     }

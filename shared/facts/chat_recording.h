@@ -1,16 +1,10 @@
 /*
- * chat_recording.h: the record of a stream, and who follows it.
+ * chat_recording.h: the recording of a stream, and its followers.
  *
- * While an answer streams, its producer may append what its client is sent to
- * a log in the store; siblings follow it there. Beside the log stands a set
- * of facts under the same key: whether it is kept (`record`, put if absent by
- * the first who cares: a follower wants it, or the producer says that there
- * is none), and one `feed/` per worker that follows, with a `gone/` when it
- * has left. The log's piece 0 is the head: status and headers; each other
- * piece begins with a line of chat_count, the state in which its bytes are
- * gone on with.
- * Promises: the key can be named by whoever knows the claim; any bytes as
- * facts or head are survived. Must not know: stores, NGINX, time.
+ * A producer may append what its client is sent to a log in the store, where
+ * followers read it. Piece 0 of the log is the head; each other piece begins
+ * with a line of chat_count, the state in which its bytes go on. Beside the
+ * log stand facts under the same key, which can be derived from the claim.
  */
 
 #ifndef CHAT_RECORDING_H
@@ -21,10 +15,10 @@
 #include "facts/chat_batch.h"
 
 typedef enum {
-    CHAT_RECORD_UNKNOWN, /* nobody has said anything yet */
-    CHAT_RECORD_WANTED,  /* a follower was there first: it is kept */
+    CHAT_RECORD_UNKNOWN, /* not decided yet */
+    CHAT_RECORD_WANTED,  /* a follower came first: it is kept */
     CHAT_RECORD_KEPT,    /* the producer keeps it anyway */
-    CHAT_RECORD_NONE     /* the producer was there first: there is none */
+    CHAT_RECORD_NONE     /* the producer came first: there is none */
 } chat_record_mode_e;
 
 /*
@@ -37,15 +31,15 @@ void chat_record_key(const chat_key_t *of, chat_str_t worker,
 /* record: WANTED, KEPT or NONE; the first one stands. */
 void chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode);
 
-/* unrecorded: there is none, whoever wants one. The producer's to say. */
+/* unrecorded: there is none, whatever followers want. Of the producer. */
 void chat_facts_unrecorded(chat_facts_t *facts);
 
 /* head: that of the log, which outlives the log's beginning here. */
 void chat_facts_head(chat_facts_t *facts, chat_str_t head);
 
 /*
- * before: what is told first to who begins with the first event; it is the
- * fact's payload. Empty: it cannot be told, so nobody can begin there.
+ * before: its payload is what a follower that begins with the first event gets
+ * before it. Empty: there is no such text, and no follower can begin there.
  */
 #define CHAT_RECORD_BEFORE "before"
 void chat_facts_before(chat_facts_t *facts, chat_str_t told);
