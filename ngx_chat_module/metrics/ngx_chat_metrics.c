@@ -1,9 +1,10 @@
 /*
- * ngx_chat_metrics.c: the slots of the workers, and what is counted in them.
+ * ngx_chat_metrics.c: see ngx_chat_metrics.h.
  *
- * See ngx_chat_metrics.h. A slot is zeroed when it is first taken and never
- * again: the next worker counts on from there. Must not know: how it is
- * shown, the stores.
+ * A slot is zeroed when it is first taken and never again: the next worker
+ * counts on from there. Beside each entry of a table is a number that is odd
+ * while the entry is written. A reader that meets an odd number, or sees it
+ * change, tries again a few times and then skips the entry.
  */
 
 #include <ngx_config.h>
@@ -22,7 +23,7 @@
 _Static_assert(NGX_CHAT_VERDICT_BYPASS + 1 == CHAT_METRICS_VERDICTS,
                "each verdict has a name");
 
-/* Of a worker that found no slot: it counts for nobody. */
+/* Of a worker that found no slot: what it counts is lost. */
 static ngx_chat_metrics_slot_t ngx_chat_metrics_nowhere;
 
 
@@ -129,7 +130,7 @@ ngx_chat_metrics_runs(ngx_chat_metrics_t *metrics, ngx_uint_t slot)
 }
 
 
-/* With the mutex held: a slot that is nobody's, or -1. */
+/* With the mutex held: a slot without a living worker, or -1. */
 static ngx_int_t
 ngx_chat_metrics_take(ngx_chat_metrics_t *metrics)
 {
@@ -367,7 +368,7 @@ ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
     ctx->counted = 1;
     m->requests[ngx_chat_metrics_dialect(ctx)][ctx->verdict]++;
 
-    /* what is refused otherwise has an answer of ours */
+    /* other refusals are replies of the module */
     if (ctx->verdict == NGX_CHAT_VERDICT_REFUSED
         && ctx->state == NGX_CHAT_GONE_ON) {
         m->counts[CHAT_COUNT_OVERSIZED]++;

@@ -1,12 +1,11 @@
 /*
  * ngx_chat_metrics.h: what the workers of a node count, and what they are at.
  *
- * A zone of its own, whatever the store: a slot per worker, written by that
- * worker alone and without a lock, read by whoever tells the status. Counters
- * belong to the slot and not to the worker, so that they stay when it ends or
- * is killed; what is so now (holds, batches, records) ends with it. Promises:
- * no call here fails, waits or needs a check; readers survive half-written
- * entries. Must not know: how it is shown.
+ * A zone of its own, whatever the store: a slot per worker, which that worker
+ * alone writes, without a lock, and chat_status reads. Counters belong to the
+ * slot, so that they stay when the worker ends or is killed; what is so now
+ * (holds, batches, recordings) ends with it. No call here fails or waits. A
+ * reader survives half-written entries.
  */
 
 #ifndef NGX_CHAT_METRICS_H
@@ -91,7 +90,7 @@ void ngx_chat_metrics_record(ngx_chat_main_conf_t *mcf, ngx_int_t streams,
 /* The request is over: counts it once, by its dialect and verdict. */
 void ngx_chat_metrics_request(ngx_chat_ctx_t *ctx);
 
-/* Its answer is over. */
+/* Its response is over. */
 void ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end);
 
 /* The verdict that has just been given as an event, if it is worth one. */

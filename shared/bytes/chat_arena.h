@@ -14,7 +14,7 @@ typedef struct chat_arena_s chat_arena_t;
 
 /*
  * A new arena that hands out at most limit bytes in all (0: no limit).
- * Answers NULL without memory. The caller ends it with chat_arena_destroy().
+ * Returns NULL without memory. The caller ends it with chat_arena_destroy().
  */
 chat_arena_t *chat_arena_create(size_t limit);
 
@@ -31,9 +31,9 @@ void *chat_arena_alloc(chat_arena_t *arena, size_t size);
 chat_rc_e chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out);
 
 /*
- * A list with room for one more behind its count items of so many bytes each:
- * the one given, or a copy that is twice as long; *size, at first 0, is for
- * how many it has room. The one more is zeroed. NULL without memory.
+ * A list with room for one item more than count: the one given, or a copy
+ * twice as long. bytes: of an item; *size, at first 0: items that there is
+ * room for. The new item is zeroed. NULL without memory.
  */
 void *chat_arena_grow(chat_arena_t *arena, void *items, size_t count,
                       size_t *size, size_t bytes);

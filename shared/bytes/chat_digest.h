@@ -1,6 +1,7 @@
 /*
- * chat_digest.h: SHA-256, by libcrypto, which every NGINX with SSL links; and
- * bytes as hex digits.
+ * chat_digest.h: SHA-256, by libcrypto, which every NGINX with SSL links.
+ *
+ * Also bytes as hex digits.
  */
 
 #ifndef CHAT_DIGEST_H

@@ -2,8 +2,7 @@
  * chat_slot.c: see chat_slot.h.
  *
  * The CRC goes bit by bit: a key of a hundred bytes takes less than a
- * microsecond, next to a question to the network.
- * Must not know: what keys are for.
+ * microsecond, little beside a request to the network.
  */
 
 #include "bytes/chat_slot.h"

@@ -1,10 +1,9 @@
 /*
  * chat_slot.h: which of the 16384 slots of a Redis cluster a key is in.
  *
- * CRC16 (XMODEM) of the key; where it has a part in braces, of what is between
- * the first { and the first } behind it, if that is not empty: keys that have
- * it in common are in one slot. Promises: any bytes are a key.
- * Must not know: what keys are for, who has a slot.
+ * CRC16 (XMODEM) of the key. Where it has a part in braces, only what is
+ * between the first { and the first } behind it counts, if that is not empty:
+ * keys that have it in common are in one slot. Any bytes are a key.
  */
 
 #ifndef CHAT_SLOT_H

@@ -1,9 +1,9 @@
 /*
- * chat_table.c: a hash table of strings that clients and providers choose.
+ * chat_table.c: see chat_table.h.
  *
- * Chained; the buckets double when there are as many entries, and old ones
- * stay in the arena, so a table takes at most twice their last size.
- * Promises: entries never move; a failed doubling leaves the table usable.
+ * Chained. The buckets double when there are as many entries; old ones stay
+ * in the arena, so a table takes at most twice their last size. Entries never
+ * move, and a failed doubling leaves the table usable.
  */
 
 #include "bytes/chat_table.h"

@@ -2,10 +2,9 @@
  * chat_table.h: a hash table of strings that clients and providers choose.
  *
  * The hash is SipHash-1-3 under a key of the process, so that a peer cannot
- * find ids that share a bucket. Every look-up by such a string that is not
- * bounded by a small constant goes through this table.
- * Promises: an insertion and a look-up cost the length of the key; memory is
- * the arena's; keys are not copied.
+ * find ids that share a bucket. Every look-up by such a string that no small
+ * constant bounds goes through this table. An insertion and a look-up cost the
+ * length of the key. Memory is the arena's; keys are not copied.
  */
 
 #ifndef CHAT_TABLE_H

@@ -1,6 +1,7 @@
 /*
- * chat_utf8.h: well-formed UTF-8 (RFC 3629): no overlong forms, no surrogates,
- * nothing above U+10FFFF.
+ * chat_utf8.h: well-formed UTF-8 (RFC 3629).
+ *
+ * No overlong forms, no surrogates, nothing above U+10FFFF.
  */
 
 #ifndef CHAT_UTF8_H

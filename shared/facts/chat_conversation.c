@@ -308,7 +308,7 @@ chat_listed_mark(const chat_fact_t *facts, size_t n, chat_table_t *streams)
 }
 
 
-/* The dated facts past the newest of their kind; answers how many. */
+/* The dated facts past the newest of their kind; returns how many. */
 static size_t
 chat_listed_old(const chat_dated_t *dated, size_t n, chat_table_t *streams,
                 chat_str_t *fields)

@@ -85,8 +85,8 @@ chat_rc_e chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
                            chat_listed_t *out);
 
 /*
- * The same of those that run: they have not ended, nobody wants them to, and
- * alive(data, worker) says 1.
+ * The same of those that run: they have not ended, no client wants them to,
+ * and alive(data, worker) returns 1.
  */
 chat_rc_e chat_listed_running(const chat_fact_t *facts, size_t n,
                               chat_str_t id,
@@ -108,7 +108,7 @@ chat_rc_e chat_listed_held(const chat_fact_t *facts, size_t n,
  * The fields of what a conversation does not need any more: batches but for
  * the newest CHAT_LISTED_KEPT, likewise streams that have ended, and all holds
  * that have, with what is said of them. Fields point into the facts; *fields
- * is in the arena. Answers how many; 0 also without memory.
+ * is in the arena. Returns how many; 0 also without memory.
  */
 size_t chat_listed_surplus(const chat_fact_t *facts, size_t n,
                            chat_arena_t *arena, chat_str_t **fields);

@@ -30,7 +30,7 @@ typedef struct {
     uint64_t      tenant; /* its first bytes: whose share of a store it has */
 } chat_key_t;
 
-/* Whose batch it is: what all names of one conversation have in common. */
+/* The owner of a batch: what all names of one conversation have in common. */
 typedef struct {
     chat_digest_t tenant;    /* of the application and its user */
     int           anonymous; /* there is no user: no name can be derived */
@@ -57,7 +57,8 @@ chat_rc_e chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
 int chat_id_is_strong(chat_str_t id);
 
 
-#define CHAT_AFTER_MAX 86400 /* seconds: nobody is told to wait for longer */
+#define CHAT_AFTER_MAX \
+    86400 /* seconds: no client is told to wait for longer */
 
 typedef struct {
     uint32_t      k; /* 0: there was none */
@@ -77,7 +78,7 @@ typedef struct {
 
 /*
  * One fact. payload, where has_payload, is kept apart: a store keeps the
- * first payload that comes with the value that stands, and then answers the
+ * first payload that comes with the value that stands, and then returns the
  * fact with has_payload set. What is empty may be NULL.
  */
 typedef struct {

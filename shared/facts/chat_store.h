@@ -10,7 +10,6 @@
  * worker named in a wait/<worker> fact and the last claim's; a notification
  * says "look again" and carries no state; it may come without need and may
  * coalesce.
- * Must not know: dialects, policy.
  */
 
 #ifndef CHAT_STORE_H
@@ -67,15 +66,14 @@ struct chat_store_s {
     chat_str_t  worker; /* this worker's incarnation: no spaces, no slashes */
 
     /*
-     * Each change to UP and to AWAY notifies every watch. Facts that nobody
-     * waits for are kept while it is not up, and put when it is.
+     * Each change to UP and to AWAY notifies every watch. Facts joined without
+     * an op are kept while it is not up, and put when it is.
      */
     chat_store_state_e state;
 
     /*
-     * The user's: a join that somebody waits for fails with CHAT_LIMIT where
-     * the key would have more facts, one that nobody waits for where it would
-     * have twice as many.
+     * The user's: a join with an op fails with CHAT_LIMIT where the key would
+     * have more facts, one without where it would have twice as many.
      */
     uint32_t most_facts;
 
@@ -88,8 +86,8 @@ struct chat_store_s {
     void *data;
 
     /*
-     * Puts n facts under key and answers all facts of the key. op NULL:
-     * nobody waits. Everything given is copied before the call returns. ttl
+     * Puts n facts under key and returns all facts of the key to op, which may
+     * be NULL. Everything given is copied before the call returns. ttl
      * (seconds) counts from the last join that added anything.
      */
     void (*join)(chat_store_t *store, chat_store_op_t *op,
@@ -107,7 +105,7 @@ struct chat_store_s {
     void (*unwatch)(chat_store_watch_t *watch);
 
     /*
-     * Answers those of the facts with these fields that have a payload, with
+     * Returns those of the facts with these fields that have a payload, with
      * the payload.
      */
     void (*payloads)(chat_store_t *store, chat_store_op_t *op,
@@ -117,7 +115,7 @@ struct chat_store_s {
     /*
      * The log of a key, beside its facts: pieces of bytes, numbered from 0,
      * written by one producer, in order: a piece is put if its position is
-     * above all that were put; nobody waits, and the bytes are copied. last:
+     * above all that were put. The bytes are copied; there is no op. last:
      * it is the end, nothing comes after it. What lies before keep may be
      * forgotten. ttl (seconds) counts from the last append, for the facts too.
      * Notifies as a join that added something. A store without room forgets
@@ -129,7 +127,7 @@ struct chat_store_s {
                    uint64_t keep, uint32_t ttl);
 
     /*
-     * Answers the pieces from position on that are there, at least one and
+     * Returns the pieces from position on that are there, at least one and
      * then as many as fit into CHAT_STORE_READ_MAX bytes. Each is a fact:
      * field is its position in decimal, value "last" or empty, payload its
      * bytes. Where the first has a greater position, those before it are
@@ -140,8 +138,8 @@ struct chat_store_s {
                  const chat_key_t *key, uint64_t position);
 
     /*
-     * Takes the facts with these fields away: those that nobody needs any
-     * more. Nobody waits, and nobody is notified.
+     * Takes the facts with these fields away. There is no op, and no watch is
+     * notified.
      */
     void (*drop)(chat_store_t *store, const chat_key_t *key,
                  const chat_str_t *fields, size_t n);
@@ -153,8 +151,8 @@ struct chat_store_s {
     void (*cancel)(chat_store_op_t *op);
 
     /*
-     * What was joined without a waiter is on its way when this returns: who
-     * asks because of what is sent after it finds it there. NULL: always so.
+     * What was joined without an op is on its way when this returns: a request
+     * that is caused by what is sent after it finds it there. NULL: always so.
      */
     void (*flush)(chat_store_t *store);
 

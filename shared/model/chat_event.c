@@ -1,9 +1,8 @@
 /*
- * chat_event.c: the list of events, their words, a call's fingerprint.
+ * chat_event.c: see chat_event.h.
  *
- * A fingerprint depends on what the arguments say, not on how they are
- * written. Arguments that are not JSON are compared as bytes, and never equal
- * any that are.
+ * Arguments that are not JSON are compared as bytes, and never equal any that
+ * are.
  */
 
 #include "model/chat_event.h"

@@ -13,7 +13,7 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_digest.h"
 
-/* Who answers a call. */
+/* Which side executes a call. */
 typedef enum {
     CHAT_KIND_CLIENT,   /* the client must bring a result: a member */
     CHAT_KIND_APPROVAL, /* the client must approve or refuse: a member */

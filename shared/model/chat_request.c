@@ -1,8 +1,7 @@
 /*
- * chat_request.c: the lists of a request, and what a call in it is.
+ * chat_request.c: see chat_request.h.
  *
- * Promises: calls and steps keep their order and belong together.
- * Must not know: any wire format, what is done with a request.
+ * Calls and steps keep their order.
  */
 
 #include "model/chat_request.h"

@@ -2,7 +2,7 @@
  * chat_request.h: what a request body says, in the model's words.
  *
  * A dialect's reader fills a chat_request_t from a parsed body; the gate, the
- * merge and the replay filter know this only. Must not know: any wire format.
+ * merge and the replay filter know this only.
  *
  * calls[] holds every call of the *current turn* (since the last user text)
  * and of every earlier step that has an unanswered or undecided call, in the

@@ -1,8 +1,8 @@
 /*
  * chat_metrics.c: see chat_metrics.h.
  *
- * The names here are those of $chat_verdict, of the status page's JSON and of
- * the labels in the Prometheus text. Must not know: who counts.
+ * The names are those of $chat_verdict, of the members of the JSON status, and
+ * of the labels in the Prometheus text.
  */
 
 #include "report/chat_metrics.h"

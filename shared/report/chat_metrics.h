@@ -17,17 +17,17 @@
 #define CHAT_METRICS_ENDS 4
 #define CHAT_METRICS_BUCKETS 16
 
-/* How an interrupted answer broke off. */
+/* How an interrupted response broke off. */
 typedef enum {
     CHAT_CUT_EOF,
     CHAT_CUT_RESET,
     CHAT_CUT_TIMEOUT,
     CHAT_CUT_STALL,
     CHAT_CUT_MALFORMED,
-    CHAT_CUT_UPSTREAM, /* it says so itself */
-    CHAT_CUT_TOO_SLOW, /* this and the next: told to a follower */
+    CHAT_CUT_UPSTREAM, /* an error event of its own */
+    CHAT_CUT_TOO_SLOW, /* of a follower, as is the next */
     CHAT_CUT_INCOMPLETE,
-    CHAT_CUT_PRODUCER_LOST, /* to a follower, and who waited for it */
+    CHAT_CUT_PRODUCER_LOST, /* of followers, and of requests in wait */
     CHAT_CUTS
 } chat_cut_e;
 
@@ -45,7 +45,7 @@ typedef enum {
 
 typedef enum {
     CHAT_TIMING_HOLD,    /* how long a request waited */
-    CHAT_TIMING_STORE,   /* how long the store took to answer */
+    CHAT_TIMING_STORE,   /* how long the store took */
     CHAT_TIMING_RELEASE, /* from the last result to going on */
     CHAT_TIMINGS
 } chat_timing_e;

@@ -2,7 +2,7 @@
  * chat_prometheus.c: the status as Prometheus text (format 0.0.4).
  *
  * Every series is there from the start, with 0, so that a rate sees its first
- * event. docs/operations.md lists the names. Must not know: HTTP.
+ * event. docs/operations.md lists the names.
  */
 
 #include "report/chat_status.h"

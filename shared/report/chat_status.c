@@ -1,8 +1,8 @@
 /*
- * chat_status.c: ids for people to see; see chat_status.h.
+ * chat_status.c: see chat_status.h.
  *
- * Ids and conversations are bytes that clients chose. Promises: what goes out
- * is UTF-8. Must not know: JSON's structure, metrics' names.
+ * Ids and conversations are bytes that clients chose: what is no character
+ * becomes U+FFFD.
  */
 
 #include "bytes/chat_utf8.h"

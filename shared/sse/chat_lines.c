@@ -1,10 +1,8 @@
 /*
- * chat_lines.c: a text, line by line.
+ * chat_lines.c: see chat_lines.h.
  *
- * Where the next LF and the next CR are is remembered, so that a text that
- * has none of one kind is searched for it once, and not once a line.
- * Promises: time is linear in the text; nothing outside of it is read.
- * Must not know: what the lines mean.
+ * The next LF and the next CR are remembered, so that a text that has none of
+ * one kind is searched for it once, and not once a line.
  */
 
 #include "sse/chat_lines.h"

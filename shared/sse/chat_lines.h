@@ -1,9 +1,7 @@
 /*
  * chat_lines.h: a text, line by line, whatever ends its lines.
  *
- * LF, CRLF and CR are understood, in any mix.
- * Promises: no allocation; time is linear; nothing outside of the text is
- * read. Must not know: what the lines mean.
+ * LF, CRLF and CR are understood, in any mix. No allocation; time is linear.
  */
 
 #ifndef CHAT_LINES_H

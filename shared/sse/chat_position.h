@@ -25,7 +25,7 @@ typedef struct {
 int chat_count_is_inside(const chat_count_t *count);
 
 /*
- * Moves on to the end of the current frame, or of the bytes: answers how many
+ * Moves on to the end of the current frame, or of the bytes: returns how many
  * of them that takes. *ended: the frame has ended there (also where no byte
  * was left of it).
  */
@@ -33,7 +33,7 @@ size_t chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended);
 
 /*
  * Moves on over the bytes, but not beyond the end of the event with this
- * number (0: nothing at all); answers how many of them that takes.
+ * number (0: nothing at all); returns how many of them that takes.
  */
 size_t chat_count_to(chat_count_t *count, chat_str_t bytes, uint64_t event);
 

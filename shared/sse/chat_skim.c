@@ -1,10 +1,8 @@
 /*
- * chat_skim.c: frames that are like one that did not matter.
+ * chat_skim.c: see chat_skim.h.
  *
- * The learnt frame is kept as the pieces between its texts. A text is read
- * to its closing quote, byte by byte: it is short, and a line must not end
- * in it.
- * Must not know: dialects, what a frame says.
+ * The learnt frame is kept as the pieces between its texts. A text is read to
+ * its closing quote, byte by byte: it is short, and no line may end in it.
  */
 
 #include "sse/chat_skim.h"

@@ -1,13 +1,10 @@
 /*
- * chat_skim.h: frames that are like one that did not matter.
+ * chat_skim.h: the fast path for text-only frames.
  *
- * A provider says every piece of a text in the same words: from frame to
- * frame only the text changes. Of a frame that was found boring the bytes
- * around the text are kept; a frame that has the same bytes, and any text,
- * is boring too, and ends where they end.
- * Promises: what it skims is whole frames of the form that was learnt; no
- * byte of them is looked at more than once.
- * Must not know: dialects, what a frame says.
+ * A provider writes every piece of a text in the same words: from frame to
+ * frame only the text changes. Of a text-only frame the bytes around the text
+ * are kept. A frame that has the same bytes, and any text, is text-only too,
+ * and ends where they end. No byte is read more than once.
  */
 
 #ifndef CHAT_SKIM_H
@@ -25,7 +22,7 @@ typedef struct {
 } chat_skim_t;
 
 /*
- * Learns from a boring frame. texts: words such as "content":" that stand
+ * Learns from a text-only frame. texts: words such as "content":" that stand
  * before a text which may be any; NULL ends them.
  */
 void chat_skim_learn(chat_skim_t *skim, chat_str_t raw,

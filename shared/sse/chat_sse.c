@@ -1,13 +1,11 @@
 /*
- * chat_sse.c: a pull parser that cuts a byte stream into SSE frames.
+ * chat_sse.c: see chat_sse.h.
  *
  * Lines are found by memchr() in the input and read where they lie. Only the
  * frame that an input leaves unfinished is copied, to the tail; when its end
- * has come it is read once more, as one text.
- * Promises: frames, glued together, are the input; they do not depend on how
- * it was cut; no byte is looked at more than a constant number of times; a
- * frame past the limit is never held, its bytes come out piece by piece.
- * Must not know: JSON, dialects, what a frame means.
+ * has come it is read once more, as one text. No byte is read more than a
+ * constant number of times. A frame past the limit is never held: its bytes
+ * come out piece by piece.
  */
 
 #include "sse/chat_sse.h"
@@ -230,7 +228,7 @@ chat_sse_resume(chat_sse_t *sse)
 
 
 /*
- * Moves behind the CR at in.pos - 1 and its LF, where it has one. Answers 0
+ * Moves behind the CR at in.pos - 1 and its LF, where it has one. Returns 0
  * if only the next input can tell.
  */
 static int

@@ -1,14 +1,12 @@
 /*
  * chat_sse.h: a pull parser that cuts a byte stream into SSE frames.
  *
- * A frame is the run of lines up to and with its blank line. All three line
- * ends (LF, CRLF, CR) and any mix are understood. The CR of a blank line is
- * taken for a CRLF if the line before ended in CRLF or there was none (at the
- * end of the input it waits for one byte), else for a CR: a stream of lone
- * CRs is not delayed. Promises: frames, glued together, are the input, byte
- * for byte; the frames do not depend on how the input was cut; a frame that
- * lies in one input is not copied; time is linear.
- * Must not know: JSON, dialects, what a frame means.
+ * A frame is the run of lines up to and with its blank line; LF, CRLF, CR and
+ * any mix end a line. The CR of a blank line is taken for a CRLF if the line
+ * before ended in CRLF or there was none (at the end of the input it waits for
+ * one byte), else for a CR: a stream of lone CRs is not delayed. Frames, glued
+ * together, are the input byte for byte, and do not depend on how it was cut.
+ * A frame that lies in one input is not copied. Time is linear.
  */
 
 #ifndef CHAT_SSE_H
