@@ -411,10 +411,6 @@ chat_ai_sdk_boring(void *state, const chat_frame_t *frame)
 }
 
 
-/* An app may add any member; these choose the answer wherever they occur. */
-static const char *const chat_ai_sdk_signature[] = { "model", "system",
-                                                     "tools", NULL };
-
 static const char *const chat_ai_sdk_texts[] = { "\"delta\":\"", NULL };
 
 
@@ -422,7 +418,6 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .name = "ai_sdk",
     .messages = "messages",
     .says = chat_ai_sdk_says,
-    .signature = chat_ai_sdk_signature,
     .weak_by_message = 1,
     .one_by_one = 1,
     .candidate = 1,
@@ -436,8 +431,8 @@ const chat_dialect_t chat_dialect_ai_sdk = {
     .texts = chat_ai_sdk_texts,
     .read = chat_ai_sdk_read,
     .rename = chat_ai_sdk_rename,
-    .history = chat_ai_sdk_retell,
-    .resolve_pending = chat_ai_sdk_settle,
+    .history = chat_ai_sdk_history,
+    .resolve_pending = chat_ai_sdk_resolve_pending,
     .interrupted = chat_ai_sdk_interrupted,
     .empty = chat_ai_sdk_empty,
     .bounce = chat_ai_sdk_bounce,

@@ -2,7 +2,7 @@
  * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
  *
  * chat_dialect_ai_sdk.c reads streams and has the table; _write.c makes what
- * the module says itself; _request.c reads and completes requests, _retell.c
+ * the module says itself; _request.c reads and completes requests, _history.c
  * replays a message of them as events.
  * Must not know, as they: stores, policy, other dialects.
  */
@@ -26,10 +26,10 @@ void      chat_ai_sdk_says(chat_transcript_digest_t *transcript,
                            const chat_json_t *message, uint32_t until);
 chat_rc_e chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from,
                              chat_str_t to, chat_edits_t *edits);
-chat_rc_e chat_ai_sdk_retell(chat_json_doc_t *doc, chat_buf_t *out);
-chat_rc_e chat_ai_sdk_settle(chat_json_doc_t     *doc,
-                             const chat_result_t *results, size_t n,
-                             chat_buf_t *out);
+chat_rc_e chat_ai_sdk_history(chat_json_doc_t *doc, chat_buf_t *out);
+chat_rc_e chat_ai_sdk_resolve_pending(chat_json_doc_t     *doc,
+                                      const chat_result_t *results, size_t n,
+                                      chat_buf_t *out);
 void      chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
                                   chat_buf_t *out);
 chat_rc_e chat_ai_sdk_empty(const chat_request_t *rq,

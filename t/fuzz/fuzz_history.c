@@ -1,5 +1,5 @@
 /*
- * fuzz_retell.c: a message of any body is told to a client that comes back.
+ * fuzz_history.c: a message of any body is replayed to a client that resumes.
  *
  * What it is told is a stream of events, each one JSON object in one data:
  * line, and no flood. With calls of the body settled by now it is one, too,
@@ -99,7 +99,7 @@ fuzz_settled(body_t *body, chat_str_t told)
 
 /* What a client that resumes is told of a body: well-formed, and no flood. */
 static void
-fuzz_retell(body_t *body)
+fuzz_history(body_t *body)
 {
     chat_rc_e  rc;
     chat_buf_t told = { 0 };
@@ -134,7 +134,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     /* as the seeds of fuzz_body have it: the dialect's place comes first */
     if (fuzz_read(&body, &chat_dialect_ai_sdk, chat_str(text + 1, size - 1))) {
-        fuzz_retell(&body);
+        fuzz_history(&body);
     }
 
     chat_arena_destroy(body.arena);

@@ -1,5 +1,5 @@
 /*
- * test_dialect_ai_sdk_retell.c: a message of the AI SDK's transcript, told as
+ * test_dialect_ai_sdk_history.c: a message of the AI SDK's transcript, told as
  * events to a client that begins with an empty one, to the byte.
  *
  * t/clients has the same told to the clients themselves.
@@ -21,7 +21,7 @@ typedef struct {
 } row_t;
 
 
-/* What is told of this body; rc is what retell() answers. */
+/* What is replayed of this body; rc is what history() returns. */
 static void
 assert_retold(const char *body, chat_rc_e rc, const char *head,
               const char *rest)
