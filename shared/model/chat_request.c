@@ -98,8 +98,7 @@ chat_call_is_settled(const chat_call_t *call)
         break;
     }
 
-    return call->approval == CHAT_APPROVAL_GRANTED
-           || call->approval == CHAT_APPROVAL_REFUSED;
+    return chat_approval_is_decided(call->approval);
 }
 
 

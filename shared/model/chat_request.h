@@ -44,6 +44,14 @@ typedef enum {
     CHAT_APPROVAL_REFUSED
 } chat_approval_e;
 
+static inline int
+chat_approval_is_decided(chat_approval_e approval)
+{
+    return approval == CHAT_APPROVAL_GRANTED
+           || approval == CHAT_APPROVAL_REFUSED;
+}
+
+
 typedef struct {
     chat_str_t      id; /* empty: the dialect had none */
     chat_str_t      name;

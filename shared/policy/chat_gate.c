@@ -97,7 +97,7 @@ chat_gate_overrules(const chat_batch_t *batch, const chat_asked_t *asked)
 {
     const chat_member_t *member;
 
-    if (asked->approval < CHAT_APPROVAL_GRANTED
+    if (!chat_approval_is_decided(asked->approval)
         || asked->outcome != CHAT_OUTCOME_NONE)
     {
         return 0;

@@ -143,7 +143,7 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
         memcpy(asked->digest, call->digest.bytes, 16);
         q->complete = q->complete && asked->settled;
         q->wants = q->wants || asked->wants;
-        q->decides |= call->approval >= CHAT_APPROVAL_GRANTED
+        q->decides |= chat_approval_is_decided(call->approval)
                       && call->outcome == CHAT_OUTCOME_NONE;
     }
 

@@ -124,7 +124,7 @@ static int
 chat_results_overrules(const chat_call_t *call, const chat_member_t *member)
 {
     return call->outcome == CHAT_OUTCOME_NONE
-           && call->approval >= CHAT_APPROVAL_GRANTED
+           && chat_approval_is_decided(call->approval)
            && member->approval != CHAT_APPROVAL_NONE
            && member->approval != call->approval;
 }

@@ -271,7 +271,7 @@ fuzz_is_spared(body_t *body, const chat_call_t *call)
         twin = &body->rq.calls[i];
 
         if (chat_str_eq(twin->id, call->id)
-            && (twin->approval >= CHAT_APPROVAL_GRANTED
+            && (chat_approval_is_decided(twin->approval)
                 || chat_json_is(&body->doc,
                                 chat_json_get(&body->doc, twin->node, "type"),
                                 "computer_call")))

@@ -95,7 +95,7 @@ read_approval(chat_json_doc_t *doc, const chat_json_t *part,
 
     asks = state == CHAT_PART_ASKED || state == CHAT_PART_RESPONDED;
     has = approval != NULL && approval->type == CHAT_JSON_OBJECT;
-    settled = state >= CHAT_PART_OK
+    settled = call->outcome != CHAT_OUTCOME_NONE
               && (call->outcome != CHAT_OUTCOME_PARTIAL
                   || call->kind == CHAT_KIND_PROVIDER);
 
@@ -109,7 +109,7 @@ read_approval(chat_json_doc_t *doc, const chat_json_t *part,
     }
 
     if (!asks
-        && (!has || state < CHAT_PART_OK
+        && (!has || call->outcome == CHAT_OUTCOME_NONE
             || call->outcome == CHAT_OUTCOME_PARTIAL))
     {
         return;
@@ -169,7 +169,7 @@ read_call(chat_transcript_t *t, const chat_json_t *message,
     }
 
     call.id = chat_json_text(t->doc, part, "toolCallId");
-    call.ready = state > CHAT_PART_STREAMING;
+    call.ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
     call.dynamic = chat_ai_sdk_part_is(t->doc, part, "dynamic-tool");
     call.in_last_message = message == body->last;
     call.outcome = part_outcome(t->doc, part, state);
@@ -545,7 +545,7 @@ write_part(chat_json_doc_t *doc, const chat_json_t *part,
 
     if (result->outcome == CHAT_OUTCOME_NONE) {
         if (approval == NULL || approval->type != CHAT_JSON_OBJECT
-            || result->approval < CHAT_APPROVAL_GRANTED)
+            || !chat_approval_is_decided(result->approval))
         {
             return CHAT_BAD;
         }

@@ -471,7 +471,7 @@ chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
         call = results[i].call;
 
         if (call != NULL && results[i].outcome == CHAT_OUTCOME_NONE
-            && call->approval >= CHAT_APPROVAL_GRANTED)
+            && chat_approval_is_decided(call->approval))
         {
             rc = overrule(doc, &results[i], edits);
         }
