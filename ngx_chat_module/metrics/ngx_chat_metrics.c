@@ -685,16 +685,17 @@ ngx_chat_metrics_compare_since(const void *a, const void *b)
 }
 
 
-/* Copies the entries of all workers. */
+/* Copies the entries of so many slots. */
 static void
-ngx_chat_metrics_collect(ngx_chat_metrics_t *metrics, chat_status_t *status)
+ngx_chat_metrics_collect(ngx_chat_metrics_t *metrics, ngx_uint_t slots,
+                         chat_status_t *status)
 {
     ngx_uint_t                i, k;
     ngx_chat_metrics_slot_t  *slot;
     ngx_chat_metrics_event_t *event, happened;
     ngx_chat_metrics_batch_t *batch, held;
 
-    for (i = 0; i < metrics->sh->used; i++) {
+    for (i = 0; i < slots; i++) {
         slot = &metrics->sh->slots[i];
 
         for (k = 0; k < CHAT_STATUS_EVENTS; k++) {
@@ -708,9 +709,11 @@ ngx_chat_metrics_collect(ngx_chat_metrics_t *metrics, chat_status_t *status)
             }
         }
 
-        for (k = 0;
-             k < CHAT_STATUS_BATCHES && ngx_chat_metrics_runs(metrics, i); k++)
-        {
+        if (!ngx_chat_metrics_runs(metrics, i)) {
+            continue;
+        }
+
+        for (k = 0; k < CHAT_STATUS_BATCHES; k++) {
             batch = &slot->batches[k];
 
             if (batch->used
@@ -760,7 +763,8 @@ ngx_int_t
 ngx_chat_metrics_tables(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
                         chat_status_t *status)
 {
-    size_t i, used = metrics->sh->used;
+    size_t     i;
+    ngx_uint_t used = metrics->sh->used; /* other workers may take more */
 
     status->nbatches = 0;
     status->nevents = 0;
@@ -772,7 +776,7 @@ ngx_chat_metrics_tables(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
         return NGX_ERROR;
     }
 
-    ngx_chat_metrics_collect(metrics, status);
+    ngx_chat_metrics_collect(metrics, used, status);
 
     ngx_qsort(status->events, status->nevents, sizeof(chat_happening_t),
               ngx_chat_metrics_compare_event);
