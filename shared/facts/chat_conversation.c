@@ -151,45 +151,37 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
 }
 
 
-/* The newest before this one (NULL: of all), or the one with the id. */
-static int
-chat_listed_next(const chat_fact_t *facts, size_t n, const char *prefix,
-                 chat_str_t id, const chat_listed_t *before,
-                 chat_listed_t *out)
-{
-    int           found = 0;
-    size_t        i;
-    chat_listed_t one;
-
-    for (i = 0; i < n; i++) {
-        if (chat_listed_read(&facts[i], prefix, &one)
-            && (id.len == 0 || chat_str_eq(id, one.id))
-            && (before == NULL || chat_listed_before(&one, before))
-            && (!found || chat_listed_before(out, &one)))
-        {
-            *out = one;
-            found = 1;
-        }
-    }
-
-    return found;
-}
-
-
 /* alive NULL: one that has ended is as good. */
 static chat_rc_e
 chat_listed_search(const chat_fact_t *facts, size_t n, const char *prefix,
                    chat_str_t id, int (*alive)(void *data, chat_str_t worker),
                    void *data, chat_listed_t *out)
 {
-    size_t        looks;
-    chat_listed_t before, *last = NULL;
+    size_t        i, k, count = 0;
+    chat_listed_t one, newest[CHAT_LISTED_LOOK];
 
-    for (looks = 0; looks < CHAT_LISTED_LOOK; looks++) {
-        if (!chat_listed_next(facts, n, prefix, id, last, out)) {
-            return CHAT_DECLINED;
+    for (i = 0; i < n; i++) {
+        if (!chat_listed_read(&facts[i], prefix, &one)
+            || (id.len != 0 && !chat_str_eq(id, one.id)))
+        {
+            continue;
         }
 
+        k = count < CHAT_LISTED_LOOK ? count++ : CHAT_LISTED_LOOK;
+
+        for (; k > 0 && chat_listed_before(&newest[k - 1], &one); k--) {
+            if (k < CHAT_LISTED_LOOK) {
+                newest[k] = newest[k - 1];
+            }
+        }
+
+        if (k < CHAT_LISTED_LOOK) {
+            newest[k] = one;
+        }
+    }
+
+    for (i = 0; i < count; i++) {
+        *out = newest[i];
         chat_listed_state(facts, n, out);
 
         if (alive == NULL ? id.len != 0 || !out->empty
@@ -198,9 +190,6 @@ chat_listed_search(const chat_fact_t *facts, size_t n, const char *prefix,
         {
             return CHAT_OK;
         }
-
-        before = *out;
-        last = &before;
     }
 
     return CHAT_DECLINED;

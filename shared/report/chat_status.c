@@ -100,21 +100,6 @@ chat_status_put_seconds(chat_buf_t *out, uint64_t us)
 }
 
 
-void
-chat_status_put_hex(chat_buf_t *out, const unsigned char *bytes, size_t n)
-{
-    size_t i;
-
-    chat_buf_puts(out, "\"");
-
-    for (i = 0; i < n; i++) {
-        chat_buf_printf(out, "%02x", bytes[i]);
-    }
-
-    chat_buf_puts(out, "\"");
-}
-
-
 unsigned char
 chat_status_store(const chat_metrics_t *metrics)
 {

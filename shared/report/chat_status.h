@@ -126,7 +126,4 @@ void chat_status_put_short(chat_buf_t *out, const chat_short_t *id);
 /* Microseconds as seconds, as a JSON number without an exponent. */
 void chat_status_put_seconds(chat_buf_t *out, uint64_t us);
 
-void chat_status_put_hex(chat_buf_t *out, const unsigned char *bytes,
-                         size_t n);
-
 #endif /* CHAT_STATUS_H */

@@ -5,6 +5,7 @@
  * members may be added, none is renamed.
  */
 
+#include "bytes/chat_digest.h"
 #include "report/chat_status.h"
 
 #include <inttypes.h>
@@ -178,12 +179,12 @@ chat_status_timings(chat_buf_t *out, const chat_metrics_t *m)
 static void
 chat_status_batch(chat_buf_t *out, const chat_held_t *batch, uint64_t now)
 {
+    char                      name[2 * sizeof(batch->name) + 1];
     size_t                    i, n = batch->nmembers;
     const chat_held_member_t *member;
 
-    chat_buf_puts(out, "{\"name\":");
-    chat_status_put_hex(out, batch->name, sizeof(batch->name));
-    chat_buf_puts(out, ",\"conversation\":");
+    chat_hex(batch->name, sizeof(batch->name), name);
+    chat_buf_printf(out, "{\"name\":\"%s\",\"conversation\":", name);
     chat_status_put_short(out, &batch->conversation);
     chat_buf_printf(
         out,
@@ -214,17 +215,18 @@ chat_status_batch(chat_buf_t *out, const chat_held_t *batch, uint64_t now)
 static void
 chat_status_event(chat_buf_t *out, const chat_happening_t *event)
 {
+    char        batch[2 * sizeof(event->batch) + 1];
     size_t      len = CHAT_STATUS_DETAIL;
     const char *end = memchr(event->detail, 0, len);
 
     len = end != NULL ? (size_t) (end - event->detail) : len;
 
-    chat_buf_printf(
-        out,
-        "{\"n\":%" PRIu64 ",\"time\":%" PRIu64 ",\"what\":\"%s\",\"batch\":",
-        event->n, event->time, chat_what_names[event->what % CHAT_WHATS]);
-    chat_status_put_hex(out, event->batch,
-                        event->has_batch ? sizeof(event->batch) : 0);
+    chat_hex(event->batch, event->has_batch ? sizeof(event->batch) : 0, batch);
+    chat_buf_printf(out,
+                    "{\"n\":%" PRIu64 ",\"time\":%" PRIu64
+                    ",\"what\":\"%s\",\"batch\":\"%s\"",
+                    event->n, event->time,
+                    chat_what_names[event->what % CHAT_WHATS], batch);
     chat_buf_printf(out, ",\"dialect\":\"%s\",\"conversation\":",
                     chat_metrics_dialect_name(event->dialect));
     chat_status_put_short(out, &event->conversation);
