@@ -24,7 +24,8 @@ ngx_chat_results_batch(ngx_chat_results_t *rs, chat_batch_t *batch)
     rc = chat_batch_read(rs->facts, rs->nfacts, rs->arena, batch);
 
     if (rc == CHAT_OK) {
-        (void) chat_attempt_bury(&batch->last, chat_store_alive, rs->store);
+        (void) chat_attempt_expire_dead(&batch->last, chat_store_alive,
+                                        rs->store);
     }
 
     return rc;

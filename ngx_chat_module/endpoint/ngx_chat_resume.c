@@ -378,7 +378,7 @@ ngx_chat_resume_ask(ngx_chat_ctx_t *ctx)
  * that is no place.
  */
 static ngx_int_t
-ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
+ngx_chat_resume_place(ngx_http_request_t *r, chat_position_t *place)
 {
     chat_str_t       text, stream;
     ngx_table_elt_t *h = NULL;
@@ -393,7 +393,7 @@ ngx_chat_resume_place(ngx_http_request_t *r, chat_place_t *place)
         text = ngx_chat_content_arg(r, "after");
     }
 
-    if (text.len != 0 && chat_place_read(text, place) != CHAT_OK) {
+    if (text.len != 0 && chat_position_read(text, place) != CHAT_OK) {
         return NGX_DECLINED;
     }
 
@@ -440,7 +440,7 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 /* What the request is worked on with; NULL: no memory. */
 static ngx_chat_ctx_t *
 ngx_chat_resume_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
-                       const chat_place_t *place)
+                       const chat_position_t *place)
 {
     ngx_chat_ctx_t    *ctx;
     ngx_chat_resume_t *resume;
@@ -473,7 +473,7 @@ ngx_chat_resume_handler(ngx_http_request_t *r)
 {
     ngx_int_t            rc;
     ngx_str_t            conversation;
-    chat_place_t         place = { 0 };
+    chat_position_t      place = { 0 };
     chat_digest_t        tenant;
     ngx_chat_ctx_t      *ctx;
     ngx_chat_loc_conf_t *conf;

@@ -26,7 +26,7 @@ struct ngx_chat_resume_s {
     chat_store_op_t         op;
     ngx_chat_resume_next_pt next;
     chat_key_t              conversation; /* its record */
-    chat_place_t            place;        /* where it goes on */
+    chat_position_t         place;        /* where it goes on */
     ngx_uint_t              named;        /* it has said of which stream */
     ngx_uint_t              running;      /* it wants none that has ended */
     ngx_uint_t              looks;        /* at what is listed, so far */

@@ -460,7 +460,7 @@ ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
                        const char *detail, ...)
 {
     va_list                   args;
-    chat_happening_t          event;
+    chat_log_event_t          event;
     ngx_chat_metrics_t       *metrics = ctx->main->metrics;
     ngx_chat_metrics_slot_t  *slot = metrics->slot;
     ngx_chat_metrics_event_t *entry;
@@ -661,7 +661,7 @@ ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
 static int
 ngx_chat_metrics_compare_event(const void *a, const void *b)
 {
-    const chat_happening_t *one = a, *two = b;
+    const chat_log_event_t *one = a, *two = b;
 
     return one->n < two->n ? -1 : one->n > two->n;
 }
@@ -771,14 +771,14 @@ ngx_chat_metrics_tables(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
     status->batches =
         ngx_palloc(pool, used * CHAT_STATUS_BATCHES * sizeof(chat_held_t));
     status->events =
-        ngx_palloc(pool, used * CHAT_STATUS_EVENTS * sizeof(chat_happening_t));
+        ngx_palloc(pool, used * CHAT_STATUS_EVENTS * sizeof(chat_log_event_t));
     if (status->batches == NULL || status->events == NULL) {
         return NGX_ERROR;
     }
 
     ngx_chat_metrics_collect(metrics, used, status);
 
-    ngx_qsort(status->events, status->nevents, sizeof(chat_happening_t),
+    ngx_qsort(status->events, status->nevents, sizeof(chat_log_event_t),
               ngx_chat_metrics_compare_event);
 
     if (status->nevents > CHAT_STATUS_EVENTS) {

@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     ngx_atomic_uint_t seq;
-    chat_happening_t  event; /* n 0: none yet */
+    chat_log_event_t  event; /* n 0: none yet */
 } ngx_chat_metrics_event_t;
 
 /* What one worker writes. */

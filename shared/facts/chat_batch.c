@@ -516,8 +516,9 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 
 
 int
-chat_attempt_bury(chat_attempt_t *attempt,
-                  int (*alive)(void *data, chat_str_t worker), void *data)
+chat_attempt_expire_dead(chat_attempt_t *attempt,
+                         int (*alive)(void *data, chat_str_t worker),
+                         void *data)
 {
     if (attempt->k == 0 || attempt->is_void || attempt->end != CHAT_END_NONE
         || alive(data, attempt->worker))

@@ -95,8 +95,9 @@ chat_rc_e chat_batch_read(const chat_fact_t *facts, size_t n,
  * An attempt without an end whose worker is dead counts as interrupted: 1,
  * and its end says so. alive(data, worker) says whether a worker lives.
  */
-int chat_attempt_bury(chat_attempt_t *attempt,
-                      int (*alive)(void *data, chat_str_t worker), void *data);
+int chat_attempt_expire_dead(chat_attempt_t *attempt,
+                             int (*alive)(void *data, chat_str_t worker),
+                             void *data);
 
 /* The member with this id, or NULL. */
 const chat_member_t *chat_batch_find(const chat_batch_t *batch, chat_str_t id);

@@ -372,7 +372,7 @@ chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 
 
 chat_rc_e
-chat_place_read(chat_str_t text, chat_place_t *out)
+chat_position_read(chat_str_t text, chat_position_t *out)
 {
     chat_str_t number = text;
 

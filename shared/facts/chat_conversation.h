@@ -118,12 +118,12 @@ typedef struct {
     chat_str_t stream; /* empty: the newest */
     uint64_t   after;  /* the last event that it has; 0: none */
     int        given;  /* it has said so */
-} chat_place_t;
+} chat_position_t;
 
 /*
  * "<stream>-<n>" (Last-Event-ID), or "<n>" alone; CHAT_BAD: it is neither.
  * stream points into text.
  */
-chat_rc_e chat_place_read(chat_str_t text, chat_place_t *out);
+chat_rc_e chat_position_read(chat_str_t text, chat_position_t *out);
 
 #endif /* CHAT_CONVERSATION_H */

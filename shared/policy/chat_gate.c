@@ -437,7 +437,7 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     look.batch = batch;
     look.last = batch->last;
 
-    look.lost = chat_attempt_bury(&look.last, alive, data);
+    look.lost = chat_attempt_expire_dead(&look.last, alive, data);
 
     look.live = batch->open && !batch->sealed && !batch->broken
                 && alive(data, batch->producer);

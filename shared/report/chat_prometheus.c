@@ -35,7 +35,7 @@ chat_prometheus_requests(chat_buf_t *out, const chat_metrics_t *m)
     size_t i, k;
 
     chat_prometheus_family(out, "requests_total", "counter",
-                           "Requests that are over, by what became of them.");
+                           "Requests that are over, by verdict.");
 
     for (i = 0; i <= chat_metrics_dialects(); i++) {
         for (k = 0; k < CHAT_METRICS_VERDICTS; k++) {
@@ -48,8 +48,8 @@ chat_prometheus_requests(chat_buf_t *out, const chat_metrics_t *m)
     }
 
     chat_prometheus_family(out, "turns_total", "counter",
-                           "Answers of upstreams, and to those who follow "
-                           "one, by how they ended.");
+                           "Responses of upstreams and to followers, by "
+                           "how they ended.");
 
     for (i = 0; i < chat_metrics_dialects(); i++) {
         for (k = 0; k < CHAT_METRICS_ENDS; k++) {
@@ -73,7 +73,7 @@ chat_prometheus_counts(chat_buf_t *out, const chat_metrics_t *m)
         "Replayed calls and results taken out of streams.",
         "New calls under an id that was in use.",
         "Results put into request bodies.",
-        "Results told to clients that lacked them.",
+        "Results injected for clients that lacked them.",
         "What passed untouched past a bound.",
         "Results that came by chat_results.",
         "Requests that the store had no room for.",
@@ -81,7 +81,7 @@ chat_prometheus_counts(chat_buf_t *out, const chat_metrics_t *m)
     };
 
     chat_prometheus_family(out, "interruptions_total", "counter",
-                           "Answers that broke off, by how.");
+                           "Responses that broke off, by reason.");
 
     for (i = 0; i < CHAT_CUTS; i++) {
         chat_buf_printf(
@@ -126,7 +126,7 @@ chat_prometheus_timings(chat_buf_t *out, const chat_metrics_t *m)
     size_t                   i;
     static const char *const help[CHAT_TIMINGS] = {
         "How long requests waited.",
-        "How long the store took to answer.",
+        "How long an operation of the store took.",
         "From seeing the last missing result to going on.",
     };
 
@@ -145,11 +145,10 @@ chat_prometheus_store(chat_buf_t *out, const chat_status_t *status)
     size_t i;
 
     chat_prometheus_one(out, "store_up", "gauge",
-                        "1 if all workers can ask the store.",
+                        "1 if all workers reach the store.",
                         chat_status_store(&status->metrics) == 0);
     chat_prometheus_family(out, "store_workers", "gauge",
-                           "Workers by what they know of the store; away: "
-                           "their breaker is open.");
+                           "Workers by their state of the store.");
 
     for (i = 0; i < 3; i++) {
         chat_buf_printf(out,
@@ -161,7 +160,8 @@ chat_prometheus_store(chat_buf_t *out, const chat_status_t *status)
         chat_prometheus_one(out, "zone_size_bytes", "gauge",
                             "Size of the shared zone.", status->zone_size);
         chat_prometheus_one(out, "zone_used_bytes", "gauge",
-                            "Of that, in use.", status->zone_used);
+                            "Used bytes of the shared zone.",
+                            status->zone_used);
     }
 }
 
@@ -195,7 +195,7 @@ chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
     chat_prometheus_one(out, "holds", "gauge", "Requests that wait.",
                         m->holds);
     chat_prometheus_family(out, "hold_oldest_seconds", "gauge",
-                           "How long the oldest of them has waited.");
+                           "How long the oldest hold has lasted.");
     chat_buf_puts(out, "nginx_chat_hold_oldest_seconds ");
     chat_status_put_seconds(out, 1000 * status->oldest);
     chat_buf_puts(out, "\n");
@@ -203,7 +203,7 @@ chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
     chat_prometheus_one(out, "records", "gauge",
                         "Streams that are being recorded.", m->streams);
     chat_prometheus_one(out, "record_bytes", "gauge",
-                        "What is recorded of them so far.", m->bytes);
+                        "Bytes recorded of them so far.", m->bytes);
     chat_prometheus_one(out, "record_followers", "gauge",
                         "Requests that follow one.", m->followers);
     chat_prometheus_store(out, status);

@@ -87,7 +87,7 @@ typedef struct {
     unsigned char batch[8];
     chat_short_t  conversation;
     char          detail[CHAT_STATUS_DETAIL];
-} chat_happening_t;
+} chat_log_event_t;
 
 typedef struct {
     chat_str_t        version;
@@ -102,7 +102,7 @@ typedef struct {
     chat_held_t      *batches; /* the newest, oldest first */
     size_t            nbatches;
     uint64_t          more;   /* requests that wait for other batches */
-    chat_happening_t *events; /* the newest, oldest first */
+    chat_log_event_t *events; /* the newest, oldest first */
     size_t            nevents;
 } chat_status_t;
 

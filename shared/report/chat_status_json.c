@@ -213,7 +213,7 @@ chat_status_batch(chat_buf_t *out, const chat_held_t *batch, uint64_t now)
 
 
 static void
-chat_status_event(chat_buf_t *out, const chat_happening_t *event)
+chat_status_event(chat_buf_t *out, const chat_log_event_t *event)
 {
     char        batch[2 * sizeof(event->batch) + 1];
     size_t      len = CHAT_STATUS_DETAIL;

@@ -41,7 +41,7 @@ fuzz_write(const chat_metrics_t *metrics, chat_str_t id)
     chat_arena_t    *arena = chat_arena_create(0);
     chat_status_t    status;
     chat_json_doc_t  doc;
-    chat_happening_t event;
+    chat_log_event_t event;
 
     memset(&status, 0, sizeof(status));
     memset(&batch, 0, sizeof(batch));

@@ -247,8 +247,8 @@ what_does_not_parse_is_absent(void **state)
 static void
 a_place_is_a_number_or_a_stream_and_a_number(void **state)
 {
-    size_t       i;
-    chat_place_t place;
+    size_t          i;
+    chat_position_t place;
 
     static const char *const bad[] = { "",
                                        "-",
@@ -268,14 +268,15 @@ a_place_is_a_number_or_a_stream_and_a_number(void **state)
     (void) state;
 
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(chat_place_read(chat_cstr(bad[i]), &place), CHAT_BAD);
+        assert_int_equal(chat_position_read(chat_cstr(bad[i]), &place),
+                         CHAT_BAD);
     }
 
-    assert_int_equal(chat_place_read(chat_cstr("17"), &place), CHAT_OK);
+    assert_int_equal(chat_position_read(chat_cstr("17"), &place), CHAT_OK);
     assert_int_equal(place.stream.len, 0);
     assert_int_equal(place.after, 17);
-    assert_int_equal(chat_place_read(chat_cstr("0123456789abcdef-0"), &place),
-                     CHAT_OK);
+    assert_int_equal(
+        chat_position_read(chat_cstr("0123456789abcdef-0"), &place), CHAT_OK);
     assert_true(chat_str_is(place.stream, "0123456789abcdef"));
     assert_int_equal(place.after, 0);
 }

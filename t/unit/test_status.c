@@ -177,7 +177,7 @@ shown(chat_str_t id, char *text, size_t size)
     chat_arena_t    *arena = chat_arena_create(0);
     chat_status_t    status = sample();
     chat_json_doc_t  doc;
-    chat_happening_t event;
+    chat_log_event_t event;
 
     memset(&batch, 0, sizeof(batch));
     memset(&event, 0, sizeof(event));
