@@ -12,7 +12,7 @@
 
 #include "base/ngx_chat_module.h"
 #include "record/ngx_chat_writer.h"
-#include "store/redis/ngx_chat_redis.h"
+#include "store/redis/ngx_chat_redis_conf.h"
 #include "store/shm/ngx_chat_store_shm.h"
 
 #define NGX_CHAT_SHM_DEFAULT (16 * 1024 * 1024)

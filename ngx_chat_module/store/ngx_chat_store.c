@@ -1,9 +1,8 @@
 /*
  * ngx_chat_store.c: see ngx_chat_store.h.
  *
- * done() and notify() are called from here and nowhere else, and only from the
- * event loop, so that no store calls back into a request that is calling it.
- * Must not know: how a store stores.
+ * Answers are a list, oldest first, which one posted event empties. Watches
+ * are in a table by the first bytes of their key's name.
  */
 
 #include <ngx_config.h>
@@ -12,25 +11,62 @@
 
 #include "store/ngx_chat_store.h"
 
-
 static void on_answers(ngx_event_t *ev);
 
 
-void
-ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_log_t *log)
+ngx_int_t
+ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_cycle_t *cycle)
 {
-    ngx_memzero(base, sizeof(ngx_chat_store_base_t));
+    u_char *field, *end;
+
+    field = ngx_pnalloc(cycle->pool, 5 + base->store.worker.len);
+    if (field == NULL) {
+        return NGX_ERROR;
+    }
+
+    end = ngx_cpymem(field, "wait/", 5);
+    end = ngx_cpymem(end, base->store.worker.data, base->store.worker.len);
+    base->wait.field = chat_str(field, (size_t) (end - field));
+    base->wait.value = chat_cstr("1");
+    base->cleared.field = chat_cstr("cleared");
+    base->cleared.value = chat_cstr("1");
+
     base->event.handler = on_answers;
     base->event.data = base;
-    base->event.log = log;
+    base->event.log = cycle->log;
+    return NGX_OK;
+}
+
+
+ngx_chat_answered_t *
+ngx_chat_store_answered(size_t facts, size_t bytes)
+{
+    chat_arena_t        *arena;
+    ngx_chat_answered_t *answered;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return NULL;
+    }
+
+    answered = chat_arena_alloc(
+        arena, sizeof(*answered) + facts * sizeof(chat_fact_t) + bytes);
+    if (answered == NULL) {
+        chat_arena_destroy(arena);
+        return NULL;
+    }
+
+    answered->arena = arena;
+    answered->facts = (chat_fact_t *) (answered + 1);
+    return answered;
 }
 
 
 void
-ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_t *store,
-                      chat_store_op_t *op, ngx_chat_answered_t *answered)
+ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
+                      ngx_chat_answered_t *answered)
 {
-    op->store = store;
+    op->store = &base->store;
     op->answer = answered;
     op->rc = answered != NULL ? answered->rc : CHAT_ERROR;
     op->next = NULL;
@@ -48,10 +84,10 @@ ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_t *store,
 
 
 void
-ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_t *store,
-                      chat_store_op_t *op, chat_rc_e rc)
+ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
+                      chat_rc_e rc)
 {
-    ngx_chat_store_answer(base, store, op, NULL);
+    ngx_chat_store_answer(base, op, NULL);
     op->rc = rc;
 }
 
@@ -102,7 +138,7 @@ on_answers(ngx_event_t *ev)
             continue;
         }
 
-        /* done() may free the request that op lies in */
+        /* done() may free the memory of op */
         arena = answered->arena;
         op->done(op, answered->rc, answered->facts, answered->count);
         chat_arena_destroy(arena);
@@ -128,7 +164,7 @@ watch_bucket(ngx_chat_store_base_t *base, uint64_t prefix)
 
 
 void
-ngx_chat_store_watch_add(ngx_chat_store_base_t *base, chat_store_t *store,
+ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
                          chat_store_watch_t *watch, const chat_key_t *key)
 {
     chat_store_watch_t **bucket;
@@ -136,7 +172,7 @@ ngx_chat_store_watch_add(ngx_chat_store_base_t *base, chat_store_t *store,
     bucket = watch_bucket(base, ngx_chat_store_prefix(key));
 
     watch->key = *key;
-    watch->store = store;
+    watch->store = &base->store;
     watch->prev = NULL;
     watch->next = *bucket;
 
@@ -152,10 +188,6 @@ void
 ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
                             chat_store_watch_t    *watch)
 {
-    chat_store_watch_t **bucket;
-
-    bucket = watch_bucket(base, ngx_chat_store_prefix(&watch->key));
-
     if (base->walk == watch) {
         base->walk = watch->next;
     }
@@ -163,7 +195,7 @@ ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
     if (watch->prev != NULL) {
         watch->prev->next = watch->next;
     } else {
-        *bucket = watch->next;
+        *watch_bucket(base, ngx_chat_store_prefix(&watch->key)) = watch->next;
     }
 
     if (watch->next != NULL) {

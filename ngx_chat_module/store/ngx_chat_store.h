@@ -1,8 +1,10 @@
 /*
- * ngx_chat_store.h: what both stores share: answers that wait for their turn
- * in the event loop, and the watches of this worker.
+ * ngx_chat_store.h: what the stores share: answers that wait for the event
+ * loop, and the watches of this worker.
  *
- * Must not know: how a store stores.
+ * A store begins with ngx_chat_store_base_t. done() and notify() are called by
+ * the event loop only, so that no store calls back into a request that calls
+ * it.
  */
 
 #ifndef NGX_CHAT_STORE_H
@@ -17,14 +19,17 @@
 #define NGX_CHAT_WATCH_BUCKETS 1024
 
 typedef struct {
+    chat_store_t        store;    /* first: a pointer to it is one to this */
     chat_store_op_t    *answered; /* done() is due, oldest first */
     chat_store_op_t    *newest;
     ngx_event_t         event;
+    chat_fact_t         wait;    /* wait/<worker>: 1 */
+    chat_fact_t         cleared; /* cleared: 1 */
     chat_store_watch_t *watches[NGX_CHAT_WATCH_BUCKETS];
     chat_store_watch_t *walk; /* while notifying: the next one */
 } ngx_chat_store_base_t;
 
-/* An answer on its way: facts in the arena, which it owns. */
+/* An answer, in the arena that it owns. */
 typedef struct {
     chat_rc_e     rc;
     chat_fact_t  *facts;
@@ -32,29 +37,34 @@ typedef struct {
     chat_arena_t *arena;
 } ngx_chat_answered_t;
 
-void ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_log_t *log);
-
 /*
- * Lets op->done() fire from the event loop with this answer; takes the arena.
- * answered NULL: no memory, done() is told CHAT_ERROR.
+ * Initializes the base; store.worker is set and stays as it is. NGX_ERROR: no
+ * memory.
  */
-void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_t *store,
-                           chat_store_op_t *op, ngx_chat_answered_t *answered);
+ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
+                                   ngx_cycle_t           *cycle);
 
-/* The same without facts: done() is told rc, which is not CHAT_OK. */
-void ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_t *store,
-                           chat_store_op_t *op, chat_rc_e rc);
+/* A new answer with room for facts and bytes behind them; NULL: no memory. */
+ngx_chat_answered_t *ngx_chat_store_answered(size_t facts, size_t bytes);
 
-/* Takes an op that waits in base out of it. */
+/* Lets the event loop call op->done(). Owns the answer; NULL: CHAT_ERROR. */
+void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
+                           ngx_chat_answered_t *answered);
+
+/* The same without facts; rc is not CHAT_OK. */
+void ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
+                           chat_rc_e rc);
+
+/* Takes an op out of the base in which it waits. */
 void ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op);
 
-void ngx_chat_store_watch_add(ngx_chat_store_base_t *base, chat_store_t *store,
-                              chat_store_watch_t *watch,
-                              const chat_key_t   *key);
+void ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
+                              chat_store_watch_t    *watch,
+                              const chat_key_t      *key);
 void ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
                                  chat_store_watch_t    *watch);
 
-/* Notifies the watches of keys that begin so; all: every watch. */
+/* Notifies the watches of keys that begin so; all: of all keys. */
 void ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
                             ngx_uint_t all);
 

@@ -158,14 +158,14 @@ live('slots that are none', async (t) => {
 }, several);
 
 const places = {
-  'no address': [() => array(bulk(''), bulk('6379')), /it tells no address/],
+  'no address': [() => array(bulk(''), bulk('6379')), /it sends no valid address/],
   'no port': [() => array(bulk('127.0.0.1'), bulk('x')),
-    /it tells no address/],
-  'two numbers': [() => array(number(1), number(2)), /it tells no address/],
+    /it sends no valid address/],
+  'two numbers': [() => array(number(1), number(2)), /it sends no valid address/],
   'nil': [() => '*-1\r\n', /it does not know this master/],
   'a text': [() => bulk('127.0.0.1 6379'), /it does not know this master/],
   'itself': [(port) => array(bulk('127.0.0.1'), bulk(`${port}`)),
-    /is away: ROLE: ERR no/],
+    /is unavailable: ROLE: ERR no/],
   'nobody': [() => array(bulk('127.0.0.1'), bulk('1')), /refused/],
   'not Redis': [() => 'HTTP/1.1 200 OK\r\n\r\n', /not a Redis reply/],
 };
@@ -176,7 +176,7 @@ live('sentinels that name no master', async (t) => {
       const options = { slots, keyed: () => '-ERR no\r\n' };
       const list = [await fake(t2, options), await fake(t2, options)];
       const { n, ask } = await over(t2, list, 'sentinel', '/main');
-      await until(() => /is away/.test(n.errorLog()));
+      await until(() => /is unavailable/.test(n.errorLog()));
       await pause(1000);
       await ask();
       assert.match(n.errorLog(), why);

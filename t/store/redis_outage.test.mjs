@@ -156,7 +156,7 @@ live('deny: no tools without the store, and words as ever', async (t) => {
   const scene = await over(t, 'openai_chat', r,
     { location: 'chat_store_failure deny;' });
   await r.stop('SIGKILL');
-  await until(() => scene.n.errorLog().includes('is away'));
+  await until(() => scene.n.errorLog().includes('is unavailable'));
   await pause(1000);
   const batch = new Batch(scene, 2);
   const { word, headers } = await told(batch.continue(batch.results()));

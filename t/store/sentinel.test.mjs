@@ -34,7 +34,8 @@ const gather = (server, nodes, workers = 2) => until(async () =>
 /* Its workers, as far as they have seen it go, have found the store again. */
 const returned = (n) => until(() => n.workers().every((pid) => n.errorLog()
   .split('\n').filter((line) => line.includes(` ${pid}#`)
-    && /is (away|back)/.test(line)).at(-1)?.includes('is back') ?? true));
+    && /is (un)?available/.test(line)).at(-1)?.includes('available again')
+    ?? true));
 
 /* A batch of two, at this node or at any. */
 async function plays(scene, options) {
@@ -64,7 +65,7 @@ live('one sentinel is down, another one stands still', async (t) => {
     store: it.url() });
   await plays(scene);
   await gather(it.servers[0], [scene.n], 4);
-  assert.ok(!scene.n.errorLog().includes('away'), scene.n.errorLog());
+  assert.ok(!scene.n.errorLog().includes('unavailable'), scene.n.errorLog());
   it.list[1].thaw();
 });
 
@@ -74,7 +75,7 @@ live('no sentinel is there, and then one is', async (t) => {
   await sentinel.stop('SIGKILL');
   const scene = await over(t, 'openai_chat', it, { connects: false });
   const { n } = scene;
-  await until(() => /is away: the sentinel 127\.0\.0\.1:\d+: connect\(\)/
+  await until(() => /is unavailable: the sentinel 127\.0\.0\.1:\d+: connect\(\)/
     .test(n.errorLog()));
   const batch = new Batch(scene, 2);
   await until(async () => {
@@ -86,7 +87,7 @@ live('no sentinel is there, and then one is', async (t) => {
   await sentinel.start();
   await gather(it.servers[0], [n]);
   await plays(scene);
-  const lines = n.errorLog().match(/is away/g).length;
+  const lines = n.errorLog().match(/is unavailable/g).length;
   assert.ok(lines <= 2, `${lines} lines of two workers`);
 });
 
@@ -95,7 +96,7 @@ live('a master that the sentinels do not know', async (t) => {
   const scene = await over(t, 'openai_chat', it, { connects: false,
     workers: 1, store: it.url().replace(/main$/, 'other') });
   await until(() =>
-    /is away: the sentinel \S+: it does not know this master/
+    /is unavailable: the sentinel \S+: it does not know this master/
       .test(scene.n.errorLog()));
 });
 
@@ -116,7 +117,7 @@ live('sentinels with a password, a user with few rights', async (t) => {
       { store: url + file(word) + more }));
   }
   const n = await nginx(t, { store: url, connects: false, upstream: 1 });
-  await until(() => /is away: the sentinel \S+: PING: NOAUTH/
+  await until(() => /is unavailable: the sentinel \S+: PING: NOAUTH/
     .test(n.errorLog()));
   assert.ok(!/fact|watch/.test(n.errorLog()));
 });
@@ -146,7 +147,7 @@ live('the sentinel that is listened to dies: another one', async (t) => {
   const now = await it.failover();
   await gather(now, [scene.n], 1);
   await plays(scene);
-  assert.ok(!scene.n.errorLog().includes('nobody tells'));
+  assert.ok(!scene.n.errorLog().includes('no Sentinel'));
 });
 
 
@@ -352,9 +353,9 @@ live('the master is none any more, nobody has told so', async (t) => {
   await batch.ask();
   await leave(batch, batch.results([0]));
   await master.command('REPLICAOF', '127.0.0.1', 1);
-  await until(() => /is away: (it answers READONLY|ROLE)/
+  await until(() => /is unavailable: (READONLY|ROLE)/
     .test(scene.n.errorLog()));
-  await until(() => /is away: ROLE: it is not a master/
+  await until(() => /is unavailable: ROLE: it is not a master/
     .test(scene.n.errorLog()));
   await pause(500);
   /* It asks, and asks again, but not without a pause. */
@@ -377,7 +378,7 @@ live('a lone Redis that takes no writes is away', async (t) => {
   await batch.ask();
   await leave(batch, batch.results([0]));
   await r.command('REPLICAOF', '127.0.0.1', 1);
-  await until(() => /is away: it answers READONLY/.test(scene.n.errorLog()));
+  await until(() => /is unavailable: READONLY/.test(scene.n.errorLog()));
   await r.command('REPLICAOF', 'NO', 'ONE');
   await gather(r, [scene.n]);
   await returned(scene.n);

@@ -1,10 +1,14 @@
 /*
  * ngx_chat_redis_client.c: see ngx_chat_redis_client.h.
  *
- * Connects, connects again, and knows whether the server is there. Greetings
- * go out first and their replies open the way for the rest, so that a server
- * that is still loading fails a connection and not the commands.
- * Must not know: what commands are for.
+ * The state machine of a connection (client->link); step() is its code and
+ * the only place that changes it:
+ *
+ *   WAITING ─ retry ─► LOCATING ─ located ─► CONNECTING ─ ready ─► SETUP
+ *      ▲         │    (with Sentinel)            ▲                   │
+ *      │         └───────(without)───────────────┘           all setup replies
+ *      │                                                             ▼
+ *      └────────── failed, from every state ──────────────────── CONNECTED
  */
 
 #include <ngx_config.h>
@@ -15,30 +19,41 @@
 
 #define NGX_CHAT_REDIS_FIRST_RETRY 10 /* ms */
 #define NGX_CHAT_REDIS_LAST_RETRY 300
-#define NGX_CHAT_REDIS_GIVE_UP 700 /* ms since the last reply */
-#define NGX_CHAT_REDIS_AT_LEAST 100
-#define NGX_CHAT_REDIS_STEADY 1000 /* ms; a shorter stay is none */
+#define NGX_CHAT_REDIS_LOST_RETRY 100 /* after a short connection, at most */
+#define NGX_CHAT_REDIS_STEADY 1000    /* a shorter connection is a failure */
+#define NGX_CHAT_REDIS_GIVE_UP 700    /* since the last reply */
+#define NGX_CHAT_REDIS_GIVE_UP_MIN 100
+#define NGX_CHAT_REDIS_LOG_AGAIN 60000 /* the same error */
+
+typedef enum {
+    RETRY,
+    LOCATED,
+    READY,
+    SETUP_DONE,
+    FAILED
+} event_e;
 
 
-/* 1 if text was not the last thing told. */
+/* 1 if text is not the last reason or error in the log. */
 static ngx_uint_t
-is_news(ngx_chat_redis_client_t *client, const char *text, size_t len)
+is_new(ngx_chat_redis_client_t *client, const u_char *text, size_t len)
 {
-    len = ngx_min(len, sizeof(client->told));
+    len = ngx_min(len, sizeof(client->logged));
 
-    if (len == client->told_len && ngx_memcmp(client->told, text, len) == 0) {
+    if (len == client->logged_len
+        && ngx_memcmp(client->logged, text, len) == 0) {
         return 0;
     }
 
-    ngx_memcpy(client->told, text, len);
-    client->told_len = len;
+    ngx_memcpy(client->logged, text, len);
+    client->logged_len = len;
     return 1;
 }
 
 
 /*
- * The length of an error without " script: SHA1, on ..." at its end: the same
- * error is then the same text in each script, and outside of them. Redis 8
+ * The length of an error without " script: SHA1, on ..." at its end, so that
+ * the same error is the same text in each script and outside of them. Redis 8
  * has the word "script:" in the middle as well.
  */
 static size_t
@@ -63,42 +78,43 @@ ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
                          const redisReply        *reply)
 {
     size_t len;
-    u_char text[NGX_CHAT_REDIS_ERROR] = "a reply of another shape";
+    u_char text[NGX_CHAT_REDIS_ERROR] = "a reply of another type";
 
     len = reply->type == REDIS_REPLY_ERROR ? ngx_chat_redis_error(reply, text)
                                            : ngx_strlen(text);
 
     len = without_script(text, len);
 
-    if (!is_news(client, (const char *) text, len)
-        && ngx_current_msec - client->complained < 60000)
+    if (is_new(client, text, len)
+        || ngx_current_msec - client->logged_at >= NGX_CHAT_REDIS_LOG_AGAIN)
     {
-        return;
+        client->logged_at = ngx_current_msec;
+        ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
+                      "chat: the store %V refused a command: %*s",
+                      client->name, len, text);
     }
-
-    client->complained = ngx_current_msec;
-    ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
-                  "chat: the store %V answered: %*s", client->name, len, text);
 }
 
 
+/*
+ * Commands wait for a connection until NGX_CHAT_REDIS_GIVE_UP after the last
+ * reply: then awaited ones fail, now and at once.
+ */
 static void
-set_state(ngx_chat_redis_client_t *client, chat_store_state_e state)
+set_reconnecting(ngx_chat_redis_client_t *client)
 {
-    client->state = state;
-    client->changed(client);
+    ngx_msec_t silent = ngx_current_msec - client->replied;
+
+    client->state = CHAT_STORE_RECONNECTING;
+    client->down_since = ngx_current_msec;
+    ngx_chat_redis_timer(&client->give_up,
+                         silent + NGX_CHAT_REDIS_GIVE_UP_MIN
+                                 < NGX_CHAT_REDIS_GIVE_UP
+                             ? NGX_CHAT_REDIS_GIVE_UP - silent
+                             : NGX_CHAT_REDIS_GIVE_UP_MIN);
 }
 
 
-/* 1 if the connection is there and the greetings are over. */
-static ngx_uint_t
-is_open(ngx_chat_redis_client_t *client)
-{
-    return client->conn.is_ready && client->setups == 0;
-}
-
-
-/* After a while without it, those who wait are told. */
 static void
 on_give_up(ngx_event_t *ev)
 {
@@ -106,46 +122,58 @@ on_give_up(ngx_event_t *ev)
 
     if (client->state == CHAT_STORE_RECONNECTING) {
         ngx_chat_redis_expire(client, 1);
-        set_state(client, CHAT_STORE_UNAVAILABLE);
+        client->state = CHAT_STORE_UNAVAILABLE;
+        client->changed(client);
     }
 }
 
 
 static void
-set_reconnecting(ngx_chat_redis_client_t *client)
+set_up(ngx_chat_redis_client_t *client)
 {
-    ngx_msec_t silent = ngx_current_msec - client->heard;
+    ngx_uint_t level = client->was_up ? NGX_LOG_NOTICE : NGX_LOG_INFO;
 
-    client->state = CHAT_STORE_RECONNECTING;
-    client->lost_at = ngx_current_msec;
-    ngx_chat_redis_timer(&client->giveup, silent + NGX_CHAT_REDIS_AT_LEAST
-                                                  < NGX_CHAT_REDIS_GIVE_UP
-                                              ? NGX_CHAT_REDIS_GIVE_UP - silent
-                                              : NGX_CHAT_REDIS_AT_LEAST);
+    if (client->give_up.timer_set) {
+        ngx_del_timer(&client->give_up);
+    }
+
+    ngx_log_error(level, client->conn.log, 0,
+                  "chat: the store %V is %s after %M ms", client->name,
+                  client->was_up ? "available again" : "connected",
+                  ngx_current_msec - client->down_since);
+
+    client->was_up = 1;
+    client->up_since = ngx_current_msec;
+    client->state = CHAT_STORE_UP;
+    client->changed(client);
+    ngx_post_event(&client->flush, &ngx_posted_events);
 }
 
 
-/* Its commands wait for the next one. */
-void
-ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client, const char *why)
+/*
+ * Decides when to connect again: after NGX_CHAT_REDIS_FIRST_RETRY if the
+ * connection has lasted, else after twice as long as the last time.
+ */
+static void
+schedule_retry(ngx_chat_redis_client_t *client, const char *why)
 {
-    ngx_chat_redis_unsend(client);
-
     client->backoff = ngx_min(2 * client->backoff, NGX_CHAT_REDIS_LAST_RETRY);
 
     if (client->state == CHAT_STORE_UP) {
-        if (ngx_current_msec - client->up_at >= NGX_CHAT_REDIS_STEADY) {
+        client->backoff = ngx_min(client->backoff, NGX_CHAT_REDIS_LOST_RETRY);
+
+        if (ngx_current_msec - client->up_since >= NGX_CHAT_REDIS_STEADY) {
             client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
-            client->told_len = 0;
+            client->logged_len = 0;
         }
 
-        client->backoff = ngx_min(client->backoff, NGX_CHAT_REDIS_AT_LEAST);
         set_reconnecting(client);
     }
 
-    if (is_news(client, why, ngx_strlen(why))) {
+    if (is_new(client, (const u_char *) why, ngx_strlen(why))) {
         ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
-                      "chat: the store %V is away: %s", client->name, why);
+                      "chat: the store %V is unavailable: %s", client->name,
+                      why);
     }
 
     ngx_chat_redis_timer(&client->retry,
@@ -153,39 +181,51 @@ ngx_chat_redis_client_lost(ngx_chat_redis_client_t *client, const char *why)
 }
 
 
+/* why: of FAILED. */
 static void
-on_deadline(ngx_event_t *ev)
+step(ngx_chat_redis_client_t *client, event_e event, const char *why)
 {
-    ngx_chat_redis_cmd_t    *cmd;
-    ngx_chat_redis_client_t *client = ev->data;
-
-    if (!ngx_queue_empty(&client->cmds)) {
-        cmd = ngx_queue_data(ngx_queue_head(&client->cmds),
-                             ngx_chat_redis_cmd_t, queue);
-
-        if (cmd->sent
-            && (ngx_msec_int_t) (cmd->deadline - ngx_current_msec) <= 0) {
-            ngx_chat_redis_conn_close(&client->conn);
-            ngx_chat_redis_client_lost(client, "no answer in time");
+    switch (event) {
+    case RETRY:
+        if (client->locate != NULL) {
+            client->link = NGX_CHAT_REDIS_LOCATING;
+            client->locate(client);
+            break;
         }
-    }
 
-    ngx_chat_redis_expire(client, 0);
-    ngx_chat_redis_arm(client);
+        /* fall through */
+
+    case LOCATED:
+        client->link = NGX_CHAT_REDIS_CONNECTING;
+        ngx_chat_redis_conn_open(&client->conn);
+        break;
+
+    case READY:
+        client->link = NGX_CHAT_REDIS_SETUP;
+        client->setup(client);
+        ngx_post_event(&client->flush, &ngx_posted_events);
+        break;
+
+    case SETUP_DONE:
+        client->link = NGX_CHAT_REDIS_CONNECTED;
+        set_up(client);
+        break;
+
+    case FAILED:
+        client->link = NGX_CHAT_REDIS_WAITING;
+        ngx_chat_redis_conn_close(&client->conn);
+        ngx_chat_redis_unsend(client);
+        schedule_retry(client, why);
+        break;
+    }
 }
 
 
-static void
-on_retry(ngx_event_t *ev)
+void
+ngx_chat_redis_client_disconnect(ngx_chat_redis_client_t *client,
+                                 const char              *why)
 {
-    ngx_chat_redis_client_t *client = ev->data;
-
-    if (client->seek != NULL) {
-        client->seek(client);
-        return;
-    }
-
-    ngx_chat_redis_conn_open(&client->conn);
+    step(client, FAILED, why);
 }
 
 
@@ -206,114 +246,119 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
 
     if (client->conn.host != host) {
         ngx_chat_redis_replay(client);
+        client->conn.host = host;
     }
 
-    client->conn.host = host;
-    ngx_chat_redis_conn_open(&client->conn);
+    step(client, LOCATED, NULL);
 }
 
 
 static void
-on_closed(ngx_chat_redis_conn_t *conn, const char *why)
+on_retry(ngx_event_t *ev)
 {
-    ngx_chat_redis_client_lost(conn->data, why);
+    step(ev->data, RETRY, NULL);
 }
 
 
 static void
 on_ready(ngx_chat_redis_conn_t *conn)
 {
-    ngx_chat_redis_client_t *client = conn->data;
-
-    client->greet(client);
-    ngx_post_event(&client->flush, &ngx_posted_events);
+    step(conn->data, READY, NULL);
 }
 
 
-/* The greetings are over: the store is there. */
 static void
-set_up(ngx_chat_redis_client_t *client)
+on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 {
-    ngx_uint_t level = client->was_up ? NGX_LOG_NOTICE : NGX_LOG_INFO;
+    step(conn->data, FAILED, why);
+}
 
-    if (client->giveup.timer_set) {
-        ngx_del_timer(&client->giveup);
+
+static void
+on_deadline(ngx_event_t *ev)
+{
+    ngx_chat_redis_client_t *client = ev->data;
+    ngx_chat_redis_cmd_t    *cmd = ngx_chat_redis_next(&client->cmds, NULL);
+
+    if (cmd != NULL && cmd->is_sent
+        && (ngx_msec_int_t) (cmd->deadline - ngx_current_msec) <= 0)
+    {
+        step(client, FAILED, "no reply in time");
     }
 
-    ngx_log_error(level, client->conn.log, 0,
-                  "chat: the store %V is %s after %M ms", client->name,
-                  client->was_up ? "back" : "connected",
-                  ngx_current_msec - client->lost_at);
-
-    client->was_up = 1;
-    client->up_at = ngx_current_msec;
-    set_state(client, CHAT_STORE_UP);
-    ngx_post_event(&client->flush, &ngx_posted_events);
+    ngx_chat_redis_expire(client, 0);
+    ngx_chat_redis_arm(client);
 }
 
 
+/* 1 if reply says that the server takes no writes. */
+static ngx_uint_t
+is_readonly(const redisReply *reply)
+{
+    return ngx_chat_redis_is_error(reply, "READONLY ")
+           || ngx_chat_redis_is_error(reply, "NOREPLICAS ")
+           || ngx_chat_redis_is_error(reply, "MASTERDOWN ")
+           /* a script's error before Redis 7 */
+           || (reply->type == REDIS_REPLY_ERROR
+               && strstr(reply->str, "-READONLY ") != NULL);
+}
+
+
+/* Ends the connection: the server is as good as none. */
 static void
 on_refused(ngx_chat_redis_client_t *client, redisReply *reply)
 {
-    u_char      text[NGX_CHAT_REDIS_REASON];
-    const char *why = ngx_chat_redis_error_reason(reply, text);
+    u_char why[NGX_CHAT_REDIS_ERROR];
 
+    (void) ngx_chat_redis_error(reply, why);
     freeReplyObject(reply);
-    ngx_chat_redis_conn_close(&client->conn);
-    ngx_chat_redis_client_lost(client, why);
+    step(client, FAILED, (const char *) why);
 }
 
 
 static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    ngx_uint_t               setup;
-    ngx_chat_redis_cmd_t    *cmd;
+    ngx_uint_t               is_setup;
     ngx_chat_redis_client_t *client = conn->data;
+    ngx_chat_redis_cmd_t    *cmd = ngx_chat_redis_next(&client->cmds, NULL);
 
-    cmd = ngx_queue_empty(&client->cmds)
-              ? NULL
-              : ngx_queue_data(ngx_queue_head(&client->cmds),
-                               ngx_chat_redis_cmd_t, queue);
-
-    if (cmd == NULL || !cmd->sent) {
+    if (cmd == NULL || !cmd->is_sent) {
         freeReplyObject(reply);
-        ngx_chat_redis_conn_close(conn);
-        ngx_chat_redis_client_lost(client, "a reply that nobody asked for");
+        step(client, FAILED, "a reply without a command");
         return;
     }
 
-    /* a server that takes no writes is as good as none: it stays queued */
-    setup = cmd->setup;
-    if ((setup && reply->type == REDIS_REPLY_ERROR)
-        || ngx_chat_redis_is_readonly(reply))
-    {
+    /* the command stays in the queue for the next connection */
+    is_setup = cmd->is_setup;
+    if ((is_setup && reply->type == REDIS_REPLY_ERROR) || is_readonly(reply)) {
         on_refused(client, reply);
         return;
     }
 
-    if (cmd->replayable && (client->seek || client->declined)
+    if (cmd->is_replayable && (client->locate || client->redirect)
         && reply->type != REDIS_REPLY_ERROR)
     {
         ngx_chat_redis_replay_add(client, cmd);
     }
 
-    client->heard = ngx_current_msec;
+    client->replied = ngx_current_msec;
     ngx_chat_redis_remove(client, cmd);
 
-    if (client->declined == NULL || !client->declined(client, cmd, reply)) {
+    if (client->redirect == NULL || !client->redirect(client, cmd, reply)) {
         cmd->done(cmd, reply);
     }
 
-    if (setup && is_open(client)) {
-        set_up(client);
+    if (is_setup && client->link == NGX_CHAT_REDIS_SETUP
+        && client->setups == 0) {
+        step(client, SETUP_DONE, NULL);
     }
 }
 
 
 static void
 init_event(ngx_chat_redis_client_t *client, ngx_event_t *ev,
-           void (*handler)(ngx_event_t *ev))
+           ngx_event_handler_pt handler)
 {
     ev->handler = handler;
     ev->data = client;
@@ -326,27 +371,33 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
 {
     client->conn.conf = conf;
-    client->conn.host = client->seek        ? NULL
-                        : client->conn.host ? client->conn.host
-                                            : conf->hosts;
-    client->name = client->name ? client->name : &conf->name;
     client->conn.log = log;
     client->conn.data = client;
     client->conn.ready = on_ready;
     client->conn.reply = on_reply;
     client->conn.closed = on_closed;
 
+    if (client->locate != NULL) {
+        client->conn.host = NULL;
+    } else if (client->conn.host == NULL) {
+        client->conn.host = conf->hosts;
+    }
+
+    if (client->name == NULL) {
+        client->name = &conf->name;
+    }
+
     ngx_queue_init(&client->cmds);
-    ngx_queue_init(&client->replayed);
-    init_event(client, &client->timer, on_deadline);
+    ngx_queue_init(&client->replay);
+    init_event(client, &client->deadline, on_deadline);
     init_event(client, &client->retry, on_retry);
-    init_event(client, &client->giveup, on_give_up);
+    init_event(client, &client->give_up, on_give_up);
     init_event(client, &client->flush, ngx_chat_redis_flush);
 
-    client->heard = ngx_current_msec;
+    client->replied = ngx_current_msec;
     client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
     set_reconnecting(client);
-    on_retry(&client->retry);
+    step(client, RETRY, NULL);
 }
 
 
@@ -354,8 +405,8 @@ void
 ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
 {
     size_t       i;
-    ngx_event_t *timers[] = { &client->timer, &client->retry,
-                              &client->giveup };
+    ngx_event_t *timers[] = { &client->deadline, &client->retry,
+                              &client->give_up };
 
     for (i = 0; i < sizeof(timers) / sizeof(timers[0]); i++) {
         if (timers[i]->timer_set) {
@@ -367,6 +418,7 @@ ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
         ngx_delete_posted_event(&client->flush);
     }
 
+    client->link = NGX_CHAT_REDIS_WAITING;
     ngx_chat_redis_conn_close(&client->conn);
     ngx_chat_redis_empty(client);
 }

@@ -1,9 +1,12 @@
 /*
- * ngx_chat_redis_cluster.c: see ngx_chat_redis_cluster.h.
+ * ngx_chat_redis_cluster.c: the nodes, their slots, and the node that gets a
+ * command.
  *
- * The nodes, the slots that each of them has, and the node that gets a
- * command. CLUSTER SLOTS is sent with each connection, while a node is
- * unavailable, after a slot has moved, and every 10 s.
+ * CLUSTER SLOTS is sent at the setup of each connection, while a node is not
+ * up, after a slot has moved, and every 10 s. Unsent commands follow their
+ * slot. A node without slots is closed, and makes room when there is none
+ * left. While no node is up, the nodes that chat_store names are tried again:
+ * all others may have new addresses.
  */
 
 #include <ngx_config.h>
@@ -12,19 +15,23 @@
 
 #include "store/redis/ngx_chat_redis_cluster.h"
 
-#define NGX_CHAT_REDIS_PATIENCE 1000 /* ms; a node is given up before */
+#define NGX_CHAT_REDIS_PATIENCE 1000 /* ms; longer than until UNAVAILABLE */
+#define NGX_CHAT_REDIS_TICK 250
+#define NGX_CHAT_REDIS_SLOTS_REPLY 1000 /* due after so long */
+#define NGX_CHAT_REDIS_SLOTS_AGE 10000
+
+static void query_slots(ngx_chat_redis_node_t *node, ngx_uint_t is_setup);
 
 
 static void
 setup_node(ngx_chat_redis_client_t *client)
 {
-    ngx_chat_redis_node_t    *node = (ngx_chat_redis_node_t *) client;
-    ngx_chat_redis_cluster_t *cluster = node->cluster;
+    ngx_chat_redis_node_t *node = (ngx_chat_redis_node_t *) client;
 
-    cluster->greet(client);
+    node->cluster->setup(client);
 
-    if (cluster->is_cluster) {
-        ngx_chat_redis_slots_query(cluster, node, 1);
+    if (node->cluster->is_cluster) {
+        query_slots(node, 1);
     }
 }
 
@@ -56,7 +63,7 @@ find_node(ngx_chat_redis_cluster_t *cluster, const ngx_str_t *host,
 }
 
 
-/* A node without a place. */
+/* A node without an address; NULL: no room. */
 static ngx_chat_redis_node_t *
 new_node(ngx_chat_redis_cluster_t *cluster)
 {
@@ -82,12 +89,12 @@ new_node(ngx_chat_redis_cluster_t *cluster)
     node->cluster = cluster;
     node->n = cluster->count;
     node->client.data = cluster->data;
-    node->client.seek = cluster->seek;
-    node->client.greet = setup_node;
+    node->client.locate = cluster->locate;
+    node->client.setup = setup_node;
     node->client.changed = on_changed;
 
     if (cluster->is_cluster) {
-        node->client.declined = ngx_chat_redis_redirected;
+        node->client.redirect = ngx_chat_redis_redirect;
         node->client.patience = NGX_CHAT_REDIS_PATIENCE;
     }
 
@@ -97,15 +104,14 @@ new_node(ngx_chat_redis_cluster_t *cluster)
 
 
 static void
-name_node(ngx_chat_redis_node_t *node, const ngx_chat_redis_host_t *host)
+set_host(ngx_chat_redis_node_t *node, const ngx_chat_redis_host_t *host)
 {
     node->client.conn.host = host;
-    node->client.name = &node->called;
-    node->called.data = node->text;
-    node->called.len =
-        ngx_slprintf(node->text, node->text + sizeof(node->text), "node %V",
-                     &host->name)
-        - node->text;
+    node->client.name = &node->name;
+    node->name.data = node->text;
+    node->name.len = ngx_slprintf(node->text, node->text + sizeof(node->text),
+                                  "node %V", &host->name)
+                     - node->text;
 }
 
 
@@ -114,21 +120,21 @@ ngx_chat_redis_cluster_node(ngx_chat_redis_cluster_t *cluster,
                             const ngx_str_t *host, ngx_int_t port)
 {
     ngx_chat_redis_node_t   *node;
-    ngx_chat_redis_address_t place;
+    ngx_chat_redis_address_t address;
 
     node = find_node(cluster, host, port);
 
     if (node != NULL
-        || ngx_chat_redis_address_set(&place, host, port) != NGX_OK) {
+        || ngx_chat_redis_address_set(&address, host, port) != NGX_OK) {
         return node;
     }
 
     node = new_node(cluster);
 
     if (node != NULL) {
-        /* it points into itself */
-        (void) ngx_chat_redis_address_set(&node->place, host, port);
-        name_node(node, &node->place.host);
+        /* an address points into itself, and cannot be copied */
+        (void) ngx_chat_redis_address_set(&node->address, host, port);
+        set_host(node, &node->address.host);
     }
 
     return node;
@@ -191,8 +197,8 @@ ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
 {
     cmd->serial = ++cluster->serial;
 
-    /* one of its slot waits to be sent again, and so must this one */
-    if (ngx_chat_redis_has_slot(&cluster->later, cmd->slot)) {
+    /* behind an older command of its slot */
+    if (ngx_chat_redis_has_slot(&cluster->retry, cmd->slot)) {
         return ngx_chat_redis_retry_add(cluster, cmd);
     }
 
@@ -254,87 +260,9 @@ ngx_chat_redis_cluster_flush(ngx_chat_redis_cluster_t *cluster)
 }
 
 
-static void
-init_event(ngx_chat_redis_cluster_t *cluster, ngx_event_t *ev,
-           void (*handler)(ngx_event_t *ev))
-{
-    ev->handler = handler;
-    ev->data = cluster;
-    ev->log = cluster->log;
-}
-
-
-ngx_int_t
-ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
-                            const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
-{
-    ngx_uint_t             i, n;
-    ngx_chat_redis_node_t *node;
-
-    cluster->conf = conf;
-    cluster->log = log;
-    cluster->is_cluster = conf->scheme == NGX_CHAT_REDIS_CLUSTER;
-    ngx_queue_init(&cluster->later);
-    init_event(cluster, &cluster->tick, ngx_chat_redis_slots_tick);
-    init_event(cluster, &cluster->again, ngx_chat_redis_retry_send);
-
-    n = cluster->is_cluster ? ngx_min(conf->nhosts, NGX_CHAT_REDIS_MASTERS / 2)
-                            : 1;
-    cluster->seeds = n;
-
-    for (i = 0; i < n; i++) {
-        node = new_node(cluster);
-        if (node == NULL) {
-            return NGX_ERROR;
-        }
-
-        if (cluster->is_cluster) {
-            name_node(node, &conf->hosts[i]);
-        }
-    }
-
-    if (!cluster->is_cluster) {
-        cluster->known = 1; /* all slots are of node 0 */
-        cluster->nodes[0]->slots = CHAT_SLOTS;
-
-    } else {
-        ngx_memset(cluster->owner, NGX_CHAT_REDIS_NO_NODE, CHAT_SLOTS);
-        ngx_chat_redis_timer(&cluster->tick, NGX_CHAT_REDIS_TICK);
-    }
-
-    for (i = 0; i < n; i++) {
-        ngx_chat_redis_cluster_connect(cluster->nodes[i]);
-    }
-
-    return NGX_OK;
-}
-
-
 void
-ngx_chat_redis_cluster_close(ngx_chat_redis_cluster_t *cluster)
-{
-    ngx_uint_t            i;
-    ngx_chat_redis_cmd_t *cmd;
-
-    for (i = 0; i < cluster->count; i++) {
-        if (cluster->nodes[i]->is_open) {
-            ngx_chat_redis_client_close(&cluster->nodes[i]->client);
-        }
-    }
-
-    while ((cmd = ngx_chat_redis_take(&cluster->later)) != NULL) {
-        ngx_chat_redis_cmd_free(cmd);
-    }
-}
-
-
-#define NGX_CHAT_REDIS_ASKED 1000 /* ms; an answer is due after so long */
-#define NGX_CHAT_REDIS_LOOK_AGAIN 10000 /* nothing seems to have changed */
-
-
-void
-ngx_chat_redis_slots_move(ngx_chat_redis_cluster_t *cluster, unsigned slot,
-                          ngx_chat_redis_node_t *node)
+ngx_chat_redis_cluster_move(ngx_chat_redis_cluster_t *cluster, unsigned slot,
+                            ngx_chat_redis_node_t *node)
 {
     u_char was = cluster->owner[slot];
 
@@ -351,26 +279,23 @@ ngx_chat_redis_slots_move(ngx_chat_redis_cluster_t *cluster, unsigned slot,
 }
 
 
-/* The first address that is not the name which the endpoint has; or none. */
+/* The IP address of an endpoint that is a name; empty: it has none. */
 static ngx_str_t
-endpoint_ip(const redisReply *place)
+endpoint_ip(const redisReply *endpoint)
 {
     size_t      i;
-    ngx_str_t   ip = ngx_null_string;
+    ngx_str_t   key, ip = ngx_null_string;
     redisReply *more;
 
-    more = place->elements > 3 ? place->element[3] : NULL;
+    more = endpoint->elements > 3 ? endpoint->element[3] : NULL;
     if (more == NULL || more->type != REDIS_REPLY_ARRAY) {
         return ip;
     }
 
     for (i = 0; i + 1 < more->elements; i += 2) {
-        if (more->element[i]->type == REDIS_REPLY_STRING
-            && more->element[i + 1]->type == REDIS_REPLY_STRING
-            && ngx_strcmp(more->element[i]->str, "ip") == 0)
-        {
-            ip.data = (u_char *) more->element[i + 1]->str;
-            ip.len = (size_t) more->element[i + 1]->len;
+        key = ngx_chat_redis_text(more->element[i]);
+        if (key.len == 2 && ngx_strncmp(key.data, "ip", 2) == 0) {
+            ip = ngx_chat_redis_text(more->element[i + 1]);
         }
     }
 
@@ -378,52 +303,48 @@ endpoint_ip(const redisReply *place)
 }
 
 
-/* The node that the reply names; from: who has said so. NULL: none. */
+/* The node at an endpoint of the reply that from has sent; NULL: none. */
 static ngx_chat_redis_node_t *
-endpoint_node(ngx_chat_redis_node_t *from, const redisReply *place)
+endpoint_node(ngx_chat_redis_node_t *from, const redisReply *endpoint)
 {
-    ngx_str_t              host = ngx_null_string, ip;
+    ngx_str_t              host, ip;
     ngx_chat_redis_node_t *node;
 
-    if (place->type != REDIS_REPLY_ARRAY || place->elements < 2
-        || place->element[1]->type != REDIS_REPLY_INTEGER)
+    if (endpoint->type != REDIS_REPLY_ARRAY || endpoint->elements < 2
+        || endpoint->element[1]->type != REDIS_REPLY_INTEGER)
     {
         return NULL;
     }
 
-    if (place->element[0]->type == REDIS_REPLY_STRING) {
-        host.data = (u_char *) place->element[0]->str;
-        host.len = (size_t) place->element[0]->len;
-    }
+    host = ngx_chat_redis_text(endpoint->element[0]);
+    ip = endpoint_ip(endpoint);
 
-    ip = endpoint_ip(place);
-
-    /* it is to have a name, and has none yet */
+    /* the node is to have a name, and does not know it yet */
     if (host.len == 1 && host.data[0] == '?') {
         host = ip;
     }
 
-    /* it does not know its own address: it is where it was asked */
+    /* the node does not know its address, which is that of the connection */
     if (host.len == 0) {
         host = from->client.conn.host->host;
     }
 
-    node = ngx_chat_redis_cluster_node(from->cluster, &host,
-                                       (ngx_int_t) place->element[1]->integer);
+    node = ngx_chat_redis_cluster_node(
+        from->cluster, &host, (ngx_int_t) endpoint->element[1]->integer);
 
-    /* a name that nobody here can look up */
+    /* a name, and no resolver */
     if (node != NULL && ip.len != 0 && from->cluster->conf->resolver == NULL
-        && node->client.conn.host == &node->place.host
-        && node->place.host.naddrs == 0)
+        && node->client.conn.host == &node->address.host
+        && node->address.host.naddrs == 0)
     {
-        ngx_chat_redis_address_set_ip(&node->place, &ip);
+        ngx_chat_redis_address_set_ip(&node->address, &ip);
     }
 
     return node;
 }
 
 
-/* One range of slots; whose they are. */
+/* A range of slots: first, last, the master's endpoint. */
 static void
 read_range(ngx_chat_redis_node_t *from, const redisReply *range)
 {
@@ -446,55 +367,49 @@ read_range(ngx_chat_redis_node_t *from, const redisReply *range)
 
     for (i = range->element[0]->integer; i <= range->element[1]->integer; i++)
     {
-        ngx_chat_redis_slots_move(from->cluster, (unsigned) i, node);
+        ngx_chat_redis_cluster_move(from->cluster, (unsigned) i, node);
     }
 }
 
 
-/* Takes out of the node's queue what others are to be asked. */
+/* Submits the node's unsent commands for slots of other nodes to these. */
 static void
 move_unsent(ngx_chat_redis_node_t *node)
 {
-    ngx_queue_t               moved, *q, *next;
-    ngx_chat_redis_cmd_t     *cmd;
+    ngx_queue_t               moved;
+    ngx_chat_redis_cmd_t     *cmd, *next;
     ngx_chat_redis_client_t  *client = &node->client;
     ngx_chat_redis_cluster_t *cluster = node->cluster;
 
     ngx_queue_init(&moved);
 
-    for (q = ngx_queue_head(&client->cmds);
-         q != ngx_queue_sentinel(&client->cmds); q = next)
-    {
-        next = ngx_queue_next(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
+        next = ngx_chat_redis_next(&client->cmds, cmd);
 
-        if (cmd->keyed && !cmd->sent && cluster->owner[cmd->slot] != node->n
-            && !(cmd->asks && client->state == CHAT_STORE_UP))
+        if (cmd->is_keyed && !cmd->is_sent
+            && cluster->owner[cmd->slot] != node->n
+            && !(cmd->is_asking && client->state == CHAT_STORE_UP))
         {
             ngx_chat_redis_remove(client, cmd);
-            ngx_queue_insert_tail(&moved, q);
+            ngx_queue_insert_tail(&moved, &cmd->queue);
         }
     }
 
     while ((cmd = ngx_chat_redis_take(&moved)) != NULL) {
-        cmd->asks = 0;
+        cmd->is_asking = 0;
         ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
     }
 }
 
 
-/* 1 if nothing is left to be said to the node but what is about the slots. */
+/* 1 if the node has no command for a key. */
 static ngx_uint_t
 is_idle(ngx_chat_redis_node_t *node)
 {
-    ngx_queue_t          *q;
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_chat_redis_cmd_t *cmd = NULL;
 
-    for (q = ngx_queue_head(&node->client.cmds);
-         q != ngx_queue_sentinel(&node->client.cmds); q = ngx_queue_next(q))
-    {
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-        if (cmd->keyed) {
+    while ((cmd = ngx_chat_redis_next(&node->client.cmds, cmd)) != NULL) {
+        if (cmd->is_keyed) {
             return 0;
         }
     }
@@ -503,18 +418,7 @@ is_idle(ngx_chat_redis_node_t *node)
 }
 
 
-/* Another one has taken its place, which may lack what came last. */
-static void
-on_succeeded(ngx_chat_redis_node_t *node)
-{
-    ngx_chat_redis_conn_close(&node->client.conn);
-    ngx_chat_redis_unsend(&node->client);
-    ngx_chat_redis_replay(&node->client);
-    node->cluster->moved = 1;
-}
-
-
-/* The slots are known anew: what waits goes where it belongs. */
+/* The slots are known anew: moves commands, closes nodes without slots. */
 static void
 move_commands(ngx_chat_redis_cluster_t *cluster)
 {
@@ -528,12 +432,17 @@ move_commands(ngx_chat_redis_cluster_t *cluster)
             continue;
         }
 
-        if (node->slots == 0 && node->had != 0
-            && node->client.state != CHAT_STORE_UP) {
-            on_succeeded(node);
+        /* a replica has its slots now, which may lack the last writes */
+        if (node->slots == 0 && node->old_slots != 0
+            && node->client.state != CHAT_STORE_UP)
+        {
+            ngx_chat_redis_conn_close(&node->client.conn);
+            ngx_chat_redis_unsend(&node->client);
+            ngx_chat_redis_replay(&node->client);
+            cluster->failed_over = 1;
         }
 
-        node->had = node->slots;
+        node->old_slots = node->slots;
         move_unsent(node);
 
         if (node->slots == 0 && is_idle(node)) {
@@ -551,8 +460,8 @@ on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     ngx_chat_redis_node_t    *node = cmd->data;
     ngx_chat_redis_cluster_t *cluster = node->cluster;
 
-    if (cluster->asked == node) {
-        cluster->asked = NULL;
+    if (cluster->queried == node) {
+        cluster->queried = NULL;
     }
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
@@ -574,16 +483,15 @@ on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     ngx_chat_redis_ignore(cmd, reply);
 
     cluster->known = 1;
-    cluster->stale = 0;
+    cluster->outdated = 0;
     cluster->learned = ngx_current_msec;
     move_commands(cluster);
     cluster->changed(cluster, NULL);
 }
 
 
-void
-ngx_chat_redis_slots_query(ngx_chat_redis_cluster_t *cluster,
-                           ngx_chat_redis_node_t *node, ngx_uint_t setup)
+static void
+query_slots(ngx_chat_redis_node_t *node, ngx_uint_t is_setup)
 {
     ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
 
@@ -595,27 +503,27 @@ ngx_chat_redis_slots_query(ngx_chat_redis_cluster_t *cluster,
     ngx_chat_redis_cmd_puts(cmd, "SLOTS");
     cmd->done = on_slots;
     cmd->data = node;
-    cmd->setup = setup & 1;
+    cmd->is_setup = is_setup & 1;
 
     if (ngx_chat_redis_submit(&node->client, cmd) != NGX_OK) {
         ngx_chat_redis_cmd_free(cmd);
         return;
     }
 
-    cluster->asked = node;
-    cluster->asked_at = ngx_current_msec;
+    node->cluster->queried = node;
+    node->cluster->queried_at = ngx_current_msec;
 }
 
 
-/* 1 if what is known may not be so any more. */
+/* 1 if the slots that are known may be wrong. */
 static ngx_uint_t
 is_outdated(ngx_chat_redis_cluster_t *cluster)
 {
     ngx_uint_t             i;
     ngx_chat_redis_node_t *node;
 
-    if (!cluster->known || cluster->stale
-        || ngx_current_msec - cluster->learned > NGX_CHAT_REDIS_LOOK_AGAIN)
+    if (!cluster->known || cluster->outdated
+        || ngx_current_msec - cluster->learned > NGX_CHAT_REDIS_SLOTS_AGE)
     {
         return 1;
     }
@@ -631,8 +539,8 @@ is_outdated(ngx_chat_redis_cluster_t *cluster)
 }
 
 
-void
-ngx_chat_redis_slots_tick(ngx_event_t *ev)
+static void
+on_tick(ngx_event_t *ev)
 {
     ngx_uint_t                i;
     ngx_chat_redis_node_t    *node;
@@ -642,7 +550,8 @@ ngx_chat_redis_slots_tick(ngx_event_t *ev)
 
     if (ngx_chat_redis_cluster_state(cluster) == CHAT_STORE_UNAVAILABLE
         && (!cluster->known
-            || ngx_current_msec - cluster->learned > NGX_CHAT_REDIS_ASKED))
+            || ngx_current_msec - cluster->learned
+                   > NGX_CHAT_REDIS_SLOTS_REPLY))
     {
         for (i = 0; i < cluster->seeds; i++) {
             ngx_chat_redis_cluster_connect(cluster->nodes[i]);
@@ -650,14 +559,89 @@ ngx_chat_redis_slots_tick(ngx_event_t *ev)
     }
 
     if (!is_outdated(cluster)
-        || (cluster->asked != NULL
-            && ngx_current_msec - cluster->asked_at < NGX_CHAT_REDIS_ASKED))
+        || (cluster->queried != NULL
+            && ngx_current_msec - cluster->queried_at
+                   < NGX_CHAT_REDIS_SLOTS_REPLY))
     {
         return;
     }
 
     node = ngx_chat_redis_cluster_any(cluster);
     if (node->client.state == CHAT_STORE_UP) {
-        ngx_chat_redis_slots_query(cluster, node, 0);
+        query_slots(node, 0);
+    }
+}
+
+
+static void
+init_event(ngx_chat_redis_cluster_t *cluster, ngx_event_t *ev,
+           ngx_event_handler_pt handler)
+{
+    ev->handler = handler;
+    ev->data = cluster;
+    ev->log = cluster->log;
+}
+
+
+ngx_int_t
+ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
+                            const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
+{
+    ngx_uint_t             i;
+    ngx_chat_redis_node_t *node;
+
+    cluster->conf = conf;
+    cluster->log = log;
+    cluster->is_cluster = conf->scheme == NGX_CHAT_REDIS_CLUSTER;
+    ngx_queue_init(&cluster->retry);
+    init_event(cluster, &cluster->tick, on_tick);
+    init_event(cluster, &cluster->retry_timer, ngx_chat_redis_retry_send);
+
+    cluster->seeds = cluster->is_cluster
+                         ? ngx_min(conf->nhosts, NGX_CHAT_REDIS_MASTERS / 2)
+                         : 1;
+
+    for (i = 0; i < cluster->seeds; i++) {
+        node = new_node(cluster);
+        if (node == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (cluster->is_cluster) {
+            set_host(node, &conf->hosts[i]);
+        }
+    }
+
+    if (!cluster->is_cluster) {
+        cluster->known = 1; /* all slots are of node 0 */
+        cluster->nodes[0]->slots = CHAT_SLOTS;
+
+    } else {
+        ngx_memset(cluster->owner, NGX_CHAT_REDIS_NO_NODE, CHAT_SLOTS);
+        ngx_chat_redis_timer(&cluster->tick, NGX_CHAT_REDIS_TICK);
+    }
+
+    for (i = 0; i < cluster->seeds; i++) {
+        ngx_chat_redis_cluster_connect(cluster->nodes[i]);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_redis_cluster_close(ngx_chat_redis_cluster_t *cluster)
+{
+    ngx_uint_t            i;
+    ngx_chat_redis_cmd_t *cmd;
+
+    for (i = 0; i < cluster->count; i++) {
+        if (cluster->nodes[i]->is_open) {
+            ngx_chat_redis_client_close(&cluster->nodes[i]->client);
+        }
+    }
+
+    while ((cmd = ngx_chat_redis_take(&cluster->retry)) != NULL) {
+        ngx_chat_redis_cmd_free(cmd);
     }
 }

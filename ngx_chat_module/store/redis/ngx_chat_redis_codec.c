@@ -1,9 +1,12 @@
 /*
- * ngx_chat_redis_codec.c: see ngx_chat_redis_codec.h.
+ * ngx_chat_redis_codec.c: facts and keys as commands, replies as facts.
  *
- * Facts and keys become commands, replies become facts. The facts of a key
- * are a hash, its payloads a second one, its log a stream. A fact's value
- * begins with 1 if it has a payload, else with 0.
+ * The facts of a key are a hash: field, and value behind 1 (it has a payload)
+ * or 0. Payloads are a second hash, as joins do not read them: field, and the
+ * value's length, a line feed, value and payload. A log is a stream: piece n
+ * is entry <n + 1>-0 with one field, b, or l for the last one. The server
+ * refuses an id that is not above the last one, so that an append may be sent
+ * twice.
  */
 
 #include <ngx_config.h>
@@ -11,18 +14,22 @@
 
 #include "store/redis/ngx_chat_redis_codec.h"
 
-#define NGX_CHAT_REDIS_ARGS 4096 /* of a join that grows */
-#define NGX_CHAT_REDIS_HEX 64    /* of a digest */
-#define NGX_CHAT_REDIS_BACK 4    /* commands looked at for one to add to */
+#define NGX_CHAT_REDIS_ARGS_MAX 4096 /* of a join that facts are added to */
+#define NGX_CHAT_REDIS_HEX 64        /* of a digest */
+#define NGX_CHAT_REDIS_BACK 4        /* commands searched for one to add to */
+/* Workers looked up for one reply; more than a trimmed index can name. */
+#define NGX_CHAT_REDIS_LOOK_UP 256
 
-/* Where a join's arguments are in its command; facts follow, three each. */
-#define NGX_CHAT_REDIS_KEY 3
+/* The arguments of a join: from the first key to the first fact. */
+#define NGX_CHAT_REDIS_ARG_KEY 3
 #define NGX_CHAT_REDIS_ARG_FACTS 8
 
+static void on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
-void
-ngx_chat_redis_add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key,
-                       const char *suffix)
+
+/* Adds chat:{tag}:name, with :p for the payloads or :l for the log. */
+static void
+add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key, const char *suffix)
 {
     char   tag[NGX_CHAT_REDIS_HEX + 1], name[NGX_CHAT_REDIS_HEX + 1];
     u_char text[2 * NGX_CHAT_REDIS_HEX + 16], *end;
@@ -46,7 +53,7 @@ ngx_chat_redis_client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key)
 }
 
 
-/* What is empty may be NULL, which memcpy() must not get. */
+/* An empty string may be NULL, which memcpy() must not get. */
 static u_char *
 copy_str(u_char *p, chat_str_t s)
 {
@@ -54,37 +61,42 @@ copy_str(u_char *p, chat_str_t s)
 }
 
 
+/* Adds a payload and the value of its fact. */
+static void
+add_payload(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *fact)
+{
+    u_char *text, *end;
+
+    text = ngx_alloc(NGX_SIZE_T_LEN + 1 + fact->value.len + fact->payload.len,
+                     ngx_cycle->log);
+    if (text == NULL) {
+        cmd->failed = 1;
+        return;
+    }
+
+    end = ngx_sprintf(text, "%uz\n", fact->value.len);
+    end = copy_str(end, fact->value);
+    end = copy_str(end, fact->payload);
+    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
+    ngx_free(text);
+}
+
+
 static void
 add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts, size_t n)
 {
-    size_t     i, argc;
-    u_char    *text;
-    chat_str_t payload;
+    size_t i, argc;
 
     for (i = 0; i < n && !cmd->failed; i++) {
         argc = cmd->argc;
-        payload = chat_str(NULL, 0);
-
-        if (facts[i].has_payload) {
-            text = ngx_alloc(NGX_SIZE_T_LEN + 1 + facts[i].value.len
-                                 + facts[i].payload.len,
-                             ngx_cycle->log);
-            if (text == NULL) {
-                cmd->failed = 1;
-                return;
-            }
-
-            payload.data = text;
-            text = ngx_sprintf(text, "%uz\n", facts[i].value.len);
-            text = copy_str(text, facts[i].value);
-            text = copy_str(text, facts[i].payload);
-            payload.len = (size_t) (text - payload.data);
-        }
-
         ngx_chat_redis_cmd_add(cmd, facts[i].field);
         ngx_chat_redis_cmd_add(cmd, facts[i].value);
-        ngx_chat_redis_cmd_add(cmd, payload);
-        ngx_free((void *) payload.data);
+
+        if (facts[i].has_payload) {
+            add_payload(cmd, &facts[i]);
+        } else {
+            ngx_chat_redis_cmd_puts(cmd, "");
+        }
 
         if (cmd->failed) {
             cmd->argc = argc; /* whole facts only */
@@ -93,20 +105,21 @@ add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts, size_t n)
 }
 
 
+/* A join without facts; clear: of a key that is emptied first. */
 static ngx_chat_redis_cmd_t *
-join_create(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
+create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
             size_t most, ngx_uint_t clear)
 {
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_chat_redis_cmd_t *cmd =
+        ngx_chat_redis_call(redis, NGX_CHAT_REDIS_JOIN);
 
-    cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_JOIN);
     if (cmd != NULL) {
-        cmd->done = ngx_chat_redis_join_reply;
+        cmd->done = on_join;
         ngx_chat_redis_cmd_puts(cmd, clear ? "3" : "2");
-        ngx_chat_redis_add_key(cmd, key, "");
-        ngx_chat_redis_add_key(cmd, key, ":p");
+        add_key(cmd, key, "");
+        add_key(cmd, key, ":p");
         if (clear) {
-            ngx_chat_redis_add_key(cmd, key, ":l");
+            add_key(cmd, key, ":l");
         }
         ngx_chat_redis_cmd_number(cmd, ttl);
         ngx_chat_redis_cmd_number(cmd, most);
@@ -117,19 +130,19 @@ join_create(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
 }
 
 
-/* 1 if what goes into like can as well go into cmd. */
+/* 1 if the facts of like can be added to cmd instead. */
 static ngx_uint_t
-join_fits(const ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_cmd_t *like)
+is_same_join(const ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_cmd_t *like)
 {
     ngx_uint_t i;
 
-    if (cmd->op != NULL || cmd->done != ngx_chat_redis_join_reply
-        || cmd->argc > NGX_CHAT_REDIS_ARGS || cmd->failed)
+    if (cmd->op != NULL || cmd->done != on_join
+        || cmd->argc > NGX_CHAT_REDIS_ARGS_MAX || cmd->failed)
     {
         return 0;
     }
 
-    for (i = NGX_CHAT_REDIS_KEY; i < NGX_CHAT_REDIS_ARG_FACTS; i++) {
+    for (i = NGX_CHAT_REDIS_ARG_KEY; i < NGX_CHAT_REDIS_ARG_FACTS; i++) {
         if (!chat_str_eq(chat_str(cmd->argv[i], cmd->len[i]),
                          chat_str(like->argv[i], like->len[i])))
         {
@@ -142,12 +155,12 @@ join_fits(const ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_cmd_t *like)
 
 
 /*
- * Adds the facts to a join of the same key that nobody waits for and that is
- * yet to be sent: what a wake-up has to say of a batch goes in one command.
+ * Adds the facts to an unsent join of the same key that nothing awaits: the
+ * facts of one wake-up go in one command. 0: there is no such join.
  */
 static ngx_uint_t
-join_append(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
-            const chat_fact_t *facts, size_t n)
+add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
+              const chat_fact_t *facts, size_t n)
 {
     size_t                   bytes;
     ngx_uint_t               i;
@@ -161,10 +174,10 @@ join_append(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
             return 0;
         }
 
-        if (join_fits(cmd, like)) {
+        if (is_same_join(cmd, like)) {
             bytes = cmd->bytes;
             add_facts(cmd, facts, n);
-            ngx_chat_redis_grown(client, cmd->bytes - bytes);
+            client->bytes += cmd->bytes - bytes;
             return 1;
         }
     }
@@ -173,16 +186,17 @@ join_append(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
 }
 
 
-void
-ngx_chat_redis_query(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
-                     chat_store_op_t *op)
+/* Submits cmd for op; a command that is not taken (or NULL) fails op. */
+static void
+submit(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
+       chat_store_op_t *op)
 {
     if (cmd != NULL) {
         cmd->op = op;
         cmd->data = redis;
 
         if (op != NULL) {
-            op->store = &redis->store;
+            op->store = &redis->base.store;
             op->answer = cmd;
         }
 
@@ -194,7 +208,7 @@ ngx_chat_redis_query(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
     }
 
     if (op != NULL) {
-        ngx_chat_store_refuse(&redis->base, &redis->store, op, CHAT_ERROR);
+        ngx_chat_store_refuse(&redis->base, op, CHAT_ERROR);
     }
 }
 
@@ -206,113 +220,90 @@ ngx_chat_redis_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
 {
     ngx_chat_redis_cmd_t *cmd;
 
-    cmd = join_create(redis, key, ttl,
-                      (size_t) redis->store.most_facts * (op ? 1 : 2), 0);
-    if (cmd == NULL) {
-        ngx_chat_redis_query(redis, NULL, op);
-        return;
+    cmd = create_join(redis, key, ttl,
+                      (size_t) redis->base.store.most_facts * (op ? 1 : 2), 0);
+    if (cmd != NULL) {
+        if (op == NULL && add_to_unsent(redis, cmd, facts, n)) {
+            ngx_chat_redis_cmd_free(cmd);
+            return;
+        }
+
+        cmd->is_replayable = n > 0;
+        add_facts(cmd, facts, n);
+        add_facts(cmd, wait, wait ? 1 : 0);
     }
 
-    cmd->replayable = n > 0;
-
-    if (op == NULL && join_append(redis, cmd, facts, n)) {
-        ngx_chat_redis_cmd_free(cmd);
-        return;
-    }
-
-    add_facts(cmd, facts, n);
-    add_facts(cmd, wait, wait ? 1 : 0);
-    ngx_chat_redis_query(redis, cmd, op);
+    submit(redis, cmd, op);
 }
 
 
 void
-ngx_chat_store_redis_clear(chat_store_t *store, const chat_key_t *key,
-                           uint32_t ttl)
+ngx_chat_redis_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 {
-    chat_fact_t             cleared;
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    ngx_memzero(&cleared, sizeof(cleared));
-    cleared.field = chat_cstr("cleared");
-    cleared.value = chat_cstr("1");
-
-    cmd = join_create(redis, key, ttl, redis->store.most_facts, 1);
+    cmd = create_join(redis, key, ttl, store->most_facts, 1);
     if (cmd != NULL) {
-        add_facts(cmd, &cleared, 1);
-        ngx_chat_redis_query(redis, cmd, NULL);
+        add_facts(cmd, &redis->base.cleared, 1);
     }
+
+    submit(redis, cmd, NULL);
 }
 
 
-void
-ngx_chat_store_redis_drop(chat_store_t *store, const chat_key_t *key,
-                          const chat_str_t *fields, size_t n)
+/* A command with a key and fields. */
+static ngx_chat_redis_cmd_t *
+create_on_fields(const char *name, const chat_key_t *key, const char *suffix,
+                 const chat_str_t *fields, size_t n)
 {
-    size_t                  i;
-    ngx_chat_redis_cmd_t   *cmd = ngx_chat_redis_cmd_create();
-    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
-
-    if (cmd == NULL) {
-        return;
-    }
-
-    cmd->done = ngx_chat_redis_ignore;
-    ngx_chat_redis_cmd_puts(cmd, "HDEL");
-    ngx_chat_redis_add_key(cmd, key, "");
-
-    for (i = 0; i < n; i++) {
-        ngx_chat_redis_cmd_add(cmd, fields[i]);
-    }
-
-    ngx_chat_redis_query(redis, cmd, NULL);
-}
-
-
-void
-ngx_chat_store_redis_payloads(chat_store_t *store, chat_store_op_t *op,
-                              const chat_key_t *key, const chat_str_t *fields,
-                              size_t n)
-{
-    size_t                  i;
-    ngx_chat_redis_cmd_t   *cmd = ngx_chat_redis_cmd_create();
-    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+    size_t                i;
+    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
 
     if (cmd != NULL) {
-        cmd->done = ngx_chat_redis_payloads_reply;
-        ngx_chat_redis_cmd_puts(cmd, "HMGET");
-        ngx_chat_redis_add_key(cmd, key, ":p");
+        ngx_chat_redis_cmd_puts(cmd, name);
+        add_key(cmd, key, suffix);
 
         for (i = 0; i < n; i++) {
             ngx_chat_redis_cmd_add(cmd, fields[i]);
         }
 
         if (n == 0) {
-            ngx_chat_redis_cmd_puts(cmd, ""); /* HMGET takes no less */
+            ngx_chat_redis_cmd_puts(cmd, ""); /* Redis requires one */
         }
     }
 
-    ngx_chat_redis_query(redis, cmd, op);
-}
-
-
-/* Workers looked up for one reply; more than a trimmed index can name. */
-#define NGX_CHAT_REDIS_MEET 256
-
-
-chat_str_t
-ngx_chat_redis_text(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_STRING
-               ? chat_str(reply->str, (size_t) reply->len)
-               : chat_str(NULL, 0);
+    return cmd;
 }
 
 
 void
-ngx_chat_redis_done(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc,
-                    const ngx_chat_redis_facts_t *found)
+ngx_chat_redis_drop(chat_store_t *store, const chat_key_t *key,
+                    const chat_str_t *fields, size_t n)
+{
+    ngx_chat_redis_cmd_t *cmd = create_on_fields("HDEL", key, "", fields, n);
+
+    if (cmd != NULL) {
+        cmd->done = ngx_chat_redis_ignore;
+    }
+
+    submit((ngx_chat_store_redis_t *) store, cmd, NULL);
+}
+
+
+static chat_str_t
+text_of(const redisReply *reply)
+{
+    ngx_str_t text = ngx_chat_redis_text(reply);
+
+    return chat_str(text.data, text.len);
+}
+
+
+/* Calls op->done(), if anything awaits the command still. */
+static void
+give(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc, const chat_fact_t *facts,
+     size_t n)
 {
     chat_store_op_t *op = cmd->op;
 
@@ -321,77 +312,86 @@ ngx_chat_redis_done(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc,
     if (op != NULL) {
         op->store = NULL;
         op->answer = NULL;
-        op->done(op, rc, found ? found->facts : NULL,
-                 found ? found->count : 0);
+        op->done(op, rc, facts, n);
     }
 }
 
 
-void
-ngx_chat_redis_end(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc)
+/* Fails the command; reply may be NULL. */
+static void
+fail(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc)
 {
-    ngx_chat_redis_done(cmd, rc, NULL);
-
-    if (reply != NULL) {
-        freeReplyObject(reply);
-    }
-
-    ngx_chat_redis_cmd_free(cmd);
+    give(cmd, rc, NULL, 0);
+    ngx_chat_redis_ignore(cmd, reply);
 }
 
 
-/* The worker that a fact names whose life matters; or none. */
+/* Logs a reply of another type, or an error (or NULL), and fails cmd. */
+static void
+fail_unexpected(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    if (reply != NULL) {
+        ngx_chat_redis_log_error(cmd->client, reply);
+    }
+
+    fail(cmd, reply,
+         reply != NULL && ngx_chat_redis_is_error(reply, "ERR FULL")
+             ? CHAT_LIMIT
+             : CHAT_ERROR);
+}
+
+
+/* The worker in a fact whose life matters to its readers; or empty. */
 static chat_str_t
 worker_in_fact(chat_str_t field, chat_str_t value)
 {
-    char          until;
+    char          until = ' ';
+    size_t        skip = 1; /* the value's 0 or 1 */
+    chat_str_t    text = value;
     const u_char *end;
 
     if (chat_str_starts(field, "feed/")) {
-        field = chat_str(field.data + 5, field.len - 5);
-        end = field.len ? memchr(field.data, '/', field.len) : NULL;
-        return end ? chat_str(field.data, (size_t) (end - field.data)) : field;
-    }
-
-    if (chat_str_starts(field, "claim/") || chat_str_starts(field, "stream/")
-        || chat_str_starts(field, "hold/"))
-    {
-        until = ' ';
+        text = field;
+        skip = 5;
+        until = '/';
     } else if (chat_str_is(field, "open")) {
         until = '\n';
-    } else {
+    } else if (!chat_str_starts(field, "claim/")
+               && !chat_str_starts(field, "stream/")
+               && !chat_str_starts(field, "hold/"))
+    {
         return chat_str(NULL, 0);
     }
 
-    if (value.len < 2) {
+    if (text.len <= skip) {
         return chat_str(NULL, 0);
     }
 
-    value = chat_str(value.data + 1, value.len - 1);
-    end = memchr(value.data, until, value.len);
-    return end ? chat_str(value.data, (size_t) (end - value.data)) : value;
+    text = chat_str(text.data + skip, text.len - skip);
+    end = memchr(text.data, until, text.len);
+    return end ? chat_str(text.data, (size_t) (end - text.data)) : text;
 }
 
 
 /*
- * The workers in a reply that are to be asked about; at most so many. A
- * client that was told of a claimant's death may be back sooner than all
- * workers have heard of it, and is not to wait for the dead once more.
+ * The workers in a reply that the shards are to be asked for: unknown ones,
+ * and claimants in any case. A client that was told of a claimant's death may
+ * be back before all workers know of it, and must not wait for the dead again.
  */
 static ngx_uint_t
 unknown_workers(ngx_chat_store_redis_t *redis, const redisReply *reply,
-                chat_str_t *names)
+                chat_str_t names[NGX_CHAT_REDIS_LOOK_UP])
 {
     size_t     i;
     chat_str_t field, name;
     ngx_uint_t k, n = 0;
 
-    for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_MEET; i += 2) {
-        field = ngx_chat_redis_text(reply->element[i]);
-        name =
-            worker_in_fact(field, ngx_chat_redis_text(reply->element[i + 1]));
+    for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_LOOK_UP; i += 2)
+    {
+        field = text_of(reply->element[i]);
+        name = worker_in_fact(field, text_of(reply->element[i + 1]));
 
-        if (ngx_chat_redis_liveness_knows(&redis->live, name,
+        if (ngx_chat_redis_liveness_knows(&redis->liveness, name,
                                           chat_str_starts(field, "claim/")))
         {
             continue;
@@ -409,153 +409,99 @@ unknown_workers(ngx_chat_store_redis_t *redis, const redisReply *reply,
 }
 
 
-/* The facts of a reply go to whoever waits for them. */
+/* The facts of a join's reply; ends cmd and reply. */
 static void
-give_facts(ngx_chat_redis_cmd_t *cmd, const redisReply *reply)
+give_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t                 i;
-    chat_str_t             value;
-    chat_fact_t           *fact;
-    ngx_chat_redis_facts_t found;
+    size_t       i, n = 0;
+    chat_str_t   value;
+    chat_fact_t *facts;
 
-    found.count = 0;
-    found.facts = ngx_calloc((reply->elements / 2 + 1) * sizeof(chat_fact_t),
-                             ngx_cycle->log);
-    if (found.facts == NULL) {
-        ngx_chat_redis_done(cmd, CHAT_ERROR, NULL);
+    facts = chat_arena_alloc(cmd->arena,
+                             (reply->elements / 2 + 1) * sizeof(chat_fact_t));
+    if (facts == NULL) {
+        fail(cmd, reply, CHAT_ERROR);
         return;
     }
 
     for (i = 0; i + 1 < reply->elements; i += 2) {
-        value = ngx_chat_redis_text(reply->element[i + 1]);
+        value = text_of(reply->element[i + 1]);
         if (value.len == 0) {
-            continue; /* none of ours */
+            continue; /* another program's */
         }
 
-        fact = &found.facts[found.count++];
-        fact->field = ngx_chat_redis_text(reply->element[i]);
-        fact->value = chat_str(value.data + 1, value.len - 1);
-        fact->has_payload = value.data[0] == '1';
+        facts[n].field = text_of(reply->element[i]);
+        facts[n].value = chat_str(value.data + 1, value.len - 1);
+        facts[n].has_payload = value.data[0] == '1';
+        n++;
     }
 
-    ngx_chat_redis_done(cmd, CHAT_OK, &found);
-    ngx_free(found.facts);
-}
-
-
-/* All who could be asked have said who is alive, or not. */
-static void
-end_look_up(ngx_chat_redis_cmd_t *joined)
-{
-    ngx_chat_store_redis_t *redis = joined->data;
-
-    if (ngx_chat_redis_liveness_quorum(&redis->live, joined->heard)) {
-        give_facts(joined, joined->kept);
-    }
-
-    ngx_chat_redis_end(joined, NULL, CHAT_ERROR);
-}
-
-
-/* A seat has said who is alive of those that the kept reply names, or not. */
-static void
-on_look_up(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
-{
-    ngx_chat_redis_cmd_t   *joined = cmd->data;
-    ngx_chat_store_redis_t *redis = joined->data;
-
-    if (reply != NULL) {
-        ngx_chat_redis_shard_reply(&redis->live.shards[cmd->turn], cmd, reply);
-        joined->heard++;
-    }
-
+    give(cmd, CHAT_OK, facts, n);
     ngx_chat_redis_ignore(cmd, reply);
-
-    if (--joined->turn == 0) {
-        end_look_up(joined);
-    }
 }
 
 
-/* Asks the seats that are there for the life of workers that it names. */
+/* A join's reply that waits for the shards. */
+typedef struct {
+    ngx_chat_redis_cmd_t *cmd;
+    redisReply           *reply;
+} looked_up_t;
+
+
 static void
-look_up_workers(ngx_chat_redis_cmd_t *joined, redisReply *reply,
-                const chat_str_t *names, ngx_uint_t n)
+on_looked_up(void *data, ngx_uint_t known)
 {
-    ngx_uint_t              i;
-    ngx_chat_redis_cmd_t   *cmd;
-    ngx_chat_redis_shard_t *shard;
-    ngx_chat_store_redis_t *redis = joined->data;
+    looked_up_t *up = data;
 
-    joined->kept = reply;
-    joined->turn = 1;
-
-    for (i = 0; i < redis->live.nshards; i++) {
-        shard = &redis->live.shards[i];
-        cmd = ngx_chat_redis_shard_is_up(shard)
-                  ? ngx_chat_redis_shard_query(shard, names, n)
-                  : NULL;
-        if (cmd == NULL) {
-            continue;
-        }
-
-        cmd->done = on_look_up;
-        cmd->data = joined;
-        cmd->turn = i;
-        cmd->op = joined->op; /* so that it has a deadline */
-
-        if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) == NGX_OK) {
-            joined->turn++;
-        } else {
-            ngx_chat_redis_cmd_free(cmd);
-        }
-    }
-
-    if (--joined->turn == 0) {
-        end_look_up(joined);
+    if (known) {
+        give_join(up->cmd, up->reply);
+    } else {
+        fail(up->cmd, up->reply, CHAT_ERROR);
     }
 }
 
 
-void
-ngx_chat_redis_join_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+static void
+on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     ngx_uint_t              n;
-    chat_str_t              names[NGX_CHAT_REDIS_MEET];
+    chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
+    looked_up_t            *up;
     ngx_chat_store_redis_t *redis = cmd->data;
 
-    if (reply == NULL) {
-        ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
+    if (reply != NULL && ngx_chat_redis_reload(cmd, reply)) {
         return;
     }
 
-    if (ngx_chat_redis_reload(cmd, reply)) {
-        return;
-    }
-
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 2 != 0) {
-        ngx_chat_redis_log_error(cmd->client, reply);
-        ngx_chat_redis_end(cmd, reply,
-                           ngx_chat_redis_is_error(reply, "ERR FULL")
-                               ? CHAT_LIMIT
-                               : CHAT_ERROR);
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
+        || reply->elements % 2 != 0)
+    {
+        fail_unexpected(cmd, reply);
         return;
     }
 
     n = cmd->op ? unknown_workers(redis, reply, names) : 0;
-    if (n != 0) {
-        look_up_workers(cmd, reply, names, n);
+    if (n == 0) {
+        give_join(cmd, reply);
         return;
     }
 
-    give_facts(cmd, reply);
-    ngx_chat_redis_ignore(cmd, reply);
+    up = chat_arena_alloc(cmd->arena, sizeof(looked_up_t));
+    if (up == NULL) {
+        fail(cmd, reply, CHAT_ERROR);
+        return;
+    }
+
+    up->cmd = cmd;
+    up->reply = reply;
+    ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd->op,
+                                  on_looked_up, up);
 }
 
 
-/* What was kept as a payload: the value's length, the value, the payload. */
+/* Reads value and payload from what add_payload() has written; 0: neither. */
 static ngx_uint_t
-split_payload(chat_str_t text, chat_fact_t *fact)
+read_payload(chat_str_t text, chat_fact_t *fact)
 {
     size_t        left;
     ngx_int_t     len;
@@ -579,45 +525,54 @@ split_payload(chat_str_t text, chat_fact_t *fact)
 }
 
 
-void
-ngx_chat_redis_payloads_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+static void
+on_payloads(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t                 i;
-    chat_fact_t           *fact;
-    ngx_chat_redis_facts_t found;
+    size_t       i, n = 0;
+    chat_fact_t *facts;
 
     if (reply == NULL || reply->type != REDIS_REPLY_ARRAY
         || reply->elements + 2 != cmd->argc)
     {
-        if (reply != NULL) {
-            ngx_chat_redis_log_error(cmd->client, reply);
-        }
-        ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
+        fail_unexpected(cmd, reply);
         return;
     }
 
-    found.count = 0;
-    found.facts =
-        chat_arena_alloc(cmd->arena, cmd->argc * sizeof(chat_fact_t));
-    if (found.facts == NULL) {
-        ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
+    facts = chat_arena_alloc(cmd->arena, cmd->argc * sizeof(chat_fact_t));
+    if (facts == NULL) {
+        fail(cmd, reply, CHAT_ERROR);
         return;
     }
 
     for (i = 0; i < reply->elements; i++) {
-        fact = &found.facts[found.count];
-        fact->field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
-        found.count +=
-            split_payload(ngx_chat_redis_text(reply->element[i]), fact);
+        facts[n].field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
+        n += read_payload(text_of(reply->element[i]), &facts[n]);
     }
 
-    ngx_chat_redis_done(cmd, CHAT_OK, &found);
+    give(cmd, CHAT_OK, facts, n);
     ngx_chat_redis_ignore(cmd, reply);
 }
 
 
+void
+ngx_chat_redis_payloads(chat_store_t *store, chat_store_op_t *op,
+                        const chat_key_t *key, const chat_str_t *fields,
+                        size_t n)
+{
+    ngx_chat_redis_cmd_t *cmd =
+        create_on_fields("HMGET", key, ":p", fields, n);
+
+    if (cmd != NULL) {
+        cmd->done = on_payloads;
+    }
+
+    submit((ngx_chat_store_redis_t *) store, cmd, op);
+}
+
+
+/* Adds the id of a piece. */
 static void
-add_position(ngx_chat_redis_cmd_t *cmd, uint64_t position)
+add_id(ngx_chat_redis_cmd_t *cmd, uint64_t position)
 {
     u_char text[NGX_INT64_LEN + 3], *end;
 
@@ -627,7 +582,7 @@ add_position(ngx_chat_redis_cmd_t *cmd, uint64_t position)
 
 
 static void
-on_appended(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+on_append(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     if (reply != NULL) {
         if (ngx_chat_redis_reload(cmd, reply)) {
@@ -644,18 +599,17 @@ on_appended(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
 
 void
-ngx_chat_store_redis_append(chat_store_t *store, const chat_key_t *key,
-                            uint64_t position, chat_str_t bytes, int last,
-                            uint64_t keep, uint32_t ttl)
+ngx_chat_redis_append(chat_store_t *store, const chat_key_t *key,
+                      uint64_t position, chat_str_t bytes, int last,
+                      uint64_t keep, uint32_t ttl)
 {
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    /* while the server is away, half of the room is for facts alone */
-
+    /* half of the room is for facts alone; a lost piece shows as a gap */
     if (position == UINT64_MAX
-        || redis->cluster.bytes + ngx_chat_redis_client_of(redis, key)->bytes
-                   + bytes.len
+        || redis->cluster.retry_bytes
+                   + ngx_chat_redis_client_of(redis, key)->bytes + bytes.len
                > NGX_CHAT_REDIS_PENDING / 2)
     {
         return;
@@ -663,47 +617,27 @@ ngx_chat_store_redis_append(chat_store_t *store, const chat_key_t *key,
 
     cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_APPEND);
     if (cmd != NULL) {
-        cmd->done = on_appended;
-        cmd->replayable = 1;
-        cmd->piece = 1;
+        cmd->done = on_append;
+        cmd->is_replayable = 1;
+        cmd->is_log = 1;
         ngx_chat_redis_cmd_puts(cmd, "3");
-        ngx_chat_redis_add_key(cmd, key, "");
-        ngx_chat_redis_add_key(cmd, key, ":p");
-        ngx_chat_redis_add_key(cmd, key, ":l");
+        add_key(cmd, key, "");
+        add_key(cmd, key, ":p");
+        add_key(cmd, key, ":l");
         ngx_chat_redis_cmd_number(cmd, ttl);
-        add_position(cmd, ngx_min(keep, position));
-        add_position(cmd, position);
+        add_id(cmd, ngx_min(keep, position));
+        add_id(cmd, position);
         ngx_chat_redis_cmd_puts(cmd, last ? "l" : "b");
         ngx_chat_redis_cmd_add(cmd, bytes);
     }
 
-    ngx_chat_redis_query(redis, cmd, NULL);
+    submit(redis, cmd, NULL);
 }
 
 
-void
-ngx_chat_store_redis_read(chat_store_t *store, chat_store_op_t *op,
-                          const chat_key_t *key, uint64_t position)
-{
-    ngx_chat_redis_cmd_t   *cmd;
-    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
-
-    cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_READ);
-    if (cmd != NULL) {
-        cmd->done = ngx_chat_redis_log_reply;
-        ngx_chat_redis_cmd_puts(cmd, "1");
-        ngx_chat_redis_add_key(cmd, key, ":l");
-        add_position(cmd, ngx_min(position, UINT64_MAX - 1));
-        ngx_chat_redis_cmd_number(cmd, CHAT_STORE_READ_MAX);
-    }
-
-    ngx_chat_redis_query(redis, cmd, op);
-}
-
-
-/* The position that an entry's id says; NGX_ERROR: it is none of ours. */
+/* The position in an entry's id. NGX_ERROR: another program's entry. */
 static ngx_int_t
-read_position(const redisReply *id, uint64_t *position)
+read_id(const redisReply *id, uint64_t *position)
 {
     char *end;
 
@@ -717,7 +651,7 @@ read_position(const redisReply *id, uint64_t *position)
 }
 
 
-/* An entry as a fact, its field at p; 0: it is none of ours. */
+/* An entry as a fact, its field at p; 0: another program's entry. */
 static ngx_uint_t
 read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
 {
@@ -726,7 +660,7 @@ read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
     const redisReply *pair;
 
     if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2
-        || read_position(entry->element[0], &position) != NGX_OK)
+        || read_id(entry->element[0], &position) != NGX_OK)
     {
         return 0;
     }
@@ -738,7 +672,7 @@ read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
         return 0;
     }
 
-    name = ngx_chat_redis_text(pair->element[0]);
+    name = text_of(pair->element[0]);
     if (!chat_str_is(name, "b") && !chat_str_is(name, "l")) {
         return 0;
     }
@@ -746,47 +680,62 @@ read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
     fact->field = chat_str(p, (size_t) (ngx_sprintf(p, "%uL", position) - p));
     fact->value =
         chat_str_is(name, "l") ? chat_cstr("last") : chat_str(NULL, 0);
-    fact->payload = ngx_chat_redis_text(pair->element[1]);
+    fact->payload = text_of(pair->element[1]);
     fact->has_payload = 1;
     return 1;
 }
 
 
-void
-ngx_chat_redis_log_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+static void
+on_read(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    size_t                 i, n;
-    u_char                *p;
-    ngx_chat_redis_facts_t found;
+    size_t       i, n = 0;
+    u_char      *p;
+    chat_fact_t *facts;
 
     if (reply != NULL && ngx_chat_redis_reload(cmd, reply)) {
         return;
     }
 
     if (reply == NULL || reply->type != REDIS_REPLY_ARRAY) {
-        if (reply != NULL) {
-            ngx_chat_redis_log_error(cmd->client, reply);
-        }
-        ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
+        fail_unexpected(cmd, reply);
         return;
     }
 
-    n = reply->elements;
-    found.count = 0;
-    found.facts = chat_arena_alloc(
-        cmd->arena, n * (sizeof(chat_fact_t) + NGX_INT64_LEN) + 1);
-    if (found.facts == NULL) {
-        ngx_chat_redis_end(cmd, reply, CHAT_ERROR);
+    facts = chat_arena_alloc(
+        cmd->arena,
+        reply->elements * (sizeof(chat_fact_t) + NGX_INT64_LEN) + 1);
+    if (facts == NULL) {
+        fail(cmd, reply, CHAT_ERROR);
         return;
     }
 
-    p = (u_char *) (found.facts + n);
+    p = (u_char *) (facts + reply->elements);
 
-    for (i = 0; i < n; i++, p += NGX_INT64_LEN) {
-        found.count +=
-            read_piece(reply->element[i], &found.facts[found.count], p);
+    for (i = 0; i < reply->elements; i++, p += NGX_INT64_LEN) {
+        n += read_piece(reply->element[i], &facts[n], p);
     }
 
-    ngx_chat_redis_done(cmd, CHAT_OK, &found);
+    give(cmd, CHAT_OK, facts, n);
     ngx_chat_redis_ignore(cmd, reply);
+}
+
+
+void
+ngx_chat_redis_read(chat_store_t *store, chat_store_op_t *op,
+                    const chat_key_t *key, uint64_t position)
+{
+    ngx_chat_redis_cmd_t   *cmd;
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_READ);
+    if (cmd != NULL) {
+        cmd->done = on_read;
+        ngx_chat_redis_cmd_puts(cmd, "1");
+        add_key(cmd, key, ":l");
+        add_id(cmd, ngx_min(position, UINT64_MAX - 1));
+        ngx_chat_redis_cmd_number(cmd, CHAT_STORE_READ_MAX);
+    }
+
+    submit(redis, cmd, op);
 }

@@ -1,10 +1,9 @@
 /*
- * ngx_chat_redis_conf.c: chat_store with a Redis server: the parameters
- * behind the URL, and the look-up of the server's name.
+ * ngx_chat_redis_conf.c: chat_store with Redis: the parameters behind the URL,
+ * and host names that are resolved at start.
  *
- * Promises: whatever is wrong is said with the name of the directive; of an
- * unknown parameter its name is said only, as its value may be a password.
- * Must not know: how to connect.
+ * Each error names the directive. The value of an unknown parameter is never
+ * printed: it may be a password.
  */
 
 #include <ngx_config.h>
@@ -13,76 +12,87 @@
 
 #include "store/redis/ngx_chat_redis_conf.h"
 
-#define NGX_CHAT_REDIS_TIMEOUT 200
+#define NGX_CHAT_REDIS_TIMEOUT 200 /* ms */
 #define NGX_CHAT_REDIS_PASSWORD_MAX 4096
 
-typedef struct {
+typedef struct parameter_s parameter_t;
+
+struct parameter_s {
     ngx_str_t name;
-    ngx_int_t (*read)(ngx_chat_redis_url_t *url, ngx_str_t *value);
-} ngx_chat_redis_parameter_t;
+    ngx_int_t (*read)(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+                      const parameter_t *parameter, ngx_str_t *value);
+    size_t offset; /* of the string in ngx_chat_redis_conf_t */
+};
+
+
+ngx_int_t
+ngx_chat_redis_invalid(ngx_conf_t *cf, const char *what, const char *must)
+{
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid %s in \"chat_store\", it must be %s", what,
+                       must);
+    return NGX_ERROR;
+}
 
 
 static ngx_int_t
-read_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
+set_string(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+           const parameter_t *parameter, ngx_str_t *value)
 {
-    if (url->conf->user.len) {
-        return ngx_chat_redis_twice(url, "users");
+    ngx_str_t *to = (ngx_str_t *) ((char *) conf + parameter->offset);
+
+    /* of the user and the password the URL may have one, too */
+    if (to->len != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"chat_store\" has a value in its URL and in "
+                           "\"%V\"",
+                           &parameter->name);
+        return NGX_ERROR;
     }
 
-    url->conf->user = *value;
+    *to = *value;
     return NGX_OK;
 }
 
 
 static ngx_int_t
-read_timeout(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_timeout(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+             const parameter_t *parameter, ngx_str_t *value)
 {
     ngx_int_t timeout = ngx_parse_time(value, 0);
 
     if (timeout == NGX_ERROR || timeout == 0) {
-        return ngx_chat_redis_invalid(url, "timeout", "a time above 0");
+        return ngx_chat_redis_invalid(cf, "timeout", "a time above 0");
     }
 
-    url->conf->timeout = timeout;
+    conf->timeout = timeout;
     return NGX_OK;
 }
 
 
 static ngx_int_t
-read_verify(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_verify(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+            const parameter_t *parameter, ngx_str_t *value)
 {
-    if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "verify", "used over TLS only");
-    }
+    conf->verify = ngx_strcmp(value->data, "on") == 0;
 
-    if (value->len == 2 && ngx_strncmp(value->data, "on", 2) == 0) {
-        return NGX_OK;
-    }
-
-    if (value->len == 3 && ngx_strncmp(value->data, "off", 3) == 0) {
-        url->conf->verify = 0;
-        return NGX_OK;
-    }
-
-    return ngx_chat_redis_invalid(url, "verify", "on or off");
+    return conf->verify || ngx_strcmp(value->data, "off") == 0
+               ? NGX_OK
+               : ngx_chat_redis_invalid(cf, "verify", "on or off");
 }
 
 
 static ngx_int_t
-read_ca(ngx_chat_redis_url_t *url, ngx_str_t *value)
+read_db(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+        const parameter_t *parameter, ngx_str_t *value)
 {
-    if (!url->tls) {
-        return ngx_chat_redis_invalid(url, "ca", "used over TLS only");
-    }
-
-    url->ca = *value;
-    return NGX_OK;
+    return ngx_chat_redis_read_db(cf, conf, value);
 }
 
 
-/* The beginning of a file; -1: it has said what is wrong. */
+/* The length of the file's beginning; -1: an error, which was logged. */
 static ssize_t
-read_file(ngx_chat_redis_url_t *url, ngx_str_t *name, u_char *to, size_t size)
+read_file(ngx_conf_t *cf, ngx_str_t *name, u_char *to, size_t size)
 {
     ssize_t  n;
     size_t   len = 0;
@@ -90,7 +100,7 @@ read_file(ngx_chat_redis_url_t *url, ngx_str_t *name, u_char *to, size_t size)
 
     fd = ngx_open_file(name->data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
     if (fd == NGX_INVALID_FILE) {
-        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, ngx_errno,
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "\"chat_store\" cannot open \"%V\"", name);
         return -1;
     }
@@ -101,7 +111,7 @@ read_file(ngx_chat_redis_url_t *url, ngx_str_t *name, u_char *to, size_t size)
     } while (n > 0 && len < size);
 
     if (n == -1) {
-        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, ngx_errno,
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "\"chat_store\" cannot read \"%V\"", name);
     }
 
@@ -110,19 +120,20 @@ read_file(ngx_chat_redis_url_t *url, ngx_str_t *name, u_char *to, size_t size)
 }
 
 
-/* The first line of a file. */
+/* A password: the first line of a file. */
 static ngx_int_t
-read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value, ngx_str_t *to)
+read_secret(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+            const parameter_t *parameter, ngx_str_t *value)
 {
     u_char    text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
     ssize_t   n;
-    ngx_str_t name = *value;
+    ngx_str_t name = *value, secret;
 
-    if (ngx_conf_full_name(url->cf->cycle, &name, 1) != NGX_OK) {
+    if (ngx_conf_full_name(cf->cycle, &name, 1) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    n = read_file(url, &name, text, sizeof(text));
+    n = read_file(cf, &name, text, sizeof(text));
     if (n == -1) {
         return NGX_ERROR;
     }
@@ -135,132 +146,140 @@ read_secret(ngx_chat_redis_url_t *url, ngx_str_t *value, ngx_str_t *to)
     }
 
     if (end == text || end - text > NGX_CHAT_REDIS_PASSWORD_MAX) {
-        return ngx_chat_redis_invalid(url, "password_file",
+        return ngx_chat_redis_invalid(cf, "password_file",
                                       "a file with a password of at most "
                                       "4096 bytes in its first line");
     }
 
-    to->len = end - text;
-    to->data = ngx_pnalloc(url->cf->pool, end - text);
-    if (to->data == NULL) {
+    secret.len = end - text;
+    secret.data = ngx_pnalloc(cf->pool, secret.len);
+    if (secret.data == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(to->data, text, end - text);
+    ngx_memcpy(secret.data, text, secret.len);
     ngx_explicit_memzero(text, sizeof(text));
-    return NGX_OK;
+    return set_string(cf, conf, parameter, &secret);
 }
 
 
-static ngx_int_t
-read_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
-{
-    if (url->conf->password.len) {
-        return ngx_chat_redis_twice(url, "passwords");
-    }
-
-    return read_secret(url, value, &url->conf->password);
-}
-
-
-static ngx_int_t
-read_sentinel_user(ngx_chat_redis_url_t *url, ngx_str_t *value)
-{
-    url->conf->sentinel_user = *value;
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-read_sentinel_password(ngx_chat_redis_url_t *url, ngx_str_t *value)
-{
-    return read_secret(url, value, &url->conf->sentinel_password);
-}
-
-
-static ngx_chat_redis_parameter_t parameters[] = {
-    { ngx_string("timeout"), read_timeout },
-    { ngx_string("password_file"), read_password },
-    { ngx_string("user"), read_user },
-    { ngx_string("db"), ngx_chat_redis_read_db },
-    { ngx_string("ca"), read_ca },
-    { ngx_string("verify"), read_verify },
-    { ngx_string("sentinel_user"), read_sentinel_user },
-    { ngx_string("sentinel_password_file"), read_sentinel_password },
-    { ngx_null_string, NULL }
+static const parameter_t parameters[] = {
+    { ngx_string("timeout"), read_timeout, 0 },
+    { ngx_string("password_file"), read_secret,
+      offsetof(ngx_chat_redis_conf_t, password) },
+    { ngx_string("user"), set_string, offsetof(ngx_chat_redis_conf_t, user) },
+    { ngx_string("db"), read_db, 0 },
+    { ngx_string("ca"), set_string, offsetof(ngx_chat_redis_conf_t, ca) },
+    { ngx_string("verify"), read_verify, 0 },
+    { ngx_string("sentinel_user"), set_string,
+      offsetof(ngx_chat_redis_conf_t, sentinel_user) },
+    { ngx_string("sentinel_password_file"), read_secret,
+      offsetof(ngx_chat_redis_conf_t, sentinel_password) },
+    { ngx_null_string, NULL, 0 }
 };
 
 
+/* seen: a bit for each parameter that was read. */
 static ngx_int_t
-read_parameter(ngx_chat_redis_url_t *url, ngx_str_t word)
+read_parameter(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t word,
+               ngx_uint_t *seen)
 {
-    u_char                     *equals;
-    ngx_str_t                   name;
-    ngx_uint_t                  bit = 1;
-    ngx_chat_redis_parameter_t *parameter;
+    u_char            *equals;
+    ngx_str_t          name, value;
+    ngx_uint_t         bit;
+    const parameter_t *parameter = parameters;
 
     equals = ngx_strlchr(word.data, word.data + word.len, '=');
     if (equals == NULL) {
-        return ngx_chat_redis_invalid(url, "parameter", "name=value");
+        return ngx_chat_redis_invalid(cf, "parameter", "name=value");
     }
 
-    name = ngx_chat_redis_split(&word, equals);
+    name.data = word.data;
+    name.len = equals - word.data;
+    value.data = equals + 1;
+    value.len = word.len - name.len - 1;
 
-    for (parameter = parameters; parameter->read; parameter++) {
-        if (parameter->name.len == name.len
-            && ngx_memcmp(parameter->name.data, name.data, name.len) == 0)
-        {
-            break;
-        }
-
-        bit <<= 1;
+    while (parameter->read
+           && (parameter->name.len != name.len
+               || ngx_memcmp(parameter->name.data, name.data, name.len) != 0))
+    {
+        parameter++;
     }
 
-    if (parameter->read == NULL || word.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, 0,
-                           "invalid parameter \"%V\" in \"chat_store\"",
-                           &name);
+    bit = (ngx_uint_t) 1 << (parameter - parameters);
+
+    if (parameter->read == NULL || value.len == 0 || (*seen & bit)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s parameter \"%V\" in \"chat_store\"",
+                           *seen & bit ? "duplicate" : "invalid", &name);
         return NGX_ERROR;
     }
 
-    if (url->seen & bit) {
-        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, 0,
-                           "duplicate parameter \"%V\" in \"chat_store\"",
-                           &name);
-        return NGX_ERROR;
-    }
-
-    url->seen |= bit;
-    return parameter->read(url, &word);
+    *seen |= bit;
+    return parameter->read(cf, conf, parameter, &value);
 }
 
 
-/* What only shows when all is read. */
-static ngx_int_t
-check_conf(ngx_chat_redis_url_t *url)
+/* The combination of URL and parameters; NULL: it is a good one. */
+static const char *
+conflict(const ngx_chat_redis_conf_t *conf)
 {
-    const char                  *wrong = NULL;
-    const ngx_chat_redis_conf_t *conf = url->conf;
+    if (!conf->tls && (conf->verify != NGX_CONF_UNSET || conf->ca.len)) {
+        return "\"verify\" and \"ca\" require rediss://";
+    }
 
     if (conf->scheme == NGX_CHAT_REDIS_CLUSTER && conf->db != 0) {
-        wrong = "a database in a cluster in \"chat_store\"";
-
-    } else if ((conf->user.len && conf->password.len == 0)
-               || (conf->sentinel_user.len
-                   && conf->sentinel_password.len == 0))
-    {
-        wrong = "a user without a password in \"chat_store\"";
-
-    } else if (conf->sentinel_password.len
-               && conf->scheme != NGX_CHAT_REDIS_SENTINEL)
-    {
-        wrong = "a password for sentinels without them in \"chat_store\"";
+        return "a cluster has one database only";
     }
 
-    if (wrong) {
-        ngx_conf_log_error(NGX_LOG_EMERG, url->cf, 0, wrong);
+    if ((conf->user.len && conf->password.len == 0)
+        || (conf->sentinel_user.len && conf->sentinel_password.len == 0))
+    {
+        return "a user without a password";
+    }
+
+    if (conf->sentinel_password.len && conf->scheme != NGX_CHAT_REDIS_SENTINEL)
+    {
+        return "\"sentinel_password_file\" requires redis+sentinel://";
+    }
+
+    return NULL;
+}
+
+
+static ngx_int_t
+read_arguments(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+{
+    ngx_str_t  *args = cf->args->elts;
+    ngx_uint_t  i, seen = 0;
+    const char *wrong;
+
+    if (ngx_chat_redis_read_url(cf, conf, args[1]) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (read_parameter(cf, conf, args[i], &seen) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_conf_init_uint_value(conf->db, 0);
+
+    wrong = conflict(conf);
+    if (wrong) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid \"chat_store\": %s",
+                           wrong);
+        return NGX_ERROR;
+    }
+
+    ngx_conf_init_value(conf->verify, 1);
+
+#if (NGX_SSL)
+    if (conf->tls) {
+        return ngx_chat_redis_create_ssl(cf, conf);
+    }
+#endif
 
     return NGX_OK;
 }
@@ -269,56 +288,22 @@ check_conf(ngx_chat_redis_url_t *url)
 ngx_chat_redis_conf_t *
 ngx_chat_redis_conf_read(ngx_conf_t *cf)
 {
-    ngx_str_t           *args = cf->args->elts;
-    ngx_uint_t           i;
-    ngx_chat_redis_url_t url;
+    ngx_chat_redis_conf_t *conf;
 
-    ngx_memzero(&url, sizeof(url));
-    url.cf = cf;
-    url.conf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_redis_conf_t));
-    if (url.conf == NULL) {
+    conf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_redis_conf_t));
+    if (conf == NULL) {
         return NULL;
     }
 
-    url.conf->timeout = NGX_CHAT_REDIS_TIMEOUT;
+    conf->timeout = NGX_CHAT_REDIS_TIMEOUT;
+    conf->db = NGX_CONF_UNSET_UINT;
+    conf->verify = NGX_CONF_UNSET;
 
-    if (ngx_chat_redis_read_server(&url, args[1]) != NGX_OK) {
-        return NULL;
-    }
-
-    for (i = 2; i < cf->args->nelts; i++) {
-        if (read_parameter(&url, args[i]) != NGX_OK) {
-            return NULL;
-        }
-    }
-
-    if (check_conf(&url) != NGX_OK) {
-        return NULL;
-    }
-
-#if (NGX_SSL)
-    if (url.tls && ngx_chat_redis_create_ssl(&url) != NGX_OK) {
-        return NULL;
-    }
-#endif
-
-    return url.conf;
+    return read_arguments(cf, conf) == NGX_OK ? conf : NULL;
 }
 
 
-/* NGINX creates an empty resolver where no directive resolver stands. */
-static ngx_uint_t
-has_servers(ngx_resolver_t *resolver)
-{
-#if (angie_version >= 1012000)
-    return resolver->connections != NULL;
-#else
-    return resolver->connections.nelts != 0;
-#endif
-}
-
-
-/* Whether names are to be looked up while NGINX runs. */
+/* 1 if http has a resolver; NGINX creates an empty one where it has none. */
 static ngx_uint_t
 use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
@@ -326,9 +311,15 @@ use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if (clcf->resolver == NULL || !has_servers(clcf->resolver)) {
+#if (angie_version >= 1012000)
+    if (clcf->resolver == NULL || clcf->resolver->connections == NULL) {
         return 0;
     }
+#else
+    if (clcf->resolver == NULL || clcf->resolver->connections.nelts == 0) {
+        return 0;
+    }
+#endif
 
     conf->resolver = clcf->resolver;
     conf->resolver_timeout = clcf->resolver_timeout == NGX_CONF_UNSET_MSEC
@@ -338,30 +329,32 @@ use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 }
 
 
-static ngx_int_t
-look_up(ngx_conf_t *cf, ngx_chat_redis_host_t *host, ngx_uint_t level)
+/* Resolves the host's name; 0: it could not, which was logged. */
+static ngx_uint_t
+resolve(ngx_conf_t *cf, ngx_chat_redis_host_t *host, ngx_uint_t level)
 {
     ngx_url_t url;
 
-    ngx_memzero(&url, sizeof(url));
-    url.url = host->name;
+    ngx_memzero(&url, sizeof(ngx_url_t));
+    url.host = host->host;
+    url.port = host->port;
 
-    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+    if (ngx_inet_resolve_host(cf->pool, &url) != NGX_OK) {
         ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\": \"%V\"",
                            url.err ? url.err : "no memory", &host->name);
-        return NGX_ERROR;
+        return 0;
     }
 
     host->addrs = url.addrs;
     host->naddrs = url.naddrs;
-    return NGX_OK;
+    return 1;
 }
 
 
 ngx_int_t
 ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
-    ngx_uint_t             i, known = 0, resolver;
+    ngx_uint_t             i, level, known = 0, resolver;
     ngx_chat_redis_host_t *host;
 
     resolver = use_resolver(cf, conf);
@@ -369,20 +362,20 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
     for (i = 0; i < conf->nhosts; i++) {
         host = &conf->hosts[i];
 
-        /* localhost is in no DNS, and a socket has no name */
-        if (resolver && host->host.len
-            && !ngx_chat_redis_is_address(&host->host)
-            && ngx_strcasecmp(host->host.data, (u_char *) "localhost") != 0)
+        /* an IP address, a socket, or a name for run time, where localhost
+         * is in no DNS */
+        if (host->naddrs != 0
+            || (resolver
+                && ngx_strcasecmp(host->host.data, (u_char *) "localhost")
+                       != 0))
         {
             known++;
             continue;
         }
 
-        /* one of many may be away, the last one that may be known not */
-        known += look_up(cf, host,
-                         known || i + 1 < conf->nhosts ? NGX_LOG_WARN
-                                                       : NGX_LOG_EMERG)
-                 == NGX_OK;
+        /* one of several may be unknown; all of them may not */
+        level = known || i + 1 < conf->nhosts ? NGX_LOG_WARN : NGX_LOG_EMERG;
+        known += resolve(cf, host, level);
     }
 
     return known ? NGX_OK : NGX_ERROR;

@@ -1,7 +1,8 @@
 /*
- * ngx_chat_redis_conf.h: between the files that read chat_store: the URL
- * (ngx_chat_redis_address.c), the parameters (ngx_chat_redis_conf.c), TLS
- * (ngx_chat_redis_tls.c). Nobody else includes it.
+ * ngx_chat_redis_conf.h: what chat_store says of Redis, and server addresses.
+ *
+ * ngx_chat_redis_conf.c reads the directive, ngx_chat_redis_address.c parses
+ * and compares addresses, ngx_chat_redis_tls.c makes the TLS context.
  */
 
 #ifndef NGX_CHAT_REDIS_CONF_H
@@ -9,35 +10,107 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 
-#include "store/redis/ngx_chat_redis.h"
+/* What the hosts of chat_store are. */
+typedef enum {
+    NGX_CHAT_REDIS_ONE,      /* one server */
+    NGX_CHAT_REDIS_SENTINEL, /* Sentinels that know the master's address */
+    NGX_CHAT_REDIS_CLUSTER   /* some nodes of a cluster */
+} ngx_chat_redis_scheme_e;
 
-/* What is being read. */
+/* A server. */
 typedef struct {
-    ngx_conf_t            *cf;
-    ngx_chat_redis_conf_t *conf;
-    ngx_str_t              ca;
-    ngx_uint_t             tls;
-    ngx_uint_t             has_db;
-    ngx_uint_t             seen; /* a bit for each parameter */
-} ngx_chat_redis_url_t;
+    ngx_str_t   name; /* for logs: host:port or unix:path */
+    ngx_str_t   host; /* the name in its certificate; NUL-terminated */
+    in_port_t   port;
+    ngx_addr_t *addrs; /* none: ask the resolver */
+    ngx_uint_t  naddrs;
+} ngx_chat_redis_host_t;
 
-/* Says "invalid <what> in "chat_store", it must be <must>": NGX_ERROR. */
-ngx_int_t ngx_chat_redis_invalid(ngx_chat_redis_url_t *url, const char *what,
+/* A host with the memory that it points to. */
+typedef struct {
+    ngx_chat_redis_host_t host;
+    ngx_addr_t            addr;
+    ngx_sockaddr_t        sockaddr;
+    u_char                text[256];                      /* of host.host */
+    u_char                name[256 + sizeof("[]:65535")]; /* of host.name */
+} ngx_chat_redis_address_t;
+
+/* What chat_store says; lives as long as the configuration. */
+typedef struct {
+    ngx_chat_redis_scheme_e scheme;
+    ngx_str_t               name; /* for logs: hosts and master */
+    ngx_chat_redis_host_t  *hosts;
+    ngx_uint_t              nhosts;
+    ngx_str_t               master; /* its name in the Sentinels */
+    ngx_str_t               sentinel_user;
+    ngx_str_t               sentinel_password;
+    ngx_resolver_t         *resolver; /* NULL: names are resolved at start */
+    ngx_msec_t              resolver_timeout;
+    ngx_str_t               user;     /* empty: the default user */
+    ngx_str_t               password; /* empty: no AUTH */
+    ngx_uint_t              db;
+    ngx_msec_t              timeout; /* of a command and of connecting */
+    ngx_uint_t              tls;
+    ngx_str_t               ca;     /* a file; empty: the system's CAs */
+    ngx_flag_t              verify; /* the certificate */
+#if (NGX_SSL)
+    ngx_ssl_t *ssl; /* NULL: plain */
+#endif
+} ngx_chat_redis_conf_t;
+
+/*
+ * Reads chat_store's arguments from the second word on. NULL: an error, which
+ * has been logged without any password.
+ */
+ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
+
+/*
+ * When all of http is read: resolves host names, unless http has a resolver
+ * for run time. NGX_ERROR: it has been logged.
+ */
+ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
+                                   ngx_chat_redis_conf_t *conf);
+
+/* 1 if chat_store's argument begins as an address of Redis. */
+ngx_uint_t ngx_chat_redis_is_url(const ngx_str_t *text);
+
+/* Logs "invalid <what> in "chat_store", it must be <must>": NGX_ERROR. */
+ngx_int_t ngx_chat_redis_invalid(ngx_conf_t *cf, const char *what,
                                  const char *must);
 
-/* Says "two <what> in "chat_store"": NGX_ERROR. */
-ngx_int_t ngx_chat_redis_twice(ngx_chat_redis_url_t *url, const char *what);
+/*
+ * Reads unix:PATH or scheme://[user[:password]@]host[:port],...[/...] into
+ * conf. NGX_ERROR: it has been logged, without any part of the URL, as a
+ * mistyped password may be anywhere in it.
+ */
+ngx_int_t ngx_chat_redis_read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+                                  ngx_str_t text);
 
-/* Splits text at the byte there: what is before it is the answer. */
-ngx_str_t ngx_chat_redis_split(ngx_str_t *text, u_char *there);
+/* Reads a database number; the same errors. */
+ngx_int_t ngx_chat_redis_read_db(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+                                 const ngx_str_t *value);
 
-/* The three store what they read in url->conf. NGX_ERROR: it has been said. */
-ngx_int_t ngx_chat_redis_read_server(ngx_chat_redis_url_t *url,
-                                     ngx_str_t             text);
-ngx_int_t ngx_chat_redis_read_db(ngx_chat_redis_url_t *url, ngx_str_t *value);
+/* 1 if the host is an IPv4 or IPv6 address. */
+ngx_uint_t ngx_chat_redis_is_ip(const ngx_str_t *host);
+
+/* 1 if the host is called so. */
+ngx_uint_t ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
+                                  const ngx_str_t *name, ngx_int_t port);
+
+/* NGX_ERROR: host or port are invalid; the address stays what it was. */
+ngx_int_t ngx_chat_redis_address_set(ngx_chat_redis_address_t *address,
+                                     const ngx_str_t *host, ngx_int_t port);
+
+/* Resolves a name to this IP address, if it is one. */
+void ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *address,
+                                   const ngx_str_t          *ip);
+
 #if (NGX_SSL)
-ngx_int_t ngx_chat_redis_create_ssl(ngx_chat_redis_url_t *url);
+/* Sets conf->ssl. NGX_ERROR: it has been logged. */
+ngx_int_t ngx_chat_redis_create_ssl(ngx_conf_t            *cf,
+                                    ngx_chat_redis_conf_t *conf);
 #endif
 
 #endif /* NGX_CHAT_REDIS_CONF_H */

@@ -1,9 +1,12 @@
 /*
- * ngx_chat_redis_conn.c: see ngx_chat_redis_conn.h.
+ * ngx_chat_redis_conn.c: opens and closes a connection: name, socket, TLS,
+ * handshake, PING.
  *
- * Opens and closes a connection: name, socket, TLS, handshake. Any failure
- * is one closed() with one line of text. What NGINX or OpenSSL log of the
- * connection becomes that line and goes into no log.
+ *   open() → resolve_name → connect_to → tls (ngx_chat_redis_tls.c)
+ *          → handshake → ready() → replies (ngx_chat_redis_io.c)
+ *
+ * Any failure on the way is one closed() with one line of text. What NGINX or
+ * OpenSSL log of the connection becomes that line and goes into no log.
  */
 
 #include <ngx_config.h>
@@ -12,12 +15,12 @@
 
 #include "store/redis/ngx_chat_redis_conn.h"
 
-/* The log of one connection: it keeps the last line for closed(). */
+/* The log of one connection: it keeps the last line. */
 typedef struct {
-    ngx_log_t log; /* first: the log is this */
+    ngx_log_t log; /* first: a pointer to it is one to this */
     size_t    len;
     u_char    text[200];
-} ngx_chat_redis_heard_t;
+} captured_t;
 
 static void on_resolved(ngx_resolver_ctx_t *ctx);
 static void connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr);
@@ -40,29 +43,37 @@ ngx_chat_redis_timer(ngx_event_t *ev, ngx_msec_t msec)
 }
 
 
-static void
-capture_log(ngx_log_t *log, ngx_uint_t level, u_char *buf, size_t len)
+void
+ngx_chat_redis_backoff(ngx_event_t *ev, ngx_msec_t *backoff, ngx_msec_t max)
 {
-    u_char                 *p, *end;
-    ngx_chat_redis_heard_t *heard = (ngx_chat_redis_heard_t *) log;
+    ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(*backoff));
+    *backoff = ngx_min(2 * *backoff, max);
+}
+
+
+/* A log's writer: the line is "<date> <time> [<level>] <pid>#<tid>: ..." */
+static void
+capture(ngx_log_t *log, ngx_uint_t level, u_char *buf, size_t len)
+{
+    u_char     *p, *end;
+    captured_t *captured = (captured_t *) log;
 
     if (level == NGX_LOG_DEBUG || len < NGX_LINEFEED_SIZE) {
         return;
     }
 
-    /* what is before it: "<date> <time> [<level>] <pid>#<tid>: " */
     end = buf + len - NGX_LINEFEED_SIZE;
     p = ngx_strlchr(buf, end, '#');
     p = p ? ngx_strlchr(p, end, ' ') : NULL;
     p = p ? p + 1 : buf;
 
-    heard->len = ngx_min((size_t) (end - p), sizeof(heard->text));
-    ngx_memcpy(heard->text, p, heard->len);
+    captured->len = ngx_min((size_t) (end - p), sizeof(captured->text));
+    ngx_memcpy(captured->text, p, captured->len);
 }
 
 
 static void
-conn_close_socket(ngx_connection_t *c)
+close_socket(ngx_connection_t *c)
 {
 #if (NGX_SSL)
     if (c->ssl) {
@@ -94,18 +105,11 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
     }
 
     if (conn->peer.connection) {
-        conn_close_socket(conn->peer.connection);
+        close_socket(conn->peer.connection);
         conn->peer.connection = NULL;
     }
 
-    if (conn->reader) {
-        redisReaderFree(conn->reader);
-        conn->reader = NULL;
-    }
-
-    ngx_chat_redis_io_drop(conn, NULL);
-    conn->unsent = 0;
-    conn->unfinished = 0;
+    ngx_chat_redis_io_free(conn);
     conn->due = 0;
     conn->is_ready = 0;
     conn->why.len = 0;
@@ -118,7 +122,6 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* Ends it at once; closed() follows from the event loop. */
 void
 ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 {
@@ -147,40 +150,64 @@ ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 }
 
 
-/* What NGINX has said is the reason. */
 void
 ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn)
 {
-    ngx_chat_redis_heard_t *heard = (ngx_chat_redis_heard_t *) conn->peer.log;
+    captured_t *captured = (captured_t *) conn->peer.log;
 
-    if (heard->len == 0) {
-        ngx_chat_redis_conn_fail(conn, "an error without a name");
+    if (captured->len == 0) {
+        ngx_chat_redis_conn_fail(conn, "unknown error");
         return;
     }
 
-    ngx_chat_redis_conn_fail(conn, "%*s", heard->len, heard->text);
+    ngx_chat_redis_conn_fail(conn, "%*s", captured->len, captured->text);
+}
+
+
+/* Shows whether the server is still there. */
+static void
+ping(ngx_chat_redis_conn_t *conn)
+{
+    const char     *why;
+    const ngx_str_t words[] = { ngx_string("PING") };
+
+    if (conn->silent) {
+        ngx_chat_redis_conn_fail(conn, "no reply in time");
+        return;
+    }
+
+    conn->silent = 1;
+    ngx_chat_redis_conn_command(conn, words, 1);
+    ngx_chat_redis_timer(&conn->timer, ngx_chat_redis_jitter(conn->ping));
+
+    why = conn->check ? conn->check(conn) : NULL;
+    if (why != NULL) {
+        ngx_chat_redis_conn_fail(conn, "%s", why);
+    }
 }
 
 
 static void
-on_timeout(ngx_event_t *ev)
+on_timer(ngx_event_t *ev)
 {
-    const char            *doing;
+    const char            *doing = "connecting";
     ngx_chat_redis_conn_t *conn = ev->data;
+
+    if (conn->is_ready) {
+        ping(conn);
+        return;
+    }
 
     if (conn->resolving) {
         doing = "resolving the name";
 
     } else if (conn->due) {
-        doing = "waiting for its first answer";
+        doing = "waiting for the first reply";
 
 #if (NGX_SSL)
     } else if (conn->peer.connection && conn->peer.connection->ssl) {
         doing = "in the TLS handshake";
 #endif
-
-    } else {
-        doing = "connecting";
     }
 
     ngx_chat_redis_conn_fail(conn, "timed out after %M ms while %s",
@@ -199,7 +226,7 @@ on_flush(ngx_event_t *ev)
         return;
     }
 
-    /* it may be opened again before the owner is done with the text */
+    /* the owner may open it again while it still uses the text */
     ngx_memcpy(why, conn->text, sizeof(why));
     conn->why.len = 0;
     conn->closed(conn, (const char *) why);
@@ -207,12 +234,11 @@ on_flush(ngx_event_t *ev)
 
 
 static ngx_int_t
-conn_prepare(ngx_chat_redis_conn_t *conn)
+prepare(ngx_chat_redis_conn_t *conn)
 {
-    ngx_chat_redis_heard_t *heard;
+    captured_t *captured;
 
-    conn->reader = ngx_chat_redis_io_reader(conn);
-    if (conn->reader == NULL) {
+    if (ngx_chat_redis_io_create(conn) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -221,17 +247,17 @@ conn_prepare(ngx_chat_redis_conn_t *conn)
         return NGX_ERROR;
     }
 
-    heard = ngx_pcalloc(conn->pool, sizeof(ngx_chat_redis_heard_t));
-    if (heard == NULL) {
+    captured = ngx_pcalloc(conn->pool, sizeof(captured_t));
+    if (captured == NULL) {
         return NGX_ERROR;
     }
 
-    heard->log.log_level = NGX_LOG_INFO;
-    heard->log.writer = capture_log;
+    captured->log.log_level = NGX_LOG_INFO;
+    captured->log.writer = capture;
 
     ngx_memzero(&conn->peer, sizeof(ngx_peer_connection_t));
     conn->peer.get = ngx_event_get_peer;
-    conn->peer.log = &heard->log;
+    conn->peer.log = &captured->log;
     conn->peer.log_error = NGX_ERROR_ERR;
     return NGX_OK;
 }
@@ -263,7 +289,7 @@ resolve_name(ngx_chat_redis_conn_t *conn)
     ctx->cancelable = 1;
     conn->resolving = ctx;
 
-    /* a name that is known is answered inside the call */
+    /* a cached name calls the handler from inside */
     if (ngx_resolve_name(ctx) != NGX_OK) {
         conn->resolving = NULL;
         ngx_chat_redis_conn_fail(conn, "%V could not be resolved",
@@ -273,7 +299,7 @@ resolve_name(ngx_chat_redis_conn_t *conn)
 
 
 static ngx_int_t
-conn_copy_addr(ngx_chat_redis_conn_t *conn, ngx_resolver_addr_t *from)
+copy_addr(ngx_chat_redis_conn_t *conn, ngx_resolver_addr_t *from)
 {
     u_char     *p;
     ngx_addr_t *addr = &conn->addr;
@@ -308,8 +334,7 @@ on_resolved(ngx_resolver_ctx_t *ctx)
         return;
     }
 
-    rc = conn_copy_addr(conn, &ctx->addrs[conn->tried++ % ctx->naddrs]);
-
+    rc = copy_addr(conn, &ctx->addrs[conn->tried++ % ctx->naddrs]);
     conn->resolving = NULL;
     ngx_resolve_name_done(ctx);
 
@@ -322,26 +347,31 @@ on_resolved(ngx_resolver_ctx_t *ctx)
 }
 
 
+static void
+init_event(ngx_chat_redis_conn_t *conn, ngx_event_t *ev,
+           ngx_event_handler_pt handler)
+{
+    ev->handler = handler;
+    ev->data = conn;
+    ev->log = conn->log;
+}
+
+
 void
 ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 {
     const ngx_chat_redis_host_t *host = conn->host;
 
     ngx_chat_redis_conn_close(conn);
+    init_event(conn, &conn->timer, on_timer);
+    init_event(conn, &conn->flush, on_flush);
 
-    conn->timer.handler = on_timeout;
-    conn->timer.data = conn;
-    conn->timer.log = conn->log;
-    conn->flush.handler = on_flush;
-    conn->flush.data = conn;
-    conn->flush.log = conn->log;
-
-    if (conn_prepare(conn) != NGX_OK) {
+    if (prepare(conn) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }
 
-    /* the time of a worker that is being made is that of its master */
+    /* a worker that starts has its master's time */
     ngx_time_update();
     ngx_chat_redis_timer(&conn->timer, conn->conf->timeout);
 
@@ -382,16 +412,170 @@ connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
     c->write->handler = on_connected;
 
     /*
-     * It serves the requests of the worker and ends with it: NGINX is neither
-     * to close it as idle when the worker begins to exit, nor at
-     * worker_shutdown_timeout, nor to complain of it as left open. A
-     * resolver's connections are spared so.
+     * The connection ends with the worker. NGINX must not close it as idle
+     * when the worker begins to exit, nor at worker_shutdown_timeout, nor log
+     * it as left open. It spares the resolver's connections.
      */
     c->idle = 0;
     c->read->resolver = 1;
 
     if (rc == NGX_OK) {
         ngx_post_event(c->write, &ngx_posted_events);
+    }
+}
+
+/*
+ * The handshake: AUTH with a password, SELECT with a database, and at last
+ * ROLE, for a Sentinel may name a server that is no master. PING shows that
+ * there is a Redis server where neither AUTH nor SELECT do.
+ */
+static const char *
+last_command(const ngx_chat_redis_conf_t *conf)
+{
+    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
+        return "ROLE";
+    }
+
+    return conf->password.len || conf->db ? NULL : "PING";
+}
+
+
+static ngx_int_t
+put(ngx_chat_redis_conn_t *conn, const ngx_str_t *words, ngx_uint_t n)
+{
+    conn->due++;
+    return ngx_chat_redis_io_put(conn, words, n);
+}
+
+
+/* Sends all of them. NGX_ERROR: no memory. */
+static ngx_int_t
+send_handshake(ngx_chat_redis_conn_t *conn)
+{
+    u_char                       db[NGX_INT_T_LEN];
+    ngx_str_t                    words[3];
+    ngx_uint_t                   n = 0;
+    const char                  *last;
+    const ngx_chat_redis_conf_t *conf = conn->conf;
+
+    if (conf->password.len) {
+        ngx_str_set(&words[n++], "AUTH");
+
+        if (conf->user.len) {
+            words[n++] = conf->user;
+        }
+
+        words[n++] = conf->password;
+
+        if (put(conn, words, n) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (conf->db) {
+        ngx_str_set(&words[0], "SELECT");
+        words[1].data = db;
+        words[1].len = ngx_sprintf(db, "%ui", conf->db) - db;
+
+        if (put(conn, words, 2) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    last = last_command(conf);
+    if (last == NULL) {
+        return NGX_OK;
+    }
+
+    words[0].data = (u_char *) last;
+    words[0].len = ngx_strlen(last);
+    return put(conn, words, 1);
+}
+
+
+/* The command that the next reply is to. */
+static const char *
+current_command(const ngx_chat_redis_conn_t *conn)
+{
+    const char *last = last_command(conn->conf);
+    ngx_uint_t  behind = conn->due - (last ? 1 : 0);
+
+    if (behind == 0) {
+        return last;
+    }
+
+    return behind == 1 && conn->conf->db ? "SELECT" : "AUTH";
+}
+
+
+/* Why the reply ends the connection; NULL: it does not. */
+static const char *
+refusal(const char *command, const redisReply *reply, u_char *text)
+{
+    ngx_str_t role;
+
+    /* a user without the right to PING has been accepted all the same */
+    if (reply->type == REDIS_REPLY_ERROR) {
+        if (*command == 'P' && ngx_chat_redis_is_error(reply, "NOPERM")) {
+            return NULL;
+        }
+
+        (void) ngx_chat_redis_error(reply, text);
+        return (const char *) text;
+    }
+
+    if (*command != 'R') {
+        return reply->type == REDIS_REPLY_STATUS ? NULL : "unexpected reply";
+    }
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
+        return "unexpected reply";
+    }
+
+    role = ngx_chat_redis_text(reply->element[0]);
+    return role.len == 6 && ngx_strncmp(role.data, "master", 6) == 0
+               ? NULL
+               : "it is not a master";
+}
+
+
+void
+ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
+{
+    u_char      text[NGX_CHAT_REDIS_ERROR];
+    const char *why, *command = current_command(conn);
+
+    why = refusal(command, reply, text);
+    if (why != NULL) {
+        ngx_chat_redis_conn_fail(conn, "%s: %s", command, why);
+        return;
+    }
+
+    if (--conn->due > 0) {
+        return;
+    }
+
+    ngx_del_timer(&conn->timer);
+    conn->is_ready = 1;
+    conn->silent = 0;
+
+    if (conn->ping) {
+        ngx_chat_redis_timer(&conn->timer, conn->ping);
+    }
+
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
+                   &conn->host->name);
+    conn->ready(conn);
+}
+
+
+void
+ngx_chat_redis_conn_established(ngx_chat_redis_conn_t *conn)
+{
+    ngx_chat_redis_io_start(conn);
+
+    if (send_handshake(conn) != NGX_OK) {
+        ngx_chat_redis_conn_fail(conn, "no memory");
     }
 }
 
@@ -426,132 +610,5 @@ on_connected(ngx_event_t *ev)
     }
 #endif
 
-    ngx_chat_redis_io_start(conn);
-}
-
-
-/* The last word, if there is one behind AUTH and SELECT; or NULL. */
-static const char *
-handshake_last(const ngx_chat_redis_conf_t *conf)
-{
-    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
-        return "ROLE";
-    }
-
-    /* a connection alone does not show that there is a Redis server */
-    return conf->password.len || conf->db ? NULL : "PING";
-}
-
-
-ngx_int_t
-ngx_chat_redis_handshake(ngx_chat_redis_conn_t *conn)
-{
-    u_char                       db[NGX_INT_T_LEN];
-    size_t                       n = 0, len[3];
-    const char                  *argv[3];
-    const ngx_chat_redis_conf_t *conf = conn->conf;
-
-    if (conf->password.len) {
-        argv[n] = "AUTH";
-        len[n++] = 4;
-
-        if (conf->user.len) {
-            argv[n] = (const char *) conf->user.data;
-            len[n++] = conf->user.len;
-        }
-
-        argv[n] = (const char *) conf->password.data;
-        len[n++] = conf->password.len;
-
-        conn->due++;
-        if (ngx_chat_redis_io_put(conn, n, argv, len) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    if (conf->db) {
-        argv[0] = "SELECT";
-        len[0] = 6;
-        argv[1] = (const char *) db;
-        len[1] = ngx_sprintf(db, "%ui", conf->db) - db;
-
-        conn->due++;
-        if (ngx_chat_redis_io_put(conn, 2, argv, len) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    argv[0] = handshake_last(conf);
-    if (argv[0] == NULL) {
-        return NGX_OK;
-    }
-
-    len[0] = 4;
-    conn->due++;
-    return ngx_chat_redis_io_put(conn, 1, argv, len);
-}
-
-
-/* Which word the next reply answers. */
-static const char *
-handshake_command(const ngx_chat_redis_conn_t *conn)
-{
-    const char *last = handshake_last(conn->conf);
-    ngx_uint_t  behind = conn->due - (last ? 1 : 0);
-
-    if (behind == 0) {
-        return last;
-    }
-
-    return behind == 1 && conn->conf->db ? "SELECT" : "AUTH";
-}
-
-
-/* 1 if this is a good answer to it. */
-static ngx_uint_t
-handshake_agrees(const char *asked, const redisReply *reply)
-{
-    if (*asked == 'R') {
-        return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0
-               && reply->element[0]->type == REDIS_REPLY_STRING
-               && ngx_strcmp(reply->element[0]->str, "master") == 0;
-    }
-
-    /* a user who may not PING has been heard all the same */
-    return reply->type == REDIS_REPLY_STATUS
-           || (*asked == 'P' && reply->type == REDIS_REPLY_ERROR
-               && ngx_strncmp(reply->str, "NOPERM", 6) == 0);
-}
-
-
-void
-ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
-{
-    u_char      text[NGX_CHAT_REDIS_ERROR];
-    const char *asked = handshake_command(conn);
-
-    if (reply->type == REDIS_REPLY_ERROR && !handshake_agrees(asked, reply)) {
-        (void) ngx_chat_redis_error(reply, text);
-        ngx_chat_redis_conn_fail(conn, "%s: %s", asked, text);
-        return;
-    }
-
-    if (!handshake_agrees(asked, reply)) {
-        ngx_chat_redis_conn_fail(conn,
-                                 *asked == 'R' && reply->elements > 0
-                                     ? "%s: it is not a master"
-                                     : "%s: not an answer to it",
-                                 asked);
-        return;
-    }
-
-    if (--conn->due > 0) {
-        return;
-    }
-
-    ngx_del_timer(&conn->timer);
-    conn->is_ready = 1;
-    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0, "chat redis ready: %V",
-                   &conn->host->name);
-    conn->ready(conn);
+    ngx_chat_redis_conn_established(conn);
 }

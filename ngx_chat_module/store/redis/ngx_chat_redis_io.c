@@ -1,22 +1,20 @@
 /*
- * ngx_chat_redis_io.c: what goes over a connection to a Redis server: the
- * first words, commands, replies.
+ * ngx_chat_redis_io.c: commands and replies of a connection.
  *
- * Promises: a connection of months holds no more memory than one just made;
- * no reply, however long, stops a worker or fills it; a callback may close
- * the connection and open it again.
- * Must not know: which commands there are, but for the first ones.
+ * A connection of months holds no more memory than a new one. No reply,
+ * however long, stops a worker or fills its memory. A callback may close the
+ * connection and open it again.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "store/redis/ngx_chat_redis_conn.h"
 #include "facts/chat_store.h"
+#include "store/redis/ngx_chat_redis_conn.h"
 
-#define NGX_CHAT_REDIS_BLOCK 16384
-#define NGX_CHAT_REDIS_READS 64
+#define NGX_CHAT_REDIS_OUTPUT 16384 /* bytes that are kept when all is sent */
+#define NGX_CHAT_REDIS_READS 64     /* of one wake-up */
 #define NGX_CHAT_REDIS_WORDS 3
 #define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
 #define NGX_CHAT_REDIS_REPLY_MAX (256 * 1024 * 1024)
@@ -28,32 +26,25 @@
  */
 #define NGX_CHAT_REDIS_ARRAY_MAX (4 * CHAT_STORE_FACTS_MAX + 4096)
 
-/* What hiredis counts the elements of an array in. */
+/* hiredis' type of the number of elements. */
 #if (HIREDIS_MAJOR > 0)
-typedef size_t ngx_chat_redis_count_t;
+typedef size_t count_t;
 #else
-typedef int ngx_chat_redis_count_t;
+typedef int count_t;
 #endif
-
-/* Output, one allocation each: these and the bytes behind them. */
-typedef struct {
-    ngx_chain_t link; /* first: the chain is of these */
-    ngx_buf_t   buf;
-} ngx_chat_redis_block_t;
 
 static void on_readable(ngx_event_t *rev);
 
-/* hiredis' own; set before the first reader is used. */
-static void *(*create_array)(const redisReadTask   *task,
-                             ngx_chat_redis_count_t n);
+/* hiredis' own function; set before the first reader is used. */
+static void *(*create_array)(const redisReadTask *task, count_t n);
 
 
 /*
- * An array takes its memory before an element of it has come, and an element
- * many times the memory of its text.
+ * hiredis allocates an array before its elements arrive, and for an element
+ * many times the size of its text: the elements are bounded.
  */
 static void *
-create_bounded_array(const redisReadTask *task, ngx_chat_redis_count_t n)
+create_bounded_array(const redisReadTask *task, count_t n)
 {
     ngx_chat_redis_conn_t *conn = task->privdata;
 
@@ -66,15 +57,15 @@ create_bounded_array(const redisReadTask *task, ngx_chat_redis_count_t n)
 }
 
 
-redisReader *
-ngx_chat_redis_io_reader(ngx_chat_redis_conn_t *conn)
+ngx_int_t
+ngx_chat_redis_io_create(ngx_chat_redis_conn_t *conn)
 {
     redisReader                     *reader;
     static redisReplyObjectFunctions functions;
 
     reader = redisReaderCreate();
     if (reader == NULL) {
-        return NULL;
+        return NGX_ERROR;
     }
 
     functions = *reader->fn;
@@ -82,93 +73,71 @@ ngx_chat_redis_io_reader(ngx_chat_redis_conn_t *conn)
     functions.createArray = create_bounded_array;
     reader->fn = &functions;
     reader->privdata = conn;
+    conn->reader = reader;
+    conn->unfinished = 0;
     conn->elements = 0;
-    return reader;
+    return NGX_OK;
+}
+
+
+static void
+free_output(ngx_chat_redis_conn_t *conn)
+{
+    ngx_free(conn->out);
+    conn->out = NULL;
+    conn->out_pos = 0;
+    conn->out_end = 0;
+    conn->out_size = 0;
 }
 
 
 void
-ngx_chat_redis_io_drop(ngx_chat_redis_conn_t *conn, ngx_chain_t *end)
+ngx_chat_redis_io_free(ngx_chat_redis_conn_t *conn)
 {
-    ngx_chain_t *link;
+    free_output(conn);
 
-    while (conn->out != end) {
-        link = conn->out;
-        conn->out = link->next;
-        ngx_free(link);
-    }
-
-    if (conn->out == NULL) {
-        conn->last = NULL;
+    if (conn->reader) {
+        redisReaderFree(conn->reader);
+        conn->reader = NULL;
     }
 }
 
 
-/* Makes a block with room for n bytes the last one. */
-static ngx_int_t
-grow_output(ngx_chat_redis_conn_t *conn, size_t n)
-{
-    u_char                 *p;
-    ngx_chat_redis_block_t *block;
-
-    n = ngx_max(n, NGX_CHAT_REDIS_BLOCK - sizeof(ngx_chat_redis_block_t));
-
-    p = ngx_alloc(sizeof(ngx_chat_redis_block_t) + n, conn->peer.log);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    block = (ngx_chat_redis_block_t *) p;
-    ngx_memzero(block, sizeof(ngx_chat_redis_block_t));
-    p += sizeof(ngx_chat_redis_block_t);
-
-    block->link.buf = &block->buf;
-    block->buf.temporary = 1;
-    block->buf.start = p;
-    block->buf.pos = p;
-    block->buf.last = p;
-    block->buf.end = p + n;
-
-    if (conn->last) {
-        conn->last->next = &block->link;
-    } else {
-        conn->out = &block->link;
-    }
-
-    conn->last = &block->link;
-    return NGX_OK;
-}
-
-
-/* All of it or, without memory, nothing. */
+/* Adds n bytes to the output; NGX_ERROR: no memory, nothing is added. */
 static ngx_int_t
 append_output(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
 {
-    size_t       room;
-    ngx_buf_t   *buf;
-    ngx_chain_t *link = conn->last;
+    size_t  size, unsent = conn->out_end - conn->out_pos;
+    u_char *out;
 
-    room = link ? (size_t) (link->buf->end - link->buf->last) : 0;
-    room = ngx_min(room, n);
+    if (conn->out_size - conn->out_end < n) {
+        size = ngx_max(2 * (unsent + n), NGX_CHAT_REDIS_OUTPUT);
 
-    if (room < n && grow_output(conn, n - room) != NGX_OK) {
-        return NGX_ERROR;
+        out = ngx_alloc(size, conn->peer.log);
+        if (out == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (unsent != 0) {
+            ngx_memcpy(out, conn->out + conn->out_pos, unsent);
+        }
+
+        free_output(conn);
+        conn->out = out;
+        conn->out_end = unsent;
+        conn->out_size = size;
     }
 
-    if (link) {
-        link->buf->last = ngx_cpymem(link->buf->last, bytes, room);
-    }
-
-    buf = conn->last->buf;
-    buf->last = ngx_cpymem(buf->last, bytes + room, n - room);
-    conn->unsent += n;
+    ngx_memcpy(conn->out + conn->out_end, bytes, n);
+    conn->out_end += n;
+    ngx_post_event(&conn->flush, &ngx_posted_events);
     return NGX_OK;
 }
 
 
-ngx_int_t
-ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, size_t argc,
-                      const char **argv, const size_t *len)
+static ngx_int_t
+put_command(ngx_chat_redis_conn_t *conn, size_t argc, const char **argv,
+            const size_t *len)
 {
     char     *command;
     size_t    i, total = 0;
@@ -191,11 +160,6 @@ ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, size_t argc,
 
     rc = append_output(conn, command, n);
     redisFreeCommand(command);
-
-    if (rc == NGX_OK) {
-        ngx_post_event(&conn->flush, &ngx_posted_events);
-    }
-
     return rc;
 }
 
@@ -204,14 +168,13 @@ ngx_int_t
 ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
                          const char **argv, const size_t *len)
 {
-    return conn->is_ready ? ngx_chat_redis_io_put(conn, argc, argv, len)
-                          : NGX_ERROR;
+    return conn->is_ready ? put_command(conn, argc, argv, len) : NGX_ERROR;
 }
 
 
-void
-ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn,
-                            const ngx_str_t *words, ngx_uint_t n)
+ngx_int_t
+ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, const ngx_str_t *words,
+                      ngx_uint_t n)
 {
     size_t      len[NGX_CHAT_REDIS_WORDS];
     ngx_uint_t  i;
@@ -224,7 +187,41 @@ ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn,
         len[i] = words[i].len;
     }
 
-    (void) ngx_chat_redis_conn_send(conn, n, argv, len);
+    return put_command(conn, n, argv, len);
+}
+
+
+void
+ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn,
+                            const ngx_str_t *words, ngx_uint_t n)
+{
+    if (conn->is_ready) {
+        (void) ngx_chat_redis_io_put(conn, words, n);
+    }
+}
+
+
+ngx_str_t
+ngx_chat_redis_text(const redisReply *reply)
+{
+    ngx_str_t text = ngx_null_string;
+
+    if (reply->type == REDIS_REPLY_STRING) {
+        text.data = (u_char *) reply->str;
+        text.len = (size_t) reply->len;
+    }
+
+    return text;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_is_error(const redisReply *reply, const char *prefix)
+{
+    size_t len = ngx_strlen(prefix);
+
+    return reply->type == REDIS_REPLY_ERROR && (size_t) reply->len >= len
+           && ngx_memcmp(reply->str, prefix, len) == 0;
 }
 
 
@@ -260,18 +257,7 @@ ngx_chat_redis_error(const redisReply *reply, u_char *text)
 }
 
 
-const char *
-ngx_chat_redis_error_reason(const redisReply *reply, u_char *text)
-{
-    u_char error[NGX_CHAT_REDIS_ERROR];
-
-    (void) ngx_chat_redis_error(reply, error);
-    (void) ngx_snprintf(text, NGX_CHAT_REDIS_REASON, "it answers %s%Z", error);
-    return (const char *) text;
-}
-
-
-/* 1 if conn does not stand on the connection of this number any more. */
+/* 1 if conn has not the connection of this number any more. */
 static ngx_uint_t
 is_replaced(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
 {
@@ -280,27 +266,34 @@ is_replaced(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
 }
 
 
-/* Sends what can be sent now. */
+/* Sends what the socket takes. */
 static ngx_int_t
 send_output(ngx_chat_redis_conn_t *conn)
 {
-    off_t             sent;
-    ngx_chain_t      *rest;
+    ssize_t           n;
     ngx_connection_t *c = conn->peer.connection;
 
-    if (conn->out == NULL) {
-        return NGX_OK;
+    while (conn->out_pos < conn->out_end) {
+        n = c->send(c, conn->out + conn->out_pos,
+                    conn->out_end - conn->out_pos);
+
+        if (n == NGX_AGAIN || n == 0) {
+            return NGX_OK;
+        }
+
+        if (n == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+
+        conn->out_pos += (size_t) n;
     }
 
-    sent = c->sent;
-    rest = c->send_chain(c, conn->out, 0);
-
-    if (rest == NGX_CHAIN_ERROR) {
-        return NGX_ERROR;
+    if (conn->out_size > NGX_CHAT_REDIS_OUTPUT) {
+        free_output(conn);
     }
 
-    conn->unsent -= (size_t) (c->sent - sent);
-    ngx_chat_redis_io_drop(conn, rest);
+    conn->out_pos = 0;
+    conn->out_end = 0;
     return NGX_OK;
 }
 
@@ -308,7 +301,7 @@ send_output(ngx_chat_redis_conn_t *conn)
 void
 ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn)
 {
-    /* an error is met again by the event that is posted anyway */
+    /* the posted event meets an error again */
     if (conn->is_ready && conn->peer.connection->write->ready) {
         (void) send_output(conn);
     }
@@ -323,7 +316,7 @@ ngx_chat_redis_io_write(ngx_event_t *wev)
     ngx_chat_redis_conn_t *conn = c->data;
 
     if (send_output(conn) != NGX_OK) {
-        /* the server may have said why before it went */
+        /* the server may have sent the reason before it closed */
         on_readable(c->read);
 
         if (!is_replaced(conn, number)) {
@@ -331,10 +324,6 @@ ngx_chat_redis_io_write(ngx_event_t *wev)
         }
 
         return;
-    }
-
-    if (conn->out && wev->ready) {
-        ngx_post_event(wev, &ngx_posted_next_events);
     }
 
     if (ngx_handle_write_event(wev, 0) != NGX_OK) {
@@ -351,17 +340,12 @@ ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn)
     c->read->handler = on_readable;
     c->write->handler = ngx_chat_redis_io_write;
 
-    if (ngx_chat_redis_handshake(conn) != NGX_OK) {
-        ngx_chat_redis_conn_fail(conn, "no memory");
-        return;
-    }
-
-    /* what has come with the end of connecting is not signalled again */
+    /* there is no event for bytes that arrived while it connected */
     ngx_post_event(c->read, &ngx_posted_events);
 }
 
 
-/* NULL: what the reader holds of an unfinished reply can be one. */
+/* Why the unfinished reply is too much; NULL: it is not. */
 static const char *
 reply_excess(ngx_chat_redis_conn_t *conn)
 {
@@ -371,7 +355,7 @@ reply_excess(ngx_chat_redis_conn_t *conn)
         return "a reply is too large";
     }
 
-    /* it is searched from its beginning whenever something comes */
+    /* hiredis searches a line from its start with each feed */
     if (reader->len - reader->pos > NGX_CHAT_REDIS_LINE_MAX
         && memchr(reader->buf + reader->pos, '\n', NGX_CHAT_REDIS_LINE_MAX)
                == NULL)
@@ -383,7 +367,7 @@ reply_excess(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* NGX_DONE: the connection is not there any more. */
+/* NGX_DONE: the connection is closed or replaced. */
 static ngx_int_t
 feed_reader(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
 {
@@ -409,6 +393,7 @@ feed_reader(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
 
         conn->unfinished = 0;
         conn->elements = 0;
+        conn->silent = 0;
 
         if (conn->is_ready) {
             conn->reply(conn, reply);
@@ -433,18 +418,7 @@ feed_reader(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
 }
 
 
-static ngx_uint_t
-is_plain(const ngx_chat_redis_conn_t *conn)
-{
-#if (NGX_SSL)
-    return conn->conf->ssl == NULL && conn->host->host.len > 0;
-#else
-    return conn->host->host.len > 0;
-#endif
-}
-
-
-/* The connection has ended, by a FIN or else. */
+/* The connection has ended, by a FIN or an error. */
 static void
 on_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
 {
@@ -454,10 +428,11 @@ on_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
         ngx_chat_redis_conn_fail(conn, "closed in the middle of a reply");
 
     } else if (conn->due) {
-        /* what a TLS server does with plain text, too */
-        ngx_chat_redis_conn_fail(conn, "closed before its first answer%s",
-                                 is_plain(conn) ? ", it may want rediss://"
-                                                : "");
+        /* a TLS server closes on plain text, too */
+        ngx_chat_redis_conn_fail(conn, "closed before its first reply%s",
+                                 !conn->conf->tls && conn->host->host.len
+                                     ? ", it may require rediss://"
+                                     : "");
 
     } else if (fin) {
         ngx_chat_redis_conn_fail(conn, "closed by the server");
@@ -498,6 +473,6 @@ on_readable(ngx_event_t *rev)
         }
     }
 
-    /* the others of this worker come first */
+    /* other connections of this worker come first */
     ngx_post_event(rev, &ngx_posted_next_events);
 }

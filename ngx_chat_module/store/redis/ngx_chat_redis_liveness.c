@@ -1,9 +1,11 @@
 /*
  * ngx_chat_redis_liveness.c: see ngx_chat_redis_liveness.h.
  *
- * The workers' keys, the epochs of the data, and what their replies say of
- * other workers. One MGET reads the epoch first and then the workers, so
- * that both are of the same data.
+ * A query is one MGET: the epoch first, then the workers, so that both are of
+ * the same data. The keys of a shard have one hash tag. The shards of workers
+ * are in slots that are the same for all workers; a node's epoch is in any
+ * slot of that node. A majority of shards decides about another worker and
+ * about this one, so that two decisions have one shard in common.
  */
 
 #include <ngx_config.h>
@@ -12,60 +14,244 @@
 
 #include "store/redis/ngx_chat_redis_liveness.h"
 
-#define NGX_CHAT_REDIS_TTL 10000  /* ms, of a worker's key */
-#define NGX_CHAT_REDIS_YOUNG 2000 /* all are back by then */
-#define NGX_CHAT_REDIS_TAGS 512   /* tried at a time */
+#define NGX_CHAT_REDIS_TTL 10000 /* ms, of a worker's key */
+#define NGX_CHAT_REDIS_FRESH (NGX_CHAT_REDIS_TTL / 2)
+#define NGX_CHAT_REDIS_BEAT 500
+#define NGX_CHAT_REDIS_RECENT 2000  /* a shard's reply counts so long */
+#define NGX_CHAT_REDIS_SETTLED 2000 /* all workers are back by then */
+#define NGX_CHAT_REDIS_MEMORY 60000 /* then an unused worker is forgotten */
+#define NGX_CHAT_REDIS_WORKERS 512  /* known ones */
+#define NGX_CHAT_REDIS_TAGS 512     /* tried at a time */
 
-/* Their slots are in the middle of the thirds: 2722, 8196, 13655. */
+/* A known worker. */
+typedef struct {
+    ngx_queue_t queue;
+    ngx_msec_t  used;
+    ngx_uint_t  alive;
+    ngx_uint_t  missing; /* a bit for each shard without its key */
+    size_t      len;
+    u_char      name[NGX_CHAT_REDIS_NAME];
+} worker_t;
+
+/* A query to several shards. */
+typedef struct {
+    ngx_chat_redis_liveness_t *liveness;
+    ngx_uint_t                 pending; /* replies, and 1 while it is sent */
+    ngx_uint_t                 replies;
+    void (*done)(void *data, ngx_uint_t known);
+    void *data;
+} query_t;
+
+/* The part of one shard. */
+typedef struct {
+    query_t                *query;
+    ngx_chat_redis_shard_t *shard;
+} part_t;
+
+/* In the middle of the thirds: slots 2722, 8196, 13655. */
 static const char *const shard_prefixes[NGX_CHAT_REDIS_SHARDS] = {
     "chat:{776}:", "chat:{716}:", "chat:{726}:"
 };
 
 
-void
-ngx_chat_redis_shard_init(ngx_chat_redis_shard_t *shard, ngx_uint_t n)
+static worker_t *
+worker_of(ngx_queue_t *q)
 {
-    const char *prefix = "chat:";
+    return ngx_queue_data(q, worker_t, queue);
+}
 
-    if (shard->live->cluster->is_cluster) {
-        prefix = shard_prefixes[n];
+
+static worker_t *
+find_worker(ngx_chat_redis_liveness_t *liveness, chat_str_t name)
+{
+    worker_t    *worker;
+    ngx_queue_t *q;
+
+    for (q = ngx_queue_head(&liveness->workers);
+         q != ngx_queue_sentinel(&liveness->workers); q = ngx_queue_next(q))
+    {
+        worker = worker_of(q);
+        if (chat_str_eq(chat_str(worker->name, worker->len), name)) {
+            return worker;
+        }
     }
 
-    shard->n = n;
-    shard->votes = 1;
-    shard->keeps = !shard->live->cluster->is_cluster;
+    return NULL;
+}
+
+
+/* A new known worker, instead of the one longest unused if need be. */
+static worker_t *
+add_worker(ngx_chat_redis_liveness_t *liveness, chat_str_t name)
+{
+    worker_t *worker;
+
+    if (liveness->count < NGX_CHAT_REDIS_WORKERS) {
+        worker = ngx_alloc(sizeof(worker_t), liveness->beat.log);
+        if (worker == NULL) {
+            return NULL;
+        }
+        liveness->count++;
+
+    } else {
+        worker = worker_of(ngx_queue_last(&liveness->workers));
+        ngx_queue_remove(&worker->queue);
+    }
+
+    worker->alive = 1;
+    worker->missing = 0;
+    worker->used = ngx_current_msec;
+    worker->len = name.len;
+    ngx_memcpy(worker->name, name.data, name.len);
+    ngx_queue_insert_head(&liveness->workers, &worker->queue);
+    return worker;
+}
+
+
+/* Forgets the workers that have been unused for long. */
+static void
+expire_workers(ngx_chat_redis_liveness_t *liveness)
+{
+    worker_t *worker;
+
+    while (!ngx_queue_empty(&liveness->workers)) {
+        worker = worker_of(ngx_queue_last(&liveness->workers));
+        if (ngx_current_msec - worker->used < NGX_CHAT_REDIS_MEMORY) {
+            return;
+        }
+        ngx_queue_remove(&worker->queue);
+        ngx_free(worker);
+        liveness->count--;
+    }
+}
+
+
+ngx_uint_t
+ngx_chat_redis_liveness_knows(ngx_chat_redis_liveness_t *liveness,
+                              chat_str_t name, ngx_uint_t fresh)
+{
+    worker_t *worker;
+
+    if (name.len == 0 || name.len > NGX_CHAT_REDIS_NAME
+        || chat_str_eq(name, liveness->worker))
+    {
+        return 1;
+    }
+
+    worker = find_worker(liveness, name);
+    return worker != NULL && !(fresh && worker->alive);
+}
+
+
+static ngx_uint_t
+is_majority(const ngx_chat_redis_liveness_t *liveness, ngx_uint_t shards)
+{
+    return shards > liveness->nshards / 2;
+}
+
+
+/* 1 if other workers see this one, and will do for a while. */
+static int
+is_seen(ngx_chat_redis_liveness_t *liveness)
+{
+    ngx_uint_t              i, n = 0;
+    ngx_chat_redis_shard_t *shard;
+
+    /* this worker may have been stopped; the others have the real time */
+    ngx_time_update();
+
+    for (i = 0; i < liveness->nshards; i++) {
+        shard = &liveness->shards[i];
+        n += shard->has_epoch
+             && ngx_current_msec - shard->set_at < NGX_CHAT_REDIS_FRESH;
+    }
+
+    return (int) is_majority(liveness, n);
+}
+
+
+int
+ngx_chat_redis_liveness_alive(ngx_chat_redis_liveness_t *liveness,
+                              chat_str_t                 name)
+{
+    worker_t *worker;
+
+    if (chat_str_eq(name, liveness->worker)) {
+        return is_seen(liveness);
+    }
+
+    worker = find_worker(liveness, name);
+    if (worker == NULL) {
+        return 0;
+    }
+
+    worker->used = ngx_current_msec;
+    ngx_queue_remove(&worker->queue);
+    ngx_queue_insert_head(&liveness->workers, &worker->queue);
+    return (int) worker->alive;
+}
+
+
+/* A shard has the worker's key, or has not. 1: the worker has died. */
+static ngx_uint_t
+note_worker(const ngx_chat_redis_shard_t *shard, chat_str_t name,
+            ngx_uint_t has_key)
+{
+    worker_t                  *worker;
+    ngx_uint_t                 i, was, missing = 0;
+    ngx_chat_redis_liveness_t *liveness = shard->liveness;
+
+    worker = find_worker(liveness, name);
+    if (worker == NULL) {
+        worker = add_worker(liveness, name);
+    }
+
+    if (worker == NULL) {
+        return 0;
+    }
+
+    worker->missing &= ~((ngx_uint_t) 1 << shard->n);
+    worker->missing |= (ngx_uint_t) !has_key << shard->n;
+
+    for (i = 0; i < liveness->nshards; i++) {
+        missing += (worker->missing >> i & 1)
+                   && ngx_current_msec - liveness->shards[i].replied
+                          < NGX_CHAT_REDIS_RECENT;
+    }
+
+    was = worker->alive;
+    worker->alive = !is_majority(liveness, missing);
+    return was && !worker->alive;
+}
+
+
+static void
+set_prefix(ngx_chat_redis_shard_t *shard, const char *prefix)
+{
     shard->len = ngx_strlen(prefix);
     ngx_memcpy(shard->prefix, prefix, shard->len);
     shard->slot = chat_slot(chat_cstr(prefix));
 }
 
 
-ngx_uint_t
-ngx_chat_redis_shard_is_up(const ngx_chat_redis_shard_t *shard)
+/* Finds a slot of the node for its epoch; 0: not at once, try it again. */
+static ngx_uint_t
+place_node_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t node)
 {
-    return ngx_chat_redis_cluster_client(shard->live->cluster, shard->slot)
-               ->state
-           == CHAT_STORE_UP;
-}
-
-
-ngx_uint_t
-ngx_chat_redis_shard_place(ngx_chat_redis_shard_t *shard, ngx_uint_t node)
-{
+    char          prefix[sizeof(shard->prefix)];
     ngx_uint_t    i;
-    const u_char *owner = shard->live->cluster->owner;
+    const u_char *owner = shard->liveness->cluster->owner;
 
     if (shard->len != 0 && owner[shard->slot] == node) {
         return 1;
     }
 
-    shard->keeps = 1;
+    shard->has_epoch_of_data = 1;
     shard->has_epoch = 0;
 
     for (i = 0; i < NGX_CHAT_REDIS_TAGS; i++) {
-        shard->len = ngx_sprintf(shard->prefix, "chat:{%ui}:", shard->tag)
-                     - shard->prefix;
-        shard->slot = chat_slot(chat_str(shard->prefix, shard->len));
+        (void) ngx_sprintf((u_char *) prefix, "chat:{%ui}:%Z", shard->tag);
+        set_prefix(shard, prefix);
 
         if (owner[shard->slot] == node) {
             return 1;
@@ -74,19 +260,18 @@ ngx_chat_redis_shard_place(ngx_chat_redis_shard_t *shard, ngx_uint_t node)
         shard->tag = (shard->tag + 1) % (16 * CHAT_SLOTS);
     }
 
-    return 0; /* it has few; others are tried the next time */
+    return 0;
 }
 
 
-/* Adds the key that is called so. */
 static void
-add_shard_key(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard,
-              const char *what, chat_str_t name)
+add_key(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard,
+        const char *kind, chat_str_t name)
 {
     u_char key[sizeof(shard->prefix) + 16 + NGX_CHAT_REDIS_NAME], *end;
 
     end = ngx_slprintf(key, key + sizeof(key), "%*s%s%*s", shard->len,
-                       shard->prefix, what, name.len, name.data);
+                       shard->prefix, kind, name.len, name.data);
     ngx_chat_redis_cmd_key(cmd, chat_str(key, (size_t) (end - key)));
 }
 
@@ -95,37 +280,26 @@ static void
 add_worker_key(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard,
                chat_str_t worker)
 {
-    add_shard_key(cmd, shard, "worker:", worker);
+    add_key(cmd, shard, "worker:", worker);
 }
 
 
 static void
 add_epoch_key(ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_shard_t *shard)
 {
-    add_shard_key(cmd, shard, "epoch", chat_cstr(""));
+    add_key(cmd, shard, "epoch", chat_cstr(""));
 }
 
 
-/* The worker that the i-th argument of a question asks for. */
-static chat_str_t
-queried_worker(const ngx_chat_redis_shard_t *shard,
-               const ngx_chat_redis_cmd_t *cmd, size_t i)
-{
-    size_t skip = shard->len + sizeof("worker:") - 1;
-
-    return chat_str(cmd->argv[i] + skip, cmd->len[i] - skip);
-}
-
-
-/* Submits it: 1; what is not taken is freed: 0. */
+/* 1: it is submitted; 0: it is freed. */
 static ngx_uint_t
-submit_to_shard(ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd,
-                ngx_uint_t setup)
+submit(ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd,
+       ngx_uint_t is_setup)
 {
-    cmd->setup = setup & 1;
-    cmd->data = shard;
+    cmd->is_setup = is_setup & 1;
 
-    if (ngx_chat_redis_cluster_submit(shard->live->cluster, cmd) == NGX_OK) {
+    if (ngx_chat_redis_cluster_submit(shard->liveness->cluster, cmd) == NGX_OK)
+    {
         return 1;
     }
 
@@ -134,9 +308,10 @@ submit_to_shard(ngx_chat_redis_shard_t *shard, ngx_chat_redis_cmd_t *cmd,
 }
 
 
-ngx_chat_redis_cmd_t *
-ngx_chat_redis_shard_query(ngx_chat_redis_shard_t *shard,
-                           const chat_str_t *workers, ngx_uint_t n)
+/* The command that reads the epoch and these workers; NULL: no memory. */
+static ngx_chat_redis_cmd_t *
+create_mget(ngx_chat_redis_shard_t *shard, const chat_str_t *workers,
+            ngx_uint_t n)
 {
     ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
@@ -156,11 +331,12 @@ ngx_chat_redis_shard_query(ngx_chat_redis_shard_t *shard,
 }
 
 
-void
-ngx_chat_redis_shard_new_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t setup)
+/* Sets a new epoch, unless another worker has been faster. */
+static void
+set_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t is_setup)
 {
     u_char                text[NGX_CHAT_REDIS_NAME + NGX_INT64_LEN], *end;
-    chat_str_t           *worker = &shard->live->worker;
+    chat_str_t           *worker = &shard->liveness->worker;
     ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
 
     if (cmd == NULL) {
@@ -176,23 +352,24 @@ ngx_chat_redis_shard_new_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t setup)
     ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
     ngx_chat_redis_cmd_puts(cmd, "NX");
     cmd->done = ngx_chat_redis_ignore;
-    (void) submit_to_shard(shard, cmd, setup);
+    (void) submit(shard, cmd, is_setup);
 }
 
 
-/* 1 if the data is that of the last answer. */
+/* 1 if the reply is of the same data as the last one. */
 static ngx_uint_t
 check_epoch(ngx_chat_redis_shard_t *shard, const redisReply *reply)
 {
+    ngx_str_t     text = ngx_chat_redis_text(reply);
     chat_digest_t epoch;
 
     if (reply->type != REDIS_REPLY_STRING) {
         shard->since = ngx_current_msec;
-        ngx_chat_redis_shard_new_epoch(shard, 0);
+        set_epoch(shard, 0);
         return 0;
     }
 
-    chat_digest(chat_str(reply->str, (size_t) reply->len), &epoch);
+    chat_digest(chat_str(text.data, text.len), &epoch);
 
     if (shard->has_epoch && chat_digest_eq(&epoch, &shard->epoch)) {
         return 1;
@@ -207,30 +384,32 @@ check_epoch(ngx_chat_redis_shard_t *shard, const redisReply *reply)
 
     shard->since = ngx_current_msec;
 
-    if (shard->keeps) {
-        shard->live->lost(shard->live, shard->client);
+    if (shard->has_epoch_of_data) {
+        shard->liveness->lost(shard->liveness, shard->client);
     }
 
     return 0;
 }
 
 
-/* 1 if everybody who lives has been back, so that who is missing is dead. */
+/* 1 if all living workers have connected again, so that others are dead. */
 static ngx_uint_t
 is_settled(const ngx_chat_redis_shard_t *shard)
 {
-    return ngx_current_msec - shard->since >= NGX_CHAT_REDIS_YOUNG
-           && ngx_current_msec - shard->client->up_at >= NGX_CHAT_REDIS_YOUNG;
+    return ngx_current_msec - shard->since >= NGX_CHAT_REDIS_SETTLED
+           && ngx_current_msec - shard->client->up_since
+                  >= NGX_CHAT_REDIS_SETTLED;
 }
 
 
-void
-ngx_chat_redis_shard_reply(ngx_chat_redis_shard_t     *shard,
-                           const ngx_chat_redis_cmd_t *cmd,
-                           const redisReply           *reply)
+/* The reply to create_mget(). */
+static void
+read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
+          const redisReply *reply)
 {
-    size_t     i;
-    ngx_uint_t deaths = 0, there;
+    size_t     i, skip = shard->len + sizeof("worker:") - 1;
+    chat_str_t worker;
+    ngx_uint_t deaths = 0, has_key;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements + 1 != cmd->argc) {
         ngx_chat_redis_log_error(cmd->client, reply);
@@ -246,32 +425,122 @@ ngx_chat_redis_shard_reply(ngx_chat_redis_shard_t     *shard,
         return;
     }
 
-    shard->heard = ngx_current_msec;
+    shard->replied = ngx_current_msec;
 
     for (i = 2; i < cmd->argc; i++) {
-        there = reply->element[i - 1]->type == REDIS_REPLY_STRING;
+        worker = chat_str(cmd->argv[i] + skip, cmd->len[i] - skip);
+        has_key = reply->element[i - 1]->type == REDIS_REPLY_STRING;
 
-        if (there || is_settled(shard)) {
-            deaths += ngx_chat_redis_liveness_note(
-                shard->live, shard, queried_worker(shard, cmd, i), there);
+        if (has_key || is_settled(shard)) {
+            deaths += note_worker(shard, worker, has_key);
         }
     }
 
     if (deaths != 0) {
-        shard->live->died(shard->live);
+        shard->liveness->died(shard->liveness);
     }
 }
 
 
-/* The reply to the first half of a beat: others see this worker. */
 static void
-on_beat_set(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+end_query(query_t *query)
+{
+    if (--query->pending == 0) {
+        query->done(query->data, is_majority(query->liveness, query->replies));
+        ngx_free(query);
+    }
+}
+
+
+static void
+on_query(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    part_t  *part = cmd->data;
+    query_t *query = part->query;
+
+    if (reply != NULL) {
+        read_mget(part->shard, cmd, reply);
+        query->replies++;
+    }
+
+    ngx_chat_redis_ignore(cmd, reply);
+    end_query(query);
+}
+
+
+static void
+query_shard(ngx_chat_redis_shard_t *shard, query_t *query,
+            const chat_str_t *workers, ngx_uint_t n, chat_store_op_t *op)
+{
+    part_t               *part;
+    ngx_chat_redis_cmd_t *cmd;
+
+    if (ngx_chat_redis_cluster_client(shard->liveness->cluster, shard->slot)
+            ->state
+        != CHAT_STORE_UP)
+    {
+        return;
+    }
+
+    cmd = create_mget(shard, workers, n);
+    if (cmd == NULL) {
+        return;
+    }
+
+    part = chat_arena_alloc(cmd->arena, sizeof(part_t));
+    if (part == NULL) {
+        ngx_chat_redis_cmd_free(cmd);
+        return;
+    }
+
+    part->query = query;
+    part->shard = shard;
+    cmd->done = on_query;
+    cmd->data = part;
+    cmd->op = op;
+    query->pending += submit(shard, cmd, 0);
+}
+
+
+void
+ngx_chat_redis_liveness_query(ngx_chat_redis_liveness_t *liveness,
+                              const chat_str_t *workers, ngx_uint_t n,
+                              chat_store_op_t *op,
+                              void (*done)(void *data, ngx_uint_t known),
+                              void *data)
+{
+    query_t   *query;
+    ngx_uint_t i;
+
+    query = ngx_alloc(sizeof(query_t), liveness->beat.log);
+    if (query == NULL) {
+        done(data, 0);
+        return;
+    }
+
+    query->liveness = liveness;
+    query->pending = 1;
+    query->replies = 0;
+    query->done = done;
+    query->data = data;
+
+    for (i = 0; i < liveness->nshards; i++) {
+        query_shard(&liveness->shards[i], query, workers, n, op);
+    }
+
+    end_query(query);
+}
+
+
+/* Other workers see this one from now on. */
+static void
+on_key_set(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     ngx_chat_redis_shard_t *shard = cmd->data;
 
     if (reply != NULL && reply->type == REDIS_REPLY_STATUS) {
-        /* one that was sent twice is older than it looks */
-        shard->beaten = ngx_max(shard->beaten, cmd->born);
+        /* an older command may have been sent again */
+        shard->set_at = ngx_max(shard->set_at, cmd->queued);
     } else if (reply != NULL) {
         ngx_chat_redis_log_error(cmd->client, reply);
     }
@@ -281,29 +550,7 @@ on_beat_set(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
 
 static void
-on_beat_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
-{
-    ngx_chat_redis_shard_t    *shard = cmd->data;
-    ngx_chat_redis_liveness_t *live = shard->live;
-
-    shard->beating = 0;
-
-    /* a node that had the slot of its keeper until just now knows no more */
-    if (reply != NULL
-        && (shard->votes
-            || &live->cluster->nodes[shard->n]->client == cmd->client))
-    {
-        ngx_chat_redis_shard_reply(shard, cmd, reply);
-    }
-
-    ngx_chat_redis_ignore(cmd, reply);
-    live->told(live);
-}
-
-
-/* Others are to see this worker. */
-static void
-set_worker_key(ngx_chat_redis_shard_t *shard, ngx_uint_t setup)
+set_key(ngx_chat_redis_shard_t *shard, ngx_uint_t is_setup)
 {
     ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
 
@@ -312,299 +559,118 @@ set_worker_key(ngx_chat_redis_shard_t *shard, ngx_uint_t setup)
     }
 
     ngx_chat_redis_cmd_puts(cmd, "SET");
-    add_worker_key(cmd, shard, shard->live->worker);
+    add_worker_key(cmd, shard, shard->liveness->worker);
     ngx_chat_redis_cmd_puts(cmd, "1");
     ngx_chat_redis_cmd_puts(cmd, "PX");
     ngx_chat_redis_cmd_number(cmd, NGX_CHAT_REDIS_TTL);
-    cmd->done = on_beat_set;
-    (void) submit_to_shard(shard, cmd, setup);
+    cmd->done = on_key_set;
+    cmd->data = shard;
+    (void) submit(shard, cmd, is_setup);
 }
 
 
-void
-ngx_chat_redis_shard_beat(ngx_chat_redis_shard_t *shard,
-                          const chat_str_t *names, ngx_uint_t n,
-                          ngx_uint_t setup)
+static void
+on_beat_reply(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    ngx_chat_redis_shard_t    *shard = cmd->data;
+    ngx_chat_redis_liveness_t *liveness = shard->liveness;
+
+    shard->beating = 0;
+
+    /* the slot of a node's epoch may be another node's since the command */
+    if (reply != NULL
+        && (shard->has_workers
+            || &liveness->cluster->nodes[shard->n]->client == cmd->client))
+    {
+        read_mget(shard, cmd, reply);
+    }
+
+    ngx_chat_redis_ignore(cmd, reply);
+    liveness->beaten(liveness);
+}
+
+
+static void
+beat_shard(ngx_chat_redis_shard_t *shard, const chat_str_t *names,
+           ngx_uint_t n, ngx_uint_t is_setup)
 {
     ngx_chat_redis_cmd_t *cmd;
 
-    if (shard->votes) {
-        set_worker_key(shard, setup);
+    if (shard->has_workers) {
+        set_key(shard, is_setup);
     }
 
-    cmd = ngx_chat_redis_shard_query(shard, names, n);
+    cmd = create_mget(shard, names, n);
 
     if (cmd != NULL) {
         cmd->done = on_beat_reply;
-        shard->beating = submit_to_shard(shard, cmd, setup);
-    }
-}
-
-
-void
-ngx_chat_redis_shard_leave(ngx_chat_redis_shard_t *shard)
-{
-    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
-
-    if (cmd == NULL) {
-        return;
-    }
-
-    ngx_chat_redis_cmd_puts(cmd, "DEL");
-    add_worker_key(cmd, shard, shard->live->worker);
-    cmd->done = ngx_chat_redis_ignore;
-    (void) submit_to_shard(shard, cmd, 0);
-}
-
-
-#define NGX_CHAT_REDIS_FRESH 5000 /* ms: half the life of a worker's key */
-#define NGX_CHAT_REDIS_BEAT 500
-#define NGX_CHAT_REDIS_RECENT 2000 /* what a seat has said counts as long */
-#define NGX_CHAT_REDIS_MEMORY 60000
-#define NGX_CHAT_REDIS_WORKERS 512
-
-
-/* A worker that this one has met. */
-typedef struct {
-    ngx_queue_t queue;
-    ngx_msec_t  used;
-    ngx_uint_t  alive;
-    ngx_uint_t  missing; /* a bit for each seat that lacks its key */
-    size_t      len;
-    u_char      name[NGX_CHAT_REDIS_NAME];
-} ngx_chat_redis_worker_t;
-
-
-static ngx_chat_redis_worker_t *
-find_worker(ngx_chat_redis_liveness_t *live, chat_str_t name)
-{
-    ngx_queue_t             *q;
-    ngx_chat_redis_worker_t *worker;
-
-    for (q = ngx_queue_head(&live->workers);
-         q != ngx_queue_sentinel(&live->workers); q = ngx_queue_next(q))
-    {
-        worker = ngx_queue_data(q, ngx_chat_redis_worker_t, queue);
-        if (chat_str_eq(chat_str(worker->name, worker->len), name)) {
-            return worker;
-        }
-    }
-
-    return NULL;
-}
-
-
-/* A worker met for the first time; the one longest unasked makes room. */
-static ngx_chat_redis_worker_t *
-add_worker(ngx_chat_redis_liveness_t *live, chat_str_t name)
-{
-    ngx_chat_redis_worker_t *worker;
-
-    if (live->count < NGX_CHAT_REDIS_WORKERS) {
-        worker = ngx_alloc(sizeof(ngx_chat_redis_worker_t), live->beat.log);
-        if (worker == NULL) {
-            return NULL;
-        }
-        live->count++;
-
-    } else {
-        worker = ngx_queue_data(ngx_queue_last(&live->workers),
-                                ngx_chat_redis_worker_t, queue);
-        ngx_queue_remove(&worker->queue);
-    }
-
-    worker->alive = 1;
-    worker->missing = 0;
-    worker->used = ngx_current_msec;
-    worker->len = name.len;
-    ngx_memcpy(worker->name, name.data, name.len);
-    ngx_queue_insert_head(&live->workers, &worker->queue);
-    return worker;
-}
-
-
-ngx_uint_t
-ngx_chat_redis_liveness_knows(ngx_chat_redis_liveness_t *live, chat_str_t name,
-                              ngx_uint_t now)
-{
-    ngx_chat_redis_worker_t *worker;
-
-    if (name.len == 0 || name.len > NGX_CHAT_REDIS_NAME
-        || chat_str_eq(name, live->worker))
-    {
-        return 1;
-    }
-
-    worker = find_worker(live, name);
-    return worker != NULL && !(now && worker->alive);
-}
-
-
-ngx_uint_t
-ngx_chat_redis_liveness_quorum(const ngx_chat_redis_liveness_t *live,
-                               ngx_uint_t                       shards)
-{
-    return shards > live->nshards / 2;
-}
-
-
-/* 1 if the others can see this worker, and will for a while. */
-static int
-is_seen(ngx_chat_redis_liveness_t *live)
-{
-    ngx_uint_t              i, n = 0;
-    ngx_chat_redis_shard_t *shard;
-
-    /* it may have stood still: the others look at the real time */
-    ngx_time_update();
-
-    for (i = 0; i < live->nshards; i++) {
-        shard = &live->shards[i];
-        n += shard->has_epoch
-             && ngx_current_msec - shard->beaten < NGX_CHAT_REDIS_FRESH;
-    }
-
-    return (int) ngx_chat_redis_liveness_quorum(live, n);
-}
-
-
-int
-ngx_chat_redis_liveness_alive(ngx_chat_redis_liveness_t *live, chat_str_t name)
-{
-    ngx_chat_redis_worker_t *worker;
-
-    if (chat_str_eq(name, live->worker)) {
-        return is_seen(live);
-    }
-
-    worker = find_worker(live, name);
-    if (worker == NULL) {
-        return 0;
-    }
-
-    worker->used = ngx_current_msec;
-    ngx_queue_remove(&worker->queue);
-    ngx_queue_insert_head(&live->workers, &worker->queue);
-    return (int) worker->alive;
-}
-
-
-ngx_uint_t
-ngx_chat_redis_liveness_note(ngx_chat_redis_liveness_t    *live,
-                             const ngx_chat_redis_shard_t *shard,
-                             chat_str_t name, ngx_uint_t there)
-{
-    ngx_uint_t               i, was, missing = 0;
-    ngx_chat_redis_worker_t *worker;
-
-    worker = find_worker(live, name);
-    if (worker == NULL) {
-        worker = add_worker(live, name);
-    }
-
-    if (worker == NULL) {
-        return 0;
-    }
-
-    worker->missing &= ~((ngx_uint_t) 1 << shard->n);
-    worker->missing |= (ngx_uint_t) !there << shard->n;
-
-    for (i = 0; i < live->nshards; i++) {
-        missing += (worker->missing >> i & 1)
-                   && ngx_current_msec - live->shards[i].heard
-                          < NGX_CHAT_REDIS_RECENT;
-    }
-
-    was = worker->alive;
-    worker->alive = !ngx_chat_redis_liveness_quorum(live, missing);
-    return was && !worker->alive;
-}
-
-
-/* Forgets the workers that nobody has asked about for long. */
-static void
-expire_workers(ngx_chat_redis_liveness_t *live)
-{
-    ngx_queue_t             *q;
-    ngx_chat_redis_worker_t *worker;
-
-    while (!ngx_queue_empty(&live->workers)) {
-        q = ngx_queue_last(&live->workers);
-        worker = ngx_queue_data(q, ngx_chat_redis_worker_t, queue);
-        if (ngx_current_msec - worker->used < NGX_CHAT_REDIS_MEMORY) {
-            return;
-        }
-        ngx_queue_remove(q);
-        ngx_free(worker);
-        live->count--;
+        cmd->data = shard;
+        shard->beating = submit(shard, cmd, is_setup);
     }
 }
 
 
 static void
-beat_shards(ngx_chat_redis_liveness_t *live, ngx_uint_t setup)
+beat_shards(ngx_chat_redis_liveness_t *liveness, ngx_uint_t is_setup)
 {
-    chat_str_t               names[NGX_CHAT_REDIS_WORKERS];
-    ngx_uint_t               i, n = 0;
-    ngx_queue_t             *q;
-    ngx_chat_redis_worker_t *worker;
+    worker_t    *worker;
+    chat_str_t   names[NGX_CHAT_REDIS_WORKERS];
+    ngx_uint_t   i, n = 0;
+    ngx_queue_t *q;
 
-    for (q = ngx_queue_head(&live->workers);
-         q != ngx_queue_sentinel(&live->workers); q = ngx_queue_next(q))
+    for (q = ngx_queue_head(&liveness->workers);
+         q != ngx_queue_sentinel(&liveness->workers); q = ngx_queue_next(q))
     {
-        worker = ngx_queue_data(q, ngx_chat_redis_worker_t, queue);
+        worker = worker_of(q);
         names[n++] = chat_str(worker->name, worker->len);
     }
 
-    for (i = 0; i < live->nshards; i++) {
-        if (!live->shards[i].beating || setup) {
-            ngx_chat_redis_shard_beat(&live->shards[i], names, n, setup);
+    for (i = 0; i < liveness->nshards; i++) {
+        if (!liveness->shards[i].beating || is_setup) {
+            beat_shard(&liveness->shards[i], names, n, is_setup);
         }
     }
 }
 
 
-/* Asks the nodes of a cluster for the epoch of their data. */
+/* Reads the epoch of each node of a cluster. */
 static void
-beat_node_epochs(ngx_chat_redis_liveness_t *live)
+beat_node_epochs(ngx_chat_redis_liveness_t *liveness)
 {
     ngx_uint_t              i;
     ngx_chat_redis_node_t  *node;
-    ngx_chat_redis_shard_t *node_epoch;
+    ngx_chat_redis_shard_t *shard;
 
-    for (i = 0; i < live->cluster->count; i++) {
-        node = live->cluster->nodes[i];
-        node_epoch = &live->node_epochs[i];
-        node_epoch->live = live;
-        node_epoch->n = i;
+    for (i = 0; i < liveness->cluster->count; i++) {
+        node = liveness->cluster->nodes[i];
+        shard = &liveness->node_epochs[i];
+        shard->liveness = liveness;
+        shard->n = i;
 
         if (node->is_open && node->slots != 0
-            && node->client.state == CHAT_STORE_UP && !node_epoch->beating
-            && ngx_chat_redis_shard_place(node_epoch, i))
+            && node->client.state == CHAT_STORE_UP && !shard->beating
+            && place_node_epoch(shard, i))
         {
-            ngx_chat_redis_shard_beat(node_epoch, NULL, 0, 0);
+            beat_shard(shard, NULL, 0, 0);
         }
     }
 }
 
 
 void
-ngx_chat_redis_liveness_beat(ngx_chat_redis_liveness_t *live)
+ngx_chat_redis_liveness_beat(ngx_chat_redis_liveness_t *liveness)
 {
-    ngx_chat_redis_cluster_t *cluster = live->cluster;
+    ngx_chat_redis_cluster_t *cluster = liveness->cluster;
 
     if (!cluster->is_cluster) {
         if (ngx_chat_redis_cluster_state(cluster) == CHAT_STORE_UP) {
-            beat_shards(live, 0);
+            beat_shards(liveness, 0);
         }
 
-        return;
-    }
-
-    /* that is also what connects to nodes that nobody has needed yet */
-    if (cluster->known) {
-        beat_shards(live, 0);
-        beat_node_epochs(live);
+    } else if (cluster->known) {
+        /* this also connects to nodes that nothing has needed so far */
+        beat_shards(liveness, 0);
+        beat_node_epochs(liveness);
     }
 }
 
@@ -612,56 +678,69 @@ ngx_chat_redis_liveness_beat(ngx_chat_redis_liveness_t *live)
 static void
 on_beat(ngx_event_t *ev)
 {
-    ngx_chat_redis_liveness_t *live = ev->data;
+    ngx_chat_redis_liveness_t *liveness = ev->data;
 
     ngx_chat_redis_timer(ev, NGX_CHAT_REDIS_BEAT);
-    expire_workers(live);
-    ngx_chat_redis_liveness_beat(live);
-    live->told(live);
+    expire_workers(liveness);
+    ngx_chat_redis_liveness_beat(liveness);
+    liveness->beaten(liveness);
 }
 
 
 void
-ngx_chat_redis_liveness_setup(ngx_chat_redis_liveness_t *live)
+ngx_chat_redis_liveness_setup(ngx_chat_redis_liveness_t *liveness)
 {
-    live->shards[0].since = ngx_current_msec;
-    ngx_chat_redis_shard_new_epoch(&live->shards[0], 1);
-    beat_shards(live, 1);
+    liveness->shards[0].since = ngx_current_msec;
+    set_epoch(&liveness->shards[0], 1);
+    beat_shards(liveness, 1);
 }
 
 
 void
-ngx_chat_redis_liveness_leave(ngx_chat_redis_liveness_t *live)
+ngx_chat_redis_liveness_leave(ngx_chat_redis_liveness_t *liveness)
 {
-    ngx_uint_t i;
+    ngx_uint_t            i;
+    ngx_chat_redis_cmd_t *cmd;
 
-    for (i = 0; i < live->nshards; i++) {
-        ngx_chat_redis_shard_leave(&live->shards[i]);
+    for (i = 0; i < liveness->nshards; i++) {
+        cmd = ngx_chat_redis_cmd_create();
+
+        if (cmd != NULL) {
+            ngx_chat_redis_cmd_puts(cmd, "DEL");
+            add_worker_key(cmd, &liveness->shards[i], liveness->worker);
+            cmd->done = ngx_chat_redis_ignore;
+            (void) submit(&liveness->shards[i], cmd, 0);
+        }
     }
 
-    ngx_chat_redis_cluster_flush(live->cluster);
+    ngx_chat_redis_cluster_flush(liveness->cluster);
 }
 
 
 void
-ngx_chat_redis_liveness_init(ngx_chat_redis_liveness_t *live,
+ngx_chat_redis_liveness_init(ngx_chat_redis_liveness_t *liveness,
                              ngx_chat_redis_cluster_t  *cluster,
                              chat_str_t                 worker)
 {
-    ngx_uint_t i;
+    ngx_uint_t              i;
+    ngx_chat_redis_shard_t *shard;
 
-    live->cluster = cluster;
-    live->worker = worker;
-    live->nshards = cluster->is_cluster ? NGX_CHAT_REDIS_SHARDS : 1;
-    ngx_queue_init(&live->workers);
+    liveness->cluster = cluster;
+    liveness->worker = worker;
+    liveness->nshards = cluster->is_cluster ? NGX_CHAT_REDIS_SHARDS : 1;
+    ngx_queue_init(&liveness->workers);
 
-    for (i = 0; i < live->nshards; i++) {
-        live->shards[i].live = live;
-        ngx_chat_redis_shard_init(&live->shards[i], i);
+    for (i = 0; i < liveness->nshards; i++) {
+        shard = &liveness->shards[i];
+        shard->liveness = liveness;
+        shard->n = i;
+        shard->has_workers = 1;
+        shard->has_epoch_of_data = !cluster->is_cluster;
+        set_prefix(shard, cluster->is_cluster ? shard_prefixes[i] : "chat:");
     }
 
-    live->beat.handler = on_beat;
-    live->beat.data = live;
-    live->beat.log = cluster->log;
-    ngx_chat_redis_timer(&live->beat, NGX_CHAT_REDIS_BEAT);
+    liveness->beat.handler = on_beat;
+    liveness->beat.data = liveness;
+    liveness->beat.log = cluster->log;
+    ngx_chat_redis_timer(&liveness->beat, NGX_CHAT_REDIS_BEAT);
 }

@@ -1,10 +1,10 @@
 /*
- * ngx_chat_redis_notify.h: hears what other workers have to say to this one.
+ * ngx_chat_redis_notify.h: notifications of other workers to this one.
  *
- * A connection of its own, to any node, subscribed to the worker's own
- * channel: a cluster tells all its nodes what is published. What is
- * said while it is not there is lost, so each new subscription counts as
- * news of everything, and so does the passing of 15 s. Must not know: facts.
+ * A connection of its own, to any node, is subscribed to the worker's channel:
+ * a cluster sends to all its nodes what is published. What is published while
+ * there is no subscription is lost: with each new one, and every 15 s, all
+ * keys count as changed.
  */
 
 #ifndef NGX_CHAT_REDIS_NOTIFY_H
@@ -23,30 +23,29 @@ typedef struct ngx_chat_redis_notify_s ngx_chat_redis_notify_t;
 struct ngx_chat_redis_notify_s {
     ngx_chat_redis_conn_t     conn;
     ngx_chat_redis_cluster_t *cluster;
-    ngx_chat_redis_node_t    *node; /* to which it is connected */
+    ngx_chat_redis_node_t    *node; /* of the connection */
     chat_str_t                worker;
     ngx_event_t               retry;
-    ngx_event_t               ping;
     ngx_msec_t                backoff;
-    ngx_msec_t                polled;
-    ngx_uint_t                silent; /* no reply since the last ping */
-    ngx_uint_t                told;   /* the log was told that it is lost */
+    ngx_msec_t                polled; /* when all keys counted as changed */
+    ngx_uint_t                logged; /* that there is no subscription */
 
-    /* The owner's: prefix as 16 hex digits; NULL: look at everything. */
+    /* The owner's. prefix: of a key, as 16 hex digits; NULL: all keys. */
     void *data;
-    void (*news)(ngx_chat_redis_notify_t *wake, const char *prefix);
+    void (*changed)(ngx_chat_redis_notify_t *notify, const char *prefix);
 };
 
 /*
- * Starts to connect, unless it is not known yet where to: then move() does.
- * The owner has zeroed it and set its own.
+ * Starts to connect, unless the server's address is unknown as yet. The owner
+ * has zeroed it and set its part.
  */
-void ngx_chat_redis_notify_open(ngx_chat_redis_notify_t  *wake,
+void ngx_chat_redis_notify_open(ngx_chat_redis_notify_t  *notify,
                                 ngx_chat_redis_cluster_t *cluster,
                                 chat_str_t                worker);
 
-/* The server is there now. */
-void ngx_chat_redis_notify_move(ngx_chat_redis_notify_t *wake);
-void ngx_chat_redis_notify_close(ngx_chat_redis_notify_t *wake);
+/* The server has another address, or its first. */
+void ngx_chat_redis_notify_move(ngx_chat_redis_notify_t *notify);
+
+void ngx_chat_redis_notify_close(ngx_chat_redis_notify_t *notify);
 
 #endif /* NGX_CHAT_REDIS_NOTIFY_H */

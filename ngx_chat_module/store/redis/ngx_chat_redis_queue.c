@@ -1,9 +1,11 @@
 /*
- * ngx_chat_redis_queue.c: see ngx_chat_redis_client.h.
+ * ngx_chat_redis_queue.c: commands, the queue of a client, and its replay
+ * buffer.
  *
- * Commands, the queue in which they wait for their reply, and the replay
- * buffer. A command owns copies of its arguments, so that it can be sent
- * again. Setup commands are in front. The queue outlives connections.
+ * A command owns copies of its arguments, so that it can be sent again. The
+ * queue outlives connections; setup commands are in front. One timer serves
+ * all deadlines. Redis acknowledges writes that its replicas do not have yet:
+ * the replay buffer keeps those of the last seconds for the next master.
  */
 
 #include <ngx_config.h>
@@ -14,6 +16,9 @@
 #include "store/redis/ngx_chat_redis_client.h"
 
 #define NGX_CHAT_REDIS_ARGS 16
+#define NGX_CHAT_REDIS_REPLAY 5000 /* ms */
+#define NGX_CHAT_REDIS_REPLAY_BYTES (4 * 1024 * 1024)
+#define NGX_CHAT_REDIS_LOG_FULL 60000 /* ms between log lines */
 
 
 ngx_chat_redis_cmd_t *
@@ -42,10 +47,6 @@ ngx_chat_redis_cmd_create(void)
 void
 ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd)
 {
-    if (cmd->kept != NULL) {
-        freeReplyObject(cmd->kept);
-    }
-
     chat_arena_destroy(cmd->arena);
 }
 
@@ -109,7 +110,7 @@ void
 ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key)
 {
     cmd->slot = chat_slot(key);
-    cmd->keyed = 1;
+    cmd->is_keyed = 1;
     ngx_chat_redis_cmd_add(cmd, key);
 }
 
@@ -121,28 +122,6 @@ ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, ngx_uint_t arg)
 
     end = ngx_sprintf(text, "%ui", arg);
     ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
-}
-
-
-ngx_uint_t
-ngx_chat_redis_is_error(const redisReply *reply, const char *prefix)
-{
-    size_t len = ngx_strlen(prefix);
-
-    return reply->type == REDIS_REPLY_ERROR && (size_t) reply->len >= len
-           && ngx_memcmp(reply->str, prefix, len) == 0;
-}
-
-
-ngx_uint_t
-ngx_chat_redis_is_readonly(const redisReply *reply)
-{
-    return ngx_chat_redis_is_error(reply, "READONLY ")
-           || ngx_chat_redis_is_error(reply, "NOREPLICAS ")
-           || ngx_chat_redis_is_error(reply, "MASTERDOWN ")
-           /* how a script fails there before Redis 7 */
-           || (reply->type == REDIS_REPLY_ERROR
-               && strstr(reply->str, "-READONLY ") != NULL);
 }
 
 
@@ -158,30 +137,36 @@ ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
 
 ngx_chat_redis_cmd_t *
+ngx_chat_redis_next(const ngx_queue_t *cmds, const ngx_chat_redis_cmd_t *cmd)
+{
+    ngx_queue_t *q = cmd ? ngx_queue_next(&cmd->queue) : ngx_queue_head(cmds);
+
+    return q == ngx_queue_sentinel(cmds)
+               ? NULL
+               : ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+}
+
+
+ngx_chat_redis_cmd_t *
 ngx_chat_redis_take(ngx_queue_t *cmds)
 {
-    ngx_queue_t *q = ngx_queue_head(cmds);
+    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_next(cmds, NULL);
 
-    if (ngx_queue_empty(cmds)) {
-        return NULL;
+    if (cmd != NULL) {
+        ngx_queue_remove(&cmd->queue);
     }
 
-    ngx_queue_remove(q);
-    return ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    return cmd;
 }
 
 
 ngx_uint_t
 ngx_chat_redis_has_slot(const ngx_queue_t *cmds, unsigned slot)
 {
-    ngx_queue_t          *q;
-    ngx_chat_redis_cmd_t *cmd;
+    const ngx_chat_redis_cmd_t *cmd = NULL;
 
-    for (q = ngx_queue_head(cmds); q != ngx_queue_sentinel(cmds);
-         q = ngx_queue_next(q))
-    {
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-        if (cmd->keyed && cmd->slot == slot) {
+    while ((cmd = ngx_chat_redis_next(cmds, cmd)) != NULL) {
+        if (cmd->is_keyed && cmd->slot == slot) {
             return 1;
         }
     }
@@ -196,13 +181,10 @@ ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
 {
     ngx_queue_remove(&cmd->queue);
     client->bytes -= cmd->bytes;
+    client->setups -= cmd->is_setup;
 
-    if (cmd->setup) {
-        client->setups--;
-    }
-
-    if (ngx_queue_empty(&client->cmds) && client->timer.timer_set) {
-        ngx_del_timer(&client->timer);
+    if (ngx_queue_empty(&client->cmds) && client->deadline.timer_set) {
+        ngx_del_timer(&client->deadline);
     }
 }
 
@@ -210,41 +192,30 @@ ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
 void
 ngx_chat_redis_arm(ngx_chat_redis_client_t *client)
 {
-    ngx_uint_t            found = 0;
-    ngx_msec_t            first = 0;
-    ngx_queue_t          *q;
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_msec_int_t        left, first = NGX_MAX_INT32_VALUE;
+    ngx_chat_redis_cmd_t *cmd = NULL;
 
-    if (client->timer.timer_set) {
+    if (client->deadline.timer_set) {
         return;
     }
 
-    for (q = ngx_queue_head(&client->cmds);
-         q != ngx_queue_sentinel(&client->cmds); q = ngx_queue_next(q))
-    {
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-
-        if ((cmd->sent || cmd->op != NULL)
-            && (!found || (ngx_msec_int_t) (cmd->deadline - first) < 0))
-        {
-            found = 1;
-            first = cmd->deadline;
+    while ((cmd = ngx_chat_redis_next(&client->cmds, cmd)) != NULL) {
+        if (cmd->is_sent || cmd->op != NULL) {
+            left = (ngx_msec_int_t) (cmd->deadline - ngx_current_msec);
+            first = ngx_min(first, left);
         }
     }
 
-    if (found) {
-        /* not cancelable: a worker that exits has its say first */
-        ngx_add_timer(&client->timer,
-                      (ngx_msec_int_t) (first - ngx_current_msec) > 0
-                          ? first - ngx_current_msec
-                          : 1);
+    if (first != NGX_MAX_INT32_VALUE) {
+        /* not cancelable: an exiting worker sends its commands first */
+        ngx_add_timer(&client->deadline, (ngx_msec_t) ngx_max(first, 1));
     }
 }
 
 
 /*
- * A command that a request waits for has a bound from its birth: a server that
- * accepts connections and breaks each of them must not hold the request.
+ * An awaited command has a bound since it was queued: a server that accepts
+ * connections and breaks each of them must not hold the request.
  */
 static void
 set_deadline(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
@@ -252,8 +223,8 @@ set_deadline(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
 {
     ngx_msec_t last;
 
-    last =
-        cmd->born + 2 * ngx_max(client->conn.conf->timeout, client->patience);
+    last = cmd->queued
+           + 2 * ngx_max(client->conn.conf->timeout, client->patience);
     cmd->deadline = ngx_current_msec + wait;
 
     if (cmd->op != NULL && (ngx_msec_int_t) (cmd->deadline - last) > 0) {
@@ -262,28 +233,22 @@ set_deadline(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
 }
 
 
-/* Sends what has not been sent, as far as the greetings allow. */
 void
 ngx_chat_redis_flush(ngx_event_t *ev)
 {
-    ngx_queue_t             *q;
-    ngx_chat_redis_cmd_t    *cmd;
     ngx_chat_redis_client_t *client = ev->data;
+    ngx_chat_redis_cmd_t    *cmd = NULL;
 
     if (!client->conn.is_ready) {
         return;
     }
 
-    for (q = ngx_queue_head(&client->cmds);
-         q != ngx_queue_sentinel(&client->cmds); q = ngx_queue_next(q))
-    {
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-
-        if (client->setups != 0 && !cmd->setup) {
+    while ((cmd = ngx_chat_redis_next(&client->cmds, cmd)) != NULL) {
+        if (client->setups != 0 && !cmd->is_setup) {
             break;
         }
 
-        if (cmd->sent) {
+        if (cmd->is_sent) {
             continue;
         }
 
@@ -291,10 +256,10 @@ ngx_chat_redis_flush(ngx_event_t *ev)
                                      cmd->len)
             != NGX_OK)
         {
-            break; /* its deadline ends the connection */
+            break; /* no memory: the deadline ends the connection */
         }
 
-        cmd->sent = 1;
+        cmd->is_sent = 1;
         set_deadline(client, cmd, client->conn.conf->timeout);
     }
 
@@ -302,22 +267,24 @@ ngx_chat_redis_flush(ngx_event_t *ev)
 }
 
 
-/* At the end; a greeting behind the other greetings. */
+/* At the end; a setup command behind the other setup commands. */
 static void
 insert_command(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
 {
-    ngx_queue_t *q = ngx_queue_sentinel(&client->cmds);
     ngx_uint_t   i;
+    ngx_queue_t *q = ngx_queue_sentinel(&client->cmds);
 
-    if (cmd->setup) {
-        for (i = 0, q = ngx_queue_head(&client->cmds); i < client->setups; i++)
-        {
+    if (cmd->is_setup) {
+        q = ngx_queue_head(&client->cmds);
+
+        for (i = 0; i < client->setups; i++) {
             q = ngx_queue_next(q);
         }
+
         client->setups++;
     }
 
-    /* before q, and so at the end if q is the sentinel */
+    /* before q */
     ngx_queue_insert_tail(q, &cmd->queue);
 }
 
@@ -331,22 +298,22 @@ ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
     }
 
     if (client->bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
-        if (ngx_current_msec - client->complained > 60000) {
-            client->complained = ngx_current_msec;
+        if (ngx_current_msec - client->logged_at > NGX_CHAT_REDIS_LOG_FULL) {
+            client->logged_at = ngx_current_msec;
             ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
-                          "chat: the store %V has been away for too long, "
-                          "facts are dropped",
+                          "chat: the store %V has been unavailable for too "
+                          "long, its queue is full: facts are dropped",
                           client->name);
         }
         return NGX_DECLINED;
     }
 
     cmd->client = client;
-    cmd->sent = 0;
-    cmd->born = ngx_current_msec;
-    cmd->first = cmd->tries ? cmd->first : cmd->born;
+    cmd->is_sent = 0;
+    cmd->queued = ngx_current_msec;
+    cmd->first = cmd->tries ? cmd->first : cmd->queued;
     cmd->deadline =
-        cmd->born + ngx_max(client->conn.conf->timeout, client->patience);
+        cmd->queued + ngx_max(client->conn.conf->timeout, client->patience);
     client->bytes += cmd->bytes;
 
     insert_command(client, cmd);
@@ -375,37 +342,27 @@ ngx_chat_redis_unsent(ngx_chat_redis_client_t    *client,
     }
 
     cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-    return cmd->sent ? NULL : cmd;
-}
-
-
-void
-ngx_chat_redis_grown(ngx_chat_redis_client_t *client, size_t bytes)
-{
-    client->bytes += bytes;
+    return cmd->is_sent ? NULL : cmd;
 }
 
 
 void
 ngx_chat_redis_expire(ngx_chat_redis_client_t *client, ngx_uint_t all)
 {
-    ngx_queue_t           expired, *q, *next;
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_queue_t           expired;
+    ngx_chat_redis_cmd_t *cmd, *next;
 
     ngx_queue_init(&expired);
 
-    for (q = ngx_queue_head(&client->cmds);
-         q != ngx_queue_sentinel(&client->cmds); q = next)
-    {
-        next = ngx_queue_next(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+    for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
+        next = ngx_chat_redis_next(&client->cmds, cmd);
 
-        if (cmd->op != NULL && !cmd->sent
+        if (cmd->op != NULL && !cmd->is_sent
             && (all
                 || (ngx_msec_int_t) (cmd->deadline - ngx_current_msec) <= 0))
         {
             ngx_chat_redis_remove(client, cmd);
-            ngx_queue_insert_tail(&expired, q);
+            ngx_queue_insert_tail(&expired, &cmd->queue);
         }
     }
 
@@ -418,21 +375,17 @@ ngx_chat_redis_expire(ngx_chat_redis_client_t *client, ngx_uint_t all)
 void
 ngx_chat_redis_unsend(ngx_chat_redis_client_t *client)
 {
-    ngx_queue_t          *q, *next;
-    ngx_chat_redis_cmd_t *cmd;
+    ngx_chat_redis_cmd_t *cmd, *next;
 
-    for (q = ngx_queue_head(&client->cmds);
-         q != ngx_queue_sentinel(&client->cmds); q = next)
-    {
-        next = ngx_queue_next(q);
-        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-        cmd->sent = 0;
+    for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
+        next = ngx_chat_redis_next(&client->cmds, cmd);
+        cmd->is_sent = 0;
 
         if (client->patience != 0) {
             set_deadline(client, cmd, client->patience);
         }
 
-        if (cmd->setup) {
+        if (cmd->is_setup) {
             ngx_chat_redis_remove(client, cmd);
             ngx_chat_redis_cmd_free(cmd);
         }
@@ -445,20 +398,13 @@ ngx_chat_redis_empty(ngx_chat_redis_client_t *client)
 {
     ngx_chat_redis_cmd_t *cmd;
 
-    /* what was kept for a move goes with the rest */
     ngx_chat_redis_replay(client);
 
-    while (!ngx_queue_empty(&client->cmds)) {
-        cmd = ngx_queue_data(ngx_queue_head(&client->cmds),
-                             ngx_chat_redis_cmd_t, queue);
+    while ((cmd = ngx_chat_redis_next(&client->cmds, NULL)) != NULL) {
         ngx_chat_redis_remove(client, cmd);
         ngx_chat_redis_cmd_free(cmd);
     }
 }
-
-
-#define NGX_CHAT_REDIS_REPLAY 5000 /* ms */
-#define NGX_CHAT_REDIS_REPLAY_BYTES (4 * 1024 * 1024)
 
 
 static ngx_chat_redis_cmd_t *
@@ -483,39 +429,26 @@ copy_command(const ngx_chat_redis_cmd_t *cmd)
     copy->done = ngx_chat_redis_ignore;
     copy->slot = cmd->slot;
     copy->serial = cmd->serial;
-    copy->keyed = cmd->keyed;
-    copy->replayable = 1;
-    copy->born = ngx_current_msec;
+    copy->is_keyed = cmd->is_keyed;
+    copy->is_replayable = 1;
+    copy->queued = ngx_current_msec;
     return copy;
 }
 
 
-static void
-unlink_copy(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
-{
-    ngx_queue_remove(&cmd->queue);
-    client->replayed_bytes -= cmd->bytes;
-}
-
-
-/* Forgets what is too old by now, and what there is no room for. */
+/* Frees the copies that are too old, and those without room. */
 static void
 expire_copies(ngx_chat_redis_client_t *client)
 {
-    ngx_chat_redis_cmd_t *first;
+    ngx_chat_redis_cmd_t *cmd;
 
-    while (!ngx_queue_empty(&client->replayed)) {
-        first = ngx_queue_data(ngx_queue_head(&client->replayed),
-                               ngx_chat_redis_cmd_t, queue);
-
-        if (client->replayed_bytes <= NGX_CHAT_REDIS_REPLAY_BYTES
-            && ngx_current_msec - first->born <= NGX_CHAT_REDIS_REPLAY)
-        {
-            return;
-        }
-
-        unlink_copy(client, first);
-        ngx_chat_redis_cmd_free(first);
+    while ((cmd = ngx_chat_redis_next(&client->replay, NULL)) != NULL
+           && (client->replay_bytes > NGX_CHAT_REDIS_REPLAY_BYTES
+               || ngx_current_msec - cmd->queued > NGX_CHAT_REDIS_REPLAY))
+    {
+        ngx_queue_remove(&cmd->queue);
+        client->replay_bytes -= cmd->bytes;
+        ngx_chat_redis_cmd_free(cmd);
     }
 }
 
@@ -528,9 +461,9 @@ ngx_chat_redis_replay_add(ngx_chat_redis_client_t    *client,
 
     expire_copies(client);
 
-    if (cmd->piece
-        && client->replayed_bytes + cmd->bytes
-               > NGX_CHAT_REDIS_REPLAY_BYTES / 2)
+    /* logs leave half of the room to facts */
+    if (cmd->is_log
+        && client->replay_bytes + cmd->bytes > NGX_CHAT_REDIS_REPLAY_BYTES / 2)
     {
         return;
     }
@@ -538,8 +471,8 @@ ngx_chat_redis_replay_add(ngx_chat_redis_client_t    *client,
     copy = copy_command(cmd);
 
     if (copy != NULL) {
-        ngx_queue_insert_tail(&client->replayed, &copy->queue);
-        client->replayed_bytes += copy->bytes;
+        ngx_queue_insert_tail(&client->replay, &copy->queue);
+        client->replay_bytes += copy->bytes;
         expire_copies(client);
     }
 }
@@ -548,14 +481,13 @@ ngx_chat_redis_replay_add(ngx_chat_redis_client_t    *client,
 void
 ngx_chat_redis_replay(ngx_chat_redis_client_t *client)
 {
-    ngx_chat_redis_cmd_t *cmd;
-
-    /* the last one first, each before all that wait */
-    while (!ngx_queue_empty(&client->replayed)) {
-        cmd = ngx_queue_data(ngx_queue_last(&client->replayed),
-                             ngx_chat_redis_cmd_t, queue);
-        unlink_copy(client, cmd);
-        ngx_queue_insert_head(&client->cmds, &cmd->queue);
-        client->bytes += cmd->bytes;
+    if (!ngx_queue_empty(&client->replay)) {
+        /* the commands go behind the copies, and are the queue again */
+        ngx_queue_add(&client->replay, &client->cmds);
+        ngx_queue_init(&client->cmds);
+        ngx_queue_add(&client->cmds, &client->replay);
+        ngx_queue_init(&client->replay);
+        client->bytes += client->replay_bytes;
+        client->replay_bytes = 0;
     }
 }

@@ -1,13 +1,12 @@
 /*
- * ngx_chat_redis_redirect.c: what becomes of a command that a node of a
- * cluster declines.
+ * ngx_chat_redis_redirect.c: commands that a node of a cluster redirects, and
+ * the retry queue.
  *
- * MOVED: the slot is another node's, which is learned. ASK: this once it is.
- * TRYAGAIN and the like, and where nodes send a command to and fro: it is sent
- * again after a little while. Others of its slot wait for it, newer ones and
- * those that are yet to be declined, so that they stay in order. One that
- * somebody waits for fails when it has been declined for long.
- * Must not know: facts.
+ * MOVED: another node has the slot. ASK: another node gets this command, but
+ * not the slot. TRYAGAIN and the like, or nodes that redirect to one another:
+ * the command goes to the retry queue. Later commands of its slot wait for it,
+ * so that they stay in order. An awaited command fails when it has been
+ * redirected for 2 s.
  */
 
 #include <ngx_config.h>
@@ -16,13 +15,13 @@
 
 #include "store/redis/ngx_chat_redis_cluster.h"
 
-#define NGX_CHAT_REDIS_DECLINED 2000 /* ms; then who waits is told */
-#define NGX_CHAT_REDIS_HOPS 5        /* without a pause */
+#define NGX_CHAT_REDIS_REDIRECTED 2000 /* ms; then an awaited one fails */
+#define NGX_CHAT_REDIS_HOPS 5          /* without a pause */
 #define NGX_CHAT_REDIS_FIRST_AGAIN 10
 #define NGX_CHAT_REDIS_LAST_AGAIN 160
 
 
-/* The node in "MOVED SLOT HOST:PORT"; NULL: it says none. */
+/* The node in "MOVED SLOT HOST:PORT"; NULL: none. */
 static ngx_chat_redis_node_t *
 redirect_target(ngx_chat_redis_client_t *client, const redisReply *reply)
 {
@@ -48,7 +47,7 @@ redirect_target(ngx_chat_redis_client_t *client, const redisReply *reply)
 }
 
 
-/* This command only is to go to the other node. */
+/* Sends this command to the node, behind an ASKING. */
 static void
 send_asking(ngx_chat_redis_node_t *node, ngx_chat_redis_cmd_t *cmd)
 {
@@ -65,20 +64,20 @@ send_asking(ngx_chat_redis_node_t *node, ngx_chat_redis_cmd_t *cmd)
         }
     }
 
-    cmd->asks = 1;
+    cmd->is_asking = 1;
     ngx_chat_redis_cluster_resubmit(node->cluster, node, cmd);
 }
 
 
-/* Newer ones may have come here while it was under way. */
+/* Newer commands may have come into the retry queue while it was sent. */
 static void
 insert_by_serial(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 {
     ngx_queue_t          *q;
     ngx_chat_redis_cmd_t *other;
 
-    for (q = ngx_queue_last(&cluster->later);
-         q != ngx_queue_sentinel(&cluster->later); q = ngx_queue_prev(q))
+    for (q = ngx_queue_last(&cluster->retry);
+         q != ngx_queue_sentinel(&cluster->retry); q = ngx_queue_prev(q))
     {
         other = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
         if (other->serial <= cmd->serial) {
@@ -96,7 +95,8 @@ ngx_chat_redis_retry_add(ngx_chat_redis_cluster_t *cluster,
 {
     ngx_msec_t pause;
 
-    if (cmd->failed || cluster->bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
+    if (cmd->failed
+        || cluster->retry_bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
         return NGX_DECLINED;
     }
 
@@ -105,15 +105,15 @@ ngx_chat_redis_retry_add(ngx_chat_redis_cluster_t *cluster,
         cmd->first = ngx_current_msec;
     }
 
-    cmd->asks = 0;
+    cmd->is_asking = 0;
     cmd->hops = 0;
-    cluster->bytes += cmd->bytes;
+    cluster->retry_bytes += cmd->bytes;
     insert_by_serial(cluster, cmd);
 
-    if (!cluster->again.timer_set) {
+    if (!cluster->retry_timer.timer_set) {
         pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
         ngx_chat_redis_timer(
-            &cluster->again,
+            &cluster->retry_timer,
             ngx_chat_redis_jitter(ngx_min(pause, NGX_CHAT_REDIS_LAST_AGAIN)));
     }
 
@@ -121,29 +121,37 @@ ngx_chat_redis_retry_add(ngx_chat_redis_cluster_t *cluster,
 }
 
 
-/* Marks the slots of which a command has been sent: it may come here yet. */
 static void
-mark_sent_slots(ngx_chat_redis_cluster_t *cluster, u_char busy[CHAT_SLOTS / 8])
+retry_or_fail(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
+{
+    if (ngx_chat_redis_retry_add(cluster, cmd) != NGX_OK) {
+        cmd->done(cmd, NULL);
+    }
+}
+
+
+/* Marks the slots of sent commands, which may be redirected still. */
+static void
+mark_sent_slots(ngx_chat_redis_cluster_t *cluster, u_char sent[CHAT_SLOTS / 8])
 {
     ngx_uint_t            i;
-    ngx_queue_t          *q, *cmds;
     ngx_chat_redis_cmd_t *cmd;
 
-    ngx_memzero(busy, CHAT_SLOTS / 8);
+    ngx_memzero(sent, CHAT_SLOTS / 8);
 
     for (i = 0; i < cluster->count; i++) {
         if (!cluster->nodes[i]->is_open) {
             continue;
         }
 
-        cmds = &cluster->nodes[i]->client.cmds;
+        cmd = NULL;
 
-        for (q = ngx_queue_head(cmds); q != ngx_queue_sentinel(cmds);
-             q = ngx_queue_next(q))
+        while (
+            (cmd = ngx_chat_redis_next(&cluster->nodes[i]->client.cmds, cmd))
+            != NULL)
         {
-            cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-            if (cmd->keyed && cmd->sent) {
-                busy[cmd->slot / 8] |= (u_char) (1 << cmd->slot % 8);
+            if (cmd->is_keyed && cmd->is_sent) {
+                sent[cmd->slot / 8] |= (u_char) (1 << cmd->slot % 8);
             }
         }
     }
@@ -153,44 +161,33 @@ mark_sent_slots(ngx_chat_redis_cluster_t *cluster, u_char busy[CHAT_SLOTS / 8])
 void
 ngx_chat_redis_retry_send(ngx_event_t *ev)
 {
-    u_char                    busy[CHAT_SLOTS / 8];
+    u_char                    sent[CHAT_SLOTS / 8];
     ngx_queue_t               due;
     ngx_chat_redis_cmd_t     *cmd;
     ngx_chat_redis_cluster_t *cluster = ev->data;
 
-    ngx_queue_init(&due);
-
-    if (ngx_queue_empty(&cluster->later)) {
+    if (ngx_queue_empty(&cluster->retry)) {
         return;
     }
 
-    ngx_queue_add(&due, &cluster->later);
-    ngx_queue_init(&cluster->later);
-    cluster->bytes = 0;
+    ngx_queue_init(&due);
+    ngx_queue_add(&due, &cluster->retry);
+    ngx_queue_init(&cluster->retry);
+    cluster->retry_bytes = 0;
 
-    mark_sent_slots(cluster, busy);
+    mark_sent_slots(cluster, sent);
 
     while ((cmd = ngx_chat_redis_take(&due)) != NULL) {
-        if (!(busy[cmd->slot / 8] >> cmd->slot % 8 & 1)) {
+        if (sent[cmd->slot / 8] >> cmd->slot % 8 & 1) {
+            retry_or_fail(cluster, cmd);
+        } else {
             ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
-
-        } else if (ngx_chat_redis_retry_add(cluster, cmd) != NGX_OK) {
-            cmd->done(cmd, NULL);
         }
     }
 }
 
 
-/* 1 if it is worth while to send it again. */
-static ngx_uint_t
-may_retry(const ngx_chat_redis_cmd_t *cmd)
-{
-    return cmd->op == NULL
-           || ngx_current_msec - cmd->first < NGX_CHAT_REDIS_DECLINED;
-}
-
-
-/* 1 if the node cannot say anything of the slot at the moment. */
+/* 1 if the node cannot serve the slot at the moment. */
 static ngx_uint_t
 is_temporary(const redisReply *reply)
 {
@@ -201,8 +198,8 @@ is_temporary(const redisReply *reply)
 
 
 ngx_uint_t
-ngx_chat_redis_redirected(ngx_chat_redis_client_t *client,
-                          ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+ngx_chat_redis_redirect(ngx_chat_redis_client_t *client,
+                        ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     ngx_uint_t                moved, ask;
     ngx_chat_redis_node_t    *node = NULL;
@@ -212,8 +209,10 @@ ngx_chat_redis_redirected(ngx_chat_redis_client_t *client,
     moved = ngx_chat_redis_is_error(reply, "MOVED ");
     ask = ngx_chat_redis_is_error(reply, "ASK ");
 
-    if (!cmd->keyed || !(moved || ask || is_temporary(reply))
-        || !may_retry(cmd)) {
+    if (!cmd->is_keyed || !(moved || ask || is_temporary(reply))
+        || (cmd->op != NULL
+            && ngx_current_msec - cmd->first >= NGX_CHAT_REDIS_REDIRECTED))
+    {
         return 0;
     }
 
@@ -224,22 +223,19 @@ ngx_chat_redis_redirected(ngx_chat_redis_client_t *client,
     freeReplyObject(reply);
 
     if (!ask || node == NULL) {
-        cluster->stale = 1;
+        cluster->outdated = 1;
     }
 
     if (moved && node != NULL) {
-        ngx_chat_redis_slots_move(cluster, cmd->slot, node);
+        ngx_chat_redis_cluster_move(cluster, cmd->slot, node);
     }
 
-    /* others of the slot wait, or the node is yet to decline them */
+    /* another command of the slot waits, or will be redirected by the node */
     if (node == NULL || cmd->hops == NGX_CHAT_REDIS_HOPS
-        || ngx_chat_redis_has_slot(&cluster->later, cmd->slot)
+        || ngx_chat_redis_has_slot(&cluster->retry, cmd->slot)
         || (moved && ngx_chat_redis_has_slot(&client->cmds, cmd->slot)))
     {
-        if (ngx_chat_redis_retry_add(cluster, cmd) != NGX_OK) {
-            cmd->done(cmd, NULL);
-        }
-
+        retry_or_fail(cluster, cmd);
         return 1;
     }
 

@@ -1,12 +1,11 @@
 /*
- * ngx_chat_redis_script.c: the scripts that run in the server, each all at
- * once: what one has put, the next one sees.
+ * ngx_chat_redis_script.c: the Lua scripts, each of which the server runs as
+ * one step.
  *
- * A join puts what is absent and answers all facts; an append puts a piece of
- * a log; both then wake who waits for the key. A read answers pieces up to a
- * number of bytes. They are called by their hashes, and loaded with each
- * connection, and where the server has forgotten them.
- * Must not know: what facts mean, connections.
+ * A join puts absent facts and returns all facts; an append adds a piece to a
+ * log; both then notify the workers that wait for the key. A read returns
+ * pieces up to a number of bytes. Scripts are called by their hashes. They are
+ * loaded with each connection, and when the server has lost them.
  */
 
 #include <ngx_config.h>
@@ -16,8 +15,8 @@
 #include "store/redis/ngx_chat_redis_codec.h"
 
 
-/* see: facts of f; put: fields that are no reason to be told of this. */
-#define NGX_CHAT_REDIS_WAKE                                               \
+/* see: facts of f; put: fields that were put just now. */
+#define NGX_CHAT_REDIS_NOTIFY                                             \
     "local who,last={},0\n"                                               \
     "for i=1,#see,2 do\n"                                                 \
     " local w=see[i]:match('^wait/(.+)$') if w and not put[see[i]] then " \
@@ -31,7 +30,7 @@
     "  f:match('}:(................)')) end\n"
 
 
-const char *const ngx_chat_redis_scripts[] = {
+static const char *const scripts[] = {
     /* NGX_CHAT_REDIS_JOIN */
     "local f,p,was=KEYS[1],KEYS[2],false\n"
     "if ARGV[3]=='1' then\n"
@@ -51,7 +50,7 @@ const char *const ngx_chat_redis_scripts[] = {
     "local all=redis.call('HGETALL',f)\n"
     "if not new then return all end\n"
     "redis.call('EXPIRE',f,ARGV[1]) redis.call('EXPIRE',p,ARGV[1])\n"
-    "local see=was or all\n" NGX_CHAT_REDIS_WAKE "return all\n",
+    "local see=was or all\n" NGX_CHAT_REDIS_NOTIFY "return all\n",
 
     /* NGX_CHAT_REDIS_APPEND */
     "local f,put=KEYS[1],{}\n"
@@ -62,7 +61,7 @@ const char *const ngx_chat_redis_scripts[] = {
     " if r.err:find('smaller',1,true) then return 0 end return r end\n"
     "for _,k in ipairs(KEYS) do\n"
     " if redis.call('PTTL',k)<ARGV[1]*1000-200 then\n"
-    "  redis.call('EXPIRE',k,ARGV[1]) end end\n" NGX_CHAT_REDIS_WAKE
+    "  redis.call('EXPIRE',k,ARGV[1]) end end\n" NGX_CHAT_REDIS_NOTIFY
     "return 1\n",
 
     /* NGX_CHAT_REDIS_READ */
@@ -80,17 +79,15 @@ const char *const ngx_chat_redis_scripts[] = {
 
 
 void
-ngx_chat_redis_hash(ngx_chat_store_redis_t *redis)
+ngx_chat_redis_hash_scripts(ngx_chat_store_redis_t *redis)
 {
-    u_char      digest[NGX_CHAT_REDIS_SHA1];
-    ngx_uint_t  i;
-    ngx_sha1_t  sha1;
-    const char *text;
+    u_char     digest[NGX_CHAT_REDIS_SHA1];
+    ngx_uint_t i;
+    ngx_sha1_t sha1;
 
     for (i = 0; i < NGX_CHAT_REDIS_SCRIPTS; i++) {
-        text = ngx_chat_redis_scripts[i];
         ngx_sha1_init(&sha1);
-        ngx_sha1_update(&sha1, text, ngx_strlen(text));
+        ngx_sha1_update(&sha1, scripts[i], ngx_strlen(scripts[i]));
         ngx_sha1_final(digest, &sha1);
         (void) ngx_hex_dump((u_char *) redis->sha[i], digest, sizeof(digest));
     }
@@ -112,7 +109,8 @@ ngx_chat_redis_call(ngx_chat_store_redis_t *redis, ngx_uint_t script)
 
 
 void
-ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t setup)
+ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client,
+                            ngx_uint_t               is_setup)
 {
     ngx_uint_t            i;
     ngx_chat_redis_cmd_t *cmd;
@@ -125,9 +123,9 @@ ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t setup)
 
         ngx_chat_redis_cmd_puts(cmd, "SCRIPT");
         ngx_chat_redis_cmd_puts(cmd, "LOAD");
-        ngx_chat_redis_cmd_puts(cmd, ngx_chat_redis_scripts[i]);
+        ngx_chat_redis_cmd_puts(cmd, scripts[i]);
         cmd->done = ngx_chat_redis_ignore;
-        cmd->setup = setup & 1;
+        cmd->is_setup = is_setup & 1;
 
         if (ngx_chat_redis_submit(client, cmd) != NGX_OK) {
             ngx_chat_redis_cmd_free(cmd);
@@ -139,16 +137,16 @@ ngx_chat_redis_load(ngx_chat_redis_client_t *client, ngx_uint_t setup)
 ngx_uint_t
 ngx_chat_redis_reload(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    if (!ngx_chat_redis_is_error(reply, "NOSCRIPT") || cmd->again) {
+    if (!ngx_chat_redis_is_error(reply, "NOSCRIPT") || cmd->is_reloaded) {
         return 0;
     }
 
     freeReplyObject(reply);
-    cmd->again = 1;
-    ngx_chat_redis_load(cmd->client, 0);
+    cmd->is_reloaded = 1;
+    ngx_chat_redis_load_scripts(cmd->client, 0);
 
     if (ngx_chat_redis_submit(cmd->client, cmd) != NGX_OK) {
-        ngx_chat_redis_end(cmd, NULL, CHAT_ERROR);
+        cmd->done(cmd, NULL);
     }
 
     return 1;

@@ -1,11 +1,10 @@
 /*
  * ngx_chat_redis_sentinel.c: see ngx_chat_redis_sentinel.h.
  *
- * The question and the subscription go out in one write, so that no change
- * falls between them. A connection that is lost is made again, to the next
- * sentinel: its answer tells what was missed. The last answer stands,
- * whichever sentinel gave it; whether it is a master, its greeting shows.
- * Must not know: commands, facts.
+ * The query for the address and the subscription go out in one write, so that
+ * no change falls between them. After a disconnection the next Sentinel is
+ * asked, whose reply tells what was missed. The last address counts, whichever
+ * Sentinel it came from; the handshake shows whether it is a master's.
  */
 
 #include <ngx_config.h>
@@ -20,7 +19,7 @@
 
 
 static void
-start_asking(ngx_chat_redis_sentinel_t *sentinel)
+ask(ngx_chat_redis_sentinel_t *sentinel)
 {
     if (sentinel->timer.timer_set) {
         ngx_del_timer(&sentinel->timer);
@@ -32,7 +31,7 @@ start_asking(ngx_chat_redis_sentinel_t *sentinel)
 }
 
 
-/* None of them is of use. */
+/* All Sentinels have failed. */
 static void
 report_failure(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 {
@@ -47,34 +46,33 @@ report_failure(ngx_chat_redis_sentinel_t *sentinel, const char *why)
         sentinel->seeking = 0;
         sentinel->lost(sentinel, (const char *) text);
 
-    } else if (!sentinel->told) {
-        sentinel->told = 1;
+    } else if (!sentinel->logged) {
+        sentinel->logged = 1;
         ngx_log_error(NGX_LOG_ERR, sentinel->conn.log, 0,
-                      "chat: nobody tells where the store %V moves: %s",
+                      "chat: no Sentinel of the store %V reachable: a "
+                      "failover will go unnoticed: %s",
                       &sentinel->conf.name, text);
     }
 }
 
 
-/* This one is of no use; the next one is asked, at once or later. */
+/* This Sentinel is of no use: asks the next one, now or after a while. */
 static void
 next_sentinel(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 {
     ngx_uint_t asked = sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS;
 
     ngx_chat_redis_conn_close(&sentinel->conn);
-    sentinel->state = NGX_CHAT_REDIS_SENTINEL_RESTS;
+    sentinel->state = NGX_CHAT_REDIS_SENTINEL_WAITS;
     sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
 
     if (asked && ++sentinel->failed < sentinel->conf.nhosts) {
-        start_asking(sentinel);
+        ask(sentinel);
         return;
     }
 
-    ngx_chat_redis_timer(&sentinel->timer,
-                         ngx_chat_redis_jitter(sentinel->backoff));
-    sentinel->backoff =
-        ngx_min(2 * sentinel->backoff, NGX_CHAT_REDIS_SENTINEL_LAST);
+    ngx_chat_redis_backoff(&sentinel->timer, &sentinel->backoff,
+                           NGX_CHAT_REDIS_SENTINEL_LAST);
 
     if (asked) {
         report_failure(sentinel, why);
@@ -82,7 +80,6 @@ next_sentinel(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 }
 
 
-/* The connection has failed or ended. */
 static void
 on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 {
@@ -94,39 +91,41 @@ static void
 on_ready(ngx_chat_redis_conn_t *conn)
 {
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
-    const ngx_str_t            ask[] = { ngx_string("SENTINEL"),
-                                         ngx_string("get-master-addr-by-name"),
-                                         sentinel->conf.master };
-    const ngx_str_t            listen[] = { ngx_string("SUBSCRIBE"),
-                                            ngx_string("+switch-master") };
+    const ngx_str_t            query[] = { ngx_string("SENTINEL"),
+                                           ngx_string("get-master-addr-by-name"),
+                                           sentinel->conf.master };
+    const ngx_str_t            subscribe[] = { ngx_string("SUBSCRIBE"),
+                                               ngx_string("+switch-master") };
 
-    ngx_chat_redis_conn_command(conn, ask, 3);
-    ngx_chat_redis_conn_command(conn, listen, 2);
-    ngx_chat_redis_timer(&sentinel->timer, sentinel->conf.timeout);
+    ngx_chat_redis_conn_command(conn, query, 3);
+    ngx_chat_redis_conn_command(conn, subscribe, 2);
+
+    /* the reply is due sooner than that to a PING */
+    conn->silent = 1;
+    ngx_chat_redis_timer(&conn->timer, sentinel->conf.timeout);
 }
 
 
-/* A sentinel says that the master is there; NGX_ERROR: that is no place. */
+/* A Sentinel's address of the master; NGX_ERROR: it is none. */
 static ngx_int_t
-take_address(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t host,
-             ngx_str_t port)
+set_master(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t host, ngx_str_t port)
 {
     ngx_int_t                    n = ngx_atoi(port.data, port.len);
     ngx_uint_t                   is_new;
-    ngx_chat_redis_address_t    *place = sentinel->places;
+    ngx_chat_redis_address_t    *address = sentinel->addresses;
     const ngx_chat_redis_host_t *was = sentinel->master;
 
     is_new = was == NULL || !ngx_chat_redis_host_is(was, &host, n);
 
     if (is_new) {
-        /* what a connection may stand on is left as it is */
-        place += was == &place->host ? 1 : 0;
+        /* a connection may use the old address still */
+        address += was == &address->host ? 1 : 0;
 
-        if (ngx_chat_redis_address_set(place, &host, n) != NGX_OK) {
+        if (ngx_chat_redis_address_set(address, &host, n) != NGX_OK) {
             return NGX_ERROR;
         }
 
-        sentinel->master = &place->host;
+        sentinel->master = &address->host;
     }
 
     if (sentinel->seeking || is_new) {
@@ -138,21 +137,7 @@ take_address(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t host,
 }
 
 
-static ngx_str_t
-reply_text(const redisReply *reply)
-{
-    ngx_str_t text = ngx_null_string;
-
-    if (reply->type == REDIS_REPLY_STRING) {
-        text.data = (u_char *) reply->str;
-        text.len = (size_t) reply->len;
-    }
-
-    return text;
-}
-
-
-/* Where it is, or that the sentinel knows nothing of it. */
+/* The reply to the query. */
 static void
 on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
 {
@@ -161,19 +146,23 @@ on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
         return;
     }
 
-    if (take_address(sentinel, reply_text(reply->element[0]),
-                     reply_text(reply->element[1]))
+    if (set_master(sentinel, ngx_chat_redis_text(reply->element[0]),
+                   ngx_chat_redis_text(reply->element[1]))
         != NGX_OK)
     {
-        next_sentinel(sentinel, "it tells no address");
+        next_sentinel(sentinel, "it sends no valid address");
         return;
     }
 
     sentinel->state = NGX_CHAT_REDIS_SENTINEL_LISTENS;
     sentinel->failed = 0;
-    sentinel->silent = 0;
-    sentinel->told = 0;
-    ngx_chat_redis_timer(&sentinel->timer, NGX_CHAT_REDIS_SENTINEL_PING);
+
+    if (sentinel->logged) {
+        sentinel->logged = 0;
+        ngx_log_error(NGX_LOG_NOTICE, sentinel->conn.log, 0,
+                      "chat: a Sentinel of the store %V is reachable again",
+                      &sentinel->conf.name);
+    }
 }
 
 
@@ -202,9 +191,9 @@ on_switch_master(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t text)
     if (words[0].len == sentinel->conf.master.len
         && ngx_memcmp(words[0].data, sentinel->conf.master.data, words[0].len)
                == 0
-        && take_address(sentinel, words[3], words[4]) != NGX_OK)
+        && set_master(sentinel, words[3], words[4]) != NGX_OK)
     {
-        next_sentinel(sentinel, "it tells no address");
+        next_sentinel(sentinel, "it sends no valid address");
     }
 }
 
@@ -212,27 +201,26 @@ on_switch_master(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t text)
 static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
-    u_char                     text[NGX_CHAT_REDIS_REASON];
+    u_char                     why[NGX_CHAT_REDIS_ERROR];
     ngx_str_t                  kind;
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
-    sentinel->silent = 0;
-
     if (reply->type == REDIS_REPLY_ERROR) {
-        next_sentinel(sentinel, ngx_chat_redis_error_reason(reply, text));
+        (void) ngx_chat_redis_error(reply, why);
+        next_sentinel(sentinel, (const char *) why);
 
     } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS) {
         on_address(sentinel, reply);
 
     } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3) {
-        kind = reply_text(reply->element[0]);
+        kind = ngx_chat_redis_text(reply->element[0]);
 
         if (kind.len == 7 && ngx_memcmp(kind.data, "message", 7) == 0) {
-            on_switch_master(sentinel, reply_text(reply->element[2]));
+            on_switch_master(sentinel, ngx_chat_redis_text(reply->element[2]));
         }
 
     } else {
-        /* it has answered a ping: it stays */
+        /* the reply to a PING: the connection lasts */
         sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
     }
 
@@ -243,23 +231,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 static void
 on_timer(ngx_event_t *ev)
 {
-    const ngx_str_t            words[] = { ngx_string("PING") };
-    ngx_chat_redis_sentinel_t *sentinel = ev->data;
-
-    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_RESTS) {
-        start_asking(sentinel);
-        return;
-    }
-
-    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS || sentinel->silent) {
-        next_sentinel(sentinel, "no answer in time");
-        return;
-    }
-
-    sentinel->silent = 1;
-    ngx_chat_redis_conn_command(&sentinel->conn, words, 1);
-    ngx_chat_redis_timer(ev,
-                         ngx_chat_redis_jitter(NGX_CHAT_REDIS_SENTINEL_PING));
+    ask(ev->data);
 }
 
 
@@ -277,7 +249,7 @@ ngx_chat_redis_sentinel_seek(ngx_chat_redis_sentinel_t *sentinel)
         sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
     }
 
-    start_asking(sentinel);
+    ask(sentinel);
 }
 
 
@@ -294,6 +266,7 @@ ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
     sentinel->conn.conf = &sentinel->conf;
     sentinel->conn.log = log;
     sentinel->conn.data = sentinel;
+    sentinel->conn.ping = NGX_CHAT_REDIS_SENTINEL_PING;
     sentinel->conn.ready = on_ready;
     sentinel->conn.reply = on_reply;
     sentinel->conn.closed = on_closed;

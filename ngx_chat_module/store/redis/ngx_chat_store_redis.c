@@ -1,8 +1,8 @@
 /*
- * ngx_chat_store_redis.c: chat_store.h over a Redis server.
+ * ngx_chat_store_redis.c: the store in Redis.
  *
- * Ties together the commands, the knowledge who is alive, and the wake-ups of
- * this worker. Must not know: what facts mean, connections.
+ * It ties together the cluster, Sentinel, liveness and notifications, and
+ * turns their states into one state of the store.
  */
 
 #include <ngx_config.h>
@@ -12,7 +12,7 @@
 #include "store/redis/ngx_chat_redis_codec.h"
 #include "store/redis/ngx_chat_store_redis.h"
 
-#define NGX_CHAT_STORE_REDIS_DOUBT 1000 /* ms */
+#define NGX_CHAT_STORE_REDIS_UNSEEN 1000 /* ms; then UNAVAILABLE */
 
 
 static void
@@ -28,8 +28,8 @@ static void
 redis_unwatch(chat_store_watch_t *watch)
 {
     if (watch->store != NULL) {
-        ngx_chat_store_watch_remove(
-            &((ngx_chat_store_redis_t *) watch->store)->base, watch);
+        ngx_chat_store_watch_remove((ngx_chat_store_base_t *) watch->store,
+                                    watch);
     }
 }
 
@@ -39,21 +39,11 @@ redis_watch(chat_store_t *store, chat_store_watch_t *watch,
             chat_store_op_t *op, const chat_key_t *key,
             const chat_fact_t *facts, size_t n, uint32_t ttl)
 {
-    u_char                  field[5 + NGX_CHAT_REDIS_NAME];
-    chat_fact_t             wait;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    ngx_memzero(&wait, sizeof(wait));
-    ngx_memcpy(field, "wait/", 5);
-    ngx_memcpy(field + 5, store->worker.data, store->worker.len);
-    wait.field = chat_str(field, 5 + store->worker.len);
-    wait.value = chat_cstr("1");
-
-    /* one that is begun anew is one */
     redis_unwatch(watch);
-    ngx_chat_store_watch_add(&redis->base, store, watch, key);
-
-    ngx_chat_redis_join(redis, op, key, facts, n, ttl, &wait);
+    ngx_chat_store_watch_add(&redis->base, watch, key);
+    ngx_chat_redis_join(redis, op, key, facts, n, ttl, &redis->base.wait);
 }
 
 
@@ -67,12 +57,11 @@ redis_cancel(chat_store_op_t *op)
     }
 
     if (cmd == NULL) {
-        ngx_chat_store_forget(&((ngx_chat_store_redis_t *) op->store)->base,
-                              op);
+        ngx_chat_store_forget((ngx_chat_store_base_t *) op->store, op);
         return;
     }
 
-    /* the command goes on: what it puts is to stand */
+    /* the command goes on: its facts are to be put */
     cmd->op = NULL;
     op->answer = NULL;
     op->store = NULL;
@@ -90,11 +79,11 @@ static int
 redis_alive(chat_store_t *store, chat_str_t worker)
 {
     return ngx_chat_redis_liveness_alive(
-        &((ngx_chat_store_redis_t *) store)->live, worker);
+        &((ngx_chat_store_redis_t *) store)->liveness, worker);
 }
 
 
-/* The node of its slot may be away while others are there. */
+/* The node of the key's slot may be unavailable while others are not. */
 static int
 redis_key_unavailable(chat_store_t *store, const chat_key_t *key)
 {
@@ -109,138 +98,140 @@ setup_node(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
-    ngx_chat_redis_load(client, 1);
+    ngx_chat_redis_load_scripts(client, 1);
 
     if (!redis->cluster.is_cluster) {
-        ngx_chat_redis_liveness_setup(&redis->live);
+        ngx_chat_redis_liveness_setup(&redis->liveness);
     }
 }
 
 
-/* What must stand is told again. */
 static void
-repeat_facts(ngx_chat_store_redis_t *redis, ngx_uint_t all)
+notify_all(ngx_chat_store_redis_t *redis)
 {
-    if (redis->store.lost != NULL) {
-        redis->store.lost(&redis->store, (int) all);
-    }
-
     ngx_chat_store_changed(&redis->base, 0, 1);
 }
 
 
+/* The user of the store joins again the facts that must not be missing. */
+static void
+repeat_facts(ngx_chat_store_redis_t *redis, ngx_uint_t all)
+{
+    if (redis->base.store.lost != NULL) {
+        redis->base.store.lost(&redis->base.store, (int) all);
+    }
+
+    notify_all(redis);
+}
+
+
 /*
- * Where servers are there but nobody can see that this worker lives, it may
- * not claim; after a second that is as good as no store.
+ * In a cluster a worker that the others cannot see must not claim; after a
+ * second that is as good as no store.
  */
 static chat_store_state_e
 current_state(ngx_chat_store_redis_t *redis)
 {
+    chat_store_t      *store = &redis->base.store;
     chat_store_state_e state = ngx_chat_redis_cluster_state(&redis->cluster);
 
     if (state != CHAT_STORE_UP || !redis->cluster.is_cluster
-        || ngx_chat_redis_liveness_alive(&redis->live, redis->store.worker))
+        || ngx_chat_redis_liveness_alive(&redis->liveness, store->worker))
     {
         return state;
     }
 
-    if (redis->store.state == CHAT_STORE_UP) {
-        redis->doubted = ngx_current_msec;
+    if (store->state == CHAT_STORE_UP) {
+        redis->unseen_since = ngx_current_msec;
     }
 
-    return ngx_current_msec - redis->doubted < NGX_CHAT_STORE_REDIS_DOUBT
+    return ngx_current_msec - redis->unseen_since < NGX_CHAT_STORE_REDIS_UNSEEN
                ? CHAT_STORE_RECONNECTING
                : CHAT_STORE_UNAVAILABLE;
 }
 
 
-/* 1 if the state is new, and those who watch have to be told. */
+/* 1: the state is UP or UNAVAILABLE now, and was not. */
 static ngx_uint_t
 update_state(ngx_chat_store_redis_t *redis)
 {
+    ngx_uint_t         level;
     chat_store_state_e state = current_state(redis);
 
-    if (state == redis->store.state) {
+    if (state == redis->base.store.state) {
         return 0;
     }
 
-    if (redis->cluster.is_cluster && state == CHAT_STORE_UP) {
-        ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
-                      "chat: the store %V is connected",
-                      &redis->cluster.conf->name);
-
-    } else if (redis->cluster.is_cluster && state == CHAT_STORE_UNAVAILABLE) {
-        ngx_log_error(NGX_LOG_ERR, redis->cluster.log, 0,
-                      "chat: the store %V is away",
-                      &redis->cluster.conf->name);
+    /* one server's client logs its own state */
+    if (redis->cluster.is_cluster && state != CHAT_STORE_RECONNECTING) {
+        level = state == CHAT_STORE_UP ? NGX_LOG_NOTICE : NGX_LOG_ERR;
+        ngx_log_error(level, redis->cluster.log, 0, "chat: the store %V is %s",
+                      &redis->cluster.conf->name,
+                      state == CHAT_STORE_UP ? "connected" : "unavailable");
     }
 
-    redis->store.state = state;
+    redis->base.store.state = state;
     return state != CHAT_STORE_RECONNECTING;
 }
 
 
-/* A node came or went: those of its slots look again, as all others do. */
 static void
 on_node_state(ngx_chat_redis_cluster_t *cluster,
               ngx_chat_redis_client_t  *client)
 {
-    ngx_uint_t              news;
+    ngx_uint_t              changed;
     ngx_chat_store_redis_t *redis = cluster->data;
 
-    news = update_state(redis);
+    changed = update_state(redis);
 
     if (cluster->is_cluster) {
-        ngx_chat_redis_liveness_beat(&redis->live);
+        ngx_chat_redis_liveness_beat(&redis->liveness);
     }
 
-    if (cluster->moved && redis->store.state == CHAT_STORE_UP) {
-        cluster->moved = 0;
+    if (cluster->failed_over && redis->base.store.state == CHAT_STORE_UP) {
+        cluster->failed_over = 0;
         repeat_facts(redis, 0);
 
-    } else if (news
+    } else if (changed
                || (client != NULL && client->state != CHAT_STORE_RECONNECTING))
     {
-        ngx_chat_store_changed(&redis->base, 0, 1);
+        notify_all(redis);
     }
 }
 
 
-/* A beat: this worker may be seen now, or not any more. */
 static void
-on_beat(ngx_chat_redis_liveness_t *live)
+on_beat(ngx_chat_redis_liveness_t *liveness)
 {
-    ngx_chat_store_redis_t *redis = live->data;
+    ngx_chat_store_redis_t *redis = liveness->data;
 
     if (redis->cluster.is_cluster && update_state(redis)) {
-        ngx_chat_store_changed(&redis->base, 0, 1);
+        notify_all(redis);
     }
 }
 
 
 static void
-on_worker_died(ngx_chat_redis_liveness_t *live)
+on_worker_died(ngx_chat_redis_liveness_t *liveness)
 {
-    ngx_chat_store_redis_t *redis = live->data;
-
-    ngx_chat_store_changed(&redis->base, 0, 1);
+    notify_all(liveness->data);
 }
 
 
 static void
-on_data_lost(ngx_chat_redis_liveness_t *live, ngx_chat_redis_client_t *client)
+on_data_lost(ngx_chat_redis_liveness_t *liveness,
+             ngx_chat_redis_client_t   *client)
 {
-    ngx_chat_store_redis_t *redis = live->data;
-
     ngx_log_error(NGX_LOG_WARN, client->conn.log, 0,
-                  "chat: the store %V has lost its data", client->name);
-
-    repeat_facts(redis, 1);
+                  "chat: the store %V has lost its data, requests in progress "
+                  "repeat theirs",
+                  client->name);
+    repeat_facts(liveness->data, 1);
 }
 
 
 static void
-seek_master(ngx_chat_redis_client_t *client)
+locate_master(ngx_chat_redis_client_t *client)
 {
     ngx_chat_store_redis_t *redis = client->data;
 
@@ -250,45 +241,44 @@ seek_master(ngx_chat_redis_client_t *client)
 
 static void
 on_master_found(ngx_chat_redis_sentinel_t   *sentinel,
-                const ngx_chat_redis_host_t *master, ngx_uint_t moved)
+                const ngx_chat_redis_host_t *master, ngx_uint_t changed)
 {
     ngx_chat_store_redis_t *redis = sentinel->data;
 
-    if (moved) {
-        redis->cluster.moved = 1;
+    if (changed) {
+        redis->cluster.failed_over = 1;
         ngx_log_error(NGX_LOG_NOTICE, redis->cluster.log, 0,
-                      "chat: the store %V is at %V now",
+                      "chat: the store %V has failed over to %V",
                       &redis->cluster.conf->name, &master->name);
     }
 
     ngx_chat_redis_client_move(&redis->cluster.nodes[0]->client, master);
 
-    if (moved || redis->wake.conn.host == NULL) {
-        ngx_chat_redis_notify_move(&redis->wake);
+    if (changed || redis->notify.conn.host == NULL) {
+        ngx_chat_redis_notify_move(&redis->notify);
     }
 }
 
 
-/* No sentinel knows where it is. */
 static void
 on_master_unknown(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 {
     ngx_chat_store_redis_t *redis = sentinel->data;
 
-    ngx_chat_redis_client_lost(&redis->cluster.nodes[0]->client, why);
+    ngx_chat_redis_client_disconnect(&redis->cluster.nodes[0]->client, why);
 }
 
 
 static void
-on_notification(ngx_chat_redis_notify_t *wake, const char *hex)
+on_notification(ngx_chat_redis_notify_t *notify, const char *hex)
 {
     ngx_int_t               byte;
     ngx_uint_t              i;
     chat_key_t              key;
-    ngx_chat_store_redis_t *redis = wake->data;
+    ngx_chat_store_redis_t *redis = notify->data;
 
     if (hex == NULL) {
-        ngx_chat_store_changed(&redis->base, 0, 1);
+        notify_all(redis);
         return;
     }
 
@@ -325,8 +315,29 @@ set_worker_name(ngx_chat_store_redis_t *redis)
 
     end = ngx_snprintf(redis->worker, sizeof(redis->worker), "%P-%s", ngx_pid,
                        hex);
-    redis->store.worker =
+    redis->base.store.worker =
         chat_str(redis->worker, (size_t) (end - redis->worker));
+}
+
+
+static void
+init_store(chat_store_t *store)
+{
+    store->name = "redis";
+    store->state = CHAT_STORE_RECONNECTING;
+    store->most_facts = CHAT_STORE_FACTS;
+    store->join = redis_join;
+    store->watch = redis_watch;
+    store->unwatch = redis_unwatch;
+    store->payloads = ngx_chat_redis_payloads;
+    store->append = ngx_chat_redis_append;
+    store->read = ngx_chat_redis_read;
+    store->drop = ngx_chat_redis_drop;
+    store->clear = ngx_chat_redis_clear;
+    store->flush = redis_flush;
+    store->cancel = redis_cancel;
+    store->alive = redis_alive;
+    store->lacks = redis_key_unavailable;
 }
 
 
@@ -341,38 +352,26 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
         return NULL;
     }
 
+    init_store(&redis->base.store);
     set_worker_name(redis);
-    ngx_chat_redis_hash(redis);
+    ngx_chat_redis_hash_scripts(redis);
 
-    redis->store.name = "redis";
-    redis->store.state = CHAT_STORE_RECONNECTING;
-    redis->store.most_facts = CHAT_STORE_FACTS;
-    redis->store.join = redis_join;
-    redis->store.watch = redis_watch;
-    redis->store.unwatch = redis_unwatch;
-    redis->store.payloads = ngx_chat_store_redis_payloads;
-    redis->store.append = ngx_chat_store_redis_append;
-    redis->store.read = ngx_chat_store_redis_read;
-    redis->store.drop = ngx_chat_store_redis_drop;
-    redis->store.clear = ngx_chat_store_redis_clear;
-    redis->store.flush = redis_flush;
-    redis->store.cancel = redis_cancel;
-    redis->store.alive = redis_alive;
-    redis->store.lacks = redis_key_unavailable;
-    ngx_chat_store_base_init(&redis->base, cycle->log);
+    if (ngx_chat_store_base_init(&redis->base, cycle) != NGX_OK) {
+        return NULL;
+    }
 
     redis->cluster.data = redis;
-    redis->cluster.greet = setup_node;
+    redis->cluster.setup = setup_node;
     redis->cluster.changed = on_node_state;
-    redis->live.data = redis;
-    redis->live.told = on_beat;
-    redis->live.died = on_worker_died;
-    redis->live.lost = on_data_lost;
-    redis->wake.data = redis;
-    redis->wake.news = on_notification;
+    redis->liveness.data = redis;
+    redis->liveness.beaten = on_beat;
+    redis->liveness.died = on_worker_died;
+    redis->liveness.lost = on_data_lost;
+    redis->notify.data = redis;
+    redis->notify.changed = on_notification;
 
     if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
-        redis->cluster.seek = seek_master;
+        redis->cluster.locate = locate_master;
         redis->sentinel.data = redis;
         redis->sentinel.found = on_master_found;
         redis->sentinel.lost = on_master_unknown;
@@ -384,12 +383,12 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
         return NULL;
     }
 
-    redis->doubted = ngx_current_msec;
-    ngx_chat_redis_liveness_init(&redis->live, &redis->cluster,
-                                 redis->store.worker);
-    ngx_chat_redis_notify_open(&redis->wake, &redis->cluster,
-                               redis->store.worker);
-    return &redis->store;
+    redis->unseen_since = ngx_current_msec;
+    ngx_chat_redis_liveness_init(&redis->liveness, &redis->cluster,
+                                 redis->base.store.worker);
+    ngx_chat_redis_notify_open(&redis->notify, &redis->cluster,
+                               redis->base.store.worker);
+    return &redis->base.store;
 }
 
 
@@ -398,8 +397,8 @@ ngx_chat_store_redis_close(chat_store_t *store)
 {
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    ngx_chat_redis_liveness_leave(&redis->live);
-    ngx_chat_redis_notify_close(&redis->wake);
+    ngx_chat_redis_liveness_leave(&redis->liveness);
+    ngx_chat_redis_notify_close(&redis->notify);
     ngx_chat_redis_sentinel_close(&redis->sentinel);
     ngx_chat_redis_cluster_close(&redis->cluster);
 }

@@ -1,7 +1,8 @@
 /*
- * ngx_chat_store_redis.h: chat_store.h over a Redis server.
+ * ngx_chat_store_redis.h: the store in Redis: one server, Sentinels, or a
+ * cluster.
  *
- * Must not know: what facts mean.
+ * It keeps the laws of facts/chat_store.h.
  */
 
 #ifndef NGX_CHAT_STORE_REDIS_H
@@ -11,13 +12,13 @@
 #include <ngx_core.h>
 
 #include "facts/chat_store.h"
-#include "store/redis/ngx_chat_redis.h"
+#include "store/redis/ngx_chat_redis_conf.h"
 
-/* This worker's store; begins to connect. NULL: no memory. */
+/* This worker's store, which begins to connect. NULL: no memory. */
 chat_store_t *ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
                                         ngx_cycle_t                 *cycle);
 
-/* The worker ends: says so to the others, as far as that is quickly said. */
+/* The worker ends: tells the others, if that is possible at once. */
 void ngx_chat_store_redis_close(chat_store_t *store);
 
 #endif /* NGX_CHAT_STORE_REDIS_H */

@@ -456,8 +456,7 @@ ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
     u_char              *p;
     size_t               i, n = 0, bytes = 0;
     ngx_uint_t           gone = 0;
-    chat_arena_t        *arena;
-    ngx_chat_answered_t *answered = NULL;
+    ngx_chat_answered_t *answered;
     ngx_chat_shm_piece_t piece;
     ngx_chat_shm_place_t place;
 
@@ -472,21 +471,12 @@ ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
         piece.position = log->next;
     }
 
-    arena = chat_arena_create(0);
-    if (arena != NULL) {
-        answered = chat_arena_alloc(
-            arena, sizeof(*answered)
-                       + n * (sizeof(chat_fact_t) + NGX_INT64_LEN) + bytes);
-    }
-
+    answered = ngx_chat_store_answered(n, n * NGX_INT64_LEN + bytes);
     if (answered == NULL) {
-        chat_arena_destroy(arena);
         return NULL;
     }
 
-    answered->arena = arena;
     answered->count = n;
-    answered->facts = (chat_fact_t *) (answered + 1);
     p = (u_char *) (answered->facts + n);
 
     for (i = 0; i < n; i++) {

@@ -17,8 +17,7 @@
 
 
 typedef struct {
-    chat_store_t          store; /* first: the store is this */
-    ngx_chat_store_base_t base;
+    ngx_chat_store_base_t base; /* first: the store is in it */
     ngx_chat_shm_ctx_t   *ctx;
 } ngx_chat_store_shm_t;
 
@@ -84,42 +83,35 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
 }
 
 
-/* With the lock held: all facts of the batch as an answer; NULL: no memory. */
+/* Adds a fact to the answer; NULL: no memory, and the answer is freed. */
+static ngx_chat_answered_t *
+copy_fact(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
+          ngx_chat_answered_t *answered)
+{
+    if (ngx_chat_shm_facts_copy(fact, payload, answered->arena,
+                                &answered->facts[answered->count++])
+        == NGX_OK)
+    {
+        return answered;
+    }
+
+    chat_arena_destroy(answered->arena);
+    return NULL;
+}
+
+
+/* With the lock held: all facts of the batch (or NULL); NULL: no memory. */
 static ngx_chat_answered_t *
 all_facts(ngx_chat_shm_batch_t *batch)
 {
-    size_t               n = 0;
-    chat_arena_t        *arena;
     ngx_chat_answered_t *answered;
     ngx_chat_shm_fact_t *fact;
 
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return NULL;
-    }
+    answered = ngx_chat_store_answered(batch ? batch->count : 0, 0);
 
-    for (fact = batch ? batch->first : NULL; fact; fact = fact->next) {
-        n++;
-    }
-
-    answered =
-        chat_arena_alloc(arena, sizeof(*answered) + n * sizeof(chat_fact_t));
-    if (answered == NULL) {
-        chat_arena_destroy(arena);
-        return NULL;
-    }
-
-    answered->arena = arena;
-    answered->facts = (chat_fact_t *) (answered + 1);
-
-    for (fact = batch ? batch->first : NULL; fact; fact = fact->next) {
-        if (ngx_chat_shm_facts_copy(fact, 0, arena,
-                                    &answered->facts[answered->count++])
-            != NGX_OK)
-        {
-            chat_arena_destroy(arena);
-            return NULL;
-        }
+    for (fact = batch ? batch->first : NULL; fact && answered;
+         fact = fact->next) {
+        answered = copy_fact(fact, 0, answered);
     }
 
     return answered;
@@ -186,8 +178,9 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
     } else if (batch != NULL) {
         if (n != 0) {
-            added = put_facts(shm, batch, facts, n,
-                              (size_t) shm->store.most_facts * (op ? 1 : 2));
+            added =
+                put_facts(shm, batch, facts, n,
+                          (size_t) shm->base.store.most_facts * (op ? 1 : 2));
         }
 
         if (wait != NULL && added != NGX_ERROR) {
@@ -214,9 +207,9 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
     ngx_chat_shm_wakes_send(shm->ctx, &wakes);
 
     if (op != NULL && added == NGX_ERROR) {
-        ngx_chat_store_refuse(&shm->base, &shm->store, op, CHAT_LIMIT);
+        ngx_chat_store_refuse(&shm->base, op, CHAT_LIMIT);
     } else if (op != NULL) {
-        ngx_chat_store_answer(&shm->base, &shm->store, op, answered);
+        ngx_chat_store_answer(&shm->base, op, answered);
     }
 
     return added == NGX_ERROR ? NGX_ERROR : NGX_OK;
@@ -262,22 +255,14 @@ shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
           const chat_key_t *key, const chat_fact_t *facts, size_t n,
           uint32_t ttl)
 {
-    u_char      field[5 + sizeof(((ngx_chat_shm_ctx_t *) 0)->worker)];
-    chat_fact_t wait;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
 
-    /* one that is begun anew is one */
     shm_unwatch(watch);
 
-    ngx_memzero(&wait, sizeof(wait));
-    ngx_memcpy(field, "wait/", 5);
-    ngx_memcpy(field + 5, store->worker.data, store->worker.len);
-    wait.field = chat_str(field, 5 + store->worker.len);
-    wait.value = chat_cstr("1");
-
-    /* what was not counted in the zone is not to be counted off later */
-    if (join_and_watch(shm, op, key, facts, n, ttl, &wait) == NGX_OK) {
-        ngx_chat_store_watch_add(&shm->base, store, watch, key);
+    /* a watch that the zone has not counted must not be subtracted later */
+    if (join_and_watch(shm, op, key, facts, n, ttl, &shm->base.wait) == NGX_OK)
+    {
+        ngx_chat_store_watch_add(&shm->base, watch, key);
     }
 }
 
@@ -287,38 +272,14 @@ static ngx_chat_answered_t *
 some_payloads(ngx_chat_shm_batch_t *batch, const chat_str_t *fields, size_t n)
 {
     size_t               i;
-    chat_arena_t        *arena;
-    ngx_chat_answered_t *answered;
+    ngx_chat_answered_t *answered = ngx_chat_store_answered(n, 0);
     ngx_chat_shm_fact_t *fact;
 
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return NULL;
-    }
-
-    answered =
-        chat_arena_alloc(arena, sizeof(*answered) + n * sizeof(chat_fact_t));
-    if (answered == NULL) {
-        chat_arena_destroy(arena);
-        return NULL;
-    }
-
-    answered->arena = arena;
-    answered->facts = (chat_fact_t *) (answered + 1);
-
-    for (i = 0; i < n && batch != NULL; i++) {
+    for (i = 0; i < n && batch != NULL && answered != NULL; i++) {
         fact = ngx_chat_shm_facts_get(batch, fields[i]);
 
-        if (fact == NULL || !fact->has_payload) {
-            continue;
-        }
-
-        if (ngx_chat_shm_facts_copy(fact, 1, arena,
-                                    &answered->facts[answered->count++])
-            != NGX_OK)
-        {
-            chat_arena_destroy(arena);
-            return NULL;
+        if (fact != NULL && fact->has_payload) {
+            answered = copy_fact(fact, 1, answered);
         }
     }
 
@@ -338,7 +299,7 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
         some_payloads(ngx_chat_shm_facts_find(shm->ctx, key), fields, n);
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
-    ngx_chat_store_answer(&shm->base, store, op, answered);
+    ngx_chat_store_answer(&shm->base, op, answered);
 }
 
 
@@ -388,7 +349,7 @@ shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
-    ngx_chat_store_answer(&shm->base, store, op, answered);
+    ngx_chat_store_answer(&shm->base, op, answered);
 }
 
 
@@ -415,15 +376,11 @@ shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
 static void
 shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 {
-    chat_fact_t           cleared;
     ngx_chat_shm_wakes_t  wakes;
     ngx_chat_shm_batch_t *batch;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
 
     wakes.n = 0;
-    ngx_memzero(&cleared, sizeof(cleared));
-    cleared.field = chat_cstr("cleared");
-    cleared.value = chat_cstr("1");
 
     ngx_shmtx_lock(&shm->ctx->shpool->mutex);
 
@@ -431,7 +388,7 @@ shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
     if (batch != NULL) {
         ngx_chat_shm_wakes_mark(shm->ctx, batch, key, &wakes);
         ngx_chat_shm_facts_clear(shm->ctx, batch);
-        (void) ngx_chat_shm_facts_put(shm->ctx, batch, &cleared);
+        (void) ngx_chat_shm_facts_put(shm->ctx, batch, &shm->base.cleared);
         batch->expires = ngx_time() + (time_t) ttl;
     }
 
@@ -480,23 +437,25 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     shm->ctx = ctx;
     ctx->changed = on_changed;
     ctx->data = shm;
-    ngx_chat_store_base_init(&shm->base, cycle->log);
 
-    shm->store.name = "shm";
-    shm->store.worker = ctx->name;
-    shm->store.state = CHAT_STORE_UP;
-    shm->store.most_facts = CHAT_STORE_FACTS;
-    shm->store.join = shm_join;
-    shm->store.watch = shm_watch;
-    shm->store.unwatch = shm_unwatch;
-    shm->store.payloads = shm_payloads;
-    shm->store.append = shm_append;
-    shm->store.read = shm_read;
-    shm->store.drop = shm_drop;
-    shm->store.clear = shm_clear;
-    shm->store.cancel = shm_cancel;
-    shm->store.alive = shm_alive;
-    return &shm->store;
+    shm->base.store.name = "shm";
+    shm->base.store.worker = ctx->name;
+    shm->base.store.state = CHAT_STORE_UP;
+    shm->base.store.most_facts = CHAT_STORE_FACTS;
+    shm->base.store.join = shm_join;
+    shm->base.store.watch = shm_watch;
+    shm->base.store.unwatch = shm_unwatch;
+    shm->base.store.payloads = shm_payloads;
+    shm->base.store.append = shm_append;
+    shm->base.store.read = shm_read;
+    shm->base.store.drop = shm_drop;
+    shm->base.store.clear = shm_clear;
+    shm->base.store.cancel = shm_cancel;
+    shm->base.store.alive = shm_alive;
+
+    return ngx_chat_store_base_init(&shm->base, cycle) == NGX_OK
+               ? &shm->base.store
+               : NULL;
 }
 
 
