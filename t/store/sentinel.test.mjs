@@ -271,7 +271,7 @@ live('s64: what was accepted before a failover is there', async (t) => {
   const now = await it.failover();
   await gather(now, scene.nodes);
   await until(() => scene.nodes.every((n) =>
-    n.errorLog().match(/is (back|connected)/g).length > n.workers().length));
+    n.errorLog().match(/is (available again|connected)/g).length > n.workers().length));
   over = true;
   await Promise.all(givers);
   t.diagnostic(`${before} before the failover, ${accepted.length} in all`);

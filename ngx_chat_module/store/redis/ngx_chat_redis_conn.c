@@ -454,12 +454,12 @@ send_handshake(ngx_chat_redis_conn_t *conn)
 {
     u_char                       db[NGX_INT_T_LEN];
     ngx_str_t                    words[3];
-    ngx_uint_t                   n = 0;
+    ngx_uint_t                   n = 1;
     const char                  *last;
     const ngx_chat_redis_conf_t *conf = conn->conf;
 
     if (conf->password.len) {
-        ngx_str_set(&words[n++], "AUTH");
+        ngx_str_set(&words[0], "AUTH");
 
         if (conf->user.len) {
             words[n++] = conf->user;

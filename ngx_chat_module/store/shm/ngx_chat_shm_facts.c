@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 
 #include "store/shm/ngx_chat_shm_facts.h"
+#include "store/shm/ngx_chat_shm_workers.h"
 
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches looked at for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8 /* this part of the zone takes no new batch */
@@ -109,6 +110,14 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 }
 
 
+/* The worker in a wait/ fact. */
+static chat_str_t
+waiting_worker(const ngx_chat_shm_fact_t *fact)
+{
+    return chat_str(fact->data + 5, fact->field_len - 5u);
+}
+
+
 /* 1 if a worker that lives holds a request of this batch. */
 static ngx_uint_t
 is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
@@ -122,9 +131,7 @@ is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
     for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
          fact = fact->next)
     {
-        if (ngx_chat_shm_workers_alive(
-                ctx, chat_str(fact->data + 5, fact->field_len - 5u)))
-        {
+        if (ngx_chat_shm_workers_alive(ctx, waiting_worker(fact))) {
             return 1;
         }
     }
@@ -144,22 +151,28 @@ touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 }
 
 
-/* The workers that watch the batch look at it, and find that it has gone. */
-static void
-wake_watchers(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
+void
+ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
+                          const ngx_chat_shm_batch_t *batch)
 {
-    ngx_int_t            slot;
-    ngx_chat_shm_fact_t *fact;
+    const u_char              *value, *space;
+    const ngx_chat_shm_fact_t *fact, *claim = batch->claim;
 
     for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
          fact = fact->next)
     {
-        slot = ngx_chat_shm_workers_mark(
-            ctx, chat_str(fact->data + 5, fact->field_len - 5u),
+        ngx_chat_shm_workers_notify(ctx, waiting_worker(fact),
+                                    batch->node.key);
+    }
+
+    if (claim != NULL) {
+        value = claim->data + claim->field_len;
+        space = memchr(value, ' ', claim->value_len);
+        ngx_chat_shm_workers_notify(
+            ctx,
+            chat_str(value,
+                     space ? (size_t) (space - value) : claim->value_len),
             batch->node.key);
-        if (slot != -1) {
-            ngx_chat_shm_workers_wake(ctx, slot);
-        }
     }
 }
 
@@ -188,7 +201,7 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
         }
 
         if (held || !is_held(ctx, batch)) {
-            wake_watchers(ctx, batch);
+            ngx_chat_shm_facts_notify(ctx, batch);
             delete_batch(ctx, batch);
             return 1;
         }

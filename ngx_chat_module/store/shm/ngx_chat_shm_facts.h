@@ -13,7 +13,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/shm/ngx_chat_shm.h"
 #include "store/shm/ngx_chat_shm_log.h"
 #include "store/ngx_chat_store.h"
 
@@ -100,6 +99,10 @@ ngx_uint_t ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
                                     ngx_chat_shm_tenant_t      *tenant,
                                     const ngx_chat_shm_batch_t *keep,
                                     ngx_uint_t                  held);
+
+/* Notifies the workers that wait for the batch, and the last claim's. */
+void ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
+                               const ngx_chat_shm_batch_t *batch);
 
 /* Takes all facts away, and the log. */
 void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,

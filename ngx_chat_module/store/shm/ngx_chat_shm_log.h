@@ -14,7 +14,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/shm/ngx_chat_shm.h"
 #include "store/shm/ngx_chat_shm_zone.h"
 #include "store/ngx_chat_store.h"
 

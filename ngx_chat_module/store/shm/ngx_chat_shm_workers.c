@@ -1,9 +1,9 @@
 /*
  * ngx_chat_shm_workers.c: see ngx_chat_shm_workers.h.
  *
- * The table of workers in the zone. One worker wakes another by the eventfd
- * of its slot. The master makes the eventfds with the zone, and every later
- * worker inherits them.
+ * A slot lists the keys that have changed for its worker; more than fit count
+ * as all. The eventfd says that there is something in the list: eventfds
+ * coalesce, so nothing is counted. A worker's name is slot.generation.pid.
  */
 
 #include <ngx_config.h>
@@ -12,8 +12,16 @@
 
 #include <sys/eventfd.h>
 
-#include "store/shm/ngx_chat_shm.h"
 #include "store/shm/ngx_chat_shm_workers.h"
+
+/*
+ * The eventfds of a zone, in each process. Every configuration that has the
+ * zone counts; with the last one they are closed.
+ */
+struct ngx_chat_shm_events_s {
+    ngx_uint_t   used;
+    ngx_socket_t events[NGX_CHAT_SHM_SLOTS];
+};
 
 static void on_wake(ngx_event_t *ev);
 
@@ -119,7 +127,19 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 }
 
 
-/* The attempts of dead workers have ended: everybody is to look again. */
+/* A write that fails finds the counter full: the worker is awake already. */
+static void
+wake(const ngx_chat_shm_slot_t *slot)
+{
+    uint64_t one = 1;
+
+    if (write(slot->event, &one, sizeof(one)) == -1) {
+        return;
+    }
+}
+
+
+/* The attempts of dead workers have ended: all keys count as changed. */
 static void
 wake_all(ngx_chat_shm_ctx_t *ctx)
 {
@@ -130,7 +150,7 @@ wake_all(ngx_chat_shm_ctx_t *ctx)
     for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
         if (ctx->sh->slots[i].pid != 0) {
             ctx->sh->slots[i].all = 1;
-            ngx_chat_shm_workers_wake(ctx, i);
+            wake(&ctx->sh->slots[i]);
         }
     }
 
@@ -159,9 +179,9 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
     }
 
     slot = &ctx->sh->slots[ctx->slot];
-    end = ngx_snprintf(ctx->worker, sizeof(ctx->worker), "%i.%ui.%P",
-                       ctx->slot, slot->generation, slot->pid);
-    ctx->name = chat_str(ctx->worker, (size_t) (end - ctx->worker));
+    end = ngx_snprintf(ctx->text, sizeof(ctx->text), "%i.%ui.%P", ctx->slot,
+                       slot->generation, slot->pid);
+    ctx->name = chat_str(ctx->text, (size_t) (end - ctx->text));
 
     while (read(slot->event, &count, sizeof(count)) > 0) { /* void */
     }
@@ -244,7 +264,7 @@ on_wake(ngx_event_t *ev)
 }
 
 
-/* The slot of an incarnation that is still the slot's own, or -1. */
+/* The slot of a worker, or -1 if another worker has it. */
 static ngx_int_t
 find_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
@@ -274,46 +294,33 @@ find_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 }
 
 
-ngx_int_t
-ngx_chat_shm_workers_mark(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
-                          uint64_t prefix)
+void
+ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
+                            uint64_t prefix)
 {
-    ngx_int_t            n;
+    ngx_int_t            n = find_slot(ctx, worker);
     ngx_uint_t           i;
     ngx_chat_shm_slot_t *slot;
 
-    n = find_slot(ctx, worker);
     if (n == -1) {
-        return -1;
+        return;
     }
 
     slot = &ctx->sh->slots[n];
 
-    for (i = 0; i < slot->npending; i++) {
-        if (slot->pending[i] == prefix) {
-            return n;
-        }
+    for (i = 0; i < slot->npending && slot->pending[i] != prefix; i++) {
+        /* void */
     }
 
-    if (slot->npending == NGX_CHAT_SHM_PENDING) {
+    if (i == NGX_CHAT_SHM_PENDING) {
         slot->all = 1;
-    } else {
+
+    } else if (i == slot->npending) {
         slot->pending[slot->npending++] = prefix;
     }
 
-    return n;
-}
-
-
-void
-ngx_chat_shm_workers_wake(ngx_chat_shm_ctx_t *ctx, ngx_int_t slot)
-{
-    uint64_t one = 1;
-
-    /* a full counter means that the worker is awake already */
-    if (write(ctx->sh->slots[slot].event, &one, sizeof(one)) == -1) {
-        return;
-    }
+    /* also for a pending key: the worker that has put it may be killed */
+    wake(slot);
 }
 
 
@@ -330,66 +337,4 @@ ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 
     pid = ctx->sh->slots[slot].pid;
     return kill(pid, 0) == 0 || errno != ESRCH;
-}
-
-
-static void
-add_wake(ngx_chat_shm_ctx_t *ctx, chat_str_t worker, const chat_key_t *key,
-         ngx_chat_shm_wakes_t *wakes)
-{
-    ngx_int_t  slot;
-    ngx_uint_t i;
-
-    slot = ngx_chat_shm_workers_mark(ctx, worker, ngx_chat_store_prefix(key));
-    if (slot == -1) {
-        return;
-    }
-
-    for (i = 0; i < wakes->n; i++) {
-        if (wakes->slots[i] == slot) {
-            return;
-        }
-    }
-
-    wakes->slots[wakes->n++] = slot;
-}
-
-
-void
-ngx_chat_shm_wakes_mark(ngx_chat_shm_ctx_t         *ctx,
-                        const ngx_chat_shm_batch_t *batch,
-                        const chat_key_t *key, ngx_chat_shm_wakes_t *wakes)
-{
-    u_char                    *space;
-    chat_str_t                 value;
-    const ngx_chat_shm_fact_t *fact, *claim = batch->claim;
-
-    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
-         fact = fact->next)
-    {
-        add_wake(ctx, chat_str(fact->data + 5, fact->field_len - 5u), key,
-                 wakes);
-    }
-
-    if (claim != NULL) {
-        value = chat_str(claim->data + claim->field_len, claim->value_len);
-        space = ngx_strlchr((u_char *) value.data,
-                            (u_char *) value.data + value.len, ' ');
-        if (space != NULL) {
-            value.len = (size_t) (space - value.data);
-        }
-        add_wake(ctx, value, key, wakes);
-    }
-}
-
-
-void
-ngx_chat_shm_wakes_send(ngx_chat_shm_ctx_t         *ctx,
-                        const ngx_chat_shm_wakes_t *wakes)
-{
-    ngx_uint_t i;
-
-    for (i = 0; i < wakes->n; i++) {
-        ngx_chat_shm_workers_wake(ctx, wakes->slots[i]);
-    }
 }

@@ -1,9 +1,10 @@
 /*
- * ngx_chat_shm_workers.h: whom a change of a batch is told: the workers that
- * wait for it, and the last claimant's.
+ * ngx_chat_shm_workers.h: the table of workers in the zone, and how one worker
+ * wakes another.
  *
- * They are marked while the zone is locked, and woken once it is free.
- * Must not know: requests, what a worker does then.
+ * The master makes an eventfd for each slot with the zone; every worker of
+ * every later generation inherits them, so that a new worker can wake one that
+ * is exiting. A killed worker leaves nothing that others wait for.
  */
 
 #ifndef NGX_CHAT_SHM_WORKERS_H
@@ -12,23 +13,31 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/shm/ngx_chat_shm.h"
-#include "store/shm/ngx_chat_shm_facts.h"
+#include "store/shm/ngx_chat_shm_zone.h"
 
-/* The workers to be woken; n is 0 at first. */
-typedef struct {
-    ngx_uint_t n;
-    ngx_int_t  slots[NGX_CHAT_SHM_SLOTS];
-} ngx_chat_shm_wakes_t;
+/* In the master, with a new zone: makes the eventfds. */
+ngx_int_t ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log);
 
-/* With the mutex held: marks the key for all of them. */
-void ngx_chat_shm_wakes_mark(ngx_chat_shm_ctx_t         *ctx,
-                             const ngx_chat_shm_batch_t *batch,
-                             const chat_key_t           *key,
-                             ngx_chat_shm_wakes_t       *wakes);
+/* The same zone in a further configuration. */
+void ngx_chat_shm_workers_share(ngx_chat_shm_ctx_t       *ctx,
+                                const ngx_chat_shm_ctx_t *old);
 
-/* Without it: wakes those that were marked. */
-void ngx_chat_shm_wakes_send(ngx_chat_shm_ctx_t         *ctx,
-                             const ngx_chat_shm_wakes_t *wakes);
+/* A configuration ends: a cleanup handler, data is the context. */
+void ngx_chat_shm_workers_close(void *data);
+
+/* In a new worker: takes a slot and listens. NGX_ERROR: it has been logged. */
+ngx_int_t ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx,
+                                    ngx_cycle_t        *cycle);
+
+/* In a worker that exits. */
+void ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx);
+
+/* With the mutex held: tells a worker that a key has changed. */
+void ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
+                                 uint64_t prefix);
+
+/* 1 if the worker of this name runs. */
+ngx_uint_t ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx,
+                                      chat_str_t          worker);
 
 #endif /* NGX_CHAT_SHM_WORKERS_H */

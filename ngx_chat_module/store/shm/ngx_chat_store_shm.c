@@ -9,7 +9,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "store/shm/ngx_chat_shm.h"
 #include "store/shm/ngx_chat_shm_facts.h"
 #include "store/shm/ngx_chat_shm_workers.h"
 #include "store/ngx_chat_store.h"
@@ -163,9 +162,6 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
     ngx_slab_pool_t      *shpool = shm->ctx->shpool;
     ngx_chat_answered_t  *answered = NULL;
     ngx_chat_shm_batch_t *batch;
-    ngx_chat_shm_wakes_t  wakes;
-
-    wakes.n = 0;
 
     ngx_shmtx_lock(&shpool->mutex);
     ngx_chat_shm_facts_expire(shm->ctx);
@@ -194,7 +190,7 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
         /* a join that failed half-way is seen as far as it got */
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
         if (added != 0) {
-            ngx_chat_shm_wakes_mark(shm->ctx, batch, key, &wakes);
+            ngx_chat_shm_facts_notify(shm->ctx, batch);
         }
     }
 
@@ -204,7 +200,6 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 
     ngx_shmtx_unlock(&shpool->mutex);
 
-    ngx_chat_shm_wakes_send(shm->ctx, &wakes);
 
     if (op != NULL && added == NGX_ERROR) {
         ngx_chat_store_refuse(&shm->base, op, CHAT_LIMIT);
@@ -308,10 +303,7 @@ shm_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
            chat_str_t bytes, int last, uint64_t keep, uint32_t ttl)
 {
     ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
-    ngx_chat_shm_wakes_t  wakes;
     ngx_chat_shm_batch_t *batch;
-
-    wakes.n = 0;
 
     ngx_shmtx_lock(&ctx->shpool->mutex);
 
@@ -324,11 +316,10 @@ shm_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
         && ngx_chat_shm_log_put(ctx, &batch->log, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
-        ngx_chat_shm_wakes_mark(ctx, batch, key, &wakes);
+        ngx_chat_shm_facts_notify(ctx, batch);
     }
 
     ngx_shmtx_unlock(&ctx->shpool->mutex);
-    ngx_chat_shm_wakes_send(ctx, &wakes);
 }
 
 
@@ -376,24 +367,20 @@ shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
 static void
 shm_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 {
-    ngx_chat_shm_wakes_t  wakes;
     ngx_chat_shm_batch_t *batch;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
-
-    wakes.n = 0;
 
     ngx_shmtx_lock(&shm->ctx->shpool->mutex);
 
     batch = ngx_chat_shm_facts_make(shm->ctx, key);
     if (batch != NULL) {
-        ngx_chat_shm_wakes_mark(shm->ctx, batch, key, &wakes);
+        ngx_chat_shm_facts_notify(shm->ctx, batch);
         ngx_chat_shm_facts_clear(shm->ctx, batch);
         (void) ngx_chat_shm_facts_put(shm->ctx, batch, &shm->base.cleared);
         batch->expires = ngx_time() + (time_t) ttl;
     }
 
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
-    ngx_chat_shm_wakes_send(shm->ctx, &wakes);
 }
 
 
