@@ -1,10 +1,10 @@
 /*
  * ngx_chat_shm_facts.c: see ngx_chat_shm_facts.h.
  *
- * Batches stand in a red-black tree by the first bytes of their name and in
- * queues by the time of their last use, as limit_req has it. The facts of one
- * stand in a list and in a treap by their fields.
- * Must not know: requests, events, how workers are woken.
+ * Batches are in a red-black tree by the first bytes of their name, and in
+ * queues in the order of their last use. The facts of a batch are in a list,
+ * and in a treap by their fields: it adds 20 bytes to a fact, so that a usual
+ * one fits into a block of 128 bytes, which a red-black tree would exceed.
  */
 
 #include <ngx_config.h>
@@ -13,8 +13,8 @@
 #include "store/shm/ngx_chat_shm_facts.h"
 #include "store/shm/ngx_chat_shm_workers.h"
 
-#define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches looked at for one allocation */
-#define NGX_CHAT_SHM_RESERVE 8 /* this part of the zone takes no new batch */
+#define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
+#define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
 
 
 static void insert_batch(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
@@ -118,7 +118,7 @@ waiting_worker(const ngx_chat_shm_fact_t *fact)
 }
 
 
-/* 1 if a worker that lives holds a request of this batch. */
+/* 1 if a living worker holds a request of this batch. */
 static ngx_uint_t
 is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 {
@@ -140,7 +140,7 @@ is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 }
 
 
-/* It is the most recently used one. */
+/* Makes the batch the most recently used one. */
 static void
 touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
@@ -206,7 +206,7 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
             return 1;
         }
 
-        /* out of the way of the next search */
+        /* the next search finds others first */
         touch_batch(ctx, batch);
     }
 
@@ -215,8 +215,8 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
 
 
 /*
- * The last room is for what held requests wait for, and for logs: 0 if a new
- * batch, or the first payload of one, of so many bytes would take it.
+ * 0: a new batch, or the first payload of one, of so many bytes would take
+ * the reserve, which is for what held requests wait for, and for logs.
  */
 static ngx_uint_t
 admits(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
@@ -299,7 +299,7 @@ free_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 }
 
 
-/* The payload in pieces; NGX_ERROR: no memory, nothing is left behind. */
+/* Stores the payload in pieces; NGX_ERROR: no memory, and none is stored. */
 static ngx_int_t
 store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
               chat_str_t payload, ngx_chat_shm_chunk_t **chunks)
@@ -374,14 +374,14 @@ static void
 insert_fact(ngx_chat_shm_batch_t *batch, ngx_chat_shm_fact_t *new)
 {
     chat_str_t           field = chat_str(new->data, new->field_len);
-    ngx_chat_shm_fact_t *fact, **place = &batch->root, **less, **more;
+    ngx_chat_shm_fact_t *fact, **link = &batch->root, **less, **more;
 
-    while (*place != NULL && (*place)->priority >= new->priority) {
-        place = compare_field(field, *place) < 0 ? &(*place)->left
-                                                 : &(*place)->right;
+    while (*link != NULL && (*link)->priority >= new->priority) {
+        link =
+            compare_field(field, *link) < 0 ? &(*link)->left : &(*link)->right;
     }
 
-    fact = *place;
+    fact = *link;
     less = &new->left;
     more = &new->right;
 
@@ -399,7 +399,7 @@ insert_fact(ngx_chat_shm_batch_t *batch, ngx_chat_shm_fact_t *new)
 
     *less = NULL;
     *more = NULL;
-    *place = new;
+    *link = new;
 }
 
 
@@ -408,11 +408,11 @@ static void
 remove_fact(ngx_chat_shm_batch_t *batch, const ngx_chat_shm_fact_t *fact)
 {
     chat_str_t           field = chat_str(fact->data, fact->field_len);
-    ngx_chat_shm_fact_t *less, *more, **place = &batch->root;
+    ngx_chat_shm_fact_t *less, *more, **link = &batch->root;
 
-    while (*place != fact) {
-        place = compare_field(field, *place) < 0 ? &(*place)->left
-                                                 : &(*place)->right;
+    while (*link != fact) {
+        link =
+            compare_field(field, *link) < 0 ? &(*link)->left : &(*link)->right;
     }
 
     less = fact->left;
@@ -420,21 +420,21 @@ remove_fact(ngx_chat_shm_batch_t *batch, const ngx_chat_shm_fact_t *fact)
 
     while (less != NULL && more != NULL) {
         if (less->priority > more->priority) {
-            *place = less;
-            place = &less->right;
+            *link = less;
+            link = &less->right;
             less = less->right;
         } else {
-            *place = more;
-            place = &more->left;
+            *link = more;
+            link = &more->left;
             more = more->left;
         }
     }
 
-    *place = less != NULL ? less : more;
+    *link = less != NULL ? less : more;
 }
 
 
-/* The fact was there: it may still lack the payload of its own value. */
+/* Adds the payload to a fact without one, if it has the same value. */
 static ngx_int_t
 add_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
             ngx_chat_shm_fact_t *old, const chat_fact_t *fact)

@@ -1,10 +1,9 @@
 /*
  * ngx_chat_shm_facts.h: sets of facts in the slab of the zone.
  *
- * All functions are called with the zone's mutex held. Promises: a fact once
- * put is not changed; what could not be put whole is not put; a look-up takes
- * the logarithm of the number of facts; expired batches go by and by.
- * Must not know: requests, events, how workers are woken.
+ * All functions are called with the zone's mutex held. A fact is put whole or
+ * not at all, and never changes. A look-up takes logarithmic time. Expired
+ * batches are freed by and by.
  */
 
 #ifndef NGX_CHAT_SHM_FACTS_H
@@ -58,7 +57,7 @@ struct ngx_chat_shm_batch_s {
     ngx_chat_shm_log_t     log;
 };
 
-/* 1 if the fact is the wish of a worker to be woken. */
+/* 1 if the fact is wait/<worker>: a change wakes that worker. */
 static inline ngx_uint_t
 ngx_chat_shm_fact_is_wait(const ngx_chat_shm_fact_t *fact)
 {
@@ -68,11 +67,11 @@ ngx_chat_shm_fact_is_wait(const ngx_chat_shm_fact_t *fact)
 
 void ngx_chat_shm_facts_init(ngx_chat_shm_t *sh);
 
-/* The batch, most recently used from now on, or NULL. */
+/* The batch, or NULL. It becomes the most recently used one. */
 ngx_chat_shm_batch_t *ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx,
                                               const chat_key_t   *key);
 
-/* The same, made if it is new. NULL: no memory. */
+/* The same; creates a new batch. NULL: no memory. */
 ngx_chat_shm_batch_t *ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx,
                                               const chat_key_t   *key);
 
@@ -85,15 +84,14 @@ ngx_int_t ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t   *ctx,
 ngx_chat_shm_fact_t *ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch,
                                             chat_str_t            field);
 
-/* Takes one fact away; 0: there is none of this field. */
+/* Frees the fact of this field; 0: there is none. */
 ngx_uint_t ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t   *ctx,
                                    ngx_chat_shm_batch_t *batch,
                                    chat_str_t            field);
 
 /*
- * Frees the batch of the tenant (NULL: of all) that was used longest ago and
- * is not keep; held: one that requests wait for too, and wakes their workers.
- * 0: there is none.
+ * Frees the least recently used batch of the tenant (NULL: of all) but keep,
+ * and notifies its workers; held: even if requests wait for it. 0: none.
  */
 ngx_uint_t ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
                                     ngx_chat_shm_tenant_t      *tenant,
@@ -104,11 +102,11 @@ ngx_uint_t ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
 void ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
                                const ngx_chat_shm_batch_t *batch);
 
-/* Takes all facts away, and the log. */
+/* Frees all facts and the log. */
 void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,
                               ngx_chat_shm_batch_t *batch);
 
-/* Frees a few batches whose time is over. */
+/* Frees a few expired batches. */
 void ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx);
 
 /*

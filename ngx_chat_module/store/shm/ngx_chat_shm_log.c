@@ -47,7 +47,7 @@ free_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, ngx_queue_t *q)
 }
 
 
-/* Takes the log out of the zone's logs, if it is there. */
+/* Takes the log out of the lists of logs. */
 static void
 unlink_log(ngx_chat_shm_log_t *log)
 {
@@ -113,7 +113,7 @@ ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 }
 
 
-/* Drops what comes before keep, as far as whole pages go. */
+/* Frees whole pages before keep. */
 static void
 trim_before(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, uint64_t keep)
 {
@@ -142,7 +142,7 @@ trim_before(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, uint64_t keep)
 }
 
 
-/* How many pages the log lacks for size more bytes. */
+/* The number of pages that size more bytes need. */
 static size_t
 missing_pages(ngx_chat_shm_log_t *log, size_t size)
 {
@@ -160,8 +160,8 @@ missing_pages(ngx_chat_shm_log_t *log, size_t size)
 
 
 /*
- * Fresh pages for size more bytes, at the price of other logs, then of the
- * own front. NGX_ERROR: there is no room; the log is empty by then.
+ * Allocates pages for size more bytes; evicts other logs, then this one's
+ * front. NGX_ERROR: no memory, and the log is empty.
  */
 static ngx_int_t
 make_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, size_t size,
@@ -204,7 +204,7 @@ make_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, size_t size,
 }
 
 
-/* Writes behind what is in the page and its next ones; answers the last. */
+/* Appends to the page and its next ones; returns the last one written. */
 static ngx_chat_shm_page_t *
 fill_pages(ngx_chat_shm_page_t *page, const void *data, size_t len)
 {
@@ -227,7 +227,7 @@ fill_pages(ngx_chat_shm_page_t *page, const void *data, size_t len)
 }
 
 
-/* There is room in the last page and in fresh ones. */
+/* Appends a piece, for which the last page and fresh ones have space. */
 static void
 write_piece(ngx_chat_shm_log_t *log, ngx_queue_t *fresh,
             const ngx_chat_shm_piece_t *piece, const u_char *data)
@@ -304,40 +304,40 @@ ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
 }
 
 
-/* A place in a log. */
+/* A reader in a log. No length in the zone is trusted. */
 typedef struct {
     const ngx_queue_t         *end; /* of its pages */
     const ngx_chat_shm_page_t *page;
     size_t                     at;
-} ngx_chat_shm_place_t;
+} cursor_t;
 
 
-/* The next len bytes into out (NULL: nowhere); NGX_DONE: it has fewer. */
+/* Reads len bytes into out (NULL: skips them); NGX_DONE: there are fewer. */
 static ngx_int_t
-read_bytes(ngx_chat_shm_place_t *place, void *out, size_t len)
+read_bytes(cursor_t *cursor, void *out, size_t len)
 {
     size_t             n, used;
     u_char            *p = out;
     const ngx_queue_t *q;
 
     while (len != 0) {
-        used = ngx_min(place->page->used, NGX_CHAT_SHM_PAGE_SPACE);
+        used = ngx_min(cursor->page->used, NGX_CHAT_SHM_PAGE_SPACE);
 
-        if (place->at >= used) {
-            q = ngx_queue_next(&place->page->queue);
-            if (q == place->end) {
+        if (cursor->at >= used) {
+            q = ngx_queue_next(&cursor->page->queue);
+            if (q == cursor->end) {
                 return NGX_DONE;
             }
-            place->page = ngx_chat_shm_log_page(q);
-            place->at = 0;
+            cursor->page = ngx_chat_shm_log_page(q);
+            cursor->at = 0;
             continue;
         }
 
-        n = ngx_min(len, used - place->at);
+        n = ngx_min(len, used - cursor->at);
         if (p != NULL) {
-            p = ngx_cpymem(p, place->page->data + place->at, n);
+            p = ngx_cpymem(p, cursor->page->data + cursor->at, n);
         }
-        place->at += n;
+        cursor->at += n;
         len -= n;
     }
 
@@ -345,27 +345,26 @@ read_bytes(ngx_chat_shm_place_t *place, void *out, size_t len)
 }
 
 
-/* The header of the next piece; then the place is before its bytes. */
+/* Reads the header of the next piece. */
 static ngx_int_t
-read_header(const ngx_chat_shm_log_t *log, ngx_chat_shm_place_t *place,
+read_header(const ngx_chat_shm_log_t *log, cursor_t *cursor,
             ngx_chat_shm_piece_t *piece)
 {
-    return read_bytes(place, piece, sizeof(*piece)) == NGX_OK
+    return read_bytes(cursor, piece, sizeof(*piece)) == NGX_OK
                    && piece->position < log->next
                ? NGX_OK
                : NGX_DONE;
 }
 
 
-/* The place of the first piece from position on. */
+/* Finds the first piece from position on. */
 static ngx_int_t
-seek_position(ngx_chat_shm_log_t *log, uint64_t position,
-              ngx_chat_shm_place_t *found)
+seek_position(ngx_chat_shm_log_t *log, uint64_t position, cursor_t *found)
 {
     ngx_queue_t         *q;
     ngx_chat_shm_page_t *page;
     ngx_chat_shm_piece_t piece;
-    ngx_chat_shm_place_t place;
+    cursor_t             cursor;
 
     found->page = NULL;
     found->end = ngx_queue_sentinel(&log->pages);
@@ -387,39 +386,38 @@ seek_position(ngx_chat_shm_log_t *log, uint64_t position,
         return NGX_DONE;
     }
 
-    place = *found;
+    cursor = *found;
 
-    while (read_header(log, &place, &piece) == NGX_OK) {
+    while (read_header(log, &cursor, &piece) == NGX_OK) {
         if (piece.position >= position) {
             return NGX_OK;
         }
 
-        if (read_bytes(&place, NULL, piece.len) != NGX_OK) {
+        if (read_bytes(&cursor, NULL, piece.len) != NGX_OK) {
             break;
         }
 
-        *found = place;
+        *found = cursor;
     }
 
     return NGX_DONE;
 }
 
 
-/* How many pieces from a place on go into one answer; their bytes. */
+/* The number of pieces from a position on for one answer; their bytes. */
 static size_t
-count_pieces(ngx_chat_shm_log_t *log, ngx_chat_shm_place_t place,
-             size_t *bytes)
+count_pieces(ngx_chat_shm_log_t *log, cursor_t cursor, size_t *bytes)
 {
     size_t               n = 0, size = 0;
     ngx_chat_shm_piece_t piece;
 
     *bytes = 0;
 
-    while (read_header(log, &place, &piece) == NGX_OK) {
+    while (read_header(log, &cursor, &piece) == NGX_OK) {
         size += sizeof(piece) + piece.len;
 
         if ((n != 0 && size > CHAT_STORE_READ_MAX)
-            || read_bytes(&place, NULL, piece.len) != NGX_OK)
+            || read_bytes(&cursor, NULL, piece.len) != NGX_OK)
         {
             break;
         }
@@ -432,9 +430,9 @@ count_pieces(ngx_chat_shm_log_t *log, ngx_chat_shm_place_t place,
 }
 
 
-/* One piece as a fact, its strings at p; answers where they end. */
+/* Reads one piece as a fact, its strings at p; returns where they end. */
 static u_char *
-read_fact(const ngx_chat_shm_piece_t *piece, ngx_chat_shm_place_t *place,
+read_fact(const ngx_chat_shm_piece_t *piece, cursor_t *cursor,
           chat_fact_t *fact, u_char *p)
 {
     u_char *start = p;
@@ -444,7 +442,7 @@ read_fact(const ngx_chat_shm_piece_t *piece, ngx_chat_shm_place_t *place,
     fact->value = piece->last ? chat_cstr("last") : chat_str(NULL, 0);
     fact->payload = chat_str(p, piece->len);
     fact->has_payload = 1;
-    (void) read_bytes(place, p, piece->len);
+    (void) read_bytes(cursor, p, piece->len);
     return p + piece->len;
 }
 
@@ -458,10 +456,10 @@ ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
     ngx_uint_t           gone = 0;
     ngx_chat_answered_t *answered;
     ngx_chat_shm_piece_t piece;
-    ngx_chat_shm_place_t place;
+    cursor_t             cursor;
 
-    if (seek_position(log, position, &place) == NGX_OK) {
-        n = count_pieces(log, place, &bytes);
+    if (seek_position(log, position, &cursor) == NGX_OK) {
+        n = count_pieces(log, cursor, &bytes);
         ngx_chat_shm_log_touch(ctx, log);
     }
 
@@ -481,9 +479,9 @@ ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
 
     for (i = 0; i < n; i++) {
         if (!gone) {
-            (void) read_header(log, &place, &piece);
+            (void) read_header(log, &cursor, &piece);
         }
-        p = read_fact(&piece, &place, &answered->facts[i], p);
+        p = read_fact(&piece, &cursor, &answered->facts[i], p);
     }
 
     return answered;

@@ -2,10 +2,9 @@
  * ngx_chat_shm_log.h: logs in the slab of the zone: pieces of bytes, one
  * behind the other, in pages.
  *
- * All functions are called with the zone's mutex held. Promises: whole pieces
- * in order; a log takes a part of the zone at most; where there is no room,
- * logs are forgotten, the one that was used longest ago first, and facts
- * never. Must not know: facts, who follows.
+ * All functions are called with the zone's mutex held. Readers get whole
+ * pieces in order. A log has a 16th of the zone at most. Where there is no
+ * memory, the least recently used log is freed, and never a fact.
  */
 
 #ifndef NGX_CHAT_SHM_LOG_H
@@ -43,7 +42,7 @@ struct ngx_chat_shm_log_s {
     ngx_chat_shm_tenant_t *tenant;
     ngx_queue_t            pages;
     ngx_uint_t             npages;
-    uint64_t next; /* what comes before has been put, or is lost */
+    uint64_t next; /* position; all before it are stored, or lost */
 };
 
 static inline ngx_chat_shm_page_t *
@@ -65,32 +64,31 @@ void ngx_chat_shm_log_init(ngx_chat_shm_log_t    *log,
                            ngx_chat_shm_tenant_t *tenant);
 
 /*
- * Puts a piece, if it is not before the last one; what is before keep may go,
- * and more of the front where there is no room. 1: there is something new to
- * be read, be it that the piece is lost.
+ * Adds a piece, if its position is above the last one. Pieces before keep may
+ * be freed, and more of the front where there is no memory. 1: readers find
+ * something new, if only that the piece is lost.
  */
 ngx_uint_t ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx,
                                 ngx_chat_shm_log_t *log, uint64_t position,
                                 chat_str_t bytes, int last, uint64_t keep);
 
 /*
- * The pieces from position on, as chat_store_t's read() answers them. Where
- * there were some and none is left: an empty one that none has been put at.
- * NULL: no memory.
+ * The pieces from position on, as of chat_store_t's read(). Where none of them
+ * is left: one empty piece at the next position. NULL: no memory.
  */
 ngx_chat_answered_t *ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx,
                                            ngx_chat_shm_log_t *log,
                                            uint64_t            position);
 
-/* It is used just now: of all logs it is to be forgotten last. */
+/* Makes the log the most recently used one. */
 void ngx_chat_shm_log_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log);
 
 /* Frees all pieces. */
 void ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log);
 
 /*
- * Frees the log of the tenant (NULL: of all) that was used longest ago and is
- * not keep; 0: none.
+ * Frees the least recently used log of the tenant (NULL: of all) but keep; 0:
+ * there is none.
  */
 ngx_uint_t ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t       *ctx,
                                   ngx_chat_shm_tenant_t    *tenant,

@@ -12,7 +12,7 @@
 #include "store/shm/ngx_chat_shm_zone.h"
 
 
-/* What the slab takes for a block of so many bytes. */
+/* The bytes that the slab uses for a block of this size. */
 static size_t
 slab_cost(size_t size)
 {
@@ -123,7 +123,7 @@ ngx_chat_shm_zone_make_log(ngx_chat_shm_ctx_t       *ctx,
 }
 
 
-/* size bytes of the slab, at the price of what is displaced. */
+/* Allocates size zeroed bytes, and evicts where it must. */
 static void *
 slab_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
            const ngx_chat_shm_batch_t *keep, size_t size)

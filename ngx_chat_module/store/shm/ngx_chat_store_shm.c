@@ -1,17 +1,17 @@
 /*
  * ngx_chat_store_shm.c: chat_store.h over the shared zone.
  *
- * Each call locks the zone once, for as long as it takes to copy the facts;
- * no parsing happens under the lock. Answers are given from the event loop.
+ * Each call locks the zone once, to copy facts; nothing is parsed under the
+ * lock. The event loop gives the answers.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
 
+#include "store/ngx_chat_store.h"
 #include "store/shm/ngx_chat_shm_facts.h"
 #include "store/shm/ngx_chat_shm_workers.h"
-#include "store/ngx_chat_store.h"
 #include "store/shm/ngx_chat_store_shm.h"
 
 
@@ -118,9 +118,8 @@ all_facts(ngx_chat_shm_batch_t *batch)
 
 
 /*
- * With the lock held: puts the facts, if the batch then has no more of them
- * than most. Answers how many were added; NGX_ERROR where not all of them
- * found room.
+ * With the lock held: puts the facts, if the batch has no more than most of
+ * them then. Returns the number that is new. NGX_ERROR: no memory for all.
  */
 static ngx_int_t
 put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
@@ -150,8 +149,8 @@ put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
 
 
 /*
- * A join; wait: this worker's wait/ fact too, and the batch is watched.
- * NGX_ERROR: it is not, or not all facts were put.
+ * A join; wait: a fact for a watch of the batch, or NULL. NGX_ERROR: no memory
+ * for all facts, and the batch is not watched.
  */
 static ngx_int_t
 join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
@@ -187,7 +186,7 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
             }
         }
 
-        /* a join that failed half-way is seen as far as it got */
+        /* also after a join that has failed half-way */
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
         if (added != 0) {
             ngx_chat_shm_facts_notify(shm->ctx, batch);
@@ -199,7 +198,6 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
     }
 
     ngx_shmtx_unlock(&shpool->mutex);
-
 
     if (op != NULL && added == NGX_ERROR) {
         ngx_chat_store_refuse(&shm->base, op, CHAT_LIMIT);
@@ -309,8 +307,7 @@ shm_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
 
     batch = ngx_chat_shm_facts_find(ctx, key);
 
-    /* a log stands beside facts: without them nobody would look at it */
-
+    /* without facts no request would find the log */
     if (batch != NULL && batch->count != 0
         && ngx_chat_shm_facts_get(batch, chat_cstr("cleared")) == NULL
         && ngx_chat_shm_log_put(ctx, &batch->log, position, bytes, last, keep))

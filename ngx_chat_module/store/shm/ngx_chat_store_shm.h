@@ -1,8 +1,7 @@
 /*
  * ngx_chat_store_shm.h: the store for one node, in shared memory.
  *
- * Promises: the laws of chat_store.h; nothing to configure.
- * Must not know: the other store, requests.
+ * It keeps the laws of facts/chat_store.h.
  */
 
 #ifndef NGX_CHAT_STORE_SHM_H
