@@ -509,7 +509,8 @@ live('at one node what a stream of another one asks', async (t) => {
 });
 
 /* So many workers have found the store again so far. */
-const found = ({ n }) => n.errorLog().split(/the store \S+ is available again/).length;
+const found = ({ n }) =>
+  n.errorLog().split(/the store \S+ is available again/).length;
 
 live('Redis is away: nothing is acknowledged', async (t) => {
   const r = await redis(t, { appendonly: true });

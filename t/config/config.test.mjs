@@ -197,7 +197,8 @@ live('the store in Redis', async () => {
     'redis+sentinel://127.0.0.1/main sentinel_user=secret': /user without a p/,
     'redis+sentinel://127.0.0.1/main sentinel_password_file=/nowhere/none':
       /none/,
-    'redis://127.0.0.1 sentinel_password_file=/etc/hostname': /requires redis\+sentinel/,
+    'redis://127.0.0.1 sentinel_password_file=/etc/hostname':
+      /requires redis\+sentinel/,
     'redis+cluster://:secret@127.0.0.1,:secret@127.0.0.2':
       /percent-encoded, and only before the first host/,
     'redis+cluster://:secret@a.invalid,b.invalid': /emerg.*"b\.invalid:6379"/,

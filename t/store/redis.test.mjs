@@ -133,7 +133,8 @@ live('it does not get in: one clear line, chat_store_failure', async (t) => {
     'plain, to a TLS server': [{ tls: true },
       (r) => `redis://127.0.0.1:${r.port}`, /unavailable|closed/],
     'TLS, to a plain server': [{}, (r) =>
-      `rediss://127.0.0.1:${r.port} ca=${certificates().ca}`, /SSL|unavailable/],
+      `rediss://127.0.0.1:${r.port} ca=${certificates().ca}`,
+    /SSL|unavailable/],
     'TLS, of a CA that is not known': [{ tls: true },
       (r) => r.url({ ca: certificates().stranger }),
       /certificate verification failed/],

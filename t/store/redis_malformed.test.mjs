@@ -158,10 +158,12 @@ live('slots that are none', async (t) => {
 }, several);
 
 const places = {
-  'no address': [() => array(bulk(''), bulk('6379')), /it sends no valid address/],
+  'no address': [() => array(bulk(''), bulk('6379')),
+    /it sends no valid address/],
   'no port': [() => array(bulk('127.0.0.1'), bulk('x')),
     /it sends no valid address/],
-  'two numbers': [() => array(number(1), number(2)), /it sends no valid address/],
+  'two numbers': [() => array(number(1), number(2)),
+    /it sends no valid address/],
   'nil': [() => '*-1\r\n', /it does not know this master/],
   'a text': [() => bulk('127.0.0.1 6379'), /it does not know this master/],
   'itself': [(port) => array(bulk('127.0.0.1'), bulk(`${port}`)),

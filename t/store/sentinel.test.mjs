@@ -75,8 +75,9 @@ live('no sentinel is there, and then one is', async (t) => {
   await sentinel.stop('SIGKILL');
   const scene = await over(t, 'openai_chat', it, { connects: false });
   const { n } = scene;
-  await until(() => /is unavailable: the sentinel 127\.0\.0\.1:\d+: connect\(\)/
-    .test(n.errorLog()));
+  await until(() =>
+    /is unavailable: the sentinel 127\.0\.0\.1:\d+: connect\(\)/.test(
+      n.errorLog()));
   const batch = new Batch(scene, 2);
   await until(async () => {
     const answer = batch.post(batch.dialect.fresh({
@@ -271,7 +272,8 @@ live('s64: what was accepted before a failover is there', async (t) => {
   const now = await it.failover();
   await gather(now, scene.nodes);
   await until(() => scene.nodes.every((n) =>
-    n.errorLog().match(/is (available again|connected)/g).length > n.workers().length));
+    n.errorLog().match(/is (available again|connected)/g).length
+      > n.workers().length));
   over = true;
   await Promise.all(givers);
   t.diagnostic(`${before} before the failover, ${accepted.length} in all`);

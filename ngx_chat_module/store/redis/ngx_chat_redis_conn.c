@@ -424,6 +424,7 @@ connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
     }
 }
 
+
 /*
  * The handshake: AUTH with a password, SELECT with a database, and at last
  * ROLE, for a Sentinel may name a server that is no master. PING shows that

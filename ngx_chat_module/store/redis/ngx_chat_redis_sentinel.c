@@ -90,15 +90,17 @@ on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 static void
 on_ready(ngx_chat_redis_conn_t *conn)
 {
+    ngx_str_t                  words[3];
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
-    const ngx_str_t            query[] = { ngx_string("SENTINEL"),
-                                           ngx_string("get-master-addr-by-name"),
-                                           sentinel->conf.master };
-    const ngx_str_t            subscribe[] = { ngx_string("SUBSCRIBE"),
-                                               ngx_string("+switch-master") };
 
-    ngx_chat_redis_conn_command(conn, query, 3);
-    ngx_chat_redis_conn_command(conn, subscribe, 2);
+    ngx_str_set(&words[0], "SENTINEL");
+    ngx_str_set(&words[1], "get-master-addr-by-name");
+    words[2] = sentinel->conf.master;
+    ngx_chat_redis_conn_command(conn, words, 3);
+
+    ngx_str_set(&words[0], "SUBSCRIBE");
+    ngx_str_set(&words[1], "+switch-master");
+    ngx_chat_redis_conn_command(conn, words, 2);
 
     /* the reply is due sooner than that to a PING */
     conn->silent = 1;
