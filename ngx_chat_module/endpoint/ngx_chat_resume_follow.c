@@ -4,7 +4,7 @@
  *
  * Until it is known whether there is anything to give nothing is sent: where
  * the client has all of a stream that has ended, or its record is gone, the
- * answer is 204. From then on ngx_chat_follow_send.c goes on by itself.
+ * answer is 204. From then on ngx_chat_follow.c goes on by itself.
  * Promises: bytes as they were sent first, from right behind the event that
  * the client has; never a gap that it is not told of.
  * Must not know: wire formats, the store.

@@ -3,7 +3,7 @@
  * request's answer.
  *
  * ngx_chat_follow.c decides whether there is one to give, and begins it with
- * the producer's status and headers; ngx_chat_follow_send.c sends what comes.
+ * the producer's status and headers, and sends what comes.
  * Must not know: the store, verdicts.
  */
 
@@ -76,8 +76,6 @@ ngx_int_t ngx_chat_follow_stream(ngx_chat_ctx_t          *ctx,
  */
 void ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
                             const chat_result_t *results, size_t n);
-
-/* ngx_chat_follow_send.c */
 
 /* The header is sent; sends what is there, and goes on by itself. */
 void ngx_chat_follow_begin(ngx_chat_ctx_t *ctx);

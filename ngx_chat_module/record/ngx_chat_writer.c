@@ -18,10 +18,178 @@
 #include "record/ngx_chat_writer.h"
 #include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
+#include "facts/chat_conversation.h"
 
 #define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* until the store has answered */
 #define NGX_CHAT_WRITER_LOOK 100 /* ms between two looks who wants it */
 #define NGX_CHAT_WRITER_LOOKS 20 /* by then siblings have heard of the claim */
+
+
+ngx_uint_t
+ngx_chat_recording_possible(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_loc_conf_t *conf = ctx->conf;
+
+    return ctx->main->store != NULL && ctx->dialect != NULL && !conf->dry_run
+           && ((ctx->attempt.k != 0 && conf->record != NGX_CHAT_RECORD_OFF)
+               || ctx->indexed != NULL);
+}
+
+
+void
+ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
+{
+    u_char          *end;
+    chat_key_t       of;
+    chat_question_t *q = &ctx->barrier.q;
+
+    if (q->request.len == 0) {
+        end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->main->serial++);
+        q->request =
+            chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
+        q->worker = ctx->main->store->worker;
+
+        q->key.tenant = chat_scope_tenant(&ctx->scope);
+
+        if (chat_batch_record_key(&ctx->scope, &of) == CHAT_OK) {
+            q->key.tag = of.tag;
+        }
+    }
+
+    chat_record_key(&q->key, q->worker, q->request, key);
+}
+
+
+void
+ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
+                        uint32_t ttl)
+{
+    chat_arena_t *arena;
+    chat_facts_t  facts;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return;
+    }
+
+    chat_facts_init(&facts, arena);
+    chat_facts_written(&facts);
+    store->join(store, NULL, key, facts.items, facts.count, ttl);
+    chat_arena_destroy(arena);
+}
+
+
+/* The header lines, as the client gets them. */
+static void
+ngx_chat_writer_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
+{
+    chat_buf_t              type = { 0 };
+    ngx_table_elt_t        *h;
+    ngx_http_request_t     *r = ctx->request;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
+
+    chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
+                                 r->headers_out.content_type.len));
+
+    if (r->headers_out.charset.len != 0
+        && r->headers_out.content_type_len == r->headers_out.content_type.len)
+    {
+        chat_buf_puts(&type, "; charset=");
+        chat_buf_add(&type, chat_str(r->headers_out.charset.data,
+                                     r->headers_out.charset.len));
+    }
+
+    if (type.len != 0) {
+        chat_record_header(lines, chat_cstr("Content-Type"),
+                           chat_buf_str(&type));
+    }
+
+    chat_buf_free(&type);
+
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (ctx->response.early
+                ? ngx_chat_headers_counts(&r->headers_out.headers, h)
+                : h->hash != 0)
+        {
+            chat_record_header(lines, chat_str(h->key.data, h->key.len),
+                               chat_str(h->value.data, h->value.len));
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
+{
+    chat_rc_e          rc;
+    chat_buf_t         lines = { 0 };
+    chat_record_head_t head;
+
+    ngx_chat_writer_lines(ctx, &lines);
+
+    head.status = (uint32_t) ctx->request->headers_out.status;
+    head.message = ctx->body.rq.last_message.len <= CHAT_ID_MAX
+                       ? ctx->body.rq.last_message
+                       : chat_str(NULL, 0);
+    head.headers = chat_buf_str(&lines);
+    rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
+    chat_buf_free(&lines);
+
+    return rc == CHAT_OK && out->len <= NGX_CHAT_WRITER_PIECE ? NGX_OK
+                                                              : NGX_DECLINED;
+}
+
+
+/* The message as events. CHAT_DECLINED: the answer goes on with none. */
+static chat_rc_e
+ngx_chat_writer_history(ngx_chat_ctx_t *ctx, chat_buf_t *told)
+{
+    chat_rc_e       rc = CHAT_ERROR;
+    chat_str_t      body = ctx->body.merged;
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+
+    if (body.len == 0) {
+        body = chat_str(ctx->body.text.data, ctx->body.text.len);
+    }
+
+    arena = chat_arena_create(0);
+
+    if (arena != NULL && chat_json_parse(&doc, arena, body) == CHAT_OK) {
+        rc = ctx->dialect->history(&doc, told);
+    }
+
+    chat_arena_destroy(arena);
+    return rc;
+}
+
+
+void
+ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
+                         chat_buf_t *told)
+{
+    chat_rc_e rc;
+
+    if (ctx->dialect->history == NULL
+        || ctx->body.rq.class == CHAT_CLASS_FRESH) {
+        return;
+    }
+
+    rc = ngx_chat_writer_history(ctx, told);
+
+    if (rc == CHAT_DECLINED) {
+        return;
+    }
+
+    if (rc != CHAT_OK || told->len > ctx->conf->max_result) {
+        ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
+                      "chat: the message that the answer goes on with is too "
+                      "long to be kept, the answer cannot be resumed");
+        told->len = 0;
+    }
+
+    chat_facts_before(facts, chat_buf_str(told));
+}
 
 
 static void
