@@ -113,7 +113,7 @@ ngx_chat_resume_follow(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
     source.attempt.request = chat_cstr("");
     source.attempt.end = listed->end;
     source.late = 1;
-    source.listed = 1;
+    source.indexed = 1;
 
     if (ngx_chat_follow_stream(ctx, &source, ctx->resume->place.after)
         != NGX_OK) {

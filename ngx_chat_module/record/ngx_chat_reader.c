@@ -16,7 +16,6 @@
 
 #define NGX_CHAT_READER_TICK 1000      /* ms */
 #define NGX_CHAT_READER_PROBE 5        /* ticks without a piece */
-#define NGX_CHAT_READER_RECENT 60000   /* ms since the claim */
 #define NGX_CHAT_READER_PATIENCE 10000 /* ms without an answer of the store */
 
 
@@ -132,17 +131,12 @@ ngx_chat_reader_missed(const ngx_chat_reader_t *reader)
 }
 
 
-/*
- * 1 if its producer may still look who wants it, and has not said no as yet:
- * it does so for longer than a short answer takes.
- */
+/* 1 if its producer may not have decided yet whether it is recorded. */
 static ngx_uint_t
-ngx_chat_reader_hopes(const ngx_chat_reader_t *reader)
+ngx_chat_reader_asks_for_it(const ngx_chat_reader_t *reader)
 {
-    return !reader->listed
-           && (!reader->late || reader->attempt.end == CHAT_END_NONE
-               || ngx_chat_now() - reader->attempt.ms
-                      < NGX_CHAT_READER_RECENT);
+    return !reader->indexed
+           && (!reader->late || reader->attempt.end == CHAT_END_NONE);
 }
 
 
@@ -161,9 +155,7 @@ ngx_chat_reader_empty(ngx_chat_reader_t *reader)
         reader->op.done = ngx_chat_reader_facts;
         store->join(store, &reader->op, &reader->key, NULL, 0, 0);
 
-    } else if (ngx_chat_reader_missed(reader)
-               && (reader->silent != 0 || !ngx_chat_reader_hopes(reader)))
-    {
+    } else if (ngx_chat_reader_missed(reader) && reader->silent != 0) {
         ngx_chat_reader_done(reader, NGX_CHAT_READER_NONE);
 
     } else if (reader->final) {
@@ -248,7 +240,7 @@ ngx_chat_reader_unrecorded(const ngx_chat_reader_t *reader,
         return 0;
     }
 
-    if (record->mode == CHAT_RECORD_UNKNOWN && reader->listed) {
+    if (record->mode == CHAT_RECORD_UNKNOWN && reader->indexed) {
         /* its answer has not begun, or its record is gone */
         return record->over || reader->attempt.end != CHAT_END_NONE
                || !chat_store_alive(reader->main->store,
@@ -350,7 +342,7 @@ ngx_chat_reader_ask(ngx_chat_reader_t *reader)
     }
 
     chat_facts_init(&facts, arena);
-    if (ngx_chat_reader_hopes(reader)) {
+    if (ngx_chat_reader_asks_for_it(reader)) {
         chat_facts_record(&facts, CHAT_RECORD_WANTED);
     }
     chat_facts_feed(&facts, store->worker, reader->serial);
@@ -401,7 +393,7 @@ ngx_chat_reader_probe(ngx_chat_reader_t *reader)
 {
     chat_store_t *store = reader->main->store;
 
-    if (reader->listed) {
+    if (reader->indexed) {
         reader->news = 1;
 
     } else if (reader->probe.store == NULL) {
@@ -511,7 +503,7 @@ ngx_chat_reader_create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
     reader->key = source->key;
     reader->batch = source->batch;
     reader->late = source->late & 1;
-    reader->listed = source->listed & 1;
+    reader->indexed = source->indexed & 1;
     reader->serial = mcf->serial++;
     reader->chunks.conf = ctx->conf;
     reader->chunks.dialect = ctx->dialect;
@@ -579,7 +571,7 @@ ngx_chat_reader_join(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
         return NGX_OK;
     }
 
-    if (reader != NULL && reader->chunks.first_number != 0 && !source->listed)
+    if (reader != NULL && reader->chunks.first_number != 0 && !source->indexed)
     {
         return NGX_DECLINED;
     }

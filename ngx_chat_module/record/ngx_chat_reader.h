@@ -34,7 +34,7 @@ typedef struct {
     chat_key_t     batch;   /* of the attempt */
     chat_attempt_t attempt; /* k 0: none is known, but its worker is */
     ngx_uint_t     late;    /* the attempt was answered before */
-    ngx_uint_t     listed;  /* it is recorded anyway, and says when it ends */
+    ngx_uint_t     indexed; /* it is recorded anyway, and says when it ends */
 } ngx_chat_source_t;
 
 /* What is followed, and how far it has been read. To be read only. */
@@ -59,7 +59,7 @@ typedef struct {
     const char        *over;   /* nothing more will come, and why */
 
     unsigned late : 1; /* the attempt was answered before */
-    unsigned listed : 1;
+    unsigned indexed : 1;
     unsigned written : 1; /* the producer has said that it is over */
     unsigned live : 1;    /* all that there was has been read once */
     unsigned again : 1;   /* something changed while asking */

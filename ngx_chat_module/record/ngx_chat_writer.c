@@ -1,14 +1,14 @@
 /*
- * ngx_chat_writer.c: what the client is sent, written into the store while
- * somebody wants it.
+ * ngx_chat_writer.c: writes what a client is sent into the store, for other
+ * clients to follow.
  *
- * When the answer begins the store is asked; until it has answered the bytes
- * wait here, and then they are written, or forgotten. One fact decides, which
- * follower or producer puts first. A record that lacks something is cleared,
- * so that nobody takes a part for the whole.
- * Promises: the client's own answer never waits for the record and does not
- * depend on it; what waits is bounded.
- * Must not know: wire formats, how a store stores, who follows.
+ * Whether an answer is recorded is decided when its header passes. It is if
+ * it is in the stream index, if its batch is answered in parts, or if a
+ * follower has asked for it by then: one fact decides, which the writer or the
+ * follower puts first. Until the store has replied, the bytes wait here.
+ * A recording that lacks something is cleared, so no follower takes a part for
+ * the whole. Promises: the client's own answer never waits for its recording
+ * and does not depend on it; what waits is bounded.
  */
 
 #include <ngx_config.h>
@@ -20,9 +20,8 @@
 #include "metrics/ngx_chat_metrics.h"
 #include "facts/chat_conversation.h"
 
-#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* until the store has answered */
-#define NGX_CHAT_WRITER_LOOK 100 /* ms between two looks who wants it */
-#define NGX_CHAT_WRITER_LOOKS 20 /* by then siblings have heard of the claim */
+#define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
+#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* until the store has replied */
 
 
 ngx_uint_t
@@ -118,7 +117,7 @@ ngx_chat_writer_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
 }
 
 
-ngx_int_t
+static ngx_int_t
 ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 {
     chat_rc_e          rc;
@@ -135,7 +134,7 @@ ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
     rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
     chat_buf_free(&lines);
 
-    return rc == CHAT_OK && out->len <= NGX_CHAT_WRITER_PIECE ? NGX_OK
+    return rc == CHAT_OK && out->len <= NGX_CHAT_WRITER_ENTRY ? NGX_OK
                                                               : NGX_DECLINED;
 }
 
@@ -164,7 +163,7 @@ ngx_chat_writer_history(ngx_chat_ctx_t *ctx, chat_buf_t *told)
 }
 
 
-void
+static void
 ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
                          chat_buf_t *told)
 {
@@ -201,7 +200,7 @@ ngx_chat_writer_free(ngx_chat_writer_t *writer)
 
     writer->store->cancel(&writer->op);
 
-    if (writer->listed) {
+    if (writer->indexed) {
         ngx_chat_recording_over(writer->store, &writer->key, writer->ttl);
     }
 
@@ -255,7 +254,7 @@ ngx_chat_writer_put(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
 
 /* A piece of what the client is sent, behind the count of what was before. */
 static void
-ngx_chat_writer_piece(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
+ngx_chat_writer_entry(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
 {
     int        ended;
     size_t     n;
@@ -286,7 +285,7 @@ ngx_chat_writer_silent(ngx_event_t *ev)
     ngx_chat_writer_t *writer = ev->data;
 
     if (!writer->over) {
-        ngx_chat_writer_piece(writer, chat_str(NULL, 0), 0);
+        ngx_chat_writer_entry(writer, chat_str(NULL, 0), 0);
         ngx_add_timer(ev, (ngx_msec_t) writer->ttl * 500);
     }
 }
@@ -307,9 +306,9 @@ ngx_chat_writer_write(ngx_chat_writer_t *writer)
     }
 
     while (rest.len != 0 || writer->over) {
-        n = chat_record_cut(rest, NGX_CHAT_WRITER_PIECE);
+        n = chat_record_cut(rest, NGX_CHAT_WRITER_ENTRY);
         last = writer->over && n == rest.len;
-        ngx_chat_writer_piece(writer, chat_str(rest.data, n), last);
+        ngx_chat_writer_entry(writer, chat_str(rest.data, n), last);
 
         if (last) {
             break;
@@ -322,7 +321,7 @@ ngx_chat_writer_write(ngx_chat_writer_t *writer)
     writer->timer.handler = ngx_chat_writer_silent;
     ngx_add_timer(&writer->timer, (ngx_msec_t) writer->ttl * 500);
 
-    if (writer->bytes.size > NGX_CHAT_WRITER_PIECE) {
+    if (writer->bytes.size > NGX_CHAT_WRITER_ENTRY) {
         chat_buf_free(&writer->bytes);
         ngx_memzero(&writer->bytes, sizeof(writer->bytes));
     }
@@ -352,11 +351,11 @@ ngx_chat_writer_ask(ngx_chat_writer_t *writer, chat_record_mode_e mode)
     arena = chat_arena_create(0);
     chat_facts_init(&facts, arena);
 
-    if (arena != NULL && mode != CHAT_RECORD_UNKNOWN) {
+    if (arena != NULL) {
         chat_facts_record(&facts, mode);
     }
 
-    if (writer->listed) {
+    if (writer->indexed) {
         chat_facts_head(&facts, chat_buf_str(&writer->head));
         ngx_chat_writer_preamble(writer->ctx, &facts, &told);
     }
@@ -365,35 +364,6 @@ ngx_chat_writer_ask(ngx_chat_writer_t *writer, chat_record_mode_e mode)
                 writer->ttl);
     chat_buf_free(&told);
     chat_arena_destroy(arena);
-}
-
-
-/* Is it wanted by now? In the end who waited has had the time to say so. */
-static void
-ngx_chat_writer_again(ngx_event_t *ev)
-{
-    ngx_chat_writer_t *writer = ev->data;
-
-    writer->looks = ngx_exiting ? 0 : writer->looks - 1;
-    ngx_chat_writer_ask(writer, writer->looks ? CHAT_RECORD_UNKNOWN
-                                              : CHAT_RECORD_NONE);
-}
-
-
-/*
- * Nobody wants it as yet. A sibling that was held until a moment ago may not
- * have heard of the claim.
- */
-static void
-ngx_chat_writer_unwanted(ngx_chat_writer_t *writer)
-{
-    if (writer->looks == 0) {
-        ngx_chat_writer_free(writer);
-        return;
-    }
-
-    writer->timer.handler = ngx_chat_writer_again;
-    ngx_add_timer(&writer->timer, NGX_CHAT_WRITER_LOOK);
 }
 
 
@@ -413,11 +383,6 @@ ngx_chat_writer_answered(chat_store_op_t *op, chat_rc_e rc,
 
     if (said.cleared || said.mode == CHAT_RECORD_NONE) {
         ngx_chat_writer_free(writer);
-        return;
-    }
-
-    if (said.mode == CHAT_RECORD_UNKNOWN) {
-        ngx_chat_writer_unwanted(writer);
         return;
     }
 
@@ -449,7 +414,7 @@ ngx_chat_writer_plain(ngx_chat_ctx_t *ctx)
 
 
 static ngx_chat_writer_t *
-ngx_chat_writer_create(ngx_chat_ctx_t *ctx)
+ngx_chat_writer_create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
 {
     ngx_chat_writer_t *writer;
 
@@ -459,6 +424,7 @@ ngx_chat_writer_create(ngx_chat_ctx_t *ctx)
     }
 
     writer->ctx = ctx;
+    writer->key = *key;
     writer->main = ctx->main;
     writer->store = ctx->main->store;
     writer->max = ctx->conf->record_max;
@@ -467,14 +433,34 @@ ngx_chat_writer_create(ngx_chat_ctx_t *ctx)
     writer->op.data = writer;
     writer->timer.data = writer;
     writer->timer.log = ngx_cycle->log;
-    ctx->writer = writer;
-    ctx->ends[NGX_CHAT_END_WRITER] = ngx_chat_writer_close;
 
     if (ngx_chat_writer_head(ctx, &writer->head) != NGX_OK) {
         ngx_chat_writer_free(writer);
+        return NULL;
     }
 
-    return ctx->writer;
+    if (ctx->indexed != NULL) {
+        writer->indexed = 1;
+        ctx->indexed->recorded = 1;
+    }
+
+    ctx->writer = writer;
+    ctx->ends[NGX_CHAT_END_WRITER] = ngx_chat_writer_close;
+    return writer;
+}
+
+
+/*
+ * 1 if it is recorded whether or not a client follows: the client may come
+ * back for it, or other requests have brought results of its batch and may be
+ * about to hear of the claim.
+ */
+static ngx_uint_t
+ngx_chat_writer_keeps(ngx_chat_ctx_t *ctx)
+{
+    return ctx->indexed != NULL
+           || (ctx->barrier.partial
+               && ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH);
 }
 
 
@@ -495,27 +481,17 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
     ngx_chat_recording_key(ctx, &key);
 
     if (ngx_chat_recording_possible(ctx) && ngx_chat_writer_plain(ctx)) {
-        writer = ngx_chat_writer_create(ctx);
+        writer = ngx_chat_writer_create(ctx, &key);
     }
 
     if (writer != NULL) {
-        writer->key = key;
-
-        if (ctx->indexed != NULL) {
-            writer->listed = 1;
-            ctx->indexed->recorded = 1;
-        }
-
-        writer->looks = ctx->barrier.partial && !writer->listed
-                            ? NGX_CHAT_WRITER_LOOKS
-                            : 0;
-        ngx_chat_writer_ask(writer, writer->looks    ? CHAT_RECORD_UNKNOWN
-                                    : writer->listed ? CHAT_RECORD_KEPT
-                                                     : CHAT_RECORD_NONE);
+        ngx_chat_writer_ask(writer, ngx_chat_writer_keeps(ctx)
+                                        ? CHAT_RECORD_KEPT
+                                        : CHAT_RECORD_NONE);
         return;
     }
 
-    /* who waits for it already is to do without, and at once */
+    /* followers that wait for a recording learn at once that there is none */
     chat_facts_init(&facts, ctx->kept);
     chat_facts_unrecorded(&facts);
     store->join(store, NULL, &key, facts.items, facts.count,
@@ -624,7 +600,7 @@ ngx_chat_writer_cut_off(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_writer_t *writer = ctx->writer;
 
-    if (!writer->listed || writer->mode == CHAT_RECORD_UNKNOWN) {
+    if (!writer->indexed || writer->mode == CHAT_RECORD_UNKNOWN) {
         ngx_chat_writer_clear(writer);
 
     } else if (ctx->response.stream != NULL

@@ -20,8 +20,6 @@
 #include "sse/chat_position.h"
 #include "facts/chat_recording.h"
 
-#define NGX_CHAT_WRITER_PIECE (16 * 1024) /* bytes at most */
-
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_writer_s {
     ngx_chat_ctx_t       *ctx; /* NULL: the request is over */
@@ -41,10 +39,9 @@ struct ngx_chat_writer_s {
     size_t                written;
     size_t                max;
     uint32_t              ttl;
-    ngx_uint_t            over;   /* no more bytes come */
-    ngx_uint_t            listed; /* others may look for it at any time */
-    ngx_uint_t  looks; /* so often: a sibling may be about to want it */
-    ngx_event_t timer; /* of that, then of a long silence */
+    ngx_uint_t            over;    /* no more bytes come */
+    ngx_uint_t            indexed; /* a client may come back at any time */
+    ngx_event_t           timer;   /* of a long silence */
 };
 
 /* A client that leaves while its answer is made. */
@@ -68,22 +65,6 @@ char *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 void ngx_chat_writer_merge(ngx_chat_loc_conf_t *prev,
                            ngx_chat_loc_conf_t *conf);
 
-/* ngx_chat_writer_head.c */
-
-/* The piece 0 of the answer's record. NGX_DECLINED: it is too long for one. */
-ngx_int_t ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out);
-
-/* ngx_chat_writer_preamble.c */
-
-/*
- * Adds the fact of what is told before the answer's first event, if anything
- * is; told holds it, and is freed when the fact has been joined.
- */
-void ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
-                              chat_buf_t *told);
-
-/* ngx_chat_writer_key.c */
-
 /* 1 if there may be a record of the request's answer. */
 ngx_uint_t ngx_chat_recording_possible(ngx_chat_ctx_t *ctx);
 
@@ -93,8 +74,6 @@ void ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
 /* Nothing more is written: whoever follows has all that there will be. */
 void ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
                              uint32_t ttl);
-
-/* ngx_chat_writer.c */
 
 /* The answer has this header: asks whether it is to be recorded. */
 void ngx_chat_writer_begin(ngx_chat_ctx_t *ctx);
