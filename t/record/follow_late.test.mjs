@@ -3,9 +3,10 @@
  * some time after its end, and gets all of it, as quick siblings do.
  */
 import assert from 'node:assert/strict';
-import { pause, until } from '../lib/harness.mjs';
+import { gate, pause, until } from '../lib/harness.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
+import { sse } from '../lib/provider.mjs';
 import { held, live, only, say, verdict } from '../lib/hold.mjs';
 
 /* A batch half answered in one worker, and released in the other one. */
@@ -64,6 +65,33 @@ for (const key of Object.keys(dialects)) {
       const again = batch.continue(batch.results([0]));
       assert.equal((await told(again)).word, 'final');
       assert.equal(await verdict(again), 'attached');
+      batch.released();
+    });
+}
+
+for (const key of Object.keys(dialects)) {
+  live(`${key}: a sibling that comes while it is answered gets all of it`,
+    async (t) => {
+      const scene = await stage(t, key, { workers: 2, strict: false,
+        location: say.verdict });
+      const [first, ...others] = scene.dialect.final('done late');
+      const rest = gate();
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      scene.p.answer = () => sse([first, rest, ...others]);
+      const early = batch.continue(batch.results([0]));
+      await held(batch, early);
+      early.abort();
+      const claimant = batch.continue(batch.results([1]));
+      await claimant.until((text) => text.includes(first));
+      /* Longer than siblings take to hear of a claim. */
+      await pause(2500);
+      const late = batch.continue(batch.results([0]));
+      await late.until((text) => text.includes(first));
+      rest.open();
+      assert.equal((await told(late)).word, 'final');
+      assert.equal(await verdict(late), 'attached');
+      assert.equal((await told(claimant)).word, 'final');
       batch.released();
     });
 }

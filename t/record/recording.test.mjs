@@ -18,6 +18,7 @@ import { redis, relay } from '../lib/redis/redis.mjs';
 import {
   after, claimed, followed, locations, recording, words, wordy,
 } from '../lib/recorded.mjs';
+import { held } from '../lib/hold.mjs';
 import { data } from '../lib/dialects/wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -82,6 +83,22 @@ for (const [mode, said, pieces] of [['auto', 'none', 0], ['off', 'none', 0],
     }
   });
 }
+
+live('a batch that is answered in parts is recorded from the first byte',
+  async (t) => {
+    const s = await recording(t, 'ai_sdk');
+    const b = new Batch(s, 2);
+    await b.ask();
+    const early = b.continue(b.results([0]));
+    await held(b, early);
+    early.abort();
+    const text = await b.continue(b.results([1])).text();
+    const record = await recordOf(s.redis, b);
+    const whole = await record.whole();
+    assert.equal((await record.facts()).record, 'kept');
+    /* The results that were injected for one client are not recorded. */
+    assert.ok(text.endsWith(whole.text));
+  });
 
 live('a follower that comes late finds that there is none', async (t) => {
   const rest = gate();
