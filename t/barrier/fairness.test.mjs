@@ -1,55 +1,18 @@
 /*
  * fairness.test.mjs: what one client sends does not delay another client.
  *
- * Each attack is played beside small requests of another client. The measure
- * is how much longer the slowest of them takes than beside a harmless request
- * of the same size. A machine under load is slow by itself: the best of three
- * plays counts.
+ * While a worker computes, other clients wait: the measure is the CPU time of
+ * an attack and of a harmless request of the same size.
  *
  * Suite: plain, redis.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { get, pause, store, until } from '../lib/harness.mjs';
+import { pause, store, until } from '../lib/harness.mjs';
 import { Batch, stage } from '../lib/batch.mjs';
+import { compare, cost } from '../lib/cpu.mjs';
 import { newId } from '../lib/dialects.mjs';
 import { live } from '../lib/hold.mjs';
 import { statusLocation, statusOf } from '../lib/status.mjs';
-
-const small = `${statusLocation} location = /small { return 200 ok; }`;
-
-/* The longest that a small request takes while work runs, in ms. */
-async function slowest(n, work) {
-  let over = false;
-  let worst = 0;
-  const probe = async () => {
-    while (!over) {
-      const start = performance.now();
-      await get(n.port, '/small').text();
-      worst = Math.max(worst, performance.now() - start);
-      await pause(2);
-    }
-  };
-  const probes = [probe(), probe()];
-  await pause(20);
-  await work();
-  over = true;
-  await Promise.all(probes);
-  return worst;
-}
-
-/* attack() and harmless() make a play each; at most 50 ms lie between them. */
-async function compare(n, attack, harmless) {
-  const seen = [];
-  for (let i = 0; i < 3; i++) {
-    const worst = await slowest(n, await attack());
-    seen.push(worst - await slowest(n, await harmless()));
-    if (Math.min(...seen) < 50) {
-      return;
-    }
-  }
-  assert.fail(`${seen.map(Math.round)} ms longer`);
-}
 
 /* A batch that others have filled, with requests that wait for it. */
 async function crowd(scene, fillers, holds) {
@@ -75,23 +38,29 @@ async function crowd(scene, fillers, holds) {
 live('given a batch filled by many, a result does not stop the worker',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { hold: '60s', strict: false,
-      server: small });
-    const play = (fillers, holds) => async () => {
-      const { batch, answers } = await crowd(scene, fillers, holds);
-      await until(async () => (await statusOf(scene.n)).holds.now >= holds);
-      return async () => {
-        const calls = [batch.calls[0], { ...batch.calls[1],
-          id: newId('call_') }];
-        const last = Object.assign(new Batch(scene, calls),
-          { key: batch.key, conversation: batch.conversation });
+      server: statusLocation });
+    const play = async (fillers) => {
+      const { batch, answers } = await crowd(scene, fillers, 64);
+      await until(async () => (await statusOf(scene.n)).holds.now >= 64);
+      const calls = [batch.calls[0], { ...batch.calls[1],
+        id: newId('call_') }];
+      const last = Object.assign(new Batch(scene, calls),
+        { key: batch.key, conversation: batch.conversation });
+      const spent = await cost(scene.n, async () => {
         answers.push(last.continue(last.results([1])));
         await answers.at(-1).sent;
         await pause(100);
         answers.forEach((answer) => answer.abort());
         await until(async () => (await statusOf(scene.n)).holds.now === 0);
-      };
+      });
+      return spent;
     };
-    await compare(scene.n, play(16, 64), play(0, 64));
+    const { attack, usual, fits } = await compare(() => play(16),
+      () => play(0), (filled, empty) => filled < 3 * empty + 20);
+    const seen = `${attack.toFixed()} ms, in an empty one ${
+      usual.toFixed()} ms`;
+    t.diagnostic(seen);
+    assert.ok(fits, seen);
   }, { skip: !store });
 
 /*
@@ -113,33 +82,22 @@ function longStep(first, calls) {
     { role: 'tool', tool_call_id: last, content: '1' }] });
 }
 
-/* Nanoseconds that the workers have run. */
-const cpu = (n) => n.workers().reduce((sum, pid) => sum
-  + Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]), 0);
-
 /* The looked-up step is a batch with 4,000 facts, or an unknown one. */
 live('given an earlier step of many calls, its look-up costs no CPU time',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { hold: '60s',
-      strict: false, workers: 2, server: small, zone: '64m' });
+      strict: false, workers: 2, server: statusLocation, zone: '64m' });
     const { batch, answers } = await crowd(scene, 34, 0);
     await until(async () => (await statusOf(scene.n)).holds.now > 0);
     /* within chat_max_calls, past it, and past what a body may list */
     for (const calls of [200, 1000, 60000]) {
-      const time = async (first) => {
-        const before = cpu(scene.n);
-        await batch.post(longStep(first, calls)).text();
-        return cpu(scene.n) - before;
-      };
-      let known = 0;
-      let unknown = 0;
-      for (let i = 0; i < 6; i++) {
-        known += await time(batch.ids[0]);
-        unknown += await time(newId('call_'));
-      }
-      t.diagnostic(`${calls}: ${(known / unknown).toFixed(2)} times`);
-      assert.ok(known < 2.5 * unknown,
-        `${calls} calls: ${known / 1e6} ms, not ${unknown / 1e6} ms`);
+      const time = (first) => cost(scene.n, () =>
+        batch.post(longStep(first, calls)).text());
+      const { attack, usual, fits } = await compare(
+        () => time(batch.ids[0]), () => time(newId('call_')),
+        (known, unknown) => known < 2 * unknown);
+      t.diagnostic(`${calls}: ${(attack / usual).toFixed(2)} times`);
+      assert.ok(fits, `${calls} calls: ${attack} ms, not ${usual} ms`);
     }
     answers.forEach((answer) => answer.abort());
     await until(async () => (await statusOf(scene.n)).holds.now === 0);

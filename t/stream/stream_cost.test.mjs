@@ -8,16 +8,15 @@
  * Suite: asan, plain.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { nginx, post } from '../lib/harness.mjs';
+import { compare, cost } from '../lib/cpu.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { live } from '../lib/hold.mjs';
 import { data } from '../lib/dialects/wire.mjs';
 
 const calls = 4000;
 const events = 20000;
-const tries = 4;
 
 const id = (i) => `call_${String(i).padStart(8, '0')}`;
 const part = (call) => data({ id: 'c', object: 'chat.completion.chunk',
@@ -50,10 +49,6 @@ const streams = {
     more: (i) => part({ id: id(i), function: { arguments: 'x' } }) },
 };
 
-/* Nanoseconds that the process has run. */
-const cpu = (pid) =>
-  Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]);
-
 live('given 4,000 calls, an event takes no longer than of one call',
   async (t) => {
     let body;
@@ -66,15 +61,14 @@ live('given 4,000 calls, an event takes no longer than of one call',
     await new Promise((done) => { server.listen(0, '127.0.0.1', done); });
     t.after(() => { server.closeAllConnections(); server.close(); });
     const n = await nginx(t, { upstream: server.address().port, workers: 1 });
-    const [pid] = n.workers();
 
-    const time = async (key, text) => {
+    let number = 0;
+    const time = (key, text) => {
       const { path, headers, fresh } = dialects[key];
       body = text;
-      const before = cpu(pid);
-      await post(n.port, path, fresh({ conversation: id(before) }), headers)
-        .text({ broken: true });
-      return cpu(pid) - before;
+      return cost(n, () => post(n.port, path,
+        fresh({ conversation: id(++number) }), headers)
+        .text({ broken: true }));
     };
     for (const [name, { key, begun: head, open, more }]
       of Object.entries(streams)) {
@@ -82,16 +76,18 @@ live('given 4,000 calls, an event takes no longer than of one call',
         const each = async (count) => {
           const before = head.join('') + Array.from({ length: count },
             (_, i) => open(i)).join('');
-          const opening = await time(key, before);
-          return (await time(key, before + more(0).repeat(events)) - opening)
-            / events;
+          let opening = Infinity;
+          for (let i = 0; i < 3; i++) {
+            opening = Math.min(opening, await time(key, before));
+          }
+          return async () =>
+            await time(key, before + more(0).repeat(events)) - opening;
         };
-        let best = Infinity;
-        for (let i = 0; i < tries && best > 5; i++) {
-          best = Math.min(best, await each(calls) / await each(1));
-        }
-        t2.diagnostic(`${best.toFixed(1)} times`);
-        assert.ok(best < 5, `${best} times the CPU time`);
+        const { attack, usual, fits } = await compare(await each(calls),
+          await each(1), (many, one) => many < 5 * one);
+        const seen = `${(attack / usual).toFixed(1)} times the CPU time`;
+        t2.diagnostic(seen);
+        assert.ok(fits, seen);
       });
     }
   });
