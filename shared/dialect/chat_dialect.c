@@ -59,7 +59,7 @@ chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
     reader->events = events;
     rc = dialect->read(reader, frame);
 
-    return chat_reader_failed(reader) ? CHAT_ERROR : rc;
+    return events->failed || reader->calls.failed ? CHAT_ERROR : rc;
 }
 
 

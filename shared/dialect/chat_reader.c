@@ -22,13 +22,6 @@ chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size)
 }
 
 
-int
-chat_reader_failed(const chat_reader_t *reader)
-{
-    return reader->events->failed || reader->calls.failed;
-}
-
-
 chat_str_t
 chat_reader_keep(chat_reader_t *reader, chat_str_t s)
 {

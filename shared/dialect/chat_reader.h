@@ -30,9 +30,6 @@ typedef struct {
  */
 void *chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size);
 
-/* 1 if there was no memory for something that the frame says. */
-int chat_reader_failed(const chat_reader_t *reader);
-
 /* A copy that lives as the stream; s without memory. */
 chat_str_t chat_reader_keep(chat_reader_t *reader, chat_str_t s);
 

@@ -216,7 +216,7 @@ chat_cut(const chat_events_t *events, const chat_calls_t *calls,
     size_t     i, end;
     chat_cut_t cut = { events, calls, data, edits, NULL, 0 };
 
-    if (calls->ndropped == 0 || events->nmarks == 0) {
+    if (events->nmarks == 0) {
         return CHAT_CUT_KEEP;
     }
 

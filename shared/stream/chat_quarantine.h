@@ -17,6 +17,7 @@
 typedef struct {
     chat_frame_t  frame;
     chat_events_t events;
+    int           waits; /* for a verdict, when it came */
 } chat_heard_t;
 
 typedef struct chat_held_s chat_held_t;

@@ -237,10 +237,16 @@ chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard)
         return CHAT_OK;
     }
 
-    chat_edits_init(&edits, stream->frame);
-    what = stream->conf.dialect->numbered
-               ? chat_cut(&heard->events, calls, heard->frame.data, &edits)
-               : chat_stream_fate(&heard->events);
+    if (!stream->conf.dialect->numbered) {
+        what = chat_stream_fate(&heard->events);
+
+    } else if (calls->ndropped == 0) {
+        what = CHAT_CUT_KEEP;
+
+    } else {
+        chat_edits_init(&edits, stream->frame);
+        what = chat_cut(&heard->events, calls, heard->frame.data, &edits);
+    }
 
     switch (what) {
     case CHAT_CUT_KEEP:
@@ -300,7 +306,9 @@ chat_stream_route(chat_stream_t *stream, chat_heard_t *heard)
         chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);
     }
 
-    if (stream->quarantine.first == NULL && chat_stream_resolve(heard)) {
+    if (stream->quarantine.first == NULL
+        && (!heard->waits || chat_stream_resolve(heard)))
+    {
         return chat_stream_leave(stream, heard);
     }
 
@@ -393,21 +401,34 @@ chat_stream_judge(chat_stream_t *stream, chat_event_t *event)
 
 /* All events of a frame. */
 static chat_rc_e
-chat_stream_hear(chat_stream_t *stream, chat_events_t *events)
+chat_stream_hear(chat_stream_t *stream, chat_heard_t *heard)
 {
-    size_t        i;
-    chat_event_t *event, *end = events->items + events->count;
+    size_t         i;
+    chat_events_t *events = &heard->events;
+    chat_event_t  *event;
 
-    for (event = events->items; event < end; event++) {
-        if (event + 1 < end && chat_stream_is_lone_failure(event, event + 1)) {
-            event++;
-            chat_stream_judge(stream, event);
-            event[-1].verdict = event->verdict;
-            event[-1].opening = event->opening;
-            event[-1].kind = event->kind;
+    for (i = 0; i < events->count; i++) {
+        event = &events->items[i];
+
+        /* A module nearer to the provider reports it as an error. */
+        if (event->type == CHAT_EVENT_TURN_END && event->end == CHAT_END_FAILED
+            && chat_str_has(heard->frame.data, CHAT_STREAM_CUT))
+        {
+            event->end = CHAT_END_INTERRUPTED;
+        }
+
+        if (i + 1 < events->count
+            && chat_stream_is_lone_failure(event, event + 1)) {
+            chat_stream_judge(stream, event + 1);
+            event->verdict = event[1].verdict;
+            event->opening = event[1].opening;
+            event->kind = event[1].kind;
+            i++;
         } else {
             chat_stream_judge(stream, event);
         }
+
+        heard->waits |= event->verdict == CHAT_VERDICT_WAIT;
     }
 
     for (i = 0; i < events->nmarks; i++) {
@@ -429,25 +450,6 @@ chat_stream_may_skip(const chat_stream_t *stream)
     return stream->decided && stream->quarantine.first == NULL
            && (!dialect->numbered || stream->reader->calls.ndropped == 0)
            && dialect->boring != NULL;
-}
-
-
-/* A module nearer to the provider reports an interruption as an error. */
-static void
-chat_stream_cut(const chat_frame_t *frame, chat_events_t *events)
-{
-    size_t        i;
-    chat_event_t *event;
-
-    for (i = 0; i < events->count; i++) {
-        event = &events->items[i];
-
-        if (event->type == CHAT_EVENT_TURN_END && event->end == CHAT_END_FAILED
-            && chat_str_has(frame->data, CHAT_STREAM_CUT))
-        {
-            event->end = CHAT_END_INTERRUPTED;
-        }
-    }
 }
 
 
@@ -491,6 +493,7 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
 
     stream->info.frames++;
     heard.frame = *frame;
+    heard.waits = 0;
     chat_events_init(events, stream->frame);
 
     if (!frame->has_data) {
@@ -527,9 +530,7 @@ chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
         stream->info.confirmed = 1;
     }
 
-    chat_stream_cut(frame, events);
-
-    return chat_stream_hear(stream, events) == CHAT_OK
+    return chat_stream_hear(stream, &heard) == CHAT_OK
                ? chat_stream_route(stream, &heard)
                : CHAT_ERROR;
 }

@@ -3,25 +3,18 @@
  *
  * A piece is a path ($.items[0].name) and a value; further strings of one
  * path go on where the last one ended. The pieces make a tree, and the tree
- * the arguments as the client will send them back.
- * Promises: memory, depth and time are bounded; what is past a bound or
- * written in another way makes the arguments unknown, never wrong.
- * Must not know: calls, frames.
+ * the arguments as the client will send them back. What is past a bound, or
+ * written in another way, makes the arguments unknown, never wrong.
  */
 
 #include "dialect/gemini/chat_dialect_gemini.h"
 
 #define CHAT_GEMINI_DEPTH 32
 #define CHAT_GEMINI_VALUES 1024
+#define CHAT_GEMINI_KEY 1024
 #define CHAT_GEMINI_BYTES (1 << 20) /* of all calls of a stream, or body */
 
-typedef struct chat_gemini_text_s  chat_gemini_text_t;
 typedef struct chat_gemini_value_s chat_gemini_value_t;
-
-struct chat_gemini_text_s {
-    chat_str_t          text;
-    chat_gemini_text_t *next;
-};
 
 typedef enum {
     CHAT_GEMINI_NOTHING, /* only its path was seen */
@@ -32,23 +25,25 @@ typedef enum {
 } chat_gemini_type_e;
 
 struct chat_gemini_value_s {
-    chat_str_t           key; /* of an element: its digits */
+    uint32_t             number; /* in the call; of the root 0 */
+    uint32_t             count;  /* of values within */
     chat_gemini_type_e   type;
+    chat_str_t           key; /* of an element: its digits */
     chat_gemini_value_t *first;
     chat_gemini_value_t *last;
     chat_gemini_value_t *next;
-    uint32_t             count; /* of those within */
-    chat_table_t         keys;  /* item: the value within of this key */
-    chat_gemini_text_t  *text;
-    chat_gemini_text_t  *end;
+    unsigned char       *text;
+    size_t               len;
+    size_t               size;
 };
 
 struct chat_gemini_args_s {
-    chat_arena_t       *arena;
+    chat_arena_t *arena;
+    chat_table_t  values; /* by the number of what they are in, and key */
     chat_gemini_value_t root;
-    size_t              values;
     size_t              bytes; /* taken from the arena, of all calls so far */
     int                 lost;
+    int                 failed; /* an allocation did */
 };
 
 
@@ -59,6 +54,7 @@ chat_gemini_args_create(chat_arena_t *arena)
 
     if (args) {
         args->arena = arena;
+        chat_table_init(&args->values, arena);
     }
 
     return args;
@@ -70,95 +66,83 @@ chat_gemini_args_begin(chat_gemini_args_t *args)
 {
     memset(&args->root, 0, sizeof(args->root));
     args->root.type = CHAT_GEMINI_MEMBERS;
-    chat_table_init(&args->root.keys, args->arena);
-    args->values = 0;
+    chat_table_reset(&args->values);
     args->lost = 0;
 }
 
 
-/*
- * An entry and a copy of its text, which count alike: pieces may be tiny.
- * CHAT_LIMIT: past the bound.
- */
-static chat_rc_e
-chat_gemini_keep(chat_gemini_args_t *args, size_t size, chat_str_t s,
-                 void **entry, chat_str_t *text)
+/* Zeroed bytes; NULL: past the bound (lost), or without memory (failed). */
+static void *
+take(chat_gemini_args_t *args, size_t size)
 {
-    if (size + s.len > CHAT_GEMINI_BYTES - args->bytes) {
-        return CHAT_LIMIT;
+    void *bytes = NULL;
+
+    if (size > CHAT_GEMINI_BYTES - args->bytes) {
+        args->lost = 1;
+        return NULL;
     }
 
-    args->bytes += size + s.len;
-    *entry = chat_arena_alloc(args->arena, size);
+    args->bytes += size;
+    bytes = chat_arena_alloc(args->arena, size);
+    args->failed |= bytes == NULL;
 
-    return *entry ? chat_arena_dup(args->arena, s, text) : CHAT_ERROR;
+    return bytes;
 }
 
 
-/* The value of this key within another, made if it is new. */
-static chat_rc_e
-chat_gemini_within(chat_gemini_args_t *args, chat_gemini_value_t *parent,
-                   chat_gemini_type_e type, chat_str_t key,
-                   chat_gemini_value_t **out)
+/* The value of this key within another, made if it is new; NULL as take(). */
+static chat_gemini_value_t *
+within(chat_gemini_args_t *args, chat_gemini_value_t *parent, chat_str_t key)
 {
-    void                *entry;
-    chat_rc_e            rc;
-    chat_str_t           own;
-    chat_table_entry_t  *known;
+    chat_str_t           name;
+    unsigned char        bytes[sizeof(uint32_t) + CHAT_GEMINI_KEY], *own;
+    chat_table_entry_t  *entry;
     chat_gemini_value_t *value;
 
-    if (parent->type == CHAT_GEMINI_NOTHING) {
-        parent->type = type;
+    if (key.len > CHAT_GEMINI_KEY) {
+        args->lost = 1;
+        return NULL;
     }
 
-    if (parent->type != type) {
-        return CHAT_LIMIT;
+    memcpy(bytes, &parent->number, sizeof(uint32_t));
+    memcpy(bytes + sizeof(uint32_t), key.data, key.len);
+    name = chat_str(bytes, sizeof(uint32_t) + key.len);
+
+    entry = chat_table_find(&args->values, name);
+    if (entry != NULL) {
+        return entry->item;
     }
 
-    known = chat_table_find(&parent->keys, key);
-    if (known) {
-        *out = known->item;
-        return CHAT_OK;
+    args->lost |= args->values.count == CHAT_GEMINI_VALUES;
+    value = args->lost
+                ? NULL
+                : take(args, sizeof(*value) + sizeof(*entry) + name.len);
+    if (value == NULL) {
+        return NULL;
     }
 
-    if (args->values == CHAT_GEMINI_VALUES) {
-        return CHAT_LIMIT;
+    own = (unsigned char *) (value + 1);
+    memcpy(own, bytes, name.len);
+    entry = chat_table_put(&args->values, chat_str(own, name.len));
+    if (entry == NULL) {
+        args->failed = 1;
+        return NULL;
     }
 
-    rc = chat_gemini_keep(args, sizeof(*value) + sizeof(*known), key, &entry,
-                          &own);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    known = chat_table_put(&parent->keys, own);
-    if (known == NULL) {
-        return CHAT_ERROR;
-    }
-
-    value = entry;
-    value->key = own;
-    known->item = value;
-    chat_table_init(&value->keys, args->arena);
-
-    if (parent->last) {
-        parent->last->next = value;
-    } else {
-        parent->first = value;
-    }
-
+    entry->item = value;
+    value->number = (uint32_t) args->values.count;
+    value->key = chat_str(own + sizeof(uint32_t), key.len);
+    *(parent->last ? &parent->last->next : &parent->first) = value;
     parent->last = value;
     parent->count++;
-    args->values++;
-    *out = value;
 
-    return CHAT_OK;
+    return value;
 }
 
 
-/* An element of an array: the next one, or one that is there. */
+/* 1 if the digits are of an element that is there, or of the next one. */
 static int
-chat_gemini_element(const chat_gemini_value_t *parent, chat_str_t digits)
+is_element(const chat_gemini_value_t *parent, chat_str_t digits)
 {
     uint64_t n;
 
@@ -166,179 +150,148 @@ chat_gemini_element(const chat_gemini_value_t *parent, chat_str_t digits)
 }
 
 
-/* How many bytes come before one of the two characters, or the end. */
-static size_t
-chat_gemini_until(chat_str_t s, char a, char b)
-{
-    size_t len = 0;
-
-    while (len < s.len && s.data[len] != (unsigned char) a
-           && s.data[len] != (unsigned char) b)
-    {
-        len++;
-    }
-
-    return len;
-}
-
-
 /*
- * One segment of a path: .name, [0], ['name'] or ["name"]. Answers its length,
- * 0 if it is none of them.
+ * Takes one segment off the path: .name, [0], ['name'] or ["name"]. 0: it is
+ * none of them.
  */
-static size_t
-chat_gemini_segment(chat_str_t path, chat_gemini_type_e *type, chat_str_t *key)
+static int
+segment(chat_str_t *path, chat_gemini_type_e *type, chat_str_t *key)
 {
-    size_t     len;
-    char       quote;
-    chat_str_t rest;
+    const char          *ends = ".[", *close = "";
+    const unsigned char *at = path->data + 1, *end = path->data + path->len;
 
     *type = CHAT_GEMINI_MEMBERS;
 
-    if (path.len > 1 && path.data[0] == '.') {
-        rest = chat_str(path.data + 1, path.len - 1);
-        len = chat_gemini_until(rest, '.', '[');
-        *key = chat_str(rest.data, len);
-        return len ? 1 + len : 0;
-    }
+    if (*path->data == '[') {
+        ends = "]";
+        close = "]";
 
-    if (path.len < 3 || path.data[0] != '[') {
+        if (at < end && (*at == '\'' || *at == '"')) {
+            ends = *at == '"' ? "\"\\" : "'\\";
+            close = *at++ == '"' ? "\"]" : "']";
+        } else {
+            *type = CHAT_GEMINI_ELEMENTS;
+        }
+    } else if (*path->data != '.') {
         return 0;
     }
 
-    if (path.data[1] != '\'' && path.data[1] != '"') {
-        rest = chat_str(path.data + 1, path.len - 1);
-        len = chat_gemini_until(rest, ']', ']');
-        *type = CHAT_GEMINI_ELEMENTS;
-        *key = chat_str(rest.data, len);
-        return len < rest.len ? len + 2 : 0;
+    *key = chat_str(at, 0);
+    while (at < end && (*at == '\0' || strchr(ends, *at) == NULL)) {
+        at++;
+    }
+    key->len = (size_t) (at - key->data);
+    *path = chat_str(at, (size_t) (end - at));
+
+    if (!chat_str_starts(*path, close) || (*close == '\0' && key->len == 0)) {
+        return 0;
     }
 
-    quote = (char) path.data[1];
-    rest = chat_str(path.data + 2, path.len - 2);
-    len = chat_gemini_until(rest, quote, '\\');
-    *key = chat_str(rest.data, len);
+    path->data += strlen(close);
+    path->len -= strlen(close);
 
-    return rest.len - len >= 2 && rest.data[len] == (unsigned char) quote
-                   && rest.data[len + 1] == ']'
-               ? len + 4
-               : 0;
+    return 1;
 }
 
 
-/* The value that a path leads to. */
-static chat_rc_e
-chat_gemini_follow(chat_gemini_args_t *args, chat_str_t path,
-                   chat_gemini_value_t **out)
+/* The value that a path leads to; NULL as take(). */
+static chat_gemini_value_t *
+follow(chat_gemini_args_t *args, chat_str_t path)
 {
-    size_t             len;
-    chat_rc_e          rc;
-    unsigned           depth = 0;
-    chat_str_t         key;
-    chat_gemini_type_e type;
+    unsigned             depth = 0;
+    chat_str_t           key;
+    chat_gemini_type_e   type;
+    chat_gemini_value_t *value = &args->root;
 
-    if (path.len < 2 || path.data[0] != '$') {
-        return CHAT_LIMIT;
-    }
+    args->lost |= path.len < 2 || path.data[0] != '$';
+    path = args->lost ? path : chat_str(path.data + 1, path.len - 1);
 
-    *out = &args->root;
-
-    for (len = 1, rc = CHAT_OK; len < path.len && rc == CHAT_OK; /* void */) {
-        path = chat_str(path.data + len, path.len - len);
-        len = chat_gemini_segment(path, &type, &key);
-
-        if (len == 0 || ++depth > CHAT_GEMINI_DEPTH
-            || (type == CHAT_GEMINI_ELEMENTS
-                && !chat_gemini_element(*out, key)))
+    while (path.len != 0 && value != NULL && !args->lost) {
+        if (!segment(&path, &type, &key) || ++depth > CHAT_GEMINI_DEPTH
+            || (type == CHAT_GEMINI_ELEMENTS && !is_element(value, key))
+            || (value->type != type && value->type != CHAT_GEMINI_NOTHING))
         {
-            return CHAT_LIMIT;
+            args->lost = 1;
+            return NULL;
         }
 
-        rc = chat_gemini_within(args, *out, type, key, out);
+        value->type = type;
+        value = within(args, value, key);
     }
 
-    return rc;
+    return args->lost ? NULL : value;
 }
 
 
-/* Puts text to a value. */
-static chat_rc_e
-chat_gemini_say(chat_gemini_args_t *args, chat_gemini_value_t *value,
-                chat_gemini_type_e type, chat_str_t s)
+/* Puts text to a value: one piece of a string, or all of another value. */
+static void
+put(chat_gemini_args_t *args, chat_gemini_value_t *value,
+    chat_gemini_type_e type, chat_str_t s)
 {
-    void               *entry;
-    chat_rc_e           rc;
-    chat_str_t          own;
-    chat_gemini_text_t *text;
+    size_t         size = value->len ? 2 * (value->len + s.len) : s.len;
+    unsigned char *text;
 
     if (value->type != CHAT_GEMINI_NOTHING
-        && !(value->type == type && type == CHAT_GEMINI_STRING))
+        && (value->type != type || type != CHAT_GEMINI_STRING))
     {
-        return CHAT_LIMIT;
+        args->lost = 1;
+        return;
     }
 
     value->type = type;
 
-    if (s.len == 0) {
-        return CHAT_OK;
-    }
+    if (s.len > value->size - value->len) {
+        text = take(args, size);
+        if (text == NULL) {
+            return;
+        }
 
-    rc = chat_gemini_keep(args, sizeof(*text), s, &entry, &own);
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    text = entry;
-    text->text = own;
-
-    if (value->end) {
-        value->end->next = text;
-    } else {
+        if (value->len != 0) {
+            memcpy(text, value->text, value->len);
+        }
         value->text = text;
+        value->size = size;
     }
 
-    value->end = text;
-
-    return CHAT_OK;
+    if (s.len != 0) {
+        memcpy(value->text + value->len, s.data, s.len);
+        value->len += s.len;
+    }
 }
 
 
-static chat_rc_e
-chat_gemini_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
-                  const chat_json_t *piece)
+static void
+add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
+          const chat_json_t *piece)
 {
-    chat_rc_e            rc;
-    const chat_json_t   *node;
+    const chat_json_t   *string, *other;
     chat_gemini_value_t *value;
 
-    rc = chat_gemini_follow(args, chat_json_text(doc, piece, "jsonPath"),
-                            &value);
-    if (rc != CHAT_OK) {
-        return rc;
+    value = follow(args, chat_json_text(doc, piece, "jsonPath"));
+    if (value == NULL) {
+        return;
     }
 
-    node = chat_json_get(doc, piece, "stringValue");
-    if (node && node->type == CHAT_JSON_STRING) {
-        return chat_gemini_say(args, value, CHAT_GEMINI_STRING,
-                               chat_json_string(doc, node));
-    }
+    string = chat_json_get(doc, piece, "stringValue");
+    other = chat_json_get(doc, piece, "numberValue");
+    other = other ? other : chat_json_get(doc, piece, "boolValue");
 
-    node = chat_json_get(doc, piece, "numberValue");
-    if (node == NULL) {
-        node = chat_json_get(doc, piece, "boolValue");
-    }
+    if (string && string->type == CHAT_JSON_STRING) {
+        put(args, value, CHAT_GEMINI_STRING, chat_json_string(doc, string));
 
-    if (node
-        && (node->type == CHAT_JSON_NUMBER || node->type == CHAT_JSON_TRUE
-            || node->type == CHAT_JSON_FALSE))
+    } else if (other
+               && (other->type == CHAT_JSON_NUMBER
+                   || other->type == CHAT_JSON_TRUE
+                   || other->type == CHAT_JSON_FALSE))
     {
-        return chat_gemini_say(args, value, CHAT_GEMINI_RAW,
-                               chat_json_raw(doc, node));
-    }
+        put(args, value, CHAT_GEMINI_RAW, chat_json_raw(doc, other));
 
-    return chat_json_get(doc, piece, "nullValue") ? chat_gemini_say(
-               args, value, CHAT_GEMINI_RAW, chat_cstr("null"))
-                                                  : CHAT_LIMIT;
+    } else if (chat_json_get(doc, piece, "nullValue")) {
+        put(args, value, CHAT_GEMINI_RAW, chat_cstr("null"));
+
+    } else {
+        args->lost = 1;
+    }
 }
 
 
@@ -346,7 +299,6 @@ chat_rc_e
 chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
                      const chat_json_t *pieces)
 {
-    chat_rc_e          rc;
     const chat_json_t *piece = NULL;
 
     if (pieces && pieces->type == CHAT_JSON_ARRAY) {
@@ -354,59 +306,28 @@ chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
     }
 
     for (/* void */; piece && !args->lost; piece = piece->next) {
-        rc = chat_gemini_piece(args, doc, piece);
-
-        if (rc == CHAT_ERROR) {
-            return rc;
-        }
-
-        args->lost |= rc != CHAT_OK;
+        add_piece(args, doc, piece);
     }
 
-    return CHAT_OK;
-}
-
-
-static void
-chat_gemini_write_string(const chat_gemini_value_t *value, chat_buf_t *out)
-{
-    chat_buf_t                whole = { 0 };
-    const chat_gemini_text_t *text;
-
-    for (text = value->text; text; text = text->next) {
-        chat_buf_add(&whole, text->text);
-    }
-
-    chat_buf_json(out, chat_buf_str(&whole));
-
-    out->failed |= whole.failed;
-    chat_buf_free(&whole);
+    return args->failed ? CHAT_ERROR : CHAT_OK;
 }
 
 
 /* As deep as CHAT_GEMINI_DEPTH. */
 static void
-chat_gemini_write(const chat_gemini_value_t *value, chat_buf_t *out)
+write_value(const chat_gemini_value_t *value, chat_buf_t *out)
 {
     int                        members = value->type == CHAT_GEMINI_MEMBERS;
+    chat_str_t                 text = chat_str(value->text, value->len);
     const chat_gemini_value_t *each;
 
-    switch (value->type) {
-    case CHAT_GEMINI_NOTHING:
-        chat_buf_puts(out, "null");
+    if (!members && value->type != CHAT_GEMINI_ELEMENTS) {
+        if (value->type == CHAT_GEMINI_STRING) {
+            chat_buf_json(out, text);
+        } else {
+            chat_buf_add(out, text.len ? text : chat_cstr("null"));
+        }
         return;
-
-    case CHAT_GEMINI_STRING:
-        chat_gemini_write_string(value, out);
-        return;
-
-    case CHAT_GEMINI_RAW:
-        chat_buf_add(out, value->text->text);
-        return;
-
-    case CHAT_GEMINI_MEMBERS:
-    case CHAT_GEMINI_ELEMENTS:
-        break;
     }
 
     chat_buf_puts(out, members ? "{" : "[");
@@ -417,7 +338,7 @@ chat_gemini_write(const chat_gemini_value_t *value, chat_buf_t *out)
             chat_buf_puts(out, ":");
         }
 
-        chat_gemini_write(each, out);
+        write_value(each, out);
         chat_buf_puts(out, each->next ? "," : "");
     }
 
@@ -436,10 +357,8 @@ chat_gemini_args_text(const chat_gemini_args_t *args, chat_arena_t *arena,
         return CHAT_LIMIT;
     }
 
-    chat_gemini_write(&args->root, &text);
-
+    write_value(&args->root, &text);
     rc = chat_buf_dup(&text, arena, out);
-
     chat_buf_free(&text);
 
     return rc;
