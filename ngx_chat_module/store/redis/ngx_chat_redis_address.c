@@ -43,6 +43,16 @@ static const scheme_t schemes[] = {
 };
 
 
+ngx_int_t
+ngx_chat_redis_invalid(ngx_conf_t *cf, const char *what, const char *must)
+{
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid %s in \"chat_store\", it must be %s", what,
+                       must);
+    return NGX_ERROR;
+}
+
+
 static const scheme_t *
 find_scheme(const ngx_str_t *text)
 {

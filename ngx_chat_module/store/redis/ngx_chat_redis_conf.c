@@ -14,6 +14,7 @@
 
 #define NGX_CHAT_REDIS_TIMEOUT 200 /* ms */
 #define NGX_CHAT_REDIS_PASSWORD_MAX 4096
+#define NGX_CHAT_REDIS_CHAIN_MAX 9 /* of certificates */
 
 typedef struct parameter_s parameter_t;
 
@@ -23,16 +24,6 @@ struct parameter_s {
                       const parameter_t *parameter, ngx_str_t *value);
     size_t offset; /* of the string in ngx_chat_redis_conf_t */
 };
-
-
-ngx_int_t
-ngx_chat_redis_invalid(ngx_conf_t *cf, const char *what, const char *must)
-{
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid %s in \"chat_store\", it must be %s", what,
-                       must);
-    return NGX_ERROR;
-}
 
 
 static ngx_int_t
@@ -247,6 +238,58 @@ conflict(const ngx_chat_redis_conf_t *conf)
 }
 
 
+#if (NGX_SSL)
+
+static ngx_int_t
+load_trusted(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+{
+    if (ngx_ssl_trusted_certificate(cf, conf->ssl, &conf->ca,
+                                    NGX_CHAT_REDIS_CHAIN_MAX)
+        != NGX_OK)
+    {
+        return ngx_chat_redis_invalid(cf, "ca", "a file of PEM certificates");
+    }
+
+    if (conf->ca.len == 0
+        && SSL_CTX_set_default_verify_paths(conf->ssl->ctx) == 0) {
+        ngx_ssl_error(NGX_LOG_EMERG, cf->log, 0,
+                      "SSL_CTX_set_default_verify_paths() failed");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
+{
+    ngx_ssl_t          *ssl;
+    ngx_pool_cleanup_t *cleanup;
+
+    ssl = ngx_pcalloc(cf->pool, sizeof(ngx_ssl_t));
+    cleanup = ngx_pool_cleanup_add(cf->pool, 0);
+    if (ssl == NULL || cleanup == NULL) {
+        return NGX_ERROR;
+    }
+
+    ssl->log = cf->log;
+    conf->ssl = ssl;
+    cleanup->handler = ngx_ssl_cleanup_ctx;
+    cleanup->data = ssl;
+
+    if (ngx_ssl_create(ssl, NGX_SSL_TLSv1_2 | NGX_SSL_TLSv1_3, NULL) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return conf->verify ? load_trusted(cf, conf) : NGX_OK;
+}
+
+
+#endif
+
+
 static ngx_int_t
 read_arguments(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
@@ -277,7 +320,7 @@ read_arguments(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 
 #if (NGX_SSL)
     if (conf->tls) {
-        return ngx_chat_redis_create_ssl(cf, conf);
+        return create_ssl(cf, conf);
     }
 #endif
 

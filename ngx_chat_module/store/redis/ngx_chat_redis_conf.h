@@ -1,8 +1,8 @@
 /*
  * ngx_chat_redis_conf.h: what chat_store says of Redis, and server addresses.
  *
- * ngx_chat_redis_conf.c reads the directive, ngx_chat_redis_address.c parses
- * and compares addresses, ngx_chat_redis_tls.c makes the TLS context.
+ * ngx_chat_redis_conf.c reads the directive and makes the TLS context,
+ * ngx_chat_redis_address.c parses and compares addresses.
  */
 
 #ifndef NGX_CHAT_REDIS_CONF_H
@@ -106,11 +106,5 @@ ngx_int_t ngx_chat_redis_address_set(ngx_chat_redis_address_t *address,
 /* Resolves a name to this IP address, if it is one. */
 void ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *address,
                                    const ngx_str_t          *ip);
-
-#if (NGX_SSL)
-/* Sets conf->ssl. NGX_ERROR: it has been logged. */
-ngx_int_t ngx_chat_redis_create_ssl(ngx_conf_t            *cf,
-                                    ngx_chat_redis_conf_t *conf);
-#endif
 
 #endif /* NGX_CHAT_REDIS_CONF_H */

@@ -1,6 +1,6 @@
 /*
- * ngx_chat_redis_tls.c: TLS to a Redis server: the trusted CAs, the handshake,
- * the check of the server's certificate.
+ * ngx_chat_redis_tls.c: TLS to a Redis server: the handshake, and the check of
+ * the server's certificate.
  *
  * With verify, nothing is sent to a server unless its certificate is valid and
  * names its host.
@@ -12,55 +12,6 @@
 #include "store/redis/ngx_chat_redis_conn.h"
 
 #if (NGX_SSL)
-
-#define NGX_CHAT_REDIS_CHAIN_MAX 9
-
-
-static ngx_int_t
-load_trusted(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
-{
-    if (ngx_ssl_trusted_certificate(cf, conf->ssl, &conf->ca,
-                                    NGX_CHAT_REDIS_CHAIN_MAX)
-        != NGX_OK)
-    {
-        return ngx_chat_redis_invalid(cf, "ca", "a file of PEM certificates");
-    }
-
-    if (conf->ca.len == 0
-        && SSL_CTX_set_default_verify_paths(conf->ssl->ctx) == 0) {
-        ngx_ssl_error(NGX_LOG_EMERG, cf->log, 0,
-                      "SSL_CTX_set_default_verify_paths() failed");
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_chat_redis_create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
-{
-    ngx_ssl_t          *ssl;
-    ngx_pool_cleanup_t *cleanup;
-
-    ssl = ngx_pcalloc(cf->pool, sizeof(ngx_ssl_t));
-    cleanup = ngx_pool_cleanup_add(cf->pool, 0);
-    if (ssl == NULL || cleanup == NULL) {
-        return NGX_ERROR;
-    }
-
-    ssl->log = cf->log;
-    conf->ssl = ssl;
-    cleanup->handler = ngx_ssl_cleanup_ctx;
-    cleanup->data = ssl;
-
-    if (ngx_ssl_create(ssl, NGX_SSL_TLSv1_2 | NGX_SSL_TLSv1_3, NULL) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return conf->verify ? load_trusted(cf, conf) : NGX_OK;
-}
 
 
 static ngx_int_t
