@@ -181,8 +181,8 @@ ngx_chat_variable_ids(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return ngx_chat_variable_text(r, v, hex, 32);
     }
 
-    if (which == NGX_CHAT_VAR_STREAM && ctx->indexed != NULL) {
-        return ngx_chat_variable_text(r, v, ctx->indexed->id, CHAT_LISTED_ID);
+    if (which == NGX_CHAT_VAR_STREAM && ctx->stream_id != NULL) {
+        return ngx_chat_variable_text(r, v, ctx->stream_id, CHAT_LISTED_ID);
     }
 
     id = which == NGX_CHAT_VAR_CONVERSATION ? ctx->scope.conversation

@@ -96,6 +96,29 @@ typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
 typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
 
+/*
+ * Records what a client is sent, for others to follow: the hooks of record/
+ * for response/, in each request that has gone on. A recording exists while
+ * ctx->writer is set.
+ */
+typedef struct {
+    /* the header is known: decides whether the answer is recorded */
+    void (*begin)(ngx_chat_ctx_t *ctx);
+    /* what the client is sent: pieces of a stream, or buffers */
+    void (*pieces)(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n);
+    void (*chain)(ngx_chat_ctx_t *ctx, ngx_chain_t *in);
+    /* the call of the filter is over: writes what has come */
+    void (*flush)(ngx_chat_ctx_t *ctx);
+    /* all bytes have come; told: they say how the answer ended */
+    void (*end)(ngx_chat_ctx_t *ctx, ngx_uint_t told);
+    /* it cannot be recorded any further */
+    void (*stop)(ngx_chat_ctx_t *ctx);
+    /* where the recording is; NGX_DECLINED: there can be none */
+    ngx_int_t (*key)(ngx_chat_ctx_t *ctx, chat_key_t *key);
+    /* 1 if it is completed without its client, and without a follower */
+    ngx_uint_t (*outlives)(ngx_chat_ctx_t *ctx);
+} ngx_chat_recorder_t;
+
 /* A question to the store; its verbs are in store/ngx_chat_ask.h. */
 struct ngx_chat_ask_s {
     chat_store_op_t op;
@@ -259,12 +282,14 @@ struct ngx_chat_ctx_s {
     ngx_chat_attempt_t  attempt;
     ngx_chat_response_t response;
 
-    ngx_chat_follow_t  *follow;  /* of another request's answer; or NULL */
-    ngx_chat_writer_t  *writer;  /* of what the client is sent; or NULL */
-    ngx_chat_indexed_t *indexed; /* where it can be found again; or NULL */
-    char               *hold;    /* id of its indexed hold; or NULL */
-    ngx_chat_resume_t  *resume;  /* of a client that comes back; or NULL */
-    ngx_chat_keep_t    *keep;    /* once its upstream may outlive its client */
+    ngx_chat_follow_t *follow; /* of another request's answer; or NULL */
+    const ngx_chat_recorder_t *recorder; /* once it has gone on */
+    ngx_chat_writer_t  *writer;    /* of what the client is sent; or NULL */
+    const char         *stream_id; /* in the stream index; or NULL */
+    ngx_chat_indexed_t *indexed;   /* where it can be found again; or NULL */
+    char               *hold;      /* id of its indexed hold; or NULL */
+    ngx_chat_resume_t  *resume;    /* of a client that comes back; or NULL */
+    ngx_chat_keep_t    *keep; /* once its upstream may outlive its client */
 
     unsigned managed : 1; /* its batch has a name */
     unsigned counted : 1; /* among the requests that are over */
@@ -450,6 +475,23 @@ char *ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
  * has no stream that we read.
  */
 ngx_int_t ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason);
+
+/* ngx_chat_keep.c */
+
+/* Stands between the client's leaving and the upstream; safe at any time. */
+void ngx_chat_keep_hook(ngx_chat_ctx_t *ctx);
+
+/* The client is gone. 1: the upstream is kept, for now at least. */
+ngx_uint_t ngx_chat_keep_lost(ngx_chat_ctx_t *ctx);
+
+/* 1 if the client is gone and the upstream is kept. */
+ngx_uint_t ngx_chat_keep_alone(ngx_chat_ctx_t *ctx);
+
+/* There is nothing to be kept: the answer ends as it does without us. */
+void ngx_chat_keep_give_up(ngx_chat_ctx_t *ctx);
+
+/* The request is over. */
+void ngx_chat_keep_close(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_stall.c */
 char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

@@ -70,6 +70,7 @@ ngx_chat_index_done(chat_store_op_t *op, chat_rc_e rc,
         /* it may stand all the same: it is over then */
         ngx_chat_index_end(ctx);
         ctx->indexed = NULL;
+        ctx->stream_id = NULL;
 
     } else if (ctx->indexed->again) {
         ngx_chat_index_ask(ctx);
@@ -184,10 +185,12 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
     ngx_chat_recording_key(ctx, &indexed->key);
     chat_listed_id(&indexed->key, indexed->id);
     ctx->indexed = indexed;
+    ctx->stream_id = indexed->id;
     ctx->ends[NGX_CHAT_END_INDEX] = ngx_chat_index_end;
 
     if (ngx_chat_index_put(ctx) != NGX_OK) {
         ctx->indexed = NULL;
+        ctx->stream_id = NULL;
         return 0;
     }
 
@@ -258,17 +261,6 @@ ngx_chat_index_unhold(ngx_chat_ctx_t *ctx)
     ctx->hold = NULL;
     store->join(store, NULL, &conversation, facts.items, facts.count,
                 (uint32_t) ctx->conf->ttl);
-}
-
-
-ngx_int_t
-ngx_chat_index_header(ngx_http_request_t *r, const char *id)
-{
-    ngx_str_t value, key = ngx_string("X-Chat-Stream");
-
-    value.data = (u_char *) id;
-    value.len = CHAT_LISTED_ID;
-    return ngx_chat_answer_add_header(r, key, value);
 }
 
 

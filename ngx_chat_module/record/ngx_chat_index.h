@@ -51,9 +51,6 @@ ngx_uint_t ngx_chat_index_begin(ngx_chat_ctx_t *ctx);
 void ngx_chat_index_hold(ngx_chat_ctx_t *ctx);
 void ngx_chat_index_unhold(ngx_chat_ctx_t *ctx);
 
-/* X-Chat-Stream for the answer; id outlives the request. */
-ngx_int_t ngx_chat_index_header(ngx_http_request_t *r, const char *id);
-
 /* Its stream has ended; safe at any time. */
 void ngx_chat_index_over(ngx_chat_ctx_t *ctx);
 

@@ -24,7 +24,8 @@
 #define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* until the store has replied */
 
 
-ngx_uint_t
+/* 1 if there may be a recording of the request's answer. */
+static ngx_uint_t
 ngx_chat_recording_possible(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_loc_conf_t *conf = ctx->conf;
@@ -464,7 +465,7 @@ ngx_chat_writer_keeps(ngx_chat_ctx_t *ctx)
 }
 
 
-void
+static void
 ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 {
     chat_key_t         key;
@@ -507,7 +508,7 @@ ngx_chat_writer_add(ngx_chat_writer_t *writer, chat_str_t bytes)
 }
 
 
-void
+static void
 ngx_chat_writer_pieces(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
                        size_t n)
 {
@@ -520,6 +521,55 @@ ngx_chat_writer_pieces(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
 
 
 void
+ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->writer != NULL) {
+        ngx_chat_writer_clear(ctx->writer);
+    }
+}
+
+
+static void
+ngx_chat_writer_flush(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    if (writer == NULL || writer->over) {
+        return;
+    }
+
+    if (!ngx_chat_writer_sound(writer)) {
+        ngx_chat_writer_clear(writer);
+
+    } else if (writer->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_writer_write(writer);
+    }
+}
+
+
+static void
+ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t told)
+{
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    if (writer == NULL || writer->over) {
+        return;
+    }
+
+    if (!told || !ngx_chat_writer_sound(writer)) {
+        ngx_chat_writer_clear(writer);
+        return;
+    }
+
+    writer->over = 1;
+
+    if (writer->mode != CHAT_RECORD_UNKNOWN) {
+        ngx_chat_writer_write(writer);
+    }
+}
+
+
+static void
 ngx_chat_writer_chain(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
 {
     ngx_buf_t *b;
@@ -542,55 +592,6 @@ ngx_chat_writer_chain(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
     }
 
     ngx_chat_writer_flush(ctx);
-}
-
-
-void
-ngx_chat_writer_flush(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_writer_t *writer = ctx->writer;
-
-    if (writer == NULL || writer->over) {
-        return;
-    }
-
-    if (!ngx_chat_writer_sound(writer)) {
-        ngx_chat_writer_clear(writer);
-
-    } else if (writer->mode != CHAT_RECORD_UNKNOWN) {
-        ngx_chat_writer_write(writer);
-    }
-}
-
-
-void
-ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t told)
-{
-    ngx_chat_writer_t *writer = ctx->writer;
-
-    if (writer == NULL || writer->over) {
-        return;
-    }
-
-    if (!told || !ngx_chat_writer_sound(writer)) {
-        ngx_chat_writer_clear(writer);
-        return;
-    }
-
-    writer->over = 1;
-
-    if (writer->mode != CHAT_RECORD_UNKNOWN) {
-        ngx_chat_writer_write(writer);
-    }
-}
-
-
-void
-ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
-{
-    if (ctx->writer != NULL) {
-        ngx_chat_writer_clear(ctx->writer);
-    }
 }
 
 
@@ -633,4 +634,42 @@ ngx_chat_writer_close(ngx_chat_ctx_t *ctx)
     /* the store's answer is to come */
     ctx->writer->ctx = NULL;
     ctx->writer = NULL;
+}
+
+
+static ngx_int_t
+ngx_chat_writer_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
+{
+    if (!ngx_chat_recording_possible(ctx)) {
+        return NGX_DECLINED;
+    }
+
+    ngx_chat_recording_key(ctx, key);
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_chat_writer_outlives(ngx_chat_ctx_t *ctx)
+{
+    return ctx->indexed != NULL
+           && (ctx->writer == NULL || ctx->writer->total < ctx->writer->max);
+}
+
+
+void
+ngx_chat_writer_register(ngx_chat_ctx_t *ctx)
+{
+    static const ngx_chat_recorder_t recorder = {
+        .begin = ngx_chat_writer_begin,
+        .pieces = ngx_chat_writer_pieces,
+        .chain = ngx_chat_writer_chain,
+        .flush = ngx_chat_writer_flush,
+        .end = ngx_chat_writer_end,
+        .stop = ngx_chat_writer_stop,
+        .key = ngx_chat_writer_key,
+        .outlives = ngx_chat_writer_outlives,
+    };
+
+    ctx->recorder = &recorder;
 }

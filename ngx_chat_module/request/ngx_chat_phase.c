@@ -225,6 +225,7 @@ hand_over(ngx_chat_ctx_t *ctx)
     ngx_chat_body_free_tree(ctx);
 
     ctx->state = NGX_CHAT_GONE_ON;
+    ngx_chat_writer_register(ctx);
     ngx_chat_end(ctx, NGX_CHAT_END_INDEX_HOLD, NGX_CHAT_END_INDEX_HOLD);
 
     if (ctx->response.early) {

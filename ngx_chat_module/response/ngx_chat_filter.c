@@ -15,8 +15,7 @@
 
 #include "base/ngx_chat_module.h"
 #include "response/ngx_chat_filter.h"
-#include "record/ngx_chat_index.h"
-#include "record/ngx_chat_writer.h"
+#include "facts/chat_recording.h"
 
 
 static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
@@ -130,10 +129,10 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
         ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
     sc.cors = ngx_chat_filter_cors(ctx);
     sc.observe = (int) conf->dry_run;
-    sc.resumable = ctx->indexed != NULL;
+    sc.resumable = ctx->stream_id != NULL;
 
-    if (ctx->indexed != NULL && ctx->dialect->takes_ids) {
-        sc.number = chat_cstr(ctx->indexed->id);
+    if (ctx->stream_id != NULL && ctx->dialect->takes_ids) {
+        sc.number = chat_cstr(ctx->stream_id);
     }
 
     ctx->response.stream = chat_stream_create(&sc);
@@ -164,7 +163,7 @@ ngx_chat_filter_early(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 static void
 ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_writer_begin(ctx);
+    ctx->recorder->begin(ctx);
 
     if (ctx->writer == NULL) {
         ngx_chat_keep_give_up(ctx);
@@ -200,6 +199,18 @@ ngx_chat_filter_head(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 }
 
 
+/* The id outlives the request. */
+static ngx_int_t
+ngx_chat_filter_name_stream(ngx_http_request_t *r, const char *id)
+{
+    ngx_str_t value, key = ngx_string("X-Chat-Stream");
+
+    value.data = (u_char *) id;
+    value.len = ngx_strlen(id);
+    return ngx_chat_answer_add_header(r, key, value);
+}
+
+
 static ngx_int_t
 ngx_chat_header_filter(ngx_http_request_t *r)
 {
@@ -230,8 +241,8 @@ ngx_chat_header_filter(ngx_http_request_t *r)
 
     ngx_chat_attempt_answer(ctx, (uint32_t) status);
 
-    if (ctx->indexed != NULL
-        && ngx_chat_index_header(r, ctx->indexed->id) != NGX_OK)
+    if (ctx->stream_id != NULL
+        && ngx_chat_filter_name_stream(r, ctx->stream_id) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -369,7 +380,7 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     ngx_chat_keep_hook(ctx);
 
     if (ctx->response.stream == NULL) {
-        ngx_chat_writer_chain(ctx, in);
+        ctx->recorder->chain(ctx, in);
         ctx->response.has_last |= ngx_chat_filter_is_last(in) & 1;
         return ngx_chat_filter_body(r, ctx, in);
     }

@@ -15,10 +15,26 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "record/ngx_chat_writer.h"
+#include "base/ngx_chat_module.h"
+#include "facts/chat_recording.h"
 
 #define NGX_CHAT_KEEP_LOOK 1000
 #define NGX_CHAT_KEEP_SOON 50 /* a change may be but the next piece */
+
+
+/* A client that leaves while its answer is made. */
+struct ngx_chat_keep_s {
+    ngx_http_event_handler_pt read;  /* of the request, behind ours */
+    ngx_http_event_handler_pt write; /* likewise */
+    chat_store_op_t           op;
+    chat_store_watch_t        watch;
+    ngx_event_t               timer;
+    ngx_msec_t                since;     /* when the client left */
+    ngx_msec_t                end;       /* in a worker that exits; 0: none */
+    unsigned                  left : 1;  /* the client is gone, not we */
+    unsigned                  ended : 1; /* nobody follows any more */
+    unsigned                  again : 1; /* something changed while asking */
+};
 
 
 static void ngx_chat_keep_read(ngx_http_request_t *r);
@@ -43,10 +59,11 @@ ngx_chat_keep_running(ngx_http_request_t *r)
 void
 ngx_chat_keep_hook(ngx_chat_ctx_t *ctx)
 {
+    chat_key_t          key;
     ngx_chat_keep_t    *keep = ctx->keep;
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_keep_running(r) || !ngx_chat_recording_possible(ctx)) {
+    if (!ngx_chat_keep_running(r) || ctx->recorder->key(ctx, &key) != NGX_OK) {
         return;
     }
 
@@ -96,8 +113,7 @@ ngx_chat_keep_anyway(ngx_chat_ctx_t *ctx)
 {
     ngx_msec_t alone = ngx_current_msec - ctx->keep->since;
 
-    return ctx->indexed != NULL
-           && (ctx->writer == NULL || ctx->writer->total < ctx->writer->max)
+    return ctx->recorder->outlives(ctx)
            && (time_t) (alone / 1000) < ctx->conf->ttl;
 }
 
@@ -179,7 +195,7 @@ ngx_chat_keep_ask(ngx_chat_ctx_t *ctx)
 
     keep->op.done = ngx_chat_keep_asked;
     keep->op.data = ctx;
-    ngx_chat_recording_key(ctx, &key);
+    (void) ctx->recorder->key(ctx, &key);
 
     if (keep->watch.store != NULL) {
         store->join(store, &keep->op, &key, NULL, 0,

@@ -17,7 +17,6 @@
 
 #include "response/ngx_chat_filter.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "record/ngx_chat_writer.h"
 
 #define NGX_CHAT_BLOCK 4096
 
@@ -313,7 +312,7 @@ ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
         return NGX_ERROR;
     }
 
-    ngx_chat_writer_pieces(ctx, pieces, n);
+    ctx->recorder->pieces(ctx, pieces, n);
 
     return ngx_chat_output_inject_after(ctx, &pieces, &n) == NGX_OK
                ? ngx_chat_output_pieces(chain, b, pieces, n)
@@ -372,8 +371,8 @@ ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
         return NGX_ERROR;
     }
 
-    ngx_chat_writer_pieces(ctx, pieces, n);
-    ngx_chat_writer_end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
+    ctx->recorder->pieces(ctx, pieces, n);
+    ctx->recorder->end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
 
     rc = ngx_chat_output_inject_after(ctx, &pieces, &n);
     if (rc == NGX_OK) {
@@ -429,7 +428,7 @@ ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
     } else if (!ngx_buf_in_memory(b)) {
         /* a file: nothing that a stream is served from */
         ctx->response.passthrough = 1;
-        ngx_chat_writer_stop(ctx);
+        ctx->recorder->stop(ctx);
         return ngx_chat_chain_add(chain, b);
 
     } else {
@@ -466,7 +465,7 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
 
     ngx_chat_attempt_facts(ctx);
     ngx_chat_stall_progress(ctx);
-    ngx_chat_writer_flush(ctx);
+    ctx->recorder->flush(ctx);
     *out = chain.first;
     return NGX_OK;
 }
