@@ -83,14 +83,14 @@ ngx_chat_content_nothing(ngx_http_request_t *r)
 
 
 ngx_int_t
-ngx_chat_content_refuse(ngx_http_request_t           *r,
-                        const chat_outside_refusal_t *refusal)
+ngx_chat_content_refuse(ngx_http_request_t            *r,
+                        const chat_external_refusal_t *refusal)
 {
     ngx_str_t  key = ngx_string("Retry-After");
     ngx_str_t  after = ngx_string("1");
     chat_buf_t out = { 0 };
 
-    chat_outside_refuse(refusal, &out);
+    chat_external_refuse(refusal, &out);
 
     if (refusal->status == NGX_HTTP_SERVICE_UNAVAILABLE
         && ngx_chat_answer_add_header(r, key, after) != NGX_OK)
@@ -105,7 +105,7 @@ ngx_chat_content_refuse(ngx_http_request_t           *r,
 ngx_int_t
 ngx_chat_content_away(ngx_http_request_t *r)
 {
-    chat_outside_refusal_t refusal = { 0 };
+    chat_external_refusal_t refusal = { 0 };
 
     refusal.status = NGX_HTTP_SERVICE_UNAVAILABLE;
     refusal.code = "store_unavailable";

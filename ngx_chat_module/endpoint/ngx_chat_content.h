@@ -15,7 +15,7 @@
 #include <ngx_http.h>
 
 #include "base/ngx_chat_module.h"
-#include "policy/chat_outside.h"
+#include "policy/chat_external.h"
 
 /* The location has this content handler. */
 ngx_chat_main_conf_t *ngx_chat_content_set(ngx_conf_t         *cf,
@@ -37,8 +37,8 @@ ngx_int_t ngx_chat_content_tenant(ngx_http_request_t        *r,
 ngx_int_t ngx_chat_content_nothing(ngx_http_request_t *r);
 
 /* The refusal as JSON. */
-ngx_int_t ngx_chat_content_refuse(ngx_http_request_t           *r,
-                                  const chat_outside_refusal_t *refusal);
+ngx_int_t ngx_chat_content_refuse(ngx_http_request_t            *r,
+                                  const chat_external_refusal_t *refusal);
 
 /* 503: the store cannot be asked. */
 ngx_int_t ngx_chat_content_away(ngx_http_request_t *r);

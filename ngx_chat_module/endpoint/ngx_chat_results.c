@@ -54,7 +54,7 @@ ngx_chat_results_joined(ngx_chat_results_t *rs)
     chat_buf_t out;
 
     applied =
-        chat_outside_applied(&rs->outside, &rs->put, rs->facts, rs->nfacts);
+        chat_external_applied(&rs->outside, &rs->put, rs->facts, rs->nfacts);
     ngx_chat_results_log(rs, applied);
     ngx_chat_metrics_count(
         ngx_http_get_module_main_conf(rs->request, ngx_chat_module),
@@ -73,7 +73,7 @@ ngx_chat_results_post(ngx_chat_results_t *rs, const chat_batch_t *batch)
     chat_rc_e rc;
 
     chat_facts_init(&rs->put, rs->arena);
-    rc = chat_outside_facts(&rs->outside, rs->dialect, batch, &rs->put);
+    rc = chat_external_facts(&rs->outside, rs->dialect, batch, &rs->put);
 
     if (rc == CHAT_BAD && rs->outside.refusal.status == NGX_HTTP_NOT_FOUND) {
         ngx_chat_results_unknown(rs, &rs->outside.refusal);
@@ -96,7 +96,7 @@ ngx_chat_results_get(ngx_chat_results_t *rs, const chat_batch_t *batch)
     chat_buf_t out;
 
     ngx_memzero(&out, sizeof(out));
-    chat_outside_show(batch, &rs->recorded, rs->scope.conversation, &out);
+    chat_external_show(batch, &rs->recorded, rs->scope.conversation, &out);
     ngx_chat_results_send(rs, NGX_HTTP_OK, &out);
 }
 
@@ -107,7 +107,7 @@ ngx_chat_results_cleared(ngx_chat_results_t *rs)
     chat_buf_t out;
 
     ngx_memzero(&out, sizeof(out));
-    chat_outside_cleared(rs->cleared, &out);
+    chat_external_cleared(rs->cleared, &out);
     ngx_chat_results_send(rs, NGX_HTTP_OK, &out);
 }
 
@@ -118,7 +118,7 @@ ngx_chat_results_delete(ngx_chat_results_t *rs, const chat_batch_t *batch)
 {
     size_t i;
 
-    if (!chat_outside_is_open(batch)) {
+    if (!chat_external_is_open(batch)) {
         ngx_chat_results_cleared(rs);
         return;
     }
@@ -250,9 +250,9 @@ ngx_chat_results_brought(ngx_chat_results_t *rs)
         return read == NGX_DECLINED ? CHAT_LIMIT : CHAT_ERROR;
     }
 
-    rc = chat_outside_read(&rs->outside, rs->arena,
-                           chat_str(body.data, body.len),
-                           (size_t) rs->conf->max_calls, rs->conf->max_result);
+    rc = chat_external_read(
+        &rs->outside, rs->arena, chat_str(body.data, body.len),
+        (size_t) rs->conf->max_calls, rs->conf->max_result);
     rs->scope.conversation = rs->outside.conversation;
     return rc;
 }
@@ -262,10 +262,10 @@ ngx_chat_results_brought(ngx_chat_results_t *rs)
 static chat_rc_e
 ngx_chat_results_named(ngx_chat_results_t *rs)
 {
-    u_char                 *from, *to;
-    chat_str_t              value;
-    ngx_http_request_t     *r = rs->request;
-    chat_outside_refusal_t *refusal = &rs->outside.refusal;
+    u_char                  *from, *to;
+    chat_str_t               value;
+    ngx_http_request_t      *r = rs->request;
+    chat_external_refusal_t *refusal = &rs->outside.refusal;
 
     value = ngx_chat_content_arg(r, "conversation");
 

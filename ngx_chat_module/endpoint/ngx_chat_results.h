@@ -25,7 +25,7 @@ struct ngx_chat_results_s {
     chat_store_t         *store;
     chat_arena_t         *arena;
     chat_scope_t          scope;
-    chat_outside_t        outside; /* POST: what is brought */
+    chat_external_t       outside; /* POST: what is brought */
     chat_batch_t         *cleared; /* by a DELETE; NULL: nothing was */
     chat_recorded_t       recorded;
     const chat_dialect_t *dialect; /* of the batch */
@@ -63,8 +63,8 @@ void ngx_chat_results_join(ngx_chat_results_t *rs, const chat_facts_t *facts,
 /*
  * Nothing is known of what was asked for: looks once more, or answers.
  */
-void ngx_chat_results_unknown(ngx_chat_results_t           *rs,
-                              const chat_outside_refusal_t *refusal);
+void ngx_chat_results_unknown(ngx_chat_results_t            *rs,
+                              const chat_external_refusal_t *refusal);
 
 /* The store has failed: what was brought may stand or not. */
 void ngx_chat_results_away(ngx_chat_results_t *rs, chat_rc_e rc);
@@ -74,7 +74,7 @@ void ngx_chat_results_send(ngx_chat_results_t *rs, ngx_uint_t status,
                            chat_buf_t *out);
 
 /* The same with a refusal. */
-void ngx_chat_results_refuse(ngx_chat_results_t           *rs,
-                             const chat_outside_refusal_t *refusal);
+void ngx_chat_results_refuse(ngx_chat_results_t            *rs,
+                             const chat_external_refusal_t *refusal);
 
 #endif /* NGX_CHAT_RESULTS_H */

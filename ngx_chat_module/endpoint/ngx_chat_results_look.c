@@ -27,8 +27,8 @@ ngx_chat_results_send(ngx_chat_results_t *rs, ngx_uint_t status,
 
 
 void
-ngx_chat_results_refuse(ngx_chat_results_t           *rs,
-                        const chat_outside_refusal_t *refusal)
+ngx_chat_results_refuse(ngx_chat_results_t            *rs,
+                        const chat_external_refusal_t *refusal)
 {
     ngx_http_finalize_request(rs->request,
                               ngx_chat_content_refuse(rs->request, refusal));
@@ -38,7 +38,7 @@ ngx_chat_results_refuse(ngx_chat_results_t           *rs,
 void
 ngx_chat_results_away(ngx_chat_results_t *rs, chat_rc_e rc)
 {
-    chat_outside_refusal_t refusal = { 0 };
+    chat_external_refusal_t refusal = { 0 };
 
     if (rc != CHAT_LIMIT) {
         ngx_http_finalize_request(rs->request,
@@ -66,8 +66,8 @@ ngx_chat_results_late(ngx_event_t *ev)
 
 
 void
-ngx_chat_results_unknown(ngx_chat_results_t           *rs,
-                         const chat_outside_refusal_t *refusal)
+ngx_chat_results_unknown(ngx_chat_results_t            *rs,
+                         const chat_external_refusal_t *refusal)
 {
     ngx_msec_t pause = ngx_chat_decide_pause(rs->store, &rs->looks);
 
@@ -86,7 +86,7 @@ ngx_chat_results_unknown(ngx_chat_results_t           *rs,
 static void
 ngx_chat_results_no_conversation(ngx_chat_results_t *rs)
 {
-    chat_outside_refusal_t refusal;
+    chat_external_refusal_t refusal;
 
     ngx_memzero(&refusal, sizeof(refusal));
     refusal.status = NGX_HTTP_NOT_FOUND;

@@ -65,7 +65,7 @@ ngx_chat_resume_refuse(ngx_http_request_t *r, ngx_uint_t status,
                        const char *code, const char *field,
                        const char *message)
 {
-    chat_outside_refusal_t refusal = { 0 };
+    chat_external_refusal_t refusal = { 0 };
 
     refusal.status = (unsigned) status;
     refusal.code = code;

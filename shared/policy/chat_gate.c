@@ -1,12 +1,48 @@
 /*
  * chat_gate.c: the verdict on a continuation; see chat_gate.h.
  *
- * The rows of DESIGN 4 stand below in their order, a function each where a
- * row needs more than a line. What a request brings and what is asked of the
- * store is in chat_gate_question.c.
+ * The rows of the table of verdicts stand in chat_gate_row() in their order,
+ * a function each where a row needs more than a line. chat_gate_act() turns a
+ * verdict into an action. A client that asks again by itself is stopped: what
+ * counts is what went upstream within a minute, by clocks that may differ a
+ * little. Must not know: wire formats, stores, what time it is.
  */
 
-#include "policy/chat_gate_sibling.h"
+#include "policy/chat_question.h"
+
+#define CHAT_LOOP_ATTEMPTS 10
+#define CHAT_LOOP_MS 60000
+
+
+/* The two times are less than a minute apart. */
+static int
+chat_gate_is_recent(uint64_t now, uint64_t then)
+{
+    uint64_t apart = now > then ? now - then : then - now;
+
+    return now != 0 && then != 0 && apart < CHAT_LOOP_MS;
+}
+
+
+chat_gate_e
+chat_gate_may_claim(const chat_question_t *q, const chat_batch_t *batch,
+                    uint32_t k)
+{
+    size_t                i, recent = 0;
+    const chat_attempt_t *attempt = batch->attempts;
+
+    /* a claim that no reader believes could be tried for ever */
+    if (k > CHAT_ATTEMPTS_MAX) {
+        return CHAT_GATE_CONFLICT;
+    }
+
+    for (i = 0; q->dialect->resends && i < batch->nattempts; i++, attempt++) {
+        recent +=
+            !attempt->is_void && chat_gate_is_recent(q->now, attempt->ms);
+    }
+
+    return recent < CHAT_LOOP_ATTEMPTS ? CHAT_GATE_CLAIM : CHAT_GATE_LOOP;
+}
 
 
 /* Everything that the rows look at. */

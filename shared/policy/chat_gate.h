@@ -1,5 +1,5 @@
 /*
- * chat_gate.h: what becomes of a request (DESIGN 4, "Verdict").
+ * chat_gate.h: what becomes of a request.
  *
  * A chat_question_t is the little that must be kept of a continuation while
  * it waits; chat_gate_decide() reads it together with what the store knows of

@@ -1,14 +1,14 @@
 /*
- * chat_gate_sibling.h: may a request share another one's answer?
+ * chat_question.h: may a request share another one's answer?
  *
- * For chat_gate*.c alone.
+ * For the files of this folder alone.
  * Promises: requests that ask for other things never share an answer; in
  * doubt a request is one of its own.
  * Must not know: wire formats, stores, time.
  */
 
-#ifndef CHAT_GATE_SIBLING_H
-#define CHAT_GATE_SIBLING_H
+#ifndef CHAT_QUESTION_H
+#define CHAT_QUESTION_H
 
 #include "policy/chat_gate.h"
 
@@ -32,4 +32,4 @@ int chat_gate_asks_the_same(const chat_question_t *q,
 int chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
                          const chat_attempt_t *last, int *twin);
 
-#endif /* CHAT_GATE_SIBLING_H */
+#endif /* CHAT_QUESTION_H */

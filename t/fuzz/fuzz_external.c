@@ -1,12 +1,12 @@
 /*
- * fuzz_outside.c: bodies of results from outside.
+ * fuzz_external.c: bodies of results from outside.
  *
  * What is refused says why, as JSON; what is taken fits its bounds, makes no
  * more than one fact of each result, each payload of which is JSON, and is
  * known for a repetition when it comes again.
  */
 
-#include "policy/chat_outside.h"
+#include "policy/chat_external.h"
 #include "fuzz.h"
 
 #define FUZZ_CALLS 16
@@ -25,12 +25,12 @@ fuzz_is_json(chat_str_t text)
 
 
 static void
-fuzz_refused(const chat_outside_t *out)
+fuzz_refused(const chat_external_t *out)
 {
     chat_buf_t text = { 0 };
 
     NEED(out->refusal.status >= 400 && out->refusal.status < 500);
-    chat_outside_refuse(&out->refusal, &text);
+    chat_external_refuse(&out->refusal, &text);
     NEED(!text.failed);
     fuzz_is_json(chat_buf_str(&text));
     chat_buf_free(&text);
@@ -39,7 +39,7 @@ fuzz_refused(const chat_outside_t *out)
 
 /* A batch that has all calls of the body, every other one an approval. */
 static void
-fuzz_known(const chat_outside_t *out, chat_facts_t *known)
+fuzz_known(const chat_external_t *out, chat_facts_t *known)
 {
     size_t        i;
     chat_digest_t print;
@@ -56,7 +56,7 @@ fuzz_known(const chat_outside_t *out, chat_facts_t *known)
 
 
 static void
-fuzz_taken(chat_outside_t *out, const chat_dialect_t *dialect)
+fuzz_taken(chat_external_t *out, const chat_dialect_t *dialect)
 {
     size_t       i, first;
     chat_rc_e    rc;
@@ -67,7 +67,7 @@ fuzz_taken(chat_outside_t *out, const chat_dialect_t *dialect)
     NEED(chat_batch_read(known.items, known.count, arena, &batch) == CHAT_OK);
 
     chat_facts_init(&put, arena);
-    rc = chat_outside_facts(out, dialect, &batch, &put);
+    rc = chat_external_facts(out, dialect, &batch, &put);
     NEED(rc == CHAT_OK || rc == CHAT_BAD);
 
     if (rc == CHAT_BAD) {
@@ -84,7 +84,7 @@ fuzz_taken(chat_outside_t *out, const chat_dialect_t *dialect)
         }
     }
 
-    first = chat_outside_applied(out, &put, put.items, put.count);
+    first = chat_external_applied(out, &put, put.items, put.count);
     NEED(first == put.count);
 
     NEED(chat_batch_read(put.items, put.count, arena, &batch) == CHAT_OK);
@@ -95,7 +95,7 @@ fuzz_taken(chat_outside_t *out, const chat_dialect_t *dialect)
     }
 
     chat_facts_init(&again, arena);
-    if (chat_outside_facts(out, dialect, &batch, &again) == CHAT_OK) {
+    if (chat_external_facts(out, dialect, &batch, &again) == CHAT_OK) {
         for (i = 0; i < again.count; i++) {
             /* a result may follow a decision, nothing follows itself */
             NEED(chat_str_starts(again.items[i].field, "result/"));
@@ -107,10 +107,10 @@ fuzz_taken(chat_outside_t *out, const chat_dialect_t *dialect)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t         i;
-    chat_rc_e      rc;
-    unsigned char *text;
-    chat_outside_t out;
+    size_t          i;
+    chat_rc_e       rc;
+    unsigned char  *text;
+    chat_external_t out;
 
     text = malloc(size + (size == 0));
     arena = chat_arena_create(0);
@@ -119,8 +119,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size);
     }
 
-    rc = chat_outside_read(&out, arena, chat_str(text, size), FUZZ_CALLS,
-                           FUZZ_RESULT);
+    rc = chat_external_read(&out, arena, chat_str(text, size), FUZZ_CALLS,
+                            FUZZ_RESULT);
     NEED(rc == CHAT_OK || rc == CHAT_BAD);
 
     if (rc == CHAT_BAD) {

@@ -1,5 +1,5 @@
 /*
- * chat_outside.h: results from outside of the chat, as a person in another
+ * chat_external.h: results from outside of the chat, as a person in another
  * program or a webhook gives them: what the body of such a request says, what
  * facts that makes, and what is answered.
  *
@@ -8,8 +8,8 @@
  * Must not know: stores, NGINX, time.
  */
 
-#ifndef CHAT_OUTSIDE_H
-#define CHAT_OUTSIDE_H
+#ifndef CHAT_EXTERNAL_H
+#define CHAT_EXTERNAL_H
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
@@ -29,7 +29,7 @@ typedef struct {
     size_t             index;    /* in the body */
     int                repeated; /* was settled before it came */
     size_t             fact;     /* index of its fact, if it is not repeated */
-} chat_outside_item_t;
+} chat_external_item_t;
 
 /* Why a body is refused. */
 typedef struct {
@@ -39,16 +39,16 @@ typedef struct {
     const char *field; /* NULL: none in particular */
     size_t      index; /* in a list */
     int         listed;
-} chat_outside_refusal_t;
+} chat_external_refusal_t;
 
 typedef struct {
-    chat_json_doc_t        doc;
-    chat_str_t             conversation;
-    chat_outside_item_t   *items;
-    size_t                 count;
-    int                    listed; /* the body is a list */
-    chat_outside_refusal_t refusal;
-} chat_outside_t;
+    chat_json_doc_t         doc;
+    chat_str_t              conversation;
+    chat_external_item_t   *items;
+    size_t                  count;
+    int                     listed; /* the body is a list */
+    chat_external_refusal_t refusal;
+} chat_external_t;
 
 /*
  * Reads {"conversation", "toolCallId", and one of "output", "errorText" or
@@ -56,39 +56,40 @@ typedef struct {
  * conversation. text must outlive *out. CHAT_BAD: out->refusal says why;
  * CHAT_ERROR: no memory.
  */
-chat_rc_e chat_outside_read(chat_outside_t *out, chat_arena_t *arena,
-                            chat_str_t text, size_t max_calls,
-                            size_t max_result);
+chat_rc_e chat_external_read(chat_external_t *out, chat_arena_t *arena,
+                             chat_str_t text, size_t max_calls,
+                             size_t max_result);
 
 /*
  * Appends the facts that these results add to their batch, payloads in the
  * dialect's form. CHAT_BAD: the batch does not have such a call, out->refusal
  * says so; CHAT_ERROR: no memory.
  */
-chat_rc_e chat_outside_facts(chat_outside_t       *out,
-                             const chat_dialect_t *dialect,
-                             const chat_batch_t *batch, chat_facts_t *facts);
+chat_rc_e chat_external_facts(chat_external_t      *out,
+                              const chat_dialect_t *dialect,
+                              const chat_batch_t *batch, chat_facts_t *facts);
 
 /*
- * How many of these results stand: put is what chat_outside_facts() gave,
+ * How many of these results stand: put is what chat_external_facts() gave,
  * facts is what the store then has.
  */
-size_t chat_outside_applied(const chat_outside_t *out, const chat_facts_t *put,
-                            const chat_fact_t *facts, size_t n);
+size_t chat_external_applied(const chat_external_t *out,
+                             const chat_facts_t *put, const chat_fact_t *facts,
+                             size_t n);
 
 /* 1 if the batch is neither finished nor given up. */
-int chat_outside_is_open(const chat_batch_t *batch);
+int chat_external_is_open(const chat_batch_t *batch);
 
 /* The batch as JSON, without payloads. */
-void chat_outside_show(const chat_batch_t    *batch,
-                       const chat_recorded_t *recorded,
-                       chat_str_t conversation, chat_buf_t *out);
+void chat_external_show(const chat_batch_t    *batch,
+                        const chat_recorded_t *recorded,
+                        chat_str_t conversation, chat_buf_t *out);
 
 /* The ids of the batch's calls that a DELETE clears, as JSON; NULL: none. */
-void chat_outside_cleared(const chat_batch_t *batch, chat_buf_t *out);
+void chat_external_cleared(const chat_batch_t *batch, chat_buf_t *out);
 
 /* The refusal as JSON. */
-void chat_outside_refuse(const chat_outside_refusal_t *refusal,
-                         chat_buf_t                   *out);
+void chat_external_refuse(const chat_external_refusal_t *refusal,
+                          chat_buf_t                    *out);
 
-#endif /* CHAT_OUTSIDE_H */
+#endif /* CHAT_EXTERNAL_H */

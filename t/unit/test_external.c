@@ -1,5 +1,5 @@
 /*
- * test_outside.c: results from outside: what a body says, which facts that
+ * test_external.c: results from outside: what a body says, which facts that
  * makes in which dialect, and what counts as new.
  *
  * A wrong one would let a person approve what nobody asked, or lose what a
@@ -8,21 +8,21 @@
 
 #include "arena_run.h"
 #include "facts/chat_conversation.h"
-#include "policy/chat_outside.h"
+#include "policy/chat_external.h"
 
 #define MAX_CALLS 4
 #define MAX_RESULT 32
 
-static chat_outside_t out;
-static chat_batch_t   batch;
-static chat_facts_t   stored, put;
+static chat_external_t out;
+static chat_batch_t    batch;
+static chat_facts_t    stored, put;
 
 
 static chat_rc_e
 body(const char *text)
 {
-    return chat_outside_read(&out, arena, chat_cstr(text), MAX_CALLS,
-                             MAX_RESULT);
+    return chat_external_read(&out, arena, chat_cstr(text), MAX_CALLS,
+                              MAX_RESULT);
 }
 
 
@@ -128,7 +128,7 @@ facts(const char *text, const chat_dialect_t *dialect)
     assert_int_equal(
         chat_batch_read(stored.items, stored.count, arena, &batch), CHAT_OK);
     chat_facts_init(&put, arena);
-    return chat_outside_facts(&out, dialect, &batch, &put);
+    return chat_external_facts(&out, dialect, &batch, &put);
 }
 
 
@@ -224,18 +224,18 @@ s26_the_first_one_counts(void **state)
                            &chat_dialect_ai_sdk),
                      CHAT_OK);
     assert_int_equal(put.count, 3);
-    assert_int_equal(chat_outside_applied(&out, &put, put.items, put.count),
+    assert_int_equal(chat_external_applied(&out, &put, put.items, put.count),
                      3);
 
     /* another one was faster with one of them */
     chat_facts_result(&stored, chat_cstr("a"), CHAT_OUTCOME_OK, &zero, &zero,
                       NULL);
     assert_int_equal(
-        chat_outside_applied(&out, &put, stored.items, stored.count), 0);
+        chat_external_applied(&out, &put, stored.items, stored.count), 0);
     chat_facts_approval(&stored, chat_cstr("b"), CHAT_APPROVAL_GRANTED,
                         chat_cstr(""));
     assert_int_equal(
-        chat_outside_applied(&out, &put, stored.items, stored.count), 1);
+        chat_external_applied(&out, &put, stored.items, stored.count), 1);
 
     /* and now all is known before, but that an approved call has run */
     assert_int_equal(
@@ -264,9 +264,9 @@ what_is_shown_is_json(void **state)
                       NULL);
     assert_int_equal(
         chat_batch_read(stored.items, stored.count, arena, &batch), CHAT_OK);
-    assert_true(chat_outside_is_open(&batch));
+    assert_true(chat_external_is_open(&batch));
 
-    chat_outside_show(&batch, &recorded, chat_cstr("\"c\"\n"), &text);
+    chat_external_show(&batch, &recorded, chat_cstr("\"c\"\n"), &text);
     assert_int_equal(chat_json_parse(&doc, arena, chat_buf_str(&text)),
                      CHAT_OK);
     assert_true(chat_str_is(
@@ -277,7 +277,7 @@ what_is_shown_is_json(void **state)
     chat_buf_free(&text);
 
     batch.superseded = 1;
-    assert_false(chat_outside_is_open(&batch));
+    assert_false(chat_external_is_open(&batch));
 }
 
 

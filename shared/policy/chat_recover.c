@@ -1,5 +1,5 @@
 /*
- * chat_gate_lost.c: a store that lost what it was told; see chat_gate.h.
+ * chat_recover.c: a store that lost what it was told; see chat_gate.h.
  *
  * Facts are only ever added, so what was read once is still true, and whoever
  * read it may say it again; as facts name their claimants, it cannot be taken

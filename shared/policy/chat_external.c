@@ -1,0 +1,619 @@
+/*
+ * chat_external.c: results from outside of the conversation's client; see
+ * chat_external.h.
+ *
+ * Three parts: the body that brings results is read, they become facts of
+ * the batch in its dialect's form, and a batch is shown as JSON. Promises: a
+ * body that could be read in two ways is refused; ids are shown whole, no
+ * payload and no credential is shown. Must not know: stores, NGINX.
+ */
+
+#include "facts/chat_conversation.h"
+#include "policy/chat_external.h"
+
+
+static chat_rc_e
+chat_external_bad(chat_external_t *out, const char *field, const char *message)
+{
+    out->refusal.status = 400;
+    out->refusal.code = "invalid";
+    out->refusal.field = field;
+    out->refusal.message = message;
+    return CHAT_BAD;
+}
+
+
+/* A member that is a string with something in it; else it is refused. */
+static chat_rc_e
+chat_external_text(chat_external_t *out, const chat_json_t *object,
+                   const char *field, chat_str_t *text)
+{
+    const chat_json_t *node = chat_json_get(&out->doc, object, field);
+
+    if (node == NULL) {
+        return chat_external_bad(out, field, "this member is missing");
+    }
+
+    if (node->type != CHAT_JSON_STRING) {
+        return chat_external_bad(out, field, "this member must be a string");
+    }
+
+    *text = chat_json_string(&out->doc, node);
+    if (text->data == NULL) {
+        return CHAT_ERROR;
+    }
+
+    return text->len != 0 ? CHAT_OK
+                          : chat_external_bad(out, field,
+                                              "this member must not be empty");
+}
+
+
+/* The one of output, errorText and approved that is there. */
+static chat_rc_e
+chat_external_which(chat_external_t *out, const chat_json_t *object,
+                    const char **field, const chat_json_t **value)
+{
+    size_t             i;
+    const chat_json_t *node;
+
+    static const char *const fields[] = { "output", "errorText", "approved" };
+
+    *value = NULL;
+
+    for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        node = chat_json_get(&out->doc, object, fields[i]);
+        if (node == NULL) {
+            continue;
+        }
+
+        if (*value != NULL) {
+            return chat_external_bad(out, fields[i],
+                                     "only one of output, errorText and "
+                                     "approved may be given");
+        }
+
+        *field = fields[i];
+        *value = node;
+    }
+
+    return *value != NULL ? CHAT_OK
+                          : chat_external_bad(out, "output",
+                                              "one of output, errorText and "
+                                              "approved must be given");
+}
+
+
+/* What was decided, and why. */
+static chat_rc_e
+chat_external_decision(chat_external_t *out, const chat_json_t *reason,
+                       const chat_json_t *value, chat_external_item_t *item)
+{
+    if (value->type != CHAT_JSON_TRUE && value->type != CHAT_JSON_FALSE) {
+        return chat_external_bad(out, "approved",
+                                 "this member must be true or false");
+    }
+
+    if (reason != NULL && reason->type != CHAT_JSON_STRING) {
+        return chat_external_bad(out, "reason",
+                                 "this member must be a string");
+    }
+
+    item->approval = value->type == CHAT_JSON_TRUE ? CHAT_APPROVAL_GRANTED
+                                                   : CHAT_APPROVAL_REFUSED;
+    item->value = reason;
+    return CHAT_OK;
+}
+
+
+static chat_rc_e
+chat_external_value(chat_external_t *out, const chat_json_t *object,
+                    chat_external_item_t *item, size_t max_result)
+{
+    chat_rc_e          rc;
+    const char        *field = NULL;
+    const chat_json_t *value, *reason;
+
+    rc = chat_external_which(out, object, &field, &value);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    reason = chat_json_get(&out->doc, object, "reason");
+
+    if (strcmp(field, "approved") == 0) {
+        rc = chat_external_decision(out, reason, value, item);
+        field = "reason";
+
+    } else if (reason != NULL) {
+        return chat_external_bad(out, "reason",
+                                 "this member belongs to approved alone");
+
+    } else if (strcmp(field, "output") == 0) {
+        item->outcome = CHAT_OUTCOME_OK;
+        item->value = value;
+
+    } else if (value->type != CHAT_JSON_STRING) {
+        return chat_external_bad(out, field, "this member must be a string");
+
+    } else {
+        item->outcome = CHAT_OUTCOME_ERROR;
+        item->value = value;
+    }
+
+    if (rc == CHAT_OK
+        && chat_json_raw(&out->doc, item->value).len > max_result) {
+        rc = chat_external_bad(out, field,
+                               "this member is longer than chat_max_result");
+        out->refusal.status = 413;
+        out->refusal.code = "too_large";
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+chat_external_item(chat_external_t *out, const chat_json_t *object,
+                   size_t max_result)
+{
+    chat_rc_e             rc;
+    chat_str_t            conversation;
+    chat_external_item_t *item = &out->items[out->count];
+
+    if (object->type != CHAT_JSON_OBJECT) {
+        return chat_external_bad(out, NULL, "a result must be an object");
+    }
+
+    rc = chat_external_text(out, object, "conversation", &conversation);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    if (out->count == 0) {
+        out->conversation = conversation;
+
+    } else if (!chat_str_eq(conversation, out->conversation)) {
+        return chat_external_bad(
+            out, "conversation",
+            "this member must be the same in the whole list");
+    }
+
+    rc = chat_external_text(out, object, "toolCallId", &item->id);
+    if (rc == CHAT_OK && item->id.len > CHAT_ID_MAX) {
+        rc = chat_external_bad(out, "toolCallId", "this member is too long");
+    }
+
+    if (rc == CHAT_OK) {
+        rc = chat_external_value(out, object, item, max_result);
+    }
+
+    if (rc == CHAT_OK && out->doc.duplicate) {
+        rc = chat_external_bad(out, NULL, "this result has a member twice");
+    }
+
+    item->index = out->count++;
+    return rc;
+}
+
+
+/* The text as a tree; of a list the first element. */
+static chat_rc_e
+chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
+                    size_t max_calls, const chat_json_t **first)
+{
+    size_t    n = 1;
+    chat_rc_e rc;
+
+    rc = chat_json_parse(&out->doc, arena, text);
+    if (rc == CHAT_ERROR) {
+        return rc;
+    }
+
+    if (rc != CHAT_OK) {
+        return chat_external_bad(out, NULL, "the body is not JSON");
+    }
+
+    *first = out->doc.root;
+    out->listed = out->doc.root->type == CHAT_JSON_ARRAY;
+
+    if (out->listed) {
+        *first = out->doc.root->child;
+        n = chat_json_count(out->doc.root);
+    }
+
+    if (n == 0) {
+        return chat_external_bad(out, NULL, "the list is empty");
+    }
+
+    if (n > max_calls) {
+        return chat_external_bad(out, NULL,
+                                 "the list is longer than chat_max_calls");
+    }
+
+    out->items = chat_arena_alloc(arena, n * sizeof(*out->items));
+    return out->items != NULL ? CHAT_OK : CHAT_ERROR;
+}
+
+
+chat_rc_e
+chat_external_read(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
+                   size_t max_calls, size_t max_result)
+{
+    chat_rc_e          rc;
+    const chat_json_t *object = NULL;
+
+    memset(out, 0, sizeof(*out));
+
+    rc = chat_external_parse(out, arena, text, max_calls, &object);
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    out->refusal.listed = out->listed;
+
+    for (; object != NULL && rc == CHAT_OK;
+         object = out->listed ? object->next : NULL)
+    {
+        out->refusal.index = out->count;
+        rc = chat_external_item(out, object, max_result);
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+chat_external_refused(chat_external_t *out, const chat_external_item_t *item,
+                      unsigned status, const char *code, const char *field,
+                      const char *message)
+{
+    out->refusal.status = status;
+    out->refusal.code = code;
+    out->refusal.field = field;
+    out->refusal.message = message;
+    out->refusal.index = item->index;
+    return CHAT_BAD;
+}
+
+
+/* The call that the result is of, if it can take it. */
+static chat_rc_e
+chat_external_member(chat_external_t *out, const chat_external_item_t *item,
+                     const chat_dialect_t *dialect, const chat_batch_t *batch,
+                     const chat_member_t **member)
+{
+    *member = chat_batch_find(batch, item->id);
+
+    if (*member == NULL || !(*member)->is_call
+        || (*member)->kind == CHAT_KIND_PROVIDER)
+    {
+        return chat_external_refused(out, item, 404, "unknown_call",
+                                     "toolCallId",
+                                     "the conversation's latest step has no "
+                                     "such call for its client to answer");
+    }
+
+    if (item->outcome == CHAT_OUTCOME_NONE
+        && (*member)->kind != CHAT_KIND_APPROVAL)
+    {
+        return chat_external_refused(out, item, 400, "invalid", "approved",
+                                     "this call does not ask for an approval");
+    }
+
+    if (item->outcome != CHAT_OUTCOME_NONE
+        && (*member)->kind == CHAT_KIND_APPROVAL && dialect->only_decided)
+    {
+        return chat_external_refused(
+            out, item, 400, "invalid",
+            item->outcome == CHAT_OUTCOME_OK ? "output" : "errorText",
+            "this call takes approved and nothing else");
+    }
+
+    return CHAT_OK;
+}
+
+
+/* 1 if the same was answered before, by the store or earlier in the list. */
+static int
+chat_external_is_repeated(const chat_external_t      *out,
+                          const chat_external_item_t *item,
+                          const chat_member_t        *member)
+{
+    const chat_external_item_t *before;
+    int                         decision = item->outcome == CHAT_OUTCOME_NONE;
+
+    for (before = out->items; before < item; before++) {
+        if (chat_str_eq(before->id, item->id)
+            && (decision || before->outcome != CHAT_OUTCOME_NONE))
+        {
+            return 1;
+        }
+    }
+
+    return member->outcome != CHAT_OUTCOME_NONE
+           || (decision && member->approval != CHAT_APPROVAL_NONE);
+}
+
+
+/* The value as the dialect's splice() takes it. */
+static chat_rc_e
+chat_external_payload(const chat_external_t      *out,
+                      const chat_external_item_t *item,
+                      const chat_dialect_t *dialect, chat_str_t *payload)
+{
+    chat_rc_e  rc;
+    chat_buf_t text = { 0 };
+
+    *payload = chat_json_raw(&out->doc, item->value);
+
+    if (!dialect->plain_text || item->value->type == CHAT_JSON_STRING) {
+        return CHAT_OK;
+    }
+
+    chat_buf_json(&text, *payload);
+    rc = chat_buf_dup(&text, out->doc.arena, payload);
+    chat_buf_free(&text);
+    return rc;
+}
+
+
+static chat_rc_e
+chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
+                   const chat_dialect_t *dialect, const chat_member_t *member,
+                   chat_facts_t *facts)
+{
+    chat_str_t    payload;
+    chat_digest_t digest, answered;
+
+    if (item->outcome == CHAT_OUTCOME_NONE) {
+        chat_facts_approval(facts, item->id, item->approval,
+                            chat_json_raw(&out->doc, item->value));
+        return CHAT_OK;
+    }
+
+    memset(&answered, 0, sizeof(answered));
+    memcpy(answered.bytes, member->fingerprint, sizeof(member->fingerprint));
+
+    if (chat_json_digest(&out->doc, item->value, &digest) != CHAT_OK
+        || chat_external_payload(out, item, dialect, &payload) != CHAT_OK)
+    {
+        return CHAT_ERROR;
+    }
+
+    chat_facts_result(facts, item->id, item->outcome, &digest, &answered,
+                      &payload);
+    return CHAT_OK;
+}
+
+
+chat_rc_e
+chat_external_facts(chat_external_t *out, const chat_dialect_t *dialect,
+                    const chat_batch_t *batch, chat_facts_t *facts)
+{
+    size_t                i;
+    chat_rc_e             rc;
+    const chat_member_t  *member;
+    chat_external_item_t *item;
+
+    for (i = 0; i < out->count; i++) {
+        item = &out->items[i];
+
+        rc = chat_external_member(out, item, dialect, batch, &member);
+        if (rc != CHAT_OK) {
+            return rc;
+        }
+
+        item->repeated = chat_external_is_repeated(out, item, member);
+        if (item->repeated) {
+            continue;
+        }
+
+        item->fact = facts->count;
+        if (chat_external_fact(out, item, dialect, member, facts) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
+    }
+
+    return facts->failed ? CHAT_ERROR : CHAT_OK;
+}
+
+
+size_t
+chat_external_applied(const chat_external_t *out, const chat_facts_t *put,
+                      const chat_fact_t *facts, size_t n)
+{
+    size_t             i, k, applied = 0;
+    const chat_fact_t *own;
+
+    for (i = 0; i < out->count; i++) {
+        if (out->items[i].repeated || out->items[i].fact >= put->count) {
+            continue;
+        }
+
+        own = &put->items[out->items[i].fact];
+
+        for (k = 0; k < n; k++) {
+            if (chat_str_eq(facts[k].field, own->field)) {
+                applied += chat_str_eq(facts[k].value, own->value) != 0;
+                break;
+            }
+        }
+    }
+
+    return applied;
+}
+
+
+void
+chat_external_refuse(const chat_external_refusal_t *refusal, chat_buf_t *out)
+{
+    chat_buf_puts(out, "{\"error\":{\"code\":");
+    chat_buf_json(out, chat_cstr(refusal->code));
+    chat_buf_puts(out, ",\"message\":");
+    chat_buf_json(out, chat_cstr(refusal->message));
+
+    if (refusal->field != NULL) {
+        chat_buf_puts(out, ",\"field\":");
+        chat_buf_json(out, chat_cstr(refusal->field));
+    }
+
+    if (refusal->listed) {
+        chat_buf_printf(out, ",\"index\":%zu", refusal->index);
+    }
+
+    chat_buf_puts(out, "}}\n");
+}
+
+
+int
+chat_external_is_open(const chat_batch_t *batch)
+{
+    return batch->nmembers != 0 && !batch->superseded && !batch->cleared
+           && batch->last.end != CHAT_END_FINISHED;
+}
+
+
+static int
+chat_external_is_settled(const chat_member_t *member)
+{
+    return member->outcome != CHAT_OUTCOME_NONE
+           || (member->kind == CHAT_KIND_APPROVAL
+               && member->approval != CHAT_APPROVAL_NONE);
+}
+
+
+static const char *
+chat_external_bool(int value)
+{
+    return value ? "true" : "false";
+}
+
+
+static void
+chat_external_call(const chat_member_t *member, chat_buf_t *out)
+{
+    chat_buf_puts(out, "{\"toolCallId\":");
+    chat_buf_json(out, member->id);
+    chat_buf_printf(out, ",\"kind\":\"%s\",\"settled\":%s",
+                    member->kind == CHAT_KIND_APPROVAL ? "approval" : "client",
+                    chat_external_bool(chat_external_is_settled(member)));
+
+    if (member->outcome != CHAT_OUTCOME_NONE) {
+        chat_buf_printf(out, ",\"outcome\":\"%s\"",
+                        chat_outcome_name(member->outcome));
+    }
+
+    if (member->approval != CHAT_APPROVAL_NONE) {
+        chat_buf_printf(
+            out, ",\"approved\":%s",
+            chat_external_bool(member->approval == CHAT_APPROVAL_GRANTED));
+    }
+
+    chat_buf_puts(out, "}");
+}
+
+
+/* The calls of the batch that the client is to answer, all or the missing. */
+static void
+chat_external_calls(const chat_batch_t *batch, int missing, chat_buf_t *out)
+{
+    size_t               i;
+    const char          *comma = "";
+    const chat_member_t *member;
+
+    for (i = 0; i < batch->nmembers; i++) {
+        member = &batch->members[i];
+
+        if (!member->is_call || member->kind == CHAT_KIND_PROVIDER
+            || (missing && chat_external_is_settled(member)))
+        {
+            continue;
+        }
+
+        chat_buf_puts(out, comma);
+        comma = ",";
+
+        if (missing) {
+            chat_buf_json(out, member->id);
+        } else {
+            chat_external_call(member, out);
+        }
+    }
+}
+
+
+static void
+chat_external_attempt(const chat_attempt_t *attempt, chat_buf_t *out)
+{
+    if (attempt->k == 0) {
+        chat_buf_puts(out, "null");
+        return;
+    }
+
+    chat_buf_printf(out, "{\"number\":%u", (unsigned) attempt->k);
+
+    if (attempt->answer != 0) {
+        chat_buf_printf(out, ",\"status\":%u", (unsigned) attempt->answer);
+    }
+
+    chat_buf_printf(out, ",\"state\":\"%s\"}",
+                    attempt->is_void ? "void"
+                    : attempt->end == CHAT_END_NONE
+                        ? "running"
+                        : chat_end_name(attempt->end));
+}
+
+
+void
+chat_external_show(const chat_batch_t *batch, const chat_recorded_t *recorded,
+                   chat_str_t conversation, chat_buf_t *out)
+{
+    char name[17];
+
+    chat_digest_hex(&recorded->names[0], 8, name);
+
+    chat_buf_puts(out, "{\"conversation\":");
+    chat_buf_json(out, conversation);
+    chat_buf_puts(out, ",\"dialect\":");
+    chat_buf_json(out, recorded->dialect);
+    chat_buf_printf(out,
+                    ",\"batch\":\"%s\",\"since\":%llu,\"open\":%s,"
+                    "\"sealed\":%s,\"broken\":%s,\"superseded\":%s,"
+                    "\"cleared\":%s,\"calls\":[",
+                    name, (unsigned long long) batch->since,
+                    chat_external_bool(chat_external_is_open(batch)),
+                    chat_external_bool(batch->sealed),
+                    chat_external_bool(batch->broken),
+                    chat_external_bool(batch->superseded),
+                    chat_external_bool(batch->cleared));
+    chat_external_calls(batch, 0, out);
+    chat_buf_puts(out, "],\"missing\":[");
+    chat_external_calls(batch, 1, out);
+    chat_buf_puts(out, "],\"attempt\":");
+    chat_external_attempt(&batch->last, out);
+    chat_buf_puts(out, "}\n");
+}
+
+
+void
+chat_external_cleared(const chat_batch_t *batch, chat_buf_t *out)
+{
+    size_t               i;
+    const char          *comma = "";
+    const chat_member_t *member;
+
+    chat_buf_puts(out, "{\"cleared\":[");
+
+    for (i = 0; batch != NULL && i < batch->nmembers; i++) {
+        member = &batch->members[i];
+
+        if (member->is_call && member->kind != CHAT_KIND_PROVIDER) {
+            chat_buf_puts(out, comma);
+            comma = ",";
+            chat_buf_json(out, member->id);
+        }
+    }
+
+    chat_buf_puts(out, "]}\n");
+}
