@@ -59,13 +59,17 @@ chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
 
     member = chat_batch_grow(reader, batch->members, batch->nmembers,
                              &reader->size, sizeof(*member));
-    entry = member != NULL ? chat_table_put(&batch->index, id) : NULL;
+    if (member == NULL) {
+        return NULL;
+    }
+
+    batch->members = member;
+    entry = chat_table_put(&batch->index, id);
     if (entry == NULL) {
         reader->failed = 1;
         return NULL;
     }
 
-    batch->members = member;
     entry->number = batch->nmembers;
     member = &batch->members[batch->nmembers++];
     member->id = id;
