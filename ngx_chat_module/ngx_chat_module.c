@@ -11,7 +11,6 @@
 #include "base/ngx_chat_module.h"
 #include "record/ngx_chat_reader.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "record/ngx_chat_writer.h"
 #include "endpoint/ngx_chat_status.h"
 #include "store/redis/ngx_chat_store_redis.h"
 #include "store/shm/ngx_chat_store_shm.h"

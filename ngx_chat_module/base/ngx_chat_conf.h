@@ -123,6 +123,7 @@ char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
 char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

@@ -42,17 +42,10 @@ struct ngx_chat_writer_s {
     ngx_event_t           timer;   /* of a long silence */
 };
 
-/* ngx_chat_writer_conf.c */
-
-char *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-
-void ngx_chat_writer_merge(ngx_chat_loc_conf_t *prev,
-                           ngx_chat_loc_conf_t *conf);
-
 /* Where the record of the request's answer is, or would be. */
 void ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key);
 
-/* Nothing more is written: whoever follows has all that there will be. */
+/* Nothing more is written: its followers have all that there will be. */
 void ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
                              uint32_t ttl);
 
