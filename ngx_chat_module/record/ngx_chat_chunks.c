@@ -1,11 +1,10 @@
 /*
  * ngx_chat_chunks.c: see ngx_chat_chunks.h.
  *
- * The first piece of a log is the head, all others are the bytes that the
- * producer's client was sent, behind the count of the events before them. What
- * comes from the store is not trusted: each position, each length, each count
- * and the head are checked.
- * Must not know: the store, who follows.
+ * The first entry of a recording is the head. Every other one has the bytes
+ * that the producer's client was sent, behind the count of the events before
+ * them. What comes from the store is not trusted: each position, length and
+ * count is checked, and the head.
  */
 
 #include <ngx_config.h>
@@ -185,7 +184,7 @@ ngx_chat_chunks_is_resumable(const ngx_chat_chunks_t *chunks)
 }
 
 
-/* The reader that listens in; without it a stream is followed all the same. */
+/* The dialect's reader of the stream; a stream is followed without it, too. */
 static void
 ngx_chat_chunks_open(ngx_chat_chunks_t *chunks)
 {
@@ -258,8 +257,9 @@ ngx_chat_chunks_listen(ngx_chat_chunks_t *chunks, chat_str_t bytes)
 
 
 /*
- * Pieces before this one are lost. Whoever had all up to there is told so;
- * who begins behind it needs a reader that knows nothing of what came before.
+ * Entries before this one are lost. A follower that has all up to there gets
+ * the words for that; one that begins behind the hole needs a reader that
+ * knows nothing of what came before.
  */
 static void
 ngx_chat_chunks_hole(ngx_chat_chunks_t *chunks, uint64_t position)
@@ -275,7 +275,7 @@ ngx_chat_chunks_hole(ngx_chat_chunks_t *chunks, uint64_t position)
         ngx_chat_chunks_open(chunks);
 
         if (chunks->next_number == 0) {
-            /* nobody can begin with the first one */
+            /* no follower can begin with the first one */
             chunks->first_number = chunks->next_number = 1;
         }
     }

@@ -1,14 +1,13 @@
 /*
- * ngx_chat_chunks.h: what a reader has read of a record, as runs of bytes that
- * many followers share.
+ * ngx_chat_chunks.h: what was read of a recording, as runs of bytes that its
+ * followers share.
  *
- * Pieces of a log go in, in order; chunks come out, each with a number. Small
- * pieces that come together become one chunk. A reader of the dialect listens
- * in, so that the end of the stream can be told, and how it ended is known.
- * Promises: a hole in the log is seen, and marked at the chunk behind it; each
- * chunk says with which event it begins; not more than max bytes are kept, the
- * oldest go first; a chunk lives as long as somebody refers to it.
- * Must not know: the store, who follows.
+ * Entries go in, in order; numbered chunks come out. Small entries that come
+ * together become one chunk. The dialect reads the stream as well, so that it
+ * is known how it ended and what its clients are sent where it breaks off.
+ * Promises: a hole in the recording is marked at the chunk behind it; each
+ * chunk says with which event it begins; at most record_max bytes are kept,
+ * the oldest go first; a chunk lives as long as it is referred to.
  */
 
 #ifndef NGX_CHAT_CHUNKS_H

@@ -1,13 +1,13 @@
 /*
- * ngx_chat_follow.c: siblings that get the answer of the request that carried
- * their results.
+ * ngx_chat_follow.c: gives a client the answer of another request.
  *
- * While it waits for the fate of an attempt, a request follows its stream
+ * While it waits for the outcome of an attempt, a request follows its stream
  * already, so that the producer records it. Once the answer has begun, what
- * the client's transcript lacks is fetched, and the head of the record makes
- * its status and headers. Promises: where there is no record nothing has been
- * sent, and the request is answered in another way.
- * Must not know: how a stream is read, how a store stores.
+ * the client's transcript lacks is fetched; the head of the recording makes
+ * the status and headers. Chunks are sent where they lie, a few at a time.
+ * Promises: where there is no recording nothing has been sent; a stream that
+ * broke off, or that the client is too slow for, never ends as a complete one;
+ * a client that takes nothing for send_timeout is given up.
  */
 
 #include <ngx_config.h>
@@ -26,6 +26,7 @@ typedef struct {
 } ngx_chat_links_t;
 
 
+static void ngx_chat_follow_send(ngx_chat_ctx_t *ctx);
 static void ngx_chat_follow_write(ngx_http_request_t *r);
 
 
@@ -44,7 +45,7 @@ ngx_chat_links_add(ngx_chat_links_t *links, ngx_buf_t *b)
 }
 
 
-void
+static void
 ngx_chat_follow_begin(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
@@ -380,7 +381,7 @@ ngx_chat_follow_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 }
 
 
-void
+static void
 ngx_chat_follow_send(ngx_chat_ctx_t *ctx)
 {
     ngx_int_t           rc, sent;

@@ -1,10 +1,9 @@
 /*
- * ngx_chat_follow.h: what the two files share that give a client another
- * request's answer.
+ * ngx_chat_follow.h: gives a client the answer of another request.
  *
- * ngx_chat_follow.c decides whether there is one to give, and begins it with
- * the producer's status and headers, and sends what comes.
- * Must not know: the store, verdicts.
+ * A sibling of the request that made the answer, or a client that comes back
+ * for it (endpoint/), gets the status and headers of its recording, and then
+ * its stream, rewritten for this client.
  */
 
 #ifndef NGX_CHAT_FOLLOW_H
@@ -76,11 +75,5 @@ ngx_int_t ngx_chat_follow_stream(ngx_chat_ctx_t          *ctx,
  */
 void ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
                             const chat_result_t *results, size_t n);
-
-/* The header is sent; sends what is there, and goes on by itself. */
-void ngx_chat_follow_begin(ngx_chat_ctx_t *ctx);
-
-/* There is more in the reader, or its end. */
-void ngx_chat_follow_send(ngx_chat_ctx_t *ctx);
 
 #endif /* NGX_CHAT_FOLLOW_H */

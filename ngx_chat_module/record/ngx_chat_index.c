@@ -1,11 +1,10 @@
 /*
  * ngx_chat_index.c: see ngx_chat_index.h.
  *
- * One join lists the stream and begins the watch of the conversation's
- * record, where the wish to stop comes. A stream is stopped as one whose
- * upstream sends nothing more, so that all who follow are told in the
- * dialect's way; before its first byte the request just ends.
- * Must not know: wire formats, how a store stores, who comes back.
+ * One join adds the stream to the index and watches the index, where a request
+ * to stop it appears. A stream is stopped like one whose upstream falls
+ * silent, so its client and its followers get the dialect's own last event;
+ * before its first byte the request just ends.
  */
 
 #include <ngx_config.h>
@@ -24,7 +23,7 @@ static void ngx_chat_index_ask(ngx_chat_ctx_t *ctx);
 static void ngx_chat_index_make_room(ngx_chat_ctx_t *ctx);
 
 
-/* 1 if who asked may come back for the answer. */
+/* 1 if the client may come back for the answer. */
 static ngx_uint_t
 ngx_chat_index_may(ngx_chat_ctx_t *ctx)
 {
@@ -37,7 +36,7 @@ ngx_chat_index_may(ngx_chat_ctx_t *ctx)
 }
 
 
-/* It is listed, or cannot be: the request goes on. */
+/* It is indexed, or cannot be: the request goes on. */
 static void
 ngx_chat_index_done(chat_store_op_t *op, chat_rc_e rc,
                     const chat_fact_t *facts, size_t n)
@@ -307,7 +306,7 @@ ngx_chat_index_break(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Somebody wants the answer to end. It may free the request. */
+/* A client has asked to stop the answer. It may free the request. */
 static void
 ngx_chat_index_stop(ngx_chat_ctx_t *ctx)
 {
@@ -341,7 +340,7 @@ ngx_chat_index_later(ngx_event_t *ev)
 }
 
 
-/* The store has lost what it was told. */
+/* The store has lost the stream's entry. */
 static void
 ngx_chat_index_again(ngx_chat_ctx_t *ctx)
 {
@@ -404,7 +403,7 @@ ngx_chat_index_ask(ngx_chat_ctx_t *ctx)
 }
 
 
-/* How it has ended; NONE: nobody was asked for it. */
+/* How it has ended; NONE: no upstream has got the request. */
 static chat_end_e
 ngx_chat_index_how(ngx_chat_ctx_t *ctx)
 {

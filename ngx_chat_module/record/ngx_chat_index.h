@@ -1,13 +1,11 @@
 /*
- * ngx_chat_index.h: an answer that can be gone on with, as its conversation
- * lists it.
+ * ngx_chat_index.h: the entry of an answer in its conversation's stream index.
  *
- * Under "chat_record on" each answer of a known conversation is listed before
- * its request goes upstream, so that whoever comes back finds it from its
- * first moment on. The worker that makes it watches for the wish to stop it.
- * Promises: a request waits for one question to the store at most, and goes on
- * unlisted where the store does not answer.
- * Must not know: wire formats, how a store stores, who comes back.
+ * Under "chat_record on" each answer of a known conversation is indexed before
+ * its request goes upstream, so that a client that comes back finds it from
+ * its first moment on. The worker that makes it watches for a request to stop
+ * it. Promises: a request waits for one question to the store at most, and
+ * goes on without an entry where the store does not reply.
  */
 
 #ifndef NGX_CHAT_INDEX_H

@@ -1,10 +1,11 @@
 /*
  * ngx_chat_reader.c: see ngx_chat_reader.h.
  *
- * Who follows what: the feeds of this worker by their keys, and the followers
- * of each, which are woken one by one from the event loop. When the last one
- * has left, the producer is told.
- * Must not know: requests, verdicts, how a record is read.
+ * A reader watches first, then reads, then waits to be notified; so it misses
+ * nothing, and positions keep it from taking an entry twice. The producer
+ * learns from the facts that a worker follows, and when it no longer does. A
+ * producer that dies, or ends without a last entry, is noticed by a timer.
+ * Followers are woken one by one from the event loop.
  */
 
 #include <ngx_config.h>
@@ -19,13 +20,30 @@
 #define NGX_CHAT_READER_PATIENCE 10000 /* ms without an answer of the store */
 
 
+static void ngx_chat_reader_ask(ngx_chat_reader_t *reader);
 static void ngx_chat_reader_read(ngx_chat_reader_t *reader);
 static void ngx_chat_reader_tick(ngx_event_t *ev);
 static void ngx_chat_reader_facts(chat_store_op_t *op, chat_rc_e rc,
                                   const chat_fact_t *facts, size_t n);
 
 
-void
+/* All followers look. */
+static void
+ngx_chat_reader_wake(ngx_chat_reader_t *reader)
+{
+    ngx_queue_t         *q;
+    ngx_chat_follower_t *follower;
+
+    for (q = ngx_queue_head(&reader->followers);
+         q != ngx_queue_sentinel(&reader->followers); q = ngx_queue_next(q))
+    {
+        follower = ngx_queue_data(q, ngx_chat_follower_t, queue);
+        ngx_post_event(&follower->event, &ngx_posted_events);
+    }
+}
+
+
+static void
 ngx_chat_reader_stop(ngx_chat_reader_t *reader)
 {
     chat_store_t *store = reader->main->store;
@@ -111,7 +129,7 @@ ngx_chat_reader_live(ngx_chat_reader_t *reader)
 static void
 ngx_chat_reader_final(ngx_chat_reader_t *reader)
 {
-    /* it never began, or its log has ended since; nobody was told otherwise */
+    /* it never began, or its log has expired since; nothing was sent */
     if (reader->chunks.position == 0 && reader->written
         && !(reader->live && reader->chunks.has_head))
     {
@@ -329,7 +347,7 @@ ngx_chat_reader_notify(chat_store_watch_t *watch)
 }
 
 
-void
+static void
 ngx_chat_reader_ask(ngx_chat_reader_t *reader)
 {
     chat_arena_t *arena;
@@ -429,31 +447,16 @@ ngx_chat_reader_tick(ngx_event_t *ev)
 }
 
 
-void
+static void
 ngx_chat_reader_start(ngx_chat_reader_t *reader)
 {
-    /* not cancelable: a worker that exits serves those who follow */
+    /* not cancelable: a worker that exits serves its followers */
     reader->timer.handler = ngx_chat_reader_tick;
     reader->timer.data = reader;
     reader->timer.log = ngx_cycle->log;
     ngx_add_timer(&reader->timer, NGX_CHAT_READER_TICK);
 
     ngx_chat_reader_ask(reader);
-}
-
-
-void
-ngx_chat_reader_wake(ngx_chat_reader_t *reader)
-{
-    ngx_queue_t         *q;
-    ngx_chat_follower_t *follower;
-
-    for (q = ngx_queue_head(&reader->followers);
-         q != ngx_queue_sentinel(&reader->followers); q = ngx_queue_next(q))
-    {
-        follower = ngx_queue_data(q, ngx_chat_follower_t, queue);
-        ngx_post_event(&follower->event, &ngx_posted_events);
-    }
 }
 
 
@@ -521,7 +524,7 @@ ngx_chat_reader_create(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source)
 }
 
 
-/* Nobody of this worker follows any more. */
+/* The last follower of this worker has left. */
 static void
 ngx_chat_reader_free(ngx_chat_reader_t *reader)
 {
@@ -623,7 +626,7 @@ ngx_chat_reader_leave(ngx_chat_follower_t *follower)
 }
 
 
-/* 1 if who has events up to after can begin with the chunk. */
+/* 1 if a follower that has the events up to after can begin with the chunk. */
 static ngx_uint_t
 ngx_chat_reader_begins(const ngx_chat_chunk_t *chunk, uint64_t after)
 {

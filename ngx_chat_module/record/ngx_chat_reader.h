@@ -1,14 +1,12 @@
 /*
- * ngx_chat_reader.h: the records of streams as the followers of this worker
- * read them.
+ * ngx_chat_reader.h: the recordings that requests of this worker follow.
  *
- * Per worker and record there is one reader: one watch, one question under way
- * at a time, and the bytes that were read, kept until the last follower has
- * left. So the store is asked once per worker, however many follow.
- * Promises: a follower gets all bytes from the first one on, once and in
- * order, or is told that it does not; wake() is called from the event loop
- * only; leaving is safe at any time.
- * Must not know: requests, verdicts.
+ * A worker has one reader per recording: one watch, one question to the store
+ * at a time, and the chunks that were read, kept until the last follower has
+ * left. So the store is asked once per worker, however many requests follow.
+ * Promises: a follower gets all bytes from its place on, once and in order, or
+ * learns that it does not; wake() is called from the event loop only; leaving
+ * is safe at any time.
  */
 
 #ifndef NGX_CHAT_READER_H
@@ -70,7 +68,7 @@ typedef struct {
 
 typedef struct ngx_chat_follower_s ngx_chat_follower_t;
 
-/* Owned and zeroed by whoever follows. */
+/* Owned and zeroed by the follower. */
 struct ngx_chat_follower_s {
     void (*wake)(void *data); /* there is more to take, or an end */
     void              *data;
@@ -93,7 +91,7 @@ struct ngx_chat_follower_s {
 /*
  * Begins to follow a stream; late: it has been answered already, so what is
  * not recorded soon never will be. NGX_DECLINED: it has gone on for too long
- * to be joined; NGX_ERROR: no memory. Who follows this very stream already
+ * to be joined; NGX_ERROR: no memory. A follower of this very stream
  * goes on.
  */
 ngx_int_t ngx_chat_reader_join(ngx_chat_ctx_t          *ctx,
@@ -125,19 +123,5 @@ ngx_int_t ngx_chat_reader_take(ngx_chat_follower_t *follower,
 /* Of a worker: at its start, and when the store has lost what it was told. */
 void ngx_chat_reader_init(ngx_chat_main_conf_t *mcf);
 void ngx_chat_reader_lost(ngx_chat_main_conf_t *mcf);
-
-/* Between ngx_chat_reader.c and ngx_chat_reader_read.c. */
-
-/* Begins to read. */
-void ngx_chat_reader_start(ngx_chat_reader_t *reader);
-
-/* Says that this worker follows, and hears of all that is added from now. */
-void ngx_chat_reader_ask(ngx_chat_reader_t *reader);
-
-/* Ends all dealings with the store. */
-void ngx_chat_reader_stop(ngx_chat_reader_t *reader);
-
-/* All followers look. */
-void ngx_chat_reader_wake(ngx_chat_reader_t *reader);
 
 #endif /* NGX_CHAT_READER_H */
