@@ -112,7 +112,6 @@ typedef struct {
     ngx_int_t                 max_held;
     size_t                    max_held_bytes;
     ngx_flag_t                dry_run;
-    ngx_uint_t                checked; /* this worker has seen an answer */
 } ngx_chat_loc_conf_t;
 
 

@@ -306,9 +306,6 @@ extern ngx_module_t ngx_chat_module;
  */
 char *ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
 
-/* The same for what only the request to the upstream shows; once. */
-void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
-
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
 

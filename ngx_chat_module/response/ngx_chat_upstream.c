@@ -178,8 +178,6 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_chat_check_answer(ctx);
-
     /* tokens are to reach the client as they come, and a buffered upstream
        loses what it has read when the connection breaks */
     u->buffering = 0;
