@@ -90,7 +90,7 @@ typedef struct ngx_chat_ctx_s     ngx_chat_ctx_t;
 typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
 typedef struct ngx_chat_follow_s  ngx_chat_follow_t;
 typedef struct ngx_chat_writer_s  ngx_chat_writer_t;
-typedef struct ngx_chat_keep_s    ngx_chat_keep_t;
+typedef struct ngx_chat_orphan_s  ngx_chat_orphan_t;
 typedef struct ngx_chat_indexed_s ngx_chat_indexed_t;
 typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
@@ -289,7 +289,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_indexed_t *indexed;   /* where it can be found again; or NULL */
     char               *hold;      /* id of its indexed hold; or NULL */
     ngx_chat_resume_t  *resume;    /* of a client that comes back; or NULL */
-    ngx_chat_keep_t    *keep; /* once its upstream may outlive its client */
+    ngx_chat_orphan_t  *orphan; /* once its upstream may outlive its client */
 
     unsigned managed : 1; /* its batch has a name */
     unsigned counted : 1; /* among the requests that are over */
@@ -305,6 +305,9 @@ extern ngx_module_t ngx_chat_module;
  * go together with chat.
  */
 char *ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
+
+/* The same for what only the request to the upstream shows; once. */
+void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
@@ -473,22 +476,22 @@ char *ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
  */
 ngx_int_t ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason);
 
-/* ngx_chat_keep.c */
+/* ngx_chat_orphan.c */
 
 /* Stands between the client's leaving and the upstream; safe at any time. */
-void ngx_chat_keep_hook(ngx_chat_ctx_t *ctx);
+void ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx);
 
 /* The client is gone. 1: the upstream is kept, for now at least. */
-ngx_uint_t ngx_chat_keep_lost(ngx_chat_ctx_t *ctx);
+ngx_uint_t ngx_chat_orphan_begin(ngx_chat_ctx_t *ctx);
 
 /* 1 if the client is gone and the upstream is kept. */
-ngx_uint_t ngx_chat_keep_alone(ngx_chat_ctx_t *ctx);
+ngx_uint_t ngx_chat_orphan_is(ngx_chat_ctx_t *ctx);
 
 /* There is nothing to be kept: the answer ends as it does without us. */
-void ngx_chat_keep_give_up(ngx_chat_ctx_t *ctx);
+void ngx_chat_orphan_cancel(ngx_chat_ctx_t *ctx);
 
 /* The request is over. */
-void ngx_chat_keep_close(ngx_chat_ctx_t *ctx);
+void ngx_chat_orphan_close(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_stall.c */
 char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

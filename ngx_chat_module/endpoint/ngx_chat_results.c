@@ -267,7 +267,7 @@ ngx_chat_results_named(ngx_chat_results_t *rs)
     ngx_http_request_t      *r = rs->request;
     chat_external_refusal_t *refusal = &rs->outside.refusal;
 
-    value = ngx_chat_content_arg(r, "conversation");
+    value = ngx_chat_endpoint_arg(r, "conversation");
 
     if (value.len != 0) {
         from = (u_char *) value.data;
@@ -326,7 +326,7 @@ ngx_chat_results_header(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     ngx_int_t          rc;
     ngx_chat_headers_t headers;
 
-    rc = ngx_chat_content_allow(
+    rc = ngx_chat_endpoint_allow(
         r, NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_POST | NGX_HTTP_DELETE,
         "GET, HEAD, POST, DELETE");
     if (rc != NGX_OK) {
@@ -359,7 +359,8 @@ ngx_chat_results_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    rc = ngx_chat_content_tenant(r, conf, "results from outside are", &tenant);
+    rc =
+        ngx_chat_endpoint_tenant(r, conf, "results from outside are", &tenant);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -383,6 +384,6 @@ ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     lcf->results = 1;
-    (void) ngx_chat_content_set(cf, ngx_chat_results_handler);
+    (void) ngx_chat_endpoint_set(cf, ngx_chat_results_handler);
     return NGX_CONF_OK;
 }

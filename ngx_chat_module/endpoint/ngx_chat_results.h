@@ -14,7 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "endpoint/ngx_chat_content.h"
+#include "endpoint/ngx_chat_endpoint.h"
 #include "facts/chat_conversation.h"
 
 typedef struct ngx_chat_results_s ngx_chat_results_t;

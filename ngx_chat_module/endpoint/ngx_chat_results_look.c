@@ -31,7 +31,7 @@ ngx_chat_results_refuse(ngx_chat_results_t            *rs,
                         const chat_external_refusal_t *refusal)
 {
     ngx_http_finalize_request(rs->request,
-                              ngx_chat_content_refuse(rs->request, refusal));
+                              ngx_chat_endpoint_refuse(rs->request, refusal));
 }
 
 
@@ -42,7 +42,7 @@ ngx_chat_results_away(ngx_chat_results_t *rs, chat_rc_e rc)
 
     if (rc != CHAT_LIMIT) {
         ngx_http_finalize_request(rs->request,
-                                  ngx_chat_content_away(rs->request));
+                                  ngx_chat_endpoint_away(rs->request));
         return;
     }
 

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "endpoint/ngx_chat_content.h"
+#include "endpoint/ngx_chat_endpoint.h"
 #include "facts/chat_conversation.h"
 #include "record/ngx_chat_follow.h"
 #include "record/ngx_chat_index.h"
@@ -55,7 +55,7 @@ ngx_chat_resume_nothing(ngx_chat_ctx_t *ctx)
     ngx_chat_follow_leave(ctx);
     ctx->state = NGX_CHAT_ANSWERED;
     ngx_http_finalize_request(ctx->request,
-                              ngx_chat_content_nothing(ctx->request));
+                              ngx_chat_endpoint_nothing(ctx->request));
 }
 
 
@@ -71,7 +71,7 @@ ngx_chat_resume_refuse(ngx_http_request_t *r, ngx_uint_t status,
     refusal.code = code;
     refusal.field = field;
     refusal.message = message;
-    return ngx_chat_content_refuse(r, &refusal);
+    return ngx_chat_endpoint_refuse(r, &refusal);
 }
 
 
@@ -79,7 +79,7 @@ static void
 ngx_chat_resume_away(ngx_chat_ctx_t *ctx)
 {
     ngx_http_finalize_request(ctx->request,
-                              ngx_chat_content_away(ctx->request));
+                              ngx_chat_endpoint_away(ctx->request));
 }
 
 
@@ -390,14 +390,14 @@ ngx_chat_resume_place(ngx_http_request_t *r, chat_position_t *place)
     if (h != NULL && h->value.len != 0) {
         text = chat_str(h->value.data, h->value.len);
     } else {
-        text = ngx_chat_content_arg(r, "after");
+        text = ngx_chat_endpoint_arg(r, "after");
     }
 
     if (text.len != 0 && chat_position_read(text, place) != CHAT_OK) {
         return NGX_DECLINED;
     }
 
-    stream = ngx_chat_content_arg(r, "stream");
+    stream = ngx_chat_endpoint_arg(r, "stream");
 
     if (stream.len == 0 || place->stream.len != 0) {
         return NGX_OK;
@@ -415,8 +415,8 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 {
     ngx_int_t rc;
 
-    rc = ngx_chat_content_allow(r, NGX_HTTP_GET | NGX_HTTP_DELETE,
-                                "GET, DELETE");
+    rc = ngx_chat_endpoint_allow(r, NGX_HTTP_GET | NGX_HTTP_DELETE,
+                                 "GET, DELETE");
     if (rc != NGX_OK) {
         return rc;
     }
@@ -426,7 +426,7 @@ ngx_chat_resume_check(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
         return rc;
     }
 
-    rc = ngx_chat_content_tenant(r, conf, "a resume is", tenant);
+    rc = ngx_chat_endpoint_tenant(r, conf, "a resume is", tenant);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -544,6 +544,6 @@ ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     lcf->running = cf->args->nelts == 3;
-    ngx_chat_content_set(cf, ngx_chat_resume_handler)->resumes = 1;
+    ngx_chat_endpoint_set(cf, ngx_chat_resume_handler)->resumes = 1;
     return NGX_CONF_OK;
 }

@@ -9,7 +9,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "endpoint/ngx_chat_content.h"
+#include "endpoint/ngx_chat_endpoint.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "endpoint/ngx_chat_status.h"
 
@@ -130,7 +130,7 @@ ngx_chat_status_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle)
 static ngx_uint_t
 ngx_chat_status_wants_text(ngx_http_request_t *r)
 {
-    chat_str_t              format = ngx_chat_content_arg(r, "format");
+    chat_str_t              format = ngx_chat_endpoint_arg(r, "format");
     ngx_table_elt_t        *h;
     ngx_chat_headers_walk_t walk = { &r->headers_in.headers.part, 0 };
 
@@ -227,6 +227,6 @@ ngx_chat_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     (void) cmd;
     (void) conf;
 
-    ngx_chat_content_set(cf, ngx_chat_status_handler)->status = 1;
+    ngx_chat_endpoint_set(cf, ngx_chat_status_handler)->status = 1;
     return NGX_CONF_OK;
 }

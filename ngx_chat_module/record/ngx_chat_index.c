@@ -279,7 +279,7 @@ ngx_chat_index_abort(ngx_chat_ctx_t *ctx)
     /* the end of its upstream gives one back */
     r->main->count++;
 
-    if (ctx->response.answered || ngx_chat_keep_alone(ctx)
+    if (ctx->response.answered || ngx_chat_orphan_is(ctx)
         || r->connection->error) {
         ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
         return;
@@ -297,7 +297,7 @@ ngx_chat_index_break(ngx_chat_ctx_t *ctx)
     ngx_int_t rc = ngx_chat_upstream_break(ctx, "stopped");
 
     if (rc == NGX_AGAIN && ctx->indexed->waits++ >= NGX_CHAT_INDEX_WAITS
-        && ngx_chat_keep_lost(ctx))
+        && ngx_chat_orphan_begin(ctx))
     {
         rc = ngx_chat_upstream_break(ctx, "stopped");
     }

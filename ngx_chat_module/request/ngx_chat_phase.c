@@ -241,7 +241,7 @@ hand_over(ngx_chat_ctx_t *ctx)
 
     if (!freed) {
         ctx->freed = NULL;
-        ngx_chat_keep_hook(ctx);
+        ngx_chat_orphan_hook(ctx);
     }
 }
 

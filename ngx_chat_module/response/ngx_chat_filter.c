@@ -166,7 +166,7 @@ ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
     ctx->recorder->begin(ctx);
 
     if (ctx->writer == NULL) {
-        ngx_chat_keep_give_up(ctx);
+        ngx_chat_orphan_cancel(ctx);
         return;
     }
 
@@ -186,14 +186,15 @@ ngx_chat_filter_head(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
 {
     ngx_int_t rc;
 
-    if (ngx_chat_keep_alone(ctx)) {
+    if (ngx_chat_orphan_is(ctx)) {
         r->header_sent = 1;
         return NGX_OK;
     }
 
     rc = ngx_chat_next_header_filter(r);
 
-    return rc == NGX_ERROR && r->connection->error && ngx_chat_keep_lost(ctx)
+    return rc == NGX_ERROR && r->connection->error
+                   && ngx_chat_orphan_begin(ctx)
                ? NGX_OK
                : rc;
 }
@@ -338,14 +339,15 @@ ngx_chat_filter_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
     ngx_int_t  rc;
     ngx_uint_t waiting = r->connection->buffered;
 
-    if (ngx_chat_keep_alone(ctx)) {
+    if (ngx_chat_orphan_is(ctx)) {
         ngx_chat_filter_consume(out);
         rc = NGX_OK;
     } else {
         rc = ngx_chat_next_body_filter(r, out);
     }
 
-    if (rc == NGX_ERROR && r->connection->error && ngx_chat_keep_lost(ctx)) {
+    if (rc == NGX_ERROR && r->connection->error && ngx_chat_orphan_begin(ctx))
+    {
         return NGX_OK;
     }
 
@@ -377,7 +379,7 @@ ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         return ngx_chat_filter_swallow(r, ctx, in);
     }
 
-    ngx_chat_keep_hook(ctx);
+    ngx_chat_orphan_hook(ctx);
 
     if (ctx->response.stream == NULL) {
         ctx->recorder->chain(ctx, in);

@@ -403,7 +403,7 @@ ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 
     return ctx->response.upstream_rc != NGX_OK && b->flush && !b->last_buf
            && ngx_buf_size(b) == 0 && !ctx->response.has_last
-           && (ngx_chat_keep_alone(ctx) || (!c->error && !c->timedout));
+           && (ngx_chat_orphan_is(ctx) || (!c->error && !c->timedout));
 }
 
 

@@ -1,5 +1,5 @@
 /*
- * ngx_chat_content.c: see ngx_chat_content.h.
+ * ngx_chat_endpoint.c: see ngx_chat_endpoint.h.
  *
  * Must not know: what any of the content handlers is asked for.
  */
@@ -8,11 +8,11 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "endpoint/ngx_chat_content.h"
+#include "endpoint/ngx_chat_endpoint.h"
 
 
 ngx_chat_main_conf_t *
-ngx_chat_content_set(ngx_conf_t *cf, ngx_http_handler_pt handler)
+ngx_chat_endpoint_set(ngx_conf_t *cf, ngx_http_handler_pt handler)
 {
     ngx_chat_main_conf_t     *mcf;
     ngx_http_core_loc_conf_t *clcf;
@@ -27,7 +27,7 @@ ngx_chat_content_set(ngx_conf_t *cf, ngx_http_handler_pt handler)
 
 
 chat_str_t
-ngx_chat_content_arg(ngx_http_request_t *r, const char *name)
+ngx_chat_endpoint_arg(ngx_http_request_t *r, const char *name)
 {
     ngx_str_t value;
 
@@ -38,8 +38,8 @@ ngx_chat_content_arg(ngx_http_request_t *r, const char *name)
 
 
 ngx_int_t
-ngx_chat_content_allow(ngx_http_request_t *r, ngx_uint_t methods,
-                       const char *names)
+ngx_chat_endpoint_allow(ngx_http_request_t *r, ngx_uint_t methods,
+                        const char *names)
 {
     ngx_str_t value, key = ngx_string("Allow");
 
@@ -57,8 +57,9 @@ ngx_chat_content_allow(ngx_http_request_t *r, ngx_uint_t methods,
 
 
 ngx_int_t
-ngx_chat_content_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
-                        const char *what, chat_digest_t *tenant)
+ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
+                         const ngx_chat_loc_conf_t *conf, const char *what,
+                         chat_digest_t *tenant)
 {
     ngx_int_t rc = ngx_chat_tenant(r, conf, tenant);
 
@@ -73,7 +74,7 @@ ngx_chat_content_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
 
 
 ngx_int_t
-ngx_chat_content_nothing(ngx_http_request_t *r)
+ngx_chat_endpoint_nothing(ngx_http_request_t *r)
 {
     r->headers_out.status = NGX_HTTP_NO_CONTENT;
     r->headers_out.content_length_n = 0;
@@ -83,8 +84,8 @@ ngx_chat_content_nothing(ngx_http_request_t *r)
 
 
 ngx_int_t
-ngx_chat_content_refuse(ngx_http_request_t            *r,
-                        const chat_external_refusal_t *refusal)
+ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
+                         const chat_external_refusal_t *refusal)
 {
     ngx_str_t  key = ngx_string("Retry-After");
     ngx_str_t  after = ngx_string("1");
@@ -103,7 +104,7 @@ ngx_chat_content_refuse(ngx_http_request_t            *r,
 
 
 ngx_int_t
-ngx_chat_content_away(ngx_http_request_t *r)
+ngx_chat_endpoint_away(ngx_http_request_t *r)
 {
     chat_external_refusal_t refusal = { 0 };
 
@@ -111,5 +112,5 @@ ngx_chat_content_away(ngx_http_request_t *r)
     refusal.code = "store_unavailable";
     refusal.message = "the state of conversations cannot be read or "
                       "written at the moment";
-    return ngx_chat_content_refuse(r, &refusal);
+    return ngx_chat_endpoint_refuse(r, &refusal);
 }

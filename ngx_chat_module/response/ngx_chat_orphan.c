@@ -1,5 +1,5 @@
 /*
- * ngx_chat_keep.c: an upstream that outlives its client, while others follow.
+ * ngx_chat_orphan.c: an upstream that outlives its client, while others follow.
  *
  * Our handlers stand before the upstream's own, which would end the request
  * when its client leaves. When it does the store is asked whether anybody
@@ -18,12 +18,12 @@
 #include "base/ngx_chat_module.h"
 #include "facts/chat_recording.h"
 
-#define NGX_CHAT_KEEP_LOOK 1000
-#define NGX_CHAT_KEEP_SOON 50 /* a change may be but the next piece */
+#define NGX_CHAT_ORPHAN_LOOK 1000
+#define NGX_CHAT_ORPHAN_SOON 50 /* a change may be but the next piece */
 
 
 /* A client that leaves while its answer is made. */
-struct ngx_chat_keep_s {
+struct ngx_chat_orphan_s {
     ngx_http_event_handler_pt read;  /* of the request, behind ours */
     ngx_http_event_handler_pt write; /* likewise */
     chat_store_op_t           op;
@@ -37,65 +37,65 @@ struct ngx_chat_keep_s {
 };
 
 
-static void ngx_chat_keep_read(ngx_http_request_t *r);
-static void ngx_chat_keep_write(ngx_http_request_t *r);
+static void on_read(ngx_http_request_t *r);
+static void on_write(ngx_http_request_t *r);
 
 
 ngx_uint_t
-ngx_chat_keep_alone(ngx_chat_ctx_t *ctx)
+ngx_chat_orphan_is(ngx_chat_ctx_t *ctx)
 {
-    return ctx->keep != NULL && ctx->keep->left;
+    return ctx->orphan != NULL && ctx->orphan->left;
 }
 
 
 /* 1 if the upstream is there and has not been ended. */
 static ngx_uint_t
-ngx_chat_keep_running(ngx_http_request_t *r)
+upstream_runs(ngx_http_request_t *r)
 {
     return r->upstream != NULL && r->upstream->cleanup != NULL;
 }
 
 
 void
-ngx_chat_keep_hook(ngx_chat_ctx_t *ctx)
+ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 {
     chat_key_t          key;
-    ngx_chat_keep_t    *keep = ctx->keep;
+    ngx_chat_orphan_t  *orphan = ctx->orphan;
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_keep_running(r) || ctx->recorder->key(ctx, &key) != NGX_OK) {
+    if (!upstream_runs(r) || ctx->recorder->key(ctx, &key) != NGX_OK) {
         return;
     }
 
-    if (keep == NULL) {
-        keep = ngx_pcalloc(r->pool, sizeof(*keep));
-        if (keep == NULL) {
+    if (orphan == NULL) {
+        orphan = ngx_pcalloc(r->pool, sizeof(*orphan));
+        if (orphan == NULL) {
             return;
         }
 
-        ctx->keep = keep;
-        ctx->ends[NGX_CHAT_END_KEEP] = ngx_chat_keep_close;
+        ctx->orphan = orphan;
+        ctx->ends[NGX_CHAT_END_KEEP] = ngx_chat_orphan_close;
     }
 
-    if (r->read_event_handler != ngx_chat_keep_read) {
-        keep->read = r->read_event_handler;
-        r->read_event_handler = ngx_chat_keep_read;
+    if (r->read_event_handler != on_read) {
+        orphan->read = r->read_event_handler;
+        r->read_event_handler = on_read;
     }
 
-    if (r->write_event_handler != ngx_chat_keep_write) {
-        keep->write = r->write_event_handler;
-        r->write_event_handler = ngx_chat_keep_write;
+    if (r->write_event_handler != on_write) {
+        orphan->write = r->write_event_handler;
+        r->write_event_handler = on_write;
     }
 }
 
 
 /* 1 if somebody may follow, or all is to be recorded. */
 static ngx_uint_t
-ngx_chat_keep_may(ngx_chat_ctx_t *ctx)
+can_continue(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_keep_running(r) || ctx->response.has_last
+    if (!upstream_runs(r) || ctx->response.has_last
         || ctx->main->store->state != CHAT_STORE_UP)
     {
         return 0;
@@ -109,9 +109,9 @@ ngx_chat_keep_may(ngx_chat_ctx_t *ctx)
 
 /* 1 if it is read on whoever follows. */
 static ngx_uint_t
-ngx_chat_keep_anyway(ngx_chat_ctx_t *ctx)
+is_recorded_anyway(ngx_chat_ctx_t *ctx)
 {
-    ngx_msec_t alone = ngx_current_msec - ctx->keep->since;
+    ngx_msec_t alone = ngx_current_msec - ctx->orphan->since;
 
     return ctx->recorder->outlives(ctx)
            && (time_t) (alone / 1000) < ctx->conf->ttl;
@@ -119,11 +119,11 @@ ngx_chat_keep_anyway(ngx_chat_ctx_t *ctx)
 
 
 static void
-ngx_chat_keep_end(ngx_chat_ctx_t *ctx)
+finish(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    ctx->keep->ended = 1;
+    ctx->orphan->ended = 1;
 
     /* the end of its upstream gives one back */
     r->main->count++;
@@ -132,8 +132,7 @@ ngx_chat_keep_end(ngx_chat_ctx_t *ctx)
 
 
 static void
-ngx_chat_keep_asked(chat_store_op_t *op, chat_rc_e rc,
-                    const chat_fact_t *facts, size_t n)
+on_asked(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     chat_record_t     said;
     chat_store_t     *store;
@@ -152,12 +151,12 @@ ngx_chat_keep_asked(chat_store_op_t *op, chat_rc_e rc,
             ? said.feeds == 0 || said.cleared || said.mode == CHAT_RECORD_NONE
             : store->state == CHAT_STORE_UNAVAILABLE)
     {
-        ngx_chat_keep_end(ctx);
+        finish(ctx);
     } else {
-        ngx_add_timer(&ctx->keep->timer, ctx->keep->again
-                                             ? NGX_CHAT_KEEP_SOON
-                                             : NGX_CHAT_KEEP_LOOK);
-        ctx->keep->again = 0;
+        ngx_add_timer(&ctx->orphan->timer, ctx->orphan->again
+                                               ? NGX_CHAT_ORPHAN_SOON
+                                               : NGX_CHAT_ORPHAN_LOOK);
+        ctx->orphan->again = 0;
     }
 
     ngx_http_run_posted_requests(c);
@@ -165,54 +164,54 @@ ngx_chat_keep_asked(chat_store_op_t *op, chat_rc_e rc,
 
 
 static void
-ngx_chat_keep_notify(chat_store_watch_t *watch)
+on_notify(chat_store_watch_t *watch)
 {
-    ngx_chat_keep_t *keep = ((ngx_chat_ctx_t *) watch->data)->keep;
+    ngx_chat_orphan_t *orphan = ((ngx_chat_ctx_t *) watch->data)->orphan;
 
-    if (keep->op.store != NULL) {
-        keep->again = 1;
+    if (orphan->op.store != NULL) {
+        orphan->again = 1;
 
-    } else if (keep->timer.timer_set
-               && (ngx_msec_int_t) (keep->timer.timer.key - ngx_current_msec)
-                      > NGX_CHAT_KEEP_SOON)
+    } else if (orphan->timer.timer_set
+               && (ngx_msec_int_t) (orphan->timer.timer.key - ngx_current_msec)
+                      > NGX_CHAT_ORPHAN_SOON)
     {
-        ngx_add_timer(&keep->timer, NGX_CHAT_KEEP_SOON);
+        ngx_add_timer(&orphan->timer, NGX_CHAT_ORPHAN_SOON);
     }
 }
 
 
 static void
-ngx_chat_keep_ask(ngx_chat_ctx_t *ctx)
+ask(ngx_chat_ctx_t *ctx)
 {
-    chat_key_t       key;
-    chat_store_t    *store = ctx->main->store;
-    ngx_chat_keep_t *keep = ctx->keep;
+    chat_key_t         key;
+    chat_store_t      *store = ctx->main->store;
+    ngx_chat_orphan_t *orphan = ctx->orphan;
 
-    if (ngx_chat_keep_anyway(ctx)) {
-        ngx_add_timer(&keep->timer, NGX_CHAT_KEEP_LOOK);
+    if (is_recorded_anyway(ctx)) {
+        ngx_add_timer(&orphan->timer, NGX_CHAT_ORPHAN_LOOK);
         return;
     }
 
-    keep->op.done = ngx_chat_keep_asked;
-    keep->op.data = ctx;
+    orphan->op.done = on_asked;
+    orphan->op.data = ctx;
     (void) ctx->recorder->key(ctx, &key);
 
-    if (keep->watch.store != NULL) {
-        store->join(store, &keep->op, &key, NULL, 0,
+    if (orphan->watch.store != NULL) {
+        store->join(store, &orphan->op, &key, NULL, 0,
                     (uint32_t) ctx->conf->record_ttl);
         return;
     }
 
-    keep->watch.notify = ngx_chat_keep_notify;
-    keep->watch.data = ctx;
-    store->watch(store, &keep->watch, &keep->op, &key, NULL, 0,
+    orphan->watch.notify = on_notify;
+    orphan->watch.data = ctx;
+    store->watch(store, &orphan->watch, &orphan->op, &key, NULL, 0,
                  (uint32_t) ctx->conf->record_ttl);
 }
 
 
 /* 1 if the worker is to exit, and its time is over. */
 static ngx_uint_t
-ngx_chat_keep_exits(ngx_chat_keep_t *keep)
+is_exiting(ngx_chat_orphan_t *orphan)
 {
     ngx_msec_t       wait;
     ngx_core_conf_t *ccf;
@@ -225,31 +224,31 @@ ngx_chat_keep_exits(ngx_chat_keep_t *keep)
         return 0;
     }
 
-    if (keep->end == 0) {
+    if (orphan->end == 0) {
         /* before all connections are closed, and noticed a look late */
-        wait =
-            wait > 2 * NGX_CHAT_KEEP_LOOK ? wait - 2 * NGX_CHAT_KEEP_LOOK : 0;
-        keep->end = ngx_max(ngx_current_msec + wait, 1);
+        wait = wait > 2 * NGX_CHAT_ORPHAN_LOOK
+                   ? wait - 2 * NGX_CHAT_ORPHAN_LOOK
+                   : 0;
+        orphan->end = ngx_max(ngx_current_msec + wait, 1);
     }
 
-    return (ngx_msec_int_t) (keep->end - ngx_current_msec) <= 0;
+    return (ngx_msec_int_t) (orphan->end - ngx_current_msec) <= 0;
 }
 
 
 static void
-ngx_chat_keep_timer(ngx_event_t *ev)
+on_timer(ngx_event_t *ev)
 {
     ngx_chat_ctx_t   *ctx = ev->data;
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
 
-    if (ngx_chat_keep_exits(ctx->keep)
-        || (ctx->response.answered && ctx->writer == NULL))
-    {
-        ngx_chat_keep_end(ctx);
+    if (is_exiting(ctx->orphan)
+        || (ctx->response.answered && ctx->writer == NULL)) {
+        finish(ctx);
     } else {
-        ngx_chat_keep_ask(ctx);
+        ask(ctx);
     }
 
     ngx_http_run_posted_requests(c);
@@ -261,7 +260,7 @@ ngx_chat_keep_timer(ngx_event_t *ev)
  * The upstream gets another buffer to read into.
  */
 static ngx_int_t
-ngx_chat_keep_detach(ngx_chat_ctx_t *ctx)
+detach_client(ngx_chat_ctx_t *ctx)
 {
     u_char              *p;
     size_t               size;
@@ -289,24 +288,24 @@ ngx_chat_keep_detach(ngx_chat_ctx_t *ctx)
 
 
 ngx_uint_t
-ngx_chat_keep_lost(ngx_chat_ctx_t *ctx)
+ngx_chat_orphan_begin(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_keep_t  *keep = ctx->keep;
-    ngx_connection_t *c = ctx->request->connection;
+    ngx_chat_orphan_t *orphan = ctx->orphan;
+    ngx_connection_t  *c = ctx->request->connection;
 
-    if (keep == NULL || keep->left) {
-        return keep != NULL;
+    if (orphan == NULL || orphan->left) {
+        return orphan != NULL;
     }
 
-    if (!ngx_chat_keep_may(ctx) || ngx_chat_keep_detach(ctx) != NGX_OK) {
+    if (!can_continue(ctx) || detach_client(ctx) != NGX_OK) {
         return 0;
     }
 
     ngx_log_error(NGX_LOG_INFO, c->log, 0,
                   "chat: the client has left, is anybody following?");
 
-    keep->left = 1;
-    keep->since = ngx_current_msec;
+    orphan->left = 1;
+    orphan->since = ngx_current_msec;
 
     c->error = 1;
     c->timedout = 0;
@@ -319,10 +318,10 @@ ngx_chat_keep_lost(ngx_chat_ctx_t *ctx)
         ngx_del_timer(c->write);
     }
 
-    keep->timer.handler = ngx_chat_keep_timer;
-    keep->timer.data = ctx;
-    keep->timer.log = c->log;
-    ngx_chat_keep_ask(ctx);
+    orphan->timer.handler = on_timer;
+    orphan->timer.data = ctx;
+    orphan->timer.log = c->log;
+    ask(ctx);
 
     /* what the client did not take may have stopped the upstream */
     ngx_post_event(c->write, &ngx_posted_events);
@@ -332,7 +331,7 @@ ngx_chat_keep_lost(ngx_chat_ctx_t *ctx)
 
 /* 1 if the client has gone, as the upstream's own handler would find. */
 static ngx_uint_t
-ngx_chat_keep_gone(ngx_http_request_t *r)
+client_is_gone(ngx_http_request_t *r)
 {
     char              byte;
     ssize_t           n;
@@ -365,35 +364,35 @@ ngx_chat_keep_gone(ngx_http_request_t *r)
 
 
 static void
-ngx_chat_keep_read(ngx_http_request_t *r)
+on_read(ngx_http_request_t *r)
 {
     ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
 
-    if (ngx_chat_keep_alone(ctx)
-        || (ngx_chat_keep_running(r) && ngx_chat_keep_gone(r)
-            && ngx_chat_keep_lost(ctx)))
+    if (ngx_chat_orphan_is(ctx)
+        || (upstream_runs(r) && client_is_gone(r)
+            && ngx_chat_orphan_begin(ctx)))
     {
         ngx_http_block_reading(r);
         return;
     }
 
-    ctx->keep->read(r);
+    ctx->orphan->read(r);
 }
 
 
 static void
-ngx_chat_keep_write(ngx_http_request_t *r)
+on_write(ngx_http_request_t *r)
 {
     ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
 
     /* a client that takes nothing for send_timeout is gone, too */
-    if (!ngx_chat_keep_alone(ctx) && ngx_chat_keep_running(r)
-        && (r->connection->write->timedout || ngx_chat_keep_gone(r)))
+    if (!ngx_chat_orphan_is(ctx) && upstream_runs(r)
+        && (r->connection->write->timedout || client_is_gone(r)))
     {
-        (void) ngx_chat_keep_lost(ctx);
+        (void) ngx_chat_orphan_begin(ctx);
     }
 
-    if (ngx_chat_keep_alone(ctx)) {
+    if (ngx_chat_orphan_is(ctx)) {
         r->connection->write->timedout = 0;
 
         if (!ctx->response.answered) {
@@ -401,49 +400,49 @@ ngx_chat_keep_write(ngx_http_request_t *r)
         }
     }
 
-    ctx->keep->write(r);
+    ctx->orphan->write(r);
 }
 
 
 static void
-ngx_chat_keep_forget(ngx_chat_ctx_t *ctx)
+stop_asking(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_keep_t *keep = ctx->keep;
+    ngx_chat_orphan_t *orphan = ctx->orphan;
 
-    ctx->main->store->cancel(&keep->op);
-    ctx->main->store->unwatch(&keep->watch);
+    ctx->main->store->cancel(&orphan->op);
+    ctx->main->store->unwatch(&orphan->watch);
 
-    if (keep->timer.timer_set) {
-        ngx_del_timer(&keep->timer);
+    if (orphan->timer.timer_set) {
+        ngx_del_timer(&orphan->timer);
     }
 }
 
 
 void
-ngx_chat_keep_give_up(ngx_chat_ctx_t *ctx)
+ngx_chat_orphan_cancel(ngx_chat_ctx_t *ctx)
 {
-    if (ngx_chat_keep_alone(ctx)) {
-        ngx_chat_keep_forget(ctx);
-        ctx->keep->left = 0;
+    if (ngx_chat_orphan_is(ctx)) {
+        stop_asking(ctx);
+        ctx->orphan->left = 0;
     }
 }
 
 
 void
-ngx_chat_keep_close(ngx_chat_ctx_t *ctx)
+ngx_chat_orphan_close(ngx_chat_ctx_t *ctx)
 {
     uint32_t            status;
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_keep_alone(ctx)) {
+    if (!ngx_chat_orphan_is(ctx)) {
         return;
     }
 
-    ngx_chat_keep_forget(ctx);
+    stop_asking(ctx);
 
     /* no filter has seen the error of the upstream, as nobody was to get it */
-    if (!ctx->response.answered && !ctx->keep->ended && !r->connection->close)
-    {
+    if (!ctx->response.answered && !ctx->orphan->ended
+        && !r->connection->close) {
         status = (uint32_t) r->headers_out.status;
         ngx_chat_attempt_answer(
             ctx, status < NGX_HTTP_BAD_REQUEST
@@ -452,5 +451,5 @@ ngx_chat_keep_close(ngx_chat_ctx_t *ctx)
                      : status);
     }
 
-    ctx->keep->left = 0;
+    ctx->orphan->left = 0;
 }
