@@ -1,23 +1,268 @@
 /*
- * ngx_chat_results.c: chat_results, the content handler of results from
- * outside: of a person in another program, a webhook, a worker.
+ * ngx_chat_results.c: chat_results, the content handler of external results:
+ * those of a person in another program, a webhook, a worker.
  *
+ * The conversation's index names its newest batch, under one name or two. The
+ * facts of both are read, and the results are joined into both.
  * Promises: a result is acknowledged only when the store has it; a list is
- * taken whole or not at all; nothing fires once the client has left.
- * Must not know: wire formats, how a batch is found, who waits for a result.
+ * taken whole or not at all; no event fires once the client has left; another
+ * tenant's conversation is as unknown as one that does not exist.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "endpoint/ngx_chat_endpoint.h"
+#include "facts/chat_conversation.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "endpoint/ngx_chat_results.h"
+
+typedef struct ngx_chat_results_s ngx_chat_results_t;
+
+struct ngx_chat_results_s {
+    ngx_http_request_t   *request;
+    ngx_chat_loc_conf_t  *conf;
+    chat_store_t         *store;
+    chat_arena_t         *arena;
+    chat_scope_t          scope;
+    chat_external_t       outside; /* POST: what is brought */
+    chat_batch_t         *cleared; /* by a DELETE; or NULL */
+    chat_recorded_t       recorded;
+    const chat_dialect_t *dialect; /* of the batch */
+    chat_facts_t          put;     /* what is joined */
+
+    /* store requests in flight: one a key */
+    chat_key_t      keys[CHAT_NAMES_MAX];
+    size_t          nkeys;
+    chat_store_op_t ops[CHAT_NAMES_MAX];
+    size_t          due;
+    chat_rc_e       rc;    /* of them all */
+    chat_fact_t    *facts; /* of all replies */
+    size_t          nfacts;
+    void (*next)(ngx_chat_results_t *rs);
+
+    ngx_event_t timer;
+    ngx_uint_t  looks; /* that found nothing */
+};
 
 
-/* What the store has answered, as a batch. */
+static void find_batch(ngx_chat_results_t *rs);
+static void act_on_batch(ngx_chat_results_t *rs);
+
+
+static void
+send_json(ngx_chat_results_t *rs, ngx_uint_t status, chat_buf_t *out)
+{
+    ngx_http_request_t *r = rs->request;
+
+    ngx_http_finalize_request(
+        r, ngx_chat_answer_text(r, status, "application/json", out));
+}
+
+
+static void
+refuse(ngx_chat_results_t *rs, const chat_external_refusal_t *refusal)
+{
+    ngx_http_finalize_request(rs->request,
+                              ngx_chat_endpoint_refuse(rs->request, refusal));
+}
+
+
+static void
+store_failed(ngx_chat_results_t *rs, chat_rc_e rc)
+{
+    chat_external_refusal_t refusal = { 0 };
+
+    if (rc != CHAT_LIMIT) {
+        ngx_http_finalize_request(rs->request,
+                                  ngx_chat_endpoint_away(rs->request));
+        return;
+    }
+
+    refusal.status = NGX_HTTP_SERVICE_UNAVAILABLE;
+    refusal.code = "store_full";
+    refusal.message = "there is no room for these results";
+    refuse(rs, &refusal);
+}
+
+
+static void
+on_timer(ngx_event_t *ev)
+{
+    ngx_chat_results_t *rs = ev->data;
+    ngx_connection_t   *c = rs->request->connection;
+
+    ngx_http_set_log_request(c->log, rs->request);
+    find_batch(rs);
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+look_later(ngx_chat_results_t *rs, const chat_external_refusal_t *refusal)
+{
+    ngx_msec_t pause = ngx_chat_decide_pause(rs->store, &rs->looks);
+
+    if (pause == 0) {
+        refuse(rs, refusal);
+        return;
+    }
+
+    rs->timer.handler = on_timer;
+    rs->timer.data = rs;
+    rs->timer.log = rs->request->connection->log;
+    ngx_add_timer(&rs->timer, pause);
+}
+
+
+static void
+no_conversation(ngx_chat_results_t *rs)
+{
+    chat_external_refusal_t refusal;
+
+    ngx_memzero(&refusal, sizeof(refusal));
+    refusal.status = NGX_HTTP_NOT_FOUND;
+    refusal.code = "unknown_conversation";
+    refusal.field = "conversation";
+    refusal.message = "no batch of such a conversation is known";
+    look_later(rs, &refusal);
+}
+
+
+/* Appends a copy of a reply's facts to rs->facts. */
 static chat_rc_e
-ngx_chat_results_batch(ngx_chat_results_t *rs, chat_batch_t *batch)
+append_facts(ngx_chat_results_t *rs, const chat_fact_t *facts, size_t n)
+{
+    size_t       i;
+    chat_fact_t *all, *fact;
+
+    all = chat_arena_alloc(rs->arena,
+                           (rs->nfacts + n + 1) * sizeof(chat_fact_t));
+    if (all == NULL) {
+        return CHAT_ERROR;
+    }
+
+    if (rs->nfacts != 0) {
+        ngx_memcpy(all, rs->facts, rs->nfacts * sizeof(chat_fact_t));
+    }
+
+    for (i = 0; i < n; i++) {
+        fact = &all[rs->nfacts + i];
+        *fact = facts[i];
+
+        if (chat_arena_dup(rs->arena, facts[i].field, &fact->field) != CHAT_OK
+            || chat_arena_dup(rs->arena, facts[i].value, &fact->value)
+                   != CHAT_OK)
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    rs->facts = all;
+    rs->nfacts += n;
+    return CHAT_OK;
+}
+
+
+static void
+on_joined(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+          size_t n)
+{
+    ngx_chat_results_t *rs = op->data;
+    ngx_connection_t   *c = rs->request->connection;
+
+    ngx_http_set_log_request(c->log, rs->request);
+
+    if (rc == CHAT_OK) {
+        rc = append_facts(rs, facts, n);
+    }
+
+    if (rc != CHAT_OK) {
+        rs->rc = rc;
+    }
+
+    if (--rs->due == 0) {
+        if (rs->rc != CHAT_OK) {
+            store_failed(rs, rs->rc);
+        } else {
+            rs->next(rs);
+        }
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+join_all(ngx_chat_results_t *rs, const chat_facts_t *facts,
+         void (*next)(ngx_chat_results_t *rs))
+{
+    size_t        i;
+    chat_store_t *store = rs->store;
+
+    rs->next = next;
+    rs->rc = CHAT_OK;
+    rs->facts = NULL;
+    rs->nfacts = 0;
+    rs->due = rs->nkeys;
+
+    for (i = 0; i < rs->nkeys; i++) {
+        rs->ops[i].done = on_joined;
+        rs->ops[i].data = rs;
+        store->join(store, &rs->ops[i], &rs->keys[i],
+                    facts ? facts->items : NULL, facts ? facts->count : 0,
+                    (uint32_t) rs->conf->ttl);
+    }
+}
+
+
+/* The index of the conversation has been read. */
+static void
+on_index(ngx_chat_results_t *rs)
+{
+    size_t i;
+
+    ngx_chat_decide_trim(rs->store, &rs->keys[0], rs->facts, rs->nfacts);
+
+    if (chat_batch_newest(rs->facts, rs->nfacts, &rs->recorded) == CHAT_OK) {
+        rs->dialect = chat_dialect_find(rs->recorded.dialect);
+    }
+
+    if (rs->dialect == NULL) {
+        no_conversation(rs);
+        return;
+    }
+
+    rs->nkeys = rs->recorded.nnames;
+
+    for (i = 0; i < rs->nkeys; i++) {
+        rs->keys[i].tag = rs->keys[0].tag;
+        rs->keys[i].tenant = rs->keys[0].tenant;
+        rs->keys[i].name = rs->recorded.names[i];
+    }
+
+    join_all(rs, NULL, act_on_batch);
+}
+
+
+static void
+find_batch(ngx_chat_results_t *rs)
+{
+    ngx_http_request_t *r = rs->request;
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    rs->nkeys = 1;
+    rs->dialect = NULL;
+    (void) chat_batch_record_key(&rs->scope, &rs->keys[0]);
+    join_all(rs, NULL, on_index);
+}
+
+
+/* Reads the store's reply as a batch. */
+static chat_rc_e
+read_batch(ngx_chat_results_t *rs, chat_batch_t *batch)
 {
     chat_rc_e rc;
 
@@ -33,7 +278,7 @@ ngx_chat_results_batch(ngx_chat_results_t *rs, chat_batch_t *batch)
 
 
 static void
-ngx_chat_results_log(ngx_chat_results_t *rs, size_t applied)
+log_applied(ngx_chat_results_t *rs, size_t applied)
 {
     u_char id[NGX_CHAT_LOG_ID], *end;
 
@@ -48,14 +293,14 @@ ngx_chat_results_log(ngx_chat_results_t *rs, size_t applied)
 
 
 static void
-ngx_chat_results_joined(ngx_chat_results_t *rs)
+on_results_joined(ngx_chat_results_t *rs)
 {
     size_t     applied;
     chat_buf_t out;
 
     applied =
         chat_external_applied(&rs->outside, &rs->put, rs->facts, rs->nfacts);
-    ngx_chat_results_log(rs, applied);
+    log_applied(rs, applied);
     ngx_chat_metrics_count(
         ngx_http_get_module_main_conf(rs->request, ngx_chat_module),
         CHAT_COUNT_OUTSIDE, applied);
@@ -63,12 +308,12 @@ ngx_chat_results_joined(ngx_chat_results_t *rs)
     ngx_memzero(&out, sizeof(out));
     chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,
                     rs->outside.count - applied);
-    ngx_chat_results_send(rs, NGX_HTTP_OK, &out);
+    send_json(rs, NGX_HTTP_OK, &out);
 }
 
 
 static void
-ngx_chat_results_post(ngx_chat_results_t *rs, const chat_batch_t *batch)
+post_results(ngx_chat_results_t *rs, const chat_batch_t *batch)
 {
     chat_rc_e rc;
 
@@ -76,50 +321,50 @@ ngx_chat_results_post(ngx_chat_results_t *rs, const chat_batch_t *batch)
     rc = chat_external_facts(&rs->outside, rs->dialect, batch, &rs->put);
 
     if (rc == CHAT_BAD && rs->outside.refusal.status == NGX_HTTP_NOT_FOUND) {
-        ngx_chat_results_unknown(rs, &rs->outside.refusal);
+        look_later(rs, &rs->outside.refusal);
 
     } else if (rc == CHAT_BAD) {
-        ngx_chat_results_refuse(rs, &rs->outside.refusal);
+        refuse(rs, &rs->outside.refusal);
 
     } else if (rc != CHAT_OK) {
         ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
 
     } else {
-        ngx_chat_results_join(rs, &rs->put, ngx_chat_results_joined);
+        join_all(rs, &rs->put, on_results_joined);
     }
 }
 
 
 static void
-ngx_chat_results_get(ngx_chat_results_t *rs, const chat_batch_t *batch)
+show_batch(ngx_chat_results_t *rs, const chat_batch_t *batch)
 {
     chat_buf_t out;
 
     ngx_memzero(&out, sizeof(out));
     chat_external_show(batch, &rs->recorded, rs->scope.conversation, &out);
-    ngx_chat_results_send(rs, NGX_HTTP_OK, &out);
+    send_json(rs, NGX_HTTP_OK, &out);
 }
 
 
 static void
-ngx_chat_results_cleared(ngx_chat_results_t *rs)
+send_cleared(ngx_chat_results_t *rs)
 {
     chat_buf_t out;
 
     ngx_memzero(&out, sizeof(out));
     chat_external_cleared(rs->cleared, &out);
-    ngx_chat_results_send(rs, NGX_HTTP_OK, &out);
+    send_json(rs, NGX_HTTP_OK, &out);
 }
 
 
-/* Clears the batch; what is asked behind that is answered behind it. */
+/* The join behind the clear is replied to when the clear is done. */
 static void
-ngx_chat_results_delete(ngx_chat_results_t *rs, const chat_batch_t *batch)
+clear_batch(ngx_chat_results_t *rs, const chat_batch_t *batch)
 {
     size_t i;
 
     if (!chat_external_is_open(batch)) {
-        ngx_chat_results_cleared(rs);
+        send_cleared(rs);
         return;
     }
 
@@ -136,39 +381,39 @@ ngx_chat_results_delete(ngx_chat_results_t *rs, const chat_batch_t *batch)
         rs->store->clear(rs->store, &rs->keys[i], (uint32_t) rs->conf->ttl);
     }
 
-    ngx_chat_results_join(rs, NULL, ngx_chat_results_cleared);
+    join_all(rs, NULL, send_cleared);
 }
 
 
-/* The facts of the batch are there. */
+/* The facts of the batch have been read. */
 static void
-ngx_chat_results_act(ngx_chat_results_t *rs)
+act_on_batch(ngx_chat_results_t *rs)
 {
     chat_batch_t batch;
 
-    if (ngx_chat_results_batch(rs, &batch) != CHAT_OK) {
+    if (read_batch(rs, &batch) != CHAT_OK) {
         ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 
     switch (rs->request->method) {
     case NGX_HTTP_POST:
-        ngx_chat_results_post(rs, &batch);
+        post_results(rs, &batch);
         break;
 
     case NGX_HTTP_DELETE:
-        ngx_chat_results_delete(rs, &batch);
+        clear_batch(rs, &batch);
         break;
 
     default:
-        ngx_chat_results_get(rs, &batch);
+        show_batch(rs, &batch);
     }
 }
 
 
-/* The request is over, whatever has ended it. */
+/* Cleanup of the request. */
 static void
-ngx_chat_results_cleanup(void *data)
+cleanup(void *data)
 {
     size_t              i;
     ngx_chat_results_t *rs = data;
@@ -185,10 +430,10 @@ ngx_chat_results_cleanup(void *data)
 }
 
 
-/* What a request is worked on with; NULL: no memory. */
+/* The context of the request; NULL: no memory. */
 static ngx_chat_results_t *
-ngx_chat_results_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
-                        const chat_digest_t *tenant)
+create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
+       const chat_digest_t *tenant)
 {
     ngx_chat_results_t   *rs;
     ngx_http_cleanup_t   *cln;
@@ -209,18 +454,17 @@ ngx_chat_results_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
     rs->request = r;
     rs->conf = conf;
     rs->store = mcf->store;
-    rs->act = ngx_chat_results_act;
     rs->scope.tenant = *tenant;
 
-    cln->handler = ngx_chat_results_cleanup;
+    cln->handler = cleanup;
     cln->data = rs;
     return rs;
 }
 
 
-/* What was created for the request. */
+/* The context that create() has made. */
 static ngx_chat_results_t *
-ngx_chat_results_get_ctx(ngx_http_request_t *r)
+find_results(ngx_http_request_t *r)
 {
     ngx_chat_results_t *rs;
     ngx_http_cleanup_t *cln;
@@ -228,7 +472,7 @@ ngx_chat_results_get_ctx(ngx_http_request_t *r)
     for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
         rs = cln->data;
 
-        if (cln->handler == ngx_chat_results_cleanup && rs->request == r) {
+        if (cln->handler == cleanup && rs->request == r) {
             return rs;
         }
     }
@@ -239,7 +483,7 @@ ngx_chat_results_get_ctx(ngx_http_request_t *r)
 
 /* The results of a POST. CHAT_LIMIT: its body is past chat_max_body. */
 static chat_rc_e
-ngx_chat_results_brought(ngx_chat_results_t *rs)
+read_body(ngx_chat_results_t *rs)
 {
     chat_rc_e rc;
     ngx_int_t read;
@@ -260,7 +504,7 @@ ngx_chat_results_brought(ngx_chat_results_t *rs)
 
 /* ?conversation=... */
 static chat_rc_e
-ngx_chat_results_named(ngx_chat_results_t *rs)
+read_query(ngx_chat_results_t *rs)
 {
     u_char                  *from, *to;
     chat_str_t               value;
@@ -291,18 +535,17 @@ ngx_chat_results_named(ngx_chat_results_t *rs)
 }
 
 
-/* The whole request is there. */
+/* The request body has been read. */
 static void
-ngx_chat_results_ready(ngx_http_request_t *r)
+on_body(ngx_http_request_t *r)
 {
     chat_rc_e           rc;
-    ngx_chat_results_t *rs = ngx_chat_results_get_ctx(r);
+    ngx_chat_results_t *rs = find_results(r);
 
-    rc = r->method == NGX_HTTP_POST ? ngx_chat_results_brought(rs)
-                                    : ngx_chat_results_named(rs);
+    rc = r->method == NGX_HTTP_POST ? read_body(rs) : read_query(rs);
 
     if (rc == CHAT_BAD) {
-        ngx_chat_results_refuse(rs, &rs->outside.refusal);
+        refuse(rs, &rs->outside.refusal);
 
     } else if (rc == CHAT_LIMIT) {
         ngx_http_finalize_request(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE);
@@ -311,17 +554,17 @@ ngx_chat_results_ready(ngx_http_request_t *r)
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
 
     } else if (rs->store == NULL) {
-        ngx_chat_results_away(rs, CHAT_ERROR);
+        store_failed(rs, CHAT_ERROR);
 
     } else {
-        ngx_chat_results_look(rs);
+        find_batch(rs);
     }
 }
 
 
-/* What the header alone decides; NGX_OK: nothing. */
+/* Checks the method and headers; NGX_OK, or a status. */
 static ngx_int_t
-ngx_chat_results_header(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
+check_headers(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 {
     ngx_int_t          rc;
     ngx_chat_headers_t headers;
@@ -346,7 +589,7 @@ ngx_chat_results_header(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 
 
 static ngx_int_t
-ngx_chat_results_handler(ngx_http_request_t *r)
+results_handler(ngx_http_request_t *r)
 {
     ngx_int_t            rc;
     chat_digest_t        tenant;
@@ -354,7 +597,7 @@ ngx_chat_results_handler(ngx_http_request_t *r)
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
 
-    rc = ngx_chat_results_header(r, conf);
+    rc = check_headers(r, conf);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -365,11 +608,11 @@ ngx_chat_results_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (ngx_chat_results_create(r, conf, &tenant) == NULL) {
+    if (create(r, conf, &tenant) == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rc = ngx_http_read_client_request_body(r, ngx_chat_results_ready);
+    rc = ngx_http_read_client_request_body(r, on_body);
     return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
 }
 
@@ -384,6 +627,6 @@ ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     lcf->results = 1;
-    (void) ngx_chat_endpoint_set(cf, ngx_chat_results_handler);
+    (void) ngx_chat_endpoint_set(cf, results_handler);
     return NGX_CONF_OK;
 }
