@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "base/ngx_chat_nginx_internals.h"
 #include "facts/chat_conversation.h"
 #include "record/ngx_chat_index.h"
 #include "record/ngx_chat_writer.h"
@@ -272,7 +273,7 @@ ngx_chat_index_abort(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (r->upstream == NULL || r->upstream->cleanup == NULL) {
+    if (!ngx_chat_nginx_upstream_runs(r)) {
         return;
     }
 
@@ -285,7 +286,7 @@ ngx_chat_index_abort(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    (*r->upstream->cleanup)(r);
+    ngx_chat_nginx_upstream_close(r);
     ngx_chat_reply(ctx, CHAT_REPLY_STOPPED);
 }
 

@@ -14,6 +14,7 @@
 #include <ngx_http.h>
 
 #include "base/ngx_chat_module.h"
+#include "base/ngx_chat_nginx_internals.h"
 #include "response/ngx_chat_filter.h"
 #include "facts/chat_recording.h"
 
@@ -140,25 +141,6 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
 }
 
 
-/*
- * The client has its 200 already. The filters behind us frame what follows by
- * what they noted when it was sent, which an internal redirect has wiped.
- */
-static void
-ngx_chat_filter_early(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
-{
-    ngx_uint_t i;
-
-    r->header_sent = 1;
-
-    for (i = 0; i < ngx_http_max_module; i++) {
-        if (r->ctx[i] == NULL) {
-            r->ctx[i] = ctx->response.filters[i];
-        }
-    }
-}
-
-
 /* The answer is recorded, as far as somebody may want it. */
 static void
 ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
@@ -270,7 +252,8 @@ ngx_chat_header_filter(ngx_http_request_t *r)
     ngx_chat_filter_record(r, ctx);
 
     if (ctx->response.early) {
-        ngx_chat_filter_early(r, ctx);
+        r->header_sent = 1;
+        ngx_chat_nginx_restore_filters(r, ctx->response.filters);
         return NGX_OK;
     }
 

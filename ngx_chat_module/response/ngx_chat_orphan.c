@@ -1,5 +1,6 @@
 /*
- * ngx_chat_orphan.c: an upstream that outlives its client, while others follow.
+ * ngx_chat_orphan.c: an upstream that outlives its client while other requests
+ * follow.
  *
  * Our handlers stand before the upstream's own, which would end the request
  * when its client leaves. When it does the store is asked whether anybody
@@ -16,6 +17,7 @@
 #include <ngx_http.h>
 
 #include "base/ngx_chat_module.h"
+#include "base/ngx_chat_nginx_internals.h"
 #include "facts/chat_recording.h"
 
 #define NGX_CHAT_ORPHAN_LOOK 1000
@@ -48,14 +50,6 @@ ngx_chat_orphan_is(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if the upstream is there and has not been ended. */
-static ngx_uint_t
-upstream_runs(ngx_http_request_t *r)
-{
-    return r->upstream != NULL && r->upstream->cleanup != NULL;
-}
-
-
 void
 ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 {
@@ -63,7 +57,9 @@ ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
     ngx_chat_orphan_t  *orphan = ctx->orphan;
     ngx_http_request_t *r = ctx->request;
 
-    if (!upstream_runs(r) || ctx->recorder->key(ctx, &key) != NGX_OK) {
+    if (!ngx_chat_nginx_upstream_runs(r)
+        || ctx->recorder->key(ctx, &key) != NGX_OK)
+    {
         return;
     }
 
@@ -95,7 +91,7 @@ can_continue(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
-    if (!upstream_runs(r) || ctx->response.has_last
+    if (!ngx_chat_nginx_upstream_runs(r) || ctx->response.has_last
         || ctx->main->store->state != CHAT_STORE_UP)
     {
         return 0;
@@ -255,38 +251,6 @@ on_timer(ngx_event_t *ev)
 }
 
 
-/*
- * What is on its way to the client stays where it lies: it may be sent still.
- * The upstream gets another buffer to read into.
- */
-static ngx_int_t
-detach_client(ngx_chat_ctx_t *ctx)
-{
-    u_char              *p;
-    size_t               size;
-    ngx_http_request_t  *r = ctx->request;
-    ngx_http_upstream_t *u = r->upstream;
-
-    if (u->header_sent) {
-        size = (size_t) (u->buffer.end - u->buffer.start);
-
-        p = ngx_palloc(r->pool, size);
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-
-        u->buffer.start = u->buffer.pos = u->buffer.last = p;
-        u->buffer.end = p + size;
-        u->out_bufs = NULL;
-        u->busy_bufs = NULL;
-    }
-
-    ctx->response.busy = NULL;
-    r->out = NULL;
-    return NGX_OK;
-}
-
-
 ngx_uint_t
 ngx_chat_orphan_begin(ngx_chat_ctx_t *ctx)
 {
@@ -297,26 +261,18 @@ ngx_chat_orphan_begin(ngx_chat_ctx_t *ctx)
         return orphan != NULL;
     }
 
-    if (!can_continue(ctx) || detach_client(ctx) != NGX_OK) {
+    if (!can_continue(ctx)
+        || ngx_chat_nginx_detach_client(ctx->request) != NGX_OK) {
         return 0;
     }
 
+    ctx->response.busy = NULL;
+
     ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                  "chat: the client has left, is anybody following?");
+                  "chat: client disconnected, checking for followers");
 
     orphan->left = 1;
     orphan->since = ngx_current_msec;
-
-    c->error = 1;
-    c->timedout = 0;
-    c->buffered = 0;
-    c->write->ready = 1;
-    c->write->timedout = 0;
-    c->write->delayed = 0;
-
-    if (c->write->timer_set) {
-        ngx_del_timer(c->write);
-    }
 
     orphan->timer.handler = on_timer;
     orphan->timer.data = ctx;
@@ -329,47 +285,13 @@ ngx_chat_orphan_begin(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if the client has gone, as the upstream's own handler would find. */
-static ngx_uint_t
-client_is_gone(ngx_http_request_t *r)
-{
-    char              byte;
-    ssize_t           n;
-    ngx_connection_t *c = r->connection;
-
-    if (r->upstream->conf->ignore_client_abort || r->upstream->store) {
-        /* nothing can be written to it: its next event would find that */
-        return c->error && r->upstream->header_sent;
-    }
-
-    if (c->error || r->stream != NULL) {
-        return c->error;
-    }
-
-#if (NGX_HAVE_KQUEUE)
-    if (ngx_event_flags & NGX_USE_KQUEUE_EVENT) {
-        return c->read->pending_eof;
-    }
-#endif
-
-#if (NGX_HAVE_EPOLLRDHUP)
-    if ((ngx_event_flags & NGX_USE_EPOLL_EVENT) && ngx_use_epoll_rdhup) {
-        return c->read->pending_eof;
-    }
-#endif
-
-    n = recv(c->fd, &byte, 1, MSG_PEEK);
-    return n == 0 || (n == -1 && ngx_socket_errno != NGX_EAGAIN);
-}
-
-
 static void
 on_read(ngx_http_request_t *r)
 {
     ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
 
     if (ngx_chat_orphan_is(ctx)
-        || (upstream_runs(r) && client_is_gone(r)
+        || (ngx_chat_nginx_upstream_runs(r) && ngx_chat_nginx_client_is_gone(r)
             && ngx_chat_orphan_begin(ctx)))
     {
         ngx_http_block_reading(r);
@@ -386,8 +308,9 @@ on_write(ngx_http_request_t *r)
     ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
 
     /* a client that takes nothing for send_timeout is gone, too */
-    if (!ngx_chat_orphan_is(ctx) && upstream_runs(r)
-        && (r->connection->write->timedout || client_is_gone(r)))
+    if (!ngx_chat_orphan_is(ctx) && ngx_chat_nginx_upstream_runs(r)
+        && (r->connection->write->timedout
+            || ngx_chat_nginx_client_is_gone(r)))
     {
         (void) ngx_chat_orphan_begin(ctx);
     }

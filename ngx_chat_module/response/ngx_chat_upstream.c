@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "base/ngx_chat_nginx_internals.h"
 #include "response/ngx_chat_filter.h"
 
 #define NGX_CHAT_UPSTREAM_BURST (128 * 1024)
@@ -67,7 +68,6 @@ ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
 ngx_int_t
 ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason)
 {
-    ngx_event_t         *read;
     ngx_http_request_t  *r = ctx->request;
     ngx_http_upstream_t *u = r->upstream;
 
@@ -84,9 +84,7 @@ ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason)
 
     /* its own handler ends it */
     ctx->response.breaks = reason;
-    read = u->peer.connection->read;
-    read->timedout = 1;
-    read->handler(read);
+    ngx_chat_nginx_upstream_time_out(r);
     return NGX_OK;
 }
 
@@ -98,7 +96,6 @@ ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason)
 static void
 ngx_chat_upstream_yield(ngx_chat_ctx_t *ctx, ssize_t bytes)
 {
-    ngx_event_t      *rev;
     ngx_connection_t *c = ctx->request->upstream->peer.connection;
 
     if (ctx->writer == NULL || c == NULL || bytes <= 0) {
@@ -106,20 +103,14 @@ ngx_chat_upstream_yield(ngx_chat_ctx_t *ctx, ssize_t bytes)
     }
 
     ctx->response.upstream_burst += (size_t) bytes;
-    rev = c->read;
 
-    if (ctx->response.upstream_burst < NGX_CHAT_UPSTREAM_BURST || !rev->ready)
-    {
+    if (ctx->response.upstream_burst < NGX_CHAT_UPSTREAM_BURST
+        || !c->read->ready) {
         return;
     }
 
     ctx->response.upstream_burst = 0;
-    rev->ready = 0; /* until the event loop has been round once */
-
-    if (rev->posted) {
-        ngx_delete_posted_event(rev); /* which would find nothing to read */
-    }
-    ngx_post_event(rev, &ngx_posted_next_events);
+    ngx_chat_nginx_upstream_yield(c);
 }
 
 

@@ -1,0 +1,141 @@
+/*
+ * ngx_chat_nginx_internals.c: see ngx_chat_nginx_internals.h.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "base/ngx_chat_nginx_internals.h"
+
+
+ngx_uint_t
+ngx_chat_nginx_upstream_runs(ngx_http_request_t *r)
+{
+    return r->upstream != NULL && r->upstream->cleanup != NULL;
+}
+
+
+void
+ngx_chat_nginx_upstream_close(ngx_http_request_t *r)
+{
+    (*r->upstream->cleanup)(r);
+}
+
+
+void
+ngx_chat_nginx_upstream_time_out(ngx_http_request_t *r)
+{
+    ngx_event_t *read = r->upstream->peer.connection->read;
+
+    read->timedout = 1;
+    read->handler(read);
+}
+
+
+void
+ngx_chat_nginx_upstream_yield(ngx_connection_t *c)
+{
+    ngx_event_t *rev = c->read;
+
+    rev->ready = 0;
+
+    if (rev->posted) {
+        ngx_delete_posted_event(rev); /* which would find nothing to read */
+    }
+
+    ngx_post_event(rev, &ngx_posted_next_events);
+}
+
+
+ngx_uint_t
+ngx_chat_nginx_client_is_gone(ngx_http_request_t *r)
+{
+    char              byte;
+    ssize_t           n;
+    ngx_connection_t *c = r->connection;
+
+    if (r->upstream->conf->ignore_client_abort || r->upstream->store) {
+        /* nothing can be written to it: its next event would find that */
+        return c->error && r->upstream->header_sent;
+    }
+
+    if (c->error || r->stream != NULL) {
+        return c->error;
+    }
+
+#if (NGX_HAVE_KQUEUE)
+    if (ngx_event_flags & NGX_USE_KQUEUE_EVENT) {
+        return c->read->pending_eof;
+    }
+#endif
+
+#if (NGX_HAVE_EPOLLRDHUP)
+    if ((ngx_event_flags & NGX_USE_EPOLL_EVENT) && ngx_use_epoll_rdhup) {
+        return c->read->pending_eof;
+    }
+#endif
+
+    n = recv(c->fd, &byte, 1, MSG_PEEK);
+    return n == 0 || (n == -1 && ngx_socket_errno != NGX_EAGAIN);
+}
+
+
+static ngx_int_t
+replace_buffer(ngx_http_request_t *r)
+{
+    u_char              *p;
+    size_t               size;
+    ngx_http_upstream_t *u = r->upstream;
+
+    size = (size_t) (u->buffer.end - u->buffer.start);
+
+    p = ngx_palloc(r->pool, size);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    u->buffer.start = u->buffer.pos = u->buffer.last = p;
+    u->buffer.end = p + size;
+    u->out_bufs = NULL;
+    u->busy_bufs = NULL;
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_nginx_detach_client(ngx_http_request_t *r)
+{
+    ngx_connection_t *c = r->connection;
+
+    if (r->upstream->header_sent && replace_buffer(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    r->out = NULL;
+    c->error = 1;
+    c->timedout = 0;
+    c->buffered = 0;
+    c->write->ready = 1;
+    c->write->timedout = 0;
+    c->write->delayed = 0;
+
+    if (c->write->timer_set) {
+        ngx_del_timer(c->write);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_nginx_restore_filters(ngx_http_request_t *r, void **saved)
+{
+    ngx_uint_t i;
+
+    for (i = 0; i < ngx_http_max_module; i++) {
+        if (r->ctx[i] == NULL) {
+            r->ctx[i] = saved[i];
+        }
+    }
+}

@@ -1,0 +1,63 @@
+/*
+ * ngx_chat_nginx_internals.h: what relies on habits of NGINX that its API
+ * does not promise.
+ *
+ * Read in the sources of 1.22.1 (Debian 12) and 1.26.3 (Debian 13); t/builds.sh
+ * compiles against newer ones. Check these functions first when a new NGINX
+ * behaves differently. The functions of an upstream that are wrapped are in
+ * response/ngx_chat_upstream.c.
+ */
+
+#ifndef NGX_CHAT_NGINX_INTERNALS_H
+#define NGX_CHAT_NGINX_INTERNALS_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+/*
+ * 1 if the request has an upstream that has not been finalized: NGINX clears
+ * u->cleanup there (ngx_http_upstream_finalize_request()).
+ */
+ngx_uint_t ngx_chat_nginx_upstream_runs(ngx_http_request_t *r);
+
+/*
+ * Closes the upstream, and lets the request live: its own cleanup handler does
+ * that where the request ends.
+ */
+void ngx_chat_nginx_upstream_close(ngx_http_request_t *r);
+
+/*
+ * Ends the upstream as one that sends nothing more: its read handler takes
+ * read->timedout for proxy_read_timeout. The request may be gone then.
+ */
+void ngx_chat_nginx_upstream_time_out(ngx_http_request_t *r);
+
+/*
+ * Lets the event loop go round once before the upstream is read again: its
+ * read handler loops while read->ready.
+ */
+void ngx_chat_nginx_upstream_yield(ngx_connection_t *c);
+
+/*
+ * 1 if the client has gone, as ngx_http_upstream_check_broken_connection()
+ * finds it, which would end the request.
+ */
+ngx_uint_t ngx_chat_nginx_client_is_gone(ngx_http_request_t *r);
+
+/*
+ * Separates the upstream from a client that has left. Output on its way may
+ * still be queued for an HTTP/2 connection, so its buffers stay where they
+ * are, and the upstream gets a new buffer to read into. The connection looks
+ * broken, but writable and without output, so that the upstream goes on.
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_nginx_detach_client(ngx_http_request_t *r);
+
+/*
+ * The header was sent before an internal redirect, which has wiped what the
+ * later filters noted in r->ctx; saved has it, for ngx_http_max_module.
+ */
+void ngx_chat_nginx_restore_filters(ngx_http_request_t *r, void **saved);
+
+#endif /* NGX_CHAT_NGINX_INTERNALS_H */
