@@ -2,10 +2,10 @@
  * ngx_chat_nginx_internals.h: what relies on habits of NGINX that its API
  * does not promise.
  *
- * Read in the sources of 1.22.1 (Debian 12) and 1.26.3 (Debian 13); t/builds.sh
- * compiles against newer ones. Check these functions first when a new NGINX
- * behaves differently. The functions of an upstream that are wrapped are in
- * response/ngx_chat_upstream.c.
+ * Read in the sources of 1.22.1 (Debian 12) and 1.26.3 (Debian 13). Newer
+ * versions are only compiled against (t/builds.sh). Check these functions
+ * first when a new NGINX behaves differently. The functions of an upstream
+ * that are wrapped are in response/ngx_chat_upstream.c.
  */
 
 #ifndef NGX_CHAT_NGINX_INTERNALS_H
