@@ -25,8 +25,8 @@ struct ngx_chat_results_s {
     chat_store_t         *store;
     chat_arena_t         *arena;
     chat_scope_t          scope;
-    chat_external_t       outside; /* POST: what is brought */
-    chat_batch_t         *cleared; /* by a DELETE; or NULL */
+    chat_external_t       external; /* POST: the results of the body */
+    chat_batch_t         *cleared;  /* by a DELETE; or NULL */
     chat_recorded_t       recorded;
     const chat_dialect_t *dialect; /* of the batch */
     chat_facts_t          put;     /* what is joined */
@@ -288,7 +288,7 @@ log_applied(ngx_chat_results_t *rs, size_t applied)
                   "chat: results from outside: conversation %*s, applied %uz, "
                   "repeated %uz",
                   (size_t) (end - id), id, applied,
-                  rs->outside.count - applied);
+                  rs->external.count - applied);
 }
 
 
@@ -299,7 +299,7 @@ on_results_joined(ngx_chat_results_t *rs)
     chat_buf_t out;
 
     applied =
-        chat_external_applied(&rs->outside, &rs->put, rs->facts, rs->nfacts);
+        chat_external_applied(&rs->external, &rs->put, rs->facts, rs->nfacts);
     log_applied(rs, applied);
     ngx_chat_metrics_count(
         ngx_http_get_module_main_conf(rs->request, ngx_chat_module),
@@ -307,7 +307,7 @@ on_results_joined(ngx_chat_results_t *rs)
 
     ngx_memzero(&out, sizeof(out));
     chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,
-                    rs->outside.count - applied);
+                    rs->external.count - applied);
     send_json(rs, NGX_HTTP_OK, &out);
 }
 
@@ -318,13 +318,13 @@ post_results(ngx_chat_results_t *rs, const chat_batch_t *batch)
     chat_rc_e rc;
 
     chat_facts_init(&rs->put, rs->arena);
-    rc = chat_external_facts(&rs->outside, rs->dialect, batch, &rs->put);
+    rc = chat_external_facts(&rs->external, rs->dialect, batch, &rs->put);
 
-    if (rc == CHAT_BAD && rs->outside.refusal.status == NGX_HTTP_NOT_FOUND) {
-        look_later(rs, &rs->outside.refusal);
+    if (rc == CHAT_BAD && rs->external.refusal.status == NGX_HTTP_NOT_FOUND) {
+        look_later(rs, &rs->external.refusal);
 
     } else if (rc == CHAT_BAD) {
-        refuse(rs, &rs->outside.refusal);
+        refuse(rs, &rs->external.refusal);
 
     } else if (rc != CHAT_OK) {
         ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
@@ -495,9 +495,9 @@ read_body(ngx_chat_results_t *rs)
     }
 
     rc = chat_external_read(
-        &rs->outside, rs->arena, chat_str(body.data, body.len),
+        &rs->external, rs->arena, chat_str(body.data, body.len),
         (size_t) rs->conf->max_calls, rs->conf->max_result);
-    rs->scope.conversation = rs->outside.conversation;
+    rs->scope.conversation = rs->external.conversation;
     return rc;
 }
 
@@ -509,7 +509,7 @@ read_query(ngx_chat_results_t *rs)
     u_char                  *from, *to;
     chat_str_t               value;
     ngx_http_request_t      *r = rs->request;
-    chat_external_refusal_t *refusal = &rs->outside.refusal;
+    chat_external_refusal_t *refusal = &rs->external.refusal;
 
     value = ngx_chat_endpoint_arg(r, "conversation");
 
@@ -545,7 +545,7 @@ on_body(ngx_http_request_t *r)
     rc = r->method == NGX_HTTP_POST ? read_body(rs) : read_query(rs);
 
     if (rc == CHAT_BAD) {
-        refuse(rs, &rs->outside.refusal);
+        refuse(rs, &rs->external.refusal);
 
     } else if (rc == CHAT_LIMIT) {
         ngx_http_finalize_request(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE);
