@@ -1,5 +1,8 @@
 /*
- * ngx_chat_nginx_internals.c: see ngx_chat_nginx_internals.h.
+ * ngx_chat_nginx_internals.c: what relies on habits of NGINX.
+ *
+ * The header says of each function which habit it relies on, and in which
+ * versions that was read.
  */
 
 #include <ngx_config.h>
@@ -132,6 +135,8 @@ void
 ngx_chat_nginx_restore_filters(ngx_http_request_t *r, void **saved)
 {
     ngx_uint_t i;
+
+    r->header_sent = 1;
 
     for (i = 0; i < ngx_http_max_module; i++) {
         if (r->ctx[i] == NULL) {

@@ -56,7 +56,8 @@ ngx_int_t ngx_chat_nginx_detach_client(ngx_http_request_t *r);
 
 /*
  * The header was sent before an internal redirect, which has wiped what the
- * later filters noted in r->ctx; saved has it, for ngx_http_max_module.
+ * later filters noted in r->ctx; saved has it, for ngx_http_max_module. Sets
+ * r->header_sent.
  */
 void ngx_chat_nginx_restore_filters(ngx_http_request_t *r, void **saved);
 

@@ -252,7 +252,6 @@ ngx_chat_header_filter(ngx_http_request_t *r)
     ngx_chat_filter_record(r, ctx);
 
     if (ctx->response.early) {
-        r->header_sent = 1;
         ngx_chat_nginx_restore_filters(r, ctx->response.filters);
         return NGX_OK;
     }
