@@ -414,8 +414,14 @@ chat_ai_sdk_boring(void *state, const chat_frame_t *frame)
 static const char *const chat_ai_sdk_texts[] = { "\"delta\":\"", NULL };
 
 
+/* An app may add any member; these choose the answer wherever they occur. */
+static const char *const chat_ai_sdk_signature[] = { "model", "system",
+                                                     "tools", NULL };
+
+
 const chat_dialect_t chat_dialect_ai_sdk = {
     .name = "ai_sdk",
+    .signature = chat_ai_sdk_signature,
     .messages = "messages",
     .says = chat_ai_sdk_says,
     .weak_by_message = 1,
