@@ -1,5 +1,6 @@
 /*
- * ngx_chat_conf_check.c: settings of a location that do not go together.
+ * ngx_chat_conf_check.c: what a location with chat, chat_results or
+ * chat_resume needs.
  *
  * Settings that only cost time are warned of; settings that could not work
  * are refused.

@@ -2,13 +2,14 @@
  * ngx_chat_module.h: what the files of the glue share: the context of a
  * request, and which file does what with it.
  *
- * The life of a request: ngx_chat_phase.c reads and parses the body;
- * ngx_chat_decide.c asks the store and acts on the core's verdict;
+ * The life of a request: ngx_chat_phase.c takes its events and carries out
+ * actions; ngx_chat_body.c reads and parses the body; ngx_chat_decide.c asks
+ * the store and sets the action (ctx->act);
  * ngx_chat_hold.c keeps it waiting; ngx_chat_complete.c completes its body;
  * ngx_chat_follow.c gives it another's answer; ngx_chat_reply.c answers in
  * place of an upstream; ngx_chat_filter.c passes the answer on;
  * ngx_chat_attempt.c tells the store what became of it. ngx_chat_results.c
- * takes results from outside of it all.
+ * takes external results.
  * Must not know: wire formats, how a store stores.
  */
 
@@ -77,7 +78,7 @@ typedef enum {
     NGX_CHAT_END_INDEX_HOLD,
     /* the request is over */
     NGX_CHAT_END_RESUME,
-    NGX_CHAT_END_KEEP,
+    NGX_CHAT_END_ORPHAN,
     NGX_CHAT_END_WRITER,
     NGX_CHAT_END_INDEX,
     NGX_CHAT_END_ATTEMPT,
@@ -127,7 +128,6 @@ struct ngx_chat_ask_s {
                  size_t n);
 };
 
-/* One question for the payloads of one step. */
 /* One question for the payloads of one step. */
 struct ngx_chat_lookup_s {
     ngx_chat_ask_t ask;    /* first */
@@ -301,13 +301,10 @@ extern ngx_module_t ngx_chat_module;
 /* ngx_chat_conf_check.c */
 
 /*
- * Refuses handlers that lack what they need, and warns of settings that do not
- * go together with chat.
+ * Refuses chat_results and chat_resume without chat_tenant; warns where the
+ * bodies of chat requests would go through a file.
  */
 char *ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf);
-
-/* The same for what only the request to the upstream shows; once. */
-void ngx_chat_check_answer(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_variables.c */
 ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);

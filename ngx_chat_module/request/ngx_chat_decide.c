@@ -667,8 +667,8 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
         begin_without_store(ctx);
 
     } else if (store->state == CHAT_STORE_RECONNECTING) {
-        /* whatever the request is, its answer may have facts that others
-           look for as soon as its client has seen it */
+        /* joins nothing, to wait for the connection: the answer's facts must
+           be in the store before its client acts on them */
         ngx_memzero(&nothing, sizeof(nothing));
         ask(ctx, &nothing, NULL, connected);
 

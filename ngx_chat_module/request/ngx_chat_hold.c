@@ -113,7 +113,10 @@ ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
 }
 
 
-/* No request is left in the group, or its watch failed with a member's. */
+/*
+ * Frees the group if no request is left in it. Looks again where something
+ * changed meanwhile, or where the question that put the watch failed.
+ */
 static void
 ngx_chat_group_settle(ngx_chat_group_t *group)
 {

@@ -2,10 +2,11 @@
  * ngx_chat_phase.c: the phase handler and the state machine of a request.
  *
  * Runs in PRECONTENT, after access control and before the content handler.
- * step() takes every event of a request that has not gone on yet: the core
- * decides on an action, perform() carries it out. Promises: a body is read
- * only where it may be chat; a request goes on at most once; a claim that is
- * not used is made void. Must not know: wire formats, how a store stores.
+ * step() takes every event of a request that has not gone on yet: the core, or
+ * ngx_chat_decide.c, sets an action, and perform() carries it out.
+ * Promises: a body is read only where it may be chat; a request goes on at most
+ * once; a claim that is not used is made void.
+ * Must not know: wire formats, how a store stores.
  */
 
 #include <ngx_config.h>
@@ -132,7 +133,7 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     ctx->step = step;
     cln->handler = cleanup;
 
-    /* before the request is logged, and its pool's end after that */
+    /* leave() runs before the request is logged, cleanup() with its pool */
     end->handler = leave;
     end->data = ctx;
 

@@ -31,7 +31,8 @@ ngx_int_t ngx_chat_body_parse(ngx_chat_ctx_t *ctx);
 /* Frees the tree of a body; what reading the answer needs is copied. */
 void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
 
-/* ngx_chat_decide.c: each may set ctx->act and report FACTS, now or later. */
+/* ngx_chat_decide.c: these may set ctx->act and report FACTS, at once or later
+   (_wait and _later only keep or poll). */
 
 /* Asks the store about a request whose body was recognised. */
 void ngx_chat_decide_begin(ngx_chat_ctx_t *ctx);
@@ -56,7 +57,7 @@ void ngx_chat_decide_wait(ngx_chat_ctx_t *ctx);
 /* Polls a chain that nothing is known of. 1: it will look once more. */
 ngx_uint_t ngx_chat_decide_later(ngx_chat_ctx_t *ctx);
 
-/* These only set ctx->act. */
+/* These set ctx->act and report nothing. */
 
 /* By the last look; followed: the attempt has no recording. */
 void ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed);

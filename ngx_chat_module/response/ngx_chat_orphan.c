@@ -70,7 +70,7 @@ ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
         }
 
         ctx->orphan = orphan;
-        ctx->ends[NGX_CHAT_END_KEEP] = ngx_chat_orphan_close;
+        ctx->ends[NGX_CHAT_END_ORPHAN] = ngx_chat_orphan_close;
     }
 
     if (r->read_event_handler != on_read) {

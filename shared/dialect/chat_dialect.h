@@ -1,10 +1,10 @@
 /*
  * chat_dialect.h: the table of dialects, and what a dialect can do.
  *
- * One const chat_dialect_t per file chat_dialect_<name>.c. A dialect knows one
- * wire format and nothing else: it includes this file and chat_json.h only.
- * It decides nothing (what to drop, hold or merge is the gate's): it reads,
- * and it writes what it is told to write.
+ * One const chat_dialect_t per folder <name>/. A dialect knows one wire format
+ * and nothing else: it includes its own header and those of lower layers,
+ * never another dialect. It decides nothing (what to hold or merge is the
+ * gate's, what to drop the replay filter's): it reads and writes.
  * Promises of every member: any input is survived; no I/O, no clock, no
  * global state.
  */
@@ -27,7 +27,7 @@
 
 /* A stream that broke off, for interrupted(). */
 typedef struct {
-    const char       *reason; /* eof, reset, timeout, stall, producer_lost */
+    const char       *reason; /* eof, reset, timeout, ... */
     int               resumable;
     const chat_str_t *half_open; /* ids of calls that were never ready */
     size_t            nhalf_open;

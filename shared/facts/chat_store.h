@@ -66,8 +66,8 @@ struct chat_store_s {
     chat_str_t  worker; /* this worker's incarnation: no spaces, no slashes */
 
     /*
-     * Each change to UP and to AWAY notifies every watch. Facts joined without
-     * an op are kept while it is not up, and put when it is.
+     * Each change to UP and to UNAVAILABLE notifies every watch. Facts joined
+     * without an op are kept while it is not up, and put when it is.
      */
     chat_store_state_e state;
 
@@ -151,8 +151,8 @@ struct chat_store_s {
     void (*cancel)(chat_store_op_t *op);
 
     /*
-     * What was joined without an op is on its way when this returns: a request
-     * that is caused by what is sent after it finds it there. NULL: always so.
+     * Sends queued joins. A request that a client makes because of bytes sent
+     * after flush() finds those facts. NULL: joins are never queued.
      */
     void (*flush)(chat_store_t *store);
 
@@ -163,8 +163,8 @@ struct chat_store_s {
     int (*alive)(chat_store_t *store, chat_str_t worker);
 
     /*
-     * 1 if questions of this key fail at once although others may not. NULL:
-     * there is no such key while the state is not AWAY.
+     * 1 if the part of the store that has this key is unavailable, whatever
+     * state says. NULL: the store has no parts.
      */
     int (*lacks)(chat_store_t *store, const chat_key_t *key);
 };

@@ -55,7 +55,7 @@ typedef struct {
     int                 lost_step; /* the store knew the step, and forgot it */
     int overruled; /* the body brings a decision that is not the stored one */
     int sibling;   /* may share the last attempt's answer */
-    int spent;     /* others carry what this cannot */
+    int spent;     /* another request alone can carry a member's outcome */
 } chat_look_t;
 
 
@@ -404,7 +404,8 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
                   ? chat_gate_next(look, out)
                   : chat_gate_claimed(look, out);
 
-    /* who waits may learn what became of it, but not go on without it */
+    /* a request that cannot carry a spent member may be answered, but must
+       not go upstream */
     return look->spent && verdict <= CHAT_GATE_GO ? CHAT_GATE_HOLD : verdict;
 }
 

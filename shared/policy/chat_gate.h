@@ -5,8 +5,8 @@
  * it waits; chat_gate_decide() reads it together with what the store knows of
  * the batch and answers what to do now. It is asked again each time the store
  * says that something changed, so it has no state but the question's.
- * Promises: pure; never lets a half-answered batch go on, not where the store
- * has lost its data either; never answers GO without a claim that stands.
+ * Promises: no I/O, no clock; never lets a half-answered batch go on, even if
+ * the store has lost its data; never returns GO without a claim that stands.
  * Must not know: wire formats, stores, time.
  */
 
@@ -28,9 +28,9 @@ typedef struct {
     chat_outcome_e  outcome;    /* of that; NONE: there is none */
     chat_approval_e approval;   /* as the body has it */
     int             settled;    /* by the body itself */
-    int             wants; /* settled, but the store's result is of use: it
-                               outranks an approval, and goes where the call
-                               occurs again without one */
+    int             wants; /* settled in the body, but the same id stands there
+                               once more without a result: a stored result
+                               goes into that place */
 } chat_asked_t;
 
 #define CHAT_CLAIMANT_MAX 128 /* bytes of worker and request together */
@@ -88,7 +88,7 @@ typedef struct {
 } chat_question_t;
 
 typedef enum {
-    /* these three go on, or are about to */
+    /* up to GO the request goes on: see chat_gate_row() */
     CHAT_GATE_PASS,       /* go on without a claim */
     CHAT_GATE_CLAIM,      /* put claim/k and look again */
     CHAT_GATE_GO,         /* attempt k is ours: go on */
@@ -112,8 +112,9 @@ typedef struct {
     uint32_t    after;   /* FATE: its Retry-After in seconds, or 0 */
     chat_end_e  end;     /* FATE: how it ended */
     int         lost;    /* FATE: its worker is gone */
-    int         twin;    /* it has the content of the last attempt: unless it
-                           claims, chat_gate_twin() is to be joined */
+    int         twin;    /* it asks for the same as the last attempt and has
+                           not said so: join chat_gate_twin(), unless it
+                           claims */
     int         merge;   /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
     int         attach;  /* EMPTY, CONFLICT, PASS, FATE: the record of attempt

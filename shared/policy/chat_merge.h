@@ -33,9 +33,9 @@ void chat_results_init(chat_results_t *results, chat_arena_t *arena);
  * Adds what the store has for a step: facts are the answer of payloads() for
  * its fields. Every occurrence of a call in the step that has no result of
  * its own gets one; for a chained step what the body does not bring is added
- * in the order of its calls, which order (n ids) gives. approvals: 0 leaves
- * approvals out (fresh turns). Payloads stay the caller's. CHAT_ERROR without
- * memory.
+ * in the order of its calls, which order (norder calls) gives. approvals: 0
+ * leaves approvals out (fresh turns). Payloads stay the caller's. CHAT_ERROR
+ * without memory.
  */
 chat_rc_e chat_results_collect(chat_results_t       *results,
                                const chat_request_t *rq,
@@ -45,7 +45,7 @@ chat_rc_e chat_results_collect(chat_results_t       *results,
                                int approvals);
 
 /*
- * The calls of a step by their ids, by their position in the step. CHAT_ERROR
+ * Index of a step's calls: from an id to positions in the step. CHAT_ERROR
  * without memory.
  */
 chat_rc_e chat_results_brought(const chat_request_t *rq,
@@ -87,7 +87,7 @@ chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
                      chat_buf_t *out);
 
 /*
- * Moves to told those results whose calls stand unanswered in the client's
+ * Copies to told those results whose calls stand unanswered in the client's
  * last message, each call once: what its transcript lacks. Errors of calls
  * that nobody has answered are none of them.
  */

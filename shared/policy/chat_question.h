@@ -1,5 +1,6 @@
 /*
- * chat_question.h: may a request share another one's answer?
+ * chat_question.h: what chat_gate.c and chat_question.c share: a question's
+ * results, and whether its request may share another one's answer.
  *
  * For the files of this folder alone.
  * Promises: requests that ask for other things never share an answer; in

@@ -133,7 +133,7 @@ export async function told(answer) {
   return { word: ending(list, types), text, list, types };
 }
 
-/* The harmless endings of DESIGN 6, exactly. */
+/* How a hold may end without harm, exactly. */
 function ending(list, types) {
   const shape = types.filter((type) =>
     !/^(tool-output-|TOOL_CALL_RESULT)/.test(type)).join(' ');

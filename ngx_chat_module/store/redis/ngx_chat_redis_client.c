@@ -98,7 +98,7 @@ ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
 
 /*
  * Commands wait for a connection until NGX_CHAT_REDIS_GIVE_UP after the last
- * reply: then awaited ones fail, now and at once.
+ * reply: then those that are awaited fail, and new ones fail at once.
  */
 static void
 set_reconnecting(ngx_chat_redis_client_t *client)
@@ -152,7 +152,8 @@ set_up(ngx_chat_redis_client_t *client)
 
 /*
  * Decides when to connect again: after NGX_CHAT_REDIS_FIRST_RETRY if the
- * connection has lasted, else after twice as long as the last time.
+ * connection has lasted, else after twice as long as the last time, up to a
+ * bound; with jitter.
  */
 static void
 schedule_retry(ngx_chat_redis_client_t *client, const char *why)

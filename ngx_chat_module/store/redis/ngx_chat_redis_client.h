@@ -80,8 +80,8 @@ struct ngx_chat_redis_client_s {
     size_t                replay_bytes;
 
     ngx_event_t deadline; /* the next one of a command */
-    ngx_event_t retry;    /* WAITING to CONNECTING */
-    ngx_event_t give_up;  /* RECONNECTING to UNAVAILABLE */
+    ngx_event_t retry;    /* link: ends WAITING */
+    ngx_event_t give_up;  /* state: RECONNECTING to UNAVAILABLE */
     ngx_event_t flush;
     ngx_msec_t  backoff;
     ngx_msec_t  replied; /* when the last reply came */
