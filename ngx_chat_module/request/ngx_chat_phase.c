@@ -4,8 +4,8 @@
  * Runs in PRECONTENT, after access control and before the content handler.
  * step() takes every event of a request that has not gone on yet: the core, or
  * ngx_chat_decide.c, sets an action, and perform() carries it out.
- * Promises: a body is read only where it may be chat; a request goes on at most
- * once; a claim that is not used is made void.
+ * Promises: a body is read only where it may be chat; a request goes on at
+ * most once; a claim that is not used is made void.
  * Must not know: wire formats, how a store stores.
  */
 
