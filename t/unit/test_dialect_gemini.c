@@ -280,6 +280,20 @@ a_call_in_pieces_is_one(void **state)
 }
 
 
+static void
+a_result_is_of_the_ready_call_of_an_id(void **state)
+{
+    /* the model has repeated a call that was cut off */
+    results_are(OPENS("a") "," CALL("a", "w"), RESULT("a", "w"),
+                "a= a={\"output\":1}");
+    results_are(CALL("a", "w") "," OPENS("a"), RESULT("a", "w"),
+                "a={\"output\":1} a=");
+    results_are(OPENS("a") "," CALL("a", "w"),
+                RESULT("a", "w") "," RESULT("a", "w"),
+                "a={\"output\":1} a={\"output\":1}");
+}
+
+
 #define NONE PLAIN("w", "{}")
 #define SIX                             \
     PLAIN("w", "{\"b\":1.0,\"a\":1e3}") \
@@ -364,6 +378,7 @@ main(void)
         cmocka_unit_test(names_of_steps_follow_the_transcript),
         cmocka_unit_test(results_go_by_id_else_by_name_and_order),
         cmocka_unit_test(a_call_in_pieces_is_one),
+        cmocka_unit_test(a_result_is_of_the_ready_call_of_an_id),
         cmocka_unit_test(s15_s34_s106_calls_and_results_are_read),
     };
 

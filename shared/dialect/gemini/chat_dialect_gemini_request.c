@@ -202,11 +202,15 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
 }
 
 
-/* Indexes the calls of the step by id and by name. */
+/*
+ * Indexes the calls of the step by id and by name, in two rounds: ready calls
+ * come first. Only its id gives a result to a call that is cut off, and only
+ * if no ready call has that id: the model has repeated the call then.
+ */
 static chat_rc_e
 index_calls(chat_transcript_t *t, const chat_step_t *step)
 {
-    int                 own_id;
+    int                 own_id, ready;
     size_t              i;
     const chat_call_t  *call;
     chat_gemini_body_t *body = t->data;
@@ -215,15 +219,15 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
     chat_twins_reset(&body->names);
     chat_twins_reset(&body->no_ids);
 
-    for (i = 0; i < step->count; i++) {
-        call = &t->rq->calls[step->first + i];
+    for (i = 0; i < 2 * step->count; i++) {
+        call = &t->rq->calls[step->first + i % step->count];
         own_id = chat_json_text(t->doc, call->node, "id").len != 0;
+        ready = call->ready && i < step->count;
 
-        /* only its id gives a result to a call that is cut off */
-        if (chat_twins_add(&body->ids, call->id, !own_id)
-            || chat_twins_add(&body->names, call->name, !call->ready)
-            || chat_twins_add(&body->no_ids, call->name,
-                              !call->ready || own_id))
+        if (chat_twins_add(&body->ids, call->id,
+                           !own_id || (call->ready != (i < step->count)))
+            || chat_twins_add(&body->names, call->name, !ready)
+            || chat_twins_add(&body->no_ids, call->name, !ready || own_id))
         {
             return CHAT_ERROR;
         }
@@ -247,7 +251,7 @@ give_result(chat_transcript_t *t, const chat_step_t *step, chat_twins_t *twins,
             return 0;
         }
 
-        call = &t->rq->calls[step->first + i];
+        call = &t->rq->calls[step->first + i % step->count];
 
         if (call->result == NULL || chat_gemini_goes_on(t->doc, call->result))
         {
