@@ -49,6 +49,33 @@ fuzz_is_answered(const body_t *body, const chat_call_t *call)
 }
 
 
+/*
+ * 1 if calls of the step share an id in Gemini, where a result goes to the
+ * first of them: what was one's by its name may move to another call then.
+ */
+static int
+fuzz_is_ambiguous(const body_t *body, const chat_call_t *call)
+{
+    size_t             i, k;
+    const chat_call_t *calls = body->rq.calls;
+    const chat_step_t *step = &body->rq.steps[call->step];
+
+    if (body->dialect != &chat_dialect_gemini) {
+        return 0;
+    }
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        for (k = step->first; k < i; k++) {
+            if (chat_str_eq(calls[i].id, calls[k].id)) {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+
 /* With nobody else's results, a body goes on exactly if it is complete. */
 static void
 fuzz_gate(body_t *body)
@@ -223,7 +250,8 @@ fuzz_judge(body_t *body, const chat_results_t *results, chat_str_t merged)
             && !(body->rq.chained && body->dialect->transcript))
         {
             NEED(body->dialect != &chat_dialect_ai_sdk);
-            NEED(fuzz_is_answered(&again, call));
+            NEED(fuzz_is_answered(&again, call)
+                 || fuzz_is_ambiguous(&again, call));
         }
     }
 
@@ -338,7 +366,8 @@ fuzz_repair(body_t *body)
         for (i = 0; i < again.rq.ncalls; i++) {
             call = &again.rq.calls[i];
             NEED(!fuzz_is_open(call) || fuzz_is_answered(&again, call)
-                 || fuzz_is_spared(&again, call));
+                 || fuzz_is_spared(&again, call)
+                 || fuzz_is_ambiguous(&again, call));
         }
 
         fuzz_is_kept(body, &again);
