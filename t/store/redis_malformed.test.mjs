@@ -27,9 +27,11 @@ const range = (from, to, host, port, ...more) =>
 /*
  * A node or sentinel: {port, commands, connects, keyed}. slots(port): what it
  * answers to CLUSTER SLOTS or to the question for the master; keyed(args,
- * port): to a command with a key.
+ * port): to a command with a key. closes: the command behind whose reply it
+ * closes the connection.
  */
-async function fake(t, { slots, keyed, host = '127.0.0.1' }) {
+async function fake(t, { slots, keyed, host = '127.0.0.1',
+  closes = '' }) {
   const it = { commands: 0, connects: 0, keyed: 0 };
   const answer = (args) => {
     it.commands++;
@@ -59,6 +61,9 @@ async function fake(t, { slots, keyed, host = '127.0.0.1' }) {
       for (let one = reply(bytes); one; one = reply(bytes)) {
         bytes = bytes.subarray(one[1]);
         socket.write(answer(one[0]));
+        if (one[0][0] === closes) {
+          socket.end();
+        }
       }
     });
   });
@@ -110,6 +115,20 @@ live('nodes that send a command to and fro', async (t) => {
     assert.ok(rate < 1000, `${rate} commands a second`);
     await ask();
   }
+}, several);
+
+live('a node that closes each subscription', async (t) => {
+  const one = await fake(t, { closes: 'SUBSCRIBE', keyed: () => '$-1\r\n',
+    slots: (port) => array(range(0, 16383, '127.0.0.1', port)) });
+  const { n, ask } = await over(t, [one]);
+  await until(() => one.connects > 3);
+  const before = one.connects;
+  await pause(3000);
+  const rate = (one.connects - before) / 3;
+  t.diagnostic(`${rate} connections a second`);
+  assert.ok(rate < 10, `${rate} connections a second`);
+  assert.doesNotMatch(n.errorLog(), /again/);
+  await ask();
 }, several);
 
 const odd = {

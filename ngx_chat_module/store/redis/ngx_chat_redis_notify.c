@@ -63,8 +63,9 @@ poll_all(ngx_chat_redis_notify_t *notify)
 }
 
 
+/* The reply to a PING: the subscription lasts. */
 static void
-on_subscribed(ngx_chat_redis_notify_t *notify)
+on_pong(ngx_chat_redis_notify_t *notify)
 {
     notify->backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
 
@@ -74,8 +75,6 @@ on_subscribed(ngx_chat_redis_notify_t *notify)
                       "chat: subscribed to the store %V again",
                       notify->node->client.name);
     }
-
-    poll_all(notify);
 }
 
 
@@ -109,11 +108,14 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         }
 
     } else if (is_message(reply, "subscribe")) {
-        on_subscribed(notify);
+        poll_all(notify);
 
     } else if (reply->type == REDIS_REPLY_ERROR) {
         (void) ngx_chat_redis_error(reply, why);
         ngx_chat_redis_conn_fail(conn, "%s", why);
+
+    } else {
+        on_pong(notify);
     }
 
     freeReplyObject(reply);
