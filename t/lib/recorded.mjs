@@ -70,7 +70,7 @@ export const after = (release, parts, options) =>
 export const words = (key, text = 'Sunny.') => dialects[key].final(text);
 
 /* nginx has noticed that a client is gone, and keeps its upstream for now. */
-export const left = ({ n }) => n.errorLog().includes('the client has left');
+export const left = ({ n }) => n.errorLog().includes('client disconnected');
 
 /* The same, with n events more, of size bytes each. */
 export const wordy = (n = 300, size = 1000) => words('ai_sdk')

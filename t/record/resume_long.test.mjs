@@ -36,7 +36,7 @@ live('s87: the worker exits, the answer was made for nobody', async (t) => {
   const { s, talk, own, all } = await half(t, 'ai_sdk',
     { at: 5, total: 10, main: 'worker_shutdown_timeout 3s;' });
   own.abort();
-  await until(() => s.n.errorLog().includes('the client has left'));
+  await until(() => s.n.errorLog().includes('client disconnected'));
   await s.n.reload();
   await until(() => s.n.accessLog().length, 10000);
   const text = await talk.resume().text();

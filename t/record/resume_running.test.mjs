@@ -76,7 +76,7 @@ live('s88: running: asked for before its first byte, though all comes at once',
     const own = talk.ask();
     await s.p.arrival(1);
     own.abort();
-    await until(() => s.n.errorLog().includes('the client has left'));
+    await until(() => s.n.errorLog().includes('client disconnected'));
     const others = Array.from({ length: 8 }, () => talk.resume());
     await pause(300);
     begin.open();

@@ -24,7 +24,7 @@ for (const key of keys) {
     async (t) => {
       const { s, talk, own, rest, all } = await half(t, key);
       own.abort();
-      await until(() => s.n.errorLog().includes('the client has left'));
+      await until(() => s.n.errorLog().includes('client disconnected'));
       await pause(100);
       rest.open();
       assert.equal(unnumbered(await talk.resume().text()), all.join(''));
@@ -41,7 +41,7 @@ for (const key of keys) {
       const other = talk.resume({ node: at });
       const first = await other.until((text) => blocks(text).length === 8);
       own.abort();
-      await until(() => s.nodes[0].errorLog().includes('the client has left'));
+      await until(() => s.nodes[0].errorLog().includes('client disconnected'));
       const stopped = talk.stop({ node: at });
       assert.equal(await stopped.status, 204);
       assert.equal(await stopped.text(), '');
@@ -141,7 +141,7 @@ live('an answer that is no stream is given, too', async (t) => {
   const own = talk.ask({ body: { ...talk.dialect.fresh(), stream: false } });
   await s.p.arrival(1);
   own.abort();
-  await until(() => s.n.errorLog().includes('the client has left'));
+  await until(() => s.n.errorLog().includes('client disconnected'));
   const other = talk.resume();
   begin.open();
   assert.equal(JSON.parse(await other.text()).choices[0].message.content,
