@@ -115,8 +115,9 @@ typedef struct {
     unsigned weak_recur : 1; /* a provider's own format: a model may use a
                                 weak call id again in a later step */
 
-    unsigned numbered : 1;  /* clients use the indexes of calls as places in an
-                              array: dropped ones are cut out of frames */
+    unsigned numbered : 1;  /* marks say what goes of a frame with dropped
+                              calls, so that indexes close up; else a frame
+                              goes whole, by its events, or stays */
     unsigned chains : 1;    /* a client may name a response instead of bringing
                               its calls */
     unsigned takes_ids : 1; /* its clients take a line id: in any event */

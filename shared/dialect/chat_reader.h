@@ -33,7 +33,10 @@ void *chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size);
 /* A copy that lives as the stream; s without memory. */
 chat_str_t chat_reader_keep(chat_reader_t *reader, chat_str_t s);
 
-/* A member of the frame's object; its text, if it is a string, else empty. */
+/*
+ * A member of the frame's object; its text, if it is a string, else empty.
+ * Only where doc is not NULL.
+ */
 const chat_json_t *chat_reader_get(const chat_reader_t *reader,
                                    const char          *key);
 chat_str_t chat_reader_text(const chat_reader_t *reader, const char *key);

@@ -56,7 +56,7 @@ typedef struct {
 typedef chat_part_e (*chat_part_pt)(chat_json_doc_t   *doc,
                                     const chat_json_t *part, chat_str_t *text);
 
-/* Where results go that no result of their step precedes. */
+/* Where results go that no result of their step precedes; no text is NULL. */
 typedef struct {
     size_t      pos;   /* in the text of the body */
     const char *open;  /* goes before the first of them, */
@@ -89,7 +89,8 @@ typedef struct {
 
     /*
      * Member of a message that has its parts, and what a part is. NULL: a
-     * result is a message of its own.
+     * result is a message of its own, and the user's words, which name steps
+     * with weak ids, are in the member content.
      */
     const char  *parts;
     chat_part_pt part;

@@ -100,7 +100,10 @@ typedef struct {
     uint32_t end;
 } chat_span_t;
 
-/* Bytes of a frame that go with a call, or that change when calls go. */
+/*
+ * Bytes of a frame that go with a call, or that change when calls go; only
+ * looked at where the dialect is numbered.
+ */
 typedef struct {
     chat_stream_call_t *call;    /* NULL: of no call, always stays */
     chat_opening_t     *opening; /* of the call, set by the stream */
