@@ -5,7 +5,7 @@
  * Suite: asan.
  */
 import assert from 'node:assert/strict';
-import { Batch, stage } from '../lib/batch.mjs';
+import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import {
   begin, cutText, location, logged, theatre,
@@ -138,6 +138,21 @@ live('s63 s83: results of an interrupted stream are kept', async (t) => {
     }
   });
 });
+
+live('results survive the broken answer of the request that brought them',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat');
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    const { answer } = scene.p;
+    scene.p.answer = () => sse(batch.dialect.final('one').slice(0, 2),
+      { end: 'reset' });
+    await told(batch.continue(batch.results()));
+    scene.p.answer = answer;
+    const { word } = await told(batch.continue(batch.results([0])));
+    assert.equal(word, 'final');
+    batch.released(2);
+  });
 
 live('s83: the log of a continuation names its batch', async (t) => {
   const scene = await stage(t, 'anthropic');

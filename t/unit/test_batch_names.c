@@ -74,6 +74,7 @@ typedef struct {
     const char *text;
     uint32_t    since;
     const char *chain;
+    int         anonymous;
 } name_t;
 
 
@@ -92,6 +93,7 @@ key(const name_t *name, chat_key_t *out)
     scope.conversation =
         chat_cstr(name->conversation ? name->conversation : "");
     scope.by_message = name->by_message;
+    scope.anonymous = name->anonymous;
     step.first_id = chat_cstr(name->first);
     step.message = chat_cstr(name->message ? name->message : "");
     step.ordinal = name->ordinal;
@@ -285,6 +287,19 @@ keys_of_one_conversation_share_a_tag(void **state)
 
 
 static void
+s116_an_empty_tenant_has_no_name(void **state)
+{
+    chat_key_t one;
+
+    assert_int_equal(key(&(name_t){ .first = UUID, .anonymous = 1 }, &one),
+                     CHAT_DECLINED);
+    assert_int_equal(
+        key(&(name_t){ .first = "", .chain = UUID, .anonymous = 1 }, &one),
+        CHAT_DECLINED);
+}
+
+
+static void
 ids_past_the_bound_have_no_name(void **state)
 {
     size_t     i;
@@ -323,6 +338,7 @@ main(void)
         cmocka_unit_test(s95_weak_ids_without_a_place_have_no_name),
         cmocka_unit_test(each_kind_of_name_looks_at_its_own_place),
         cmocka_unit_test(keys_of_one_conversation_share_a_tag),
+        cmocka_unit_test(s116_an_empty_tenant_has_no_name),
         cmocka_unit_test(ids_past_the_bound_have_no_name),
     };
 

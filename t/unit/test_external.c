@@ -179,6 +179,8 @@ a_result_takes_the_form_of_its_dialect(void **state)
 static void
 only_a_call_that_can_take_it_does(void **state)
 {
+    chat_digest_t digest = { { 0 } };
+
     known();
 
     assert_int_equal(facts(ONE("x", "\"output\":1"), &chat_dialect_ai_sdk),
@@ -198,6 +200,13 @@ only_a_call_that_can_take_it_does(void **state)
         facts(ONE("b", "\"output\":1"), &chat_dialect_openai_responses),
         CHAT_BAD);
     assert_string_equal(out.refusal.field, "output");
+
+    /* a request has brought a result, but no stream has told of the call */
+    chat_facts_result(&stored, chat_cstr("r"), CHAT_OUTCOME_OK, &digest,
+                      &digest, NULL);
+    assert_int_equal(facts(ONE("r", "\"output\":1"), &chat_dialect_ai_sdk),
+                     CHAT_BAD);
+    assert_int_equal(out.refusal.status, 404);
 
     assert_int_equal(facts(ONE("b", "\"approved\":true,\"reason\":\"so\""),
                            &chat_dialect_openai_responses),

@@ -172,6 +172,18 @@ s40_approvals(void **state)
 
 
 static void
+s122_a_stored_decision_replaces_the_opposite_one(void **state)
+{
+    play_each("fact approval/a r;"
+              "A asks a^ b+ -> GO merge");
+    play_each("fact approval/a g;"
+              "A asks a# b+ -> GO merge");
+    play_each("fact approval/a g;"
+              "A asks a^ b+ -> GO merge=0");
+}
+
+
+static void
 s99_an_approval_is_not_sent_twice(void **state)
 {
     play_each("A asks a+ b? -> HOLD;"
@@ -377,6 +389,7 @@ main(void)
         cmocka_unit_test(a_result_without_payload_is_another_requests),
         cmocka_unit_test(a_result_of_other_arguments_counts_as_missing),
         cmocka_unit_test(s40_approvals),
+        cmocka_unit_test(s122_a_stored_decision_replaces_the_opposite_one),
         cmocka_unit_test(s99_an_approval_is_not_sent_twice),
         cmocka_unit_test(an_approval_within_a_chain),
         cmocka_unit_test(s10_a_preliminary_output_settles_nothing),

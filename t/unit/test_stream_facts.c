@@ -381,6 +381,35 @@ a_step_past_the_bound_is_taken_back(void **state)
 }
 
 
+/* A step with such an id is not managed: no later request could name it. */
+static void
+an_id_past_the_bound_is_not_stored(void **state)
+{
+    size_t len;
+    char   id[CHAT_ID_MAX + 2], text[4096];
+
+    for (len = CHAT_ID_MAX; len <= CHAT_ID_MAX + 1; len++) {
+        memset(id, 'x', len);
+        id[len] = '\0';
+        snprintf(
+            text, sizeof(text),
+            CHUNK("{\"tool_calls\":[{\"index\":0," FUNCTION("call_1") "]}",
+                  "null")
+                CHUNK("{\"tool_calls\":[{\"index\":1," FUNCTION("%s") "]}",
+                      "null") CHUNK("{}", "\"tool_calls\""),
+            id);
+
+        stream_begin(&s, "openai_chat",
+                     "{\"stream\":true,\"messages\":[" HELLO "]}");
+        run(text);
+        assert_int_equal(stream_facts(&s, "call/x"), len == CHAT_ID_MAX);
+        assert_int_equal(stream_facts(&s, "seal="), len == CHAT_ID_MAX);
+        assert_int_equal(stream_facts(&s, "broken=1"), len > CHAT_ID_MAX);
+        stream_end(&s);
+    }
+}
+
+
 static void
 s57_an_interrupted_step_is_broken(void **state)
 {
@@ -418,6 +447,7 @@ main(void)
         cmocka_unit_test(the_owner_says_who_answers_a_tool),
         cmocka_unit_test(s99_an_output_of_an_earlier_call),
         cmocka_unit_test(a_step_past_the_bound_is_taken_back),
+        cmocka_unit_test(an_id_past_the_bound_is_not_stored),
         cmocka_unit_test(s57_an_interrupted_step_is_broken),
         cmocka_unit_test(s95_a_weak_id_without_a_conversation),
     };
