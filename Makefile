@@ -10,6 +10,7 @@
 # make contract build/contract/ngx_chat_contract_module.so, the laws of a store
 # make builds   the module compiled against newer NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
+# make mutants  breaks guarded lines, one by one; a test must notice each
 # make clean    removes build
 #
 # Each target installs the Debian packages that it needs and that are missing
@@ -41,7 +42,7 @@ san_opts = -g -O1 $(sanitize)
 no_globals = --param asan-globals=0
 
 .PHONY: module asan contract demo bench test test-all unit fuzz style \
-        clean demo-packages builds clients clients-packages
+        clean demo-packages builds clients clients-packages mutants
 .DELETE_ON_ERROR:
 
 
@@ -180,6 +181,11 @@ clients: module clients-packages
 builds:
 	@t/packages.sh live builds
 	@t/builds.sh full $(BUILDS)
+
+# Each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT selects.
+mutants:
+	@t/packages.sh module unit live
+	@node t/mutants.mjs $(MUTANTS)
 
 test test-all:
 	@t/packages.sh make module unit fuzz style live clients asan builds
