@@ -342,3 +342,30 @@ live('a claimant that is cut off does not send late', async (t) => {
   assert.equal(batch.upstream().filter(({ refused }) => !refused).length, 0);
   assert.equal(await wordOf(batch.continue(batch.results())), 'final');
 });
+
+
+/* Each queue entry is a join of a client that has left before its reply. */
+live('a full queue does not keep the store away', async (t) => {
+  const r = await redis(t);
+  const scene = await stage(t, 'openai_chat', { workers: 1, connects: true,
+    store: `${r.url({})} timeout=60s`, hold: '20s',
+    location: 'chat_max_body 64m; chat_max_result 60m;' });
+  await r.freeze();
+  const sizes = [];
+  for (let size = 32 << 20; size > 4096; size >>= 1) {
+    sizes.push(size - 4096);
+  }
+  for (let size = 4000; size >= 0; size -= 50) {
+    sizes.push(size);
+  }
+  for (const size of sizes) {
+    const batch = new Batch(scene, 2);
+    const answer = batch.continue({ [batch.ids[0]]: 'x'.repeat(size) });
+    await pause(size > 100000 ? 700 : 80);
+    answer.abort();
+  }
+  assert.match(scene.n.errorLog(), /its queue is full/);
+  await r.stop('SIGKILL');
+  await r.start();
+  await until(() => /is available again/.test(scene.n.errorLog()), 5000);
+}, several);

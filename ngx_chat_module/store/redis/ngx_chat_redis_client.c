@@ -204,6 +204,12 @@ step(ngx_chat_redis_client_t *client, event_e event, const char *why)
     case READY:
         client->link = NGX_CHAT_REDIS_SETUP;
         client->setup(client);
+
+        if (client->setups == 0) {
+            step(client, FAILED, "no memory");
+            break;
+        }
+
         ngx_post_event(&client->flush, &ngx_posted_events);
         break;
 

@@ -297,7 +297,9 @@ ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
         return NGX_DECLINED;
     }
 
-    if (client->bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
+    /* a full queue must not keep the connection from its setup */
+    if (client->bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING && !cmd->is_setup)
+    {
         if (ngx_current_msec - client->logged_at > NGX_CHAT_REDIS_LOG_FULL) {
             client->logged_at = ngx_current_msec;
             ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
