@@ -38,12 +38,29 @@ const models = {
     createAnthropic(settings)('m'),
 };
 
-/* RFC 8785, as far as JSON.stringify() does not do it already. */
-const canonical = (value) => (Array.isArray(value)
-  ? `[${value.map(canonical)}]`
-  : value && typeof value === 'object' ? `{${Object.keys(value).sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`
-    : JSON.stringify(value));
+/* The bits of a double, as 16 hex digits; -0 is 0. */
+function bits(number) {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleBE(number || 0);
+  return bytes.toString('hex');
+}
+
+/* Keys in the order of their length and bytes. */
+const order = (a, b) => Buffer.byteLength(a) - Buffer.byteLength(b)
+  || Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/* The canonical form of chat_json_canon.c. */
+function canonical(value) {
+  if (Array.isArray(value)) {
+    return `[${value.map(canonical)}]`;
+  }
+  if (value && typeof value === 'object') {
+    return `{${Object.keys(value).sort(order)
+      .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`;
+  }
+  return typeof value === 'number' ? `#${bits(value)}`
+    : JSON.stringify(value);
+}
 
 function fingerprint(name, input) {
   const hash = createHash('sha256');
