@@ -2,8 +2,8 @@
  * ngx_chat_endpoint.h: what the content handlers of the module share, those of
  * chat_resume, chat_results and chat_status.
  *
- * Whom they answer, and the answers that they have in common. An ngx_int_t is
- * what a content handler returns, or a request is finalized with.
+ * The tenant of their requests, and the answers that they share. An ngx_int_t
+ * is what a content handler returns, or a request is finalized with.
  * Must not know: what any of them is asked for.
  */
 
@@ -28,7 +28,7 @@ chat_str_t ngx_chat_endpoint_arg(ngx_http_request_t *r, const char *name);
 ngx_int_t ngx_chat_endpoint_allow(ngx_http_request_t *r, ngx_uint_t methods,
                                   const char *names);
 
-/* NGX_OK: whose request it is; what of nobody is refused is for the log. */
+/* NGX_OK: *tenant is set. A request without a tenant is refused and logged. */
 ngx_int_t ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
                                    const ngx_chat_loc_conf_t *conf,
                                    const char *what, chat_digest_t *tenant);

@@ -418,7 +418,7 @@ is_undecided(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 
 
 /*
- * 1 if who takes only what runs has it elsewhere. What ran when it came is
+ * 1 if a client that asks for "running" has it elsewhere. What ran then is
  * given, though it may have ended since.
  */
 static ngx_uint_t

@@ -3,9 +3,9 @@
  * take, and how much of both each tenant has.
  *
  * A tenant's share is a quarter of chat_max_held and of chat_max_held_bytes.
- * It may have more while nobody else needs it: past a limit a tenant within
- * its share takes the place of the oldest requests of the tenant that has
- * most, if that is past its own. These end as at their bound.
+ * It may have more while no other tenant needs it. Past a limit, a tenant
+ * within its share takes the place of the oldest requests of the tenant that
+ * has most, if that is past its own. These end as at their bound.
  * Must not know: the store, why a request waits.
  */
 

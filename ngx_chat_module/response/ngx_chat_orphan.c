@@ -7,9 +7,9 @@
  * follows; the answer goes on being read and recorded, and what was meant for
  * the client is swallowed. It is asked again when something has changed, and
  * once a second, as workers die without a word.
- * Promises: where nobody follows, the request ends as it would without us,
+ * Promises: without a follower, the request ends as it would without us,
  * within the time of one question; nothing is sent to the client that left.
- * Must not know: wire formats, how a store stores, who follows.
+ * Must not know: wire formats, how a store stores, which requests follow.
  */
 
 #include <ngx_config.h>
@@ -34,7 +34,7 @@ struct ngx_chat_orphan_s {
     ngx_msec_t                since;     /* when the client left */
     ngx_msec_t                end;       /* in a worker that exits; 0: none */
     unsigned                  left : 1;  /* the client is gone, not we */
-    unsigned                  ended : 1; /* nobody follows any more */
+    unsigned                  ended : 1; /* no follower is left */
     unsigned                  again : 1; /* something changed while asking */
 };
 
@@ -103,7 +103,7 @@ can_continue(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if it is read on whoever follows. */
+/* 1 if it is read on with or without followers. */
 static ngx_uint_t
 is_recorded_anyway(ngx_chat_ctx_t *ctx)
 {
@@ -363,7 +363,7 @@ ngx_chat_orphan_close(ngx_chat_ctx_t *ctx)
 
     stop_asking(ctx);
 
-    /* no filter has seen the error of the upstream, as nobody was to get it */
+    /* no filter has seen the error of the upstream: no client was to get it */
     if (!ctx->response.answered && !ctx->orphan->ended
         && !r->connection->close) {
         status = (uint32_t) r->headers_out.status;

@@ -410,7 +410,7 @@ chat_results_told(const chat_results_t *results, chat_results_t *told)
 typedef enum {
     CHAT_OPEN_RESULT,  /* has a result in the body: others take it */
     CHAT_OPEN_DECIDED, /* was approved or refused: its tool may yet run */
-    CHAT_OPEN_OPEN     /* nobody has answered it in the body */
+    CHAT_OPEN_OPEN     /* the body has no result for it */
 } chat_open_e;
 
 /* One occurrence. */

@@ -71,7 +71,7 @@ typedef enum {
 struct ngx_chat_redis_client_s {
     ngx_chat_redis_conn_t conn;
     ngx_chat_redis_link_e link;
-    chat_store_state_e    state;  /* for those who wait for replies */
+    chat_store_state_e    state;  /* as awaited commands see it */
     const ngx_str_t      *name;   /* for logs */
     ngx_queue_t           cmds;   /* in order, the sent ones first */
     size_t                bytes;  /* of these */

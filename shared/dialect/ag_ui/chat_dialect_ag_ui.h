@@ -46,7 +46,7 @@ typedef struct {
 /* Member of the table: a copy of what a request has of its own. */
 const void *chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena);
 
-/* Who answers a call of this tool; own may be NULL. */
+/* The side that answers calls of this tool; own may be NULL. */
 chat_kind_e chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name);
 
 

@@ -528,7 +528,7 @@ chat_ai_sdk_resolve_pending(chat_json_doc_t *doc, const chat_result_t *results,
         return CHAT_DECLINED;
     }
 
-    /* nobody is asked whether a call may run that has its result */
+    /* a call that has its result needs no approval */
     if (ready) {
         memset(&call, 0, sizeof(call));
         call.id = id;

@@ -1,6 +1,6 @@
 /*
- * chat_dialect_openai_responses.h: what the files of this dialect share, and
- * nobody else includes: the types of items, and how a call item is read, in a
+ * chat_dialect_openai_responses.h: what only the files of this dialect
+ * include: the types of items, and how a call item is read, in a
  * stream and in a body alike, so that both give the same fingerprint.
  *
  * Promises: a type that is not known is nothing, never a call to wait for.

@@ -317,7 +317,7 @@ write_decision(const chat_responses_type_t *type, const chat_result_t *result,
 
 /*
  * Appends the item that brings the result. CHAT_DECLINED: there is no item
- * that says that nobody knows it.
+ * that says that the outcome is unknown.
  */
 static chat_rc_e
 write_result(chat_json_doc_t *doc, const chat_result_t *result,
@@ -336,7 +336,7 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
         type = call.type;
     }
 
-    /* what nobody has decided can only be refused */
+    /* what is not decided can only be refused */
     if ((result->outcome == CHAT_OUTCOME_NONE && result->payload.len == 0)
         || (result->unknown && type->kind == CHAT_KIND_APPROVAL))
     {
