@@ -64,7 +64,7 @@ ngx_chat_tenant_note(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
         ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
                       "chat: a conversation comes under two tenants, which "
                       "are kept apart: if \"chat_tenant\" is a token that is "
-                      "renewed, take who it is of");
+                      "renewed, take its user");
     }
 
     ngx_memcpy(conversation, digest.bytes, NGX_CHAT_TENANT_PRINT);
