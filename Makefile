@@ -1,20 +1,20 @@
 # make module   build/module/ngx_chat_module.so for the packaged nginx
-# make demo     the race of two tools, without and with the module; a page
+# make demo     two racing tools, without and with the module; a chat page
 # make test     everything below and the live tests, each once
-# make test-all the same with each build over each store, and fuzzed for long
-# make bench    plain nginx against nginx with the module; scrapes
+# make test-all the same with each build over each store, and longer fuzzing
+# make bench    compares plain NGINX and NGINX with the module; scrapes
 # make unit     the core's unit tests under ASan and UBSan
 # make fuzz     each fuzz target for FUZZ_TIME seconds
-# make style    clang-format and the rules of the layout
+# make style    clang-format and the rules of the source tree
 # make asan     build/asan/ngx_chat_module.so, for nginx under ASan
-# make contract build/contract/ngx_chat_contract_module.so, the laws of a store
-# make builds   the module compiled against newer NGINX (t/builds.sh)
+# make contract build/contract/ngx_chat_contract_module.so, tests of a store
+# make builds   compiles the module against newer NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
-# make mutants  breaks guarded lines, one by one; a test must notice each
+# make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
 #
-# Each target installs the Debian packages that it needs and that are missing
-# (t/packages.sh). All that is built is in build.
+# Each target installs missing Debian packages (t/packages.sh). All output is
+# in build/.
 
 SHELL = /bin/bash
 CC = gcc
@@ -38,7 +38,7 @@ warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \
 sanitize = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
            -fno-omit-frame-pointer
 san_opts = -g -O1 $(sanitize)
-# Each module has an ngx_modules of its own, which ASan takes for an error.
+# Each module has its own ngx_modules, which ASan reports as an error.
 no_globals = --param asan-globals=0
 
 .PHONY: module asan contract demo bench test test-all unit fuzz style \
@@ -46,9 +46,9 @@ no_globals = --param asan-globals=0
 .DELETE_ON_ERROR:
 
 
-# NGINX builds the module by its own makefile. What is configured is kept
-# until the add-on script, the set of sources or the installed nginx changes.
-# $(1): folder in build, $(2): compiler's options, $(3): linker's,
+# NGINX builds the module by its own makefile. The configuration is kept until
+# the add-on script, the set of sources or the installed nginx changes.
+# $(1): folder in build, $(2): compiler options, $(3): linker options,
 # $(4): folder of the add-on script, $(5): name of the module
 define build_module
 	@set -e; out='$(CURDIR)/build/$(1)'; mkdir -p "$$out"; \
@@ -84,14 +84,14 @@ contract: module
 	$(call build_module,contract,-g -O2 -fPIC,-fPIC,\
 $(CURDIR)/t/contract,ngx_chat_contract_module)
 
-# Where the packages of the page cannot be had, there is the rest.
+# Without the packages of the page the demo runs without the page.
 demo: module
 	@t/packages.sh npm
 	@$(MAKE) -s --no-print-directory demo-packages \
 	    || echo 'The page of the demo is left out.'
 	@node docker/demo.mjs
 
-# Exact versions, from the lock file, for the page and the app behind it.
+# Exact versions, from the lock file, for the page and its app.
 demo-packages: docker/demo/node_modules/.package-lock.json
 
 docker/demo/node_modules/.package-lock.json: docker/demo/package-lock.json
@@ -152,8 +152,7 @@ build/fuzz/shared/%.o: shared/%.c
 	    -MMD -MP -MF $@.d -Ishared -c -o $@ $<
 
 
-# Each major version of clang-format formats otherwise: another one than the
-# project's is no judge.
+# Major versions of clang-format differ, so only the project's own is used.
 style:
 	@t/packages.sh style
 	@case "$$($(CLANG_FORMAT) --version)" in \
@@ -163,7 +162,7 @@ style:
 	esac
 	@node --test t/layout.test.mjs
 
-# Exact versions, from the lock file; nothing of theirs is run here.
+# Exact versions, from the lock file; no install script runs.
 clients-packages: t/clients/node_modules/.package-lock.json demo-packages
 
 t/clients/node_modules/.package-lock.json: t/clients/package-lock.json
@@ -177,12 +176,13 @@ clients: module clients-packages
 	@node t/run.mjs --every --log=build/test/clients t/clients/*.test.mjs
 	@node t/clients/table.mjs
 
-# From the registry that apt uses, or BUILDS='FOLDER...' of NGINX sources.
+# NGINX sources from the apt mirror, or BUILDS='FOLDER...'.
 builds:
 	@t/packages.sh live builds
 	@t/builds.sh full $(BUILDS)
 
-# Each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT selects.
+# Breaks each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT
+# selects.
 mutants:
 	@t/packages.sh module unit live
 	@node t/mutants.mjs $(MUTANTS)

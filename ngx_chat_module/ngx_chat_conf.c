@@ -10,7 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_module.h"
+#include "ngx_chat_directives.h"
 #include "store/redis/ngx_chat_redis_conf.h"
 #include "store/shm/ngx_chat_store_shm.h"
 
@@ -19,6 +19,8 @@
 #define NGX_CHAT_RECORD_LEAST (64 * 1024)
 #define NGX_CHAT_RECORD_MAX (4 * 1024 * 1024)
 #define NGX_CHAT_RECORD_TTL (10 * 60)
+#define NGX_CHAT_TTL_MOST NGX_MAX_INT32_VALUE /* stores count in 32 bits */
+#define NGX_CHAT_BODY_HINT (64 * 1024)
 
 
 void *
@@ -61,6 +63,18 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->max_held_bytes = NGX_CONF_UNSET_SIZE;
     conf->dry_run = NGX_CONF_UNSET;
     return conf;
+}
+
+
+/* Refuses a value; says: what it must be. */
+static char *
+ngx_chat_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd, ngx_str_t *value,
+                      const char *says)
+{
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid value \"%V\" in \"%V\", it must be %s", value,
+                       &cmd->name, says);
+    return NGX_CONF_ERROR;
 }
 
 
@@ -131,6 +145,41 @@ ngx_chat_conf_record_merge(ngx_chat_loc_conf_t *prev,
 }
 
 
+/*
+ * Refuses chat_results and chat_resume without chat_tenant; warns where the
+ * bodies of chat requests would go through a file.
+ */
+static char *
+ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
+{
+    ngx_http_core_loc_conf_t *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if ((conf->results || conf->resume != NULL) && !conf->has_tenant) {
+        /* what clients send as credentials is not theirs for certain */
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%s\" in location \"%V\" needs a "
+                           "\"chat_tenant\"",
+                           conf->results ? "chat_results" : "chat_resume",
+                           &clcf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    if (conf->mode != NGX_CHAT_OFF && clcf->handler != NULL
+        && clcf->client_body_buffer_size < NGX_CHAT_BODY_HINT)
+    {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"chat\" in location \"%V\": bodies larger than "
+                           "\"client_body_buffer_size\" (%uz) go through a "
+                           "temporary file, 1m is recommended",
+                           &clcf->name, clcf->client_body_buffer_size);
+    }
+
+    return NGX_CONF_OK;
+}
+
+
 char *
 ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
@@ -158,6 +207,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_msec_value(conf->stall, prev->stall, 0);
     ngx_conf_merge_ptr_value(conf->tools, prev->tools, NULL);
     ngx_conf_merge_sec_value(conf->ttl, prev->ttl, 24 * 60 * 60);
+    conf->ttl = ngx_min(conf->ttl, NGX_CHAT_TTL_MOST);
     ngx_conf_merge_size_value(conf->max_body, prev->max_body, 8 * 1024 * 1024);
     ngx_conf_merge_size_value(conf->max_event, prev->max_event, 1024 * 1024);
     ngx_conf_merge_value(conf->max_calls, prev->max_calls, 128);
@@ -231,11 +281,8 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_str_t *value = cf->args->elts, text;
 
     if (cf->args->nelts > 2) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\" in \"%V\": shm takes "
-                           "none",
-                           &value[2], &cmd->name);
-        return NGX_CONF_ERROR;
+        return ngx_chat_conf_invalid(cf, cmd, &value[2],
+                                     "left out: shm takes no parameter");
     }
 
     if (value[1].len > 3) {
@@ -245,11 +292,8 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     if (size == NGX_ERROR || size < NGX_CHAT_SHM_LEAST) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid size \"%V\" in \"%V\", it must be at "
-                           "least 1m",
-                           &value[1], &cmd->name);
-        return NGX_CONF_ERROR;
+        return ngx_chat_conf_invalid(cf, cmd, &value[1],
+                                     "shm:SIZE with a size of at least 1m");
     }
 
     mcf->shm_size = (size_t) size;
@@ -329,11 +373,7 @@ ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (ngx_strncmp(value[2].data, "scope=", 6) != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\" in \"%V\", it must be "
-                           "scope=VALUE",
-                           &value[2], &cmd->name);
-        return NGX_CONF_ERROR;
+        return ngx_chat_conf_invalid(cf, cmd, &value[2], "scope=VALUE");
     }
 
     scope.data = value[2].data + 6;
@@ -367,11 +407,8 @@ ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     msec = ngx_parse_time(&value[1], 0);
     if (msec == NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" in \"%V\", it must be off, "
-                           "auto or a time",
-                           &value[1], &cmd->name);
-        return NGX_CONF_ERROR;
+        return ngx_chat_conf_invalid(cf, cmd, &value[1],
+                                     "off, auto or a time");
     }
 
     lcf->hold = NGX_CHAT_HOLD_TIME;
@@ -438,11 +475,7 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         tool->kind = CHAT_KIND_PROVIDER;
 
     } else {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" in \"%V\", it must be "
-                           "client or provider",
-                           &value[2], &cmd->name);
-        return NGX_CONF_ERROR;
+        return ngx_chat_conf_invalid(cf, cmd, &value[2], "client or provider");
     }
 
     return ngx_chat_conf_tool_regex(cf, cmd, tool);
@@ -450,61 +483,21 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 /* A value of 0 would switch off what has to be bounded. */
-static char *
-ngx_chat_conf_above_zero(ngx_conf_t *cf, ngx_command_t *cmd, ngx_uint_t zero,
-                         char *rv)
+char *
+ngx_chat_conf_above_zero(ngx_conf_t *cf, void *post, void *data)
 {
     ngx_str_t *value = cf->args->elts;
 
-    if (rv == NGX_CONF_OK && zero) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" in \"%V\", it must be "
-                           "above 0",
-                           &value[1], &cmd->name);
-        return NGX_CONF_ERROR;
+    (void) post;
+
+    if (*(ngx_int_t *) data != 0) {
+        return NGX_CONF_OK;
     }
 
-    return rv;
-}
-
-
-char *
-ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char      *rv = ngx_conf_set_num_slot(cf, cmd, conf);
-    ngx_int_t *field = (ngx_int_t *) ((char *) conf + cmd->offset);
-
-    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
-}
-
-
-char *
-ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char   *rv = ngx_conf_set_size_slot(cf, cmd, conf);
-    size_t *field = (size_t *) ((char *) conf + cmd->offset);
-
-    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
-}
-
-
-char *
-ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char       *rv = ngx_conf_set_msec_slot(cf, cmd, conf);
-    ngx_msec_t *field = (ngx_msec_t *) ((char *) conf + cmd->offset);
-
-    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
-}
-
-
-char *
-ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char   *rv = ngx_conf_set_sec_slot(cf, cmd, conf);
-    time_t *field = (time_t *) ((char *) conf + cmd->offset);
-
-    return ngx_chat_conf_above_zero(cf, cmd, *field == 0, rv);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid value \"%V\" in \"%V\", it must be above 0",
+                       &value[1], &value[0]);
+    return NGX_CONF_ERROR;
 }
 
 
@@ -512,7 +505,8 @@ ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 char *
 ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char           choice[128], *p = choice;
+    char             choice[128] = "one of: ";
+    u_char          *p = (u_char *) choice + 8, *first = p;
     ngx_uint_t      *field = (ngx_uint_t *) ((char *) conf + cmd->offset);
     ngx_str_t       *value = cf->args->elts;
     ngx_conf_enum_t *e;
@@ -529,66 +523,11 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
             return NGX_CONF_OK;
         }
 
-        p = ngx_slprintf(p, choice + sizeof(choice), "%s%V",
-                         p == choice ? "" : ", ", &e->name);
+        p = ngx_slprintf(p, (u_char *) choice + sizeof(choice) - 1, "%s%V",
+                         p == first ? "" : ", ", &e->name);
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid value \"%V\" in \"%V\", it must be one of: "
-                       "%*s",
-                       &value[1], &cmd->name, (size_t) (p - choice), choice);
-    return NGX_CONF_ERROR;
-}
-
-
-chat_kind_e
-ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
-{
-#if (NGX_PCRE)
-    ngx_str_t            text;
-    ngx_uint_t           i;
-    ngx_chat_tool_t     *tool;
-    ngx_chat_loc_conf_t *conf = data;
-
-    if (conf->tools == NULL) {
-        return kind;
-    }
-
-    text.data = (u_char *) name.data;
-    text.len = name.len;
-    tool = conf->tools->elts;
-
-    for (i = 0; i < conf->tools->nelts; i++) {
-        if (ngx_regex_exec(tool[i].regex, &text, NULL, 0) >= 0) {
-            return tool[i].kind == CHAT_KIND_CLIENT
-                           && kind == CHAT_KIND_APPROVAL
-                       ? kind
-                       : tool[i].kind;
-        }
-    }
-#endif
-
-    return kind;
-}
-
-
-static ngx_int_t
-ngx_chat_conf_record_mode(const ngx_str_t *value, ngx_chat_loc_conf_t *conf)
-{
-    if (ngx_strcmp(value->data, "off") == 0) {
-        conf->record = NGX_CHAT_RECORD_OFF;
-
-    } else if (ngx_strcmp(value->data, "auto") == 0) {
-        conf->record = NGX_CHAT_RECORD_AUTO;
-
-    } else if (ngx_strcmp(value->data, "on") == 0) {
-        conf->record = NGX_CHAT_RECORD_ON;
-
-    } else {
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
+    return ngx_chat_conf_invalid(cf, cmd, &value[1], choice);
 }
 
 
@@ -596,6 +535,7 @@ ngx_chat_conf_record_mode(const ngx_str_t *value, ngx_chat_loc_conf_t *conf)
 static ngx_int_t
 ngx_chat_conf_record_bound(const ngx_str_t *value, ngx_chat_loc_conf_t *conf)
 {
+    ssize_t   size;
     ngx_str_t text;
 
     if (value->len < 4) {
@@ -606,14 +546,14 @@ ngx_chat_conf_record_bound(const ngx_str_t *value, ngx_chat_loc_conf_t *conf)
     text.len = value->len - 4;
 
     if (ngx_strncmp(value->data, "max=", 4) == 0) {
-        ssize_t size = ngx_parse_size(&text);
-
+        size = ngx_parse_size(&text);
         conf->record_max = (size_t) size;
         return size >= NGX_CHAT_RECORD_LEAST ? NGX_OK : NGX_ERROR;
     }
 
     if (ngx_strncmp(value->data, "ttl=", 4) == 0) {
         conf->record_ttl = ngx_parse_time(&text, 1);
+        conf->record_ttl = ngx_min(conf->record_ttl, NGX_CHAT_TTL_MOST);
         return conf->record_ttl > 0 ? NGX_OK : NGX_ERROR;
     }
 
@@ -624,29 +564,25 @@ ngx_chat_conf_record_bound(const ngx_str_t *value, ngx_chat_loc_conf_t *conf)
 char *
 ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    char                 *rc;
     ngx_uint_t            i;
     ngx_str_t            *value = cf->args->elts;
     ngx_chat_loc_conf_t  *lcf = conf;
     ngx_chat_main_conf_t *mcf;
 
-    if (lcf->record != NGX_CONF_UNSET_UINT) {
-        return "is duplicate";
+    rc = ngx_chat_conf_enum(cf, cmd, conf);
+    if (rc != NGX_CONF_OK) {
+        return rc;
     }
 
     lcf->record_max = NGX_CHAT_RECORD_MAX;
     lcf->record_ttl = NGX_CHAT_RECORD_TTL;
 
-    for (i = 1; i < cf->args->nelts; i++) {
-        if ((i == 1 ? ngx_chat_conf_record_mode(&value[i], lcf)
-                    : ngx_chat_conf_record_bound(&value[i], lcf))
-            != NGX_OK)
-        {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid value \"%V\" in \"%V\", it must be "
-                               "off, auto or on, and then max=SIZE of at "
-                               "least 64k, ttl=TIME of at least 1s",
-                               &value[i], &cmd->name);
-            return NGX_CONF_ERROR;
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (ngx_chat_conf_record_bound(&value[i], lcf) != NGX_OK) {
+            return ngx_chat_conf_invalid(cf, cmd, &value[i],
+                                         "max=SIZE of at least 64k or "
+                                         "ttl=TIME of at least 1s");
         }
     }
 

@@ -8,10 +8,10 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_module.h"
+#include "ngx_chat_directives.h"
 #include "record/ngx_chat_reader.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "endpoint/ngx_chat_status.h"
+#include "endpoint/ngx_chat_endpoint.h"
 #include "store/redis/ngx_chat_store_redis.h"
 #include "store/shm/ngx_chat_store_shm.h"
 
@@ -46,11 +46,21 @@ static ngx_conf_enum_t ngx_chat_repair_values[] = {
     { ngx_null_string, 0 }
 };
 
+static ngx_conf_enum_t ngx_chat_record_values[] = {
+    { ngx_string("off"), NGX_CHAT_RECORD_OFF },
+    { ngx_string("auto"), NGX_CHAT_RECORD_AUTO },
+    { ngx_string("on"), NGX_CHAT_RECORD_ON },
+    { ngx_null_string, 0 }
+};
+
 static ngx_conf_enum_t ngx_chat_failure_values[] = {
     { ngx_string("pass"), NGX_CHAT_FAILURE_PASS },
     { ngx_string("deny"), NGX_CHAT_FAILURE_DENY },
     { ngx_null_string, 0 }
 };
+
+
+static ngx_conf_post_t ngx_chat_above_zero = { ngx_chat_conf_above_zero };
 
 
 /* clang-format off */
@@ -78,14 +88,14 @@ static ngx_command_t ngx_chat_commands[] = {
                  NULL),
     NGX_CHAT_LOC("chat_grace", NGX_CONF_TAKE1, ngx_conf_set_msec_slot, grace,
                  NULL),
-    NGX_CHAT_LOC("chat_heartbeat", NGX_CONF_TAKE1, ngx_chat_conf_msec,
-                 heartbeat, NULL),
+    NGX_CHAT_LOC("chat_heartbeat", NGX_CONF_TAKE1, ngx_conf_set_msec_slot,
+                 heartbeat, &ngx_chat_above_zero),
     NGX_CHAT_LOC("chat_siblings", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  siblings, ngx_chat_siblings_values),
     NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  repair, ngx_chat_repair_values),
     NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
-                 NULL),
+                 ngx_chat_record_values),
     NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  failure, ngx_chat_failure_values),
     NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
@@ -94,20 +104,20 @@ static ngx_command_t ngx_chat_commands[] = {
                  NULL),
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
                  NULL),
-    NGX_CHAT_LOC("chat_ttl", NGX_CONF_TAKE1, ngx_chat_conf_sec, ttl,
-                 NULL),
-    NGX_CHAT_LOC("chat_max_body", NGX_CONF_TAKE1, ngx_chat_conf_size,
-                 max_body, NULL),
-    NGX_CHAT_LOC("chat_max_event", NGX_CONF_TAKE1, ngx_chat_conf_size,
-                 max_event, NULL),
-    NGX_CHAT_LOC("chat_max_calls", NGX_CONF_TAKE1, ngx_chat_conf_number,
-                 max_calls, NULL),
-    NGX_CHAT_LOC("chat_max_result", NGX_CONF_TAKE1, ngx_chat_conf_size,
-                 max_result, NULL),
-    NGX_CHAT_LOC("chat_max_held", NGX_CONF_TAKE1, ngx_chat_conf_number,
-                 max_held, NULL),
-    NGX_CHAT_LOC("chat_max_held_bytes", NGX_CONF_TAKE1, ngx_chat_conf_size,
-                 max_held_bytes, NULL),
+    NGX_CHAT_LOC("chat_ttl", NGX_CONF_TAKE1, ngx_conf_set_sec_slot, ttl,
+                 &ngx_chat_above_zero),
+    NGX_CHAT_LOC("chat_max_body", NGX_CONF_TAKE1, ngx_conf_set_size_slot,
+                 max_body, &ngx_chat_above_zero),
+    NGX_CHAT_LOC("chat_max_event", NGX_CONF_TAKE1, ngx_conf_set_size_slot,
+                 max_event, &ngx_chat_above_zero),
+    NGX_CHAT_LOC("chat_max_calls", NGX_CONF_TAKE1, ngx_conf_set_num_slot,
+                 max_calls, &ngx_chat_above_zero),
+    NGX_CHAT_LOC("chat_max_result", NGX_CONF_TAKE1, ngx_conf_set_size_slot,
+                 max_result, &ngx_chat_above_zero),
+    NGX_CHAT_LOC("chat_max_held", NGX_CONF_TAKE1, ngx_conf_set_num_slot,
+                 max_held, &ngx_chat_above_zero),
+    NGX_CHAT_LOC("chat_max_held_bytes", NGX_CONF_TAKE1, ngx_conf_set_size_slot,
+                 max_held_bytes, &ngx_chat_above_zero),
     { ngx_string("chat_results"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS,
       ngx_chat_conf_results, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
 
@@ -166,8 +176,7 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
 
     if (mcf->resumes && !mcf->recorded) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"chat_resume\" has nothing to give without "
-                           "\"chat_record on\"");
+                           "\"chat_resume\" requires \"chat_record on\"");
     }
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
@@ -184,8 +193,8 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    mcf->metrics = ngx_chat_metrics_create(cf, &ngx_chat_module);
-    return mcf->metrics ? ngx_chat_conf_store_init(cf) : NGX_ERROR;
+    mcf->worker.metrics = ngx_chat_metrics_create(cf, &ngx_chat_module);
+    return mcf->worker.metrics ? ngx_chat_conf_store_init(cf) : NGX_ERROR;
 }
 
 
@@ -232,6 +241,8 @@ ngx_chat_most_facts(const ngx_chat_main_conf_t *mcf)
 static ngx_int_t
 ngx_chat_init_process(ngx_cycle_t *cycle)
 {
+    chat_store_t         *store;
+    ngx_chat_worker_t    *worker;
     ngx_chat_main_conf_t *mcf;
 
     if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE)
@@ -248,21 +259,23 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
-    ngx_chat_metrics_join(mcf->metrics, cycle->log);
+    worker = &mcf->worker;
+    ngx_chat_metrics_join(worker->metrics, cycle->log);
 
-    mcf->store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
-                            : ngx_chat_store_shm_open(mcf->zone, cycle);
-    ngx_queue_init(&mcf->attempts);
-    ngx_chat_reader_init(mcf);
+    store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
+                       : ngx_chat_store_shm_open(mcf->zone, cycle);
+    worker->store = store;
+    ngx_queue_init(&worker->attempts);
+    ngx_chat_reader_init(worker);
 
-    if (mcf->store != NULL) {
-        mcf->store->lost = ngx_chat_decide_lost;
-        mcf->store->data = mcf;
-        mcf->store->most_facts = ngx_chat_most_facts(mcf);
+    if (store != NULL) {
+        store->lost = ngx_chat_attempts_rejoin;
+        store->data = worker;
+        store->most_facts = ngx_chat_most_facts(mcf);
     }
 
     ngx_chat_status_init(mcf, cycle);
-    return ngx_chat_hold_init(mcf, cycle);
+    return ngx_chat_hold_init(worker, cycle);
 }
 
 
@@ -276,15 +289,15 @@ ngx_chat_exit_process(ngx_cycle_t *cycle)
         return;
     }
 
-    ngx_chat_metrics_leave(mcf->metrics);
+    ngx_chat_metrics_leave(mcf->worker.metrics);
 
-    if (mcf->store == NULL) {
+    if (mcf->worker.store == NULL) {
         return;
     }
 
     if (mcf->redis != NULL) {
-        ngx_chat_store_redis_close(mcf->store);
+        ngx_chat_store_redis_close(mcf->worker.store);
     } else {
-        ngx_chat_store_shm_close(mcf->store);
+        ngx_chat_store_shm_close(mcf->worker.store);
     }
 }

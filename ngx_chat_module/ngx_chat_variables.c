@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "ngx_chat_directives.h"
 #include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 
@@ -25,7 +26,8 @@ typedef enum {
     NGX_CHAT_VAR_REPLAYS_DROPPED,
     NGX_CHAT_VAR_HOLD_TIME,
     NGX_CHAT_VAR_STORE_TIME,
-    NGX_CHAT_VAR_ATTEMPT
+    NGX_CHAT_VAR_ATTEMPT,
+    NGX_CHAT_VARS
 } ngx_chat_variable_e;
 
 
@@ -34,44 +36,32 @@ static ngx_int_t ngx_chat_variable(ngx_http_request_t        *r,
                                    uintptr_t                  data);
 
 
-static const struct {
-    ngx_str_t           name;
-    ngx_chat_variable_e which;
-} ngx_chat_variables[] = {
-    { ngx_string("chat_dialect"), NGX_CHAT_VAR_DIALECT },
-    { ngx_string("chat_conversation"), NGX_CHAT_VAR_CONVERSATION },
-    { ngx_string("chat_batch"), NGX_CHAT_VAR_BATCH },
-    { ngx_string("chat_stream"), NGX_CHAT_VAR_STREAM },
-    { ngx_string("chat_verdict"), NGX_CHAT_VAR_VERDICT },
-    { ngx_string("chat_reason"), NGX_CHAT_VAR_REASON },
-    { ngx_string("chat_turn_status"), NGX_CHAT_VAR_TURN_STATUS },
-    { ngx_string("chat_calls"), NGX_CHAT_VAR_CALLS },
-    { ngx_string("chat_settled"), NGX_CHAT_VAR_SETTLED },
-    { ngx_string("chat_replays_dropped"), NGX_CHAT_VAR_REPLAYS_DROPPED },
-    { ngx_string("chat_hold_time"), NGX_CHAT_VAR_HOLD_TIME },
-    { ngx_string("chat_store_time"), NGX_CHAT_VAR_STORE_TIME },
-    { ngx_string("chat_attempt"), NGX_CHAT_VAR_ATTEMPT },
+static ngx_str_t ngx_chat_variables[NGX_CHAT_VARS] = {
+    ngx_string("chat_dialect"),     ngx_string("chat_conversation"),
+    ngx_string("chat_batch"),       ngx_string("chat_stream"),
+    ngx_string("chat_verdict"),     ngx_string("chat_reason"),
+    ngx_string("chat_turn_status"), ngx_string("chat_calls"),
+    ngx_string("chat_settled"),     ngx_string("chat_replays_dropped"),
+    ngx_string("chat_hold_time"),   ngx_string("chat_store_time"),
+    ngx_string("chat_attempt")
 };
 
 
 ngx_int_t
 ngx_chat_add_variables(ngx_conf_t *cf)
 {
-    ngx_str_t            name;
     ngx_uint_t           i;
     ngx_http_variable_t *var;
 
-    for (i = 0; i < sizeof(ngx_chat_variables) / sizeof(ngx_chat_variables[0]);
-         i++)
-    {
-        name = ngx_chat_variables[i].name;
-        var = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_NOCACHEABLE);
+    for (i = 0; i < NGX_CHAT_VARS; i++) {
+        var = ngx_http_add_variable(cf, &ngx_chat_variables[i],
+                                    NGX_HTTP_VAR_NOCACHEABLE);
         if (var == NULL) {
             return NGX_ERROR;
         }
 
         var->get_handler = ngx_chat_variable;
-        var->data = ngx_chat_variables[i].which;
+        var->data = i;
     }
 
     return NGX_OK;
@@ -102,11 +92,12 @@ ngx_chat_variable_text(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 }
 
 
+/* name NULL: there is no value. */
 static ngx_int_t
 ngx_chat_variable_name(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                        const char *name)
 {
-    return ngx_chat_variable_text(r, v, name, ngx_strlen(name));
+    return ngx_chat_variable_text(r, v, name, name ? ngx_strlen(name) : 0);
 }
 
 
@@ -133,119 +124,70 @@ ngx_chat_variable_time(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 }
 
 
-/* Members of the request's own batch, and how many of them are settled. */
+/* The calls of the stream, or of the request's batch; settled: those. */
 static ngx_uint_t
-ngx_chat_variable_members(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
+ngx_chat_variable_calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
 {
     size_t n = ctx->barrier.q.nmembers;
 
-    if (ctx->barrier.q.chained && ctx->barrier.nknown > n) {
-        n = ctx->barrier.nknown;
+    if (ctx->response.stream != NULL) {
+        return settled ? chat_stream_info(ctx->response.stream)->settled
+                       : chat_stream_count(ctx->response.stream)->opened;
+    }
+
+    if (ctx->barrier.q.chained) {
+        n = ngx_max(n, ctx->barrier.nknown);
     }
 
     return settled ? n - ngx_min(n, ctx->barrier.nmissing) : n;
 }
 
 
+/* The variables of a request whose body was recognised. */
 static ngx_int_t
-ngx_chat_variable_count(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                        ngx_chat_ctx_t *ctx, ngx_uint_t settled)
+ngx_chat_variable_chat(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                       ngx_chat_ctx_t *ctx, uintptr_t which)
 {
-    const chat_stream_info_t *info;
-
-    if (ctx->response.stream == NULL) {
-        return ngx_chat_variable_number(
-            r, v, ngx_chat_variable_members(ctx, settled));
-    }
-
-    info = chat_stream_info(ctx->response.stream);
-    return ngx_chat_variable_number(
-        r, v,
-        settled ? info->settled
-                : chat_stream_count(ctx->response.stream)->opened);
-}
-
-
-static ngx_int_t
-ngx_chat_variable_ids(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                      ngx_chat_ctx_t *ctx, ngx_chat_variable_e which)
-{
-    char       hex[33];
-    chat_str_t id;
-
-    if (which == NGX_CHAT_VAR_BATCH) {
-        if (ctx->barrier.q.dialect == NULL) {
-            return ngx_chat_variable_text(r, v, NULL, 0);
-        }
-        chat_digest_hex(&ctx->barrier.q.key.name, 16, hex);
-        return ngx_chat_variable_text(r, v, hex, 32);
-    }
-
-    if (which == NGX_CHAT_VAR_STREAM && ctx->stream_id != NULL) {
-        return ngx_chat_variable_text(r, v, ctx->stream_id, CHAT_LISTED_ID);
-    }
-
-    id = which == NGX_CHAT_VAR_CONVERSATION ? ctx->scope.conversation
-         : ctx->response.stream ? chat_stream_info(ctx->response.stream)->id
-                                : chat_str(NULL, 0);
-    return ngx_chat_variable_text(r, v, id.data, id.len);
-}
-
-
-static ngx_int_t
-ngx_chat_variable_status(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                         ngx_chat_ctx_t *ctx)
-{
-    return ctx->response.answered && ctx->response.finished
-               ? ngx_chat_variable_name(r, v, chat_end_name(ctx->response.end))
-               : ngx_chat_variable_text(r, v, NULL, 0);
-}
-
-
-static ngx_int_t
-ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-                  uintptr_t data)
-{
-    ngx_chat_ctx_t            *ctx;
+    char                       hex[33];
+    chat_str_t                 id = { NULL, 0 };
     const chat_replay_count_t *count;
+    chat_stream_t             *stream = ctx->response.stream;
 
-    ctx = ngx_chat_get_ctx(r->main);
-
-    if (ctx == NULL) {
-        return data == NGX_CHAT_VAR_VERDICT
-                   ? ngx_chat_variable_name(r, v, "none")
-                   : ngx_chat_variable_text(r, v, NULL, 0);
-    }
-
-    if (data == NGX_CHAT_VAR_VERDICT) {
-        return ngx_chat_variable_name(r, v, chat_verdict_names[ctx->verdict]);
-    }
-
-    if (data == NGX_CHAT_VAR_REASON) {
-        return ctx->reason != NULL ? ngx_chat_variable_name(r, v, ctx->reason)
-                                   : ngx_chat_variable_text(r, v, NULL, 0);
-    }
-
-    if (ctx->dialect == NULL) {
-        return ngx_chat_variable_text(r, v, NULL, 0);
-    }
-
-    switch (data) {
+    switch (which) {
     case NGX_CHAT_VAR_DIALECT:
         return ngx_chat_variable_name(r, v, ctx->dialect->name);
 
+    case NGX_CHAT_VAR_CONVERSATION:
+        id = ctx->scope.conversation;
+        return ngx_chat_variable_text(r, v, id.data, id.len);
+
+    case NGX_CHAT_VAR_BATCH:
+        chat_digest_hex(&ctx->barrier.q.key.name, 16, hex);
+        return ngx_chat_variable_name(
+            r, v, ctx->barrier.q.dialect != NULL ? hex : NULL);
+
+    case NGX_CHAT_VAR_STREAM:
+        if (ctx->stream_id != NULL) {
+            return ngx_chat_variable_name(r, v, ctx->stream_id);
+        }
+
+        id = stream != NULL ? chat_stream_info(stream)->id : id;
+        return ngx_chat_variable_text(r, v, id.data, id.len);
+
     case NGX_CHAT_VAR_TURN_STATUS:
-        return ngx_chat_variable_status(r, v, ctx);
+        return ngx_chat_variable_name(r, v,
+                                      ctx->response.answered
+                                              && ctx->response.finished
+                                          ? chat_end_name(ctx->response.end)
+                                          : NULL);
 
     case NGX_CHAT_VAR_CALLS:
-        return ngx_chat_variable_count(r, v, ctx, 0);
-
     case NGX_CHAT_VAR_SETTLED:
-        return ngx_chat_variable_count(r, v, ctx, 1);
+        return ngx_chat_variable_number(
+            r, v, ngx_chat_variable_calls(ctx, which == NGX_CHAT_VAR_SETTLED));
 
     case NGX_CHAT_VAR_REPLAYS_DROPPED:
-        count = ctx->response.stream ? chat_stream_count(ctx->response.stream)
-                                     : NULL;
+        count = stream != NULL ? chat_stream_count(stream) : NULL;
         return ngx_chat_variable_number(
             r, v, count ? count->replays + count->results : 0);
 
@@ -259,10 +201,28 @@ ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return ngx_chat_variable_time(
             r, v, (ngx_msec_t) (ctx->barrier.asking / 1000));
 
-    case NGX_CHAT_VAR_ATTEMPT:
+    default: /* NGX_CHAT_VAR_ATTEMPT */
         return ngx_chat_variable_number(r, v, ctx->attempt.k);
-
-    default:
-        return ngx_chat_variable_ids(r, v, ctx, (ngx_chat_variable_e) data);
     }
+}
+
+
+static ngx_int_t
+ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+                  uintptr_t which)
+{
+    ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r->main);
+
+    if (which == NGX_CHAT_VAR_VERDICT) {
+        return ngx_chat_variable_name(
+            r, v, ctx != NULL ? chat_verdict_names[ctx->verdict] : "none");
+    }
+
+    if (which == NGX_CHAT_VAR_REASON) {
+        return ngx_chat_variable_name(r, v, ctx != NULL ? ctx->reason : NULL);
+    }
+
+    return ctx != NULL && ctx->dialect != NULL
+               ? ngx_chat_variable_chat(r, v, ctx, which)
+               : ngx_chat_variable_name(r, v, NULL);
 }

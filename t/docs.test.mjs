@@ -2,14 +2,15 @@
  * docs.test.mjs: the documentation says what the code has.
  *
  * Every directive and variable of the source is described, and nothing else;
- * the README's configuration works as pasted; its command is what CI runs.
+ * the README's synopsis and the configuration of docs/install.md work as
+ * pasted; the README's command is what CI runs; every link has its target.
  *
  * Suite: plain.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import {
   modulePath, nginx, nginxTest, root, unbuilt,
@@ -50,7 +51,7 @@ test('every directive is documented, and no other', () => {
 });
 
 test('every variable is documented, and no other', () => {
-  const known = all(variables, /\{ ngx_string\("(chat_[a-z_]+)"\), NGX/g);
+  const known = all(variables, /ngx_string\("(chat_[a-z_]+)"\)/g);
   assert.ok(known.length > 10, `${known}`);
   assert.deepEqual(sorted(all(directives, /^### \$(chat_[a-z_]+)$/gm)),
     sorted(known));
@@ -58,18 +59,17 @@ test('every variable is documented, and no other', () => {
 
 test('every value of $chat_verdict is documented, and no other', () => {
   const list = /chat_verdict_names\[\] = \{([^}]+)\}/
-    .exec(read('shared/report/chat_metrics.c'))[1];
+    .exec(read('shared/report/chat_status.c'))[1];
   assert.deepEqual(firstCells(directives, '$chat_verdict'),
     all(list, /"([a-z]+)"/g));
 });
 
 test('directives and variables that the other pages name exist', () => {
-  const known = new Set([...all(directives, /^### \$?(chat[a-z_]*)$/gm),
-    /* announced as not there yet */
-    'chat_results', 'chat_stall']);
-  for (const path of ['README.md', 'docs/operations.md']) {
+  const known = new Set(all(directives, /^### \$?(chat[a-z_]*)$/gm));
+  for (const path of ['README.md', 'docs/operations.md',
+    'docs/install.md', 'docs/limits.md', 'docs/resume.md']) {
     const named = all(read(path), /[$`](chat_[a-z_]+)[` "]/g);
-    assert.ok(named.length > 5);
+    assert.ok(named.length > 1, path);
     assert.deepEqual(named.filter((name) => !known.has(name)), [], path);
   }
 });
@@ -80,19 +80,68 @@ test('what CI runs is the README\'s command', () => {
     command);
 });
 
-test('links between the pages lead somewhere', () => {
-  for (const [path, dir] of [['README.md', ''], ['CONTRIBUTING.md', ''],
-    ['docs/operations.md', 'docs/']]) {
-    for (const link of all(read(path), /\]\(([^)#]+)[^)]*\)/g)) {
-      assert.ok(read(dir + link).length, `${path}: ${link}`);
+/* The anchors of a page, as GitHub makes them of its headings. */
+const anchors = (page) => all(page.replace(/^```[^]*?^```/gm, ''),
+  /^#+ (.+)$/gm).map((heading) => heading.toLowerCase()
+  .replace(/[^\w\- ]/g, '').replaceAll(' ', '-'));
+
+test('every link between the pages has its target', () => {
+  const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 't/README.md',
+    't/cases/README.md', ...readdirSync(`${root}/docs`)
+      .filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)];
+  assert.ok(pages.length > 12, `${pages}`);
+  for (const path of pages) {
+    const links = all(read(path), /\]\(([^)\s]+)\)/g)
+      .filter((link) => !/^https?:/.test(link));
+    for (const link of links) {
+      const [file, anchor] = link.split('#');
+      const target = file ? join(dirname(path), file) : path;
+      const text = read(target);
+      assert.ok(text.length, `${path}: ${link}`);
+      assert.ok(!anchor || anchors(text).includes(anchor),
+        `${path}: ${link}: no such heading`);
     }
   }
 });
 
+/* The files of a folder and below, but for what others wrote. */
+const below = (dir) => readdirSync(`${root}/${dir}`, { withFileTypes: true })
+  .filter(({ name }) => name !== 'node_modules')
+  .flatMap((entry) => (entry.isDirectory() ? below(`${dir}/${entry.name}`)
+    : [`${dir}/${entry.name}`]));
 
-/* The README's nginx.conf in this place: ports, folders, the module's file. */
-function pasted(dir, [port], upstream) {
-  const conf = /```nginx\n([^]*?)```/.exec(readme)[1];
+test('functions and files that pages for developers name exist', () => {
+  const files = ['shared', 'ngx_chat_module', 't'].flatMap(below);
+  const code = files.filter((file) => /\.([ch]|mjs)$/.test(file)).map(read)
+    .join('\n');
+  for (const path of ['docs/internals.md', 'docs/add-a-dialect.md']) {
+    const page = read(path);
+    const calls = all(page, /`(\w+)\(\)`/g);
+    assert.ok(calls.length > 4, path);
+    assert.deepEqual(calls.filter((name) =>
+      !new RegExp(`\\b${name}\\b`).test(code)), [], path);
+    const named = all(page, /`((?:[\w.-]+\/)*\w{4,}\.(?:[ch]|mjs))`/g)
+      .filter((name) => !name.startsWith('_'));
+    assert.ok(named.length > 4, path);
+    assert.deepEqual(named.filter((name) =>
+      !files.some((file) => `/${file}`.endsWith(`/${name}`))), [], path);
+  }
+});
+
+
+/* The synopsis of the README, in the least configuration around it. */
+function synopsis() {
+  const text = /```nginx\n([^]*?)```/.exec(readme)[1];
+  const [load, ...location] = text.split('\n');
+  assert.match(load, /^load_module /);
+  return `${load}\nworker_processes auto;\nevents {}\nhttp {\nserver {
+listen 8080;\n${location.join('\n')}}\n}\n`;
+}
+
+const complete = /```nginx\n([^]*?)```/.exec(read('docs/install.md'))[1];
+
+/* An nginx.conf with the ports, folders and module file of this machine. */
+function pasted(conf, dir, [port], upstream) {
   const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${dir}/${name};`).join(' ');
   const put = (text, from, to) => {
@@ -110,7 +159,7 @@ function pasted(dir, [port], upstream) {
   return changes.reduce((text, change) => put(text, ...change), conf);
 }
 
-/* Its comment says to take three lines in place of one. */
+/* Its comment says to use three lines instead of one. */
 const validated = (conf) => {
   const changed = conf.replace(/^ +chat_tenant .*\n/gm, '')
     .replace(/^( +)#(auth_request|chat_tenant)/gm, '$1$2');
@@ -118,23 +167,26 @@ const validated = (conf) => {
   return changed;
 };
 
-for (const [name, change, asks] of [['as pasted', (conf) => conf, false],
-  ['with validated users', validated, true]]) {
-  test(`the README's nginx.conf, ${name}, passes nginx -t`,
+for (const [name, conf, asks] of [
+  ['the README\'s synopsis', synopsis(), false],
+  ['the complete nginx.conf', complete, false],
+  ['the complete nginx.conf with validated users', validated(complete), true],
+]) {
+  test(`${name} passes nginx -t`,
     { skip: unbuilt }, async () => {
       const dir = mkdtempSync(join(tmpdir(), 'ngx_chat_docs_'));
       const { ok, output } = await nginxTest({
-        conf: change(pasted(dir, [9], 9)) });
+        conf: pasted(conf, dir, [9], 9) });
       rmSync(dir, { recursive: true });
       assert.ok(ok, output);
     });
 
-  test(`the README's nginx.conf, ${name}, serves a chat`,
+  test(`${name} serves a chat`,
     { skip: unbuilt }, async (t) => {
       const { path } = dialects.openai_chat;
       const p = await provider(t, 'openai_chat');
       const n = await nginx(t, { workers: 1,
-        conf: (dir, ports) => change(pasted(dir, ports, p.port)) });
+        conf: (dir, ports) => pasted(conf, dir, ports, p.port) });
       const batch = new Batch(scene('openai_chat', p, n), 2);
       const { answer } = p;
       p.answer = (request) => (request.url === path ? answer(request)

@@ -1,9 +1,9 @@
 /*
  * layout.test.mjs: the rules of the tree that no compiler knows.
  *
- * Floors: a file of shared/ includes only its own floor and those below, and
- * knows no NGINX, no I/O and no clock. Style: the lengths of lines, functions
- * and files, the comment that opens each file. `make style` runs it.
+ * Layers: a file includes and calls only its own layer and those below;
+ * shared/ knows no NGINX, no I/O and no clock. Style: the lengths of lines,
+ * functions and files, the comment that opens each file. `make style` runs it.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -164,17 +164,84 @@ rule('files open with a comment of 5 to 15 lines', c, ({ lines }) => {
     : (end < 5 || end > 17) && `${end} lines`;
 });
 
-/* A function's body is what stands between { and } in the first column. */
+/*
+ * A function's body is what stands between { and } in the first column; the
+ * head is the lines before it, up to a blank one.
+ */
 function functions({ text }) {
   const lines = code(text).split('\n');
   const found = [];
   for (let i = 0; i < lines.length; i++) {
     if (lines[i].trimEnd() === '{') {
       const end = lines.findIndex((line, j) => j > i && /^}/.test(line));
-      found.push({ line: i + 1, end, lines: lines.slice(i + 1, end) });
+      const first = lines.findLastIndex((line, j) => j < i
+        && /^($|[#}])/.test(line.trimEnd()));
+      const head = lines.slice(first + 1, i).join(' ');
+      found.push({ line: i + 1, end, lines: lines.slice(i + 1, end),
+        name: /(\w+)\s*\(/.exec(head)?.[1],
+        isStatic: head.trimStart().startsWith('static') });
     }
   }
   return found;
+}
+
+/* Maps each .c file to the files that it calls: path to callee to a call. */
+function calls(list) {
+  const owner = new Map();
+  const sources = list.filter(({ path }) => path.endsWith('.c'))
+    .map((file) => ({ ...file, functions: functions(file) }));
+  for (const { path, functions: own } of sources) {
+    own.filter(({ isStatic }) => !isStatic)
+      .forEach(({ name }) => owner.set(name, path));
+  }
+  return new Map(sources.map(({ path, functions: own }) => {
+    const statics = new Set(own.map(({ name }) => name));
+    const called = new Map();
+    for (const { name, lines } of own) {
+      for (const [, callee] of lines.join('\n').matchAll(/(\w+)\s*\(/g)) {
+        const to = owner.get(callee);
+        if (to && to !== path && !statics.has(callee)) {
+          called.set(to, `${name}() calls ${callee}()`);
+        }
+      }
+    }
+    return [path, called];
+  }));
+}
+
+/* The nodes that `from` reaches through edges, which are maps of maps. */
+function reached(edges, from) {
+  const seen = new Set();
+  const due = [from];
+  while (due.length) {
+    for (const to of edges.get(due.pop())?.keys() ?? []) {
+      if (!seen.has(to)) {
+        seen.add(to);
+        due.push(to);
+      }
+    }
+  }
+  return seen;
+}
+
+for (const [tree, list] of [['shared', shared], ['ngx_chat_module', glue]]) {
+  const place = (path) => folderOf(path.slice(tree.length + 1));
+  const folder = (path) => path.slice(0, path.lastIndexOf('/'));
+  const edges = calls(list);
+
+  rule(`nothing in ${tree}/ calls upward`, list, ({ path }) =>
+    [...edges.get(path) ?? []].filter(([to]) => place(to) !== place(path)
+      && layerOf(tree, place(to)) >= layerOf(tree, place(path)))
+      .map(([to, call]) => `${call} of ${to}, which is not below it`));
+
+  test(`at most 3 files of a folder of ${tree}/ call in a circle`, () => {
+    const inside = new Map([...edges].map(([path, called]) => [path,
+      new Map([...called].filter(([to]) => folder(to) === folder(path)))]));
+    const circles = [...inside.keys()].map((path) =>
+      [...reached(inside, path)].filter((to) =>
+        reached(inside, to).has(path)));
+    assert.deepEqual(circles.filter((circle) => circle.length > 3), []);
+  });
 }
 
 rule('functions have at most 60 lines, with a switch 100', c, (file) =>
@@ -192,3 +259,14 @@ rule('two blank lines stand between functions', c, (file) =>
 
 rule('comments are C comments', c, ({ text }) => code(text).split('\n')
   .flatMap((line, i) => (/\/\//.test(line) ? `line ${i + 1}` : [])));
+
+/* Without this a refactoring would lose a mutant, and with it a guard. */
+test('each entry of t/mutants.json still applies', () => {
+  const text = (path) => readFileSync(new URL(path, root), 'utf8');
+  const lost = JSON.parse(text('t/mutants.json')).filter(
+    ({ file, from, to }) => from === to
+      || ![...shared, ...glue].some(({ path }) => path === file)
+      || text(file).split(from).length !== 2);
+  assert.deepEqual(lost, [],
+    'adjust `file`, `from` and `to` to the changed line');
+});

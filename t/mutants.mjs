@@ -6,7 +6,8 @@
  * mutants.json has the list. An entry has `file`, `from` (text that the file
  * contains once), `to` (what replaces it), `promise`, and `test`: a unit test
  * such as test_gate, or a live test such as barrier/hold, with an optional
- * name pattern behind a space. PATTERN selects entries by their text.
+ * name pattern behind a space, and "over redis: " in front of another store.
+ * PATTERN selects entries by their text.
  * Each job works in a copy of the tree in build/mutants, never in the tree.
  * Each test first runs on the unbroken tree, where it must pass.
  * The exit code is 1 if a test fails there, a mutant survives or does not
@@ -26,7 +27,7 @@ const bound = 180;
 /* Runs a command in a tree. Returns whether its exit code is 0. */
 function run(tree, ...command) {
   /* timeout makes a group of processes: a test's servers end with it. */
-  const child = spawn('timeout', ['--kill-after=5', bound, ...command],
+  const child = spawn('timeout', ['--kill-after=5', bound, 'env', ...command],
     { cwd: tree, stdio: 'ignore' });
   return new Promise((resolve, reject) => {
     child.on('error', reject);
@@ -46,15 +47,18 @@ function copy(tree) {
 
 /* Builds what a test runs on. Returns whether the test passes. */
 async function passes(tree, test) {
-  const [name, ...pattern] = test.split(' ');
+  const [, store, rest] = /^(?:over (\w+): )?(.*)$/.exec(test);
+  const [name, ...pattern] = rest.split(' ');
   const unit = name.startsWith('test_');
-  if (!await run(tree, 'make', '-s', unit ? `build/unit/${name}` : 'module')) {
+  const built = unit ? `build/unit/${name}`
+    : name === 'store/contract' ? 'contract' : 'module';
+  if (!await run(tree, 'make', '-s', built)) {
     return 'does not compile';
   }
   return unit ? run(tree, `build/unit/${name}`)
-    : run(tree, process.execPath, '--test', ...pattern.length
-      ? [`--test-name-pattern=${pattern.join(' ')}`] : [],
-    `t/${name}.test.mjs`);
+    : run(tree, `CHAT_STORE=${store ?? 'shm'}`, process.execPath, '--test',
+      ...pattern.length ? [`--test-name-pattern=${pattern.join(' ')}`] : [],
+      `t/${name}.test.mjs`);
 }
 
 /* Returns what became of a mutant; of a test alone, for one without a file. */

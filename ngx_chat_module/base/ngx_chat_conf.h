@@ -43,6 +43,26 @@
 typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
 typedef struct ngx_chat_quota_s   ngx_chat_quota_t;
 
+/* The state of this worker; all of it but metrics is set up at its start. */
+typedef struct {
+    chat_store_t              *store; /* NULL: there is none */
+    struct ngx_chat_metrics_s *metrics;
+    ngx_uint_t                 serial;   /* of requests, for their names */
+    ngx_uint_t                 held;     /* requests that wait */
+    ngx_queue_t                holds;    /* their contexts */
+    ngx_chat_quota_t          *quota;    /* of their tenants */
+    ngx_queue_t                attempts; /* contexts of those without an end */
+    ngx_event_t                watchdog; /* notices the worker's exit */
+    ngx_event_t                tick;     /* of chat_status */
+    ngx_rbtree_t               groups;   /* of requests that wait */
+    ngx_rbtree_node_t          groups_sentinel;
+    ngx_rbtree_t               readers; /* recordings that it follows */
+    ngx_rbtree_node_t          readers_sentinel;
+    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
+    unsigned                   tenants_warned : 1;
+    unsigned                   anonymous_warned : 1;
+} ngx_chat_worker_t;
+
 typedef struct {
     ngx_uint_t        used;      /* chat is on somewhere */
     ngx_uint_t        has_store; /* chat_store was given */
@@ -50,27 +70,10 @@ typedef struct {
     ngx_int_t         max_calls; /* the largest chat_max_calls */
     void             *zone;
     void             *redis;   /* ngx_chat_redis_conf_t; NULL: shared memory */
-    chat_store_t     *store;   /* of this worker; NULL: there is none */
     ngx_uint_t        resumes; /* chat_resume is somewhere */
     ngx_uint_t        recorded; /* chat_record on is */
-    ngx_uint_t        held;     /* requests that this worker holds */
-    ngx_queue_t       holds;    /* their contexts */
-    ngx_chat_quota_t *quota;    /* of their tenants */
-    ngx_queue_t       attempts; /* contexts of attempts without an end */
-    ngx_event_t       watchdog; /* notices that the worker is to exit */
-    ngx_uint_t        exiting;
-    ngx_uint_t        serial; /* of requests, for their names */
-
-    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
-    ngx_uint_t                 tenants_warned;
-    ngx_uint_t                 anonymous_warned;
-    ngx_uint_t                 status; /* chat_status is somewhere */
-    ngx_event_t                tick;   /* of what it tells */
-    struct ngx_chat_metrics_s *metrics;
-    ngx_rbtree_t               groups; /* of requests that wait */
-    ngx_rbtree_node_t          groups_sentinel;
-    ngx_rbtree_t               readers; /* records that this worker follows */
-    ngx_rbtree_node_t          readers_sentinel;
+    ngx_uint_t        status;   /* chat_status is */
+    ngx_chat_worker_t worker;
 } ngx_chat_main_conf_t;
 
 typedef struct {
@@ -115,22 +118,13 @@ typedef struct {
 } ngx_chat_loc_conf_t;
 
 
-/* ngx_chat_conf.c */
-void     *ngx_chat_create_main_conf(ngx_conf_t *cf);
-void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
-char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
-char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_msec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_sec(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
+/* The worker's state, from a request. */
+#define ngx_chat_worker(r)                                     \
+    (&((ngx_chat_main_conf_t *) ngx_http_get_module_main_conf( \
+           (r), ngx_chat_module))                              \
+          ->worker)
+
+/* ngx_chat_value.c */
 
 /* chat_tool: the first expression that matches the name decides. */
 chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);

@@ -2,7 +2,7 @@
  * ngx_chat_headers.c: headers, and what those of a request say.
  *
  * One walk notes all that is needed of a request's later. Promises: a header
- * that is the module's to set does not come from outside.
+ * that only the module sets is never the client's.
  * Must not know: what follows from it.
  */
 
@@ -10,7 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_module.h"
+#include "base/ngx_chat_ctx.h"
 
 
 static ngx_uint_t

@@ -48,8 +48,8 @@ ngx_table_elt_t *ngx_chat_headers_find(ngx_list_t *headers, const char *name);
 ngx_uint_t ngx_chat_headers_counts(ngx_list_t            *headers,
                                    const ngx_table_elt_t *h);
 
-/* Looks at all request headers once; blank: empties those that are ours to
- * set. */
+/* Looks at all request headers once; blank: empties those that the module
+ * sets. */
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                            ngx_uint_t blank);
 

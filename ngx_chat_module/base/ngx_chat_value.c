@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_module.h"
+#include "base/ngx_chat_ctx.h"
 
 
 ngx_int_t
@@ -25,7 +25,7 @@ ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
     ngx_int_t  rc;
     ngx_uint_t n = r->ncaptures, shared = r->realloc_captures;
 
-    /* whoever captures takes an array of his own */
+    /* an expression that captures then takes an array of its own */
     r->realloc_captures = 1;
 
     rc = ngx_http_complex_value(r, of, value);
@@ -38,4 +38,35 @@ ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
 #else
     return ngx_http_complex_value(r, of, value);
 #endif
+}
+
+
+chat_kind_e
+ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
+{
+#if (NGX_PCRE)
+    ngx_str_t            text;
+    ngx_uint_t           i;
+    ngx_chat_tool_t     *tool;
+    ngx_chat_loc_conf_t *conf = data;
+
+    if (conf->tools == NULL) {
+        return kind;
+    }
+
+    text.data = (u_char *) name.data;
+    text.len = name.len;
+    tool = conf->tools->elts;
+
+    for (i = 0; i < conf->tools->nelts; i++) {
+        if (ngx_regex_exec(tool[i].regex, &text, NULL, 0) >= 0) {
+            return tool[i].kind == CHAT_KIND_CLIENT
+                           && kind == CHAT_KIND_APPROVAL
+                       ? kind
+                       : tool[i].kind;
+        }
+    }
+#endif
+
+    return kind;
 }

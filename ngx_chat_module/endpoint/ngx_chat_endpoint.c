@@ -1,7 +1,7 @@
 /*
  * ngx_chat_endpoint.c: see ngx_chat_endpoint.h.
  *
- * Must not know: what any of the content handlers is asked for.
+ * Nothing here depends on one of the content handlers.
  */
 
 #include <ngx_config.h>
@@ -61,7 +61,8 @@ ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
                          const ngx_chat_loc_conf_t *conf, const char *what,
                          chat_digest_t *tenant)
 {
-    ngx_int_t rc = ngx_chat_tenant(r, conf, tenant);
+    ngx_str_t scope;
+    ngx_int_t rc = ngx_chat_tenant(r, conf, &scope, tenant);
 
     if (rc == NGX_DECLINED) {
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
@@ -106,11 +107,12 @@ ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
 ngx_int_t
 ngx_chat_endpoint_away(ngx_http_request_t *r)
 {
-    chat_external_refusal_t refusal = { 0 };
+    static const chat_external_refusal_t refusal = {
+        .status = NGX_HTTP_SERVICE_UNAVAILABLE,
+        .code = "store_unavailable",
+        .message = "the state of conversations cannot be read or written at "
+                   "the moment",
+    };
 
-    refusal.status = NGX_HTTP_SERVICE_UNAVAILABLE;
-    refusal.code = "store_unavailable";
-    refusal.message = "the state of conversations cannot be read or "
-                      "written at the moment";
     return ngx_chat_endpoint_refuse(r, &refusal);
 }

@@ -1,10 +1,9 @@
 /*
- * ngx_chat_endpoint.h: what the content handlers of the module share, those of
- * chat_resume, chat_results and chat_status.
+ * ngx_chat_endpoint.h: the content handlers of the module: chat_results,
+ * chat_resume and chat_status, and what they share.
  *
- * The tenant of their requests, and the answers that they share. An ngx_int_t
- * is what a content handler returns, or a request is finalized with.
- * Must not know: what any of them is asked for.
+ * An ngx_int_t is the return value of a content handler, or the status with
+ * which a request is finalized.
  */
 
 #ifndef NGX_CHAT_ENDPOINT_H
@@ -14,17 +13,17 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_module.h"
+#include "request/ngx_chat_request.h"
 #include "policy/chat_external.h"
 
-/* The location has this content handler. */
+/* Sets the content handler of the location. */
 ngx_chat_main_conf_t *ngx_chat_endpoint_set(ngx_conf_t         *cf,
                                             ngx_http_handler_pt handler);
 
-/* An argument of the query, as it was sent; empty: it has none. */
+/* An argument of the query, still escaped; empty: it has none. */
 chat_str_t ngx_chat_endpoint_arg(ngx_http_request_t *r, const char *name);
 
-/* NGX_OK: the method is one of these; else its client is told their names. */
+/* NGX_OK: the method is one of these; else a 405 that lists their names. */
 ngx_int_t ngx_chat_endpoint_allow(ngx_http_request_t *r, ngx_uint_t methods,
                                   const char *names);
 
@@ -33,14 +32,32 @@ ngx_int_t ngx_chat_endpoint_tenant(ngx_http_request_t        *r,
                                    const ngx_chat_loc_conf_t *conf,
                                    const char *what, chat_digest_t *tenant);
 
-/* 204. */
+/* Sends a 204. */
 ngx_int_t ngx_chat_endpoint_nothing(ngx_http_request_t *r);
 
-/* The refusal as JSON. */
+/* Sends the refusal as JSON. */
 ngx_int_t ngx_chat_endpoint_refuse(ngx_http_request_t            *r,
                                    const chat_external_refusal_t *refusal);
 
-/* 503: the store cannot be asked. */
+/* Sends a 503: the store is unavailable. */
 ngx_int_t ngx_chat_endpoint_away(ngx_http_request_t *r);
+
+/* ngx_chat_results.c */
+
+/* The directive chat_results: external results. */
+char *ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* ngx_chat_resume.c */
+
+/* The directive chat_resume: answers for clients that reconnect. */
+char *ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* ngx_chat_status.c */
+
+/* The directive chat_status: counters and state of this node. */
+char *ngx_chat_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* A worker begins; its store is open. */
+void ngx_chat_status_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle);
 
 #endif /* NGX_CHAT_ENDPOINT_H */

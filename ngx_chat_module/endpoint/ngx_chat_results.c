@@ -3,7 +3,7 @@
  * those of a person in another program, a webhook, a worker.
  *
  * The conversation's index names its newest batch, under one name or two. The
- * facts of both are read, and the results are joined into both.
+ * handler reads the facts of both, and joins the results into both.
  * Promises: a result is acknowledged only when the store has it; a list is
  * taken whole or not at all; no event fires once the client has left; another
  * tenant's conversation is as unknown as one that does not exist.
@@ -14,6 +14,7 @@
 #include <ngx_http.h>
 
 #include "endpoint/ngx_chat_endpoint.h"
+#include "store/ngx_chat_ask.h"
 #include "facts/chat_conversation.h"
 #include "metrics/ngx_chat_metrics.h"
 
@@ -46,6 +47,26 @@ struct ngx_chat_results_s {
 };
 
 
+static const chat_external_refusal_t unknown_conversation = {
+    .status = NGX_HTTP_NOT_FOUND,
+    .code = "unknown_conversation",
+    .field = "conversation",
+    .message = "no batch of such a conversation is known",
+};
+
+static const chat_external_refusal_t missing_argument = {
+    .status = NGX_HTTP_BAD_REQUEST,
+    .code = "invalid",
+    .field = "conversation",
+    .message = "this argument is missing",
+};
+
+static const chat_external_refusal_t store_full = {
+    .status = NGX_HTTP_SERVICE_UNAVAILABLE,
+    .code = "store_full",
+    .message = "there is no room for these results",
+};
+
 static void find_batch(ngx_chat_results_t *rs);
 static void act_on_batch(ngx_chat_results_t *rs);
 
@@ -71,18 +92,12 @@ refuse(ngx_chat_results_t *rs, const chat_external_refusal_t *refusal)
 static void
 store_failed(ngx_chat_results_t *rs, chat_rc_e rc)
 {
-    chat_external_refusal_t refusal = { 0 };
-
-    if (rc != CHAT_LIMIT) {
+    if (rc == CHAT_LIMIT) {
+        refuse(rs, &store_full);
+    } else {
         ngx_http_finalize_request(rs->request,
                                   ngx_chat_endpoint_away(rs->request));
-        return;
     }
-
-    refusal.status = NGX_HTTP_SERVICE_UNAVAILABLE;
-    refusal.code = "store_full";
-    refusal.message = "there is no room for these results";
-    refuse(rs, &refusal);
 }
 
 
@@ -112,20 +127,6 @@ look_later(ngx_chat_results_t *rs, const chat_external_refusal_t *refusal)
     rs->timer.data = rs;
     rs->timer.log = rs->request->connection->log;
     ngx_add_timer(&rs->timer, pause);
-}
-
-
-static void
-no_conversation(ngx_chat_results_t *rs)
-{
-    chat_external_refusal_t refusal;
-
-    ngx_memzero(&refusal, sizeof(refusal));
-    refusal.status = NGX_HTTP_NOT_FOUND;
-    refusal.code = "unknown_conversation";
-    refusal.field = "conversation";
-    refusal.message = "no batch of such a conversation is known";
-    look_later(rs, &refusal);
 }
 
 
@@ -222,14 +223,14 @@ on_index(ngx_chat_results_t *rs)
 {
     size_t i;
 
-    ngx_chat_decide_trim(rs->store, &rs->keys[0], rs->facts, rs->nfacts);
+    ngx_chat_store_trim(rs->store, &rs->keys[0], rs->facts, rs->nfacts);
 
     if (chat_batch_newest(rs->facts, rs->nfacts, &rs->recorded) == CHAT_OK) {
         rs->dialect = chat_dialect_find(rs->recorded.dialect);
     }
 
     if (rs->dialect == NULL) {
-        no_conversation(rs);
+        look_later(rs, &unknown_conversation);
         return;
     }
 
@@ -260,54 +261,27 @@ find_batch(ngx_chat_results_t *rs)
 }
 
 
-/* Reads the store's reply as a batch. */
-static chat_rc_e
-read_batch(ngx_chat_results_t *rs, chat_batch_t *batch)
-{
-    chat_rc_e rc;
-
-    rc = chat_batch_read(rs->facts, rs->nfacts, rs->arena, batch);
-
-    if (rc == CHAT_OK) {
-        (void) chat_attempt_expire_dead(&batch->last, chat_store_alive,
-                                        rs->store);
-    }
-
-    return rc;
-}
-
-
-static void
-log_applied(ngx_chat_results_t *rs, size_t applied)
-{
-    u_char id[NGX_CHAT_LOG_ID], *end;
-
-    end = ngx_chat_log_id(id, rs->scope.conversation);
-
-    ngx_log_error(NGX_LOG_INFO, rs->request->connection->log, 0,
-                  "chat: results from outside: conversation %*s, applied %uz, "
-                  "repeated %uz",
-                  (size_t) (end - id), id, applied,
-                  rs->external.count - applied);
-}
-
-
 static void
 on_results_joined(ngx_chat_results_t *rs)
 {
-    size_t     applied;
-    chat_buf_t out;
+    size_t     applied, repeated;
+    u_char     id[NGX_CHAT_LOG_ID], *end;
+    chat_buf_t out = { 0 };
 
     applied =
         chat_external_applied(&rs->external, &rs->put, rs->facts, rs->nfacts);
-    log_applied(rs, applied);
-    ngx_chat_metrics_count(
-        ngx_http_get_module_main_conf(rs->request, ngx_chat_module),
-        CHAT_COUNT_OUTSIDE, applied);
+    repeated = rs->external.count - applied;
+    end = ngx_chat_log_id(id, rs->scope.conversation);
 
-    ngx_memzero(&out, sizeof(out));
+    ngx_log_error(NGX_LOG_INFO, rs->request->connection->log, 0,
+                  "chat: external results: conversation %*s, applied %uz, "
+                  "repeated %uz",
+                  (size_t) (end - id), id, applied, repeated);
+    ngx_chat_metrics_count(ngx_chat_worker(rs->request), CHAT_COUNT_OUTSIDE,
+                           applied);
+
     chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,
-                    rs->external.count - applied);
+                    repeated);
     send_json(rs, NGX_HTTP_OK, &out);
 }
 
@@ -336,22 +310,10 @@ post_results(ngx_chat_results_t *rs, const chat_batch_t *batch)
 
 
 static void
-show_batch(ngx_chat_results_t *rs, const chat_batch_t *batch)
-{
-    chat_buf_t out;
-
-    ngx_memzero(&out, sizeof(out));
-    chat_external_show(batch, &rs->recorded, rs->scope.conversation, &out);
-    send_json(rs, NGX_HTTP_OK, &out);
-}
-
-
-static void
 send_cleared(ngx_chat_results_t *rs)
 {
-    chat_buf_t out;
+    chat_buf_t out = { 0 };
 
-    ngx_memzero(&out, sizeof(out));
     chat_external_cleared(rs->cleared, &out);
     send_json(rs, NGX_HTTP_OK, &out);
 }
@@ -389,12 +351,15 @@ clear_batch(ngx_chat_results_t *rs, const chat_batch_t *batch)
 static void
 act_on_batch(ngx_chat_results_t *rs)
 {
+    chat_buf_t   out = { 0 };
     chat_batch_t batch;
 
-    if (read_batch(rs, &batch) != CHAT_OK) {
+    if (chat_batch_read(rs->facts, rs->nfacts, rs->arena, &batch) != CHAT_OK) {
         ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
+
+    (void) chat_attempt_expire_dead(&batch.last, chat_store_alive, rs->store);
 
     switch (rs->request->method) {
     case NGX_HTTP_POST:
@@ -406,7 +371,9 @@ act_on_batch(ngx_chat_results_t *rs)
         break;
 
     default:
-        show_batch(rs, &batch);
+        chat_external_show(&batch, &rs->recorded, rs->scope.conversation,
+                           &out);
+        send_json(rs, NGX_HTTP_OK, &out);
     }
 }
 
@@ -430,39 +397,7 @@ cleanup(void *data)
 }
 
 
-/* The context of the request; NULL: no memory. */
-static ngx_chat_results_t *
-create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
-       const chat_digest_t *tenant)
-{
-    ngx_chat_results_t   *rs;
-    ngx_http_cleanup_t   *cln;
-    ngx_chat_main_conf_t *mcf;
-
-    mcf = ngx_http_get_module_main_conf(r, ngx_chat_module);
-    rs = ngx_pcalloc(r->pool, sizeof(ngx_chat_results_t));
-    cln = ngx_http_cleanup_add(r, 0);
-    if (rs == NULL || cln == NULL) {
-        return NULL;
-    }
-
-    rs->arena = chat_arena_create(0);
-    if (rs->arena == NULL) {
-        return NULL;
-    }
-
-    rs->request = r;
-    rs->conf = conf;
-    rs->store = mcf->store;
-    rs->scope.tenant = *tenant;
-
-    cln->handler = cleanup;
-    cln->data = rs;
-    return rs;
-}
-
-
-/* The context that create() has made. */
+/* The context that results_handler() has made. */
 static ngx_chat_results_t *
 find_results(ngx_http_request_t *r)
 {
@@ -506,32 +441,27 @@ read_body(ngx_chat_results_t *rs)
 static chat_rc_e
 read_query(ngx_chat_results_t *rs)
 {
-    u_char                  *from, *to;
-    chat_str_t               value;
-    ngx_http_request_t      *r = rs->request;
-    chat_external_refusal_t *refusal = &rs->external.refusal;
+    u_char             *from, *to;
+    chat_str_t          value;
+    ngx_http_request_t *r = rs->request;
 
     value = ngx_chat_endpoint_arg(r, "conversation");
 
-    if (value.len != 0) {
-        from = (u_char *) value.data;
-        to = ngx_pnalloc(r->pool, value.len);
-        if (to == NULL) {
-            return CHAT_ERROR;
-        }
-
-        rs->scope.conversation.data = to;
-        ngx_unescape_uri(&to, &from, value.len, 0);
-        rs->scope.conversation.len =
-            (size_t) (to - rs->scope.conversation.data);
-        return CHAT_OK;
+    if (value.len == 0) {
+        rs->external.refusal = missing_argument;
+        return CHAT_BAD;
     }
 
-    refusal->status = NGX_HTTP_BAD_REQUEST;
-    refusal->code = "invalid";
-    refusal->field = "conversation";
-    refusal->message = "this argument is missing";
-    return CHAT_BAD;
+    from = (u_char *) value.data;
+    to = ngx_pnalloc(r->pool, value.len);
+    if (to == NULL) {
+        return CHAT_ERROR;
+    }
+
+    rs->scope.conversation.data = to;
+    ngx_unescape_uri(&to, &from, value.len, 0);
+    rs->scope.conversation.len = (size_t) (to - rs->scope.conversation.data);
+    return CHAT_OK;
 }
 
 
@@ -593,7 +523,10 @@ results_handler(ngx_http_request_t *r)
 {
     ngx_int_t            rc;
     chat_digest_t        tenant;
+    ngx_chat_results_t  *rs;
+    ngx_http_cleanup_t  *cln;
     ngx_chat_loc_conf_t *conf;
+    ngx_chat_worker_t   *worker;
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
 
@@ -602,15 +535,29 @@ results_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    rc =
-        ngx_chat_endpoint_tenant(r, conf, "results from outside are", &tenant);
+    rc = ngx_chat_endpoint_tenant(r, conf, "external results are", &tenant);
     if (rc != NGX_OK) {
         return rc;
     }
 
-    if (create(r, conf, &tenant) == NULL) {
+    rs = ngx_pcalloc(r->pool, sizeof(ngx_chat_results_t));
+    cln = ngx_http_cleanup_add(r, 0);
+    if (rs == NULL || cln == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+
+    rs->arena = chat_arena_create(0);
+    if (rs->arena == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    worker = ngx_chat_worker(r);
+    rs->request = r;
+    rs->conf = conf;
+    rs->store = worker->store;
+    rs->scope.tenant = tenant;
+    cln->handler = cleanup;
+    cln->data = rs;
 
     rc = ngx_http_read_client_request_body(r, on_body);
     return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;

@@ -1,6 +1,6 @@
 /*
  * ngx_chat_resume.c: chat_resume, the content handler of clients that come
- * back for an answer: GET goes on with it, DELETE stops it.
+ * back for an answer: GET continues it, DELETE stops it.
  *
  * The conversation's index names the stream. While a continuation is held the
  * client waits for its answer. Before the first event the client gets the
@@ -19,62 +19,38 @@
 #include "facts/chat_conversation.h"
 #include "record/ngx_chat_follow.h"
 #include "record/ngx_chat_index.h"
+#include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_RESUME_TICK 5000  /* ms between looks, while it waits */
 #define NGX_CHAT_RESUME_GRACE 2000 /* ms for a page to send again */
 
-/* Takes a reply of the store. */
-typedef void (*ngx_chat_resume_next_pt)(ngx_chat_ctx_t *ctx, chat_rc_e rc,
-                                        const chat_fact_t *facts, size_t n);
-
 struct ngx_chat_resume_s {
-    chat_store_op_t         op;
-    ngx_chat_resume_next_pt next;
-    chat_key_t              conversation; /* its record */
-    chat_position_t         place;        /* where it goes on */
-    ngx_uint_t              named;        /* it has said of which stream */
-    ngx_uint_t              running;      /* it wants none that has ended */
-    ngx_uint_t              looks;        /* at what is listed, so far */
-    chat_store_watch_t      watch;        /* of the record, while it waits */
-    ngx_event_t             timer;        /* likewise */
-    ngx_uint_t              waits;        /* for a request that is held */
-    ngx_uint_t              over;         /* none is held any more */
-    ngx_msec_t              until;        /* so long it may be held again */
-    ngx_uint_t              again; /* it changed while being asked for */
-    char                    before[CHAT_LISTED_ID]; /* the newest stream, when
-                                                       the wait began */
-    ngx_uint_t              unsure; /* the next look may find another */
-    chat_key_t              record; /* of that stream */
-    ngx_uint_t              ended;  /* it had when the client came */
-    chat_key_t              batch;  /* that the stream has opened */
-    ngx_uint_t              opened; /* it has */
+    ngx_chat_ask_t  ask;
+    chat_key_t      index;     /* of the conversation */
+    chat_key_t      recording; /* of the stream */
+    chat_key_t      batch;     /* that the stream has opened */
+    chat_position_t place;     /* where the client goes on */
+    ngx_uint_t      looks;     /* at the index that named a stream */
+
+    /* while it waits for a request that is held */
+    chat_store_watch_t watch;
+    ngx_event_t        timer;
+    ngx_msec_t         until; /* a page may send again; 0: one is held */
+    char               before[CHAT_LISTED_ID]; /* the newest stream when the
+                                                  wait began */
+    unsigned           named : 1;   /* the client has named the stream */
+    unsigned           running : 1; /* it wants none that has ended */
+    unsigned           waits : 1;   /* for a request that is held */
+    unsigned           again : 1;   /* notified while asking */
+    unsigned           unsure : 1;  /* the next look may find another stream */
+    unsigned complete : 1; /* the reader had all when the client came */
+    unsigned opened : 1;   /* batch is set */
 };
 
 
 static void ask_index(ngx_chat_ctx_t *ctx);
-static void on_index(ngx_chat_ctx_t *ctx, chat_rc_e rc,
+static void on_index(ngx_chat_ask_t *ask, chat_rc_e rc,
                      const chat_fact_t *facts, size_t n);
-
-
-static void
-on_reply(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
-{
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-    ctx->resume->next(ctx, rc, facts, n);
-    ngx_http_run_posted_requests(c);
-}
-
-
-static void
-expect(ngx_chat_ctx_t *ctx, ngx_chat_resume_next_pt next)
-{
-    ctx->resume->op.done = on_reply;
-    ctx->resume->op.data = ctx;
-    ctx->resume->next = next;
-}
 
 
 static void
@@ -126,23 +102,13 @@ no_stream(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if a page that keeps ended answers has this one. */
-static ngx_uint_t
-is_kept_by_page(const chat_listed_t *listed)
-{
-    return listed->stopped
-           || (listed->end != CHAT_END_NONE
-               && listed->end != CHAT_END_INTERRUPTED);
-}
-
-
 /* Reads the index now, or after the reply in flight. */
 static void
 look_again(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_resume_t *resume = ctx->resume;
 
-    resume->again = resume->op.store != NULL;
+    resume->again = ngx_chat_ask_is_due(&resume->ask);
 
     if (!resume->again) {
         ask_index(ctx);
@@ -175,7 +141,6 @@ on_timer(ngx_event_t *ev)
 static void
 wait_for_held(ngx_chat_ctx_t *ctx, const chat_listed_t *newest)
 {
-    chat_store_t      *store = ctx->main->store;
     ngx_chat_resume_t *resume = ctx->resume;
 
     if (resume->waits) {
@@ -197,9 +162,8 @@ wait_for_held(ngx_chat_ctx_t *ctx, const chat_listed_t *newest)
 
     resume->watch.notify = on_notify;
     resume->watch.data = ctx;
-    expect(ctx, on_index);
-    store->watch(store, &resume->watch, &resume->op, &resume->conversation,
-                 NULL, 0, (uint32_t) ctx->conf->ttl);
+    ngx_chat_ask_watch(ctx, &resume->ask, &resume->watch, &resume->index, NULL,
+                       on_index);
 }
 
 
@@ -227,9 +191,8 @@ may_be_sent_again(ngx_chat_resume_t *resume)
         return 0;
     }
 
-    if (!resume->over) {
-        resume->over = 1;
-        resume->until = ngx_current_msec + NGX_CHAT_RESUME_GRACE;
+    if (resume->until == 0) {
+        resume->until = ngx_max(ngx_current_msec + NGX_CHAT_RESUME_GRACE, 1);
 
         if (resume->timer.timer_set) {
             ngx_del_timer(&resume->timer);
@@ -249,7 +212,7 @@ static ngx_uint_t
 must_wait(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
           const chat_listed_t *newest)
 {
-    chat_store_t      *store = ctx->main->store;
+    chat_store_t      *store = ctx->worker->store;
     chat_listed_t      held;
     ngx_chat_resume_t *resume = ctx->resume;
 
@@ -265,19 +228,16 @@ must_wait(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
         return 0;
     }
 
-    if (newest != NULL && newest->end == CHAT_END_NONE && !newest->stopped
-        && chat_store_alive(store, newest->worker))
+    if (ngx_exiting
+        || (newest != NULL && newest->end == CHAT_END_NONE && !newest->stopped
+            && chat_store_alive(store, newest->worker)))
     {
-        return 0;
-    }
-
-    if (ngx_exiting) {
         return 0;
     }
 
     if (chat_listed_held(facts, n, chat_store_alive, store, &held) == CHAT_OK)
     {
-        resume->over = 0;
+        resume->until = 0;
         return 1;
     }
 
@@ -285,29 +245,14 @@ must_wait(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
 }
 
 
-static void
-note_batch(ngx_chat_resume_t *resume, const chat_fact_t *facts, size_t n,
-           const chat_listed_t *listed)
-{
-    chat_recorded_t newest;
-
-    /* an older batch is of a step before, and ids may repeat */
-    if (chat_batch_newest(facts, n, &newest) == CHAT_OK
-        && newest.ms >= listed->ms) {
-        resume->batch.tag = resume->conversation.tag;
-        resume->batch.name = newest.names[0];
-        resume->opened = 1;
-    }
-}
-
-
 /* The results of the batch have been read. */
 static void
-on_results(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts,
+on_results(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
            size_t n)
 {
-    size_t         count = 0;
-    chat_result_t *results = NULL;
+    size_t          count = 0;
+    chat_result_t  *results = NULL;
+    ngx_chat_ctx_t *ctx = ask->ctx;
 
     if (rc == CHAT_OK) {
         results = chat_follow_results(facts, n, ctx->kept, &count);
@@ -319,20 +264,19 @@ on_results(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts,
 
 /* The facts of the batch have been read. */
 static void
-on_batch(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+on_batch(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
-    size_t             count = 0;
-    chat_str_t        *fields = NULL;
-    chat_store_t      *store = ctx->main->store;
-    ngx_chat_resume_t *resume = ctx->resume;
+    size_t          count = 0;
+    chat_str_t     *fields = NULL;
+    ngx_chat_ctx_t *ctx = ask->ctx;
 
     if (rc == CHAT_OK) {
         fields = chat_follow_fields(facts, n, ctx->kept, &count);
     }
 
     if (fields != NULL) {
-        expect(ctx, on_results);
-        store->payloads(store, &resume->op, &resume->batch, fields, count);
+        ngx_chat_ask_payloads(ctx, ask, &ctx->resume->batch, fields, count,
+                              on_results);
     } else {
         ngx_chat_follow_answer(ctx, chat_str(NULL, 0), NULL, 0);
     }
@@ -342,12 +286,10 @@ on_batch(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 static void
 ask_results(ngx_chat_ctx_t *ctx)
 {
-    chat_store_t      *store = ctx->main->store;
     ngx_chat_resume_t *resume = ctx->resume;
 
     if (resume->opened && ctx->dialect->resolve_pending != NULL) {
-        expect(ctx, on_batch);
-        store->join(store, &resume->op, &resume->batch, NULL, 0, 0);
+        ngx_chat_ask(ctx, &resume->ask, &resume->batch, NULL, on_batch);
     } else {
         ngx_chat_follow_answer(ctx, chat_str(NULL, 0), NULL, 0);
     }
@@ -356,22 +298,23 @@ ask_results(ngx_chat_ctx_t *ctx)
 
 /* The message that the answer goes on with has been read, if any. */
 static void
-on_preamble(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts,
+on_preamble(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
             size_t n)
 {
-    chat_str_t told = { NULL, 0 };
+    chat_str_t      events = { NULL, 0 };
+    ngx_chat_ctx_t *ctx = ask->ctx;
 
     if (rc != CHAT_OK
         || (n != 0
             && (facts[0].payload.len == 0
-                || chat_arena_dup(ctx->kept, facts[0].payload, &told)
+                || chat_arena_dup(ctx->kept, facts[0].payload, &events)
                        != CHAT_OK)))
     {
         send_nothing(ctx);
 
     } else {
-        ctx->response.injected.data = (u_char *) told.data;
-        ctx->response.injected.len = told.len;
+        ctx->response.injected.data = (u_char *) events.data;
+        ctx->response.injected.len = events.len;
         ask_results(ctx);
     }
 }
@@ -380,91 +323,64 @@ on_preamble(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts,
 static void
 ask_preamble(ngx_chat_ctx_t *ctx)
 {
-    chat_str_t         field = CHAT_STR(CHAT_RECORD_BEFORE);
-    chat_store_t      *store = ctx->main->store;
+    chat_str_t         field = CHAT_STR(CHAT_RECORDING_BEFORE);
     ngx_chat_resume_t *resume = ctx->resume;
 
     ctx->follow->gathering = 1;
     ctx->response.injected.len = 0;
 
     if (ctx->dialect->history != NULL && !resume->place.given) {
-        expect(ctx, on_preamble);
-        store->payloads(store, &resume->op, &resume->record, &field, 1);
+        ngx_chat_ask_payloads(ctx, &resume->ask, &resume->recording, &field, 1,
+                              on_preamble);
     } else {
         ask_results(ctx);
     }
 }
 
 
-/* 1 if more must be known before anything is sent. */
-static ngx_uint_t
-is_undecided(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
-{
-    if (reader->state != NGX_CHAT_READER_ASKING
-        && reader->state != NGX_CHAT_READER_RUNNING)
-    {
-        return 0;
-    }
-
-    if (!reader->chunks.has_head) {
-        return 1;
-    }
-
-    /* is there more to come, or is what it has all that there is? */
-    return !reader->live
-           && (ctx->resume->running
-               || ngx_chat_reader_ready(&ctx->follow->follower) == NGX_AGAIN);
-}
-
-
 /*
- * 1 if a client that asks for "running" has it elsewhere. What ran then is
- * given, though it may have ended since.
+ * 1 if the client has all of the complete stream. One that asks for "running"
+ * has it elsewhere; what ran then is sent, though it may have ended since.
  */
 static ngx_uint_t
-is_elsewhere(const ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
+has_all(const ngx_chat_resume_t *resume, const ngx_chat_reader_t *reader,
+        ngx_uint_t is_empty)
 {
-    return ctx->resume->running && (ctx->resume->ended || !reader->live)
-           && reader->end != CHAT_END_INTERRUPTED;
+    return reader->state == NGX_CHAT_READER_COMPLETE
+           && ((resume->running && (resume->complete || !reader->is_live)
+                && reader->end != CHAT_END_INTERRUPTED)
+               || (resume->place.after != 0 && is_empty));
 }
 
 
-/* 1 if the client has all of the stream. */
-static ngx_uint_t
-lacks_nothing(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
-{
-    switch (reader->state) {
-    case NGX_CHAT_READER_NONE:
-        return 1;
-
-    case NGX_CHAT_READER_COMPLETE:
-        return is_elsewhere(ctx, reader)
-               || (ctx->resume->place.after != 0
-                   && ngx_chat_reader_ready(&ctx->follow->follower)
-                          == NGX_AGAIN);
-
-    default:
-        return 0;
-    }
-}
-
-
-/* The reader has news. */
+/* More is known of the recording. */
 static void
 on_reader(ngx_chat_ctx_t *ctx)
 {
+    ngx_uint_t               is_empty;
+    ngx_chat_chunk_t        *chunk;
+    ngx_chat_resume_t       *resume = ctx->resume;
     const ngx_chat_reader_t *reader = ctx->follow->follower.reader;
 
-    if (is_undecided(ctx, reader)) {
+    is_empty =
+        ngx_chat_reader_next(&ctx->follow->follower, &chunk) == NGX_AGAIN;
+
+    /* is there more to come, or is what it has all that there is? */
+    if (ngx_chat_reader_is_open(reader)
+        && (!reader->chunks.has_head
+            || (!reader->is_live && (resume->running || is_empty))))
+    {
         return;
     }
 
-    if (reader->state == NGX_CHAT_READER_NONE && ctx->resume->unsure) {
+    if (reader->state == NGX_CHAT_READER_NONE && resume->unsure) {
         /* it never went upstream: the answer before it counts */
         ngx_chat_follow_leave(ctx);
         ask_index(ctx);
 
-    } else if (lacks_nothing(ctx, reader)) {
+    } else if (reader->state == NGX_CHAT_READER_NONE
+               || has_all(resume, reader, is_empty))
+    {
         send_nothing(ctx);
 
     } else if (!reader->chunks.has_head) {
@@ -477,32 +393,28 @@ on_reader(ngx_chat_ctx_t *ctx)
 
 
 static void
-follow_stream(ngx_chat_ctx_t *ctx, const chat_listed_t *listed)
+follow_stream(ngx_chat_ctx_t *ctx, const chat_listed_t *stream)
 {
-    ngx_chat_source_t source;
+    ngx_chat_resume_t *resume = ctx->resume;
+    ngx_chat_source_t  source;
 
-    ngx_memzero(&source, sizeof(source));
-    source.key.tag = ctx->resume->conversation.tag;
-    source.key.tenant = ctx->resume->conversation.tenant;
-    source.key.name = listed->name;
-    ctx->resume->record = source.key;
-    source.attempt.worker = listed->worker;
-    source.attempt.request = chat_cstr("");
-    source.attempt.end = listed->end;
-    source.late = 1;
-    source.indexed = 1;
+    resume->recording = resume->index;
+    resume->recording.name = stream->name;
 
-    if (ngx_chat_follow_stream(ctx, &source, ctx->resume->place.after)
-        != NGX_OK) {
+    source.key = resume->recording;
+    source.worker = stream->worker;
+    source.ended = stream->end != CHAT_END_NONE;
+    source.wanted = 0;
+
+    if (ngx_chat_follow_stream(ctx, &source, resume->place.after) != NGX_OK) {
         ngx_http_finalize_request(ctx->request,
                                   NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 
-    ctx->resume->ended =
+    resume->complete =
         ctx->follow->follower.reader->state == NGX_CHAT_READER_COMPLETE;
-
-    ctx->follow->look = on_reader;
+    ctx->follow->on_reader = on_reader;
     on_reader(ctx);
 }
 
@@ -511,13 +423,14 @@ static void
 resume_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
     chat_rc_e          rc;
-    chat_listed_t      listed;
+    chat_listed_t      stream;
+    chat_recorded_t    batch;
     ngx_chat_resume_t *resume = ctx->resume;
 
-    rc = chat_listed_find(facts, n, resume->place.stream, &listed);
+    rc = chat_listed_find(facts, n, resume->place.stream, &stream);
 
-    if (must_wait(ctx, facts, n, rc == CHAT_OK ? &listed : NULL)) {
-        wait_for_held(ctx, rc == CHAT_OK ? &listed : NULL);
+    if (must_wait(ctx, facts, n, rc == CHAT_OK ? &stream : NULL)) {
+        wait_for_held(ctx, rc == CHAT_OK ? &stream : NULL);
         return;
     }
 
@@ -529,35 +442,47 @@ resume_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
         return;
     }
 
-    ctx->dialect = chat_dialect_find(listed.dialect);
+    ctx->dialect = chat_dialect_find(stream.dialect);
 
-    if (ctx->dialect == NULL || (resume->running && is_kept_by_page(&listed)))
+    /* a page that asks for "running" keeps answers that have ended */
+    if (ctx->dialect == NULL
+        || (resume->running
+            && (stream.stopped
+                || (stream.end != CHAT_END_NONE
+                    && stream.end != CHAT_END_INTERRUPTED))))
     {
         send_nothing(ctx);
         return;
     }
 
-    resume->running &= listed.end == CHAT_END_NONE;
+    resume->running &= stream.end == CHAT_END_NONE;
     resume->unsure =
-        listed.end == CHAT_END_NONE && !resume->named && resume->looks == 1;
+        stream.end == CHAT_END_NONE && !resume->named && resume->looks == 1;
 
-    note_batch(resume, facts, n, &listed);
-    follow_stream(ctx, &listed);
+    /* an older batch is of a step before, and ids may repeat */
+    if (chat_batch_newest(facts, n, &batch) == CHAT_OK
+        && batch.ms >= stream.ms) {
+        resume->batch.tag = resume->index.tag;
+        resume->batch.name = batch.names[0];
+        resume->opened = 1;
+    }
+
+    follow_stream(ctx, &stream);
 }
 
 
 /* The store has the wish to stop the stream. */
 static void
-on_stop_joined(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts,
+on_stop_joined(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
                size_t n)
 {
     (void) facts;
     (void) n;
 
     if (rc == CHAT_OK) {
-        send_nothing(ctx);
+        send_nothing(ask->ctx);
     } else {
-        store_failed(ctx);
+        store_failed(ask->ctx);
     }
 }
 
@@ -565,36 +490,34 @@ on_stop_joined(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts,
 static void
 stop_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
 {
+    chat_str_t         id = ctx->resume->place.stream;
     chat_facts_t       put;
-    chat_store_t      *store = ctx->main->store;
-    chat_listed_t      listed;
+    chat_listed_t      stream;
     ngx_chat_resume_t *resume = ctx->resume;
-    chat_str_t         id = resume->place.stream;
 
-    if (id.len != 0 && chat_listed_find(facts, n, id, &listed) != CHAT_OK) {
+    if (id.len != 0 && chat_listed_find(facts, n, id, &stream) != CHAT_OK) {
         no_stream(ctx);
-        return;
-    }
 
-    if (chat_listed_running(facts, n, id, chat_store_alive, store, &listed)
-        != CHAT_OK)
+    } else if (chat_listed_running(facts, n, id, chat_store_alive,
+                                   ctx->worker->store, &stream)
+               != CHAT_OK)
     {
         send_nothing(ctx);
-        return;
-    }
 
-    chat_facts_init(&put, ctx->kept);
-    chat_facts_stop(&put, listed.id);
-    expect(ctx, on_stop_joined);
-    store->join(store, &resume->op, &resume->conversation, put.items,
-                put.count, (uint32_t) ctx->conf->ttl);
+    } else {
+        chat_facts_init(&put, ctx->kept);
+        chat_facts_stop(&put, stream.id);
+        ngx_chat_ask(ctx, &resume->ask, &resume->index, &put, on_stop_joined);
+    }
 }
 
 
 /* The index of the conversation has been read. */
 static void
-on_index(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+on_index(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
+    ngx_chat_ctx_t *ctx = ask->ctx;
+
     if (rc != CHAT_OK) {
         store_failed(ctx);
 
@@ -610,12 +533,8 @@ on_index(ngx_chat_ctx_t *ctx, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 static void
 ask_index(ngx_chat_ctx_t *ctx)
 {
-    chat_store_t *store = ctx->main->store;
-
     ctx->resume->again = 0;
-    expect(ctx, on_index);
-    store->join(store, &ctx->resume->op, &ctx->resume->conversation, NULL, 0,
-                0);
+    ngx_chat_ask(ctx, &ctx->resume->ask, &ctx->resume->index, NULL, on_index);
 }
 
 
@@ -687,9 +606,9 @@ check_request(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 static void
 leave(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->resume != NULL && ctx->main->store != NULL) {
+    if (ctx->resume != NULL) {
         stop_waiting(ctx->resume);
-        ctx->main->store->cancel(&ctx->resume->op);
+        ngx_chat_ask_cancel(&ctx->resume->ask);
     }
 }
 
@@ -708,7 +627,7 @@ create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
         ngx_chat_index_end(ctx);
     }
 
-    ctx = ngx_chat_create_ctx(r, conf);
+    ctx = ngx_chat_request_create(r, conf);
     resume = ngx_pcalloc(r->pool, sizeof(*resume));
     if (ctx == NULL || resume == NULL) {
         return NULL;
@@ -716,7 +635,7 @@ create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
 
     ngx_chat_headers_scan(r, &ctx->headers, 0);
     ctx->resume = resume;
-    ctx->ends[NGX_CHAT_END_RESUME] = leave;
+    ctx->cleanups[NGX_CHAT_CLEANUP_RESUME] = leave;
     ctx->state = NGX_CHAT_ASKING;
     resume->place = *place;
     resume->named = place->stream.len != 0;
@@ -759,13 +678,13 @@ resume_handler(ngx_http_request_t *r)
 
     ctx->scope.tenant = tenant;
     ctx->scope.conversation = chat_str(conversation.data, conversation.len);
-    (void) chat_batch_record_key(&ctx->scope, &ctx->resume->conversation);
+    (void) chat_batch_record_key(&ctx->scope, &ctx->resume->index);
 
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
 
-    if (ctx->main->store == NULL) {
+    if (ctx->worker->store == NULL) {
         store_failed(ctx);
     } else {
         ask_index(ctx);

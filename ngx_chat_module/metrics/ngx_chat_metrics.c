@@ -1,10 +1,10 @@
 /*
  * ngx_chat_metrics.c: see ngx_chat_metrics.h.
  *
- * A slot is zeroed when it is first taken and never again: the next worker
- * counts on from there. Beside each entry of a table is a number that is odd
- * while the entry is written. A reader that meets an odd number, or sees it
- * change, tries again a few times and then skips the entry.
+ * A slot is zeroed when it is first taken, and never again: the next worker
+ * counts on from there. Each entry of a table has a sequence number, which is
+ * odd while the entry is written. A reader that meets an odd number, or sees
+ * it change, tries again a few times and then skips the entry.
  */
 
 #include <ngx_config.h>
@@ -20,33 +20,39 @@
 
 #define NGX_CHAT_METRICS_TRIES 4
 
-_Static_assert(NGX_CHAT_VERDICT_BYPASS + 1 == CHAT_METRICS_VERDICTS,
+_Static_assert(NGX_CHAT_VERDICT_RELEASED == CHAT_METRICS_RELEASED
+                   && NGX_CHAT_VERDICT_BYPASS == CHAT_METRICS_BYPASS
+                   && CHAT_METRICS_BYPASS + 1 == CHAT_METRICS_VERDICTS,
                "each verdict has a name");
 
-/* Of a worker that found no slot: what it counts is lost. */
-static ngx_chat_metrics_slot_t ngx_chat_metrics_nowhere;
+/* The members of chat_metrics_t that end with their worker. */
+#define NGX_CHAT_METRICS_NOW offsetof(chat_metrics_t, workers)
+
+/* Of a worker that found no slot: its counts are lost. */
+static ngx_chat_metrics_slot_t nowhere;
 
 
 static void
-ngx_chat_metrics_begin(ngx_atomic_uint_t *seq)
+begin_write(ngx_atomic_uint_t *seq)
 {
-    *(volatile ngx_atomic_uint_t *) seq += 1;
+    /* it is odd already if a killed worker was writing here */
+    *(volatile ngx_atomic_uint_t *) seq |= 1;
     ngx_memory_barrier();
 }
 
 
 static void
-ngx_chat_metrics_end(ngx_atomic_uint_t *seq)
+end_write(ngx_atomic_uint_t *seq)
 {
     ngx_memory_barrier();
     *(volatile ngx_atomic_uint_t *) seq += 1;
 }
 
 
-/* 1 if out is one that was written whole. */
+/* Copies an entry; 0: it is being written. */
 static ngx_uint_t
-ngx_chat_metrics_copy(const ngx_atomic_uint_t *seq, const void *from,
-                      void *out, size_t size)
+copy_entry(const ngx_atomic_uint_t *seq, const void *from, void *out,
+           size_t size)
 {
     ngx_uint_t                        i;
     ngx_atomic_uint_t                 before;
@@ -68,7 +74,7 @@ ngx_chat_metrics_copy(const ngx_atomic_uint_t *seq, const void *from,
 
 
 static ngx_int_t
-ngx_chat_metrics_init_zone(ngx_shm_zone_t *zone, void *data)
+init_zone(ngx_shm_zone_t *zone, void *data)
 {
     ngx_chat_metrics_t *metrics = zone->data, *old = data;
 
@@ -115,14 +121,15 @@ ngx_chat_metrics_create(ngx_conf_t *cf, void *tag)
     }
 
     metrics->zone = zone;
-    zone->init = ngx_chat_metrics_init_zone;
+    zone->init = init_zone;
     zone->data = metrics;
     return metrics;
 }
 
 
-ngx_uint_t
-ngx_chat_metrics_runs(ngx_chat_metrics_t *metrics, ngx_uint_t slot)
+/* 1 if the worker of this slot runs. */
+static ngx_uint_t
+is_running(const ngx_chat_metrics_t *metrics, ngx_uint_t slot)
 {
     ngx_pid_t pid = metrics->sh->pids[slot];
 
@@ -132,13 +139,13 @@ ngx_chat_metrics_runs(ngx_chat_metrics_t *metrics, ngx_uint_t slot)
 
 /* With the mutex held: a slot without a living worker, or -1. */
 static ngx_int_t
-ngx_chat_metrics_take(ngx_chat_metrics_t *metrics)
+take_slot(ngx_chat_metrics_t *metrics)
 {
     ngx_uint_t               i;
     ngx_chat_metrics_zone_t *sh = metrics->sh;
 
     for (i = 0; i < sh->used; i++) {
-        if (sh->pids[i] == ngx_pid || !ngx_chat_metrics_runs(metrics, i)) {
+        if (sh->pids[i] == ngx_pid || !is_running(metrics, i)) {
             return (ngx_int_t) i;
         }
     }
@@ -153,73 +160,34 @@ ngx_chat_metrics_take(ngx_chat_metrics_t *metrics)
 }
 
 
-/* What was so of the worker before; it may have been killed while writing. */
-static void
-ngx_chat_metrics_clear(ngx_chat_metrics_slot_t *slot)
-{
-    ngx_uint_t i;
-    size_t     now = offsetof(chat_metrics_t, workers);
-
-    ngx_memzero((u_char *) &slot->metrics + now, sizeof(chat_metrics_t) - now);
-    slot->oldest = 0;
-
-    for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
-        slot->batches[i].used = 0;
-        slot->batches[i].seq = 0;
-    }
-
-    for (i = 0; i < CHAT_STATUS_EVENTS; i++) {
-        if (slot->events[i].seq % 2 != 0) {
-            slot->events[i].event.n = 0;
-            slot->events[i].seq++;
-        }
-    }
-}
-
-
-/* With the mutex held: what the node is called, as long as the zone lives. */
-static void
-ngx_chat_metrics_name(ngx_chat_metrics_zone_t *sh)
-{
-    char          hex[9];
-    u_char        text[NGX_INT64_LEN * 4], *end;
-    chat_str_t    parts[2];
-    ngx_time_t   *tp = ngx_timeofday();
-    chat_digest_t digest;
-
-    end = ngx_snprintf(text, sizeof(text), "%P %T %M %uL", ngx_pid, tp->sec,
-                       tp->msec, ngx_chat_metrics_clock());
-    parts[0] = chat_str(ngx_cycle->hostname.data, ngx_cycle->hostname.len);
-    parts[1] = chat_str(text, (size_t) (end - text));
-    chat_digest_parts(parts, 2, &digest);
-    chat_digest_hex(&digest, 4, hex);
-
-    end = ngx_snprintf(
-        sh->name, sizeof(sh->name), "%*s-%s",
-        ngx_min(ngx_cycle->hostname.len, sizeof(sh->name) - sizeof(hex)),
-        ngx_cycle->hostname.data, hex);
-    sh->name_len = (size_t) (end - sh->name);
-}
-
-
 void
 ngx_chat_metrics_join(ngx_chat_metrics_t *metrics, ngx_log_t *log)
 {
+    u_char                  *end;
+    ngx_chat_metrics_zone_t *sh = metrics->sh;
+
     ngx_shmtx_lock(&metrics->shpool->mutex);
 
-    if (metrics->sh->name_len == 0) {
-        ngx_chat_metrics_name(metrics->sh);
+    if (sh->name_len == 0) {
+        end = ngx_snprintf(
+            sh->name, sizeof(sh->name), "%*s-%08xD",
+            ngx_min(ngx_cycle->hostname.len, sizeof(sh->name) - 9),
+            ngx_cycle->hostname.data, (uint32_t) ngx_random());
+        sh->name_len = (size_t) (end - sh->name);
     }
 
-    metrics->number = ngx_chat_metrics_take(metrics);
-    metrics->slot = metrics->number == -1
-                        ? &ngx_chat_metrics_nowhere
-                        : &metrics->sh->slots[metrics->number];
-    ngx_chat_metrics_clear(metrics->slot);
+    metrics->number = take_slot(metrics);
+    metrics->slot =
+        metrics->number == -1 ? &nowhere : &sh->slots[metrics->number];
+
+    /* what was current of the last worker in this slot */
+    ngx_memzero((u_char *) &metrics->slot->metrics + NGX_CHAT_METRICS_NOW,
+                sizeof(chat_metrics_t) - NGX_CHAT_METRICS_NOW);
+    ngx_memzero(metrics->slot->batches, sizeof(metrics->slot->batches));
     metrics->slot->metrics.workers = 1;
 
     if (metrics->number != -1) {
-        metrics->sh->pids[metrics->number] = ngx_pid;
+        sh->pids[metrics->number] = ngx_pid;
     }
 
     ngx_shmtx_unlock(&metrics->shpool->mutex);
@@ -252,36 +220,36 @@ ngx_chat_metrics_clock(void)
 
 
 void
-ngx_chat_metrics_count(ngx_chat_main_conf_t *mcf, chat_count_e what,
+ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
                        uint64_t n)
 {
-    mcf->metrics->slot->metrics.counts[what] += n;
+    worker->metrics->slot->metrics.counts[what] += n;
 }
 
 
 void
-ngx_chat_metrics_cut(ngx_chat_main_conf_t *mcf, const char *reason)
+ngx_chat_metrics_cut(ngx_chat_worker_t *worker, const char *reason)
 {
-    mcf->metrics->slot->metrics.cuts[chat_metrics_cut(reason)]++;
+    worker->metrics->slot->metrics.cuts[chat_metrics_cut(reason)]++;
 }
 
 
 void
-ngx_chat_metrics_time(ngx_chat_main_conf_t *mcf, chat_timing_e what,
+ngx_chat_metrics_time(ngx_chat_worker_t *worker, chat_timing_e what,
                       uint64_t start)
 {
     uint64_t now = ngx_chat_metrics_clock();
 
-    chat_metrics_time(&mcf->metrics->slot->metrics, what,
+    chat_metrics_time(&worker->metrics->slot->metrics, what,
                       now > start ? now - start : 0);
 }
 
 
 void
-ngx_chat_metrics_record(ngx_chat_main_conf_t *mcf, ngx_int_t streams,
+ngx_chat_metrics_record(ngx_chat_worker_t *worker, ngx_int_t streams,
                         ngx_int_t bytes, ngx_int_t followers)
 {
-    chat_metrics_t *m = &mcf->metrics->slot->metrics;
+    chat_metrics_t *m = &worker->metrics->slot->metrics;
 
     m->streams += (uint64_t) streams;
     m->bytes += (uint64_t) bytes;
@@ -291,15 +259,15 @@ ngx_chat_metrics_record(ngx_chat_main_conf_t *mcf, ngx_int_t streams,
 
 /* The number of requests that wait has changed. */
 static void
-ngx_chat_metrics_holds(ngx_chat_main_conf_t *mcf)
+count_holds(ngx_chat_worker_t *worker)
 {
     ngx_chat_ctx_t          *oldest;
-    ngx_chat_metrics_slot_t *slot = mcf->metrics->slot;
+    ngx_chat_metrics_slot_t *slot = worker->metrics->slot;
 
-    slot->metrics.holds = mcf->held;
+    slot->metrics.holds = worker->held;
 
-    if (mcf->held != 0) {
-        oldest = ngx_queue_data(ngx_queue_head(&mcf->holds), ngx_chat_ctx_t,
+    if (worker->held != 0) {
+        oldest = ngx_queue_data(ngx_queue_head(&worker->holds), ngx_chat_ctx_t,
                                 wait.queue);
         slot->oldest = oldest->wait.started;
     }
@@ -309,7 +277,7 @@ ngx_chat_metrics_holds(ngx_chat_main_conf_t *mcf)
 void
 ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_metrics_holds(ctx->main);
+    count_holds(ctx->worker);
 
     if (ctx->barrier.decision.verdict == CHAT_GATE_WAIT) {
         ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "attempt %uD is on",
@@ -324,8 +292,8 @@ ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_metrics_unheld(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_metrics_holds(ctx->main);
-    chat_metrics_time(&ctx->main->metrics->slot->metrics, CHAT_TIMING_HOLD,
+    count_holds(ctx->worker);
+    chat_metrics_time(&ctx->worker->metrics->slot->metrics, CHAT_TIMING_HOLD,
                       (uint64_t) ctx->wait.total * 1000);
 }
 
@@ -336,7 +304,7 @@ ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx)
     uint64_t now = ngx_chat_metrics_clock();
 
     ctx->barrier.asking += now - ctx->barrier.asked;
-    chat_metrics_time(&ctx->main->metrics->slot->metrics, CHAT_TIMING_STORE,
+    chat_metrics_time(&ctx->worker->metrics->slot->metrics, CHAT_TIMING_STORE,
                       now - ctx->barrier.asked);
 }
 
@@ -344,13 +312,13 @@ ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n)
 {
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_MERGED, n);
+    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_MERGED, n);
     ngx_chat_metrics_event(ctx, CHAT_WHAT_MERGED, "%uz results", n);
 }
 
 
 static size_t
-ngx_chat_metrics_dialect(ngx_chat_ctx_t *ctx)
+dialect_of(ngx_chat_ctx_t *ctx)
 {
     return chat_metrics_dialect(ctx->dialect ? ctx->dialect->name : NULL);
 }
@@ -359,14 +327,14 @@ ngx_chat_metrics_dialect(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
 {
-    chat_metrics_t *m = &ctx->main->metrics->slot->metrics;
+    chat_metrics_t *m = &ctx->worker->metrics->slot->metrics;
 
     if (ctx->counted) {
         return;
     }
 
     ctx->counted = 1;
-    m->requests[ngx_chat_metrics_dialect(ctx)][ctx->verdict]++;
+    m->requests[dialect_of(ctx)][ctx->verdict]++;
 
     /* other refusals are replies of the module */
     if (ctx->verdict == NGX_CHAT_VERDICT_REFUSED
@@ -380,7 +348,7 @@ void
 ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 {
     const char                *reason = ctx->response.upstream_reason;
-    chat_metrics_t            *m = &ctx->main->metrics->slot->metrics;
+    chat_metrics_t            *m = &ctx->worker->metrics->slot->metrics;
     const chat_stream_info_t  *info;
     const chat_replay_count_t *count;
 
@@ -403,11 +371,11 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
         return;
     }
 
-    m->turns[ngx_chat_metrics_dialect(ctx)][end - 1]++;
+    m->turns[dialect_of(ctx)][end - 1]++;
 
     if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))
     {
-        ngx_chat_metrics_cut(ctx->main, reason);
+        ngx_chat_metrics_cut(ctx->worker, reason);
         ngx_chat_metrics_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
                                chat_cut_names[chat_metrics_cut(reason)]);
     }
@@ -447,7 +415,8 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
     }
 
     if (ctx->wait.found != 0) {
-        ngx_chat_metrics_time(ctx->main, CHAT_TIMING_RELEASE, ctx->wait.found);
+        ngx_chat_metrics_time(ctx->worker, CHAT_TIMING_RELEASE,
+                              ctx->wait.found);
     }
 
     ngx_chat_metrics_event(ctx, CHAT_WHAT_RELEASED, "attempt %uD, %M ms",
@@ -461,7 +430,7 @@ ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
 {
     va_list                   args;
     chat_log_event_t          event;
-    ngx_chat_metrics_t       *metrics = ctx->main->metrics;
+    ngx_chat_metrics_t       *metrics = ctx->worker->metrics;
     ngx_chat_metrics_slot_t  *slot = metrics->slot;
     ngx_chat_metrics_event_t *entry;
 
@@ -469,7 +438,7 @@ ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
     event.n = ngx_atomic_fetch_add(&metrics->sh->serial, 1) + 1;
     event.time = ngx_chat_now();
     event.what = (unsigned char) what;
-    event.dialect = (unsigned char) ngx_chat_metrics_dialect(ctx);
+    event.dialect = (unsigned char) dialect_of(ctx);
     chat_short(&event.conversation, ctx->scope.conversation);
 
     if (ctx->barrier.q.dialect != NULL) {
@@ -486,38 +455,36 @@ ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
 
     entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
 
-    ngx_chat_metrics_begin(&entry->seq);
+    begin_write(&entry->seq);
     entry->event = event;
-    ngx_chat_metrics_end(&entry->seq);
-}
-
-
-static uint64_t
-ngx_chat_metrics_prefix(ngx_chat_ctx_t *ctx)
-{
-    uint64_t prefix;
-
-    ngx_memcpy(&prefix, ctx->barrier.q.key.name.bytes, sizeof(prefix));
-    return prefix ? prefix : 1;
+    end_write(&entry->seq);
 }
 
 
 /* The entry of the request's batch, perhaps a new one; or NULL. */
 static ngx_chat_metrics_batch_t *
-ngx_chat_metrics_entry(ngx_chat_ctx_t *ctx)
+find_entry(ngx_chat_ctx_t *ctx)
 {
-    uint64_t                  prefix = ngx_chat_metrics_prefix(ctx);
     ngx_int_t                 i, room = -1;
-    ngx_chat_metrics_t       *metrics = ctx->main->metrics;
-    ngx_chat_metrics_batch_t *entry;
+    const u_char             *name = ctx->barrier.q.key.name.bytes;
+    ngx_chat_metrics_batch_t *entry, *batches;
+
+    batches = ctx->worker->metrics->slot->batches;
 
     if (ctx->wait.shown != 0) {
-        return &metrics->slot->batches[ctx->wait.shown - 1];
+        return &batches[ctx->wait.shown - 1];
     }
 
-    for (i = CHAT_STATUS_BATCHES - 1; i >= 0 && metrics->names[i] != prefix;
-         i--) {
-        room = metrics->names[i] == 0 ? i : room;
+    for (i = CHAT_STATUS_BATCHES - 1; i >= 0; i--) {
+        entry = &batches[i];
+
+        if (entry->batch.held == 0) {
+            room = i;
+        } else if (ngx_memcmp(entry->batch.name, name,
+                              sizeof(entry->batch.name))
+                   == 0) {
+            break;
+        }
     }
 
     i = i >= 0 ? i : room;
@@ -525,25 +492,20 @@ ngx_chat_metrics_entry(ngx_chat_ctx_t *ctx)
         return NULL;
     }
 
-    entry = &metrics->slot->batches[i];
+    entry = &batches[i];
     ctx->wait.shown = (ngx_uint_t) i + 1;
 
-    if (metrics->names[i] == 0) {
-        metrics->names[i] = prefix;
-        entry->batch.held = 0;
-    }
-
-    ngx_chat_metrics_begin(&entry->seq);
-    entry->used = 1;
+    begin_write(&entry->seq);
+    ngx_memcpy(entry->batch.name, name, sizeof(entry->batch.name));
     entry->batch.held++;
-    ngx_chat_metrics_end(&entry->seq);
+    end_write(&entry->seq);
     return entry;
 }
 
 
-/* A member of the batch as it is shown. */
+/* Adds a member of the batch. */
 static void
-ngx_chat_metrics_member(chat_held_t *held, const chat_member_t *member)
+put_member(chat_held_t *held, const chat_member_t *member)
 {
     chat_held_member_t *out = &held->members[held->nmembers];
 
@@ -572,15 +534,14 @@ ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     const char               *dialect = ctx->dialect->name;
     ngx_chat_metrics_batch_t *entry;
 
-    entry = ngx_chat_metrics_entry(ctx);
+    entry = find_entry(ctx);
     if (entry == NULL) {
         return;
     }
 
     held = &entry->batch;
-    ngx_chat_metrics_begin(&entry->seq);
+    begin_write(&entry->seq);
 
-    ngx_memcpy(held->name, ctx->barrier.q.key.name.bytes, sizeof(held->name));
     held->dialect = (unsigned char) chat_metrics_dialect(dialect);
     chat_short(&held->conversation, ctx->scope.conversation);
     held->state =
@@ -596,62 +557,54 @@ ngx_chat_metrics_list(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     for (i = 0; i < batch->nmembers; i++) {
         if (batch->members[i].is_call
             && batch->members[i].kind != CHAT_KIND_PROVIDER) {
-            ngx_chat_metrics_member(held, &batch->members[i]);
+            put_member(held, &batch->members[i]);
         }
     }
 
-    ngx_chat_metrics_end(&entry->seq);
+    end_write(&entry->seq);
 }
 
 
 void
 ngx_chat_metrics_unlist(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_metrics_t       *metrics = ctx->main->metrics;
     ngx_chat_metrics_batch_t *entry;
 
-    if (ctx->wait.shown == 0) {
-        return;
+    if (ctx->wait.shown != 0) {
+        entry = &ctx->worker->metrics->slot->batches[ctx->wait.shown - 1];
+        ctx->wait.shown = 0;
+
+        begin_write(&entry->seq);
+        entry->batch.held--;
+        end_write(&entry->seq);
     }
-
-    entry = &metrics->slot->batches[ctx->wait.shown - 1];
-
-    ngx_chat_metrics_begin(&entry->seq);
-
-    if (--entry->batch.held == 0) {
-        entry->used = 0;
-        metrics->names[ctx->wait.shown - 1] = 0;
-    }
-
-    ngx_chat_metrics_end(&entry->seq);
-    ctx->wait.shown = 0;
 }
 
 
 void
-ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
+ngx_chat_metrics_relist(ngx_chat_worker_t *worker,
+                        void (*look)(ngx_chat_ctx_t *ctx))
 {
     ngx_uint_t      i, room = 0;
     ngx_queue_t    *q;
     ngx_chat_ctx_t *ctx;
 
-    if (mcf->held == 0) {
+    if (worker->held == 0) {
         return;
     }
 
     for (i = 0; i < CHAT_STATUS_BATCHES; i++) {
-        room += mcf->metrics->names[i] == 0;
+        room += worker->metrics->slot->batches[i].batch.held == 0;
     }
 
-    for (q = ngx_queue_head(&mcf->holds);
-         q != ngx_queue_sentinel(&mcf->holds) && room > 0;
+    for (q = ngx_queue_head(&worker->holds);
+         q != ngx_queue_sentinel(&worker->holds) && room > 0;
          q = ngx_queue_next(q))
     {
         ctx = ngx_queue_data(q, ngx_chat_ctx_t, wait.queue);
 
-        /* what it finds is listed when the store has answered */
         if (ctx->wait.shown == 0 && ctx->barrier.group != NULL) {
-            ngx_chat_watch_look(ctx);
+            look(ctx);
             room--;
         }
     }
@@ -659,7 +612,7 @@ ngx_chat_metrics_relist(ngx_chat_main_conf_t *mcf)
 
 
 static int
-ngx_chat_metrics_compare_event(const void *a, const void *b)
+compare_events(const void *a, const void *b)
 {
     const chat_log_event_t *one = a, *two = b;
 
@@ -668,7 +621,7 @@ ngx_chat_metrics_compare_event(const void *a, const void *b)
 
 
 static int
-ngx_chat_metrics_compare_name(const void *a, const void *b)
+compare_names(const void *a, const void *b)
 {
     const chat_held_t *one = a, *two = b;
 
@@ -677,7 +630,7 @@ ngx_chat_metrics_compare_name(const void *a, const void *b)
 
 
 static int
-ngx_chat_metrics_compare_since(const void *a, const void *b)
+compare_since(const void *a, const void *b)
 {
     const chat_held_t *one = a, *two = b;
 
@@ -685,64 +638,72 @@ ngx_chat_metrics_compare_since(const void *a, const void *b)
 }
 
 
-/* Copies the entries of so many slots. */
+/* Adds up the counts of a slot. */
 static void
-ngx_chat_metrics_collect(ngx_chat_metrics_t *metrics, ngx_uint_t slots,
-                         chat_status_t *status)
+add_slot(const ngx_chat_metrics_slot_t *slot, ngx_uint_t running,
+         chat_status_t *status)
 {
-    ngx_uint_t                i, k;
-    ngx_chat_metrics_slot_t  *slot;
-    ngx_chat_metrics_event_t *event, happened;
-    ngx_chat_metrics_batch_t *batch, held;
+    ngx_msec_int_t age;
+    chat_metrics_t one = slot->metrics;
 
-    for (i = 0; i < slots; i++) {
-        slot = &metrics->sh->slots[i];
+    if (!running) {
+        ngx_memzero((u_char *) &one + NGX_CHAT_METRICS_NOW,
+                    sizeof(one) - NGX_CHAT_METRICS_NOW);
+    }
 
-        for (k = 0; k < CHAT_STATUS_EVENTS; k++) {
-            event = &slot->events[k];
+    chat_metrics_add(&status->metrics, &one);
 
-            if (ngx_chat_metrics_copy(&event->seq, event, &happened,
-                                      sizeof(happened))
-                && happened.event.n != 0)
-            {
-                status->events[status->nevents++] = happened.event;
-            }
+    if (one.holds != 0) {
+        age = (ngx_msec_int_t) (ngx_current_msec - slot->oldest);
+        status->oldest = ngx_max(status->oldest, (uint64_t) ngx_max(age, 0));
+    }
+}
+
+
+/* Copies the entries of a slot. */
+static void
+copy_slot(const ngx_chat_metrics_slot_t *slot, ngx_uint_t running,
+          chat_status_t *status)
+{
+    ngx_uint_t               i;
+    ngx_chat_metrics_event_t event;
+    ngx_chat_metrics_batch_t batch;
+
+    for (i = 0; i < CHAT_STATUS_EVENTS; i++) {
+        if (copy_entry(&slot->events[i].seq, &slot->events[i], &event,
+                       sizeof(event))
+            && event.event.n != 0)
+        {
+            status->events[status->nevents++] = event.event;
         }
+    }
 
-        if (!ngx_chat_metrics_runs(metrics, i)) {
-            continue;
-        }
-
-        for (k = 0; k < CHAT_STATUS_BATCHES; k++) {
-            batch = &slot->batches[k];
-
-            if (batch->used
-                && ngx_chat_metrics_copy(&batch->seq, batch, &held,
-                                         sizeof(held))
-                && held.used)
-            {
-                status->batches[status->nbatches++] = held.batch;
-            }
+    for (i = 0; running && i < CHAT_STATUS_BATCHES; i++) {
+        if (slot->batches[i].batch.held != 0
+            && copy_entry(&slot->batches[i].seq, &slot->batches[i], &batch,
+                          sizeof(batch))
+            && batch.batch.held != 0)
+        {
+            status->batches[status->nbatches++] = batch.batch;
         }
     }
 }
 
 
-/* Makes one entry of what several workers know of a batch. */
+/* Makes one entry of those that several workers have of a batch. */
 static void
-ngx_chat_metrics_merge(chat_status_t *status)
+merge_batches(chat_status_t *status)
 {
     size_t       i, n = 0;
     uint32_t     held;
     chat_held_t *one, *batch = status->batches;
 
-    ngx_qsort(batch, status->nbatches, sizeof(chat_held_t),
-              ngx_chat_metrics_compare_name);
+    ngx_qsort(batch, status->nbatches, sizeof(chat_held_t), compare_names);
 
     for (i = 0; i < status->nbatches; i++) {
         one = &status->batches[i];
 
-        if (n == 0 || ngx_chat_metrics_compare_name(batch, one) != 0) {
+        if (n == 0 || compare_names(batch, one) != 0) {
             batch = &status->batches[n++];
             *batch = *one;
             continue;
@@ -756,39 +717,47 @@ ngx_chat_metrics_merge(chat_status_t *status)
     }
 
     status->nbatches = n;
+    ngx_qsort(status->batches, n, sizeof(chat_held_t), compare_since);
 }
 
 
 ngx_int_t
-ngx_chat_metrics_tables(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
-                        chat_status_t *status)
+ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
+                      ngx_uint_t tables, chat_status_t *status)
 {
     size_t     i;
-    ngx_uint_t used = metrics->sh->used; /* other workers may take more */
+    ngx_uint_t running, used = metrics->sh->used; /* it may increase */
 
-    status->nbatches = 0;
-    status->nevents = 0;
-    status->batches =
-        ngx_palloc(pool, used * CHAT_STATUS_BATCHES * sizeof(chat_held_t));
-    status->events =
-        ngx_palloc(pool, used * CHAT_STATUS_EVENTS * sizeof(chat_log_event_t));
-    if (status->batches == NULL || status->events == NULL) {
-        return NGX_ERROR;
+    if (tables) {
+        status->batches =
+            ngx_palloc(pool, used * CHAT_STATUS_BATCHES * sizeof(chat_held_t));
+        status->events = ngx_palloc(pool, used * CHAT_STATUS_EVENTS
+                                              * sizeof(chat_log_event_t));
+        if (status->batches == NULL || status->events == NULL) {
+            return NGX_ERROR;
+        }
     }
 
-    ngx_chat_metrics_collect(metrics, used, status);
+    for (i = 0; i < used; i++) {
+        running = is_running(metrics, i);
+        add_slot(&metrics->sh->slots[i], running, status);
+        if (tables) {
+            copy_slot(&metrics->sh->slots[i], running, status);
+        }
+    }
+
+    if (!tables) {
+        return NGX_OK;
+    }
 
     ngx_qsort(status->events, status->nevents, sizeof(chat_log_event_t),
-              ngx_chat_metrics_compare_event);
+              compare_events);
+    merge_batches(status);
 
     if (status->nevents > CHAT_STATUS_EVENTS) {
         status->events += status->nevents - CHAT_STATUS_EVENTS;
         status->nevents = CHAT_STATUS_EVENTS;
     }
-
-    ngx_chat_metrics_merge(status);
-    ngx_qsort(status->batches, status->nbatches, sizeof(chat_held_t),
-              ngx_chat_metrics_compare_since);
 
     if (status->nbatches > CHAT_STATUS_BATCHES) {
         status->batches += status->nbatches - CHAT_STATUS_BATCHES;

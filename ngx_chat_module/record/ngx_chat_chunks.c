@@ -12,8 +12,6 @@
 
 #include "record/ngx_chat_chunks.h"
 
-#define NGX_CHAT_CHUNK_SIZE (16 * 1024) /* small pieces are gathered up to */
-
 
 void
 ngx_chat_chunk_free(ngx_chat_chunk_t *chunk)
@@ -37,129 +35,21 @@ ngx_chat_chunk_is_whole(const ngx_chat_chunk_t *chunk)
 }
 
 
-/* Gives up the oldest chunks while there is too much. */
-static void
-ngx_chat_chunks_drop(ngx_chat_chunks_t *chunks)
+ngx_uint_t
+ngx_chat_chunks_is_from_start(const ngx_chat_chunks_t *chunks)
 {
-    ngx_chat_chunk_t *chunk;
-
-    while (chunks->kept > chunks->conf->record_max
-           && chunks->first != chunks->last)
-    {
-        chunk = chunks->first;
-        chunks->first = chunk->next;
-        chunks->first_number++;
-        chunks->kept -= chunk->len;
-        ngx_chat_chunk_free(chunk);
-    }
+    return chunks->first == NULL
+           || (chunks->first_number == 0 && !chunks->first->gap);
 }
 
 
-/* The count that a piece begins with, and *bytes is what is behind it. */
-static ngx_int_t
-ngx_chat_chunks_count(const chat_fact_t *piece, chat_count_t *count,
-                      chat_str_t *bytes)
-{
-    size_t n = chat_count_read(count, piece->payload);
-
-    *bytes = chat_str(piece->payload.data + n, piece->payload.len - n);
-    return n != 0 ? NGX_OK : NGX_DECLINED;
-}
-
-
-/* The last thing that is kept, and what was lost before it. */
-static void
-ngx_chat_chunks_link(ngx_chat_chunks_t *chunks, ngx_chat_chunk_t *chunk)
-{
-    chunk->gap = chunks->gap;
-    chunk->lost = chunks->lost;
-    chunks->gap = 0;
-    ngx_memzero(&chunks->lost, sizeof(chunks->lost));
-
-    if (chunks->last != NULL) {
-        chunks->last->next = chunk;
-    } else {
-        chunks->first = chunk;
-    }
-
-    chunks->last = chunk;
-    chunks->next_number++;
-    chunks->kept += chunk->len;
-    chunks->length += chunk->len;
-    ngx_chat_chunks_drop(chunks);
-}
-
-
-static ngx_int_t
-ngx_chat_chunks_append(ngx_chat_chunks_t *chunks, const chat_fact_t *pieces,
-                       size_t n, size_t len)
-{
-    size_t            i;
-    u_char           *p;
-    chat_str_t        bytes;
-    chat_count_t      count;
-    ngx_chat_chunk_t *chunk;
-
-    /* an end of no bytes may be all that there is behind a hole */
-    if (len == 0 && !chunks->gap) {
-        return NGX_OK;
-    }
-
-    chunk = ngx_calloc(sizeof(*chunk) + len, ngx_cycle->log);
-    if (chunk == NULL) {
-        return NGX_ERROR;
-    }
-
-    chunk->refs = 1;
-    p = chunk->data;
-
-    for (i = 0; i < n; i++) {
-        (void) ngx_chat_chunks_count(&pieces[i], i ? &count : &chunk->count,
-                                     &bytes);
-        p = ngx_cpymem(p, bytes.data, bytes.len);
-    }
-
-    chunk->len = (size_t) (p - chunk->data);
-    ngx_chat_chunks_link(chunks, chunk);
-    return NGX_OK;
-}
-
-
-/* The pieces as chunks of about one size; a longer one stays whole. */
-static ngx_int_t
-ngx_chat_chunks_gather(ngx_chat_chunks_t *chunks, const chat_fact_t *pieces,
-                       size_t n)
-{
-    size_t       i, from = 0, len = 0;
-    chat_str_t   bytes;
-    chat_count_t count;
-
-    for (i = 0; i < n; i++) {
-        (void) ngx_chat_chunks_count(&pieces[i], &count, &bytes);
-
-        if (len != 0 && len + bytes.len > NGX_CHAT_CHUNK_SIZE) {
-            if (ngx_chat_chunks_append(chunks, &pieces[from], i - from, len)
-                != NGX_OK) {
-                return NGX_ERROR;
-            }
-            from = i;
-            len = 0;
-        }
-
-        len += bytes.len;
-    }
-
-    return ngx_chat_chunks_append(chunks, &pieces[from], n - from, len);
-}
-
-
-/* The value of a header that the head says; empty: it has none. */
+/* The value of a header in the head; empty: it has none. */
 static chat_str_t
-ngx_chat_chunks_header(const ngx_chat_chunks_t *chunks, const char *wanted)
+find_header(const ngx_chat_chunks_t *chunks, const char *wanted)
 {
     chat_str_t headers = chunks->head.headers, name, value;
 
-    while (chat_record_header_next(&headers, &name, &value)) {
+    while (chat_recording_header_next(&headers, &name, &value)) {
         if (ngx_chat_headers_is(name, wanted)) {
             return value;
         }
@@ -173,20 +63,20 @@ ngx_uint_t
 ngx_chat_chunks_is_sse(const ngx_chat_chunks_t *chunks)
 {
     return ngx_chat_filter_is_event_stream(
-        ngx_chat_chunks_header(chunks, "content-type"));
+        find_header(chunks, "content-type"));
 }
 
 
 ngx_uint_t
 ngx_chat_chunks_is_resumable(const ngx_chat_chunks_t *chunks)
 {
-    return ngx_chat_chunks_header(chunks, "x-chat-stream").len != 0;
+    return find_header(chunks, "x-chat-stream").len != 0;
 }
 
 
-/* The dialect's reader of the stream; a stream is followed without it, too. */
+/* Opens the dialect's reader; the stream is followed without it, too. */
 static void
-ngx_chat_chunks_open(ngx_chat_chunks_t *chunks)
+open_stream(ngx_chat_chunks_t *chunks)
 {
     chat_stream_conf_t sc;
 
@@ -202,25 +92,25 @@ ngx_chat_chunks_open(ngx_chat_chunks_t *chunks)
 
 
 static ngx_int_t
-ngx_chat_chunks_head(ngx_chat_chunks_t *chunks, chat_str_t bytes)
+read_head(ngx_chat_chunks_t *chunks, chat_str_t bytes)
 {
-    chunks->head_bytes = ngx_alloc(bytes.len + 1, ngx_cycle->log);
-    if (chunks->head_bytes == NULL) {
+    chat_buf_t *copy = &chunks->head_bytes;
+
+    copy->len = 0;
+    chat_buf_add(copy, bytes);
+
+    if (copy->failed) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(chunks->head_bytes, bytes.data, bytes.len);
-
-    if (chat_record_head_read(chat_str(chunks->head_bytes, bytes.len),
-                              &chunks->head)
-            != CHAT_OK
+    if (chat_recording_head_read(chat_buf_str(copy), &chunks->head) != CHAT_OK
         || chunks->head.status >= NGX_HTTP_SPECIAL_RESPONSE)
     {
         return NGX_DECLINED;
     }
 
     chunks->has_head = 1;
-    ngx_chat_chunks_open(chunks);
+    open_stream(chunks);
     return NGX_OK;
 }
 
@@ -228,26 +118,31 @@ ngx_chat_chunks_head(ngx_chat_chunks_t *chunks, chat_str_t bytes)
 void
 ngx_chat_chunks_know(ngx_chat_chunks_t *chunks, chat_str_t head)
 {
-    if (chunks->has_head || chunks->position != 0 || head.len == 0
-        || ngx_chat_chunks_head(chunks, head) == NGX_OK)
-    {
-        return;
-    }
-
-    /* it is none: the log's own decides */
-    if (chunks->head_bytes != NULL) {
-        ngx_free(chunks->head_bytes);
-        chunks->head_bytes = NULL;
+    if (!chunks->has_head && chunks->position == 0 && head.len != 0) {
+        /* a bad one is ignored: the log's own decides */
+        (void) read_head(chunks, head);
     }
 }
 
 
+/* The dialect reads the chunk. */
 static void
-ngx_chat_chunks_listen(ngx_chat_chunks_t *chunks, chat_str_t bytes)
+parse_chunk(ngx_chat_chunks_t *chunks, const ngx_chat_chunk_t *chunk)
 {
-    size_t                     n;
+    int                        ended = 1;
+    size_t                     n = 0;
+    chat_count_t               count = chunk->count;
     const chat_piece_t        *pieces;
     const chat_stream_facts_t *facts;
+    chat_str_t                 bytes = chat_str(chunk->data, chunk->len);
+
+    /* behind a hole the rest of an event is no event */
+    if (chunks->partial && chat_count_is_inside(&count)) {
+        n = chat_count_frame(&count, bytes, &ended);
+    }
+
+    chunks->partial = chunks->partial && !ended;
+    bytes = chat_str(bytes.data + n, bytes.len - n);
 
     if (chunks->stream != NULL) {
         (void) chat_stream_push(chunks->stream, bytes, &pieces, &n);
@@ -256,160 +151,159 @@ ngx_chat_chunks_listen(ngx_chat_chunks_t *chunks, chat_str_t bytes)
 }
 
 
-/*
- * Entries before this one are lost. A follower that has all up to there gets
- * the words for that; one that begins behind the hole needs a reader that
- * knows nothing of what came before.
- */
 static void
-ngx_chat_chunks_hole(ngx_chat_chunks_t *chunks, uint64_t position)
+link_chunk(ngx_chat_chunks_t *chunks, ngx_chat_chunk_t *chunk)
 {
-    if (!chunks->gap) {
-        chunks->gap = chunks->behind = 1;
-        (void) ngx_chat_chunks_break(chunks, "incomplete_record");
-        chunks->lost = chunks->words;
-        ngx_memzero(&chunks->words, sizeof(chunks->words));
+    chunk->gap = chunks->gap;
+    chunk->lost = chunks->lost;
+    chunks->gap = 0;
+    ngx_memzero(&chunks->lost, sizeof(chunks->lost));
 
-        chat_stream_destroy(chunks->stream);
-        chunks->stream = NULL;
-        ngx_chat_chunks_open(chunks);
-
-        if (chunks->next_number == 0) {
-            /* no follower can begin with the first one */
-            chunks->first_number = chunks->next_number = 1;
-        }
+    if (chunks->last != NULL) {
+        chunks->last->next = chunk;
+    } else {
+        chunks->first = chunk;
     }
 
-    chunks->position = position;
+    chunks->last = chunk;
+    chunks->kept += chunk->len;
+    chunks->length += chunk->len;
+
+    while (chunks->kept > chunks->conf->record_max
+           && chunks->first != chunks->last)
+    {
+        chunk = chunks->first;
+        chunks->first = chunk->next;
+        chunks->first_number++;
+        chunks->kept -= chunk->len;
+        ngx_chat_chunk_free(chunk);
+    }
 }
 
 
 static off_t
-ngx_chat_chunks_position(const chat_fact_t *piece)
+position_of(const chat_fact_t *entry)
 {
-    return ngx_atoof((u_char *) piece->field.data, piece->field.len);
+    return ngx_atoof((u_char *) entry->field.data, entry->field.len);
 }
 
 
-/* It is the next one, or there is a hole. NGX_AGAIN: and it is none. */
+/* Adds the entries from *at on, up to the next hole, as one chunk. */
 static ngx_int_t
-ngx_chat_chunks_place(ngx_chat_chunks_t *chunks, const chat_fact_t *piece)
+add_run(ngx_chat_chunks_t *chunks, const chat_fact_t *entries, size_t n,
+        size_t *at)
 {
-    off_t position = ngx_chat_chunks_position(piece);
+    size_t            i, skip, len = 0, first = *at;
+    u_char           *p;
+    ngx_int_t         rc = NGX_OK;
+    chat_str_t        bytes;
+    chat_count_t      count;
+    ngx_chat_chunk_t *chunk;
 
-    if (position < 0 || (uint64_t) position < chunks->position
-        || (piece->payload.data == NULL && piece->payload.len != 0))
-    {
-        return NGX_DECLINED;
-    }
-
-    if ((uint64_t) position == chunks->position) {
-        return NGX_OK;
-    }
-
-    if (!chunks->has_head) {
-        return NGX_DECLINED;
-    }
-
-    ngx_chat_chunks_hole(chunks, (uint64_t) position);
-    return piece->payload.len != 0 ? NGX_OK : NGX_AGAIN;
-}
-
-
-/* Behind a hole the rest of an event is no event. */
-static chat_str_t
-ngx_chat_chunks_whole(ngx_chat_chunks_t *chunks, chat_count_t count,
-                      chat_str_t bytes)
-{
-    int    ended = 1;
-    size_t n = 0;
-
-    if (chat_count_is_inside(&count)) {
-        n = chat_count_frame(&count, bytes, &ended);
-    }
-
-    chunks->behind = !ended;
-    return chat_str(bytes.data + n, bytes.len - n);
-}
-
-
-/* Reads what the next piece says. NGX_DONE: it is the last. */
-static ngx_int_t
-ngx_chat_chunks_piece(ngx_chat_chunks_t *chunks, const chat_fact_t *piece)
-{
-    chat_str_t   bytes;
-    chat_count_t count;
-
-    if (chunks->position == 0) {
-        chunks->position = 1;
-        return chunks->has_head ? NGX_OK
-                                : ngx_chat_chunks_head(chunks, piece->payload);
-    }
-
-    if (ngx_chat_chunks_count(piece, &count, &bytes) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    chunks->position++;
-
-    if (chunks->behind) {
-        bytes = ngx_chat_chunks_whole(chunks, count, bytes);
-    }
-
-    ngx_chat_chunks_listen(chunks, bytes);
-    return chat_str_is(piece->value, "last") ? NGX_DONE : NGX_OK;
-}
-
-
-/* Takes the pieces up to the next hole, *used of them. */
-static ngx_int_t
-ngx_chat_chunks_run(ngx_chat_chunks_t *chunks, const chat_fact_t *pieces,
-                    size_t n, size_t *used)
-{
-    size_t    i, from = chunks->position == 0 ? 1 : 0;
-    ngx_int_t rc = NGX_OK;
-
-    for (i = 0; i < n && rc == NGX_OK; i++) {
-        if (ngx_chat_chunks_position(&pieces[i]) != (off_t) chunks->position) {
+    for (i = first; i < n && rc == NGX_OK; i++) {
+        if (position_of(&entries[i]) != (off_t) chunks->position) {
             break;
         }
 
-        rc = ngx_chat_chunks_piece(chunks, &pieces[i]);
-        if (rc == NGX_DECLINED || rc == NGX_ERROR) {
-            break; /* what came before it is not lost */
+        bytes = entries[i].payload;
+        skip = bytes.data ? chat_count_read(&count, bytes) : 0;
+
+        if (skip == 0) {
+            rc = NGX_DECLINED; /* what came before it is not lost */
+            break;
         }
+
+        len += bytes.len - skip;
+        chunks->position++;
+        rc = chat_str_is(entries[i].value, "last") ? NGX_DONE : NGX_OK;
     }
 
-    *used = i;
+    *at = i;
 
-    if (i > from
-        && ngx_chat_chunks_gather(chunks, &pieces[from], i - from) != NGX_OK)
-    {
+    /* an empty entry may be all that there is behind a hole */
+    if (i == first || (len == 0 && !chunks->gap)) {
+        return rc;
+    }
+
+    chunk = ngx_calloc(sizeof(*chunk) + len, ngx_cycle->log);
+    if (chunk == NULL) {
         return NGX_ERROR;
     }
 
+    chunk->refs = 1;
+    chunk->len = len;
+    p = chunk->data;
+
+    for (i = first; i < *at; i++) {
+        bytes = entries[i].payload;
+        skip = chat_count_read(i == first ? &chunk->count : &count, bytes);
+        p = ngx_cpymem(p, bytes.data + skip, bytes.len - skip);
+    }
+
+    parse_chunk(chunks, chunk);
+    link_chunk(chunks, chunk);
     return rc;
 }
 
 
+/*
+ * Entries before this position are lost. A follower that has all up to there
+ * is sent the words for that; one that begins behind the hole needs a reader
+ * that knows nothing of what came before.
+ */
+static void
+on_hole(ngx_chat_chunks_t *chunks, uint64_t position)
+{
+    chunks->position = position;
+
+    if (chunks->gap) {
+        return;
+    }
+
+    chunks->gap = chunks->partial = 1;
+    (void) ngx_chat_chunks_break(chunks, "incomplete_record");
+    chunks->lost = chunks->words;
+    ngx_memzero(&chunks->words, sizeof(chunks->words));
+
+    chat_stream_destroy(chunks->stream);
+    chunks->stream = NULL;
+    open_stream(chunks);
+}
+
+
 ngx_int_t
-ngx_chat_chunks_add(ngx_chat_chunks_t *chunks, const chat_fact_t *pieces,
+ngx_chat_chunks_add(ngx_chat_chunks_t *chunks, const chat_fact_t *entries,
                     size_t n)
 {
-    size_t    i, used;
+    off_t     position;
+    size_t    i = 0;
     ngx_int_t rc = NGX_OK;
 
-    for (i = 0; i < n && rc == NGX_OK; i += used) {
-        used = 0;
-        rc = ngx_chat_chunks_place(chunks, &pieces[i]);
+    while (i < n && rc == NGX_OK) {
+        position = position_of(&entries[i]);
 
-        if (rc == NGX_OK) {
-            rc = ngx_chat_chunks_run(chunks, &pieces[i], n - i, &used);
-
-        } else if (rc == NGX_AGAIN) {
-            /* it stands for all that are gone, and is the only one */
-            return NGX_OK;
+        if (position < (off_t) chunks->position
+            || (position != (off_t) chunks->position && !chunks->has_head))
+        {
+            return NGX_DECLINED;
         }
+
+        if (position != (off_t) chunks->position) {
+            on_hole(chunks, (uint64_t) position);
+
+            if (entries[i].payload.len == 0) {
+                return NGX_OK; /* it stands for all that are gone */
+            }
+        }
+
+        if (position != 0) {
+            rc = add_run(chunks, entries, n, &i);
+            continue;
+        }
+
+        chunks->position = 1;
+        rc = chunks->has_head ? NGX_OK : read_head(chunks, entries[0].payload);
+        i++;
     }
 
     return rc;
@@ -468,8 +362,105 @@ ngx_chat_chunks_free(ngx_chat_chunks_t *chunks)
     chat_stream_destroy(chunks->stream);
     chat_buf_free(&chunks->words);
     chat_buf_free(&chunks->lost);
+    chat_buf_free(&chunks->head_bytes);
+}
 
-    if (chunks->head_bytes != NULL) {
-        ngx_free(chunks->head_bytes);
+
+/* 1 if a follower that has the events up to after can begin with the chunk. */
+static ngx_uint_t
+can_begin(const ngx_chat_chunk_t *chunk, uint64_t after)
+{
+    return chunk->count.events < after
+           || (chunk->count.events == after
+               && !chat_count_is_inside(&chunk->count));
+}
+
+
+void
+ngx_chat_cursor_pass(ngx_chat_cursor_t *cursor, ngx_chat_chunk_t *chunk)
+{
+    ngx_chat_chunk_free(cursor->at);
+
+    /* one reference, to find the next */
+    cursor->at = chunk;
+    chunk->refs++;
+    cursor->next++;
+    cursor->from = 0;
+    cursor->fresh = 0;
+}
+
+
+/*
+ * Looks for the end of the last event that the client has: in the chunk, or
+ * passes it. NGX_DECLINED: something before that is lost.
+ */
+static ngx_int_t
+seek(ngx_chat_cursor_t *cursor, ngx_chat_chunk_t *chunk)
+{
+    if (can_begin(chunk, cursor->after)) {
+        cursor->count = chunk->count;
+        cursor->begun = 1;
+
+    } else if (!cursor->begun || chunk->gap) {
+        return NGX_DECLINED;
+    }
+
+    if (cursor->count.events == cursor->after || chunk->next == NULL
+        || !can_begin(chunk->next, cursor->after))
+    {
+        cursor->from = chat_count_to(
+            &cursor->count, chat_str(chunk->data, chunk->len), cursor->after);
+
+        if (cursor->count.events == cursor->after
+            && !chat_count_is_inside(&cursor->count))
+        {
+            cursor->placed = cursor->fresh = 1;
+            return NGX_OK;
+        }
+    }
+
+    ngx_chat_cursor_pass(cursor, chunk);
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_cursor_next(ngx_chat_cursor_t       *cursor,
+                     const ngx_chat_chunks_t *chunks, ngx_chat_chunk_t **chunk)
+{
+    ngx_chat_chunk_t *next;
+
+    if (!cursor->begun) {
+        cursor->next = chunks->first_number;
+    }
+
+    cursor->lost = chat_str(NULL, 0);
+
+    if (cursor->next < chunks->first_number) {
+        return NGX_DECLINED;
+    }
+
+    for (;;) {
+        next = cursor->at ? cursor->at->next : chunks->first;
+
+        if (next == NULL) {
+            return NGX_AGAIN;
+        }
+
+        if (cursor->placed ? next->gap && !cursor->fresh
+                           : seek(cursor, next) != NGX_OK)
+        {
+            cursor->lost = chat_buf_str(&next->lost);
+            return NGX_DECLINED;
+        }
+
+        if (cursor->placed && cursor->from != next->len) {
+            *chunk = next;
+            return NGX_OK;
+        }
+
+        if (cursor->placed) {
+            ngx_chat_cursor_pass(cursor, next);
+        }
     }
 }

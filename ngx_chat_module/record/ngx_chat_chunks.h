@@ -2,12 +2,13 @@
  * ngx_chat_chunks.h: what was read of a recording, as runs of bytes that its
  * followers share.
  *
- * Entries go in, in order; numbered chunks come out. Small entries that come
- * together become one chunk. The dialect reads the stream as well, so that it
- * is known how it ended and what its clients are sent where it breaks off.
+ * Entries go in, in order; chunks come out, one for each run of entries that
+ * was read at once. The dialect reads the stream as well, so that it is known
+ * how it ended and what clients are sent where it breaks off. A cursor is the
+ * place of one follower.
  * Promises: a hole in the recording is marked at the chunk behind it; each
- * chunk says with which event it begins; at most record_max bytes are kept,
- * the oldest go first; a chunk lives as long as it is referred to.
+ * chunk says with which event it begins; the oldest chunks go first where more
+ * than record_max bytes are kept; a chunk lives as long as it is referred to.
  */
 
 #ifndef NGX_CHAT_CHUNKS_H
@@ -16,7 +17,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "base/ngx_chat_module.h"
+#include "response/ngx_chat_response.h"
 #include "sse/chat_position.h"
 #include "facts/chat_recording.h"
 
@@ -25,9 +26,9 @@ typedef struct ngx_chat_chunk_s ngx_chat_chunk_t;
 struct ngx_chat_chunk_s {
     ngx_chat_chunk_t *next; /* set while next is kept */
     ngx_uint_t        refs;
-    chat_count_t      count; /* of what came before it */
-    ngx_uint_t        gap;   /* what came right before it is lost, */
-    chat_buf_t        lost;  /* and this is said of it; empty: cannot be */
+    chat_count_t      count; /* of the events before it */
+    ngx_uint_t        gap;   /* entries right before it are lost */
+    chat_buf_t        lost;  /* what clients are sent there; or empty */
     size_t            len;
     u_char            data[];
 };
@@ -35,43 +36,59 @@ struct ngx_chat_chunk_s {
 typedef struct {
     ngx_chat_loc_conf_t  *conf;
     const chat_dialect_t *dialect;
-    uint64_t              position; /* of the piece that comes next */
+    uint64_t              position; /* of the next entry */
     ngx_uint_t            has_head;
-    u_char               *head_bytes;
-    chat_record_head_t    head;
+    chat_buf_t            head_bytes;
+    chat_recording_head_t head; /* in them */
     ngx_chat_chunk_t     *first;
     ngx_chat_chunk_t     *last;
-    uint64_t              first_number;
-    uint64_t              next_number; /* of the chunk that comes next */
-    size_t                kept;        /* bytes */
-    uint64_t              length;      /* of all chunks that there were */
-    chat_stream_t        *stream; /* NULL: no event stream, or no memory */
-    chat_buf_t            words;
-    ngx_uint_t            gap;  /* pieces are lost, and none has come since */
-    chat_buf_t            lost; /* what is said of it */
-    ngx_uint_t            behind; /* and of an event only the end has come */
+    uint64_t              first_number; /* chunks before the first, so far */
+    size_t                kept;         /* bytes */
+    uint64_t              length;       /* bytes of all chunks so far */
+    chat_stream_t        *stream;  /* NULL: no event stream, or no memory */
+    chat_buf_t            words;   /* the end of a stream that breaks off */
+    ngx_uint_t            gap;     /* entries are lost, and none came since */
+    chat_buf_t            lost;    /* what clients are sent there */
+    ngx_uint_t            partial; /* and the next event lacks its beginning */
 } ngx_chat_chunks_t;
 
-/* The head, where it is known without the log; it may be given twice. */
+/* Zeroed, with after set, it is before the first chunk. */
+typedef struct {
+    uint64_t          after; /* the last event that its client has; 0: none */
+    ngx_chat_chunk_t *at;    /* the last chunk that was taken */
+    uint64_t          next;  /* number of the next one */
+    size_t            from;  /* first byte in the next one */
+    chat_count_t      count; /* while it looks for the end of that event */
+    chat_str_t        lost; /* NGX_DECLINED: what its client is sent; or empty:
+                                chunks were given up */
+    unsigned          begun : 1;  /* it has found a chunk to begin with */
+    unsigned          placed : 1; /* and the end of that event */
+    unsigned          fresh : 1;  /* and has taken nothing since */
+} ngx_chat_cursor_t;
+
+/* The head, where it is known without the log; may be called twice. */
 void ngx_chat_chunks_know(ngx_chat_chunks_t *chunks, chat_str_t head);
 
 /*
- * The answer of a read(). NGX_OK; NGX_DONE: the last piece was among them;
- * NGX_DECLINED: the head is lost, or these are no bytes of a record;
+ * Takes the entries that a read() returned. NGX_OK; NGX_DONE: the last one was
+ * among them; NGX_DECLINED: the head is lost, or these are no entries;
  * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_chat_chunks_add(ngx_chat_chunks_t *chunks,
-                              const chat_fact_t *pieces, size_t n);
+                              const chat_fact_t *entries, size_t n);
 
-/* How a stream whose last piece is there has ended. */
+/* How a stream whose last entry is there has ended. */
 chat_end_e ngx_chat_chunks_end(ngx_chat_chunks_t *chunks);
 
 /*
  * The rest will not come. INTERRUPTED: words are the dialect's own for that,
- * or empty if they cannot be told; else what was read had ended that way.
+ * or empty; else what was read had ended that way.
  */
 chat_end_e ngx_chat_chunks_break(ngx_chat_chunks_t *chunks,
                                  const char        *reason);
+
+/* 1 if no chunk before the first one is missing. */
+ngx_uint_t ngx_chat_chunks_is_from_start(const ngx_chat_chunks_t *chunks);
 
 /* 1 if the head says that it is an event stream. */
 ngx_uint_t ngx_chat_chunks_is_sse(const ngx_chat_chunks_t *chunks);
@@ -86,5 +103,16 @@ void ngx_chat_chunk_free(ngx_chat_chunk_t *chunk);
 
 /* 1 if an event ends with the chunk. */
 ngx_uint_t ngx_chat_chunk_is_whole(const ngx_chat_chunk_t *chunk);
+
+/*
+ * Moves the cursor to its next byte: *chunk has it, at cursor->from.
+ * NGX_AGAIN: it is not there yet; NGX_DECLINED: it is lost, or was given up.
+ */
+ngx_int_t ngx_chat_cursor_next(ngx_chat_cursor_t       *cursor,
+                               const ngx_chat_chunks_t *chunks,
+                               ngx_chat_chunk_t       **chunk);
+
+/* The chunk has been taken. */
+void ngx_chat_cursor_pass(ngx_chat_cursor_t *cursor, ngx_chat_chunk_t *chunk);
 
 #endif /* NGX_CHAT_CHUNKS_H */

@@ -1,10 +1,10 @@
 /*
- * ngx_chat_follow.c: gives a client the answer of another request.
+ * ngx_chat_follow.c: sends a client the answer of another request.
  *
  * While it waits for the outcome of an attempt, a request follows its stream
  * already, so that the producer records it. Once the answer has begun, what
- * the client's transcript lacks is fetched; the head of the recording makes
- * the status and headers. Chunks are sent where they lie, a few at a time.
+ * the client's transcript lacks is fetched; the head of the recording gives
+ * the status and headers. Chunks are sent where they lie, one at a time.
  * Promises: where there is no recording nothing has been sent; a stream that
  * broke off, or that the client is too slow for, never ends as a complete one;
  * a client that takes nothing for send_timeout is given up.
@@ -15,71 +15,34 @@
 #include <ngx_http.h>
 
 #include "record/ngx_chat_follow.h"
-#include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 
 
-/* A chain under construction. */
-typedef struct {
-    ngx_chain_t links[NGX_CHAT_FOLLOW_CHUNKS + 2];
-    ngx_uint_t  n;
-} ngx_chat_links_t;
-
-
-static void ngx_chat_follow_send(ngx_chat_ctx_t *ctx);
-static void ngx_chat_follow_write(ngx_http_request_t *r);
+static void send_stream(ngx_chat_ctx_t *ctx);
+static void on_writable(ngx_http_request_t *r);
 
 
 static void
-ngx_chat_links_add(ngx_chat_links_t *links, ngx_buf_t *b)
-{
-    ngx_chain_t *link = &links->links[links->n];
-
-    if (links->n != 0) {
-        links->links[links->n - 1].next = link;
-    }
-
-    link->buf = b;
-    link->next = NULL;
-    links->n++;
-}
-
-
-static void
-ngx_chat_follow_begin(ngx_chat_ctx_t *ctx)
+begin_stream(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
     ngx_connection_t   *c = r->connection;
-    ngx_chat_follow_t  *follow = ctx->follow;
 
     r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_chat_follow_write;
+    r->write_event_handler = on_writable;
 
     /* a FIN that came with the body would be missed otherwise */
     if (r->stream == NULL && c->read->ready) {
         ngx_post_event(c->read, &ngx_posted_events);
     }
 
-    /* without a flush the filters behind us may keep it back */
-    follow->injected.memory = 1;
-    follow->injected.flush = 1;
-
-    if (ctx->dialect->inject_after == NULL) {
-        follow->injected.pos = ctx->response.injected.data;
-        follow->injected.last =
-            ctx->response.injected.data + ctx->response.injected.len;
-    }
-
-    /* the header goes out at once */
-    follow->end.flush = 1;
-
-    ngx_chat_follow_send(ctx);
+    send_stream(ctx);
 }
 
 
-/* 1 if the client has not taken what it was given. */
+/* 1 if the client has not taken what it was sent. */
 static ngx_uint_t
-ngx_chat_follow_blocked(ngx_http_request_t *r)
+is_blocked(ngx_http_request_t *r)
 {
     return r->buffered || r->postponed || r->connection->buffered;
 }
@@ -87,7 +50,7 @@ ngx_chat_follow_blocked(ngx_http_request_t *r)
 
 /* Waits for the client; again: it has just taken something. */
 static void
-ngx_chat_follow_await(ngx_http_request_t *r, ngx_uint_t again)
+wait_for_client(ngx_http_request_t *r, ngx_uint_t again)
 {
     ngx_event_t              *wev = r->connection->write;
     ngx_http_core_loc_conf_t *clcf;
@@ -104,323 +67,242 @@ ngx_chat_follow_await(ngx_http_request_t *r, ngx_uint_t again)
 }
 
 
-/* Lets go what the client has taken: all of it. */
+/* Lets go of what the client has taken: all that it was sent. */
 static void
-ngx_chat_follow_sent(ngx_chat_follow_t *follow)
+release(ngx_chat_follow_t *follow)
 {
-    ngx_uint_t i;
+    ngx_chat_chunk_free(follow->chunk);
+    follow->chunk = NULL;
+    chat_buf_free(&follow->own);
+    ngx_memzero(&follow->own, sizeof(follow->own));
 
-    for (i = 0; i < follow->nsending; i++) {
-        ngx_chat_chunk_free(follow->sending[i].chunk);
-        chat_buf_free(&follow->sending[i].rewritten);
-        ngx_memzero(&follow->sending[i].rewritten, sizeof(chat_buf_t));
-    }
-
-    follow->nsending = 0;
+    ngx_memzero(&follow->buf, sizeof(follow->buf));
+    follow->buf.flush = 1; /* else the filters behind us may keep it back */
 }
 
 
-/* Sends the chunk from this byte on, rewritten where that is due. */
-static ngx_int_t
-ngx_chat_follow_chunk(ngx_chat_follow_t *follow, ngx_chat_chunk_t *chunk,
-                      size_t from)
+static void
+set_bytes(ngx_buf_t *b, chat_str_t bytes)
 {
-    chat_rc_e           rc;
-    ngx_chat_sending_t *sending = &follow->sending[follow->nsending++];
-    ngx_buf_t          *b = &sending->buf;
-    chat_buf_t         *own = &sending->rewritten;
+    b->memory = bytes.len != 0;
+    b->pos = (u_char *) bytes.data;
+    b->last = b->pos + bytes.len;
+}
 
-    ngx_memzero(b, sizeof(*b));
-    sending->chunk = chunk;
-    b->memory = 1;
-    b->flush = 1;
-    b->pos = chunk->data + from;
-    b->last = chunk->data + chunk->len;
 
-    rc = chat_follow(&follow->rewriter,
-                     chat_str(b->pos, (size_t) (b->last - b->pos)), own);
-    if (rc == CHAT_OK) {
-        b->memory = own->len != 0;
-        b->pos = own->data;
-        b->last = own->data + own->len;
+/* Sends own bytes; NGX_ERROR: no memory. */
+static ngx_int_t
+set_own(ngx_chat_follow_t *follow)
+{
+    set_bytes(&follow->buf, chat_buf_str(&follow->own));
+    return follow->own.failed ? NGX_ERROR : NGX_OK;
+}
+
+
+/* Sends the next bytes of the chunk, rewritten where that is due. */
+static ngx_int_t
+send_chunk(ngx_chat_follow_t *follow, ngx_chat_chunk_t *chunk)
+{
+    size_t     from = follow->follower.cursor.from;
+    chat_str_t bytes = chat_str(chunk->data + from, chunk->len - from);
+
+    ngx_chat_cursor_pass(&follow->follower.cursor, chunk);
+
+    switch (chat_follow(&follow->rewriter, bytes, &follow->own)) {
+    case CHAT_OK:
+        return set_own(follow);
+
+    case CHAT_DECLINED:
+        follow->chunk = chunk;
+        chunk->refs++;
+        set_bytes(&follow->buf, bytes);
+        return NGX_OK;
+
+    default:
+        return NGX_ERROR;
     }
-
-    return rc == CHAT_ERROR ? NGX_ERROR : NGX_OK;
 }
 
 
 /*
- * The chunks that are there, as many as go at a time. NGX_DECLINED: the next
- * one was given up.
+ * Ends the response with own bytes; is_whole: as a complete one. Of a
+ * subrequest the page around it may go on.
  */
 static ngx_int_t
-ngx_chat_follow_blocks(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+send_last(ngx_chat_ctx_t *ctx, ngx_uint_t is_whole)
 {
-    size_t             from;
-    ngx_int_t          rc;
-    ngx_chat_chunk_t  *chunk;
-    ngx_chat_follow_t *follow = ctx->follow;
+    ngx_buf_t *b = &ctx->follow->buf;
 
-    while (follow->nsending < NGX_CHAT_FOLLOW_CHUNKS) {
-        rc = ngx_chat_reader_take(&follow->follower, &chunk, &from);
-        if (rc != NGX_OK) {
-            return rc == NGX_AGAIN ? NGX_OK : rc;
-        }
-
-        if (ngx_chat_follow_chunk(follow, chunk, from) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        ngx_chat_links_add(links, &follow->sending[follow->nsending - 1].buf);
+    if (!is_whole) {
+        ngx_chat_answer_break(ctx);
     }
 
-    return NGX_OK;
-}
+    if (set_own(ctx->follow) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
-
-/* Nothing of the request comes behind it; of a page around it more may. */
-static void
-ngx_chat_follow_last(ngx_http_request_t *r, ngx_buf_t *b)
-{
-    b->last_buf = r == r->main;
+    b->flush = ctx->response.truncated;
+    b->last_buf = ctx->request == ctx->request->main && !b->flush;
     b->last_in_chain = 1;
     b->sync = ngx_buf_size(b) == 0;
-}
-
-
-/* The same of a response that must not end as a complete one. */
-static void
-ngx_chat_follow_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
-{
-    ngx_chat_follow_last(ctx->request, b);
-
-    ngx_chat_answer_break(ctx);
-    if (ctx->response.truncated) {
-        b->last_buf = 0;
-        b->flush = 1;
-    }
-}
-
-
-/* What is said of a stream that goes no further, behind all that was sent. */
-static ngx_int_t
-ngx_chat_follow_words(ngx_chat_ctx_t *ctx, chat_str_t words)
-{
-    ngx_buf_t              *b = &ctx->follow->end;
-    const ngx_chat_chunk_t *at = ctx->follow->follower.at;
-
-    ngx_memzero(b, sizeof(*b));
-
-    b->pos = ngx_pnalloc(ctx->request->pool, words.len + 2);
-    if (b->pos == NULL) {
-        return NGX_ERROR;
-    }
-
-    b->memory = 1;
-    b->last = b->pos;
-
-    /* a part of an event must end before another begins */
-    if (at != NULL && !ngx_chat_chunk_is_whole(at)) {
-        b->last = ngx_cpymem(b->last, "\n\n", 2);
-    }
-
-    b->last = ngx_cpymem(b->last, words.data, words.len);
-    ngx_chat_follow_break(ctx, b);
-    return NGX_OK;
-}
-
-
-/* Bytes are lost, or it was too slow for what could be kept. */
-static ngx_int_t
-ngx_chat_follow_lacks(ngx_chat_ctx_t *ctx)
-{
-    ngx_buf_t               *b;
-    chat_str_t               words = ctx->follow->follower.lost;
-    const ngx_chat_chunks_t *chunks = &ctx->follow->follower.reader->chunks;
-
-    if (words.len != 0) {
-        return ngx_chat_follow_words(ctx, words);
-    }
-
-    if (chunks->stream == NULL || !ctx->conf->interrupted) {
-        return NGX_ERROR;
-    }
-
-    b = ngx_chat_answer_interrupted(ctx, "too_slow",
-                                    ngx_chat_chunks_is_resumable(chunks));
-    if (b == NULL) {
-        return NGX_ERROR;
-    }
-
-    words = chat_str(b->pos, (size_t) (b->last - b->pos));
-    return ngx_chat_follow_words(ctx, words);
-}
-
-
-/* The last buffer, with what was waited for of an event that has no end. */
-static ngx_int_t
-ngx_chat_follow_rest(ngx_chat_ctx_t *ctx)
-{
-    ngx_int_t                rc = NGX_OK;
-    ngx_buf_t               *b = &ctx->follow->end;
-    chat_buf_t               rest = { 0 };
-    const ngx_chat_reader_t *reader = ctx->follow->follower.reader;
-
-    ngx_memzero(b, sizeof(*b));
-    chat_follow_end(&ctx->follow->rewriter, &rest);
-
-    if (rest.len != 0) {
-        b->pos = ngx_pnalloc(ctx->request->pool, rest.len);
-        if (b->pos != NULL) {
-            b->memory = 1;
-            b->last = ngx_cpymem(b->pos, rest.data, rest.len);
-        }
-    }
-
-    if (rest.failed || (rest.len != 0 && b->pos == NULL)) {
-        rc = NGX_ERROR;
-    }
-
-    chat_buf_free(&rest);
-
-    if (reader->end == CHAT_END_FINISHED) {
-        ngx_chat_follow_last(ctx->request, b);
-    } else {
-        ngx_chat_follow_break(ctx, b);
-    }
-
-    return rc;
-}
-
-
-/*
- * The end, if it has come: NGX_DONE, and end is what goes last. NGX_ERROR: it
- * cannot be told, the response is to break off.
- */
-static ngx_int_t
-ngx_chat_follow_end(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
-{
-    ngx_chat_follow_t *follow = ctx->follow;
-    ngx_chat_reader_t *reader = follow->follower.reader;
-
-    if (ngx_chat_reader_ready(&follow->follower) != NGX_AGAIN
-        || (reader->state != NGX_CHAT_READER_COMPLETE
-            && reader->state != NGX_CHAT_READER_BROKEN))
-    {
-        return NGX_OK;
-    }
-
-    if (reader->state == NGX_CHAT_READER_BROKEN
-        && (reader->chunks.words.len == 0 || reader->chunks.words.failed
-            || ngx_chat_follow_words(ctx, chat_buf_str(&reader->chunks.words))
-                   != NGX_OK))
-    {
-        return NGX_ERROR;
-    }
-
-    if (reader->state == NGX_CHAT_READER_COMPLETE
-        && ngx_chat_follow_rest(ctx) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ngx_chat_links_add(links, &follow->end);
     return NGX_DONE;
 }
 
 
-/* The next things to send. NGX_DONE: they are the last; NGX_ERROR. */
+/*
+ * Ends a stream that goes no further with these words; empty: with the
+ * dialect's words for a client that is too slow.
+ */
 static ngx_int_t
-ngx_chat_follow_next(ngx_chat_ctx_t *ctx, ngx_chat_links_t *links)
+send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
 {
-    ngx_int_t          rc;
-    ngx_chat_follow_t *follow = ctx->follow;
+    ngx_chat_follow_t       *follow = ctx->follow;
+    const ngx_chat_chunk_t  *at = follow->follower.cursor.at;
+    const ngx_chat_chunks_t *chunks = &follow->follower.reader->chunks;
 
-    links->n = 0;
-
-    if (ngx_buf_size(&follow->injected) != 0) {
-        ngx_chat_links_add(links, &follow->injected);
+    /* a part of an event must end before another begins */
+    if (at != NULL && !ngx_chat_chunk_is_whole(at)) {
+        chat_buf_puts(&follow->own, "\n\n");
     }
 
-    rc = ngx_chat_follow_blocks(ctx, links);
+    if (words.len != 0) {
+        chat_buf_add(&follow->own, words);
 
-    if (rc == NGX_DECLINED && ngx_chat_follow_lacks(ctx) == NGX_OK) {
-        ngx_chat_links_add(links, &follow->end);
-        return NGX_DONE;
+    } else if (chunks->stream != NULL && ctx->conf->interrupted) {
+        chat_dialect_interrupted(ctx->dialect, "too_slow",
+                                 (int) ngx_chat_chunks_is_resumable(chunks),
+                                 &follow->own);
+    } else {
+        return NGX_ERROR;
     }
 
-    if (rc == NGX_OK) {
-        rc = ngx_chat_follow_end(ctx, links);
-    }
-
-    if (rc == NGX_OK && follow->end.flush && links->n == 0) {
-        ngx_chat_links_add(links, &follow->end);
-    }
-
-    return rc;
+    return send_last(ctx, 0);
 }
 
 
-/* Nothing comes any more; rc as of the last output. */
-static void
-ngx_chat_follow_finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+/*
+ * Sets what is sent next. NGX_AGAIN: nothing yet; NGX_DONE: it is the last;
+ * NGX_ERROR: no event can say how it ended, the response breaks off.
+ */
+static ngx_int_t
+next_bytes(ngx_chat_ctx_t *ctx)
 {
-    chat_end_e end;
+    ngx_int_t                rc;
+    ngx_chat_chunk_t        *chunk;
+    ngx_chat_follow_t       *follow = ctx->follow;
+    const ngx_chat_reader_t *reader = follow->follower.reader;
 
-    end = ngx_chat_reader_end(&ctx->follow->follower,
-                              &ctx->response.upstream_reason);
+    release(follow);
 
-    if (end == CHAT_END_NONE) {
-        end = ctx->request->connection->error ? CHAT_END_ABORTED
-                                              : CHAT_END_INTERRUPTED;
+    if (!follow->begun) {
+        follow->begun = 1;
+
+        if (ctx->dialect->inject_after == NULL) {
+            set_bytes(&follow->buf, chat_str(ctx->response.injected.data,
+                                             ctx->response.injected.len));
+        }
+
+        return NGX_OK;
     }
 
-    ngx_chat_attempt_end(ctx, end);
+    rc = ngx_chat_reader_next(&follow->follower, &chunk);
+
+    if (rc == NGX_OK) {
+        return send_chunk(follow, chunk);
+    }
+
+    if (rc == NGX_DECLINED) {
+        return send_words(ctx, follow->follower.cursor.lost);
+    }
+
+    switch (reader->state) {
+    case NGX_CHAT_READER_COMPLETE:
+        chat_follow_end(&follow->rewriter, &follow->own);
+        return send_last(ctx, reader->end == CHAT_END_FINISHED);
+
+    case NGX_CHAT_READER_BROKEN:
+        return reader->chunks.words.len && !reader->chunks.words.failed
+                   ? send_words(ctx, chat_buf_str(&reader->chunks.words))
+                   : NGX_ERROR;
+
+    default:
+        return NGX_AGAIN;
+    }
+}
+
+
+/* The response is over; rc as of the last output. */
+static void
+finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+{
+    ngx_int_t                next;
+    ngx_chat_chunk_t        *chunk;
+    ngx_chat_follow_t       *follow = ctx->follow;
+    const ngx_chat_reader_t *reader = follow->follower.reader;
+
+    next = ngx_chat_reader_next(&follow->follower, &chunk);
+
+    if (next == NGX_AGAIN && reader->state == NGX_CHAT_READER_COMPLETE) {
+        ctx->response.end = reader->end;
+
+    } else {
+        ctx->response.end = ctx->request->connection->error
+                                ? CHAT_END_ABORTED
+                                : CHAT_END_INTERRUPTED;
+    }
+
+    if (next == NGX_AGAIN && reader->state != NGX_CHAT_READER_COMPLETE) {
+        ctx->response.upstream_reason = reader->over;
+
+    } else if (next == NGX_DECLINED) {
+        ctx->response.upstream_reason = follow->follower.cursor.lost.len
+                                            ? "incomplete_record"
+                                            : "too_slow";
+    }
+
+    ctx->step(ctx, NGX_CHAT_EVENT_END);
     ngx_chat_follow_leave(ctx);
     ngx_http_finalize_request(ctx->request, rc);
 }
 
 
 static void
-ngx_chat_follow_send(ngx_chat_ctx_t *ctx)
+send_stream(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t           rc, sent;
-    ngx_chat_links_t    links;
+    ngx_int_t           rc;
+    ngx_chain_t         out;
     ngx_http_request_t *r = ctx->request;
 
-    while (!ngx_chat_follow_blocked(r)) {
-        ngx_chat_follow_sent(ctx->follow);
+    while (!is_blocked(r)) {
+        rc = next_bytes(ctx);
 
-        rc = ngx_chat_follow_next(ctx, &links);
-        if (links.n == 0 && rc == NGX_OK) {
+        if (rc == NGX_AGAIN) {
             return;
         }
 
-        /* what is there goes out, even where the rest cannot be told */
-        sent = links.n ? ngx_http_output_filter(r, links.links) : NGX_ERROR;
+        out.buf = &ctx->follow->buf;
+        out.next = NULL;
 
-        if (rc == NGX_ERROR || rc == NGX_DECLINED) {
-            sent = NGX_ERROR;
-        }
-
-        if (rc == NGX_DONE || sent == NGX_ERROR) {
-            ngx_chat_follow_finish(ctx, sent);
+        if (rc == NGX_ERROR || ngx_http_output_filter(r, &out) == NGX_ERROR) {
+            finish(ctx, NGX_ERROR);
             return;
         }
 
-        ctx->follow->end.flush = 0;
+        if (rc == NGX_DONE) {
+            finish(ctx, NGX_OK);
+            return;
+        }
     }
 
-    ngx_chat_follow_await(r, 0);
+    wait_for_client(r, 0);
 }
 
 
 /* The client takes more, or has not for too long. */
 static void
-ngx_chat_follow_write(ngx_http_request_t *r)
+on_writable(ngx_http_request_t *r)
 {
-    ngx_event_t    *wev = r->connection->write;
-    ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
+    ngx_event_t *wev = r->connection->write;
 
     if (wev->timedout) {
         r->connection->timedout = 1;
@@ -429,7 +311,7 @@ ngx_chat_follow_write(ngx_http_request_t *r)
     }
 
     if (wev->delayed) {
-        ngx_chat_follow_await(r, 0);
+        wait_for_client(r, 0);
         return;
     }
 
@@ -438,8 +320,8 @@ ngx_chat_follow_write(ngx_http_request_t *r)
         return;
     }
 
-    if (ngx_chat_follow_blocked(r)) {
-        ngx_chat_follow_await(r, 1);
+    if (is_blocked(r)) {
+        wait_for_client(r, 1);
         return;
     }
 
@@ -448,29 +330,29 @@ ngx_chat_follow_write(ngx_http_request_t *r)
         ngx_del_timer(wev);
     }
 
-    ngx_chat_follow_send(ctx);
+    send_stream(ngx_chat_get_ctx(r));
 }
 
 
-/* More is known of the stream that the request follows. */
+/* More is known of the recording. */
 static void
-ngx_chat_follow_woken(void *data)
+on_wake(void *data)
 {
     ngx_chat_ctx_t    *ctx = data;
     ngx_connection_t  *c = ctx->request->connection;
     ngx_chat_follow_t *follow = ctx->follow;
 
-    if (follow->look == NULL) {
-        return; /* the fate of the attempt is not known yet */
+    if (follow->on_reader == NULL) {
+        return; /* the outcome of the attempt is not known yet */
     }
 
     ngx_http_set_log_request(c->log, ctx->request);
 
     if (ctx->state == NGX_CHAT_FOLLOWING) {
-        ngx_chat_follow_send(ctx);
+        send_stream(ctx);
 
     } else if (!follow->gathering) {
-        follow->look(ctx);
+        follow->on_reader(ctx);
     }
 
     ngx_http_run_posted_requests(c);
@@ -478,22 +360,14 @@ ngx_chat_follow_woken(void *data)
 
 
 static void
-ngx_chat_follow_free(ngx_chat_ctx_t *ctx)
+end_follow(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t i;
-
-    if (ctx->follow == NULL) {
-        return;
+    if (ctx->follow != NULL) {
+        release(ctx->follow);
+        chat_follow_free(&ctx->follow->rewriter);
+        ngx_free(ctx->follow);
+        ctx->follow = NULL;
     }
-
-    for (i = 0; i < ctx->follow->nsending; i++) {
-        ngx_chat_chunk_free(ctx->follow->sending[i].chunk);
-        chat_buf_free(&ctx->follow->sending[i].rewritten);
-    }
-
-    chat_follow_free(&ctx->follow->rewriter);
-    ngx_free(ctx->follow);
-    ctx->follow = NULL;
 }
 
 
@@ -501,8 +375,6 @@ ngx_int_t
 ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
                        uint64_t after)
 {
-    ngx_chat_follower_t *follower;
-
     if (ctx->follow == NULL) {
         ctx->follow = ngx_calloc(sizeof(ngx_chat_follow_t),
                                  ctx->request->connection->log);
@@ -510,54 +382,48 @@ ngx_chat_follow_stream(ngx_chat_ctx_t *ctx, const ngx_chat_source_t *source,
             return NGX_ERROR;
         }
 
-        ctx->ends[NGX_CHAT_END_FOLLOW] = ngx_chat_follow_leave;
-        ctx->ends[NGX_CHAT_END_MEMORY] = ngx_chat_follow_free;
+        ctx->follow->follower.wake = on_wake;
+        ctx->follow->follower.data = ctx;
+        ctx->cleanups[NGX_CHAT_CLEANUP_FOLLOW] = ngx_chat_follow_leave;
+        ctx->cleanups[NGX_CHAT_CLEANUP_MEMORY] = end_follow;
     }
 
-    follower = &ctx->follow->follower;
-    follower->wake = ngx_chat_follow_woken;
-    follower->data = ctx;
-    follower->after = after;
-    return ngx_chat_reader_join(ctx, source, follower);
-}
-
-
-/* 1 if siblings may have another request's answer here. */
-static ngx_uint_t
-ngx_chat_follow_may(ngx_chat_ctx_t *ctx)
-{
-    return ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH
-           && ctx->conf->record != NGX_CHAT_RECORD_OFF;
+    return ngx_chat_reader_join(ctx, source, &ctx->follow->follower, after);
 }
 
 
 /* Follows the attempt that was seen last; NGX_DECLINED: it cannot. */
 static ngx_int_t
-ngx_chat_follow_join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
+join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
 {
     ngx_chat_source_t     source;
-    const chat_attempt_t *attempt = &ctx->barrier.q.seen.last.attempt;
+    const chat_attempt_t *attempt = &ctx->barrier.q.seen.last;
 
-    if (!ngx_chat_follow_may(ctx) || attempt->k != ctx->barrier.decision.k) {
+    if (ctx->conf->siblings != NGX_CHAT_SIBLINGS_ATTACH
+        || ctx->conf->record == NGX_CHAT_RECORD_OFF
+        || attempt->k != ctx->barrier.decision.k)
+    {
         return NGX_DECLINED;
     }
 
-    ngx_memzero(&source, sizeof(source));
-    source.batch = ctx->barrier.q.key;
-    source.attempt = *attempt;
-    source.late = late;
-    chat_record_key(&ctx->barrier.q.key, attempt->worker, attempt->request,
-                    &source.key);
+    source.worker = attempt->worker;
+    source.ended = late && attempt->end != CHAT_END_NONE;
+    source.wanted = !source.ended;
+    chat_recording_key(&ctx->barrier.q.key, attempt->worker, attempt->request,
+                       &source.key);
 
-    return ngx_chat_follow_stream(ctx, &source, 0) == NGX_OK ? NGX_OK
-                                                             : NGX_DECLINED;
+    return ngx_chat_follow_stream(ctx, &source, 0) == NGX_OK
+                   && ngx_chat_chunks_is_from_start(
+                       &ctx->follow->follower.reader->chunks)
+               ? NGX_OK
+               : NGX_DECLINED;
 }
 
 
 void
 ngx_chat_follow_wait(ngx_chat_ctx_t *ctx)
 {
-    (void) ngx_chat_follow_join(ctx, 0);
+    (void) join(ctx, 0);
 }
 
 
@@ -565,14 +431,14 @@ void
 ngx_chat_follow_leave(ngx_chat_ctx_t *ctx)
 {
     if (ctx->follow != NULL) {
-        ctx->follow->look = NULL;
+        ctx->follow->on_reader = NULL;
         ngx_chat_reader_leave(&ctx->follow->follower);
     }
 }
 
 
 static ngx_int_t
-ngx_chat_follow_type(ngx_http_request_t *r, chat_str_t value)
+set_type(ngx_http_request_t *r, chat_str_t value)
 {
     u_char    *end;
     ngx_str_t *type = &r->headers_out.content_type;
@@ -599,24 +465,24 @@ ngx_chat_follow_type(ngx_http_request_t *r, chat_str_t value)
  * added by the header filter, as are the lines of ctx->barrier.cors.
  */
 static ngx_int_t
-ngx_chat_follow_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
+set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
 {
     ngx_int_t  rc = NGX_OK;
     chat_str_t rest = head->headers, name, value;
     chat_buf_t lines = { 0 };
     ngx_uint_t admits;
 
-    admits = chat_record_admits(head->headers, ctx->headers.origin);
+    admits = chat_recording_admits(head->headers, ctx->headers.origin);
 
-    while (chat_record_header_next(&rest, &name, &value)) {
+    while (chat_recording_header_next(&rest, &name, &value)) {
         if (ngx_chat_headers_is(name, "content-type")) {
-            rc = ngx_chat_follow_type(ctx->request, value);
+            rc = set_type(ctx->request, value);
 
-        } else if (admits || !chat_record_is_cors(name)
+        } else if (admits || !chat_recording_is_cors(name)
                    || ngx_chat_headers_is(name, "vary"))
         {
             /* what others have put into the store is looked at once more */
-            chat_record_header(&lines, name, value);
+            chat_recording_header(&lines, name, value);
         }
     }
 
@@ -634,19 +500,20 @@ ngx_chat_follow_headers(ngx_chat_ctx_t *ctx, const chat_record_head_t *head)
 
 /* The header that the head of the reader's record says. */
 static ngx_int_t
-ngx_chat_follow_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
+send_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 {
-    ngx_http_request_t       *r = ctx->request;
-    const ngx_chat_chunks_t  *chunks = &reader->chunks;
-    const chat_record_head_t *head = &chunks->head;
+    ngx_http_request_t          *r = ctx->request;
+    const ngx_chat_chunks_t     *chunks = &reader->chunks;
+    const chat_recording_head_t *head = &chunks->head;
 
     ctx->response.status = head->status;
-    ctx->response.local = 1;
+    ctx->response.mode = NGX_CHAT_ANSWER_LOCAL;
 
     if (ctx->response.early) {
         return NGX_OK;
     }
 
+    r->disable_not_modified = 1; /* as of the upstream's own answer */
     r->headers_out.status = head->status;
     r->headers_out.content_length_n =
         reader->state == NGX_CHAT_READER_COMPLETE
@@ -654,16 +521,15 @@ ngx_chat_follow_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
             ? (off_t) chunks->length
             : -1;
 
-    return ngx_chat_follow_headers(ctx, head) == NGX_OK
-               ? ngx_http_send_header(r)
-               : NGX_ERROR;
+    return set_headers(ctx, head) == NGX_OK ? ngx_http_send_header(r)
+                                            : NGX_ERROR;
 }
 
 
 /* The rewriter of the stream; a response without events needs none. */
 static ngx_int_t
-ngx_chat_follow_rewriter(ngx_chat_ctx_t *ctx, chat_str_t message,
-                         const chat_result_t *results, size_t n)
+init_rewriter(ngx_chat_ctx_t *ctx, chat_str_t message,
+              const chat_result_t *results, size_t n)
 {
     chat_follow_conf_t       conf;
     ngx_chat_follow_t       *follow = ctx->follow;
@@ -695,7 +561,7 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
 
-    if (ngx_chat_follow_rewriter(ctx, message, results, n) != NGX_OK) {
+    if (init_rewriter(ctx, message, results, n) != NGX_OK) {
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
@@ -705,35 +571,18 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
     ctx->response.answered = 1;
     ngx_chat_metrics_verdict(ctx);
 
-    rc = ngx_chat_follow_header(ctx, ctx->follow->follower.reader);
+    rc = send_header(ctx, ctx->follow->follower.reader);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
         if (rc == NGX_OK) {
-            ngx_chat_attempt_end(ctx, CHAT_END_FINISHED);
+            ctx->response.end = CHAT_END_FINISHED;
+            ctx->step(ctx, NGX_CHAT_EVENT_END);
         }
 
         ngx_http_finalize_request(r, rc);
         return;
     }
 
-    ngx_chat_follow_begin(ctx);
-}
-
-
-/* All is there that goes before the stream. */
-static void
-ngx_chat_follow_ready(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_follow_t       *follow = ctx->follow;
-    const ngx_chat_reader_t *reader = follow->follower.reader;
-
-    if (ctx->response.early && !ngx_chat_chunks_is_sse(&reader->chunks)) {
-        ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM);
-        return;
-    }
-
-    ngx_chat_end(ctx, NGX_CHAT_END_HOLD, NGX_CHAT_END_INDEX_HOLD);
-
-    ngx_chat_follow_answer(ctx, follow->message, NULL, 0);
+    begin_stream(ctx);
 }
 
 
@@ -745,7 +594,7 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     ctx->response.injected.len = 0;
 
     if (rc == NGX_OK && ctx->body.arena != NULL
-        && (ngx_chat_complete_inject(ctx) != NGX_OK
+        && (ngx_chat_answer_inject(ctx) != NGX_OK
             || chat_arena_dup(ctx->kept, ctx->body.rq.last_message,
                               &follow->message)
                    != CHAT_OK))
@@ -759,17 +608,15 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = NULL;
 
-    ngx_chat_follow_ready(ctx);
-}
+    if (ctx->response.early
+        && !ngx_chat_chunks_is_sse(&follow->follower.reader->chunks))
+    {
+        ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM);
+        return;
+    }
 
-
-/* The record broke off before there was anything to send. */
-static void
-ngx_chat_follow_lost(ngx_chat_ctx_t *ctx)
-{
-    const char *reason = ctx->follow->follower.reader->over;
-
-    ngx_chat_reply_broken(ctx, reason ? reason : "upstream");
+    ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_HOLD, NGX_CHAT_CLEANUP_INDEX_HOLD);
+    ngx_chat_follow_answer(ctx, follow->message, NULL, 0);
 }
 
 
@@ -782,32 +629,27 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     if (reader->chunks.has_head) {
         follow->gathering = 1;
         ctx->step(ctx, NGX_CHAT_EVENT_HEAD);
-        return;
-    }
 
-    if (reader->state == NGX_CHAT_READER_ASKING
-        || reader->state == NGX_CHAT_READER_RUNNING)
-    {
+    } else if (ngx_chat_reader_is_open(reader)) {
         return;
-    }
 
-    if (reader->state != NGX_CHAT_READER_NONE && !follow->late) {
-        ngx_chat_follow_lost(ctx);
-        return;
-    }
+    } else if (reader->state == NGX_CHAT_READER_NONE || follow->late) {
+        ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
 
-    ctx->step(ctx, NGX_CHAT_EVENT_UNRECORDED);
+    } else {
+        ngx_chat_reply_broken(ctx, reader->over ? reader->over : "upstream");
+    }
 }
 
 
 ngx_int_t
 ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late)
 {
-    if (ngx_chat_follow_join(ctx, late) != NGX_OK) {
+    if (join(ctx, late) != NGX_OK) {
         return NGX_DECLINED;
     }
 
-    ctx->follow->look = ngx_chat_follow_look;
+    ctx->follow->on_reader = ngx_chat_follow_look;
     ctx->follow->late = late;
     return NGX_OK;
 }

@@ -15,53 +15,42 @@
 #include "record/ngx_chat_reader.h"
 #include "follow/chat_follow.h"
 
-#define NGX_CHAT_FOLLOW_CHUNKS 8 /* given to the client at a time */
-
-/* A chunk on its way to the client. */
-typedef struct {
-    ngx_buf_t         buf;
-    ngx_chat_chunk_t *chunk;
-    chat_buf_t        rewritten; /* what is sent in place of its bytes */
-} ngx_chat_sending_t;
-
 struct ngx_chat_follow_s {
     ngx_chat_follower_t follower;
-    void (*look)(ngx_chat_ctx_t *ctx); /* more is known, nothing is sent yet;
-                                          NULL: it only waits */
-    ngx_uint_t         late;
-    ngx_uint_t         gathering; /* what goes before the stream */
-    chat_str_t         message;   /* the request's own last message */
-    chat_follow_t      rewriter;
-    ngx_chat_sending_t sending[NGX_CHAT_FOLLOW_CHUNKS];
-    ngx_uint_t         nsending;
-    ngx_buf_t          injected; /* goes before all others */
-    ngx_buf_t          end; /* goes behind all others, or flushes the header */
+    /* more is known, nothing is sent yet; NULL: the request only waits */
+    void (*on_reader)(ngx_chat_ctx_t *ctx);
+    ngx_uint_t        late;      /* the answer had begun before the request */
+    ngx_uint_t        gathering; /* what goes before the stream */
+    chat_str_t        message;   /* the request's own last message */
+    chat_follow_t     rewriter;
+    ngx_uint_t        begun; /* injected events, or a flush, were sent */
+    ngx_buf_t         buf;   /* on its way to the client: */
+    ngx_chat_chunk_t *chunk; /* a chunk; or NULL */
+    chat_buf_t        own;   /* or bytes that no other follower gets */
 };
-
-/* ngx_chat_follow.c */
 
 /* Follows the attempt that was seen last, until its outcome is known. */
 void ngx_chat_follow_wait(ngx_chat_ctx_t *ctx);
 
 /*
  * Follows that attempt to give its answer to the client; late: it had been
- * answered when this request came. NGX_DECLINED: it cannot.
+ * answered when this request came. NGX_DECLINED: that is not possible.
  */
 ngx_int_t ngx_chat_follow(ngx_chat_ctx_t *ctx, ngx_uint_t late);
 
-/* What the reader knows by now: waits, or reports HEAD or UNRECORDED. */
+/* Waits for the head of the recording; reports HEAD or UNRECORDED. */
 void ngx_chat_follow_look(ngx_chat_ctx_t *ctx);
 
 /* The payloads that the client's transcript lacks are there, or (rc) not:
  * the answer begins. */
 void ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc);
 
-/* Follows no more; safe at any time. */
+/* Stops following; safe at any time. */
 void ngx_chat_follow_leave(ngx_chat_ctx_t *ctx);
 
 /*
- * Follows the stream, behind the last event that its client has (0: none); as
- * ngx_chat_reader_join().
+ * Follows the recording behind the last event that the client has (0: none);
+ * as ngx_chat_reader_join().
  */
 ngx_int_t ngx_chat_follow_stream(ngx_chat_ctx_t          *ctx,
                                  const ngx_chat_source_t *source,

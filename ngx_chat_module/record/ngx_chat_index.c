@@ -11,168 +11,178 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_nginx_internals.h"
 #include "facts/chat_conversation.h"
 #include "record/ngx_chat_index.h"
 #include "record/ngx_chat_writer.h"
+#include "store/ngx_chat_ask.h"
 
 #define NGX_CHAT_INDEX_LATER 200 /* ms: until a client has taken its bytes */
-#define NGX_CHAT_INDEX_WAITS 10  /* so often; then it is as one that left */
+#define NGX_CHAT_INDEX_TRIES 10  /* so often; then it counts as gone */
 
 
-static void ngx_chat_index_ask(ngx_chat_ctx_t *ctx);
-static void ngx_chat_index_make_room(ngx_chat_ctx_t *ctx);
+static void put_stream(ngx_chat_ctx_t *ctx);
+static void look(ngx_chat_ctx_t *ctx);
 
 
-/* 1 if the client may come back for the answer. */
-static ngx_uint_t
-ngx_chat_index_may(ngx_chat_ctx_t *ctx)
+/* NGX_DECLINED: no client may come back for the answer. */
+static ngx_int_t
+find_index(ngx_chat_ctx_t *ctx, chat_key_t *index)
 {
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     return ctx->conf->record == NGX_CHAT_RECORD_ON && !ctx->conf->dry_run
-           && ctx->dialect != NULL && ctx->body.rq.class != CHAT_CLASS_OTHER
-           && ctx->body.rq.class != CHAT_CLASS_ITEMS && ctx->indexed == NULL
-           && store != NULL && store->state != CHAT_STORE_UNAVAILABLE;
+                   && ctx->dialect != NULL
+                   && ctx->body.rq.class != CHAT_CLASS_OTHER
+                   && ctx->body.rq.class != CHAT_CLASS_ITEMS
+                   && ctx->indexed == NULL && store != NULL
+                   && store->state != CHAT_STORE_UNAVAILABLE
+                   && chat_batch_record_key(&ctx->scope, index) == CHAT_OK
+               ? NGX_OK
+               : NGX_DECLINED;
 }
 
 
-/* It is indexed, or cannot be: the request goes on. */
+/* What the index has of this request: its stream, or (held) its hold. */
 static void
-ngx_chat_index_done(chat_store_op_t *op, chat_rc_e rc,
-                    const chat_fact_t *facts, size_t n)
+entry_facts(ngx_chat_ctx_t *ctx, uint64_t ms, const chat_digest_t *name,
+            ngx_uint_t held, chat_facts_t *facts)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
-    ngx_connection_t *c = ctx->request->connection;
+    chat_listed_t entry;
 
-    ngx_http_set_log_request(c->log, ctx->request);
+    ngx_memzero(&entry, sizeof(entry));
+    entry.ms = ms;
+    entry.dialect = chat_cstr(ctx->dialect->name);
+    entry.worker = ctx->worker->store->worker;
+    entry.name = *name;
 
-    if (rc == CHAT_LIMIT && !ctx->indexed->trimmed) {
-        ngx_chat_index_make_room(ctx);
+    chat_facts_init(facts, ctx->kept);
+
+    if (held) {
+        chat_facts_held(facts, &entry);
+    } else {
+        chat_facts_listed(facts, &entry);
+    }
+}
+
+
+/* The index is full of holds that have ended: it was read, to be trimmed. */
+static void
+on_full(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
+{
+    ngx_chat_indexed_t *indexed = ask->ctx->indexed;
+
+    if (rc == CHAT_OK) {
+        ngx_chat_store_trim(ask->ctx->worker->store, &indexed->index, facts,
+                            n);
+    }
+
+    put_stream(ask->ctx);
+}
+
+
+/* The stream is indexed, or cannot be: the request goes on. */
+static void
+on_indexed(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
+           size_t n)
+{
+    ngx_chat_ctx_t     *ctx = ask->ctx;
+    ngx_chat_indexed_t *indexed = ctx->indexed;
+
+    if (rc == CHAT_LIMIT && !indexed->trimmed) {
+        indexed->trimmed = 1;
+        ngx_chat_ask(ctx, ask, &indexed->index, NULL, on_full);
         return;
     }
 
-    ctx->indexed->begun = 1;
+    indexed->begun = 1;
 
     if (rc == CHAT_OK) {
-        ngx_chat_decide_trim(ctx->main->store, &ctx->indexed->conversation,
-                             facts, n);
+        ngx_chat_store_trim(ctx->worker->store, &indexed->index, facts, n);
+
+        if (indexed->again) {
+            look(ctx);
+        }
 
     } else {
-        ngx_log_error(NGX_LOG_WARN, c->log, 0,
+        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
                       "chat: an answer has no stream id, a client that loses "
                       "it cannot come back for it: the store %s",
                       rc == CHAT_LIMIT ? "has no room for it"
                                        : "cannot be asked");
-    }
 
-    if (rc != CHAT_OK) {
-        /* it may stand all the same: it is over then */
+        /* the entry may stand all the same: its end is added */
         ngx_chat_index_end(ctx);
         ctx->indexed = NULL;
         ctx->stream_id = NULL;
-
-    } else if (ctx->indexed->again) {
-        ngx_chat_index_ask(ctx);
     }
 
     ctx->step(ctx, NGX_CHAT_EVENT_INDEXED);
-    ngx_http_run_posted_requests(c);
 }
 
 
 static void
-ngx_chat_index_notify(chat_store_watch_t *watch)
+on_notify(chat_store_watch_t *watch)
 {
-    ngx_chat_index_ask(watch->data);
+    look(watch->data);
 }
 
 
-/* The stream's fact. */
-static ngx_int_t
-ngx_chat_index_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
-{
-    chat_listed_t listed;
-
-    ngx_memzero(&listed, sizeof(listed));
-    listed.ms = ctx->indexed->ms;
-    listed.dialect = chat_cstr(ctx->dialect->name);
-    listed.worker = ctx->main->store->worker;
-    listed.name = ctx->indexed->key.name;
-
-    chat_facts_init(facts, ctx->kept);
-    chat_facts_listed(facts, &listed);
-    return facts->failed ? NGX_ERROR : NGX_OK;
-}
-
-
-/* The fact, and all that changes from now on. */
-static ngx_int_t
-ngx_chat_index_put(ngx_chat_ctx_t *ctx)
+static void
+put_stream(ngx_chat_ctx_t *ctx)
 {
     chat_facts_t        facts;
-    chat_store_t       *store = ctx->main->store;
     ngx_chat_indexed_t *indexed = ctx->indexed;
 
     indexed->ms = ngx_chat_now();
+    entry_facts(ctx, indexed->ms, &indexed->key.name, 0, &facts);
 
-    if (ngx_chat_index_facts(ctx, &facts) != NGX_OK) {
-        return NGX_ERROR;
+    indexed->watch.notify = on_notify;
+    indexed->watch.data = ctx;
+    ngx_chat_ask_watch(ctx, &indexed->ask, &indexed->watch, &indexed->index,
+                       &facts, on_indexed);
+}
+
+
+/* Stops the answer, as a client has asked. It may free the request. */
+static void
+stop(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_indexed_t *indexed = ctx->indexed;
+
+    if (ctx->response.has_last || ctx->response.finished) {
+        return;
     }
 
-    indexed->op.done = ngx_chat_index_done;
-    indexed->op.data = ctx;
-    indexed->watch.notify = ngx_chat_index_notify;
-    indexed->watch.data = ctx;
-    store->watch(store, &indexed->watch, &indexed->op, &indexed->conversation,
-                 facts.items, facts.count, (uint32_t) ctx->conf->ttl);
-    return NGX_OK;
+    ctx->response.stopped = 1;
+
+    if (ngx_chat_upstream_stop(ctx, indexed->tries++ < NGX_CHAT_INDEX_TRIES)
+        == NGX_AGAIN)
+    {
+        ngx_add_timer(&indexed->timer, NGX_CHAT_INDEX_LATER);
+    }
 }
 
 
 static void
-ngx_chat_index_trim(chat_store_op_t *op, chat_rc_e rc,
-                    const chat_fact_t *facts, size_t n)
+on_timer(ngx_event_t *ev)
 {
-    ngx_chat_ctx_t   *ctx = op->data;
+    ngx_chat_ctx_t   *ctx = ev->data;
     ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
-
-    if (rc == CHAT_OK) {
-        ngx_chat_decide_trim(ctx->main->store, &ctx->indexed->conversation,
-                             facts, n);
-    }
-
-    if (ngx_chat_index_put(ctx) != NGX_OK) {
-        ngx_chat_index_done(op, CHAT_ERROR, NULL, 0);
-    }
-}
-
-
-/* Holds that ended without an answer have filled the index: trims it once. */
-static void
-ngx_chat_index_make_room(ngx_chat_ctx_t *ctx)
-{
-    chat_store_t       *store = ctx->main->store;
-    ngx_chat_indexed_t *indexed = ctx->indexed;
-
-    indexed->trimmed = 1;
-    indexed->op.done = ngx_chat_index_trim;
-    store->join(store, &indexed->op, &indexed->conversation, NULL, 0, 0);
+    stop(ctx);
+    ngx_http_run_posted_requests(c);
 }
 
 
 ngx_uint_t
 ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
 {
+    chat_key_t          index;
     ngx_http_request_t *r = ctx->request;
-    chat_key_t          conversation;
     ngx_chat_indexed_t *indexed;
 
-    if (!ngx_chat_index_may(ctx)
-        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
-    {
+    if (find_index(ctx, &index) != NGX_OK) {
         return 0;
     }
 
@@ -181,22 +191,20 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
         return 0;
     }
 
-    indexed->conversation = conversation;
+    indexed->index = index;
     ngx_chat_recording_key(ctx, &indexed->key);
     chat_listed_id(&indexed->key, indexed->id);
     ctx->indexed = indexed;
     ctx->stream_id = indexed->id;
-    ctx->ends[NGX_CHAT_END_INDEX] = ngx_chat_index_end;
-
-    if (ngx_chat_index_put(ctx) != NGX_OK) {
-        ctx->indexed = NULL;
-        ctx->stream_id = NULL;
-        return 0;
-    }
+    ctx->cleanups[NGX_CHAT_CLEANUP_INDEX] = ngx_chat_index_end;
+    indexed->timer.handler = on_timer;
+    indexed->timer.data = ctx;
+    indexed->timer.log = r->connection->log;
 
     ctx->state = NGX_CHAT_ASKING;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
+    put_stream(ctx);
     return 1;
 }
 
@@ -204,16 +212,12 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
 {
-    char         *id;
-    chat_key_t    conversation, hold;
-    chat_str_t    parts[3];
-    chat_facts_t  facts;
-    chat_store_t *store = ctx->main->store;
-    chat_listed_t listed;
+    char        *id;
+    chat_key_t   index, hold;
+    chat_str_t   parts[3];
+    chat_facts_t facts;
 
-    if (ctx->hold != NULL || !ngx_chat_index_may(ctx)
-        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
-    {
+    if (ctx->hold != NULL || find_index(ctx, &index) != NGX_OK) {
         return;
     }
 
@@ -228,200 +232,84 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     chat_digest_parts(parts, 3, &hold.name);
     chat_listed_id(&hold, id);
     ctx->hold = id;
-    ctx->ends[NGX_CHAT_END_INDEX_HOLD] = ngx_chat_index_unhold;
+    ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = ngx_chat_index_unhold;
 
-    ngx_memzero(&listed, sizeof(listed));
-    listed.ms = ngx_chat_now();
-    listed.dialect = chat_cstr(ctx->dialect->name);
-    listed.worker = store->worker;
-    listed.name = hold.name;
+    entry_facts(ctx, ngx_chat_now(), &hold.name, 1, &facts);
+    ngx_chat_put(ctx, &index, &facts);
+}
+
+
+/* Adds the end of a stream, or of a hold. */
+static void
+put_end(ngx_chat_ctx_t *ctx, const chat_key_t *index, const char *id,
+        chat_end_e end)
+{
+    chat_facts_t facts;
 
     chat_facts_init(&facts, ctx->kept);
-    chat_facts_held(&facts, &listed);
-    store->join(store, NULL, &conversation, facts.items, facts.count,
-                (uint32_t) ctx->conf->ttl);
+    chat_facts_over(&facts, chat_cstr(id), end);
+    ngx_chat_put(ctx, index, &facts);
 }
 
 
 void
 ngx_chat_index_unhold(ngx_chat_ctx_t *ctx)
 {
-    chat_key_t    conversation;
-    chat_facts_t  facts;
-    chat_store_t *store = ctx->main->store;
+    chat_key_t index;
 
-    if (ctx->hold == NULL
-        || chat_batch_record_key(&ctx->scope, &conversation) != CHAT_OK)
-    {
-        return;
-    }
-
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(ctx->hold), CHAT_END_NONE);
-    ctx->hold = NULL;
-    store->join(store, NULL, &conversation, facts.items, facts.count,
-                (uint32_t) ctx->conf->ttl);
-}
-
-
-/*
- * Ends the request of an answer that has no stream as yet. A client that only
- * found its connection closed would send it once more.
- */
-static void
-ngx_chat_index_abort(ngx_chat_ctx_t *ctx)
-{
-    ngx_http_request_t *r = ctx->request;
-
-    if (!ngx_chat_nginx_upstream_runs(r)) {
-        return;
-    }
-
-    /* the end of its upstream gives one back */
-    r->main->count++;
-
-    if (ctx->response.answered || ngx_chat_orphan_is(ctx)
-        || r->connection->error) {
-        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
-        return;
-    }
-
-    ngx_chat_nginx_upstream_close(r);
-    ngx_chat_reply(ctx, CHAT_REPLY_STOPPED);
-}
-
-
-/* As upstream_break(); a client that takes nothing does not put it off. */
-static ngx_int_t
-ngx_chat_index_break(ngx_chat_ctx_t *ctx)
-{
-    ngx_int_t rc = ngx_chat_upstream_break(ctx, "stopped");
-
-    if (rc == NGX_AGAIN && ctx->indexed->waits++ >= NGX_CHAT_INDEX_WAITS
-        && ngx_chat_orphan_begin(ctx))
-    {
-        rc = ngx_chat_upstream_break(ctx, "stopped");
-    }
-
-    return rc;
-}
-
-
-/* A client has asked to stop the answer. It may free the request. */
-static void
-ngx_chat_index_stop(ngx_chat_ctx_t *ctx)
-{
-    ngx_int_t rc;
-
-    if (ctx->response.has_last || ctx->response.finished) {
-        return;
-    }
-
-    ctx->response.stopped = 1;
-    rc = ngx_chat_index_break(ctx);
-
-    if (rc == NGX_AGAIN) {
-        ngx_add_timer(&ctx->indexed->timer, NGX_CHAT_INDEX_LATER);
-
-    } else if (rc == NGX_DECLINED) {
-        ngx_chat_index_abort(ctx);
+    if (ctx->hold != NULL
+        && chat_batch_record_key(&ctx->scope, &index) == CHAT_OK) {
+        put_end(ctx, &index, ctx->hold, CHAT_END_NONE);
+        ctx->hold = NULL;
     }
 }
 
 
 static void
-ngx_chat_index_later(ngx_event_t *ev)
+on_look(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t   *ctx = ev->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-    ngx_chat_index_stop(ctx);
-    ngx_http_run_posted_requests(c);
-}
-
-
-/* The store has lost the stream's entry. */
-static void
-ngx_chat_index_again(ngx_chat_ctx_t *ctx)
-{
-    chat_facts_t  facts;
-    chat_store_t *store = ctx->main->store;
-
-    if (ctx->dialect != NULL && ngx_chat_index_facts(ctx, &facts) == NGX_OK) {
-        store->join(store, NULL, &ctx->indexed->conversation, facts.items,
-                    facts.count, (uint32_t) ctx->conf->ttl);
-    }
-}
-
-
-static void
-ngx_chat_index_asked(chat_store_op_t *op, chat_rc_e rc,
-                     const chat_fact_t *facts, size_t n)
-{
-    chat_rc_e           found = CHAT_ERROR;
-    chat_listed_t       listed;
-    ngx_chat_ctx_t     *ctx = op->data;
+    chat_facts_t        lost;
+    chat_listed_t       entry;
+    ngx_chat_ctx_t     *ctx = ask->ctx;
     ngx_chat_indexed_t *indexed = ctx->indexed;
 
     if (rc == CHAT_OK) {
-        found = chat_listed_find(facts, n, chat_cstr(indexed->id), &listed);
+        rc = chat_listed_find(facts, n, chat_cstr(indexed->id), &entry);
+
+        if (rc == CHAT_DECLINED && ctx->dialect != NULL) {
+            /* the store has lost it */
+            entry_facts(ctx, indexed->ms, &indexed->key.name, 0, &lost);
+            ngx_chat_put(ctx, &indexed->index, &lost);
+        }
     }
 
-    if (found == CHAT_DECLINED) {
-        ngx_chat_index_again(ctx);
+    if (rc == CHAT_OK && entry.stopped && !ctx->response.stopped) {
+        stop(ctx);
 
-    } else if (found == CHAT_OK && listed.stopped && !ctx->response.stopped) {
-        indexed->timer.handler = ngx_chat_index_later;
-        indexed->timer.data = ctx;
-        indexed->timer.log = ctx->request->connection->log;
-        ngx_add_timer(&indexed->timer, 1);
-        return;
-    }
-
-    if (indexed->again) {
-        ngx_chat_index_ask(ctx);
+    } else if (indexed->again) {
+        look(ctx);
     }
 }
 
 
 /* Looks whether it is to be stopped. */
 static void
-ngx_chat_index_ask(ngx_chat_ctx_t *ctx)
+look(ngx_chat_ctx_t *ctx)
 {
-    chat_store_t       *store = ctx->main->store;
     ngx_chat_indexed_t *indexed = ctx->indexed;
 
-    if (indexed->op.store != NULL) {
-        indexed->again = 1;
-        return;
+    indexed->again = ngx_chat_ask_is_due(&indexed->ask);
+
+    if (!indexed->again) {
+        ngx_chat_ask(ctx, &indexed->ask, &indexed->index, NULL, on_look);
     }
-
-    indexed->again = 0;
-    indexed->op.done = ngx_chat_index_asked;
-    indexed->op.data = ctx;
-    store->join(store, &indexed->op, &indexed->conversation, NULL, 0, 0);
-}
-
-
-/* How it has ended; NONE: no upstream has got the request. */
-static chat_end_e
-ngx_chat_index_how(ngx_chat_ctx_t *ctx)
-{
-    if (!ctx->indexed->begun || ngx_chat_attempt_unsent(ctx)) {
-        return CHAT_END_NONE;
-    }
-
-    return ctx->response.end != CHAT_END_NONE ? ctx->response.end
-                                              : CHAT_END_ABORTED;
 }
 
 
 void
 ngx_chat_index_over(ngx_chat_ctx_t *ctx)
 {
-    chat_facts_t        facts;
-    chat_store_t       *store = ctx->main->store;
+    chat_end_e          end = ctx->response.end;
     ngx_chat_indexed_t *indexed = ctx->indexed;
 
     if (indexed == NULL || indexed->over) {
@@ -429,17 +317,21 @@ ngx_chat_index_over(ngx_chat_ctx_t *ctx)
     }
 
     indexed->over = 1;
-    store->unwatch(&indexed->watch);
-    store->cancel(&indexed->op);
+    ctx->worker->store->unwatch(&indexed->watch);
+    ngx_chat_ask_cancel(&indexed->ask);
 
     if (indexed->timer.timer_set) {
         ngx_del_timer(&indexed->timer);
     }
 
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(indexed->id), ngx_chat_index_how(ctx));
-    store->join(store, NULL, &indexed->conversation, facts.items, facts.count,
-                (uint32_t) ctx->conf->ttl);
+    if (!indexed->begun || ngx_chat_upstream_unsent(ctx)) {
+        end = CHAT_END_NONE; /* no upstream has got the request */
+
+    } else if (end == CHAT_END_NONE) {
+        end = CHAT_END_ABORTED;
+    }
+
+    put_end(ctx, &indexed->index, indexed->id, end);
 }
 
 
@@ -452,7 +344,7 @@ ngx_chat_index_end(ngx_chat_ctx_t *ctx)
 
     if (indexed != NULL && !indexed->recorded) {
         indexed->recorded = 1;
-        ngx_chat_recording_over(ctx->main->store, &indexed->key,
+        ngx_chat_recording_over(ctx->worker->store, &indexed->key,
                                 (uint32_t) ctx->conf->record_ttl);
     }
 }

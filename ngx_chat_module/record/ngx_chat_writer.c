@@ -1,14 +1,16 @@
 /*
- * ngx_chat_writer.c: writes what a client is sent into the store, for other
- * clients to follow.
+ * ngx_chat_writer.c: writes what a client is sent into the store, so that
+ * other clients can follow.
  *
- * Whether an answer is recorded is decided when its header passes. It is if
- * it is in the stream index, if its batch is answered in parts, or if a
- * follower has asked for it by then: one fact decides, which the writer or the
- * follower puts first. Until the store has replied, the bytes wait here.
- * A recording that lacks something is cleared, so no follower takes a part for
- * the whole. Promises: the client's own answer never waits for its recording
- * and does not depend on it; what waits is bounded.
+ * The header filter decides whether an answer is recorded: if it is in the
+ * stream index, if its batch is answered in parts, or if a follower has asked
+ * for it by then. One fact decides, which the writer or the follower puts
+ * first; until the store has replied, the bytes wait here. What comes in one
+ * turn of the event loop is appended at its end, in entries that end where
+ * events end. A recording that lacks something is cleared, so that no follower
+ * takes a part for the whole.
+ * Promises: the client's own answer neither waits for its recording nor
+ * depends on it; the memory of what waits is bounded.
  */
 
 #include <ngx_config.h>
@@ -19,19 +21,47 @@
 #include "record/ngx_chat_index.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "facts/chat_conversation.h"
+#include "facts/chat_recording.h"
+#include "sse/chat_position.h"
 
 #define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
-#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* until the store has replied */
+#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait at most */
+#define NGX_CHAT_WRITER_ROOM 32 /* bytes before the first, for their count */
+
+/* An answer on its way into the store. It may outlive its request. */
+struct ngx_chat_writer_s {
+    ngx_chat_ctx_t    *ctx; /* NULL: the request is over */
+    ngx_chat_worker_t *worker;
+    chat_store_t      *store;
+    chat_store_op_t    op;
+    chat_key_t         key;
+    ngx_event_t        turn;     /* the end of this turn of the loop */
+    ngx_event_t        silence;  /* a long time without bytes */
+    chat_buf_t         head;     /* entry 0 */
+    chat_buf_t         bytes;    /* ROOM, then what is not written yet */
+    chat_buf_t         line;     /* the count, as text */
+    chat_count_t       count;    /* of the events that were written */
+    uint64_t           position; /* of the next entry */
+    uint64_t           keep;     /* entries before it may be forgotten */
+    uint64_t           next_keep;
+    size_t             since_keep; /* bytes written since next_keep */
+    size_t             written;    /* bytes */
+    size_t             max;
+    uint32_t           ttl;
+    unsigned           decided : 1; /* it is recorded */
+    unsigned           over : 1;    /* no more bytes come */
+    unsigned           indexed : 1; /* a client may resume at any time */
+};
 
 
-/* 1 if there may be a recording of the request's answer. */
+/* 1 if the request's answer may be recorded. */
 static ngx_uint_t
-ngx_chat_recording_possible(ngx_chat_ctx_t *ctx)
+is_possible(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_loc_conf_t *conf = ctx->conf;
-
-    return ctx->main->store != NULL && ctx->dialect != NULL && !conf->dry_run
-           && ((ctx->attempt.k != 0 && conf->record != NGX_CHAT_RECORD_OFF)
+    return ctx->worker->store != NULL && ctx->dialect != NULL
+           && !ctx->conf->dry_run
+           && ((ctx->attempt.k != 0
+                && ctx->conf->record != NGX_CHAT_RECORD_OFF)
                || ctx->indexed != NULL);
 }
 
@@ -40,23 +70,23 @@ void
 ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 {
     u_char          *end;
-    chat_key_t       of;
+    chat_key_t       index;
     chat_question_t *q = &ctx->barrier.q;
 
     if (q->request.len == 0) {
-        end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->main->serial++);
+        end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
         q->request =
             chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
-        q->worker = ctx->main->store->worker;
+        q->worker = ctx->worker->store->worker;
 
         q->key.tenant = chat_scope_tenant(&ctx->scope);
 
-        if (chat_batch_record_key(&ctx->scope, &of) == CHAT_OK) {
-            q->key.tag = of.tag;
+        if (chat_batch_record_key(&ctx->scope, &index) == CHAT_OK) {
+            q->key.tag = index.tag;
         }
     }
 
-    chat_record_key(&q->key, q->worker, q->request, key);
+    chat_recording_key(&q->key, q->worker, q->request, key);
 }
 
 
@@ -68,20 +98,217 @@ ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
     chat_facts_t  facts;
 
     arena = chat_arena_create(0);
-    if (arena == NULL) {
+
+    if (arena != NULL) {
+        chat_facts_init(&facts, arena);
+        chat_facts_written(&facts);
+        store->join(store, NULL, key, facts.items, facts.count, ttl);
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
+static void
+end_writer(ngx_chat_writer_t *writer)
+{
+    if (writer->ctx != NULL) {
+        writer->ctx->writer = NULL;
+    }
+
+    writer->store->cancel(&writer->op);
+
+    if (writer->indexed || writer->position != 0) {
+        ngx_chat_recording_over(writer->store, &writer->key, writer->ttl);
+    }
+
+    if (writer->turn.posted) {
+        ngx_delete_posted_event(&writer->turn);
+    }
+
+    if (writer->silence.timer_set) {
+        ngx_del_timer(&writer->silence);
+    }
+
+    if (writer->position != 0) {
+        ngx_chat_metrics_record(writer->worker, -1,
+                                -(ngx_int_t) writer->written, 0);
+    }
+
+    chat_buf_free(&writer->head);
+    chat_buf_free(&writer->bytes);
+    chat_buf_free(&writer->line);
+    ngx_free(writer);
+}
+
+
+/* What is in the store is not the whole. */
+static void
+clear(ngx_chat_writer_t *writer)
+{
+    writer->store->clear(writer->store, &writer->key, writer->ttl);
+    end_writer(writer);
+}
+
+
+static void
+append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
+{
+    chat_store_t *store = writer->store;
+
+    store->append(store, &writer->key, writer->position, entry, last,
+                  writer->keep, writer->ttl);
+
+    ngx_chat_metrics_record(writer->worker, writer->position == 0,
+                            (ngx_int_t) entry.len, 0);
+
+    writer->position++;
+    writer->written += entry.len;
+    writer->since_keep += entry.len;
+
+    /* at least the last half of max is always there */
+    if (writer->since_keep >= writer->max / 2) {
+        writer->keep = writer->next_keep;
+        writer->next_keep = writer->position;
+        writer->since_keep = 0;
+    }
+}
+
+
+/*
+ * Appends the bytes as an entry, behind the count of the events before them.
+ * That overwrites up to ROOM bytes before them, which were appended already.
+ */
+static void
+append_bytes(ngx_chat_writer_t *writer, u_char *bytes, size_t len, int last)
+{
+    u_char     *entry;
+    chat_buf_t *line = &writer->line;
+
+    line->len = 0;
+    chat_count_write(&writer->count, line);
+    (void) chat_count_to(&writer->count, chat_str(bytes, len), UINT64_MAX);
+
+    if (line->failed || line->len > NGX_CHAT_WRITER_ROOM) {
+        writer->position++; /* a hole, which readers notice */
         return;
     }
 
-    chat_facts_init(&facts, arena);
-    chat_facts_written(&facts);
-    store->join(store, NULL, key, facts.items, facts.count, ttl);
-    chat_arena_destroy(arena);
+    entry = bytes - line->len;
+    ngx_memcpy(entry, line->data, line->len);
+    append(writer, chat_str(entry, line->len + len), last);
+}
+
+
+/* Adds to what waits. */
+static void
+keep_bytes(ngx_chat_writer_t *writer, chat_str_t bytes)
+{
+    static const u_char room[NGX_CHAT_WRITER_ROOM];
+
+    if (writer->bytes.len == 0) {
+        chat_buf_add(&writer->bytes, chat_str(room, sizeof(room)));
+    }
+
+    chat_buf_add(&writer->bytes, bytes);
+}
+
+
+/*
+ * Appends what waits. Where nothing does, an empty entry if it is the last
+ * one, or silent: so that a long silence does not let the recording expire.
+ */
+static void
+write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
+{
+    int         last;
+    size_t      n;
+    u_char     *p;
+    chat_str_t  rest;
+    chat_buf_t *bytes = &writer->bytes;
+
+    if (writer->position == 0) {
+        append(writer, chat_buf_str(&writer->head), 0);
+    }
+
+    keep_bytes(writer, chat_str(NULL, 0));
+    if (bytes->failed) {
+        writer->position++;
+        return;
+    }
+
+    p = bytes->data + NGX_CHAT_WRITER_ROOM;
+    rest = chat_str(p, bytes->len - NGX_CHAT_WRITER_ROOM);
+    last = 0;
+
+    while (rest.len != 0 || (writer->over && !last) || silent) {
+        n = chat_recording_cut(rest, NGX_CHAT_WRITER_ENTRY);
+        last = writer->over && n == rest.len;
+        append_bytes(writer, p, n, last);
+
+        p += n;
+        rest = chat_str(p, rest.len - n);
+        silent = 0;
+    }
+
+    bytes->len = 0;
+
+    if (bytes->size > 2 * NGX_CHAT_WRITER_ENTRY) {
+        chat_buf_free(bytes);
+        ngx_memzero(bytes, sizeof(*bytes));
+    }
+
+    ngx_add_timer(&writer->silence, (ngx_msec_t) writer->ttl * 500);
+}
+
+
+/*
+ * Writes what waits. NGX_DECLINED: the recording is given up, and the writer
+ * is freed.
+ */
+static ngx_int_t
+flush(ngx_chat_writer_t *writer)
+{
+    if (writer->bytes.failed || writer->store->state == CHAT_STORE_UNAVAILABLE
+        || (!writer->decided && writer->bytes.len > NGX_CHAT_WRITER_WAITS))
+    {
+        clear(writer);
+        return NGX_DECLINED;
+    }
+
+    if (writer->decided) {
+        write_entries(writer, 0);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+on_turn(ngx_event_t *ev)
+{
+    ngx_chat_writer_t *writer = ev->data;
+
+    if (writer->bytes.len != 0) {
+        (void) flush(writer);
+    }
+}
+
+
+static void
+on_silence(ngx_event_t *ev)
+{
+    ngx_chat_writer_t *writer = ev->data;
+
+    if (!writer->over) {
+        write_entries(writer, 1);
+    }
 }
 
 
 /* The header lines, as the client gets them. */
 static void
-ngx_chat_writer_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
+add_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
 {
     chat_buf_t              type = { 0 };
     ngx_table_elt_t        *h;
@@ -100,8 +327,8 @@ ngx_chat_writer_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
     }
 
     if (type.len != 0) {
-        chat_record_header(lines, chat_cstr("Content-Type"),
-                           chat_buf_str(&type));
+        chat_recording_header(lines, chat_cstr("Content-Type"),
+                              chat_buf_str(&type));
     }
 
     chat_buf_free(&type);
@@ -111,28 +338,28 @@ ngx_chat_writer_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
                 ? ngx_chat_headers_counts(&r->headers_out.headers, h)
                 : h->hash != 0)
         {
-            chat_record_header(lines, chat_str(h->key.data, h->key.len),
-                               chat_str(h->value.data, h->value.len));
+            chat_recording_header(lines, chat_str(h->key.data, h->key.len),
+                                  chat_str(h->value.data, h->value.len));
         }
     }
 }
 
 
 static ngx_int_t
-ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
+make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 {
-    chat_rc_e          rc;
-    chat_buf_t         lines = { 0 };
-    chat_record_head_t head;
+    chat_rc_e             rc;
+    chat_buf_t            lines = { 0 };
+    chat_recording_head_t head;
 
-    ngx_chat_writer_lines(ctx, &lines);
+    add_lines(ctx, &lines);
 
     head.status = (uint32_t) ctx->request->headers_out.status;
     head.message = ctx->body.rq.last_message.len <= CHAT_ID_MAX
                        ? ctx->body.rq.last_message
                        : chat_str(NULL, 0);
     head.headers = chat_buf_str(&lines);
-    rc = lines.failed ? CHAT_ERROR : chat_record_head_write(&head, out);
+    rc = lines.failed ? CHAT_ERROR : chat_recording_head_write(&head, out);
     chat_buf_free(&lines);
 
     return rc == CHAT_OK && out->len <= NGX_CHAT_WRITER_ENTRY ? NGX_OK
@@ -140,324 +367,79 @@ ngx_chat_writer_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 }
 
 
-/* The message as events. CHAT_DECLINED: the answer goes on with none. */
-static chat_rc_e
-ngx_chat_writer_history(ngx_chat_ctx_t *ctx, chat_buf_t *told)
+/*
+ * Adds what a client that resumes gets before the first event: the message
+ * that the answer goes on with.
+ */
+static void
+add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts, chat_buf_t *events)
 {
     chat_rc_e       rc = CHAT_ERROR;
     chat_str_t      body = ctx->body.merged;
-    chat_arena_t   *arena;
     chat_json_doc_t doc;
-
-    if (body.len == 0) {
-        body = chat_str(ctx->body.text.data, ctx->body.text.len);
-    }
-
-    arena = chat_arena_create(0);
-
-    if (arena != NULL && chat_json_parse(&doc, arena, body) == CHAT_OK) {
-        rc = ctx->dialect->history(&doc, told);
-    }
-
-    chat_arena_destroy(arena);
-    return rc;
-}
-
-
-static void
-ngx_chat_writer_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts,
-                         chat_buf_t *told)
-{
-    chat_rc_e rc;
 
     if (ctx->dialect->history == NULL
         || ctx->body.rq.class == CHAT_CLASS_FRESH) {
         return;
     }
 
-    rc = ngx_chat_writer_history(ctx, told);
+    if (body.len == 0) {
+        body = chat_str(ctx->body.text.data, ctx->body.text.len);
+    }
+
+    if (chat_json_parse(&doc, facts->arena, body) == CHAT_OK) {
+        rc = ctx->dialect->history(&doc, events);
+    }
 
     if (rc == CHAT_DECLINED) {
-        return;
+        return; /* it goes on with none */
     }
 
-    if (rc != CHAT_OK || told->len > ctx->conf->max_result) {
+    if (rc != CHAT_OK || events->len > ctx->conf->max_result) {
         ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
-                      "chat: the message that the answer goes on with is too "
-                      "long to be kept, the answer cannot be resumed");
-        told->len = 0;
+                      "chat: the message that the answer goes on with is past "
+                      "chat_max_result, the answer cannot be resumed");
+        events->len = 0;
     }
 
-    chat_facts_before(facts, chat_buf_str(told));
+    chat_facts_before(facts, chat_buf_str(events));
 }
 
 
 static void
-ngx_chat_writer_free(ngx_chat_writer_t *writer)
+on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+           size_t n)
 {
-    if (writer->ctx != NULL) {
-        writer->ctx->writer = NULL;
-    }
-
-    writer->store->cancel(&writer->op);
-
-    if (writer->indexed) {
-        ngx_chat_recording_over(writer->store, &writer->key, writer->ttl);
-    }
-
-    if (writer->timer.timer_set) {
-        ngx_del_timer(&writer->timer);
-    }
-
-    if (writer->position != 0) {
-        ngx_chat_metrics_record(writer->main, -1, -(ngx_int_t) writer->written,
-                                0);
-    }
-
-    chat_buf_free(&writer->head);
-    chat_buf_free(&writer->bytes);
-    ngx_free(writer);
-}
-
-
-/* What is in the store is not the whole. */
-static void
-ngx_chat_writer_clear(ngx_chat_writer_t *writer)
-{
-    writer->store->clear(writer->store, &writer->key, writer->ttl);
-    ngx_chat_writer_free(writer);
-}
-
-
-static void
-ngx_chat_writer_put(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
-{
-    chat_store_t *store = writer->store;
-
-    store->append(store, &writer->key, writer->position, bytes, last,
-                  writer->keep, writer->ttl);
-
-    ngx_chat_metrics_record(writer->main, writer->position == 0,
-                            (ngx_int_t) bytes.len, 0);
-
-    writer->position++;
-    writer->written += bytes.len;
-    writer->since += bytes.len;
-
-    /* at least the last half of max is always there */
-    if (writer->since >= writer->max / 2) {
-        writer->keep = writer->later;
-        writer->later = writer->position;
-        writer->since = 0;
-    }
-}
-
-
-/* A piece of what the client is sent, behind the count of what was before. */
-static void
-ngx_chat_writer_entry(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
-{
-    int        ended;
-    size_t     n;
-    chat_buf_t piece = { 0 };
-
-    chat_count_write(&writer->count, &piece);
-    chat_buf_add(&piece, bytes);
-
-    if (!piece.failed) {
-        ngx_chat_writer_put(writer, chat_buf_str(&piece), last);
-    } else {
-        writer->position++; /* a hole, which its readers see */
-    }
-
-    chat_buf_free(&piece);
-
-    while (bytes.len != 0) {
-        n = chat_count_frame(&writer->count, bytes, &ended);
-        bytes = chat_str(bytes.data + n, bytes.len - n);
-    }
-}
-
-
-/* Nothing has come for long: what is there is not to run out meanwhile. */
-static void
-ngx_chat_writer_silent(ngx_event_t *ev)
-{
-    ngx_chat_writer_t *writer = ev->data;
-
-    if (!writer->over) {
-        ngx_chat_writer_entry(writer, chat_str(NULL, 0), 0);
-        ngx_add_timer(ev, (ngx_msec_t) writer->ttl * 500);
-    }
-}
-
-
-/* Writes what there is, in pieces that end where events end. */
-static void
-ngx_chat_writer_write(ngx_chat_writer_t *writer)
-{
-    int        last;
-    size_t     n;
-    chat_str_t rest = chat_buf_str(&writer->bytes);
-
-    if (writer->position == 0) {
-        ngx_chat_writer_put(writer, chat_buf_str(&writer->head), 0);
-        chat_buf_free(&writer->head);
-        ngx_memzero(&writer->head, sizeof(writer->head));
-    }
-
-    while (rest.len != 0 || writer->over) {
-        n = chat_record_cut(rest, NGX_CHAT_WRITER_ENTRY);
-        last = writer->over && n == rest.len;
-        ngx_chat_writer_entry(writer, chat_str(rest.data, n), last);
-
-        if (last) {
-            break;
-        }
-
-        rest = chat_str(rest.data + n, rest.len - n);
-    }
-
-    writer->bytes.len = 0;
-    writer->timer.handler = ngx_chat_writer_silent;
-    ngx_add_timer(&writer->timer, (ngx_msec_t) writer->ttl * 500);
-
-    if (writer->bytes.size > NGX_CHAT_WRITER_ENTRY) {
-        chat_buf_free(&writer->bytes);
-        ngx_memzero(&writer->bytes, sizeof(writer->bytes));
-    }
-}
-
-
-/* 1 if what has come is in good order, and the store is there for it. */
-static ngx_uint_t
-ngx_chat_writer_sound(const ngx_chat_writer_t *writer)
-{
-    return !writer->bytes.failed
-           && writer->store->state != CHAT_STORE_UNAVAILABLE
-           && (writer->mode != CHAT_RECORD_UNKNOWN
-               || writer->bytes.len <= NGX_CHAT_WRITER_WAITS);
-}
-
-
-/* Puts the fact that decides, unless another one stands, and asks. */
-static void
-ngx_chat_writer_ask(ngx_chat_writer_t *writer, chat_record_mode_e mode)
-{
-    chat_buf_t    told = { 0 };
-    chat_arena_t *arena;
-    chat_facts_t  facts;
-    chat_store_t *store = writer->store;
-
-    arena = chat_arena_create(0);
-    chat_facts_init(&facts, arena);
-
-    if (arena != NULL) {
-        chat_facts_record(&facts, mode);
-    }
-
-    if (writer->indexed) {
-        chat_facts_head(&facts, chat_buf_str(&writer->head));
-        ngx_chat_writer_preamble(writer->ctx, &facts, &told);
-    }
-
-    store->join(store, &writer->op, &writer->key, facts.items, facts.count,
-                writer->ttl);
-    chat_buf_free(&told);
-    chat_arena_destroy(arena);
-}
-
-
-static void
-ngx_chat_writer_answered(chat_store_op_t *op, chat_rc_e rc,
-                         const chat_fact_t *facts, size_t n)
-{
-    chat_record_t      said;
+    chat_recording_t   recording;
     ngx_chat_writer_t *writer = op->data;
 
     if (rc != CHAT_OK) {
-        ngx_chat_writer_clear(writer);
+        clear(writer);
         return;
     }
 
-    chat_record_read(facts, n, chat_store_alive, writer->store, &said);
+    chat_recording_read(facts, n, chat_store_alive, writer->store, &recording);
 
-    if (said.cleared || said.mode == CHAT_RECORD_NONE) {
-        ngx_chat_writer_free(writer);
+    if (recording.cleared || recording.mode == CHAT_RECORDING_NONE) {
+        end_writer(writer);
         return;
     }
 
-    writer->mode = said.mode;
+    writer->decided = 1;
 
-    if (!ngx_chat_writer_sound(writer)) {
-        ngx_chat_writer_clear(writer);
-        return;
+    if (flush(writer) == NGX_OK && writer->ctx == NULL) {
+        end_writer(writer);
     }
-
-    ngx_chat_writer_write(writer);
-
-    if (writer->ctx == NULL) {
-        ngx_chat_writer_free(writer);
-    }
-}
-
-
-/* 1 if others can be given this answer as it is. */
-static ngx_uint_t
-ngx_chat_writer_plain(ngx_chat_ctx_t *ctx)
-{
-    ngx_http_request_t *r = ctx->request;
-
-    return !r->header_only && !ctx->response.suppressed
-           && r->headers_out.content_encoding == NULL
-           && ctx->main->store->state != CHAT_STORE_UNAVAILABLE;
-}
-
-
-static ngx_chat_writer_t *
-ngx_chat_writer_create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
-{
-    ngx_chat_writer_t *writer;
-
-    writer = ngx_calloc(sizeof(*writer), ctx->request->connection->log);
-    if (writer == NULL) {
-        return NULL;
-    }
-
-    writer->ctx = ctx;
-    writer->key = *key;
-    writer->main = ctx->main;
-    writer->store = ctx->main->store;
-    writer->max = ctx->conf->record_max;
-    writer->ttl = (uint32_t) ctx->conf->record_ttl;
-    writer->op.done = ngx_chat_writer_answered;
-    writer->op.data = writer;
-    writer->timer.data = writer;
-    writer->timer.log = ngx_cycle->log;
-
-    if (ngx_chat_writer_head(ctx, &writer->head) != NGX_OK) {
-        ngx_chat_writer_free(writer);
-        return NULL;
-    }
-
-    if (ctx->indexed != NULL) {
-        writer->indexed = 1;
-        ctx->indexed->recorded = 1;
-    }
-
-    ctx->writer = writer;
-    ctx->ends[NGX_CHAT_END_WRITER] = ngx_chat_writer_close;
-    return writer;
 }
 
 
 /*
- * 1 if it is recorded whether or not a client follows: the client may come
- * back for it, or other requests have brought results of its batch and may be
- * about to hear of the claim.
+ * 1 if it is recorded with or without followers: the client may resume it, or
+ * other requests have brought results of its batch and may be about to hear of
+ * the claim.
  */
 static ngx_uint_t
-ngx_chat_writer_keeps(ngx_chat_ctx_t *ctx)
+is_recorded_anyway(ngx_chat_ctx_t *ctx)
 {
     return ctx->indexed != NULL
            || (ctx->barrier.partial
@@ -465,30 +447,110 @@ ngx_chat_writer_keeps(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Puts the fact that decides, unless another one stands, and asks for it. */
 static void
-ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
+decide(ngx_chat_writer_t *writer)
+{
+    chat_buf_t      events = { 0 };
+    chat_arena_t   *arena;
+    chat_facts_t    facts;
+    chat_store_t   *store = writer->store;
+    ngx_chat_ctx_t *ctx = writer->ctx;
+
+    arena = chat_arena_create(0);
+    chat_facts_init(&facts, arena);
+
+    if (arena != NULL) {
+        chat_facts_record(&facts, is_recorded_anyway(ctx)
+                                      ? CHAT_RECORDING_KEPT
+                                      : CHAT_RECORDING_NONE);
+
+        if (writer->indexed) {
+            chat_facts_head(&facts, chat_buf_str(&writer->head));
+            add_preamble(ctx, &facts, &events);
+        }
+    }
+
+    store->join(store, &writer->op, &writer->key, facts.items, facts.count,
+                writer->ttl);
+    chat_buf_free(&events);
+    chat_arena_destroy(arena);
+}
+
+
+/* NULL: others cannot be given this answer as it is, or no memory. */
+static ngx_chat_writer_t *
+create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
+{
+    ngx_chat_writer_t  *writer;
+    ngx_http_request_t *r = ctx->request;
+
+    if (r->header_only || ctx->response.mode == NGX_CHAT_ANSWER_SUPPRESSED
+        || r->headers_out.content_encoding != NULL
+        || ctx->worker->store->state == CHAT_STORE_UNAVAILABLE)
+    {
+        return NULL;
+    }
+
+    writer = ngx_calloc(sizeof(*writer), r->connection->log);
+    if (writer == NULL) {
+        return NULL;
+    }
+
+    if (make_head(ctx, &writer->head) != NGX_OK) {
+        chat_buf_free(&writer->head);
+        ngx_free(writer);
+        return NULL;
+    }
+
+    writer->ctx = ctx;
+    writer->key = *key;
+    writer->worker = ctx->worker;
+    writer->store = ctx->worker->store;
+    writer->max = ctx->conf->record_max;
+    writer->ttl = (uint32_t) ctx->conf->record_ttl;
+    writer->op.done = on_decided;
+    writer->op.data = writer;
+    writer->turn.handler = on_turn;
+    writer->turn.data = writer;
+    writer->turn.log = ngx_cycle->log;
+    writer->silence.handler = on_silence;
+    writer->silence.data = writer;
+    writer->silence.log = ngx_cycle->log;
+
+    if (ctx->indexed != NULL) {
+        writer->indexed = 1;
+        ctx->indexed->recorded = 1;
+    }
+
+    ctx->writer = writer;
+    ctx->cleanups[NGX_CHAT_CLEANUP_WRITER] = ngx_chat_writer_close;
+    return writer;
+}
+
+
+static void
+on_header(ngx_chat_ctx_t *ctx)
 {
     chat_key_t         key;
     chat_facts_t       facts;
-    chat_store_t      *store = ctx->main->store;
+    chat_store_t      *store = ctx->worker->store;
     ngx_chat_writer_t *writer = NULL;
 
     if (store == NULL || ctx->conf->dry_run || ctx->response.status >= 300
-        || (ctx->attempt.k == 0 && !ngx_chat_recording_possible(ctx)))
+        || (ctx->attempt.k == 0 && !is_possible(ctx)))
     {
         return;
     }
 
     ngx_chat_recording_key(ctx, &key);
 
-    if (ngx_chat_recording_possible(ctx) && ngx_chat_writer_plain(ctx)) {
-        writer = ngx_chat_writer_create(ctx, &key);
+    if (is_possible(ctx)) {
+        writer = create(ctx, &key);
     }
 
     if (writer != NULL) {
-        ngx_chat_writer_ask(writer, ngx_chat_writer_keeps(ctx)
-                                        ? CHAT_RECORD_KEPT
-                                        : CHAT_RECORD_NONE);
+        decide(writer);
         return;
     }
 
@@ -501,21 +563,38 @@ ngx_chat_writer_begin(ngx_chat_ctx_t *ctx)
 
 
 static void
-ngx_chat_writer_add(ngx_chat_writer_t *writer, chat_str_t bytes)
+on_bytes(ngx_chat_ctx_t *ctx, chat_str_t bytes)
 {
-    chat_buf_add(&writer->bytes, bytes);
-    writer->total += bytes.len;
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    if (writer == NULL || writer->over) {
+        return;
+    }
+
+    keep_bytes(writer, bytes);
+
+    if (writer->bytes.len > NGX_CHAT_WRITER_WAITS) {
+        (void) flush(writer);
+    } else {
+        ngx_post_event(&writer->turn, &ngx_posted_events);
+    }
 }
 
 
 static void
-ngx_chat_writer_pieces(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces,
-                       size_t n)
+on_end(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete)
 {
-    size_t i;
+    ngx_chat_writer_t *writer = ctx->writer;
 
-    for (i = 0; ctx->writer != NULL && i < n; i++) {
-        ngx_chat_writer_add(ctx->writer, pieces[i].bytes);
+    if (writer == NULL || writer->over) {
+        return;
+    }
+
+    if (is_complete) {
+        writer->over = 1;
+        (void) flush(writer);
+    } else {
+        clear(writer);
     }
 }
 
@@ -524,93 +603,7 @@ void
 ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
 {
     if (ctx->writer != NULL) {
-        ngx_chat_writer_clear(ctx->writer);
-    }
-}
-
-
-static void
-ngx_chat_writer_flush(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_writer_t *writer = ctx->writer;
-
-    if (writer == NULL || writer->over) {
-        return;
-    }
-
-    if (!ngx_chat_writer_sound(writer)) {
-        ngx_chat_writer_clear(writer);
-
-    } else if (writer->mode != CHAT_RECORD_UNKNOWN) {
-        ngx_chat_writer_write(writer);
-    }
-}
-
-
-static void
-ngx_chat_writer_end(ngx_chat_ctx_t *ctx, ngx_uint_t told)
-{
-    ngx_chat_writer_t *writer = ctx->writer;
-
-    if (writer == NULL || writer->over) {
-        return;
-    }
-
-    if (!told || !ngx_chat_writer_sound(writer)) {
-        ngx_chat_writer_clear(writer);
-        return;
-    }
-
-    writer->over = 1;
-
-    if (writer->mode != CHAT_RECORD_UNKNOWN) {
-        ngx_chat_writer_write(writer);
-    }
-}
-
-
-static void
-ngx_chat_writer_chain(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
-{
-    ngx_buf_t *b;
-
-    for (; ctx->writer != NULL && in != NULL; in = in->next) {
-        b = in->buf;
-
-        if (ngx_buf_in_memory(b)) {
-            ngx_chat_writer_add(ctx->writer,
-                                chat_str(b->pos, (size_t) (b->last - b->pos)));
-
-        } else if (ngx_buf_size(b) != 0) {
-            ngx_chat_writer_stop(ctx);
-            return;
-        }
-
-        if (b->last_buf) {
-            ngx_chat_writer_end(ctx, 1);
-        }
-    }
-
-    ngx_chat_writer_flush(ctx);
-}
-
-
-/* The request is over before its answer is; a listed one says so. */
-static void
-ngx_chat_writer_cut_off(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_writer_t *writer = ctx->writer;
-
-    if (!writer->indexed || writer->mode == CHAT_RECORD_UNKNOWN) {
-        ngx_chat_writer_clear(writer);
-
-    } else if (ctx->response.stream != NULL
-               && chat_stream_info(ctx->response.stream)->end != CHAT_END_NONE)
-    {
-        ngx_chat_writer_end(ctx, 1); /* its last word is there */
-
-    } else {
-        ngx_chat_writer_free(writer);
+        clear(ctx->writer);
     }
 }
 
@@ -618,29 +611,41 @@ ngx_chat_writer_cut_off(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_writer_close(ngx_chat_ctx_t *ctx)
 {
-    if (ctx->writer != NULL && !ctx->writer->over) {
-        ngx_chat_writer_cut_off(ctx);
-    }
+    ngx_chat_writer_t *writer = ctx->writer;
 
-    if (ctx->writer == NULL) {
+    if (writer == NULL) {
         return;
     }
 
-    if (ctx->writer->mode != CHAT_RECORD_UNKNOWN) {
-        ngx_chat_writer_free(ctx->writer);
+    if (!writer->over && !(writer->indexed && writer->decided)) {
+        clear(writer);
         return;
     }
 
-    /* the store's answer is to come */
-    ctx->writer->ctx = NULL;
-    ctx->writer = NULL;
+    if (!writer->over) {
+        /* a client that resumes gets what there is */
+        writer->over =
+            ctx->response.stream != NULL
+            && chat_stream_info(ctx->response.stream)->end != CHAT_END_NONE;
+
+        if (flush(writer) != NGX_OK) {
+            return;
+        }
+    }
+
+    if (writer->decided) {
+        end_writer(writer);
+    } else {
+        writer->ctx = NULL; /* on_decided() ends it */
+        ctx->writer = NULL;
+    }
 }
 
 
 static ngx_int_t
-ngx_chat_writer_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
+find_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 {
-    if (!ngx_chat_recording_possible(ctx)) {
+    if (!is_possible(ctx)) {
         return NGX_DECLINED;
     }
 
@@ -650,10 +655,10 @@ ngx_chat_writer_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 
 
 static ngx_uint_t
-ngx_chat_writer_outlives(ngx_chat_ctx_t *ctx)
+outlives_client(ngx_chat_ctx_t *ctx)
 {
     return ctx->indexed != NULL
-           && (ctx->writer == NULL || ctx->writer->total < ctx->writer->max);
+           && (ctx->writer == NULL || ctx->writer->written < ctx->writer->max);
 }
 
 
@@ -661,14 +666,11 @@ void
 ngx_chat_writer_register(ngx_chat_ctx_t *ctx)
 {
     static const ngx_chat_recorder_t recorder = {
-        .begin = ngx_chat_writer_begin,
-        .pieces = ngx_chat_writer_pieces,
-        .chain = ngx_chat_writer_chain,
-        .flush = ngx_chat_writer_flush,
-        .end = ngx_chat_writer_end,
-        .stop = ngx_chat_writer_stop,
-        .key = ngx_chat_writer_key,
-        .outlives = ngx_chat_writer_outlives,
+        .header = on_header,
+        .bytes = on_bytes,
+        .end = on_end,
+        .key = find_key,
+        .outlives = outlives_client,
     };
 
     ctx->recorder = &recorder;

@@ -1,9 +1,9 @@
 /*
- * ngx_chat_attempt.c: tells the store what becomes of an answer.
+ * ngx_chat_attempt.c: puts what becomes of an answer into the store.
  *
  * The header of the answer (answer/k/...), what its stream brings (calls,
- * results, seal), and how it ended (end/k/...). Nobody waits for these joins.
- * Promises: an attempt that is ours gets its end, whatever happens.
+ * results, seal), and how it ended (end/k/...). No request waits for
+ * these joins. Promises: each attempt of this worker gets its end.
  * Must not know: wire formats.
  */
 
@@ -12,6 +12,8 @@
 #include <ngx_http.h>
 
 #include "record/ngx_chat_index.h"
+#include "record/ngx_chat_reader.h"
+#include "record/ngx_chat_writer.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
@@ -21,9 +23,9 @@
 
 
 static void
-ngx_chat_attempt_flush(ngx_chat_ctx_t *ctx)
+flush(ngx_chat_ctx_t *ctx)
 {
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     if (store != NULL && store->flush != NULL) {
         store->flush(store);
@@ -31,10 +33,21 @@ ngx_chat_attempt_flush(ngx_chat_ctx_t *ctx)
 }
 
 
+static void
+put_attempt(ngx_chat_ctx_t *ctx, const chat_attempt_t *attempt)
+{
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_attempt(&facts, attempt);
+    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+}
+
+
 void
 ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
 {
-    chat_facts_t facts;
+    chat_attempt_t attempt = chat_gate_attempt(&ctx->barrier.q, k);
 
     if (k == 0) {
         return;
@@ -44,9 +57,8 @@ ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k)
         ctx->attempt.claiming = 0;
     }
 
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_void(&facts, k, ctx->barrier.q.worker, ctx->barrier.q.request);
-    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+    attempt.is_void = 1;
+    put_attempt(ctx, &attempt);
 }
 
 
@@ -58,7 +70,7 @@ ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
 
     if (ctx->attempt.k != 0 && !ctx->attempt.live) {
         ctx->attempt.live = 1;
-        ngx_queue_insert_tail(&ctx->main->attempts, &ctx->attempt.queue);
+        ngx_queue_insert_tail(&ctx->worker->attempts, &ctx->attempt.queue);
     }
 }
 
@@ -92,122 +104,71 @@ ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
 }
 
 
-ngx_uint_t
-ngx_chat_attempt_unsent(ngx_chat_ctx_t *ctx)
-{
-    ngx_uint_t                 i;
-    ngx_http_request_t        *r = ctx->request;
-    ngx_http_upstream_state_t *state;
-
-    if (ctx->response.answered && ctx->response.status < 500) {
-        return 0;
-    }
-
-    if (r->upstream == NULL || r->upstream_states == NULL
-        || r->upstream->request_sent)
-    {
-        return 0;
-    }
-
-    state = r->upstream_states->elts;
-
-    for (i = 0; i < r->upstream_states->nelts; i++) {
-        /* no state, or status 0: it had no address yet */
-        if (state[i].bytes_sent > 0
-            || (state[i].status != 0 && state[i].status < 500)) {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
 /* answer/k of an attempt, or void/k; of a refusal its end, too. */
 static void
-ngx_chat_attempt_status(ngx_chat_ctx_t *ctx, uint32_t status)
+put_status(ngx_chat_ctx_t *ctx)
 {
-    uint32_t     after;
-    chat_facts_t facts;
+    chat_attempt_t attempt;
 
-    if (ngx_chat_attempt_unsent(ctx)) {
+    if (ngx_chat_upstream_unsent(ctx)) {
         ctx->response.ended = 1;
         ngx_chat_attempt_keep_results(ctx);
         ngx_chat_attempt_void(ctx, ctx->attempt.k);
         return;
     }
 
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_answer(&facts, ctx->attempt.k, ctx->barrier.q.worker,
-                      ctx->barrier.q.request, status);
+    attempt = chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k);
+    attempt.answer = ctx->response.status;
 
-    if (status >= 300) {
+    if (attempt.answer >= 300) {
         ctx->response.ended = 1;
         ngx_chat_attempt_keep_results(ctx);
-
-        after = ngx_chat_headers_after(ctx->request);
-        if (after != 0) {
-            chat_facts_after(&facts, ctx->attempt.k, ctx->barrier.q.worker,
-                             ctx->barrier.q.request, after);
-        }
-
-        chat_facts_end(&facts, ctx->attempt.k, ctx->barrier.q.worker,
-                       ctx->barrier.q.request, CHAT_END_FAILED);
+        attempt.after = ngx_chat_headers_after(ctx->request);
+        attempt.end = CHAT_END_FAILED;
     }
 
-    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+    put_attempt(ctx, &attempt);
 }
 
 
 void
-ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx, uint32_t status)
+ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
 {
+    uint32_t status = ctx->response.status;
+
     if (ctx->response.answered) {
         return;
     }
 
     ctx->response.answered = 1;
-    ctx->response.status = status;
 
     if (ctx->attempt.k != 0) {
-        ngx_chat_attempt_status(ctx, status);
+        put_status(ctx);
 
     } else if (status >= 200 && status < 300) {
         ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.carried);
     }
 
     /* the client may send its next request as soon as it has the status */
-    ngx_chat_attempt_flush(ctx);
+    flush(ctx);
 }
 
 
-/* What the stream says of one batch, and when that was. */
+/* Puts what the stream says of one batch, and when that was. */
 static void
-ngx_chat_attempt_batch(ngx_chat_ctx_t *ctx, const chat_stream_facts_t *batch)
+put_stream_facts(ngx_chat_ctx_t *ctx, const chat_stream_facts_t *batch)
 {
-    u_char        now[NGX_INT64_LEN + 1], *end;
-    chat_arena_t *arena;
+    chat_arena_t *arena = chat_arena_create(0);
     chat_facts_t  facts;
 
-    arena = chat_arena_create(0);
     if (arena == NULL) {
         return;
     }
 
     chat_facts_init(&facts, arena);
-    facts.items =
-        chat_arena_alloc(arena, (batch->count + 1) * sizeof(*facts.items));
-
-    if (facts.items != NULL) {
-        end = ngx_sprintf(now, "%uL", ngx_chat_now());
-        facts.items[0].field = chat_cstr("since");
-        facts.items[0].value = chat_str(now, (size_t) (end - now));
-        ngx_memcpy(facts.items + 1, batch->facts,
-                   batch->count * sizeof(*facts.items));
-        facts.count = batch->count + 1;
-        ngx_chat_put(ctx, &batch->key, &facts);
-    }
-
+    chat_facts_since(&facts, ngx_chat_now());
+    chat_facts_append(&facts, batch->facts, batch->count);
+    ngx_chat_put(ctx, &batch->key, &facts);
     chat_arena_destroy(arena);
 }
 
@@ -221,12 +182,12 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
     n = chat_stream_facts(ctx->response.stream, &facts);
 
     for (i = 0; i < n; i++) {
-        ngx_chat_attempt_batch(ctx, &facts[i]);
+        put_stream_facts(ctx, &facts[i]);
     }
 
     /* the client may answer to what it is sent next */
     if (n != 0) {
-        ngx_chat_attempt_flush(ctx);
+        flush(ctx);
     }
 }
 
@@ -268,8 +229,7 @@ ngx_chat_log_id(u_char *p, chat_str_t id)
 
 
 static u_char *
-ngx_chat_attempt_list(u_char *p, const char *what, const chat_str_t *ids,
-                      size_t n)
+log_ids(u_char *p, const char *what, const chat_str_t *ids, size_t n)
 {
     size_t i;
 
@@ -284,32 +244,15 @@ ngx_chat_attempt_list(u_char *p, const char *what, const chat_str_t *ids,
 }
 
 
-/* The calls whose results this request brought, and those of the stream. */
-static u_char *
-ngx_chat_attempt_settled(u_char *p, ngx_chat_ctx_t *ctx)
-{
-    size_t                 i, n = 0;
-    chat_str_t             ids[NGX_CHAT_LOG_IDS];
-    const chat_question_t *q = &ctx->barrier.q;
-
-    for (i = 0; i < q->nmembers && n < NGX_CHAT_LOG_IDS; i++) {
-        if (q->chained || q->members[i].settled) {
-            ids[n++] = q->members[i].id;
-        }
-    }
-
-    p = ngx_chat_attempt_list(p, "brought", ids, n);
-    n = chat_stream_settled(ctx->response.stream, ids, NGX_CHAT_LOG_IDS);
-    return ngx_chat_attempt_list(p, "settled", ids, n);
-}
-
-
 /* One line for each stream that has ended. */
 static void
-ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
+log_end(ngx_chat_ctx_t *ctx)
 {
     char                       batch[17];
+    size_t                     i, n = 0;
     u_char                     text[NGX_CHAT_LOG_SIZE], *p = text;
+    chat_str_t                 ids[NGX_CHAT_LOG_IDS];
+    const chat_question_t     *q = &ctx->barrier.q;
     const chat_stream_info_t  *info;
     const chat_replay_count_t *count;
 
@@ -319,22 +262,32 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     info = chat_stream_info(ctx->response.stream);
     count = chat_stream_count(ctx->response.stream);
-    chat_digest_hex(&ctx->barrier.q.key.name, 8, batch);
+    chat_digest_hex(&q->key.name, 8, batch);
 
     p = ngx_sprintf(p, "conversation ");
     p = ngx_chat_log_id(p, ctx->scope.conversation);
     p = ngx_sprintf(p, ", stream ");
     p = ngx_chat_log_id(p, info->id);
-    p = ngx_chat_attempt_settled(p, ctx);
+
+    /* the results that the request brought, and those of the stream */
+    for (i = 0; i < q->nmembers && n < NGX_CHAT_LOG_IDS; i++) {
+        if (q->chained || q->members[i].settled) {
+            ids[n++] = q->members[i].id;
+        }
+    }
+
+    p = log_ids(p, "brought", ids, n);
+    n = chat_stream_settled(ctx->response.stream, ids, NGX_CHAT_LOG_IDS);
+    p = log_ids(p, "settled", ids, n);
 
     ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
                   "chat: stream ended: %s%s%s, dialect %s, batch %s, "
                   "attempt %uD, %*s, calls %uD, replays %uD, "
                   "reused ids %uD, frames past the limit %uD, quarantines "
                   "given up %uD, bytes %uL",
-                  chat_end_name(end), info->reason ? " " : "",
+                  chat_end_name(ctx->response.end), info->reason ? " " : "",
                   info->reason ? info->reason : "", ctx->dialect->name,
-                  ctx->barrier.q.dialect ? batch : "-", ctx->attempt.k,
+                  q->dialect ? batch : "-", ctx->attempt.k,
                   (size_t) (p - text), text, info->calls, count->replays,
                   count->reused, info->oversized, info->overflows,
                   info->bytes_out);
@@ -343,7 +296,7 @@ ngx_chat_attempt_log(ngx_chat_ctx_t *ctx, chat_end_e end)
 
 /* How an answer ended that no stream reader has judged. */
 static chat_end_e
-ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
+judge(ngx_chat_ctx_t *ctx)
 {
     chat_end_e end;
 
@@ -374,10 +327,10 @@ ngx_chat_attempt_judge(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
+ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
 {
     size_t              n;
-    chat_facts_t        facts;
+    chat_attempt_t      attempt;
     const chat_piece_t *pieces;
 
     ngx_chat_stall_end(ctx);
@@ -395,7 +348,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
     }
 
     if (ctx->response.stream != NULL) {
-        /* nobody is written to: what the stream knew is told all the same */
+        /* no client reads it: its facts are put all the same */
         if (chat_stream_info(ctx->response.stream)->end == CHAT_END_NONE) {
             (void) chat_stream_finish(
                 ctx->response.stream, ctx->response.upstream_reason,
@@ -404,35 +357,32 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx, chat_end_e end)
         ngx_chat_attempt_facts(ctx);
     }
 
-    if (end == CHAT_END_NONE) {
-        end = ngx_chat_attempt_judge(ctx);
+    if (ctx->response.end == CHAT_END_NONE) {
+        ctx->response.end = judge(ctx);
     }
 
-    ctx->response.end = end;
     ngx_chat_index_over(ctx);
-    ngx_chat_attempt_log(ctx, end);
-    ngx_chat_metrics_turn(ctx, end);
+    log_end(ctx);
+    ngx_chat_metrics_turn(ctx, ctx->response.end);
 
     if (ctx->attempt.k == 0 || ctx->response.ended) {
         return;
     }
 
     ctx->response.ended = 1;
-    chat_facts_init(&facts, ctx->kept);
 
-    if (ngx_chat_attempt_unsent(ctx)) {
-        chat_facts_void(&facts, ctx->attempt.k, ctx->barrier.q.worker,
-                        ctx->barrier.q.request);
-    } else {
-        chat_facts_end(&facts, ctx->attempt.k, ctx->barrier.q.worker,
-                       ctx->barrier.q.request, end);
-    }
-
-    if (end != CHAT_END_FINISHED) {
+    if (ctx->response.end != CHAT_END_FINISHED) {
         ngx_chat_attempt_keep_results(ctx);
     }
 
-    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
+    if (ngx_chat_upstream_unsent(ctx)) {
+        ngx_chat_attempt_void(ctx, ctx->attempt.k);
+        return;
+    }
+
+    attempt = chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k);
+    attempt.end = ctx->response.end;
+    put_attempt(ctx, &attempt);
 }
 
 
@@ -441,6 +391,46 @@ ngx_chat_attempt_leave(ngx_chat_ctx_t *ctx)
 {
     /* a claim that stands is ended, even if its body could not be parsed */
     if (ctx->dialect != NULL || ctx->attempt.k != 0) {
-        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
+        ngx_chat_attempt_end(ctx);
     }
+}
+
+
+/* The store has lost what this live attempt has put: joins it again. */
+static void
+rejoin(ngx_chat_ctx_t *ctx, int all)
+{
+    chat_facts_t           facts;
+    chat_attempt_t         attempt;
+    const chat_question_t *q = &ctx->barrier.q;
+
+    if (all) {
+        ngx_chat_writer_stop(ctx); /* its beginning is gone */
+    }
+
+    attempt = chat_gate_attempt(q, ctx->attempt.k);
+    attempt.answer = ctx->response.answered ? ctx->response.status : 0;
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_claim(&facts, &attempt);
+    chat_gate_rejoin(q, NULL, 0, &facts);
+    chat_facts_attempt(&facts, &attempt);
+    ngx_chat_put(ctx, &q->key, &facts);
+    ngx_chat_attempt_keep_results(ctx);
+}
+
+
+void
+ngx_chat_attempts_rejoin(chat_store_t *store, int all)
+{
+    ngx_queue_t       *q;
+    ngx_chat_worker_t *worker = store->data;
+
+    for (q = ngx_queue_head(&worker->attempts);
+         q != ngx_queue_sentinel(&worker->attempts); q = ngx_queue_next(q))
+    {
+        rejoin(ngx_queue_data(q, ngx_chat_ctx_t, attempt.queue), all);
+    }
+
+    ngx_chat_reader_lost(worker);
 }

@@ -11,7 +11,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_module.h"
 #include "request/ngx_chat_request.h"
 
 
@@ -251,18 +250,17 @@ ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_body_ready(ngx_http_request_t *r)
+ngx_int_t
+ngx_chat_body_read(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t       rc;
-    ngx_chat_ctx_t *ctx;
+    ngx_int_t           rc;
+    ngx_http_request_t *r = ctx->request;
 
-    ctx = ngx_chat_get_ctx(r);
+    ctx->passes_as = NGX_CHAT_VERDICT_REFUSED;
 
     rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body.text);
     if (rc == NGX_DECLINED) {
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_REFUSED);
-        return;
+        return rc;
     }
 
     if (rc == NGX_OK) {
@@ -275,23 +273,22 @@ ngx_chat_body_ready(ngx_http_request_t *r)
 
     if (rc != NGX_OK) {
         ctx->dialect = NULL;
-        ngx_chat_decide_pass(ctx, rc == NGX_ABORT ? NGX_CHAT_VERDICT_REFUSED
-                                                  : NGX_CHAT_VERDICT_NONE);
-        return;
+        ctx->passes_as =
+            rc == NGX_ABORT ? NGX_CHAT_VERDICT_REFUSED : NGX_CHAT_VERDICT_NONE;
+        return NGX_DECLINED;
     }
 
     if (ctx->headers.digested) {
-        /* a header vouches for the very bytes of the body */
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_UNMANAGED);
-        return;
+        ctx->passes_as = NGX_CHAT_VERDICT_UNMANAGED;
+        return NGX_DECLINED;
     }
 
 #if (NGX_HTTP_GZIP)
-    /* a compressed answer could not be read */
+    /* the module cannot read a compressed answer */
     if (r->headers_in.accept_encoding != NULL && !ctx->conf->dry_run) {
         ngx_str_set(&r->headers_in.accept_encoding->value, "identity");
     }
 #endif
 
-    ctx->step(ctx, NGX_CHAT_EVENT_BODY);
+    return NGX_OK;
 }

@@ -19,22 +19,13 @@
 #define NGX_CHAT_LOOKUPS_MAX 16 /* steps; later ones matter more */
 
 
-static void ngx_chat_lookup_done(ngx_chat_ask_t *ask, chat_rc_e rc,
-                                 const chat_fact_t *facts, size_t n);
+static void on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc,
+                        const chat_fact_t *facts, size_t n);
 
 
-/* 1 if this is the step that the gate has decided about. */
+/* 1 if a call without an outcome gets an error. */
 static ngx_uint_t
-ngx_chat_lookup_is_last(ngx_chat_ctx_t *ctx, size_t step)
-{
-    return ctx->body.rq.answers && ctx->barrier.q.dialect != NULL
-           && step + 1 == ctx->body.rq.nsteps;
-}
-
-
-/* 1 if what nobody has answered gets an error. */
-static ngx_uint_t
-ngx_chat_answers_open(ngx_chat_ctx_t *ctx)
+closes_calls(ngx_chat_ctx_t *ctx)
 {
     return ctx->conf->repair == NGX_CHAT_REPAIR_ALL
            && (ctx->body.rq.class == CHAT_CLASS_FRESH
@@ -42,42 +33,22 @@ ngx_chat_answers_open(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Adds prefix<id> to the fields; NGX_ERROR: no memory. */
-static ngx_int_t
-ngx_chat_lookup_field(ngx_chat_ctx_t *ctx, const char *prefix, chat_str_t id,
-                      chat_str_t *fields, size_t *n)
-{
-    size_t  len = ngx_strlen(prefix);
-    u_char *field;
-
-    field = chat_arena_alloc(ctx->body.arena, len + id.len + 1);
-    if (field == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(field, prefix, len);
-    ngx_memcpy(field + len, id.data, id.len);
-    fields[(*n)++] = chat_str(field, len + id.len);
-
-    return NGX_OK;
-}
-
-
 /*
  * The fields of the facts that a step lacks; 0 if it lacks none. results: 0
  * where the gate asks for those. A decision is of use to a call that does not
- * say how it was decided, and spares one that nobody has answered the error.
+ * say how it was decided, and spares one without an outcome the error.
  */
 static size_t
-ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
-                      ngx_uint_t results, chat_str_t **fields)
+missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
+               ngx_uint_t results, chat_str_t **fields)
 {
     size_t             i, n = 0;
     ngx_uint_t         lacks, open;
+    chat_arena_t      *arena = ctx->body.arena;
     const chat_call_t *call;
 
-    *fields = chat_arena_alloc(ctx->body.arena,
-                               (2 * step->count + 1) * sizeof(chat_str_t));
+    *fields =
+        chat_arena_alloc(arena, (2 * step->count + 1) * sizeof(chat_str_t));
     if (*fields == NULL) {
         return 0;
     }
@@ -88,25 +59,18 @@ ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
             continue;
         }
 
-        lacks = chat_call_is_member(call)
-                && (call->outcome == CHAT_OUTCOME_NONE
-                    || call->outcome == CHAT_OUTCOME_PARTIAL);
+        lacks =
+            chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
         open = lacks && call->kind == CHAT_KIND_APPROVAL
                && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
-               && ngx_chat_answers_open(ctx);
+               && closes_calls(ctx);
 
-        if (lacks && results
-            && ngx_chat_lookup_field(ctx, "result/", call->id, *fields, &n)
-                   != NGX_OK)
-        {
-            return 0;
+        if (lacks && results) {
+            (*fields)[n++] = chat_facts_field(arena, "result/", call->id);
         }
 
-        if ((call->undecided || open)
-            && ngx_chat_lookup_field(ctx, "approval/", call->id, *fields, &n)
-                   != NGX_OK)
-        {
-            return 0;
+        if (call->undecided || open) {
+            (*fields)[n++] = chat_facts_field(arena, "approval/", call->id);
         }
     }
 
@@ -115,120 +79,88 @@ ngx_chat_lookup_lacks(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 
 
 static void
-ngx_chat_lookup(ngx_chat_ctx_t *ctx, size_t step, const chat_key_t *key,
-                const chat_str_t *fields, size_t n)
+look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
+        const chat_key_t *key, const chat_str_t *fields, size_t n)
 {
     ngx_chat_lookup_t *lookup = &ctx->payloads.items[ctx->payloads.count++];
 
     lookup->step = step;
+    lookup->needed = needed;
     ctx->payloads.due++;
-    ngx_chat_ask_payloads(ctx, &lookup->ask, key, fields, n,
-                          ngx_chat_lookup_done);
+    ngx_chat_ask_payloads(ctx, &lookup->ask, key, fields, n, on_payloads);
 }
 
 
 /*
- * Asks what one step lacks; last: the one that the gate has decided about.
- * Returns 1 if it lacks something. A step past chat_max_calls is left alone.
+ * Asks for what one step lacks; returns 1 if it lacks something. A step past
+ * chat_max_calls is left alone.
  */
 static ngx_uint_t
-ngx_chat_lookup_step(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t last)
+look_up_step(ngx_chat_ctx_t *ctx, size_t at)
 {
-    size_t      n;
-    chat_key_t  key;
-    chat_str_t *fields;
+    size_t              n;
+    chat_key_t          key;
+    chat_str_t         *fields;
+    ngx_uint_t          last;
+    const chat_step_t  *step = &ctx->body.rq.steps[at];
+    ngx_chat_barrier_t *b = &ctx->barrier;
 
-    if (last && ctx->barrier.nfields != 0) {
-        ngx_chat_lookup(ctx, step, &ctx->barrier.q.key, ctx->barrier.fields,
-                        ctx->barrier.nfields);
-        ctx->payloads.items[ctx->payloads.count - 1].needed = 1;
+    /* the step that the gate has decided about */
+    last = ctx->body.rq.answers && b->q.dialect != NULL
+           && at + 1 == ctx->body.rq.nsteps;
+
+    if (last && b->nfields != 0) {
+        look_up(ctx, at, 1, &b->q.key, b->fields, b->nfields);
     }
 
     /* twice: an id may occur more than once */
     if (!ctx->payloads.merging || ctx->conf->repair == NGX_CHAT_REPAIR_OFF
         || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX
-        || ctx->body.rq.steps[step].count > 2 * (size_t) ctx->conf->max_calls)
+        || step->count > 2 * (size_t) ctx->conf->max_calls)
     {
         return 0;
     }
 
-    n = ngx_chat_lookup_lacks(ctx, &ctx->body.rq.steps[step], !last, &fields);
-    if (n == 0) {
-        return 0;
+    n = missing_fields(ctx, step, !last, &fields);
+    if (n != 0 && chat_batch_key(&ctx->scope, step, &key) == CHAT_OK) {
+        look_up(ctx, at, 0, &key, fields, n);
     }
 
-    if (chat_batch_key(&ctx->scope, &ctx->body.rq.steps[step], &key)
-        == CHAT_OK) {
-        ngx_chat_lookup(ctx, step, &key, fields, n);
-    }
-
-    return 1;
+    return n != 0;
 }
 
 
-/* Asks for all steps; answers how many questions are under way. */
-static size_t
-ngx_chat_lookup_all(ngx_chat_ctx_t *ctx)
-{
-    size_t step, lacking = 0;
-
-    ctx->payloads.items = chat_arena_alloc(
-        ctx->body.arena, NGX_CHAT_LOOKUPS_MAX * sizeof(*ctx->payloads.items));
-    if (ctx->payloads.items == NULL) {
-        return 0;
-    }
-
-    for (step = ctx->body.rq.nsteps; step-- > 0;) {
-        if (lacking == NGX_CHAT_LOOKUPS_MAX
-            || ctx->payloads.count == NGX_CHAT_LOOKUPS_MAX)
-        {
-            break;
-        }
-
-        lacking += ngx_chat_lookup_step(ctx, step,
-                                        ngx_chat_lookup_is_last(ctx, step));
-    }
-
-    return ctx->payloads.due;
-}
-
-
-/* A copy of the answer in the request's arena. */
+/* A copy of the answer in the body's arena. */
 static chat_rc_e
-ngx_chat_lookup_keep(ngx_chat_lookup_t *lookup, const chat_fact_t *facts,
-                     size_t n)
+keep_facts(ngx_chat_lookup_t *lookup, const chat_fact_t *facts, size_t n)
 {
     size_t        i;
+    chat_fact_t  *copy;
     chat_arena_t *arena = lookup->ask.ctx->body.arena;
 
-    lookup->facts = chat_arena_alloc(arena, (n + 1) * sizeof(chat_fact_t));
-    if (lookup->facts == NULL) {
-        return CHAT_ERROR;
-    }
+    copy = chat_arena_alloc(arena, (n + 1) * sizeof(chat_fact_t));
+    lookup->facts = copy;
+    lookup->count = n;
 
-    for (i = 0; i < n; i++) {
-        lookup->facts[i] = facts[i];
+    for (i = 0; copy != NULL && i < n; i++) {
+        copy[i].has_payload = facts[i].has_payload;
 
-        if (chat_arena_dup(arena, facts[i].field, &lookup->facts[i].field)
-                != CHAT_OK
-            || chat_arena_dup(arena, facts[i].value, &lookup->facts[i].value)
-                   != CHAT_OK
-            || chat_arena_dup(arena, facts[i].payload,
-                              &lookup->facts[i].payload)
+        if (chat_arena_dup(arena, facts[i].field, &copy[i].field) != CHAT_OK
+            || chat_arena_dup(arena, facts[i].value, &copy[i].value) != CHAT_OK
+            || chat_arena_dup(arena, facts[i].payload, &copy[i].payload)
                    != CHAT_OK)
         {
             return CHAT_ERROR;
         }
     }
 
-    lookup->count = n;
-    return CHAT_OK;
+    return copy != NULL ? CHAT_OK : CHAT_ERROR;
 }
 
 
 /* The merged body in place of the one that was read. */
 static ngx_int_t
-ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
+replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
 {
     u_char             *p;
     ngx_buf_t          *b;
@@ -263,46 +195,8 @@ ngx_chat_replace_body(ngx_chat_ctx_t *ctx, chat_str_t text)
 }
 
 
-ngx_int_t
-ngx_chat_complete_inject(ngx_chat_ctx_t *ctx)
-{
-    chat_buf_t     out;
-    chat_results_t told;
-
-    if (ctx->dialect->inject == NULL
-        || ctx->body.rq.class != CHAT_CLASS_CONTINUATION)
-    {
-        return NGX_OK;
-    }
-
-    chat_results_init(&told, ctx->body.arena);
-    if (chat_results_told(&ctx->body.results, &told) != CHAT_OK) {
-        return NGX_ERROR;
-    }
-
-    if (told.count == 0) {
-        return NGX_OK;
-    }
-
-    ctx->response.ninjected = told.count;
-    ngx_memzero(&out, sizeof(out));
-    ctx->dialect->inject(told.items, told.count, &out);
-
-    if (!out.failed) {
-        ctx->response.injected.data = ngx_pnalloc(ctx->request->pool, out.len);
-        if (ctx->response.injected.data != NULL) {
-            ngx_memcpy(ctx->response.injected.data, out.data, out.len);
-            ctx->response.injected.len = out.len;
-        }
-    }
-
-    chat_buf_free(&out);
-    return NGX_OK;
-}
-
-
 static ngx_int_t
-ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
+merge_body(ngx_chat_ctx_t *ctx)
 {
     chat_rc_e  rc;
     ngx_int_t  result;
@@ -313,7 +207,7 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
     rc = chat_merge(ctx->dialect, &ctx->body.doc, &ctx->body.rq,
                     &ctx->body.results, &out);
 
-    result = rc == CHAT_OK    ? ngx_chat_replace_body(ctx, chat_buf_str(&out))
+    result = rc == CHAT_OK    ? replace_body(ctx, chat_buf_str(&out))
              : rc == CHAT_BAD ? NGX_DECLINED
                               : NGX_ERROR;
     chat_buf_free(&out);
@@ -324,13 +218,13 @@ ngx_chat_merge_body(ngx_chat_ctx_t *ctx)
 
     ngx_chat_metrics_merged(ctx, ctx->body.results.count
                                      + ctx->body.results.ndecided);
-    return ngx_chat_complete_inject(ctx);
+    return ngx_chat_answer_inject(ctx);
 }
 
 
 /* 1 if there is a result for each field that the gate has counted on. */
 static ngx_uint_t
-ngx_chat_has_all(ngx_chat_ctx_t *ctx)
+has_all(ngx_chat_ctx_t *ctx)
 {
     size_t       i;
     u_char      *slash;
@@ -363,10 +257,10 @@ ngx_chat_has_all(ngx_chat_ctx_t *ctx)
 
 /* What the store could not give; all of it has answered. */
 static chat_rc_e
-ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
+close_calls(ngx_chat_ctx_t *ctx)
 {
     chat_rc_e          rc;
-    ngx_uint_t         unknown = ngx_chat_answers_open(ctx);
+    ngx_uint_t         unknown = closes_calls(ctx);
     chat_request_t    *rq = &ctx->body.rq;
     const chat_step_t *last;
 
@@ -398,7 +292,7 @@ ngx_chat_complete_open(ngx_chat_ctx_t *ctx)
 
 /* All answers are there. */
 static ngx_int_t
-ngx_chat_completed(ngx_chat_ctx_t *ctx)
+complete(ngx_chat_ctx_t *ctx)
 {
     int                continuation;
     size_t             i, failed = 0;
@@ -432,14 +326,13 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
         }
     }
 
-    if (continuation && ctx->payloads.merging && !ngx_chat_has_all(ctx)) {
+    if (continuation && ctx->payloads.merging && !has_all(ctx)) {
         return NGX_DECLINED;
     }
 
     if (ctx->payloads.merging && failed == 0
-        && (ctx->body.rq.class == CHAT_CLASS_FRESH
-            || ngx_chat_answers_open(ctx))
-        && ngx_chat_complete_open(ctx) != CHAT_OK)
+        && (ctx->body.rq.class == CHAT_CLASS_FRESH || closes_calls(ctx))
+        && close_calls(ctx) != CHAT_OK)
     {
         return NGX_ERROR;
     }
@@ -450,33 +343,32 @@ ngx_chat_completed(ngx_chat_ctx_t *ctx)
         return NGX_OK;
     }
 
-    return ngx_chat_merge_body(ctx);
+    return merge_body(ctx);
 }
 
 
 static void
-ngx_chat_lookup_done(ngx_chat_ask_t *ask, chat_rc_e rc,
-                     const chat_fact_t *facts, size_t n)
+on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
+            size_t n)
 {
     ngx_chat_ctx_t    *ctx = ask->ctx;
     ngx_chat_lookup_t *lookup = (ngx_chat_lookup_t *) ask;
 
-    lookup->failed =
-        rc != CHAT_OK || ngx_chat_lookup_keep(lookup, facts, n) != CHAT_OK;
+    lookup->failed = rc != CHAT_OK || keep_facts(lookup, facts, n) != CHAT_OK;
 
     if (--ctx->payloads.due == 0) {
         ngx_chat_metrics_asked(ctx);
-        ctx->payloads.rc = ngx_chat_completed(ctx);
+        ctx->payloads.rc = complete(ctx);
         ctx->step(ctx, NGX_CHAT_EVENT_PAYLOADS);
     }
 }
 
 
-/* Asks for the payloads. NGX_AGAIN: answers are due. */
+/* Asks for the payloads, of the last step first. NGX_AGAIN: they are due. */
 static ngx_int_t
-ngx_chat_payloads_ask(ngx_chat_ctx_t *ctx)
+look_up_all(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_request_t *r = ctx->request;
+    size_t step, lacking = 0;
 
     if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
         return NGX_ERROR;
@@ -486,13 +378,25 @@ ngx_chat_payloads_ask(ngx_chat_ctx_t *ctx)
     ctx->barrier.asked = ngx_chat_metrics_clock();
     chat_results_init(&ctx->body.results, ctx->body.arena);
 
-    if (ngx_chat_lookup_all(ctx) == 0) {
-        return ngx_chat_completed(ctx);
+    ctx->payloads.items = chat_arena_alloc(
+        ctx->body.arena, NGX_CHAT_LOOKUPS_MAX * sizeof(*ctx->payloads.items));
+    if (ctx->payloads.items == NULL) {
+        return complete(ctx);
+    }
+
+    for (step = ctx->body.rq.nsteps;
+         step-- > 0 && lacking < NGX_CHAT_LOOKUPS_MAX
+         && ctx->payloads.count < NGX_CHAT_LOOKUPS_MAX;)
+    {
+        lacking += look_up_step(ctx, step);
+    }
+
+    if (ctx->payloads.due == 0) {
+        return complete(ctx);
     }
 
     ctx->state = NGX_CHAT_ASKING;
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
+    ngx_chat_decide_ask(ctx);
     return NGX_AGAIN;
 }
 
@@ -504,8 +408,8 @@ ngx_chat_payloads(ngx_chat_ctx_t *ctx, ngx_uint_t merging)
 
     ctx->payloads.merging = merging;
 
-    if (!merging || !(ctx->conf->dry_run || ctx->main->store == NULL)) {
-        rc = ngx_chat_payloads_ask(ctx);
+    if (!merging || !(ctx->conf->dry_run || ctx->worker->store == NULL)) {
+        rc = look_up_all(ctx);
     }
 
     if (rc != NGX_AGAIN) {

@@ -4,8 +4,8 @@
  * A continuation joins what it brings and looks at all facts of its batch;
  * ctx->act is what the core makes of them. A request that has waited, or whose
  * batch was seen incomplete, never goes on without the store; any other one
- * does as chat_store_failure says. What the store has lost is joined again:
- * by held requests their results, by live attempts their claims.
+ * does as chat_store_failure says. A held request joins its results again
+ * where the store has lost them.
  * Must not know: wire formats, how a store stores.
  */
 
@@ -16,8 +16,6 @@
 #include "facts/chat_conversation.h"
 #include "facts/chat_recording.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "record/ngx_chat_reader.h"
-#include "record/ngx_chat_writer.h"
 #include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
 
@@ -25,33 +23,18 @@
 static void find_batch(ngx_chat_ctx_t *ctx);
 
 
-void
-ngx_chat_decide_pass(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
+/* Reports an action; verdict: of PASS. */
+static void
+act(ngx_chat_ctx_t *ctx, chat_action_e action, ngx_chat_verdict_e verdict)
 {
-    ctx->act.action = CHAT_ACT_PASS;
+    ctx->act.action = action;
     ctx->passes_as = verdict;
     ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
 }
 
 
-static void
-go(ngx_chat_ctx_t *ctx)
-{
-    ctx->act.action = CHAT_ACT_GO;
-    ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
-}
-
-
-static void
-refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply)
-{
-    ctx->act.action = CHAT_ACT_REPLY;
-    ctx->act.reply = reply;
-}
-
-
 void
-ngx_chat_decide_wait(ngx_chat_ctx_t *ctx)
+ngx_chat_decide_ask(ngx_chat_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
 
@@ -68,29 +51,10 @@ ngx_chat_decide_wait(ngx_chat_ctx_t *ctx)
 
 
 static void
-ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
-    ngx_chat_ask_pt done)
+ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, ngx_chat_ask_pt done)
 {
-    ngx_chat_decide_wait(ctx);
-    ngx_chat_ask(ctx, &ctx->barrier.ask, key, facts, done);
-}
-
-
-void
-ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
-{
-    ask(ctx, &ctx->barrier.q.key, facts, ngx_chat_decide_answer);
-}
-
-
-/* Adds the time when the batch was first seen. */
-static void
-add_since(chat_facts_t *facts, uint64_t ms)
-{
-    u_char text[NGX_INT64_LEN + 1], *end;
-
-    end = ngx_sprintf(text, "%uL", ms);
-    chat_facts_add(facts, "since", chat_str(text, (size_t) (end - text)));
+    ngx_chat_decide_ask(ctx);
+    ngx_chat_ask(ctx, &ctx->barrier.ask, key, NULL, done);
 }
 
 
@@ -99,16 +63,18 @@ add_since(chat_facts_t *facts, uint64_t ms)
 void
 ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
 {
+    ctx->act.reply = ctx->barrier.full ? CHAT_REPLY_STORE_FULL
+                                       : CHAT_REPLY_STORE_UNAVAILABLE;
+
     if (ctx->reason == NULL) {
         ctx->reason = ngx_chat_reply_code(CHAT_REPLY_STORE_UNAVAILABLE);
     }
 
     if (ctx->wait.held && ctx->dialect->one_by_one) {
-        refuse(ctx, chat_gate_incomplete(ctx->dialect));
-    } else {
-        refuse(ctx, ctx->barrier.full ? CHAT_REPLY_STORE_FULL
-                                      : CHAT_REPLY_STORE_UNAVAILABLE);
+        ctx->act.reply = chat_gate_incomplete(ctx->dialect);
     }
+
+    act(ctx, CHAT_ACT_REPLY, NGX_CHAT_VERDICT_NONE);
 }
 
 
@@ -128,7 +94,7 @@ is_incomplete(ngx_chat_ctx_t *ctx)
 }
 
 
-ngx_uint_t
+void
 ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
 {
     ctx->barrier.full = rc == CHAT_LIMIT;
@@ -137,53 +103,38 @@ ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
                                              : CHAT_REPLY_STORE_UNAVAILABLE);
 
     if (rc == CHAT_LIMIT) {
-        ngx_chat_metrics_count(ctx->main, CHAT_COUNT_STORE_FULL, 1);
-    }
+        ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_STORE_FULL, 1);
 
-    if (ctx->wait.held && rc == CHAT_ERROR
-        && ctx->main->store->state == CHAT_STORE_RECONNECTING)
+    } else if (ctx->wait.held
+               && ctx->worker->store->state == CHAT_STORE_RECONNECTING)
     {
         /* the watch is notified when the store is back, or unavailable */
         ctx->reason = NULL;
         ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
-        return 0;
+        return;
     }
 
     if (rc == CHAT_LIMIT && !ctx->wait.held) {
         /* its claim may have found room, its other facts have not */
         ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
         ngx_chat_watch_end(ctx);
-
-    } else if (ctx->wait.held || ctx->barrier.watching) {
-        ngx_chat_decide_refuse(ctx);
-        return 1;
     }
 
-    if ((ctx->conf->failure == NGX_CHAT_FAILURE_DENY && !ctx->conf->dry_run)
+    if (ctx->wait.held || (rc != CHAT_LIMIT && ctx->barrier.watching)
+        || (ctx->conf->failure == NGX_CHAT_FAILURE_DENY && !ctx->conf->dry_run)
         || is_incomplete(ctx))
     {
         ngx_chat_decide_refuse(ctx);
-        return 1;
+        return;
     }
 
     /* its claim may stand: if so, the others learn what becomes of it */
     ngx_chat_attempt_begin(ctx);
-    ctx->act.action = CHAT_ACT_PASS;
-    ctx->passes_as = NGX_CHAT_VERDICT_BYPASS;
-    return 1;
+    act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_BYPASS);
 }
 
 
-static void
-failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
-{
-    if (ngx_chat_decide_failed(ctx, rc)) {
-        ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
-    }
-}
-
-
-/* A request that waits finds that the store has lost its facts. */
+/* Joins once more what a waiting request knows and the store has lost. */
 static ngx_int_t
 rejoin(ngx_chat_ctx_t *ctx)
 {
@@ -195,7 +146,7 @@ rejoin(ngx_chat_ctx_t *ctx)
     }
 
     chat_facts_init(&facts, ctx->body.arena);
-    add_since(&facts, ctx->barrier.since);
+    chat_facts_since(&facts, ctx->barrier.since);
     chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 1, ctx->conf->max_result,
                     &facts, &dropped);
     chat_gate_rejoin(&ctx->barrier.q, ctx->barrier.known, ctx->barrier.nknown,
@@ -218,102 +169,6 @@ rejoin(ngx_chat_ctx_t *ctx)
     }
 
     return NGX_OK;
-}
-
-
-/* A live attempt: what it knows of itself, and what it carried. */
-static void
-rejoin_attempt(ngx_chat_ctx_t *ctx, int all)
-{
-    chat_facts_t           facts;
-    const chat_question_t *q = &ctx->barrier.q;
-
-    if (all) {
-        /* its beginning is gone */
-        ngx_chat_writer_stop(ctx);
-    }
-
-    chat_facts_init(&facts, ctx->kept);
-    chat_gate_claim(q, ctx->attempt.k, &facts);
-    chat_gate_rejoin(q, NULL, 0, &facts);
-
-    if (ctx->response.answered) {
-        chat_facts_answer(&facts, ctx->attempt.k, q->worker, q->request,
-                          ctx->response.status);
-    }
-
-    ngx_chat_put(ctx, &q->key, &facts);
-    ngx_chat_attempt_keep_results(ctx);
-}
-
-
-void
-ngx_chat_decide_lost(chat_store_t *store, int all)
-{
-    ngx_queue_t          *q;
-    ngx_chat_main_conf_t *mcf = store->data;
-
-    for (q = ngx_queue_head(&mcf->attempts);
-         q != ngx_queue_sentinel(&mcf->attempts); q = ngx_queue_next(q))
-    {
-        rejoin_attempt(ngx_queue_data(q, ngx_chat_ctx_t, attempt.queue), all);
-    }
-
-    ngx_chat_reader_lost(mcf);
-}
-
-
-static void
-poll_again(ngx_event_t *ev)
-{
-    ngx_chat_ctx_t   *ctx = ev->data;
-    ngx_connection_t *c = ctx->request->connection;
-
-    ngx_http_set_log_request(c->log, ctx->request);
-
-    ctx->barrier.known = NULL;
-    ctx->barrier.nknown = 0;
-    ctx->barrier.q.looked = 0;
-    ctx->barrier.q.found_unsealed = 0;
-    ngx_memzero(&ctx->barrier.q.seen, sizeof(ctx->barrier.q.seen));
-    find_batch(ctx);
-
-    ngx_http_run_posted_requests(c);
-}
-
-
-ngx_msec_t
-ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls)
-{
-    static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
-
-    if (store->flush == NULL || *polls == sizeof(pauses) / sizeof(pauses[0])) {
-        return 0;
-    }
-
-    return pauses[(*polls)++];
-}
-
-
-ngx_uint_t
-ngx_chat_decide_later(ngx_chat_ctx_t *ctx)
-{
-    ngx_msec_t pause;
-
-    if (!ctx->barrier.q.chained || ctx->barrier.watching) {
-        return 0;
-    }
-
-    pause = ngx_chat_decide_pause(ctx->main->store, &ctx->barrier.polls);
-    if (pause == 0) {
-        return 0;
-    }
-
-    ctx->wait.timer.handler = poll_again;
-    ctx->wait.timer.data = ctx;
-    ctx->wait.timer.log = ctx->request->connection->log;
-    ngx_add_timer(&ctx->wait.timer, pause);
-    return 1;
 }
 
 
@@ -342,32 +197,6 @@ name_batch(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_decide_trim(chat_store_t *store, const chat_key_t *key,
-                     const chat_fact_t *facts, size_t n)
-{
-    size_t        count;
-    chat_str_t   *fields;
-    chat_arena_t *scratch;
-
-    if (n <= CHAT_LISTED_MOST) {
-        return;
-    }
-
-    scratch = chat_arena_create(0);
-    if (scratch == NULL) {
-        return;
-    }
-
-    count = chat_listed_surplus(facts, n, scratch, &fields);
-    if (count != 0) {
-        store->drop(store, key, fields, count);
-    }
-
-    chat_arena_destroy(scratch);
-}
-
-
-void
 ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
 {
     chat_key_t      key;
@@ -388,9 +217,68 @@ ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
 }
 
 
+static void
+on_poll(ngx_event_t *ev)
+{
+    ngx_chat_ctx_t   *ctx = ev->data;
+    chat_question_t  *q = &ctx->barrier.q;
+    ngx_connection_t *c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    ctx->barrier.known = NULL;
+    ctx->barrier.nknown = 0;
+    q->looked = 0;
+    q->found_unsealed = 0;
+    ngx_memzero(&q->seen, sizeof(q->seen));
+    (void) name_batch(ctx); /* it has succeeded before */
+    find_batch(ctx);
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+ngx_msec_t
+ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls)
+{
+    static const ngx_msec_t pauses[] = { 5, 15, 40, 140 };
+
+    if (store->flush == NULL || *polls == sizeof(pauses) / sizeof(pauses[0])) {
+        return 0;
+    }
+
+    return pauses[(*polls)++];
+}
+
+
+ngx_uint_t
+ngx_chat_decide_poll(ngx_chat_ctx_t *ctx)
+{
+    ngx_msec_t pause;
+
+    if (!ctx->barrier.q.chained || ctx->barrier.watching) {
+        return 0;
+    }
+
+    pause = ngx_chat_decide_pause(ctx->worker->store, &ctx->barrier.polls);
+    if (pause == 0) {
+        return 0;
+    }
+
+    ctx->wait.timer.handler = on_poll;
+    ctx->wait.timer.data = ctx;
+    ctx->wait.timer.log = ctx->request->connection->log;
+    ngx_add_timer(&ctx->wait.timer, pause);
+    return 1;
+}
+
+
 /* The first look. */
 
-/* The question of a request that answers a step; NGX_DECLINED: not managed. */
+/*
+ * The question of a request that answers a step. NGX_DECLINED: not managed;
+ * NGX_ABORT: the step has too many calls.
+ */
 static ngx_int_t
 question(ngx_chat_ctx_t *ctx)
 {
@@ -415,13 +303,35 @@ question(ngx_chat_ctx_t *ctx)
         return rc == CHAT_LIMIT ? NGX_ABORT : NGX_DECLINED;
     }
 
-    end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->main->serial++);
+    end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
     q->request = chat_str(ctx->barrier.id, (size_t) (end - ctx->barrier.id));
-    q->worker = ctx->main->store->worker;
+    q->worker = ctx->worker->store->worker;
     q->now = ngx_chat_now();
     q->retry = (unsigned) ctx->headers.retry;
     ngx_memcpy(q->retry_key, ctx->headers.retry_key, 16);
     return NGX_OK;
+}
+
+
+/* The newest batch is there: what is held for the message is superseded. */
+static void
+on_regenerated(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
+               size_t n)
+{
+    chat_facts_t    superseded;
+    ngx_chat_ctx_t *ctx = of->ctx;
+
+    ngx_chat_metrics_asked(ctx);
+
+    if (rc == CHAT_OK
+        && chat_batch_has_message(facts, n, ctx->body.rq.regenerates))
+    {
+        chat_facts_init(&superseded, ctx->kept);
+        chat_facts_add(&superseded, "superseded", chat_cstr("1"));
+        ngx_chat_put(ctx, &ctx->barrier.q.key, &superseded);
+    }
+
+    act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
 }
 
 
@@ -434,12 +344,12 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
     chat_question_t *q = &ctx->barrier.q;
 
     chat_facts_init(facts, ctx->body.arena);
-    add_since(facts, ngx_chat_now());
+    chat_facts_since(facts, ngx_chat_now());
     chat_gate_facts(q, &ctx->body.rq, 0, ctx->conf->max_result, facts,
                     &dropped);
 
     if (dropped != 0) {
-        ngx_chat_metrics_count(ctx->main, CHAT_COUNT_OVERSIZED, dropped);
+        ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_OVERSIZED, dropped);
         ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
                       "chat: %uz results past chat_max_result are not kept",
                       dropped);
@@ -458,132 +368,86 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 }
 
 
-/*
- * 1 if the step that a fresh turn leaves behind may lack results, or have a
- * decision that is not the stored one.
- */
-static ngx_uint_t
-leaves_open(ngx_chat_ctx_t *ctx)
-{
-    const chat_question_t *q = &ctx->barrier.q;
-
-    return ctx->conf->repair != NGX_CHAT_REPAIR_OFF
-           && (q->chained || !q->complete || q->wants || q->decides);
-}
-
-
-/* The newest batch is there: what is held for the message is superseded. */
-static void
-regenerated(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
-            size_t n)
-{
-    chat_facts_t    superseded;
-    ngx_chat_ctx_t *ctx = ask->ctx;
-
-    ngx_chat_metrics_asked(ctx);
-
-    if (rc == CHAT_OK
-        && chat_batch_has_message(facts, n, ctx->body.rq.regenerates))
-    {
-        chat_facts_init(&superseded, ctx->kept);
-        chat_facts_add(&superseded, "superseded", chat_cstr("1"));
-        ngx_chat_put(ctx, &ctx->barrier.q.key, &superseded);
-    }
-
-    ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
-}
-
-
 /* The batch has a name: puts what the request brings, and looks at it. */
 static void
 join_batch(ngx_chat_ctx_t *ctx)
 {
-    chat_facts_t facts;
+    chat_facts_t           facts;
+    const chat_question_t *q = &ctx->barrier.q;
+    chat_class_e class = ctx->body.rq.class;
 
-    switch (ctx->body.rq.class) {
-    case CHAT_CLASS_REGENERATE:
+    if (class == CHAT_CLASS_REGENERATE) {
         if (ctx->conf->dry_run) {
-            ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
+            act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
         } else {
-            ask(ctx, &ctx->barrier.q.key, NULL, regenerated);
+            ask(ctx, &q->key, on_regenerated);
         }
 
         return;
-
-    case CHAT_CLASS_ITEMS:
-        /* they count once the provider has accepted them */
-        ngx_chat_decide_look(ctx, NULL);
-        return;
-
-    default:
-        first_facts(ctx, &facts);
     }
 
-    if (ctx->body.rq.class == CHAT_CLASS_FRESH && !leaves_open(ctx)) {
-        ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
-        go(ctx);
+    if (class == CHAT_CLASS_ITEMS) {
+        /* they count once the provider has accepted them */
+        ngx_chat_decide_look(ctx, NULL, NULL);
+        return;
+    }
+
+    first_facts(ctx, &facts);
+
+    if (class == CHAT_CLASS_FRESH
+        && (ctx->conf->repair == NGX_CHAT_REPAIR_OFF
+            || (!q->chained && q->complete && !q->needs_result
+                && !q->has_decision)))
+    {
+        /* the step that it leaves behind lacks nothing */
+        ngx_chat_put(ctx, &q->key, &facts);
+        act(ctx, CHAT_ACT_GO, NGX_CHAT_VERDICT_PASSED);
 
     } else if (facts.failed) {
-        failed(ctx, CHAT_ERROR);
+        ngx_chat_decide_failed(ctx, CHAT_ERROR);
 
     } else {
-        ngx_chat_decide_look(ctx, &facts);
-    }
-}
-
-
-/* No stream has opened a batch of this conversation. */
-static void
-no_batch(ngx_chat_ctx_t *ctx)
-{
-    switch (ctx->body.rq.class) {
-    case CHAT_CLASS_FRESH:
-    case CHAT_CLASS_REGENERATE:
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
-        return;
-
-    default:
-        ctx->act.action = CHAT_ACT_POLL;
-        ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+        ngx_chat_decide_look(ctx, &facts, NULL);
     }
 }
 
 
 /* The index of the conversation is there. */
 static void
-index_answer(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
-             size_t n)
+on_index(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
-    ngx_chat_ctx_t *ctx = ask->ctx;
+    ngx_chat_ctx_t *ctx = of->ctx;
     chat_key_t     *key = &ctx->barrier.q.key;
     chat_recorded_t recorded;
+    chat_class_e class = ctx->body.rq.class;
 
     ngx_chat_metrics_asked(ctx);
 
     if (rc != CHAT_OK) {
-        failed(ctx, rc);
+        ngx_chat_decide_failed(ctx, rc);
 
     } else if (chat_batch_newest(facts, n, &recorded) == CHAT_OK) {
-        ngx_chat_decide_trim(ctx->main->store, key, facts, n);
+        ngx_chat_store_trim(ctx->worker->store, key, facts, n);
         key->name = recorded.names[0];
         join_batch(ctx);
 
     } else {
-        no_batch(ctx);
+        /* no stream has opened a batch of this conversation */
+        act(ctx,
+            class == CHAT_CLASS_FRESH || class == CHAT_CLASS_REGENERATE
+                ? CHAT_ACT_PASS
+                : CHAT_ACT_POLL,
+            NGX_CHAT_VERDICT_PASSED);
     }
 }
 
 
-/* Looks for the batch under the name that the body gives. */
+/* Looks for the batch under q.key, the name that the body gives. */
 static void
 find_batch(ngx_chat_ctx_t *ctx)
 {
-    if (name_batch(ctx) != CHAT_OK) {
-        no_batch(ctx);
-
-    } else if (is_indexed(ctx)) {
-        ask(ctx, &ctx->barrier.q.key, NULL, index_answer);
-
+    if (is_indexed(ctx)) {
+        ask(ctx, &ctx->barrier.q.key, on_index);
     } else {
         join_batch(ctx);
     }
@@ -594,30 +458,30 @@ find_batch(ngx_chat_ctx_t *ctx)
 static void
 begin(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t       rc;
-    ngx_uint_t      fresh = ctx->body.rq.class == CHAT_CLASS_FRESH;
+    ngx_int_t       rc = NGX_DECLINED;
     chat_request_t *rq = &ctx->body.rq;
 
     if (rq->class == CHAT_CLASS_REGENERATE) {
-        find_batch(ctx);
-        return;
-    }
+        rc = name_batch(ctx) == CHAT_OK ? NGX_OK : NGX_DECLINED;
 
-    rc = rq->answers ? question(ctx) : NGX_DECLINED;
+    } else if (rq->answers) {
+        rc = question(ctx);
+    }
 
     if (rc == NGX_OK) {
         find_batch(ctx);
 
     } else if (rc == NGX_ABORT) {
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_REFUSED);
+        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_REFUSED);
 
-    } else if (fresh) {
+    } else if (rq->class == CHAT_CLASS_FRESH) {
         ctx->managed = 1;
-        go(ctx);
+        act(ctx, CHAT_ACT_GO, NGX_CHAT_VERDICT_PASSED);
 
     } else {
-        ngx_chat_decide_pass(ctx, ctx->managed ? NGX_CHAT_VERDICT_PASSED
-                                               : NGX_CHAT_VERDICT_UNMANAGED);
+        act(ctx, CHAT_ACT_PASS,
+            ctx->managed ? NGX_CHAT_VERDICT_PASSED
+                         : NGX_CHAT_VERDICT_UNMANAGED);
     }
 }
 
@@ -629,21 +493,21 @@ begin_without_store(ngx_chat_ctx_t *ctx)
     if (ctx->body.rq.class == CHAT_CLASS_CONTINUATION
         && question(ctx) == NGX_ABORT)
     {
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_REFUSED);
+        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_REFUSED);
     } else {
-        failed(ctx, CHAT_ERROR);
+        ngx_chat_decide_failed(ctx, CHAT_ERROR);
     }
 }
 
 
 static void
-connected(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
-          size_t n)
+on_connected(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
+             size_t n)
 {
     if (rc == CHAT_OK) {
-        begin(ask->ctx);
+        begin(of->ctx);
     } else {
-        begin_without_store(ask->ctx);
+        begin_without_store(of->ctx);
     }
 }
 
@@ -652,16 +516,16 @@ void
 ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
 {
     chat_key_t    nothing;
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     if (store == NULL) {
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_BYPASS);
+        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_BYPASS);
 
     } else if (ctx->scope.anonymous) {
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_UNMANAGED);
 
     } else if (ctx->body.rq.class == CHAT_CLASS_OTHER) {
-        ngx_chat_decide_pass(ctx, NGX_CHAT_VERDICT_PASSED);
+        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
 
     } else if (store->state == CHAT_STORE_UNAVAILABLE) {
         begin_without_store(ctx);
@@ -670,7 +534,7 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
         /* joins nothing, to wait for the connection: the answer's facts must
            be in the store before its client acts on them */
         ngx_memzero(&nothing, sizeof(nothing));
-        ask(ctx, &nothing, NULL, connected);
+        ask(ctx, &nothing, on_connected);
 
     } else {
         begin(ctx);
@@ -680,29 +544,13 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
 
 /* An answer of the store. */
 
-/* The CORS lines of the asking response that are fit for this client. */
-static ngx_int_t
-keep_cors(ngx_chat_ctx_t *ctx, chat_str_t lines)
-{
-    chat_rc_e  rc;
-    chat_buf_t out = { 0 };
-
-    chat_record_cors(&out, lines, ctx->headers.origin);
-
-    rc = out.failed ? CHAT_ERROR
-                    : chat_arena_dup(ctx->barrier.look, chat_buf_str(&out),
-                                     &ctx->barrier.cors);
-    chat_buf_free(&out);
-    return rc == CHAT_OK ? NGX_OK : NGX_ERROR;
-}
-
-
 /* Keeps of the facts what is needed after this look. */
 static ngx_int_t
 keep_facts(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t              i, room;
-    chat_str_t          id;
+    size_t              room;
+    chat_rc_e           rc = CHAT_ERROR;
+    chat_buf_t          cors = { 0 };
     chat_arena_t       *look = ctx->barrier.look;
     chat_question_t    *q = &ctx->barrier.q;
     ngx_chat_barrier_t *b = &ctx->barrier;
@@ -715,22 +563,23 @@ keep_facts(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     b->opened = batch->open & 1;
     b->fields = chat_arena_alloc(look, 2 * room * sizeof(chat_str_t));
     b->missing = chat_arena_alloc(look, room * sizeof(chat_str_t));
-    if (b->fields == NULL || b->missing == NULL
-        || keep_cors(ctx, batch->cors) != NGX_OK)
+
+    /* the CORS lines of the asking response that are fit for this client */
+    chat_recording_cors(&cors, batch->cors, ctx->headers.origin);
+    if (!cors.failed) {
+        rc = chat_arena_dup(look, chat_buf_str(&cors), &b->cors);
+    }
+
+    chat_buf_free(&cors);
+
+    if (rc != CHAT_OK || b->fields == NULL || b->missing == NULL
+        || chat_gate_missing(q, batch, look, b->missing, &b->nmissing)
+               != CHAT_OK)
     {
         return NGX_ERROR;
     }
 
     b->nfields = chat_gate_fields(q, batch, look, b->fields);
-    b->nmissing = chat_gate_missing(q, batch, b->missing);
-
-    for (i = 0; i < b->nmissing; i++) {
-        if (chat_arena_dup(look, b->missing[i], &id) != CHAT_OK) {
-            return NGX_ERROR;
-        }
-        b->missing[i] = id;
-    }
-
     return b->decision.merge && b->nfields == 0 ? NGX_ERROR : NGX_OK;
 }
 
@@ -742,21 +591,18 @@ keep_facts(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 static void
 keep_calls(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t               i, calls = 0;
+    size_t               i;
     chat_call_t         *call;
     const chat_member_t *member;
     ngx_chat_barrier_t  *b = &ctx->barrier;
 
-    for (i = 0; i < batch->nmembers; i++) {
-        calls += batch->members[i].is_call != 0;
-    }
-
-    if (!b->q.chained || calls <= b->nknown) {
+    if (!b->q.chained || batch->ncalls <= b->nknown) {
         return;
     }
 
     b->nknown = 0;
-    b->known = chat_arena_alloc(ctx->kept, calls * sizeof(chat_call_t));
+    b->known =
+        chat_arena_alloc(ctx->kept, batch->ncalls * sizeof(chat_call_t));
     if (b->known == NULL) {
         return;
     }
@@ -786,18 +632,17 @@ keep_calls(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 static ngx_int_t
 decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    int              mine;
     chat_gate_e      verdict;
     chat_question_t *q = &ctx->barrier.q;
 
     q->now = ngx_chat_now();
-    chat_gate_decide(q, batch, chat_store_alive, ctx->main->store,
+    chat_gate_decide(q, batch, chat_store_alive, ctx->worker->store,
                      &ctx->barrier.decision);
 
-    mine = batch->last.k != 0 && !batch->last.is_void
-           && chat_str_eq(batch->last.worker, q->worker)
-           && chat_str_eq(batch->last.request, q->request);
-    ctx->attempt.claiming = mine ? batch->last.k : 0;
+    ctx->attempt.claiming =
+        !batch->last.is_void && chat_gate_is_own(q, &batch->last)
+            ? batch->last.k
+            : 0;
 
     keep_calls(ctx, batch);
 
@@ -814,23 +659,11 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 }
 
 
-/* Others that send the same must be able to tell their tries from this. */
-static void
-put_twin(ngx_chat_ctx_t *ctx)
-{
-    chat_facts_t facts;
-
-    chat_facts_init(&facts, ctx->barrier.look);
-    chat_gate_twin(&ctx->barrier.q, &facts);
-    ngx_chat_put(ctx, &ctx->barrier.q.key, &facts);
-}
-
-
 /* The action as $chat_verdict where nothing is to be changed. */
 static ngx_chat_verdict_e
-observed(const chat_act_t *act)
+observed(const chat_act_t *of)
 {
-    switch (act->action) {
+    switch (of->action) {
     case CHAT_ACT_WAIT:
         return NGX_CHAT_VERDICT_HELD;
 
@@ -838,7 +671,7 @@ observed(const chat_act_t *act)
         return NGX_CHAT_VERDICT_UNMANAGED;
 
     case CHAT_ACT_REPLY:
-        return ngx_chat_reply_verdict(act->reply);
+        return ngx_chat_reply_verdict(of->reply);
 
     default:
         return NGX_CHAT_VERDICT_PASSED;
@@ -850,6 +683,7 @@ void
 ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
 {
     ngx_uint_t   observe;
+    chat_facts_t twin;
     chat_terms_t terms;
     chat_class_e class = ctx->body.rq.class;
     ngx_chat_barrier_t *b = &ctx->barrier;
@@ -879,7 +713,7 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     }
 
     if (class == CHAT_CLASS_PENDING) {
-        /* what it lacks came from outside */
+        /* the results that it lacks are external */
         b->external = 1;
         ctx->body.rq.class = CHAT_CLASS_CONTINUATION;
     }
@@ -889,7 +723,10 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     }
 
     if (b->decision.twin) {
-        put_twin(ctx);
+        /* requests with the same content must tell their tries apart */
+        chat_facts_init(&twin, b->look);
+        chat_gate_twin(&b->q, &twin);
+        ngx_chat_put(ctx, &b->q.key, &twin);
     }
 
     if (observe) {
@@ -911,7 +748,6 @@ ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
     {
         if (rejoin(ctx) != NGX_OK) {
             ngx_chat_decide_refuse(ctx);
-            ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
         }
 
         return;
@@ -924,7 +760,7 @@ ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
     }
 
     if (rc != CHAT_OK) {
-        failed(ctx, rc);
+        ngx_chat_decide_failed(ctx, rc);
     } else {
         ngx_chat_decide_act(ctx, 0);
         ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
@@ -932,9 +768,8 @@ ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
 }
 
 
-void
-ngx_chat_decide_answer(ngx_chat_ask_t *ask, chat_rc_e rc,
-                       const chat_fact_t *facts, size_t n)
+static void
+on_look(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     chat_batch_t  batch;
     chat_arena_t *scratch = NULL;
@@ -945,6 +780,22 @@ ngx_chat_decide_answer(ngx_chat_ask_t *ask, chat_rc_e rc,
                              : CHAT_ERROR;
     }
 
-    ngx_chat_decide_looked(ask->ctx, rc, &batch);
+    ngx_chat_decide_looked(of->ctx, rc, &batch);
     chat_arena_destroy(scratch);
+}
+
+
+void
+ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
+                     chat_store_watch_t *watch)
+{
+    chat_key_t *key = &ctx->barrier.q.key;
+
+    ngx_chat_decide_ask(ctx);
+
+    if (watch != NULL) {
+        ngx_chat_ask_watch(ctx, &ctx->barrier.ask, watch, key, facts, on_look);
+    } else {
+        ngx_chat_ask(ctx, &ctx->barrier.ask, key, facts, on_look);
+    }
 }

@@ -6,7 +6,7 @@
  * Requests of one worker that wait for the same batch are a group: it watches
  * the batch once, and after a change one look at the store serves them all.
  * The timer is never cancelable, so that an exiting worker does not drop its
- * clients; a watchdog notices the exit and shortens the bounds.
+ * clients; a watchdog shortens the bounds when the worker is to exit.
  * Promises: a member may end, or free other members, during a look.
  */
 
@@ -28,25 +28,26 @@
 #define NGX_CHAT_HOLD_ASKING 20 /* ms: the store will have answered */
 
 struct ngx_chat_group_s {
-    ngx_rbtree_node_t     node; /* key: the beginning of the batch's name */
-    ngx_chat_main_conf_t *main;
-    chat_key_t            key;
-    chat_store_watch_t    watch;
-    chat_store_op_t       op;
-    uint32_t              ttl;     /* seconds */
-    uint64_t              asked;   /* when, us */
-    ngx_queue_t           members; /* contexts */
-    ngx_uint_t            count;
-    unsigned              again : 1; /* something changed while asking */
-    unsigned              busy : 1;  /* its members are being told */
+    ngx_rbtree_node_t  node; /* key: the beginning of the batch's name */
+    ngx_chat_worker_t *worker;
+    chat_key_t         key;
+    chat_store_watch_t watch;
+    chat_store_op_t    op;
+    uint32_t           ttl;     /* seconds */
+    uint64_t           asked;   /* when, us */
+    ngx_queue_t        members; /* contexts */
+    ngx_uint_t         count;
+    unsigned           again : 1; /* something changed while asking */
+    unsigned           busy : 1;  /* its members decide by a look */
 };
 
 
-static void ngx_chat_group_look(ngx_chat_group_t *group);
+static void look(ngx_chat_group_t *group);
+static void on_timer(ngx_event_t *ev);
 
 
 static ngx_rbtree_key_t
-ngx_chat_group_key(const chat_key_t *key)
+group_key(const chat_key_t *key)
 {
     ngx_rbtree_key_t prefix;
 
@@ -56,12 +57,12 @@ ngx_chat_group_key(const chat_key_t *key)
 
 
 static ngx_chat_group_t *
-ngx_chat_group_find(ngx_chat_main_conf_t *mcf, const chat_key_t *key)
+group_find(ngx_chat_worker_t *worker, const chat_key_t *key)
 {
-    ngx_rbtree_key_t   prefix = ngx_chat_group_key(key);
-    ngx_rbtree_node_t *node = mcf->groups.root;
+    ngx_rbtree_key_t   prefix = group_key(key);
+    ngx_rbtree_node_t *node = worker->groups.root;
 
-    while (node != mcf->groups.sentinel) {
+    while (node != worker->groups.sentinel) {
         if (prefix == node->key
             && chat_digest_eq(&((ngx_chat_group_t *) node)->key.name,
                               &key->name))
@@ -77,18 +78,17 @@ ngx_chat_group_find(ngx_chat_main_conf_t *mcf, const chat_key_t *key)
 
 
 static void
-ngx_chat_group_notify(chat_store_watch_t *watch)
+on_change(chat_store_watch_t *watch)
 {
-    ngx_chat_group_look(watch->data);
+    look(watch->data);
 }
 
 
 /* Puts the request into the group of its batch; NGX_ERROR: no memory. */
 static ngx_int_t
-ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
+group_enter(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_group_t *group =
-        ngx_chat_group_find(ctx->main, &ctx->barrier.q.key);
+    ngx_chat_group_t *group = group_find(ctx->worker, &ctx->barrier.q.key);
 
     if (group == NULL) {
         group = ngx_calloc(sizeof(*group), ctx->request->connection->log);
@@ -96,14 +96,14 @@ ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
             return NGX_ERROR;
         }
 
-        group->main = ctx->main;
+        group->worker = ctx->worker;
         group->key = ctx->barrier.q.key;
         group->ttl = (uint32_t) ctx->conf->ttl;
-        group->node.key = ngx_chat_group_key(&ctx->barrier.q.key);
-        group->watch.notify = ngx_chat_group_notify;
+        group->node.key = group_key(&ctx->barrier.q.key);
+        group->watch.notify = on_change;
         group->watch.data = group;
         ngx_queue_init(&group->members);
-        ngx_rbtree_insert(&ctx->main->groups, &group->node);
+        ngx_rbtree_insert(&ctx->worker->groups, &group->node);
     }
 
     group->count++;
@@ -118,9 +118,9 @@ ngx_chat_group_enter(ngx_chat_ctx_t *ctx)
  * changed meanwhile, or where the question that put the watch failed.
  */
 static void
-ngx_chat_group_settle(ngx_chat_group_t *group)
+group_check(ngx_chat_group_t *group)
 {
-    chat_store_t *store = group->main->store;
+    chat_store_t *store = group->worker->store;
 
     if (group->busy) {
         return;
@@ -129,35 +129,18 @@ ngx_chat_group_settle(ngx_chat_group_t *group)
     if (group->count == 0) {
         store->cancel(&group->op);
         store->unwatch(&group->watch);
-        ngx_rbtree_delete(&group->main->groups, &group->node);
+        ngx_rbtree_delete(&group->worker->groups, &group->node);
         ngx_free(group);
 
     } else if (group->again || group->watch.store == NULL) {
-        ngx_chat_group_look(group);
+        look(group);
     }
 }
 
 
+/* Gives each member the batch, as the look has shown it. */
 static void
-ngx_chat_group_leave(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_group_t *group = ctx->barrier.group;
-
-    if (group == NULL) {
-        return;
-    }
-
-    ctx->barrier.group = NULL;
-    ngx_queue_remove(&ctx->barrier.mates);
-    group->count--;
-    ngx_chat_group_settle(group);
-}
-
-
-/* Tells each member what the look has shown. */
-static void
-ngx_chat_group_tell(ngx_chat_group_t *group, chat_rc_e rc,
-                    const chat_batch_t *batch)
+group_decide(ngx_chat_group_t *group, chat_rc_e rc, const chat_batch_t *batch)
 {
     ngx_queue_t       due, *q;
     ngx_chat_ctx_t   *ctx;
@@ -193,8 +176,7 @@ ngx_chat_group_tell(ngx_chat_group_t *group, chat_rc_e rc,
 
 
 static void
-ngx_chat_group_done(chat_store_op_t *op, chat_rc_e rc,
-                    const chat_fact_t *facts, size_t n)
+on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     chat_batch_t      batch;
     chat_arena_t     *scratch = NULL;
@@ -207,18 +189,18 @@ ngx_chat_group_done(chat_store_op_t *op, chat_rc_e rc,
     }
 
     group->busy = 1;
-    ngx_chat_group_tell(group, rc, &batch);
+    group_decide(group, rc, &batch);
     group->busy = 0;
 
     chat_arena_destroy(scratch);
-    ngx_chat_group_settle(group);
+    group_check(group);
 }
 
 
 static void
-ngx_chat_group_look(ngx_chat_group_t *group)
+look(ngx_chat_group_t *group)
 {
-    chat_store_t *store = group->main->store;
+    chat_store_t *store = group->worker->store;
 
     if (group->op.store != NULL || group->busy) {
         group->again = 1;
@@ -227,7 +209,7 @@ ngx_chat_group_look(ngx_chat_group_t *group)
 
     group->again = 0;
     group->asked = ngx_chat_metrics_clock();
-    group->op.done = ngx_chat_group_done;
+    group->op.done = on_look;
     group->op.data = group;
 
     if (group->watch.store == NULL) {
@@ -246,7 +228,7 @@ ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
         ctx->barrier.again = 1;
 
     } else if (ctx->barrier.group != NULL) {
-        ngx_chat_group_look(ctx->barrier.group);
+        look(ctx->barrier.group);
     }
 }
 
@@ -254,23 +236,18 @@ ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
 ngx_int_t
 ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
-    ngx_chat_group_t *group;
+    chat_store_watch_t *watch;
 
-    if (ctx->barrier.group == NULL && ngx_chat_group_enter(ctx) != NGX_OK) {
+    if (ctx->barrier.group == NULL && group_enter(ctx) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    group = ctx->barrier.group;
     ctx->barrier.watching = 1;
+    watch = &ctx->barrier.group->watch;
 
-    if (group->watch.store == NULL || ctx->barrier.rejoined) {
-        ngx_chat_decide_wait(ctx);
-        ngx_chat_ask_watch(ctx, &ctx->barrier.ask, &group->watch, &group->key,
-                           facts, ngx_chat_decide_answer);
-    } else {
-        ngx_chat_decide_look(ctx, facts);
-    }
-
+    ngx_chat_decide_look(ctx, facts,
+                         watch->store == NULL || ctx->barrier.rejoined ? watch
+                                                                       : NULL);
     return NGX_OK;
 }
 
@@ -278,16 +255,22 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 void
 ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
 {
-    size_t        i;
-    chat_store_t *store = ctx->main->store;
+    size_t            i;
+    ngx_chat_group_t *group = ctx->barrier.group;
 
-    if (store == NULL) {
+    if (ctx->worker->store == NULL) {
         return;
     }
 
     ngx_chat_ask_cancel(&ctx->barrier.ask);
     ngx_chat_quota_leave(ctx);
-    ngx_chat_group_leave(ctx);
+
+    if (group != NULL) {
+        ctx->barrier.group = NULL;
+        ngx_queue_remove(&ctx->barrier.mates);
+        group->count--;
+        group_check(group);
+    }
 
     if (ctx->wait.timer.timer_set && !ctx->wait.held) {
         ngx_del_timer(&ctx->wait.timer);
@@ -302,13 +285,9 @@ ngx_chat_watch_end(ngx_chat_ctx_t *ctx)
 }
 
 
-static void ngx_chat_hold_timer(ngx_event_t *ev);
-static void ngx_chat_hold_write(ngx_http_request_t *r);
-
-
 /* How long the hold of this request may last, ms. */
 static ngx_msec_t
-ngx_chat_hold_bound(ngx_chat_ctx_t *ctx)
+hold_bound(ngx_chat_ctx_t *ctx)
 {
     uint64_t now = ngx_chat_now(), age;
 
@@ -321,37 +300,33 @@ ngx_chat_hold_bound(ngx_chat_ctx_t *ctx)
     }
 
     age = now > ctx->barrier.since ? now - ctx->barrier.since : 0;
-
-    return age < NGX_CHAT_HOLD_SHORTEST  ? NGX_CHAT_HOLD_SHORTEST
-           : age > NGX_CHAT_HOLD_LONGEST ? NGX_CHAT_HOLD_LONGEST
-                                         : (ngx_msec_t) age;
+    age = ngx_min(age, NGX_CHAT_HOLD_LONGEST);
+    return (ngx_msec_t) ngx_max(age, NGX_CHAT_HOLD_SHORTEST);
 }
 
 
 /* How long a hold may last in a worker that exits, ms. */
 static ngx_msec_t
-ngx_chat_hold_exit_bound(void)
+exit_bound(void)
 {
-    ngx_msec_t       bound = NGX_CHAT_HOLD_EXITING;
+    ngx_msec_t       timeout;
     ngx_core_conf_t *ccf;
 
     ccf =
         (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module);
+    timeout = ccf->shutdown_timeout;
 
-    if (ccf->shutdown_timeout != 0
-        && ccf->shutdown_timeout != NGX_CONF_UNSET_MSEC
-        && ccf->shutdown_timeout < bound + 1000)
-    {
-        bound =
-            ccf->shutdown_timeout > 1000 ? ccf->shutdown_timeout - 1000 : 0;
+    if (timeout == 0 || timeout == NGX_CONF_UNSET_MSEC) {
+        return NGX_CHAT_HOLD_EXITING;
     }
 
-    return bound;
+    timeout = timeout > 1000 ? timeout - 1000 : 0;
+    return ngx_min(timeout, NGX_CHAT_HOLD_EXITING);
 }
 
 
 static void
-ngx_chat_hold_shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
+shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
 {
     ngx_msec_t end = ngx_current_msec + bound;
 
@@ -363,7 +338,7 @@ ngx_chat_hold_shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
 
 /* Sets the timer to the next thing that is due. */
 static void
-ngx_chat_hold_arm(ngx_chat_ctx_t *ctx)
+arm(ngx_chat_ctx_t *ctx)
 {
     ngx_msec_t     next;
     ngx_msec_int_t left;
@@ -382,31 +357,49 @@ ngx_chat_hold_arm(ngx_chat_ctx_t *ctx)
 
 /* Puts the request among those that wait. */
 static void
-ngx_chat_hold_begin(ngx_chat_ctx_t *ctx)
+begin(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_request_t   *r = ctx->request;
-    ngx_connection_t     *c = r->connection;
-    ngx_chat_main_conf_t *mcf = ctx->main;
+    ngx_http_request_t *r = ctx->request;
+    ngx_connection_t   *c = r->connection;
+    ngx_chat_worker_t  *worker = ctx->worker;
 
     ctx->wait.held = 1;
     ctx->wait.started = ngx_current_msec;
-    ctx->wait.timer.handler = ngx_chat_hold_timer;
+    ctx->wait.timer.handler = on_timer;
     ctx->wait.timer.data = ctx;
     ctx->wait.timer.log = c->log;
 
-    ngx_queue_insert_tail(&mcf->holds, &ctx->wait.queue);
+    ngx_queue_insert_tail(&worker->holds, &ctx->wait.queue);
 
     if (ctx->barrier.group != NULL) {
         ngx_chat_quota_enter(ctx);
     }
 
-    if (mcf->held++ == 0 && !mcf->watchdog.timer_set) {
-        ngx_add_timer(&mcf->watchdog, NGX_CHAT_WATCH_EXIT);
+    if (worker->held++ == 0 && !worker->watchdog.timer_set) {
+        ngx_add_timer(&worker->watchdog, NGX_CHAT_WATCH_EXIT);
     }
 
     /* a FIN that came with the body would be missed otherwise */
     if (r->stream == NULL && c->read->ready) {
         ngx_post_event(c->read, &ngx_posted_events);
+    }
+
+    ngx_chat_metrics_held(ctx);
+    ngx_chat_index_hold(ctx);
+
+    /* the body is read anew when it goes on */
+    chat_arena_destroy(ctx->body.arena);
+    ctx->body.arena = NULL;
+}
+
+
+/* Sends what the client did not take at once. */
+static void
+on_write(ngx_http_request_t *r)
+{
+    if (r->connection->buffered
+        && ngx_http_output_filter(r, NULL) == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
     }
 }
 
@@ -421,17 +414,10 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     ctx->verdict = NGX_CHAT_VERDICT_HELD;
     ctx->wait.found = 0;
     r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_chat_hold_write;
+    r->write_event_handler = on_write;
 
     if (first) {
-        ngx_chat_hold_begin(ctx);
-
-        ngx_chat_metrics_held(ctx);
-        ngx_chat_index_hold(ctx);
-
-        /* the body is read anew when it goes on */
-        chat_arena_destroy(ctx->body.arena);
-        ctx->body.arena = NULL;
+        begin(ctx);
     }
 
     if (ctx->wait.yields) {
@@ -441,15 +427,15 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
         ctx->wait.bound = 0;
 
     } else if (first || ctx->wait.bound == 0) {
-        ngx_chat_hold_shorten(ctx, ngx_chat_hold_bound(ctx));
+        shorten(ctx, hold_bound(ctx));
     }
 
     if (ngx_exiting) {
-        ngx_chat_hold_shorten(ctx, ngx_chat_hold_exit_bound());
+        shorten(ctx, exit_bound());
     }
 
     if (first || !ctx->wait.timer.timer_set) {
-        ngx_chat_hold_arm(ctx);
+        arm(ctx);
     }
 }
 
@@ -468,7 +454,7 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
     ctx->wait.held = 0;
     ctx->wait.total = ngx_current_msec - ctx->wait.started;
     ngx_queue_remove(&ctx->wait.queue);
-    ctx->main->held--;
+    ctx->worker->held--;
     ngx_chat_metrics_unheld(ctx);
 
     if (ctx->wait.timer.timer_set) {
@@ -477,38 +463,8 @@ ngx_chat_hold_end(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_hold_yield(ngx_chat_ctx_t *ctx)
-{
-    ctx->wait.yields = 1;
-    ngx_chat_hold_shorten(ctx, 0);
-    ngx_chat_hold_arm(ctx);
-}
-
-
-/* 1 if a 200 may be sent before the upstream has answered. */
-static ngx_uint_t
-ngx_chat_hold_may_speak(ngx_chat_ctx_t *ctx)
-{
-    /* a cross-origin page could not read what it lacks the headers for */
-    return ctx->body.rq.stream
-           && (ctx->barrier.cors.len != 0 || ctx->headers.origin.data == NULL);
-}
-
-
-/* What the client did not take at once. */
 static void
-ngx_chat_hold_write(ngx_http_request_t *r)
-{
-    if (r->connection->buffered
-        && ngx_http_output_filter(r, NULL) == NGX_ERROR) {
-        ngx_http_finalize_request(r, NGX_ERROR);
-    }
-}
-
-
-static void
-ngx_chat_hold_timer(ngx_event_t *ev)
+on_timer(ngx_event_t *ev)
 {
     ngx_int_t         rc = NGX_OK;
     ngx_chat_ctx_t   *ctx = ev->data;
@@ -531,12 +487,16 @@ ngx_chat_hold_timer(ngx_event_t *ev)
         return;
     }
 
-    ngx_chat_hold_arm(ctx);
+    arm(ctx);
 
     if (ctx->response.early) {
         rc = ngx_chat_answer_beat(ctx);
 
-    } else if (ngx_chat_hold_may_speak(ctx)) {
+    } else if (ctx->body.rq.stream
+               && (ctx->barrier.cors.len != 0
+                   || ctx->headers.origin.data == NULL))
+    {
+        /* a cross-origin page without CORS headers could not read it */
         rc = ngx_chat_answer_early(ctx);
     }
 
@@ -548,16 +508,15 @@ ngx_chat_hold_timer(ngx_event_t *ev)
 }
 
 
-/* The worker is to exit: its holds end in time, and tell their clients. */
+/* Shortens all holds once the worker is to exit. */
 static void
-ngx_chat_hold_watchdog(ngx_event_t *ev)
+on_watchdog(ngx_event_t *ev)
 {
-    ngx_msec_t            bound;
-    ngx_queue_t          *q;
-    ngx_chat_ctx_t       *ctx;
-    ngx_chat_main_conf_t *mcf = ev->data;
+    ngx_queue_t       *q;
+    ngx_chat_ctx_t    *ctx;
+    ngx_chat_worker_t *worker = ev->data;
 
-    if (mcf->held == 0) {
+    if (worker->held == 0) {
         return;
     }
 
@@ -566,39 +525,38 @@ ngx_chat_hold_watchdog(ngx_event_t *ev)
         return;
     }
 
-    bound = ngx_chat_hold_exit_bound();
-
-    for (q = ngx_queue_head(&mcf->holds); q != ngx_queue_sentinel(&mcf->holds);
-         q = ngx_queue_next(q))
+    for (q = ngx_queue_head(&worker->holds);
+         q != ngx_queue_sentinel(&worker->holds); q = ngx_queue_next(q))
     {
         ctx = ngx_queue_data(q, ngx_chat_ctx_t, wait.queue);
-        ngx_chat_hold_shorten(ctx, bound);
-        ngx_chat_hold_arm(ctx);
+        shorten(ctx, exit_bound());
+        arm(ctx);
     }
 }
 
 
 ngx_int_t
-ngx_chat_hold_init(ngx_chat_main_conf_t *mcf, ngx_cycle_t *cycle)
+ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
 {
-    ngx_queue_init(&mcf->holds);
-    ngx_rbtree_init(&mcf->groups, &mcf->groups_sentinel,
+    ngx_queue_init(&worker->holds);
+    ngx_rbtree_init(&worker->groups, &worker->groups_sentinel,
                     ngx_rbtree_insert_value);
-    mcf->held = 0;
-    ngx_memzero(&mcf->watchdog, sizeof(ngx_event_t));
-    mcf->watchdog.handler = ngx_chat_hold_watchdog;
-    mcf->watchdog.data = mcf;
-    mcf->watchdog.log = cycle->log;
-    mcf->watchdog.cancelable = 1;
-    return ngx_chat_quota_init(mcf, cycle);
+    worker->held = 0;
+    ngx_memzero(&worker->watchdog, sizeof(ngx_event_t));
+    worker->watchdog.handler = on_watchdog;
+    worker->watchdog.data = worker;
+    worker->watchdog.log = cycle->log;
+    worker->watchdog.cancelable = 1;
+    return ngx_chat_quota_init(worker, cycle);
 }
 
 
 ngx_uint_t
 ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit)
 {
-    ngx_chat_group_t *group =
-        ngx_chat_group_find(ctx->main, &ctx->barrier.q.key);
+    ngx_int_t         rc;
+    ngx_chat_ctx_t   *oldest;
+    ngx_chat_group_t *group = group_find(ctx->worker, &ctx->barrier.q.key);
 
     /* as many as there may be results, from two tabs each */
     if (group != NULL && group->count >= 2 * (ngx_uint_t) ctx->conf->max_calls)
@@ -607,5 +565,14 @@ ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit)
         return 1;
     }
 
-    return ngx_chat_quota_limit(ctx, limit);
+    while ((rc = ngx_chat_quota_room(ctx, limit, &oldest)) == NGX_AGAIN) {
+        /* it ends as at its bound, soon, and counts no more */
+        oldest->reason = ngx_chat_reply_code(*limit);
+        oldest->wait.yields = 1;
+        ngx_chat_quota_leave(oldest);
+        shorten(oldest, 0);
+        arm(oldest);
+    }
+
+    return rc != NGX_OK;
 }

@@ -2,10 +2,10 @@
  * ngx_chat_phase.c: the phase handler and the state machine of a request.
  *
  * Runs in PRECONTENT, after access control and before the content handler.
- * step() takes every event of a request that has not gone on yet: the core, or
- * ngx_chat_decide.c, sets an action, and perform() carries it out.
- * Promises: a body is read only where it may be chat; a request goes on at
- * most once; a claim that is not used is made void.
+ * step() takes every event of a request. Until the request goes on, the core
+ * or ngx_chat_decide.c answers an event with an action; perform() carries it
+ * out. Promises: a body is read only where it may be chat; a request goes on
+ * at most once; a claim that is not used is made void.
  * Must not know: wire formats, how a store stores.
  */
 
@@ -22,133 +22,29 @@
 
 
 static void step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event);
-static void perform(ngx_chat_ctx_t *ctx);
-static void cleanup(void *data);
-
-
-uint64_t
-ngx_chat_now(void)
-{
-    ngx_time_t *tp = ngx_timeofday();
-
-    return (uint64_t) tp->sec * 1000 + tp->msec;
-}
 
 
 ngx_chat_ctx_t *
-ngx_chat_get_ctx(ngx_http_request_t *r)
+ngx_chat_request_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 {
-    ngx_chat_ctx_t     *ctx;
-    ngx_pool_cleanup_t *cln;
+    ngx_chat_ctx_t *ctx = ngx_chat_create_ctx(r, conf);
 
-    ctx = ngx_http_get_module_ctx(r, ngx_chat_module);
-    if (ctx != NULL || !(r->internal || r->filter_finalize)) {
-        return ctx;
+    if (ctx != NULL) {
+        ctx->step = step;
+        ctx->cleanups[NGX_CHAT_CLEANUP_WATCH] = ngx_chat_watch_end;
+        ctx->cleanups[NGX_CHAT_CLEANUP_HOLD] = ngx_chat_hold_end;
+        ctx->cleanups[NGX_CHAT_CLEANUP_ATTEMPT] = ngx_chat_attempt_leave;
+        ctx->cleanups[NGX_CHAT_CLEANUP_METRICS] = ngx_chat_metrics_request;
     }
 
-    /* an internal redirect has wiped the contexts */
-
-    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == cleanup) {
-            ctx = cln->data;
-            if (ctx->request == r) {
-                ngx_http_set_ctx(r, ctx, ngx_chat_module);
-                return ctx;
-            }
-        }
-    }
-
-    return NULL;
-}
-
-
-void
-ngx_chat_end(ngx_chat_ctx_t *ctx, ngx_chat_end_e from, ngx_chat_end_e to)
-{
-    ngx_uint_t i;
-
-    for (i = from; i <= (ngx_uint_t) to; i++) {
-        if (ctx->ends[i] != NULL) {
-            ctx->ends[i](ctx);
-        }
-    }
-}
-
-
-/* The request is over, whatever has ended it. */
-static void
-leave(void *data)
-{
-    ngx_chat_ctx_t *ctx = data;
-
-    ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_ATTEMPT);
-    ngx_chat_metrics_request(ctx);
-}
-
-
-static void
-cleanup(void *data)
-{
-    ngx_chat_ctx_t *ctx = data;
-
-    leave(ctx);
-    ngx_chat_end(ctx, NGX_CHAT_END_MEMORY, NGX_CHAT_END_MEMORY);
-
-    if (ctx->freed != NULL) {
-        *ctx->freed = 1;
-    }
-
-    chat_stream_destroy(ctx->response.stream);
-    chat_follow_free(&ctx->response.injector);
-    chat_arena_destroy(ctx->body.arena);
-    chat_arena_destroy(ctx->barrier.look);
-    chat_arena_destroy(ctx->kept);
-    ngx_free(ctx);
-}
-
-
-ngx_chat_ctx_t *
-ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
-{
-    ngx_chat_ctx_t     *ctx;
-    ngx_pool_cleanup_t *cln;
-    ngx_http_cleanup_t *end;
-
-    cln = ngx_pool_cleanup_add(r->pool, 0);
-    end = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL || end == NULL) {
-        return NULL;
-    }
-
-    /* in the pool it would cost a request that waits a whole block more */
-    ctx = ngx_calloc(sizeof(*ctx), r->connection->log);
-    if (ctx == NULL) {
-        return NULL;
-    }
-
-    cln->data = ctx;
-    ctx->request = r;
-    ctx->conf = conf;
-    ctx->main = ngx_http_get_module_main_conf(r, ngx_chat_module);
-    ctx->step = step;
-    cln->handler = cleanup;
-
-    /* leave() runs before the request is logged, cleanup() with its pool */
-    end->handler = leave;
-    end->data = ctx;
-
-    ctx->kept = chat_arena_create(0);
-    ctx->barrier.look = chat_arena_create(0);
-    if (ctx->kept == NULL || ctx->barrier.look == NULL) {
-        return NULL;
-    }
-
-    ctx->ends[NGX_CHAT_END_WATCH] = ngx_chat_watch_end;
-    ctx->ends[NGX_CHAT_END_HOLD] = ngx_chat_hold_end;
-    ctx->ends[NGX_CHAT_END_ATTEMPT] = ngx_chat_attempt_leave;
-
-    ngx_http_set_ctx(r, ctx, ngx_chat_module);
     return ctx;
+}
+
+
+static void
+on_body(ngx_http_request_t *r)
+{
+    step(ngx_chat_get_ctx(r), NGX_CHAT_EVENT_BODY);
 }
 
 
@@ -184,7 +80,7 @@ ngx_chat_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    ctx = ngx_chat_create_ctx(r, conf);
+    ctx = ngx_chat_request_create(r, conf);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -200,7 +96,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     ctx->headers = headers;
     ctx->managed = 1;
 
-    rc = ngx_http_read_client_request_body(r, ngx_chat_body_ready);
+    rc = ngx_http_read_client_request_body(r, on_body);
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
         return rc;
     }
@@ -227,7 +123,8 @@ hand_over(ngx_chat_ctx_t *ctx)
 
     ctx->state = NGX_CHAT_GONE_ON;
     ngx_chat_writer_register(ctx);
-    ngx_chat_end(ctx, NGX_CHAT_END_INDEX_HOLD, NGX_CHAT_END_INDEX_HOLD);
+    ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_INDEX_HOLD,
+                     NGX_CHAT_CLEANUP_INDEX_HOLD);
 
     if (ctx->response.early) {
         /* the content handler is to send a header once more */
@@ -250,7 +147,7 @@ hand_over(ngx_chat_ctx_t *ctx)
 static void
 go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 {
-    ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_HOLD);
+    ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_HOLD);
 
     ctx->verdict = verdict;
     ngx_chat_metrics_verdict(ctx);
@@ -261,11 +158,11 @@ go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
 }
 
 
-/* Its body is complete, or cannot be completed. */
+/* The body is complete, or cannot be completed. */
 static void
-completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
+on_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     if (rc == NGX_OK && ctx->attempt.claiming != 0
         && !store->alive(store, ctx->barrier.q.worker))
@@ -290,7 +187,6 @@ completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 
     } else if (rc == NGX_ERROR) {
         ngx_chat_decide_refuse(ctx);
-        perform(ctx);
 
     } else {
         ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
@@ -309,7 +205,6 @@ claim(ngx_chat_ctx_t *ctx)
     chat_gate_claim(&ctx->barrier.q, k, &facts);
     if (facts.failed) {
         ngx_chat_decide_refuse(ctx);
-        perform(ctx);
         return;
     }
 
@@ -319,91 +214,76 @@ claim(ngx_chat_ctx_t *ctx)
         ctx->wait.found = ngx_chat_metrics_clock();
     }
 
-    ngx_chat_decide_look(ctx, &facts);
+    ngx_chat_decide_look(ctx, &facts, NULL);
 }
 
 
-/*
- * The request may not wait. A complete body goes on; one that lacks results
- * is refused, and its own results are stored: its client sends it again.
- */
+/* Begins to wait: watches the batch first, then looks once more. */
 static void
-refuse_hold(ngx_chat_ctx_t *ctx, chat_reply_e reply)
+begin_wait(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_HOLDS_REFUSED, 1);
-
-    if (ctx->barrier.q.complete) {
-        ctx->reason = ngx_chat_reply_code(reply);
-        go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
-    } else {
-        ngx_chat_reply(ctx, reply);
-    }
-}
-
-
-/* What a request says of itself when it begins to wait. */
-static void
-wait_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
-{
-    chat_str_t message = ctx->body.rq.last_message;
-
-    chat_facts_init(facts, ctx->barrier.look);
-
-    if (!ctx->act.bounded) {
-        return;
-    }
-
-    ngx_chat_attempt_keep_results(ctx);
-
-    if (!ctx->barrier.opened) {
-        ngx_chat_decide_index(ctx);
-    }
-
-    chat_facts_add(facts, "partial", chat_cstr("1"));
-
-    if (message.len != 0 && message.len <= CHAT_ID_MAX) {
-        chat_facts_message(facts, message);
-    }
-}
-
-
-/* Waits for a change: watches first, then looks once more. */
-static void
-wait_for_change(ngx_chat_ctx_t *ctx)
-{
+    chat_str_t   message = ctx->body.rq.last_message;
     chat_facts_t facts;
     chat_reply_e limit;
 
-    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+    if (ngx_chat_hold_limit(ctx, &limit)) {
+        ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_HOLDS_REFUSED, 1);
 
-    if (ctx->act.bounded) {
-        ngx_chat_end(ctx, NGX_CHAT_END_FOLLOW, NGX_CHAT_END_FOLLOW);
-    } else {
-        /* so early that the producer finds a follower before it answers */
-        ngx_chat_follow_wait(ctx);
-    }
-
-    if (ctx->barrier.watching) {
-        ngx_chat_hold(ctx, (ngx_uint_t) ctx->act.bounded);
-
-        if (ctx->barrier.again && ctx->state == NGX_CHAT_WAITING) {
-            ngx_chat_watch_look(ctx);
+        if (ctx->barrier.q.complete) {
+            ctx->reason = ngx_chat_reply_code(limit);
+            go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+        } else {
+            /* its results are stored: its client sends it again */
+            ngx_chat_reply(ctx, limit);
         }
 
         return;
     }
 
-    if (ngx_chat_hold_limit(ctx, &limit)) {
-        refuse_hold(ctx, limit);
+    chat_facts_init(&facts, ctx->barrier.look);
+
+    if (ctx->act.bounded) {
+        ngx_chat_attempt_keep_results(ctx);
+
+        if (!ctx->barrier.opened) {
+            ngx_chat_decide_index(ctx);
+        }
+
+        chat_facts_add(&facts, "partial", chat_cstr("1"));
+
+        if (message.len != 0 && message.len <= CHAT_ID_MAX) {
+            chat_facts_message(&facts, message);
+        }
+    }
+
+    if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK) {
+        ngx_chat_decide_failed(ctx, CHAT_ERROR);
+    }
+}
+
+
+static void
+wait_for_change(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
+
+    if (ctx->act.bounded) {
+        ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_FOLLOW,
+                         NGX_CHAT_CLEANUP_FOLLOW);
+    } else {
+        /* so early that the producer finds a follower before it answers */
+        ngx_chat_follow_wait(ctx);
+    }
+
+    if (!ctx->barrier.watching) {
+        begin_wait(ctx);
         return;
     }
 
-    wait_facts(ctx, &facts);
+    ngx_chat_hold(ctx, (ngx_uint_t) ctx->act.bounded);
 
-    if (ngx_chat_watch_begin(ctx, &facts) != NGX_OK
-        && ngx_chat_decide_failed(ctx, CHAT_ERROR))
-    {
-        perform(ctx);
+    if (ctx->barrier.again && ctx->state == NGX_CHAT_WAITING) {
+        ngx_chat_watch_look(ctx);
     }
 }
 
@@ -413,7 +293,7 @@ static void
 follow(ngx_chat_ctx_t *ctx)
 {
     if ((!ctx->wait.held
-         && ctx->main->held >= (ngx_uint_t) ctx->conf->max_held)
+         && ctx->worker->held >= (ngx_uint_t) ctx->conf->max_held)
         || ngx_chat_follow(ctx, (ngx_uint_t) ctx->act.late) != NGX_OK)
     {
         step(ctx, NGX_CHAT_EVENT_UNRECORDED);
@@ -430,15 +310,15 @@ reply(ngx_chat_ctx_t *ctx)
 {
     ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
 
-    if (ctx->barrier.decision.verdict == CHAT_GATE_FATE
+    if (ctx->barrier.decision.verdict == CHAT_GATE_OUTCOME
         && ctx->barrier.decision.lost)
     {
-        ngx_chat_metrics_cut(ctx->main, "producer_lost");
+        ngx_chat_metrics_cut(ctx->worker, "producer_lost");
     }
 
     if (ctx->act.reply == CHAT_REPLY_EMPTY
         || ctx->act.reply == CHAT_REPLY_BOUNCE) {
-        ngx_chat_payloads(ctx, 0);
+        ngx_chat_payloads(ctx, 0); /* they inject results */
     } else {
         ngx_chat_reply(ctx, ctx->act.reply);
     }
@@ -459,46 +339,40 @@ perform(ngx_chat_ctx_t *ctx)
         return;
 
     case CHAT_ACT_POLL:
-        if (ngx_chat_decide_later(ctx)) {
-            return;
+        if (!ngx_chat_decide_poll(ctx)) {
+            go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
         }
 
-        go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
         return;
 
     case CHAT_ACT_PASS:
         go_on(ctx, ctx->passes_as);
         return;
 
-    default:
-        break;
-    }
-
-    /* what changes from now on is no matter of this request */
-    ngx_chat_watch_end(ctx);
-
-    switch (ctx->act.action) {
     case CHAT_ACT_GO:
+        ngx_chat_watch_end(ctx);
         ngx_chat_payloads(ctx, 1);
         return;
 
     case CHAT_ACT_FOLLOW:
+        ngx_chat_watch_end(ctx);
         follow(ctx);
         return;
 
-    default:
+    case CHAT_ACT_REPLY:
+        ngx_chat_watch_end(ctx);
         reply(ctx);
     }
 }
 
 
-/* The payloads are there, or (rc) cannot be had. */
+/* The payloads of the last action are there, or payloads.rc says why not. */
 static void
 on_payloads(ngx_chat_ctx_t *ctx)
 {
     switch (ctx->act.action) {
     case CHAT_ACT_GO:
-        completed(ctx, ctx->payloads.rc);
+        on_completed(ctx, ctx->payloads.rc);
         return;
 
     case CHAT_ACT_FOLLOW:
@@ -511,13 +385,18 @@ on_payloads(ngx_chat_ctx_t *ctx)
 }
 
 
-/* All that happens to a request before it has gone on or is answered. */
+/* Takes every event of a request. It may end the request. */
 static void
 step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
 {
     switch (event) {
     case NGX_CHAT_EVENT_BODY:
-        ngx_chat_decide_begin(ctx);
+        if (ngx_chat_body_read(ctx) == NGX_OK) {
+            ngx_chat_decide_begin(ctx);
+        } else {
+            go_on(ctx, ctx->passes_as);
+        }
+
         return;
 
     case NGX_CHAT_EVENT_FACTS:
@@ -533,13 +412,14 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
         return;
 
     case NGX_CHAT_EVENT_UNRECORDED:
-        ngx_chat_end(ctx, NGX_CHAT_END_FOLLOW, NGX_CHAT_END_FOLLOW);
+        ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_FOLLOW,
+                         NGX_CHAT_CLEANUP_FOLLOW);
         ngx_chat_decide_act(ctx, 1);
         perform(ctx);
         return;
 
     case NGX_CHAT_EVENT_TIMEOUT:
-        ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_FOLLOW);
+        ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_FOLLOW);
         ctx->act.action = CHAT_ACT_REPLY;
         ctx->act.reply = chat_gate_incomplete(ctx->dialect);
         perform(ctx);
@@ -547,6 +427,18 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
 
     case NGX_CHAT_EVENT_INDEXED:
         hand_over(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_ANSWER:
+        ngx_chat_attempt_answer(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_STREAM:
+        ngx_chat_attempt_facts(ctx);
+        return;
+
+    case NGX_CHAT_EVENT_END:
+        ngx_chat_attempt_end(ctx);
         return;
     }
 }

@@ -2,9 +2,9 @@
  * ngx_chat_tenant.c: the tenant of a request.
  *
  * All names begin with a digest of the scope (the application) and the tenant
- * (its user). An empty tenant could be anybody, so nothing of it gets a name.
+ * (its user). An empty tenant is any client, so its batches get no name.
  * A tenant that changes within a conversation splits it, mostly because it is
- * a token that was renewed. Operators can mend both, and would not guess them.
+ * a token that was renewed. The log says how to mend both.
  * Promises: one line in the log per worker for each of the two; a table of a
  * fixed size, which forgets the older of two conversations that fall on one
  * place.
@@ -13,7 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "base/ngx_chat_module.h"
+#include "request/ngx_chat_request.h"
 
 #define NGX_CHAT_TENANTS 1024
 #define NGX_CHAT_TENANT_PRINT 8 /* bytes of a digest: enough for a hint */
@@ -29,25 +29,25 @@ struct ngx_chat_tenants_s {
 static void
 ngx_chat_tenant_note(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
 {
-    u_char               *conversation, *tenant;
-    chat_str_t            parts[2];
-    ngx_uint_t            place;
-    chat_digest_t         digest;
-    ngx_chat_tenants_t   *seen;
-    ngx_chat_main_conf_t *mcf = ctx->main;
+    u_char             *conversation, *tenant;
+    chat_str_t          parts[2];
+    ngx_uint_t          place;
+    chat_digest_t       digest;
+    ngx_chat_tenants_t *seen;
+    ngx_chat_worker_t  *worker = ctx->worker;
 
-    if (ctx->scope.conversation.len == 0 || mcf->tenants_warned) {
+    if (ctx->scope.conversation.len == 0 || worker->tenants_warned) {
         return;
     }
 
-    if (mcf->tenants == NULL) {
-        mcf->tenants = ngx_pcalloc(ngx_cycle->pool, sizeof(*seen));
-        if (mcf->tenants == NULL) {
+    if (worker->tenants == NULL) {
+        worker->tenants = ngx_pcalloc(ngx_cycle->pool, sizeof(*seen));
+        if (worker->tenants == NULL) {
             return;
         }
     }
 
-    seen = mcf->tenants;
+    seen = worker->tenants;
     parts[0] = chat_str(scope->data, scope->len);
     parts[1] = ctx->scope.conversation;
     chat_digest_parts(parts, 2, &digest);
@@ -60,11 +60,11 @@ ngx_chat_tenant_note(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
         && ngx_memcmp(tenant, ctx->scope.tenant.bytes, NGX_CHAT_TENANT_PRINT)
                != 0)
     {
-        mcf->tenants_warned = 1;
+        worker->tenants_warned = 1;
         ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
-                      "chat: a conversation comes under two tenants, which "
-                      "are kept apart: if \"chat_tenant\" is a token that is "
-                      "renewed, take its user");
+                      "chat: a conversation has two tenants and is split: if "
+                      "\"chat_tenant\" is a renewed token, use the user that "
+                      "it identifies");
     }
 
     ngx_memcpy(conversation, digest.bytes, NGX_CHAT_TENANT_PRINT);
@@ -72,10 +72,9 @@ ngx_chat_tenant_note(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
 }
 
 
-/* As ngx_chat_tenant(), and the value of the scope. */
-static ngx_int_t
-ngx_chat_tenant_read(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
-                     ngx_str_t *scope, chat_digest_t *tenant)
+ngx_int_t
+ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
+                ngx_str_t *scope, chat_digest_t *tenant)
 {
     ngx_str_t  value;
     chat_str_t parts[2];
@@ -95,24 +94,13 @@ ngx_chat_tenant_read(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
 
 
 ngx_int_t
-ngx_chat_tenant(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
-                chat_digest_t *tenant)
-{
-    ngx_str_t scope;
-
-    return ngx_chat_tenant_read(r, conf, &scope, tenant);
-}
-
-
-ngx_int_t
 ngx_chat_tenant_find(ngx_chat_ctx_t *ctx)
 {
-    ngx_int_t             rc;
-    ngx_str_t             scope;
-    ngx_chat_main_conf_t *mcf = ctx->main;
+    ngx_int_t          rc;
+    ngx_str_t          scope;
+    ngx_chat_worker_t *worker = ctx->worker;
 
-    rc = ngx_chat_tenant_read(ctx->request, ctx->conf, &scope,
-                              &ctx->scope.tenant);
+    rc = ngx_chat_tenant(ctx->request, ctx->conf, &scope, &ctx->scope.tenant);
 
     if (rc == NGX_OK) {
         ngx_chat_tenant_note(ctx, &scope);
@@ -121,8 +109,8 @@ ngx_chat_tenant_find(ngx_chat_ctx_t *ctx)
         ctx->scope.anonymous = 1;
         rc = NGX_OK;
 
-        if (!mcf->anonymous_warned) {
-            mcf->anonymous_warned = 1;
+        if (!worker->anonymous_warned) {
+            worker->anonymous_warned = 1;
             ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
                           "chat: the tenant of a request is empty, its "
                           "conversation is not managed: set \"chat_tenant\", "

@@ -1,54 +1,25 @@
 /*
- * ngx_chat_filter.c: the answer on its way to the client.
+ * ngx_chat_filter.c: the answer of an upstream on its way to the client.
  *
  * The header filter decides whether the answer is a stream that the core can
- * read, and then hooks itself into the upstream so that it learns how the
- * stream ended. The body filter gives the bytes to the core's chat_stream and
- * passes on what comes out. Promises: an answer that is not such a stream is
- * not touched; the upstream's buffers are never kept and never copied where
- * the core lets their bytes pass. Must not know: wire formats, the store.
+ * read, and hooks into the upstream to learn how the stream ended. The body
+ * filter gives the bytes to the core's chat_stream and passes on what comes
+ * out. Promises: an answer that is not such a stream is not touched; the
+ * upstream's buffers are never kept, and never copied where the core lets
+ * their bytes pass.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "base/ngx_chat_module.h"
 #include "base/ngx_chat_nginx_internals.h"
 #include "response/ngx_chat_filter.h"
 #include "facts/chat_recording.h"
 
 
-static ngx_http_output_header_filter_pt ngx_chat_next_header_filter;
-static ngx_http_output_body_filter_pt   ngx_chat_next_body_filter;
-
-
-/* The Access-Control and Vary lines of the answer, for those who wait. */
-static chat_str_t
-ngx_chat_filter_cors(ngx_chat_ctx_t *ctx)
-{
-    chat_str_t              cors = { NULL, 0 };
-    chat_buf_t              lines = { 0 };
-    ngx_table_elt_t        *h;
-    ngx_http_request_t     *r = ctx->request;
-    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
-
-    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (chat_record_is_cors(chat_str(h->key.data, h->key.len))
-            && ngx_chat_headers_counts(&r->headers_out.headers, h))
-        {
-            chat_record_header(&lines, chat_str(h->key.data, h->key.len),
-                               chat_str(h->value.data, h->value.len));
-        }
-    }
-
-    if (!lines.failed) {
-        (void) chat_arena_dup(ctx->kept, chat_buf_str(&lines), &cors);
-    }
-
-    chat_buf_free(&lines);
-    return cors;
-}
+static ngx_http_output_header_filter_pt next_header_filter;
+static ngx_http_output_body_filter_pt   next_body_filter;
 
 
 ngx_uint_t
@@ -64,7 +35,7 @@ ngx_chat_filter_is_event_stream(chat_str_t type)
 
 
 static ngx_uint_t
-ngx_chat_filter_is_sse(ngx_http_request_t *r)
+is_sse(ngx_http_request_t *r)
 {
     return r->headers_out.status == NGX_HTTP_OK
            && r->headers_out.content_encoding == NULL
@@ -89,10 +60,39 @@ ngx_chat_filter_conf(ngx_chat_loc_conf_t *conf, const chat_dialect_t *dialect,
 }
 
 
-/* A reader for this answer; NGX_ERROR: no memory. */
-static ngx_int_t
-ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
+/* The Access-Control and Vary lines of the answer, for waiting requests. */
+static chat_str_t
+find_cors(ngx_chat_ctx_t *ctx)
 {
+    chat_str_t              cors = { NULL, 0 };
+    chat_buf_t              lines = { 0 };
+    ngx_table_elt_t        *h;
+    ngx_http_request_t     *r = ctx->request;
+    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
+
+    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
+        if (chat_recording_is_cors(chat_str(h->key.data, h->key.len))
+            && ngx_chat_headers_counts(&r->headers_out.headers, h))
+        {
+            chat_recording_header(&lines, chat_str(h->key.data, h->key.len),
+                                  chat_str(h->value.data, h->value.len));
+        }
+    }
+
+    if (!lines.failed) {
+        (void) chat_arena_dup(ctx->kept, chat_buf_str(&lines), &cors);
+    }
+
+    chat_buf_free(&lines);
+    return cors;
+}
+
+
+/* Opens the core's stream for this answer; NGX_ERROR: no memory. */
+static ngx_int_t
+open_stream(ngx_chat_ctx_t *ctx)
+{
+    chat_request_t      *rq = &ctx->body.rq;
     chat_follow_conf_t   fc;
     chat_stream_conf_t   sc;
     ngx_chat_loc_conf_t *conf = ctx->conf;
@@ -107,30 +107,32 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
         chat_str(ctx->response.injected.data, ctx->response.injected.len);
     fc.max_frame = conf->max_event;
 
-    if (chat_follow_init(&ctx->response.injector, &fc) != CHAT_OK) {
+    if (chat_follow_init(&ctx->filter->injector, &fc) != CHAT_OK) {
         return NGX_ERROR;
     }
 
     ngx_chat_filter_conf(conf, ctx->dialect, &sc);
-    sc.request = &ctx->body.rq;
+    sc.request = rq;
     sc.known = ctx->barrier.known;
     sc.nknown = ctx->barrier.nknown;
 
     if ((ctx->barrier.known == NULL || ctx->dialect->transcript)
-        && ctx->body.rq.ncalls > ctx->body.rq.turn)
+        && rq->ncalls > rq->turn)
     {
-        sc.known = &ctx->body.rq.calls[ctx->body.rq.turn];
-        sc.nknown = ctx->body.rq.ncalls - ctx->body.rq.turn;
+        sc.known = &rq->calls[rq->turn];
+        sc.nknown = rq->ncalls - rq->turn;
     }
 
     sc.replay = (chat_replay_e) conf->replay;
     sc.scope = ctx->scope;
     sc.began = ngx_chat_now();
-    sc.worker =
-        ctx->main->store ? ctx->main->store->worker : chat_str(NULL, 0);
-    sc.cors = ngx_chat_filter_cors(ctx);
+    sc.cors = find_cors(ctx);
     sc.observe = (int) conf->dry_run;
     sc.resumable = ctx->stream_id != NULL;
+
+    if (ctx->worker->store != NULL) {
+        sc.worker = ctx->worker->store->worker;
+    }
 
     if (ctx->stream_id != NULL && ctx->dialect->takes_ids) {
         sc.number = chat_cstr(ctx->stream_id);
@@ -141,15 +143,112 @@ ngx_chat_filter_open(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The answer is recorded, as far as somebody may want it. */
 static void
-ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
+close_filter(ngx_chat_ctx_t *ctx)
 {
-    ctx->recorder->begin(ctx);
+    chat_follow_free(&ctx->filter->injector);
+}
+
+
+/* Sends the header, unless the client has left. */
+static ngx_int_t
+send_header(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
+{
+    ngx_int_t rc;
+
+    if (ctx->response.early) {
+        ngx_chat_nginx_restore_filters(r, ctx->response.filters);
+        return NGX_OK;
+    }
+
+    if (ngx_chat_orphan_is(ctx)) {
+        r->header_sent = 1;
+        return NGX_OK;
+    }
+
+    rc = next_header_filter(r);
+
+    return rc == NGX_ERROR && r->connection->error
+                   && ngx_chat_orphan_begin(ctx)
+               ? NGX_OK
+               : rc;
+}
+
+
+/* Adds X-Chat-Stream. The id outlives the request. */
+static ngx_int_t
+add_stream_id(ngx_http_request_t *r, const char *id)
+{
+    ngx_str_t value, key = ngx_string("X-Chat-Stream");
+
+    if (id == NULL) {
+        return NGX_OK;
+    }
+
+    value.data = (u_char *) id;
+    value.len = ngx_strlen(id);
+    return ngx_chat_answer_add_header(r, key, value);
+}
+
+
+/* Reports the status that the client gets, now or as an event. */
+static void
+report_status(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
+{
+    ctx->response.status = (uint32_t) r->headers_out.status;
+
+    if (ctx->response.early && !is_sse(r)) {
+        /* the client gets an error event, whatever the answer is */
+        ctx->response.mode = NGX_CHAT_ANSWER_SUPPRESSED;
+
+        if (ctx->response.status < 300) {
+            ctx->response.status = NGX_HTTP_BAD_GATEWAY;
+        }
+    }
+
+    ctx->step(ctx, NGX_CHAT_EVENT_ANSWER);
+}
+
+
+/* Begins to filter the answer; NGX_ERROR: no memory. */
+static ngx_int_t
+begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
+{
+    ctx->filter = ngx_pcalloc(r->pool, sizeof(ngx_chat_filter_t));
+    if (ctx->filter == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->cleanups[NGX_CHAT_END_FILTER] = close_filter;
+    report_status(r, ctx);
+
+    if (add_stream_id(r, ctx->stream_id) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (!is_sse(r) || r->header_only) {
+        ctx->response.injected.len = 0;
+
+    } else if (open_stream(ctx) != NGX_OK) {
+        return NGX_ERROR;
+
+    } else {
+        r->filter_need_in_memory = 1;
+
+        if (!ctx->conf->dry_run) {
+            ngx_http_clear_content_length(r);
+            ngx_http_clear_accept_ranges(r);
+            ngx_http_clear_etag(r);
+        }
+    }
+
+    ngx_chat_upstream_hook(ctx);
+    ngx_chat_stall_begin(ctx);
+    ctx->recorder->header(ctx);
 
     if (ctx->writer == NULL) {
         ngx_chat_orphan_cancel(ctx);
-        return;
+        return NGX_OK;
     }
 
     r->filter_need_in_memory = 1;
@@ -159,110 +258,37 @@ ngx_chat_filter_record(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
         /* as a stream's: it may outlive its client */
         r->upstream->buffering = 0;
     }
-}
 
-
-/* The header, to a client that may have left. */
-static ngx_int_t
-ngx_chat_filter_head(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
-{
-    ngx_int_t rc;
-
-    if (ngx_chat_orphan_is(ctx)) {
-        r->header_sent = 1;
-        return NGX_OK;
-    }
-
-    rc = ngx_chat_next_header_filter(r);
-
-    return rc == NGX_ERROR && r->connection->error
-                   && ngx_chat_orphan_begin(ctx)
-               ? NGX_OK
-               : rc;
-}
-
-
-/* The id outlives the request. */
-static ngx_int_t
-ngx_chat_filter_name_stream(ngx_http_request_t *r, const char *id)
-{
-    ngx_str_t value, key = ngx_string("X-Chat-Stream");
-
-    value.data = (u_char *) id;
-    value.len = ngx_strlen(id);
-    return ngx_chat_answer_add_header(r, key, value);
+    return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_chat_header_filter(ngx_http_request_t *r)
+on_header(ngx_http_request_t *r)
 {
-    ngx_uint_t      status;
-    ngx_chat_ctx_t *ctx;
-
-    ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
+    ngx_chat_ctx_t *ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
 
     /* only here is it known what add_header has brought */
-    if (ctx != NULL && ctx->response.local
-        && ngx_chat_answer_cors(ctx) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (ctx == NULL || ctx->dialect == NULL || ctx->response.local
-        || ctx->response.filtered || ctx->state != NGX_CHAT_GONE_ON)
-    {
-        return ngx_chat_next_header_filter(r);
-    }
-
-    ctx->response.filtered = 1;
-    status = r->headers_out.status;
-    if (ctx->response.early && !ngx_chat_filter_is_sse(r)) {
-        /* whatever it is, the client is told that it failed */
-        ctx->response.suppressed = 1;
-        status = status < 300 ? NGX_HTTP_BAD_GATEWAY : status;
-    }
-
-    ngx_chat_attempt_answer(ctx, (uint32_t) status);
-
-    if (ctx->stream_id != NULL
-        && ngx_chat_filter_name_stream(r, ctx->stream_id) != NGX_OK)
+    if (ctx != NULL && ctx->response.mode == NGX_CHAT_ANSWER_LOCAL
+        && ngx_chat_answer_cors(ctx) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    if (ngx_chat_filter_is_sse(r) && !r->header_only) {
-        if (ngx_chat_filter_open(ctx) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        r->filter_need_in_memory = 1;
-
-        if (!ctx->conf->dry_run) {
-            ngx_http_clear_content_length(r);
-            ngx_http_clear_accept_ranges(r);
-            ngx_http_clear_etag(r);
-        }
-
-    } else {
-        ctx->response.injected.len = 0;
+    if (ctx == NULL || ctx->dialect == NULL
+        || ctx->response.mode == NGX_CHAT_ANSWER_LOCAL || ctx->filter != NULL
+        || ctx->state != NGX_CHAT_GONE_ON)
+    {
+        return next_header_filter(r);
     }
 
-    ngx_chat_upstream_hook(ctx);
-    ngx_chat_stall_begin(ctx);
-    ngx_chat_filter_record(r, ctx);
-
-    if (ctx->response.early) {
-        ngx_chat_nginx_restore_filters(r, ctx->response.filters);
-        return NGX_OK;
-    }
-
-    return ngx_chat_filter_head(r, ctx);
+    return begin_filter(r, ctx) == NGX_OK ? send_header(r, ctx) : NGX_ERROR;
 }
 
 
 /* Marks the input as read without passing it on. */
 static void
-ngx_chat_filter_consume(ngx_chain_t *in)
+consume(ngx_chain_t *in)
 {
     for (; in != NULL; in = in->next) {
         in->buf->pos = in->buf->last;
@@ -271,32 +297,42 @@ ngx_chat_filter_consume(ngx_chain_t *in)
 }
 
 
-static ngx_uint_t
-ngx_chat_filter_is_last(ngx_chain_t *in)
+/* Records an answer that is no stream. */
+static void
+record_buffers(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
 {
+    ngx_buf_t *b;
+
     for (; in != NULL; in = in->next) {
-        if (in->buf->last_buf) {
-            return 1;
+        b = in->buf;
+
+        if (ngx_buf_in_memory(b)) {
+            ctx->recorder->bytes(
+                ctx, chat_str(b->pos, (size_t) (b->last - b->pos)));
+
+        } else if (ngx_buf_size(b) != 0) {
+            ctx->recorder->end(ctx, 0);
+        }
+
+        if (b->last_buf) {
+            ctx->recorder->end(ctx, 1);
+            ctx->response.has_last = 1;
         }
     }
-
-    return 0;
 }
 
 
-/* An answer that is no stream, to a client that was promised one. */
+/* An error event, to a client that was promised a stream, and gets none. */
 static ngx_int_t
-ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
-                        ngx_chain_t *in)
+send_error(ngx_http_request_t *r, ngx_chat_ctx_t *ctx, ngx_chain_t *in)
 {
     ngx_chain_t out;
 
-    ngx_chat_filter_consume(in);
+    consume(in);
 
-    /* at once: nobody says here how the rest of it ends */
+    /* at once: the filter may not see the end of the answer */
     if (in == NULL || ctx->response.has_last) {
-        return r->connection->buffered ? ngx_chat_next_body_filter(r, NULL)
-                                       : NGX_OK;
+        return r->connection->buffered ? next_body_filter(r, NULL) : NGX_OK;
     }
 
     ctx->response.has_last = 1;
@@ -309,23 +345,21 @@ ngx_chat_filter_swallow(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
     ngx_chat_answer_break(ctx);
     out.buf->last_buf = !ctx->response.truncated;
     out.buf->flush = ctx->response.truncated;
-    return ngx_chat_next_body_filter(r, &out);
+    return next_body_filter(r, &out);
 }
 
 
-/* The body, to a client that may have left. */
+/* Sends the body, unless the client has left. */
 static ngx_int_t
-ngx_chat_filter_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
-                     ngx_chain_t *out)
+send_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx, ngx_chain_t *out)
 {
-    ngx_int_t  rc;
+    ngx_int_t  rc = NGX_OK;
     ngx_uint_t waiting = r->connection->buffered;
 
     if (ngx_chat_orphan_is(ctx)) {
-        ngx_chat_filter_consume(out);
-        rc = NGX_OK;
+        consume(out);
     } else {
-        rc = ngx_chat_next_body_filter(r, out);
+        rc = next_body_filter(r, out);
     }
 
     if (rc == NGX_ERROR && r->connection->error && ngx_chat_orphan_begin(ctx))
@@ -346,43 +380,40 @@ ngx_chat_filter_body(ngx_http_request_t *r, ngx_chat_ctx_t *ctx,
 
 
 static ngx_int_t
-ngx_chat_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+on_body(ngx_http_request_t *r, ngx_chain_t *in)
 {
     ngx_chain_t    *out;
-    ngx_chat_ctx_t *ctx;
+    ngx_chat_ctx_t *ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
 
-    ctx = r == r->main ? ngx_chat_get_ctx(r) : NULL;
-
-    if (ctx == NULL || ctx->response.local || !ctx->response.filtered) {
-        return ngx_chat_next_body_filter(r, in);
+    if (ctx == NULL || ctx->response.mode == NGX_CHAT_ANSWER_LOCAL
+        || ctx->filter == NULL)
+    {
+        return next_body_filter(r, in);
     }
 
-    if (ctx->response.suppressed) {
-        return ngx_chat_filter_swallow(r, ctx, in);
+    if (ctx->response.mode == NGX_CHAT_ANSWER_SUPPRESSED) {
+        return send_error(r, ctx, in);
     }
 
     ngx_chat_orphan_hook(ctx);
 
     if (ctx->response.stream == NULL) {
-        ctx->recorder->chain(ctx, in);
-        ctx->response.has_last |= ngx_chat_filter_is_last(in) & 1;
-        return ngx_chat_filter_body(r, ctx, in);
+        record_buffers(ctx, in);
+        return send_body(r, ctx, in);
     }
 
     if (ctx->conf->dry_run) {
         ngx_chat_output_observe(ctx, in);
-        return ngx_chat_next_body_filter(r, in);
+        return next_body_filter(r, in);
     }
 
     if (ngx_chat_output(ctx, in, &out) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (out == NULL && in != NULL && !r->connection->buffered) {
-        return NGX_OK;
-    }
-
-    return ngx_chat_filter_body(r, ctx, out);
+    return out == NULL && in != NULL && !r->connection->buffered
+               ? NGX_OK
+               : send_body(r, ctx, out);
 }
 
 
@@ -391,10 +422,10 @@ ngx_chat_filter_init(ngx_conf_t *cf)
 {
     (void) cf;
 
-    ngx_chat_next_header_filter = ngx_http_top_header_filter;
-    ngx_http_top_header_filter = ngx_chat_header_filter;
+    next_header_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = on_header;
 
-    ngx_chat_next_body_filter = ngx_http_top_body_filter;
-    ngx_http_top_body_filter = ngx_chat_body_filter;
+    next_body_filter = ngx_http_top_body_filter;
+    ngx_http_top_body_filter = on_body;
     return NGX_OK;
 }

@@ -1,8 +1,9 @@
 /*
- * ngx_chat_filter.h: what the files of the filter share.
+ * ngx_chat_filter.h: what the files share that pass an upstream's answer on.
  *
  * ngx_chat_filter.c has the two filters, ngx_chat_output.c turns the core's
- * pieces into buffers, ngx_chat_upstream.c learns how the upstream ended.
+ * pieces into buffers, ngx_chat_upstream.c learns how the upstream ended and
+ * bounds its silence, ngx_chat_orphan.c lets it outlive its client.
  */
 
 #ifndef NGX_CHAT_FILTER_H
@@ -11,7 +12,31 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "base/ngx_chat_module.h"
+#include "response/ngx_chat_response.h"
+
+/* An answer whose header the filter has seen. In the request's pool. */
+struct ngx_chat_filter_s {
+    chat_follow_t injector; /* finds the place of the injected events */
+    ngx_chain_t  *free;
+    ngx_chain_t  *busy;
+    ngx_chain_t  *taken;   /* input whose bytes go out as bytes of our own */
+    const char   *breaks;  /* why the module ends the upstream; or NULL */
+    ngx_event_t   stall;   /* the bound of a silence */
+    uint32_t      content; /* frames of content so far */
+
+    /* of the upstream, behind ours */
+    void (*finalize)(ngx_http_request_t *r, ngx_int_t rc);
+    ngx_int_t (*input_init)(void *data);
+    ngx_int_t (*input)(void *data, ssize_t bytes);
+    void  *input_data;
+    size_t burst; /* bytes since it last yielded */
+
+    unsigned passthrough : 1;   /* the stream is not read any more */
+    unsigned injected_sent : 1; /* the injected events have gone out */
+    unsigned keepalive : 1;     /* the client's, before the upstream ended */
+};
+
+/* ngx_chat_output.c */
 
 /*
  * Gives the input to the core; *out is what may go on now, or NULL. The input
@@ -26,6 +51,29 @@ void ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out);
 /* The same for a dry run: the input is read, and goes on as it is. */
 void ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in);
 
+/* ngx_chat_upstream.c */
+
 /* Hooks into the upstream, if there is one, before its body is read. */
 void ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx);
+
+/* Bounds the silence of the stream, which has just begun. */
+void ngx_chat_stall_begin(ngx_chat_ctx_t *ctx);
+
+/* The stream may have brought content. */
+void ngx_chat_stall_progress(ngx_chat_ctx_t *ctx);
+
+/* The client has taken what waited for it: that wait was no silence. */
+void ngx_chat_stall_restart(ngx_chat_ctx_t *ctx);
+
+/* ngx_chat_orphan.c */
+
+/* The client has left. 1: the upstream is kept, for now at least. */
+ngx_uint_t ngx_chat_orphan_begin(ngx_chat_ctx_t *ctx);
+
+/* 1 if the client has left and the upstream is kept. */
+ngx_uint_t ngx_chat_orphan_is(ngx_chat_ctx_t *ctx);
+
+/* The answer is not recorded: it ends with its client. */
+void ngx_chat_orphan_cancel(ngx_chat_ctx_t *ctx);
+
 #endif /* NGX_CHAT_FILTER_H */

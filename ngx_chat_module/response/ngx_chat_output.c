@@ -1,14 +1,13 @@
 /*
  * ngx_chat_output.c: the core's pieces as buffers for the next filter.
  *
- * An upstream takes a buffer for free once its pos has reached its last, so
+ * An upstream takes a buffer for free once its pos has reached its last. So
  * the last run of bytes that survives in an input buffer is carried by that
- * very buffer, and only the runs before it by buffers of our own over the
- * same memory. Bytes of the core's own are copied into blocks of one size,
- * which are used again; the input buffer that they stand for is given back
- * once they are sent, so that an upstream waits for a slow client. Links of
- * the input chain are never changed.
- * Must not know: what the bytes mean.
+ * very buffer, and runs before it by buffers of our own over the same memory.
+ * Bytes of the core's own are copied into blocks, which are used again; the
+ * input buffer that they stand for is given back once they are sent, so that
+ * an upstream waits for a slow client. Links of the input chain are never
+ * changed.
  */
 
 #include <ngx_config.h>
@@ -29,17 +28,46 @@ typedef struct {
 } ngx_chat_chain_t;
 
 
-static ngx_int_t
-ngx_chat_chain_add(ngx_chat_chain_t *chain, ngx_buf_t *b)
+/* Adds an empty buffer of our own that flushes; NULL: no memory. */
+static ngx_buf_t *
+add_buf(ngx_chat_chain_t *chain)
 {
+    u_char      *start, *end;
+    ngx_buf_t   *b;
     ngx_chain_t *cl;
 
-    cl = ngx_alloc_chain_link(chain->ctx->request->pool);
+    cl = ngx_chain_get_free_buf(chain->ctx->request->pool,
+                                &chain->ctx->filter->free);
+    if (cl == NULL) {
+        return NULL;
+    }
+
+    b = cl->buf;
+    start = b->start;
+    end = b->end;
+    ngx_memzero(b, sizeof(*b));
+    b->start = start;
+    b->end = end;
+    b->flush = 1;
+    b->tag = (ngx_buf_tag_t) &ngx_chat_module;
+
+    cl->next = NULL;
+    *chain->next = cl;
+    chain->next = &cl->next;
+    return b;
+}
+
+
+static ngx_int_t
+add_input(ngx_chat_chain_t *chain, ngx_buf_t *in)
+{
+    ngx_chain_t *cl = ngx_alloc_chain_link(chain->ctx->request->pool);
+
     if (cl == NULL) {
         return NGX_ERROR;
     }
 
-    cl->buf = b;
+    cl->buf = in;
     cl->next = NULL;
     *chain->next = cl;
     chain->next = &cl->next;
@@ -47,130 +75,176 @@ ngx_chat_chain_add(ngx_chat_chain_t *chain, ngx_buf_t *b)
 }
 
 
-/* A buffer of our own, with a block of memory or without. */
-static ngx_buf_t *
-ngx_chat_output_buf(ngx_chat_ctx_t *ctx, ngx_uint_t block)
-{
-    ngx_buf_t          *b;
-    ngx_chain_t        *cl, **link;
-    ngx_http_request_t *r = ctx->request;
-
-    for (link = &ctx->response.free; *link != NULL; link = &(*link)->next) {
-        if (((*link)->buf->start != NULL) == block) {
-            cl = *link;
-            *link = cl->next;
-            b = cl->buf;
-            ngx_free_chain(r->pool, cl);
-            b->flush = 0;
-            b->sync = 0;
-            b->last_buf = 0;
-            return b;
-        }
-    }
-
-    b = block ? ngx_create_temp_buf(r->pool, NGX_CHAT_BLOCK)
-              : ngx_calloc_buf(r->pool);
-    if (b != NULL) {
-        b->tag = (ngx_buf_tag_t) &ngx_chat_module;
-    }
-
-    return b;
-}
-
-
-/* Bytes of the core's own. */
+/* Adds bytes that do not lie in the input. */
 static ngx_int_t
-ngx_chat_output_copy(ngx_chat_chain_t *chain, const u_char *data, size_t len)
+add_copy(ngx_chat_chain_t *chain, chat_str_t bytes)
 {
     size_t     n;
     ngx_buf_t *b;
 
-    while (len != 0) {
-        b = ngx_chat_output_buf(chain->ctx, 1);
+    while (bytes.len != 0) {
+        b = add_buf(chain);
         if (b == NULL) {
             return NGX_ERROR;
         }
 
-        n = ngx_min(len, (size_t) (b->end - b->start));
-        b->pos = b->start;
-        b->last = ngx_cpymem(b->pos, data, n);
-        b->flush = 1;
+        if (b->start == NULL) {
+            b->start = ngx_palloc(chain->ctx->request->pool, NGX_CHAT_BLOCK);
+            if (b->start == NULL) {
+                return NGX_ERROR;
+            }
 
-        if (ngx_chat_chain_add(chain, b) != NGX_OK) {
-            return NGX_ERROR;
+            b->end = b->start + NGX_CHAT_BLOCK;
         }
 
-        data += n;
-        len -= n;
+        n = ngx_min(bytes.len, NGX_CHAT_BLOCK);
+        b->temporary = 1;
+        b->pos = b->start;
+        b->last = ngx_cpymem(b->pos, bytes.data, n);
+        bytes = chat_str(bytes.data + n, bytes.len - n);
     }
 
     return NGX_OK;
 }
 
 
-/* A run of bytes of an input buffer, in a buffer of our own. */
+/* Adds a run of bytes of an input buffer, in a buffer of our own. */
 static ngx_int_t
-ngx_chat_output_slice(ngx_chat_chain_t *chain, const chat_piece_t *piece)
+add_slice(ngx_chat_chain_t *chain, chat_str_t bytes)
 {
-    ngx_buf_t *b;
+    ngx_buf_t *b = add_buf(chain);
 
-    b = ngx_chat_output_buf(chain->ctx, 0);
     if (b == NULL) {
         return NGX_ERROR;
     }
 
     b->memory = 1;
-    b->pos = (u_char *) piece->bytes.data;
-    b->last = b->pos + piece->bytes.len;
-    b->flush = 1;
-    return ngx_chat_chain_add(chain, b);
+    b->pos = (u_char *) bytes.data;
+    b->last = b->pos + bytes.len;
+    return NGX_OK;
 }
 
 
-/* Something without bytes: a flush, the end. */
+/* Adds a flush, or the end. */
 static ngx_int_t
-ngx_chat_output_special(ngx_chat_chain_t *chain, ngx_uint_t last)
+add_special(ngx_chat_chain_t *chain, ngx_uint_t last)
 {
-    ngx_buf_t *b;
+    ngx_buf_t *b = add_buf(chain);
 
-    b = ngx_chat_output_buf(chain->ctx, 0);
     if (b == NULL) {
         return NGX_ERROR;
     }
 
-    b->memory = 0;
-    b->pos = b->last = NULL;
     b->flush = !last;
     b->last_buf = last;
-    return ngx_chat_chain_add(chain, b);
+    return NGX_OK;
 }
 
 
-/* The upstream has this buffer back when all that goes out has gone. */
+/* The upstream gets this buffer back when all that goes out has gone. */
 static ngx_int_t
-ngx_chat_output_take(ngx_chat_ctx_t *ctx, ngx_buf_t *in)
+take_input(ngx_chat_ctx_t *ctx, ngx_buf_t *in)
 {
-    ngx_chain_t *cl;
+    ngx_chain_t *cl = ngx_alloc_chain_link(ctx->request->pool);
 
-    cl = ngx_alloc_chain_link(ctx->request->pool);
     if (cl == NULL) {
         return NGX_ERROR;
     }
 
     cl->buf = in;
-    cl->next = ctx->response.taken;
-    ctx->response.taken = cl;
+    cl->next = ctx->filter->taken;
+    ctx->filter->taken = cl;
     return NGX_OK;
 }
 
 
-/* The pieces of one input buffer (in NULL: of no buffer). */
+/* Adds the events that the client's transcript lacks. */
 static ngx_int_t
-ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
-                       const chat_piece_t *pieces, size_t n)
+add_injected(ngx_chat_chain_t *chain)
 {
-    size_t    i, carried;
-    ngx_int_t rc;
+    ngx_chat_ctx_t *ctx = chain->ctx;
+
+    ctx->filter->injected_sent = 1;
+    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_TOLD,
+                           ctx->response.ninjected);
+    return add_copy(chain, chat_str(ctx->response.injected.data,
+                                    ctx->response.injected.len));
+}
+
+
+/* 1 if they are to be added before the first event, or else behind it. */
+static ngx_uint_t
+must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
+{
+    return !ctx->filter->injected_sent && ctx->response.injected.len != 0
+           && (ctx->dialect->inject_after == NULL) == before;
+}
+
+
+/* Adds a piece; carrier: the input buffer, if it carries this one. */
+static ngx_int_t
+add_piece(ngx_chat_chain_t *chain, const chat_piece_t *piece,
+          ngx_buf_t *carrier)
+{
+    if (!piece->in_input) {
+        return add_copy(chain, piece->bytes);
+    }
+
+    if (carrier == NULL) {
+        return add_slice(chain, piece->bytes);
+    }
+
+    carrier->pos = (u_char *) piece->bytes.data;
+    carrier->last = carrier->pos + piece->bytes.len;
+    return add_input(chain, carrier);
+}
+
+
+/* The same, with the injected events behind the first event if that ends in
+ * it. */
+static ngx_int_t
+add_around(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
+{
+    size_t          at;
+    chat_rc_e       rc;
+    chat_piece_t    front = piece;
+    ngx_chat_ctx_t *ctx = chain->ctx;
+
+    rc = chat_follow_find(&ctx->filter->injector, piece.bytes, &at);
+
+    if (rc == CHAT_DECLINED) {
+        return add_piece(chain, &piece, carrier);
+    }
+
+    if (rc != CHAT_OK) {
+        return NGX_ERROR;
+    }
+
+    if (at == piece.bytes.len) {
+        return add_piece(chain, &piece, carrier) == NGX_OK
+                   ? add_injected(chain)
+                   : NGX_ERROR;
+    }
+
+    front.bytes.len = at;
+    piece.bytes = chat_str(piece.bytes.data + at, piece.bytes.len - at);
+
+    return add_piece(chain, &front, NULL) == NGX_OK
+                   && add_injected(chain) == NGX_OK
+               ? add_piece(chain, &piece, carrier)
+               : NGX_ERROR;
+}
+
+
+/* Adds the pieces of one input buffer (in NULL: of no buffer). */
+static ngx_int_t
+add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
+           size_t n)
+{
+    size_t          i, carried;
+    ngx_int_t       rc;
+    ngx_buf_t      *carrier;
+    ngx_chat_ctx_t *ctx = chain->ctx;
 
     for (carried = n; carried > 0; carried--) {
         if (pieces[carried - 1].in_input) {
@@ -179,19 +253,13 @@ ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
     }
 
     for (i = 0; i < n; i++) {
-        if (!pieces[i].in_input) {
-            rc = ngx_chat_output_copy(chain, pieces[i].bytes.data,
-                                      pieces[i].bytes.len);
-
-        } else if (i + 1 < carried) {
-            rc = ngx_chat_output_slice(chain, &pieces[i]);
-
-        } else {
-            in->pos = (u_char *) pieces[i].bytes.data;
-            in->last = in->pos + pieces[i].bytes.len;
-            rc = ngx_chat_chain_add(chain, in);
+        if (!ctx->filter->passthrough) {
+            ctx->recorder->bytes(ctx, pieces[i].bytes);
         }
 
+        carrier = i + 1 == carried ? in : NULL;
+        rc = must_inject(ctx, 0) ? add_around(chain, pieces[i], carrier)
+                                 : add_piece(chain, &pieces[i], carrier);
         if (rc != NGX_OK) {
             return NGX_ERROR;
         }
@@ -202,7 +270,7 @@ ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
     }
 
     if (n != 0) {
-        return ngx_chat_output_take(chain->ctx, in);
+        return take_input(ctx, in);
     }
 
     in->pos = in->last;
@@ -210,119 +278,38 @@ ngx_chat_output_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in,
 }
 
 
-/* What the client's transcript lacks, before the first event. */
+/* Adds what the core makes of the bytes of an input buffer. */
 static ngx_int_t
-ngx_chat_output_inject_first(ngx_chat_chain_t *chain)
-{
-    ngx_chat_ctx_t *ctx = chain->ctx;
-
-    if (ctx->response.injected_sent || ctx->response.injected.len == 0
-        || ctx->dialect->inject_after != NULL)
-    {
-        return NGX_OK;
-    }
-
-    ctx->response.injected_sent = 1;
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD,
-                           ctx->response.ninjected);
-    return ngx_chat_output_copy(chain, ctx->response.injected.data,
-                                ctx->response.injected.len);
-}
-
-
-/* The same among the pieces, behind the first event, if it ends in them. */
-static ngx_int_t
-ngx_chat_output_inject_after(ngx_chat_ctx_t *ctx, const chat_piece_t **pieces,
-                             size_t *n)
-{
-    size_t              i, at = 0;
-    chat_rc_e           rc = CHAT_DECLINED;
-    chat_piece_t       *list;
-    const chat_piece_t *old = *pieces;
-
-    if (ctx->response.injected_sent || ctx->response.injected.len == 0) {
-        return NGX_OK;
-    }
-
-    for (i = 0; i < *n; i++) {
-        rc = chat_follow_find(&ctx->response.injector, old[i].bytes, &at);
-        if (rc != CHAT_DECLINED) {
-            break;
-        }
-    }
-
-    if (rc != CHAT_OK) {
-        return rc == CHAT_ERROR ? NGX_ERROR : NGX_OK;
-    }
-
-    list = ngx_palloc(ctx->request->pool, (*n + 2) * sizeof(*list));
-    if (list == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(list, old, (i + 1) * sizeof(*list));
-    list[i].bytes.len = at;
-
-    list[i + 1].bytes =
-        chat_str(ctx->response.injected.data, ctx->response.injected.len);
-    list[i + 1].in_input = 0;
-
-    /* what is left of the piece, maybe nothing */
-    ngx_memcpy(&list[i + 2], &old[i], (*n - i) * sizeof(*list));
-    list[i + 2].bytes =
-        chat_str(old[i].bytes.data + at, old[i].bytes.len - at);
-
-    ctx->response.injected_sent = 1;
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD,
-                           ctx->response.ninjected);
-
-    *n += list[i + 2].bytes.len == 0 && i + 1 == *n ? 1 : 2;
-    *pieces = list;
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_chat_output_data(ngx_chat_chain_t *chain, ngx_buf_t *b)
+add_bytes(ngx_chat_chain_t *chain, ngx_buf_t *in)
 {
     size_t              n;
-    chat_rc_e           rc;
     chat_str_t          bytes;
+    chat_piece_t        whole;
     ngx_chat_ctx_t     *ctx = chain->ctx;
     const chat_piece_t *pieces;
-    chat_piece_t        whole;
 
-    bytes = chat_str(b->pos, (size_t) (b->last - b->pos));
-    if (bytes.len == 0) {
-        return NGX_OK;
-    }
+    bytes = chat_str(in->pos, (size_t) (in->last - in->pos));
 
-    if (ctx->response.passthrough) {
+    if (ctx->filter->passthrough) {
         whole.bytes = bytes;
         whole.in_input = 1;
-        return ngx_chat_output_pieces(chain, b, &whole, 1);
+        return add_pieces(chain, in, &whole, 1);
     }
 
-    if (ngx_chat_output_inject_first(chain) != NGX_OK) {
+    if (must_inject(ctx, 1) && add_injected(chain) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    rc = chat_stream_push(ctx->response.stream, bytes, &pieces, &n);
-    if (rc != CHAT_OK) {
-        return NGX_ERROR;
-    }
-
-    ctx->recorder->pieces(ctx, pieces, n);
-
-    return ngx_chat_output_inject_after(ctx, &pieces, &n) == NGX_OK
-               ? ngx_chat_output_pieces(chain, b, pieces, n)
+    return chat_stream_push(ctx->response.stream, bytes, &pieces, &n)
+                   == CHAT_OK
+               ? add_pieces(chain, in, pieces, n)
                : NGX_ERROR;
 }
 
 
-/* 1 if the last event of the answer tells how it ended. */
+/* 1 if the last event of the answer says how it ended. */
 static ngx_uint_t
-ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
+says_end(ngx_chat_ctx_t *ctx)
 {
     return !chat_stream_info(ctx->response.stream)->foreign
            && ctx->conf->interrupted && !ctx->conf->dry_run;
@@ -335,11 +322,11 @@ ngx_chat_output_tells(ngx_chat_ctx_t *ctx)
  * ignore it (dialect->breaks).
  */
 static ngx_uint_t
-ngx_chat_output_breaks(ngx_chat_ctx_t *ctx, const char *reason)
+must_truncate(ngx_chat_ctx_t *ctx, const char *reason)
 {
     chat_end_e end = chat_stream_info(ctx->response.stream)->end;
 
-    if (!ngx_chat_output_tells(ctx)) {
+    if (!says_end(ctx)) {
         return reason != NULL;
     }
 
@@ -349,55 +336,47 @@ ngx_chat_output_breaks(ngx_chat_ctx_t *ctx, const char *reason)
 }
 
 
-/* The stream is over; reason NULL: as an HTTP body ends. */
+/* Adds the end of the stream; reason NULL: as an HTTP body ends. */
 static ngx_int_t
-ngx_chat_output_end(ngx_chat_chain_t *chain, const char *reason)
+add_end(ngx_chat_chain_t *chain, const char *reason)
 {
-    size_t              n = 0;
-    ngx_int_t           rc;
+    size_t              n;
     ngx_chat_ctx_t     *ctx = chain->ctx;
     const chat_piece_t *pieces;
 
-    if (ctx->response.has_last) {
-        return NGX_OK;
+    if (!ctx->response.has_last) {
+        ctx->response.has_last = 1;
+
+        if ((must_inject(ctx, 1) && add_injected(chain) != NGX_OK)
+            || chat_stream_finish(ctx->response.stream, reason, 0, &pieces, &n)
+                   != CHAT_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (add_pieces(chain, NULL, pieces, n) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ctx->recorder->end(ctx, reason == NULL || says_end(ctx));
+        ctx->step(ctx, NGX_CHAT_EVENT_END);
+
+        if (must_truncate(ctx, reason)) {
+            ngx_chat_answer_truncate(ctx);
+
+        } else if (reason != NULL) {
+            /* a whole answer after all: the next request may follow */
+            ctx->request->keepalive = ctx->filter->keepalive;
+        }
     }
 
-    ctx->response.has_last = 1;
-
-    if (ngx_chat_output_inject_first(chain) != NGX_OK
-        || chat_stream_finish(ctx->response.stream, reason, 0, &pieces, &n)
-               != CHAT_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ctx->recorder->pieces(ctx, pieces, n);
-    ctx->recorder->end(ctx, reason == NULL || ngx_chat_output_tells(ctx));
-
-    rc = ngx_chat_output_inject_after(ctx, &pieces, &n);
-    if (rc == NGX_OK) {
-        rc = ngx_chat_output_pieces(chain, NULL, pieces, n);
-    }
-
-    if (rc == NGX_OK) {
-        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
-    }
-
-    if (ngx_chat_output_breaks(ctx, reason)) {
-        ngx_chat_answer_truncate(ctx);
-
-    } else if (reason != NULL) {
-        /* a whole answer after all: the next request may be on its way */
-        ctx->request->keepalive = ctx->response.keepalive;
-    }
-
-    return rc;
+    return add_special(chain, !ctx->response.truncated);
 }
 
 
-/* 1 if the upstream broke off, and somebody is still there. */
+/* 1 if this flush says that the upstream broke off, to a client or others. */
 static ngx_uint_t
-ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
+is_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {
     ngx_connection_t *c = ctx->request->connection;
 
@@ -408,43 +387,34 @@ ngx_chat_output_broken(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 
 
 static ngx_int_t
-ngx_chat_output_one(ngx_chat_chain_t *chain, ngx_buf_t *b)
+add_buffer(ngx_chat_chain_t *chain, ngx_buf_t *b)
 {
     ngx_uint_t      last = b->last_buf;
     ngx_chat_ctx_t *ctx = chain->ctx;
 
-    if (ngx_chat_output_broken(ctx, b)) {
-        return ngx_chat_output_end(chain, ctx->response.upstream_reason)
-                       == NGX_OK
-                   ? ngx_chat_output_special(chain, !ctx->response.truncated)
-                   : NGX_ERROR;
+    if (is_break(ctx, b)) {
+        return add_end(chain, ctx->response.upstream_reason);
     }
 
-    if (ngx_buf_size(b) == 0) {
-        if (!last) {
-            return b->flush ? ngx_chat_output_special(chain, 0) : NGX_OK;
-        }
-
-    } else if (!ngx_buf_in_memory(b)) {
+    if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
         /* a file: nothing that a stream is served from */
-        ctx->response.passthrough = 1;
-        ctx->recorder->stop(ctx);
-        return ngx_chat_chain_add(chain, b);
+        ctx->filter->passthrough = 1;
+        ctx->recorder->end(ctx, 0);
+        return add_input(chain, b);
+    }
 
-    } else {
+    if (ngx_buf_size(b) != 0) {
         b->last_buf = 0;
-        if (ngx_chat_output_data(chain, b) != NGX_OK) {
+
+        if (add_bytes(chain, b) != NGX_OK) {
             return NGX_ERROR;
         }
+
+    } else if (b->flush && !last) {
+        return add_special(chain, 0);
     }
 
-    if (!last) {
-        return NGX_OK;
-    }
-
-    return ngx_chat_output_end(chain, NULL) == NGX_OK
-               ? ngx_chat_output_special(chain, !ctx->response.truncated)
-               : NGX_ERROR;
+    return last ? add_end(chain, NULL) : NGX_OK;
 }
 
 
@@ -458,14 +428,13 @@ ngx_chat_output(ngx_chat_ctx_t *ctx, ngx_chain_t *in, ngx_chain_t **out)
     chain.next = &chain.first;
 
     for (; in != NULL; in = in->next) {
-        if (ngx_chat_output_one(&chain, in->buf) != NGX_OK) {
+        if (add_buffer(&chain, in->buf) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
-    ngx_chat_attempt_facts(ctx);
+    ctx->step(ctx, NGX_CHAT_EVENT_STREAM);
     ngx_chat_stall_progress(ctx);
-    ctx->recorder->flush(ctx);
     *out = chain.first;
     return NGX_OK;
 }
@@ -481,17 +450,14 @@ ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
     for (; in != NULL; in = in->next) {
         b = in->buf;
 
-        if (ngx_buf_size(b) != 0 && !ngx_buf_in_memory(b)) {
-            ctx->response.passthrough = 1;
-        }
-
-        if (!ctx->response.passthrough && ngx_buf_size(b) != 0
-            && chat_stream_push(ctx->response.stream,
-                                chat_str(b->pos, (size_t) (b->last - b->pos)),
-                                &pieces, &n)
-                   != CHAT_OK)
-        {
-            ctx->response.passthrough = 1;
+        if (ngx_buf_size(b) != 0 && !ctx->filter->passthrough) {
+            ctx->filter->passthrough =
+                !ngx_buf_in_memory(b)
+                || chat_stream_push(
+                       ctx->response.stream,
+                       chat_str(b->pos, (size_t) (b->last - b->pos)), &pieces,
+                       &n)
+                       != CHAT_OK;
         }
 
         if (b->last_buf) {
@@ -501,10 +467,10 @@ ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
         }
     }
 
-    ngx_chat_attempt_facts(ctx);
+    ctx->step(ctx, NGX_CHAT_EVENT_STREAM);
 
     if (ctx->response.has_last) {
-        ngx_chat_attempt_end(ctx, CHAT_END_NONE);
+        ctx->step(ctx, NGX_CHAT_EVENT_END);
     }
 }
 
@@ -512,15 +478,15 @@ ngx_chat_output_observe(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
 void
 ngx_chat_output_sent(ngx_chat_ctx_t *ctx, ngx_chain_t *out)
 {
-    ngx_chain_t *cl;
+    ngx_chain_t       *cl;
+    ngx_chat_filter_t *filter = ctx->filter;
 
-    ngx_chain_update_chains(ctx->request->pool, &ctx->response.free,
-                            &ctx->response.busy, &out,
-                            (ngx_buf_tag_t) &ngx_chat_module);
+    ngx_chain_update_chains(ctx->request->pool, &filter->free, &filter->busy,
+                            &out, (ngx_buf_tag_t) &ngx_chat_module);
 
-    while (ctx->response.busy == NULL && (cl = ctx->response.taken) != NULL) {
+    while (filter->busy == NULL && (cl = filter->taken) != NULL) {
         cl->buf->pos = cl->buf->last;
-        ctx->response.taken = cl->next;
+        filter->taken = cl->next;
         ngx_free_chain(ctx->request->pool, cl);
     }
 }

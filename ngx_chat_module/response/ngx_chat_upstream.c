@@ -1,13 +1,16 @@
 /*
- * ngx_chat_upstream.c: learns how an upstream ended.
+ * ngx_chat_upstream.c: learns how an upstream ended, and ends one.
  *
- * NGINX tells a filter nothing of it, so the functions that the upstream
- * calls at its end are wrapped: finalize_request (called with the reason
+ * NGINX does not tell filters how an upstream ended, so the functions that it
+ * calls at the end are wrapped: finalize_request (called with the reason
  * before anything is flushed), and the input filter, whose plain NGX_ERROR
  * would end the request without another call of the body filter.
- * Promises: while an answer is recorded those who follow get their turn,
- * however fast it comes.
- * Must not know: what the answer means.
+ * chat_stall: an upstream that sends only comments and pings never times out
+ * by itself. At the bound it is ended as NGINX ends one that sends nothing, so
+ * that what follows is as after any other break. The wait for a client that
+ * reads slowly is no silence.
+ * While an answer is recorded its followers get their turn, however fast it
+ * comes.
  */
 
 #include <ngx_config.h>
@@ -20,9 +23,154 @@
 #define NGX_CHAT_UPSTREAM_BURST (128 * 1024)
 
 
-/* While the connection is still there to be asked. */
+char *
+ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_int_t            msec = 0;
+    ngx_str_t           *value = cf->args->elts;
+    ngx_chat_loc_conf_t *lcf = conf;
+
+    if (lcf->stall != NGX_CONF_UNSET_MSEC) {
+        return "is duplicate";
+    }
+
+    if (ngx_strcmp(value[1].data, "off") != 0) {
+        msec = ngx_parse_time(&value[1], 0);
+
+        if (msec == NGX_ERROR || msec == 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid value \"%V\" in \"%V\", it must be "
+                               "off or a time above 0",
+                               &value[1], &cmd->name);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    lcf->stall = (ngx_msec_t) msec;
+    return NGX_CONF_OK;
+}
+
+
+/* Ends the upstream, which must have a stream that the core reads. */
+static ngx_int_t
+break_upstream(ngx_chat_ctx_t *ctx, const char *reason)
+{
+    ngx_http_request_t  *r = ctx->request;
+    ngx_http_upstream_t *u = r->upstream;
+
+    if (u == NULL || u->peer.connection == NULL || ctx->response.stream == NULL
+        || ctx->filter->passthrough
+        || chat_stream_info(ctx->response.stream)->foreign)
+    {
+        return NGX_DECLINED;
+    }
+
+    if (r->connection->buffered || u->busy_bufs != NULL) {
+        return NGX_AGAIN; /* the upstream may not even be read */
+    }
+
+    /* its own handler ends it */
+    ctx->filter->breaks = reason;
+    ngx_chat_nginx_upstream_time_out(r);
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_upstream_stop(ngx_chat_ctx_t *ctx, ngx_uint_t patient)
+{
+    ngx_int_t           rc;
+    ngx_http_request_t *r = ctx->request;
+
+    rc = break_upstream(ctx, "stopped");
+
+    if (rc == NGX_AGAIN && !patient && ngx_chat_orphan_begin(ctx)) {
+        rc = break_upstream(ctx, "stopped");
+    }
+
+    if (rc != NGX_DECLINED || !ngx_chat_nginx_upstream_runs(r)) {
+        return rc;
+    }
+
+    /* there is no stream to end: the request ends, whose upstream gives the
+       count back */
+    r->main->count++;
+
+    if (ctx->response.answered || ngx_chat_orphan_is(ctx)
+        || r->connection->error) {
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+
+    } else {
+        /* a client that only finds its connection closed sends again */
+        ngx_chat_nginx_upstream_close(r);
+        ngx_chat_reply(ctx, CHAT_REPLY_STOPPED);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+on_stall(ngx_event_t *ev)
+{
+    ngx_chat_ctx_t *ctx = ev->data;
+
+    if (break_upstream(ctx, "stall") == NGX_AGAIN) {
+        ngx_add_timer(ev, ctx->conf->stall);
+    }
+}
+
+
+void
+ngx_chat_stall_begin(ngx_chat_ctx_t *ctx)
+{
+    ngx_event_t         *ev = &ctx->filter->stall;
+    ngx_chat_loc_conf_t *conf = ctx->conf;
+
+    if (conf->stall != 0 && !conf->dry_run && ctx->response.stream != NULL
+        && ctx->request->upstream != NULL)
+    {
+        ev->handler = on_stall;
+        ev->data = ctx;
+        ev->log = ctx->request->connection->log;
+        ngx_add_timer(ev, conf->stall);
+    }
+}
+
+
+void
+ngx_chat_stall_restart(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->filter->stall.timer_set) {
+        ngx_add_timer(&ctx->filter->stall, ctx->conf->stall);
+    }
+}
+
+
+void
+ngx_chat_stall_progress(ngx_chat_ctx_t *ctx)
+{
+    uint32_t content = chat_stream_info(ctx->response.stream)->content;
+
+    if (content != ctx->filter->content) {
+        ctx->filter->content = content;
+        ngx_chat_stall_restart(ctx);
+    }
+}
+
+
+void
+ngx_chat_stall_end(ngx_chat_ctx_t *ctx)
+{
+    if (ctx->filter != NULL && ctx->filter->stall.timer_set) {
+        ngx_del_timer(&ctx->filter->stall);
+    }
+}
+
+
+/* Why the upstream ended, while its connection can still be asked. */
 static const char *
-ngx_chat_upstream_reason(ngx_http_upstream_t *u, ngx_int_t rc)
+find_reason(ngx_http_upstream_t *u, ngx_int_t rc)
 {
     ngx_connection_t *c = u->peer.connection;
 
@@ -36,116 +184,80 @@ ngx_chat_upstream_reason(ngx_http_upstream_t *u, ngx_int_t rc)
 }
 
 
-/* 1 if it was the upstream that failed, and not the client. */
-static ngx_uint_t
-ngx_chat_upstream_is_broken(ngx_http_request_t *r, ngx_int_t rc)
-{
-    return rc >= NGX_HTTP_INTERNAL_SERVER_ERROR
-           || (rc == NGX_ERROR && !r->connection->error
-               && !r->connection->timedout);
-}
-
-
 static void
-ngx_chat_upstream_finalize(ngx_http_request_t *r, ngx_int_t rc)
+on_finalize(ngx_http_request_t *r, ngx_int_t rc)
 {
-    ngx_chat_ctx_t *ctx;
+    ngx_connection_t *c = r->connection;
+    ngx_chat_ctx_t   *ctx = ngx_chat_get_ctx(r);
 
-    ctx = ngx_chat_get_ctx(r);
     ctx->response.upstream_rc = rc;
-    ctx->response.keepalive = r->keepalive;
+    ctx->filter->keepalive = r->keepalive;
 
-    if (ngx_chat_upstream_is_broken(r, rc)) {
-        ctx->response.upstream_reason =
-            ctx->response.breaks ? ctx->response.breaks
-                                 : ngx_chat_upstream_reason(r->upstream, rc);
-    }
-
-    ctx->response.upstream_finalize(r, rc);
-}
-
-
-ngx_int_t
-ngx_chat_upstream_break(ngx_chat_ctx_t *ctx, const char *reason)
-{
-    ngx_http_request_t  *r = ctx->request;
-    ngx_http_upstream_t *u = r->upstream;
-
-    if (u == NULL || u->peer.connection == NULL || ctx->response.passthrough
-        || ctx->response.stream == NULL
-        || chat_stream_info(ctx->response.stream)->foreign)
+    /* the upstream failed, not the client */
+    if (rc >= NGX_HTTP_INTERNAL_SERVER_ERROR
+        || (rc == NGX_ERROR && !c->error && !c->timedout))
     {
-        return NGX_DECLINED;
+        ctx->response.upstream_reason = ctx->filter->breaks
+                                            ? ctx->filter->breaks
+                                            : find_reason(r->upstream, rc);
     }
 
-    if (r->connection->buffered || u->busy_bufs != NULL) {
-        return NGX_AGAIN; /* the upstream may not even be read */
-    }
-
-    /* its own handler ends it */
-    ctx->response.breaks = reason;
-    ngx_chat_nginx_upstream_time_out(r);
-    return NGX_OK;
+    ctx->filter->finalize(r, rc);
 }
 
 
 /*
- * nginx reads on for as long as there is something to be read. A store keeps
- * only so much of a record: its readers have to come in between.
+ * The input filter of an unbuffered upstream. Its error becomes an upstream
+ * error, which NGINX reports as a 502.
  */
-static void
-ngx_chat_upstream_yield(ngx_chat_ctx_t *ctx, ssize_t bytes)
-{
-    ngx_connection_t *c = ctx->request->upstream->peer.connection;
-
-    if (ctx->writer == NULL || c == NULL || bytes <= 0) {
-        return;
-    }
-
-    ctx->response.upstream_burst += (size_t) bytes;
-
-    if (ctx->response.upstream_burst < NGX_CHAT_UPSTREAM_BURST
-        || !c->read->ready) {
-        return;
-    }
-
-    ctx->response.upstream_burst = 0;
-    ngx_chat_nginx_upstream_yield(c);
-}
-
-
-/* Unbuffered input: an error becomes an upstream error, told as a 502. */
 static ngx_int_t
-ngx_chat_upstream_filter(void *data, ssize_t bytes)
+on_input(void *data, ssize_t bytes)
 {
-    ngx_int_t       rc;
-    ngx_chat_ctx_t *ctx = data;
+    ngx_int_t            rc;
+    ngx_chat_ctx_t      *ctx = data;
+    ngx_connection_t    *c;
+    ngx_chat_filter_t   *filter = ctx->filter;
+    ngx_http_upstream_t *u = ctx->request->upstream;
 
-    rc = ctx->response.upstream_filter(ctx->response.upstream_data, bytes);
+    rc = filter->input(filter->input_data, bytes);
 
     if (rc == NGX_ERROR) {
-        ctx->request->upstream->error = 1;
+        u->error = 1;
         return NGX_OK;
     }
 
-    ngx_chat_upstream_yield(ctx, bytes);
+    c = u->peer.connection;
+
+    if (ctx->writer == NULL || c == NULL || bytes <= 0) {
+        return rc;
+    }
+
+    filter->burst += (size_t) bytes;
+
+    if (filter->burst >= NGX_CHAT_UPSTREAM_BURST && c->read->ready) {
+        /* NGINX reads while there is something to be read, but a store keeps
+           only so much of a recording: its readers come in between */
+        filter->burst = 0;
+        ngx_chat_nginx_upstream_yield(c);
+    }
+
     return rc;
 }
 
 
-/* The upstream sets its input filter anew here, after our header filter. */
+/* The upstream sets its input filter anew here, after the header filter. */
 static ngx_int_t
-ngx_chat_upstream_init(void *data)
+on_input_init(void *data)
 {
     ngx_int_t            rc;
     ngx_chat_ctx_t      *ctx = data;
     ngx_http_upstream_t *u = ctx->request->upstream;
 
-    rc = ctx->response.upstream_init(ctx->response.upstream_data);
+    rc = ctx->filter->input_init(ctx->filter->input_data);
 
-    if (rc == NGX_OK && u->input_filter != ngx_chat_upstream_filter) {
-        ctx->response.upstream_filter = u->input_filter;
-        u->input_filter = ngx_chat_upstream_filter;
+    if (rc == NGX_OK && u->input_filter != on_input) {
+        ctx->filter->input = u->input_filter;
+        u->input_filter = on_input;
         u->input_filter_ctx = ctx;
     }
 
@@ -156,14 +268,15 @@ ngx_chat_upstream_init(void *data)
 void
 ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
 {
+    ngx_chat_filter_t   *filter = ctx->filter;
     ngx_http_upstream_t *u = ctx->request->upstream;
 
-    if (u == NULL || u->finalize_request == ngx_chat_upstream_finalize) {
+    if (u == NULL || u->finalize_request == on_finalize) {
         return;
     }
 
-    ctx->response.upstream_finalize = u->finalize_request;
-    u->finalize_request = ngx_chat_upstream_finalize;
+    filter->finalize = u->finalize_request;
+    u->finalize_request = on_finalize;
 
     if (ctx->response.stream == NULL || ctx->conf->dry_run) {
         return;
@@ -174,9 +287,40 @@ ngx_chat_upstream_hook(ngx_chat_ctx_t *ctx)
     u->buffering = 0;
 
     if (u->input_filter_init != NULL) {
-        ctx->response.upstream_init = u->input_filter_init;
-        ctx->response.upstream_data = u->input_filter_ctx;
-        u->input_filter_init = ngx_chat_upstream_init;
+        filter->input_init = u->input_filter_init;
+        filter->input_data = u->input_filter_ctx;
+        u->input_filter_init = on_input_init;
         u->input_filter_ctx = ctx;
     }
+}
+
+
+ngx_uint_t
+ngx_chat_upstream_unsent(ngx_chat_ctx_t *ctx)
+{
+    ngx_uint_t                 i;
+    ngx_http_request_t        *r = ctx->request;
+    ngx_http_upstream_state_t *state;
+
+    if (ctx->response.answered && ctx->response.status < 500) {
+        return 0;
+    }
+
+    if (r->upstream == NULL || r->upstream_states == NULL
+        || r->upstream->request_sent)
+    {
+        return 0;
+    }
+
+    state = r->upstream_states->elts;
+
+    for (i = 0; i < r->upstream_states->nelts; i++) {
+        /* no state, or status 0: it had no address yet */
+        if (state[i].bytes_sent > 0
+            || (state[i].status != 0 && state[i].status < 500)) {
+            return 0;
+        }
+    }
+
+    return 1;
 }

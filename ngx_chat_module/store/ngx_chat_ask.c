@@ -1,15 +1,16 @@
 /*
  * ngx_chat_ask.c: see ngx_chat_ask.h.
  *
- * Each question carries its request and its continuation. Questions that
- * belong to no request (a recording, a feed, a group of waiting requests)
- * use the store directly.
+ * Each operation carries its request and its continuation. Operations of no
+ * request (a recording, a reader, a group of waiting requests) use the store
+ * directly.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "facts/chat_conversation.h"
 #include "store/ngx_chat_ask.h"
 
 
@@ -41,7 +42,7 @@ void
 ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
              const chat_facts_t *facts)
 {
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     if (store != NULL && !facts->failed && facts->count != 0) {
         store->join(store, NULL, key, facts->items, facts->count,
@@ -54,7 +55,7 @@ void
 ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, const chat_key_t *key,
              const chat_facts_t *facts, ngx_chat_ask_pt done)
 {
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     store->join(store, ngx_chat_ask_op(ctx, ask, done), key,
                 facts ? facts->items : NULL, facts ? facts->count : 0,
@@ -67,7 +68,7 @@ ngx_chat_ask_watch(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
                    chat_store_watch_t *watch, const chat_key_t *key,
                    const chat_facts_t *facts, ngx_chat_ask_pt done)
 {
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     store->watch(store, watch, ngx_chat_ask_op(ctx, ask, done), key,
                  facts ? facts->items : NULL, facts ? facts->count : 0,
@@ -80,7 +81,7 @@ ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
                       const chat_key_t *key, const chat_str_t *fields,
                       size_t n, ngx_chat_ask_pt done)
 {
-    chat_store_t *store = ctx->main->store;
+    chat_store_t *store = ctx->worker->store;
 
     store->payloads(store, ngx_chat_ask_op(ctx, ask, done), key, fields, n);
 }
@@ -92,4 +93,30 @@ ngx_chat_ask_cancel(ngx_chat_ask_t *ask)
     if (ask->op.store != NULL) {
         ask->op.store->cancel(&ask->op);
     }
+}
+
+
+void
+ngx_chat_store_trim(chat_store_t *store, const chat_key_t *key,
+                    const chat_fact_t *facts, size_t n)
+{
+    size_t        count;
+    chat_str_t   *fields;
+    chat_arena_t *scratch;
+
+    if (n <= CHAT_LISTED_MOST) {
+        return;
+    }
+
+    scratch = chat_arena_create(0);
+    if (scratch == NULL) {
+        return;
+    }
+
+    count = chat_listed_surplus(facts, n, scratch, &fields);
+    if (count != 0) {
+        store->drop(store, key, fields, count);
+    }
+
+    chat_arena_destroy(scratch);
 }

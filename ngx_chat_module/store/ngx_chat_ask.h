@@ -1,10 +1,9 @@
 /*
  * ngx_chat_ask.h: the store's interface for code that works on a request.
  *
- * Facts are put under the lifetime that chat_ttl names. The store answers
- * from the event loop: the log context of the request is set before the
- * continuation runs, and posted requests run after it, so a continuation may
- * end its request.
+ * Facts are put with the lifetime of chat_ttl. The event loop calls each
+ * continuation, with the log context of the request, and runs posted requests
+ * after it: a continuation may end its request.
  */
 
 #ifndef NGX_CHAT_ASK_H
@@ -13,10 +12,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "base/ngx_chat_module.h"
+#include "base/ngx_chat_ctx.h"
 
 /*
- * A continuation: what the store has answered, as done() of chat_store_op_t.
+ * A continuation with the store's reply, as done() of chat_store_op_t.
  * ask->ctx is the request's context. The facts end with the call.
  */
 typedef void (*ngx_chat_ask_pt)(ngx_chat_ask_t *ask, chat_rc_e rc,
@@ -44,10 +43,17 @@ void ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
                            const chat_key_t *key, const chat_str_t *fields,
                            size_t n, ngx_chat_ask_pt done);
 
-/* 1 while the answer is due. */
+/* 1 while the reply is due. */
 #define ngx_chat_ask_is_due(ask) ((ask)->op.store != NULL)
 
 /* The continuation will not run; safe at any time. */
 void ngx_chat_ask_cancel(ngx_chat_ask_t *ask);
+
+/*
+ * Drops the oldest batches and streams from a conversation's index, whose
+ * facts these are, so that each look at it stays short.
+ */
+void ngx_chat_store_trim(chat_store_t *store, const chat_key_t *key,
+                         const chat_fact_t *facts, size_t n);
 
 #endif /* NGX_CHAT_ASK_H */

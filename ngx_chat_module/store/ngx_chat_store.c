@@ -1,7 +1,7 @@
 /*
  * ngx_chat_store.c: see ngx_chat_store.h.
  *
- * Answers are a list, oldest first, which one posted event empties. Watches
+ * Replies are a list, oldest first, which one posted event empties. Watches
  * are in a table by the first bytes of their key's name.
  */
 
@@ -147,11 +147,11 @@ on_answers(ngx_event_t *ev)
 
 
 uint64_t
-ngx_chat_store_prefix(const chat_key_t *key)
+ngx_chat_store_prefix(const chat_digest_t *name)
 {
     uint64_t prefix;
 
-    ngx_memcpy(&prefix, key->name.bytes, sizeof(prefix));
+    ngx_memcpy(&prefix, name->bytes, sizeof(prefix));
     return prefix;
 }
 
@@ -169,7 +169,7 @@ ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
 {
     chat_store_watch_t **bucket;
 
-    bucket = watch_bucket(base, ngx_chat_store_prefix(key));
+    bucket = watch_bucket(base, ngx_chat_store_prefix(&key->name));
 
     watch->key = *key;
     watch->store = &base->store;
@@ -195,7 +195,8 @@ ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
     if (watch->prev != NULL) {
         watch->prev->next = watch->next;
     } else {
-        *watch_bucket(base, ngx_chat_store_prefix(&watch->key)) = watch->next;
+        *watch_bucket(base, ngx_chat_store_prefix(&watch->key.name)) =
+            watch->next;
     }
 
     if (watch->next != NULL) {
@@ -206,7 +207,22 @@ ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
 }
 
 
-/* notify() may end any watch, and begin new ones, which are not notified. */
+ngx_uint_t
+ngx_chat_store_is_watched(ngx_chat_store_base_t *base, const chat_key_t *key)
+{
+    chat_store_watch_t *watch;
+
+    watch = *watch_bucket(base, ngx_chat_store_prefix(&key->name));
+
+    while (watch != NULL && !chat_digest_eq(&watch->key.name, &key->name)) {
+        watch = watch->next;
+    }
+
+    return watch != NULL;
+}
+
+
+/* notify() may end any watch, and begin new ones; these are not notified. */
 static void
 notify_bucket(ngx_chat_store_base_t *base, chat_store_watch_t *watch,
               uint64_t prefix, ngx_uint_t all)
@@ -214,7 +230,7 @@ notify_bucket(ngx_chat_store_base_t *base, chat_store_watch_t *watch,
     for (; watch != NULL; watch = base->walk) {
         base->walk = watch->next;
 
-        if (all || ngx_chat_store_prefix(&watch->key) == prefix) {
+        if (all || ngx_chat_store_prefix(&watch->key.name) == prefix) {
             watch->notify(watch);
         }
     }

@@ -1,10 +1,9 @@
 /*
- * ngx_chat_store.h: what the stores share: answers that wait for the event
+ * ngx_chat_store.h: the base of each store: replies that wait for the event
  * loop, and the watches of this worker.
  *
- * A store begins with ngx_chat_store_base_t. done() and notify() are called by
- * the event loop only, so that no store calls back into a request that calls
- * it.
+ * A store begins with ngx_chat_store_base_t. Only the event loop calls done()
+ * and notify(), so that no store calls back into a request that calls it.
  */
 
 #ifndef NGX_CHAT_STORE_H
@@ -29,7 +28,7 @@ typedef struct {
     chat_store_watch_t *walk; /* while notifying: the next one */
 } ngx_chat_store_base_t;
 
-/* An answer, in the arena that it owns. */
+/* A reply, in an arena that it owns. */
 typedef struct {
     chat_rc_e     rc;
     chat_fact_t  *facts;
@@ -44,10 +43,10 @@ typedef struct {
 ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
                                    ngx_cycle_t           *cycle);
 
-/* A new answer with room for facts and bytes behind them; NULL: no memory. */
+/* A new reply with room for facts and bytes behind them; NULL: no memory. */
 ngx_chat_answered_t *ngx_chat_store_answered(size_t facts, size_t bytes);
 
-/* Lets the event loop call op->done(). Owns the answer; NULL: CHAT_ERROR. */
+/* Posts op->done(). Takes the reply over; NULL: CHAT_ERROR. */
 void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
                            ngx_chat_answered_t *answered);
 
@@ -55,7 +54,7 @@ void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
 void ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
                            chat_rc_e rc);
 
-/* Takes an op out of the base in which it waits. */
+/* Takes an op with a posted done() back, and frees its reply. */
 void ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op);
 
 void ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
@@ -64,11 +63,15 @@ void ngx_chat_store_watch_add(ngx_chat_store_base_t *base,
 void ngx_chat_store_watch_remove(ngx_chat_store_base_t *base,
                                  chat_store_watch_t    *watch);
 
-/* Notifies the watches of keys that begin so; all: of all keys. */
+/* 1 if this worker watches the key. */
+ngx_uint_t ngx_chat_store_is_watched(ngx_chat_store_base_t *base,
+                                     const chat_key_t      *key);
+
+/* Notifies the watches of keys with this prefix; all: of all keys. */
 void ngx_chat_store_changed(ngx_chat_store_base_t *base, uint64_t prefix,
                             ngx_uint_t all);
 
-/* The first 8 bytes of the key's name. */
-uint64_t ngx_chat_store_prefix(const chat_key_t *key);
+/* The first 8 bytes of a name. */
+uint64_t ngx_chat_store_prefix(const chat_digest_t *name);
 
 #endif /* NGX_CHAT_STORE_H */

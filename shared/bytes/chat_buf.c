@@ -115,11 +115,54 @@ chat_buf_printf(chat_buf_t *buf, const char *format, ...)
 }
 
 
-chat_rc_e
-chat_buf_dup(const chat_buf_t *buf, chat_arena_t *arena, chat_str_t *out)
+void
+chat_buf_format(chat_buf_t *buf, const char *format, ...)
 {
-    return buf->failed ? CHAT_ERROR
-                       : chat_arena_dup(arena, chat_buf_str(buf), out);
+    va_list     args;
+    const char *at;
+
+    va_start(args, format);
+
+    while ((at = strchr(format, '%')) != NULL) {
+        chat_buf_add(buf, chat_str(format, (size_t) (at - format)));
+        format = at + 2;
+
+        switch (at[1]) {
+        case 's':
+            chat_buf_puts(buf, va_arg(args, const char *));
+            break;
+        case 'u':
+            chat_buf_printf(buf, "%u", va_arg(args, unsigned));
+            break;
+        case 'v':
+            chat_buf_add(buf, va_arg(args, chat_str_t));
+            break;
+        case 'j':
+            chat_buf_json(buf, va_arg(args, chat_str_t));
+            break;
+        default:
+            chat_buf_one_line(buf, va_arg(args, chat_str_t));
+            break;
+        }
+    }
+
+    va_end(args);
+    chat_buf_puts(buf, format);
+}
+
+
+chat_rc_e
+chat_buf_move(chat_buf_t *buf, chat_arena_t *arena, chat_str_t *out)
+{
+    chat_rc_e rc = CHAT_ERROR;
+
+    if (!buf->failed) {
+        rc = chat_arena_dup(arena, chat_buf_str(buf), out);
+    }
+
+    chat_buf_free(buf);
+
+    return rc;
 }
 
 
@@ -181,6 +224,22 @@ chat_buf_json(chat_buf_t *buf, chat_str_t s)
     }
 
     chat_buf_puts(buf, "\"");
+}
+
+
+void
+chat_buf_quote(chat_buf_t *buf, size_t from)
+{
+    chat_buf_t text = { 0 };
+
+    if (buf->len != from) {
+        chat_buf_add(&text, chat_str(buf->data + from, buf->len - from));
+    }
+
+    buf->len = from;
+    chat_buf_json(buf, chat_buf_str(&text));
+    buf->failed |= text.failed;
+    chat_buf_free(&text);
 }
 
 

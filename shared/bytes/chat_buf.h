@@ -28,8 +28,18 @@ void chat_buf_puts(chat_buf_t *buf, const char *text);
 void chat_buf_printf(chat_buf_t *buf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/*
+ * Appends a text in which %s stands for a C string, %u for an unsigned, and
+ * the others for a chat_str_t: %v as it is, %j as chat_buf_json(), %l as
+ * chat_buf_one_line(). The compiler does not check the arguments.
+ */
+void chat_buf_format(chat_buf_t *buf, const char *format, ...);
+
 /* s (UTF-8) as a JSON string with its quotes; only what must be is escaped. */
 void chat_buf_json(chat_buf_t *buf, chat_str_t s);
+
+/* Makes one JSON string of what was appended from this length on. */
+void chat_buf_quote(chat_buf_t *buf, size_t from);
 
 /* JSON text on one line: its line ends can only be white space. */
 void chat_buf_one_line(chat_buf_t *buf, chat_str_t json);
@@ -42,8 +52,10 @@ chat_buf_str(const chat_buf_t *buf)
 }
 
 
-/* A copy of the content in the arena; CHAT_ERROR, too, where it failed. */
-chat_rc_e chat_buf_dup(const chat_buf_t *buf, chat_arena_t *arena,
-                       chat_str_t *out);
+/*
+ * Copies the content into the arena, and frees the buffer. CHAT_ERROR: no
+ * memory, now or before.
+ */
+chat_rc_e chat_buf_move(chat_buf_t *buf, chat_arena_t *arena, chat_str_t *out);
 
 #endif /* CHAT_BUF_H */

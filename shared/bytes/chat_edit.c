@@ -9,12 +9,6 @@
 
 #include <stdlib.h>
 
-/* An edit with its number, so that the sort keeps the order of adding. */
-typedef struct {
-    const chat_edit_t *edit;
-    size_t             number;
-} chat_edit_item_t;
-
 
 void
 chat_edits_init(chat_edits_t *edits, chat_arena_t *arena)
@@ -27,23 +21,26 @@ chat_edits_init(chat_edits_t *edits, chat_arena_t *arena)
 chat_rc_e
 chat_edits_add(chat_edits_t *edits, size_t pos, size_t len, chat_str_t text)
 {
-    chat_edit_t *edit = NULL;
+    chat_edit_t *items = NULL;
 
     if (!edits->failed) {
-        edit = chat_arena_alloc(edits->arena, sizeof(chat_edit_t));
+        items = chat_arena_grow(edits->arena, edits->items, edits->count,
+                                &edits->size, sizeof(chat_edit_t));
     }
 
-    if (edit == NULL
-        || chat_arena_dup(edits->arena, text, &edit->text) != CHAT_OK) {
+    if (items == NULL
+        || chat_arena_dup(edits->arena, text, &items[edits->count].text)
+               != CHAT_OK)
+    {
         edits->failed = 1;
         return CHAT_ERROR;
     }
 
-    edit->pos = pos;
-    edit->len = len;
-    edit->next = edits->first;
+    items[edits->count].pos = pos;
+    items[edits->count].len = len;
+    items[edits->count].number = edits->count;
 
-    edits->first = edit;
+    edits->items = items;
     edits->count++;
 
     return CHAT_OK;
@@ -63,60 +60,25 @@ chat_edits_buf(chat_edits_t *edits, size_t pos, size_t len,
 static int
 chat_edit_compare(const void *one, const void *two)
 {
-    const chat_edit_item_t *a = one, *b = two;
+    const chat_edit_t *a = one, *b = two;
 
-    if (a->edit->pos != b->edit->pos) {
-        return a->edit->pos < b->edit->pos ? -1 : 1;
+    if (a->pos != b->pos) {
+        return a->pos < b->pos ? -1 : 1;
     }
 
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
 
-static chat_edit_item_t *
-chat_edits_sort(const chat_edits_t *edits)
-{
-    size_t             i;
-    const chat_edit_t *edit;
-    chat_edit_item_t  *items;
-
-    if (edits->count > SIZE_MAX / sizeof(chat_edit_item_t)) {
-        return NULL;
-    }
-
-    items = chat_arena_alloc(edits->arena,
-                             edits->count * sizeof(chat_edit_item_t));
-    if (items == NULL) {
-        return NULL;
-    }
-
-    /* the list has the newest first */
-    i = edits->count;
-
-    for (edit = edits->first; edit != NULL; edit = edit->next) {
-        i--;
-        items[i].edit = edit;
-        items[i].number = i;
-    }
-
-    qsort(items, edits->count, sizeof(chat_edit_item_t), chat_edit_compare);
-
-    return items;
-}
-
-
 /* 1 if the sorted edits lie in a text of len bytes and do not overlap. */
 static int
-chat_edits_fit(const chat_edit_item_t *items, size_t n, size_t len)
+chat_edits_fit(const chat_edits_t *edits, size_t len)
 {
-    size_t             i, begin, end;
+    size_t             i, begin = 0, end = 0;
     const chat_edit_t *edit;
 
-    begin = 0;
-    end = 0;
-
-    for (i = 0; i < n; i++) {
-        edit = items[i].edit;
+    for (i = 0; i < edits->count; i++) {
+        edit = &edits->items[i];
 
         if (edit->pos > len || edit->len > len - edit->pos) {
             return 0;
@@ -140,23 +102,24 @@ chat_edits_fit(const chat_edit_item_t *items, size_t n, size_t len)
 chat_rc_e
 chat_edits_apply(const chat_edits_t *edits, chat_str_t text, chat_buf_t *out)
 {
-    size_t             i, done;
+    size_t             i, done = 0;
     const chat_edit_t *edit;
-    chat_edit_item_t  *items;
 
-    items = edits->failed ? NULL : chat_edits_sort(edits);
-    if (items == NULL) {
+    if (edits->failed) {
         return CHAT_ERROR;
     }
 
-    if (!chat_edits_fit(items, edits->count, text.len)) {
+    if (edits->count != 0) {
+        qsort(edits->items, edits->count, sizeof(chat_edit_t),
+              chat_edit_compare);
+    }
+
+    if (!chat_edits_fit(edits, text.len)) {
         return CHAT_BAD;
     }
 
-    done = 0;
-
     for (i = 0; i < edits->count; i++) {
-        edit = items[i].edit;
+        edit = &edits->items[i];
 
         if (edit->pos > done) {
             chat_buf_add(out, chat_str(text.data + done, edit->pos - done));

@@ -13,20 +13,19 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
 
-typedef struct chat_edit_s chat_edit_t;
-
 /* One change: at byte pos, len bytes go and text comes in their place. */
-struct chat_edit_s {
-    size_t       pos;
-    size_t       len;
-    chat_str_t   text; /* in the list's arena */
-    chat_edit_t *next;
-};
+typedef struct {
+    size_t     pos;
+    size_t     len;
+    chat_str_t text;   /* in the list's arena */
+    size_t     number; /* in the order of adding */
+} chat_edit_t;
 
 typedef struct {
     chat_arena_t *arena; /* of the caller; holds the edits and their texts */
-    chat_edit_t  *first;
+    chat_edit_t  *items;
     size_t        count;
+    size_t        size;   /* items that there is room for */
     int           failed; /* no memory: further changes are not added */
 } chat_edits_t;
 

@@ -237,18 +237,26 @@ chat_table_put(chat_table_t *table, chat_str_t key)
 }
 
 
-void
-chat_twins_init(chat_twins_t *twins, chat_arena_t *arena)
+chat_rc_e
+chat_table_chain(chat_table_t *table, uint32_t *next, chat_str_t key, size_t i)
 {
-    memset(twins, 0, sizeof(*twins));
-    chat_table_init(&twins->ids, arena);
+    chat_table_entry_t *entry = chat_table_put(table, key);
+
+    if (entry == NULL) {
+        return CHAT_ERROR;
+    }
+
+    next[i] = (uint32_t) entry->number;
+    entry->number = i + 1;
+
+    return CHAT_OK;
 }
 
 
 void
-chat_twins_reset(chat_twins_t *twins)
+chat_twins_init(chat_twins_t *twins, chat_arena_t *arena)
 {
-    chat_table_reset(&twins->ids);
+    chat_table_init(&twins->ids, arena);
     twins->count = 0;
 }
 
@@ -256,18 +264,9 @@ chat_twins_reset(chat_twins_t *twins)
 chat_rc_e
 chat_twins_add(chat_twins_t *twins, chat_str_t id, int no_id)
 {
-    uint32_t           *next, item;
     chat_table_entry_t *entry;
 
-    next = chat_arena_grow(twins->ids.arena, twins->next, twins->count,
-                           &twins->room, sizeof(*next));
-    if (next == NULL || twins->count == UINT32_MAX) {
-        return CHAT_ERROR;
-    }
-
-    twins->next = next;
-    twins->next[twins->count] = 0;
-    item = (uint32_t) ++twins->count;
+    twins->count++;
 
     if (no_id) {
         return CHAT_OK;
@@ -279,12 +278,8 @@ chat_twins_add(chat_twins_t *twins, chat_str_t id, int no_id)
     }
 
     if (entry->number == 0) {
-        entry->number = item;
-    } else {
-        twins->next[entry->last - 1] = item;
+        entry->number = twins->count;
     }
-
-    entry->last = item;
 
     return CHAT_OK;
 }
@@ -295,31 +290,5 @@ chat_twins_first(const chat_twins_t *twins, chat_str_t id)
 {
     const chat_table_entry_t *entry = chat_table_find(&twins->ids, id);
 
-    /* 0, none, becomes CHAT_TWINS_NONE */
     return entry ? entry->number - 1 : CHAT_TWINS_NONE;
-}
-
-
-size_t
-chat_twins_next(const chat_twins_t *twins, size_t item)
-{
-    return (size_t) twins->next[item] - 1;
-}
-
-
-int
-chat_twins_has(const chat_twins_t *twins, chat_str_t id)
-{
-    return chat_table_find(&twins->ids, id) != NULL;
-}
-
-
-void
-chat_twins_drop(chat_twins_t *twins, chat_str_t id)
-{
-    chat_table_entry_t *entry = chat_table_find(&twins->ids, id);
-
-    if (entry != NULL && entry->number != 0) {
-        entry->number = twins->next[entry->number - 1];
-    }
 }

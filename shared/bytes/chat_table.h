@@ -72,34 +72,33 @@ chat_table_entry_t *chat_table_put(chat_table_t *table, chat_str_t key);
 
 
 /*
- * Items 0..n-1 by id, where several may have one id (twins). Items are added
- * in their order.
+ * Puts item i in front of the others of its key: the entry's number is that of
+ * the first from 1 on, next[i] that of the one behind item i; 0: there is
+ * none. CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_table_chain(chat_table_t *table, uint32_t *next, chat_str_t key,
+                           size_t i);
+
+/*
+ * Items 0..n-1, added in their order, by id: the first of those that have one
+ * id.
  */
 typedef struct {
-    chat_table_t ids;  /* number: the first twin from 1 on; 0: none is left */
-    uint32_t    *next; /* of each item: the next twin from 1 on, or 0 */
-    size_t       room; /* for so many items */
-    size_t       count;
+    chat_table_t ids;   /* number: of the first item, from 1 on */
+    size_t       count; /* of items */
 } chat_twins_t;
 
 #define CHAT_TWINS_NONE SIZE_MAX
 
 void chat_twins_init(chat_twins_t *twins, chat_arena_t *arena);
 
-/* Forgets all items. */
-void chat_twins_reset(chat_twins_t *twins);
-
-/* The next item; no_id: it is counted, but never found. */
+/*
+ * Adds the next item; no_id: it is counted, but never found. CHAT_ERROR: no
+ * memory.
+ */
 chat_rc_e chat_twins_add(chat_twins_t *twins, chat_str_t id, int no_id);
 
-/* The first item of this id, and the one behind it, or CHAT_TWINS_NONE. */
+/* The first item of this id, or CHAT_TWINS_NONE. */
 size_t chat_twins_first(const chat_twins_t *twins, chat_str_t id);
-size_t chat_twins_next(const chat_twins_t *twins, size_t item);
-
-/* 1 if an item of this id was added. */
-int chat_twins_has(const chat_twins_t *twins, chat_str_t id);
-
-/* Takes the first item of this id out, where there is one. */
-void chat_twins_drop(chat_twins_t *twins, chat_str_t id);
 
 #endif /* CHAT_TABLE_H */

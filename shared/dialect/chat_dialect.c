@@ -1,14 +1,14 @@
 /*
  * chat_dialect.c: the table of dialects, and which of them a request speaks.
  *
- * A path alone proves nothing: a dialect is found when its reader takes the
- * body. Promises: endpoints that share a dialect's shape without being a
- * generation are nobody's; a body that says two things about one member is
- * refused as ambiguous.
- * Must not know: what any wire format looks like.
+ * A path alone proves nothing: a request has the dialect whose reader accepts
+ * its body. Other endpoints with a similar body have none. A body with
+ * duplicate members where they matter is refused as ambiguous.
  */
 
 #include "dialect/chat_dialect.h"
+
+#include <stdio.h>
 
 /* Those of apps are first: these give routes any name, even a provider's. */
 const chat_dialect_t *const chat_dialects[] = {
@@ -36,15 +36,18 @@ chat_interruption_is_stop(const chat_interruption_t *in)
 }
 
 
-void
-chat_interruption_text(const chat_interruption_t *in, chat_buf_t *out)
+chat_str_t
+chat_interruption_text(const chat_interruption_t *in,
+                       char                       text[CHAT_INTERRUPTION_TEXT])
 {
-    chat_buf_puts(out, chat_interruption_is_stop(in)
-                           ? "The stream was stopped before its end ("
-                           : "Upstream connection error: the stream was "
-                             "terminated before its end (");
-    chat_buf_puts(out, in->reason);
-    chat_buf_puts(out, in->resumable ? "); it can be resumed" : ")");
+    (void) snprintf(text, CHAT_INTERRUPTION_TEXT, "%s (%s)%s",
+                    chat_interruption_is_stop(in)
+                        ? "The stream was stopped before its end"
+                        : "Upstream connection error: the stream was "
+                          "terminated before its end",
+                    in->reason, in->resumable ? "; it can be resumed" : "");
+
+    return chat_cstr(text);
 }
 
 
@@ -57,6 +60,8 @@ chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
 
     reader->doc = doc;
     reader->events = events;
+    reader->number_node = NULL;
+    reader->changed = 0;
     rc = dialect->read(reader, frame);
 
     return events->failed || reader->calls.failed ? CHAT_ERROR : rc;
@@ -152,11 +157,7 @@ chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path)
 chat_str_t
 chat_uri_path(chat_str_t uri)
 {
-    const unsigned char *mark;
-
-    mark = uri.len ? memchr(uri.data, '?', uri.len) : NULL;
-
-    return mark ? chat_str(uri.data, (size_t) (mark - uri.data)) : uri;
+    return chat_str_cut(&uri, '?');
 }
 
 
@@ -233,7 +234,7 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
     }
 
     if (rc == CHAT_OK) {
-        rc = chat_dialect_transcript(dialect, doc, rq);
+        rc = chat_transcript_digest(dialect->form, doc, rq);
     }
 
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
@@ -271,34 +272,38 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
 }
 
 
-void
-chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
+/* The ids between two texts, each as it is or as a JSON string. */
+static void
+write_ids(const chat_refusal_t *refusal, const char *format, const char *comma,
+          chat_buf_t *out)
 {
     size_t i;
 
+    for (i = 0; i < refusal->nids; i++) {
+        chat_buf_puts(out, i != 0 ? comma : "");
+        chat_buf_format(out, format, refusal->ids[i]);
+    }
+}
+
+
+void
+chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
+{
     chat_buf_puts(out, refusal->message);
 
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i != 0 ? ", " : " (");
-        chat_buf_add(out, refusal->ids[i]);
+    if (refusal->nids != 0) {
+        chat_buf_puts(out, " (");
+        write_ids(refusal, "%v", ", ", out);
+        chat_buf_puts(out, ")");
     }
-
-    chat_buf_puts(out, refusal->nids != 0 ? ")" : "");
 }
 
 
 void
 chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t i;
-
     chat_buf_puts(out, "[");
-
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(out, i != 0 ? "," : "");
-        chat_buf_json(out, refusal->ids[i]);
-    }
-
+    write_ids(refusal, "%j", ",", out);
     chat_buf_puts(out, "]");
 }
 
@@ -306,11 +311,10 @@ chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
 void
 chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    chat_buf_puts(out, "{\"error\":{\"code\":");
-    chat_buf_json(out, chat_cstr(refusal->code));
-    chat_buf_puts(out, ",\"message\":");
-    chat_buf_json(out, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"toolCallIds\":");
+    chat_buf_format(out,
+                    "{\"error\":{\"code\":%j,\"message\":%j,"
+                    "\"toolCallIds\":",
+                    chat_cstr(refusal->code), chat_cstr(refusal->message));
     chat_refusal_ids(refusal, out);
     chat_buf_puts(out, "}}");
 }

@@ -25,6 +25,7 @@ chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size)
 chat_str_t
 chat_reader_keep(chat_reader_t *reader, chat_str_t s)
 {
+    reader->changed = 1;
     if (chat_arena_dup(reader->arena, s, &s) != CHAT_OK) {
         reader->calls.failed = 1;
     }
@@ -59,6 +60,31 @@ chat_reader_call(chat_reader_t *reader, chat_event_e type,
     event->kind = call->kind;
 
     return event;
+}
+
+
+chat_event_t *
+chat_reader_args(chat_reader_t *reader, chat_stream_call_t *call,
+                 const chat_json_t *node)
+{
+    chat_event_t *event = chat_reader_call(reader, CHAT_EVENT_CALL_ARGS, call);
+
+    if (node != NULL && node->type == CHAT_JSON_STRING) {
+        event->text = chat_json_string(reader->doc, node);
+        event->node = node;
+    }
+
+    return event;
+}
+
+
+void
+chat_reader_end(chat_reader_t *reader, chat_end_e end)
+{
+    if (!reader->ended) {
+        chat_events_add(reader->events, CHAT_EVENT_TURN_END)->end = end;
+        reader->ended = 1;
+    }
 }
 
 

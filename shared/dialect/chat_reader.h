@@ -17,11 +17,15 @@
 
 /* Each dialect's own reader begins with this one. */
 typedef struct {
-    chat_calls_t     calls;
-    chat_arena_t    *arena;  /* lives as the stream */
-    chat_events_t   *events; /* of the frame; its arena lives as the frame */
-    chat_json_doc_t *doc;    /* the frame's data; NULL: it is not JSON */
-    int              ended;  /* TURN_END was given */
+    chat_calls_t       calls;
+    chat_arena_t      *arena;  /* lives as the stream */
+    chat_events_t     *events; /* of the frame; its arena lives as the frame */
+    chat_json_doc_t   *doc;    /* the frame's data; NULL: it is not JSON */
+    uint32_t           number; /* the last sequence number, and */
+    const chat_json_t *number_node; /* the frame's; NULL: it has none */
+    unsigned           ended : 1;   /* TURN_END was given */
+    unsigned           changed : 1; /* the frame means more than its events:
+                                       what is read later depends on it */
 } chat_reader_t;
 
 /*
@@ -30,7 +34,7 @@ typedef struct {
  */
 void *chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size);
 
-/* A copy that lives as the stream; s without memory. */
+/* A copy that lives as the stream; s without memory. Sets changed. */
 chat_str_t chat_reader_keep(chat_reader_t *reader, chat_str_t s);
 
 /*
@@ -44,6 +48,13 @@ chat_str_t chat_reader_text(const chat_reader_t *reader, const char *key);
 /* A new event of a call, with its id, name and kind; never NULL. */
 chat_event_t *chat_reader_call(chat_reader_t *reader, chat_event_e type,
                                chat_stream_call_t *call);
+
+/* The next piece of a call's arguments: a string of the frame, or NULL. */
+chat_event_t *chat_reader_args(chat_reader_t *reader, chat_stream_call_t *call,
+                               const chat_json_t *node);
+
+/* TURN_END, once. */
+void chat_reader_end(chat_reader_t *reader, chat_end_e end);
 
 /* The index of what is marked: where it stands, and the place it means. */
 void chat_mark_index(chat_mark_t *mark, const chat_json_t *node, int32_t index,

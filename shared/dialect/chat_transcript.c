@@ -24,15 +24,27 @@ chat_transcript_init(chat_transcript_t *t, const chat_transcript_form_t *form,
 }
 
 
+/* The list of messages, or the lone message; NULL: there is none. */
+static const chat_json_t *
+find_list(chat_json_doc_t *doc, const chat_transcript_form_t *form)
+{
+    const chat_json_t *list = chat_json_get(doc, doc->root, form->list);
+
+    return list != NULL ? list : chat_json_get(doc, doc->root, "message");
+}
+
+
 /* ---- the user's words ---- */
 
 
-int
-chat_transcript_has_words(chat_json_doc_t *doc, const chat_json_t *parts,
-                          chat_part_pt part)
+/* 1 if the content of a message has words, or is a string. */
+static int
+has_words(const chat_transcript_t *t, const chat_json_t *message)
 {
     chat_str_t         text;
-    const chat_json_t *node;
+    const chat_json_t *node, *parts;
+
+    parts = chat_json_get(t->doc, message, t->form->content);
 
     if (parts != NULL && parts->type == CHAT_JSON_STRING) {
         return 1;
@@ -42,7 +54,7 @@ chat_transcript_has_words(chat_json_doc_t *doc, const chat_json_t *parts,
          node = chat_list_next(parts, node))
     {
         if (node->type == CHAT_JSON_OBJECT
-            && part(doc, node, &text) != CHAT_PART_RESULT)
+            && t->form->part(t->doc, node, &text) != CHAT_PART_RESULT)
         {
             return 1;
         }
@@ -108,7 +120,7 @@ name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
 
     step->since = since;
 
-    if (words == NULL) {
+    if (words == NULL || t->form->content == NULL) {
         return CHAT_OK;
     }
 
@@ -117,13 +129,11 @@ name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
         memset(&t->digest, 0, sizeof(t->digest));
 
         /* a body may be words alone, without any message */
-        content =
-            words->type == CHAT_JSON_STRING
-                ? words
-                : chat_json_get(t->doc, words,
-                                t->form->parts ? t->form->parts : "content");
+        content = words->type == CHAT_JSON_STRING
+                      ? words
+                      : chat_json_get(t->doc, words, t->form->content);
 
-        if (t->form->parts != NULL) {
+        if (t->form->part != NULL) {
             rc = hash_parts(t, content, &t->digest);
 
         } else if (content != NULL) {
@@ -169,10 +179,9 @@ chat_rc_e
 chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
                      int takes_result)
 {
-    size_t              i = t->rq->ncalls;
-    uint32_t           *earlier, step;
-    chat_call_t        *added;
-    chat_table_entry_t *entry;
+    size_t       i = t->rq->ncalls;
+    uint32_t    *earlier, step;
+    chat_call_t *added;
 
     if (!t->has_step && begin_step(t, call) != CHAT_OK) {
         return CHAT_ERROR;
@@ -192,20 +201,9 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
     *added = *call;
     added->step = step;
 
-    if (!takes_result || call->id.len == 0) {
-        return CHAT_OK;
-    }
-
-    entry =
-        chat_table_put(&t->ids[call->kind == CHAT_KIND_APPROVAL], call->id);
-    if (entry == NULL) {
-        return CHAT_ERROR;
-    }
-
-    earlier[i] = (uint32_t) entry->number;
-    entry->number = i + 1;
-
-    return CHAT_OK;
+    return takes_result && call->id.len != 0 ? chat_table_chain(
+               &t->ids[call->kind == CHAT_KIND_APPROVAL], earlier, call->id, i)
+                                             : CHAT_OK;
 }
 
 
@@ -215,7 +213,7 @@ chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
 {
     chat_call_t *call;
 
-    if (chat_request_is_full(t->rq)) {
+    if (t->rq->ncalls >= CHAT_CALLS_MAX) {
         return CHAT_LIMIT;
     }
 
@@ -316,12 +314,25 @@ read_assistant(chat_transcript_t *t, const chat_json_t *message)
 }
 
 
+/* A message of the user without words brings results alone. */
+static chat_role_e
+message_role(const chat_transcript_t *t, const chat_json_t *message)
+{
+    chat_role_e role = t->form->role(t->doc, message);
+
+    return role == CHAT_ROLE_USER && t->form->part != NULL
+                   && !has_words(t, message)
+               ? CHAT_ROLE_RESULTS
+               : role;
+}
+
+
 /* Words and results can only be in one message where it has parts. */
 static int
 brings_results(const chat_transcript_t *t, chat_role_e role)
 {
     return role == CHAT_ROLE_RESULTS
-           || (role == CHAT_ROLE_USER && t->form->parts != NULL);
+           || (role == CHAT_ROLE_USER && t->form->part != NULL);
 }
 
 
@@ -329,7 +340,7 @@ static chat_rc_e
 read_message(chat_transcript_t *t, const chat_json_t *message)
 {
     chat_rc_e   rc = CHAT_OK;
-    chat_role_e role = t->form->role(t->doc, message);
+    chat_role_e role = message_role(t, message);
 
     if (role == CHAT_ROLE_ASIDE) {
         return CHAT_OK;
@@ -465,7 +476,7 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
     chat_call_t       *call;
     chat_step_t        step = t->rq->steps[from];
     const chat_run_t  *run = &t->runs[from];
-    const chat_json_t *place = t->form->parts ? NULL : run->last;
+    const chat_json_t *place = t->form->part ? NULL : run->last;
 
     if (step.count > CHAT_CALLS_MAX - ncalls) {
         return CHAT_LIMIT;
@@ -576,9 +587,9 @@ chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
 
 
 chat_rc_e
-chat_transcript_tail(chat_transcript_t *t)
+chat_transcript_tail(chat_transcript_t *t, chat_str_t chain)
 {
-    chat_rc_e          rc = CHAT_OK;
+    chat_rc_e          rc = chat_transcript_chain(t, chain);
     const chat_json_t *message;
 
     for (message = t->behind; message != NULL && rc == CHAT_OK;
@@ -597,14 +608,38 @@ chat_transcript_tail(chat_transcript_t *t)
 }
 
 
+/* 1 if the body has a result of a call of the step that it answers. */
+static int
+has_result(const chat_request_t *rq)
+{
+    size_t             i;
+    const chat_step_t *step = &rq->steps[rq->nsteps - 1];
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 chat_rc_e
 chat_transcript_end(chat_transcript_t *t, chat_rc_e rc)
 {
+    chat_request_t *rq = t->rq;
+
     if (rc != CHAT_OK) {
         return rc;
     }
 
-    chat_request_judge(t->rq);
+    if (rq->class == CHAT_CLASS_CONTINUATION
+        && !(rq->answers && has_result(rq))) {
+        rq->class = CHAT_CLASS_OTHER;
+    }
+
+    rq->answers &= rq->class != CHAT_CLASS_OTHER;
 
     return t->doc->duplicate ? CHAT_BAD : CHAT_OK;
 }
@@ -626,21 +661,90 @@ chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
 }
 
 
+/* ---- comparing transcripts ---- */
+
+#define CHAT_TRANSCRIPT_TEXT 65536 /* bytes that are hashed at once */
+
+
+/* Takes the text into the digest, and empties it. */
+static void
+fold(chat_transcript_digest_t *transcript)
+{
+    chat_str_t parts[2];
+
+    parts[0] = chat_str(transcript->digest.bytes, CHAT_DIGEST_SIZE);
+    parts[1] = chat_buf_str(&transcript->text);
+    chat_digest_parts(parts, 2, &transcript->digest);
+    transcript->text.len = 0;
+}
+
+
+chat_rc_e
+chat_transcript_digest(const chat_transcript_form_t *form,
+                       const chat_json_doc_t *doc, chat_request_t *rq)
+{
+    uint32_t                 until;
+    chat_rc_e                rc;
+    chat_arena_t            *arena;
+    const chat_call_t       *call;
+    const chat_json_t       *list, *message;
+    chat_transcript_digest_t transcript = { .doc = *doc };
+
+    if ((rq->class != CHAT_CLASS_CONTINUATION
+         && rq->class != CHAT_CLASS_PENDING)
+        || !rq->answers || rq->nsteps == 0 || rq->chained)
+    {
+        return CHAT_OK;
+    }
+
+    call = &rq->calls[rq->steps[rq->nsteps - 1].first];
+    until = call->node != NULL ? call->node->start : 0;
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return CHAT_ERROR;
+    }
+
+    transcript.doc.arena = arena;
+    list = find_list(&transcript.doc, form);
+    message = chat_list_first(list);
+
+    for (/* void */; message != NULL && message->start < until;
+         message = chat_list_next(list, message))
+    {
+        if (form->says != NULL) {
+            form->says(&transcript, message, until);
+
+        } else if (message->end <= until) {
+            chat_json_canon(&transcript.doc, message, &transcript.text);
+        }
+
+        if (transcript.text.len >= CHAT_TRANSCRIPT_TEXT) {
+            fold(&transcript);
+        }
+
+        chat_arena_reset(arena);
+    }
+
+    fold(&transcript);
+    rc = transcript.text.failed ? CHAT_ERROR : CHAT_OK;
+    rq->transcript = transcript.digest;
+    chat_buf_free(&transcript.text);
+    chat_arena_destroy(arena);
+    return rc;
+}
+
+
 /* ---- inserting results ---- */
 
 
 void
 chat_result_error_text(const chat_result_t *result, chat_buf_t *out)
 {
-    chat_buf_t text = { 0 };
+    size_t from = out->len;
 
-    chat_buf_puts(&text, "{\"error\":");
-    chat_buf_add(&text, result->payload);
-    chat_buf_puts(&text, "}");
-    chat_buf_json(out, chat_buf_str(&text));
-
-    out->failed |= text.failed;
-    chat_buf_free(&text);
+    chat_buf_format(out, "{\"error\":%v}", result->payload);
+    chat_buf_quote(out, from);
 }
 
 
@@ -650,7 +754,7 @@ typedef struct {
     const chat_request_t         *rq;
     chat_edits_t                 *edits;
     const chat_json_t            *list;
-    const chat_json_t            *message; /* that of the present call */
+    const chat_json_t            *message; /* of the present call */
     chat_front_t                  front;   /* of the present step, */
     int                           open;    /* if results went there */
 } chat_splice_t;
@@ -712,16 +816,14 @@ map_results(const chat_splice_t *s, const chat_result_t *results, size_t n)
 
 
 /* Ends the results at the front of a step. */
-static chat_rc_e
+static void
 close_front(chat_splice_t *s)
 {
-    int open = s->open;
+    if (s->open && s->front.close.len != 0) {
+        chat_edits_add(s->edits, s->front.pos, s->front.len, s->front.close);
+    }
 
     s->open = 0;
-
-    return open && s->front.close[0] != '\0' ? chat_edits_add(
-               s->edits, s->front.pos, 0, chat_cstr(s->front.close))
-                                             : CHAT_OK;
 }
 
 
@@ -729,6 +831,9 @@ close_front(chat_splice_t *s)
 static chat_rc_e
 find_front(chat_splice_t *s, const chat_call_t *call)
 {
+    memset(&s->front, 0, sizeof(s->front));
+    s->front.open = "";
+
     if (s->form->front == NULL) {
         return CHAT_BAD;
     }
@@ -755,23 +860,99 @@ find_front(chat_splice_t *s, const chat_call_t *call)
 static chat_rc_e
 insert(chat_splice_t *s, const chat_result_t *result, const chat_json_t *place)
 {
-    chat_rc_e   rc = CHAT_OK;
-    chat_buf_t  text = { 0 };
-    const char *before = ",";
+    chat_rc_e       rc = CHAT_OK;
+    chat_buf_t      text = { 0 };
+    chat_json_doc_t payload = { 0 };
 
-    if (place == NULL && !s->open) {
+    if (result->payload.len != 0 || result->outcome != CHAT_OUTCOME_NONE) {
+        rc = chat_json_parse(&payload, s->edits->arena, result->payload);
+        rc = rc == CHAT_LIMIT ? CHAT_BAD : rc;
+    }
+
+    if (rc == CHAT_OK && place == NULL && !s->open) {
         rc = find_front(s, result->call);
-        before = s->front.open;
+        chat_buf_puts(&text, s->front.open);
+
+    } else {
+        chat_buf_puts(&text, ",");
     }
 
     if (rc == CHAT_OK) {
-        chat_buf_puts(&text, before);
-        rc = s->form->write(s->doc, result, s->edits->arena, &text);
+        rc = s->form->write(s->doc, result, &payload, &text);
     }
 
     if (rc == CHAT_OK) {
         s->open |= place == NULL;
         rc = chat_edits_buf(s->edits, place ? place->end : s->front.pos, 0,
+                            &text);
+    }
+
+    chat_buf_free(&text);
+
+    return rc == CHAT_DECLINED ? CHAT_OK : rc;
+}
+
+
+/* Inserts the results that are messages or parts of their own. */
+static chat_rc_e
+insert_all(chat_splice_t *s, const chat_result_t *results, size_t n)
+{
+    size_t                i;
+    chat_rc_e             rc = CHAT_OK;
+    const chat_call_t    *call = NULL, *last;
+    const chat_result_t **map = map_results(s, results, n);
+
+    if (map == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < s->rq->ncalls && rc == CHAT_OK; i++) {
+        if (map[i] == NULL) {
+            continue;
+        }
+
+        last = call;
+        call = &s->rq->calls[i];
+
+        if (last != NULL && last->step != call->step) {
+            close_front(s);
+        }
+
+        rc = insert(s, map[i], call->place);
+    }
+
+    close_front(s);
+
+    for (i = 0; i < n && rc == CHAT_OK; i++) {
+        if (results[i].call == NULL && s->rq->chained) {
+            rc = insert(s, &results[i],
+                        results[i].after ? results[i].after->place : NULL);
+        }
+    }
+
+    close_front(s);
+
+    return rc;
+}
+
+
+/* Changes the call of the result, or the result that the body has for it. */
+static chat_rc_e
+change(const chat_splice_t *s, const chat_result_t *result)
+{
+    chat_rc_e          rc;
+    chat_buf_t         text = { 0 };
+    const chat_json_t *node = result->call->node;
+
+    if (s->form->rewrite == NULL
+        || (s->form->write != NULL && !chat_call_is_settled(result->call)))
+    {
+        return CHAT_OK;
+    }
+
+    rc = s->form->rewrite(s->doc, result, &node, &text);
+    if (rc == CHAT_OK) {
+        rc = chat_edits_buf(s->edits, node->start, node->end - node->start,
                             &text);
     }
 
@@ -787,53 +968,28 @@ chat_transcript_splice(const chat_transcript_form_t *form,
                        const chat_result_t *results, size_t n,
                        chat_edits_t *edits)
 {
-    size_t                i;
-    uint32_t              step = UINT32_MAX;
-    chat_rc_e             rc = CHAT_OK;
-    chat_splice_t         s = { .form = form, .doc = doc };
-    const chat_result_t **map;
+    size_t        i;
+    chat_rc_e     rc = CHAT_OK;
+    chat_splice_t s = { .form = form, .doc = doc, .rq = rq, .edits = edits };
 
     if (n == 0) {
         return CHAT_OK;
     }
 
-    s.rq = rq;
-    s.edits = edits;
     s.list = chat_json_get(doc, doc->root, form->list);
 
-    map = map_results(&s, results, n);
-    if (map == NULL) {
-        return CHAT_ERROR;
-    }
-
-    for (i = 0; i < rq->ncalls && rc == CHAT_OK; i++) {
-        if (map[i] == NULL) {
-            continue;
-        }
-
-        if (rq->calls[i].step != step) {
-            step = rq->calls[i].step;
-            rc = close_front(&s);
-        }
-
-        if (rc == CHAT_OK) {
-            rc = insert(&s, map[i], rq->calls[i].place);
-        }
-    }
-
-    if (rc == CHAT_OK) {
-        rc = close_front(&s);
+    if (form->write != NULL) {
+        rc = insert_all(&s, results, n);
     }
 
     for (i = 0; i < n && rc == CHAT_OK; i++) {
-        if (results[i].call == NULL) {
-            rc =
-                rq->chained
-                    ? insert(&s, &results[i],
-                             results[i].after ? results[i].after->place : NULL)
-                    : CHAT_BAD;
+        if (results[i].call != NULL) {
+            rc = change(&s, &results[i]);
+
+        } else if (!rq->chained) {
+            rc = CHAT_BAD;
         }
     }
 
-    return rc == CHAT_OK ? close_front(&s) : rc;
+    return rc;
 }

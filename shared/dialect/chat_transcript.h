@@ -23,7 +23,7 @@ typedef enum {
     CHAT_ROLE_ASIDE,     /* skipped: does not even end a run */
     CHAT_ROLE_OTHER,     /* unknown: the body answers no step before it */
     CHAT_ROLE_SYSTEM,    /* the app's words: begin a turn, but name none */
-    CHAT_ROLE_USER,      /* the user's words, possibly with results */
+    CHAT_ROLE_USER,      /* the user's words; with form.part, or results */
     CHAT_ROLE_RESULTS,   /* results alone */
     CHAT_ROLE_ASSISTANT, /* the model's, with or without calls */
     CHAT_ROLES
@@ -35,37 +35,47 @@ typedef enum {
     CHAT_PART_RESULT, /* a result */
 } chat_part_e;
 
-/* A result or approval response to put into a body, or to tell a client. */
+/* A result or decision to insert into a body, or to inject into a stream. */
 typedef struct {
-    const chat_call_t *call; /* in the request; NULL: a chained body does not
-                                bring it. One that is decided there takes
-                                this decision instead of its own. */
+    const chat_call_t *call; /* of the request; NULL: a chained body does not
+                                have it. A call that the body has decided
+                                takes this decision instead. */
     chat_str_t         id;
     chat_outcome_e     outcome;  /* OK, ERROR, DENIED; NONE: an approval */
     chat_approval_e    approval; /* GRANTED or REFUSED, where it is known */
     chat_str_t         payload;  /* the dialect's form; of an approval: the
                                     reason as JSON text, or empty */
-    const chat_call_t *after;    /* chained: the body's own result that it
-                                    comes behind; NULL: it comes first */
-    int                unknown;  /* nobody has answered the call, payload says
-                                    so: a call that can only be answered by
-                                    a real result is left as it is */
+    const chat_call_t *after;    /* chained: the body's own result before it;
+                                    NULL: it comes first */
+    int                unknown;  /* there is no result, and payload says so: a
+                                    call that needs a real one stays open */
 } chat_result_t;
 
 /* What a part of a message is; *text of a CHAT_PART_TEXT. */
 typedef chat_part_e (*chat_part_pt)(chat_json_doc_t   *doc,
                                     const chat_json_t *part, chat_str_t *text);
 
-/* Where results go that no result of their step precedes; no text is NULL. */
+/* Where results go that no result of their step precedes. */
 typedef struct {
     size_t      pos;   /* in the text of the body */
-    const char *open;  /* goes before the first of them, */
-    const char *close; /* and behind the last; commas go between */
+    size_t      len;   /* bytes there that close replaces */
+    const char *open;  /* before the first result */
+    chat_str_t  close; /* behind the last; commas go between them */
 } chat_front_t;
+
+/* What requests say before the step that they answer, while it is read. */
+typedef struct {
+    chat_json_doc_t doc;  /* its strings live as long as one message */
+    chat_buf_t      text; /* what is not in the digest yet */
+    chat_digest_t   digest;
+} chat_transcript_digest_t;
 
 /* How a dialect writes its transcript; see the functions below. */
 typedef struct {
-    const char *list; /* member of the body that lists the messages */
+    const char *list;    /* member of the body that lists the messages; a
+                            lone message is in the member message */
+    const char *content; /* member of a message with the user's words, and
+                            with its parts; NULL: no words name a step */
 
     chat_role_e (*role)(chat_json_doc_t *doc, const chat_json_t *message);
 
@@ -87,12 +97,7 @@ typedef struct {
     /* Sets what call->result says: outcome, payload and digest. */
     chat_rc_e (*result)(chat_transcript_t *t, chat_call_t *call);
 
-    /*
-     * Member of a message that has its parts, and what a part is. NULL: a
-     * result is a message of its own, and the user's words, which name steps
-     * with weak ids, are in the member content.
-     */
-    const char  *parts;
+    /* What a part of the content is. NULL: a result is a whole message. */
     chat_part_pt part;
 
     /* Sets rq->class and rq->answers. NULL: by the last messages' roles. */
@@ -106,11 +111,22 @@ typedef struct {
                               id, else for one of them */
 
     /*
-     * Appends what brings one result. CHAT_DECLINED: the dialect has no form
-     * for it, it is left out; CHAT_BAD: the payload does not fit.
+     * Appends the message or part of one result. payload is parsed; its root
+     * is NULL where that of a decision is empty. CHAT_DECLINED: the dialect
+     * has no form for it, it is left out; CHAT_BAD: the payload does not fit.
+     * NULL: a result is a change of its call.
      */
     chat_rc_e (*write)(chat_json_doc_t *doc, const chat_result_t *result,
-                       chat_arena_t *arena, chat_buf_t *out);
+                       chat_json_doc_t *payload, chat_buf_t *out);
+
+    /*
+     * Appends the call, or the body's own result of it, with the result in it;
+     * *node is what that replaces. Called for each call without write, else
+     * for those that have a result. CHAT_DECLINED: nothing changes; CHAT_BAD:
+     * the result does not fit. NULL: nothing ever changes.
+     */
+    chat_rc_e (*rewrite)(chat_json_doc_t *doc, const chat_result_t *result,
+                         const chat_json_t **node, chat_buf_t *out);
 
     /*
      * Finds the front for the calls in this message, of a chained body for its
@@ -119,6 +135,14 @@ typedef struct {
      */
     chat_rc_e (*front)(chat_json_doc_t *doc, const chat_json_t *message,
                        chat_front_t *front);
+
+    /*
+     * Appends what counts of a message for two clients that ask the same; of
+     * the message of the step itself, what ends before the byte until. NULL:
+     * each message before that of the step counts, all of it.
+     */
+    void (*says)(chat_transcript_digest_t *transcript,
+                 const chat_json_t *message, uint32_t until);
 } chat_transcript_form_t;
 
 /* A step while the transcript is read. */
@@ -178,8 +202,8 @@ chat_rc_e chat_transcript_read(chat_transcript_t *t, const chat_json_t *list);
 /* Adds a step whose calls the body does not have, but only names. */
 chat_rc_e chat_transcript_chain(chat_transcript_t *t, chat_str_t chain);
 
-/* Makes the results behind the last run calls of that step. */
-chat_rc_e chat_transcript_tail(chat_transcript_t *t);
+/* The same, whose calls are the results behind the last run. */
+chat_rc_e chat_transcript_tail(chat_transcript_t *t, chat_str_t chain);
 
 /*
  * Passes on a failure. Of what was read well, a continuation without any
@@ -209,8 +233,10 @@ chat_rc_e chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
                                const chat_json_t *result);
 
 /*
- * Adds to edits what inserts n results into the body; chat_dialect_t has the
- * contract as splice.
+ * Adds to edits (positions in doc->text) what puts the n results into the
+ * body; results[].call is of rq, which was read from the same doc. A decision
+ * (outcome NONE) may be of a call that has a result. CHAT_BAD: the body cannot
+ * take one of them.
  */
 chat_rc_e chat_transcript_splice(const chat_transcript_form_t *form,
                                  chat_json_doc_t              *doc,
@@ -218,16 +244,22 @@ chat_rc_e chat_transcript_splice(const chat_transcript_form_t *form,
                                  const chat_result_t *results, size_t n,
                                  chat_edits_t *edits);
 
+/*
+ * Sets rq->transcript of a continuation: two bodies have the same one if their
+ * messages before the step that they answer are the same by value. Of a
+ * chained body it says nothing: the chain names its transcript. CHAT_ERROR
+ * without memory.
+ */
+chat_rc_e chat_transcript_digest(const chat_transcript_form_t *form,
+                                 const chat_json_doc_t        *doc,
+                                 chat_request_t               *rq);
+
 /* Payload and digest of a result that is this JSON value; NULL: absent. */
 chat_rc_e chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
                                 const char *absent, chat_call_t *call);
 
 /* Appends the payload of an error as a JSON string: {"error": payload}. */
 void chat_result_error_text(const chat_result_t *result, chat_buf_t *out);
-
-/* 1 if the parts of a message have words, or are a string. */
-int chat_transcript_has_words(chat_json_doc_t *doc, const chat_json_t *parts,
-                              chat_part_pt part);
 
 /*
  * The elements of a list, which may be written as one object alone:

@@ -30,6 +30,19 @@ chat_batch_find(const chat_batch_t *batch, chat_str_t id)
 }
 
 
+int
+chat_member_has_result(const chat_member_t *member,
+                       const unsigned char *fingerprint)
+{
+    static const unsigned char unknown[16] = { 0 };
+
+    return member->outcome != CHAT_OUTCOME_NONE
+           && (fingerprint == NULL
+               || memcmp(member->answered, unknown, 16) == 0
+               || memcmp(member->answered, fingerprint, 16) == 0);
+}
+
+
 /*
  * Room for one more item behind the count of a list; NULL without memory,
  * failed is set then.
@@ -167,6 +180,7 @@ chat_batch_read_result(chat_batch_reader_t *reader, chat_str_t id,
     if (member != NULL) {
         member->outcome = outcome;
         member->has_payload = fact->has_payload;
+        member->payload = fact->payload;
         memcpy(member->digest, digest, 16);
         memcpy(member->answered, answered, 16);
     }
@@ -189,17 +203,20 @@ static void
 chat_batch_read_approval(chat_batch_reader_t *reader, chat_str_t id,
                          const chat_fact_t *fact)
 {
-    chat_member_t *member;
-    int            granted = chat_str_is(fact->value, "g");
+    chat_member_t  *member;
+    chat_approval_e approval;
 
-    if (!granted && !chat_str_is(fact->value, "r")) {
+    approval = chat_str_is(fact->value, "g")   ? CHAT_APPROVAL_GRANTED
+               : chat_str_is(fact->value, "r") ? CHAT_APPROVAL_REFUSED
+                                               : CHAT_APPROVAL_NONE;
+    if (approval == CHAT_APPROVAL_NONE) {
         return;
     }
 
     member = chat_batch_member(reader, id);
     if (member != NULL) {
-        member->approval =
-            granted ? CHAT_APPROVAL_GRANTED : CHAT_APPROVAL_REFUSED;
+        member->approval = approval;
+        member->reason = fact->payload;
     }
 }
 
@@ -331,47 +348,40 @@ chat_batch_attempt_compare(const void *one, const void *two)
 }
 
 
-/* All claims in order of their numbers, each once; *count of them. */
-static chat_attempt_t *
+/* All claims in order of their numbers, each once; CHAT_ERROR: no memory. */
+static chat_rc_e
 chat_batch_read_claims(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
-                       size_t *count)
+                       chat_batch_t *batch)
 {
-    size_t         i, kept, claims = 0;
-    chat_attempt_t attempt, *list;
+    size_t         i, size = 0, claims = 0, kept = 0;
+    chat_attempt_t attempt, *list = NULL;
 
     for (i = 0; i < n; i++) {
-        claims += chat_batch_read_claim(&facts[i], &attempt) != 0;
+        if (!chat_batch_read_claim(&facts[i], &attempt)) {
+            continue;
+        }
+
+        list = chat_arena_grow(arena, list, claims, &size, sizeof(*list));
+        if (list == NULL) {
+            return CHAT_ERROR;
+        }
+
+        list[claims++] = attempt;
     }
 
-    list = chat_arena_alloc(arena, (claims + 1) * sizeof(*list));
-    if (list == NULL) {
-        return NULL;
+    if (claims > 1) {
+        qsort(list, claims, sizeof(*list), chat_batch_attempt_compare);
     }
 
-    for (i = 0, kept = 0; kept < claims; i++) {
-        kept += chat_batch_read_claim(&facts[i], &list[kept]) != 0;
-    }
-
-    qsort(list, claims, sizeof(*list), chat_batch_attempt_compare);
-
-    for (i = 0, kept = 0; i < claims; i++) {
+    for (i = 0; i < claims; i++) {
         if (kept == 0 || list[i].k != list[kept - 1].k) {
             list[kept++] = list[i];
         }
     }
 
-    *count = kept;
-    return list;
-}
-
-
-/* 1 if the text is <worker>/<request> of the attempt's claim. */
-static int
-chat_batch_is_claimant(const chat_attempt_t *attempt, chat_str_t text)
-{
-    return attempt->worker.len != 0
-           && chat_str_eq(chat_str_cut(&text, '/'), attempt->worker)
-           && text.len != 0 && chat_str_eq(text, attempt->request);
+    batch->attempts = list;
+    batch->nattempts = kept;
+    return CHAT_OK;
 }
 
 
@@ -394,8 +404,11 @@ chat_batch_read_attempt_event(const chat_fact_t *fact, chat_attempt_t *list,
     attempt = bsearch(&wanted, list, count, sizeof(*list),
                       chat_batch_attempt_compare);
 
-    if (attempt == NULL || !chat_batch_is_claimant(attempt, claimant)) {
-        return;
+    if (attempt == NULL || attempt->worker.len == 0
+        || !chat_str_eq(chat_str_cut(&claimant, '/'), attempt->worker)
+        || claimant.len == 0 || !chat_str_eq(claimant, attempt->request))
+    {
+        return; /* not its claimant's */
     }
 
     if (chat_str_is(event, "void")) {
@@ -416,31 +429,30 @@ chat_batch_read_attempt_event(const chat_fact_t *fact, chat_attempt_t *list,
 }
 
 
-/* Reads batch->last and batch->answered. CHAT_ERROR without memory. */
+/* Reads the attempts of the batch. CHAT_ERROR without memory. */
 static chat_rc_e
 chat_batch_read_attempts(const chat_fact_t *facts, size_t n,
                          chat_arena_t *arena, chat_batch_t *batch)
 {
-    size_t          i, count;
-    chat_attempt_t *list;
+    size_t                i;
+    const chat_attempt_t *attempt;
 
-    list = chat_batch_read_claims(facts, n, arena, &count);
-    if (list == NULL) {
+    if (chat_batch_read_claims(facts, n, arena, batch) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
-    for (i = 0; count != 0 && i < n; i++) {
-        chat_batch_read_attempt_event(&facts[i], list, count);
+    for (i = 0; batch->nattempts != 0 && i < n; i++) {
+        chat_batch_read_attempt_event(&facts[i], batch->attempts,
+                                      batch->nattempts);
     }
 
-    batch->attempts = count ? list : NULL;
-    batch->nattempts = count;
+    for (i = 0; i < batch->nattempts; i++) {
+        attempt = &batch->attempts[i];
+        batch->last = *attempt;
 
-    for (i = 0; i < count; i++) {
-        if (list[i].answer >= 200 && list[i].answer < 300) {
-            batch->answered = list[i];
+        if (attempt->answer >= 200 && attempt->answer < 300) {
+            batch->answered = *attempt;
         }
-        batch->last = list[i];
     }
 
     return CHAT_OK;
@@ -513,6 +525,7 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
 
     for (i = 0; i < batch->nmembers; i++) {
         chat_table_find(&batch->index, batch->members[i].id)->number = i;
+        batch->ncalls += batch->members[i].is_call != 0;
     }
 
     return CHAT_OK;

@@ -50,6 +50,8 @@ typedef struct {
     unsigned char   digest[16];   /* of the result */
     unsigned char   answered[16]; /* fingerprint that the result answered */
     int             has_payload;  /* of the result */
+    chat_str_t      payload;      /* of the result; set by payloads() alone */
+    chat_str_t      reason;       /* of the approval, likewise */
     int             delivered;    /* there is a delivered/ fact */
     chat_approval_e approval;     /* GRANTED, REFUSED or NONE */
 } chat_member_t;
@@ -73,8 +75,9 @@ typedef struct {
     int             cleared;
     chat_member_t  *members; /* in order of position, then id */
     size_t          nmembers;
-    chat_table_t    index; /* of members, by id: the number is the place */
-    chat_str_t     *waits; /* workers that are woken by a change */
+    size_t          ncalls; /* members with is_call */
+    chat_table_t    index;  /* of members, by id: the number is the place */
+    chat_str_t     *waits;  /* workers that are woken by a change */
     size_t          nwaits;
     chat_attempt_t  last;     /* the attempt with the highest number */
     chat_attempt_t  answered; /* the last that was answered 2xx; k 0: none */
@@ -98,6 +101,13 @@ chat_rc_e chat_batch_read(const chat_fact_t *facts, size_t n,
 int chat_attempt_expire_dead(chat_attempt_t *attempt,
                              int (*alive)(void *data, chat_str_t worker),
                              void *data);
+
+/*
+ * 1 if the member has a result of the call with these arguments; fingerprint
+ * NULL: of any.
+ */
+int chat_member_has_result(const chat_member_t *member,
+                           const unsigned char *fingerprint);
 
 /* The member with this id, or NULL. */
 const chat_member_t *chat_batch_find(const chat_batch_t *batch, chat_str_t id);

@@ -270,57 +270,21 @@ chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
 }
 
 
-/* What becomes of a stream, and the fields that say so. */
+/* What becomes of a stream or a hold, by its id. */
 #define CHAT_LISTED_OVER 1
 #define CHAT_LISTED_DROP 2
 
 
-/* Marks in the table the streams that have ended. */
-static int
-chat_listed_mark(const chat_fact_t *facts, size_t n, chat_table_t *streams)
+/* The entry of the stream that over/<id> or stop/<id> is about, or NULL. */
+static chat_table_entry_t *
+chat_listed_about(const chat_table_t *streams, const chat_fact_t *fact)
 {
-    size_t              i;
-    chat_str_t          id;
-    chat_table_entry_t *entry;
+    chat_str_t id;
 
-    for (i = 0; i < n; i++) {
-        if (chat_str_after(facts[i].field, "over/", &id)) {
-            entry = chat_table_put(streams, id);
-            if (entry == NULL) {
-                return 0;
-            }
-            entry->number = CHAT_LISTED_OVER;
-        }
-    }
-
-    return 1;
-}
-
-
-/* The dated facts past the newest of their kind; returns how many. */
-static size_t
-chat_listed_old(const chat_dated_t *dated, size_t n, chat_table_t *streams,
-                chat_str_t *fields)
-{
-    size_t              i, count = 0, batches = 0, over = 0;
-    chat_table_entry_t *entry;
-
-    for (i = 0; i < n; i++) {
-        if (dated[i].id.len == 0) {
-            if (batches++ >= CHAT_LISTED_KEPT) {
-                fields[count++] = dated[i].fact->field;
-            }
-            continue;
-        }
-
-        entry = chat_table_find(streams, dated[i].id);
-        if (entry != NULL && (dated[i].held || over++ >= CHAT_LISTED_KEPT)) {
-            entry->number = CHAT_LISTED_DROP;
-            fields[count++] = dated[i].fact->field;
-        }
-    }
-
-    return count;
+    return chat_str_after(fact->field, "over/", &id)
+                   || chat_str_after(fact->field, "stop/", &id)
+               ? chat_table_find(streams, id)
+               : NULL;
 }
 
 
@@ -328,7 +292,7 @@ size_t
 chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                     chat_str_t **fields)
 {
-    size_t              i, k = 0, count;
+    size_t              i, k = 0, count = 0, batches = 0, over = 0;
     chat_str_t          id;
     chat_table_t        streams;
     chat_dated_t       *dated;
@@ -342,26 +306,46 @@ chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     dated = chat_arena_alloc(arena, n * sizeof(*dated));
     *fields = chat_arena_alloc(arena, n * sizeof(**fields));
 
-    if (dated == NULL || *fields == NULL
-        || !chat_listed_mark(facts, n, &streams)) {
+    if (dated == NULL || *fields == NULL) {
         return 0;
     }
 
     for (i = 0; i < n; i++) {
         k += chat_dated_read(&facts[i], &dated[k]) != 0;
+
+        if (chat_str_after(facts[i].field, "over/", &id)) {
+            entry = chat_table_put(&streams, id);
+            if (entry == NULL) {
+                return 0;
+            }
+            entry->number = CHAT_LISTED_OVER;
+        }
     }
 
     qsort(dated, k, sizeof(*dated), chat_dated_compare);
-    count = chat_listed_old(dated, k, &streams, *fields);
 
-    for (i = 0; i < n; i++) {
-        if (!chat_str_after(facts[i].field, "over/", &id)
-            && !chat_str_after(facts[i].field, "stop/", &id))
-        {
+    /* the newest come first */
+    for (i = 0; i < k; i++) {
+        entry = chat_table_find(&streams, dated[i].id);
+
+        if (dated[i].id.len == 0) {
+            if (batches++ < CHAT_LISTED_KEPT) {
+                continue;
+            }
+
+        } else if (entry != NULL
+                   && (dated[i].held || over++ >= CHAT_LISTED_KEPT)) {
+            entry->number = CHAT_LISTED_DROP;
+
+        } else {
             continue;
         }
 
-        entry = chat_table_find(&streams, id);
+        (*fields)[count++] = dated[i].fact->field;
+    }
+
+    for (i = 0; i < n; i++) {
+        entry = chat_listed_about(&streams, &facts[i]);
         if (entry != NULL && entry->number == CHAT_LISTED_DROP) {
             (*fields)[count++] = facts[i].field;
         }
@@ -393,9 +377,9 @@ chat_position_read(chat_str_t text, chat_position_t *out)
 }
 
 
-#define CHAT_RECORD_NAME (2 * CHAT_DIGEST_SIZE)
+#define CHAT_RECORDING_NAME (2 * CHAT_DIGEST_SIZE)
 
-static const char chat_record_prefix[] = "batch/";
+static const char chat_recording_prefix[] = "batch/";
 
 
 chat_rc_e
@@ -421,12 +405,12 @@ void
 chat_facts_batch(chat_facts_t *facts, uint64_t ms,
                  const chat_recorded_t *recorded)
 {
-    char          hex[CHAT_RECORD_NAME + 1], field[CHAT_RECORD_NAME + 32];
-    chat_buf_t    value = { 0 };
+    char       hex[CHAT_RECORDING_NAME + 1], field[CHAT_RECORDING_NAME + 32];
+    chat_buf_t value = { 0 };
     unsigned char i;
 
     chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, hex);
-    (void) snprintf(field, sizeof(field), "%s%llu-%s", chat_record_prefix,
+    (void) snprintf(field, sizeof(field), "%s%llu-%s", chat_recording_prefix,
                     (unsigned long long) ms, hex);
 
     chat_buf_add(&value, recorded->dialect);
@@ -441,11 +425,11 @@ chat_facts_batch(chat_facts_t *facts, uint64_t ms,
 
 /* 1 if the field is batch/<ms>-<name>, whose time and name go into *out. */
 static int
-chat_record_parse(chat_str_t field, chat_recorded_t *out)
+chat_recording_parse(chat_str_t field, chat_recorded_t *out)
 {
     chat_str_t name;
 
-    return chat_str_after(field, chat_record_prefix, &name)
+    return chat_str_after(field, chat_recording_prefix, &name)
            && chat_str_number(chat_str_cut(&name, '-'), &out->ms)
            && out->ms != 0
            && chat_hex_read(name, out->names[0].bytes, CHAT_DIGEST_SIZE);
@@ -454,7 +438,7 @@ chat_record_parse(chat_str_t field, chat_recorded_t *out)
 
 /* 1 if a is newer than b; of one time the greater name is. */
 static int
-chat_record_newer(const chat_recorded_t *a, const chat_recorded_t *b)
+chat_recording_newer(const chat_recorded_t *a, const chat_recorded_t *b)
 {
     return a->ms != b->ms
                ? a->ms > b->ms
@@ -474,8 +458,8 @@ chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
     newest->nnames = 0;
 
     for (i = 0; i < n; i++) {
-        if (chat_record_parse(facts[i].field, &one)
-            && (newest->nnames == 0 || chat_record_newer(&one, newest)))
+        if (chat_recording_parse(facts[i].field, &one)
+            && (newest->nnames == 0 || chat_recording_newer(&one, newest)))
         {
             *newest = one;
             newest->nnames = 1;

@@ -15,14 +15,6 @@
 
 
 static int
-chat_id_is_alnum(unsigned char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')
-           || (c >= 'A' && c <= 'Z');
-}
-
-
-static int
 chat_id_is_separator(unsigned char c)
 {
     return c == '_' || c == '-' || c == ':' || c == '.';
@@ -34,7 +26,6 @@ static int
 chat_id_is_uuid(chat_str_t id)
 {
     size_t               i;
-    unsigned char        c;
     const unsigned char *uuid;
 
     if (id.len < CHAT_UUID_LENGTH) {
@@ -48,17 +39,9 @@ chat_id_is_uuid(chat_str_t id)
     }
 
     for (i = 0; i < CHAT_UUID_LENGTH; i++) {
-        c = uuid[i];
-
-        if (i == 8 || i == 13 || i == 18 || i == 23) {
-            if (c != '-') {
-                return 0;
-            }
-            continue;
-        }
-
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')
-              || (c >= 'A' && c <= 'F')))
+        if (i == 8 || i == 13 || i == 18 || i == 23
+                ? uuid[i] != '-'
+                : memchr("0123456789abcdefABCDEF", uuid[i], 22) == NULL)
         {
             return 0;
         }
@@ -72,20 +55,17 @@ int
 chat_id_is_strong(chat_str_t id)
 {
     size_t        i, count = 0, distinct = 0;
-    unsigned char seen[256] = { 0 };
+    unsigned char c, seen[256] = { 0 };
 
     if (chat_id_is_uuid(id)) {
         return 1;
     }
 
-    for (i = id.len; i > 0; i--) {
-        unsigned char c = id.data[i - 1];
+    for (i = id.len; i > 0 && !chat_id_is_separator(id.data[i - 1]); i--) {
+        c = id.data[i - 1];
 
-        if (chat_id_is_separator(c)) {
-            break;
-        }
-
-        if (chat_id_is_alnum(c)) {
+        if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')
+            || (c >= 'A' && c <= 'Z')) {
             count++;
             distinct += !seen[c];
             seen[c] = 1;
@@ -203,14 +183,32 @@ chat_facts_init(chat_facts_t *facts, chat_arena_t *arena)
 }
 
 
+chat_str_t
+chat_facts_field(chat_arena_t *arena, const char *prefix, chat_str_t id)
+{
+    size_t         len = strlen(prefix);
+    unsigned char *field;
+
+    field = chat_arena_alloc(arena, len + id.len + 1);
+    if (field == NULL) {
+        return chat_str(NULL, 0);
+    }
+
+    memcpy(field, prefix, len);
+    if (id.len != 0) {
+        memcpy(field + len, id.data, id.len);
+    }
+
+    return chat_str(field, len + id.len);
+}
+
+
 /* A new fact whose field is prefix and rest; NULL without memory. */
 static chat_fact_t *
 chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
                chat_str_t value)
 {
-    size_t         len = strlen(prefix);
-    chat_fact_t   *fact;
-    unsigned char *field;
+    chat_fact_t *fact;
 
     fact = chat_arena_grow(facts->arena, facts->items, facts->count,
                            &facts->size, sizeof(*fact));
@@ -221,20 +219,14 @@ chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
 
     facts->items = fact;
     fact = &facts->items[facts->count];
+    fact->field = chat_facts_field(facts->arena, prefix, rest);
 
-    field = chat_arena_alloc(facts->arena, len + rest.len + 1);
-    if (field == NULL
+    if (fact->field.data == NULL
         || chat_arena_dup(facts->arena, value, &fact->value) != CHAT_OK)
     {
         facts->failed = 1;
         return NULL;
     }
-
-    memcpy(field, prefix, len);
-    if (rest.len != 0) {
-        memcpy(field + len, rest.data, rest.len);
-    }
-    fact->field = chat_str(field, len + rest.len);
 
     facts->count++;
     return fact;
@@ -245,6 +237,36 @@ void
 chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
 {
     (void) chat_facts_new(facts, field, chat_str(NULL, 0), value);
+}
+
+
+void
+chat_facts_append(chat_facts_t *facts, const chat_fact_t *items, size_t n)
+{
+    size_t       i;
+    chat_fact_t *grown;
+
+    for (i = 0; i < n; i++) {
+        grown = chat_arena_grow(facts->arena, facts->items, facts->count,
+                                &facts->size, sizeof(*grown));
+        if (grown == NULL) {
+            facts->failed = 1;
+            return;
+        }
+
+        facts->items = grown;
+        facts->items[facts->count++] = items[i];
+    }
+}
+
+
+void
+chat_facts_since(chat_facts_t *facts, uint64_t ms)
+{
+    char text[32];
+
+    (void) snprintf(text, sizeof(text), "%llu", (unsigned long long) ms);
+    chat_facts_add(facts, "since", chat_cstr(text));
 }
 
 
@@ -372,60 +394,35 @@ chat_facts_twin(chat_facts_t *facts, chat_str_t worker, chat_str_t request,
 }
 
 
-/* The fact prefix/<k>/<worker>/<request>. */
-static void
-chat_facts_attempt(chat_facts_t *facts, const char *prefix, uint32_t k,
-                   chat_str_t worker, chat_str_t request, const char *value)
-{
-    char field[256];
-
-    (void) snprintf(field, sizeof(field), "%u/%.*s/%.*s", (unsigned) k,
-                    (int) worker.len, (const char *) worker.data,
-                    (int) request.len, (const char *) request.data);
-    (void) chat_facts_new(facts, prefix, chat_cstr(field), chat_cstr(value));
-}
-
-
-static void
-chat_facts_number(chat_facts_t *facts, const char *prefix, uint32_t k,
-                  chat_str_t worker, chat_str_t request, uint32_t number)
-{
-    char value[16];
-
-    (void) snprintf(value, sizeof(value), "%u", (unsigned) number);
-    chat_facts_attempt(facts, prefix, k, worker, request, value);
-}
-
-
 void
-chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                  chat_str_t request, uint32_t status)
+chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt)
 {
-    chat_facts_number(facts, "answer/", k, worker, request, status);
-}
+    char   field[256], answer[16], after[16];
+    size_t i;
 
+    const struct {
+        int         said;
+        const char *prefix;
+        const char *value;
+    } events[] = { { attempt->answer != 0, "answer/", answer },
+                   { attempt->after != 0, "after/", after },
+                   { attempt->end != CHAT_END_NONE, "end/",
+                     chat_end_name(attempt->end) },
+                   { attempt->is_void, "void/", "1" } };
 
-void
-chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                 chat_str_t request, uint32_t seconds)
-{
-    chat_facts_number(facts, "after/", k, worker, request, seconds);
-}
+    (void) snprintf(answer, sizeof(answer), "%u", (unsigned) attempt->answer);
+    (void) snprintf(after, sizeof(after), "%u", (unsigned) attempt->after);
+    (void) snprintf(
+        field, sizeof(field), "%u/%.*s/%.*s", (unsigned) attempt->k,
+        (int) attempt->worker.len, (const char *) attempt->worker.data,
+        (int) attempt->request.len, (const char *) attempt->request.data);
 
-
-void
-chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-               chat_str_t request, chat_end_e end)
-{
-    chat_facts_attempt(facts, "end/", k, worker, request, chat_end_name(end));
-}
-
-
-void
-chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                chat_str_t request)
-{
-    chat_facts_attempt(facts, "void/", k, worker, request, "1");
+    for (i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        if (events[i].said) {
+            (void) chat_facts_new(facts, events[i].prefix, chat_cstr(field),
+                                  chat_cstr(events[i].value));
+        }
+    }
 }
 
 

@@ -57,8 +57,7 @@ chat_rc_e chat_batch_key(const chat_scope_t *scope, const chat_step_t *step,
 int chat_id_is_strong(chat_str_t id);
 
 
-#define CHAT_AFTER_MAX \
-    86400 /* seconds: no client is told to wait for longer */
+#define CHAT_AFTER_MAX 86400 /* seconds: the longest Retry-After */
 
 typedef struct {
     uint32_t      k; /* 0: there was none */
@@ -97,12 +96,31 @@ typedef struct {
     int           failed; /* no memory at some add */
 } chat_facts_t;
 
+/* 1 if the outcome is that of a result. */
+static inline int
+chat_outcome_is_final(chat_outcome_e outcome)
+{
+    return outcome != CHAT_OUTCOME_NONE && outcome != CHAT_OUTCOME_PARTIAL;
+}
+
+
+/* A field: the prefix and the id behind it; empty without memory. */
+chat_str_t chat_facts_field(chat_arena_t *arena, const char *prefix,
+                            chat_str_t id);
+
 void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
 
 /* A fact whose field is given whole: since, open, seal, broken, partial... */
 void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
 
-/* The same with the content of a buffer, which is freed. */
+/* n more facts as they are. */
+void chat_facts_append(chat_facts_t *facts, const chat_fact_t *items,
+                       size_t n);
+
+/* since: ms since the epoch. */
+void chat_facts_since(chat_facts_t *facts, uint64_t ms);
+
+/* As chat_facts_add(), with the content of a buffer, which is freed. */
 void chat_facts_buf(chat_facts_t *facts, const char *field, chat_buf_t *value);
 
 /*
@@ -151,20 +169,12 @@ void chat_facts_twin(chat_facts_t *facts, chat_str_t worker,
                      unsigned retry);
 
 /*
- * answer/<k>/<worker>/<request>: the HTTP status of the attempt's answer;
- * after/...: its Retry-After; end/...: how it ended; void/...: nothing was
- * sent. They name the claimant, and say nothing while claim/<k> is not that
- * one's: a request that does not know whether its claim stands may put them
- * all the same.
+ * What is known of the attempt beside its claim (answer, after, end, is_void):
+ * answer/<k>/<worker>/<request> and so on. They name the claimant, and say
+ * nothing while claim/<k> is another one's: a request that does not know
+ * whether its claim stands may put them all the same.
  */
-void chat_facts_answer(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                       chat_str_t request, uint32_t status);
-void chat_facts_after(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                      chat_str_t request, uint32_t seconds);
-void chat_facts_end(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                    chat_str_t request, chat_end_e end);
-void chat_facts_void(chat_facts_t *facts, uint32_t k, chat_str_t worker,
-                     chat_str_t request);
+void chat_facts_attempt(chat_facts_t *facts, const chat_attempt_t *attempt);
 
 /* open: the producer's worker and the CORS header lines of its answer. */
 void chat_facts_open(chat_facts_t *facts, chat_str_t worker, chat_str_t cors);

@@ -9,21 +9,21 @@
 
 #include "facts/chat_recording.h"
 #include "facts/chat_facts.h"
-#include "sse/chat_lines.h"
+#include "sse/chat_position.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHAT_RECORD_FIRST 200 /* the statuses of a head */
-#define CHAT_RECORD_LAST 599
+#define CHAT_RECORDING_FIRST 200 /* the statuses of a head */
+#define CHAT_RECORDING_LAST 599
 
-static const char *const chat_record_modes[] = { "", "wanted", "kept",
-                                                 "none" };
+static const char *const chat_recording_modes[] = { "", "wanted", "kept",
+                                                    "none" };
 
 
 void
-chat_record_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
-                chat_key_t *key)
+chat_recording_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
+                   chat_key_t *key)
 {
     chat_str_t parts[] = { CHAT_STR("stream"),
                            { of->tag.bytes, CHAT_DIGEST_SIZE },
@@ -37,16 +37,16 @@ chat_record_key(const chat_key_t *of, chat_str_t worker, chat_str_t request,
 
 
 void
-chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode)
+chat_facts_record(chat_facts_t *facts, chat_recording_mode_e mode)
 {
-    chat_facts_add(facts, "record", chat_cstr(chat_record_modes[mode]));
+    chat_facts_add(facts, "record", chat_cstr(chat_recording_modes[mode]));
 }
 
 
 void
 chat_facts_unrecorded(chat_facts_t *facts)
 {
-    chat_facts_record(facts, CHAT_RECORD_NONE);
+    chat_facts_record(facts, CHAT_RECORDING_NONE);
     chat_facts_add(facts, "unrecorded", chat_cstr("1"));
 }
 
@@ -59,12 +59,12 @@ chat_facts_head(chat_facts_t *facts, chat_str_t head)
 
 
 void
-chat_facts_before(chat_facts_t *facts, chat_str_t told)
+chat_facts_before(chat_facts_t *facts, chat_str_t events)
 {
-    chat_facts_add(facts, CHAT_RECORD_BEFORE, chat_cstr("1"));
+    chat_facts_add(facts, CHAT_RECORDING_BEFORE, chat_cstr("1"));
 
     if (!facts->failed) {
-        facts->items[facts->count - 1].payload = told;
+        facts->items[facts->count - 1].payload = events;
         facts->items[facts->count - 1].has_payload = 1;
     }
 }
@@ -79,8 +79,8 @@ chat_facts_written(chat_facts_t *facts)
 
 /* The fact prefix<worker>/<serial>. */
 static void
-chat_record_fact(chat_facts_t *facts, const char *prefix, chat_str_t worker,
-                 uint64_t serial)
+chat_recording_fact(chat_facts_t *facts, const char *prefix, chat_str_t worker,
+                    uint64_t serial)
 {
     char field[256];
 
@@ -94,19 +94,19 @@ chat_record_fact(chat_facts_t *facts, const char *prefix, chat_str_t worker,
 void
 chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial)
 {
-    chat_record_fact(facts, "feed/", worker, serial);
+    chat_recording_fact(facts, "feed/", worker, serial);
 }
 
 
 void
 chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial)
 {
-    chat_record_fact(facts, "gone/", worker, serial);
+    chat_recording_fact(facts, "gone/", worker, serial);
 }
 
 
 static int
-chat_record_compare(const void *one, const void *two)
+chat_recording_compare(const void *one, const void *two)
 {
     const chat_str_t *a = one, *b = two;
 
@@ -114,24 +114,24 @@ chat_record_compare(const void *one, const void *two)
 }
 
 
-static chat_record_mode_e
-chat_record_mode(chat_str_t value)
+static chat_recording_mode_e
+chat_recording_mode(chat_str_t value)
 {
     int mode;
 
-    for (mode = CHAT_RECORD_WANTED; mode <= CHAT_RECORD_NONE; mode++) {
-        if (chat_str_is(value, chat_record_modes[mode])) {
-            return (chat_record_mode_e) mode;
+    for (mode = CHAT_RECORDING_WANTED; mode <= CHAT_RECORDING_NONE; mode++) {
+        if (chat_str_is(value, chat_recording_modes[mode])) {
+            return (chat_recording_mode_e) mode;
         }
     }
 
-    return CHAT_RECORD_UNKNOWN;
+    return CHAT_RECORDING_UNKNOWN;
 }
 
 
-/* The <worker>/<serial> of all that have gone, in order; NULL: none known. */
+/* The sorted <worker>/<serial> of all gone/ facts; NULL: none or no memory. */
 static chat_str_t *
-chat_record_gone(const chat_fact_t *facts, size_t n, size_t *count)
+chat_recording_gone(const chat_fact_t *facts, size_t n, size_t *count)
 {
     size_t      i;
     chat_str_t *gone, rest;
@@ -149,14 +149,14 @@ chat_record_gone(const chat_fact_t *facts, size_t n, size_t *count)
         }
     }
 
-    qsort(gone, *count, sizeof(*gone), chat_record_compare);
+    qsort(gone, *count, sizeof(*gone), chat_recording_compare);
     return gone;
 }
 
 
 /* The worker in <worker>/<serial>; 0: it is none. */
 static int
-chat_record_worker(chat_str_t feed, chat_str_t *worker)
+chat_recording_worker(chat_str_t feed, chat_str_t *worker)
 {
     size_t   i;
     uint64_t serial;
@@ -176,9 +176,9 @@ chat_record_worker(chat_str_t feed, chat_str_t *worker)
 
 
 void
-chat_record_read(const chat_fact_t *facts, size_t                   n,
-                 int (*alive)(void *data, chat_str_t worker), void *data,
-                 chat_record_t *out)
+chat_recording_read(const chat_fact_t *facts, size_t                   n,
+                    int (*alive)(void *data, chat_str_t worker), void *data,
+                    chat_recording_t *out)
 {
     int         unrecorded = 0;
     size_t      i, count;
@@ -187,14 +187,14 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
 
     memset(out, 0, sizeof(*out));
 
-    /* without memory every follower counts as there: nothing is cut off */
-    gone = chat_record_gone(facts, n, &count);
+    /* without memory every follower counts as present */
+    gone = chat_recording_gone(facts, n, &count);
 
     for (i = 0; i < n; i++) {
         fact = facts[i];
 
         if (chat_str_is(fact.field, "record")) {
-            out->mode = chat_record_mode(fact.value);
+            out->mode = chat_recording_mode(fact.value);
 
         } else if (chat_str_is(fact.field, "unrecorded")) {
             unrecorded = 1;
@@ -209,10 +209,10 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
             out->cleared = 1;
 
         } else if (chat_str_after(fact.field, "feed/", &feed)
-                   && chat_record_worker(feed, &worker)
+                   && chat_recording_worker(feed, &worker)
                    && (count == 0
                        || bsearch(&feed, gone, count, sizeof(*gone),
-                                  chat_record_compare)
+                                  chat_recording_compare)
                               == NULL)
                    && alive(data, worker))
         {
@@ -221,7 +221,7 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
     }
 
     if (unrecorded) {
-        out->mode = CHAT_RECORD_NONE;
+        out->mode = CHAT_RECORDING_NONE;
     }
 
     free(gone);
@@ -230,7 +230,7 @@ chat_record_read(const chat_fact_t *facts, size_t                   n,
 
 /* 1 if name is prefix, whatever its case; any: or begins with it. */
 static int
-chat_record_named(chat_str_t name, const char *prefix, int any)
+chat_recording_named(chat_str_t name, const char *prefix, int any)
 {
     size_t i;
 
@@ -244,9 +244,9 @@ chat_record_named(chat_str_t name, const char *prefix, int any)
 }
 
 
-/* 1 if the header is of the producer's own connection or client. */
+/* 1 if the header concerns the producer's connection or client alone. */
 static int
-chat_record_own(chat_str_t name)
+chat_recording_own(chat_str_t name)
 {
     size_t i;
 
@@ -257,19 +257,19 @@ chat_record_own(chat_str_t name)
     };
 
     for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        if (chat_record_named(name, own[i], 0)) {
+        if (chat_recording_named(name, own[i], 0)) {
             return 1;
         }
     }
 
     /* a follower has the same events, and resumes by the same name */
-    return chat_record_named(name, "x-chat-", 1)
-           && !chat_record_named(name, "x-chat-stream", 0);
+    return chat_recording_named(name, "x-chat-", 1)
+           && !chat_recording_named(name, "x-chat-stream", 0);
 }
 
 
 chat_rc_e
-chat_record_head_write(const chat_record_head_t *head, chat_buf_t *out)
+chat_recording_head_write(const chat_recording_head_t *head, chat_buf_t *out)
 {
     chat_buf_printf(out, "%u %zu\n", (unsigned) head->status,
                     head->message.len);
@@ -282,7 +282,7 @@ chat_record_head_write(const chat_record_head_t *head, chat_buf_t *out)
 
 /* 1 if line is "Name: value", the name a token, the value without controls. */
 static int
-chat_record_is_header(chat_str_t line)
+chat_recording_is_header(chat_str_t line)
 {
     size_t i, colon;
 
@@ -317,12 +317,12 @@ chat_record_is_header(chat_str_t line)
 
 
 void
-chat_record_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
+chat_recording_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
 {
     size_t     start = headers->len;
     chat_str_t line;
 
-    if (chat_record_own(name)) {
+    if (chat_recording_own(name)) {
         return;
     }
 
@@ -331,7 +331,7 @@ chat_record_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
     chat_buf_add(headers, value);
 
     line = chat_str(headers->data + start, headers->len - start);
-    if (!headers->failed && !chat_record_is_header(line)) {
+    if (!headers->failed && !chat_recording_is_header(line)) {
         headers->len = start;
         return;
     }
@@ -341,8 +341,8 @@ chat_record_header(chat_buf_t *headers, chat_str_t name, chat_str_t value)
 
 
 int
-chat_record_header_next(chat_str_t *headers, chat_str_t *name,
-                        chat_str_t *value)
+chat_recording_header_next(chat_str_t *headers, chat_str_t *name,
+                           chat_str_t *value)
 {
     chat_str_t line, rest;
 
@@ -362,21 +362,21 @@ chat_record_header_next(chat_str_t *headers, chat_str_t *name,
 
 
 int
-chat_record_is_cors(chat_str_t name)
+chat_recording_is_cors(chat_str_t name)
 {
-    return chat_record_named(name, "access-control-", 1)
-           || chat_record_named(name, "vary", 0);
+    return chat_recording_named(name, "access-control-", 1)
+           || chat_recording_named(name, "vary", 0);
 }
 
 
 int
-chat_record_admits(chat_str_t lines, chat_str_t origin)
+chat_recording_admits(chat_str_t lines, chat_str_t origin)
 {
     int        found = 0;
     chat_str_t name, value;
 
-    while (chat_record_header_next(&lines, &name, &value)) {
-        if (!chat_record_named(name, "access-control-allow-origin", 0)) {
+    while (chat_recording_header_next(&lines, &name, &value)) {
+        if (!chat_recording_named(name, "access-control-allow-origin", 0)) {
             continue;
         }
 
@@ -394,51 +394,49 @@ chat_record_admits(chat_str_t lines, chat_str_t origin)
 
 
 void
-chat_record_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin)
+chat_recording_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin)
 {
     chat_str_t name, value;
 
-    if (lines.len > CHAT_RECORD_CORS_MAX || !chat_record_admits(lines, origin))
+    if (lines.len > CHAT_RECORDING_CORS_MAX
+        || !chat_recording_admits(lines, origin))
     {
         return;
     }
 
-    while (chat_record_header_next(&lines, &name, &value)) {
-        if (chat_record_is_cors(name)) {
-            chat_record_header(out, name, value);
+    while (chat_recording_header_next(&lines, &name, &value)) {
+        if (chat_recording_is_cors(name)) {
+            chat_recording_header(out, name, value);
         }
     }
 }
 
 
 chat_rc_e
-chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
+chat_recording_head_read(chat_str_t bytes, chat_recording_head_t *out)
 {
-    uint64_t     status, len;
-    chat_str_t   line, end, word;
-    chat_lines_t lines;
+    uint64_t   status, len;
+    chat_str_t line, end, word;
 
-    chat_lines_init(&lines, bytes);
-
-    if (!chat_lines_next(&lines, &line, &end) || !chat_str_is(end, "\n")) {
+    if (!chat_line_cut(&bytes, &line, &end) || !chat_str_is(end, "\n")) {
         return CHAT_BAD;
     }
 
     word = chat_str_cut(&line, ' ');
-    if (!chat_str_number(word, &status) || status < CHAT_RECORD_FIRST
-        || status > CHAT_RECORD_LAST || !chat_str_number(line, &len)
-        || len > bytes.len - lines.pos)
+    if (!chat_str_number(word, &status) || status < CHAT_RECORDING_FIRST
+        || status > CHAT_RECORDING_LAST || !chat_str_number(line, &len)
+        || len > bytes.len)
     {
         return CHAT_BAD;
     }
 
     out->status = (uint32_t) status;
-    out->message = chat_str(bytes.data + lines.pos, (size_t) len);
-    lines.pos += (size_t) len;
-    out->headers = chat_str(bytes.data + lines.pos, bytes.len - lines.pos);
+    out->message = chat_str(bytes.data, (size_t) len);
+    bytes = chat_str(bytes.data + len, bytes.len - (size_t) len);
+    out->headers = bytes;
 
-    while (chat_lines_next(&lines, &line, &end)) {
-        if (!chat_str_is(end, "\n") || !chat_record_is_header(line)) {
+    while (chat_line_cut(&bytes, &line, &end)) {
+        if (!chat_str_is(end, "\n") || !chat_recording_is_header(line)) {
             return CHAT_BAD;
         }
     }
@@ -448,7 +446,7 @@ chat_record_head_read(chat_str_t bytes, chat_record_head_t *out)
 
 
 size_t
-chat_record_cut(chat_str_t bytes, size_t max)
+chat_recording_cut(chat_str_t bytes, size_t max)
 {
     size_t               n;
     const unsigned char *p = bytes.data;

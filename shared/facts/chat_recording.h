@@ -2,9 +2,9 @@
  * chat_recording.h: the recording of a stream, and its followers.
  *
  * A producer may append what its client is sent to a log in the store, where
- * followers read it. Piece 0 of the log is the head; each other piece begins
- * with a line of chat_count, the state in which its bytes go on. Beside the
- * log stand facts under the same key, which can be derived from the claim.
+ * followers read it. Entry 0 of the log is the head; each other entry begins
+ * with a line of chat_count, the state in which its bytes go on. The same key
+ * has facts beside the log. It is derived from the claim.
  */
 
 #ifndef CHAT_RECORDING_H
@@ -15,34 +15,34 @@
 #include "facts/chat_batch.h"
 
 typedef enum {
-    CHAT_RECORD_UNKNOWN, /* not decided yet */
-    CHAT_RECORD_WANTED,  /* a follower came first: it is kept */
-    CHAT_RECORD_KEPT,    /* the producer keeps it anyway */
-    CHAT_RECORD_NONE     /* the producer came first: there is none */
-} chat_record_mode_e;
+    CHAT_RECORDING_UNKNOWN, /* not decided yet */
+    CHAT_RECORDING_WANTED,  /* a follower came first: it is recorded */
+    CHAT_RECORDING_KEPT,    /* the producer records it anyway */
+    CHAT_RECORDING_NONE     /* the producer came first: there is none */
+} chat_recording_mode_e;
 
 /*
  * The key of the stream that the request of this worker produces, in the
  * conversation (or batch) of another key.
  */
-void chat_record_key(const chat_key_t *of, chat_str_t worker,
-                     chat_str_t request, chat_key_t *key);
+void chat_recording_key(const chat_key_t *of, chat_str_t worker,
+                        chat_str_t request, chat_key_t *key);
 
 /* record: WANTED, KEPT or NONE; the first one stands. */
-void chat_facts_record(chat_facts_t *facts, chat_record_mode_e mode);
+void chat_facts_record(chat_facts_t *facts, chat_recording_mode_e mode);
 
-/* unrecorded: there is none, whatever followers want. Of the producer. */
+/* unrecorded: the producer does not record, whatever followers want. */
 void chat_facts_unrecorded(chat_facts_t *facts);
 
-/* head: that of the log, which outlives the log's beginning here. */
+/* head: entry 0 of the log, which outlives the beginning of the log here. */
 void chat_facts_head(chat_facts_t *facts, chat_str_t head);
 
 /*
- * before: its payload is what a follower that begins with the first event gets
- * before it. Empty: there is no such text, and no follower can begin there.
+ * before: its payload is what a client that resumes from the first event gets
+ * before it. Empty: it is too long, and no client can resume from there.
  */
-#define CHAT_RECORD_BEFORE "before"
-void chat_facts_before(chat_facts_t *facts, chat_str_t told);
+#define CHAT_RECORDING_BEFORE "before"
+void chat_facts_before(chat_facts_t *facts, chat_str_t events);
 
 /* over: the producer writes nothing more. */
 void chat_facts_written(chat_facts_t *facts);
@@ -52,17 +52,17 @@ void chat_facts_feed(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
 void chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
 
 typedef struct {
-    chat_record_mode_e mode;
-    size_t             feeds; /* of living workers, that have not gone */
-    int                cleared;
-    int                over; /* nothing more is written */
-    chat_str_t         head; /* empty: it is in the log alone */
-} chat_record_t;
+    chat_recording_mode_e mode;
+    size_t                feeds; /* of living workers, that have not gone */
+    int                   cleared;
+    int                   over; /* nothing more is written */
+    chat_str_t            head; /* empty: it is in the log alone */
+} chat_recording_t;
 
-/* Reads the facts of a record's key. */
-void chat_record_read(const chat_fact_t *facts, size_t                   n,
-                      int (*alive)(void *data, chat_str_t worker), void *data,
-                      chat_record_t *out);
+/* Reads the facts of a recording's key. */
+void chat_recording_read(const chat_fact_t *facts, size_t n,
+                         int (*alive)(void *data, chat_str_t worker),
+                         void *data, chat_recording_t *out);
 
 /* The head. Strings point into the bytes that were read. */
 typedef struct {
@@ -70,52 +70,54 @@ typedef struct {
     chat_str_t message; /* id of the last message of the producer's request */
     chat_str_t headers; /* "Name: value" lines, each ended by a newline, as
                            its client gets them: add_header's among them */
-} chat_record_head_t;
+} chat_recording_head_t;
 
 /*
- * Adds a line to headers, unless it is of one connection or one client alone
- * (Connection, Date, Set-Cookie...), is ours to set (but for the name of the
- * stream), or is no header line.
+ * Adds a line to headers, unless it concerns one connection or one client
+ * (Connection, Date, Set-Cookie...), is set by the module (but for the name of
+ * the stream), or is not valid.
  */
-void chat_record_header(chat_buf_t *headers, chat_str_t name,
-                        chat_str_t value);
+void chat_recording_header(chat_buf_t *headers, chat_str_t name,
+                           chat_str_t value);
 
-#define CHAT_RECORD_CORS_MAX 16384 /* bytes of such lines that are believed */
+#define CHAT_RECORDING_CORS_MAX \
+    16384 /* bytes of such lines that are believed */
 
 /* 1 if a page of another origin needs a header of this name: Access-Control-*
  * or Vary. */
-int chat_record_is_cors(chat_str_t name);
+int chat_recording_is_cors(chat_str_t name);
 
 /*
  * 1 if these header lines let a page of this origin read the answer: each
  * Access-Control-Allow-Origin among them is that origin or "*", and there is
  * one. origin may be empty: the request names none.
  */
-int chat_record_admits(chat_str_t lines, chat_str_t origin);
+int chat_recording_admits(chat_str_t lines, chat_str_t origin);
 
 /*
  * Adds the header lines to out that a page of this origin needs, or none if
- * they do not admit it. Lines may be of anybody: others than
- * Access-Control-* and Vary are left out, as is what is no header line.
+ * they do not admit it. Lines are not trusted: all but valid
+ * Access-Control-* and Vary lines are left out.
  */
-void chat_record_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin);
+void chat_recording_cors(chat_buf_t *out, chat_str_t lines, chat_str_t origin);
 
 /*
- * Cuts the next line "Name: value" off *headers, which may be of anybody: what
- * is none is passed over, the last one needs no newline. 0: there is none.
+ * Cuts the next line "Name: value" off *headers, which are not trusted: other
+ * lines are skipped, the last one needs no newline. 0: there is none.
  */
-int chat_record_header_next(chat_str_t *headers, chat_str_t *name,
-                            chat_str_t *value);
+int chat_recording_header_next(chat_str_t *headers, chat_str_t *name,
+                               chat_str_t *value);
 
 /* CHAT_ERROR: no memory; CHAT_BAD: these are no bytes of a head. */
-chat_rc_e chat_record_head_write(const chat_record_head_t *head,
-                                 chat_buf_t               *out);
-chat_rc_e chat_record_head_read(chat_str_t bytes, chat_record_head_t *out);
+chat_rc_e chat_recording_head_write(const chat_recording_head_t *head,
+                                    chat_buf_t                  *out);
+chat_rc_e chat_recording_head_read(chat_str_t             bytes,
+                                   chat_recording_head_t *out);
 
 /*
- * How many of the bytes make the next piece: at most max, and up to the end
+ * How many of the bytes make the next entry: at most max, and up to the end
  * of an event where one ends in them.
  */
-size_t chat_record_cut(chat_str_t bytes, size_t max);
+size_t chat_recording_cut(chat_str_t bytes, size_t max);
 
 #endif /* CHAT_RECORDING_H */

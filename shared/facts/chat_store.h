@@ -78,7 +78,7 @@ struct chat_store_s {
     uint32_t most_facts;
 
     /*
-     * The user's; may be NULL. The store has lost what it was told, or if not
+     * The user's; may be NULL. The store has lost its facts, or if not
      * all, then maybe what came last: facts that must stand are to be joined
      * again. Every watch is notified after it.
      */

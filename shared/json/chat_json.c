@@ -433,6 +433,14 @@ chat_json_unescape(chat_json_doc_t *doc, chat_str_t s)
 }
 
 
+/* A caller looks at the value: see stream/chat_form.h. */
+static void
+chat_json_note(const chat_json_t *node)
+{
+    ((chat_json_t *) node)->read = 1;
+}
+
+
 chat_str_t
 chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 {
@@ -440,6 +448,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
         return chat_str(NULL, 0);
     }
 
+    chat_json_note(node);
     return chat_json_unescape(doc,
                               chat_json_inner(doc, node->start, node->end));
 }
@@ -468,9 +477,12 @@ chat_json_key(chat_json_doc_t *doc, const chat_json_t *member)
 int
 chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
 {
-    return node != NULL && node->type == CHAT_JSON_STRING
-           && chat_json_same(chat_json_inner(doc, node->start, node->end),
-                             text);
+    if (node == NULL || node->type != CHAT_JSON_STRING) {
+        return 0;
+    }
+
+    chat_json_note(node);
+    return chat_json_same(chat_json_inner(doc, node->start, node->end), text);
 }
 
 
@@ -509,6 +521,81 @@ chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
 }
 
 
+chat_json_t *
+chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
+                const char *key, chat_json_type_e type)
+{
+    chat_json_t *node = chat_json_get(doc, object, key);
+
+    return node != NULL && node->type == type ? node : NULL;
+}
+
+
+chat_json_t *
+chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
+                const char *key)
+{
+    chat_json_t *list = chat_json_typed(doc, object, key, CHAT_JSON_ARRAY);
+
+    return list != NULL ? list->child : NULL;
+}
+
+
+int
+chat_json_has(chat_json_doc_t *doc, const chat_json_t *object, const char *key,
+              const char *text)
+{
+    return chat_json_is(doc, chat_json_get(doc, object, key), text);
+}
+
+
+int
+chat_json_flag(chat_json_doc_t *doc, const chat_json_t *object,
+               const char *key)
+{
+    return chat_json_true(chat_json_get(doc, object, key));
+}
+
+
+void
+chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
+              const chat_json_member_t *members, size_t n, chat_buf_t *out)
+{
+    size_t             i;
+    uint32_t           had = 0;
+    chat_str_t         key, value;
+    const char        *comma = "{";
+    const chat_json_t *node;
+
+    for (node = object ? object->child : NULL; node; node = node->next) {
+        for (i = 0; i < n && !chat_json_key_is(doc, node, members[i].key); i++)
+        {
+            /* void */
+        }
+
+        had |= i < n ? 1u << i : 0;
+        key = chat_str(doc->text.data + node->key_start,
+                       node->key_end - node->key_start);
+        value = i < n ? members[i].value : chat_json_raw(doc, node);
+
+        if (value.len != 0) {
+            chat_buf_format(out, "%s%v:%v", comma, key, value);
+            comma = ",";
+        }
+    }
+
+    for (i = 0; i < n; i++) {
+        if ((had & 1u << i) == 0 && members[i].value.len != 0) {
+            chat_buf_format(out, "%s%j:%v", comma, chat_cstr(members[i].key),
+                            members[i].value);
+            comma = ",";
+        }
+    }
+
+    chat_buf_puts(out, comma[0] == '{' ? "{}" : "}");
+}
+
+
 chat_str_t
 chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
 {
@@ -516,6 +603,7 @@ chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node)
         return chat_str(NULL, 0);
     }
 
+    chat_json_note(node);
     return chat_str(doc->text.data + node->start, node->end - node->start);
 }
 

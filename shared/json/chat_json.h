@@ -40,6 +40,7 @@ struct chat_json_s {
     uint32_t         key_start; /* of the member's key, quotes included */
     uint32_t         key_end;   /* one past it; 0: not a member */
     chat_json_type_e type;
+    unsigned         read : 1; /* an accessor gave its value */
 };
 
 typedef struct {
@@ -63,6 +64,20 @@ chat_rc_e chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena,
  */
 chat_json_t *chat_json_get(chat_json_doc_t *doc, const chat_json_t *object,
                            const char *key);
+
+/* The same where it is of this type, else NULL. */
+chat_json_t *chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
+                             const char *key, chat_json_type_e type);
+
+/* The first element of the array that has this key, else NULL. */
+chat_json_t *chat_json_first(chat_json_doc_t *doc, const chat_json_t *object,
+                             const char *key);
+
+/* 1 if the member of object with this key is a string, text; or true. */
+int chat_json_has(chat_json_doc_t *doc, const chat_json_t *object,
+                  const char *key, const char *text);
+int chat_json_flag(chat_json_doc_t *doc, const chat_json_t *object,
+                   const char *key);
 
 /* 1 if the member's own key is this one. */
 int chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
@@ -94,6 +109,20 @@ int chat_json_true(const chat_json_t *node);
 
 /* A number in 0..2^31-1 that is written in digits alone, else -1. */
 int32_t chat_json_index(const chat_json_doc_t *doc, const chat_json_t *node);
+
+/* A member for chat_json_set(): value is JSON text, or empty: it goes. */
+typedef struct {
+    const char *key;
+    chat_str_t  value;
+} chat_json_member_t;
+
+/*
+ * Appends the object (NULL: an empty one) with these n members, 32 at most: in
+ * their place where it has them, else behind all others.
+ */
+void chat_json_set(chat_json_doc_t *doc, const chat_json_t *object,
+                   const chat_json_member_t *members, size_t n,
+                   chat_buf_t *out);
 
 /* Number of members or elements; 0 where node is NULL or a scalar. */
 size_t chat_json_count(const chat_json_t *node);

@@ -20,14 +20,14 @@
 typedef struct {
     chat_str_t         key;
     const chat_json_t *node;
-} chat_json_member_t;
+} chat_canon_member_t;
 
 
 static int
 chat_json_compare(const void *one, const void *two)
 {
-    const chat_json_member_t *a = one, *b = two;
-    int                       rc = chat_str_compare(a->key, b->key);
+    const chat_canon_member_t *a = one, *b = two;
+    int                        rc = chat_str_compare(a->key, b->key);
 
     /* one key twice: as they stand in the text */
     return rc != 0 ? rc : a->node->start < b->node->start ? -1 : 1;
@@ -38,13 +38,13 @@ static void
 chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
                        chat_buf_t *out)
 {
-    size_t              i, n = 0;
-    const char         *separator = "";
-    const chat_json_t  *child;
-    chat_json_member_t *members;
+    size_t               i, n = 0;
+    const char          *separator = "";
+    const chat_json_t   *child;
+    chat_canon_member_t *members;
 
     members = chat_arena_alloc(doc->arena, chat_json_count(node)
-                                               * sizeof(chat_json_member_t));
+                                               * sizeof(chat_canon_member_t));
     if (members == NULL) {
         out->failed = 1;
         return;
@@ -60,7 +60,7 @@ chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
         return;
     }
 
-    qsort(members, n, sizeof(chat_json_member_t), chat_json_compare);
+    qsort(members, n, sizeof(chat_canon_member_t), chat_json_compare);
 
     chat_buf_puts(out, "{");
 

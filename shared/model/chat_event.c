@@ -64,16 +64,6 @@ chat_events_mark(chat_events_t *events, chat_stream_call_t *call)
 }
 
 
-void
-chat_events_end(chat_events_t *events, chat_end_e end, int *ended)
-{
-    if (!*ended) {
-        chat_events_add(events, CHAT_EVENT_TURN_END)->end = end;
-        *ended = 1;
-    }
-}
-
-
 chat_rc_e
 chat_fingerprint(chat_str_t name, chat_str_t args, chat_digest_t *out)
 {

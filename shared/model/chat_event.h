@@ -12,6 +12,7 @@
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "bytes/chat_digest.h"
+#include "json/chat_json.h"
 
 /* Which side executes a call. */
 typedef enum {
@@ -61,7 +62,7 @@ typedef enum {
                                waits for an approval, or (said by the server
                                itself) has it (ai_sdk only) */
     CHAT_EVENT_CALL_RESULT, /* id, outcome, digest, text: the result in the
-                               form that splice() takes as payload */
+                               form that a body takes as payload */
     CHAT_EVENT_STEP_SEAL,   /* the step is over, no more calls can come */
     CHAT_EVENT_STEP_RESET,  /* the client forgets all of the present step, its
                                calls too (ai_sdk only) */
@@ -79,6 +80,7 @@ typedef struct {
     chat_str_t          id;
     chat_str_t          name;
     chat_str_t          text;
+    const chat_json_t  *node;      /* ARGS: the string that text is; or NULL */
     chat_digest_t       digest;    /* RESULT: of the outcome; READY: the call's
                                     fingerprint, set by the stream */
     chat_verdict_e      verdict;   /* set by the replay filter, and */
@@ -142,9 +144,6 @@ chat_event_t *chat_events_add(chat_events_t *events, chat_event_e type);
 
 /* A new zeroed mark, likewise. */
 chat_mark_t *chat_events_mark(chat_events_t *events, chat_stream_call_t *call);
-
-/* TURN_END, added once: nothing happens where *ended is set. */
-void chat_events_end(chat_events_t *events, chat_end_e end, int *ended);
 
 /*
  * SHA-256 of the call's name and its arguments (JSON text) by value: 1.0 and

@@ -52,30 +52,6 @@ chat_request_add_call(chat_request_t *rq, chat_arena_t *arena)
 }
 
 
-chat_rc_e
-chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
-                      const chat_call_t *call)
-{
-    uint32_t     step;
-    chat_call_t *added;
-
-    if (chat_request_is_full(rq)) {
-        return CHAT_LIMIT;
-    }
-
-    added = chat_request_add_call(rq, arena);
-    if (added == NULL) {
-        return CHAT_ERROR;
-    }
-
-    step = added->step;
-    *added = *call;
-    added->step = step;
-
-    return CHAT_OK;
-}
-
-
 int
 chat_call_is_member(const chat_call_t *call)
 {
@@ -99,42 +75,6 @@ chat_call_is_settled(const chat_call_t *call)
     }
 
     return chat_approval_is_decided(call->approval);
-}
-
-
-/* 1 if the body has a result of a call of the step that it answers. */
-static int
-chat_request_brings(const chat_request_t *rq)
-{
-    size_t             i;
-    const chat_step_t *step;
-
-    if (!rq->answers) {
-        return 0;
-    }
-
-    step = &rq->steps[rq->nsteps - 1];
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-void
-chat_request_judge(chat_request_t *rq)
-{
-    if (rq->class == CHAT_CLASS_CONTINUATION && !chat_request_brings(rq)) {
-        rq->class = CHAT_CLASS_OTHER;
-    }
-
-    if (rq->class == CHAT_CLASS_OTHER) {
-        rq->answers = 0;
-    }
 }
 
 

@@ -1,8 +1,8 @@
 /*
  * chat_request.h: what a request body says, in the model's words.
  *
- * A dialect's reader fills a chat_request_t from a parsed body; the gate, the
- * merge and the replay filter know this only.
+ * A dialect's reader fills a chat_request_t from a parsed body. The gate, the
+ * merge and the replay filter read nothing else of it.
  *
  * calls[] holds every call of the *current turn* (since the last user text)
  * and of every earlier step that has an unanswered or undecided call, in the
@@ -29,10 +29,10 @@ typedef enum {
     CHAT_CLASS_OTHER,        /* nothing that we decide about */
     CHAT_CLASS_FRESH,        /* brings new user content */
     CHAT_CLASS_CONTINUATION, /* made only to bring results back */
-    CHAT_CLASS_PENDING,    /* ai_sdk: would be one, but brings none: it is one
-                                if the store has them */
-    CHAT_CLASS_REGENERATE, /* asks for the last answer once more */
-    CHAT_CLASS_ITEMS       /* responses: adds results to a conversation that
+    CHAT_CLASS_PENDING,      /* ai_sdk: waits for results, but brings none: a
+                              continuation if the store has them */
+    CHAT_CLASS_REGENERATE,   /* asks for the last answer once more */
+    CHAT_CLASS_ITEMS         /* responses: adds results to a conversation that
                               the provider keeps, and wants no answer of the
                               model */
 } chat_class_e;
@@ -59,7 +59,7 @@ typedef struct {
     chat_digest_t   fingerprint;
     chat_outcome_e  outcome; /* of its result in this body; NONE: missing */
     chat_digest_t   digest;  /* of that result, by value */
-    chat_str_t      payload; /* that result as splice() takes it; in the body
+    chat_str_t      payload; /* that result as write() takes it; in the body
                                  or in the arena */
     chat_approval_e approval;
     chat_str_t      reason;        /* of the approval response, as JSON text */
@@ -69,8 +69,8 @@ typedef struct {
     unsigned        undecided : 1; /* settled, but its approval does not say
                                       how it was decided */
     unsigned        dynamic : 1;   /* ai_sdk: a dynamic-tool part */
-    unsigned        in_last_message : 1; /* ai_sdk: may be told */
-    unsigned        delivered : 1; /* chained: the provider has its result */
+    unsigned in_last_message : 1;  /* ai_sdk: a client takes its result */
+    unsigned delivered : 1;        /* chained: the provider has its result */
     /* Nodes of the body's tree: */
     const chat_json_t *node;   /* the call's value */
     const chat_json_t *result; /* that of its result, or NULL */
@@ -118,8 +118,8 @@ typedef struct {
                                    what a fresh turn leaves behind */
     size_t        turn;    /* calls[turn..] are of the current turn */
     chat_step_t   next;    /* as the step that the answer will open */
-    const void   *own;     /* the dialect's, for what it reads and says later;
-                              with the tree; may be NULL */
+    const void   *own;     /* the dialect's, for its stream and own answers;
+                              lives as the tree; may be NULL */
 } chat_request_t;
 
 /*
@@ -129,21 +129,6 @@ typedef struct {
  */
 chat_call_t *chat_request_add_call(chat_request_t *rq, chat_arena_t *arena);
 chat_step_t *chat_request_add_step(chat_request_t *rq, chat_arena_t *arena);
-
-/*
- * Appends a copy of the call to the last step. CHAT_LIMIT: the request has
- * CHAT_CALLS_MAX; CHAT_ERROR: no memory.
- */
-chat_rc_e chat_request_put_call(chat_request_t *rq, chat_arena_t *arena,
-                                const chat_call_t *call);
-
-/* 1 if no further call may be added. */
-static inline int
-chat_request_is_full(const chat_request_t *rq)
-{
-    return rq->ncalls >= CHAT_CALLS_MAX;
-}
-
 
 /*
  * 1 if the call is one that the client must answer: kind client or approval,
@@ -156,12 +141,6 @@ int chat_call_is_member(const chat_call_t *call);
  * approval response.
  */
 int chat_call_is_settled(const chat_call_t *call);
-
-/*
- * Once the calls are read: a continuation that brings no result of the step
- * that it answers is none but OTHER, which answers no step.
- */
-void chat_request_judge(chat_request_t *rq);
 
 /*
  * A copy of rq in the arena that needs neither the tree nor the arena that rq

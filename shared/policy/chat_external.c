@@ -1,5 +1,5 @@
 /*
- * chat_external.c: results from outside of the conversation's client; see
+ * chat_external.c: external results of a conversation; see
  * chat_external.h.
  *
  * Three parts: the body that brings results is read, they become facts of
@@ -13,13 +13,21 @@
 
 
 static chat_rc_e
-chat_external_bad(chat_external_t *out, const char *field, const char *message)
+chat_external_refused(chat_external_t *out, unsigned status, const char *code,
+                      const char *field, const char *message)
 {
-    out->refusal.status = 400;
-    out->refusal.code = "invalid";
+    out->refusal.status = status;
+    out->refusal.code = code;
     out->refusal.field = field;
     out->refusal.message = message;
     return CHAT_BAD;
+}
+
+
+static chat_rc_e
+chat_external_bad(chat_external_t *out, const char *field, const char *message)
+{
+    return chat_external_refused(out, 400, "invalid", field, message);
 }
 
 
@@ -143,10 +151,9 @@ chat_external_value(chat_external_t *out, const chat_json_t *object,
 
     if (rc == CHAT_OK
         && chat_json_raw(&out->doc, item->value).len > max_result) {
-        rc = chat_external_bad(out, field,
-                               "this member is longer than chat_max_result");
-        out->refusal.status = 413;
-        out->refusal.code = "too_large";
+        rc = chat_external_refused(
+            out, 413, "too_large", field,
+            "this member is longer than chat_max_result");
     }
 
     return rc;
@@ -263,20 +270,6 @@ chat_external_read(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
 }
 
 
-static chat_rc_e
-chat_external_refused(chat_external_t *out, const chat_external_item_t *item,
-                      unsigned status, const char *code, const char *field,
-                      const char *message)
-{
-    out->refusal.status = status;
-    out->refusal.code = code;
-    out->refusal.field = field;
-    out->refusal.message = message;
-    out->refusal.index = item->index;
-    return CHAT_BAD;
-}
-
-
 /* The call that the result is of, if it can take it. */
 static chat_rc_e
 chat_external_member(chat_external_t *out, const chat_external_item_t *item,
@@ -284,12 +277,12 @@ chat_external_member(chat_external_t *out, const chat_external_item_t *item,
                      const chat_member_t **member)
 {
     *member = chat_batch_find(batch, item->id);
+    out->refusal.index = item->index;
 
     if (*member == NULL || !(*member)->is_call
         || (*member)->kind == CHAT_KIND_PROVIDER)
     {
-        return chat_external_refused(out, item, 404, "unknown_call",
-                                     "toolCallId",
+        return chat_external_refused(out, 404, "unknown_call", "toolCallId",
                                      "the conversation's latest step has no "
                                      "such call for its client to answer");
     }
@@ -297,16 +290,15 @@ chat_external_member(chat_external_t *out, const chat_external_item_t *item,
     if (item->outcome == CHAT_OUTCOME_NONE
         && (*member)->kind != CHAT_KIND_APPROVAL)
     {
-        return chat_external_refused(out, item, 400, "invalid", "approved",
-                                     "this call does not ask for an approval");
+        return chat_external_bad(out, "approved",
+                                 "this call does not ask for an approval");
     }
 
     if (item->outcome != CHAT_OUTCOME_NONE
         && (*member)->kind == CHAT_KIND_APPROVAL && dialect->only_decided)
     {
-        return chat_external_refused(
-            out, item, 400, "invalid",
-            item->outcome == CHAT_OUTCOME_OK ? "output" : "errorText",
+        return chat_external_bad(
+            out, item->outcome == CHAT_OUTCOME_OK ? "output" : "errorText",
             "this call takes approved and nothing else");
     }
 
@@ -336,54 +328,39 @@ chat_external_is_repeated(const chat_external_t      *out,
 }
 
 
-/* The value as the dialect's splice() takes it. */
-static chat_rc_e
-chat_external_payload(const chat_external_t      *out,
-                      const chat_external_item_t *item,
-                      const chat_dialect_t *dialect, chat_str_t *payload)
-{
-    chat_rc_e  rc;
-    chat_buf_t text = { 0 };
-
-    *payload = chat_json_raw(&out->doc, item->value);
-
-    if (!dialect->plain_text || item->value->type == CHAT_JSON_STRING) {
-        return CHAT_OK;
-    }
-
-    chat_buf_json(&text, *payload);
-    rc = chat_buf_dup(&text, out->doc.arena, payload);
-    chat_buf_free(&text);
-    return rc;
-}
-
-
 static chat_rc_e
 chat_external_fact(chat_external_t *out, const chat_external_item_t *item,
                    const chat_dialect_t *dialect, const chat_member_t *member,
                    chat_facts_t *facts)
 {
-    chat_str_t    payload;
+    chat_rc_e     rc;
+    chat_buf_t    text = { 0 };
+    chat_str_t    payload = chat_json_raw(&out->doc, item->value);
     chat_digest_t digest, answered;
 
     if (item->outcome == CHAT_OUTCOME_NONE) {
-        chat_facts_approval(facts, item->id, item->approval,
-                            chat_json_raw(&out->doc, item->value));
+        chat_facts_approval(facts, item->id, item->approval, payload);
         return CHAT_OK;
+    }
+
+    rc = chat_json_digest(&out->doc, item->value, &digest);
+
+    if (rc == CHAT_OK && dialect->plain_text
+        && item->value->type != CHAT_JSON_STRING)
+    {
+        chat_buf_json(&text, payload);
+        rc = chat_buf_move(&text, out->doc.arena, &payload);
     }
 
     memset(&answered, 0, sizeof(answered));
     memcpy(answered.bytes, member->fingerprint, sizeof(member->fingerprint));
 
-    if (chat_json_digest(&out->doc, item->value, &digest) != CHAT_OK
-        || chat_external_payload(out, item, dialect, &payload) != CHAT_OK)
-    {
-        return CHAT_ERROR;
+    if (rc == CHAT_OK) {
+        chat_facts_result(facts, item->id, item->outcome, &digest, &answered,
+                          &payload);
     }
 
-    chat_facts_result(facts, item->id, item->outcome, &digest, &answered,
-                      &payload);
-    return CHAT_OK;
+    return rc;
 }
 
 
@@ -483,11 +460,7 @@ chat_external_is_settled(const chat_member_t *member)
 }
 
 
-static const char *
-chat_external_bool(int value)
-{
-    return value ? "true" : "false";
-}
+#define CHAT_EXTERNAL_BOOL(value) ((value) ? "true" : "false")
 
 
 static void
@@ -497,7 +470,7 @@ chat_external_call(const chat_member_t *member, chat_buf_t *out)
     chat_buf_json(out, member->id);
     chat_buf_printf(out, ",\"kind\":\"%s\",\"settled\":%s",
                     member->kind == CHAT_KIND_APPROVAL ? "approval" : "client",
-                    chat_external_bool(chat_external_is_settled(member)));
+                    CHAT_EXTERNAL_BOOL(chat_external_is_settled(member)));
 
     if (member->outcome != CHAT_OUTCOME_NONE) {
         chat_buf_printf(out, ",\"outcome\":\"%s\"",
@@ -507,16 +480,23 @@ chat_external_call(const chat_member_t *member, chat_buf_t *out)
     if (member->approval != CHAT_APPROVAL_NONE) {
         chat_buf_printf(
             out, ",\"approved\":%s",
-            chat_external_bool(member->approval == CHAT_APPROVAL_GRANTED));
+            CHAT_EXTERNAL_BOOL(member->approval == CHAT_APPROVAL_GRANTED));
     }
 
     chat_buf_puts(out, "}");
 }
 
 
-/* The calls of the batch that the client is to answer, all or the missing. */
+typedef enum {
+    CHAT_EXTERNAL_ALL,    /* each call as an object */
+    CHAT_EXTERNAL_IDS,    /* their ids */
+    CHAT_EXTERNAL_MISSING /* the ids of those without an outcome */
+} chat_external_list_e;
+
+/* The calls of the batch that the client is to answer. */
 static void
-chat_external_calls(const chat_batch_t *batch, int missing, chat_buf_t *out)
+chat_external_calls(const chat_batch_t *batch, chat_external_list_e list,
+                    chat_buf_t *out)
 {
     size_t               i;
     const char          *comma = "";
@@ -526,7 +506,8 @@ chat_external_calls(const chat_batch_t *batch, int missing, chat_buf_t *out)
         member = &batch->members[i];
 
         if (!member->is_call || member->kind == CHAT_KIND_PROVIDER
-            || (missing && chat_external_is_settled(member)))
+            || (list == CHAT_EXTERNAL_MISSING
+                && chat_external_is_settled(member)))
         {
             continue;
         }
@@ -534,10 +515,10 @@ chat_external_calls(const chat_batch_t *batch, int missing, chat_buf_t *out)
         chat_buf_puts(out, comma);
         comma = ",";
 
-        if (missing) {
-            chat_buf_json(out, member->id);
-        } else {
+        if (list == CHAT_EXTERNAL_ALL) {
             chat_external_call(member, out);
+        } else {
+            chat_buf_json(out, member->id);
         }
     }
 }
@@ -582,14 +563,14 @@ chat_external_show(const chat_batch_t *batch, const chat_recorded_t *recorded,
                     "\"sealed\":%s,\"broken\":%s,\"superseded\":%s,"
                     "\"cleared\":%s,\"calls\":[",
                     name, (unsigned long long) batch->since,
-                    chat_external_bool(chat_external_is_open(batch)),
-                    chat_external_bool(batch->sealed),
-                    chat_external_bool(batch->broken),
-                    chat_external_bool(batch->superseded),
-                    chat_external_bool(batch->cleared));
-    chat_external_calls(batch, 0, out);
+                    CHAT_EXTERNAL_BOOL(chat_external_is_open(batch)),
+                    CHAT_EXTERNAL_BOOL(batch->sealed),
+                    CHAT_EXTERNAL_BOOL(batch->broken),
+                    CHAT_EXTERNAL_BOOL(batch->superseded),
+                    CHAT_EXTERNAL_BOOL(batch->cleared));
+    chat_external_calls(batch, CHAT_EXTERNAL_ALL, out);
     chat_buf_puts(out, "],\"missing\":[");
-    chat_external_calls(batch, 1, out);
+    chat_external_calls(batch, CHAT_EXTERNAL_MISSING, out);
     chat_buf_puts(out, "],\"attempt\":");
     chat_external_attempt(&batch->last, out);
     chat_buf_puts(out, "}\n");
@@ -599,20 +580,10 @@ chat_external_show(const chat_batch_t *batch, const chat_recorded_t *recorded,
 void
 chat_external_cleared(const chat_batch_t *batch, chat_buf_t *out)
 {
-    size_t               i;
-    const char          *comma = "";
-    const chat_member_t *member;
-
     chat_buf_puts(out, "{\"cleared\":[");
 
-    for (i = 0; batch != NULL && i < batch->nmembers; i++) {
-        member = &batch->members[i];
-
-        if (member->is_call && member->kind != CHAT_KIND_PROVIDER) {
-            chat_buf_puts(out, comma);
-            comma = ",";
-            chat_buf_json(out, member->id);
-        }
+    if (batch != NULL) {
+        chat_external_calls(batch, CHAT_EXTERNAL_IDS, out);
     }
 
     chat_buf_puts(out, "]}\n");

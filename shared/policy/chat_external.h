@@ -1,7 +1,7 @@
 /*
- * chat_external.h: results from outside of the chat, as a person in another
- * program or a webhook gives them: what the body of such a request says, what
- * facts that makes, and what is answered.
+ * chat_external.h: external results, as a person in another program or a
+ * webhook gives them: the body of such a request, the facts that it makes, and
+ * the reply.
  *
  * Promises: pure; any body is survived; a list is taken whole or not at all;
  * a refusal names the field, and of a list the index.

@@ -14,21 +14,12 @@
 #define CHAT_LOOP_MS 60000
 
 
-/* The two times are less than a minute apart. */
-static int
-chat_gate_is_recent(uint64_t now, uint64_t then)
-{
-    uint64_t apart = now > then ? now - then : then - now;
-
-    return now != 0 && then != 0 && apart < CHAT_LOOP_MS;
-}
-
-
 chat_gate_e
 chat_gate_may_claim(const chat_question_t *q, const chat_batch_t *batch,
                     uint32_t k)
 {
     size_t                i, recent = 0;
+    uint64_t              apart;
     const chat_attempt_t *attempt = batch->attempts;
 
     /* a claim that no reader believes could be tried for ever */
@@ -37,8 +28,10 @@ chat_gate_may_claim(const chat_question_t *q, const chat_batch_t *batch,
     }
 
     for (i = 0; q->dialect->resends && i < batch->nattempts; i++, attempt++) {
-        recent +=
-            !attempt->is_void && chat_gate_is_recent(q->now, attempt->ms);
+        apart =
+            q->now > attempt->ms ? q->now - attempt->ms : attempt->ms - q->now;
+        recent += !attempt->is_void && q->now != 0 && attempt->ms != 0
+                  && apart < CHAT_LOOP_MS;
     }
 
     return recent < CHAT_LOOP_ATTEMPTS ? CHAT_GATE_CLAIM : CHAT_GATE_LOOP;
@@ -55,47 +48,48 @@ typedef struct {
     int                 lost_step; /* the store knew the step, and forgot it */
     int overruled; /* the body brings a decision that is not the stored one */
     int sibling;   /* may share the last attempt's answer */
-    int spent;     /* another request alone can carry a member's outcome */
+    int held_elsewhere; /* another request alone can carry an outcome */
 } chat_look_t;
 
 
-/*
- * How the store settles a member that the body leaves open: 'r' by a result
- * that can be merged, 'a' by an approval, 'A' by something that another
- * request carries and this one cannot (a result without payload, an approval
- * that must not be sent again), 0 not at all. A result counts only for the
- * call whose arguments it answered.
- */
-static int
+/* Where this request has the outcome of a member from. */
+typedef enum {
+    SOURCE_NONE,     /* nothing has settled it */
+    SOURCE_BODY,     /* also: the provider has it, or its client need not */
+    SOURCE_OVERRULE, /* the body, but its decision is not the stored one */
+    SOURCE_RESULT,   /* a stored result that can be merged */
+    SOURCE_APPROVAL, /* a stored approval */
+    SOURCE_OTHER     /* another request carries it, and this one cannot: a
+                        result without payload, or an approval that must not be
+                        sent again */
+} chat_source_e;
+
+/* What the store has for a member that the body leaves open. */
+static chat_source_e
 chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
                  const unsigned char *fingerprint)
 {
-    const chat_member_t       *member;
-    static const unsigned char unknown[16] = { 0 };
+    const chat_member_t *member = chat_batch_find(batch, id);
 
-    member = chat_batch_find(batch, id);
     if (member == NULL) {
-        return 0;
+        return SOURCE_NONE;
     }
 
-    if (member->outcome != CHAT_OUTCOME_NONE
-        && (fingerprint == NULL || memcmp(member->answered, unknown, 16) == 0
-            || memcmp(member->answered, fingerprint, 16) == 0))
-    {
-        return member->has_payload ? 'r' : 'A';
+    if (chat_member_has_result(member, fingerprint)) {
+        return member->has_payload ? SOURCE_RESULT : SOURCE_OTHER;
     }
 
     if (member->approval == CHAT_APPROVAL_NONE || kind != CHAT_KIND_APPROVAL) {
-        return 0;
+        return SOURCE_NONE;
     }
 
     /* an approval that was sent once may have run its tool */
-    return batch->answered.k == 0 ? 'a' : 'A';
+    return batch->answered.k == 0 ? SOURCE_APPROVAL : SOURCE_OTHER;
 }
 
 
-static const chat_asked_t *
-chat_gate_asked(const chat_question_t *q, chat_str_t id)
+static const chat_question_member_t *
+chat_gate_own_member(const chat_question_t *q, chat_str_t id)
 {
     const chat_table_entry_t *entry = chat_table_find(&q->index, id);
 
@@ -129,71 +123,72 @@ chat_gate_carried(const chat_look_t *look)
 
 /* 1 if the store has the opposite of the decision that the body brings. */
 static int
-chat_gate_overrules(const chat_batch_t *batch, const chat_asked_t *asked)
+chat_gate_overrules(const chat_batch_t           *batch,
+                    const chat_question_member_t *own)
 {
     const chat_member_t *member;
 
-    if (!chat_approval_is_decided(asked->approval)
-        || asked->outcome != CHAT_OUTCOME_NONE)
+    if (!chat_approval_is_decided(own->approval)
+        || own->outcome != CHAT_OUTCOME_NONE)
     {
         return 0;
     }
 
-    member = chat_batch_find(batch, asked->id);
+    member = chat_batch_find(batch, own->id);
     return member != NULL && member->approval != CHAT_APPROVAL_NONE
-           && member->approval != asked->approval;
+           && member->approval != own->approval;
 }
 
 
 /*
- * Walks the members of the batch as this request sees them: its own, or,
- * where the calls are not in the body, those of the store. Answers how the
- * i-th is settled ('b' by the body, 'c' by the body with a decision that is
- * not the stored one, 'r', 'a', 'A', 0) and its id, or -1 at the end.
+ * The i-th member of the batch as this request sees it: its own, or, where
+ * the calls are not in the body, that of the store. Returns 0 past the last.
  */
 static int
 chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
-                 chat_str_t *id)
+                 chat_str_t *id, chat_source_e *source)
 {
-    int                  how;
-    const chat_asked_t  *asked;
-    const chat_member_t *member;
+    const chat_question_member_t *own;
+    const chat_member_t          *member;
 
-    if (!q->chained) {
-        if (i == q->nmembers) {
-            return -1;
-        }
-        asked = &q->members[i];
-        *id = asked->id;
-        how = asked->settled && !asked->wants
-                  ? 'b'
-                  : chat_gate_stored(batch, *id, asked->kind,
-                                     asked->fingerprint);
-        if (asked->settled && how != 'r') {
-            return chat_gate_overrules(batch, asked) ? 'c' : 'b';
-        }
-        return how;
+    if (i == (q->chained ? batch->nmembers : q->nmembers)) {
+        return 0;
     }
 
-    if (i == batch->nmembers) {
-        return -1;
+    if (!q->chained) {
+        own = &q->members[i];
+        *id = own->id;
+        *source =
+            own->settled && !own->needs_result
+                ? SOURCE_BODY
+                : chat_gate_stored(batch, *id, own->kind, own->fingerprint);
+
+        if (own->settled && *source != SOURCE_RESULT) {
+            *source = chat_gate_overrules(batch, own) ? SOURCE_OVERRULE
+                                                      : SOURCE_BODY;
+        }
+
+        return 1;
     }
 
     member = &batch->members[i];
+    own = chat_gate_own_member(q, member->id);
     *id = member->id;
 
     if (!member->is_call || member->kind == CHAT_KIND_PROVIDER) {
-        return 'b';
+        *source = SOURCE_BODY;
+
+    } else if (own != NULL && chat_gate_overrules(batch, own)) {
+        *source = SOURCE_OVERRULE;
+
+    } else if (own != NULL || chat_gate_delivered(q, member)) {
+        *source = SOURCE_BODY;
+
+    } else {
+        *source = chat_gate_stored(batch, *id, member->kind, NULL);
     }
 
-    asked = chat_gate_asked(q, *id);
-    if (asked != NULL && chat_gate_overrules(batch, asked)) {
-        return 'c';
-    }
-
-    return asked != NULL || chat_gate_delivered(q, member)
-               ? 'b'
-               : chat_gate_stored(batch, *id, member->kind, NULL);
+    return 1;
 }
 
 
@@ -201,24 +196,19 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
 static void
 chat_gate_count(chat_look_t *look, chat_decision_t *out)
 {
-    int        how;
-    size_t     i;
-    chat_str_t id;
+    size_t        i;
+    chat_str_t    id;
+    chat_source_e source;
 
     out->missing = 0;
     out->merge = 0;
-    look->spent = 0;
+    look->held_elsewhere = 0;
 
-    for (i = 0;; i++) {
-        how = chat_gate_member(look->q, look->batch, i, &id);
-        if (how == -1) {
-            return;
-        }
-
-        out->missing += how == 0;
-        look->spent |= how == 'A';
-        look->overruled |= how == 'c';
-        out->merge |= how == 'r' || how == 'a';
+    for (i = 0; chat_gate_member(look->q, look->batch, i, &id, &source); i++) {
+        out->missing += source == SOURCE_NONE;
+        look->held_elsewhere |= source == SOURCE_OTHER;
+        look->overruled |= source == SOURCE_OVERRULE;
+        out->merge |= source == SOURCE_RESULT || source == SOURCE_APPROVAL;
     }
 }
 
@@ -234,7 +224,7 @@ chat_gate_more(const chat_look_t *look)
         member = &look->batch->members[i];
 
         if (member->is_call && member->kind != CHAT_KIND_PROVIDER
-            && chat_gate_asked(look->q, member->id) == NULL)
+            && chat_gate_own_member(look->q, member->id) == NULL)
         {
             return 1;
         }
@@ -252,20 +242,13 @@ chat_gate_foreign(const chat_look_t *look)
     const chat_member_t *member = look->batch->members;
 
     for (i = 0; i < look->batch->nmembers; i++, member++) {
-        if (member->is_call && chat_gate_asked(look->q, member->id) != NULL) {
+        if (member->is_call
+            && chat_gate_own_member(look->q, member->id) != NULL) {
             return 0;
         }
     }
 
     return look->q->nmembers != 0;
-}
-
-
-int
-chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
-{
-    return chat_str_eq(attempt->worker, q->worker)
-           && chat_str_eq(attempt->request, q->request);
 }
 
 
@@ -307,7 +290,7 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 }
 
 
-/* The batch is complete and somebody has claimed it. */
+/* The batch is complete, and a request has claimed it. */
 static chat_gate_e
 chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 {
@@ -334,7 +317,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 
         /* it may have begun and ended within one look */
         out->attach = last->answer >= 200 && last->answer < 300;
-        return CHAT_GATE_FATE;
+        return CHAT_GATE_OUTCOME;
     }
 
     if (!look->sibling) {
@@ -346,7 +329,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
     }
 
     if (last->answer >= 300) {
-        return CHAT_GATE_FATE;
+        return CHAT_GATE_OUTCOME;
     }
 
     return chat_gate_answered(look, out);
@@ -404,59 +387,45 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
                   ? chat_gate_next(look, out)
                   : chat_gate_claimed(look, out);
 
-    /* a request that cannot carry a spent member may be answered, but must
-       not go upstream */
-    return look->spent && verdict <= CHAT_GATE_GO ? CHAT_GATE_HOLD : verdict;
+    /* the request may be answered, but must not go upstream without it */
+    return look->held_elsewhere && verdict <= CHAT_GATE_GO ? CHAT_GATE_HOLD
+                                                           : verdict;
 }
 
 
 /* Keeps an attempt, if it is another's and no step back. */
 static void
 chat_gate_see_attempt(chat_question_t *q, const chat_attempt_t *attempt,
-                      chat_seen_attempt_t *seen)
+                      chat_attempt_t *seen)
 {
-    size_t     worker = attempt->worker.len, request = attempt->request.len;
-    chat_str_t results = seen->attempt.results;
+    size_t worker = attempt->worker.len, request = attempt->request.len;
+    chat_attempt_t copy = *attempt;
 
-    if (attempt->k < seen->attempt.k || worker == 0 || request == 0
+    if (attempt->k < seen->k || worker == 0 || request == 0
         || worker > CHAT_CLAIMANT_MAX || request > CHAT_CLAIMANT_MAX - worker
         || chat_gate_is_own(q, attempt))
     {
         return;
     }
 
-    if (attempt->k != seen->attempt.k
-        && chat_arena_dup(q->arena, attempt->results, &results) != CHAT_OK)
+    if (attempt->k == seen->k && chat_str_eq(attempt->worker, seen->worker)
+        && chat_str_eq(attempt->request, seen->request))
+    {
+        copy.worker = seen->worker;
+        copy.request = seen->request;
+        copy.results = seen->results;
+
+    } else if (chat_arena_dup(q->arena, attempt->worker, &copy.worker)
+                   != CHAT_OK
+               || chat_arena_dup(q->arena, attempt->request, &copy.request)
+                      != CHAT_OK
+               || chat_arena_dup(q->arena, attempt->results, &copy.results)
+                      != CHAT_OK)
     {
         return;
     }
 
-    memcpy(seen->claimant, attempt->worker.data, worker);
-    memcpy(seen->claimant + worker, attempt->request.data, request);
-    seen->attempt = *attempt;
-    seen->attempt.worker = chat_str(seen->claimant, worker);
-    seen->attempt.request = chat_str(seen->claimant + worker, request);
-    seen->attempt.results = results;
-}
-
-
-static void
-chat_gate_see(chat_question_t *q, const chat_batch_t *batch)
-{
-    size_t i, calls = 0;
-
-    chat_gate_see_attempt(q, &batch->last, &q->seen.last);
-    chat_gate_see_attempt(q, &batch->answered, &q->seen.answered);
-    q->seen.partial |= batch->partial;
-    q->seen.sealed |= batch->sealed;
-
-    for (i = 0; q->chained && i < batch->nmembers; i++) {
-        calls += batch->members[i].is_call != 0;
-    }
-
-    if (calls > q->seen.ncalls) {
-        q->seen.ncalls = calls;
-    }
+    *seen = copy;
 }
 
 
@@ -492,7 +461,7 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
 
     if (q->chained) {
         chat_gate_count(&look, out);
-        q->complete = out->missing == 0 && !out->merge && !look.spent;
+        q->complete = out->missing == 0 && !out->merge && !look.held_elsewhere;
     }
 
     look.sibling = chat_gate_may_follow(q, batch, &look.last, &out->twin);
@@ -507,27 +476,14 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
         chat_gate_carries(q, batch);
     }
 
-    chat_gate_see(q, batch);
-}
+    chat_gate_see_attempt(q, &batch->last, &q->seen.last);
+    chat_gate_see_attempt(q, &batch->answered, &q->seen.answered);
+    q->seen.partial |= batch->partial;
+    q->seen.sealed |= batch->sealed;
 
-
-/* How a bad end of the attempt is told to a request that waited for it. */
-static chat_reply_e
-chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision)
-{
-    if (decision->status >= 400) {
-        return CHAT_REPLY_UPSTREAM_STATUS;
+    if (q->chained && batch->ncalls > q->seen.ncalls) {
+        q->seen.ncalls = batch->ncalls;
     }
-
-    if (decision->end == CHAT_END_FAILED || decision->status >= 300) {
-        return CHAT_REPLY_UPSTREAM_ERROR;
-    }
-
-    if (decision->end != CHAT_END_ABORTED) {
-        return CHAT_REPLY_INTERRUPTED;
-    }
-
-    return q->dialect->one_by_one ? CHAT_REPLY_BOUNCE : CHAT_REPLY_ABORTED;
 }
 
 
@@ -535,6 +491,19 @@ chat_reply_e
 chat_gate_incomplete(const chat_dialect_t *dialect)
 {
     return dialect->bounce != NULL ? CHAT_REPLY_BOUNCE : CHAT_REPLY_INCOMPLETE;
+}
+
+
+/* The reply to a request that waited for an attempt which ended badly. */
+static chat_reply_e
+chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision)
+{
+    return decision->status >= 400 ? CHAT_REPLY_UPSTREAM_STATUS
+           : decision->status >= 300 || decision->end == CHAT_END_FAILED
+               ? CHAT_REPLY_UPSTREAM_ERROR
+           : decision->end != CHAT_END_ABORTED ? CHAT_REPLY_INTERRUPTED
+           : q->dialect->one_by_one            ? CHAT_REPLY_BOUNCE
+                                               : CHAT_REPLY_ABORTED;
 }
 
 
@@ -549,25 +518,18 @@ chat_gate_reply(const chat_question_t *q, const chat_decision_t *decision,
                        || (terms->siblings_recording && q->dialect->no_empty)
                    ? CHAT_REPLY_CONFLICT
                    : CHAT_REPLY_EMPTY;
-
     case CHAT_GATE_EMPTY:
         return CHAT_REPLY_EMPTY;
-
-    case CHAT_GATE_FATE:
+    case CHAT_GATE_OUTCOME:
         return chat_gate_outcome(q, decision);
-
     case CHAT_GATE_INCOMPLETE:
         return chat_gate_incomplete(q->dialect);
-
     case CHAT_GATE_SUPERSEDED:
         return CHAT_REPLY_SUPERSEDED;
-
     case CHAT_GATE_CLEARED:
         return CHAT_REPLY_CLEARED;
-
     case CHAT_GATE_LOOP:
         return CHAT_REPLY_LOOP;
-
     default:
         return CHAT_REPLY_CONFLICT;
     }
@@ -578,28 +540,25 @@ chat_gate_reply(const chat_question_t *q, const chat_decision_t *decision,
 static chat_action_e
 chat_gate_action(const chat_decision_t *decision, const chat_terms_t *terms)
 {
-    chat_gate_e verdict = decision->verdict;
-
-    if (verdict == CHAT_GATE_CLAIM) {
+    switch (decision->verdict) {
+    case CHAT_GATE_CLAIM:
         return CHAT_ACT_CLAIM;
-    }
-
-    if (verdict == CHAT_GATE_HOLD || verdict == CHAT_GATE_WAIT) {
+    case CHAT_GATE_HOLD:
+    case CHAT_GATE_WAIT:
         return CHAT_ACT_WAIT;
-    }
-
-    if (verdict == CHAT_GATE_UNMANAGED) {
+    case CHAT_GATE_UNMANAGED:
         return CHAT_ACT_POLL;
+    default:
+        break;
     }
 
-    if (!terms->followed && (decision->attach || verdict == CHAT_GATE_SIBLING))
+    if (!terms->followed
+        && (decision->attach || decision->verdict == CHAT_GATE_SIBLING))
     {
         return CHAT_ACT_FOLLOW;
     }
 
-    return verdict == CHAT_GATE_GO || verdict == CHAT_GATE_PASS
-               ? CHAT_ACT_GO
-               : CHAT_ACT_REPLY;
+    return decision->verdict <= CHAT_GATE_GO ? CHAT_ACT_GO : CHAT_ACT_REPLY;
 }
 
 
@@ -610,7 +569,7 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
     chat_act_t act = { CHAT_ACT_PASS, CHAT_REPLY_CONFLICT, 0, 0 };
 
     if (terms->class == CHAT_CLASS_ITEMS) {
-        /* whatever became of the batch, its results go on */
+        /* its results go on, whatever became of the batch */
         act.action = decision->verdict == CHAT_GATE_UNMANAGED ? CHAT_ACT_POLL
                                                               : CHAT_ACT_PASS;
         return act;
@@ -640,48 +599,27 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
 }
 
 
-/* prefix and id as one text; empty without memory. */
-static chat_str_t
-chat_gate_field(chat_arena_t *arena, const char *prefix, chat_str_t id)
-{
-    size_t         len = strlen(prefix);
-    unsigned char *field;
-
-    field = chat_arena_alloc(arena, len + id.len + 1);
-    if (field == NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    memcpy(field, prefix, len);
-    memcpy(field + len, id.data, id.len);
-    return chat_str(field, len + id.len);
-}
-
-
 size_t
 chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
                  chat_arena_t *arena, chat_str_t *fields)
 {
-    int                  how;
-    size_t               i, k, count = 0;
-    chat_str_t           id;
-    const chat_member_t *member;
+    int           result;
+    size_t        i, k, count = 0;
+    chat_str_t    id;
+    chat_source_e source;
 
-    for (i = 0;; i++) {
-        how = chat_gate_member(q, batch, i, &id);
-        if (how == -1) {
-            break;
+    for (i = 0; chat_gate_member(q, batch, i, &id, &source); i++) {
+        result = source == SOURCE_RESULT;
+
+        if (result) {
+            fields[count++] = chat_facts_field(arena, "result/", id);
         }
 
-        if (how == 'r') {
-            fields[count++] = chat_gate_field(arena, "result/", id);
-        }
-
-        member = chat_batch_find(batch, id);
-        if (how == 'a' || how == 'c'
-            || (how == 'r' && member->approval != CHAT_APPROVAL_NONE))
+        if (source == SOURCE_APPROVAL || source == SOURCE_OVERRULE
+            || (result
+                && chat_batch_find(batch, id)->approval != CHAT_APPROVAL_NONE))
         {
-            fields[count++] = chat_gate_field(arena, "approval/", id);
+            fields[count++] = chat_facts_field(arena, "approval/", id);
         }
     }
 
@@ -695,21 +633,27 @@ chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
 }
 
 
-size_t
+chat_rc_e
 chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
-                  chat_str_t *out)
+                  chat_arena_t *arena, chat_str_t *out, size_t *n)
 {
-    int        how;
-    size_t     i, count = 0;
-    chat_str_t id;
+    size_t        i;
+    chat_str_t    id;
+    chat_source_e source;
 
-    for (i = 0;; i++) {
-        how = chat_gate_member(q, batch, i, &id);
-        if (how == -1) {
-            return count;
+    *n = 0;
+
+    for (i = 0; chat_gate_member(q, batch, i, &id, &source); i++) {
+        if (source != SOURCE_NONE && source != SOURCE_OTHER) {
+            continue;
         }
-        if (how == 0 || how == 'A') {
-            out[count++] = id;
+
+        if (chat_arena_dup(arena, id, &out[*n]) != CHAT_OK) {
+            return CHAT_ERROR;
         }
+
+        (*n)++;
     }
+
+    return CHAT_OK;
 }

@@ -2,9 +2,9 @@
  * chat_gate.h: what becomes of a request.
  *
  * A chat_question_t is the little that must be kept of a continuation while
- * it waits; chat_gate_decide() reads it together with what the store knows of
- * the batch and answers what to do now. It is asked again each time the store
- * says that something changed, so it has no state but the question's.
+ * it waits. chat_gate_decide() reads it together with what the store knows of
+ * the batch, and returns what to do now. The caller asks again after each
+ * change of the batch, so the gate has no state but the question's.
  * Promises: no I/O, no clock; never lets a half-answered batch go on, even if
  * the store has lost its data; never returns GO without a claim that stands.
  * Must not know: wire formats, stores, time.
@@ -24,57 +24,51 @@ typedef struct {
     chat_str_t      id;
     chat_kind_e     kind;
     unsigned char   fingerprint[16];
-    unsigned char   digest[16]; /* of its result in the body */
-    chat_outcome_e  outcome;    /* of that; NONE: there is none */
-    chat_approval_e approval;   /* as the body has it */
-    int             settled;    /* by the body itself */
-    int             wants; /* settled in the body, but the same id stands there
-                               once more without a result: a stored result
-                               goes into that place */
-} chat_asked_t;
+    unsigned char   digest[16];   /* of its result in the body */
+    chat_outcome_e  outcome;      /* of that; NONE: there is none */
+    chat_approval_e approval;     /* as the body has it */
+    int             settled;      /* by the body itself */
+    int             needs_result; /* settled in the body, but the same id
+                                      stands there once more without a result:
+                                      a stored result goes into that place */
+} chat_question_member_t;
 
 #define CHAT_CLAIMANT_MAX 128 /* bytes of worker and request together */
 
-/* An attempt of another request, as it was read; k 0: none. */
-typedef struct {
-    chat_attempt_t attempt; /* its strings are in claimant */
-    unsigned char  claimant[CHAT_CLAIMANT_MAX];
-} chat_seen_attempt_t;
-
 /* What the looks of a request have shown, and a store may have lost since. */
 typedef struct {
-    chat_seen_attempt_t last;
-    chat_seen_attempt_t answered;
-    int                 partial;
-    int                 sealed;
-    size_t              ncalls; /* of the batch; kept for a chain only */
+    chat_attempt_t last;     /* of another request; k 0: none */
+    chat_attempt_t answered; /* likewise */
+    int            partial;
+    int            sealed;
+    size_t         ncalls; /* of the batch; kept for a chain only */
 } chat_seen_batch_t;
 
-/* From the first decision on it may not be moved. */
+/* A continuation, as far as it is kept while the request waits. */
 typedef struct {
-    const chat_dialect_t *dialect;
-    chat_key_t            key;
-    chat_asked_t         *members; /* chained: only what the body brings */
-    size_t                nmembers;
-    chat_arena_t         *arena; /* of what is kept */
-    chat_table_t          index; /* of members, by id: the item is one */
-    unsigned char         signature[16];
-    unsigned char         transcript[16];
-    chat_str_t            brings;  /* the body's own results, as in a claim */
-    chat_str_t            carries; /* what a claim of it says that it carries;
+    const chat_dialect_t   *dialect;
+    chat_key_t              key;
+    chat_question_member_t *members; /* chained: only what the body brings */
+    size_t                  nmembers;
+    chat_arena_t           *arena; /* of what is kept */
+    chat_table_t            index; /* of members, by id: the item is one */
+    unsigned char           signature[16];
+    unsigned char           transcript[16];
+    chat_str_t              brings; /* the body's own results, as in a claim */
+    chat_str_t    carries;          /* what a claim of it says that it carries;
                                       NULL: that is not known */
-    unsigned char         retry_key[16]; /* of Idempotency-Key; zero: none */
-    chat_str_t            worker;        /* who asks: for claims */
-    chat_str_t            request;
-    uint64_t              now; /* ms since the epoch, set by the caller before
+    unsigned char retry_key[16];    /* of Idempotency-Key; zero: none */
+    chat_str_t    worker;           /* of the request, for claims */
+    chat_str_t    request;
+    uint64_t      now;   /* ms since the epoch, set by the caller before
                                   each decision and claim; 0: not known */
-    int                   fresh; /* a new user message */
-    int                   kept;  /* the provider keeps the conversation */
-    int                   chained;
-    int                   complete; /* the body settles all its members */
-    int                   wants;    /* a member of them wants a result */
-    int                   decides;  /* a member has a decision, no result */
-    unsigned              retry;    /* tries of its client library before */
+    int           fresh; /* a new user message */
+    int           kept;  /* the provider keeps the conversation */
+    int           chained;
+    int           complete;     /* the body settles all its members */
+    int           needs_result; /* a member of them does */
+    int           has_decision; /* a member has one, but no result */
+    unsigned      retry;        /* tries of its client library before */
 
     /* What the first look showed; set by chat_gate_decide(). */
     int      looked;
@@ -91,14 +85,14 @@ typedef enum {
     /* up to GO the request goes on: see chat_gate_row() */
     CHAT_GATE_PASS,       /* go on without a claim */
     CHAT_GATE_CLAIM,      /* put claim/k and look again */
-    CHAT_GATE_GO,         /* attempt k is ours: go on */
+    CHAT_GATE_GO,         /* attempt k is the request's: go on */
     CHAT_GATE_UNMANAGED,  /* nothing is known of it: go on untouched */
     CHAT_GATE_HOLD,       /* wait for the other results or for the seal */
     CHAT_GATE_WAIT,       /* wait for the fate of attempt k */
     CHAT_GATE_SIBLING,    /* attempt k was answered 2xx while this waited */
     CHAT_GATE_EMPTY,      /* end it with the dialect's empty turn */
     CHAT_GATE_CONFLICT,   /* 409: another request has the answer */
-    CHAT_GATE_FATE,       /* attempt k ended badly while this waited */
+    CHAT_GATE_OUTCOME,    /* attempt k ended badly while this waited */
     CHAT_GATE_INCOMPLETE, /* its step has calls that the body does not list */
     CHAT_GATE_SUPERSEDED, /* 409, the user has gone on */
     CHAT_GATE_CLEARED,    /* 409, the conversation was cleared */
@@ -108,18 +102,18 @@ typedef enum {
 typedef struct {
     chat_gate_e verdict;
     uint32_t    k;
-    uint32_t    status;  /* FATE: HTTP status of the attempt, or 0 */
-    uint32_t    after;   /* FATE: its Retry-After in seconds, or 0 */
-    chat_end_e  end;     /* FATE: how it ended */
-    int         lost;    /* FATE: its worker is gone */
-    int         twin;    /* it asks for the same as the last attempt and has
+    uint32_t    status; /* OUTCOME: HTTP status of the attempt, or 0 */
+    uint32_t    after;  /* OUTCOME: its Retry-After in seconds, or 0 */
+    chat_end_e  end;    /* OUTCOME: how it ended */
+    int         lost;   /* OUTCOME: its worker is gone */
+    int         twin;   /* it asks for the same as the last attempt and has
                            not said so: join chat_gate_twin(), unless it
                            claims */
-    int         merge;   /* PASS, GO, CLAIM: the store has results that the
+    int         merge;  /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
-    int         attach;  /* EMPTY, CONFLICT, PASS, FATE: the record of attempt
+    int    attach;  /* EMPTY, CONFLICT, PASS, OUTCOME: the record of attempt
                            k, if there is one, is its answer */
-    size_t      missing; /* members that nobody has settled */
+    size_t missing; /* members without an outcome */
 } chat_decision_t;
 
 /* What is to be done with a request. */
@@ -203,6 +197,9 @@ void chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
                      int payloads, size_t max_result, chat_facts_t *facts,
                      size_t *dropped);
 
+/* Attempt k as this request's; nothing is said of its answer. */
+chat_attempt_t chat_gate_attempt(const chat_question_t *q, uint32_t k);
+
 /*
  * Appends claim/k for this request. The first join of a body that is complete
  * by itself carries claim/1.
@@ -239,16 +236,21 @@ int chat_gate_delivered(const chat_question_t *q, const chat_member_t *member);
  * the store has settled, the fields of its facts (result/<id>, and
  * approval/<id> where there is one), in the order of the calls. fields has
  * room for twice batch->nmembers + q->nmembers; the texts are in the arena.
- * Answers how many; 0 also without memory.
+ * Returns how many; 0 also without memory.
  */
 size_t chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
                         chat_arena_t *arena, chat_str_t *fields);
 
-/* The ids that this request cannot complete; out has room for
- * batch->nmembers + q->nmembers. */
-size_t chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
-                         chat_str_t *out);
+/*
+ * The ids that this request cannot complete, in the arena; *n of them. out has
+ * room for batch->nmembers + q->nmembers. CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_gate_missing(const chat_question_t *q,
+                            const chat_batch_t *batch, chat_arena_t *arena,
+                            chat_str_t *out, size_t *n);
 
+/* 1 if the attempt is this request's. */
+int chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt);
 
 /*
  * 1 if the store has lost facts of a batch that this request's worker watches:
@@ -260,11 +262,11 @@ size_t chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
 int chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch);
 
 /*
- * Appends what this request has read of the batch and nobody else may tell
- * any more: attempts of others as they stood, partial, the seal, and for a
+ * Appends what this request has read of the batch and the store may have
+ * lost: attempts of others as they stood, partial, the seal, and for a
  * chain its calls. calls: those of the chain, as they were last read;
- * without all of them the seal is not told. A claim of its own is the
- * request's to tell, by chat_gate_claim().
+ * without all of them the seal is left out. The caller adds the request's own
+ * claim by chat_gate_claim().
  */
 void chat_gate_rejoin(const chat_question_t *q, const chat_call_t *calls,
                       size_t ncalls, chat_facts_t *facts);

@@ -19,41 +19,18 @@ chat_results_init(chat_results_t *results, chat_arena_t *arena)
 }
 
 
-/* Adds to a list that grows in the arena by doubling. */
+/* The positions in the step of its calls, by id. */
 static chat_rc_e
-chat_results_push(chat_arena_t *arena, chat_result_t **items, size_t *count,
-                  const chat_result_t *result)
-{
-    size_t         n = *count;
-    chat_result_t *bigger;
-
-    if ((n & (n - 1)) == 0) {
-        bigger = chat_arena_alloc(arena, (n ? 2 * n : 1) * sizeof(*bigger));
-        if (bigger == NULL) {
-            return CHAT_ERROR;
-        }
-        if (n != 0) {
-            memcpy(bigger, *items, n * sizeof(*bigger));
-        }
-        *items = bigger;
-    }
-
-    (*items)[(*count)++] = *result;
-    return CHAT_OK;
-}
-
-
-chat_rc_e
-chat_results_brought(const chat_request_t *rq, const chat_step_t *step,
-                     chat_arena_t *arena, chat_twins_t *brought)
+chat_results_index(const chat_request_t *rq, const chat_step_t *step,
+                   chat_arena_t *arena, chat_twins_t *index)
 {
     size_t i;
 
-    chat_twins_init(brought, arena);
+    chat_twins_init(index, arena);
 
     for (i = 0; i < step->count; i++) {
-        if (chat_twins_add(brought, rq->calls[step->first + i].id, 0)
-            != CHAT_OK) {
+        if (chat_twins_add(index, rq->calls[step->first + i].id, 0) != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
     }
@@ -62,62 +39,21 @@ chat_results_brought(const chat_request_t *rq, const chat_step_t *step,
 }
 
 
-chat_rc_e
+/* Adds one; CHAT_ERROR without memory. */
+static chat_rc_e
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
-    return chat_results_push(results->arena, &results->items, &results->count,
-                             result);
-}
+    chat_result_t *items;
 
-
-/* The facts of a step by their fields. */
-typedef struct {
-    const chat_fact_t *items;
-    size_t             count;
-    chat_twins_t       fields;
-} chat_results_facts_t;
-
-
-static chat_rc_e
-chat_results_facts(chat_results_facts_t *facts, const chat_fact_t *items,
-                   size_t n, chat_arena_t *arena)
-{
-    size_t i;
-
-    facts->items = items;
-    facts->count = n;
-    chat_twins_init(&facts->fields, arena);
-
-    for (i = 0; i < n; i++) {
-        if (chat_twins_add(&facts->fields, items[i].field, 0) != CHAT_OK) {
-            return CHAT_ERROR;
-        }
+    items = chat_arena_grow(results->arena, results->items, results->count,
+                            &results->size, sizeof(*items));
+    if (items == NULL) {
+        return CHAT_ERROR;
     }
 
+    results->items = items;
+    results->items[results->count++] = *result;
     return CHAT_OK;
-}
-
-
-/* The payload of the fact prefix<id>; no field is longer than the buffer. */
-static chat_str_t
-chat_results_payload(const chat_results_facts_t *facts, const char *prefix,
-                     chat_str_t id)
-{
-    size_t        i, len = strlen(prefix);
-    unsigned char field[CHAT_ID_MAX + 16];
-
-    if (id.len > CHAT_ID_MAX) {
-        return chat_str(NULL, 0);
-    }
-
-    memcpy(field, prefix, len);
-    if (id.len != 0) {
-        memcpy(field + len, id.data, id.len);
-    }
-
-    i = chat_twins_first(&facts->fields, chat_str(field, len + id.len));
-
-    return i != CHAT_TWINS_NONE ? facts->items[i].payload : chat_str(NULL, 0);
 }
 
 
@@ -138,36 +74,34 @@ chat_results_overrules(const chat_call_t *call, const chat_member_t *member)
  */
 static int
 chat_results_fill(chat_result_t *result, const chat_member_t *member,
-                  const chat_results_facts_t *facts, int approvals)
+                  int approvals)
 {
-    int                        overrules;
-    static const unsigned char unknown[16] = { 0 };
+    int                overrules;
+    const chat_call_t *call = result->call;
 
     result->approval = member->approval;
 
-    if (member->outcome != CHAT_OUTCOME_NONE && member->has_payload
-        && (result->call == NULL || memcmp(member->answered, unknown, 16) == 0
-            || memcmp(member->answered, result->call->fingerprint.bytes, 16)
-                   == 0))
+    if (member->has_payload
+        && chat_member_has_result(member,
+                                  call ? call->fingerprint.bytes : NULL))
     {
         result->outcome = member->outcome;
-        result->payload = chat_results_payload(facts, "result/", result->id);
+        result->payload = member->payload;
         return 1;
     }
 
-    overrules =
-        result->call != NULL && chat_results_overrules(result->call, member);
+    overrules = call != NULL && chat_results_overrules(call, member);
 
     if (!(approvals || overrules) || member->approval == CHAT_APPROVAL_NONE
-        || (result->call != NULL
-            && (result->call->kind != CHAT_KIND_APPROVAL
-                || (chat_call_is_settled(result->call) && !overrules))))
+        || (call != NULL
+            && (call->kind != CHAT_KIND_APPROVAL
+                || (chat_call_is_settled(call) && !overrules))))
     {
         return 0;
     }
 
     result->outcome = CHAT_OUTCOME_NONE;
-    result->payload = chat_results_payload(facts, "approval/", result->id);
+    result->payload = member->reason;
     return 1;
 }
 
@@ -175,7 +109,6 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
 static chat_rc_e
 chat_results_chained(chat_results_t *results, const chat_request_t *rq,
                      const chat_step_t *step, const chat_batch_t *batch,
-                     const chat_results_facts_t *facts,
                      const chat_call_t *order, size_t norder, int approvals)
 {
     size_t               i, at;
@@ -184,7 +117,7 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
     const chat_call_t   *own, *after = NULL;
     const chat_member_t *member;
 
-    if (chat_results_brought(rq, step, results->arena, &brought) != CHAT_OK) {
+    if (chat_results_index(rq, step, results->arena, &brought) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
@@ -204,7 +137,7 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
         result.id = order[i].id;
         result.after = after;
 
-        if (chat_results_fill(&result, member, facts, approvals)
+        if (chat_results_fill(&result, member, approvals)
             && chat_results_add(results, &result) != CHAT_OK)
         {
             return CHAT_ERROR;
@@ -218,21 +151,18 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
 /* What the store has for one occurrence of a call in the body. */
 static chat_rc_e
 chat_results_call(chat_results_t *results, const chat_call_t *call,
-                  const chat_member_t        *member,
-                  const chat_results_facts_t *facts, int approvals)
+                  const chat_member_t *member, int approvals)
 {
     int           lacks;
-    chat_result_t result;
+    chat_result_t result, *decided;
 
     memset(&result, 0, sizeof(result));
     result.call = call;
     result.id = call->id;
 
-    lacks = chat_call_is_member(call)
-            && (call->outcome == CHAT_OUTCOME_NONE
-                || call->outcome == CHAT_OUTCOME_PARTIAL);
+    lacks = chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
 
-    if (lacks && chat_results_fill(&result, member, facts, approvals)) {
+    if (lacks && chat_results_fill(&result, member, approvals)) {
         return chat_results_add(results, &result);
     }
 
@@ -241,9 +171,17 @@ chat_results_call(chat_results_t *results, const chat_call_t *call,
         return CHAT_OK;
     }
 
+    decided =
+        chat_arena_grow(results->arena, results->decided, results->ndecided,
+                        &results->decided_size, sizeof(*decided));
+    if (decided == NULL) {
+        return CHAT_ERROR;
+    }
+
     result.approval = member->approval;
-    return chat_results_push(results->arena, &results->decided,
-                             &results->ndecided, &result);
+    results->decided = decided;
+    results->decided[results->ndecided++] = result;
+    return CHAT_OK;
 }
 
 
@@ -254,32 +192,23 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
                      int approvals)
 {
     size_t               i;
-    chat_rc_e            rc;
     chat_batch_t         batch;
-    chat_results_facts_t index;
     const chat_member_t *member;
 
-    rc = chat_batch_read(facts, n, results->arena, &batch);
-
-    if (rc == CHAT_OK) {
-        rc = chat_results_facts(&index, facts, n, results->arena);
-    }
-
-    if (rc != CHAT_OK) {
-        return rc;
+    if (chat_batch_read(facts, n, results->arena, &batch) != CHAT_OK) {
+        return CHAT_ERROR;
     }
 
     if (step->chain.len != 0) {
-        return chat_results_chained(results, rq, step, &batch, &index, order,
-                                    norder, approvals);
+        return chat_results_chained(results, rq, step, &batch, order, norder,
+                                    approvals);
     }
 
     for (i = step->first; i < step->first + step->count; i++) {
         member = chat_batch_find(&batch, rq->calls[i].id);
 
         if (member != NULL
-            && chat_results_call(results, &rq->calls[i], member, &index,
-                                 approvals)
+            && chat_results_call(results, &rq->calls[i], member, approvals)
                    != CHAT_OK)
         {
             return CHAT_ERROR;
@@ -290,92 +219,41 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
 }
 
 
-/* What was decided of settled calls, for dialect->mend(). */
-typedef struct {
-    const chat_results_t *results;
-    chat_twins_t          ids; /* of results->decided */
-} chat_results_decided_t;
-
-
-static chat_approval_e
-chat_results_decided(void *data, chat_str_t id)
-{
-    size_t                        i;
-    const chat_results_decided_t *decided = data;
-
-    i = chat_twins_first(&decided->ids, id);
-
-    return i != CHAT_TWINS_NONE ? decided->results->decided[i].approval
-                                : CHAT_APPROVAL_NONE;
-}
-
-
-static chat_rc_e
-chat_results_mend(const chat_dialect_t *dialect, chat_json_doc_t *doc,
-                  const chat_request_t *rq, const chat_results_t *results,
-                  chat_edits_t *edits)
-{
-    size_t                 i;
-    chat_results_decided_t decided;
-
-    if (dialect->mend == NULL || results->ndecided == 0) {
-        return CHAT_OK;
-    }
-
-    decided.results = results;
-    chat_twins_init(&decided.ids, doc->arena);
-
-    for (i = 0; i < results->ndecided; i++) {
-        if (chat_twins_add(&decided.ids, results->decided[i].id, 0) != CHAT_OK)
-        {
-            return CHAT_ERROR;
-        }
-    }
-
-    return dialect->mend(doc, rq, chat_results_decided, &decided, edits);
-}
-
-
 chat_rc_e
 chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
            const chat_request_t *rq, const chat_results_t *results,
            chat_buf_t *out)
 {
-    chat_rc_e    rc;
-    chat_edits_t edits;
+    size_t               i;
+    chat_rc_e            rc;
+    chat_edits_t         edits;
+    const chat_result_t *decided = results->decided;
 
     chat_edits_init(&edits, doc->arena);
 
-    rc = dialect->splice(doc, rq, results->items, results->count, &edits);
-    if (rc == CHAT_OK) {
-        rc = chat_results_mend(dialect, doc, rq, results, &edits);
+    rc = chat_transcript_splice(dialect->form, doc, rq, results->items,
+                                results->count, &edits);
+
+    for (i = 0; i < results->ndecided && rc == CHAT_OK; i++) {
+        if (decided[i].call->undecided) {
+            rc = chat_transcript_splice(dialect->form, doc, rq, &decided[i], 1,
+                                        &edits);
+        }
     }
 
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    return chat_edits_apply(&edits, doc->text, out);
+    return rc == CHAT_OK ? chat_edits_apply(&edits, doc->text, out) : rc;
 }
 
 
 chat_rc_e
-chat_results_told(const chat_results_t *results, chat_results_t *told)
+chat_results_injected(const chat_results_t *results, chat_results_t *injected)
 {
     size_t               i;
     chat_table_t         ids;
     const chat_result_t *result;
     chat_table_entry_t  *entry;
 
-    chat_table_init(&ids, told->arena);
-
-    for (i = 0; i < told->count; i++) {
-        entry = chat_table_put(&ids, told->items[i].id);
-        if (entry == NULL) {
-            return CHAT_ERROR;
-        }
-        entry->number = 1;
-    }
+    chat_table_init(&ids, injected->arena);
 
     for (i = 0; i < results->count; i++) {
         result = &results->items[i];
@@ -391,8 +269,8 @@ chat_results_told(const chat_results_t *results, chat_results_t *told)
             return CHAT_ERROR;
         }
 
-        if (entry->number++ == 0 && chat_results_add(told, result) != CHAT_OK)
-        {
+        if (entry->number++ == 0
+            && chat_results_add(injected, result) != CHAT_OK) {
             return CHAT_ERROR;
         }
     }
@@ -487,10 +365,9 @@ chat_open_list(const chat_request_t *rq, chat_arena_t *arena, size_t *n)
         open->call = call;
         open->step = chat_id_is_strong(call->id) ? 0 : call->step;
         open->state = !chat_call_is_settled(call) ? CHAT_OPEN_OPEN
-                      : call->outcome == CHAT_OUTCOME_NONE
-                              || call->outcome == CHAT_OUTCOME_PARTIAL
-                          ? CHAT_OPEN_DECIDED
-                          : CHAT_OPEN_RESULT;
+                      : chat_outcome_is_final(call->outcome)
+                          ? CHAT_OPEN_RESULT
+                          : CHAT_OPEN_DECIDED;
     }
 
     if (*n > 1) {
@@ -627,17 +504,6 @@ chat_open_chained(const chat_results_t *results, const chat_twins_t *stored,
 }
 
 
-/*
- * 1 if a call of a chain must get no error: it was decided, or the provider
- * has its result.
- */
-static int
-chat_open_spared(const chat_call_t *call)
-{
-    return call->approval != CHAT_APPROVAL_NONE || call->delivered;
-}
-
-
 chat_rc_e
 chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
                         const chat_step_t *step, const chat_call_t *order,
@@ -666,7 +532,7 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
         }
     }
 
-    if (chat_results_brought(rq, step, results->arena, &brought) != CHAT_OK) {
+    if (chat_results_index(rq, step, results->arena, &brought) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
@@ -679,8 +545,11 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
 
         result = chat_open_chained(results, &stored, &order[i], after);
 
+        /* no error for what was decided, or what the provider has */
         if (order[i].kind == CHAT_KIND_PROVIDER
-            || (result.unknown && chat_open_spared(&order[i])))
+            || (result.unknown
+                && (order[i].approval != CHAT_APPROVAL_NONE
+                    || order[i].delivered)))
         {
             continue;
         }

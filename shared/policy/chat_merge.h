@@ -21,9 +21,11 @@
 typedef struct {
     chat_result_t *items;
     size_t         count;
+    size_t         size;    /* room in items */
     chat_result_t *decided; /* approvals of calls that take no result: those
                                settled already, in a fresh turn all */
     size_t         ndecided;
+    size_t         decided_size;
     chat_arena_t  *arena; /* of the caller; holds the lists */
 } chat_results_t;
 
@@ -45,22 +47,10 @@ chat_rc_e chat_results_collect(chat_results_t       *results,
                                int approvals);
 
 /*
- * Index of a step's calls: from an id to positions in the step. CHAT_ERROR
- * without memory.
- */
-chat_rc_e chat_results_brought(const chat_request_t *rq,
-                               const chat_step_t *step, chat_arena_t *arena,
-                               chat_twins_t *brought);
-
-/* Adds one; CHAT_ERROR without memory. */
-chat_rc_e chat_results_add(chat_results_t      *results,
-                           const chat_result_t *result);
-
-/*
  * Adds what the store could not give to the calls of a body, after all that
  * it could was collected: a call that stands twice and is answered in
  * one place takes that answer in the other. unknown: all other open calls
- * take an error that says that nobody knows their outcome; it is for this
+ * take an error that says that their outcome is unknown; it is for this
  * body alone and never stored. CHAT_LIMIT: more than CHAT_OPEN_MAX of them,
  * CHAT_ERROR: no memory; nothing is added then.
  */
@@ -87,11 +77,11 @@ chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
                      chat_buf_t *out);
 
 /*
- * Copies to told those results whose calls stand unanswered in the client's
- * last message, each call once: what its transcript lacks. Errors of calls
- * that nobody has answered are none of them.
+ * Copies to *injected, an empty list, those results whose calls stand
+ * unanswered in the client's last message, each call once: what its transcript
+ * lacks. Errors of calls without a result are left out. CHAT_ERROR: no memory.
  */
-chat_rc_e chat_results_told(const chat_results_t *results,
-                            chat_results_t       *told);
+chat_rc_e chat_results_injected(const chat_results_t *results,
+                                chat_results_t       *injected);
 
 #endif /* CHAT_MERGE_H */

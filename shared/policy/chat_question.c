@@ -1,6 +1,7 @@
 /*
- * chat_question.c: what the gate keeps of a request, and which requests ask
- * for the same; see chat_gate.h.
+ * chat_question.c: what the gate keeps of a request, which requests ask for
+ * the same, and what a request joins again after a loss of data; see
+ * chat_gate.h.
  *
  * Nothing of a question points into the body, so that the body's tree can go
  * while the request waits. A request may share another one's answer if it has
@@ -17,54 +18,29 @@
 #define CHAT_TWINS_MAX 16 /* more of them say no more */
 
 
-chat_rc_e
-chat_gate_brings(chat_question_t *q)
+/* The body's own results, and (batch not NULL) the stored ones. */
+static chat_str_t
+chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
 {
-    size_t              i, n = 0;
-    chat_carried_t     *list;
-    const chat_asked_t *asked;
+    size_t          i, n = 0, stored = batch ? batch->nmembers : 0;
+    chat_carried_t *list;
+    const chat_question_member_t *own;
+    const chat_member_t          *member;
 
-    list = chat_arena_alloc(q->arena, (q->nmembers + 1) * sizeof(*list));
+    list =
+        chat_arena_alloc(q->arena, (q->nmembers + stored + 1) * sizeof(*list));
     if (list == NULL) {
-        return CHAT_ERROR;
+        return chat_str(NULL, 0);
     }
 
     for (i = 0; i < q->nmembers; i++) {
-        asked = &q->members[i];
-        if (asked->outcome != CHAT_OUTCOME_NONE
-            && asked->outcome != CHAT_OUTCOME_PARTIAL)
-        {
-            chat_carried(&list[n++], asked->id, asked->outcome, asked->digest);
+        own = &q->members[i];
+        if (chat_outcome_is_final(own->outcome)) {
+            chat_carried(&list[n++], own->id, own->outcome, own->digest);
         }
     }
 
-    q->brings = chat_results_text(list, n, q->arena);
-    q->carries = q->brings;
-    return q->brings.data != NULL ? CHAT_OK : CHAT_ERROR;
-}
-
-
-void
-chat_gate_carries(chat_question_t *q, const chat_batch_t *batch)
-{
-    size_t               i, n = 0;
-    chat_carried_t      *list;
-    const chat_asked_t  *asked;
-    const chat_member_t *member;
-
-    list = chat_arena_alloc(q->arena, (q->nmembers + batch->nmembers + 1)
-                                          * sizeof(*list));
-
-    for (i = 0; list != NULL && i < q->nmembers; i++) {
-        asked = &q->members[i];
-        if (asked->outcome != CHAT_OUTCOME_NONE
-            && asked->outcome != CHAT_OUTCOME_PARTIAL)
-        {
-            chat_carried(&list[n++], asked->id, asked->outcome, asked->digest);
-        }
-    }
-
-    for (i = 0; list != NULL && i < batch->nmembers; i++) {
+    for (i = 0; i < stored; i++) {
         member = &batch->members[i];
         if (member->outcome != CHAT_OUTCOME_NONE) {
             chat_carried(&list[n], member->id, member->outcome,
@@ -73,9 +49,23 @@ chat_gate_carries(chat_question_t *q, const chat_batch_t *batch)
         }
     }
 
-    /* without it no other request is a sibling */
-    q->carries = list != NULL ? chat_results_text(list, n, q->arena)
-                              : chat_str(NULL, 0);
+    return chat_results_text(list, n, q->arena);
+}
+
+
+void
+chat_gate_carries(chat_question_t *q, const chat_batch_t *batch)
+{
+    /* without memory no other request is a sibling */
+    q->carries = chat_gate_results(q, batch);
+}
+
+
+int
+chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt)
+{
+    return chat_str_eq(attempt->worker, q->worker)
+           && chat_str_eq(attempt->request, q->request);
 }
 
 
@@ -223,14 +213,6 @@ chat_gate_step(const chat_request_t *rq)
 }
 
 
-/* 1 if the call counts: in a body that lists its calls, a member. */
-static int
-chat_gate_counts(const chat_request_t *rq, const chat_call_t *call)
-{
-    return rq->chained || chat_call_is_member(call);
-}
-
-
 /* What is known of the occurrences of a call's id within the step. */
 typedef struct {
     unsigned stands : 1; /* this is the one that stands for the id: the first
@@ -246,8 +228,8 @@ static chat_gate_twin_t *
 chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
                 chat_arena_t *arena)
 {
-    size_t              i;
-    chat_table_t        ids; /* number: who stands, from 1 on; last: lacks */
+    size_t       i;
+    chat_table_t ids; /* number: the one that stands, from 1; last: lacks */
     chat_gate_twin_t   *twins;
     const chat_call_t  *call, *calls;
     chat_table_entry_t *entry;
@@ -258,7 +240,7 @@ chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
 
     for (i = 0; twins != NULL && i < step->count; i++) {
         call = &calls[i];
-        if (!chat_gate_counts(rq, call)) {
+        if (!rq->chained && !chat_call_is_member(call)) {
             continue;
         }
 
@@ -267,8 +249,7 @@ chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
             return NULL;
         }
 
-        entry->last |= call->outcome == CHAT_OUTCOME_NONE
-                       || call->outcome == CHAT_OUTCOME_PARTIAL;
+        entry->last |= !chat_outcome_is_final(call->outcome);
 
         if (entry->number == 0
             || (chat_call_is_settled(call)
@@ -291,38 +272,16 @@ chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
 }
 
 
-/* One more member, for which there is room; NULL: no memory. */
-static chat_asked_t *
-chat_gate_member_new(chat_question_t *q, const chat_call_t *call)
-{
-    chat_asked_t       *asked = &q->members[q->nmembers];
-    chat_table_entry_t *entry;
-
-    if (chat_arena_dup(q->arena, call->id, &asked->id) != CHAT_OK) {
-        return NULL;
-    }
-
-    entry = chat_table_put(&q->index, asked->id);
-    if (entry == NULL) {
-        return NULL;
-    }
-
-    entry->item = asked;
-    asked->kind = call->kind;
-    q->nmembers++;
-    return asked;
-}
-
-
 /* The members of the question, each id once. */
 static chat_rc_e
 chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
                   const chat_gate_twin_t *twins, size_t max_calls,
                   chat_question_t *q)
 {
-    size_t             i;
-    chat_asked_t      *asked;
-    const chat_call_t *call;
+    size_t                  i;
+    chat_question_member_t *own;
+    const chat_call_t      *call;
+    chat_table_entry_t     *entry;
 
     for (i = 0; i < step->count; i++) {
         call = &rq->calls[step->first + i];
@@ -335,24 +294,35 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
             return CHAT_LIMIT;
         }
 
-        asked = chat_gate_member_new(q, call);
-        if (asked == NULL) {
+        own = &q->members[q->nmembers];
+        if (chat_arena_dup(q->arena, call->id, &own->id) != CHAT_OK) {
             return CHAT_ERROR;
         }
 
-        asked->settled = chat_call_is_settled(call);
-        asked->wants = asked->settled && twins[i].lacks;
-        asked->outcome = call->outcome;
-        asked->approval = call->approval;
-        memcpy(asked->fingerprint, call->fingerprint.bytes, 16);
-        memcpy(asked->digest, call->digest.bytes, 16);
-        q->complete = q->complete && asked->settled;
-        q->wants = q->wants || asked->wants;
-        q->decides |= chat_approval_is_decided(call->approval)
-                      && call->outcome == CHAT_OUTCOME_NONE;
+        entry = chat_table_put(&q->index, own->id);
+        if (entry == NULL) {
+            return CHAT_ERROR;
+        }
+
+        q->nmembers++;
+        entry->item = own;
+        own->kind = call->kind;
+        own->settled = chat_call_is_settled(call);
+        own->needs_result = own->settled && twins[i].lacks;
+        own->outcome = call->outcome;
+        own->approval = call->approval;
+        memcpy(own->fingerprint, call->fingerprint.bytes, 16);
+        memcpy(own->digest, call->digest.bytes, 16);
+        q->complete = q->complete && own->settled;
+        q->needs_result = q->needs_result || own->needs_result;
+        q->has_decision |= chat_approval_is_decided(call->approval)
+                           && call->outcome == CHAT_OUTCOME_NONE;
     }
 
-    if (chat_gate_brings(q) != CHAT_OK) {
+    q->brings = chat_gate_results(q, NULL);
+    q->carries = q->brings;
+
+    if (q->brings.data == NULL) {
         return CHAT_ERROR;
     }
 
@@ -414,9 +384,7 @@ chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
     chat_str_t        reason = call->reason;
     const chat_str_t *payload = NULL;
 
-    if (call->approval == CHAT_APPROVAL_GRANTED
-        || call->approval == CHAT_APPROVAL_REFUSED)
-    {
+    if (chat_approval_is_decided(call->approval)) {
         if (reason.len > max_result) {
             reason.len = 0;
             (*dropped)++;
@@ -425,9 +393,7 @@ chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
         chat_facts_approval(facts, call->id, call->approval, reason);
     }
 
-    if (call->outcome == CHAT_OUTCOME_NONE
-        || call->outcome == CHAT_OUTCOME_PARTIAL)
-    {
+    if (!chat_outcome_is_final(call->outcome)) {
         return;
     }
 
@@ -481,8 +447,8 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 }
 
 
-void
-chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
+chat_attempt_t
+chat_gate_attempt(const chat_question_t *q, uint32_t k)
 {
     chat_attempt_t attempt;
 
@@ -496,5 +462,119 @@ chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
     memcpy(attempt.signature, q->signature, 16);
     memcpy(attempt.transcript, q->transcript, 16);
     memcpy(attempt.retry_key, q->retry_key, 16);
+    return attempt;
+}
+
+
+void
+chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
+{
+    chat_attempt_t attempt = chat_gate_attempt(q, k);
+
     chat_facts_claim(facts, &attempt);
+}
+
+
+/*
+ * A store that lost its data. Facts are only ever added, so what a request has
+ * read stays true, and it may join it again; as facts name their claimants, it
+ * cannot be taken for what another request has done since.
+ */
+
+/* 1 if the batch wakes this worker. */
+static int
+chat_gate_wakes(const chat_batch_t *batch, chat_str_t worker)
+{
+    size_t i;
+
+    for (i = 0; i < batch->nwaits; i++) {
+        if (chat_str_eq(batch->waits[i], worker)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* 1 if attempt k was claimed; the attempts are in order of their numbers. */
+static int
+chat_gate_has_attempt(const chat_batch_t *batch, uint32_t k)
+{
+    size_t i;
+
+    for (i = batch->nattempts; i > 0 && batch->attempts[i - 1].k > k; i--) {
+        /* void */
+    }
+
+    return i > 0 && batch->attempts[i - 1].k == k;
+}
+
+
+int
+chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch)
+{
+    size_t               i;
+    const chat_member_t *member;
+
+    if (batch->cleared) {
+        return 0;
+    }
+
+    if (!chat_gate_wakes(batch, q->worker)) {
+        return 1;
+    }
+
+    /* another request of this worker may have put the watch again */
+
+    if (q->seen.last.k != 0 && !chat_gate_has_attempt(batch, q->seen.last.k)) {
+        return 1;
+    }
+
+    for (i = 0; i < q->nmembers; i++) {
+        if (!q->members[i].settled) {
+            continue;
+        }
+
+        member = chat_batch_find(batch, q->members[i].id);
+        if (member == NULL
+            || (member->outcome == CHAT_OUTCOME_NONE
+                && member->approval == CHAT_APPROVAL_NONE))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+void
+chat_gate_rejoin(const chat_question_t *q, const chat_call_t *calls,
+                 size_t ncalls, chat_facts_t *facts)
+{
+    size_t                   i;
+    const chat_seen_batch_t *seen = &q->seen;
+    const chat_attempt_t    *attempts[] = { &seen->last, &seen->answered };
+
+    for (i = 0; i < 2; i++) {
+        if (attempts[i]->k != 0) {
+            chat_facts_claim(facts, attempts[i]);
+            chat_facts_attempt(facts, attempts[i]);
+        }
+    }
+
+    if (seen->partial) {
+        chat_facts_add(facts, "partial", chat_cstr("1"));
+    }
+
+    for (i = 0; q->chained && i < ncalls; i++) {
+        chat_facts_call(facts, calls[i].id, calls[i].kind, (uint32_t) i,
+                        &calls[i].fingerprint);
+    }
+
+    /* a seal says that all the calls are there */
+    if (seen->sealed && (!q->chained || ncalls == seen->ncalls)) {
+        chat_facts_add(facts, "seal", chat_cstr("1"));
+    }
 }

@@ -13,14 +13,8 @@
 
 #include "policy/chat_gate.h"
 
-/* Sets q->brings: the results of the body itself. CHAT_ERROR: no memory. */
-chat_rc_e chat_gate_brings(chat_question_t *q);
-
-/* Sets q->carries: those, and the stored ones that go upstream with them. */
+/* Sets q->carries: the body's results, and the stored ones. */
 void chat_gate_carries(chat_question_t *q, const chat_batch_t *batch);
-
-/* 1 if the attempt is this request's. */
-int chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt);
 
 /* 1 if the attempt and the request ask for the same. */
 int chat_gate_asks_the_same(const chat_question_t *q,

@@ -10,9 +10,48 @@
 #include <inttypes.h>
 
 
+static const char *const count_helps[CHAT_COUNTS] = {
+    "Replayed calls and results taken out of streams.",
+    "New calls under an id that was in use.",
+    "Results put into request bodies.",
+    "Results injected for clients that lacked them.",
+    "What passed untouched past a bound.",
+    "Results that came by chat_results.",
+    "Requests that the store had no room for.",
+    "Requests that were not allowed to wait.",
+};
+
+static const char *const timing_helps[CHAT_TIMINGS] = {
+    "How long requests waited.",
+    "How long an operation of the store took.",
+    "From seeing the last missing result to going on.",
+};
+
+/* Gauges that are one number; the last two only with a zone. */
+static const struct {
+    const char *name;
+    const char *help;
+    size_t      at; /* its offset in chat_status_t */
+} gauges[] = {
+    { "workers", "Workers that run.",
+      offsetof(chat_status_t, metrics.workers) },
+    { "holds", "Requests that wait.", offsetof(chat_status_t, metrics.holds) },
+    { "records", "Streams that are being recorded.",
+      offsetof(chat_status_t, metrics.streams) },
+    { "record_bytes", "Bytes recorded of them so far.",
+      offsetof(chat_status_t, metrics.bytes) },
+    { "record_followers", "Requests that follow one.",
+      offsetof(chat_status_t, metrics.followers) },
+    { "zone_size_bytes", "Size of the shared zone.",
+      offsetof(chat_status_t, zone_size) },
+    { "zone_used_bytes", "Used bytes of the shared zone.",
+      offsetof(chat_status_t, zone_used) },
+};
+
+
 static void
-chat_prometheus_family(chat_buf_t *out, const char *name, const char *type,
-                       const char *help)
+put_family(chat_buf_t *out, const char *name, const char *type,
+           const char *help)
 {
     chat_buf_printf(out, "# HELP nginx_chat_%s %s\n# TYPE nginx_chat_%s %s\n",
                     name, help, name, type);
@@ -21,84 +60,71 @@ chat_prometheus_family(chat_buf_t *out, const char *name, const char *type,
 
 /* A family that is one number. */
 static void
-chat_prometheus_one(chat_buf_t *out, const char *name, const char *type,
-                    const char *help, uint64_t n)
+put_single(chat_buf_t *out, const char *name, const char *type,
+           const char *help, uint64_t n)
 {
-    chat_prometheus_family(out, name, type, help);
+    put_family(out, name, type, help);
     chat_buf_printf(out, "nginx_chat_%s %" PRIu64 "\n", name, n);
 }
 
 
+/* A series for each name of a label; dialect: another label, or NULL. */
 static void
-chat_prometheus_requests(chat_buf_t *out, const chat_metrics_t *m)
+put_series(chat_buf_t *out, const char *family, const char *dialect,
+           const char *label, const char *const *names,
+           const uint64_t *numbers, size_t n)
 {
-    size_t i, k;
+    size_t i;
 
-    chat_prometheus_family(out, "requests_total", "counter",
-                           "Requests that are over, by verdict.");
-
-    for (i = 0; i <= chat_metrics_dialects(); i++) {
-        for (k = 0; k < CHAT_METRICS_VERDICTS; k++) {
-            chat_buf_printf(out,
-                            "nginx_chat_requests_total{dialect=\"%s\","
-                            "verdict=\"%s\"} %" PRIu64 "\n",
-                            chat_metrics_dialect_name(i),
-                            chat_verdict_names[k], m->requests[i][k]);
+    for (i = 0; i < n; i++) {
+        chat_buf_printf(out, "nginx_chat_%s{", family);
+        if (dialect != NULL) {
+            chat_buf_printf(out, "dialect=\"%s\",", dialect);
         }
-    }
-
-    chat_prometheus_family(out, "turns_total", "counter",
-                           "Responses of upstreams and to followers, by "
-                           "how they ended.");
-
-    for (i = 0; i < chat_metrics_dialects(); i++) {
-        for (k = 0; k < CHAT_METRICS_ENDS; k++) {
-            chat_buf_printf(out,
-                            "nginx_chat_turns_total{dialect=\"%s\","
-                            "status=\"%s\"} %" PRIu64 "\n",
-                            chat_metrics_dialect_name(i),
-                            chat_end_name((chat_end_e) (k + 1)),
-                            m->turns[i][k]);
-        }
+        chat_buf_printf(out, "%s=\"%s\"} %" PRIu64 "\n", label, names[i],
+                        numbers[i]);
     }
 }
 
 
 static void
-chat_prometheus_counts(chat_buf_t *out, const chat_metrics_t *m)
+put_counters(chat_buf_t *out, const chat_metrics_t *m)
 {
-    char                     name[40];
-    size_t                   i;
-    static const char *const help[CHAT_COUNTS] = {
-        "Replayed calls and results taken out of streams.",
-        "New calls under an id that was in use.",
-        "Results put into request bodies.",
-        "Results injected for clients that lacked them.",
-        "What passed untouched past a bound.",
-        "Results that came by chat_results.",
-        "Requests that the store had no room for.",
-        "Requests that were not allowed to wait.",
-    };
+    char   name[40];
+    size_t i, dialects = chat_metrics_dialects();
 
-    chat_prometheus_family(out, "interruptions_total", "counter",
-                           "Responses that broke off, by reason.");
+    put_family(out, "requests_total", "counter",
+               "Requests that are over, by verdict.");
 
-    for (i = 0; i < CHAT_CUTS; i++) {
-        chat_buf_printf(
-            out, "nginx_chat_interruptions_total{reason=\"%s\"} %" PRIu64 "\n",
-            chat_cut_names[i], m->cuts[i]);
+    for (i = 0; i <= dialects; i++) {
+        put_series(out, "requests_total", chat_metrics_dialect_name(i),
+                   "verdict", chat_verdict_names, m->requests[i],
+                   CHAT_METRICS_VERDICTS);
     }
+
+    put_family(out, "turns_total", "counter",
+               "Responses of upstreams and to followers, by how they ended.");
+
+    for (i = 0; i < dialects; i++) {
+        put_series(out, "turns_total", chat_metrics_dialect_name(i), "status",
+                   chat_turn_names, m->turns[i], CHAT_METRICS_ENDS);
+    }
+
+    put_family(out, "interruptions_total", "counter",
+               "Responses that broke off, by reason.");
+    put_series(out, "interruptions_total", NULL, "reason", chat_cut_names,
+               m->cuts, CHAT_CUTS);
 
     for (i = 0; i < CHAT_COUNTS; i++) {
         (void) strcat(strcpy(name, chat_count_names[i]), "_total");
-        chat_prometheus_one(out, name, "counter", help[i], m->counts[i]);
+        put_single(out, name, "counter", count_helps[i], m->counts[i]);
     }
 }
 
 
 static void
-chat_prometheus_timing(chat_buf_t *out, const char *name,
-                       const chat_timing_t *timing, const uint64_t *bounds)
+put_timing(chat_buf_t *out, const char *name, const chat_timing_t *timing,
+           const uint64_t *bounds)
 {
     size_t   i;
     uint64_t n = 0;
@@ -120,58 +146,11 @@ chat_prometheus_timing(chat_buf_t *out, const char *name,
 }
 
 
+/* Strings are escaped as in JSON: Prometheus knows \n, \" and \\. */
 static void
-chat_prometheus_timings(chat_buf_t *out, const chat_metrics_t *m)
+put_info(chat_buf_t *out, const chat_status_t *status)
 {
-    size_t                   i;
-    static const char *const help[CHAT_TIMINGS] = {
-        "How long requests waited.",
-        "How long an operation of the store took.",
-        "From seeing the last missing result to going on.",
-    };
-
-    for (i = 0; i < CHAT_TIMINGS; i++) {
-        chat_prometheus_family(out, chat_timing_names[i], "histogram",
-                               help[i]);
-        chat_prometheus_timing(out, chat_timing_names[i], &m->timings[i],
-                               chat_timing_bounds[i]);
-    }
-}
-
-
-static void
-chat_prometheus_store(chat_buf_t *out, const chat_status_t *status)
-{
-    size_t i;
-
-    chat_prometheus_one(out, "store_up", "gauge",
-                        "1 if all workers reach the store.",
-                        chat_status_store(&status->metrics) == 0);
-    chat_prometheus_family(out, "store_workers", "gauge",
-                           "Workers by their state of the store.");
-
-    for (i = 0; i < 3; i++) {
-        chat_buf_printf(out,
-                        "nginx_chat_store_workers{state=\"%s\"} %" PRIu64 "\n",
-                        chat_store_state_names[i], status->metrics.stores[i]);
-    }
-
-    if (status->zone_size != 0) {
-        chat_prometheus_one(out, "zone_size_bytes", "gauge",
-                            "Size of the shared zone.", status->zone_size);
-        chat_prometheus_one(out, "zone_used_bytes", "gauge",
-                            "Used bytes of the shared zone.",
-                            status->zone_used);
-    }
-}
-
-
-/* The text in quotes, as JSON escapes it: Prometheus knows \n, \" and \\. */
-static void
-chat_prometheus_info(chat_buf_t *out, const chat_status_t *status)
-{
-    chat_prometheus_family(out, "info", "gauge",
-                           "Always 1; its labels say what runs.");
+    put_family(out, "info", "gauge", "Always 1; its labels say what runs.");
     chat_buf_puts(out, "nginx_chat_info{version=");
     chat_status_put(out, status->version, 0);
     chat_buf_puts(out, ",nginx=");
@@ -185,26 +164,33 @@ chat_prometheus_info(chat_buf_t *out, const chat_status_t *status)
 void
 chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
 {
+    size_t                i, n = sizeof(gauges) / sizeof(gauges[0]);
     const chat_metrics_t *m = &status->metrics;
 
-    chat_prometheus_info(out, status);
-    chat_prometheus_one(out, "workers", "gauge", "Workers that run.",
-                        m->workers);
-    chat_prometheus_requests(out, m);
-    chat_prometheus_counts(out, m);
-    chat_prometheus_one(out, "holds", "gauge", "Requests that wait.",
-                        m->holds);
-    chat_prometheus_family(out, "hold_oldest_seconds", "gauge",
-                           "How long the oldest hold has lasted.");
+    put_info(out, status);
+    put_counters(out, m);
+
+    for (i = 0; i < (status->zone_size != 0 ? n : n - 2); i++) {
+        put_single(out, gauges[i].name, "gauge", gauges[i].help,
+                   *(const uint64_t *) ((const char *) status + gauges[i].at));
+    }
+
+    put_family(out, "hold_oldest_seconds", "gauge",
+               "How long the oldest hold has lasted.");
     chat_buf_puts(out, "nginx_chat_hold_oldest_seconds ");
     chat_status_put_seconds(out, 1000 * status->oldest);
     chat_buf_puts(out, "\n");
-    chat_prometheus_timings(out, m);
-    chat_prometheus_one(out, "records", "gauge",
-                        "Streams that are being recorded.", m->streams);
-    chat_prometheus_one(out, "record_bytes", "gauge",
-                        "Bytes recorded of them so far.", m->bytes);
-    chat_prometheus_one(out, "record_followers", "gauge",
-                        "Requests that follow one.", m->followers);
-    chat_prometheus_store(out, status);
+
+    for (i = 0; i < CHAT_TIMINGS; i++) {
+        put_family(out, chat_timing_names[i], "histogram", timing_helps[i]);
+        put_timing(out, chat_timing_names[i], &m->timings[i],
+                   chat_timing_bounds[i]);
+    }
+
+    put_single(out, "store_up", "gauge", "1 if all workers reach the store.",
+               chat_status_store(m) == 0);
+    put_family(out, "store_workers", "gauge",
+               "Workers by their state of the store.");
+    put_series(out, "store_workers", NULL, "state", chat_store_state_names,
+               m->stores, CHAT_METRICS_STORES);
 }

@@ -1,21 +1,153 @@
 /*
- * chat_status.c: see chat_status.h.
+ * chat_status.c: see chat_status.h; counting, and the status as JSON.
  *
- * Ids and conversations are bytes that clients chose: what is no character
- * becomes U+FFFD.
+ * docs/operations.md describes its shape, and docker/status.html reads it:
+ * members may be added, none is renamed.
  */
 
+#include "bytes/chat_digest.h"
 #include "bytes/chat_utf8.h"
-#include "report/chat_status.h"
+#include "dialect/chat_dialect.h"
 #include "facts/chat_store.h"
+#include "report/chat_status.h"
 
 #include <inttypes.h>
 
 
-static chat_str_t
-chat_status_from(chat_str_t s, size_t at)
+const char *const chat_verdict_names[] = {
+    "none",     "passed",  "held",       "released",  "attached", "empty",
+    "conflict", "bounced", "superseded", "unmanaged", "refused",  "bypass",
+};
+
+const char *const chat_turn_names[] = {
+    [CHAT_END_FINISHED - 1] = "finished",
+    [CHAT_END_FAILED - 1] = "failed",
+    [CHAT_END_ABORTED - 1] = "aborted",
+    [CHAT_END_INTERRUPTED - 1] = "interrupted",
+};
+
+const char *const chat_cut_names[] = {
+    "eof",      "reset",    "timeout",           "stall",         "malformed",
+    "upstream", "too_slow", "incomplete_record", "producer_lost",
+};
+
+const char *const chat_count_names[] = {
+    "replays_dropped", "id_reuse",        "results_merged", "results_told",
+    "oversized",       "results_outside", "store_full",     "holds_refused",
+};
+
+const char *const chat_timing_names[] = {
+    "hold_seconds",
+    "store_seconds",
+    "release_seconds",
+};
+
+const char *const chat_store_state_names[] = { "up", "wavering", "away" };
+
+#define MS UINT64_C(1000)
+#define S UINT64_C(1000000)
+
+#define SHORT                                                              \
+    {                                                                      \
+        10, 25, 50, 100, 250, 500, 1 * MS, 2500, 5 * MS, 10 * MS, 25 * MS, \
+            50 * MS, 100 * MS, 250 * MS, 500 * MS, 1 * S                   \
+    }
+
+const uint64_t chat_timing_bounds[CHAT_TIMINGS][CHAT_METRICS_BUCKETS] = {
+    { 10 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS, 1 * S, 2 * S, 5 * S,
+      10 * S, 30 * S, 60 * S, 120 * S, 300 * S, 600 * S, 1800 * S, 3600 * S },
+    SHORT,
+    SHORT,
+};
+
+static const char *const event_names[] = {
+    "held",    "merged", "released", "dropped",    "attached",  "interrupted",
+    "bounced", "empty",  "conflict", "superseded", "unmanaged", "bypass",
+};
+
+static const char *const held_states[] = { "open", "sealed", "streaming" };
+static const char *const member_states[] = { "missing", "result", "approval" };
+
+
+size_t
+chat_metrics_dialects(void)
 {
-    return chat_str(s.data + at, s.len - at);
+    size_t n = chat_dialect_count();
+
+    return n < CHAT_METRICS_DIALECTS ? n : CHAT_METRICS_DIALECTS - 1;
+}
+
+
+size_t
+chat_metrics_dialect(const char *name)
+{
+    size_t i, n = chat_metrics_dialects();
+
+    for (i = 0; i < n && name != NULL; i++) {
+        if (strcmp(chat_dialects[i]->name, name) == 0) {
+            return i;
+        }
+    }
+
+    return n;
+}
+
+
+const char *
+chat_metrics_dialect_name(size_t dialect)
+{
+    return dialect < chat_metrics_dialects() ? chat_dialects[dialect]->name
+                                             : "none";
+}
+
+
+chat_cut_e
+chat_metrics_cut(const char *reason)
+{
+    int i;
+
+    for (i = 0; i < CHAT_CUTS && reason != NULL; i++) {
+        if (strcmp(chat_cut_names[i], reason) == 0) {
+            return (chat_cut_e) i;
+        }
+    }
+
+    return CHAT_CUT_RESET;
+}
+
+
+void
+chat_metrics_time(chat_metrics_t *metrics, chat_timing_e timing, uint64_t us)
+{
+    size_t          i;
+    const uint64_t *bounds = chat_timing_bounds[timing];
+
+    for (i = 0; i < CHAT_METRICS_BUCKETS && us > bounds[i]; i++) { /* void */
+    }
+
+    metrics->timings[timing].buckets[i]++;
+    metrics->timings[timing].sum += us;
+}
+
+
+void
+chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one)
+{
+    size_t          i;
+    uint64_t       *to = (uint64_t *) sum;
+    const uint64_t *from = (const uint64_t *) one;
+
+    for (i = 0; i < sizeof(chat_metrics_t) / sizeof(uint64_t); i++) {
+        to[i] += from[i];
+    }
+}
+
+
+/* The length of the character at this offset; 0: it is none. */
+static size_t
+character(chat_str_t s, size_t at)
+{
+    return chat_utf8_len(chat_str(s.data + at, s.len - at));
 }
 
 
@@ -25,7 +157,7 @@ chat_short(chat_short_t *out, chat_str_t id)
     size_t n, at = 0;
 
     while (at < id.len) {
-        n = chat_utf8_len(chat_status_from(id, at));
+        n = character(id, at);
         n = n ? n : 1;
 
         if (at + n > CHAT_SHORT) {
@@ -51,7 +183,7 @@ chat_status_put(chat_buf_t *out, chat_str_t s, int cut)
     chat_buf_t text = { NULL, 0, 0, 0 };
 
     while (at < s.len) {
-        n = chat_utf8_len(chat_status_from(s, at));
+        n = character(s, at);
 
         if (n == 0) {
             chat_buf_puts(&text, "\xef\xbf\xbd");
@@ -73,8 +205,8 @@ chat_status_put(chat_buf_t *out, chat_str_t s, int cut)
 }
 
 
-void
-chat_status_put_short(chat_buf_t *out, const chat_short_t *id)
+static void
+put_short(chat_buf_t *out, const chat_short_t *id)
 {
     size_t len = id->len < CHAT_SHORT ? id->len : CHAT_SHORT;
 
@@ -108,4 +240,224 @@ chat_status_store(const chat_metrics_t *metrics)
            : metrics->stores[CHAT_STORE_RECONNECTING] != 0
                ? CHAT_STORE_RECONNECTING
                : CHAT_STORE_UP;
+}
+
+
+/* An object of n numbers. */
+static void
+put_numbers(chat_buf_t *out, const char *const *names, const uint64_t *numbers,
+            size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        chat_buf_printf(out, "%c\"%s\":%" PRIu64, i ? ',' : '{', names[i],
+                        numbers[i]);
+    }
+
+    chat_buf_puts(out, "}");
+}
+
+
+/* An object of such objects, one for each of so many dialects. */
+static void
+put_by_dialect(chat_buf_t *out, size_t dialects, const char *const *names,
+               const uint64_t *numbers, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < dialects; i++) {
+        chat_buf_printf(out, "%c\"%s\":", i ? ',' : '{',
+                        chat_metrics_dialect_name(i));
+        put_numbers(out, names, numbers + i * n, n);
+    }
+
+    chat_buf_puts(out, "}");
+}
+
+
+/* Requests with this verdict, of all dialects. */
+static uint64_t
+verdicts(const chat_metrics_t *m, size_t verdict)
+{
+    size_t   i;
+    uint64_t n = 0;
+
+    for (i = 0; i < CHAT_METRICS_DIALECTS; i++) {
+        n += m->requests[i][verdict];
+    }
+
+    return n;
+}
+
+
+static void
+put_counters(chat_buf_t *out, const chat_metrics_t *m)
+{
+    size_t i, dialects = chat_metrics_dialects();
+
+    chat_buf_puts(out, ",\"counters\":{\"requests\":");
+    put_by_dialect(out, dialects + 1, chat_verdict_names, m->requests[0],
+                   CHAT_METRICS_VERDICTS);
+    chat_buf_puts(out, ",\"turns\":");
+    put_by_dialect(out, dialects, chat_turn_names, m->turns[0],
+                   CHAT_METRICS_ENDS);
+    chat_buf_puts(out, ",\"interruptions\":");
+    put_numbers(out, chat_cut_names, m->cuts, CHAT_CUTS);
+
+    for (i = 0; i < CHAT_COUNTS; i++) {
+        chat_buf_printf(out, ",\"%s\":%" PRIu64, chat_count_names[i],
+                        m->counts[i]);
+    }
+
+    chat_buf_printf(out, ",\"released\":%" PRIu64 ",\"bypassed\":%" PRIu64 "}",
+                    verdicts(m, CHAT_METRICS_RELEASED),
+                    verdicts(m, CHAT_METRICS_BYPASS));
+}
+
+
+static void
+put_timing(chat_buf_t *out, const chat_timing_t *timing,
+           const uint64_t *bounds)
+{
+    size_t   i;
+    uint64_t n = 0;
+
+    chat_buf_puts(out, "{\"le\":[");
+
+    for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
+        chat_buf_puts(out, i ? "," : "");
+        chat_status_put_seconds(out, bounds[i]);
+    }
+
+    chat_buf_puts(out, "],\"counts\":[");
+
+    for (i = 0; i < CHAT_METRICS_BUCKETS; i++) {
+        n += timing->buckets[i];
+        chat_buf_printf(out, "%s%" PRIu64, i ? "," : "", n);
+    }
+
+    chat_buf_puts(out, "],\"sum\":");
+    chat_status_put_seconds(out, timing->sum);
+    chat_buf_printf(out, ",\"count\":%" PRIu64 "}",
+                    n + timing->buckets[CHAT_METRICS_BUCKETS]);
+}
+
+
+static void
+put_batch(chat_buf_t *out, const chat_held_t *batch, uint64_t now)
+{
+    char                      name[2 * sizeof(batch->name) + 1];
+    size_t                    i, n = batch->nmembers;
+    const chat_held_member_t *member;
+
+    chat_hex(batch->name, sizeof(batch->name), name);
+    chat_buf_printf(out, "{\"name\":\"%s\",\"conversation\":", name);
+    put_short(out, &batch->conversation);
+    chat_buf_printf(
+        out,
+        ",\"dialect\":\"%s\",\"age_ms\":%" PRIu64
+        ",\"held\":%u,\"missing\":%u,\"attempt\":%u"
+        ",\"state\":\"%s\",\"calls\":%u,\"members\":[",
+        chat_metrics_dialect_name(batch->dialect),
+        batch->since != 0 && now > batch->since ? now - batch->since : 0,
+        (unsigned) batch->held, (unsigned) batch->missing,
+        (unsigned) batch->attempt, held_states[batch->state % 3],
+        (unsigned) batch->nmembers);
+
+    n = n < CHAT_STATUS_MEMBERS ? n : CHAT_STATUS_MEMBERS;
+
+    for (i = 0; i < n; i++) {
+        member = &batch->members[i];
+        chat_buf_puts(out, i ? ",{\"id\":" : "{\"id\":");
+        put_short(out, &member->id);
+        chat_buf_printf(out, ",\"kind\":\"%s\",\"state\":\"%s\"}",
+                        member->approval ? "approval" : "client",
+                        member_states[member->state % 3]);
+    }
+
+    chat_buf_puts(out, "]}");
+}
+
+
+static void
+put_event(chat_buf_t *out, const chat_log_event_t *event)
+{
+    char        batch[2 * sizeof(event->batch) + 1];
+    size_t      len = CHAT_STATUS_DETAIL;
+    const char *end = memchr(event->detail, 0, len);
+
+    len = end != NULL ? (size_t) (end - event->detail) : len;
+
+    chat_hex(event->batch, event->has_batch ? sizeof(event->batch) : 0, batch);
+    chat_buf_printf(out,
+                    "{\"n\":%" PRIu64 ",\"time\":%" PRIu64
+                    ",\"what\":\"%s\",\"batch\":\"%s\",\"dialect\":\"%s\""
+                    ",\"conversation\":",
+                    event->n, event->time,
+                    event_names[event->what % CHAT_WHATS], batch,
+                    chat_metrics_dialect_name(event->dialect));
+    put_short(out, &event->conversation);
+    chat_buf_puts(out, ",\"detail\":");
+    chat_status_put(out, chat_str(event->detail, len), 0);
+    chat_buf_puts(out, "}");
+}
+
+
+static void
+put_head(chat_buf_t *out, const chat_status_t *status)
+{
+    const chat_metrics_t *m = &status->metrics;
+
+    chat_buf_puts(out, "{\"version\":");
+    chat_status_put(out, status->version, 0);
+    chat_buf_puts(out, ",\"nginx\":");
+    chat_status_put(out, status->nginx, 0);
+    chat_buf_printf(out, ",\"time\":%" PRIu64 ",\"node\":", status->time);
+    chat_status_put(out, status->node, 0);
+    chat_buf_printf(out,
+                    ",\"workers\":%" PRIu64 ",\"store\":{\"type\":\"%s\""
+                    ",\"state\":\"%s\",\"zone_size\":%" PRIu64
+                    ",\"zone_used\":%" PRIu64 "},\"holds\":{\"now\":%" PRIu64
+                    ",\"oldest_ms\":%" PRIu64
+                    "},\"records\":{\"streams\":%" PRIu64 ",\"bytes\":%" PRIu64
+                    ",\"followers\":%" PRIu64 "}",
+                    m->workers, status->store,
+                    chat_store_state_names[chat_status_store(m)],
+                    status->zone_size, status->zone_used, m->holds,
+                    status->oldest, m->streams, m->bytes, m->followers);
+}
+
+
+void
+chat_status_json(const chat_status_t *status, chat_buf_t *out)
+{
+    size_t                i;
+    const chat_metrics_t *m = &status->metrics;
+
+    put_head(out, status);
+    put_counters(out, m);
+
+    for (i = 0; i < CHAT_TIMINGS; i++) {
+        chat_buf_printf(out, "%s\"%s\":", i ? "," : ",\"histograms\":{",
+                        chat_timing_names[i]);
+        put_timing(out, &m->timings[i], chat_timing_bounds[i]);
+    }
+
+    chat_buf_puts(out, "},\"batches\":[");
+
+    for (i = 0; i < status->nbatches; i++) {
+        chat_buf_puts(out, i ? "," : "");
+        put_batch(out, &status->batches[i], status->time);
+    }
+
+    chat_buf_printf(out, "],\"batches_more\":%" PRIu64 ",\"events\":[",
+                    status->more);
+
+    for (i = 0; i < status->nevents; i++) {
+        chat_buf_puts(out, i ? "," : "");
+        put_event(out, &status->events[i]);
+    }
+
+    chat_buf_puts(out, "]}\n");
 }

@@ -1,9 +1,9 @@
 /*
  * chat_status.h: the status of a node, as JSON and as Prometheus text.
  *
- * It shows the first CHAT_SHORT bytes of ids and conversations. These are
- * bytes that clients chose; the output is valid UTF-8 and JSON whatever they
- * are.
+ * Dashboards read its names: none is renamed. It shows the first CHAT_SHORT
+ * bytes of ids and conversations. Clients choose these bytes; the output is
+ * valid UTF-8 and JSON whatever they are.
  */
 
 #ifndef CHAT_STATUS_H
@@ -12,7 +12,100 @@
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
-#include "report/chat_metrics.h"
+#include "model/chat_event.h"
+
+/* Counters: each worker has its own, a reader adds those of a node up. */
+
+#define CHAT_METRICS_DIALECTS 8 /* at most, and one more: none */
+#define CHAT_METRICS_VERDICTS 12
+#define CHAT_METRICS_RELEASED 3 /* these two are summed over dialects */
+#define CHAT_METRICS_BYPASS 11
+#define CHAT_METRICS_ENDS 4
+#define CHAT_METRICS_BUCKETS 16
+#define CHAT_METRICS_STORES 3
+
+/* How an interrupted response broke off. */
+typedef enum {
+    CHAT_CUT_EOF,
+    CHAT_CUT_RESET,
+    CHAT_CUT_TIMEOUT,
+    CHAT_CUT_STALL,
+    CHAT_CUT_MALFORMED,
+    CHAT_CUT_UPSTREAM, /* an error event of the upstream */
+    CHAT_CUT_TOO_SLOW, /* of a follower, as is the next */
+    CHAT_CUT_INCOMPLETE,
+    CHAT_CUT_PRODUCER_LOST, /* of followers and of waiting requests */
+    CHAT_CUTS
+} chat_cut_e;
+
+typedef enum {
+    CHAT_COUNT_REPLAYS,
+    CHAT_COUNT_ID_REUSE,
+    CHAT_COUNT_MERGED,        /* results inserted into bodies */
+    CHAT_COUNT_TOLD,          /* results injected for clients without them */
+    CHAT_COUNT_OVERSIZED,     /* bodies, steps, frames, results past a limit */
+    CHAT_COUNT_OUTSIDE,       /* external results */
+    CHAT_COUNT_STORE_FULL,    /* requests for which the store had no room */
+    CHAT_COUNT_HOLDS_REFUSED, /* requests that were not allowed to wait */
+    CHAT_COUNTS
+} chat_count_e;
+
+typedef enum {
+    CHAT_TIMING_HOLD,    /* how long a request waited */
+    CHAT_TIMING_STORE,   /* how long the store took */
+    CHAT_TIMING_RELEASE, /* from the last result to going on */
+    CHAT_TIMINGS
+} chat_timing_e;
+
+typedef struct {
+    uint64_t buckets[CHAT_METRICS_BUCKETS + 1]; /* not cumulative; +Inf */
+    uint64_t sum;                               /* microseconds */
+} chat_timing_t;
+
+/* Only uint64_t; the members up to timings never decrease. */
+typedef struct {
+    uint64_t      requests[CHAT_METRICS_DIALECTS][CHAT_METRICS_VERDICTS];
+    uint64_t      turns[CHAT_METRICS_DIALECTS][CHAT_METRICS_ENDS];
+    uint64_t      cuts[CHAT_CUTS];
+    uint64_t      counts[CHAT_COUNTS];
+    chat_timing_t timings[CHAT_TIMINGS];
+
+    /* the current state of a worker; ends with it */
+    uint64_t workers;
+    uint64_t stores[CHAT_METRICS_STORES]; /* workers by chat_store_state_e */
+    uint64_t holds;
+    uint64_t streams; /* recorded ones, and their bytes and readers */
+    uint64_t bytes;
+    uint64_t followers;
+} chat_metrics_t;
+
+/* The names of $chat_verdict, JSON members and Prometheus labels. */
+extern const char *const chat_verdict_names[CHAT_METRICS_VERDICTS];
+extern const char *const chat_turn_names[CHAT_METRICS_ENDS];
+extern const char *const chat_cut_names[CHAT_CUTS];
+extern const char *const chat_count_names[CHAT_COUNTS];
+extern const char *const chat_timing_names[CHAT_TIMINGS];
+extern const char *const chat_store_state_names[CHAT_METRICS_STORES];
+
+/* Upper bounds of the buckets, in microseconds. */
+extern const uint64_t chat_timing_bounds[CHAT_TIMINGS][CHAT_METRICS_BUCKETS];
+
+/* A dialect is counted at its index in chat_dialects; past the last: none. */
+size_t      chat_metrics_dialects(void);
+size_t      chat_metrics_dialect(const char *name); /* NULL: none */
+const char *chat_metrics_dialect_name(size_t dialect);
+
+/* The cut of a reason of chat_stream_info(); NULL: reset. */
+chat_cut_e chat_metrics_cut(const char *reason);
+
+void chat_metrics_time(chat_metrics_t *metrics, chat_timing_e timing,
+                       uint64_t us);
+
+/* sum += one, member by member. */
+void chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one);
+
+
+/* The status of a node. */
 
 #define CHAT_SHORT 12          /* bytes of an id that are shown */
 #define CHAT_STATUS_MEMBERS 16 /* of a batch */
@@ -24,7 +117,7 @@
 /* The beginning of an id. */
 typedef struct {
     unsigned char len;
-    unsigned char cut; /* there is more of it */
+    unsigned char cut; /* the id is longer */
     unsigned char bytes[CHAT_SHORT];
 } chat_short_t;
 
@@ -36,7 +129,7 @@ typedef enum {
 
 typedef struct {
     chat_short_t  id;
-    unsigned char approval; /* its kind: approval, else client */
+    unsigned char approval; /* 1: an approval; 0: a client's call */
     unsigned char state;    /* chat_member_state_e */
 } chat_held_member_t;
 
@@ -55,9 +148,9 @@ typedef struct {
     uint32_t           held; /* requests */
     uint32_t           missing;
     uint32_t           attempt;  /* the last one; 0: none */
-    uint32_t           nmembers; /* all; CHAT_STATUS_MEMBERS are here */
+    uint32_t           nmembers; /* of the batch; the first ones are here */
     uint64_t           since;    /* ms since the epoch; 0: unknown */
-    uint64_t           looked;   /* when it was last read, likewise */
+    uint64_t           looked;   /* ms since the epoch, of the last read */
     chat_held_member_t members[CHAT_STATUS_MEMBERS];
 } chat_held_t;
 
@@ -77,10 +170,10 @@ typedef enum {
     CHAT_WHATS
 } chat_what_e;
 
-/* Something that the module did. */
+/* An action of the module. */
 typedef struct {
-    uint64_t      n; /* from 1, in the order of a node */
-    uint64_t      time;
+    uint64_t      n;    /* from 1, in the order of the node */
+    uint64_t      time; /* ms since the epoch */
     unsigned char what; /* chat_what_e */
     unsigned char dialect;
     unsigned char has_batch;
@@ -95,7 +188,7 @@ typedef struct {
     chat_str_t        node; /* its name */
     uint64_t          time; /* ms since the epoch */
     const char       *store;
-    uint64_t          zone_size; /* 0: there is none */
+    uint64_t          zone_size; /* bytes; 0: there is no zone */
     uint64_t          zone_used;
     uint64_t          oldest;  /* ms, of the oldest hold */
     chat_metrics_t    metrics; /* the sum over workers */
@@ -106,14 +199,17 @@ typedef struct {
     size_t            nevents;
 } chat_status_t;
 
-/* The first bytes of id, not in the middle of a character. */
+/* Sets out to the first bytes of id; does not split a character. */
 void chat_short(chat_short_t *out, chat_str_t id);
-
-/* The state of a store as its worst worker sees it. */
-unsigned char chat_status_store(const chat_metrics_t *metrics);
 
 void chat_status_json(const chat_status_t *status, chat_buf_t *out);
 void chat_status_prometheus(const chat_status_t *status, chat_buf_t *out);
+
+
+/* For both formats. */
+
+/* The worst store state of the workers. */
+unsigned char chat_status_store(const chat_metrics_t *metrics);
 
 /*
  * Appends s as a JSON string: U+FFFD for bytes that are no character, and with
@@ -121,9 +217,7 @@ void chat_status_prometheus(const chat_status_t *status, chat_buf_t *out);
  */
 void chat_status_put(chat_buf_t *out, chat_str_t s, int cut);
 
-void chat_status_put_short(chat_buf_t *out, const chat_short_t *id);
-
-/* Microseconds as seconds, as a JSON number without an exponent. */
+/* Appends microseconds as seconds, a JSON number without an exponent. */
 void chat_status_put_seconds(chat_buf_t *out, uint64_t us);
 
 #endif /* CHAT_STATUS_H */

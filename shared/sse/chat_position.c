@@ -2,12 +2,10 @@
  * chat_position.c: see chat_position.h.
  *
  * The first five bytes of a line decide: it is empty, has the name "data", or
- * is any other. The CR of an empty line may have an LF to come, by the same
- * rule as in chat_sse.
+ * is any other.
  */
 
 #include "sse/chat_position.h"
-#include "sse/chat_lines.h"
 
 /* What the line has been so far: up to 4, that many bytes of "data". */
 enum {
@@ -17,30 +15,22 @@ enum {
     CHAT_COUNT_BOM2 = 7   /* and two */
 };
 
-#define CHAT_COUNT_DATA 1    /* the frame has a data line */
-#define CHAT_COUNT_PLAIN 2   /* its last line did not end in CRLF */
-#define CHAT_COUNT_CR 4      /* a line has ended in CR: an LF may be its own */
-#define CHAT_COUNT_WAIT 8    /* the same of the empty line */
-#define CHAT_COUNT_INSIDE 16 /* the frame has begun */
-#define CHAT_COUNT_BEGUN 32  /* the stream has */
+#define CHAT_COUNT_DATA 1 /* the frame has a data line */
+#define CHAT_COUNT_CR 4   /* a line has ended in CR: an LF may be its own */
+#define CHAT_COUNT_WAIT 8 /* the same of the empty line */
+
+#define CHAT_COUNT_AHEAD 512 /* bytes */
 
 #define CHAT_COUNT_STATES 8
 #define CHAT_COUNT_FLAGS 64
 
 
-int
-chat_count_is_inside(const chat_count_t *count)
-{
-    return (count->flags & CHAT_COUNT_INSIDE) != 0;
-}
-
-
 static void
-chat_count_end(chat_count_t *count)
+chat_count_end(chat_count_t *count, unsigned plain)
 {
     count->events += count->flags & CHAT_COUNT_DATA;
     count->line = 0;
-    count->flags = CHAT_COUNT_BEGUN;
+    count->flags = CHAT_COUNT_BEGUN | plain;
 }
 
 
@@ -121,6 +111,29 @@ chat_count_lf(chat_count_t *count, unsigned char c)
 }
 
 
+/*
+ * The number of bytes from i on before the end of their line. Looks a bounded
+ * number of bytes ahead, as lines may end in CR alone.
+ */
+static size_t
+rest_of_line(chat_str_t bytes, size_t i)
+{
+    size_t               n, start = i;
+    const unsigned char *lf, *cr;
+
+    do {
+        n = bytes.len - i < CHAT_COUNT_AHEAD ? bytes.len - i
+                                             : CHAT_COUNT_AHEAD;
+        lf = memchr(bytes.data + i, '\n', n);
+        n = lf ? (size_t) (lf - bytes.data) - i : n;
+        cr = memchr(bytes.data + i, '\r', n);
+        i = cr ? (size_t) (cr - bytes.data) : i + n;
+    } while (lf == NULL && cr == NULL && i < bytes.len);
+
+    return i - start;
+}
+
+
 size_t
 chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
 {
@@ -134,7 +147,7 @@ chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
 
         if (count->flags & CHAT_COUNT_WAIT) {
             *ended = 1;
-            chat_count_end(count);
+            chat_count_end(count, c == '\n' ? 0 : CHAT_COUNT_PLAIN);
             return c == '\n' ? i + 1 : i;
         }
 
@@ -149,11 +162,14 @@ chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
 
         } else if (count->line != CHAT_COUNT_OTHER) {
             chat_count_byte(count, c);
+
+        } else {
+            i += rest_of_line(bytes, i + 1);
         }
     }
 
     if (*ended) {
-        chat_count_end(count);
+        chat_count_end(count, CHAT_COUNT_PLAIN);
     }
 
     return i;
@@ -207,7 +223,26 @@ chat_count_read(chat_count_t *count, chat_str_t text)
 }
 
 
-static const char chat_number_bom[] = "\xef\xbb\xbf";
+int
+chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end)
+{
+    size_t               len, ends;
+    const unsigned char *p;
+
+    if (text->len == 0) {
+        return 0;
+    }
+
+    len = rest_of_line(*text, 0);
+    p = text->data + len;
+    ends = len < text->len;
+    ends += len + 1 < text->len && p[0] == '\r' && p[1] == '\n';
+    *line = chat_str(text->data, len);
+    *end = chat_str(p, ends);
+    *text = chat_str(p + ends, text->len - len - ends);
+
+    return 1;
+}
 
 
 static int
@@ -223,15 +258,11 @@ static void
 chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
                   chat_buf_t *out)
 {
-    chat_str_t   line, end;
-    chat_lines_t lines;
-
-    chat_lines_init(&lines, frame);
+    chat_str_t line, end;
 
     /* a byte order mark is one at the very beginning only */
-    if (number->count.events == 0 && chat_str_starts(frame, chat_number_bom)) {
-        chat_buf_puts(out, chat_number_bom);
-        lines.pos = sizeof(chat_number_bom) - 1;
+    if (number->count.events == 0 && chat_str_after(frame, CHAT_BOM, &frame)) {
+        chat_buf_puts(out, CHAT_BOM);
     }
 
     if (is_event) {
@@ -241,7 +272,7 @@ chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
                         (unsigned long long) number->count.events + 1);
     }
 
-    while (chat_lines_next(&lines, &line, &end)) {
+    while (chat_line_cut(&frame, &line, &end)) {
         if (!chat_number_is_id(line)) {
             chat_buf_add(out, line);
             chat_buf_add(out, end);

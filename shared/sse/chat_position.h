@@ -1,10 +1,14 @@
 /*
- * chat_position.h: counts the events of a byte stream, and numbers them.
+ * chat_position.h: frames of a byte stream: their ends, count and numbers.
  *
- * An event is a frame with data, as chat_sse cuts frames and a client gives
- * them to its app. The count is a few bytes of state that can be written down
- * and taken up elsewhere, in the middle of a stream. It does not depend on how
- * the input was cut.
+ * A frame is the run of lines up to and with its blank line; LF, CRLF, CR and
+ * any mix end a line. The CR of a blank line is taken for a CRLF if the line
+ * before ended in CRLF or there was none (at the end of the bytes it waits for
+ * one more), else for a CR: a stream of lone CRs is not delayed.
+ *
+ * An event is a frame with data. The count is a few bytes of state that can be
+ * written down and continued elsewhere, in the middle of a stream. It does not
+ * depend on how the input was cut. Time is linear.
  */
 
 #ifndef CHAT_POSITION_H
@@ -12,7 +16,8 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_buf.h"
-#include "sse/chat_position.h"
+
+#define CHAT_BOM "\xef\xbb\xbf"
 
 /* All zero is the beginning of a stream; members are the counter's own. */
 typedef struct {
@@ -21,8 +26,18 @@ typedef struct {
     unsigned flags;  /* of the current frame */
 } chat_count_t;
 
+#define CHAT_COUNT_PLAIN 2   /* the last line did not end in CRLF */
+#define CHAT_COUNT_INSIDE 16 /* the frame has begun */
+#define CHAT_COUNT_BEGUN 32  /* the stream has */
+
+
 /* 1 if a frame has begun and not ended. */
-int chat_count_is_inside(const chat_count_t *count);
+static inline int
+chat_count_is_inside(const chat_count_t *count)
+{
+    return (count->flags & CHAT_COUNT_INSIDE) != 0;
+}
+
 
 /*
  * Moves on to the end of the current frame, or of the bytes: returns how many
@@ -41,6 +56,12 @@ size_t chat_count_to(chat_count_t *count, chat_str_t bytes, uint64_t event);
  * length. */
 void   chat_count_write(const chat_count_t *count, chat_buf_t *out);
 size_t chat_count_read(chat_count_t *count, chat_str_t text);
+
+/*
+ * Cuts the next line off *text: *line without, *end only the bytes that end
+ * it (none at the end of the text). 0: there is none.
+ */
+int chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end);
 
 /* All zero, but for the stream's id, is the beginning of a stream. */
 typedef struct {

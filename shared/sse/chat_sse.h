@@ -1,12 +1,9 @@
 /*
  * chat_sse.h: a pull parser that cuts a byte stream into SSE frames.
  *
- * A frame is the run of lines up to and with its blank line; LF, CRLF, CR and
- * any mix end a line. The CR of a blank line is taken for a CRLF if the line
- * before ended in CRLF or there was none (at the end of the input it waits for
- * one byte), else for a CR: a stream of lone CRs is not delayed. Frames, glued
- * together, are the input byte for byte, and do not depend on how it was cut.
- * A frame that lies in one input is not copied. Time is linear.
+ * chat_position.h says what a frame is. Frames, glued together, are the input
+ * byte for byte, and do not depend on how it was cut. A frame that lies in one
+ * input is not copied. Time is linear.
  */
 
 #ifndef CHAT_SSE_H
@@ -14,7 +11,7 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_buf.h"
-#include "sse/chat_lines.h"
+#include "sse/chat_position.h"
 
 typedef struct {
     chat_str_t raw;      /* all bytes of the frame, blank line included */
@@ -36,13 +33,12 @@ typedef enum {
 /* All members are the parser's own. */
 typedef struct {
     size_t       max_frame; /* bytes of one frame; 0: no limit */
-    chat_lines_t in;
-    size_t       start;   /* where the unfinished frame goes on in the input */
-    chat_buf_t   tail;    /* the unfinished frame of earlier inputs */
-    chat_buf_t   data;    /* joined data of a frame with several lines */
-    int          partial; /* earlier inputs ended inside of a line */
-    int          waiting; /* the input ended in a CR: chat_sse_wait_e */
-    int          last_end; /* how the last line ended: chat_sse_end_e */
+    chat_str_t   input;
+    size_t       start; /* where the unfinished frame goes on in the input */
+    size_t       pos;   /* up to where the input was read */
+    chat_count_t count;
+    chat_buf_t   tail;     /* the unfinished frame of earlier inputs */
+    chat_buf_t   data;     /* joined data of a frame with several lines */
     int          skipping; /* inside a frame past the limit: chat_sse_skip_e */
     int          begun;    /* the stream's first frame is over */
     int          flush;    /* the tail was given out and is to be emptied */

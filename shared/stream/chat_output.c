@@ -32,6 +32,7 @@ chat_output_begin(chat_output_t *output)
         memset(&output->own, 0, sizeof(output->own));
     }
     output->own.len = 0;
+    output->done = 0;
 
     if (output->size > CHAT_OUTPUT_KEEP / sizeof(*output->pieces)) {
         free(output->pieces);
@@ -41,11 +42,21 @@ chat_output_begin(chat_output_t *output)
 }
 
 
-static void
-chat_output_put(chat_output_t *output, chat_str_t bytes, int in_input)
+void
+chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input)
 {
     size_t        size;
     chat_piece_t *pieces, *last = NULL;
+
+    if (!in_input) {
+        chat_buf_add(&output->own, bytes);
+        bytes = chat_str(NULL, output->own.len - output->done);
+        output->done = output->own.len;
+    }
+
+    if (bytes.len == 0) {
+        return;
+    }
 
     output->bytes += bytes.len;
 
@@ -75,34 +86,6 @@ chat_output_put(chat_output_t *output, chat_str_t bytes, int in_input)
     output->pieces[output->count].bytes = bytes;
     output->pieces[output->count].in_input = in_input;
     output->count++;
-}
-
-
-void
-chat_output_own(chat_output_t *output, size_t before)
-{
-    if (output->own.len != before) {
-        chat_output_put(output, chat_str(NULL, output->own.len - before), 0);
-    }
-}
-
-
-void
-chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input)
-{
-    size_t before = output->own.len;
-
-    if (bytes.len == 0) {
-        return;
-    }
-
-    if (in_input) {
-        chat_output_put(output, bytes, 1);
-        return;
-    }
-
-    chat_buf_add(&output->own, bytes);
-    chat_output_own(output, before);
 }
 
 

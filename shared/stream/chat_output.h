@@ -15,7 +15,8 @@
 
 /* All zero is an empty one. */
 typedef struct {
-    chat_buf_t    own; /* our own bytes, in order */
+    chat_buf_t    own;  /* our own bytes, in order */
+    size_t        done; /* of them: they are in pieces */
     chat_piece_t *pieces;
     size_t        count;
     size_t        size;   /* room in pieces */
@@ -28,14 +29,11 @@ void chat_output_free(chat_output_t *output);
 /* Forgets what went out for the input before. */
 void chat_output_begin(chat_output_t *output);
 
-/* These bytes go out; of the input they must stay where they are. */
-void chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input);
-
 /*
- * What was appended to output->own since it had this length goes out. Nothing
- * may be added between.
+ * These bytes go out; of the input they must stay where they are. With other
+ * bytes goes what was appended to output->own.
  */
-void chat_output_own(chat_output_t *output, size_t before);
+void chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input);
 
 /* All that goes out; until the next begin. CHAT_ERROR: bytes are missing. */
 chat_rc_e chat_output_end(chat_output_t *output, const chat_piece_t **pieces,

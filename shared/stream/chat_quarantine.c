@@ -1,21 +1,21 @@
 /*
  * chat_quarantine.c: frames that wait for a verdict, in their order.
  *
- * A held frame is one block: the list's node, the events, the marks, then all
- * bytes that they point to. It counts for at least CHAT_HELD_LEAST bytes, so
- * that the bound on bytes is a bound on memory too.
+ * A frame in it is one block: the list's node, the events, the marks, then
+ * all bytes that they point to. It counts for at least CHAT_QUARANTINE_LEAST
+ * bytes, so that the bound on bytes is a bound on memory too.
  */
 
 #include "stream/chat_quarantine.h"
 
 #include <stdlib.h>
 
-#define CHAT_HELD_LEAST 128
+#define CHAT_QUARANTINE_LEAST 128
 
 
 /* Copies s to *end and moves *end behind it. */
 static chat_str_t
-chat_held_put(unsigned char **end, chat_str_t s)
+put(unsigned char **end, chat_str_t s)
 {
     chat_str_t copy = chat_str(*end, s.len);
 
@@ -29,14 +29,14 @@ chat_held_put(unsigned char **end, chat_str_t s)
 
 
 static size_t
-chat_held_size(const chat_heard_t *heard)
+chat_quarantined_size(const chat_parsed_t *parsed)
 {
     size_t               i, size;
-    const chat_events_t *events = &heard->events;
+    const chat_events_t *events = &parsed->events;
 
-    size = sizeof(chat_held_t) + events->count * sizeof(chat_event_t)
-           + events->nmarks * sizeof(chat_mark_t) + heard->frame.raw.len
-           + heard->frame.event.len + heard->frame.data.len;
+    size = sizeof(chat_quarantined_t) + events->count * sizeof(chat_event_t)
+           + events->nmarks * sizeof(chat_mark_t) + parsed->frame.raw.len
+           + parsed->frame.event.len + parsed->frame.data.len;
 
     for (i = 0; i < events->count; i++) {
         size += events->items[i].id.len + events->items[i].name.len;
@@ -50,55 +50,55 @@ chat_held_size(const chat_heard_t *heard)
 
 
 chat_rc_e
-chat_quarantine_add(chat_quarantine_t *quarantine, const chat_heard_t *heard)
+chat_quarantine_add(chat_quarantine_t *quarantine, const chat_parsed_t *parsed)
 {
-    size_t         i;
-    chat_held_t   *held;
-    chat_heard_t  *copy;
-    chat_event_t  *event;
-    unsigned char *end;
+    size_t              i;
+    chat_quarantined_t *entry;
+    chat_parsed_t      *copy;
+    chat_event_t       *event;
+    unsigned char      *end;
 
-    held = malloc(chat_held_size(heard));
-    if (held == NULL) {
+    entry = malloc(chat_quarantined_size(parsed));
+    if (entry == NULL) {
         return CHAT_ERROR;
     }
 
-    held->next = NULL;
-    copy = &held->heard;
-    *copy = *heard;
-    copy->events.items = (chat_event_t *) (held + 1);
+    entry->next = NULL;
+    copy = &entry->parsed;
+    *copy = *parsed;
+    copy->events.items = (chat_event_t *) (entry + 1);
     copy->events.marks =
         (chat_mark_t *) (copy->events.items + copy->events.count);
     end = (unsigned char *) (copy->events.marks + copy->events.nmarks);
 
-    copy->frame.raw = chat_held_put(&end, heard->frame.raw);
-    copy->frame.event = chat_held_put(&end, heard->frame.event);
-    copy->frame.data = chat_held_put(&end, heard->frame.data);
+    copy->frame.raw = put(&end, parsed->frame.raw);
+    copy->frame.event = put(&end, parsed->frame.event);
+    copy->frame.data = put(&end, parsed->frame.data);
     copy->frame.in_input = 0;
 
     for (i = 0; i < copy->events.nmarks; i++) {
-        copy->events.marks[i] = heard->events.marks[i];
+        copy->events.marks[i] = parsed->events.marks[i];
     }
 
     for (i = 0; i < copy->events.count; i++) {
         event = &copy->events.items[i];
-        *event = heard->events.items[i];
-        event->id = chat_held_put(&end, event->id);
-        event->name = chat_held_put(&end, event->name);
-        event->text = event->has_payload ? chat_held_put(&end, event->text)
-                                         : chat_str(NULL, 0);
+        *event = parsed->events.items[i];
+        event->id = put(&end, event->id);
+        event->name = put(&end, event->name);
+        event->text =
+            event->has_payload ? put(&end, event->text) : chat_str(NULL, 0);
     }
 
     if (quarantine->last != NULL) {
-        quarantine->last->next = held;
+        quarantine->last->next = entry;
     } else {
-        quarantine->first = held;
+        quarantine->first = entry;
     }
-    quarantine->last = held;
+    quarantine->last = entry;
 
-    quarantine->bytes += heard->frame.raw.len > CHAT_HELD_LEAST
-                             ? heard->frame.raw.len
-                             : CHAT_HELD_LEAST;
+    quarantine->bytes += parsed->frame.raw.len > CHAT_QUARANTINE_LEAST
+                             ? parsed->frame.raw.len
+                             : CHAT_QUARANTINE_LEAST;
     return CHAT_OK;
 }
 
@@ -106,16 +106,17 @@ chat_quarantine_add(chat_quarantine_t *quarantine, const chat_heard_t *heard)
 void
 chat_quarantine_pop(chat_quarantine_t *quarantine)
 {
-    chat_held_t *held = quarantine->first;
-    size_t       len = held->heard.frame.raw.len;
+    chat_quarantined_t *entry = quarantine->first;
+    size_t              len = entry->parsed.frame.raw.len;
 
-    quarantine->first = held->next;
-    if (held->next == NULL) {
+    quarantine->first = entry->next;
+    if (entry->next == NULL) {
         quarantine->last = NULL;
     }
 
-    quarantine->bytes -= len > CHAT_HELD_LEAST ? len : CHAT_HELD_LEAST;
-    free(held);
+    quarantine->bytes -=
+        len > CHAT_QUARANTINE_LEAST ? len : CHAT_QUARANTINE_LEAST;
+    free(entry);
 }
 
 

@@ -1,7 +1,7 @@
 /*
  * chat_quarantine.h: frames that wait for a verdict, in their order.
  *
- * A held frame is a copy of its bytes, its events and its marks, in one block
+ * A frame in it is a copy of its bytes, its events and its marks, in one block
  * that is freed when it leaves. The first frame waits for the arguments of a
  * call, the others wait behind it.
  */
@@ -18,25 +18,25 @@ typedef struct {
     chat_frame_t  frame;
     chat_events_t events;
     int           waits; /* for a verdict, when it came */
-} chat_heard_t;
+} chat_parsed_t;
 
-typedef struct chat_held_s chat_held_t;
+typedef struct chat_quarantined_s chat_quarantined_t;
 
-struct chat_held_s {
-    chat_held_t *next;
-    chat_heard_t heard;
+struct chat_quarantined_s {
+    chat_quarantined_t *next;
+    chat_parsed_t       parsed;
 };
 
 /* All zero is an empty one. */
 typedef struct {
-    chat_held_t *first;
-    chat_held_t *last;
-    size_t       bytes; /* of the frames; tiny ones count for more */
+    chat_quarantined_t *first;
+    chat_quarantined_t *last;
+    size_t              bytes; /* of the frames; tiny ones count for more */
 } chat_quarantine_t;
 
 /* Appends a copy. CHAT_ERROR without memory. */
-chat_rc_e chat_quarantine_add(chat_quarantine_t  *quarantine,
-                              const chat_heard_t *heard);
+chat_rc_e chat_quarantine_add(chat_quarantine_t   *quarantine,
+                              const chat_parsed_t *parsed);
 
 /* Frees the first frame. */
 void chat_quarantine_pop(chat_quarantine_t *quarantine);

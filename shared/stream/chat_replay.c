@@ -401,20 +401,26 @@ forget_step(chat_replay_t *replay)
 }
 
 
-static chat_verdict_e
-judge(chat_replay_t *replay, const chat_event_t *event)
+void
+chat_replay_judge(chat_replay_t *replay, chat_event_t *event)
 {
     int again = 0;
 
+    replay->fresh &= event->type == CHAT_EVENT_STEP_RESET;
+    event->verdict = CHAT_VERDICT_FORWARD;
+
     switch (event->type) {
     case CHAT_EVENT_CALL_OPEN:
-        return on_open(replay, event);
+        event->verdict = on_open(replay, event);
+        break;
 
     case CHAT_EVENT_CALL_ARGS:
-        return on_args(replay, event);
+        event->verdict = on_args(replay, event);
+        break;
 
     case CHAT_EVENT_CALL_READY:
-        return on_ready(replay, event);
+        event->verdict = on_ready(replay, event);
+        break;
 
     case CHAT_EVENT_CALL_ASK:
         again = is_asked_again(replay, event);
@@ -436,20 +442,11 @@ judge(chat_replay_t *replay, const chat_event_t *event)
         break;
     }
 
-    replay->count.results += again;
-
-    return again ? CHAT_VERDICT_DROP : CHAT_VERDICT_FORWARD;
-}
-
-
-void
-chat_replay_judge(chat_replay_t *replay, chat_event_t *event)
-{
-    if (event->type != CHAT_EVENT_STEP_RESET) {
-        replay->fresh = 0;
+    if (again) {
+        replay->count.results++;
+        event->verdict = CHAT_VERDICT_DROP;
     }
 
-    event->verdict = judge(replay, event);
     event->opening = event->call ? event->call->opening : NULL;
 }
 

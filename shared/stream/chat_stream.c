@@ -1,17 +1,16 @@
 /*
  * chat_stream.c: one answer on its way from the provider to the client.
  *
- * A frame is heard (its events are read and judged), then it leaves (its
- * bytes go out as they are, rewritten, or not at all), at once or after its
- * time in quarantine. The facts of a stream follow the frames as they leave.
- * A frame that cannot matter is neither parsed nor copied; frames leave in the
- * order in which they came; each is decided once.
+ * The events of a frame are read and judged; then the frame leaves: its bytes
+ * go out as they are, rewritten, or not at all, at once or after its time in
+ * quarantine. The facts of a stream follow the frames as they leave. Frames
+ * leave in the order in which they came; each is decided once.
  */
 
 #include "stream/chat_stream.h"
 #include "sse/chat_position.h"
-#include "sse/chat_skim.h"
 #include "stream/chat_cut.h"
+#include "stream/chat_form.h"
 #include "stream/chat_output.h"
 #include "stream/chat_quarantine.h"
 #include "stream/chat_tracker.h"
@@ -26,11 +25,11 @@ struct chat_stream_s {
     chat_arena_t      *frame;  /* as the frame that is looked at */
     chat_reader_t     *reader; /* of the dialect; has the calls */
     chat_sse_t         sse;
+    chat_forms_t       forms;
     chat_replay_t      replay;
     chat_quarantine_t  quarantine;
     chat_tracker_t     track;
     chat_output_t      output;
-    chat_skim_t        skim;
     chat_number_t      number;
     chat_stream_info_t info;
     uint32_t           unread; /* info.content behind a frame past the limit */
@@ -46,6 +45,7 @@ struct chat_stream_s {
 chat_stream_t *
 chat_stream_create(const chat_stream_conf_t *conf)
 {
+    chat_calls_t  *calls;
     chat_stream_t *stream = calloc(1, sizeof(*stream));
 
     if (stream == NULL) {
@@ -62,25 +62,24 @@ chat_stream_create(const chat_stream_conf_t *conf)
     if (stream->arena == NULL || stream->frame == NULL
         || chat_tracker_init(&stream->track, &stream->conf, &stream->info,
                              stream->arena)
-               != CHAT_OK)
+               != CHAT_OK
+        || (stream->reader = conf->dialect->open(stream->arena, conf->request))
+               == NULL)
     {
         chat_stream_destroy(stream);
         return NULL;
     }
 
-    stream->reader = conf->dialect->open(stream->arena, conf->request);
-    if (stream->reader == NULL) {
-        chat_stream_destroy(stream);
-        return NULL;
-    }
-
-    stream->reader->calls.max_args = conf->max_event;
-    chat_calls_know(&stream->reader->calls, conf->known, conf->nknown);
-    stream->replay.calls = &stream->reader->calls;
+    calls = &stream->reader->calls;
+    calls->max_args = conf->max_event;
+    chat_calls_know(calls, conf->known, conf->nknown);
+    chat_forms_init(&stream->forms, conf->dialect, stream->reader,
+                    stream->frame);
+    stream->replay.calls = calls;
     stream->replay.mode = conf->replay;
     stream->replay.strong_only = conf->dialect->weak_recur;
 
-    if (stream->reader->calls.failed) {
+    if (calls->failed) {
         chat_stream_destroy(stream);
         return NULL;
     }
@@ -111,45 +110,40 @@ chat_stream_destroy(chat_stream_t *stream)
 
 /* These bytes go out as they came, unless the client has left. */
 static void
-chat_stream_pass(chat_stream_t *stream, chat_str_t bytes, int in_input)
+pass(chat_stream_t *stream, chat_str_t bytes, int in_input)
 {
-    size_t         before = stream->output.own.len;
-    chat_output_t *output = &stream->output;
-
     if (stream->silent) {
         return;
     }
 
-    if (stream->conf.number.len == 0 || stream->info.foreign) {
-        chat_output_add(output, bytes, in_input);
-        return;
+    if (stream->conf.number.len != 0 && !stream->info.foreign) {
+        chat_number_add(&stream->number, bytes, &stream->output.own);
+        bytes = chat_str(NULL, 0);
+        in_input = 0;
     }
 
-    chat_number_add(&stream->number, bytes, &output->own);
-    chat_output_own(output, before);
+    chat_output_add(&stream->output, bytes, in_input);
 }
 
 
-/* These go out likewise, and are freed: a frame that is not the input's. */
+/* These go out likewise, and are freed. */
 static void
-chat_stream_write(chat_stream_t *stream, chat_buf_t *bytes)
+pass_own(chat_stream_t *stream, chat_buf_t *bytes)
 {
     stream->output.failed |= bytes->failed;
-    chat_stream_pass(stream, chat_buf_str(bytes), 0);
+    pass(stream, chat_buf_str(bytes), 0);
     chat_buf_free(bytes);
 }
 
 
-/* What waited is decided by now: the last word on each event. */
+/* Sets the verdicts that were waited for. 0: one of them still is. */
 static int
-chat_stream_resolve(chat_heard_t *heard)
+resolve(chat_parsed_t *parsed)
 {
     size_t        i;
-    chat_event_t *event;
+    chat_event_t *event = parsed->events.items;
 
-    for (i = 0; i < heard->events.count; i++) {
-        event = &heard->events.items[i];
-
+    for (i = 0; i < parsed->events.count; i++, event++) {
         if (event->verdict == CHAT_VERDICT_WAIT) {
             event->verdict = event->opening->verdict;
             if (event->verdict == CHAT_VERDICT_WAIT) {
@@ -162,42 +156,41 @@ chat_stream_resolve(chat_heard_t *heard)
 }
 
 
-/* Where nothing is numbered, a frame goes if all that it says was dropped. */
-static chat_cut_e
-chat_stream_fate(const chat_events_t *events)
-{
-    size_t i, said = 0;
-
-    for (i = 0; i < events->count; i++) {
-        if (events->items[i].implied) {
-            continue;
-        }
-        if (events->items[i].verdict != CHAT_VERDICT_DROP) {
-            return CHAT_CUT_KEEP;
-        }
-        said++;
-    }
-
-    return said ? CHAT_CUT_DROP : CHAT_CUT_KEEP;
-}
-
-
+/* What goes out of a frame of which calls were dropped. */
 static chat_rc_e
-chat_stream_rewrite(chat_stream_t *stream, const chat_heard_t *heard,
-                    const chat_edits_t *edits)
+cut(chat_stream_t *stream, const chat_parsed_t *parsed)
 {
-    chat_rc_e  rc;
-    chat_buf_t data = { 0 }, out = { 0 };
+    chat_rc_e           rc = CHAT_OK;
+    chat_buf_t          data = { 0 }, out = { 0 };
+    chat_edits_t        edits;
+    const chat_frame_t *frame = &parsed->frame;
 
-    rc = chat_edits_apply(edits, heard->frame.data, &data);
+    chat_edits_init(&edits, stream->frame);
 
-    if (rc == CHAT_OK) {
-        chat_sse_rewrite(&heard->frame, chat_buf_str(&data), &out);
-        chat_stream_write(stream, &out);
+    switch (chat_cut(&parsed->events, &stream->reader->calls, frame->data,
+                     &edits)) {
+    case CHAT_CUT_KEEP:
+        pass(stream, frame->raw, frame->in_input);
+        break;
 
-    } else if (rc == CHAT_BAD) {
-        chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);
-        rc = CHAT_OK;
+    case CHAT_CUT_DROP:
+        break;
+
+    case CHAT_CUT_CHANGED:
+        rc = chat_edits_apply(&edits, frame->data, &data);
+
+        if (rc == CHAT_OK) {
+            chat_sse_rewrite(frame, chat_buf_str(&data), &out);
+            pass_own(stream, &out);
+
+        } else if (rc == CHAT_BAD) {
+            pass(stream, frame->raw, frame->in_input);
+            rc = CHAT_OK;
+        }
+        break;
+
+    default:
+        rc = CHAT_ERROR;
     }
 
     chat_buf_free(&data);
@@ -207,16 +200,16 @@ chat_stream_rewrite(chat_stream_t *stream, const chat_heard_t *heard,
 
 /* The frame leaves: all its verdicts are known. */
 static chat_rc_e
-chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard)
+leave(chat_stream_t *stream, const chat_parsed_t *parsed)
 {
-    size_t              i;
-    chat_cut_e          what;
-    chat_edits_t        edits;
+    int                 all, numbered = stream->conf.dialect->numbered;
+    size_t              i, dropped = 0, said = 0;
     chat_calls_t       *calls = &stream->reader->calls;
-    const chat_event_t *event;
+    const chat_event_t *event = parsed->events.items;
 
-    for (i = 0; i < heard->events.count; i++) {
-        event = &heard->events.items[i];
+    for (i = 0; i < parsed->events.count; i++, event++) {
+        said += !event->implied;
+        dropped += !event->implied && event->verdict == CHAT_VERDICT_DROP;
 
         if (event->type == CHAT_EVENT_CALL_OPEN) {
             chat_calls_left(calls, event->call,
@@ -225,7 +218,10 @@ chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard)
                                        == CHAT_VERDICT_DROP);
         }
 
-        chat_tracker_event(&stream->track, event);
+        if (event->type != CHAT_EVENT_CALL_ARGS
+            && event->type != CHAT_EVENT_OPAQUE) {
+            chat_tracker_event(&stream->track, event);
+        }
     }
 
     if (calls->failed) {
@@ -237,49 +233,32 @@ chat_stream_leave(chat_stream_t *stream, const chat_heard_t *heard)
         return CHAT_OK;
     }
 
-    if (!stream->conf.dialect->numbered) {
-        what = chat_stream_fate(&heard->events);
-
-    } else if (calls->ndropped == 0) {
-        what = CHAT_CUT_KEEP;
-
-    } else {
-        chat_edits_init(&edits, stream->frame);
-        what = chat_cut(&heard->events, calls, heard->frame.data, &edits);
+    if (numbered && calls->ndropped != 0) {
+        return cut(stream, parsed);
     }
 
-    switch (what) {
-    case CHAT_CUT_KEEP:
-        chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);
-        return CHAT_OK;
-
-    case CHAT_CUT_DROP:
-        return CHAT_OK;
-
-    case CHAT_CUT_CHANGED:
-        return chat_stream_rewrite(stream, heard, &edits);
-
-    default:
-        return CHAT_ERROR;
+    /* Without indexes a frame goes if all that it says was dropped. */
+    all = !numbered && said != 0 && dropped == said;
+    if (!all) {
+        pass(stream, parsed->frame.raw, parsed->frame.in_input);
     }
+
+    return CHAT_OK;
 }
 
 
 /* Lets go what no longer waits. */
 static chat_rc_e
-chat_stream_drain(chat_stream_t *stream)
+drain(chat_stream_t *stream)
 {
-    chat_rc_e    rc;
-    chat_held_t *held;
+    chat_quarantined_t *first;
 
-    while ((held = stream->quarantine.first) != NULL
-           && chat_stream_resolve(&held->heard))
-    {
+    while ((first = stream->quarantine.first) != NULL
+           && resolve(&first->parsed)) {
         chat_arena_reset(stream->frame);
 
-        rc = chat_stream_leave(stream, &held->heard);
-        if (rc != CHAT_OK) {
-            return rc;
+        if (leave(stream, &first->parsed) != CHAT_OK) {
+            return CHAT_ERROR;
         }
         chat_quarantine_pop(&stream->quarantine);
     }
@@ -288,31 +267,21 @@ chat_stream_drain(chat_stream_t *stream)
 }
 
 
-/* Gives all that waits this verdict and lets it go. */
-static chat_rc_e
-chat_stream_settle(chat_stream_t *stream, chat_verdict_e verdict)
-{
-    chat_replay_decide(&stream->replay, verdict);
-    return chat_stream_drain(stream);
-}
-
-
 /* The frame goes where it belongs: out, or behind those that wait. */
 static chat_rc_e
-chat_stream_route(chat_stream_t *stream, chat_heard_t *heard)
+route(chat_stream_t *stream, chat_parsed_t *parsed)
 {
     if (stream->conf.observe) {
         stream->placed = 1;
-        chat_stream_pass(stream, heard->frame.raw, heard->frame.in_input);
+        pass(stream, parsed->frame.raw, parsed->frame.in_input);
     }
 
     if (stream->quarantine.first == NULL
-        && (!heard->waits || chat_stream_resolve(heard)))
-    {
-        return chat_stream_leave(stream, heard);
+        && (!parsed->waits || resolve(parsed))) {
+        return leave(stream, parsed);
     }
 
-    if (chat_quarantine_add(&stream->quarantine, heard) != CHAT_OK) {
+    if (chat_quarantine_add(&stream->quarantine, parsed) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
@@ -320,29 +289,19 @@ chat_stream_route(chat_stream_t *stream, chat_heard_t *heard)
 
     if (stream->quarantine.bytes > stream->conf.max_event) {
         stream->info.overflows++;
-        return chat_stream_settle(stream, CHAT_VERDICT_FORWARD);
+        chat_replay_decide(&stream->replay, CHAT_VERDICT_FORWARD);
     }
 
-    return chat_stream_drain(stream);
-}
-
-
-/* 1 if the two events are an input error that came without any input. */
-static int
-chat_stream_is_lone_failure(const chat_event_t *open,
-                            const chat_event_t *ready)
-{
-    return open->type == CHAT_EVENT_CALL_OPEN
-           && ready->type == CHAT_EVENT_CALL_READY && ready->failed
-           && ready->call == open->call && !open->implied;
+    return drain(stream);
 }
 
 
 /* A call is complete: its name and its fingerprint. */
 static void
-chat_stream_ready(chat_stream_t *stream, chat_event_t *event)
+fingerprint(chat_stream_t *stream, chat_event_t *event)
 {
     chat_str_t          text = event->text;
+    chat_calls_t       *calls = &stream->reader->calls;
     chat_stream_call_t *call = event->call;
 
     if (event->name.len == 0 && call->opening != NULL) {
@@ -355,28 +314,28 @@ chat_stream_ready(chat_stream_t *stream, chat_event_t *event)
 
     if (!event->unreadable && (event->whole || !call->lost)) {
         event->has_digest = 1;
-        stream->reader->calls.failed |=
+        calls->failed |=
             chat_fingerprint(event->name, text, &event->digest) != CHAT_OK;
     }
 
-    chat_calls_args_free(&stream->reader->calls, call);
+    chat_calls_args_free(calls, call);
 }
 
 
 /* The verdict on one event, and what it leaves behind. */
 static void
-chat_stream_judge(chat_stream_t *stream, chat_event_t *event)
+judge(chat_stream_t *stream, chat_event_t *event)
 {
+    int                   opens = event->type == CHAT_EVENT_CALL_OPEN;
     chat_calls_t         *calls = &stream->reader->calls;
     const chat_opening_t *before = event->call ? event->call->opening : NULL;
 
     if (event->type == CHAT_EVENT_CALL_READY) {
-        chat_stream_ready(stream, event);
+        fingerprint(stream, event);
     }
 
     /* The owner may reclassify a call by its tool's name. */
-    if ((event->type == CHAT_EVENT_CALL_OPEN
-         || event->type == CHAT_EVENT_CALL_READY)
+    if ((opens || event->type == CHAT_EVENT_CALL_READY)
         && stream->conf.kind != NULL && event->name.len != 0)
     {
         event->kind =
@@ -389,7 +348,7 @@ chat_stream_judge(chat_stream_t *stream, chat_event_t *event)
 
     chat_replay_judge(&stream->replay, event);
 
-    if (event->type == CHAT_EVENT_CALL_OPEN && event->opening != before) {
+    if (opens && event->opening != before) {
         chat_calls_args_free(calls, event->call);
         event->call->gathers = 1;
 
@@ -399,82 +358,53 @@ chat_stream_judge(chat_stream_t *stream, chat_event_t *event)
 }
 
 
-/* All events of a frame. */
-static chat_rc_e
-chat_stream_hear(chat_stream_t *stream, chat_heard_t *heard)
+/* 1 if the two events are an input error that came without any input. */
+static int
+is_lone_failure(const chat_event_t *open, const chat_event_t *ready)
 {
-    size_t         i;
-    chat_events_t *events = &heard->events;
-    chat_event_t  *event;
+    return open->type == CHAT_EVENT_CALL_OPEN
+           && ready->type == CHAT_EVENT_CALL_READY && ready->failed
+           && ready->call == open->call && !open->implied;
+}
 
-    for (i = 0; i < events->count; i++) {
-        event = &events->items[i];
 
+/* Judges all events of a frame; then it goes its way. */
+static chat_rc_e
+judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
+{
+    size_t        i;
+    chat_mark_t  *mark;
+    chat_event_t *event = parsed->events.items;
+    size_t        left = parsed->events.count;
+
+    for (/* void */; left != 0; event++, left--) {
         /* A module nearer to the provider reports it as an error. */
         if (event->type == CHAT_EVENT_TURN_END && event->end == CHAT_END_FAILED
-            && chat_str_has(heard->frame.data, CHAT_STREAM_CUT))
+            && chat_str_has(parsed->frame.data, CHAT_STREAM_CUT))
         {
             event->end = CHAT_END_INTERRUPTED;
         }
 
-        if (i + 1 < events->count
-            && chat_stream_is_lone_failure(event, event + 1)) {
-            chat_stream_judge(stream, event + 1);
+        if (left > 1 && is_lone_failure(event, event + 1)) {
+            judge(stream, event + 1);
             event->verdict = event[1].verdict;
             event->opening = event[1].opening;
             event->kind = event[1].kind;
-            i++;
+            event++;
+            left--;
         } else {
-            chat_stream_judge(stream, event);
+            judge(stream, event);
         }
 
-        heard->waits |= event->verdict == CHAT_VERDICT_WAIT;
+        parsed->waits |= event->verdict == CHAT_VERDICT_WAIT;
     }
 
-    for (i = 0; i < events->nmarks; i++) {
-        if (events->marks[i].call != NULL) {
-            events->marks[i].opening = events->marks[i].call->opening;
-        }
+    for (i = 0; i < parsed->events.nmarks; i++) {
+        mark = &parsed->events.marks[i];
+        mark->opening = mark->call ? mark->call->opening : NULL;
     }
 
-    return stream->reader->calls.failed ? CHAT_ERROR : CHAT_OK;
-}
-
-
-/* 1 while a frame that the dialect calls boring does not matter. */
-static int
-chat_stream_may_skip(const chat_stream_t *stream)
-{
-    const chat_dialect_t *dialect = stream->conf.dialect;
-
-    return stream->decided && stream->quarantine.first == NULL
-           && (!dialect->numbered || stream->reader->calls.ndropped == 0)
-           && dialect->boring != NULL;
-}
-
-
-/* By its form, which the next one may have too, or by the dialect's word. */
-static int
-chat_stream_is_boring(chat_stream_t *stream, const chat_frame_t *frame)
-{
-    uint32_t              n = 0;
-    const chat_dialect_t *dialect = stream->conf.dialect;
-
-    if (chat_skim_match(&stream->skim, frame->raw, frame->raw.len, &n)
-        == frame->raw.len)
-    {
-        return 1;
-    }
-
-    if (!dialect->boring(stream->reader, frame)) {
-        return 0;
-    }
-
-    if (dialect->texts != NULL && !frame->bom) {
-        chat_skim_learn(&stream->skim, frame->raw, dialect->texts);
-    }
-
-    return 1;
+    return stream->reader->calls.failed ? CHAT_ERROR : route(stream, parsed);
 }
 
 
@@ -483,86 +413,53 @@ chat_stream_is_boring(chat_stream_t *stream, const chat_frame_t *frame)
  * dialect; CHAT_ERROR: no memory.
  */
 static chat_rc_e
-chat_stream_frame(chat_stream_t *stream, const chat_frame_t *frame)
+parse(chat_stream_t *stream, const chat_frame_t *frame)
 {
+    int                   idle;
     chat_rc_e             rc;
-    chat_heard_t          heard;
-    chat_events_t        *events = &heard.events;
-    chat_json_doc_t       parsed, *doc = &parsed;
+    chat_parsed_t         parsed = { .frame = *frame };
+    chat_json_doc_t       doc;
     const chat_dialect_t *dialect = stream->conf.dialect;
 
     stream->info.frames++;
-    heard.frame = *frame;
-    heard.waits = 0;
-    chat_events_init(events, stream->frame);
 
     if (!frame->has_data) {
-        return chat_stream_route(stream, &heard);
+        return route(stream, &parsed);
     }
 
-    if (dialect->idle == NULL || !dialect->idle(frame)) {
-        stream->info.content++;
-    }
+    idle = dialect->idle != NULL && dialect->idle(frame);
+    stream->info.content += !idle;
 
-    if (chat_stream_may_skip(stream) && chat_stream_is_boring(stream, frame)) {
-        chat_stream_pass(stream, frame->raw, frame->in_input);
-        return CHAT_OK;
-    }
-
-    stream->skim.count = 0;
     chat_arena_reset(stream->frame);
+    chat_events_init(&parsed.events, stream->frame);
 
-    rc = chat_json_parse(doc, stream->frame, frame->data);
-    if (rc == CHAT_ERROR) {
-        return rc;
+    rc = chat_json_parse(&doc, stream->frame, frame->data);
+    if (rc != CHAT_ERROR) {
+        rc = chat_dialect_frame(dialect, stream->reader, frame,
+                                rc == CHAT_OK ? &doc : NULL, &parsed.events);
     }
-
-    doc = rc == CHAT_OK ? doc : NULL;
-    rc = chat_dialect_frame(dialect, stream->reader, frame, doc, events);
 
     if (rc == CHAT_ERROR || (rc != CHAT_OK && !stream->decided)) {
         return rc;
     }
 
     /* an empty data: may begin any stream */
-    if (rc == CHAT_OK && events->count != 0 && frame->data.len != 0) {
+    if (rc == CHAT_OK && parsed.events.count != 0 && frame->data.len != 0) {
         stream->decided = 1;
         stream->info.confirmed = 1;
     }
 
-    return chat_stream_hear(stream, &heard) == CHAT_OK
-               ? chat_stream_route(stream, &heard)
-               : CHAT_ERROR;
-}
-
-
-/* Begins a call of the owner's. */
-static void
-chat_stream_begin(chat_stream_t *stream)
-{
-    chat_tracker_forget(&stream->track);
-    chat_output_begin(&stream->output);
-}
-
-
-/* Ends it. */
-static chat_rc_e
-chat_stream_end(chat_stream_t *stream, const chat_piece_t **pieces, size_t *n)
-{
-    chat_rc_e rc = chat_output_end(&stream->output, pieces, n);
-
-    if (rc != CHAT_OK) {
-        stream->over = 1;
+    if (rc == CHAT_OK && stream->decided) {
+        chat_forms_learn(&stream->forms, idle ? NULL : frame);
     }
 
-    stream->info.bytes_out = stream->output.bytes;
-    return rc;
+    return judge_all(stream, &parsed);
 }
 
 
 /* A piece of a frame that is longer than all that a quarantine can take. */
 static chat_rc_e
-chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
+pass_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 {
     chat_rc_e rc = CHAT_OK;
 
@@ -576,85 +473,70 @@ chat_stream_oversized(chat_stream_t *stream, const chat_frame_t *frame)
 
     if (stream->quarantine.first != NULL) {
         stream->info.overflows++;
-        rc = chat_stream_settle(stream, CHAT_VERDICT_FORWARD);
+        chat_replay_decide(&stream->replay, CHAT_VERDICT_FORWARD);
+        rc = drain(stream);
     }
 
-    chat_stream_pass(stream, frame->raw, frame->in_input);
+    pass(stream, frame->raw, frame->in_input);
     return rc;
-}
-
-
-/* 1 if the line is a field's or a comment, or may become so: it goes on. */
-static int
-chat_stream_is_field(chat_str_t line, int ended)
-{
-    static const char *const names[] = { "data", "event", "id", "retry" };
-    size_t                   i;
-    const unsigned char     *colon = memchr(line.data, ':', line.len);
-
-    if (colon != NULL) {
-        line.len = (size_t) (colon - line.data);
-        ended = 1;
-    }
-
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (ended ? chat_str_is(line, names[i])
-                  : line.len <= strlen(names[i])
-                        && memcmp(line.data, names[i], line.len) == 0)
-        {
-            return 1;
-        }
-    }
-
-    return line.len == 0;
 }
 
 
 /*
  * 1 if a frame that begins with these bytes is none of an event stream's: its
- * first line is neither a field nor a comment.
+ * first line is neither a field nor a comment, and cannot become one.
  */
 static int
-chat_stream_is_other(chat_str_t bytes)
+is_other(chat_str_t bytes)
 {
-    static const unsigned char bom[] = { 0xef, 0xbb, 0xbf };
-    size_t                     len = sizeof(bom);
-    chat_str_t                 line, end;
-    chat_lines_t               lines;
+    static const char *const names[] = { "data", "event", "id", "retry", "" };
 
-    len = bytes.len < len ? bytes.len : len;
+    int        ended;
+    size_t     i, len = bytes.len < 3 ? bytes.len : 3;
+    chat_str_t line, end, name;
 
-    if (len != 0 && memcmp(bytes.data, bom, len) == 0) {
+    if (len != 0 && memcmp(bytes.data, CHAT_BOM, len) == 0) {
         bytes = chat_str(bytes.data + len, bytes.len - len);
     }
 
-    chat_lines_init(&lines, bytes);
+    if (!chat_line_cut(&bytes, &line, &end)) {
+        return 0;
+    }
 
-    return chat_lines_next(&lines, &line, &end)
-           && !chat_stream_is_field(line, end.len != 0);
+    name = chat_str_cut(&line, ':');
+    ended = end.len != 0 || name.data + name.len != end.data;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (ended ? chat_str_is(name, names[i])
+                  : name.len <= strlen(names[i])
+                        && memcmp(name.data, names[i], name.len) == 0)
+        {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 
 /* What the parser cut off: a frame, or a piece of a long one. */
 static chat_rc_e
-chat_stream_take(chat_stream_t *stream, chat_sse_rc_e what,
-                 const chat_frame_t *frame)
+take(chat_stream_t *stream, chat_sse_rc_e what, const chat_frame_t *frame)
 {
     chat_rc_e rc = CHAT_DECLINED;
 
-    if (!stream->decided && !stream->oversized
-        && chat_stream_is_other(frame->raw)) {
+    if (!stream->decided && !stream->oversized && is_other(frame->raw)) {
         stream->info.foreign = 1;
     }
 
     if (what == CHAT_SSE_PIECE && !stream->info.foreign) {
-        return chat_stream_oversized(stream, frame);
+        return pass_oversized(stream, frame);
     }
 
     stream->oversized = 0;
 
     if (!stream->info.foreign) {
-        rc = chat_stream_frame(stream, frame);
+        rc = parse(stream, frame);
     }
 
     if (rc != CHAT_DECLINED) {
@@ -663,30 +545,8 @@ chat_stream_take(chat_stream_t *stream, chat_sse_rc_e what,
 
     /* From here on nothing is looked at any more. */
     stream->info.foreign = 1;
-    chat_stream_pass(stream, frame->raw, frame->in_input);
+    pass(stream, frame->raw, frame->in_input);
     return CHAT_OK;
-}
-
-
-/* Passes frames that are like the last boring one. */
-static void
-chat_stream_skim(chat_stream_t *stream)
-{
-    size_t     len;
-    uint32_t   frames = stream->info.frames;
-    chat_str_t rest = chat_sse_rest(&stream->sse);
-
-    if (stream->skim.count == 0 || !chat_stream_may_skip(stream)) {
-        return;
-    }
-
-    len = chat_skim_match(&stream->skim, rest, stream->conf.max_event,
-                          &stream->info.frames);
-    if (len != 0) {
-        stream->info.content += stream->info.frames - frames;
-        chat_sse_skip(&stream->sse, len);
-        chat_stream_pass(stream, chat_str(rest.data, len), 1);
-    }
 }
 
 
@@ -695,55 +555,125 @@ chat_stream_skim(chat_stream_t *stream)
  * now on nothing is looked at. frame was not done with; NULL: there is none.
  */
 static void
-chat_stream_give_up(chat_stream_t *stream, const chat_frame_t *frame)
+give_up(chat_stream_t *stream, const chat_frame_t *frame)
 {
-    const chat_frame_t *held;
-
     while (stream->quarantine.first != NULL) {
-        held = &stream->quarantine.first->heard.frame;
         if (!stream->conf.observe) {
-            chat_stream_pass(stream, held->raw, 0);
+            pass(stream, stream->quarantine.first->parsed.frame.raw, 0);
         }
         chat_quarantine_pop(&stream->quarantine);
     }
 
     if (frame != NULL && !stream->placed) {
-        chat_stream_pass(stream, frame->raw, frame->in_input);
+        pass(stream, frame->raw, frame->in_input);
     }
 
-    chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
-    chat_stream_pass(stream, chat_sse_unread(&stream->sse), 1);
+    pass(stream, chat_sse_tail(&stream->sse), 0);
+    pass(stream, chat_sse_unread(&stream->sse), 1);
     chat_tracker_end(&stream->track);
     stream->info.foreign = 1;
     stream->over = 1;
 }
 
 
+/*
+ * Takes the frame that bytes begin with by its form, if that is known, or a
+ * run of frames that do nothing; the marks of such a frame are not known.
+ * CHAT_DECLINED: it is another one.
+ */
+static chat_rc_e
+take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
+{
+    size_t        frames;
+    chat_event_t  event;
+    chat_parsed_t parsed;
+
+    if (stream->forms.count == 0 || bytes.len == 0
+        || (stream->conf.dialect->numbered
+            && (stream->quarantine.first != NULL
+                || stream->reader->calls.ndropped != 0)))
+    {
+        return CHAT_DECLINED;
+    }
+
+    chat_arena_reset(stream->frame);
+    bytes.len = chat_forms_read(&stream->forms, bytes, stream->conf.max_event,
+                                &event, &frames);
+    if (bytes.len == 0) {
+        return CHAT_DECLINED;
+    }
+
+    if (frame->in_input) {
+        chat_sse_skip(&stream->sse, bytes.len);
+    }
+
+    stream->info.frames += (uint32_t) frames;
+    stream->info.content += (uint32_t) frames;
+    stream->oversized = 0;
+    frame->raw = bytes;
+
+    if (event.type == CHAT_EVENT_OPAQUE && stream->quarantine.first == NULL) {
+        pass(stream, bytes, frame->in_input);
+        return CHAT_OK;
+    }
+
+    memset(&parsed, 0, sizeof(parsed));
+    parsed.frame.raw = bytes;
+    parsed.frame.in_input = frame->in_input;
+    parsed.events.items = &event;
+    parsed.events.count = 1;
+    return judge_all(stream, &parsed);
+}
+
+
 /* All frames of the input. */
 static void
-chat_stream_read(chat_stream_t *stream, chat_str_t input)
+take_all(chat_stream_t *stream, chat_str_t input)
 {
+    chat_rc_e     rc;
     chat_frame_t  frame;
-    chat_sse_rc_e what;
+    chat_sse_rc_e what = CHAT_SSE_MORE;
 
     chat_sse_feed(&stream->sse, input);
 
     for (;;) {
-        chat_stream_skim(stream);
         stream->placed = 0;
-        what = chat_sse_next(&stream->sse, &frame);
+        frame.in_input = 1;
+        rc = take_formed(stream, chat_sse_rest(&stream->sse), &frame);
 
-        if (what == CHAT_SSE_MORE) {
-            return;
+        if (rc == CHAT_DECLINED) {
+            what = chat_sse_next(&stream->sse, &frame);
+            if (what == CHAT_SSE_MORE) {
+                return;
+            }
+
+            rc = what == CHAT_SSE_ERROR ? CHAT_ERROR
+                 : what == CHAT_SSE_FRAME && !frame.in_input
+                     ? take_formed(stream, frame.raw, &frame)
+                     : CHAT_DECLINED;
         }
 
-        if (what == CHAT_SSE_ERROR
-            || chat_stream_take(stream, what, &frame) != CHAT_OK)
-        {
-            chat_stream_give_up(stream, &frame);
+        if (rc == CHAT_DECLINED) {
+            rc = take(stream, what, &frame);
+        }
+
+        if (rc != CHAT_OK) {
+            give_up(stream, &frame);
             return;
         }
     }
+}
+
+
+/* Ends a call of the owner's. */
+static chat_rc_e
+end(chat_stream_t *stream, const chat_piece_t **pieces, size_t *n)
+{
+    chat_rc_e rc = chat_output_end(&stream->output, pieces, n);
+
+    stream->over |= rc != CHAT_OK;
+    stream->info.bytes_out = stream->output.bytes;
+    return rc;
 }
 
 
@@ -751,34 +681,33 @@ chat_rc_e
 chat_stream_push(chat_stream_t *stream, chat_str_t input,
                  const chat_piece_t **pieces, size_t *n)
 {
-    chat_stream_begin(stream);
+    chat_output_begin(&stream->output);
     stream->info.bytes_in += input.len;
 
     if (stream->over || stream->info.foreign) {
-        chat_stream_pass(stream, input, 1);
+        pass(stream, input, 1);
+        return end(stream, pieces, n);
+    }
 
-    } else {
-        chat_stream_read(stream, input);
+    take_all(stream, input);
 
+    if (!stream->over) {
         /* lines without an end to them must not wait for one */
-        if (!stream->over && !stream->decided && !stream->oversized
-            && chat_stream_is_other(chat_sse_tail(&stream->sse)))
-        {
-            stream->info.foreign = 1;
-        }
+        stream->info.foreign |= !stream->decided && !stream->oversized
+                                && is_other(chat_sse_tail(&stream->sse));
 
-        if (stream->info.foreign && !stream->over) {
-            chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
+        if (stream->info.foreign) {
+            pass(stream, chat_sse_tail(&stream->sse), 0);
         }
     }
 
-    return chat_stream_end(stream, pieces, n);
+    return end(stream, pieces, n);
 }
 
 
 /* Tells the client that the stream broke off. */
 static void
-chat_stream_interrupted(chat_stream_t *stream)
+tell_interruption(chat_stream_t *stream)
 {
     size_t              room = stream->replay.count.opened;
     chat_str_t         *ids;
@@ -802,13 +731,13 @@ chat_stream_interrupted(chat_stream_t *stream)
     }
 
     stream->conf.dialect->interrupted(stream->reader, &in, &words);
-    chat_stream_write(stream, &words);
+    pass_own(stream, &words);
 }
 
 
 /* 1 if the stream ends with a whole frame that was too long to read. */
 static int
-chat_stream_ends_unread(const chat_stream_t *stream)
+ends_unread(const chat_stream_t *stream)
 {
     return stream->info.oversized != 0
            && stream->unread == stream->info.content
@@ -823,22 +752,23 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
 {
     int report = stream->conf.report && !stream->conf.observe;
 
-    chat_stream_begin(stream);
+    chat_output_begin(&stream->output);
 
     if (stream->over || stream->info.foreign) {
-        return chat_stream_end(stream, pieces, n);
+        return end(stream, pieces, n);
     }
 
     stream->over = 1;
     stream->silent = aborted != 0;
 
-    if (chat_stream_settle(stream, CHAT_VERDICT_DROP) != CHAT_OK) {
-        chat_stream_give_up(stream, NULL);
-        return chat_stream_end(stream, pieces, n);
+    chat_replay_decide(&stream->replay, CHAT_VERDICT_DROP);
+    if (drain(stream) != CHAT_OK) {
+        give_up(stream, NULL);
+        return end(stream, pieces, n);
     }
 
     if (stream->info.end == CHAT_END_NONE && reason == NULL && !aborted
-        && chat_stream_ends_unread(stream))
+        && ends_unread(stream))
     {
         /* it may well have been the end, and is not to be made an error */
         stream->info.end = CHAT_END_FINISHED;
@@ -846,7 +776,7 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
 
     if (stream->info.end != CHAT_END_NONE) {
         if (reason == NULL || !report) {
-            chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
+            pass(stream, chat_sse_tail(&stream->sse), 0);
         }
 
     } else if (aborted) {
@@ -857,21 +787,20 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
         stream->info.reason = reason ? reason : "eof";
 
         if (report) {
-            chat_stream_interrupted(stream);
+            tell_interruption(stream);
         } else {
-            chat_stream_pass(stream, chat_sse_tail(&stream->sse), 0);
+            pass(stream, chat_sse_tail(&stream->sse), 0);
         }
     }
 
     chat_tracker_end(&stream->track);
-    return chat_stream_end(stream, pieces, n);
+    return end(stream, pieces, n);
 }
 
 
 size_t
 chat_stream_facts(chat_stream_t *stream, const chat_stream_facts_t **facts)
 {
-    chat_tracker_forget(&stream->track);
     return chat_tracker_take(&stream->track, facts);
 }
 

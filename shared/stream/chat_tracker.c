@@ -18,49 +18,49 @@
 
 struct chat_put_s {
     chat_put_t  *next;
-    chat_key_t   key;
+    chat_key_t   keys[CHAT_NAMES_MAX];
+    size_t       nkeys;
     chat_facts_t facts;
 };
 
 
-static chat_rc_e
-chat_outbox_init(chat_outbox_t *outbox)
-{
-    memset(outbox, 0, sizeof(*outbox));
-    outbox->arena = chat_arena_create(0);
-    return outbox->arena ? CHAT_OK : CHAT_ERROR;
-}
-
-
+/* Forgets what was taken, if it was. */
 static void
-chat_outbox_free(chat_outbox_t *outbox)
+forget(chat_tracker_t *track)
 {
-    chat_arena_destroy(outbox->arena);
+    if (track->taken) {
+        chat_arena_reset(track->put_arena);
+        track->puts = NULL;
+        track->taken = 0;
+    }
 }
 
 
+/* The facts that go under all of these keys; NULL: no key, or no memory. */
 static chat_facts_t *
-chat_outbox_list(chat_outbox_t *outbox, const chat_key_t *key)
+facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
 {
     chat_put_t *put;
 
-    for (put = outbox->puts; put != NULL; put = put->next) {
-        if (chat_digest_eq(&put->key.name, &key->name)
-            && chat_digest_eq(&put->key.tag, &key->tag))
+    forget(track);
+
+    for (put = track->puts; put != NULL; put = put->next) {
+        if (put->nkeys == n && memcmp(put->keys, keys, n * sizeof(*keys)) == 0)
         {
             return &put->facts;
         }
     }
 
-    put = chat_arena_alloc(outbox->arena, sizeof(*put));
+    put = n ? chat_arena_alloc(track->put_arena, sizeof(*put)) : NULL;
     if (put == NULL) {
         return NULL;
     }
 
-    put->key = *key;
-    put->next = outbox->puts;
-    chat_facts_init(&put->facts, outbox->arena);
-    outbox->puts = put;
+    memcpy(put->keys, keys, n * sizeof(*keys));
+    put->nkeys = n;
+    put->next = track->puts;
+    chat_facts_init(&put->facts, track->put_arena);
+    track->puts = put;
     return &put->facts;
 }
 
@@ -68,79 +68,55 @@ chat_outbox_list(chat_outbox_t *outbox, const chat_key_t *key)
 size_t
 chat_tracker_take(chat_tracker_t *track, const chat_stream_facts_t **facts)
 {
-    size_t               i, n = 0;
-    chat_outbox_t       *outbox = &track->outbox;
+    size_t               i, k, n = 0;
     chat_put_t          *put;
     chat_stream_facts_t *list;
 
-    for (put = outbox->puts; put != NULL; put = put->next) {
-        n++;
+    forget(track);
+
+    for (put = track->puts; put != NULL; put = put->next) {
+        n += put->nkeys;
     }
 
-    if (n == 0) {
-        return 0;
-    }
-
-    list = chat_arena_alloc(outbox->arena, n * sizeof(*list));
+    list = n ? chat_arena_alloc(track->put_arena, n * sizeof(*list)) : NULL;
     if (list == NULL) {
         return 0;
     }
 
-    /* The oldest batch first. */
-    for (i = n, put = outbox->puts; put != NULL; put = put->next) {
-        i--;
-        list[i].key = put->key;
-        list[i].facts = put->facts.items;
-        list[i].count = put->facts.count;
+    /* The oldest facts first. */
+    for (i = n, put = track->puts; put != NULL; put = put->next) {
+        for (k = 0; k < put->nkeys; k++) {
+            i--;
+            list[i].key = put->keys[k];
+            list[i].facts = put->facts.items;
+            list[i].count = put->facts.count;
+        }
     }
 
-    outbox->taken = 1;
+    track->taken = 1;
     *facts = list;
     return n;
 }
 
 
-void
-chat_tracker_forget(chat_tracker_t *track)
-{
-    chat_outbox_t *outbox = &track->outbox;
-
-    if (outbox->taken) {
-        chat_arena_reset(outbox->arena);
-        outbox->puts = NULL;
-        outbox->taken = 0;
-    }
-}
-
-
-/* The list under the step's name of this form; NULL: it has none. */
 static chat_facts_t *
-chat_track_step_list(chat_track_step_t *step, int form)
+step_facts(chat_tracker_t *track)
 {
-    return step->has_key[form]
-               ? chat_outbox_list(step->outbox, &step->keys[form])
-               : NULL;
+    return facts_of(track, track->step.keys, track->step.nkeys);
 }
 
 
-/* A plain fact under all names of the step. */
 static void
-chat_track_put(chat_track_step_t *step, const char *field, const char *value)
+put_plain(chat_facts_t *facts, const char *field, const char *value)
 {
-    int           form;
-    chat_facts_t *list;
-
-    for (form = 0; form < CHAT_NAMES; form++) {
-        list = chat_track_step_list(step, form);
-        if (list != NULL) {
-            chat_facts_add(list, field, chat_cstr(value));
-        }
+    if (facts != NULL) {
+        chat_facts_add(facts, field, chat_cstr(value));
     }
 }
 
 
 static int
-chat_track_is_member(const chat_tracked_t *call)
+is_member(const chat_tracked_t *call)
 {
     return call->kind != CHAT_KIND_PROVIDER && call->id.len != 0;
 }
@@ -152,126 +128,166 @@ chat_track_is_member(const chat_tracked_t *call)
  * from the chain.
  */
 static void
-chat_track_put_record(chat_track_step_t *step)
+put_record(chat_tracker_t *track)
 {
-    int             form;
-    chat_key_t      key;
-    chat_facts_t   *list;
-    chat_recorded_t recorded;
+    size_t             i;
+    chat_key_t         key;
+    chat_facts_t      *facts;
+    chat_recorded_t    recorded;
+    chat_track_step_t *step = &track->step;
 
-    recorded.dialect = step->conf->scope.dialect;
-    recorded.nnames = 0;
-
-    for (form = CHAT_NAMES; form-- > 0;) {
-        if (step->has_key[form]) {
-            recorded.names[recorded.nnames++] = step->keys[form].name;
-        }
-    }
-
-    if (recorded.nnames == 0
-        || chat_batch_record_key(&step->conf->scope, &key) != CHAT_OK)
+    if (step->nkeys == 0
+        || chat_batch_record_key(&track->conf->scope, &key) != CHAT_OK)
     {
         return;
     }
 
-    list = chat_outbox_list(step->outbox, &key);
-    if (list != NULL) {
-        chat_facts_batch(list, step->conf->began + step->ordinal, &recorded);
+    recorded.dialect = track->conf->scope.dialect;
+    recorded.nnames = step->nkeys;
+    for (i = 0; i < step->nkeys; i++) {
+        recorded.names[i] = step->keys[i].name;
+    }
+
+    facts = facts_of(track, &key, 1);
+    if (facts != NULL) {
+        chat_facts_batch(facts, track->conf->began + step->ordinal, &recorded);
     }
 }
 
 
 static void
-chat_track_put_open(chat_track_step_t *step)
+put_open(chat_tracker_t *track)
 {
-    int           form;
-    chat_facts_t *list;
+    chat_facts_t *facts;
 
-    if (step->opened || !step->named) {
+    if (track->step.opened || !track->step.named) {
         return;
     }
 
-    step->opened = 1;
-    for (form = 0; form < CHAT_NAMES; form++) {
-        list = chat_track_step_list(step, form);
-        if (list != NULL) {
-            chat_facts_open(list, step->conf->worker, step->conf->cors);
-        }
+    track->step.opened = 1;
+    facts = step_facts(track);
+    if (facts != NULL) {
+        chat_facts_open(facts, track->conf->worker, track->conf->cors);
     }
 
-    chat_track_put_record(step);
+    put_record(track);
 }
 
 
 static void
-chat_track_put_call(chat_track_step_t *step, const chat_tracked_t *call)
+put_call(chat_tracker_t *track, const chat_tracked_t *call)
 {
-    int           form;
-    chat_facts_t *list;
+    chat_facts_t *facts;
 
-    if (!step->named || step->untracked || !call->ready
-        || !chat_track_is_member(call))
+    if (!track->step.named || track->step.untracked || !call->ready
+        || !is_member(call))
     {
         return;
     }
 
-    chat_track_put_open(step);
-    for (form = 0; form < CHAT_NAMES; form++) {
-        list = chat_track_step_list(step, form);
-        if (list != NULL) {
-            chat_facts_call(list, call->id, call->kind, call->position,
-                            &call->fingerprint);
-        }
+    put_open(track);
+    facts = step_facts(track);
+    if (facts != NULL) {
+        chat_facts_call(facts, call->id, call->kind, call->position,
+                        &call->fingerprint);
     }
 }
 
 
 static void
-chat_track_put_calls(chat_track_step_t *step)
+put_calls(chat_tracker_t *track)
 {
     size_t i;
 
-    for (i = 0; i < step->ncalls; i++) {
-        chat_track_put_call(step, &step->calls[i]);
+    for (i = 0; i < track->step.ncalls; i++) {
+        put_call(track, &track->step.calls[i]);
     }
+}
+
+
+/* The result of an event; facts: of its batch, or NULL. */
+static void
+put_result(chat_tracker_t *track, chat_facts_t *facts,
+           const chat_event_t *event, const chat_digest_t *fingerprint)
+{
+    chat_str_t payload;
+    int        has_payload;
+
+    if (facts == NULL) {
+        return;
+    }
+
+    has_payload =
+        event->has_payload
+        && chat_arena_dup(track->put_arena, event->text, &payload) == CHAT_OK;
+
+    chat_facts_result(facts, event->id, event->outcome, &event->digest,
+                      fingerprint, has_payload ? &payload : NULL);
 }
 
 
 /* The step is given up or has ended without a seal. */
 static void
-chat_track_step_break(chat_track_step_t *step)
+break_step(chat_tracker_t *track)
 {
-    if (step->opened && !step->sealed) {
-        chat_track_put_calls(step);
-        chat_track_put(step, "broken", "1");
-        step->opened = 0;
+    if (track->step.opened && !track->step.sealed) {
+        put_calls(track);
+        put_plain(step_facts(track), "broken", "1");
+        track->step.opened = 0;
     }
 }
 
 
-/* 1 if a client can name this response instead of bringing its calls. */
-static int
-chat_track_is_chained(const chat_track_step_t *step)
+/* Too much to follow: what the store heard of the step is taken back. */
+static void
+give_up(chat_tracker_t *track)
 {
-    const chat_stream_conf_t *conf = step->conf;
+    break_step(track);
+    track->step.untracked = 1;
+}
 
-    if (step->chain.len != 0 || step->turn.len == 0) {
-        return step->chain.len != 0;
+
+/* Adds a name of the step. 0: it has none of this form. */
+static int
+add_name(chat_tracker_t *track, const chat_step_t *name)
+{
+    chat_track_step_t *step = &track->step;
+
+    if (chat_batch_key(&track->conf->scope, name, &step->keys[step->nkeys])
+        != CHAT_OK)
+    {
+        return 0;
     }
 
-    return conf->request ? conf->request->stored : conf->dialect->chains;
+    step->nkeys++;
+    return 1;
 }
 
 
 /* Finds the step's names; its first call has its id. */
 static void
-chat_track_name(chat_track_step_t *step)
+name_step(chat_tracker_t *track)
 {
-    chat_step_t               call, chain;
-    const chat_stream_conf_t *conf = step->conf;
+    int                       chains;
+    chat_step_t               call = { 0 }, chain = { 0 };
+    chat_track_step_t        *step = &track->step;
+    const chat_stream_conf_t *conf = track->conf;
 
-    memset(&call, 0, sizeof(call));
-    memset(&chain, 0, sizeof(chain));
+    step->nkeys = 0;
+    step->by_call = 0;
+    step->named = 1;
+
+    /* A client may name the response instead of bringing its calls. */
+    chains = conf->request ? conf->request->stored : conf->dialect->chains;
+    chain.chain = step->chain.len != 0 ? step->chain : step->turn;
+
+    if (step->chain.len != 0 || (step->turn.len != 0 && chains)) {
+        (void) add_name(track, &chain);
+    }
+
+    if (step->chain.len != 0) {
+        return;
+    }
 
     if (conf->request != NULL) {
         call = conf->request->next;
@@ -289,98 +305,83 @@ chat_track_name(chat_track_step_t *step)
 
     call.chain = chat_str(NULL, 0);
     call.first_id = step->calls[0].id;
-    step->has_key[CHAT_NAME_CALL] =
-        step->chain.len == 0
-        && chat_batch_key(&conf->scope, &call, &step->keys[CHAT_NAME_CALL])
-               == CHAT_OK;
-
-    chain.chain = step->chain.len != 0 ? step->chain : step->turn;
-    step->has_key[CHAT_NAME_CHAIN] =
-        chat_track_is_chained(step)
-        && chat_batch_key(&conf->scope, &chain, &step->keys[CHAT_NAME_CHAIN])
-               == CHAT_OK;
-
-    step->named = 1;
+    step->by_call = add_name(track, &call) != 0;
 }
 
 
 /* The first call has its id, or another one than it began with. */
 static void
-chat_track_rename(chat_track_step_t *step)
+rename_step(chat_tracker_t *track)
 {
-    size_t        i;
-    chat_facts_t *list;
+    size_t             i;
+    chat_track_step_t *step = &track->step;
 
     /* The chain keeps its name; no request uses the first call's old one. */
-    list = step->opened ? chat_track_step_list(step, CHAT_NAME_CALL) : NULL;
-    if (list != NULL) {
-        chat_facts_add(list, "broken", chat_cstr("1"));
+    if (step->opened && step->by_call) {
+        put_plain(facts_of(track, &step->keys[step->nkeys - 1], 1), "broken",
+                  "1");
     }
 
     step->opened = 0;
-    chat_track_name(step);
+    name_step(track);
 
     for (i = 0; i < step->ncalls; i++) {
-        if (chat_track_is_member(&step->calls[i])) {
-            chat_track_put_open(step);
+        if (is_member(&step->calls[i])) {
+            put_open(track);
         }
     }
 
-    chat_track_put_calls(step);
+    put_calls(track);
 }
 
 
 static void
-chat_track_step_begin(chat_track_step_t *step, chat_str_t turn,
-                      uint32_t ordinal)
+next_step(chat_tracker_t *track)
 {
-    chat_track_step_break(step);
-    chat_arena_reset(step->arena);
+    uint32_t           serial = track->step.serial + 1;
+    chat_track_step_t *step = &track->step;
 
-    chat_table_init(&step->ids, step->arena);
-    step->serial++;
-    step->calls = NULL;
-    step->ncalls = 0;
-    step->size = 0;
-    step->members = 0;
-    step->turn = turn;
-    step->chain = chat_str(NULL, 0);
-    step->ordinal = ordinal;
-    step->named = 0;
-    step->opened = 0;
-    step->sealed = 0;
-    step->untracked = 0;
+    break_step(track);
+    chat_arena_reset(track->step_arena);
+
+    memset(step, 0, sizeof(*step));
+    chat_table_init(&step->ids, track->step_arena);
+    step->serial = serial;
+    step->turn = track->info->id;
+    step->ordinal = track->steps ? track->steps - 1 : 0;
 }
 
 
-static void
-chat_track_step_chain(chat_track_step_t *step, chat_str_t chain)
+/* Gives the call an id that it can be known by; 0 if that cannot be. */
+static int
+identify(chat_tracker_t *track, chat_tracked_t *call, chat_str_t id)
 {
-    if (chain.len <= CHAT_ID_MAX
-        && chat_arena_dup(step->arena, chain, &step->chain) != CHAT_OK)
+    chat_table_entry_t *entry;
+
+    if (id.len > CHAT_ID_MAX
+        || chat_arena_dup(track->step_arena, id, &call->id) != CHAT_OK)
     {
-        step->chain = chat_str(NULL, 0);
+        return 0;
     }
-}
 
+    entry = id.len ? chat_table_put(&track->step.ids, call->id) : NULL;
+    if (entry != NULL && entry->number <= call->position) {
+        entry->number = (size_t) call->position + 1;
+    }
 
-/* Too much to follow: what the store heard of the step is taken back. */
-static void
-chat_track_give_up(chat_track_step_t *step)
-{
-    chat_track_step_break(step);
-    step->untracked = 1;
+    return entry != NULL || id.len == 0;
 }
 
 
 /* A new call of the step; NULL: it is not followed. */
 static chat_tracked_t *
-chat_track_add(chat_track_step_t *step)
+add_call(chat_tracker_t *track, chat_str_t id)
 {
-    chat_tracked_t *calls = NULL;
+    chat_tracked_t    *calls = NULL;
+    chat_track_step_t *step = &track->step;
 
     if (step->ncalls < CHAT_TRACK_CALLS) {
-        calls = chat_arena_grow(step->arena, step->calls, step->ncalls,
+        calls = chat_arena_grow(track->step_arena, step->calls, step->ncalls,
                                 &step->size, sizeof(*calls));
     }
 
@@ -392,82 +393,78 @@ chat_track_add(chat_track_step_t *step)
     calls += step->ncalls;
     calls->position = (uint32_t) step->ncalls++;
 
-    return calls;
+    return identify(track, calls, id) ? calls : NULL;
 }
 
 
-/* Gives the call an id that it can be known by; 0 if that cannot be. */
+/* Counts the call, or its approval; 0: the step has too many. */
 static int
-chat_track_identify(chat_track_step_t *step, chat_tracked_t *call,
-                    chat_str_t id)
+count_member(chat_tracker_t *track, int is_new)
 {
-    chat_table_entry_t *entry;
+    track->step.members += is_new;
 
-    if (id.len > CHAT_ID_MAX
-        || chat_arena_dup(step->arena, id, &call->id) != CHAT_OK)
-    {
+    if (track->step.members > track->conf->max_calls) {
+        give_up(track);
         return 0;
     }
 
-    entry = id.len ? chat_table_put(&step->ids, call->id) : NULL;
-    if (entry != NULL && entry->number <= call->position) {
-        entry->number = (size_t) call->position + 1;
-    }
-
-    return entry != NULL || id.len == 0;
+    return 1;
 }
 
 
 static void
-chat_track_step_open(chat_track_step_t *step, const chat_event_t *event)
+on_open(chat_tracker_t *track, const chat_event_t *event)
 {
-    chat_tracked_t *call;
+    chat_tracked_t     *call;
+    chat_track_step_t  *step = &track->step;
+    chat_stream_call_t *of = event->call;
 
+    /* Calls behind a seal, or before any step was opened. */
+    if (step->sealed
+        || (step->ncalls == 0 && !step->untracked && step->chain.len == 0))
+    {
+        next_step(track);
+    }
+
+    if (step->ncalls == 0 && !step->untracked) {
+        track->info->calls = 0;
+        track->info->settled = 0;
+    }
+
+    track->info->calls++;
     if (step->untracked) {
         return;
     }
 
-    call = chat_track_add(step);
-    if (call == NULL || !chat_track_identify(step, call, event->id)) {
-        chat_track_give_up(step);
+    call = add_call(track, event->id);
+    if (call == NULL) {
+        give_up(track);
         return;
     }
 
-    call->older = event->call->step == step->serial ? event->call->entry : 0;
-    event->call->step = step->serial;
-    event->call->entry = (uint32_t) step->ncalls;
+    call->older = of->step == step->serial ? of->entry : 0;
+    of->step = step->serial;
+    of->entry = (uint32_t) step->ncalls;
     call->kind = event->kind;
     call->named = event->name.len != 0;
 
-    step->members += call->kind != CHAT_KIND_PROVIDER;
-    if (step->members > step->conf->max_calls) {
-        chat_track_give_up(step);
+    if (!count_member(track, call->kind != CHAT_KIND_PROVIDER)) {
         return;
     }
 
     if (call->position == 0 && call->id.len != 0) {
-        chat_track_name(step);
+        name_step(track);
     }
 
-    if (chat_track_is_member(call)) {
-        chat_track_put_open(step);
+    if (is_member(call)) {
+        put_open(track);
     }
 }
 
 
-/* The newest entry of the call that is not ready, or NULL. */
+/* The newest call of the step with this id, or NULL. */
 static chat_tracked_t *
-chat_track_entry(const chat_track_step_t *step, const chat_stream_call_t *call)
-{
-    return call->step == step->serial && call->entry != 0
-               ? &step->calls[call->entry - 1]
-               : NULL;
-}
-
-
-/* The newest call with this id, or NULL. */
-static chat_tracked_t *
-chat_track_step_call(const chat_track_step_t *step, chat_str_t id)
+find_call(const chat_track_step_t *step, chat_str_t id)
 {
     const chat_table_entry_t *entry;
 
@@ -480,14 +477,32 @@ chat_track_step_call(const chat_track_step_t *step, chat_str_t id)
 
 
 static void
-chat_track_step_ready(chat_track_step_t *step, chat_tracked_t *call,
-                      const chat_event_t *event)
+count_settled(chat_tracker_t *track, chat_tracked_t *call)
 {
-    int renamed;
+    track->info->settled += !call->settled;
+    call->settled = 1;
+}
+
+
+static void
+on_ready(chat_tracker_t *track, const chat_event_t *event)
+{
+    int                renamed;
+    chat_tracked_t    *call;
+    chat_track_step_t *step = &track->step;
+
+    if (event->call->step != step->serial || event->call->entry == 0) {
+        return;
+    }
+
+    call = &step->calls[event->call->entry - 1];
+    if (event->failed) {
+        count_settled(track, call);
+    }
 
     renamed = event->id.len != 0 && !chat_str_eq(event->id, call->id);
-    if (renamed && !chat_track_identify(step, call, event->id)) {
-        chat_track_give_up(step);
+    if (renamed && !identify(track, call, event->id)) {
+        give_up(track);
         return;
     }
 
@@ -506,90 +521,127 @@ chat_track_step_ready(chat_track_step_t *step, chat_tracked_t *call,
     }
 
     if (call->position == 0 && (renamed || !step->named)) {
-        chat_track_rename(step);
+        rename_step(track);
     } else {
-        chat_track_put_call(step, call);
+        put_call(track, call);
     }
 }
 
 
 static void
-chat_track_step_ask(chat_track_step_t *step, chat_tracked_t *call)
+on_ask(chat_tracker_t *track, const chat_event_t *event)
 {
-    step->members += call->kind == CHAT_KIND_PROVIDER;
-    call->kind = CHAT_KIND_APPROVAL;
+    int             is_new;
+    chat_tracked_t *call = find_call(&track->step, event->id);
 
-    if (step->members > step->conf->max_calls) {
-        chat_track_give_up(step);
-    } else {
-        chat_track_put_call(step, call);
-    }
-}
-
-
-static void
-chat_track_put_result(chat_outbox_t *outbox, chat_facts_t *list,
-                      const chat_event_t  *event,
-                      const chat_digest_t *fingerprint)
-{
-    chat_str_t payload;
-    int        has_payload;
-
-    has_payload =
-        event->has_payload
-        && chat_arena_dup(outbox->arena, event->text, &payload) == CHAT_OK;
-
-    chat_facts_result(list, event->id, event->outcome, &event->digest,
-                      fingerprint, has_payload ? &payload : NULL);
-}
-
-
-static void
-chat_track_step_result(chat_track_step_t *step, chat_tracked_t *call,
-                       const chat_event_t *event)
-{
-    int           form;
-    chat_facts_t *list;
-
-    if (!chat_track_is_member(call) || !step->named || step->untracked) {
+    if (call == NULL) {
         return;
     }
 
-    for (form = 0; form < CHAT_NAMES; form++) {
-        list = chat_track_step_list(step, form);
-        if (list != NULL) {
-            chat_track_put_result(step->outbox, list, event,
-                                  &call->fingerprint);
-        }
+    is_new = call->kind == CHAT_KIND_PROVIDER;
+    call->kind = CHAT_KIND_APPROVAL;
+
+    if (count_member(track, is_new)) {
+        put_call(track, call);
+    }
+}
+
+
+/* A call that the request had left open: the result is of that batch. */
+static void
+on_earlier_result(chat_tracker_t *track, const chat_event_t *event)
+{
+    chat_key_t            key;
+    const chat_call_t    *call;
+    chat_table_entry_t   *entry;
+    const chat_request_t *rq = track->conf->request;
+
+    entry = chat_table_find(&track->earlier, event->id);
+    if (entry == NULL) {
+        return;
+    }
+
+    call = &rq->calls[entry->number - 1];
+
+    if (chat_call_is_member(call) && call->step < rq->nsteps
+        && (call->outcome == CHAT_OUTCOME_NONE
+            || call->outcome == CHAT_OUTCOME_PARTIAL)
+        && chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
+               == CHAT_OK)
+    {
+        put_result(track, facts_of(track, &key, 1), event, &call->fingerprint);
     }
 }
 
 
 static void
-chat_track_step_seal(chat_track_step_t *step)
+on_result(chat_tracker_t *track, const chat_event_t *event)
 {
-    char     number[16];
-    size_t   i;
-    unsigned n = 0;
+    chat_tracked_t    *call;
+    chat_track_step_t *step = &track->step;
+
+    if (event->id.len == 0 || event->id.len > CHAT_ID_MAX
+        || event->outcome == CHAT_OUTCOME_NONE
+        || event->outcome == CHAT_OUTCOME_PARTIAL)
+    {
+        return;
+    }
+
+    call = find_call(step, event->id);
+    if (call == NULL) {
+        on_earlier_result(track, event);
+        return;
+    }
+
+    count_settled(track, call);
+    if (is_member(call) && step->named && !step->untracked) {
+        put_result(track, step_facts(track), event, &call->fingerprint);
+    }
+}
+
+
+static void
+on_seal(chat_tracker_t *track)
+{
+    char               number[16];
+    size_t             i;
+    unsigned           n = 0;
+    chat_track_step_t *step = &track->step;
 
     if (step->opened && !step->sealed) {
-        chat_track_put_calls(step);
+        put_calls(track);
 
         for (i = 0; i < step->ncalls; i++) {
-            n += step->calls[i].ready && chat_track_is_member(&step->calls[i]);
+            n += step->calls[i].ready && is_member(&step->calls[i]);
         }
 
         (void) snprintf(number, sizeof(number), "%u", n);
-        chat_track_put(step, "seal", number);
+        put_plain(step_facts(track), "seal", number);
     }
 
     step->sealed = 1;
 }
 
 
+/* chain: by which alone a client will name the step; empty: by any name. */
+static void
+on_step(chat_tracker_t *track, chat_str_t chain)
+{
+    track->steps++;
+    next_step(track);
+
+    if (chain.len <= CHAT_ID_MAX
+        && chat_arena_dup(track->step_arena, chain, &track->step.chain)
+               != CHAT_OK)
+    {
+        track->step.chain = chat_str(NULL, 0);
+    }
+}
+
+
 /* Finds the calls of the request's current turn by their ids. */
 static chat_rc_e
-chat_track_index(chat_tracker_t *track)
+index_request(chat_tracker_t *track)
 {
     size_t                i;
     chat_table_entry_t   *entry;
@@ -618,15 +670,13 @@ chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
     track->conf = conf;
     track->info = info;
     track->arena = arena;
-
-    track->step.conf = conf;
-    track->step.outbox = &track->outbox;
-    track->step.arena = chat_arena_create(0);
+    track->put_arena = chat_arena_create(0);
+    track->step_arena = chat_arena_create(0);
     track->step.serial = 1;
-    chat_table_init(&track->step.ids, track->step.arena);
+    chat_table_init(&track->step.ids, track->step_arena);
 
-    return track->step.arena != NULL && chat_track_index(track) == CHAT_OK
-               ? chat_outbox_init(&track->outbox)
+    return track->put_arena != NULL && track->step_arena != NULL
+               ? index_request(track)
                : CHAT_ERROR;
 }
 
@@ -634,202 +684,62 @@ chat_tracker_init(chat_tracker_t *track, const chat_stream_conf_t *conf,
 void
 chat_tracker_free(chat_tracker_t *track)
 {
-    chat_arena_destroy(track->step.arena);
-    chat_outbox_free(&track->outbox);
-}
-
-
-static void
-chat_track_next_step(chat_tracker_t *track)
-{
-    chat_track_step_begin(&track->step, track->info->id,
-                          track->steps ? track->steps - 1 : 0);
-}
-
-
-static void
-chat_track_open(chat_tracker_t *track, const chat_event_t *event)
-{
-    chat_track_step_t *step = &track->step;
-
-    /* Calls behind a seal, or before any step was opened. */
-    if (step->sealed
-        || (step->ncalls == 0 && !step->untracked && step->chain.len == 0))
-    {
-        chat_track_next_step(track);
-    }
-
-    if (step->ncalls == 0 && !step->untracked) {
-        track->info->calls = 0;
-        track->info->settled = 0;
-    }
-
-    track->info->calls++;
-    chat_track_step_open(step, event);
-}
-
-
-static void
-chat_track_settle(chat_tracker_t *track, chat_tracked_t *call)
-{
-    track->info->settled += !call->settled;
-    call->settled = 1;
-}
-
-
-static void
-chat_track_ready(chat_tracker_t *track, const chat_event_t *event)
-{
-    chat_tracked_t *call = chat_track_entry(&track->step, event->call);
-
-    if (call == NULL) {
-        return;
-    }
-
-    if (event->failed) {
-        chat_track_settle(track, call);
-    }
-
-    chat_track_step_ready(&track->step, call, event);
-}
-
-
-static void
-chat_track_ask(chat_tracker_t *track, const chat_event_t *event)
-{
-    chat_tracked_t *call = chat_track_step_call(&track->step, event->id);
-
-    if (call != NULL) {
-        chat_track_step_ask(&track->step, call);
-    }
-}
-
-
-/* A call that the request had left open: the result is of that batch. */
-static void
-chat_track_earlier(chat_tracker_t *track, const chat_event_t *event)
-{
-    chat_key_t            key;
-    chat_facts_t         *list;
-    const chat_call_t    *call;
-    chat_table_entry_t   *entry;
-    const chat_request_t *rq = track->conf->request;
-
-    entry = chat_table_find(&track->earlier, event->id);
-    if (entry == NULL) {
-        return;
-    }
-
-    call = &rq->calls[entry->number - 1];
-
-    if (!chat_call_is_member(call) || call->step >= rq->nsteps
-        || (call->outcome != CHAT_OUTCOME_NONE
-            && call->outcome != CHAT_OUTCOME_PARTIAL)
-        || chat_batch_key(&track->conf->scope, &rq->steps[call->step], &key)
-               != CHAT_OK)
-    {
-        return;
-    }
-
-    list = chat_outbox_list(&track->outbox, &key);
-    if (list != NULL) {
-        chat_track_put_result(&track->outbox, list, event, &call->fingerprint);
-    }
-}
-
-
-static void
-chat_track_result(chat_tracker_t *track, const chat_event_t *event)
-{
-    chat_tracked_t *call;
-
-    if (event->id.len == 0 || event->id.len > CHAT_ID_MAX
-        || event->outcome == CHAT_OUTCOME_NONE
-        || event->outcome == CHAT_OUTCOME_PARTIAL)
-    {
-        return;
-    }
-
-    call = chat_track_step_call(&track->step, event->id);
-    if (call == NULL) {
-        chat_track_earlier(track, event);
-        return;
-    }
-
-    chat_track_settle(track, call);
-    chat_track_step_result(&track->step, call, event);
-}
-
-
-static void
-chat_track_turn_open(chat_tracker_t *track, const chat_event_t *event)
-{
-    if (!track->turn_open && event->id.len <= CHAT_ID_MAX) {
-        (void) chat_arena_dup(track->arena, event->id, &track->info->id);
-    }
-
-    track->turn_open = 1;
-}
-
-
-static void
-chat_track_turn_end(chat_tracker_t *track, const chat_event_t *event)
-{
-    if (track->info->end != CHAT_END_NONE) {
-        return;
-    }
-
-    track->info->end = event->end;
-    if (event->end == CHAT_END_INTERRUPTED) {
-        track->info->reason = "upstream";
-    }
+    chat_arena_destroy(track->step_arena);
+    chat_arena_destroy(track->put_arena);
 }
 
 
 void
 chat_tracker_event(chat_tracker_t *track, const chat_event_t *event)
 {
+    chat_stream_info_t *info = track->info;
+
     if (event->verdict == CHAT_VERDICT_DROP) {
         return;
     }
 
     switch (event->type) {
     case CHAT_EVENT_TURN_OPEN:
-        chat_track_turn_open(track, event);
+        if (!track->turn_open && event->id.len <= CHAT_ID_MAX) {
+            (void) chat_arena_dup(track->arena, event->id, &info->id);
+        }
+        track->turn_open = 1;
         break;
 
     case CHAT_EVENT_STEP_OPEN:
-        track->steps++;
-        chat_track_next_step(track);
-        chat_track_step_chain(&track->step, event->id);
+        on_step(track, event->id);
         break;
 
     case CHAT_EVENT_CALL_OPEN:
-        chat_track_open(track, event);
+        on_open(track, event);
         break;
 
     case CHAT_EVENT_CALL_READY:
-        chat_track_ready(track, event);
+        on_ready(track, event);
         break;
 
     case CHAT_EVENT_CALL_ASK:
-        chat_track_ask(track, event);
+        on_ask(track, event);
         break;
 
     case CHAT_EVENT_CALL_RESULT:
-        chat_track_result(track, event);
+        on_result(track, event);
         break;
 
     case CHAT_EVENT_STEP_SEAL:
-        chat_track_step_seal(&track->step);
+        on_seal(track);
         break;
 
     case CHAT_EVENT_STEP_RESET:
-        chat_track_next_step(track);
+        next_step(track);
         break;
 
     case CHAT_EVENT_TURN_END:
-        chat_track_turn_end(track, event);
+        if (info->end == CHAT_END_NONE) {
+            info->end = event->end;
+            info->reason =
+                event->end == CHAT_END_INTERRUPTED ? "upstream" : info->reason;
+        }
         break;
 
     default:
@@ -841,5 +751,5 @@ chat_tracker_event(chat_tracker_t *track, const chat_event_t *event)
 void
 chat_tracker_end(chat_tracker_t *track)
 {
-    chat_track_step_break(&track->step);
+    break_step(track);
 }

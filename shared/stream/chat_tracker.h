@@ -18,20 +18,8 @@
 #include "facts/chat_conversation.h"
 #include "stream/chat_stream.h"
 
-/* Facts that the owner has not taken yet, a list for each batch. */
+/* Facts that the owner has not taken yet, a list for each step. */
 typedef struct chat_put_s chat_put_t;
-
-typedef struct {
-    chat_arena_t *arena; /* of all that was not taken */
-    chat_put_t   *puts;  /* newest first */
-    int           taken;
-} chat_outbox_t;
-
-enum {
-    CHAT_NAME_CALL,
-    CHAT_NAME_CHAIN,
-    CHAT_NAMES = CHAT_NAMES_MAX
-};
 
 /* A call of the step. */
 typedef struct {
@@ -42,36 +30,37 @@ typedef struct {
     chat_digest_t fingerprint; /* all zero: not known */
     unsigned      named : 1;   /* its opening gave its tool's name */
     unsigned      ready : 1;
-    unsigned      settled : 1;
+    unsigned      settled : 1; /* the stream has its result */
 } chat_tracked_t;
 
 typedef struct {
-    const chat_stream_conf_t *conf;
-    chat_outbox_t            *outbox;
-    chat_arena_t             *arena; /* emptied with each step */
-    chat_tracked_t           *calls;
-    size_t                    ncalls;
-    size_t                    size;
-    size_t                    members;
-    chat_table_t              ids;     /* number: newest call, from 1 on */
-    uint32_t                  serial;  /* of the step in the stream, from 1 */
-    chat_str_t                turn;    /* id of the response */
-    chat_str_t                chain;   /* what names it, and nothing else does;
-                                          empty: turn may */
-    uint32_t                  ordinal; /* among the stream's steps */
-    chat_key_t                keys[CHAT_NAMES];
-    int                       has_key[CHAT_NAMES];
-    unsigned                  named : 1;     /* keys are known */
-    unsigned                  opened : 1;    /* open was written */
-    unsigned                  sealed : 1;    /* no more calls are of it */
-    unsigned                  untracked : 1; /* past a bound */
+    chat_tracked_t *calls;
+    size_t          ncalls;
+    size_t          size;
+    size_t          members;
+    chat_table_t    ids;     /* number: newest call, from 1 on */
+    uint32_t        serial;  /* of the step in the stream, from 1 */
+    chat_str_t      turn;    /* id of the response */
+    chat_str_t      chain;   /* what names it, and nothing else does; empty:
+                                turn may */
+    uint32_t        ordinal; /* among the stream's steps */
+    chat_key_t      keys[CHAT_NAMES_MAX]; /* of the chain, then of the call */
+    size_t          nkeys;
+    unsigned        by_call : 1;   /* the last key is that of the first call */
+    unsigned        named : 1;     /* keys are known */
+    unsigned        opened : 1;    /* open was written */
+    unsigned        sealed : 1;    /* no more calls are of it */
+    unsigned        untracked : 1; /* past a bound */
 } chat_track_step_t;
 
 typedef struct {
     const chat_stream_conf_t *conf;
     chat_stream_info_t       *info;
-    chat_arena_t             *arena; /* lives as the stream */
-    chat_outbox_t             outbox;
+    chat_arena_t             *arena;      /* lives as the stream */
+    chat_arena_t             *step_arena; /* as the step */
+    chat_arena_t             *put_arena;  /* as what was put */
+    chat_put_t               *puts;       /* newest first */
+    int                       taken;      /* all puts were */
     chat_track_step_t         step;
     uint32_t                  steps;   /* STEP_OPEN so far */
     chat_table_t              earlier; /* number: the request's last call of
@@ -94,11 +83,8 @@ void chat_tracker_event(chat_tracker_t *track, const chat_event_t *event);
 /* The stream is over. */
 void chat_tracker_end(chat_tracker_t *track);
 
-/* All new facts, as chat_stream_facts(); they stay until the next forget. */
+/* All new facts, as chat_stream_facts(). */
 size_t chat_tracker_take(chat_tracker_t             *track,
                          const chat_stream_facts_t **facts);
-
-/* Frees what was taken, if it was. */
-void chat_tracker_forget(chat_tracker_t *track);
 
 #endif /* CHAT_TRACKER_H */

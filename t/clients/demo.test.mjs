@@ -220,7 +220,7 @@ const plays = {
       await page.locator(`label:has([name=${name}])`).click();
     }
     await page.getByText('plain NGINX').click();
-    await page.getByText('Half an answer looks like a whole one').waitFor();
+    await page.getByText('A truncated answer looks complete').waitFor();
     assert.match(page.url(), /plain&two&cut&replay/);
     assert.notEqual(await chatId(), first);
     assert.ok(await page.locator('[name=early]').isDisabled());

@@ -14,6 +14,26 @@ import { json, provider } from '../lib/provider.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 
 /*
+ * A defect of Node 18, mended in 20: fetch() throws where no caller can catch
+ * it when bytes arrive for a body whose reader has cancelled it.
+ */
+if (process.versions.node.startsWith('18.')) {
+  const { prototype } = ReadableStreamDefaultController;
+  const { enqueue } = prototype;
+  prototype.enqueue = function enqueueOrLeave(piece) {
+    try {
+      return enqueue.call(this, piece);
+    } catch (error) {
+      if (error.code === 'ERR_INVALID_STATE'
+        && error.stack.includes('internal/deps/undici')) {
+        return undefined;
+      }
+      throw error;
+    }
+  };
+}
+
+/*
  * Packages by name, or the reason to skip what needs them: not built, not
  * installed, or made for a newer Node than this.
  */

@@ -1,10 +1,9 @@
 /*
- * table.mjs: docs/compatibility.md, from what the run has shown.
+ * table.mjs: writes docs/compatibility.md from the results of a run.
  *
- * Each test has left a line in build/compatibility for each client in each
- * situation. Writes the page; with --check says whether the page is what the
- * run gives. What was not played this time (a library that is not there, no
- * browser) keeps what the page says of it.
+ * Each test leaves a line in build/compatibility for each client in each
+ * situation. With --check the script compares the page with the run. A client
+ * that was not played this time (no library, no browser) keeps its cells.
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { root } from '../lib/harness.mjs';
@@ -12,7 +11,7 @@ import { folder } from './judge.mjs';
 import { chatSituations, shown, situations } from './situations.mjs';
 
 const path = `${root}/docs/compatibility.md`;
-const words = { same: '=', mended: '**mended**' };
+const words = { same: '=', mended: '**fixed**' };
 const verdicts = Object.fromEntries(Object.entries(words)
   .map(([verdict, word]) => [word, verdict]));
 
@@ -43,8 +42,9 @@ function told() {
 const table = (head, rows) => [head, head.map(() => '---'), ...rows]
   .map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
-const legend = (all) => shown(all).map(({ name, about }) =>
-  `- *${name}*: ${about}`).join('\n');
+const legend = (all) => shown(all).map(({ name, about, reference }) =>
+  `- *${name}*: ${about}${reference ? ` (expected: as *${reference}*)` : ''}`)
+  .join('\n');
 
 function render() {
   const known = new Map();
@@ -63,16 +63,17 @@ function render() {
     version.replace(/^npm:/, '').replace(/^(?=\d)/, `${name}@`)).sort(by);
   return `# Compatibility
 
-Written by \`make clients\` from a run of the real client libraries; do not
-edit. Each client was played in each situation twice, without the module and
-with it, and what its user sees was compared: every message as the library
-gives it, the calls, the errors, the last words, and that the module made no
-more upstream requests.
+\`make clients\` writes this page from a run of the real client libraries; do
+not edit it. Each client runs in each situation twice, without the module and
+with it. The test compares everything that the user sees: each message as the
+library returns it, calls, errors and the final text. It also checks that the
+module sends no additional upstream requests.
 
-- **=**: with the module the same as without it.
-- **mended**: without the module it goes wrong; with it, it comes out as where
-  nothing goes wrong. What that is says *as*, below.
-- **–**: not possible with this client, or not played.
+| cell | meaning |
+| --- | --- |
+| = | the same outcome with and without the module |
+| **fixed** | wrong without the module, as expected with it |
+| – | not possible with this client, or not tested |
 
 ## Clients of a provider
 
@@ -82,10 +83,10 @@ ${table(['client', ...shown(situations).map(({ name }) => name)],
 
 ${legend(situations)}
 
-## Chats before an app
+## Chats with an app
 
-The app is streamText of the same version behind one route; deep-chat talks to
-a Chat Completions provider.
+The app is streamText of the same version behind one route; deep-chat connects
+to a Chat Completions provider.
 
 ${table(['situation', ...chats], shown(chatSituations).map((situation) =>
     [situation.name, ...chats.map((client) => cell(client, situation))]))}

@@ -49,10 +49,11 @@ act_number(ngx_chat_law_t *law, const char *name)
 }
 
 
-/* Key 0 of this act: what the test calls key. */
+/* Key 0 of this act: what the test calls key, of a tenant (a number). */
 static void
 act_key(ngx_chat_law_t *law)
 {
+    law->keys[0].tenant = act_number(law, "tenant");
     chat_digest(chat_cstr(act_arg(law, "key")), &law->keys[0].name);
     chat_digest(chat_cstr("tag"), &law->keys[0].tag);
 }
@@ -496,7 +497,7 @@ const ngx_chat_law_def_t ngx_chat_acts[] = { { "worker", act_worker, 0 },
                                              { "read-all", act_read_all, 0 },
                                              { "clear", act_clear, 0 },
                                              { "big", act_big, 0 },
-                                             { "watch", act_watch, 0 },
+                                             { "watch", act_watch, 30 },
                                              { "hear", act_hear, 0 },
                                              { "losses", act_losses_told, 0 },
                                              { "bursts", act_bursts, 0 },

@@ -13,7 +13,7 @@
 #include <ngx_http.h>
 
 #include "ngx_chat_law.h"
-#include "base/ngx_chat_module.h"
+#include "base/ngx_chat_ctx.h"
 
 
 static char *ngx_chat_contract(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
@@ -171,7 +171,6 @@ ngx_chat_contract_handler(ngx_http_request_t *r)
 {
     ngx_str_t                 name;
     chat_store_t             *store;
-    ngx_chat_main_conf_t     *mcf;
     const ngx_chat_law_def_t *def = NULL;
 
     if (ngx_http_discard_request_body(r) != NGX_OK) {
@@ -182,8 +181,7 @@ ngx_chat_contract_handler(ngx_http_request_t *r)
         return ngx_chat_contract_list(r);
     }
 
-    mcf = ngx_http_get_module_main_conf(r, ngx_chat_module);
-    store = mcf->store;
+    store = ngx_chat_worker(r)->store;
     if (store == NULL) {
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     }

@@ -4,12 +4,18 @@
  * The first three bytes choose dialect, mode and cuts. Of the rest, a byte of
  * 0x80 and above stands for a part of a frame, so that well-formed streams
  * are found soon; all others are themselves. Holds: output, end, counters and
- * facts do not depend on the cuts; where nothing was dropped the output is
- * the input; what is left of an unnumbered dialect's input is in its order.
+ * facts depend neither on the cuts nor on learnt forms; where nothing was
+ * dropped the output is the input; what is left of an unnumbered dialect's
+ * input is in its order.
  */
 
 #include "stream/chat_stream.h"
 #include "fuzz.h"
+
+/* The library's own chat_form is not linked. */
+#define chat_forms_read forms_read
+#include "stream/chat_form.c"
+#undef chat_forms_read
 
 #define CHUNK(delta, reason)                            \
     "data: {\"choices\":[{\"index\":0,\"delta\":" delta \
@@ -32,6 +38,9 @@
 #define RESP(type, index, item)      \
     UI("response.output_item." type, \
        ",\"output_index\":" index ",\"item\":" item)
+#define SEQUENCE(number)             \
+    UI("response.output_text.delta", \
+       ",\"sequence_number\":" number ",\"output_index\":3,\"delta\":\"y\"")
 
 #define GEMINI(parts, rest)                                               \
     "data: "                                                              \
@@ -133,6 +142,10 @@ static const char *const parts[][PARTS] = {
         UI("response.output_text.delta",
            ",\"output_index\":1,\"delta\":\"x\""),
         UI("error", ""),
+        SEQUENCE("7"),
+        SEQUENCE("8"),
+        SEQUENCE("\"7\""),
+        SEQUENCE("\"8\""),
         RESP("added", "0", ITEM("c1", "")),
         RESP("added", "0", ITEM("c2", "")),
         RESP("added", "1", ITEM("c1", "")),
@@ -243,6 +256,17 @@ static const char *const parts[][PARTS] = {
 
 #define SPEECHES (sizeof(parts) / sizeof(parts[0]))
 
+static int without_forms;
+
+
+size_t
+chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
+                chat_event_t *event, size_t *frames)
+{
+    return without_forms ? 0 : forms_read(forms, input, max, event, frames);
+}
+
+
 /* What one run gave. */
 typedef struct {
     chat_buf_t          out;
@@ -348,22 +372,34 @@ is_subsequence(chat_str_t part, chat_str_t whole)
 }
 
 
+/* Both runs gave the same. */
+static void
+same(const run_t *a, const run_t *b)
+{
+    NEED(chat_str_eq(chat_buf_str(&a->out), chat_buf_str(&b->out)));
+    NEED(a->info.end == b->info.end);
+    NEED(a->info.frames == b->info.frames);
+    NEED(a->info.calls == b->info.calls);
+    NEED(a->info.settled == b->info.settled);
+    NEED(a->info.overflows == b->info.overflows);
+    NEED(a->facts == b->facts);
+    NEED(memcmp(&a->count, &b->count, sizeof(b->count)) == 0);
+}
+
+
 static void
 check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
 {
-    run_t whole, cut;
+    run_t whole, cut, plain;
 
     run_once(conf, text, 0, &whole);
     run_once(conf, text, seed, &cut);
+    without_forms = 1;
+    run_once(conf, text, 0, &plain);
+    without_forms = 0;
 
-    NEED(chat_str_eq(chat_buf_str(&whole.out), chat_buf_str(&cut.out)));
-    NEED(whole.info.end == cut.info.end);
-    NEED(whole.info.frames == cut.info.frames);
-    NEED(whole.info.calls == cut.info.calls);
-    NEED(whole.info.settled == cut.info.settled);
-    NEED(whole.info.overflows == cut.info.overflows);
-    NEED(whole.facts == cut.facts);
-    NEED(memcmp(&whole.count, &cut.count, sizeof(cut.count)) == 0);
+    same(&whole, &cut);
+    same(&whole, &plain);
 
     if (!conf->report) {
         if (!conf->dialect->numbered) {
@@ -379,6 +415,7 @@ check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
 
     chat_buf_free(&whole.out);
     chat_buf_free(&cut.out);
+    chat_buf_free(&plain.out);
 }
 
 

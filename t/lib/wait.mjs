@@ -41,16 +41,39 @@ export function gate() {
   return promise;
 }
 
+/* Listens without keeping the process alive; null if the port is taken. */
+const listen = (port, host) => new Promise((resolve, reject) => {
+  const server = net.createServer();
+  server.on('error', (error) => {
+    if (error.code === 'EADDRINUSE') {
+      resolve(null);
+    } else {
+      reject(error);
+    }
+  });
+  server.listen(port, host, () => resolve(server.unref()));
+});
+
+/*
+ * Ports of 127.0.0.1 that belong to this process until it ends, so that a
+ * server that stops finds its port free when it starts again. A socket on
+ * another address of the loopback interface marks a port as taken for all
+ * test processes of the machine. The kernel gives ports from 32768 on to
+ * clients: these are below.
+ */
 export async function freePorts(count) {
-  const servers = await Promise.all(Array.from({ length: count }, () =>
-    new Promise((resolve, reject) => {
-      const server = net.createServer();
-      server.on('error', reject);
-      server.listen(0, '127.0.0.1', () => resolve(server));
-    })));
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) =>
-    new Promise((resolve) => { server.close(resolve); })));
+  const ports = [];
+  while (ports.length < count) {
+    const port = 10000 + Math.floor(Math.random() * 22000);
+    const mark = await listen(port, '127.127.127.127');
+    const probe = mark && await listen(port, '127.0.0.1');
+    if (probe) {
+      await new Promise((resolve) => { probe.close(resolve); });
+      ports.push(port);
+    } else {
+      mark?.close();
+    }
+  }
   return ports;
 }
 

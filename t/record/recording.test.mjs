@@ -18,7 +18,7 @@ import { redis, relay } from '../lib/redis/redis.mjs';
 import {
   after, claimed, followed, locations, recording, words, wordy,
 } from '../lib/recorded.mjs';
-import { held } from '../lib/hold.mjs';
+import { held, wordOf } from '../lib/hold.mjs';
 import { data } from '../lib/dialects/wire.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -99,6 +99,37 @@ live('a batch that is answered in parts is recorded from the first byte',
     /* The results that were injected for one client are not recorded. */
     assert.ok(text.endsWith(whole.text));
   });
+
+/* What became of each recording of the stage. */
+async function recordings({ redis }) {
+  const keys = await redis.command('KEYS', 'chat:{*');
+  const found = await Promise.all(keys.filter((key) => !/:[lp]$/.test(key))
+    .map((key) => redis.command('HGET', key, 'record')));
+  return found.filter(Boolean).map((value) => value.slice(1));
+}
+
+/* Of a chain the store alone knows what is missing, of others the body. */
+for (const [key, limit] of [['openai_responses_chained', 9],
+  ['openai_chat', 1]]) {
+  live(`${key}: a request with too few results is enough for that, ${
+    limit > 1 ? 'held' : 'refused'}`, async (t) => {
+    const s = await recording(t, key, { location: `chat_max_held ${limit};` });
+    const [other, b] = [new Batch(s, 2), new Batch(s, 2)];
+    await other.ask();
+    await b.ask();
+    await held(other, other.continue(other.results([0])));
+    const early = b.continue(b.results([0]));
+    if (limit > 1) {
+      await held(b, early);
+      early.abort();
+    } else {
+      assert.equal(await wordOf(early), '503');
+    }
+    assert.equal(await wordOf(b.continue(b.results())), 'final');
+    await until(async () => (await recordings(s)).length === 1);
+    assert.deepEqual(await recordings(s), ['kept']);
+  });
+}
 
 live('a follower that comes late finds that there is none', async (t) => {
   const rest = gate();

@@ -210,6 +210,7 @@ live('s91: a stream of another tenant or conversation is unknown',
       assert.equal(await one.resume({ headers }).status, 204);
       assert.equal(await one.stop({ headers }).status, 204);
     }
+    assert.equal(await talk.resume({ query: `stream=${stream}` }).status, 200);
     rest.open();
     await own.text();
   });
@@ -424,7 +425,7 @@ live('chat_resume: values', async () => {
   assert.ok(!ok);
   assert.match(output, /invalid value "runing" in "chat_resume"/);
   assert.match((await at('$arg_id')).output,
-    /"chat_resume" has nothing to give without "chat_record on"/);
+    /"chat_resume" requires "chat_record on"/);
   assert.ok((await at('$arg_id running')).ok);
   assert.match((await at('a; chat_resume b')).output, /is duplicate/);
 });
@@ -446,3 +447,19 @@ live('a sibling is told the name of the stream, too', async (t) => {
     batch.released();
   }
 });
+
+live('a condition on a date or a tag, which no stream has, is ignored',
+  async (t) => {
+    const s = await resumeStage(t, 'ai_sdk');
+    const talk = new Talk(s);
+    const since = 'Mon, 01 Jan 2001 00:00:00 GMT';
+    for (const headers of [{ 'if-unmodified-since': since },
+      { 'if-match': '"a"' }]) {
+      const own = talk.ask({ headers });
+      const text = await own.text();
+      assert.equal(await own.status, 200);
+      const answer = talk.resume({ headers });
+      assert.equal(await answer.status, 200);
+      assert.equal(await answer.text(), text);
+    }
+  });

@@ -32,6 +32,18 @@ for (const key of ['openai_chat', 'ai_sdk']) {
   });
 }
 
+live('a chat_record ttl= or chat_ttl of 2^32 seconds is not taken for 0',
+  async (t) => {
+    const { talk, own, rest, all } = await half(t, 'ai_sdk', { at: 5,
+      total: 10, record: 'ttl=4294967296s', server: 'chat_ttl 4294967296s;' });
+    const other = talk.resume();
+    await other.until((text) => blocks(text).length === 5);
+    rest.open();
+    assert.equal(await own.text(), all.join(''));
+    assert.equal(await other.text(), all.join(''));
+    assert.equal(await talk.resume().text(), all.join(''));
+  });
+
 live('s87: the worker exits, the answer was made for nobody', async (t) => {
   const { s, talk, own, all } = await half(t, 'ai_sdk',
     { at: 5, total: 10, main: 'worker_shutdown_timeout 3s;' });

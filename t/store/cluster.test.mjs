@@ -132,6 +132,26 @@ live('a batch is completed while its slot is on its way', async (t) => {
   });
 });
 
+live('a command that was retried for long follows ASK', async (t) => {
+  const c = await cluster(t);
+  /* A recording has new keys, for which the importing node has TRYAGAIN. */
+  const scene = await stage(t, 'openai_chat', c,
+    { location: 'chat_record off;' });
+  const { batch, waits, slot } = await begun(scene, c, 2);
+  const from = await c.owner(slot);
+  const to = c.another(from);
+  await c.begin(slot, to);
+  await c.migrate(slot, from, to, facts);
+  const before = await c.errors('TRYAGAIN');
+  const last = batch.continue(batch.results([1]), { node: scene.nodes[1] });
+  await until(async () => await c.errors('TRYAGAIN') >= before + 7);
+  await c.migrate(slot, from, to);
+  await allTold([waits, last]);
+  await c.end(slot, to);
+  batch.released();
+  clean(scene);
+});
+
 live('many batches while slots move all the time', async (t) => {
   const c = await cluster(t);
   const scene = await stage(t, 'openai_chat', c);
@@ -264,6 +284,46 @@ live('a worker dies while a master is away', async (t) => {
     { node: here })), 'final');
   batch.released(2);
 });
+
+/* Of three shards one is down and one stalls: no majority until it is back. */
+live('given a shard that reconnects, a worker waits for its reply',
+  async (t) => {
+    const c = await cluster(t, { timeout: 1000,
+      lines: ['cluster-require-full-coverage no'] });
+    const scene = await stage(t, 'openai_chat', c, { workers: 1,
+      store: (it) => `${it.url()} timeout=300ms`,
+      location: 'chat_store_failure deny;' });
+    const [here, there] = scene.nodes;
+    const [victim, shard, owner] = c.masters;
+    const { batch } = await begunAt(scene, c, owner);
+    scene.p.answer = () => gate();
+    const { length } = scene.p.continuations();
+    const last = batch.continue(batch.results([1]), { node: here });
+    last.head.catch(() => {});
+    await until(() => scene.p.continuations().length > length);
+    await victim.stop('SIGKILL');
+    await pause(2000);
+    const lines = () => there.errorLog().split('\n').filter((line) =>
+      line.includes(`:${shard.port} is unavailable`)).length;
+    const words = [];
+    for (let tries = 0; tries < 5; tries++) {
+      const before = lines();
+      await shard.freeze();
+      await until(() => lines() > before, 5000, 'a connection to break');
+      const answer = batch.continue(batch.results([1]), { node: there });
+      await answer.sent;
+      await pause(50);
+      shard.thaw();
+      await pause(500);
+      if (!answer.ended) {
+        answer.abort();
+        return;
+      }
+      words.push(await wordOf(answer));
+      await pause(1500);
+    }
+    assert.fail(`never held: ${words}`);
+  });
 
 live('one node of those that are named is enough', async (t) => {
   const c = await cluster(t);

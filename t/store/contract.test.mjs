@@ -125,8 +125,9 @@ live('a log is followed in every worker, its own too', async (t) => {
   assert.equal(await there.act({ do: 'read', key, position: 40 }),
     '40=last+end');
   await there.act({ do: 'clear', key });
-  assert.equal(await here.act({ do: 'read-all', key }),
-    '0 pieces 0 bytes 0 gaps');
+  /* clear() has no reply, and another worker's connection carries it. */
+  await until(async () => await here.act({ do: 'read-all', key })
+    === '0 pieces 0 bytes 0 gaps');
 });
 
 /* What can be full is the zone in shared memory. */
@@ -189,6 +190,75 @@ zoned('a full zone: logs go before facts, the oldest first', async (t) => {
   assert.equal(n.errorLog().includes('is full'), false);
 });
 
+zoned('a batch without room loses its own log before a fact', async (t) => {
+  const [n, seat] = await seats(t, { store: 'shm:1m' });
+  const watcher = await Seat.take(t, n, seat.pid);
+  const [watched, key] = [newKey(), newKey()];
+  watcher.act({ do: 'watch', key: watched, facts: 'a=1', until: 'end' })
+    .catch(() => {});
+  await seat.act({ do: 'join', key, facts: 'record=1' });
+  await append(seat, key, 0, 4, { size: 15000 });
+  await seat.act({ do: 'big', key: watched, size: 600000 });
+
+  /* Nothing is idle: the rest of the zone is for facts of this batch. */
+  let facts = 0;
+  while (await seat.act({ do: 'join', key,
+    facts: `${facts}=1+${'x'.repeat(3000)}` }) !== 'CHAT_LIMIT') {
+    facts++;
+  }
+  assert.ok(facts > 10, `${facts}`);
+  assert.equal(await seat.act({ do: 'read', key, position: 0 }), '4=+');
+});
+
+zoned('a full zone keeps what is watched, even if it was evicted once',
+  async (t) => {
+    const [n, here, there] = await seats(t, { store: 'shm:1m' });
+    const take = () => Seat.take(t, n, here.pid);
+    const [also, one, two, it] = [await take(), await take(), await take(),
+      await take()];
+    const key = newKey();
+    const look = () => it.act({ do: 'join', key, facts: '' });
+    const watch = (seat, fact, end) => seat.act({ do: 'watch', key,
+      facts: `${fact}=1`, until: end });
+    const first = watch(here, 'here', 'leave');
+    await it.act({ do: 'big', key, size: 550000 });
+
+    /* A watched batch of a tenant past its share makes room for others. */
+    [one, two].forEach((seat, i) => seat.act({ do: 'watch', tenant: i + 1,
+      key: `${key}/${i}`, facts: 'a=1', until: 'end' }).catch(() => {}));
+    for (const i of [0, 1]) {
+      await it.act({ do: 'big', tenant: i + 1, key: `${key}/${i}`,
+        size: 150000 });
+    }
+    assert.equal(await look(), '');
+
+    /* The worker that watched the evicted one leaves the new one as it is. */
+    watch(there, 'there', 'end').catch(() => {});
+    await until(async () => await look() === 'there=1');
+    const second = watch(also, 'also', 'leave');
+    await it.act({ do: 'join', key, facts: 'leave=1' });
+    await Promise.all([first, second]);
+    for (let i = 0; i < 100; i++) {
+      await it.act({ do: 'big', key: newKey(), size: 12000 });
+    }
+    assert.equal(await look(), 'also=1 leave=1 there=1');
+  });
+
+zoned('a worker that was killed while it exited is not alive', async (t) => {
+  const [n, here, there] = await seats(t);
+  const key = newKey();
+  here.act({ do: 'watch', key, facts: 'a=1', until: 'end' }).catch(() => {});
+  await until(async () =>
+    await there.act({ do: 'join', key, facts: '' }) === 'a=1');
+  await n.reload();
+  const alive = () => ask(n.port, { do: 'alive', of: here.worker });
+  assert.equal(await alive(), 'ok 1');
+  n.allow(/exited on signal 9/);
+  process.kill(here.pid, 'SIGKILL');
+  await until(() => !n.workers().includes(here.pid));
+  assert.equal(await alive(), 'ok 0');
+});
+
 test('a log is followed at another node', { skip: skip
   || (shm && 'about two nodes: run with CHAT_STORE=redis') }, async (t) => {
   const server = await redis(t);
@@ -208,7 +278,8 @@ test('appends over cuts of the way to Redis', { skip: skip
   const server = await redis(t);
   const way = await relay(t, server.port);
   const [, seat] = await seats(t,
-    { store: `redis://127.0.0.1:${way.port} timeout=2s` });
+    { store: `redis://127.0.0.1:${way.port} timeout=2s`,
+      http: 'large_client_header_buffers 4 1m;' });
   const key = newKey();
   const back = (fact) => until(async () =>
     (await seat.act({ do: 'join', key, facts: '' })).includes(fact), 15000);
@@ -226,6 +297,21 @@ test('appends over cuts of the way to Redis', { skip: skip
     await back('once');
     assert.equal(await seat.act({ do: 'read-all', key }),
       '10 pieces 30 bytes 0 gaps');
+  });
+
+  await t.test('too much in one join: facts are dropped', async () => {
+    const big = newKey();
+    const long = 'x'.repeat(900000);
+    await way.refuse(true);
+    way.cut();
+    for (let i = 0; i < 45; i++) {
+      await seat.act({ do: 'put', key: big, facts: `${i}=1+${long}` });
+    }
+    await way.refuse(false);
+    await back('once');
+    const all = await seat.act({ do: 'join', key: big, facts: '' });
+    const { length } = all.split(' ');
+    assert.ok(length > 30 && length < 38, `${length} facts`);
   });
 
   await t.test('too much for the queue: facts come, a gap shows', async () => {

@@ -3,9 +3,13 @@
  * that may wait, is used up: the limits and the shares of the tenants.
  */
 import assert from 'node:assert/strict';
-import { store, unbuilt, until } from '../lib/harness.mjs';
-import { Batch, stage, told } from '../lib/batch.mjs';
+import { gate, store, unbuilt, until } from '../lib/harness.mjs';
+import { Batch, scene as newScene, stage, staged, told }
+  from '../lib/batch.mjs';
+import { give, outside } from '../lib/external.mjs';
 import { held, live, say, verdict, wordOf } from '../lib/hold.mjs';
+import { provider } from '../lib/provider.mjs';
+import { redis, relay } from '../lib/redis/redis.mjs';
 import { samples, statusLocation, statusOf, ask } from '../lib/status.mjs';
 
 /* Only the zone in shared memory can be full. */
@@ -221,4 +225,52 @@ live('s120: given a tenant that holds all, another one takes its place',
         assert.equal(scene.p.continuations().length, 0);
       });
     }
+  });
+
+/*
+ * The claims of two held requests are under way when another tenant takes the
+ * places of both. Replies of Redis are late, so that each step is seen.
+ */
+live('a request that loses its claim and its place does not wait on',
+  async (t) => {
+    const server = await redis(t);
+    const way = await relay(t, server.port);
+    const p = await provider(t, 'openai_chat', { strict: false });
+    const node = (port) => staged(t, 'openai_chat', p, { ...outside,
+      workers: 1, hold: '60s', store: `${server.url({ port })} timeout=60s`,
+      location: `chat_max_held_bytes 400k; ${tells}` });
+    const [n, other] = [await node(way.port), await node(server.port)];
+    const scene = newScene('openai_chat', p, n);
+    p.answer = () => gate(); /* the claimant's answer never begins */
+
+    const post = (batch, size, name) => batch.continue(
+      { [batch.ids[0]]: big(size) }, { headers: tenant(name) });
+    const batch = new Batch(scene, 2);
+    const rivals = [post(batch, 9, 'greedy'), post(batch, 9, 'greedy')];
+    await held(batch, rivals[1]);
+    const fillers = Array.from({ length: 7 }, () => new Batch(scene, 2));
+    await held(fillers[6], fillers.map((one) =>
+      post(one, 38000, 'greedy')).at(-1));
+
+    const notified = gate();
+    way.rewrite((bytes) => {
+      if (bytes.includes('message\r\n')) {
+        notified.open();
+      }
+      return bytes;
+    });
+    way.delay(1000);
+    const { status } = await give(batch, 1, { output: 1 },
+      { node: other, headers: tenant('greedy') });
+    assert.equal(status, 200);
+    await notified; /* one question now asks for both what the batch is */
+    const modest = new Batch(scene, 2);
+    const waiting = post(modest, 50000, 'modest');
+
+    await until(() => rivals.some(({ ended }) => ended), 5000,
+      'the loser to end');
+    assert.equal(await wordOf(rivals.find(({ ended }) => ended)), '409');
+    await until(() => batch.upstream().length === 1);
+    assert.equal(rivals.filter(({ ended }) => ended).length, 1);
+    assert.equal(waiting.ended, false);
   });

@@ -11,6 +11,7 @@
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { nginx, pause, post, until } from '../lib/harness.mjs';
+import { cost } from '../lib/cpu.mjs';
 import { dialects, newCalls } from '../lib/dialects.mjs';
 import { live, several } from '../lib/hold.mjs';
 import { provider } from '../lib/provider.mjs';
@@ -28,7 +29,8 @@ const range = (from, to, host, port, ...more) =>
  * A node or sentinel: {port, commands, connects, keyed}. slots(port): what it
  * answers to CLUSTER SLOTS or to the question for the master; keyed(args,
  * port): to a command with a key. closes: the command behind whose reply it
- * closes the connection.
+ * closes the connection. mute(yes): it breaks all connections, and replies to
+ * nothing (or again).
  */
 async function fake(t, { slots, keyed, host = '127.0.0.1',
   closes = '' }) {
@@ -60,6 +62,9 @@ async function fake(t, { slots, keyed, host = '127.0.0.1',
       bytes = Buffer.concat([bytes, piece]);
       for (let one = reply(bytes); one; one = reply(bytes)) {
         bytes = bytes.subarray(one[1]);
+        if (it.muted) {
+          continue;
+        }
         socket.write(answer(one[0]));
         if (one[0][0] === closes) {
           socket.end();
@@ -69,9 +74,13 @@ async function fake(t, { slots, keyed, host = '127.0.0.1',
   });
   await new Promise((done) => { server.listen(0, host, done); });
   it.port = server.address().port;
+  it.mute = (yes) => {
+    it.muted = yes;
+    sockets.forEach((socket) => socket.destroy());
+  };
   t.after(() => {
     server.close();
-    sockets.forEach((socket) => socket.destroy());
+    it.mute(true);
   });
   return it;
 }
@@ -176,6 +185,29 @@ live('slots that are none', async (t) => {
   }
 }, several);
 
+live('given a table that names all slots again and again, one pass is enough',
+  async (t) => {
+    const all = (port, i) => array(number(0), number(16383),
+      array(bulk('127.0.0.1'), number(i % 2 ? port : 1)));
+    let table = '';
+    const one = await fake(t, { keyed: down, slots: (port) =>
+      table || array(range(0, 16383, '127.0.0.1', port)) });
+    const { n, ask } = await over(t, [one]);
+    await until(() => one.keyed > 0);
+    table = array(...Array.from({ length: 20000 }, (_, i) =>
+      all(one.port, i)));
+    const { connects } = one;
+    const took = await cost(n, async () => {
+      one.mute(true);
+      one.mute(false);
+      await until(() => one.connects > connects);
+      await pause(1000);
+    });
+    t.diagnostic(`${Math.round(took)} ms`);
+    await ask();
+    assert.ok(process.env.CHAT_ASAN || took < 200, `${took} ms`);
+  });
+
 const places = {
   'no address': [() => array(bulk(''), bulk('6379')),
     /it sends no valid address/],
@@ -267,4 +299,59 @@ live('given a reply of a million elements, the worker refuses it',
         await ask();
       });
     }
+  });
+
+live('given a string of a reply that is too long, the worker refuses it',
+  async (t) => {
+    let keyed = down;
+    const one = await fake(t, { keyed: (args) => keyed(args),
+      slots: (port) => array(range(0, 16383, '127.0.0.1', port)) });
+    const { n, ask } = await over(t, [one], 'cluster', ' timeout=5s');
+    await until(() => one.keyed > 0);
+    await ask();
+    const before = n.memory();
+    let most = 0;
+    const { connects } = one;
+    const flood = bulk('x'.repeat(64 << 20));
+    keyed = () => {
+      keyed = down;
+      return flood;
+    };
+    await until(() => {
+      most = Math.max(most, n.memory() - before);
+      return one.connects > connects;
+    }, 20000, 'the worker to refuse the reply and connect again');
+    assert.match(n.errorLog(),
+      /a string of a reply is larger than 32 MB/);
+    t.diagnostic(`${(most / 1e6).toFixed(1)} MB`);
+    assert.ok(process.env.CHAT_ASAN || most < 80e6, `${most} bytes`);
+    await ask();
+  });
+
+live('given a node that lost its slots while it was down, workers find it',
+  async (t) => {
+    const list = [];
+    let slots = () => array(range(0, 16383, '127.0.0.1', list[0].port));
+    const options = { slots: () => slots(),
+      keyed: ([name, ...args]) => (name === 'SET' ? '+OK\r\n'
+        : array(bulk('epoch'), ...args.slice(1).map(() => bulk(null)))) };
+    list.push(await fake(t, options), await fake(t, options));
+    const { ask } = await over(t, list, 'cluster', ' timeout=2s');
+    const [first, second] = list;
+    await until(() => first.keyed > 3);
+    let replies = 0;
+    const whole = slots;
+    slots = () => {
+      replies++;
+      return array(range(0, 100, '127.0.0.1', 1));
+    };
+    first.mute(true);
+    await until(() => replies > 0, 10000, 'the worker to read the slots');
+    await pause(300);
+    slots = whole;
+    first.muted = false;
+    const { keyed } = first;
+    await until(() => first.keyed > keyed, 10000, 'commands to the node');
+    assert.ok(second.connects > 1);
+    await ask();
   });

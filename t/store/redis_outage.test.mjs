@@ -6,6 +6,7 @@
  * Suite: asan.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { patience, pause, until } from '../lib/harness.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
@@ -16,9 +17,10 @@ import { nodes, nodesStage } from '../lib/nodes.mjs';
 import { redis, relay } from '../lib/redis/redis.mjs';
 
 /* A stage whose store has connected. */
-function over(t, key, r, { port, location, ...options } = {}) {
+function over(t, key, r, { port, location, timeout = `${200 * patience}ms`,
+  ...options } = {}) {
   return stage(t, key, { workers: 2, hold: '20s', ...options,
-    store: `${r.url({ port: port ?? r.port })} timeout=${200 * patience}ms`,
+    store: `${r.url({ port: port ?? r.port })} timeout=${timeout}`,
     connects: true,
     location: `${say.verdict} ${say.pid} ${location ?? ''}` });
 }
@@ -63,11 +65,11 @@ async function latency(scene, turns = 60) {
   return times.sort((a, b) => a - b)[turns >> 1];
 }
 
-/* Somebody waits, and what he has brought is in the store. */
-async function accepted(r) {
+/* A batch in the store has this fact; by default that a request waits. */
+async function accepted(r, fact = 'partial') {
   for (const key of await r.command('KEYS', 'chat:{*')) {
     if (/:[0-9a-f]+$/.test(key)
-      && await r.command('HEXISTS', key, 'partial')) {
+      && await r.command('HEXISTS', key, fact)) {
       return true;
     }
   }
@@ -343,6 +345,23 @@ live('a claimant that is cut off does not send late', async (t) => {
   assert.equal(await wordOf(batch.continue(batch.results())), 'final');
 });
 
+/* After 5 s without a sign of life the others take it for dead. */
+live('a claimant whose worker stood still does not send late', async (t) => {
+  const r = await redis(t);
+  const way = await relay(t, r.port);
+  const scene = await over(t, 'openai_chat', r, { port: way.port, workers: 1,
+    timeout: '60s' });
+  const [pid] = scene.n.workers();
+  way.delay(500);
+  const answer = ask(scene);
+  await until(() => accepted(r, 'claim/1'), 5000, 'a claim');
+  process.kill(pid, 'SIGSTOP');
+  await pause(6000);
+  process.kill(pid, 'SIGCONT');
+  assert.equal(await wordOf(answer), '503');
+  assert.equal(scene.p.continuations().length, 0);
+});
+
 
 /* Each queue entry is a join of a client that has left before its reply. */
 live('a full queue does not keep the store away', async (t) => {
@@ -368,4 +387,127 @@ live('a full queue does not keep the store away', async (t) => {
   await r.stop('SIGKILL');
   await r.start();
   await until(() => /is available again/.test(scene.n.errorLog()), 5000);
+}, several);
+
+/* How often a worker has waited for an event. */
+const wakeups = (n) => n.workers().reduce((sum, pid) => sum + Number(
+  /^voluntary_ctxt_switches:\s+(\d+)/m.exec(
+    readFileSync(`/proc/${pid}/status`, 'utf8'))[1]), 0);
+
+/*
+ * The relay breaks each connection, so that the awaited command spends its
+ * time, and then stands still: the command behind which it stands still has
+ * more time left than the awaited one.
+ */
+live('given a command without time in mid-queue, the worker stays idle',
+  async (t) => {
+    const r = await redis(t);
+    const way = await relay(t, r.port);
+    const scene = await stage(t, 'openai_chat', { workers: 1, connects: true,
+      store: `${r.url({ port: way.port })} timeout=2s`, hold: '20s' });
+    const batch = new Batch(scene, 2);
+    await batch.ask();
+    await pause(100);
+    way.blackhole(true);
+    await pause(700);
+    const start = performance.now();
+    const answer = batch.continue(batch.results([0]));
+    answer.head.catch(() => {});
+    await answer.sent;
+    await pause(100);
+    let still = false;
+    way.rewrite((bytes) => {
+      if (!String(bytes).startsWith('+OK\r\n*')) {
+        return bytes;
+      }
+      still ||= performance.now() - start > 3200;
+      if (still) {
+        way.blackhole(true);
+        return Buffer.alloc(0);
+      }
+      return Buffer.from('not Redis\r\n');
+    });
+    way.blackhole(false);
+    way.cut();
+    await until(() => still, 8000, 'the relay to stand still');
+    await pause(Math.max(0, 4100 - (performance.now() - start)));
+    const before = wakeups(scene.n);
+    await pause(700);
+    const rate = wakeups(scene.n) - before;
+    t.diagnostic(`${rate} wake-ups in 700 ms`);
+    assert.ok(rate < 200, `${rate} wake-ups in 700 ms`);
+    way.rewrite(null);
+    way.blackhole(false);
+    answer.abort();
+  });
+
+/*
+ * What a worker reads of the keys of other workers: the whole reply, its
+ * elements behind the epoch, ms since it has connected.
+ */
+const readings = {
+  'an error': [() => '-ERR a bad day\r\n', '503'],
+  'no array': [() => ':7\r\n', '503'],
+  'an array of another length': [(all) => all.replace(/^\*\d+/, '*1')
+    .replace(/(\$-1|\$1\r\n1)\r\n/g, ''), '503'],
+  'an epoch of other data': [(all) => all.replace(/-[0-9a-f]{16}\./,
+    '-0000000000000000.')],
+  'the reply as it is': [(all) => all],
+  'no epoch': [(all) => all.replace(/\$\d+\r\n[^\r]+/, '$-1')],
+  'no keys as yet': [(all, ms) => (ms > 1500 ? all
+    : all.replace(/\$1\r\n1/g, '$-1'))],
+};
+const reading = new RegExp('\\*(?!1\r)\\d+\r\n\\$\\d+\r\n\\d+-[0-9a-f]{16}\\.'
+  + '[0-9a-f]+\r\n((\\$-1|\\$1\r\n1)\r\n)+', 'g');
+
+live('a claimant that a worker cannot see keeps its claim', async (t) => {
+  await Promise.all(Object.entries(readings).map(([name, [reply, told503]]) =>
+    t.test(name, async (t2) => {
+      const r = await redis(t2);
+      const way = await relay(t2, r.port);
+      const options = { hold: '20s', location: 'chat_store_failure deny;' };
+      const scene = await nodesStage(t2, 'openai_chat', { ...options,
+        redis: r, count: 1, store: () => r.url() });
+      const [here] = scene.nodes;
+      const [there] = await nodes(t2, 'openai_chat', scene.p, 1, { ...options,
+        workers: 1, store: `${r.url({ port: way.port })} timeout=2s` });
+      const batch = new Batch(scene, 2);
+      await batch.ask({ node: here });
+      const { answer } = scene.p;
+      let go;
+      scene.p.answer = (request) => new Promise((resolve) => {
+        go = () => resolve(answer(request));
+      });
+      const first = batch.continue(batch.results([0]), { node: here });
+      await held(batch, first);
+      const last = batch.continue(batch.results([1]), { node: here });
+      await until(() => go, 5000, 'the first attempt');
+      await pause(200);
+      let connected = performance.now();
+      let rewritten = 0;
+      way.rewrite((bytes) => Buffer.from(bytes.toString('latin1').replace(
+        reading, (all) => {
+          rewritten++;
+          return reply(all, performance.now() - connected);
+        }), 'latin1'));
+      connected = performance.now();
+      way.cut();
+      await pause(150);
+      const second = batch.continue(batch.results([1]), { node: there });
+      await until(() => rewritten > 0 || second.ended, 5000, 'a query');
+      await pause(300);
+      assert.ok(rewritten > 0);
+      assert.equal(batch.upstream().length, 1, 'a second claim');
+      if (told503) {
+        assert.equal(await wordOf(second), told503);
+      } else {
+        assert.equal(second.ended, false);
+      }
+      way.rewrite(null);
+      go();
+      const words = await Promise.all([first, last].map(wordOf));
+      assert.ok(words.includes('final'), `${words}`);
+      batch.released();
+      second.abort();
+    })));
 }, several);

@@ -189,6 +189,7 @@ live('s28 s37: a failover while requests wait: they do on', async (t) => {
     await Promise.all(waits.map((waiter) => held(batch, waiter)));
     return waits;
   });
+  await it.replicated(old);
   const now = await it.failover();
   await gather(now, nodesOf(list));
   /* Told of it, not thrown out. */
@@ -369,6 +370,7 @@ live('the master is none any more, nobody has told so', async (t) => {
   assert.ok(asked > 0 && asked < 20, `asked ${asked} times in a second`);
   await master.command('REPLICAOF', 'NO', 'ONE');
   await gather(master, [scene.n]);
+  await returned(scene.n);
   assert.equal(await wordOf(batch.continue(batch.results([1]))), 'final');
   batch.released();
 });

@@ -70,8 +70,9 @@ for (const key of keys) {
 function text(agent, port, key, way, authorization) {
   const path = `/${way}/${authorization}${dialects[key].path}`;
   return new Promise((resolve, reject) => {
-    const request = http.request({ agent, port, path, method: 'POST',
-      headers: { authorization, 'content-type': 'application/json' } },
+    const request = http.request({ host: '127.0.0.1', agent, port, path,
+      method: 'POST', headers: { authorization,
+        'content-type': 'application/json' } },
     (response) => {
       let all = '';
       response.setEncoding('utf8').on('data', (piece) => { all += piece; })

@@ -62,7 +62,8 @@ splice(const chat_result_t *results, size_t n)
 
     merged.len = 0;
     chat_edits_init(&edits, arena);
-    rc = chat_dialect_ai_sdk.splice(&doc, &rq, results, n, &edits);
+    rc = chat_transcript_splice(chat_dialect_ai_sdk.form, &doc, &rq, results,
+                                n, &edits);
 
     if (rc == CHAT_OK) {
         assert_int_equal(chat_edits_apply(&edits, doc.text, &merged), CHAT_OK);

@@ -10,6 +10,7 @@
 #define BATCH_SAMPLE_H
 
 #include "arena_run.h"
+#include "attempt_facts.h"
 #include "facts/chat_batch.h"
 
 #define FACTS_MAX 96

@@ -52,7 +52,7 @@ typedef struct {
     unsigned   ends;   /* TURN_ENDs */
     unsigned   opened; /* calls */
     unsigned   ready;
-    unsigned   boring;
+
     int        declined;
     chat_end_e end;
 } run_t;
@@ -87,8 +87,9 @@ body_splice(body_t *body, const chat_dialect_t *dialect,
     chat_edits_t edits;
 
     chat_edits_init(&edits, body->arena);
-    assert_int_equal(
-        dialect->splice(&body->doc, &body->rq, results, n, &edits), CHAT_OK);
+    assert_int_equal(chat_transcript_splice(dialect->form, &body->doc,
+                                            &body->rq, results, n, &edits),
+                     CHAT_OK);
     assert_int_equal(chat_edits_apply(&edits, body->doc.text, out), CHAT_OK);
 }
 
@@ -350,7 +351,6 @@ static inline void
 run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
            const char *const *ids)
 {
-    int             boring;
     size_t          i;
     chat_rc_e       rc;
     chat_sse_t      sse;
@@ -372,18 +372,10 @@ run_stream(run_t *run, const chat_dialect_t *dialect, chat_str_t text,
         chat_events_init(&events, each);
         parsed = chat_json_parse(&doc, each, frame.data) == CHAT_OK;
 
-        boring = frame.has_data && dialect->boring(reader, &frame);
-        run->boring += boring;
-
         rc = chat_dialect_frame(dialect, reader, &frame, parsed ? &doc : NULL,
                                 &events);
         assert_true(rc == CHAT_OK || rc == CHAT_DECLINED);
         run->declined |= rc == CHAT_DECLINED;
-
-        if (boring) {
-            assert_int_equal(events.count, 1);
-            assert_int_equal(events.items[0].type, CHAT_EVENT_OPAQUE);
-        }
 
         for (i = 0; i < events.count; i++) {
             run_letter(run, &events.items[i]);

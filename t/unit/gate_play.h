@@ -21,7 +21,7 @@ static const chat_dialect_t *dialect;
 
 static const char *const verdicts[] = {
     "PASS",       "CLAIM",      "GO",      "UNMANAGED", "HOLD",
-    "WAIT",       "SIBLING",    "EMPTY",   "CONFLICT",  "FATE",
+    "WAIT",       "SIBLING",    "EMPTY",   "CONFLICT",  "OUTCOME",
     "INCOMPLETE", "SUPERSEDED", "CLEARED", "LOOP"
 };
 

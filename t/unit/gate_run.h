@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "attempt_facts.h"
 #include "policy/chat_gate.h"
 
 #define STORE_MAX 512
@@ -250,7 +251,8 @@ asker_check(const asker_t *a, const chat_batch_t *batch)
     size_t     n, nfields;
     chat_str_t missing[64], fields[128];
 
-    n = chat_gate_missing(&a->q, batch, missing);
+    assert_int_equal(chat_gate_missing(&a->q, batch, a->arena, missing, &n),
+                     CHAT_OK);
     nfields = chat_gate_fields(&a->q, batch, a->arena, fields);
 
     if (a->d.verdict == CHAT_GATE_GO || a->d.verdict == CHAT_GATE_CLAIM) {

@@ -1,10 +1,11 @@
 /*
  * stream_run.h: runs a stream through chat_stream for the tests of it.
  *
- * Each stream is run whole, byte by byte, and in two pieces at every cut (at
- * most STREAM_CUTS of them); output, end, counters and facts must not depend
- * on it. Every piece lies in memory of its own that is gone after the push.
- * What the first run gave stays in the stream_t for the test to look at.
+ * Each stream is run whole, with and without forms, byte by byte, and in two
+ * pieces at every cut (at most STREAM_CUTS of them); output, end, counters and
+ * facts must not depend on it. Every piece lies in memory of its own that is
+ * gone after the push. What the first run gave stays in the stream_t for the
+ * test to look at.
  */
 
 #ifndef STREAM_RUN_H
@@ -18,6 +19,11 @@
 #include <cmocka.h>
 
 #include "stream/chat_stream.h"
+
+/* The library's own chat_form is not linked. */
+#define chat_forms_read stream_forms_read
+#include "stream/chat_form.c"
+#undef chat_forms_read
 
 #define STREAM_CUTS 1500
 #define STREAM_FACTS 4096
@@ -48,6 +54,19 @@ typedef struct {
     chat_stream_info_t  info;
     chat_replay_count_t count;
 } stream_run_t;
+
+
+static int stream_without_forms;
+
+
+size_t
+chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
+                chat_event_t *event, size_t *frames)
+{
+    return stream_without_forms
+               ? 0
+               : stream_forms_read(forms, input, max, event, frames);
+}
 
 
 static inline void
@@ -254,6 +273,12 @@ stream_all(stream_t *s, const char *text, size_t len)
     chat_buf_t   facts = { 0 };
 
     stream_once(s, text, len, len ? len : 1, 0, &first);
+
+    stream_without_forms = 1;
+    stream_once(s, text, len, len ? len : 1, 0, &run);
+    stream_without_forms = 0;
+    stream_same(&first, &run);
+    stream_run_free(&run);
 
     stream_once(s, text, len, 1, 0, &run);
     stream_same(&first, &run);

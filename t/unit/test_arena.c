@@ -211,6 +211,32 @@ a_json_string_escapes_what_it_must(void **state)
 
 
 static void
+a_format_takes_strings_of_each_kind(void **state)
+{
+    size_t     from;
+    chat_buf_t buf = { 0 };
+
+    chat_buf_format(&buf, "%s|%u|%v|%j|%l|", "c", 7u, chat_cstr("a\"b"),
+                    chat_cstr("a\"b"), chat_cstr("[1,\n2]"));
+    assert_true(
+        chat_str_is(chat_buf_str(&buf), "c|7|a\"b|\"a\\\"b\"|[1, 2]|"));
+
+    /* without a %, and with an empty string */
+    buf.len = 0;
+    chat_buf_format(&buf, "x");
+    chat_buf_format(&buf, "%v%j", chat_str(NULL, 0), chat_str(NULL, 0));
+    assert_true(chat_str_is(chat_buf_str(&buf), "x\"\""));
+
+    from = buf.len;
+    chat_buf_quote(&buf, from);
+    chat_buf_puts(&buf, "\"q\"");
+    chat_buf_quote(&buf, from);
+    assert_true(chat_str_is(chat_buf_str(&buf), "x\"\"\"\\\"\\\"\\\"q\\\"\""));
+    chat_buf_free(&buf);
+}
+
+
+static void
 json_is_put_on_one_line(void **state)
 {
     chat_buf_t buf = { 0 };
@@ -281,6 +307,7 @@ main(void)
         cmocka_unit_test(a_buffer_grows),
         cmocka_unit_test(a_buffer_that_failed_takes_nothing_more),
         cmocka_unit_test(a_json_string_escapes_what_it_must),
+        cmocka_unit_test(a_format_takes_strings_of_each_kind),
         cmocka_unit_test(json_is_put_on_one_line),
         cmocka_unit_test(digests_are_sha256),
         cmocka_unit_test(parts_do_not_run_into_one_another),

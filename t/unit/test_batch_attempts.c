@@ -6,6 +6,7 @@
  * they come, and nobody can speak for another.
  */
 
+#include "attempt_facts.h"
 #include "batch_sample.h"
 
 #define ATTEMPTS 40

@@ -21,7 +21,7 @@
 #define SIZE (4 << 20)
 #define CALLS CHAT_CALLS_MAX /* of a step, as many as readers take */
 #define TIMES 5              /* as long as the harmless body */
-#define TRIES 3
+#define TRIES 12
 
 static chat_buf_t text;
 
@@ -61,63 +61,69 @@ fill_text(void)
 }
 
 
-/* Seconds of the processor, the best of some tries; *rc is the reader's. */
+/* The seconds of CPU time that the reader takes; *rc is what it returns. */
 static double
-seconds(const char *name, chat_rc_e *rc)
+seconds(const char *name, chat_str_t body, chat_rc_e *rc)
 {
-    int                   i;
-    double                best = 1e9, took;
+    double                took;
     clock_t               begin;
-    chat_arena_t         *arena;
+    chat_arena_t         *arena = chat_arena_create(0);
     chat_request_t        rq;
     chat_json_doc_t       doc;
     chat_question_t       q;
     const chat_dialect_t *dialect = chat_dialect_find(chat_cstr(name));
 
-    for (i = 0; i < TRIES; i++) {
-        memset(&rq, 0, sizeof(rq));
-        memset(&q, 0, sizeof(q));
-        arena = chat_arena_create(0);
-        begin = clock();
+    memset(&rq, 0, sizeof(rq));
+    memset(&q, 0, sizeof(q));
+    begin = clock();
 
-        *rc = chat_json_parse(&doc, arena, chat_buf_str(&text));
-        assert_int_equal(*rc, CHAT_OK);
+    *rc = chat_json_parse(&doc, arena, body);
+    assert_int_equal(*rc, CHAT_OK);
 
-        (void) chat_dialect_request(dialect, chat_cstr("POST"),
-                                    chat_cstr("/x"), &doc, arena, &rq, rc);
-        (void) chat_gate_question(dialect, &rq, CALLS, arena, &q);
+    (void) chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr("/x"),
+                                &doc, arena, &rq, rc);
+    (void) chat_gate_question(dialect, &rq, CALLS, arena, &q);
 
-        took = (double) (clock() - begin) / CLOCKS_PER_SEC;
-        best = took < best ? took : best;
-        chat_arena_destroy(arena);
-    }
-
-    return best;
+    took = (double) (clock() - begin) / CLOCKS_PER_SEC;
+    chat_arena_destroy(arena);
+    return took;
 }
 
 
-/* The body made so far is read about as fast as one of its size. */
+/*
+ * The body made so far is read about as fast as one of its size. Other
+ * processes can only add to a time, through the caches: the least time of
+ * each body counts, and a try more costs little.
+ */
 static void
 in_time(const char *name, chat_rc_e expected)
 {
-    double    harmless, attack;
-    chat_rc_e rc;
+    int        i;
+    double     took, harmless = 1e9, attack = 1e9;
+    chat_rc_e  rc;
+    chat_buf_t body = text;
 
-    attack = seconds(name, &rc);
-    assert_int_equal(rc, expected);
-
-    text.len = 0;
+    memset(&text, 0, sizeof(text));
     chat_buf_puts(&text, "{\"messages\":[");
     fill(
         "{\"role\":\"user\",\"content\":\"0123456789\",\"name\":\"someone\"}");
     chat_buf_puts(&text, "]}");
-    harmless = seconds("openai_chat", &rc);
+
+    for (i = 0; i < TRIES && (i == 0 || attack > TIMES * harmless); i++) {
+        took = seconds(name, chat_buf_str(&body), &rc);
+        assert_int_equal(rc, expected);
+        attack = took < attack ? took : attack;
+
+        took = seconds("openai_chat", chat_buf_str(&text), &rc);
+        harmless = took < harmless ? took : harmless;
+    }
 
     if (attack > TIMES * harmless) {
         print_error("%s: %.3f s, harmless %.3f s\n", name, attack, harmless);
     }
     assert_true(attack <= TIMES * harmless);
 
+    chat_buf_free(&body);
     chat_buf_free(&text);
     memset(&text, 0, sizeof(text));
 }

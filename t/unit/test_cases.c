@@ -4,7 +4,7 @@
  *
  * Each stream is cut into frames and read by its dialect: whole, byte by byte,
  * in two pieces at every cut (at most CUTS_MAX of them), from memory that
- * ends at an unreadable page, and with the frames that are boring left
+ * ends at an unreadable page, and with the frames of known forms left
  * unread. All must give the lines that stand in the .events file.
  */
 
@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-#include "dialect/chat_dialect.h"
+#include "stream/chat_form.h"
 
 #define CASES "t/cases"
 #define CASES_MAX 512
@@ -40,7 +40,7 @@ typedef struct {
     chat_arena_t         *arena; /* lives as the stream */
     chat_arena_t         *frame; /* reset before each frame */
     void                 *state;
-    int                   skip; /* do not read what is boring */
+    chat_forms_t         *forms; /* NULL: all frames are read */
     int                   pieces;
     unsigned              number;
     chat_buf_t           *log;
@@ -163,27 +163,30 @@ static void
 run_frame(run_t *run, const chat_frame_t *frame)
 {
     const chat_dialect_t *dialect = run->dialect;
+    chat_reader_t        *reader = run->state;
+    chat_event_t          event;
     chat_events_t         events;
     chat_json_doc_t       doc;
     chat_rc_e             rc;
-    size_t                i;
+    size_t                i, frames;
     int                   parsed;
 
     run->number++;
 
-    if (run->skip && dialect->boring != NULL
-        && dialect->boring(run->state, frame)) {
-        chat_buf_printf(run->log, "%u OPAQUE\n", run->number);
+    chat_arena_reset(run->frame);
+    chat_events_init(&events, run->frame);
+
+    if (run->forms != NULL
+        && chat_forms_read(run->forms, frame->raw, FRAME_MAX, &event, &frames))
+    {
+        log_event(run->log, run->number, &event);
         return;
     }
-
-    chat_arena_reset(run->frame);
 
     parsed = frame->has_data
              && chat_json_parse(&doc, run->frame, frame->data) == CHAT_OK;
 
-    chat_events_init(&events, run->frame);
-    rc = chat_dialect_frame(dialect, run->state, frame, parsed ? &doc : NULL,
+    rc = chat_dialect_frame(dialect, reader, frame, parsed ? &doc : NULL,
                             &events);
 
     if (rc == CHAT_DECLINED) {
@@ -192,6 +195,9 @@ run_frame(run_t *run, const chat_frame_t *frame)
     }
 
     assert_int_equal(rc, CHAT_OK);
+    if (run->forms != NULL) {
+        chat_forms_learn(run->forms, frame);
+    }
 
     for (i = 0; i < events.count; i++) {
         log_event(run->log, run->number, &events.items[i]);
@@ -230,12 +236,12 @@ run_push(run_t *run, chat_sse_t *sse, chat_str_t input)
 /* Reads the stream in pieces of these sizes: first, then step by step. */
 static void
 run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
-           chat_str_t stream, size_t first, size_t step, int skip,
+           chat_str_t stream, size_t first, size_t step, chat_forms_t *forms,
            chat_buf_t *log)
 {
     chat_sse_t sse;
     size_t     pos, len;
-    run_t      run = { .dialect = dialect, .skip = skip, .log = log };
+    run_t      run = { .dialect = dialect, .forms = forms, .log = log };
 
     log->len = 0;
     run.arena = chat_arena_create(0);
@@ -245,6 +251,9 @@ run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
 
     run.state = dialect->open(run.arena, rq);
     assert_non_null(run.state);
+    if (forms != NULL) {
+        chat_forms_init(forms, dialect, run.state, run.frame);
+    }
 
     chat_sse_init(&sse, FRAME_MAX);
 
@@ -307,27 +316,28 @@ static void
 run_all(const chat_dialect_t *dialect, const chat_request_t *rq,
         chat_str_t stream, const chat_buf_t *want)
 {
-    chat_buf_t log = { 0 };
-    chat_str_t copy;
-    void      *block;
-    size_t     size, cut;
+    chat_buf_t   log = { 0 };
+    chat_forms_t forms = { 0 };
+    chat_str_t   copy;
+    void        *block;
+    size_t       size, cut;
 
-    run_stream(dialect, rq, stream, 0, stream.len, 0, &log);
+    run_stream(dialect, rq, stream, 0, stream.len, NULL, &log);
     same_lines(&log, want, "whole", 0);
 
-    run_stream(dialect, rq, stream, 0, stream.len, 1, &log);
-    same_lines(&log, want, "without the boring", 0);
+    run_stream(dialect, rq, stream, 0, stream.len, &forms, &log);
+    same_lines(&log, want, "by forms", 0);
 
-    run_stream(dialect, rq, stream, 0, 1, 0, &log);
+    run_stream(dialect, rq, stream, 0, 1, NULL, &log);
     same_lines(&log, want, "byte by byte", 0);
 
     copy = guarded(stream, &block, &size);
-    run_stream(dialect, rq, copy, 0, copy.len, 0, &log);
+    run_stream(dialect, rq, copy, 0, copy.len, NULL, &log);
     same_lines(&log, want, "at a page's end", 0);
     munmap(block, size);
 
     for (cut = 1; cut < stream.len; cut += stream.len / CUTS_MAX + 1) {
-        run_stream(dialect, rq, stream, cut, stream.len, 0, &log);
+        run_stream(dialect, rq, stream, cut, stream.len, NULL, &log);
         same_lines(&log, want, "cut at", cut);
     }
 
@@ -343,7 +353,7 @@ write_events(const case_t *one, const chat_request_t *rq, chat_str_t stream)
     FILE      *file;
     chat_buf_t log = { 0 };
 
-    run_stream(one->dialect, rq, stream, 0, stream.len, 0, &log);
+    run_stream(one->dialect, rq, stream, 0, stream.len, NULL, &log);
 
     snprintf(name, sizeof(name), "%s.events", one->path);
     file = fopen(name, "wb");

@@ -273,41 +273,6 @@ s71_s73_only_a_run_that_ended_well_is_sealed(void **state)
 }
 
 
-/* How many of the frames are boring. */
-static unsigned
-boring(const char *text)
-{
-    run_t run;
-
-    run_stream(&run, &chat_dialect_ag_ui, chat_cstr(text), NULL);
-    run_free(&run);
-    return run.boring;
-}
-
-
-static void
-s25_words_are_not_parsed(void **state)
-{
-#define WORDS(more)                                                 \
-    EVENT("TEXT_MESSAGE_CONTENT", ",\"messageId\":\"m\",\"delta\":" \
-                                  "\"x\"" more)
-
-    assert_int_equal(boring(STARTED WORDS("") WORDS("") SAYS), 3);
-    assert_int_equal(
-        boring(EVENT("REASONING_MESSAGE_CONTENT", ",\"delta\":\"\"")), 1);
-    /* the last type counts, however it is written */
-    assert_int_equal(boring(WORDS(",\"type\":\"RUN_ERROR\"")), 0);
-    assert_int_equal(boring(WORDS(",\"\\u0074ype\":\"RUN_ERROR\"")), 0);
-    /* it ends a call */
-    assert_int_equal(
-        boring(STARTED CHUNK(",\"toolCallId\":\"c\","
-                             "\"toolCallName\":\"w\"") WORDS("") WORDS("")),
-        1);
-    assert_int_equal(boring(STARTED CALL("c") RESULT("c", "x") FINISHED("")),
-                     0);
-}
-
-
 int
 main(void)
 {
@@ -319,7 +284,6 @@ main(void)
         cmocka_unit_test(s46_steps_are_named_as_bodies_name_them),
         cmocka_unit_test(s40_interrupts_are_a_batch_of_their_run),
         cmocka_unit_test(s71_s73_only_a_run_that_ended_well_is_sealed),
-        cmocka_unit_test(s25_words_are_not_parsed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,50 +80,6 @@ assert_out(const char *want)
 }
 
 
-static void
-boring_frames_are_opaque(void **state)
-{
-    static const struct {
-        const char *data;
-        int         boring;
-    } rows[] = {
-        { "{\"type\":\"text-delta\",\"id\":\"1\",\"delta\":\"a \\u00e9\"}",
-          0 },
-        { "{\"type\":\"text-delta\",\"id\":\"1\",\"delta\":\"a\\n\\\"b\"}",
-          1 },
-        { "{\"type\":\"reasoning-start\",\"id\":\"1\"}", 1 },
-        { "{\"type\":\"data-map\",\"data\":{\"x\":1}}", 1 },
-        { "{\"type\":\"data-map\",\"data\":{\"type\":1}}", 0 },
-        { "{\"type\":\"text-delta\",\"type\":\"finish\"}", 0 },
-        { "{\"type\":\"text-delta\",\"\\u0074ype\":\"finish\"}", 0 },
-        { "{\"type\":\"text-delta\",\"t\\u0079pe\":\"finish\"}", 0 },
-        { " {\"type\":\"text-delta\"}", 0 },
-        { "{\"type\": \"text-delta\"}", 0 },
-        { "{\"type\":\"text\"}", 0 },
-        { "{\"type\":\"tool-input-start\"}", 0 },
-        { "{\"type\":\"finish\"}", 0 },
-        { "[DONE]", 0 },
-        { "", 0 },
-    };
-    chat_frame_t frame;
-    size_t       i;
-
-    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        frame = frame_of(chat_cstr(rows[i].data));
-
-        if (chat_dialect_ai_sdk.boring(reader, &frame) != rows[i].boring) {
-            fail_msg("%s", rows[i].data);
-        }
-
-        if (rows[i].boring) {
-            read_text(rows[i].data);
-            assert_int_equal(events.count, 1);
-            assert_int_equal(events.items[0].type, CHAT_EVENT_OPAQUE);
-        }
-    }
-}
-
-
 /* A body and a stream say the same of one call and one result. */
 static void
 body_and_stream_agree(void **state)
@@ -434,7 +390,6 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(boring_frames_are_opaque),
         TEST(body_and_stream_agree),
         TEST(more_calls_than_anyone_makes_are_opaque),
         TEST(an_endless_id_or_name_is_opaque),

@@ -137,24 +137,6 @@ foreign_streams_are_declined(void **state)
 }
 
 
-static void
-boring_frames_are_text_only(void **state)
-{
-    run_t run;
-
-    run_stream(&run, DIALECT,
-               chat_cstr(DELTA("0", WORDS) MESSAGE DELTA("0", WORDS)
-                             DELTA("0", "\"thinking_delta\"") FRAME("ping", "")
-                                 START("1", TOOL("a"))
-                                     DELTA("1", JSON("\\\"type\\\":"
-                                                     "\\\"text_delta\\\""))
-                                         STOP("1") REASON("end_turn")),
-               NULL);
-    assert_int_equal(run.boring, 3);
-    run_free(&run);
-}
-
-
 static const char *const drop_a[] = { "a", NULL };
 static const char *const drop_both[] = { "a", "b", NULL };
 
@@ -253,7 +235,6 @@ main(void)
         cmocka_unit_test(s43_s72_s73_events_of_streams),
         cmocka_unit_test(arguments_come_in_pieces_or_whole),
         cmocka_unit_test(foreign_streams_are_declined),
-        cmocka_unit_test(boring_frames_are_text_only),
         cmocka_unit_test(s20_blocks_behind_a_dropped_one_move_up),
         cmocka_unit_test(s18_all_calls_go_and_the_reason_is_end_turn),
         cmocka_unit_test(a_second_message_is_numbered_by_itself),

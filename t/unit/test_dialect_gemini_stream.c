@@ -246,23 +246,6 @@ foreign_streams_are_declined(void **state)
 }
 
 
-static void
-boring_frames_are_text_only(void **state)
-{
-    run_t run;
-
-    run_stream(&run, DIALECT,
-               chat_cstr(CHUNK(TEXT, "") CHUNK(TEXT, "") USED(TEXT)
-                             CHUNK("{\"text\":\"\\\"finishReason\\\"\"}", "")
-                                 CHUNK(TEXT, ",\"index\":1")
-                                     CHUNK(CALL("a"), "") "data: {}\n\n" CHUNK(
-                                         TEXT, DONE)),
-               NULL);
-    assert_int_equal(run.boring, 3);
-    run_free(&run);
-}
-
-
 static const char *const drop_a[] = { "a", NULL };
 static const char *const drop_both[] = { "a", "b", NULL };
 
@@ -383,7 +366,6 @@ main(void)
         cmocka_unit_test(arguments_are_bounded),
         cmocka_unit_test(arguments_of_all_calls_are_bounded),
         cmocka_unit_test(foreign_streams_are_declined),
-        cmocka_unit_test(boring_frames_are_text_only),
         cmocka_unit_test(s17_one_chunk_may_lose_one_of_its_calls),
         cmocka_unit_test(s18_a_chunk_without_its_calls_keeps_the_rest),
         cmocka_unit_test(all_pieces_of_a_dropped_call_go),

@@ -75,11 +75,11 @@ static const stream_case_t streams[] = {
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) CHUNK(CHOICE(CALLS(OPEN("0", "b"))))
           END("tool_calls"),
       "T o0:a a0 r0:a o0:b a0 r0:b S E:finished " },
-    /* the older form */
+    /* the older form is no call */
     { CHUNK(CHOICE("\"function_call\":{\"name\":\"w\",\"arguments\":\"\"}"))
           CHUNK(CHOICE("\"function_call\":{\"arguments\":\"{}\"}"))
               END("function_call"),
-      "T o65535: a65535 a65535 r65535: S E:finished " },
+      "T x S E:finished " },
     /* two choices: the end is that of the last */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           CHUNK("{\"index\":1,\"delta\":{" CALLS(OPEN("0", "b")) "}}")
@@ -126,39 +126,6 @@ foreign_streams_are_declined(void **state)
     };
 
     run_declined(DIALECT, foreign, sizeof(foreign) / sizeof(foreign[0]));
-}
-
-
-static void
-boring_frames_are_text_only(void **state)
-{
-    run_t       run;
-    const char *boring = "data: {\"choices\":[{\"index\":0,\"delta\":{"
-                         "\"content\":\"\\\"tool\"},\"finish_reason\":null}]}"
-                         "\n\n";
-    const char *not_boring =
-        "data: {\"choices\":[{\"index\":1,\"delta\":{"
-        "\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
-        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":null}"
-        ",{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
-        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":null}"
-        "],\"error\":{}}\n\n"
-        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[]},"
-        "\"finish_reason\":null}]}\n\n";
-
-    chat_buf_t text = { 0 };
-
-    chat_buf_puts(&text, boring);
-    chat_buf_puts(&text, ROLE);
-    chat_buf_puts(&text, boring);
-    chat_buf_puts(&text, boring);
-    chat_buf_puts(&text, not_boring);
-
-    run_stream(&run, DIALECT, chat_buf_str(&text), NULL);
-    assert_int_equal(run.boring, 3);
-
-    run_free(&run);
-    chat_buf_free(&text);
 }
 
 
@@ -335,7 +302,6 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s17_s72_s73_events_of_streams),
         cmocka_unit_test(foreign_streams_are_declined),
-        cmocka_unit_test(boring_frames_are_text_only),
         cmocka_unit_test(s17_one_of_two_calls_in_a_chunk_goes),
         cmocka_unit_test(s17_the_middle_call_goes),
         cmocka_unit_test(s18_all_calls_go_and_the_reason_is_stop),

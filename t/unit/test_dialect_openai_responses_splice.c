@@ -62,7 +62,8 @@ splice(body_t *body, const chat_result_t *results, size_t n, chat_buf_t *out)
     chat_edits_t edits;
 
     chat_edits_init(&edits, body->arena);
-    rc = dialect->splice(&body->doc, &body->rq, results, n, &edits);
+    rc = chat_transcript_splice(dialect->form, &body->doc, &body->rq, results,
+                                n, &edits);
 
     return rc == CHAT_OK ? chat_edits_apply(&edits, body->doc.text, out) : rc;
 }

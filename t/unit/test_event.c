@@ -165,7 +165,6 @@ events_keep_their_order(void **state)
 static void
 without_memory_nothing_is_added(void **state)
 {
-    int            ended = 0;
     size_t         count;
     chat_arena_t  *arena = chat_arena_create(4000);
     chat_events_t  events = { 0 };
@@ -182,7 +181,6 @@ without_memory_nothing_is_added(void **state)
     count = events.count;
     chat_events_add(&events, CHAT_EVENT_CALL_OPEN)->id = chat_cstr("x");
     chat_events_mark(&events, NULL)->place = 1;
-    chat_events_end(&events, CHAT_END_FAILED, &ended);
     assert_true(events.failed);
     assert_int_equal(events.count, count);
     assert_int_equal(events.nmarks, 0);

@@ -81,7 +81,7 @@ s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
               "fact end/1/B/B failed;"
               "B asks a. b+ -> CLAIM;"
               "B claims -> GO;"
-              "A looks -> FATE k=1 status=503 attach=0");
+              "A looks -> OUTCOME k=1 status=503 attach=0");
     /* one that arrives later does as well */
     play_each("A asks a+ b+ -> GO;"
               "A voids;"
@@ -98,7 +98,7 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
               "B claims -> GO;"
               "A looks -> WAIT;"
               "B answers 429;"
-              "A looks -> FATE k=1 status=429 attach=0;"
+              "A looks -> OUTCOME k=1 status=429 attach=0;"
               "C asks a. b. -> CLAIM k=2 merge;"
               "C claims -> GO;"
               "A looks -> WAIT");
@@ -107,12 +107,12 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
               "B asks a+ b+ -> GO;"
               "B answers 503;"
               "B ends failed;"
-              "A looks -> FATE status=503");
+              "A looks -> OUTCOME status=503");
     /* its end is not known yet */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
               "fact answer/1/B/B 301;"
-              "A looks -> FATE status=301 after=0");
+              "A looks -> OUTCOME status=301 after=0");
     /* when it is to come again */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
@@ -120,7 +120,7 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
               "fact after/1/A/A 8;"
               "A looks -> WAIT;"
               "B answers 429;"
-              "A looks -> FATE status=429 after=7");
+              "A looks -> OUTCOME status=429 after=7");
 }
 
 
@@ -138,7 +138,7 @@ s63_ends_after_the_first_byte(void **state)
                  "B claims -> GO;"
                  "B answers 200;"
                  "B ends %s;"
-                 "A looks -> FATE k=1 status=200 attach end=%s;"
+                 "A looks -> OUTCOME k=1 status=200 attach end=%s;"
                  "C asks a. b+ -> CLAIM k=2 merge;"
                  "C claims -> GO k=2;"
                  "D asks a+ b. -> WAIT k=2",
@@ -156,8 +156,8 @@ s103_a_dead_claimant_is_an_interrupted_attempt(void **state)
               "B claims -> GO;"
               "A looks -> WAIT;"
               "B dies;"
-              "A looks -> FATE lost end=interrupted;"
-              "A looks -> FATE lost;"
+              "A looks -> OUTCOME lost end=interrupted;"
+              "A looks -> OUTCOME lost;"
               "C asks a. b. -> CLAIM k=2;"
               "C claims -> GO");
     /* what it said before it died stands */
@@ -223,7 +223,7 @@ s108_other_results_are_another_request(void **state)
               "B looks -> PASS merge;"
               "D asks a. b= -> PASS merge;"
               "C answers 503;"
-              "A looks -> FATE;"
+              "A looks -> OUTCOME;"
               "B asks a= b. -> CLAIM k=2");
     /* an attempt carries what was put into it */
     play_each("A asks a+ b. -> HOLD;"
@@ -317,7 +317,7 @@ s97_another_model_is_another_request(void **state)
               "D asks a+ b+ -> PASS;"
               "B answers 503;"
               "A looks -> PASS;"
-              "C looks -> FATE");
+              "C looks -> OUTCOME");
     /* one of them claims once the attempt has ended before it came */
     play_each("B asks a+ b+ model=2 -> GO;"
               "B answers 200;"

@@ -114,8 +114,8 @@ each_verdict_that_ends_a_request_has_its_reply(void **state)
     replies("anthropic", CHAT_GATE_CLEARED, &terms, CHAT_REPLY_CLEARED);
     replies("anthropic", CHAT_GATE_CONFLICT, &terms, CHAT_REPLY_CONFLICT);
     replies("ai_sdk", CHAT_GATE_LOOP, &terms, CHAT_REPLY_LOOP);
-    replies("ai_sdk", CHAT_GATE_FATE, &terms, CHAT_REPLY_BOUNCE);
-    replies("anthropic", CHAT_GATE_FATE, &terms, CHAT_REPLY_ABORTED);
+    replies("ai_sdk", CHAT_GATE_OUTCOME, &terms, CHAT_REPLY_BOUNCE);
+    replies("anthropic", CHAT_GATE_OUTCOME, &terms, CHAT_REPLY_ABORTED);
 }
 
 

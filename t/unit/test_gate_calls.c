@@ -112,7 +112,7 @@ a_result_without_payload_is_another_requests(void **state)
     play_each("A asks a+ b+ -> GO;"
               "B asks a+ b. -> WAIT;"
               "A ends interrupted;"
-              "B looks -> FATE;"
+              "B looks -> OUTCOME;"
               "C asks a+ b. -> CLAIM k=2 merge");
     /* but nobody goes on without it */
     play_each("A asks a+ b+ -> GO;"

@@ -65,7 +65,7 @@ s81_void_attempts_and_those_who_wait_do_not_count(void **state)
                         "M answers 200;"
                         "N looks -> SIBLING;"
                         "M ends interrupted;"
-                        "N looks -> FATE;"
+                        "N looks -> OUTCOME;"
                         "N asks a+ b+ -> LOOP");
 }
 

@@ -127,7 +127,7 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "A rejoins -> HOLD;"
                     "B reclaims;"
                     "B answers 503;"
-                    "A looks -> FATE k=1 status=503;"
+                    "A looks -> OUTCOME k=1 status=503;"
                     "C asks a. b. -> CLAIM k=2 merge;"
                     "C claims -> GO k=2");
     /* its worker is gone */
@@ -135,7 +135,7 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "A rejoins -> HOLD;"
                     "B dies;"
                     "C asks a. b+ -> CLAIM k=2;"
-                    "A looks -> FATE lost;"
+                    "A looks -> OUTCOME lost;"
                     "C claims -> GO");
     /* it turns out that nothing was sent */
     play_each(WAITS "lose;"
@@ -158,7 +158,7 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "A rejoins -> HOLD;"
                     "B reclaims;"
                     "B answers 429;"
-                    "A looks -> FATE k=1 status=429 after=9");
+                    "A looks -> OUTCOME k=1 status=429 after=9");
 }
 
 
@@ -191,7 +191,7 @@ s64_ended_attempts_keep_their_numbers(void **state)
               "C claims -> GO k=2;"
               "A looks -> WAIT k=2;"
               "C answers 429;"
-              "A looks -> FATE k=2 status=429");
+              "A looks -> OUTCOME k=2 status=429");
     play_each("B asks a+ b+ -> GO;"
               "B voids;"
               "A asks a+ c. -> HOLD;"

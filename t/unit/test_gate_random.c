@@ -223,7 +223,7 @@ run_acts(run_t *run, player_t *p)
     case CHAT_GATE_SIBLING:
     case CHAT_GATE_EMPTY:
     case CHAT_GATE_CONFLICT:
-    case CHAT_GATE_FATE:
+    case CHAT_GATE_OUTCOME:
         NEED(p->a.claiming == 0);
         run->told++;
         p->state = STATE_OVER;

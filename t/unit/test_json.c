@@ -451,6 +451,62 @@ an_index_is_a_small_number(void **state)
 }
 
 
+static void
+members_are_found_by_their_type(void **state)
+{
+    chat_json_doc_t doc;
+
+    assert_int_equal(parse(&doc, "{\"a\":[1,2],\"s\":\"x\",\"t\":true,"
+                                 "\"e\":[],\"f\":\"true\"}"),
+                     CHAT_OK);
+    assert_non_null(chat_json_typed(&doc, doc.root, "s", CHAT_JSON_STRING));
+    assert_null(chat_json_typed(&doc, doc.root, "s", CHAT_JSON_ARRAY));
+    assert_null(chat_json_typed(&doc, doc.root, "none", CHAT_JSON_NULL));
+    assert_int_equal(
+        chat_json_index(&doc, chat_json_first(&doc, doc.root, "a")), 1);
+    assert_null(chat_json_first(&doc, doc.root, "e"));
+    assert_null(chat_json_first(&doc, doc.root, "s"));
+    assert_true(chat_json_has(&doc, doc.root, "s", "x"));
+    assert_false(chat_json_has(&doc, doc.root, "none", ""));
+    assert_true(chat_json_flag(&doc, doc.root, "t"));
+    assert_false(chat_json_flag(&doc, doc.root, "f"));
+}
+
+
+static void
+members_are_set(void **state)
+{
+    size_t          i;
+    chat_buf_t      out = { 0 };
+    chat_json_doc_t doc;
+
+    const chat_json_member_t members[] = { { "a", CHAT_STR("1") },
+                                           { "gone", { NULL, 0 } },
+                                           { "n", CHAT_STR("[]") } };
+
+    static const char *const rows[][2] = {
+        { "{}", "{\"a\":1,\"n\":[]}" },
+        { "{ \"gone\" : 1 }", "{\"a\":1,\"n\":[]}" },
+        { "{\"x\": 1.0 ,\"\\u0061\":{\"a\":2},\"gone\":3}",
+          "{\"x\":1.0,\"\\u0061\":1,\"n\":[]}" },
+        { "{\"n\":0,\"gone\":1,\"a\":0,\"gonex\":\"\"}",
+          "{\"n\":[],\"a\":1,\"gonex\":\"\"}" },
+    };
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(parse(&doc, rows[i][0]), CHAT_OK);
+        out.len = 0;
+        chat_json_set(&doc, doc.root, members, 3, &out);
+        assert_true(chat_str_is(chat_buf_str(&out), rows[i][1]));
+    }
+
+    out.len = 0;
+    chat_json_set(&doc, NULL, &members[1], 1, &out);
+    assert_true(chat_str_is(chat_buf_str(&out), "{}"));
+    chat_buf_free(&out);
+}
+
+
 int
 main(void)
 {
@@ -468,6 +524,8 @@ main(void)
         cmocka_unit_test(strings_are_decoded),
         cmocka_unit_test(other_types_read_as_absent),
         cmocka_unit_test(an_index_is_a_small_number),
+        cmocka_unit_test(members_are_found_by_their_type),
+        cmocka_unit_test(members_are_set),
     };
 
     return cmocka_run_group_tests(tests, arena_create, arena_destroy);

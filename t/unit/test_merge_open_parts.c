@@ -208,8 +208,8 @@ s70_inputs_stay_as_they_are_written(void **state)
                  inputs[i]);
         take(&t, AI_SDK, chat_cstr(body));
         repair(&t, 1);
-        snprintf(body, sizeof(body),
-                 "\"input\": %s ,\"state\":\"output-error\"", inputs[i]);
+        snprintf(body, sizeof(body), "\"input\":%s,\"state\":\"output-error\"",
+                 inputs[i]);
         assert_non_null(memmem(got.data, got.len, body, strlen(body)));
         drop(&t);
     }

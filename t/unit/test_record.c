@@ -27,23 +27,24 @@ lives(void *data, chat_str_t worker)
 
 
 /* Reads the facts in every rotation; the results must be the same. */
-static chat_record_t
+static chat_recording_t
 read_all(const chat_facts_t *facts, const char *dead)
 {
-    size_t        i, from;
-    chat_fact_t   turned[FACTS_MAX];
-    chat_record_t out, first;
+    size_t           i, from;
+    chat_fact_t      turned[FACTS_MAX];
+    chat_recording_t out, first;
 
     assert_false(facts->failed);
     assert_true(facts->count <= FACTS_MAX);
-    chat_record_read(facts->items, facts->count, lives, (void *) dead, &first);
+    chat_recording_read(facts->items, facts->count, lives, (void *) dead,
+                        &first);
 
     for (from = 1; from < facts->count; from++) {
         for (i = 0; i < facts->count; i++) {
             turned[i] = facts->items[(from + i) % facts->count];
         }
 
-        chat_record_read(turned, facts->count, lives, (void *) dead, &out);
+        chat_recording_read(turned, facts->count, lives, (void *) dead, &out);
         assert_int_equal(out.mode, first.mode);
         assert_int_equal(out.feeds, first.feeds);
         assert_int_equal(out.cleared, first.cleared);
@@ -66,11 +67,11 @@ a_record_is_of_one_claim(void **state)
     two.tag = other;
     one.tenant = two.tenant = 7;
 
-    chat_record_key(&one, chat_cstr("w"), chat_cstr("1"), &keys[0]);
-    chat_record_key(&two, chat_cstr("w"), chat_cstr("1"), &keys[1]);
-    chat_record_key(&one, chat_cstr("w1"), chat_cstr(""), &keys[2]);
-    chat_record_key(&one, chat_cstr("w"), chat_cstr("2"), &keys[3]);
-    chat_record_key(&one, chat_cstr(""), chat_cstr("w1"), &keys[4]);
+    chat_recording_key(&one, chat_cstr("w"), chat_cstr("1"), &keys[0]);
+    chat_recording_key(&two, chat_cstr("w"), chat_cstr("1"), &keys[1]);
+    chat_recording_key(&one, chat_cstr("w1"), chat_cstr(""), &keys[2]);
+    chat_recording_key(&one, chat_cstr("w"), chat_cstr("2"), &keys[3]);
+    chat_recording_key(&one, chat_cstr(""), chat_cstr("w1"), &keys[4]);
 
     for (i = 0; i < 5; i++) {
         assert_int_equal(keys[i].tenant, 7);
@@ -83,7 +84,7 @@ a_record_is_of_one_claim(void **state)
         }
     }
 
-    chat_record_key(&one, chat_cstr("w"), chat_cstr("1"), &keys[1]);
+    chat_recording_key(&one, chat_cstr("w"), chat_cstr("1"), &keys[1]);
     assert_memory_equal(&keys[0], &keys[1], sizeof(keys[0]));
 }
 
@@ -99,7 +100,7 @@ what_is_told_before_is_a_payload(void **state)
     chat_facts_before(&facts, chat_str(NULL, 0));
 
     assert_int_equal(facts.count, 2);
-    assert_true(chat_str_is(facts.items[0].field, CHAT_RECORD_BEFORE));
+    assert_true(chat_str_is(facts.items[0].field, CHAT_RECORDING_BEFORE));
     assert_true(facts.items[0].has_payload);
     assert_true(chat_str_is(facts.items[0].payload, "data: 1\n\n"));
     assert_true(facts.items[1].has_payload);
@@ -111,15 +112,15 @@ what_is_told_before_is_a_payload(void **state)
 static void
 the_mode_is_read_as_it_was_written(void **state)
 {
-    int           mode;
-    chat_fact_t   fact;
-    chat_facts_t  facts;
-    chat_arena_t *arena = chat_arena_create(0);
-    chat_record_t out;
+    int              mode;
+    chat_fact_t      fact;
+    chat_facts_t     facts;
+    chat_arena_t    *arena = chat_arena_create(0);
+    chat_recording_t out;
 
-    for (mode = CHAT_RECORD_WANTED; mode <= CHAT_RECORD_NONE; mode++) {
+    for (mode = CHAT_RECORDING_WANTED; mode <= CHAT_RECORDING_NONE; mode++) {
         chat_facts_init(&facts, arena);
-        chat_facts_record(&facts, (chat_record_mode_e) mode);
+        chat_facts_record(&facts, (chat_recording_mode_e) mode);
         chat_facts_add(&facts, "wait/w", chat_cstr("1"));
         out = read_all(&facts, NULL);
         assert_int_equal(out.mode, mode);
@@ -131,21 +132,21 @@ the_mode_is_read_as_it_was_written(void **state)
     chat_facts_unrecorded(&facts);
     facts.items[0].value = chat_cstr("wanted");
     out = read_all(&facts, NULL);
-    assert_int_equal(out.mode, CHAT_RECORD_NONE);
+    assert_int_equal(out.mode, CHAT_RECORDING_NONE);
 
-    chat_record_read(NULL, 0, lives, NULL, &out);
-    assert_int_equal(out.mode, CHAT_RECORD_UNKNOWN);
+    chat_recording_read(NULL, 0, lives, NULL, &out);
+    assert_int_equal(out.mode, CHAT_RECORDING_UNKNOWN);
 
     memset(&fact, 0, sizeof(fact));
     fact.field = chat_cstr("record");
-    chat_record_read(&fact, 1, lives, NULL, &out);
-    assert_int_equal(out.mode, CHAT_RECORD_UNKNOWN);
+    chat_recording_read(&fact, 1, lives, NULL, &out);
+    assert_int_equal(out.mode, CHAT_RECORDING_UNKNOWN);
     fact.value = chat_cstr("keptt");
-    chat_record_read(&fact, 1, lives, NULL, &out);
-    assert_int_equal(out.mode, CHAT_RECORD_UNKNOWN);
+    chat_recording_read(&fact, 1, lives, NULL, &out);
+    assert_int_equal(out.mode, CHAT_RECORDING_UNKNOWN);
 
     fact.field = chat_cstr("cleared");
-    chat_record_read(&fact, 1, lives, NULL, &out);
+    chat_recording_read(&fact, 1, lives, NULL, &out);
     assert_true(out.cleared);
 
     chat_arena_destroy(arena);
@@ -186,9 +187,9 @@ feeds_of_the_living_that_have_not_gone_count(void **state)
 static void
 what_is_no_feed_does_not_count(void **state)
 {
-    size_t        i;
-    chat_fact_t   fact;
-    chat_record_t out;
+    size_t           i;
+    chat_fact_t      fact;
+    chat_recording_t out;
 
     static const char *const fields[] = {
         "",
@@ -213,14 +214,14 @@ what_is_no_feed_does_not_count(void **state)
 
     for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         fact.field = chat_cstr(fields[i]);
-        chat_record_read(&fact, 1, lives, NULL, &out);
+        chat_recording_read(&fact, 1, lives, NULL, &out);
         if (out.feeds != 0) {
             fail_msg("%s is a feed", fields[i]);
         }
     }
 
     fact.field = chat_cstr("feed/w/1");
-    chat_record_read(&fact, 1, lives, NULL, &out);
+    chat_recording_read(&fact, 1, lives, NULL, &out);
     assert_int_equal(out.feeds, 1);
 }
 
@@ -228,15 +229,16 @@ what_is_no_feed_does_not_count(void **state)
 static void
 head_round(uint32_t status, const char *message, const char *headers)
 {
-    chat_buf_t         buf = { 0 };
-    chat_record_head_t head, out;
+    chat_buf_t            buf = { 0 };
+    chat_recording_head_t head, out;
 
     head.status = status;
     head.message = chat_cstr(message);
     head.headers = chat_cstr(headers);
 
-    assert_int_equal(chat_record_head_write(&head, &buf), CHAT_OK);
-    assert_int_equal(chat_record_head_read(chat_buf_str(&buf), &out), CHAT_OK);
+    assert_int_equal(chat_recording_head_write(&head, &buf), CHAT_OK);
+    assert_int_equal(chat_recording_head_read(chat_buf_str(&buf), &out),
+                     CHAT_OK);
     assert_int_equal(out.status, status);
     assert_true(chat_str_eq(out.message, head.message));
     assert_true(chat_str_eq(out.headers, head.headers));
@@ -288,8 +290,8 @@ headers_of_one_client_are_left_out(void **state)
     };
 
     for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        chat_record_header(&buf, chat_cstr(lines[i][0]),
-                           chat_cstr(lines[i][1]));
+        chat_recording_header(&buf, chat_cstr(lines[i][0]),
+                              chat_cstr(lines[i][1]));
     }
 
     assert_true(chat_str_is(chat_buf_str(&buf),
@@ -322,14 +324,14 @@ header_lines_are_cut_whoever_wrote_them(void **state)
     rest = chat_str(text, sizeof(all) - 1);
 
     for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        assert_true(chat_record_header_next(&rest, &name, &value));
+        assert_true(chat_recording_header_next(&rest, &name, &value));
         assert_true(chat_str_is(name, lines[i][0]));
         assert_true(chat_str_is(value, lines[i][1]));
     }
 
-    assert_false(chat_record_header_next(&rest, &name, &value));
+    assert_false(chat_recording_header_next(&rest, &name, &value));
     rest = chat_str(NULL, 0);
-    assert_false(chat_record_header_next(&rest, &name, &value));
+    assert_false(chat_recording_header_next(&rest, &name, &value));
     free(text);
 }
 
@@ -338,13 +340,13 @@ header_lines_are_cut_whoever_wrote_them(void **state)
 static chat_rc_e
 head_of(const char *bytes, size_t len)
 {
-    chat_rc_e          rc;
-    chat_record_head_t out;
-    unsigned char     *copy = malloc(len + 1);
+    chat_rc_e             rc;
+    chat_recording_head_t out;
+    unsigned char        *copy = malloc(len + 1);
 
     assert_non_null(copy);
     memcpy(copy + 1, bytes, len);
-    rc = chat_record_head_read(chat_str(copy + 1, len), &out);
+    rc = chat_recording_head_read(chat_str(copy + 1, len), &out);
     free(copy);
     return rc;
 }
@@ -411,7 +413,7 @@ cut(const char *text, size_t max, const char *expected)
     chat_str_t rest = chat_cstr(text);
 
     while (rest.len != 0) {
-        n = chat_record_cut(rest, max);
+        n = chat_recording_cut(rest, max);
         assert_true(n > 0 && n <= rest.len && n <= max);
         at += (size_t) snprintf(got + at, sizeof(got) - at, "%s%.*s",
                                 at ? "|" : "", (int) n,
@@ -438,7 +440,7 @@ pieces_end_where_events_end(void **state)
     cut("abc", 1, "a|b|c");
     cut("\n\n\n", 1, "\n|\n|\n");
 
-    assert_int_equal(chat_record_cut(chat_str(NULL, 0), 4), 0);
+    assert_int_equal(chat_recording_cut(chat_str(NULL, 0), 4), 0);
 }
 
 
@@ -447,7 +449,7 @@ expect_cors(const char *lines, const char *origin, const char *expected)
 {
     chat_buf_t out = { 0 };
 
-    chat_record_cors(&out, chat_cstr(lines), chat_cstr(origin));
+    chat_recording_cors(&out, chat_cstr(lines), chat_cstr(origin));
     assert_false(out.failed);
     assert_int_equal(out.len, strlen(expected));
     assert_memory_equal(out.data != NULL ? (const char *) out.data : "",

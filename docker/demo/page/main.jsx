@@ -10,14 +10,14 @@ import { newChat, searchOf, settingsOf } from './settings.js';
 
 const switches = [
   { name: 'early', label: 'Send early',
-    hint: 'The page sends as soon as it has any result, as many apps do.' },
+    hint: 'The page sends each result at once, as many apps do.' },
   { name: 'two', label: 'Two windows',
-    hint: 'The same chat is open twice. Each window sends only the results '
-      + 'that it has itself.' },
+    hint: 'The same chat is open twice. Each window sends only its own '
+      + 'results.' },
   { name: 'replay', label: 'Replaying provider',
-    hint: 'The app tells the old tool calls again before its answer.' },
+    hint: 'The app repeats the old tool calls before its answer.' },
   { name: 'cut', label: 'Cut the stream',
-    hint: 'The app dies in the middle of its answer.' }];
+    hint: 'The app crashes in the middle of its answer.' }];
 
 function Switch({ label, hint, on, disabled, flip, name }) {
   return <label className="switch" title={hint}>
@@ -29,7 +29,7 @@ function Switch({ label, hint, on, disabled, flip, name }) {
 
 function Path({ plain, choose }) {
   return <div className="path" role="radiogroup" aria-label="The way">
-    {[['through ngx_chat', false], ['plain NGINX', true]].map(([label, is]) =>
+    {[['with ngx_chat', false], ['plain NGINX', true]].map(([label, is]) =>
       <label key={label} className={plain === is ? 'chosen' : ''}>
         <input type="radio" name="path" checked={plain === is}
           onChange={() => choose(is)} />{label}
@@ -37,7 +37,7 @@ function Path({ plain, choose }) {
   </div>;
 }
 
-/* What to expect, in one sentence for what is switched on. */
+/* What to expect, one sentence for each switch. */
 function expectation({ plain, two, late, cut, replay }) {
   const said = [];
   if (two || !late) {
@@ -46,22 +46,22 @@ function expectation({ plain, two, late, cut, replay }) {
     said.push(plain
       ? `${who}; the app refuses a chat with missing results.`
       : `${who}; NGINX holds it until all three results are there, and one `
-        + 'complete request goes on.');
+        + 'complete request goes upstream.');
   } else {
-    said.push('The page waits for all three results by itself.');
+    said.push('The page itself waits for all three results.');
   }
   if (replay) {
-    said.push(plain ? 'The old calls come again: the page forgets their '
-      + 'results and runs the tools twice.'
-      : 'The old calls come again: NGINX takes them out of the stream.');
+    said.push(plain ? 'The app repeats the old calls: the page forgets '
+      + 'their results and runs the tools twice.'
+      : 'The app repeats the old calls: NGINX drops them.');
   }
   if (cut) {
-    said.push(plain ? 'Half an answer looks like a whole one.'
-      : 'The answer breaks off, and the page is told so.');
+    said.push(plain ? 'A truncated answer looks complete.'
+      : 'The answer breaks off, and the page gets an error.');
   }
   if (!two) {
     said.push(plain ? 'Reload in the middle of an answer: it is lost.'
-      : 'Reload in the middle of an answer: it goes on.');
+      : 'Reload in the middle of an answer: it continues.');
   }
   return said.join(' ');
 }

@@ -7,18 +7,18 @@ import { poll } from './poll.js';
 import { apiOf } from './settings.js';
 
 const meaning = {
-  held: 'waits in NGINX for the missing results',
-  bounced: 'the page is told what is known, and comes again with more',
-  merged: 'the missing results were put in, and it went to the app',
-  released: 'all results are there: it went to the app',
-  dropped: 'calls told again were taken out of the stream',
-  attached: 'follows the one answer',
-  interrupted: 'the answer broke off, the page was told',
-  empty: 'another request has the answer, or the user has gone on',
+  held: 'the request waits in NGINX for the missing results',
+  bounced: 'the page gets the known results and sends again',
+  merged: 'NGINX inserted the missing results and sent it to the app',
+  released: 'all results are there: NGINX sent it to the app',
+  dropped: 'NGINX dropped repeated calls from the stream',
+  attached: 'the request follows the one answer',
+  interrupted: 'the answer broke off, the page got an error',
+  empty: 'another request has the answer, or the user sent a new message',
   conflict: 'a sibling: another request has the answer',
-  superseded: 'the user had gone on',
-  unmanaged: 'no safe name: passed untouched',
-  bypass: 'no store: passed untouched',
+  superseded: 'the user had sent a new message',
+  unmanaged: 'cannot be identified: passed unchanged',
+  bypass: 'store unavailable: passed unchanged',
 };
 
 const clock = (time) => new Date(time).toLocaleTimeString([],
@@ -33,11 +33,11 @@ function outcomeOf(requests) {
     return ['', 'No results have reached the app yet.'];
   }
   if (!whole) {
-    return ['bad', `${refused} half-answered request${refused > 1
+    return ['bad', `${refused} incomplete request${refused > 1
       ? 's' : ''} refused, no answer.`];
   }
   if (brought.some(({ cut }) => cut)) {
-    return ['half', 'All results, but the app died while it answered.'];
+    return ['half', 'All results, but the app crashed during its answer.'];
   }
   return refused ? ['half', `${refused} refused, ${whole} answered.`]
     : whole > 1 ? ['half', `${whole} complete requests, none refused.`]
@@ -45,8 +45,8 @@ function outcomeOf(requests) {
 }
 
 function fateOf({ of, refused, cut, replayed }) {
-  return refused ?? (cut ? 'half answered' : replayed
-    ? 'told the old calls again, and answered'
+  return refused ?? (cut ? 'partly answered' : replayed
+    ? 'repeated the old calls, then answered'
     : of ? 'answered' : 'asks for three tools');
 }
 
@@ -68,7 +68,7 @@ function App({ requests }) {
 function Module({ plain, state, events }) {
   let note = null;
   if (plain) {
-    note = 'Nothing: these requests go past it.';
+    note = 'Nothing: these requests bypass it.';
   } else if (state === 404) {
     note = 'This NGINX has no status endpoint, so there is nothing to show.';
   } else if (state) {

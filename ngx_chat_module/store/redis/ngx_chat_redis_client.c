@@ -1,6 +1,9 @@
 /*
  * ngx_chat_redis_client.c: see ngx_chat_redis_client.h.
  *
+ * A command owns copies of its arguments, so that it can be sent again. The
+ * queue outlives connections; setup commands are in front.
+ *
  * The state machine of a connection (client->link); step() is its code and
  * the only place that changes it:
  *
@@ -13,10 +16,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
+#include "bytes/chat_slot.h"
 #include "store/redis/ngx_chat_redis_client.h"
 
+#define NGX_CHAT_REDIS_ARGS 16
+#define NGX_CHAT_REDIS_REPLAY 5000 /* ms */
+#define NGX_CHAT_REDIS_REPLAY_BYTES (4 * 1024 * 1024)
 #define NGX_CHAT_REDIS_FIRST_RETRY 10 /* ms */
 #define NGX_CHAT_REDIS_LAST_RETRY 300
 #define NGX_CHAT_REDIS_LOST_RETRY 100 /* after a short connection, at most */
@@ -34,42 +40,467 @@ typedef enum {
 } event_e;
 
 
-/* 1 if text is not the last reason or error in the log. */
-static ngx_uint_t
-is_new(ngx_chat_redis_client_t *client, const u_char *text, size_t len)
+ngx_chat_redis_cmd_t *
+ngx_chat_redis_cmd_create(const char *words,
+                          void (*done)(ngx_chat_redis_cmd_t *cmd,
+                                       redisReply           *reply),
+                          void *data)
 {
-    len = ngx_min(len, sizeof(client->logged));
+    size_t                      n;
+    chat_arena_t               *arena = chat_arena_create(0);
+    ngx_chat_redis_cmd_t       *cmd = NULL;
+    static ngx_chat_redis_cmd_t failed;
 
-    if (len == client->logged_len
-        && ngx_memcmp(client->logged, text, len) == 0) {
-        return 0;
+    if (arena != NULL) {
+        cmd = chat_arena_alloc(arena, sizeof(ngx_chat_redis_cmd_t));
     }
 
-    ngx_memcpy(client->logged, text, len);
-    client->logged_len = len;
-    return 1;
+    if (cmd == NULL) {
+        chat_arena_destroy(arena);
+        failed.failed = 1;
+        return &failed;
+    }
+
+    cmd->arena = arena;
+    cmd->bytes = sizeof(ngx_chat_redis_cmd_t);
+    cmd->done = done;
+    cmd->data = data;
+
+    for (; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        ngx_chat_redis_cmd_add(cmd, chat_str(words, n));
+    }
+
+    return cmd;
+}
+
+
+void
+ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd)
+{
+    chat_arena_destroy(cmd->arena);
+}
+
+
+void
+ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg)
+{
+    size_t       room, *len;
+    chat_str_t   copy;
+    const char **argv;
+
+    if (cmd->failed || chat_arena_dup(cmd->arena, arg, &copy) != CHAT_OK) {
+        cmd->failed = 1;
+        return;
+    }
+
+    if (cmd->argc == cmd->room) {
+        room = 2 * cmd->room + NGX_CHAT_REDIS_ARGS;
+        argv = chat_arena_alloc(cmd->arena, room * sizeof(char *));
+        len = chat_arena_alloc(cmd->arena, room * sizeof(size_t));
+        if (argv == NULL || len == NULL) {
+            cmd->failed = 1;
+            return;
+        }
+
+        if (cmd->argc != 0) {
+            ngx_memcpy(argv, cmd->argv, cmd->argc * sizeof(char *));
+            ngx_memcpy(len, cmd->len, cmd->argc * sizeof(size_t));
+        }
+
+        cmd->argv = argv;
+        cmd->len = len;
+        cmd->room = room;
+    }
+
+    cmd->argv[cmd->argc] = copy.len ? (const char *) copy.data : "";
+    cmd->len[cmd->argc++] = copy.len;
+    cmd->bytes += copy.len + 2 * sizeof(size_t);
+}
+
+
+void
+ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg)
+{
+    ngx_chat_redis_cmd_add(cmd, chat_cstr(arg));
+}
+
+
+void
+ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key)
+{
+    cmd->slot = chat_slot(key);
+    cmd->is_keyed = 1;
+    ngx_chat_redis_cmd_add(cmd, key);
+}
+
+
+void
+ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, ngx_uint_t arg)
+{
+    u_char text[NGX_INT_T_LEN], *end;
+
+    end = ngx_sprintf(text, "%ui", arg);
+    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
+}
+
+
+void
+ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    if (reply != NULL) {
+        freeReplyObject(reply);
+    }
+
+    ngx_chat_redis_cmd_free(cmd);
+}
+
+
+ngx_chat_redis_cmd_t *
+ngx_chat_redis_next(const ngx_queue_t *cmds, const ngx_chat_redis_cmd_t *cmd)
+{
+    ngx_queue_t *q = cmd ? ngx_queue_next(&cmd->queue) : ngx_queue_head(cmds);
+
+    return q == ngx_queue_sentinel(cmds)
+               ? NULL
+               : ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+}
+
+
+ngx_chat_redis_cmd_t *
+ngx_chat_redis_take(ngx_queue_t *cmds)
+{
+    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_next(cmds, NULL);
+
+    if (cmd != NULL) {
+        ngx_queue_remove(&cmd->queue);
+    }
+
+    return cmd;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_has_slot(const ngx_queue_t *cmds, unsigned slot)
+{
+    const ngx_chat_redis_cmd_t *cmd = NULL;
+
+    while ((cmd = ngx_chat_redis_next(cmds, cmd)) != NULL) {
+        if (cmd->is_keyed && cmd->slot == slot) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+void
+ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
+                      ngx_chat_redis_cmd_t    *cmd)
+{
+    ngx_queue_remove(&cmd->queue);
+    client->bytes -= cmd->bytes;
+    client->setups -= cmd->is_setup;
+
+    if (ngx_queue_empty(&client->cmds) && client->deadline.timer_set) {
+        ngx_del_timer(&client->deadline);
+    }
+}
+
+
+/* Sets the timer of all deadlines for the first one. */
+static void
+arm(ngx_chat_redis_client_t *client)
+{
+    ngx_msec_int_t        left, first = NGX_MAX_INT32_VALUE;
+    ngx_chat_redis_cmd_t *cmd = NULL;
+
+    if (client->deadline.timer_set) {
+        return;
+    }
+
+    while ((cmd = ngx_chat_redis_next(&client->cmds, cmd)) != NULL) {
+        if (cmd->is_sent || cmd->op != NULL) {
+            left = (ngx_msec_int_t) (cmd->deadline - ngx_current_msec);
+            first = ngx_min(first, left);
+        }
+    }
+
+    if (first != NGX_MAX_INT32_VALUE) {
+        /* not cancelable: an exiting worker sends its commands first */
+        ngx_add_timer(&client->deadline, (ngx_msec_t) ngx_max(first, 1));
+    }
+}
+
+
+static ngx_uint_t
+is_overdue(const ngx_chat_redis_cmd_t *cmd)
+{
+    return (ngx_msec_int_t) (cmd->deadline - ngx_current_msec) <= 0;
+}
+
+
+void
+ngx_chat_redis_flush(ngx_event_t *ev)
+{
+    ngx_chat_redis_client_t *client = ev->data;
+    ngx_chat_redis_cmd_t    *cmd = NULL;
+
+    if (!client->conn.is_ready) {
+        return;
+    }
+
+    while ((cmd = ngx_chat_redis_next(&client->cmds, cmd)) != NULL) {
+        if (client->setups != 0 && !cmd->is_setup) {
+            break;
+        }
+
+        if (cmd->is_sent || (cmd->op != NULL && is_overdue(cmd))) {
+            continue;
+        }
+
+        if (ngx_chat_redis_conn_send(&client->conn, cmd->argc, cmd->argv,
+                                     cmd->len)
+            != NGX_OK)
+        {
+            break; /* no memory: the deadline ends the connection */
+        }
+
+        cmd->is_sent = 1;
+        cmd->deadline = ngx_current_msec + client->conn.conf->timeout;
+    }
+
+    arm(client);
+}
+
+
+/* NGX_DECLINED: the command is still the caller's. */
+static ngx_int_t
+enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
+{
+    ngx_uint_t   i;
+    ngx_queue_t *q = ngx_queue_sentinel(&client->cmds);
+
+    if (cmd->failed || (cmd->op && client->state == CHAT_STORE_UNAVAILABLE)) {
+        return NGX_DECLINED;
+    }
+
+    /* a full queue must not keep the connection from its setup */
+    if (client->bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING && !cmd->is_setup)
+    {
+        if (ngx_current_msec - client->logged_at > NGX_CHAT_REDIS_LOG_AGAIN) {
+            client->logged_at = ngx_current_msec;
+            ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
+                          "chat: the store %V has been unavailable for too "
+                          "long, its queue is full: facts are dropped",
+                          client->name);
+        }
+        return NGX_DECLINED;
+    }
+
+    cmd->client = client;
+    cmd->is_sent = 0;
+    cmd->queued = cmd->tries ? cmd->queued : ngx_current_msec;
+    cmd->deadline = ngx_current_msec
+                    + ngx_max(client->conn.conf->timeout, client->patience);
+    client->bytes += cmd->bytes;
+
+    if (cmd->is_setup) {
+        for (q = ngx_queue_head(&client->cmds), i = client->setups++; i > 0;
+             i--) {
+            q = ngx_queue_next(q);
+        }
+    }
+
+    ngx_queue_insert_tail(q, &cmd->queue); /* before q */
+
+    if (client->conn.is_ready) {
+        ngx_post_event(&client->flush, &ngx_posted_events);
+    } else if (cmd->op != NULL) {
+        arm(client);
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
+                      ngx_chat_redis_cmd_t    *cmd)
+{
+    if (enqueue(client, cmd) != NGX_OK) {
+        ngx_chat_redis_cmd_free(cmd);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_chat_redis_resubmit(ngx_chat_redis_client_t *client,
+                        ngx_chat_redis_cmd_t    *cmd)
+{
+    cmd->tries++;
+
+    if (enqueue(client, cmd) != NGX_OK) {
+        cmd->done(cmd, NULL);
+    }
 }
 
 
 /*
- * The length of an error without " script: SHA1, on ..." at its end, so that
- * the same error is the same text in each script and outside of them. Redis 8
- * has the word "script:" in the middle as well.
+ * Fails the awaited unsent commands whose deadline is over, or all of them.
+ * A sent command fails by the end of its connection.
  */
-static size_t
-without_script(u_char *text, size_t len)
+static void
+expire(ngx_chat_redis_client_t *client, ngx_uint_t all)
 {
-    u_char *at = text, *end = text + len;
+    ngx_queue_t           expired;
+    ngx_chat_redis_cmd_t *cmd, *next;
 
-    while ((at = ngx_strlcasestrn(at, end, (u_char *) " script: ", 8))) {
-        if (end - at > 9 + 40 && at[9 + 40] == ',') {
-            return (size_t) (at - text);
+    ngx_queue_init(&expired);
+
+    for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
+        next = ngx_chat_redis_next(&client->cmds, cmd);
+
+        if (cmd->op != NULL && !cmd->is_sent && (all || is_overdue(cmd))) {
+            ngx_chat_redis_remove(client, cmd);
+            ngx_queue_insert_tail(&expired, &cmd->queue);
         }
-
-        at++;
     }
 
-    return len;
+    while ((cmd = ngx_chat_redis_take(&expired)) != NULL) {
+        cmd->done(cmd, NULL);
+    }
+}
+
+
+/*
+ * The connection has ended: its commands are unsent. An awaited one has a
+ * bound since it was queued: a server that accepts connections and breaks each
+ * of them must not hold the request.
+ */
+static void
+unsend(ngx_chat_redis_client_t *client)
+{
+    ngx_msec_t            last;
+    ngx_chat_redis_cmd_t *cmd, *next;
+
+    for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
+        next = ngx_chat_redis_next(&client->cmds, cmd);
+        cmd->is_sent = 0;
+        last = cmd->queued
+               + 2 * ngx_max(client->conn.conf->timeout, client->patience);
+
+        if (client->patience != 0) {
+            cmd->deadline = ngx_current_msec + client->patience;
+        }
+
+        if ((ngx_msec_int_t) (cmd->deadline - last) > 0) {
+            cmd->deadline = last;
+        }
+
+        if (cmd->is_setup) {
+            ngx_chat_redis_remove(client, cmd);
+            ngx_chat_redis_cmd_free(cmd);
+        }
+    }
+}
+
+
+/*
+ * The replay buffer. Redis acknowledges writes that its replicas do not have
+ * yet: those of the last seconds are kept for the next master.
+ */
+
+/* Frees copies that are too old, and the oldest without room. */
+static void
+expire_copies(ngx_chat_redis_client_t *client)
+{
+    ngx_chat_redis_cmd_t *cmd;
+
+    while ((cmd = ngx_chat_redis_next(&client->replay, NULL)) != NULL
+           && (client->replay_bytes > NGX_CHAT_REDIS_REPLAY_BYTES
+               || ngx_current_msec - cmd->queued > NGX_CHAT_REDIS_REPLAY))
+    {
+        ngx_queue_remove(&cmd->queue);
+        client->replay_bytes -= cmd->bytes;
+        ngx_chat_redis_cmd_free(cmd);
+    }
+}
+
+
+/* Copies a command that has its reply to the replay buffer. */
+static void
+replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd)
+{
+    size_t                i;
+    ngx_chat_redis_cmd_t *copy;
+
+    expire_copies(client);
+
+    /* logs leave half of the room to facts */
+    if (cmd->is_log
+        && client->replay_bytes + cmd->bytes > NGX_CHAT_REDIS_REPLAY_BYTES / 2)
+    {
+        return;
+    }
+
+    copy = ngx_chat_redis_cmd_create("", ngx_chat_redis_ignore, NULL);
+
+    for (i = 0; i < cmd->argc; i++) {
+        ngx_chat_redis_cmd_add(copy, chat_str(cmd->argv[i], cmd->len[i]));
+    }
+
+    if (copy->failed) {
+        ngx_chat_redis_cmd_free(copy);
+        return;
+    }
+
+    copy->slot = cmd->slot;
+    copy->serial = cmd->serial;
+    copy->is_keyed = cmd->is_keyed;
+    copy->is_replayable = 1;
+    copy->queued = ngx_current_msec;
+    ngx_queue_insert_tail(&client->replay, &copy->queue);
+    client->replay_bytes += copy->bytes;
+    expire_copies(client);
+}
+
+
+void
+ngx_chat_redis_replay(ngx_chat_redis_client_t *client)
+{
+    if (!ngx_queue_empty(&client->replay)) {
+        /* the copies come first, then the commands */
+        ngx_queue_add(&client->replay, &client->cmds);
+        ngx_queue_init(&client->cmds);
+        ngx_queue_add(&client->cmds, &client->replay);
+        ngx_queue_init(&client->replay);
+        client->bytes += client->replay_bytes;
+        client->replay_bytes = 0;
+    }
+}
+
+
+/* The state machine. */
+
+/*
+ * 1 if text does not begin as the last reason or error in the log. The same
+ * error of several scripts differs at its end.
+ */
+static ngx_uint_t
+is_new(ngx_chat_redis_client_t *client, const char *text)
+{
+    if (ngx_strncmp(client->logged, text, sizeof(client->logged) - 1) == 0) {
+        return 0;
+    }
+
+    (void) ngx_cpystrn(client->logged, (u_char *) text,
+                       sizeof(client->logged));
+    return 1;
 }
 
 
@@ -77,21 +508,19 @@ void
 ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
                          const redisReply        *reply)
 {
-    size_t len;
     u_char text[NGX_CHAT_REDIS_ERROR] = "a reply of another type";
 
-    len = reply->type == REDIS_REPLY_ERROR ? ngx_chat_redis_error(reply, text)
-                                           : ngx_strlen(text);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        (void) ngx_chat_redis_error(reply, text);
+    }
 
-    len = without_script(text, len);
-
-    if (is_new(client, text, len)
+    if (is_new(client, (char *) text)
         || ngx_current_msec - client->logged_at >= NGX_CHAT_REDIS_LOG_AGAIN)
     {
         client->logged_at = ngx_current_msec;
         ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
-                      "chat: the store %V refused a command: %*s",
-                      client->name, len, text);
+                      "chat: the store %V refused a command: %s", client->name,
+                      text);
     }
 }
 
@@ -121,7 +550,7 @@ on_give_up(ngx_event_t *ev)
     ngx_chat_redis_client_t *client = ev->data;
 
     if (client->state == CHAT_STORE_RECONNECTING) {
-        ngx_chat_redis_expire(client, 1);
+        expire(client, 1);
         client->state = CHAT_STORE_UNAVAILABLE;
         client->changed(client);
     }
@@ -165,13 +594,13 @@ schedule_retry(ngx_chat_redis_client_t *client, const char *why)
 
         if (ngx_current_msec - client->up_since >= NGX_CHAT_REDIS_STEADY) {
             client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
-            client->logged_len = 0;
+            client->logged[0] = '\0';
         }
 
         set_reconnecting(client);
     }
 
-    if (is_new(client, (const u_char *) why, ngx_strlen(why))) {
+    if (is_new(client, why)) {
         ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
                       "chat: the store %V is unavailable: %s", client->name,
                       why);
@@ -221,7 +650,7 @@ step(ngx_chat_redis_client_t *client, event_e event, const char *why)
     case FAILED:
         client->link = NGX_CHAT_REDIS_WAITING;
         ngx_chat_redis_conn_close(&client->conn);
-        ngx_chat_redis_unsend(client);
+        unsend(client);
         schedule_retry(client, why);
         break;
     }
@@ -241,7 +670,7 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_host_t *host)
 {
     ngx_chat_redis_conn_close(&client->conn);
-    ngx_chat_redis_unsend(client);
+    unsend(client);
 
     if (client->retry.timer_set) {
         ngx_del_timer(&client->retry);
@@ -293,8 +722,8 @@ on_deadline(ngx_event_t *ev)
         step(client, FAILED, "no reply in time");
     }
 
-    ngx_chat_redis_expire(client, 0);
-    ngx_chat_redis_arm(client);
+    expire(client, 0);
+    arm(client);
 }
 
 
@@ -311,21 +740,10 @@ is_readonly(const redisReply *reply)
 }
 
 
-/* Ends the connection: the server is as good as none. */
-static void
-on_refused(ngx_chat_redis_client_t *client, redisReply *reply)
-{
-    u_char why[NGX_CHAT_REDIS_ERROR];
-
-    (void) ngx_chat_redis_error(reply, why);
-    freeReplyObject(reply);
-    step(client, FAILED, (const char *) why);
-}
-
-
 static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
+    u_char                   why[NGX_CHAT_REDIS_ERROR];
     ngx_uint_t               is_setup;
     ngx_chat_redis_client_t *client = conn->data;
     ngx_chat_redis_cmd_t    *cmd = ngx_chat_redis_next(&client->cmds, NULL);
@@ -339,14 +757,16 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
     /* the command stays in the queue for the next connection */
     is_setup = cmd->is_setup;
     if ((is_setup && reply->type == REDIS_REPLY_ERROR) || is_readonly(reply)) {
-        on_refused(client, reply);
+        (void) ngx_chat_redis_error(reply, why);
+        freeReplyObject(reply);
+        step(client, FAILED, (const char *) why);
         return;
     }
 
     if (cmd->is_replayable && (client->locate || client->redirect)
         && reply->type != REDIS_REPLY_ERROR)
     {
-        ngx_chat_redis_replay_add(client, cmd);
+        replay_add(client, cmd);
     }
 
     client->replied = ngx_current_msec;
@@ -360,16 +780,6 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         && client->setups == 0) {
         step(client, SETUP_DONE, NULL);
     }
-}
-
-
-static void
-init_event(ngx_chat_redis_client_t *client, ngx_event_t *ev,
-           ngx_event_handler_pt handler)
-{
-    ev->handler = handler;
-    ev->data = client;
-    ev->log = client->conn.log;
 }
 
 
@@ -396,10 +806,10 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
 
     ngx_queue_init(&client->cmds);
     ngx_queue_init(&client->replay);
-    init_event(client, &client->deadline, on_deadline);
-    init_event(client, &client->retry, on_retry);
-    init_event(client, &client->give_up, on_give_up);
-    init_event(client, &client->flush, ngx_chat_redis_flush);
+    ngx_chat_redis_event(&client->deadline, on_deadline, client, log);
+    ngx_chat_redis_event(&client->retry, on_retry, client, log);
+    ngx_chat_redis_event(&client->give_up, on_give_up, client, log);
+    ngx_chat_redis_event(&client->flush, ngx_chat_redis_flush, client, log);
 
     client->replied = ngx_current_msec;
     client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
@@ -411,9 +821,10 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
 void
 ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
 {
-    size_t       i;
-    ngx_event_t *timers[] = { &client->deadline, &client->retry,
-                              &client->give_up };
+    size_t                i;
+    ngx_event_t          *timers[] = { &client->deadline, &client->retry,
+                                       &client->give_up };
+    ngx_chat_redis_cmd_t *cmd;
 
     for (i = 0; i < sizeof(timers) / sizeof(timers[0]); i++) {
         if (timers[i]->timer_set) {
@@ -427,5 +838,10 @@ ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
 
     client->link = NGX_CHAT_REDIS_WAITING;
     ngx_chat_redis_conn_close(&client->conn);
-    ngx_chat_redis_empty(client);
+    ngx_chat_redis_replay(client);
+
+    while ((cmd = ngx_chat_redis_next(&client->cmds, NULL)) != NULL) {
+        ngx_chat_redis_remove(client, cmd);
+        ngx_chat_redis_cmd_free(cmd);
+    }
 }

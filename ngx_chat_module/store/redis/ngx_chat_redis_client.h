@@ -2,9 +2,9 @@
  * ngx_chat_redis_client.h: commands to one Redis server, in order, over one
  * connection after another.
  *
- * A command must bear to be sent twice: after a disconnection it is sent
- * again. An awaited command (op is set) fails at its deadline. Any other one
- * stays until the server replies, as long as there is room. done() of a
+ * Each command can be sent twice without harm: after a disconnection it is
+ * sent again. An awaited command (op is set) fails at its deadline. Any other
+ * one stays until the server replies, as long as there is room. done() of a
  * command is called once, from the event loop.
  */
 
@@ -13,13 +13,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "bytes/chat_arena.h"
 #include "facts/chat_store.h"
 #include "store/redis/ngx_chat_redis_conn.h"
-
-#define NGX_CHAT_REDIS_PENDING (32 * 1024 * 1024) /* bytes of a queue */
 
 typedef struct ngx_chat_redis_cmd_s    ngx_chat_redis_cmd_t;
 typedef struct ngx_chat_redis_client_s ngx_chat_redis_client_t;
@@ -35,27 +32,27 @@ struct ngx_chat_redis_cmd_s {
     unsigned      slot; /* of its keys, if is_keyed */
 
     /*
-     * reply is done()'s to free; NULL: the server could not be asked. done()
+     * reply is done()'s to free; NULL: the server could not be reached. done()
      * ends the command: it frees it, or submits it again.
      */
     void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
     void            *data;
-    chat_store_op_t *op; /* that awaits it; NULL: none */
+    chat_store_op_t *op;    /* that awaits it; NULL: none */
+    redisReply      *reply; /* kept by the owner while it queries */
 
     ngx_chat_redis_client_t *client;     /* that it was submitted to */
-    ngx_msec_t               queued;     /* when it was submitted */
-    ngx_msec_t               first;      /* when it was submitted first */
+    ngx_msec_t               queued;     /* when it was submitted first */
     ngx_msec_t               deadline;   /* of an awaited or sent one */
     ngx_uint_t               tries;      /* submissions before this one */
-    ngx_uint_t               hops;       /* of these, without a pause */
+    ngx_uint_t               hops;       /* redirections without a pause */
     ngx_uint_t               serial;     /* order of the commands of a slot */
-    unsigned                 failed : 1; /* no memory for an argument */
+    unsigned                 failed : 1; /* no memory */
     unsigned                 is_keyed : 1;  /* it has a slot */
     unsigned                 is_asking : 1; /* goes behind an ASKING */
     unsigned                 is_sent : 1;
     unsigned                 is_setup : 1; /* sent before all others */
     unsigned is_replayable : 1; /* what it writes must survive a failover */
-    unsigned is_log : 1;        /* gives way to facts where room is short */
+    unsigned is_log : 1;        /* has half the room of facts */
     unsigned is_reloaded : 1;   /* its script was loaded once more */
 };
 
@@ -89,8 +86,7 @@ struct ngx_chat_redis_client_s {
     ngx_msec_t  up_since;
     ngx_msec_t  logged_at; /* when a failed command was logged last */
     ngx_uint_t  was_up;
-    u_char      logged[128]; /* the last reason or error in the log */
-    size_t      logged_len;
+    u_char      logged[48]; /* how the last reason or error in the log began */
 
     /* The owner's. */
     void *data;
@@ -144,11 +140,14 @@ void ngx_chat_redis_client_close(ngx_chat_redis_client_t *client);
 void ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
                               const redisReply        *reply);
 
-/* ngx_chat_redis_queue.c: commands, their queue, the replay buffer. */
-
-/* A new command without arguments; NULL: no memory. */
-ngx_chat_redis_cmd_t *ngx_chat_redis_cmd_create(void);
-void                  ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
+/*
+ * A new command of these words, which are separated by spaces. Without memory
+ * the command has failed: it can be used like any other, but not submitted.
+ */
+ngx_chat_redis_cmd_t *ngx_chat_redis_cmd_create(
+    const char *words,
+    void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply), void *data);
+void ngx_chat_redis_cmd_free(ngx_chat_redis_cmd_t *cmd);
 
 /* Adds a copy of an argument. */
 void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);
@@ -162,23 +161,19 @@ void ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key);
 void ngx_chat_redis_ignore(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
 /*
- * Takes the command. NGX_DECLINED: it is still the caller's, because the
- * server is unavailable (for awaited ones), there is no room, or an argument
- * failed.
+ * Takes the command. NGX_DECLINED: it is freed, because the server is
+ * unavailable (for awaited ones), there is no room, or it has failed.
  */
 ngx_int_t ngx_chat_redis_submit(ngx_chat_redis_client_t *client,
                                 ngx_chat_redis_cmd_t    *cmd);
 
+/* The same again, from done() or a redirection. A declined one fails. */
+void ngx_chat_redis_resubmit(ngx_chat_redis_client_t *client,
+                             ngx_chat_redis_cmd_t    *cmd);
+
 /* The command behind cmd (NULL: the first one) in a queue; NULL: none. */
 ngx_chat_redis_cmd_t *ngx_chat_redis_next(const ngx_queue_t          *cmds,
                                           const ngx_chat_redis_cmd_t *cmd);
-
-/*
- * The unsent command before newer (NULL: the last one), to add arguments to.
- * NULL: none, or it has been sent.
- */
-ngx_chat_redis_cmd_t *ngx_chat_redis_unsent(ngx_chat_redis_client_t    *client,
-                                            const ngx_chat_redis_cmd_t *newer);
 
 /* Takes the first command out of a queue that is no client's; NULL: none. */
 ngx_chat_redis_cmd_t *ngx_chat_redis_take(ngx_queue_t *cmds);
@@ -190,27 +185,8 @@ ngx_uint_t ngx_chat_redis_has_slot(const ngx_queue_t *cmds, unsigned slot);
 void ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
                            ngx_chat_redis_cmd_t    *cmd);
 
-/* Sets the timer for the first deadline. */
-void ngx_chat_redis_arm(ngx_chat_redis_client_t *client);
-
 /* Sends the unsent commands; of a connection in setup, setup commands only. */
 void ngx_chat_redis_flush(ngx_event_t *ev);
-
-/*
- * Fails the awaited unsent commands whose deadline is over, or all of them.
- * A sent command fails by the end of its connection.
- */
-void ngx_chat_redis_expire(ngx_chat_redis_client_t *client, ngx_uint_t all);
-
-/* The connection has ended: marks its commands as unsent. */
-void ngx_chat_redis_unsend(ngx_chat_redis_client_t *client);
-
-/* Frees all commands and the replay buffer. */
-void ngx_chat_redis_empty(ngx_chat_redis_client_t *client);
-
-/* Copies a command that has its reply to the replay buffer. */
-void ngx_chat_redis_replay_add(ngx_chat_redis_client_t    *client,
-                               const ngx_chat_redis_cmd_t *cmd);
 
 /* Moves the replay buffer before all commands, of which none is sent. */
 void ngx_chat_redis_replay(ngx_chat_redis_client_t *client);

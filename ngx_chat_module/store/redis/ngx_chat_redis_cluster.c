@@ -7,11 +7,16 @@
  * slot. A node without slots is closed, and makes room when there is none
  * left. While no node is up, the nodes that chat_store names are tried again:
  * all others may have new addresses.
+ *
+ * MOVED: another node has the slot. ASK: another node gets this command, but
+ * not the slot. TRYAGAIN and the like, or nodes that redirect to one another:
+ * the command goes to the retry queue. Later commands of its slot wait for it,
+ * so that they stay in order. An awaited command fails when it has been
+ * redirected for 2 s.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_cluster.h"
 
@@ -19,8 +24,14 @@
 #define NGX_CHAT_REDIS_TICK 250
 #define NGX_CHAT_REDIS_SLOTS_REPLY 1000 /* due after so long */
 #define NGX_CHAT_REDIS_SLOTS_AGE 10000
+#define NGX_CHAT_REDIS_REDIRECTED 2000 /* ms; then an awaited one fails */
+#define NGX_CHAT_REDIS_HOPS 5          /* redirections without a pause */
+#define NGX_CHAT_REDIS_FIRST_AGAIN 10
+#define NGX_CHAT_REDIS_LAST_AGAIN 160
 
 static void query_slots(ngx_chat_redis_node_t *node, ngx_uint_t is_setup);
+static ngx_uint_t redirect(ngx_chat_redis_client_t *client,
+                           ngx_chat_redis_cmd_t *cmd, redisReply *reply);
 
 
 static void
@@ -43,23 +54,6 @@ on_changed(ngx_chat_redis_client_t *client)
         ((ngx_chat_redis_node_t *) client)->cluster;
 
     cluster->changed(cluster, client);
-}
-
-
-static ngx_chat_redis_node_t *
-find_node(ngx_chat_redis_cluster_t *cluster, const ngx_str_t *host,
-          ngx_int_t port)
-{
-    ngx_uint_t i;
-
-    for (i = 0; i < cluster->count; i++) {
-        if (ngx_chat_redis_host_is(cluster->nodes[i]->client.conn.host, host,
-                                   port)) {
-            return cluster->nodes[i];
-        }
-    }
-
-    return NULL;
 }
 
 
@@ -94,7 +88,7 @@ new_node(ngx_chat_redis_cluster_t *cluster)
     node->client.changed = on_changed;
 
     if (cluster->is_cluster) {
-        node->client.redirect = ngx_chat_redis_redirect;
+        node->client.redirect = redirect;
         node->client.patience = NGX_CHAT_REDIS_PATIENCE;
     }
 
@@ -115,18 +109,23 @@ set_host(ngx_chat_redis_node_t *node, const ngx_chat_redis_host_t *host)
 }
 
 
-ngx_chat_redis_node_t *
-ngx_chat_redis_cluster_node(ngx_chat_redis_cluster_t *cluster,
-                            const ngx_str_t *host, ngx_int_t port)
+/* The node at this address, new or old; NULL: no room, or no address. */
+static ngx_chat_redis_node_t *
+node_at(ngx_chat_redis_cluster_t *cluster, chat_str_t host, ngx_int_t port)
 {
+    ngx_uint_t               i;
     ngx_chat_redis_node_t   *node;
     ngx_chat_redis_address_t address;
 
-    node = find_node(cluster, host, port);
+    for (i = 0; i < cluster->count; i++) {
+        node = cluster->nodes[i];
+        if (ngx_chat_redis_host_is(node->client.conn.host, host, port)) {
+            return node;
+        }
+    }
 
-    if (node != NULL
-        || ngx_chat_redis_address_set(&address, host, port) != NGX_OK) {
-        return node;
+    if (ngx_chat_redis_address_set(&address, host, port) != NGX_OK) {
+        return NULL;
     }
 
     node = new_node(cluster);
@@ -141,8 +140,9 @@ ngx_chat_redis_cluster_node(ngx_chat_redis_cluster_t *cluster,
 }
 
 
-void
-ngx_chat_redis_cluster_connect(ngx_chat_redis_node_t *node)
+/* Connects to the node, if nothing has needed it so far. */
+static void
+connect_node(ngx_chat_redis_node_t *node)
 {
     ngx_chat_redis_cluster_t *cluster = node->cluster;
 
@@ -186,41 +186,8 @@ ngx_chat_redis_cluster_client(ngx_chat_redis_cluster_t *cluster, unsigned slot)
                ? ngx_chat_redis_cluster_any(cluster)
                : cluster->nodes[cluster->owner[slot]];
 
-    ngx_chat_redis_cluster_connect(node);
+    connect_node(node);
     return &node->client;
-}
-
-
-ngx_int_t
-ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
-                              ngx_chat_redis_cmd_t     *cmd)
-{
-    cmd->serial = ++cluster->serial;
-
-    /* behind an older command of its slot */
-    if (ngx_chat_redis_has_slot(&cluster->retry, cmd->slot)) {
-        return ngx_chat_redis_retry_add(cluster, cmd);
-    }
-
-    return ngx_chat_redis_submit(
-        ngx_chat_redis_cluster_client(cluster, cmd->slot), cmd);
-}
-
-
-void
-ngx_chat_redis_cluster_resubmit(ngx_chat_redis_cluster_t *cluster,
-                                ngx_chat_redis_node_t    *node,
-                                ngx_chat_redis_cmd_t     *cmd)
-{
-    ngx_chat_redis_client_t *client;
-
-    client = node ? &node->client
-                  : ngx_chat_redis_cluster_client(cluster, cmd->slot);
-    cmd->tries++;
-
-    if (ngx_chat_redis_submit(client, cmd) != NGX_OK) {
-        cmd->done(cmd, NULL);
-    }
 }
 
 
@@ -260,9 +227,9 @@ ngx_chat_redis_cluster_flush(ngx_chat_redis_cluster_t *cluster)
 }
 
 
-void
-ngx_chat_redis_cluster_move(ngx_chat_redis_cluster_t *cluster, unsigned slot,
-                            ngx_chat_redis_node_t *node)
+static void
+set_owner(ngx_chat_redis_cluster_t *cluster, unsigned slot,
+          ngx_chat_redis_node_t *node)
 {
     u_char was = cluster->owner[slot];
 
@@ -279,35 +246,230 @@ ngx_chat_redis_cluster_move(ngx_chat_redis_cluster_t *cluster, unsigned slot,
 }
 
 
-/* The IP address of an endpoint that is a name; empty: it has none. */
-static ngx_str_t
-endpoint_ip(const redisReply *endpoint)
+static void
+resubmit(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 {
-    size_t      i;
-    ngx_str_t   key, ip = ngx_null_string;
-    redisReply *more;
-
-    more = endpoint->elements > 3 ? endpoint->element[3] : NULL;
-    if (more == NULL || more->type != REDIS_REPLY_ARRAY) {
-        return ip;
-    }
-
-    for (i = 0; i + 1 < more->elements; i += 2) {
-        key = ngx_chat_redis_text(more->element[i]);
-        if (key.len == 2 && ngx_strncmp(key.data, "ip", 2) == 0) {
-            ip = ngx_chat_redis_text(more->element[i + 1]);
-        }
-    }
-
-    return ip;
+    ngx_chat_redis_resubmit(ngx_chat_redis_cluster_client(cluster, cmd->slot),
+                            cmd);
 }
 
 
-/* The node at an endpoint of the reply that from has sent; NULL: none. */
+/* Puts a command into the retry queue; NGX_DECLINED: there is no room. */
+static ngx_int_t
+retry_add(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
+{
+    ngx_msec_t            pause;
+    ngx_queue_t          *q;
+    ngx_chat_redis_cmd_t *other;
+
+    if (cmd->failed
+        || cluster->retry_bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
+        return NGX_DECLINED;
+    }
+
+    if (cmd->client == NULL) {
+        cmd->client = ngx_chat_redis_cluster_client(cluster, cmd->slot);
+        cmd->queued = ngx_current_msec;
+    }
+
+    cmd->is_asking = 0;
+    cmd->hops = 0;
+    cluster->retry_bytes += cmd->bytes;
+
+    /* newer ones may have come into the queue while it was sent */
+    q = ngx_queue_last(&cluster->retry);
+
+    while (q != ngx_queue_sentinel(&cluster->retry)) {
+        other = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+        if (other->serial <= cmd->serial) {
+            break;
+        }
+
+        q = ngx_queue_prev(q);
+    }
+
+    ngx_queue_insert_head(q, &cmd->queue); /* behind q */
+
+    if (!cluster->retry_timer.timer_set) {
+        pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
+        ngx_chat_redis_timer(
+            &cluster->retry_timer,
+            ngx_chat_redis_jitter(ngx_min(pause, NGX_CHAT_REDIS_LAST_AGAIN)));
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+retry_or_fail(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
+{
+    if (retry_add(cluster, cmd) != NGX_OK) {
+        cmd->done(cmd, NULL);
+    }
+}
+
+
+static void
+on_retry(ngx_event_t *ev)
+{
+    u_char                    sent[CHAT_SLOTS / 8] = { 0 };
+    ngx_uint_t                i;
+    ngx_queue_t               due;
+    ngx_chat_redis_cmd_t     *cmd = NULL;
+    ngx_chat_redis_cluster_t *cluster = ev->data;
+
+    if (ngx_queue_empty(&cluster->retry)) {
+        return;
+    }
+
+    ngx_queue_init(&due);
+    ngx_queue_add(&due, &cluster->retry);
+    ngx_queue_init(&cluster->retry);
+    cluster->retry_bytes = 0;
+
+    /* a sent command may be redirected, and must be followed by these */
+    for (i = 0; i < cluster->count; i++) {
+        while (cluster->nodes[i]->is_open
+               && (cmd = ngx_chat_redis_next(&cluster->nodes[i]->client.cmds,
+                                             cmd)))
+        {
+            if (cmd->is_keyed && cmd->is_sent) {
+                sent[cmd->slot / 8] |= (u_char) (1 << cmd->slot % 8);
+            }
+        }
+    }
+
+    while ((cmd = ngx_chat_redis_take(&due)) != NULL) {
+        if (sent[cmd->slot / 8] >> cmd->slot % 8 & 1) {
+            retry_or_fail(cluster, cmd);
+        } else {
+            resubmit(cluster, cmd);
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
+                              ngx_chat_redis_cmd_t     *cmd)
+{
+    cmd->serial = ++cluster->serial;
+
+    if (!ngx_chat_redis_has_slot(&cluster->retry, cmd->slot)) {
+        return ngx_chat_redis_submit(
+            ngx_chat_redis_cluster_client(cluster, cmd->slot), cmd);
+    }
+
+    /* behind an older command of its slot */
+    if (retry_add(cluster, cmd) != NGX_OK) {
+        ngx_chat_redis_cmd_free(cmd);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+/* The node at a host and a port; without a host it is the client's host. */
+static ngx_chat_redis_node_t *
+other_node(ngx_chat_redis_client_t *client, chat_str_t host, ngx_int_t port)
+{
+    const ngx_str_t *same = &client->conn.host->host;
+
+    return node_at(((ngx_chat_redis_node_t *) client)->cluster,
+                   host.len ? host : chat_str(same->data, same->len), port);
+}
+
+
+/* The node in "MOVED SLOT HOST:PORT"; HOST may have colons. NULL: none. */
+static ngx_chat_redis_node_t *
+redirect_target(ngx_chat_redis_client_t *client, const redisReply *reply)
+{
+    char *space = strrchr(reply->str, ' ');
+    char *colon = space ? strrchr(space, ':') : NULL;
+
+    return colon ? other_node(
+               client, chat_str(space + 1, (size_t) (colon - space) - 1),
+               ngx_atoi((u_char *) colon + 1, ngx_strlen(colon + 1)))
+                 : NULL;
+}
+
+
+/* client->redirect of a node of a real cluster. */
+static ngx_uint_t
+redirect(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
+         redisReply *reply)
+{
+    ngx_uint_t                moved, ask, temporary;
+    ngx_chat_redis_node_t    *node = NULL;
+    ngx_chat_redis_cluster_t *cluster =
+        ((ngx_chat_redis_node_t *) client)->cluster;
+
+    moved = ngx_chat_redis_is_error(reply, "MOVED ");
+    ask = ngx_chat_redis_is_error(reply, "ASK ");
+
+    temporary = ngx_chat_redis_is_error(reply, "TRYAGAIN")
+                || ngx_chat_redis_is_error(reply, "CLUSTERDOWN")
+                || ngx_chat_redis_is_error(reply, "LOADING");
+
+    if (!cmd->is_keyed || !(moved || ask || temporary)
+        || (cmd->op != NULL
+            && ngx_current_msec - cmd->queued >= NGX_CHAT_REDIS_REDIRECTED))
+    {
+        return 0;
+    }
+
+    if (moved || ask) {
+        node = redirect_target(client, reply);
+    }
+
+    freeReplyObject(reply);
+
+    if (!ask || node == NULL) {
+        cluster->outdated = 1;
+    }
+
+    if (moved && node != NULL) {
+        set_owner(cluster, cmd->slot, node);
+    }
+
+    /* another command of the slot waits, or will be redirected by the node */
+    if (node == NULL || cmd->hops++ == NGX_CHAT_REDIS_HOPS
+        || ngx_chat_redis_has_slot(&cluster->retry, cmd->slot)
+        || (moved && ngx_chat_redis_has_slot(&client->cmds, cmd->slot)))
+    {
+        retry_or_fail(cluster, cmd);
+        return 1;
+    }
+
+    if (ask) {
+        /* only this command goes to the node, behind ASKING */
+        connect_node(node);
+        (void) ngx_chat_redis_submit(
+            &node->client,
+            ngx_chat_redis_cmd_create("ASKING", ngx_chat_redis_ignore, NULL));
+        cmd->is_asking = 1;
+        ngx_chat_redis_resubmit(&node->client, cmd);
+
+    } else {
+        resubmit(cluster, cmd);
+    }
+
+    return 1;
+}
+
+
+/*
+ * Returns the node at an endpoint in a reply of from: host, port, id, and an
+ * array of names and values. NULL: none.
+ */
 static ngx_chat_redis_node_t *
 endpoint_node(ngx_chat_redis_node_t *from, const redisReply *endpoint)
 {
-    ngx_str_t              host, ip;
+    size_t                 i;
+    chat_str_t             host, ip = chat_str(NULL, 0);
+    const redisReply      *more;
     ngx_chat_redis_node_t *node;
 
     if (endpoint->type != REDIS_REPLY_ARRAY || endpoint->elements < 2
@@ -317,58 +479,63 @@ endpoint_node(ngx_chat_redis_node_t *from, const redisReply *endpoint)
     }
 
     host = ngx_chat_redis_text(endpoint->element[0]);
-    ip = endpoint_ip(endpoint);
+    more = endpoint->elements > 3 ? endpoint->element[3] : NULL;
 
-    /* the node is to have a name, and does not know it yet */
-    if (host.len == 1 && host.data[0] == '?') {
-        host = ip;
+    for (i = 0;
+         more && more->type == REDIS_REPLY_ARRAY && i + 1 < more->elements;
+         i += 2)
+    {
+        if (chat_str_is(ngx_chat_redis_text(more->element[i]), "ip")) {
+            ip = ngx_chat_redis_text(more->element[i + 1]);
+        }
     }
 
-    /* the node does not know its address, which is that of the connection */
-    if (host.len == 0) {
-        host = from->client.conn.host->host;
-    }
-
-    node = ngx_chat_redis_cluster_node(
-        from->cluster, &host, (ngx_int_t) endpoint->element[1]->integer);
+    /* "?": the node is to have a name, and does not know it yet */
+    node = other_node(&from->client, chat_str_is(host, "?") ? ip : host,
+                      (ngx_int_t) endpoint->element[1]->integer);
 
     /* a name, and no resolver */
     if (node != NULL && ip.len != 0 && from->cluster->conf->resolver == NULL
         && node->client.conn.host == &node->address.host
         && node->address.host.naddrs == 0)
     {
-        ngx_chat_redis_address_set_ip(&node->address, &ip);
+        ngx_chat_redis_address_set_ip(&node->address, ip);
     }
 
     return node;
 }
 
 
-/* A range of slots: first, last, the master's endpoint. */
-static void
+/*
+ * Reads a range: first slot, last slot, the master's endpoint. Returns the
+ * number of its slots; 1 for an invalid range.
+ */
+static long long
 read_range(ngx_chat_redis_node_t *from, const redisReply *range)
 {
-    long long              i;
+    long long              i, first, last;
     ngx_chat_redis_node_t *node;
 
     if (range->type != REDIS_REPLY_ARRAY || range->elements < 3
         || range->element[0]->type != REDIS_REPLY_INTEGER
-        || range->element[1]->type != REDIS_REPLY_INTEGER
-        || range->element[0]->integer < 0
-        || range->element[1]->integer >= CHAT_SLOTS)
+        || range->element[1]->type != REDIS_REPLY_INTEGER)
     {
-        return;
+        return 1;
+    }
+
+    first = range->element[0]->integer;
+    last = range->element[1]->integer;
+    if (first < 0 || last < first || last >= CHAT_SLOTS) {
+        return 1;
     }
 
     node = endpoint_node(from, range->element[2]);
-    if (node == NULL) {
-        return;
+
+    for (i = first; node != NULL && i <= last; i++) {
+        set_owner(from->cluster, (unsigned) i, node);
     }
 
-    for (i = range->element[0]->integer; i <= range->element[1]->integer; i++)
-    {
-        ngx_chat_redis_cluster_move(from->cluster, (unsigned) i, node);
-    }
+    return last + 1 - first;
 }
 
 
@@ -397,7 +564,7 @@ move_unsent(ngx_chat_redis_node_t *node)
 
     while ((cmd = ngx_chat_redis_take(&moved)) != NULL) {
         cmd->is_asking = 0;
-        ngx_chat_redis_cluster_resubmit(cluster, NULL, cmd);
+        resubmit(cluster, cmd);
     }
 }
 
@@ -432,12 +599,10 @@ move_commands(ngx_chat_redis_cluster_t *cluster)
             continue;
         }
 
-        /* a replica has its slots now, which may lack the last writes */
+        /* its replica has the slots now, and may lack the last writes */
         if (node->slots == 0 && node->old_slots != 0
             && node->client.state != CHAT_STORE_UP)
         {
-            ngx_chat_redis_conn_close(&node->client.conn);
-            ngx_chat_redis_unsend(&node->client);
             ngx_chat_redis_replay(&node->client);
             cluster->failed_over = 1;
         }
@@ -457,6 +622,7 @@ static void
 on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     size_t                    i;
+    long long                 left = CHAT_SLOTS;
     ngx_chat_redis_node_t    *node = cmd->data;
     ngx_chat_redis_cluster_t *cluster = node->cluster;
 
@@ -476,8 +642,9 @@ on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
     ngx_memset(cluster->owner, NGX_CHAT_REDIS_NO_NODE, CHAT_SLOTS);
 
-    for (i = 0; i < reply->elements; i++) {
-        read_range(node, reply->element[i]);
+    /* each slot is in one range */
+    for (i = 0; i < reply->elements && left > 0; i++) {
+        left -= read_range(node, reply->element[i]);
     }
 
     ngx_chat_redis_ignore(cmd, reply);
@@ -493,72 +660,46 @@ on_slots(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 static void
 query_slots(ngx_chat_redis_node_t *node, ngx_uint_t is_setup)
 {
-    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
+    ngx_chat_redis_cmd_t *cmd;
 
-    if (cmd == NULL) {
-        return;
-    }
-
-    ngx_chat_redis_cmd_puts(cmd, "CLUSTER");
-    ngx_chat_redis_cmd_puts(cmd, "SLOTS");
-    cmd->done = on_slots;
-    cmd->data = node;
+    cmd = ngx_chat_redis_cmd_create("CLUSTER SLOTS", on_slots, node);
     cmd->is_setup = is_setup & 1;
 
-    if (ngx_chat_redis_submit(&node->client, cmd) != NGX_OK) {
-        ngx_chat_redis_cmd_free(cmd);
-        return;
+    if (ngx_chat_redis_submit(&node->client, cmd) == NGX_OK) {
+        node->cluster->queried = node;
+        node->cluster->queried_at = ngx_current_msec;
     }
-
-    node->cluster->queried = node;
-    node->cluster->queried_at = ngx_current_msec;
-}
-
-
-/* 1 if the slots that are known may be wrong. */
-static ngx_uint_t
-is_outdated(ngx_chat_redis_cluster_t *cluster)
-{
-    ngx_uint_t             i;
-    ngx_chat_redis_node_t *node;
-
-    if (!cluster->known || cluster->outdated
-        || ngx_current_msec - cluster->learned > NGX_CHAT_REDIS_SLOTS_AGE)
-    {
-        return 1;
-    }
-
-    for (i = 0; i < cluster->count; i++) {
-        node = cluster->nodes[i];
-        if (node->is_open && node->client.state != CHAT_STORE_UP) {
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 
 static void
 on_tick(ngx_event_t *ev)
 {
-    ngx_uint_t                i;
+    ngx_uint_t                i, outdated;
+    ngx_msec_t                age;
     ngx_chat_redis_node_t    *node;
     ngx_chat_redis_cluster_t *cluster = ev->data;
 
     ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(NGX_CHAT_REDIS_TICK));
 
+    age = ngx_current_msec - cluster->learned;
+    outdated =
+        !cluster->known || cluster->outdated || age > NGX_CHAT_REDIS_SLOTS_AGE;
+
     if (ngx_chat_redis_cluster_state(cluster) == CHAT_STORE_UNAVAILABLE
-        && (!cluster->known
-            || ngx_current_msec - cluster->learned
-                   > NGX_CHAT_REDIS_SLOTS_REPLY))
+        && (!cluster->known || age > NGX_CHAT_REDIS_SLOTS_REPLY))
     {
         for (i = 0; i < cluster->seeds; i++) {
-            ngx_chat_redis_cluster_connect(cluster->nodes[i]);
+            connect_node(cluster->nodes[i]);
         }
     }
 
-    if (!is_outdated(cluster)
+    for (i = 0; i < cluster->count; i++) {
+        node = cluster->nodes[i];
+        outdated |= node->is_open && node->client.state != CHAT_STORE_UP;
+    }
+
+    if (!outdated
         || (cluster->queried != NULL
             && ngx_current_msec - cluster->queried_at
                    < NGX_CHAT_REDIS_SLOTS_REPLY))
@@ -573,16 +714,6 @@ on_tick(ngx_event_t *ev)
 }
 
 
-static void
-init_event(ngx_chat_redis_cluster_t *cluster, ngx_event_t *ev,
-           ngx_event_handler_pt handler)
-{
-    ev->handler = handler;
-    ev->data = cluster;
-    ev->log = cluster->log;
-}
-
-
 ngx_int_t
 ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
                             const ngx_chat_redis_conf_t *conf, ngx_log_t *log)
@@ -594,8 +725,8 @@ ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
     cluster->log = log;
     cluster->is_cluster = conf->scheme == NGX_CHAT_REDIS_CLUSTER;
     ngx_queue_init(&cluster->retry);
-    init_event(cluster, &cluster->tick, on_tick);
-    init_event(cluster, &cluster->retry_timer, ngx_chat_redis_retry_send);
+    ngx_chat_redis_event(&cluster->tick, on_tick, cluster, log);
+    ngx_chat_redis_event(&cluster->retry_timer, on_retry, cluster, log);
 
     cluster->seeds = cluster->is_cluster
                          ? ngx_min(conf->nhosts, NGX_CHAT_REDIS_MASTERS / 2)
@@ -622,7 +753,7 @@ ngx_chat_redis_cluster_open(ngx_chat_redis_cluster_t    *cluster,
     }
 
     for (i = 0; i < cluster->seeds; i++) {
-        ngx_chat_redis_cluster_connect(cluster->nodes[i]);
+        connect_node(cluster->nodes[i]);
     }
 
     return NGX_OK;

@@ -13,7 +13,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "bytes/chat_slot.h"
 #include "store/redis/ngx_chat_redis_client.h"
@@ -96,39 +95,5 @@ ngx_chat_redis_cluster_state(ngx_chat_redis_cluster_t *cluster);
 
 /* Sends at once what can be sent. */
 void ngx_chat_redis_cluster_flush(ngx_chat_redis_cluster_t *cluster);
-
-/* Between the files of the cluster. */
-
-/* The node at this address, new or old; NULL: no room, or no address. */
-ngx_chat_redis_node_t *
-ngx_chat_redis_cluster_node(ngx_chat_redis_cluster_t *cluster,
-                            const ngx_str_t *host, ngx_int_t port);
-
-/* Connects to the node, if nothing has needed it so far. */
-void ngx_chat_redis_cluster_connect(ngx_chat_redis_node_t *node);
-
-/* Sets the owner of a slot. */
-void ngx_chat_redis_cluster_move(ngx_chat_redis_cluster_t *cluster,
-                                 unsigned slot, ngx_chat_redis_node_t *node);
-
-/*
- * Submits a command again, to the node (NULL: that has its slot); where that
- * fails the command fails.
- */
-void ngx_chat_redis_cluster_resubmit(ngx_chat_redis_cluster_t *cluster,
-                                     ngx_chat_redis_node_t    *node,
-                                     ngx_chat_redis_cmd_t     *cmd);
-
-/* ngx_chat_redis_redirect.c: client->redirect of a cluster's node. */
-ngx_uint_t ngx_chat_redis_redirect(ngx_chat_redis_client_t *client,
-                                   ngx_chat_redis_cmd_t    *cmd,
-                                   redisReply              *reply);
-
-/* Puts a command into the retry queue; NGX_DECLINED: there is no room. */
-ngx_int_t ngx_chat_redis_retry_add(ngx_chat_redis_cluster_t *cluster,
-                                   ngx_chat_redis_cmd_t     *cmd);
-
-/* The handler of cluster->retry_timer. */
-void ngx_chat_redis_retry_send(ngx_event_t *ev);
 
 #endif /* NGX_CHAT_REDIS_CLUSTER_H */

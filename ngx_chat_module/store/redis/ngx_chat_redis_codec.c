@@ -7,10 +7,17 @@
  * is entry <n + 1>-0 with one field, b, or l for the last one. The server
  * refuses an id that is not above the last one, so that an append may be sent
  * twice.
+ *
+ * The server runs a Lua script as one step. A join puts absent facts and
+ * returns all facts; an append adds a piece to a log; both then notify the
+ * workers that wait for the key. A read returns pieces up to a number of
+ * bytes. Scripts are called by their hashes. They are loaded with each
+ * connection, and when the server has lost them.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_sha1.h>
 
 #include "store/redis/ngx_chat_redis_codec.h"
 
@@ -25,6 +32,120 @@
 #define NGX_CHAT_REDIS_ARG_FACTS 8
 
 static void on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
+
+/* see: facts of f; put: fields that were put just now. */
+#define NGX_CHAT_REDIS_NOTIFY                                             \
+    "local wake,last={},0\n"                                              \
+    "for i=1,#see,2 do\n"                                                 \
+    " local w=see[i]:match('^wait/(.+)$') if w and not put[see[i]] then " \
+    "wake[w]=1 end\n"                                                     \
+    " local k=tonumber(see[i]:match('^claim/(%d+)$') or 0)\n"             \
+    " if k>last then last,see.w=k,see[i+1]:match('^.(%S+)') end\n"        \
+    "end\n"                                                               \
+    "if see.w then wake[see.w]=1 end\n"                                   \
+    "for w in pairs(wake) do\n"                                           \
+    " redis.call('PUBLISH','" NGX_CHAT_REDIS_CHANNEL "'..w,\n"            \
+    "  f:match('}:(................)')) end\n"
+
+
+static const char *const scripts[] = {
+    /* NGX_CHAT_REDIS_JOIN */
+    "local f,p,was=KEYS[1],KEYS[2],false\n"
+    "if ARGV[3]=='1' then\n"
+    " was=redis.call('HGETALL',f) redis.call('DEL',unpack(KEYS)) end\n"
+    "local more=(#ARGV-3)/4\n"
+    "if more>0 and ARGV[#ARGV-3]:find('^wait/') then more=more-1 end\n"
+    "if more>0 and redis.call('HLEN',f)+more>tonumber(ARGV[2]) then\n"
+    " return redis.error_reply('FULL') end\n"
+    "local new,put=was,{}\n"
+    "for i=4,#ARGV,4 do\n"
+    " local n,v=ARGV[i],ARGV[i+1]\n"
+    " local h=redis.call('HGET',f,n)\n"
+    " if not h then h='0'..v redis.call('HSET',f,n,h) new,put[n]=true,1 end\n"
+    " if ARGV[i+2]=='1' and h=='0'..v then new=true\n"
+    "  redis.call('HSET',f,n,'1'..v)\n"
+    "  redis.call('HSET',p,n,#v..'\\n'..v..ARGV[i+3]) end\n"
+    "end\n"
+    "local all=redis.call('HGETALL',f)\n"
+    "if not new then return all end\n"
+    "redis.call('EXPIRE',f,ARGV[1]) redis.call('EXPIRE',p,ARGV[1])\n"
+    "local see=was or all\n" NGX_CHAT_REDIS_NOTIFY "return all\n",
+
+    /* NGX_CHAT_REDIS_APPEND */
+    "local f,put=KEYS[1],{}\n"
+    "local see=redis.call('HGETALL',f)\n"
+    "if #see==0 or redis.call('HGET',f,'cleared') then return 0 end\n"
+    "local r=redis.pcall('XADD',KEYS[3],'MINID','~',ARGV[2],unpack(ARGV,3))\n"
+    "if type(r)=='table' and r.err then\n"
+    " if r.err:find('smaller',1,true) then return 0 end return r end\n"
+    "for _,k in ipairs(KEYS) do\n"
+    " if redis.call('PTTL',k)<ARGV[1]*1000-200 then\n"
+    "  redis.call('EXPIRE',k,ARGV[1]) end end\n" NGX_CHAT_REDIS_NOTIFY
+    "return 1\n",
+
+    /* NGX_CHAT_REDIS_READ */
+    "local out,size,from={},0,ARGV[1]\n"
+    "while true do\n"
+    " local some=redis.call('XRANGE',KEYS[1],from,'+','COUNT',64)\n"
+    " for _,e in ipairs(some) do\n"
+    "  size=size+#e[2][2]+16\n"
+    "  if #out>0 and size>tonumber(ARGV[2]) then return out end\n"
+    "  out[#out+1],from=e,'('..e[1]\n"
+    " end\n"
+    " if #some<64 then return out end\n"
+    "end\n",
+};
+
+
+/* A command that runs a script, without arguments. */
+static ngx_chat_redis_cmd_t *
+call(ngx_chat_store_redis_t *redis, ngx_uint_t script,
+     void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply))
+{
+    ngx_chat_redis_cmd_t *cmd;
+
+    cmd = ngx_chat_redis_cmd_create("EVALSHA", done, redis);
+    ngx_chat_redis_cmd_puts(cmd, redis->sha[script]);
+    return cmd;
+}
+
+
+void
+ngx_chat_redis_load_scripts(ngx_chat_redis_client_t *client,
+                            ngx_uint_t               is_setup)
+{
+    ngx_uint_t            i;
+    ngx_chat_redis_cmd_t *cmd;
+
+    for (i = 0; i < NGX_CHAT_REDIS_SCRIPTS; i++) {
+        cmd = ngx_chat_redis_cmd_create("SCRIPT LOAD", ngx_chat_redis_ignore,
+                                        NULL);
+        ngx_chat_redis_cmd_puts(cmd, scripts[i]);
+        cmd->is_setup = is_setup & 1;
+        (void) ngx_chat_redis_submit(client, cmd);
+    }
+}
+
+
+/*
+ * 1: the server has lost the script; command and reply are taken, and the
+ * command is sent again behind SCRIPT LOAD. Once for a command.
+ */
+static ngx_uint_t
+reload(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+{
+    if (reply == NULL || !ngx_chat_redis_is_error(reply, "NOSCRIPT")
+        || cmd->is_reloaded)
+    {
+        return 0;
+    }
+
+    freeReplyObject(reply);
+    cmd->is_reloaded = 1;
+    ngx_chat_redis_load_scripts(cmd->client, 0);
+    ngx_chat_redis_resubmit(cmd->client, cmd);
+    return 1;
+}
 
 
 /* Adds chat:{tag}:name, with :p for the payloads or :l for the log. */
@@ -42,43 +163,15 @@ add_key(ngx_chat_redis_cmd_t *cmd, const chat_key_t *key, const char *suffix)
 }
 
 
-ngx_chat_redis_client_t *
-ngx_chat_redis_client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key)
+/* The server that has the key. */
+static ngx_chat_redis_client_t *
+client_of(ngx_chat_store_redis_t *redis, const chat_key_t *key)
 {
     char tag[NGX_CHAT_REDIS_HEX + 1];
 
     chat_digest_hex(&key->tag, NGX_CHAT_REDIS_HEX / 2, tag);
     return ngx_chat_redis_cluster_client(&redis->cluster,
                                          chat_slot(chat_cstr(tag)));
-}
-
-
-/* An empty string may be NULL, which memcpy() must not get. */
-static u_char *
-copy_str(u_char *p, chat_str_t s)
-{
-    return s.len != 0 ? ngx_cpymem(p, s.data, s.len) : p;
-}
-
-
-/* Adds a payload and the value of its fact. */
-static void
-add_payload(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *fact)
-{
-    u_char *text, *end;
-
-    text = ngx_alloc(NGX_SIZE_T_LEN + 1 + fact->value.len + fact->payload.len,
-                     ngx_cycle->log);
-    if (text == NULL) {
-        cmd->failed = 1;
-        return;
-    }
-
-    end = ngx_sprintf(text, "%uz\n", fact->value.len);
-    end = copy_str(end, fact->value);
-    end = copy_str(end, fact->payload);
-    ngx_chat_redis_cmd_add(cmd, chat_str(text, (size_t) (end - text)));
-    ngx_free(text);
 }
 
 
@@ -92,11 +185,8 @@ add_facts(ngx_chat_redis_cmd_t *cmd, const chat_fact_t *facts, size_t n)
         ngx_chat_redis_cmd_add(cmd, facts[i].field);
         ngx_chat_redis_cmd_add(cmd, facts[i].value);
 
-        if (facts[i].has_payload) {
-            add_payload(cmd, &facts[i]);
-        } else {
-            ngx_chat_redis_cmd_puts(cmd, "");
-        }
+        ngx_chat_redis_cmd_puts(cmd, facts[i].has_payload ? "1" : "0");
+        ngx_chat_redis_cmd_add(cmd, facts[i].payload);
 
         if (cmd->failed) {
             cmd->argc = argc; /* whole facts only */
@@ -110,71 +200,73 @@ static ngx_chat_redis_cmd_t *
 create_join(ngx_chat_store_redis_t *redis, const chat_key_t *key, uint32_t ttl,
             size_t most, ngx_uint_t clear)
 {
-    ngx_chat_redis_cmd_t *cmd =
-        ngx_chat_redis_call(redis, NGX_CHAT_REDIS_JOIN);
+    ngx_chat_redis_cmd_t *cmd = call(redis, NGX_CHAT_REDIS_JOIN, on_join);
 
-    if (cmd != NULL) {
-        cmd->done = on_join;
-        ngx_chat_redis_cmd_puts(cmd, clear ? "3" : "2");
-        add_key(cmd, key, "");
-        add_key(cmd, key, ":p");
-        if (clear) {
-            add_key(cmd, key, ":l");
-        }
-        ngx_chat_redis_cmd_number(cmd, ttl);
-        ngx_chat_redis_cmd_number(cmd, most);
-        ngx_chat_redis_cmd_number(cmd, clear);
+    ngx_chat_redis_cmd_puts(cmd, clear ? "3" : "2");
+    add_key(cmd, key, "");
+    add_key(cmd, key, ":p");
+
+    if (clear) {
+        add_key(cmd, key, ":l");
     }
 
+    ngx_chat_redis_cmd_number(cmd, ttl);
+    ngx_chat_redis_cmd_number(cmd, most);
+    ngx_chat_redis_cmd_number(cmd, clear);
     return cmd;
-}
-
-
-/* 1 if the facts of like can be added to cmd instead. */
-static ngx_uint_t
-is_same_join(const ngx_chat_redis_cmd_t *cmd, const ngx_chat_redis_cmd_t *like)
-{
-    ngx_uint_t i;
-
-    if (cmd->op != NULL || cmd->done != on_join
-        || cmd->argc > NGX_CHAT_REDIS_ARGS_MAX || cmd->failed)
-    {
-        return 0;
-    }
-
-    for (i = NGX_CHAT_REDIS_ARG_KEY; i < NGX_CHAT_REDIS_ARG_FACTS; i++) {
-        if (!chat_str_eq(chat_str(cmd->argv[i], cmd->len[i]),
-                         chat_str(like->argv[i], like->len[i])))
-        {
-            return 0;
-        }
-    }
-
-    return 1;
 }
 
 
 /*
  * Adds the facts to an unsent join of the same key that nothing awaits: the
- * facts of one wake-up go in one command. 0: there is no such join.
+ * facts of one wake-up go in one command. 0: there is no such join, or the
+ * queue has no room.
  */
 static ngx_uint_t
 add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
               const chat_fact_t *facts, size_t n)
 {
     size_t                   bytes;
-    ngx_uint_t               i;
-    ngx_chat_redis_cmd_t    *cmd = NULL;
+    ngx_uint_t               i, arg;
+    ngx_queue_t             *q;
+    ngx_chat_redis_cmd_t    *cmd;
     ngx_chat_redis_client_t *client =
         ngx_chat_redis_cluster_client(&redis->cluster, like->slot);
 
-    for (i = 0; i < NGX_CHAT_REDIS_BACK; i++) {
-        cmd = ngx_chat_redis_unsent(client, cmd);
-        if (cmd == NULL) {
+    for (i = 0, bytes = client->bytes; i < n; i++) {
+        bytes +=
+            facts[i].field.len + facts[i].value.len + facts[i].payload.len;
+    }
+
+    if (bytes > NGX_CHAT_REDIS_PENDING) {
+        return 0;
+    }
+
+    q = ngx_queue_last(&client->cmds);
+
+    for (i = 0; i < NGX_CHAT_REDIS_BACK && !like->failed; i++) {
+        cmd = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
+        if (q == ngx_queue_sentinel(&client->cmds) || cmd->is_sent) {
             return 0;
         }
 
-        if (is_same_join(cmd, like)) {
+        q = ngx_queue_prev(q);
+
+        if (cmd->op != NULL || cmd->done != on_join || cmd->failed
+            || cmd->argc > NGX_CHAT_REDIS_ARGS_MAX)
+        {
+            continue;
+        }
+
+        arg = NGX_CHAT_REDIS_ARG_KEY;
+        while (arg < NGX_CHAT_REDIS_ARG_FACTS
+               && chat_str_eq(chat_str(cmd->argv[arg], cmd->len[arg]),
+                              chat_str(like->argv[arg], like->len[arg])))
+        {
+            arg++;
+        }
+
+        if (arg == NGX_CHAT_REDIS_ARG_FACTS) {
             bytes = cmd->bytes;
             add_facts(cmd, facts, n);
             client->bytes += cmd->bytes - bytes;
@@ -186,124 +278,98 @@ add_to_unsent(ngx_chat_store_redis_t *redis, const ngx_chat_redis_cmd_t *like,
 }
 
 
-/* Submits cmd for op; a command that is not taken (or NULL) fails op. */
+/* Submits cmd for op, which fails if the command is not taken. */
 static void
 submit(ngx_chat_store_redis_t *redis, ngx_chat_redis_cmd_t *cmd,
        chat_store_op_t *op)
 {
-    if (cmd != NULL) {
-        cmd->op = op;
-        cmd->data = redis;
-
-        if (op != NULL) {
-            op->store = &redis->base.store;
-            op->answer = cmd;
-        }
-
-        if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) == NGX_OK) {
-            return;
-        }
-
-        ngx_chat_redis_cmd_free(cmd);
-    }
+    cmd->op = op;
 
     if (op != NULL) {
+        op->store = &redis->base.store;
+        op->answer = cmd;
+    }
+
+    if (ngx_chat_redis_cluster_submit(&redis->cluster, cmd) != NGX_OK
+        && op != NULL)
+    {
         ngx_chat_store_refuse(&redis->base, op, CHAT_ERROR);
     }
 }
 
 
-void
-ngx_chat_redis_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
-                    const chat_key_t *key, const chat_fact_t *facts, size_t n,
-                    uint32_t ttl, const chat_fact_t *wait)
+/* wait: one more fact, or NULL. */
+static void
+submit_join(ngx_chat_store_redis_t *redis, chat_store_op_t *op,
+            const chat_key_t *key, const chat_fact_t *facts, size_t n,
+            uint32_t ttl, const chat_fact_t *wait)
 {
     ngx_chat_redis_cmd_t *cmd;
 
     cmd = create_join(redis, key, ttl,
                       (size_t) redis->base.store.most_facts * (op ? 1 : 2), 0);
-    if (cmd != NULL) {
-        if (op == NULL && add_to_unsent(redis, cmd, facts, n)) {
-            ngx_chat_redis_cmd_free(cmd);
-            return;
-        }
 
-        cmd->is_replayable = n > 0;
-        add_facts(cmd, facts, n);
-        add_facts(cmd, wait, wait ? 1 : 0);
+    if (op == NULL && add_to_unsent(redis, cmd, facts, n)) {
+        ngx_chat_redis_cmd_free(cmd);
+        return;
     }
 
+    cmd->is_replayable = n > 0;
+    add_facts(cmd, facts, n);
+    add_facts(cmd, wait, wait ? 1 : 0);
     submit(redis, cmd, op);
 }
 
 
-void
-ngx_chat_redis_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
+static void
+redis_clear(chat_store_t *store, const chat_key_t *key, uint32_t ttl)
 {
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
     cmd = create_join(redis, key, ttl, store->most_facts, 1);
-    if (cmd != NULL) {
-        add_facts(cmd, &redis->base.cleared, 1);
-    }
-
+    add_facts(cmd, &redis->base.cleared, 1);
     submit(redis, cmd, NULL);
 }
 
 
-/* A command with a key and fields. */
-static ngx_chat_redis_cmd_t *
-create_on_fields(const char *name, const chat_key_t *key, const char *suffix,
-                 const chat_str_t *fields, size_t n)
-{
-    size_t                i;
-    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_cmd_create();
-
-    if (cmd != NULL) {
-        ngx_chat_redis_cmd_puts(cmd, name);
-        add_key(cmd, key, suffix);
-
-        for (i = 0; i < n; i++) {
-            ngx_chat_redis_cmd_add(cmd, fields[i]);
-        }
-
-        if (n == 0) {
-            ngx_chat_redis_cmd_puts(cmd, ""); /* Redis requires one */
-        }
-    }
-
-    return cmd;
-}
-
-
-void
-ngx_chat_redis_drop(chat_store_t *store, const chat_key_t *key,
-                    const chat_str_t *fields, size_t n)
-{
-    ngx_chat_redis_cmd_t *cmd = create_on_fields("HDEL", key, "", fields, n);
-
-    if (cmd != NULL) {
-        cmd->done = ngx_chat_redis_ignore;
-    }
-
-    submit((ngx_chat_store_redis_t *) store, cmd, NULL);
-}
-
-
-static chat_str_t
-text_of(const redisReply *reply)
-{
-    ngx_str_t text = ngx_chat_redis_text(reply);
-
-    return chat_str(text.data, text.len);
-}
-
-
-/* Calls op->done(), if anything awaits the command still. */
+/* Adds a key and fields to cmd, and submits it for op. */
 static void
-give(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc, const chat_fact_t *facts,
-     size_t n)
+submit_fields(chat_store_t *store, ngx_chat_redis_cmd_t *cmd,
+              chat_store_op_t *op, const chat_key_t *key, const char *suffix,
+              const chat_str_t *fields, size_t n)
+{
+    size_t i;
+
+    add_key(cmd, key, suffix);
+
+    for (i = 0; i < n; i++) {
+        ngx_chat_redis_cmd_add(cmd, fields[i]);
+    }
+
+    if (n == 0) {
+        ngx_chat_redis_cmd_puts(cmd, ""); /* Redis requires one */
+    }
+
+    submit((ngx_chat_store_redis_t *) store, cmd, op);
+}
+
+
+static void
+redis_drop(chat_store_t *store, const chat_key_t *key,
+           const chat_str_t *fields, size_t n)
+{
+    submit_fields(
+        store, ngx_chat_redis_cmd_create("HDEL", ngx_chat_redis_ignore, NULL),
+        NULL, key, "", fields, n);
+}
+
+
+/* Calls op->done(), if it still awaits the command, and ends command and
+ * reply. */
+static void
+finish(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc,
+       const chat_fact_t *facts, size_t n)
 {
     chat_store_op_t *op = cmd->op;
 
@@ -314,14 +380,7 @@ give(ngx_chat_redis_cmd_t *cmd, chat_rc_e rc, const chat_fact_t *facts,
         op->answer = NULL;
         op->done(op, rc, facts, n);
     }
-}
 
-
-/* Fails the command; reply may be NULL. */
-static void
-fail(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc)
-{
-    give(cmd, rc, NULL, 0);
     ngx_chat_redis_ignore(cmd, reply);
 }
 
@@ -334,14 +393,30 @@ fail_unexpected(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         ngx_chat_redis_log_error(cmd->client, reply);
     }
 
-    fail(cmd, reply,
-         reply != NULL && ngx_chat_redis_is_error(reply, "ERR FULL")
-             ? CHAT_LIMIT
-             : CHAT_ERROR);
+    finish(cmd, reply,
+           reply != NULL && ngx_chat_redis_is_error(reply, "ERR FULL")
+               ? CHAT_LIMIT
+               : CHAT_ERROR,
+           NULL, 0);
 }
 
 
-/* The worker in a fact whose life matters to its readers; or empty. */
+/* Memory for what the reply has; NULL: command and reply have ended. */
+static chat_fact_t *
+create_facts(ngx_chat_redis_cmd_t *cmd, redisReply *reply, size_t size)
+{
+    chat_fact_t *facts;
+
+    facts = chat_arena_alloc(cmd->arena, (reply->elements + 1) * size);
+    if (facts == NULL) {
+        finish(cmd, reply, CHAT_ERROR, NULL, 0);
+    }
+
+    return facts;
+}
+
+
+/* Returns the worker that a fact depends on; empty: none. */
 static chat_str_t
 worker_in_fact(chat_str_t field, chat_str_t value)
 {
@@ -374,9 +449,9 @@ worker_in_fact(chat_str_t field, chat_str_t value)
 
 
 /*
- * The workers in a reply that the shards are to be asked for: unknown ones,
- * and claimants in any case. A client that was told of a claimant's death may
- * be back before all workers know of it, and must not wait for the dead again.
+ * The workers in a reply that must be looked up: unknown ones, and every
+ * claimant. A client that has learned of a claimant's death may retry before
+ * all workers know of it, and must not wait for that claimant again.
  */
 static ngx_uint_t
 unknown_workers(ngx_chat_store_redis_t *redis, const redisReply *reply,
@@ -388,8 +463,9 @@ unknown_workers(ngx_chat_store_redis_t *redis, const redisReply *reply,
 
     for (i = 0; i + 1 < reply->elements && n < NGX_CHAT_REDIS_LOOK_UP; i += 2)
     {
-        field = text_of(reply->element[i]);
-        name = worker_in_fact(field, text_of(reply->element[i + 1]));
+        field = ngx_chat_redis_text(reply->element[i]);
+        name =
+            worker_in_fact(field, ngx_chat_redis_text(reply->element[i + 1]));
 
         if (ngx_chat_redis_liveness_knows(&redis->liveness, name,
                                           chat_str_starts(field, "claim/")))
@@ -411,52 +487,42 @@ unknown_workers(ngx_chat_store_redis_t *redis, const redisReply *reply,
 
 /* The facts of a join's reply; ends cmd and reply. */
 static void
-give_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
+finish_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     size_t       i, n = 0;
     chat_str_t   value;
     chat_fact_t *facts;
 
-    facts = chat_arena_alloc(cmd->arena,
-                             (reply->elements / 2 + 1) * sizeof(chat_fact_t));
+    facts = create_facts(cmd, reply, sizeof(chat_fact_t));
     if (facts == NULL) {
-        fail(cmd, reply, CHAT_ERROR);
         return;
     }
 
     for (i = 0; i + 1 < reply->elements; i += 2) {
-        value = text_of(reply->element[i + 1]);
+        value = ngx_chat_redis_text(reply->element[i + 1]);
         if (value.len == 0) {
             continue; /* another program's */
         }
 
-        facts[n].field = text_of(reply->element[i]);
+        facts[n].field = ngx_chat_redis_text(reply->element[i]);
         facts[n].value = chat_str(value.data + 1, value.len - 1);
         facts[n].has_payload = value.data[0] == '1';
         n++;
     }
 
-    give(cmd, CHAT_OK, facts, n);
-    ngx_chat_redis_ignore(cmd, reply);
+    finish(cmd, reply, CHAT_OK, facts, n);
 }
-
-
-/* A join's reply that waits for the shards. */
-typedef struct {
-    ngx_chat_redis_cmd_t *cmd;
-    redisReply           *reply;
-} looked_up_t;
 
 
 static void
 on_looked_up(void *data, ngx_uint_t known)
 {
-    looked_up_t *up = data;
+    ngx_chat_redis_cmd_t *cmd = data;
 
     if (known) {
-        give_join(up->cmd, up->reply);
+        finish_join(cmd, cmd->reply);
     } else {
-        fail(up->cmd, up->reply, CHAT_ERROR);
+        finish(cmd, cmd->reply, CHAT_ERROR, NULL, 0);
     }
 }
 
@@ -466,10 +532,9 @@ on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
     ngx_uint_t              n;
     chat_str_t              names[NGX_CHAT_REDIS_LOOK_UP];
-    looked_up_t            *up;
     ngx_chat_store_redis_t *redis = cmd->data;
 
-    if (reply != NULL && ngx_chat_redis_reload(cmd, reply)) {
+    if (reload(cmd, reply)) {
         return;
     }
 
@@ -482,24 +547,17 @@ on_join(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 
     n = cmd->op ? unknown_workers(redis, reply, names) : 0;
     if (n == 0) {
-        give_join(cmd, reply);
+        finish_join(cmd, reply);
         return;
     }
 
-    up = chat_arena_alloc(cmd->arena, sizeof(looked_up_t));
-    if (up == NULL) {
-        fail(cmd, reply, CHAT_ERROR);
-        return;
-    }
-
-    up->cmd = cmd;
-    up->reply = reply;
+    cmd->reply = reply;
     ngx_chat_redis_liveness_query(&redis->liveness, names, n, cmd->op,
-                                  on_looked_up, up);
+                                  on_looked_up, cmd);
 }
 
 
-/* Reads value and payload from what add_payload() has written; 0: neither. */
+/* Reads value and payload from what a join has written; 0: neither. */
 static ngx_uint_t
 read_payload(chat_str_t text, chat_fact_t *fact)
 {
@@ -538,35 +596,26 @@ on_payloads(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         return;
     }
 
-    facts = chat_arena_alloc(cmd->arena, cmd->argc * sizeof(chat_fact_t));
+    facts = create_facts(cmd, reply, sizeof(chat_fact_t));
     if (facts == NULL) {
-        fail(cmd, reply, CHAT_ERROR);
         return;
     }
 
     for (i = 0; i < reply->elements; i++) {
         facts[n].field = chat_str(cmd->argv[i + 2], cmd->len[i + 2]);
-        n += read_payload(text_of(reply->element[i]), &facts[n]);
+        n += read_payload(ngx_chat_redis_text(reply->element[i]), &facts[n]);
     }
 
-    give(cmd, CHAT_OK, facts, n);
-    ngx_chat_redis_ignore(cmd, reply);
+    finish(cmd, reply, CHAT_OK, facts, n);
 }
 
 
-void
-ngx_chat_redis_payloads(chat_store_t *store, chat_store_op_t *op,
-                        const chat_key_t *key, const chat_str_t *fields,
-                        size_t n)
+static void
+redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+               const chat_str_t *fields, size_t n)
 {
-    ngx_chat_redis_cmd_t *cmd =
-        create_on_fields("HMGET", key, ":p", fields, n);
-
-    if (cmd != NULL) {
-        cmd->done = on_payloads;
-    }
-
-    submit((ngx_chat_store_redis_t *) store, cmd, op);
+    submit_fields(store, ngx_chat_redis_cmd_create("HMGET", on_payloads, NULL),
+                  op, key, ":p", fields, n);
 }
 
 
@@ -584,70 +633,47 @@ add_id(ngx_chat_redis_cmd_t *cmd, uint64_t position)
 static void
 on_append(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
 {
-    if (reply != NULL) {
-        if (ngx_chat_redis_reload(cmd, reply)) {
-            return;
-        }
+    if (reload(cmd, reply)) {
+        return;
+    }
 
-        if (reply->type != REDIS_REPLY_INTEGER) {
-            ngx_chat_redis_log_error(cmd->client, reply);
-        }
+    if (reply != NULL && reply->type != REDIS_REPLY_INTEGER) {
+        ngx_chat_redis_log_error(cmd->client, reply);
     }
 
     ngx_chat_redis_ignore(cmd, reply);
 }
 
 
-void
-ngx_chat_redis_append(chat_store_t *store, const chat_key_t *key,
-                      uint64_t position, chat_str_t bytes, int last,
-                      uint64_t keep, uint32_t ttl)
+static void
+redis_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
+             chat_str_t bytes, int last, uint64_t keep, uint32_t ttl)
 {
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    /* half of the room is for facts alone; a lost piece shows as a gap */
+    /* half of the room is reserved for facts; a dropped piece is a gap */
     if (position == UINT64_MAX
-        || redis->cluster.retry_bytes
-                   + ngx_chat_redis_client_of(redis, key)->bytes + bytes.len
+        || redis->cluster.retry_bytes + client_of(redis, key)->bytes
+                   + bytes.len
                > NGX_CHAT_REDIS_PENDING / 2)
     {
         return;
     }
 
-    cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_APPEND);
-    if (cmd != NULL) {
-        cmd->done = on_append;
-        cmd->is_replayable = 1;
-        cmd->is_log = 1;
-        ngx_chat_redis_cmd_puts(cmd, "3");
-        add_key(cmd, key, "");
-        add_key(cmd, key, ":p");
-        add_key(cmd, key, ":l");
-        ngx_chat_redis_cmd_number(cmd, ttl);
-        add_id(cmd, ngx_min(keep, position));
-        add_id(cmd, position);
-        ngx_chat_redis_cmd_puts(cmd, last ? "l" : "b");
-        ngx_chat_redis_cmd_add(cmd, bytes);
-    }
-
+    cmd = call(redis, NGX_CHAT_REDIS_APPEND, on_append);
+    cmd->is_replayable = 1;
+    cmd->is_log = 1;
+    ngx_chat_redis_cmd_puts(cmd, "3");
+    add_key(cmd, key, "");
+    add_key(cmd, key, ":p");
+    add_key(cmd, key, ":l");
+    ngx_chat_redis_cmd_number(cmd, ttl);
+    add_id(cmd, ngx_min(keep, position));
+    add_id(cmd, position);
+    ngx_chat_redis_cmd_puts(cmd, last ? "l" : "b");
+    ngx_chat_redis_cmd_add(cmd, bytes);
     submit(redis, cmd, NULL);
-}
-
-
-/* The position in an entry's id. NGX_ERROR: another program's entry. */
-static ngx_int_t
-read_id(const redisReply *id, uint64_t *position)
-{
-    char *end;
-
-    if (id->type != REDIS_REPLY_STRING || id->str[0] < '1' || id->str[0] > '9')
-    {
-        return NGX_ERROR;
-    }
-
-    *position = strtoull(id->str, &end, 10) - 1;
-    return ngx_strcmp(end, "-0") == 0 ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -655,13 +681,23 @@ read_id(const redisReply *id, uint64_t *position)
 static ngx_uint_t
 read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
 {
+    char             *end;
     uint64_t          position;
     chat_str_t        name;
-    const redisReply *pair;
+    const redisReply *id, *pair;
 
-    if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2
-        || read_id(entry->element[0], &position) != NGX_OK)
+    if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2) {
+        return 0;
+    }
+
+    id = entry->element[0];
+    if (id->type != REDIS_REPLY_STRING || id->str[0] < '1' || id->str[0] > '9')
     {
+        return 0;
+    }
+
+    position = strtoull(id->str, &end, 10) - 1;
+    if (ngx_strcmp(end, "-0") != 0) {
         return 0;
     }
 
@@ -672,7 +708,7 @@ read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
         return 0;
     }
 
-    name = text_of(pair->element[0]);
+    name = ngx_chat_redis_text(pair->element[0]);
     if (!chat_str_is(name, "b") && !chat_str_is(name, "l")) {
         return 0;
     }
@@ -680,7 +716,7 @@ read_piece(const redisReply *entry, chat_fact_t *fact, u_char *p)
     fact->field = chat_str(p, (size_t) (ngx_sprintf(p, "%uL", position) - p));
     fact->value =
         chat_str_is(name, "l") ? chat_cstr("last") : chat_str(NULL, 0);
-    fact->payload = text_of(pair->element[1]);
+    fact->payload = ngx_chat_redis_text(pair->element[1]);
     fact->has_payload = 1;
     return 1;
 }
@@ -693,7 +729,7 @@ on_read(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     u_char      *p;
     chat_fact_t *facts;
 
-    if (reply != NULL && ngx_chat_redis_reload(cmd, reply)) {
+    if (reload(cmd, reply)) {
         return;
     }
 
@@ -702,11 +738,8 @@ on_read(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         return;
     }
 
-    facts = chat_arena_alloc(
-        cmd->arena,
-        reply->elements * (sizeof(chat_fact_t) + NGX_INT64_LEN) + 1);
+    facts = create_facts(cmd, reply, sizeof(chat_fact_t) + NGX_INT64_LEN);
     if (facts == NULL) {
-        fail(cmd, reply, CHAT_ERROR);
         return;
     }
 
@@ -716,26 +749,131 @@ on_read(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         n += read_piece(reply->element[i], &facts[n], p);
     }
 
-    give(cmd, CHAT_OK, facts, n);
-    ngx_chat_redis_ignore(cmd, reply);
+    finish(cmd, reply, CHAT_OK, facts, n);
 }
 
 
-void
-ngx_chat_redis_read(chat_store_t *store, chat_store_op_t *op,
-                    const chat_key_t *key, uint64_t position)
+static void
+redis_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+           uint64_t position)
 {
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    cmd = ngx_chat_redis_call(redis, NGX_CHAT_REDIS_READ);
-    if (cmd != NULL) {
-        cmd->done = on_read;
-        ngx_chat_redis_cmd_puts(cmd, "1");
-        add_key(cmd, key, ":l");
-        add_id(cmd, ngx_min(position, UINT64_MAX - 1));
-        ngx_chat_redis_cmd_number(cmd, CHAT_STORE_READ_MAX);
+    cmd = call(redis, NGX_CHAT_REDIS_READ, on_read);
+    ngx_chat_redis_cmd_puts(cmd, "1");
+    add_key(cmd, key, ":l");
+    add_id(cmd, ngx_min(position, UINT64_MAX - 1));
+    ngx_chat_redis_cmd_number(cmd, CHAT_STORE_READ_MAX);
+    submit(redis, cmd, op);
+}
+
+
+static void
+redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+           const chat_fact_t *facts, size_t n, uint32_t ttl)
+{
+    submit_join((ngx_chat_store_redis_t *) store, op, key, facts, n, ttl,
+                NULL);
+}
+
+
+static void
+redis_unwatch(chat_store_watch_t *watch)
+{
+    if (watch->store != NULL) {
+        ngx_chat_store_watch_remove((ngx_chat_store_base_t *) watch->store,
+                                    watch);
+    }
+}
+
+
+static void
+redis_watch(chat_store_t *store, chat_store_watch_t *watch,
+            chat_store_op_t *op, const chat_key_t *key,
+            const chat_fact_t *facts, size_t n, uint32_t ttl)
+{
+    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
+
+    redis_unwatch(watch);
+    ngx_chat_store_watch_add(&redis->base, watch, key);
+    submit_join(redis, op, key, facts, n, ttl, &redis->base.wait);
+}
+
+
+static void
+redis_cancel(chat_store_op_t *op)
+{
+    ngx_chat_redis_cmd_t *cmd = op->answer;
+
+    if (op->store == NULL) {
+        return;
     }
 
-    submit(redis, cmd, op);
+    if (cmd == NULL) {
+        ngx_chat_store_forget((ngx_chat_store_base_t *) op->store, op);
+        return;
+    }
+
+    /* the command stays, because its facts must be put */
+    cmd->op = NULL;
+    op->answer = NULL;
+    op->store = NULL;
+}
+
+
+static void
+redis_flush(chat_store_t *store)
+{
+    ngx_chat_redis_cluster_flush(&((ngx_chat_store_redis_t *) store)->cluster);
+}
+
+
+static int
+redis_alive(chat_store_t *store, chat_str_t worker)
+{
+    return ngx_chat_redis_liveness_alive(
+        &((ngx_chat_store_redis_t *) store)->liveness, worker);
+}
+
+
+/* The node of the key's slot may be unavailable while others are not. */
+static int
+redis_key_unavailable(chat_store_t *store, const chat_key_t *key)
+{
+    return client_of((ngx_chat_store_redis_t *) store, key)->state
+           == CHAT_STORE_UNAVAILABLE;
+}
+
+
+void
+ngx_chat_redis_init_store(ngx_chat_store_redis_t *redis)
+{
+    u_char        digest[NGX_CHAT_REDIS_SHA1];
+    ngx_uint_t    i;
+    ngx_sha1_t    sha1;
+    chat_store_t *store = &redis->base.store;
+
+    for (i = 0; i < NGX_CHAT_REDIS_SCRIPTS; i++) {
+        ngx_sha1_init(&sha1);
+        ngx_sha1_update(&sha1, scripts[i], ngx_strlen(scripts[i]));
+        ngx_sha1_final(digest, &sha1);
+        (void) ngx_hex_dump((u_char *) redis->sha[i], digest, sizeof(digest));
+    }
+
+    store->name = "redis";
+    store->state = CHAT_STORE_RECONNECTING;
+    store->most_facts = CHAT_STORE_FACTS;
+    store->join = redis_join;
+    store->watch = redis_watch;
+    store->unwatch = redis_unwatch;
+    store->payloads = redis_payloads;
+    store->append = redis_append;
+    store->read = redis_read;
+    store->drop = redis_drop;
+    store->clear = redis_clear;
+    store->flush = redis_flush;
+    store->cancel = redis_cancel;
+    store->alive = redis_alive;
+    store->lacks = redis_key_unavailable;
 }

@@ -1,6 +1,12 @@
 /*
- * ngx_chat_redis_conf.c: chat_store with Redis: the parameters behind the URL,
- * and host names that are resolved at start.
+ * ngx_chat_redis_conf.c: chat_store with Redis, and addresses of servers, as
+ * the URL has them and as servers name them at run time.
+ *
+ * redis://[user[:password]@]host[:port][/db]
+ * redis+sentinel://[...@]host[:port],.../master[/db]
+ * redis+cluster://[...@]host[:port],...
+ * rediss...: the same over TLS
+ * unix:PATH
  *
  * Each error names the directive. The value of an unknown parameter is never
  * printed: it may be a password.
@@ -12,6 +18,9 @@
 
 #include "store/redis/ngx_chat_redis_conf.h"
 
+#define NGX_CHAT_REDIS_PORT 6379
+#define NGX_CHAT_REDIS_SENTINEL_PORT 26379
+#define NGX_CHAT_REDIS_DB_MAX 1000000
 #define NGX_CHAT_REDIS_TIMEOUT 200 /* ms */
 #define NGX_CHAT_REDIS_PASSWORD_MAX 4096
 #define NGX_CHAT_REDIS_CHAIN_MAX 9 /* of certificates */
@@ -25,6 +34,419 @@ struct parameter_s {
     size_t offset; /* of the string in ngx_chat_redis_conf_t */
 };
 
+typedef struct {
+    ngx_str_t               prefix;
+    ngx_chat_redis_scheme_e scheme;
+    in_port_t               port; /* default; 0: a path */
+    ngx_uint_t              tls;
+} scheme_t;
+
+static const scheme_t schemes[] = {
+    { ngx_string("redis://"), NGX_CHAT_REDIS_ONE, NGX_CHAT_REDIS_PORT, 0 },
+    { ngx_string("redis+sentinel://"), NGX_CHAT_REDIS_SENTINEL,
+      NGX_CHAT_REDIS_SENTINEL_PORT, 0 },
+    { ngx_string("redis+cluster://"), NGX_CHAT_REDIS_CLUSTER,
+      NGX_CHAT_REDIS_PORT, 0 },
+#if (NGX_SSL)
+    { ngx_string("rediss://"), NGX_CHAT_REDIS_ONE, NGX_CHAT_REDIS_PORT, 1 },
+    { ngx_string("rediss+sentinel://"), NGX_CHAT_REDIS_SENTINEL,
+      NGX_CHAT_REDIS_SENTINEL_PORT, 1 },
+    { ngx_string("rediss+cluster://"), NGX_CHAT_REDIS_CLUSTER,
+      NGX_CHAT_REDIS_PORT, 1 },
+#endif
+    { ngx_string("unix:"), NGX_CHAT_REDIS_ONE, 0, 0 },
+    { ngx_null_string, NGX_CHAT_REDIS_ONE, 0, 0 }
+};
+
+
+static ngx_uint_t
+is_name(chat_str_t host)
+{
+    size_t i;
+    u_char c;
+
+    for (i = 0; i < host.len; i++) {
+        c = ngx_tolower(host.data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-'
+            && c != '.' && c != '_')
+        {
+            return 0;
+        }
+    }
+
+    return host.len > 0;
+}
+
+
+/* Writes the IP address to sockaddr; returns its length, 0 if it is none. */
+static socklen_t
+parse_ip(chat_str_t ip, ngx_sockaddr_t *sockaddr)
+{
+    u_char   *text = (u_char *) ip.data;
+    in_addr_t address = ngx_inet_addr(text, ip.len);
+
+    if (address != INADDR_NONE) {
+        sockaddr->sockaddr_in.sin_family = AF_INET;
+        sockaddr->sockaddr_in.sin_addr.s_addr = address;
+        return sizeof(struct sockaddr_in);
+    }
+
+#if (NGX_HAVE_INET6)
+    if (ngx_inet6_addr(text, ip.len, sockaddr->sockaddr_in6.sin6_addr.s6_addr)
+        == NGX_OK)
+    {
+        sockaddr->sockaddr_in6.sin6_family = AF_INET6;
+        return sizeof(struct sockaddr_in6);
+    }
+#endif
+
+    return 0;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_is_ip(chat_str_t host)
+{
+    ngx_sockaddr_t sockaddr;
+
+    return parse_ip(host, &sockaddr) != 0;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host, chat_str_t name,
+                       ngx_int_t port)
+{
+    return host->port == port
+           && chat_str_eq(chat_str(host->host.data, host->host.len), name);
+}
+
+
+void
+ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *address, chat_str_t ip)
+{
+    address->addr.socklen = parse_ip(ip, &address->sockaddr);
+
+    if (address->addr.socklen != 0) {
+        ngx_inet_set_port(&address->sockaddr.sockaddr, address->host.port);
+        address->addr.sockaddr = &address->sockaddr.sockaddr;
+        address->addr.name = address->host.name;
+        address->host.addrs = &address->addr;
+        address->host.naddrs = 1;
+    }
+}
+
+
+ngx_int_t
+ngx_chat_redis_address_set(ngx_chat_redis_address_t *address, chat_str_t name,
+                           ngx_int_t port)
+{
+    ngx_chat_redis_host_t *host = &address->host;
+
+    if (port < 1 || port > 65535 || name.len >= sizeof(address->text)
+        || !(is_name(name) || ngx_chat_redis_is_ip(name)))
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(address, sizeof(ngx_chat_redis_address_t));
+    ngx_memcpy(address->text, name.data, name.len);
+    host->port = (in_port_t) port;
+    host->host.data = address->text;
+    host->host.len = name.len;
+    host->name.data = address->name;
+    host->name.len =
+        ngx_sprintf(address->name,
+                    memchr(name.data, ':', name.len) ? "[%V]:%i" : "%V:%i",
+                    &host->host, port)
+        - address->name;
+
+    ngx_chat_redis_address_set_ip(address, name);
+    return NGX_OK;
+}
+
+
+/* Logs why chat_store is refused: NGX_ERROR. */
+static ngx_int_t
+invalid(ngx_conf_t *cf, const char *what, const char *must)
+{
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid %s in \"chat_store\", it must be %s", what,
+                       must);
+    return NGX_ERROR;
+}
+
+
+static const scheme_t *
+find_scheme(const ngx_str_t *text)
+{
+    const scheme_t *scheme;
+
+    for (scheme = schemes; scheme->prefix.len; scheme++) {
+        if (text->len >= scheme->prefix.len
+            && ngx_strncasecmp(text->data, scheme->prefix.data,
+                               scheme->prefix.len)
+                   == 0)
+        {
+            return scheme;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_is_url(const ngx_str_t *text)
+{
+    return find_scheme(text) != NULL;
+}
+
+
+/* Cuts text at the byte there, and returns the part before it. */
+static ngx_str_t
+split(ngx_str_t *text, u_char *there)
+{
+    ngx_str_t front = { there - text->data, text->data };
+
+    text->data = there + 1;
+    text->len -= front.len + 1;
+    return front;
+}
+
+
+/* Decodes percent-encoded text in place. */
+static ngx_int_t
+decode(ngx_conf_t *cf, ngx_str_t *text)
+{
+    size_t    i;
+    u_char   *p = text->data;
+    ngx_int_t octet;
+
+    for (i = 0; i < text->len; i++) {
+        octet = text->data[i];
+
+        if (octet == '%') {
+            octet = i + 2 < text->len ? ngx_hextoi(&text->data[i + 1], 2)
+                                      : NGX_ERROR;
+            i += 2;
+        }
+
+        if (octet == NGX_ERROR) {
+            return invalid(cf, "user or password", "percent-encoded");
+        }
+
+        *p++ = (u_char) octet;
+    }
+
+    text->len = p - text->data;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+read_db(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+        const parameter_t *parameter, ngx_str_t *value)
+{
+    ngx_int_t db = ngx_atoi(value->data, value->len);
+
+    if (db < 0 || db > NGX_CHAT_REDIS_DB_MAX) {
+        return invalid(cf, "database", "a number up to 1000000");
+    }
+
+    if (conf->db != NGX_CONF_UNSET_UINT) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "two databases in \"chat_store\"");
+        return NGX_ERROR;
+    }
+
+    conf->db = db;
+    return NGX_OK;
+}
+
+
+/* user[:password] */
+static ngx_int_t
+read_userinfo(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
+{
+    u_char *colon;
+
+    /* probably a user before each host, not a part of the password */
+    if (conf->scheme != NGX_CHAT_REDIS_ONE && memchr(text.data, '@', text.len))
+    {
+        return invalid(cf, "user or password",
+                       "percent-encoded, and only before the "
+                       "first host");
+    }
+
+    colon = ngx_strlchr(text.data, text.data + text.len, ':');
+    if (colon) {
+        conf->user = split(&text, colon);
+        conf->password = text;
+    } else {
+        conf->user = text;
+    }
+
+    return decode(cf, &conf->user) == NGX_OK ? decode(cf, &conf->password)
+                                             : NGX_ERROR;
+}
+
+
+/* The path of a socket; or host, host:port, [address], [address]:port. */
+static ngx_int_t
+read_host(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
+          in_port_t port)
+{
+    ngx_url_t                 url;
+    ngx_chat_redis_host_t    *host = &conf->hosts[conf->nhosts];
+    ngx_chat_redis_address_t *address;
+
+    ngx_memzero(&url, sizeof(ngx_url_t));
+    url.url = text;
+    url.default_port = port;
+    url.no_resolve = 1;
+
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s in \"chat_store\"",
+                           url.err ? url.err : "no memory");
+        return NGX_ERROR;
+    }
+
+    conf->nhosts++;
+
+    if (url.family == AF_UNIX) {
+        host->name = text;
+        host->addrs = url.addrs;
+        host->naddrs = url.naddrs;
+        return NGX_OK;
+    }
+
+    if (url.host.data[0] == '[') {
+        url.host.data++;
+        url.host.len -= 2;
+    }
+
+    address = ngx_palloc(cf->pool, sizeof(ngx_chat_redis_address_t));
+    if (address == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_chat_redis_address_set(
+            address, chat_str(url.host.data, url.host.len), url.port)
+        != NGX_OK)
+    {
+        return invalid(cf, "host",
+                       "a name, an IPv4 address or an IPv6 "
+                       "address in brackets");
+    }
+
+    *host = address->host;
+    return NGX_OK;
+}
+
+
+/* One host; with another scheme than ONE more of them, and commas between. */
+static ngx_int_t
+read_hosts(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
+           in_port_t port)
+{
+    u_char *comma;
+
+    conf->hosts = ngx_pcalloc(cf->pool, (text.len / 2 + 1)
+                                            * sizeof(ngx_chat_redis_host_t));
+    if (conf->hosts == NULL) {
+        return NGX_ERROR;
+    }
+
+    while (conf->scheme != NGX_CHAT_REDIS_ONE
+           && (comma = ngx_strlchr(text.data, text.data + text.len, ',')))
+    {
+        if (read_host(cf, conf, split(&text, comma), port) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return read_host(cf, conf, text, port);
+}
+
+
+/* What follows the hosts: [db], or with Sentinels: master[/db]. */
+static ngx_int_t
+read_path(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
+{
+    u_char *slash;
+
+    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
+        slash = ngx_strlchr(text.data, text.data + text.len, '/');
+        conf->master = slash ? split(&text, slash) : text;
+
+        if (!is_name(chat_str(conf->master.data, conf->master.len))) {
+            return invalid(cf, "master behind the sentinels",
+                           "a name that they know, of letters, "
+                           "digits, \".\", \"-\" and \"_\"");
+        }
+
+        if (slash == NULL) {
+            return NGX_OK;
+        }
+    }
+
+    return text.len ? read_db(cf, conf, NULL, &text) : NGX_OK;
+}
+
+
+/*
+ * Reads unix:PATH or scheme://[user[:password]@]host[:port],...[/...] into
+ * conf. NGX_ERROR: it has been logged, without any part of the URL, as a
+ * mistyped password may be anywhere in it.
+ */
+static ngx_int_t
+read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
+{
+    u_char         *at, *slash;
+    ngx_str_t       path = ngx_null_string;
+    const scheme_t *scheme = find_scheme(&text);
+
+    if (scheme == NULL) {
+        return invalid(cf, "store",
+                       "redis://..., rediss://..., "
+                       "redis+sentinel://..., "
+                       "redis+cluster://... or unix:PATH");
+    }
+
+    conf->scheme = scheme->scheme;
+    conf->tls = scheme->tls;
+
+    if (scheme->port != 0) {
+        (void) split(&text, text.data + scheme->prefix.len - 1);
+
+        slash = ngx_strlchr(text.data, text.data + text.len, '/');
+        if (slash) {
+            path = text;
+            text = split(&path, slash);
+
+            if (memchr(path.data, '@', path.len)) {
+                return invalid(cf, "user or password", "percent-encoded");
+            }
+        }
+
+        if (read_path(cf, conf, path) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        at = memrchr(text.data, '@', text.len);
+        if (at && read_userinfo(cf, conf, split(&text, at)) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    /* the hosts; the master stands behind them and a slash */
+    conf->name = text;
+    conf->name.len += conf->master.len ? 1 + conf->master.len : 0;
+    return read_hosts(cf, conf, text, scheme->port);
+}
+
 
 static ngx_int_t
 set_string(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
@@ -32,7 +454,7 @@ set_string(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
 {
     ngx_str_t *to = (ngx_str_t *) ((char *) conf + parameter->offset);
 
-    /* of the user and the password the URL may have one, too */
+    /* the URL may also contain the user and the password */
     if (to->len != 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"chat_store\" has a value in its URL and in "
@@ -53,7 +475,7 @@ read_timeout(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
     ngx_int_t timeout = ngx_parse_time(value, 0);
 
     if (timeout == NGX_ERROR || timeout == 0) {
-        return ngx_chat_redis_invalid(cf, "timeout", "a time above 0");
+        return invalid(cf, "timeout", "a time above 0");
     }
 
     conf->timeout = timeout;
@@ -69,45 +491,7 @@ read_verify(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
 
     return conf->verify || ngx_strcmp(value->data, "off") == 0
                ? NGX_OK
-               : ngx_chat_redis_invalid(cf, "verify", "on or off");
-}
-
-
-static ngx_int_t
-read_db(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-        const parameter_t *parameter, ngx_str_t *value)
-{
-    return ngx_chat_redis_read_db(cf, conf, value);
-}
-
-
-/* The length of the file's beginning; -1: an error, which was logged. */
-static ssize_t
-read_file(ngx_conf_t *cf, ngx_str_t *name, u_char *to, size_t size)
-{
-    ssize_t  n;
-    size_t   len = 0;
-    ngx_fd_t fd;
-
-    fd = ngx_open_file(name->data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
-    if (fd == NGX_INVALID_FILE) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           "\"chat_store\" cannot open \"%V\"", name);
-        return -1;
-    }
-
-    do {
-        n = ngx_read_fd(fd, to + len, size - len);
-        len += n > 0 ? n : 0;
-    } while (n > 0 && len < size);
-
-    if (n == -1) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           "\"chat_store\" cannot read \"%V\"", name);
-    }
-
-    (void) ngx_close_file(fd);
-    return n == -1 ? -1 : (ssize_t) len;
+               : invalid(cf, "verify", "on or off");
 }
 
 
@@ -117,29 +501,48 @@ read_secret(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
             const parameter_t *parameter, ngx_str_t *value)
 {
     u_char    text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
+    size_t    len = 0;
     ssize_t   n;
+    ngx_fd_t  fd;
     ngx_str_t name = *value, secret;
 
     if (ngx_conf_full_name(cf->cycle, &name, 1) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    n = read_file(cf, &name, text, sizeof(text));
+    fd = ngx_open_file(name.data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+    if (fd == NGX_INVALID_FILE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           "\"chat_store\" cannot open \"%V\"", &name);
+        return NGX_ERROR;
+    }
+
+    do {
+        n = ngx_read_fd(fd, text + len, sizeof(text) - len);
+        len += n > 0 ? n : 0;
+    } while (n > 0 && len < sizeof(text));
+
+    if (n == -1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           "\"chat_store\" cannot read \"%V\"", &name);
+    }
+
+    (void) ngx_close_file(fd);
     if (n == -1) {
         return NGX_ERROR;
     }
 
-    end = memchr(text, '\n', n);
-    end = end ? end : text + n;
+    end = memchr(text, '\n', len);
+    end = end ? end : text + len;
 
     if (end > text && end[-1] == '\r') {
         end--;
     }
 
     if (end == text || end - text > NGX_CHAT_REDIS_PASSWORD_MAX) {
-        return ngx_chat_redis_invalid(cf, "password_file",
-                                      "a file with a password of at most "
-                                      "4096 bytes in its first line");
+        return invalid(cf, "password_file",
+                       "a file with a password of at most 4096 bytes in its "
+                       "first line");
     }
 
     secret.len = end - text;
@@ -182,7 +585,7 @@ read_parameter(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t word,
 
     equals = ngx_strlchr(word.data, word.data + word.len, '=');
     if (equals == NULL) {
-        return ngx_chat_redis_invalid(cf, "parameter", "name=value");
+        return invalid(cf, "parameter", "name=value");
     }
 
     name.data = word.data;
@@ -211,7 +614,7 @@ read_parameter(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t word,
 }
 
 
-/* The combination of URL and parameters; NULL: it is a good one. */
+/* Why URL and parameters do not fit together; NULL: they do. */
 static const char *
 conflict(const ngx_chat_redis_conf_t *conf)
 {
@@ -241,27 +644,6 @@ conflict(const ngx_chat_redis_conf_t *conf)
 #if (NGX_SSL)
 
 static ngx_int_t
-load_trusted(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
-{
-    if (ngx_ssl_trusted_certificate(cf, conf->ssl, &conf->ca,
-                                    NGX_CHAT_REDIS_CHAIN_MAX)
-        != NGX_OK)
-    {
-        return ngx_chat_redis_invalid(cf, "ca", "a file of PEM certificates");
-    }
-
-    if (conf->ca.len == 0
-        && SSL_CTX_set_default_verify_paths(conf->ssl->ctx) == 0) {
-        ngx_ssl_error(NGX_LOG_EMERG, cf->log, 0,
-                      "SSL_CTX_set_default_verify_paths() failed");
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
 create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
     ngx_ssl_t          *ssl;
@@ -283,54 +665,36 @@ create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
         return NGX_ERROR;
     }
 
-    return conf->verify ? load_trusted(cf, conf) : NGX_OK;
-}
+    if (!conf->verify) {
+        return NGX_OK;
+    }
 
+    if (ngx_ssl_trusted_certificate(cf, ssl, &conf->ca,
+                                    NGX_CHAT_REDIS_CHAIN_MAX)
+        != NGX_OK)
+    {
+        return invalid(cf, "ca", "a file of PEM certificates");
+    }
 
-#endif
-
-
-static ngx_int_t
-read_arguments(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
-{
-    ngx_str_t  *args = cf->args->elts;
-    ngx_uint_t  i, seen = 0;
-    const char *wrong;
-
-    if (ngx_chat_redis_read_url(cf, conf, args[1]) != NGX_OK) {
+    if (conf->ca.len == 0 && SSL_CTX_set_default_verify_paths(ssl->ctx) == 0) {
+        ngx_ssl_error(NGX_LOG_EMERG, cf->log, 0,
+                      "SSL_CTX_set_default_verify_paths() failed");
         return NGX_ERROR;
     }
-
-    for (i = 2; i < cf->args->nelts; i++) {
-        if (read_parameter(cf, conf, args[i], &seen) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    ngx_conf_init_uint_value(conf->db, 0);
-
-    wrong = conflict(conf);
-    if (wrong) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid \"chat_store\": %s",
-                           wrong);
-        return NGX_ERROR;
-    }
-
-    ngx_conf_init_value(conf->verify, 1);
-
-#if (NGX_SSL)
-    if (conf->tls) {
-        return create_ssl(cf, conf);
-    }
-#endif
 
     return NGX_OK;
 }
 
 
+#endif
+
+
 ngx_chat_redis_conf_t *
 ngx_chat_redis_conf_read(ngx_conf_t *cf)
 {
+    ngx_str_t             *args = cf->args->elts;
+    ngx_uint_t             i, seen = 0;
+    const char            *wrong;
     ngx_chat_redis_conf_t *conf;
 
     conf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_redis_conf_t));
@@ -342,65 +706,64 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
     conf->db = NGX_CONF_UNSET_UINT;
     conf->verify = NGX_CONF_UNSET;
 
-    return read_arguments(cf, conf) == NGX_OK ? conf : NULL;
-}
-
-
-/* 1 if http has a resolver; NGINX creates an empty one where it has none. */
-static ngx_uint_t
-use_resolver(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
-{
-    ngx_http_core_loc_conf_t *clcf;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
-#if (angie_version >= 1012000)
-    if (clcf->resolver == NULL || clcf->resolver->connections == NULL) {
-        return 0;
+    if (read_url(cf, conf, args[1]) != NGX_OK) {
+        return NULL;
     }
-#else
-    if (clcf->resolver == NULL || clcf->resolver->connections.nelts == 0) {
-        return 0;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (read_parameter(cf, conf, args[i], &seen) != NGX_OK) {
+            return NULL;
+        }
+    }
+
+    ngx_conf_init_uint_value(conf->db, 0);
+
+    wrong = conflict(conf);
+    if (wrong) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid \"chat_store\": %s",
+                           wrong);
+        return NULL;
+    }
+
+    ngx_conf_init_value(conf->verify, 1);
+
+#if (NGX_SSL)
+    if (conf->tls && create_ssl(cf, conf) != NGX_OK) {
+        return NULL;
     }
 #endif
 
-    conf->resolver = clcf->resolver;
-    conf->resolver_timeout = clcf->resolver_timeout == NGX_CONF_UNSET_MSEC
-                                 ? 30000
-                                 : clcf->resolver_timeout;
-    return 1;
+    return conf;
 }
 
 
-/* Resolves the host's name; 0: it could not, which was logged. */
-static ngx_uint_t
-resolve(ngx_conf_t *cf, ngx_chat_redis_host_t *host, ngx_uint_t level)
+/* The resolver of http. NULL: none; NGINX creates an empty one then. */
+static ngx_resolver_t *
+find_resolver(const ngx_http_core_loc_conf_t *clcf)
 {
-    ngx_url_t url;
-
-    ngx_memzero(&url, sizeof(ngx_url_t));
-    url.host = host->host;
-    url.port = host->port;
-
-    if (ngx_inet_resolve_host(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\": \"%V\"",
-                           url.err ? url.err : "no memory", &host->name);
-        return 0;
-    }
-
-    host->addrs = url.addrs;
-    host->naddrs = url.naddrs;
-    return 1;
+#if (angie_version >= 1012000)
+    return clcf->resolver && clcf->resolver->connections ? clcf->resolver
+                                                         : NULL;
+#else
+    return clcf->resolver && clcf->resolver->connections.nelts ? clcf->resolver
+                                                               : NULL;
+#endif
 }
 
 
 ngx_int_t
 ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
-    ngx_uint_t             i, level, known = 0, resolver;
-    ngx_chat_redis_host_t *host;
+    ngx_url_t                 url;
+    ngx_uint_t                i, level, known = 0;
+    ngx_chat_redis_host_t    *host;
+    ngx_http_core_loc_conf_t *clcf;
 
-    resolver = use_resolver(cf, conf);
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    conf->resolver = find_resolver(clcf);
+    conf->resolver_timeout = clcf->resolver_timeout == NGX_CONF_UNSET_MSEC
+                                 ? 30000
+                                 : clcf->resolver_timeout;
 
     for (i = 0; i < conf->nhosts; i++) {
         host = &conf->hosts[i];
@@ -408,7 +771,7 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
         /* an IP address, a socket, or a name for run time, where localhost
          * is in no DNS */
         if (host->naddrs != 0
-            || (resolver
+            || (conf->resolver != NULL
                 && ngx_strcasecmp(host->host.data, (u_char *) "localhost")
                        != 0))
         {
@@ -416,9 +779,21 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
             continue;
         }
 
+        ngx_memzero(&url, sizeof(ngx_url_t));
+        url.host = host->host;
+        url.port = host->port;
+
+        if (ngx_inet_resolve_host(cf->pool, &url) == NGX_OK) {
+            known++;
+            host->addrs = url.addrs;
+            host->naddrs = url.naddrs;
+            continue;
+        }
+
         /* one of several may be unknown; all of them may not */
         level = known || i + 1 < conf->nhosts ? NGX_LOG_WARN : NGX_LOG_EMERG;
-        known += resolve(cf, host, level);
+        ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\": \"%V\"",
+                           url.err ? url.err : "no memory", &host->name);
     }
 
     return known ? NGX_OK : NGX_ERROR;

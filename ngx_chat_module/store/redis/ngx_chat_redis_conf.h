@@ -1,8 +1,8 @@
 /*
- * ngx_chat_redis_conf.h: what chat_store says of Redis, and server addresses.
+ * ngx_chat_redis_conf.h: chat_store's arguments for Redis, and addresses.
  *
- * ngx_chat_redis_conf.c reads the directive and makes the TLS context,
- * ngx_chat_redis_address.c parses and compares addresses.
+ * A host is a name or an address of a server with a port, or a socket. An
+ * address is a host with its own memory, as servers name them at run time.
  */
 
 #ifndef NGX_CHAT_REDIS_CONF_H
@@ -11,6 +11,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+
+#include "bytes/chat_str.h"
 
 /* What the hosts of chat_store are. */
 typedef enum {
@@ -24,7 +26,7 @@ typedef struct {
     ngx_str_t   name; /* for logs: host:port or unix:path */
     ngx_str_t   host; /* the name in its certificate; NUL-terminated */
     in_port_t   port;
-    ngx_addr_t *addrs; /* none: ask the resolver */
+    ngx_addr_t *addrs; /* none: use the resolver */
     ngx_uint_t  naddrs;
 } ngx_chat_redis_host_t;
 
@@ -76,35 +78,19 @@ ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
 /* 1 if chat_store's argument begins as an address of Redis. */
 ngx_uint_t ngx_chat_redis_is_url(const ngx_str_t *text);
 
-/* Logs "invalid <what> in "chat_store", it must be <must>": NGX_ERROR. */
-ngx_int_t ngx_chat_redis_invalid(ngx_conf_t *cf, const char *what,
-                                 const char *must);
-
-/*
- * Reads unix:PATH or scheme://[user[:password]@]host[:port],...[/...] into
- * conf. NGX_ERROR: it has been logged, without any part of the URL, as a
- * mistyped password may be anywhere in it.
- */
-ngx_int_t ngx_chat_redis_read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-                                  ngx_str_t text);
-
-/* Reads a database number; the same errors. */
-ngx_int_t ngx_chat_redis_read_db(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-                                 const ngx_str_t *value);
-
 /* 1 if the host is an IPv4 or IPv6 address. */
-ngx_uint_t ngx_chat_redis_is_ip(const ngx_str_t *host);
+ngx_uint_t ngx_chat_redis_is_ip(chat_str_t host);
 
 /* 1 if the host is called so. */
 ngx_uint_t ngx_chat_redis_host_is(const ngx_chat_redis_host_t *host,
-                                  const ngx_str_t *name, ngx_int_t port);
+                                  chat_str_t name, ngx_int_t port);
 
 /* NGX_ERROR: host or port are invalid; the address stays what it was. */
 ngx_int_t ngx_chat_redis_address_set(ngx_chat_redis_address_t *address,
-                                     const ngx_str_t *host, ngx_int_t port);
+                                     chat_str_t host, ngx_int_t port);
 
 /* Resolves a name to this IP address, if it is one. */
 void ngx_chat_redis_address_set_ip(ngx_chat_redis_address_t *address,
-                                   const ngx_str_t          *ip);
+                                   chat_str_t                ip);
 
 #endif /* NGX_CHAT_REDIS_CONF_H */

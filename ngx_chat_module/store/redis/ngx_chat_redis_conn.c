@@ -2,22 +2,22 @@
  * ngx_chat_redis_conn.c: opens and closes a connection: name, socket, TLS,
  * handshake, PING.
  *
- *   open() → resolve_name → connect_to → tls (ngx_chat_redis_tls.c)
- *          → handshake → ready() → replies (ngx_chat_redis_io.c)
+ *   open() → resolve_name → connect_to → start_tls → handshake → ready()
+ *          → replies (ngx_chat_redis_io.c)
  *
  * Any failure on the way is one closed() with one line of text. What NGINX or
- * OpenSSL log of the connection becomes that line and goes into no log.
+ * OpenSSL log of the connection becomes that line and goes into no log. With
+ * verify, nothing is sent to a server before its certificate is verified.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_conn.h"
 
 /* The log of one connection: it keeps the last line. */
 typedef struct {
-    ngx_log_t log; /* first: a pointer to it is one to this */
+    ngx_log_t log; /* first, for the cast in capture() */
     size_t    len;
     u_char    text[200];
 } captured_t;
@@ -25,6 +25,16 @@ typedef struct {
 static void on_resolved(ngx_resolver_ctx_t *ctx);
 static void connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr);
 static void on_connected(ngx_event_t *ev);
+
+
+void
+ngx_chat_redis_event(ngx_event_t *ev, ngx_event_handler_pt handler, void *data,
+                     ngx_log_t *log)
+{
+    ev->handler = handler;
+    ev->data = data;
+    ev->log = log;
+}
 
 
 ngx_msec_t
@@ -72,25 +82,11 @@ capture(ngx_log_t *log, ngx_uint_t level, u_char *buf, size_t len)
 }
 
 
-static void
-close_socket(ngx_connection_t *c)
-{
-#if (NGX_SSL)
-    if (c->ssl) {
-        /* a close_notify that has to wait would outlive the connection */
-        c->ssl->no_wait_shutdown = 1;
-        c->ssl->no_send_shutdown = 1;
-        (void) ngx_ssl_shutdown(c);
-    }
-#endif
-
-    ngx_close_connection(c);
-}
-
-
 void
 ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
 {
+    ngx_connection_t *c = conn->peer.connection;
+
     if (conn->timer.timer_set) {
         ngx_del_timer(&conn->timer);
     }
@@ -104,17 +100,26 @@ ngx_chat_redis_conn_close(ngx_chat_redis_conn_t *conn)
         conn->resolving = NULL;
     }
 
-    if (conn->peer.connection) {
-        close_socket(conn->peer.connection);
+    if (c) {
+#if (NGX_SSL)
+        if (c->ssl) {
+            /* a close_notify that has to wait would outlive the connection */
+            c->ssl->no_wait_shutdown = 1;
+            c->ssl->no_send_shutdown = 1;
+            (void) ngx_ssl_shutdown(c);
+        }
+#endif
+
+        ngx_close_connection(c);
         conn->peer.connection = NULL;
     }
 
     ngx_chat_redis_io_free(conn);
     conn->due = 0;
     conn->is_ready = 0;
-    conn->why.len = 0;
+    conn->has_failed = 0;
 
-    /* last: the log of all the above is in it */
+    /* last: the pool holds the log that the calls above use */
     if (conn->pool) {
         ngx_destroy_pool(conn->pool);
         conn->pool = NULL;
@@ -129,23 +134,22 @@ ngx_chat_redis_conn_fail(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    end = ngx_vslprintf(conn->text, conn->text + sizeof(conn->text) - 1, fmt,
-                        args);
+    end =
+        ngx_vslprintf(conn->why, conn->why + sizeof(conn->why) - 1, fmt, args);
     va_end(args);
 
     *end = '\0';
 
-    for (p = conn->text; p < end; p++) {
+    for (p = conn->why; p < end; p++) {
         if (*p < ' ' || *p > '~') {
             *p = '.';
         }
     }
 
     ngx_chat_redis_conn_close(conn);
-    conn->why.data = conn->text;
-    conn->why.len = end - conn->text;
+    conn->has_failed = 1;
 
-    /* next: an owner that opens it again at once does not stop the worker */
+    /* next cycle: an owner that reopens it at once must not block others */
     ngx_post_event(&conn->flush, &ngx_posted_next_events);
 }
 
@@ -164,37 +168,24 @@ ngx_chat_redis_conn_fail_logged(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* Shows whether the server is still there. */
-static void
-ping(ngx_chat_redis_conn_t *conn)
-{
-    const char     *why;
-    const ngx_str_t words[] = { ngx_string("PING") };
-
-    if (conn->silent) {
-        ngx_chat_redis_conn_fail(conn, "no reply in time");
-        return;
-    }
-
-    conn->silent = 1;
-    ngx_chat_redis_conn_command(conn, words, 1);
-    ngx_chat_redis_timer(&conn->timer, ngx_chat_redis_jitter(conn->ping));
-
-    why = conn->check ? conn->check(conn) : NULL;
-    if (why != NULL) {
-        ngx_chat_redis_conn_fail(conn, "%s", why);
-    }
-}
-
-
 static void
 on_timer(ngx_event_t *ev)
 {
-    const char            *doing = "connecting";
+    const char            *why, *doing = "connecting";
     ngx_chat_redis_conn_t *conn = ev->data;
 
     if (conn->is_ready) {
-        ping(conn);
+        why = conn->silent  ? "no reply in time"
+              : conn->check ? conn->check(conn)
+                            : NULL;
+        if (why != NULL) {
+            ngx_chat_redis_conn_fail(conn, "%s", why);
+            return;
+        }
+
+        conn->silent = 1;
+        ngx_chat_redis_conn_command(conn, "PING");
+        ngx_chat_redis_timer(ev, ngx_chat_redis_jitter(conn->ping));
         return;
     }
 
@@ -218,48 +209,18 @@ on_timer(ngx_event_t *ev)
 static void
 on_flush(ngx_event_t *ev)
 {
-    u_char                 why[sizeof(((ngx_chat_redis_conn_t *) 0)->text)];
+    u_char                 why[sizeof(((ngx_chat_redis_conn_t *) 0)->why)];
     ngx_chat_redis_conn_t *conn = ev->data;
 
-    if (conn->why.len == 0) {
+    if (!conn->has_failed) {
         ngx_chat_redis_io_write(conn->peer.connection->write);
         return;
     }
 
     /* the owner may open it again while it still uses the text */
-    ngx_memcpy(why, conn->text, sizeof(why));
-    conn->why.len = 0;
+    ngx_memcpy(why, conn->why, sizeof(why));
+    conn->has_failed = 0;
     conn->closed(conn, (const char *) why);
-}
-
-
-static ngx_int_t
-prepare(ngx_chat_redis_conn_t *conn)
-{
-    captured_t *captured;
-
-    if (ngx_chat_redis_io_create(conn) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    conn->pool = ngx_create_pool(1024, conn->log);
-    if (conn->pool == NULL) {
-        return NGX_ERROR;
-    }
-
-    captured = ngx_pcalloc(conn->pool, sizeof(captured_t));
-    if (captured == NULL) {
-        return NGX_ERROR;
-    }
-
-    captured->log.log_level = NGX_LOG_INFO;
-    captured->log.writer = capture;
-
-    ngx_memzero(&conn->peer, sizeof(ngx_peer_connection_t));
-    conn->peer.get = ngx_event_get_peer;
-    conn->peer.log = &captured->log;
-    conn->peer.log_error = NGX_ERROR_ERR;
-    return NGX_OK;
 }
 
 
@@ -298,15 +259,27 @@ resolve_name(ngx_chat_redis_conn_t *conn)
 }
 
 
-static ngx_int_t
-copy_addr(ngx_chat_redis_conn_t *conn, ngx_resolver_addr_t *from)
+static void
+on_resolved(ngx_resolver_ctx_t *ctx)
 {
-    u_char     *p;
-    ngx_addr_t *addr = &conn->addr;
+    u_char                *p;
+    ngx_chat_redis_conn_t *conn = ctx->data;
+    ngx_resolver_addr_t   *from;
+    ngx_addr_t            *addr = &conn->addr;
+
+    if (ctx->state != NGX_OK || ctx->naddrs == 0) {
+        ngx_chat_redis_conn_fail(conn, "%V could not be resolved (%i: %s)",
+                                 &ctx->name, ctx->state,
+                                 ngx_resolver_strerror(ctx->state));
+        return;
+    }
+
+    from = &ctx->addrs[conn->tried++ % ctx->naddrs];
 
     p = ngx_palloc(conn->pool, from->socklen + NGX_SOCKADDR_STRLEN);
     if (p == NULL) {
-        return NGX_ERROR;
+        ngx_chat_redis_conn_fail(conn, "no memory");
+        return;
     }
 
     ngx_memcpy(p, from->sockaddr, from->socklen);
@@ -317,61 +290,39 @@ copy_addr(ngx_chat_redis_conn_t *conn, ngx_resolver_addr_t *from)
     addr->name.data = p + from->socklen;
     addr->name.len = ngx_sock_ntop(addr->sockaddr, addr->socklen,
                                    addr->name.data, NGX_SOCKADDR_STRLEN, 1);
-    return NGX_OK;
-}
 
-
-static void
-on_resolved(ngx_resolver_ctx_t *ctx)
-{
-    ngx_int_t              rc;
-    ngx_chat_redis_conn_t *conn = ctx->data;
-
-    if (ctx->state != NGX_OK || ctx->naddrs == 0) {
-        ngx_chat_redis_conn_fail(conn, "%V could not be resolved (%i: %s)",
-                                 &ctx->name, ctx->state,
-                                 ngx_resolver_strerror(ctx->state));
-        return;
-    }
-
-    rc = copy_addr(conn, &ctx->addrs[conn->tried++ % ctx->naddrs]);
     conn->resolving = NULL;
     ngx_resolve_name_done(ctx);
-
-    if (rc != NGX_OK) {
-        ngx_chat_redis_conn_fail(conn, "no memory");
-        return;
-    }
-
-    connect_to(conn, &conn->addr);
-}
-
-
-static void
-init_event(ngx_chat_redis_conn_t *conn, ngx_event_t *ev,
-           ngx_event_handler_pt handler)
-{
-    ev->handler = handler;
-    ev->data = conn;
-    ev->log = conn->log;
+    connect_to(conn, addr);
 }
 
 
 void
 ngx_chat_redis_conn_open(ngx_chat_redis_conn_t *conn)
 {
+    captured_t                  *captured;
     const ngx_chat_redis_host_t *host = conn->host;
 
     ngx_chat_redis_conn_close(conn);
-    init_event(conn, &conn->timer, on_timer);
-    init_event(conn, &conn->flush, on_flush);
+    ngx_chat_redis_event(&conn->timer, on_timer, conn, conn->log);
+    ngx_chat_redis_event(&conn->flush, on_flush, conn, conn->log);
 
-    if (prepare(conn) != NGX_OK) {
+    conn->pool = ngx_create_pool(1024, conn->log);
+    captured = conn->pool ? ngx_pcalloc(conn->pool, sizeof(captured_t)) : NULL;
+    if (captured == NULL || ngx_chat_redis_io_create(conn) != NGX_OK) {
         ngx_chat_redis_conn_fail(conn, "no memory");
         return;
     }
 
-    /* a worker that starts has its master's time */
+    captured->log.log_level = NGX_LOG_INFO;
+    captured->log.writer = capture;
+
+    ngx_memzero(&conn->peer, sizeof(ngx_peer_connection_t));
+    conn->peer.get = ngx_event_get_peer;
+    conn->peer.log = &captured->log;
+    conn->peer.log_error = NGX_ERROR_ERR;
+
+    /* a new worker still has the time of its master */
     ngx_time_update();
     ngx_chat_redis_timer(&conn->timer, conn->conf->timeout);
 
@@ -414,7 +365,7 @@ connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
     /*
      * The connection ends with the worker. NGINX must not close it as idle
      * when the worker begins to exit, nor at worker_shutdown_timeout, nor log
-     * it as left open. It spares the resolver's connections.
+     * it as left open. A resolver's connection is exempt.
      */
     c->idle = 0;
     c->read->resolver = 1;
@@ -426,133 +377,88 @@ connect_to(ngx_chat_redis_conn_t *conn, ngx_addr_t *addr)
 
 
 /*
- * The handshake: AUTH with a password, SELECT with a database, and at last
- * ROLE, for a Sentinel may name a server that is no master. PING shows that
- * there is a Redis server where neither AUTH nor SELECT do.
+ * Begins to read and write, and sends the handshake: AUTH with a password,
+ * SELECT with a database, and ROLE behind Sentinel, which may name a server
+ * that is no master. PING shows that there is a Redis server where nothing
+ * else does.
  */
-static const char *
-last_command(const ngx_chat_redis_conf_t *conf)
+static void
+start_handshake(ngx_chat_redis_conn_t *conn)
 {
-    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
-        return "ROLE";
-    }
-
-    return conf->password.len || conf->db ? NULL : "PING";
-}
-
-
-static ngx_int_t
-put(ngx_chat_redis_conn_t *conn, const ngx_str_t *words, ngx_uint_t n)
-{
-    conn->due++;
-    return ngx_chat_redis_io_put(conn, words, n);
-}
-
-
-/* Sends all of them. NGX_ERROR: no memory. */
-static ngx_int_t
-send_handshake(ngx_chat_redis_conn_t *conn)
-{
-    u_char                       db[NGX_INT_T_LEN];
-    ngx_str_t                    words[3];
-    ngx_uint_t                   n = 1;
-    const char                  *last;
+    ngx_connection_t            *c = conn->peer.connection;
     const ngx_chat_redis_conf_t *conf = conn->conf;
 
+    c->read->handler = ngx_chat_redis_io_read;
+    c->write->handler = ngx_chat_redis_io_write;
+
+    /* there is no event for bytes that arrived while it connected */
+    ngx_post_event(c->read, &ngx_posted_events);
+
     if (conf->password.len) {
-        ngx_str_set(&words[0], "AUTH");
+        conn->handshake[conn->due++] = "AUTH";
 
         if (conf->user.len) {
-            words[n++] = conf->user;
-        }
-
-        words[n++] = conf->password;
-
-        if (put(conn, words, n) != NGX_OK) {
-            return NGX_ERROR;
+            ngx_chat_redis_conn_command(conn, "AUTH %b %b", conf->user.data,
+                                        conf->user.len, conf->password.data,
+                                        conf->password.len);
+        } else {
+            ngx_chat_redis_conn_command(conn, "AUTH %b", conf->password.data,
+                                        conf->password.len);
         }
     }
 
     if (conf->db) {
-        ngx_str_set(&words[0], "SELECT");
-        words[1].data = db;
-        words[1].len = ngx_sprintf(db, "%ui", conf->db) - db;
-
-        if (put(conn, words, 2) != NGX_OK) {
-            return NGX_ERROR;
-        }
+        conn->handshake[conn->due++] = "SELECT";
+        ngx_chat_redis_conn_command(conn, "SELECT %d", (int) conf->db);
     }
 
-    last = last_command(conf);
-    if (last == NULL) {
-        return NGX_OK;
+    if (conf->scheme == NGX_CHAT_REDIS_SENTINEL) {
+        conn->handshake[conn->due++] = "ROLE";
+        ngx_chat_redis_conn_command(conn, "ROLE");
+
+    } else if (conn->due == 0) {
+        conn->handshake[conn->due++] = "PING";
+        ngx_chat_redis_conn_command(conn, "PING");
     }
-
-    words[0].data = (u_char *) last;
-    words[0].len = ngx_strlen(last);
-    return put(conn, words, 1);
-}
-
-
-/* The command that the next reply is to. */
-static const char *
-current_command(const ngx_chat_redis_conn_t *conn)
-{
-    const char *last = last_command(conn->conf);
-    ngx_uint_t  behind = conn->due - (last ? 1 : 0);
-
-    if (behind == 0) {
-        return last;
-    }
-
-    return behind == 1 && conn->conf->db ? "SELECT" : "AUTH";
-}
-
-
-/* Why the reply ends the connection; NULL: it does not. */
-static const char *
-refusal(const char *command, const redisReply *reply, u_char *text)
-{
-    ngx_str_t role;
-
-    /* a user without the right to PING has been accepted all the same */
-    if (reply->type == REDIS_REPLY_ERROR) {
-        if (*command == 'P' && ngx_chat_redis_is_error(reply, "NOPERM")) {
-            return NULL;
-        }
-
-        (void) ngx_chat_redis_error(reply, text);
-        return (const char *) text;
-    }
-
-    if (*command != 'R') {
-        return reply->type == REDIS_REPLY_STATUS ? NULL : "unexpected reply";
-    }
-
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
-        return "unexpected reply";
-    }
-
-    role = ngx_chat_redis_text(reply->element[0]);
-    return role.len == 6 && ngx_strncmp(role.data, "master", 6) == 0
-               ? NULL
-               : "it is not a master";
 }
 
 
 void
-ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
+ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn,
+                               const redisReply      *reply)
 {
     u_char      text[NGX_CHAT_REDIS_ERROR];
-    const char *why, *command = current_command(conn);
+    const char *why = NULL, *command = conn->handshake[0];
 
-    why = refusal(command, reply, text);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        (void) ngx_chat_redis_error(reply, text);
+
+        /* the server has accepted a user that may not send PING */
+        why = *command == 'P' && ngx_chat_redis_is_error(reply, "NOPERM")
+                  ? NULL
+                  : (const char *) text;
+
+    } else if (reply->type
+               != (*command == 'R' ? REDIS_REPLY_ARRAY : REDIS_REPLY_STATUS))
+    {
+        why = "unexpected reply";
+
+    } else if (*command == 'R'
+               && (reply->elements == 0
+                   || !chat_str_is(ngx_chat_redis_text(reply->element[0]),
+                                   "master")))
+    {
+        why = "it is not a master";
+    }
+
     if (why != NULL) {
         ngx_chat_redis_conn_fail(conn, "%s: %s", command, why);
         return;
     }
 
     if (--conn->due > 0) {
+        conn->handshake[0] = conn->handshake[1];
+        conn->handshake[1] = conn->handshake[2];
         return;
     }
 
@@ -570,15 +476,90 @@ ngx_chat_redis_handshake_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 }
 
 
-void
-ngx_chat_redis_conn_established(ngx_chat_redis_conn_t *conn)
-{
-    ngx_chat_redis_io_start(conn);
+#if (NGX_SSL)
 
-    if (send_handshake(conn) != NGX_OK) {
-        ngx_chat_redis_conn_fail(conn, "no memory");
+static void
+on_tls_handshake(ngx_connection_t *c)
+{
+    int                    named;
+    long                   rc;
+    X509                  *cert;
+    ngx_chat_redis_conn_t *conn = c->data;
+    const ngx_str_t       *host = &conn->host->host;
+
+    if (!c->ssl->handshaked) {
+        ngx_chat_redis_conn_fail_logged(conn);
+        return;
     }
+
+    if (!conn->conf->verify) {
+        start_handshake(conn);
+        return;
+    }
+
+    rc = SSL_get_verify_result(c->ssl->connection);
+    if (rc != X509_V_OK) {
+        ngx_chat_redis_conn_fail(conn,
+                                 "certificate verification failed (%l: %s)",
+                                 rc, X509_verify_cert_error_string(rc));
+        return;
+    }
+
+    cert = SSL_get_peer_certificate(c->ssl->connection);
+    named = cert != NULL
+            && (ngx_chat_redis_is_ip(chat_str(host->data, host->len))
+                    ? X509_check_ip_asc(cert, (char *) host->data, 0)
+                    : X509_check_host(cert, (char *) host->data, host->len, 0,
+                                      NULL))
+                   == 1;
+    X509_free(cert);
+
+    if (!named) {
+        ngx_chat_redis_conn_fail(conn, "its certificate does not name %V",
+                                 host);
+        return;
+    }
+
+    start_handshake(conn);
 }
+
+
+static void
+start_tls(ngx_chat_redis_conn_t *conn)
+{
+    ngx_connection_t *c = conn->peer.connection;
+    const ngx_str_t  *host = &conn->host->host;
+
+    if (ngx_ssl_create_connection(conn->conf->ssl, c, NGX_SSL_CLIENT)
+        != NGX_OK) {
+        ngx_chat_redis_conn_fail_logged(conn);
+        return;
+    }
+
+    /* the output buffer moves when it grows */
+    SSL_set_mode(c->ssl->connection,
+                 SSL_MODE_ENABLE_PARTIAL_WRITE
+                     | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+
+    /* RFC 6066: a server name is never an address */
+    if (!ngx_chat_redis_is_ip(chat_str(host->data, host->len))
+        && SSL_set_tlsext_host_name(c->ssl->connection, (char *) host->data)
+               == 0)
+    {
+        ngx_chat_redis_conn_fail(conn, "no memory");
+        return;
+    }
+
+    if (ngx_ssl_handshake(c) == NGX_AGAIN) {
+        c->ssl->handler = on_tls_handshake;
+        return;
+    }
+
+    on_tls_handshake(c);
+}
+
+
+#endif
 
 
 static void
@@ -606,10 +587,10 @@ on_connected(ngx_event_t *ev)
 
 #if (NGX_SSL)
     if (conn->conf->ssl) {
-        ngx_chat_redis_tls_start(conn);
+        start_tls(conn);
         return;
     }
 #endif
 
-    ngx_chat_redis_conn_established(conn);
+    start_handshake(conn);
 }

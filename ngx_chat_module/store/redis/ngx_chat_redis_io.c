@@ -1,23 +1,23 @@
 /*
  * ngx_chat_redis_io.c: commands and replies of a connection.
  *
- * A connection of months holds no more memory than a new one. No reply,
- * however long, stops a worker or fills its memory. A callback may close the
+ * The memory of a connection does not grow with its age. The length of a
+ * reply and the work of one wake-up are bounded. A callback may close the
  * connection and open it again.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "facts/chat_store.h"
 #include "store/redis/ngx_chat_redis_conn.h"
 
 #define NGX_CHAT_REDIS_OUTPUT 16384 /* bytes that are kept when all is sent */
 #define NGX_CHAT_REDIS_READS 64     /* of one wake-up */
-#define NGX_CHAT_REDIS_WORDS 3
-#define NGX_CHAT_REDIS_COMMAND_MAX (512 * 1024 * 1024)
-#define NGX_CHAT_REDIS_REPLY_MAX (256 * 1024 * 1024)
+/* The results of a batch: 128 of 1 MB each, by default. */
+#define NGX_CHAT_REDIS_REPLY_MAX (128 * 1024 * 1024)
+/* No command is longer than the queue, so no value that it has stored is. */
+#define NGX_CHAT_REDIS_STRING_MAX NGX_CHAT_REDIS_PENDING
 #define NGX_CHAT_REDIS_LINE_MAX 65536
 
 /*
@@ -32,8 +32,6 @@ typedef size_t count_t;
 #else
 typedef int count_t;
 #endif
-
-static void on_readable(ngx_event_t *rev);
 
 /* hiredis' own function; set before the first reader is used. */
 static void *(*create_array)(const redisReadTask *task, count_t n);
@@ -80,87 +78,35 @@ ngx_chat_redis_io_create(ngx_chat_redis_conn_t *conn)
 }
 
 
-static void
-free_output(ngx_chat_redis_conn_t *conn)
-{
-    ngx_free(conn->out);
-    conn->out = NULL;
-    conn->out_pos = 0;
-    conn->out_end = 0;
-    conn->out_size = 0;
-}
-
-
 void
 ngx_chat_redis_io_free(ngx_chat_redis_conn_t *conn)
 {
-    free_output(conn);
-
-    if (conn->reader) {
-        redisReaderFree(conn->reader);
-        conn->reader = NULL;
-    }
+    chat_buf_free(&conn->out);
+    conn->sent = 0;
+    redisReaderFree(conn->reader);
+    conn->reader = NULL;
 }
 
 
-/* Adds n bytes to the output; NGX_ERROR: no memory, nothing is added. */
+/* Adds a formatted command to the output, and frees it. n < 0: none. */
 static ngx_int_t
-append_output(ngx_chat_redis_conn_t *conn, const char *bytes, size_t n)
+append_output(ngx_chat_redis_conn_t *conn, char *command, ngx_int_t n)
 {
-    size_t  size, unsent = conn->out_end - conn->out_pos;
-    u_char *out;
-
-    if (conn->out_size - conn->out_end < n) {
-        size = ngx_max(2 * (unsent + n), NGX_CHAT_REDIS_OUTPUT);
-
-        out = ngx_alloc(size, conn->peer.log);
-        if (out == NULL) {
-            return NGX_ERROR;
-        }
-
-        if (unsent != 0) {
-            ngx_memcpy(out, conn->out + conn->out_pos, unsent);
-        }
-
-        free_output(conn);
-        conn->out = out;
-        conn->out_end = unsent;
-        conn->out_size = size;
-    }
-
-    ngx_memcpy(conn->out + conn->out_end, bytes, n);
-    conn->out_end += n;
-    ngx_post_event(&conn->flush, &ngx_posted_events);
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-put_command(ngx_chat_redis_conn_t *conn, size_t argc, const char **argv,
-            const size_t *len)
-{
-    char     *command;
-    size_t    i, total = 0;
-    ngx_int_t n, rc;
-
-    for (i = 0; i < argc; i++) {
-        if (i == NGX_CHAT_REDIS_ARRAY_MAX
-            || len[i] > NGX_CHAT_REDIS_COMMAND_MAX - total)
-        {
-            return NGX_ERROR;
-        }
-
-        total += len[i];
-    }
-
-    n = redisFormatCommandArgv(&command, (int) argc, argv, len);
     if (n < 0) {
         return NGX_ERROR;
     }
 
-    rc = append_output(conn, command, n);
+    if (conn->sent > conn->out.len / 2) {
+        conn->out.len -= conn->sent;
+        ngx_memmove(conn->out.data, conn->out.data + conn->sent,
+                    conn->out.len);
+        conn->sent = 0;
+    }
+
+    chat_buf_add(&conn->out, chat_str(command, (size_t) n));
     redisFreeCommand(command);
-    return rc;
+    ngx_post_event(&conn->flush, &ngx_posted_events);
+    return conn->out.failed ? NGX_ERROR : NGX_OK;
 }
 
 
@@ -168,50 +114,34 @@ ngx_int_t
 ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
                          const char **argv, const size_t *len)
 {
-    return conn->is_ready ? put_command(conn, argc, argv, len) : NGX_ERROR;
-}
+    char     *command = NULL;
+    ngx_int_t n;
 
-
-ngx_int_t
-ngx_chat_redis_io_put(ngx_chat_redis_conn_t *conn, const ngx_str_t *words,
-                      ngx_uint_t n)
-{
-    size_t      len[NGX_CHAT_REDIS_WORDS];
-    ngx_uint_t  i;
-    const char *argv[NGX_CHAT_REDIS_WORDS];
-
-    n = ngx_min(n, NGX_CHAT_REDIS_WORDS);
-
-    for (i = 0; i < n; i++) {
-        argv[i] = (const char *) words[i].data;
-        len[i] = words[i].len;
-    }
-
-    return put_command(conn, n, argv, len);
+    n = redisFormatCommandArgv(&command, (int) argc, argv, len);
+    return append_output(conn, command, n);
 }
 
 
 void
-ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn,
-                            const ngx_str_t *words, ngx_uint_t n)
+ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
 {
-    if (conn->is_ready) {
-        (void) ngx_chat_redis_io_put(conn, words, n);
-    }
+    char     *command = NULL;
+    va_list   args;
+    ngx_int_t n;
+
+    va_start(args, fmt);
+    n = redisvFormatCommand(&command, fmt, args);
+    va_end(args);
+    (void) append_output(conn, command, n);
 }
 
 
-ngx_str_t
+chat_str_t
 ngx_chat_redis_text(const redisReply *reply)
 {
-    ngx_str_t text = ngx_null_string;
-
-    if (reply->type == REDIS_REPLY_STRING) {
-        text.data = (u_char *) reply->str;
-        text.len = (size_t) reply->len;
-    }
-
-    return text;
+    return reply->type == REDIS_REPLY_STRING
+               ? chat_str(reply->str, (size_t) reply->len)
+               : chat_str(NULL, 0);
 }
 
 
@@ -222,6 +152,14 @@ ngx_chat_redis_is_error(const redisReply *reply, const char *prefix)
 
     return reply->type == REDIS_REPLY_ERROR && (size_t) reply->len >= len
            && ngx_memcmp(reply->str, prefix, len) == 0;
+}
+
+
+ngx_uint_t
+ngx_chat_redis_is_message(const redisReply *reply, const char *kind)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3
+           && chat_str_is(ngx_chat_redis_text(reply->element[0]), kind);
 }
 
 
@@ -257,7 +195,7 @@ ngx_chat_redis_error(const redisReply *reply, u_char *text)
 }
 
 
-/* 1 if conn has not the connection of this number any more. */
+/* 1 if the connection of this number is closed or replaced. */
 static ngx_uint_t
 is_replaced(ngx_chat_redis_conn_t *conn, ngx_atomic_uint_t number)
 {
@@ -273,9 +211,9 @@ send_output(ngx_chat_redis_conn_t *conn)
     ssize_t           n;
     ngx_connection_t *c = conn->peer.connection;
 
-    while (conn->out_pos < conn->out_end) {
-        n = c->send(c, conn->out + conn->out_pos,
-                    conn->out_end - conn->out_pos);
+    while (conn->sent < conn->out.len) {
+        n = c->send(c, conn->out.data + conn->sent,
+                    conn->out.len - conn->sent);
 
         if (n == NGX_AGAIN || n == 0) {
             return NGX_OK;
@@ -285,15 +223,15 @@ send_output(ngx_chat_redis_conn_t *conn)
             return NGX_ERROR;
         }
 
-        conn->out_pos += (size_t) n;
+        conn->sent += (size_t) n;
     }
 
-    if (conn->out_size > NGX_CHAT_REDIS_OUTPUT) {
-        free_output(conn);
+    if (conn->out.size > NGX_CHAT_REDIS_OUTPUT || conn->out.failed) {
+        chat_buf_free(&conn->out);
     }
 
-    conn->out_pos = 0;
-    conn->out_end = 0;
+    conn->sent = 0;
+    conn->out.len = 0;
     return NGX_OK;
 }
 
@@ -301,7 +239,7 @@ send_output(ngx_chat_redis_conn_t *conn)
 void
 ngx_chat_redis_conn_flush(ngx_chat_redis_conn_t *conn)
 {
-    /* the posted event meets an error again */
+    /* after an error the posted event fails, too */
     if (conn->is_ready && conn->peer.connection->write->ready) {
         (void) send_output(conn);
     }
@@ -317,7 +255,7 @@ ngx_chat_redis_io_write(ngx_event_t *wev)
 
     if (send_output(conn) != NGX_OK) {
         /* the server may have sent the reason before it closed */
-        on_readable(c->read);
+        ngx_chat_redis_io_read(c->read);
 
         if (!is_replaced(conn, number)) {
             ngx_chat_redis_conn_fail_logged(conn);
@@ -332,27 +270,18 @@ ngx_chat_redis_io_write(ngx_event_t *wev)
 }
 
 
-void
-ngx_chat_redis_io_start(ngx_chat_redis_conn_t *conn)
-{
-    ngx_connection_t *c = conn->peer.connection;
-
-    c->read->handler = on_readable;
-    c->write->handler = ngx_chat_redis_io_write;
-
-    /* there is no event for bytes that arrived while it connected */
-    ngx_post_event(c->read, &ngx_posted_events);
-}
-
-
-/* Why the unfinished reply is too much; NULL: it is not. */
+/* Why the unfinished reply is refused; NULL: it is not. */
 static const char *
 reply_excess(ngx_chat_redis_conn_t *conn)
 {
     redisReader *reader = conn->reader;
 
     if (conn->unfinished > NGX_CHAT_REDIS_REPLY_MAX) {
-        return "a reply is too large";
+        return "a reply is larger than 128 MB";
+    }
+
+    if (reader->len - reader->pos > NGX_CHAT_REDIS_STRING_MAX) {
+        return "a string of a reply is larger than 32 MB";
     }
 
     /* hiredis searches a line from its start with each feed */
@@ -428,7 +357,7 @@ on_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
         ngx_chat_redis_conn_fail(conn, "closed in the middle of a reply");
 
     } else if (conn->due) {
-        /* a TLS server closes on plain text, too */
+        /* a TLS server also closes a connection that sends plain text */
         ngx_chat_redis_conn_fail(conn, "closed before its first reply%s",
                                  !conn->conf->tls && conn->host->host.len
                                      ? ", it may require rediss://"
@@ -443,8 +372,8 @@ on_end(ngx_chat_redis_conn_t *conn, ngx_uint_t fin)
 }
 
 
-static void
-on_readable(ngx_event_t *rev)
+void
+ngx_chat_redis_io_read(ngx_event_t *rev)
 {
     ssize_t                n;
     u_char                 bytes[16384];

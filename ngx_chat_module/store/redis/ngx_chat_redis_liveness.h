@@ -4,10 +4,10 @@
  *
  * Twice a second each worker sets a key of its own, which lasts 10 s, and
  * reads the keys of the workers that it knows. A missing key means a dead
- * worker, unless the connection is so young that the worker may not be back
- * yet. In a cluster the keys are in three shards, and a majority of them
- * decides. One more key, the epoch, is missing or has changed where a server
- * has lost its data.
+ * worker, unless the connection is so young that the worker may not have
+ * connected again. In a cluster the keys are in three shards, and a majority
+ * of them decides. One more key, the epoch, is missing or has changed if a
+ * server has lost its data.
  */
 
 #ifndef NGX_CHAT_REDIS_LIVENESS_H
@@ -15,14 +15,22 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_cluster.h"
 
 #define NGX_CHAT_REDIS_NAME 40 /* bytes of a worker's name, at most */
 #define NGX_CHAT_REDIS_SHARDS 3
+#define NGX_CHAT_REDIS_WORKERS 512 /* known ones */
 
 typedef struct ngx_chat_redis_liveness_s ngx_chat_redis_liveness_t;
+
+typedef struct {
+    ngx_msec_t used;
+    ngx_uint_t alive;
+    ngx_uint_t missing; /* a bit for each shard without its key */
+    size_t     len;
+    u_char     name[NGX_CHAT_REDIS_NAME];
+} ngx_chat_redis_worker_t;
 
 /* Keys in one slot: of workers and an epoch, or of a node's epoch alone. */
 typedef struct {
@@ -45,24 +53,25 @@ typedef struct {
 
 struct ngx_chat_redis_liveness_s {
     ngx_chat_redis_cluster_t *cluster;
-    chat_str_t                worker;  /* this one */
-    ngx_queue_t               workers; /* known ones, the last used first */
-    ngx_uint_t                count;
+    chat_str_t                worker; /* this one */
     ngx_event_t               beat;
     ngx_uint_t                nshards;
     ngx_chat_redis_shard_t    shards[NGX_CHAT_REDIS_SHARDS];
 
+    /* Known ones. A new one replaces the one longest unused. */
+    ngx_chat_redis_worker_t workers[NGX_CHAT_REDIS_WORKERS];
+    ngx_uint_t              count;
+
     /* One for each node of a cluster, whose data has an epoch of its own. */
     ngx_chat_redis_shard_t node_epochs[NGX_CHAT_REDIS_MASTERS];
 
-    /* The owner's. */
+    /* The owner's; data is their argument. */
     void *data;
-    void (*died)(ngx_chat_redis_liveness_t *liveness); /* a worker */
-    void (*lost)(ngx_chat_redis_liveness_t *liveness,
-                 ngx_chat_redis_client_t   *client); /* its data */
+    void (*died)(void *data); /* a worker */
+    void (*data_lost)(void *data, ngx_chat_redis_client_t *client);
 
     /* After each beat: whether this worker is alive may have changed. */
-    void (*beaten)(ngx_chat_redis_liveness_t *liveness);
+    void (*beaten)(void *data);
 };
 
 void ngx_chat_redis_liveness_init(ngx_chat_redis_liveness_t *liveness,
@@ -90,8 +99,9 @@ int ngx_chat_redis_liveness_alive(ngx_chat_redis_liveness_t *liveness,
                                   chat_str_t                 worker);
 
 /*
- * Asks the shards for workers. done() is called once, maybe at once; known: a
- * majority of the shards has replied. op bounds the time, as of a command.
+ * Queries the shards for workers. done() is called once, maybe at once;
+ * known: a majority of the shards has replied. op bounds the time, as of a
+ * command.
  */
 void ngx_chat_redis_liveness_query(ngx_chat_redis_liveness_t *liveness,
                                    const chat_str_t *workers, ngx_uint_t n,

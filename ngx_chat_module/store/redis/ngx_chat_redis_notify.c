@@ -1,14 +1,13 @@
 /*
  * ngx_chat_redis_notify.c: see ngx_chat_redis_notify.h.
  *
- * A PING each second shows that the connection is still there: a subscriber
- * that only listens would never know. Without a subscription all keys count as
- * changed with each attempt to get one.
+ * A PING each second shows that the connection works: a subscriber that sends
+ * nothing does not notice a broken one. Without a subscription all keys count
+ * as changed with each attempt to get one.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_notify.h"
 
@@ -21,16 +20,10 @@
 static void
 on_ready(ngx_chat_redis_conn_t *conn)
 {
-    u_char    channel[sizeof(NGX_CHAT_REDIS_CHANNEL) + 64], *end;
-    ngx_str_t words[2] = { ngx_string("SUBSCRIBE") };
     ngx_chat_redis_notify_t *notify = conn->data;
 
-    end = ngx_slprintf(channel, channel + sizeof(channel),
-                       NGX_CHAT_REDIS_CHANNEL "%*s", notify->worker.len,
-                       notify->worker.data);
-    words[1].data = channel;
-    words[1].len = end - channel;
-    ngx_chat_redis_conn_command(conn, words, 2);
+    ngx_chat_redis_conn_command(conn, "SUBSCRIBE " NGX_CHAT_REDIS_CHANNEL "%b",
+                                notify->worker.data, notify->worker.len);
 }
 
 
@@ -39,7 +32,7 @@ on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 {
     ngx_chat_redis_notify_t *notify = conn->data;
 
-    /* the client logs what concerns both connections */
+    /* the client logs a failure of both connections */
     if (!notify->logged && notify->backoff > NGX_CHAT_REDIS_NOTIFY_FIRST
         && notify->node->client.state == CHAT_STORE_UP)
     {
@@ -56,66 +49,36 @@ on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 
 
 static void
-poll_all(ngx_chat_redis_notify_t *notify)
-{
-    notify->polled = ngx_current_msec;
-    notify->changed(notify, NULL);
-}
-
-
-/* The reply to a PING: the subscription lasts. */
-static void
-on_pong(ngx_chat_redis_notify_t *notify)
-{
-    notify->backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
-
-    if (notify->logged) {
-        notify->logged = 0;
-        ngx_log_error(NGX_LOG_NOTICE, notify->conn.log, 0,
-                      "chat: subscribed to the store %V again",
-                      notify->node->client.name);
-    }
-}
-
-
-/* 1 if the reply is an array of three, and this text the first. */
-static ngx_uint_t
-is_message(const redisReply *reply, const char *kind)
-{
-    ngx_str_t text;
-
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3) {
-        return 0;
-    }
-
-    text = ngx_chat_redis_text(reply->element[0]);
-    return text.len == ngx_strlen(kind)
-           && ngx_memcmp(text.data, kind, text.len) == 0;
-}
-
-
-static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
     u_char                   why[NGX_CHAT_REDIS_ERROR];
-    ngx_str_t                text;
+    chat_str_t               text;
     ngx_chat_redis_notify_t *notify = conn->data;
 
-    if (is_message(reply, "message")) {
+    if (ngx_chat_redis_is_message(reply, "message")) {
         text = ngx_chat_redis_text(reply->element[2]);
         if (text.len == 16) {
             notify->changed(notify, (const char *) text.data);
         }
 
-    } else if (is_message(reply, "subscribe")) {
-        poll_all(notify);
+    } else if (ngx_chat_redis_is_message(reply, "subscribe")) {
+        notify->polled = ngx_current_msec;
+        notify->changed(notify, NULL);
 
     } else if (reply->type == REDIS_REPLY_ERROR) {
         (void) ngx_chat_redis_error(reply, why);
         ngx_chat_redis_conn_fail(conn, "%s", why);
 
     } else {
-        on_pong(notify);
+        /* the reply to a PING: the subscription lasts */
+        notify->backoff = NGX_CHAT_REDIS_NOTIFY_FIRST;
+
+        if (notify->logged) {
+            notify->logged = 0;
+            ngx_log_error(NGX_LOG_NOTICE, conn->log, 0,
+                          "chat: subscribed to the store %V again",
+                          notify->node->client.name);
+        }
     }
 
     freeReplyObject(reply);
@@ -166,7 +129,8 @@ on_ping(ngx_chat_redis_conn_t *conn)
     }
 
     if (ngx_current_msec - notify->polled > NGX_CHAT_REDIS_POLL) {
-        poll_all(notify);
+        notify->polled = ngx_current_msec;
+        notify->changed(notify, NULL);
     }
 
     return NULL;
@@ -205,16 +169,6 @@ ngx_chat_redis_notify_open(ngx_chat_redis_notify_t  *notify,
     notify->conn.closed = on_closed;
     notify->conn.check = on_ping;
 
-    notify->retry.handler = on_retry;
-    notify->retry.data = notify;
-    notify->retry.log = cluster->log;
-
+    ngx_chat_redis_event(&notify->retry, on_retry, notify, cluster->log);
     subscribe(notify);
-}
-
-
-void
-ngx_chat_redis_notify_close(ngx_chat_redis_notify_t *notify)
-{
-    ngx_chat_redis_conn_close(&notify->conn);
 }

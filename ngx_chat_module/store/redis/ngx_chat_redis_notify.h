@@ -12,7 +12,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_cluster.h"
 
@@ -45,7 +44,5 @@ void ngx_chat_redis_notify_open(ngx_chat_redis_notify_t  *notify,
 
 /* The server has another address, or its first. */
 void ngx_chat_redis_notify_move(ngx_chat_redis_notify_t *notify);
-
-void ngx_chat_redis_notify_close(ngx_chat_redis_notify_t *notify);
 
 #endif /* NGX_CHAT_REDIS_NOTIFY_H */

@@ -2,14 +2,13 @@
  * ngx_chat_redis_sentinel.c: see ngx_chat_redis_sentinel.h.
  *
  * The query for the address and the subscription go out in one write, so that
- * no change falls between them. After a disconnection the next Sentinel is
- * asked, whose reply tells what was missed. The last address counts, whichever
- * Sentinel it came from; the handshake shows whether it is a master's.
+ * no change falls between them. After a disconnection the next Sentinel
+ * is queried, so that no change is missed. The last address counts, whichever
+ * Sentinel sent it; the handshake shows whether it is a master's.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_sentinel.h"
 
@@ -19,24 +18,42 @@
 
 
 static void
-ask(ngx_chat_redis_sentinel_t *sentinel)
+query(ngx_chat_redis_sentinel_t *sentinel)
 {
     if (sentinel->timer.timer_set) {
         ngx_del_timer(&sentinel->timer);
     }
 
-    sentinel->state = NGX_CHAT_REDIS_SENTINEL_ASKS;
+    sentinel->state = NGX_CHAT_REDIS_SENTINEL_QUERY;
     sentinel->conn.host = &sentinel->conf.hosts[sentinel->at];
     ngx_chat_redis_conn_open(&sentinel->conn);
 }
 
 
-/* All Sentinels have failed. */
+/* This Sentinel has failed: queries the next one, now or after a while. */
 static void
-report_failure(ngx_chat_redis_sentinel_t *sentinel, const char *why)
+next_sentinel(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 {
-    u_char text[sizeof(sentinel->conn.text) + 300], *end;
+    u_char     text[sizeof(sentinel->conn.why) + 300], *end;
+    ngx_uint_t queried = sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY;
 
+    ngx_chat_redis_conn_close(&sentinel->conn);
+    sentinel->state = NGX_CHAT_REDIS_SENTINEL_IDLE;
+    sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
+
+    if (queried && ++sentinel->failed < sentinel->conf.nhosts) {
+        query(sentinel);
+        return;
+    }
+
+    ngx_chat_redis_backoff(&sentinel->timer, &sentinel->backoff,
+                           NGX_CHAT_REDIS_SENTINEL_LAST);
+
+    if (!queried) {
+        return;
+    }
+
+    /* all of them have failed */
     end = ngx_slprintf(text, text + sizeof(text) - 1, "the sentinel %V: %s",
                        &sentinel->conn.host->name, why);
     *end = '\0';
@@ -44,7 +61,7 @@ report_failure(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 
     if (sentinel->seeking) {
         sentinel->seeking = 0;
-        sentinel->lost(sentinel, (const char *) text);
+        sentinel->unknown(sentinel, (const char *) text);
 
     } else if (!sentinel->logged) {
         sentinel->logged = 1;
@@ -52,30 +69,6 @@ report_failure(ngx_chat_redis_sentinel_t *sentinel, const char *why)
                       "chat: no Sentinel of the store %V reachable: a "
                       "failover will go unnoticed: %s",
                       &sentinel->conf.name, text);
-    }
-}
-
-
-/* This Sentinel is of no use: asks the next one, now or after a while. */
-static void
-next_sentinel(ngx_chat_redis_sentinel_t *sentinel, const char *why)
-{
-    ngx_uint_t asked = sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS;
-
-    ngx_chat_redis_conn_close(&sentinel->conn);
-    sentinel->state = NGX_CHAT_REDIS_SENTINEL_WAITS;
-    sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
-
-    if (asked && ++sentinel->failed < sentinel->conf.nhosts) {
-        ask(sentinel);
-        return;
-    }
-
-    ngx_chat_redis_backoff(&sentinel->timer, &sentinel->backoff,
-                           NGX_CHAT_REDIS_SENTINEL_LAST);
-
-    if (asked) {
-        report_failure(sentinel, why);
     }
 }
 
@@ -90,17 +83,12 @@ on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 static void
 on_ready(ngx_chat_redis_conn_t *conn)
 {
-    ngx_str_t                  words[3];
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
-    ngx_str_set(&words[0], "SENTINEL");
-    ngx_str_set(&words[1], "get-master-addr-by-name");
-    words[2] = sentinel->conf.master;
-    ngx_chat_redis_conn_command(conn, words, 3);
-
-    ngx_str_set(&words[0], "SUBSCRIBE");
-    ngx_str_set(&words[1], "+switch-master");
-    ngx_chat_redis_conn_command(conn, words, 2);
+    ngx_chat_redis_conn_command(conn, "SENTINEL get-master-addr-by-name %b",
+                                sentinel->conf.master.data,
+                                sentinel->conf.master.len);
+    ngx_chat_redis_conn_command(conn, "SUBSCRIBE +switch-master");
 
     /* the reply is due sooner than that to a PING */
     conn->silent = 1;
@@ -108,22 +96,23 @@ on_ready(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* A Sentinel's address of the master; NGX_ERROR: it is none. */
+/* Takes a Sentinel's address of the master; NGX_ERROR: it is invalid. */
 static ngx_int_t
-set_master(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t host, ngx_str_t port)
+set_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t host,
+           chat_str_t port)
 {
-    ngx_int_t                    n = ngx_atoi(port.data, port.len);
+    ngx_int_t                    n = ngx_atoi((u_char *) port.data, port.len);
     ngx_uint_t                   is_new;
     ngx_chat_redis_address_t    *address = sentinel->addresses;
     const ngx_chat_redis_host_t *was = sentinel->master;
 
-    is_new = was == NULL || !ngx_chat_redis_host_is(was, &host, n);
+    is_new = was == NULL || !ngx_chat_redis_host_is(was, host, n);
 
     if (is_new) {
         /* a connection may use the old address still */
         address += was == &address->host ? 1 : 0;
 
-        if (ngx_chat_redis_address_set(address, &host, n) != NGX_OK) {
+        if (ngx_chat_redis_address_set(address, host, n) != NGX_OK) {
             return NGX_ERROR;
         }
 
@@ -156,7 +145,7 @@ on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
         return;
     }
 
-    sentinel->state = NGX_CHAT_REDIS_SENTINEL_LISTENS;
+    sentinel->state = NGX_CHAT_REDIS_SENTINEL_SUBSCRIBED;
     sentinel->failed = 0;
 
     if (sentinel->logged) {
@@ -170,29 +159,17 @@ on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
 
 /* <master> <old host> <old port> <new host> <new port> */
 static void
-on_switch_master(ngx_chat_redis_sentinel_t *sentinel, ngx_str_t text)
+on_switch_master(ngx_chat_redis_sentinel_t *sentinel, chat_str_t text)
 {
-    u_char    *space;
-    ngx_str_t  words[5];
     ngx_uint_t n;
+    chat_str_t words[5];
+    ngx_str_t *master = &sentinel->conf.master;
 
-    for (n = 0; n < 4; n++) {
-        space = ngx_strlchr(text.data, text.data + text.len, ' ');
-        if (space == NULL) {
-            return;
-        }
-
-        words[n].data = text.data;
-        words[n].len = space - text.data;
-        text.len -= words[n].len + 1;
-        text.data = space + 1;
+    for (n = 0; n < 5; n++) {
+        words[n] = chat_str_cut(&text, ' ');
     }
 
-    words[n] = text;
-
-    if (words[0].len == sentinel->conf.master.len
-        && ngx_memcmp(words[0].data, sentinel->conf.master.data, words[0].len)
-               == 0
+    if (chat_str_eq(words[0], chat_str(master->data, master->len))
         && set_master(sentinel, words[3], words[4]) != NGX_OK)
     {
         next_sentinel(sentinel, "it sends no valid address");
@@ -204,24 +181,19 @@ static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
     u_char                     why[NGX_CHAT_REDIS_ERROR];
-    ngx_str_t                  kind;
     ngx_chat_redis_sentinel_t *sentinel = conn->data;
 
     if (reply->type == REDIS_REPLY_ERROR) {
         (void) ngx_chat_redis_error(reply, why);
         next_sentinel(sentinel, (const char *) why);
 
-    } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS) {
+    } else if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY) {
         on_address(sentinel, reply);
 
-    } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3) {
-        kind = ngx_chat_redis_text(reply->element[0]);
+    } else if (ngx_chat_redis_is_message(reply, "message")) {
+        on_switch_master(sentinel, ngx_chat_redis_text(reply->element[2]));
 
-        if (kind.len == 7 && ngx_memcmp(kind.data, "message", 7) == 0) {
-            on_switch_master(sentinel, ngx_chat_redis_text(reply->element[2]));
-        }
-
-    } else {
+    } else if (!ngx_chat_redis_is_message(reply, "subscribe")) {
         /* the reply to a PING: the connection lasts */
         sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
     }
@@ -233,7 +205,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 static void
 on_timer(ngx_event_t *ev)
 {
-    ask(ev->data);
+    query(ev->data);
 }
 
 
@@ -243,15 +215,15 @@ ngx_chat_redis_sentinel_seek(ngx_chat_redis_sentinel_t *sentinel)
     sentinel->seeking = 1;
     sentinel->failed = 0;
 
-    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_ASKS) {
+    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_QUERY) {
         return;
     }
 
-    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_LISTENS) {
+    if (sentinel->state == NGX_CHAT_REDIS_SENTINEL_SUBSCRIBED) {
         sentinel->at = (sentinel->at + 1) % sentinel->conf.nhosts;
     }
 
-    ask(sentinel);
+    query(sentinel);
 }
 
 
@@ -273,16 +245,7 @@ ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
     sentinel->conn.reply = on_reply;
     sentinel->conn.closed = on_closed;
 
-    sentinel->timer.handler = on_timer;
-    sentinel->timer.data = sentinel;
-    sentinel->timer.log = log;
+    ngx_chat_redis_event(&sentinel->timer, on_timer, sentinel, log);
     sentinel->backoff = NGX_CHAT_REDIS_SENTINEL_FIRST;
     sentinel->at = ngx_random() % conf->nhosts;
-}
-
-
-void
-ngx_chat_redis_sentinel_close(ngx_chat_redis_sentinel_t *sentinel)
-{
-    ngx_chat_redis_conn_close(&sentinel->conn);
 }

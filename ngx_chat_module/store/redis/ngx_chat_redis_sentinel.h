@@ -1,10 +1,9 @@
 /*
- * ngx_chat_redis_sentinel.h: asks Sentinels for the master's address, and
+ * ngx_chat_redis_sentinel.h: queries Sentinels for the master's address, and
  * subscribes to its changes.
  *
- * There is one connection, to one Sentinel at a time. Where that one is of no
- * use, the next one is asked. Nothing blocks; callbacks come from the event
- * loop.
+ * There is one connection, to one Sentinel at a time. Where that one fails,
+ * the next one is queried. Nothing blocks; callbacks come from the event loop.
  */
 
 #ifndef NGX_CHAT_REDIS_SENTINEL_H
@@ -12,28 +11,27 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_conn.h"
 
 typedef struct ngx_chat_redis_sentinel_s ngx_chat_redis_sentinel_t;
 
 typedef enum {
-    NGX_CHAT_REDIS_SENTINEL_WAITS,  /* for the timer, or for a seek */
-    NGX_CHAT_REDIS_SENTINEL_ASKS,   /* for the address, or the next one */
-    NGX_CHAT_REDIS_SENTINEL_LISTENS /* until the connection ends */
+    NGX_CHAT_REDIS_SENTINEL_IDLE,      /* until the timer, or a seek */
+    NGX_CHAT_REDIS_SENTINEL_QUERY,     /* until a Sentinel sends the address */
+    NGX_CHAT_REDIS_SENTINEL_SUBSCRIBED /* until the connection ends */
 } ngx_chat_redis_sentinel_e;
 
 struct ngx_chat_redis_sentinel_s {
     ngx_chat_redis_conf_t     conf; /* of the Sentinels */
     ngx_chat_redis_conn_t     conn;
     ngx_chat_redis_sentinel_e state;
-    ngx_uint_t                at;      /* conf.hosts[at] is asked */
+    ngx_uint_t                at;      /* conf.hosts[at] is queried */
     ngx_uint_t                failed;  /* Sentinels in a row */
-    ngx_uint_t                seeking; /* found() or lost() is due */
+    ngx_uint_t                seeking; /* found() or unknown() is due */
     ngx_uint_t                logged;  /* that all have failed */
     ngx_msec_t                backoff;
-    ngx_event_t               timer; /* of WAITS */
+    ngx_event_t               timer; /* of IDLE */
 
     /* The master's address, and the one before. */
     ngx_chat_redis_address_t     addresses[2];
@@ -41,12 +39,12 @@ struct ngx_chat_redis_sentinel_s {
 
     /*
      * The owner's. found: the master's address, after a seek or because it has
-     * changed. lost: after a seek, why no Sentinel knows it.
+     * changed. unknown: after a seek, why no Sentinel knows it.
      */
     void *data;
     void (*found)(ngx_chat_redis_sentinel_t   *sentinel,
                   const ngx_chat_redis_host_t *master, ngx_uint_t changed);
-    void (*lost)(ngx_chat_redis_sentinel_t *sentinel, const char *why);
+    void (*unknown)(ngx_chat_redis_sentinel_t *sentinel, const char *why);
 };
 
 /* The owner has zeroed it and set its part. Nothing is sent as yet. */
@@ -55,11 +53,9 @@ void ngx_chat_redis_sentinel_open(ngx_chat_redis_sentinel_t   *sentinel,
                                   ngx_log_t                   *log);
 
 /*
- * Asks the Sentinels, one after the other, until one knows the address. The
- * one that has replied last comes last: its address was of no use.
+ * Queries the Sentinels, one after the other, until one knows the address. The
+ * one that has replied last comes last: its address did not work.
  */
 void ngx_chat_redis_sentinel_seek(ngx_chat_redis_sentinel_t *sentinel);
-
-void ngx_chat_redis_sentinel_close(ngx_chat_redis_sentinel_t *sentinel);
 
 #endif /* NGX_CHAT_REDIS_SENTINEL_H */

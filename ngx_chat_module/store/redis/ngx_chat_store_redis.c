@@ -7,90 +7,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 
 #include "store/redis/ngx_chat_redis_codec.h"
 #include "store/redis/ngx_chat_store_redis.h"
 
 #define NGX_CHAT_STORE_REDIS_UNSEEN 1000 /* ms; then UNAVAILABLE */
-
-
-static void
-redis_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
-           const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    ngx_chat_redis_join((ngx_chat_store_redis_t *) store, op, key, facts, n,
-                        ttl, NULL);
-}
-
-
-static void
-redis_unwatch(chat_store_watch_t *watch)
-{
-    if (watch->store != NULL) {
-        ngx_chat_store_watch_remove((ngx_chat_store_base_t *) watch->store,
-                                    watch);
-    }
-}
-
-
-static void
-redis_watch(chat_store_t *store, chat_store_watch_t *watch,
-            chat_store_op_t *op, const chat_key_t *key,
-            const chat_fact_t *facts, size_t n, uint32_t ttl)
-{
-    ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
-
-    redis_unwatch(watch);
-    ngx_chat_store_watch_add(&redis->base, watch, key);
-    ngx_chat_redis_join(redis, op, key, facts, n, ttl, &redis->base.wait);
-}
-
-
-static void
-redis_cancel(chat_store_op_t *op)
-{
-    ngx_chat_redis_cmd_t *cmd = op->answer;
-
-    if (op->store == NULL) {
-        return;
-    }
-
-    if (cmd == NULL) {
-        ngx_chat_store_forget((ngx_chat_store_base_t *) op->store, op);
-        return;
-    }
-
-    /* the command goes on: its facts are to be put */
-    cmd->op = NULL;
-    op->answer = NULL;
-    op->store = NULL;
-}
-
-
-static void
-redis_flush(chat_store_t *store)
-{
-    ngx_chat_redis_cluster_flush(&((ngx_chat_store_redis_t *) store)->cluster);
-}
-
-
-static int
-redis_alive(chat_store_t *store, chat_str_t worker)
-{
-    return ngx_chat_redis_liveness_alive(
-        &((ngx_chat_store_redis_t *) store)->liveness, worker);
-}
-
-
-/* The node of the key's slot may be unavailable while others are not. */
-static int
-redis_key_unavailable(chat_store_t *store, const chat_key_t *key)
-{
-    return ngx_chat_redis_client_of((ngx_chat_store_redis_t *) store, key)
-               ->state
-           == CHAT_STORE_UNAVAILABLE;
-}
 
 
 static void
@@ -107,13 +28,15 @@ setup_node(ngx_chat_redis_client_t *client)
 
 
 static void
-notify_all(ngx_chat_store_redis_t *redis)
+notify_all(void *data)
 {
+    ngx_chat_store_redis_t *redis = data;
+
     ngx_chat_store_changed(&redis->base, 0, 1);
 }
 
 
-/* The user of the store joins again the facts that must not be missing. */
+/* Makes the store's user join the facts of its requests again. */
 static void
 repeat_facts(ngx_chat_store_redis_t *redis, ngx_uint_t all)
 {
@@ -126,39 +49,31 @@ repeat_facts(ngx_chat_store_redis_t *redis, ngx_uint_t all)
 
 
 /*
- * In a cluster a worker that the others cannot see must not claim; after a
- * second that is as good as no store.
+ * Sets the store's state. In a cluster a worker that the others cannot see
+ * must not claim; after a second the store counts as unavailable. 1: the state
+ * is UP or UNAVAILABLE now, and was not.
  */
-static chat_store_state_e
-current_state(ngx_chat_store_redis_t *redis)
-{
-    chat_store_t      *store = &redis->base.store;
-    chat_store_state_e state = ngx_chat_redis_cluster_state(&redis->cluster);
-
-    if (state != CHAT_STORE_UP || !redis->cluster.is_cluster
-        || ngx_chat_redis_liveness_alive(&redis->liveness, store->worker))
-    {
-        return state;
-    }
-
-    if (store->state == CHAT_STORE_UP) {
-        redis->unseen_since = ngx_current_msec;
-    }
-
-    return ngx_current_msec - redis->unseen_since < NGX_CHAT_STORE_REDIS_UNSEEN
-               ? CHAT_STORE_RECONNECTING
-               : CHAT_STORE_UNAVAILABLE;
-}
-
-
-/* 1: the state is UP or UNAVAILABLE now, and was not. */
 static ngx_uint_t
 update_state(ngx_chat_store_redis_t *redis)
 {
     ngx_uint_t         level;
-    chat_store_state_e state = current_state(redis);
+    chat_store_t      *store = &redis->base.store;
+    chat_store_state_e state = ngx_chat_redis_cluster_state(&redis->cluster);
 
-    if (state == redis->base.store.state) {
+    if (state == CHAT_STORE_UP && redis->cluster.is_cluster
+        && !store->alive(store, store->worker))
+    {
+        if (store->state == CHAT_STORE_UP) {
+            redis->unseen_since = ngx_current_msec;
+        }
+
+        state = ngx_current_msec - redis->unseen_since
+                        < NGX_CHAT_STORE_REDIS_UNSEEN
+                    ? CHAT_STORE_RECONNECTING
+                    : CHAT_STORE_UNAVAILABLE;
+    }
+
+    if (state == store->state) {
         return 0;
     }
 
@@ -170,7 +85,7 @@ update_state(ngx_chat_store_redis_t *redis)
                       state == CHAT_STORE_UP ? "connected" : "unavailable");
     }
 
-    redis->base.store.state = state;
+    store->state = state;
     return state != CHAT_STORE_RECONNECTING;
 }
 
@@ -201,9 +116,9 @@ on_node_state(ngx_chat_redis_cluster_t *cluster,
 
 
 static void
-on_beat(ngx_chat_redis_liveness_t *liveness)
+on_beat(void *data)
 {
-    ngx_chat_store_redis_t *redis = liveness->data;
+    ngx_chat_store_redis_t *redis = data;
 
     if (redis->cluster.is_cluster && update_state(redis)) {
         notify_all(redis);
@@ -212,21 +127,13 @@ on_beat(ngx_chat_redis_liveness_t *liveness)
 
 
 static void
-on_worker_died(ngx_chat_redis_liveness_t *liveness)
-{
-    notify_all(liveness->data);
-}
-
-
-static void
-on_data_lost(ngx_chat_redis_liveness_t *liveness,
-             ngx_chat_redis_client_t   *client)
+on_data_lost(void *data, ngx_chat_redis_client_t *client)
 {
     ngx_log_error(NGX_LOG_WARN, client->conn.log, 0,
                   "chat: the store %V has lost its data, requests in progress "
-                  "repeat theirs",
+                  "store theirs again",
                   client->name);
-    repeat_facts(liveness->data, 1);
+    repeat_facts(data, 1);
 }
 
 
@@ -292,11 +199,11 @@ on_notification(ngx_chat_redis_notify_t *notify, const char *hex)
         key.name.bytes[i] = (u_char) byte;
     }
 
-    ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&key), 0);
+    ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&key.name), 0);
 }
 
 
-/* A name that no other worker has or had. */
+/* Sets a name that no other worker has or had. */
 static void
 set_worker_name(ngx_chat_store_redis_t *redis)
 {
@@ -320,27 +227,6 @@ set_worker_name(ngx_chat_store_redis_t *redis)
 }
 
 
-static void
-init_store(chat_store_t *store)
-{
-    store->name = "redis";
-    store->state = CHAT_STORE_RECONNECTING;
-    store->most_facts = CHAT_STORE_FACTS;
-    store->join = redis_join;
-    store->watch = redis_watch;
-    store->unwatch = redis_unwatch;
-    store->payloads = ngx_chat_redis_payloads;
-    store->append = ngx_chat_redis_append;
-    store->read = ngx_chat_redis_read;
-    store->drop = ngx_chat_redis_drop;
-    store->clear = ngx_chat_redis_clear;
-    store->flush = redis_flush;
-    store->cancel = redis_cancel;
-    store->alive = redis_alive;
-    store->lacks = redis_key_unavailable;
-}
-
-
 chat_store_t *
 ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
                           ngx_cycle_t                 *cycle)
@@ -352,9 +238,8 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
         return NULL;
     }
 
-    init_store(&redis->base.store);
+    ngx_chat_redis_init_store(redis);
     set_worker_name(redis);
-    ngx_chat_redis_hash_scripts(redis);
 
     if (ngx_chat_store_base_init(&redis->base, cycle) != NGX_OK) {
         return NULL;
@@ -365,8 +250,8 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
     redis->cluster.changed = on_node_state;
     redis->liveness.data = redis;
     redis->liveness.beaten = on_beat;
-    redis->liveness.died = on_worker_died;
-    redis->liveness.lost = on_data_lost;
+    redis->liveness.died = notify_all;
+    redis->liveness.data_lost = on_data_lost;
     redis->notify.data = redis;
     redis->notify.changed = on_notification;
 
@@ -374,7 +259,7 @@ ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
         redis->cluster.locate = locate_master;
         redis->sentinel.data = redis;
         redis->sentinel.found = on_master_found;
-        redis->sentinel.lost = on_master_unknown;
+        redis->sentinel.unknown = on_master_unknown;
         ngx_chat_redis_sentinel_open(&redis->sentinel, conf, cycle->log);
     }
 
@@ -398,7 +283,7 @@ ngx_chat_store_redis_close(chat_store_t *store)
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
     ngx_chat_redis_liveness_leave(&redis->liveness);
-    ngx_chat_redis_notify_close(&redis->notify);
-    ngx_chat_redis_sentinel_close(&redis->sentinel);
+    ngx_chat_redis_conn_close(&redis->notify.conn);
+    ngx_chat_redis_conn_close(&redis->sentinel.conn);
     ngx_chat_redis_cluster_close(&redis->cluster);
 }

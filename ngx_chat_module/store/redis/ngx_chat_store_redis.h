@@ -18,7 +18,7 @@
 chat_store_t *ngx_chat_store_redis_open(const ngx_chat_redis_conf_t *conf,
                                         ngx_cycle_t                 *cycle);
 
-/* The worker ends: tells the others, if that is possible at once. */
+/* Deletes this worker's keys, if that is possible at once, and closes. */
 void ngx_chat_store_redis_close(chat_store_t *store);
 
 #endif /* NGX_CHAT_STORE_REDIS_H */

@@ -1,24 +1,25 @@
 /*
- * ngx_chat_shm_facts.c: see ngx_chat_shm_facts.h.
+ * ngx_chat_shm_facts.c: see ngx_chat_shm.h.
  *
- * Batches are in a red-black tree by the first bytes of their name, and in
- * queues in the order of their last use. The facts of a batch are in a list,
- * and in a treap by their fields: it adds 20 bytes to a fact, so that a usual
- * one fits into a block of 128 bytes, which a red-black tree would exceed.
+ * A tenant is charged for the blocks that the slab uses: a power of two, or
+ * whole pages.
+ *
+ * Batches are in a red-black tree by name, and in queues by their last use.
+ * The facts of a batch are in a list, and in a treap by field: it adds 20
+ * bytes to a fact. A usual fact so fits into a block of 128 bytes, which a
+ * red-black tree would exceed.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/shm/ngx_chat_shm_facts.h"
-#include "store/shm/ngx_chat_shm_workers.h"
+#include "store/shm/ngx_chat_shm.h"
 
+#define NGX_CHAT_SHM_SHARE 4        /* a tenant's share is 1/4 of the zone */
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
 
 
-static void insert_batch(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
-                         ngx_rbtree_node_t *sentinel);
 static ngx_uint_t is_held(ngx_chat_shm_ctx_t         *ctx,
                           const ngx_chat_shm_batch_t *batch);
 static void touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
@@ -28,85 +29,47 @@ static void delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 void
 ngx_chat_shm_facts_init(ngx_chat_shm_t *sh)
 {
-    ngx_rbtree_init(&sh->rbtree, &sh->sentinel, insert_batch);
+    ngx_rbtree_init(&sh->rbtree, &sh->sentinel, ngx_str_rbtree_insert_value);
     ngx_queue_init(&sh->lru);
     ngx_queue_init(&sh->logs);
     ngx_chat_shares_init(&sh->shares);
 }
 
 
-static ngx_int_t
-compare_batch(const ngx_rbtree_node_t *node, uint64_t prefix,
-              const chat_digest_t *name)
-{
-    const ngx_chat_shm_batch_t *batch;
-
-    if (prefix != node->key) {
-        return prefix < node->key ? -1 : 1;
-    }
-
-    batch = (const ngx_chat_shm_batch_t *) node;
-    return ngx_memcmp(name->bytes, batch->name.bytes, CHAT_DIGEST_SIZE);
-}
-
-
-static void
-insert_batch(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
-             ngx_rbtree_node_t *sentinel)
-{
-    ngx_rbtree_node_t   **p;
-    ngx_chat_shm_batch_t *batch = (ngx_chat_shm_batch_t *) node;
-
-    for (;;) {
-        p = compare_batch(temp, node->key, &batch->name) < 0 ? &temp->left
-                                                             : &temp->right;
-
-        if (*p == sentinel) {
-            break;
-        }
-
-        temp = *p;
-    }
-
-    *p = node;
-    node->parent = temp;
-    node->left = sentinel;
-    node->right = sentinel;
-    ngx_rbt_red(node);
-}
-
-
 ngx_chat_shm_batch_t *
 ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 {
-    uint64_t              prefix;
-    ngx_int_t             rc;
-    ngx_rbtree_node_t    *node, *sentinel;
+    ngx_str_t             name;
     ngx_chat_shm_batch_t *batch;
 
-    prefix = ngx_chat_store_prefix(key);
-    node = ctx->sh->rbtree.root;
-    sentinel = ctx->sh->rbtree.sentinel;
+    name.data = (u_char *) key->name.bytes;
+    name.len = CHAT_DIGEST_SIZE;
 
-    while (node != sentinel) {
-        rc = compare_batch(node, prefix, &key->name);
-        if (rc != 0) {
-            node = rc < 0 ? node->left : node->right;
-            continue;
-        }
+    batch = (ngx_chat_shm_batch_t *) ngx_str_rbtree_lookup(
+        &ctx->sh->rbtree, &name, (uint32_t) ngx_chat_store_prefix(&key->name));
 
-        batch = (ngx_chat_shm_batch_t *) node;
-
-        if (batch->expires < ngx_time() && !is_held(ctx, batch)) {
-            delete_batch(ctx, batch);
-            return NULL;
-        }
-
-        touch_batch(ctx, batch);
-        return batch;
+    if (batch == NULL) {
+        return NULL;
     }
 
-    return NULL;
+    if (batch->expires < ngx_time() && !is_held(ctx, batch)) {
+        delete_batch(ctx, batch);
+        return NULL;
+    }
+
+    touch_batch(ctx, batch);
+    return batch;
+}
+
+
+/*
+ * 1 if the fact is wait/<worker>: a change wakes that worker, and the batch is
+ * not evicted. It stands while the worker watches the batch.
+ */
+static ngx_uint_t
+is_wait(const ngx_chat_shm_fact_t *fact)
+{
+    return fact->field_len > 5 && ngx_memcmp(fact->data, "wait/", 5) == 0;
 }
 
 
@@ -118,18 +81,13 @@ waiting_worker(const ngx_chat_shm_fact_t *fact)
 }
 
 
-/* 1 if a living worker holds a request of this batch. */
+/* 1 if a living worker watches this batch. */
 static ngx_uint_t
 is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 {
     ngx_chat_shm_fact_t *fact;
 
-    if (batch->watchers == 0) {
-        return 0;
-    }
-
-    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
-         fact = fact->next)
+    for (fact = batch->first; fact != NULL && is_wait(fact); fact = fact->next)
     {
         if (ngx_chat_shm_workers_alive(ctx, waiting_worker(fact))) {
             return 1;
@@ -155,32 +113,35 @@ void
 ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
                           const ngx_chat_shm_batch_t *batch)
 {
-    const u_char              *value, *space;
+    uint64_t                   prefix = ngx_chat_store_prefix(&batch->name);
+    chat_str_t                 worker;
+    const u_char              *space;
     const ngx_chat_shm_fact_t *fact, *claim = batch->claim;
 
-    for (fact = batch->first; fact != NULL && ngx_chat_shm_fact_is_wait(fact);
-         fact = fact->next)
+    for (fact = batch->first; fact != NULL && is_wait(fact); fact = fact->next)
     {
-        ngx_chat_shm_workers_notify(ctx, waiting_worker(fact),
-                                    batch->node.key);
+        ngx_chat_shm_workers_notify(ctx, waiting_worker(fact), prefix);
     }
 
     if (claim != NULL) {
-        value = claim->data + claim->field_len;
-        space = memchr(value, ' ', claim->value_len);
-        ngx_chat_shm_workers_notify(
-            ctx,
-            chat_str(value,
-                     space ? (size_t) (space - value) : claim->value_len),
-            batch->node.key);
+        worker = chat_str(claim->data + claim->field_len, claim->value_len);
+        space = memchr(worker.data, ' ', worker.len);
+        if (space != NULL) {
+            worker.len = (size_t) (space - worker.data);
+        }
+
+        ngx_chat_shm_workers_notify(ctx, worker, prefix);
     }
 }
 
 
-ngx_uint_t
-ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
-                         ngx_chat_shm_tenant_t      *tenant,
-                         const ngx_chat_shm_batch_t *keep, ngx_uint_t held)
+/*
+ * Frees the least recently used batch of the tenant (NULL: of all) but keep,
+ * and notifies its workers. held: even if a live worker watches it. 0: none.
+ */
+static ngx_uint_t
+evict_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+            const ngx_chat_shm_batch_t *keep, ngx_uint_t held)
 {
     ngx_uint_t            looks;
     ngx_queue_t          *q, *lru = tenant ? &tenant->lru : &ctx->sh->lru;
@@ -214,6 +175,180 @@ ngx_chat_shm_facts_evict(ngx_chat_shm_ctx_t         *ctx,
 }
 
 
+/* The bytes that the slab uses for a block of this size. */
+static size_t
+slab_cost(size_t size)
+{
+    size_t cost = 8;
+
+    if (size > ngx_pagesize / 2) {
+        return ngx_align(size, ngx_pagesize);
+    }
+
+    while (cost < size) {
+        cost *= 2;
+    }
+
+    return cost;
+}
+
+
+void
+ngx_chat_shm_charge(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                    ssize_t bytes)
+{
+    size_t used = tenant->share.used;
+
+    /* a worker may have been killed before it charged a block */
+    used = bytes < 0 ? used - ngx_min(used, (size_t) -bytes)
+                     : used + (size_t) bytes;
+    ngx_chat_shares_set(&ctx->sh->shares, &tenant->share, used);
+}
+
+
+/* Logs at most once a minute that the zone is full. */
+static void
+log_full(ngx_chat_shm_ctx_t *ctx)
+{
+    if (ngx_time() - ctx->sh->warned < 60) {
+        return;
+    }
+
+    ctx->sh->warned = ngx_time();
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "chat: the zone \"%V\" is full, or a tenant is past its "
+                  "share of it: requests that need room are refused; give "
+                  "\"chat_store\" a larger zone",
+                  &ctx->zone->shm.name);
+}
+
+
+/*
+ * Evicts a log or an idle batch of the tenant (NULL: of all). To make room for
+ * a fact of keep, the log of keep may go.
+ */
+static ngx_uint_t
+evict_idle(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+           const ngx_chat_shm_batch_t *keep, ngx_uint_t what)
+{
+    return ((what & NGX_CHAT_SHM_LOGS)
+            && ngx_chat_shm_log_evict(ctx, tenant,
+                                      what == NGX_CHAT_SHM_LOGS ? keep : NULL))
+           || ((what & NGX_CHAT_SHM_BATCHES)
+               && evict_batch(ctx, tenant, keep, 0));
+}
+
+
+ngx_uint_t
+ngx_chat_shm_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+                   const ngx_chat_shm_batch_t *keep, size_t size,
+                   ngx_uint_t what)
+{
+    size_t            share = ctx->zone->shm.size / NGX_CHAT_SHM_SHARE;
+    ngx_chat_share_t *largest;
+
+    if (tenant != NULL && tenant->share.used + size > share) {
+        return evict_idle(ctx, tenant, keep, what);
+    }
+
+    largest = ngx_chat_shares_largest(&ctx->sh->shares);
+    if (largest != NULL
+        && (largest->used <= share
+            || (tenant != NULL && largest == &tenant->share)))
+    {
+        largest = NULL;
+    }
+
+    return (largest != NULL
+            && evict_idle(ctx, (ngx_chat_shm_tenant_t *) largest, keep, what))
+           || evict_idle(ctx, NULL, keep, what)
+           || (largest != NULL && (what & NGX_CHAT_SHM_BATCHES)
+               && evict_batch(ctx, (ngx_chat_shm_tenant_t *) largest, keep,
+                              1));
+}
+
+
+/* Allocates size zeroed bytes; evicts where there is no memory. */
+static void *
+slab_alloc(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+           const ngx_chat_shm_batch_t *keep, size_t size)
+{
+    void *p;
+
+    do {
+        p = ngx_slab_calloc_locked(ctx->shpool, size);
+    } while (p == NULL
+             && ngx_chat_shm_evict(ctx, tenant, keep, size,
+                                   NGX_CHAT_SHM_LOGS | NGX_CHAT_SHM_BATCHES));
+
+    if (p == NULL) {
+        log_full(ctx);
+    }
+
+    return p;
+}
+
+
+/* Returns size zeroed bytes; does not evict keep. NULL: no memory. */
+static void *
+alloc_block(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
+            const ngx_chat_shm_batch_t *keep, size_t size)
+{
+    void *p = slab_alloc(ctx, tenant, keep, size);
+
+    if (p != NULL) {
+        ngx_chat_shm_charge(ctx, tenant, (ssize_t) slab_cost(size));
+    }
+
+    return p;
+}
+
+
+static void
+free_block(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant, void *p,
+           size_t size)
+{
+    ngx_slab_free_locked(ctx->shpool, p);
+    ngx_chat_shm_charge(ctx, tenant, -(ssize_t) slab_cost(size));
+}
+
+
+/* Counts one more batch of the tenant. NULL: no memory. */
+static ngx_chat_shm_tenant_t *
+enter_tenant(ngx_chat_shm_ctx_t *ctx, uint64_t id)
+{
+    ngx_chat_shm_tenant_t *tenant;
+
+    tenant =
+        (ngx_chat_shm_tenant_t *) ngx_chat_shares_find(&ctx->sh->shares, id);
+
+    if (tenant == NULL) {
+        tenant = slab_alloc(ctx, NULL, NULL, sizeof(*tenant));
+        if (tenant == NULL) {
+            return NULL;
+        }
+
+        ngx_queue_init(&tenant->lru);
+        ngx_queue_init(&tenant->logs);
+        ngx_chat_shares_insert(&ctx->sh->shares, &tenant->share, id);
+    }
+
+    tenant->batches++;
+    return tenant;
+}
+
+
+/* Counts one batch less; the last one removes the tenant. */
+static void
+leave_tenant(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant)
+{
+    if (--tenant->batches == 0) {
+        ngx_chat_shares_remove(&ctx->sh->shares, &tenant->share);
+        ngx_slab_free_locked(ctx->shpool, tenant);
+    }
+}
+
+
 /*
  * 0: a new batch, or the first payload of one, of so many bytes would take
  * the reserve, which is for what held requests wait for, and for logs.
@@ -225,12 +360,12 @@ admits(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
     size_t last = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_RESERVE;
 
     if (ctx->shpool->pfree + ctx->sh->log_pages >= last + size / ngx_pagesize
-        || ngx_chat_shm_zone_make(ctx, tenant, keep, size, 0))
+        || ngx_chat_shm_evict(ctx, tenant, keep, size, NGX_CHAT_SHM_BATCHES))
     {
         return 1;
     }
 
-    ngx_chat_shm_zone_full(ctx);
+    log_full(ctx);
     return 0;
 }
 
@@ -246,27 +381,27 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
         return batch;
     }
 
-    tenant = ngx_chat_shm_zone_enter(ctx, key->tenant);
+    tenant = enter_tenant(ctx, key->tenant);
     if (tenant == NULL) {
         return NULL;
     }
 
-    if (!admits(ctx, tenant, NULL, sizeof(*batch))) {
-        ngx_chat_shm_zone_leave(ctx, tenant);
-        return NULL;
+    if (admits(ctx, tenant, NULL, sizeof(*batch))) {
+        batch = alloc_block(ctx, tenant, NULL, sizeof(*batch));
     }
 
-    batch = ngx_chat_shm_zone_alloc(ctx, tenant, NULL, sizeof(*batch));
     if (batch == NULL) {
-        ngx_chat_shm_zone_leave(ctx, tenant);
+        leave_tenant(ctx, tenant);
         return NULL;
     }
 
     batch->name = key->name;
     batch->tenant = tenant;
-    batch->node.key = ngx_chat_store_prefix(key);
-    ngx_chat_shm_log_init(&batch->log, tenant);
-    ngx_rbtree_insert(&ctx->sh->rbtree, &batch->node);
+    batch->node.node.key = (uint32_t) ngx_chat_store_prefix(&key->name);
+    batch->node.str.data = batch->name.bytes;
+    batch->node.str.len = CHAT_DIGEST_SIZE;
+    ngx_queue_init(&batch->log.pages);
+    ngx_rbtree_insert(&ctx->sh->rbtree, &batch->node.node);
     ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
     ngx_queue_insert_head(&tenant->lru, &batch->own);
     return batch;
@@ -281,9 +416,8 @@ free_chunks(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 
     for (; chunk != NULL; chunk = next) {
         next = chunk->next;
-        ngx_chat_shm_zone_free(ctx, tenant, chunk,
-                               offsetof(ngx_chat_shm_chunk_t, data)
-                                   + chunk->len);
+        free_block(ctx, tenant, chunk,
+                   offsetof(ngx_chat_shm_chunk_t, data) + chunk->len);
     }
 }
 
@@ -293,9 +427,9 @@ free_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
           ngx_chat_shm_fact_t *fact)
 {
     free_chunks(ctx, tenant, fact->payload);
-    ngx_chat_shm_zone_free(ctx, tenant, fact,
-                           offsetof(ngx_chat_shm_fact_t, data)
-                               + fact->field_len + fact->value_len);
+    free_block(ctx, tenant, fact,
+               offsetof(ngx_chat_shm_fact_t, data) + fact->field_len
+                   + fact->value_len);
 }
 
 
@@ -319,9 +453,8 @@ store_payload(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     while (payload.len != 0) {
         len = ngx_min(payload.len, room);
 
-        *next = ngx_chat_shm_zone_alloc(ctx, batch->tenant, batch,
-                                        offsetof(ngx_chat_shm_chunk_t, data)
-                                            + len);
+        *next = alloc_block(ctx, batch->tenant, batch,
+                            offsetof(ngx_chat_shm_chunk_t, data) + len);
         if (*next == NULL) {
             free_chunks(ctx, batch->tenant, *chunks);
             *chunks = NULL;
@@ -471,7 +604,7 @@ new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     size = offsetof(ngx_chat_shm_fact_t, data) + fact->field.len
            + fact->value.len;
 
-    new = ngx_chat_shm_zone_alloc(ctx, batch->tenant, batch, size);
+    new = alloc_block(ctx, batch->tenant, batch, size);
     if (new == NULL) {
         return NULL;
     }
@@ -479,7 +612,7 @@ new_fact(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
     if (fact->has_payload
         && store_payload(ctx, batch, fact->payload, &new->payload) != NGX_OK)
     {
-        ngx_chat_shm_zone_free(ctx, batch->tenant, new, size);
+        free_block(ctx, batch->tenant, new, size);
         return NULL;
     }
 
@@ -518,7 +651,7 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
         batch->first = new;
         batch->last = new;
 
-    } else if (ngx_chat_shm_fact_is_wait(new)) {
+    } else if (is_wait(new)) {
         new->next = batch->first;
         batch->first->prev = new;
         batch->first = new;
@@ -539,14 +672,14 @@ ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 }
 
 
-ngx_uint_t
+void
 ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                         chat_str_t field)
 {
     ngx_chat_shm_fact_t *fact = ngx_chat_shm_facts_get(batch, field);
 
     if (fact == NULL) {
-        return 0;
+        return;
     }
 
     remove_fact(batch, fact);
@@ -569,7 +702,6 @@ ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
 
     batch->count--;
     free_fact(ctx, batch->tenant, fact);
-    return 1;
 }
 
 
@@ -583,7 +715,7 @@ ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
         free_fact(ctx, batch->tenant, fact);
     }
 
-    ngx_chat_shm_log_clear(ctx, &batch->log);
+    ngx_chat_shm_log_clear(ctx, batch);
     batch->log.next = 0;
     batch->count = 0;
     batch->first = NULL;
@@ -602,9 +734,9 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     ngx_chat_shm_facts_clear(ctx, batch);
     ngx_queue_remove(&batch->queue);
     ngx_queue_remove(&batch->own);
-    ngx_rbtree_delete(&ctx->sh->rbtree, &batch->node);
-    ngx_chat_shm_zone_free(ctx, tenant, batch, sizeof(*batch));
-    ngx_chat_shm_zone_leave(ctx, tenant);
+    ngx_rbtree_delete(&ctx->sh->rbtree, &batch->node.node);
+    free_block(ctx, tenant, batch, sizeof(*batch));
+    leave_tenant(ctx, tenant);
 }
 
 

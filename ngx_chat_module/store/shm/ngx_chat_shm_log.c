@@ -1,81 +1,111 @@
 /*
- * ngx_chat_shm_log.c: see ngx_chat_shm_log.h.
+ * ngx_chat_shm_log.c: see ngx_chat_shm.h.
  *
- * Pieces are written one behind the other, each after a header, across
- * pages. A piece counts once the log's next is past it, which is written
+ * Entries are written one behind the other, each after a header, across
+ * pages. An entry counts once the log's next is past it, which is written
  * last: a killed worker leaves nothing half-written to a reader.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "store/shm/ngx_chat_shm_log.h"
+#include "store/shm/ngx_chat_shm.h"
 
-void
-ngx_chat_shm_log_init(ngx_chat_shm_log_t *log, ngx_chat_shm_tenant_t *tenant)
-{
-    ngx_memzero(log, sizeof(*log));
-    log->tenant = tenant;
-    ngx_queue_init(&log->pages);
-}
+#define NGX_CHAT_SHM_LOG_PART 16 /* one log takes no more of the zone */
+
+#define NGX_CHAT_SHM_PAGE_SPACE \
+    (ngx_pagesize - offsetof(ngx_chat_shm_page_t, data))
+
+typedef struct {
+    ngx_queue_t queue; /* in the log's pages */
+    size_t      used;  /* bytes of data */
+    size_t      at;    /* of the first entry that begins here */
+    uint64_t    first; /* position of this entry */
+    u_char      data[1];
+} ngx_chat_shm_page_t;
+
+/* Stands before the bytes of an entry. */
+typedef struct {
+    uint64_t position;
+    uint32_t len;
+    uint32_t last; /* 1: the log has ended */
+} ngx_chat_shm_entry_t;
 
 
 static ngx_chat_shm_page_t *
-new_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
+page_of(const ngx_queue_t *q)
+{
+    return ngx_queue_data(q, ngx_chat_shm_page_t, queue);
+}
+
+
+/* 1 if an entry begins in the page. */
+static ngx_uint_t
+has_begin(const ngx_chat_shm_page_t *page)
+{
+    return page->at < NGX_CHAT_SHM_PAGE_SPACE;
+}
+
+
+/* Adds an empty page; NGX_ERROR: no memory. */
+static ngx_int_t
+add_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
     ngx_chat_shm_page_t *page;
 
     page = ngx_slab_alloc_locked(ctx->shpool, ngx_pagesize);
-    if (page != NULL) {
-        page->used = 0;
-        page->at = NGX_CHAT_SHM_PAGE_SPACE;
-        ctx->sh->log_pages++;
-        ngx_chat_shm_zone_charge(ctx, log->tenant, ngx_pagesize);
+    if (page == NULL) {
+        return NGX_ERROR;
     }
 
-    return page;
+    page->used = 0;
+    page->at = NGX_CHAT_SHM_PAGE_SPACE;
+    ngx_queue_insert_tail(&batch->log.pages, &page->queue);
+    batch->log.npages++;
+    ctx->sh->log_pages++;
+    ngx_chat_shm_charge(ctx, batch->tenant, (ssize_t) ngx_pagesize);
+    return NGX_OK;
 }
 
 
 static void
-free_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, ngx_queue_t *q)
+free_page(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch, ngx_queue_t *q)
 {
     ngx_queue_remove(q);
-    ngx_chat_shm_zone_credit(ctx, log->tenant, ngx_pagesize);
+    batch->log.npages--;
     ctx->sh->log_pages -= ctx->sh->log_pages != 0;
-    ngx_slab_free_locked(ctx->shpool, ngx_chat_shm_log_page(q));
+    ngx_chat_shm_charge(ctx, batch->tenant, -(ssize_t) ngx_pagesize);
+    ngx_slab_free_locked(ctx->shpool, page_of(q));
 }
 
 
 /* Takes the log out of the lists of logs. */
 static void
-unlink_log(ngx_chat_shm_log_t *log)
+unlink_log(ngx_chat_shm_batch_t *batch)
 {
-    if (log->queue.next != NULL) {
-        ngx_queue_remove(&log->queue);
-        ngx_queue_remove(&log->own);
-        log->queue.next = NULL;
+    if (batch->log.queue.next != NULL) {
+        ngx_queue_remove(&batch->log.queue);
+        ngx_queue_remove(&batch->log.own);
+        batch->log.queue.next = NULL;
     }
 }
 
 
-/* Drops the pieces that begin in the first page; 0: there is none. */
+/* Frees the first page, and those that continue its entries; 0: no page. */
 static ngx_uint_t
-drop_front(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
+drop_front(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
-    if (ngx_queue_empty(&log->pages)) {
+    if (ngx_queue_empty(&batch->log.pages)) {
         return 0;
     }
 
     do {
-        log->npages--;
-        free_page(ctx, log, ngx_queue_head(&log->pages));
-    } while (!ngx_queue_empty(&log->pages)
-             && !ngx_chat_shm_log_begins(
-                 ngx_chat_shm_log_page(ngx_queue_head(&log->pages))));
+        free_page(ctx, batch, ngx_queue_head(&batch->log.pages));
+    } while (!ngx_queue_empty(&batch->log.pages)
+             && !has_begin(page_of(ngx_queue_head(&batch->log.pages))));
 
-    if (ngx_queue_empty(&log->pages)) {
-        unlink_log(log);
+    if (ngx_queue_empty(&batch->log.pages)) {
+        unlink_log(batch);
     }
 
     return 1;
@@ -83,28 +113,27 @@ drop_front(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
 
 
 void
-ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
+ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
-    while (drop_front(ctx, log)) { /* void */
+    while (drop_front(ctx, batch)) { /* void */
     }
 }
 
 
 ngx_uint_t
 ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
-                       const ngx_chat_shm_log_t *keep)
+                       const ngx_chat_shm_batch_t *keep)
 {
-    ngx_queue_t        *q, *logs = tenant ? &tenant->logs : &ctx->sh->logs;
-    ngx_chat_shm_log_t *log;
+    ngx_queue_t          *q, *logs = tenant ? &tenant->logs : &ctx->sh->logs;
+    ngx_chat_shm_batch_t *batch;
 
     for (q = ngx_queue_last(logs); q != ngx_queue_sentinel(logs);
          q = ngx_queue_prev(q))
     {
-        log = tenant ? ngx_queue_data(q, ngx_chat_shm_log_t, own)
-                     : ngx_queue_data(q, ngx_chat_shm_log_t, queue);
-        if (log != keep) {
-            unlink_log(log);
-            ngx_chat_shm_log_clear(ctx, log);
+        batch = tenant ? ngx_queue_data(q, ngx_chat_shm_batch_t, log.own)
+                       : ngx_queue_data(q, ngx_chat_shm_batch_t, log.queue);
+        if (batch != keep) {
+            ngx_chat_shm_log_clear(ctx, batch);
             return 1;
         }
     }
@@ -113,94 +142,73 @@ ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
 }
 
 
-/* Frees whole pages before keep. */
+/* Frees whole pages of entries before position. */
 static void
-trim_before(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, uint64_t keep)
+trim_before(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
+            uint64_t position)
 {
-    ngx_queue_t         *q;
-    ngx_chat_shm_page_t *page;
+    ngx_queue_t *q;
 
-    while (!ngx_queue_empty(&log->pages)) {
-        page = NULL;
+    while (!ngx_queue_empty(&batch->log.pages)) {
+        q = ngx_queue_head(&batch->log.pages);
 
-        for (q = ngx_queue_next(ngx_queue_head(&log->pages));
-             q != ngx_queue_sentinel(&log->pages); q = ngx_queue_next(q))
-        {
-            page = ngx_chat_shm_log_page(q);
-            if (ngx_chat_shm_log_begins(page)) {
-                break;
-            }
-            page = NULL;
-        }
+        do {
+            q = ngx_queue_next(q);
+        } while (q != ngx_queue_sentinel(&batch->log.pages)
+                 && !has_begin(page_of(q)));
 
-        if (page == NULL || page->first > keep) {
+        if (q == ngx_queue_sentinel(&batch->log.pages)
+            || page_of(q)->first > position) {
             return;
         }
 
-        (void) drop_front(ctx, log);
+        (void) drop_front(ctx, batch);
     }
-}
-
-
-/* The number of pages that size more bytes need. */
-static size_t
-missing_pages(ngx_chat_shm_log_t *log, size_t size)
-{
-    size_t room = 0;
-
-    if (!ngx_queue_empty(&log->pages)) {
-        room = NGX_CHAT_SHM_PAGE_SPACE
-               - ngx_chat_shm_log_page(ngx_queue_last(&log->pages))->used;
-    }
-
-    return size <= room ? 0
-                        : (size - room + NGX_CHAT_SHM_PAGE_SPACE - 1)
-                              / NGX_CHAT_SHM_PAGE_SPACE;
 }
 
 
 /*
- * Allocates pages for size more bytes; evicts other logs, then this one's
- * front. NGX_ERROR: no memory, and the log is empty.
+ * Adds pages for size more bytes; evicts other logs, then this one's front.
+ * NGX_ERROR: no memory, and the log is empty.
  */
 static ngx_int_t
-make_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log, size_t size,
-          ngx_queue_t *fresh)
+make_room(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch, size_t size)
 {
-    size_t               lack, most, n = 0;
-    ngx_chat_shm_page_t *page;
+    size_t room = 0;
+    size_t most = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_LOG_PART;
 
-    most = ctx->zone->shm.size / ngx_pagesize / NGX_CHAT_SHM_LOG_PART;
+    if (!ngx_queue_empty(&batch->log.pages)) {
+        room = NGX_CHAT_SHM_PAGE_SPACE
+               - page_of(ngx_queue_last(&batch->log.pages))->used;
+    }
 
-    for (;;) {
-        lack = missing_pages(log, size);
-        if (lack <= n) {
-            return NGX_OK;
-        }
-
-        if (lack <= most && log->npages <= most - lack) {
-            page = new_page(ctx, log);
-            if (page != NULL) {
-                ngx_queue_insert_tail(fresh, &page->queue);
-                n++;
+    while (room < size) {
+        if (batch->log.npages < most) {
+            if (add_page(ctx, batch) == NGX_OK) {
+                room += NGX_CHAT_SHM_PAGE_SPACE;
                 continue;
             }
 
-            if (ngx_chat_shm_zone_make_log(ctx, log->tenant, log)) {
+            if (ngx_chat_shm_evict(ctx, batch->tenant, batch, ngx_pagesize,
+                                   NGX_CHAT_SHM_LOGS))
+            {
                 continue;
             }
         }
 
-        if (!drop_front(ctx, log)) {
-            break;
+        if (batch->log.npages == 0
+            || !has_begin(page_of(ngx_queue_head(&batch->log.pages))))
+        {
+            /* only new pages are left */
+            ngx_chat_shm_log_clear(ctx, batch);
+            return NGX_ERROR;
         }
+
+        (void) drop_front(ctx, batch);
+        room = batch->log.npages != 0 ? room : 0;
     }
 
-    while (!ngx_queue_empty(fresh)) {
-        free_page(ctx, log, ngx_queue_head(fresh));
-    }
-
-    return NGX_ERROR;
+    return NGX_OK;
 }
 
 
@@ -213,7 +221,7 @@ fill_pages(ngx_chat_shm_page_t *page, const void *data, size_t len)
 
     while (len != 0) {
         if (page->used == NGX_CHAT_SHM_PAGE_SPACE) {
-            page = ngx_chat_shm_log_page(ngx_queue_next(&page->queue));
+            page = page_of(ngx_queue_next(&page->queue));
         }
 
         n = ngx_min(len, NGX_CHAT_SHM_PAGE_SPACE - page->used);
@@ -227,79 +235,79 @@ fill_pages(ngx_chat_shm_page_t *page, const void *data, size_t len)
 }
 
 
-/* Appends a piece, for which the last page and fresh ones have space. */
+/* Appends an entry, for which there is room. */
 static void
-write_piece(ngx_chat_shm_log_t *log, ngx_queue_t *fresh,
-            const ngx_chat_shm_piece_t *piece, const u_char *data)
+write_entry(ngx_chat_shm_batch_t *batch, const ngx_chat_shm_entry_t *entry,
+            const u_char *data)
 {
-    ngx_queue_t         *q;
-    ngx_chat_shm_page_t *page = NULL;
+    ngx_queue_t         *q = ngx_queue_last(&batch->log.pages), *prev;
+    ngx_chat_shm_page_t *page;
 
-    if (!ngx_queue_empty(&log->pages)) {
-        page = ngx_chat_shm_log_page(ngx_queue_last(&log->pages));
+    /* the first page that is not full: new ones are behind it */
+
+    for (prev = ngx_queue_prev(q);
+         prev != ngx_queue_sentinel(&batch->log.pages)
+         && page_of(prev)->used < NGX_CHAT_SHM_PAGE_SPACE;
+         prev = ngx_queue_prev(q))
+    {
+        q = prev;
     }
 
-    if (page == NULL || page->used == NGX_CHAT_SHM_PAGE_SPACE) {
-        page = ngx_chat_shm_log_page(ngx_queue_head(fresh));
+    page = page_of(q);
+
+    if (page->used == NGX_CHAT_SHM_PAGE_SPACE) {
+        page = page_of(ngx_queue_next(q));
     }
 
-    while (!ngx_queue_empty(fresh)) {
-        q = ngx_queue_head(fresh);
-        ngx_queue_remove(q);
-        ngx_queue_insert_tail(&log->pages, q);
-        log->npages++;
-    }
-
-    if (!ngx_chat_shm_log_begins(page)) {
-        page->first = piece->position;
+    if (!has_begin(page)) {
+        page->first = entry->position;
         page->at = page->used;
     }
 
-    page = fill_pages(page, piece, sizeof(*piece));
-    (void) fill_pages(page, data, piece->len);
+    page = fill_pages(page, entry, sizeof(*entry));
+    (void) fill_pages(page, data, entry->len);
 }
 
 
-void
-ngx_chat_shm_log_touch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log)
+/* Makes the log the most recently used one. */
+static void
+touch_log(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
 {
-    unlink_log(log);
+    unlink_log(batch);
 
-    if (!ngx_queue_empty(&log->pages)) {
-        ngx_queue_insert_head(&ctx->sh->logs, &log->queue);
-        ngx_queue_insert_head(&log->tenant->logs, &log->own);
+    if (!ngx_queue_empty(&batch->log.pages)) {
+        ngx_queue_insert_head(&ctx->sh->logs, &batch->log.queue);
+        ngx_queue_insert_head(&batch->tenant->logs, &batch->log.own);
     }
 }
 
 
 ngx_uint_t
-ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
+ngx_chat_shm_log_put(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                      uint64_t position, chat_str_t bytes, int last,
-                     uint64_t keep)
+                     uint64_t trim)
 {
-    ngx_queue_t          fresh;
-    ngx_chat_shm_piece_t piece;
+    ngx_chat_shm_entry_t entry;
 
-    if (position < log->next || position == UINT64_MAX) {
+    if (position < batch->log.next || position == UINT64_MAX) {
         return 0;
     }
 
-    trim_before(ctx, log, ngx_min(keep, position));
-    ngx_queue_init(&fresh);
-    ngx_memzero(&piece, sizeof(piece));
-    piece.position = position;
-    piece.len = (uint32_t) bytes.len;
-    piece.last = last != 0;
+    trim_before(ctx, batch, ngx_min(trim, position));
+    ngx_memzero(&entry, sizeof(entry));
+    entry.position = position;
+    entry.len = (uint32_t) bytes.len;
+    entry.last = last != 0;
 
     if (bytes.len < UINT32_MAX
-        && make_room(ctx, log, sizeof(piece) + bytes.len, &fresh) == NGX_OK)
+        && make_room(ctx, batch, sizeof(entry) + bytes.len) == NGX_OK)
     {
-        write_piece(log, &fresh, &piece, bytes.data);
+        write_entry(batch, &entry, bytes.data);
     }
 
-    ngx_chat_shm_log_touch(ctx, log);
+    touch_log(ctx, batch);
     ngx_memory_barrier();
-    log->next = position + 1;
+    batch->log.next = position + 1;
     return 1;
 }
 
@@ -328,7 +336,7 @@ read_bytes(cursor_t *cursor, void *out, size_t len)
             if (q == cursor->end) {
                 return NGX_DONE;
             }
-            cursor->page = ngx_chat_shm_log_page(q);
+            cursor->page = page_of(q);
             cursor->at = 0;
             continue;
         }
@@ -345,35 +353,36 @@ read_bytes(cursor_t *cursor, void *out, size_t len)
 }
 
 
-/* Reads the header of the next piece. */
+/* Reads the header of the next entry. */
 static ngx_int_t
-read_header(const ngx_chat_shm_log_t *log, cursor_t *cursor,
-            ngx_chat_shm_piece_t *piece)
+read_header(const ngx_chat_shm_batch_t *batch, cursor_t *cursor,
+            ngx_chat_shm_entry_t *entry)
 {
-    return read_bytes(cursor, piece, sizeof(*piece)) == NGX_OK
-                   && piece->position < log->next
+    return read_bytes(cursor, entry, sizeof(*entry)) == NGX_OK
+                   && entry->position < batch->log.next
                ? NGX_OK
                : NGX_DONE;
 }
 
 
-/* Finds the first piece from position on. */
+/* Finds the first entry from position on. */
 static ngx_int_t
-seek_position(ngx_chat_shm_log_t *log, uint64_t position, cursor_t *found)
+seek_position(ngx_chat_shm_batch_t *batch, uint64_t position, cursor_t *found)
 {
     ngx_queue_t         *q;
     ngx_chat_shm_page_t *page;
-    ngx_chat_shm_piece_t piece;
+    ngx_chat_shm_entry_t entry;
     cursor_t             cursor;
 
     found->page = NULL;
-    found->end = ngx_queue_sentinel(&log->pages);
+    found->end = ngx_queue_sentinel(&batch->log.pages);
 
-    for (q = ngx_queue_last(&log->pages); q != found->end;
-         q = ngx_queue_prev(q)) {
-        page = ngx_chat_shm_log_page(q);
+    for (q = ngx_queue_last(&batch->log.pages); q != found->end;
+         q = ngx_queue_prev(q))
+    {
+        page = page_of(q);
 
-        if (ngx_chat_shm_log_begins(page)) {
+        if (has_begin(page)) {
             found->page = page;
             found->at = page->at;
             if (page->first <= position) {
@@ -388,12 +397,12 @@ seek_position(ngx_chat_shm_log_t *log, uint64_t position, cursor_t *found)
 
     cursor = *found;
 
-    while (read_header(log, &cursor, &piece) == NGX_OK) {
-        if (piece.position >= position) {
+    while (read_header(batch, &cursor, &entry) == NGX_OK) {
+        if (entry.position >= position) {
             return NGX_OK;
         }
 
-        if (read_bytes(&cursor, NULL, piece.len) != NGX_OK) {
+        if (read_bytes(&cursor, NULL, entry.len) != NGX_OK) {
             break;
         }
 
@@ -404,25 +413,25 @@ seek_position(ngx_chat_shm_log_t *log, uint64_t position, cursor_t *found)
 }
 
 
-/* The number of pieces from a position on for one answer; their bytes. */
+/* The number of entries from a position on for one answer; their bytes. */
 static size_t
-count_pieces(ngx_chat_shm_log_t *log, cursor_t cursor, size_t *bytes)
+count_entries(ngx_chat_shm_batch_t *batch, cursor_t cursor, size_t *bytes)
 {
     size_t               n = 0, size = 0;
-    ngx_chat_shm_piece_t piece;
+    ngx_chat_shm_entry_t entry;
 
     *bytes = 0;
 
-    while (read_header(log, &cursor, &piece) == NGX_OK) {
-        size += sizeof(piece) + piece.len;
+    while (read_header(batch, &cursor, &entry) == NGX_OK) {
+        size += sizeof(entry) + entry.len;
 
         if ((n != 0 && size > CHAT_STORE_READ_MAX)
-            || read_bytes(&cursor, NULL, piece.len) != NGX_OK)
+            || read_bytes(&cursor, NULL, entry.len) != NGX_OK)
         {
             break;
         }
 
-        *bytes += piece.len;
+        *bytes += entry.len;
         n++;
     }
 
@@ -430,43 +439,43 @@ count_pieces(ngx_chat_shm_log_t *log, cursor_t cursor, size_t *bytes)
 }
 
 
-/* Reads one piece as a fact, its strings at p; returns where they end. */
+/* Reads one entry as a fact, its strings at p; returns where they end. */
 static u_char *
-read_fact(const ngx_chat_shm_piece_t *piece, cursor_t *cursor,
+read_fact(const ngx_chat_shm_entry_t *entry, cursor_t *cursor,
           chat_fact_t *fact, u_char *p)
 {
     u_char *start = p;
 
-    p = ngx_sprintf(p, "%uL", piece->position);
+    p = ngx_sprintf(p, "%uL", entry->position);
     fact->field = chat_str(start, (size_t) (p - start));
-    fact->value = piece->last ? chat_cstr("last") : chat_str(NULL, 0);
-    fact->payload = chat_str(p, piece->len);
+    fact->value = entry->last ? chat_cstr("last") : chat_str(NULL, 0);
+    fact->payload = chat_str(p, entry->len);
     fact->has_payload = 1;
-    (void) read_bytes(cursor, p, piece->len);
-    return p + piece->len;
+    (void) read_bytes(cursor, p, entry->len);
+    return p + entry->len;
 }
 
 
 ngx_chat_answered_t *
-ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
+ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                       uint64_t position)
 {
     u_char              *p;
     size_t               i, n = 0, bytes = 0;
     ngx_uint_t           gone = 0;
     ngx_chat_answered_t *answered;
-    ngx_chat_shm_piece_t piece;
+    ngx_chat_shm_entry_t entry;
     cursor_t             cursor;
 
-    if (seek_position(log, position, &cursor) == NGX_OK) {
-        n = count_pieces(log, cursor, &bytes);
-        ngx_chat_shm_log_touch(ctx, log);
+    if (seek_position(batch, position, &cursor) == NGX_OK) {
+        n = count_entries(batch, cursor, &bytes);
+        touch_log(ctx, batch);
     }
 
-    if (n == 0 && position < log->next) {
+    if (n == 0 && position < batch->log.next) {
         n = gone = 1;
-        ngx_memzero(&piece, sizeof(piece));
-        piece.position = log->next;
+        ngx_memzero(&entry, sizeof(entry));
+        entry.position = batch->log.next;
     }
 
     answered = ngx_chat_store_answered(n, n * NGX_INT64_LEN + bytes);
@@ -479,9 +488,9 @@ ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_log_t *log,
 
     for (i = 0; i < n; i++) {
         if (!gone) {
-            (void) read_header(log, &cursor, &piece);
+            (void) read_header(batch, &cursor, &entry);
         }
-        p = read_fact(&piece, &cursor, &answered->facts[i], p);
+        p = read_fact(&entry, &cursor, &answered->facts[i], p);
     }
 
     return answered;

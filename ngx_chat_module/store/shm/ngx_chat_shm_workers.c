@@ -1,9 +1,9 @@
 /*
- * ngx_chat_shm_workers.c: see ngx_chat_shm_workers.h.
+ * ngx_chat_shm_workers.c: see ngx_chat_shm.h.
  *
- * A slot lists the keys that have changed for its worker; more than fit count
- * as all. The eventfd says that there is something in the list: eventfds
- * coalesce, so nothing is counted. A worker's name is slot.generation.pid.
+ * A slot lists the keys that have changed for its worker; if more change than
+ * fit, all count as changed. The eventfd says that the list is not empty.
+ * A worker's name is slot.generation.pid.
  */
 
 #include <ngx_config.h>
@@ -12,14 +12,12 @@
 
 #include <sys/eventfd.h>
 
-#include "store/shm/ngx_chat_shm_workers.h"
+#include "store/shm/ngx_chat_shm.h"
 
-/*
- * The eventfds of a zone, in each process. Every configuration that has the
- * zone counts; with the last one they are closed.
- */
+/* The eventfds of a zone, in each process. */
 struct ngx_chat_shm_events_s {
-    ngx_uint_t   used;
+    ngx_uint_t   used; /* configurations that have the zone */
+    ngx_uint_t   n;
     ngx_socket_t events[NGX_CHAT_SHM_SLOTS];
 };
 
@@ -29,31 +27,24 @@ static void on_wake(ngx_event_t *ev);
 ngx_int_t
 ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log)
 {
-    ngx_uint_t           i;
-    ngx_chat_shm_slot_t *slot;
+    ngx_socket_t           fd;
+    ngx_chat_shm_events_t *events;
 
-    ctx->events = ngx_alloc(sizeof(*ctx->events), log);
-    if (ctx->events == NULL) {
+    ctx->events = events = ngx_calloc(sizeof(*events), log);
+    if (events == NULL) {
         return NGX_ERROR;
     }
 
-    ctx->events->used = 1;
-
-    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
-        ctx->events->events[i] = -1;
-    }
-
-    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
-        slot = &ctx->sh->slots[i];
-
-        slot->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (slot->event == -1) {
+    for (events->used = 1; events->n < NGX_CHAT_SHM_SLOTS; events->n++) {
+        fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (fd == -1) {
             ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
                           "chat: eventfd() failed");
             return NGX_ERROR;
         }
 
-        ctx->events->events[i] = slot->event;
+        events->events[events->n] = fd;
+        ctx->sh->slots[events->n].event = fd;
     }
 
     return NGX_OK;
@@ -83,10 +74,8 @@ ngx_chat_shm_workers_close(void *data)
         return;
     }
 
-    for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
-        if (events->events[i] != -1) {
-            (void) close(events->events[i]);
-        }
+    for (i = 0; i < events->n; i++) {
+        (void) close(events->events[i]);
     }
 
     ngx_free(events);
@@ -117,17 +106,24 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 
     if (found != -1) {
         slot = &sh->slots[found];
-        slot->pid = ngx_pid;
         slot->generation++;
         slot->npending = 0;
         slot->all = 0;
+        slot->len =
+            (size_t) (ngx_snprintf(slot->name, sizeof(slot->name), "%i.%ui.%P",
+                                   found, slot->generation, ngx_pid)
+                      - slot->name);
+
+        /* last: alive() may run without the mutex, and the name was another */
+        ngx_memory_barrier();
+        slot->pid = ngx_pid;
     }
 
     return found;
 }
 
 
-/* A write that fails finds the counter full: the worker is awake already. */
+/* A write fails if the counter is full: the worker wakes anyway. */
 static void
 wake(const ngx_chat_shm_slot_t *slot)
 {
@@ -139,7 +135,7 @@ wake(const ngx_chat_shm_slot_t *slot)
 }
 
 
-/* The attempts of dead workers have ended: all keys count as changed. */
+/* The attempts of a dead worker have ended: all keys count as changed. */
 static void
 wake_all(ngx_chat_shm_ctx_t *ctx)
 {
@@ -161,7 +157,6 @@ wake_all(ngx_chat_shm_ctx_t *ctx)
 ngx_int_t
 ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
 {
-    u_char              *end;
     uint64_t             count;
     ngx_uint_t           reaped;
     ngx_connection_t    *c;
@@ -179,10 +174,6 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
     }
 
     slot = &ctx->sh->slots[ctx->slot];
-    end = ngx_snprintf(ctx->text, sizeof(ctx->text), "%i.%ui.%P", ctx->slot,
-                       slot->generation, slot->pid);
-    ctx->name = chat_str(ctx->text, (size_t) (end - ctx->text));
-
     while (read(slot->event, &count, sizeof(count)) > 0) { /* void */
     }
 
@@ -206,8 +197,6 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
         ngx_free_connection(c);
         return NGX_ERROR;
     }
-
-    ctx->wake = c;
 
     if (reaped) {
         wake_all(ctx);
@@ -264,33 +253,27 @@ on_wake(ngx_event_t *ev)
 }
 
 
-/* The slot of a worker, or -1 if another worker has it. */
-static ngx_int_t
+/* The slot of the worker; NULL: it has left. */
+static ngx_chat_shm_slot_t *
 find_slot(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
-    u_char   *dot, *second, *last, *data = (u_char *) worker.data;
-    ngx_int_t slot, generation, pid;
+    u_char              *dot, *data = (u_char *) worker.data;
+    ngx_int_t            n;
+    ngx_chat_shm_slot_t *slot;
 
-    last = data + worker.len;
-    dot = ngx_strlchr(data, last, '.');
-    second = dot ? ngx_strlchr(dot + 1, last, '.') : NULL;
-    if (second == NULL) {
-        return -1;
+    dot = ngx_strlchr(data, data + worker.len, '.');
+    n = dot != NULL ? ngx_atoi(data, (size_t) (dot - data)) : -1;
+
+    if (n < 0 || n >= NGX_CHAT_SHM_SLOTS) {
+        return NULL;
     }
 
-    slot = ngx_atoi(data, dot - data);
-    generation = ngx_atoi(dot + 1, second - dot - 1);
+    slot = &ctx->sh->slots[n];
 
-    pid = ngx_atoi(second + 1, last - second - 1);
-
-    if (slot < 0 || slot >= NGX_CHAT_SHM_SLOTS || pid <= 0
-        || ctx->sh->slots[slot].pid != (ngx_pid_t) pid
-        || ctx->sh->slots[slot].generation != (ngx_uint_t) generation)
-    {
-        return -1;
-    }
-
-    return slot;
+    return slot->pid != 0
+                   && chat_str_eq(worker, chat_str(slot->name, slot->len))
+               ? slot
+               : NULL;
 }
 
 
@@ -298,15 +281,12 @@ void
 ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
                             uint64_t prefix)
 {
-    ngx_int_t            n = find_slot(ctx, worker);
     ngx_uint_t           i;
-    ngx_chat_shm_slot_t *slot;
+    ngx_chat_shm_slot_t *slot = find_slot(ctx, worker);
 
-    if (n == -1) {
+    if (slot == NULL) {
         return;
     }
-
-    slot = &ctx->sh->slots[n];
 
     for (i = 0; i < slot->npending && slot->pending[i] != prefix; i++) {
         /* void */
@@ -319,7 +299,7 @@ ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
         slot->pending[slot->npending++] = prefix;
     }
 
-    /* also for a pending key: the worker that has put it may be killed */
+    /* also for a pending key: the worker that put it may have been killed */
     wake(slot);
 }
 
@@ -327,14 +307,7 @@ ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
 ngx_uint_t
 ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
-    ngx_int_t slot;
-    ngx_pid_t pid;
+    ngx_chat_shm_slot_t *slot = find_slot(ctx, worker);
 
-    slot = find_slot(ctx, worker);
-    if (slot == -1) {
-        return 0;
-    }
-
-    pid = ctx->sh->slots[slot].pid;
-    return kill(pid, 0) == 0 || errno != ESRCH;
+    return slot != NULL && (kill(slot->pid, 0) == 0 || errno != ESRCH);
 }

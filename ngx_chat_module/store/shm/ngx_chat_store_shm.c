@@ -2,16 +2,14 @@
  * ngx_chat_store_shm.c: chat_store.h over the shared zone.
  *
  * Each call locks the zone once, to copy facts; nothing is parsed under the
- * lock. The event loop gives the answers.
+ * lock.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "store/ngx_chat_store.h"
-#include "store/shm/ngx_chat_shm_facts.h"
-#include "store/shm/ngx_chat_shm_workers.h"
+#include "store/shm/ngx_chat_shm.h"
 #include "store/shm/ngx_chat_store_shm.h"
 
 
@@ -82,7 +80,7 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
 }
 
 
-/* Adds a fact to the answer; NULL: no memory, and the answer is freed. */
+/* Adds a fact to the reply; NULL: no memory, and the reply is freed. */
 static ngx_chat_answered_t *
 copy_fact(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
           ngx_chat_answered_t *answered)
@@ -99,7 +97,7 @@ copy_fact(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
 }
 
 
-/* With the lock held: all facts of the batch (or NULL); NULL: no memory. */
+/* With the lock: a reply with all facts of the batch, if not NULL. */
 static ngx_chat_answered_t *
 all_facts(ngx_chat_shm_batch_t *batch)
 {
@@ -118,8 +116,8 @@ all_facts(ngx_chat_shm_batch_t *batch)
 
 
 /*
- * With the lock held: puts the facts, if the batch has no more than most of
- * them then. Returns the number that is new. NGX_ERROR: no memory for all.
+ * With the lock: puts the facts, if the batch then has at most `most` of them.
+ * Returns the number of new ones. NGX_ERROR: no room for all.
  */
 static ngx_int_t
 put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
@@ -130,8 +128,8 @@ put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
 
     if (batch->count + n > most) {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                      "chat: a batch or conversation has %ui facts, it takes "
-                      "no more",
+                      "chat: a batch or conversation has %ui facts, more "
+                      "are refused",
                       batch->count);
         return NGX_ERROR;
     }
@@ -149,8 +147,8 @@ put_facts(ngx_chat_store_shm_t *shm, ngx_chat_shm_batch_t *batch,
 
 
 /*
- * A join; wait: a fact for a watch of the batch, or NULL. NGX_ERROR: no memory
- * for all facts, and the batch is not watched.
+ * A join; wait: the fact of a watch, or NULL. NGX_ERROR: no room for all
+ * facts; the batch is not watched.
  */
 static ngx_int_t
 join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
@@ -181,8 +179,6 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
         if (wait != NULL && added != NGX_ERROR) {
             if (ngx_chat_shm_facts_put(shm->ctx, batch, wait) == NGX_ERROR) {
                 added = NGX_ERROR;
-            } else {
-                batch->watchers++;
             }
         }
 
@@ -221,7 +217,7 @@ shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 static void
 shm_unwatch(chat_store_watch_t *watch)
 {
-    ngx_slab_pool_t      *shpool;
+    ngx_chat_shm_ctx_t   *ctx;
     ngx_chat_shm_batch_t *batch;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) watch->store;
 
@@ -230,16 +226,20 @@ shm_unwatch(chat_store_watch_t *watch)
     }
 
     ngx_chat_store_watch_remove(&shm->base, watch);
-    shpool = shm->ctx->shpool;
 
-    ngx_shmtx_lock(&shpool->mutex);
-
-    batch = ngx_chat_shm_facts_find(shm->ctx, &watch->key);
-    if (batch != NULL && batch->watchers != 0) {
-        batch->watchers--;
+    if (ngx_chat_store_is_watched(&shm->base, &watch->key)) {
+        return;
     }
 
-    ngx_shmtx_unlock(&shpool->mutex);
+    ctx = shm->ctx;
+    ngx_shmtx_lock(&ctx->shpool->mutex);
+
+    batch = ngx_chat_shm_facts_find(ctx, &watch->key);
+    if (batch != NULL) {
+        ngx_chat_shm_facts_drop(ctx, batch, shm->base.wait.field);
+    }
+
+    ngx_shmtx_unlock(&ctx->shpool->mutex);
 }
 
 
@@ -252,7 +252,6 @@ shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
 
     shm_unwatch(watch);
 
-    /* a watch that the zone has not counted must not be subtracted later */
     if (join_and_watch(shm, op, key, facts, n, ttl, &shm->base.wait) == NGX_OK)
     {
         ngx_chat_store_watch_add(&shm->base, watch, key);
@@ -260,7 +259,7 @@ shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
 }
 
 
-/* With the lock held: the facts of these fields, with their payloads. */
+/* With the lock: a reply with the facts of these fields and payloads. */
 static ngx_chat_answered_t *
 some_payloads(ngx_chat_shm_batch_t *batch, const chat_str_t *fields, size_t n)
 {
@@ -310,7 +309,7 @@ shm_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
     /* without facts no request would find the log */
     if (batch != NULL && batch->count != 0
         && ngx_chat_shm_facts_get(batch, chat_cstr("cleared")) == NULL
-        && ngx_chat_shm_log_put(ctx, &batch->log, position, bytes, last, keep))
+        && ngx_chat_shm_log_put(ctx, batch, position, bytes, last, keep))
     {
         batch->expires = ngx_max(batch->expires, ngx_time() + (time_t) ttl);
         ngx_chat_shm_facts_notify(ctx, batch);
@@ -331,9 +330,8 @@ shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
     ngx_shmtx_lock(&shm->ctx->shpool->mutex);
 
     batch = ngx_chat_shm_facts_find(shm->ctx, key);
-    answered = batch != NULL
-                   ? ngx_chat_shm_log_read(shm->ctx, &batch->log, position)
-                   : all_facts(NULL);
+    answered = batch != NULL ? ngx_chat_shm_log_read(shm->ctx, batch, position)
+                             : all_facts(NULL);
 
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
@@ -354,7 +352,7 @@ shm_drop(chat_store_t *store, const chat_key_t *key, const chat_str_t *fields,
     batch = ngx_chat_shm_facts_find(ctx, key);
 
     for (i = 0; i < n && batch != NULL; i++) {
-        (void) ngx_chat_shm_facts_drop(ctx, batch, fields[i]);
+        ngx_chat_shm_facts_drop(ctx, batch, fields[i]);
     }
 
     ngx_shmtx_unlock(&ctx->shpool->mutex);
@@ -423,7 +421,8 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     ctx->data = shm;
 
     shm->base.store.name = "shm";
-    shm->base.store.worker = ctx->name;
+    shm->base.store.worker = chat_str(ctx->sh->slots[ctx->slot].name,
+                                      ctx->sh->slots[ctx->slot].len);
     shm->base.store.state = CHAT_STORE_UP;
     shm->base.store.most_facts = CHAT_STORE_FACTS;
     shm->base.store.join = shm_join;

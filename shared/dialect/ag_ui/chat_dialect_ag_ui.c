@@ -1,38 +1,737 @@
 /*
  * chat_dialect_ag_ui.c: AG-UI, the protocol between agents and their users.
  *
- * Here: the table. A request is the input of a run: a whole transcript with
- * the thread that it is of. The answer is a run: events that are each a JSON
- * object with a type. Nothing is numbered; the client takes neither CRLF nor
- * [DONE], so nothing of the kind is ever written.
- * Must not know: other dialects, policy, the time.
+ * A request is the input of a run: the transcript of a thread. The assistant's
+ * messages in a row are one step, as a client may keep each call of an answer
+ * in a message of its own. A body with resume answers interrupts, which are
+ * not in it: it is chained to its thread, and always a continuation.
+ * A result is a tool message, stored whole. An external service gives a bare
+ * value: the message is made of it, its id of the call's.
+ * The answer is a run: JSON objects with a type. The client takes neither CRLF
+ * nor [DONE]; nothing follows RUN_ERROR.
  */
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
+
+#include <stdlib.h>
+
+
+/* ---- calls and results ---- */
+
+
+#define CHAT_AG_UI_TOOLS_MAX 1024 /* in a body; with more none is known */
+
+/* A tool message's text; all are JSON texts. */
+typedef struct {
+    chat_str_t id;
+    chat_str_t content;
+    chat_str_t error; /* empty: none */
+    int        sent;  /* a client sent it as it is */
+} chat_ag_ui_tool_t;
+
+
+chat_str_t
+chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
+{
+    const chat_json_t *function = chat_json_get(doc, call, "function");
+
+    return chat_json_text(doc, function, "name");
+}
+
+
+chat_str_t
+chat_ag_ui_call_args(chat_json_doc_t *doc, const chat_json_t *call)
+{
+    const chat_json_t *function = chat_json_get(doc, call, "function");
+    const chat_json_t *args = chat_json_get(doc, function, "arguments");
+
+    return args != NULL && args->type == CHAT_JSON_STRING
+               ? chat_json_string(doc, args)
+               : chat_json_raw(doc, args);
+}
+
+
+/* The member error of a tool message, if it says that there was one. */
+static const chat_json_t *
+chat_ag_ui_tool_error(chat_json_doc_t *doc, const chat_json_t *message)
+{
+    const chat_json_t *error = chat_json_get(doc, message, "error");
+
+    return error != NULL && error->type == CHAT_JSON_STRING
+                   && chat_json_raw(doc, error).len > 2
+               ? error
+               : NULL;
+}
+
+
+chat_rc_e
+chat_ag_ui_tool_result(chat_json_doc_t *doc, const chat_json_t *message,
+                       chat_outcome_e *outcome, chat_digest_t *digest)
+{
+    chat_str_t         parts[2];
+    chat_digest_t      content;
+    const chat_json_t *node = chat_json_get(doc, message, "content");
+    const chat_json_t *error = chat_ag_ui_tool_error(doc, message);
+
+    *outcome = error != NULL ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
+
+    if (node == NULL) {
+        chat_digest(chat_cstr("\"\""), digest);
+    } else if (chat_json_digest(doc, node, digest) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    if (error != NULL) {
+        content = *digest;
+        parts[0] = chat_str(content.bytes, CHAT_DIGEST_SIZE);
+        parts[1] = chat_json_string(doc, error);
+        chat_digest_parts(parts, 2, digest);
+    }
+
+    return CHAT_OK;
+}
+
+
+/*
+ * Reads a result: a tool message as a client sent it, or a bare value, as a
+ * service gives it. What is made anew is in the payload's arena. CHAT_ERROR:
+ * no memory.
+ */
+static chat_rc_e
+chat_ag_ui_tool_read(const chat_result_t *result, chat_json_doc_t *payload,
+                     chat_ag_ui_tool_t *tool)
+{
+    chat_buf_t         text = { 0 };
+    const chat_json_t *root = payload->root;
+
+    memset(tool, 0, sizeof(*tool));
+
+    if (chat_ag_ui_role(payload, root) == CHAT_ROLE_RESULTS
+        && chat_str_eq(chat_json_text(payload, root, "toolCallId"),
+                       result->id))
+    {
+        tool->content =
+            chat_json_raw(payload, chat_json_get(payload, root, "content"));
+        tool->error =
+            chat_json_raw(payload, chat_ag_ui_tool_error(payload, root));
+
+        if (chat_json_text(payload, root, "id").len != 0) {
+            tool->sent = 1;
+            tool->id =
+                chat_json_raw(payload, chat_json_get(payload, root, "id"));
+            return CHAT_OK;
+        }
+
+    } else {
+        tool->content = payload->text;
+
+        /* a text is one, of others the JSON */
+        if (root->type != CHAT_JSON_STRING) {
+            chat_buf_json(&text, payload->text);
+            if (chat_buf_move(&text, payload->arena, &tool->content)) {
+                return CHAT_ERROR;
+            }
+        }
+
+        if (result->outcome == CHAT_OUTCOME_ERROR) {
+            tool->error = tool->content;
+        }
+    }
+
+    chat_buf_format(&text, "result-%v", result->id);
+    chat_buf_quote(&text, 0);
+
+    return chat_buf_move(&text, payload->arena, &tool->id);
+}
+
+
+/* ---- requests ---- */
+
+
+chat_role_e
+chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message)
+{
+    const chat_json_t *role = chat_json_get(doc, message, "role");
+
+    if (chat_json_is(doc, role, "user")) {
+        return CHAT_ROLE_USER;
+    }
+
+    if (chat_json_is(doc, role, "assistant")) {
+        return CHAT_ROLE_ASSISTANT;
+    }
+
+    return chat_json_is(doc, role, "tool") ? CHAT_ROLE_RESULTS
+                                           : CHAT_ROLE_ASIDE;
+}
+
+
+/* ---- the client's tools ---- */
+
+
+static int
+compare_names(const void *one, const void *two)
+{
+    const chat_str_t *a = one;
+    const chat_str_t *b = two;
+
+    return chat_str_compare(*a, *b);
+}
+
+
+chat_kind_e
+chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name)
+{
+    if (own == NULL || own->ntools == 0
+        || bsearch(&name, own->tools, own->ntools, sizeof(name), compare_names)
+               != NULL)
+    {
+        return CHAT_KIND_CLIENT;
+    }
+
+    return CHAT_KIND_PROVIDER;
+}
+
+
+static chat_rc_e
+read_tools(chat_json_doc_t *doc, chat_arena_t *arena, chat_ag_ui_own_t *own)
+{
+    size_t             n;
+    const chat_json_t *tools, *node;
+
+    tools = chat_json_typed(doc, doc->root, "tools", CHAT_JSON_ARRAY);
+    n = chat_json_count(tools);
+
+    if (n == 0 || n > CHAT_AG_UI_TOOLS_MAX) {
+        return CHAT_OK;
+    }
+
+    own->tools = chat_arena_alloc(arena, n * sizeof(*own->tools));
+    if (own->tools == NULL) {
+        return CHAT_ERROR;
+    }
+
+    for (node = tools->child; node != NULL; node = node->next) {
+        own->tools[own->ntools++] = chat_json_text(doc, node, "name");
+    }
+
+    qsort(own->tools, own->ntools, sizeof(*own->tools), compare_names);
+    return CHAT_OK;
+}
+
+
+static const void *
+chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena)
+{
+    size_t                  i;
+    chat_ag_ui_own_t       *copy = chat_arena_alloc(arena, sizeof(*copy));
+    const chat_ag_ui_own_t *own = rq->own;
+
+    if (copy == NULL || chat_arena_dup(arena, own->run, &copy->run)) {
+        return NULL;
+    }
+
+    copy->ntools = own->ntools;
+    copy->tools = chat_arena_alloc(arena, own->ntools * sizeof(*own->tools));
+    if (copy->tools == NULL) {
+        return NULL;
+    }
+
+    for (i = 0; i < own->ntools; i++) {
+        if (chat_arena_dup(arena, own->tools[i], &copy->tools[i])) {
+            return NULL;
+        }
+    }
+
+    return copy;
+}
+
+
+/* ---- the transcript ---- */
+
+
+static chat_rc_e
+message_calls(chat_transcript_t *t, const chat_json_t *message)
+{
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *node = chat_json_first(t->doc, message, "toolCalls");
+
+    for (/* void */; node != NULL && rc == CHAT_OK; node = node->next) {
+        chat_call_t call = { .node = node, .ready = 1, .in_last_message = 1 };
+
+        if (node->type == CHAT_JSON_OBJECT) {
+            call.id = chat_json_text(t->doc, node, "id");
+            call.name = chat_ag_ui_call_name(t->doc, node);
+            call.kind = chat_ag_ui_kind(t->rq->own, call.name);
+            rc = chat_transcript_call(t, &call, 1);
+        }
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+message_result(chat_transcript_t *t, const chat_json_t *message)
+{
+    return chat_transcript_result(
+        t, chat_json_text(t->doc, message, "toolCallId"), CHAT_KIND_CLIENT,
+        message, message);
+}
+
+
+/* 1 if the arguments are whole: they parse, or are too deep for that. */
+static int
+is_whole(chat_str_t args)
+{
+    chat_rc_e       rc;
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+
+    if (args.len == 0) {
+        return 1;
+    }
+
+    arena = chat_arena_create(0);
+    if (arena == NULL) {
+        return 0;
+    }
+
+    rc = chat_json_parse(&doc, arena, args);
+    chat_arena_destroy(arena);
+    return rc == CHAT_OK || rc == CHAT_LIMIT;
+}
+
+
+/* A call without a result whose arguments broke off is not ready. */
+static chat_str_t
+call_args(chat_transcript_t *t, chat_call_t *call)
+{
+    chat_str_t args = chat_ag_ui_call_args(t->doc, call->node);
+
+    call->ready = call->result != NULL || is_whole(args);
+
+    return args;
+}
+
+
+/* The result of a call is a tool message, that of an interrupt an entry. */
+static chat_rc_e
+call_result(chat_transcript_t *t, chat_call_t *call)
+{
+    const chat_json_t *status = chat_json_get(t->doc, call->result, "status");
+
+    call->payload = chat_json_raw(t->doc, call->result);
+
+    if (!call->bare) {
+        return chat_ag_ui_tool_result(t->doc, call->result, &call->outcome,
+                                      &call->digest);
+    }
+
+    /* an interrupt that comes again is a new one, never a replay */
+    call->ready = 0;
+    call->outcome = chat_json_is(t->doc, status, "cancelled")
+                        ? CHAT_OUTCOME_DENIED
+                        : CHAT_OUTCOME_OK;
+
+    return chat_json_digest(t->doc, call->result, &call->digest);
+}
+
+
+/* ---- inserting results ---- */
+
+
+/* A tool message; one that a client has sent goes in as it was. */
+static chat_rc_e
+write_message(const chat_result_t *result, chat_json_doc_t *payload,
+              chat_buf_t *out)
+{
+    chat_ag_ui_tool_t tool;
+
+    if (payload->root == NULL) {
+        return CHAT_BAD;
+    }
+
+    if (chat_ag_ui_tool_read(result, payload, &tool) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    if (tool.sent) {
+        chat_buf_add(out, result->payload);
+        return CHAT_OK;
+    }
+
+    chat_buf_format(
+        out,
+        "{\"id\":%v,\"role\":\"tool\",\"toolCallId\":%j,\"content\":%v%s%v}",
+        tool.id, result->id,
+        tool.content.len ? tool.content : chat_cstr("\"\""),
+        tool.error.len != 0 ? ",\"error\":" : "", tool.error);
+
+    return CHAT_OK;
+}
+
+
+/* An entry of resume; one that a client has sent goes in as it was. */
+static chat_rc_e
+write_entry(const chat_result_t *result, chat_json_doc_t *payload,
+            chat_buf_t *out)
+{
+    if (result->outcome != CHAT_OUTCOME_NONE
+        && chat_str_eq(chat_json_text(payload, payload->root, "interruptId"),
+                       result->id))
+    {
+        chat_buf_add(out, result->payload);
+        return CHAT_OK;
+    }
+
+    chat_buf_format(out, "{\"interruptId\":%j,\"status\":", result->id);
+
+    if (result->outcome == CHAT_OUTCOME_OK) {
+        chat_buf_format(out, "\"resolved\",\"payload\":%v}", result->payload);
+
+    } else if (result->outcome == CHAT_OUTCOME_NONE && !result->unknown) {
+        /* what agents expect where a call needs an approval */
+        chat_buf_format(
+            out, "\"resolved\",\"payload\":{\"approved\":%s%s%v}}",
+            result->approval == CHAT_APPROVAL_GRANTED ? "true" : "false",
+            result->payload.len != 0 ? ",\"reason\":" : "", result->payload);
+
+    } else {
+        /* An unanswered interrupt is sent as cancelled. */
+        chat_buf_puts(out, "\"cancelled\"}");
+    }
+
+    return CHAT_OK;
+}
+
+
+static chat_rc_e
+write_result(chat_json_doc_t *doc, const chat_result_t *result,
+             chat_json_doc_t *payload, chat_buf_t *out)
+{
+    return result->call != NULL ? write_message(result, payload, out)
+                                : write_entry(result, payload, out);
+}
+
+
+/* Only entries of resume may have none before them. */
+static chat_rc_e
+find_front(chat_json_doc_t *doc, const chat_json_t *message,
+           chat_front_t *front)
+{
+    const chat_json_t *list = chat_json_get(doc, doc->root, "resume");
+
+    if (message != NULL || list == NULL || list->child == NULL) {
+        return CHAT_BAD;
+    }
+
+    front->pos = list->child->start;
+    front->close = chat_cstr(",");
+
+    return CHAT_OK;
+}
+
+
+/* ---- comparing two transcripts ---- */
+
+
+static void
+say(chat_transcript_digest_t *transcript, const char *what,
+    const chat_json_t *value)
+{
+    if (value == NULL || value->type == CHAT_JSON_NULL
+        || (value->type == CHAT_JSON_STRING && value->end - value->start == 2))
+    {
+        return;
+    }
+
+    chat_buf_puts(&transcript->text, what);
+    chat_json_canon(&transcript->doc, value, &transcript->text);
+}
+
+
+/* The calls of an assistant's message, each by id, name and arguments. */
+static void
+say_calls(chat_transcript_digest_t *transcript, const chat_json_t *call)
+{
+    chat_json_doc_t   *doc = &transcript->doc;
+    const chat_json_t *function;
+
+    for (/* void */; call != NULL; call = call->next) {
+        function = chat_json_get(doc, call, "function");
+        say(transcript, "call", chat_json_get(doc, call, "id"));
+        say(transcript, "name", chat_json_get(doc, function, "name"));
+        say(transcript, "arguments",
+            chat_json_get(doc, function, "arguments"));
+    }
+}
+
+
+/*
+ * Two pages of one thread have the same words, calls and results, but not
+ * always the same message ids, and one page may lack reasoning and activity. A
+ * message without words and calls leaves no trace.
+ */
+static void
+message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
+             uint32_t until)
+{
+    chat_json_doc_t   *doc = &transcript->doc;
+    const chat_json_t *content = chat_json_get(doc, message, "content");
+    const chat_json_t *role = chat_json_get(doc, message, "role");
+
+    if (message->end > until) {
+        return;
+    }
+
+    switch (chat_ag_ui_role(doc, message)) {
+    case CHAT_ROLE_USER:
+        say(transcript, "user", content);
+        break;
+
+    case CHAT_ROLE_ASSISTANT:
+        say(transcript, "assistant", content);
+        break;
+
+    case CHAT_ROLE_RESULTS:
+        say(transcript, "of", chat_json_get(doc, message, "toolCallId"));
+        say(transcript, "error", chat_json_get(doc, message, "error"));
+        say(transcript, "tool", content);
+        break;
+
+    default:
+        if (!chat_json_is(doc, role, "system")
+            && !chat_json_is(doc, role, "developer"))
+        {
+            return;
+        }
+        say(transcript, "system", content);
+    }
+
+    say_calls(transcript, chat_json_first(doc, message, "toolCalls"));
+}
+
+
+/* ---- the body ---- */
+
+
+static const chat_transcript_form_t form = {
+    .list = "messages",
+    .content = "content",
+    .role = chat_ag_ui_role,
+    .calls = message_calls,
+    .results = message_result,
+    .args = call_args,
+    .result = call_result,
+    .mixed = CHAT_CLASS_CONTINUATION,
+    .runs = 1,
+    .write = write_result,
+    .front = find_front,
+    .says = message_says,
+};
+
+
+/* The entries of resume: a step of their own, chained to the thread. */
+static chat_rc_e
+read_resume(chat_transcript_t *t)
+{
+    chat_rc_e          rc = CHAT_OK;
+    chat_str_t         id;
+    chat_request_t    *rq = t->rq;
+    const chat_json_t *node = chat_json_first(t->doc, t->doc->root, "resume");
+
+    for (/* void */; node != NULL && rc == CHAT_OK; node = node->next) {
+        id = chat_json_text(t->doc, node, "interruptId");
+        if (id.len == 0 || rq->conversation.len == 0) {
+            continue;
+        }
+
+        if (!rq->chained) {
+            rq->class = CHAT_CLASS_CONTINUATION;
+            rq->by_conversation = 1;
+            rq->answers = 1;
+            rc = chat_transcript_chain(t, rq->conversation);
+        }
+
+        if (rc == CHAT_OK) {
+            rc = chat_transcript_bare(t, id, node);
+        }
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                   chat_request_t *rq)
+{
+    chat_rc_e          rc;
+    chat_ag_ui_own_t  *own;
+    chat_transcript_t  t;
+    const chat_json_t *root = doc->root;
+    const chat_json_t *run, *thread, *list;
+
+    run = chat_json_typed(doc, root, "runId", CHAT_JSON_STRING);
+    thread = chat_json_typed(doc, root, "threadId", CHAT_JSON_STRING);
+    list = chat_json_typed(doc, root, "messages", CHAT_JSON_ARRAY);
+
+    if (run == NULL || thread == NULL || list == NULL) {
+        return CHAT_DECLINED;
+    }
+
+    own = chat_arena_alloc(arena, sizeof(*own));
+    if (own == NULL || read_tools(doc, arena, own) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    own->run = chat_json_string(doc, run);
+    rq->own = own;
+    rq->stream = 1;
+    rq->conversation = chat_json_string(doc, thread);
+
+    chat_transcript_init(&t, &form, doc, arena, rq);
+
+    rc = chat_transcript_end(&t, chat_transcript_read(&t, list));
+    if (rc == CHAT_OK) {
+        rc = read_resume(&t);
+    }
+
+    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+}
+
+
+/* ---- what the module itself writes ---- */
+
+
+static void
+chat_ag_ui_run_event(const chat_request_t *rq, const char *type,
+                     chat_buf_t *out)
+{
+    const chat_ag_ui_own_t *own = rq->own;
+
+    chat_buf_format(
+        out, "data: {\"type\":\"%s\",\"threadId\":%j,\"runId\":%j}\n\n", type,
+        rq->conversation, own ? own->run : chat_str(NULL, 0));
+}
+
+
+static void
+chat_ag_ui_tell_one(const chat_result_t *result, chat_arena_t *arena,
+                    chat_buf_t *out)
+{
+    chat_json_doc_t   payload;
+    chat_ag_ui_tool_t tool;
+
+    /* an interrupt is no call: there is no event that answers it */
+    if (result->call == NULL || result->outcome == CHAT_OUTCOME_NONE
+        || chat_json_parse(&payload, arena, result->payload) != CHAT_OK
+        || chat_ag_ui_tool_read(result, &payload, &tool) != CHAT_OK)
+    {
+        return;
+    }
+
+    chat_buf_format(out,
+                    "data: {\"type\":\"TOOL_CALL_RESULT\",\"messageId\":%v,"
+                    "\"toolCallId\":%j,\"content\":%l,\"role\":\"tool\"}\n\n",
+                    tool.id, result->id,
+                    tool.content.len ? tool.content
+                    : tool.error.len ? tool.error
+                                     : chat_cstr("\"\""));
+}
+
+
+static void
+chat_ag_ui_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
+{
+    size_t        i;
+    chat_arena_t *arena = chat_arena_create(0);
+
+    for (i = 0; arena != NULL && i < n; i++) {
+        chat_arena_reset(arena);
+        chat_ag_ui_tell_one(&results[i], arena, out);
+    }
+
+    chat_arena_destroy(arena);
+}
+
+
+static chat_rc_e
+chat_ag_ui_empty(const chat_request_t *rq, const chat_result_t *results,
+                 size_t n, chat_buf_t *out)
+{
+    chat_ag_ui_run_event(rq, "RUN_STARTED", out);
+    chat_ag_ui_tell(results, n, out);
+    chat_ag_ui_run_event(rq, "RUN_FINISHED", out);
+
+    return CHAT_OK;
+}
+
+
+static void
+chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
+                       chat_buf_t *out)
+{
+    chat_buf_format(out,
+                    "data: {\"type\":\"RUN_ERROR\",\"message\":\"The run was "
+                    "interrupted before its end (%s)%s.\","
+                    "\"code\":\"stream_interrupted\"}\n\n",
+                    in->reason, in->resumable ? "; it can be resumed" : "");
+}
+
+
+static void
+chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    size_t from;
+
+    chat_buf_puts(out, "data: {\"type\":\"RUN_ERROR\",\"message\":");
+    from = out->len;
+    chat_refusal_text(refusal, out);
+    chat_buf_quote(out, from);
+    chat_buf_format(out, ",\"code\":%j}\n\n", chat_cstr(refusal->code));
+}
+
+
+/*
+ * A run that ends well makes the client forget the interrupts that it waits
+ * for. A client that has answered some of them is told of an error.
+ */
+static void
+chat_ag_ui_bounce(const chat_request_t *rq, const chat_result_t *results,
+                  size_t n, chat_buf_t *out)
+{
+    chat_refusal_t refusal = { 409, "batch_incomplete",
+                               "This answer is kept, but the run cannot be "
+                               "resumed yet.",
+                               NULL, 0 };
+
+    if (rq->chained) {
+        chat_ag_ui_refuse_in_band(&refusal, out);
+        return;
+    }
+
+    (void) chat_ag_ui_empty(rq, results, n, out);
+}
 
 
 /* Not "state" and "context", in which two tabs of one page differ. */
 static const char *const chat_ag_ui_signature[] = { "tools", "forwardedProps",
                                                     NULL };
 
-static const char *const chat_ag_ui_texts[] = { "\"delta\":\"", NULL };
-
 
 const chat_dialect_t chat_dialect_ag_ui = {
     .name = "ag_ui",
-    .messages = "messages",
-    .says = chat_ag_ui_says,
+    .form = &form,
     .signature = chat_ag_ui_signature,
     .candidate = 1,
     .resends = 1,
     .transcript = 1,
     .inject_after = "\"type\":\"RUN_STARTED\"",
     .request = chat_ag_ui_request,
-    .splice = chat_ag_ui_splice,
     .own = chat_ag_ui_own,
     .open = chat_ag_ui_open,
-    .boring = chat_ag_ui_boring,
-    .texts = chat_ag_ui_texts,
     .read = chat_ag_ui_read,
     .interrupted = chat_ag_ui_interrupted,
     .empty = chat_ag_ui_empty,

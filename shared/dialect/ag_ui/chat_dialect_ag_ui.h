@@ -1,10 +1,9 @@
 /*
  * chat_dialect_ag_ui.h: what the files of the AG-UI dialect share.
  *
- * chat_dialect_ag_ui.c has the table, _write.c makes what the module says
- * itself; _request.c reads a run's input and completes it; _stream.c reads
- * frames, _calls.c and _snapshot.c what they say of calls; _tool.c is the form
- * of results.
+ * chat_dialect_ag_ui.c reads and completes requests, writes what the module
+ * says itself, and has the table; _stream.c reads frames, _calls.c and
+ * _snapshot.c what they say of calls.
  */
 
 #ifndef CHAT_DIALECT_AG_UI_H
@@ -13,28 +12,9 @@
 #include "dialect/chat_dialect.h"
 
 /* Members of chat_dialect_ag_ui; chat_dialect.h says what they promise. */
-chat_rc_e chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                             chat_request_t *rq);
-chat_rc_e chat_ag_ui_splice(chat_json_doc_t *doc, const chat_request_t *rq,
-                            const chat_result_t *results, size_t n,
-                            chat_edits_t *edits);
 void     *chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq);
-int       chat_ag_ui_boring(void *state, const chat_frame_t *frame);
 chat_rc_e chat_ag_ui_read(void *reader, const chat_frame_t *frame);
-void      chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
-                                 chat_buf_t *out);
-chat_rc_e chat_ag_ui_empty(const chat_request_t *rq,
-                           const chat_result_t *results, size_t n,
-                           chat_buf_t *out);
-void      chat_ag_ui_says(chat_transcript_digest_t *transcript,
-                          const chat_json_t *message, uint32_t until);
-void chat_ag_ui_bounce(const chat_request_t *rq, const chat_result_t *results,
-                       size_t n, chat_buf_t *out);
-void chat_ag_ui_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
-void chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out);
 
-
-#define CHAT_AG_UI_TOOLS_MAX 1024 /* in a body; with more none is known */
 
 /* What of a body only this dialect asks for: chat_request_t's own. */
 typedef struct {
@@ -43,9 +23,6 @@ typedef struct {
     size_t      ntools; /* 0: the body does not say */
 } chat_ag_ui_own_t;
 
-/* Member of the table: a copy of what a request has of its own. */
-const void *chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena);
-
 /* The side that answers calls of this tool; own may be NULL. */
 chat_kind_e chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name);
 
@@ -53,13 +30,6 @@ chat_kind_e chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name);
 /* ASIDE: reasoning, activity, developer and others, between messages. */
 chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message);
 
-
-/* A tool message's text; all are JSON texts. */
-typedef struct {
-    chat_str_t id; /* of the message; empty: it has none yet */
-    chat_str_t content;
-    chat_str_t error; /* empty: none */
-} chat_ag_ui_tool_t;
 
 /* The name, the arguments as text and the result of a call in a body. */
 chat_str_t chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call);
@@ -70,18 +40,6 @@ chat_rc_e chat_ag_ui_tool_result(chat_json_doc_t   *doc,
                                  const chat_json_t *message,
                                  chat_outcome_e    *outcome,
                                  chat_digest_t     *digest);
-
-/*
- * Reads a result: a tool message as a client sent it, or a bare value, as a
- * service gives it. What is made anew is in the arena. CHAT_BAD: it is no
- * JSON; CHAT_ERROR: no memory.
- */
-chat_rc_e chat_ag_ui_tool_read(const chat_result_t *result,
-                               chat_arena_t *arena, chat_ag_ui_tool_t *tool);
-
-/* The id of a message, or one made of the call's. */
-void chat_ag_ui_tool_id(const chat_result_t     *result,
-                        const chat_ag_ui_tool_t *tool, chat_buf_t *out);
 
 
 #define CHAT_AG_UI_INTERRUPTS_MAX 4096

@@ -122,8 +122,7 @@ chat_ag_ui_call_start(chat_ag_ui_reader_t *r)
 static void
 chat_ag_ui_piece(chat_ag_ui_reader_t *r, chat_stream_call_t *call)
 {
-    chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call)->text =
-        chat_reader_text(&r->reader, "delta");
+    chat_reader_args(&r->reader, call, chat_reader_get(&r->reader, "delta"));
 }
 
 

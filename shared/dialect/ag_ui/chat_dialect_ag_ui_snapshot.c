@@ -62,11 +62,10 @@ chat_ag_ui_result_text(chat_ag_ui_reader_t *r)
                                 : chat_cstr("\"\""));
     chat_buf_puts(&text, "}");
 
-    if (chat_buf_dup(&text, r->reader.events->arena, &out) != CHAT_OK) {
+    if (chat_buf_move(&text, r->reader.events->arena, &out) != CHAT_OK) {
         r->reader.calls.failed = 1;
     }
 
-    chat_buf_free(&text);
     return out;
 }
 

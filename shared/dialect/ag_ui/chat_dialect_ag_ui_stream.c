@@ -9,8 +9,6 @@
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
 
-#define CHAT_AG_UI_TYPE "{\"type\":\""
-
 /* The chunked calls that an event ends. */
 typedef enum {
     CHAT_AG_UI_NONE,
@@ -69,7 +67,7 @@ chat_ag_ui_turn_end(chat_ag_ui_reader_t *r, chat_end_e end)
     if (r->reader.ended) {
         chat_ag_ui_opaque(r);
     } else {
-        chat_events_end(r->reader.events, end, &r->reader.ended);
+        chat_reader_end(&r->reader, end);
     }
 }
 
@@ -212,37 +210,4 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
 
     chat_ag_ui_opaque(r);
     return CHAT_OK;
-}
-
-
-int
-chat_ag_ui_boring(void *data, const chat_frame_t *frame)
-{
-    size_t                     i, len;
-    chat_str_t                 rest;
-    const chat_ag_ui_reader_t *r = data;
-    static const char *const   words[] = { "TEXT_MESSAGE_C",
-                                           "REASONING_MESSAGE_C" };
-
-    /* any event may be the end of a chunked call */
-    if (r->chunked != NULL) {
-        return 0;
-    }
-
-    if (!chat_str_starts(frame->data, CHAT_AG_UI_TYPE)) {
-        return 0;
-    }
-
-    len = strlen(CHAT_AG_UI_TYPE);
-    rest = chat_str(frame->data.data + len, frame->data.len - len);
-
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (chat_str_starts(rest, words[i])) {
-            /* The last type counts; its letters may be written as \u007x. */
-            return !chat_str_has(rest, "\"type\"")
-                   && !chat_str_has(rest, "\\u00");
-        }
-    }
-
-    return 0;
 }

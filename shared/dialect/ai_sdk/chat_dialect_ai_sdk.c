@@ -1,417 +1,814 @@
 /*
- * chat_dialect_ai_sdk.c: reads the AI SDK's UI message stream, versions 5 to
- * 7; and the table.
+ * chat_dialect_ai_sdk.c: the AI SDK's chat transport (UI messages).
  *
- * Each frame is one JSON object with a type; calls are known by toolCallId,
- * nothing is numbered. What is not known, and what is past a bound, is OPAQUE
- * and so passes untouched.
+ * Here: requests, what the module itself writes, and the row. The body is the
+ * whole transcript: messages, each with parts; or, where an app has changed it
+ * so, the last message alone. A call and its result are one part, whose state
+ * says how far it has come. Parts of the type step-start divide an assistant
+ * message into steps.
+ * Promises: a part of an unknown type or state is never a call to wait for;
+ * a chunk has a type and members that versions 5 to 7 accept; what no client
+ * takes in its present state is not written.
  */
 
 #include "dialect/ai_sdk/chat_dialect_ai_sdk.h"
 
-#define CHAT_AI_SDK_ASKS_MAX 4096 /* approvals of a stream that are kept */
 
+/* What the shared reader does not know of a body. */
 typedef struct {
-    chat_reader_t reader;
-    chat_table_t  asks;      /* item: the id of the call, a string; key: the
-                                approvalId */
-    uint32_t      nasks;     /* that have taken memory */
-    unsigned      begun : 1; /* a first chunk was ours */
-    chat_str_t    id;        /* toolCallId of the chunk that is being read */
-} chat_ai_sdk_reader_t;
+    const chat_json_t *last;   /* message of the list */
+    uint32_t           starts; /* step-starts in the message read last */
+    int                text;   /* text stands behind its last call */
+} chat_ai_sdk_body_t;
 
 
-static void *
-chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq)
+/* ---- parts ---- */
+
+
+chat_ai_sdk_part_e
+chat_ai_sdk_part_state(chat_json_doc_t *doc, const chat_json_t *part)
 {
-    chat_ai_sdk_reader_t *r;
+    size_t             i;
+    const chat_json_t *state = chat_json_get(doc, part, "state");
 
-    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_ai_sdk_call_t));
-    if (r != NULL) {
-        chat_table_init(&r->asks, arena);
+    static const struct {
+        const char        *name;
+        chat_ai_sdk_part_e state;
+    } states[] = {
+        { "input-streaming", CHAT_PART_STREAMING },
+        { "input-available", CHAT_PART_READY },
+        { "approval-requested", CHAT_PART_ASKED },
+        { "approval-responded", CHAT_PART_RESPONDED },
+        { "output-available", CHAT_PART_OK },
+        { "output-error", CHAT_PART_ERROR },
+        { "output-denied", CHAT_PART_DENIED },
+    };
+
+    for (i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        if (chat_json_is(doc, state, states[i].name)) {
+            return states[i].state;
+        }
     }
 
-    return r;
+    return CHAT_PART_UNKNOWN;
 }
 
 
-static const chat_json_t *
-chat_ai_sdk_member(const chat_ai_sdk_reader_t *r, const char *key)
+int
+chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
+                      chat_str_t *name)
 {
-    return chat_reader_get(&r->reader, key);
+    chat_str_t type = chat_json_text(doc, part, "type");
+
+    if (chat_str_is(type, "dynamic-tool")) {
+        *name = chat_json_text(doc, part, "toolName");
+        return 1;
+    }
+
+    return chat_str_after(type, "tool-", name) && name->len != 0;
 }
 
 
-static chat_event_t *
-chat_ai_sdk_emit(chat_ai_sdk_reader_t *r, chat_event_e type)
-{
-    chat_event_t *event = chat_events_add(r->reader.events, type);
-
-    event->id = r->id;
-
-    return event;
-}
-
-
-/* Anything else, and what only has a type. */
+/*
+ * Sets what the body says of the call's approval. A call that was approved and
+ * has brought a preliminary output has none that counts.
+ */
 static void
-chat_ai_sdk_plain(chat_ai_sdk_reader_t *r, unsigned type)
+read_approval(chat_json_doc_t *doc, const chat_json_t *part,
+              chat_ai_sdk_part_e state, chat_call_t *call)
 {
-    chat_events_add(r->reader.events, type);
-}
+    const chat_json_t *approval = chat_json_get(doc, part, "approval");
+    const chat_json_t *approved = chat_json_get(doc, approval, "approved");
+    int                asks, has, settled;
 
+    asks = state == CHAT_PART_ASKED || state == CHAT_PART_RESPONDED;
+    has = approval != NULL && approval->type == CHAT_JSON_OBJECT;
+    settled = call->outcome != CHAT_OUTCOME_NONE
+              && (call->outcome != CHAT_OUTCOME_PARTIAL
+                  || call->kind == CHAT_KIND_PROVIDER);
 
-static void
-chat_ai_sdk_start(chat_ai_sdk_reader_t *r, unsigned value)
-{
-    chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
-        chat_reader_text(&r->reader, "messageId");
-}
+    call->undecided = settled && has && approved == NULL;
 
-
-static void
-chat_ai_sdk_end(chat_ai_sdk_reader_t *r, unsigned end)
-{
-    chat_event_t *event;
-
-    event = chat_events_add(r->reader.events, CHAT_EVENT_TURN_END);
-    event->end = end;
-
-    /* So an app says that its own provider broke off. */
-    if (end == CHAT_END_FINISHED && r->reader.doc != NULL
-        && chat_json_is(r->reader.doc, chat_ai_sdk_member(r, "finishReason"),
-                        "interrupted"))
+    if (call->kind != CHAT_KIND_PROVIDER
+        && (asks
+            || (has && state != CHAT_PART_OK && state != CHAT_PART_ERROR)))
     {
-        event->end = CHAT_END_INTERRUPTED;
+        call->kind = CHAT_KIND_APPROVAL;
+    }
+
+    if (!asks
+        && (!has || call->outcome == CHAT_OUTCOME_NONE
+            || call->outcome == CHAT_OUTCOME_PARTIAL))
+    {
+        return;
+    }
+
+    call->approval = CHAT_APPROVAL_ASKED;
+
+    if (state != CHAT_PART_ASKED && approved != NULL) {
+        if (approved->type == CHAT_JSON_TRUE) {
+            call->approval = CHAT_APPROVAL_GRANTED;
+
+        } else if (approved->type == CHAT_JSON_FALSE) {
+            call->approval = CHAT_APPROVAL_REFUSED;
+        }
+
+        call->reason =
+            chat_json_raw(doc, chat_json_get(doc, approval, "reason"));
+    }
+}
+
+
+/* What becomes of a call in this state. */
+static chat_outcome_e
+part_outcome(chat_json_doc_t *doc, const chat_json_t *part,
+             chat_ai_sdk_part_e state)
+{
+    switch (state) {
+    case CHAT_PART_OK:
+        return chat_json_flag(doc, part, "preliminary") ? CHAT_OUTCOME_PARTIAL
+                                                        : CHAT_OUTCOME_OK;
+
+    case CHAT_PART_ERROR:
+        return CHAT_OUTCOME_ERROR;
+
+    case CHAT_PART_DENIED:
+        return CHAT_OUTCOME_DENIED;
+
+    default:
+        return CHAT_OUTCOME_NONE;
+    }
+}
+
+
+static chat_rc_e
+read_call(chat_transcript_t *t, const chat_json_t *message,
+          const chat_json_t *part, chat_str_t name)
+{
+    chat_rc_e                 rc;
+    chat_call_t               call = { .node = part, .name = name };
+    chat_step_t              *step;
+    chat_ai_sdk_part_e        state = chat_ai_sdk_part_state(t->doc, part);
+    const chat_ai_sdk_body_t *body = t->data;
+
+    if (chat_json_flag(t->doc, part, "providerExecuted")) {
+        call.kind = CHAT_KIND_PROVIDER;
+    }
+
+    call.id = chat_json_text(t->doc, part, "toolCallId");
+    call.ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
+    call.dynamic = chat_json_has(t->doc, part, "type", "dynamic-tool");
+    call.in_last_message = message == body->last;
+    call.outcome = part_outcome(t->doc, part, state);
+    read_approval(t->doc, part, state, &call);
+
+    /* the call is its own result, unless it awaits it or a decision */
+    if (state != CHAT_PART_READY && state != CHAT_PART_ASKED) {
+        call.result = part;
+    }
+
+    rc = chat_transcript_call(t, &call, 0);
+
+    if (rc == CHAT_OK) {
+        step = &t->rq->steps[t->rq->nsteps - 1];
+        step->message = chat_json_text(t->doc, message, "id");
+        step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
+    }
+
+    return rc;
+}
+
+
+/* ---- the transcript ---- */
+
+
+static chat_role_e
+message_role(chat_json_doc_t *doc, const chat_json_t *message)
+{
+    const chat_json_t *role = chat_json_get(doc, message, "role");
+
+    return chat_json_is(doc, role, "user")        ? CHAT_ROLE_USER
+           : chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
+                                                  : CHAT_ROLE_OTHER;
+}
+
+
+static chat_rc_e
+message_calls(chat_transcript_t *t, const chat_json_t *message)
+{
+    chat_rc_e           rc = CHAT_OK;
+    chat_str_t          name;
+    const chat_json_t  *part = chat_json_first(t->doc, message, "parts");
+    chat_ai_sdk_body_t *body = t->data;
+
+    body->starts = 0;
+    body->text = 0;
+
+    for (/* void */; part != NULL && rc == CHAT_OK; part = part->next) {
+        if (chat_json_has(t->doc, part, "type", "step-start")) {
+            body->starts++;
+            t->has_step = 0;
+
+        } else if (chat_ai_sdk_part_call(t->doc, part, &name)) {
+            body->text = 0;
+            rc = read_call(t, message, part, name);
+
+        } else if (chat_json_has(t->doc, part, "type", "text")) {
+            body->text = 1;
+        }
+    }
+
+    return rc;
+}
+
+
+static chat_str_t
+call_args(chat_transcript_t *t, chat_call_t *call)
+{
+    chat_json_doc_t   *doc = t->doc;
+    const chat_json_t *input = chat_json_get(doc, call->node, "input");
+    const chat_json_t *raw = chat_json_get(doc, call->node, "rawInput");
+
+    /* what an inserted result changes must not stand twice */
+    (void) chat_json_get(doc, call->node, "output");
+    (void) chat_json_get(doc, call->node, "errorText");
+    (void) chat_json_get(doc, call->node, "preliminary");
+
+    return chat_json_raw(doc, input != NULL ? input : raw);
+}
+
+
+static chat_rc_e
+call_result(chat_transcript_t *t, chat_call_t *call)
+{
+    const char *key =
+        call->outcome == CHAT_OUTCOME_ERROR ? "errorText" : "output";
+
+    return call->outcome != CHAT_OUTCOME_NONE ? chat_ai_sdk_result(
+               t->doc, chat_json_get(t->doc, call->node, key), call->outcome,
+               &call->payload, &call->digest)
+                                              : CHAT_OK;
+}
+
+
+/* A continuation has an answer to a call of its step. */
+static chat_class_e
+class_of_step(const chat_request_t *rq)
+{
+    size_t             i;
+    const chat_step_t *step = &rq->steps[rq->nsteps - 1];
+    chat_class_e class = CHAT_CLASS_OTHER;
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        if (rq->calls[i].kind != CHAT_KIND_PROVIDER
+            && chat_call_is_settled(&rq->calls[i]))
+        {
+            return CHAT_CLASS_CONTINUATION;
+        }
+
+        if (chat_call_is_member(&rq->calls[i])) {
+            class = CHAT_CLASS_PENDING;
+        }
+    }
+
+    return class;
+}
+
+
+static void
+set_class(chat_transcript_t *t)
+{
+    chat_json_doc_t   *doc = t->doc;
+    chat_request_t    *rq = t->rq;
+    const chat_json_t *trigger = chat_json_get(doc, doc->root, "trigger");
+    const chat_ai_sdk_body_t *body = t->data;
+
+    if (t->end == CHAT_ROLE_USER) {
+        rq->answers =
+            t->has_step && !body->text && t->tail[CHAT_ROLE_OTHER] == 0;
+    }
+
+    if (chat_json_is(doc, trigger, "regenerate-message")) {
+        rq->class = CHAT_CLASS_REGENERATE;
+        rq->regenerates = chat_json_text(doc, doc->root, "messageId");
+
+        if (chat_str_eq(rq->regenerates, rq->last_message)) {
+            /* the user's message, whose answer is made anew */
+            rq->regenerates.len = 0;
+        }
+
+    } else if (t->end == CHAT_ROLE_USER) {
+        rq->class = CHAT_CLASS_FRESH;
+
+    } else if (t->end == CHAT_ROLE_ASSISTANT && t->has_step
+               && (trigger == NULL || trigger->type == CHAT_JSON_NULL
+                   || chat_json_is(doc, trigger, "submit-message")))
+    {
+        rq->class = class_of_step(rq);
+        rq->answers = rq->class != CHAT_CLASS_OTHER;
+        rq->next.message = rq->last_message;
+        rq->next.ordinal = body->starts;
+    }
+}
+
+
+/* ---- inserting results ---- */
+
+
+/*
+ * The approval with the decision in it. A reason for the other decision must
+ * not stay.
+ */
+static void
+put_decision(chat_json_doc_t *doc, const chat_json_t *approval,
+             chat_approval_e decision, chat_str_t reason, chat_buf_t *out)
+{
+    int                granted = decision == CHAT_APPROVAL_GRANTED;
+    const chat_json_t *had = chat_json_get(doc, approval, "reason");
+    const chat_json_t *approved = chat_json_get(doc, approval, "approved");
+    chat_json_member_t members[] = {
+        { "approved", chat_cstr(granted ? "true" : "false") },
+        { "reason", reason },
+    };
+
+    if (reason.len == 0 && had != NULL) {
+        members[1].value =
+            approved != NULL && chat_json_true(approved) != granted
+                ? chat_cstr("\"\"")
+                : chat_json_raw(doc, had);
+    }
+
+    chat_json_set(doc, approval, members, 2, out);
+}
+
+
+/*
+ * The approval of a part that gets a result: one that does not say how it was
+ * decided is invalid in a settled part, so it says so or goes. A denial
+ * without an approval is invalid likewise, and gets one.
+ */
+static void
+put_approval(chat_json_doc_t *doc, const chat_json_t *part,
+             const chat_result_t *result, chat_buf_t *out)
+{
+    int                denied = result->outcome == CHAT_OUTCOME_DENIED;
+    const chat_json_t *approval = chat_json_get(doc, part, "approval");
+    chat_approval_e    decision =
+        denied ? CHAT_APPROVAL_REFUSED : result->approval;
+
+    if (decision == CHAT_APPROVAL_NONE
+        && chat_json_flag(doc, approval, "approved"))
+    {
+        chat_buf_add(out, chat_json_raw(doc, approval));
+
+    } else if (!denied && decision != CHAT_APPROVAL_GRANTED) {
+        return;
+
+    } else if (approval != NULL && approval->type == CHAT_JSON_OBJECT) {
+        put_decision(doc, approval, decision, chat_str(NULL, 0), out);
+
+    } else if (denied) {
+        chat_buf_format(out, "{\"id\":%j,\"approved\":false}",
+                        result->call->id);
     }
 }
 
 
 /*
- * Opens the chunk's call, or opens it again: name and nature are those that
- * the chunk gives. NULL: past a bound.
+ * A part that waits for an approval has it then; a settled one gets the
+ * decision that its approval lacks, if that fits: any other would leave it as
+ * invalid as it is.
  */
-static chat_ai_sdk_call_t *
-chat_ai_sdk_call_open(chat_ai_sdk_reader_t *r)
-{
-    chat_ai_sdk_call_t *own;
-
-    own = chat_calls_open(&r->reader.calls, r->id,
-                          chat_reader_text(&r->reader, "toolName"));
-    if (own == NULL) {
-        return NULL;
-    }
-
-    own->dynamic = chat_json_true(chat_ai_sdk_member(r, "dynamic"));
-    own->call.kind = chat_json_true(chat_ai_sdk_member(r, "providerExecuted"))
-                         ? CHAT_KIND_PROVIDER
-                         : CHAT_KIND_CLIENT;
-    chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
-
-    return own;
-}
-
-
-static void
-chat_ai_sdk_input_start(chat_ai_sdk_reader_t *r, unsigned value)
-{
-    if (chat_ai_sdk_call_open(r) == NULL) {
-        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
-    }
-}
-
-
-static void
-chat_ai_sdk_input_delta(chat_ai_sdk_reader_t *r, unsigned value)
-{
-    chat_stream_call_t *call = chat_calls_find(&r->reader.calls, r->id);
-
-    if (call == NULL) {
-        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
-        return;
-    }
-
-    chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call)->text =
-        chat_reader_text(&r->reader, "inputTextDelta");
-}
-
-
-/* The arguments are complete, or (failed) will never be right. */
-static void
-chat_ai_sdk_input_ready(chat_ai_sdk_reader_t *r, unsigned failed)
-{
-    chat_str_t          name;
-    chat_event_t       *event;
-    chat_ai_sdk_call_t *own = chat_calls_find(&r->reader.calls, r->id);
-
-    if (own == NULL || own->call.ready) {
-        own = chat_ai_sdk_call_open(r);
-    }
-
-    if (own == NULL) {
-        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
-        return;
-    }
-
-    own->call.ready = 1;
-    if (chat_json_true(chat_ai_sdk_member(r, "providerExecuted"))) {
-        own->call.kind = CHAT_KIND_PROVIDER;
-    }
-
-    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
-    name = chat_reader_text(&r->reader, "toolName");
-    event->name = name.len != 0 ? name : own->call.name;
-    event->text = chat_json_raw(r->reader.doc, chat_ai_sdk_member(r, "input"));
-    event->whole = 1;
-    event->failed = failed;
-}
-
-
-/* The call that an approvalId was given for; empty: not known. */
-static chat_str_t
-chat_ai_sdk_asked(const chat_ai_sdk_reader_t *r, chat_str_t approval)
-{
-    const chat_table_entry_t *entry = chat_table_find(&r->asks, approval);
-
-    return entry && entry->item ? *(const chat_str_t *) entry->item
-                                : chat_str(NULL, 0);
-}
-
-
-/* Keeps which call an approval is of, within bounds. */
-static void
-chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *r, chat_str_t approval)
-{
-    chat_str_t         *call;
-    chat_table_entry_t *entry;
-
-    if (approval.len == 0 || approval.len > CHAT_ID_MAX
-        || r->id.len > CHAT_ID_MAX || r->nasks == CHAT_AI_SDK_ASKS_MAX
-        || chat_str_eq(chat_ai_sdk_asked(r, approval), r->id))
-    {
-        return;
-    }
-
-    entry = chat_table_find(&r->asks, approval);
-    if (entry == NULL) {
-        entry =
-            chat_table_put(&r->asks, chat_reader_keep(&r->reader, approval));
-    }
-
-    call = chat_arena_alloc(r->reader.arena, sizeof(*call));
-    if (entry == NULL || call == NULL) {
-        r->reader.calls.failed = 1;
-        return;
-    }
-
-    *call = chat_reader_keep(&r->reader, r->id);
-    entry->item = call;
-    r->nasks++;
-}
-
-
-/* A call is to be approved; the decision will give the approvalId alone. */
-static void
-chat_ai_sdk_ask(chat_ai_sdk_reader_t *r, unsigned value)
-{
-    chat_ai_sdk_note_ask(r, chat_reader_text(&r->reader, "approvalId"));
-    chat_ai_sdk_emit(r, CHAT_EVENT_CALL_ASK);
-}
-
-
-/* The decision that the server itself has made, or says again. */
-static void
-chat_ai_sdk_decide(chat_ai_sdk_reader_t *r, unsigned value)
-{
-    r->id = chat_ai_sdk_asked(r, chat_reader_text(&r->reader, "approvalId"));
-
-    chat_ai_sdk_emit(r, r->id.len ? CHAT_EVENT_CALL_ASK : CHAT_EVENT_OPAQUE);
-}
-
-
-chat_rc_e
-chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
-                   chat_outcome_e outcome, chat_str_t *text,
-                   chat_digest_t *digest)
-{
-    if (outcome == CHAT_OUTCOME_DENIED) {
-        return CHAT_OK;
-    }
-
-    if (node == NULL) {
-        *text = chat_cstr(outcome == CHAT_OUTCOME_ERROR ? "\"\"" : "null");
-        chat_digest(*text, digest);
-        return CHAT_OK;
-    }
-
-    *text = chat_json_raw(doc, node);
-
-    return chat_json_digest(doc, node, digest);
-}
-
-
-static void
-chat_ai_sdk_output(chat_ai_sdk_reader_t *r, unsigned outcome)
-{
-    const chat_json_t *node;
-    chat_event_t      *event = chat_ai_sdk_emit(r, CHAT_EVENT_CALL_RESULT);
-
-    event->outcome = outcome;
-    if (outcome == CHAT_OUTCOME_OK
-        && chat_json_true(chat_ai_sdk_member(r, "preliminary")))
-    {
-        event->outcome = CHAT_OUTCOME_PARTIAL;
-    }
-
-    node = chat_ai_sdk_member(r, outcome == CHAT_OUTCOME_ERROR ? "errorText"
-                                                               : "output");
-
-    if (chat_ai_sdk_result(r->reader.doc, node, event->outcome, &event->text,
-                           &event->digest)
-        != CHAT_OK)
-    {
-        r->reader.calls.failed = 1;
-    }
-}
-
-
-/* All types of chunk that mean something; needs_id: OPAQUE without an id. */
-static const struct {
-    const char *type;
-    void (*read)(chat_ai_sdk_reader_t *r, unsigned value);
-    unsigned value;
-    unsigned needs_id;
-} chat_ai_sdk_chunks[] = {
-    { "start", chat_ai_sdk_start, 0, 0 },
-    { "start-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_OPEN, 0 },
-    { "finish-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_SEAL, 0 },
-    { "reset-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_RESET, 0 },
-    { "finish", chat_ai_sdk_end, CHAT_END_FINISHED, 0 },
-    { "abort", chat_ai_sdk_end, CHAT_END_ABORTED, 0 },
-    { "error", chat_ai_sdk_end, CHAT_END_FAILED, 0 },
-    { "tool-input-start", chat_ai_sdk_input_start, 0, 1 },
-    { "tool-input-delta", chat_ai_sdk_input_delta, 0, 1 },
-    { "tool-input-available", chat_ai_sdk_input_ready, 0, 1 },
-    { "tool-input-error", chat_ai_sdk_input_ready, 1, 1 },
-    { "tool-approval-request", chat_ai_sdk_ask, 0, 1 },
-    { "tool-approval-response", chat_ai_sdk_decide, 0, 0 },
-    { "tool-output-available", chat_ai_sdk_output, CHAT_OUTCOME_OK, 1 },
-    { "tool-output-error", chat_ai_sdk_output, CHAT_OUTCOME_ERROR, 1 },
-    { "tool-output-denied", chat_ai_sdk_output, CHAT_OUTCOME_DENIED, 1 },
-};
-
-
-/* 1 if a stream of this dialect may begin with a chunk of this type. */
-static int
-chat_ai_sdk_may_begin(chat_str_t type)
-{
-    static const char *const starts[] = {
-        "start",
-        "text-",
-        "reasoning-",
-        "data-",
-        "tool-",
-        "source-",
-        "message-metadata",
-        "file",
-        "error",
-        "finish",
-        "abort",
-        "reset-step",
-        "custom",
-        "steering-message",
-    };
-    size_t i;
-
-    for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        if (chat_str_starts(type, starts[i])) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 static chat_rc_e
-chat_ai_sdk_read(void *reader, const chat_frame_t *frame)
+write_decision(chat_json_doc_t *doc, const chat_result_t *result,
+               const chat_json_t **node, chat_buf_t *out)
 {
-    size_t                i;
-    const chat_json_t    *type;
-    chat_ai_sdk_reader_t *r = reader;
+    chat_buf_t         text = { 0 };
+    const chat_call_t *call = result->call;
+    const chat_json_t *approval =
+        chat_json_typed(doc, *node, "approval", CHAT_JSON_OBJECT);
+    chat_json_member_t members[] = {
+        { "state", CHAT_STR("\"approval-responded\"") },
+        { .key = "approval" },
+    };
 
-    /* An empty data: line dispatches nothing. */
-    if (!frame->has_data || frame->data.len == 0) {
-        return CHAT_OK;
-    }
-
-    if (r->reader.doc == NULL) {
-        if (!chat_str_is(frame->data, "[DONE]")) {
+    if (call->undecided) {
+        if (call->outcome == CHAT_OUTCOME_PARTIAL
+            || result->approval
+                   != (call->outcome == CHAT_OUTCOME_DENIED
+                           ? CHAT_APPROVAL_REFUSED
+                           : CHAT_APPROVAL_GRANTED))
+        {
             return CHAT_DECLINED;
         }
 
-        chat_ai_sdk_end(r, CHAT_END_FINISHED);
+        *node = approval;
+        put_decision(doc, approval, result->approval, chat_str(NULL, 0), out);
         return CHAT_OK;
     }
 
-    type = chat_ai_sdk_member(r, "type");
-    if (type == NULL || type->type != CHAT_JSON_STRING) {
-        return CHAT_DECLINED;
+    if (approval == NULL || !chat_approval_is_decided(result->approval)) {
+        return CHAT_BAD;
     }
 
-    /* other dialects have types, too */
-    if (!r->begun
-        && !chat_ai_sdk_may_begin(chat_json_string(r->reader.doc, type))) {
-        return CHAT_DECLINED;
-    }
+    put_decision(doc, approval, result->approval, result->payload, &text);
+    members[1].value = chat_buf_str(&text);
+    chat_json_set(doc, *node, members, 2, out);
+    out->failed |= text.failed;
+    chat_buf_free(&text);
 
-    r->begun = 1;
-    r->id = chat_reader_text(&r->reader, "toolCallId");
-
-    for (i = 0; i < sizeof(chat_ai_sdk_chunks) / sizeof(chat_ai_sdk_chunks[0]);
-         i++)
-    {
-        if (chat_json_is(r->reader.doc, type, chat_ai_sdk_chunks[i].type)) {
-            if (chat_ai_sdk_chunks[i].needs_id && r->id.len == 0) {
-                break;
-            }
-
-            chat_ai_sdk_chunks[i].read(r, chat_ai_sdk_chunks[i].value);
-            return CHAT_OK;
-        }
-    }
-
-    chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
     return CHAT_OK;
 }
 
 
-static int
-chat_ai_sdk_boring(void *state, const chat_frame_t *frame)
+/* Makes the part a settled one. */
+static chat_rc_e
+write_result(chat_json_doc_t *doc, const chat_result_t *result,
+             const chat_json_t **node, chat_buf_t *out)
 {
-    static const char *const starts[] = { "{\"type\":\"text-",
-                                          "{\"type\":\"reasoning-",
-                                          "{\"type\":\"data-" };
-    chat_str_t               rest;
-    size_t                   i, len;
+    int                ok = result->outcome == CHAT_OUTCOME_OK;
+    int                error = result->outcome == CHAT_OUTCOME_ERROR;
+    chat_buf_t         approval = { 0 };
+    chat_str_t         none = { NULL, 0 }, value = result->payload;
+    chat_json_member_t members[] = {
+        { "state", chat_cstr(ok      ? "\"output-available\""
+                             : error ? "\"output-error\""
+                                     : "\"output-denied\"") },
+        { "output", ok ? value.len ? value : chat_cstr("null") : none },
+        { "errorText", error ? value.len ? value : chat_cstr("\"\"") : none },
+        { "preliminary", none },
+        { "approval", none },
+    };
 
-    for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        if (!chat_str_starts(frame->data, starts[i])) {
-            continue;
-        }
+    put_approval(doc, *node, result, &approval);
+    members[4].value = chat_buf_str(&approval);
+    chat_json_set(doc, *node, members, 5, out);
+    out->failed |= approval.failed;
+    chat_buf_free(&approval);
 
-        len = strlen(starts[i]);
-        rest = chat_str(frame->data.data + len, frame->data.len - len);
-
-        /* The last type counts; its letters may be written as \u007x. */
-        return !chat_str_has(rest, "\"type\"") && !chat_str_has(rest, "\\u00");
-    }
-
-    return 0;
+    return CHAT_OK;
 }
 
 
-static const char *const chat_ai_sdk_texts[] = { "\"delta\":\"", NULL };
+static chat_rc_e
+rewrite_part(chat_json_doc_t *doc, const chat_result_t *result,
+             const chat_json_t **node, chat_buf_t *out)
+{
+    if (chat_json_get(doc, *node, "state") == NULL
+        || result->outcome == CHAT_OUTCOME_PARTIAL)
+    {
+        return CHAT_BAD;
+    }
+
+    return result->outcome == CHAT_OUTCOME_NONE
+               ? write_decision(doc, result, node, out)
+               : write_result(doc, result, node, out);
+}
+
+
+/* ---- comparing two transcripts ---- */
+
+
+/* What of each part counts; a part without any of it does not count. */
+static const char *const counts[] = {
+    "text",  "url",    "mediaType", "data", "toolCallId",
+    "input", "output", "errorText", NULL,
+};
+
+
+/* 1 if the part can be something that the model is told. */
+static int
+part_says(chat_json_doc_t *doc, const chat_json_t *part, int user)
+{
+    chat_str_t name;
+
+    return chat_json_has(doc, part, "type", "text")
+           || chat_json_has(doc, part, "type", "file")
+           || chat_ai_sdk_part_call(doc, part, &name)
+           || (user
+               && chat_str_starts(chat_json_text(doc, part, "type"), "data-"));
+}
+
+
+/* 1 if it is an empty text: the SDK does not send it to the model. */
+static int
+is_no_text(const chat_json_t *value, const char *key)
+{
+    return strcmp(key, "text") == 0 && value->type == CHAT_JSON_STRING
+           && value->end - value->start == 2;
+}
+
+
+static void
+say(chat_transcript_digest_t *transcript, const chat_json_t *part,
+    chat_str_t role)
+{
+    int                said = 0;
+    const char *const *key;
+    const chat_json_t *value;
+    chat_buf_t        *text = &transcript->text;
+
+    for (key = counts; *key != NULL; key++) {
+        value = chat_json_get(&transcript->doc, part, *key);
+        if (value == NULL || is_no_text(value, *key)) {
+            continue;
+        }
+
+        if (!said) {
+            chat_buf_json(text, role);
+            said = 1;
+        }
+
+        chat_buf_puts(text, *key);
+        chat_json_canon(&transcript->doc, value, text);
+    }
+}
+
+
+static void
+message_says(chat_transcript_digest_t *transcript, const chat_json_t *message,
+             uint32_t until)
+{
+    int                user;
+    chat_str_t         role;
+    chat_json_doc_t   *doc = &transcript->doc;
+    const chat_json_t *part = chat_json_first(doc, message, "parts");
+
+    role = chat_json_text(doc, message, "role");
+    user = chat_str_is(role, "user");
+
+    for (/* void */; part != NULL && part->end <= until; part = part->next) {
+        if (part_says(doc, part, user)) {
+            say(transcript, part, role);
+        }
+    }
+}
+
+
+/* ---- the body ---- */
+
+
+static const chat_transcript_form_t form = {
+    .list = "messages",
+    .role = message_role,
+    .calls = message_calls,
+    .args = call_args,
+    .result = call_result,
+    .class = set_class,
+    .rewrite = rewrite_part,
+    .says = message_says,
+};
+
+
+/* The list of messages, or the only message; NULL: there is none. */
+static const chat_json_t *
+find_messages(chat_json_doc_t *doc)
+{
+    const chat_json_t *list, *message;
+
+    list = chat_json_get(doc, doc->root, "messages");
+    if (list != NULL) {
+        return list->type == CHAT_JSON_ARRAY ? list : NULL;
+    }
+
+    message = chat_json_get(doc, doc->root, "message");
+
+    return message && message->type == CHAT_JSON_OBJECT ? message : NULL;
+}
+
+
+const chat_json_t *
+chat_ai_sdk_last_message(chat_json_doc_t *doc)
+{
+    const chat_json_t *last = NULL, *node, *list = find_messages(doc);
+
+    for (node = chat_list_first(list); node != NULL;
+         node = chat_list_next(list, node))
+    {
+        last = node;
+    }
+
+    return last;
+}
+
+
+static chat_rc_e
+chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                    chat_request_t *rq)
+{
+    chat_rc_e          rc;
+    chat_transcript_t  t;
+    chat_ai_sdk_body_t body = { 0 };
+
+    body.last = chat_ai_sdk_last_message(doc);
+
+    if (!chat_json_typed(doc, body.last, "role", CHAT_JSON_STRING)
+        || !chat_json_typed(doc, body.last, "parts", CHAT_JSON_ARRAY))
+    {
+        return CHAT_DECLINED;
+    }
+
+    rq->stream = 1;
+    rq->conversation = chat_json_text(doc, doc->root, "id");
+    rq->last_message = chat_json_text(doc, body.last, "id");
+
+    chat_transcript_init(&t, &form, doc, arena, rq);
+    t.data = &body;
+
+    rc = chat_transcript_read(&t, find_messages(doc));
+
+    /* what it leaves behind is kept, but not answered */
+    rq->answers &= rq->class != CHAT_CLASS_REGENERATE;
+
+    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+}
+
+
+/* ---- what the module itself writes ---- */
+
+
+/*
+ * One result. A client fails on one for a call that is not in its last
+ * message, and has no chunk for an approval that was decided elsewhere: for
+ * these it writes nothing and returns 0.
+ */
+static int
+chat_ai_sdk_tell_one(const chat_result_t *result, chat_buf_t *out)
+{
+    int        ok = result->outcome == CHAT_OUTCOME_OK;
+    chat_str_t value = result->payload;
+
+    if (result->call == NULL || !result->call->in_last_message) {
+        return 0;
+    }
+
+    switch (result->outcome) {
+    case CHAT_OUTCOME_OK:
+    case CHAT_OUTCOME_ERROR:
+        chat_buf_format(out,
+                        "data: {\"type\":\"tool-output-%s\",\"toolCallId\":%j,"
+                        "\"%s\":%l%s}\n\n",
+                        ok ? "available" : "error", result->call->id,
+                        ok ? "output" : "errorText",
+                        value.len != 0 ? value
+                                       : chat_cstr(ok ? "null" : "\"\""),
+                        result->call->dynamic ? ",\"dynamic\":true" : "");
+        return 1;
+
+    case CHAT_OUTCOME_DENIED:
+        chat_buf_format(
+            out,
+            "data: {\"type\":\"tool-output-denied\",\"toolCallId\":%j}\n\n",
+            result->call->id);
+        return 1;
+
+    default:
+        return 0;
+    }
+}
+
+
+void
+chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        (void) chat_ai_sdk_tell_one(&results[i], out);
+    }
+}
+
+
+static void
+chat_ai_sdk_bounce(const chat_request_t *rq, const chat_result_t *results,
+                   size_t n, chat_buf_t *out)
+{
+    chat_ai_sdk_tell(results, n, out);
+    chat_buf_puts(out, "data: {\"type\":\"start\"}\n\n"
+                       "data: {\"type\":\"finish\"}\n\ndata: [DONE]\n\n");
+}
+
+
+/*
+ * A turn that adds one empty step: after a turn that adds nothing the client
+ * would send the same again at once. It takes the new step over only with a
+ * further write behind it: a second start with its own message's id, or a
+ * result.
+ */
+static chat_rc_e
+chat_ai_sdk_empty(const chat_request_t *rq, const chat_result_t *results,
+                  size_t n, chat_buf_t *out)
+{
+    chat_buf_t publish = { 0 };
+    size_t     i = 0;
+
+    if (rq->last_message.len != 0) {
+        chat_buf_format(&publish,
+                        "data: {\"type\":\"start\",\"messageId\":%j}\n\n",
+                        rq->last_message);
+
+    } else {
+        while (i < n && !chat_ai_sdk_tell_one(&results[i++], &publish)) {
+            /* void */
+        }
+
+        if (publish.len == 0 && !publish.failed) {
+            return CHAT_DECLINED;
+        }
+    }
+
+    chat_ai_sdk_tell(results + i, n - i, out);
+    chat_buf_format(out,
+                    "data: {\"type\":\"start\"}\n\n"
+                    "data: {\"type\":\"start-step\"}\n\n%v"
+                    "data: {\"type\":\"finish-step\"}\n\n"
+                    "data: {\"type\":\"finish\"}\n\ndata: [DONE]\n\n",
+                    chat_buf_str(&publish));
+
+    out->failed |= publish.failed;
+    chat_buf_free(&publish);
+
+    return CHAT_OK;
+}
+
+
+/* A call whose input breaks off would stay half open in the client. */
+static void
+chat_ai_sdk_close_call(const chat_reader_t *reader, chat_str_t id,
+                       chat_buf_t *out)
+{
+    const chat_ai_sdk_call_t *own = chat_calls_find(&reader->calls, id);
+
+    if (own != NULL) {
+        chat_buf_format(out,
+                        "data: {\"type\":\"tool-input-error\","
+                        "\"toolCallId\":%j,\"toolName\":%j,\"input\":{},"
+                        "\"errorText\":\"The stream broke off before the "
+                        "input was complete.\"%s}\n\n",
+                        id, own->call.name,
+                        own->dynamic ? ",\"dynamic\":true" : "");
+    }
+}
+
+
+static void
+chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
+                        chat_buf_t *out)
+{
+    size_t i;
+
+    for (i = 0; i < in->nhalf_open; i++) {
+        chat_ai_sdk_close_call(state, in->half_open[i], out);
+    }
+
+    chat_buf_format(out,
+                    "data: {\"type\":\"data-chat-interrupted\",\"data\":"
+                    "{\"reason\":%j,\"resumable\":%s},"
+                    "\"transient\":true}\n\n"
+                    "data: {\"type\":\"error\",\"errorText\":"
+                    "\"The answer broke off before it was complete "
+                    "(stream_interrupted: %s)%s.\"}\n\n",
+                    chat_cstr(in->reason), in->resumable ? "true" : "false",
+                    in->reason, in->resumable ? "; it can be resumed" : "");
+}
+
+
+static void
+chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
+{
+    size_t from;
+
+    chat_buf_puts(out, "data: {\"type\":\"error\",\"errorText\":");
+    from = out->len;
+    chat_buf_format(out, "%s: ", refusal->code);
+    chat_refusal_text(refusal, out);
+    chat_buf_quote(out, from);
+    chat_buf_puts(out, "}\n\n");
+}
+
+
+static chat_rc_e
+chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
+                   chat_edits_t *edits)
+{
+    chat_rc_e          rc;
+    chat_buf_t         text = { 0 };
+    const chat_json_t *type = chat_json_get(doc, doc->root, "type"), *id;
+
+    if (!chat_json_is(doc, type, "start")) {
+        return CHAT_DECLINED;
+    }
+
+    id = chat_json_get(doc, doc->root, "messageId");
+    if (id == NULL || !chat_str_eq(chat_json_string(doc, id), from)) {
+        return CHAT_OK;
+    }
+
+    chat_buf_json(&text, to);
+    rc = chat_edits_buf(edits, id->start, id->end - id->start, &text);
+    chat_buf_free(&text);
+    return rc;
+}
 
 
 /* An app may add any member; these choose the answer wherever they occur. */
@@ -422,19 +819,14 @@ static const char *const chat_ai_sdk_signature[] = { "model", "system",
 const chat_dialect_t chat_dialect_ai_sdk = {
     .name = "ai_sdk",
     .signature = chat_ai_sdk_signature,
-    .messages = "messages",
-    .says = chat_ai_sdk_says,
+    .form = &form,
     .weak_by_message = 1,
     .one_by_one = 1,
     .candidate = 1,
     .resends = 1,
     .sse_header = "x-vercel-ai-ui-message-stream: v1",
     .request = chat_ai_sdk_request,
-    .splice = chat_ai_sdk_splice,
-    .mend = chat_ai_sdk_mend,
     .open = chat_ai_sdk_open,
-    .boring = chat_ai_sdk_boring,
-    .texts = chat_ai_sdk_texts,
     .read = chat_ai_sdk_read,
     .rename = chat_ai_sdk_rename,
     .history = chat_ai_sdk_history,

@@ -1,10 +1,9 @@
 /*
  * chat_dialect_ai_sdk.h: what the files of the AI SDK dialect share.
  *
- * chat_dialect_ai_sdk.c reads streams and has the table; _write.c makes what
- * the module says itself; _request.c reads and completes requests, _history.c
- * replays a message of them as events.
- * Must not know, as they: stores, policy, other dialects.
+ * chat_dialect_ai_sdk.c reads and completes requests, writes what the module
+ * says itself, and has the row; _stream.c reads streams; _history.c replays a
+ * message of a request as events.
  */
 
 #ifndef CHAT_DIALECT_AI_SDK_H
@@ -12,34 +11,18 @@
 
 #include "dialect/chat_dialect.h"
 
-/* Members of chat_dialect_ai_sdk; chat_dialect.h says what they promise. */
-chat_rc_e chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                              chat_request_t *rq);
-chat_rc_e chat_ai_sdk_splice(chat_json_doc_t *doc, const chat_request_t *rq,
-                             const chat_result_t *results, size_t n,
-                             chat_edits_t *edits);
-chat_rc_e chat_ai_sdk_mend(chat_json_doc_t *doc, const chat_request_t *rq,
-                           chat_approval_e (*decided)(void      *data,
-                                                      chat_str_t id),
-                           void *data, chat_edits_t *edits);
-void      chat_ai_sdk_says(chat_transcript_digest_t *transcript,
-                           const chat_json_t *message, uint32_t until);
-chat_rc_e chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from,
-                             chat_str_t to, chat_edits_t *edits);
+void     *chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq);
+chat_rc_e chat_ai_sdk_read(void *reader, const chat_frame_t *frame);
 chat_rc_e chat_ai_sdk_history(chat_json_doc_t *doc, chat_buf_t *out);
 chat_rc_e chat_ai_sdk_resolve_pending(chat_json_doc_t     *doc,
                                       const chat_result_t *results, size_t n,
                                       chat_buf_t *out);
-void      chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
-                                  chat_buf_t *out);
-chat_rc_e chat_ai_sdk_empty(const chat_request_t *rq,
-                            const chat_result_t *results, size_t n,
-                            chat_buf_t *out);
-void chat_ai_sdk_bounce(const chat_request_t *rq, const chat_result_t *results,
-                        size_t n, chat_buf_t *out);
+
+/*
+ * What a client takes of these results: those of calls in its last message,
+ * but no decision.
+ */
 void chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
-void chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal,
-                                chat_buf_t           *out);
 
 /*
  * Text and digest of a result as it stands in a body or an event: node is the
@@ -67,9 +50,6 @@ typedef enum {
 
 chat_ai_sdk_part_e chat_ai_sdk_part_state(chat_json_doc_t   *doc,
                                           const chat_json_t *part);
-int chat_ai_sdk_part_is(chat_json_doc_t *doc, const chat_json_t *part,
-                        const char *type);
-
 /* 1 if the part is a call; then *name is the tool's. */
 int chat_ai_sdk_part_call(chat_json_doc_t *doc, const chat_json_t *part,
                           chat_str_t *name);

@@ -29,7 +29,6 @@
 #define CHAT_CHUNK_CUSTOM 0x2000u
 #define CHAT_CHUNK_STEERING 0x4000u
 #define CHAT_CHUNK_DATA 0x8000u
-#define CHAT_CHUNK_PLAIN 0u
 
 #define CHAT_CHUNK_CALL \
     (CHAT_CHUNK_START | CHAT_CHUNK_AGAIN | CHAT_CHUNK_READY | CHAT_CHUNK_WRONG)
@@ -151,13 +150,6 @@ chunk_has(chat_json_doc_t *doc, const chat_json_t *part, unsigned chunk)
 
 
 static void
-chunk_begin(const char *type, chat_buf_t *out)
-{
-    chat_buf_printf(out, "data: {\"type\":\"%s\"", type);
-}
-
-
-static void
 chunk_end(chat_json_doc_t *doc, const chat_json_t *part, unsigned chunk,
           chat_buf_t *out)
 {
@@ -172,8 +164,8 @@ chunk_end(chat_json_doc_t *doc, const chat_json_t *part, unsigned chunk,
         node = chat_json_get(doc, part, chunk_members[i].from);
 
         if (node != NULL && chunk_fits(node, chunk_members[i].kind)) {
-            chat_buf_printf(out, ",\"%s\":", chunk_members[i].to);
-            chat_buf_one_line(out, chat_json_raw(doc, node));
+            chat_buf_format(out, ",\"%s\":%l", chunk_members[i].to,
+                            chat_json_raw(doc, node));
         }
     }
 
@@ -199,10 +191,9 @@ static void
 begin_about(chat_json_doc_t *doc, const chat_json_t *part, const char *type,
             chat_buf_t *out)
 {
-    chunk_begin(type, out);
-    chat_buf_puts(out, ",\"toolCallId\":");
-    chat_buf_add(out,
-                 chat_json_raw(doc, chat_json_get(doc, part, "toolCallId")));
+    chat_buf_format(
+        out, "data: {\"type\":\"%s\",\"toolCallId\":%v", type,
+        chat_json_raw(doc, chat_json_get(doc, part, "toolCallId")));
 }
 
 
@@ -212,9 +203,8 @@ put_call(chat_json_doc_t *doc, const chat_json_t *part, const char *type,
          unsigned chunk, chat_str_t name, int dynamic, chat_buf_t *out)
 {
     begin_about(doc, part, type, out);
-    chat_buf_puts(out, ",\"toolName\":");
-    chat_buf_json(out, name);
-    chat_buf_puts(out, dynamic ? ",\"dynamic\":true" : "");
+    chat_buf_format(out, ",\"toolName\":%j%s", name,
+                    dynamic ? ",\"dynamic\":true" : "");
     chunk_end(doc, part, chunk, out);
 }
 
@@ -223,21 +213,19 @@ put_call(chat_json_doc_t *doc, const chat_json_t *part, const char *type,
 static void
 put_input(chat_json_doc_t *doc, const chat_json_t *part, chat_buf_t *out)
 {
-    chat_buf_t         line = { 0 };
+    size_t             from;
     const chat_json_t *input = chat_json_get(doc, part, "input");
 
     if (input == NULL) {
         return;
     }
 
-    chat_buf_one_line(&line, chat_json_raw(doc, input));
     begin_about(doc, part, "tool-input-delta", out);
     chat_buf_puts(out, ",\"inputTextDelta\":");
-    chat_buf_json(out, chat_buf_str(&line));
+    from = out->len;
+    chat_buf_one_line(out, chat_json_raw(doc, input));
+    chat_buf_quote(out, from);
     chat_buf_puts(out, "}\n\n");
-
-    out->failed |= line.failed;
-    chat_buf_free(&line);
 }
 
 
@@ -246,31 +234,27 @@ static void
 put_state(chat_history_t *h, const chat_json_t *part, chat_ai_sdk_part_e state,
           int dynamic)
 {
-    chat_buf_t        *out = h->out;
-    chat_json_doc_t   *doc = h->doc;
-    const chat_json_t *approval = chat_json_get(doc, part, "approval");
+    int                ok = state == CHAT_PART_OK;
+    const chat_json_t *approval = chat_json_get(h->doc, part, "approval");
 
-    if (state == CHAT_PART_OK || state == CHAT_PART_ERROR) {
-        begin_about(doc, part,
-                    state == CHAT_PART_OK ? "tool-output-available"
-                                          : "tool-output-error",
-                    out);
-        chat_buf_puts(out, dynamic ? ",\"dynamic\":true" : "");
-        chunk_end(doc, part,
-                  state == CHAT_PART_OK ? CHAT_CHUNK_OK : CHAT_CHUNK_ERROR,
-                  out);
+    if (ok || state == CHAT_PART_ERROR) {
+        begin_about(h->doc, part,
+                    ok ? "tool-output-available" : "tool-output-error",
+                    h->out);
+        chat_buf_puts(h->out, dynamic ? ",\"dynamic\":true" : "");
+        chunk_end(h->doc, part, ok ? CHAT_CHUNK_OK : CHAT_CHUNK_ERROR, h->out);
         return;
     }
 
     /* how it was decided has no chunk that all versions know */
-    if (chunk_has(doc, approval, CHAT_CHUNK_ASK)) {
-        begin_about(doc, part, "tool-approval-request", out);
-        chunk_end(doc, approval, CHAT_CHUNK_ASK, out);
+    if (chunk_has(h->doc, approval, CHAT_CHUNK_ASK)) {
+        begin_about(h->doc, part, "tool-approval-request", h->out);
+        chunk_end(h->doc, approval, CHAT_CHUNK_ASK, h->out);
     }
 
     if (state == CHAT_PART_DENIED) {
-        begin_about(doc, part, "tool-output-denied", out);
-        chunk_end(doc, part, CHAT_CHUNK_PLAIN, out);
+        begin_about(h->doc, part, "tool-output-denied", h->out);
+        chat_buf_puts(h->out, "}\n\n");
     }
 }
 
@@ -280,12 +264,9 @@ static int
 has_chunk(chat_json_doc_t *doc, const chat_json_t *part,
           chat_ai_sdk_part_e state)
 {
-    const chat_json_t *id = chat_json_get(doc, part, "toolCallId");
-    const chat_json_t *name = chat_json_get(doc, part, "toolName");
-
-    if (id == NULL || id->type != CHAT_JSON_STRING
-        || (chat_ai_sdk_part_is(doc, part, "dynamic-tool")
-            && (name == NULL || name->type != CHAT_JSON_STRING)))
+    if (!chat_json_typed(doc, part, "toolCallId", CHAT_JSON_STRING)
+        || (chat_json_has(doc, part, "type", "dynamic-tool")
+            && !chat_json_typed(doc, part, "toolName", CHAT_JSON_STRING)))
     {
         return 0;
     }
@@ -313,7 +294,7 @@ put_tool(chat_history_t *h, const chat_json_t *part, chat_str_t name)
     chat_json_doc_t   *doc = h->doc;
     chat_ai_sdk_part_e state = chat_ai_sdk_part_state(doc, part);
 
-    dynamic = chat_ai_sdk_part_is(doc, part, "dynamic-tool");
+    dynamic = chat_json_has(doc, part, "type", "dynamic-tool");
 
     if (!has_chunk(doc, part, state)) {
         return;
@@ -340,26 +321,13 @@ put_tool(chat_history_t *h, const chat_json_t *part, chat_str_t name)
 }
 
 
-/* The id that the three chunks of a text share: the part's own if it has. */
-static void
-put_id(chat_history_t *h, const chat_json_t *part)
-{
-    const chat_json_t *own = chat_json_get(h->doc, part, "id");
-
-    chat_buf_puts(h->out, ",\"id\":");
-
-    if (own != NULL && own->type == CHAT_JSON_STRING) {
-        chat_buf_add(h->out, chat_json_raw(h->doc, own));
-    } else {
-        chat_buf_printf(h->out, "\"before-%u\"", h->texts);
-    }
-}
-
-
+/* Three chunks that share an id: the part's own if it has one. */
 static void
 put_text(chat_history_t *h, const chat_json_t *part, const char *type)
 {
-    size_t i;
+    size_t             i;
+    const chat_json_t *id =
+        chat_json_typed(h->doc, part, "id", CHAT_JSON_STRING);
 
     static const struct {
         const char *name;
@@ -373,9 +341,15 @@ put_text(chat_history_t *h, const chat_json_t *part, const char *type)
     }
 
     for (i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
-        chat_buf_printf(h->out, "data: {\"type\":\"%s-%s\"", type,
+        chat_buf_format(h->out, "data: {\"type\":\"%s-%s\",\"id\":", type,
                         chunks[i].name);
-        put_id(h, part);
+
+        if (id != NULL) {
+            chat_buf_add(h->out, chat_json_raw(h->doc, id));
+        } else {
+            chat_buf_format(h->out, "\"before-%u\"", h->texts);
+        }
+
         chunk_end(h->doc, part, chunks[i].chunk, h->out);
     }
 
@@ -386,16 +360,9 @@ put_text(chat_history_t *h, const chat_json_t *part, const char *type)
 static void
 put_step(chat_history_t *h, int open)
 {
-    if (h->step) {
-        chunk_begin("finish-step", h->out);
-        chat_buf_puts(h->out, "}\n\n");
-    }
-
-    if (open) {
-        chunk_begin("start-step", h->out);
-        chat_buf_puts(h->out, "}\n\n");
-    }
-
+    chat_buf_puts(h->out,
+                  h->step ? "data: {\"type\":\"finish-step\"}\n\n" : "");
+    chat_buf_puts(h->out, open ? "data: {\"type\":\"start-step\"}\n\n" : "");
     h->step = open;
 }
 
@@ -420,8 +387,7 @@ put_other(chat_history_t *h, const chat_json_t *part, chat_str_t type)
     };
 
     if (chat_str_starts(type, "data-")) {
-        chat_buf_puts(h->out, "data: {\"type\":");
-        chat_buf_json(h->out, type);
+        chat_buf_format(h->out, "data: {\"type\":%j", type);
         chunk_end(doc, part, CHAT_CHUNK_DATA, h->out);
         return;
     }
@@ -429,7 +395,7 @@ put_other(chat_history_t *h, const chat_json_t *part, chat_str_t type)
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (chat_str_is(type, kinds[i].type)
             && chunk_has(doc, part, kinds[i].chunk)) {
-            chunk_begin(kinds[i].type, h->out);
+            chat_buf_format(h->out, "data: {\"type\":\"%s\"", kinds[i].type);
             chunk_end(doc, part, kinds[i].chunk, h->out);
         }
     }
@@ -469,26 +435,23 @@ chat_ai_sdk_history(chat_json_doc_t *doc, chat_buf_t *out)
     const chat_json_t *part, *id, *parts, *metadata, *message;
 
     message = chat_ai_sdk_last_message(doc);
-    id = chat_json_get(doc, message, "id");
-    parts = chat_json_get(doc, message, "parts");
+    id = chat_json_typed(doc, message, "id", CHAT_JSON_STRING);
+    parts = chat_json_typed(doc, message, "parts", CHAT_JSON_ARRAY);
     metadata = chat_json_get(doc, message, "metadata");
 
-    if (!chat_json_is(doc, chat_json_get(doc, message, "role"), "assistant")
-        || chat_json_is(doc, chat_json_get(doc, doc->root, "trigger"),
-                        "regenerate-message")
-        || id == NULL || id->type != CHAT_JSON_STRING || parts == NULL
-        || parts->type != CHAT_JSON_ARRAY)
+    if (!chat_json_has(doc, message, "role", "assistant")
+        || chat_json_has(doc, doc->root, "trigger", "regenerate-message")
+        || id == NULL || parts == NULL)
     {
         return CHAT_DECLINED;
     }
 
-    chunk_begin("start", out);
-    chat_buf_puts(out, ",\"messageId\":");
-    chat_buf_add(out, chat_json_raw(doc, id));
+    chat_buf_format(out, "data: {\"type\":\"start\",\"messageId\":%v",
+                    chat_json_raw(doc, id));
 
     if (metadata != NULL && metadata->type != CHAT_JSON_NULL) {
-        chat_buf_puts(out, ",\"messageMetadata\":");
-        chat_buf_one_line(out, chat_json_raw(doc, metadata));
+        chat_buf_format(out, ",\"messageMetadata\":%l",
+                        chat_json_raw(doc, metadata));
     }
 
     chat_buf_puts(out, "}\n\n");
@@ -509,7 +472,7 @@ chat_ai_sdk_resolve_pending(chat_json_doc_t *doc, const chat_result_t *results,
 {
     size_t             i;
     chat_str_t         id, name;
-    chat_call_t        call;
+    chat_call_t        call = { .in_last_message = 1 };
     chat_result_t      result;
     const chat_json_t *type = chat_json_get(doc, doc->root, "type");
     int                ready = chat_json_is(doc, type, "tool-input-available");
@@ -530,12 +493,8 @@ chat_ai_sdk_resolve_pending(chat_json_doc_t *doc, const chat_result_t *results,
 
     /* a call that has its result needs no approval */
     if (ready) {
-        memset(&call, 0, sizeof(call));
         call.id = id;
-        call.in_last_message = 1;
-        call.dynamic =
-            chat_json_true(chat_json_get(doc, doc->root, "dynamic"));
-
+        call.dynamic = chat_json_flag(doc, doc->root, "dynamic");
         result = results[i];
         result.call = &call;
 

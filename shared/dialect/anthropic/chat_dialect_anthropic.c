@@ -1,39 +1,16 @@
 /*
  * chat_dialect_anthropic.c: Anthropic Messages.
  *
- * Here: what a call is, the answers that the module makes itself, and the
- * table. The other files are named in chat_dialect_anthropic.h.
- * Promises: an answer made here is one that the Anthropic libraries take; an
- * interruption never looks like an ending.
- * Must not know: other dialects, policy.
+ * Here: requests, the answers that the module makes itself, and the table;
+ * _stream.c reads answers. A step is an assistant message with tool_use
+ * blocks; its results are the tool_result blocks of the user messages behind
+ * it. With a thread the calls are at the provider, and results stand alone.
+ * Promises: an inserted result precedes all blocks but results, and no
+ * cache_control moves; an answer made here is one that the Anthropic libraries
+ * take; an interruption never looks like an ending.
  */
 
 #include "dialect/anthropic/chat_dialect_anthropic.h"
-
-
-int
-chat_anthropic_type(chat_json_doc_t *doc, const chat_json_t *block,
-                    const char *type)
-{
-    return chat_json_is(doc, chat_json_get(doc, block, "type"), type);
-}
-
-
-int
-chat_anthropic_role(chat_json_doc_t *doc, const chat_json_t *message,
-                    const char *role)
-{
-    return chat_json_is(doc, chat_json_get(doc, message, "role"), role);
-}
-
-
-const chat_json_t *
-chat_anthropic_blocks(chat_json_doc_t *doc, const chat_json_t *message)
-{
-    const chat_json_t *content = chat_json_get(doc, message, "content");
-
-    return content && content->type == CHAT_JSON_ARRAY ? content->child : NULL;
-}
 
 
 int
@@ -55,17 +32,236 @@ chat_anthropic_call(chat_json_doc_t *doc, const chat_json_t *block,
 }
 
 
+/* ---- requests ---- */
+
+
+static chat_part_e
+block_is(chat_json_doc_t *doc, const chat_json_t *block, chat_str_t *text)
+{
+    if (chat_json_has(doc, block, "type", "tool_result")) {
+        return CHAT_PART_RESULT;
+    }
+
+    if (!chat_json_has(doc, block, "type", "text")) {
+        return CHAT_PART_WORDS;
+    }
+
+    *text = chat_json_text(doc, block, "text");
+    return CHAT_PART_TEXT;
+}
+
+
+static chat_role_e
+message_role(chat_json_doc_t *doc, const chat_json_t *message)
+{
+    if (chat_json_has(doc, message, "role", "assistant")) {
+        return CHAT_ROLE_ASSISTANT;
+    }
+
+    if (!chat_json_has(doc, message, "role", "user")) {
+        return CHAT_ROLE_OTHER;
+    }
+
+    /* an object alone is no content */
+    return chat_json_typed(doc, message, "content", CHAT_JSON_OBJECT)
+               ? CHAT_ROLE_RESULTS
+               : CHAT_ROLE_USER;
+}
+
+
+static chat_rc_e
+message_calls(chat_transcript_t *t, const chat_json_t *message)
+{
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *block = chat_json_first(t->doc, message, "content");
+
+    for (/* void */; block != NULL && rc == CHAT_OK; block = block->next) {
+        chat_call_t call = { .node = block, .ready = 1 };
+
+        if (chat_anthropic_call(t->doc, block, &call.kind)) {
+            call.id = chat_json_text(t->doc, block, "id");
+            rc = chat_transcript_call(t, &call, chat_call_is_member(&call));
+        }
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+message_results(chat_transcript_t *t, const chat_json_t *message)
+{
+    int                first = message == t->behind;
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *block = chat_json_first(t->doc, message, "content");
+
+    for (/* void */; block != NULL && rc == CHAT_OK; block = block->next) {
+        if (chat_json_has(t->doc, block, "type", "tool_result")) {
+            /* results can only be added to those that open the message */
+            rc = chat_transcript_result(
+                t, chat_json_text(t->doc, block, "tool_use_id"),
+                CHAT_KIND_CLIENT, block, first ? block : NULL);
+
+        } else {
+            first = 0;
+        }
+    }
+
+    return rc;
+}
+
+
+static chat_str_t
+call_args(chat_transcript_t *t, chat_call_t *call)
+{
+    call->name = chat_json_text(t->doc, call->node, "name");
+
+    return chat_json_raw(t->doc, chat_json_get(t->doc, call->node, "input"));
+}
+
+
+static chat_rc_e
+call_result(chat_transcript_t *t, chat_call_t *call)
+{
+    call->outcome = chat_json_flag(t->doc, call->result, "is_error")
+                        ? CHAT_OUTCOME_ERROR
+                        : CHAT_OUTCOME_OK;
+
+    return chat_transcript_value(
+        t, chat_json_get(t->doc, call->result, "content"), "\"\"", call);
+}
+
+
+static chat_rc_e
+write_result(chat_json_doc_t *doc, const chat_result_t *result,
+             chat_json_doc_t *payload, chat_buf_t *out)
+{
+    if (result->outcome == CHAT_OUTCOME_NONE) {
+        return CHAT_DECLINED;
+    }
+
+    chat_buf_format(
+        out, "{\"type\":\"tool_result\",\"tool_use_id\":%j,\"content\":%v%s}",
+        result->id, result->payload,
+        result->outcome == CHAT_OUTCOME_OK ? "" : ",\"is_error\":true");
+
+    return CHAT_OK;
+}
+
+
+/*
+ * The front of the user message behind the assistant's. Where it cannot take
+ * blocks, a message of results alone goes before it: the provider joins user
+ * messages in a row.
+ */
+static chat_rc_e
+find_front(chat_json_doc_t *doc, const chat_json_t *assistant,
+           chat_front_t *front)
+{
+    const chat_json_t *list = chat_json_get(doc, doc->root, "messages");
+    const chat_json_t *user = assistant ? assistant->next : list->child;
+    const chat_json_t *content =
+        chat_json_typed(doc, user, "content", CHAT_JSON_ARRAY);
+
+    if (content != NULL && chat_json_has(doc, user, "role", "user")) {
+        front->pos =
+            content->child ? content->child->start : content->start + 1;
+        front->close = chat_cstr(content->child ? "," : "");
+
+    } else if (assistant != NULL) {
+        front->pos = assistant->end;
+        front->open = ",{\"role\":\"user\",\"content\":[";
+        front->close = chat_cstr("]}");
+
+    } else if (user != NULL) {
+        front->pos = user->start;
+        front->open = "{\"role\":\"user\",\"content\":[";
+        front->close = chat_cstr("]},");
+
+    } else {
+        return CHAT_BAD;
+    }
+
+    return CHAT_OK;
+}
+
+
+static const chat_transcript_form_t form = {
+    .list = "messages",
+    .role = message_role,
+    .calls = message_calls,
+    .results = message_results,
+    .args = call_args,
+    .result = call_result,
+    .content = "content",
+    .part = block_is,
+    .mixed = CHAT_CLASS_FRESH,
+    .write = write_result,
+    .front = find_front,
+};
+
+
+/* A body whose calls are in the provider's thread. */
+static chat_rc_e
+read_thread(chat_transcript_t *t, chat_str_t previous)
+{
+    chat_rc_e rc = chat_transcript_tail(t, previous);
+
+    t->rq->answers = t->rq->class != CHAT_CLASS_OTHER;
+
+    /* without words the step is named by what they led to */
+    if (t->words == NULL) {
+        chat_digest(previous, &t->rq->next.user_text);
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                       chat_request_t *rq)
+{
+    chat_rc_e          rc;
+    chat_str_t         previous;
+    chat_transcript_t  t;
+    const chat_json_t *thread, *list;
+
+    list = chat_json_typed(doc, doc->root, "messages", CHAT_JSON_ARRAY);
+
+    if (list == NULL || chat_json_get(doc, list->child, "parts") != NULL) {
+        return CHAT_DECLINED;
+    }
+
+    thread = chat_json_get(doc, doc->root, "thread");
+    previous = chat_json_text(doc, thread, "previous_message_id");
+
+    rq->stream = chat_json_flag(doc, doc->root, "stream");
+    rq->stored = thread && thread->type == CHAT_JSON_OBJECT;
+
+    chat_transcript_init(&t, &form, doc, arena, rq);
+    rc = chat_transcript_read(&t, list);
+
+    if (rc == CHAT_OK && previous.len != 0 && t.assistant == NULL) {
+        rc = read_thread(&t, previous);
+    }
+
+    return chat_transcript_end(&t, rc);
+}
+
+
+/* ---- what the module itself writes ---- */
+
+
+/* An error up to what only a refusal has. */
 static void
 chat_anthropic_error(chat_buf_t *out, const char *type, const char *code,
                      chat_str_t message)
 {
-    chat_buf_printf(out,
+    chat_buf_format(out,
                     "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
-                    "\"message\":",
-                    type);
-    chat_buf_json(out, message);
-    chat_buf_puts(out, ",\"code\":");
-    chat_buf_json(out, chat_cstr(code));
+                    "\"message\":%j,\"code\":%j",
+                    type, message, chat_cstr(code));
 }
 
 
@@ -73,18 +269,14 @@ static void
 chat_anthropic_interrupted(void *state, const chat_interruption_t *in,
                            chat_buf_t *out)
 {
-    chat_buf_t message = { 0 };
-
-    chat_interruption_text(in, &message);
+    int  stop = chat_interruption_is_stop(in);
+    char text[CHAT_INTERRUPTION_TEXT];
 
     chat_buf_puts(out, "event: error\ndata: ");
-    chat_anthropic_error(
-        out, chat_interruption_is_stop(in) ? "api_error" : "overloaded_error",
-        "stream_interrupted", chat_buf_str(&message));
+    chat_anthropic_error(out, stop ? "api_error" : "overloaded_error",
+                         "stream_interrupted",
+                         chat_interruption_text(in, text));
     chat_buf_puts(out, "}}\n\n");
-
-    out->failed |= message.failed;
-    chat_buf_free(&message);
 }
 
 
@@ -123,9 +315,7 @@ chat_anthropic_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 static const char *const chat_anthropic_paths[] = { "/messages", NULL };
 
 static const char *const chat_anthropic_not_paths[] = {
-    "/messages/count_tokens",
-    "/messages/batches",
-    NULL,
+    "/messages/count_tokens", "/messages/batches", NULL
 };
 
 /* What names the user, but does not choose the answer, is out. */
@@ -138,16 +328,12 @@ static const char *const chat_anthropic_signature[] = {
     "thinking",      "output_config",
     "output_format", "context_management",
     "mcp_servers",   "container",
-    "service_tier",  NULL,
+    "service_tier",  NULL
 };
-
-static const char *const chat_anthropic_texts[] = { "\"text\":\"",
-                                                    "\"thinking\":\"", NULL };
-
 
 const chat_dialect_t chat_dialect_anthropic = {
     .name = "anthropic",
-    .messages = "messages",
+    .form = &form,
     .weak_recur = 1,
     .numbered = 1,
     .takes_ids = 1,
@@ -158,12 +344,10 @@ const chat_dialect_t chat_dialect_anthropic = {
     .no_empty = 1,
     .plain_text = 1,
     .request = chat_anthropic_request,
-    .splice = chat_anthropic_splice,
     .open = chat_anthropic_open,
-    .boring = chat_anthropic_boring,
     .idle = chat_anthropic_idle,
-    .texts = chat_anthropic_texts,
     .read = chat_anthropic_read,
+    .piece = chat_anthropic_piece,
     .interrupted = chat_anthropic_interrupted,
     .empty = chat_anthropic_empty,
     .refuse = chat_anthropic_refuse,

@@ -44,27 +44,6 @@ chat_anthropic_idle(const chat_frame_t *frame)
 }
 
 
-int
-chat_anthropic_boring(void *data, const chat_frame_t *frame)
-{
-    chat_str_t                     s = frame->data;
-    const chat_anthropic_reader_t *r = data;
-
-    if (!r->known || s.len == 0) {
-        return 0;
-    }
-
-    if (chat_anthropic_idle(frame)) {
-        return 1;
-    }
-
-    /* Within a delta the type cannot stand in a string: quotes are escaped. */
-    return chat_str_starts(s, "{\"type\":\"content_block_delta\"")
-           && (chat_str_has(s, "\"type\":\"text_delta\"")
-               || chat_str_has(s, "\"type\":\"thinking_delta\""));
-}
-
-
 /* A block begins. 0: it is no call, or past a bound. */
 static int
 chat_anthropic_start(chat_anthropic_reader_t *r, uint32_t place)
@@ -95,6 +74,13 @@ chat_anthropic_start(chat_anthropic_reader_t *r, uint32_t place)
                      : chat_cstr("{}");
 
     return 1;
+}
+
+
+void
+chat_anthropic_piece(chat_stream_call_t *call, chat_str_t text)
+{
+    ((chat_anthropic_live_t *) call)->pieces |= text.len != 0;
 }
 
 
@@ -133,11 +119,13 @@ chat_anthropic_block(chat_anthropic_reader_t *r, chat_str_t type)
         own->call.ready = 1;
 
     } else if (runs
-               && chat_anthropic_type(reader->doc, delta, "input_json_delta"))
+               && chat_json_has(reader->doc, delta, "type",
+                                "input_json_delta"))
     {
-        event = chat_reader_call(reader, CHAT_EVENT_CALL_ARGS, &own->call);
-        event->text = chat_json_text(reader->doc, delta, "partial_json");
-        own->pieces |= event->text.len != 0;
+        chat_reader_args(reader, &own->call,
+                         chat_json_get(reader->doc, delta, "partial_json"));
+        chat_anthropic_piece(
+            &own->call, chat_json_text(reader->doc, delta, "partial_json"));
     }
 
     chat_mark_index(chat_events_mark(reader->events, own ? &own->call : NULL),
@@ -212,7 +200,7 @@ chat_anthropic_frame(chat_anthropic_reader_t *r)
     }
 
     if (chat_str_is(type, "message_stop")) {
-        chat_events_end(r->reader.events, CHAT_END_FINISHED, &r->reader.ended);
+        chat_reader_end(&r->reader, CHAT_END_FINISHED);
         return CHAT_OK;
     }
 
@@ -221,7 +209,7 @@ chat_anthropic_frame(chat_anthropic_reader_t *r)
 
     if (chat_str_is(type, "error") && error && error->type == CHAT_JSON_OBJECT)
     {
-        chat_events_end(r->reader.events, CHAT_END_FAILED, &r->reader.ended);
+        chat_reader_end(&r->reader, CHAT_END_FAILED);
         return CHAT_OK;
     }
 

@@ -1,12 +1,17 @@
 /*
  * chat_dialect_gemini.c: Gemini's generateContent, of Google AI and Vertex.
  *
- * Here: what a call is, the answers that the module makes itself, and the
- * table. The other files are named in chat_dialect_gemini.h.
- * Promises: an answer made here is one that Google's libraries take: an event
- * is one data line, with neither a name nor an id; an interruption never looks
- * like an ending.
- * Must not know: other dialects, policy.
+ * Here: requests, the answers that the module makes itself, and the table;
+ * _stream.c reads answers, and _args.c joins arguments that come in pieces.
+ *
+ * A step is an answer of the model: contents of it in a row, as some clients
+ * keep each chunk of a stream as a content of its own. A call may then stand
+ * there in the pieces in which it came. A result without an id is of the
+ * first call of its name that has none yet, as the provider reads it.
+ * Promises: an inserted result has an id exactly if its call has one; no part
+ * of the model changes, so that its thoughtSignature stays valid. An answer
+ * made here is one that Google's libraries take: an event is one data line,
+ * with neither a name nor an id; an interruption never looks like an ending.
  */
 
 #include "dialect/gemini/chat_dialect_gemini.h"
@@ -23,10 +28,11 @@ chat_gemini_parts(chat_json_doc_t *doc, const chat_json_t *content)
 }
 
 
-int
+/* 1 if a content is the model's; all others are of the user's side. */
+static int
 chat_gemini_is_model(chat_json_doc_t *doc, const chat_json_t *content)
 {
-    return chat_json_is(doc, chat_json_get(doc, content, "role"), "model");
+    return chat_json_has(doc, content, "role", "model");
 }
 
 
@@ -35,13 +41,9 @@ static const chat_json_t *
 chat_gemini_either(chat_json_doc_t *doc, const chat_json_t *part,
                    const char *key, const char *other)
 {
-    const chat_json_t *node = chat_json_get(doc, part, key);
-
-    if (node == NULL) {
-        node = chat_json_get(doc, part, other);
-    }
-
-    return node && node->type == CHAT_JSON_OBJECT ? node : NULL;
+    return chat_json_typed(doc, part,
+                           chat_json_get(doc, part, key) ? key : other,
+                           CHAT_JSON_OBJECT);
 }
 
 
@@ -52,7 +54,8 @@ chat_gemini_function(chat_json_doc_t *doc, const chat_json_t *part)
 }
 
 
-const chat_json_t *
+/* The object of a part that is a result; NULL if it is none. */
+static const chat_json_t *
 chat_gemini_response(chat_json_doc_t *doc, const chat_json_t *part)
 {
     return chat_gemini_either(doc, part, "functionResponse",
@@ -84,7 +87,7 @@ chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
 int
 chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node)
 {
-    return chat_json_true(chat_json_get(doc, node, "willContinue"));
+    return chat_json_flag(doc, node, "willContinue");
 }
 
 
@@ -113,23 +116,16 @@ chat_gemini_candidate(chat_json_doc_t *doc, const chat_json_t *candidate)
 static int
 chat_gemini_asks_sse(chat_str_t query)
 {
-    size_t     len;
     chat_str_t one;
 
-    while (query.len) {
-        for (len = 0; len < query.len && query.data[len] != '&'; len++) {
-            /* void */
-        }
+    while (query.len != 0) {
+        one = chat_str_cut(&query, '&');
 
-        one = chat_str(query.data, len);
         if (chat_str_is(one, "alt=sse") || chat_str_is(one, "$alt=sse")
             || chat_str_is(one, "%24alt=sse"))
         {
             return 1;
         }
-
-        len += len < query.len;
-        query = chat_str(query.data + len, query.len - len);
     }
 
     return 0;
@@ -139,11 +135,7 @@ chat_gemini_asks_sse(chat_str_t query)
 chat_gemini_form_e
 chat_gemini_form(chat_str_t uri)
 {
-    chat_str_t path = chat_uri_path(uri), query = { NULL, 0 };
-
-    if (path.len < uri.len) {
-        query = chat_str(uri.data + path.len + 1, uri.len - path.len - 1);
-    }
+    chat_str_t path = chat_str_cut(&uri, '?'), query = uri;
 
     if (chat_str_ends(path, ":generateContent")) {
         return CHAT_GEMINI_OBJECT;
@@ -154,6 +146,514 @@ chat_gemini_form(chat_str_t uri)
                ? CHAT_GEMINI_ARRAY
                : CHAT_GEMINI_EVENTS;
 }
+
+
+/* ---- requests ---- */
+
+
+/* A result that no id has given to a call. */
+typedef struct {
+    const chat_json_t *result;
+    const chat_json_t *place;
+} chat_gemini_result_t;
+
+/* Items of a step, two for each call, by a key. */
+typedef struct {
+    chat_table_t keys; /* number: the first item from 1 on; 0: none is left */
+    uint32_t    *next; /* of each item: the next of its key, likewise */
+} chat_gemini_index_t;
+
+typedef struct {
+    chat_gemini_args_t *args;    /* the pieces of the present call */
+    int                 in_call; /* of the last call more pieces may come */
+
+    chat_gemini_result_t *results; /* of the present step */
+    size_t                nresults;
+    size_t                results_size;
+
+    chat_gemini_index_t ids;    /* of the present step's calls */
+    chat_gemini_index_t names;  /* of the ready ones */
+    chat_gemini_index_t no_ids; /* names of those without an id */
+} chat_gemini_body_t;
+
+
+static chat_part_e
+part_is(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t *text)
+{
+    const chat_json_t *string;
+
+    if (chat_gemini_response(doc, part) != NULL) {
+        return CHAT_PART_RESULT;
+    }
+
+    string = chat_json_typed(doc, part, "text", CHAT_JSON_STRING);
+    if (string == NULL) {
+        return CHAT_PART_WORDS;
+    }
+
+    *text = chat_json_string(doc, string);
+    return CHAT_PART_TEXT;
+}
+
+
+static chat_role_e
+content_role(chat_json_doc_t *doc, const chat_json_t *content)
+{
+    return chat_gemini_is_model(doc, content) ? CHAT_ROLE_ASSISTANT
+                                              : CHAT_ROLE_USER;
+}
+
+
+/* ---- calls ---- */
+
+
+/* A part with a name begins a call. */
+static chat_rc_e
+begin_call(chat_transcript_t *t, const chat_json_t *function)
+{
+    uint32_t            position = 0;
+    chat_call_t         call = { .node = function, .ready = 1 };
+    chat_gemini_body_t *body = t->data;
+
+    if (t->has_step) {
+        position = (uint32_t) t->rq->steps[t->rq->nsteps - 1].count;
+    }
+
+    body->in_call = chat_gemini_goes_on(t->doc, function)
+                    || chat_json_get(t->doc, function, "partialArgs") != NULL;
+
+    call.id =
+        chat_gemini_id(t->doc, t->arena, function, t->since - 1, position);
+    call.name = chat_json_text(t->doc, function, "name");
+    call.ready = !body->in_call;
+
+    if (call.id.data == NULL) {
+        return CHAT_ERROR;
+    }
+
+    if (body->in_call) {
+        if (body->args == NULL) {
+            body->args = chat_gemini_args_create(t->arena);
+        }
+        if (body->args == NULL) {
+            return CHAT_ERROR;
+        }
+        chat_gemini_args_begin(body->args);
+    }
+
+    return chat_transcript_call(t, &call, 0);
+}
+
+
+/* Adds the pieces that this part has; with the last one the call is ready. */
+static chat_rc_e
+add_pieces(chat_transcript_t *t, const chat_json_t *function)
+{
+    chat_rc_e           rc;
+    chat_call_t        *call = &t->rq->calls[t->rq->ncalls - 1];
+    chat_gemini_body_t *body = t->data;
+
+    if (chat_gemini_args_add(body->args, t->doc,
+                             chat_json_get(t->doc, function, "partialArgs"))
+        != CHAT_OK)
+    {
+        return CHAT_ERROR;
+    }
+
+    if (chat_gemini_goes_on(t->doc, function)) {
+        return CHAT_OK;
+    }
+
+    body->in_call = 0;
+    call->ready = 1;
+
+    /* the arguments wait there until call_args() */
+    rc = chat_gemini_args_text(body->args, t->arena, &call->payload);
+
+    return rc == CHAT_ERROR ? rc : CHAT_OK;
+}
+
+
+static chat_rc_e
+content_calls(chat_transcript_t *t, const chat_json_t *content)
+{
+    chat_rc_e           rc = CHAT_OK;
+    const chat_json_t  *part, *function;
+    const chat_json_t  *parts = chat_gemini_parts(t->doc, content);
+    chat_gemini_body_t *body = t->data;
+
+    body->in_call &= t->has_step;
+    body->nresults = 0;
+
+    for (part = chat_list_first(parts); part != NULL && rc == CHAT_OK;
+         part = chat_list_next(parts, part))
+    {
+        function = chat_gemini_function(t->doc, part);
+        if (function == NULL) {
+            continue;
+        }
+
+        if (chat_json_text(t->doc, function, "name").len != 0) {
+            rc = begin_call(t, function);
+        }
+
+        if (rc == CHAT_OK && body->in_call) {
+            rc = add_pieces(t, function);
+        }
+    }
+
+    return rc;
+}
+
+
+/* ---- results ---- */
+
+
+static chat_rc_e
+content_results(chat_transcript_t *t, const chat_json_t *content)
+{
+    const chat_json_t    *part, *response;
+    const chat_json_t    *parts = chat_gemini_parts(t->doc, content);
+    chat_gemini_body_t   *body = t->data;
+    chat_gemini_result_t *results;
+
+    for (part = chat_list_first(parts); part != NULL && t->has_step;
+         part = chat_list_next(parts, part))
+    {
+        response = chat_gemini_response(t->doc, part);
+        if (response == NULL) {
+            continue;
+        }
+
+        results = chat_arena_grow(t->arena, body->results, body->nresults,
+                                  &body->results_size, sizeof(*results));
+        if (results == NULL) {
+            return CHAT_ERROR;
+        }
+
+        body->results = results;
+        results = &body->results[body->nresults++];
+        results->result = response;
+        results->place = parts->type == CHAT_JSON_ARRAY ? part : NULL;
+    }
+
+    return CHAT_OK;
+}
+
+
+static chat_rc_e
+index_begin(chat_transcript_t *t, chat_gemini_index_t *index, size_t n)
+{
+    chat_table_init(&index->keys, t->arena);
+    index->next = chat_arena_alloc(t->arena, n * sizeof(*index->next));
+
+    return index->next != NULL ? CHAT_OK : CHAT_ERROR;
+}
+
+
+/*
+ * Indexes the calls of the step by id and by name, in two rounds: ready calls
+ * come first. Only its id gives a result to a call that is cut off, and only
+ * if no ready call has that id: the model has repeated the call then.
+ */
+static chat_rc_e
+index_calls(chat_transcript_t *t, const chat_step_t *step)
+{
+    int                 own_id, ready;
+    size_t              i, n = 2 * step->count;
+    const chat_call_t  *call;
+    chat_gemini_body_t *body = t->data;
+
+    if (index_begin(t, &body->ids, n) || index_begin(t, &body->names, n)
+        || index_begin(t, &body->no_ids, n))
+    {
+        return CHAT_ERROR;
+    }
+
+    for (i = n; i-- > 0; /* void */) {
+        call = &t->rq->calls[step->first + i % step->count];
+        own_id = chat_json_text(t->doc, call->node, "id").len != 0;
+        ready = call->ready && i < step->count;
+
+        if ((own_id && call->ready == (i < step->count)
+             && chat_table_chain(&body->ids.keys, body->ids.next, call->id, i))
+            || (ready
+                && chat_table_chain(&body->names.keys, body->names.next,
+                                    call->name, i))
+            || (ready && !own_id
+                && chat_table_chain(&body->no_ids.keys, body->no_ids.next,
+                                    call->name, i)))
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+/* Gives the result to the first call of the key that awaits one, or more. */
+static void
+give_result(chat_transcript_t *t, const chat_step_t *step,
+            chat_gemini_index_t *index, chat_str_t key,
+            const chat_gemini_result_t *result)
+{
+    chat_call_t        *call;
+    chat_table_entry_t *entry = chat_table_find(&index->keys, key);
+
+    while (entry != NULL && entry->number != 0) {
+        call = &t->rq->calls[step->first + (entry->number - 1) % step->count];
+
+        if (call->result == NULL || chat_gemini_goes_on(t->doc, call->result))
+        {
+            call->result = result->result;
+            call->place = result->place;
+            return;
+        }
+
+        entry->number = index->next[entry->number - 1];
+    }
+}
+
+
+/* Ids first: a name is for what they leave. */
+static chat_rc_e
+match_results(chat_transcript_t *t)
+{
+    size_t                i;
+    chat_str_t            id, name;
+    const chat_step_t    *step = &t->rq->steps[t->rq->nsteps - 1];
+    chat_gemini_body_t   *body = t->data;
+    chat_gemini_result_t *result;
+
+    if (index_calls(t, step) != CHAT_OK) {
+        return CHAT_ERROR;
+    }
+
+    for (i = 0; i < body->nresults; i++) {
+        id = chat_json_text(t->doc, body->results[i].result, "id");
+
+        if (id.len != 0) {
+            give_result(t, step, &body->ids, id, &body->results[i]);
+        }
+    }
+
+    for (i = 0; i < body->nresults; i++) {
+        result = &body->results[i];
+        id = chat_json_text(t->doc, result->result, "id");
+        name = chat_json_text(t->doc, result->result, "name");
+
+        if (id.len == 0) {
+            give_result(t, step, &body->names, name, result);
+
+        } else if (chat_table_find(&body->ids.keys, id) == NULL) {
+            give_result(t, step, &body->no_ids, name, result);
+        }
+    }
+
+    return CHAT_OK;
+}
+
+
+static chat_str_t
+call_args(chat_transcript_t *t, chat_call_t *call)
+{
+    chat_str_t args = call->payload;
+
+    call->payload = chat_str(NULL, 0);
+
+    return args.len != 0
+               ? args
+               : chat_json_raw(t->doc,
+                               chat_json_get(t->doc, call->node, "args"));
+}
+
+
+/* The payload is the response alone, or all of it where it has media. */
+static chat_rc_e
+call_result(chat_transcript_t *t, chat_call_t *call)
+{
+    const chat_json_t *node = chat_json_get(t->doc, call->result, "response");
+
+    call->outcome = CHAT_OUTCOME_OK;
+
+    if (chat_gemini_goes_on(t->doc, call->result)) {
+        call->outcome = CHAT_OUTCOME_PARTIAL;
+
+    } else if (chat_json_get(t->doc, node, "error") != NULL
+               && chat_json_get(t->doc, node, "output") == NULL)
+    {
+        call->outcome = CHAT_OUTCOME_ERROR;
+    }
+
+    if (node == NULL || node->type != CHAT_JSON_OBJECT) {
+        node = NULL;
+
+    } else if (chat_json_get(t->doc, call->result, "parts") != NULL) {
+        node = call->result;
+    }
+
+    return chat_transcript_value(t, node, "{}", call);
+}
+
+
+/* ---- inserting results ---- */
+
+
+/* 1 if the payload is all of a functionResponse; see call_result(). */
+static int
+is_whole(chat_json_doc_t *payload, chat_str_t name)
+{
+    const chat_json_t *root = payload->root;
+
+    return chat_json_typed(payload, root, "response", CHAT_JSON_OBJECT)
+           && chat_json_get(payload, root, "parts") != NULL
+           && chat_str_eq(chat_json_text(payload, root, "name"), name);
+}
+
+
+static chat_rc_e
+write_result(chat_json_doc_t *doc, const chat_result_t *result,
+             chat_json_doc_t *payload, chat_buf_t *out)
+{
+    chat_str_t  id = chat_json_text(doc, result->call->node, "id");
+    const char *wrap = "";
+
+    if (result->outcome == CHAT_OUTCOME_NONE) {
+        return CHAT_DECLINED;
+    }
+
+    if (is_whole(payload, result->call->name)) {
+        chat_buf_format(out, "{\"functionResponse\":%v}", result->payload);
+        return CHAT_OK;
+    }
+
+    chat_buf_puts(out, "{\"functionResponse\":{");
+
+    if (id.len != 0) {
+        chat_buf_format(out, "\"id\":%j,", id);
+    }
+
+    /* the provider takes objects alone */
+    if (payload->root->type != CHAT_JSON_OBJECT) {
+        wrap = result->outcome == CHAT_OUTCOME_OK ? "{\"output\":"
+                                                  : "{\"error\":";
+    }
+
+    chat_buf_format(out, "\"name\":%j,\"response\":%s%v%s}}",
+                    result->call->name, wrap, result->payload,
+                    wrap[0] != '\0' ? "}" : "");
+
+    return CHAT_OK;
+}
+
+
+/* The first result behind this content, in a list; NULL: there is none. */
+static const chat_json_t *
+find_result(chat_json_doc_t *doc, const chat_json_t *content)
+{
+    const chat_json_t *part;
+
+    for (/* void */; content != NULL && !chat_gemini_is_model(doc, content);
+         content = content->next)
+    {
+        for (part = chat_json_first(doc, content, "parts"); part != NULL;
+             part = part->next)
+        {
+            if (chat_gemini_response(doc, part) != NULL) {
+                return part;
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Before the first result behind the answer, else at the front of the content
+ * behind it, or in a content of its own where that cannot take parts.
+ */
+static chat_rc_e
+find_front(chat_json_doc_t *doc, const chat_json_t *model, chat_front_t *front)
+{
+    const chat_json_t *parts, *first;
+
+    /* a content alone has none behind it */
+    if (chat_json_typed(doc, doc->root, "contents", CHAT_JSON_ARRAY) == NULL) {
+        return CHAT_BAD;
+    }
+
+    while (model->next != NULL && chat_gemini_is_model(doc, model->next)) {
+        model = model->next;
+    }
+
+    first = find_result(doc, model->next);
+    parts = chat_json_typed(doc, model->next, "parts", CHAT_JSON_ARRAY);
+
+    if (first == NULL && parts != NULL) {
+        first = parts->child;
+    }
+
+    if (first != NULL) {
+        front->pos = first->start;
+        front->close = chat_cstr(",");
+
+    } else if (parts != NULL) {
+        front->pos = parts->start + 1;
+
+    } else {
+        front->pos = model->end;
+        front->open = ",{\"role\":\"user\",\"parts\":[";
+        front->close = chat_cstr("]}");
+    }
+
+    return CHAT_OK;
+}
+
+
+static const chat_transcript_form_t form = {
+    .list = "contents",
+    .role = content_role,
+    .calls = content_calls,
+    .results = content_results,
+    .match = match_results,
+    .args = call_args,
+    .result = call_result,
+    .content = "parts",
+    .part = part_is,
+    .mixed = CHAT_CLASS_FRESH,
+    .runs = 1,
+    .each = 1,
+    .write = write_result,
+    .front = find_front,
+};
+
+
+static chat_rc_e
+chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                    chat_request_t *rq)
+{
+    chat_transcript_t  t;
+    chat_gemini_body_t body = { 0 };
+    const chat_json_t *contents = chat_json_get(doc, doc->root, "contents");
+
+    if (chat_list_first(contents) == NULL) {
+        return CHAT_DECLINED;
+    }
+
+
+    /* no member of the body says whether the answer is a stream */
+    rq->stream = chat_gemini_form(rq->uri) == CHAT_GEMINI_EVENTS;
+
+    chat_transcript_init(&t, &form, doc, arena, rq);
+    t.data = &body;
+
+    return chat_transcript_end(&t, chat_transcript_read(&t, contents));
+}
+
+
+/* ---- what the module itself writes ---- */
 
 
 /* Google's word for a status. */
@@ -189,15 +689,14 @@ static void
 chat_gemini_error(chat_buf_t *out, unsigned status, const char *code,
                   chat_str_t message)
 {
-    chat_buf_printf(out, "{\"error\":{\"code\":%u,\"message\":", status);
-    chat_buf_json(out, message);
-    chat_buf_printf(out,
-                    ",\"status\":\"%s\",\"details\":[{\"@type\":"
+    chat_buf_format(out,
+                    "{\"error\":{\"code\":%u,\"message\":%j,\"status\":\"%s\","
+                    "\"details\":[{\"@type\":"
                     "\"type.googleapis.com/google.rpc.ErrorInfo\","
-                    "\"reason\":",
-                    chat_gemini_status(status));
-    chat_buf_json(out, chat_cstr(code));
-    chat_buf_puts(out, ",\"domain\":\"ngx_chat_module\",\"metadata\":{");
+                    "\"reason\":%j,\"domain\":\"ngx_chat_module\","
+                    "\"metadata\":{",
+                    status, message, chat_gemini_status(status),
+                    chat_cstr(code));
 }
 
 
@@ -205,16 +704,12 @@ static void
 chat_gemini_interrupted(void *state, const chat_interruption_t *in,
                         chat_buf_t *out)
 {
-    chat_buf_t message = { 0 };
-
-    chat_interruption_text(in, &message);
+    char text[CHAT_INTERRUPTION_TEXT];
 
     chat_buf_puts(out, "data: ");
-    chat_gemini_error(out, 503, "stream_interrupted", chat_buf_str(&message));
+    chat_gemini_error(out, 503, "stream_interrupted",
+                      chat_interruption_text(in, text));
     chat_buf_puts(out, "}}]}}\n\n");
-
-    out->failed |= message.failed;
-    chat_buf_free(&message);
 }
 
 
@@ -228,11 +723,11 @@ chat_gemini_empty(const chat_request_t *rq, const chat_result_t *results,
 
     switch (chat_gemini_form(rq->uri)) {
     case CHAT_GEMINI_EVENTS:
-        chat_buf_printf(out, "data: %s\n\n", turn);
+        chat_buf_format(out, "data: %s\n\n", turn);
         break;
 
     case CHAT_GEMINI_ARRAY:
-        chat_buf_printf(out, "[%s]", turn);
+        chat_buf_format(out, "[%s]", turn);
         break;
 
     case CHAT_GEMINI_OBJECT:
@@ -247,27 +742,24 @@ chat_gemini_empty(const chat_request_t *rq, const chat_result_t *results,
 static void
 chat_gemini_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    size_t     i;
-    chat_buf_t ids = { 0 };
+    size_t i, from;
 
     chat_gemini_error(out, refusal->status, refusal->code,
                       chat_cstr(refusal->message));
 
-    /* The values of metadata are strings. */
-    for (i = 0; i < refusal->nids; i++) {
-        chat_buf_puts(&ids, i ? " " : "");
-        chat_buf_add(&ids, refusal->ids[i]);
-    }
-
-    if (ids.len) {
+    if (refusal->nids != 0) {
         chat_buf_puts(out, "\"calls\":");
-        chat_buf_json(out, chat_buf_str(&ids));
+        from = out->len;
+
+        /* the values of metadata are strings */
+        for (i = 0; i < refusal->nids; i++) {
+            chat_buf_format(out, i ? " %v" : "%v", refusal->ids[i]);
+        }
+
+        chat_buf_quote(out, from);
     }
 
     chat_buf_puts(out, "}}]}}");
-
-    out->failed |= ids.failed;
-    chat_buf_free(&ids);
 }
 
 
@@ -286,34 +778,28 @@ static const char *const chat_gemini_paths[] = { ":streamGenerateContent",
 /* Others that take contents but make no answer. */
 static const char *const chat_gemini_not_paths[] = {
     ":countTokens",          ":computeTokens",  ":embedContent",
-    ":batchGenerateContent", "/cachedContents", NULL,
+    ":batchGenerateContent", "/cachedContents", NULL
 };
 
 /* The model is in the path; labels name the user. Both spellings are good. */
-static const char *const chat_gemini_signature[] = {
-    "systemInstruction",
-    "system_instruction",
-    "generationConfig",
-    "generation_config",
-    "tools",
-    "toolConfig",
-    "tool_config",
-    "safetySettings",
-    "safety_settings",
-    "cachedContent",
-    "cached_content",
-    "modelArmorConfig",
-    "serviceTier",
-    NULL,
-};
-
-static const char *const chat_gemini_texts[] = { "\"text\":\"", "\"text\": \"",
-                                                 NULL };
-
+static const char *const chat_gemini_signature[] = { "systemInstruction",
+                                                     "system_instruction",
+                                                     "generationConfig",
+                                                     "generation_config",
+                                                     "tools",
+                                                     "toolConfig",
+                                                     "tool_config",
+                                                     "safetySettings",
+                                                     "safety_settings",
+                                                     "cachedContent",
+                                                     "cached_content",
+                                                     "modelArmorConfig",
+                                                     "serviceTier",
+                                                     NULL };
 
 const chat_dialect_t chat_dialect_gemini = {
     .name = "gemini",
-    .messages = "contents",
+    .form = &form,
     .weak_recur = 1,
     .numbered = 1,
     .breaks = 1,
@@ -321,11 +807,8 @@ const chat_dialect_t chat_dialect_gemini = {
     .not_paths = chat_gemini_not_paths,
     .signature = chat_gemini_signature,
     .request = chat_gemini_request,
-    .splice = chat_gemini_splice,
     .open = chat_gemini_open,
-    .boring = chat_gemini_boring,
     .idle = chat_gemini_idle,
-    .texts = chat_gemini_texts,
     .read = chat_gemini_read,
     .interrupted = chat_gemini_interrupted,
     .empty = chat_gemini_empty,

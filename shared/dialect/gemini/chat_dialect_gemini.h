@@ -1,10 +1,7 @@
 /*
  * chat_dialect_gemini.h: what the files of this dialect share.
  *
- * chat_dialect_gemini.c has the table and what the module says itself,
- * _request.c reads and completes requests, _stream.c reads answers, and
- * _args.c joins the arguments of a call that come in pieces. No other file
- * includes this one.
+ * No other file includes this one.
  */
 
 #ifndef CHAT_DIALECT_GEMINI_H
@@ -25,13 +22,7 @@ chat_gemini_form_e chat_gemini_form(chat_str_t uri);
 typedef struct chat_gemini_args_s chat_gemini_args_t;
 
 /* Members of the table; chat_dialect.h says what they promise. */
-chat_rc_e chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                              chat_request_t *rq);
-chat_rc_e chat_gemini_splice(chat_json_doc_t *doc, const chat_request_t *rq,
-                             const chat_result_t *results, size_t n,
-                             chat_edits_t *edits);
 void     *chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq);
-int       chat_gemini_boring(void *data, const chat_frame_t *frame);
 int       chat_gemini_idle(const chat_frame_t *frame);
 chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
 
@@ -39,13 +30,8 @@ chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
 const chat_json_t *chat_gemini_parts(chat_json_doc_t   *doc,
                                      const chat_json_t *content);
 
-/* 1 if a content is the model's; all others are of the user's side. */
-int chat_gemini_is_model(chat_json_doc_t *doc, const chat_json_t *content);
-
-/* The object of a part that is a call, or a result; NULL if it is none. */
+/* The object of a part that is a call; NULL if it is none. */
 const chat_json_t *chat_gemini_function(chat_json_doc_t   *doc,
-                                        const chat_json_t *part);
-const chat_json_t *chat_gemini_response(chat_json_doc_t   *doc,
                                         const chat_json_t *part);
 
 /*

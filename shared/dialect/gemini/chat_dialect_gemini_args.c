@@ -350,7 +350,6 @@ chat_rc_e
 chat_gemini_args_text(const chat_gemini_args_t *args, chat_arena_t *arena,
                       chat_str_t *out)
 {
-    chat_rc_e  rc;
     chat_buf_t text = { 0 };
 
     if (args->lost) {
@@ -358,8 +357,6 @@ chat_gemini_args_text(const chat_gemini_args_t *args, chat_arena_t *arena,
     }
 
     write_value(&args->root, &text);
-    rc = chat_buf_dup(&text, arena, out);
-    chat_buf_free(&text);
 
-    return rc;
+    return chat_buf_move(&text, arena, out);
 }

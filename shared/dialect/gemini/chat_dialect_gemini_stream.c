@@ -61,34 +61,6 @@ chat_gemini_idle(const chat_frame_t *frame)
 }
 
 
-int
-chat_gemini_boring(void *data, const chat_frame_t *frame)
-{
-    size_t                      i;
-    chat_str_t                  s = frame->data;
-    const chat_gemini_reader_t *r = data;
-    static const char *const    words[] = { "functionCall", "function_call",
-                                            "\"finishReason\"", "\"error\"",
-                                            "\"blockReason\"" };
-
-    if (!(r->seen & 1) || s.len == 0 || s.data[0] != '{') {
-        return 0;
-    }
-
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (chat_str_has(s, words[i])) {
-            return 0;
-        }
-    }
-
-    /* Another candidate than the first must be noted: it is awaited. */
-    return chat_str_has(s, "{\"candidates\":")
-           && (!chat_str_has(s, "\"index\":")
-               || (chat_str_has(s, "\"index\":0")
-                   && !chat_str_has(s, "},{\"content\"")));
-}
-
-
 /* The call's arguments are complete: in its part, or (NULL) in pieces. */
 static void
 chat_gemini_ready(chat_gemini_reader_t *r, chat_stream_call_t *call,
@@ -120,6 +92,7 @@ chat_gemini_ready(chat_gemini_reader_t *r, chat_stream_call_t *call,
 static void
 chat_gemini_pieces(chat_gemini_reader_t *r, const chat_json_t *pieces)
 {
+    r->reader.changed = 1;
     r->reader.calls.failed |=
         chat_gemini_args_add(r->args, r->reader.doc, pieces) != CHAT_OK;
 }
@@ -342,7 +315,7 @@ chat_gemini_chunk(chat_gemini_reader_t *r, const chat_json_t *candidates)
         chat_events_add(events, CHAT_EVENT_STEP_SEAL);
     }
 
-    chat_events_end(events, CHAT_END_FINISHED, &r->reader.ended);
+    chat_reader_end(&r->reader, CHAT_END_FINISHED);
 }
 
 
@@ -368,7 +341,7 @@ chat_gemini_object(chat_gemini_reader_t *r)
     candidates = chat_reader_get(&r->reader, "candidates");
 
     if (error && error->type == CHAT_JSON_OBJECT) {
-        chat_events_end(r->reader.events, CHAT_END_FAILED, &r->reader.ended);
+        chat_reader_end(&r->reader, CHAT_END_FAILED);
         return 1;
     }
 
@@ -390,7 +363,7 @@ chat_gemini_object(chat_gemini_reader_t *r)
     }
 
     if (r->seen == 0 && chat_gemini_blocked(r)) {
-        chat_events_end(r->reader.events, CHAT_END_FINISHED, &r->reader.ended);
+        chat_reader_end(&r->reader, CHAT_END_FINISHED);
     }
 
     return 1;

@@ -1,11 +1,12 @@
 /*
  * chat_dialect_openai_chat.c: OpenAI's Chat Completions and its likes.
  *
- * Here: what a call is, the answers that the module makes itself, and the
- * table. The other files are named in chat_dialect_openai_chat.h.
+ * Here: requests, the answers that the module makes itself, and the table;
+ * _stream.c reads answers. A step is an assistant message with tool_calls; its
+ * results are the tool messages behind it, and a missing one is inserted
+ * there.
  * Promises: an answer made here is one that the OpenAI libraries take; an
  * interruption never looks like an ending.
- * Must not know: other dialects, policy, the time.
  */
 
 #include "dialect/openai_chat/chat_dialect_openai_chat.h"
@@ -35,20 +36,23 @@ chat_openai_chat_function(chat_json_doc_t *doc, const chat_json_t *call)
         function = chat_json_get(doc, call, "custom");
     }
 
-    /* The older function_call is itself what has the name. */
+    /* Without one the call itself may have the name. */
     return function ? function : call;
 }
 
 
-chat_str_t
+const chat_json_t *
 chat_openai_chat_arguments(chat_json_doc_t *doc, const chat_json_t *function)
 {
     const chat_json_t *value = chat_json_get(doc, function, "arguments");
 
-    if (value == NULL) {
-        value = chat_json_get(doc, function, "input");
-    }
+    return value ? value : chat_json_get(doc, function, "input");
+}
 
+
+chat_str_t
+chat_openai_chat_text(chat_json_doc_t *doc, const chat_json_t *value)
+{
     if (value == NULL || value->type == CHAT_JSON_NULL) {
         return chat_str(NULL, 0);
     }
@@ -58,15 +62,160 @@ chat_openai_chat_arguments(chat_json_doc_t *doc, const chat_json_t *function)
 }
 
 
+/* ---- requests ---- */
+
+
+static chat_role_e
+message_role(chat_json_doc_t *doc, const chat_json_t *message)
+{
+    size_t i;
+
+    static const struct {
+        const char *name;
+        chat_role_e role;
+    } roles[] = {
+        { "user", CHAT_ROLE_USER },
+        { "assistant", CHAT_ROLE_ASSISTANT },
+        { "tool", CHAT_ROLE_RESULTS },
+        { "system", CHAT_ROLE_SYSTEM },
+        { "developer", CHAT_ROLE_SYSTEM },
+    };
+
+    for (i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (chat_json_has(doc, message, "role", roles[i].name)) {
+            return roles[i].role;
+        }
+    }
+
+    return message->type == CHAT_JSON_OBJECT ? CHAT_ROLE_OTHER
+                                             : CHAT_ROLE_ASIDE;
+}
+
+
+static chat_rc_e
+message_calls(chat_transcript_t *t, const chat_json_t *message)
+{
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *node = chat_json_first(t->doc, message, "tool_calls");
+
+    for (/* void */; node != NULL && rc == CHAT_OK; node = node->next) {
+        chat_call_t call = { .node = node, .ready = 1 };
+
+        if (node->type == CHAT_JSON_OBJECT) {
+            call.id = chat_json_text(t->doc, node, "id");
+            call.kind = chat_openai_chat_kind(t->doc, node);
+            rc = chat_transcript_call(t, &call, 1);
+        }
+    }
+
+    return rc;
+}
+
+
+static chat_rc_e
+message_result(chat_transcript_t *t, const chat_json_t *message)
+{
+    return chat_transcript_result(
+        t, chat_json_text(t->doc, message, "tool_call_id"), CHAT_KIND_CLIENT,
+        message, message);
+}
+
+
+static chat_str_t
+call_args(chat_transcript_t *t, chat_call_t *call)
+{
+    const chat_json_t *function =
+        chat_openai_chat_function(t->doc, call->node);
+
+    call->name = chat_json_text(t->doc, function, "name");
+
+    return chat_openai_chat_text(t->doc,
+                                 chat_openai_chat_arguments(t->doc, function));
+}
+
+
+static chat_rc_e
+call_result(chat_transcript_t *t, chat_call_t *call)
+{
+    call->outcome = CHAT_OUTCOME_OK;
+
+    return chat_transcript_value(
+        t, chat_json_get(t->doc, call->result, "content"), "\"\"", call);
+}
+
+
+/* A tool message has no mark for errors: its text has to say it. */
+static chat_rc_e
+write_result(chat_json_doc_t *doc, const chat_result_t *result,
+             chat_json_doc_t *payload, chat_buf_t *out)
+{
+    if (result->outcome == CHAT_OUTCOME_NONE) {
+        return CHAT_DECLINED;
+    }
+
+    chat_buf_format(out, "{\"role\":\"tool\",\"tool_call_id\":%j,\"content\":",
+                    result->id);
+
+    if (result->outcome == CHAT_OUTCOME_OK) {
+        chat_buf_add(out, result->payload);
+    } else {
+        chat_result_error_text(result, out);
+    }
+
+    chat_buf_puts(out, "}");
+
+    return CHAT_OK;
+}
+
+
+static const chat_transcript_form_t form = {
+    .list = "messages",
+    .content = "content",
+    .role = message_role,
+    .calls = message_calls,
+    .results = message_result,
+    .args = call_args,
+    .result = call_result,
+    .mixed = CHAT_CLASS_OTHER,
+    .write = write_result,
+};
+
+
+static chat_rc_e
+chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                         chat_request_t *rq)
+{
+    chat_transcript_t  t;
+    const chat_json_t *first = chat_json_first(doc, doc->root, "messages");
+
+    if (chat_json_text(doc, first, "role").len == 0
+        || chat_json_get(doc, first, "parts") != NULL)
+    {
+        return CHAT_DECLINED;
+    }
+
+    rq->stream = chat_json_flag(doc, doc->root, "stream");
+
+    chat_transcript_init(&t, &form, doc, arena, rq);
+
+    return chat_transcript_end(
+        &t,
+        chat_transcript_read(&t, chat_json_get(doc, doc->root, "messages")));
+}
+
+
+/* ---- what the module itself writes ---- */
+
+
+/* An error up to what only a refusal has. */
 static void
 chat_completions_error(chat_buf_t *out, const char *type, const char *param,
                        const char *code, chat_str_t message)
 {
-    chat_buf_puts(out, "{\"error\":{\"message\":");
-    chat_buf_json(out, message);
-    chat_buf_printf(out, ",\"type\":\"%s\",\"param\":%s,\"code\":", type,
-                    param);
-    chat_buf_json(out, chat_cstr(code));
+    chat_buf_format(out,
+                    "{\"error\":{\"message\":%j,\"type\":\"%s\","
+                    "\"param\":%s,\"code\":%j",
+                    message, type, param, chat_cstr(code));
 }
 
 
@@ -74,17 +223,12 @@ static void
 chat_completions_interrupted(void *state, const chat_interruption_t *in,
                              chat_buf_t *out)
 {
-    chat_buf_t message = { 0 };
-
-    chat_interruption_text(in, &message);
+    char text[CHAT_INTERRUPTION_TEXT];
 
     chat_buf_puts(out, "data: ");
     chat_completions_error(out, "server_error", "null", "stream_interrupted",
-                           chat_buf_str(&message));
+                           chat_interruption_text(in, text));
     chat_buf_puts(out, "}}\n\n");
-
-    out->failed |= message.failed;
-    chat_buf_free(&message);
 }
 
 
@@ -171,17 +315,12 @@ static const char *const chat_completions_signature[] = {
     "top_logprobs",
     "verbosity",
     "service_tier",
-    NULL,
+    NULL
 };
-
-static const char *const chat_openai_chat_texts[] = {
-    "\"content\":\"", "\"reasoning_content\":\"", "\"obfuscation\":\"", NULL
-};
-
 
 const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
-    .messages = "messages",
+    .form = &form,
     .weak_recur = 1,
     .numbered = 1,
     .takes_ids = 1,
@@ -190,12 +329,10 @@ const chat_dialect_t chat_dialect_openai_chat = {
     .paths = chat_completions_paths,
     .signature = chat_completions_signature,
     .request = chat_openai_chat_request,
-    .splice = chat_openai_chat_splice,
     .open = chat_openai_chat_open,
-    .boring = chat_openai_chat_boring,
     .idle = chat_openai_chat_idle,
-    .texts = chat_openai_chat_texts,
     .read = chat_openai_chat_read,
+    .piece = chat_openai_chat_piece,
     .interrupted = chat_completions_interrupted,
     .empty = chat_completions_empty,
     .refuse = chat_completions_refuse,

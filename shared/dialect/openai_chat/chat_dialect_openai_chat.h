@@ -1,9 +1,7 @@
 /*
  * chat_dialect_openai_chat.h: what the files of this dialect share.
  *
- * chat_dialect_openai_chat.c has the table and what the module says itself,
- * _request.c reads and completes requests, _stream.c reads answers. No other
- * file includes this one.
+ * No other file includes this one.
  */
 
 #ifndef CHAT_DIALECT_OPENAI_CHAT_H
@@ -15,16 +13,10 @@
 #define CHAT_COMPLETIONS_INDEXES 0xffff /* and so are higher indexes */
 
 /* Members of the table; chat_dialect.h says what they promise. */
-chat_rc_e chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                                   chat_request_t *rq);
-chat_rc_e chat_openai_chat_splice(chat_json_doc_t      *doc,
-                                  const chat_request_t *rq,
-                                  const chat_result_t *results, size_t n,
-                                  chat_edits_t *edits);
 void     *chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq);
-int       chat_openai_chat_boring(void *data, const chat_frame_t *frame);
 int       chat_openai_chat_idle(const chat_frame_t *frame);
 chat_rc_e chat_openai_chat_read(void *reader, const chat_frame_t *frame);
+void      chat_openai_chat_piece(chat_stream_call_t *call, chat_str_t text);
 
 /*
  * The kind of a tool call by its type: only what is known to be answered by a
@@ -37,8 +29,10 @@ chat_kind_e chat_openai_chat_kind(chat_json_doc_t   *doc,
 const chat_json_t *chat_openai_chat_function(chat_json_doc_t   *doc,
                                              const chat_json_t *call);
 
-/* The arguments in it as text; empty if there are none. */
-chat_str_t chat_openai_chat_arguments(chat_json_doc_t   *doc,
-                                      const chat_json_t *function);
+/* The arguments in it, or NULL; and as text, empty if there are none. */
+const chat_json_t *chat_openai_chat_arguments(chat_json_doc_t   *doc,
+                                              const chat_json_t *function);
+chat_str_t         chat_openai_chat_text(chat_json_doc_t   *doc,
+                                         const chat_json_t *value);
 
 #endif /* CHAT_DIALECT_OPENAI_CHAT_H */

@@ -12,8 +12,6 @@
 
 #include "dialect/openai_chat/chat_dialect_openai_chat.h"
 
-#define CHAT_COMPLETIONS_LEGACY 0xffff /* index of the older function_call */
-
 typedef struct chat_completions_live_s chat_completions_live_t;
 
 /* A call of the stream. */
@@ -27,7 +25,7 @@ struct chat_completions_live_s {
     unsigned                 whole : 1;   /* they are a value to its end */
 };
 
-/* A choice of the stream; but for newest and next without the older form. */
+/* A choice of the stream. */
 typedef struct {
     enum {
         CHAT_CHOICE_UNSEEN, /* awaits its first chunk, then OPEN */
@@ -35,8 +33,8 @@ typedef struct {
         CHAT_CHOICE_DONE    /* nothing more is awaited */
     } state;
     chat_completions_live_t *first;  /* of the calls that are not ready */
-    chat_completions_live_t *newest; /* call, but for the older form */
-    uint32_t                 next;   /* index behind all calls, likewise */
+    chat_completions_live_t *newest; /* call */
+    uint32_t                 next;   /* index behind all calls */
 } chat_completions_choice_t;
 
 typedef struct {
@@ -63,81 +61,11 @@ chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
-/* What follows needle in s; NULL where it is not there exactly once. */
-static const unsigned char *
-chat_completions_once(chat_str_t s, const char *needle)
-{
-    const unsigned char *at, *end = s.data + s.len;
-
-    at = chat_str_find(s, needle);
-    if (at == NULL) {
-        return NULL;
-    }
-
-    at += strlen(needle);
-    s = chat_str(at, (size_t) (end - at));
-
-    return chat_str_has(s, needle) ? NULL : at;
-}
-
-
-/* 1 if s holds the characters of word from at on. */
-static int
-chat_completions_at(chat_str_t s, const unsigned char *at, const char *word)
-{
-    return chat_str_starts(chat_str(at, (size_t) (s.data + s.len - at)), word);
-}
-
-
 int
 chat_openai_chat_idle(const chat_frame_t *frame)
 {
     return chat_str_has(frame->data, "\"choices\":[]")
            || chat_str_has(frame->data, "\"choices\": []");
-}
-
-
-int
-chat_openai_chat_boring(void *data, const chat_frame_t *frame)
-{
-    size_t                     i;
-    chat_str_t                 s = frame->data;
-    const unsigned char       *at;
-    chat_completions_reader_t *r = data;
-    static const char *const   words[] = { "tool_calls", "function_call",
-                                           "\"error\"" };
-
-    if (!r->open || s.len == 0 || s.data[0] != '{') {
-        return 0;
-    }
-
-    if (chat_str_has(s, "\"finish_reason\"")) {
-        at = chat_completions_once(s, "\"finish_reason\":");
-        if (at == NULL || !chat_completions_at(s, at, "null")) {
-            return 0;
-        }
-    }
-
-    /* Another choice than the first must be noted: it is awaited. */
-    at = chat_completions_once(s, "\"index\":");
-    if (at == NULL
-        || !(chat_completions_at(s, at, "0,")
-             || chat_completions_at(s, at, "0}")))
-    {
-        return 0;
-    }
-
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (chat_str_has(s, words[i])) {
-            return 0;
-        }
-    }
-
-    if (r->choices[0].state == CHAT_CHOICE_UNSEEN) {
-        r->choices[0].state = CHAT_CHOICE_OPEN;
-    }
-
-    return 1;
 }
 
 
@@ -202,10 +130,11 @@ chat_completions_ready(chat_completions_reader_t *r, uint32_t place, int over)
 
 
 /* Follows the arguments of a call: where is the end of their value? */
-static void
-chat_completions_follow(chat_completions_live_t *call, chat_str_t text)
+void
+chat_openai_chat_piece(chat_stream_call_t *of, chat_str_t text)
 {
-    size_t i;
+    size_t                   i;
+    chat_completions_live_t *call = (chat_completions_live_t *) of;
 
     for (i = 0; i < text.len; i++) {
         if (call->escaped) {
@@ -284,7 +213,7 @@ chat_completions_guess(chat_completions_reader_t *r, uint32_t choice,
         return own->call.place & 0xffff;
     }
 
-    /* The last index is the older form's; only a flood of calls gets there. */
+    /* Only a flood of calls reaches the last index. */
     return of->next < CHAT_COMPLETIONS_INDEXES ? of->next : of->next - 1;
 }
 
@@ -298,9 +227,7 @@ chat_completions_index(chat_completions_reader_t *r,
     chat_table_entry_t      *entry;
     chat_completions_live_t *other;
 
-    if (own->call.id.len == 0
-        || (own->call.place & 0xffff) == CHAT_COMPLETIONS_LEGACY)
-    {
+    if (own->call.id.len == 0) {
         return;
     }
 
@@ -378,7 +305,7 @@ chat_completions_begin(chat_completions_reader_t *r, uint32_t place,
     own->next = *link;
     *link = own;
 
-    if (fresh && index != CHAT_COMPLETIONS_LEGACY) {
+    if (fresh) {
         of->newest = own;
         of->next = index >= of->next ? index + 1 : of->next;
     }
@@ -388,19 +315,20 @@ chat_completions_begin(chat_completions_reader_t *r, uint32_t place,
 }
 
 
-/* One entry of tool_calls, or the older function_call. */
+/* One entry of tool_calls. */
 static chat_mark_t *
 chat_completions_entry(chat_completions_reader_t *r, uint32_t place,
                        const chat_json_t *entry, chat_str_t id)
 {
     int                      opens;
     chat_str_t               name, text;
-    const chat_json_t       *function;
+    const chat_json_t       *function, *args;
     chat_completions_live_t *own, *fresh;
 
     function = chat_openai_chat_function(r->reader.doc, entry);
     name = chat_json_text(r->reader.doc, function, "name");
-    text = chat_openai_chat_arguments(r->reader.doc, function);
+    args = chat_openai_chat_arguments(r->reader.doc, function);
+    text = chat_openai_chat_text(r->reader.doc, args);
 
     own = chat_calls_at(&r->reader.calls, place);
     opens = r->reader.calls.opened < CHAT_OPENED_MAX
@@ -424,9 +352,8 @@ chat_completions_entry(chat_completions_reader_t *r, uint32_t place,
         chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
     }
 
-    chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, &own->call)->text =
-        text;
-    chat_completions_follow(own, text);
+    chat_reader_args(&r->reader, &own->call, args)->text = text;
+    chat_openai_chat_piece(&own->call, text);
 
     return chat_events_mark(r->reader.events, &own->call);
 }
@@ -482,10 +409,9 @@ chat_completions_delta(chat_completions_reader_t *r, uint32_t choice,
 {
     size_t             i;
     chat_events_t     *events = r->reader.events;
-    const chat_json_t *node, *calls, *legacy;
+    const chat_json_t *node, *calls;
 
     calls = chat_json_get(r->reader.doc, delta, "tool_calls");
-    legacy = chat_json_get(r->reader.doc, delta, "function_call");
     i = events->nmarks;
 
     if (calls == NULL || calls->type != CHAT_JSON_ARRAY
@@ -498,17 +424,8 @@ chat_completions_delta(chat_completions_reader_t *r, uint32_t choice,
         events->marks[i].list = chat_completions_member(calls);
     }
 
-    if (legacy && legacy->type == CHAT_JSON_OBJECT) {
-        chat_completions_entry(r, choice << 16 | CHAT_COMPLETIONS_LEGACY,
-                               legacy, chat_str(NULL, 0))
-            ->at = chat_completions_member(legacy);
-    } else {
-        legacy = NULL;
-    }
-
     for (node = delta ? delta->child : NULL; node; node = node->next) {
-        events->keeps |=
-            node != calls && node != legacy && node->type != CHAT_JSON_NULL;
+        events->keeps |= node != calls && node->type != CHAT_JSON_NULL;
     }
 }
 
@@ -521,8 +438,7 @@ chat_completions_finish(chat_completions_reader_t *r, uint32_t choice,
     chat_str_t   text = chat_json_string(r->reader.doc, reason);
     chat_mark_t *mark;
 
-    if (chat_str_is(text, "tool_calls") || chat_str_is(text, "function_call"))
-    {
+    if (chat_str_is(text, "tool_calls")) {
         mark = chat_events_mark(r->reader.events, NULL);
         mark->at = chat_span(reason);
         mark->instead = "\"stop\"";
@@ -566,7 +482,7 @@ chat_completions_seal(chat_completions_reader_t *r)
         chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);
     }
 
-    chat_events_end(r->reader.events, CHAT_END_FINISHED, &r->reader.ended);
+    chat_reader_end(&r->reader, CHAT_END_FINISHED);
 }
 
 
@@ -627,7 +543,7 @@ chat_completions_failed(const chat_json_doc_t *doc, const chat_json_t *error)
         return chat_json_index(doc, error) != 0;
 
     case CHAT_JSON_STRING:
-        return error->end - error->start > 2;
+        return chat_json_raw(doc, error).len > 2;
 
     default:
         return 1;
@@ -651,10 +567,10 @@ chat_openai_chat_read(void *reader, const chat_frame_t *frame)
     }
 
     if (chat_str_starts(frame->data, "[DONE]")) {
-        chat_events_end(r->reader.events, CHAT_END_FINISHED, &r->reader.ended);
+        chat_reader_end(&r->reader, CHAT_END_FINISHED);
 
     } else if (error && chat_completions_failed(r->reader.doc, error)) {
-        chat_events_end(r->reader.events, CHAT_END_FAILED, &r->reader.ended);
+        chat_reader_end(&r->reader, CHAT_END_FAILED);
 
     } else if (choices && choices->type == CHAT_JSON_ARRAY) {
         chat_completions_chunk(r, choices);

@@ -1,11 +1,18 @@
 /*
  * chat_dialect_openai_responses.c: OpenAI's Responses API.
  *
- * Here: the types of items, the answers that the module makes itself, and the
- * table. Its two halves are chat_dialect_openai_responses_request.c
- * and chat_dialect_openai_responses_stream.c (answers).
- * Promises: an answer made here is one that the OpenAI libraries take.
- * Must not know: other dialects, policy.
+ * Here: the types of items, requests, the answers that the module makes
+ * itself, and the table; _stream.c reads answers.
+ *
+ * The input is a list of items. A step is a run of the model's items (calls,
+ * reasoning, messages); it ends at the first item of the client, so the next
+ * call or message of the model begins another step. Of c1 o1 c2 o2, from a
+ * client that sends the results of parallel calls one by one, the last step is
+ * {c2}. Too small a step is safe: the body goes upstream early, and the repair
+ * completes a call that is left open in an earlier step.
+ * Promises: only whole items are inserted. A payload is an item as a client
+ * sent it, and goes in as it is; a bare value, as a service gives it, is
+ * wrapped. An answer made here is one that the OpenAI libraries take.
  */
 
 #include "dialect/openai_responses/chat_dialect_openai_responses.h"
@@ -14,7 +21,8 @@
 
 /* clang-format off */
 
-const chat_responses_type_t chat_responses_types[] = {
+/* The first is the plain function call. */
+static const chat_responses_type_t chat_responses_types[] = {
 
     { "function_call", "call_id", "arguments", NULL,
       "function_call_output", "call_id", { "output", NULL },
@@ -91,21 +99,17 @@ chat_responses_kind(chat_json_doc_t *doc, const chat_json_t *item,
     int                local = 1;
     const chat_json_t *environment;
 
-    if (type == &chat_responses_server
-        || chat_json_true(chat_json_get(doc, item, "async")))
-    {
+    if (type == &chat_responses_server || chat_json_flag(doc, item, "async")) {
         return CHAT_KIND_PROVIDER;
     }
 
     if (strcmp(type->call, "shell_call") == 0) {
         environment = chat_json_get(doc, item, "environment");
         local = environment == NULL || environment->type == CHAT_JSON_NULL
-                || chat_json_is(doc, chat_json_get(doc, environment, "type"),
-                                "local");
+                || chat_json_has(doc, environment, "type", "local");
 
     } else if (strcmp(type->call, "tool_search_call") == 0) {
-        local =
-            chat_json_is(doc, chat_json_get(doc, item, "execution"), "client");
+        local = chat_json_has(doc, item, "execution", "client");
     }
 
     return local ? type->kind : CHAT_KIND_PROVIDER;
@@ -139,8 +143,7 @@ chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
     }
 
     /* calls of a program stay in_progress though their arguments are whole */
-    call->cut_off =
-        chat_json_is(doc, chat_json_get(doc, item, "status"), "incomplete");
+    call->cut_off = chat_json_has(doc, item, "status", "incomplete");
     return 1;
 }
 
@@ -167,7 +170,11 @@ chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
-const chat_responses_type_t *
+/*
+ * The type whose answer the item is, and the id of the call that it answers;
+ * NULL if it is no answer of a client.
+ */
+static const chat_responses_type_t *
 chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
                       chat_str_t *id)
 {
@@ -185,9 +192,7 @@ chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
     }
 
     /* the server's own searches come back in the transcript */
-    if (found == NULL
-        || chat_json_is(doc, chat_json_get(doc, item, "execution"), "server"))
-    {
+    if (found == NULL || chat_json_has(doc, item, "execution", "server")) {
         return NULL;
     }
 
@@ -201,7 +206,543 @@ chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
-/* ---- answers of the module's own ---- */
+/* ---- requests ---- */
+
+static chat_role_e
+item_role(chat_json_doc_t *doc, const chat_json_t *item)
+{
+    chat_str_t            id;
+    const chat_json_t    *type = chat_json_get(doc, item, "type");
+    const chat_json_t    *role = chat_json_get(doc, item, "role");
+    chat_responses_call_t call;
+
+    if (chat_json_is(doc, type, "message") || (type == NULL && role != NULL)) {
+        return chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
+               : chat_json_is(doc, role, "user")    ? CHAT_ROLE_USER
+                                                    : CHAT_ROLE_OTHER;
+    }
+
+    /* clients refer by id to items of the model */
+    if (chat_json_is(doc, type, "reasoning")
+        || chat_json_is(doc, type, "item_reference")
+        || chat_responses_call(doc, item, &call))
+    {
+        return CHAT_ROLE_ASSISTANT;
+    }
+
+    return chat_responses_answer(doc, item, &id) != NULL ? CHAT_ROLE_RESULTS
+                                                         : CHAT_ROLE_ASIDE;
+}
+
+
+static chat_rc_e
+item_call(chat_transcript_t *t, const chat_json_t *item)
+{
+    chat_call_t           call = { .node = item };
+    chat_responses_call_t read;
+
+    if (!chat_responses_call(t->doc, item, &read)) {
+        return CHAT_OK;
+    }
+
+    call.id = read.id;
+    call.name = read.name;
+    call.kind = read.kind;
+    call.ready = !read.cut_off;
+
+    return chat_transcript_call(t, &call, call.kind != CHAT_KIND_PROVIDER);
+}
+
+
+static chat_rc_e
+item_result(chat_transcript_t *t, const chat_json_t *item)
+{
+    chat_str_t                   id;
+    const chat_responses_type_t *type;
+
+    type = chat_responses_answer(t->doc, item, &id);
+
+    return type ? chat_transcript_result(t, id, type->kind, item, item)
+                : CHAT_OK;
+}
+
+
+static chat_str_t
+call_args(chat_transcript_t *t, chat_call_t *call)
+{
+    chat_responses_call_t read;
+
+    (void) chat_responses_call(t->doc, call->node, &read);
+
+    return chat_responses_args(t->doc, call->node, read.type);
+}
+
+
+/* Sets the decision of an approval, and its reason as JSON text. */
+static void
+read_decision(chat_transcript_t *t, chat_call_t *call,
+              const chat_responses_type_t *type)
+{
+    const chat_json_t *reason =
+        chat_json_typed(t->doc, call->result, type->says[1], CHAT_JSON_STRING);
+
+    call->approval = chat_json_flag(t->doc, call->result, type->says[0])
+                         ? CHAT_APPROVAL_GRANTED
+                         : CHAT_APPROVAL_REFUSED;
+
+    call->reason = chat_json_raw(t->doc, reason);
+}
+
+
+static chat_rc_e
+call_result(chat_transcript_t *t, chat_call_t *call)
+{
+    size_t                       i;
+    chat_rc_e                    rc = CHAT_OK;
+    chat_str_t                   id, parts[2];
+    chat_digest_t                digests[2] = { 0 };
+    const chat_json_t           *says;
+    const chat_responses_type_t *type;
+
+    type = chat_responses_answer(t->doc, call->result, &id);
+
+    if (call->bare) {
+        call->kind = type->kind;
+    }
+
+    if (type->kind == CHAT_KIND_APPROVAL) {
+        read_decision(t, call, type);
+        return CHAT_OK;
+    }
+
+    call->payload = chat_json_raw(t->doc, call->result);
+    call->outcome = CHAT_OUTCOME_OK;
+
+    if (type->form == CHAT_RESPONSES_PATCH
+        && chat_json_has(t->doc, call->result, type->says[0], "failed"))
+    {
+        call->outcome = CHAT_OUTCOME_ERROR;
+    }
+
+    for (i = 0; i < 2 && rc == CHAT_OK; i++) {
+        parts[i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
+
+        says = type->says[i]
+                   ? chat_json_get(t->doc, call->result, type->says[i])
+                   : NULL;
+        if (says != NULL) {
+            rc = chat_json_digest(t->doc, says, &digests[i]);
+        }
+    }
+
+    chat_digest_parts(parts, 2, &call->digest);
+    return rc;
+}
+
+
+/*
+ * The class of the body. A developer's note is no new turn where calls are
+ * open.
+ */
+static void
+set_class(chat_transcript_t *t)
+{
+    int             results = t->tail[CHAT_ROLE_RESULTS] != 0;
+    int             notes = t->tail[CHAT_ROLE_OTHER] != 0;
+    chat_str_t     *chain = t->data;
+    chat_request_t *rq = t->rq;
+
+    if (t->tail[CHAT_ROLE_USER] != 0 || (notes && !results && !t->has_step)) {
+        rq->class = CHAT_CLASS_FRESH;
+
+    } else if (t->matched != 0 || (results && chain->len != 0)) {
+        rq->class = CHAT_CLASS_CONTINUATION;
+    }
+
+    rq->answers = rq->class == CHAT_CLASS_CONTINUATION
+                  || (rq->class == CHAT_CLASS_FRESH && t->has_step);
+}
+
+
+/* ---- inserting results ---- */
+
+
+/* The value as text: a string is one, of others their JSON is. */
+static void
+value_text(const chat_result_t *result, chat_json_type_e type, chat_buf_t *out)
+{
+    if (type == CHAT_JSON_STRING) {
+        chat_buf_add(out, result->payload);
+    } else {
+        chat_buf_json(out, result->payload);
+    }
+}
+
+
+/* One command that printed the value, or that failed with it. */
+static void
+shell_output(const chat_result_t *result, chat_json_type_e type,
+             chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    if (ok && type == CHAT_JSON_ARRAY) {
+        chat_buf_add(out, result->payload);
+        return;
+    }
+
+    chat_buf_puts(out, ok ? "[{\"stdout\":" : "[{\"stdout\":\"\",\"stderr\":");
+    value_text(result, type, out);
+
+    /* a command whose outcome is unknown may still run */
+    chat_buf_format(out, "%s,\"outcome\":{\"type\":\"%s}}]",
+                    ok ? ",\"stderr\":\"\"" : "",
+                    result->unknown ? "timeout\""
+                    : ok            ? "exit\",\"exit_code\":0"
+                                    : "exit\",\"exit_code\":1");
+}
+
+
+/*
+ * A result that is no item, as of a service: what the type makes of it, as
+ * the value of its last member. CHAT_BAD: nothing.
+ */
+static chat_rc_e
+write_value(const chat_responses_type_t *type, const chat_result_t *result,
+            chat_json_type_e json, chat_buf_t *out)
+{
+    int ok = result->outcome == CHAT_OUTCOME_OK;
+
+    switch (type->form) {
+    case CHAT_RESPONSES_TEXT:
+        chat_buf_puts(out, "\"output\":");
+        if (ok) {
+            value_text(result, json, out);
+        } else {
+            chat_result_error_text(result, out);
+        }
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SHELL:
+        chat_buf_puts(out, "\"output\":");
+        shell_output(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_PATCH:
+        chat_buf_format(
+            out, "\"status\":\"%s\",\"output\":", ok ? "completed" : "failed");
+        value_text(result, json, out);
+        return CHAT_OK;
+
+    case CHAT_RESPONSES_SCREEN:
+        chat_buf_format(out, "\"output\":%v", result->payload);
+        return ok && json == CHAT_JSON_OBJECT ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_TOOLS:
+        chat_buf_format(
+            out, "\"execution\":\"client\",\"status\":\"%s\",\"tools\":%v",
+            result->unknown ? "incomplete" : "completed",
+            ok ? result->payload : chat_cstr("[]"));
+        return !ok || json == CHAT_JSON_ARRAY ? CHAT_OK : CHAT_BAD;
+
+    case CHAT_RESPONSES_NEVER:
+        break;
+    }
+
+    return CHAT_BAD;
+}
+
+
+static const char *
+decision_text(const chat_result_t *result)
+{
+    return result->approval == CHAT_APPROVAL_GRANTED ? "true" : "false";
+}
+
+
+static chat_rc_e
+write_decision(const chat_responses_type_t *type, const chat_result_t *result,
+               chat_buf_t *out)
+{
+    if (result->call != NULL && type->kind != CHAT_KIND_APPROVAL) {
+        return CHAT_BAD;
+    }
+
+    chat_buf_format(out,
+                    "{\"type\":\"mcp_approval_response\","
+                    "\"approval_request_id\":%j,\"approve\":%s%s%v}",
+                    result->id, decision_text(result),
+                    result->payload.len != 0 ? ",\"reason\":" : "",
+                    result->payload);
+
+    return CHAT_OK;
+}
+
+
+/*
+ * Appends the item that brings the result. CHAT_DECLINED: there is no item
+ * that says that the outcome is unknown.
+ */
+static chat_rc_e
+write_result(chat_json_doc_t *doc, const chat_result_t *result,
+             chat_json_doc_t *payload, chat_buf_t *out)
+{
+    chat_rc_e                    rc;
+    chat_str_t                   id;
+    chat_responses_call_t        call;
+    const chat_responses_type_t *type = &chat_responses_types[0];
+
+    if (result->call != NULL) {
+        if (!chat_responses_call(doc, result->call->node, &call)) {
+            return CHAT_BAD;
+        }
+        type = call.type;
+    }
+
+    /* what is not decided can only be refused */
+    if (result->outcome == CHAT_OUTCOME_NONE
+        || (result->unknown && type->kind == CHAT_KIND_APPROVAL))
+    {
+        return write_decision(type, result, out);
+    }
+
+    if (chat_responses_answer(payload, payload->root, &id) != NULL
+        && chat_str_eq(id, result->id))
+    {
+        chat_buf_add(out, result->payload);
+        return CHAT_OK;
+    }
+
+    if (type->answer == NULL) {
+        return result->unknown ? CHAT_DECLINED : CHAT_BAD;
+    }
+
+    chat_buf_format(out, "{\"type\":\"%s\",\"%s\":%j,", type->answer,
+                    type->key, result->id);
+    rc = write_value(type, result, payload->root->type, out);
+    chat_buf_puts(out, "}");
+
+    return rc == CHAT_BAD && result->unknown ? CHAT_DECLINED : rc;
+}
+
+
+/* The body's own decision becomes the stored one. */
+static chat_rc_e
+rewrite_decision(chat_json_doc_t *doc, const chat_result_t *result,
+                 const chat_json_t **node, chat_buf_t *out)
+{
+    chat_json_member_t members[] = {
+        { "approve", chat_cstr(decision_text(result)) },
+        { "reason", result->payload },
+    };
+
+    if (result->outcome != CHAT_OUTCOME_NONE
+        || !chat_approval_is_decided(result->call->approval))
+    {
+        return CHAT_DECLINED;
+    }
+
+    *node = result->call->result;
+
+    /* the body's reason is one for its own decision */
+    if (result->payload.len == 0
+        && chat_json_get(doc, *node, "reason") != NULL) {
+        members[1].value = chat_cstr("null");
+    }
+
+    chat_json_set(doc, *node, members, 2, out);
+
+    return CHAT_OK;
+}
+
+
+/*
+ * Before the first item. An input that is only the user's words becomes a
+ * list.
+ */
+static chat_rc_e
+find_front(chat_json_doc_t *doc, const chat_json_t *item, chat_front_t *front)
+{
+    chat_buf_t         text = { 0 };
+    const chat_json_t *input = chat_json_get(doc, doc->root, "input");
+
+    if (input == NULL) {
+        return CHAT_BAD;
+    }
+
+    if (input->type != CHAT_JSON_STRING) {
+        front->pos = input->start + 1;
+        front->close = chat_cstr(input->child ? "," : "");
+        return CHAT_OK;
+    }
+
+    front->pos = input->start;
+    front->len = input->end - input->start;
+    front->open = "[";
+    chat_buf_format(&text, ",{\"role\":\"user\",\"content\":%v}]",
+                    chat_json_raw(doc, input));
+
+    return chat_buf_move(&text, doc->arena, &front->close);
+}
+
+
+static const chat_transcript_form_t form = {
+    .list = "input",
+    .content = "content",
+    .role = item_role,
+    .calls = item_call,
+    .results = item_result,
+    .args = call_args,
+    .result = call_result,
+    .class = set_class,
+    .runs = 1,
+    .late = 1,
+    .write = write_result,
+    .rewrite = rewrite_decision,
+    .front = find_front,
+};
+
+
+/* ---- the body ---- */
+
+
+/* What the body is chained to; empty: to nothing. */
+static chat_str_t
+chained_to(chat_json_doc_t *doc, chat_request_t *rq)
+{
+    chat_str_t         chain;
+    const chat_json_t *conversation;
+
+    conversation = chat_json_get(doc, doc->root, "conversation");
+    if (conversation != NULL && conversation->type == CHAT_JSON_OBJECT) {
+        conversation = chat_json_get(doc, conversation, "id");
+    }
+    rq->conversation = chat_json_string(doc, conversation);
+
+    chain = chat_json_text(doc, doc->root, "previous_response_id");
+
+    if (chain.len == 0) {
+        chain = rq->conversation;
+        rq->by_conversation = chain.len != 0;
+    }
+
+    return chain;
+}
+
+
+/* The id in a path that ends in /conversations/<id>/items; empty: another. */
+static chat_str_t
+items_of(chat_str_t path)
+{
+    size_t     len = path.len - strlen("/items"), at = len;
+    chat_str_t id;
+
+    while (at != 0 && path.data[at - 1] != '/') {
+        at--;
+    }
+
+    id = chat_str(path.data + at, len - at);
+    path.len = at;
+
+    return chat_str_ends(path, "/conversations/") ? id : chat_str(NULL, 0);
+}
+
+
+/* Items that a client adds to a conversation: its results count. */
+static chat_rc_e
+read_items(chat_transcript_t *t)
+{
+    chat_rc_e          rc;
+    chat_str_t         id;
+    chat_request_t    *rq = t->rq;
+    const chat_json_t *items;
+
+    id = items_of(chat_uri_path(rq->uri));
+    items = chat_json_typed(t->doc, t->doc->root, "items", CHAT_JSON_ARRAY);
+
+    if (id.len == 0 || items == NULL) {
+        return CHAT_DECLINED;
+    }
+
+    rq->conversation = id;
+    t->list = items;
+    t->behind = items->child;
+
+    rc = chat_transcript_tail(t, id);
+
+    if (rc == CHAT_OK && rq->ncalls != 0) {
+        rq->class = CHAT_CLASS_ITEMS;
+        rq->by_conversation = 1;
+        rq->answers = 1;
+    }
+
+    rq->chained = rq->ncalls != 0;
+
+    return rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : rc;
+}
+
+
+static chat_rc_e
+read_input(chat_transcript_t *t, const chat_json_t *input)
+{
+    int             results;
+    chat_rc_e       rc;
+    chat_str_t      chain = chained_to(t->doc, t->rq);
+    chat_request_t *rq = t->rq;
+
+    t->data = &chain;
+
+    if (input->type == CHAT_JSON_STRING) {
+        t->words = input;
+        t->tail[CHAT_ROLE_USER] = 1;
+        input = NULL;
+    }
+
+    rc = chat_transcript_read(t, input);
+
+    results = t->tail[CHAT_ROLE_RESULTS] != 0;
+
+    if (rc == CHAT_OK && chain.len != 0 && t->matched == 0
+        && (results || (rq->class == CHAT_CLASS_FRESH && !t->has_step)))
+    {
+        rq->answers = 1;
+        rc = chat_transcript_tail(t, chain);
+    }
+
+    return rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : rc;
+}
+
+
+static chat_rc_e
+chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
+                       chat_request_t *rq)
+{
+    chat_transcript_t  t;
+    const chat_json_t *input, *store;
+
+    chat_transcript_init(&t, &form, doc, arena, rq);
+
+    if (chat_str_ends(chat_uri_path(rq->uri), "/items")) {
+        return read_items(&t);
+    }
+
+    input = chat_json_get(doc, doc->root, "input");
+
+    if (input == NULL || chat_json_get(doc, doc->root, "messages") != NULL
+        || (input->type != CHAT_JSON_STRING && input->type != CHAT_JSON_ARRAY))
+    {
+        return CHAT_DECLINED;
+    }
+
+    store = chat_json_get(doc, doc->root, "store");
+    rq->stream = chat_json_flag(doc, doc->root, "stream");
+    rq->stored = store == NULL || store->type != CHAT_JSON_FALSE;
+
+    return read_input(&t, input);
+}
+
+
+/* ---- what the module itself writes ---- */
 
 
 /* An empty response, made up, but the same each time for the same request. */
@@ -224,23 +765,20 @@ chat_responses_response(const chat_request_t *rq, const char *status,
     chat_digest_parts(parts, 4, &digest);
     chat_digest_hex(&digest, CHAT_RESPONSES_ID, id);
 
-    chat_buf_printf(out,
-                    "{\"id\":\"resp_chat_%s\",\"object\":\"response\","
-                    "\"created_at\":0,\"status\":\"%s\",\"error\":null,"
-                    "\"incomplete_details\":null,\"instructions\":null,"
-                    "\"metadata\":{},\"model\":\"\",\"output\":[],"
-                    "\"parallel_tool_calls\":true,\"tool_choice\":\"auto\","
-                    "\"tools\":[],\"usage\":",
-                    id, status);
-
-    if (strcmp(status, "completed") == 0) {
-        chat_buf_puts(out, "{\"input_tokens\":0,\"input_tokens_details\":"
-                           "{\"cached_tokens\":0},\"output_tokens\":0,"
-                           "\"output_tokens_details\":{\"reasoning_tokens\":0}"
-                           ",\"total_tokens\":0}}");
-    } else {
-        chat_buf_puts(out, "null}");
-    }
+    chat_buf_format(
+        out,
+        "{\"id\":\"resp_chat_%s\",\"object\":\"response\",\"created_at\":0,"
+        "\"status\":\"%s\",\"error\":null,\"incomplete_details\":null,"
+        "\"instructions\":null,\"metadata\":{},\"model\":\"\",\"output\":[],"
+        "\"parallel_tool_calls\":true,\"tool_choice\":\"auto\",\"tools\":[],"
+        "\"usage\":%s}",
+        id, status,
+        strcmp(status, "completed") != 0
+            ? "null"
+            : "{\"input_tokens\":0,\"input_tokens_details\":"
+              "{\"cached_tokens\":0},\"output_tokens\":0,"
+              "\"output_tokens_details\":{\"reasoning_tokens\":0},"
+              "\"total_tokens\":0}");
 }
 
 
@@ -261,7 +799,7 @@ chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
     }
 
     for (i = 0; i < 3; i++) {
-        chat_buf_printf(out,
+        chat_buf_format(out,
                         "event: %s\ndata: {\"type\":\"%s\","
                         "\"sequence_number\":%u,\"response\":",
                         events[i][0], events[i][0], i);
@@ -277,11 +815,10 @@ chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
 static void
 chat_responses_refusal(const chat_refusal_t *refusal, chat_buf_t *out)
 {
-    chat_buf_puts(out, "\"code\":");
-    chat_buf_json(out, chat_cstr(refusal->code));
-    chat_buf_puts(out, ",\"message\":");
-    chat_buf_json(out, chat_cstr(refusal->message));
-    chat_buf_puts(out, ",\"param\":\"input\",\"call_ids\":");
+    chat_buf_format(out,
+                    "\"code\":%j,\"message\":%j,\"param\":\"input\","
+                    "\"call_ids\":",
+                    chat_cstr(refusal->code), chat_cstr(refusal->message));
     chat_refusal_ids(refusal, out);
 }
 
@@ -314,32 +851,30 @@ static const char *const chat_responses_not_paths[] = {
     "/responses/input_tokens", "/responses/compact", NULL
 };
 
-static const char *const chat_responses_signature[] = {
-    "model",
-    "stream",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "instructions",
-    "temperature",
-    "top_p",
-    "max_output_tokens",
-    "max_tool_calls",
-    "text",
-    "reasoning",
-    "truncation",
-    "include",
-    "top_logprobs",
-    "service_tier",
-    "background",
-    "prompt",
-    "store",
-    NULL,
-};
+static const char *const chat_responses_signature[] = { "model",
+                                                        "stream",
+                                                        "tools",
+                                                        "tool_choice",
+                                                        "parallel_tool_calls",
+                                                        "instructions",
+                                                        "temperature",
+                                                        "top_p",
+                                                        "max_output_tokens",
+                                                        "max_tool_calls",
+                                                        "text",
+                                                        "reasoning",
+                                                        "truncation",
+                                                        "include",
+                                                        "top_logprobs",
+                                                        "service_tier",
+                                                        "background",
+                                                        "prompt",
+                                                        "store",
+                                                        NULL };
 
 const chat_dialect_t chat_dialect_openai_responses = {
     .name = "openai_responses",
-    .messages = "input",
+    .form = &form,
     .weak_recur = 1,
     .numbered = 1,
     .chains = 1,
@@ -350,9 +885,7 @@ const chat_dialect_t chat_dialect_openai_responses = {
     .not_paths = chat_responses_not_paths,
     .signature = chat_responses_signature,
     .request = chat_responses_request,
-    .splice = chat_responses_splice,
     .open = chat_responses_open,
-    .boring = chat_responses_boring,
     .idle = chat_responses_idle,
     .read = chat_responses_read,
     .interrupted = chat_responses_interrupted,

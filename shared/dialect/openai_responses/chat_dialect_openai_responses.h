@@ -4,7 +4,6 @@
  * stream and in a body alike, so that both give the same fingerprint.
  *
  * Promises: a type that is not known is nothing, never a call to wait for.
- * Must not know: whether the item stands in a stream or in a body.
  */
 
 #ifndef CHAT_DIALECT_OPENAI_RESPONSES_H
@@ -48,9 +47,6 @@ typedef struct {
     int                          cut_off; /* its arguments broke off */
 } chat_responses_call_t;
 
-/* The first is the plain function call. */
-extern const chat_responses_type_t chat_responses_types[];
-
 /* 1 and *call if the item is a call of any kind. */
 int chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
                         chat_responses_call_t *call);
@@ -59,24 +55,8 @@ int chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
 chat_str_t chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
                                const chat_responses_type_t *type);
 
-/*
- * The type whose answer the item is, and the id of the call that it answers;
- * NULL if it is no answer of a client.
- */
-const chat_responses_type_t *chat_responses_answer(chat_json_doc_t   *doc,
-                                                   const chat_json_t *item,
-                                                   chat_str_t        *id);
-
-/* chat_dialect_openai_responses_request.c */
-chat_rc_e chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                                 chat_request_t *rq);
-chat_rc_e chat_responses_splice(chat_json_doc_t *doc, const chat_request_t *rq,
-                                const chat_result_t *results, size_t n,
-                                chat_edits_t *edits);
-
 /* chat_dialect_openai_responses_stream.c */
 void     *chat_responses_open(chat_arena_t *arena, const chat_request_t *rq);
-int       chat_responses_boring(void *data, const chat_frame_t *frame);
 int       chat_responses_idle(const chat_frame_t *frame);
 chat_rc_e chat_responses_read(void *reader, const chat_frame_t *frame);
 void      chat_responses_interrupted(void *data, const chat_interruption_t *in,

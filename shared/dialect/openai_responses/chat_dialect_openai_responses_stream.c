@@ -32,7 +32,6 @@ typedef struct {
     chat_responses_live_t *items[CHAT_RESPONSES_ITEMS]; /* by output_index */
     uint32_t               base;          /* place of output_index 0 */
     uint32_t               top;           /* the next response's base */
-    uint32_t               number;        /* the last sequence_number */
     unsigned               confirmed : 1; /* a first frame was ours */
     unsigned               opened : 1;    /* TURN_OPEN was given */
     unsigned               lost : 1;      /* a call past a bound */
@@ -103,58 +102,6 @@ chat_responses_idle(const chat_frame_t *frame)
 
     return chat_str_starts(chat_responses_behind(head, "\"type\":"),
                            "\"keepalive\"");
-}
-
-
-/*
- * In a JSON text the bytes "type": with their quotes cannot be the content of
- * a string, and with no second brace before them they are the root's member.
- */
-int
-chat_responses_boring(void *data, const chat_frame_t *frame)
-{
-    size_t                   i;
-    uint64_t                 n;
-    chat_str_t               head, at;
-    const unsigned char     *end;
-    chat_responses_reader_t *r = data;
-
-    head = frame->data;
-    if (head.len > CHAT_RESPONSES_HEAD) {
-        head.len = CHAT_RESPONSES_HEAD;
-    }
-
-    if (!r->confirmed || head.len < 2 || head.data[0] != '{') {
-        return 0;
-    }
-
-    at = chat_responses_behind(head, "\"type\":");
-    if (at.len == 0 || at.data[0] != '"'
-        || memchr(head.data + 1, '{', (size_t) (at.data - head.data) - 1)
-               != NULL)
-    {
-        return 0;
-    }
-
-    end = memchr(at.data + 1, '"', at.len - 1);
-    if (end == NULL
-        || !chat_responses_is_text(
-            chat_str(at.data + 1, (size_t) (end - at.data) - 1)))
-    {
-        return 0;
-    }
-
-    at = chat_responses_behind(frame->data, "\"sequence_number\":");
-
-    for (i = 0; i < at.len && at.data[i] >= '0' && at.data[i] <= '9'; i++) {
-        /* void */
-    }
-
-    if (chat_str_number(chat_str(at.data, i), &n) && n <= INT32_MAX) {
-        r->number = (uint32_t) n;
-    }
-
-    return 1;
 }
 
 
@@ -248,6 +195,7 @@ chat_responses_opens(chat_responses_reader_t *r, size_t index,
     }
 
     if (own == NULL) {
+        r->reader.changed = 1;
         r->lost |= call->kind != CHAT_KIND_PROVIDER;
         return NULL;
     }
@@ -283,6 +231,7 @@ chat_responses_done(chat_responses_reader_t *r, size_t index,
 
     if (call->cut_off) {
         own->state = CHAT_RESPONSES_CUT;
+        r->reader.changed = 1;
         return own;
     }
 
@@ -313,6 +262,8 @@ chat_responses_added(chat_responses_reader_t *r, size_t index,
     if (own != NULL) {
         own->state = CHAT_RESPONSES_OTHER;
     }
+
+    r->reader.changed = 1;
 }
 
 
@@ -343,8 +294,7 @@ chat_responses_item_frame(chat_responses_reader_t *r, chat_str_t type,
     if (own != NULL && own->state == CHAT_RESPONSES_OPEN && delta != NULL
         && !chat_responses_is_text(type) && reader->events->count == 0)
     {
-        chat_reader_call(reader, CHAT_EVENT_CALL_ARGS, &own->call)->text =
-            chat_json_string(reader->doc, delta);
+        chat_reader_args(reader, &own->call, delta);
     }
 
     chat_mark_index(chat_events_mark(reader->events, own ? &own->call : NULL),
@@ -505,9 +455,10 @@ chat_responses_read(void *reader, const chat_frame_t *frame)
 
     if (r->reader.doc != NULL) {
         node = chat_reader_get(&r->reader, "sequence_number");
+        r->reader.number_node = node;
         number = chat_json_index(r->reader.doc, node);
         if (number >= 0) {
-            r->number = (uint32_t) number;
+            r->reader.number = (uint32_t) number;
         }
 
         node = chat_reader_get(&r->reader, "output_index");
@@ -531,9 +482,12 @@ chat_responses_read(void *reader, const chat_frame_t *frame)
 static void
 chat_responses_broken(const chat_interruption_t *in, chat_buf_t *out)
 {
-    chat_buf_puts(out, "\"code\":\"stream_interrupted\",\"message\":\"");
-    chat_interruption_text(in, out);
-    chat_buf_puts(out, "\",\"param\":null");
+    char text[CHAT_INTERRUPTION_TEXT];
+
+    chat_buf_format(out,
+                    "\"code\":\"stream_interrupted\",\"message\":%j,"
+                    "\"param\":null",
+                    chat_interruption_text(in, text));
 }
 
 
@@ -550,7 +504,7 @@ chat_responses_interrupted(void *data, const chat_interruption_t *in,
 
     chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
     chat_responses_broken(in, out);
-    chat_buf_printf(out, ",\"sequence_number\":%u,", r->number);
+    chat_buf_printf(out, ",\"sequence_number\":%u,", r->reader.number);
     chat_buf_puts(out, "\"error\":{\"type\":\"server_error\",");
     chat_responses_broken(in, out);
     chat_buf_puts(out, "}}\n\n");

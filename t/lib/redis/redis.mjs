@@ -282,8 +282,8 @@ export async function relay(t, target) {
   const listen = (port) => new Promise((resolve) => {
     server.listen(port, '127.0.0.1', resolve);
   });
-  await listen(0);
-  it.port = server.address().port;
+  [it.port] = await freePorts(1);
+  await listen(it.port);
 
   it.delay = (ms) => { now.delay = ms; };
   it.split = (n) => { now.split = n || Infinity; };

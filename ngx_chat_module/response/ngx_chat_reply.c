@@ -12,7 +12,7 @@
 
 #include "facts/chat_recording.h"
 #include "metrics/ngx_chat_metrics.h"
-#include "request/ngx_chat_request.h"
+#include "response/ngx_chat_response.h"
 
 #define NGX_CHAT_REPLY_TOO_MANY \
     "too many requests wait for results at the moment"
@@ -35,6 +35,17 @@ ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
     h->key = key;
     h->value = value;
     return NGX_OK;
+}
+
+
+/* The same for literals. */
+static ngx_int_t
+ngx_chat_answer_add(ngx_http_request_t *r, const char *key, const char *value)
+{
+    ngx_str_t k = { ngx_strlen(key), (u_char *) key };
+    ngx_str_t v = { ngx_strlen(value), (u_char *) value };
+
+    return ngx_chat_answer_add_header(r, k, v);
 }
 
 
@@ -69,7 +80,7 @@ ngx_chat_answer_add_lines(ngx_http_request_t *r, chat_str_t text)
     ngx_str_t  key, value;
     chat_str_t rest = text, name, content;
 
-    while (chat_record_header_next(&rest, &name, &content)) {
+    while (chat_recording_header_next(&rest, &name, &content)) {
         key.data = (u_char *) name.data;
         key.len = name.len;
         value.data = (u_char *) content.data;
@@ -125,25 +136,18 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
 {
     const char         *line = ctx->dialect->sse_header;
     ngx_http_request_t *r = ctx->request;
-    ngx_str_t           cache_key = ngx_string("Cache-Control");
-    ngx_str_t           cache = ngx_string("no-cache");
-    ngx_str_t           buffering_key = ngx_string("X-Accel-Buffering");
-    ngx_str_t           buffering = ngx_string("no");
 
-    ctx->response.local = 1;
+    ctx->response.mode = NGX_CHAT_ANSWER_LOCAL;
+    r->disable_not_modified = 1; /* as of an upstream's answer */
     r->headers_out.status = status;
     r->headers_out.content_length_n = length;
 
     ngx_chat_answer_type(r, sse ? "text/event-stream" : "application/json");
 
-    if (ngx_chat_answer_add_header(r, cache_key, cache) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (sse
-        && (ngx_chat_answer_add_header(r, buffering_key, buffering) != NGX_OK
-            || (line != NULL
-                && ngx_chat_answer_add_lines(r, chat_cstr(line)) != NGX_OK)))
+    if (ngx_chat_answer_add(r, "Cache-Control", "no-cache") != NGX_OK
+        || (sse && ngx_chat_answer_add(r, "X-Accel-Buffering", "no") != NGX_OK)
+        || (sse && line != NULL
+            && ngx_chat_answer_add_lines(r, chat_cstr(line)) != NGX_OK))
     {
         return NGX_ERROR;
     }
@@ -246,7 +250,7 @@ ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
     }
 
     rc = ngx_chat_answer_header(ctx, NGX_HTTP_OK, 1, -1);
-    ctx->response.local = 0;
+    ctx->response.mode = NGX_CHAT_ANSWER_UPSTREAM;
     if (rc == NGX_ERROR || rc > NGX_OK) {
         return NGX_ERROR;
     }
@@ -272,7 +276,7 @@ ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_answer_break(ngx_chat_ctx_t *ctx)
 {
-    /* the end of a page around a subrequest is not ours */
+    /* a page around a subrequest ends on its own */
     if (ctx->dialect->breaks && ctx->request == ctx->request->main) {
         ngx_chat_answer_truncate(ctx);
     }
@@ -287,7 +291,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
 
-    ngx_chat_end(ctx, NGX_CHAT_END_WATCH, NGX_CHAT_END_INDEX_HOLD);
+    ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_INDEX_HOLD);
     ctx->state = NGX_CHAT_ANSWERED;
     ngx_chat_metrics_verdict(ctx);
 
@@ -299,7 +303,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     }
 
     if (ctx->response.early) {
-        ctx->response.local = 1;
+        ctx->response.mode = NGX_CHAT_ANSWER_LOCAL;
 
     } else {
         rc = ngx_chat_answer_header(ctx, status, sse, b->last - b->pos);
@@ -312,6 +316,42 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     b->last_buf = !ctx->response.truncated;
     b->flush = ctx->response.truncated;
     ngx_http_finalize_request(r, ngx_chat_answer_write(ctx, b));
+}
+
+
+ngx_int_t
+ngx_chat_answer_inject(ngx_chat_ctx_t *ctx)
+{
+    ngx_str_t     *text = &ctx->response.injected;
+    chat_buf_t     out = { 0 };
+    chat_results_t injected;
+
+    if (ctx->dialect->inject == NULL
+        || ctx->body.rq.class != CHAT_CLASS_CONTINUATION)
+    {
+        return NGX_OK;
+    }
+
+    chat_results_init(&injected, ctx->body.arena);
+    if (chat_results_injected(&ctx->body.results, &injected) != CHAT_OK) {
+        return NGX_ERROR;
+    }
+
+    if (injected.count == 0) {
+        return NGX_OK;
+    }
+
+    ctx->response.ninjected = injected.count;
+    ctx->dialect->inject(injected.items, injected.count, &out);
+
+    text->data = out.failed ? NULL : ngx_pnalloc(ctx->request->pool, out.len);
+    if (text->data != NULL) {
+        ngx_memcpy(text->data, out.data, out.len);
+        text->len = out.len;
+    }
+
+    chat_buf_free(&out);
+    return NGX_OK;
 }
 
 
@@ -450,27 +490,25 @@ ngx_chat_reply_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status)
 }
 
 
-/* What a client library is to do with the refusal. */
+/* Tells a client library what to do after the refusal. */
 static ngx_int_t
 ngx_chat_reply_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status, uint32_t seconds)
 {
-    ngx_str_t after, after_key = ngx_string("Retry-After");
-    ngx_str_t retry_key = ngx_string("X-Should-Retry");
-    ngx_str_t retry = ngx_string("false");
+    u_char *after;
 
     if (seconds != 0) {
-        after.data = ngx_pnalloc(ctx->request->pool, NGX_INT32_LEN);
-        if (after.data == NULL) {
+        after = ngx_pnalloc(ctx->request->pool, NGX_INT32_LEN + 1);
+        if (after == NULL) {
             return NGX_ERROR;
         }
 
-        after.len =
-            (size_t) (ngx_sprintf(after.data, "%uD", seconds) - after.data);
-        return ngx_chat_answer_add_header(ctx->request, after_key, after);
+        ngx_sprintf(after, "%uD%Z", seconds);
+        return ngx_chat_answer_add(ctx->request, "Retry-After",
+                                   (char *) after);
     }
 
     return status == NGX_HTTP_CONFLICT
-               ? ngx_chat_answer_add_header(ctx->request, retry_key, retry)
+               ? ngx_chat_answer_add(ctx->request, "X-Should-Retry", "false")
                : NGX_OK;
 }
 
@@ -503,17 +541,13 @@ ngx_chat_reply_refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply,
         }
     }
 
-    if (!ctx->response.early
-        && ngx_chat_reply_advice(ctx, status, after) != NGX_OK)
-    {
-        b = NULL;
-    } else {
-        b = ngx_chat_reply_error(ctx, reply, status, text,
-                                 ctx->response.early);
-    }
+    b = ngx_chat_reply_error(ctx, reply, status, text, ctx->response.early);
 
     if (ctx->response.early) {
         ngx_chat_answer_break(ctx);
+
+    } else if (ngx_chat_reply_advice(ctx, status, after) != NGX_OK) {
+        b = NULL;
     }
 
     ngx_chat_answer_end(ctx, status, ctx->response.early, b);
@@ -535,8 +569,8 @@ ngx_chat_answer_interrupted(ngx_chat_ctx_t *ctx, const char *reason,
 void
 ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
 {
+    char                text[CHAT_INTERRUPTION_TEXT];
     ngx_buf_t          *b;
-    chat_buf_t          text;
     chat_interruption_t in = { reason, 0, NULL, 0 };
 
     if (ctx->response.early) {
@@ -547,13 +581,8 @@ ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
         return;
     }
 
-    ngx_memzero(&text, sizeof(text));
-    chat_interruption_text(&in, &text);
-    chat_buf_add(&text, chat_str("", 1));
-
-    ngx_chat_reply_refuse(ctx, CHAT_REPLY_INTERRUPTED,
-                          text.failed ? "terminated" : (char *) text.data);
-    chat_buf_free(&text);
+    (void) chat_interruption_text(&in, text);
+    ngx_chat_reply_refuse(ctx, CHAT_REPLY_INTERRUPTED, text);
 }
 
 
@@ -571,7 +600,7 @@ ngx_chat_reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
     chat_results_init(&injected, ctx->body.arena);
 
     if (ctx->body.arena != NULL) {
-        (void) chat_results_told(&ctx->body.results, &injected);
+        (void) chat_results_injected(&ctx->body.results, &injected);
     }
 
     if (reply == CHAT_REPLY_BOUNCE) {
@@ -587,7 +616,7 @@ ngx_chat_reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
         return;
     }
 
-    ngx_chat_metrics_count(ctx->main, CHAT_COUNT_TOLD, injected.count);
+    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_TOLD, injected.count);
     ctx->verdict = ngx_chat_replies[reply].verdict;
     ngx_chat_answer_end(ctx, NGX_HTTP_OK, sse,
                         ngx_chat_answer_buf(ctx->request, &out));

@@ -1,0 +1,130 @@
+/*
+ * ngx_chat_ctx.c: see ngx_chat_ctx.h.
+ *
+ * Two cleanups free a context: leave() runs before NGINX logs the request,
+ * destroy() with the request's pool. An internal redirect wipes the contexts
+ * of all modules; this one is found again by the cleanup of the pool.
+ */
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "base/ngx_chat_ctx.h"
+
+
+static void destroy(void *data);
+
+
+uint64_t
+ngx_chat_now(void)
+{
+    ngx_time_t *tp = ngx_timeofday();
+
+    return (uint64_t) tp->sec * 1000 + tp->msec;
+}
+
+
+ngx_chat_ctx_t *
+ngx_chat_get_ctx(ngx_http_request_t *r)
+{
+    ngx_chat_ctx_t     *ctx;
+    ngx_pool_cleanup_t *cln;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_chat_module);
+    if (ctx != NULL || !(r->internal || r->filter_finalize)) {
+        return ctx;
+    }
+
+    /* an internal redirect has wiped the contexts */
+
+    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == destroy) {
+            ctx = cln->data;
+            if (ctx->request == r) {
+                ngx_http_set_ctx(r, ctx, ngx_chat_module);
+                return ctx;
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+void
+ngx_chat_cleanup(ngx_chat_ctx_t *ctx, ngx_chat_cleanup_e from,
+                 ngx_chat_cleanup_e to)
+{
+    ngx_uint_t i;
+
+    for (i = from; i <= (ngx_uint_t) to; i++) {
+        if (ctx->cleanups[i] != NULL) {
+            ctx->cleanups[i](ctx);
+        }
+    }
+}
+
+
+static void
+leave(void *data)
+{
+    ngx_chat_cleanup(data, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_METRICS);
+}
+
+
+static void
+destroy(void *data)
+{
+    ngx_chat_ctx_t *ctx = data;
+
+    ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_MEMORY);
+
+    if (ctx->freed != NULL) {
+        *ctx->freed = 1;
+    }
+
+    chat_stream_destroy(ctx->response.stream);
+    chat_arena_destroy(ctx->body.arena);
+    chat_arena_destroy(ctx->barrier.look);
+    chat_arena_destroy(ctx->kept);
+    ngx_free(ctx);
+}
+
+
+ngx_chat_ctx_t *
+ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
+{
+    ngx_chat_ctx_t     *ctx;
+    ngx_pool_cleanup_t *cln;
+    ngx_http_cleanup_t *end;
+
+    cln = ngx_pool_cleanup_add(r->pool, 0);
+    end = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL || end == NULL) {
+        return NULL;
+    }
+
+    /* in the pool it would cost a waiting request one more block */
+    ctx = ngx_calloc(sizeof(*ctx), r->connection->log);
+    if (ctx == NULL) {
+        return NULL;
+    }
+
+    ctx->request = r;
+    ctx->conf = conf;
+    ctx->worker = ngx_chat_worker(r);
+    cln->handler = destroy;
+    cln->data = ctx;
+    end->handler = leave;
+    end->data = ctx;
+
+    ctx->kept = chat_arena_create(0);
+    ctx->barrier.look = chat_arena_create(0);
+    if (ctx->kept == NULL || ctx->barrier.look == NULL) {
+        return NULL;
+    }
+
+    ngx_http_set_ctx(r, ctx, ngx_chat_module);
+    return ctx;
+}

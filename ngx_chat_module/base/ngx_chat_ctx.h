@@ -1,0 +1,311 @@
+/*
+ * ngx_chat_ctx.h: the context of a request, shared by all files of the glue.
+ *
+ * Each layer owns a part of it: request/ the body, the batch, the wait and
+ * the attempt; response/ the answer; record/ the recording and the follower.
+ * Lower layers report events by ctx->step() and never call request/.
+ * Must not know: wire formats, how a store stores.
+ */
+
+#ifndef NGX_CHAT_CTX_H
+#define NGX_CHAT_CTX_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "bytes/chat_arena.h"
+#include "bytes/chat_buf.h"
+#include "facts/chat_batch.h"
+#include "dialect/chat_dialect.h"
+#include "policy/chat_gate.h"
+#include "policy/chat_merge.h"
+#include "facts/chat_store.h"
+#include "stream/chat_stream.h"
+
+#include "base/ngx_chat_conf.h"
+#include "base/ngx_chat_headers.h"
+
+/* $chat_verdict */
+typedef enum {
+    NGX_CHAT_VERDICT_NONE, /* not a request that we decide about */
+    NGX_CHAT_VERDICT_PASSED,
+    NGX_CHAT_VERDICT_HELD,
+    NGX_CHAT_VERDICT_RELEASED,
+    NGX_CHAT_VERDICT_ATTACHED,
+    NGX_CHAT_VERDICT_EMPTY,
+    NGX_CHAT_VERDICT_CONFLICT,
+    NGX_CHAT_VERDICT_BOUNCED,
+    NGX_CHAT_VERDICT_SUPERSEDED,
+    NGX_CHAT_VERDICT_UNMANAGED,
+    NGX_CHAT_VERDICT_REFUSED, /* past a bound */
+    NGX_CHAT_VERDICT_BYPASS   /* the store could not be asked */
+} ngx_chat_verdict_e;
+
+typedef enum {
+    NGX_CHAT_BODY,      /* awaits its body; then ASKING or GONE_ON */
+    NGX_CHAT_ASKING,    /* awaits the store; then any of the next */
+    NGX_CHAT_WAITING,   /* held or a sibling: awaits a change or its bound */
+    NGX_CHAT_FOLLOWING, /* gets another request's answer */
+    NGX_CHAT_GONE_ON,   /* awaits the upstream's answer */
+    NGX_CHAT_ANSWERED   /* the module itself has answered */
+} ngx_chat_state_e;
+
+/* What happens to a request. */
+typedef enum {
+    NGX_CHAT_EVENT_BODY,       /* NGINX has read the body */
+    NGX_CHAT_EVENT_FACTS,      /* ctx->act was decided */
+    NGX_CHAT_EVENT_PAYLOADS,   /* they were fetched; payloads.rc */
+    NGX_CHAT_EVENT_HEAD,       /* the recording that it follows has begun */
+    NGX_CHAT_EVENT_UNRECORDED, /* there is no recording to follow */
+    NGX_CHAT_EVENT_TIMEOUT,    /* its hold has reached its bound */
+    NGX_CHAT_EVENT_INDEXED,    /* its stream is indexed, or cannot be */
+    NGX_CHAT_EVENT_ANSWER,     /* the answer's header: response.status */
+    NGX_CHAT_EVENT_STREAM,     /* the stream has facts for the store */
+    NGX_CHAT_EVENT_END         /* the answer is over; response.end, where it
+                                  is not NONE, says how */
+} ngx_chat_event_e;
+
+/* Cleanups, in the order in which they run; each is safe at any time. */
+typedef enum {
+    /* the wait is over */
+    NGX_CHAT_CLEANUP_WATCH,
+    NGX_CHAT_CLEANUP_FOLLOW,
+    NGX_CHAT_CLEANUP_HOLD,
+    NGX_CHAT_CLEANUP_INDEX_HOLD,
+    /* the request is over */
+    NGX_CHAT_CLEANUP_RESUME,
+    NGX_CHAT_CLEANUP_ORPHAN,
+    NGX_CHAT_CLEANUP_WRITER,
+    NGX_CHAT_CLEANUP_INDEX,
+    NGX_CHAT_CLEANUP_ATTEMPT,
+    NGX_CHAT_CLEANUP_METRICS,
+    /* its pool is destroyed */
+    NGX_CHAT_END_FILTER,
+    NGX_CHAT_CLEANUP_MEMORY,
+    NGX_CHAT_CLEANUPS
+} ngx_chat_cleanup_e;
+
+typedef struct ngx_chat_ctx_s     ngx_chat_ctx_t;
+typedef struct ngx_chat_lookup_s  ngx_chat_lookup_t;
+typedef struct ngx_chat_follow_s  ngx_chat_follow_t;
+typedef struct ngx_chat_writer_s  ngx_chat_writer_t;
+typedef struct ngx_chat_orphan_s  ngx_chat_orphan_t;
+typedef struct ngx_chat_filter_s  ngx_chat_filter_t;
+typedef struct ngx_chat_indexed_s ngx_chat_indexed_t;
+typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
+typedef struct ngx_chat_group_s   ngx_chat_group_t;
+typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
+
+/*
+ * Records what a client is sent, for others to follow: the hooks of record/
+ * for response/, in each request that has gone on. A recording exists while
+ * ctx->writer is set.
+ */
+typedef struct {
+    /* the header is known: decides whether the answer is recorded */
+    void (*header)(ngx_chat_ctx_t *ctx);
+    /* what the client is sent */
+    void (*bytes)(ngx_chat_ctx_t *ctx, chat_str_t bytes);
+    /* no more bytes come; is_complete: those that came say how the answer
+       ended, else the recording is given up */
+    void (*end)(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete);
+    /* where the recording is; NGX_DECLINED: there can be none */
+    ngx_int_t (*key)(ngx_chat_ctx_t *ctx, chat_key_t *key);
+    /* 1 if it is completed without its client, and without a follower */
+    ngx_uint_t (*outlives)(ngx_chat_ctx_t *ctx);
+} ngx_chat_recorder_t;
+
+/* A question to the store; its verbs are in store/ngx_chat_ask.h. */
+struct ngx_chat_ask_s {
+    chat_store_op_t op;
+    ngx_chat_ctx_t *ctx; /* the request's */
+    void (*done)(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
+                 size_t n);
+};
+
+/* One question for the payloads of one step. */
+struct ngx_chat_lookup_s {
+    ngx_chat_ask_t ask;    /* first */
+    size_t         step;   /* index in rq.steps */
+    ngx_uint_t     needed; /* the decision counts on all of its fields */
+    chat_fact_t   *facts;  /* the answer, in the body's arena */
+    size_t         count;
+    ngx_uint_t     failed;
+};
+
+/* The body of a request, and what it says. */
+typedef struct {
+    ngx_str_t       text;
+    chat_arena_t   *arena; /* of doc and rq; NULL while the request waits */
+    chat_json_doc_t doc;
+    chat_request_t  rq;
+    chat_results_t  results; /* to be merged into it, or injected */
+    chat_str_t      merged;  /* the text with them; or empty */
+} ngx_chat_body_t;
+
+/* The batch that a request answers, and what the store says of it. */
+typedef struct {
+    ngx_chat_ask_t    ask;  /* the question that the request waits for */
+    chat_arena_t     *look; /* lives until the next look at the store */
+    chat_question_t   q;
+    u_char            id[NGX_INT_T_LEN + 1]; /* of the request, in claims */
+    chat_decision_t   decision;
+    chat_str_t       *fields; /* of the results that the store completes */
+    size_t            nfields;
+    chat_str_t       *missing; /* ids */
+    size_t            nmissing;
+    chat_str_t        cors;  /* header lines of the asking response */
+    uint64_t          since; /* when the batch was first seen, ms */
+    chat_call_t      *known; /* chained: calls of the batch */
+    size_t            nknown;
+    ngx_chat_group_t *group;  /* requests that wait for the batch; or NULL */
+    ngx_queue_t       mates;  /* in the group */
+    ngx_uint_t        polls;  /* for a chain that was not known */
+    uint64_t          asked;  /* when the store was asked, us */
+    uint64_t          asking; /* time spent on that, us */
+
+    unsigned full : 1;     /* the store had no room */
+    unsigned partial : 1;  /* the batch was seen incomplete */
+    unsigned sealed : 1;   /* all its calls are known */
+    unsigned opened : 1;   /* a stream has told of it */
+    unsigned external : 1; /* the body has no result, but the store does */
+    unsigned watching : 1;
+    unsigned again : 1;    /* something changed while asking */
+    unsigned rejoined : 1; /* what the store had lost is being joined */
+} ngx_chat_barrier_t;
+
+/* Payloads that are being fetched. */
+typedef struct {
+    ngx_chat_lookup_t *items;
+    size_t             count;
+    size_t             due;     /* answers */
+    ngx_int_t          rc;      /* NGX_DECLINED: the body cannot take them */
+    ngx_uint_t         merging; /* they go into the body */
+} ngx_chat_payloads_t;
+
+/* The time that a request is held, or waits for another one's answer. */
+typedef struct {
+    ngx_queue_t queue; /* among the worker's */
+    ngx_event_t timer;
+    ngx_msec_t  started;
+    ngx_msec_t  bound;  /* when the hold ends; 0: no bound */
+    ngx_msec_t  total;  /* of a wait that is over */
+    ngx_queue_t tenant; /* among its tenant's, while counted */
+    size_t      weight; /* bytes that count as held */
+    uint64_t    found;  /* when the batch was seen complete, us */
+    ngx_uint_t  shown;  /* its batch among those in the status, from 1 */
+
+    unsigned held : 1;    /* it waits */
+    unsigned counted : 1; /* among its tenant's requests */
+    unsigned yields : 1;  /* another request has taken its place */
+} ngx_chat_wait_t;
+
+/* The claim of a request. */
+typedef struct {
+    uint32_t    k;        /* the claim that stands; 0: none */
+    uint32_t    claiming; /* one that may stand: void it on the way out */
+    ngx_queue_t queue;    /* among the worker's, while live */
+    unsigned    live : 1; /* its end is due */
+
+    /* without a claim: delivered/ facts, put if the answer is 2xx */
+    chat_facts_t carried;
+} ngx_chat_attempt_t;
+
+typedef enum {
+    NGX_CHAT_ANSWER_UPSTREAM,
+    NGX_CHAT_ANSWER_LOCAL,     /* the module has made it */
+    NGX_CHAT_ANSWER_SUPPRESSED /* early, and the upstream's is no stream: an
+                                  error event takes its place */
+} ngx_chat_answer_e;
+
+/* The answer to a request, from an upstream or the module. */
+typedef struct {
+    chat_stream_t *stream;
+    ngx_str_t      injected;  /* events, sent before or behind the first one */
+    size_t         ninjected; /* results in it */
+    void         **filters;   /* early: what the filters keep of the request */
+    uint32_t       status;
+    chat_end_e     end; /* once it is finished */
+    ngx_int_t      upstream_rc;
+    const char    *upstream_reason; /* eof, reset, timeout, malformed, stall;
+                                       NULL: it did not break off */
+
+    ngx_chat_answer_e mode;
+
+    unsigned early : 1;     /* 200 and a comment were sent while waiting */
+    unsigned answered : 1;  /* answer/k or void/k was joined */
+    unsigned has_last : 1;  /* last_buf was seen */
+    unsigned finished : 1;  /* the stream's end is known */
+    unsigned ended : 1;     /* end/k or void/k was joined */
+    unsigned stopped : 1;   /* a client has asked to stop it */
+    unsigned truncated : 1; /* it gets no last buffer */
+} ngx_chat_response_t;
+
+struct ngx_chat_ctx_s {
+    ngx_http_request_t   *request;
+    ngx_chat_loc_conf_t  *conf;
+    ngx_chat_worker_t    *worker;
+    ngx_chat_state_e      state;
+    ngx_chat_verdict_e    verdict;
+    const char           *reason;  /* of a refusal or bypass; or NULL */
+    const chat_dialect_t *dialect; /* NULL: not recognised as chat */
+    ngx_chat_headers_t    headers;
+    chat_scope_t          scope;
+    chat_arena_t         *kept;  /* lives as long as the request */
+    ngx_uint_t           *freed; /* set when the context ends; or NULL */
+
+    /* reports an event; it may end the request */
+    void (*step)(ngx_chat_ctx_t *ctx, ngx_chat_event_e event);
+    chat_act_t         act;       /* what is done with the request */
+    ngx_chat_verdict_e passes_as; /* act PASS */
+    void (*cleanups[NGX_CHAT_CLEANUPS])(ngx_chat_ctx_t *ctx); /* or NULL */
+
+    ngx_chat_body_t     body;
+    ngx_chat_barrier_t  barrier;
+    ngx_chat_payloads_t payloads;
+    ngx_chat_wait_t     wait;
+    ngx_chat_attempt_t  attempt;
+    ngx_chat_response_t response;
+
+    ngx_chat_follow_t *follow; /* of another request's answer; or NULL */
+    const ngx_chat_recorder_t *recorder; /* once it has gone on */
+    ngx_chat_writer_t  *writer;    /* of what the client is sent; or NULL */
+    const char         *stream_id; /* in the stream index; or NULL */
+    ngx_chat_indexed_t *indexed;   /* where it can be found again; or NULL */
+    char               *hold;      /* id of its indexed hold; or NULL */
+    ngx_chat_resume_t  *resume;    /* of a client that comes back; or NULL */
+    ngx_chat_filter_t  *filter;    /* of an upstream's answer; or NULL */
+    ngx_chat_orphan_t  *orphan; /* once its upstream may outlive its client */
+
+    unsigned managed : 1; /* its batch has a name */
+    unsigned counted : 1; /* among the requests that are over */
+};
+
+
+extern ngx_module_t ngx_chat_module;
+
+/* ms since the epoch */
+uint64_t ngx_chat_now(void);
+
+/* The context of the request, after internal redirects too; or NULL. */
+ngx_chat_ctx_t *ngx_chat_get_ctx(ngx_http_request_t *r);
+
+/*
+ * A new context, which ends with the request; the caller sets step() and
+ * registers cleanups. NULL: no memory.
+ */
+ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
+                                    ngx_chat_loc_conf_t *conf);
+
+/* Runs the registered cleanups of this range. */
+void ngx_chat_cleanup(ngx_chat_ctx_t *ctx, ngx_chat_cleanup_e from,
+                      ngx_chat_cleanup_e to);
+
+/* ngx_chat_value.c */
+
+/* The value of a directive; the captures of the request stay as they are. */
+ngx_int_t ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
+                         ngx_str_t *value);
+
+#endif /* NGX_CHAT_CTX_H */

@@ -1,0 +1,34 @@
+/*
+ * ngx_chat_directives.h: what the root's files share: directives, variables.
+ *
+ * The setters of chat_results, chat_resume, chat_status and chat_stall are in
+ * the folders that implement them.
+ */
+
+#ifndef NGX_CHAT_DIRECTIVES_H
+#define NGX_CHAT_DIRECTIVES_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "base/ngx_chat_ctx.h"
+
+/* ngx_chat_conf.c */
+void     *ngx_chat_create_main_conf(ngx_conf_t *cf);
+void     *ngx_chat_create_loc_conf(ngx_conf_t *cf);
+char     *ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+char     *ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char     *ngx_chat_conf_above_zero(ngx_conf_t *cf, void *post, void *data);
+char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
+
+/* ngx_chat_variables.c */
+ngx_int_t ngx_chat_add_variables(ngx_conf_t *cf);
+
+#endif /* NGX_CHAT_DIRECTIVES_H */

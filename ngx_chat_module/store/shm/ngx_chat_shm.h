@@ -1,0 +1,249 @@
+/*
+ * ngx_chat_shm.h: the zone that the workers of one node share.
+ *
+ * It holds batches of facts, each with a log, and the table of workers; it
+ * survives a reload. Unless said otherwise, the caller holds the zone's mutex.
+ * Without memory, a tenant within its share evicts idle data, first that of
+ * the largest tenant if it is past its share, and in the end batches for which
+ * requests of that tenant wait. A tenant past its share evicts its own only.
+ */
+
+#ifndef NGX_CHAT_SHM_H
+#define NGX_CHAT_SHM_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "base/ngx_chat_share.h"
+#include "store/ngx_chat_store.h"
+
+#define NGX_CHAT_SHM_SLOTS 128  /* workers, old generations included */
+#define NGX_CHAT_SHM_PENDING 64 /* changed keys of one worker */
+
+typedef struct ngx_chat_shm_chunk_s  ngx_chat_shm_chunk_t;
+typedef struct ngx_chat_shm_fact_s   ngx_chat_shm_fact_t;
+typedef struct ngx_chat_shm_batch_s  ngx_chat_shm_batch_t;
+typedef struct ngx_chat_shm_events_s ngx_chat_shm_events_t;
+
+/* A worker. */
+typedef struct {
+    ngx_pid_t    pid;        /* 0: free */
+    ngx_uint_t   generation; /* number of workers that have had this slot */
+    size_t       len;
+    u_char       name[48]; /* slot.generation.pid */
+    ngx_socket_t event;    /* eventfd */
+    ngx_uint_t   npending;
+    ngx_uint_t   all; /* all keys count as changed: pending is full */
+    uint64_t     pending[NGX_CHAT_SHM_PENDING]; /* prefixes of keys */
+} ngx_chat_shm_slot_t;
+
+/* A tenant that has batches. */
+typedef struct {
+    ngx_chat_share_t share; /* first; bytes */
+    ngx_queue_t      lru;   /* batches, the most recently used first */
+    ngx_queue_t      logs;  /* likewise, those with a log */
+    ngx_uint_t       batches;
+} ngx_chat_shm_tenant_t;
+
+/* The content of the zone. */
+typedef struct {
+    ngx_rbtree_t        rbtree; /* batches */
+    ngx_rbtree_node_t   sentinel;
+    ngx_queue_t         lru;  /* batches, the most recently used first */
+    ngx_queue_t         logs; /* likewise, those with a log */
+    ngx_uint_t          log_pages;
+    ngx_chat_shares_t   shares; /* tenants */
+    time_t              warned; /* when the zone was last logged as full */
+    ngx_chat_shm_slot_t slots[NGX_CHAT_SHM_SLOTS];
+} ngx_chat_shm_t;
+
+/* The zone in one configuration, and in this worker. */
+typedef struct {
+    ngx_shm_zone_t        *zone;
+    ngx_chat_shm_events_t *events; /* NULL: not made yet */
+    ngx_chat_shm_t        *sh;
+    ngx_slab_pool_t       *shpool;
+    ngx_int_t              slot; /* of this worker; -1: none */
+
+    /* called when a key has changed, or all keys */
+    void (*changed)(void *data, uint64_t prefix, ngx_uint_t all);
+    void *data;
+} ngx_chat_shm_ctx_t;
+
+/* A part of a payload, at most a page with its header. */
+struct ngx_chat_shm_chunk_s {
+    ngx_chat_shm_chunk_t *next;
+    size_t                len;
+    u_char                data[1];
+};
+
+struct ngx_chat_shm_fact_s {
+    ngx_chat_shm_fact_t  *next; /* of the batch; wait/ comes first */
+    ngx_chat_shm_fact_t  *prev;
+    ngx_chat_shm_fact_t  *left; /* in the tree of fields */
+    ngx_chat_shm_fact_t  *right;
+    ngx_chat_shm_chunk_t *payload;
+    uint32_t              priority; /* random: the tree is a treap */
+    uint32_t              payload_len;
+    uint32_t              value_len;
+    unsigned              field_len : 31;
+    unsigned              has_payload : 1;
+    u_char                data[1]; /* field, value */
+};
+
+struct ngx_chat_shm_batch_s {
+    ngx_str_node_t         node;  /* first; key: 4 bytes of name */
+    ngx_queue_t            queue; /* in the zone's lru */
+    ngx_queue_t            own;   /* in its tenant's lru */
+    ngx_chat_shm_tenant_t *tenant;
+    chat_digest_t          name;
+    time_t                 expires;
+    ngx_uint_t             count; /* of facts */
+    ngx_uint_t             paid;  /* 1: a payload is stored */
+    ngx_chat_shm_fact_t   *first;
+    ngx_chat_shm_fact_t   *last;
+    ngx_chat_shm_fact_t   *root;
+    ngx_chat_shm_fact_t   *claim; /* the last claim/ that was put, or NULL */
+
+    struct {
+        ngx_queue_t queue; /* in the zone's logs, while it has pages */
+        ngx_queue_t own;   /* in its tenant's logs, likewise */
+        ngx_queue_t pages;
+        ngx_uint_t  npages;
+        uint64_t    next; /* position; entries before it are stored or lost */
+    } log;
+};
+
+
+/* ngx_chat_shm_facts.c: memory, batches and facts */
+
+/* Charges the tenant for bytes more, or if negative, for fewer. */
+void ngx_chat_shm_charge(ngx_chat_shm_ctx_t    *ctx,
+                         ngx_chat_shm_tenant_t *tenant, ssize_t bytes);
+
+#define NGX_CHAT_SHM_LOGS 1
+#define NGX_CHAT_SHM_BATCHES 2
+
+/*
+ * Evicts a log or a batch (what: of these kinds) to make room for size bytes
+ * of the tenant (NULL: a new one). It does not evict the batch keep; for an
+ * entry of the log of keep (what: logs only) not that log. 0: nothing is idle.
+ */
+ngx_uint_t ngx_chat_shm_evict(ngx_chat_shm_ctx_t         *ctx,
+                              ngx_chat_shm_tenant_t      *tenant,
+                              const ngx_chat_shm_batch_t *keep, size_t size,
+                              ngx_uint_t what);
+
+void ngx_chat_shm_facts_init(ngx_chat_shm_t *sh);
+
+/* The batch, or NULL. It becomes the most recently used one. */
+ngx_chat_shm_batch_t *ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx,
+                                              const chat_key_t   *key);
+
+/* The same; creates a new batch. NULL: no memory. */
+ngx_chat_shm_batch_t *ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx,
+                                              const chat_key_t   *key);
+
+/*
+ * Puts a fact, whole or not at all, if absent. 1: added, 0: it was there,
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_shm_facts_put(ngx_chat_shm_ctx_t   *ctx,
+                                 ngx_chat_shm_batch_t *batch,
+                                 const chat_fact_t    *fact);
+
+/* The fact of this field, or NULL; in logarithmic time. */
+ngx_chat_shm_fact_t *ngx_chat_shm_facts_get(ngx_chat_shm_batch_t *batch,
+                                            chat_str_t            field);
+
+/* Frees the fact of this field, if there is one. */
+void ngx_chat_shm_facts_drop(ngx_chat_shm_ctx_t   *ctx,
+                             ngx_chat_shm_batch_t *batch, chat_str_t field);
+
+/* Notifies the workers that watch the batch, and the last claimant's. */
+void ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
+                               const ngx_chat_shm_batch_t *batch);
+
+/* Frees all facts and the log. */
+void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,
+                              ngx_chat_shm_batch_t *batch);
+
+/* Frees at most two expired batches. */
+void ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx);
+
+/*
+ * Copies a fact into *out, its strings into the arena; payload: with its
+ * payload. NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact,
+                                  ngx_uint_t payload, chat_arena_t *arena,
+                                  chat_fact_t *out);
+
+
+/* ngx_chat_shm_log.c: the log of a batch, at most a 16th of the zone */
+
+/*
+ * Appends an entry if its position is above the last one. Frees entries before
+ * trim, and without memory more of the front. 1: readers find something new,
+ * if only that the entry is lost.
+ */
+ngx_uint_t ngx_chat_shm_log_put(ngx_chat_shm_ctx_t   *ctx,
+                                ngx_chat_shm_batch_t *batch, uint64_t position,
+                                chat_str_t bytes, int last, uint64_t trim);
+
+/*
+ * Returns the entries from position on, as read() of chat_store_t; if none of
+ * them is left, one empty entry at the next position. NULL: no memory.
+ */
+ngx_chat_answered_t *ngx_chat_shm_log_read(ngx_chat_shm_ctx_t   *ctx,
+                                           ngx_chat_shm_batch_t *batch,
+                                           uint64_t              position);
+
+/* Frees all entries. */
+void ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t   *ctx,
+                            ngx_chat_shm_batch_t *batch);
+
+/*
+ * Frees the least recently used log of the tenant (NULL: of all) but keep's.
+ * 0: there is none.
+ */
+ngx_uint_t ngx_chat_shm_log_evict(ngx_chat_shm_ctx_t         *ctx,
+                                  ngx_chat_shm_tenant_t      *tenant,
+                                  const ngx_chat_shm_batch_t *keep);
+
+
+/*
+ * ngx_chat_shm_workers.c: the table of workers, and how one wakes another
+ *
+ * The master makes an eventfd for each slot with the zone. Every worker of
+ * every later generation inherits them, so that a new worker can wake one that
+ * exits.
+ */
+
+/* In the master, with a new zone: makes the eventfds. */
+ngx_int_t ngx_chat_shm_workers_create(ngx_chat_shm_ctx_t *ctx, ngx_log_t *log);
+
+/* The same zone in a further configuration. */
+void ngx_chat_shm_workers_share(ngx_chat_shm_ctx_t       *ctx,
+                                const ngx_chat_shm_ctx_t *old);
+
+/* A configuration ends: a cleanup handler, data is the context. */
+void ngx_chat_shm_workers_close(void *data);
+
+/* Without the mutex, in a new worker: takes a slot. NGX_ERROR: logged. */
+ngx_int_t ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx,
+                                    ngx_cycle_t        *cycle);
+
+/* Without the mutex, in a worker that exits. */
+void ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx);
+
+/* Tells a worker that a key has changed. */
+void ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
+                                 uint64_t prefix);
+
+/* With or without the mutex: 1 if the worker of this name runs. */
+ngx_uint_t ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx,
+                                      chat_str_t          worker);
+
+#endif /* NGX_CHAT_SHM_H */

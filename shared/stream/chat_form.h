@@ -1,0 +1,71 @@
+/*
+ * chat_form.h: frames of a form that the stream had before.
+ *
+ * A provider writes frame after frame in the same words. Of a frame that was
+ * parsed and read, a form is learnt: where it has a string or a number that
+ * the reader did not look at, any other may stand, and so may any other piece
+ * of a call's arguments. All other bytes must be the same. A frame of that
+ * form means the same: nothing, or the next piece of the same call. It is
+ * valid JSON, too, so it is neither framed nor parsed nor read.
+ *
+ * Forms hold until a frame means anything else, as that may change what a
+ * reader makes of later ones. Time is linear in the bytes.
+ */
+
+#ifndef CHAT_FORM_H
+#define CHAT_FORM_H
+
+#include "bytes/chat_str.h"
+#include "dialect/chat_dialect.h"
+
+#define CHAT_FORMS 4
+#define CHAT_FORM_HOLES 24
+#define CHAT_FORM_BYTES 1024
+
+/* A value that may be any of its type; of a string without its quotes. */
+typedef struct {
+    chat_span_t      at;
+    chat_json_type_e type;
+} chat_form_hole_t;
+
+typedef struct {
+    chat_stream_call_t *call;   /* whose arguments go on; NULL: none's */
+    size_t              text;   /* the hole with the piece, and */
+    size_t              number; /* with the sequence number, from 1 on; or 0 */
+    size_t              len;
+    size_t              count;
+    chat_form_hole_t    holes[CHAT_FORM_HOLES]; /* in order */
+    unsigned char       bytes[CHAT_FORM_BYTES]; /* of the learnt frame */
+} chat_form_t;
+
+typedef struct {
+    const chat_dialect_t *dialect;
+    chat_reader_t        *reader;
+    chat_arena_t         *arena; /* lives as the frame */
+    chat_form_t           list[CHAT_FORMS];
+    size_t                count; /* 0 forgets all */
+    size_t                next;  /* to be replaced */
+    size_t                last;  /* that matched */
+} chat_forms_t;
+
+/* All three must outlive the forms. */
+void chat_forms_init(chat_forms_t *forms, const chat_dialect_t *dialect,
+                     chat_reader_t *reader, chat_arena_t *arena);
+
+/*
+ * Learns from the frame that the reader has just read, if that changed nothing
+ * but a call's arguments; else forgets all forms. NULL: a frame that is not
+ * to be learnt.
+ */
+void chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame);
+
+/*
+ * Reads the frame that input begins with, if it is a whole one of a known form
+ * and of at most max bytes: returns its length, and sets *event to what the
+ * reader would say, OPAQUE or ARGS. 0: it is none. If the event is OPAQUE, the
+ * frames of that form behind it are read as well: *frames is their number.
+ */
+size_t chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
+                       chat_event_t *event, size_t *frames);
+
+#endif /* CHAT_FORM_H */

@@ -1,0 +1,412 @@
+/*
+ * test_form.c: frames of a form that the stream had before.
+ *
+ * A frame of a known form has other values only where the reader did not look
+ * at them, and is valid JSON. stream_run.h and fuzz_stream.c compare whole
+ * streams with and without forms.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "stream/chat_form.h"
+
+typedef struct {
+    chat_arena_t      *arena;
+    chat_forms_t       forms;
+    chat_reader_t      reader;
+    chat_stream_call_t call;
+    chat_events_t      events; /* of the frame that is learnt */
+    chat_event_t       event;  /* of the last frame of a known form */
+    size_t             frames; /* that it stands for */
+} run_t;
+
+static size_t pieces;
+
+
+static void
+piece(chat_stream_call_t *call, chat_str_t text)
+{
+    pieces += text.len;
+}
+
+
+static const chat_dialect_t dialect = { .piece = piece };
+
+
+static void
+run_open(run_t *run)
+{
+    memset(run, 0, sizeof(*run));
+    pieces = 0;
+    run->arena = chat_arena_create(0);
+    run->reader.arena = run->arena;
+    run->reader.events = &run->events;
+    run->call.id = chat_cstr("c1");
+    chat_forms_init(&run->forms, &dialect, &run->reader, run->arena);
+}
+
+
+/*
+ * Learns from the frame as a reader reads it: it looks at "n", "text" is the
+ * next piece of the call's arguments, and "seq" the sequence number.
+ */
+static void
+learn(run_t *run, const char *text)
+{
+    chat_sse_t         sse;
+    chat_frame_t       frame;
+    chat_json_doc_t    doc;
+    const chat_json_t *node;
+
+    chat_sse_init(&sse, 0);
+    chat_sse_feed(&sse, chat_cstr(text));
+    chat_events_init(&run->events, run->arena);
+
+    if (chat_sse_next(&sse, &frame) == CHAT_SSE_FRAME) {
+        run->reader.doc =
+            chat_json_parse(&doc, run->arena, frame.data) == CHAT_OK ? &doc
+                                                                     : NULL;
+        run->reader.number_node = NULL;
+
+        if (run->reader.doc != NULL) {
+            (void) chat_json_index(&doc, chat_json_get(&doc, doc.root, "n"));
+            run->reader.number_node = chat_json_get(&doc, doc.root, "seq");
+            node = chat_json_get(&doc, doc.root, "text");
+            if (node != NULL) {
+                chat_reader_args(&run->reader, &run->call, node);
+            }
+        }
+
+        if (run->events.count == 0) {
+            chat_events_add(&run->events, CHAT_EVENT_OPAQUE);
+        }
+
+        chat_forms_learn(&run->forms, &frame);
+    }
+
+    chat_sse_free(&sse);
+}
+
+
+/* Length of the frames in input, whose last byte is the last of its memory. */
+static size_t
+formed(run_t *run, const char *input, size_t max)
+{
+    size_t         len, n = strlen(input);
+    unsigned char *copy = malloc(n + 1);
+
+    memcpy(copy, input, n);
+    copy = realloc(copy, n ? n : 1);
+    len = chat_forms_read(&run->forms, chat_str(copy, n), max, &run->event,
+                          &run->frames);
+
+    /* the text may lie in the input */
+    if (len != 0) {
+        assert_int_equal(
+            chat_arena_dup(run->arena, run->event.text, &run->event.text),
+            CHAT_OK);
+    }
+
+    free(copy);
+    return len;
+}
+
+
+#define HEAD "event: x\ndata: {\"n\":1,"
+#define ONE HEAD "\"pad\":\"b\",\"size\":7}\n\n"
+
+
+static void
+unread_values_may_be_any_of_their_type(void **state)
+{
+    static const char *const rows[] = {
+        ONE,
+        HEAD "\"pad\":\"\",\"size\":-0}\n\n",
+        HEAD "\"pad\":\"longer } \x7f\",\"size\":10.25e+1}\n\n",
+        HEAD "\"pad\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\",\"size\":1E5}\n\n",
+        HEAD "\"pad\":\"\\u00e9\\uD83D\",\"size\":0.0}\n\n",
+        HEAD "\"pad\":\"\xc3\xa9\",\"size\":123456789012345678901}\n\n",
+    };
+    size_t i;
+    run_t  run;
+
+    run_open(&run);
+    learn(&run, ONE);
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (formed(&run, rows[i], 1000) != strlen(rows[i])) {
+            fail_msg("%s", rows[i]);
+        }
+        assert_int_equal(run.event.type, CHAT_EVENT_OPAQUE);
+    }
+
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+other_frames_have_not_the_form(void **state)
+{
+    static const char *const rows[] = {
+        "",
+        "event: y\ndata: {\"n\":1,\"pad\":\"b\",\"size\":7}\n\n",
+        "event: x\ndata: {\"n\":2,\"pad\":\"b\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":7}\r\n\n",
+        HEAD "\"pad\":\"b\",\"size\":7}\n",
+        HEAD "\"pad\":\"b\",\"size\":7}\ndata: x\n\n",
+        HEAD "\"pad\":\"b\",\"n\":2,\"size\":7}\n\n",
+        HEAD "\"pad\":null,\"size\":7}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":\"7\"}\n\n",
+        HEAD "\"pad\":\"a\nb\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"a\rb\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"a\tb\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"a\\\n\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"a\\x\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"a\\u12g4\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"a\\u123\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"a\\\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"\xff\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"\xed\xa0\x80\",\"size\":7}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":01}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":1.}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":.5}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":1e}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":-}\n\n",
+        HEAD "\"pad\":\"b\",\"size\":+1}\n\n",
+        HEAD "\"pad\":\"a",
+        HEAD "\"pad\":\"a\\",
+        HEAD "\"pad\":\"a\\u12",
+        HEAD "\"pad\":\"a\",\"size\":1",
+    };
+    size_t i;
+    run_t  run;
+
+    run_open(&run);
+    learn(&run, ONE);
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (formed(&run, rows[i], 1000) != 0) {
+            fail_msg("%s", rows[i]);
+        }
+    }
+
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+a_piece_is_decoded_and_the_number_is_kept(void **state)
+{
+    run_t run;
+
+    run_open(&run);
+    learn(&run, "data: {\"seq\":1,\"text\":\"{\"}\n\n");
+
+    assert_int_not_equal(
+        formed(&run, "data: {\"seq\":41,\"text\":\"\\\"\\u00e9\"}\n\n", 99),
+        0);
+    assert_int_equal(run.event.type, CHAT_EVENT_CALL_ARGS);
+    assert_ptr_equal(run.event.call, &run.call);
+    assert_true(chat_str_is(run.event.text, "\"\xc3\xa9"));
+    assert_int_equal(run.reader.number, 41);
+    assert_int_equal(pieces, 3);
+
+    assert_int_not_equal(
+        formed(&run, "data: {\"seq\":1.5,\"text\":\"\"}\n\n", 99), 0);
+    assert_int_equal(run.reader.number, 41);
+
+    /* a string is no sequence number, whatever it says */
+    learn(&run, "data: {\"seq\":\"1\",\"text\":\"\"}\n\n");
+    assert_int_not_equal(
+        formed(&run, "data: {\"seq\":\"42\",\"text\":\"\"}\n\n", 99), 0);
+    assert_int_equal(run.reader.number, 41);
+
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+a_run_of_frames_is_read_up_to_the_limit(void **state)
+{
+    run_t run;
+
+    run_open(&run);
+    learn(&run, ONE);
+    assert_int_equal(formed(&run, ONE ONE "event: x\nda", 1000),
+                     2 * strlen(ONE));
+    assert_int_equal(run.frames, 2);
+    assert_int_equal(formed(&run, ONE ONE, 2 * strlen(ONE) - 1), strlen(ONE));
+    assert_int_equal(run.frames, 1);
+    assert_int_equal(formed(&run, ONE, strlen(ONE)), strlen(ONE));
+    assert_int_equal(formed(&run, ONE, strlen(ONE) - 1), 0);
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+pieces_of_arguments_are_read_one_at_a_time(void **state)
+{
+    static const char piece[] = "data: {\"seq\":1,\"text\":\"ab\"}\n\n";
+    static const char two[] = "data: {\"seq\":1,\"text\":\"ab\"}\n\n"
+                              "data: {\"seq\":2,\"text\":\"cd\"}\n\n";
+    run_t             run;
+
+    run_open(&run);
+    learn(&run, piece);
+    assert_int_equal(formed(&run, two, 1000), strlen(piece));
+    assert_true(chat_str_is(run.event.text, "ab"));
+    assert_int_equal(run.frames, 1);
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+a_run_keeps_its_last_good_number(void **state)
+{
+    run_t run;
+
+    run_open(&run);
+    learn(&run, "data: {\"seq\":1,\"pad\":\"x\"}\n\n");
+    assert_int_not_equal(formed(&run,
+                                "data: {\"seq\":7,\"pad\":\"x\"}\n\n"
+                                "data: {\"seq\":8,\"pad\":\"longer\"}\n\n"
+                                "data: {\"seq\":1.5,\"pad\":\"\"}\n\n",
+                                1000),
+                         0);
+    assert_int_equal(run.frames, 3);
+    assert_int_equal(run.reader.number, 8);
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+frames_that_mean_more_forget_all_forms(void **state)
+{
+    run_t run;
+
+    run_open(&run);
+    learn(&run, ONE);
+    run.reader.changed = 1;
+    learn(&run, ONE);
+    assert_int_equal(formed(&run, ONE, 1000), 0);
+
+    run.reader.changed = 0;
+    learn(&run, ONE);
+    assert_int_not_equal(formed(&run, ONE, 1000), 0);
+
+    chat_events_init(&run.events, run.arena);
+    chat_events_add(&run.events, CHAT_EVENT_STEP_SEAL);
+    chat_forms_learn(&run.forms, NULL);
+    assert_int_equal(formed(&run, ONE, 1000), 0);
+
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+not_every_frame_can_be_learnt(void **state)
+{
+    static const char *const rows[] = {
+        "",
+        "\n",
+        ": c\n\n",
+        "data: {\"pad\":\"a\"}\r\n\r\n",
+        "data: {\"pad\":\"a\"}\n\r\n",
+        "data: {\"pad\":\"a\"\ndata: }\n\n",
+        "data: {\"pad\":\"a\n\n",
+        "\xef\xbb\xbf" ONE,
+    };
+    char   form[CHAT_FORM_BYTES + 100];
+    size_t i;
+    run_t  run;
+
+    run_open(&run);
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        learn(&run, rows[i]);
+        assert_int_equal(formed(&run, rows[i], 1000), 0);
+    }
+
+    memset(form, ' ', sizeof(form));
+    memcpy(form, "data: {\"pad\":\"a\"}", 17);
+    memcpy(form + sizeof(form) - 3, "\n\n", 3);
+    learn(&run, form);
+    assert_int_equal(formed(&run, form, 10000), 0);
+
+    memcpy(form + CHAT_FORM_BYTES - 2, "\n\n", 3);
+    learn(&run, form);
+    assert_int_equal(formed(&run, form, 10000), CHAT_FORM_BYTES);
+
+    chat_arena_destroy(run.arena);
+}
+
+
+static void
+a_frame_of_too_many_values_is_not_learnt(void **state)
+{
+    char   text[400] = "data: [";
+    size_t i;
+    run_t  run;
+
+    run_open(&run);
+    for (i = 1; i < CHAT_FORM_HOLES; i++) {
+        strcat(text, "1,");
+    }
+    strcat(text, "1]\n\n");
+    learn(&run, text);
+    assert_int_equal(formed(&run, text, 1000), strlen(text));
+    chat_arena_destroy(run.arena);
+
+    run_open(&run);
+    strcpy(text + strlen(text) - 3, ",1]\n\n");
+    learn(&run, text);
+    assert_int_equal(formed(&run, text, 1000), 0);
+    chat_arena_destroy(run.arena);
+}
+
+
+/* The oldest of more forms than there is room for makes room. */
+static void
+the_newest_forms_are_kept(void **state)
+{
+    char  text[64];
+    int   i;
+    run_t run;
+
+    run_open(&run);
+    for (i = 0; i <= CHAT_FORMS; i++) {
+        (void) snprintf(text, sizeof(text), "data: {\"n\":%d,\"x\":1}\n\n", i);
+        learn(&run, text);
+    }
+
+    for (i = CHAT_FORMS; i >= 0; i--) {
+        (void) snprintf(text, sizeof(text), "data: {\"n\":%d,\"x\":2}\n\n", i);
+        assert_int_equal(formed(&run, text, 1000), i != 0 ? strlen(text) : 0);
+    }
+
+    chat_arena_destroy(run.arena);
+}
+
+
+int
+main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unread_values_may_be_any_of_their_type),
+        cmocka_unit_test(other_frames_have_not_the_form),
+        cmocka_unit_test(a_piece_is_decoded_and_the_number_is_kept),
+        cmocka_unit_test(a_run_of_frames_is_read_up_to_the_limit),
+        cmocka_unit_test(pieces_of_arguments_are_read_one_at_a_time),
+        cmocka_unit_test(a_run_keeps_its_last_good_number),
+        cmocka_unit_test(frames_that_mean_more_forget_all_forms),
+        cmocka_unit_test(not_every_frame_can_be_learnt),
+        cmocka_unit_test(a_frame_of_too_many_values_is_not_learnt),
+        cmocka_unit_test(the_newest_forms_are_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
