@@ -40,6 +40,10 @@ export async function held(batch, answer, upstream = 0) {
   assert.equal(batch.upstream().length, upstream, 'released too early');
 }
 
+/* Every worker has seen that what it told is not there any more. */
+export const missed = ({ n }) => until(() => n.workers().every((pid) =>
+  new RegExp(` ${pid}#.*has lost its data`).test(n.errorLog())));
+
 /* What is said of a request that has waited; its time may be over. */
 const waited = ['held', 'bounced'];
 

@@ -11,7 +11,7 @@ import { patience, pause, until } from '../lib/harness.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import {
-  each, held, leave, live, pidOf, say, several, verdict, wordOf,
+  each, held, leave, live, missed, pidOf, say, several, verdict, wordOf,
 } from '../lib/hold.mjs';
 import { nodes, nodesStage } from '../lib/nodes.mjs';
 import { redis, relay } from '../lib/redis/redis.mjs';
@@ -32,10 +32,6 @@ function ask(scene, node) {
   scene.p.issued.set(batch.conversation, batch.calls);
   return batch.continue(batch.results(), { node });
 }
-
-/* Every worker has seen that what it told is not there any more. */
-const missed = ({ n }) => until(() => n.workers().every((pid) =>
-  new RegExp(` ${pid}#.*has lost its data`).test(n.errorLog())));
 
 /* Milliseconds until every worker judges with the store again. */
 async function back(scene, nodes = [scene.n]) {
@@ -322,6 +318,35 @@ live('one node is cut off, the other goes on', async (t) => {
   batch.released();
   await way.refuse(false);
   await back(scene, [there]);
+});
+
+/*
+ * The connection has been idle for almost the 500 ms between two heartbeats of
+ * the worker. The server owed no reply, so its time begins at the cut.
+ */
+live('an idle connection breaks: a held request waits 700 ms', async (t) => {
+  const r = await redis(t);
+  const way = await relay(t, r.port);
+  const scene = await over(t, 'openai_chat', r, { port: way.port, workers: 1,
+    timeout: '60s' });
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  const answer = batch.continue(batch.results([0]));
+  await held(batch, answer);
+  await way.refuse(true);
+  let replied = 0;
+  way.rewrite((bytes) => {
+    replied = performance.now();
+    return bytes;
+  });
+  await until(() => replied, 5000, 'a heartbeat');
+  await pause(400);
+  const start = performance.now();
+  way.cut();
+  assert.equal(await wordOf(answer), '503');
+  const took = Math.round(performance.now() - start);
+  assert.ok(took >= 690, `${took} ms`);
+  assert.equal(batch.upstream().length, 0);
 });
 
 live('a claimant that is cut off does not send late', async (t) => {

@@ -526,13 +526,20 @@ ngx_chat_redis_log_error(ngx_chat_redis_client_t *client,
 
 
 /*
- * Commands wait for a connection until NGX_CHAT_REDIS_GIVE_UP after the last
- * reply: then those that are awaited fail, and new ones fail at once.
+ * Commands wait for a connection until the server has been silent for
+ * NGX_CHAT_REDIS_GIVE_UP: then those that are awaited fail, and new ones fail
+ * at once. It has been silent if the first command is sent and has no reply.
  */
 static void
 set_reconnecting(ngx_chat_redis_client_t *client)
 {
-    ngx_msec_t silent = ngx_current_msec - client->replied;
+    ngx_msec_t            silent = 0;
+    ngx_chat_redis_cmd_t *cmd = ngx_chat_redis_next(&client->cmds, NULL);
+
+    if (cmd != NULL && cmd->is_sent) {
+        silent = ngx_current_msec + client->conn.conf->timeout - cmd->deadline;
+        silent = ngx_min(silent, ngx_current_msec - client->replied);
+    }
 
     client->state = CHAT_STORE_RECONNECTING;
     client->down_since = ngx_current_msec;
@@ -650,8 +657,8 @@ step(ngx_chat_redis_client_t *client, event_e event, const char *why)
     case FAILED:
         client->link = NGX_CHAT_REDIS_WAITING;
         ngx_chat_redis_conn_close(&client->conn);
-        unsend(client);
         schedule_retry(client, why);
+        unsend(client);
         break;
     }
 }
@@ -670,7 +677,6 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
                            const ngx_chat_redis_host_t *host)
 {
     ngx_chat_redis_conn_close(&client->conn);
-    unsend(client);
 
     if (client->retry.timer_set) {
         ngx_del_timer(&client->retry);
@@ -679,6 +685,8 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
     if (client->state == CHAT_STORE_UP) {
         set_reconnecting(client);
     }
+
+    unsend(client);
 
     if (client->conn.host != host) {
         ngx_chat_redis_replay(client);
@@ -811,7 +819,6 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
     ngx_chat_redis_event(&client->give_up, on_give_up, client, log);
     ngx_chat_redis_event(&client->flush, ngx_chat_redis_flush, client, log);
 
-    client->replied = ngx_current_msec;
     client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
     set_reconnecting(client);
     step(client, RETRY, NULL);
