@@ -139,7 +139,7 @@ ngx_chat_variable_calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
         n = ngx_max(n, ctx->barrier.nknown);
     }
 
-    return settled ? n - ngx_min(n, ctx->barrier.nmissing) : n;
+    return settled ? n - ngx_min(n, ctx->barrier.needs.nmissing) : n;
 }
 
 

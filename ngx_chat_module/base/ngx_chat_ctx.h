@@ -54,7 +54,7 @@ typedef enum {
 /* What happens to a request. */
 typedef enum {
     NGX_CHAT_EVENT_BODY,       /* NGINX has read the body */
-    NGX_CHAT_EVENT_FACTS,      /* ctx->act was decided */
+    NGX_CHAT_EVENT_DECIDED,    /* ctx->act says what to do */
     NGX_CHAT_EVENT_PAYLOADS,   /* they were fetched; payloads.rc */
     NGX_CHAT_EVENT_HEAD,       /* the recording that it follows has begun */
     NGX_CHAT_EVENT_UNRECORDED, /* there is no recording to follow */
@@ -129,8 +129,7 @@ struct ngx_chat_lookup_s {
     ngx_chat_ask_t ask;    /* first */
     size_t         step;   /* index in rq.steps */
     ngx_uint_t     needed; /* the decision counts on all of its fields */
-    chat_fact_t   *facts;  /* the answer, in the body's arena */
-    size_t         count;
+    chat_facts_t   facts;  /* the answer, in the body's arena */
     ngx_uint_t     failed;
 };
 
@@ -151,10 +150,7 @@ typedef struct {
     chat_question_t   q;
     u_char            id[NGX_INT_T_LEN + 1]; /* of the request, in claims */
     chat_decision_t   decision;
-    chat_str_t       *fields; /* of the results that the store completes */
-    size_t            nfields;
-    chat_str_t       *missing; /* ids */
-    size_t            nmissing;
+    chat_needs_t      needs;
     chat_str_t        cors;  /* header lines of the asking response */
     uint64_t          since; /* when the batch was first seen, ms */
     chat_call_t      *known; /* chained: calls of the batch */
@@ -169,6 +165,7 @@ typedef struct {
     unsigned partial : 1;  /* the batch was seen incomplete */
     unsigned sealed : 1;   /* all its calls are known */
     unsigned opened : 1;   /* a stream has told of it */
+    unsigned indexed : 1;  /* only the conversation index names it */
     unsigned external : 1; /* the body has no result, but the store does */
     unsigned watching : 1;
     unsigned again : 1;    /* something changed while asking */

@@ -284,7 +284,7 @@ ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
                                ctx->barrier.decision.k);
     } else {
         ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "%uz missing",
-                               ctx->barrier.nmissing);
+                               ctx->barrier.needs.nmissing);
     }
 }
 
@@ -410,7 +410,7 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
                                : what == NGX_CHAT_VERDICT_BOUNCED
                                    ? "%uz missing"
                                    : "",
-                               ctx->barrier.nmissing);
+                               ctx->barrier.needs.nmissing);
         return;
     }
 

@@ -104,29 +104,31 @@ ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
 }
 
 
-/* answer/k of an attempt, or void/k; of a refusal its end, too. */
+/*
+ * Puts what is known of the answer to our claim: answer/k, end/k if it has
+ * ended, or void/k if nothing was sent.
+ */
 static void
-put_status(ngx_chat_ctx_t *ctx)
+put_outcome(ngx_chat_ctx_t *ctx, uint32_t status, chat_end_e end)
 {
-    chat_attempt_t attempt;
+    ngx_uint_t     unsent = ngx_chat_upstream_unsent(ctx);
+    chat_attempt_t attempt =
+        chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k);
 
-    if (ngx_chat_upstream_unsent(ctx)) {
-        ctx->response.ended = 1;
+    ctx->response.ended = unsent || end != CHAT_END_NONE;
+
+    if (unsent || (end != CHAT_END_NONE && end != CHAT_END_FINISHED)) {
         ngx_chat_attempt_keep_results(ctx);
+    }
+
+    if (unsent) {
         ngx_chat_attempt_void(ctx, ctx->attempt.k);
         return;
     }
 
-    attempt = chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k);
-    attempt.answer = ctx->response.status;
-
-    if (attempt.answer >= 300) {
-        ctx->response.ended = 1;
-        ngx_chat_attempt_keep_results(ctx);
-        attempt.after = ngx_chat_headers_after(ctx->request);
-        attempt.end = CHAT_END_FAILED;
-    }
-
+    attempt.answer = status;
+    attempt.after = status >= 300 ? ngx_chat_headers_after(ctx->request) : 0;
+    attempt.end = end;
     put_attempt(ctx, &attempt);
 }
 
@@ -143,7 +145,8 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
     ctx->response.answered = 1;
 
     if (ctx->attempt.k != 0) {
-        put_status(ctx);
+        put_outcome(ctx, status,
+                    status >= 300 ? CHAT_END_FAILED : CHAT_END_NONE);
 
     } else if (status >= 200 && status < 300) {
         ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.carried);
@@ -154,36 +157,24 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Puts what the stream says of one batch, and when that was. */
-static void
-put_stream_facts(ngx_chat_ctx_t *ctx, const chat_stream_facts_t *batch)
-{
-    chat_arena_t *arena = chat_arena_create(0);
-    chat_facts_t  facts;
-
-    if (arena == NULL) {
-        return;
-    }
-
-    chat_facts_init(&facts, arena);
-    chat_facts_since(&facts, ngx_chat_now());
-    chat_facts_append(&facts, batch->facts, batch->count);
-    ngx_chat_put(ctx, &batch->key, &facts);
-    chat_arena_destroy(arena);
-}
-
-
 void
 ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
     size_t                     i, n;
-    const chat_stream_facts_t *facts;
+    chat_arena_t              *arena = chat_arena_create(0);
+    chat_facts_t               facts;
+    const chat_stream_facts_t *batch;
 
-    n = chat_stream_facts(ctx->response.stream, &facts);
+    n = chat_stream_facts(ctx->response.stream, &batch);
 
-    for (i = 0; i < n; i++) {
-        put_stream_facts(ctx, &facts[i]);
+    for (i = 0; arena != NULL && i < n; i++, batch++) {
+        chat_facts_init(&facts, arena);
+        chat_facts_since(&facts, ngx_chat_now());
+        chat_facts_append(&facts, batch->facts, batch->count);
+        ngx_chat_put(ctx, &batch->key, &facts);
     }
+
+    chat_arena_destroy(arena);
 
     /* the client may answer to what it is sent next */
     if (n != 0) {
@@ -330,7 +321,6 @@ void
 ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
 {
     size_t              n;
-    chat_attempt_t      attempt;
     const chat_piece_t *pieces;
 
     ngx_chat_stall_end(ctx);
@@ -365,24 +355,9 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
     log_end(ctx);
     ngx_chat_metrics_turn(ctx, ctx->response.end);
 
-    if (ctx->attempt.k == 0 || ctx->response.ended) {
-        return;
+    if (ctx->attempt.k != 0 && !ctx->response.ended) {
+        put_outcome(ctx, 0, ctx->response.end);
     }
-
-    ctx->response.ended = 1;
-
-    if (ctx->response.end != CHAT_END_FINISHED) {
-        ngx_chat_attempt_keep_results(ctx);
-    }
-
-    if (ngx_chat_upstream_unsent(ctx)) {
-        ngx_chat_attempt_void(ctx, ctx->attempt.k);
-        return;
-    }
-
-    attempt = chat_gate_attempt(&ctx->barrier.q, ctx->attempt.k);
-    attempt.end = ctx->response.end;
-    put_attempt(ctx, &attempt);
 }
 
 

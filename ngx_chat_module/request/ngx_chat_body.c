@@ -74,15 +74,6 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 }
 
 
-static ngx_int_t
-parse_failed(chat_rc_e rc)
-{
-    return rc == CHAT_ERROR   ? NGX_ERROR
-           : rc == CHAT_LIMIT ? NGX_ABORT
-                              : NGX_DECLINED;
-}
-
-
 /* The path as nginx has it by now, and the query behind it. */
 static ngx_int_t
 read_uri(ngx_http_request_t *r, chat_str_t *uri)
@@ -129,21 +120,22 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 
     rc = chat_json_parse(&ctx->body.doc, ctx->body.arena,
                          chat_str(ctx->body.text.data, ctx->body.text.len));
-    if (rc != CHAT_OK) {
-        return parse_failed(rc);
-    }
 
-    method = chat_str(r->method_name.data, r->method_name.len);
-
-    if (read_uri(r, &uri) != NGX_OK) {
+    if (rc == CHAT_OK && read_uri(r, &uri) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    ctx->dialect =
-        chat_dialect_request(ctx->conf->dialect, method, uri, &ctx->body.doc,
-                             ctx->body.arena, &ctx->body.rq, &rc);
-    if (ctx->dialect == NULL) {
-        return parse_failed(rc);
+    if (rc == CHAT_OK) {
+        method = chat_str(r->method_name.data, r->method_name.len);
+        ctx->dialect = chat_dialect_request(ctx->conf->dialect, method, uri,
+                                            &ctx->body.doc, ctx->body.arena,
+                                            &ctx->body.rq, &rc);
+    }
+
+    if (rc != CHAT_OK) {
+        return rc == CHAT_ERROR   ? NGX_ERROR
+               : rc == CHAT_LIMIT ? NGX_ABORT
+                                  : NGX_DECLINED;
     }
 
     if (ctx->barrier.external && ctx->body.rq.class == CHAT_CLASS_PENDING) {

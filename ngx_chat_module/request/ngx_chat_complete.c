@@ -109,8 +109,8 @@ look_up_step(ngx_chat_ctx_t *ctx, size_t at)
     last = ctx->body.rq.answers && b->q.dialect != NULL
            && at + 1 == ctx->body.rq.nsteps;
 
-    if (last && b->nfields != 0) {
-        look_up(ctx, at, 1, &b->q.key, b->fields, b->nfields);
+    if (last && b->needs.nfields != 0) {
+        look_up(ctx, at, 1, &b->q.key, b->needs.fields, b->needs.nfields);
     }
 
     /* twice: an id may occur more than once */
@@ -130,31 +130,27 @@ look_up_step(ngx_chat_ctx_t *ctx, size_t at)
 }
 
 
-/* A copy of the answer in the body's arena. */
-static chat_rc_e
-keep_facts(ngx_chat_lookup_t *lookup, const chat_fact_t *facts, size_t n)
+chat_rc_e
+ngx_chat_keep_facts(chat_facts_t *kept, const chat_fact_t *facts, size_t n)
 {
-    size_t        i;
-    chat_fact_t  *copy;
-    chat_arena_t *arena = lookup->ask.ctx->body.arena;
+    size_t        i = kept->count;
+    chat_fact_t  *fact;
+    chat_arena_t *arena = kept->arena;
 
-    copy = chat_arena_alloc(arena, (n + 1) * sizeof(chat_fact_t));
-    lookup->facts = copy;
-    lookup->count = n;
+    chat_facts_append(kept, facts, n);
 
-    for (i = 0; copy != NULL && i < n; i++) {
-        copy[i].has_payload = facts[i].has_payload;
+    for (; !kept->failed && i < kept->count; i++) {
+        fact = &kept->items[i];
 
-        if (chat_arena_dup(arena, facts[i].field, &copy[i].field) != CHAT_OK
-            || chat_arena_dup(arena, facts[i].value, &copy[i].value) != CHAT_OK
-            || chat_arena_dup(arena, facts[i].payload, &copy[i].payload)
-                   != CHAT_OK)
+        if (chat_arena_dup(arena, fact->field, &fact->field) != CHAT_OK
+            || chat_arena_dup(arena, fact->value, &fact->value) != CHAT_OK
+            || chat_arena_dup(arena, fact->payload, &fact->payload) != CHAT_OK)
         {
-            return CHAT_ERROR;
+            kept->failed = 1;
         }
     }
 
-    return copy != NULL ? CHAT_OK : CHAT_ERROR;
+    return kept->failed ? CHAT_ERROR : CHAT_OK;
 }
 
 
@@ -239,8 +235,8 @@ has_all(ngx_chat_ctx_t *ctx)
         }
     }
 
-    for (i = 0; i < ctx->barrier.nfields; i++) {
-        id = ctx->barrier.fields[i];
+    for (i = 0; i < ctx->barrier.needs.nfields; i++) {
+        id = ctx->barrier.needs.fields[i];
         slash =
             ngx_strlchr((u_char *) id.data, (u_char *) id.data + id.len, '/');
         id.len -= (size_t) (slash + 1 - id.data);
@@ -309,7 +305,7 @@ complete(ngx_chat_ctx_t *ctx)
             if (lookup->failed) {
                 return NGX_ERROR;
             }
-            if (lookup->count != ctx->barrier.nfields) {
+            if (lookup->facts.count != ctx->barrier.needs.nfields) {
                 return NGX_DECLINED;
             }
         }
@@ -317,7 +313,7 @@ complete(ngx_chat_ctx_t *ctx)
         if (!lookup->failed
             && chat_results_collect(&ctx->body.results, &ctx->body.rq,
                                     &ctx->body.rq.steps[lookup->step],
-                                    lookup->facts, lookup->count,
+                                    lookup->facts.items, lookup->facts.count,
                                     ctx->barrier.known, ctx->barrier.nknown,
                                     lookup->needed && continuation)
                    != CHAT_OK)
@@ -354,7 +350,10 @@ on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
     ngx_chat_ctx_t    *ctx = ask->ctx;
     ngx_chat_lookup_t *lookup = (ngx_chat_lookup_t *) ask;
 
-    lookup->failed = rc != CHAT_OK || keep_facts(lookup, facts, n) != CHAT_OK;
+    chat_facts_init(&lookup->facts, ctx->body.arena);
+    lookup->failed =
+        rc != CHAT_OK
+        || ngx_chat_keep_facts(&lookup->facts, facts, n) != CHAT_OK;
 
     if (--ctx->payloads.due == 0) {
         ngx_chat_metrics_asked(ctx);
@@ -364,56 +363,46 @@ on_payloads(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
 }
 
 
-/* Asks for the payloads, of the last step first. NGX_AGAIN: they are due. */
-static ngx_int_t
-look_up_all(ngx_chat_ctx_t *ctx)
-{
-    size_t step, lacking = 0;
-
-    if (ctx->body.arena == NULL && ngx_chat_body_parse(ctx) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ctx->payloads.count = 0;
-    ctx->barrier.asked = ngx_chat_metrics_clock();
-    chat_results_init(&ctx->body.results, ctx->body.arena);
-
-    ctx->payloads.items = chat_arena_alloc(
-        ctx->body.arena, NGX_CHAT_LOOKUPS_MAX * sizeof(*ctx->payloads.items));
-    if (ctx->payloads.items == NULL) {
-        return complete(ctx);
-    }
-
-    for (step = ctx->body.rq.nsteps;
-         step-- > 0 && lacking < NGX_CHAT_LOOKUPS_MAX
-         && ctx->payloads.count < NGX_CHAT_LOOKUPS_MAX;)
-    {
-        lacking += look_up_step(ctx, step);
-    }
-
-    if (ctx->payloads.due == 0) {
-        return complete(ctx);
-    }
-
-    ctx->state = NGX_CHAT_ASKING;
-    ngx_chat_decide_ask(ctx);
-    return NGX_AGAIN;
-}
-
-
 void
 ngx_chat_payloads(ngx_chat_ctx_t *ctx, ngx_uint_t merging)
 {
-    ngx_int_t rc = NGX_OK;
+    size_t     step, lacking = 0;
+    ngx_int_t  rc = NGX_OK;
+    ngx_uint_t nothing;
 
+    nothing = merging && (ctx->conf->dry_run || ctx->worker->store == NULL);
     ctx->payloads.merging = merging;
 
-    if (!merging || !(ctx->conf->dry_run || ctx->worker->store == NULL)) {
-        rc = look_up_all(ctx);
+    if (!nothing && ctx->body.arena == NULL) {
+        rc = ngx_chat_body_parse(ctx) == NGX_OK ? NGX_OK : NGX_ERROR;
     }
 
-    if (rc != NGX_AGAIN) {
-        ctx->payloads.rc = rc;
-        ctx->step(ctx, NGX_CHAT_EVENT_PAYLOADS);
+    if (!nothing && rc == NGX_OK) {
+        ctx->payloads.count = 0;
+        ctx->barrier.asked = ngx_chat_metrics_clock();
+        chat_results_init(&ctx->body.results, ctx->body.arena);
+
+        ctx->payloads.items = chat_arena_alloc(
+            ctx->body.arena, NGX_CHAT_LOOKUPS_MAX * sizeof(ngx_chat_lookup_t));
+
+        /* the last step first */
+        for (step = ctx->body.rq.nsteps;
+             ctx->payloads.items != NULL && step-- > 0
+             && lacking < NGX_CHAT_LOOKUPS_MAX
+             && ctx->payloads.count < NGX_CHAT_LOOKUPS_MAX;)
+        {
+            lacking += look_up_step(ctx, step);
+        }
+
+        if (ctx->payloads.due != 0) {
+            ctx->state = NGX_CHAT_ASKING;
+            ngx_chat_decide_ask(ctx);
+            return;
+        }
+
+        rc = complete(ctx);
     }
+
+    ctx->payloads.rc = rc;
+    ctx->step(ctx, NGX_CHAT_EVENT_PAYLOADS);
 }

@@ -29,7 +29,7 @@ act(ngx_chat_ctx_t *ctx, chat_action_e action, ngx_chat_verdict_e verdict)
 {
     ctx->act.action = action;
     ctx->passes_as = verdict;
-    ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+    ctx->step(ctx, NGX_CHAT_EVENT_DECIDED);
 }
 
 
@@ -50,11 +50,18 @@ ngx_chat_decide_ask(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Puts facts (NULL: none) under the key, asks for all, and may watch it. */
 static void
-ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, ngx_chat_ask_pt done)
+ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
+    chat_store_watch_t *watch, ngx_chat_ask_pt done)
 {
     ngx_chat_decide_ask(ctx);
-    ngx_chat_ask(ctx, &ctx->barrier.ask, key, NULL, done);
+
+    if (watch != NULL) {
+        ngx_chat_ask_watch(ctx, &ctx->barrier.ask, watch, key, facts, done);
+    } else {
+        ngx_chat_ask(ctx, &ctx->barrier.ask, key, facts, done);
+    }
 }
 
 
@@ -174,22 +181,19 @@ rejoin(ngx_chat_ctx_t *ctx)
 
 /* The name of the batch. */
 
-/* 1 if the batch is known by the index of its conversation alone. */
-static ngx_uint_t
-is_indexed(ngx_chat_ctx_t *ctx)
-{
-    return (ctx->body.rq.chained && ctx->body.rq.by_conversation)
-           || ctx->body.rq.class == CHAT_CLASS_REGENERATE;
-}
-
-
-/* Sets q.key to what is to be asked first; CHAT_DECLINED: not managed. */
+/*
+ * Sets q.key to what is to be asked first: the batch, or the conversation
+ * index if only that names the batch. CHAT_DECLINED: not managed.
+ */
 static chat_rc_e
 name_batch(ngx_chat_ctx_t *ctx)
 {
     const chat_request_t *rq = &ctx->body.rq;
 
-    return is_indexed(ctx)
+    ctx->barrier.indexed = (rq->chained && rq->by_conversation)
+                           || rq->class == CHAT_CLASS_REGENERATE;
+
+    return ctx->barrier.indexed
                ? chat_batch_record_key(&ctx->scope, &ctx->barrier.q.key)
                : chat_batch_key(&ctx->scope, &rq->steps[rq->nsteps - 1],
                                 &ctx->barrier.q.key);
@@ -380,7 +384,7 @@ join_batch(ngx_chat_ctx_t *ctx)
         if (ctx->conf->dry_run) {
             act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
         } else {
-            ask(ctx, &q->key, on_regenerated);
+            ask(ctx, &q->key, NULL, NULL, on_regenerated);
         }
 
         return;
@@ -446,35 +450,42 @@ on_index(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 static void
 find_batch(ngx_chat_ctx_t *ctx)
 {
-    if (is_indexed(ctx)) {
-        ask(ctx, &ctx->barrier.q.key, on_index);
+    if (ctx->barrier.indexed) {
+        ask(ctx, &ctx->barrier.q.key, NULL, NULL, on_index);
     } else {
         join_batch(ctx);
     }
 }
 
 
-/* The store is there: what it is asked depends on the request. */
+/*
+ * What the store is asked depends on the request. connected: 0 if the store
+ * cannot be asked; what the body says by itself decides then.
+ */
 static void
-begin(ngx_chat_ctx_t *ctx)
+begin(ngx_chat_ctx_t *ctx, ngx_uint_t connected)
 {
-    ngx_int_t       rc = NGX_DECLINED;
-    chat_request_t *rq = &ctx->body.rq;
+    ngx_int_t rc = NGX_DECLINED;
+    chat_class_e class = ctx->body.rq.class;
 
-    if (rq->class == CHAT_CLASS_REGENERATE) {
+    if (class == CHAT_CLASS_REGENERATE) {
         rc = name_batch(ctx) == CHAT_OK ? NGX_OK : NGX_DECLINED;
 
-    } else if (rq->answers) {
+    } else if (connected ? ctx->body.rq.answers
+                         : class == CHAT_CLASS_CONTINUATION) {
         rc = question(ctx);
     }
 
-    if (rc == NGX_OK) {
-        find_batch(ctx);
-
-    } else if (rc == NGX_ABORT) {
+    if (rc == NGX_ABORT) {
         act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_REFUSED);
 
-    } else if (rq->class == CHAT_CLASS_FRESH) {
+    } else if (!connected) {
+        ngx_chat_decide_failed(ctx, CHAT_ERROR);
+
+    } else if (rc == NGX_OK) {
+        find_batch(ctx);
+
+    } else if (class == CHAT_CLASS_FRESH) {
         ctx->managed = 1;
         act(ctx, CHAT_ACT_GO, NGX_CHAT_VERDICT_PASSED);
 
@@ -486,29 +497,11 @@ begin(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The store cannot be asked: what the body says by itself decides. */
-static void
-begin_without_store(ngx_chat_ctx_t *ctx)
-{
-    if (ctx->body.rq.class == CHAT_CLASS_CONTINUATION
-        && question(ctx) == NGX_ABORT)
-    {
-        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_REFUSED);
-    } else {
-        ngx_chat_decide_failed(ctx, CHAT_ERROR);
-    }
-}
-
-
 static void
 on_connected(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
              size_t n)
 {
-    if (rc == CHAT_OK) {
-        begin(of->ctx);
-    } else {
-        begin_without_store(of->ctx);
-    }
+    begin(of->ctx, rc == CHAT_OK);
 }
 
 
@@ -527,17 +520,14 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
     } else if (ctx->body.rq.class == CHAT_CLASS_OTHER) {
         act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
 
-    } else if (store->state == CHAT_STORE_UNAVAILABLE) {
-        begin_without_store(ctx);
-
     } else if (store->state == CHAT_STORE_RECONNECTING) {
         /* joins nothing, to wait for the connection: the answer's facts must
            be in the store before its client acts on them */
         ngx_memzero(&nothing, sizeof(nothing));
-        ask(ctx, &nothing, on_connected);
+        ask(ctx, &nothing, NULL, NULL, on_connected);
 
     } else {
-        begin(ctx);
+        begin(ctx, store->state != CHAT_STORE_UNAVAILABLE);
     }
 }
 
@@ -548,39 +538,29 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
 static ngx_int_t
 keep_facts(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t              room;
     chat_rc_e           rc = CHAT_ERROR;
     chat_buf_t          cors = { 0 };
-    chat_arena_t       *look = ctx->barrier.look;
-    chat_question_t    *q = &ctx->barrier.q;
     ngx_chat_barrier_t *b = &ctx->barrier;
 
-    room = batch->nmembers + q->nmembers + 1;
     b->since = batch->since;
     /* the request that lacks results is not the only one that brings some */
     b->partial = (batch->partial || b->decision.merge) & 1;
     b->sealed = batch->sealed && !batch->cleared;
     b->opened = batch->open & 1;
-    b->fields = chat_arena_alloc(look, 2 * room * sizeof(chat_str_t));
-    b->missing = chat_arena_alloc(look, room * sizeof(chat_str_t));
 
     /* the CORS lines of the asking response that are fit for this client */
     chat_recording_cors(&cors, batch->cors, ctx->headers.origin);
     if (!cors.failed) {
-        rc = chat_arena_dup(look, chat_buf_str(&cors), &b->cors);
+        rc = chat_arena_dup(b->look, chat_buf_str(&cors), &b->cors);
     }
 
     chat_buf_free(&cors);
 
-    if (rc != CHAT_OK || b->fields == NULL || b->missing == NULL
-        || chat_gate_missing(q, batch, look, b->missing, &b->nmissing)
-               != CHAT_OK)
-    {
-        return NGX_ERROR;
+    if (rc == CHAT_OK) {
+        rc = chat_gate_needs(&b->q, batch, b->look, &b->needs);
     }
 
-    b->nfields = chat_gate_fields(q, batch, look, b->fields);
-    return b->decision.merge && b->nfields == 0 ? NGX_ERROR : NGX_OK;
+    return rc == CHAT_OK ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -763,7 +743,7 @@ ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
         ngx_chat_decide_failed(ctx, rc);
     } else {
         ngx_chat_decide_act(ctx, 0);
-        ctx->step(ctx, NGX_CHAT_EVENT_FACTS);
+        ctx->step(ctx, NGX_CHAT_EVENT_DECIDED);
     }
 }
 
@@ -789,13 +769,5 @@ void
 ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
                      chat_store_watch_t *watch)
 {
-    chat_key_t *key = &ctx->barrier.q.key;
-
-    ngx_chat_decide_ask(ctx);
-
-    if (watch != NULL) {
-        ngx_chat_ask_watch(ctx, &ctx->barrier.ask, watch, key, facts, on_look);
-    } else {
-        ngx_chat_ask(ctx, &ctx->barrier.ask, key, facts, on_look);
-    }
+    ask(ctx, &ctx->barrier.q.key, facts, watch, on_look);
 }

@@ -46,21 +46,13 @@ static void look(ngx_chat_group_t *group);
 static void on_timer(ngx_event_t *ev);
 
 
-static ngx_rbtree_key_t
-group_key(const chat_key_t *key)
-{
-    ngx_rbtree_key_t prefix;
-
-    ngx_memcpy(&prefix, key->name.bytes, sizeof(prefix));
-    return prefix;
-}
-
-
 static ngx_chat_group_t *
 group_find(ngx_chat_worker_t *worker, const chat_key_t *key)
 {
-    ngx_rbtree_key_t   prefix = group_key(key);
+    ngx_rbtree_key_t   prefix;
     ngx_rbtree_node_t *node = worker->groups.root;
+
+    ngx_memcpy(&prefix, key->name.bytes, sizeof(prefix));
 
     while (node != worker->groups.sentinel) {
         if (prefix == node->key
@@ -81,35 +73,6 @@ static void
 on_change(chat_store_watch_t *watch)
 {
     look(watch->data);
-}
-
-
-/* Puts the request into the group of its batch; NGX_ERROR: no memory. */
-static ngx_int_t
-group_enter(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_group_t *group = group_find(ctx->worker, &ctx->barrier.q.key);
-
-    if (group == NULL) {
-        group = ngx_calloc(sizeof(*group), ctx->request->connection->log);
-        if (group == NULL) {
-            return NGX_ERROR;
-        }
-
-        group->worker = ctx->worker;
-        group->key = ctx->barrier.q.key;
-        group->ttl = (uint32_t) ctx->conf->ttl;
-        group->node.key = group_key(&ctx->barrier.q.key);
-        group->watch.notify = on_change;
-        group->watch.data = group;
-        ngx_queue_init(&group->members);
-        ngx_rbtree_insert(&ctx->worker->groups, &group->node);
-    }
-
-    group->count++;
-    ngx_queue_insert_tail(&group->members, &ctx->barrier.mates);
-    ctx->barrier.group = group;
-    return NGX_OK;
 }
 
 
@@ -140,19 +103,28 @@ group_check(ngx_chat_group_t *group)
 
 /* Gives each member the batch, as the look has shown it. */
 static void
-group_decide(ngx_chat_group_t *group, chat_rc_e rc, const chat_batch_t *batch)
+on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
     ngx_queue_t       due, *q;
+    chat_batch_t      batch;
+    chat_arena_t     *scratch = NULL;
     ngx_chat_ctx_t   *ctx;
     ngx_connection_t *c;
+    ngx_chat_group_t *group = op->data;
 
-    if (ngx_queue_empty(&group->members)) {
-        return;
+    if (rc == CHAT_OK) {
+        scratch = chat_arena_create(0);
+        rc = scratch != NULL ? chat_batch_read(facts, n, scratch, &batch)
+                             : CHAT_ERROR;
     }
 
+    group->busy = 1;
     ngx_queue_init(&due);
-    ngx_queue_add(&due, &group->members);
-    ngx_queue_init(&group->members);
+
+    if (!ngx_queue_empty(&group->members)) {
+        ngx_queue_add(&due, &group->members);
+        ngx_queue_init(&group->members);
+    }
 
     while (!ngx_queue_empty(&due)) {
         q = ngx_queue_head(&due);
@@ -169,29 +141,11 @@ group_decide(ngx_chat_group_t *group, chat_rc_e rc, const chat_batch_t *batch)
         ctx->barrier.asked = group->asked;
         c = ctx->request->connection;
         ngx_http_set_log_request(c->log, ctx->request);
-        ngx_chat_decide_looked(ctx, rc, batch);
+        ngx_chat_decide_looked(ctx, rc, &batch);
         ngx_http_run_posted_requests(c);
     }
-}
 
-
-static void
-on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
-{
-    chat_batch_t      batch;
-    chat_arena_t     *scratch = NULL;
-    ngx_chat_group_t *group = op->data;
-
-    if (rc == CHAT_OK) {
-        scratch = chat_arena_create(0);
-        rc = scratch != NULL ? chat_batch_read(facts, n, scratch, &batch)
-                             : CHAT_ERROR;
-    }
-
-    group->busy = 1;
-    group_decide(group, rc, &batch);
     group->busy = 0;
-
     chat_arena_destroy(scratch);
     group_check(group);
 }
@@ -236,18 +190,41 @@ ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
 ngx_int_t
 ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 {
-    chat_store_watch_t *watch;
+    chat_key_t       *key = &ctx->barrier.q.key;
+    ngx_chat_group_t *group = ctx->barrier.group;
 
-    if (ctx->barrier.group == NULL && group_enter(ctx) != NGX_OK) {
-        return NGX_ERROR;
+    if (group == NULL) {
+        group = group_find(ctx->worker, key);
+    }
+
+    if (group == NULL) {
+        group = ngx_calloc(sizeof(*group), ctx->request->connection->log);
+        if (group == NULL) {
+            return NGX_ERROR;
+        }
+
+        group->worker = ctx->worker;
+        group->key = *key;
+        group->ttl = (uint32_t) ctx->conf->ttl;
+        group->watch.notify = on_change;
+        group->watch.data = group;
+        ngx_queue_init(&group->members);
+        ngx_memcpy(&group->node.key, key->name.bytes, sizeof(group->node.key));
+        ngx_rbtree_insert(&ctx->worker->groups, &group->node);
+    }
+
+    if (ctx->barrier.group == NULL) {
+        ctx->barrier.group = group;
+        ngx_queue_insert_tail(&group->members, &ctx->barrier.mates);
+        group->count++;
     }
 
     ctx->barrier.watching = 1;
-    watch = &ctx->barrier.group->watch;
 
     ngx_chat_decide_look(ctx, facts,
-                         watch->store == NULL || ctx->barrier.rejoined ? watch
-                                                                       : NULL);
+                         group->watch.store == NULL || ctx->barrier.rejoined
+                             ? &group->watch
+                             : NULL);
     return NGX_OK;
 }
 

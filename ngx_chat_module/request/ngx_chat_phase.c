@@ -399,7 +399,7 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
 
         return;
 
-    case NGX_CHAT_EVENT_FACTS:
+    case NGX_CHAT_EVENT_DECIDED:
         perform(ctx);
         return;
 

@@ -57,7 +57,7 @@ void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
 ngx_msec_t ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls);
 
 /*
- * These set ctx->act and report FACTS, at once or later, or let the request
+ * These set ctx->act and report DECIDED, at once or later, or let the request
  * wait on.
  */
 
@@ -122,6 +122,10 @@ ngx_int_t ngx_chat_tenant_find(ngx_chat_ctx_t *ctx);
  * NGX_DECLINED (the body cannot take them), or NGX_ERROR (the store failed).
  */
 void ngx_chat_payloads(ngx_chat_ctx_t *ctx, ngx_uint_t merging);
+
+/* Appends copies, payloads too, in the list's arena. CHAT_ERROR: no memory. */
+chat_rc_e ngx_chat_keep_facts(chat_facts_t *kept, const chat_fact_t *facts,
+                              size_t n);
 
 /* ngx_chat_hold.c */
 

@@ -466,8 +466,8 @@ ngx_chat_reply_error(ngx_chat_ctx_t *ctx, chat_reply_e reply,
     }
 
     if (reply == CHAT_REPLY_INCOMPLETE || reply == CHAT_REPLY_UNMERGED) {
-        refusal.ids = ctx->barrier.missing;
-        refusal.nids = ctx->barrier.nmissing;
+        refusal.ids = ctx->barrier.needs.missing;
+        refusal.nids = ctx->barrier.needs.nmissing;
     }
 
     if (in_band) {

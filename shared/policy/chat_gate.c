@@ -121,22 +121,14 @@ chat_gate_carried(const chat_look_t *look)
 }
 
 
-/* 1 if the store has the opposite of the decision that the body brings. */
-static int
-chat_gate_overrules(const chat_batch_t           *batch,
-                    const chat_question_member_t *own)
+int
+chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
+                    const chat_member_t *member)
 {
-    const chat_member_t *member;
-
-    if (!chat_approval_is_decided(own->approval)
-        || own->outcome != CHAT_OUTCOME_NONE)
-    {
-        return 0;
-    }
-
-    member = chat_batch_find(batch, own->id);
-    return member != NULL && member->approval != CHAT_APPROVAL_NONE
-           && member->approval != own->approval;
+    return member != NULL && outcome == CHAT_OUTCOME_NONE
+           && chat_approval_is_decided(approval)
+           && member->approval != CHAT_APPROVAL_NONE
+           && member->approval != approval;
 }
 
 
@@ -164,8 +156,10 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
                 : chat_gate_stored(batch, *id, own->kind, own->fingerprint);
 
         if (own->settled && *source != SOURCE_RESULT) {
-            *source = chat_gate_overrules(batch, own) ? SOURCE_OVERRULE
-                                                      : SOURCE_BODY;
+            *source = chat_gate_overrules(own->outcome, own->approval,
+                                          chat_batch_find(batch, own->id))
+                          ? SOURCE_OVERRULE
+                          : SOURCE_BODY;
         }
 
         return 1;
@@ -178,7 +172,9 @@ chat_gate_member(const chat_question_t *q, const chat_batch_t *batch, size_t i,
     if (!member->is_call || member->kind == CHAT_KIND_PROVIDER) {
         *source = SOURCE_BODY;
 
-    } else if (own != NULL && chat_gate_overrules(batch, own)) {
+    } else if (own != NULL
+               && chat_gate_overrules(own->outcome, own->approval, member))
+    {
         *source = SOURCE_OVERRULE;
 
     } else if (own != NULL || chat_gate_delivered(q, member)) {
@@ -213,42 +209,31 @@ chat_gate_count(chat_look_t *look, chat_decision_t *out)
 }
 
 
-/* 1 if the stream brought members that the body does not list. */
-static int
-chat_gate_more(const chat_look_t *look)
+/*
+ * How many calls of the batch the body lists. *unlisted: the client must
+ * answer others, too.
+ */
+static size_t
+chat_gate_listed(const chat_look_t *look, int *unlisted)
 {
-    size_t               i;
-    const chat_member_t *member;
-
-    for (i = 0; i < look->batch->nmembers; i++) {
-        member = &look->batch->members[i];
-
-        if (member->is_call && member->kind != CHAT_KIND_PROVIDER
-            && chat_gate_own_member(look->q, member->id) == NULL)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* 1 if none of the results that a chained body brings is of the batch. */
-static int
-chat_gate_foreign(const chat_look_t *look)
-{
-    size_t               i;
+    size_t               i, listed = 0;
     const chat_member_t *member = look->batch->members;
 
+    *unlisted = 0;
+
     for (i = 0; i < look->batch->nmembers; i++, member++) {
-        if (member->is_call
-            && chat_gate_own_member(look->q, member->id) != NULL) {
-            return 0;
+        if (!member->is_call) {
+            continue;
+        }
+
+        if (chat_gate_own_member(look->q, member->id) != NULL) {
+            listed++;
+        } else if (member->kind != CHAT_KIND_PROVIDER) {
+            *unlisted = 1;
         }
     }
 
-    return look->q->nmembers != 0;
+    return listed;
 }
 
 
@@ -340,7 +325,8 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 static chat_gate_e
 chat_gate_row(chat_look_t *look, chat_decision_t *out)
 {
-    int                 superseded;
+    int                 superseded, unlisted;
+    size_t              listed = chat_gate_listed(look, &unlisted);
     chat_gate_e         verdict;
     chat_question_t    *q = look->q;
     const chat_batch_t *batch = look->batch;
@@ -352,7 +338,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
     }
 
     /* a conversation is at its newest step, its request may be of another */
-    if (q->chained && batch->sealed && chat_gate_foreign(look)) {
+    if (q->chained && batch->sealed && q->nmembers != 0 && listed == 0) {
         return CHAT_GATE_UNMANAGED;
     }
 
@@ -375,7 +361,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_HOLD;
     }
 
-    if (q->found_unsealed && !q->chained && chat_gate_more(look)) {
+    if (q->found_unsealed && !q->chained && unlisted) {
         return CHAT_GATE_INCOMPLETE;
     }
 
@@ -473,7 +459,8 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     out->merge |= look.overruled;
 
     if (out->verdict == CHAT_GATE_CLAIM) {
-        chat_gate_carries(q, batch);
+        /* without memory no other request is a sibling */
+        q->carries = chat_gate_results(q, batch);
     }
 
     chat_gate_see_attempt(q, &batch->last, &q->seen.last);
@@ -507,71 +494,37 @@ chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision)
 }
 
 
-/* The reply of a verdict that ends the request here. */
-static chat_reply_e
-chat_gate_reply(const chat_question_t *q, const chat_decision_t *decision,
-                const chat_terms_t *terms)
-{
-    switch (decision->verdict) {
-    case CHAT_GATE_SIBLING:
-        return terms->siblings_conflict
-                       || (terms->siblings_recording && q->dialect->no_empty)
-                   ? CHAT_REPLY_CONFLICT
-                   : CHAT_REPLY_EMPTY;
-    case CHAT_GATE_EMPTY:
-        return CHAT_REPLY_EMPTY;
-    case CHAT_GATE_OUTCOME:
-        return chat_gate_outcome(q, decision);
-    case CHAT_GATE_INCOMPLETE:
-        return chat_gate_incomplete(q->dialect);
-    case CHAT_GATE_SUPERSEDED:
-        return CHAT_REPLY_SUPERSEDED;
-    case CHAT_GATE_CLEARED:
-        return CHAT_REPLY_CLEARED;
-    case CHAT_GATE_LOOP:
-        return CHAT_REPLY_LOOP;
-    default:
-        return CHAT_REPLY_CONFLICT;
-    }
-}
-
-
-/* The action of a verdict on a continuation. */
-static chat_action_e
-chat_gate_action(const chat_decision_t *decision, const chat_terms_t *terms)
-{
-    switch (decision->verdict) {
-    case CHAT_GATE_CLAIM:
-        return CHAT_ACT_CLAIM;
-    case CHAT_GATE_HOLD:
-    case CHAT_GATE_WAIT:
-        return CHAT_ACT_WAIT;
-    case CHAT_GATE_UNMANAGED:
-        return CHAT_ACT_POLL;
-    default:
-        break;
-    }
-
-    if (!terms->followed
-        && (decision->attach || decision->verdict == CHAT_GATE_SIBLING))
-    {
-        return CHAT_ACT_FOLLOW;
-    }
-
-    return decision->verdict <= CHAT_GATE_GO ? CHAT_ACT_GO : CHAT_ACT_REPLY;
-}
+/* The action of each verdict, and its reply where it does not go on. */
+static const chat_act_t chat_gate_acts[] = {
+    [CHAT_GATE_PASS] = { .action = CHAT_ACT_GO },
+    [CHAT_GATE_CLAIM] = { .action = CHAT_ACT_CLAIM },
+    [CHAT_GATE_GO] = { .action = CHAT_ACT_GO },
+    [CHAT_GATE_UNMANAGED] = { .action = CHAT_ACT_POLL },
+    [CHAT_GATE_HOLD] = { .action = CHAT_ACT_WAIT, .bounded = 1 },
+    [CHAT_GATE_WAIT] = { .action = CHAT_ACT_WAIT },
+    [CHAT_GATE_SIBLING] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_EMPTY },
+    [CHAT_GATE_EMPTY] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_EMPTY },
+    [CHAT_GATE_CONFLICT] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_CONFLICT },
+    [CHAT_GATE_OUTCOME] = { CHAT_ACT_REPLY },    /* chat_gate_outcome() */
+    [CHAT_GATE_INCOMPLETE] = { CHAT_ACT_REPLY }, /* chat_gate_incomplete() */
+    [CHAT_GATE_SUPERSEDED] = { CHAT_ACT_REPLY,
+                               .reply = CHAT_REPLY_SUPERSEDED },
+    [CHAT_GATE_CLEARED] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_CLEARED },
+    [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_LOOP },
+};
 
 
 chat_act_t
 chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
               const chat_terms_t *terms)
 {
-    chat_act_t act = { CHAT_ACT_PASS, CHAT_REPLY_CONFLICT, 0, 0 };
+    chat_act_t  act = { .action = CHAT_ACT_PASS };
+    chat_gate_e verdict = decision->verdict;
 
     if (terms->class == CHAT_CLASS_ITEMS) {
         /* its results go on, whatever became of the batch */
-        act.action = decision->verdict == CHAT_GATE_UNMANAGED ? CHAT_ACT_POLL
-                                                              : CHAT_ACT_PASS;
+        act.action =
+            verdict == CHAT_GATE_UNMANAGED ? CHAT_ACT_POLL : CHAT_ACT_PASS;
         return act;
     }
 
@@ -580,17 +533,35 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
         return act;
     }
 
-    if (terms->class == CHAT_CLASS_PENDING
-        && decision->verdict == CHAT_GATE_HOLD) {
+    if (terms->class == CHAT_CLASS_PENDING && verdict == CHAT_GATE_HOLD) {
         return act;
     }
 
-    act.action = chat_gate_action(decision, terms);
-    act.reply = chat_gate_reply(q, decision, terms);
-    act.bounded = decision->verdict == CHAT_GATE_HOLD;
+    act = chat_gate_acts[verdict];
     act.late = decision->attach;
 
-    if (act.bounded && terms->watching && terms->no_hold) {
+    if (verdict == CHAT_GATE_OUTCOME) {
+        act.reply = chat_gate_outcome(q, decision);
+
+    } else if (verdict == CHAT_GATE_INCOMPLETE) {
+        act.reply = chat_gate_incomplete(q->dialect);
+
+    } else if (verdict == CHAT_GATE_SIBLING
+               && (terms->siblings_conflict
+                   || (terms->siblings_recording && q->dialect->no_empty)))
+    {
+        act.reply = CHAT_REPLY_CONFLICT;
+    }
+
+    if (!terms->followed
+        && (verdict == CHAT_GATE_SIBLING
+            || (decision->attach
+                && (act.action == CHAT_ACT_GO
+                    || act.action == CHAT_ACT_REPLY))))
+    {
+        act.action = CHAT_ACT_FOLLOW;
+
+    } else if (act.bounded && terms->watching && terms->no_hold) {
         act.action = CHAT_ACT_REPLY;
         act.reply = chat_gate_incomplete(q->dialect);
     }
@@ -599,60 +570,49 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
 }
 
 
-size_t
-chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
-                 chat_arena_t *arena, chat_str_t *fields)
+chat_rc_e
+chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
+                chat_arena_t *arena, chat_needs_t *needs)
 {
     int           result;
-    size_t        i, k, count = 0;
-    chat_str_t    id;
+    size_t        i, room = batch->nmembers + q->nmembers + 1;
+    chat_str_t    id, *field;
     chat_source_e source;
+
+    memset(needs, 0, sizeof(*needs));
+    needs->fields = chat_arena_alloc(arena, 2 * room * sizeof(chat_str_t));
+    needs->missing = chat_arena_alloc(arena, room * sizeof(chat_str_t));
+    if (needs->fields == NULL || needs->missing == NULL) {
+        return CHAT_ERROR;
+    }
 
     for (i = 0; chat_gate_member(q, batch, i, &id, &source); i++) {
         result = source == SOURCE_RESULT;
+        field = &needs->fields[needs->nfields];
 
         if (result) {
-            fields[count++] = chat_facts_field(arena, "result/", id);
+            *field++ = chat_facts_field(arena, "result/", id);
         }
 
         if (source == SOURCE_APPROVAL || source == SOURCE_OVERRULE
             || (result
                 && chat_batch_find(batch, id)->approval != CHAT_APPROVAL_NONE))
         {
-            fields[count++] = chat_facts_field(arena, "approval/", id);
-        }
-    }
-
-    for (k = 0; k < count; k++) {
-        if (fields[k].len == 0) {
-            return 0;
-        }
-    }
-
-    return count;
-}
-
-
-chat_rc_e
-chat_gate_missing(const chat_question_t *q, const chat_batch_t *batch,
-                  chat_arena_t *arena, chat_str_t *out, size_t *n)
-{
-    size_t        i;
-    chat_str_t    id;
-    chat_source_e source;
-
-    *n = 0;
-
-    for (i = 0; chat_gate_member(q, batch, i, &id, &source); i++) {
-        if (source != SOURCE_NONE && source != SOURCE_OTHER) {
-            continue;
+            *field++ = chat_facts_field(arena, "approval/", id);
         }
 
-        if (chat_arena_dup(arena, id, &out[*n]) != CHAT_OK) {
+        for (; &needs->fields[needs->nfields] < field; needs->nfields++) {
+            if (needs->fields[needs->nfields].len == 0) {
+                return CHAT_ERROR;
+            }
+        }
+
+        if ((source == SOURCE_NONE || source == SOURCE_OTHER)
+            && chat_arena_dup(arena, id, &needs->missing[needs->nmissing++])
+                   != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
-
-        (*n)++;
     }
 
     return CHAT_OK;

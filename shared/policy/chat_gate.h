@@ -232,22 +232,27 @@ chat_gate_e chat_gate_may_claim(const chat_question_t *q,
 int chat_gate_delivered(const chat_question_t *q, const chat_member_t *member);
 
 /*
- * What the store can complete: for each member that the body leaves open and
- * the store has settled, the fields of its facts (result/<id>, and
- * approval/<id> where there is one), in the order of the calls. fields has
- * room for twice batch->nmembers + q->nmembers; the texts are in the arena.
- * Returns how many; 0 also without memory.
+ * What the body needs: the fields of the facts that complete it (result/<id>,
+ * and approval/<id> where there is one), in the order of the calls, and the
+ * ids of the calls that this request cannot complete.
  */
-size_t chat_gate_fields(const chat_question_t *q, const chat_batch_t *batch,
-                        chat_arena_t *arena, chat_str_t *fields);
+typedef struct {
+    chat_str_t *fields;
+    size_t      nfields;
+    chat_str_t *missing;
+    size_t      nmissing;
+} chat_needs_t;
+
+/* Fills *needs, in the arena. CHAT_ERROR: no memory. */
+chat_rc_e chat_gate_needs(const chat_question_t *q, const chat_batch_t *batch,
+                          chat_arena_t *arena, chat_needs_t *needs);
 
 /*
- * The ids that this request cannot complete, in the arena; *n of them. out has
- * room for batch->nmembers + q->nmembers. CHAT_ERROR: no memory.
+ * 1 if the body decides a call without a result otherwise than the store; the
+ * member may be NULL.
  */
-chat_rc_e chat_gate_missing(const chat_question_t *q,
-                            const chat_batch_t *batch, chat_arena_t *arena,
-                            chat_str_t *out, size_t *n);
+int chat_gate_overrules(chat_outcome_e outcome, chat_approval_e approval,
+                        const chat_member_t *member);
 
 /* 1 if the attempt is this request's. */
 int chat_gate_is_own(const chat_question_t *q, const chat_attempt_t *attempt);

@@ -7,6 +7,7 @@
  * Must not know: stores, NGINX, wire formats.
  */
 
+#include "policy/chat_gate.h"
 #include "policy/chat_merge.h"
 #include <stdlib.h>
 
@@ -57,17 +58,6 @@ chat_results_add(chat_results_t *results, const chat_result_t *result)
 }
 
 
-/* 1 if the body has decided a call otherwise than the store. */
-static int
-chat_results_overrules(const chat_call_t *call, const chat_member_t *member)
-{
-    return call->outcome == CHAT_OUTCOME_NONE
-           && chat_approval_is_decided(call->approval)
-           && member->approval != CHAT_APPROVAL_NONE
-           && member->approval != call->approval;
-}
-
-
 /*
  * What the store has for one call; 0 if nothing that may go into it. A stored
  * decision takes the place of another one; approvals: it is added, too.
@@ -90,7 +80,8 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
         return 1;
     }
 
-    overrules = call != NULL && chat_results_overrules(call, member);
+    overrules = call != NULL
+                && chat_gate_overrules(call->outcome, call->approval, member);
 
     if (!(approvals || overrules) || member->approval == CHAT_APPROVAL_NONE
         || (call != NULL
@@ -128,7 +119,9 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
 
         member = chat_batch_find(batch, order[i].id);
         if (member == NULL
-            || (own != NULL && !chat_results_overrules(own, member))) {
+            || (own != NULL
+                && !chat_gate_overrules(own->outcome, own->approval, member)))
+        {
             continue;
         }
 
@@ -303,16 +296,6 @@ typedef struct {
 #define CHAT_OPEN_SPARED 2 /* the store has a decision */
 
 
-/* 1 if two occurrences are of the same call. */
-static int
-chat_open_same(const chat_open_t *a, const chat_open_t *b)
-{
-    return a->step == b->step && chat_str_eq(a->call->id, b->call->id)
-           && chat_fingerprint_eq(&a->call->fingerprint,
-                                  &b->call->fingerprint);
-}
-
-
 /* Brings the occurrences of a call together, the answered ones first. */
 static int
 chat_open_compare(const void *one, const void *two)
@@ -455,7 +438,11 @@ chat_results_open(chat_results_t *results, const chat_request_t *rq,
     }
 
     for (i = 0, twin = list; i < n && rc == CHAT_OK; i++) {
-        if (!chat_open_same(&list[i], twin)) {
+        if (list[i].step != twin->step
+            || !chat_str_eq(list[i].call->id, twin->call->id)
+            || !chat_fingerprint_eq(&list[i].call->fingerprint,
+                                    &twin->call->fingerprint))
+        {
             twin = &list[i];
         }
 

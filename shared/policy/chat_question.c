@@ -18,8 +18,7 @@
 #define CHAT_TWINS_MAX 16 /* more of them say no more */
 
 
-/* The body's own results, and (batch not NULL) the stored ones. */
-static chat_str_t
+chat_str_t
 chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
 {
     size_t          i, n = 0, stored = batch ? batch->nmembers : 0;
@@ -50,14 +49,6 @@ chat_gate_results(chat_question_t *q, const chat_batch_t *batch)
     }
 
     return chat_results_text(list, n, q->arena);
-}
-
-
-void
-chat_gate_carries(chat_question_t *q, const chat_batch_t *batch)
-{
-    /* without memory no other request is a sibling */
-    q->carries = chat_gate_results(q, batch);
 }
 
 
@@ -110,21 +101,21 @@ chat_gate_is_twin(const chat_question_t *q, chat_str_t claimant)
 
 
 /*
- * How many tries of this very content are known that are earlier than this
- * request, as far as its client is concerned. *own: the request itself is
- * known; *rival: another request has as many tries before it.
+ * 1 if the last attempt, which has the same content, is an earlier try of this
+ * request's client. *twin: the store does not know this request yet.
  */
-static size_t
-chat_gate_tries(const chat_question_t *q, const chat_batch_t *batch, int *own,
-                int *rival)
+static int
+chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
+                   const chat_attempt_t *last, int *twin)
 {
-    size_t             i, tries = 0;
-    unsigned char      content[16];
-    const chat_twin_t *twin;
+    int                        rival = 0;
+    size_t                     i, tries = 0;
+    unsigned char              content[16];
+    const chat_twin_t         *other = batch->twins;
+    static const unsigned char none[16] = { 0 };
 
     chat_gate_content(q, content);
-    *own = 0;
-    *rival = 0;
+    *twin = batch->ntwins < CHAT_TWINS_MAX;
 
     for (i = 0; i < batch->nattempts && tries < CHAT_TWINS_MAX; i++) {
         tries += !batch->attempts[i].is_void
@@ -132,36 +123,15 @@ chat_gate_tries(const chat_question_t *q, const chat_batch_t *batch, int *own,
                  && chat_gate_asks_the_same(q, &batch->attempts[i]);
     }
 
-    for (i = 0; i < batch->ntwins; i++) {
-        twin = &batch->twins[i];
+    for (i = 0; i < batch->ntwins; i++, other++) {
+        if (chat_gate_is_twin(q, other->claimant)) {
+            *twin = 0;
 
-        if (chat_gate_is_twin(q, twin->claimant)) {
-            *own = 1;
-
-        } else if (memcmp(twin->content, content, 16) == 0) {
-            tries += twin->retry < q->retry;
-            *rival |= twin->retry == q->retry;
+        } else if (memcmp(other->content, content, 16) == 0) {
+            tries += other->retry < q->retry;
+            rival |= other->retry == q->retry;
         }
     }
-
-    return tries;
-}
-
-
-/*
- * 1 if the last attempt, which has the same content, is an earlier try of this
- * request's client.
- */
-static int
-chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
-                   const chat_attempt_t *last, int *twin)
-{
-    int                        own, rival;
-    size_t                     tries;
-    static const unsigned char none[16] = { 0 };
-
-    tries = chat_gate_tries(q, batch, &own, &rival);
-    *twin = !own && batch->ntwins < CHAT_TWINS_MAX;
 
     if (memcmp(q->retry_key, none, 16) != 0
         || memcmp(last->retry_key, none, 16) != 0)
@@ -481,39 +451,10 @@ chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
  * cannot be taken for what another request has done since.
  */
 
-/* 1 if the batch wakes this worker. */
-static int
-chat_gate_wakes(const chat_batch_t *batch, chat_str_t worker)
-{
-    size_t i;
-
-    for (i = 0; i < batch->nwaits; i++) {
-        if (chat_str_eq(batch->waits[i], worker)) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* 1 if attempt k was claimed; the attempts are in order of their numbers. */
-static int
-chat_gate_has_attempt(const chat_batch_t *batch, uint32_t k)
-{
-    size_t i;
-
-    for (i = batch->nattempts; i > 0 && batch->attempts[i - 1].k > k; i--) {
-        /* void */
-    }
-
-    return i > 0 && batch->attempts[i - 1].k == k;
-}
-
-
 int
 chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch)
 {
+    int                  watched = 0, claimed = q->seen.last.k == 0;
     size_t               i;
     const chat_member_t *member;
 
@@ -521,13 +462,16 @@ chat_gate_lost(const chat_question_t *q, const chat_batch_t *batch)
         return 0;
     }
 
-    if (!chat_gate_wakes(batch, q->worker)) {
-        return 1;
+    for (i = 0; i < batch->nwaits; i++) {
+        watched |= chat_str_eq(batch->waits[i], q->worker);
     }
 
     /* another request of this worker may have put the watch again */
+    for (i = 0; i < batch->nattempts; i++) {
+        claimed |= batch->attempts[i].k == q->seen.last.k;
+    }
 
-    if (q->seen.last.k != 0 && !chat_gate_has_attempt(batch, q->seen.last.k)) {
+    if (!watched || !claimed) {
         return 1;
     }
 

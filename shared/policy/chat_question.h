@@ -13,8 +13,11 @@
 
 #include "policy/chat_gate.h"
 
-/* Sets q->carries: the body's results, and the stored ones. */
-void chat_gate_carries(chat_question_t *q, const chat_batch_t *batch);
+/*
+ * The results of the body, and the stored ones (batch NULL: none), as a claim
+ * lists them; data NULL: no memory.
+ */
+chat_str_t chat_gate_results(chat_question_t *q, const chat_batch_t *batch);
 
 /* 1 if the attempt and the request ask for the same. */
 int chat_gate_asks_the_same(const chat_question_t *q,

@@ -248,17 +248,14 @@ asker_join(asker_t *a)
 static inline void
 asker_check(const asker_t *a, const chat_batch_t *batch)
 {
-    size_t     n, nfields;
-    chat_str_t missing[64], fields[128];
+    chat_needs_t needs;
 
-    assert_int_equal(chat_gate_missing(&a->q, batch, a->arena, missing, &n),
-                     CHAT_OK);
-    nfields = chat_gate_fields(&a->q, batch, a->arena, fields);
+    assert_int_equal(chat_gate_needs(&a->q, batch, a->arena, &needs), CHAT_OK);
 
     if (a->d.verdict == CHAT_GATE_GO || a->d.verdict == CHAT_GATE_CLAIM) {
-        assert_int_equal(n, 0);
+        assert_int_equal(needs.nmissing, 0);
         assert_int_equal(a->d.missing, 0);
-        assert_int_equal(a->d.merge != 0, nfields != 0);
+        assert_int_equal(a->d.merge != 0, needs.nfields != 0);
     }
 }
 

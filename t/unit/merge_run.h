@@ -256,27 +256,29 @@ take_order(taken_t *t, const chat_batch_t *batch)
 static inline void
 collect(taken_t *t, int approvals)
 {
-    size_t       i, k, n, found = 0;
-    chat_str_t   fields[64];
+    size_t       i, k, found = 0;
     chat_fact_t  facts[64];
     chat_batch_t batch;
+    chat_needs_t needs;
 
     assert_int_equal(
         chat_batch_read(store.facts, store.count, t->a.arena, &batch),
         CHAT_OK);
-    n = chat_gate_fields(&t->a.q, &batch, t->a.arena, fields);
+    assert_int_equal(chat_gate_needs(&t->a.q, &batch, t->a.arena, &needs),
+                     CHAT_OK);
     take_order(t, &batch);
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < needs.nfields; i++) {
         for (k = 0; k < store.count; k++) {
             if (store.facts[k].has_payload
-                && chat_str_eq(store.facts[k].field, fields[i])) {
+                && chat_str_eq(store.facts[k].field, needs.fields[i]))
+            {
                 facts[found++] = store.facts[k];
             }
         }
     }
 
-    assert_int_equal(found, n);
+    assert_int_equal(found, needs.nfields);
     assert_int_equal(chat_results_collect(
                          &t->results, &t->a.rq,
                          &t->a.rq.steps[t->a.rq.nsteps - 1], facts, found,

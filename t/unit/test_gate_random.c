@@ -129,14 +129,16 @@ run_is_whole(player_t *p)
 {
     size_t               i, n;
     chat_batch_t         batch;
-    chat_str_t           fields[64];
+    chat_needs_t         needs;
     const chat_call_t   *call;
     const chat_member_t *member;
 
     assert_int_equal(
         chat_batch_read(store.facts, store.count, p->a.arena, &batch),
         CHAT_OK);
-    n = chat_gate_fields(&p->a.q, &batch, p->a.arena, fields);
+    assert_int_equal(chat_gate_needs(&p->a.q, &batch, p->a.arena, &needs),
+                     CHAT_OK);
+    n = needs.nfields;
 
     for (i = 0; i < p->a.rq.ncalls; i++) {
         call = &p->a.rq.calls[i];
