@@ -19,7 +19,7 @@
 #include "request/ngx_chat_request.h"
 #include "store/ngx_chat_ask.h"
 
-#define NGX_CHAT_HOLD_SHORTEST 1000 /* ms, of a one-by-one client */
+#define NGX_CHAT_HOLD_SHORTEST 500 /* ms, of a one-by-one client */
 #define NGX_CHAT_HOLD_LONGEST 5000
 #define NGX_CHAT_HOLD_STREAM 300000 /* ms, of others */
 #define NGX_CHAT_HOLD_JSON 30000
@@ -276,8 +276,9 @@ hold_bound(ngx_chat_ctx_t *ctx)
         return ctx->body.rq.stream ? NGX_CHAT_HOLD_STREAM : NGX_CHAT_HOLD_JSON;
     }
 
+    /* The client cannot send a late answer of its user before the bounce. */
     age = now > ctx->barrier.since ? now - ctx->barrier.since : 0;
-    age = ngx_min(age, NGX_CHAT_HOLD_LONGEST);
+    age = ngx_min(age / 10, NGX_CHAT_HOLD_LONGEST);
     return (ngx_msec_t) ngx_max(age, NGX_CHAT_HOLD_SHORTEST);
 }
 
