@@ -7,9 +7,8 @@
  */
 
 #include "stream/chat_form.h"
-#include "bytes/chat_utf8.h"
-
-#include <ctype.h>
+#include "bytes/chat_word.h"
+#include "json/chat_json_scan.h"
 
 
 void
@@ -25,155 +24,6 @@ chat_forms_init(chat_forms_t *forms, const chat_dialect_t *dialect,
 }
 
 
-#define EACH(c) ((c) *0x0101010101010101u) /* a word of this byte */
-#define HIGH EACH(0x80u)
-
-
-static uint64_t
-word_at(const unsigned char *p)
-{
-    uint64_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return word;
-}
-
-
-/* The high bit of each byte that is zero, up to the first one at least. */
-static uint64_t
-zeros(uint64_t word)
-{
-    return (word - EACH(1u)) & ~word & HIGH;
-}
-
-
-/* The number of the first byte in memory of which a bit is set; not of 0. */
-static size_t
-first_byte(uint64_t word)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return (size_t) __builtin_ctzll(word) / 8;
-#else
-    (void) word;
-    return 0;
-#endif
-}
-
-
-/* Where ASCII text ends that is neither quote nor escape; a word at a time. */
-static const unsigned char *
-plain_end(const unsigned char *p, const unsigned char *end)
-{
-    uint64_t word, special = 0;
-
-    while ((size_t) (end - p) >= sizeof(word) && special == 0) {
-        word = word_at(p);
-        special = ((word | (word - EACH(0x20u))) & HIGH)
-                  | zeros(word ^ EACH('"')) | zeros(word ^ EACH('\\'));
-        p += special == 0 ? sizeof(word) : first_byte(special);
-    }
-
-    while (p < end && *p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\') {
-        p++;
-    }
-
-    return p;
-}
-
-
-/* Behind the escape whose backslash p points to; NULL: it is none. */
-static const unsigned char *
-escape_end(const unsigned char *p, const unsigned char *end)
-{
-    int i;
-
-    p++;
-    if (end - p > 4 && *p == 'u') {
-        for (i = 0; i < 4; i++) {
-            if (!isxdigit(*++p)) {
-                return NULL;
-            }
-        }
-
-        return p + 1;
-    }
-
-    return p == end || *p == 0 || strchr("\"\\/bfnrt", *p) == NULL ? NULL
-                                                                   : p + 1;
-}
-
-
-/* The quote behind a string's text; NULL: it is no string. */
-static const unsigned char *
-string_end(const unsigned char *p, const unsigned char *end)
-{
-    int                  ascii = 1;
-    const unsigned char *start = p;
-
-    for (;;) {
-        p = plain_end(p, end);
-
-        if (p == end || *p == '"') {
-            break;
-        }
-
-        if (*p < 0x20) {
-            return NULL;
-        }
-
-        if (*p >= 0x80) {
-            ascii = 0;
-            p++;
-            continue;
-        }
-
-        p = escape_end(p, end);
-        if (p == NULL) {
-            return NULL;
-        }
-    }
-
-    return ascii || chat_utf8_is_valid(chat_str(start, (size_t) (p - start)))
-               ? p
-               : NULL;
-}
-
-
-/* Behind the digits at p; NULL: there are none. */
-static const unsigned char *
-digits_end(const unsigned char *p, const unsigned char *end)
-{
-    const unsigned char *start = p;
-
-    while (p < end && *p >= '0' && *p <= '9') {
-        p++;
-    }
-
-    return p != start ? p : NULL;
-}
-
-
-/* Behind the number at p; NULL: it is none. */
-static const unsigned char *
-number_end(const unsigned char *p, const unsigned char *end)
-{
-    p += p < end && *p == '-';
-    p = p < end && *p == '0' ? p + 1 : digits_end(p, end);
-
-    if (p != NULL && p < end && *p == '.') {
-        p = digits_end(p + 1, end);
-    }
-
-    if (p != NULL && p < end && (*p | 0x20) == 'e') {
-        p++;
-        p += p < end && (*p == '+' || *p == '-');
-        p = digits_end(p, end);
-    }
-
-    return p;
-}
-
-
 /* How many bytes a and b, of n bytes each, have in common at their start. */
 static size_t
 common(const unsigned char *a, const unsigned char *b, size_t n)
@@ -186,8 +36,8 @@ common(const unsigned char *a, const unsigned char *b, size_t n)
     }
 
     while (n - i >= sizeof(other) && other == 0) {
-        other = word_at(a + i) ^ word_at(b + i);
-        i += other == 0 ? sizeof(other) : first_byte(other);
+        other = chat_word_at(a + i) ^ chat_word_at(b + i);
+        i += other == 0 ? sizeof(other) : chat_word_first(other);
     }
 
     while (i < n && a[i] == b[i]) {
@@ -262,8 +112,8 @@ match(const chat_form_t *form, chat_str_t input, chat_form_values_t *values)
         }
 
         start = p + (hole->at.start - from);
-        p = hole->type == CHAT_JSON_STRING ? string_end(start, end)
-                                           : number_end(start, end);
+        p = hole->type == CHAT_JSON_STRING ? chat_json_string_end(start, end)
+                                           : chat_json_number_end(start, end);
         if (p == NULL) {
             return 0;
         }

@@ -1,0 +1,50 @@
+/*
+ * chat_word.h: eight bytes at a time.
+ *
+ * A mask has the high bit of each byte that was looked for. Up to the first
+ * such byte in memory it is exact.
+ */
+
+#ifndef CHAT_WORD_H
+#define CHAT_WORD_H
+
+#include "bytes/chat_str.h"
+
+#define CHAT_WORD(c) ((c) *0x0101010101010101u) /* a word of this byte */
+#define CHAT_WORD_HIGH CHAT_WORD(0x80u)
+
+
+static inline uint64_t
+chat_word_at(const unsigned char *p)
+{
+    uint64_t word;
+
+    memcpy(&word, p, sizeof(word));
+    return word;
+}
+
+
+/* The mask of the bytes that are zero. */
+static inline uint64_t
+chat_word_zeros(uint64_t word)
+{
+    return (word - CHAT_WORD(1u)) & ~word & CHAT_WORD_HIGH;
+}
+
+
+/*
+ * How many bytes certainly precede the first one in memory of which a bit is
+ * set; not of 0.
+ */
+static inline size_t
+chat_word_first(uint64_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (size_t) __builtin_ctzll(word) / 8;
+#else
+    (void) word;
+    return 0;
+#endif
+}
+
+#endif /* CHAT_WORD_H */

@@ -1,0 +1,22 @@
+/*
+ * chat_json_scan.h: where a string or a number of JSON ends.
+ *
+ * Shared by the parser and by what reads frames without it. Both functions
+ * take RFC 8259 literally, and read nothing at or behind end.
+ */
+
+#ifndef CHAT_JSON_SCAN_H
+#define CHAT_JSON_SCAN_H
+
+/*
+ * The quote behind the string whose text begins at p. end: there is none;
+ * NULL: a control character, an escape or a character that is not valid.
+ */
+const unsigned char *chat_json_string_end(const unsigned char *p,
+                                          const unsigned char *end);
+
+/* Behind the number at p; NULL: there is none. */
+const unsigned char *chat_json_number_end(const unsigned char *p,
+                                          const unsigned char *end);
+
+#endif /* CHAT_JSON_SCAN_H */
