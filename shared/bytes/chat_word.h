@@ -47,4 +47,5 @@ chat_word_first(uint64_t word)
 #endif
 }
 
+
 #endif /* CHAT_WORD_H */

@@ -1,17 +1,19 @@
 /*
- * chat_json.c: see chat_json.h; the only file that includes yajl.
+ * chat_json.c: see chat_json.h.
  *
- * yajl reports each token and how far it has read. A token begins behind the
- * white space, commas and colons that follow the one before. The parser is
- * strict where yajl is lenient (UTF-8, white space), does not recurse, and
- * never converts numbers: none is too long or too large. Strings and keys are
- * compared decoded, so that an escaped letter makes no difference.
+ * The parser makes one pass, does not recurse, and never converts numbers:
+ * none is too long or too large. It accepts what yajl does in its strictest
+ * settings, and of white space only what JSON has; the unit tests and a fuzzer
+ * compare the two. Strings and keys are compared decoded, so that an escaped
+ * letter makes no difference.
  */
 
 #include "bytes/chat_utf8.h"
 #include "json/chat_json.h"
+#include "json/chat_json_scan.h"
 
-#include <yajl/yajl_parse.h>
+#define CHAT_JSON_FEW 8    /* nodes that are allocated at first, and */
+#define CHAT_JSON_MANY 256 /* at a time of a large text */
 
 /* An array or object whose end has not come yet. */
 typedef struct {
@@ -20,234 +22,236 @@ typedef struct {
 } chat_json_open_t;
 
 typedef struct {
-    chat_json_doc_t *doc;
-    yajl_handle      yajl;
-    size_t           pos; /* one past the last token */
-    uint32_t         key_start;
-    uint32_t         key_end;
-    size_t           left; /* values that may yet come */
-    uint32_t         depth;
-    chat_json_open_t open[CHAT_JSON_DEPTH + 1]; /* [0]: around the root */
-    chat_rc_e        rc;                        /* why a callback gave up */
+    const unsigned char *text;
+    const unsigned char *at; /* what was read ends here */
+    const unsigned char *end;
+    chat_arena_t        *arena;
+    chat_json_t         *nodes; /* the next one of those allocated */
+    size_t               nnodes;
+    size_t               allocates; /* so many, when there are none */
+    size_t               left;      /* values that may yet come */
+    uint32_t             key_start;
+    uint32_t             key_end;
+    uint32_t             depth;
+    chat_json_open_t     open[CHAT_JSON_DEPTH + 1]; /* [0]: around the root */
 } chat_json_parser_t;
 
 
-static int
-chat_json_is_space(unsigned char ch)
+static void
+skip_space(chat_json_parser_t *parser)
 {
-    return ch == ' ' || ch == '\n' || ch == '\r' || ch == '\t';
-}
+    const unsigned char *p = parser->at;
 
-
-/* Moves to the next token. yajl takes \v and \f for white space too. */
-static int
-chat_json_skip(chat_json_parser_t *parser)
-{
-    unsigned char ch;
-    chat_str_t    text = parser->doc->text;
-
-    for (; parser->pos < text.len; parser->pos++) {
-        ch = text.data[parser->pos];
-
-        if (!chat_json_is_space(ch) && ch != ',' && ch != ':') {
-            break;
-        }
-    }
-
-    if (parser->pos < text.len && text.data[parser->pos] != '\v'
-        && text.data[parser->pos] != '\f')
+    while (p < parser->end
+           && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
     {
-        return 1;
+        p++;
     }
 
-    parser->rc = CHAT_BAD;
-
-    return 0;
+    parser->at = p;
 }
 
 
-/* A new node of len bytes (0: up to where yajl is) below the open one. */
-static chat_json_t *
-chat_json_node(chat_json_parser_t *parser, chat_json_type_e type, size_t len)
+/* Adds a value that ends here to the innermost array or object. */
+static chat_rc_e
+add_value(chat_json_parser_t *parser, chat_json_type_e type,
+          const unsigned char *start)
 {
     chat_json_t      *node;
-    chat_json_open_t *open;
-
-    if (!chat_json_skip(parser)) {
-        return NULL;
-    }
+    chat_json_open_t *open = &parser->open[parser->depth];
 
     if (parser->left == 0) {
-        parser->rc = CHAT_LIMIT;
-        return NULL;
+        return CHAT_LIMIT;
     }
 
-    node = chat_arena_alloc(parser->doc->arena, sizeof(chat_json_t));
-    if (node == NULL) {
-        parser->rc = CHAT_ERROR;
-        return NULL;
+    if (parser->nnodes == 0) {
+        parser->nodes = chat_arena_alloc(
+            parser->arena, parser->allocates * sizeof(*parser->nodes));
+        if (parser->nodes == NULL) {
+            return CHAT_ERROR;
+        }
+
+        parser->nnodes = parser->allocates;
+        parser->allocates *= parser->allocates < CHAT_JSON_MANY ? 2 : 1;
     }
+
+    parser->left--;
+    parser->nnodes--;
+    node = parser->nodes++;
 
     node->type = type;
-    node->start = (uint32_t) parser->pos;
-    parser->pos =
-        len != 0 ? parser->pos + len : yajl_get_bytes_consumed(parser->yajl);
-    node->end = (uint32_t) parser->pos;
+    node->start = (uint32_t) (start - parser->text);
+    node->end = (uint32_t) (parser->at - parser->text);
     node->key_start = parser->key_start;
     node->key_end = parser->key_end;
 
-    parser->key_start = 0;
-    parser->key_end = 0;
-    parser->left--;
-
-    open = &parser->open[parser->depth];
     *open->tail = node;
     open->tail = &node->next;
-
-    return node;
+    return CHAT_OK;
 }
 
 
-static int
-chat_json_on_null(void *ctx)
+/* Begins an array or object, whose bracket ends here. */
+static chat_rc_e
+add_open(chat_json_parser_t *parser, chat_json_type_e type)
 {
-    return chat_json_node(ctx, CHAT_JSON_NULL, 4) != NULL;
-}
-
-
-static int
-chat_json_on_boolean(void *ctx, int value)
-{
-    return value ? chat_json_node(ctx, CHAT_JSON_TRUE, 4) != NULL
-                 : chat_json_node(ctx, CHAT_JSON_FALSE, 5) != NULL;
-}
-
-
-static int
-chat_json_on_number(void *ctx, const char *value, size_t len)
-{
-    /* at the end of the text yajl has read past it */
-    return chat_json_node(ctx, CHAT_JSON_NUMBER, len) != NULL;
-}
-
-
-static int
-chat_json_on_string(void *ctx, const unsigned char *value, size_t len)
-{
-    return chat_json_node(ctx, CHAT_JSON_STRING, 0) != NULL;
-}
-
-
-static int
-chat_json_on_key(void *ctx, const unsigned char *value, size_t len)
-{
-    chat_json_parser_t *parser = ctx;
-
-    if (!chat_json_skip(parser)) {
-        return 0;
-    }
-
-    parser->key_start = (uint32_t) parser->pos;
-    parser->pos = yajl_get_bytes_consumed(parser->yajl);
-    parser->key_end = (uint32_t) parser->pos;
-
-    return 1;
-}
-
-
-static int
-chat_json_begin(chat_json_parser_t *parser, chat_json_type_e type)
-{
+    chat_rc_e    rc;
     chat_json_t *node;
 
     if (parser->depth == CHAT_JSON_DEPTH) {
-        parser->rc = CHAT_LIMIT;
-        return 0;
+        return CHAT_LIMIT;
     }
 
-    node = chat_json_node(parser, type, 1);
-    if (node == NULL) {
-        return 0;
+    rc = add_value(parser, type, parser->at - 1);
+    if (rc != CHAT_OK) {
+        return rc;
     }
 
+    node = parser->nodes - 1;
     parser->depth++;
     parser->open[parser->depth].node = node;
     parser->open[parser->depth].tail = &node->child;
-
-    return 1;
+    return CHAT_OK;
 }
-
-
-static int
-chat_json_on_object(void *ctx)
-{
-    return chat_json_begin(ctx, CHAT_JSON_OBJECT);
-}
-
-
-static int
-chat_json_on_array(void *ctx)
-{
-    return chat_json_begin(ctx, CHAT_JSON_ARRAY);
-}
-
-
-static int
-chat_json_on_end(void *ctx)
-{
-    chat_json_parser_t *parser = ctx;
-
-    if (!chat_json_skip(parser)) {
-        return 0;
-    }
-
-    parser->pos++;
-    parser->open[parser->depth].node->end = (uint32_t) parser->pos;
-    parser->depth--;
-
-    return 1;
-}
-
-
-static const yajl_callbacks chat_json_callbacks = {
-    .yajl_null = chat_json_on_null,
-    .yajl_boolean = chat_json_on_boolean,
-    .yajl_number = chat_json_on_number,
-    .yajl_string = chat_json_on_string,
-    .yajl_start_map = chat_json_on_object,
-    .yajl_map_key = chat_json_on_key,
-    .yajl_end_map = chat_json_on_end,
-    .yajl_start_array = chat_json_on_array,
-    .yajl_end_array = chat_json_on_end,
-};
 
 
 static chat_rc_e
-chat_json_run(chat_json_parser_t *parser)
+read_word(chat_json_parser_t *parser, chat_json_type_e type, const char *word)
 {
-    chat_str_t  text = parser->doc->text;
-    yajl_status status;
+    size_t               len = strlen(word);
+    const unsigned char *start = parser->at;
 
-    status = yajl_parse(parser->yajl, text.data, text.len);
-    if (status == yajl_status_ok) {
-        status = yajl_complete_parse(parser->yajl);
-    }
-
-    if (status == yajl_status_client_canceled) {
-        return parser->rc;
-    }
-
-    if (status != yajl_status_ok || parser->doc->root == NULL) {
+    if ((size_t) (parser->end - start) < len || memcmp(start, word, len) != 0)
+    {
         return CHAT_BAD;
     }
 
-    for (; parser->pos < text.len; parser->pos++) {
-        if (!chat_json_is_space(text.data[parser->pos])) {
-            return CHAT_BAD;
-        }
+    parser->at += len;
+    return add_value(parser, type, start);
+}
+
+
+/* Moves behind the string whose opening quote is here. */
+static int
+read_string(chat_json_parser_t *parser)
+{
+    const unsigned char *end;
+
+    end = chat_json_string_end(parser->at + 1, parser->end);
+    if (end == NULL || end == parser->end) {
+        return 0;
     }
 
+    parser->at = end + 1;
+    return 1;
+}
+
+
+/* Reads one value; of an array or object only the bracket that opens it. */
+static chat_rc_e
+read_value(chat_json_parser_t *parser)
+{
+    const unsigned char *end, *start = parser->at;
+
+    if (start == parser->end) {
+        return CHAT_BAD;
+    }
+
+    switch (*start) {
+    case '"':
+        return read_string(parser) ? add_value(parser, CHAT_JSON_STRING, start)
+                                   : CHAT_BAD;
+    case '{':
+        parser->at++;
+        return add_open(parser, CHAT_JSON_OBJECT);
+    case '[':
+        parser->at++;
+        return add_open(parser, CHAT_JSON_ARRAY);
+    case 'n':
+        return read_word(parser, CHAT_JSON_NULL, "null");
+    case 't':
+        return read_word(parser, CHAT_JSON_TRUE, "true");
+    case 'f':
+        return read_word(parser, CHAT_JSON_FALSE, "false");
+    default:
+        end = chat_json_number_end(start, parser->end);
+        parser->at = end;
+        return end ? add_value(parser, CHAT_JSON_NUMBER, start) : CHAT_BAD;
+    }
+}
+
+
+/* Reads a member's key and the colon, up to the value. */
+static chat_rc_e
+read_key(chat_json_parser_t *parser)
+{
+    if (parser->at == parser->end || *parser->at != '"') {
+        return CHAT_BAD;
+    }
+
+    parser->key_start = (uint32_t) (parser->at - parser->text);
+    if (!read_string(parser)) {
+        return CHAT_BAD;
+    }
+
+    parser->key_end = (uint32_t) (parser->at - parser->text);
+    skip_space(parser);
+
+    if (parser->at == parser->end || *parser->at != ':') {
+        return CHAT_BAD;
+    }
+
+    parser->at++;
+    skip_space(parser);
     return CHAT_OK;
+}
+
+
+/*
+ * Reads what stands between two values: the ends of arrays and objects, then a
+ * comma, unless an array or object has just begun, and the key of the next.
+ */
+static chat_rc_e
+read_between(chat_json_parser_t *parser)
+{
+    unsigned char     ch;
+    chat_json_open_t *open;
+
+    for (;;) {
+        open = &parser->open[parser->depth];
+        skip_space(parser);
+
+        if (parser->depth == 0) {
+            return parser->at == parser->end ? CHAT_OK : CHAT_BAD;
+        }
+
+        if (parser->at == parser->end) {
+            return CHAT_BAD;
+        }
+
+        ch = *parser->at;
+
+        if (ch != (open->node->type == CHAT_JSON_OBJECT ? '}' : ']')) {
+            break;
+        }
+
+        open->node->end = (uint32_t) (++parser->at - parser->text);
+        parser->depth--;
+    }
+
+    if (open->node->child != NULL) {
+        if (ch != ',') {
+            return CHAT_BAD;
+        }
+
+        parser->at++;
+        skip_space(parser);
+    }
+
+    parser->key_start = 0;
+    parser->key_end = 0;
+
+    return open->node->type == CHAT_JSON_OBJECT ? read_key(parser) : CHAT_OK;
 }
 
 
@@ -266,38 +270,35 @@ chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena, chat_str_t text)
         return CHAT_LIMIT;
     }
 
-    if (text.len == 0 || !chat_utf8_is_valid(text)) {
+    if (text.len == 0) {
         return CHAT_BAD;
     }
 
-    parser.doc = doc;
-    parser.pos = 0;
-    parser.key_start = 0;
-    parser.key_end = 0;
+    memset(&parser, 0, offsetof(chat_json_parser_t, open));
+    parser.text = text.data;
+    parser.at = text.data;
+    parser.end = text.data + text.len;
+    parser.arena = arena;
+    parser.allocates = CHAT_JSON_FEW;
     parser.left = CHAT_JSON_FREE + text.len / CHAT_JSON_VALUE;
     parser.left =
         parser.left < CHAT_JSON_NODES ? parser.left : CHAT_JSON_NODES;
-    parser.depth = 0;
     parser.open[0].node = NULL;
     parser.open[0].tail = &doc->root;
-    parser.rc = CHAT_ERROR;
 
-    parser.yajl = yajl_alloc(&chat_json_callbacks, NULL, &parser);
-    if (parser.yajl == NULL) {
-        return CHAT_ERROR;
-    }
+    skip_space(&parser);
 
-    (void) yajl_config(parser.yajl, yajl_dont_validate_strings, 1);
-
-    rc = chat_json_run(&parser);
-
-    yajl_free(parser.yajl);
+    do {
+        rc = read_value(&parser);
+        rc = rc == CHAT_OK ? read_between(&parser) : rc;
+    } while (rc == CHAT_OK && parser.depth != 0);
 
     if (rc != CHAT_OK) {
         doc->root = NULL;
     }
 
-    return rc;
+    /* a text that is not UTF-8 is no JSON, whatever else it is */
+    return rc == CHAT_LIMIT && !chat_utf8_is_valid(text) ? CHAT_BAD : rc;
 }
 
 

@@ -1,5 +1,5 @@
 /*
- * chat_json.h: JSON text as a tree of byte spans, on top of yajl.
+ * chat_json.h: JSON text as a tree of byte spans.
  *
  * Every value knows where it stands in the text, so that a caller can cut,
  * compare or splice the very bytes. Invalid UTF-8, trailing bytes, depth above

@@ -2,16 +2,21 @@
  * test_json.c: the parser's tree, its spans, and how it is read.
  *
  * Tables of texts that parse, with all spans, and of texts that must not;
- * the bounds; and the functions that read the tree.
+ * the bounds; the functions that read the tree. Mutants of samples, and
+ * strings with each byte at each place, are parsed as yajl does; they lie at
+ * the end of memory of their own, for the sanitizer.
  */
 
 #define _GNU_SOURCE
 
 #include "arena_run.h"
-#include "json/chat_json.h"
+#include "../fuzz/yajl_tree.h"
 
 #include <sys/mman.h>
 #include <time.h>
+
+#define MUTANTS 100000
+#define SIZE 1024
 
 
 static chat_rc_e
@@ -507,6 +512,222 @@ members_are_set(void **state)
 }
 
 
+/* ---- compared with yajl ---- */
+
+
+static uint32_t state_of_random = 1;
+
+
+static uint32_t
+number_below(uint32_t n)
+{
+    state_of_random = state_of_random * 1664525u + 1013904223u;
+    return (state_of_random >> 8) % n;
+}
+
+
+/* Parses a copy of the text with both; 1 if it is JSON. */
+static int
+both(const unsigned char *data, size_t len)
+{
+    chat_rc_e       rc;
+    unsigned char  *copy = malloc(len + (len == 0));
+    chat_json_doc_t doc;
+
+    assert_non_null(copy);
+    memcpy(copy, data, len);
+
+    rc = chat_json_parse(&doc, arena, chat_str(copy, len));
+    if (!yajl_tree_agrees(&doc, rc)) {
+        fail_msg("yajl differs (%d): %.*s", rc, (int) len,
+                 (const char *) data);
+    }
+
+    free(copy);
+    chat_arena_reset(arena);
+
+    return rc == CHAT_OK;
+}
+
+
+static const char *const samples[] = {
+    "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\","
+    "\"content\":\"Hello \\\"world\\\"\\n\"},{\"role\":\"assistant\","
+    "\"content\":null,\"tool_calls\":[{\"id\":\"call_1\",\"function\":"
+    "{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[1,2]}\"}}]}],\"n\":1}",
+    " { \"a\\u0062\" : [ 0 , -1.5e+10 , 1E-7, 12.25 ] ,\r\n\t\"b\" : { } } ",
+    "[[],{},[[]],\"\",null,true,false,-0,1e999,[{\"\":{\"\":[\"x\"]}}]]",
+    "\"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf"
+    " a long run of plain text behind it, then \\ud83d\\ude00 and \\/\"",
+    "{\"\xd0\xba\xd0\xbb\xd1\x8e\xd1\x87\":\"\xe5\x80\xbc\xe5\x80\xbc\","
+    "\"dup\":1,\"dup\":2,\"\\\\\":\"\\\\\\\"\"}",
+    "[0.1,-12e5,1234567890123456789012345678901234567890,5,-7]",
+    "  true  ",
+    "3.25",
+};
+
+static const char *const pieces[] = {
+    "\"",
+    "\\",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    " ",
+    "\t",
+    "\v",
+    "\f",
+    "0",
+    "-",
+    ".",
+    "e+1",
+    "01",
+    "1.5",
+    "null",
+    "true",
+    "fals",
+    "\\u",
+    "\\u00e9",
+    "\\x",
+    "\\\"",
+    "\\\\",
+    "\x01",
+    "\x1f",
+    "\x7f",
+    "\x80",
+    "\xc3",
+    "\xc0",
+    "\xe2",
+    "\xed\xa0\x80",
+    "\xe2\x82\xac",
+    "\xf0\x9f\x98\x80",
+    "\xf4\x90",
+    "\"k\":",
+    "\"s\",",
+    "[[[[[[[[[[[[[[[[[[[[",
+    "]]]]]]]]]]]]]]]]]]]]",
+    "abcdefgh",
+    "//",
+    "/**/",
+    "\xef\xbb\xbf",
+    "\n",
+};
+
+
+/* Replaces n bytes at a place by a piece, or by bytes of the text itself. */
+static size_t
+mutate(unsigned char *text, size_t len)
+{
+    size_t        at = number_below((uint32_t) len + 1), n, add, from;
+    unsigned char copy[SIZE];
+
+    n = number_below(4) == 0 ? number_below(9) : number_below(2);
+    n = n < len - at ? n : len - at;
+
+    memcpy(copy, text, len);
+
+    if (number_below(3) == 0 && len > 1) {
+        from = number_below((uint32_t) len);
+        add = number_below((uint32_t) (len - from)) + 1;
+
+    } else {
+        from = number_below(sizeof(pieces) / sizeof(pieces[0]));
+        add = strlen(pieces[from]);
+        memcpy(copy, pieces[from], add);
+        from = 0;
+    }
+
+    if (len - n + add > SIZE) {
+        return len;
+    }
+
+    memmove(text + at + add, text + at + n, len - at - n);
+    memcpy(text + at, copy + from, add);
+
+    return len - n + add;
+}
+
+
+static void
+mutants_give_the_same_tree(void **state)
+{
+    int           i, k, valid = 0;
+    size_t        len, sample;
+    unsigned char text[SIZE];
+
+    for (i = 0; i < MUTANTS; i++) {
+        sample = number_below(sizeof(samples) / sizeof(samples[0]));
+        len = strlen(samples[sample]);
+        memcpy(text, samples[sample], len);
+
+        for (k = (int) number_below(3); k >= 0; k--) {
+            len = mutate(text, len);
+        }
+
+        valid += both(text, len);
+    }
+
+    /* both verdicts are frequent */
+    assert_in_range(valid, MUTANTS / 20, MUTANTS / 2);
+}
+
+
+/* A word is read at once: each byte has to be seen at each place of it. */
+static void
+a_byte_has_its_meaning_at_each_place_of_a_string(void **state)
+{
+    int           ch;
+    size_t        at, len;
+    unsigned char text[40];
+
+    for (len = 1; len <= 19; len++) {
+        for (at = 0; at < len; at++) {
+            memset(text, 'a', sizeof(text));
+            text[0] = '"';
+            text[len + 1] = '"';
+
+            for (ch = 0; ch < 256; ch++) {
+                text[1 + at] = (unsigned char) ch;
+                both(text, len + 2);
+            }
+        }
+    }
+}
+
+
+static void
+each_cut_of_a_sample_is_told(void **state)
+{
+    size_t i, len;
+
+    for (i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        for (len = 0; len <= strlen(samples[i]); len++) {
+            both((const unsigned char *) samples[i], len);
+        }
+    }
+}
+
+
+static void
+bounds_are_told_apart_from_bad_texts(void **state)
+{
+    size_t        depth;
+    unsigned char text[400];
+
+    for (depth = CHAT_JSON_DEPTH - 1; depth <= CHAT_JSON_DEPTH + 1; depth++) {
+        memset(text, '[', depth);
+        memset(text + depth, ']', depth);
+        both(text, 2 * depth);
+        both(text, 2 * depth - 1);
+
+        text[depth] = 0xff;
+        both(text, 2 * depth);
+    }
+}
+
+
 int
 main(void)
 {
@@ -526,6 +747,10 @@ main(void)
         cmocka_unit_test(an_index_is_a_small_number),
         cmocka_unit_test(members_are_found_by_their_type),
         cmocka_unit_test(members_are_set),
+        cmocka_unit_test(mutants_give_the_same_tree),
+        cmocka_unit_test(a_byte_has_its_meaning_at_each_place_of_a_string),
+        cmocka_unit_test(each_cut_of_a_sample_is_told),
+        cmocka_unit_test(bounds_are_told_apart_from_bad_texts),
     };
 
     return cmocka_run_group_tests(tests, arena_create, arena_destroy);
