@@ -319,7 +319,7 @@ says_end(ngx_chat_ctx_t *ctx)
 /*
  * 1 if the response must not end as a complete one. reason NULL: the upstream
  * ended its response. An error event alone is not enough for clients that
- * ignore it (dialect->breaks).
+ * ignore it (dialect->provider).
  */
 static ngx_uint_t
 must_truncate(ngx_chat_ctx_t *ctx, const char *reason)
@@ -330,7 +330,7 @@ must_truncate(ngx_chat_ctx_t *ctx, const char *reason)
         return reason != NULL;
     }
 
-    return ctx->dialect->breaks
+    return ctx->dialect->provider
            && (end == CHAT_END_INTERRUPTED
                || (reason != NULL && end != CHAT_END_FINISHED));
 }

@@ -277,7 +277,7 @@ void
 ngx_chat_answer_break(ngx_chat_ctx_t *ctx)
 {
     /* a page around a subrequest ends on its own */
-    if (ctx->dialect->breaks && ctx->request == ctx->request->main) {
+    if (ctx->dialect->provider && ctx->request == ctx->request->main) {
         ngx_chat_answer_truncate(ctx);
     }
 }
@@ -470,11 +470,7 @@ ngx_chat_reply_error(ngx_chat_ctx_t *ctx, chat_reply_e reply,
         refusal.nids = ctx->barrier.needs.nmissing;
     }
 
-    if (in_band) {
-        ctx->dialect->refuse_in_band(&refusal, &out);
-    } else {
-        ctx->dialect->refuse(&refusal, &out);
-    }
+    ctx->dialect->refuse(&refusal, (int) in_band, &out);
 
     return ngx_chat_answer_buf(ctx->request, &out);
 }
@@ -605,6 +601,8 @@ ngx_chat_reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
 
     if (reply == CHAT_REPLY_BOUNCE) {
         ctx->dialect->bounce(rq, injected.items, injected.count, &out);
+    } else if (ctx->dialect->empty == NULL) {
+        rc = CHAT_DECLINED;
     } else {
         sse = (ngx_uint_t) rq->stream;
         rc = ctx->dialect->empty(rq, injected.items, injected.count, &out);

@@ -83,7 +83,7 @@ void ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx);
 
 /*
  * Truncates the response behind an error event, where clients of the dialect
- * may ignore that event (dialect->breaks). The caller then asks
+ * may ignore that event (dialect->provider). The caller then asks
  * ctx->response.truncated for the kind of its last buffer.
  */
 void ngx_chat_answer_break(ngx_chat_ctx_t *ctx);

@@ -45,7 +45,7 @@ chat_calls_known(const chat_calls_t *calls, chat_str_t id)
 
 /* A new entry; the id is not copied. */
 static chat_known_t *
-chat_calls_add_known(chat_calls_t *calls, chat_str_t id)
+add_known(chat_calls_t *calls, chat_str_t id)
 {
     chat_known_t       *known;
     chat_table_entry_t *entry;
@@ -81,7 +81,7 @@ chat_calls_learn(chat_calls_t *calls, chat_str_t id)
         return NULL;
     }
 
-    return chat_calls_add_known(calls, copy);
+    return add_known(calls, copy);
 }
 
 
@@ -98,7 +98,7 @@ chat_calls_know(chat_calls_t *calls, const chat_call_t *list, size_t n)
 
         known = chat_calls_known(calls, list[i].id);
         if (known == NULL) {
-            known = chat_calls_add_known(calls, list[i].id);
+            known = add_known(calls, list[i].id);
         }
         if (known == NULL) {
             return;
@@ -137,7 +137,7 @@ chat_calls_at(const chat_calls_t *calls, uint32_t place)
 
 
 static chat_stream_call_t *
-chat_calls_add(chat_calls_t *calls, uint32_t place)
+add_call(chat_calls_t *calls, uint32_t place)
 {
     chat_stream_call_t *call = chat_arena_alloc(calls->arena, calls->size);
 
@@ -157,7 +157,7 @@ chat_calls_add(chat_calls_t *calls, uint32_t place)
 
 /* A running call that is opened again under its name does not count. */
 static int
-chat_calls_runs(const chat_stream_call_t *call, chat_str_t id, chat_str_t name)
+is_running(const chat_stream_call_t *call, chat_str_t id, chat_str_t name)
 {
     return call != NULL && !call->ready && chat_str_eq(call->id, id)
            && chat_str_eq(call->name, name);
@@ -169,13 +169,12 @@ chat_calls_has_room(const chat_calls_t *calls, chat_str_t id, chat_str_t name)
 {
     return id.len != 0 && id.len <= CHAT_ID_MAX && name.len <= CHAT_ID_MAX
            && (calls->opened < CHAT_OPENED_MAX
-               || chat_calls_runs(chat_calls_find(calls, id), id, name));
+               || is_running(chat_calls_find(calls, id), id, name));
 }
 
 
 static void *
-chat_calls_opened(chat_calls_t *calls, chat_stream_call_t *call,
-                  chat_str_t name)
+opened(chat_calls_t *calls, chat_stream_call_t *call, chat_str_t name)
 {
     if (!chat_str_eq(call->name, name)
         && chat_arena_dup(calls->arena, name, &call->name) != CHAT_OK)
@@ -200,11 +199,11 @@ chat_calls_open(chat_calls_t *calls, chat_str_t id, chat_str_t name)
         return NULL;
     }
 
-    calls->opened += !chat_calls_runs(call, id, name);
+    calls->opened += !is_running(call, id, name);
 
     if (call == NULL) {
         known = chat_calls_learn(calls, id);
-        call = known ? chat_calls_add(calls, calls->count) : NULL;
+        call = known ? add_call(calls, calls->count) : NULL;
         if (call == NULL) {
             return NULL;
         }
@@ -214,7 +213,7 @@ chat_calls_open(chat_calls_t *calls, chat_str_t id, chat_str_t name)
         call->id = known->id;
     }
 
-    return chat_calls_opened(calls, call, name);
+    return opened(calls, call, name);
 }
 
 
@@ -225,14 +224,13 @@ chat_calls_open_at(chat_calls_t *calls, uint32_t place, chat_str_t id,
     chat_table_entry_t *entry;
     chat_stream_call_t *call = chat_calls_at(calls, place);
 
-    if (!chat_calls_runs(call, id, name) && ++calls->opened > CHAT_OPENED_MAX)
-    {
+    if (!is_running(call, id, name) && ++calls->opened > CHAT_OPENED_MAX) {
         calls->opened = CHAT_OPENED_MAX;
         return NULL;
     }
 
     if (call == NULL) {
-        call = chat_calls_add(calls, place);
+        call = add_call(calls, place);
         if (call == NULL) {
             return NULL;
         }
@@ -253,7 +251,7 @@ chat_calls_open_at(chat_calls_t *calls, uint32_t place, chat_str_t id,
         return NULL;
     }
 
-    return chat_calls_opened(calls, call, name);
+    return opened(calls, call, name);
 }
 
 
@@ -281,7 +279,7 @@ chat_calls_opening(chat_calls_t *calls, chat_stream_call_t *call)
 
 
 static void
-chat_calls_args_drop(chat_calls_t *calls, chat_stream_call_t *call)
+args_drop(chat_calls_t *calls, chat_stream_call_t *call)
 {
     calls->args -= call->args.len;
     chat_buf_free(&call->args);
@@ -292,7 +290,7 @@ chat_calls_args_drop(chat_calls_t *calls, chat_stream_call_t *call)
 void
 chat_calls_args_free(chat_calls_t *calls, chat_stream_call_t *call)
 {
-    chat_calls_args_drop(calls, call);
+    args_drop(calls, call);
     call->gathers = 0;
     call->lost = 0;
 }
@@ -315,14 +313,14 @@ chat_calls_args_add(chat_calls_t *calls, chat_stream_call_t *call,
     }
 
     /* It has no fingerprint any more: it takes no room from the others. */
-    chat_calls_args_drop(calls, call);
+    args_drop(calls, call);
     call->lost = 1;
 }
 
 
 /* The number of dropped places below this one. */
 static size_t
-chat_calls_rank(const chat_calls_t *calls, uint32_t place)
+rank_of(const chat_calls_t *calls, uint32_t place)
 {
     size_t low = 0, middle, high = calls->ndropped;
 
@@ -342,8 +340,7 @@ chat_calls_rank(const chat_calls_t *calls, uint32_t place)
 uint32_t
 chat_calls_below(const chat_calls_t *calls, uint32_t base, uint32_t place)
 {
-    return (uint32_t) (chat_calls_rank(calls, place)
-                       - chat_calls_rank(calls, base));
+    return (uint32_t) (rank_of(calls, place) - rank_of(calls, base));
 }
 
 
@@ -351,7 +348,7 @@ void
 chat_calls_left(chat_calls_t *calls, const chat_stream_call_t *call,
                 int dropped)
 {
-    size_t    rank = chat_calls_rank(calls, call->place);
+    size_t    rank = rank_of(calls, call->place);
     size_t    above = calls->ndropped - rank;
     uint32_t *list = calls->dropped;
     int       listed = above != 0 && list[rank] == call->place;

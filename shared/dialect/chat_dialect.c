@@ -51,6 +51,15 @@ chat_interruption_text(const chat_interruption_t *in,
 }
 
 
+/* 1 if the data is {}: some servers send it to keep a connection. */
+static int
+is_empty(const chat_json_doc_t *doc)
+{
+    return doc != NULL && doc->root->type == CHAT_JSON_OBJECT
+           && doc->root->child == NULL;
+}
+
+
 chat_rc_e
 chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
                    const chat_frame_t *frame, chat_json_doc_t *doc,
@@ -62,9 +71,25 @@ chat_dialect_frame(const chat_dialect_t *dialect, chat_reader_t *reader,
     reader->events = events;
     reader->number_node = NULL;
     reader->changed = 0;
-    rc = dialect->read(reader, frame);
 
-    return events->failed || reader->calls.failed ? CHAT_ERROR : rc;
+    if (!frame->has_data || frame->data.len == 0
+        || (!reader->begun && is_empty(doc)))
+    {
+        return CHAT_OK;
+    }
+
+    rc = dialect->read(reader, frame);
+    reader->begun |= rc == CHAT_OK;
+
+    if (events->failed || reader->calls.failed) {
+        return CHAT_ERROR;
+    }
+
+    if (reader->begun && events->count == 0) {
+        chat_events_add(events, CHAT_EVENT_OPAQUE);
+    }
+
+    return reader->begun ? CHAT_OK : CHAT_DECLINED;
 }
 
 
@@ -104,9 +129,8 @@ chat_dialect_find(chat_str_t name)
 }
 
 
-/* 1 if the path ends as one of the ends, on whole segments. */
-static int
-chat_dialect_ends(const char *const *ends, chat_str_t path)
+int
+chat_path_ends(const char *const *ends, chat_str_t path)
 {
     size_t     at;
     chat_str_t end;
@@ -140,20 +164,6 @@ chat_dialect_ends(const char *const *ends, chat_str_t path)
 }
 
 
-int
-chat_dialect_generates(const chat_dialect_t *dialect, chat_str_t path)
-{
-    return !chat_dialect_ends(dialect->not_paths, path);
-}
-
-
-int
-chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path)
-{
-    return chat_dialect_ends(dialect->paths, path);
-}
-
-
 chat_str_t
 chat_uri_path(chat_str_t uri)
 {
@@ -166,9 +176,8 @@ chat_uri_path(chat_str_t uri)
  * answer key and value. The query has credentials, and so is not in it.
  */
 static chat_rc_e
-chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
-                  chat_str_t path, chat_json_doc_t *doc, chat_arena_t *arena,
-                  chat_request_t *rq)
+sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
+     chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     size_t             i, n = 0;
     chat_str_t        *parts;
@@ -212,14 +221,13 @@ chat_dialect_sign(const chat_dialect_t *dialect, chat_str_t method,
 
 
 static chat_rc_e
-chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
-                  chat_str_t uri, chat_json_doc_t *doc, chat_arena_t *arena,
-                  chat_request_t *rq)
+read_request(const chat_dialect_t *dialect, chat_str_t method, chat_str_t uri,
+             chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     chat_rc_e  rc;
     chat_str_t path = chat_uri_path(uri);
 
-    if (!chat_dialect_generates(dialect, path)) {
+    if (chat_path_ends(dialect->not_paths, path)) {
         return CHAT_DECLINED;
     }
 
@@ -230,7 +238,7 @@ chat_dialect_read(const chat_dialect_t *dialect, chat_str_t method,
     rc = dialect->request(doc, arena, rq);
 
     if (rc == CHAT_OK) {
-        rc = chat_dialect_sign(dialect, method, path, doc, arena, rq);
+        rc = sign(dialect, method, path, doc, arena, rq);
     }
 
     if (rc == CHAT_OK) {
@@ -249,7 +257,7 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
     const chat_dialect_t *const *each;
 
     if (dialect != NULL) {
-        *rc = chat_dialect_read(dialect, method, uri, doc, arena, rq);
+        *rc = read_request(dialect, method, uri, doc, arena, rq);
         return *rc == CHAT_OK ? dialect : NULL;
     }
 
@@ -257,11 +265,12 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
 
     for (each = chat_dialects; *each != NULL; each++) {
         if ((*each)->paths != NULL
-            && !chat_dialect_path(*each, chat_uri_path(uri))) {
+            && !chat_path_ends((*each)->paths, chat_uri_path(uri)))
+        {
             continue;
         }
 
-        *rc = chat_dialect_read(*each, method, uri, doc, arena, rq);
+        *rc = read_request(*each, method, uri, doc, arena, rq);
 
         if (*rc != CHAT_DECLINED) {
             return *rc == CHAT_OK ? *each : NULL;
@@ -272,10 +281,9 @@ chat_dialect_request(const chat_dialect_t *dialect, chat_str_t method,
 }
 
 
-/* The ids between two texts, each as it is or as a JSON string. */
-static void
-write_ids(const chat_refusal_t *refusal, const char *format, const char *comma,
-          chat_buf_t *out)
+void
+chat_refusal_join(const chat_refusal_t *refusal, const char *format,
+                  const char *comma, chat_buf_t *out)
 {
     size_t i;
 
@@ -293,7 +301,7 @@ chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out)
 
     if (refusal->nids != 0) {
         chat_buf_puts(out, " (");
-        write_ids(refusal, "%v", ", ", out);
+        chat_refusal_join(refusal, "%v", ", ", out);
         chat_buf_puts(out, ")");
     }
 }
@@ -303,7 +311,7 @@ void
 chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     chat_buf_puts(out, "[");
-    write_ids(refusal, "%j", ",", out);
+    chat_refusal_join(refusal, "%j", ",", out);
     chat_buf_puts(out, "]");
 }
 

@@ -3,10 +3,8 @@
  *
  * One const chat_dialect_t per folder <name>/. A dialect knows one wire format
  * and nothing else: it includes its own header and those of lower layers,
- * never another dialect. It decides nothing (what to hold or merge is the
- * gate's, what to drop the replay filter's): it reads and writes.
- * Promises of every member: any input is survived; no I/O, no clock, no
- * global state.
+ * never another dialect. It reads and writes, and decides nothing. No member
+ * does I/O, reads a clock, or has global state; each survives any input.
  */
 
 #ifndef CHAT_DIALECT_H
@@ -54,61 +52,66 @@ typedef struct {
     size_t            nids;
 } chat_refusal_t;
 
-/* The URI without its query. */
-chat_str_t chat_uri_path(chat_str_t uri);
-
-/* The message with the ids behind it, not quoted. */
-void chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out);
+/* The ids, each in this format, and with this text between them. */
+void chat_refusal_join(const chat_refusal_t *refusal, const char *format,
+                       const char *comma, chat_buf_t *out);
 
 /* The ids as a JSON array. */
 void chat_refusal_ids(const chat_refusal_t *refusal, chat_buf_t *out);
+
+/* The message with the ids behind it, not quoted. */
+void chat_refusal_text(const chat_refusal_t *refusal, chat_buf_t *out);
 
 /* A JSON object for clients of apps, which expect no provider's words. */
 void chat_refusal_json(const chat_refusal_t *refusal, chat_buf_t *out);
 
 
+/* A NULL-terminated list of strings. */
+#define CHAT_LIST(...)    \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
+
 typedef struct {
     const char *name; /* as in the directive, in logs and in names */
 
-    /* How chat auto finds it: URI ends; NULL-terminated lists, may be NULL. */
-    const char *const *paths;
-    /* URI ends of other endpoints of the same API that share the shape. */
-    const char *const *not_paths;
-    /* Top-level members of a body that choose the answer (its signature). */
-    const char *const *signature;
+    /* Each a CHAT_LIST(), or NULL: */
+    const char *const *paths;     /* ends of URI paths, for chat auto */
+    const char *const *not_paths; /* of endpoints that share the shape */
+    const char *const *signature; /* members of a body that choose the
+                                     answer */
 
     /* How its bodies have messages, calls and results. */
     const chat_transcript_form_t *form;
 
+    unsigned provider : 1;        /* a provider's own format, else an app's.
+                                     A provider's: a model may use a weak call
+                                     id again in a later step; some clients
+                                     ignore error events, so the module closes
+                                     the connection behind them. An app's: a
+                                     complete body is always a candidate
+                                     sibling, and attempts are counted, as its
+                                     client may retry without end */
     unsigned weak_by_message : 1; /* ai_sdk: a step with weak ids is named by
                                      its message and ordinal */
     unsigned one_by_one : 1;      /* its client has one request open at a time
                                      and retries by itself: holds are short
                                      and end in a bounce */
-    unsigned candidate : 1;       /* a complete body is always a candidate
-                                     sibling (ai_sdk, ag_ui) */
-    unsigned no_empty : 1;        /* has no harmless empty turn (anthropic) */
     unsigned plain_text : 1;      /* a result is a string: of another value,
                                      its JSON text */
     unsigned only_decided : 1;    /* a call that asks for an approval takes
                                      the decision alone */
     unsigned transcript : 1;      /* a chained body lists the calls that its
                                      client knows, too (ag_ui) */
-    unsigned resends : 1;         /* its client may retry without end: attempts
-                                     are counted (ai_sdk, ag_ui) */
-    unsigned weak_recur : 1;      /* a provider's own format: a model may use a
-                                     weak call id again in a later step */
     unsigned numbered : 1;        /* marks say which bytes leave a frame with
                                      dropped calls, and which indexes change;
                                      else its events decide, and it is sent
                                      whole or not at all */
     unsigned chains : 1;          /* a client may name a response instead of
                                      sending its calls */
-    unsigned takes_ids : 1; /* its clients accept a line id: in any event */
-    unsigned breaks : 1;    /* some of its clients ignore error events:
-                                     the module closes the connection behind
-                                     interrupted() and refuse_in_band() (the
-                                     dialects of providers) */
+    unsigned takes_ids : 1;       /* its clients accept a line id: in any
+                                     event */
 
     const char *sse_header; /* "Name: value" of every SSE answer that the
                                module makes itself, or NULL */
@@ -124,9 +127,8 @@ typedef struct {
                          chat_request_t *rq);
 
     /*
-     * ag_ui: a copy of rq->own in the arena, for chat_request_copy(); strings
-     * may stay where they are in doc->text. NULL without memory. NULL: there
-     * is no own.
+     * A copy of rq->own in the arena, for chat_request_copy(); strings may
+     * stay in doc->text. NULL without memory. Only with own.
      */
     const void *(*own)(const chat_request_t *rq, chat_arena_t *arena);
 
@@ -140,12 +142,12 @@ typedef struct {
     int (*idle)(const chat_frame_t *frame);
 
     /*
-     * Reads one frame: adds its events in order (none for a comment), and a
-     * mark for each element of a call in it, which are consecutive for one
-     * list. CHAT_DECLINED: this is no frame of the dialect. Strings of the
-     * events point into the data or an arena. See chat_dialect_frame().
-     * A frame that differs from one that was read only in values that read()
-     * did not look at, and in the string of an ARGS event, may not be read.
+     * Reads one frame: adds its events in order, and a mark for each element
+     * of a call in it, which are consecutive for one list. CHAT_DECLINED: this
+     * is no frame of the dialect. Strings of the events point into the data or
+     * an arena. A frame that differs from one that was read only in values
+     * that read() did not look at, and in the string of an ARGS event, may not
+     * be read. See chat_dialect_frame().
      */
     chat_rc_e (*read)(void *reader, const chat_frame_t *frame);
 
@@ -155,54 +157,32 @@ typedef struct {
      */
     void (*piece)(chat_stream_call_t *call, chat_str_t text);
 
-    /*
-     * ai_sdk: if the event names the message that the answer continues, and
-     * that is from, replaces it by to. CHAT_DECLINED: the event names none;
-     * CHAT_ERROR: no memory. NULL: no event of the dialect does.
-     */
-    chat_rc_e (*rename)(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
-                        chat_edits_t *edits);
-
-    /*
-     * ai_sdk: appends the message that the answer to this body continues, as
-     * events for a client that begins with an empty one. CHAT_DECLINED: it
-     * continues none; CHAT_ERROR: no memory. NULL: answers stand alone.
-     */
-    chat_rc_e (*history)(chat_json_doc_t *doc, chat_buf_t *out);
-
-    /*
-     * ai_sdk: if the event makes a client run a call that has its result by
-     * now, appends events with call and result in its place, or nothing.
-     * CHAT_DECLINED: the event stays as it is; CHAT_ERROR: no memory.
-     */
-    chat_rc_e (*resolve_pending)(chat_json_doc_t     *doc,
-                                 const chat_result_t *results, size_t n,
-                                 chat_buf_t *out);
-
-    /*
-     * Appends the event of a stream that was interrupted. state: its reader,
-     * or a new one if no event was read.
-     */
+    /* The event of a stream that broke off. state: its reader. */
     void (*interrupted)(void *state, const chat_interruption_t *in,
                         chat_buf_t *out);
 
+    /* A refusal in the provider's or app's form: JSON, or (in_band) SSE. */
+    void (*refuse)(const chat_refusal_t *refusal, int in_band,
+                   chat_buf_t *out);
+
     /*
-     * Appends a harmless empty turn for a sibling: SSE, or one JSON answer if
+     * A harmless empty turn for a sibling: SSE, or one JSON answer if
      * rq->stream is 0. It injects the results first, if the dialect can.
-     * CHAT_DECLINED: the request can have none.
+     * CHAT_DECLINED: the request can have none. NULL: no request can.
      */
     chat_rc_e (*empty)(const chat_request_t *rq, const chat_result_t *results,
                        size_t n, chat_buf_t *out);
 
+    /* The following are for the dialects of apps; a member may be NULL. */
+
     /*
-     * ai_sdk, ag_ui: appends the answer to a hold that expires, after which
-     * the client retries with all that it has; it injects the results first.
-     * NULL: holds end in a refusal.
+     * The answer to a hold that expires, after which the client retries with
+     * all that it has; it injects the results first. NULL: a refusal.
      */
     void (*bounce)(const chat_request_t *rq, const chat_result_t *results,
                    size_t n, chat_buf_t *out);
 
-    /* Appends events that give a client results. NULL: there are none. */
+    /* Events that give a client results. */
     void (*inject)(const chat_result_t *results, size_t n, chat_buf_t *out);
 
     /*
@@ -212,11 +192,29 @@ typedef struct {
      */
     const char *inject_after;
 
-    /* Appends the JSON body of a refusal in the provider's or app's form. */
-    void (*refuse)(const chat_refusal_t *refusal, chat_buf_t *out);
+    /*
+     * If the event names the message that the answer continues, and that is
+     * from, replaces it by to. CHAT_DECLINED: the event names none; CHAT_ERROR:
+     * no memory.
+     */
+    chat_rc_e (*rename)(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
+                        chat_edits_t *edits);
 
-    /* The same as an event, for an answer whose status was sent. */
-    void (*refuse_in_band)(const chat_refusal_t *refusal, chat_buf_t *out);
+    /*
+     * The message that the answer to this body continues, as events for a
+     * client that begins with an empty one. CHAT_DECLINED: it continues none;
+     * CHAT_ERROR: no memory.
+     */
+    chat_rc_e (*history)(chat_json_doc_t *doc, chat_buf_t *out);
+
+    /*
+     * If the event makes a client run a call that has its result by now,
+     * appends events with call and result in its place, or nothing.
+     * CHAT_DECLINED: the event stays as it is; CHAT_ERROR: no memory.
+     */
+    chat_rc_e (*resolve_pending)(chat_json_doc_t     *doc,
+                                 const chat_result_t *results, size_t n,
+                                 chat_buf_t *out);
 } chat_dialect_t;
 
 
@@ -231,30 +229,14 @@ extern const chat_dialect_t chat_dialect_ag_ui;
 extern const chat_dialect_t *const chat_dialects[];
 size_t                             chat_dialect_count(void);
 
-/*
- * read() of a frame whose data is doc (NULL: it is no JSON) into empty
- * events. CHAT_ERROR: no memory.
- */
-chat_rc_e chat_dialect_frame(const chat_dialect_t *dialect,
-                             chat_reader_t *reader, const chat_frame_t *frame,
-                             chat_json_doc_t *doc, chat_events_t *events);
-
-/* interrupted() for a client that was sent no event of the stream. */
-void chat_dialect_interrupted(const chat_dialect_t *dialect,
-                              const char *reason, int resumable,
-                              chat_buf_t *out);
-
 /* The dialect of this name, or NULL. */
 const chat_dialect_t *chat_dialect_find(chat_str_t name);
 
-/*
- * 1 if a POST to this URI path can be a generation of the dialect: it does not
- * end as one of not_paths.
- */
-int chat_dialect_generates(const chat_dialect_t *dialect, chat_str_t path);
+/* The URI without its query. */
+chat_str_t chat_uri_path(chat_str_t uri);
 
-/* 1 if the path ends as one of paths (dialects without any: 0). */
-int chat_dialect_path(const chat_dialect_t *dialect, chat_str_t path);
+/* 1 if the path ends as one of the list (NULL: none), on whole segments. */
+int chat_path_ends(const char *const *ends, chat_str_t path);
 
 /*
  * Reads the body with the dialect, or with each that fits where dialect is
@@ -268,5 +250,20 @@ const chat_dialect_t *chat_dialect_request(const chat_dialect_t *dialect,
                                            chat_json_doc_t *doc,
                                            chat_arena_t    *arena,
                                            chat_request_t *rq, chat_rc_e *rc);
+
+/*
+ * Reads a frame of which the data is doc (NULL: it is no JSON) into empty
+ * events: none without data, OPAQUE where the data means nothing.
+ * CHAT_DECLINED: it is the first one with data, and none of the dialect;
+ * CHAT_ERROR: no memory.
+ */
+chat_rc_e chat_dialect_frame(const chat_dialect_t *dialect,
+                             chat_reader_t *reader, const chat_frame_t *frame,
+                             chat_json_doc_t *doc, chat_events_t *events);
+
+/* interrupted() for a client that was sent no event of the stream. */
+void chat_dialect_interrupted(const chat_dialect_t *dialect,
+                              const char *reason, int resumable,
+                              chat_buf_t *out);
 
 #endif /* CHAT_DIALECT_H */

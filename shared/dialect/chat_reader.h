@@ -23,6 +23,7 @@ typedef struct {
     chat_json_doc_t   *doc;    /* the frame's data; NULL: it is not JSON */
     uint32_t           number; /* the last sequence number, and */
     const chat_json_t *number_node; /* the frame's; NULL: it has none */
+    unsigned           begun : 1;   /* a frame of the dialect was read */
     unsigned           ended : 1;   /* TURN_END was given */
     unsigned           changed : 1; /* the frame means more than its events:
                                        what is read later depends on it */

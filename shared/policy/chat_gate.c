@@ -27,7 +27,8 @@ chat_gate_may_claim(const chat_question_t *q, const chat_batch_t *batch,
         return CHAT_GATE_CONFLICT;
     }
 
-    for (i = 0; q->dialect->resends && i < batch->nattempts; i++, attempt++) {
+    for (i = 0; !q->dialect->provider && i < batch->nattempts; i++, attempt++)
+    {
         apart =
             q->now > attempt->ms ? q->now - attempt->ms : attempt->ms - q->now;
         recent += !attempt->is_void && q->now != 0 && attempt->ms != 0
@@ -258,10 +259,10 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 
     /* it came late: what follows is for where there is no record to give */
 
-    out->attach = look->last.end == CHAT_END_NONE || q->dialect->candidate
+    out->attach = look->last.end == CHAT_END_NONE || !q->dialect->provider
                   || !q->complete;
 
-    if (q->dialect->candidate) {
+    if (!q->dialect->provider) {
         return CHAT_GATE_EMPTY;
     }
 
@@ -269,7 +270,7 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_PASS;
     }
 
-    return look->last.end == CHAT_END_NONE || q->dialect->no_empty
+    return look->last.end == CHAT_END_NONE || q->dialect->empty == NULL
                ? CHAT_GATE_CONFLICT
                : CHAT_GATE_EMPTY;
 }
@@ -351,7 +352,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         if (q->complete) {
             return CHAT_GATE_PASS;
         }
-        return q->dialect->candidate ? CHAT_GATE_EMPTY
+        return !q->dialect->provider ? CHAT_GATE_EMPTY
                : superseded          ? CHAT_GATE_SUPERSEDED
                                      : CHAT_GATE_CLEARED;
     }
@@ -548,7 +549,8 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
 
     } else if (verdict == CHAT_GATE_SIBLING
                && (terms->siblings_conflict
-                   || (terms->siblings_recording && q->dialect->no_empty)))
+                   || (terms->siblings_recording
+                       && q->dialect->empty == NULL)))
     {
         act.reply = CHAT_REPLY_CONFLICT;
     }

@@ -157,7 +157,7 @@ chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
         return 0;
     }
 
-    if (!q->complete || q->dialect->candidate || batch->partial) {
+    if (!q->complete || !q->dialect->provider || batch->partial) {
         return 1;
     }
 

@@ -77,7 +77,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
                     stream->frame);
     stream->replay.calls = calls;
     stream->replay.mode = conf->replay;
-    stream->replay.strong_only = conf->dialect->weak_recur;
+    stream->replay.strong_only = conf->dialect->provider;
 
     if (calls->failed) {
         chat_stream_destroy(stream);

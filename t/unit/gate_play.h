@@ -43,9 +43,9 @@ play_wanted(char *word)
         *third++ = '\0';
     }
 
-    return dialect->candidate                   ? first
-           : dialect->no_empty && third != NULL ? third
-                                                : second;
+    return !dialect->provider                        ? first
+           : dialect->empty == NULL && third != NULL ? third
+                                                     : second;
 }
 
 
@@ -77,7 +77,7 @@ play_holds(const chat_decision_t *d, const char *word)
            : strcmp(word, "merge=0") == 0  ? !d->merge
            : strcmp(word, "attach") == 0   ? d->attach
            : strcmp(word, "attach=0") == 0 ? !d->attach
-           : strcmp(word, "attach/0") == 0 ? d->attach == dialect->candidate
+           : strcmp(word, "attach/0") == 0 ? d->attach == !dialect->provider
            : strcmp(word, "lost") == 0     ? d->lost
                                            : 0;
 }

@@ -207,13 +207,11 @@ refusals_are_well_formed(void **state)
     chat_buf_t     out = { 0 };
     chat_str_t     ids[] = { CHAT_STR("a\"b"), CHAT_STR("c") };
     chat_refusal_t refusal = { 409, "batch_incomplete", "wait", ids, 2 };
-    chat_request_t rq = { 0 };
 
-    assert_true(DIALECT->no_empty);
-    assert_int_equal(DIALECT->empty(&rq, NULL, 0, &out), CHAT_DECLINED);
+    assert_null(DIALECT->empty);
     assert_int_equal(out.len, 0);
 
-    DIALECT->refuse(&refusal, &out);
+    DIALECT->refuse(&refusal, 0, &out);
     text_has_error(chat_buf_str(&out), "code", "batch_incomplete");
     text_has_error(chat_buf_str(&out), "message", "wait");
     text_has_error(chat_buf_str(&out), "type", "invalid_request_error");
@@ -221,7 +219,7 @@ refusals_are_well_formed(void **state)
         chat_cstr("\"tool_use_ids\":[\"a\\\"b\",\"c\"]"), chat_buf_str(&out)));
 
     out.len = 0;
-    DIALECT->refuse_in_band(&refusal, &out);
+    DIALECT->refuse(&refusal, 1, &out);
     run_says(DIALECT, &out, "E:failed ");
 
     chat_buf_free(&out);

@@ -338,7 +338,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
     for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         out.len = 0;
         refusal.status = words[i].status;
-        DIALECT->refuse(&refusal, &out);
+        DIALECT->refuse(&refusal, 0, &out);
         text_has_error(chat_buf_str(&out), "message", "wait");
         text_has_error(chat_buf_str(&out), "status", words[i].word);
     }
@@ -349,7 +349,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
                                chat_buf_str(&out)));
 
     out.len = 0;
-    DIALECT->refuse_in_band(&refusal, &out);
+    DIALECT->refuse(&refusal, 1, &out);
     run_says(DIALECT, &out, "E:failed ");
 
     chat_buf_free(&out);

@@ -276,7 +276,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
                      CHAT_OK);
 
     out.len = 0;
-    DIALECT->refuse(&refusal, &out);
+    DIALECT->refuse(&refusal, 0, &out);
     text_has_error(chat_buf_str(&out), "code", "batch_incomplete");
     text_has_error(chat_buf_str(&out), "message", "wait");
     text_has_error(chat_buf_str(&out), "type", "invalid_request_error");
@@ -288,7 +288,7 @@ empty_turns_and_refusals_are_well_formed(void **state)
         2);
 
     out.len = 0;
-    DIALECT->refuse_in_band(&refusal, &out);
+    DIALECT->refuse(&refusal, 1, &out);
     run_says(DIALECT, &out, "E:failed ");
 
     chat_arena_destroy(arena);

@@ -397,7 +397,7 @@ refusals(void **state)
     chat_str_t     ids[] = { CHAT_STR("call_\"1"), CHAT_STR("call_2") };
     chat_refusal_t refusal = { 409, "batch_incomplete", "Wait.", ids, 2 };
 
-    dialect->refuse(&refusal, &out);
+    dialect->refuse(&refusal, 0, &out);
     chat_buf_add(&out, chat_str("", 1));
     assert_string_equal((char *) out.data,
                         "{\"error\":{\"type\":\"invalid_request_error\","
@@ -406,7 +406,7 @@ refusals(void **state)
                         "\"call_2\"]}}");
     out.len = 0;
     refusal.nids = 0;
-    dialect->refuse_in_band(&refusal, &out);
+    dialect->refuse(&refusal, 1, &out);
     chat_buf_add(&out, chat_str("", 1));
     assert_string_equal((char *) out.data,
                         "event: error\ndata: {\"type\":\"error\","

@@ -452,7 +452,7 @@ run_judge(run_t *run)
         NEED(run->failed == 0);
         /* only bodies that need nobody go on beside it */
         NEED(run->passed <= whole);
-        NEED(run->passed == 0 || !run->players[0].a.q.dialect->candidate);
+        NEED(run->passed == 0 || run->players[0].a.q.dialect->provider);
         NEED(run->bounced == 0);
         NEED(run->told == run->requests - run->gone - run->passed);
     }

@@ -27,7 +27,7 @@ typedef struct {
     chat_str_t content;
     chat_str_t error; /* empty: none */
     int        sent;  /* a client sent it as it is */
-} chat_ag_ui_tool_t;
+} tool_t;
 
 
 chat_str_t
@@ -53,7 +53,7 @@ chat_ag_ui_call_args(chat_json_doc_t *doc, const chat_json_t *call)
 
 /* The member error of a tool message, if it says that there was one. */
 static const chat_json_t *
-chat_ag_ui_tool_error(chat_json_doc_t *doc, const chat_json_t *message)
+tool_error(chat_json_doc_t *doc, const chat_json_t *message)
 {
     const chat_json_t *error = chat_json_get(doc, message, "error");
 
@@ -71,7 +71,7 @@ chat_ag_ui_tool_result(chat_json_doc_t *doc, const chat_json_t *message,
     chat_str_t         parts[2];
     chat_digest_t      content;
     const chat_json_t *node = chat_json_get(doc, message, "content");
-    const chat_json_t *error = chat_ag_ui_tool_error(doc, message);
+    const chat_json_t *error = tool_error(doc, message);
 
     *outcome = error != NULL ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
 
@@ -98,8 +98,7 @@ chat_ag_ui_tool_result(chat_json_doc_t *doc, const chat_json_t *message,
  * no memory.
  */
 static chat_rc_e
-chat_ag_ui_tool_read(const chat_result_t *result, chat_json_doc_t *payload,
-                     chat_ag_ui_tool_t *tool)
+read_tool(const chat_result_t *result, chat_json_doc_t *payload, tool_t *tool)
 {
     chat_buf_t         text = { 0 };
     const chat_json_t *root = payload->root;
@@ -112,8 +111,7 @@ chat_ag_ui_tool_read(const chat_result_t *result, chat_json_doc_t *payload,
     {
         tool->content =
             chat_json_raw(payload, chat_json_get(payload, root, "content"));
-        tool->error =
-            chat_json_raw(payload, chat_ag_ui_tool_error(payload, root));
+        tool->error = chat_json_raw(payload, tool_error(payload, root));
 
         if (chat_json_text(payload, root, "id").len != 0) {
             tool->sent = 1;
@@ -221,7 +219,7 @@ read_tools(chat_json_doc_t *doc, chat_arena_t *arena, chat_ag_ui_own_t *own)
 
 
 static const void *
-chat_ag_ui_own(const chat_request_t *rq, chat_arena_t *arena)
+copy_own(const chat_request_t *rq, chat_arena_t *arena)
 {
     size_t                  i;
     chat_ag_ui_own_t       *copy = chat_arena_alloc(arena, sizeof(*copy));
@@ -346,13 +344,13 @@ static chat_rc_e
 write_message(const chat_result_t *result, chat_json_doc_t *payload,
               chat_buf_t *out)
 {
-    chat_ag_ui_tool_t tool;
+    tool_t tool;
 
     if (payload->root == NULL) {
         return CHAT_BAD;
     }
 
-    if (chat_ag_ui_tool_read(result, payload, &tool) != CHAT_OK) {
+    if (read_tool(result, payload, &tool) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
@@ -564,8 +562,7 @@ read_resume(chat_transcript_t *t)
 
 
 static chat_rc_e
-chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                   chat_request_t *rq)
+read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     chat_rc_e          rc;
     chat_ag_ui_own_t  *own;
@@ -606,8 +603,7 @@ chat_ag_ui_request(chat_json_doc_t *doc, chat_arena_t *arena,
 
 
 static void
-chat_ag_ui_run_event(const chat_request_t *rq, const char *type,
-                     chat_buf_t *out)
+run_event(const chat_request_t *rq, const char *type, chat_buf_t *out)
 {
     const chat_ag_ui_own_t *own = rq->own;
 
@@ -618,16 +614,15 @@ chat_ag_ui_run_event(const chat_request_t *rq, const char *type,
 
 
 static void
-chat_ag_ui_tell_one(const chat_result_t *result, chat_arena_t *arena,
-                    chat_buf_t *out)
+tell_one(const chat_result_t *result, chat_arena_t *arena, chat_buf_t *out)
 {
-    chat_json_doc_t   payload;
-    chat_ag_ui_tool_t tool;
+    chat_json_doc_t payload;
+    tool_t          tool;
 
     /* an interrupt is no call: there is no event that answers it */
     if (result->call == NULL || result->outcome == CHAT_OUTCOME_NONE
         || chat_json_parse(&payload, arena, result->payload) != CHAT_OK
-        || chat_ag_ui_tool_read(result, &payload, &tool) != CHAT_OK)
+        || read_tool(result, &payload, &tool) != CHAT_OK)
     {
         return;
     }
@@ -643,14 +638,14 @@ chat_ag_ui_tell_one(const chat_result_t *result, chat_arena_t *arena,
 
 
 static void
-chat_ag_ui_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
+tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 {
     size_t        i;
     chat_arena_t *arena = chat_arena_create(0);
 
     for (i = 0; arena != NULL && i < n; i++) {
         chat_arena_reset(arena);
-        chat_ag_ui_tell_one(&results[i], arena, out);
+        tell_one(&results[i], arena, out);
     }
 
     chat_arena_destroy(arena);
@@ -658,20 +653,19 @@ chat_ag_ui_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 
 
 static chat_rc_e
-chat_ag_ui_empty(const chat_request_t *rq, const chat_result_t *results,
-                 size_t n, chat_buf_t *out)
+empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
+      chat_buf_t *out)
 {
-    chat_ag_ui_run_event(rq, "RUN_STARTED", out);
-    chat_ag_ui_tell(results, n, out);
-    chat_ag_ui_run_event(rq, "RUN_FINISHED", out);
+    run_event(rq, "RUN_STARTED", out);
+    tell(results, n, out);
+    run_event(rq, "RUN_FINISHED", out);
 
     return CHAT_OK;
 }
 
 
 static void
-chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
-                       chat_buf_t *out)
+interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
 {
     chat_buf_format(out,
                     "data: {\"type\":\"RUN_ERROR\",\"message\":\"The run was "
@@ -682,9 +676,14 @@ chat_ag_ui_interrupted(void *state, const chat_interruption_t *in,
 
 
 static void
-chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
+refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
     size_t from;
+
+    if (!in_band) {
+        chat_refusal_json(refusal, out);
+        return;
+    }
 
     chat_buf_puts(out, "data: {\"type\":\"RUN_ERROR\",\"message\":");
     from = out->len;
@@ -699,8 +698,8 @@ chat_ag_ui_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
  * for. A client that has answered some of them is told of an error.
  */
 static void
-chat_ag_ui_bounce(const chat_request_t *rq, const chat_result_t *results,
-                  size_t n, chat_buf_t *out)
+bounce(const chat_request_t *rq, const chat_result_t *results, size_t n,
+       chat_buf_t *out)
 {
     chat_refusal_t refusal = { 409, "batch_incomplete",
                                "This answer is kept, but the run cannot be "
@@ -708,35 +707,28 @@ chat_ag_ui_bounce(const chat_request_t *rq, const chat_result_t *results,
                                NULL, 0 };
 
     if (rq->chained) {
-        chat_ag_ui_refuse_in_band(&refusal, out);
+        refuse(&refusal, 1, out);
         return;
     }
 
-    (void) chat_ag_ui_empty(rq, results, n, out);
+    (void) empty(rq, results, n, out);
 }
-
-
-/* Not "state" and "context", in which two tabs of one page differ. */
-static const char *const chat_ag_ui_signature[] = { "tools", "forwardedProps",
-                                                    NULL };
 
 
 const chat_dialect_t chat_dialect_ag_ui = {
     .name = "ag_ui",
     .form = &form,
-    .signature = chat_ag_ui_signature,
-    .candidate = 1,
-    .resends = 1,
+    /* not "state" and "context", in which two tabs of one page differ */
+    .signature = CHAT_LIST("tools", "forwardedProps"),
     .transcript = 1,
     .inject_after = "\"type\":\"RUN_STARTED\"",
-    .request = chat_ag_ui_request,
-    .own = chat_ag_ui_own,
+    .request = read_request,
+    .own = copy_own,
     .open = chat_ag_ui_open,
     .read = chat_ag_ui_read,
-    .interrupted = chat_ag_ui_interrupted,
-    .empty = chat_ag_ui_empty,
-    .bounce = chat_ag_ui_bounce,
-    .inject = chat_ag_ui_tell,
-    .refuse = chat_refusal_json,
-    .refuse_in_band = chat_ag_ui_refuse_in_band,
+    .interrupted = interrupted,
+    .empty = empty,
+    .bounce = bounce,
+    .inject = tell,
+    .refuse = refuse,
 };

@@ -60,15 +60,14 @@ struct chat_ag_ui_live_s {
 
 typedef struct {
     chat_reader_t         reader;
-    const chat_request_t *rq;        /* or NULL */
-    chat_table_t          lanes;     /* item: the newest chunked call */
-    chat_table_t          parents;   /* messages; number: their newest call's
+    const chat_request_t *rq;      /* or NULL */
+    chat_table_t          lanes;   /* item: the newest chunked call */
+    chat_table_t          parents; /* messages; number: their newest call's
                                        place, from 1 on */
-    chat_table_t          had;       /* item: the request's call of this id */
-    chat_ag_ui_live_t    *chunked;   /* open and written in chunks, newest */
-    uint32_t              first;     /* place of the present step */
-    chat_str_t            run;       /* runId */
-    unsigned              begun : 1; /* a frame was read */
+    chat_table_t          had;     /* item: the request's call of this id */
+    chat_ag_ui_live_t    *chunked; /* open and written in chunks, newest */
+    uint32_t              first;   /* place of the present step */
+    chat_str_t            run;     /* runId */
     unsigned              answered : 1; /* a result came in this step */
     unsigned              indexed : 1;  /* had is filled */
 } chat_ag_ui_reader_t;

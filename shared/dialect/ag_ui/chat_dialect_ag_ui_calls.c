@@ -13,7 +13,7 @@
 
 /* 1 if a call of this message is of another answer than those before it. */
 static int
-chat_ag_ui_begins(const chat_ag_ui_reader_t *r, chat_str_t parent)
+begins_step(const chat_ag_ui_reader_t *r, chat_str_t parent)
 {
     const chat_table_entry_t *entry;
 
@@ -27,7 +27,7 @@ chat_ag_ui_begins(const chat_ag_ui_reader_t *r, chat_str_t parent)
 
 
 static void
-chat_ag_ui_begin(chat_ag_ui_reader_t *r)
+begin_step(chat_ag_ui_reader_t *r)
 {
     r->first = r->reader.calls.count;
     r->answered = 0;
@@ -38,8 +38,8 @@ chat_ag_ui_begin(chat_ag_ui_reader_t *r)
 
 /* Keeps what is said of a call that the stream has not had yet. */
 static void
-chat_ag_ui_note(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own,
-                chat_str_t parent, chat_str_t lane)
+note(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own, chat_str_t parent,
+     chat_str_t lane)
 {
     chat_table_entry_t *entry;
 
@@ -76,8 +76,8 @@ chat_ag_ui_call_open(chat_ag_ui_reader_t *r, chat_str_t id, chat_str_t name,
         return NULL;
     }
 
-    if (fresh && chat_ag_ui_begins(r, parent)) {
-        chat_ag_ui_begin(r);
+    if (fresh && begins_step(r, parent)) {
+        begin_step(r);
     }
 
     own = chat_calls_open(&r->reader.calls, id, name);
@@ -86,7 +86,7 @@ chat_ag_ui_call_open(chat_ag_ui_reader_t *r, chat_str_t id, chat_str_t name,
     }
 
     if (fresh) {
-        chat_ag_ui_note(r, own, parent, lane);
+        note(r, own, parent, lane);
     }
 
     own->call.kind = chat_ag_ui_kind(r->rq ? r->rq->own : NULL, name);
@@ -99,7 +99,7 @@ chat_ag_ui_call_open(chat_ag_ui_reader_t *r, chat_str_t id, chat_str_t name,
 
 /* Opens the call that the frame names. */
 static chat_ag_ui_live_t *
-chat_ag_ui_call_said(chat_ag_ui_reader_t *r)
+call_said(chat_ag_ui_reader_t *r)
 {
     return chat_ag_ui_call_open(
         r, chat_reader_text(&r->reader, "toolCallId"),
@@ -112,7 +112,7 @@ chat_ag_ui_call_said(chat_ag_ui_reader_t *r)
 void
 chat_ag_ui_call_start(chat_ag_ui_reader_t *r)
 {
-    if (chat_ag_ui_call_said(r) == NULL) {
+    if (call_said(r) == NULL) {
         chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
 }
@@ -120,14 +120,14 @@ chat_ag_ui_call_start(chat_ag_ui_reader_t *r)
 
 /* The next piece of the arguments, maybe an empty one. */
 static void
-chat_ag_ui_piece(chat_ag_ui_reader_t *r, chat_stream_call_t *call)
+add_piece(chat_ag_ui_reader_t *r, chat_stream_call_t *call)
 {
     chat_reader_args(&r->reader, call, chat_reader_get(&r->reader, "delta"));
 }
 
 
 static void
-chat_ag_ui_ready(chat_ag_ui_reader_t *r, chat_stream_call_t *call, int implied)
+ready(chat_ag_ui_reader_t *r, chat_stream_call_t *call, int implied)
 {
     call->ready = 1;
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, call)->implied =
@@ -144,7 +144,7 @@ chat_ag_ui_call_more(chat_ag_ui_reader_t *r)
                            chat_reader_text(&r->reader, "toolCallId"));
 
     if (call != NULL) {
-        chat_ag_ui_piece(r, call);
+        add_piece(r, call);
     } else {
         chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
@@ -160,7 +160,7 @@ chat_ag_ui_call_end(chat_ag_ui_reader_t *r)
                            chat_reader_text(&r->reader, "toolCallId"));
 
     if (call != NULL && !call->ready) {
-        chat_ag_ui_ready(r, call, 0);
+        ready(r, call, 0);
     } else {
         chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
@@ -169,7 +169,7 @@ chat_ag_ui_call_end(chat_ag_ui_reader_t *r)
 
 /* From now on the call is written in chunks. */
 static void
-chat_ag_ui_chunked(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
+chunked(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
 {
     chat_ag_ui_live_t *above = NULL, *below;
 
@@ -208,7 +208,7 @@ chat_ag_ui_chunked(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
 
 /* Ends the newest chunked call of a lane. */
 static void
-chat_ag_ui_close(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
+close_call(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
 {
     own->chunk->item = own->below;
     own->chunk = NULL;
@@ -218,7 +218,7 @@ chat_ag_ui_close(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
         own->next->prev = own->prev;
     }
 
-    chat_ag_ui_ready(r, &own->call, 1);
+    ready(r, &own->call, 1);
 }
 
 
@@ -228,7 +228,7 @@ chat_ag_ui_close_lane(chat_ag_ui_reader_t *r, chat_str_t lane)
     const chat_table_entry_t *entry = chat_table_find(&r->lanes, lane);
 
     while (entry != NULL && entry->item != NULL) {
-        chat_ag_ui_close(r, entry->item);
+        close_call(r, entry->item);
     }
 }
 
@@ -237,14 +237,14 @@ void
 chat_ag_ui_close_all(chat_ag_ui_reader_t *r)
 {
     while (r->chunked != NULL) {
-        chat_ag_ui_close(r, r->chunked);
+        close_call(r, r->chunked);
     }
 }
 
 
 /* The open chunked call that a chunk without an id goes on with, or NULL. */
 static chat_ag_ui_live_t *
-chat_ag_ui_chunk_of(const chat_ag_ui_reader_t *r, chat_str_t lane)
+chunk_of(const chat_ag_ui_reader_t *r, chat_str_t lane)
 {
     const chat_table_entry_t *entry = chat_table_find(&r->lanes, lane);
 
@@ -266,11 +266,10 @@ chat_ag_ui_call_chunk(chat_ag_ui_reader_t *r)
 
     id = chat_reader_text(&r->reader, "toolCallId");
     lane = chat_reader_text(&r->reader, "subagentRunId");
-    own = id.len ? chat_calls_find(&r->reader.calls, id)
-                 : chat_ag_ui_chunk_of(r, lane);
+    own = id.len ? chat_calls_find(&r->reader.calls, id) : chunk_of(r, lane);
 
     if (own != NULL && own->chunk != NULL) {
-        chat_ag_ui_piece(r, &own->call);
+        add_piece(r, &own->call);
         return;
     }
 
@@ -280,15 +279,15 @@ chat_ag_ui_call_chunk(chat_ag_ui_reader_t *r)
     }
 
     chat_ag_ui_close_lane(r, lane);
-    own = chat_ag_ui_call_said(r);
+    own = call_said(r);
 
     if (own == NULL) {
         chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
         return;
     }
 
-    chat_ag_ui_chunked(r, own);
-    chat_ag_ui_piece(r, &own->call);
+    chunked(r, own);
+    add_piece(r, &own->call);
 }
 
 
@@ -297,8 +296,7 @@ chat_ag_ui_call_chunk(chat_ag_ui_reader_t *r)
  * no name: it is no tool's.
  */
 static void
-chat_ag_ui_interrupt(chat_ag_ui_reader_t *r, const chat_json_t *node,
-                     uint32_t place)
+interrupt(chat_ag_ui_reader_t *r, const chat_json_t *node, uint32_t place)
 {
     chat_str_t          id = chat_json_text(r->reader.doc, node, "id");
     chat_event_t       *event;
@@ -348,7 +346,7 @@ chat_ag_ui_interrupts(chat_ag_ui_reader_t *r)
     chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->id = r->run;
 
     for (node = list->child; node != NULL; node = node->next) {
-        chat_ag_ui_interrupt(r, node, n++);
+        interrupt(r, node, n++);
     }
 
     chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);

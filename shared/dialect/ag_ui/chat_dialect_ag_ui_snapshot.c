@@ -12,7 +12,7 @@
 
 /* Finds the request's calls by their ids, once that is needed. */
 static void
-chat_ag_ui_index(chat_ag_ui_reader_t *r)
+index_calls(chat_ag_ui_reader_t *r)
 {
     size_t              i, n = r->rq ? r->rq->ncalls : 0;
     const chat_call_t  *calls = r->rq ? r->rq->calls : NULL;
@@ -37,7 +37,7 @@ chat_ag_ui_index(chat_ag_ui_reader_t *r)
 
 /* The request's call of this id, or NULL. */
 static const chat_call_t *
-chat_ag_ui_had(const chat_ag_ui_reader_t *r, chat_str_t id)
+find_had(const chat_ag_ui_reader_t *r, chat_str_t id)
 {
     const chat_table_entry_t *entry = chat_table_find(&r->had, id);
 
@@ -47,7 +47,7 @@ chat_ag_ui_had(const chat_ag_ui_reader_t *r, chat_str_t id)
 
 /* The event's tool message, as a body would have it. */
 static chat_str_t
-chat_ag_ui_result_text(chat_ag_ui_reader_t *r)
+result_text(chat_ag_ui_reader_t *r)
 {
     chat_str_t         out = { NULL, 0 };
     chat_buf_t         text = { 0 };
@@ -72,8 +72,8 @@ chat_ag_ui_result_text(chat_ag_ui_reader_t *r)
 
 /* node: the event, or a tool message. */
 static void
-chat_ag_ui_result(chat_ag_ui_reader_t *r, const chat_json_t *node,
-                  chat_str_t text, int implied)
+add_result(chat_ag_ui_reader_t *r, const chat_json_t *node, chat_str_t text,
+           int implied)
 {
     chat_event_t      *event;
     chat_ag_ui_live_t *own;
@@ -87,7 +87,7 @@ chat_ag_ui_result(chat_ag_ui_reader_t *r, const chat_json_t *node,
     own = chat_calls_find(&r->reader.calls, event->id);
     if (own != NULL) {
         own->answered = 1;
-        r->answered |= chat_ag_ui_had(r, event->id) == NULL;
+        r->answered |= find_had(r, event->id) == NULL;
     }
 
     if (chat_ag_ui_tool_result(r->reader.doc, node, &event->outcome,
@@ -107,21 +107,21 @@ chat_ag_ui_call_result(chat_ag_ui_reader_t *r)
         return;
     }
 
-    chat_ag_ui_index(r);
-    chat_ag_ui_result(r, r->reader.doc->root, chat_ag_ui_result_text(r), 0);
+    index_calls(r);
+    add_result(r, r->reader.doc->root, result_text(r), 0);
 }
 
 
 /* A call of the assistant's in a snapshot, if it is new. */
 static void
-chat_ag_ui_snapshot_call(chat_ag_ui_reader_t *r, chat_str_t parent,
-                         const chat_json_t *node)
+snapshot_call(chat_ag_ui_reader_t *r, chat_str_t parent,
+              const chat_json_t *node)
 {
     chat_str_t         id = chat_json_text(r->reader.doc, node, "id");
     chat_event_t      *event;
     chat_ag_ui_live_t *own;
 
-    if (chat_calls_find(&r->reader.calls, id) || chat_ag_ui_had(r, id)) {
+    if (chat_calls_find(&r->reader.calls, id) || find_had(r, id)) {
         return;
     }
 
@@ -142,7 +142,7 @@ chat_ag_ui_snapshot_call(chat_ag_ui_reader_t *r, chat_str_t parent,
 
 /* A tool message in a snapshot, if it answers what had no answer. */
 static void
-chat_ag_ui_snapshot_result(chat_ag_ui_reader_t *r, const chat_json_t *message)
+snapshot_result(chat_ag_ui_reader_t *r, const chat_json_t *message)
 {
     chat_str_t               id;
     const chat_call_t       *had;
@@ -150,24 +150,23 @@ chat_ag_ui_snapshot_result(chat_ag_ui_reader_t *r, const chat_json_t *message)
 
     id = chat_json_text(r->reader.doc, message, "toolCallId");
     own = chat_calls_find(&r->reader.calls, id);
-    had = chat_ag_ui_had(r, id);
+    had = find_had(r, id);
 
     if (own ? !own->answered : had && had->outcome == CHAT_OUTCOME_NONE) {
-        chat_ag_ui_result(r, message, chat_json_raw(r->reader.doc, message),
-                          1);
+        add_result(r, message, chat_json_raw(r->reader.doc, message), 1);
     }
 }
 
 
 static void
-chat_ag_ui_snapshot_message(chat_ag_ui_reader_t *r, const chat_json_t *message)
+snapshot_message(chat_ag_ui_reader_t *r, const chat_json_t *message)
 {
     chat_json_doc_t   *doc = r->reader.doc;
     const chat_json_t *list, *node;
 
     switch (chat_ag_ui_role(doc, message)) {
     case CHAT_ROLE_RESULTS:
-        chat_ag_ui_snapshot_result(r, message);
+        snapshot_result(r, message);
         break;
 
     case CHAT_ROLE_ASSISTANT:
@@ -175,8 +174,7 @@ chat_ag_ui_snapshot_message(chat_ag_ui_reader_t *r, const chat_json_t *message)
         node = list && list->type == CHAT_JSON_ARRAY ? list->child : NULL;
 
         for (/* void */; node != NULL; node = node->next) {
-            chat_ag_ui_snapshot_call(r, chat_json_text(doc, message, "id"),
-                                     node);
+            snapshot_call(r, chat_json_text(doc, message, "id"), node);
         }
         break;
 
@@ -191,7 +189,7 @@ chat_ag_ui_snapshot(chat_ag_ui_reader_t *r)
 {
     const chat_json_t *list, *node, *first;
 
-    chat_ag_ui_index(r);
+    index_calls(r);
     chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
 
     list = chat_reader_get(&r->reader, "messages");
@@ -205,6 +203,6 @@ chat_ag_ui_snapshot(chat_ag_ui_reader_t *r)
     }
 
     for (node = first; node != NULL; node = node->next) {
-        chat_ag_ui_snapshot_message(r, node);
+        snapshot_message(r, node);
     }
 }

@@ -15,7 +15,7 @@ typedef enum {
     CHAT_AG_UI_LANE,  /* those of its own lane */
     CHAT_AG_UI_ENDED, /* those of the subagent that it names */
     CHAT_AG_UI_ALL
-} chat_ag_ui_ends_e;
+} ends_e;
 
 
 void *
@@ -36,14 +36,14 @@ chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 
 
 static void
-chat_ag_ui_opaque(chat_ag_ui_reader_t *r)
+opaque(chat_ag_ui_reader_t *r)
 {
     chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
 }
 
 
 static void
-chat_ag_ui_run_started(chat_ag_ui_reader_t *r)
+run_started(chat_ag_ui_reader_t *r)
 {
     chat_event_t *event;
 
@@ -62,10 +62,10 @@ chat_ag_ui_run_started(chat_ag_ui_reader_t *r)
 
 /* The end of the stream; a further one says nothing. */
 static void
-chat_ag_ui_turn_end(chat_ag_ui_reader_t *r, chat_end_e end)
+turn_end(chat_ag_ui_reader_t *r, chat_end_e end)
 {
     if (r->reader.ended) {
-        chat_ag_ui_opaque(r);
+        opaque(r);
     } else {
         chat_reader_end(&r->reader, end);
     }
@@ -73,7 +73,7 @@ chat_ag_ui_turn_end(chat_ag_ui_reader_t *r, chat_end_e end)
 
 
 static void
-chat_ag_ui_run_finished(chat_ag_ui_reader_t *r)
+run_finished(chat_ag_ui_reader_t *r)
 {
     chat_json_doc_t   *doc = r->reader.doc;
     const chat_json_t *type;
@@ -82,7 +82,7 @@ chat_ag_ui_run_finished(chat_ag_ui_reader_t *r)
 
     /* The client has stopped the run: it waits for nothing. */
     if (chat_json_is(doc, type, "cancelled")) {
-        chat_ag_ui_turn_end(r, CHAT_END_ABORTED);
+        turn_end(r, CHAT_END_ABORTED);
         return;
     }
 
@@ -92,54 +92,54 @@ chat_ag_ui_run_finished(chat_ag_ui_reader_t *r)
         chat_ag_ui_interrupts(r);
     }
 
-    chat_ag_ui_turn_end(r, CHAT_END_FINISHED);
+    turn_end(r, CHAT_END_FINISHED);
 }
 
 
 static void
-chat_ag_ui_run_error(chat_ag_ui_reader_t *r)
+run_error(chat_ag_ui_reader_t *r)
 {
-    chat_ag_ui_turn_end(r, CHAT_END_FAILED);
+    turn_end(r, CHAT_END_FAILED);
 }
 
 
 /* All types that end something, or mean something. */
 static const struct {
-    const char       *type;
-    chat_ag_ui_ends_e ends;
+    const char *type;
+    ends_e      ends;
     void (*read)(chat_ag_ui_reader_t *r);
-} chat_ag_ui_types[] = {
+} types[] = {
     { "TOOL_CALL_START", CHAT_AG_UI_LANE, chat_ag_ui_call_start },
     { "TOOL_CALL_ARGS", CHAT_AG_UI_LANE, chat_ag_ui_call_more },
     { "TOOL_CALL_END", CHAT_AG_UI_LANE, chat_ag_ui_call_end },
     { "TOOL_CALL_CHUNK", CHAT_AG_UI_NONE, chat_ag_ui_call_chunk },
     { "TOOL_CALL_RESULT", CHAT_AG_UI_LANE, chat_ag_ui_call_result },
     { "MESSAGES_SNAPSHOT", CHAT_AG_UI_ALL, chat_ag_ui_snapshot },
-    { "RUN_STARTED", CHAT_AG_UI_ALL, chat_ag_ui_run_started },
-    { "RUN_FINISHED", CHAT_AG_UI_ALL, chat_ag_ui_run_finished },
-    { "RUN_ERROR", CHAT_AG_UI_NONE, chat_ag_ui_run_error },
-    { "TEXT_MESSAGE_START", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "TEXT_MESSAGE_CONTENT", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "TEXT_MESSAGE_END", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "TEXT_MESSAGE_CHUNK", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "STATE_SNAPSHOT", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "STATE_DELTA", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "CUSTOM", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "STEP_STARTED", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "STEP_FINISHED", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "REASONING_START", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "REASONING_MESSAGE_START", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "REASONING_MESSAGE_CONTENT", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "REASONING_MESSAGE_END", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "REASONING_MESSAGE_CHUNK", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "REASONING_END", CHAT_AG_UI_LANE, chat_ag_ui_opaque },
-    { "SUBAGENT_FINISHED", CHAT_AG_UI_ENDED, chat_ag_ui_opaque },
-    { "SUBAGENT_ERROR", CHAT_AG_UI_ENDED, chat_ag_ui_opaque },
+    { "RUN_STARTED", CHAT_AG_UI_ALL, run_started },
+    { "RUN_FINISHED", CHAT_AG_UI_ALL, run_finished },
+    { "RUN_ERROR", CHAT_AG_UI_NONE, run_error },
+    { "TEXT_MESSAGE_START", CHAT_AG_UI_LANE, opaque },
+    { "TEXT_MESSAGE_CONTENT", CHAT_AG_UI_LANE, opaque },
+    { "TEXT_MESSAGE_END", CHAT_AG_UI_LANE, opaque },
+    { "TEXT_MESSAGE_CHUNK", CHAT_AG_UI_LANE, opaque },
+    { "STATE_SNAPSHOT", CHAT_AG_UI_LANE, opaque },
+    { "STATE_DELTA", CHAT_AG_UI_LANE, opaque },
+    { "CUSTOM", CHAT_AG_UI_LANE, opaque },
+    { "STEP_STARTED", CHAT_AG_UI_LANE, opaque },
+    { "STEP_FINISHED", CHAT_AG_UI_LANE, opaque },
+    { "REASONING_START", CHAT_AG_UI_LANE, opaque },
+    { "REASONING_MESSAGE_START", CHAT_AG_UI_LANE, opaque },
+    { "REASONING_MESSAGE_CONTENT", CHAT_AG_UI_LANE, opaque },
+    { "REASONING_MESSAGE_END", CHAT_AG_UI_LANE, opaque },
+    { "REASONING_MESSAGE_CHUNK", CHAT_AG_UI_LANE, opaque },
+    { "REASONING_END", CHAT_AG_UI_LANE, opaque },
+    { "SUBAGENT_FINISHED", CHAT_AG_UI_ENDED, opaque },
+    { "SUBAGENT_ERROR", CHAT_AG_UI_ENDED, opaque },
 };
 
 
 static void
-chat_ag_ui_ends(chat_ag_ui_reader_t *r, chat_ag_ui_ends_e ends)
+end_chunks(chat_ag_ui_reader_t *r, ends_e ends)
 {
     chat_str_t lane;
 
@@ -162,7 +162,7 @@ chat_ag_ui_ends(chat_ag_ui_reader_t *r, chat_ag_ui_ends_e ends)
 
 /* 1 if the text is one that a type can be: capitals and underscores. */
 static int
-chat_ag_ui_is_type(chat_str_t type)
+is_type(chat_str_t type)
 {
     size_t i;
 
@@ -184,30 +184,23 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
     chat_str_t           type;
     chat_ag_ui_reader_t *r = reader;
 
-    if (!frame->has_data || frame->data.len == 0) {
-        return CHAT_OK;
-    }
-
     if (r->reader.doc == NULL) {
         return CHAT_DECLINED;
     }
 
     type = chat_reader_text(&r->reader, "type");
-    if (!r->begun && !chat_ag_ui_is_type(type)) {
+    if (!r->reader.begun && !is_type(type)) {
         return CHAT_DECLINED;
     }
 
-    r->begun = 1;
-
-    for (i = 0; i < sizeof(chat_ag_ui_types) / sizeof(chat_ag_ui_types[0]);
-         i++) {
-        if (chat_str_is(type, chat_ag_ui_types[i].type)) {
-            chat_ag_ui_ends(r, chat_ag_ui_types[i].ends);
-            chat_ag_ui_types[i].read(r);
+    for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (chat_str_is(type, types[i].type)) {
+            end_chunks(r, types[i].ends);
+            types[i].read(r);
             return CHAT_OK;
         }
     }
 
-    chat_ag_ui_opaque(r);
+    opaque(r);
     return CHAT_OK;
 }

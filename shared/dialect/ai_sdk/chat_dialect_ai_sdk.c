@@ -19,7 +19,7 @@ typedef struct {
     const chat_json_t *last;   /* message of the list */
     uint32_t           starts; /* step-starts in the message read last */
     int                text;   /* text stands behind its last call */
-} chat_ai_sdk_body_t;
+} body_t;
 
 
 /* ---- parts ---- */
@@ -145,11 +145,11 @@ static chat_rc_e
 read_call(chat_transcript_t *t, const chat_json_t *message,
           const chat_json_t *part, chat_str_t name)
 {
-    chat_rc_e                 rc;
-    chat_call_t               call = { .node = part, .name = name };
-    chat_step_t              *step;
-    chat_ai_sdk_part_e        state = chat_ai_sdk_part_state(t->doc, part);
-    const chat_ai_sdk_body_t *body = t->data;
+    chat_rc_e          rc;
+    chat_call_t        call = { .node = part, .name = name };
+    chat_step_t       *step;
+    chat_ai_sdk_part_e state = chat_ai_sdk_part_state(t->doc, part);
+    const body_t      *body = t->data;
 
     if (chat_json_flag(t->doc, part, "providerExecuted")) {
         call.kind = CHAT_KIND_PROVIDER;
@@ -196,10 +196,10 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
 static chat_rc_e
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
-    chat_rc_e           rc = CHAT_OK;
-    chat_str_t          name;
-    const chat_json_t  *part = chat_json_first(t->doc, message, "parts");
-    chat_ai_sdk_body_t *body = t->data;
+    chat_rc_e          rc = CHAT_OK;
+    chat_str_t         name;
+    const chat_json_t *part = chat_json_first(t->doc, message, "parts");
+    body_t            *body = t->data;
 
     body->starts = 0;
     body->text = 0;
@@ -281,7 +281,7 @@ set_class(chat_transcript_t *t)
     chat_json_doc_t   *doc = t->doc;
     chat_request_t    *rq = t->rq;
     const chat_json_t *trigger = chat_json_get(doc, doc->root, "trigger");
-    const chat_ai_sdk_body_t *body = t->data;
+    const body_t      *body = t->data;
 
     if (t->end == CHAT_ROLE_USER) {
         rq->answers =
@@ -593,12 +593,11 @@ chat_ai_sdk_last_message(chat_json_doc_t *doc)
 
 
 static chat_rc_e
-chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                    chat_request_t *rq)
+read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    chat_rc_e          rc;
-    chat_transcript_t  t;
-    chat_ai_sdk_body_t body = { 0 };
+    chat_rc_e         rc;
+    chat_transcript_t t;
+    body_t            body = { 0 };
 
     body.last = chat_ai_sdk_last_message(doc);
 
@@ -633,7 +632,7 @@ chat_ai_sdk_request(chat_json_doc_t *doc, chat_arena_t *arena,
  * these it writes nothing and returns 0.
  */
 static int
-chat_ai_sdk_tell_one(const chat_result_t *result, chat_buf_t *out)
+tell_one(const chat_result_t *result, chat_buf_t *out)
 {
     int        ok = result->outcome == CHAT_OUTCOME_OK;
     chat_str_t value = result->payload;
@@ -674,14 +673,14 @@ chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out)
     size_t i;
 
     for (i = 0; i < n; i++) {
-        (void) chat_ai_sdk_tell_one(&results[i], out);
+        (void) tell_one(&results[i], out);
     }
 }
 
 
 static void
-chat_ai_sdk_bounce(const chat_request_t *rq, const chat_result_t *results,
-                   size_t n, chat_buf_t *out)
+bounce(const chat_request_t *rq, const chat_result_t *results, size_t n,
+       chat_buf_t *out)
 {
     chat_ai_sdk_tell(results, n, out);
     chat_buf_puts(out, "data: {\"type\":\"start\"}\n\n"
@@ -696,8 +695,8 @@ chat_ai_sdk_bounce(const chat_request_t *rq, const chat_result_t *results,
  * result.
  */
 static chat_rc_e
-chat_ai_sdk_empty(const chat_request_t *rq, const chat_result_t *results,
-                  size_t n, chat_buf_t *out)
+empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
+      chat_buf_t *out)
 {
     chat_buf_t publish = { 0 };
     size_t     i = 0;
@@ -708,7 +707,7 @@ chat_ai_sdk_empty(const chat_request_t *rq, const chat_result_t *results,
                         rq->last_message);
 
     } else {
-        while (i < n && !chat_ai_sdk_tell_one(&results[i++], &publish)) {
+        while (i < n && !tell_one(&results[i++], &publish)) {
             /* void */
         }
 
@@ -734,8 +733,7 @@ chat_ai_sdk_empty(const chat_request_t *rq, const chat_result_t *results,
 
 /* A call whose input breaks off would stay half open in the client. */
 static void
-chat_ai_sdk_close_call(const chat_reader_t *reader, chat_str_t id,
-                       chat_buf_t *out)
+close_call(const chat_reader_t *reader, chat_str_t id, chat_buf_t *out)
 {
     const chat_ai_sdk_call_t *own = chat_calls_find(&reader->calls, id);
 
@@ -752,13 +750,12 @@ chat_ai_sdk_close_call(const chat_reader_t *reader, chat_str_t id,
 
 
 static void
-chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
-                        chat_buf_t *out)
+interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
 {
     size_t i;
 
     for (i = 0; i < in->nhalf_open; i++) {
-        chat_ai_sdk_close_call(state, in->half_open[i], out);
+        close_call(state, in->half_open[i], out);
     }
 
     chat_buf_format(out,
@@ -774,9 +771,14 @@ chat_ai_sdk_interrupted(void *state, const chat_interruption_t *in,
 
 
 static void
-chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
+refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
     size_t from;
+
+    if (!in_band) {
+        chat_refusal_json(refusal, out);
+        return;
+    }
 
     chat_buf_puts(out, "data: {\"type\":\"error\",\"errorText\":");
     from = out->len;
@@ -788,8 +790,8 @@ chat_ai_sdk_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
 
 
 static chat_rc_e
-chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
-                   chat_edits_t *edits)
+rename_message(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
+               chat_edits_t *edits)
 {
     chat_rc_e          rc;
     chat_buf_t         text = { 0 };
@@ -811,30 +813,23 @@ chat_ai_sdk_rename(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
 }
 
 
-/* An app may add any member; these choose the answer wherever they occur. */
-static const char *const chat_ai_sdk_signature[] = { "model", "system",
-                                                     "tools", NULL };
-
-
 const chat_dialect_t chat_dialect_ai_sdk = {
     .name = "ai_sdk",
-    .signature = chat_ai_sdk_signature,
+    /* an app may add others: these choose the answer wherever they occur */
+    .signature = CHAT_LIST("model", "system", "tools"),
     .form = &form,
     .weak_by_message = 1,
     .one_by_one = 1,
-    .candidate = 1,
-    .resends = 1,
     .sse_header = "x-vercel-ai-ui-message-stream: v1",
-    .request = chat_ai_sdk_request,
+    .request = read_request,
     .open = chat_ai_sdk_open,
     .read = chat_ai_sdk_read,
-    .rename = chat_ai_sdk_rename,
+    .rename = rename_message,
     .history = chat_ai_sdk_history,
     .resolve_pending = chat_ai_sdk_resolve_pending,
-    .interrupted = chat_ai_sdk_interrupted,
-    .empty = chat_ai_sdk_empty,
-    .bounce = chat_ai_sdk_bounce,
+    .interrupted = interrupted,
+    .empty = empty,
+    .bounce = bounce,
     .inject = chat_ai_sdk_tell,
-    .refuse = chat_refusal_json,
-    .refuse_in_band = chat_ai_sdk_refuse_in_band,
+    .refuse = refuse,
 };

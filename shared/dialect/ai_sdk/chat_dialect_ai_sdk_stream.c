@@ -13,18 +13,17 @@
 
 typedef struct {
     chat_reader_t reader;
-    chat_table_t  asks;      /* item: the id of the call, a string; key: the
+    chat_table_t  asks;  /* item: the id of the call, a string; key: the
                                 approvalId */
-    uint32_t      nasks;     /* that have taken memory */
-    unsigned      begun : 1; /* a first chunk was ours */
-    chat_str_t    id;        /* toolCallId of the chunk that is being read */
-} chat_ai_sdk_reader_t;
+    uint32_t      nasks; /* that have taken memory */
+    chat_str_t    id;    /* toolCallId of the chunk that is being read */
+} reader_t;
 
 
 void *
 chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    chat_ai_sdk_reader_t *r;
+    reader_t *r;
 
     r = chat_reader_create(arena, sizeof(*r), sizeof(chat_ai_sdk_call_t));
     if (r != NULL) {
@@ -36,14 +35,14 @@ chat_ai_sdk_open(chat_arena_t *arena, const chat_request_t *rq)
 
 
 static const chat_json_t *
-chat_ai_sdk_member(const chat_ai_sdk_reader_t *r, const char *key)
+member(const reader_t *r, const char *key)
 {
     return chat_reader_get(&r->reader, key);
 }
 
 
 static chat_event_t *
-chat_ai_sdk_emit(chat_ai_sdk_reader_t *r, chat_event_e type)
+emit(reader_t *r, chat_event_e type)
 {
     chat_event_t *event = chat_events_add(r->reader.events, type);
 
@@ -55,14 +54,14 @@ chat_ai_sdk_emit(chat_ai_sdk_reader_t *r, chat_event_e type)
 
 /* Anything else, and what only has a type. */
 static void
-chat_ai_sdk_plain(chat_ai_sdk_reader_t *r, unsigned type)
+plain(reader_t *r, unsigned type)
 {
     chat_events_add(r->reader.events, type);
 }
 
 
 static void
-chat_ai_sdk_start(chat_ai_sdk_reader_t *r, unsigned value)
+start_turn(reader_t *r, unsigned value)
 {
     chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
         chat_reader_text(&r->reader, "messageId");
@@ -70,7 +69,7 @@ chat_ai_sdk_start(chat_ai_sdk_reader_t *r, unsigned value)
 
 
 static void
-chat_ai_sdk_end(chat_ai_sdk_reader_t *r, unsigned end)
+end_turn(reader_t *r, unsigned end)
 {
     chat_event_t *event;
 
@@ -79,7 +78,7 @@ chat_ai_sdk_end(chat_ai_sdk_reader_t *r, unsigned end)
 
     /* So an app says that its own provider broke off. */
     if (end == CHAT_END_FINISHED && r->reader.doc != NULL
-        && chat_json_is(r->reader.doc, chat_ai_sdk_member(r, "finishReason"),
+        && chat_json_is(r->reader.doc, member(r, "finishReason"),
                         "interrupted"))
     {
         event->end = CHAT_END_INTERRUPTED;
@@ -92,7 +91,7 @@ chat_ai_sdk_end(chat_ai_sdk_reader_t *r, unsigned end)
  * the chunk gives. NULL: past a bound.
  */
 static chat_ai_sdk_call_t *
-chat_ai_sdk_call_open(chat_ai_sdk_reader_t *r)
+open_call(reader_t *r)
 {
     chat_ai_sdk_call_t *own;
 
@@ -102,8 +101,8 @@ chat_ai_sdk_call_open(chat_ai_sdk_reader_t *r)
         return NULL;
     }
 
-    own->dynamic = chat_json_true(chat_ai_sdk_member(r, "dynamic"));
-    own->call.kind = chat_json_true(chat_ai_sdk_member(r, "providerExecuted"))
+    own->dynamic = chat_json_true(member(r, "dynamic"));
+    own->call.kind = chat_json_true(member(r, "providerExecuted"))
                          ? CHAT_KIND_PROVIDER
                          : CHAT_KIND_CLIENT;
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
@@ -113,55 +112,48 @@ chat_ai_sdk_call_open(chat_ai_sdk_reader_t *r)
 
 
 static void
-chat_ai_sdk_input_start(chat_ai_sdk_reader_t *r, unsigned value)
+input_start(reader_t *r, unsigned value)
 {
-    if (chat_ai_sdk_call_open(r) == NULL) {
-        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
-    }
+    (void) open_call(r);
 }
 
 
 static void
-chat_ai_sdk_input_delta(chat_ai_sdk_reader_t *r, unsigned value)
+input_delta(reader_t *r, unsigned value)
 {
     chat_stream_call_t *call = chat_calls_find(&r->reader.calls, r->id);
 
-    if (call == NULL) {
-        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
-        return;
+    if (call != NULL) {
+        chat_reader_args(&r->reader, call, member(r, "inputTextDelta"));
     }
-
-    chat_reader_args(&r->reader, call,
-                     chat_ai_sdk_member(r, "inputTextDelta"));
 }
 
 
 /* The arguments are complete, or (failed) will never be right. */
 static void
-chat_ai_sdk_input_ready(chat_ai_sdk_reader_t *r, unsigned failed)
+input_ready(reader_t *r, unsigned failed)
 {
     chat_str_t          name;
     chat_event_t       *event;
     chat_ai_sdk_call_t *own = chat_calls_find(&r->reader.calls, r->id);
 
     if (own == NULL || own->call.ready) {
-        own = chat_ai_sdk_call_open(r);
+        own = open_call(r);
     }
 
     if (own == NULL) {
-        chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
         return;
     }
 
     own->call.ready = 1;
-    if (chat_json_true(chat_ai_sdk_member(r, "providerExecuted"))) {
+    if (chat_json_true(member(r, "providerExecuted"))) {
         own->call.kind = CHAT_KIND_PROVIDER;
     }
 
     event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
     name = chat_reader_text(&r->reader, "toolName");
     event->name = name.len != 0 ? name : own->call.name;
-    event->text = chat_json_raw(r->reader.doc, chat_ai_sdk_member(r, "input"));
+    event->text = chat_json_raw(r->reader.doc, member(r, "input"));
     event->whole = 1;
     event->failed = failed;
 }
@@ -169,7 +161,7 @@ chat_ai_sdk_input_ready(chat_ai_sdk_reader_t *r, unsigned failed)
 
 /* The call that an approvalId was given for; empty: not known. */
 static chat_str_t
-chat_ai_sdk_asked(const chat_ai_sdk_reader_t *r, chat_str_t approval)
+asked(const reader_t *r, chat_str_t approval)
 {
     const chat_table_entry_t *entry = chat_table_find(&r->asks, approval);
 
@@ -180,14 +172,14 @@ chat_ai_sdk_asked(const chat_ai_sdk_reader_t *r, chat_str_t approval)
 
 /* Keeps which call an approval is of, within bounds. */
 static void
-chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *r, chat_str_t approval)
+note_ask(reader_t *r, chat_str_t approval)
 {
     chat_str_t         *call;
     chat_table_entry_t *entry;
 
     if (approval.len == 0 || approval.len > CHAT_ID_MAX
         || r->id.len > CHAT_ID_MAX || r->nasks == CHAT_AI_SDK_ASKS_MAX
-        || chat_str_eq(chat_ai_sdk_asked(r, approval), r->id))
+        || chat_str_eq(asked(r, approval), r->id))
     {
         return;
     }
@@ -212,20 +204,20 @@ chat_ai_sdk_note_ask(chat_ai_sdk_reader_t *r, chat_str_t approval)
 
 /* A call is to be approved; the decision will give the approvalId alone. */
 static void
-chat_ai_sdk_ask(chat_ai_sdk_reader_t *r, unsigned value)
+ask(reader_t *r, unsigned value)
 {
-    chat_ai_sdk_note_ask(r, chat_reader_text(&r->reader, "approvalId"));
-    chat_ai_sdk_emit(r, CHAT_EVENT_CALL_ASK);
+    note_ask(r, chat_reader_text(&r->reader, "approvalId"));
+    emit(r, CHAT_EVENT_CALL_ASK);
 }
 
 
 /* The decision that the server itself has made, or says again. */
 static void
-chat_ai_sdk_decide(chat_ai_sdk_reader_t *r, unsigned value)
+decide(reader_t *r, unsigned value)
 {
-    r->id = chat_ai_sdk_asked(r, chat_reader_text(&r->reader, "approvalId"));
+    r->id = asked(r, chat_reader_text(&r->reader, "approvalId"));
 
-    chat_ai_sdk_emit(r, r->id.len ? CHAT_EVENT_CALL_ASK : CHAT_EVENT_OPAQUE);
+    emit(r, r->id.len ? CHAT_EVENT_CALL_ASK : CHAT_EVENT_OPAQUE);
 }
 
 
@@ -251,20 +243,18 @@ chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
 
 
 static void
-chat_ai_sdk_output(chat_ai_sdk_reader_t *r, unsigned outcome)
+read_output(reader_t *r, unsigned outcome)
 {
     const chat_json_t *node;
-    chat_event_t      *event = chat_ai_sdk_emit(r, CHAT_EVENT_CALL_RESULT);
+    chat_event_t      *event = emit(r, CHAT_EVENT_CALL_RESULT);
 
     event->outcome = outcome;
-    if (outcome == CHAT_OUTCOME_OK
-        && chat_json_true(chat_ai_sdk_member(r, "preliminary")))
+    if (outcome == CHAT_OUTCOME_OK && chat_json_true(member(r, "preliminary")))
     {
         event->outcome = CHAT_OUTCOME_PARTIAL;
     }
 
-    node = chat_ai_sdk_member(r, outcome == CHAT_OUTCOME_ERROR ? "errorText"
-                                                               : "output");
+    node = member(r, outcome == CHAT_OUTCOME_ERROR ? "errorText" : "output");
 
     if (chat_ai_sdk_result(r->reader.doc, node, event->outcome, &event->text,
                            &event->digest)
@@ -278,32 +268,32 @@ chat_ai_sdk_output(chat_ai_sdk_reader_t *r, unsigned outcome)
 /* All types of chunk that mean something; needs_id: OPAQUE without an id. */
 static const struct {
     const char *type;
-    void (*read)(chat_ai_sdk_reader_t *r, unsigned value);
+    void (*read)(reader_t *r, unsigned value);
     unsigned value;
     unsigned needs_id;
-} chat_ai_sdk_chunks[] = {
-    { "start", chat_ai_sdk_start, 0, 0 },
-    { "start-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_OPEN, 0 },
-    { "finish-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_SEAL, 0 },
-    { "reset-step", chat_ai_sdk_plain, CHAT_EVENT_STEP_RESET, 0 },
-    { "finish", chat_ai_sdk_end, CHAT_END_FINISHED, 0 },
-    { "abort", chat_ai_sdk_end, CHAT_END_ABORTED, 0 },
-    { "error", chat_ai_sdk_end, CHAT_END_FAILED, 0 },
-    { "tool-input-start", chat_ai_sdk_input_start, 0, 1 },
-    { "tool-input-delta", chat_ai_sdk_input_delta, 0, 1 },
-    { "tool-input-available", chat_ai_sdk_input_ready, 0, 1 },
-    { "tool-input-error", chat_ai_sdk_input_ready, 1, 1 },
-    { "tool-approval-request", chat_ai_sdk_ask, 0, 1 },
-    { "tool-approval-response", chat_ai_sdk_decide, 0, 0 },
-    { "tool-output-available", chat_ai_sdk_output, CHAT_OUTCOME_OK, 1 },
-    { "tool-output-error", chat_ai_sdk_output, CHAT_OUTCOME_ERROR, 1 },
-    { "tool-output-denied", chat_ai_sdk_output, CHAT_OUTCOME_DENIED, 1 },
+} chunks[] = {
+    { "start", start_turn, 0, 0 },
+    { "start-step", plain, CHAT_EVENT_STEP_OPEN, 0 },
+    { "finish-step", plain, CHAT_EVENT_STEP_SEAL, 0 },
+    { "reset-step", plain, CHAT_EVENT_STEP_RESET, 0 },
+    { "finish", end_turn, CHAT_END_FINISHED, 0 },
+    { "abort", end_turn, CHAT_END_ABORTED, 0 },
+    { "error", end_turn, CHAT_END_FAILED, 0 },
+    { "tool-input-start", input_start, 0, 1 },
+    { "tool-input-delta", input_delta, 0, 1 },
+    { "tool-input-available", input_ready, 0, 1 },
+    { "tool-input-error", input_ready, 1, 1 },
+    { "tool-approval-request", ask, 0, 1 },
+    { "tool-approval-response", decide, 0, 0 },
+    { "tool-output-available", read_output, CHAT_OUTCOME_OK, 1 },
+    { "tool-output-error", read_output, CHAT_OUTCOME_ERROR, 1 },
+    { "tool-output-denied", read_output, CHAT_OUTCOME_DENIED, 1 },
 };
 
 
 /* 1 if a stream of this dialect may begin with a chunk of this type. */
 static int
-chat_ai_sdk_may_begin(chat_str_t type)
+may_begin(chat_str_t type)
 {
     static const char *const starts[] = {
         "start",
@@ -336,51 +326,40 @@ chat_ai_sdk_may_begin(chat_str_t type)
 chat_rc_e
 chat_ai_sdk_read(void *reader, const chat_frame_t *frame)
 {
-    size_t                i;
-    const chat_json_t    *type;
-    chat_ai_sdk_reader_t *r = reader;
-
-    /* An empty data: line dispatches nothing. */
-    if (!frame->has_data || frame->data.len == 0) {
-        return CHAT_OK;
-    }
+    size_t             i;
+    const chat_json_t *type;
+    reader_t          *r = reader;
 
     if (r->reader.doc == NULL) {
         if (!chat_str_is(frame->data, "[DONE]")) {
             return CHAT_DECLINED;
         }
 
-        chat_ai_sdk_end(r, CHAT_END_FINISHED);
+        end_turn(r, CHAT_END_FINISHED);
         return CHAT_OK;
     }
 
-    type = chat_ai_sdk_member(r, "type");
+    type = member(r, "type");
     if (type == NULL || type->type != CHAT_JSON_STRING) {
         return CHAT_DECLINED;
     }
 
     /* other dialects have types, too */
-    if (!r->begun
-        && !chat_ai_sdk_may_begin(chat_json_string(r->reader.doc, type))) {
+    if (!r->reader.begun && !may_begin(chat_json_string(r->reader.doc, type)))
+    {
         return CHAT_DECLINED;
     }
 
-    r->begun = 1;
     r->id = chat_reader_text(&r->reader, "toolCallId");
 
-    for (i = 0; i < sizeof(chat_ai_sdk_chunks) / sizeof(chat_ai_sdk_chunks[0]);
-         i++)
-    {
-        if (chat_json_is(r->reader.doc, type, chat_ai_sdk_chunks[i].type)) {
-            if (chat_ai_sdk_chunks[i].needs_id && r->id.len == 0) {
-                break;
+    for (i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+        if (chat_json_is(r->reader.doc, type, chunks[i].type)) {
+            if (!chunks[i].needs_id || r->id.len != 0) {
+                chunks[i].read(r, chunks[i].value);
             }
-
-            chat_ai_sdk_chunks[i].read(r, chat_ai_sdk_chunks[i].value);
-            return CHAT_OK;
+            break;
         }
     }
 
-    chat_ai_sdk_plain(r, CHAT_EVENT_OPAQUE);
     return CHAT_OK;
 }

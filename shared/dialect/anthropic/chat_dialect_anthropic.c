@@ -219,8 +219,7 @@ read_thread(chat_transcript_t *t, chat_str_t previous)
 
 
 static chat_rc_e
-chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                       chat_request_t *rq)
+read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     chat_rc_e          rc;
     chat_str_t         previous;
@@ -255,8 +254,8 @@ chat_anthropic_request(chat_json_doc_t *doc, chat_arena_t *arena,
 
 /* An error up to what only a refusal has. */
 static void
-chat_anthropic_error(chat_buf_t *out, const char *type, const char *code,
-                     chat_str_t message)
+write_error(chat_buf_t *out, const char *type, const char *code,
+            chat_str_t message)
 {
     chat_buf_format(out,
                     "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
@@ -266,90 +265,52 @@ chat_anthropic_error(chat_buf_t *out, const char *type, const char *code,
 
 
 static void
-chat_anthropic_interrupted(void *state, const chat_interruption_t *in,
-                           chat_buf_t *out)
+interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
 {
     int  stop = chat_interruption_is_stop(in);
     char text[CHAT_INTERRUPTION_TEXT];
 
     chat_buf_puts(out, "event: error\ndata: ");
-    chat_anthropic_error(out, stop ? "api_error" : "overloaded_error",
-                         "stream_interrupted",
-                         chat_interruption_text(in, text));
+    write_error(out, stop ? "api_error" : "overloaded_error",
+                "stream_interrupted", chat_interruption_text(in, text));
     chat_buf_puts(out, "}}\n\n");
 }
 
 
-/* An empty answer in the history makes the provider refuse what follows. */
-static chat_rc_e
-chat_anthropic_empty(const chat_request_t *rq, const chat_result_t *results,
-                     size_t n, chat_buf_t *out)
-{
-    return CHAT_DECLINED;
-}
-
-
 static void
-chat_anthropic_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
+refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
-    const char *type =
-        refusal->status < 500 ? "invalid_request_error" : "api_error";
-
-    chat_anthropic_error(out, type, refusal->code,
-                         chat_cstr(refusal->message));
+    chat_buf_puts(out, in_band ? "event: error\ndata: " : "");
+    write_error(out,
+                refusal->status < 500 ? "invalid_request_error" : "api_error",
+                refusal->code, chat_cstr(refusal->message));
     chat_buf_puts(out, ",\"tool_use_ids\":");
     chat_refusal_ids(refusal, out);
-    chat_buf_puts(out, "}}");
+    chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
 
-
-static void
-chat_anthropic_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
-{
-    chat_buf_puts(out, "event: error\ndata: ");
-    chat_anthropic_refuse(refusal, out);
-    chat_buf_puts(out, "\n\n");
-}
-
-
-static const char *const chat_anthropic_paths[] = { "/messages", NULL };
-
-static const char *const chat_anthropic_not_paths[] = {
-    "/messages/count_tokens", "/messages/batches", NULL
-};
-
-/* What names the user, but does not choose the answer, is out. */
-static const char *const chat_anthropic_signature[] = {
-    "model",         "stream",
-    "system",        "tools",
-    "tool_choice",   "temperature",
-    "top_p",         "top_k",
-    "max_tokens",    "stop_sequences",
-    "thinking",      "output_config",
-    "output_format", "context_management",
-    "mcp_servers",   "container",
-    "service_tier",  NULL
-};
 
 const chat_dialect_t chat_dialect_anthropic = {
     .name = "anthropic",
     .form = &form,
-    .weak_recur = 1,
+    .provider = 1,
     .numbered = 1,
     .takes_ids = 1,
-    .breaks = 1,
-    .paths = chat_anthropic_paths,
-    .not_paths = chat_anthropic_not_paths,
-    .signature = chat_anthropic_signature,
-    .no_empty = 1,
+    .paths = CHAT_LIST("/messages"),
+    .not_paths = CHAT_LIST("/messages/count_tokens", "/messages/batches"),
+    /* no members that name the user: they choose no answer */
+    .signature = CHAT_LIST("model", "stream", "system", "tools", "tool_choice",
+                           "temperature", "top_p", "top_k", "max_tokens",
+                           "stop_sequences", "thinking", "output_config",
+                           "output_format", "context_management",
+                           "mcp_servers", "container", "service_tier"),
+    /* no empty turn: in the history it makes the provider refuse the rest */
     .plain_text = 1,
-    .request = chat_anthropic_request,
+    .request = read_request,
     .open = chat_anthropic_open,
     .idle = chat_anthropic_idle,
     .read = chat_anthropic_read,
     .piece = chat_anthropic_piece,
-    .interrupted = chat_anthropic_interrupted,
-    .empty = chat_anthropic_empty,
-    .refuse = chat_anthropic_refuse,
-    .refuse_in_band = chat_anthropic_refuse_in_band,
+    .interrupted = interrupted,
+    .refuse = refuse,
 };

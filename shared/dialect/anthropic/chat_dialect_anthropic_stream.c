@@ -17,22 +17,20 @@ typedef struct {
     chat_str_t         input;   /* as its start had it, unless empty */
     int                pieces;  /* some came */
     uint32_t           message; /* in which it was opened last */
-} chat_anthropic_live_t;
+} live_t;
 
 typedef struct {
     chat_reader_t reader;
-    uint32_t      messages;  /* that were begun */
-    uint32_t      base;      /* place of index 0 */
-    unsigned      known : 1; /* a frame of the dialect was seen */
+    uint32_t      messages; /* that were begun */
+    uint32_t      base;     /* place of index 0 */
     unsigned      sealed : 1;
-} chat_anthropic_reader_t;
+} reader_t;
 
 
 void *
 chat_anthropic_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    return chat_reader_create(arena, sizeof(chat_anthropic_reader_t),
-                              sizeof(chat_anthropic_live_t));
+    return chat_reader_create(arena, sizeof(reader_t), sizeof(live_t));
 }
 
 
@@ -46,12 +44,12 @@ chat_anthropic_idle(const chat_frame_t *frame)
 
 /* A block begins. 0: it is no call, or past a bound. */
 static int
-chat_anthropic_start(chat_anthropic_reader_t *r, uint32_t place)
+open_block(reader_t *r, uint32_t place)
 {
-    chat_kind_e            kind;
-    chat_json_doc_t       *doc = r->reader.doc;
-    const chat_json_t     *content, *input;
-    chat_anthropic_live_t *own;
+    chat_kind_e        kind;
+    chat_json_doc_t   *doc = r->reader.doc;
+    const chat_json_t *content, *input;
+    live_t            *own;
 
     content = chat_reader_get(&r->reader, "content_block");
     if (!chat_anthropic_call(doc, content, &kind)) {
@@ -80,21 +78,21 @@ chat_anthropic_start(chat_anthropic_reader_t *r, uint32_t place)
 void
 chat_anthropic_piece(chat_stream_call_t *call, chat_str_t text)
 {
-    ((chat_anthropic_live_t *) call)->pieces |= text.len != 0;
+    ((live_t *) call)->pieces |= text.len != 0;
 }
 
 
 /* A frame of a content block. */
 static void
-chat_anthropic_block(chat_anthropic_reader_t *r, chat_str_t type)
+read_block(reader_t *r, chat_str_t type)
 {
-    int                    runs;
-    int32_t                index;
-    uint32_t               place;
-    chat_event_t          *event;
-    chat_reader_t         *reader = &r->reader;
-    const chat_json_t     *node = chat_reader_get(reader, "index"), *delta;
-    chat_anthropic_live_t *own;
+    int                runs;
+    int32_t            index;
+    uint32_t           place;
+    chat_event_t      *event;
+    chat_reader_t     *reader = &r->reader;
+    const chat_json_t *node = chat_reader_get(reader, "index"), *delta;
+    live_t            *own;
 
     index = chat_json_index(reader->doc, node);
     if (index < 0 || index > CHAT_ANTHROPIC_INDEX) {
@@ -107,7 +105,7 @@ chat_anthropic_block(chat_anthropic_reader_t *r, chat_str_t type)
     delta = chat_reader_get(reader, "delta");
 
     if (chat_str_is(type, "content_block_start")) {
-        if (!runs && chat_anthropic_start(r, place)) {
+        if (!runs && open_block(r, place)) {
             own = chat_calls_at(&reader->calls, place);
             chat_reader_call(reader, CHAT_EVENT_CALL_OPEN, &own->call);
         }
@@ -134,7 +132,7 @@ chat_anthropic_block(chat_anthropic_reader_t *r, chat_str_t type)
 
 
 static void
-chat_anthropic_turn(chat_anthropic_reader_t *r)
+begin_message(reader_t *r)
 {
     const chat_json_t *message = chat_reader_get(&r->reader, "message");
 
@@ -149,7 +147,7 @@ chat_anthropic_turn(chat_anthropic_reader_t *r)
 
 /* message_delta: its stop_reason says whether the calls can be answered. */
 static void
-chat_anthropic_reason(chat_anthropic_reader_t *r)
+read_reason(reader_t *r)
 {
     chat_str_t         text;
     chat_mark_t       *mark;
@@ -177,64 +175,40 @@ chat_anthropic_reason(chat_anthropic_reader_t *r)
 }
 
 
-/* Returns CHAT_DECLINED for a type that is not of this dialect. */
-static chat_rc_e
-chat_anthropic_frame(chat_anthropic_reader_t *r)
-{
-    chat_str_t         type = chat_reader_text(&r->reader, "type");
-    const chat_json_t *error;
-
-    if (chat_str_starts(type, "content_block_")) {
-        chat_anthropic_block(r, type);
-        return CHAT_OK;
-    }
-
-    if (chat_str_is(type, "message_start")) {
-        chat_anthropic_turn(r);
-        return CHAT_OK;
-    }
-
-    if (chat_str_is(type, "message_delta")) {
-        chat_anthropic_reason(r);
-        return CHAT_OK;
-    }
-
-    if (chat_str_is(type, "message_stop")) {
-        chat_reader_end(&r->reader, CHAT_END_FINISHED);
-        return CHAT_OK;
-    }
-
-    /* Other dialects have errors too: only here it is an object. */
-    error = chat_reader_get(&r->reader, "error");
-
-    if (chat_str_is(type, "error") && error && error->type == CHAT_JSON_OBJECT)
-    {
-        chat_reader_end(&r->reader, CHAT_END_FAILED);
-        return CHAT_OK;
-    }
-
-    return chat_str_is(type, "ping") ? CHAT_OK : CHAT_DECLINED;
-}
-
-
 chat_rc_e
 chat_anthropic_read(void *reader, const chat_frame_t *frame)
 {
-    chat_anthropic_reader_t *r = reader;
+    reader_t          *r = reader;
+    chat_str_t         type;
+    const chat_json_t *error;
 
-    if (!frame->has_data) {
-        return CHAT_OK;
-    }
-
-    if (r->reader.doc && chat_anthropic_frame(r) == CHAT_OK) {
-        r->known = 1;
-
-    } else if (!r->known && frame->data.len) {
+    if (r->reader.doc == NULL) {
         return CHAT_DECLINED;
     }
 
-    if (r->reader.events->count == 0) {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
+    type = chat_reader_text(&r->reader, "type");
+    error = chat_reader_get(&r->reader, "error");
+
+    if (chat_str_starts(type, "content_block_")) {
+        read_block(r, type);
+
+    } else if (chat_str_is(type, "message_start")) {
+        begin_message(r);
+
+    } else if (chat_str_is(type, "message_delta")) {
+        read_reason(r);
+
+    } else if (chat_str_is(type, "message_stop")) {
+        chat_reader_end(&r->reader, CHAT_END_FINISHED);
+
+    } else if (chat_str_is(type, "error") && error != NULL
+               && error->type == CHAT_JSON_OBJECT)
+    {
+        /* other dialects have errors, too: only here it is an object */
+        chat_reader_end(&r->reader, CHAT_END_FAILED);
+
+    } else if (!chat_str_is(type, "ping")) {
+        return CHAT_DECLINED;
     }
 
     return CHAT_OK;

@@ -30,7 +30,7 @@ chat_gemini_parts(chat_json_doc_t *doc, const chat_json_t *content)
 
 /* 1 if a content is the model's; all others are of the user's side. */
 static int
-chat_gemini_is_model(chat_json_doc_t *doc, const chat_json_t *content)
+is_model(chat_json_doc_t *doc, const chat_json_t *content)
 {
     return chat_json_has(doc, content, "role", "model");
 }
@@ -38,8 +38,8 @@ chat_gemini_is_model(chat_json_doc_t *doc, const chat_json_t *content)
 
 /* Either spelling of a member's key is good in a request. */
 static const chat_json_t *
-chat_gemini_either(chat_json_doc_t *doc, const chat_json_t *part,
-                   const char *key, const char *other)
+either(chat_json_doc_t *doc, const chat_json_t *part, const char *key,
+       const char *other)
 {
     return chat_json_typed(doc, part,
                            chat_json_get(doc, part, key) ? key : other,
@@ -50,16 +50,15 @@ chat_gemini_either(chat_json_doc_t *doc, const chat_json_t *part,
 const chat_json_t *
 chat_gemini_function(chat_json_doc_t *doc, const chat_json_t *part)
 {
-    return chat_gemini_either(doc, part, "functionCall", "function_call");
+    return either(doc, part, "functionCall", "function_call");
 }
 
 
 /* The object of a part that is a result; NULL if it is none. */
 static const chat_json_t *
-chat_gemini_response(chat_json_doc_t *doc, const chat_json_t *part)
+find_response(chat_json_doc_t *doc, const chat_json_t *part)
 {
-    return chat_gemini_either(doc, part, "functionResponse",
-                              "function_response");
+    return either(doc, part, "functionResponse", "function_response");
 }
 
 
@@ -114,7 +113,7 @@ chat_gemini_candidate(chat_json_doc_t *doc, const chat_json_t *candidate)
 
 /* 1 if one of the query's arguments is that the answer be SSE. */
 static int
-chat_gemini_asks_sse(chat_str_t query)
+asks_sse(chat_str_t query)
 {
     chat_str_t one;
 
@@ -141,8 +140,7 @@ chat_gemini_form(chat_str_t uri)
         return CHAT_GEMINI_OBJECT;
     }
 
-    return chat_str_ends(path, ":streamGenerateContent")
-                   && !chat_gemini_asks_sse(query)
+    return chat_str_ends(path, ":streamGenerateContent") && !asks_sse(query)
                ? CHAT_GEMINI_ARRAY
                : CHAT_GEMINI_EVENTS;
 }
@@ -155,26 +153,26 @@ chat_gemini_form(chat_str_t uri)
 typedef struct {
     const chat_json_t *result;
     const chat_json_t *place;
-} chat_gemini_result_t;
+} result_t;
 
 /* Items of a step, two for each call, by a key. */
 typedef struct {
     chat_table_t keys; /* number: the first item from 1 on; 0: none is left */
     uint32_t    *next; /* of each item: the next of its key, likewise */
-} chat_gemini_index_t;
+} index_t;
 
 typedef struct {
     chat_gemini_args_t *args;    /* the pieces of the present call */
     int                 in_call; /* of the last call more pieces may come */
 
-    chat_gemini_result_t *results; /* of the present step */
-    size_t                nresults;
-    size_t                results_size;
+    result_t *results; /* of the present step */
+    size_t    nresults;
+    size_t    results_size;
 
-    chat_gemini_index_t ids;    /* of the present step's calls */
-    chat_gemini_index_t names;  /* of the ready ones */
-    chat_gemini_index_t no_ids; /* names of those without an id */
-} chat_gemini_body_t;
+    index_t ids;    /* of the present step's calls */
+    index_t names;  /* of the ready ones */
+    index_t no_ids; /* names of those without an id */
+} body_t;
 
 
 static chat_part_e
@@ -182,7 +180,7 @@ part_is(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t *text)
 {
     const chat_json_t *string;
 
-    if (chat_gemini_response(doc, part) != NULL) {
+    if (find_response(doc, part) != NULL) {
         return CHAT_PART_RESULT;
     }
 
@@ -199,8 +197,7 @@ part_is(chat_json_doc_t *doc, const chat_json_t *part, chat_str_t *text)
 static chat_role_e
 content_role(chat_json_doc_t *doc, const chat_json_t *content)
 {
-    return chat_gemini_is_model(doc, content) ? CHAT_ROLE_ASSISTANT
-                                              : CHAT_ROLE_USER;
+    return is_model(doc, content) ? CHAT_ROLE_ASSISTANT : CHAT_ROLE_USER;
 }
 
 
@@ -211,9 +208,9 @@ content_role(chat_json_doc_t *doc, const chat_json_t *content)
 static chat_rc_e
 begin_call(chat_transcript_t *t, const chat_json_t *function)
 {
-    uint32_t            position = 0;
-    chat_call_t         call = { .node = function, .ready = 1 };
-    chat_gemini_body_t *body = t->data;
+    uint32_t    position = 0;
+    chat_call_t call = { .node = function, .ready = 1 };
+    body_t     *body = t->data;
 
     if (t->has_step) {
         position = (uint32_t) t->rq->steps[t->rq->nsteps - 1].count;
@@ -249,9 +246,9 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
 static chat_rc_e
 add_pieces(chat_transcript_t *t, const chat_json_t *function)
 {
-    chat_rc_e           rc;
-    chat_call_t        *call = &t->rq->calls[t->rq->ncalls - 1];
-    chat_gemini_body_t *body = t->data;
+    chat_rc_e    rc;
+    chat_call_t *call = &t->rq->calls[t->rq->ncalls - 1];
+    body_t      *body = t->data;
 
     if (chat_gemini_args_add(body->args, t->doc,
                              chat_json_get(t->doc, function, "partialArgs"))
@@ -277,10 +274,10 @@ add_pieces(chat_transcript_t *t, const chat_json_t *function)
 static chat_rc_e
 content_calls(chat_transcript_t *t, const chat_json_t *content)
 {
-    chat_rc_e           rc = CHAT_OK;
-    const chat_json_t  *part, *function;
-    const chat_json_t  *parts = chat_gemini_parts(t->doc, content);
-    chat_gemini_body_t *body = t->data;
+    chat_rc_e          rc = CHAT_OK;
+    const chat_json_t *part, *function;
+    const chat_json_t *parts = chat_gemini_parts(t->doc, content);
+    body_t            *body = t->data;
 
     body->in_call &= t->has_step;
     body->nresults = 0;
@@ -312,15 +309,15 @@ content_calls(chat_transcript_t *t, const chat_json_t *content)
 static chat_rc_e
 content_results(chat_transcript_t *t, const chat_json_t *content)
 {
-    const chat_json_t    *part, *response;
-    const chat_json_t    *parts = chat_gemini_parts(t->doc, content);
-    chat_gemini_body_t   *body = t->data;
-    chat_gemini_result_t *results;
+    const chat_json_t *part, *response;
+    const chat_json_t *parts = chat_gemini_parts(t->doc, content);
+    body_t            *body = t->data;
+    result_t          *results;
 
     for (part = chat_list_first(parts); part != NULL && t->has_step;
          part = chat_list_next(parts, part))
     {
-        response = chat_gemini_response(t->doc, part);
+        response = find_response(t->doc, part);
         if (response == NULL) {
             continue;
         }
@@ -342,7 +339,7 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
 
 
 static chat_rc_e
-index_begin(chat_transcript_t *t, chat_gemini_index_t *index, size_t n)
+index_begin(chat_transcript_t *t, index_t *index, size_t n)
 {
     chat_table_init(&index->keys, t->arena);
     index->next = chat_arena_alloc(t->arena, n * sizeof(*index->next));
@@ -359,10 +356,10 @@ index_begin(chat_transcript_t *t, chat_gemini_index_t *index, size_t n)
 static chat_rc_e
 index_calls(chat_transcript_t *t, const chat_step_t *step)
 {
-    int                 own_id, ready;
-    size_t              i, n = 2 * step->count;
-    const chat_call_t  *call;
-    chat_gemini_body_t *body = t->data;
+    int                own_id, ready;
+    size_t             i, n = 2 * step->count;
+    const chat_call_t *call;
+    body_t            *body = t->data;
 
     if (index_begin(t, &body->ids, n) || index_begin(t, &body->names, n)
         || index_begin(t, &body->no_ids, n))
@@ -394,9 +391,8 @@ index_calls(chat_transcript_t *t, const chat_step_t *step)
 
 /* Gives the result to the first call of the key that awaits one, or more. */
 static void
-give_result(chat_transcript_t *t, const chat_step_t *step,
-            chat_gemini_index_t *index, chat_str_t key,
-            const chat_gemini_result_t *result)
+give_result(chat_transcript_t *t, const chat_step_t *step, index_t *index,
+            chat_str_t key, const result_t *result)
 {
     chat_call_t        *call;
     chat_table_entry_t *entry = chat_table_find(&index->keys, key);
@@ -420,11 +416,11 @@ give_result(chat_transcript_t *t, const chat_step_t *step,
 static chat_rc_e
 match_results(chat_transcript_t *t)
 {
-    size_t                i;
-    chat_str_t            id, name;
-    const chat_step_t    *step = &t->rq->steps[t->rq->nsteps - 1];
-    chat_gemini_body_t   *body = t->data;
-    chat_gemini_result_t *result;
+    size_t             i;
+    chat_str_t         id, name;
+    const chat_step_t *step = &t->rq->steps[t->rq->nsteps - 1];
+    body_t            *body = t->data;
+    result_t          *result;
 
     if (index_calls(t, step) != CHAT_OK) {
         return CHAT_ERROR;
@@ -554,13 +550,13 @@ find_result(chat_json_doc_t *doc, const chat_json_t *content)
 {
     const chat_json_t *part;
 
-    for (/* void */; content != NULL && !chat_gemini_is_model(doc, content);
+    for (/* void */; content != NULL && !is_model(doc, content);
          content = content->next)
     {
         for (part = chat_json_first(doc, content, "parts"); part != NULL;
              part = part->next)
         {
-            if (chat_gemini_response(doc, part) != NULL) {
+            if (find_response(doc, part) != NULL) {
                 return part;
             }
         }
@@ -584,7 +580,7 @@ find_front(chat_json_doc_t *doc, const chat_json_t *model, chat_front_t *front)
         return CHAT_BAD;
     }
 
-    while (model->next != NULL && chat_gemini_is_model(doc, model->next)) {
+    while (model->next != NULL && is_model(doc, model->next)) {
         model = model->next;
     }
 
@@ -631,11 +627,10 @@ static const chat_transcript_form_t form = {
 
 
 static chat_rc_e
-chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                    chat_request_t *rq)
+read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     chat_transcript_t  t;
-    chat_gemini_body_t body = { 0 };
+    body_t             body = { 0 };
     const chat_json_t *contents = chat_json_get(doc, doc->root, "contents");
 
     if (chat_list_first(contents) == NULL) {
@@ -658,7 +653,7 @@ chat_gemini_request(chat_json_doc_t *doc, chat_arena_t *arena,
 
 /* Google's word for a status. */
 static const char *
-chat_gemini_status(unsigned status)
+status_name(unsigned status)
 {
     switch (status) {
     case 400:
@@ -686,8 +681,8 @@ chat_gemini_status(unsigned status)
 
 /* An error up to the metadata of its details. */
 static void
-chat_gemini_error(chat_buf_t *out, unsigned status, const char *code,
-                  chat_str_t message)
+write_error(chat_buf_t *out, unsigned status, const char *code,
+            chat_str_t message)
 {
     chat_buf_format(out,
                     "{\"error\":{\"code\":%u,\"message\":%j,\"status\":\"%s\","
@@ -695,27 +690,25 @@ chat_gemini_error(chat_buf_t *out, unsigned status, const char *code,
                     "\"type.googleapis.com/google.rpc.ErrorInfo\","
                     "\"reason\":%j,\"domain\":\"ngx_chat_module\","
                     "\"metadata\":{",
-                    status, message, chat_gemini_status(status),
-                    chat_cstr(code));
+                    status, message, status_name(status), chat_cstr(code));
 }
 
 
 static void
-chat_gemini_interrupted(void *state, const chat_interruption_t *in,
-                        chat_buf_t *out)
+interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
 {
     char text[CHAT_INTERRUPTION_TEXT];
 
     chat_buf_puts(out, "data: ");
-    chat_gemini_error(out, 503, "stream_interrupted",
-                      chat_interruption_text(in, text));
+    write_error(out, 503, "stream_interrupted",
+                chat_interruption_text(in, text));
     chat_buf_puts(out, "}}]}}\n\n");
 }
 
 
 static chat_rc_e
-chat_gemini_empty(const chat_request_t *rq, const chat_result_t *results,
-                  size_t n, chat_buf_t *out)
+empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
+      chat_buf_t *out)
 {
     static const char *const turn =
         "{\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[]},"
@@ -740,78 +733,46 @@ chat_gemini_empty(const chat_request_t *rq, const chat_result_t *results,
 
 
 static void
-chat_gemini_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
+refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
-    size_t i, from;
+    size_t from;
 
-    chat_gemini_error(out, refusal->status, refusal->code,
-                      chat_cstr(refusal->message));
+    chat_buf_puts(out, in_band ? "data: " : "");
+    write_error(out, refusal->status, refusal->code,
+                chat_cstr(refusal->message));
 
     if (refusal->nids != 0) {
+        /* the values of metadata are strings */
         chat_buf_puts(out, "\"calls\":");
         from = out->len;
-
-        /* the values of metadata are strings */
-        for (i = 0; i < refusal->nids; i++) {
-            chat_buf_format(out, i ? " %v" : "%v", refusal->ids[i]);
-        }
-
+        chat_refusal_join(refusal, "%v", " ", out);
         chat_buf_quote(out, from);
     }
 
-    chat_buf_puts(out, "}}]}}");
+    chat_buf_puts(out, in_band ? "}}]}}\n\n" : "}}]}}");
 }
 
-
-static void
-chat_gemini_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
-{
-    chat_buf_puts(out, "data: ");
-    chat_gemini_refuse(refusal, out);
-    chat_buf_puts(out, "\n\n");
-}
-
-
-static const char *const chat_gemini_paths[] = { ":streamGenerateContent",
-                                                 ":generateContent", NULL };
-
-/* Others that take contents but make no answer. */
-static const char *const chat_gemini_not_paths[] = {
-    ":countTokens",          ":computeTokens",  ":embedContent",
-    ":batchGenerateContent", "/cachedContents", NULL
-};
-
-/* The model is in the path; labels name the user. Both spellings are good. */
-static const char *const chat_gemini_signature[] = { "systemInstruction",
-                                                     "system_instruction",
-                                                     "generationConfig",
-                                                     "generation_config",
-                                                     "tools",
-                                                     "toolConfig",
-                                                     "tool_config",
-                                                     "safetySettings",
-                                                     "safety_settings",
-                                                     "cachedContent",
-                                                     "cached_content",
-                                                     "modelArmorConfig",
-                                                     "serviceTier",
-                                                     NULL };
 
 const chat_dialect_t chat_dialect_gemini = {
     .name = "gemini",
     .form = &form,
-    .weak_recur = 1,
+    .provider = 1,
     .numbered = 1,
-    .breaks = 1,
-    .paths = chat_gemini_paths,
-    .not_paths = chat_gemini_not_paths,
-    .signature = chat_gemini_signature,
-    .request = chat_gemini_request,
+    .paths = CHAT_LIST(":streamGenerateContent", ":generateContent"),
+    /* these take contents, but make no answer */
+    .not_paths = CHAT_LIST(":countTokens", ":computeTokens", ":embedContent",
+                           ":batchGenerateContent", "/cachedContents"),
+    /* the model is in the path, labels name the user */
+    .signature = CHAT_LIST(
+        "systemInstruction", "system_instruction", "generationConfig",
+        "generation_config", "tools", "toolConfig", "tool_config",
+        "safetySettings", "safety_settings", "cachedContent", "cached_content",
+        "modelArmorConfig", "serviceTier"),
+    .request = read_request,
     .open = chat_gemini_open,
     .idle = chat_gemini_idle,
     .read = chat_gemini_read,
-    .interrupted = chat_gemini_interrupted,
-    .empty = chat_gemini_empty,
-    .refuse = chat_gemini_refuse,
-    .refuse_in_band = chat_gemini_refuse_in_band,
+    .interrupted = interrupted,
+    .empty = empty,
+    .refuse = refuse,
 };

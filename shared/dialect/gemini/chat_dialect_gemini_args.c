@@ -14,7 +14,7 @@
 #define CHAT_GEMINI_KEY 1024
 #define CHAT_GEMINI_BYTES (1 << 20) /* of all calls of a stream, or body */
 
-typedef struct chat_gemini_value_s chat_gemini_value_t;
+typedef struct value_s value_t;
 
 typedef enum {
     CHAT_GEMINI_NOTHING, /* only its path was seen */
@@ -22,28 +22,28 @@ typedef enum {
     CHAT_GEMINI_ELEMENTS,
     CHAT_GEMINI_STRING, /* of the pieces */
     CHAT_GEMINI_RAW     /* the one piece is JSON text */
-} chat_gemini_type_e;
+} type_e;
 
-struct chat_gemini_value_s {
-    uint32_t             number; /* in the call; of the root 0 */
-    uint32_t             count;  /* of values within */
-    chat_gemini_type_e   type;
-    chat_str_t           key; /* of an element: its digits */
-    chat_gemini_value_t *first;
-    chat_gemini_value_t *last;
-    chat_gemini_value_t *next;
-    unsigned char       *text;
-    size_t               len;
-    size_t               size;
+struct value_s {
+    uint32_t       number; /* in the call; of the root 0 */
+    uint32_t       count;  /* of values within */
+    type_e         type;
+    chat_str_t     key; /* of an element: its digits */
+    value_t       *first;
+    value_t       *last;
+    value_t       *next;
+    unsigned char *text;
+    size_t         len;
+    size_t         size;
 };
 
 struct chat_gemini_args_s {
     chat_arena_t *arena;
     chat_table_t  values; /* by the number of what they are in, and key */
-    chat_gemini_value_t root;
-    size_t              bytes; /* taken from the arena, of all calls so far */
-    int                 lost;
-    int                 failed; /* an allocation did */
+    value_t       root;
+    size_t        bytes; /* taken from the arena, of all calls so far */
+    int           lost;
+    int           failed; /* an allocation did */
 };
 
 
@@ -91,13 +91,13 @@ take(chat_gemini_args_t *args, size_t size)
 
 
 /* The value of this key within another, made if it is new; NULL as take(). */
-static chat_gemini_value_t *
-within(chat_gemini_args_t *args, chat_gemini_value_t *parent, chat_str_t key)
+static value_t *
+within(chat_gemini_args_t *args, value_t *parent, chat_str_t key)
 {
-    chat_str_t           name;
-    unsigned char        bytes[sizeof(uint32_t) + CHAT_GEMINI_KEY], *own;
-    chat_table_entry_t  *entry;
-    chat_gemini_value_t *value;
+    chat_str_t          name;
+    unsigned char       bytes[sizeof(uint32_t) + CHAT_GEMINI_KEY], *own;
+    chat_table_entry_t *entry;
+    value_t            *value;
 
     if (key.len > CHAT_GEMINI_KEY) {
         args->lost = 1;
@@ -142,7 +142,7 @@ within(chat_gemini_args_t *args, chat_gemini_value_t *parent, chat_str_t key)
 
 /* 1 if the digits are of an element that is there, or of the next one. */
 static int
-is_element(const chat_gemini_value_t *parent, chat_str_t digits)
+is_element(const value_t *parent, chat_str_t digits)
 {
     uint64_t n;
 
@@ -155,7 +155,7 @@ is_element(const chat_gemini_value_t *parent, chat_str_t digits)
  * none of them.
  */
 static int
-segment(chat_str_t *path, chat_gemini_type_e *type, chat_str_t *key)
+segment(chat_str_t *path, type_e *type, chat_str_t *key)
 {
     const char          *ends = ".[", *close = "";
     const unsigned char *at = path->data + 1, *end = path->data + path->len;
@@ -195,13 +195,13 @@ segment(chat_str_t *path, chat_gemini_type_e *type, chat_str_t *key)
 
 
 /* The value that a path leads to; NULL as take(). */
-static chat_gemini_value_t *
+static value_t *
 follow(chat_gemini_args_t *args, chat_str_t path)
 {
-    unsigned             depth = 0;
-    chat_str_t           key;
-    chat_gemini_type_e   type;
-    chat_gemini_value_t *value = &args->root;
+    unsigned   depth = 0;
+    chat_str_t key;
+    type_e     type;
+    value_t   *value = &args->root;
 
     args->lost |= path.len < 2 || path.data[0] != '$';
     path = args->lost ? path : chat_str(path.data + 1, path.len - 1);
@@ -225,8 +225,7 @@ follow(chat_gemini_args_t *args, chat_str_t path)
 
 /* Puts text to a value: one piece of a string, or all of another value. */
 static void
-put(chat_gemini_args_t *args, chat_gemini_value_t *value,
-    chat_gemini_type_e type, chat_str_t s)
+put(chat_gemini_args_t *args, value_t *value, type_e type, chat_str_t s)
 {
     size_t         size = value->len ? 2 * (value->len + s.len) : s.len;
     unsigned char *text;
@@ -264,8 +263,8 @@ static void
 add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
           const chat_json_t *piece)
 {
-    const chat_json_t   *string, *other;
-    chat_gemini_value_t *value;
+    const chat_json_t *string, *other;
+    value_t           *value;
 
     value = follow(args, chat_json_text(doc, piece, "jsonPath"));
     if (value == NULL) {
@@ -315,11 +314,11 @@ chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
 
 /* As deep as CHAT_GEMINI_DEPTH. */
 static void
-write_value(const chat_gemini_value_t *value, chat_buf_t *out)
+write_value(const value_t *value, chat_buf_t *out)
 {
-    int                        members = value->type == CHAT_GEMINI_MEMBERS;
-    chat_str_t                 text = chat_str(value->text, value->len);
-    const chat_gemini_value_t *each;
+    int            members = value->type == CHAT_GEMINI_MEMBERS;
+    chat_str_t     text = chat_str(value->text, value->len);
+    const value_t *each;
 
     if (!members && value->type != CHAT_GEMINI_ELEMENTS) {
         if (value->type == CHAT_GEMINI_STRING) {

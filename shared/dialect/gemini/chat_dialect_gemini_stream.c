@@ -19,15 +19,15 @@ typedef struct {
     uint32_t            opened;      /* calls */
     uint32_t            seen;        /* candidates, a bit each */
     uint32_t            done;        /* those that have their finishReason */
-    unsigned            open : 1;    /* a chunk was seen */
+    unsigned            open : 1;    /* TURN_OPEN was given */
     unsigned            stopped : 1; /* the calls are for the client */
-} chat_gemini_reader_t;
+} reader_t;
 
 
 void *
 chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    chat_gemini_reader_t *r;
+    reader_t *r;
 
     r = chat_reader_create(arena, sizeof(*r), sizeof(chat_stream_call_t));
     if (r != NULL && rq != NULL) {
@@ -63,8 +63,7 @@ chat_gemini_idle(const chat_frame_t *frame)
 
 /* The call's arguments are complete: in its part, or (NULL) in pieces. */
 static void
-chat_gemini_ready(chat_gemini_reader_t *r, chat_stream_call_t *call,
-                  const chat_json_t *function)
+ready(reader_t *r, chat_stream_call_t *call, const chat_json_t *function)
 {
     chat_rc_e          rc;
     chat_event_t      *event;
@@ -90,7 +89,7 @@ chat_gemini_ready(chat_gemini_reader_t *r, chat_stream_call_t *call,
 
 /* The next pieces of the pending call. */
 static void
-chat_gemini_pieces(chat_gemini_reader_t *r, const chat_json_t *pieces)
+add_pieces(reader_t *r, const chat_json_t *pieces)
 {
     r->reader.changed = 1;
     r->reader.calls.failed |=
@@ -100,8 +99,7 @@ chat_gemini_pieces(chat_gemini_reader_t *r, const chat_json_t *pieces)
 
 /* The arguments of this call come in pieces, of which these are the first. */
 static void
-chat_gemini_await(chat_gemini_reader_t *r, chat_stream_call_t *call,
-                  const chat_json_t *pieces)
+await_pieces(reader_t *r, chat_stream_call_t *call, const chat_json_t *pieces)
 {
     if (r->args == NULL) {
         r->args = chat_gemini_args_create(r->reader.arena);
@@ -114,14 +112,14 @@ chat_gemini_await(chat_gemini_reader_t *r, chat_stream_call_t *call,
 
     r->pending = call;
     chat_gemini_args_begin(r->args);
-    chat_gemini_pieces(r, pieces);
+    add_pieces(r, pieces);
 }
 
 
 /* A part that opens a call; with all of it, or with more to come. */
 static chat_stream_call_t *
-chat_gemini_opens(chat_gemini_reader_t *r, const chat_json_t *function,
-                  const chat_json_t *pieces, int more)
+open_call(reader_t *r, const chat_json_t *function, const chat_json_t *pieces,
+          int more)
 {
     chat_str_t          id;
     chat_stream_call_t *call;
@@ -144,7 +142,7 @@ chat_gemini_opens(chat_gemini_reader_t *r, const chat_json_t *function,
     r->pending = NULL;
 
     if (more || pieces) {
-        chat_gemini_await(r, call, pieces);
+        await_pieces(r, call, pieces);
     }
 
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call);
@@ -155,7 +153,7 @@ chat_gemini_opens(chat_gemini_reader_t *r, const chat_json_t *function,
 
 /* A functionCall part. NULL: it is of no call that is followed. */
 static chat_stream_call_t *
-chat_gemini_call(chat_gemini_reader_t *r, const chat_json_t *function)
+read_call(reader_t *r, const chat_json_t *function)
 {
     int                 more;
     const chat_json_t  *pieces;
@@ -165,9 +163,9 @@ chat_gemini_call(chat_gemini_reader_t *r, const chat_json_t *function)
     pieces = chat_json_get(r->reader.doc, function, "partialArgs");
 
     if (chat_json_text(r->reader.doc, function, "name").len) {
-        call = chat_gemini_opens(r, function, pieces, more);
+        call = open_call(r, function, pieces, more);
     } else if (call != NULL) {
-        chat_gemini_pieces(r, pieces);
+        add_pieces(r, pieces);
     }
 
     if (call == NULL) {
@@ -178,7 +176,7 @@ chat_gemini_call(chat_gemini_reader_t *r, const chat_json_t *function)
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call);
 
     if (!more) {
-        chat_gemini_ready(r, call, function);
+        ready(r, call, function);
     }
 
     return call;
@@ -187,8 +185,8 @@ chat_gemini_call(chat_gemini_reader_t *r, const chat_json_t *function)
 
 /* 1 if an object has other members than these. */
 static int
-chat_gemini_has_other(chat_json_doc_t *doc, const chat_json_t *object,
-                      const char *const *keys)
+has_other(chat_json_doc_t *doc, const chat_json_t *object,
+          const char *const *keys)
 {
     const char *const *key;
     const chat_json_t *member;
@@ -211,7 +209,7 @@ chat_gemini_has_other(chat_json_doc_t *doc, const chat_json_t *object,
 
 /* The calls in the parts of a candidate's content. */
 static void
-chat_gemini_content(chat_gemini_reader_t *r, const chat_json_t *candidate)
+read_content(reader_t *r, const chat_json_t *candidate)
 {
     size_t              i, n = 0, before = r->reader.events->nmarks;
     chat_mark_t        *mark;
@@ -230,7 +228,7 @@ chat_gemini_content(chat_gemini_reader_t *r, const chat_json_t *candidate)
         function = chat_gemini_function(doc, part);
 
         if (function != NULL) {
-            call = chat_gemini_call(r, function);
+            call = read_call(r, function);
             mark = chat_events_mark(events, call);
             mark->at = chat_span(part);
         }
@@ -248,7 +246,7 @@ chat_gemini_content(chat_gemini_reader_t *r, const chat_json_t *candidate)
         return;
     }
 
-    events->keeps |= chat_gemini_has_other(doc, candidate, its);
+    events->keeps |= has_other(doc, candidate, its);
 
     for (i = before; i < events->nmarks; i++) {
         events->marks[i].list = chat_span(parts);
@@ -257,15 +255,14 @@ chat_gemini_content(chat_gemini_reader_t *r, const chat_json_t *candidate)
 
 
 static void
-chat_gemini_candidate_of(chat_gemini_reader_t *r, int32_t index,
-                         const chat_json_t *candidate)
+read_candidate(reader_t *r, int32_t index, const chat_json_t *candidate)
 {
     chat_str_t reason;
 
     r->seen |= UINT32_C(1) << index;
 
     if (index == 0) {
-        chat_gemini_content(r, candidate);
+        read_content(r, candidate);
     } else {
         r->reader.events->keeps = 1;
     }
@@ -281,7 +278,7 @@ chat_gemini_candidate_of(chat_gemini_reader_t *r, int32_t index,
 
 
 static void
-chat_gemini_chunk(chat_gemini_reader_t *r, const chat_json_t *candidates)
+read_candidates(reader_t *r, const chat_json_t *candidates)
 {
     int32_t            index;
     chat_events_t     *events = r->reader.events;
@@ -296,15 +293,14 @@ chat_gemini_chunk(chat_gemini_reader_t *r, const chat_json_t *candidates)
         index = chat_gemini_candidate(r->reader.doc, node);
 
         if (index >= 0) {
-            chat_gemini_candidate_of(r, index, node);
+            read_candidate(r, index, node);
         } else {
             events->keeps = 1;
         }
     }
 
     if (events->nmarks != 0) {
-        events->keeps |=
-            chat_gemini_has_other(r->reader.doc, r->reader.doc->root, ours);
+        events->keeps |= has_other(r->reader.doc, r->reader.doc->root, ours);
     }
 
     if (r->reader.ended || r->done == 0 || r->done != r->seen) {
@@ -319,37 +315,29 @@ chat_gemini_chunk(chat_gemini_reader_t *r, const chat_json_t *candidates)
 }
 
 
-/* 1 if the prompt was refused: no candidate will come. */
-static int
-chat_gemini_blocked(const chat_gemini_reader_t *r)
+chat_rc_e
+chat_gemini_read(void *reader, const chat_frame_t *frame)
 {
-    return chat_json_text(r->reader.doc,
-                          chat_reader_get(&r->reader, "promptFeedback"),
-                          "blockReason")
-               .len
-           != 0;
-}
+    reader_t          *r = reader;
+    const chat_json_t *error, *candidates, *feedback;
 
-
-/* 0: the object is nothing of this dialect. */
-static int
-chat_gemini_object(chat_gemini_reader_t *r)
-{
-    const chat_json_t *error, *candidates;
+    if (r->reader.doc == NULL) {
+        return CHAT_DECLINED;
+    }
 
     error = chat_reader_get(&r->reader, "error");
     candidates = chat_reader_get(&r->reader, "candidates");
+    feedback = chat_reader_get(&r->reader, "promptFeedback");
 
     if (error && error->type == CHAT_JSON_OBJECT) {
         chat_reader_end(&r->reader, CHAT_END_FAILED);
-        return 1;
+        return CHAT_OK;
     }
 
     if ((candidates == NULL || candidates->type != CHAT_JSON_ARRAY)
-        && !chat_reader_get(&r->reader, "promptFeedback")
-        && !chat_reader_get(&r->reader, "usageMetadata"))
+        && feedback == NULL && !chat_reader_get(&r->reader, "usageMetadata"))
     {
-        return 0;
+        return CHAT_DECLINED;
     }
 
     if (!r->open) {
@@ -359,34 +347,14 @@ chat_gemini_object(chat_gemini_reader_t *r)
     }
 
     if (candidates) {
-        chat_gemini_chunk(r, candidates);
+        read_candidates(r, candidates);
     }
 
-    if (r->seen == 0 && chat_gemini_blocked(r)) {
-        chat_reader_end(&r->reader, CHAT_END_FINISHED);
-    }
-
-    return 1;
-}
-
-
-chat_rc_e
-chat_gemini_read(void *reader, const chat_frame_t *frame)
-{
-    chat_gemini_reader_t *r = reader;
-
-    if (!frame->has_data || chat_gemini_idle(frame)) {
-        return CHAT_OK;
-    }
-
-    if ((r->reader.doc == NULL || !chat_gemini_object(r)) && !r->open
-        && frame->data.len != 0)
+    /* a prompt that was refused has no candidates */
+    if (r->seen == 0
+        && chat_json_text(r->reader.doc, feedback, "blockReason").len != 0)
     {
-        return CHAT_DECLINED;
-    }
-
-    if (r->reader.events->count == 0) {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
+        chat_reader_end(&r->reader, CHAT_END_FINISHED);
     }
 
     return CHAT_OK;

@@ -182,8 +182,7 @@ static const chat_transcript_form_t form = {
 
 
 static chat_rc_e
-chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                         chat_request_t *rq)
+read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     chat_transcript_t  t;
     const chat_json_t *first = chat_json_first(doc, doc->root, "messages");
@@ -209,8 +208,8 @@ chat_openai_chat_request(chat_json_doc_t *doc, chat_arena_t *arena,
 
 /* An error up to what only a refusal has. */
 static void
-chat_completions_error(chat_buf_t *out, const char *type, const char *param,
-                       const char *code, chat_str_t message)
+write_error(chat_buf_t *out, const char *type, const char *param,
+            const char *code, chat_str_t message)
 {
     chat_buf_format(out,
                     "{\"error\":{\"message\":%j,\"type\":\"%s\","
@@ -220,21 +219,20 @@ chat_completions_error(chat_buf_t *out, const char *type, const char *param,
 
 
 static void
-chat_completions_interrupted(void *state, const chat_interruption_t *in,
-                             chat_buf_t *out)
+interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
 {
     char text[CHAT_INTERRUPTION_TEXT];
 
     chat_buf_puts(out, "data: ");
-    chat_completions_error(out, "server_error", "null", "stream_interrupted",
-                           chat_interruption_text(in, text));
+    write_error(out, "server_error", "null", "stream_interrupted",
+                chat_interruption_text(in, text));
     chat_buf_puts(out, "}}\n\n");
 }
 
 
 static chat_rc_e
-chat_completions_empty(const chat_request_t *rq, const chat_result_t *results,
-                       size_t n, chat_buf_t *out)
+empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
+      chat_buf_t *out)
 {
     static const char *const chunk =
         "data: {\"id\":\"chatcmpl-empty\",\"object\":\"chat.completion.chunk\""
@@ -263,78 +261,40 @@ chat_completions_empty(const chat_request_t *rq, const chat_result_t *results,
 
 
 static void
-chat_completions_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
+refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
-    const char *type =
-        refusal->status < 500 ? "invalid_request_error" : "server_error";
-
-    chat_completions_error(out, type, "\"messages\"", refusal->code,
-                           chat_cstr(refusal->message));
+    chat_buf_puts(out, in_band ? "data: " : "");
+    write_error(
+        out, refusal->status < 500 ? "invalid_request_error" : "server_error",
+        "\"messages\"", refusal->code, chat_cstr(refusal->message));
     chat_buf_puts(out, ",\"tool_call_ids\":");
     chat_refusal_ids(refusal, out);
-    chat_buf_puts(out, "}}");
+    chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
 
-
-static void
-chat_completions_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
-{
-    chat_buf_puts(out, "data: ");
-    chat_completions_refuse(refusal, out);
-    chat_buf_puts(out, "\n\n");
-}
-
-
-static const char *const chat_completions_paths[] = { "/chat/completions",
-                                                      NULL };
-
-/* What names the user or the call, but does not choose the answer, is out. */
-static const char *const chat_completions_signature[] = {
-    "model",
-    "stream",
-    "stream_options",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "functions",
-    "function_call",
-    "response_format",
-    "temperature",
-    "top_p",
-    "n",
-    "seed",
-    "stop",
-    "max_tokens",
-    "max_completion_tokens",
-    "reasoning_effort",
-    "logit_bias",
-    "presence_penalty",
-    "frequency_penalty",
-    "modalities",
-    "logprobs",
-    "top_logprobs",
-    "verbosity",
-    "service_tier",
-    NULL
-};
 
 const chat_dialect_t chat_dialect_openai_chat = {
     .name = "openai_chat",
     .form = &form,
-    .weak_recur = 1,
+    .provider = 1,
     .numbered = 1,
     .takes_ids = 1,
-    .breaks = 1,
     .plain_text = 1,
-    .paths = chat_completions_paths,
-    .signature = chat_completions_signature,
-    .request = chat_openai_chat_request,
+    .paths = CHAT_LIST("/chat/completions"),
+    /* no members that name the user or the call: they choose no answer */
+    .signature = CHAT_LIST(
+        "model", "stream", "stream_options", "tools", "tool_choice",
+        "parallel_tool_calls", "functions", "function_call", "response_format",
+        "temperature", "top_p", "n", "seed", "stop", "max_tokens",
+        "max_completion_tokens", "reasoning_effort", "logit_bias",
+        "presence_penalty", "frequency_penalty", "modalities", "logprobs",
+        "top_logprobs", "verbosity", "service_tier"),
+    .request = read_request,
     .open = chat_openai_chat_open,
     .idle = chat_openai_chat_idle,
     .read = chat_openai_chat_read,
     .piece = chat_openai_chat_piece,
-    .interrupted = chat_completions_interrupted,
-    .empty = chat_completions_empty,
-    .refuse = chat_completions_refuse,
-    .refuse_in_band = chat_completions_refuse_in_band,
+    .interrupted = interrupted,
+    .empty = empty,
+    .refuse = refuse,
 };

@@ -12,17 +12,17 @@
 
 #include "dialect/openai_chat/chat_dialect_openai_chat.h"
 
-typedef struct chat_completions_live_s chat_completions_live_t;
+typedef struct live_s live_t;
 
 /* A call of the stream. */
-struct chat_completions_live_s {
-    chat_stream_call_t       call;
-    chat_completions_live_t *next;        /* of its choice that is not ready */
-    uint32_t                 number;      /* of the call in the stream */
-    uint32_t                 depth;       /* of the arguments so far */
-    unsigned                 string : 1;  /* they are within a string */
-    unsigned                 escaped : 1; /* and behind a backslash there */
-    unsigned                 whole : 1;   /* they are a value to its end */
+struct live_s {
+    chat_stream_call_t call;
+    live_t            *next;        /* of its choice that is not ready */
+    uint32_t           number;      /* of the call in the stream */
+    uint32_t           depth;       /* of the arguments so far */
+    unsigned           string : 1;  /* they are within a string */
+    unsigned           escaped : 1; /* and behind a backslash there */
+    unsigned           whole : 1;   /* they are a value to its end */
 };
 
 /* A choice of the stream. */
@@ -32,27 +32,27 @@ typedef struct {
         CHAT_CHOICE_OPEN,   /* awaits its finish_reason, then DONE */
         CHAT_CHOICE_DONE    /* nothing more is awaited */
     } state;
-    chat_completions_live_t *first;  /* of the calls that are not ready */
-    chat_completions_live_t *newest; /* call */
-    uint32_t                 next;   /* index behind all calls */
-} chat_completions_choice_t;
+    live_t  *first;  /* of the calls that are not ready */
+    live_t  *newest; /* call */
+    uint32_t next;   /* index behind all calls */
+} choice_t;
 
 typedef struct {
-    chat_reader_t             reader;
-    chat_table_t              ids; /* of calls, behind the choice's byte; item:
+    chat_reader_t reader;
+    chat_table_t  ids; /* of calls, behind the choice's byte; item:
                                       the newest call of this id */
-    chat_completions_choice_t choices[CHAT_COMPLETIONS_CHOICES];
-    unsigned                  open : 1; /* a chunk was seen */
-    unsigned                  cut : 1;  /* by a limit or a filter */
-} chat_completions_reader_t;
+    choice_t      choices[CHAT_COMPLETIONS_CHOICES];
+    unsigned      open : 1; /* TURN_OPEN was given */
+    unsigned      cut : 1;  /* by a limit or a filter */
+} reader_t;
 
 
 void *
 chat_openai_chat_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    chat_completions_reader_t *r;
+    reader_t *r;
 
-    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_completions_live_t));
+    r = chat_reader_create(arena, sizeof(*r), sizeof(live_t));
     if (r != NULL) {
         chat_table_init(&r->ids, arena);
     }
@@ -71,7 +71,7 @@ chat_openai_chat_idle(const chat_frame_t *frame)
 
 /* The number of a choice, 0 where it has none; -1: it is skipped. */
 static int32_t
-chat_completions_number(chat_json_doc_t *doc, const chat_json_t *choice)
+choice_number(chat_json_doc_t *doc, const chat_json_t *choice)
 {
     int32_t            index;
     const chat_json_t *node;
@@ -93,7 +93,7 @@ chat_completions_number(chat_json_doc_t *doc, const chat_json_t *choice)
 
 /* 1 if an entry of tool_calls is a call; 0: it is skipped. */
 static int
-chat_completions_is_call(chat_json_doc_t *doc, const chat_json_t *entry)
+is_call(chat_json_doc_t *doc, const chat_json_t *entry)
 {
     return entry->type == CHAT_JSON_OBJECT
            && chat_json_index(doc, chat_json_get(doc, entry, "index"))
@@ -107,9 +107,9 @@ chat_completions_is_call(chat_json_doc_t *doc, const chat_json_t *entry)
  * whole; over: all, as the choice has come to its end.
  */
 static void
-chat_completions_ready(chat_completions_reader_t *r, uint32_t place, int over)
+end_calls(reader_t *r, uint32_t place, int over)
 {
-    chat_completions_live_t *own, **link;
+    live_t *own, **link;
 
     link = &r->choices[place >> 16].first;
 
@@ -133,8 +133,8 @@ chat_completions_ready(chat_completions_reader_t *r, uint32_t place, int over)
 void
 chat_openai_chat_piece(chat_stream_call_t *of, chat_str_t text)
 {
-    size_t                   i;
-    chat_completions_live_t *call = (chat_completions_live_t *) of;
+    size_t  i;
+    live_t *call = (live_t *) of;
 
     for (i = 0; i < text.len; i++) {
         if (call->escaped) {
@@ -172,8 +172,7 @@ chat_openai_chat_piece(chat_stream_call_t *of, chat_str_t text)
 
 /* The entry of ids of a call in a choice; s: its key, for a new one. */
 static chat_table_entry_t *
-chat_completions_id(chat_completions_reader_t *r, uint32_t choice,
-                    chat_str_t id, chat_str_t *key)
+find_id(reader_t *r, uint32_t choice, chat_str_t id, chat_str_t *key)
 {
     unsigned char *bytes;
 
@@ -193,18 +192,17 @@ chat_completions_id(chat_completions_reader_t *r, uint32_t choice,
 
 /* The index of an entry that says none: by what it looks like. */
 static uint32_t
-chat_completions_guess(chat_completions_reader_t *r, uint32_t choice,
-                       chat_str_t id)
+guess_index(reader_t *r, uint32_t choice, chat_str_t id)
 {
-    chat_str_t                       key;
-    const chat_table_entry_t        *entry;
-    const chat_completions_live_t   *own;
-    const chat_completions_choice_t *of = &r->choices[choice];
+    chat_str_t                key;
+    const chat_table_entry_t *entry;
+    const live_t             *own;
+    const choice_t           *of = &r->choices[choice];
 
     own = of->newest;
 
     if (id.len != 0 && own != NULL) {
-        entry = chat_completions_id(r, choice, id, &key);
+        entry = find_id(r, choice, id, &key);
         own = entry ? entry->item : NULL;
     }
 
@@ -220,18 +218,17 @@ chat_completions_guess(chat_completions_reader_t *r, uint32_t choice,
 
 /* A call without an index is found by its id. */
 static void
-chat_completions_index(chat_completions_reader_t *r,
-                       chat_completions_live_t   *own)
+index_id(reader_t *r, live_t *own)
 {
-    chat_str_t               key;
-    chat_table_entry_t      *entry;
-    chat_completions_live_t *other;
+    chat_str_t          key;
+    chat_table_entry_t *entry;
+    live_t             *other;
 
     if (own->call.id.len == 0) {
         return;
     }
 
-    entry = chat_completions_id(r, own->call.place >> 16, own->call.id, &key);
+    entry = find_id(r, own->call.place >> 16, own->call.id, &key);
     if (entry == NULL) {
         entry = chat_table_put(&r->ids, chat_reader_keep(&r->reader, key));
     }
@@ -253,9 +250,7 @@ chat_completions_index(chat_completions_reader_t *r,
 
 /* The first id and name that say something stand. */
 static void
-chat_completions_learn(chat_completions_reader_t *r,
-                       chat_completions_live_t *own, chat_str_t id,
-                       chat_str_t name)
+learn(reader_t *r, live_t *own, chat_str_t id, chat_str_t name)
 {
     if (own->call.name.len == 0 && name.len != 0) {
         own->call.name = chat_reader_keep(&r->reader, name);
@@ -263,7 +258,7 @@ chat_completions_learn(chat_completions_reader_t *r,
 
     if (own->call.id.len == 0 && id.len != 0) {
         own->call.id = chat_reader_keep(&r->reader, id);
-        chat_completions_index(r, own);
+        index_id(r, own);
     }
 }
 
@@ -272,17 +267,16 @@ chat_completions_learn(chat_completions_reader_t *r,
  * Opens a call, or opens its place anew for another (some servers give every
  * call the same index); what stands before it in its choice is complete.
  */
-static chat_completions_live_t *
-chat_completions_begin(chat_completions_reader_t *r, uint32_t place,
-                       const chat_json_t *entry, chat_str_t id,
-                       chat_str_t name)
+static live_t *
+open_call(reader_t *r, uint32_t place, const chat_json_t *entry, chat_str_t id,
+          chat_str_t name)
 {
-    int                        fresh;
-    uint32_t                   index = place & 0xffff;
-    chat_completions_live_t   *own, **link;
-    chat_completions_choice_t *of = &r->choices[place >> 16];
+    int       fresh;
+    uint32_t  index = place & 0xffff;
+    live_t   *own, **link;
+    choice_t *of = &r->choices[place >> 16];
 
-    chat_completions_ready(r, place, 0);
+    end_calls(r, place, 0);
     fresh = chat_calls_at(&r->reader.calls, place) == NULL;
 
     own = chat_calls_open_at(&r->reader.calls, place, id, name);
@@ -310,20 +304,20 @@ chat_completions_begin(chat_completions_reader_t *r, uint32_t place,
         of->next = index >= of->next ? index + 1 : of->next;
     }
 
-    chat_completions_index(r, own);
+    index_id(r, own);
     return own;
 }
 
 
 /* One entry of tool_calls. */
 static chat_mark_t *
-chat_completions_entry(chat_completions_reader_t *r, uint32_t place,
-                       const chat_json_t *entry, chat_str_t id)
+read_entry(reader_t *r, uint32_t place, const chat_json_t *entry,
+           chat_str_t id)
 {
-    int                      opens;
-    chat_str_t               name, text;
-    const chat_json_t       *function, *args;
-    chat_completions_live_t *own, *fresh;
+    int                opens;
+    chat_str_t         name, text;
+    const chat_json_t *function, *args;
+    live_t            *own, *fresh;
 
     function = chat_openai_chat_function(r->reader.doc, entry);
     name = chat_json_text(r->reader.doc, function, "name");
@@ -337,7 +331,7 @@ chat_completions_entry(chat_completions_reader_t *r, uint32_t place,
                     && !chat_str_eq(id, own->call.id)));
 
     if (opens) {
-        fresh = chat_completions_begin(r, place, entry, id, name);
+        fresh = open_call(r, place, entry, id, name);
         own = fresh ? fresh : own;
         opens = fresh != NULL;
     }
@@ -346,7 +340,7 @@ chat_completions_entry(chat_completions_reader_t *r, uint32_t place,
         return chat_events_mark(r->reader.events, NULL);
     }
 
-    chat_completions_learn(r, own, id, name);
+    learn(r, own, id, name);
 
     if (opens) {
         chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
@@ -361,8 +355,7 @@ chat_completions_entry(chat_completions_reader_t *r, uint32_t place,
 
 /* The calls of a choice. 1: each entry of the list is one. */
 static int
-chat_completions_calls(chat_completions_reader_t *r, uint32_t choice,
-                       const chat_json_t *list)
+read_calls(reader_t *r, uint32_t choice, const chat_json_t *list)
 {
     int                all = list->child != NULL;
     int32_t            said;
@@ -372,7 +365,7 @@ chat_completions_calls(chat_completions_reader_t *r, uint32_t choice,
     const chat_json_t *entry, *node;
 
     for (entry = list->child; entry; entry = entry->next) {
-        if (!chat_completions_is_call(r->reader.doc, entry)) {
+        if (!is_call(r->reader.doc, entry)) {
             all = 0;
             continue;
         }
@@ -380,10 +373,9 @@ chat_completions_calls(chat_completions_reader_t *r, uint32_t choice,
         id = chat_json_text(r->reader.doc, entry, "id");
         node = chat_json_get(r->reader.doc, entry, "index");
         said = chat_json_index(r->reader.doc, node);
-        index = said >= 0 ? (uint32_t) said
-                          : chat_completions_guess(r, choice, id);
+        index = said >= 0 ? (uint32_t) said : guess_index(r, choice, id);
 
-        mark = chat_completions_entry(r, choice << 16 | index, entry, id);
+        mark = read_entry(r, choice << 16 | index, entry, id);
         mark->at = chat_span(entry);
         chat_mark_index(mark, node, said, choice << 16 | index);
     }
@@ -394,7 +386,7 @@ chat_completions_calls(chat_completions_reader_t *r, uint32_t choice,
 
 /* A member with its key. */
 static chat_span_t
-chat_completions_member(const chat_json_t *node)
+member_span(const chat_json_t *node)
 {
     chat_span_t span = { node->key_start, node->end };
 
@@ -404,8 +396,7 @@ chat_completions_member(const chat_json_t *node)
 
 /* The calls in one delta, and what else there is in it. */
 static void
-chat_completions_delta(chat_completions_reader_t *r, uint32_t choice,
-                       const chat_json_t *delta)
+read_delta(reader_t *r, uint32_t choice, const chat_json_t *delta)
 {
     size_t             i;
     chat_events_t     *events = r->reader.events;
@@ -415,13 +406,13 @@ chat_completions_delta(chat_completions_reader_t *r, uint32_t choice,
     i = events->nmarks;
 
     if (calls == NULL || calls->type != CHAT_JSON_ARRAY
-        || !chat_completions_calls(r, choice, calls))
+        || !read_calls(r, choice, calls))
     {
         calls = NULL;
     }
 
     for (/* void */; calls && i < events->nmarks; i++) {
-        events->marks[i].list = chat_completions_member(calls);
+        events->marks[i].list = member_span(calls);
     }
 
     for (node = delta ? delta->child : NULL; node; node = node->next) {
@@ -432,8 +423,7 @@ chat_completions_delta(chat_completions_reader_t *r, uint32_t choice,
 
 /* The choice's end, if it has come. */
 static void
-chat_completions_finish(chat_completions_reader_t *r, uint32_t choice,
-                        const chat_json_t *reason)
+read_finish(reader_t *r, uint32_t choice, const chat_json_t *reason)
 {
     chat_str_t   text = chat_json_string(r->reader.doc, reason);
     chat_mark_t *mark;
@@ -455,14 +445,14 @@ chat_completions_finish(chat_completions_reader_t *r, uint32_t choice,
     if (chat_str_is(text, "length") || chat_str_is(text, "content_filter")) {
         r->cut = 1;
     } else {
-        chat_completions_ready(r, choice << 16, 1);
+        end_calls(r, choice << 16, 1);
     }
 }
 
 
 /* Once no choice is awaited any more: the seal, and the end. */
 static void
-chat_completions_seal(chat_completions_reader_t *r)
+seal(reader_t *r)
 {
     size_t i, done = 0;
 
@@ -487,8 +477,7 @@ chat_completions_seal(chat_completions_reader_t *r)
 
 
 static void
-chat_completions_chunk(chat_completions_reader_t *r,
-                       const chat_json_t         *choices)
+read_chunk(reader_t *r, const chat_json_t *choices)
 {
     int32_t            index;
     chat_events_t     *events = r->reader.events;
@@ -502,7 +491,7 @@ chat_completions_chunk(chat_completions_reader_t *r,
     }
 
     for (node = choices->child; node; node = node->next) {
-        index = chat_completions_number(doc, node);
+        index = choice_number(doc, node);
 
         if (index < 0) {
             events->keeps = 1;
@@ -513,22 +502,21 @@ chat_completions_chunk(chat_completions_reader_t *r,
             r->choices[index].state = CHAT_CHOICE_OPEN;
         }
 
-        chat_completions_delta(r, (uint32_t) index,
-                               chat_json_get(doc, node, "delta"));
-        chat_completions_finish(r, (uint32_t) index,
-                                chat_json_get(doc, node, "finish_reason"));
+        read_delta(r, (uint32_t) index, chat_json_get(doc, node, "delta"));
+        read_finish(r, (uint32_t) index,
+                    chat_json_get(doc, node, "finish_reason"));
     }
 
     node = chat_reader_get(&r->reader, "usage");
     events->keeps |= node && node->type != CHAT_JSON_NULL;
 
-    chat_completions_seal(r);
+    seal(r);
 }
 
 
 /* 1 if a client would take the member error for an error. */
 static int
-chat_completions_failed(const chat_json_doc_t *doc, const chat_json_t *error)
+is_error(const chat_json_doc_t *doc, const chat_json_t *error)
 {
     if (error == NULL) {
         return 0;
@@ -554,8 +542,8 @@ chat_completions_failed(const chat_json_doc_t *doc, const chat_json_t *error)
 chat_rc_e
 chat_openai_chat_read(void *reader, const chat_frame_t *frame)
 {
-    const chat_json_t         *choices = NULL, *error = NULL;
-    chat_completions_reader_t *r = reader;
+    const chat_json_t *choices = NULL, *error = NULL;
+    reader_t          *r = reader;
 
     if (!frame->has_data) {
         return CHAT_OK;
@@ -569,18 +557,14 @@ chat_openai_chat_read(void *reader, const chat_frame_t *frame)
     if (chat_str_starts(frame->data, "[DONE]")) {
         chat_reader_end(&r->reader, CHAT_END_FINISHED);
 
-    } else if (error && chat_completions_failed(r->reader.doc, error)) {
+    } else if (error && is_error(r->reader.doc, error)) {
         chat_reader_end(&r->reader, CHAT_END_FAILED);
 
     } else if (choices && choices->type == CHAT_JSON_ARRAY) {
-        chat_completions_chunk(r, choices);
+        read_chunk(r, choices);
 
-    } else if (!r->open && frame->data.len != 0) {
+    } else {
         return CHAT_DECLINED;
-    }
-
-    if (r->reader.events->count == 0) {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
 
     return CHAT_OK;

@@ -22,7 +22,7 @@
 /* clang-format off */
 
 /* The first is the plain function call. */
-static const chat_responses_type_t chat_responses_types[] = {
+static const chat_responses_type_t types[] = {
 
     { "function_call", "call_id", "arguments", NULL,
       "function_call_output", "call_id", { "output", NULL },
@@ -58,30 +58,29 @@ static const chat_responses_type_t chat_responses_types[] = {
 };
 
 /* All other types that end in _call are executed on the server side. */
-static const chat_responses_type_t chat_responses_server = {
+static const chat_responses_type_t server_type = {
     NULL, "call_id", "arguments", NULL, NULL, NULL, { NULL, NULL },
     CHAT_KIND_PROVIDER, CHAT_RESPONSES_NEVER
 };
 
 /* clang-format on */
 
-#define CHAT_RESPONSES_TYPES \
-    (sizeof(chat_responses_types) / sizeof(chat_responses_types[0]))
+#define CHAT_RESPONSES_TYPES (sizeof(types) / sizeof(types[0]))
 
 
 static const chat_responses_type_t *
-chat_responses_type(chat_str_t type)
+find_type(chat_str_t type)
 {
     size_t i;
 
     for (i = 0; i < CHAT_RESPONSES_TYPES; i++) {
-        if (chat_str_is(type, chat_responses_types[i].call)) {
-            return &chat_responses_types[i];
+        if (chat_str_is(type, types[i].call)) {
+            return &types[i];
         }
     }
 
     if (chat_str_ends(type, "_call") && !chat_str_is(type, "_call")) {
-        return &chat_responses_server;
+        return &server_type;
     }
 
     return NULL;
@@ -93,13 +92,13 @@ chat_responses_type(chat_str_t type)
  * the model did not wait for (async) nobody has to wait for.
  */
 static chat_kind_e
-chat_responses_kind(chat_json_doc_t *doc, const chat_json_t *item,
-                    const chat_responses_type_t *type)
+call_kind(chat_json_doc_t *doc, const chat_json_t *item,
+          const chat_responses_type_t *type)
 {
     int                local = 1;
     const chat_json_t *environment;
 
-    if (type == &chat_responses_server || chat_json_flag(doc, item, "async")) {
+    if (type == &server_type || chat_json_flag(doc, item, "async")) {
         return CHAT_KIND_PROVIDER;
     }
 
@@ -124,12 +123,12 @@ chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
 
     type = chat_json_text(doc, item, "type");
 
-    call->type = chat_responses_type(type);
+    call->type = find_type(type);
     if (call->type == NULL) {
         return 0;
     }
 
-    call->kind = chat_responses_kind(doc, item, call->type);
+    call->kind = call_kind(doc, item, call->type);
     call->item = chat_json_text(doc, item, "id");
     call->id = chat_json_text(doc, item, call->type->id);
     call->name = chat_json_text(doc, item, "name");
@@ -175,8 +174,7 @@ chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
  * NULL if it is no answer of a client.
  */
 static const chat_responses_type_t *
-chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
-                      chat_str_t *id)
+find_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_str_t *id)
 {
     size_t                       i;
     chat_str_t                   type;
@@ -185,8 +183,8 @@ chat_responses_answer(chat_json_doc_t *doc, const chat_json_t *item,
     type = chat_json_text(doc, item, "type");
 
     for (i = 0; i < CHAT_RESPONSES_TYPES; i++) {
-        if (chat_str_is(type, chat_responses_types[i].answer)) {
-            found = &chat_responses_types[i];
+        if (chat_str_is(type, types[i].answer)) {
+            found = &types[i];
             break;
         }
     }
@@ -230,8 +228,8 @@ item_role(chat_json_doc_t *doc, const chat_json_t *item)
         return CHAT_ROLE_ASSISTANT;
     }
 
-    return chat_responses_answer(doc, item, &id) != NULL ? CHAT_ROLE_RESULTS
-                                                         : CHAT_ROLE_ASIDE;
+    return find_answer(doc, item, &id) != NULL ? CHAT_ROLE_RESULTS
+                                               : CHAT_ROLE_ASIDE;
 }
 
 
@@ -260,7 +258,7 @@ item_result(chat_transcript_t *t, const chat_json_t *item)
     chat_str_t                   id;
     const chat_responses_type_t *type;
 
-    type = chat_responses_answer(t->doc, item, &id);
+    type = find_answer(t->doc, item, &id);
 
     return type ? chat_transcript_result(t, id, type->kind, item, item)
                 : CHAT_OK;
@@ -304,7 +302,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
     const chat_json_t           *says;
     const chat_responses_type_t *type;
 
-    type = chat_responses_answer(t->doc, call->result, &id);
+    type = find_answer(t->doc, call->result, &id);
 
     if (call->bare) {
         call->kind = type->kind;
@@ -490,7 +488,7 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
     chat_rc_e                    rc;
     chat_str_t                   id;
     chat_responses_call_t        call;
-    const chat_responses_type_t *type = &chat_responses_types[0];
+    const chat_responses_type_t *type = &types[0];
 
     if (result->call != NULL) {
         if (!chat_responses_call(doc, result->call->node, &call)) {
@@ -506,7 +504,7 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
         return write_decision(type, result, out);
     }
 
-    if (chat_responses_answer(payload, payload->root, &id) != NULL
+    if (find_answer(payload, payload->root, &id) != NULL
         && chat_str_eq(id, result->id))
     {
         chat_buf_add(out, result->payload);
@@ -714,8 +712,7 @@ read_input(chat_transcript_t *t, const chat_json_t *input)
 
 
 static chat_rc_e
-chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
-                       chat_request_t *rq)
+read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     chat_transcript_t  t;
     const chat_json_t *input, *store;
@@ -747,8 +744,7 @@ chat_responses_request(chat_json_doc_t *doc, chat_arena_t *arena,
 
 /* An empty response, made up, but the same each time for the same request. */
 static void
-chat_responses_response(const chat_request_t *rq, const char *status,
-                        chat_buf_t *out)
+write_response(const chat_request_t *rq, const char *status, chat_buf_t *out)
 {
     char               id[CHAT_RESPONSES_ID * 2 + 1];
     chat_str_t         parts[4];
@@ -783,8 +779,8 @@ chat_responses_response(const chat_request_t *rq, const char *status,
 
 
 static chat_rc_e
-chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
-                     size_t n, chat_buf_t *out)
+empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
+      chat_buf_t *out)
 {
     unsigned                 i;
     static const char *const events[][2] = {
@@ -794,7 +790,7 @@ chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
     };
 
     if (!rq->stream) {
-        chat_responses_response(rq, "completed", out);
+        write_response(rq, "completed", out);
         return CHAT_OK;
     }
 
@@ -803,7 +799,7 @@ chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
                         "event: %s\ndata: {\"type\":\"%s\","
                         "\"sequence_number\":%u,\"response\":",
                         events[i][0], events[i][0], i);
-        chat_responses_response(rq, events[i][1], out);
+        write_response(rq, events[i][1], out);
         chat_buf_puts(out, "}\n\n");
     }
 
@@ -813,7 +809,7 @@ chat_responses_empty(const chat_request_t *rq, const chat_result_t *results,
 
 /* "code", "message", "param" and "call_ids" of an error object. */
 static void
-chat_responses_refusal(const chat_refusal_t *refusal, chat_buf_t *out)
+write_refusal(const chat_refusal_t *refusal, chat_buf_t *out)
 {
     chat_buf_format(out,
                     "\"code\":%j,\"message\":%j,\"param\":\"input\","
@@ -824,72 +820,43 @@ chat_responses_refusal(const chat_refusal_t *refusal, chat_buf_t *out)
 
 
 static void
-chat_responses_refuse(const chat_refusal_t *refusal, chat_buf_t *out)
+refuse(const chat_refusal_t *refusal, int in_band, chat_buf_t *out)
 {
-    chat_buf_puts(out, "{\"error\":{\"type\":\"invalid_request_error\",");
-    chat_responses_refusal(refusal, out);
-    chat_buf_puts(out, "}}");
+    /* clients know different forms of the event: it has both */
+    if (in_band) {
+        chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
+        write_refusal(refusal, out);
+        chat_buf_puts(out, ",\"sequence_number\":0,");
+    } else {
+        chat_buf_puts(out, "{");
+    }
+
+    chat_buf_puts(out, "\"error\":{\"type\":\"invalid_request_error\",");
+    write_refusal(refusal, out);
+    chat_buf_puts(out, in_band ? "}}\n\n" : "}}");
 }
 
-
-static void
-chat_responses_refuse_in_band(const chat_refusal_t *refusal, chat_buf_t *out)
-{
-    chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
-    chat_responses_refusal(refusal, out);
-    chat_buf_puts(out, ",\"sequence_number\":0,\"error\":{\"type\":"
-                       "\"invalid_request_error\",");
-    chat_responses_refusal(refusal, out);
-    chat_buf_puts(out, "}}\n\n");
-}
-
-
-static const char *const chat_responses_paths[] = { "/responses", "/items",
-                                                    NULL };
-
-static const char *const chat_responses_not_paths[] = {
-    "/responses/input_tokens", "/responses/compact", NULL
-};
-
-static const char *const chat_responses_signature[] = { "model",
-                                                        "stream",
-                                                        "tools",
-                                                        "tool_choice",
-                                                        "parallel_tool_calls",
-                                                        "instructions",
-                                                        "temperature",
-                                                        "top_p",
-                                                        "max_output_tokens",
-                                                        "max_tool_calls",
-                                                        "text",
-                                                        "reasoning",
-                                                        "truncation",
-                                                        "include",
-                                                        "top_logprobs",
-                                                        "service_tier",
-                                                        "background",
-                                                        "prompt",
-                                                        "store",
-                                                        NULL };
 
 const chat_dialect_t chat_dialect_openai_responses = {
     .name = "openai_responses",
     .form = &form,
-    .weak_recur = 1,
+    .provider = 1,
     .numbered = 1,
     .chains = 1,
     .takes_ids = 1,
-    .breaks = 1,
     .only_decided = 1,
-    .paths = chat_responses_paths,
-    .not_paths = chat_responses_not_paths,
-    .signature = chat_responses_signature,
-    .request = chat_responses_request,
+    .paths = CHAT_LIST("/responses", "/items"),
+    .not_paths = CHAT_LIST("/responses/input_tokens", "/responses/compact"),
+    .signature = CHAT_LIST(
+        "model", "stream", "tools", "tool_choice", "parallel_tool_calls",
+        "instructions", "temperature", "top_p", "max_output_tokens",
+        "max_tool_calls", "text", "reasoning", "truncation", "include",
+        "top_logprobs", "service_tier", "background", "prompt", "store"),
+    .request = read_request,
     .open = chat_responses_open,
     .idle = chat_responses_idle,
     .read = chat_responses_read,
     .interrupted = chat_responses_interrupted,
-    .empty = chat_responses_empty,
-    .refuse = chat_responses_refuse,
-    .refuse_in_band = chat_responses_refuse_in_band,
+    .empty = empty,
+    .refuse = refuse,
 };

@@ -18,36 +18,34 @@ typedef enum {
     CHAT_RESPONSES_OPEN,  /* was added: awaits its done */
     CHAT_RESPONSES_READY, /* is done: final */
     CHAT_RESPONSES_CUT    /* broke off: final */
-} chat_responses_state_e;
+} state_e;
 
 /* An output item that is, or was, a call. */
 typedef struct {
-    chat_stream_call_t     call;
-    chat_str_t             item; /* id of the item */
-    chat_responses_state_e state;
-} chat_responses_live_t;
+    chat_stream_call_t call;
+    chat_str_t         item; /* id of the item */
+    state_e            state;
+} live_t;
 
 typedef struct {
-    chat_reader_t          reader;
-    chat_responses_live_t *items[CHAT_RESPONSES_ITEMS]; /* by output_index */
-    uint32_t               base;          /* place of output_index 0 */
-    uint32_t               top;           /* the next response's base */
-    unsigned               confirmed : 1; /* a first frame was ours */
-    unsigned               opened : 1;    /* TURN_OPEN was given */
-    unsigned               lost : 1;      /* a call past a bound */
-} chat_responses_reader_t;
+    chat_reader_t reader;
+    live_t       *items[CHAT_RESPONSES_ITEMS]; /* by output_index */
+    uint32_t      base;                        /* place of output_index 0 */
+    uint32_t      top;                         /* the next response's base */
+    unsigned      opened : 1;                  /* TURN_OPEN was given */
+    unsigned      lost : 1;                    /* a call past a bound */
+} reader_t;
 
 
 void *
 chat_responses_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    return chat_reader_create(arena, sizeof(chat_responses_reader_t),
-                              sizeof(chat_responses_live_t));
+    return chat_reader_create(arena, sizeof(reader_t), sizeof(live_t));
 }
 
 
 /* Frames that carry nothing but text for people. */
-static const char *const chat_responses_text[] = {
+static const char *const text_types[] = {
     "response.output_text.delta",
     "response.reasoning_text.delta",
     "response.reasoning_summary_text.delta",
@@ -58,12 +56,12 @@ static const char *const chat_responses_text[] = {
 
 /* 1 if a frame of this type carries nothing but text for people. */
 static int
-chat_responses_is_text(chat_str_t type)
+is_text(chat_str_t type)
 {
     size_t i;
 
-    for (i = 0; chat_responses_text[i] != NULL; i++) {
-        if (chat_str_is(type, chat_responses_text[i])) {
+    for (i = 0; text_types[i] != NULL; i++) {
+        if (chat_str_is(type, text_types[i])) {
             return 1;
         }
     }
@@ -74,7 +72,7 @@ chat_responses_is_text(chat_str_t type)
 
 /* What stands behind "key": in the object's text; empty: not found. */
 static chat_str_t
-chat_responses_behind(chat_str_t data, const char *key)
+value_behind(chat_str_t data, const char *key)
 {
     size_t               len = strlen(key);
     const unsigned char *at, *end = data.data + data.len;
@@ -100,30 +98,28 @@ chat_responses_idle(const chat_frame_t *frame)
         head.len = CHAT_RESPONSES_HEAD;
     }
 
-    return chat_str_starts(chat_responses_behind(head, "\"type\":"),
-                           "\"keepalive\"");
+    return chat_str_starts(value_behind(head, "\"type\":"), "\"keepalive\"");
 }
 
 
 /* The call at this output_index of the response, or NULL. */
-static chat_responses_live_t *
-chat_responses_at(const chat_responses_reader_t *r, size_t index)
+static live_t *
+call_at(const reader_t *r, size_t index)
 {
     return index < CHAT_RESPONSES_ITEMS ? r->items[index] : NULL;
 }
 
 
 /* The call by its ids, wherever it stands; index: where it probably does. */
-static chat_responses_live_t *
-chat_responses_find(const chat_responses_reader_t *r,
-                    const chat_responses_call_t *call, size_t index)
+static live_t *
+find_call(const reader_t *r, const chat_responses_call_t *call, size_t index)
 {
-    size_t                 i, n = r->top - r->base;
-    chat_responses_live_t *own;
+    size_t  i, n = r->top - r->base;
+    live_t *own;
 
     /* the same index first: a stream may carry one id twice */
     for (i = 0; i <= n; i++) {
-        own = chat_responses_at(r, i == 0 ? index : i - 1);
+        own = call_at(r, i == 0 ? index : i - 1);
 
         if (own != NULL && own->state != CHAT_RESPONSES_OTHER
             && ((call->id.len != 0 && chat_str_eq(own->call.id, call->id))
@@ -140,8 +136,7 @@ chat_responses_find(const chat_responses_reader_t *r,
 
 /* Keeps what the item says of the call now. */
 static void
-chat_responses_note(chat_responses_reader_t *r, chat_responses_live_t *own,
-                    const chat_responses_call_t *call)
+note(reader_t *r, live_t *own, const chat_responses_call_t *call)
 {
     own->call.kind = call->kind;
 
@@ -155,9 +150,8 @@ chat_responses_note(chat_responses_reader_t *r, chat_responses_live_t *own,
 
 
 static chat_event_t *
-chat_responses_event(chat_responses_reader_t *r, chat_event_e type,
-                     chat_responses_live_t       *own,
-                     const chat_responses_call_t *call, int implied)
+add_event(reader_t *r, chat_event_e type, live_t *own,
+          const chat_responses_call_t *call, int implied)
 {
     chat_event_t *event = chat_reader_call(&r->reader, type, &own->call);
 
@@ -170,7 +164,7 @@ chat_responses_event(chat_responses_reader_t *r, chat_event_e type,
 
 /* The response has an item at this index. */
 static void
-chat_responses_reach(chat_responses_reader_t *r, size_t index)
+reach(reader_t *r, size_t index)
 {
     uint32_t end = r->base + (uint32_t) index + 1;
 
@@ -181,13 +175,13 @@ chat_responses_reach(chat_responses_reader_t *r, size_t index)
 
 
 /* The call opens, maybe again. NULL: past a bound. */
-static chat_responses_live_t *
-chat_responses_opens(chat_responses_reader_t *r, size_t index,
-                     const chat_responses_call_t *call, int implied)
+static live_t *
+open_call(reader_t *r, size_t index, const chat_responses_call_t *call,
+          int implied)
 {
-    chat_responses_live_t *own = NULL;
+    live_t *own = NULL;
 
-    chat_responses_reach(r, index);
+    reach(r, index);
 
     if (index < CHAT_RESPONSES_ITEMS) {
         own = chat_calls_open_at(&r->reader.calls, r->base + (uint32_t) index,
@@ -202,32 +196,31 @@ chat_responses_opens(chat_responses_reader_t *r, size_t index,
 
     r->items[index] = own;
     own->state = CHAT_RESPONSES_OPEN;
-    chat_responses_note(r, own, call);
-    chat_responses_event(r, CHAT_EVENT_CALL_OPEN, own, call, implied);
+    note(r, own, call);
+    add_event(r, CHAT_EVENT_CALL_OPEN, own, call, implied);
 
     return own;
 }
 
 
 /* A call item as it is when it is over: what was not told of it yet. */
-static chat_responses_live_t *
-chat_responses_done(chat_responses_reader_t *r, size_t index,
-                    const chat_json_t *item, const chat_responses_call_t *call,
-                    int implied)
+static live_t *
+item_done(reader_t *r, size_t index, const chat_json_t *item,
+          const chat_responses_call_t *call, int implied)
 {
-    chat_event_t          *event;
-    chat_responses_live_t *own;
+    chat_event_t *event;
+    live_t       *own;
 
-    own = chat_responses_at(r, index);
+    own = call_at(r, index);
     if (own == NULL || own->state == CHAT_RESPONSES_OTHER) {
-        own = chat_responses_opens(r, index, call, implied);
+        own = open_call(r, index, call, implied);
     }
 
     if (own == NULL || own->state != CHAT_RESPONSES_OPEN) {
         return own;
     }
 
-    chat_responses_note(r, own, call);
+    note(r, own, call);
 
     if (call->cut_off) {
         own->state = CHAT_RESPONSES_CUT;
@@ -237,7 +230,7 @@ chat_responses_done(chat_responses_reader_t *r, size_t index,
 
     own->state = CHAT_RESPONSES_READY;
     own->call.ready = 1;
-    event = chat_responses_event(r, CHAT_EVENT_CALL_READY, own, call, implied);
+    event = add_event(r, CHAT_EVENT_CALL_READY, own, call, implied);
     event->text = chat_responses_args(r->reader.doc, item, call->type);
     event->whole = 1;
 
@@ -246,19 +239,18 @@ chat_responses_done(chat_responses_reader_t *r, size_t index,
 
 
 static void
-chat_responses_added(chat_responses_reader_t *r, size_t index,
-                     const chat_json_t *item)
+item_added(reader_t *r, size_t index, const chat_json_t *item)
 {
-    chat_responses_call_t  call;
-    chat_responses_live_t *own;
+    chat_responses_call_t call;
+    live_t               *own;
 
     if (chat_responses_call(r->reader.doc, item, &call)) {
-        (void) chat_responses_opens(r, index, &call, 0);
+        (void) open_call(r, index, &call, 0);
         return;
     }
 
-    chat_responses_reach(r, index);
-    own = chat_responses_at(r, index);
+    reach(r, index);
+    own = call_at(r, index);
     if (own != NULL) {
         own->state = CHAT_RESPONSES_OTHER;
     }
@@ -269,30 +261,29 @@ chat_responses_added(chat_responses_reader_t *r, size_t index,
 
 /* A frame about one output item. */
 static void
-chat_responses_item_frame(chat_responses_reader_t *r, chat_str_t type,
-                          const chat_json_t *node, int32_t index)
+read_item(reader_t *r, chat_str_t type, const chat_json_t *node, int32_t index)
 {
-    uint32_t               place = r->base + (uint32_t) index;
-    chat_reader_t         *reader = &r->reader;
-    const chat_json_t     *item, *delta;
-    chat_responses_call_t  call;
-    chat_responses_live_t *own;
+    uint32_t              place = r->base + (uint32_t) index;
+    chat_reader_t        *reader = &r->reader;
+    const chat_json_t    *item, *delta;
+    chat_responses_call_t call;
+    live_t               *own;
 
     item = chat_reader_get(reader, "item");
     delta = chat_reader_get(reader, "delta");
 
     if (chat_str_is(type, "response.output_item.added")) {
-        chat_responses_added(r, (size_t) index, item);
+        item_added(r, (size_t) index, item);
 
     } else if (chat_str_is(type, "response.output_item.done")
                && chat_responses_call(reader->doc, item, &call))
     {
-        (void) chat_responses_done(r, (size_t) index, item, &call, 0);
+        (void) item_done(r, (size_t) index, item, &call, 0);
     }
 
-    own = chat_responses_at(r, (size_t) index);
+    own = call_at(r, (size_t) index);
     if (own != NULL && own->state == CHAT_RESPONSES_OPEN && delta != NULL
-        && !chat_responses_is_text(type) && reader->events->count == 0)
+        && !is_text(type) && reader->events->count == 0)
     {
         chat_reader_args(reader, &own->call, delta);
     }
@@ -304,13 +295,12 @@ chat_responses_item_frame(chat_responses_reader_t *r, chat_str_t type,
 
 /* The items of response.output; settle: what they say of calls is final. */
 static void
-chat_responses_output(chat_responses_reader_t *r, const chat_json_t *output,
-                      int settle)
+read_output(reader_t *r, const chat_json_t *output, int settle)
 {
-    size_t                 index;
-    const chat_json_t     *item;
-    chat_responses_call_t  call;
-    chat_responses_live_t *own;
+    size_t                index;
+    const chat_json_t    *item;
+    chat_responses_call_t call;
+    live_t               *own;
 
     if (output == NULL || output->type != CHAT_JSON_ARRAY) {
         return;
@@ -321,12 +311,11 @@ chat_responses_output(chat_responses_reader_t *r, const chat_json_t *output,
 
     for (index = 0; item != NULL && index < CHAT_RESPONSES_ITEMS; index++) {
         if (chat_responses_call(r->reader.doc, item, &call)) {
-            own = chat_responses_find(r, &call, index);
+            own = find_call(r, &call, index);
 
             if (settle) {
-                own = chat_responses_done(
-                    r, (own ? own->call.place : r->top) - r->base, item, &call,
-                    1);
+                own = item_done(r, (own ? own->call.place : r->top) - r->base,
+                                item, &call, 1);
             }
 
             if (own != NULL) {
@@ -342,10 +331,10 @@ chat_responses_output(chat_responses_reader_t *r, const chat_json_t *output,
 
 /* 1 if no call is left that the client may have to answer but is not ready. */
 static int
-chat_responses_whole(const chat_responses_reader_t *r)
+is_whole(const reader_t *r)
 {
-    size_t                       i;
-    const chat_responses_live_t *own;
+    size_t        i;
+    const live_t *own;
 
     for (i = 0; i < r->top - r->base; i++) {
         own = r->items[i];
@@ -364,7 +353,7 @@ chat_responses_whole(const chat_responses_reader_t *r)
 
 /* The terminal frames; 0: this is none of them. */
 static chat_end_e
-chat_responses_ends(chat_str_t type)
+end_of(chat_str_t type)
 {
     if (chat_str_is(type, "response.completed")
         || chat_str_is(type, "response.incomplete"))
@@ -382,8 +371,7 @@ chat_responses_ends(chat_str_t type)
 
 
 static void
-chat_responses_turn_open(chat_responses_reader_t *r, chat_str_t type,
-                         const chat_json_t *response)
+open_turn(reader_t *r, chat_str_t type, const chat_json_t *response)
 {
     if (response == NULL
         || (r->opened && !chat_str_is(type, "response.created"))) {
@@ -406,19 +394,19 @@ chat_responses_turn_open(chat_responses_reader_t *r, chat_str_t type,
 
 /* A frame about the response as a whole, or about nothing that is followed. */
 static void
-chat_responses_response_frame(chat_responses_reader_t *r, chat_str_t type)
+read_response(reader_t *r, chat_str_t type)
 {
-    chat_end_e         end = chat_responses_ends(type);
+    chat_end_e         end = end_of(type);
     chat_events_t     *events = r->reader.events;
     const chat_json_t *response = chat_reader_get(&r->reader, "response");
 
-    chat_responses_turn_open(r, type, response);
-    chat_responses_output(r, chat_json_get(r->reader.doc, response, "output"),
-                          end == CHAT_END_FINISHED);
+    open_turn(r, type, response);
+    read_output(r, chat_json_get(r->reader.doc, response, "output"),
+                end == CHAT_END_FINISHED);
 
     /* a call that broke off leaves it open what the client may answer */
     if (chat_str_is(type, "response.completed")
-        || (end == CHAT_END_FINISHED && chat_responses_whole(r)))
+        || (end == CHAT_END_FINISHED && is_whole(r)))
     {
         chat_events_add(events, CHAT_EVENT_STEP_SEAL);
     }
@@ -432,47 +420,37 @@ chat_responses_response_frame(chat_responses_reader_t *r, chat_str_t type)
 chat_rc_e
 chat_responses_read(void *reader, const chat_frame_t *frame)
 {
-    int32_t                  number, index;
-    chat_str_t               type = { NULL, 0 };
-    const chat_json_t       *node;
-    chat_responses_reader_t *r = reader;
+    int32_t            number, index;
+    reader_t          *r = reader;
+    chat_str_t         type;
+    const chat_json_t *node;
 
-    if (!frame->has_data) {
-        return CHAT_OK;
+    if (r->reader.doc == NULL) {
+        return CHAT_DECLINED;
     }
 
-    if (r->reader.doc != NULL) {
-        type = chat_reader_text(&r->reader, "type");
-    }
+    type = chat_reader_text(&r->reader, "type");
 
-    if (!r->confirmed && !chat_str_starts(type, "response.")
+    if (!r->reader.begun && !chat_str_starts(type, "response.")
         && !chat_str_is(type, "error") && !chat_str_is(type, "keepalive"))
     {
         return CHAT_DECLINED;
     }
 
-    r->confirmed = 1;
-
-    if (r->reader.doc != NULL) {
-        node = chat_reader_get(&r->reader, "sequence_number");
-        r->reader.number_node = node;
-        number = chat_json_index(r->reader.doc, node);
-        if (number >= 0) {
-            r->reader.number = (uint32_t) number;
-        }
-
-        node = chat_reader_get(&r->reader, "output_index");
-        index = chat_json_index(r->reader.doc, node);
-
-        if (index >= 0) {
-            chat_responses_item_frame(r, type, node, index);
-        } else {
-            chat_responses_response_frame(r, type);
-        }
+    node = chat_reader_get(&r->reader, "sequence_number");
+    r->reader.number_node = node;
+    number = chat_json_index(r->reader.doc, node);
+    if (number >= 0) {
+        r->reader.number = (uint32_t) number;
     }
 
-    if (r->reader.events->count == 0) {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
+    node = chat_reader_get(&r->reader, "output_index");
+    index = chat_json_index(r->reader.doc, node);
+
+    if (index >= 0) {
+        read_item(r, type, node, index);
+    } else {
+        read_response(r, type);
     }
 
     return CHAT_OK;
@@ -480,7 +458,7 @@ chat_responses_read(void *reader, const chat_frame_t *frame)
 
 
 static void
-chat_responses_broken(const chat_interruption_t *in, chat_buf_t *out)
+write_error(const chat_interruption_t *in, chat_buf_t *out)
 {
     char text[CHAT_INTERRUPTION_TEXT];
 
@@ -500,12 +478,12 @@ void
 chat_responses_interrupted(void *data, const chat_interruption_t *in,
                            chat_buf_t *out)
 {
-    const chat_responses_reader_t *r = data;
+    const reader_t *r = data;
 
     chat_buf_puts(out, "event: error\ndata: {\"type\":\"error\",");
-    chat_responses_broken(in, out);
+    write_error(in, out);
     chat_buf_printf(out, ",\"sequence_number\":%u,", r->reader.number);
     chat_buf_puts(out, "\"error\":{\"type\":\"server_error\",");
-    chat_responses_broken(in, out);
+    write_error(in, out);
     chat_buf_puts(out, "}}\n\n");
 }
