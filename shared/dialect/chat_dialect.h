@@ -194,8 +194,8 @@ typedef struct {
 
     /*
      * If the event names the message that the answer continues, and that is
-     * from, replaces it by to. CHAT_DECLINED: the event names none; CHAT_ERROR:
-     * no memory.
+     * from, replaces it by to. CHAT_DECLINED: the event names none;
+     * CHAT_ERROR: no memory.
      */
     chat_rc_e (*rename)(chat_json_doc_t *doc, chat_str_t from, chat_str_t to,
                         chat_edits_t *edits);

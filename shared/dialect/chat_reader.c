@@ -34,6 +34,24 @@ chat_reader_keep(chat_reader_t *reader, chat_str_t s)
 }
 
 
+chat_table_entry_t *
+chat_reader_entry(chat_reader_t *reader, chat_table_t *table, chat_str_t key)
+{
+    chat_table_entry_t *entry = chat_table_find(table, key);
+
+    if (entry == NULL) {
+        entry = chat_table_put(table, chat_reader_keep(reader, key));
+    }
+
+    if (entry == NULL) {
+        reader->calls.failed = 1;
+        entry = &reader->spare;
+    }
+
+    return entry;
+}
+
+
 const chat_json_t *
 chat_reader_get(const chat_reader_t *reader, const char *key)
 {

@@ -21,6 +21,7 @@ typedef struct {
     chat_arena_t      *arena;  /* lives as the stream */
     chat_events_t     *events; /* of the frame; its arena lives as the frame */
     chat_json_doc_t   *doc;    /* the frame's data; NULL: it is not JSON */
+    chat_table_entry_t spare;  /* see chat_reader_entry() */
     uint32_t           number; /* the last sequence number, and */
     const chat_json_t *number_node; /* the frame's; NULL: it has none */
     unsigned           begun : 1;   /* a frame of the dialect was read */
@@ -37,6 +38,13 @@ void *chat_reader_create(chat_arena_t *arena, size_t size, size_t call_size);
 
 /* A copy that lives as the stream; s without memory. Sets changed. */
 chat_str_t chat_reader_keep(chat_reader_t *reader, chat_str_t s);
+
+/*
+ * The table's entry of this key, of which a new one has a copy; never NULL.
+ * Without memory it is of no use, and the calls have failed.
+ */
+chat_table_entry_t *chat_reader_entry(chat_reader_t *reader,
+                                      chat_table_t *table, chat_str_t key);
 
 /*
  * A member of the frame's object; its text, if it is a string, else empty.

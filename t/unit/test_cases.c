@@ -251,6 +251,10 @@ run_stream(const chat_dialect_t *dialect, const chat_request_t *rq,
 
     run.state = dialect->open(run.arena, rq);
     assert_non_null(run.state);
+    if (rq != NULL) {
+        chat_calls_know(&((chat_reader_t *) run.state)->calls,
+                        rq->calls + rq->turn, rq->ncalls - rq->turn);
+    }
     if (forms != NULL) {
         chat_forms_init(forms, dialect, run.state, run.frame);
     }

@@ -50,26 +50,24 @@ typedef struct chat_ag_ui_live_s chat_ag_ui_live_t;
 /* A call of the stream. */
 struct chat_ag_ui_live_s {
     chat_stream_call_t  call;
-    chat_str_t          lane;  /* subagent that writes it */
-    chat_table_entry_t *chunk; /* of its lane, while chunks are written */
-    chat_ag_ui_live_t  *below; /* the older chunked one of the lane */
-    chat_ag_ui_live_t  *next;  /* in the list of chunked ones */
+    chat_table_entry_t *lane; /* in which it is written in chunks, or NULL */
+    chat_ag_ui_live_t  *next; /* of those that are */
     chat_ag_ui_live_t  *prev;
-    int                 answered; /* its result has come */
+    unsigned            had : 1;      /* the request has a call of this id */
+    unsigned            answered : 1; /* its result has come */
 };
 
 typedef struct {
-    chat_reader_t         reader;
-    const chat_request_t *rq;      /* or NULL */
-    chat_table_t          lanes;   /* item: the newest chunked call */
-    chat_table_t          parents; /* messages; number: their newest call's
-                                       place, from 1 on */
-    chat_table_t          had;     /* item: the request's call of this id */
-    chat_ag_ui_live_t    *chunked; /* open and written in chunks, newest */
-    uint32_t              first;   /* place of the present step */
-    chat_str_t            run;     /* runId */
-    unsigned              answered : 1; /* a result came in this step */
-    unsigned              indexed : 1;  /* had is filled */
+    chat_reader_t           reader;
+    const chat_ag_ui_own_t *own;     /* of the request, or NULL */
+    chat_table_t            lanes;   /* of the parent and of each subagent;
+                                        item: the call written in chunks */
+    chat_table_t            parents; /* messages; number: their newest call's
+                                        place, from 1 on */
+    chat_ag_ui_live_t *chunked;  /* calls written in chunks, newest first */
+    uint32_t           first;    /* place of the present step */
+    chat_str_t         run;      /* runId */
+    int                answered; /* a result came in this step */
 } chat_ag_ui_reader_t;
 
 /* How a type of frame is read; each adds its events. */
@@ -91,6 +89,6 @@ void chat_ag_ui_close_all(chat_ag_ui_reader_t *r);
  */
 chat_ag_ui_live_t *chat_ag_ui_call_open(chat_ag_ui_reader_t *r, chat_str_t id,
                                         chat_str_t name, chat_str_t parent,
-                                        chat_str_t lane, int implied);
+                                        int implied);
 
 #endif /* CHAT_DIALECT_AG_UI_H */

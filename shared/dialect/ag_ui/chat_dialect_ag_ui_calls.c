@@ -5,7 +5,7 @@
  * opens it. A call that is opened after a result belongs to a further answer
  * of the model, and so to a further step, as it will in the transcript. What
  * interrupts a run is to be answered as calls are: it is a step of its own,
- * known by the run's id. What is past a bound is OPAQUE.
+ * known by the run's id.
  */
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
@@ -26,58 +26,25 @@ begins_step(const chat_ag_ui_reader_t *r, chat_str_t parent)
 }
 
 
-static void
-begin_step(chat_ag_ui_reader_t *r)
-{
-    r->first = r->reader.calls.count;
-    r->answered = 0;
-    chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL)->implied = 1;
-    chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->implied = 1;
-}
-
-
-/* Keeps what is said of a call that the stream has not had yet. */
-static void
-note(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own, chat_str_t parent,
-     chat_str_t lane)
-{
-    chat_table_entry_t *entry;
-
-    own->lane = chat_reader_keep(&r->reader, lane);
-
-    if (parent.len == 0) {
-        return;
-    }
-
-    entry = chat_table_find(&r->parents, parent);
-    if (entry == NULL) {
-        entry =
-            chat_table_put(&r->parents, chat_reader_keep(&r->reader, parent));
-    }
-    if (entry == NULL) {
-        r->reader.calls.failed = 1;
-        return;
-    }
-
-    entry->number = (size_t) own->call.place + 1;
-}
-
-
 chat_ag_ui_live_t *
 chat_ag_ui_call_open(chat_ag_ui_reader_t *r, chat_str_t id, chat_str_t name,
-                     chat_str_t parent, chat_str_t lane, int implied)
+                     chat_str_t parent, int implied)
 {
     int                fresh = chat_calls_find(&r->reader.calls, id) == NULL;
+    int                had = chat_calls_known(&r->reader.calls, id) != NULL;
     chat_ag_ui_live_t *own;
 
-    if (parent.len > CHAT_ID_MAX || lane.len > CHAT_ID_MAX
+    if (parent.len > CHAT_ID_MAX
         || !chat_calls_has_room(&r->reader.calls, id, name))
     {
         return NULL;
     }
 
     if (fresh && begins_step(r, parent)) {
-        begin_step(r);
+        r->first = r->reader.calls.count;
+        r->answered = 0;
+        chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL)->implied = 1;
+        chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->implied = 1;
     }
 
     own = chat_calls_open(&r->reader.calls, id, name);
@@ -86,10 +53,15 @@ chat_ag_ui_call_open(chat_ag_ui_reader_t *r, chat_str_t id, chat_str_t name,
     }
 
     if (fresh) {
-        note(r, own, parent, lane);
+        own->had = had & 1;
     }
 
-    own->call.kind = chat_ag_ui_kind(r->rq ? r->rq->own : NULL, name);
+    if (fresh && parent.len != 0) {
+        chat_reader_entry(&r->reader, &r->parents, parent)->number =
+            (size_t) own->call.place + 1;
+    }
+
+    own->call.kind = chat_ag_ui_kind(r->own, name);
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call)->implied =
         implied & 1;
 
@@ -104,17 +76,14 @@ call_said(chat_ag_ui_reader_t *r)
     return chat_ag_ui_call_open(
         r, chat_reader_text(&r->reader, "toolCallId"),
         chat_reader_text(&r->reader, "toolCallName"),
-        chat_reader_text(&r->reader, "parentMessageId"),
-        chat_reader_text(&r->reader, "subagentRunId"), 0);
+        chat_reader_text(&r->reader, "parentMessageId"), 0);
 }
 
 
 void
 chat_ag_ui_call_start(chat_ag_ui_reader_t *r)
 {
-    if (call_said(r) == NULL) {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
-    }
+    (void) call_said(r);
 }
 
 
@@ -142,11 +111,8 @@ chat_ag_ui_call_more(chat_ag_ui_reader_t *r)
 
     call = chat_calls_find(&r->reader.calls,
                            chat_reader_text(&r->reader, "toolCallId"));
-
     if (call != NULL) {
         add_piece(r, call);
-    } else {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
 }
 
@@ -158,60 +124,33 @@ chat_ag_ui_call_end(chat_ag_ui_reader_t *r)
 
     call = chat_calls_find(&r->reader.calls,
                            chat_reader_text(&r->reader, "toolCallId"));
-
     if (call != NULL && !call->ready) {
         ready(r, call, 0);
-    } else {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
     }
 }
 
 
-/* From now on the call is written in chunks. */
+/* From now on the call is written in chunks, in this lane. */
 static void
-chunked(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
+begin_chunks(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own, chat_str_t lane)
 {
-    chat_ag_ui_live_t *above = NULL, *below;
-
-    own->chunk = chat_table_put(&r->lanes, own->lane);
-    if (own->chunk == NULL) {
-        r->reader.calls.failed = 1;
-        return;
-    }
-
-    /* The newest call is the first in both lists, where it mostly comes. */
-    below = own->chunk->item;
-    while (below != NULL && below->call.place > own->call.place) {
-        above = below;
-        below = below->below;
-    }
-
-    own->below = below;
-    if (above != NULL) {
-        above->below = own;
-    } else {
-        own->chunk->item = own;
-    }
+    own->lane = chat_reader_entry(&r->reader, &r->lanes, lane);
+    own->lane->item = own;
 
     own->prev = NULL;
     own->next = r->chunked;
-    while (own->next != NULL && own->next->call.place > own->call.place) {
-        own->prev = own->next;
-        own->next = own->next->next;
-    }
-    *(own->prev ? &own->prev->next : &r->chunked) = own;
     if (own->next != NULL) {
         own->next->prev = own;
     }
+    r->chunked = own;
 }
 
 
-/* Ends the newest chunked call of a lane. */
 static void
-close_call(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
+end_chunks(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
 {
-    own->chunk->item = own->below;
-    own->chunk = NULL;
+    own->lane->item = NULL;
+    own->lane = NULL;
 
     *(own->prev ? &own->prev->next : &r->chunked) = own->next;
     if (own->next != NULL) {
@@ -222,13 +161,23 @@ close_call(chat_ag_ui_reader_t *r, chat_ag_ui_live_t *own)
 }
 
 
-void
-chat_ag_ui_close_lane(chat_ag_ui_reader_t *r, chat_str_t lane)
+/* The call that is written in chunks in this lane, or NULL. */
+static chat_ag_ui_live_t *
+find_chunked(const chat_ag_ui_reader_t *r, chat_str_t lane)
 {
     const chat_table_entry_t *entry = chat_table_find(&r->lanes, lane);
 
-    while (entry != NULL && entry->item != NULL) {
-        close_call(r, entry->item);
+    return entry != NULL ? entry->item : NULL;
+}
+
+
+void
+chat_ag_ui_close_lane(chat_ag_ui_reader_t *r, chat_str_t lane)
+{
+    chat_ag_ui_live_t *own = find_chunked(r, lane);
+
+    if (own != NULL) {
+        end_chunks(r, own);
     }
 }
 
@@ -237,24 +186,8 @@ void
 chat_ag_ui_close_all(chat_ag_ui_reader_t *r)
 {
     while (r->chunked != NULL) {
-        close_call(r, r->chunked);
+        end_chunks(r, r->chunked);
     }
-}
-
-
-/* The open chunked call that a chunk without an id goes on with, or NULL. */
-static chat_ag_ui_live_t *
-chunk_of(const chat_ag_ui_reader_t *r, chat_str_t lane)
-{
-    const chat_table_entry_t *entry = chat_table_find(&r->lanes, lane);
-
-    if (entry != NULL && entry->item != NULL) {
-        return entry->item;
-    }
-
-    /* A chunk without a lane may mean the only one that there is. */
-    return lane.len == 0 && r->chunked && r->chunked->next == NULL ? r->chunked
-                                                                   : NULL;
 }
 
 
@@ -266,27 +199,34 @@ chat_ag_ui_call_chunk(chat_ag_ui_reader_t *r)
 
     id = chat_reader_text(&r->reader, "toolCallId");
     lane = chat_reader_text(&r->reader, "subagentRunId");
-    own = id.len ? chat_calls_find(&r->reader.calls, id) : chunk_of(r, lane);
 
-    if (own != NULL && own->chunk != NULL) {
-        add_piece(r, &own->call);
-        return;
+    if (id.len != 0) {
+        own = chat_calls_find(&r->reader.calls, id);
+    } else {
+        own = find_chunked(r, lane);
+
+        /* a chunk without a lane may mean the only call that there is */
+        if (own == NULL && lane.len == 0 && r->chunked != NULL
+            && r->chunked->next == NULL)
+        {
+            own = r->chunked;
+        }
     }
 
-    if (id.len == 0) {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
-        return;
+    if (own == NULL || own->lane == NULL) {
+        if (id.len == 0 || lane.len > CHAT_ID_MAX) {
+            return;
+        }
+
+        chat_ag_ui_close_lane(r, lane);
+        own = call_said(r);
+        if (own == NULL) {
+            return;
+        }
+
+        begin_chunks(r, own, lane);
     }
 
-    chat_ag_ui_close_lane(r, lane);
-    own = call_said(r);
-
-    if (own == NULL) {
-        chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
-        return;
-    }
-
-    chunked(r, own);
     add_piece(r, &own->call);
 }
 
@@ -298,12 +238,12 @@ chat_ag_ui_call_chunk(chat_ag_ui_reader_t *r)
 static void
 interrupt(chat_ag_ui_reader_t *r, const chat_json_t *node, uint32_t place)
 {
-    chat_str_t          id = chat_json_text(r->reader.doc, node, "id");
     chat_event_t       *event;
     chat_stream_call_t *call;
 
     call = chat_calls_open_at(&r->reader.calls, CHAT_AG_UI_INTERRUPT + place,
-                              id, chat_str(NULL, 0));
+                              chat_json_text(r->reader.doc, node, "id"),
+                              chat_str(NULL, 0));
     if (call == NULL) {
         return;
     }
@@ -322,17 +262,17 @@ interrupt(chat_ag_ui_reader_t *r, const chat_json_t *node, uint32_t place)
 void
 chat_ag_ui_interrupts(chat_ag_ui_reader_t *r)
 {
-    uint32_t           n = 0;
+    size_t             n;
+    uint32_t           place = 0;
     chat_str_t         id;
     chat_json_doc_t   *doc = r->reader.doc;
     const chat_json_t *list, *node;
 
-    list = chat_json_get(doc, chat_reader_get(&r->reader, "outcome"),
-                         "interrupts");
+    list = chat_json_typed(doc, chat_reader_get(&r->reader, "outcome"),
+                           "interrupts", CHAT_JSON_ARRAY);
+    n = chat_json_count(list);
 
-    if (list == NULL || list->type != CHAT_JSON_ARRAY || list->child == NULL
-        || chat_json_count(list) > CHAT_AG_UI_INTERRUPTS_MAX)
-    {
+    if (n == 0 || n > CHAT_AG_UI_INTERRUPTS_MAX) {
         return;
     }
 
@@ -346,7 +286,7 @@ chat_ag_ui_interrupts(chat_ag_ui_reader_t *r)
     chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->id = r->run;
 
     for (node = list->child; node != NULL; node = node->next) {
-        interrupt(r, node, n++);
+        interrupt(r, node, place++);
     }
 
     chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);

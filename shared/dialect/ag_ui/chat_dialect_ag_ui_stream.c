@@ -25,20 +25,12 @@ chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 
     r = chat_reader_create(arena, sizeof(*r), sizeof(chat_ag_ui_live_t));
     if (r != NULL) {
-        r->rq = rq;
+        r->own = rq != NULL ? rq->own : NULL;
         chat_table_init(&r->lanes, arena);
         chat_table_init(&r->parents, arena);
-        chat_table_init(&r->had, arena);
     }
 
     return r;
-}
-
-
-static void
-opaque(chat_ag_ui_reader_t *r)
-{
-    chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
 }
 
 
@@ -60,18 +52,6 @@ run_started(chat_ag_ui_reader_t *r)
 }
 
 
-/* The end of the stream; a further one says nothing. */
-static void
-turn_end(chat_ag_ui_reader_t *r, chat_end_e end)
-{
-    if (r->reader.ended) {
-        opaque(r);
-    } else {
-        chat_reader_end(&r->reader, end);
-    }
-}
-
-
 static void
 run_finished(chat_ag_ui_reader_t *r)
 {
@@ -82,7 +62,7 @@ run_finished(chat_ag_ui_reader_t *r)
 
     /* The client has stopped the run: it waits for nothing. */
     if (chat_json_is(doc, type, "cancelled")) {
-        turn_end(r, CHAT_END_ABORTED);
+        chat_reader_end(&r->reader, CHAT_END_ABORTED);
         return;
     }
 
@@ -92,14 +72,14 @@ run_finished(chat_ag_ui_reader_t *r)
         chat_ag_ui_interrupts(r);
     }
 
-    turn_end(r, CHAT_END_FINISHED);
+    chat_reader_end(&r->reader, CHAT_END_FINISHED);
 }
 
 
 static void
 run_error(chat_ag_ui_reader_t *r)
 {
-    turn_end(r, CHAT_END_FAILED);
+    chat_reader_end(&r->reader, CHAT_END_FAILED);
 }
 
 
@@ -107,7 +87,7 @@ run_error(chat_ag_ui_reader_t *r)
 static const struct {
     const char *type;
     ends_e      ends;
-    void (*read)(chat_ag_ui_reader_t *r);
+    void (*read)(chat_ag_ui_reader_t *r); /* NULL: it means nothing */
 } types[] = {
     { "TOOL_CALL_START", CHAT_AG_UI_LANE, chat_ag_ui_call_start },
     { "TOOL_CALL_ARGS", CHAT_AG_UI_LANE, chat_ag_ui_call_more },
@@ -118,23 +98,23 @@ static const struct {
     { "RUN_STARTED", CHAT_AG_UI_ALL, run_started },
     { "RUN_FINISHED", CHAT_AG_UI_ALL, run_finished },
     { "RUN_ERROR", CHAT_AG_UI_NONE, run_error },
-    { "TEXT_MESSAGE_START", CHAT_AG_UI_LANE, opaque },
-    { "TEXT_MESSAGE_CONTENT", CHAT_AG_UI_LANE, opaque },
-    { "TEXT_MESSAGE_END", CHAT_AG_UI_LANE, opaque },
-    { "TEXT_MESSAGE_CHUNK", CHAT_AG_UI_LANE, opaque },
-    { "STATE_SNAPSHOT", CHAT_AG_UI_LANE, opaque },
-    { "STATE_DELTA", CHAT_AG_UI_LANE, opaque },
-    { "CUSTOM", CHAT_AG_UI_LANE, opaque },
-    { "STEP_STARTED", CHAT_AG_UI_LANE, opaque },
-    { "STEP_FINISHED", CHAT_AG_UI_LANE, opaque },
-    { "REASONING_START", CHAT_AG_UI_LANE, opaque },
-    { "REASONING_MESSAGE_START", CHAT_AG_UI_LANE, opaque },
-    { "REASONING_MESSAGE_CONTENT", CHAT_AG_UI_LANE, opaque },
-    { "REASONING_MESSAGE_END", CHAT_AG_UI_LANE, opaque },
-    { "REASONING_MESSAGE_CHUNK", CHAT_AG_UI_LANE, opaque },
-    { "REASONING_END", CHAT_AG_UI_LANE, opaque },
-    { "SUBAGENT_FINISHED", CHAT_AG_UI_ENDED, opaque },
-    { "SUBAGENT_ERROR", CHAT_AG_UI_ENDED, opaque },
+    { "TEXT_MESSAGE_START", CHAT_AG_UI_LANE, NULL },
+    { "TEXT_MESSAGE_CONTENT", CHAT_AG_UI_LANE, NULL },
+    { "TEXT_MESSAGE_END", CHAT_AG_UI_LANE, NULL },
+    { "TEXT_MESSAGE_CHUNK", CHAT_AG_UI_LANE, NULL },
+    { "STATE_SNAPSHOT", CHAT_AG_UI_LANE, NULL },
+    { "STATE_DELTA", CHAT_AG_UI_LANE, NULL },
+    { "CUSTOM", CHAT_AG_UI_LANE, NULL },
+    { "STEP_STARTED", CHAT_AG_UI_LANE, NULL },
+    { "STEP_FINISHED", CHAT_AG_UI_LANE, NULL },
+    { "REASONING_START", CHAT_AG_UI_LANE, NULL },
+    { "REASONING_MESSAGE_START", CHAT_AG_UI_LANE, NULL },
+    { "REASONING_MESSAGE_CONTENT", CHAT_AG_UI_LANE, NULL },
+    { "REASONING_MESSAGE_END", CHAT_AG_UI_LANE, NULL },
+    { "REASONING_MESSAGE_CHUNK", CHAT_AG_UI_LANE, NULL },
+    { "REASONING_END", CHAT_AG_UI_LANE, NULL },
+    { "SUBAGENT_FINISHED", CHAT_AG_UI_ENDED, NULL },
+    { "SUBAGENT_ERROR", CHAT_AG_UI_ENDED, NULL },
 };
 
 
@@ -196,11 +176,12 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
     for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (chat_str_is(type, types[i].type)) {
             end_chunks(r, types[i].ends);
-            types[i].read(r);
-            return CHAT_OK;
+            if (types[i].read != NULL) {
+                types[i].read(r);
+            }
+            break;
         }
     }
 
-    opaque(r);
     return CHAT_OK;
 }
