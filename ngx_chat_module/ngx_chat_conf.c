@@ -66,18 +66,6 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
 }
 
 
-/* Refuses a value; says: what it must be. */
-static char *
-ngx_chat_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd, ngx_str_t *value,
-                      const char *says)
-{
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid value \"%V\" in \"%V\", it must be %s", value,
-                       &cmd->name, says);
-    return NGX_CONF_ERROR;
-}
-
-
 /* A value with variables; NULL: it is none, or there is no memory. */
 static ngx_http_complex_value_t *
 ngx_chat_conf_value(ngx_conf_t *cf, ngx_str_t value)
@@ -156,13 +144,12 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if ((conf->results || conf->resume != NULL) && !conf->has_tenant) {
-        /* what clients send as credentials is not theirs for certain */
+    if (conf->needs_tenant && !conf->has_tenant) {
+        /* the default tenant does not prove that a client is its user */
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%s\" in location \"%V\" needs a "
+                           "\"%V\" in location \"%V\" needs a "
                            "\"chat_tenant\"",
-                           conf->results ? "chat_results" : "chat_resume",
-                           &clcf->name);
+                           conf->endpoint, &clcf->name);
         return NGX_CONF_ERROR;
     }
 
@@ -274,14 +261,13 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 /* shm or shm:SIZE */
 static char *
-ngx_chat_conf_shm(ngx_conf_t *cf, ngx_command_t *cmd,
-                  ngx_chat_main_conf_t *mcf)
+ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
 {
     ssize_t    size = NGX_CHAT_SHM_DEFAULT;
     ngx_str_t *value = cf->args->elts, text;
 
     if (cf->args->nelts > 2) {
-        return ngx_chat_conf_invalid(cf, cmd, &value[2],
+        return ngx_chat_conf_invalid(cf, &value[2],
                                      "left out: shm takes no parameter");
     }
 
@@ -292,7 +278,7 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     if (size == NGX_ERROR || size < NGX_CHAT_SHM_LEAST) {
-        return ngx_chat_conf_invalid(cf, cmd, &value[1],
+        return ngx_chat_conf_invalid(cf, &value[1],
                                      "shm:SIZE with a size of at least 1m");
     }
 
@@ -322,7 +308,7 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (ngx_strcmp(value[1].data, "shm") == 0
         || ngx_strncmp(value[1].data, "shm:", 4) == 0)
     {
-        return ngx_chat_conf_shm(cf, cmd, mcf);
+        return ngx_chat_conf_shm(cf, mcf);
     }
 
     /* the rest of an address may be a password */
@@ -373,7 +359,7 @@ ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (ngx_strncmp(value[2].data, "scope=", 6) != 0) {
-        return ngx_chat_conf_invalid(cf, cmd, &value[2], "scope=VALUE");
+        return ngx_chat_conf_invalid(cf, &value[2], "scope=VALUE");
     }
 
     scope.data = value[2].data + 6;
@@ -407,8 +393,7 @@ ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     msec = ngx_parse_time(&value[1], 0);
     if (msec == NGX_ERROR) {
-        return ngx_chat_conf_invalid(cf, cmd, &value[1],
-                                     "off, auto or a time");
+        return ngx_chat_conf_invalid(cf, &value[1], "off, auto or a time");
     }
 
     lcf->hold = NGX_CHAT_HOLD_TIME;
@@ -475,7 +460,7 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         tool->kind = CHAT_KIND_PROVIDER;
 
     } else {
-        return ngx_chat_conf_invalid(cf, cmd, &value[2], "client or provider");
+        return ngx_chat_conf_invalid(cf, &value[2], "client or provider");
     }
 
     return ngx_chat_conf_tool_regex(cf, cmd, tool);
@@ -488,16 +473,9 @@ ngx_chat_conf_above_zero(ngx_conf_t *cf, void *post, void *data)
 {
     ngx_str_t *value = cf->args->elts;
 
-    (void) post;
-
-    if (*(ngx_int_t *) data != 0) {
-        return NGX_CONF_OK;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid value \"%V\" in \"%V\", it must be above 0",
-                       &value[1], &value[0]);
-    return NGX_CONF_ERROR;
+    return *(ngx_int_t *) data != 0
+               ? NGX_CONF_OK
+               : ngx_chat_conf_invalid(cf, &value[1], "above 0");
 }
 
 
@@ -527,7 +505,7 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                          p == first ? "" : ", ", &e->name);
     }
 
-    return ngx_chat_conf_invalid(cf, cmd, &value[1], choice);
+    return ngx_chat_conf_invalid(cf, &value[1], choice);
 }
 
 
@@ -580,7 +558,7 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     for (i = 2; i < cf->args->nelts; i++) {
         if (ngx_chat_conf_record_bound(&value[i], lcf) != NGX_OK) {
-            return ngx_chat_conf_invalid(cf, cmd, &value[i],
+            return ngx_chat_conf_invalid(cf, &value[i],
                                          "max=SIZE of at least 64k or "
                                          "ttl=TIME of at least 1s");
         }

@@ -90,10 +90,11 @@ typedef struct {
     ngx_http_complex_value_t *tenant;
     ngx_http_complex_value_t *scope;      /* of the same chat_tenant */
     ngx_uint_t                has_tenant; /* chat_tenant was given */
-    ngx_uint_t                results;    /* chat_results */
-    ngx_http_complex_value_t *resume;     /* chat_resume: whose streams */
-    ngx_uint_t                running;    /* of it: only what still runs */
-    ngx_uint_t                replay;     /* chat_replay_e */
+    ngx_str_t *endpoint; /* chat_results, chat_resume, chat_status; or NULL */
+    ngx_uint_t needs_tenant;           /* the endpoint does */
+    ngx_http_complex_value_t *resume;  /* chat_resume: the conversation */
+    ngx_uint_t                running; /* chat_resume: only running streams */
+    ngx_uint_t                replay;  /* chat_replay_e */
     ngx_uint_t                hold;
     ngx_msec_t                hold_time;
     ngx_msec_t                grace;
@@ -125,6 +126,13 @@ typedef struct {
           ->worker)
 
 /* ngx_chat_value.c */
+
+/*
+ * Refuses a value of the directive that is being read, with "must" as what it
+ * must be. Returns NGX_CONF_ERROR.
+ */
+char *ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value,
+                            const char *must);
 
 /* chat_tool: the first expression that matches the name decides. */
 chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);

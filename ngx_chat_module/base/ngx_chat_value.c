@@ -41,6 +41,18 @@ ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
 }
 
 
+char *
+ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value, const char *must)
+{
+    ngx_str_t *directive = cf->args->elts;
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid value \"%V\" in \"%V\", it must be %s", value,
+                       directive, must);
+    return NGX_CONF_ERROR;
+}
+
+
 chat_kind_e
 ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
 {

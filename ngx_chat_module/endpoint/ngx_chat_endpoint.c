@@ -11,18 +11,32 @@
 #include "endpoint/ngx_chat_endpoint.h"
 
 
-ngx_chat_main_conf_t *
-ngx_chat_endpoint_set(ngx_conf_t *cf, ngx_http_handler_pt handler)
+char *
+ngx_chat_endpoint_set(ngx_conf_t *cf, ngx_command_t *cmd,
+                      ngx_chat_loc_conf_t *conf, ngx_http_handler_pt handler)
 {
     ngx_chat_main_conf_t     *mcf;
     ngx_http_core_loc_conf_t *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    clcf->handler = handler;
-
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+
+    if (conf->endpoint == &cmd->name) {
+        return "is duplicate";
+    }
+
+    if (conf->endpoint != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" and \"%V\" in location \"%V\": each "
+                           "requires a location of its own",
+                           conf->endpoint, &cmd->name, &clcf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    conf->endpoint = &cmd->name;
+    clcf->handler = handler;
     mcf->used = 1;
-    return mcf;
+    return NGX_CONF_OK;
 }
 
 

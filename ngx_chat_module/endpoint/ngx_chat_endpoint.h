@@ -16,9 +16,13 @@
 #include "request/ngx_chat_request.h"
 #include "policy/chat_external.h"
 
-/* Sets the content handler of the location. */
-ngx_chat_main_conf_t *ngx_chat_endpoint_set(ngx_conf_t         *cf,
-                                            ngx_http_handler_pt handler);
+/*
+ * Sets the content handler of the location, for the directive of an endpoint.
+ * Refuses a second endpoint in one location.
+ */
+char *ngx_chat_endpoint_set(ngx_conf_t *cf, ngx_command_t *cmd,
+                            ngx_chat_loc_conf_t *conf,
+                            ngx_http_handler_pt  handler);
 
 /* An argument of the query, still escaped; empty: it has none. */
 chat_str_t ngx_chat_endpoint_arg(ngx_http_request_t *r, const char *name);

@@ -569,11 +569,6 @@ ngx_chat_conf_results(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_chat_loc_conf_t *lcf = conf;
 
-    if (lcf->results) {
-        return "is duplicate";
-    }
-
-    lcf->results = 1;
-    (void) ngx_chat_endpoint_set(cf, results_handler);
-    return NGX_CONF_OK;
+    lcf->needs_tenant = 1;
+    return ngx_chat_endpoint_set(cf, cmd, lcf, results_handler);
 }

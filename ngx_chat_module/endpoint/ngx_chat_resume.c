@@ -697,28 +697,25 @@ resume_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    char                *rc;
-    ngx_str_t           *value = cf->args->elts;
-    ngx_command_t        slot;
-    ngx_chat_loc_conf_t *lcf = conf;
+    char                 *rc;
+    ngx_str_t            *value = cf->args->elts;
+    ngx_command_t         slot = *cmd;
+    ngx_chat_loc_conf_t  *lcf = conf;
+    ngx_chat_main_conf_t *mcf;
 
     if (cf->args->nelts == 3 && ngx_strcmp(value[2].data, "running") != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" in \"%V\", it must be "
-                           "running",
-                           &value[2], &cmd->name);
-        return NGX_CONF_ERROR;
+        return ngx_chat_conf_invalid(cf, &value[2], "running");
     }
 
-    slot = *cmd;
-    slot.offset = offsetof(ngx_chat_loc_conf_t, resume);
-
-    rc = ngx_http_set_complex_value_slot(cf, &slot, conf);
+    rc = ngx_chat_endpoint_set(cf, cmd, lcf, resume_handler);
     if (rc != NGX_CONF_OK) {
         return rc;
     }
 
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->resumes = 1;
+    lcf->needs_tenant = 1;
     lcf->running = cf->args->nelts == 3;
-    ngx_chat_endpoint_set(cf, resume_handler)->resumes = 1;
-    return NGX_CONF_OK;
+    slot.offset = offsetof(ngx_chat_loc_conf_t, resume);
+    return ngx_http_set_complex_value_slot(cf, &slot, conf);
 }

@@ -172,9 +172,9 @@ status_handler(ngx_http_request_t *r)
 char *
 ngx_chat_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    (void) cmd;
-    (void) conf;
+    ngx_chat_main_conf_t *mcf;
 
-    ngx_chat_endpoint_set(cf, status_handler)->status = 1;
-    return NGX_CONF_OK;
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->status = 1;
+    return ngx_chat_endpoint_set(cf, cmd, conf, status_handler);
 }

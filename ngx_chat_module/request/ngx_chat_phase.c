@@ -70,7 +70,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     }
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-    if (conf->mode == NGX_CHAT_OFF || conf->results || conf->resume != NULL) {
+    if (conf->mode == NGX_CHAT_OFF || conf->endpoint != NULL) {
         return NGX_DECLINED;
     }
 

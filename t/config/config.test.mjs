@@ -119,6 +119,23 @@ live('duplicates', async () => {
   assert.ok(ok, 'chat_tool may be said many times');
 });
 
+live('given two endpoints in one location, nginx -t names both', async () => {
+  const endpoints = ['chat_results', 'chat_resume $arg_a', 'chat_status'];
+  const name = (line) => line.split(' ')[0];
+  for (const first of endpoints) {
+    for (const second of endpoints) {
+      const { ok, output } = await nginxTest({ server: `chat_tenant $arg_u;
+        location /x { ${first}; ${second}; }
+        location /y { ${first}; }` });
+      assert.equal(ok, false, `${first} ${second}`);
+      assert.ok(output.includes(first === second
+        ? `"${name(first)}" directive is duplicate`
+        : `"${name(first)}" and "${name(second)}" in location "/x": each `
+          + 'requires a location of its own'), output);
+    }
+  }
+});
+
 live('the dialect', async () => {
   for (const chat of ['off', 'auto', ...names]) {
     const { ok, output } = await nginxTest({ chat });
