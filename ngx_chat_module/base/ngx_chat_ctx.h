@@ -206,7 +206,7 @@ typedef struct {
     unsigned    live : 1; /* its end is due */
 
     /* without a claim: delivered/ facts, put if the answer is 2xx */
-    chat_facts_t carried;
+    chat_facts_t delivered;
 } ngx_chat_attempt_t;
 
 typedef enum {

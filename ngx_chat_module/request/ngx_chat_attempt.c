@@ -76,7 +76,7 @@ ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx)
 
 
 void
-ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
+ngx_chat_attempt_deliver(ngx_chat_ctx_t *ctx)
 {
     size_t i, dropped = 0;
 
@@ -84,21 +84,21 @@ ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    chat_facts_init(&ctx->attempt.carried, ctx->kept);
+    chat_facts_init(&ctx->attempt.delivered, ctx->kept);
 
     if (ctx->body.rq.class == CHAT_CLASS_ITEMS) {
         /* without payloads: no body is to take them */
         chat_gate_facts(&ctx->barrier.q, &ctx->body.rq, 0, 0,
-                        &ctx->attempt.carried, &dropped);
+                        &ctx->attempt.delivered, &dropped);
     }
 
     for (i = 0; i < ctx->barrier.q.nmembers; i++) {
-        chat_facts_delivered(&ctx->attempt.carried,
+        chat_facts_delivered(&ctx->attempt.delivered,
                              ctx->barrier.q.members[i].id);
     }
 
     for (i = 0; i < ctx->body.results.count; i++) {
-        chat_facts_delivered(&ctx->attempt.carried,
+        chat_facts_delivered(&ctx->attempt.delivered,
                              ctx->body.results.items[i].id);
     }
 }
@@ -149,7 +149,7 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
                     status >= 300 ? CHAT_END_FAILED : CHAT_END_NONE);
 
     } else if (status >= 200 && status < 300) {
-        ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.carried);
+        ngx_chat_put(ctx, &ctx->barrier.q.key, &ctx->attempt.delivered);
     }
 
     /* the client may send its next request as soon as it has the status */

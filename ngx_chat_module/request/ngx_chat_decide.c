@@ -534,36 +534,6 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
 
 /* An answer of the store. */
 
-/* Keeps of the facts what is needed after this look. */
-static ngx_int_t
-keep_facts(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
-{
-    chat_rc_e           rc = CHAT_ERROR;
-    chat_buf_t          cors = { 0 };
-    ngx_chat_barrier_t *b = &ctx->barrier;
-
-    b->since = batch->since;
-    /* the request that lacks results is not the only one that brings some */
-    b->partial = (batch->partial || b->decision.merge) & 1;
-    b->sealed = batch->sealed && !batch->cleared;
-    b->opened = batch->open & 1;
-
-    /* the CORS lines of the asking response that are fit for this client */
-    chat_recording_cors(&cors, batch->cors, ctx->headers.origin);
-    if (!cors.failed) {
-        rc = chat_arena_dup(b->look, chat_buf_str(&cors), &b->cors);
-    }
-
-    chat_buf_free(&cors);
-
-    if (rc == CHAT_OK) {
-        rc = chat_gate_needs(&b->q, batch, b->look, &b->needs);
-    }
-
-    return rc == CHAT_OK ? NGX_OK : NGX_ERROR;
-}
-
-
 /*
  * For a chain: the client's own calls are those of the store; the stream that
  * brings them may still run at the first look.
@@ -608,34 +578,50 @@ keep_calls(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 }
 
 
-/* Decides by the batch, and keeps of it what is needed later. */
-static ngx_int_t
+/* Decides by the batch, and keeps of it what is needed after this look. */
+static chat_rc_e
 decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    chat_gate_e      verdict;
-    chat_question_t *q = &ctx->barrier.q;
+    chat_rc_e           rc = CHAT_ERROR;
+    chat_buf_t          cors = { 0 };
+    chat_gate_e         verdict;
+    ngx_chat_barrier_t *b = &ctx->barrier;
 
-    q->now = ngx_chat_now();
-    chat_gate_decide(q, batch, chat_store_alive, ctx->worker->store,
-                     &ctx->barrier.decision);
+    b->q.now = ngx_chat_now();
+    chat_gate_decide(&b->q, batch, chat_store_alive, ctx->worker->store,
+                     &b->decision);
+    verdict = b->decision.verdict;
 
     ctx->attempt.claiming =
-        !batch->last.is_void && chat_gate_is_own(q, &batch->last)
+        !batch->last.is_void && chat_gate_is_own(&b->q, &batch->last)
             ? batch->last.k
             : 0;
 
     keep_calls(ctx, batch);
 
-    verdict = ctx->barrier.decision.verdict;
-
-    if (ctx->barrier.watching
-        && (verdict == CHAT_GATE_HOLD || verdict == CHAT_GATE_WAIT))
-    {
+    if (b->watching
+        && (verdict == CHAT_GATE_HOLD || verdict == CHAT_GATE_WAIT)) {
         ngx_chat_metrics_list(ctx, batch);
     }
 
-    chat_arena_reset(ctx->barrier.look);
-    return keep_facts(ctx, batch);
+    b->since = batch->since;
+    /* if the store has results that the body lacks, others brought them */
+    b->partial = (batch->partial || b->decision.merge) & 1;
+    b->sealed = batch->sealed && !batch->cleared;
+    b->opened = batch->open & 1;
+
+    chat_arena_reset(b->look);
+
+    /* the CORS lines of the step's stream that are fit for this client */
+    chat_recording_cors(&cors, batch->cors, ctx->headers.origin);
+    if (!cors.failed) {
+        rc = chat_arena_dup(b->look, chat_buf_str(&cors), &b->cors);
+    }
+
+    chat_buf_free(&cors);
+
+    return rc == CHAT_OK ? chat_gate_needs(&b->q, batch, b->look, &b->needs)
+                         : rc;
 }
 
 
@@ -683,7 +669,7 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     ctx->passes_as = NGX_CHAT_VERDICT_PASSED;
 
     if (class == CHAT_CLASS_ITEMS && ctx->act.action == CHAT_ACT_PASS) {
-        ngx_chat_attempt_carries(ctx);
+        ngx_chat_attempt_deliver(ctx);
     }
 
     if (class == CHAT_CLASS_ITEMS || class == CHAT_CLASS_FRESH
@@ -735,8 +721,8 @@ ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
 
     ctx->barrier.rejoined = 0;
 
-    if (rc == CHAT_OK && decide(ctx, batch) != NGX_OK) {
-        rc = CHAT_ERROR; /* no memory */
+    if (rc == CHAT_OK) {
+        rc = decide(ctx, batch);
     }
 
     if (rc != CHAT_OK) {

@@ -42,7 +42,7 @@ struct ngx_chat_group_s {
 };
 
 
-static void look(ngx_chat_group_t *group);
+static void look(chat_store_watch_t *watch);
 static void on_timer(ngx_event_t *ev);
 
 
@@ -69,13 +69,6 @@ group_find(ngx_chat_worker_t *worker, const chat_key_t *key)
 }
 
 
-static void
-on_change(chat_store_watch_t *watch)
-{
-    look(watch->data);
-}
-
-
 /*
  * Frees the group if no request is left in it. Looks again where something
  * changed meanwhile, or where the question that put the watch failed.
@@ -96,7 +89,7 @@ group_check(ngx_chat_group_t *group)
         ngx_free(group);
 
     } else if (group->again || group->watch.store == NULL) {
-        look(group);
+        look(&group->watch);
     }
 }
 
@@ -151,10 +144,12 @@ on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 }
 
 
+/* The batch has changed: looks at it, now or after the look under way. */
 static void
-look(ngx_chat_group_t *group)
+look(chat_store_watch_t *watch)
 {
-    chat_store_t *store = group->worker->store;
+    ngx_chat_group_t *group = watch->data;
+    chat_store_t     *store = group->worker->store;
 
     if (group->op.store != NULL || group->busy) {
         group->again = 1;
@@ -166,8 +161,8 @@ look(ngx_chat_group_t *group)
     group->op.done = on_look;
     group->op.data = group;
 
-    if (group->watch.store == NULL) {
-        store->watch(store, &group->watch, &group->op, &group->key, NULL, 0,
+    if (watch->store == NULL) {
+        store->watch(store, watch, &group->op, &group->key, NULL, 0,
                      group->ttl);
     } else {
         store->join(store, &group->op, &group->key, NULL, 0, group->ttl);
@@ -182,7 +177,7 @@ ngx_chat_watch_look(ngx_chat_ctx_t *ctx)
         ctx->barrier.again = 1;
 
     } else if (ctx->barrier.group != NULL) {
-        look(ctx->barrier.group);
+        look(&ctx->barrier.group->watch);
     }
 }
 
@@ -206,7 +201,7 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
         group->worker = ctx->worker;
         group->key = *key;
         group->ttl = (uint32_t) ctx->conf->ttl;
-        group->watch.notify = on_change;
+        group->watch.notify = look;
         group->watch.data = group;
         ngx_queue_init(&group->members);
         ngx_memcpy(&group->node.key, key->name.bytes, sizeof(group->node.key));

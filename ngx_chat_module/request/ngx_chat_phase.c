@@ -178,7 +178,7 @@ on_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
             ngx_chat_attempt_keep_results(ctx);
         }
 
-        ngx_chat_attempt_carries(ctx);
+        ngx_chat_attempt_deliver(ctx);
         go_on(ctx, ctx->barrier.watching ? NGX_CHAT_VERDICT_RELEASED
                                          : NGX_CHAT_VERDICT_PASSED);
 

@@ -182,7 +182,7 @@ void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
  * Notes the results that a request without an attempt brings or got inserted,
  * where the provider keeps the conversation: a 2xx answer delivers them.
  */
-void ngx_chat_attempt_carries(ngx_chat_ctx_t *ctx);
+void ngx_chat_attempt_deliver(ngx_chat_ctx_t *ctx);
 
 /* Our claim/k, and nothing will be sent. */
 void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);

@@ -111,7 +111,7 @@ chat_gate_delivered(const chat_question_t *q, const chat_member_t *member)
  * than one that is left out: the provider refuses each later turn then.
  */
 static int
-chat_gate_carried(const chat_look_t *look)
+chat_gate_all_delivered(const chat_look_t *look)
 {
     const chat_attempt_t *last = &look->last;
 
@@ -196,10 +196,6 @@ chat_gate_count(chat_look_t *look, chat_decision_t *out)
     size_t        i;
     chat_str_t    id;
     chat_source_e source;
-
-    out->missing = 0;
-    out->merge = 0;
-    look->held_elsewhere = 0;
 
     for (i = 0; chat_gate_member(look->q, look->batch, i, &id, &source); i++) {
         out->missing += source == SOURCE_NONE;
@@ -343,8 +339,6 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_UNMANAGED;
     }
 
-    chat_gate_count(look, out);
-
     /* a fresh turn leaves a finished batch behind as it is */
     superseded = batch->superseded && look->last.end != CHAT_END_FINISHED;
 
@@ -444,10 +438,11 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
         q->ended_k = look.last.end != CHAT_END_NONE ? look.last.k : 0;
     }
 
-    q->delivered = chat_gate_carried(&look);
+    q->delivered = chat_gate_all_delivered(&look);
+
+    chat_gate_count(&look, out);
 
     if (q->chained) {
-        chat_gate_count(&look, out);
         q->complete = out->missing == 0 && !out->merge && !look.held_elsewhere;
     }
 
@@ -461,7 +456,7 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
 
     if (out->verdict == CHAT_GATE_CLAIM) {
         /* without memory no other request is a sibling */
-        q->carries = chat_gate_results(q, batch);
+        q->sent_results = chat_gate_results(q, batch);
     }
 
     chat_gate_see_attempt(q, &batch->last, &q->seen.last);

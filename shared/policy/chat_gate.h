@@ -54,11 +54,11 @@ typedef struct {
     chat_table_t            index; /* of members, by id: the item is one */
     unsigned char           signature[16];
     unsigned char           transcript[16];
-    chat_str_t              brings; /* the body's own results, as in a claim */
-    chat_str_t    carries;          /* what a claim of it says that it carries;
-                                      NULL: that is not known */
-    unsigned char retry_key[16];    /* of Idempotency-Key; zero: none */
-    chat_str_t    worker;           /* of the request, for claims */
+    chat_str_t    own_results;  /* of the body, as a claim lists them */
+    chat_str_t    sent_results; /* own and stored ones that go upstream, as the
+                                claim lists them; NULL: not known */
+    unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
+    chat_str_t    worker;        /* of the request, for claims */
     chat_str_t    request;
     uint64_t      now;   /* ms since the epoch, set by the caller before
                                   each decision and claim; 0: not known */
@@ -88,7 +88,7 @@ typedef enum {
     CHAT_GATE_GO,         /* attempt k is the request's: go on */
     CHAT_GATE_UNMANAGED,  /* nothing is known of it: go on untouched */
     CHAT_GATE_HOLD,       /* wait for the other results or for the seal */
-    CHAT_GATE_WAIT,       /* wait for the fate of attempt k */
+    CHAT_GATE_WAIT,       /* wait for the outcome of attempt k */
     CHAT_GATE_SIBLING,    /* attempt k was answered 2xx while this waited */
     CHAT_GATE_EMPTY,      /* end it with the dialect's empty turn */
     CHAT_GATE_CONFLICT,   /* 409: another request has the answer */

@@ -289,11 +289,9 @@ typedef struct {
     const chat_call_t *call;
     uint32_t           step; /* where its id is weak, else 0 */
     chat_open_e        state;
+    unsigned           filled : 1; /* gets a result from the store */
+    unsigned           spared : 1; /* the store has a decision */
 } chat_open_t;
-
-/* What is known of an occurrence beside the body, by its index. */
-#define CHAT_OPEN_FILLED 1 /* gets a result from the store */
-#define CHAT_OPEN_SPARED 2 /* the store has a decision */
 
 
 /* Brings the occurrences of a call together, the answered ones first. */
@@ -326,18 +324,35 @@ chat_open_compare(const void *one, const void *two)
 }
 
 
-/* All occurrences of members, sorted; *n of them. NULL without memory. */
+/*
+ * All occurrences of members, sorted, with what the store has for them; *n of
+ * them. NULL without memory.
+ */
 static chat_open_t *
-chat_open_list(const chat_request_t *rq, chat_arena_t *arena, size_t *n)
+chat_open_list(const chat_results_t *results, const chat_request_t *rq,
+               size_t *n)
 {
     size_t             i;
     chat_open_t       *list, *open;
     const chat_call_t *call;
 
     *n = 0;
-    list = chat_arena_alloc(arena, (rq->ncalls + 1) * sizeof(*list));
+    list = chat_arena_alloc(results->arena, (rq->ncalls + 1) * sizeof(*list));
+    if (list == NULL) {
+        return NULL;
+    }
 
-    for (i = 0; list != NULL && i < rq->ncalls; i++) {
+    for (i = 0; i < results->count; i++) {
+        if (results->items[i].call != NULL) {
+            list[results->items[i].call - rq->calls].filled = 1;
+        }
+    }
+
+    for (i = 0; i < results->ndecided; i++) {
+        list[results->decided[i].call - rq->calls].spared = 1;
+    }
+
+    for (i = 0; i < rq->ncalls; i++) {
         call = &rq->calls[i];
 
         if (!chat_call_is_member(call) || call->bare) {
@@ -345,6 +360,7 @@ chat_open_list(const chat_request_t *rq, chat_arena_t *arena, size_t *n)
         }
 
         open = &list[(*n)++];
+        *open = list[i];
         open->call = call;
         open->step = chat_id_is_strong(call->id) ? 0 : call->step;
         open->state = !chat_call_is_settled(call) ? CHAT_OPEN_OPEN
@@ -361,40 +377,14 @@ chat_open_list(const chat_request_t *rq, chat_arena_t *arena, size_t *n)
 }
 
 
-/* What the store has said of each call of the body. */
-static unsigned char *
-chat_open_marks(const chat_results_t *results, const chat_request_t *rq)
-{
-    size_t         i;
-    unsigned char *marks;
-
-    marks = chat_arena_alloc(results->arena, rq->ncalls + 1);
-    if (marks == NULL) {
-        return NULL;
-    }
-
-    for (i = 0; i < results->count; i++) {
-        if (results->items[i].call != NULL) {
-            marks[results->items[i].call - rq->calls] |= CHAT_OPEN_FILLED;
-        }
-    }
-
-    for (i = 0; i < results->ndecided; i++) {
-        marks[results->decided[i].call - rq->calls] |= CHAT_OPEN_SPARED;
-    }
-
-    return marks;
-}
-
-
-/* What goes into one occurrence; twin is the best of its kind. */
+/* What goes into one occurrence; best: the furthest of the same call. */
 static chat_rc_e
 chat_open_answer(chat_results_t *results, const chat_open_t *open,
-                 const chat_open_t *twin, int mark, int unknown)
+                 const chat_open_t *best, int unknown)
 {
     chat_result_t result;
 
-    if (open->state == CHAT_OPEN_RESULT || (mark & CHAT_OPEN_FILLED)) {
+    if (open->state == CHAT_OPEN_RESULT || open->filled) {
         return CHAT_OK;
     }
 
@@ -402,14 +392,12 @@ chat_open_answer(chat_results_t *results, const chat_open_t *open,
     result.call = open->call;
     result.id = open->call->id;
 
-    if (twin->state == CHAT_OPEN_RESULT) {
-        result.outcome = twin->call->outcome;
-        result.approval = twin->call->approval;
-        result.payload = twin->call->payload;
+    if (best->state == CHAT_OPEN_RESULT) {
+        result.outcome = best->call->outcome;
+        result.approval = best->call->approval;
+        result.payload = best->call->payload;
 
-    } else if (unknown && twin->state == CHAT_OPEN_OPEN
-               && !(mark & CHAT_OPEN_SPARED))
-    {
+    } else if (unknown && best->state == CHAT_OPEN_OPEN && !open->spared) {
         result.unknown = 1;
         result.outcome = CHAT_OUTCOME_ERROR;
         result.payload = chat_cstr(CHAT_OPEN_TEXT);
@@ -426,28 +414,25 @@ chat_rc_e
 chat_results_open(chat_results_t *results, const chat_request_t *rq,
                   int unknown)
 {
-    size_t         i, n, had = results->count;
-    chat_rc_e      rc = CHAT_OK;
-    chat_open_t   *list, *twin;
-    unsigned char *marks;
+    size_t       i, n, had = results->count;
+    chat_rc_e    rc = CHAT_OK;
+    chat_open_t *list, *best;
 
-    list = chat_open_list(rq, results->arena, &n);
-    marks = chat_open_marks(results, rq);
-    if (list == NULL || marks == NULL) {
+    list = chat_open_list(results, rq, &n);
+    if (list == NULL) {
         return CHAT_ERROR;
     }
 
-    for (i = 0, twin = list; i < n && rc == CHAT_OK; i++) {
-        if (list[i].step != twin->step
-            || !chat_str_eq(list[i].call->id, twin->call->id)
+    for (i = 0, best = list; i < n && rc == CHAT_OK; i++) {
+        if (list[i].step != best->step
+            || !chat_str_eq(list[i].call->id, best->call->id)
             || !chat_fingerprint_eq(&list[i].call->fingerprint,
-                                    &twin->call->fingerprint))
+                                    &best->call->fingerprint))
         {
-            twin = &list[i];
+            best = &list[i];
         }
 
-        rc = chat_open_answer(results, &list[i], twin,
-                              marks[list[i].call - rq->calls], unknown);
+        rc = chat_open_answer(results, &list[i], best, unknown);
 
         if (rc == CHAT_OK && results->count - had > CHAT_OPEN_MAX) {
             rc = CHAT_LIMIT;

@@ -67,7 +67,7 @@ chat_gate_asks_the_same(const chat_question_t *q,
     return attempt->described
            && memcmp(attempt->signature, q->signature, 16) == 0
            && memcmp(attempt->transcript, q->transcript, 16) == 0
-           && chat_results_agree(attempt->results, q->brings);
+           && chat_results_agree(attempt->results, q->own_results);
 }
 
 
@@ -80,7 +80,7 @@ chat_gate_content(const chat_question_t *q, unsigned char *content)
 
     parts[0] = chat_str(q->signature, 16);
     parts[1] = chat_str(q->transcript, 16);
-    parts[2] = q->brings;
+    parts[2] = q->own_results;
     chat_digest_parts(parts, 3, &digest);
     memcpy(content, digest.bytes, 16);
 }
@@ -185,30 +185,31 @@ chat_gate_step(const chat_request_t *rq)
 
 /* What is known of the occurrences of a call's id within the step. */
 typedef struct {
-    unsigned stands : 1; /* this is the one that stands for the id: the first
-                            that is settled, else the first */
-    unsigned lacks : 1;  /* one of them has no result */
-} chat_gate_twin_t;
+    unsigned represents : 1;   /* this one represents the id: the first that
+                                  is settled, else the first */
+    unsigned needs_result : 1; /* one of them has no result */
+} chat_occurrence_t;
 
 
 /*
  * Of each call of the step, by its position in the step. NULL without memory.
  */
-static chat_gate_twin_t *
-chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
-                chat_arena_t *arena)
+static chat_occurrence_t *
+chat_gate_occurrences(const chat_request_t *rq, const chat_step_t *step,
+                      chat_arena_t *arena)
 {
-    size_t       i;
-    chat_table_t ids; /* number: the one that stands, from 1; last: lacks */
-    chat_gate_twin_t   *twins;
+    size_t              i;
+    chat_table_t        ids; /* number: the one that represents, from 1; last:
+                         needs_result */
+    chat_occurrence_t  *list;
     const chat_call_t  *call, *calls;
     chat_table_entry_t *entry;
 
     chat_table_init(&ids, arena);
-    twins = chat_arena_alloc(arena, (step->count + 1) * sizeof(*twins));
+    list = chat_arena_alloc(arena, (step->count + 1) * sizeof(*list));
     calls = step->count == 0 ? NULL : &rq->calls[step->first];
 
-    for (i = 0; twins != NULL && i < step->count; i++) {
+    for (i = 0; list != NULL && i < step->count; i++) {
         call = &calls[i];
         if (!rq->chained && !chat_call_is_member(call)) {
             continue;
@@ -229,23 +230,23 @@ chat_gate_twins(const chat_request_t *rq, const chat_step_t *step,
         }
     }
 
-    for (i = 0; twins != NULL && i < step->count; i++) {
+    for (i = 0; list != NULL && i < step->count; i++) {
         entry = chat_table_find(&ids, calls[i].id);
 
         if (entry != NULL) {
-            twins[i].stands = entry->number == i + 1;
-            twins[i].lacks = entry->last & 1;
+            list[i].represents = entry->number == i + 1;
+            list[i].needs_result = entry->last & 1;
         }
     }
 
-    return twins;
+    return list;
 }
 
 
 /* The members of the question, each id once. */
 static chat_rc_e
 chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
-                  const chat_gate_twin_t *twins, size_t max_calls,
+                  const chat_occurrence_t *occurrences, size_t max_calls,
                   chat_question_t *q)
 {
     size_t                  i;
@@ -256,7 +257,7 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
     for (i = 0; i < step->count; i++) {
         call = &rq->calls[step->first + i];
 
-        if (!twins[i].stands) {
+        if (!occurrences[i].represents) {
             continue;
         }
 
@@ -278,7 +279,7 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
         entry->item = own;
         own->kind = call->kind;
         own->settled = chat_call_is_settled(call);
-        own->needs_result = own->settled && twins[i].lacks;
+        own->needs_result = own->settled && occurrences[i].needs_result;
         own->outcome = call->outcome;
         own->approval = call->approval;
         memcpy(own->fingerprint, call->fingerprint.bytes, 16);
@@ -289,10 +290,10 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
                            && call->outcome == CHAT_OUTCOME_NONE;
     }
 
-    q->brings = chat_gate_results(q, NULL);
-    q->carries = q->brings;
+    q->own_results = chat_gate_results(q, NULL);
+    q->sent_results = q->own_results;
 
-    if (q->brings.data == NULL) {
+    if (q->own_results.data == NULL) {
         return CHAT_ERROR;
     }
 
@@ -306,7 +307,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
 {
     chat_rc_e          rc = CHAT_ERROR;
     chat_arena_t      *scratch; /* a held request keeps the arena */
-    chat_gate_twin_t  *twins = NULL;
+    chat_occurrence_t *occurrences = NULL;
     const chat_step_t *step = chat_gate_step(rq);
 
     q->arena = arena;
@@ -334,11 +335,11 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
 
     scratch = chat_arena_create(0);
     if (scratch != NULL) {
-        twins = chat_gate_twins(rq, step, scratch);
+        occurrences = chat_gate_occurrences(rq, step, scratch);
     }
 
-    if (q->members != NULL && twins != NULL) {
-        rc = chat_gate_members(rq, step, twins, max_calls, q);
+    if (q->members != NULL && occurrences != NULL) {
+        rc = chat_gate_members(rq, step, occurrences, max_calls, q);
     }
 
     chat_arena_destroy(scratch);
@@ -386,7 +387,7 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
 {
     size_t             i;
     uint32_t           position = 0;
-    chat_gate_twin_t  *twins;
+    chat_occurrence_t *occurrences;
     const chat_call_t *call;
     const chat_step_t *step = chat_gate_step(rq);
 
@@ -394,8 +395,8 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
         return;
     }
 
-    twins = chat_gate_twins(rq, step, facts->arena);
-    if (twins == NULL) {
+    occurrences = chat_gate_occurrences(rq, step, facts->arena);
+    if (occurrences == NULL) {
         facts->failed = 1;
         return;
     }
@@ -404,14 +405,15 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
         call = &rq->calls[step->first + i];
 
         if (!rq->chained) {
-            if (!twins[i].stands) {
+            if (!occurrences[i].represents) {
                 continue;
             }
             chat_facts_call(facts, call->id, call->kind, position++,
                             &call->fingerprint);
         }
 
-        chat_gate_fact(call, payloads || !q->complete || twins[i].lacks,
+        chat_gate_fact(call,
+                       payloads || !q->complete || occurrences[i].needs_result,
                        max_result, facts, dropped);
     }
 }
@@ -427,8 +429,8 @@ chat_gate_attempt(const chat_question_t *q, uint32_t k)
     attempt.worker = q->worker;
     attempt.request = q->request;
     attempt.ms = q->now;
-    attempt.results = q->carries;
-    attempt.described = q->carries.data != NULL;
+    attempt.results = q->sent_results;
+    attempt.described = q->sent_results.data != NULL;
     memcpy(attempt.signature, q->signature, 16);
     memcpy(attempt.transcript, q->transcript, 16);
     memcpy(attempt.retry_key, q->retry_key, 16);
