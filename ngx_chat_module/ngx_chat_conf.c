@@ -1,9 +1,8 @@
 /*
  * ngx_chat_conf.c: reads the configuration.
  *
- * Promises: nonsense is refused with the name of the directive and the value
- * that is wrong; combinations that cannot work are warned of.
- * Must not know: what the values do.
+ * An invalid value is refused with the directive's name and the value; a
+ * combination that cannot work causes a warning.
  */
 
 #include <ngx_config.h>

@@ -1,7 +1,5 @@
 /*
- * ngx_chat_module.c: the directives, and what is set up when.
- *
- * Must not know: how anything is done.
+ * ngx_chat_module.c: the directives, and the setup of module and workers.
  */
 
 #include <ngx_config.h>

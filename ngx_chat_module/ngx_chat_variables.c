@@ -1,7 +1,5 @@
 /*
  * ngx_chat_variables.c: the variables, for access logs and headers.
- *
- * Must not know: how what they say came about.
  */
 
 #include <ngx_config.h>
@@ -124,7 +122,10 @@ ngx_chat_variable_time(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 }
 
 
-/* The calls of the stream, or of the request's batch; settled: those. */
+/*
+ * The number of calls of the stream, or else of the request's batch; settled:
+ * only those with a result.
+ */
 static ngx_uint_t
 ngx_chat_variable_calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
 {
@@ -143,7 +144,7 @@ ngx_chat_variable_calls(ngx_chat_ctx_t *ctx, ngx_uint_t settled)
 }
 
 
-/* The variables of a request whose body was recognised. */
+/* The variables of a request with a recognised body. */
 static ngx_int_t
 ngx_chat_variable_chat(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                        ngx_chat_ctx_t *ctx, uintptr_t which)

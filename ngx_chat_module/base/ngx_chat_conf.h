@@ -3,7 +3,7 @@
  *
  * The settings of a location, and what belongs to the whole of a worker.
  * A location's are merged when nginx has read its configuration and are not
- * changed after that. Must not know: requests.
+ * changed after that.
  */
 
 #ifndef NGX_CHAT_CONF_H

@@ -4,7 +4,6 @@
  * Each layer owns a part of it: request/ the body, the batch, the wait and
  * the attempt; response/ the answer; record/ the recording and the follower.
  * Lower layers report events by ctx->step() and never call request/.
- * Must not know: wire formats, how a store stores.
  */
 
 #ifndef NGX_CHAT_CTX_H

@@ -1,9 +1,5 @@
 /*
- * ngx_chat_headers.c: headers, and what those of a request say.
- *
- * One walk notes all that is needed of a request's later. Promises: a header
- * that only the module sets is never the client's.
- * Must not know: what follows from it.
+ * ngx_chat_headers.c: see ngx_chat_headers.h.
  */
 
 #include <ngx_config.h>
@@ -102,7 +98,7 @@ ngx_chat_headers_counts(ngx_list_t *headers, const ngx_table_elt_t *h)
 }
 
 
-/* 1 if the header's value begins so, in upper or lower case. */
+/* 1 if the value begins with this text, in upper or lower case. */
 static ngx_uint_t
 ngx_chat_headers_begins(const ngx_table_elt_t *h, const char *text)
 {
@@ -113,9 +109,9 @@ ngx_chat_headers_begins(const ngx_table_elt_t *h, const char *text)
 }
 
 
-/* 1 if the header signs the body, or carries a digest of it. */
+/* 1 if the header signs the body, or contains a digest of it. */
 static ngx_uint_t
-ngx_chat_headers_vouches(const ngx_table_elt_t *h)
+ngx_chat_headers_signs(const ngx_table_elt_t *h)
 {
     ngx_uint_t         i;
     static const char *names[] = { "digest",      "content-digest",
@@ -165,7 +161,7 @@ ngx_chat_headers_note(ngx_table_elt_t *h, ngx_chat_headers_t *out,
             ngx_memcpy(out->retry_key, digest.bytes, sizeof(out->retry_key));
         }
 
-    } else if (ngx_chat_headers_vouches(h)) {
+    } else if (ngx_chat_headers_signs(h)) {
         out->digested = 1;
     }
 }

@@ -1,9 +1,8 @@
 /*
- * ngx_chat_headers.h: headers of requests and answers, and what those of a
- * request say.
+ * ngx_chat_headers.h: headers of requests and answers.
  *
- * nginx keeps them in lists of several parts; here is the one walk over such a
- * list. Must not know: what follows from a header.
+ * One pass over a request's headers reads everything that the module needs
+ * later, and empties those that only the module may set.
  */
 
 #ifndef NGX_CHAT_HEADERS_H
@@ -19,7 +18,7 @@
 typedef struct {
     ngx_uint_t json;          /* the content type is JSON */
     ngx_uint_t encoded;       /* Content-Encoding */
-    ngx_uint_t digested;      /* a header vouches for the very bytes */
+    ngx_uint_t digested;      /* a header signs or digests the body */
     ngx_uint_t retry;         /* tries of its client library before this one */
     u_char     retry_key[16]; /* of Idempotency-Key; zero: none */
     chat_str_t origin;        /* of the page that sends it; data NULL: none */
@@ -38,18 +37,17 @@ ngx_table_elt_t *ngx_chat_headers_next(ngx_chat_headers_walk_t *walk);
 ngx_uint_t ngx_chat_headers_named(const ngx_table_elt_t *h, const char *name);
 ngx_uint_t ngx_chat_headers_is(chat_str_t name, const char *text);
 
-/* The first with this name that has not been taken away, or NULL. */
+/* The first present header with this name, or NULL. */
 ngx_table_elt_t *ngx_chat_headers_find(ngx_list_t *headers, const char *name);
 
 /*
- * 1 if the header of an answer has neither been taken away nor stands before
- * it already: what was sent early stands among those of the upstream, too.
+ * 1 if this header of an answer is present and no equal one precedes it: after
+ * an early 200 the list contains the early headers and those of the upstream.
  */
 ngx_uint_t ngx_chat_headers_counts(ngx_list_t            *headers,
                                    const ngx_table_elt_t *h);
 
-/* Looks at all request headers once; blank: empties those that the module
- * sets. */
+/* Reads all request headers; blank: empties those that the module sets. */
 void ngx_chat_headers_scan(ngx_http_request_t *r, ngx_chat_headers_t *out,
                            ngx_uint_t blank);
 

@@ -1,8 +1,6 @@
 /*
- * ngx_chat_nginx_internals.c: what relies on habits of NGINX.
- *
- * The header says of each function which habit it relies on, and in which
- * versions that was read.
+ * ngx_chat_nginx_internals.c: see ngx_chat_nginx_internals.h, which names the
+ * behaviour that each function relies on.
  */
 
 #include <ngx_config.h>

@@ -1,6 +1,6 @@
 /*
- * ngx_chat_nginx_internals.h: what relies on habits of NGINX that its API
- * does not promise.
+ * ngx_chat_nginx_internals.h: code that relies on behaviour of NGINX that its
+ * API does not promise.
  *
  * Read in the sources of 1.22.1 (Debian 12) and 1.26.3 (Debian 13). Newer
  * versions are only compiled against (t/builds.sh). Check these functions
@@ -22,14 +22,13 @@
 ngx_uint_t ngx_chat_nginx_upstream_runs(ngx_http_request_t *r);
 
 /*
- * Closes the upstream, and lets the request live: its own cleanup handler does
- * that where the request ends.
+ * Closes the upstream by its own cleanup handler; the request continues.
  */
 void ngx_chat_nginx_upstream_close(ngx_http_request_t *r);
 
 /*
- * Ends the upstream as one that sends nothing more: its read handler takes
- * read->timedout for proxy_read_timeout. The request may be gone then.
+ * Ends the upstream as proxy_read_timeout does: its read handler checks
+ * read->timedout. The request may have ended afterwards.
  */
 void ngx_chat_nginx_upstream_time_out(ngx_http_request_t *r);
 

@@ -1,8 +1,8 @@
 /*
  * ngx_chat_share.c: see ngx_chat_share.h.
  *
- * Entries that have about as much stand in one queue, four queues to a power
- * of two, so that the largest is found without looking at all of them.
+ * Entries with about the same use are in one queue, four queues to a power of
+ * two, so that the largest is found without a scan.
  */
 
 #include <ngx_config.h>

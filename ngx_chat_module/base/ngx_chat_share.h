@@ -1,11 +1,10 @@
 /*
- * ngx_chat_share.h: how much of a common good each tenant has, and which one
- * has the most.
+ * ngx_chat_share.h: how much of a limited resource each tenant uses, and which
+ * tenant uses the most.
  *
- * The entries belong to the caller, in a worker's memory or in a zone; all
- * calls of one zone are made with its mutex held. Promises: each call takes
- * constant time, or the logarithm of the number of tenants.
- * Must not know: what is shared.
+ * The caller owns the entries, in a worker's memory or in a zone, and holds
+ * the zone's mutex. Each call takes constant time, or the logarithm of the
+ * number of tenants.
  */
 
 #ifndef NGX_CHAT_SHARE_H
@@ -20,7 +19,7 @@
 /* One tenant's part. */
 typedef struct {
     ngx_rbtree_node_t node;  /* key: the tenant */
-    ngx_queue_t       queue; /* those that have about as much */
+    ngx_queue_t       queue; /* entries with about the same use */
     size_t            used;  /* units of the caller */
 } ngx_chat_share_t;
 
@@ -36,19 +35,19 @@ void ngx_chat_shares_init(ngx_chat_shares_t *shares);
 ngx_chat_share_t *ngx_chat_shares_find(ngx_chat_shares_t *shares,
                                        uint64_t           tenant);
 
-/* A new entry, which has nothing yet. */
+/* Adds an entry with no units. */
 void ngx_chat_shares_insert(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
                             uint64_t tenant);
 void ngx_chat_shares_remove(ngx_chat_shares_t *shares,
                             ngx_chat_share_t  *share);
 
-/* It has so many units from now on. */
+/* Sets the number of units that the tenant uses. */
 void ngx_chat_shares_set(ngx_chat_shares_t *shares, ngx_chat_share_t *share,
                          size_t used);
 
 /*
- * The entry that has the most, or one that has at least three quarters of
- * that; NULL: there is none.
+ * The entry with the most units, or one with at least three quarters of that;
+ * NULL: there is none.
  */
 ngx_chat_share_t *ngx_chat_shares_largest(ngx_chat_shares_t *shares);
 

@@ -1,11 +1,9 @@
 /*
- * ngx_chat_value.c: the value of a directive with variables.
+ * ngx_chat_value.c: values of directives.
  *
- * A variable may be a "map" of regular expressions, and what one of them
- * captures takes the place of the request's captures.
- * Promises: $1 of the location is after it what it was before, for the other
- * directives of the module and for proxy_pass.
- * Must not know: what the value is for.
+ * A variable may be a "map" with regular expressions, and their captures
+ * replace those of the request. Promises: the location's $1 keeps its value,
+ * for the other directives of the module and for proxy_pass.
  */
 
 #include <ngx_config.h>

@@ -4,7 +4,6 @@
  * The header of the answer (answer/k/...), what its stream brings (calls,
  * results, seal), and how it ended (end/k/...). No request waits for
  * these joins. Promises: each attempt of this worker gets its end.
- * Must not know: wire formats.
  */
 
 #include <ngx_config.h>

@@ -5,7 +5,7 @@
  * One question per step, all at once: for the step that a continuation
  * answers, exactly what the gate found; for earlier steps (and for what a
  * fresh turn leaves behind) whatever the store has. Promises: a body is
- * replaced whole or not at all. Must not know: wire formats.
+ * replaced whole or not at all.
  */
 
 #include <ngx_config.h>

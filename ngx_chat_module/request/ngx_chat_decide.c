@@ -6,7 +6,6 @@
  * batch was seen incomplete, never goes on without the store; any other one
  * does as chat_store_failure says. A held request joins its results again
  * where the store has lost them.
- * Must not know: wire formats, how a store stores.
  */
 
 #include <ngx_config.h>

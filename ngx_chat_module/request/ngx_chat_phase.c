@@ -6,7 +6,6 @@
  * or ngx_chat_decide.c answers an event with an action; perform() carries it
  * out. Promises: a body is read only where it may be chat; a request goes on
  * at most once; a claim that is not used is made void.
- * Must not know: wire formats, how a store stores.
  */
 
 #include <ngx_config.h>

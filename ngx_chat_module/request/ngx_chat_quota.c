@@ -6,7 +6,6 @@
  * It may have more while no other tenant needs it. Past a limit, a tenant
  * within its share takes the place of the oldest requests of the tenant that
  * has most, if that is past its own. These end as at their bound.
- * Must not know: the store, why a request waits.
  */
 
 #include <ngx_config.h>

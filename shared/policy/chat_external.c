@@ -1,11 +1,10 @@
 /*
- * chat_external.c: external results of a conversation; see
- * chat_external.h.
+ * chat_external.c: external results of a conversation; see chat_external.h.
  *
- * Three parts: the body that brings results is read, they become facts of
- * the batch in its dialect's form, and a batch is shown as JSON. Promises: a
- * body that could be read in two ways is refused; ids are shown whole, no
- * payload and no credential is shown. Must not know: stores, NGINX.
+ * Three parts: read the body of a request, convert its results to facts of the
+ * batch in the form of the batch's dialect, write a batch as JSON. Promises: a
+ * body with two possible meanings is refused; ids are written whole, payloads
+ * and credentials never.
  */
 
 #include "facts/chat_conversation.h"
@@ -31,7 +30,7 @@ chat_external_bad(chat_external_t *out, const char *field, const char *message)
 }
 
 
-/* A member that is a string with something in it; else it is refused. */
+/* Reads a member that must be a string and not empty. */
 static chat_rc_e
 chat_external_text(chat_external_t *out, const chat_json_t *object,
                    const char *field, chat_str_t *text)
@@ -57,106 +56,66 @@ chat_external_text(chat_external_t *out, const chat_json_t *object,
 }
 
 
-/* The one of output, errorText and approved that is there. */
-static chat_rc_e
-chat_external_which(chat_external_t *out, const chat_json_t *object,
-                    const char **field, const chat_json_t **value)
-{
-    size_t             i;
-    const chat_json_t *node;
-
-    static const char *const fields[] = { "output", "errorText", "approved" };
-
-    *value = NULL;
-
-    for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        node = chat_json_get(&out->doc, object, fields[i]);
-        if (node == NULL) {
-            continue;
-        }
-
-        if (*value != NULL) {
-            return chat_external_bad(out, fields[i],
-                                     "only one of output, errorText and "
-                                     "approved may be given");
-        }
-
-        *field = fields[i];
-        *value = node;
-    }
-
-    return *value != NULL ? CHAT_OK
-                          : chat_external_bad(out, "output",
-                                              "one of output, errorText and "
-                                              "approved must be given");
-}
-
-
-/* What was decided, and why. */
-static chat_rc_e
-chat_external_decision(chat_external_t *out, const chat_json_t *reason,
-                       const chat_json_t *value, chat_external_item_t *item)
-{
-    if (value->type != CHAT_JSON_TRUE && value->type != CHAT_JSON_FALSE) {
-        return chat_external_bad(out, "approved",
-                                 "this member must be true or false");
-    }
-
-    if (reason != NULL && reason->type != CHAT_JSON_STRING) {
-        return chat_external_bad(out, "reason",
-                                 "this member must be a string");
-    }
-
-    item->approval = value->type == CHAT_JSON_TRUE ? CHAT_APPROVAL_GRANTED
-                                                   : CHAT_APPROVAL_REFUSED;
-    item->value = reason;
-    return CHAT_OK;
-}
-
-
+/* What the result says: one of output, errorText and approved. */
 static chat_rc_e
 chat_external_value(chat_external_t *out, const chat_json_t *object,
                     chat_external_item_t *item, size_t max_result)
 {
-    chat_rc_e          rc;
-    const char        *field = NULL;
-    const chat_json_t *value, *reason;
+    const char        *field;
+    const chat_json_t *output = chat_json_get(&out->doc, object, "output");
+    const chat_json_t *error = chat_json_get(&out->doc, object, "errorText");
+    const chat_json_t *approved = chat_json_get(&out->doc, object, "approved");
+    const chat_json_t *reason = chat_json_get(&out->doc, object, "reason");
 
-    rc = chat_external_which(out, object, &field, &value);
-    if (rc != CHAT_OK) {
-        return rc;
+    switch ((output != NULL) + (error != NULL) + (approved != NULL)) {
+    case 0:
+        return chat_external_bad(out, "output",
+                                 "one of output, errorText and approved must "
+                                 "be given");
+    case 1:
+        break;
+
+    default:
+        return chat_external_bad(out,
+                                 output && error ? "errorText" : "approved",
+                                 "only one of output, errorText and approved "
+                                 "may be given");
     }
 
-    reason = chat_json_get(&out->doc, object, "reason");
-
-    if (strcmp(field, "approved") == 0) {
-        rc = chat_external_decision(out, reason, value, item);
-        field = "reason";
-
-    } else if (reason != NULL) {
+    if (reason != NULL && approved == NULL) {
         return chat_external_bad(out, "reason",
                                  "this member belongs to approved alone");
+    }
 
-    } else if (strcmp(field, "output") == 0) {
-        item->outcome = CHAT_OUTCOME_OK;
-        item->value = value;
+    if (approved != NULL && approved->type != CHAT_JSON_TRUE
+        && approved->type != CHAT_JSON_FALSE)
+    {
+        return chat_external_bad(out, "approved",
+                                 "this member must be true or false");
+    }
 
-    } else if (value->type != CHAT_JSON_STRING) {
+    field = output ? "output" : error ? "errorText" : "reason";
+    item->value = output ? output : error ? error : reason;
+
+    if (item->value != NULL && output == NULL
+        && item->value->type != CHAT_JSON_STRING)
+    {
         return chat_external_bad(out, field, "this member must be a string");
+    }
 
+    if (approved != NULL) {
+        item->approval = approved->type == CHAT_JSON_TRUE
+                             ? CHAT_APPROVAL_GRANTED
+                             : CHAT_APPROVAL_REFUSED;
     } else {
-        item->outcome = CHAT_OUTCOME_ERROR;
-        item->value = value;
+        item->outcome = output ? CHAT_OUTCOME_OK : CHAT_OUTCOME_ERROR;
     }
 
-    if (rc == CHAT_OK
-        && chat_json_raw(&out->doc, item->value).len > max_result) {
-        rc = chat_external_refused(
-            out, 413, "too_large", field,
-            "this member is longer than chat_max_result");
-    }
-
-    return rc;
+    return chat_json_raw(&out->doc, item->value).len <= max_result
+               ? CHAT_OK
+               : chat_external_refused(
+                   out, 413, "too_large", field,
+                   "this member is longer than chat_max_result");
 }
 
 
@@ -204,7 +163,7 @@ chat_external_item(chat_external_t *out, const chat_json_t *object,
 }
 
 
-/* The text as a tree; of a list the first element. */
+/* Parses the body; *first: its first result. */
 static chat_rc_e
 chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
                     size_t max_calls, const chat_json_t **first)
@@ -270,7 +229,7 @@ chat_external_read(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
 }
 
 
-/* The call that the result is of, if it can take it. */
+/* Finds the call of a result; refuses a result that the call cannot take. */
 static chat_rc_e
 chat_external_member(chat_external_t *out, const chat_external_item_t *item,
                      const chat_dialect_t *dialect, const chat_batch_t *batch,
@@ -306,7 +265,7 @@ chat_external_member(chat_external_t *out, const chat_external_item_t *item,
 }
 
 
-/* 1 if the same was answered before, by the store or earlier in the list. */
+/* 1 if the call already has a result, in the store or earlier in the list. */
 static int
 chat_external_is_repeated(const chat_external_t      *out,
                           const chat_external_item_t *item,
@@ -493,7 +452,7 @@ typedef enum {
     CHAT_EXTERNAL_MISSING /* the ids of those without an outcome */
 } chat_external_list_e;
 
-/* The calls of the batch that the client is to answer. */
+/* Writes the calls of the batch that the client must answer. */
 static void
 chat_external_calls(const chat_batch_t *batch, chat_external_list_e list,
                     chat_buf_t *out)

@@ -1,11 +1,9 @@
 /*
- * chat_external.h: external results, as a person in another program or a
- * webhook gives them: the body of such a request, the facts that it makes, and
- * the reply.
+ * chat_external.h: external results: the body of a request that another
+ * program sends to chat_results, the facts that it adds, and the reply.
  *
- * Promises: pure; any body is survived; a list is taken whole or not at all;
- * a refusal names the field, and of a list the index.
- * Must not know: stores, NGINX, time.
+ * Promises: no I/O; any input is safe; a list is accepted whole or not at all;
+ * a refusal names the field, and the index in a list.
  */
 
 #ifndef CHAT_EXTERNAL_H
@@ -19,7 +17,7 @@
 #include "dialect/chat_dialect.h"
 #include "json/chat_json.h"
 
-/* One of them. */
+/* One result or decision. */
 typedef struct {
     chat_str_t         id;
     chat_outcome_e     outcome;  /* OK or ERROR; NONE: a decision */
@@ -27,7 +25,7 @@ typedef struct {
     const chat_json_t *value;    /* output or error text; the decision's
                                     reason, or NULL */
     size_t             index;    /* in the body */
-    int                repeated; /* was settled before it came */
+    int                repeated; /* its call already has a result */
     size_t             fact;     /* index of its fact, if it is not repeated */
 } chat_external_item_t;
 
@@ -70,14 +68,14 @@ chat_rc_e chat_external_facts(chat_external_t      *out,
                               const chat_batch_t *batch, chat_facts_t *facts);
 
 /*
- * How many of these results stand: put is what chat_external_facts() gave,
- * facts is what the store then has.
+ * How many of these results the store has accepted: put is the output of
+ * chat_external_facts(), facts is what the store has after the join.
  */
 size_t chat_external_applied(const chat_external_t *out,
                              const chat_facts_t *put, const chat_fact_t *facts,
                              size_t n);
 
-/* 1 if the batch is neither finished nor given up. */
+/* 1 if the batch is neither finished, superseded nor cleared. */
 int chat_external_is_open(const chat_batch_t *batch);
 
 /* The batch as JSON, without payloads. */

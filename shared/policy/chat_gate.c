@@ -5,7 +5,7 @@
  * a function each where a row needs more than a line. chat_gate_act() turns a
  * verdict into an action. A client that asks again by itself is stopped: what
  * counts is what went upstream within a minute, by clocks that may differ a
- * little. Must not know: wire formats, stores, what time it is.
+ * little.
  */
 
 #include "policy/chat_question.h"

@@ -1,13 +1,11 @@
 /*
- * chat_gate.h: what becomes of a request.
+ * chat_gate.h: the verdict on a request, and the action that follows from it.
  *
- * A chat_question_t is the little that must be kept of a continuation while
- * it waits. chat_gate_decide() reads it together with what the store knows of
- * the batch, and returns what to do now. The caller asks again after each
- * change of the batch, so the gate has no state but the question's.
+ * A chat_question_t is what a continuation keeps while it waits. After each
+ * change of the batch, chat_gate_decide() reads it together with the facts of
+ * the batch and returns a verdict; all state is in the question.
  * Promises: no I/O, no clock; never lets a half-answered batch go on, even if
  * the store has lost its data; never returns GO without a claim that stands.
- * Must not know: wire formats, stores, time.
  */
 
 #ifndef CHAT_GATE_H
@@ -28,14 +26,14 @@ typedef struct {
     chat_outcome_e  outcome;      /* of that; NONE: there is none */
     chat_approval_e approval;     /* as the body has it */
     int             settled;      /* by the body itself */
-    int             needs_result; /* settled in the body, but the same id
-                                      stands there once more without a result:
-                                      a stored result goes into that place */
+    int             needs_result; /* settled, but the body has the same id once
+                                     more without a result, which takes a
+                                     stored one */
 } chat_question_member_t;
 
 #define CHAT_CLAIMANT_MAX 128 /* bytes of worker and request together */
 
-/* What the looks of a request have shown, and a store may have lost since. */
+/* What the looks of a request have shown; the store may lose it later. */
 typedef struct {
     chat_attempt_t last;     /* of another request; k 0: none */
     chat_attempt_t answered; /* likewise */
@@ -44,7 +42,7 @@ typedef struct {
     size_t         ncalls; /* of the batch; kept for a chain only */
 } chat_seen_batch_t;
 
-/* A continuation, as far as it is kept while the request waits. */
+/* What a continuation keeps while it waits. */
 typedef struct {
     const chat_dialect_t   *dialect;
     chat_key_t              key;

@@ -4,7 +4,6 @@
  * The list of results is made from what a store answered, call by call, and
  * given to the dialect, which knows where in a body they go. Calls that stay
  * open take the answer that the body has elsewhere, or an error.
- * Must not know: stores, NGINX, wire formats.
  */
 
 #include "policy/chat_gate.h"
@@ -447,65 +446,29 @@ chat_results_open(chat_results_t *results, const chat_request_t *rq,
 }
 
 
-/* What the store has for this call of a chain, or else the error. */
-static chat_result_t
-chat_open_chained(const chat_results_t *results, const chat_twins_t *stored,
-                  const chat_call_t *call, const chat_call_t *after)
-{
-    size_t        i = chat_twins_first(stored, call->id);
-    chat_result_t result;
-
-    if (i != CHAT_TWINS_NONE) {
-        return results->items[i];
-    }
-
-    memset(&result, 0, sizeof(result));
-    result.id = call->id;
-    result.after = after;
-    result.unknown = 1;
-    result.payload = chat_cstr(CHAT_OPEN_TEXT);
-
-    /* where the call is not there to become an error, no is the answer */
-    if (call->kind == CHAT_KIND_APPROVAL) {
-        result.approval = CHAT_APPROVAL_REFUSED;
-    } else {
-        result.outcome = CHAT_OUTCOME_ERROR;
-    }
-
-    return result;
-}
-
-
 chat_rc_e
 chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
                         const chat_step_t *step, const chat_call_t *order,
                         size_t norder)
 {
-    size_t             i, own;
-    chat_twins_t       stored, brought;
-    chat_result_t      result;
-    chat_results_t     all;
+    size_t             i, own, next = 0, count = results->count;
+    chat_twins_t       brought;
+    chat_result_t      result, *stored = results->items;
     const chat_call_t *after = NULL;
-
-    chat_results_init(&all, results->arena);
-    all.decided = results->decided;
-    all.ndecided = results->ndecided;
-
-    chat_twins_init(&stored, results->arena);
-
-    for (i = 0; i < results->count; i++) {
-        if (chat_twins_add(&stored, results->items[i].id,
-                           results->items[i].call != NULL)
-                != CHAT_OK
-            || (results->items[i].call != NULL
-                && chat_results_add(&all, &results->items[i]) != CHAT_OK))
-        {
-            return CHAT_ERROR;
-        }
-    }
 
     if (chat_results_index(rq, step, results->arena, &brought) != CHAT_OK) {
         return CHAT_ERROR;
+    }
+
+    /* a new list: the calls that are in the body, then those of the chain */
+    results->items = NULL;
+    results->count = results->size = 0;
+
+    for (i = 0; i < count; i++) {
+        if (stored[i].call != NULL
+            && chat_results_add(results, &stored[i]) != CHAT_OK) {
+            return CHAT_ERROR;
+        }
     }
 
     for (i = 0; i < norder; i++) {
@@ -515,22 +478,36 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
             continue;
         }
 
-        result = chat_open_chained(results, &stored, &order[i], after);
-
-        /* no error for what was decided, or what the provider has */
-        if (order[i].kind == CHAT_KIND_PROVIDER
-            || (result.unknown
-                && (order[i].approval != CHAT_APPROVAL_NONE
-                    || order[i].delivered)))
-        {
-            continue;
+        while (next < count && stored[next].call != NULL) {
+            next++;
         }
 
-        if (chat_results_add(&all, &result) != CHAT_OK) {
+        memset(&result, 0, sizeof(result));
+
+        if (next < count && chat_str_eq(stored[next].id, order[i].id)) {
+            result = stored[next++];
+
+        } else if (order[i].approval == CHAT_APPROVAL_NONE
+                   && !order[i].delivered) {
+            result.id = order[i].id;
+            result.after = after;
+            result.unknown = 1;
+            result.payload = chat_cstr(CHAT_OPEN_TEXT);
+
+            /* the call is not in the body: a refusal is its error */
+            if (order[i].kind == CHAT_KIND_APPROVAL) {
+                result.approval = CHAT_APPROVAL_REFUSED;
+            } else {
+                result.outcome = CHAT_OUTCOME_ERROR;
+            }
+        }
+
+        if (result.id.len != 0 && order[i].kind != CHAT_KIND_PROVIDER
+            && chat_results_add(results, &result) != CHAT_OK)
+        {
             return CHAT_ERROR;
         }
     }
 
-    *results = all;
     return CHAT_OK;
 }

@@ -1,10 +1,9 @@
 /*
- * chat_merge.h: which results go into a body, and putting them there.
+ * chat_merge.h: selects the results for a body and inserts them.
  *
- * Promises: the merged body is valid JSON, every byte that no result needed
- * stays; a call that has its result is never touched; a result goes only into
- * a call whose arguments it answered.
- * Must not know: stores, NGINX, wire formats (the dialect splices).
+ * Promises: the merged body is valid JSON, and only the places of the results
+ * change; a call with a result is not touched; a result goes only into a call
+ * with the arguments that it answered.
  */
 
 #ifndef CHAT_MERGE_H

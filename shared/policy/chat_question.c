@@ -8,7 +8,6 @@
  * the same signature, the same transcript before the step, and the same
  * results where both bring one. A client library that asks once more may
  * follow its own earlier try alone.
- * Must not know: wire formats, stores, time.
  */
 
 #include "bytes/chat_table.h"

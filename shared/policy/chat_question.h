@@ -5,7 +5,6 @@
  * For the files of this folder alone.
  * Promises: requests that ask for other things never share an answer; in
  * doubt a request is one of its own.
- * Must not know: wire formats, stores, time.
  */
 
 #ifndef CHAT_QUESTION_H
