@@ -1,5 +1,8 @@
 /*
  * ngx_chat_module.c: the directives, and the setup of module and workers.
+ *
+ * A configuration without a directive of this module installs no handler, no
+ * filter and no zone.
  */
 
 #include <ngx_config.h>

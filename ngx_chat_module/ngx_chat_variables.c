@@ -1,5 +1,7 @@
 /*
  * ngx_chat_variables.c: the variables, for access logs and headers.
+ *
+ * All are computed from the context of the main request when they are read.
  */
 
 #include <ngx_config.h>

@@ -1,5 +1,7 @@
 /*
  * ngx_chat_headers.c: see ngx_chat_headers.h.
+ *
+ * A header list has several parts; ngx_chat_headers_next() walks over them.
  */
 
 #include <ngx_config.h>

@@ -1,6 +1,7 @@
 /*
- * ngx_chat_nginx_internals.c: see ngx_chat_nginx_internals.h, which names the
- * behaviour that each function relies on.
+ * ngx_chat_nginx_internals.c: see ngx_chat_nginx_internals.h.
+ *
+ * The header names the behaviour of NGINX that each function relies on.
  */
 
 #include <ngx_config.h>
