@@ -235,7 +235,9 @@ must_wait(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n,
         return 0;
     }
 
-    if (chat_listed_held(facts, n, chat_store_alive, store, &held) == CHAT_OK)
+    if (chat_listed_running(facts, n, CHAT_LISTED_HOLD, chat_str(NULL, 0),
+                            chat_store_alive, store, &held)
+        == CHAT_OK)
     {
         resume->until = 0;
         return 1;
@@ -498,8 +500,9 @@ stop_stream(ngx_chat_ctx_t *ctx, const chat_fact_t *facts, size_t n)
     if (id.len != 0 && chat_listed_find(facts, n, id, &stream) != CHAT_OK) {
         no_stream(ctx);
 
-    } else if (chat_listed_running(facts, n, id, chat_store_alive,
-                                   ctx->worker->store, &stream)
+    } else if (chat_listed_running(facts, n, CHAT_LISTED_STREAM, id,
+                                   chat_store_alive, ctx->worker->store,
+                                   &stream)
                != CHAT_OK)
     {
         send_nothing(ctx);

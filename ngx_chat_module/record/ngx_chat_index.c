@@ -42,10 +42,10 @@ find_index(ngx_chat_ctx_t *ctx, chat_key_t *index)
 }
 
 
-/* What the index has of this request: its stream, or (held) its hold. */
+/* What the index has of this request: its stream or its hold. */
 static void
-entry_facts(ngx_chat_ctx_t *ctx, uint64_t ms, const chat_digest_t *name,
-            ngx_uint_t held, chat_facts_t *facts)
+entry_facts(ngx_chat_ctx_t *ctx, chat_listed_kind_e kind, uint64_t ms,
+            const chat_digest_t *name, chat_facts_t *facts)
 {
     chat_listed_t entry;
 
@@ -56,12 +56,7 @@ entry_facts(ngx_chat_ctx_t *ctx, uint64_t ms, const chat_digest_t *name,
     entry.name = *name;
 
     chat_facts_init(facts, ctx->kept);
-
-    if (held) {
-        chat_facts_held(facts, &entry);
-    } else {
-        chat_facts_listed(facts, &entry);
-    }
+    chat_facts_listed(facts, kind, &entry);
 }
 
 
@@ -134,7 +129,8 @@ put_stream(ngx_chat_ctx_t *ctx)
     ngx_chat_indexed_t *indexed = ctx->indexed;
 
     indexed->ms = ngx_chat_now();
-    entry_facts(ctx, indexed->ms, &indexed->key.name, 0, &facts);
+    entry_facts(ctx, CHAT_LISTED_STREAM, indexed->ms, &indexed->key.name,
+                &facts);
 
     indexed->watch.notify = on_notify;
     indexed->watch.data = ctx;
@@ -234,7 +230,7 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     ctx->hold = id;
     ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = ngx_chat_index_unhold;
 
-    entry_facts(ctx, ngx_chat_now(), &hold.name, 1, &facts);
+    entry_facts(ctx, CHAT_LISTED_HOLD, ngx_chat_now(), &hold.name, &facts);
     ngx_chat_put(ctx, &index, &facts);
 }
 
@@ -278,7 +274,8 @@ on_look(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 
         if (rc == CHAT_DECLINED && ctx->dialect != NULL) {
             /* the store has lost it */
-            entry_facts(ctx, indexed->ms, &indexed->key.name, 0, &lost);
+            entry_facts(ctx, CHAT_LISTED_STREAM, indexed->ms,
+                        &indexed->key.name, &lost);
             ngx_chat_put(ctx, &indexed->index, &lost);
         }
     }

@@ -12,6 +12,47 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define CHAT_LISTED_NAME (2 * CHAT_DIGEST_SIZE) /* digits */
+#define CHAT_LISTED_FIELD (CHAT_LISTED_NAME + 32)
+
+/* The kinds of entries with a time. */
+#define CHAT_LISTED_BATCH (CHAT_LISTED_HOLD + 1)
+#define CHAT_LISTED_KINDS (CHAT_LISTED_BATCH + 1)
+
+static const char *const chat_listed_kinds[CHAT_LISTED_KINDS] = {
+    [CHAT_LISTED_STREAM] = "stream",
+    [CHAT_LISTED_HOLD] = "hold",
+    [CHAT_LISTED_BATCH] = "batch",
+};
+
+/* The fact <kind>/<ms>-<id>. */
+typedef struct {
+    const chat_fact_t *fact;
+    unsigned           kind;
+    uint64_t           ms;
+    chat_str_t         id; /* of a batch its name */
+} chat_dated_t;
+
+
+chat_rc_e
+chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
+{
+    chat_str_t parts[3];
+
+    if (scope->anonymous || scope->conversation.len == 0) {
+        return CHAT_DECLINED;
+    }
+
+    key->tenant = chat_scope_tenant(scope);
+    parts[0] = chat_cstr("record");
+    parts[1] = chat_str(scope->tenant.bytes, CHAT_DIGEST_SIZE);
+    parts[2] = scope->conversation;
+    chat_digest_parts(parts, 3, &key->name);
+    chat_scope_tag(scope, &key->tag);
+    return CHAT_OK;
+}
+
+
 void
 chat_listed_id(const chat_key_t *key, char *id)
 {
@@ -28,43 +69,51 @@ chat_listed_is_id(chat_str_t id)
 }
 
 
-static const char chat_listed_stream[] = "stream/";
-static const char chat_listed_hold[] = "hold/";
-
-
+/* Adds <kind>/<ms>-<first digits of the name>. */
 static void
-chat_listed_put(chat_facts_t *facts, const char *prefix,
-                const chat_listed_t *listed)
+chat_dated_add(chat_facts_t *facts, unsigned kind, uint64_t ms,
+               const char *name, int digits, chat_buf_t *value)
 {
-    char       name[2 * CHAT_DIGEST_SIZE + 1];
-    char       field[CHAT_LISTED_ID + 32];
+    char field[CHAT_LISTED_FIELD];
+
+    (void) snprintf(field, sizeof(field), "%s/%llu-%.*s",
+                    chat_listed_kinds[kind], (unsigned long long) ms, digits,
+                    name);
+    chat_facts_buf(facts, field, value);
+}
+
+
+void
+chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
+                  const chat_listed_t *listed)
+{
+    char       name[CHAT_LISTED_NAME + 1];
     chat_buf_t value = { 0 };
 
     chat_digest_hex(&listed->name, CHAT_DIGEST_SIZE, name);
-    (void) snprintf(field, sizeof(field), "%s%llu-%.*s", prefix,
-                    (unsigned long long) listed->ms, CHAT_LISTED_ID, name);
-
-    chat_buf_add(&value, listed->worker);
-    chat_buf_puts(&value, " ");
-    chat_buf_add(&value, listed->dialect);
-    chat_buf_puts(&value, " ");
-    chat_buf_puts(&value, name);
-
-    chat_facts_buf(facts, field, &value);
+    chat_buf_format(&value, "%v %v %s", listed->worker, listed->dialect, name);
+    chat_dated_add(facts, kind, listed->ms, name, CHAT_LISTED_ID, &value);
 }
 
 
 void
-chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed)
+chat_facts_batch(chat_facts_t *facts, uint64_t ms,
+                 const chat_recorded_t *recorded)
 {
-    chat_listed_put(facts, chat_listed_stream, listed);
-}
+    char       hex[CHAT_LISTED_NAME + 1];
+    size_t     i;
+    chat_buf_t value = { 0 };
 
+    chat_buf_add(&value, recorded->dialect);
 
-void
-chat_facts_held(chat_facts_t *facts, const chat_listed_t *listed)
-{
-    chat_listed_put(facts, chat_listed_hold, listed);
+    for (i = 1; i < recorded->nnames; i++) {
+        chat_digest_hex(&recorded->names[i], CHAT_DIGEST_SIZE, hex);
+        chat_buf_printf(&value, " %s", hex);
+    }
+
+    chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, hex);
+    chat_dated_add(facts, CHAT_LISTED_BATCH, ms, hex, CHAT_LISTED_NAME,
+                   &value);
 }
 
 
@@ -72,7 +121,7 @@ static void
 chat_listed_fact(chat_facts_t *facts, const char *what, chat_str_t id,
                  const char *value)
 {
-    char field[CHAT_LISTED_ID + 8];
+    char field[CHAT_LISTED_FIELD];
 
     (void) snprintf(field, sizeof(field), "%s%.*s", what, CHAT_LISTED_ID,
                     (const char *) id.data);
@@ -94,36 +143,63 @@ chat_facts_stop(chat_facts_t *facts, chat_str_t id)
 }
 
 
-/* 1 and *out if the fact is one of a stream or, by its prefix, of a hold. */
+/* 1 if the fact is an entry with a time. */
 static int
-chat_listed_read(const chat_fact_t *fact, const char *prefix,
-                 chat_listed_t *out)
+chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
 {
-    char       hex[2 * CHAT_DIGEST_SIZE + 1];
-    chat_str_t value = fact->value;
+    chat_str_t id = fact->field, kind = chat_str_cut(&id, '/');
+
+    out->fact = fact;
+
+    for (out->kind = 0; out->kind < CHAT_LISTED_KINDS; out->kind++) {
+        if (chat_str_is(kind, chat_listed_kinds[out->kind])) {
+            break;
+        }
+    }
+
+    if (out->kind == CHAT_LISTED_KINDS
+        || !chat_str_number(chat_str_cut(&id, '-'), &out->ms) || out->ms == 0)
+    {
+        return 0;
+    }
+
+    out->id = id;
+    return id.len != 0;
+}
+
+
+/* The newest first; of one time the one with the greater id. */
+static int
+chat_dated_compare(const void *one, const void *two)
+{
+    const chat_dated_t *a = one, *b = two;
+
+    return a->ms != b->ms ? (a->ms > b->ms ? -1 : 1)
+                          : chat_str_compare(b->id, a->id);
+}
+
+
+/* 1 and *out if the entry is a stream or a hold of this kind. */
+static int
+chat_listed_read(const chat_dated_t *entry, unsigned kind, chat_listed_t *out)
+{
+    char       id[CHAT_LISTED_ID + 1];
+    chat_str_t value = entry->fact->value;
 
     memset(out, 0, sizeof(*out));
+    out->id = entry->id;
+    out->ms = entry->ms;
     out->worker = chat_str_cut(&value, ' ');
     out->dialect = chat_str_cut(&value, ' ');
 
-    if (!chat_str_after(fact->field, prefix, &out->id)
-        || !chat_str_number(chat_str_cut(&out->id, '-'), &out->ms)
+    if (entry->kind != kind
         || !chat_hex_read(value, out->name.bytes, CHAT_DIGEST_SIZE))
     {
         return 0;
     }
 
-    chat_digest_hex(&out->name, CHAT_LISTED_ID / 2, hex);
-    return chat_str_is(out->id, hex);
-}
-
-
-/* 1 if a comes before b: by time, of one time by id. */
-static int
-chat_listed_before(const chat_listed_t *a, const chat_listed_t *b)
-{
-    return a->ms != b->ms ? a->ms < b->ms
-                          : memcmp(a->id.data, b->id.data, CHAT_LISTED_ID) < 0;
+    chat_digest_hex(&out->name, CHAT_LISTED_ID / 2, id);
+    return chat_str_is(out->id, id);
 }
 
 
@@ -151,37 +227,51 @@ chat_listed_state(const chat_fact_t *facts, size_t n, chat_listed_t *out)
 }
 
 
-/* alive NULL: one that has ended is as good. */
-static chat_rc_e
-chat_listed_search(const chat_fact_t *facts, size_t n, const char *prefix,
-                   chat_str_t id, int (*alive)(void *data, chat_str_t worker),
-                   void *data, chat_listed_t *out)
+/*
+ * The newest entry of the kind, and with this id unless that is empty, that
+ * is older than *bound (NULL: any), which it replaces. 0: there is none.
+ */
+static int
+chat_listed_next(const chat_fact_t *facts, size_t n, unsigned kind,
+                 chat_str_t id, chat_dated_t *bound, chat_listed_t *out)
 {
-    size_t        i, k, count = 0;
-    chat_listed_t one, newest[CHAT_LISTED_LOOK];
+    int           found = 0;
+    size_t        i;
+    chat_dated_t  entry, newest = { 0 };
+    chat_listed_t listed;
 
     for (i = 0; i < n; i++) {
-        if (!chat_listed_read(&facts[i], prefix, &one)
-            || (id.len != 0 && !chat_str_eq(id, one.id)))
+        if (chat_dated_read(&facts[i], &entry)
+            && (id.len == 0 || chat_str_eq(id, entry.id))
+            && (bound->fact == NULL || chat_dated_compare(bound, &entry) < 0)
+            && (!found || chat_dated_compare(&entry, &newest) < 0)
+            && chat_listed_read(&entry, kind, &listed))
         {
-            continue;
-        }
-
-        k = count < CHAT_LISTED_LOOK ? count++ : CHAT_LISTED_LOOK;
-
-        for (; k > 0 && chat_listed_before(&newest[k - 1], &one); k--) {
-            if (k < CHAT_LISTED_LOOK) {
-                newest[k] = newest[k - 1];
-            }
-        }
-
-        if (k < CHAT_LISTED_LOOK) {
-            newest[k] = one;
+            found = 1;
+            newest = entry;
+            *out = listed;
         }
     }
 
-    for (i = 0; i < count; i++) {
-        *out = newest[i];
+    *bound = newest;
+    return found;
+}
+
+
+chat_rc_e
+chat_listed_running(const chat_fact_t *facts, size_t n,
+                    chat_listed_kind_e kind, chat_str_t                id,
+                    int (*alive)(void *data, chat_str_t worker), void *data,
+                    chat_listed_t *out)
+{
+    size_t       i;
+    chat_dated_t bound = { 0 };
+
+    for (i = 0; i < CHAT_LISTED_LOOK; i++) {
+        if (!chat_listed_next(facts, n, kind, id, &bound, out)) {
+            break;
+        }
+
         chat_listed_state(facts, n, out);
 
         if (alive == NULL ? id.len != 0 || !out->empty
@@ -200,91 +290,76 @@ chat_rc_e
 chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
                  chat_listed_t *out)
 {
-    return chat_listed_search(facts, n, chat_listed_stream, id, NULL, NULL,
-                              out);
+    return chat_listed_running(facts, n, CHAT_LISTED_STREAM, id, NULL, NULL,
+                               out);
 }
 
 
 chat_rc_e
-chat_listed_running(const chat_fact_t *facts, size_t n, chat_str_t id,
-                    int (*alive)(void *data, chat_str_t worker), void *data,
-                    chat_listed_t *out)
+chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
 {
-    return chat_listed_search(facts, n, chat_listed_stream, id, alive, data,
-                              out);
-}
+    size_t        i;
+    chat_str_t    value = { NULL, 0 };
+    chat_dated_t  entry, best = { 0 };
+    chat_digest_t name;
 
-
-chat_rc_e
-chat_listed_held(const chat_fact_t *facts, size_t                   n,
-                 int (*alive)(void *data, chat_str_t worker), void *data,
-                 chat_listed_t *out)
-{
-    return chat_listed_search(facts, n, chat_listed_hold, chat_str(NULL, 0),
-                              alive, data, out);
-}
-
-
-/* A fact with a time, of a stream or a batch. */
-typedef struct {
-    const chat_fact_t *fact;
-    uint64_t           ms;
-    chat_str_t         id;   /* of a stream or a hold; empty: it is a batch */
-    int                held; /* it is a hold */
-} chat_dated_t;
-
-
-/* By time, the newest first. */
-static int
-chat_dated_compare(const void *one, const void *two)
-{
-    const chat_dated_t *a = one, *b = two;
-
-    return a->ms != b->ms ? (a->ms > b->ms ? -1 : 1)
-                          : chat_str_compare(b->fact->field, a->fact->field);
-}
-
-
-/* 1 if the fact is stream/, hold/ or batch/<ms>-<id>. */
-static int
-chat_dated_read(const chat_fact_t *fact, chat_dated_t *out)
-{
-    int        is_batch;
-    chat_str_t id = fact->field, kind = chat_str_cut(&id, '/');
-
-    memset(out, 0, sizeof(*out));
-    out->fact = fact;
-    out->held = chat_str_is(kind, "hold");
-    is_batch = chat_str_is(kind, "batch");
-
-    if (!chat_str_number(chat_str_cut(&id, '-'), &out->ms)) {
-        return 0;
+    for (i = 0; i < n; i++) {
+        if (chat_dated_read(&facts[i], &entry)
+            && entry.kind == CHAT_LISTED_BATCH
+            && (best.fact == NULL || chat_dated_compare(&entry, &best) < 0)
+            && chat_hex_read(entry.id, name.bytes, CHAT_DIGEST_SIZE))
+        {
+            best = entry;
+            newest->names[0] = name;
+        }
     }
 
-    if (!is_batch) {
-        out->id = id;
+    if (best.fact == NULL) {
+        return CHAT_DECLINED;
     }
 
-    return is_batch
-           || (id.len != 0 && (out->held || chat_str_is(kind, "stream")));
+    value = best.fact->value;
+    newest->ms = best.ms;
+    newest->nnames = 1;
+    newest->dialect = chat_str_cut(&value, ' ');
+
+    while (newest->nnames < CHAT_NAMES_MAX
+           && chat_hex_read(chat_str_cut(&value, ' '),
+                            newest->names[newest->nnames].bytes,
+                            CHAT_DIGEST_SIZE))
+    {
+        newest->nnames++;
+    }
+
+    return CHAT_OK;
 }
 
 
-/* What becomes of a stream or a hold, by its id. */
-#define CHAT_LISTED_OVER 1
-#define CHAT_LISTED_DROP 2
-
-
-/* The entry of the stream that over/<id> or stop/<id> is about, or NULL. */
-static chat_table_entry_t *
-chat_listed_about(const chat_table_t *streams, const chat_fact_t *fact)
+/*
+ * Reads all entries with a time, the newest first, and the ids of those that
+ * have ended. CHAT_ERROR: no memory.
+ */
+static chat_rc_e
+chat_dated_sort(const chat_fact_t *facts, size_t n, chat_dated_t *entries,
+                size_t *count, chat_table_t *ended)
 {
+    size_t     i;
     chat_str_t id;
 
-    return chat_str_after(fact->field, "over/", &id)
-                   || chat_str_after(fact->field, "stop/", &id)
-               ? chat_table_find(streams, id)
-               : NULL;
+    *count = 0;
+
+    for (i = 0; i < n; i++) {
+        *count += chat_dated_read(&facts[i], &entries[*count]) != 0;
+
+        if (chat_str_after(facts[i].field, "over/", &id)
+            && chat_table_put(ended, id) == NULL)
+        {
+            return CHAT_ERROR;
+        }
+    }
+
+    qsort(entries, *count, sizeof(*entries), chat_dated_compare);
+    return CHAT_OK;
 }
 
 
@@ -292,62 +367,53 @@ size_t
 chat_listed_surplus(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                     chat_str_t **fields)
 {
-    size_t              i, k = 0, count = 0, batches = 0, over = 0;
+    size_t              i, entries, count = 0, seen[CHAT_LISTED_KINDS] = { 0 };
     chat_str_t          id;
-    chat_table_t        streams;
+    chat_table_t        ended;
     chat_dated_t       *dated;
-    chat_table_entry_t *entry;
+    chat_table_entry_t *end;
 
-    if (n <= CHAT_LISTED_MOST) {
-        return 0;
-    }
+    /* of those that have ended, as a batch has */
+    static const size_t kept[CHAT_LISTED_KINDS] = {
+        [CHAT_LISTED_STREAM] = CHAT_LISTED_KEPT,
+        [CHAT_LISTED_HOLD] = 0,
+        [CHAT_LISTED_BATCH] = CHAT_LISTED_KEPT,
+    };
 
-    chat_table_init(&streams, arena);
+    chat_table_init(&ended, arena);
     dated = chat_arena_alloc(arena, n * sizeof(*dated));
     *fields = chat_arena_alloc(arena, n * sizeof(**fields));
 
-    if (dated == NULL || *fields == NULL) {
+    if (n <= CHAT_LISTED_MOST || dated == NULL || *fields == NULL
+        || chat_dated_sort(facts, n, dated, &entries, &ended) != CHAT_OK)
+    {
         return 0;
     }
 
-    for (i = 0; i < n; i++) {
-        k += chat_dated_read(&facts[i], &dated[k]) != 0;
+    for (i = 0; i < entries; i++) {
+        end = chat_table_find(&ended, dated[i].id);
 
-        if (chat_str_after(facts[i].field, "over/", &id)) {
-            entry = chat_table_put(&streams, id);
-            if (entry == NULL) {
-                return 0;
-            }
-            entry->number = CHAT_LISTED_OVER;
-        }
-    }
-
-    qsort(dated, k, sizeof(*dated), chat_dated_compare);
-
-    /* the newest come first */
-    for (i = 0; i < k; i++) {
-        entry = chat_table_find(&streams, dated[i].id);
-
-        if (dated[i].id.len == 0) {
-            if (batches++ < CHAT_LISTED_KEPT) {
-                continue;
-            }
-
-        } else if (entry != NULL
-                   && (dated[i].held || over++ >= CHAT_LISTED_KEPT)) {
-            entry->number = CHAT_LISTED_DROP;
-
-        } else {
+        if ((end == NULL && dated[i].kind != CHAT_LISTED_BATCH)
+            || seen[dated[i].kind]++ < kept[dated[i].kind])
+        {
             continue;
         }
 
         (*fields)[count++] = dated[i].fact->field;
+
+        if (end != NULL) {
+            end->number = 1; /* it goes */
+        }
     }
 
     for (i = 0; i < n; i++) {
-        entry = chat_listed_about(&streams, &facts[i]);
-        if (entry != NULL && entry->number == CHAT_LISTED_DROP) {
-            (*fields)[count++] = facts[i].field;
+        if (chat_str_after(facts[i].field, "over/", &id)
+            || chat_str_after(facts[i].field, "stop/", &id))
+        {
+            end = chat_table_find(&ended, id);
+            if (end != NULL && end->number != 0) {
+                (*fields)[count++] = facts[i].field;
+            }
         }
     }
 
@@ -374,112 +440,4 @@ chat_position_read(chat_str_t text, chat_position_t *out)
 
     out->given = chat_str_number(number, &out->after);
     return out->given ? CHAT_OK : CHAT_BAD;
-}
-
-
-#define CHAT_RECORDING_NAME (2 * CHAT_DIGEST_SIZE)
-
-static const char chat_recording_prefix[] = "batch/";
-
-
-chat_rc_e
-chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
-{
-    chat_str_t parts[3];
-
-    if (scope->anonymous || scope->conversation.len == 0) {
-        return CHAT_DECLINED;
-    }
-
-    key->tenant = chat_scope_tenant(scope);
-    parts[0] = chat_cstr("record");
-    parts[1] = chat_str(scope->tenant.bytes, CHAT_DIGEST_SIZE);
-    parts[2] = scope->conversation;
-    chat_digest_parts(parts, 3, &key->name);
-    chat_scope_tag(scope, &key->tag);
-    return CHAT_OK;
-}
-
-
-void
-chat_facts_batch(chat_facts_t *facts, uint64_t ms,
-                 const chat_recorded_t *recorded)
-{
-    char       hex[CHAT_RECORDING_NAME + 1], field[CHAT_RECORDING_NAME + 32];
-    chat_buf_t value = { 0 };
-    unsigned char i;
-
-    chat_digest_hex(&recorded->names[0], CHAT_DIGEST_SIZE, hex);
-    (void) snprintf(field, sizeof(field), "%s%llu-%s", chat_recording_prefix,
-                    (unsigned long long) ms, hex);
-
-    chat_buf_add(&value, recorded->dialect);
-    for (i = 1; i < recorded->nnames; i++) {
-        chat_digest_hex(&recorded->names[i], CHAT_DIGEST_SIZE, hex);
-        chat_buf_printf(&value, " %s", hex);
-    }
-
-    chat_facts_buf(facts, field, &value);
-}
-
-
-/* 1 if the field is batch/<ms>-<name>, whose time and name go into *out. */
-static int
-chat_recording_parse(chat_str_t field, chat_recorded_t *out)
-{
-    chat_str_t name;
-
-    return chat_str_after(field, chat_recording_prefix, &name)
-           && chat_str_number(chat_str_cut(&name, '-'), &out->ms)
-           && out->ms != 0
-           && chat_hex_read(name, out->names[0].bytes, CHAT_DIGEST_SIZE);
-}
-
-
-/* 1 if a is newer than b; of one time the greater name is. */
-static int
-chat_recording_newer(const chat_recorded_t *a, const chat_recorded_t *b)
-{
-    return a->ms != b->ms
-               ? a->ms > b->ms
-               : memcmp(a->names[0].bytes, b->names[0].bytes, CHAT_DIGEST_SIZE)
-                     > 0;
-}
-
-
-chat_rc_e
-chat_batch_newest(const chat_fact_t *facts, size_t n, chat_recorded_t *newest)
-{
-    size_t          i;
-    chat_str_t      value = { NULL, 0 };
-    chat_recorded_t one;
-
-    memset(&one, 0, sizeof(one));
-    newest->nnames = 0;
-
-    for (i = 0; i < n; i++) {
-        if (chat_recording_parse(facts[i].field, &one)
-            && (newest->nnames == 0 || chat_recording_newer(&one, newest)))
-        {
-            *newest = one;
-            newest->nnames = 1;
-            value = facts[i].value;
-        }
-    }
-
-    if (newest->nnames == 0) {
-        return CHAT_DECLINED;
-    }
-
-    newest->dialect = chat_str_cut(&value, ' ');
-
-    while (newest->nnames < CHAT_NAMES_MAX
-           && chat_hex_read(chat_str_cut(&value, ' '),
-                            newest->names[newest->nnames].bytes,
-                            CHAT_DIGEST_SIZE))
-    {
-        newest->nnames++;
-    }
-
-    return CHAT_OK;
 }

@@ -64,11 +64,14 @@ void chat_listed_id(const chat_key_t *key, char *id);
 /* 1 if these are the characters of an id. */
 int chat_listed_is_id(chat_str_t id);
 
-/* stream/<ms>-<id>: end and stopped are not looked at. */
-void chat_facts_listed(chat_facts_t *facts, const chat_listed_t *listed);
+typedef enum {
+    CHAT_LISTED_STREAM,
+    CHAT_LISTED_HOLD /* a request that waits for results */
+} chat_listed_kind_e;
 
-/* hold/<ms>-<id>, likewise. */
-void chat_facts_held(chat_facts_t *facts, const chat_listed_t *listed);
+/* stream/<ms>-<id> or hold/...: end and stopped are not looked at. */
+void chat_facts_listed(chat_facts_t *facts, chat_listed_kind_e kind,
+                       const chat_listed_t *listed);
 
 /* over/<id> (end NONE: it is void) and stop/<id>. */
 void chat_facts_over(chat_facts_t *facts, chat_str_t id, chat_end_e end);
@@ -85,21 +88,14 @@ chat_rc_e chat_listed_find(const chat_fact_t *facts, size_t n, chat_str_t id,
                            chat_listed_t *out);
 
 /*
- * The same of those that run: they have not ended, no client wants them to,
- * and alive(data, worker) returns 1.
+ * The same of those streams or holds that run: they have not ended, no client
+ * wants them to, and alive(data, worker) returns 1. alive NULL: they may have
+ * ended.
  */
 chat_rc_e chat_listed_running(const chat_fact_t *facts, size_t n,
-                              chat_str_t id,
+                              chat_listed_kind_e kind, chat_str_t id,
                               int (*alive)(void *data, chat_str_t worker),
                               void *data, chat_listed_t *out);
-
-/*
- * CHAT_OK: a request of the conversation waits for results, in a worker for
- * which alive(data, worker) says 1. Looks at the newest CHAT_LISTED_LOOK.
- */
-chat_rc_e chat_listed_held(const chat_fact_t *facts, size_t n,
-                           int (*alive)(void *data, chat_str_t worker),
-                           void *data, chat_listed_t *out);
 
 #define CHAT_LISTED_KEPT 64 /* streams, and batches, that a record keeps */
 #define CHAT_LISTED_MOST (4 * CHAT_LISTED_KEPT) /* facts without a surplus */

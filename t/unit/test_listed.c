@@ -45,7 +45,7 @@ list(chat_facts_t *facts, unsigned char byte, uint64_t ms, const char *worker)
 {
     chat_listed_t listed = stream(byte, ms, worker);
 
-    chat_facts_listed(facts, &listed);
+    chat_facts_listed(facts, CHAT_LISTED_STREAM, &listed);
     assert_false(facts->failed);
 }
 
@@ -78,12 +78,21 @@ find(const chat_facts_t *facts, chat_str_t id, int running, const char *dead,
             turned[i] = facts->items[(from + i) % facts->count];
         }
 
-        rc = running ? chat_listed_running(turned, facts->count, id, lives,
+        rc = running ? chat_listed_running(turned, facts->count,
+                                           CHAT_LISTED_STREAM, id, lives,
                                            (void *) dead, out)
                      : chat_listed_find(turned, facts->count, id, out);
     }
 
     return rc;
+}
+
+
+static chat_rc_e
+find_held(const chat_facts_t *facts, const char *dead, chat_listed_t *out)
+{
+    return chat_listed_running(facts->items, facts->count, CHAT_LISTED_HOLD,
+                               chat_str(NULL, 0), lives, (void *) dead, out);
 }
 
 
@@ -289,24 +298,18 @@ s128_a_hold_is_found_until_it_ends(void **state)
     chat_facts_t *facts = *state;
     chat_listed_t out, held = stream(7, 2000, "w1");
 
-    chat_facts_held(facts, &held);
+    chat_facts_listed(facts, CHAT_LISTED_HOLD, &held);
     assert_int_equal(find(facts, chat_cstr(""), 0, NULL, &out), CHAT_DECLINED);
     assert_int_equal(find(facts, chat_cstr(""), 1, NULL, &out), CHAT_DECLINED);
     list(facts, 1, 1000, "w1");
     assert_int_equal(find(facts, chat_cstr(""), 0, NULL, &out), CHAT_OK);
     assert_int_equal(out.ms, 1000);
 
-    assert_int_equal(
-        chat_listed_held(facts->items, facts->count, lives, NULL, &out),
-        CHAT_OK);
-    assert_int_equal(
-        chat_listed_held(facts->items, facts->count, lives, "w1", &out),
-        CHAT_DECLINED);
+    assert_int_equal(find_held(facts, NULL, &out), CHAT_OK);
+    assert_int_equal(find_held(facts, "w1", &out), CHAT_DECLINED);
 
     chat_facts_over(facts, id_of(7), CHAT_END_NONE);
-    assert_int_equal(
-        chat_listed_held(facts->items, facts->count, lives, NULL, &out),
-        CHAT_DECLINED);
+    assert_int_equal(find_held(facts, NULL, &out), CHAT_DECLINED);
 }
 
 
@@ -341,7 +344,7 @@ hold_ended(chat_facts_t *facts, const chat_listed_t *answer)
     hold.name.bytes[0] ^= 0xff;
     key.name = hold.name;
     chat_listed_id(&key, id);
-    chat_facts_held(facts, &hold);
+    chat_facts_listed(facts, CHAT_LISTED_HOLD, &hold);
     chat_facts_over(facts, chat_cstr(id), CHAT_END_NONE);
 }
 
@@ -374,7 +377,7 @@ s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
         recorded.dialect = chat_cstr("ai_sdk");
 
         chat_facts_init(&some, arena);
-        chat_facts_listed(&some, &listed);
+        chat_facts_listed(&some, CHAT_LISTED_STREAM, &listed);
         chat_facts_batch(&some, i, &recorded);
 
         hold_ended(&some, &listed);
