@@ -250,8 +250,7 @@ on_facts(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
         return;
     }
 
-    chat_recording_read(facts, n, chat_store_alive, reader->worker->store,
-                        &recording);
+    chat_recording_read(facts, n, &recording);
     had = reader->chunks.has_head;
     ngx_chat_chunks_know(&reader->chunks, recording.head);
 

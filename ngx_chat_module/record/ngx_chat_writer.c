@@ -418,7 +418,7 @@ on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
         return;
     }
 
-    chat_recording_read(facts, n, chat_store_alive, writer->store, &recording);
+    chat_recording_read(facts, n, &recording);
 
     if (recording.cleared || recording.mode == CHAT_RECORDING_NONE) {
         end_writer(writer);

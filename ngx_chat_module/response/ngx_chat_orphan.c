@@ -143,12 +143,14 @@ on_asked(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts, size_t n)
     ngx_chat_ctx_t  *ctx = ask->ctx;
 
     if (rc == CHAT_OK) {
-        chat_recording_read(facts, n, chat_store_alive, store, &recording);
+        chat_recording_read(facts, n, &recording);
     }
 
-    if (rc == CHAT_OK ? recording.feeds == 0 || recording.cleared
-                            || recording.mode == CHAT_RECORDING_NONE
-                      : store->state == CHAT_STORE_UNAVAILABLE)
+    if (rc == CHAT_OK
+            ? recording.cleared || recording.mode == CHAT_RECORDING_NONE
+                  || chat_recording_feeds(facts, n, chat_store_alive, store)
+                         == 0
+            : store->state == CHAT_STORE_UNAVAILABLE)
     {
         finish(ctx);
     } else {

@@ -9,10 +9,10 @@
 
 #include "facts/chat_recording.h"
 #include "facts/chat_facts.h"
+#include "bytes/chat_table.h"
 #include "sse/chat_position.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define CHAT_RECORDING_FIRST 200 /* the statuses of a head */
 #define CHAT_RECORDING_LAST 599
@@ -105,15 +105,6 @@ chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial)
 }
 
 
-static int
-chat_recording_compare(const void *one, const void *two)
-{
-    const chat_str_t *a = one, *b = two;
-
-    return chat_str_compare(*a, *b);
-}
-
-
 static chat_recording_mode_e
 chat_recording_mode(chat_str_t value)
 {
@@ -126,31 +117,6 @@ chat_recording_mode(chat_str_t value)
     }
 
     return CHAT_RECORDING_UNKNOWN;
-}
-
-
-/* The sorted <worker>/<serial> of all gone/ facts; NULL: none or no memory. */
-static chat_str_t *
-chat_recording_gone(const chat_fact_t *facts, size_t n, size_t *count)
-{
-    size_t      i;
-    chat_str_t *gone, rest;
-
-    *count = 0;
-
-    gone = n != 0 ? calloc(n, sizeof(*gone)) : NULL;
-    if (gone == NULL) {
-        return NULL;
-    }
-
-    for (i = 0; i < n; i++) {
-        if (chat_str_after(facts[i].field, "gone/", &rest)) {
-            gone[(*count)++] = rest;
-        }
-    }
-
-    qsort(gone, *count, sizeof(*gone), chat_recording_compare);
-    return gone;
 }
 
 
@@ -176,19 +142,13 @@ chat_recording_worker(chat_str_t feed, chat_str_t *worker)
 
 
 void
-chat_recording_read(const chat_fact_t *facts, size_t                   n,
-                    int (*alive)(void *data, chat_str_t worker), void *data,
-                    chat_recording_t *out)
+chat_recording_read(const chat_fact_t *facts, size_t n, chat_recording_t *out)
 {
     int         unrecorded = 0;
-    size_t      i, count;
-    chat_str_t  feed, worker, *gone;
+    size_t      i;
     chat_fact_t fact;
 
     memset(out, 0, sizeof(*out));
-
-    /* without memory every follower counts as present */
-    gone = chat_recording_gone(facts, n, &count);
 
     for (i = 0; i < n; i++) {
         fact = facts[i];
@@ -196,35 +156,47 @@ chat_recording_read(const chat_fact_t *facts, size_t                   n,
         if (chat_str_is(fact.field, "record")) {
             out->mode = chat_recording_mode(fact.value);
 
-        } else if (chat_str_is(fact.field, "unrecorded")) {
-            unrecorded = 1;
-
-        } else if (chat_str_is(fact.field, "over")) {
-            out->over = 1;
-
         } else if (chat_str_is(fact.field, "head")) {
             out->head = fact.value;
-
-        } else if (chat_str_is(fact.field, "cleared")) {
-            out->cleared = 1;
-
-        } else if (chat_str_after(fact.field, "feed/", &feed)
-                   && chat_recording_worker(feed, &worker)
-                   && (count == 0
-                       || bsearch(&feed, gone, count, sizeof(*gone),
-                                  chat_recording_compare)
-                              == NULL)
-                   && alive(data, worker))
-        {
-            out->feeds++;
         }
+
+        unrecorded |= chat_str_is(fact.field, "unrecorded");
+        out->over |= chat_str_is(fact.field, "over");
+        out->cleared |= chat_str_is(fact.field, "cleared");
     }
 
     if (unrecorded) {
         out->mode = CHAT_RECORDING_NONE;
     }
+}
 
-    free(gone);
+
+size_t
+chat_recording_feeds(const chat_fact_t *facts, size_t                   n,
+                     int (*alive)(void *data, chat_str_t worker), void *data)
+{
+    size_t        i, feeds = 0;
+    chat_str_t    feed, worker;
+    chat_table_t  gone;
+    chat_arena_t *arena = chat_arena_create(0);
+
+    chat_table_init(&gone, arena);
+
+    for (i = 0; i < n && arena != NULL; i++) {
+        if (chat_str_after(facts[i].field, "gone/", &feed)) {
+            (void) chat_table_put(&gone, feed);
+        }
+    }
+
+    for (i = 0; i < n; i++) {
+        feeds += chat_str_after(facts[i].field, "feed/", &feed)
+                 && chat_recording_worker(feed, &worker)
+                 && chat_table_find(&gone, feed) == NULL
+                 && alive(data, worker);
+    }
+
+    chat_arena_destroy(arena);
+    return feeds;
 }
 
 

@@ -53,16 +53,22 @@ void chat_facts_gone(chat_facts_t *facts, chat_str_t worker, uint64_t serial);
 
 typedef struct {
     chat_recording_mode_e mode;
-    size_t                feeds; /* of living workers, that have not gone */
     int                   cleared;
     int                   over; /* nothing more is written */
     chat_str_t            head; /* empty: it is in the log alone */
 } chat_recording_t;
 
-/* Reads the facts of a recording's key. */
+/* Reads the facts of a recording's key; head points into them. */
 void chat_recording_read(const chat_fact_t *facts, size_t n,
-                         int (*alive)(void *data, chat_str_t worker),
-                         void *data, chat_recording_t *out);
+                         chat_recording_t *out);
+
+/*
+ * How many followers these facts name that have not gone, of workers for which
+ * alive(data, worker) returns 1. Without memory those that have gone count.
+ */
+size_t chat_recording_feeds(const chat_fact_t *facts, size_t n,
+                            int (*alive)(void *data, chat_str_t worker),
+                            void *data);
 
 /* The head. Strings point into the bytes that were read. */
 typedef struct {
