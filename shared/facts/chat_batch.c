@@ -57,43 +57,134 @@ chat_batch_grow(chat_batch_reader_t *reader, void *items, size_t count,
 }
 
 
-/* The member with this id, made if it is new; NULL without memory. */
-static chat_member_t *
-chat_batch_member(chat_batch_reader_t *reader, chat_str_t id)
+/* 1 if the fact parses: it is then in *member. */
+typedef int (*chat_member_pt)(chat_member_t *member, const chat_fact_t *fact);
+
+
+/* Reads a fact of the member with this id, which is made if it is new. */
+static void
+chat_batch_read_member(chat_batch_reader_t *reader, chat_str_t id,
+                       const chat_fact_t *fact, chat_member_pt read)
 {
     chat_batch_t       *batch = reader->batch;
-    chat_member_t      *member;
-    chat_table_entry_t *entry;
+    chat_member_t      *list, member = { .id = id, .position = UINT32_MAX };
+    chat_table_entry_t *entry = chat_table_find(&batch->index, id);
 
-    member = (chat_member_t *) chat_batch_find(batch, id);
-    if (member != NULL) {
-        return member;
+    if (entry != NULL) {
+        (void) read(&batch->members[entry->number], fact);
+        return;
     }
 
-    member = chat_batch_grow(reader, batch->members, batch->nmembers,
-                             &reader->size, sizeof(*member));
-    if (member == NULL) {
-        return NULL;
+    if (!read(&member, fact)) {
+        return;
     }
 
-    batch->members = member;
+    list = chat_batch_grow(reader, batch->members, batch->nmembers,
+                           &reader->size, sizeof(*list));
+    if (list == NULL) {
+        return;
+    }
+
+    batch->members = list;
     entry = chat_table_put(&batch->index, id);
     if (entry == NULL) {
         reader->failed = 1;
-        return NULL;
+        return;
     }
 
     entry->number = batch->nmembers;
-    member = &batch->members[batch->nmembers++];
-    member->id = id;
-    member->position = UINT32_MAX;
-    return member;
+    list[batch->nmembers++] = member;
+}
+
+
+static int
+chat_member_read_call(chat_member_t *member, const chat_fact_t *fact)
+{
+    uint64_t   position;
+    chat_str_t kind, value = fact->value;
+
+    if (!chat_str_number(chat_str_cut(&value, ' '), &position)
+        || position >= UINT32_MAX)
+    {
+        return 0;
+    }
+
+    kind = chat_str_cut(&value, ' ');
+    if (!chat_hex_read(chat_str_cut(&value, ' '), member->fingerprint, 16)) {
+        return 0;
+    }
+
+    member->is_call = 1;
+    member->position = (uint32_t) position;
+    member->kind = member->asks || chat_str_is(kind, "a") ? CHAT_KIND_APPROVAL
+                   : chat_str_is(kind, "p")               ? CHAT_KIND_PROVIDER
+                                                          : CHAT_KIND_CLIENT;
+    return 1;
+}
+
+
+static int
+chat_member_read_ask(chat_member_t *member, const chat_fact_t *fact)
+{
+    member->asks = 1;
+    member->kind = CHAT_KIND_APPROVAL;
+    return 1;
+}
+
+
+static int
+chat_member_read_result(chat_member_t *member, const chat_fact_t *fact)
+{
+    chat_str_t     value = fact->value, word = chat_str_cut(&value, ' ');
+    chat_outcome_e outcome;
+
+    outcome = chat_str_is(word, "o")   ? CHAT_OUTCOME_OK
+              : chat_str_is(word, "e") ? CHAT_OUTCOME_ERROR
+              : chat_str_is(word, "d") ? CHAT_OUTCOME_DENIED
+                                       : CHAT_OUTCOME_NONE;
+
+    if (outcome == CHAT_OUTCOME_NONE
+        || !chat_hex_read(chat_str_cut(&value, ' '), member->digest, 16)
+        || !chat_hex_read(chat_str_cut(&value, ' '), member->answered, 16))
+    {
+        return 0;
+    }
+
+    member->outcome = outcome;
+    member->has_payload = fact->has_payload;
+    member->payload = fact->payload;
+    return 1;
+}
+
+
+static int
+chat_member_read_delivered(chat_member_t *member, const chat_fact_t *fact)
+{
+    member->delivered = 1;
+    return 1;
+}
+
+
+static int
+chat_member_read_approval(chat_member_t *member, const chat_fact_t *fact)
+{
+    chat_approval_e approval;
+
+    approval = chat_str_is(fact->value, "g")   ? CHAT_APPROVAL_GRANTED
+               : chat_str_is(fact->value, "r") ? CHAT_APPROVAL_REFUSED
+                                               : CHAT_APPROVAL_NONE;
+    if (approval == CHAT_APPROVAL_NONE) {
+        return 0;
+    }
+
+    member->approval = approval;
+    member->reason = fact->payload;
+    return 1;
 }
 
 
 static void
-chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker,
-                     const chat_fact_t *fact)
+chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker)
 {
     chat_batch_t *batch = reader->batch;
     chat_str_t   *waits;
@@ -108,124 +199,9 @@ chat_batch_read_wait(chat_batch_reader_t *reader, chat_str_t worker,
 
 
 static void
-chat_batch_read_call(chat_batch_reader_t *reader, chat_str_t id,
-                     const chat_fact_t *fact)
-{
-    uint64_t       position;
-    chat_str_t     kind, value = fact->value;
-    chat_member_t *member;
-    unsigned char  fingerprint[16];
-
-    if (!chat_str_number(chat_str_cut(&value, ' '), &position)
-        || position >= UINT32_MAX)
-    {
-        return;
-    }
-
-    kind = chat_str_cut(&value, ' ');
-    if (!chat_hex_read(chat_str_cut(&value, ' '), fingerprint, 16)) {
-        return;
-    }
-
-    member = chat_batch_member(reader, id);
-    if (member == NULL) {
-        return;
-    }
-
-    member->is_call = 1;
-    member->position = (uint32_t) position;
-    member->kind = member->asks || chat_str_is(kind, "a") ? CHAT_KIND_APPROVAL
-                   : chat_str_is(kind, "p")               ? CHAT_KIND_PROVIDER
-                                                          : CHAT_KIND_CLIENT;
-    memcpy(member->fingerprint, fingerprint, 16);
-}
-
-
-static void
-chat_batch_read_ask(chat_batch_reader_t *reader, chat_str_t id,
-                    const chat_fact_t *fact)
-{
-    chat_member_t *member = chat_batch_member(reader, id);
-
-    if (member != NULL) {
-        member->asks = 1;
-        member->kind = CHAT_KIND_APPROVAL;
-    }
-}
-
-
-static void
-chat_batch_read_result(chat_batch_reader_t *reader, chat_str_t id,
-                       const chat_fact_t *fact)
-{
-    chat_str_t     word, value = fact->value;
-    chat_member_t *member;
-    unsigned char  digest[16], answered[16];
-    chat_outcome_e outcome;
-
-    word = chat_str_cut(&value, ' ');
-    outcome = chat_str_is(word, "o")   ? CHAT_OUTCOME_OK
-              : chat_str_is(word, "e") ? CHAT_OUTCOME_ERROR
-              : chat_str_is(word, "d") ? CHAT_OUTCOME_DENIED
-                                       : CHAT_OUTCOME_NONE;
-
-    if (outcome == CHAT_OUTCOME_NONE
-        || !chat_hex_read(chat_str_cut(&value, ' '), digest, 16)
-        || !chat_hex_read(chat_str_cut(&value, ' '), answered, 16))
-    {
-        return;
-    }
-
-    member = chat_batch_member(reader, id);
-    if (member != NULL) {
-        member->outcome = outcome;
-        member->has_payload = fact->has_payload;
-        member->payload = fact->payload;
-        memcpy(member->digest, digest, 16);
-        memcpy(member->answered, answered, 16);
-    }
-}
-
-
-static void
-chat_batch_read_delivered(chat_batch_reader_t *reader, chat_str_t id,
-                          const chat_fact_t *fact)
-{
-    chat_member_t *member = chat_batch_member(reader, id);
-
-    if (member != NULL) {
-        member->delivered = 1;
-    }
-}
-
-
-static void
-chat_batch_read_approval(chat_batch_reader_t *reader, chat_str_t id,
-                         const chat_fact_t *fact)
-{
-    chat_member_t  *member;
-    chat_approval_e approval;
-
-    approval = chat_str_is(fact->value, "g")   ? CHAT_APPROVAL_GRANTED
-               : chat_str_is(fact->value, "r") ? CHAT_APPROVAL_REFUSED
-                                               : CHAT_APPROVAL_NONE;
-    if (approval == CHAT_APPROVAL_NONE) {
-        return;
-    }
-
-    member = chat_batch_member(reader, id);
-    if (member != NULL) {
-        member->approval = approval;
-        member->reason = fact->payload;
-    }
-}
-
-
-static void
 chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
-                     const chat_fact_t *fact)
+                     chat_str_t value)
 {
-    chat_str_t    value = fact->value;
     chat_twin_t  *twin;
     chat_batch_t *batch = reader->batch;
 
@@ -244,11 +220,13 @@ chat_batch_read_twin(chat_batch_reader_t *reader, chat_str_t claimant,
 }
 
 
-/* A fact that is no other's, by its field. */
+/* Reads a fact that is not of a member. */
 static void
-chat_batch_read_plain(chat_batch_t *batch, const chat_fact_t *fact)
+chat_batch_read_plain(chat_batch_reader_t *reader, const chat_fact_t *fact)
 {
-    size_t i;
+    size_t        i;
+    chat_str_t    rest;
+    chat_batch_t *batch = reader->batch;
 
     const struct {
         const char *field;
@@ -270,6 +248,12 @@ chat_batch_read_plain(chat_batch_t *batch, const chat_fact_t *fact)
         batch->open = 1;
         batch->cors = fact->value;
         batch->producer = chat_str_cut(&batch->cors, '\n');
+
+    } else if (chat_str_after(fact->field, "wait/", &rest)) {
+        chat_batch_read_wait(reader, rest);
+
+    } else if (chat_str_after(fact->field, "twin/", &rest)) {
+        chat_batch_read_twin(reader, rest, fact->value);
     }
 }
 
@@ -481,16 +465,13 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     chat_batch_reader_t reader;
 
     static const struct {
-        const char *prefix;
-        void (*read)(chat_batch_reader_t *reader, chat_str_t id,
-                     const chat_fact_t *fact);
-    } readers[] = { { "call/", chat_batch_read_call },
-                    { "ask/", chat_batch_read_ask },
-                    { "result/", chat_batch_read_result },
-                    { "wait/", chat_batch_read_wait },
-                    { "approval/", chat_batch_read_approval },
-                    { "delivered/", chat_batch_read_delivered },
-                    { "twin/", chat_batch_read_twin } };
+        const char    *prefix;
+        chat_member_pt read;
+    } readers[] = { { "call/", chat_member_read_call },
+                    { "ask/", chat_member_read_ask },
+                    { "result/", chat_member_read_result },
+                    { "approval/", chat_member_read_approval },
+                    { "delivered/", chat_member_read_delivered } };
     const size_t count = sizeof(readers) / sizeof(readers[0]);
 
     memset(batch, 0, sizeof(*batch));
@@ -502,13 +483,14 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     for (i = 0; i < n; i++) {
         for (k = 0; k < count; k++) {
             if (chat_str_after(facts[i].field, readers[k].prefix, &id)) {
-                readers[k].read(&reader, id, &facts[i]);
+                chat_batch_read_member(&reader, id, &facts[i],
+                                       readers[k].read);
                 break;
             }
         }
 
         if (k == count) {
-            chat_batch_read_plain(batch, &facts[i]);
+            chat_batch_read_plain(&reader, &facts[i]);
         }
     }
 
