@@ -74,7 +74,6 @@ release(ngx_chat_follow_t *follow)
     ngx_chat_chunk_free(follow->chunk);
     follow->chunk = NULL;
     chat_buf_free(&follow->own);
-    ngx_memzero(&follow->own, sizeof(follow->own));
 
     ngx_memzero(&follow->buf, sizeof(follow->buf));
     follow->buf.flush = 1; /* else the filters behind us may keep it back */

@@ -321,16 +321,13 @@ ask(ngx_chat_reader_t *reader)
     chat_store_t *store = reader->worker->store;
 
     arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return; /* once more with the next tick */
-    }
-
     chat_facts_init(&facts, arena);
     if (reader->source.wanted) {
         chat_facts_record(&facts, CHAT_RECORDING_WANTED);
     }
     chat_facts_feed(&facts, store->worker, reader->serial);
 
+    /* without memory once more with the next tick */
     if (!facts.failed) {
         store->unwatch(&reader->watch);
         reader->watch.notify = on_notify;
@@ -434,18 +431,18 @@ end_reader(ngx_chat_reader_t *reader)
     chat_store_t *store = reader->worker->store;
 
     stop(reader);
-    arena = chat_arena_create(0);
 
-    if (arena != NULL && reader->state != NGX_CHAT_READER_COMPLETE
+    if (reader->state != NGX_CHAT_READER_COMPLETE
         && reader->state != NGX_CHAT_READER_NONE)
     {
+        arena = chat_arena_create(0);
         chat_facts_init(&facts, arena);
         chat_facts_gone(&facts, store->worker, reader->serial);
         store->join(store, NULL, &reader->source.key, facts.items, facts.count,
                     (uint32_t) reader->chunks.conf->record_ttl);
+        chat_arena_destroy(arena);
     }
 
-    chat_arena_destroy(arena);
     ngx_rbtree_delete(&reader->worker->readers, &reader->node.node);
     ngx_chat_chunks_free(&reader->chunks);
     ngx_free(reader);

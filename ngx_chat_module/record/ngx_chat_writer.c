@@ -26,7 +26,6 @@
 
 #define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
 #define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait at most */
-#define NGX_CHAT_WRITER_ROOM 32 /* bytes before the first, for their count */
 
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_writer_s {
@@ -38,8 +37,8 @@ struct ngx_chat_writer_s {
     ngx_event_t        turn;     /* the end of this turn of the loop */
     ngx_event_t        silence;  /* a long time without bytes */
     chat_buf_t         head;     /* entry 0 */
-    chat_buf_t         bytes;    /* ROOM, then what is not written yet */
-    chat_buf_t         line;     /* the count, as text */
+    chat_buf_t         bytes;    /* what is not written yet */
+    chat_buf_t         entry;    /* the entry that is being written */
     chat_count_t       count;    /* of the events that were written */
     uint64_t           position; /* of the next entry */
     uint64_t           keep;     /* entries before it may be forgotten */
@@ -98,13 +97,9 @@ ngx_chat_recording_over(chat_store_t *store, const chat_key_t *key,
     chat_facts_t  facts;
 
     arena = chat_arena_create(0);
-
-    if (arena != NULL) {
-        chat_facts_init(&facts, arena);
-        chat_facts_written(&facts);
-        store->join(store, NULL, key, facts.items, facts.count, ttl);
-    }
-
+    chat_facts_init(&facts, arena);
+    chat_facts_written(&facts);
+    store->join(store, NULL, key, facts.items, facts.count, ttl);
     chat_arena_destroy(arena);
 }
 
@@ -137,7 +132,7 @@ end_writer(ngx_chat_writer_t *writer)
 
     chat_buf_free(&writer->head);
     chat_buf_free(&writer->bytes);
-    chat_buf_free(&writer->line);
+    chat_buf_free(&writer->entry);
     ngx_free(writer);
 }
 
@@ -175,42 +170,22 @@ append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
 }
 
 
-/*
- * Appends the bytes as an entry, behind the count of the events before them.
- * That overwrites up to ROOM bytes before them, which were appended already.
- */
+/* Appends the bytes as an entry, behind the count of the events before them. */
 static void
-append_bytes(ngx_chat_writer_t *writer, u_char *bytes, size_t len, int last)
+append_bytes(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
 {
-    u_char     *entry;
-    chat_buf_t *line = &writer->line;
+    chat_buf_t *entry = &writer->entry;
 
-    line->len = 0;
-    chat_count_write(&writer->count, line);
-    (void) chat_count_to(&writer->count, chat_str(bytes, len), UINT64_MAX);
+    entry->len = 0;
+    chat_count_write(&writer->count, entry);
+    chat_buf_add(entry, bytes);
+    (void) chat_count_to(&writer->count, bytes, UINT64_MAX);
 
-    if (line->failed || line->len > NGX_CHAT_WRITER_ROOM) {
+    if (entry->failed) {
         writer->position++; /* a hole, which readers notice */
-        return;
+    } else {
+        append(writer, chat_buf_str(entry), last);
     }
-
-    entry = bytes - line->len;
-    ngx_memcpy(entry, line->data, line->len);
-    append(writer, chat_str(entry, line->len + len), last);
-}
-
-
-/* Adds to what waits. */
-static void
-keep_bytes(ngx_chat_writer_t *writer, chat_str_t bytes)
-{
-    static const u_char room[NGX_CHAT_WRITER_ROOM];
-
-    if (writer->bytes.len == 0) {
-        chat_buf_add(&writer->bytes, chat_str(room, sizeof(room)));
-    }
-
-    chat_buf_add(&writer->bytes, bytes);
 }
 
 
@@ -221,41 +196,27 @@ keep_bytes(ngx_chat_writer_t *writer, chat_str_t bytes)
 static void
 write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 {
-    int         last;
-    size_t      n;
-    u_char     *p;
-    chat_str_t  rest;
-    chat_buf_t *bytes = &writer->bytes;
+    int        last = 0;
+    size_t     n;
+    chat_str_t rest = chat_buf_str(&writer->bytes);
 
     if (writer->position == 0) {
         append(writer, chat_buf_str(&writer->head), 0);
     }
 
-    keep_bytes(writer, chat_str(NULL, 0));
-    if (bytes->failed) {
-        writer->position++;
-        return;
-    }
-
-    p = bytes->data + NGX_CHAT_WRITER_ROOM;
-    rest = chat_str(p, bytes->len - NGX_CHAT_WRITER_ROOM);
-    last = 0;
-
     while (rest.len != 0 || (writer->over && !last) || silent) {
         n = chat_recording_cut(rest, NGX_CHAT_WRITER_ENTRY);
         last = writer->over && n == rest.len;
-        append_bytes(writer, p, n, last);
+        append_bytes(writer, chat_str(rest.data, n), last);
 
-        p += n;
-        rest = chat_str(p, rest.len - n);
+        rest = chat_str(rest.data + n, rest.len - n);
         silent = 0;
     }
 
-    bytes->len = 0;
+    writer->bytes.len = 0;
 
-    if (bytes->size > 2 * NGX_CHAT_WRITER_ENTRY) {
-        chat_buf_free(bytes);
-        ngx_memzero(bytes, sizeof(*bytes));
+    if (writer->bytes.size > 2 * NGX_CHAT_WRITER_ENTRY) {
+        chat_buf_free(&writer->bytes);
     }
 
     ngx_add_timer(&writer->silence, (ngx_msec_t) writer->ttl * 500);
@@ -321,9 +282,9 @@ add_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
     if (r->headers_out.charset.len != 0
         && r->headers_out.content_type_len == r->headers_out.content_type.len)
     {
-        chat_buf_puts(&type, "; charset=");
-        chat_buf_add(&type, chat_str(r->headers_out.charset.data,
-                                     r->headers_out.charset.len));
+        chat_buf_format(
+            &type, "; charset=%v",
+            chat_str(r->headers_out.charset.data, r->headers_out.charset.len));
     }
 
     if (type.len != 0) {
@@ -372,10 +333,11 @@ make_head(ngx_chat_ctx_t *ctx, chat_buf_t *out)
  * that the answer goes on with.
  */
 static void
-add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts, chat_buf_t *events)
+add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 {
     chat_rc_e       rc = CHAT_ERROR;
-    chat_str_t      body = ctx->body.merged;
+    chat_buf_t      events = { 0 };
+    chat_str_t      body = ctx->body.merged, preamble = { NULL, 0 };
     chat_json_doc_t doc;
 
     if (ctx->dialect->history == NULL
@@ -388,21 +350,24 @@ add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts, chat_buf_t *events)
     }
 
     if (chat_json_parse(&doc, facts->arena, body) == CHAT_OK) {
-        rc = ctx->dialect->history(&doc, events);
+        rc = ctx->dialect->history(&doc, &events);
     }
 
     if (rc == CHAT_DECLINED) {
+        chat_buf_free(&events);
         return; /* it goes on with none */
     }
 
-    if (rc != CHAT_OK || events->len > ctx->conf->max_result) {
+    if (rc != CHAT_OK || events.len > ctx->conf->max_result) {
         ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
                       "chat: the message that the answer goes on with is past "
                       "chat_max_result, the answer cannot be resumed");
-        events->len = 0;
+        chat_buf_free(&events);
     }
 
-    chat_facts_before(facts, chat_buf_str(events));
+    facts->failed |=
+        chat_buf_move(&events, facts->arena, &preamble) != CHAT_OK;
+    chat_facts_before(facts, preamble);
 }
 
 
@@ -451,7 +416,6 @@ is_recorded_anyway(ngx_chat_ctx_t *ctx)
 static void
 decide(ngx_chat_writer_t *writer)
 {
-    chat_buf_t      events = { 0 };
     chat_arena_t   *arena;
     chat_facts_t    facts;
     chat_store_t   *store = writer->store;
@@ -459,21 +423,21 @@ decide(ngx_chat_writer_t *writer)
 
     arena = chat_arena_create(0);
     chat_facts_init(&facts, arena);
+    chat_facts_record(&facts, is_recorded_anyway(ctx) ? CHAT_RECORDING_KEPT
+                                                      : CHAT_RECORDING_NONE);
 
-    if (arena != NULL) {
-        chat_facts_record(&facts, is_recorded_anyway(ctx)
-                                      ? CHAT_RECORDING_KEPT
-                                      : CHAT_RECORDING_NONE);
-
-        if (writer->indexed) {
-            chat_facts_head(&facts, chat_buf_str(&writer->head));
-            add_preamble(ctx, &facts, &events);
-        }
+    if (writer->indexed && !facts.failed) {
+        chat_facts_head(&facts, chat_buf_str(&writer->head));
+        add_preamble(ctx, &facts);
     }
 
-    store->join(store, &writer->op, &writer->key, facts.items, facts.count,
-                writer->ttl);
-    chat_buf_free(&events);
+    if (facts.failed) {
+        clear(writer);
+    } else {
+        store->join(store, &writer->op, &writer->key, facts.items, facts.count,
+                    writer->ttl);
+    }
+
     chat_arena_destroy(arena);
 }
 
@@ -571,7 +535,7 @@ on_bytes(ngx_chat_ctx_t *ctx, chat_str_t bytes)
         return;
     }
 
-    keep_bytes(writer, bytes);
+    chat_buf_add(&writer->bytes, bytes);
 
     if (writer->bytes.len > NGX_CHAT_WRITER_WAITS) {
         (void) flush(writer);

@@ -180,6 +180,7 @@ chat_facts_init(chat_facts_t *facts, chat_arena_t *arena)
 {
     memset(facts, 0, sizeof(*facts));
     facts->arena = arena;
+    facts->failed = arena == NULL;
 }
 
 
@@ -203,50 +204,13 @@ chat_facts_field(chat_arena_t *arena, const char *prefix, chat_str_t id)
 }
 
 
-/* A new fact whose field is prefix and rest; NULL without memory. */
-static chat_fact_t *
-chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
-               chat_str_t value)
-{
-    chat_fact_t *fact;
-
-    fact = chat_arena_grow(facts->arena, facts->items, facts->count,
-                           &facts->size, sizeof(*fact));
-    if (fact == NULL) {
-        facts->failed = 1;
-        return NULL;
-    }
-
-    facts->items = fact;
-    fact = &facts->items[facts->count];
-    fact->field = chat_facts_field(facts->arena, prefix, rest);
-
-    if (fact->field.data == NULL
-        || chat_arena_dup(facts->arena, value, &fact->value) != CHAT_OK)
-    {
-        facts->failed = 1;
-        return NULL;
-    }
-
-    facts->count++;
-    return fact;
-}
-
-
-void
-chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
-{
-    (void) chat_facts_new(facts, field, chat_str(NULL, 0), value);
-}
-
-
 void
 chat_facts_append(chat_facts_t *facts, const chat_fact_t *items, size_t n)
 {
     size_t       i;
     chat_fact_t *grown;
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && !facts->failed; i++) {
         grown = chat_arena_grow(facts->arena, facts->items, facts->count,
                                 &facts->size, sizeof(*grown));
         if (grown == NULL) {
@@ -257,6 +221,38 @@ chat_facts_append(chat_facts_t *facts, const chat_fact_t *items, size_t n)
         facts->items = grown;
         facts->items[facts->count++] = items[i];
     }
+}
+
+
+/* A new fact whose field is prefix and rest; NULL without memory. */
+static chat_fact_t *
+chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
+               chat_str_t value)
+{
+    chat_fact_t fact = { 0 };
+
+    if (facts->failed) {
+        return NULL;
+    }
+
+    fact.field = chat_facts_field(facts->arena, prefix, rest);
+
+    if (fact.field.data == NULL
+        || chat_arena_dup(facts->arena, value, &fact.value) != CHAT_OK)
+    {
+        facts->failed = 1;
+        return NULL;
+    }
+
+    chat_facts_append(facts, &fact, 1);
+    return facts->failed ? NULL : &facts->items[facts->count - 1];
+}
+
+
+void
+chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value)
+{
+    (void) chat_facts_new(facts, field, chat_str(NULL, 0), value);
 }
 
 

@@ -93,7 +93,7 @@ typedef struct {
     size_t        count;
     size_t        size;
     chat_arena_t *arena;
-    int           failed; /* no memory at some add */
+    int           failed; /* no memory: nothing more is added */
 } chat_facts_t;
 
 /* 1 if the outcome is that of a result. */
@@ -108,6 +108,7 @@ chat_outcome_is_final(chat_outcome_e outcome)
 chat_str_t chat_facts_field(chat_arena_t *arena, const char *prefix,
                             chat_str_t id);
 
+/* An empty list; arena NULL: it has failed. */
 void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
 
 /* A fact whose field is given whole: since, open, seal, broken, partial... */
