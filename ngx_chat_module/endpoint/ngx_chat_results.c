@@ -277,7 +277,7 @@ on_results_joined(ngx_chat_results_t *rs)
                   "chat: external results: conversation %*s, applied %uz, "
                   "repeated %uz",
                   (size_t) (end - id), id, applied, repeated);
-    ngx_chat_metrics_count(ngx_chat_worker(rs->request), CHAT_COUNT_OUTSIDE,
+    ngx_chat_metrics_count(ngx_chat_worker(rs->request), CHAT_COUNT_EXTERNAL,
                            applied);
 
     chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,

@@ -100,10 +100,9 @@ on_indexed(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
 
     } else {
         ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
-                      "chat: an answer has no stream id, a client that loses "
-                      "it cannot come back for it: the store %s",
-                      rc == CHAT_LIMIT ? "has no room for it"
-                                       : "cannot be asked");
+                      "chat: an answer was not indexed, clients cannot resume "
+                      "it: the store is %s",
+                      rc == CHAT_LIMIT ? "full" : "unavailable");
 
         /* the entry may stand all the same: its end is added */
         ngx_chat_index_end(ctx);

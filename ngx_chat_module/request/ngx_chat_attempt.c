@@ -259,22 +259,22 @@ log_end(ngx_chat_ctx_t *ctx)
     p = ngx_sprintf(p, ", stream ");
     p = ngx_chat_log_id(p, info->id);
 
-    /* the results that the request brought, and those of the stream */
+    /* the results that the request carried, and those of the stream */
     for (i = 0; i < q->nmembers && n < NGX_CHAT_LOG_IDS; i++) {
         if (q->chained || q->members[i].settled) {
             ids[n++] = q->members[i].id;
         }
     }
 
-    p = log_ids(p, "brought", ids, n);
+    p = log_ids(p, "carried", ids, n);
     n = chat_stream_settled(ctx->response.stream, ids, NGX_CHAT_LOG_IDS);
     p = log_ids(p, "settled", ids, n);
 
     ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
                   "chat: stream ended: %s%s%s, dialect %s, batch %s, "
                   "attempt %uD, %*s, calls %uD, replays %uD, "
-                  "reused ids %uD, frames past the limit %uD, quarantines "
-                  "given up %uD, bytes %uL",
+                  "reused ids %uD, frames past the limit %uD, quarantine "
+                  "overflows %uD, bytes %uL",
                   chat_end_name(ctx->response.end), info->reason ? " " : "",
                   info->reason ? info->reason : "", ctx->dialect->name,
                   q->dialect ? batch : "-", ctx->attempt.k,

@@ -165,7 +165,7 @@ add_injected(ngx_chat_chain_t *chain)
     ngx_chat_ctx_t *ctx = chain->ctx;
 
     ctx->filter->injected_sent = 1;
-    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_TOLD,
+    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED,
                            ctx->response.ninjected);
     return add_copy(chain, chat_str(ctx->response.injected.data,
                                     ctx->response.injected.len));

@@ -15,7 +15,7 @@
 #include "response/ngx_chat_response.h"
 
 #define NGX_CHAT_REPLY_TOO_MANY \
-    "too many requests wait for results at the moment"
+    "too many requests are waiting for tool results, retry later"
 #define NGX_CHAT_REPLY_LINE 64 /* bytes of a text with a status */
 
 
@@ -371,51 +371,58 @@ static const ngx_chat_reply_row_t ngx_chat_replies[CHAT_REPLIES] = {
 
     [CHAT_REPLY_INCOMPLETE] = { "batch_incomplete", 409,
                                 NGX_CHAT_VERDICT_BOUNCED, 1, 0,
-                                "results of other calls of the same step are "
-                                "still missing" },
+                                "results of other tool calls in this step are "
+                                "still missing, retry later" },
     [CHAT_REPLY_UNMERGED] = { "batch_incomplete", 409,
                               NGX_CHAT_VERDICT_BOUNCED, 1, 0,
                               "the stored results could not be inserted into "
-                              "this request body" },
+                              "this request body, send all results of this "
+                              "step in one request" },
     [CHAT_REPLY_SUPERSEDED] = { "superseded", 409, NGX_CHAT_VERDICT_SUPERSEDED,
                                 0, 0,
-                                "the user has gone on with another message" },
+                                "the user has sent a newer message, these "
+                                "results are no longer needed" },
     [CHAT_REPLY_CLEARED] = { "cleared", 409, NGX_CHAT_VERDICT_SUPERSEDED, 0, 0,
-                             "the conversation was cleared" },
+                             "the stored results of this step were deleted, "
+                             "send all results of this step in one request" },
     [CHAT_REPLY_CONFLICT] = { "conflict", 409, NGX_CHAT_VERDICT_CONFLICT, 0, 0,
-                              "another request carried these results and has "
-                              "the answer" },
+                              "another request has already received the "
+                              "answer to these results, reload the "
+                              "conversation" },
     [CHAT_REPLY_ABORTED] = { "aborted", 409, NGX_CHAT_VERDICT_CONFLICT, 1, 0,
-                             "the request that carried these results was "
-                             "given up by its client" },
+                             "another request carried these results and its "
+                             "client disconnected before the answer ended, "
+                             "send them again" },
     [CHAT_REPLY_STOPPED] = { "stopped", 409, NGX_CHAT_VERDICT_REFUSED, 0, 0,
-                             "somebody has stopped this answer" },
+                             "a client has stopped this answer, send a new "
+                             "message to continue" },
     [CHAT_REPLY_LOOP] = { "loop", 429, NGX_CHAT_VERDICT_REFUSED, 0, 0,
-                          "the answer to these results was asked for ten "
-                          "times within a minute" },
+                          "these results were sent upstream ten times within "
+                          "a minute, wait a minute before sending them "
+                          "again" },
 
     [CHAT_REPLY_UPSTREAM_STATUS] = { "upstream_error", 0,
                                      NGX_CHAT_VERDICT_CONFLICT, 0, 0,
                                      "the upstream answered with HTTP " },
     [CHAT_REPLY_UPSTREAM_ERROR] = { "upstream_error", 502,
                                     NGX_CHAT_VERDICT_CONFLICT, 0, 0,
-                                    "the answer to these results was an "
-                                    "error" },
+                                    "the upstream reported an error instead "
+                                    "of an answer to these results" },
     [CHAT_REPLY_NO_STREAM] = { "upstream_error", 502,
                                NGX_CHAT_VERDICT_CONFLICT, 0, 0,
-                               "the answer of the upstream is no event "
-                               "stream" },
+                               "the upstream did not answer with an event "
+                               "stream, send the request again" },
     [CHAT_REPLY_INTERRUPTED] = { "stream_interrupted", 502,
                                  NGX_CHAT_VERDICT_CONFLICT, 0, 0, NULL },
 
     [CHAT_REPLY_STORE_UNAVAILABLE] = { "store_unavailable", 503,
                                        NGX_CHAT_VERDICT_REFUSED, 1, 1,
-                                       "the state of this conversation cannot "
-                                       "be read at the moment" },
+                                       "the server cannot read the state of "
+                                       "this conversation, retry later" },
     [CHAT_REPLY_STORE_FULL] = { "store_full", 503, NGX_CHAT_VERDICT_REFUSED, 1,
                                 1,
-                                "there is no room left for the state of this "
-                                "conversation" },
+                                "the server has no room for the state of this "
+                                "conversation, retry later" },
     [CHAT_REPLY_HELD_LIMIT] = { "held_limit", 503, NGX_CHAT_VERDICT_REFUSED, 1,
                                 1, NGX_CHAT_REPLY_TOO_MANY },
     [CHAT_REPLY_HELD_BYTES_LIMIT] = { "held_bytes_limit", 503,
@@ -614,7 +621,7 @@ ngx_chat_reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
         return;
     }
 
-    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_TOLD, injected.count);
+    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED, injected.count);
     ctx->verdict = ngx_chat_replies[reply].verdict;
     ngx_chat_answer_end(ctx, NGX_HTTP_OK, sse,
                         ngx_chat_answer_buf(ctx->request, &out));

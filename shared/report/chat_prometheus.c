@@ -11,20 +11,20 @@
 
 
 static const char *const count_helps[CHAT_COUNTS] = {
-    "Replayed calls and results taken out of streams.",
-    "New calls under an id that was in use.",
-    "Results put into request bodies.",
+    "Replayed calls and results dropped from streams.",
+    "New calls with an id already in use.",
+    "Results inserted into request bodies.",
     "Results injected for clients that lacked them.",
-    "What passed untouched past a bound.",
-    "Results that came by chat_results.",
-    "Requests that the store had no room for.",
-    "Requests that were not allowed to wait.",
+    "Bodies, steps, frames and results past a limit, passed untouched.",
+    "External results.",
+    "Requests for which the store had no room.",
+    "Requests refused because too many waited.",
 };
 
 static const char *const timing_helps[CHAT_TIMINGS] = {
-    "How long requests waited.",
-    "How long an operation of the store took.",
-    "From seeing the last missing result to going on.",
+    "Duration of holds.",
+    "Duration of store queries.",
+    "From the last missing result to the release.",
 };
 
 /* Gauges that are one number; the last two only with a zone. */
@@ -33,14 +33,14 @@ static const struct {
     const char *help;
     size_t      at; /* its offset in chat_status_t */
 } gauges[] = {
-    { "workers", "Workers that run.",
+    { "workers", "Running workers, including those shutting down.",
       offsetof(chat_status_t, metrics.workers) },
-    { "holds", "Requests that wait.", offsetof(chat_status_t, metrics.holds) },
-    { "records", "Streams that are being recorded.",
+    { "holds", "Waiting requests.", offsetof(chat_status_t, metrics.holds) },
+    { "recordings", "Answers being recorded.",
       offsetof(chat_status_t, metrics.streams) },
-    { "record_bytes", "Bytes recorded of them so far.",
+    { "recording_bytes", "Their recorded bytes so far.",
       offsetof(chat_status_t, metrics.bytes) },
-    { "record_followers", "Requests that follow one.",
+    { "recording_followers", "Followers.",
       offsetof(chat_status_t, metrics.followers) },
     { "zone_size_bytes", "Size of the shared zone.",
       offsetof(chat_status_t, zone_size) },
@@ -93,8 +93,7 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
     char   name[40];
     size_t i, dialects = chat_metrics_dialects();
 
-    put_family(out, "requests_total", "counter",
-               "Requests that are over, by verdict.");
+    put_family(out, "requests_total", "counter", "Ended requests by verdict.");
 
     for (i = 0; i <= dialects; i++) {
         put_series(out, "requests_total", chat_metrics_dialect_name(i),
@@ -103,7 +102,7 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
     }
 
     put_family(out, "turns_total", "counter",
-               "Responses of upstreams and to followers, by how they ended.");
+               "Answers of upstreams and to followers, by their end.");
 
     for (i = 0; i < dialects; i++) {
         put_series(out, "turns_total", chat_metrics_dialect_name(i), "status",
@@ -111,7 +110,7 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
     }
 
     put_family(out, "interruptions_total", "counter",
-               "Responses that broke off, by reason.");
+               "Interrupted answers by reason.");
     put_series(out, "interruptions_total", NULL, "reason", chat_cut_names,
                m->cuts, CHAT_CUTS);
 
@@ -150,7 +149,8 @@ put_timing(chat_buf_t *out, const char *name, const chat_timing_t *timing,
 static void
 put_info(chat_buf_t *out, const chat_status_t *status)
 {
-    put_family(out, "info", "gauge", "Always 1; its labels say what runs.");
+    put_family(out, "info", "gauge",
+               "1; the labels name the versions, the node and the store.");
     chat_buf_puts(out, "nginx_chat_info{version=");
     chat_status_put(out, status->version, 0);
     chat_buf_puts(out, ",nginx=");
@@ -175,8 +175,7 @@ chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
                    *(const uint64_t *) ((const char *) status + gauges[i].at));
     }
 
-    put_family(out, "hold_oldest_seconds", "gauge",
-               "How long the oldest hold has lasted.");
+    put_family(out, "hold_oldest_seconds", "gauge", "Age of the oldest hold.");
     chat_buf_puts(out, "nginx_chat_hold_oldest_seconds ");
     chat_status_put_seconds(out, 1000 * status->oldest);
     chat_buf_puts(out, "\n");
@@ -187,10 +186,11 @@ chat_status_prometheus(const chat_status_t *status, chat_buf_t *out)
                    chat_timing_bounds[i]);
     }
 
-    put_single(out, "store_up", "gauge", "1 if all workers reach the store.",
+    put_single(out, "store_up", "gauge",
+               "1 if all workers can query the store.",
                chat_status_store(m) == 0);
     put_family(out, "store_workers", "gauge",
-               "Workers by their state of the store.");
+               "Workers by the state of their store connection.");
     put_series(out, "store_workers", NULL, "state", chat_store_state_names,
                m->stores, CHAT_METRICS_STORES);
 }

@@ -32,8 +32,9 @@ const char *const chat_cut_names[] = {
 };
 
 const char *const chat_count_names[] = {
-    "replays_dropped", "id_reuse",        "results_merged", "results_told",
-    "oversized",       "results_outside", "store_full",     "holds_refused",
+    "replays_dropped",  "id_reuse",      "results_merged",
+    "results_injected", "oversized",     "external_results",
+    "store_full",       "holds_refused",
 };
 
 const char *const chat_timing_names[] = {
@@ -42,7 +43,8 @@ const char *const chat_timing_names[] = {
     "release_seconds",
 };
 
-const char *const chat_store_state_names[] = { "up", "wavering", "away" };
+const char *const chat_store_state_names[] = { "up", "reconnecting",
+                                               "unavailable" };
 
 #define MS UINT64_C(1000)
 #define S UINT64_C(1000000)
@@ -420,8 +422,8 @@ put_head(chat_buf_t *out, const chat_status_t *status)
                     ",\"state\":\"%s\",\"zone_size\":%" PRIu64
                     ",\"zone_used\":%" PRIu64 "},\"holds\":{\"now\":%" PRIu64
                     ",\"oldest_ms\":%" PRIu64
-                    "},\"records\":{\"streams\":%" PRIu64 ",\"bytes\":%" PRIu64
-                    ",\"followers\":%" PRIu64 "}",
+                    "},\"recordings\":{\"streams\":%" PRIu64
+                    ",\"bytes\":%" PRIu64 ",\"followers\":%" PRIu64 "}",
                     m->workers, status->store,
                     chat_store_state_names[chat_status_store(m)],
                     status->zone_size, status->zone_used, m->holds,

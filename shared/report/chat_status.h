@@ -42,9 +42,9 @@ typedef enum {
     CHAT_COUNT_REPLAYS,
     CHAT_COUNT_ID_REUSE,
     CHAT_COUNT_MERGED,        /* results inserted into bodies */
-    CHAT_COUNT_TOLD,          /* results injected for clients without them */
+    CHAT_COUNT_INJECTED,      /* results injected for clients without them */
     CHAT_COUNT_OVERSIZED,     /* bodies, steps, frames, results past a limit */
-    CHAT_COUNT_OUTSIDE,       /* external results */
+    CHAT_COUNT_EXTERNAL,      /* external results */
     CHAT_COUNT_STORE_FULL,    /* requests for which the store had no room */
     CHAT_COUNT_HOLDS_REFUSED, /* requests that were not allowed to wait */
     CHAT_COUNTS

@@ -41,7 +41,7 @@ function status(more = {}) {
   return { version: '0.1.0', nginx: '1.22.1', time: Date.now(), node: 'a',
     workers: 2, store: { type: 'shm', state: 'up',
       zone_size: 16777216, zone_used: 70744 }, holds: { now: 0, oldest_ms: 0 },
-    records: { streams: 0, bytes: 0, followers: 0 },
+    recordings: { streams: 0, bytes: 0, followers: 0 },
     counters: { requests: { ai_sdk: { passed: 3, held: 1 } },
       turns: { ai_sdk: { finished: 2, interrupted: 1 } },
       interruptions: { eof: 1 }, replays_dropped: 0, released: 1 },

@@ -122,7 +122,7 @@ live('replays that are dropped and results that are told', async (t) => {
   assert.equal(counters.replays_dropped, scene.n.accessLog().reduce(
     (sum, { replays_dropped: n }) => sum + Number(n), 0));
   assert.ok(counters.replays_dropped >= 3, `${counters.replays_dropped}`);
-  assert.ok(counters.results_told >= 1, `${counters.results_told}`);
+  assert.ok(counters.results_injected >= 1, `${counters.results_injected}`);
   const what = events.map((event) => event.what);
   for (const one of ['held', 'merged', 'dropped']) {
     assert.ok(what.includes(one), `${what}`);
@@ -192,7 +192,7 @@ live('results from outside are counted, once each', async (t) => {
   await taken(give(batch, 1, { output: 1 }), 1, 0);
   assert.equal(await wordOf(waiting), 'final');
   const { counters, events } = await statusOf(scene.n);
-  assert.equal(counters.results_outside, 1);
+  assert.equal(counters.external_results, 1);
   assert.ok(events.some(({ what }) => what === 'released'));
 });
 

@@ -65,11 +65,11 @@ live('a store that is away is shown, and Redis is not asked', async (t) => {
   assert.ok(more.every((count) => count < 25), `no question each: ${more}`);
 
   await scene.redis.stop();
-  await state('away');
+  await state('unavailable');
   const { text } = await ask(n, '?format=prometheus');
   assert.equal(samples(text).get('nginx_chat_store_up'), 0);
   await until(async () => samples((await ask(n, '?format=prometheus')).text)
-    .get('nginx_chat_store_workers{state="away"}') === 2);
+    .get('nginx_chat_store_workers{state="unavailable"}') === 2);
   await scene.redis.start();
   await state('up');
 });

@@ -132,7 +132,7 @@ live('s63 s83: results of an interrupted stream are kept', async (t) => {
     const short = (id) => id.slice(0, 12);
     for (const part of ['dialect ai_sdk', 'attempt 0',
       `conversation ${short(batch.conversation)}`,
-      `stream ${short(batch.from.id)}`, 'brought -',
+      `stream ${short(batch.from.id)}`, 'carried -',
       `settled ${short(a)}, `, 'calls 3', `bytes ${text.length}`]) {
       assert.ok(line.includes(`${part}`), `${part} in ${line}`);
     }
@@ -167,5 +167,5 @@ live('s83: the log of a continuation names its batch', async (t) => {
   const ids = batch.ids.map((id) => id.slice(0, 12)).join(' ');
   assert.match(name, /^[0-9a-f]{32}$/);
   assert.ok(line.includes(`batch ${name.slice(0, 16)}, attempt 1, `), line);
-  assert.ok(line.includes(`brought ${ids}, settled -, `), line);
+  assert.ok(line.includes(`carried ${ids}, settled -, `), line);
 });

@@ -132,7 +132,7 @@ what_is_so_now_is_under_its_name(void **state)
     chat_status_json(&status, &out);
     doc = parsed(&out, arena);
     holds = chat_json_get(&doc, doc.root, "holds");
-    records = chat_json_get(&doc, doc.root, "records");
+    records = chat_json_get(&doc, doc.root, "recordings");
     timings = chat_json_get(&doc, doc.root, "histograms");
 
     assert_int_equal(number(&doc, doc.root, "workers"), m->workers);
@@ -145,7 +145,7 @@ what_is_so_now_is_under_its_name(void **state)
     /* the state that the worst worker sees */
     assert_true(chat_str_is(
         chat_json_text(&doc, chat_json_get(&doc, doc.root, "store"), "state"),
-        "away"));
+        "unavailable"));
 
     for (i = 0; i < CHAT_TIMINGS; i++) {
         one = chat_json_get(&doc, timings, chat_timing_names[i]);
