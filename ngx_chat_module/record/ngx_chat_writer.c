@@ -170,7 +170,7 @@ append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
 }
 
 
-/* Appends the bytes as an entry, behind the count of the events before them. */
+/* Appends the bytes as an entry, behind the count of events before them. */
 static void
 append_bytes(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
 {
