@@ -1,7 +1,7 @@
 /*
- * ag_ui.test.mjs: what only AG-UI has: results that are told inside of a run,
- * interrupts that are answered in parts, beside calls too, tools that the
- * agent runs itself, and snapshots.
+ * ag_ui.test.mjs: what only AG-UI has: results injected into a run, interrupts
+ * answered in parts and beside calls, tools that the agent runs itself, and
+ * snapshots.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, post, until } from '../lib/harness.mjs';
@@ -14,7 +14,7 @@ import { data } from '../lib/dialects/wire.mjs';
 
 const { ag_ui: agUi, ag_ui_resume: agUiResume } = dialects;
 
-live('s37 s100: ag_ui: results are told behind RUN_STARTED', async (t) => {
+live('s37 s100: ag_ui: merged results come after RUN_STARTED', async (t) => {
   const scene = await stage(t, 'ag_ui', { workers: 2 });
   const usual = scene.p.answer;
   const first = (events) => (request) => (request.answered.length
@@ -49,7 +49,7 @@ live('s37 s100: ag_ui: results are told behind RUN_STARTED', async (t) => {
     });
   }
 
-  await t.test('a run that begins with an error is told nothing', async () => {
+  await t.test('a run begins with an error: nothing is injected', async () => {
     const error = data({ type: 'RUN_ERROR', message: 'RUN_STARTED' });
     scene.p.answer = (request) => (request.answered.length
       ? sse([error]) : usual(request));
@@ -63,7 +63,7 @@ live('s37 s100: ag_ui: results are told behind RUN_STARTED', async (t) => {
   });
 });
 
-live('s40: ag_ui: interrupts are decided from outside', async (t) => {
+live('s40: ag_ui: chat_results decides interrupts', async (t) => {
   const scene = await openStage(t, 'ag_ui_resume');
   for (const [approved, reason] of [[true], [false, 'not now']]) {
     const batch = new Batch(scene, 2);
@@ -103,11 +103,11 @@ function both(scene) {
   return { batch, call, other, run };
 }
 
-live('s39: ag_ui: a run that asks and is interrupted', async (t) => {
+live('s39: ag_ui: a run has calls and interrupts', async (t) => {
   const scene = await stage(t, 'ag_ui_resume', { workers: 2,
     location: say.verdict });
 
-  await t.test('both interrupts, and what others know of the calls',
+  await t.test('both interrupts, and the calls\' stored results',
     async () => {
       const { batch, call, other, run } = both(scene);
       await batch.ask();
@@ -150,7 +150,7 @@ live('s39: ag_ui: a run that asks and is interrupted', async (t) => {
     scene.p.answer = usual;
   });
 
-  await t.test('at the bound the client is still asked', async () => {
+  await t.test('hold expired: an error; a retry completes it', async () => {
     const short = await stage(t, 'ag_ui_resume', { hold: '300ms' });
     const batch = new Batch(short, 2);
     await batch.ask();
@@ -163,7 +163,7 @@ live('s39: ag_ui: a run that asks and is interrupted', async (t) => {
   });
 });
 
-live('s43: ag_ui: tools that are not the client\'s', async (t) => {
+live('s43: ag_ui: the agent\'s own calls are no members', async (t) => {
   const scene = await stage(t, 'ag_ui', { workers: 2, strict: false,
     location: say.verdict });
   const tools = [{ name: 'tool_0', description: '', parameters: {} },
@@ -182,7 +182,7 @@ live('s43: ag_ui: tools that are not the client\'s', async (t) => {
     [[batch.ids[0], batch.ids[2]]]);
 });
 
-live('s29: ag_ui: a snapshot brings calls, and results', async (t) => {
+live('s29: ag_ui: a snapshot adds calls and results', async (t) => {
   const scene = await stage(t, 'ag_ui', { workers: 2 });
   const batch = new Batch(scene, 2);
   const body = batch.body({});
@@ -205,7 +205,7 @@ live('s29: ag_ui: a snapshot brings calls, and results', async (t) => {
   assert.equal((await told(early)).word, 'final');
   batch.released();
 
-  /* what a later snapshot answers is known to all */
+  /* All workers know the results of a later snapshot. */
   const lenient = await stage(t, 'ag_ui', { workers: 2, strict: false });
   const { answer } = lenient.p;
   const other = new Batch(lenient, 2);
@@ -235,7 +235,7 @@ live('s55: ag_ui: interrupts are cleared', async (t) => {
   assert.equal(batch.upstream().length, 0);
 });
 
-live('ag_ui: a body of another dialect on the same path', async (t) => {
+live('ag_ui: a body of another dialect on the same path passes', async (t) => {
   const scene = await stage(t, 'ag_ui', { chat: 'auto', strict: false,
     location: say.verdict });
   for (const body of [{ threadId: 't', runId: 'r' },

@@ -1,10 +1,10 @@
 /*
- * answers.test.mjs: what a client gets in the end: the released request,
- * those who waited for it, and those whom the module itself answers.
+ * answers.test.mjs: what a client gets in the end: the answer of the released
+ * request, of a request that waited for it, or of the module itself.
  *
- * Merged results are told, a failed attempt is everyone's, headers that a
- * page needs are there, an internal redirect is still one request, and a
- * client that was sent comments gets its answer as a stream.
+ * Merged results are injected, all waiting requests share a failed attempt,
+ * headers that a page needs are there, an internal redirect is still one
+ * request, and a client that received comments gets its answer as a stream.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -18,7 +18,7 @@ import { resolver } from '../lib/dns.mjs';
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 const keys = Object.keys(dialects);
 
-/* Waits until nginx holds so many requests. */
+/* Waits until nginx holds this many requests. */
 async function held(scene, batch, answers) {
   for (const answer of answers) {
     await answer.sent;
@@ -28,14 +28,14 @@ async function held(scene, batch, answers) {
   answers.forEach((answer) => assert.equal(answer.ended, false));
 }
 
-/* Answers to continuations; the others as the stage has them. */
+/* Answers to continuations; other requests get the stage's answers. */
 function answerWith(scene, answer) {
   const { answer: usual } = scene.p;
   scene.p.answer = (request, number) => (request.answered.length
     ? answer(request, number) : usual(request, number));
 }
 
-live('s100: what was merged is told', async (t) => {
+live('s100: merged results are injected', async (t) => {
   const scene = await stage(t, 'ai_sdk', { workers: 2 });
   const play = async (results, own) => {
     const [one, two, three] = newCalls(3);
@@ -56,7 +56,7 @@ live('s100: what was merged is told', async (t) => {
     for (const [i, end] of ends.entries()) {
       const lacked = batch.ids.filter((id) => !had[i].includes(id));
       assert.deepEqual(outputs(end), lacked, end.text);
-      /* Before start, and nothing but these. */
+      /* Only these events, and before start. */
       assert.deepEqual(end.list.slice(0, lacked.length).map((event) =>
         [event.toolCallId, event.output ?? event.errorText, event.dynamic]),
       lacked.map((id) => [id, values[id].message ?? values[id],
@@ -75,13 +75,13 @@ live('s100: what was merged is told', async (t) => {
   await t.test('outputs', () => play([{ n: 1 }, 'two', [3]], []));
   await t.test('errors', () => play([new Error('a'), new Error('b'), 3], []));
 
-  await t.test('a complete body is told nothing', async () => {
+  await t.test('complete body: nothing is injected', async () => {
     const batch = new Batch(scene, 2);
     await batch.ask();
     assert.deepEqual(outputs(await told(batch.continue(batch.results()))),
       []);
   });
-  await t.test('a fresh turn is told nothing', async () => {
+  await t.test('fresh turn: nothing is injected', async () => {
     const batch = new Batch(scene, 2);
     await batch.ask();
     const first = batch.continue(batch.results([0]));
@@ -97,7 +97,7 @@ live('s100: what was merged is told', async (t) => {
 });
 
 for (const key of keys) {
-  live(`s102: ${key}: a refused attempt is everyone's`, async (t) => {
+  live(`s102: ${key}: the upstream refuses: all get its status`, async (t) => {
     const scene = await stage(t, key, { workers: 4 });
     const { answer } = scene.p;
     for (const status of [429, 503]) {
@@ -129,7 +129,7 @@ for (const key of keys) {
   });
 }
 
-/* A provider, and names for it that are known when the test says so. */
+/* A provider, and host names that resolve once the test says so. */
 async function named(t, key, answer) {
   const dns = await resolver(t, answer);
   const scene = await stage(t, key, { workers: 4,
@@ -144,14 +144,14 @@ async function named(t, key, answer) {
 }
 
 for (const name of ['late.test', 'no.test']) {
-  live(`s103: nothing was sent: one waiter claims (${name})`, async (t) => {
+  live(`s103: nothing sent: one of the held claims (${name})`, async (t) => {
     for (const key of keys) {
       await t.test(key, async (t2) => {
         const go = gate();
         const { dns, scene } = await named(t2, key, go);
         const batch = new Batch(scene, 2);
         await batch.ask();
-        /* Seen incomplete, so that complete bodies are siblings. */
+        /* The batch was incomplete once, so complete bodies are siblings. */
         const partial = batch.continue(batch.results([0]));
         await held(scene, batch, [partial]);
         partial.abort();
@@ -172,7 +172,7 @@ for (const name of ['late.test', 'no.test']) {
 }
 
 for (const key of keys) {
-  live(`s103: ${key}: after bytes were sent nobody claims`, async (t) => {
+  live(`s103: ${key}: bytes were sent: no request claims`, async (t) => {
     const scene = await stage(t, key, { workers: 4 });
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -204,14 +204,14 @@ for (const key of keys) {
   });
 }
 
-/* The asking stream carries these; a page needs them on every answer. */
+/* The stream with the calls has these; a page needs them on every answer. */
 const cors = { 'access-control-allow-origin': 'https://app.test',
   'access-control-expose-headers': 'x-request-id', vary: 'Origin, Accept' };
 const origin = { origin: 'https://app.test' };
 const corsOf = (headers) => Object.fromEntries(Object.keys(cors)
   .map((name) => [name, headers[name]]));
 
-/* Where the headers come from: the upstream, or nginx itself. */
+/* The source of the headers: the upstream or nginx itself. */
 const corsBy = {
   upstream: { headers: { ...cors, vary: ['Origin', 'Accept'] },
     location: '' },
@@ -248,7 +248,7 @@ for (const [by, { headers, location }] of Object.entries(corsBy)) {
         }
         batch.released();
       });
-      await t.test(`${key}: at the bound`, async () => {
+      await t.test(`${key}: hold expired`, async () => {
         const batch = new Batch(quiet, 2);
         await batch.ask({ headers: origin });
         const first = batch.continue(batch.results([0]), { headers: origin });
@@ -256,7 +256,7 @@ for (const [by, { headers, location }] of Object.entries(corsBy)) {
           dialects[key].bounces ?? '409');
         assert.deepEqual(corsOf((await first.head).headers), cors);
       });
-      await t.test(`${key}: unknown: silent until the end`, async () => {
+      await t.test(`${key}: unknown batch: silent until the end`, async () => {
         const batch = new Batch(scene, 2);
         const silent = batch.continue(batch.results([0]),
           { headers: origin });
@@ -348,12 +348,12 @@ live('s105: an internal redirect is one request', async (t) => {
       location / { proxy_pass http://dead; error_page 502 =200 /sorry; }
       location = /sorry { internal; default_type application/json;
         return 200 "{}"; }`, { answer: words }).catch((error) => error);
-    /* Whatever the page says, it is the answer to the one who claimed. */
+    /* The claimant gets this page as its answer, whatever it contains. */
     assert.ok(!/waited/.test(it.message), it.message);
   });
 });
 
-live('s94: X-Chat- headers of a client go no further', async (t) => {
+live('s94: a client\'s X-Chat- headers do not go upstream', async (t) => {
   const p = await provider(t, null);
   const n = await nginx(t, { upstream: p.port });
   p.answer = () => json(200, {});

@@ -1,8 +1,8 @@
 /*
- * barrier.test.mjs: one batch, one request, whatever the order of arrival.
+ * barrier.test.mjs: one batch, one upstream request, in any order of arrival.
  *
- * Every dialect, two to eight calls, each result posted by itself, on four
- * workers, in front of a provider that refuses what the real one refuses.
+ * Every dialect, two to eight calls, each result in a request of its own, four
+ * workers, and a provider that refuses what the real one refuses.
  *
  * Suite: asan, plain, redis.
  */
@@ -16,7 +16,7 @@ import { Batch, stage, told } from '../lib/batch.mjs';
 const asan = !!process.env.CHAT_ASAN;
 
 for (const key of Object.keys(dialects)) {
-  test(`s28 s37 s59: ${key}: every order of arrival, one request`,
+  test(`s28 s37 s59: ${key}: any order of arrival: one upstream request`,
     { skip: unbuilt }, async (t) => {
       const scene = await stage(t, key, { workers: 4 });
       for (let count = 2; count <= 8; count++) {
@@ -34,7 +34,7 @@ for (const key of Object.keys(dialects)) {
     });
 }
 
-test('the same under other ways of proxying', { skip: unbuilt },
+test('other proxy settings: one upstream request', { skip: unbuilt },
   async (t) => {
     const ways = [
       ['buffered', { location: 'proxy_buffering on;' }],
@@ -56,7 +56,7 @@ test('the same under other ways of proxying', { skip: unbuilt },
   });
 
 for (const key of ['ai_sdk', 'ag_ui']) {
-  test(`s52: ${key}: two tabs with the same complete body`, { skip: unbuilt },
+  test(`s52: ${key}: two tabs, one body: sent once`, { skip: unbuilt },
     (t) => sameTwice(t, key));
 }
 
@@ -73,14 +73,14 @@ async function sameTwice(t, key) {
         const words = (await Promise.all([first, second].map(told)))
           .map(({ word }) => word);
         batch.released();
-        /* who comes when it streams already gets no record */
+        /* A sibling that arrives during the stream gets no recording. */
         assert.ok(words.includes('final')
           && words.every((word) => ['empty', 'final'].includes(word)),
         `${words}`);
       }
     });
   }
-  await t.test('s53: while the upstream has not answered', async () => {
+  await t.test('s53: the upstream has not answered yet', async () => {
     const batch = new Batch(scene, 2);
     await batch.ask();
     const go = gate();
@@ -101,14 +101,14 @@ async function sameTwice(t, key) {
     scene.p.answer = answer;
     assert.equal((await told(first)).word, 'final');
     assert.equal((await told(second)).word, 'final');
-    /* No payload of the other result is stored: all came complete. */
+    /* The other result has no stored payload: both bodies were complete. */
     const { word } = await told(partial);
     assert.ok(['final', dialects[key].bounces].includes(word), word);
     batch.released();
   });
 }
 
-test('s96: the same complete body twice by an openai client',
+test('s96: an openai client sends a complete body twice',
   { skip: unbuilt }, async (t) => {
     for (const key of ['openai_chat', 'openai_responses', 'anthropic',
       'gemini']) {
@@ -144,7 +144,7 @@ test('s96: the same complete body twice by an openai client',
 
 for (const key of ['openai_responses', 'openai_responses_chained',
   'openai_chat', 'anthropic', 'anthropic_thread']) {
-  test(`s97: ${key}: another model or stream is another request`,
+  test(`s97: ${key}: another model or stream: another request`,
     { skip: unbuilt }, async (t) => {
       const scene = await stage(t, key, { workers: 4 });
       const { answer } = scene.p;
@@ -174,7 +174,7 @@ for (const key of ['openai_responses', 'openai_responses_chained',
     });
 }
 
-test('s98: results with new user text are a fresh turn', { skip: unbuilt },
+test('s98: results with a new user text: a fresh turn', { skip: unbuilt },
   async (t) => {
     const keys = Object.keys(dialects)
       .filter((key) => !key.endsWith('_conversation')
@@ -199,7 +199,7 @@ test('s98: results with new user text are a fresh turn', { skip: unbuilt },
     }
   });
 
-test('a body that is complete goes on at once', { skip: unbuilt },
+test('complete body: goes upstream at once', { skip: unbuilt },
   async (t) => {
     for (const key of Object.keys(dialects)) {
       await t.test(key, async (t2) => {
@@ -216,7 +216,7 @@ test('a body that is complete goes on at once', { skip: unbuilt },
     }
   });
 
-test('the harness tells a half-answered batch', { skip: unbuilt },
+test('the harness detects a half-answered batch', { skip: unbuilt },
   async (t) => {
     const scene = await stage(t, 'openai_chat', { hold: 'off' });
     const batch = new Batch(scene, 2);

@@ -1,8 +1,8 @@
 /*
- * batch_state.test.mjs: what the store knows of a batch, and for how long.
+ * batch_state.test.mjs: what the store keeps of a batch, and for how long.
  *
- * Results that come twice, late, early, or of an unknown call; what the
- * failure of an upstream or a client that disconnects does to them.
+ * Results that arrive twice, late, early, or for an unknown call; results
+ * after an upstream failed or a client disconnected.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from '../lib/harness.mjs';
@@ -15,12 +15,12 @@ import {
 
 const keys = Object.keys(dialects);
 
-/* How often a text is in what the provider got. */
+/* How often the provider received a text. */
 const said = ({ raw }, value) => String(raw).split(value).length - 1;
 const partsOf = ({ body }, id) => body.messages.flatMap((m) => m.parts)
   .filter((part) => part.toolCallId === id);
 
-live('s26: the same result twice', async (t) => {
+live('s26: one result twice: it counts once', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2 });
@@ -38,7 +38,7 @@ live('s26: the same result twice', async (t) => {
   }
 });
 
-live('s27: two tabs answer a call differently', async (t) => {
+live('s27: two tabs answer one call differently', async (t) => {
   for (const key of keys) {
     await t.test(`${key}: the first is merged`, async (t2) => {
       const scene = await stage(t2, key, { workers: 2 });
@@ -67,7 +67,7 @@ live('s27: two tabs answer a call differently', async (t) => {
   }
 });
 
-live('s29: a result that comes while its step is streaming', async (t) => {
+live('s29: a result before its step ends: held, merged', async (t) => {
   for (const key of keys.filter((one) => !dialects[one].interrupts)) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2 });
@@ -91,7 +91,7 @@ live('s29: a result that comes while its step is streaming', async (t) => {
   }
 });
 
-live('s30: a result of a call that nobody has seen', async (t) => {
+live('s30: a result of a call that no stream announced', async (t) => {
   for (const key of keys.filter((one) => !dialects[one].chained)) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2 });
@@ -102,7 +102,7 @@ live('s30: a result of a call that nobody has seen', async (t) => {
     });
   }
   for (const key of keys.filter((one) => dialects[one].chained)) {
-    await t.test(`${key}: a chain is not managed then`, async (t2) => {
+    await t.test(`${key}: unknown chain: unmanaged`, async (t2) => {
       const scene = await stage(t2, key, { location: say.verdict });
       const batch = new Batch(scene, 2);
       scene.p.issued.set(batch.from.id, batch.calls);
@@ -114,7 +114,7 @@ live('s30: a result of a call that nobody has seen', async (t) => {
   }
 });
 
-live('s32: a call that stands twice in a transcript', async (t) => {
+live('s32: a call twice in a transcript', async (t) => {
   const scene = await stage(t, 'ai_sdk', { workers: 2 });
   const batch = new Batch(scene, 2);
   const [a, b] = batch.ids;
@@ -134,10 +134,10 @@ live('s32: a call that stands twice in a transcript', async (t) => {
     `${state} ${output}`);
   assert.deepEqual(outs(b), Array(2).fill('output-available stored'));
   assert.deepEqual(outs(a), ['output-available own',
-    'output-available another'], 'what is answered stays');
+    'output-available another'], 'the answered call was changed');
 });
 
-live('s33 s100: a stale copy is completed, and told', async (t) => {
+live('s33 s100: a stale body: completed, results injected', async (t) => {
   const scene = await stage(t, 'ai_sdk', { workers: 2 });
   const batch = new Batch(scene, 3);
   await batch.ask();
@@ -150,7 +150,7 @@ live('s33 s100: a stale copy is completed, and told', async (t) => {
   assert.match(end.types[0], /^tool-output/);
 });
 
-live('s34: an error is merged without a success beside it', async (t) => {
+live('s34: a merged error has no output beside it', async (t) => {
   const scene = await stage(t, 'ai_sdk', { workers: 2 });
   const batch = new Batch(scene, 2);
   const [a, b] = batch.ids;
@@ -166,7 +166,7 @@ live('s34: an error is merged without a success beside it', async (t) => {
   assert.ok(!('output' in part), JSON.stringify(part));
 });
 
-live('s35: a result for an unknown call releases nothing', async (t) => {
+live('s35: a result for an unknown call: no release', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2 });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -181,7 +181,7 @@ live('s35: a result for an unknown call releases nothing', async (t) => {
   await told(first);
 });
 
-live('s45: after its time a batch is forgotten', (t) => Promise.all(
+live('s45: after its lifetime a batch is forgotten', (t) => Promise.all(
   keys.filter((one) => !dialects[one].chained).map((key) =>
     t.test(key, async (t2) => {
       const scene = await stage(t2, key, { hold: '900ms',
@@ -201,7 +201,7 @@ live('s45: after its time a batch is forgotten', (t) => Promise.all(
 for (const [name, fail] of [
   ['s62: refused', () => json(503, { error: { message: 'busy' } })],
   ['s63: broken off', () => sse('data: {"x":1}\n\n', { end: 'reset' })]]) {
-  live(`${name} by the upstream: results are kept`, async (t) => {
+  live(`${name} by the upstream: its results are kept`, async (t) => {
     for (const key of keys) {
       for (const complete of [false, true]) {
         await t.test(`${key}${complete ? ', complete' : ''}`, async (t2) => {
@@ -230,7 +230,7 @@ for (const [name, fail] of [
   });
 }
 
-live('s65: a client gives up its turn: results are kept', async (t) => {
+live('s65: a client disconnects: its results are kept', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2 });

@@ -1,5 +1,5 @@
 /*
- * body_cost.test.mjs: no body stops a worker or fills its memory.
+ * body_cost.test.mjs: no body blocks a worker or fills its memory.
  *
  * An attack may keep its worker busy at most twice as long as a harmless body
  * of its size.
@@ -21,7 +21,7 @@ const asked = (ids) => ({ role: 'assistant', tool_calls: ids.map((id) =>
 const user = { role: 'user', content: 'x' };
 const many = (n, make) => Array.from({ length: n }, (_, i) => make(i));
 
-/* Ids whose FNV-1a hashes are equal in the lowest 16 bits. */
+/* Ids with equal FNV-1a hashes in the lowest 16 bits. */
 function collidingFnv(n) {
   const fnv = (text) => [...text].reduce((hash, c) =>
     Math.imul(hash ^ c.charCodeAt(), 0x193) & 0xffff, 2166136261 & 0xffff);
@@ -41,8 +41,8 @@ function collidingFnv(n) {
   return ids;
 }
 
-/* SipHash-1-3 under the key zero of 16 letters; its low 32 bits. */
-const v = new Uint32Array(8); /* four words, the low half of each first */
+/* SipHash-1-3 of 16 letters with key zero; its low 32 bits. */
+const v = new Uint32Array(8); /* four words, the low half first */
 
 function addTo(a, b) {
   const low = v[a] + v[b];
@@ -114,7 +114,7 @@ const attacks = {
     `{"messages":[{"role":"user","content":[${'1,'.repeat(5e5)}1]}]}`,
 };
 
-/* As long, with as many values, and nothing to look up. */
+/* The same length and number of values, with nothing to look up. */
 const harmless = (size) => say(many(Math.ceil(size / 44), () =>
   ({ role: 'user', name: 'call_none', content: '' })));
 
@@ -122,7 +122,7 @@ const chunk = (delta, reason = null) => `data: ${JSON.stringify({ id: 'c',
   object: 'chat.completion.chunk', choices: [{ index: 0, delta,
     finish_reason: reason }] })}\n\n`;
 
-/* An upstream that takes everything; hold(response) may keep it waiting. */
+/* An upstream that accepts everything; hold(response) may delay it. */
 async function scene(t, { hold, ...options } = {}) {
   const server = http.createServer(async (request, response) => {
     request.resume();
@@ -143,7 +143,7 @@ async function scene(t, { hold, ...options } = {}) {
 const costOf = (n, body) => cost(n, () =>
   post(n.port, path, body, headers).text({ broken: true }));
 
-live('an attack keeps the worker busy hardly longer than a harmless body',
+live('an attack: hardly more CPU time than a harmless body',
   async (t) => {
     const n = await scene(t);
     for (const [name, make] of Object.entries(attacks)) {
@@ -161,14 +161,14 @@ live('an attack keeps the worker busy hardly longer than a harmless body',
     }
   });
 
-/* One turn of so many calls, of which a fourth has results. */
+/* One turn with this many calls; a quarter of them has results. */
 const turn = (ids) => say([user, ...many(4, (i) =>
   asked(ids.slice(i * ids.length / 4, (i + 1) * ids.length / 4))),
 ...ids.slice(ids.length * 3 / 4).map((id) =>
   ({ role: 'tool', tool_call_id: id, content: '1' }))]);
 
-/* The hashes that stood here without a key, and with a key that is known. */
-live('given ids that collide in a known hash, they cost no CPU time',
+/* The hashes: one without a key, one with a known key. */
+live('ids that collide in a known hash: no extra CPU time',
   async (t) => {
     assert.equal(sipHash(Buffer.from('call_00000000000')) >>> 0, 0xb95355bf);
     const n = await scene(t);
@@ -184,7 +184,7 @@ live('given ids that collide in a known hash, they cost no CPU time',
     }
   });
 
-live('40 requests keep no trees while they are answered', {
+live('40 requests are answered: none keeps its JSON tree', {
   skip: process.env.CHAT_ASAN && 'ASan keeps what was freed',
 }, async (t) => {
   const held = [];
@@ -202,7 +202,7 @@ live('40 requests keep no trees while they are answered', {
   assert.ok(each < 4 * body.length, `${each} bytes for ${body.length}`);
 });
 
-live('an id of a conversation does not fill the log', async (t) => {
+live('a long conversation id does not fill the log', async (t) => {
   const n = await scene(t, { chat: 'ai_sdk' });
   await post(n.port, '/api/chat', JSON.stringify({ id: 'c'.repeat(2e6),
     messages: [{ id: 'u', role: 'user', parts: [{ type: 'text',

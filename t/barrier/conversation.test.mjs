@@ -1,10 +1,9 @@
 /*
  * conversation.test.mjs: Responses bodies that name a conversation and carry
- * no call: the batch is the newest that a stream has opened in it.
+ * no call: they belong to the newest batch of the conversation.
  *
- * The barrier itself is tested with every dialect; here is what is special:
- * steps that follow one another, results that come too late, a conversation
- * that nobody has seen, approvals of MCP tools.
+ * Only what is special here: steps that follow one another, late results, an
+ * unknown conversation, approvals of MCP tools.
  */
 import assert from 'node:assert/strict';
 import { pause } from '../lib/harness.mjs';
@@ -18,7 +17,7 @@ import { redis } from '../lib/redis/redis.mjs';
 const key = 'openai_responses_conversation';
 const dialect = dialects[key];
 
-/* One provider, one conversation; steps: what it answers, in order. */
+/* One provider, one conversation; steps: the provider's answers, in order. */
 async function talk(t, steps, options) {
   const scene = await stage(t, key, { workers: 2, location: say.verdict,
     ...options });
@@ -53,7 +52,7 @@ live('conversation: each step is a batch of its own', async (t) => {
   }
 });
 
-/* The record of the one conversation: its key, and its newest batch. */
+/* The conversation index: its key, and its newest batch. */
 async function newest(r) {
   for (const at of await r.command('KEYS', 'chat:{*')) {
     const fields = (await r.command('TYPE', at)) === 'hash'
@@ -64,12 +63,12 @@ async function newest(r) {
       return { at, field, value: await r.command('HGET', at, field) };
     }
   }
-  throw new Error('no record of a conversation');
+  throw new Error('no conversation index');
 }
 
-/* What another worker put may come after the client that was told of it. */
+/* Another worker's index entry may arrive after the client's next request. */
 for (const [name, older] of [['nothing', 0], ['an older batch', 1]]) {
-  live(`conversation: its record is late, and has ${name}`, async (t) => {
+  live(`conversation: its index is late and has ${name}`, async (t) => {
     const r = await redis(t);
     const steps = [...Array(older + 1)].map(() => step(2));
     const { scene, ask, bring } = await talk(t, steps,
@@ -97,7 +96,7 @@ for (const [name, older] of [['nothing', 0], ['an older batch', 1]]) {
   });
 }
 
-live('conversation: $chat_store_time is of both questions', async (t) => {
+live('conversation: $chat_store_time covers both operations', async (t) => {
   const from = step(1);
   const { scene, ask, bring } = await talk(t, [from], {
     location: 'add_header X-Store-Time $chat_store_time;' });
@@ -109,7 +108,7 @@ live('conversation: $chat_store_time is of both questions', async (t) => {
   assert.equal(scene.p.continuations().length, 1);
 });
 
-live('s35: conversation: a result of an older step passes', async (t) => {
+live('s35: conversation: a result of an older step: passes', async (t) => {
   const steps = [step(1), step(2)];
   const { scene, ask, bring } = await talk(t, steps);
   await ask().text();
@@ -128,7 +127,7 @@ live('s35: conversation: a result of an older step passes', async (t) => {
     .map(({ answered }) => answered), [[old], [one, two]]);
 });
 
-live('conversation: one that nobody has seen is not managed', async (t) => {
+live('conversation: an unknown one: unmanaged', async (t) => {
   const from = step(2);
   const { ask, bring } = await talk(t, []);
   const answer = bring(from, from.calls[0].id);
@@ -139,7 +138,7 @@ live('conversation: one that nobody has seen is not managed', async (t) => {
   assert.equal(await verdict(words), 'passed');
 });
 
-live('s56: conversation: a new message leaves the open batch', async (t) => {
+live('s56: conversation: new message: open batch superseded', async (t) => {
   const from = step(2);
   const { scene, batch, ask, bring } = await talk(t, [from]);
   await ask().text();
@@ -165,7 +164,7 @@ live('replay: conversation: the known calls come from the store',
 
 const ways = ['conversation', 'previous_response_id', 'stateless'];
 
-/* Two tools that wait for approval; decide() brings one decision. */
+/* Two tools that wait for approval; decide() sends one decision. */
 async function toApprove(t, how) {
   const ids = [newId('mcpr_'), newId('mcpr_')];
   const from = asking(ids);
@@ -213,7 +212,7 @@ for (const how of ways.slice(1)) {
       await first.text();
       assert.equal(scene.p.continuations().length, 1);
 
-      /* a tab that was asleep sends its own once more */
+      /* A tab that was asleep sends its approval once more. */
       assert.match(await wordOf(decide(ids[0], true)), /^(final|empty)$/);
       assert.equal(scene.p.continuations().length, 1);
     });

@@ -3,8 +3,8 @@
  * conversation by POST /conversations/<id>/items complete the batch and are
  * inserted into no body.
  *
- * The provider keeps the conversation: it refuses a result that it has, and a
- * turn that leaves a call without one.
+ * The provider keeps the conversation: it refuses a result that it already
+ * has, and a turn without the result of a call.
  */
 import assert from 'node:assert/strict';
 import { get, pause, post } from '../lib/harness.mjs';
@@ -17,7 +17,7 @@ const key = 'openai_responses_conversation';
 const dialect = dialects[key];
 const itemsOf = /^\/v1\/conversations\/([^/]+)\/items$/;
 
-/* A conversation; options.refuse: the provider takes no items. */
+/* A conversation; options.refuse: the provider accepts no items. */
 async function talk(t, { calls = 2, refuse = false, ...options } = {}) {
   const scene = await stage(t, key, { workers: 2, hold: '20s', ...options,
     location: `${say.verdict} ${options.location ?? ''}` });
@@ -90,14 +90,14 @@ live('s124: items come first: the other results complete the batch',
     await turns(it);
   });
 
-live('s124: items bring all results: a new message has none of them',
+live('s124: items bring all results: a new message contains none of them',
   async (t) => {
     const it = await talk(t);
     assert.equal(await it.add(it.batch.ids).status, 200);
     await turns(it);
   });
 
-live('s124: the provider refuses the items: the request is held on',
+live('s124: the provider refuses the items: the request stays held',
   async (t) => {
     const it = await talk(t, { refuse: true });
     const { batch, bodies } = it;
@@ -111,7 +111,7 @@ live('s124: the provider refuses the items: the request is held on',
     assert.deepEqual(bodies()[1].answered, batch.ids);
   });
 
-live('s124: items of others, or without results, release nothing',
+live('s124: items of another tenant or call, or a message: no release',
   async (t) => {
     const it = await talk(t, {
       server: 'chat_tenant $http_authorization;' });

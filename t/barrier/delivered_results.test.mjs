@@ -1,9 +1,10 @@
 /*
  * delivered_results.test.mjs: results that a provider keeps with its
- * conversation: what a 2xx response accepted is inserted into no later body.
+ * conversation: a result that a 2xx response accepted is inserted into no
+ * later body.
  *
- * The provider refuses a result that it has, and a turn that leaves a call
- * without one, so a body with a 2xx response was right.
+ * The provider refuses a result that it already has, and a turn without the
+ * result of a call, so a body with a 2xx response was right.
  */
 import assert from 'node:assert/strict';
 import { gate } from '../lib/harness.mjs';
@@ -15,7 +16,7 @@ import { json, sse } from '../lib/provider.mjs';
 const key = 'openai_responses_conversation';
 const dialect = dialects[key];
 
-/* A conversation whose provider answers with these, then with words. */
+/* A conversation: the provider's answers are these, then text. */
 async function talk(t, answers = [], location = '') {
   const scene = await stage(t, key, { workers: 2, location });
   const batch = new Batch(scene, 2);
@@ -30,7 +31,7 @@ async function talk(t, answers = [], location = '') {
   return { p: scene.p, batch, say };
 }
 
-/* A new message is taken, with results of these calls. */
+/* A new message is accepted, with results of these calls. */
 async function turn({ p, say }, ids = []) {
   const { word, text } = await told(say());
   assert.equal(word, 'final', `${p.requests.at(-1).raw}\n${text}`);
@@ -48,7 +49,7 @@ const failed = () => sse([`event: error\ndata: ${JSON.stringify({
   type: 'error', code: 'server_error', message: 'boom', param: null,
   sequence_number: 0 })}\n\n`]);
 
-live('s123: one continuation is answered: no later turn has its results',
+live('s123: one continuation is answered: no later turn repeats its results',
   async (t) => {
     const it = await talk(t);
     assert.equal((await told(it.batch.continue(it.batch.results()))).word,
@@ -56,7 +57,7 @@ live('s123: one continuation is answered: no later turn has its results',
     await turns(it);
   });
 
-live('s123: two tabs answer in parts: no later turn has their results',
+live('s123: two tabs answer in parts: no later turn repeats their results',
   async (t) => {
     const it = await talk(t);
     const first = it.batch.continue(it.batch.results([0]));
@@ -67,8 +68,8 @@ live('s123: two tabs answer in parts: no later turn has their results',
     await turns(it);
   });
 
-live('s123: an error in the stream, then a good answer: no later turn has '
-  + 'the results', async (t) => {
+live('s123: an error in the stream, then a good answer: no later turn repeats '
+  + 'its result', async (t) => {
   const it = await talk(t, [failed()]);
   const { batch } = it;
   assert.equal((await told(batch.continue(batch.results()))).word, 'error');
@@ -76,7 +77,7 @@ live('s123: an error in the stream, then a good answer: no later turn has '
   await turns(it);
 });
 
-live('s123: a further step: no later turn has results of either',
+live('s123: two steps: no later turn repeats their results',
   async (t) => {
     const step = dialect.calls({ calls: newCalls(2, dialect.prefix) });
     const it = await talk(t, [sse(step)]);
@@ -89,8 +90,8 @@ live('s123: a further step: no later turn has results of either',
     await turns(it);
   });
 
-live('s123: the only answer is 503: the next turn that is taken has the '
-  + 'results, no later one', async (t) => {
+live('s123: the only answer is 503: only the next accepted turn has the '
+  + 'results', async (t) => {
   const it = await talk(t, [overloaded(), overloaded()]);
   const { batch } = it;
   assert.equal((await told(batch.continue(batch.results()))).word, '503');
@@ -100,8 +101,8 @@ live('s123: the only answer is 503: the next turn that is taken has the '
   await turns(it);
 });
 
-live('s123: a continuation has no answer yet: a new message leaves its '
-  + 'results to it', async (t) => {
+live('s123: a continuation has no answer yet: a new message does not contain '
+  + 'its results', async (t) => {
   const answers = gate();
   const it = await talk(t, [() => answers.then(() =>
     sse(dialect.final('done late')))]);
@@ -117,8 +118,7 @@ live('s123: a continuation has no answer yet: a new message leaves its '
   await turns(it);
 });
 
-live('s123: chat_repair all: one turn has the error of a call without a '
-  + 'result', async (t) => {
+live('s123: chat_repair all: one turn has the call\'s error', async (t) => {
   const it = await talk(t, [], 'chat_repair all;');
   await leave(it.batch, it.batch.results([0]));
   await turn(it, it.batch.ids);
@@ -126,7 +126,7 @@ live('s123: chat_repair all: one turn has the error of a call without a '
   await turns(it);
 });
 
-live('s123: a new message brings a result itself: no later turn has it',
+live('s123: a new message brings a result itself: no later turn repeats it',
   async (t) => {
     const it = await talk(t);
     const { batch, p } = it;
@@ -137,9 +137,9 @@ live('s123: a new message brings a result itself: no later turn has it',
     await turns(it);
   });
 
-/* The history of a message that goes on from the old answer lacks them. */
+/* A message that continues the old answer has no results in its history. */
 for (const name of ['openai_responses_chained', 'anthropic_thread']) {
-  live(`s123: ${name}: each message behind the old answer has the results`,
+  live(`s123: ${name}: each message after the old answer has the results`,
     async (t) => {
       const scene = await stage(t, name, { workers: 2 });
       const batch = new Batch(scene, 2);

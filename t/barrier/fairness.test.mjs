@@ -1,8 +1,8 @@
 /*
- * fairness.test.mjs: what one client sends does not delay another client.
+ * fairness.test.mjs: one client's data does not delay another client.
  *
- * While a worker computes, other clients wait: the measure is the CPU time of
- * an attack and of a harmless request of the same size.
+ * While a worker computes, other clients wait. These tests compare the CPU
+ * time of an attack with that of a harmless request of the same size.
  *
  * Suite: plain, redis.
  */
@@ -14,7 +14,7 @@ import { newId } from '../lib/dialects.mjs';
 import { live } from '../lib/hold.mjs';
 import { statusLocation, statusOf } from '../lib/status.mjs';
 
-/* A batch that others have filled, with requests that wait for it. */
+/* A batch that other requests have filled, and requests that wait for it. */
 async function crowd(scene, fillers, holds) {
   const batch = new Batch(scene, 2);
   const answers = [];
@@ -35,7 +35,7 @@ async function crowd(scene, fillers, holds) {
   return { batch, answers };
 }
 
-live('given a batch filled by many, a result does not stop the worker',
+live('a batch filled by many requests: a result does not block the worker',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { hold: '60s', strict: false,
       server: statusLocation });
@@ -64,9 +64,9 @@ live('given a batch filled by many, a result does not stop the worker',
   }, { skip: !store });
 
 /*
- * A complete continuation behind an earlier step of so many open calls. Their
- * ids are as long as those of a filled batch, and begin as they do: this is
- * the worst case of a search among its facts.
+ * A complete continuation after an earlier step with this many open calls.
+ * Their ids have the length and the prefix of those of a filled batch: the
+ * worst case of a search among its facts.
  */
 function longStep(first, calls) {
   const call = (id) => ({ id, type: 'function',
@@ -83,13 +83,13 @@ function longStep(first, calls) {
 }
 
 /* The looked-up step is a batch with 4,000 facts, or an unknown one. */
-live('given an earlier step of many calls, its look-up costs no CPU time',
+live('an earlier step of many calls: its look-up costs no CPU time',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { hold: '60s',
       strict: false, workers: 2, server: statusLocation, zone: '64m' });
     const { batch, answers } = await crowd(scene, 34, 0);
     await until(async () => (await statusOf(scene.n)).holds.now > 0);
-    /* within chat_max_calls, past it, and past what a body may list */
+    /* below chat_max_calls, above it, and above the limit of a body */
     for (const calls of [200, 1000, 60000]) {
       const time = (first) => cost(scene.n, () =>
         batch.post(longStep(first, calls)).text());

@@ -1,6 +1,6 @@
 /*
  * gemini.test.mjs: what only Gemini has: calls without ids, arguments in
- * pieces, calls of one chunk, and answers whose form the URI says.
+ * pieces, calls of one chunk, and a URI that selects the form of the answer.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from '../lib/harness.mjs';
@@ -14,7 +14,7 @@ const { gemini } = dialects;
 const { path } = gemini;
 const chat = { location: `chat_conversation $http_x_chat; ${say.verdict}` };
 
-/* Calls without ids: their results are told apart by their place. */
+/* Calls without ids: the position of a result names its call. */
 function nameless(scene, names) {
   const batch = new Batch(scene, names.map((name, i) =>
     ({ name, input: { i } })));
@@ -27,7 +27,7 @@ function nameless(scene, names) {
 
 live('s37 s59: gemini: calls without ids, by conversation', async (t) => {
   const scene = await stage(t, 'gemini', { workers: 2, ...chat });
-  await t.test('each result by itself', async () => {
+  await t.test('each result in its own request', async () => {
     const { batch, ask, bring } = nameless(scene, ['a', 'b', 'c']);
     await ask();
     const answers = [];
@@ -46,7 +46,7 @@ live('s37 s59: gemini: calls without ids, by conversation', async (t) => {
         one.response.output.nr]),
     [[undefined, 'a', 0], [undefined, 'b', 1], [undefined, 'c', 2]]);
   });
-  await t.test('of one tool: in order, as the provider has it', async () => {
+  await t.test('of one tool: in the provider\'s order', async () => {
     const { batch, ask, bring } = nameless(scene, ['a', 'a']);
     await ask();
     const first = bring([0]);
@@ -81,7 +81,7 @@ live('s95: gemini: calls without ids and without a conversation',
     assert.equal(await verdict(answer), 'unmanaged');
   });
 
-/* A call as Vertex streams its arguments. */
+/* A call with streamed arguments, as Vertex sends it. */
 function pieces({ id, name }, id2, text) {
   const part = (functionCall) => gemini.chunk(id2, [{ functionCall }]);
   return [part({ id, name, willContinue: true }),
@@ -90,7 +90,7 @@ function pieces({ id, name }, id2, text) {
     })), part({})];
 }
 
-live('s1 s22: gemini: arguments that come in pieces', async (t) => {
+live('s1 s22: gemini: a call with arguments in pieces', async (t) => {
   const scene = await theatre(t);
   const text = 'x'.repeat(1500);
   const [old, fresh] = newCalls(2, 'fc_').map((call) =>
@@ -103,14 +103,14 @@ live('s1 s22: gemini: arguments that come in pieces', async (t) => {
   const one = { dialect: gemini, body, stream };
   await t.test('a replay', () => play(scene, { ...one, replays: 1,
     sees: [...all[1], ...words] }));
-  await t.test('that grows past the quarantine', () => play(scene,
+  await t.test('larger than the quarantine', () => play(scene,
     { ...one, sees: stream }, { way: 'small' }));
   await t.test('other arguments', () => play(scene, { ...one,
     stream: [...pieces(old, words.id, 'other'), ...words],
     sees: [...pieces(old, words.id, 'other'), ...words] }));
 });
 
-live('gemini: a history of chunks, as a chat keeps it', async (t) => {
+live('gemini: a history made of stream chunks', async (t) => {
   const scene = await stage(t, 'gemini');
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -172,7 +172,7 @@ live('gemini: calls without ids are never a replay', async (t) => {
 const array = path.replace('?alt=sse', '');
 const object = array.replace('streamG', 'g');
 
-live('gemini: a stream as one JSON array passes untouched', async (t) => {
+live('gemini: a stream as one JSON array passes unchanged', async (t) => {
   const scene = await stage(t, 'gemini', { chat: 'auto',
     location: say.verdict });
   const chunks = `[${JSON.stringify({ candidates: [] })}\n,\r\n{}]`;
@@ -187,7 +187,7 @@ live('gemini: a stream as one JSON array passes untouched', async (t) => {
   }
 });
 
-live('s97: gemini: an array, an object or a stream is another request',
+live('s97: gemini: array, object or stream: another request',
   async (t) => {
     const scene = await stage(t, 'gemini', { chat: 'auto', workers: 2,
       location: 'chat_grace 20ms; chat_siblings empty;' });

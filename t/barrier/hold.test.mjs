@@ -1,9 +1,9 @@
 /*
- * hold.test.mjs: what a half-answered batch waits for, and how a wait ends.
+ * hold.test.mjs: which requests are held, and how a hold ends.
  *
  * Membership (errors, dynamic tools, approvals, provider's own calls, older
- * steps and messages), results that come before the seal, new user turns,
- * clients that leave, and the bound of a hold.
+ * steps and messages), results before the seal, new user turns, clients that
+ * disconnect, and the time limit of a hold.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -16,7 +16,7 @@ import { isRaw } from '../lib/ends.mjs';
 const keys = Object.keys(dialects);
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
-/* Nothing goes upstream while only some results are there. */
+/* Checks that nothing goes upstream while results are missing. */
 async function held(batch, answer) {
   await answer.sent;
   await pause(150);
@@ -25,7 +25,7 @@ async function held(batch, answer) {
 }
 
 for (const key of keys) {
-  live(`s36 s38: ${key}: fast, then slow, then exactly one`, async (t) => {
+  live(`s36 s38: ${key}: a fast and a slow result: sent once`, async (t) => {
     const scene = await stage(t, key, { workers: 2 });
     for (const failed of [false, true]) {
       await t.test(failed ? 'errors' : 'results', async () => {
@@ -48,7 +48,7 @@ for (const key of keys) {
   });
 }
 
-live('ai_sdk: who is a member', async (t) => {
+live('ai_sdk: which calls are members', async (t) => {
   const dialect = dialects.ai_sdk;
   const scene = await stage(t, 'ai_sdk', { workers: 2, lenient: true });
   const release = async (batch, results, more) => {
@@ -57,7 +57,7 @@ live('ai_sdk: who is a member', async (t) => {
     batch.released();
   };
 
-  /* Either may be the one that goes on; the other follows it. */
+  /* Either request may go upstream; the other one follows it. */
   const meet = async (batch, first, results) => {
     const words = await Promise.all([first, batch.continue(results)]
       .map(async (answer) => (await told(answer)).word));
@@ -120,8 +120,8 @@ live('ai_sdk: who is a member', async (t) => {
   });
 });
 
-live('s44: a human takes his time', async (t) => {
-  /* Ten minutes are many short holds here. */
+live('s44: a person decides after ten minutes', async (t) => {
+  /* Many short holds stand for the ten minutes. */
   const scene = await stage(t, 'ai_sdk', { workers: 2, hold: '300ms' });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -135,7 +135,7 @@ live('s44: a human takes his time', async (t) => {
 });
 
 for (const key of keys) {
-  live(`s45: ${key}: the client of a held request leaves`, async (t) => {
+  live(`s45: ${key}: the client of a held request disconnects`, async (t) => {
     const scene = await stage(t, key);
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -146,7 +146,7 @@ for (const key of keys) {
       status === '499'));
     assert.equal(batch.upstream().length, 0);
 
-    await t.test('its result stays joined', async () => {
+    await t.test('its result stays stored', async () => {
       const answer = batch.continue(batch.results([1]));
       assert.equal((await told(answer)).word, 'final');
       batch.released();
@@ -184,13 +184,13 @@ for (const key of keys.filter((one) => !dialects[one].interrupts)) {
 }
 
 for (const key of keys.filter((one) => !dialects[one].chained)) {
-  live(`s47: ${key}: a body that lacks a call is never merged`, async (t) => {
+  live(`s47: ${key}: a body with a call missing is not merged`, async (t) => {
     const scene = await stage(t, key, { workers: 2 });
     const batch = new Batch(scene, 2);
     const { from, dialect } = batch;
     const [one] = batch.calls;
     const more = gate();
-    /* As far as the first event that tells of the second call. */
+    /* Up to the first event of the second call. */
     const second = from.findIndex((event) =>
       event.includes(batch.ids[1]) && !event.includes('completed"'));
     const { answer } = scene.p;
@@ -210,7 +210,7 @@ for (const key of keys.filter((one) => !dialects[one].chained)) {
     assert.equal(word, dialects[key].bounces ?? '409');
     assert.equal(batch.upstream().length, 0);
 
-    await t.test('the next post carries it', async () => {
+    await t.test('the next request has the call', async () => {
       const answer2 = batch.continue(batch.results([1]));
       assert.equal((await told(answer2)).word, 'final');
       batch.released();
@@ -219,7 +219,7 @@ for (const key of keys.filter((one) => !dialects[one].chained)) {
 }
 
 for (const key of keys.filter((one) => !dialects[one].interrupts)) {
-  live(`s56: ${key}: a new user text while the batch is open`, async (t) => {
+  live(`s56: ${key}: open batch: a new user text goes upstream`, async (t) => {
     const scene = await stage(t, key, { workers: 2, strict: false });
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -231,12 +231,14 @@ for (const key of keys.filter((one) => !dialects[one].interrupts)) {
     assert.equal(await turn.status, 200);
     const { raw } = scene.p.requests.find((request) =>
       request.raw.includes('leave it'));
-    assert.ok(raw, 'the user turn went on');
+    assert.ok(raw, 'the user turn did not go upstream');
 
     const left = await told(first);
     const late = await told(batch.continue(batch.results([1])));
     const refused = dialects[key].apps ? 'empty' : '409';
-    /* the conversation has the first result, so the late one completes it */
+    /*
+     * The body contains the first result, so the late one completes the batch.
+     */
     const kept = key === 'openai_responses_conversation';
     assert.equal(left.word, refused, left.text);
     assert.equal(late.word, kept ? 'final' : refused, late.text);
@@ -248,7 +250,7 @@ for (const key of keys.filter((one) => !dialects[one].interrupts)) {
 }
 
 for (const key of keys) {
-  live(`s58: ${key}: a hold reaches its bound`, async (t) => {
+  live(`s58: ${key}: a hold expires`, async (t) => {
     const auto = key === 'ai_sdk';
     const scene = await stage(t, key, { hold: auto ? 'auto' : '400ms' });
     const batch = new Batch(scene, 3);
@@ -280,7 +282,7 @@ for (const key of keys) {
   });
 }
 
-live('s58: ai_sdk, auto: a batch of 4 s, a hold of a tenth', async (t) => {
+live('s58: ai_sdk, auto: a batch of 4 s: a hold of a tenth', async (t) => {
   const scene = await stage(t, 'ai_sdk', { hold: 'auto' });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -291,7 +293,7 @@ live('s58: ai_sdk, auto: a batch of 4 s, a hold of a tenth', async (t) => {
   assert.ok(took > 400 && took < 3500, `${took} ms`);
 });
 
-live('s58: after the grace a refusal is told in-band', async (t) => {
+live('s58: after the grace a refusal is an SSE event', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { hold: '1s',
@@ -312,7 +314,7 @@ live('s58: after the grace a refusal is told in-band', async (t) => {
   }
 });
 
-live('s61: a hold lives through a reload', async (t) => {
+live('s61: a hold survives a reload', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2 });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -327,5 +329,5 @@ live('s61: a hold lives through a reload', async (t) => {
   assert.ok(words.every((word) => word === 'final'), `${words}`);
   batch.released();
   await until(() => !scene.n.workers().some((pid) => old.includes(pid)), 5000,
-    'the end of the old workers, which have no more work');
+    'the exit of the old workers, which are idle');
 });

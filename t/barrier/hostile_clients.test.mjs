@@ -1,5 +1,5 @@
 /*
- * hostile_clients.test.mjs: clients that lie about lengths, send slowly,
+ * hostile_clients.test.mjs: clients that send wrong lengths, send slowly,
  * pipeline, or disconnect at any stage.
  */
 import assert from 'node:assert/strict';
@@ -13,7 +13,9 @@ import { sse } from '../lib/provider.mjs';
 
 const keys = Object.keys(dialects);
 
-/* A client that writes bytes. done: all that came when the server closed. */
+/*
+ * A client that writes bytes. done: all received bytes once the server closes.
+ */
 function raw(port) {
   const socket = net.connect(port, '127.0.0.1');
   const it = { socket, bytes: Buffer.alloc(0) };
@@ -35,12 +37,12 @@ const head = (path, headers) => `POST ${path} HTTP/1.1\r\nHost: x\r\n`
   + `${Object.entries(headers)
     .map(([key, value]) => `${key}: ${value}\r\n`).join('')}\r\n`;
 
-live('lengths that are not true', async (t) => {
+live('wrong lengths: refused or closed', async (t) => {
   const { openai_chat: chat } = dialects;
   const { p, n } = await open(t, '', { chat: 'openai_chat' });
   const body = JSON.stringify(chat.fresh());
   const length = Buffer.byteLength(body);
-  await t.test('more was promised', async () => {
+  await t.test('the length is too large', async () => {
     const client = raw(n.port);
     await client.write(head(chat.path, { 'Content-Length': length + 10 })
       + body);
@@ -48,7 +50,7 @@ live('lengths that are not true', async (t) => {
     await client.done;
     assert.equal(p.requests.length, 0);
   });
-  await t.test('less was promised', async () => {
+  await t.test('the length is too small', async () => {
     const client = raw(n.port);
     await client.write(head(chat.path, { 'Content-Length': 5 }) + body);
     const text = await client.done;
@@ -81,7 +83,7 @@ live('lengths that are not true', async (t) => {
   });
 });
 
-live('bodies that come slowly', async (t) => {
+live('bodies that arrive slowly', async (t) => {
   const scene = await stage(t, 'ai_sdk', { workers: 2, hold: '20s' });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -100,7 +102,7 @@ live('bodies that come slowly', async (t) => {
   batch.released();
 });
 
-live('clients that leave, at every stage', async (t) => {
+live('clients that disconnect at every stage', async (t) => {
   for (const key of keys.filter((one) => !dialects[one].interrupts)) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2, hold: '20s',
@@ -126,7 +128,7 @@ live('clients that leave, at every stage', async (t) => {
           const client = raw(n.port);
           await client.write(bytes || '\r\n');
           if (name === 'after the body' && how !== 'destroy') {
-            await pause(30); /* it is held by now */
+            await pause(30); /* The request is held by now. */
           }
           client.socket[how]();
           await client.done;
@@ -140,7 +142,7 @@ live('clients that leave, at every stage', async (t) => {
       await silent.until((all) => all.includes('\n\n:'));
       silent.abort();
 
-      /* In the answer: before its header, at its first byte, later. */
+      /* During the answer: before its header, at its first byte, later. */
       const { answer } = scene.p;
       const go = gate();
       for (const until2 of [null, 0, 2]) {
@@ -182,7 +184,7 @@ live('pipelined requests', async (t) => {
   await client.write(request(batch.body(batch.results([0])))
     + request(batch.body(batch.results()), { Connection: 'close' }));
   await pause(150);
-  assert.equal(batch.upstream().length, 0, 'the second waits its turn');
+  assert.equal(batch.upstream().length, 0, 'the second request did not wait');
   assert.equal(client.bytes.length, 0);
   const other = await told(batch.continue(batch.results([1])));
   const text = await client.done;
@@ -190,7 +192,7 @@ live('pipelined requests', async (t) => {
   assert.ok(['final', 'empty'].includes(other.word), other.word);
   assert.ok(batch.upstream().every(({ refused }) => !refused));
 
-  await t.test('garbage behind a held one', async () => {
+  await t.test('garbage after a held request', async () => {
     const next = new Batch(scene, 2);
     await next.ask();
     const body = JSON.stringify(next.body(next.results([0])));

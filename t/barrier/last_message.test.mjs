@@ -1,19 +1,19 @@
 /*
- * last_message.test.mjs: an AI SDK app sends the last message alone
+ * last_message.test.mjs: an AI SDK app sends only the last message
  * (prepareSendMessagesRequest).
  */
 import assert from 'node:assert/strict';
 import { Batch, outputs, stage, told } from '../lib/batch.mjs';
 import { held, live } from '../lib/hold.mjs';
 
-/* Posts the batch's body in the shape that the app gives it. */
+/* Posts the batch's body as the app shapes it. */
 function shaped(batch, results) {
   const { id, messages, trigger } = batch.body(results);
   return batch.post({ id, message: messages.at(-1), trigger });
 }
 
 for (const chat of ['ai_sdk', 'auto']) {
-  live(`the last message alone: two tabs, chat ${chat}`, async (t) => {
+  live(`only the last message: two tabs, chat ${chat}`, async (t) => {
     const scene = await stage(t, 'ai_sdk', { chat, workers: 2 });
     const batch = new Batch(scene, 3);
     const { id, messages } = batch.dialect.fresh(

@@ -1,9 +1,9 @@
 /*
- * malformed_bodies.test.mjs: bodies that no client should send.
+ * malformed_bodies.test.mjs: bodies that a correct client never sends.
  *
- * Not JSON, too deep, too large, of wrong types, with doubled keys, in each
- * dialect. A body that cannot be judged goes upstream unchanged; the workers
- * survive, and do not grow.
+ * Not JSON, too deep, too large, wrong types, duplicate keys, in each dialect.
+ * A body that the module cannot read goes upstream unchanged; the workers
+ * survive and do not grow.
  *
  * Suite: asan, plain.
  */
@@ -19,15 +19,15 @@ const keys = Object.keys(dialects);
 
 const nest = (n, inner = '1') => '['.repeat(n) + inner + ']'.repeat(n);
 
-/* name: body, given a valid one as text. */
+/* Per name, the body made from a valid one (text). */
 const broken = {
   'nothing': () => '',
   'white space': () => ' \n\t ',
   'not JSON': () => 'model=gpt&stream=true',
   'half of it': (text) => text.slice(0, text.length / 2),
   'one byte less': (text) => text.slice(0, -1),
-  'something behind it': (text) => `${text}{}`,
-  'two of it': (text) => `${text}\n${text}`,
+  'trailing bytes': (text) => `${text}{}`,
+  'two documents': (text) => `${text}\n${text}`,
   'a byte order mark': (text) => `\ufeff${text}`,
   'a comment': (text) => `/* hello */${text}`,
   'a trailing comma': (text) => text.replace(/}$/, ',}'),
@@ -50,7 +50,7 @@ const broken = {
 };
 
 for (const key of [...keys, 'auto']) {
-  live(`${key}: bodies that say nothing`, async (t) => {
+  live(`${key}: malformed bodies`, async (t) => {
     const dialect = dialects[key] ?? dialects.openai_chat;
     const { p, n } = await open(t, 'chat_repair off;',
       { chat: dialects[key]?.name ?? 'auto' });
@@ -73,7 +73,7 @@ for (const key of [...keys, 'auto']) {
   });
 }
 
-live('past a bound: refused, and as it came', async (t) => {
+live('above a limit: refused, forwarded unchanged', async (t) => {
   const { openai_chat: chat } = dialects;
   const from = chat.calls({ calls: newCalls(2) });
   const results = { [from.calls[0].id]: 'r' };
@@ -107,7 +107,7 @@ live('past a bound: refused, and as it came', async (t) => {
   }
 });
 
-live('a key that is twice', async (t) => {
+live('a duplicate key', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const dialect = dialects[key];
@@ -125,7 +125,7 @@ live('a key that is twice', async (t) => {
       for (const body of doubled) {
         const number = p.requests.length;
         const end = await send(n, dialect.path, body);
-        /* Judged as JSON.parse() reads it, or not at all; never rewritten. */
+        /* Read as JSON.parse() reads it, or not at all; never rewritten. */
         if (p.requests.length > number) {
           assert.equal(String(p.requests[number].raw), body);
         } else {
@@ -136,7 +136,7 @@ live('a key that is twice', async (t) => {
   }
 });
 
-live('mutants that nothing is done to arrive as they are', async (t) => {
+live('mutants that need no change arrive unchanged', async (t) => {
   for (const chat of ['auto', 'ai_sdk', 'anthropic']) {
     await t.test(chat, async (t2) => {
       const { p, n } = await open(t2, 'chat_hold off; chat_repair off;',
@@ -155,7 +155,7 @@ live('mutants that nothing is done to arrive as they are', async (t) => {
   }
 });
 
-live('mutants that are held, merged and answered', async (t) => {
+live('mutants that the module holds, merges and answers', async (t) => {
   const { p, n } = await open(t, 'chat_hold 0; chat_max_held 8;',
     { chat: 'auto' });
   const list = mutants(2, count);
@@ -180,8 +180,8 @@ live('mutants that are held, merged and answered', async (t) => {
   }
 });
 
-/* A sanitizer keeps what is freed. */
-(process.env.CHAT_ASAN ? () => {} : live)('nothing of it stays', async (t) => {
+/* ASan keeps freed memory. */
+(process.env.CHAT_ASAN ? () => {} : live)('constant memory', async (t) => {
   const { p, n } = await open(t, 'chat_hold 0;',
     { chat: 'auto', workers: 1, ...(store === 'shm' && { store: 'shm:1m' }) });
   const next = random(4);

@@ -1,6 +1,6 @@
 /*
- * regenerate.test.mjs: a page of the AI SDK regenerates a message that a
- * request is held for: the hold ends at once.
+ * regenerate.test.mjs: an AI SDK page regenerates the message of a held
+ * request: the hold ends at once.
  */
 import assert from 'node:assert/strict';
 import { pause } from '../lib/harness.mjs';
@@ -33,7 +33,7 @@ for (const name of ['names the message', 'names no message',
       assert.equal((await told(first)).word, 'empty');
       assert.equal(batch.upstream().length, 0);
 
-      /* what comes later releases nothing */
+      /* A later result releases nothing. */
       assert.equal((await told(batch.continue(batch.results([1])))).word,
         'empty');
     });

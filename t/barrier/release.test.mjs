@@ -1,9 +1,10 @@
 /*
  * release.test.mjs: requests that are held and then go upstream.
  *
- * After the first comment the client has its 200, and whatever the upstream
- * returns is sent in its stream; without a stream everything is JSON. Upstream
- * connections that were kept meanwhile, and requests queued behind a held one.
+ * After the first comment the client has its 200, and the upstream's answer,
+ * of any kind, is sent in its stream; without a stream everything is JSON.
+ * Upstream connections that stay open meanwhile, and requests queued behind a
+ * held one.
  */
 import assert from 'node:assert/strict';
 import net from 'node:net';
@@ -20,9 +21,9 @@ const keys = Object.keys(dialects).filter((key) =>
   !dialects[key].interrupts);
 
 /*
- * A request that has been sent comments and is then the one that goes on: it
- * waits for the seal of the stream that asks. Gives the answer; x-dead sends
- * it to an upstream that is not there.
+ * A request that receives comments and then goes upstream: it waits for the
+ * seal of the stream with the calls. Returns the answer; x-dead sends the
+ * request to an unreachable upstream.
  */
 async function early(t, key, { answer, http2 = false, dead, results,
   location = '' } = {}) {
@@ -55,7 +56,7 @@ async function early(t, key, { answer, http2 = false, dead, results,
   return { scene, batch, held };
 }
 
-/* What came after the comments; all before it are comments. */
+/* The text after the comments; only comments precede it. */
 async function afterwards(answer, read = () => answer.text()) {
   const text = await read();
   const { status, headers } = await answer.head;
@@ -140,10 +141,10 @@ for (const key of keys) {
   }
 }
 
-live('after comments merged results are told first', async (t) => {
+live('after comments merged results are injected first', async (t) => {
   const { batch, held } = await early(t, 'ai_sdk', {
     results: (one) => one.results([0]) });
-  /* The other result comes after the seal. */
+  /* The other result arrives after the seal. */
   const other = await told(batch.continue(batch.results([1])));
   const { text, word } = await told(held);
   const list = events(text);
@@ -153,7 +154,7 @@ live('after comments merged results are told first', async (t) => {
   batch.released();
 });
 
-/* What JSON a client gets that did not ask for a stream. */
+/* The JSON that a client without a stream gets. */
 const whole = {
   openai_chat: {
     answer: { id: 'c', object: 'chat.completion', created: 1, model: 'm',
@@ -188,7 +189,7 @@ for (const [key, { answer, empty }] of Object.entries(whole)) {
       ...more });
     scene.p.answer = () => json(200, answer);
 
-    await t.test('held in silence, released, and its sibling', async () => {
+    await t.test('held silently, released, and its sibling', async () => {
       const batch = new Batch(scene, 2);
       const first = ask(batch, [0]);
       let headed = false;
@@ -219,7 +220,7 @@ for (const [key, { answer, empty }] of Object.entries(whole)) {
         ['', 'finished']);
     });
 
-    await t.test('at the bound', async () => {
+    await t.test('hold expired', async () => {
       const batch = new Batch(scene, 2);
       const first = ask(batch, [0]);
       const { status, headers } = await first.head;
@@ -265,7 +266,7 @@ live('upstream keepalive', async (t) => {
     assert.equal(u.requests.length, 3);
   });
 
-  await t.test('one that broke off is not used again', async () => {
+  await t.test('a broken connection is not used again', async () => {
     play = (socket) => socket.write(
       streamed(final).replace(/0\r\n\r\n$/, 'garbage\r\n'));
     const [closed] = sockets.slice(-1);
@@ -277,7 +278,7 @@ live('upstream keepalive', async (t) => {
     assert.equal(u.connections, 2);
   });
 
-  await t.test('it is closed while the request is held', async () => {
+  await t.test('a connection closes while the request is held', async () => {
     const batch = new Batch(scene, 2);
     const first = batch.continue(batch.results([0]));
     await first.sent;
@@ -295,7 +296,7 @@ live('upstream keepalive', async (t) => {
   });
 });
 
-/* The answers that come on one connection, chunks put together. */
+/* The answers on one connection, chunks joined. */
 function answersOf(text) {
   const list = [];
   let rest = text;
@@ -327,7 +328,7 @@ function answersOf(text) {
 }
 
 for (const comments of [false, true]) {
-  live(`pipelined behind a held one${comments ? ', comments' : ''}`,
+  live(`pipelined behind a held request${comments ? ', comments' : ''}`,
     async (t) => {
       const scene = await stage(t, 'openai_chat', { workers: 1,
         location: comments ? 'chat_grace 30ms; chat_heartbeat 30ms;' : '' });
@@ -358,6 +359,6 @@ for (const comments of [false, true]) {
       assert.deepEqual(answers.map(({ status }) => status), [200, 200, 200]);
       assert.equal(answers[1].body, batch.from.join(''));
       assert.ok(answers[0].body.includes('done') && other.word === 'final',
-        'one of the two was released, the other follows');
+        'one request goes upstream, the other follows');
     });
 }

@@ -1,8 +1,8 @@
 /*
- * repair.test.mjs: chat_repair: what a new user message leaves behind.
+ * repair.test.mjs: chat_repair: a new user message while calls are open.
  *
- * Its transcript is completed with what the store has; under `all` what
- * nobody has answered gets an error that says so, each dialect's own.
+ * Stored results complete its transcript; with `all` each call without a
+ * result gets the dialect's error.
  */
 import assert from 'node:assert/strict';
 import { until } from '../lib/harness.mjs';
@@ -11,7 +11,7 @@ import { sse } from '../lib/provider.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
 
-/* Where calls can be left behind by words. */
+/* The dialects in which a text may follow open calls. */
 const keys = Object.keys(dialects).filter((key) =>
   !dialects[key].interrupts);
 const words = 'something else';
@@ -20,12 +20,12 @@ const unknown = /outcome of this call is unknown/;
 const all = (more = {}) => ({ workers: 2, ...more,
   location: `chat_repair all; ${say.verdict} ${more.location ?? ''}` });
 
-/* A turn in words that leaves the calls without these results behind. */
+/* A text turn after calls of which only these have results. */
 function turn(batch, results = {}) {
   return batch.body(results, batch.dialect.says(words));
 }
 
-/* Posts a body that must be taken; what the provider got of it. */
+/* Posts a body that must be accepted; returns what the provider received. */
 async function taken(batch, body, ids = batch.ids) {
   const answer = batch.post(body);
   const end = await told(answer);
@@ -33,21 +33,21 @@ async function taken(batch, body, ids = batch.ids) {
   assert.equal(end.word, 'final', String(request.raw));
   assert.equal(await verdict(answer), 'passed');
   assert.ok(!/tool-output|CALL_RESULT/.test(end.text),
-    'told in no fresh turn');
+    'a fresh turn gets no injected events');
   assert.equal(request.refused, false, String(request.raw));
   assert.ok(request.raw.includes(words));
   assert.deepEqual(request.answered, ids);
   return String(request.raw);
 }
 
-/* AG-UI's error is the message's content, too. */
+/* AG-UI repeats the error in the message's content. */
 const count = (text, pattern) => text.replace(/,"error":"[^"]*"/g, '')
   .split(pattern).length - 1;
 const has = (text, value) => text.includes(JSON.stringify(value))
   || text.includes(JSON.stringify(JSON.stringify(value)).slice(1, -1));
 
 for (const key of keys) {
-  live(`s66: ${key}: what nobody has answered gets an error`, async (t) => {
+  live(`s66: ${key}: a call without a result gets an error`, async (t) => {
     const scene = await stage(t, key, all());
     await t.test('between results', async () => {
       const batch = new Batch(scene, 4);
@@ -73,7 +73,7 @@ for (const key of keys) {
     });
   });
 
-  live(`s68: ${key}: a settled transcript stays byte for byte`,
+  live(`s68: ${key}: a complete transcript stays byte for byte`,
     async (t) => {
       const scene = await stage(t, key, all());
       const batch = new Batch(scene, 2);
@@ -87,7 +87,7 @@ for (const key of keys) {
       assert.equal(String(scene.p.requests.at(-1).raw), fresh);
     });
 
-  live(`${key}: settled leaves what nobody has answered`, async (t) => {
+  live(`${key}: settled leaves open calls unchanged`, async (t) => {
     const scene = await stage(t, key, { strict: false });
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -97,9 +97,9 @@ for (const key of keys) {
   });
 }
 
-/* A provider that keeps the conversation has the error for good. */
+/* A provider that keeps the conversation keeps the error, too. */
 for (const key of keys.filter((one) => !one.endsWith('_conversation'))) {
-  live(`s67: ${key}: a late result wins over the error`, async (t) => {
+  live(`s67: ${key}: a late result replaces the error`, async (t) => {
     const scene = await stage(t, key, all());
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -107,7 +107,7 @@ for (const key of keys.filter((one) => !one.endsWith('_conversation'))) {
     const raw = await taken(batch, turn(batch, batch.results([0])));
     assert.equal(count(raw, unknown), 1);
 
-    /* nobody waits for it any more, but it is kept */
+    /* The late result is stored although no request waits for it. */
     await told(batch.continue(batch.results([1])));
     const late = await taken(batch, turn(batch, batch.results([0])));
     assert.equal(count(late, unknown), 0, late);
@@ -119,7 +119,7 @@ const listOf = (body) => body.messages ?? body.contents ?? body.input;
 
 for (const key of keys.filter((one) => !/_(chained|thread|conversation)$/
   .test(one))) {
-  live(`s66: ${key}: the next turn's results have it before them`,
+  live(`s66: ${key}: the error precedes the next turn's results`,
     async (t) => {
       const scene = await stage(t, key, all({ hold: '10s' }));
       const left = new Batch(scene, 2);
@@ -147,7 +147,7 @@ for (const key of keys.filter((one) => !/_(chained|thread|conversation)$/
     });
 }
 
-live('s66: words alone behind a chain with open calls', async (t) => {
+live('s66: a text alone after a chain with open calls', async (t) => {
   const scene = await stage(t, 'openai_responses_chained', all());
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -172,7 +172,7 @@ live('s66: ids that name no batch', async (t) => {
   }
 });
 
-/* What the AI SDK's client has of its calls, changed as a test wants it. */
+/* The calls in an AI SDK client's messages, changed by the test. */
 function parts(batch, change) {
   const body = turn(batch);
   const list = body.messages.find(({ id }) => id === batch.from.id).parts;
@@ -271,7 +271,7 @@ live('s69: ai_sdk: what was approved and has not run', async (t) => {
     assert.equal(raw, JSON.stringify(body));
   });
 
-  await t.test('in another tab: is left alone', async () => {
+  await t.test('in another tab: stays as it is', async () => {
     const batch = asked();
     const [a, b] = batch.ids;
     await batch.ask();
@@ -306,7 +306,7 @@ live('s69: ai_sdk: what was approved and has not run', async (t) => {
     assert.equal(partsOf(raw, b)[0].output, 1);
   });
 
-  await t.test('nobody was asked any more: an error, no approval',
+  await t.test('no decision yet: an error, no approval',
     async () => {
       const batch = asked();
       const [a] = batch.ids;
@@ -335,7 +335,7 @@ live('s69: openai_responses: an approval that was given', async (t) => {
   assert.match(second.reason, unknown);
 });
 
-live('ai_sdk: a settled part gets the decision that the store has',
+live('ai_sdk: a part with a result gets the stored decision',
   async (t) => {
     for (const repair of ['settled', 'all']) {
       await t.test(repair, async (t2) => {
@@ -362,11 +362,11 @@ live('ai_sdk: a settled part gets the decision that the store has',
     }
   });
 
-/* What JSON a model's arguments can be. */
+/* JSON values that a model's arguments can have. */
 const inputs = [null, '', [], [1, '2'], '{"a":1}', 0, { a: { b: null } }];
 
 for (const key of keys.filter((one) => !dialects[one].chained)) {
-  live(`s70: ${key}: inputs stay as they are written`, async (t) => {
+  live(`s70: ${key}: inputs keep their notation`, async (t) => {
     const scene = await stage(t, key, all());
     const calls = newCalls(inputs.length, dialects[key].prefix)
       .map((call, i) => ({ ...call, input: inputs[i] }));
@@ -395,7 +395,7 @@ for (const key of keys.filter((one) => !dialects[one].chained)) {
   });
 }
 
-live('what is none of its business', async (t) => {
+live('chat_repair leaves other bodies unchanged', async (t) => {
   const scene = await stage(t, 'openai_chat', all({ strict: false,
     location: 'chat_tool ^theirs provider;' }));
   const untouched = async (it, body) => {
@@ -405,20 +405,20 @@ live('what is none of its business', async (t) => {
     await batch.post(sent).text();
     assert.equal(String(it.p.requests.at(-1).raw), sent);
   };
-  await t.test('calls that the server side answers', async () => {
+  await t.test('calls that the server side executes', async () => {
     const batch = new Batch(scene, newCalls(2).map((call) =>
       ({ ...call, name: 'theirs' })));
     const sent = JSON.stringify(turn(batch));
     await batch.post(sent).text();
     assert.equal(String(scene.p.requests.at(-1).raw), sent);
   });
-  await t.test('a continuation waits as ever', async () => {
+  await t.test('a continuation: still held', async () => {
     const batch = new Batch(scene, 2);
     await batch.ask();
     await leave(batch, batch.results([0]));
     assert.equal(batch.upstream().length, 0);
   });
-  await t.test('a body that only asks', () => untouched(scene, (batch) =>
+  await t.test('neither results nor text', () => untouched(scene, (batch) =>
     batch.body({})));
   await t.test('a regenerated answer', async (t2) => untouched(
     await stage(t2, 'ai_sdk', all({ strict: false })), (batch) =>
@@ -426,7 +426,7 @@ live('what is none of its business', async (t) => {
   await t.test('chat_dry_run', async (t2) => untouched(
     await stage(t2, 'ai_sdk', all({ strict: false,
       location: 'chat_dry_run on;' })), (batch) => turn(batch)));
-  await t.test('more calls than are looked at', async () => {
+  await t.test('more calls than the limit', async () => {
     const batch = new Batch(scene, 200);
     const sent = JSON.stringify(turn(batch));
     const answer = batch.post(sent);
@@ -456,19 +456,19 @@ live('s99: ai_sdk: an approval that was carried runs no tool twice',
     assert.equal(await wordOf(batch.post(approved)), 'final');
     batch.released();
 
-    /* a tab that was asleep sends it once more */
+    /* A tab that was asleep sends the approval once more. */
     const end = await told(batch.post(approved));
     assert.equal(end.word, 'empty');
     batch.released();
 
-    /* and what the tool gave is there for a stale copy's next turn */
+    /* The tool's output is there for a stale body's next turn. */
     scene.p.answer = answer;
     const raw = await taken(batch, turn(batch));
     assert.equal(partsOf(raw, one.id)[0].output, 'ran');
   });
 
 for (const key of keys) {
-  live(`s101: ${key}: stopped, then asked for once more`, async (t) => {
+  live(`s101: ${key}: stopped, then requested once more`, async (t) => {
     const scene = await stage(t, key, { workers: 2 });
     const batch = new Batch(scene, 2);
     await batch.ask();

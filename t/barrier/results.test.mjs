@@ -1,7 +1,7 @@
 /*
- * results.test.mjs: chat_results: what comes from outside of the chat is
- * joined into the open batch of its conversation, and so releases what is
- * held; it is in the next request if nothing is.
+ * results.test.mjs: chat_results: external results join the open batch of
+ * their conversation. They release its held requests, or are merged into the
+ * next one.
  */
 import assert from 'node:assert/strict';
 import { gate, patience, pause, post, until } from '../lib/harness.mjs';
@@ -17,7 +17,7 @@ import {
 import { sse } from '../lib/provider.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 
-live('s48: results from outside release what is held, once', async (t) => {
+live('s48: external results release a held request, once', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     const form = formOf(scene);
@@ -38,7 +38,7 @@ live('s48: results from outside release what is held, once', async (t) => {
   });
 }, several);
 
-live('s48: all of them in one list, over HTTP/2 and in chunks', async (t) => {
+live('s48: all results in one list, over HTTP/2 and in chunks', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     for (const options of [{ http2: true }, { chunked: true }]) {
@@ -56,7 +56,7 @@ live('s48: all of them in one list, over HTTP/2 and in chunks', async (t) => {
   });
 }, several);
 
-live('s49: with nothing held the next request goes on at once', async (t) => {
+live('s49: no request held: the next one goes upstream at once', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     const batch = new Batch(scene, 2);
@@ -75,7 +75,7 @@ live('s49: with nothing held the next request goes on at once', async (t) => {
   });
 }, several);
 
-live('s49 s60: ai_sdk: a request that brings no result itself', async (t) => {
+live('s49 s60: ai_sdk: a request without a result of its own', async (t) => {
   const scene = await openStage(t, 'ai_sdk');
   for (const decided of [false, true]) {
     const [one, two] = newCalls(2);
@@ -83,7 +83,7 @@ live('s49 s60: ai_sdk: a request that brings no result itself', async (t) => {
       ...(decided && { approval: { id: 'ap1' } }) }]);
     await batch.ask();
     await taken(give(batch, 0, { output: { nr: 0 } }), 1);
-    /* one is missing: the request goes on as ever, untouched */
+    /* One result is missing: the request goes upstream unchanged. */
     const early = batch.continue({});
     assert.equal(await wordOf(early), 'error');
     assert.equal(await verdict(early), 'passed');
@@ -101,7 +101,7 @@ live('s49 s60: ai_sdk: a request that brings no result itself', async (t) => {
   }
 });
 
-live('s26 s27: the first one stands', async (t) => {
+live('s26 s27: several results of a call: the first counts', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     const batch = new Batch(scene, 3);
@@ -118,14 +118,16 @@ live('s26 s27: the first one stands', async (t) => {
     const raw = String(batch.released().raw);
     assert.ok(raw.includes(`try ${first}`), raw);
     assert.ok(!raw.includes('too late'), raw);
-    /* all is done: nothing is applied any more, nothing goes upstream */
+    /*
+     * The batch is finished: no result is applied, no request goes upstream.
+     */
     await taken(give(batch, 1, { output: 'too late' }), 0, 1);
     await pause(50);
     batch.released();
   });
 }, several);
 
-live('s29: a result that comes while its step is streaming', async (t) => {
+live('s29: a result before its step ends: applied', async (t) => {
   await each(t, async (t2, key) => {
     if (dialects[key].interrupts) {
       return;
@@ -134,7 +136,7 @@ live('s29: a result that comes while its step is streaming', async (t) => {
     const batch = new Batch(scene, 2);
     const seal = gate();
     const { answer } = scene.p;
-    /* what a chain is called is known, and so its calls are, at the end */
+    /* A chain's id, and so its calls, are known when the stream ends. */
     const late = key === 'gemini' ? 1 : 2;
     scene.p.answer = (request) => (request.answered.length
       ? answer(request) : sse(Object.assign([...batch.from.slice(0, -late),
@@ -151,11 +153,11 @@ live('s29: a result that comes while its step is streaming', async (t) => {
   });
 }, several);
 
-/* A part of the AI SDK's transcript that was asked to be approved. */
+/* A part of an AI SDK transcript with an approval request. */
 const part = ({ body }, id) => body.messages.flatMap((m) => m.parts)
   .find((one) => one.toolCallId === id);
 
-live('s48: openai_chat: a call that came in turns with others', async (t) => {
+live('s48: openai_chat: calls with interleaved arguments', async (t) => {
   const batch = new Batch(await openStage(t, 'openai_chat'), 2);
   const [role, open, start, rest, open2, start2, rest2, ...end] = batch.from;
   batch.from.splice(0, Infinity, role, open, open2, start, start2, rest, rest2,
@@ -166,7 +168,7 @@ live('s48: openai_chat: a call that came in turns with others', async (t) => {
   batch.released();
 });
 
-live('s40: ai_sdk: a decision from outside', async (t) => {
+live('s40: ai_sdk: an external decision', async (t) => {
   const scene = await openStage(t, 'ai_sdk');
   for (const [approved, reason] of [[true], [false, 'not \u00e9 now']]) {
     for (const holding of [true, false]) {
@@ -200,7 +202,7 @@ live('s40: ai_sdk: a decision from outside', async (t) => {
   assert.equal(body.error.field, 'approved');
 });
 
-live('s40: openai_responses: a decision from outside', async (t) => {
+live('s40: openai_responses: an external decision', async (t) => {
   const scene = await openStage(t, 'openai_responses');
   for (const chained of [true, false]) {
     for (const [approve, reason] of [[true], [false, 'no']]) {
@@ -229,7 +231,7 @@ live('s40: openai_responses: a decision from outside', async (t) => {
   }
 });
 
-live('s122: ai_sdk: a stored decision stands over the page', async (t) => {
+live('s122: ai_sdk: a stored decision overrides the page\'s', async (t) => {
   const scene = await openStage(t, 'ai_sdk');
   for (const [approved, reason] of [[true], [false, 'not now'], [false]]) {
     for (const early of [true, false]) {
@@ -257,7 +259,7 @@ live('s122: ai_sdk: a stored decision stands over the page', async (t) => {
   }
 });
 
-live('s122: openai_responses: a stored decision stands over the body',
+live('s122: openai_responses: a stored decision overrides the body',
   async (t) => {
     const scene = await openStage(t, 'openai_responses');
     for (const chained of [true, false]) {
@@ -308,7 +310,7 @@ live('s122: ai_sdk: the same beside a new message',
     }
   });
 
-live('s122: openai_responses: the same beside a new message, no more',
+live('s122: openai_responses: the same beside a new message, nothing else',
   async (t) => {
     const scene = await openStage(t, 'openai_responses', { strict: false });
     for (const way of ['stateless', 'chained', 'conversation']) {
@@ -340,7 +342,7 @@ live('s122: openai_responses: the same beside a new message, no more',
     }
   });
 
-live('s55: a conversation is cleared while requests wait', async (t) => {
+live('s55: a conversation is cleared: its held requests end', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     const batch = new Batch(scene, 2);
@@ -360,7 +362,7 @@ live('s55: a conversation is cleared while requests wait', async (t) => {
     assert.equal(body.open, false);
     assert.equal(body.cleared, true);
     assert.deepEqual(body.calls, []);
-    /* the other result does not go on without its sibling either */
+    /* The other result is not sent upstream alone. */
     const again = batch.continue(batch.results([1]));
     assert.equal(await wordOf(again), ends);
     assert.equal(batch.upstream().length, 0);
@@ -402,7 +404,7 @@ live('the open batch is shown', async (t) => {
       superseded: false, cleared: false,
       calls: [call(a), call(b, 'ok'), call(c, 'error')], missing: [a],
       attempt: null });
-    /* each step is a batch of its own: the newest is shown */
+    /* Each step is a batch of its own: the newest is shown. */
     scene.p.options.strict = false;
     batch.calls = newCalls(1, scene.dialect.prefix);
     batch.from = scene.dialect.calls({ calls: batch.calls });
@@ -414,7 +416,7 @@ live('the open batch is shown', async (t) => {
   });
 }, several);
 
-live('what no stream has told of is settled by its hold', async (t) => {
+live('external results complete a batch without a stream', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     if (scene.dialect.chained) {
@@ -429,7 +431,7 @@ live('what no stream has told of is settled by its hold', async (t) => {
   });
 }, several);
 
-live('a result goes into the next turn of the user', async (t) => {
+live('an external result is merged into the next user turn', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await openStage(t2, key);
     if (scene.dialect.chained) {
@@ -460,14 +462,14 @@ live('the AI SDK\'s own id is the conversation', async (t) => {
   assert.equal(await wordOf(answer), 'final');
 });
 
-live('a client that leaves at once', async (t) => {
+live('a client that disconnects at once', async (t) => {
   const scene = await openStage(t, 'anthropic');
   const batch = new Batch(scene, 40);
   await batch.ask();
   for (let i = 0; i < 40; i++) {
     const one = post(scene.n.port, '/results', of(batch, i, { output: i }));
     await one.sent;
-    await pause(i); /* from before it is read to after it is stored */
+    await pause(i); /* from before the result is read to after it is stored */
     one.abort();
   }
   await until(async () => {
@@ -476,7 +478,7 @@ live('a client that leaves at once', async (t) => {
   });
 });
 
-live('s48: at one node what another one holds', async (t) => {
+live('s48: results at one node release requests at another', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await nodesStage(t2, key, outside);
     const [one, two] = scene.nodes;
@@ -496,7 +498,7 @@ live('s48: at one node what another one holds', async (t) => {
   });
 }, several);
 
-live('at one node what a stream of another one asks', async (t) => {
+live('results at one node for calls of another node\'s stream', async (t) => {
   const scene = await nodesStage(t, 'openai_chat', outside);
   const [one, two] = scene.nodes;
   for (let i = 0; i < 20; i++) {
@@ -508,11 +510,11 @@ live('at one node what a stream of another one asks', async (t) => {
   }
 });
 
-/* So many workers have found the store again so far. */
+/* The number of workers that have reconnected to the store, plus one. */
 const found = ({ n }) =>
   n.errorLog().split(/the store \S+ is available again/).length;
 
-live('Redis is away: nothing is acknowledged', async (t) => {
+live('Redis is unavailable: no result is acknowledged', async (t) => {
   const r = await redis(t, { appendonly: true });
   const scene = await openStage(t, 'openai_chat', {
     store: `${r.url()} timeout=${250 * patience}ms`, connects: true });
@@ -535,7 +537,7 @@ live('Redis is away: nothing is acknowledged', async (t) => {
   batch.released();
 });
 
-live('s64: what is held when the store loses its data', async (t) => {
+live('s64: the store loses its data: held requests go on', async (t) => {
   for (const [name, lose] of [
     ['flushed', (r) => r.command('FLUSHALL')],
     ['restarted', async (r) => {
@@ -552,7 +554,7 @@ live('s64: what is held when the store loses its data', async (t) => {
     await lose(r);
     await missed(scene);
     if (answer.ended) {
-      /* a restart that took 0.7 s has ended it: its client sends it again */
+      /* A restart of 0.7 s has ended the hold: the client retries. */
       assert.equal(name, 'restarted', String(answer.bytes));
       assert.equal(await wordOf(answer), '503');
       answer = batch.continue(batch.results([0]));

@@ -1,6 +1,6 @@
 /*
- * results_input.test.mjs: what chat_results refuses, and whom: bodies that it
- * cannot take, other methods, other tenants.
+ * results_input.test.mjs: requests that chat_results refuses: malformed
+ * bodies, other methods, other tenants.
  */
 import assert from 'node:assert/strict';
 import { get, nginxTest, post } from '../lib/harness.mjs';
@@ -10,7 +10,7 @@ import {
   answered, clear, give, of, openStage, send, show, taken,
 } from '../lib/external.mjs';
 
-/* A batch that waits: nothing of what is refused may release it. */
+/* A batch with a held request: no refused result may release it. */
 async function waiting(t, options, key = 'openai_chat') {
   const scene = await openStage(t, key, options);
   const batch = new Batch(scene, 2);
@@ -20,7 +20,7 @@ async function waiting(t, options, key = 'openai_chat') {
   return { scene, batch, answer };
 }
 
-/* Nothing was joined; then it is released as if nothing had been. */
+/* Checks that nothing was joined, then completes the batch. */
 async function untouched({ batch, answer }) {
   const { body } = await show(batch);
   assert.deepEqual(body.missing, [batch.ids[1]]);
@@ -72,7 +72,7 @@ live('bodies that are refused name the field', async (t) => {
   await untouched(it);
 });
 
-live('a list is taken whole or not at all', async (t) => {
+live('a list is applied completely or not at all', async (t) => {
   const it = await waiting(t);
   const { batch } = it;
   const good = of(batch, 1, { output: 'never' });
@@ -96,7 +96,7 @@ live('a list is taken whole or not at all', async (t) => {
   await untouched(it);
 });
 
-live('what nginx would refuse', async (t) => {
+live('requests that nginx itself refuses', async (t) => {
   const it = await waiting(t, { server: `
     chat_tenant $http_authorization;
     chat_conversation $http_x_batch;
@@ -143,17 +143,17 @@ live('what nginx would refuse', async (t) => {
   await untouched(it);
 });
 
-live('s107: another tenant sees and settles nothing', async (t) => {
+live('s107: another tenant can neither see nor answer a batch', async (t) => {
   const it = await waiting(t);
   const { batch } = it;
   const headers = { authorization: 'Bearer other' };
   const unknown = { key: 'none', ids: batch.ids, pick: batch.pick };
   for (const act of [(b, o) => give(b, 1, { output: 'theirs' }, o), show,
     clear]) {
-    const [theirs, nobodys] = [await act(batch, { headers }),
+    const [theirs, missing] = [await act(batch, { headers }),
       await act(unknown)];
     assert.equal(theirs.status, 404);
-    assert.equal(theirs.text, nobodys.text);
+    assert.equal(theirs.text, missing.text);
     assert.equal(theirs.body.error.field, 'conversation');
   }
   await untouched(it);
@@ -174,7 +174,7 @@ live('s107: an empty tenant is refused', async (t) => {
   await untouched(it);
 });
 
-live('a conversation under two tenants is warned of, once', async (t) => {
+live('a conversation under two tenants: one warning', async (t) => {
   const scene = await openStage(t, 'ai_sdk', { workers: 1 });
   const warnings = () => scene.n.errorLog().split('\n').filter((line) =>
     /\[warn\].*two tenants/.test(line)).length;
@@ -190,7 +190,7 @@ live('a conversation under two tenants is warned of, once', async (t) => {
   assert.equal(warnings(), 1);
 });
 
-live('s107: nginx -t wants to know whose results they are', async () => {
+live('s107: nginx -t: chat_results without chat_tenant fails', async () => {
   const at = (lines, more) => nginxTest({ tenant: false, http: lines,
     server: `location = /results { chat_results; ${more ?? ''} }` });
   for (const [ok, lines, more] of [[false], [true, 'chat_tenant $arg_t;'],
@@ -204,7 +204,7 @@ live('s107: nginx -t wants to know whose results they are', async () => {
   assert.match(twice.output, /"chat_results" directive is duplicate/);
 });
 
-live('results come in though no location has chat', async (t) => {
+live('chat_results works without a location that has chat', async (t) => {
   const { n } = await openStage(t, 'openai_chat', { locations: `
     location = /results { chat_results; }`, server: 'chat_tenant x;' });
   const { status, body } = await answered(post(n.port, '/results',
@@ -213,7 +213,7 @@ live('results come in though no location has chat', async (t) => {
   assert.equal(body.error.code, 'unknown_conversation');
 });
 
-live('where chat is inherited, results are no chat', async (t) => {
+live('chat is inherited: chat_results is no chat location', async (t) => {
   const scene = await openStage(t, 'ai_sdk', { server: `
     chat ai_sdk; chat_tenant x; chat_conversation $http_x_batch;
     location = /results { chat_results; }` });

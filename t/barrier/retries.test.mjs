@@ -1,7 +1,7 @@
 /*
- * retries.test.mjs: an answer that breaks off each time, and a client that
- * retries each time: the retries end. Attempts that never reached the upstream
- * do not count.
+ * retries.test.mjs: each answer breaks off and the client retries each time:
+ * the module ends the retries. Attempts that never reached the upstream do not
+ * count.
  */
 import assert from 'node:assert/strict';
 import { Batch, stage, told } from '../lib/batch.mjs';
@@ -10,7 +10,7 @@ import { live } from '../lib/hold.mjs';
 import { json, sse } from '../lib/provider.mjs';
 import { pause, until } from '../lib/harness.mjs';
 
-/* One token of an answer, and then nothing. */
+/* An answer of one token without an end. */
 const token = (batch) => sse(batch.dialect.final('one')
   .slice(0, batch.dialect.name === 'ai_sdk' ? 4 : 2), { end: 'reset' });
 
@@ -22,7 +22,7 @@ async function broken(batch) {
   assert.ok(text.includes('stream_interrupted'), text);
 }
 
-/* The attempts of the requests so far, as the access log has them. */
+/* The attempts of the requests so far, from the access log. */
 async function attempts({ n }, count) {
   const lines = await until(() => {
     const log = n.accessLog();
@@ -34,7 +34,7 @@ async function attempts({ n }, count) {
 const both = (name, play) => ['ai_sdk', 'ag_ui'].forEach((key) =>
   live(name.replace('KEY', key), (t) => play(t, key)));
 
-both('s80: KEY: the eleventh attempt within a minute', async (t, key) => {
+both('s80: KEY: eleven attempts in a minute: 429', async (t, key) => {
   const scene = await stage(t, key, { workers: 2 });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -53,7 +53,7 @@ both('s80: KEY: the eleventh attempt within a minute', async (t, key) => {
   assert.equal(last.verdict, 'refused');
   assert.equal(last.turn_status, '');
 
-  await t.test('another batch goes on', async () => {
+  await t.test('another batch is not affected', async () => {
     scene.p.answer = answer;
     const other = new Batch(scene, 2);
     await other.ask();
@@ -62,7 +62,7 @@ both('s80: KEY: the eleventh attempt within a minute', async (t, key) => {
 });
 
 for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
-  live(`s80: ${key}: attempts are counted, not bounded`, async (t) => {
+  live(`s80: ${key}: attempts are counted, not limited`, async (t) => {
     const scene = await stage(t, key);
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -92,7 +92,7 @@ both('s80: KEY: bounces and refusals do not count', async (t, key) => {
   assert.equal((await told(batch.continue(batch.results()))).word, 'final');
 });
 
-both('s81: KEY: fifty clients at once are one attempt', async (t, key) => {
+both('s81: KEY: fifty clients at once: one attempt', async (t, key) => {
   const scene = await stage(t, key, { workers: 2 });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -103,7 +103,7 @@ both('s81: KEY: fifty clients at once are one attempt', async (t, key) => {
     batch.continue(batch.results()));
   await scene.p.arrival(2);
   await Promise.all(all.map(({ sent }) => sent));
-  /* Whoever comes when it has ended may ask once more. */
+  /* A request that arrives after its end may claim once more. */
   await pause(300);
   go();
   await Promise.all(all.map((one) => one.text({ broken: true })));

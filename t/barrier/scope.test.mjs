@@ -1,6 +1,7 @@
 /*
- * scope.test.mjs: whose a batch is, and which calls are its members:
- * credentials, chat_tenant, chat_conversation, weak ids, chat_tool.
+ * scope.test.mjs: to which tenant and conversation a batch belongs, and which
+ * calls are its members: credentials, chat_tenant, chat_conversation, weak
+ * ids, chat_tool.
  */
 import assert from 'node:assert/strict';
 import { get, post } from '../lib/harness.mjs';
@@ -10,7 +11,7 @@ import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
 
 const keys = Object.keys(dialects);
 
-live('s107: another credential neither sees nor settles', async (t) => {
+live('s107: another credential: cannot see or answer a batch', async (t) => {
   const headers = { openai_chat: 'authorization', anthropic: 'x-api-key',
     openai_responses: 'authorization', ai_sdk: 'authorization',
     openai_responses_chained: 'authorization',
@@ -22,7 +23,7 @@ live('s107: another credential neither sees nor settles', async (t) => {
       const scene = await stage(t2, key, { workers: 2, hold: '2s',
         tenant: false, location: say.verdict });
       const batch = new Batch(scene, 2);
-      const as = (who) => ({ headers: { [headers[key]]: `Bearer ${who}` } });
+      const as = (user) => ({ headers: { [headers[key]]: `Bearer ${user}` } });
       await batch.ask(as('alice'));
       const first = batch.continue(batch.results([0]), as('alice'));
       await held(batch, first);
@@ -45,7 +46,7 @@ live('s107: another credential neither sees nor settles', async (t) => {
   }
 });
 
-live('chat_tenant: one user, two tokens', async (t) => {
+live('chat_tenant: one user with two tokens shares a batch', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2, hold: '2s',
     location: 'chat_tenant $http_x_user;' });
   const as = (user, token) => ({ headers: { 'x-user': user,
@@ -61,7 +62,7 @@ live('chat_tenant: one user, two tokens', async (t) => {
   batch.released();
 });
 
-live('a chat_tenant by expressions leaves $1 of the location alone',
+live('a chat_tenant with a regex does not change $1 of the location',
   async (t) => {
     for (const rule of ['"~^Bearer (.+)$" $1;', '"~^Bearer" known;']) {
       await t.test(rule, async (t2) => {
@@ -86,7 +87,7 @@ const weak = (n) => Array.from({ length: n }, (_, i) => ({
 const mistral = (n) => Array.from({ length: n }, (_, i) => ({
   id: `D681PevK${i}`, name: `tool_${i}`, input: { i } }));
 
-live('s95: weak ids without a conversation are not managed', async (t) => {
+live('s95: weak ids without a conversation: unmanaged', async (t) => {
   for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
     for (const [name, make] of [['weak', weak], ['mistral', mistral]]) {
       await t.test(`${key}, ${name}`, async (t2) => {
@@ -133,7 +134,7 @@ live('chat_conversation: weak ids within a conversation', async (t) => {
       });
     }
   }
-  await t.test('ai_sdk has its own', async (t2) => {
+  await t.test('ai_sdk has its own conversation id', async (t2) => {
     const scene = await stage(t2, 'ai_sdk', { workers: 2 });
     const batch = new Batch(scene, weak(2));
     await batch.ask();

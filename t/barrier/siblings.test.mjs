@@ -1,9 +1,9 @@
 /*
  * siblings.test.mjs: which requests share one answer, and which do not.
  *
- * Two requests that ask for the same thing share it. A request with other
- * results, other earlier messages, or of another sample of a best-of-n run
- * gets an answer of its own, whatever its client library says of retries.
+ * Two equal requests share an answer. A request with other results, other
+ * earlier messages, or of another sample of a best-of-n run gets an answer of
+ * its own, whatever retry count its client library sends.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from '../lib/harness.mjs';
@@ -16,9 +16,9 @@ const retry = (count) => ({ headers: { 'x-stainless-retry-count':
   String(count) } });
 
 /*
- * An upstream whose first continuation waits, or the first without the text
- * passes; each answer names the result that it was asked with. refuse: so
- * many of the next ones get a 429.
+ * An upstream that delays the first continuation, or the first one without the
+ * text `passes`. Each answer names the result in its request. refuse: the
+ * number of following requests that get a 429.
  */
 async function slow(t, key, options) {
   const scene = await stage(t, key, { workers: 4, ...options });
@@ -87,7 +87,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic', 'gemini']) {
     batch.released(9);
   });
 
-  live(`s109: ${key}: retries whose first try was refused before nginx`,
+  live(`s109: ${key}: retries of a request refused before nginx`,
     async (t) => {
       const scene = await slow(t, key);
       const batch = new Batch(scene, 1);
@@ -104,7 +104,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic', 'gemini']) {
       batch.released(3);
     });
 
-  live(`s96: ${key}: the retry of a client that is alone`, async (t) => {
+  live(`s96: ${key}: the retry of a single client`, async (t) => {
     const scene = await slow(t, key);
     for (const [count, tries] of [[1, 2], [2, 2], [2, 3]]) {
       scene.arm();
@@ -153,13 +153,13 @@ const earlier = (body) => JSON.parse(JSON.stringify(body)
   .replace('Hello', 'Good morning'));
 
 for (const key of names) {
-  live(`s108 s110: ${key}: held requests that ask for other things`,
+  live(`s108 s110: ${key}: held requests that differ`,
     async (t) => {
       const scene = await slow(t, key);
       const batch = new Batch(scene, 2);
       const [a, b] = batch.ids;
       await batch.ask();
-      /* both go upstream at once, in any order */
+      /* Both go upstream at once, in any order. */
       scene.passes = 'MARK2';
       const from = (results) => batch.body(results);
       assert.notDeepEqual(earlier(from({ [a]: 1 })), from({ [a]: 1 }));
@@ -181,7 +181,7 @@ for (const key of names) {
     });
 }
 
-/* Another tab's history of the same conversation: what it need not know. */
+/* Another tab's history of the same conversation, without optional fields. */
 const retold = {
   ai_sdk: (body) => ({ ...body, messages: body.messages.map((m) => ({
     metadata: { at: 1 }, ...Object.fromEntries(Object.entries(m).reverse()),
@@ -198,7 +198,7 @@ const retold = {
 };
 
 for (const key of ['ai_sdk', 'ag_ui']) {
-  live(`s110: ${key}: two tabs tell one history in other words`,
+  live(`s110: ${key}: two tabs write one history differently`,
     async (t) => {
       const scene = await slow(t, key);
       scene.go.open();

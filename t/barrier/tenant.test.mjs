@@ -1,6 +1,6 @@
 /*
- * tenant.test.mjs: an empty tenant is unmanaged, and two applications never
- * meet, even if their users and conversations have the same names.
+ * tenant.test.mjs: an empty tenant is unmanaged, and two applications share
+ * nothing, even if their users and conversations have the same names.
  */
 import assert from 'node:assert/strict';
 import { get, until } from '../lib/harness.mjs';
@@ -13,9 +13,9 @@ import { give, outside, show } from '../lib/external.mjs';
 import { json, provider, sse } from '../lib/provider.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 
-/* A client without credentials; who is what a page's user is known by. */
-const cookie = (who) => ({ headers: { authorization: '', 'x-api-key': '',
-  'x-goog-api-key': '', ...(who && { cookie: `session=${who}` }) } });
+/* A client without credentials; its cookie identifies the user. */
+const cookie = (user) => ({ headers: { authorization: '', 'x-api-key': '',
+  'x-goog-api-key': '', ...(user && { cookie: `session=${user}` }) } });
 const cookies = 'chat_tenant $cookie_session;';
 const warned = (n) => n.errorLog().split('\n').filter((line) =>
   /\[warn\].*"chat_tenant \$cookie_session"/.test(line)).length;
@@ -23,7 +23,7 @@ const warned = (n) => n.errorLog().split('\n').filter((line) =>
 /* How a provider's refusal of a half-answered body reaches the client. */
 const refusal = (key) => (dialects[key].apps ? 'error' : '400');
 
-live('s116: users that only cookies tell apart, and no chat_tenant: unmanaged',
+live('s116: users known only by cookies, no chat_tenant: unmanaged',
   async (t) => {
     const store = await redis(t);
     const nginxOf = { tenant: false, hold: '1s', store: store.url(),
@@ -33,16 +33,16 @@ live('s116: users that only cookies tell apart, and no chat_tenant: unmanaged',
       const scene = await stage(t2, key, nginxOf);
       const batch = new Batch(scene, 2);
       await batch.ask(cookie('alice'));
-      for (const [who, results] of [['alice', [0]], ['bob', [1]]]) {
-        const half = batch.continue(batch.results(results), cookie(who));
-        assert.equal(await wordOf(half), refusal(key), who);
+      for (const [user, results] of [['alice', [0]], ['bob', [1]]]) {
+        const half = batch.continue(batch.results(results), cookie(user));
+        assert.equal(await wordOf(half), refusal(key), user);
         assert.equal(await verdict(half), 'unmanaged');
         assert.ok(!('x-chat-stream' in (await half.head).headers));
       }
       const whole = batch.body(batch.results());
-      const both = await Promise.all(['alice', 'bob'].map((who) =>
-        wordOf(batch.post(whole, cookie(who)))));
-      /* A provider that keeps the conversation takes its results once. */
+      const both = await Promise.all(['alice', 'bob'].map((user) =>
+        wordOf(batch.post(whole, cookie(user)))));
+      /* A provider that keeps the conversation accepts its results once. */
       assert.ok(both.includes('final'), `${both}`);
       const sent = batch.upstream();
       assert.deepEqual(sent.slice(2).map(({ raw }) => `${raw}`),
@@ -54,7 +54,7 @@ live('s116: users that only cookies tell apart, and no chat_tenant: unmanaged',
     assert.deepEqual(keys.filter((key) => /\{[0-9a-f]{64}\}/.test(key)), []);
   }, several);
 
-live('s116: an unmanaged stream: replays are dropped, its interruption told',
+live('s116: an unmanaged stream: replays dropped, interruption reported',
   async (t) => {
     const scene = await stage(t, 'ai_sdk', { tenant: false });
     const batch = new Batch(scene, 2);
@@ -115,14 +115,14 @@ async function twoServers(t, key, scope = '') {
   return play(key, p, n);
 }
 
-/* The turn that asks for the tools; its events have numbers here. */
+/* The turn with the calls; its events are numbered here. */
 const ask = (batch, host) => batch.post(batch.dialect.fresh({
   conversation: batch.conversation }), at(host)).text();
 
 const resume = (batch, host) => get(batch.n.port, `/resume/${batch.key}`,
   { host });
 
-live('s117: two servers: nothing of a conversation crosses', async (t) => {
+live('s117: two servers: they share no conversation', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await twoServers(t2, key);
     const batch = new Batch(scene, 2);
@@ -170,7 +170,7 @@ live('two servers with one scope share their conversations', async (t) => {
   batch.released();
 });
 
-live('one conversation on two servers: no warning of two tenants',
+live('one conversation on two servers: no warning about two tenants',
   async (t) => {
     const scene = await twoServers(t, 'ai_sdk');
     const batch = new Batch(scene, 1);
@@ -180,7 +180,7 @@ live('one conversation on two servers: no warning of two tenants',
     assert.doesNotMatch(scene.n.errorLog(), /two tenants/);
   });
 
-live('s121: a signed body stays as it is', async (t) => {
+live('s121: a signed body stays unchanged', async (t) => {
   const scene = await stage(t, 'openai_chat', { location: say.verdict,
     server: 'chat_tenant $http_x_user;' });
   const signed = { 'repr-digest': 'sha-256=:AAAA:',

@@ -1,8 +1,8 @@
 /*
- * unusual_requests.test.mjs: requests of an unusual kind come to their end.
+ * unusual_requests.test.mjs: unusual requests end as others do.
  *
- * Empty bodies, error pages that lead through the module once more, streams
- * that break while others wait for them.
+ * Empty bodies, error pages that pass the module a second time, streams that
+ * break while requests wait for them.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -14,14 +14,14 @@ import { Batch, outputs, stage, told } from '../lib/batch.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
-/* The answer's end, in time. */
+/* Waits for the end of an answer, for a limited time. */
 async function ended(answer) {
   await Promise.race([answer.text({ broken: true }), pause(5000)]);
   assert.ok(answer.ended, 'the request does not end');
   return answer.status;
 }
 
-live('an empty body goes on', async (t) => {
+live('an empty body goes upstream', async (t) => {
   const p = await provider(t, null, { answer: () => json(200, {}),
     strict: false });
   const n = await nginx(t, { upstream: p.port });
@@ -34,7 +34,7 @@ live('an empty body goes on', async (t) => {
   assert.equal(p.requests.length, 3);
 });
 
-live('a body refused while it is read has its error page', async (t) => {
+live('a body refused while it is read: its error page', async (t) => {
   const n = await nginx(t, { upstream: 9, server: `chat auto;
     client_max_body_size 1k; error_page 413 = @sorry;
     location @sorry { proxy_pass http://provider; }` });
@@ -45,7 +45,7 @@ live('a body refused while it is read has its error page', async (t) => {
   }
 });
 
-live('a body that breaks while it is read has its error page', async (t) => {
+live('a body that breaks while it is read: its error page', async (t) => {
   const n = await nginx(t, { upstream: 9, server: `chat auto;
     error_page 400 /index.html; root html;` });
   const socket = net.connect(n.port, '127.0.0.1');
@@ -61,7 +61,7 @@ live('a body that breaks while it is read has its error page', async (t) => {
 
 for (const key of ['openai_responses_chained',
   'openai_responses_conversation', 'anthropic_thread']) {
-  live(`${key}: goes on when the stream that it waited for breaks`,
+  live(`${key}: the awaited stream breaks: the request goes upstream`,
     async (t) => {
       const scene = await stage(t, key, { strict: false });
       const batch = new Batch(scene, 2);
@@ -100,7 +100,7 @@ async function count(batch, name, body) {
     line.toLowerCase().startsWith(`${name}:`)).length;
 }
 
-live('CORS headers stay single along a conversation', async (t) => {
+live('CORS headers are not doubled within a conversation', async (t) => {
   const scene = await stage(t, 'ai_sdk', { hold: '2s',
     location: 'chat_grace 50ms;' });
   const [first, second] = [new Batch(scene), new Batch(scene)];
@@ -125,7 +125,7 @@ live('CORS headers stay single along a conversation', async (t) => {
     second.body(second.results([0]))), 1);
 });
 
-live('a batch that is added to for ever has a bound', async (t) => {
+live('a batch that grows without end is limited', async (t) => {
   const p = await provider(t, null, { answer: () => json(200, {}),
     strict: false });
   const n = await nginx(t, { upstream: p.port, chat: 'openai_chat' });
@@ -154,7 +154,7 @@ live('a batch that is added to for ever has a bound', async (t) => {
   assert.equal(await verdict(others), 'passed');
 });
 
-live('an id does not make lines of its own in the log', async (t) => {
+live('an id cannot start a new line in the log', async (t) => {
   const scene = await stage(t, 'ai_sdk');
   const batch = new Batch(scene);
   batch.conversation = 'a\n[info] b\0c';
@@ -164,7 +164,7 @@ live('an id does not make lines of its own in the log', async (t) => {
   assert.match(line, /conversation a\?\[info\]\?b\?c,/);
 });
 
-live('who waited for a request that was given up is told its results',
+live('the claimant disconnects: a held request gets its results',
   async (t) => {
     const scene = await stage(t, 'ai_sdk',
       { location: 'chat_siblings empty;' });
