@@ -1,11 +1,11 @@
 /*
- * ends.test.mjs: how a stream ends, and what the client is told of it.
+ * ends.test.mjs: how a stream ends, and what the client learns of it.
  *
- * Every way in which an upstream can break off, in every dialect, buffered
- * and not, over HTTP/1.1 and HTTP/2: the client gets all whole frames, then
- * the dialect's event for it, no terminator, and an answer that ends at once:
- * in the dialects of providers by a broken connection.
- * Each stream's end is logged once, as one of four words.
+ * Every way in which an upstream can break off, in every dialect, buffered and
+ * not, over HTTP/1.1 and HTTP/2: the client gets all whole frames, then the
+ * dialect's error event, no terminator, and the answer ends at once; in the
+ * dialects of providers the connection breaks. The log has one line for the
+ * end of each stream, with one of four words.
  *
  * Suite: asan.
  */
@@ -83,7 +83,7 @@ function text(agent, port, key, way, authorization) {
   });
 }
 
-live('ag_ui: a client that was told keeps its connection', async (t) => {
+live('ag_ui: after the error event the connection stays usable', async (t) => {
   const { n, cases } = await theatre(t);
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => agent.destroy());
@@ -100,7 +100,7 @@ live('ag_ui: a client that was told keeps its connection', async (t) => {
   }
 });
 
-live('answers that are no streams', async (t) => {
+live('answers that are no streams pass unchanged', async (t) => {
   const scene = await theatre(t);
   const error = JSON.stringify({ error: { message: 'no' } });
   const page = '<p>data: {"type":"start"}</p>\n\n';
@@ -133,7 +133,7 @@ live('answers that are no streams', async (t) => {
 
 const { run } = dialects.ag_ui;
 
-/* The end of each dialect's streams in its varieties. */
+/* The variants of the end of each dialect's streams. */
 const terminals = {
   ai_sdk: {
     finished: { 'finish, [DONE]': [data({ type: 'finish' }),
@@ -164,7 +164,7 @@ const terminals = {
     finished: {
       'finish_reason alone': [dialects.openai_chat.chunk('c', {}, 'stop')],
       '[DONE] alone': ['data: [DONE]\n\n'],
-      'usage behind it': [dialects.openai_chat.chunk('c', {}, 'length'),
+      'usage after it': [dialects.openai_chat.chunk('c', {}, 'length'),
         data({ id: 'c', object: 'chat.completion.chunk', created: 1,
           model: 'm', choices: [], usage: { total_tokens: 3 } })] },
     failed: { error: [data({ error: { message: 'boom', code: null } })] },
@@ -177,7 +177,7 @@ const terminals = {
   gemini: {
     finished: {
       STOP: [dialects.gemini.chunk('g', [], { finishReason: 'STOP' })],
-      'MAX_TOKENS, usage behind it': [
+      'MAX_TOKENS, usage after it': [
         dialects.gemini.chunk('g', [], { finishReason: 'MAX_TOKENS' }),
         data({ usageMetadata: { totalTokenCount: 3 }, responseId: 'g' })] },
     failed: { error: [data({ error: { code: 503, message: 'Overloaded',
@@ -196,7 +196,7 @@ const terminals = {
 };
 
 for (const key of keys) {
-  live(`s72 s73 s74: ${key}: ends that are none of ours`, async (t) => {
+  live(`s72 s73 s74: ${key}: the upstream's own ends pass`, async (t) => {
     const scene = await theatre(t);
     for (const [words, kinds] of Object.entries(terminals[key])) {
       const [word, reason] = words.split(' ');
@@ -210,7 +210,10 @@ for (const key of keys) {
                 play: (socket) => (cut ? socket.end(chunked + chunk(whole))
                   : socket.write(`${chunked}${chunk(whole)}0\r\n\r\n`)) },
               { way: `chat_plain_${buffering}`, http2 });
-              /* The error of the upstream itself does not mend its cut. */
+              /*
+               * An error event of the upstream does not make a cut answer
+               * complete.
+               */
               const cuts = cut && word !== 'finished' && isRaw(key);
               assert.equal(await answer.text({ broken: cuts }), whole);
               assert.equal(!!answer.error, cuts, name);
@@ -222,7 +225,7 @@ for (const key of keys) {
   });
 }
 
-/* Answers of two locations that are to be the same; gives one of them. */
+/* Checks that two locations answer the same; returns one of the answers. */
 async function same(scene, one, ways, { key, http2 }) {
   const got = [];
   for (const way of ways) {
@@ -235,7 +238,7 @@ async function same(scene, one, ways, { key, http2 }) {
   return got[0];
 }
 
-/* Where plain nginx keeps small writes back, nobody can wait for them. */
+/* Plain nginx delays small writes here, so the test does not wait for them. */
 const comparable = (name, { lossy }, buffering, mode) =>
   (!lossy || mode === 'dry')
   && (buffering === 'off' || !/while|reset/.test(name));
@@ -261,7 +264,7 @@ for (const mode of ['quiet', 'dry']) {
   });
 }
 
-live('a stream that is no chat breaks as it would without', async (t) => {
+live('a stream that is no chat breaks as without the module', async (t) => {
   const scene = await theatre(t);
   const whole = 'event: tick\ndata: 1\n\nid: 7\ndata: {"type":"other"}\n\n';
   for (const [name, kind] of Object.entries(breaks)) {
@@ -308,7 +311,7 @@ live('s78: a slow first token; comments reach the client', async (t) => {
   }
 });
 
-live('s74: the client leaves', async (t) => {
+live('s74: the client disconnects', async (t) => {
   const scene = await theatre(t);
   for (const { buffering, http2 } of turns) {
     await t.test(`buffering ${buffering}, HTTP/${http2 ? 2 : 1}`, () =>
@@ -350,7 +353,7 @@ for (const [key, [reason, location]] of keys.flatMap((name) => Object.entries({
     await pause(100);
     assert.equal(batch.upstream().length, 0);
 
-    await t.test('the next post goes on', async () => {
+    await t.test('the next request goes upstream', async () => {
       const { word: last } = await told(batch.continue(batch.results([1])));
       assert.equal(last, 'final');
       batch.released();

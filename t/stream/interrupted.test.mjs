@@ -1,6 +1,6 @@
 /*
- * interrupted.test.mjs: answers without a stream that break off, and what is
- * left of an interrupted stream: its results, and one line in the log.
+ * interrupted.test.mjs: JSON answers that break off, and what an interrupted
+ * stream leaves: its results and one log line.
  *
  * Suite: asan.
  */
@@ -23,7 +23,7 @@ const jsonHead = (more) => head({ 'Content-Type': 'application/json',
   ...more });
 const chunked = jsonHead({ 'Transfer-Encoding': 'chunked' });
 
-/* Each gets the socket, the beginning of an answer, and all of it. */
+/* Arguments: the socket, the beginning of an answer, the whole answer. */
 const cuts = {
   'FIN, length open': (socket, half, whole) =>
     socket.end(jsonHead({ 'Content-Length': whole.length }) + half),
@@ -58,7 +58,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
         { way, http2, body });
         ({ answer } = one);
         const text = await answer.text({ broken: true });
-        assert.ok(answer.error, 'it ended well');
+        assert.ok(answer.error, 'the answer ended without an error');
         assert.ok(whole.startsWith(text));
         const { seen } = await logged(scene, one.uri);
         assert.equal(seen.turn_status, 'interrupted');
@@ -73,7 +73,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
       const { seen } = await logged(scene, uri);
       assert.equal(seen.turn_status, 'finished');
     }));
-    await t.test('the client leaves', () => each(async (way, http2) => {
+    await t.test('the client disconnects', () => each(async (way, http2) => {
       let gone;
       const { answer, uri } = begin(scene, key, { play(socket) {
         gone = new Promise((resolve) => { socket.on('close', resolve); });
@@ -89,7 +89,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
   });
 }
 
-/* A stream in which the app itself has run a tool, and then died. */
+/* The stream of an app that ran a tool itself and then died. */
 function died({ from, ids }) {
   const [a, , c] = ids;
   const asked = from.slice(0, from.findIndex((event) =>
@@ -113,7 +113,7 @@ live('s63 s83: results of an interrupted stream are kept', async (t) => {
     batch.dialect.fresh({ conversation: batch.conversation })).text();
   assert.ok(text.includes('stream_interrupted'), text);
 
-  /* Another tab has seen the calls, and not what became of them. */
+  /* Another tab has the calls without their results. */
   const next = { id: 'u2', role: 'user',
     parts: [{ type: 'text', text: 'Go on' }] };
   await batch.post(batch.body({}, { after: [next] })).text();
@@ -126,7 +126,7 @@ live('s63 s83: results of an interrupted stream are kept', async (t) => {
     [c, 'input-available', undefined]]);
   assert.ok(request.raw.includes('{"paid":10.5}'));
 
-  await t.test('the log names what ended', async () => {
+  await t.test('the log line describes the stream', async () => {
     const line = await until(() => n.errorLog().split('\n').find((one) =>
       one.includes('stream ended: interrupted reset')));
     const short = (id) => id.slice(0, 12);
@@ -139,7 +139,7 @@ live('s63 s83: results of an interrupted stream are kept', async (t) => {
   });
 });
 
-live('results survive the broken answer of the request that brought them',
+live('results survive when the answer to their request breaks off',
   async (t) => {
     const scene = await stage(t, 'openai_chat');
     const batch = new Batch(scene, 2);

@@ -1,5 +1,5 @@
 /*
- * malformed_streams.test.mjs: answers that no provider should send: no
+ * malformed_streams.test.mjs: answers that a correct provider never sends: no
  * streams, broken frames, frames without an end, mutants of good ones.
  *
  * Suite: asan.
@@ -41,7 +41,7 @@ live('answers that are mutants', async (t) => {
       headers: { ...dialect.headers, 'x-stream': String(number) } };
   });
   for (const end of await flood(n, list)) {
-    /* 409: a chain whose stream brought more calls than it had. */
+    /* 409: a chain with more calls in its stream than in the request. */
     assert.ok([200, 409, 502].includes(end.status) || end.error,
       JSON.stringify(end));
   }
@@ -49,7 +49,9 @@ live('answers that are mutants', async (t) => {
 
 const html = '<!doctype html><title>502</title><p>Bad gateway</p>';
 
-/* name: [answer], or null for one that the dialect's own events begin. */
+/*
+ * Per name, [answer]; null: an answer that begins with events of the dialect.
+ */
 const answers = {
   'HTML': [{ ...json(200, ''), parts: [html],
     headers: { 'content-type': 'text/html' } }],
@@ -85,7 +87,7 @@ for (const key of keys) {
       assert.equal(!!answer.error,
         isRaw(key) && text.includes('stream_interrupted'), name);
       if (made) {
-        /* As it came; a stream without an end gets the dialect's error. */
+        /* Unchanged; a stream without an end gets the dialect's error. */
         assert.ok(text === sent || text.includes('stream_interrupted'), name);
         assert.ok(text.startsWith(sent) || sent.length < 1000,
           `${name}: ${text.length}`);

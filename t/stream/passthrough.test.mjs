@@ -1,7 +1,7 @@
 /*
- * passthrough.test.mjs: what the module has no business with stays as it is,
- * byte for byte: recorded streams in any pieces, 100 MB of text, compressed
- * answers, other traffic, and everything where chat is off.
+ * passthrough.test.mjs: traffic that needs no change passes byte for byte:
+ * recorded streams in any pieces, 100 MB of text, compressed answers, other
+ * traffic, and everything with chat off.
  *
  * Suite: asan, plain.
  */
@@ -22,7 +22,7 @@ const skip = unbuilt || (!existsSync(recordings)
 const paths = Object.fromEntries(Object.entries(dialects)
   .map(([key, { path }]) => [key, path]));
 
-/* A location of its own for each way of proxying; the prefix goes no on. */
+/* One location per way of proxying; the upstream does not see the prefix. */
 const location = (prefix, lines) => `location /${prefix}/ {
   proxy_pass http://provider/;
   proxy_http_version 1.1;
@@ -30,7 +30,7 @@ const location = (prefix, lines) => `location /${prefix}/ {
   ${lines}
 }`;
 
-/* Ids of the calls in a recording, read another way than the module's. */
+/* Ids of the calls in a recording, read independently of the module. */
 const readers = {
   openai_chat: (list) => list.flatMap((e) => e.choices ?? [])
     .flatMap(({ delta }) => delta?.tool_calls ?? [])
@@ -48,7 +48,7 @@ const readers = {
     .map((item) => item.call_id ?? item.id),
 };
 
-/* Runs work over a list, a few at a time: waiting is most of it. */
+/* Runs work over a list, a few at a time, because it mostly waits. */
 async function each(list, work, abreast = 4) {
   const queue = [...list];
   await Promise.all(Array.from({ length: abreast }, async () => {
@@ -74,7 +74,7 @@ test('every recording passes byte-identical', { skip }, async (t) => {
     if (cut === 'event') {
       return sse(String(bytes).match(/[^]*?\r?\n\r?\n|[^]+$/g));
     }
-    /* Small pieces of long files go out many at a time, a chunk each. */
+    /* Small pieces of long files are sent many at a time, a chunk each. */
     return sse(bytes, { cut: Number(cut) || bytes.length,
       flush: bytes.length / cut < 4096 });
   };
@@ -84,7 +84,7 @@ test('every recording passes byte-identical', { skip }, async (t) => {
     { way: 'buffered', http2: true }, { way: 'buffered', http2: false },
     { way: 'unbuffered', http2: true }];
   for (const [i, cut] of cuts.entries()) {
-    /* One byte at a time goes two of the ways, the rest all four. */
+    /* Pieces of one byte are tested in two ways, the others in all four. */
     for (const { way, http2 } of cut === '1' ? ways.slice(0, 2) : ways) {
       const name = `pieces: ${cut}, ${way}, HTTP/${http2 ? 2 : 1}`;
       await t.test(name, () => each(files.keys(), async (index) => {
@@ -104,7 +104,7 @@ test('every recording passes byte-identical', { skip }, async (t) => {
     }
   }
 
-  await t.test('the calls that the module saw are the file\'s', async () => {
+  await t.test('the module logged the calls of the file', async () => {
     const known = files.map((file, index) => ({ ...file, index }))
       .filter(({ dialect }) => readers[dialect]);
     for (const { dialect, file, bytes, index } of known) {
@@ -145,7 +145,7 @@ test('s25: 100 MB of text pass byte-identical in constant memory',
 
     for (const way of ['unbuffered', 'buffered']) {
       await t.test(way, async () => {
-        /* One short answer first, so that all code has been used once. */
+        /* One short answer first, so that all code has run once. */
         const { answer } = p;
         p.answer = () => sse(chat.final('warm'));
         await post(n.port, `/${way}${chat.path}`, chat.fresh()).text();
@@ -194,7 +194,7 @@ test('an upstream that compresses', { skip: unbuilt }, async (t) => {
       seen: n.accessLog().at(-1) };
   };
 
-  await t.test('is asked not to', async () => {
+  await t.test('the module removes Accept-Encoding', async () => {
     p.answer = ({ headers }) => sse(stream,
       { gzip: /gzip/.test(headers['accept-encoding']) });
     const { body, headers, seen } = await ask('/plain/api/chat');
@@ -206,13 +206,13 @@ test('an upstream that compresses', { skip: unbuilt }, async (t) => {
     await get(n.port, '/plain/page', { 'accept-encoding': 'gzip' }).body();
     assert.equal(p.requests.at(-1).headers['accept-encoding'], 'gzip');
   });
-  await t.test('anyway: the answer is not touched', async () => {
+  await t.test('compressed anyway: the answer passes unchanged', async () => {
     p.answer = () => sse(stream, { gzip: true });
     const { body, headers } = await ask('/plain/api/chat');
     assert.equal(headers['content-encoding'], 'gzip');
     assert.equal(String(gunzipSync(body)), plain);
   });
-  await t.test('anyway, with gunzip on: plain, and seen', async () => {
+  await t.test('compressed, gunzip on: plain, and filtered', async () => {
     const { body, headers, seen } = await ask('/gunzip/api/chat');
     assert.equal(headers['content-encoding'], undefined);
     assert.equal(String(body), plain);
@@ -230,7 +230,7 @@ test('chat off is plain nginx', { skip: unbuilt }, async (t) => {
   const half = dialect.continuation({ conversation: 'c', from,
     results: { [from.calls[0].id]: 'x' } });
 
-  /* The reset waits until the client has what came before it. */
+  /* The reset waits until the client has all earlier bytes. */
   let arrived = null;
   const requests = [
     ['a stream', sse(from), '/api/chat', dialect.fresh()],

@@ -1,9 +1,9 @@
 /*
- * replay.test.mjs: an upstream says again what the client has already.
+ * replay.test.mjs: an upstream repeats calls that the client already has.
  *
- * Each case is a request with its history, a stream, and what of the stream
- * the client is to see, byte for byte. Every case is played in pieces of one
- * byte, of seven, and whole, buffered and not, over HTTP/1.1 and HTTP/2.
+ * Each case is a request with its history, a stream, and the exact bytes that
+ * the client must get. Every case runs in pieces of one byte, of seven, and
+ * whole, buffered and not, over HTTP/1.1 and HTTP/2.
  *
  * Suite: asan.
  */
@@ -35,8 +35,8 @@ const question = (call, approvalId = 'ap1') => data({
   type: 'tool-approval-request', toolCallId: call.id, approvalId });
 
 /*
- * An AI SDK continuation whose last step has these calls with these results;
- * open are calls of an earlier step, as they are.
+ * An AI SDK continuation with these calls and results in its last step; open:
+ * calls of an earlier step, unchanged.
  */
 function history(calls, results, open = []) {
   const from = ai.calls({ calls });
@@ -47,8 +47,8 @@ function history(calls, results, open = []) {
 }
 
 /*
- * events: what the upstream streams in the step. A string in an array by
- * itself is one that the client does not see.
+ * events: the upstream's events of the step. A string in an array of its own
+ * is an event that the client must not get.
  */
 function told({ id, body }, events, more) {
   const whole = (list) => [start(id), step, ...list, ...finish];
@@ -56,7 +56,7 @@ function told({ id, body }, events, more) {
     sees: whole(events.filter((event) => !Array.isArray(event))) };
 }
 
-live('ai_sdk: calls that the client has already', async (t) => {
+live('ai_sdk: calls that the client already has', async (t) => {
   const scene = await theatre(t);
   const [one, two, three] = newCalls(3);
   const settled = () => history([one], { [one.id]: { ok: 1 } });
@@ -71,14 +71,14 @@ live('ai_sdk: calls that the client has already', async (t) => {
       [ai.call(two), output(two, 'late'), ...words('on')], { replays: 1 }),
     's3: a replay next to a new call': told(settled(),
       [...ai.call(two), replay, ...ai.call(three)], { replays: 1 }),
-    's4: two new calls with deltas in turns': told(settled(),
+    's4: two new calls with interleaved deltas': told(settled(),
       ai.call(two).flatMap((event, i) => [event, ai.call(three)[i]])),
     's5: a second opening in one stream': told(settled(),
       [ai.call(two)[0], [ai.call(two)[0]], ...ai.call(two).slice(1)],
       { replays: 1 }),
     's6: input without an opening, of a new call': told(settled(),
       [ai.call(two)[3]]),
-    's6: it is known from then on': told(settled(),
+    's6: the call is known from then on': told(settled(),
       [ai.call(two)[3], [ai.call(two)[3]]], { replays: 1 }),
     's7: an input error for a settled call': told(settled(),
       [[data({ type: 'tool-input-error', toolCallId: one.id,
@@ -108,16 +108,16 @@ live('ai_sdk: calls that the client has already', async (t) => {
     's11: a denial after the client refused': told(
       history([{ ...one, approval: { id: 'ap1', approved: false } }], {}),
       [denial(one)]),
-    's12: a question that has been answered': told(
+    's12: an answered approval request': told(
       history([{ ...one, approval: { id: 'ap1', approved: true } }], {}),
       [replay, [question(one)], output(one, 'ran')], { replays: 2 }),
-    's12: a first question': told(settled(),
+    's12: a first approval request': told(settled(),
       [...ai.call({ ...two, approval: { id: 'ap2' } })]),
     's13: a dynamic tool': told(
       history([{ ...one, dynamic: true }], { [one.id]: { ok: 1 } }),
       [ai.call({ ...one, dynamic: true }),
         output(one, { ok: 1 }, { dynamic: true })], { replays: 1 }),
-    's16: a call that was left half open': told((() => {
+    's16: a call without the end of its input': told((() => {
       const it = settled();
       it.body.messages.at(-1).parts.splice(1, 0, { type: `tool-${two.name}`,
         toolCallId: two.id, state: 'input-streaming' });
@@ -161,7 +161,7 @@ live('ai_sdk: calls that the client has already', async (t) => {
       sees: crlf(it.sees) });
   });
 
-  await t.test('s22: a quarantine that grows too large', async () => {
+  await t.test('s22: more bytes than the quarantine holds', async () => {
     const call = { ...one, input: { text: 'x'.repeat(3000) } };
     const it = told(history([call], { [one.id]: 1 }),
       [...ai.call(call), ...words('behind'), ...ai.call(two)]);
@@ -170,7 +170,7 @@ live('ai_sdk: calls that the client has already', async (t) => {
       [ai.call(call), ...words('behind'), ...ai.call(two)], { replays: 1 }));
   });
 
-  await t.test('a quarantine that outlives the stream', async () => {
+  await t.test('the stream ends with a call in quarantine', async () => {
     const it = settled();
     const text = words('behind').join('');
     const cut = { body: it.body, replays: 1,
@@ -188,13 +188,13 @@ live('ai_sdk: calls that the client has already', async (t) => {
     await play(scene, told(it, [...again, ...words('on')]));
   });
 
-  await t.test('chat_dry_run counts, and changes nothing', async () => {
+  await t.test('chat_dry_run: replays counted, bytes unchanged', async () => {
     await play(scene, told(settled(), [...replay, ...words('on')],
       { replays: 1 }), { way: 'dry' });
   });
 });
 
-live('s106: numbers that a JSON client has turned', async (t) => {
+live('s106: numbers in another notation are the same call', async (t) => {
   const scene = await theatre(t);
   const raw = '{"a":1.0,"b":1e3,"c":12345678901234567,"d":-0.0,"e":1E-7}';
   const [call] = newCalls(1);
@@ -226,7 +226,7 @@ live('s106: numbers that a JSON client has turned', async (t) => {
 
 for (const key of ['openai_chat', 'openai_responses', 'anthropic',
   'gemini', 'ag_ui']) {
-  live(`s18: ${key}: what is left is numbered anew`, async (t) => {
+  live(`s18: ${key}: remaining calls are renumbered`, async (t) => {
     const scene = await theatre(t);
     const dialect = dialects[key];
     const drop = without[key];
@@ -309,7 +309,7 @@ live('chained: the known calls come from the store', async (t) => {
   }
 });
 
-live('nothing is delayed beyond its own frame', async (t) => {
+live('a frame goes out before the next one arrives', async (t) => {
   const scene = await theatre(t);
   for (const [key, dialect] of Object.entries(dialects)) {
     for (const way of ['unbuffered', 'buffered']) {
@@ -318,7 +318,7 @@ live('nothing is delayed beyond its own frame', async (t) => {
         const from = dialect.calls({ calls });
         const answered = gate();
         let came = '';
-        /* The next event goes out when the client has this one. */
+        /* The upstream sends the next event once the client has this one. */
         const stream = from.flatMap((event) => [event, async () => {
           came += event;
           const sent = came;
@@ -344,7 +344,7 @@ live('slow readers get every byte', async (t) => {
     ? [ai.call(one), ...block] : block)).flat();
   const big = told(it, events);
   const wanted = big.sees.join('');
-  /* More than the rate lets out at once, and more than any buffer takes. */
+  /* More than the rate limit sends at once, and more than any buffer holds. */
   assert.ok(wanted.length > 2e6);
   await Promise.all(['slow', 'slow_buffered'].flatMap((way) =>
     ['whole', '16384', '1000'].map((cut) =>

@@ -1,10 +1,10 @@
 /*
- * replay_numbered.test.mjs: replays in the dialects of providers, whose
- * clients index what they are told: what is left is numbered anew, and nothing
- * else changes. AG-UI is played beside them: there nothing is numbered.
+ * replay_numbered.test.mjs: replays in the dialects of providers. Their
+ * clients use indexes, so the remaining items are renumbered; nothing else
+ * changes. AG-UI, which has no indexes, is tested beside them.
  *
- * The dialect's own words for one replay are in replay.test.mjs; here each
- * case is played in all of them.
+ * replay.test.mjs has the cases of single dialects; here each case runs in all
+ * of them.
  *
  * Suite: asan.
  */
@@ -28,7 +28,7 @@ const read = (event) => {
   return text === '[DONE]' ? {} : JSON.parse(text);
 };
 
-/* Frames of two calls in turns, where the provider may send them so. */
+/* Interleaved frames of two calls, if the provider may interleave them. */
 function turns(key, stream) {
   const of = (i) => stream.filter((event) =>
     indexes[key](read(event)) === i);
@@ -40,7 +40,7 @@ function turns(key, stream) {
       ...stream.slice(first + both.length)];
 }
 
-/* Text, the calls, and text again; a stream of no calls is text alone. */
+/* Text, the calls, and text again; without calls only text. */
 const around = {
   openai_chat: ({ chunk, calls: make }, calls) => {
     const stream = make({ calls });
@@ -99,7 +99,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic',
     const [one, two] = old;
     const body = dialect.continuation({ from: dialect.calls({ calls: old }),
       results: { [one.id]: 1, [two.id]: new Error('boom') } });
-    /* A stream of these calls, of which those at these positions go. */
+    /* A stream of these calls; those at these positions are dropped. */
     const told = (calls, gone, more = {}) => {
       const stream = dialect.calls({ calls });
       return { dialect, body, stream, replays: gone.length,
@@ -107,19 +107,19 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic',
         ...more };
     };
 
-    await t.test('s1: of a settled call', () => play(scene,
+    await t.test('s1: of a call with a result', () => play(scene,
       told([one], [0])));
-    await t.test('s2: of a call that is open yet', () => play(scene,
+    await t.test('s2: of an open call', () => play(scene,
       told([two, fresh[0]], [0], { verdict: 'held',
         body: dialect.continuation({ from: dialect.calls({ calls: old }),
           results: { [one.id]: 1 } }) }), { way: 'unheld' }));
     await t.test('s3: next to a new call', () => play(scene,
       told([fresh[0], one, fresh[1]], [1])));
-    await t.test('s4: none, two new calls in turns', () => {
+    await t.test('s4: none: two interleaved new calls', () => {
       const stream = turns(key, dialect.calls({ calls: fresh }));
       return play(scene, { dialect, body, stream, sees: stream });
     });
-    await t.test('s3: in turns with a new call', () => {
+    await t.test('s3: interleaved with a new call', () => {
       const stream = turns(key, dialect.calls({ calls: [one, fresh[0]] }));
       return play(scene, { dialect, body, stream, replays: 1,
         sees: without[key](stream, [0]) });
@@ -131,13 +131,13 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic',
       const weak = { ...one, id: 'functions.search:0' };
       const asked = dialect.continuation({ results: { [weak.id]: 1 },
         from: dialect.calls({ calls: [weak] }) });
-      /* A thread makes a weak id one of its own. */
+      /* In a thread a weak id belongs to the thread. */
       const more = { body: asked,
         verdict: dialect.apps ? 'passed' : 'unmanaged' };
       await play(scene, told([{ ...weak, input: { city: 'else' } }], [],
         more));
       await play(scene, told([{ ...weak, name: 'another' }], [], more));
-      /* s111: a model that polls says the same again. */
+      /* s111: a polling model repeats the same call. */
       await play(scene, told([weak], dialect.apps ? [0] : [], more));
     });
     await t.test('s15: the same arguments in another order', async () => {
@@ -157,11 +157,14 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic',
       await play(scene, { ...it, stream: crlf(it.stream),
         sees: crlf(it.sees) });
     });
-    /* A whole call is in one frame: it waits for nothing. */
+    /* The whole call is in one frame: no quarantine. */
     const pieces = key !== 'gemini';
-    await t.test('s22: that grows past the quarantine', {
+    await t.test('s22: larger than the quarantine', {
       skip: !pieces }, async () => {
-      /* No frame is too long by itself, all up to the last argument are. */
+      /*
+       * No single frame is too long; together those before the last argument
+       * are.
+       */
       const text = 'x'.repeat(key === 'openai_responses' ? 300 : 750);
       const call = { ...one, input: { text } };
       const asked = dialect.continuation({ results: { [one.id]: 1 },
@@ -181,7 +184,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic',
 
 for (const key of ['openai_chat', 'openai_responses', 'anthropic',
   'gemini']) {
-  live(`s111 s112: ${key}: a call of the step before, asked for again`,
+  live(`s111 s112: ${key}: a repeated call of the previous step`,
     async (t) => {
       const scene = await theatre(t);
       const dialect = dialects[key];
@@ -248,7 +251,7 @@ for (const key of ['ai_sdk', 'ag_ui']) {
     });
 }
 
-/* One call of three goes; the places of those behind it. */
+/* One call of three is dropped; the positions of the later ones. */
 async function middle(t, dialect) {
   const scene = await theatre(t);
   const [one, two, three] = newCalls(3, dialect.prefix);
@@ -266,17 +269,17 @@ live('s19: openai_responses: no item and no gap is left', async (t) => {
   assert.deepEqual([...new Set(sees.map((event) => event.output_index))],
     [undefined, 0, 1]);
   const numbers = sees.map((event) => event.sequence_number);
-  assert.ok(numbers.at(-1) > numbers.length, 'these keep their gap');
+  assert.ok(numbers.at(-1) > numbers.length, 'the numbers keep their gap');
 });
 
-live('s20: anthropic: the block behind a replay moves up', async (t) => {
+live('s20: anthropic: the block after a replay gets its index', async (t) => {
   const sees = await middle(t, dialects.anthropic);
   const starts = sees.filter(({ type }) => type === 'content_block_start');
   assert.deepEqual(starts.map(({ index }) => index), [0, 1]);
   assert.equal(sees.at(-2).delta.stop_reason, 'tool_use');
 });
 
-/* The events of function calls as those of another type of item. */
+/* Events of function calls, rewritten for another item type. */
 const items = (stream, change) => stream.flatMap((event) => {
   const object = read(event);
   if (/arguments/.test(object.type)) {
@@ -291,7 +294,7 @@ const items = (stream, change) => stream.flatMap((event) => {
   return named(object);
 });
 
-live('s12: openai_responses: a question that was answered', async (t) => {
+live('s12: openai_responses: an answered approval request', async (t) => {
   const scene = await theatre(t);
   const dialect = dialects.openai_responses;
   const [one, two] = newCalls(2);
@@ -311,7 +314,7 @@ live('s12: openai_responses: a question that was answered', async (t) => {
   await play(scene, { dialect, body, stream: first, sees: first });
 });
 
-live('s16: openai_responses: a call that was left half open', async (t) => {
+live('s16: openai_responses: an incomplete call', async (t) => {
   const scene = await theatre(t);
   const dialect = dialects.openai_responses;
   const [one, half] = newCalls(2);

@@ -1,6 +1,6 @@
 /*
- * stall.test.mjs: chat_stall, the bound of a stream's silence: what counts as
- * content, and what happens at the bound.
+ * stall.test.mjs: chat_stall, the time limit of a stream's silence: what
+ * counts as content, and what happens at the limit.
  *
  * Suite: asan, alone.
  */
@@ -25,7 +25,7 @@ const locations = Object.entries({
 }).map(([name, lines]) => location(name,
   `chat auto; proxy_http_version 1.1; ${lines}`)).join('');
 
-/* What a provider sends to keep a connection, besides comments. */
+/* The provider's keepalive events, besides comments. */
 const pings = {
   ai_sdk: [],
   openai_responses: [named({ type: 'keepalive', sequence_number: 7 })],
@@ -40,7 +40,7 @@ const pings = {
 const turns = (play) => Promise.all(keys.flatMap((key) =>
   [false, true].map((http2) => play(key, http2))));
 
-/* Writes until the other side has gone; gives what was written. */
+/* Writes until the other side has closed; returns the written text. */
 async function keepAlive(socket, signs, times = Infinity, ms = 50) {
   let sent = '';
   for (let i = 0; i < times && !socket.destroyed; i++) {
@@ -93,7 +93,7 @@ live('s76 s82: shorter gaps, for longer than chat_stall', async (t) => {
   });
 });
 
-live('s77: signs of life alone', async (t) => {
+live('s77: keepalives only: a stall', async (t) => {
   const scene = await theatre(t, locations);
   const bare = true;
   for (const [name, signsOf] of Object.entries({
@@ -124,7 +124,7 @@ live('s77: signs of life alone', async (t) => {
   }
 });
 
-live('s77 s79: signs of life without chat_stall, or below it', async (t) => {
+live('s77 s79: keepalives without chat_stall, or within it', async (t) => {
   const scene = await theatre(t, locations);
   await Promise.all(['off', 'byte'].map((way) =>
     t.test(way, () => turns(async (key, http2) => {
@@ -143,7 +143,7 @@ live('s77 s79: signs of life without chat_stall, or below it', async (t) => {
     }))));
 }, several);
 
-live('chat_stall: what it leaves alone', async (t) => {
+live('chat_stall: other answers are not affected', async (t) => {
   const scene = await theatre(t, locations);
   const late = (whole, tail) => async function play(socket) {
     socket.write(chunked + chunk(whole));
@@ -171,12 +171,12 @@ live('chat_stall: what it leaves alone', async (t) => {
       { way: 'quiet', http2 });
       assert.ok(whole.startsWith(
         (await answer.text({ broken: true })).slice(0, whole.length)));
-      assert.ok(answer.error, 'it ended well');
+      assert.ok(answer.error, 'the answer ended without an error');
       await ended(scene, uri, 'interrupted', 'stall');
     }));
 });
 
-/* Sends text until nginx has taken none for ms; gives how often. */
+/* Sends text until nginx reads none for ms; returns the number of writes. */
 async function flood(socket, piece, ms) {
   for (let sent = 1; ; sent++) {
     if (!socket.write(chunk(piece))) {
@@ -189,9 +189,9 @@ async function flood(socket, piece, ms) {
 }
 
 /*
- * The clients read nothing for longer than the bound, each for another time.
- * Then the upstream is silent for less than the bound. Before, it sends
- * comments only: content would begin the bound anew.
+ * The clients read nothing for longer than the limit, each for a different
+ * time. Then the upstream is silent for less than the limit. Before, it sends
+ * only comments, since content would restart the limit.
  */
 live('chat_stall: a client that does not read', async (t) => {
   const scene = await theatre(t, locations);

@@ -1,9 +1,9 @@
 /*
- * stream_cost.test.mjs: no stream costs a worker more than its bytes.
+ * stream_cost.test.mjs: the CPU time of a stream grows only with its bytes.
  *
- * A hostile provider opens 4,000 calls and then goes on with the first one. An
- * event of it may take at most five times the CPU time of an event in a stream
- * of one call. The best of several tries counts.
+ * A hostile provider opens 4,000 calls and then continues the first one. Such
+ * an event may take at most five times the CPU time of an event in a stream of
+ * one call. The best of several tries counts.
  *
  * Suite: asan, plain.
  */
@@ -49,7 +49,7 @@ const streams = {
     more: (i) => part({ id: id(i), function: { arguments: 'x' } }) },
 };
 
-live('given 4,000 calls, an event takes no longer than of one call',
+live('4,000 calls: an event takes no longer than with one call',
   async (t) => {
     let body;
     const server = http.createServer(async (request, response) => {

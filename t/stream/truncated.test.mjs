@@ -1,10 +1,10 @@
 /*
- * truncated.test.mjs: a response in a provider's dialect that ends without its
- * end: all bytes up to the error event arrive first, whatever carries them.
+ * truncated.test.mjs: a response in a provider's dialect without its end
+ * marker: all bytes up to the error event arrive first, over every protocol.
  *
  * ends.test.mjs has every way in which an upstream breaks off; here are slow
- * readers, HTTP/1.0, upstream connections that are kept, and the requests that
- * wait for the answer of another one.
+ * readers, HTTP/1.0, upstream keepalive connections, and requests that wait
+ * for the answer of another one.
  */
 import assert from 'node:assert/strict';
 import http2 from 'node:http2';
@@ -23,7 +23,7 @@ const locations = location('on', `chat auto; proxy_http_version 1.1;
   send_timeout 20s;`);
 const { openai_chat: chat } = dialects;
 
-/* A stream that is cut; it is longer than all buffers on its way. */
+/* A stream that is cut; it is longer than all buffers together. */
 function long(words = 1200) {
   const [first, word] = chat.final('x'.repeat(10000));
   return { whole: first + word.repeat(words),
@@ -33,7 +33,7 @@ function long(words = 1200) {
     } };
 }
 
-/* Upstreams that break off, and that end their response too early. */
+/* Upstreams that close, and that end their response too early. */
 const cuts = {
   'cut off': { cut: (socket) => socket.end(), reason: 'eof' },
   'ended early': { cut: (socket) => socket.write('0\r\n\r\n'), reason: 'eof' },
@@ -60,7 +60,7 @@ function lazy(t, { port }, uri, version = '1.1') {
 }
 
 for (const [name, { cut, reason }] of Object.entries(cuts)) {
-  live(`s113: a client that reads late gets all of a response ${name}`,
+  live(`s113: a client reads late: it gets all of a response ${name}`,
     async (t) => {
       const scene = await theatre(t, locations);
       const uri = `/on/late${chat.path}`;
@@ -85,7 +85,7 @@ for (const [name, { cut, reason }] of Object.entries(cuts)) {
       const client = lazy(t, scene.n, uri);
       await until(() => scene.n.errorLog().includes('stream ended'));
       await pause(100);
-      /* A reset now would take away what is still on its way. */
+      /* A reset now would discard bytes that are still in flight. */
       client.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
       await pause(100);
       const { text, error } = await client.read();
@@ -94,10 +94,10 @@ for (const [name, { cut, reason }] of Object.entries(cuts)) {
       assert.ok(text.endsWith('"stream_interrupted"}}\n\n\r\n'));
       client.socket.destroy();
       await until(() => scene.n.accessLog().length);
-      assert.equal(scene.n.accessLog().length, 1, 'a request behind it');
+      assert.equal(scene.n.accessLog().length, 1, 'a pipelined request ran');
     });
 
-  live(`s113: HTTP/2, a window that opens late, a response ${name}`,
+  live(`s113: HTTP/2, the window opens late, a response ${name}`,
     async (t) => {
       const scene = await theatre(t, locations);
       const uri = `/on/late${chat.path}`;
@@ -125,7 +125,7 @@ for (const [name, { cut, reason }] of Object.entries(cuts)) {
         text.slice(-200));
       await ended(scene, uri, 'interrupted', reason);
 
-      /* The connection goes on. */
+      /* The connection stays usable. */
       const other = session.request({ ':path': '/nothing' });
       const [status] = await Promise.all([new Promise((resolve) => {
         other.on('response', (head) => resolve(head[':status']));
@@ -148,7 +148,7 @@ live('s113: HTTP/1.0: the event, then the end of the connection',
     await ended(scene, uri, 'interrupted', 'eof');
   });
 
-live('s114: an upstream connection that ended well is used again',
+live('s114: after a complete answer the upstream connection is reused',
   async (t) => {
     const scene = await theatre(t, locations);
     const sockets = new Set();
@@ -172,7 +172,7 @@ live('s114: an upstream connection that ended well is used again',
     assert.equal(sockets.size, 1);
   });
 
-live('s115: a client that resumes after the event misses none', async (t) => {
+live('s115: a client resumes after the event: it misses none', async (t) => {
   const scene = await theatre(t, locations);
   const all = dialects.openai_responses.final('some words');
   const numberOf = (event) =>
@@ -183,13 +183,13 @@ live('s115: a client that resumes after the event misses none', async (t) => {
       play: (socket) => socket.end(chunked + chunk(whole)) }, { way: 'on' });
     const text = await cutText('openai_responses', answer);
     const saved = events(text).at(-1).sequence_number;
-    /* What the provider gives from there on (starting_after). */
+    /* The provider's events from there on (starting_after). */
     const rest = all.filter((event) => numberOf(event) > saved);
     assert.deepEqual([...all.slice(0, n), ...rest], [...all]);
   }
 });
 
-/* Two siblings of which the second goes on, and is answered so. */
+/* Two siblings; the second one goes upstream and gets this answer. */
 async function pair(t, key, location, answer) {
   const scene = await stage(t, key, { workers: 2, location, hold: '20s' });
   const batch = new Batch(scene, 2);
@@ -205,14 +205,14 @@ async function pair(t, key, location, answer) {
   return { scene, batch, answers: [one, two], go };
 }
 
-live('s129: siblings of a 500 read its number', (t) => each(t,
+live('s129: a 500: all siblings get that status', (t) => each(t,
   async (t2, key) => {
     const { answers: [one, two], go } = await pair(t2, key,
       'chat_grace 20ms; chat_heartbeat 20ms;',
       () => json(500, { error: { message: 'boom' } }));
     await one.until((text) => text.includes(': chat-hold'));
     go.open();
-    /* Either of them may be the claimant, and the second one may wait. */
+    /* Either request may be the claimant, and the second one may wait. */
     assert.match((await told(two)).word, /^(500|error)$/);
     const end = await told(one);
     assert.equal(end.word, 'error', end.text);
