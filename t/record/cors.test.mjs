@@ -1,10 +1,10 @@
 /*
- * cors.test.mjs: which response headers come from the store: of an asking
- * stream the CORS lines, of a recorded answer its own, and CORS lines for the
- * pages that these name only.
+ * cors.test.mjs: which response headers come from the store: the CORS lines of
+ * the stream with the calls, the headers of a recorded answer, and CORS lines
+ * only for the pages that they name.
  *
- * The facts of the asking stream are written in Redis by hand, so the test
- * starts a Redis of its own.
+ * The test writes the facts of that stream itself, so it starts a Redis of its
+ * own.
  *
  * Suite: asan.
  */
@@ -20,13 +20,13 @@ const app = 'https://app.test';
 const from = (origin) => ({ headers: origin ? { origin } : {} });
 const allow = (origin) => `Access-Control-Allow-Origin: ${origin}`;
 
-/* What no store may put into an answer. */
+/* Headers that no store may add to an answer. */
 const evil = ['Set-Cookie: session=mine', 'Content-Length: 3',
   'Location: https://evil.test', 'Transfer-Encoding: gzip', 'X-Evil: 1',
   'Content-Type: text/html', 'Access-Control\rX: 1', 'Vary: \x1b', 'Vary',
   ': 1', 'Access-Control-Max-Age: 1\rX-Evil: 1'];
 
-/* Writes these lines into the fact of the stream that asked for the calls. */
+/* Writes these lines into the fact of the stream with the calls. */
 async function rewrite(store, lines) {
   let found = 0;
   for (const key of await store.command('KEYS', 'chat:{*}:*')) {
@@ -42,7 +42,7 @@ async function rewrite(store, lines) {
   assert.ok(found, 'no such fact');
 }
 
-/* The head of a request that waits; the store has these lines. */
+/* The response head of a held request; the store has these lines. */
 async function headOf(scene, store, lines, origin) {
   const batch = new Batch(scene, 2);
   await store.command('FLUSHALL');
@@ -54,7 +54,7 @@ async function headOf(scene, store, lines, origin) {
   return { ...head, text, word };
 }
 
-live('header lines of the store: only CORS lines reach a client',
+live('stored header lines: only CORS lines reach a client',
   async (t) => {
     const store = await redis(t);
     for (const key of ['openai_chat', 'ai_sdk']) {
@@ -75,7 +75,7 @@ live('header lines of the store: only CORS lines reach a client',
           assert.ok(!(name in headers), name);
         }
       });
-      await t.test(`${key}: more than is believed`, async () => {
+      await t.test(`${key}: more lines than the limit`, async () => {
         const { status, headers } = await headOf(scene, store,
           [allow(app), `Access-Control-X: ${'x'.repeat(20000)}`], app);
         assert.equal(status, key === 'ai_sdk' ? 200 : 409);
@@ -84,7 +84,7 @@ live('header lines of the store: only CORS lines reach a client',
     }
   });
 
-live('CORS lines of the store: for the page that they name only',
+live('stored CORS lines: only for the page that they name',
   async (t) => {
     const store = await redis(t);
     const scene = await stage(t, 'openai_chat', { hold: '400ms',
@@ -105,7 +105,7 @@ live('CORS lines of the store: for the page that they name only',
     }
   });
 
-live('CORS lines of a recorded answer: for the page that they name only',
+live('CORS lines of a recorded answer: only for the page that they name',
   async (t) => {
     const s = await resumeStage(t, 'openai_chat');
     s.p.answer = () => sse(s.dialect.final('words'), { headers: {

@@ -1,8 +1,8 @@
 /*
  * follow.test.mjs: siblings get the stream of the request that went upstream.
  *
- * Each client that brings a part of the results gets the whole answer, in the
- * same bytes, during the stream and after it. An interrupted answer is never
+ * Each client that brings a part of the results gets the whole answer, byte
+ * for byte, during the stream and after it. An interrupted answer is never
  * sent as a complete one. A sibling that disconnects affects no other one.
  */
 import assert from 'node:assert/strict';
@@ -19,7 +19,7 @@ import { above0, statusLocation, statusOf } from '../lib/status.mjs';
 
 const keys = Object.keys(dialects);
 
-/* A batch with a request per result, of which the last one goes on. */
+/* A batch with a request per result; the last one goes upstream. */
 async function siblings(scene, count, options = {}) {
   const batch = new Batch(scene, count);
   await batch.ask(options);
@@ -36,7 +36,7 @@ async function siblings(scene, count, options = {}) {
   return { batch, answers };
 }
 
-/* The script of a stage: continuations get these parts around a gate. */
+/* The answer of a stage to continuations: these parts around a gate. */
 function gated(scene) {
   const usual = scene.p.answer;
   const it = { first: gate(), rest: gate(), requests: [] };
@@ -54,7 +54,7 @@ function gated(scene) {
   return it;
 }
 
-/* Siblings that wait, and a stream that has begun for all of them. */
+/* Held siblings, and a stream that has begun for all of them. */
 async function running(scene, count, options) {
   const script = gated(scene);
   const { batch, answers } = await siblings(scene, count, options);
@@ -69,7 +69,7 @@ async function running(scene, count, options) {
     claimant: answers.find((one) => !followers.includes(one)) };
 }
 
-/* Its client knows that this is not all. */
+/* The client can tell that the answer is incomplete. */
 function interrupted(key, { text, word, broke }) {
   assert.equal(word, 'error', text);
   assert.equal(!!broke, isRaw(key), text);
@@ -77,7 +77,7 @@ function interrupted(key, { text, word, broke }) {
   assert.doesNotMatch(text, /\[DONE\]|message_stop|response\.completed/);
 }
 
-/* What the client was told of results, and what came after that. */
+/* The injected results of an answer, and the events after them. */
 const streamOf = (text) => text.split('\n\n')
   .filter((frame) => !/^: /.test(frame)
     && !/"(tool-output-|TOOL_CALL_RESULT)/.test(frame))
@@ -94,7 +94,7 @@ for (const key of keys) {
         await until(() => script.requests.length, 5000, 'a release');
         script.first.open();
         for (const answer of answers) {
-          /* while it runs */
+          /* during the stream */
           await answer.until((text) => streamOf(text).length > 20);
           assert.equal(answer.ended, false);
         }
@@ -125,7 +125,7 @@ for (const key of keys) {
   }, several);
 }
 
-live('s37: ai_sdk: a follower is told what its own transcript lacks',
+live('s37: ai_sdk: a follower gets the results its transcript lacks',
   async (t) => {
     const scene = await stage(t, 'ai_sdk', { workers: 2 });
     const usual = scene.p.answer;
@@ -134,7 +134,7 @@ live('s37: ai_sdk: a follower is told what its own transcript lacks',
     scene.p.answer = (request) => (request.answered.length
       ? sse(scene.dialect.final('done x',
         request.body.messages.at(-1).id)) : usual(request));
-    /* one of them knows the message by another id */
+    /* One client has another id for the message. */
     const own = 'its-own';
     const answers = [batch.post(JSON.parse(JSON.stringify(
       batch.body(batch.results([0]))).replaceAll(batch.from.id, own))),
@@ -147,7 +147,7 @@ live('s37: ai_sdk: a follower is told what its own transcript lacks',
     for (const [i, end] of ends.entries()) {
       assert.equal(end.word, 'final');
       assert.deepEqual(outputs(end), batch.ids.filter((_, k) => k !== i));
-      assert.equal(end.types.indexOf('start'), 2, 'told before start');
+      assert.equal(end.types.indexOf('start'), 2, 'the results precede start');
       assert.equal(end.list[2].messageId, i === 0 ? own : batch.from.id);
       assert.equal(streamOf(end.text).replace(own, batch.from.id),
         streamOf(ends[1].text));
@@ -156,7 +156,7 @@ live('s37: ai_sdk: a follower is told what its own transcript lacks',
   });
 
 for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
-  live(`s97: ${key}: siblings that want JSON get the JSON`, async (t) => {
+  live(`s97: ${key}: siblings without a stream get the JSON`, async (t) => {
     const scene = await stage(t, key, { workers: 2, location: say.verdict });
     const usual = scene.p.answer;
     const body = { id: 'one', words: 'done '.repeat(9000) };
@@ -180,7 +180,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic']) {
 }
 
 for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
-  live(`s54: ${key}: who comes late gets the record from its start`,
+  live(`s54: ${key}: a late sibling gets the recording from its start`,
     async (t) => {
       const scene = await stage(t, key, { workers: 3,
         location: say.verdict });
@@ -197,7 +197,7 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
       batch.released();
     });
 
-  live(`s54: ${key}: where nothing is recorded, who comes late does without`,
+  live(`s54: ${key}: no recording: a late sibling does not follow`,
     async (t) => {
       const scene = await stage(t, key, { workers: 3,
         location: say.verdict });
@@ -229,7 +229,7 @@ live("s89: the producer's worker is killed", async (t) => {
     const scene = await stage(t2, key, { workers: 2, server: statusLocation,
       location: `${say.verdict} ${say.pid}` });
     const workers = scene.n.workers();
-    /* three requests in each of the two */
+    /* Three requests in each of the two workers. */
     const { script, answers, claimant } = await running(scene, 6, {
       place: (i, work) => only(scene.n, workers[i % 2], work) });
     const pid = await pidOf(claimant);
@@ -247,12 +247,12 @@ live("s89: the producer's worker is killed", async (t) => {
     assert.deepEqual(above0(interruptions), [['producer_lost', 3]]);
     script.rest.open();
   })));
-  /* A busy machine is late now and then. */
+  /* A busy machine may be late. */
   assert.ok(Math.min(...times) < deadAfter + 5000, `${times}`);
   assert.ok(Math.max(...times) < deadAfter + 5000 * patience, `${times}`);
 }, several);
 
-live('s63 s113: an answer that breaks off breaks off for all', async (t) => {
+live('s63 s113: an answer breaks off: so do the siblings\'', async (t) => {
   for (const key of keys) {
     const scene = await stage(t, key, { workers: 3, location: say.verdict });
     const usual = scene.p.answer;
@@ -275,10 +275,10 @@ live('s63 s113: an answer that breaks off breaks off for all', async (t) => {
   }
 });
 
-live('s65: followers come and go, the claimant too', async (t) => {
+live('s65: followers and the claimant disconnect', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 3,
     location: say.verdict });
-  await t.test('a follower leaves', async () => {
+  await t.test('a follower disconnects', async () => {
     const { script, followers, claimant } = await running(scene, 4);
     followers[0].abort();
     script.rest.open();
@@ -286,7 +286,7 @@ live('s65: followers come and go, the claimant too', async (t) => {
       .map(told));
     assert.ok(ends.every(({ word }) => word === 'final'));
   });
-  await t.test('the claimant leaves', async () => {
+  await t.test('the claimant disconnects', async () => {
     const { script, followers, claimant, batch } = await running(scene, 4);
     claimant.abort();
     await pause(100);
@@ -295,18 +295,18 @@ live('s65: followers come and go, the claimant too', async (t) => {
     assert.ok(ends.every(({ word }) => word === 'final'));
     batch.released();
   });
-  await t.test('all leave, the claimant first', async () => {
+  await t.test('all disconnect, the claimant first', async () => {
     const { script, followers, claimant } = await running(scene, 3);
     claimant.abort();
     followers.forEach((one) => one.abort());
     await script.requests[0].closed;
     assert.equal(script.requests[0].left, true);
   });
-  await t.test('the claimant leaves before the first byte', async () => {
+  await t.test('the claimant disconnects before the first byte', async () => {
     const script = gated(scene);
     const { batch, answers } = await siblings(scene, 3);
     await until(() => script.requests.length);
-    /* who claims is one of three: the other two follow */
+    /* One of three claims: the other two follow. */
     answers.at(-1).abort();
     script.first.open();
     script.rest.open();
@@ -315,7 +315,7 @@ live('s65: followers come and go, the claimant too', async (t) => {
       ends.map(({ text }) => text).join('|'));
     batch.released();
   });
-  await t.test('a follower leaves before the first byte', async () => {
+  await t.test('a follower disconnects before the first byte', async () => {
     const script = gated(scene);
     const { answers } = await siblings(scene, 3);
     await until(() => script.requests.length);
@@ -327,7 +327,7 @@ live('s65: followers come and go, the claimant too', async (t) => {
   });
 });
 
-live('where following is switched off: the empty turn',
+live('chat_siblings empty: the empty turn',
   async (t) => {
     for (const location of ['chat_record off;', 'chat_siblings empty;']) {
       const scene = await stage(t, 'ai_sdk', { workers: 2,
@@ -350,7 +350,7 @@ live('s61: a reload in the middle of a stream', async (t) => {
   const ends = await Promise.all(answers.map(told));
   assert.ok(ends.every(({ word }) => word === 'final'));
   await until(() => !scene.n.workers().some((pid) => old.includes(pid)), 5000,
-    'the end of the old workers, which have no more work');
+    'the exit of the old workers, which are idle');
 });
 
 live('s37: two nodes', async (t) => {
@@ -385,7 +385,7 @@ live('followers at a limited rate', async (t) => {
 });
 
 for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
-  live(`s97: ${key}: who waits for what cannot be recorded does without`,
+  live(`s97: ${key}: not recordable: held siblings do not follow`,
     async (t) => {
       const scene = await stage(t, key, { workers: 2,
         location: say.verdict });
@@ -397,8 +397,8 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
       const { batch, answers } = await siblings(scene, 3);
       const ends = [];
       answers.forEach((answer) => told(answer).then((end) => ends.push(end)));
-      /* while it runs: as the setting without a record has it */
-      await until(() => ends.length === 2, 3000, 'the end of the siblings');
+      /* During the stream: as configured for answers without a recording. */
+      await until(() => ends.length === 2, 3000, 'the siblings\' answers');
       rest.open();
       await until(() => ends.length === 3, 5000, 'the answer');
       const other = key === 'anthropic' ? '409' : 'empty';
@@ -408,7 +408,7 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
     });
 }
 
-/* A stage on a Redis of its own, which the test may trouble. */
+/* A stage on a Redis of its own, which the test may disturb. */
 async function troubled(t, key) {
   const server = await redis(t);
   const scene = await stage(t, key, { workers: 2, connects: true,
@@ -417,7 +417,7 @@ async function troubled(t, key) {
 }
 
 for (const key of ['ai_sdk', 'openai_chat']) {
-  live(`s89: ${key}: the store goes away in the middle of a stream`,
+  live(`s89: ${key}: the store fails in the middle of a stream`,
     async (t) => {
       const { server, scene } = await troubled(t, key);
       const { script, followers, claimant } = await running(scene, 3);
@@ -429,7 +429,7 @@ for (const key of ['ai_sdk', 'openai_chat']) {
     });
 }
 
-live('s89: nonsense in the record', (t) => Promise.all(
+live('s89: malformed entries in the recording', (t) => Promise.all(
   ['ai_sdk', 'openai_chat'].map((key) => t.test(key, async (t2) => {
     const { server, scene } = await troubled(t2, key);
     const frame = 'data: {"type":"text-delta"}\n\n';

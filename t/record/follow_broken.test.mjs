@@ -1,9 +1,9 @@
 /*
  * follow_broken.test.mjs: an answer that breaks off as soon as it begins.
  *
- * A waiting request learns of its beginning and its end at once. It is a
- * sibling all the same: it gets what the claimant's client got, with the same
- * status, and the log says of all of them by the same word how it ended.
+ * A waiting request learns of its beginning and its end together. It is a
+ * sibling all the same: it gets the claimant's answer, with the same status,
+ * and the log has the same word for all of them.
  */
 import assert from 'node:assert/strict';
 import { until } from '../lib/harness.mjs';
@@ -16,7 +16,7 @@ const streamOf = (text) => text.split('\n\n')
   .filter((frame) => !/"(tool-output-|TOOL_CALL_RESULT)/.test(frame))
   .join('\n\n');
 
-live('s63: an answer that breaks off at once does so for all', (t) => each(t,
+live('s63: an answer breaks off at once: it does so for all', (t) => each(t,
   async (t2, key) => {
     const scene = await stage(t2, key, { workers: 3, location: say.verdict });
     const usual = scene.p.answer;
@@ -47,15 +47,15 @@ live('s63: an answer that breaks off at once does so for all', (t) => each(t,
       line.batch && /attached|passed|released/.test(line.verdict)
       && line.attempt !== '');
     await until(() => lines().filter(({ turn_status: word }) =>
-      word === 'interrupted').length === 3, 5000, 'three words in the log');
-    /* nobody has lost anything: the next request claims again */
+      word === 'interrupted').length === 3, 5000, 'three log lines');
+    /* No result is lost: the next request claims again. */
     scene.p.answer = usual;
     assert.equal((await told(batch.continue(batch.results([1])))).word,
       'final');
     batch.released(2);
   }), several);
 
-live('s102: an answer without a body is finished for all', async (t) => {
+live('s102: an answer without a body: finished for all', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2,
     location: say.verdict });
   const usual = scene.p.answer;
@@ -71,5 +71,5 @@ live('s102: an answer without a body is finished for all', async (t) => {
   }
   await until(() => scene.n.accessLog().filter((line) =>
     line.status === '204' && line.turn_status === 'finished').length === 2,
-  5000, 'two in the log');
+  5000, 'two lines in the access log');
 });

@@ -1,6 +1,6 @@
 /*
- * follow_late.test.mjs: a sibling whose worker is busy learns of the answer
- * some time after its end, and gets all of it, as quick siblings do.
+ * follow_late.test.mjs: a sibling in a busy worker learns of the answer some
+ * time after its end, and still gets all of it.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from '../lib/harness.mjs';
@@ -9,7 +9,7 @@ import { dialects } from '../lib/dialects.mjs';
 import { sse } from '../lib/provider.mjs';
 import { held, live, only, say, verdict } from '../lib/hold.mjs';
 
-/* A batch half answered in one worker, and released in the other one. */
+/* A batch half answered in one worker and released in the other one. */
 async function released(t, key, options) {
   const scene = await stage(t, key, { workers: 2, strict: false, ...options,
     location: `${say.verdict} ${options?.location ?? ''}` });
@@ -36,7 +36,7 @@ async function released(t, key, options) {
 }
 
 for (const key of Object.keys(dialects)) {
-  live(`${key}: a sibling that hears of an answer when it has ended`,
+  live(`${key}: a sibling learns of an answer after its end`,
     async (t) => {
       const { slow } = await released(t, key);
       assert.equal((await told(slow)).word, 'final');
@@ -51,7 +51,7 @@ live('a sibling of an answer that was not recorded', async (t) => {
 });
 
 for (const key of Object.keys(dialects)) {
-  live(`${key}: one who asks once more when the answer has just ended`,
+  live(`${key}: a request repeated just after the answer ended`,
     async (t) => {
       const scene = await stage(t, key, { workers: 2, strict: false,
         location: say.verdict });
@@ -70,7 +70,7 @@ for (const key of Object.keys(dialects)) {
 }
 
 for (const key of Object.keys(dialects)) {
-  live(`${key}: a sibling that comes while it is answered gets all of it`,
+  live(`${key}: a sibling arrives during the answer: it gets all of it`,
     async (t) => {
       const scene = await stage(t, key, { workers: 2, strict: false,
         location: say.verdict });
@@ -84,7 +84,7 @@ for (const key of Object.keys(dialects)) {
       early.abort();
       const claimant = batch.continue(batch.results([1]));
       await claimant.until((text) => text.includes(first));
-      /* Longer than siblings take to hear of a claim. */
+      /* Longer than siblings take to learn of a claim. */
       await pause(2500);
       const late = batch.continue(batch.results([0]));
       await late.until((text) => text.includes(first));

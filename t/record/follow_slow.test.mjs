@@ -1,9 +1,9 @@
 /*
  * follow_slow.test.mjs: a sibling that reads more slowly than the stream
- * comes.
+ * arrives.
  *
- * Unread bytes wait in its worker, at most as many as are recorded. Beyond
- * that the sibling is told that its answer broke off.
+ * Unread bytes wait in its worker, up to the size of the recording. Beyond
+ * that the sibling's answer ends as interrupted.
  */
 import assert from 'node:assert/strict';
 import net from 'node:net';
@@ -12,7 +12,7 @@ import { Batch, stage } from '../lib/batch.mjs';
 import { live, say } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
 
-/* An HTTP/1.1 client that reads the first bytes, and no more until told. */
+/* An HTTP/1.1 client that reads the first bytes, and the rest on demand. */
 async function lazy(t, { n, dialect }, batch, results) {
   const body = JSON.stringify(batch.body(results));
   const socket = net.connect({ port: n.port, host: '127.0.0.1',
@@ -35,8 +35,8 @@ async function lazy(t, { n, dialect }, batch, results) {
   return { begun, read: () => { socket.resume(); return ended; } };
 }
 
-for (const [name, max, slow] of [['takes its time', '64m', false],
-  ['is too slow for what is kept', '256k', true]]) {
+for (const [name, max, slow] of [['reads slowly', '64m', false],
+  ['is too slow for the recording', '256k', true]]) {
   live(`a follower that ${name}`, async (t) => {
     const scene = await stage(t, 'openai_chat', { workers: 1, location:
       `${say.verdict} chat_record auto max=${max}; send_timeout 20s;` });
@@ -50,7 +50,7 @@ for (const [name, max, slow] of [['takes its time', '64m', false],
       if (!request.answered.length) {
         return usual(request);
       }
-      /* then all at once: many times what the store keeps of one record */
+      /* Then all at once: many times the size that the store keeps. */
       return sse([first, go, ...Array(count).fill(big), ...rest],
         { flush: false });
     };

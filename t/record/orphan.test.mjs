@@ -1,10 +1,9 @@
 /*
- * orphan.test.mjs: clients that disconnect while their answers are made: the
- * upstream goes on and its answer is recorded while followers exist, and only
- * then.
+ * orphan.test.mjs: clients that disconnect during their answers: the upstream
+ * stays open and its answer is recorded as long as followers exist.
  *
- * Followers are facts that the test puts into a Redis of its own, whatever
- * CHAT_STORE says; tests without followers use the store of CHAT_STORE.
+ * Followers are facts that the test writes into a Redis of its own, regardless
+ * of CHAT_STORE; tests without followers use the store of CHAT_STORE.
  *
  * Suite: asan.
  */
@@ -25,13 +24,13 @@ import {
 const live = (name, play, options) =>
   test(name, { skip: unbuilt, ...options }, play);
 
-/* Plays each way as a test; several of them at a time. */
+/* Runs each way as a test, several at a time. */
 const eachWay = (t, ways, nameOf, play) => Promise.all(ways.map((way) =>
   t.test(nameOf(way), (t2) => play(t2, way))));
 
 const version = (http2) => `HTTP/${http2 ? 2 : 1.1}`;
 
-/* Each way in which a client leaves. */
+/* Each way in which a client disconnects. */
 const leaves = [false, true].flatMap((http2) => ['on', 'off'].flatMap(
   (buffering) => ['on', 'off'].flatMap((ignore) =>
     [false, true].flatMap((late) => [false, true].map((reset) =>
@@ -46,7 +45,7 @@ const nameOf = ({ http2, buffering, ignore, late, reset }) => [
 const locationOf = ({ buffering, ignore }) => locations('ai_sdk',
   `proxy_buffering ${buffering}; proxy_ignore_client_abort ${ignore};`);
 
-live('the client leaves, others follow: the answer is recorded whole',
+live('the client disconnects, others follow: all of it is recorded',
   (t) => eachWay(t, leaves, nameOf, async (t2, way) => {
     const [release, rest] = [gate(), gate()];
     const all = wordy();
@@ -74,16 +73,16 @@ live('the client leaves, others follow: the answer is recorded whole',
     assert.equal(text, all.join(''));
     assert.equal(await endOf(s.redis, b), 'finished');
     assert.ok(!request.left);
-    assert.ok(left(s), 'nobody has left');
+    assert.ok(left(s), 'the client has not disconnected');
   }), several);
 
-/* Both versions, before the answer and in it. */
+/* Both HTTP versions, before the answer and during it. */
 const plainly = [false, true].flatMap((http2) => [false, true].map((late) =>
   ({ http2, late })));
 const plainName = ({ http2, late }) =>
   `HTTP/${http2 ? 2 : 1.1}, ${late ? 'in' : 'before'} its answer`;
 
-live('the client leaves, nobody follows: the upstream is closed',
+live('the client disconnects, no followers: the upstream is closed',
   async (t) => {
     for (const way of plainly) {
       await t.test(plainName(way), async (t2) => {
@@ -107,7 +106,7 @@ live('the client leaves, nobody follows: the upstream is closed',
     }
   });
 
-/* A claim whose client has left while one follows. */
+/* A claim without its client and with one follower. */
 async function abandoned(t, { parts, late, http2, ...options } = {}) {
   const [release, rest] = [gate(), gate()];
   const all = wordy(30);
@@ -124,7 +123,7 @@ async function abandoned(t, { parts, late, http2, ...options } = {}) {
 }
 
 for (const way of plainly.filter(({ late }) => !late)) {
-  live(`the client leaves, then its last follower: ${plainName(way)}`,
+  live(`the client disconnects, then the last follower: ${plainName(way)}`,
     async (t) => {
       const { s, b, follower, request } = await abandoned(t, way);
       await pause(300);
@@ -136,7 +135,7 @@ for (const way of plainly.filter(({ late }) => !late)) {
     });
 }
 
-live('the last follower goes in the answer: the record is cleared',
+live('the last follower disconnects: the recording is cleared',
   async (t) => {
     const [release, rest] = [gate(), gate()];
     const all = words('ai_sdk');
@@ -153,7 +152,7 @@ live('the last follower goes in the answer: the record is cleared',
     assert.deepEqual(await record.pieces(), []);
   });
 
-live('a follower of a worker that is dead keeps nothing', async (t) => {
+live('a follower of a dead worker does not count', async (t) => {
   const release = gate();
   const s = await recording(t, 'ai_sdk', {
     answer: () => after(release, words('ai_sdk')) });
@@ -167,11 +166,11 @@ live('a follower of a worker that is dead keeps nothing', async (t) => {
   assert.equal(await endOf(s.redis, b), 'aborted');
 });
 
-live('the answer of an abandoned claim is an error: its siblings share it',
+live('an orphaned upstream returns an error: its siblings share it',
   async (t) => {
     const kinds = {
       's102: 429': { answer: json(429, { error: 'slow' }), status: '429' },
-      'closed without a word': { answer: { ...json(200, {}), end: 'drop' },
+      'closed without an answer': { answer: { ...json(200, {}), end: 'drop' },
         status: '502' },
     };
     for (const [name, kind] of Object.entries(kinds)) {
@@ -198,7 +197,7 @@ live('the answer of an abandoned claim is an error: its siblings share it',
     }
   });
 
-live('HTTP/2: who leaves does no harm to the others of its connection',
+live('HTTP/2: a reset stream does not affect its connection',
   async (t) => {
     const release = gate();
     const all = wordy(600, 4000);
@@ -209,7 +208,7 @@ live('HTTP/2: who leaves does no harm to the others of its connection',
       await b.ask();
       return b;
     }));
-    /* Neither is read until both have filled what is between. */
+    /* The client reads neither until both have filled all buffers. */
     const { session, streams } = together(t, s, list);
     const records = await Promise.all(list.map((b) => recordOf(s.redis, b)));
     await Promise.all(records.map((record) => record.follow()));
@@ -229,7 +228,7 @@ live('HTTP/2: who leaves does no harm to the others of its connection',
     session.destroy();
   });
 
-live('a client leaves that took nothing: others get it all', (t) => eachWay(
+live('a client disconnects unread: others get all', (t) => eachWay(
   t, [false, true], version, async (t2, http2) => {
     const release = gate();
     const all = wordy(3000, 4000);
@@ -242,7 +241,7 @@ live('a client leaves that took nothing: others get it all', (t) => eachWay(
     const record = await recordOf(s.redis, b);
     await record.follow();
     release.open();
-    /* The upstream waits until more is taken. */
+    /* The upstream waits until nginx reads more. */
     let seen = -1;
     await until(async () => {
       const before = seen;
@@ -254,7 +253,7 @@ live('a client leaves that took nothing: others get it all', (t) => eachWay(
     assert.equal((await record.whole(20000)).text, all.join(''));
   }), several);
 
-live('the follower is a worker of another node', async (t) => {
+live('the follower is in a worker of another node', async (t) => {
   const [release, rest] = [gate(), gate()];
   const all = words('ai_sdk');
   const s = await recording(t, 'ai_sdk', { answer: () =>
@@ -277,7 +276,7 @@ live('the follower is a worker of another node', async (t) => {
   assert.equal((await record.whole()).text, all.join(''));
 });
 
-live('a client that takes nothing for send_timeout is gone; others get it all',
+live('a client reads nothing for send_timeout: others get everything',
   (t) => eachWay(t, [false, true], version, async (t2, http2) => {
     const release = gate();
     const all = wordy(3000, 4000);
@@ -295,7 +294,7 @@ live('a client that takes nothing for send_timeout is gone; others get it all',
     assert.equal(await endOf(s.redis, b), 'finished');
   }), several);
 
-live('s92: chat_record on: read on without followers, and up to max=',
+live('s92: chat_record on: recorded without followers, up to max=',
   async (t) => {
     for (const enough of [false, true]) {
       await t.test(enough ? 'past max' : 'to its end', async (t2) => {
@@ -323,7 +322,7 @@ live('s92: chat_record on: read on without followers, and up to max=',
     }
   });
 
-live('a worker that exits ends an abandoned claim in its time', async (t) => {
+live('an exiting worker ends an orphaned upstream in time', async (t) => {
   for (const http2 of [false, true]) {
     await t.test(`HTTP/${http2 ? 2 : 1.1}`, async (t2) => {
       const { s, b, request } = await abandoned(t2, { http2,
@@ -338,7 +337,7 @@ live('a worker that exits ends an abandoned claim in its time', async (t) => {
   }
 });
 
-live('a worker that exits goes on recording for its followers', async (t) => {
+live('an exiting worker goes on recording for its followers', async (t) => {
   const { s, b, record, release, all } = await abandoned(t);
   const [old] = s.n.workers();
   await s.n.reload();

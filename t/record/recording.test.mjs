@@ -1,9 +1,9 @@
 /*
- * recording.test.mjs: what a client is sent is recorded while other requests
- * want it, and only then.
+ * recording.test.mjs: an answer is recorded only while other requests may need
+ * it.
  *
- * The test reads the recording in Redis by hand, and followers are facts that
- * it puts there, so it starts a Redis of its own whatever CHAT_STORE says.
+ * The test reads the recording in Redis itself and writes facts for followers,
+ * so it starts a Redis of its own regardless of CHAT_STORE.
  *
  * Suite: asan.
  */
@@ -24,7 +24,7 @@ import { data } from '../lib/dialects/wire.mjs';
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
 for (const key of keys) {
-  live(`${key}: what its client is sent is recorded for a follower`,
+  live(`${key}: a follower exists: the answer is recorded as sent`,
     async (t) => {
       const release = gate();
       const s = await recording(t, key, {
@@ -53,7 +53,7 @@ for (const key of keys) {
     });
 }
 
-live('the record is there before the stream ends', async (t) => {
+live('the recording exists before the stream ends', async (t) => {
   const [release, rest] = [gate(), gate()];
   const [first, ...others] = words('ai_sdk');
   const s = await recording(t, 'ai_sdk', {
@@ -68,7 +68,7 @@ live('the record is there before the stream ends', async (t) => {
 
 for (const [mode, said, pieces] of [['auto', 'none', 0], ['off', 'none', 0],
   ['on', 'kept', 1]]) {
-  live(`nobody follows, chat_record ${mode}: ${said}`, async (t) => {
+  live(`no followers, chat_record ${mode}: ${said}`, async (t) => {
     const s = await recording(t, 'ai_sdk', {
       location: `chat_record ${mode};` });
     const { b, answer } = await claimed(s);
@@ -84,7 +84,7 @@ for (const [mode, said, pieces] of [['auto', 'none', 0], ['off', 'none', 0],
   });
 }
 
-live('a batch that is answered in parts is recorded from the first byte',
+live('a batch answered in parts: recorded from the first byte',
   async (t) => {
     const s = await recording(t, 'ai_sdk');
     const b = new Batch(s, 2);
@@ -100,7 +100,7 @@ live('a batch that is answered in parts is recorded from the first byte',
     assert.ok(text.endsWith(whole.text));
   });
 
-/* What became of each recording of the stage. */
+/* The state of each recording of the stage. */
 async function recordings({ redis }) {
   const keys = await redis.command('KEYS', 'chat:{*');
   const found = await Promise.all(keys.filter((key) => !/:[lp]$/.test(key))
@@ -108,10 +108,10 @@ async function recordings({ redis }) {
   return found.filter(Boolean).map((value) => value.slice(1));
 }
 
-/* Of a chain the store alone knows what is missing, of others the body. */
+/* The body shows what is missing, in a chain only the store. */
 for (const [key, limit] of [['openai_responses_chained', 9],
   ['openai_chat', 1]]) {
-  live(`${key}: a request with too few results is enough for that, ${
+  live(`${key}: a request with too few results is enough for this, ${
     limit > 1 ? 'held' : 'refused'}`, async (t) => {
     const s = await recording(t, key, { location: `chat_max_held ${limit};` });
     const [other, b] = [new Batch(s, 2), new Batch(s, 2)];
@@ -131,7 +131,7 @@ for (const [key, limit] of [['openai_responses_chained', 9],
   });
 }
 
-live('a follower that comes late finds that there is none', async (t) => {
+live('a follower arrives late: the claim has no recording', async (t) => {
   const rest = gate();
   const [first, ...others] = words('ai_sdk');
   const s = await recording(t, 'ai_sdk', {
@@ -147,7 +147,7 @@ live('a follower that comes late finds that there is none', async (t) => {
   assert.deepEqual(await record.pieces(), []);
 });
 
-live('who has not claimed is not recorded, and asks for nothing',
+live('a request without a claim is not recorded',
   async (t) => {
     const s = await recording(t, 'ai_sdk');
     const b = new Batch(s);
@@ -159,7 +159,7 @@ live('who has not claimed is not recorded, and asks for nothing',
     }
   });
 
-live('chat_record on: every answer of a chat is recorded', async (t) => {
+live('chat_record on: every conversation is recorded', async (t) => {
   const s = await recording(t, 'ai_sdk', { location: 'chat_record on;' });
   const b = new Batch(s);
   await b.ask();
@@ -187,7 +187,7 @@ live('chat_dry_run: nothing is recorded', async (t) => {
 });
 
 for (const buffering of ['on', 'off']) {
-  live(`stream: false, proxy_buffering ${buffering}: its bytes, whole`,
+  live(`stream: false, proxy_buffering ${buffering}: all its bytes`,
     async (t) => {
       const release = gate();
       const body = { choices: [{ message: { role: 'assistant',
@@ -208,7 +208,7 @@ for (const buffering of ['on', 'off']) {
 }
 
 for (const key of keys) {
-  live(`s23: ${key}: the record lacks what was dropped`, async (t) => {
+  live(`s23: ${key}: the recording has no dropped events`, async (t) => {
     const release = gate();
     let batch;
     const s = await recording(t, key, {
@@ -227,7 +227,7 @@ for (const key of keys) {
   });
 }
 
-live('what one client alone is told is not recorded', async (t) => {
+live('events for a single client are not recorded', async (t) => {
   const release = gate();
   const s = await recording(t, 'ai_sdk', {
     answer: () => after(release, [...words('ai_sdk')]) });
@@ -248,7 +248,7 @@ live('what one client alone is told is not recorded', async (t) => {
   assert.equal(head.message, b.from.id);
 });
 
-live('a long answer: pieces end where events end', async (t) => {
+live('a long answer: entries end where events end', async (t) => {
   const release = gate();
   const long = Array.from({ length: 300 }, (_, i) => data({
     type: 'text-delta', id: 't1', delta: `${i} ${'x'.repeat(i * 7 % 900)}` }));
@@ -267,7 +267,7 @@ live('a long answer: pieces end where events end', async (t) => {
   }
 });
 
-live('past max= its beginning is forgotten', async (t) => {
+live('past max= the beginning is discarded', async (t) => {
   const release = gate();
   const long = Array.from({ length: 400 }, () => data({
     type: 'text-delta', id: 't1', delta: 'x'.repeat(1000) }));
@@ -284,14 +284,14 @@ live('past max= its beginning is forgotten', async (t) => {
   assert.ok(pieces[0].position > 0);
   const kept = pieces.map(({ bytes }) => bytes).join('');
   assert.ok(text.endsWith(kept));
-  /* half of max=, of which the head of each piece is a part */
+  /* Half of max=, including the head of each entry. */
   assert.ok(kept.length >= 32768 * 0.99, `${kept.length}`);
-  /* Redis gives up whole nodes of 100 entries. */
+  /* Redis trims whole nodes of 100 entries. */
   assert.ok(kept.length < 65536 + 2 * 16384 + 100 * 1100, `${kept.length}`);
 });
 
 for (const quiet of [false, true]) {
-  live(`an upstream that breaks off, ${quiet ? 'untold: cleared'
+  live(`an upstream that breaks off, ${quiet ? 'silently: cleared'
     : 'with its event'}`, async (t) => {
     const release = gate();
     const [first, second] = words('ai_sdk');
@@ -311,7 +311,7 @@ for (const quiet of [false, true]) {
   });
 }
 
-live('a JSON answer that breaks off is cleared', async (t) => {
+live('a JSON answer breaks off: its recording is cleared', async (t) => {
   const release = gate();
   const s = await recording(t, 'openai_chat', {
     answer: () => release.then(() => ({ ...json(200, { a: 1 }),
@@ -324,7 +324,7 @@ live('a JSON answer that breaks off is cleared', async (t) => {
   assert.equal(await endOf(s.redis, b), 'interrupted');
 });
 
-live('the store goes away: the client gets all, the record is cleared',
+live('the store fails: the client gets all, the recording is cleared',
   async (t) => {
     const server = await redis(t);
     const way = await relay(t, server.port);

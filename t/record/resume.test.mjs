@@ -1,6 +1,6 @@
 /*
- * resume.test.mjs: a client that has lost its answer comes back for it, and
- * gets what it lacks, of the one stream that there is.
+ * resume.test.mjs: a client that lost its connection resumes and gets the
+ * missing events of its stream.
  */
 import assert from 'node:assert/strict';
 import { gate, nginxTest, pause, post, until } from '../lib/harness.mjs';
@@ -44,7 +44,7 @@ for (const key of keys) {
 }
 
 for (const key of keys) {
-  live(`s84: ${key}: behind the last event that the client has, then live`,
+  live(`s84: ${key}: after the client's last event, then live`,
     async (t) => {
       const { talk, own, rest, s } = await half(t, key);
       own.abort();
@@ -62,7 +62,7 @@ for (const key of keys) {
       assert.equal(s.p.requests.length, 1);
     });
 
-  live(`s86: ${key}: after its end the rest; all of it: 204`, async (t) => {
+  live(`s86: ${key}: after the end the rest; if complete 204`, async (t) => {
     const { talk, own, rest, all } = await half(t, key);
     rest.open();
     const text = await own.text();
@@ -80,7 +80,7 @@ for (const key of keys) {
     }
   });
 
-  live(`s86: ${key}: after the TTL 204, whatever is named`, async (t) => {
+  live(`s86: ${key}: after the TTL 204 for any request`, async (t) => {
     const { talk, own, rest } = await half(t, key, { record: 'ttl=1s' });
     rest.open();
     await own.text();
@@ -91,7 +91,7 @@ for (const key of keys) {
     }
   });
 
-  live(`s87 s113: ${key}: of a stream that broke off, its event too`,
+  live(`s87 s113: ${key}: of an interrupted stream, its error event too`,
     async (t) => {
       const { talk, own, rest, first } = await half(t, key,
         { sse: { end: 'reset' }, cut: 12 });
@@ -104,7 +104,7 @@ for (const key of keys) {
         blocks(text).slice(3).join(''));
     });
 
-  live(`s88: ${key}: before the first byte it waits for it`, async (t) => {
+  live(`s88: ${key}: before the first byte: the resume waits`, async (t) => {
     const begin = gate();
     const all = lengthy(key, 5);
     const s = await resumeStage(t, key,
@@ -124,7 +124,7 @@ for (const key of keys) {
     assert.equal(s.p.requests.length, 1);
   });
 
-  live(`s90: ${key}: of a second turn, nothing of the first`, async (t) => {
+  live(`s90: ${key}: a second turn: no event of the first`, async (t) => {
     const rest = gate();
     const texts = ['one', 'two'].map((word) => lengthy(key, 6)
       .map((event) => event.replaceAll('xxxxxxxxxx', word)));
@@ -150,7 +150,7 @@ for (const key of keys) {
 }
 
 for (const key of numbered) {
-  live(`${key}: each event has one id, from 1 on, whatever the provider says`,
+  live(`${key}: each event has one id, from 1 on, whatever the provider sends`,
     async (t) => {
       const all = lengthy(key, 10);
       const others = all.map((event, i) => (i % 3 === 0 ? `id: ${i}\n${event}`
@@ -176,7 +176,7 @@ for (const key of numbered) {
     });
 }
 
-live('s89: the worker of an answer is killed: who comes back is told',
+live('s89: the worker of an answer is killed: a resume gets an error',
   (t) => Promise.all(keys.map((key) => t.test(key, async (t2) => {
     const { s, talk, first, own } = await half(t2, key);
     const [producer] = s.n.accessLog().concat(null);
@@ -231,7 +231,7 @@ live('s107: an empty tenant is refused', async (t) => {
     /"chat_resume" in location "\/r" needs a "chat_tenant"/);
 });
 
-live('what is no place in a stream is refused', async (t) => {
+live('an invalid position in a stream is refused', async (t) => {
   const { talk, own, rest } = await half(t, 'openai_chat');
   const stream = (await own.head).headers['x-chat-stream'];
   for (const last of ['x', '-1', `${stream}-`, `${stream}-x`, `${stream}`,
@@ -254,7 +254,7 @@ live('what is no place in a stream is refused', async (t) => {
 });
 
 for (const key of keys) {
-  live(`${key}: who is told that it breaks off is told that it is kept`,
+  live(`${key}: the interruption event says that the stream is stored`,
     async (t) => {
       const { talk, own, rest, s } = await half(t, key,
         { cut: 8, sse: { end: 'reset' } });
@@ -270,7 +270,7 @@ for (const key of keys) {
     });
 }
 
-live('a request that never went upstream hides no answer', async (t) => {
+live('a failed request does not hide an earlier answer', async (t) => {
   const s = await resumeNodes(t, 'ai_sdk', { count: 1, server: `
     location /dead { chat ai_sdk; proxy_pass http://127.0.0.1:1; }`,
   answer: () => answerOf(lengthy('ai_sdk', 3)) });
@@ -278,7 +278,7 @@ live('a request that never went upstream hides no answer', async (t) => {
   const text = await talk.ask().text();
   const last = () => talk.resume().text();
 
-  /* Its client leaves while it is being listed. */
+  /* The client disconnects while its stream is being indexed. */
   await s.redis.pause(500);
   const lost = talk.ask();
   await lost.sent;
@@ -287,20 +287,20 @@ live('a request that never went upstream hides no answer', async (t) => {
   await until(() => s.n.accessLog().length === 2);
   assert.equal(await last(), text);
 
-  /* Nobody is there to send it to. */
+  /* The upstream is unreachable. */
   const dead = post(s.n.port, '/dead', s.dialect.fresh(
     { conversation: talk.conversation }), { 'x-batch': talk.conversation });
   assert.equal(await dead.status, 502);
   assert.equal(await last(), text);
   assert.equal(s.p.requests.length, 1);
 
-  /* What was answered is the last one, whatever the answer. */
+  /* The newest answer counts, even a refusal. */
   s.p.answer = () => json(429, {});
   assert.equal(await talk.ask().status, 429);
   assert.equal(await talk.resume().status, 204);
 });
 
-live('nor one that somebody comes back for before it is known', async (t) => {
+live('nor does one that fails during the resume', async (t) => {
   const server = await redis(t);
   const way = await relay(t, server.port);
   const s = await resumeNodes(t, 'ai_sdk', { redis: server, server: `
@@ -316,7 +316,7 @@ live('nor one that somebody comes back for before it is known', async (t) => {
     return lists.flat().filter((name) => name.startsWith('stream/')).length;
   };
 
-  /* It is listed, and its worker is told so late. */
+  /* The stream is indexed, but its worker learns so late. */
   way.delay(700);
   const [here, there] = s.nodes;
   const dead = post(here.port, '/dead', s.dialect.fresh(
@@ -327,7 +327,7 @@ live('nor one that somebody comes back for before it is known', async (t) => {
   assert.equal(await back.text(), text);
 });
 
-live('many who come back at the same time all get everything', async (t) => {
+live('many resume at the same time: all get everything', async (t) => {
   const { talk, rest, own } = await half(t, 'openai_chat');
   const others = Array.from({ length: 20 }, (_, i) => talk.resume(
     { query: i % 2 ? `after=${i % 7}` : '' }));
@@ -341,7 +341,7 @@ live('many who come back at the same time all get everything', async (t) => {
   }
 });
 
-live('an answer that is refused is nothing to come back for', async (t) => {
+live('a refused request: nothing to resume', async (t) => {
   const s = await resumeStage(t, 'openai_chat', { answer: () =>
     json(500, { error: { message: 'no' } }) });
   const talk = new Talk(s);
@@ -351,7 +351,7 @@ live('an answer that is refused is nothing to come back for', async (t) => {
   assert.equal(await talk.resume().status, 204);
 });
 
-live('s86: of a long answer too, who has it all gets 204', async (t) => {
+live('s86: a long answer, nothing missing: 204', async (t) => {
   const all = lengthy('openai_chat', 600, 1000);
   const s = await resumeStage(t, 'openai_chat',
     { answer: () => answerOf(all) });
@@ -365,7 +365,7 @@ live('s86: of a long answer too, who has it all gets 204', async (t) => {
   }
 });
 
-live('the store is away: 503, and what is under way goes on',
+live('the store is unavailable: 503, running answers go on',
   async (t) => {
     const server = await redis(t);
     const { s, talk, own, rest } = await half(t, 'openai_chat',
@@ -382,7 +382,7 @@ live('the store is away: 503, and what is under way goes on',
     assert.equal(s.p.requests.length, 2);
   });
 
-live('HTTP/2: comes back, leaves, comes back', async (t) => {
+live('HTTP/2: resume, disconnect, resume', async (t) => {
   const { talk, own, rest } = await half(t, 'openai_chat');
   const stream = (await own.head).headers['x-chat-stream'];
   own.abort({ reset: true });
@@ -397,7 +397,7 @@ live('HTTP/2: comes back, leaves, comes back', async (t) => {
   assert.equal(await talk.stop({ http2: true }).status, 204);
 });
 
-live('an event past chat_max_event has its number, and its place',
+live('an event larger than chat_max_event keeps its number and position',
   async (t) => {
     for (const key of ['openai_chat', 'ai_sdk']) {
       const all = lengthy(key, 10, 20);
@@ -430,7 +430,7 @@ live('chat_resume: values', async () => {
   assert.match((await at('a; chat_resume b')).output, /is duplicate/);
 });
 
-live('a sibling is told the name of the stream, too', async (t) => {
+live('a sibling gets the stream id, too', async (t) => {
   for (const key of ['ai_sdk', 'openai_chat']) {
     const scene = await stage(t, key, { workers: 2,
       location: 'chat_record on; chat_conversation $http_x_batch;' });
@@ -448,7 +448,7 @@ live('a sibling is told the name of the stream, too', async (t) => {
   }
 });
 
-live('a condition on a date or a tag, which no stream has, is ignored',
+live('conditional requests: ignored, since no stream has a date or tag',
   async (t) => {
     const s = await resumeStage(t, 'ai_sdk');
     const talk = new Talk(s);

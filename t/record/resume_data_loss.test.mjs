@@ -1,6 +1,6 @@
 /*
- * resume_data_loss.test.mjs: a client that resumes is told of each gap that
- * the store has lost of a stream; from behind the gap it just goes on.
+ * resume_data_loss.test.mjs: a client that resumes before lost events gets an
+ * error; a client that resumes after them gets the rest.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -16,9 +16,9 @@ import {
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
-const shm = { skip: unbuilt || (store === 'redis' && 'it is about the zone') };
+const shm = { skip: unbuilt || (store === 'redis' && 'only for the zone') };
 
-/* All that the client of a turn was sent, as blocks. */
+/* All events that the client of a turn got. */
 async function told(talk) {
   const own = talk.ask();
   const text = await own.text();
@@ -26,8 +26,8 @@ async function told(talk) {
 }
 
 /*
- * Comes back from this place; what has to be told is the rest, or up to a hole
- * and then the event that says so.
+ * Resumes from this position and checks the answer: the rest, or the events
+ * before a gap and then the error event.
  */
 async function back(talk, all, after) {
   const answer = talk.resume({ query: `after=${after}` });
@@ -35,7 +35,7 @@ async function back(talk, all, after) {
   const rest = all.slice(after).join('');
   const end = text.search(/^(event: error\n)?data: .*incomplete_record/m);
   if (answer.error && end < 0) {
-    /* Nothing can be said behind the event that ends a stream. */
+    /* No error event can follow the event that ends a stream. */
     assert.ok(text !== rest && rest.startsWith(text), text.slice(-400));
     return text ? 'part' : 'nothing';
   }
@@ -51,7 +51,7 @@ async function back(talk, all, after) {
 }
 
 for (const key of keys) {
-  test(`s93: ${key}: the front of it was forgotten`, shm, async (t) => {
+  test(`s93: ${key}: the beginning was discarded`, shm, async (t) => {
     const all = lengthy(key, 900, 1000);
     const s = await resumeStage(t, key, { store: 'shm:4m',
       answer: () => answerOf(all) });
@@ -71,7 +71,7 @@ for (const key of keys) {
     assert.ok(from > 100 && from < last - 50, `${from} of ${last}`);
   });
 
-  test(`s93: ${key}: an event that is longer than what is kept`, shm,
+  test(`s93: ${key}: an event is longer than the recording's limit`, shm,
     async (t) => {
       const all = lengthy(key, 40, 100);
       all[20] = all[20].replace(/x+/, 'x'.repeat(900000));
@@ -88,7 +88,7 @@ for (const key of keys) {
     });
 }
 
-/* The number of events that the store has of the only recording. */
+/* The number of stored events of the only recording. */
 async function stored(server) {
   const [key] = await server.command('KEYS', 'chat:*:l');
   const list = key ? await server.command('XRANGE', key, '-', '+') : [];
@@ -96,7 +96,9 @@ async function stored(server) {
     .length;
 }
 
-/* Takes pieces out of a record: its number of events, and what is left. */
+/*
+ * Removes entries from a recording; returns its number of events and the rest.
+ */
 async function hole(server, remove) {
   const log = await until(async () => {
     const [key] = await server.command('KEYS', 'chat:*:l');
@@ -104,7 +106,7 @@ async function hole(server, remove) {
     return list?.at(-1)[1][0] === 'l' && { key, list };
   });
   const gone = remove(log.list.map(pieceOf));
-  /* The last event that was in it, at least in part. */
+  /* The last event that the entry contained, at least in part. */
   for (const piece of gone) {
     piece.until = log.list.map(pieceOf)
       .find(({ position }) => position === piece.position + 1)?.count
@@ -116,7 +118,7 @@ async function hole(server, remove) {
   return gone;
 }
 
-live('s93: any pieces are lost: whoever lacks them is told, nobody else',
+live('s93: lost entries: only a client that lacks them gets an error',
   async (t) => {
     const server = await redis(t);
     let { seed } = seeded(t);
@@ -143,7 +145,7 @@ live('s93: any pieces are lost: whoever lacks them is told, nobody else',
     }
   });
 
-live('s93: a hole in its middle: from behind it all is there', async (t) => {
+live('s93: a gap: a resume after it gets the rest', async (t) => {
   const [middle, rest] = [gate(), gate()];
   const server = await redis(t);
   const all = lengthy('openai_chat', 60, 1000);
@@ -168,7 +170,7 @@ live('s93: a hole in its middle: from behind it all is there', async (t) => {
   assert.equal(await back(talk, got, from - 1), 'part');
   assert.equal(await back(talk, got, from), 'nothing');
   assert.equal(await back(talk, got, behind), 'whole');
-  /* and while somebody still follows who is told */
+  /* Also while another client still follows. */
   assert.deepEqual(await Promise.all([0, behind, from + 1, behind]
     .map((after) => back(talk, got, after))),
   ['part', 'whole', 'nothing', 'whole']);

@@ -1,6 +1,6 @@
 /*
- * resume_held.test.mjs: a client comes back while a continuation of its
- * conversation is held: it waits, and gets the answer to that.
+ * resume_held.test.mjs: a client resumes while a continuation of its
+ * conversation is held: it waits and gets the continuation's answer.
  */
 import assert from 'node:assert/strict';
 import { pause, until } from '../lib/harness.mjs';
@@ -9,7 +9,7 @@ import { held, live } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
 import { Talk, resumeNodes, resumeStage } from '../lib/resume.mjs';
 
-/* A held continuation, and a client that may come back for its answer. */
+/* A held continuation, and a client that may resume its answer. */
 async function scene(t, key, { nodes = 1, hold = '20s', ...rest } = {}) {
   const s = await (nodes === 1 ? resumeStage : resumeNodes)(t, key,
     { hold, ...rest });
@@ -23,7 +23,7 @@ async function scene(t, key, { nodes = 1, hold = '20s', ...rest } = {}) {
   return { s, batch, first, talk: new Talk(s, batch.key) };
 }
 
-/* It has neither an answer nor an end. */
+/* The answer has neither begun nor ended. */
 async function waits(...answers) {
   await pause(300);
   for (const answer of answers) {
@@ -77,7 +77,7 @@ live('s128: ai_sdk: a hold bounces and its page sends again: the resume waits',
     assert.equal(batch.upstream().length, 1);
   });
 
-live('s128: on another node, whose workers have not met the one that holds',
+live('s128: on another node that does not know the holding worker yet',
   async (t) => {
     if (process.env.CHAT_STORE !== 'redis') {
       t.skip('one node');
@@ -95,8 +95,8 @@ live('s128: on another node, whose workers have not met the one that holds',
   });
 
 const ends = {
-  'its client leaves': ({ first }) => first.abort(),
-  'its bound is reached': () => {},
+  'its client disconnects': ({ first }) => first.abort(),
+  'its time is over': () => {},
   'a new message supersedes it': ({ batch }) => batch.post(
     batch.body({}, batch.dialect.says('more'))).text(),
 };
@@ -109,7 +109,7 @@ for (const [name, end] of Object.entries(ends)) {
     await waits(...bound ? [] : [other]);
     await end(it);
     if (name.includes('message')) {
-      /* it has an answer of its own, which is what there is to resume */
+      /* The new message has an answer of its own; the client resumes that. */
       assert.equal(await other.status, 200);
       return;
     }
@@ -118,7 +118,7 @@ for (const [name, end] of Object.entries(ends)) {
   });
 }
 
-live('s128: the worker that holds is killed: 204', async (t) => {
+live('s128: the holding worker is killed: 204', async (t) => {
   const { s, talk } = await scene(t, 'ai_sdk', { running: 'running' });
   const other = talk.resume();
   await waits(other);
@@ -129,12 +129,12 @@ live('s128: the worker that holds is killed: 204', async (t) => {
   assert.equal(await talk.resume().status, 204);
 });
 
-live('s128: a client that names what it has does not wait', async (t) => {
+live('s128: a resume with a position does not wait', async (t) => {
   const { talk } = await scene(t, 'openai_chat', { running: 'running' });
   assert.equal(await talk.resume({ query: 'after=999' }).status, 204);
 });
 
-live('s128: clients that leave are forgotten', async (t) => {
+live('s128: clients disconnect: their waits end', async (t) => {
   const { batch, first, talk } = await scene(t, 'ai_sdk',
     { running: 'running' });
   const others = [1, 2, 3].map(() => talk.resume());

@@ -1,7 +1,6 @@
 /*
- * resume_long.test.mjs: answers that take long, and what outlasts them: a
- * silence longer than the record is kept, a client that takes nothing, a
- * worker that has to exit.
+ * resume_long.test.mjs: long answers: a silence longer than the recording's
+ * lifetime, a client that reads nothing, a worker that exits.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -44,7 +43,7 @@ live('a chat_record ttl= or chat_ttl of 2^32 seconds is not taken for 0',
     assert.equal(await talk.resume().text(), all.join(''));
   });
 
-live('s87: the worker exits, the answer was made for nobody', async (t) => {
+live('s87: the worker exits: the recording is interrupted', async (t) => {
   const { s, talk, own, all } = await half(t, 'ai_sdk',
     { at: 5, total: 10, main: 'worker_shutdown_timeout 3s;' });
   own.abort();
@@ -56,18 +55,18 @@ live('s87: the worker exits, the answer was made for nobody', async (t) => {
   assert.match(text, /stream_interrupted/);
 });
 
-live('s92: past max= it ends, and its end says that there was more',
+live('s92: past max= the recording ends as interrupted',
   async (t) => {
     const { s, talk } = await pastMax(t, 'openai_chat');
     await until(() => s.n.accessLog().length);
-    /* the last half of max= is always there */
+    /* The last half of max= is always stored. */
     const text = await cutText('openai_chat',
       talk.resume({ query: 'after=80' }));
     assert.match(text, /^id: \w+-81\n/);
     assert.match(blocks(text).at(-1), /stream_interrupted/);
   });
 
-live('s92: DELETE does not wait for a client that takes nothing',
+live('s92: DELETE does not wait for a client that reads nothing',
   async (t) => {
     const all = lengthy('openai_chat', 400, 20000);
     const s = await resumeStage(t, 'openai_chat',
@@ -87,7 +86,7 @@ live('s92: DELETE does not wait for a client that takes nothing',
     client.destroy();
   });
 
-live('a request that has become one of a client that comes back',
+live('an internal redirect to chat_resume',
   async (t) => {
     const s = await resumeStage(t, 'openai_chat', {
       answer: () => json(429, { error: { message: 'later' } }),
@@ -99,7 +98,7 @@ live('a request that has become one of a client that comes back',
   });
 
 for (const key of keys) {
-  live(`${key}: stopped before its first byte, nobody is to send it again`,
+  live(`${key}: stopped before its first byte: no client retries`,
     async (t) => {
       const s = await resumeStage(t, key,
         { answer: () => new Promise(() => {}) });
@@ -117,7 +116,7 @@ for (const key of keys) {
     });
 }
 
-live('what comes back within a page is not the end of that', async (t) => {
+live('a resume in a subrequest does not end the page', async (t) => {
   const s = await resumeStage(t, 'openai_chat', { server: `
     location = /page { ssi on; ssi_types *; default_type text/html;
       return 200 'A<!--# include virtual="/resume/k" -->B'; }`,

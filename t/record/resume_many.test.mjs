@@ -8,10 +8,10 @@ import { Talk, answerOf, half, lengthy, resumeStage }
 import { Batch } from '../lib/batch.mjs';
 import { live } from '../lib/hold.mjs';
 
-const total = 2100; /* a record took 4,096 facts, two for each answer */
+const total = 2100; /* two facts for each answer */
 const key = 'openai_chat';
 
-/* The middle of what so many turns take, one after the other, in ms. */
+/* The median time of this many turns, one after the other, in ms. */
 async function turn(talk, turns) {
   const times = [];
   for (let i = 0; i < turns; i++) {
@@ -22,7 +22,7 @@ async function turn(talk, turns) {
   return times.sort((a, b) => a - b)[turns >> 1];
 }
 
-live('s130: given 2,100 answers, the newest has a stream id', async (t) => {
+live('s130: 2,100 answers: the newest has a stream id', async (t) => {
   const s = await resumeStage(t, key, { answer: () =>
     answerOf(lengthy(key, 1)) });
   const talk = new Talk(s);
@@ -34,7 +34,7 @@ live('s130: given 2,100 answers, the newest has a stream id', async (t) => {
     assert.ok(heads.every(({ headers }) => headers['x-chat-stream']),
       `turn ${i}`);
   }
-  await t.test('it can be resumed', async () => {
+  await t.test('its stream can be resumed', async () => {
     const answer = talk.ask();
     const text = await answer.text();
     const id = (await answer.head).headers['x-chat-stream'];
@@ -55,8 +55,8 @@ live('s130: given 2,100 answers, the newest has a stream id', async (t) => {
     });
 });
 
-/* The bound of facts is 512 and 4 for each call; a hold takes two of them. */
-live('given 300 holds without an answer, the next answer has a stream id',
+/* The limit is 512 facts and 4 for each call; a hold takes two. */
+live('300 holds without an answer: the next answer has a stream id',
   async (t) => {
     const s = await resumeStage(t, key, { hold: '10ms',
       server: 'chat_max_calls 2;' });
@@ -79,8 +79,8 @@ live('given 300 holds without an answer, the next answer has a stream id',
     assert.doesNotMatch(s.n.errorLog(), /was not indexed/);
   });
 
-/* As many dead workers as a long conversation over many restarts names. */
-live('given 120 streams of unknown workers, the running one can be resumed',
+/* The dead workers of a long conversation over many restarts. */
+live('120 streams of unknown workers: the running one can be resumed',
   async (t) => {
     const { s, talk, own, rest } = await half(t, key, { nodes: 2 });
     const indexes = (await s.redis.command('KEYS', 'chat:{*}:*'));

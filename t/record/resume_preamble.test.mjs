@@ -1,9 +1,9 @@
 /*
  * resume_preamble.test.mjs: what a resuming AI SDK client gets besides the
- * answer: before the first event the message that the answer continues, and
- * results of calls that arrived meanwhile.
+ * answer: the message that the answer continues, before the first event, and
+ * results that arrived meanwhile.
  *
- * What real clients make of it is in clients/resume.test.mjs.
+ * clients/resume.test.mjs tests it with real clients.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ const server = 'location = /results { chat_results; }';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
-/* A stage, and the answers of its provider to what brings results. */
+/* A stage, and its provider's answers to continuations. */
 async function stage(t, { answer, ...options } = {}) {
   const s = await resumeStage(t, 'ai_sdk', { hold: '20s', server,
     ...options });
@@ -40,21 +40,21 @@ const back = (s, batch, options) =>
 
 const says = (batch) => dialect.final('all of it', batch.from.id);
 
-/* A call with its result, as one is told who must not work at it. */
+/* A call with its result, as a client gets it that must not run it. */
 const settled = ({ id, name, input }, output) => [
   { type: 'tool-input-start', toolCallId: id, toolName: name },
   { type: 'tool-input-delta', toolCallId: id,
     inputTextDelta: JSON.stringify(input) },
   { type: 'tool-output-available', toolCallId: id, output }];
 
-/* The message of a batch as it stands when its answer begins. */
+/* The message of a batch when its answer begins. */
 const message = ({ from, calls }, results) => [
   { type: 'start', messageId: from.id },
   { type: 'start-step' },
   ...calls.flatMap((call) => settled(call, results[call.id])),
   { type: 'finish-step' }].map(data).join('');
 
-live('ai_sdk: a continuation comes behind the message that it goes on with',
+live('ai_sdk: the message precedes the continuation of it',
   async (t) => {
     const wait = gate();
     const s = await stage(t, { answer: (batch) => {
@@ -77,7 +77,7 @@ live('ai_sdk: a continuation comes behind the message that it goes on with',
     batch.released();
   });
 
-live('ai_sdk: a header that was sent early is told once',
+live('ai_sdk: response headers sent early reach a resume, too',
   async (t) => {
     const s = await stage(t, { answer: (batch) => sse(says(batch)),
       location: 'chat_grace 50ms; add_header Access-Control-Allow-Origin'
@@ -110,7 +110,7 @@ live('s88: ai_sdk: the same before the first byte of the answer',
     assert.equal(await other, message(batch, batch.results()) + text);
   });
 
-live('ai_sdk: what was merged is in it, and no sibling is told it',
+live('ai_sdk: merged results are in the message, not in siblings\' answers',
   async (t) => {
     const wait = gate();
     const s = await stage(t, { answer: (batch) =>
@@ -129,7 +129,7 @@ live('ai_sdk: what was merged is in it, and no sibling is told it',
     batch.released();
   });
 
-live('ai_sdk: who says what it has is told nothing of it', async (t) => {
+live('ai_sdk: a resume with a position gets no preamble', async (t) => {
   const s = await stage(t, { answer: (batch) => sse(says(batch)) });
   const batch = new Batch(s);
   await batch.ask();
@@ -143,7 +143,7 @@ live('ai_sdk: who says what it has is told nothing of it', async (t) => {
     message(batch, batch.results()) + text);
 });
 
-live('ai_sdk: answers that begin a message come alone', async (t) => {
+live('ai_sdk: an answer that begins a message has no preamble', async (t) => {
   const s = await stage(t, { answer: (batch) => sse(says(batch)) });
   const batch = new Batch(s);
   await batch.ask();
@@ -155,7 +155,7 @@ live('ai_sdk: answers that begin a message come alone', async (t) => {
   }
 });
 
-live('ai_sdk: a message that is too long to be kept: nothing to resume',
+live('ai_sdk: a message too long to be stored: nothing to resume',
   async (t) => {
     const s = await stage(t, { answer: (batch) => sse(says(batch)),
       location: 'chat_max_result 2k;' });
@@ -175,7 +175,7 @@ live('ai_sdk: a message that is too long to be kept: nothing to resume',
     }
   });
 
-/* The same stream, these calls with the results that they have by now. */
+/* The same stream, with the current results of these calls. */
 const since = (batch, results) => events(batch.from.join('')).flatMap(
   (event) => (event.type === 'tool-input-available'
     && event.toolCallId in results ? settled(batch.calls.find(({ id }) =>
@@ -183,7 +183,7 @@ const since = (batch, results) => events(batch.from.join('')).flatMap(
   .map((event) => (event === '[DONE]' ? 'data: [DONE]\n\n' : data(event)))
   .join('');
 
-live('ai_sdk: calls that were settled from outside run no tool', async (t) => {
+live('ai_sdk: calls with external results run no tool', async (t) => {
   const wait = gate();
   const s = await stage(t);
   const ask = s.p.answer;
@@ -206,7 +206,7 @@ live('ai_sdk: calls that were settled from outside run no tool', async (t) => {
     since(batch, results));
 });
 
-live('ai_sdk: so do those whose results came with a request that waits',
+live('ai_sdk: calls with results of a held request run no tool',
   async (t) => {
     const s = await stage(t);
     const calls = [{ id: 'call_1', name: 'weather', input: { city: 'Rome',
@@ -222,7 +222,7 @@ live('ai_sdk: so do those whose results came with a request that waits',
     batch.released();
   });
 
-live('ai_sdk: a result of an earlier step is none of the same id\'s',
+live('ai_sdk: a result of an earlier step does not count for the same id',
   async (t) => {
     const wait = gate();
     const calls = [{ id: 'call_0', name: 'time', input: {} },
@@ -247,8 +247,8 @@ live('ai_sdk: a result of an earlier step is none of the same id\'s',
       + next.join(''));
   });
 
-test('ai_sdk: the message is there on another node',
-  { skip: unbuilt || (store !== 'redis' && 'a Redis is meant') },
+test('ai_sdk: the preamble is available on another node',
+  { skip: unbuilt || (store !== 'redis' && 'only for Redis') },
   async (t) => {
     const wait = gate();
     const s = await resumeNodes(t, 'ai_sdk');
@@ -265,8 +265,8 @@ test('ai_sdk: the message is there on another node',
       + await own.text());
   });
 
-/* How an approval was decided is no event: the client is asked as before. */
-live('ai_sdk: a decision that could not be told is in the next requests',
+/* No event carries a decision: the client gets the approval request again. */
+live('ai_sdk: a decision without an event is in the next requests',
   async (t) => {
     const [one, two] = newCalls(2);
     const asked = { ...one, approval: { id: 'ap1' } };
@@ -286,7 +286,7 @@ live('ai_sdk: a decision that could not be told is in the next requests',
     assert.deepEqual(told.slice(2, 6), [...settled(asked).slice(0, 2),
       { type: 'tool-approval-request', toolCallId: one.id,
         approvalId: 'ap1' }, { type: 'finish-step' }]);
-    /* As the client has it after that. */
+    /* The client's message after that. */
     const part = { type: `tool-${one.name}`, toolCallId: one.id,
       state: 'output-available', input: one.input, output: 'ran',
       approval: { id: 'ap1' } };

@@ -1,9 +1,9 @@
 /*
  * resume_random.test.mjs: a client that loses its connection again and again,
- * and resumes each time, ends with what one has that never lost it.
+ * and resumes each time, ends with the complete answer.
  *
- * Schedules are random: after which event it disconnects, at which node it
- * resumes. The seed is printed, and CHAT_SEED plays it again.
+ * Schedules are random: the event of each disconnect, the node of each resume.
+ * The seed is printed; CHAT_SEED repeats it.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,7 +19,10 @@ const EVENTS = 500;
 const SCHEDULES = 200;
 const AT_A_TIME = 8;
 
-/* Reads up to `most` events and goes; gives them, and whether it was all. */
+/*
+ * Reads up to `most` events and disconnects; returns them, and whether the
+ * answer ended.
+ */
 async function some(answer, most) {
   const enough = (text) => blocks(text.slice(0, text.lastIndexOf('\n\n') + 2))
     .filter((b) => b.endsWith('\n\n')).length >= most;
@@ -38,7 +41,7 @@ async function some(answer, most) {
   return { got: blocks(answer.bytes.toString()).slice(0, most), over: false };
 }
 
-/* One client, to the end of its answer; gives what it has. */
+/* One client, to the end of its answer; returns its events. */
 async function play(talk, seed) {
   const pick = random(seed);
   const step = 1 + pick(80);
@@ -94,7 +97,7 @@ for (const key of keys) {
     });
 
   test(`s84 s85: ${key}: the same across two nodes`,
-    { skip: unbuilt || (store !== 'redis' && 'a Redis is meant') },
+    { skip: unbuilt || (store !== 'redis' && 'only for Redis') },
     async (t) => {
       const s = await resumeNodes(t, key);
       await schedules(t, s, key, Math.ceil(SCHEDULES / keys.length),

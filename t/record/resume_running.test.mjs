@@ -1,6 +1,6 @@
 /*
- * resume_running.test.mjs: "chat_resume VALUE running", for pages that load by
- * themselves what has ended: what runs is given, and what was interrupted.
+ * resume_running.test.mjs: "chat_resume VALUE running", for pages that load
+ * ended answers themselves: it returns running and interrupted streams.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,7 +11,7 @@ import {
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
-live('running: a stream that has ended is 204, unless it is named',
+live('running: an ended stream: 204 unless the request names it',
   async (t) => {
     const { talk, own, rest, s } = await half(t, 'ai_sdk',
       { running: 'running' });
@@ -46,11 +46,10 @@ for (const [name, answer] of Object.entries({
   });
 }
 
-live('s89: running: all the workers are killed, who comes back is told each '
-  + 'time', async (t) => {
+live('s89: running: workers killed: each resume gets an error', async (t) => {
   const { s, talk, own, first } = await half(t, 'ai_sdk',
     { running: 'running' });
-  /* what it has been sent is in the store, too */
+  /* The store has the events that the client got. */
   const other = talk.resume();
   await other.until((text) => text === first);
   for (const pid of s.n.workers()) {
@@ -66,7 +65,7 @@ live('s89: running: all the workers are killed, who comes back is told each '
   }
 });
 
-live('s88: running: asked for before its first byte, though all comes at once',
+live('s88: running: a resume before the first byte gets all',
   async (t) => {
     const begin = gate();
     const all = lengthy('ai_sdk', 3);

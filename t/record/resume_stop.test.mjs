@@ -1,6 +1,6 @@
 /*
- * resume_stop.test.mjs: an answer is made to its end although its client has
- * left, within its bounds, until somebody stops it.
+ * resume_stop.test.mjs: the module reads an answer to its end after its client
+ * has disconnected, within the limits, until a DELETE stops it.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -15,12 +15,12 @@ import {
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 const ways = store === 'redis' ? [1, 2] : [1];
 
-/* What the access log of the first node says of the turn. */
+/* The access log line of the turn at the first node. */
 const logged = (s) => until(() => s.nodes[0].accessLog().find(({ uri }) =>
   uri === s.dialect.path));
 
 for (const key of keys) {
-  live(`s92: ${key}: its client leaves, and it is made to its end`,
+  live(`s92: ${key}: the client disconnects: the answer is completed`,
     async (t) => {
       const { s, talk, own, rest, all } = await half(t, key);
       own.abort();
@@ -56,13 +56,13 @@ for (const key of keys) {
     });
   }
 
-  live(`${key}: DELETE while its client listens: it is told`, async (t) => {
+  live(`${key}: DELETE while the client reads: interrupted`, async (t) => {
     const { s, talk, own, request } = await half(t, key);
     const stream = (await own.head).headers['x-chat-stream'];
     assert.equal(await talk.stop({ query: `stream=${stream}` }).status, 204);
     const text = await cutText(key, own);
     assert.match(text, /stream_interrupted/);
-    /* its user has stopped it: nothing that an agent retries on */
+    /* The user stopped it, so no event makes an agent retry. */
     assert.doesNotMatch(text, /connection error|terminated|overloaded/);
     await request.closed;
     assert.equal((await logged(s)).turn_status, 'aborted');
@@ -88,7 +88,7 @@ live('DELETE before the first byte', async (t) => {
   assert.equal(await talk.resume().status, 204);
 });
 
-live('DELETE stops the newest that runs, or the one that is named',
+live('DELETE stops the newest running stream, or the named one',
   async (t) => {
     const all = lengthy('openai_chat', 3);
     const s = await resumeStage(t, 'openai_chat', { answer: () =>
@@ -117,13 +117,13 @@ live('DELETE stops the newest that runs, or the one that is named',
     }
   });
 
-live('s92: past max= it ends', async (t) => {
+live('s92: past max= the answer ends', async (t) => {
   const { s } = await pastMax(t, 'ai_sdk');
   assert.ok(s.p.requests[0].left);
   assert.equal((await logged(s)).turn_status, 'aborted');
 });
 
-live('s92: and past chat_ttl', async (t) => {
+live('s92: past chat_ttl the answer ends', async (t) => {
   const { s, own, request } = await half(t, 'ai_sdk',
     { server: 'chat_ttl 2s;' });
   own.abort();
@@ -132,7 +132,7 @@ live('s92: and past chat_ttl', async (t) => {
   assert.equal((await logged(s)).turn_status, 'aborted');
 });
 
-live('an answer that is no stream is given, too', async (t) => {
+live('a JSON answer can be resumed, too', async (t) => {
   const begin = gate();
   const s = await resumeStage(t, 'openai_chat', { answer: () =>
     begin.then(() => json(200, { choices: [{ message: { content: 'Hi' } }] })),
