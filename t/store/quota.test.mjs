@@ -267,10 +267,12 @@ live('a request that loses its claim and its place does not wait on',
     const modest = new Batch(scene, 2);
     const waiting = post(modest, 50000, 'modest');
 
-    await until(() => rivals.some(({ ended }) => ended), 5000,
-      'the loser to end');
-    assert.equal(await wordOf(rivals.find(({ ended }) => ended)), '409');
-    await until(() => batch.upstream().length === 1);
-    assert.equal(rivals.filter(({ ended }) => ended).length, 1);
+    /* On a slow machine both lose their places before they claim. */
+    const lost = () => rivals.filter(({ ended }) => ended);
+    await until(() => lost().length + batch.upstream().length === 2, 20000,
+      'one to go upstream and the other to end');
+    assert.ok(lost().length > 0);
+    assert.deepEqual(await Promise.all(lost().map(wordOf)),
+      lost().map(() => '409'));
     assert.equal(waiting.ended, false);
   });

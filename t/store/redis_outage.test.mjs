@@ -495,7 +495,7 @@ live('a claimant that a worker cannot see keeps its claim', async (t) => {
         redis: r, count: 1, store: () => r.url() });
       const [here] = scene.nodes;
       const [there] = await nodes(t2, 'openai_chat', scene.p, 1, { ...options,
-        workers: 1, store: `${r.url({ port: way.port })} timeout=2s` });
+        workers: 1, store: `${r.url({ port: way.port })} timeout=10s` });
       const batch = new Batch(scene, 2);
       await batch.ask({ node: here });
       const { answer } = scene.p;
@@ -519,7 +519,7 @@ live('a claimant that a worker cannot see keeps its claim', async (t) => {
       way.cut();
       await pause(150);
       const second = batch.continue(batch.results([1]), { node: there });
-      await until(() => rewritten > 0 || second.ended, 5000, 'a query');
+      await until(() => rewritten > 0 || second.ended, 10000, 'a query');
       await pause(300);
       assert.ok(rewritten > 0);
       assert.equal(batch.upstream().length, 1, 'a second claim');
