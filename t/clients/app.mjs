@@ -70,7 +70,7 @@ async function write(response, answer, situation, body) {
     const blocks = text.split('\n\n');
     text = blocks.pop();
     for (const block of blocks) {
-      const [{ type }] = events(block);
+      const [{ type, delta }] = events(block);
       if (type === 'start-step' && app.replay === 'before') {
         response.write(replayed(body, false));
       }
@@ -79,7 +79,7 @@ async function write(response, answer, situation, body) {
         response.write(replayed(body, true));
       }
       if (type === 'text-delta' && app.breaks) {
-        await heard(situation.pace);
+        await (situation.shown ? situation.shown(delta) : heard());
         return app.breaks === 'reset' ? response.socket.resetAndDestroy()
           : response.end();
       }

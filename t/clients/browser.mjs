@@ -9,7 +9,7 @@
  */
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
-import { pause, root, until } from '../lib/harness.mjs';
+import { patience, pause, root, until } from '../lib/harness.mjs';
 import { script } from './script.mjs';
 import { chatSituations } from './situations.mjs';
 import { load } from './stage.mjs';
@@ -58,7 +58,7 @@ export async function browser(t, pages, bundles = { '': {} }) {
 export async function quiet(page, requests) {
   let state;
   let before;
-  const deadline = Date.now() + 15000;
+  const deadline = Date.now() + 15000 * patience;
   for (let calm = 0; calm < 5; calm++) {
     await pause(20);
     state = await page.evaluate(() => window.state());
@@ -109,13 +109,18 @@ export async function open(it, play, { base, file, api, ...more }) {
   return { context, page, faults, requests, load: loadAnew };
 }
 
+/* Runs work, by which the page sends a request to a chat's address. */
+export const sends = (page, work) => Promise.all([
+  page.waitForRequest(/\/(api\/chat|completions)$/), work()]);
+
 /* Opens a page of a play, has its user speak, and gives what it shows. */
 async function visit(it, play, place) {
   const { context, page, faults, requests } = await open(it, play,
     { ...place, when: play.situation.tabs?.[0],
       sendsEarly: play.situation.early });
+  play.page = page;
   try {
-    await page.evaluate(() => { window.say('Hello'); });
+    await sends(page, () => page.evaluate(() => { window.say('Hello'); }));
     const state = await quiet(page, requests);
     return { ...state, faults, error: state.errors[0] };
   } finally {
@@ -124,15 +129,20 @@ async function visit(it, play, place) {
 }
 
 /*
- * A client for judge(): key is whose script it hears, at where it asks; pace,
- * in ms, for one that loses an answer which comes too fast.
+ * A client for judge(): key is whose script it hears, at where it asks.
+ * Behind the words of an answer nothing is sent until the page shows them: a
+ * reset would take along what a busy browser has not read, and deep-chat
+ * loses what it reads together with the end. The outcome tells if it does
+ * not show them.
  */
-export function ui(stage, it, { name, key, at, file, api, pace }) {
+export function ui(stage, it, { name, key, at, file, api }) {
   return { name, situations: chatSituations,
     async play(situation, proxied) {
-      /* A reset takes along what a busy browser has not read yet. */
-      const play = stage.play(proxied, { ...situation, pace: 500 },
-        script(key, { ...situation, pace }));
+      const shown = (words) => until(() => play.page.evaluate((text) =>
+        window.state().text.includes(text), words.trim())).catch(() => {});
+      const play = stage.play(proxied, { ...situation, shown },
+        script(key, { ...situation,
+          shown: at === key ? shown : undefined }));
       const outcome = await visit(it, play,
         { base: play.base(at), file, api });
       return { outcome, requests: stage.requests(play, at) };

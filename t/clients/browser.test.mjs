@@ -21,7 +21,7 @@ const uis = [
   { name: 'useChat() on a page, ai 6', key: 'openai_chat', at: 'app6',
     file: 'use_chat.js', api: '/api/chat',
     situations: ['three tools', 'sent early', 'replay loops', 'cut off'] },
-  { name: 'deep-chat', key: 'openai_chat', at: 'openai_chat', pace: 300,
+  { name: 'deep-chat', key: 'openai_chat', at: 'openai_chat',
     file: 'deep_chat.js', api: '/v1/chat/completions',
     situations: ['text', 'refused', 'fails inside'] }];
 

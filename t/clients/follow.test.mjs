@@ -12,7 +12,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pause, store, until } from '../lib/harness.mjs';
 import { app } from './app.mjs';
-import { browser, open, quiet } from './browser.mjs';
+import { browser, open, quiet, sends } from './browser.mjs';
 import { anthropic } from './sdk/anthropic.mjs';
 import { playTabs } from './sdk/chat.mjs';
 import { openai } from './sdk/openai.mjs';
@@ -114,12 +114,14 @@ for (const [version, names] of Object.entries({
 /* Both windows show the calls; each one's user has one of the results. */
 async function useWindows(it, windows) {
   const [first, second] = windows.map(({ page }) => page);
-  await first.evaluate(() => { window.say('Hello'); });
+  await sends(first, () =>
+    first.evaluate(() => { window.say('Hello'); }));
   const { messages } = await quiet(first, windows[0].requests);
   await second.evaluate((shown) => { window.show(shown); }, messages);
-  await quiet(second, windows[1].requests);
-  await first.evaluate((tool) => { window.give(tool); }, tools[0]);
-  await second.evaluate((tool) => { window.give(tool); }, tools[1]);
+  await until(() => second.evaluate((length) =>
+    window.state().messages.length === length, messages.length));
+  await Promise.all([first, second].map((page, i) => sends(page, () =>
+    page.evaluate((tool) => { window.give(tool); }, tools[i]))));
   return Promise.all(windows.map(({ page, requests }) =>
     quiet(page, requests)));
 }

@@ -138,11 +138,11 @@ function speak(key, situation, turn, number, request) {
   }
   /* Up to the words: what follows would end them. */
   const upTo = events.findIndex((event) => event.includes(words)) + 1;
-  const start = [...events.slice(0, upTo), () => pause(situation.pace ?? 0)];
+  const start = [...events.slice(0, upTo),
+    () => words && situation.shown?.(words)];
   if (!turn.breaks) {
-    return sse(Object.assign(situation.pace
-      ? [...start, ...events.slice(upTo)] : events,
-    { id: events.id, calls: events.calls }));
+    return sse(Object.assign([...start, ...events.slice(upTo)],
+      { id: events.id, calls: events.calls }));
   }
   return sse([...start, () => heard(),
     ...(turn.breaks === 'error' ? [errorEvent(key)] : [])],
@@ -150,11 +150,11 @@ function speak(key, situation, turn, number, request) {
 }
 
 /*
- * Until a client has read what was sent: a reset would take it away. One in
- * this process has had its turn after two pauses, however busy it is.
+ * Until a client of this process has read what was sent: a reset would take it
+ * away. It has had its turn after two pauses, however busy it is.
  */
-export async function heard(ms = 25) {
-  await pause(ms);
+export async function heard() {
+  await pause(25);
   await pause(25);
 }
 

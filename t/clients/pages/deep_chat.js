@@ -12,8 +12,8 @@ document.getElementById('page').append(chat);
 
 let busy = false;
 const errors = [];
-chat.onMessage = ({ isHistory }) => {
-  busy = isHistory ? busy : false;
+chat.onMessage = ({ message, isHistory }) => {
+  busy = isHistory || message.role === 'user' ? busy : false;
 };
 chat.onError = (error) => {
   errors.push(String(error));
