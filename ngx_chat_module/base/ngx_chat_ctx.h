@@ -73,7 +73,7 @@ typedef enum {
     NGX_CHAT_CLEANUP_HOLD,
     NGX_CHAT_CLEANUP_INDEX_HOLD,
     /* the request is over */
-    NGX_CHAT_CLEANUP_RESUME,
+    NGX_CHAT_CLEANUP_ENDPOINT,
     NGX_CHAT_CLEANUP_ORPHAN,
     NGX_CHAT_CLEANUP_WRITER,
     NGX_CHAT_CLEANUP_INDEX,
@@ -93,6 +93,7 @@ typedef struct ngx_chat_orphan_s  ngx_chat_orphan_t;
 typedef struct ngx_chat_filter_s  ngx_chat_filter_t;
 typedef struct ngx_chat_indexed_s ngx_chat_indexed_t;
 typedef struct ngx_chat_resume_s  ngx_chat_resume_t;
+typedef struct ngx_chat_results_s ngx_chat_results_t;
 typedef struct ngx_chat_group_s   ngx_chat_group_t;
 typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
 
@@ -270,7 +271,8 @@ struct ngx_chat_ctx_s {
     const char         *stream_id; /* in the stream index; or NULL */
     ngx_chat_indexed_t *indexed;   /* where it can be found again; or NULL */
     char               *hold;      /* id of its indexed hold; or NULL */
-    ngx_chat_resume_t  *resume;    /* of a client that comes back; or NULL */
+    ngx_chat_resume_t  *resume;    /* of chat_resume; or NULL */
+    ngx_chat_results_t *results;   /* of chat_results; or NULL */
     ngx_chat_filter_t  *filter;    /* of an upstream's answer; or NULL */
     ngx_chat_orphan_t  *orphan; /* once its upstream may outlive its client */
 

@@ -18,14 +18,7 @@
 #include "facts/chat_conversation.h"
 #include "metrics/ngx_chat_metrics.h"
 
-typedef struct ngx_chat_results_s ngx_chat_results_t;
-
 struct ngx_chat_results_s {
-    ngx_http_request_t   *request;
-    ngx_chat_loc_conf_t  *conf;
-    chat_store_t         *store;
-    chat_arena_t         *arena;
-    chat_scope_t          scope;
     chat_external_t       external; /* POST: the results of the body */
     chat_batch_t         *cleared;  /* by a DELETE; or NULL */
     chat_recorded_t       recorded;
@@ -33,14 +26,13 @@ struct ngx_chat_results_s {
     chat_facts_t          put;     /* what is joined */
 
     /* store requests in flight: one a key */
-    chat_key_t      keys[CHAT_NAMES_MAX];
-    size_t          nkeys;
-    chat_store_op_t ops[CHAT_NAMES_MAX];
-    size_t          due;
-    chat_rc_e       rc;    /* of them all */
-    chat_fact_t    *facts; /* of all replies */
-    size_t          nfacts;
-    void (*next)(ngx_chat_results_t *rs);
+    chat_key_t     keys[CHAT_NAMES_MAX];
+    size_t         nkeys;
+    ngx_chat_ask_t asks[CHAT_NAMES_MAX];
+    size_t         due;
+    chat_rc_e      rc;    /* of them all */
+    chat_facts_t   facts; /* of all replies */
+    void (*next)(ngx_chat_ctx_t *ctx);
 
     ngx_event_t timer;
     ngx_uint_t  looks; /* that found nothing */
@@ -67,170 +59,127 @@ static const chat_external_refusal_t store_full = {
     .message = "there is no room for these results",
 };
 
-static void find_batch(ngx_chat_results_t *rs);
-static void act_on_batch(ngx_chat_results_t *rs);
+static void find_batch(ngx_chat_ctx_t *ctx);
+static void act_on_batch(ngx_chat_ctx_t *ctx);
 
 
 static void
-send_json(ngx_chat_results_t *rs, ngx_uint_t status, chat_buf_t *out)
+send_json(ngx_chat_ctx_t *ctx, chat_buf_t *out)
 {
-    ngx_http_request_t *r = rs->request;
-
-    ngx_http_finalize_request(
-        r, ngx_chat_answer_text(r, status, "application/json", out));
+    ngx_http_finalize_request(ctx->request,
+                              ngx_chat_answer_text(ctx->request, NGX_HTTP_OK,
+                                                   "application/json", out));
 }
 
 
 static void
-refuse(ngx_chat_results_t *rs, const chat_external_refusal_t *refusal)
+refuse(ngx_chat_ctx_t *ctx, const chat_external_refusal_t *refusal)
 {
-    ngx_http_finalize_request(rs->request,
-                              ngx_chat_endpoint_refuse(rs->request, refusal));
-}
-
-
-static void
-store_failed(ngx_chat_results_t *rs, chat_rc_e rc)
-{
-    if (rc == CHAT_LIMIT) {
-        refuse(rs, &store_full);
-    } else {
-        ngx_http_finalize_request(rs->request,
-                                  ngx_chat_endpoint_away(rs->request));
-    }
+    ngx_http_finalize_request(ctx->request,
+                              ngx_chat_endpoint_refuse(ctx->request, refusal));
 }
 
 
 static void
 on_timer(ngx_event_t *ev)
 {
-    ngx_chat_results_t *rs = ev->data;
-    ngx_connection_t   *c = rs->request->connection;
+    ngx_chat_ctx_t   *ctx = ev->data;
+    ngx_connection_t *c = ctx->request->connection;
 
-    ngx_http_set_log_request(c->log, rs->request);
-    find_batch(rs);
+    ngx_http_set_log_request(c->log, ctx->request);
+    find_batch(ctx);
     ngx_http_run_posted_requests(c);
 }
 
 
 static void
-look_later(ngx_chat_results_t *rs, const chat_external_refusal_t *refusal)
+look_later(ngx_chat_ctx_t *ctx, const chat_external_refusal_t *refusal)
 {
-    ngx_msec_t pause = ngx_chat_decide_pause(rs->store, &rs->looks);
+    ngx_event_t *timer = &ctx->results->timer;
+    ngx_msec_t   pause;
 
+    pause = ngx_chat_decide_pause(ctx->worker->store, &ctx->results->looks);
     if (pause == 0) {
-        refuse(rs, refusal);
+        refuse(ctx, refusal);
         return;
     }
 
-    rs->timer.handler = on_timer;
-    rs->timer.data = rs;
-    rs->timer.log = rs->request->connection->log;
-    ngx_add_timer(&rs->timer, pause);
-}
-
-
-/* Appends a copy of a reply's facts to rs->facts. */
-static chat_rc_e
-append_facts(ngx_chat_results_t *rs, const chat_fact_t *facts, size_t n)
-{
-    size_t       i;
-    chat_fact_t *all, *fact;
-
-    all = chat_arena_alloc(rs->arena,
-                           (rs->nfacts + n + 1) * sizeof(chat_fact_t));
-    if (all == NULL) {
-        return CHAT_ERROR;
-    }
-
-    if (rs->nfacts != 0) {
-        ngx_memcpy(all, rs->facts, rs->nfacts * sizeof(chat_fact_t));
-    }
-
-    for (i = 0; i < n; i++) {
-        fact = &all[rs->nfacts + i];
-        *fact = facts[i];
-
-        if (chat_arena_dup(rs->arena, facts[i].field, &fact->field) != CHAT_OK
-            || chat_arena_dup(rs->arena, facts[i].value, &fact->value)
-                   != CHAT_OK)
-        {
-            return CHAT_ERROR;
-        }
-    }
-
-    rs->facts = all;
-    rs->nfacts += n;
-    return CHAT_OK;
+    timer->handler = on_timer;
+    timer->data = ctx;
+    timer->log = ctx->request->connection->log;
+    ngx_add_timer(timer, pause);
 }
 
 
 static void
-on_joined(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+on_joined(ngx_chat_ask_t *ask, chat_rc_e rc, const chat_fact_t *facts,
           size_t n)
 {
-    ngx_chat_results_t *rs = op->data;
-    ngx_connection_t   *c = rs->request->connection;
-
-    ngx_http_set_log_request(c->log, rs->request);
+    ngx_chat_ctx_t     *ctx = ask->ctx;
+    ngx_chat_results_t *rs = ctx->results;
 
     if (rc == CHAT_OK) {
-        rc = append_facts(rs, facts, n);
+        rc = ngx_chat_keep_facts(&rs->facts, facts, n);
     }
 
     if (rc != CHAT_OK) {
         rs->rc = rc;
     }
 
-    if (--rs->due == 0) {
-        if (rs->rc != CHAT_OK) {
-            store_failed(rs, rs->rc);
-        } else {
-            rs->next(rs);
-        }
+    if (--rs->due != 0) {
+        return;
     }
 
-    ngx_http_run_posted_requests(c);
+    if (rs->rc == CHAT_OK) {
+        rs->next(ctx);
+
+    } else if (rs->rc == CHAT_LIMIT) {
+        refuse(ctx, &store_full);
+
+    } else {
+        ngx_http_finalize_request(ctx->request,
+                                  ngx_chat_endpoint_away(ctx->request));
+    }
 }
 
 
+/* Joins the facts (NULL: none) under all keys, then calls next. */
 static void
-join_all(ngx_chat_results_t *rs, const chat_facts_t *facts,
-         void (*next)(ngx_chat_results_t *rs))
+join_all(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
+         void (*next)(ngx_chat_ctx_t *ctx))
 {
-    size_t        i;
-    chat_store_t *store = rs->store;
+    size_t              i;
+    ngx_chat_results_t *rs = ctx->results;
 
     rs->next = next;
     rs->rc = CHAT_OK;
-    rs->facts = NULL;
-    rs->nfacts = 0;
     rs->due = rs->nkeys;
+    chat_facts_init(&rs->facts, ctx->kept);
 
     for (i = 0; i < rs->nkeys; i++) {
-        rs->ops[i].done = on_joined;
-        rs->ops[i].data = rs;
-        store->join(store, &rs->ops[i], &rs->keys[i],
-                    facts ? facts->items : NULL, facts ? facts->count : 0,
-                    (uint32_t) rs->conf->ttl);
+        ngx_chat_ask(ctx, &rs->asks[i], &rs->keys[i], facts, on_joined);
     }
 }
 
 
 /* The index of the conversation has been read. */
 static void
-on_index(ngx_chat_results_t *rs)
+on_index(ngx_chat_ctx_t *ctx)
 {
-    size_t i;
+    size_t              i;
+    ngx_chat_results_t *rs = ctx->results;
+    const chat_facts_t *facts = &rs->facts;
 
-    ngx_chat_store_trim(rs->store, &rs->keys[0], rs->facts, rs->nfacts);
+    ngx_chat_store_trim(ctx->worker->store, &rs->keys[0], facts->items,
+                        facts->count);
 
-    if (chat_batch_newest(rs->facts, rs->nfacts, &rs->recorded) == CHAT_OK) {
+    if (chat_batch_newest(facts->items, facts->count, &rs->recorded)
+        == CHAT_OK) {
         rs->dialect = chat_dialect_find(rs->recorded.dialect);
     }
 
     if (rs->dialect == NULL) {
-        look_later(rs, &unknown_conversation);
+        look_later(ctx, &unknown_conversation);
         return;
     }
 
@@ -242,97 +191,103 @@ on_index(ngx_chat_results_t *rs)
         rs->keys[i].name = rs->recorded.names[i];
     }
 
-    join_all(rs, NULL, act_on_batch);
+    join_all(ctx, NULL, act_on_batch);
 }
 
 
 static void
-find_batch(ngx_chat_results_t *rs)
+find_batch(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_request_t *r = rs->request;
+    ngx_chat_results_t *rs = ctx->results;
+    ngx_http_request_t *r = ctx->request;
 
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
 
     rs->nkeys = 1;
     rs->dialect = NULL;
-    (void) chat_batch_record_key(&rs->scope, &rs->keys[0]);
-    join_all(rs, NULL, on_index);
+    (void) chat_batch_record_key(&ctx->scope, &rs->keys[0]);
+    join_all(ctx, NULL, on_index);
 }
 
 
 static void
-on_results_joined(ngx_chat_results_t *rs)
+on_results_joined(ngx_chat_ctx_t *ctx)
 {
-    size_t     applied, repeated;
-    u_char     id[NGX_CHAT_LOG_ID], *end;
-    chat_buf_t out = { 0 };
+    size_t              applied, repeated;
+    u_char              id[NGX_CHAT_LOG_ID], *end;
+    chat_buf_t          out = { 0 };
+    ngx_chat_results_t *rs = ctx->results;
 
-    applied =
-        chat_external_applied(&rs->external, &rs->put, rs->facts, rs->nfacts);
+    applied = chat_external_applied(&rs->external, &rs->put, rs->facts.items,
+                                    rs->facts.count);
     repeated = rs->external.count - applied;
-    end = ngx_chat_log_id(id, rs->scope.conversation);
+    end = ngx_chat_log_id(id, ctx->scope.conversation);
 
-    ngx_log_error(NGX_LOG_INFO, rs->request->connection->log, 0,
+    ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
                   "chat: external results: conversation %*s, applied %uz, "
                   "repeated %uz",
                   (size_t) (end - id), id, applied, repeated);
-    ngx_chat_metrics_count(ngx_chat_worker(rs->request), CHAT_COUNT_EXTERNAL,
-                           applied);
+    ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_EXTERNAL, applied);
 
     chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,
                     repeated);
-    send_json(rs, NGX_HTTP_OK, &out);
+    send_json(ctx, &out);
 }
 
 
 static void
-post_results(ngx_chat_results_t *rs, const chat_batch_t *batch)
+post_results(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    chat_rc_e rc;
+    chat_rc_e           rc;
+    ngx_chat_results_t *rs = ctx->results;
 
-    chat_facts_init(&rs->put, rs->arena);
+    chat_facts_init(&rs->put, ctx->kept);
     rc = chat_external_facts(&rs->external, rs->dialect, batch, &rs->put);
 
     if (rc == CHAT_BAD && rs->external.refusal.status == NGX_HTTP_NOT_FOUND) {
-        look_later(rs, &rs->external.refusal);
+        look_later(ctx, &rs->external.refusal);
 
     } else if (rc == CHAT_BAD) {
-        refuse(rs, &rs->external.refusal);
+        refuse(ctx, &rs->external.refusal);
 
     } else if (rc != CHAT_OK) {
-        ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        ngx_http_finalize_request(ctx->request,
+                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
 
     } else {
-        join_all(rs, &rs->put, on_results_joined);
+        join_all(ctx, &rs->put, on_results_joined);
     }
 }
 
 
 static void
-send_cleared(ngx_chat_results_t *rs)
+send_cleared(ngx_chat_ctx_t *ctx)
 {
     chat_buf_t out = { 0 };
 
-    chat_external_cleared(rs->cleared, &out);
-    send_json(rs, NGX_HTTP_OK, &out);
+    chat_external_cleared(ctx->results->cleared, &out);
+    send_json(ctx, &out);
 }
 
 
 /* The join behind the clear is replied to when the clear is done. */
 static void
-clear_batch(ngx_chat_results_t *rs, const chat_batch_t *batch)
+clear_batch(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 {
-    size_t i;
+    size_t              i;
+    chat_store_t       *store = ctx->worker->store;
+    ngx_chat_results_t *rs = ctx->results;
 
     if (!chat_external_is_open(batch)) {
-        send_cleared(rs);
+        send_cleared(ctx);
         return;
     }
 
-    rs->cleared = chat_arena_alloc(rs->arena, sizeof(*batch));
+    rs->cleared = chat_arena_alloc(ctx->kept, sizeof(*batch));
     if (rs->cleared == NULL) {
-        ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        ngx_http_finalize_request(ctx->request,
+                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 
@@ -340,127 +295,108 @@ clear_batch(ngx_chat_results_t *rs, const chat_batch_t *batch)
     *rs->cleared = *batch;
 
     for (i = 0; i < rs->nkeys; i++) {
-        rs->store->clear(rs->store, &rs->keys[i], (uint32_t) rs->conf->ttl);
+        store->clear(store, &rs->keys[i], (uint32_t) ctx->conf->ttl);
     }
 
-    join_all(rs, NULL, send_cleared);
+    join_all(ctx, NULL, send_cleared);
 }
 
 
 /* The facts of the batch have been read. */
 static void
-act_on_batch(ngx_chat_results_t *rs)
+act_on_batch(ngx_chat_ctx_t *ctx)
 {
-    chat_buf_t   out = { 0 };
-    chat_batch_t batch;
+    chat_buf_t          out = { 0 };
+    chat_batch_t        batch;
+    ngx_chat_results_t *rs = ctx->results;
 
-    if (chat_batch_read(rs->facts, rs->nfacts, rs->arena, &batch) != CHAT_OK) {
-        ngx_http_finalize_request(rs->request, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    if (chat_batch_read(rs->facts.items, rs->facts.count, ctx->kept, &batch)
+        != CHAT_OK)
+    {
+        ngx_http_finalize_request(ctx->request,
+                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 
-    (void) chat_attempt_expire_dead(&batch.last, chat_store_alive, rs->store);
+    (void) chat_attempt_expire_dead(&batch.last, chat_store_alive,
+                                    ctx->worker->store);
 
-    switch (rs->request->method) {
+    switch (ctx->request->method) {
     case NGX_HTTP_POST:
-        post_results(rs, &batch);
+        post_results(ctx, &batch);
         break;
 
     case NGX_HTTP_DELETE:
-        clear_batch(rs, &batch);
+        clear_batch(ctx, &batch);
         break;
 
     default:
-        chat_external_show(&batch, &rs->recorded, rs->scope.conversation,
+        chat_external_show(&batch, &rs->recorded, ctx->scope.conversation,
                            &out);
-        send_json(rs, NGX_HTTP_OK, &out);
+        send_json(ctx, &out);
     }
 }
 
 
-/* Cleanup of the request. */
 static void
-cleanup(void *data)
+leave(ngx_chat_ctx_t *ctx)
 {
-    size_t              i;
-    ngx_chat_results_t *rs = data;
+    size_t i;
 
-    for (i = 0; rs->store != NULL && i < CHAT_NAMES_MAX; i++) {
-        rs->store->cancel(&rs->ops[i]);
+    for (i = 0; i < CHAT_NAMES_MAX; i++) {
+        ngx_chat_ask_cancel(&ctx->results->asks[i]);
     }
 
-    if (rs->timer.timer_set) {
-        ngx_del_timer(&rs->timer);
+    if (ctx->results->timer.timer_set) {
+        ngx_del_timer(&ctx->results->timer);
     }
-
-    chat_arena_destroy(rs->arena);
-}
-
-
-/* The context that results_handler() has made. */
-static ngx_chat_results_t *
-find_results(ngx_http_request_t *r)
-{
-    ngx_chat_results_t *rs;
-    ngx_http_cleanup_t *cln;
-
-    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
-        rs = cln->data;
-
-        if (cln->handler == cleanup && rs->request == r) {
-            return rs;
-        }
-    }
-
-    return NULL;
 }
 
 
 /* The results of a POST. CHAT_LIMIT: its body is past chat_max_body. */
 static chat_rc_e
-read_body(ngx_chat_results_t *rs)
+read_body(ngx_chat_ctx_t *ctx)
 {
-    chat_rc_e rc;
-    ngx_int_t read;
-    ngx_str_t body = ngx_null_string;
+    chat_rc_e        rc;
+    ngx_int_t        read;
+    ngx_str_t        body = ngx_null_string;
+    chat_external_t *external = &ctx->results->external;
 
-    read = ngx_chat_read_body(rs->request, rs->conf->max_body, &body);
+    read = ngx_chat_read_body(ctx->request, ctx->conf->max_body, &body);
     if (read != NGX_OK) {
         return read == NGX_DECLINED ? CHAT_LIMIT : CHAT_ERROR;
     }
 
-    rc = chat_external_read(
-        &rs->external, rs->arena, chat_str(body.data, body.len),
-        (size_t) rs->conf->max_calls, rs->conf->max_result);
-    rs->scope.conversation = rs->external.conversation;
+    rc = chat_external_read(external, ctx->kept, chat_str(body.data, body.len),
+                            (size_t) ctx->conf->max_calls,
+                            ctx->conf->max_result);
+    ctx->scope.conversation = external->conversation;
     return rc;
 }
 
 
 /* ?conversation=... */
 static chat_rc_e
-read_query(ngx_chat_results_t *rs)
+read_query(ngx_chat_ctx_t *ctx)
 {
-    u_char             *from, *to;
-    chat_str_t          value;
-    ngx_http_request_t *r = rs->request;
+    u_char    *from, *to, *start;
+    chat_str_t value;
 
-    value = ngx_chat_endpoint_arg(r, "conversation");
+    value = ngx_chat_endpoint_arg(ctx->request, "conversation");
 
     if (value.len == 0) {
-        rs->external.refusal = missing_argument;
+        ctx->results->external.refusal = missing_argument;
         return CHAT_BAD;
     }
 
     from = (u_char *) value.data;
-    to = ngx_pnalloc(r->pool, value.len);
+    to = start = ngx_pnalloc(ctx->request->pool, value.len);
     if (to == NULL) {
         return CHAT_ERROR;
     }
 
-    rs->scope.conversation.data = to;
     ngx_unescape_uri(&to, &from, value.len, 0);
-    rs->scope.conversation.len = (size_t) (to - rs->scope.conversation.data);
+    ctx->scope.conversation = chat_str(start, (size_t) (to - start));
     return CHAT_OK;
 }
 
@@ -469,13 +405,13 @@ read_query(ngx_chat_results_t *rs)
 static void
 on_body(ngx_http_request_t *r)
 {
-    chat_rc_e           rc;
-    ngx_chat_results_t *rs = find_results(r);
+    chat_rc_e       rc;
+    ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
 
-    rc = r->method == NGX_HTTP_POST ? read_body(rs) : read_query(rs);
+    rc = r->method == NGX_HTTP_POST ? read_body(ctx) : read_query(ctx);
 
     if (rc == CHAT_BAD) {
-        refuse(rs, &rs->external.refusal);
+        refuse(ctx, &ctx->results->external.refusal);
 
     } else if (rc == CHAT_LIMIT) {
         ngx_http_finalize_request(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE);
@@ -483,11 +419,11 @@ on_body(ngx_http_request_t *r)
     } else if (rc != CHAT_OK) {
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
 
-    } else if (rs->store == NULL) {
-        store_failed(rs, CHAT_ERROR);
+    } else if (ctx->worker->store == NULL) {
+        ngx_http_finalize_request(r, ngx_chat_endpoint_away(r));
 
     } else {
-        find_batch(rs);
+        find_batch(ctx);
     }
 }
 
@@ -523,10 +459,9 @@ results_handler(ngx_http_request_t *r)
 {
     ngx_int_t            rc;
     chat_digest_t        tenant;
-    ngx_chat_results_t  *rs;
-    ngx_http_cleanup_t  *cln;
+    ngx_chat_ctx_t      *ctx;
+    ngx_chat_results_t  *results;
     ngx_chat_loc_conf_t *conf;
-    ngx_chat_worker_t   *worker;
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
 
@@ -540,24 +475,15 @@ results_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    rs = ngx_pcalloc(r->pool, sizeof(ngx_chat_results_t));
-    cln = ngx_http_cleanup_add(r, 0);
-    if (rs == NULL || cln == NULL) {
+    ctx = ngx_chat_create_ctx(r, conf);
+    results = ngx_pcalloc(r->pool, sizeof(*results));
+    if (ctx == NULL || results == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rs->arena = chat_arena_create(0);
-    if (rs->arena == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    worker = ngx_chat_worker(r);
-    rs->request = r;
-    rs->conf = conf;
-    rs->store = worker->store;
-    rs->scope.tenant = tenant;
-    cln->handler = cleanup;
-    cln->data = rs;
+    ctx->results = results;
+    ctx->cleanups[NGX_CHAT_CLEANUP_ENDPOINT] = leave;
+    ctx->scope.tenant = tenant;
 
     rc = ngx_http_read_client_request_body(r, on_body);
     return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;

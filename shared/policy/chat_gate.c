@@ -490,7 +490,10 @@ chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision)
 }
 
 
-/* The action of each verdict, and its reply where it does not go on. */
+/*
+ * The action of each verdict, the reply if the request ends here, and whether
+ * a wait is bounded. chat_gate_act() replaces some by the terms.
+ */
 static const chat_act_t chat_gate_acts[] = {
     [CHAT_GATE_PASS] = { .action = CHAT_ACT_GO },
     [CHAT_GATE_CLAIM] = { .action = CHAT_ACT_CLAIM },
@@ -498,15 +501,14 @@ static const chat_act_t chat_gate_acts[] = {
     [CHAT_GATE_UNMANAGED] = { .action = CHAT_ACT_POLL },
     [CHAT_GATE_HOLD] = { .action = CHAT_ACT_WAIT, .bounded = 1 },
     [CHAT_GATE_WAIT] = { .action = CHAT_ACT_WAIT },
-    [CHAT_GATE_SIBLING] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_EMPTY },
-    [CHAT_GATE_EMPTY] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_EMPTY },
-    [CHAT_GATE_CONFLICT] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_CONFLICT },
-    [CHAT_GATE_OUTCOME] = { CHAT_ACT_REPLY },    /* chat_gate_outcome() */
-    [CHAT_GATE_INCOMPLETE] = { CHAT_ACT_REPLY }, /* chat_gate_incomplete() */
-    [CHAT_GATE_SUPERSEDED] = { CHAT_ACT_REPLY,
-                               .reply = CHAT_REPLY_SUPERSEDED },
-    [CHAT_GATE_CLEARED] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_CLEARED },
-    [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, .reply = CHAT_REPLY_LOOP },
+    [CHAT_GATE_SIBLING] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0 },
+    [CHAT_GATE_EMPTY] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0 },
+    [CHAT_GATE_CONFLICT] = { CHAT_ACT_REPLY, CHAT_REPLY_CONFLICT, 0, 0 },
+    [CHAT_GATE_OUTCOME] = { CHAT_ACT_REPLY, CHAT_REPLY_INTERRUPTED, 0, 0 },
+    [CHAT_GATE_INCOMPLETE] = { CHAT_ACT_REPLY, CHAT_REPLY_INCOMPLETE, 0, 0 },
+    [CHAT_GATE_SUPERSEDED] = { CHAT_ACT_REPLY, CHAT_REPLY_SUPERSEDED, 0, 0 },
+    [CHAT_GATE_CLEARED] = { CHAT_ACT_REPLY, CHAT_REPLY_CLEARED, 0, 0 },
+    [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, CHAT_REPLY_LOOP, 0, 0 },
 };
 
 
