@@ -1,5 +1,5 @@
 /*
- * docs.test.mjs: the documentation says what the code has.
+ * docs.test.mjs: the documentation agrees with the code.
  *
  * Every directive and variable of the source is described, and nothing else;
  * the README's synopsis and the configuration of docs/install.md work as
@@ -104,7 +104,7 @@ test('every link between the pages has its target', () => {
   }
 });
 
-/* The files of a folder and below, but for what others wrote. */
+/* The files of a folder and below, without third-party packages. */
 const below = (dir) => readdirSync(`${root}/${dir}`, { withFileTypes: true })
   .filter(({ name }) => name !== 'node_modules')
   .flatMap((entry) => (entry.isDirectory() ? below(`${dir}/${entry.name}`)
@@ -129,7 +129,7 @@ test('functions and files that pages for developers name exist', () => {
 });
 
 
-/* The synopsis of the README, in the least configuration around it. */
+/* The synopsis of the README, in a minimal configuration. */
 function synopsis() {
   const text = /```nginx\n([^]*?)```/.exec(readme)[1];
   const [load, ...location] = text.split('\n');

@@ -1,5 +1,5 @@
 /*
- * layout.test.mjs: the rules of the tree that no compiler knows.
+ * layout.test.mjs: the rules of the tree that no compiler checks.
  *
  * Layers: a file includes and calls only its own layer and those below;
  * shared/ knows no NGINX, no I/O and no clock. Style: the lengths of lines,

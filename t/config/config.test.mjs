@@ -1,9 +1,9 @@
 /*
- * config.test.mjs: what nginx -t says: nonsense is refused with the name of
- * the directive, and what does not go together with chat is warned of.
+ * config.test.mjs: the messages of nginx -t: an invalid value is an error that
+ * names the directive, a setting that conflicts with chat is a warning.
  *
- * The settings of proxy_pass are not looked at: docs/operations.md says which
- * of them do not go together with chat.
+ * nginx -t does not check the settings of proxy_pass: docs/operations.md lists
+ * those that conflict with chat.
  *
  * Suite: asan.
  */
@@ -73,7 +73,7 @@ const bad = [
       [`${name} -1`, emerg('')], [`${name} 1k`, emerg('')]]),
   ['chat_dry_run yes', /"on" or "off"/]];
 
-live('every value that is documented', async () => {
+live('every documented value is accepted', async () => {
   for (const line of good) {
     const { ok, output } = await tried(`${line};`);
     assert.ok(ok, output);
@@ -116,7 +116,7 @@ live('duplicates', async () => {
   }
   await refused('chat auto;', /duplicate/);
   const { ok } = await tried('chat_tool a client; chat_tool b provider;');
-  assert.ok(ok, 'chat_tool may be said many times');
+  assert.ok(ok, 'chat_tool may be repeated');
 });
 
 live('given two endpoints in one location, nginx -t names both', async () => {
@@ -251,7 +251,7 @@ live('the wrong context', async () => {
   }
 });
 
-live('a location has what is said around it, or its own', async (t) => {
+live('a location inherits settings, or overrides them', async (t) => {
   const p = await provider(t, 'openai_chat', { strict: false,
     answer: () => sse(dialects.openai_chat.final('done x')) });
   const say = 'add_header X-Verdict $chat_verdict always;';

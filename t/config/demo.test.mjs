@@ -1,5 +1,6 @@
 /*
- * demo.test.mjs: the demo does what it says, and its lines work by hand.
+ * demo.test.mjs: the demo prints what it promises, and its commands work by
+ * hand.
  *
  * Suite: plain.
  */
@@ -12,7 +13,7 @@ import { pause, root, unbuilt, until } from '../lib/harness.mjs';
 
 const demo = join(root, 'docker', 'demo.mjs');
 
-/* The demo runs the module as it is built for use. */
+/* The demo runs the release build of the module. */
 const skip = process.env.CHAT_ASAN ? 'not with ASan' : unbuilt;
 const skipByHand = skip
   || (spawnSync('curl', ['--version']).error && 'there is no curl');
@@ -29,7 +30,7 @@ function shell(command, cwd) {
   return it;
 }
 
-test('the demo ends as it promises and leaves nothing behind', { skip },
+test('the demo prints both outcomes and leaves nothing behind', { skip },
   async () => {
     const child = spawn(process.execPath, [demo, '--once'],
       { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -46,7 +47,7 @@ test('the demo ends as it promises and leaves nothing behind', { skip },
     assert.ok(!existsSync(folder));
   });
 
-test('the lines to try by hand work', { skip: skipByHand }, async (t) => {
+test('the commands to try by hand work', { skip: skipByHand }, async (t) => {
   const child = spawn(process.execPath, [demo],
     { stdio: ['pipe', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGTERM'));

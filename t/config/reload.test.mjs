@@ -1,9 +1,9 @@
 /*
- * reload.test.mjs: what a change of the configuration does to held requests.
+ * reload.test.mjs: held requests during a change of the configuration.
  *
  * A reload starts new workers and lets the old ones finish: held requests and
- * streams live on in the old ones, results arrive at the new ones. Slots and
- * descriptors do not pile up, and an old worker without work exits.
+ * streams continue in the old ones, results arrive at the new ones. Slots and
+ * descriptors do not leak, and an idle old worker exits.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -15,12 +15,12 @@ import { held, live, pidOf, say, wordOf } from '../lib/hold.mjs';
 
 const keys = Object.keys(dialects);
 const gone = (n, old) => until(() =>
-  !n.workers().some((pid) => old.includes(pid)), 5000, 'the old workers end');
+  !n.workers().some((pid) => old.includes(pid)), 5000, 'old workers to exit');
 
 
 for (const http2 of [false, true]) {
   for (const key of keys) {
-    live(`s61: ${key}, HTTP/${http2 ? 2 : 1}: held through a reload`,
+    live(`s61: ${key}, HTTP/${http2 ? 2 : 1}: held during a reload`,
       async (t) => {
         const scene = await stage(t, key, { workers: 2, hold: '20s',
           location: say.pid });
@@ -37,11 +37,11 @@ for (const http2 of [false, true]) {
         assert.ok(words.every((word) => word === 'final'), `${words}`);
         batch.released();
         const pid = await pidOf(first);
-        assert.ok(old.includes(pid), 'an old worker has kept it');
+        assert.ok(old.includes(pid), 'the request left its old worker');
         const other = await pidOf(third);
-        assert.ok(!old.includes(other), 'a new worker had the last result');
+        assert.ok(!old.includes(other), 'an old worker got the last result');
         await gone(scene.n, old);
-        /* A client must not send another request to a worker that ends. */
+        /* A client must not send another request to an exiting worker. */
         if (!http2) {
           assert.equal((await first.head).headers.connection, 'close');
         }
@@ -144,18 +144,18 @@ live('worker_shutdown_timeout, after the grace', async (t) => {
   await gone(scene.n, old);
 });
 
-live('quit: the last results are still taken', async (t) => {
+live('quit: the last results are still accepted', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2, hold: '2s' });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const first = batch.continue(batch.results([0]));
   await held(batch, first);
   const stopped = scene.n.stop('SIGQUIT');
-  assert.equal(await wordOf(first), '409', 'its bound, not a broken answer');
+  assert.equal(await wordOf(first), '409', 'the hold did not expire normally');
   await stopped;
 });
 
-live('a terminated nginx leaves no held client without an end', async (t) => {
+live('nginx is terminated: each held client gets an end', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2 });
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -174,11 +174,11 @@ live('many reloads leak neither slots nor descriptors', async (t) => {
   const open = () => readdirSync(`/proc/${scene.n.child.pid}/fd`).length;
   let before;
   const old = scene.n.workers();
-  /* 128 slots: three workers a time would need more, were they not freed. */
+  /* 128 slots: three workers per reload would need more if none were freed. */
   for (let i = 0; i < 45; i++) {
     await scene.n.reload();
     await until(() => scene.n.workers().length <= 4, 5000,
-      'only the holder of old');
+      'more old workers than the one with the held request');
     if (i === 2) {
       before = open();
     }
@@ -194,7 +194,7 @@ live('many reloads leak neither slots nor descriptors', async (t) => {
   await gone(scene.n, old);
 });
 
-live('given reloads that change the size of the zone, no descriptor leaks',
+live('reloads that change the size of the zone: no descriptor leaks',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { store: 'shm:2m' });
     const conf = `${scene.n.dir}/nginx.conf`;
@@ -220,7 +220,7 @@ live('given reloads that change the size of the zone, no descriptor leaks',
     assert.ok(words.includes('final'), `${words}`);
   }, { skip: unbuilt });
 
-live('a worker that is killed during a reload', async (t) => {
+live('a worker is killed during a reload', async (t) => {
   const scene = await stage(t, 'openai_chat', { workers: 2, hold: '20s',
     location: `chat_grace 50ms; ${say.pid}` });
   const batch = new Batch(scene, 2);

@@ -1,7 +1,6 @@
 /*
- * settings.test.mjs: the directives that say how much is kept and what is
- * done: the limits, chat_hold, chat_dry_run, chat_siblings, chat_repair; the
- * variables; and requests that are left alone.
+ * settings.test.mjs: the limits, chat_hold, chat_dry_run, chat_siblings,
+ * chat_repair, the variables, and requests that pass unchanged.
  */
 import assert from 'node:assert/strict';
 import { post, until } from '../lib/harness.mjs';
@@ -14,7 +13,7 @@ import {
 
 const keys = Object.keys(dialects);
 
-/* What is past a bound goes on as it is, and is called refused. */
+/* A body above a limit goes upstream unchanged; its verdict is refused. */
 async function refused(t, location, make, name = 'refused') {
   const scene = await stage(t, 'openai_chat', { strict: false,
     location: `${location} ${say.verdict}` });
@@ -44,7 +43,7 @@ live('the limits', async (t) => {
     assert.equal(String(scene.p.requests[0].raw),
       JSON.stringify(batch.body(batch.results([0]))));
   });
-  await t.test('chat_max_result: held, not completed by it', async (t2) => {
+  await t.test('chat_max_result: held, its result not stored', async (t2) => {
     const scene = await stage(t2, 'openai_chat', { hold: '2s',
       location: 'chat_max_result 100;' });
     const batch = new Batch(scene, 2);
@@ -73,7 +72,7 @@ live('the limits', async (t) => {
     const again = batches[2].continue(batches[2].results([0]));
     await held(batches[2], again);
   });
-  await t.test('chat_max_event: passes, its calls are not known',
+  await t.test('chat_max_event: passes, its calls are unknown',
     async (t2) => {
       const scene = await stage(t2, 'openai_chat', {
         location: 'chat_max_event 4k;' });
@@ -99,7 +98,7 @@ live('the limits', async (t) => {
 });
 
 live('chat_hold', async (t) => {
-  await t.test('off: only observes', async (t2) => {
+  await t.test('off: observes only', async (t2) => {
     const scene = await stage(t2, 'openai_chat', { hold: 'off',
       strict: false, location: say.verdict });
     const batch = new Batch(scene, 2);
@@ -165,11 +164,11 @@ live('chat_siblings conflict', async (t) => {
   }
 });
 
-/* A turn in words that leaves an unanswered call behind. */
+/* A text turn after an open call. */
 const turn = (batch, results = {}) =>
   batch.body(results, batch.dialect.says('something else'));
 
-live('chat_repair: a fresh turn gets what the store has', async (t) => {
+live('chat_repair: a fresh turn gets the stored results', async (t) => {
   for (const key of keys.filter((one) => !dialects[one].interrupts)) {
     await t.test(`settled: ${key}`, async (t2) => {
       const scene = await stage(t2, key, { workers: 2 });
@@ -183,7 +182,7 @@ live('chat_repair: a fresh turn gets what the store has', async (t) => {
       assert.ok(!request.refused && request.raw.includes('something else'));
       assert.ok(request.raw.includes('"nr":1')
         || request.raw.includes('\\"nr\\":1'), String(request.raw));
-      assert.ok(!end.text.includes('tool-output'), 'is told in no turn');
+      assert.ok(!end.text.includes('tool-output'), 'events were injected');
     });
     await t.test(`off: ${key}`, async (t2) => {
       const scene = await stage(t2, key, { workers: 2, strict: false,
@@ -198,7 +197,7 @@ live('chat_repair: a fresh turn gets what the store has', async (t) => {
   }
 });
 
-live('headers that vouch for the bytes of a body', async (t) => {
+live('headers with a digest of the body', async (t) => {
   const scene = await stage(t, 'openai_chat', { strict: false,
     location: say.verdict });
   for (const name of ['Digest', 'Content-Digest', 'Content-MD5', 'Signature',
@@ -237,7 +236,7 @@ live('headers that vouch for the bytes of a body', async (t) => {
   });
 });
 
-live('s106: arguments that a client has written anew', async (t) => {
+live('s106: arguments in a client\'s own notation', async (t) => {
   const scene = await stage(t, 'ai_sdk', { workers: 2 });
   const id = newId('call_');
   const sent = '{"n":1.0,"e":1e3,"big":12345678901234567,"s":"\\u00e9"}';
@@ -282,7 +281,7 @@ live('the variables', async (t) => {
   await line(3);
   const [one, two] = scene.n.accessLog().slice(1)
     .sort((x, y) => y.verdict.localeCompare(x.verdict));
-  /* the last one may be the one that goes on, without a wait */
+  /* The last request may be the one that goes upstream without a hold. */
   assert.match(`${two.verdict} ${one.verdict}`,
     /^attached (passed|released)$/);
   assert.match(one.batch, /^[0-9a-f]{32}$/);

@@ -1,6 +1,6 @@
 /*
- * status.test.mjs: chat_status: what it counts, what it shows of that which
- * waits, and that it keeps its numbers.
+ * status.test.mjs: chat_status: its counters, the waiting requests that it
+ * shows, and that counters survive reloads.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -21,11 +21,11 @@ const keys = Object.keys(dialects);
 const shown = (t, key, options) => stage(t, key, { workers: 2, hold: '20s',
   server: statusLocation, ...options });
 
-/* What has not ended is not counted: waits until all requests are logged. */
+/* Running requests are not counted: waits until all requests are logged. */
 const settled = (scene, n) => until(() => scene.n.accessLog().filter(
   ({ uri }) => !uri.startsWith('/status')).length >= n, 5000, `${n} requests`);
 
-/* Two of three results, then the last: one request goes on. */
+/* Two of three results, then the last: one request goes upstream. */
 async function release(scene) {
   const batch = new Batch(scene, 3);
   await batch.ask();
@@ -37,7 +37,7 @@ async function release(scene) {
   return batch;
 }
 
-/* A turn whose stream breaks off before its end. */
+/* A turn with a stream that breaks off. */
 async function interrupt(scene) {
   const batch = new Batch(scene, 2);
   const whole = batch.from;
@@ -46,7 +46,7 @@ async function interrupt(scene) {
 }
 
 
-live('counters are those of the access log, and stay', async (t) => {
+live('counters agree with the access log and persist', async (t) => {
   await Promise.all(keys.map((key) => t.test(key, async (t2) => {
     const scene = await shown(t2, key);
     assert.deepEqual(counted(await statusOf(scene.n)), []);
@@ -87,7 +87,7 @@ live('counters are those of the access log, and stay', async (t) => {
       await until(async () => (await statusOf(scene.n)).workers === 2);
     });
     await t2.test('after a worker was killed', async () => {
-      /* the old ones have gone by then */
+      /* The old workers have exited by then. */
       await until(() => scene.n.workers().length === 2);
       for (const pid of scene.n.workers()) {
         await scene.n.kill(pid);
@@ -95,7 +95,7 @@ live('counters are those of the access log, and stay', async (t) => {
       assert.deepEqual(counted(await statusOf(scene.n)), counted(status));
       await until(async () => (await statusOf(scene.n)).workers === 2);
     });
-    await t2.test('and go on from there', async () => {
+    await t2.test('later requests are added', async () => {
       await release(scene);
       await settled(scene, 3 * 3 + 1 + 2 + 3);
       const now = await statusOf(scene.n);
@@ -105,7 +105,7 @@ live('counters are those of the access log, and stay', async (t) => {
 }, { concurrency: 2 });
 
 
-live('replays that are dropped and results that are told', async (t) => {
+live('dropped replays and injected results are counted', async (t) => {
   const scene = await shown(t, 'ai_sdk', { strict: false });
   const batch = new Batch(scene, 3);
   await batch.ask();
@@ -130,7 +130,7 @@ live('replays that are dropped and results that are told', async (t) => {
 });
 
 
-live('every kind of event, each counted', async (t) => {
+live('every kind of event is counted', async (t) => {
   const scene = await shown(t, 'openai_chat', { hold: '1s', strict: false,
     location: 'chat_siblings conflict; chat_max_body 8k;' });
   const since = async () => {
@@ -177,11 +177,11 @@ live('every kind of event, each counted', async (t) => {
   await until(async () => {
     const { counters } = await since();
     return counters.id_reuse === 1 && counters.oversized === 1;
-  }, 5000, 'a reused id and a body past its bound');
+  }, 5000, 'a reused id and a body above its limit');
 });
 
 
-live('results from outside are counted, once each', async (t) => {
+live('external results are counted once each', async (t) => {
   const scene = await openStage(t, 'openai_chat', {
     server: `${outside.server} ${statusLocation}` });
   const batch = new Batch(scene, 2);
@@ -197,7 +197,7 @@ live('results from outside are counted, once each', async (t) => {
 });
 
 
-live('a batch appears, gains a result, and goes', async (t) => {
+live('a batch appears, gets a result, and disappears', async (t) => {
   await Promise.all(keys.map((key) => t.test(key, async (t2) => {
     const scene = await shown(t2, key);
     const calls = newCalls(3, dialects[key].prefix);
@@ -250,7 +250,7 @@ live('a batch appears, gains a result, and goes', async (t) => {
 }, { concurrency: 2 });
 
 
-live('a worker that is killed takes its holds along', async (t) => {
+live('a killed worker: its holds disappear', async (t) => {
   const scene = await shown(t, 'openai_chat');
   const list = Array.from({ length: 12 }, () => new Batch(scene, 2));
   const answers = list.map((batch) => batch.continue(batch.results([0])));
@@ -269,7 +269,7 @@ live('a worker that is killed takes its holds along', async (t) => {
 });
 
 
-live('hostile ids are cut, escaped and valid', async (t) => {
+live('hostile ids are shortened and escaped: valid JSON', async (t) => {
   const scene = await shown(t, 'ai_sdk', { workers: 1, strict: false });
   const names = ['<script>alert(1)</script>', 'x'.repeat(900), '"\\\n\u0001"',
     '\u202e\u0627\u0644\u0639\u0631\u0628\u064a\u0629', '😀😀😀😀',
@@ -312,7 +312,7 @@ live('hostile ids are cut, escaped and valid', async (t) => {
 });
 
 
-live('more batches than are shown', async (t) => {
+live('more batches than the limit: only some are shown', async (t) => {
   const scene = await shown(t, 'openai_chat', { workers: 1 });
   const answers = Array.from({ length: 300 }, () => {
     const batch = new Batch(scene, 2);
@@ -327,7 +327,7 @@ live('more batches than are shown', async (t) => {
   assert.equal(status.events.length, 64);
   assert.ok(status.batches.every(({ age_ms: age }, i, all) =>
     !i || age <= all[i - 1].age_ms));
-  /* Where some go others are shown. */
+  /* When some end, others are shown. */
   answers.splice(0, 200).forEach((answer) => answer.abort());
   await until(async () => {
     const now = await statusOf(scene.n);
@@ -344,7 +344,7 @@ live('more batches than are shown', async (t) => {
 });
 
 
-live('who asks how', async (t) => {
+live('methods, formats and status codes', async (t) => {
   const scene = await shown(t, 'openai_chat', { server: `${statusLocation}
     location = /closed { chat_status; deny all; }
     location = /zipped { chat_status; gzip on; gzip_types text/plain; }` });
@@ -381,7 +381,7 @@ live('who asks how', async (t) => {
 });
 
 
-live('chat_status alone, and written wrongly', async (t) => {
+live('chat_status without chat, and with invalid arguments', async (t) => {
   const scene = await shown(t, 'openai_chat', { chat: false,
     connects: false });
   const { path, fresh } = dialects.openai_chat;
@@ -396,11 +396,11 @@ live('chat_status alone, and written wrongly', async (t) => {
   }
 });
 
-live('the Prometheus text says the same', async (t) => {
+live('the Prometheus text has the same values', async (t) => {
   const scene = await shown(t, 'openai_chat');
   await release(scene);
   await settled(scene, 3);
-  /* a worker notes once a second what it knows of its store */
+  /* A worker publishes the state of its store once a second. */
   await until(async () => (await statusOf(scene.n)).store.state === 'up');
   const status = await statusOf(scene.n);
   const { text } = await ask(scene.n, '?format=prometheus');
@@ -441,7 +441,7 @@ live('promtool accepts the metrics', async (t) => {
 }, { skip: unbuilt || (missing && !process.env.CI
   && 'no promtool: Debian\'s package prometheus, or CHAT_PROMTOOL') });
 
-live('the dashboard, the alerts and the table name what there is',
+live('the dashboard, the alerts and the docs name existing metrics',
   async (t) => {
     const scene = await shown(t, 'openai_chat', { store: 'shm:1m' });
     const { text } = await ask(scene.n, '?format=prometheus');
@@ -461,7 +461,7 @@ live('the dashboard, the alerts and the table name what there is',
     const rows = [...page.matchAll(/^\| `(nginx_chat_\w+)` \| (\w+)/gm)];
     assert.deepEqual(rows.map(([, name, type]) => `${name} ${type}`).sort(),
       [...text.matchAll(/^# TYPE (.+)$/gm)].map((m) => m[1]).sort());
-    /* What a dashboard selects by is there, too. */
+    /* The labels that a dashboard selects by exist, too. */
     for (const [, label, value] of (dashboard + page).matchAll(
       /[{,](verdict|reason|status|state)=\\?"(\w+)/g)) {
       assert.ok(text.includes(`${label}="${value}"`), `${label}="${value}"`);

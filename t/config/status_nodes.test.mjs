@@ -1,6 +1,6 @@
 /*
- * status_nodes.test.mjs: chat_status where several nodes share one Redis: each
- * node shows itself, and no request for the status asks Redis.
+ * status_nodes.test.mjs: chat_status with several nodes on one Redis: each
+ * node shows itself, and no status request sends a command to Redis.
  *
  * Suite: asan.
  */
@@ -14,7 +14,7 @@ import {
   ask, logged, samples, statusLocation, statusOf, talked,
 } from '../lib/status.mjs';
 
-live('each node shows what went through it', async (t) => {
+live('each node shows its own requests', async (t) => {
   const scene = await nodesStage(t, 'openai_chat', {
     server: statusLocation, hold: '60s' });
   const [a, b] = scene.nodes;
@@ -45,7 +45,7 @@ live('each node shows what went through it', async (t) => {
 });
 
 
-live('a store that is away is shown, and Redis is not asked', async (t) => {
+live('an unavailable store is shown, Redis gets no command', async (t) => {
   const scene = await nodesStage(t, 'openai_chat', { count: 1,
     server: statusLocation });
   const [n] = scene.nodes;
@@ -60,9 +60,9 @@ live('a store that is away is shown, and Redis is not asked', async (t) => {
   for (let i = 0; i < 50; i++) {
     await statusOf(n);
   }
-  /* workers ask once a second or less which others live */
+  /* Workers poll the liveness keys at most once a second. */
   const more = (await calls()).map((count, i) => count - before[i]);
-  assert.ok(more.every((count) => count < 25), `no question each: ${more}`);
+  assert.ok(more.every((count) => count < 25), `too many commands: ${more}`);
 
   await scene.redis.stop();
   await state('unavailable');
@@ -75,7 +75,7 @@ live('a store that is away is shown, and Redis is not asked', async (t) => {
 });
 
 
-live('the permissions of the page are enough', async (t) => {
+live('the documented permissions are enough', async (t) => {
   const page = readFileSync(`${root}/docs/operations.md`, 'utf8');
   const may = /ACL SETUSER chat on >PASSWORD ([^`]+)/.exec(page)[1]
     .replace(/\s+/g, ' ').trim();

@@ -1,6 +1,7 @@
 /*
- * barrier.mjs: batches whose results come one by one, in any order:
- * exactly one complete request goes on, and every client is told the truth.
+ * barrier.mjs: batches with results in separate requests, in any order:
+ * exactly one complete request goes upstream, and every client gets a correct
+ * answer.
  */
 import assert from 'node:assert/strict';
 import { Batch, outputs, told } from './batch.mjs';
@@ -18,7 +19,7 @@ function* permutations(list) {
   }
 }
 
-/* Orders of arrival of so many calls: all, or some of very many. */
+/* Orders of arrival of this many calls: all, or a sample. */
 export function orders(count, sampled) {
   const list = Array.from({ length: count }, (_, i) => i);
   if (count <= 5) {
@@ -63,7 +64,7 @@ export async function play(scene, order, options) {
   }
 }
 
-/* Does the work for all of a list, so many at a time. */
+/* Runs the work for each item of a list, this many at a time. */
 export async function abreast(list, count, work) {
   const queue = [...list];
   await Promise.all(Array.from({ length: count }, async () => {

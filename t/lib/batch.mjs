@@ -1,6 +1,6 @@
 /*
- * batch.mjs: a batch as a test plays it: the turn that asks for the
- * tools, the continuations that bring results, and what each client was told.
+ * batch.mjs: a batch in a test: the turn with the calls, the continuations
+ * with results, and each client's answer.
  *
  * Every request of a batch carries its key in the header x-batch, so that one
  * provider and one nginx serve many batches at a time.
@@ -22,7 +22,7 @@ export async function stage(t, key, options = {}) {
   return scene(key, p, await staged(t, key, p, options));
 }
 
-/* What is played on a stage: the provider knows each batch by its header. */
+/* A batch of a stage: the provider recognizes it by its header. */
 export function scene(key, p, n) {
   const dialect = dialects[key];
   const it = { p, n, dialect, batches: new Map() };
@@ -53,8 +53,8 @@ export class Batch {
   }
 
   /*
-   * Posts a body of this batch; options as of post(), headers, and node: the
-   * nginx that gets it, where a scene has several (else any of them).
+   * Posts a body of this batch; options as for post(), headers, and node: the
+   * nginx that gets it if the scene has several (default: any).
    */
   post(body, { headers, node = this.pick(), ...options } = {}) {
     return post(options.http2 ? node.port2 : node.port,
@@ -62,7 +62,7 @@ export class Batch {
         'x-batch': this.key, ...headers }, options);
   }
 
-  /* The turn that asks for the tools, through nginx, to its end. */
+  /* The turn with the calls, through nginx, to its end. */
   async ask(options) {
     const text = await this.post(
       this.dialect.fresh({ conversation: this.conversation }), options).text();
@@ -85,16 +85,19 @@ export class Batch {
       [this.ids[i], { nr: i, of: this.key }]));
   }
 
-  /* What came upstream with results of this batch. */
+  /* The upstream requests with results of this batch. */
   upstream() {
     return this.p.continuations().filter(({ headers }) =>
       headers['x-batch'] === this.key);
   }
 
-  /* Exactly so many went upstream, complete, accepted, in call order. */
+  /*
+   * Checks that this many went upstream, complete, accepted and in call order.
+   * Returns the last one.
+   */
   released(times = 1) {
     const sent = this.upstream();
-    assert.equal(sent.length, times, `${sent.length} continuations went on`);
+    assert.equal(sent.length, times, `${sent.length} went upstream`);
     for (const request of sent) {
       assert.equal(request.refused, false, String(request.raw));
       assert.deepEqual(request.answered, this.ids);
@@ -104,9 +107,9 @@ export class Batch {
 }
 
 /*
- * What the client of an answer was told, in one word, and its details. An
- * error event is an error; `broke` says that the connection broke behind it.
- * A response that breaks without one is `broken`.
+ * The outcome of an answer in one word, and its details. An error event is
+ * `error`; `broke` tells that the connection broke after it. A response that
+ * breaks without an error event is `broken`.
  */
 export async function told(answer) {
   const text = await answer.text({ broken: true });
@@ -133,7 +136,7 @@ export async function told(answer) {
   return { word: ending(list, types), text, list, types };
 }
 
-/* How a hold may end without harm, exactly. */
+/* The exact ways in which a hold may end without an answer. */
 function ending(list, types) {
   const shape = types.filter((type) =>
     !/^(tool-output-|TOOL_CALL_RESULT)/.test(type)).join(' ');
@@ -162,7 +165,7 @@ function ending(list, types) {
     ? 'empty' : `malformed: ${shape}`;
 }
 
-/* Ids of the outputs that a client was told. */
+/* Ids of the outputs that a client got. */
 export const outputs = ({ list }) => list.filter(({ type }) =>
   /^(tool-output-|TOOL_CALL_RESULT)/.test(type))
   .map(({ toolCallId }) => toolCallId);

@@ -1,15 +1,15 @@
 /*
- * client.mjs: post() makes one request, over HTTP/1.1 or HTTP/2, and
- * gives an answer that can be watched as it arrives.
+ * client.mjs: post() makes one request, over HTTP/1.1 or HTTP/2, and returns
+ * an answer that can be watched as it arrives.
  */
 import http from 'node:http';
 import http2 from 'node:http2';
 import { patience } from './wait.mjs';
 
 /*
- * An answer as it arrives. await head for {status, headers}; text() for all
- * of it; until(test) for the moment when what has come passes the test;
- * iterate for the pieces. error is set if it broke off.
+ * An answer as it arrives. await head for {status, headers}; text() for all of
+ * it; until(test) for the moment when the text so far passes the test; iterate
+ * for the pieces. error is set if it broke off.
  */
 class Answer {
   constructor() {
@@ -83,7 +83,7 @@ class Answer {
     let timer;
     const late = new Promise((resolve, reject) => {
       timer = setTimeout(() => reject(new Error(
-        `waited ${deadline} ms in vain; came: ${this.bytes}`)),
+        `waited ${deadline} ms; received: ${this.bytes}`)),
       deadline * patience);
     });
     try {
@@ -100,7 +100,7 @@ class Answer {
     return this.bytes.toString();
   }
 
-  /* The client leaves; reset: by TCP's or HTTP/2's reset. */
+  /* The client disconnects; reset: by TCP's or HTTP/2's reset. */
   abort({ reset = false } = {}) {
     (reset ? this.reset : this.drop)();
     this.end(new Error('aborted by the test'));
@@ -108,7 +108,7 @@ class Answer {
 }
 
 /*
- * Makes a request and gives the Answer at once. body: object (sent as JSON),
+ * Sends a request and returns the Answer at once. body: object (sent as JSON),
  * string or Buffer. options: method, chunked (no Content-Length), http2 (port
  * is then nginx's port2). Each HTTP/1.1 request has a connection of its own,
  * so that any worker may get it.
@@ -122,7 +122,7 @@ export function post(port, path, body, headers = {}, options = {}) {
   if (method === 'POST' && !options.chunked) {
     all['content-length'] = String(bytes.length);
   } else if (method === 'POST' && !options.http2) {
-    /* else Node adds the length of a body that it has whole */
+    /* otherwise Node adds the length of a complete body */
     all['transfer-encoding'] = 'chunked';
   }
   const answer = new Answer();

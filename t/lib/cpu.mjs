@@ -1,14 +1,14 @@
 /*
- * cpu.mjs: what work costs a worker, in CPU time.
+ * cpu.mjs: the CPU time that work costs a worker.
  *
- * While a worker computes, its other clients wait. CPU time says how long,
- * whatever else the machine does. Caches and the other thread of a core can
- * only add to it, so the least of several plays is the truth: two costs are
- * played in turn until their least values fit, or too often.
+ * While a worker computes, its other clients wait. CPU time measures how long,
+ * independent of the machine's load. Caches and the other thread of a core can
+ * only add to it, so the least of several runs counts: two costs are measured
+ * in turn until their least values fit, or a limit is reached.
  */
 import { readFileSync } from 'node:fs';
 
-/* Milliseconds that these processes have run. */
+/* CPU time of these processes, in ms. */
 export const cpu = (...pids) => pids.reduce((sum, pid) => sum
   + Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]),
 0) / 1e6;
@@ -22,8 +22,8 @@ export async function cost(n, work) {
 }
 
 /*
- * attack() and usual() play once and give their cost; fits(attack, usual)
- * judges the least of each. Returns {attack, usual, fits}, after 3 to 12 plays
+ * attack() and usual() run once and return their cost; fits(attack, usual)
+ * compares the least of each. Returns {attack, usual, fits} after 3 to 12 runs
  * of both.
  */
 export async function compare(attack, usual, fits) {

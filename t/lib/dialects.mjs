@@ -1,14 +1,14 @@
 /*
- * dialects.mjs: what each dialect says, as its real client and its
- * real provider would; one file per dialect beside this one.
+ * dialects.mjs: the messages of each dialect, as its real client and its real
+ * provider send them; one file per dialect in dialects/.
  *
  * A call is {id, name, input, ...}; results are {id: value}, where an Error
- * means a failed tool. Streams are arrays of events (strings) with the `id`
- * of the response and its `calls`: calls() asks for tools, final() is an
- * answer in words. fresh() and continuation() are request bodies; from is a
- * stream of calls(); says() makes a continuation end in new words. check()
- * answers as the provider does: null when a body is good, else {status, body
- * or events} in its own words.
+ * means a failed tool. Streams are arrays of events (strings) with the `id` of
+ * the response and its `calls`: calls() makes a stream with calls, final() a
+ * text answer. fresh() and continuation() are request bodies; from is a stream
+ * of calls(); says() adds a new user text to a continuation. check() answers
+ * like the provider: null for a valid body, else {status, body or events} with
+ * its error text.
  */
 import { agUi, agUiResume } from './dialects/ag_ui.mjs';
 import { aiSdk } from './dialects/ai_sdk.mjs';
@@ -21,11 +21,10 @@ import { responses, responsesChained, responsesConversation }
 export { events, newCalls, newId } from './dialects/wire.mjs';
 
 /*
- * name: value of the directive chat. apps: who answers is an app, which tells
- * errors by events, not by a status. bounces: the word that told() has for a
- * bounce, where holds end by one. interrupts: what is asked comes with the
- * end of the stream, and no words of the user are an answer to it. The rest
- * is what is said.
+ * name: value of the directive chat. apps: the upstream is an app that reports
+ * errors as events, not as a status. bounces: the outcome in told() if holds
+ * end by a bounce. interrupts: the calls come with the end of the stream, and
+ * no user text answers them. The rest is the dialect's messages.
  */
 export const dialects = {
   ai_sdk: { name: 'ai_sdk', apps: true, bounces: 'bounce', ...aiSdk },

@@ -1,12 +1,12 @@
 /*
- * dns.mjs: a name server that answers when the test lets it.
+ * dns.mjs: a name server that answers when the test allows it.
  *
- * A request whose upstream's name is not known yet has claimed, and has sent
+ * A request that waits for its upstream's name has claimed and has sent
  * nothing. Names that begin with "no" do not exist; all others are 127.0.0.1.
  */
 import dgram from 'node:dgram';
 
-/* answer: a promise, or a function of the name that may give one. */
+/* answer: a promise, or a function of the name that may return one. */
 export async function resolver(t, answer) {
   const it = { asked: [], waiting: [], answer };
   const socket = dgram.createSocket('udp4');
@@ -33,7 +33,7 @@ export async function resolver(t, answer) {
   });
   await new Promise((resolve) => { socket.bind(0, '127.0.0.1', resolve); });
   it.port = socket.address().port;
-  /* Returns when somebody has asked for this name. */
+  /* Returns when a query for this name has arrived. */
   it.question = async (name) => {
     while (!it.asked.includes(name)) {
       await new Promise((resolve) => { it.waiting.push(resolve); });

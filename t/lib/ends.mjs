@@ -1,6 +1,6 @@
 /*
- * ends.mjs: answers that break off: how an upstream does it, what is
- * told to a client of each dialect, and what nginx logs.
+ * ends.mjs: answers that break off: the ways of an upstream, the error event
+ * of each dialect, and the log lines of nginx.
  */
 import assert from 'node:assert/strict';
 import { nginx, post, until } from './harness.mjs';
@@ -22,10 +22,10 @@ export const closing = head({ 'Content-Type': 'text/event-stream' },
   '200 OK', '1.0');
 
 /*
- * How an upstream breaks off. play gets the socket, the whole frames that
- * are to arrive, the beginning of a further one, and arrived(), which waits
- * until the client has the frames; reason is what the client is told. lossy:
- * plain nginx would lose some of the frames.
+ * How an upstream breaks off. play gets the socket, the whole frames that must
+ * arrive, the beginning of a further one, and arrived(), which waits until the
+ * client has the frames; reason is the reason in the error event. lossy: plain
+ * nginx would lose some of the frames.
  */
 export const breaks = {
   'FIN, frames whole, length open': { reason: 'eof',
@@ -94,7 +94,7 @@ export const breaks = {
     } },
 };
 
-/* A stream as far as into its second call, and the frame that is cut. */
+/* A stream up to its second call, and the frame that is cut. */
 export function beginning(key, { empty, comments } = {}) {
   const dialect = dialects[key];
   const calls = newCalls(2, dialect.prefix);
@@ -118,7 +118,7 @@ export async function theatre(t, locations, options) {
   return { u, n, cases };
 }
 
-/* Posts to a case; gives the answer and the way to its log lines. */
+/* Posts to a case; returns the answer and the URI of its log lines. */
 export function begin({ n, cases }, key, one, { way, http2, body } = {}) {
   const id = newId('');
   const uri = `/${way}/${id}${dialects[key].path}`;
@@ -139,7 +139,7 @@ export async function logged({ n }, uri) {
   return { seen, lines };
 }
 
-/* A stream ended in this one word, and it was said once. */
+/* Checks that the log has this end of the stream, once. */
 export async function ended(scene, uri, word, reason) {
   const { seen, lines } = await logged(scene, uri);
   await until(() => lines().length);
@@ -149,7 +149,7 @@ export async function ended(scene, uri, word, reason) {
   assert.equal(said, reason ? `${word} ${reason}` : word);
 }
 
-/* A provider's dialect: the connection breaks behind the error event. */
+/* A provider's dialect: the connection breaks after the error event. */
 export const isRaw = (key) => /^(openai|anthropic|gemini)/.test(key);
 
 /* The text of an answer that ended with the dialect's error event. */
@@ -166,7 +166,7 @@ export const terminated = (reason, resumable) => 'Upstream connection error: '
   + `the stream was terminated before its end (${reason})${resumable
     ? '; it can be resumed' : ''}`;
 
-/* What follows the frames tells of the interruption, as a client takes it. */
+/* Checks that the interruption event follows the frames. */
 export function interrupted(key, rest, { reason, calls, sequence, bare }) {
   const list = events(rest);
   const last = list.at(-1);

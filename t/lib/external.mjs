@@ -1,6 +1,6 @@
 /*
- * external.mjs: external results: a location for them beside the chat, the
- * clients that post there, and what goes upstream.
+ * external.mjs: external results: their location beside the chat, the clients
+ * that post there, and the upstream requests.
  *
  * The conversation of a batch of lib/batch.mjs is its key.
  */
@@ -10,7 +10,7 @@ import { stage } from './batch.mjs';
 import { say } from './hold.mjs';
 import { newId } from './dialects.mjs';
 
-/* Options of a stage: chat_results at /results, for those of the tenant. */
+/* Options of a stage: chat_results at /results, for the same tenant. */
 export const outside = { hold: '20s', workers: 2,
   location: `${say.verdict} chat_siblings empty;`,
   server: `
@@ -21,7 +21,7 @@ export const outside = { hold: '20s', workers: 2,
 export const openStage = (t, key, options) =>
   stage(t, key, { ...outside, ...options });
 
-/* What /results has answered: {status, headers, body}. */
+/* The answer of /results: {status, headers, body}. */
 export async function answered(answer) {
   const text = await answer.text();
   const { status, headers } = await answer.head;
@@ -30,7 +30,7 @@ export async function answered(answer) {
       ? JSON.parse(text) : null };
 }
 
-/* Posts this body, whatever it is. */
+/* Posts any body. */
 export const send = (batch, body, { headers, node = batch.pick(), ...rest }
   = {}) => answered(post(rest.http2 ? node.port2 : node.port, '/results',
   body, headers, rest));
@@ -49,14 +49,14 @@ const named = (batch, method, { headers, node = batch.pick() } = {}) =>
 export const show = (batch, options) => named(batch, 'GET', options);
 export const clear = (batch, options) => named(batch, 'DELETE', options);
 
-/* It was taken: so many were new, so many were not. */
+/* Checks that it was accepted: the number of new and of repeated results. */
 export async function taken(answer, applied, repeated = 0) {
   const { status, body } = await answer;
   assert.equal(status, 200, JSON.stringify(body));
   assert.deepEqual(body, { applied, repeated });
 }
 
-/* An answer of the Responses API that asks to approve these calls. */
+/* An answer of the Responses API with approval requests for these calls. */
 export function asking(ids) {
   const id = newId('resp_');
   let number = 0;
@@ -74,7 +74,7 @@ export function asking(ids) {
   { id, calls: ids.map((one) => ({ id: one })) });
 }
 
-/* The result of this call as it went upstream, whatever the dialect. */
+/* The result of this call in the upstream request, in any dialect. */
 export function sent({ body }, id) {
   const part = body.messages?.flatMap((m) => m.parts ?? [])
     .find((one) => one.toolCallId === id);
@@ -91,7 +91,7 @@ export function sent({ body }, id) {
     ?? response?.functionResponse.response;
 }
 
-/* How each dialect is to be told an output and an error. */
+/* The checks of an output and an error in each dialect. */
 const forms = {
   ai_sdk: {
     output: (got, value) => {
@@ -114,7 +114,7 @@ const forms = {
       assert.equal(got.content, text);
     } },
   gemini: {
-    /* The provider takes objects alone. */
+    /* The provider accepts only objects. */
     output: (got, value) => assert.deepEqual(got,
       value?.constructor === Object ? value : { output: value }),
     error: (got, text) => assert.deepEqual(got, { error: text }) },
@@ -147,7 +147,7 @@ const forms = {
 };
 export const formOf = ({ dialect }) => forms[dialect.name] ?? forms.text;
 
-/* A string says itself, another value is JSON in a string. */
+/* A string stays itself, another value becomes JSON in a string. */
 function textual(text) {
   try {
     return JSON.parse(text);

@@ -3,11 +3,10 @@
  *
  * nginx() writes a configuration into a folder of its own, starts nginx on
  * loopback, and on the test's end stops it and reads its error log: an
- * [alert], an [emerg], or a sanitizer's report fails the test.
- * post() makes one request, over HTTP/1.1 or HTTP/2, whose answer can be
- * watched as it arrives (lib/client.mjs). Nothing here waits by the clock
- * for luck: until() waits for a condition, and says what it waited for when it
- * gives up (lib/wait.mjs). The providers behind nginx are in
+ * [alert], an [emerg], or a sanitizer's report fails the test. post() makes
+ * one request, over HTTP/1.1 or HTTP/2; its answer can be watched as it
+ * arrives (lib/client.mjs). until() waits for a condition, and its error names
+ * that condition (lib/wait.mjs). The providers behind nginx are in
  * lib/provider.mjs, Redis servers in lib/redis/redis.mjs.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -31,7 +30,9 @@ export const root = fileURLToPath(new URL('../..', import.meta.url));
 const asan = !!process.env.CHAT_ASAN;
 const binary = process.env.CHAT_NGINX ?? 'nginx';
 
-/* Since 1.25.1 HTTP/2 has a directive of its own; listen warns of the old. */
+/*
+ * Since 1.25.1 HTTP/2 has a directive of its own; the old form is a warning.
+ */
 const http2On = (() => {
   const { stderr } = spawnSync(binary, ['-v'], { encoding: 'utf8' });
   const [, major, minor, patch] = /nginx\/(\d+)\.(\d+)\.(\d+)/
@@ -47,18 +48,15 @@ export const modulePath = process.env.CHAT_MODULE
 export const unbuilt = !existsSync(modulePath)
   && `${modulePath} is not built: run make ${asan ? 'asan' : 'module'}`;
 
-/*
- * The store that a test gets that asks for none: shm, redis, sentinel or
- * cluster.
- */
+/* The default store of a test: shm, redis, sentinel or cluster. */
 export const store = process.env.CHAT_STORE ?? 'shm';
 
-/* After so many ms at most it is known that a worker was killed. */
+/* All workers know after this many ms that one was killed. */
 export const deadAfter = store === 'shm' ? 500 : 12000;
 
 /*
  * The Redis server of this process; each nginx has a database of its own, or
- * in a cluster keys that no other one knows.
+ * in a cluster keys of its own.
  */
 const servers = { redis, sentinel: sentinels, cluster };
 let shared;
@@ -76,7 +74,7 @@ async function newStore() {
   return `${(await shared).url({ db: databases++ })} timeout=2s`;
 }
 
-/* What the module saw of each request, as JSON lines in access.log. */
+/* The module's variables for each request, as JSON lines in access.log. */
 const logged = {
   pid: '$pid', uri: '$request_uri', status: '$status', body: '$request_body',
   length: '$request_length', upstream: '$upstream_status',
@@ -92,9 +90,9 @@ function logFormat(withModule) {
 }
 
 /*
- * A client that brings no credentials is a tenant of its own here: without a
- * tenant nothing would be managed. A test that sets chat_tenant at http level
- * has its own.
+ * Clients without credentials are a tenant of their own here: without a tenant
+ * their requests would be unmanaged. A test may set chat_tenant at http level
+ * itself.
  */
 function tenantOf({ tenant = true, module, http }) {
   const credentials = ['http_authorization', 'http_x_api_key', 'http_api_key',
@@ -107,11 +105,11 @@ function tenantOf({ tenant = true, module, http }) {
 /*
  * The whole nginx.conf. Options: upstream (port of a provider), chat (the
  * value of the directive; false leaves it out), location (more lines for
- * location /), server, http, main (more lines there), workers, level,
- * module (false: plain nginx), tenant (false: no chat_tenant at http level),
- * locations (replaces location / altogether),
- * store (what is behind chat_store), connects (true: wait until it does),
- * names (server_name of several servers that are alike otherwise).
+ * location /), server, http, main (more lines there), workers, level, module
+ * (false: plain nginx), tenant (false: no chat_tenant at http level),
+ * locations (replaces location / altogether), store (the arguments of
+ * chat_store), connects (true: wait for its connection), names (server_name of
+ * several otherwise equal servers).
  */
 function configuration(dir, [h1, h2], options) {
   const o = { workers: 1, level: 'info', module: true, chat: 'auto',
@@ -177,7 +175,7 @@ function launch(dir, args, options) {
   });
 }
 
-/* What stands for a store where nothing connects to it. */
+/* A placeholder for a store to which nothing connects. */
 const untried = store === 'shm' ? 'shm:16m'
   : 'redis://127.0.0.1 timeout=2s';
 
@@ -200,7 +198,7 @@ const trouble = new RegExp(['\\[alert\\]', '\\[emerg\\]', 'runtime error:',
   'AddressSanitizer', 'exited with (fatal )?code [1-9]'].join('|'));
 
 class Nginx {
-  /* connects: each worker says in the log when its store is there. */
+  /* connects: each worker logs when its store is connected. */
   constructor(dir, ports, child, connects) {
     this.dir = dir;
     this.connects = connects;
@@ -215,8 +213,8 @@ class Nginx {
   }
 
   /*
-   * The access log so far: one object per finished request. A line that is
-   * being written is not one yet.
+   * The access log so far: one object per finished request, complete lines
+   * only.
    */
   accessLog() {
     return readFileSync(`${this.dir}/access.log`, 'utf8').split('\n')
@@ -235,7 +233,7 @@ class Nginx {
     return Number(/VmRSS:\s+(\d+)/.exec(status)[1]) * 1024;
   }
 
-  /* Every worker has what it needs to judge. */
+  /* Every worker is connected to its store. */
   ready() {
     const connected = (pid) => new RegExp(
       `${pid}#${pid}: chat: the store \\S+ is connected`);
@@ -243,7 +241,7 @@ class Nginx {
       connected(pid).test(this.errorLog()));
   }
 
-  /* Returns when only new workers accept; old ones may have work left. */
+  /* Returns when only new workers accept; old ones may still be busy. */
   async reload() {
     const old = this.workers();
     this.child.kill('SIGHUP');
@@ -267,7 +265,7 @@ class Nginx {
       'a worker');
   }
 
-  /* A line of the error log that this test brings about on purpose. */
+  /* A line of the error log that this test causes on purpose. */
   allow(pattern) {
     this.allowed.push(pattern);
   }
@@ -297,13 +295,13 @@ class Nginx {
   }
 }
 
-/* A test that died half-way leaves no nginx behind. */
+/* If a test process dies, its nginx is stopped. */
 const running = new Set();
 process.once('exit', () => running.forEach((child) => child.kill('SIGTERM')));
 
 const inUse = 'Address already in use';
 
-/* One try, to its end: an nginx that is up, or null if a port was taken. */
+/* One attempt to start: a running nginx, or null if a port was taken. */
 async function start(dir, ports, conf, options) {
   writeFileSync(`${dir}/nginx.conf`, conf);
   writeFileSync(`${dir}/output`, '');
@@ -311,7 +309,7 @@ async function start(dir, ports, conf, options) {
   const it = new Nginx(dir, ports, child, options.connects
     && /\bchat_store (redis|unix)/.test(conf)
     && /\bchat (?!off)\w+;/.test(conf));
-  /* Nor does node wait for it. */
+  /* Node does not wait for it either. */
   child.unref();
   running.add(child);
   child.once('exit', () => running.delete(child));
@@ -323,7 +321,7 @@ async function start(dir, ports, conf, options) {
     && it.workers().length === (options.workers ?? 1) && it.ready()),
   10000, 'nginx');
   if (taken()) {
-    /* It would go on trying; other ports are there at once. */
+    /* nginx would retry for long; other ports are free. */
     child.kill('SIGKILL');
     await it.exited;
     rmSync(`${dir}/error.log`);
@@ -351,5 +349,5 @@ export async function nginx(t, options) {
       return it;
     }
   }
-  throw new Error(`${inUse}, whatever the port (${dir})`);
+  throw new Error(`${inUse} on every port (${dir})`);
 }

@@ -1,6 +1,6 @@
 /*
- * hold.mjs: a batch whose requests wait: seeing that one does, leaving
- * results behind, and which worker has it.
+ * hold.mjs: held requests of a batch: waiting until one is held, storing its
+ * results, and finding its worker.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -13,13 +13,13 @@ import { dialects } from './dialects.mjs';
 export const live = (name, play, options) =>
   test(name, { skip: unbuilt, ...options }, play);
 
-/* The same; several of them run at a time. */
+/* The same; several such tests run at a time. */
 export const each = (t, work, prefix = '') => Promise.all(
   Object.keys(dialects).map((key) =>
     t.test(`${prefix}${key}`, (t2) => work(t2, key))));
 export const several = { concurrency: 3 };
 
-/* Lines for a location, so that an answer tells these of itself. */
+/* Lines for a location that add these values to an answer's headers. */
 export const say = { verdict: 'add_header X-Verdict $chat_verdict always;',
   pid: 'add_header X-Pid $pid always; proxy_set_header X-Pid $pid;' };
 
@@ -29,10 +29,13 @@ export const pidOf = async (answer) =>
   Number((await answer.head).headers['x-pid']);
 export const wordOf = async (answer) => (await told(answer)).word;
 
-/* ms after which a worker has got to what was sent to it. */
+/* ms after which a worker has processed its input. */
 const calm = process.env.CHAT_ASAN ? 300 : 100;
 
-/* A request that waits, and nothing (more) of its batch upstream. */
+/*
+ * Waits until requests are held, and checks that no (further) one went
+ * upstream.
+ */
 export async function held(batch, answer, upstream = 0) {
   await answer.sent;
   await pause(calm);
@@ -40,16 +43,16 @@ export async function held(batch, answer, upstream = 0) {
   assert.equal(batch.upstream().length, upstream, 'released too early');
 }
 
-/* Every worker has seen that what it told is not there any more. */
+/* Waits until every worker has noticed that its data is lost. */
 export const missed = ({ n }) => until(() => n.workers().every((pid) =>
   new RegExp(` ${pid}#.*has lost its data`).test(n.errorLog())));
 
-/* What is said of a request that has waited; its time may be over. */
+/* The verdicts of a request that was held; its hold may have expired. */
 const waited = ['held', 'bounced'];
 
 /*
- * Posts results that stay joined, and is back when the client has left. One
- * that has left before it was seen to wait comes again.
+ * Posts results and disconnects once the request is held, so the results stay
+ * stored. A client that disconnected too early posts again.
  */
 export async function leave(batch, results, options) {
   const node = options?.node ?? batch.pick();
@@ -68,12 +71,12 @@ export async function leave(batch, results, options) {
   assert.fail('never held');
 }
 
-/* The system calls of a worker that waits for events, by architecture. */
+/* The system calls of an idle worker, by architecture. */
 const waits = { x64: ['232', '281'], arm64: ['22'] }[process.arch];
 
 /*
- * Stops a worker where it waits for events: one that is stopped anywhere else
- * may hold the mutex of a zone, and then the others stand still with it.
+ * Stops a worker that waits for events. One stopped anywhere else may hold the
+ * mutex of a zone, which would block the others.
  */
 async function stop(pid) {
   const read = (name) => readFileSync(`/proc/${pid}/${name}`, 'utf8');
@@ -88,7 +91,7 @@ async function stop(pid) {
   });
 }
 
-/* Only this worker accepts while work() runs; the others stand still. */
+/* Only this worker accepts while work() runs; the others are stopped. */
 export async function only(n, pid, work) {
   const others = n.workers().filter((one) => one !== pid);
   try {

@@ -1,5 +1,5 @@
 /*
- * hostile.mjs: nginx before a provider that takes anything, and clients that
+ * hostile.mjs: nginx before a provider that accepts anything, and clients that
  * send anything.
  */
 import assert from 'node:assert/strict';
@@ -12,12 +12,12 @@ import { json, provider } from './provider.mjs';
 
 const keys = Object.keys(dialects);
 
-/* How many mutants a test sends. */
+/* The number of mutants that a test sends. */
 export const count = process.env.CHAT_ASAN ? 1500 : 9000;
 
 /*
- * nginx before a provider that takes anything and says a word. At the end its
- * workers must be the ones that it began with.
+ * nginx before a provider that accepts anything and answers one word. At the
+ * end its workers must be the same as at the start.
  */
 export async function open(t, location = '', options = {}) {
   const p = await provider(t, null, {
@@ -36,7 +36,7 @@ export async function open(t, location = '', options = {}) {
   return { p, n };
 }
 
-/* Posts and answers {status, verdict, text}; what came upstream is there. */
+/* Posts and returns {status, verdict, text} and the upstream request. */
 export async function send(n, path, body, headers, options) {
   const answer = post(n.port, path, body,
     { 'content-type': 'application/json', ...headers }, options);
@@ -72,7 +72,7 @@ export async function flood(n, list) {
   return ends;
 }
 
-/* So many bodies of all dialects, as flood() takes them. */
+/* This many bodies of all dialects, for flood(). */
 export function mutants(seed, number) {
   const next = random(seed);
   const valid = keys.flatMap((key) => bodies(key).map((body) =>

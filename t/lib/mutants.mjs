@@ -1,10 +1,10 @@
 /*
- * mutants.mjs: valid bodies and streams, and what a seeded generator makes of
- * them: wrong types, missing and doubled members, broken bytes.
+ * mutants.mjs: valid bodies and streams, and random mutants of them with a
+ * seed: wrong types, missing and duplicate members, broken bytes.
  */
 import { dialects, newCalls } from './dialects.mjs';
 
-/* A number generator with a seed, so that a failure can be seen again. */
+/* A number generator with a seed, so that a failure can be repeated. */
 export function random(seed) {
   let state = seed * 2654435761 >>> 0;
   return (below) => {
@@ -32,7 +32,7 @@ const strange = () => [null, true, false, 0, -1, 1e308, 1.5, '', 'x', [], {},
   Array(200).fill({ role: 'tool' }), JSON.parse('['.repeat(60)
     + ']'.repeat(60))];
 
-/* All places of a tree: [object, key]. */
+/* All members of a tree: [object, key]. */
 function places(tree, out = []) {
   if (tree && typeof tree === 'object') {
     for (const key of Object.keys(tree)) {
@@ -96,7 +96,7 @@ function smash(bytes, next) {
   }
 }
 
-/* A key that is twice, somewhere. */
+/* Duplicates a key somewhere. */
 function double(text, next) {
   const found = [...text.matchAll(/"(\w+)":/g)];
   const { index, 0: member } = found[next(found.length || 1)] ?? { index: -1 };
@@ -118,7 +118,7 @@ export function mutant(body, next) {
   return next(5) === 0 ? smash(bytes, next) : bytes;
 }
 
-/* The data of an event as an object, where it is one. */
+/* The data of an event, if it is an object. */
 function parsed(event) {
   const [, before, data, after] = /^(.*?data: )(\{.*\})(\s*)$/s.exec(event)
     ?? [];

@@ -1,10 +1,9 @@
 /*
- * nodes.mjs: several nginx masters before one provider, on one Redis,
- * as a balancer without affinity makes use of them.
+ * nodes.mjs: several nginx masters before one provider, on one Redis, as
+ * behind a load balancer without affinity.
  *
- * Batches of lib/batch.mjs post each request to a random node, or to the
- * one that is asked for. The generator is seeded: each test says its seed,
- * and CHAT_SEED plays it again.
+ * Batches of lib/batch.mjs post each request to a random node, or to a given
+ * one. Each test prints the seed of its generator; CHAT_SEED repeats it.
  */
 import { scene, staged } from './batch.mjs';
 import { random } from './mutants.mjs';
@@ -20,16 +19,16 @@ export function seeded(t) {
   return { seed, random: random(seed) };
 }
 
-/* So many nginx masters, of 2 workers each, on one store (options.store). */
+/* This many nginx masters, of 2 workers each, on one store (options.store). */
 export function nodes(t, key, p, count, options) {
   return Promise.all(Array.from({ length: count }, () =>
     staged(t, key, p, { workers: 2, connects: true, ...options })));
 }
 
 /*
- * A stage of several nodes: what stage() gives, with nodes (n is the first),
- * redis, random and pick(): a random node. options as of stage();
- * redis: a server, or the options of one; store(redis): what is behind
+ * A stage of several nodes: the result of stage(), with nodes (n is the
+ * first), redis, random and pick(): a random node. options as of stage();
+ * redis: a server, or the options of one; store(redis): the arguments of
  * chat_store; count.
  */
 export async function nodesStage(t, key, options = {}) {

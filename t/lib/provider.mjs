@@ -1,11 +1,11 @@
 /*
  * provider.mjs: a scripted provider (or app) behind nginx.
  *
- * It records every request and answers by script; before the script is asked,
- * the dialect's strict check answers what the real provider would refuse.
- * A script is a function of the request (and its number) that gives sse() or
- * json(); without one, `answer` of provider() decides by default(): words to
- * a body with results, a batch of calls to a fresh one.
+ * It records every request and answers by a script. Before the script runs,
+ * the dialect's strict check refuses what the real provider would refuse. A
+ * script is a function of the request (and its number) that returns sse() or
+ * json(); without one, `answer` of provider() uses default(): a text for a
+ * body with results, a batch of calls for a fresh one.
  */
 import http from 'node:http';
 import { gzipSync } from 'node:zlib';
@@ -14,10 +14,10 @@ import { until } from './wait.mjs';
 
 /*
  * An SSE answer. parts: strings, Buffers, promises (waited for, their value
- * ignored), functions (called and waited for). options: cut (bytes per
- * write; default: one write per part), flush (each write goes out by itself,
- * and the header; default true), end: 'end', 'reset', 'drop' (at once, without
- * a header) or 'open' (never), gzip, status, headers, close (delimited by the
+ * ignored), functions (called and waited for). options: cut (bytes per write;
+ * default: one write per part), flush (each write, and the header, is sent
+ * separately; default true), end: 'end', 'reset', 'drop' (at once, without a
+ * header) or 'open' (never), gzip, status, headers, close (delimited by the
  * connection's end, no chunks).
  */
 export function sse(parts, options = {}) {
@@ -104,7 +104,7 @@ async function respond(response, answer, request) {
   if (answer.end === 'end') {
     response.end();
   } else if (answer.end === 'reset') {
-    /* What was written has left this process before the reset goes. */
+    /* Earlier writes have left this process before the reset. */
     response.write('', () => response.socket?.resetAndDestroy());
   }
 }
@@ -126,7 +126,7 @@ class Provider {
     this.errors = [];
   }
 
-  /* Words to a continuation, options.calls to a fresh body. */
+  /* A text for a continuation, options.calls for a fresh body. */
   default({ body, dialect }) {
     const answered = dialect.answered(body);
     return sse(answered.length
@@ -134,12 +134,12 @@ class Provider {
       : dialect.calls({ calls: this.options.calls ?? [] }));
   }
 
-  /* Requests with results, those refused included. */
+  /* Requests with results, including refused ones. */
   continuations() {
     return this.requests.filter(({ answered }) => answered.length);
   }
 
-  /* The next request to come, or one that has come already. */
+  /* The request of this number, also if it has already arrived. */
   async arrival(number) {
     await until(() => this.requests.length >= number, 20000,
       `request ${number}`);
@@ -178,7 +178,7 @@ class Provider {
     await respond(response, answer, request);
   }
 
-  /* What the real provider refuses, refused in its words. */
+  /* The real provider's refusal of a body, in its words. */
   judge(request, incoming) {
     const { dialect } = this;
     if (!dialect || request.method !== 'POST') {
@@ -216,7 +216,7 @@ class Provider {
 /*
  * Starts a provider; dialect is a key of dialects, or null for any server.
  * options: answer (the script; may be set later, too), calls, strict (false:
- * no checks), lenient (ai_sdk: only the last step has to be complete).
+ * no checks), lenient (ai_sdk: only the last step must be complete).
  */
 export async function provider(t, dialect, options = {}) {
   const it = new Provider(dialect && dialects[dialect], options);

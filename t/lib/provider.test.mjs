@@ -1,6 +1,6 @@
 /*
  * provider.test.mjs: the harness itself, without the module. A provider that
- * forgives what the real one refuses would let every other test pass.
+ * accepts what the real one refuses would let every other test pass.
  *
  * Suite: plain.
  */
@@ -19,7 +19,7 @@ async function plain(t, dialect, options, script) {
 }
 
 for (const [key, dialect] of Object.entries(dialects)) {
-  test(`${key}: the strict provider's judgement`, async (t) => {
+  test(`${key}: the strict provider is like the real one`, async (t) => {
     const calls = newCalls(3, dialect.prefix);
     const [a, b, c] = calls.map(({ id }) => id);
     const p = await provider(t, key, { calls });
@@ -52,7 +52,7 @@ for (const [key, dialect] of Object.entries(dialects)) {
         delete results[left];
         const { status, text, refused } = await say(body(results));
         assert.equal(status, dialect.apps ? 200 : 400);
-        /* Gemini counts, and names none. */
+        /* Gemini counts results and names no id. */
         assert.ok(refused && (dialect.name === 'gemini'
           || text.includes(left)), text);
       }
@@ -79,7 +79,7 @@ for (const [key, dialect] of Object.entries(dialects)) {
         x.id !== stranger.id && x.call_id !== stranger.id
         || /output|result/.test(x.type)));
       if (all.resume) {
-        /* it is one too many as it is */
+        /* Without this there is one too many. */
       } else if (all.input) {
         drop(all.input);
       } else if (all.contents) {
@@ -194,7 +194,7 @@ test('nginx finds other ports where one is taken', async (t) => {
   const p = await provider(t, 'openai_chat');
   const tried = [];
   const n = await nginx(t, { conf: (dir, [port]) => {
-    /* The first time, one that the provider has. */
+    /* At first a port that the provider uses. */
     tried.push(tried.length ? port : p.port);
     return `daemon off; pid ${dir}/nginx.pid; events {}
       error_log ${dir}/error.log info;

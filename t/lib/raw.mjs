@@ -1,9 +1,9 @@
 /*
  * raw.mjs: an upstream that answers in bytes, not in HTTP.
  *
- * For answers that end as no HTTP library lets them end: cut in a frame, in a
- * chunk, without a last chunk, by a reset. Each request is read whole; the
- * script then has the socket.
+ * For answers that no HTTP library can produce: cut in a frame, in a chunk,
+ * without a last chunk, by a reset. Each request is read completely; then the
+ * script gets the socket.
  */
 import net from 'node:net';
 
@@ -15,7 +15,7 @@ export const head = (headers = {}, status = '200 OK', version = '1.1') =>
   `HTTP/${version} ${status}\r\n${Object.entries(headers)
     .map(([key, value]) => `${key}: ${value}\r\n`).join('')}\r\n`;
 
-/* The bytes of a request, once they are all there, else null. */
+/* The bytes of a complete request, else null. */
 function whole(bytes) {
   const end = bytes.indexOf('\r\n\r\n');
   if (end === -1) {

@@ -1,8 +1,8 @@
 /*
- * recorded.mjs: requests whose answers are recorded, on a Redis that the test
- * can read, and clients that disconnect from them.
+ * recorded.mjs: recorded answers on a Redis that the test can read, and
+ * clients that disconnect from them.
  *
- * An answer begins when the test opens a gate, so that followers are there in
+ * An answer begins when the test opens a gate, so that followers exist in
  * time.
  */
 import { Batch, stage } from './batch.mjs';
@@ -16,8 +16,8 @@ let shared;
 let databases = 0;
 
 /*
- * A stage on a Redis, where a request with results is answered by answer(),
- * once the test lets it.
+ * A stage on a Redis; answer() answers a request with results once the test
+ * allows it.
  */
 export async function recording(t, key, { answer, server, ...options } = {}) {
   shared ??= redis(null, { lines: ['databases 10000'] });
@@ -28,7 +28,7 @@ export async function recording(t, key, { answer, server, ...options } = {}) {
   const s = await stage(t, key, { connects: true, ...options, store: at });
   s.store = at;
   const usual = s.p.answer;
-  /* Both are sent at once: other tests use the connection, too. */
+  /* Both are sent together, since other tests use the connection, too. */
   s.redis = { command: async (...args) => (await Promise.all(
     [store.command('SELECT', db), store.command(...args)])).at(1) };
   s.p.answer = (request) => (request.answered.length && answer
@@ -36,7 +36,7 @@ export async function recording(t, key, { answer, server, ...options } = {}) {
   return s;
 }
 
-/* Where the stage's own location says what a test is to vary. */
+/* Ways with the settings of the stage's own location. */
 export const locations = (chat, lines) => `location / {
   chat ${chat};
   proxy_pass http://provider;
@@ -45,7 +45,7 @@ export const locations = (chat, lines) => `location / {
   ${lines}
 }`;
 
-/* A batch whose turn was asked, and its answered continuation under way. */
+/* A batch after its turn, with a running continuation. */
 export async function claimed(s, options, { more, headers, body } = {}) {
   const b = new Batch(s);
   await b.ask();
@@ -54,7 +54,7 @@ export async function claimed(s, options, { more, headers, body } = {}) {
   return { b, answer };
 }
 
-/* The same, but for the follower that was there before the answer came. */
+/* The same, with a follower that exists before the answer. */
 export async function followed(s, release, options, more) {
   const { b, answer } = await claimed(s, options, more);
   const record = await recordOf(s.redis, b);
@@ -69,10 +69,12 @@ export const after = (release, parts, options) =>
 
 export const words = (key, text = 'Sunny.') => dialects[key].final(text);
 
-/* nginx has noticed that a client is gone, and keeps its upstream for now. */
+/*
+ * nginx has noticed that a client disconnected, and keeps its upstream open.
+ */
 export const left = ({ n }) => n.errorLog().includes('client disconnected');
 
-/* The same, with n events more, of size bytes each. */
+/* The same, with n more events of size bytes each. */
 export const wordy = (n = 300, size = 1000) => words('ai_sdk')
   .flatMap((event, i) => (i === 3 ? Array.from({ length: n }, (_, nr) =>
     data({ type: 'text-delta', id: 't1',

@@ -1,9 +1,9 @@
 /*
- * recording.mjs: the recording of a stream, read and written in Redis by hand,
- * with the module's keys.
+ * recording.mjs: the recording of a stream in Redis, read and written by the
+ * test with the module's keys.
  *
- * A batch of lib/batch.mjs has at most one recording per claim. A follower is
- * made of the facts that a real one puts; it belongs to the claimant's own
+ * A batch of lib/batch.mjs has at most one recording per claim. A follower
+ * consists of the facts that a real one puts; it belongs to the claimant's own
  * worker, which lives as long as the producer does.
  */
 import { createHash } from 'node:crypto';
@@ -11,7 +11,9 @@ import http2 from 'node:http2';
 import net from 'node:net';
 import { until } from './wait.mjs';
 
-/* As chat_digest_parts(): SHA-256 of the parts, each behind its length. */
+/*
+ * As chat_digest_parts(): SHA-256 of the parts, each preceded by its length.
+ */
 export function digest(...parts) {
   const hash = createHash('sha256');
   for (const part of parts.map((p) => Buffer.from(p))) {
@@ -22,7 +24,7 @@ export function digest(...parts) {
   return hash.digest();
 }
 
-/* Of a server without a name, which is the scope. */
+/* The scope is that of a server without a name. */
 const tenantOf = (tenant) => digest('', tenant);
 
 /* The tag of a batch's keys. */
@@ -63,7 +65,7 @@ export class Record {
     return this.redis.command('HSETNX', this.key, field, `0${value}`);
   }
 
-  /* A worker follows; leave() of what it gives: not any more. */
+  /* Adds a follower of a worker; leave() of the result removes it. */
   async follow(worker = this.worker) {
     const serial = ++this.feeds;
     await this.put('record', 'wanted');
@@ -71,26 +73,26 @@ export class Record {
     return { leave: () => this.put(`gone/${worker}/${serial}`) };
   }
 
-  /* The pieces: {position, bytes, last}, and count: the events before it. */
+  /* The entries: {position, bytes, last}, and count: the events before it. */
   async pieces() {
     const list = await this.redis.command('XRANGE', `${this.key}:l`, '-', '+');
     return list.map(pieceOf);
   }
 
-  /* When its last piece is there: {head, text, pieces}. */
+  /* Waits for the last entry: {head, text, pieces}. */
   async whole(deadline = 5000) {
     await until(async () => {
       const newest = await this.redis.command('XREVRANGE', `${this.key}:l`,
         '+', '-', 'COUNT', 1);
       return newest.map(pieceOf).at(0)?.last;
-    }, deadline, 'the last piece of a record');
+    }, deadline, 'the last entry of a recording');
     const pieces = await this.pieces();
     return { pieces, head: headOf(pieces[0].bytes),
       text: pieces.slice(1).map(({ bytes }) => bytes).join('') };
   }
 }
 
-/* What a follower learns of the piece 0. */
+/* The head in entry 0. */
 export function headOf(bytes) {
   const [, status, length] = /^(\d+) (\d+)\n/.exec(bytes);
   const rest = Buffer.from(bytes.slice(bytes.indexOf('\n') + 1));
@@ -114,7 +116,7 @@ export async function batchFacts(redis, batch, tenant = 'Bearer tester') {
   return null;
 }
 
-/* The record of a batch's claim k, as soon as it is claimed. */
+/* The recording of a batch's claim k, once it is claimed. */
 export async function recordOf(redis, batch, k = 1,
   tenant = 'Bearer tester') {
   const claim = await until(async () =>
@@ -126,7 +128,10 @@ export async function recordOf(redis, batch, k = 1,
 const headersOf = (batch) => ({ 'content-type': 'application/json',
   authorization: 'Bearer tester', 'x-batch': batch.key });
 
-/* Batches whose results go over one connection, of which nothing is read. */
+/*
+ * Batches that send their results over one connection that the client never
+ * reads.
+ */
 export function together(t, { n }, batches) {
   const session = http2.connect(`http://127.0.0.1:${n.port2}`);
   session.on('error', () => {});
@@ -142,7 +147,7 @@ export function together(t, { n }, batches) {
   return { session, streams };
 }
 
-/* Posts the results and reads nothing; gives what destroy() closes. */
+/* Posts the results and reads nothing; destroy() of the result disconnects. */
 export function stuck(t, stage, batch, isHttp2) {
   if (isHttp2) {
     return together(t, stage, [batch]).session;
@@ -158,7 +163,7 @@ export function stuck(t, stage, batch, isHttp2) {
   return socket;
 }
 
-/* How the claim k ended, as soon as it has. */
+/* The end of claim k, once it has ended. */
 export function endOf(redis, batch, k = 1) {
   return until(async () => {
     const all = await batchFacts(redis, batch);

@@ -1,6 +1,6 @@
 /*
- * replay.mjs: streams that say again what the client has: a stage
- * that plays one in all pieces and ways, and what is to be left of it.
+ * replay.mjs: streams that repeat calls of the client: a stage that sends one
+ * in all pieces and ways, and the expected rest.
  */
 import assert from 'node:assert/strict';
 import { nginx, post, until } from './harness.mjs';
@@ -36,13 +36,13 @@ export async function theatre(t, more) {
   return { p, n, cases };
 }
 
-/* Plays one case one way; gives the bytes, and what the log says. */
+/* Runs one case one way; returns the bytes and the log line. */
 export async function show({ n, cases }, one, { way = 'unbuffered',
   cut = 'whole', http2 = false } = {}) {
   const key = newId('');
   cases.set(key, one);
   const uri = `/${way}/${key}/${cut}${(one.dialect ?? dialects.ai_sdk).path}`;
-  /* A tenant of its own: no turn of a case finds what another has left. */
+  /* A tenant of its own: no turn of a case finds the state of another. */
   const answer = post(http2 ? n.port2 : n.port, uri, one.body,
     { authorization: one.tenant ?? key }, { http2 });
   const bytes = await answer.text();
@@ -52,7 +52,9 @@ export async function show({ n, cases }, one, { way = 'unbuffered',
   return { bytes, seen };
 }
 
-/* A case in all pieces; sees is the stream's part that comes through. */
+/*
+ * A case in all pieces; sees is the part of the stream that the client gets.
+ */
 export async function play(scene, one, options = {}) {
   const sees = one.sees.join('');
   const turns = [['1', 'unbuffered', false], ['7', 'buffered', false],
@@ -67,7 +69,7 @@ export async function play(scene, one, options = {}) {
   }));
 }
 
-/* Each event of a stream as an object, changed, and written as it was. */
+/* Changes each event of a stream as an object and writes it as before. */
 const rewritten = (stream, change) => stream.flatMap((event) => {
   const text = /^data: ([^\n]*)/m.exec(event)[1];
   if (text === '[DONE]') {
@@ -78,7 +80,7 @@ const rewritten = (stream, change) => stream.flatMap((event) => {
     : event.startsWith('event:') ? named(object) : data(object);
 });
 
-/* What is left of a stream without the calls at these positions. */
+/* The stream without the calls at these positions. */
 export const without = {
   openai_chat: (stream, gone, all) => rewritten(stream, (object) => {
     const [choice] = object.choices;
@@ -126,7 +128,7 @@ export const without = {
     });
   },
 
-  /* Nothing is numbered. */
+  /* Without numbers. */
   ag_ui: (stream, gone) => {
     const at = new Map();
     let opened = 0;

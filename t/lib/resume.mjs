@@ -1,10 +1,9 @@
 /*
- * resume.mjs: answers that are recorded whole, and clients that come
- * back for them.
+ * resume.mjs: completely recorded answers, and clients that resume them.
  *
- * The conversation of a request is its header x-batch, whatever the dialect;
- * /resume/<conversation> gives it back. A provider answers as `answer` of the
- * stage says. Events are counted as a client counts them.
+ * The header x-batch names the conversation of a request in every dialect;
+ * /resume/<conversation> resumes it. The provider answers with `answer` of the
+ * stage. Events are counted as a client counts them.
  */
 import { gate, get, post } from './harness.mjs';
 import { scene, staged } from './batch.mjs';
@@ -12,12 +11,12 @@ import { dialects, newId } from './dialects.mjs';
 import { nodesStage } from './nodes.mjs';
 import { provider, sse } from './provider.mjs';
 
-/* Dialects, one of each, and those whose events carry an id: line. */
+/* One variant of each dialect, and the dialects with id: lines in events. */
 export const keys = Object.keys(dialects).filter((key) =>
   !dialects[key].chained);
 export const numbered = ['openai_chat', 'openai_responses', 'anthropic'];
 
-/* Options of a stage: record is what is behind chat_record on. */
+/* Options of a stage: record: the arguments after chat_record on. */
 const options = ({ record = '', running = '', server = '', ...rest }) => ({
   workers: 2, ...rest,
   server: `
@@ -27,7 +26,7 @@ const options = ({ record = '', running = '', server = '', ...rest }) => ({
   location ~ ^/resume/(.*)$ { chat_resume $1 ${running}; }
   ${server}` });
 
-/* A stage whose provider answers with what answer(request) gives. */
+/* A stage with a provider that answers with answer(request). */
 export async function resumeStage(t, key, { answer, ...rest } = {}) {
   const o = options(rest);
   const p = await provider(t, key, o);
@@ -44,7 +43,7 @@ export async function resumeNodes(t, key, { answer, ...rest } = {}) {
   return s;
 }
 
-/* A final answer of so many events of text. */
+/* A final answer of this many text events. */
 export function lengthy(key, n, size = 10) {
   const word = 'WORDS';
   const all = dialects[key].final(word);
@@ -70,7 +69,7 @@ export class Talk {
       rest);
   }
 
-  /* Somebody comes back. last: Last-Event-ID; query: what is behind the ?. */
+  /* Resumes. last: Last-Event-ID; query: the query string. */
   resume({ last, query = '', node = this.s.pick(), headers, ...rest } = {}) {
     return get(rest.http2 ? node.port2 : node.port,
       `/resume/${this.conversation}${query && `?${query}`}`,
@@ -82,12 +81,15 @@ export class Talk {
   }
 }
 
-/* The blocks of an answer, each with its blank line; the rest goes last. */
+/*
+ * The blocks of an answer, each with its blank line; the rest is the last
+ * item.
+ */
 export const blocks = (text) => text.match(/[^]*?\n\n|[^]+$/g) ?? [];
 
 /*
- * An answer of which so many events have come; when the gate opens it goes on,
- * to its end or up to the event cut.
+ * An answer of which this many events have arrived; when the gate opens, it
+ * continues to its end or up to the event `cut`.
  */
 export async function half(t, key, { at = 8, total = 20, cut, nodes = 1, sse:
   more, ...rest } = {}) {
@@ -103,7 +105,7 @@ export async function half(t, key, { at = 8, total = 20, cut, nodes = 1, sse:
     request: s.p.requests[0] };
 }
 
-/* An answer whose client leaves, and that goes on past max= then. */
+/* An answer that exceeds max= after its client has disconnected. */
 export async function pastMax(t, key) {
   const all = lengthy(key, 100, 1000);
   const s = await resumeStage(t, key, { record: 'max=64k',
@@ -118,7 +120,7 @@ export async function pastMax(t, key) {
   return { s, talk };
 }
 
-/* The last id: of an answer; empty where it has none. */
+/* The last id: of an answer, or an empty string. */
 export const lastId = (text) =>
   [...text.matchAll(/^id: (.*)$/gm)].at(-1)?.[1] ?? '';
 

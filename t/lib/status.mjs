@@ -1,5 +1,5 @@
 /*
- * status.mjs: what chat_status says, and what it ought to say by the
+ * status.mjs: the output of chat_status, and its expected values from the
  * access log.
  */
 import { get } from './harness.mjs';
@@ -34,7 +34,7 @@ export function above0(tree, path = '') {
       : value ? [[`${path}${key}`, value]] : [])).sort();
 }
 
-/* requests and turns as the access log has them, in the same form. */
+/* Requests and turns from the access log, in the same form. */
 export function logged(lines) {
   const found = {};
   const count = (path) => { found[path] = (found[path] ?? 0) + 1; };
@@ -49,7 +49,7 @@ export function logged(lines) {
   return Object.entries(found).sort();
 }
 
-/* All that counts events, without times. */
+/* All counters of events, without times. */
 export const counted = ({ counters }) => above0(counters);
 
 /* The requests and turns of it. */

@@ -1,6 +1,6 @@
 /*
- * wait.mjs: what all of the harness stands on: waiting for what is to
- * happen, free ports, and folders of one's own.
+ * wait.mjs: the base of the harness: waiting for conditions, free ports, and
+ * temporary folders.
  */
 import { mkdtempSync } from 'node:fs';
 import net from 'node:net';
@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /*
- * What a deadline is multiplied by: one that is met costs nothing, and a busy
- * machine, or sanitized code, is several times slower.
+ * The factor of deadlines: a busy machine, or sanitized code, is several times
+ * slower; a long deadline costs nothing if it is met.
  */
 export const patience = process.env.CHAT_ASAN ? 8 : 4;
 
-/* Polls until probe() gives something true, and gives it back. */
+/* Polls until probe() returns a true value, and returns that. */
 export async function until(probe, deadline = 5000, what = String(probe)) {
   const end = Date.now() + deadline * patience;
   for (;;) {
@@ -22,18 +22,18 @@ export async function until(probe, deadline = 5000, what = String(probe)) {
       return value;
     }
     if (Date.now() > end) {
-      throw new Error(`waited ${deadline} ms in vain for ${what}`);
+      throw new Error(`waited ${deadline} ms for ${what}`);
     }
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
-/* For what is true only if something does NOT happen for a while. */
+/* For conditions that hold only if something does NOT happen for a while. */
 export const pause = (ms) => new Promise((resolve) => {
   setTimeout(resolve, ms);
 });
 
-/* A promise that a test settles by hand: await gate; gate.open(value). */
+/* A promise that the test resolves: await gate; gate.open(value). */
 export function gate() {
   let open;
   const promise = new Promise((resolve) => { open = resolve; });

@@ -2,11 +2,11 @@
  * chaos.test.mjs: batches over two nodes and one Redis while workers are
  * killed, Redis is restarted and paused, and results come twice and late.
  *
- * Of each batch at most one request with results is accepted upstream, unless
- * the worker of the first has gone since: then the first counts as interrupted
- * and a client that comes again goes on. What goes upstream is never
- * incomplete; each client ends with an answer.
- * CHAT_CHAOS is the number of batches (40), CHAT_SEED plays a run again.
+ * At most one request with results per batch is accepted upstream, unless the
+ * worker of the first died: then the first counts as interrupted, and a
+ * client's retry goes upstream. No incomplete request goes upstream; each
+ * client gets an answer. CHAT_CHAOS is the number of batches (40), CHAT_SEED
+ * repeats a run.
  *
  * Suite: asan.
  */
@@ -38,7 +38,7 @@ async function bring(scene, batch, results, outcomes) {
   throw new Error(`no answer for ${batch.key}`);
 }
 
-/* The turn that asks for the tools, until it came through whole. */
+/* The turn with the calls, repeated until it is complete. */
 async function asked(scene, size) {
   for (;;) {
     const batch = new Batch(scene, size);
@@ -61,13 +61,13 @@ async function play(scene) {
   });
   await Promise.all(clients);
   const accepted = batch.upstream().filter(({ refused }) => !refused);
-  assert.ok(accepted.length > 0, 'nothing went on');
+  assert.ok(accepted.length > 0, 'no request went upstream');
   assert.equal(batch.upstream().length, accepted.length, 'incomplete');
   for (const one of accepted) {
     assert.deepEqual(one.answered, batch.ids);
   }
   for (const one of accepted.slice(0, -1)) {
-    /* A worker that is gone may have taken the end of its attempt along. */
+    /* A dead worker may not have stored the end of its attempt. */
     assert.ok(outcomes.get(one.headers['x-try']) === 'broken'
       || scene.gone.has(Number(one.headers['x-pid'])),
     `${batch.key}: sent twice`);
@@ -94,7 +94,7 @@ const trouble = {
   },
 };
 
-live('chaos: nothing is sent twice, incomplete, or lost', async (t) => {
+live('chaos: no batch is sent twice, incomplete, or lost', async (t) => {
   const scene = await nodesStage(t, 'openai_chat', { hold: '3s',
     redis: { appendonly: true }, location: `chat_store_failure deny;
       proxy_set_header X-Pid $pid;` });

@@ -1,10 +1,11 @@
 /*
- * cluster.test.mjs: a Redis cluster under two nginx masters: batches as on one
- * server, slots that move in the middle of one, and masters that are killed.
+ * cluster.test.mjs: a Redis Cluster under two nginx masters: batches as on one
+ * server, slots that move in the middle of a batch, and masters that are
+ * killed.
  *
- * The cluster is made by the test, whatever CHAT_STORE says. The laws of a
- * store hold over it, too:
- * CHAT_STORE=cluster node --test t/store/contract.test.mjs.
+ * The test starts its own cluster, regardless of CHAT_STORE. To check the laws
+ * of a store over it: CHAT_STORE=cluster node --test
+ * t/store/contract.test.mjs.
  *
  * Suite: asan.
  */
@@ -26,7 +27,7 @@ function stage(t, key, c, options) {
   return nodesStage(t, key, { redis: c, store, hold: '30s', ...options });
 }
 
-/* A batch whose first result waits at a node: {batch, waits, slot}. */
+/* A batch with a request held at a node: {batch, waits, slot}. */
 async function begun(scene, c, calls = 3) {
   const batch = new Batch(scene, calls);
   await batch.ask();
@@ -38,7 +39,7 @@ async function begun(scene, c, calls = 3) {
   return { batch, waits, slot };
 }
 
-/* A batch whose slot is this server's, or (not) of any other one. */
+/* A batch with a slot of this server, or (not) of any other one. */
 async function begunAt(scene, c, server, there = true, calls = 2) {
   for (;;) {
     const one = await begun(scene, c, calls);
@@ -49,7 +50,7 @@ async function begunAt(scene, c, server, there = true, calls = 2) {
   }
 }
 
-/* One has the answer; who looks when it is over may be told that it is. */
+/* One client gets the answer; a late one may get an empty turn. */
 async function allTold(answers) {
   const words = await Promise.all(answers.map(wordOf));
   assert.ok(words.includes('final'), `${words}`);
@@ -57,7 +58,7 @@ async function allTold(answers) {
     `${words}`);
 }
 
-/* Nobody was asked for keys of several slots, or for what it cannot do. */
+/* No node got keys of several slots, or an unknown command. */
 function clean(scene) {
   for (const node of scene.nodes) {
     assert.doesNotMatch(node.errorLog(), /refused a command:/);
@@ -76,7 +77,7 @@ live('s28 s37: each result at a random node, in every order', async (t) => {
     clean(scene);
   });
   for (const server of c.masters) {
-    assert.ok(await server.command('DBSIZE') > 5, 'every master has its part');
+    assert.ok(await server.command('DBSIZE') > 5, 'every master has keys');
   }
 }, several);
 
@@ -89,12 +90,12 @@ live('a slot moves step by step in the middle of a batch', async (t) => {
     const from = await c.owner(slot);
     const to = c.another(from);
 
-    /* All keys are still there: the old owner answers, or says try again. */
+    /* The old owner still has all keys: it answers, or replies TRYAGAIN. */
     await c.begin(slot, to);
     const second = batch.continue(batch.results([1]), { node: b });
     await held(batch, second);
 
-    /* Some are here, some there: nobody can answer. */
+    /* Both nodes have a part of the keys: neither can answer. */
     await c.migrate(slot, from, to, facts);
     const third = batch.continue(batch.results([2]), { node: a });
     await held(batch, third);
@@ -108,11 +109,11 @@ live('a slot moves step by step in the middle of a batch', async (t) => {
     batch.released();
     clean(scene);
   });
-  assert.ok(await c.errors('TRYAGAIN') > 0, 'nobody was told to try again');
-  assert.ok(await c.errors('MOVED') > 0, 'nobody was told that it has moved');
+  assert.ok(await c.errors('TRYAGAIN') > 0, 'no TRYAGAIN was sent');
+  assert.ok(await c.errors('MOVED') > 0, 'no MOVED was sent');
 });
 
-live('a batch is completed while its slot is on its way', async (t) => {
+live('a batch is completed while its slot moves', async (t) => {
   const c = await cluster(t);
   await each(t, async (t2, key) => {
     const scene = await stage(t2, key, c);
@@ -132,9 +133,9 @@ live('a batch is completed while its slot is on its way', async (t) => {
   });
 });
 
-live('a command that was retried for long follows ASK', async (t) => {
+live('a command with many retries follows ASK', async (t) => {
   const c = await cluster(t);
-  /* A recording has new keys, for which the importing node has TRYAGAIN. */
+  /* A recording has new keys; the importing node replies TRYAGAIN for them. */
   const scene = await stage(t, 'openai_chat', c,
     { location: 'chat_record off;' });
   const { batch, waits, slot } = await begun(scene, c, 2);
@@ -152,7 +153,7 @@ live('a command that was retried for long follows ASK', async (t) => {
   clean(scene);
 });
 
-live('many batches while slots move all the time', async (t) => {
+live('slots move all the time: many batches are completed', async (t) => {
   const c = await cluster(t);
   const scene = await stage(t, 'openai_chat', c);
   let over = false;
@@ -177,7 +178,7 @@ live('many batches while slots move all the time', async (t) => {
   clean(scene);
 });
 
-/* Goes on with a batch, again and again, until that is done. */
+/* Retries the continuation of a batch until it is answered. */
 async function insist(batch, results) {
   const start = performance.now();
   await until(async () => {
@@ -188,7 +189,7 @@ async function insist(batch, results) {
   return Math.round(performance.now() - start);
 }
 
-live('a master is killed, and its replica takes over', async (t) => {
+live('a master is killed: its replica takes over', async (t) => {
   for (const key of ['openai_chat', 'ai_sdk']) {
     await t.test(key, async (t2) => {
       const c = await cluster(t2, { replicas: 1, timeout: 1000 });
@@ -207,21 +208,21 @@ live('a master is killed, and its replica takes over', async (t) => {
       await insist(batch, batch.results([1]));
       const took = Math.round(performance.now() - killed);
       batch.released();
-      t2.diagnostic(`told after ${after} ms, completed after ${took} ms`);
+      t2.diagnostic(`error after ${after} ms, completed after ${took} ms`);
 
-      /* The old one comes back as a replica, and all goes on. */
+      /* The old master returns as a replica, and batches are completed. */
       await victim.start();
       await c.ok();
       const { port } = await c.owner(slot);
       await until(() => scene.nodes.every((node) => node.workers().every(
         (pid) => new RegExp(`#${pid}: .* node \\S+:${port} is connected`)
-          .test(node.errorLog()))), 5000, 'all workers to find it');
+          .test(node.errorLog()))), 5000, 'all workers to reconnect');
       await abreast(orders(3), 6, (order) => play(scene, order));
     });
   }
 });
 
-live('a master is away: only conversations of its slots are', async (t) => {
+live('a master is down: only conversations of its slots fail', async (t) => {
   const c = await cluster(t, { timeout: 1000, appendonly: true,
     lines: ['cluster-require-full-coverage no'] });
   const scene = await stage(t, 'openai_chat', c,
@@ -240,7 +241,7 @@ live('a master is away: only conversations of its slots are', async (t) => {
   assert.deepEqual(await Promise.all(words), ['final', 'final']);
   other.batch.released();
 
-  /* Nor does it matter for how long: who lives is known by the others. */
+  /* Also after a long time, since the other masters have the liveness keys. */
   await pause(6000);
   assert.equal(third.waits.ended, false);
   const more = [third.waits,
@@ -253,7 +254,7 @@ live('a master is away: only conversations of its slots are', async (t) => {
   one.batch.released();
 });
 
-live('a worker dies while a master is away', async (t) => {
+live('a worker dies while a master is down', async (t) => {
   const c = await cluster(t, { timeout: 1000,
     lines: ['cluster-require-full-coverage no'] });
   const scene = await stage(t, 'openai_chat', c,
@@ -265,7 +266,9 @@ live('a worker dies while a master is away', async (t) => {
   scene.p.answer = () => gate();
   const { length } = scene.p.continuations();
   const [pid] = there.workers();
-  /* The workers of the waiter stand still, so that the other one claims. */
+  /*
+   * The workers of the held request are stopped, so that the other one claims.
+   */
   await only(here, 0, () => only(there, pid, async () => {
     batch.continue(batch.results([1]), { node: there }).text()
       .catch(() => {});
@@ -276,7 +279,7 @@ live('a worker dies while a master is away', async (t) => {
   assert.equal(waits.ended, false);
   await there.kill(pid);
   const { word, text } = await told(waits);
-  /* in a provider's dialect the connection breaks behind the error event */
+  /* In a provider's dialect the connection breaks after the error event. */
   assert.equal(word, 'error', text);
   assert.match(text, /the stream was terminated before its end/);
   scene.p.answer = answer;
@@ -285,8 +288,8 @@ live('a worker dies while a master is away', async (t) => {
   batch.released(2);
 });
 
-/* Of three shards one is down and one stalls: no majority until it is back. */
-live('given a shard that reconnects, a worker waits for its reply',
+/* One of three shards is down and one stalls: no majority until it is back. */
+live('a shard reconnects: the worker waits for its reply',
   async (t) => {
     const c = await cluster(t, { timeout: 1000,
       lines: ['cluster-require-full-coverage no'] });
@@ -325,7 +328,7 @@ live('given a shard that reconnects, a worker waits for its reply',
     assert.fail(`never held: ${words}`);
   });
 
-live('one node of those that are named is enough', async (t) => {
+live('one reachable node of the list is enough', async (t) => {
   const c = await cluster(t);
   const nobody = await redis(t);
   const { port } = nobody;
@@ -337,12 +340,12 @@ live('one node of those that are named is enough', async (t) => {
   clean(scene);
 });
 
-live('a master that comes back empty', async (t) => {
+live('a master restarts empty: held requests go on', async (t) => {
   const c = await cluster(t, { timeout: 5000 });
   const scene = await stage(t, 'openai_chat', c);
   const [, , victim] = c.masters;
   const { batch, waits } = await begunAt(scene, c, victim);
-  /* who has not asked what data it is has nothing to miss */
+  /* Data loss is noticed only by workers that have read the epoch. */
   const workers = scene.nodes.flatMap((node) => node.workers());
   await until(async () => (await victim.clients()).filter(({ cmd }) =>
     cmd === 'mget').length === workers.length);
@@ -355,7 +358,7 @@ live('a master that comes back empty', async (t) => {
   batch.released();
 });
 
-live('a user who may do as little as the docs say', async (t) => {
+live('a Redis user with only the documented permissions', async (t) => {
   const c = await cluster(t, { masters: 3, acl: ['user chat on >secret '
     + '~chat:* &chat:* -@all +auth +select +ping +script|load +evalsha +hget '
     + '+hset +hdel +hlen +hgetall +hmget +del +expire +publish +subscribe '
@@ -384,7 +387,7 @@ live('over TLS', async (t) => {
   clean(scene);
 });
 
-live('what is no cluster is told', async (t) => {
+live('a server without cluster mode: an error is logged', async (t) => {
   const bad = await nginxTest({ store: 'redis+cluster://127.0.0.1:7000/1' });
   assert.equal(bad.ok, false);
   assert.match(bad.output,

@@ -1,6 +1,6 @@
 /*
- * cluster_recording.test.mjs: answers that are recorded in a Redis Cluster or
- * behind Sentinels, and clients that resume them while slots move, masters are
+ * cluster_recording.test.mjs: answers recorded in a Redis Cluster or behind
+ * Sentinels, and clients that resume them while slots move, masters are
  * replaced and nginx is reloaded.
  *
  * Suite: asan.
@@ -27,8 +27,8 @@ async function slotOf(c) {
 }
 
 /*
- * A talk whose answer comes slowly: {s, talk, own, all, over()}: 1 when the
- * answer has been sent.
+ * A conversation with a slow answer: {s, talk, own, all, over()}; over() is 1
+ * once the answer has been sent.
  */
 async function slow(t, key, redis, { ms = 2, ...options } = {}) {
   const all = lengthy(key, events);
@@ -48,7 +48,7 @@ async function slow(t, key, redis, { ms = 2, ...options } = {}) {
   return { s, talk, own, all, sending, over: () => sent === all.length };
 }
 
-/* What everybody gets who comes back is what the first one got. */
+/* Each resume gets the same events as the first client. */
 async function same({ talk, own, s, all }, others) {
   const text = await own.text();
   assert.equal(unnumbered(text), all.join(''));
@@ -62,7 +62,7 @@ async function same({ talk, own, s, all }, others) {
   assert.equal(s.p.requests.length, 1);
 }
 
-live('the slot of an answer moves, again and again', async (t) => {
+live('the slot of an answer moves again and again', async (t) => {
   const c = await cluster(t);
   const one = await slow(t, 'openai_chat', c);
   const others = [];
@@ -87,7 +87,7 @@ live('the slot of an answer moves, again and again', async (t) => {
   await same(one, others);
 }, several);
 
-live('nginx is reloaded, and a slot moves: nobody notices', async (t) => {
+live('nginx is reloaded, and a slot moves: answers go on', async (t) => {
   const c = await cluster(t);
   const one = await slow(t, 'ai_sdk', c, { ms: 3 });
   await one.own.until((text) => blocks(text).length > 3);
@@ -100,7 +100,7 @@ live('nginx is reloaded, and a slot moves: nobody notices', async (t) => {
   await same(one, others);
 }, several);
 
-live('sentinels name another master: the record has no hole', async (t) => {
+live('sentinels name another master: the recording has no gap', async (t) => {
   const it = await sentinels(t);
   const one = await slow(t, 'openai_chat', it.servers[0], { ms: 3,
     store: () => `${it.url()} timeout=2s` });

@@ -1,11 +1,10 @@
 /*
- * contract.test.mjs: the laws of shared/chat_store.h, each tried inside a
- * worker, on the store that CHAT_STORE names; and those that only two workers
- * can show.
+ * contract.test.mjs: the contract of a store, checked inside a worker on the
+ * store that CHAT_STORE names; some parts need two workers.
  *
- * The laws are in t/contract/laws_*.c, and run by a module of their own that
- * is loaded beside the one under test. A Seat is a connection that stays with
- * one worker, so that a test can say which of them does what.
+ * The laws are in t/contract/laws_*.c. A separate module, loaded beside the
+ * one under test, runs them. A Seat is a connection that stays with one
+ * worker, so a test can choose the worker of each act.
  *
  * Suite: asan, plain, redis, sentinel, cluster.
  */
@@ -31,7 +30,7 @@ function start(t, options) {
     locations: `location / { chat auto; chat_contract; }`, ...options });
 }
 
-/* One request; its whole answer, a line. */
+/* Sends one request; returns its answer, one line. */
 function ask(port, query, agent) {
   const path = `/?${typeof query === 'string' ? query
     : new URLSearchParams(query).toString().replaceAll('+', '%20')}`;
@@ -66,7 +65,7 @@ class Seat {
     return seat;
   }
 
-  /* An act; what it tells. Two at a time wait for one another. */
+  /* Runs an act and returns its answer; a seat runs one act at a time. */
   async act(args) {
     const text = await ask(this.n.port, args, this.agent);
     assert.match(text, /^ok( |$)/, JSON.stringify(args));
@@ -89,7 +88,7 @@ const newKey = () => `${process.pid}/${Date.now()}/${count++}`;
 const live = (name, play) => test(name, { skip }, play);
 
 
-live('the laws that one worker shows', async (t) => {
+live('the laws that one worker can check', async (t) => {
   const n = await start(t);
   const laws = (await ask(n.port, 'list')).split('\n');
   assert.ok(laws.length > 30, `${laws}`);
@@ -101,14 +100,14 @@ live('the laws that one worker shows', async (t) => {
 });
 
 
-/* Pieces of a log of that key, by one seat. */
+/* Appends entries to the log of a key from one seat. */
 async function append(seat, key, from, to, piece) {
   for (let position = from; position < to; position++) {
     await seat.act({ do: 'append', key, position, ...piece });
   }
 }
 
-live('a log is followed in every worker, its own too', async (t) => {
+live('every worker, also the writing one, can follow a log', async (t) => {
   const [n, here, there] = await seats(t);
   const also = await Seat.take(t, n, here.pid);
   const key = newKey();
@@ -125,16 +124,16 @@ live('a log is followed in every worker, its own too', async (t) => {
   assert.equal(await there.act({ do: 'read', key, position: 40 }),
     '40=last+end');
   await there.act({ do: 'clear', key });
-  /* clear() has no reply, and another worker's connection carries it. */
+  /* clear() has no reply, and uses another worker's connection. */
   await until(async () => await here.act({ do: 'read-all', key })
     === '0 pieces 0 bytes 0 gaps');
 });
 
-/* What can be full is the zone in shared memory. */
+/* Only the zone in shared memory can be full. */
 const zoned = (name, play) => test(name, { skip: skip
-  || (!shm && 'about the zone: run with CHAT_STORE=shm') }, play);
+  || (!shm && 'only for the zone: run with CHAT_STORE=shm') }, play);
 
-zoned('a log takes a 16th of the zone, and loses its front', async (t) => {
+zoned('a log has a 16th of the zone, then its front is lost', async (t) => {
   const [, seat] = await seats(t, { store: 'shm:1m' });
   const key = newKey();
   await seat.act({ do: 'join', key, facts: 'record=1' });
@@ -144,7 +143,7 @@ zoned('a log takes a 16th of the zone, and loses its front', async (t) => {
   assert.ok(bytes > 50000 && bytes <= 65536, bytes);
   assert.equal(bytes, String(pieces * 5000));
   assert.equal(await seat.act({ do: 'read', key, position: 100 }), '');
-  await t.test('a piece that is longer is lost, and that shows', async () => {
+  await t.test('a longer entry is lost and leaves a visible gap', async () => {
     await append(seat, key, 100, 101, { size: 70000 });
     assert.equal(await seat.act({ do: 'read', key, position: 100 }), '101=+');
     assert.equal(await seat.act({ do: 'read', key, position: 101 }), '');
@@ -154,7 +153,7 @@ zoned('a log takes a 16th of the zone, and loses its front', async (t) => {
   });
 });
 
-zoned('a full zone: logs go before facts, the oldest first', async (t) => {
+zoned('a full zone evicts logs before facts, the oldest first', async (t) => {
   const [n, seat] = await seats(t, { store: 'shm:1m' });
   const old = newKey();
   await seat.act({ do: 'join', key: old, facts: 'a=1+x' });
@@ -175,7 +174,7 @@ zoned('a full zone: logs go before facts, the oldest first', async (t) => {
     assert.equal(await seat.act({ do: 'join', key, facts: '' }), 'record=1');
   }
 
-  /* As many facts as fit into a zone without logs. */
+  /* The number of facts that fit into a zone without logs. */
   const facts = Array.from({ length: 50 }, newKey);
   for (const key of facts) {
     assert.equal(await seat.act({ do: 'big', key, size: 12000 }), 'big=o+');
@@ -186,11 +185,11 @@ zoned('a full zone: logs go before facts, the oldest first', async (t) => {
   }
   const then = await left();
   assert.ok(then.filter(Boolean).length < kept - 5, `${then}`);
-  assert.ok(then.at(-1), 'the newest has gone before older ones');
+  assert.ok(then.at(-1), 'the newest was evicted before older ones');
   assert.equal(n.errorLog().includes('is full'), false);
 });
 
-zoned('a batch without room loses its own log before a fact', async (t) => {
+zoned('a batch without room evicts its own log before a fact', async (t) => {
   const [n, seat] = await seats(t, { store: 'shm:1m' });
   const watcher = await Seat.take(t, n, seat.pid);
   const [watched, key] = [newKey(), newKey()];
@@ -200,7 +199,7 @@ zoned('a batch without room loses its own log before a fact', async (t) => {
   await append(seat, key, 0, 4, { size: 15000 });
   await seat.act({ do: 'big', key: watched, size: 600000 });
 
-  /* Nothing is idle: the rest of the zone is for facts of this batch. */
+  /* No batch is idle: the rest of the zone is for facts of this batch. */
   let facts = 0;
   while (await seat.act({ do: 'join', key,
     facts: `${facts}=1+${'x'.repeat(3000)}` }) !== 'CHAT_LIMIT') {
@@ -232,7 +231,9 @@ zoned('a full zone keeps what is watched, even if it was evicted once',
     }
     assert.equal(await look(), '');
 
-    /* The worker that watched the evicted one leaves the new one as it is. */
+    /*
+     * The worker that watched the evicted batch does not change the new one.
+     */
     watch(there, 'there', 'end').catch(() => {});
     await until(async () => await look() === 'there=1');
     const second = watch(also, 'also', 'leave');
@@ -260,7 +261,7 @@ zoned('a worker that was killed while it exited is not alive', async (t) => {
 });
 
 test('a log is followed at another node', { skip: skip
-  || (shm && 'about two nodes: run with CHAT_STORE=redis') }, async (t) => {
+  || (shm && 'only for two nodes: run with CHAT_STORE=redis') }, async (t) => {
   const server = await redis(t);
   const store = `redis://127.0.0.1:${server.port}`;
   const [[, here], [, there]] = [await seats(t, { store }),
@@ -273,8 +274,8 @@ test('a log is followed at another node', { skip: skip
   assert.equal(await end, '21 pieces 103 bytes 0 gaps last');
 });
 
-test('appends over cuts of the way to Redis', { skip: skip
-  || (shm && 'about Redis: run with CHAT_STORE=redis') }, async (t) => {
+test('appends over cuts of the connection to Redis', { skip: skip
+  || (shm && 'only for Redis: run with CHAT_STORE=redis') }, async (t) => {
   const server = await redis(t);
   const way = await relay(t, server.port);
   const [, seat] = await seats(t,
@@ -285,7 +286,7 @@ test('appends over cuts of the way to Redis', { skip: skip
     (await seat.act({ do: 'join', key, facts: '' })).includes(fact), 15000);
   await seat.act({ do: 'join', key, facts: 'record=1' });
 
-  await t.test('what was put, but not answered, is put once', async () => {
+  await t.test('a put without a reply is applied once', async () => {
     const before = await server.calls('evalsha');
     way.delay(1500);
     await append(seat, key, 0, 5, { text: 'abc' });
@@ -299,7 +300,7 @@ test('appends over cuts of the way to Redis', { skip: skip
       '10 pieces 30 bytes 0 gaps');
   });
 
-  await t.test('too much in one join: facts are dropped', async () => {
+  await t.test('one join above the limit: facts are dropped', async () => {
     const big = newKey();
     const long = 'x'.repeat(900000);
     await way.refuse(true);
@@ -314,7 +315,7 @@ test('appends over cuts of the way to Redis', { skip: skip
     assert.ok(length > 30 && length < 38, `${length} facts`);
   });
 
-  await t.test('too much for the queue: facts come, a gap shows', async () => {
+  await t.test('a full queue: facts arrive, the log has a gap', async () => {
     await way.refuse(true);
     way.cut();
     await append(seat, key, 10, 30, { size: 1000000 });

@@ -1,6 +1,6 @@
 /*
- * nodes.test.mjs: two nginx masters of two workers each, one Redis: a batch
- * whose requests come to any of them is played as on one.
+ * nodes.test.mjs: two nginx masters of two workers each, one Redis: the
+ * requests of a batch may arrive at any of them.
  *
  * Suite: asan.
  */
@@ -20,10 +20,12 @@ import { json, sse } from '../lib/provider.mjs';
 const asan = !!process.env.CHAT_ASAN;
 const keys = Object.keys(dialects);
 
-/* A worker's death is known when its key is gone, and has been looked for. */
+/*
+ * A worker's death is known once its key has expired and a worker has polled.
+ */
 const deadAfter = 12000;
 
-/* All of these are told the final words. */
+/* Checks that all these clients get the final text. */
 async function allFinal(answers) {
   const words = await Promise.all(answers.map(wordOf));
   assert.ok(words.every((word) => word === 'final'), `${words}`);
@@ -47,7 +49,7 @@ live('s28 s37: each result at a random node, in every order', async (t) => {
   });
 }, several);
 
-live('s28 s52: results at both nodes in the same moment', async (t) => {
+live('s28 s52: results at both nodes at the same moment', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await nodesStage(t2, key);
     for (let i = 0; i < (asan ? 5 : 15); i++) {
@@ -69,14 +71,14 @@ live('s52: two tabs at two nodes with the same complete body', async (t) => {
     await pause(delay);
     const second = batch.continue(batch.results(), { node: scene.nodes[1] });
     const words = await Promise.all([first, second].map(wordOf));
-    /* who comes when it streams already gets no record */
+    /* A sibling that arrives during the stream gets no recording. */
     assert.ok(words.includes('final')
       && words.every((word) => ['empty', 'final'].includes(word)), `${words}`);
     batch.released();
   }
 });
 
-/* A provider whose name is known when the test says so. */
+/* A provider with a host name that resolves once the test says so. */
 async function named(t, key, answer) {
   const dns = await resolver(t, answer);
   const scene = await nodesStage(t, key, {
@@ -89,7 +91,7 @@ async function named(t, key, answer) {
   return { dns, scene };
 }
 
-live('s53 s103: nothing was sent: a waiter at the other node', async (t) => {
+live('s53 s103: nothing was sent: the other node claims', async (t) => {
   await each(t, async (t2, key) => {
     const go = gate();
     const { dns, scene } = await named(t2, key, go);
@@ -127,7 +129,7 @@ live('s50: the worker of a held request is killed', async (t) => {
   });
 }, several);
 
-live('a node is stopped while it holds', async (t) => {
+live('a node stops while it holds a request', async (t) => {
   for (const signal of ['SIGTERM', 'SIGQUIT']) {
     await t.test(signal, async (t2) => {
       const scene = await nodesStage(t2, 'openai_chat', { hold: '2s' });
@@ -137,7 +139,7 @@ live('a node is stopped while it holds', async (t) => {
       const first = batch.continue(batch.results([0]), { node: here });
       await held(batch, first);
       const stopped = here.stop(signal);
-      /* Else it may be the one that goes on, and then be killed. */
+      /* Otherwise this node's request might go upstream and then be killed. */
       await (signal === 'SIGTERM' && until(() => first.ended));
       const second = batch.continue(batch.results([1]), { node: there });
       const words = await Promise.all([first, second].map(wordOf));
@@ -149,21 +151,24 @@ live('a node is stopped while it holds', async (t) => {
   }
 });
 
-live('s51 s103: the claimant is killed, all is stored', async (t) => {
+live('s51 s103: the claimant is killed: a held request claims', async (t) => {
   await Promise.all(keys.flatMap((key) => [['silent', '20s'],
     ['early', '50ms']].map(([name, grace]) =>
-    t.test(`${key}, its waiters are ${name}`, async (t2) => {
+    t.test(`${key}, held requests: ${name}`, async (t2) => {
       const scene = await nodesStage(t2, key, { hold: '20s',
         location: `chat_grace ${grace}; ${say.pid}` });
       const [here, there] = scene.nodes;
       const batch = new Batch(scene, 3);
       await batch.ask();
       const { answer } = scene.p;
-      scene.p.answer = () => gate(); /* it never answers */
+      scene.p.answer = () => gate(); /* no answer ever */
       const waiter = batch.continue(batch.results([0]), { node: here });
       await held(batch, waiter);
       await leave(batch, batch.results([1]), { node: there });
-      /* The workers of the waiter stand still, so that the other claims. */
+      /*
+       * The workers of the held request are stopped, so that the other one
+       * claims.
+       */
       const [pid] = there.workers();
       await only(here, 0, () => only(there, pid, async () => {
         batch.continue(batch.results([2]), { node: there }).text()
@@ -176,7 +181,7 @@ live('s51 s103: the claimant is killed, all is stored', async (t) => {
       await there.kill(pid);
       const start = performance.now();
       await until(() => waiter.ended, deadAfter, 'its end');
-      t2.diagnostic(`told after ${Math.round(performance.now() - start)} ms`);
+      t2.diagnostic(`ended after ${Math.round(performance.now() - start)} ms`);
       const end = await told(waiter);
       assert.equal(end.word, name === 'early' ? 'error' : '502', end.text);
       assert.equal(!!end.broke, name === 'early' && isRaw(key), end.text);
@@ -191,14 +196,14 @@ live('s51 s103: the claimant is killed, all is stored', async (t) => {
     }))));
 }, { concurrency: 12 });
 
-live('s103: given a death that one worker saw, all believe it', async (t) => {
+live('s103: one worker sees a death: all workers learn of it', async (t) => {
   const scene = await nodesStage(t, 'openai_chat', { hold: '20s',
     location: `chat_grace 50ms; ${say.pid}` });
   const [here, there] = scene.nodes;
   const { redis } = scene;
   const keyOf = async (pid) =>
     (await redis.command('KEYS', `chat:worker:${pid}-*`))[0];
-  /* ms since each said that it lives, which it does every 500 */
+  /* ms since each worker's heartbeat, which it sends every 500 */
   const ages = async (...pids) => {
     const names = await Promise.all(pids.map(keyOf));
     return Promise.all(names.map(async (name) =>
@@ -221,7 +226,7 @@ live('s103: given a death that one worker saw, all believe it', async (t) => {
     await scene.p.arrival(2);
   }));
 
-  /* Another worker, which looks at other times, and knows the claimant. */
+  /* Another worker that knows the claimant and polls at other times. */
   let other = old;
   await until(async () => {
     const last = other;
@@ -231,8 +236,8 @@ live('s103: given a death that one worker saw, all believe it', async (t) => {
     const [a, b] = await ages(mine, other);
     const later = (a - b + 500) % 500;
     return later > 200 && later < 420;
-  }, 10000, 'a worker that looks later');
-  /* for the first 2 s of its connection it takes nobody for dead */
+  }, 10000, 'a worker that polls later');
+  /* For 2 s after it connects, a worker regards no other as dead. */
   const trusted = performance.now() + 2200;
   await until(async () => await pidOf(batch.continue(batch.results([1]),
     { node: here })) === other);
@@ -284,7 +289,7 @@ for (const [name, fail] of [
     }, several);
 }
 
-live('s65: a turn is given up at one node: the other knows', async (t) => {
+live('s65: a client disconnects: the other node has its result', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await nodesStage(t2, key);
     const [here, there] = scene.nodes;
@@ -308,8 +313,8 @@ live('s65: a turn is given up at one node: the other knows', async (t) => {
 live('s107: another credential at another node', async (t) => {
   const scene = await nodesStage(t, 'openai_chat');
   const [here, there] = scene.nodes;
-  const as = (who, node) => ({ node,
-    headers: { authorization: `Bearer ${who}` } });
+  const as = (user, node) => ({ node,
+    headers: { authorization: `Bearer ${user}` } });
   const batch = new Batch(scene, 2);
   await batch.ask(as('alice', here));
   const first = batch.continue(batch.results([0]), as('alice', here));

@@ -1,6 +1,6 @@
 /*
- * quota.test.mjs: what a client gets when the store, or the number of requests
- * that may wait, is used up: the limits and the shares of the tenants.
+ * quota.test.mjs: what a client gets when the store is full or too many
+ * requests are held: the limits and the shares of the tenants.
  */
 import assert from 'node:assert/strict';
 import { gate, store, unbuilt, until } from '../lib/harness.mjs';
@@ -17,12 +17,12 @@ const zoned = { skip: unbuilt || (store !== 'shm'
   && 'about the zone: run with CHAT_STORE=shm') };
 
 const big = (bytes) => 'x'.repeat(bytes);
-/* Under load a refusal may come late: it must not come in-band. */
+/* Under load a refusal may be late; it must still be an HTTP status. */
 const tells = `${say.verdict} chat_grace 60s;
   add_header X-Reason $chat_reason always;`;
 const reason = async (answer) => (await answer.head).headers['x-reason'];
 
-/* Requests that wait fill the zone, until the first is refused. */
+/* Held requests fill the zone until one is refused. */
 async function fill(scene, headers) {
   const answers = [];
   for (let i = 0; i < 300; i++) {
@@ -37,7 +37,7 @@ async function fill(scene, headers) {
   return assert.fail('never full');
 }
 
-live('s119: given a full zone, no incomplete request goes upstream',
+live('s119: a full zone: no incomplete request goes upstream',
   async (t) => {
     for (const failure of ['pass', 'deny']) {
       await t.test(failure, async (t2) => {
@@ -76,7 +76,7 @@ live('s119: given a full zone, no incomplete request goes upstream',
             .get('nginx_chat_store_full_total') > 60);
           assert.match(scene.n.errorLog(), /the zone "ngx_chat" is full/);
         });
-        await t2.test('one that is held can be released', async () => {
+        await t2.test('a held request can be released', async () => {
           const { batch, answer } = filled.find((it) => !it.answer.ended);
           const words = await Promise.all([answer,
             batch.continue({ [batch.ids[1]]: 1 })].map(wordOf));
@@ -104,7 +104,7 @@ live('given chat_max_held requests that wait, the next one gets 503',
     assert.equal(batches[2].upstream().length, 0);
     assert.equal((await statusOf(scene.n)).counters.holds_refused, 1);
 
-    /* Its result is stored: the other one alone completes the batch. */
+    /* Its result is stored: the other result completes the batch. */
     assert.equal(await wordOf(batches[2].continue(batches[2].results([1]))),
       'final');
     batches[2].released();
@@ -154,19 +154,19 @@ live('s120: given a tenant that fills the zone, another one is held',
     }
     await t.test('the displaced request is refused', async () => {
       const ended = () => filled.filter(({ answer }) => answer.ended);
-      await until(() => ended().length > 1, 5000, 'room to be made');
+      await until(() => ended().length > 1, 5000, 'the displaced to end');
       for (const { answer, batch } of ended()) {
         assert.equal(await wordOf(answer), '503');
         assert.equal(batch.upstream().length, 0);
       }
     });
-    await t.test('the greedy one is refused more', async () => {
+    await t.test('the greedy tenant gets another refusal', async () => {
       const batch = new Batch(scene, 2);
       const answer = batch.continue({ [batch.ids[0]]: big(60000) },
         { headers: tenant('greedy') });
       assert.equal(await wordOf(answer), '503');
     });
-    await t.test('what it still holds can be released', async () => {
+    await t.test('its remaining held requests can be released', async () => {
       const { batch, answer } = filled.find((it) => !it.answer.ended);
       const words = await Promise.all([answer, batch.continue(
         { [batch.ids[1]]: 1 }, { headers: tenant('greedy') })].map(wordOf));

@@ -1,6 +1,6 @@
 /*
- * redis.test.mjs: the store in Redis: the ways to connect, what Redis refuses
- * or answers that makes no sense, what it is asked, and when it is away.
+ * redis.test.mjs: the store in Redis: the ways to connect, refusals and
+ * malformed replies of Redis, the number of commands, and outages.
  *
  * Suite: asan, plain.
  */
@@ -22,7 +22,7 @@ const lines = (n) => n.errorLog().split('\n')
 const said = (n, pattern) => until(() => lines(n).some((line) =>
   pattern.test(line)), 5000, `${pattern} in:\n${n.errorLog()}`);
 
-/* A stage whose store has connected, or has said why it has not. */
+/* A stage with a connected store, or a logged reason why not. */
 async function over(t, key, url, options = {}) {
   const { wants = /connected/, timeout = asan ? '2s' : '600ms', ...rest }
     = options;
@@ -33,7 +33,7 @@ async function over(t, key, url, options = {}) {
   return scene;
 }
 
-/* A batch of two that comes in two requests is released once. */
+/* A batch of two in two requests is released once. */
 async function works(scene, key) {
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -45,7 +45,7 @@ async function works(scene, key) {
   batch.released();
 }
 
-/* What a complete body gets where the store cannot be asked. */
+/* The answer to a complete body while the store is unavailable. */
 async function passes(scene) {
   const batch = new Batch(scene, 2);
   await batch.ask();
@@ -62,20 +62,20 @@ async function denied(scene) {
   assert.equal(answer.upstream().length, 0);
 }
 
-/* Milliseconds of the processor that the workers have used. */
+/* CPU time that the workers have used, in ms. */
 const used = (n) => n.workers().reduce((sum, pid) => {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]
     .split(' ');
   return sum + 10 * (Number(stat[11]) + Number(stat[12]));
 }, 0);
 
-/* While nothing is asked of them the workers do and say nothing. */
+/* Checks that idle workers use no CPU time and log nothing. */
 async function calm(n, most = 2) {
   const pids = n.workers();
   const before = used(n);
   await pause(1500);
   const took = used(n) - before;
-  assert.ok(took < 200, `${took} ms of the processor in 1500`);
+  assert.ok(took < 200, `${took} ms of CPU time in 1500`);
   assert.deepEqual(n.workers(), pids);
   const found = lines(n).filter((line) => /\[(warn|error|crit)\]/.test(line));
   assert.ok(found.length > 0 && found.length <= most, found.join('\n'));
@@ -114,13 +114,13 @@ live('the ways to connect', async (t) => {
     })));
 }, { skip: unbuilt, concurrency: 4 });
 
-live('it does not get in: one clear line, chat_store_failure', async (t) => {
+live('Redis refuses: one log line, chat_store_failure', async (t) => {
   const refusing = {
     'a wrong password': [{ password: 'secret' },
       (r) => r.url({ password: 'wrong' }), /WRONGPASS/],
     'no password': [{ password: 'secret' },
       (r) => r.url({ password: '' }), /NOAUTH/],
-    'a user that is not there': [{},
+    'an unknown user': [{},
       (r) => r.url({ user: 'chat', password: 'pw' }), /WRONGPASS/],
     'scripts are refused': [{ acl: ['user default off',
       'user chat on >pw ~chat:* &chat:* +@all -@scripting'] },
@@ -128,17 +128,17 @@ live('it does not get in: one clear line, chat_store_failure', async (t) => {
     'the keys are refused': [{ acl: ['user default off',
       'user chat on >pw ~other:* &chat:* +@all'] },
     (r) => r.url({ user: 'chat', password: 'pw' }), /NOPERM/],
-    'a database too many': [{}, (r) => r.url({ db: 99 }),
+    'an unknown database': [{}, (r) => r.url({ db: 99 }),
       /DB index is out of range/],
     'plain, to a TLS server': [{ tls: true },
       (r) => `redis://127.0.0.1:${r.port}`, /unavailable|closed/],
     'TLS, to a plain server': [{}, (r) =>
       `rediss://127.0.0.1:${r.port} ca=${certificates().ca}`,
     /SSL|unavailable/],
-    'TLS, of a CA that is not known': [{ tls: true },
+    'TLS, an unknown CA': [{ tls: true },
       (r) => r.url({ ca: certificates().stranger }),
       /certificate verification failed/],
-    'nobody listens': [{}, () => 'redis://127.0.0.1:1', /refused/],
+    'a closed port': [{}, () => 'redis://127.0.0.1:1', /refused/],
   };
   await Promise.all(Object.entries(refusing).map(
     ([name, [options, url, pattern]]) => t.test(name, async (t2) => {
@@ -160,7 +160,7 @@ live('it does not get in: one clear line, chat_store_failure', async (t) => {
 }, { skip: unbuilt, concurrency: 4 });
 
 
-live('a wrong type under a key of ours', async (t) => {
+live('a key of the module has a wrong type', async (t) => {
   const r = await redis(t);
   const scene = await over(t, 'openai_chat', r.url());
   const batch = new Batch(scene, 2);
@@ -180,7 +180,7 @@ live('a wrong type under a key of ours', async (t) => {
   await works(scene, 'another batch');
 });
 
-/* What cannot be written or read of a record, and what follows from it. */
+/* Failures to write or read a recording, and their effects. */
 const unreadable = {
   'it is full': [{}, (r) => r.command('CONFIG', 'SET', 'maxmemory', '100kb'),
     /OOM/, 'empty', /"finish"/],
@@ -190,7 +190,7 @@ const unreadable = {
     /"error".*stream_interrupted/],
 };
 
-live('a record that only gives errors: who follows is not left alone',
+live('a recording that only returns errors: followers still end',
   async (t) => {
     await Promise.all(Object.entries(unreadable).map(([name, one]) =>
       t.test(name, async (t2) => {
@@ -212,13 +212,13 @@ live('a record that only gives errors: who follows is not left alone',
         const { word } = await told(follower);
         assert.equal(word, first ?? 'error');
         batch.released();
-        /* whatever asks for it, in a script or not, and again and again */
+        /* Each command for it fails, in a script or not. */
         const found = lines(scene.n).filter((line) => words.test(line));
         assert.ok(found.length > 0 && found.length <= 2, found.join('\n'));
       })));
   }, { skip: unbuilt, concurrency: 4 });
 
-/* What comes instead of the bytes of a reply. */
+/* The bytes that replace a reply. */
 const nonsense = {
   'another shape': (bytes) => (bytes[0] === 42 /* an array */
     ? Buffer.from('+what\r\n') : bytes),
@@ -238,7 +238,7 @@ const nonsense = {
   'all of it twice': (bytes) => Buffer.concat([bytes, bytes]),
 };
 
-live('replies that make no sense', async (t) => {
+live('malformed replies', async (t) => {
   await Promise.all(Object.entries(nonsense).map(([name, rewrite]) =>
     t.test(name, async (t2) => {
       const r = await redis(t2);
@@ -269,12 +269,12 @@ live('replies that make no sense', async (t) => {
         const answer = batch.continue(batch.results());
         await answer.text();
         return await verdict(answer) === 'passed';
-      }, 4000, 'it to be as before');
+      }, 4000, 'the store to work again');
       await works(scene, 'after');
     })));
 }, { skip: unbuilt, concurrency: 4 });
 
-live('a server\'s errors are cut and cleaned before they are logged',
+live('errors of a server are shortened and escaped in the log',
   async (t) => {
     const errors = { complaint: '-ERR \x1b[31mred\x07\x00 ',
       refusal: '-READONLY \x1b[31mred\x07\x00 ' };
@@ -297,7 +297,7 @@ live('a server\'s errors are cut and cleaned before they are logged',
       })));
   }, { skip: unbuilt, concurrency: 4 });
 
-live('s31: one join fails, the next one does not', async (t) => {
+live('s31: one join fails, the next one succeeds', async (t) => {
   for (const failure of ['pass', 'deny']) {
     await t.test(failure, async (t2) => {
       const r = await redis(t2);
@@ -310,7 +310,7 @@ live('s31: one join fails, the next one does not', async (t) => {
       way.rewrite((bytes) => (String(bytes).includes('result/')
         ? Buffer.from('-ERR a bad day\r\n') : bytes));
       const failed = batch.continue(batch.results([1]));
-      /* It lacks a result: it goes upstream under neither. */
+      /* A result is missing: the request goes upstream under neither. */
       assert.equal(await wordOf(failed), '503');
       assert.equal(await verdict(failed), 'refused');
       way.rewrite(null);
@@ -343,7 +343,7 @@ live('replies in pieces, and late', async (t) => {
         await pause(200);
         const words = await Promise.all([first,
           batch.continue(batch.results([1]))].map(wordOf));
-        /* a follower that is late finds no record */
+        /* A late follower finds no recording. */
         assert.match(words.sort().join(), /^(empty|final),final$/);
         batch.released();
       }
@@ -352,11 +352,11 @@ live('replies in pieces, and late', async (t) => {
 });
 
 
-/* How many EVALSHA and HMGET there were, as "1+0". */
+/* The number of EVALSHA and HMGET commands, as "1+0". */
 const asked = async (r) =>
   `${await r.calls('evalsha')}+${await r.calls('hmget')}`;
 
-/* Waits until Redis was asked nothing between two looks. */
+/* Waits until Redis got no command between two polls. */
 async function quiet(r) {
   for (let before, now = ''; before !== now;) {
     await pause(100);
@@ -365,8 +365,8 @@ async function quiet(r) {
 }
 
 /*
- * What was asked before this continuation went upstream, and what until the
- * end of its answer.
+ * The commands before this continuation went upstream, and until the end of
+ * its answer.
  */
 async function count(scene, r, batch, results) {
   const go = gate();
@@ -388,13 +388,13 @@ async function count(scene, r, batch, results) {
   return { before, after: await asked(r) };
 }
 
-live('what Redis is asked', async (t) => {
+live('the number of commands that Redis gets', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const r = await redis(t2);
       const scene = await over(t2, key, r.url());
       const { answer } = scene.p;
-      /* A conversation's record is looked at first: it names the batch. */
+      /* The conversation index is read first: it names the batch. */
       const first = Number(key.endsWith('_conversation'));
       const named = first || Number(!!dialects[key].interrupts);
       const text = new Batch(scene, 2);
@@ -418,16 +418,15 @@ live('what Redis is asked', async (t) => {
       t2.diagnostic(`EVALSHA+HMGET: stream ${stream}, complete ${one.before}`
         + ` then ${one.after}, merge ${two.before} then ${two.after}`);
 
-      /* The members of a chain are known from the store only. */
+      /* Only the store knows the members of a chain. */
       assert.equal(one.before,
         `${named + (dialects[key].chained ? 2 : 1)}+0`);
       assert.equal(two.before, `${named + 2}+1`, 'a merge');
       /*
-       * The facts of an answer: that it came, that it is not recorded, that
-       * it ended. An answer to a batch that came in parts is recorded: the
-       * batch and the recording each get that it came and that it ended; the
-       * log gets the header, the end, and what each wake-up brings. Each event
-       * may wake the worker.
+       * The facts of an answer: it began, it is not recorded, it ended. The
+       * answer to a batch in parts is recorded: both the batch and the
+       * recording get its beginning and its end; the log gets the header, the
+       * end, and the bytes of each wake-up. Each event may wake the worker.
        */
       const events = merged.dialect.final('done').length;
       assert.ok(parseInt(one.after, 10) <= parseInt(one.before, 10) + 3,
@@ -435,7 +434,7 @@ live('what Redis is asked', async (t) => {
       assert.ok(parseInt(two.after, 10)
         <= parseInt(two.before, 10) + 6 + events,
         `${two.before}, then ${two.after}`);
-      /* At most one in each wake-up, and each event may wake. */
+      /* At most one per wake-up, and each event may wake the worker. */
       assert.ok(parseInt(stream, 10) <= whole.from.length,
         `the stream: ${stream}`);
     });

@@ -1,10 +1,10 @@
 /*
- * redis_malformed.test.mjs: nodes of a Redis Cluster, and Sentinels, that
- * reply anything: slots without a node or out of range, nodes that cannot be
- * found, nodes that redirect in a circle, masters that are none.
+ * redis_malformed.test.mjs: nodes of a Redis Cluster, and Sentinels, with
+ * malformed replies: slots without a node or out of range, unreachable nodes,
+ * circular redirects, invalid masters.
  *
- * The nodes are made here and reply what a test says. Workers must survive,
- * stay idle, and serve requests that need no store.
+ * The test simulates the nodes. Workers must survive, stay idle, and serve
+ * requests that need no store.
  *
  * Suite: asan.
  */
@@ -26,11 +26,11 @@ const range = (from, to, host, port, ...more) =>
     bulk('0'.repeat(40)), ...more));
 
 /*
- * A node or sentinel: {port, commands, connects, keyed}. slots(port): what it
- * answers to CLUSTER SLOTS or to the question for the master; keyed(args,
- * port): to a command with a key. closes: the command behind whose reply it
- * closes the connection. mute(yes): it breaks all connections, and replies to
- * nothing (or again).
+ * A node or sentinel: {port, commands, connects, keyed}. slots(port): its
+ * reply to CLUSTER SLOTS or to a request for the master; keyed(args, port):
+ * its reply to a command with a key. closes: it closes the connection after
+ * its reply to this command. mute(yes): it breaks all connections, and stops
+ * replying (or replies again).
  */
 async function fake(t, { slots, keyed, host = '127.0.0.1',
   closes = '' }) {
@@ -87,7 +87,7 @@ async function fake(t, { slots, keyed, host = '127.0.0.1',
 
 const down = () => '-CLUSTERDOWN Hash slot not served\r\n';
 
-/* nginx over these nodes, of one worker; ask(): a request without a store. */
+/* nginx over these nodes, one worker; ask(): a request without the store. */
 async function over(t, list, scheme = 'cluster', master = '') {
   const p = await provider(t, 'openai_chat');
   const n = await nginx(t, { upstream: p.port, workers: 1, connects: false,
@@ -104,7 +104,7 @@ async function over(t, list, scheme = 'cluster', master = '') {
   return { n, ask };
 }
 
-live('nodes that send a command to and fro', async (t) => {
+live('nodes that redirect a command in a circle', async (t) => {
   const list = [];
   const keyed = (word) => (args, port) => {
     const other = list.find((one) => one.port !== port);
@@ -157,7 +157,7 @@ const odd = {
   'a long host': () => array(range(0, 16383, 'x'.repeat(5000), 7)),
   'ports': () => array(range(0, 5, '127.0.0.1', 0),
     range(6, 9, '127.0.0.1', 65536), range(10, 99, '127.0.0.1', -1)),
-  'nodes that are away': () => array(range(0, 8000, '127.0.0.1', 1),
+  'unreachable nodes': () => array(range(0, 8000, '127.0.0.1', 1),
     range(8001, 16383, 'nosuch.invalid', 2)),
   'ever new nodes': () => array(...Array.from({ length: 2000 }, (_, i) =>
     range(i, i, `127.1.${Math.floor(Math.random() * 250)}.${i % 250}`,
@@ -167,10 +167,10 @@ const odd = {
       bulk(null)))),
   'deep': () => '*1\r\n'.repeat(6) + ':1\r\n',
   'not Redis': () => 'HTTP/1.1 200 OK\r\n\r\n',
-  'half of it': () => '*100000\r\n*3\r\n:0\r\n',
+  'a truncated reply': () => '*100000\r\n*3\r\n:0\r\n',
 };
 
-live('slots that are none', async (t) => {
+live('malformed slots', async (t) => {
   for (const [name, slots] of Object.entries(odd)) {
     await t.test(name, async (t2) => {
       const one = await fake(t2, { slots, keyed: down });
@@ -185,7 +185,7 @@ live('slots that are none', async (t) => {
   }
 }, several);
 
-live('given a table that names all slots again and again, one pass is enough',
+live('a table that repeats all slots: one pass is enough',
   async (t) => {
     const all = (port, i) => array(number(0), number(16383),
       array(bulk('127.0.0.1'), number(i % 2 ? port : 1)));
@@ -219,11 +219,11 @@ const places = {
   'a text': [() => bulk('127.0.0.1 6379'), /it does not know this master/],
   'itself': [(port) => array(bulk('127.0.0.1'), bulk(`${port}`)),
     /is unavailable: ROLE: ERR no/],
-  'nobody': [() => array(bulk('127.0.0.1'), bulk('1')), /refused/],
+  'a closed port': [() => array(bulk('127.0.0.1'), bulk('1')), /refused/],
   'not Redis': [() => 'HTTP/1.1 200 OK\r\n\r\n', /not a Redis reply/],
 };
 
-live('sentinels that name no master', async (t) => {
+live('sentinels that name no valid master', async (t) => {
   for (const [name, [slots, why]] of Object.entries(places)) {
     await t.test(name, async (t2) => {
       const options = { slots, keyed: () => '-ERR no\r\n' };
@@ -240,7 +240,7 @@ live('sentinels that name no master', async (t) => {
   }
 }, several);
 
-live('a node that is to have a name, and has none yet', async (t) => {
+live('a node whose host name is not known yet', async (t) => {
   const there = await fake(t, { host: '127.0.0.2', keyed: () => '$-1\r\n',
     slots: () => '*0\r\n' });
   const here = await fake(t, { keyed: down, slots: () => array(range(0, 16383,
@@ -275,7 +275,7 @@ const floods = {
     .repeat(1e3)}`,
 };
 
-live('given a reply of a million elements, the worker refuses it',
+live('a reply of a million elements: the worker refuses it',
   async (t) => {
     for (const [name, flood] of Object.entries(floods)) {
       await t.test(name, async (t2) => {
@@ -301,7 +301,7 @@ live('given a reply of a million elements, the worker refuses it',
     }
   });
 
-live('given a string of a reply that is too long, the worker refuses it',
+live('a string that is too long: the worker refuses the reply',
   async (t) => {
     let keyed = down;
     const one = await fake(t, { keyed: (args) => keyed(args),
@@ -327,7 +327,7 @@ live('given a string of a reply that is too long, the worker refuses it',
     await until(() => one.keyed > asked, 10000, 'a new connection');
   });
 
-live('given a node that lost its slots while it was down, workers find it',
+live('a node lost its slots while it was down: workers find it',
   async (t) => {
     const list = [];
     let slots = () => array(range(0, 16383, '127.0.0.1', list[0].port));

@@ -16,7 +16,7 @@ import {
 import { nodes, nodesStage } from '../lib/nodes.mjs';
 import { redis, relay } from '../lib/redis/redis.mjs';
 
-/* A stage whose store has connected. */
+/* A stage with a connected store. */
 function over(t, key, r, { port, location, timeout = `${200 * patience}ms`,
   ...options } = {}) {
   return stage(t, key, { workers: 2, hold: '20s', ...options,
@@ -25,7 +25,7 @@ function over(t, key, r, { port, location, timeout = `${200 * patience}ms`,
     location: `${say.verdict} ${say.pid} ${location ?? ''}` });
 }
 
-/* A complete body of a batch that the provider alone has heard of. */
+/* A complete body of a batch that only the provider knows. */
 function ask(scene, node) {
   const batch = new Batch(scene, 2);
   scene.p.issued.set(batch.from.id, batch.calls);
@@ -33,7 +33,7 @@ function ask(scene, node) {
   return batch.continue(batch.results(), { node });
 }
 
-/* Milliseconds until every worker judges with the store again. */
+/* Milliseconds until every worker uses the store again. */
 async function back(scene, nodes = [scene.n]) {
   const start = performance.now();
   for (const node of nodes) {
@@ -50,7 +50,7 @@ async function back(scene, nodes = [scene.n]) {
   return Math.round(performance.now() - start);
 }
 
-/* Middle of so many short turns, in ms. */
+/* Median time of this many short turns, in ms. */
 async function latency(scene, turns = 60) {
   const times = [];
   for (let i = 0; i < turns; i++) {
@@ -61,7 +61,7 @@ async function latency(scene, turns = 60) {
   return times.sort((a, b) => a - b)[turns >> 1];
 }
 
-/* A batch in the store has this fact; by default that a request waits. */
+/* Whether a batch in the store has this fact; default: a request waits. */
 async function accepted(r, fact = 'partial') {
   for (const key of await r.command('KEYS', 'chat:{*')) {
     if (/:[0-9a-f]+$/.test(key)
@@ -79,7 +79,7 @@ const stops = {
 };
 
 for (const [name, { go, come }] of Object.entries(stops)) {
-  live(`Redis is ${name}: traffic, who waits, and the way back`,
+  live(`Redis is ${name}: traffic, held requests, recovery`,
     async (t) => {
       const figures = [];
       await each(t, async (t2, key) => {
@@ -109,21 +109,21 @@ for (const [name, { go, come }] of Object.entries(stops)) {
           const asked = performance.now();
           await answer.text();
           return performance.now() - asked < 50 * patience;
-        }, 3000, 'the store to be given up');
+        }, 3000, 'the store to become unavailable');
         const away = await latency(scene);
 
         await come(r);
         const ms = await back(scene);
         figures.push([took, ms, away - before]);
-        t2.diagnostic(`told after ${took} ms; a turn takes ${
+        t2.diagnostic(`error after ${took} ms; a turn takes ${
           before.toFixed(2)} ms, without Redis ${away.toFixed(2)} ms; back ${
           ms} ms after Redis`);
-        /* s64: what had been accepted is there again. */
+        /* s64: accepted results are there again. */
         assert.equal(await wordOf(silent.continue(silent.results([1]))),
           'final');
         silent.released();
       });
-      /* A busy machine is late now and then. */
+      /* A busy machine may be late. */
       for (const [i, bound] of [1000, 1000, 20].entries()) {
         const times = figures.map((figure) => figure[i]);
         assert.ok(Math.min(...times) < bound * patience, `${times}`);
@@ -132,7 +132,7 @@ for (const [name, { go, come }] of Object.entries(stops)) {
     }, several);
 }
 
-live('who waits after comments is told in its stream', async (t) => {
+live('a held request that got comments: an error event', async (t) => {
   await each(t, async (t2, key) => {
     const r = await redis(t2);
     const scene = await over(t2, key, r,
@@ -149,7 +149,7 @@ live('who waits after comments is told in its stream', async (t) => {
   });
 }, several);
 
-live('deny: no tools without the store, and words as ever', async (t) => {
+live('deny: without the store only text turns pass', async (t) => {
   const r = await redis(t);
   const scene = await over(t, 'openai_chat', r,
     { location: 'chat_store_failure deny;' });
@@ -168,7 +168,7 @@ live('deny: no tools without the store, and words as ever', async (t) => {
 });
 
 
-live('s64: a restart with its data', async (t) => {
+live('s64: Redis restarts with its data', async (t) => {
   await each(t, async (t2, key) => {
     const r = await redis(t2, { appendonly: true });
     const scene = await over(t2, key, r);
@@ -184,7 +184,7 @@ live('s64: a restart with its data', async (t) => {
   });
 }, several);
 
-live('s64: the data is lost: who waits says it again', async (t) => {
+live('s64: the data is lost: held results are stored again', async (t) => {
   for (const [name, lose] of [
     ['flushed', (r) => r.command('FLUSHALL')],
     ['restarted', async (r) => {
@@ -213,7 +213,7 @@ live('s64: the data is lost: who waits says it again', async (t) => {
       const last = batch.continue(batch.results([0]));
       const words = await Promise.all([again, last].map(wordOf));
       if (dialects[key].chained) {
-        /* The members of a chain were in the store only. */
+        /* Only the store had the members of a chain. */
         assert.ok(batch.upstream().filter(({ refused }) => !refused)
           .length <= 1);
       } else {
@@ -251,8 +251,8 @@ live('s64: the data is lost while an attempt is answered', async (t) => {
 
 
 /*
- * A batch of three, and cuts between its results; what its clients are told.
- * "deny": where the relay stands still for too long nothing goes on.
+ * A batch of three, with cuts between its results; returns the clients'
+ * answers. "deny": if the relay stalls too long, no request goes upstream.
  */
 async function cutRound(scene, way, wait) {
   const [here, there] = scene.nodes;
@@ -296,7 +296,7 @@ live('connections break while requests wait', async (t) => {
   });
 }, several);
 
-live('one node is cut off, the other goes on', async (t) => {
+live('one node is cut off: the other one keeps working', async (t) => {
   const r = await redis(t);
   const way = await relay(t, r.port);
   const options = { hold: '20s', location: `${say.verdict} ${say.pid}` };
@@ -370,8 +370,8 @@ live('a claimant that is cut off does not send late', async (t) => {
   assert.equal(await wordOf(batch.continue(batch.results())), 'final');
 });
 
-/* After 5 s without a sign of life the others take it for dead. */
-live('a claimant whose worker stood still does not send late', async (t) => {
+/* After 5 s without a heartbeat the other workers regard it as dead. */
+live('a claimant in a stalled worker does not send late', async (t) => {
   const r = await redis(t);
   const way = await relay(t, r.port);
   const scene = await over(t, 'openai_chat', r, { port: way.port, workers: 1,
@@ -388,8 +388,10 @@ live('a claimant whose worker stood still does not send late', async (t) => {
 });
 
 
-/* Each queue entry is a join of a client that has left before its reply. */
-live('a full queue does not keep the store away', async (t) => {
+/*
+ * Each queue entry is a join of a client that disconnected before the reply.
+ */
+live('a full queue does not prevent reconnection', async (t) => {
   const r = await redis(t);
   const scene = await stage(t, 'openai_chat', { workers: 1, connects: true,
     store: `${r.url({})} timeout=60s`, hold: '20s',
@@ -414,17 +416,17 @@ live('a full queue does not keep the store away', async (t) => {
   await until(() => /is available again/.test(scene.n.errorLog()), 5000);
 }, several);
 
-/* How often a worker has waited for an event. */
+/* The number of times that a worker has waited for an event. */
 const wakeups = (n) => n.workers().reduce((sum, pid) => sum + Number(
   /^voluntary_ctxt_switches:\s+(\d+)/m.exec(
     readFileSync(`/proc/${pid}/status`, 'utf8'))[1]), 0);
 
 /*
- * The relay breaks each connection, so that the awaited command spends its
- * time, and then stands still: the command behind which it stands still has
- * more time left than the awaited one.
+ * The relay breaks each connection until the awaited command has used up its
+ * time, then stalls. The command at which it stalls has more time left than
+ * the awaited one.
  */
-live('given a command without time in mid-queue, the worker stays idle',
+live('an expired command in mid-queue: the worker stays idle',
   async (t) => {
     const r = await redis(t);
     const way = await relay(t, r.port);
@@ -454,7 +456,7 @@ live('given a command without time in mid-queue, the worker stays idle',
     });
     way.blackhole(false);
     way.cut();
-    await until(() => still, 8000, 'the relay to stand still');
+    await until(() => still, 8000, 'the relay to stall');
     await pause(Math.max(0, 4100 - (performance.now() - start)));
     const before = wakeups(scene.n);
     await pause(700);
@@ -467,8 +469,8 @@ live('given a command without time in mid-queue, the worker stays idle',
   });
 
 /*
- * What a worker reads of the keys of other workers: the whole reply, its
- * elements behind the epoch, ms since it has connected.
+ * A worker's read of the other workers' keys: the whole reply, its elements
+ * after the epoch, ms since the worker connected.
  */
 const readings = {
   'an error': [() => '-ERR a bad day\r\n', '503'],
@@ -477,9 +479,9 @@ const readings = {
     .replace(/(\$-1|\$1\r\n1)\r\n/g, ''), '503'],
   'an epoch of other data': [(all) => all.replace(/-[0-9a-f]{16}\./,
     '-0000000000000000.')],
-  'the reply as it is': [(all) => all],
+  'the unchanged reply': [(all) => all],
   'no epoch': [(all) => all.replace(/\$\d+\r\n[^\r]+/, '$-1')],
-  'no keys as yet': [(all, ms) => (ms > 1500 ? all
+  'no keys at first': [(all, ms) => (ms > 1500 ? all
     : all.replace(/\$1\r\n1/g, '$-1'))],
 };
 const reading = new RegExp('\\*(?!1\r)\\d+\r\n\\$\\d+\r\n\\d+-[0-9a-f]{16}\\.'

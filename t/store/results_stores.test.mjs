@@ -2,8 +2,8 @@
  * results_stores.test.mjs: chat_results over a Redis Cluster while the slot of
  * the conversation moves, and behind Sentinel before and after a failover.
  *
- * Both are made by the test, whatever CHAT_STORE says. What chat_results
- * promises over one store is in barrier/results.test.mjs.
+ * The test starts both, regardless of CHAT_STORE. barrier/results.test.mjs
+ * tests chat_results over one store.
  *
  * Suite: asan.
  */
@@ -18,7 +18,7 @@ import {
 } from '../lib/external.mjs';
 import { sentinels } from '../lib/redis/sentinel.mjs';
 
-/* A batch of so many calls whose first result waits at a node. */
+/* A batch of this many calls with the first result held at a node. */
 async function waiting(scene, count) {
   const batch = new Batch(scene, count);
   await batch.ask();
@@ -30,7 +30,7 @@ async function waiting(scene, count) {
 const values = (batch, from) => batch.ids.slice(from).map((id, i) =>
   ({ output: `${id} ${i}` }));
 
-/* The one request that went on has them. */
+/* Checks that the one upstream request has them. */
 async function completed({ scene, batch, answer }, given) {
   assert.equal(await wordOf(answer), 'final');
   const request = batch.released();
@@ -53,7 +53,7 @@ live('s48: over a cluster, while the slot moves', async (t) => {
     const to = c.masters[(c.masters.indexOf(from) + 1) % c.masters.length];
     const given = values(batch, 1);
 
-    /* What the slot's nodes cannot answer waits until they can. */
+    /* Commands that the slot's nodes cannot answer wait until they can. */
     await c.begin(slot, to);
     const early = scene.nodes.map((node, i) =>
       give(batch, i + 1, given[i], { node }));
@@ -67,8 +67,8 @@ live('s48: over a cluster, while the slot moves', async (t) => {
     await completed(one, given);
     await taken(give(batch, 3, given[0]), 0, 1);
   });
-  assert.ok(await c.errors('TRYAGAIN') > 0, 'nobody was told to try again');
-  assert.ok(await c.errors('MOVED') > 0, 'nobody was told that it has moved');
+  assert.ok(await c.errors('TRYAGAIN') > 0, 'no TRYAGAIN was sent');
+  assert.ok(await c.errors('MOVED') > 0, 'no MOVED was sent');
 });
 
 live('s48: behind Sentinel, before and after a failover', async (t) => {
@@ -87,7 +87,7 @@ live('s48: behind Sentinel, before and after a failover', async (t) => {
   const now = await it.failover();
   const nodes = list.flatMap(({ scene }) => scene.nodes);
   await until(async () => (await now.ask('clients'))?.length
-    === 4 * nodes.length, 15000, 'the workers at the master');
+    === 4 * nodes.length, 15000, 'the workers to connect to the master');
   for (const [i, one] of list.entries()) {
     await t.test(one.scene.dialect.name, async () => {
       assert.deepEqual((await show(one.batch)).body.missing,

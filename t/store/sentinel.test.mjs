@@ -1,6 +1,6 @@
 /*
  * sentinel.test.mjs: the store behind Redis Sentinel: how the master is found,
- * and what becomes of batches when it is another one.
+ * and what happens to batches after a failover.
  *
  * Suite: asan.
  */
@@ -15,7 +15,7 @@ import { sentinels } from '../lib/redis/sentinel.mjs';
 
 const keys = Object.keys(dialects);
 const slow = ' timeout=2s';
-/* Who waits is told if the store is away longer: no failover takes this. */
+/* Held requests fail after this time; a failover is shorter. */
 const patient = ' timeout=15s';
 
 const over = (t, key, it, { store = it.url() + slow, ...options } = {}) =>
@@ -29,9 +29,9 @@ const nodesOver = (t, key, it, options) => nodesStage(t, key,
 /* All workers of these nodes have both their connections to this server. */
 const gather = (server, nodes, workers = 2) => until(async () =>
   (await server.ask('clients'))?.length === 2 * workers * nodes.length, 15000,
-'the workers at the master');
+'the workers to connect to the master');
 
-/* Its workers, as far as they have seen it go, have found the store again. */
+/* The workers that lost the store have found it again. */
 const returned = (n) => until(() => n.workers().every((pid) => n.errorLog()
   .split('\n').filter((line) => line.includes(` ${pid}#`)
     && /is (un)?available/.test(line)).at(-1)?.includes('available again')
@@ -47,7 +47,7 @@ async function plays(scene, options) {
   batch.released();
 }
 
-/* For each dialect a batch of three that begin() has done something with. */
+/* For each dialect a batch of three, prepared by begin(). */
 const begun = (t, it, begin) => Promise.all(keys.map(async (key) => {
   const scene = await nodesOver(t, key, it);
   const batch = new Batch(scene, 3);
@@ -57,7 +57,7 @@ const begun = (t, it, begin) => Promise.all(keys.map(async (key) => {
 
 const nodesOf = (list) => list.flatMap(({ nodes }) => nodes);
 
-live('one sentinel is down, another one stands still', async (t) => {
+live('one sentinel is down, another one stalls', async (t) => {
   const it = await sentinels(t);
   await it.list[0].stop('SIGKILL');
   await it.list[1].freeze();
@@ -69,7 +69,7 @@ live('one sentinel is down, another one stands still', async (t) => {
   it.list[1].thaw();
 });
 
-live('no sentinel is there, and then one is', async (t) => {
+live('no sentinel is reachable, then one is', async (t) => {
   const it = await sentinels(t, { count: 1 });
   const [sentinel] = it.list;
   await sentinel.stop('SIGKILL');
@@ -92,7 +92,7 @@ live('no sentinel is there, and then one is', async (t) => {
   assert.ok(lines <= 2, `${lines} lines of two workers`);
 });
 
-live('a master that the sentinels do not know', async (t) => {
+live('the sentinels do not know the master: an error is logged', async (t) => {
   const it = await sentinels(t, { count: 1 });
   const scene = await over(t, 'openai_chat', it, { connects: false,
     workers: 1, store: it.url().replace(/main$/, 'other') });
@@ -101,7 +101,7 @@ live('a master that the sentinels do not know', async (t) => {
       .test(scene.n.errorLog()));
 });
 
-live('sentinels with a password, a user with few rights', async (t) => {
+live('sentinels with a password, minimal permissions', async (t) => {
   const acl = ['user chat on >fact ~chat:* &chat:* -@all +auth +select +ping '
     + '+script|load +evalsha +hget +hset +hdel +hlen +hgetall +hmget +del '
     + '+expire +publish +subscribe +get +set +mget +pttl +xadd +xrange +role'];
@@ -132,7 +132,7 @@ live('over TLS', async (t) => {
   await plays(scene);
 });
 
-live('the sentinel that is listened to dies: another one', async (t) => {
+live('the subscribed sentinel dies: another one is used', async (t) => {
   const it = await sentinels(t);
   const scene = await over(t, 'openai_chat', it, { workers: 1 });
   const heard = () => until(async () => {
@@ -168,7 +168,7 @@ live('s28 s64: the master is killed in the middle of batches', async (t) => {
   await Promise.all(nodesOf(list).map(returned));
   for (const { key, batch, waits } of list) {
     await t.test(key, async () => {
-      /* Told in time, as over any cut; or it was found in time. */
+      /* An error in time, as after any cut, or the new master was found. */
       const word = waits.ended && await wordOf(waits);
       assert.ok(!word || word === (key === 'ai_sdk' ? 'bounce' : '503'),
         word);
@@ -180,7 +180,7 @@ live('s28 s64: the master is killed in the middle of batches', async (t) => {
   }
 });
 
-live('s28 s37: a failover while requests wait: they do on', async (t) => {
+live('s28 s37: a failover: held requests stay held', async (t) => {
   const it = await sentinels(t);
   const [old] = it.servers;
   const list = await begun(t, it, async (batch, { nodes }) => {
@@ -192,7 +192,7 @@ live('s28 s37: a failover while requests wait: they do on', async (t) => {
   await it.replicated(old);
   const now = await it.failover();
   await gather(now, nodesOf(list));
-  /* Told of it, not thrown out. */
+  /* The sentinel announces it and keeps the connections open. */
   assert.equal((await old.command('ROLE'))[0], 'master');
   for (const { key, batch, waits } of list) {
     await t.test(key, async () => {
@@ -204,7 +204,7 @@ live('s28 s37: a failover while requests wait: they do on', async (t) => {
   }
 });
 
-live('s64: what a new master has missed for long', async (t) => {
+live('s64: a new master lacks data: it is stored again', async (t) => {
   const it = await sentinels(t);
   const [, replica] = it.servers;
   const scene = await nodesOver(t, 'openai_chat', it, { workers: 1 });
@@ -226,7 +226,7 @@ live('s64: what a new master has missed for long', async (t) => {
     : answer(request));
   const first = sent.continue(sent.results(), { node: here });
   await until(() => sent.upstream().length === 1);
-  /* Longer ago than what each worker says again. */
+  /* Older than the worker's replay buffer. */
   await pause(5100);
   await plays(scene, { node: here });
 
@@ -249,7 +249,7 @@ live('s64: what a new master has missed for long', async (t) => {
   open.released();
 });
 
-live('s64: what was accepted before a failover is there', async (t) => {
+live('s64: results accepted before a failover are not lost', async (t) => {
   const it = await sentinels(t);
   const scene = await nodesOver(t, 'openai_chat', it,
     { location: 'chat_store_failure deny;' });
@@ -284,7 +284,7 @@ live('s64: what was accepted before a failover is there', async (t) => {
   accepted.forEach((batch) => batch.released());
 });
 
-live('the old master is back: nobody writes there', async (t) => {
+live('the old master returns: no worker writes to it', async (t) => {
   const it = await sentinels(t);
   const [old] = it.servers;
   const scene = await nodesOver(t, 'openai_chat', it);
@@ -294,7 +294,7 @@ live('the old master is back: nobody writes there', async (t) => {
   await it.replicated(old);
   await old.stop('SIGKILL');
   const now = await it.moved(old);
-  /* A new master that has no time to answer would be replaced by the old. */
+  /* The sentinels would replace a busy new master by the old one. */
   await it.patience(60000);
   await gather(now, scene.nodes);
 
@@ -306,24 +306,24 @@ live('the old master is back: nobody writes there', async (t) => {
   await until(async () => {
     const [role] = await old.ask('command', 'ROLE') ?? [''];
     roles += roles.endsWith(role) ? '' : ` ${role}`;
-    /* A sentinel's connection that has not logged in yet has no command. */
+    /* A sentinel's connection before its login has no command. */
     assert.deepEqual((await old.ask('clients') ?? [])
-      .filter(({ cmd }) => cmd !== 'NULL'), [], 'somebody is there');
+      .filter(({ cmd }) => cmd !== 'NULL'), [], 'a worker is connected');
     await plays(scene);
     return role === 'slave';
-  }, 30000, 'the old master to be a replica');
+  }, 30000, 'the old master to become a replica');
   t.diagnostic(`it was:${roles}`);
   await gather(now, scene.nodes);
   assert.equal(await wordOf(batch.continue(batch.results([1]))), 'final');
   batch.released();
 
-  /* When the sentinels go back to it, so does everybody. */
+  /* When the sentinels return to it, so do all workers. */
   assert.equal(await it.failover(), old);
   await gather(old, scene.nodes);
   await plays(scene);
 });
 
-live('the sentinels go back to one that has nothing: all do', async (t) => {
+live('the sentinels return to an empty master: all workers do', async (t) => {
   const it = await sentinels(t);
   const [old] = it.servers;
   const scene = await nodesOver(t, 'openai_chat', it);
@@ -334,7 +334,7 @@ live('the sentinels go back to one that has nothing: all do', async (t) => {
   const waits = batch.continue(batch.results([0]));
   await held(batch, waits);
 
-  /* It takes itself for a master again, and the other one is silent. */
+  /* It acts as a master again, and the other one stalls. */
   await old.stop('SIGKILL');
   await old.start();
   await now.freeze();
@@ -348,7 +348,7 @@ live('the sentinels go back to one that has nothing: all do', async (t) => {
   batch.released();
 });
 
-live('the master is none any more, nobody has told so', async (t) => {
+live('the master becomes a replica without notice', async (t) => {
   const it = await sentinels(t, { count: 1, downAfter: 60000 });
   const [master] = it.servers;
   const scene = await over(t, 'openai_chat', it);
@@ -361,7 +361,7 @@ live('the master is none any more, nobody has told so', async (t) => {
   await until(() => /is unavailable: ROLE: it is not a master/
     .test(scene.n.errorLog()));
   await pause(500);
-  /* It asks, and asks again, but not without a pause. */
+  /* The worker asks the sentinel repeatedly, with pauses. */
   const asks = async () => Number(/total_connections_received:(\d+)/
     .exec(await it.list[0].command('INFO', 'stats'))[1]);
   const before = await asks();
@@ -375,7 +375,7 @@ live('the master is none any more, nobody has told so', async (t) => {
   batch.released();
 });
 
-live('a lone Redis that takes no writes is away', async (t) => {
+live('a single Redis that refuses writes counts as unavailable', async (t) => {
   const r = await redis(t);
   const scene = await over(t, 'openai_chat', { url: () => r.url() });
   const batch = new Batch(scene, 2);

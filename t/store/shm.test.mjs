@@ -1,5 +1,5 @@
 /*
- * shm.test.mjs: the zone that the workers share, when it is full, and when a
+ * shm.test.mjs: the zone that the workers share: when it is full, and when a
  * worker is killed.
  */
 import assert from 'node:assert/strict';
@@ -15,13 +15,13 @@ import {
 
 const keys = Object.keys(dialects);
 
-/* What can be full is the zone in shared memory. */
+/* Only the zone in shared memory can be full. */
 const zoned = { skip: unbuilt || (store !== 'shm'
-  && 'about the zone: run with CHAT_STORE=shm') };
+  && 'only for the zone: run with CHAT_STORE=shm') };
 
 /*
- * Two locations of one zone: requests to /fill are never held. No hold ends
- * by its bound, however long it takes to fill the zone.
+ * Two locations of one zone: requests to /fill are never held. No hold
+ * expires, however long it takes to fill the zone.
  */
 function zone(t) {
   return stage(t, 'openai_chat', { workers: 2, store: 'shm:1m', hold: '10m',
@@ -31,7 +31,7 @@ function zone(t) {
 
 const big = (bytes) => 'x'.repeat(bytes);
 
-live('a full zone: idle batches go, a held one stays', async (t) => {
+live('a full zone: idle batches are evicted, a held one stays', async (t) => {
   const scene = await zone(t);
   const batch = new Batch(scene, 2);
   const [a, b] = batch.ids;
@@ -52,8 +52,8 @@ live('a full zone: idle batches go, a held one stays', async (t) => {
       .map((filler) => fill(filler, 0)));
     assert.ok(statuses.every((status) => status === 409), `${statuses}`);
   }
-  assert.equal(await fill(fillers.at(-1), 1), 200, 'the newest is known');
-  assert.equal(await fill(fillers[0], 1), 409, 'the oldest is not');
+  assert.equal(await fill(fillers.at(-1), 1), 200, 'the newest is forgotten');
+  assert.equal(await fill(fillers[0], 1), 409, 'the oldest is known');
   assert.equal(first.ended, false);
   const words = await Promise.all([first, batch.continue({ [b]: 1 })]
     .map(wordOf));
@@ -62,7 +62,7 @@ live('a full zone: idle batches go, a held one stays', async (t) => {
   assert.equal(scene.n.errorLog().includes('is full'), false);
 }, zoned);
 
-live('a zone full of held batches takes on no more', async (t) => {
+live('a zone full of held batches: the next is refused', async (t) => {
   const scene = await zone(t);
   const batches = Array.from({ length: 120 }, () => new Batch(scene, 2));
   const answers = [];
@@ -74,13 +74,13 @@ live('a zone full of held batches takes on no more', async (t) => {
   }
   await until(() => scene.n.errorLog().includes('is full'));
   await until(() => scene.n.accessLog().length > 20);
-  /* No room for the batch, or none for what would wake its request. */
+  /* No room for the batch, or for the watch of its request. */
   assert.ok(scene.n.accessLog().every(({ verdict: what, status }) =>
     what === 'refused' && status === '503'));
   const holding = batches.filter((_, i) => !answers[i].ended);
   assert.ok(holding.length > 20, `${holding.length}`);
 
-  await t.test('those that are held can be released', async () => {
+  await t.test('the held requests can be released', async () => {
     const batch = holding[0];
     const first = answers[batches.indexOf(batch)];
     const words = await Promise.all([first,
@@ -90,7 +90,7 @@ live('a zone full of held batches takes on no more', async (t) => {
   });
   assert.equal(scene.n.errorLog().split('is full').length, 2,
     'one line a minute');
-  await t.test('when they have gone, there is room', async () => {
+  await t.test('after their end there is room', async () => {
     answers.forEach((answer) => answer.abort());
     await until(() => scene.n.accessLog().length >= batches.length);
     const batch = new Batch(scene, 2);
@@ -123,13 +123,13 @@ live('s50: the worker of a held request is killed', async (t) => {
 live('s103: the worker of the claimant is killed', async (t) => {
   await Promise.all(keys.flatMap((key) => [['silent', '20s'],
     ['early', '50ms']].map(([name, grace]) =>
-    t.test(`${key}, its waiters are ${name}`, async (t2) => {
+    t.test(`${key}, held requests: ${name}`, async (t2) => {
       const scene = await stage(t2, key, { workers: 2, hold: '20s',
         location: `chat_grace ${grace}; ${say.pid}` });
       const batch = new Batch(scene, 3);
       await batch.ask();
       const { answer } = scene.p;
-      scene.p.answer = () => gate(); /* it never answers */
+      scene.p.answer = () => gate(); /* no answer ever */
       const [here, there] = scene.n.workers();
       const waiter = await only(scene.n, here, async () => {
         const one = batch.continue(batch.results([0]));
@@ -138,7 +138,7 @@ live('s103: the worker of the claimant is killed', async (t) => {
         return one;
       });
       await leave(batch, batch.results([1]));
-      /* The waiter's worker is stopped, so that the other one claims. */
+      /* The held request's worker is stopped, so that the other one claims. */
       await only(scene.n, there, async () => {
         batch.continue(batch.results([2])).text().catch(() => {});
         const request = await scene.p.arrival(2);

@@ -1,7 +1,7 @@
 /*
- * ag_ui.mjs: AG-UI: runs, their input, and what an agent says to one
- * that is half-answered: 200 and RUN_ERROR. agUiResume: a run that was
- * interrupted, where what is asked and answered are the interrupts.
+ * ag_ui.mjs: AG-UI: runs, their input, and an agent's answer to a
+ * half-answered one: 200 and RUN_ERROR. agUiResume: interrupted runs; their
+ * calls are the interrupts.
  */
 import { data, double, newId, stream, text } from './wire.mjs';
 
@@ -129,7 +129,7 @@ export const agUiResume = {
         outcome: { type: 'interrupt', interrupts } })]);
   },
 
-  /* What interrupted the thread's last run is what was issued last. */
+  /* The interrupts of the thread's last run are those issued last. */
   check: (body, { issued = new Map() } = {}) =>
     agUi.check(body, { interrupts: issued.get(body.threadId) }),
 

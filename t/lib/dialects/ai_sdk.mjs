@@ -1,6 +1,6 @@
 /*
- * ai_sdk.mjs: the AI SDK's UI message stream, its request bodies,
- * and what an app's route says to a half-answered one: 200 and an error.
+ * ai_sdk.mjs: the AI SDK's UI message stream, its request bodies, and an app's
+ * answer to a half-answered body: 200 and an error.
  */
 import { data, newId, stream } from './wire.mjs';
 
@@ -24,7 +24,7 @@ function aiSdkPart({ id, name, input, dynamic, ...rest }, results) {
   return part;
 }
 
-/* What convertToModelMessages and validateUIMessages would not take. */
+/* Bodies that convertToModelMessages and validateUIMessages refuse. */
 function aiSdkFault(part) {
   const { state, approval } = part;
   if (state === 'output-available' && !('output' in part)) {
@@ -43,7 +43,7 @@ function aiSdkFault(part) {
   return null;
 }
 
-/* Many apps shape the body so that it has the last message alone. */
+/* Many apps send only the last message. */
 const messagesOf = (body) => body.messages ?? (body.message && [body.message]);
 
 export const aiSdk = {
@@ -143,7 +143,7 @@ export const aiSdk = {
     return null;
   },
 
-  /* Ids that a body answers. */
+  /* Ids of the calls that a body answers. */
   answered(body) {
     return messagesOf(body).flatMap(({ parts }) => parts)
       .filter(isTool)

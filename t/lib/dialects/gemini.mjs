@@ -1,7 +1,7 @@
 /*
- * gemini.mjs: Gemini's streamGenerateContent: streams, request
- * bodies, and the 400 for calls and results that are not the same number (a
- * call without a name is more of the one before it).
+ * gemini.mjs: Gemini's streamGenerateContent: streams, request bodies, and the
+ * 400 for different numbers of calls and results (a call without a name
+ * continues the one before it).
  */
 import { data, double, newId, stream } from './wire.mjs';
 
@@ -64,7 +64,7 @@ export const gemini = {
       ...after] };
   },
 
-  /* Contents of one role in a row are one to the provider. */
+  /* The provider joins consecutive contents of one role. */
   check({ contents }) {
     const bad = (message) => ({ status: 400, body: { error: { code: 400,
       message, status: 'INVALID_ARGUMENT' } } });

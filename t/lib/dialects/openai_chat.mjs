@@ -1,6 +1,6 @@
 /*
  * openai_chat.mjs: OpenAI Chat Completions: streams, request bodies, and the
- * 400 for tool messages that are missing, doubled, or out of place.
+ * 400 for tool messages that are missing, duplicate, or misplaced.
  */
 import { data, newId, stream, text } from './wire.mjs';
 

@@ -1,6 +1,6 @@
 /*
  * openai_responses.mjs: OpenAI Responses, stateless and chained: streams,
- * request bodies, and the 400 for a batch that is not answered one by one.
+ * request bodies, and the 400 for missing, duplicate or unknown outputs.
  */
 import { named, newId, stream, text } from './wire.mjs';
 
@@ -96,7 +96,7 @@ export const responses = {
       ...after] };
   },
 
-  /* issued: what the provider has answered so far, response id -> calls. */
+  /* issued: the provider's answers so far, response id -> calls. */
   check(body, { issued = new Map() } = {}) {
     if (body.items) {
       return null;
@@ -155,7 +155,10 @@ export const responsesChained = {
   },
 };
 
-/* The provider keeps the conversation: no body carries calls, or names one. */
+/*
+ * The provider keeps the conversation: no body contains calls or names a
+ * response.
+ */
 export const responsesConversation = {
   ...responsesChained,
 

@@ -1,13 +1,13 @@
 /*
- * wire.mjs: what the dialects of the harness are made of: ids,
- * calls, SSE events, and the reading of an answer's events.
+ * wire.mjs: helpers for the harness's dialects: ids, calls, SSE events, and
+ * parsing the events of an answer.
  */
 import { randomBytes } from 'node:crypto';
 
 const alphabet
   = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789';
 
-/* An id as providers make them: no two alike. */
+/* A unique id in a provider's form. */
 export function newId(prefix) {
   return prefix + [...randomBytes(24)]
     .map((byte) => alphabet[byte % alphabet.length]).join('');
@@ -42,5 +42,5 @@ export function events(answer) {
     });
 }
 
-/* First id that is twice in a list. */
+/* The first duplicate id of a list. */
 export const double = (ids) => ids.find((id, i) => ids.indexOf(id) !== i);

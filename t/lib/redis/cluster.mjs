@@ -1,9 +1,9 @@
 /*
- * cluster.mjs: a real Redis cluster, made by hand: masters that share
- * the slots evenly, replicas, and slots that are moved step by step.
+ * cluster.mjs: a real Redis Cluster: masters with equal shares of the slots,
+ * replicas, and slots that move step by step.
  *
- * Its servers are those of redis.mjs, each with a port for the others
- * that it keeps. A master is away for the others after `timeout` ms.
+ * Its servers are those of redis.mjs, each with a fixed port for the cluster
+ * bus. The others regard a master as down after `timeout` ms.
  */
 import { redis } from './redis.mjs';
 import { freePorts, until } from '../wait.mjs';
@@ -27,7 +27,7 @@ class Cluster {
     this.servers = [...masters, ...replicas];
   }
 
-  /* What stands behind chat_store; options as of a server's url(). */
+  /* The arguments of chat_store; options as of a server's url(). */
   url({ servers = this.masters, ...options } = {}) {
     const [first, ...others] = servers.map((server) =>
       server.url(options).replace(/^rediss?:\/\//, ''));
@@ -48,7 +48,7 @@ class Cluster {
     return this.command('CLUSTER', 'KEYSLOT', key);
   }
 
-  /* The slot of the first key of a conversation that is there after work. */
+  /* The slot of the first conversation key that work() creates. */
   async slotOf(work) {
     const list = async () => (await this.keys('chat:{*')).filter(isKey);
     const before = await list();
@@ -74,7 +74,7 @@ class Cluster {
     return this.servers.find((server) => server.port === port);
   }
 
-  /* Every server of these says that all is well. */
+  /* Whether each of these servers reports a healthy cluster. */
   async ok(servers = this.servers) {
     for (const server of servers) {
       await until(async () => /cluster_state:ok/.test(
@@ -83,7 +83,7 @@ class Cluster {
     }
   }
 
-  /* From now on the slot is on its way from its owner to this master. */
+  /* Begins to move the slot from its owner to this master. */
   async begin(slot, to) {
     const from = await this.owner(slot);
     await to.command('CLUSTER', 'SETSLOT', slot, 'IMPORTING',
@@ -93,7 +93,7 @@ class Cluster {
     return from;
   }
 
-  /* Those of the slot's keys that match go over. */
+  /* Moves the matching keys of the slot. */
   async migrate(slot, from, to, match = /./) {
     const keys = (await from.command('CLUSTER', 'GETKEYSINSLOT', slot, 10000))
       .filter((key) => match.test(key));
@@ -105,8 +105,8 @@ class Cluster {
   }
 
   /*
-   * The slot has a new owner, and every master knows it: what the old one has
-   * said before may be heard after it.
+   * Ends the move and waits until every master knows the new owner, since
+   * older messages of the old one may arrive later.
    */
   async end(slot, to) {
     const id = await this.id(to);
@@ -125,24 +125,24 @@ class Cluster {
     }, 5000, 'a new owner');
   }
 
-  /* All of it at once. */
+  /* Moves a slot in one step. */
   async move(slot, to) {
     const from = await this.begin(slot, to);
     await this.migrate(slot, from, to);
     await this.end(slot, to);
   }
 
-  /* A command to the first one that is there. */
+  /* A command to the first reachable server. */
   async command(...args) {
     for (const server of this.servers) {
       if (await server.command('PING').catch(() => false)) {
         return server.command(...args);
       }
     }
-    throw new Error('nobody is there');
+    throw new Error('no server is reachable');
   }
 
-  /* How often such an error was answered, by all of them. */
+  /* The number of such errors of all servers. */
   async errors(name) {
     const texts = await Promise.all(this.servers.map((server) =>
       server.command('INFO', 'errorstats').catch(() => '')));
@@ -150,7 +150,7 @@ class Cluster {
       `errorstat_${name}:count=(\\d+)`).exec(text)?.[1] ?? 0), 0);
   }
 
-  /* Keys of all masters that are there. */
+  /* Keys of all reachable masters. */
   async keys(pattern) {
     const lists = await Promise.all(this.servers.map((server) =>
       server.command('KEYS', pattern).catch(() => [])));

@@ -19,10 +19,10 @@ import {
 const binary = process.env.CHAT_REDIS ?? 'redis-server';
 const login = ['harness', 'the-tests-own'];
 
-/* A cluster and sentinels wait for the disk at each change of theirs. */
+/* Clusters and sentinels sync to disk at each configuration change. */
 const memory = existsSync('/dev/shm') ? '/dev/shm' : undefined;
 
-/* What a test that died half-way leaves behind is removed here. */
+/* The files of test processes that died are removed here. */
 const folders = new Set();
 process.once('exit', () => {
   folders.forEach((dir) => rmSync(dir, { recursive: true, force: true }));
@@ -30,7 +30,7 @@ process.once('exit', () => {
 
 /*
  * Made once per process: ca, and cert and key of a server that is localhost
- * and 127.0.0.1; stranger is a CA that has signed nothing here.
+ * and 127.0.0.1; stranger is a CA that signed none of them.
  */
 let made;
 export function certificates() {
@@ -71,7 +71,7 @@ class Redis {
     login);
   }
 
-  /* redis.conf; what the options say comes last, and so stands. */
+  /* redis.conf; lines of the options come last and take precedence. */
   configuration() {
     const { password, acl = [], tls, appendonly, lines = [], sentinel }
       = this.options;
@@ -99,7 +99,7 @@ class Redis {
   /* Starts it (again), with the ports and the data that it had. */
   async start() {
     writeFileSync(`${this.dir}/redis.conf`, this.configuration());
-    /* It dies with this process, however that dies. */
+    /* It ends with this process in any case. */
     const child = spawn('setpriv', ['--pdeathsig', 'KILL', binary,
       `${this.dir}/redis.conf`,
       ...(this.options.sentinel ? ['--sentinel'] : [])], { stdio: 'ignore' });
@@ -133,7 +133,10 @@ class Redis {
     this.admin.close();
   }
 
-  /* Is there but does nothing; returns when it has stopped. */
+  /*
+   * Stops the process, which keeps its connections; returns once it has
+   * stopped.
+   */
   async freeze() {
     this.child.kill('SIGSTOP');
     await until(() => /^State:\s+T/m.test(readFileSync(
@@ -149,19 +152,19 @@ class Redis {
   }
 
   /*
-   * The same as a question that fails where the server throws its clients
-   * out, as it does when it becomes a master or a replica: null then.
+   * The same, but null if the server closes its connections, as it does when
+   * it becomes a master or a replica.
    */
   ask(method, ...args) {
     return this[method](...args).catch(() => null);
   }
 
-  /* Nobody's command is done for so long. */
+  /* The server executes no command for this long. */
   pause(ms) {
     return this.command('CLIENT', 'PAUSE', ms, 'ALL');
   }
 
-  /* How often a command was called since the start or resetStats(). */
+  /* The number of calls of a command since the start or resetStats(). */
   async calls(name) {
     const stats = await this.command('INFO', 'commandstats');
     const found = new RegExp(`^cmdstat_${name.toLowerCase()
@@ -174,7 +177,7 @@ class Redis {
   }
 
   /*
-   * The connections but the tests' own and those of replication: {id, addr,
+   * The connections except those of the tests and of replication: {id, addr,
    * user, sub, cmd, ...}.
    */
   async clients() {
@@ -186,8 +189,8 @@ class Redis {
   }
 
   /*
-   * What stands behind chat_store. user and password as they are given; a
-   * port is a relay's. Over unix a password is in a file (passwordFile()).
+   * The arguments of chat_store. user and password unescaped; port: a relay's.
+   * Over unix the password is in a file (passwordFile()).
    */
   url({ user = '', password = this.options.password, host = '127.0.0.1',
     port = this.port, db, ca = this.ca } = {}) {
@@ -239,10 +242,10 @@ export async function redis(t, options = {}) {
 
 /*
  * A relay before a port, or the path of a socket. delay(ms): replies come
- * later; cut(): all connections break; refuse(yes): nobody listens; split(n):
- * replies come in pieces of n bytes, with a turn between; blackhole(yes): it
- * accepts, and what is sent stays on the way until it is told no;
- * rewrite(fn): fn(bytes) is what comes instead of the bytes of a reply.
+ * later; cut(): all connections break; refuse(yes): connections are refused;
+ * split(n): replies arrive in pieces of n bytes; blackhole(yes): it accepts
+ * and keeps all bytes until blackhole(no); rewrite(fn): fn(bytes) replaces the
+ * bytes of a reply.
  */
 export async function relay(t, target) {
   const now = { delay: 0, split: Infinity, rewrite: (bytes) => bytes };

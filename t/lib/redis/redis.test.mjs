@@ -1,6 +1,5 @@
 /*
- * redis.test.mjs: the harness's Redis servers and relays do what the tests
- * over Redis take for granted. No nginx.
+ * redis.test.mjs: the harness's Redis servers and relays, without nginx.
  *
  * Suite: plain.
  */
@@ -165,7 +164,7 @@ test('a relay', async (t) => {
 
   await t.test('refuses', async () => {
     await way.refuse(true);
-    assert.equal(await ping(), 'PONG', 'those that are there stay');
+    assert.equal(await ping(), 'PONG', 'open connections stay');
     way.cut();
     await assert.rejects(ping(), /gone/);
     await assert.rejects(ping(), /gone/);

@@ -1,6 +1,6 @@
 /*
- * resp.mjs: a client of Redis for the tests: commands in, replies out,
- * pipelined over one connection, which is opened again when it was lost.
+ * resp.mjs: a Redis client for the tests: commands and replies, pipelined over
+ * one connection that reconnects.
  *
  * An error reply rejects the command's promise. It is not the client under
  * test and shares nothing with it.
@@ -8,7 +8,7 @@
 import net from 'node:net';
 import tls from 'node:tls';
 
-/* The reply that starts at a byte: [value, where it ends]; null: not whole. */
+/* The reply that starts at a byte: [value, end]; null: incomplete. */
 export function reply(bytes, at = 0) {
   const end = bytes.indexOf('\r\n', at);
   if (end === -1) {
@@ -51,7 +51,7 @@ const encode = (args) => `*${args.length}\r\n${args.map((arg) =>
 
 /*
  * place: {port}, {path}, or {port, ca} for TLS. login: arguments of AUTH.
- * Gives command(...args) -> promise, and close().
+ * Returns command(...args) -> promise, and close().
  */
 export function client(place, login) {
   let socket;
@@ -75,7 +75,7 @@ export function client(place, login) {
         const [yes, no] = own.shift() ?? [];
         (one[0] instanceof Error ? no : yes)?.(one[0]);
       }
-      /* node waits for replies, not for the connection. */
+      /* Node waits for replies, not for the connection. */
       if (own.length === 0) {
         its.unref();
       }

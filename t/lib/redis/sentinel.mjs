@@ -1,16 +1,16 @@
 /*
  * sentinel.mjs: a master, replicas, and the sentinels that watch them.
  *
- * All of them are servers of redis.mjs. The sentinels meet within two
- * seconds; they take a server for dead after half a second, and two of three
- * are a majority.
+ * All of them are servers of redis.mjs. The sentinels find one another within
+ * two seconds; they regard a server as down after half a second, and two of
+ * three are a majority.
  */
 import { redis } from './redis.mjs';
 import { until } from '../wait.mjs';
 
 const main = 'main';
 
-/* One of the pairs that a sentinel tells of a server. */
+/* One field of a sentinel's reply about a server. */
 const field = (list, name) => list[list.indexOf(name) + 1];
 
 /* As the harness' own user of the servers. */
@@ -23,7 +23,7 @@ class Sentinels {
     this.list = list;
   }
 
-  /* What stands behind chat_store; list: sentinels in this order. */
+  /* The arguments of chat_store; list: sentinels in this order. */
   url({ list = this.list, db, user = '', password, more = '' } = {}) {
     const { ca } = this.servers[0];
     return `redis${ca ? 's' : ''}+sentinel://${
@@ -32,20 +32,20 @@ class Sentinels {
       db === undefined ? '' : `/${db}`}${ca ? ` ca=${ca}` : ''}${more}`;
   }
 
-  /* The port of the master, as a sentinel tells it. */
+  /* The port of the master, from a sentinel. */
   async told(sentinel = this.list[0]) {
     const [, port] = await sentinel.command('SENTINEL',
       'get-master-addr-by-name', main);
     return Number(port);
   }
 
-  /* The sentinels that are there. */
+  /* The reachable sentinels. */
   alive() {
     return this.list.filter(({ child }) => child.exitCode === null
       && child.signalCode === null);
   }
 
-  /* The server that all of them take for the master. */
+  /* The server that all of them name as the master. */
   async master() {
     const ports = await Promise.all(this.alive().map((one) =>
       this.told(one)));
@@ -53,7 +53,9 @@ class Sentinels {
       && this.servers.find(({ port }) => port === ports[0]);
   }
 
-  /* Another one than this is the master; which. ask: first, and by and by. */
+  /*
+   * Waits for another master and returns it. ask: called first and repeatedly.
+   */
   moved(from, ask = () => {}) {
     let asked = -Infinity;
     return until(async () => {
@@ -66,15 +68,18 @@ class Sentinels {
     }, 15000, 'a failover');
   }
 
-  /* A failover while all are well; the new master. Busy ones give it up. */
+  /*
+   * A failover of healthy servers; returns the new master. Busy sentinels may
+   * abandon it.
+   */
   async failover() {
     return this.moved(await this.master(), () => this.alive()[0]
       .command('SENTINEL', 'FAILOVER', main).catch(() => {}));
   }
 
   /*
-   * From now on a server is dead after so many ms, for all that are there; and
-   * none of them takes it for dead, or is about to replace it.
+   * Sets the ms after which the sentinels regard a server as down; waits until
+   * none regards one as down or plans a failover.
    */
   async patience(ms) {
     await until(async () => {
@@ -84,20 +89,20 @@ class Sentinels {
         return one.command('SENTINEL', 'MASTER', main);
       }));
       return all.every((list) => field(list, 'flags') === 'master');
-    }, 15000, 'sentinels that are content');
+    }, 15000, 'sentinels without a failover');
   }
 
-  /* What this master has acknowledged is at its replica, too. */
+  /* Waits until the replica has all acknowledged writes. */
   async replicated(master) {
     const info = () => master.command('INFO', 'replication');
     const [, end] = /^master_repl_offset:(\d+)/m.exec(await info());
     await until(async () => {
       const found = /^slave0:.*offset=(\d+)/m.exec(await info());
       return found && Number(found[1]) >= Number(end);
-    }, 5000, 'a replica that has all');
+    }, 5000, 'a replica without lag');
   }
 
-  /* Each sentinel knows the others, and replicas that follow the master. */
+  /* Waits until each sentinel knows the others and the replicas. */
   async settled() {
     await until(async () => {
       for (const one of this.list) {
