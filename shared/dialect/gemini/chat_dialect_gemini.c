@@ -208,9 +208,9 @@ content_role(chat_json_doc_t *doc, const chat_json_t *content)
 static chat_rc_e
 begin_call(chat_transcript_t *t, const chat_json_t *function)
 {
-    uint32_t    position = 0;
-    chat_call_t call = { .node = function, .ready = 1 };
     body_t     *body = t->data;
+    uint32_t    position = 0;
+    chat_call_t call = { .node = function };
 
     if (t->has_step) {
         position = (uint32_t) t->rq->steps[t->rq->nsteps - 1].count;
@@ -224,18 +224,12 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
     call.name = chat_json_text(t->doc, function, "name");
     call.ready = !body->in_call;
 
-    if (call.id.data == NULL) {
-        return CHAT_ERROR;
+    if (body->in_call) {
+        body->args = chat_gemini_args_begin(body->args, t->arena);
     }
 
-    if (body->in_call) {
-        if (body->args == NULL) {
-            body->args = chat_gemini_args_create(t->arena);
-        }
-        if (body->args == NULL) {
-            return CHAT_ERROR;
-        }
-        chat_gemini_args_begin(body->args);
+    if (call.id.data == NULL || (body->in_call && body->args == NULL)) {
+        return CHAT_ERROR;
     }
 
     return chat_transcript_call(t, &call, 0);
@@ -246,19 +240,12 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
 static chat_rc_e
 add_pieces(chat_transcript_t *t, const chat_json_t *function)
 {
-    chat_rc_e    rc;
-    chat_call_t *call = &t->rq->calls[t->rq->ncalls - 1];
     body_t      *body = t->data;
+    chat_rc_e    rc = chat_gemini_args_add(body->args, t->doc, function);
+    chat_call_t *call = &t->rq->calls[t->rq->ncalls - 1];
 
-    if (chat_gemini_args_add(body->args, t->doc,
-                             chat_json_get(t->doc, function, "partialArgs"))
-        != CHAT_OK)
-    {
-        return CHAT_ERROR;
-    }
-
-    if (chat_gemini_goes_on(t->doc, function)) {
-        return CHAT_OK;
+    if (rc != CHAT_OK || chat_gemini_goes_on(t->doc, function)) {
+        return rc;
     }
 
     body->in_call = 0;
@@ -636,7 +623,6 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
     if (chat_list_first(contents) == NULL) {
         return CHAT_DECLINED;
     }
-
 
     /* no member of the body says whether the answer is a stream */
     rq->stream = chat_gemini_form(rq->uri) == CHAT_GEMINI_EVENTS;

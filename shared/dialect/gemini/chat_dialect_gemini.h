@@ -50,15 +50,17 @@ int chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node);
 int32_t chat_gemini_candidate(chat_json_doc_t   *doc,
                               const chat_json_t *candidate);
 
-/* In the arena, which lives as the stream or body; NULL without memory. */
-chat_gemini_args_t *chat_gemini_args_create(chat_arena_t *arena);
+/*
+ * Those of another call: the pieces of the last one are forgotten. args: NULL
+ * for the first call. In the arena, which lives as the stream or body; NULL
+ * without memory.
+ */
+chat_gemini_args_t *chat_gemini_args_begin(chat_gemini_args_t *args,
+                                           chat_arena_t       *arena);
 
-/* Another call; those of the last one are forgotten. */
-void chat_gemini_args_begin(chat_gemini_args_t *args);
-
-/* The next pieces: the array partialArgs, or NULL. */
+/* The next pieces: those of this functionCall. */
 chat_rc_e chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
-                               const chat_json_t *pieces);
+                               const chat_json_t *function);
 
 /*
  * All of them as JSON text in the arena. CHAT_LIMIT: past a bound, or written

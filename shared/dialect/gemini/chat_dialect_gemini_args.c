@@ -10,8 +10,7 @@
 #include "dialect/gemini/chat_dialect_gemini.h"
 
 #define CHAT_GEMINI_DEPTH 32
-#define CHAT_GEMINI_VALUES 1024
-#define CHAT_GEMINI_KEY 1024
+#define CHAT_GEMINI_VALUES 1024     /* of a call */
 #define CHAT_GEMINI_BYTES (1 << 20) /* of all calls of a stream, or body */
 
 typedef struct value_s value_t;
@@ -25,13 +24,12 @@ typedef enum {
 } type_e;
 
 struct value_s {
-    uint32_t       number; /* in the call; of the root 0 */
-    uint32_t       count;  /* of values within */
     type_e         type;
     chat_str_t     key; /* of an element: its digits */
-    value_t       *first;
-    value_t       *last;
     value_t       *next;
+    value_t       *first; /* of the values within */
+    value_t       *last;
+    size_t         count;
     unsigned char *text;
     size_t         len;
     size_t         size;
@@ -39,35 +37,30 @@ struct value_s {
 
 struct chat_gemini_args_s {
     chat_arena_t *arena;
-    chat_table_t  values; /* by the number of what they are in, and key */
     value_t       root;
-    size_t        bytes; /* taken from the arena, of all calls so far */
+    size_t        values; /* without the root */
+    size_t        bytes;  /* taken from the arena, of all calls so far */
     int           lost;
     int           failed; /* an allocation did */
 };
 
 
 chat_gemini_args_t *
-chat_gemini_args_create(chat_arena_t *arena)
+chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena)
 {
-    chat_gemini_args_t *args = chat_arena_alloc(arena, sizeof(*args));
+    if (args == NULL) {
+        args = chat_arena_alloc(arena, sizeof(*args));
+    }
 
-    if (args) {
+    if (args != NULL) {
         args->arena = arena;
-        chat_table_init(&args->values, arena);
+        memset(&args->root, 0, sizeof(args->root));
+        args->root.type = CHAT_GEMINI_MEMBERS;
+        args->values = 0;
+        args->lost = 0;
     }
 
     return args;
-}
-
-
-void
-chat_gemini_args_begin(chat_gemini_args_t *args)
-{
-    memset(&args->root, 0, sizeof(args->root));
-    args->root.type = CHAT_GEMINI_MEMBERS;
-    chat_table_reset(&args->values);
-    args->lost = 0;
 }
 
 
@@ -94,59 +87,39 @@ take(chat_gemini_args_t *args, size_t size)
 static value_t *
 within(chat_gemini_args_t *args, value_t *parent, chat_str_t key)
 {
-    chat_str_t          name;
-    unsigned char       bytes[sizeof(uint32_t) + CHAT_GEMINI_KEY], *own;
-    chat_table_entry_t *entry;
-    value_t            *value;
+    value_t       *value = parent->last;
+    unsigned char *own;
 
-    if (key.len > CHAT_GEMINI_KEY) {
-        args->lost = 1;
-        return NULL;
+    /* pieces mostly go on where the last one ended */
+    if (value != NULL && !chat_str_eq(value->key, key)) {
+        value = parent->first;
     }
 
-    memcpy(bytes, &parent->number, sizeof(uint32_t));
-    memcpy(bytes + sizeof(uint32_t), key.data, key.len);
-    name = chat_str(bytes, sizeof(uint32_t) + key.len);
-
-    entry = chat_table_find(&args->values, name);
-    if (entry != NULL) {
-        return entry->item;
+    while (value != NULL && !chat_str_eq(value->key, key)) {
+        value = value->next;
     }
 
-    args->lost |= args->values.count == CHAT_GEMINI_VALUES;
-    value = args->lost
-                ? NULL
-                : take(args, sizeof(*value) + sizeof(*entry) + name.len);
+    if (value != NULL) {
+        return value;
+    }
+
+    args->lost |= ++args->values > CHAT_GEMINI_VALUES;
+    value = args->lost ? NULL : take(args, sizeof(*value) + key.len);
     if (value == NULL) {
         return NULL;
     }
 
     own = (unsigned char *) (value + 1);
-    memcpy(own, bytes, name.len);
-    entry = chat_table_put(&args->values, chat_str(own, name.len));
-    if (entry == NULL) {
-        args->failed = 1;
-        return NULL;
+    if (key.len != 0) {
+        memcpy(own, key.data, key.len);
     }
 
-    entry->item = value;
-    value->number = (uint32_t) args->values.count;
-    value->key = chat_str(own + sizeof(uint32_t), key.len);
+    value->key = chat_str(own, key.len);
     *(parent->last ? &parent->last->next : &parent->first) = value;
     parent->last = value;
     parent->count++;
 
     return value;
-}
-
-
-/* 1 if the digits are of an element that is there, or of the next one. */
-static int
-is_element(const value_t *parent, chat_str_t digits)
-{
-    uint64_t n;
-
-    return chat_str_number(digits, &n) && n <= parent->count;
 }
 
 
@@ -198,17 +171,19 @@ segment(chat_str_t *path, type_e *type, chat_str_t *key)
 static value_t *
 follow(chat_gemini_args_t *args, chat_str_t path)
 {
-    unsigned   depth = 0;
-    chat_str_t key;
     type_e     type;
     value_t   *value = &args->root;
+    uint64_t   n;
+    unsigned   depth = 0;
+    chat_str_t key;
 
-    args->lost |= path.len < 2 || path.data[0] != '$';
-    path = args->lost ? path : chat_str(path.data + 1, path.len - 1);
+    args->lost |= !chat_str_after(path, "$", &path) || path.len == 0;
 
     while (path.len != 0 && value != NULL && !args->lost) {
+        /* an element is one that is there, or the next one */
         if (!segment(&path, &type, &key) || ++depth > CHAT_GEMINI_DEPTH
-            || (type == CHAT_GEMINI_ELEMENTS && !is_element(value, key))
+            || (type == CHAT_GEMINI_ELEMENTS
+                && (!chat_str_number(key, &n) || n > value->count))
             || (value->type != type && value->type != CHAT_GEMINI_NOTHING))
         {
             args->lost = 1;
@@ -263,22 +238,22 @@ static void
 add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
           const chat_json_t *piece)
 {
-    const chat_json_t *string, *other;
     value_t           *value;
+    const chat_json_t *string, *other;
 
     value = follow(args, chat_json_text(doc, piece, "jsonPath"));
     if (value == NULL) {
         return;
     }
 
-    string = chat_json_get(doc, piece, "stringValue");
+    string = chat_json_typed(doc, piece, "stringValue", CHAT_JSON_STRING);
     other = chat_json_get(doc, piece, "numberValue");
     other = other ? other : chat_json_get(doc, piece, "boolValue");
 
-    if (string && string->type == CHAT_JSON_STRING) {
+    if (string != NULL) {
         put(args, value, CHAT_GEMINI_STRING, chat_json_string(doc, string));
 
-    } else if (other
+    } else if (other != NULL
                && (other->type == CHAT_JSON_NUMBER
                    || other->type == CHAT_JSON_TRUE
                    || other->type == CHAT_JSON_FALSE))
@@ -296,15 +271,11 @@ add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
 
 chat_rc_e
 chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
-                     const chat_json_t *pieces)
+                     const chat_json_t *function)
 {
-    const chat_json_t *piece = NULL;
+    const chat_json_t *piece = chat_json_first(doc, function, "partialArgs");
 
-    if (pieces && pieces->type == CHAT_JSON_ARRAY) {
-        piece = pieces->child;
-    }
-
-    for (/* void */; piece && !args->lost; piece = piece->next) {
+    for (/* void */; piece != NULL && !args->lost; piece = piece->next) {
         add_piece(args, doc, piece);
     }
 

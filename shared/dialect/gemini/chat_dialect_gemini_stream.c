@@ -87,39 +87,9 @@ ready(reader_t *r, chat_stream_call_t *call, const chat_json_t *function)
 }
 
 
-/* The next pieces of the pending call. */
-static void
-add_pieces(reader_t *r, const chat_json_t *pieces)
-{
-    r->reader.changed = 1;
-    r->reader.calls.failed |=
-        chat_gemini_args_add(r->args, r->reader.doc, pieces) != CHAT_OK;
-}
-
-
-/* The arguments of this call come in pieces, of which these are the first. */
-static void
-await_pieces(reader_t *r, chat_stream_call_t *call, const chat_json_t *pieces)
-{
-    if (r->args == NULL) {
-        r->args = chat_gemini_args_create(r->reader.arena);
-    }
-
-    if (r->args == NULL) {
-        r->reader.calls.failed = 1;
-        return;
-    }
-
-    r->pending = call;
-    chat_gemini_args_begin(r->args);
-    add_pieces(r, pieces);
-}
-
-
 /* A part that opens a call; with all of it, or with more to come. */
 static chat_stream_call_t *
-open_call(reader_t *r, const chat_json_t *function, const chat_json_t *pieces,
-          int more)
+open_call(reader_t *r, const chat_json_t *function, int more)
 {
     chat_str_t          id;
     chat_stream_call_t *call;
@@ -141,8 +111,10 @@ open_call(reader_t *r, const chat_json_t *function, const chat_json_t *pieces,
     r->opened++;
     r->pending = NULL;
 
-    if (more || pieces) {
-        await_pieces(r, call, pieces);
+    if (more || chat_json_get(r->reader.doc, function, "partialArgs")) {
+        r->args = chat_gemini_args_begin(r->args, r->reader.arena);
+        r->reader.calls.failed |= r->args == NULL;
+        r->pending = r->args != NULL ? call : NULL;
     }
 
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call);
@@ -155,22 +127,22 @@ open_call(reader_t *r, const chat_json_t *function, const chat_json_t *pieces,
 static chat_stream_call_t *
 read_call(reader_t *r, const chat_json_t *function)
 {
-    int                 more;
-    const chat_json_t  *pieces;
+    int                 more = chat_gemini_goes_on(r->reader.doc, function);
     chat_stream_call_t *call = r->pending;
 
-    more = chat_gemini_goes_on(r->reader.doc, function);
-    pieces = chat_json_get(r->reader.doc, function, "partialArgs");
-
     if (chat_json_text(r->reader.doc, function, "name").len) {
-        call = open_call(r, function, pieces, more);
-    } else if (call != NULL) {
-        add_pieces(r, pieces);
+        call = open_call(r, function, more);
     }
 
     if (call == NULL) {
         chat_events_add(r->reader.events, CHAT_EVENT_OPAQUE);
         return NULL;
+    }
+
+    if (call == r->pending) {
+        r->reader.changed = 1;
+        r->reader.calls.failed |=
+            chat_gemini_args_add(r->args, r->reader.doc, function) != CHAT_OK;
     }
 
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call);
