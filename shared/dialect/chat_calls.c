@@ -30,6 +30,31 @@ chat_calls_free(chat_calls_t *calls)
 }
 
 
+/* Zeroed bytes that live as the stream; NULL without memory (failed). */
+static void *
+take(chat_calls_t *calls, size_t size)
+{
+    void *bytes = chat_arena_alloc(calls->arena, size);
+
+    calls->failed |= bytes == NULL;
+
+    return bytes;
+}
+
+
+/* Makes *to a copy of s, unless it is one; 0 without memory (failed). */
+static int
+keep(chat_calls_t *calls, chat_str_t s, chat_str_t *to)
+{
+    if (!chat_str_eq(*to, s) && chat_arena_dup(calls->arena, s, to) != CHAT_OK)
+    {
+        calls->failed = 1;
+    }
+
+    return !calls->failed;
+}
+
+
 chat_known_t *
 chat_calls_known(const chat_calls_t *calls, chat_str_t id)
 {
@@ -47,10 +72,9 @@ chat_calls_known(const chat_calls_t *calls, chat_str_t id)
 static chat_known_t *
 add_known(chat_calls_t *calls, chat_str_t id)
 {
-    chat_known_t       *known;
+    chat_known_t       *known = take(calls, sizeof(*known));
     chat_table_entry_t *entry;
 
-    known = chat_arena_alloc(calls->arena, sizeof(*known));
     entry = known ? chat_table_put(&calls->ids, id) : NULL;
     if (entry == NULL) {
         calls->failed = 1;
@@ -69,19 +93,14 @@ add_known(chat_calls_t *calls, chat_str_t id)
 chat_known_t *
 chat_calls_learn(chat_calls_t *calls, chat_str_t id)
 {
-    chat_str_t    copy;
+    chat_str_t    copy = { NULL, 0 };
     chat_known_t *known = chat_calls_known(calls, id);
 
     if (known != NULL || id.len == 0 || id.len > CHAT_ID_MAX) {
         return known;
     }
 
-    if (chat_arena_dup(calls->arena, id, &copy) != CHAT_OK) {
-        calls->failed = 1;
-        return NULL;
-    }
-
-    return add_known(calls, copy);
+    return keep(calls, id, &copy) ? add_known(calls, copy) : NULL;
 }
 
 
@@ -139,17 +158,14 @@ chat_calls_at(const chat_calls_t *calls, uint32_t place)
 static chat_stream_call_t *
 add_call(chat_calls_t *calls, uint32_t place)
 {
-    chat_stream_call_t *call = chat_arena_alloc(calls->arena, calls->size);
+    chat_stream_call_t *call = take(calls, calls->size);
 
-    if (call == NULL) {
-        calls->failed = 1;
-        return NULL;
+    if (call != NULL) {
+        call->place = place;
+        call->next = calls->calls;
+        calls->calls = call;
+        calls->count++;
     }
-
-    call->place = place;
-    call->next = calls->calls;
-    calls->calls = call;
-    calls->count++;
 
     return call;
 }
@@ -170,22 +186,6 @@ chat_calls_has_room(const chat_calls_t *calls, chat_str_t id, chat_str_t name)
     return id.len != 0 && id.len <= CHAT_ID_MAX && name.len <= CHAT_ID_MAX
            && (calls->opened < CHAT_OPENED_MAX
                || is_running(chat_calls_find(calls, id), id, name));
-}
-
-
-static void *
-opened(chat_calls_t *calls, chat_stream_call_t *call, chat_str_t name)
-{
-    if (!chat_str_eq(call->name, name)
-        && chat_arena_dup(calls->arena, name, &call->name) != CHAT_OK)
-    {
-        calls->failed = 1;
-        return NULL;
-    }
-
-    call->ready = 0;
-
-    return call;
 }
 
 
@@ -213,7 +213,9 @@ chat_calls_open(chat_calls_t *calls, chat_str_t id, chat_str_t name)
         call->id = known->id;
     }
 
-    return opened(calls, call, name);
+    call->ready = 0;
+
+    return keep(calls, name, &call->name) ? call : NULL;
 }
 
 
@@ -244,24 +246,19 @@ chat_calls_open_at(chat_calls_t *calls, uint32_t place, chat_str_t id,
         entry->item = call;
     }
 
-    if (!chat_str_eq(call->id, id)
-        && chat_arena_dup(calls->arena, id, &call->id) != CHAT_OK)
-    {
-        calls->failed = 1;
-        return NULL;
-    }
+    call->ready = 0;
 
-    return opened(calls, call, name);
+    return keep(calls, id, &call->id) && keep(calls, name, &call->name) ? call
+                                                                        : NULL;
 }
 
 
 chat_opening_t *
 chat_calls_opening(chat_calls_t *calls, chat_stream_call_t *call)
 {
-    chat_opening_t *opening = chat_arena_alloc(calls->arena, sizeof(*opening));
+    chat_opening_t *opening = take(calls, sizeof(*opening));
 
     if (opening == NULL) {
-        calls->failed = 1;
         return NULL;
     }
 

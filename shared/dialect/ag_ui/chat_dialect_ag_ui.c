@@ -151,16 +151,10 @@ chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message)
 {
     const chat_json_t *role = chat_json_get(doc, message, "role");
 
-    if (chat_json_is(doc, role, "user")) {
-        return CHAT_ROLE_USER;
-    }
-
-    if (chat_json_is(doc, role, "assistant")) {
-        return CHAT_ROLE_ASSISTANT;
-    }
-
-    return chat_json_is(doc, role, "tool") ? CHAT_ROLE_RESULTS
-                                           : CHAT_ROLE_ASIDE;
+    return chat_json_is(doc, role, "user")        ? CHAT_ROLE_USER
+           : chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
+           : chat_json_is(doc, role, "tool")      ? CHAT_ROLE_RESULTS
+                                                  : CHAT_ROLE_ASIDE;
 }
 
 

@@ -170,12 +170,16 @@ asked(const reader_t *r, chat_str_t approval)
 }
 
 
-/* Keeps which call an approval is of, within bounds. */
+/*
+ * A call is to be approved. The decision will give the approvalId alone: that
+ * of this call is kept, within bounds.
+ */
 static void
-note_ask(reader_t *r, chat_str_t approval)
+ask(reader_t *r, unsigned value)
 {
-    chat_str_t         *call;
-    chat_table_entry_t *entry;
+    chat_str_t *call, approval = chat_reader_text(&r->reader, "approvalId");
+
+    emit(r, CHAT_EVENT_CALL_ASK);
 
     if (approval.len == 0 || approval.len > CHAT_ID_MAX
         || r->id.len > CHAT_ID_MAX || r->nasks == CHAT_AI_SDK_ASKS_MAX
@@ -184,30 +188,15 @@ note_ask(reader_t *r, chat_str_t approval)
         return;
     }
 
-    entry = chat_table_find(&r->asks, approval);
-    if (entry == NULL) {
-        entry =
-            chat_table_put(&r->asks, chat_reader_keep(&r->reader, approval));
-    }
-
     call = chat_arena_alloc(r->reader.arena, sizeof(*call));
-    if (entry == NULL || call == NULL) {
+    if (call == NULL) {
         r->reader.calls.failed = 1;
         return;
     }
 
     *call = chat_reader_keep(&r->reader, r->id);
-    entry->item = call;
+    chat_reader_entry(&r->reader, &r->asks, approval)->item = call;
     r->nasks++;
-}
-
-
-/* A call is to be approved; the decision will give the approvalId alone. */
-static void
-ask(reader_t *r, unsigned value)
-{
-    note_ask(r, chat_reader_text(&r->reader, "approvalId"));
-    emit(r, CHAT_EVENT_CALL_ASK);
 }
 
 

@@ -68,27 +68,15 @@ chat_openai_chat_text(chat_json_doc_t *doc, const chat_json_t *value)
 static chat_role_e
 message_role(chat_json_doc_t *doc, const chat_json_t *message)
 {
-    size_t i;
+    const chat_json_t *role = chat_json_get(doc, message, "role");
 
-    static const struct {
-        const char *name;
-        chat_role_e role;
-    } roles[] = {
-        { "user", CHAT_ROLE_USER },
-        { "assistant", CHAT_ROLE_ASSISTANT },
-        { "tool", CHAT_ROLE_RESULTS },
-        { "system", CHAT_ROLE_SYSTEM },
-        { "developer", CHAT_ROLE_SYSTEM },
-    };
-
-    for (i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
-        if (chat_json_has(doc, message, "role", roles[i].name)) {
-            return roles[i].role;
-        }
-    }
-
-    return message->type == CHAT_JSON_OBJECT ? CHAT_ROLE_OTHER
-                                             : CHAT_ROLE_ASIDE;
+    return chat_json_is(doc, role, "user")        ? CHAT_ROLE_USER
+           : chat_json_is(doc, role, "assistant") ? CHAT_ROLE_ASSISTANT
+           : chat_json_is(doc, role, "tool")      ? CHAT_ROLE_RESULTS
+           : chat_json_is(doc, role, "system")    ? CHAT_ROLE_SYSTEM
+           : chat_json_is(doc, role, "developer") ? CHAT_ROLE_SYSTEM
+           : message->type == CHAT_JSON_OBJECT    ? CHAT_ROLE_OTHER
+                                                  : CHAT_ROLE_ASIDE;
 }
 
 

@@ -91,16 +91,6 @@ choice_number(chat_json_doc_t *doc, const chat_json_t *choice)
 }
 
 
-/* 1 if an entry of tool_calls is a call; 0: it is skipped. */
-static int
-is_call(chat_json_doc_t *doc, const chat_json_t *entry)
-{
-    return entry->type == CHAT_JSON_OBJECT
-           && chat_json_index(doc, chat_json_get(doc, entry, "index"))
-                  < CHAT_COMPLETIONS_INDEXES;
-}
-
-
 /*
  * CALL_READY of the calls of the choice that are complete, now that this place
  * opens: the one that had the place, and those before it whose arguments are
@@ -170,23 +160,22 @@ chat_openai_chat_piece(chat_stream_call_t *of, chat_str_t text)
 }
 
 
-/* The entry of ids of a call in a choice; s: its key, for a new one. */
-static chat_table_entry_t *
-find_id(reader_t *r, uint32_t choice, chat_str_t id, chat_str_t *key)
+/* The key in ids of a call of a choice; empty without memory. */
+static chat_str_t
+key_of(reader_t *r, uint32_t choice, chat_str_t id)
 {
     unsigned char *bytes;
 
     bytes = chat_arena_alloc(r->reader.events->arena, id.len + 1);
     if (bytes == NULL) {
         r->reader.calls.failed = 1;
-        return NULL;
+        return chat_str(NULL, 0);
     }
 
     bytes[0] = (unsigned char) choice;
     memcpy(bytes + 1, id.data, id.len);
-    *key = chat_str(bytes, id.len + 1);
 
-    return chat_table_find(&r->ids, *key);
+    return chat_str(bytes, id.len + 1);
 }
 
 
@@ -194,7 +183,6 @@ find_id(reader_t *r, uint32_t choice, chat_str_t id, chat_str_t *key)
 static uint32_t
 guess_index(reader_t *r, uint32_t choice, chat_str_t id)
 {
-    chat_str_t                key;
     const chat_table_entry_t *entry;
     const live_t             *own;
     const choice_t           *of = &r->choices[choice];
@@ -202,7 +190,7 @@ guess_index(reader_t *r, uint32_t choice, chat_str_t id)
     own = of->newest;
 
     if (id.len != 0 && own != NULL) {
-        entry = find_id(r, choice, id, &key);
+        entry = chat_table_find(&r->ids, key_of(r, choice, id));
         own = entry ? entry->item : NULL;
     }
 
@@ -220,26 +208,18 @@ guess_index(reader_t *r, uint32_t choice, chat_str_t id)
 static void
 index_id(reader_t *r, live_t *own)
 {
-    chat_str_t          key;
-    chat_table_entry_t *entry;
     live_t             *other;
+    chat_table_entry_t *entry;
 
     if (own->call.id.len == 0) {
         return;
     }
 
-    entry = find_id(r, own->call.place >> 16, own->call.id, &key);
-    if (entry == NULL) {
-        entry = chat_table_put(&r->ids, chat_reader_keep(&r->reader, key));
-    }
-
-    if (entry == NULL) {
-        r->reader.calls.failed = 1;
-        return;
-    }
+    entry = chat_reader_entry(&r->reader, &r->ids,
+                              key_of(r, own->call.place >> 16, own->call.id));
+    other = entry->item;
 
     /* of twins the newer one; not what had the id in an earlier life */
-    other = entry->item;
     if (other == NULL || other->number < own->number
         || !chat_str_eq(other->call.id, own->call.id))
     {
@@ -365,14 +345,16 @@ read_calls(reader_t *r, uint32_t choice, const chat_json_t *list)
     const chat_json_t *entry, *node;
 
     for (entry = list->child; entry; entry = entry->next) {
-        if (!is_call(r->reader.doc, entry)) {
+        node = chat_json_get(r->reader.doc, entry, "index");
+        said = chat_json_index(r->reader.doc, node);
+
+        if (entry->type != CHAT_JSON_OBJECT
+            || said >= CHAT_COMPLETIONS_INDEXES) {
             all = 0;
             continue;
         }
 
         id = chat_json_text(r->reader.doc, entry, "id");
-        node = chat_json_get(r->reader.doc, entry, "index");
-        said = chat_json_index(r->reader.doc, node);
         index = said >= 0 ? (uint32_t) said : guess_index(r, choice, id);
 
         mark = read_entry(r, choice << 16 | index, entry, id);
@@ -384,16 +366,6 @@ read_calls(reader_t *r, uint32_t choice, const chat_json_t *list)
 }
 
 
-/* A member with its key. */
-static chat_span_t
-member_span(const chat_json_t *node)
-{
-    chat_span_t span = { node->key_start, node->end };
-
-    return span;
-}
-
-
 /* The calls in one delta, and what else there is in it. */
 static void
 read_delta(reader_t *r, uint32_t choice, const chat_json_t *delta)
@@ -402,17 +374,17 @@ read_delta(reader_t *r, uint32_t choice, const chat_json_t *delta)
     chat_events_t     *events = r->reader.events;
     const chat_json_t *node, *calls;
 
-    calls = chat_json_get(r->reader.doc, delta, "tool_calls");
+    calls =
+        chat_json_typed(r->reader.doc, delta, "tool_calls", CHAT_JSON_ARRAY);
     i = events->nmarks;
 
-    if (calls == NULL || calls->type != CHAT_JSON_ARRAY
-        || !read_calls(r, choice, calls))
-    {
+    if (calls != NULL && !read_calls(r, choice, calls)) {
         calls = NULL;
     }
 
     for (/* void */; calls && i < events->nmarks; i++) {
-        events->marks[i].list = member_span(calls);
+        events->marks[i].list.start = calls->key_start;
+        events->marks[i].list.end = calls->end;
     }
 
     for (node = delta ? delta->child : NULL; node; node = node->next) {

@@ -11,7 +11,7 @@
 #include "dialect/openai_responses/chat_dialect_openai_responses.h"
 
 #define CHAT_RESPONSES_ITEMS 1024 /* items of a response that are followed */
-#define CHAT_RESPONSES_HEAD 256   /* bytes that hold the type of a delta */
+#define CHAT_RESPONSES_HEAD 256   /* bytes that hold the type of a frame */
 
 typedef enum {
     CHAT_RESPONSES_OTHER, /* not a call any more: may become OPEN */
@@ -29,11 +29,10 @@ typedef struct {
 
 typedef struct {
     chat_reader_t reader;
-    live_t       *items[CHAT_RESPONSES_ITEMS]; /* by output_index */
-    uint32_t      base;                        /* place of output_index 0 */
-    uint32_t      top;                         /* the next response's base */
-    unsigned      opened : 1;                  /* TURN_OPEN was given */
-    unsigned      lost : 1;                    /* a call past a bound */
+    uint32_t      base;       /* place of output_index 0 */
+    uint32_t      top;        /* the next response's base */
+    unsigned      opened : 1; /* TURN_OPEN was given */
+    unsigned      lost : 1;   /* a call past a bound */
 } reader_t;
 
 
@@ -44,48 +43,14 @@ chat_responses_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
-/* Frames that carry nothing but text for people. */
-static const char *const text_types[] = {
-    "response.output_text.delta",
-    "response.reasoning_text.delta",
-    "response.reasoning_summary_text.delta",
-    "response.refusal.delta",
-    NULL,
-};
-
-
 /* 1 if a frame of this type carries nothing but text for people. */
 static int
 is_text(chat_str_t type)
 {
-    size_t i;
-
-    for (i = 0; text_types[i] != NULL; i++) {
-        if (chat_str_is(type, text_types[i])) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* What stands behind "key": in the object's text; empty: not found. */
-static chat_str_t
-value_behind(chat_str_t data, const char *key)
-{
-    size_t               len = strlen(key);
-    const unsigned char *at, *end = data.data + data.len;
-
-    at = chat_str_find(data, key);
-    if (at == NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    for (at += len; at < end && *at == ' '; at++) { /* void */
-    }
-
-    return chat_str(at, (size_t) (end - at));
+    return chat_str_is(type, "response.output_text.delta")
+           || chat_str_is(type, "response.reasoning_text.delta")
+           || chat_str_is(type, "response.reasoning_summary_text.delta")
+           || chat_str_is(type, "response.refusal.delta");
 }
 
 
@@ -94,11 +59,10 @@ chat_responses_idle(const chat_frame_t *frame)
 {
     chat_str_t head = frame->data;
 
-    if (head.len > CHAT_RESPONSES_HEAD) {
-        head.len = CHAT_RESPONSES_HEAD;
-    }
+    head.len = head.len > CHAT_RESPONSES_HEAD ? CHAT_RESPONSES_HEAD : head.len;
 
-    return chat_str_starts(value_behind(head, "\"type\":"), "\"keepalive\"");
+    return chat_str_has(head, "\"type\":\"keepalive\"")
+           || chat_str_has(head, "\"type\": \"keepalive\"");
 }
 
 
@@ -106,7 +70,27 @@ chat_responses_idle(const chat_frame_t *frame)
 static live_t *
 call_at(const reader_t *r, size_t index)
 {
-    return index < CHAT_RESPONSES_ITEMS ? r->items[index] : NULL;
+    return index < CHAT_RESPONSES_ITEMS
+               ? chat_calls_at(&r->reader.calls, r->base + (uint32_t) index)
+               : NULL;
+}
+
+
+/* The next older call of the response; NULL: there is none. */
+static live_t *
+older(const reader_t *r, const chat_stream_call_t *call)
+{
+    return call != NULL && call->place >= r->base ? (live_t *) call : NULL;
+}
+
+
+/* 1 if the call is the one with these ids. */
+static int
+has_ids(const live_t *own, const chat_responses_call_t *call)
+{
+    return own != NULL && own->state != CHAT_RESPONSES_OTHER
+           && ((call->id.len != 0 && chat_str_eq(own->call.id, call->id))
+               || (call->item.len != 0 && chat_str_eq(own->item, call->item)));
 }
 
 
@@ -114,23 +98,19 @@ call_at(const reader_t *r, size_t index)
 static live_t *
 find_call(const reader_t *r, const chat_responses_call_t *call, size_t index)
 {
-    size_t  i, n = r->top - r->base;
-    live_t *own;
+    live_t *own = call_at(r, index);
 
     /* the same index first: a stream may carry one id twice */
-    for (i = 0; i <= n; i++) {
-        own = call_at(r, i == 0 ? index : i - 1);
-
-        if (own != NULL && own->state != CHAT_RESPONSES_OTHER
-            && ((call->id.len != 0 && chat_str_eq(own->call.id, call->id))
-                || (call->item.len != 0
-                    && chat_str_eq(own->item, call->item))))
-        {
-            return own;
-        }
+    if (has_ids(own, call)) {
+        return own;
     }
 
-    return NULL;
+    own = older(r, r->reader.calls.calls);
+    while (own != NULL && !has_ids(own, call)) {
+        own = older(r, own->call.next);
+    }
+
+    return own;
 }
 
 
@@ -194,7 +174,6 @@ open_call(reader_t *r, size_t index, const chat_responses_call_t *call,
         return NULL;
     }
 
-    r->items[index] = own;
     own->state = CHAT_RESPONSES_OPEN;
     note(r, own, call);
     add_event(r, CHAT_EVENT_CALL_OPEN, own, call, implied);
@@ -333,13 +312,10 @@ read_output(reader_t *r, const chat_json_t *output, int settle)
 static int
 is_whole(const reader_t *r)
 {
-    size_t        i;
-    const live_t *own;
+    const live_t *own = older(r, r->reader.calls.calls);
 
-    for (i = 0; i < r->top - r->base; i++) {
-        own = r->items[i];
-
-        if (own != NULL && own->call.kind != CHAT_KIND_PROVIDER
+    for (/* void */; own != NULL; own = older(r, own->call.next)) {
+        if (own->call.kind != CHAT_KIND_PROVIDER
             && (own->state == CHAT_RESPONSES_OPEN
                 || own->state == CHAT_RESPONSES_CUT))
         {
@@ -382,7 +358,6 @@ open_turn(reader_t *r, chat_str_t type, const chat_json_t *response)
     if (r->opened) {
         r->base = r->top;
         r->lost = 0;
-        memset(r->items, 0, sizeof(r->items));
     }
 
     r->opened = 1;
