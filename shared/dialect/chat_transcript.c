@@ -24,6 +24,13 @@ chat_transcript_init(chat_transcript_t *t, const chat_transcript_form_t *form,
 }
 
 
+void
+chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc)
+{
+    t->rc = t->rc == CHAT_OK ? rc : t->rc;
+}
+
+
 /* The list of messages, or the lone message; NULL: there is none. */
 static const chat_json_t *
 find_list(chat_json_doc_t *doc, const chat_transcript_form_t *form)
@@ -68,7 +75,7 @@ has_words(const chat_transcript_t *t, const chat_json_t *message)
  * Digests the words of a message, whether they stand as a string or in parts:
  * some clients rewrite one as the other.
  */
-static chat_rc_e
+static void
 hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
 {
     size_t             n = 0, size = chat_json_count(list) + 1;
@@ -80,7 +87,8 @@ hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
     texts = chat_arena_alloc(t->arena, size * sizeof(*texts));
     digests = chat_arena_alloc(t->arena, size * sizeof(*digests));
     if (texts == NULL || digests == NULL) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     if (list != NULL && list->type == CHAT_JSON_STRING) {
@@ -96,9 +104,8 @@ hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
         }
 
         if (what == CHAT_PART_WORDS) {
-            if (chat_json_digest(t->doc, part, &digests[n]) != CHAT_OK) {
-                return CHAT_ERROR;
-            }
+            chat_transcript_fail(t,
+                                 chat_json_digest(t->doc, part, &digests[n]));
             texts[n] = chat_str(digests[n].bytes, CHAT_DIGEST_SIZE);
         }
 
@@ -106,22 +113,20 @@ hash_parts(chat_transcript_t *t, const chat_json_t *list, chat_digest_t *out)
     }
 
     chat_digest_parts(texts, n, out);
-    return CHAT_OK;
 }
 
 
 /* Sets what names a step: the user's words before it, and its number. */
-static chat_rc_e
+static void
 name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
           uint32_t since)
 {
-    chat_rc_e          rc = CHAT_OK;
     const chat_json_t *content;
 
     step->since = since;
 
     if (words == NULL || t->form->content == NULL) {
-        return CHAT_OK;
+        return;
     }
 
     if (words != t->hashed) {
@@ -134,15 +139,15 @@ name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
                       : chat_json_get(t->doc, words, t->form->content);
 
         if (t->form->part != NULL) {
-            rc = hash_parts(t, content, &t->digest);
+            hash_parts(t, content, &t->digest);
 
         } else if (content != NULL) {
-            rc = chat_json_digest(t->doc, content, &t->digest);
+            chat_transcript_fail(
+                t, chat_json_digest(t->doc, content, &t->digest));
         }
     }
 
     step->user_text = t->digest;
-    return rc;
 }
 
 
@@ -150,7 +155,7 @@ name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
 
 
 /* Begins the step of the present run with its first call. */
-static chat_rc_e
+static void
 begin_step(chat_transcript_t *t, const chat_call_t *call)
 {
     chat_run_t  *runs;
@@ -160,7 +165,8 @@ begin_step(chat_transcript_t *t, const chat_call_t *call)
                            sizeof(*runs));
     step = chat_request_add_step(t->rq, t->arena);
     if (runs == NULL || step == NULL) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     t->runs = runs;
@@ -170,12 +176,10 @@ begin_step(chat_transcript_t *t, const chat_call_t *call)
 
     step->first_id = call->id;
     t->has_step = 1;
-
-    return CHAT_OK;
 }
 
 
-chat_rc_e
+void
 chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
                      int takes_result)
 {
@@ -183,15 +187,20 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
     uint32_t    *earlier, step;
     chat_call_t *added;
 
-    if (!t->has_step && begin_step(t, call) != CHAT_OK) {
-        return CHAT_ERROR;
+    if (!t->has_step) {
+        begin_step(t, call);
+    }
+
+    if (t->rc != CHAT_OK) {
+        return;
     }
 
     earlier = chat_arena_grow(t->arena, t->earlier, i, &t->nearlier,
                               sizeof(*earlier));
     added = chat_request_add_call(t->rq, t->arena);
     if (earlier == NULL || added == NULL || i >= UINT32_MAX) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     t->earlier = earlier;
@@ -201,25 +210,32 @@ chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
     *added = *call;
     added->step = step;
 
-    return takes_result && call->id.len != 0 ? chat_table_chain(
-               &t->ids[call->kind == CHAT_KIND_APPROVAL], earlier, call->id, i)
-                                             : CHAT_OK;
+    if (takes_result && call->id.len != 0) {
+        chat_transcript_fail(
+            t, chat_table_chain(&t->ids[call->kind == CHAT_KIND_APPROVAL],
+                                earlier, call->id, i));
+    }
 }
 
 
-chat_rc_e
+void
 chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
                      const chat_json_t *result)
 {
-    chat_call_t *call;
+    chat_call_t *call = NULL;
 
     if (t->rq->ncalls >= CHAT_CALLS_MAX) {
-        return CHAT_LIMIT;
+        chat_transcript_fail(t, CHAT_LIMIT);
+        return;
     }
 
-    call = chat_request_add_call(t->rq, t->arena);
+    if (t->rc == CHAT_OK) {
+        call = chat_request_add_call(t->rq, t->arena);
+    }
+
     if (call == NULL) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     call->id = id;
@@ -228,12 +244,11 @@ chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
     call->node = result;
     call->place = result;
     call->result = result;
-
-    return t->form->result(t, call);
+    t->form->result(t, call);
 }
 
 
-chat_rc_e
+void
 chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
                        const chat_json_t *result, const chat_json_t *place)
 {
@@ -242,17 +257,18 @@ chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
     chat_table_entry_t *entry;
 
     if (t->bare) {
-        return chat_transcript_bare(t, id, result);
+        chat_transcript_bare(t, id, result);
+        return;
     }
 
     entry = chat_table_find(&t->ids[kind == CHAT_KIND_APPROVAL], id);
     if (entry == NULL || entry->number == 0) {
-        return CHAT_OK;
+        return;
     }
 
     step = calls[entry->number - 1].step;
     if (!t->form->late && (!t->has_step || step != t->rq->nsteps - 1)) {
-        return CHAT_OK;
+        return;
     }
 
     t->matched++;
@@ -268,30 +284,24 @@ chat_transcript_result(chat_transcript_t *t, chat_str_t id, chat_kind_e kind,
         call->place = place;
         entry->number = t->earlier[entry->number - 1];
     }
-
-    return CHAT_OK;
 }
 
 
 /* The last run and its results are over. */
-static chat_rc_e
+static void
 end_step(chat_transcript_t *t)
 {
-    return t->has_step && t->form->match != NULL ? t->form->match(t) : CHAT_OK;
+    if (t->rc == CHAT_OK && t->has_step && t->form->match != NULL) {
+        t->form->match(t);
+    }
 }
 
 
-static chat_rc_e
+static void
 read_assistant(chat_transcript_t *t, const chat_json_t *message)
 {
-    chat_rc_e rc;
-
     if (!t->in_run || !t->form->runs) {
-        rc = end_step(t);
-        if (rc != CHAT_OK) {
-            return rc;
-        }
-
+        end_step(t);
         t->since++;
         t->has_step = 0;
     }
@@ -303,14 +313,11 @@ read_assistant(chat_transcript_t *t, const chat_json_t *message)
 
     t->assistant = message;
     t->behind = chat_list_next(t->list, message);
-
-    rc = t->form->calls(t, message);
+    t->form->calls(t, message);
 
     if (t->has_step) {
         t->runs[t->rq->nsteps - 1].last = message;
     }
-
-    return rc;
 }
 
 
@@ -336,20 +343,20 @@ brings_results(const chat_transcript_t *t, chat_role_e role)
 }
 
 
-static chat_rc_e
+static void
 read_message(chat_transcript_t *t, const chat_json_t *message)
 {
-    chat_rc_e   rc = CHAT_OK;
     chat_role_e role = message_role(t, message);
 
     if (role == CHAT_ROLE_ASIDE) {
-        return CHAT_OK;
+        return;
     }
 
     t->end = role;
 
     if (role == CHAT_ROLE_ASSISTANT) {
-        return read_assistant(t, message);
+        read_assistant(t, message);
+        return;
     }
 
     t->in_run = 0;
@@ -358,7 +365,7 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
     t->tail[role]++;
 
     if (brings_results(t, role)) {
-        rc = t->form->results(t, message);
+        t->form->results(t, message);
     }
 
     if (role == CHAT_ROLE_USER) {
@@ -369,8 +376,6 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
     if (role == CHAT_ROLE_USER || role == CHAT_ROLE_SYSTEM) {
         t->turn = t->rq->nsteps;
     }
-
-    return rc;
 }
 
 
@@ -409,14 +414,14 @@ set_class(chat_transcript_t *t)
     if (t->form->class != NULL) {
         t->form->class(t);
 
-    } else if (t->end == CHAT_ROLE_USER || t->end == CHAT_ROLE_SYSTEM) {
-        rq->class = CHAT_CLASS_FRESH;
+    } else {
+        if (t->end == CHAT_ROLE_USER || t->end == CHAT_ROLE_SYSTEM) {
+            rq->class = CHAT_CLASS_FRESH;
 
-    } else if (t->end == CHAT_ROLE_RESULTS) {
-        rq->class = t->mixed ? t->form->mixed : CHAT_CLASS_CONTINUATION;
-    }
+        } else if (t->end == CHAT_ROLE_RESULTS) {
+            rq->class = t->mixed ? t->form->mixed : CHAT_CLASS_CONTINUATION;
+        }
 
-    if (t->form->class == NULL) {
         rq->answers = t->has_step && rq->class != CHAT_CLASS_OTHER
                       && t->tail[CHAT_ROLE_OTHER] == 0
                       && !(t->mixed && t->form->mixed == CHAT_CLASS_OTHER);
@@ -435,21 +440,23 @@ set_class(chat_transcript_t *t)
  * Sets what a call's result says. number is what the call will have in the
  * list, from 1 on: calls that share a result copy what the first says.
  */
-static chat_rc_e
+static void
 keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
 {
     const chat_call_t  *twin;
     chat_table_entry_t *entry = chat_table_put(&t->ids[0], call->id);
 
     if (entry == NULL) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     twin = entry->number != 0 ? &t->rq->calls[entry->number - 1] : NULL;
 
     if (twin == NULL || twin->result != call->result) {
         entry->number = number;
-        return t->form->result(t, call);
+        t->form->result(t, call);
+        return;
     }
 
     call->outcome = twin->outcome;
@@ -457,8 +464,6 @@ keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
     call->digest = twin->digest;
     call->approval = twin->approval;
     call->reason = twin->reason;
-
-    return CHAT_OK;
 }
 
 
@@ -467,34 +472,30 @@ keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
  * call's place becomes that behind which its result stands or belongs: behind
  * the result before it, or behind the run, or NULL for the front.
  */
-static chat_rc_e
+static void
 keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
 {
     size_t             i;
-    chat_rc_e          rc = CHAT_OK;
     chat_str_t         args;
     chat_call_t       *call;
     chat_step_t        step = t->rq->steps[from];
     const chat_run_t  *run = &t->runs[from];
     const chat_json_t *place = t->form->part ? NULL : run->last;
 
-    if (step.count > CHAT_CALLS_MAX - ncalls) {
-        return CHAT_LIMIT;
-    }
-
     chat_table_reset(&t->ids[0]);
 
-    for (i = 0; i < step.count && rc == CHAT_OK; i++) {
+    for (i = 0; i < step.count && t->rc == CHAT_OK; i++) {
         call = &t->rq->calls[step.first + i];
         call->step = (uint32_t) to;
         place = call->place ? call->place : place;
         call->place = place;
 
         args = t->form->args(t, call);
-        rc = chat_fingerprint(call->name, args, &call->fingerprint);
+        chat_transcript_fail(
+            t, chat_fingerprint(call->name, args, &call->fingerprint));
 
-        if (rc == CHAT_OK && call->result != NULL) {
-            rc = keep_result(t, call, ncalls + i + 1);
+        if (call->result != NULL) {
+            keep_result(t, call, ncalls + i + 1);
         }
 
         t->rq->calls[ncalls + i] = *call;
@@ -502,109 +503,100 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
 
     step.first = ncalls;
     t->rq->steps[to] = step;
-
-    return rc == CHAT_OK
-               ? name_step(t, &t->rq->steps[to], run->words, run->since)
-               : rc;
+    name_step(t, &t->rq->steps[to], run->words, run->since);
 }
 
 
 /* Keeps steps of this turn, open ones, and the one that the body answers. */
-static chat_rc_e
+static void
 keep_steps(chat_transcript_t *t)
 {
     size_t          i, nsteps = 0, ncalls = 0, turn = 0;
-    chat_rc_e       rc;
     chat_request_t *rq = t->rq;
 
-    for (i = 0; i < rq->nsteps; i++) {
+    for (i = 0; i < rq->nsteps && t->rc == CHAT_OK; i++) {
         turn = i == t->turn ? ncalls : turn;
 
-        if (i >= t->turn || (rq->answers && i == rq->nsteps - 1)
-            || has_member(rq, &rq->steps[i], 1))
+        if (i < t->turn && !(rq->answers && i == rq->nsteps - 1)
+            && !has_member(rq, &rq->steps[i], 1))
         {
-            rc = keep_step(t, i, nsteps, ncalls);
-            if (rc != CHAT_OK) {
-                return rc;
-            }
-
-            ncalls += rq->steps[nsteps++].count;
+            continue;
         }
+
+        if (rq->steps[i].count > CHAT_CALLS_MAX - ncalls) {
+            chat_transcript_fail(t, CHAT_LIMIT);
+            return;
+        }
+
+        keep_step(t, i, nsteps, ncalls);
+        ncalls += rq->steps[nsteps++].count;
     }
 
     rq->turn = t->turn < rq->nsteps ? turn : ncalls;
     rq->nsteps = nsteps;
     rq->ncalls = ncalls;
 
-    return name_step(t, &rq->next, t->words, t->since);
+    name_step(t, &rq->next, t->words, t->since);
 }
 
 
-chat_rc_e
+void
 chat_transcript_read(chat_transcript_t *t, const chat_json_t *list)
 {
-    chat_rc_e          rc = CHAT_OK;
     const chat_json_t *message;
 
     t->list = list;
     t->behind = chat_list_first(list);
 
-    for (message = t->behind; message != NULL && rc == CHAT_OK;
+    for (message = t->behind; message != NULL && t->rc == CHAT_OK;
          message = chat_list_next(list, message))
     {
-        rc = read_message(t, message);
+        read_message(t, message);
     }
 
-    if (rc == CHAT_OK) {
-        rc = end_step(t);
+    end_step(t);
+
+    if (t->rc == CHAT_OK) {
+        set_class(t);
+        keep_steps(t);
     }
-
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    set_class(t);
-
-    return keep_steps(t);
 }
 
 
-chat_rc_e
+void
 chat_transcript_chain(chat_transcript_t *t, chat_str_t chain)
 {
     chat_step_t *step = chat_request_add_step(t->rq, t->arena);
 
     if (step == NULL) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     step->chain = chain;
     t->rq->chained = 1;
     t->bare = 1;
-
-    return CHAT_OK;
 }
 
 
-chat_rc_e
+void
 chat_transcript_tail(chat_transcript_t *t, chat_str_t chain)
 {
-    chat_rc_e          rc = chat_transcript_chain(t, chain);
     const chat_json_t *message;
 
-    for (message = t->behind; message != NULL && rc == CHAT_OK;
+    chat_transcript_chain(t, chain);
+
+    for (message = t->behind; message != NULL && t->rc == CHAT_OK;
          message = chat_list_next(t->list, message))
     {
         if (brings_results(t, t->form->role(t->doc, message))) {
-            rc = t->form->results(t, message);
+            t->form->results(t, message);
         }
     }
 
     if (t->tail[CHAT_ROLE_USER] != 0) {
         t->rq->turn = t->rq->ncalls;
     }
-
-    return rc;
 }
 
 
@@ -626,38 +618,34 @@ has_result(const chat_request_t *rq)
 
 
 chat_rc_e
-chat_transcript_end(chat_transcript_t *t, chat_rc_e rc)
+chat_transcript_end(chat_transcript_t *t)
 {
     chat_request_t *rq = t->rq;
 
-    if (rc != CHAT_OK) {
-        return rc;
-    }
-
-    if (rq->class == CHAT_CLASS_CONTINUATION
-        && !(rq->answers && has_result(rq))) {
+    if (t->rc == CHAT_OK && rq->class == CHAT_CLASS_CONTINUATION
+        && !(rq->answers && has_result(rq)))
+    {
         rq->class = CHAT_CLASS_OTHER;
     }
 
     rq->answers &= rq->class != CHAT_CLASS_OTHER;
 
-    return t->doc->duplicate ? CHAT_BAD : CHAT_OK;
+    return t->rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : t->rc;
 }
 
 
-chat_rc_e
+void
 chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
                       const char *absent, chat_call_t *call)
 {
     if (value == NULL) {
         call->payload = chat_cstr(absent);
         chat_digest(call->payload, &call->digest);
-        return CHAT_OK;
+        return;
     }
 
     call->payload = chat_json_raw(t->doc, value);
-
-    return chat_json_digest(t->doc, value, &call->digest);
+    chat_transcript_fail(t, chat_json_digest(t->doc, value, &call->digest));
 }
 
 

@@ -80,22 +80,22 @@ typedef struct {
     chat_role_e (*role)(chat_json_doc_t *doc, const chat_json_t *message);
 
     /* Passes the calls of an assistant message to chat_transcript_call(). */
-    chat_rc_e (*calls)(chat_transcript_t *t, const chat_json_t *message);
+    void (*calls)(chat_transcript_t *t, const chat_json_t *message);
 
     /* Passes the results of a message to chat_transcript_result(). */
-    chat_rc_e (*results)(chat_transcript_t *t, const chat_json_t *message);
+    void (*results)(chat_transcript_t *t, const chat_json_t *message);
 
     /*
      * The results of the last step have all been passed. NULL: results find
      * their calls by id alone.
      */
-    chat_rc_e (*match)(chat_transcript_t *t);
+    void (*match)(chat_transcript_t *t);
 
     /* Sets the name of a call that is kept; returns its arguments as text. */
     chat_str_t (*args)(chat_transcript_t *t, chat_call_t *call);
 
     /* Sets what call->result says: outcome, payload and digest. */
-    chat_rc_e (*result)(chat_transcript_t *t, chat_call_t *call);
+    void (*result)(chat_transcript_t *t, chat_call_t *call);
 
     /* What a part of the content is. NULL: a result is a whole message. */
     chat_part_pt part;
@@ -158,6 +158,7 @@ struct chat_transcript_s {
     chat_arena_t                 *arena;
     chat_request_t               *rq;
     void                         *data; /* the dialect's */
+    chat_rc_e                     rc;   /* the first failure; sticky */
     const chat_json_t            *list;
 
     const chat_json_t *assistant; /* the last message of the assistant */
@@ -193,30 +194,36 @@ void chat_transcript_init(chat_transcript_t            *t,
                           chat_request_t *rq);
 
 /*
- * Reads the list of messages (or a lone message; NULL: there is none) into the
- * request: class, steps, calls, and the name of the step that comes next.
- * Returns CHAT_LIMIT if too many calls would be kept.
+ * Notes a failure, if rc is one. After the first, the functions here do
+ * nothing; chat_transcript_end() returns it.
  */
-chat_rc_e chat_transcript_read(chat_transcript_t *t, const chat_json_t *list);
-
-/* Adds a step whose calls the body does not have, but only names. */
-chat_rc_e chat_transcript_chain(chat_transcript_t *t, chat_str_t chain);
-
-/* The same, whose calls are the results behind the last run. */
-chat_rc_e chat_transcript_tail(chat_transcript_t *t, chat_str_t chain);
+void chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc);
 
 /*
- * Passes on a failure. Of what was read well, a continuation without any
+ * Reads the list of messages (or a lone message; NULL: there is none) into the
+ * request: class, steps, calls, and the name of the step that comes next.
+ * Fails with CHAT_LIMIT if too many calls would be kept.
+ */
+void chat_transcript_read(chat_transcript_t *t, const chat_json_t *list);
+
+/* Adds a step whose calls the body does not have, but only names. */
+void chat_transcript_chain(chat_transcript_t *t, chat_str_t chain);
+
+/* The same, whose calls are the results behind the last run. */
+void chat_transcript_tail(chat_transcript_t *t, chat_str_t chain);
+
+/*
+ * Returns the failure. Of what was read well, a continuation without any
  * result becomes OTHER, and a member that stands twice makes it CHAT_BAD.
  */
-chat_rc_e chat_transcript_end(chat_transcript_t *t, chat_rc_e rc);
+chat_rc_e chat_transcript_end(chat_transcript_t *t);
 
 /*
  * Adds a copy of the call to the present run's step. id, kind, ready and node
  * are set. takes_result: a later result of its id is its own.
  */
-chat_rc_e chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
-                               int takes_result);
+void chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
+                          int takes_result);
 
 /*
  * Gives the result to the open calls of this id in their newest step, or makes
@@ -224,13 +231,13 @@ chat_rc_e chat_transcript_call(chat_transcript_t *t, const chat_call_t *call,
  * other calls. place is the message or part behind which a further result can
  * stand.
  */
-chat_rc_e chat_transcript_result(chat_transcript_t *t, chat_str_t id,
-                                 chat_kind_e kind, const chat_json_t *result,
-                                 const chat_json_t *place);
+void chat_transcript_result(chat_transcript_t *t, chat_str_t id,
+                            chat_kind_e kind, const chat_json_t *result,
+                            const chat_json_t *place);
 
 /* Adds a result without its call to the last step, which is chained. */
-chat_rc_e chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
-                               const chat_json_t *result);
+void chat_transcript_bare(chat_transcript_t *t, chat_str_t id,
+                          const chat_json_t *result);
 
 /*
  * Adds to edits (positions in doc->text) what puts the n results into the
@@ -255,8 +262,8 @@ chat_rc_e chat_transcript_digest(const chat_transcript_form_t *form,
                                  chat_request_t               *rq);
 
 /* Payload and digest of a result that is this JSON value; NULL: absent. */
-chat_rc_e chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
-                                const char *absent, chat_call_t *call);
+void chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
+                           const char *absent, chat_call_t *call);
 
 /* Appends the payload of an error as a JSON string: {"error": payload}. */
 void chat_result_error_text(const chat_result_t *result, chat_buf_t *out);

@@ -242,33 +242,29 @@ copy_own(const chat_request_t *rq, chat_arena_t *arena)
 /* ---- the transcript ---- */
 
 
-static chat_rc_e
+static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
-    chat_rc_e          rc = CHAT_OK;
     const chat_json_t *node = chat_json_first(t->doc, message, "toolCalls");
 
-    for (/* void */; node != NULL && rc == CHAT_OK; node = node->next) {
+    for (/* void */; node != NULL; node = node->next) {
         chat_call_t call = { .node = node, .ready = 1, .in_last_message = 1 };
 
         if (node->type == CHAT_JSON_OBJECT) {
             call.id = chat_json_text(t->doc, node, "id");
             call.name = chat_ag_ui_call_name(t->doc, node);
             call.kind = chat_ag_ui_kind(t->rq->own, call.name);
-            rc = chat_transcript_call(t, &call, 1);
+            chat_transcript_call(t, &call, 1);
         }
     }
-
-    return rc;
 }
 
 
-static chat_rc_e
+static void
 message_result(chat_transcript_t *t, const chat_json_t *message)
 {
-    return chat_transcript_result(
-        t, chat_json_text(t->doc, message, "toolCallId"), CHAT_KIND_CLIENT,
-        message, message);
+    chat_transcript_result(t, chat_json_text(t->doc, message, "toolCallId"),
+                           CHAT_KIND_CLIENT, message, message);
 }
 
 
@@ -308,25 +304,25 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 
 
 /* The result of a call is a tool message, that of an interrupt an entry. */
-static chat_rc_e
+static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
-    const chat_json_t *status = chat_json_get(t->doc, call->result, "status");
-
     call->payload = chat_json_raw(t->doc, call->result);
 
     if (!call->bare) {
-        return chat_ag_ui_tool_result(t->doc, call->result, &call->outcome,
-                                      &call->digest);
+        chat_transcript_fail(t, chat_ag_ui_tool_result(t->doc, call->result,
+                                                       &call->outcome,
+                                                       &call->digest));
+        return;
     }
 
     /* an interrupt that comes again is a new one, never a replay */
     call->ready = 0;
-    call->outcome = chat_json_is(t->doc, status, "cancelled")
+    call->outcome = chat_json_has(t->doc, call->result, "status", "cancelled")
                         ? CHAT_OUTCOME_DENIED
                         : CHAT_OUTCOME_OK;
-
-    return chat_json_digest(t->doc, call->result, &call->digest);
+    chat_transcript_fail(
+        t, chat_json_digest(t->doc, call->result, &call->digest));
 }
 
 
@@ -525,15 +521,14 @@ static const chat_transcript_form_t form = {
 
 
 /* The entries of resume: a step of their own, chained to the thread. */
-static chat_rc_e
+static void
 read_resume(chat_transcript_t *t)
 {
-    chat_rc_e          rc = CHAT_OK;
     chat_str_t         id;
     chat_request_t    *rq = t->rq;
     const chat_json_t *node = chat_json_first(t->doc, t->doc->root, "resume");
 
-    for (/* void */; node != NULL && rc == CHAT_OK; node = node->next) {
+    for (/* void */; node != NULL && t->rc == CHAT_OK; node = node->next) {
         id = chat_json_text(t->doc, node, "interruptId");
         if (id.len == 0 || rq->conversation.len == 0) {
             continue;
@@ -543,15 +538,11 @@ read_resume(chat_transcript_t *t)
             rq->class = CHAT_CLASS_CONTINUATION;
             rq->by_conversation = 1;
             rq->answers = 1;
-            rc = chat_transcript_chain(t, rq->conversation);
+            chat_transcript_chain(t, rq->conversation);
         }
 
-        if (rc == CHAT_OK) {
-            rc = chat_transcript_bare(t, id, node);
-        }
+        chat_transcript_bare(t, id, node);
     }
-
-    return rc;
 }
 
 
@@ -584,12 +575,16 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 
     chat_transcript_init(&t, &form, doc, arena, rq);
 
-    rc = chat_transcript_end(&t, chat_transcript_read(&t, list));
-    if (rc == CHAT_OK) {
-        rc = read_resume(&t);
+    chat_transcript_read(&t, list);
+
+    rc = chat_transcript_end(&t);
+    if (rc != CHAT_OK) {
+        return rc;
     }
 
-    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+    read_resume(&t);
+
+    return t.rc == CHAT_OK && doc->duplicate ? CHAT_BAD : t.rc;
 }
 
 

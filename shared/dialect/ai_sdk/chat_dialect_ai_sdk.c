@@ -141,11 +141,10 @@ part_outcome(chat_json_doc_t *doc, const chat_json_t *part,
 }
 
 
-static chat_rc_e
+static void
 read_call(chat_transcript_t *t, const chat_json_t *message,
           const chat_json_t *part, chat_str_t name)
 {
-    chat_rc_e          rc;
     chat_call_t        call = { .node = part, .name = name };
     chat_step_t       *step;
     chat_ai_sdk_part_e state = chat_ai_sdk_part_state(t->doc, part);
@@ -167,15 +166,13 @@ read_call(chat_transcript_t *t, const chat_json_t *message,
         call.result = part;
     }
 
-    rc = chat_transcript_call(t, &call, 0);
+    chat_transcript_call(t, &call, 0);
 
-    if (rc == CHAT_OK) {
+    if (t->rc == CHAT_OK) {
         step = &t->rq->steps[t->rq->nsteps - 1];
         step->message = chat_json_text(t->doc, message, "id");
         step->ordinal = body->starts != 0 ? body->starts - 1 : 0;
     }
-
-    return rc;
 }
 
 
@@ -193,32 +190,29 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
 }
 
 
-static chat_rc_e
+static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
-    chat_rc_e          rc = CHAT_OK;
+    body_t            *body = t->data;
     chat_str_t         name;
     const chat_json_t *part = chat_json_first(t->doc, message, "parts");
-    body_t            *body = t->data;
 
     body->starts = 0;
     body->text = 0;
 
-    for (/* void */; part != NULL && rc == CHAT_OK; part = part->next) {
+    for (/* void */; part != NULL; part = part->next) {
         if (chat_json_has(t->doc, part, "type", "step-start")) {
             body->starts++;
             t->has_step = 0;
 
         } else if (chat_ai_sdk_part_call(t->doc, part, &name)) {
             body->text = 0;
-            rc = read_call(t, message, part, name);
+            read_call(t, message, part, name);
 
         } else if (chat_json_has(t->doc, part, "type", "text")) {
             body->text = 1;
         }
     }
-
-    return rc;
 }
 
 
@@ -238,16 +232,18 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 }
 
 
-static chat_rc_e
+static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     const char *key =
         call->outcome == CHAT_OUTCOME_ERROR ? "errorText" : "output";
 
-    return call->outcome != CHAT_OUTCOME_NONE ? chat_ai_sdk_result(
-               t->doc, chat_json_get(t->doc, call->node, key), call->outcome,
-               &call->payload, &call->digest)
-                                              : CHAT_OK;
+    if (call->outcome != CHAT_OUTCOME_NONE) {
+        chat_transcript_fail(
+            t,
+            chat_ai_sdk_result(t->doc, chat_json_get(t->doc, call->node, key),
+                               call->outcome, &call->payload, &call->digest));
+    }
 }
 
 
@@ -595,7 +591,6 @@ chat_ai_sdk_last_message(chat_json_doc_t *doc)
 static chat_rc_e
 read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    chat_rc_e         rc;
     chat_transcript_t t;
     body_t            body = { 0 };
 
@@ -614,12 +609,12 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
     chat_transcript_init(&t, &form, doc, arena, rq);
     t.data = &body;
 
-    rc = chat_transcript_read(&t, find_messages(doc));
+    chat_transcript_read(&t, find_messages(doc));
 
     /* what it leaves behind is kept, but not answered */
     rq->answers &= rq->class != CHAT_CLASS_REGENERATE;
 
-    return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
+    return t.rc == CHAT_OK && doc->duplicate ? CHAT_BAD : t.rc;
 }
 
 

@@ -69,45 +69,38 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
 }
 
 
-static chat_rc_e
+static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
-    chat_rc_e          rc = CHAT_OK;
     const chat_json_t *block = chat_json_first(t->doc, message, "content");
 
-    for (/* void */; block != NULL && rc == CHAT_OK; block = block->next) {
+    for (/* void */; block != NULL; block = block->next) {
         chat_call_t call = { .node = block, .ready = 1 };
 
         if (chat_anthropic_call(t->doc, block, &call.kind)) {
             call.id = chat_json_text(t->doc, block, "id");
-            rc = chat_transcript_call(t, &call, chat_call_is_member(&call));
+            chat_transcript_call(t, &call, chat_call_is_member(&call));
         }
     }
-
-    return rc;
 }
 
 
-static chat_rc_e
+static void
 message_results(chat_transcript_t *t, const chat_json_t *message)
 {
     int                first = message == t->behind;
-    chat_rc_e          rc = CHAT_OK;
     const chat_json_t *block = chat_json_first(t->doc, message, "content");
 
-    for (/* void */; block != NULL && rc == CHAT_OK; block = block->next) {
-        if (chat_json_has(t->doc, block, "type", "tool_result")) {
-            /* results can only be added to those that open the message */
-            rc = chat_transcript_result(
-                t, chat_json_text(t->doc, block, "tool_use_id"),
-                CHAT_KIND_CLIENT, block, first ? block : NULL);
-
-        } else {
+    for (/* void */; block != NULL; block = block->next) {
+        if (!chat_json_has(t->doc, block, "type", "tool_result")) {
             first = 0;
+            continue;
         }
-    }
 
-    return rc;
+        /* results can only be added to those that open the message */
+        chat_transcript_result(t, chat_json_text(t->doc, block, "tool_use_id"),
+                               CHAT_KIND_CLIENT, block, first ? block : NULL);
+    }
 }
 
 
@@ -120,15 +113,15 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 }
 
 
-static chat_rc_e
+static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     call->outcome = chat_json_flag(t->doc, call->result, "is_error")
                         ? CHAT_OUTCOME_ERROR
                         : CHAT_OUTCOME_OK;
 
-    return chat_transcript_value(
-        t, chat_json_get(t->doc, call->result, "content"), "\"\"", call);
+    chat_transcript_value(t, chat_json_get(t->doc, call->result, "content"),
+                          "\"\"", call);
 }
 
 
@@ -201,27 +194,9 @@ static const chat_transcript_form_t form = {
 };
 
 
-/* A body whose calls are in the provider's thread. */
-static chat_rc_e
-read_thread(chat_transcript_t *t, chat_str_t previous)
-{
-    chat_rc_e rc = chat_transcript_tail(t, previous);
-
-    t->rq->answers = t->rq->class != CHAT_CLASS_OTHER;
-
-    /* without words the step is named by what they led to */
-    if (t->words == NULL) {
-        chat_digest(previous, &t->rq->next.user_text);
-    }
-
-    return rc;
-}
-
-
 static chat_rc_e
 read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    chat_rc_e          rc;
     chat_str_t         previous;
     chat_transcript_t  t;
     const chat_json_t *thread, *list;
@@ -239,13 +214,20 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
     rq->stored = thread && thread->type == CHAT_JSON_OBJECT;
 
     chat_transcript_init(&t, &form, doc, arena, rq);
-    rc = chat_transcript_read(&t, list);
+    chat_transcript_read(&t, list);
 
-    if (rc == CHAT_OK && previous.len != 0 && t.assistant == NULL) {
-        rc = read_thread(&t, previous);
+    /* the calls are in the provider's thread */
+    if (previous.len != 0 && t.assistant == NULL) {
+        chat_transcript_tail(&t, previous);
+        rq->answers = rq->class != CHAT_CLASS_OTHER;
+
+        /* without words the step is named by what they led to */
+        if (t.words == NULL) {
+            chat_digest(previous, &rq->next.user_text);
+        }
     }
 
-    return chat_transcript_end(&t, rc);
+    return chat_transcript_end(&t);
 }
 
 

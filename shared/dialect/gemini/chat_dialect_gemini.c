@@ -205,7 +205,7 @@ content_role(chat_json_doc_t *doc, const chat_json_t *content)
 
 
 /* A part with a name begins a call. */
-static chat_rc_e
+static void
 begin_call(chat_transcript_t *t, const chat_json_t *function)
 {
     body_t     *body = t->data;
@@ -229,71 +229,66 @@ begin_call(chat_transcript_t *t, const chat_json_t *function)
     }
 
     if (call.id.data == NULL || (body->in_call && body->args == NULL)) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
     }
 
-    return chat_transcript_call(t, &call, 0);
+    chat_transcript_call(t, &call, 0);
 }
 
 
 /* Adds the pieces that this part has; with the last one the call is ready. */
-static chat_rc_e
+static void
 add_pieces(chat_transcript_t *t, const chat_json_t *function)
 {
     body_t      *body = t->data;
-    chat_rc_e    rc = chat_gemini_args_add(body->args, t->doc, function);
     chat_call_t *call = &t->rq->calls[t->rq->ncalls - 1];
 
-    if (rc != CHAT_OK || chat_gemini_goes_on(t->doc, function)) {
-        return rc;
+    chat_transcript_fail(t,
+                         chat_gemini_args_add(body->args, t->doc, function));
+
+    if (!chat_gemini_goes_on(t->doc, function)) {
+        body->in_call = 0;
+        call->ready = 1;
+
+        /* the arguments wait there until call_args() */
+        if (chat_gemini_args_text(body->args, t->arena, &call->payload)
+            == CHAT_ERROR) {
+            chat_transcript_fail(t, CHAT_ERROR);
+        }
     }
-
-    body->in_call = 0;
-    call->ready = 1;
-
-    /* the arguments wait there until call_args() */
-    rc = chat_gemini_args_text(body->args, t->arena, &call->payload);
-
-    return rc == CHAT_ERROR ? rc : CHAT_OK;
 }
 
 
-static chat_rc_e
+static void
 content_calls(chat_transcript_t *t, const chat_json_t *content)
 {
-    chat_rc_e          rc = CHAT_OK;
+    body_t            *body = t->data;
     const chat_json_t *part, *function;
     const chat_json_t *parts = chat_gemini_parts(t->doc, content);
-    body_t            *body = t->data;
 
     body->in_call &= t->has_step;
     body->nresults = 0;
 
-    for (part = chat_list_first(parts); part != NULL && rc == CHAT_OK;
+    for (part = chat_list_first(parts); part != NULL;
          part = chat_list_next(parts, part))
     {
         function = chat_gemini_function(t->doc, part);
-        if (function == NULL) {
-            continue;
-        }
 
         if (chat_json_text(t->doc, function, "name").len != 0) {
-            rc = begin_call(t, function);
+            begin_call(t, function);
         }
 
-        if (rc == CHAT_OK && body->in_call) {
-            rc = add_pieces(t, function);
+        if (t->rc == CHAT_OK && function != NULL && body->in_call) {
+            add_pieces(t, function);
         }
     }
-
-    return rc;
 }
 
 
 /* ---- results ---- */
 
 
-static chat_rc_e
+static void
 content_results(chat_transcript_t *t, const chat_json_t *content)
 {
     const chat_json_t *part, *response;
@@ -312,7 +307,8 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
         results = chat_arena_grow(t->arena, body->results, body->nresults,
                                   &body->results_size, sizeof(*results));
         if (results == NULL) {
-            return CHAT_ERROR;
+            chat_transcript_fail(t, CHAT_ERROR);
+            return;
         }
 
         body->results = results;
@@ -320,8 +316,6 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
         results->result = response;
         results->place = parts->type == CHAT_JSON_ARRAY ? part : NULL;
     }
-
-    return CHAT_OK;
 }
 
 
@@ -400,7 +394,7 @@ give_result(chat_transcript_t *t, const chat_step_t *step, index_t *index,
 
 
 /* Ids first: a name is for what they leave. */
-static chat_rc_e
+static void
 match_results(chat_transcript_t *t)
 {
     size_t             i;
@@ -410,7 +404,8 @@ match_results(chat_transcript_t *t)
     result_t          *result;
 
     if (index_calls(t, step) != CHAT_OK) {
-        return CHAT_ERROR;
+        chat_transcript_fail(t, CHAT_ERROR);
+        return;
     }
 
     for (i = 0; i < body->nresults; i++) {
@@ -433,8 +428,6 @@ match_results(chat_transcript_t *t)
             give_result(t, step, &body->no_ids, name, result);
         }
     }
-
-    return CHAT_OK;
 }
 
 
@@ -453,7 +446,7 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 
 
 /* The payload is the response alone, or all of it where it has media. */
-static chat_rc_e
+static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     const chat_json_t *node = chat_json_get(t->doc, call->result, "response");
@@ -476,7 +469,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
         node = call->result;
     }
 
-    return chat_transcript_value(t, node, "{}", call);
+    chat_transcript_value(t, node, "{}", call);
 }
 
 
@@ -630,7 +623,9 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
     chat_transcript_init(&t, &form, doc, arena, rq);
     t.data = &body;
 
-    return chat_transcript_end(&t, chat_transcript_read(&t, contents));
+    chat_transcript_read(&t, contents);
+
+    return chat_transcript_end(&t);
 }
 
 

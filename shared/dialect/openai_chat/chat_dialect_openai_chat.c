@@ -80,32 +80,28 @@ message_role(chat_json_doc_t *doc, const chat_json_t *message)
 }
 
 
-static chat_rc_e
+static void
 message_calls(chat_transcript_t *t, const chat_json_t *message)
 {
-    chat_rc_e          rc = CHAT_OK;
     const chat_json_t *node = chat_json_first(t->doc, message, "tool_calls");
 
-    for (/* void */; node != NULL && rc == CHAT_OK; node = node->next) {
+    for (/* void */; node != NULL; node = node->next) {
         chat_call_t call = { .node = node, .ready = 1 };
 
         if (node->type == CHAT_JSON_OBJECT) {
             call.id = chat_json_text(t->doc, node, "id");
             call.kind = chat_openai_chat_kind(t->doc, node);
-            rc = chat_transcript_call(t, &call, 1);
+            chat_transcript_call(t, &call, 1);
         }
     }
-
-    return rc;
 }
 
 
-static chat_rc_e
+static void
 message_result(chat_transcript_t *t, const chat_json_t *message)
 {
-    return chat_transcript_result(
-        t, chat_json_text(t->doc, message, "tool_call_id"), CHAT_KIND_CLIENT,
-        message, message);
+    chat_transcript_result(t, chat_json_text(t->doc, message, "tool_call_id"),
+                           CHAT_KIND_CLIENT, message, message);
 }
 
 
@@ -122,13 +118,12 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 }
 
 
-static chat_rc_e
+static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     call->outcome = CHAT_OUTCOME_OK;
-
-    return chat_transcript_value(
-        t, chat_json_get(t->doc, call->result, "content"), "\"\"", call);
+    chat_transcript_value(t, chat_json_get(t->doc, call->result, "content"),
+                          "\"\"", call);
 }
 
 
@@ -185,9 +180,9 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 
     chat_transcript_init(&t, &form, doc, arena, rq);
 
-    return chat_transcript_end(
-        &t,
-        chat_transcript_read(&t, chat_json_get(doc, doc->root, "messages")));
+    chat_transcript_read(&t, chat_json_get(doc, doc->root, "messages"));
+
+    return chat_transcript_end(&t);
 }
 
 

@@ -233,35 +233,33 @@ item_role(chat_json_doc_t *doc, const chat_json_t *item)
 }
 
 
-static chat_rc_e
+static void
 item_call(chat_transcript_t *t, const chat_json_t *item)
 {
     chat_call_t           call = { .node = item };
     chat_responses_call_t read;
 
     if (!chat_responses_call(t->doc, item, &read)) {
-        return CHAT_OK;
+        return;
     }
 
     call.id = read.id;
     call.name = read.name;
     call.kind = read.kind;
     call.ready = !read.cut_off;
-
-    return chat_transcript_call(t, &call, call.kind != CHAT_KIND_PROVIDER);
+    chat_transcript_call(t, &call, call.kind != CHAT_KIND_PROVIDER);
 }
 
 
-static chat_rc_e
+static void
 item_result(chat_transcript_t *t, const chat_json_t *item)
 {
     chat_str_t                   id;
-    const chat_responses_type_t *type;
+    const chat_responses_type_t *type = find_answer(t->doc, item, &id);
 
-    type = find_answer(t->doc, item, &id);
-
-    return type ? chat_transcript_result(t, id, type->kind, item, item)
-                : CHAT_OK;
+    if (type != NULL) {
+        chat_transcript_result(t, id, type->kind, item, item);
+    }
 }
 
 
@@ -292,17 +290,14 @@ read_decision(chat_transcript_t *t, chat_call_t *call,
 }
 
 
-static chat_rc_e
+static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     size_t                       i;
-    chat_rc_e                    rc = CHAT_OK;
     chat_str_t                   id, parts[2];
     chat_digest_t                digests[2] = { 0 };
     const chat_json_t           *says;
-    const chat_responses_type_t *type;
-
-    type = find_answer(t->doc, call->result, &id);
+    const chat_responses_type_t *type = find_answer(t->doc, call->result, &id);
 
     if (call->bare) {
         call->kind = type->kind;
@@ -310,7 +305,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 
     if (type->kind == CHAT_KIND_APPROVAL) {
         read_decision(t, call, type);
-        return CHAT_OK;
+        return;
     }
 
     call->payload = chat_json_raw(t->doc, call->result);
@@ -322,19 +317,19 @@ call_result(chat_transcript_t *t, chat_call_t *call)
         call->outcome = CHAT_OUTCOME_ERROR;
     }
 
-    for (i = 0; i < 2 && rc == CHAT_OK; i++) {
+    for (i = 0; i < 2; i++) {
         parts[i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
 
         says = type->says[i]
                    ? chat_json_get(t->doc, call->result, type->says[i])
                    : NULL;
         if (says != NULL) {
-            rc = chat_json_digest(t->doc, says, &digests[i]);
+            chat_transcript_fail(t,
+                                 chat_json_digest(t->doc, says, &digests[i]));
         }
     }
 
     chat_digest_parts(parts, 2, &call->digest);
-    return rc;
 }
 
 
@@ -650,7 +645,6 @@ items_of(chat_str_t path)
 static chat_rc_e
 read_items(chat_transcript_t *t)
 {
-    chat_rc_e          rc;
     chat_str_t         id;
     chat_request_t    *rq = t->rq;
     const chat_json_t *items;
@@ -666,9 +660,9 @@ read_items(chat_transcript_t *t)
     t->list = items;
     t->behind = items->child;
 
-    rc = chat_transcript_tail(t, id);
+    chat_transcript_tail(t, id);
 
-    if (rc == CHAT_OK && rq->ncalls != 0) {
+    if (rq->ncalls != 0) {
         rq->class = CHAT_CLASS_ITEMS;
         rq->by_conversation = 1;
         rq->answers = 1;
@@ -676,15 +670,13 @@ read_items(chat_transcript_t *t)
 
     rq->chained = rq->ncalls != 0;
 
-    return rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : rc;
+    return t->rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : t->rc;
 }
 
 
 static chat_rc_e
 read_input(chat_transcript_t *t, const chat_json_t *input)
 {
-    int             results;
-    chat_rc_e       rc;
     chat_str_t      chain = chained_to(t->doc, t->rq);
     chat_request_t *rq = t->rq;
 
@@ -696,18 +688,17 @@ read_input(chat_transcript_t *t, const chat_json_t *input)
         input = NULL;
     }
 
-    rc = chat_transcript_read(t, input);
+    chat_transcript_read(t, input);
 
-    results = t->tail[CHAT_ROLE_RESULTS] != 0;
-
-    if (rc == CHAT_OK && chain.len != 0 && t->matched == 0
-        && (results || (rq->class == CHAT_CLASS_FRESH && !t->has_step)))
+    if (chain.len != 0 && t->matched == 0
+        && (t->tail[CHAT_ROLE_RESULTS] != 0
+            || (rq->class == CHAT_CLASS_FRESH && !t->has_step)))
     {
         rq->answers = 1;
-        rc = chat_transcript_tail(t, chain);
+        chat_transcript_tail(t, chain);
     }
 
-    return rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : rc;
+    return t->rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : t->rc;
 }
 
 
