@@ -1,29 +1,57 @@
 /*
  * chat_dialect_ag_ui_stream.c: reads the events of an AG-UI run.
  *
- * What a frame says by its type, and which chunked calls it ends: a call that
- * comes in chunks has no end of its own, but the next event of its lane (the
- * parent's, or a subagent's) is one. A type that is not known is OPAQUE. Only
- * a run that ended well seals its calls.
+ * A call is opened, written and ended, or comes in chunks, of which the first
+ * opens it: it has no end of its own, but the next event of its lane (the
+ * parent's, or a subagent's) is one. A call that is opened after a result
+ * belongs to a further answer of the model, and so to a further step, as it
+ * will in the transcript. What interrupts a run is to be answered as calls
+ * are: it is a step of its own, known by the run's id. Only a run that ended
+ * well seals its calls.
+ *
+ * A snapshot of the messages says the whole conversation once more, and what
+ * is new in it as well. It takes the place of what the client has, so it is
+ * never a replay: of its calls only those are events that neither the request
+ * nor the stream has had, and none of them is a reason to drop the frame.
  */
 
 #include "dialect/ag_ui/chat_dialect_ag_ui.h"
 
-/* The chunked calls that an event ends. */
-typedef enum {
-    CHAT_AG_UI_NONE,
-    CHAT_AG_UI_LANE,  /* those of its own lane */
-    CHAT_AG_UI_ENDED, /* those of the subagent that it names */
-    CHAT_AG_UI_ALL
-} ends_e;
+#define CHAT_AG_UI_INTERRUPTS_MAX 4096
+#define CHAT_AG_UI_INTERRUPT 0x80000000u /* places of interrupts, from here */
+
+typedef struct live_s live_t;
+
+/* A call of the stream. */
+struct live_s {
+    chat_stream_call_t  call;
+    chat_table_entry_t *lane; /* in which it is written in chunks, or NULL */
+    live_t             *next; /* of those that are */
+    live_t             *prev;
+    unsigned            had : 1;      /* the request has a call of this id */
+    unsigned            answered : 1; /* its result has come */
+};
+
+typedef struct {
+    chat_reader_t           reader;
+    const chat_ag_ui_own_t *own;     /* of the request, or NULL */
+    chat_table_t            lanes;   /* of the parent and of each subagent;
+                                        item: the call written in chunks */
+    chat_table_t            parents; /* messages; number: their newest call's
+                                        place, from 1 on */
+    live_t    *chunked;  /* calls written in chunks, newest first */
+    uint32_t   first;    /* place of the present step */
+    chat_str_t run;      /* runId */
+    int        answered; /* a result came in this step */
+} reader_t;
 
 
 void *
 chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 {
-    chat_ag_ui_reader_t *r;
+    reader_t *r;
 
-    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_ag_ui_live_t));
+    r = chat_reader_create(arena, sizeof(*r), sizeof(live_t));
     if (r != NULL) {
         r->own = rq != NULL ? rq->own : NULL;
         chat_table_init(&r->lanes, arena);
@@ -34,8 +62,447 @@ chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 }
 
 
+/* ---- calls ---- */
+
+
+/* 1 if a call of this message is of another answer than those before it. */
+static int
+begins_step(const reader_t *r, chat_str_t parent)
+{
+    const chat_table_entry_t *entry;
+
+    if (!r->answered || parent.len == 0) {
+        return r->answered;
+    }
+
+    entry = chat_table_find(&r->parents, parent);
+    return entry == NULL || entry->number <= r->first;
+}
+
+
+static live_t *
+call_open(reader_t *r, chat_str_t id, chat_str_t name, chat_str_t parent,
+          int implied)
+{
+    int     fresh = chat_calls_find(&r->reader.calls, id) == NULL;
+    int     had = chat_calls_known(&r->reader.calls, id) != NULL;
+    live_t *own;
+
+    if (parent.len > CHAT_ID_MAX
+        || !chat_calls_has_room(&r->reader.calls, id, name))
+    {
+        return NULL;
+    }
+
+    if (fresh && begins_step(r, parent)) {
+        r->first = r->reader.calls.count;
+        r->answered = 0;
+        chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL)->implied = 1;
+        chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->implied = 1;
+    }
+
+    own = chat_calls_open(&r->reader.calls, id, name);
+    if (own == NULL) {
+        return NULL;
+    }
+
+    if (fresh) {
+        own->had = had & 1;
+    }
+
+    if (fresh && parent.len != 0) {
+        chat_reader_entry(&r->reader, &r->parents, parent)->number =
+            (size_t) own->call.place + 1;
+    }
+
+    own->call.kind = chat_ag_ui_kind(r->own, name);
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call)->implied =
+        implied & 1;
+
+    return own;
+}
+
+
+/* Opens the call that the frame names. */
+static live_t *
+call_said(reader_t *r)
+{
+    return call_open(r, chat_reader_text(&r->reader, "toolCallId"),
+                     chat_reader_text(&r->reader, "toolCallName"),
+                     chat_reader_text(&r->reader, "parentMessageId"), 0);
+}
+
+
 static void
-run_started(chat_ag_ui_reader_t *r)
+call_start(reader_t *r)
+{
+    (void) call_said(r);
+}
+
+
+/* The next piece of the arguments, maybe an empty one. */
+static void
+add_piece(reader_t *r, chat_stream_call_t *call)
+{
+    chat_reader_args(&r->reader, call, chat_reader_get(&r->reader, "delta"));
+}
+
+
+static void
+ready(reader_t *r, chat_stream_call_t *call, int implied)
+{
+    call->ready = 1;
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, call)->implied =
+        implied & 1;
+}
+
+
+static void
+call_args(reader_t *r)
+{
+    chat_stream_call_t *call;
+
+    call = chat_calls_find(&r->reader.calls,
+                           chat_reader_text(&r->reader, "toolCallId"));
+    if (call != NULL) {
+        add_piece(r, call);
+    }
+}
+
+
+static void
+call_end(reader_t *r)
+{
+    chat_stream_call_t *call;
+
+    call = chat_calls_find(&r->reader.calls,
+                           chat_reader_text(&r->reader, "toolCallId"));
+    if (call != NULL && !call->ready) {
+        ready(r, call, 0);
+    }
+}
+
+
+/* From now on the call is written in chunks, in this lane. */
+static void
+begin_chunks(reader_t *r, live_t *own, chat_str_t lane)
+{
+    own->lane = chat_reader_entry(&r->reader, &r->lanes, lane);
+    own->lane->item = own;
+
+    own->prev = NULL;
+    own->next = r->chunked;
+    if (own->next != NULL) {
+        own->next->prev = own;
+    }
+    r->chunked = own;
+}
+
+
+static void
+end_chunks(reader_t *r, live_t *own)
+{
+    own->lane->item = NULL;
+    own->lane = NULL;
+
+    *(own->prev ? &own->prev->next : &r->chunked) = own->next;
+    if (own->next != NULL) {
+        own->next->prev = own->prev;
+    }
+
+    ready(r, &own->call, 1);
+}
+
+
+/* The call that is written in chunks in this lane, or NULL. */
+static live_t *
+find_chunked(const reader_t *r, chat_str_t lane)
+{
+    const chat_table_entry_t *entry = chat_table_find(&r->lanes, lane);
+
+    return entry != NULL ? entry->item : NULL;
+}
+
+
+static void
+close_lane(reader_t *r, chat_str_t lane)
+{
+    live_t *own = find_chunked(r, lane);
+
+    if (own != NULL) {
+        end_chunks(r, own);
+    }
+}
+
+
+static void
+close_all(reader_t *r)
+{
+    while (r->chunked != NULL) {
+        end_chunks(r, r->chunked);
+    }
+}
+
+
+static void
+call_chunk(reader_t *r)
+{
+    chat_str_t id, lane;
+    live_t    *own;
+
+    id = chat_reader_text(&r->reader, "toolCallId");
+    lane = chat_reader_text(&r->reader, "subagentRunId");
+
+    if (id.len != 0) {
+        own = chat_calls_find(&r->reader.calls, id);
+    } else {
+        own = find_chunked(r, lane);
+
+        /* a chunk without a lane may mean the only call that there is */
+        if (own == NULL && lane.len == 0 && r->chunked != NULL
+            && r->chunked->next == NULL)
+        {
+            own = r->chunked;
+        }
+    }
+
+    if (own == NULL || own->lane == NULL) {
+        if (id.len == 0 || lane.len > CHAT_ID_MAX) {
+            return;
+        }
+
+        close_lane(r, lane);
+        own = call_said(r);
+        if (own == NULL) {
+            return;
+        }
+
+        begin_chunks(r, own, lane);
+    }
+
+    add_piece(r, &own->call);
+}
+
+
+/*
+ * An interrupt that asks for an approval may be answered by a service. It has
+ * no name: it is no tool's.
+ */
+static void
+interrupt(reader_t *r, const chat_json_t *node, uint32_t place)
+{
+    chat_event_t       *event;
+    chat_stream_call_t *call;
+
+    call = chat_calls_open_at(&r->reader.calls, CHAT_AG_UI_INTERRUPT + place,
+                              chat_json_text(r->reader.doc, node, "id"),
+                              chat_str(NULL, 0));
+    if (call == NULL) {
+        return;
+    }
+
+    call->kind = chat_json_text(r->reader.doc, node, "toolCallId").len
+                     ? CHAT_KIND_APPROVAL
+                     : CHAT_KIND_CLIENT;
+    call->ready = 1;
+    chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call)->implied = 1;
+    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, call);
+    event->implied = 1;
+    event->unreadable = 1;
+}
+
+
+static void
+interrupts(reader_t *r)
+{
+    size_t             n;
+    uint32_t           place = 0;
+    chat_str_t         id;
+    chat_json_doc_t   *doc = r->reader.doc;
+    const chat_json_t *list, *node;
+
+    list = chat_json_typed(doc, chat_reader_get(&r->reader, "outcome"),
+                           "interrupts", CHAT_JSON_ARRAY);
+    n = chat_json_count(list);
+
+    if (n == 0 || n > CHAT_AG_UI_INTERRUPTS_MAX) {
+        return;
+    }
+
+    for (node = list->child; node != NULL; node = node->next) {
+        id = chat_json_text(doc, node, "id");
+        if (id.len == 0 || id.len > CHAT_ID_MAX) {
+            return;
+        }
+    }
+
+    chat_events_add(r->reader.events, CHAT_EVENT_STEP_OPEN)->id = r->run;
+
+    for (node = list->child; node != NULL; node = node->next) {
+        interrupt(r, node, place++);
+    }
+
+    chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);
+}
+
+
+/* ---- results and snapshots ---- */
+
+
+/* node: the event, or a tool message. */
+static chat_event_t *
+add_result(reader_t *r, const chat_json_t *node)
+{
+    chat_event_t *event;
+    live_t       *own;
+
+    event = chat_events_add(r->reader.events, CHAT_EVENT_CALL_RESULT);
+    event->id = chat_json_text(r->reader.doc, node, "toolCallId");
+
+    /* A call that is opened from now on is of another step. */
+    own = chat_calls_find(&r->reader.calls, event->id);
+    if (own != NULL) {
+        own->answered = 1;
+        r->answered |= !own->had;
+    }
+
+    if (chat_ag_ui_tool_result(r->reader.doc, node, &event->outcome,
+                               &event->digest)
+        != CHAT_OK)
+    {
+        r->reader.calls.failed = 1;
+    }
+
+    return event;
+}
+
+
+/* The text of the result is a tool message, as a body would have it. */
+static void
+call_result(reader_t *r)
+{
+    chat_buf_t         text = { 0 };
+    chat_event_t      *event;
+    const chat_json_t *content = chat_reader_get(&r->reader, "content");
+
+    if (chat_reader_text(&r->reader, "toolCallId").len == 0) {
+        return;
+    }
+
+    event = add_result(r, r->reader.doc->root);
+
+    chat_buf_format(
+        &text,
+        "{\"id\":%j,\"role\":\"tool\",\"toolCallId\":%j,\"content\":%v}",
+        chat_reader_text(&r->reader, "messageId"), event->id,
+        content ? chat_json_raw(r->reader.doc, content) : chat_cstr("\"\""));
+
+    if (chat_buf_move(&text, r->reader.events->arena, &event->text) != CHAT_OK)
+    {
+        r->reader.calls.failed = 1;
+    }
+}
+
+
+/* A call of the assistant's in a snapshot, if it is new. */
+static void
+snapshot_call(reader_t *r, chat_str_t parent, const chat_json_t *node)
+{
+    chat_str_t    id = chat_json_text(r->reader.doc, node, "id");
+    chat_event_t *event;
+    live_t       *own;
+
+    if (chat_calls_known(&r->reader.calls, id) != NULL) {
+        return;
+    }
+
+    own =
+        call_open(r, id, chat_ag_ui_call_name(r->reader.doc, node), parent, 1);
+    if (own == NULL) {
+        return;
+    }
+
+    own->call.ready = 1;
+    event = chat_reader_call(&r->reader, CHAT_EVENT_CALL_READY, &own->call);
+    event->implied = 1;
+    event->text = chat_ag_ui_call_args(r->reader.doc, node);
+    event->whole = 1;
+}
+
+
+/* A tool message in a snapshot, if it answers what had no answer. */
+static void
+snapshot_result(reader_t *r, const chat_json_t *message)
+{
+    chat_str_t          id;
+    chat_event_t       *event;
+    const chat_known_t *known;
+    const live_t       *own;
+
+    id = chat_json_text(r->reader.doc, message, "toolCallId");
+    known = chat_calls_known(&r->reader.calls, id);
+    own = chat_calls_find(&r->reader.calls, id);
+
+    if (own ? !own->answered : known && known->outcome == CHAT_OUTCOME_NONE) {
+        event = add_result(r, message);
+        event->text = chat_json_raw(r->reader.doc, message);
+        event->implied = 1;
+    }
+}
+
+
+static void
+snapshot(reader_t *r)
+{
+    chat_str_t         parent;
+    chat_json_doc_t   *doc = r->reader.doc;
+    const chat_json_t *node, *first, *call;
+
+    first = chat_json_first(doc, doc->root, "messages");
+
+    /* earlier turns are over */
+    for (node = first; node != NULL; node = node->next) {
+        if (chat_ag_ui_role(doc, node) == CHAT_ROLE_USER) {
+            first = node->next;
+        }
+    }
+
+    for (node = first; node != NULL; node = node->next) {
+        switch (chat_ag_ui_role(doc, node)) {
+        case CHAT_ROLE_RESULTS:
+            snapshot_result(r, node);
+            break;
+
+        case CHAT_ROLE_ASSISTANT:
+            parent = chat_json_text(doc, node, "id");
+            call = chat_json_first(doc, node, "toolCalls");
+
+            for (/* void */; call != NULL; call = call->next) {
+                snapshot_call(r, parent, call);
+            }
+            break;
+
+        default:
+            break;
+        }
+    }
+}
+
+
+/* ---- runs ---- */
+
+
+/* The chunked calls that an event ends. */
+typedef enum {
+    CHAT_AG_UI_NONE,
+    CHAT_AG_UI_LANE,  /* those of its own lane */
+    CHAT_AG_UI_ENDED, /* those of the subagent that it names */
+    CHAT_AG_UI_ALL
+} ends_e;
+
+
+static void
+run_started(reader_t *r)
 {
     chat_event_t *event;
 
@@ -53,7 +520,7 @@ run_started(chat_ag_ui_reader_t *r)
 
 
 static void
-run_finished(chat_ag_ui_reader_t *r)
+run_finished(reader_t *r)
 {
     chat_json_doc_t   *doc = r->reader.doc;
     const chat_json_t *type;
@@ -69,7 +536,7 @@ run_finished(chat_ag_ui_reader_t *r)
     chat_events_add(r->reader.events, CHAT_EVENT_STEP_SEAL);
 
     if (chat_json_is(doc, type, "interrupt")) {
-        chat_ag_ui_interrupts(r);
+        interrupts(r);
     }
 
     chat_reader_end(&r->reader, CHAT_END_FINISHED);
@@ -77,7 +544,7 @@ run_finished(chat_ag_ui_reader_t *r)
 
 
 static void
-run_error(chat_ag_ui_reader_t *r)
+run_error(reader_t *r)
 {
     chat_reader_end(&r->reader, CHAT_END_FAILED);
 }
@@ -87,14 +554,14 @@ run_error(chat_ag_ui_reader_t *r)
 static const struct {
     const char *type;
     ends_e      ends;
-    void (*read)(chat_ag_ui_reader_t *r); /* NULL: it means nothing */
+    void (*read)(reader_t *r); /* NULL: it means nothing */
 } types[] = {
-    { "TOOL_CALL_START", CHAT_AG_UI_LANE, chat_ag_ui_call_start },
-    { "TOOL_CALL_ARGS", CHAT_AG_UI_LANE, chat_ag_ui_call_more },
-    { "TOOL_CALL_END", CHAT_AG_UI_LANE, chat_ag_ui_call_end },
-    { "TOOL_CALL_CHUNK", CHAT_AG_UI_NONE, chat_ag_ui_call_chunk },
-    { "TOOL_CALL_RESULT", CHAT_AG_UI_LANE, chat_ag_ui_call_result },
-    { "MESSAGES_SNAPSHOT", CHAT_AG_UI_ALL, chat_ag_ui_snapshot },
+    { "TOOL_CALL_START", CHAT_AG_UI_LANE, call_start },
+    { "TOOL_CALL_ARGS", CHAT_AG_UI_LANE, call_args },
+    { "TOOL_CALL_END", CHAT_AG_UI_LANE, call_end },
+    { "TOOL_CALL_CHUNK", CHAT_AG_UI_NONE, call_chunk },
+    { "TOOL_CALL_RESULT", CHAT_AG_UI_LANE, call_result },
+    { "MESSAGES_SNAPSHOT", CHAT_AG_UI_ALL, snapshot },
     { "RUN_STARTED", CHAT_AG_UI_ALL, run_started },
     { "RUN_FINISHED", CHAT_AG_UI_ALL, run_finished },
     { "RUN_ERROR", CHAT_AG_UI_NONE, run_error },
@@ -119,7 +586,7 @@ static const struct {
 
 
 static void
-end_chunks(chat_ag_ui_reader_t *r, ends_e ends)
+end_by_type(reader_t *r, ends_e ends)
 {
     chat_str_t lane;
 
@@ -128,14 +595,14 @@ end_chunks(chat_ag_ui_reader_t *r, ends_e ends)
     }
 
     if (ends == CHAT_AG_UI_ALL) {
-        chat_ag_ui_close_all(r);
+        close_all(r);
         return;
     }
 
     lane = chat_reader_text(&r->reader, "subagentRunId");
 
     if (ends == CHAT_AG_UI_LANE || lane.len != 0) {
-        chat_ag_ui_close_lane(r, lane);
+        close_lane(r, lane);
     }
 }
 
@@ -160,9 +627,9 @@ is_type(chat_str_t type)
 chat_rc_e
 chat_ag_ui_read(void *reader, const chat_frame_t *frame)
 {
-    size_t               i;
-    chat_str_t           type;
-    chat_ag_ui_reader_t *r = reader;
+    size_t     i;
+    chat_str_t type;
+    reader_t  *r = reader;
 
     if (r->reader.doc == NULL) {
         return CHAT_DECLINED;
@@ -175,7 +642,7 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
 
     for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (chat_str_is(type, types[i].type)) {
-            end_chunks(r, types[i].ends);
+            end_by_type(r, types[i].ends);
             if (types[i].read != NULL) {
                 types[i].read(r);
             }
