@@ -224,14 +224,6 @@ ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    if (ctx->body.rq.own != NULL) {
-        rq.own = ctx->dialect->own(&ctx->body.rq, arena);
-        if (rq.own == NULL) {
-            chat_arena_destroy(arena);
-            return;
-        }
-    }
-
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = arena;
     ctx->body.rq = rq;

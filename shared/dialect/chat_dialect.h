@@ -126,12 +126,6 @@ typedef struct {
     chat_rc_e (*request)(chat_json_doc_t *doc, chat_arena_t *arena,
                          chat_request_t *rq);
 
-    /*
-     * A copy of rq->own in the arena, for chat_request_copy(); strings may
-     * stay in doc->text. NULL without memory. Only with own.
-     */
-    const void *(*own)(const chat_request_t *rq, chat_arena_t *arena);
-
     /* What reads a stream, in the arena; rq may be NULL. NULL: no memory. */
     void *(*open)(chat_arena_t *arena, const chat_request_t *rq);
 

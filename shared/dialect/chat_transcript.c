@@ -31,16 +31,6 @@ chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc)
 }
 
 
-/* The list of messages, or the lone message; NULL: there is none. */
-static const chat_json_t *
-find_list(chat_json_doc_t *doc, const chat_transcript_form_t *form)
-{
-    const chat_json_t *list = chat_json_get(doc, doc->root, form->list);
-
-    return list != NULL ? list : chat_json_get(doc, doc->root, "message");
-}
-
-
 /* ---- the user's words ---- */
 
 
@@ -600,37 +590,32 @@ chat_transcript_tail(chat_transcript_t *t, chat_str_t chain)
 }
 
 
-/* 1 if the body has a result of a call of the step that it answers. */
-static int
-has_result(const chat_request_t *rq)
-{
-    size_t             i;
-    const chat_step_t *step = &rq->steps[rq->nsteps - 1];
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        if (rq->calls[i].outcome != CHAT_OUTCOME_NONE) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 chat_rc_e
 chat_transcript_end(chat_transcript_t *t)
 {
-    chat_request_t *rq = t->rq;
+    size_t             i, n = 0;
+    chat_request_t    *rq = t->rq;
+    const chat_step_t *step;
 
-    if (t->rc == CHAT_OK && rq->class == CHAT_CLASS_CONTINUATION
-        && !(rq->answers && has_result(rq)))
-    {
+    if (t->rc != CHAT_OK) {
+        return t->rc;
+    }
+
+    if (rq->answers) {
+        step = &rq->steps[rq->nsteps - 1];
+
+        for (i = step->first; i < step->first + step->count; i++) {
+            n += rq->calls[i].outcome != CHAT_OUTCOME_NONE;
+        }
+    }
+
+    if (rq->class == CHAT_CLASS_CONTINUATION && n == 0) {
         rq->class = CHAT_CLASS_OTHER;
     }
 
     rq->answers &= rq->class != CHAT_CLASS_OTHER;
 
-    return t->rc == CHAT_OK && t->doc->duplicate ? CHAT_BAD : t->rc;
+    return t->doc->duplicate ? CHAT_BAD : CHAT_OK;
 }
 
 
@@ -694,7 +679,8 @@ chat_transcript_digest(const chat_transcript_form_t *form,
     }
 
     transcript.doc.arena = arena;
-    list = find_list(&transcript.doc, form);
+    list = chat_json_get(&transcript.doc, doc->root, form->list);
+    list = list ? list : chat_json_get(&transcript.doc, doc->root, "message");
     message = chat_list_first(list);
 
     for (/* void */; message != NULL && message->start < until;

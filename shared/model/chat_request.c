@@ -126,19 +126,27 @@ chat_request_copy(const chat_request_t *rq, chat_str_t text,
     size_t i;
 
     *out = *rq;
-    out->own = NULL;
     out->calls_size = rq->ncalls;
     out->steps_size = rq->nsteps;
     out->calls = chat_arena_alloc(arena, rq->ncalls * sizeof(*out->calls));
     out->steps = chat_arena_alloc(arena, rq->nsteps * sizeof(*out->steps));
+    out->tools = chat_arena_alloc(arena, rq->ntools * sizeof(*out->tools));
 
-    if (out->calls == NULL || out->steps == NULL
+    if (out->calls == NULL || out->steps == NULL || out->tools == NULL
+        || chat_request_hold(arena, text, &out->run)
         || chat_request_hold(arena, text, &out->conversation)
         || chat_request_hold(arena, text, &out->last_message)
         || chat_request_hold(arena, text, &out->regenerates)
         || chat_request_hold_step(arena, text, &out->next))
     {
         return CHAT_ERROR;
+    }
+
+    for (i = 0; i < rq->ntools; i++) {
+        out->tools[i] = rq->tools[i];
+        if (chat_request_hold(arena, text, &out->tools[i])) {
+            return CHAT_ERROR;
+        }
     }
 
     for (i = 0; i < rq->nsteps; i++) {

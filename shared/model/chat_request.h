@@ -118,8 +118,9 @@ typedef struct {
                                    what a fresh turn leaves behind */
     size_t        turn;    /* calls[turn..] are of the current turn */
     chat_step_t   next;    /* as the step that the answer will open */
-    const void   *own;     /* the dialect's, for its stream and own answers;
-                              lives as the tree; may be NULL */
+    chat_str_t    run;     /* ag_ui: runId */
+    chat_str_t   *tools;   /* ag_ui: names of the client's tools, sorted */
+    size_t        ntools;  /* 0: the body does not say */
 } chat_request_t;
 
 /*
@@ -145,7 +146,7 @@ int chat_call_is_settled(const chat_call_t *call);
 /*
  * A copy of rq in the arena that needs neither the tree nor the arena that rq
  * was read in: calls lose node and place. Strings within text, that of the
- * body, are not copied: it must outlive the copy. own is left to the caller.
+ * body, are not copied: it must outlive the copy.
  * CHAT_ERROR without memory.
  */
 chat_rc_e chat_request_copy(const chat_request_t *rq, chat_str_t text,

@@ -172,21 +172,19 @@ compare_names(const void *one, const void *two)
 
 
 chat_kind_e
-chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name)
+chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name)
 {
-    if (own == NULL || own->ntools == 0
-        || bsearch(&name, own->tools, own->ntools, sizeof(name), compare_names)
-               != NULL)
-    {
-        return CHAT_KIND_CLIENT;
-    }
-
-    return CHAT_KIND_PROVIDER;
+    return rq == NULL || rq->ntools == 0
+                   || bsearch(&name, rq->tools, rq->ntools, sizeof(name),
+                              compare_names)
+                          != NULL
+               ? CHAT_KIND_CLIENT
+               : CHAT_KIND_PROVIDER;
 }
 
 
 static chat_rc_e
-read_tools(chat_json_doc_t *doc, chat_arena_t *arena, chat_ag_ui_own_t *own)
+read_tools(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     size_t             n;
     const chat_json_t *tools, *node;
@@ -198,44 +196,17 @@ read_tools(chat_json_doc_t *doc, chat_arena_t *arena, chat_ag_ui_own_t *own)
         return CHAT_OK;
     }
 
-    own->tools = chat_arena_alloc(arena, n * sizeof(*own->tools));
-    if (own->tools == NULL) {
+    rq->tools = chat_arena_alloc(arena, n * sizeof(*rq->tools));
+    if (rq->tools == NULL) {
         return CHAT_ERROR;
     }
 
     for (node = tools->child; node != NULL; node = node->next) {
-        own->tools[own->ntools++] = chat_json_text(doc, node, "name");
+        rq->tools[rq->ntools++] = chat_json_text(doc, node, "name");
     }
 
-    qsort(own->tools, own->ntools, sizeof(*own->tools), compare_names);
+    qsort(rq->tools, rq->ntools, sizeof(*rq->tools), compare_names);
     return CHAT_OK;
-}
-
-
-static const void *
-copy_own(const chat_request_t *rq, chat_arena_t *arena)
-{
-    size_t                  i;
-    chat_ag_ui_own_t       *copy = chat_arena_alloc(arena, sizeof(*copy));
-    const chat_ag_ui_own_t *own = rq->own;
-
-    if (copy == NULL || chat_arena_dup(arena, own->run, &copy->run)) {
-        return NULL;
-    }
-
-    copy->ntools = own->ntools;
-    copy->tools = chat_arena_alloc(arena, own->ntools * sizeof(*own->tools));
-    if (copy->tools == NULL) {
-        return NULL;
-    }
-
-    for (i = 0; i < own->ntools; i++) {
-        if (chat_arena_dup(arena, own->tools[i], &copy->tools[i])) {
-            return NULL;
-        }
-    }
-
-    return copy;
 }
 
 
@@ -253,7 +224,7 @@ message_calls(chat_transcript_t *t, const chat_json_t *message)
         if (node->type == CHAT_JSON_OBJECT) {
             call.id = chat_json_text(t->doc, node, "id");
             call.name = chat_ag_ui_call_name(t->doc, node);
-            call.kind = chat_ag_ui_kind(t->rq->own, call.name);
+            call.kind = chat_ag_ui_kind(t->rq, call.name);
             chat_transcript_call(t, &call, 1);
         }
     }
@@ -550,7 +521,6 @@ static chat_rc_e
 read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
     chat_rc_e          rc;
-    chat_ag_ui_own_t  *own;
     chat_transcript_t  t;
     const chat_json_t *root = doc->root;
     const chat_json_t *run, *thread, *list;
@@ -563,13 +533,11 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
         return CHAT_DECLINED;
     }
 
-    own = chat_arena_alloc(arena, sizeof(*own));
-    if (own == NULL || read_tools(doc, arena, own) != CHAT_OK) {
+    if (read_tools(doc, arena, rq) != CHAT_OK) {
         return CHAT_ERROR;
     }
 
-    own->run = chat_json_string(doc, run);
-    rq->own = own;
+    rq->run = chat_json_string(doc, run);
     rq->stream = 1;
     rq->conversation = chat_json_string(doc, thread);
 
@@ -594,11 +562,9 @@ read_request(chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 static void
 run_event(const chat_request_t *rq, const char *type, chat_buf_t *out)
 {
-    const chat_ag_ui_own_t *own = rq->own;
-
-    chat_buf_format(
-        out, "data: {\"type\":\"%s\",\"threadId\":%j,\"runId\":%j}\n\n", type,
-        rq->conversation, own ? own->run : chat_str(NULL, 0));
+    chat_buf_format(out,
+                    "data: {\"type\":\"%s\",\"threadId\":%j,\"runId\":%j}\n\n",
+                    type, rq->conversation, rq->run);
 }
 
 
@@ -712,7 +678,6 @@ const chat_dialect_t chat_dialect_ag_ui = {
     .transcript = 1,
     .inject_after = "\"type\":\"RUN_STARTED\"",
     .request = read_request,
-    .own = copy_own,
     .open = chat_ag_ui_open,
     .read = chat_ag_ui_read,
     .interrupted = interrupted,

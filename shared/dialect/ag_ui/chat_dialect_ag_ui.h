@@ -15,16 +15,8 @@ void     *chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq);
 chat_rc_e chat_ag_ui_read(void *reader, const chat_frame_t *frame);
 
 
-/* What of a body only this dialect asks for: chat_request_t's own. */
-typedef struct {
-    chat_str_t  run;    /* runId */
-    chat_str_t *tools;  /* names of the client's tools, sorted */
-    size_t      ntools; /* 0: the body does not say */
-} chat_ag_ui_own_t;
-
-/* The side that answers calls of this tool; own may be NULL. */
-chat_kind_e chat_ag_ui_kind(const chat_ag_ui_own_t *own, chat_str_t name);
-
+/* The side that answers calls of this tool; rq may be NULL. */
+chat_kind_e chat_ag_ui_kind(const chat_request_t *rq, chat_str_t name);
 
 /* ASIDE: reasoning, activity, developer and others, between messages. */
 chat_role_e chat_ag_ui_role(chat_json_doc_t *doc, const chat_json_t *message);

@@ -33,16 +33,16 @@ struct live_s {
 };
 
 typedef struct {
-    chat_reader_t           reader;
-    const chat_ag_ui_own_t *own;     /* of the request, or NULL */
-    chat_table_t            lanes;   /* of the parent and of each subagent;
+    chat_reader_t         reader;
+    const chat_request_t *rq;       /* or NULL */
+    chat_table_t          lanes;    /* of the parent and of each subagent;
                                         item: the call written in chunks */
-    chat_table_t            parents; /* messages; number: their newest call's
+    chat_table_t          parents;  /* messages; number: their newest call's
                                         place, from 1 on */
-    live_t    *chunked;  /* calls written in chunks, newest first */
-    uint32_t   first;    /* place of the present step */
-    chat_str_t run;      /* runId */
-    int        answered; /* a result came in this step */
+    live_t               *chunked;  /* calls written in chunks, newest first */
+    uint32_t              first;    /* place of the present step */
+    chat_str_t            run;      /* runId */
+    int                   answered; /* a result came in this step */
 } reader_t;
 
 
@@ -53,7 +53,7 @@ chat_ag_ui_open(chat_arena_t *arena, const chat_request_t *rq)
 
     r = chat_reader_create(arena, sizeof(*r), sizeof(live_t));
     if (r != NULL) {
-        r->own = rq != NULL ? rq->own : NULL;
+        r->rq = rq;
         chat_table_init(&r->lanes, arena);
         chat_table_init(&r->parents, arena);
     }
@@ -115,7 +115,7 @@ call_open(reader_t *r, chat_str_t id, chat_str_t name, chat_str_t parent,
             (size_t) own->call.place + 1;
     }
 
-    own->call.kind = chat_ag_ui_kind(r->own, name);
+    own->call.kind = chat_ag_ui_kind(r->rq, name);
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call)->implied =
         implied & 1;
 

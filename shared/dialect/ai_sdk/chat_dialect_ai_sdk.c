@@ -119,28 +119,6 @@ read_approval(chat_json_doc_t *doc, const chat_json_t *part,
 }
 
 
-/* What becomes of a call in this state. */
-static chat_outcome_e
-part_outcome(chat_json_doc_t *doc, const chat_json_t *part,
-             chat_ai_sdk_part_e state)
-{
-    switch (state) {
-    case CHAT_PART_OK:
-        return chat_json_flag(doc, part, "preliminary") ? CHAT_OUTCOME_PARTIAL
-                                                        : CHAT_OUTCOME_OK;
-
-    case CHAT_PART_ERROR:
-        return CHAT_OUTCOME_ERROR;
-
-    case CHAT_PART_DENIED:
-        return CHAT_OUTCOME_DENIED;
-
-    default:
-        return CHAT_OUTCOME_NONE;
-    }
-}
-
-
 static void
 read_call(chat_transcript_t *t, const chat_json_t *message,
           const chat_json_t *part, chat_str_t name)
@@ -158,7 +136,12 @@ read_call(chat_transcript_t *t, const chat_json_t *message,
     call.ready = state != CHAT_PART_UNKNOWN && state != CHAT_PART_STREAMING;
     call.dynamic = chat_json_has(t->doc, part, "type", "dynamic-tool");
     call.in_last_message = message == body->last;
-    call.outcome = part_outcome(t->doc, part, state);
+    call.outcome = state == CHAT_PART_DENIED  ? CHAT_OUTCOME_DENIED
+                   : state == CHAT_PART_ERROR ? CHAT_OUTCOME_ERROR
+                   : state != CHAT_PART_OK    ? CHAT_OUTCOME_NONE
+                   : chat_json_flag(t->doc, part, "preliminary")
+                       ? CHAT_OUTCOME_PARTIAL
+                       : CHAT_OUTCOME_OK;
     read_approval(t->doc, part, state, &call);
 
     /* the call is its own result, unless it awaits it or a decision */
@@ -560,16 +543,11 @@ static const chat_transcript_form_t form = {
 static const chat_json_t *
 find_messages(chat_json_doc_t *doc)
 {
-    const chat_json_t *list, *message;
+    const chat_json_t *root = doc->root;
 
-    list = chat_json_get(doc, doc->root, "messages");
-    if (list != NULL) {
-        return list->type == CHAT_JSON_ARRAY ? list : NULL;
-    }
-
-    message = chat_json_get(doc, doc->root, "message");
-
-    return message && message->type == CHAT_JSON_OBJECT ? message : NULL;
+    return chat_json_get(doc, root, "messages") != NULL
+               ? chat_json_typed(doc, root, "messages", CHAT_JSON_ARRAY)
+               : chat_json_typed(doc, root, "message", CHAT_JSON_OBJECT);
 }
 
 

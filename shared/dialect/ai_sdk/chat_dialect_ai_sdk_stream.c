@@ -284,23 +284,21 @@ static const struct {
 static int
 may_begin(chat_str_t type)
 {
-    static const char *const starts[] = {
-        "start",
-        "text-",
-        "reasoning-",
-        "data-",
-        "tool-",
-        "source-",
-        "message-metadata",
-        "file",
-        "error",
-        "finish",
-        "abort",
-        "reset-step",
-        "custom",
-        "steering-message",
-    };
-    size_t i;
+    static const char *const starts[] = { "start",
+                                          "text-",
+                                          "reasoning-",
+                                          "data-",
+                                          "tool-",
+                                          "source-",
+                                          "message-metadata",
+                                          "file",
+                                          "error",
+                                          "finish",
+                                          "abort",
+                                          "reset-step",
+                                          "custom",
+                                          "steering-message" };
+    size_t                   i;
 
     for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         if (chat_str_starts(type, starts[i])) {

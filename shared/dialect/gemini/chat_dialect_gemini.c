@@ -18,15 +18,6 @@
 
 #include <stdio.h>
 
-#define CHAT_GEMINI_CANDIDATES 32 /* as many as a mask has bits */
-
-
-const chat_json_t *
-chat_gemini_parts(chat_json_doc_t *doc, const chat_json_t *content)
-{
-    return chat_json_get(doc, content, "parts");
-}
-
 
 /* 1 if a content is the model's; all others are of the user's side. */
 static int
@@ -87,27 +78,6 @@ int
 chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node)
 {
     return chat_json_flag(doc, node, "willContinue");
-}
-
-
-int32_t
-chat_gemini_candidate(chat_json_doc_t *doc, const chat_json_t *candidate)
-{
-    int32_t            index;
-    const chat_json_t *node;
-
-    if (candidate->type != CHAT_JSON_OBJECT) {
-        return -1;
-    }
-
-    node = chat_json_get(doc, candidate, "index");
-    if (node == NULL) {
-        return 0;
-    }
-
-    index = chat_json_index(doc, node);
-
-    return index < CHAT_GEMINI_CANDIDATES ? index : -1;
 }
 
 
@@ -264,7 +234,7 @@ content_calls(chat_transcript_t *t, const chat_json_t *content)
 {
     body_t            *body = t->data;
     const chat_json_t *part, *function;
-    const chat_json_t *parts = chat_gemini_parts(t->doc, content);
+    const chat_json_t *parts = chat_json_get(t->doc, content, "parts");
 
     body->in_call &= t->has_step;
     body->nresults = 0;
@@ -292,7 +262,7 @@ static void
 content_results(chat_transcript_t *t, const chat_json_t *content)
 {
     const chat_json_t *part, *response;
-    const chat_json_t *parts = chat_gemini_parts(t->doc, content);
+    const chat_json_t *parts = chat_json_get(t->doc, content, "parts");
     body_t            *body = t->data;
     result_t          *results;
 
@@ -476,18 +446,6 @@ call_result(chat_transcript_t *t, chat_call_t *call)
 /* ---- inserting results ---- */
 
 
-/* 1 if the payload is all of a functionResponse; see call_result(). */
-static int
-is_whole(chat_json_doc_t *payload, chat_str_t name)
-{
-    const chat_json_t *root = payload->root;
-
-    return chat_json_typed(payload, root, "response", CHAT_JSON_OBJECT)
-           && chat_json_get(payload, root, "parts") != NULL
-           && chat_str_eq(chat_json_text(payload, root, "name"), name);
-}
-
-
 static chat_rc_e
 write_result(chat_json_doc_t *doc, const chat_result_t *result,
              chat_json_doc_t *payload, chat_buf_t *out)
@@ -499,7 +457,12 @@ write_result(chat_json_doc_t *doc, const chat_result_t *result,
         return CHAT_DECLINED;
     }
 
-    if (is_whole(payload, result->call->name)) {
+    /* it is all of a functionResponse: see call_result() */
+    if (chat_json_typed(payload, payload->root, "response", CHAT_JSON_OBJECT)
+        && chat_json_get(payload, payload->root, "parts") != NULL
+        && chat_str_eq(chat_json_text(payload, payload->root, "name"),
+                       result->call->name))
+    {
         chat_buf_format(out, "{\"functionResponse\":%v}", result->payload);
         return CHAT_OK;
     }

@@ -26,10 +26,6 @@ void     *chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_gemini_idle(const chat_frame_t *frame);
 chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
 
-/* The parts of a content. */
-const chat_json_t *chat_gemini_parts(chat_json_doc_t   *doc,
-                                     const chat_json_t *content);
-
 /* The object of a part that is a call; NULL if it is none. */
 const chat_json_t *chat_gemini_function(chat_json_doc_t   *doc,
                                         const chat_json_t *part);
@@ -45,10 +41,6 @@ chat_str_t chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
 
 /* 1 if there is more to come of a call, or of a result. */
 int chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node);
-
-/* The number of a candidate, 0 where it has none; -1: it is skipped. */
-int32_t chat_gemini_candidate(chat_json_doc_t   *doc,
-                              const chat_json_t *candidate);
 
 /*
  * Those of another call: the pieces of the last one are forgotten. args: NULL

@@ -11,6 +11,8 @@
 
 #include "dialect/gemini/chat_dialect_gemini.h"
 
+#define CHAT_GEMINI_CANDIDATES 32 /* as many as a mask has bits */
+
 typedef struct {
     chat_reader_t       reader;
     chat_gemini_args_t *args;        /* the pieces of one call at a time */
@@ -192,7 +194,8 @@ read_content(reader_t *r, const chat_json_t *candidate)
 
     static const char *const its[] = { "content", "index", NULL };
 
-    parts = chat_gemini_parts(doc, chat_json_get(doc, candidate, "content"));
+    parts =
+        chat_json_get(doc, chat_json_get(doc, candidate, "content"), "parts");
 
     for (part = chat_list_first(parts); part;
          part = chat_list_next(parts, part), n++)
@@ -223,6 +226,28 @@ read_content(reader_t *r, const chat_json_t *candidate)
     for (i = before; i < events->nmarks; i++) {
         events->marks[i].list = chat_span(parts);
     }
+}
+
+
+/* The number of a candidate, 0 where it has none; -1: it is skipped. */
+static int32_t
+candidate_number(chat_json_doc_t *doc, const chat_json_t *candidate)
+{
+    int32_t            index;
+    const chat_json_t *node;
+
+    if (candidate->type != CHAT_JSON_OBJECT) {
+        return -1;
+    }
+
+    node = chat_json_get(doc, candidate, "index");
+    if (node == NULL) {
+        return 0;
+    }
+
+    index = chat_json_index(doc, node);
+
+    return index < CHAT_GEMINI_CANDIDATES ? index : -1;
 }
 
 
@@ -262,7 +287,7 @@ read_candidates(reader_t *r, const chat_json_t *candidates)
     for (node = chat_list_first(candidates); node;
          node = chat_list_next(candidates, node))
     {
-        index = chat_gemini_candidate(r->reader.doc, node);
+        index = candidate_number(r->reader.doc, node);
 
         if (index >= 0) {
             read_candidate(r, index, node);
