@@ -159,18 +159,22 @@ ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 {
-    size_t                     i, n;
-    chat_arena_t              *arena = chat_arena_create(0);
+    size_t                     i, k, n;
+    chat_arena_t              *arena;
     chat_facts_t               facts;
     const chat_stream_facts_t *batch;
 
     n = chat_stream_facts(ctx->response.stream, &batch);
+    arena = n ? chat_arena_create(0) : NULL;
 
     for (i = 0; arena != NULL && i < n; i++, batch++) {
         chat_facts_init(&facts, arena);
         chat_facts_since(&facts, ngx_chat_now());
-        chat_facts_append(&facts, batch->facts, batch->count);
-        ngx_chat_put(ctx, &batch->key, &facts);
+        chat_facts_append(&facts, batch->facts.items, batch->facts.count);
+
+        for (k = 0; k < batch->nkeys; k++) {
+            ngx_chat_put(ctx, &batch->keys[k], &facts);
+        }
     }
 
     chat_arena_destroy(arena);

@@ -17,7 +17,7 @@
 
 #include "bytes/chat_str.h"
 #include "bytes/chat_arena.h"
-#include "facts/chat_batch.h"
+#include "facts/chat_conversation.h"
 #include "dialect/chat_dialect.h"
 #include "model/chat_event.h"
 #include "stream/chat_replay.h"
@@ -54,11 +54,11 @@ typedef struct {
     int        in_input;
 } chat_piece_t;
 
-/* The facts that the stream adds to one batch. */
+/* The facts that the stream adds to one batch, under each of its names. */
 typedef struct {
-    chat_key_t         key;
-    const chat_fact_t *facts;
-    size_t             count;
+    chat_key_t   keys[CHAT_NAMES_MAX];
+    size_t       nkeys;
+    chat_facts_t facts;
 } chat_stream_facts_t;
 
 typedef struct {

@@ -16,13 +16,6 @@
 
 #define CHAT_TRACK_CALLS 4096
 
-struct chat_put_s {
-    chat_put_t  *next;
-    chat_key_t   keys[CHAT_NAMES_MAX];
-    size_t       nkeys;
-    chat_facts_t facts;
-};
-
 
 /* Forgets what was taken, if it was. */
 static void
@@ -31,36 +24,45 @@ forget(chat_tracker_t *track)
     if (track->taken) {
         chat_arena_reset(track->put_arena);
         track->puts = NULL;
+        track->nputs = 0;
+        track->size = 0;
         track->taken = 0;
     }
 }
 
 
-/* The facts that go under all of these keys; NULL: no key, or no memory. */
+/*
+ * The facts that go under all of these keys, until the next call; NULL: no
+ * key, or no memory.
+ */
 static chat_facts_t *
 facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
 {
-    chat_put_t *put;
+    size_t               i;
+    chat_stream_facts_t *put = NULL;
 
     forget(track);
 
-    for (put = track->puts; put != NULL; put = put->next) {
+    for (i = 0; i < track->nputs; i++) {
+        put = &track->puts[i];
         if (put->nkeys == n && memcmp(put->keys, keys, n * sizeof(*keys)) == 0)
         {
             return &put->facts;
         }
     }
 
-    put = n ? chat_arena_alloc(track->put_arena, sizeof(*put)) : NULL;
+    put = n ? chat_arena_grow(track->put_arena, track->puts, track->nputs,
+                              &track->size, sizeof(*put))
+            : NULL;
     if (put == NULL) {
         return NULL;
     }
 
+    track->puts = put;
+    put += track->nputs++;
     memcpy(put->keys, keys, n * sizeof(*keys));
     put->nkeys = n;
-    put->next = track->puts;
     chat_facts_init(&put->facts, track->put_arena);
-    track->puts = put;
     return &put->facts;
 }
 
@@ -68,34 +70,10 @@ facts_of(chat_tracker_t *track, const chat_key_t *keys, size_t n)
 size_t
 chat_tracker_take(chat_tracker_t *track, const chat_stream_facts_t **facts)
 {
-    size_t               i, k, n = 0;
-    chat_put_t          *put;
-    chat_stream_facts_t *list;
-
     forget(track);
-
-    for (put = track->puts; put != NULL; put = put->next) {
-        n += put->nkeys;
-    }
-
-    list = n ? chat_arena_alloc(track->put_arena, n * sizeof(*list)) : NULL;
-    if (list == NULL) {
-        return 0;
-    }
-
-    /* The oldest facts first. */
-    for (i = n, put = track->puts; put != NULL; put = put->next) {
-        for (k = 0; k < put->nkeys; k++) {
-            i--;
-            list[i].key = put->keys[k];
-            list[i].facts = put->facts.items;
-            list[i].count = put->facts.count;
-        }
-    }
-
     track->taken = 1;
-    *facts = list;
-    return n;
+    *facts = track->puts;
+    return track->nputs;
 }
 
 

@@ -15,11 +15,7 @@
 #include "bytes/chat_table.h"
 #include "dialect/chat_calls.h"
 #include "facts/chat_batch.h"
-#include "facts/chat_conversation.h"
 #include "stream/chat_stream.h"
-
-/* Facts that the owner has not taken yet, a list for each step. */
-typedef struct chat_put_s chat_put_t;
 
 /* A call of the step. */
 typedef struct {
@@ -59,8 +55,10 @@ typedef struct {
     chat_arena_t             *arena;      /* lives as the stream */
     chat_arena_t             *step_arena; /* as the step */
     chat_arena_t             *put_arena;  /* as what was put */
-    chat_put_t               *puts;       /* newest first */
-    int                       taken;      /* all puts were */
+    chat_stream_facts_t      *puts;       /* oldest first */
+    size_t                    nputs;
+    size_t                    size;  /* room in puts */
+    int                       taken; /* all puts were */
     chat_track_step_t         step;
     uint32_t                  steps;   /* STEP_OPEN so far */
     chat_table_t              earlier; /* number: the request's last call of

@@ -290,9 +290,10 @@ note_facts(run_t *run, chat_stream_t *stream)
     n = chat_stream_facts(stream, &facts);
 
     for (i = 0; i < n; i++) {
-        for (k = 0; k < facts[i].count; k++) {
-            fact = &facts[i].facts[k];
-            said[0] = chat_str(&facts[i].key, sizeof(facts[i].key));
+        for (k = 0; k < facts[i].facts.count; k++) {
+            fact = &facts[i].facts.items[k];
+            said[0] = chat_str(facts[i].keys,
+                               facts[i].nkeys * sizeof(*facts[i].keys));
             said[1] = fact->field;
             said[2] = fact->value;
             said[3] = fact->payload;

@@ -118,33 +118,44 @@ stream_end(stream_t *s)
 
 
 static inline void
+stream_note_batch(stream_run_t *run, const chat_key_t *key,
+                  const chat_facts_t *facts)
+{
+    char               hex[9];
+    size_t             i;
+    chat_buf_t         line;
+    const chat_fact_t *fact;
+
+    chat_digest_hex(&key->name, 4, hex);
+
+    for (i = 0; i < facts->count; i++) {
+        fact = &facts->items[i];
+        memset(&line, 0, sizeof(line));
+        chat_buf_printf(&line, "%s %.*s=%.*s", hex, (int) fact->field.len,
+                        (const char *) fact->field.data, (int) fact->value.len,
+                        (const char *) fact->value.data);
+        if (fact->has_payload) {
+            chat_buf_puts(&line, " ");
+            chat_buf_add(&line, fact->payload);
+        }
+        chat_buf_add(&line, chat_str("\n", 2));
+        assert_true(run->nfacts < STREAM_FACTS);
+        run->facts[run->nfacts++] = (char *) line.data;
+    }
+}
+
+
+static inline void
 stream_note_facts(stream_run_t *run, chat_stream_t *stream)
 {
-    char                       hex[9];
     size_t                     i, k, n;
-    chat_buf_t                 line;
-    const chat_fact_t         *fact;
     const chat_stream_facts_t *facts;
 
     n = chat_stream_facts(stream, &facts);
 
     for (i = 0; i < n; i++) {
-        chat_digest_hex(&facts[i].key.name, 4, hex);
-
-        for (k = 0; k < facts[i].count; k++) {
-            fact = &facts[i].facts[k];
-            memset(&line, 0, sizeof(line));
-            chat_buf_printf(&line, "%s %.*s=%.*s", hex, (int) fact->field.len,
-                            (const char *) fact->field.data,
-                            (int) fact->value.len,
-                            (const char *) fact->value.data);
-            if (fact->has_payload) {
-                chat_buf_puts(&line, " ");
-                chat_buf_add(&line, fact->payload);
-            }
-            chat_buf_add(&line, chat_str("\n", 2));
-            assert_true(run->nfacts < STREAM_FACTS);
-            run->facts[run->nfacts++] = (char *) line.data;
+        for (k = 0; k < facts[i].nkeys; k++) {
+            stream_note_batch(run, &facts[i].keys[k], &facts[i].facts);
         }
     }
 
