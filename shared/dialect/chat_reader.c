@@ -90,6 +90,7 @@ chat_reader_args(chat_reader_t *reader, chat_stream_call_t *call,
     if (node != NULL && node->type == CHAT_JSON_STRING) {
         event->text = chat_json_string(reader->doc, node);
         event->node = node;
+        reader->calls.failed |= event->text.data == NULL;
     }
 
     return event;

@@ -175,6 +175,7 @@ say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t raw,
             node.start = at.start - 1;
             node.end = at.end + 1;
             event->text = chat_json_string(&doc, &node);
+            forms->reader->calls.failed |= event->text.data == NULL;
         }
     }
 

@@ -9,10 +9,10 @@
 
 #define UI_START "data: {\"type\":\"start\",\"messageId\":\"m1\"}\n\n"
 #define UI_DONE "data: {\"type\":\"finish\"}\n\ndata: [DONE]\n\n"
-#define UI_INPUT(id, more)                                               \
-    "data: {\"type\":\"tool-input-start\",\"toolCallId\":\"" id          \
-    "\",\"toolName\":\"t\"}\n\ndata: {\"type\":\"tool-input-" more ",\"" \
-    "toolCallId\":\"" id "\""
+#define UI_INPUT(id, more)                                         \
+    "data: {\"type\":\"tool-input-start\",\"toolCallId\":\"" id    \
+    "\",\"toolName\":\"t\"}\n\ndata: {\"type\":\"tool-input-" more \
+    "\",\"toolCallId\":\"" id "\""
 #define REQUEST                                                            \
     "{\"id\":\"talk\",\"messages\":[{\"id\":\"u1\",\"role\":\"user\","     \
     "\"parts\":[]},{\"id\":\"m1\",\"role\":\"assistant\",\"parts\":[{"     \
@@ -124,11 +124,34 @@ what_waits_goes_first(void **state)
 }
 
 
+/* The copy of arguments with an escape, in a frame of a known form. */
+static void
+escaped_arguments(void **state)
+{
+    static const char begin[] = UI_START UI_INPUT(
+        "new-call",
+        "delta") ",\"inputTextDelta\":\"{\"}\n\n"
+                 "data: "
+                 "{\"type\":\"tool-input-delta\",\"toolCallId\":\"new-call\","
+                 "\"inputTextDelta\":\"\\n";
+    static const char    end[] = "\"}\n\n" UI_DONE;
+    static unsigned char text[1300000];
+
+    chat_buf_t body = { .data = text, .len = sizeof(text) };
+
+    memset(text, 'x', sizeof(text));
+    memcpy(text, begin, sizeof(begin) - 1);
+    memcpy(text + sizeof(text) - (sizeof(end) - 1), end, sizeof(end) - 1);
+    passes(NULL, &body, 1, 8000000);
+}
+
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_frame_in_two_pieces),
+        cmocka_unit_test(escaped_arguments),
         cmocka_unit_test(what_waits_goes_first),
     };
 
