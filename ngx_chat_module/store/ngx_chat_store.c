@@ -38,37 +38,30 @@ ngx_chat_store_base_init(ngx_chat_store_base_t *base, ngx_cycle_t *cycle)
 }
 
 
-ngx_chat_answered_t *
-ngx_chat_store_answered(size_t facts, size_t bytes)
+chat_facts_t *
+ngx_chat_store_reply(void)
 {
-    chat_arena_t        *arena;
-    ngx_chat_answered_t *answered;
+    chat_facts_t *reply;
+    chat_arena_t *arena = chat_arena_create(0);
 
-    arena = chat_arena_create(0);
-    if (arena == NULL) {
-        return NULL;
-    }
-
-    answered = chat_arena_alloc(
-        arena, sizeof(*answered) + facts * sizeof(chat_fact_t) + bytes);
-    if (answered == NULL) {
+    reply = arena ? chat_arena_alloc(arena, sizeof(*reply)) : NULL;
+    if (reply == NULL) {
         chat_arena_destroy(arena);
         return NULL;
     }
 
-    answered->arena = arena;
-    answered->facts = (chat_fact_t *) (answered + 1);
-    return answered;
+    chat_facts_init(reply, arena);
+    return reply;
 }
 
 
 void
 ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
-                      ngx_chat_answered_t *answered)
+                      chat_facts_t *reply)
 {
     op->store = &base->store;
-    op->answer = answered;
-    op->rc = answered != NULL ? answered->rc : CHAT_ERROR;
+    op->answer = reply;
+    op->rc = reply != NULL && !reply->failed ? CHAT_OK : CHAT_ERROR;
     op->next = NULL;
     op->prev = base->newest;
 
@@ -95,7 +88,7 @@ ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,
 void
 ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op)
 {
-    ngx_chat_answered_t *answered = op->answer;
+    chat_facts_t *reply = op->answer;
 
     if (op->prev != NULL) {
         op->prev->next = op->next;
@@ -112,8 +105,8 @@ ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op)
     op->store = NULL;
     op->answer = NULL;
 
-    if (answered != NULL) {
-        chat_arena_destroy(answered->arena);
+    if (reply != NULL) {
+        chat_arena_destroy(reply->arena);
     }
 }
 
@@ -121,27 +114,27 @@ ngx_chat_store_forget(ngx_chat_store_base_t *base, chat_store_op_t *op)
 static void
 on_answers(ngx_event_t *ev)
 {
-    chat_arena_t          *arena;
+    chat_facts_t          *reply;
     chat_store_op_t       *op;
-    ngx_chat_answered_t   *answered;
     ngx_chat_store_base_t *base = ev->data;
 
     while (base->answered != NULL) {
         op = base->answered;
-        answered = op->answer;
+        reply = op->answer;
 
         op->answer = NULL;
         ngx_chat_store_forget(base, op);
 
-        if (answered == NULL) {
+        /* done() may free the memory of op */
+        if (op->rc == CHAT_OK) {
+            op->done(op, CHAT_OK, reply->items, reply->count);
+        } else {
             op->done(op, op->rc, NULL, 0);
-            continue;
         }
 
-        /* done() may free the memory of op */
-        arena = answered->arena;
-        op->done(op, answered->rc, answered->facts, answered->count);
-        chat_arena_destroy(arena);
+        if (reply != NULL) {
+            chat_arena_destroy(reply->arena);
+        }
     }
 }
 

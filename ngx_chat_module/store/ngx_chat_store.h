@@ -28,14 +28,6 @@ typedef struct {
     chat_store_watch_t *walk; /* while notifying: the next one */
 } ngx_chat_store_base_t;
 
-/* A reply, in an arena that it owns. */
-typedef struct {
-    chat_rc_e     rc;
-    chat_fact_t  *facts;
-    size_t        count;
-    chat_arena_t *arena;
-} ngx_chat_answered_t;
-
 /*
  * Initializes the base; store.worker is set and stays as it is. NGX_ERROR: no
  * memory.
@@ -43,12 +35,12 @@ typedef struct {
 ngx_int_t ngx_chat_store_base_init(ngx_chat_store_base_t *base,
                                    ngx_cycle_t           *cycle);
 
-/* A new reply with room for facts and bytes behind them; NULL: no memory. */
-ngx_chat_answered_t *ngx_chat_store_answered(size_t facts, size_t bytes);
+/* A new reply, in an arena that ends with it; NULL: no memory. */
+chat_facts_t *ngx_chat_store_reply(void);
 
-/* Posts op->done(). Takes the reply over; NULL: CHAT_ERROR. */
+/* Posts op->done(). Takes the reply over; NULL or failed: CHAT_ERROR. */
 void ngx_chat_store_answer(ngx_chat_store_base_t *base, chat_store_op_t *op,
-                           ngx_chat_answered_t *answered);
+                           chat_facts_t *reply);
 
 /* The same without facts; rc is not CHAT_OK. */
 void ngx_chat_store_refuse(ngx_chat_store_base_t *base, chat_store_op_t *op,

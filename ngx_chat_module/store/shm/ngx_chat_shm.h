@@ -20,6 +20,7 @@
 
 #define NGX_CHAT_SHM_SLOTS 128  /* workers, old generations included */
 #define NGX_CHAT_SHM_PENDING 64 /* changed keys of one worker */
+#define NGX_CHAT_SHM_NAME 48    /* bytes of a worker's name, at most */
 
 typedef struct ngx_chat_shm_chunk_s  ngx_chat_shm_chunk_t;
 typedef struct ngx_chat_shm_fact_s   ngx_chat_shm_fact_t;
@@ -31,8 +32,8 @@ typedef struct {
     ngx_pid_t    pid;        /* 0: free */
     ngx_uint_t   generation; /* number of workers that have had this slot */
     size_t       len;
-    u_char       name[48]; /* slot.generation.pid */
-    ngx_socket_t event;    /* eventfd */
+    u_char       name[NGX_CHAT_SHM_NAME]; /* slot.generation.pid */
+    ngx_socket_t event;                   /* eventfd */
     ngx_uint_t   npending;
     ngx_uint_t   all; /* all keys count as changed: pending is full */
     uint64_t     pending[NGX_CHAT_SHM_PENDING]; /* prefixes of keys */
@@ -172,13 +173,9 @@ void ngx_chat_shm_facts_clear(ngx_chat_shm_ctx_t   *ctx,
 /* Frees at most two expired batches. */
 void ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx);
 
-/*
- * Copies a fact into *out, its strings into the arena; payload: with its
- * payload. NGX_ERROR: no memory.
- */
-ngx_int_t ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact,
-                                  ngx_uint_t payload, chat_arena_t *arena,
-                                  chat_fact_t *out);
+/* Adds a copy of the fact to the reply; payload: with its payload. */
+void ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact,
+                             ngx_uint_t payload, chat_facts_t *reply);
 
 
 /* ngx_chat_shm_log.c: the log of a batch, at most a 16th of the zone */
@@ -196,9 +193,9 @@ ngx_uint_t ngx_chat_shm_log_put(ngx_chat_shm_ctx_t   *ctx,
  * Returns the entries from position on, as read() of chat_store_t; if none of
  * them is left, one empty entry at the next position. NULL: no memory.
  */
-ngx_chat_answered_t *ngx_chat_shm_log_read(ngx_chat_shm_ctx_t   *ctx,
-                                           ngx_chat_shm_batch_t *batch,
-                                           uint64_t              position);
+chat_facts_t *ngx_chat_shm_log_read(ngx_chat_shm_ctx_t   *ctx,
+                                    ngx_chat_shm_batch_t *batch,
+                                    uint64_t              position);
 
 /* Frees all entries. */
 void ngx_chat_shm_log_clear(ngx_chat_shm_ctx_t   *ctx,

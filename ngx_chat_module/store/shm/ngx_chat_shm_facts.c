@@ -763,34 +763,35 @@ ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx)
 }
 
 
-ngx_int_t
+void
 ngx_chat_shm_facts_copy(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
-                        chat_arena_t *arena, chat_fact_t *out)
+                        chat_facts_t *reply)
 {
     u_char                     *p;
-    size_t                      len;
+    size_t                      len = fact->field_len + fact->value_len;
+    chat_fact_t                 copy = { .has_payload = fact->has_payload };
     const ngx_chat_shm_chunk_t *chunk;
 
-    len = fact->field_len + fact->value_len;
-    p = chat_arena_alloc(arena, len + (payload ? fact->payload_len : 0) + 1);
+    payload = payload && fact->has_payload;
+    p = chat_arena_alloc(reply->arena,
+                         len + (payload ? fact->payload_len : 0) + 1);
     if (p == NULL) {
-        return NGX_ERROR;
+        reply->failed = 1;
+        return;
     }
 
     ngx_memcpy(p, fact->data, len);
-    out->field = chat_str(p, fact->field_len);
-    out->value = chat_str(p + fact->field_len, fact->value_len);
-    out->has_payload = (int) fact->has_payload;
-    out->payload = chat_str(NULL, 0);
+    copy.field = chat_str(p, fact->field_len);
+    copy.value = chat_str(p + fact->field_len, fact->value_len);
 
-    if (payload && fact->has_payload) {
+    if (payload) {
         p += len;
-        out->payload = chat_str(p, fact->payload_len);
+        copy.payload = chat_str(p, fact->payload_len);
 
         for (chunk = fact->payload; chunk != NULL; chunk = chunk->next) {
             p = ngx_cpymem(p, chunk->data, chunk->len);
         }
     }
 
-    return NGX_OK;
+    chat_facts_append(reply, &copy, 1);
 }

@@ -413,85 +413,73 @@ seek_position(ngx_chat_shm_batch_t *batch, uint64_t position, cursor_t *found)
 }
 
 
-/* The number of entries from a position on for one answer; their bytes. */
-static size_t
-count_entries(ngx_chat_shm_batch_t *batch, cursor_t cursor, size_t *bytes)
+/*
+ * Adds the entry, with its bytes at the cursor, to the reply. NGX_DONE: there
+ * are fewer bytes, or there is no memory, and the reply has failed.
+ */
+static ngx_int_t
+add_entry(const ngx_chat_shm_entry_t *entry, cursor_t *cursor,
+          chat_facts_t *reply)
 {
-    size_t               n = 0, size = 0;
-    ngx_chat_shm_entry_t entry;
+    u_char     *p;
+    cursor_t    end = *cursor;
+    chat_fact_t fact = { .has_payload = 1 };
 
-    *bytes = 0;
-
-    while (read_header(batch, &cursor, &entry) == NGX_OK) {
-        size += sizeof(entry) + entry.len;
-
-        if ((n != 0 && size > CHAT_STORE_READ_MAX)
-            || read_bytes(&cursor, NULL, entry.len) != NGX_OK)
-        {
-            break;
-        }
-
-        *bytes += entry.len;
-        n++;
+    if (read_bytes(&end, NULL, entry->len) != NGX_OK) {
+        return NGX_DONE;
     }
 
-    return n;
-}
+    p = chat_arena_alloc(reply->arena, NGX_INT64_LEN + entry->len);
+    if (p == NULL) {
+        reply->failed = 1;
+        return NGX_DONE;
+    }
 
-
-/* Reads one entry as a fact, its strings at p; returns where they end. */
-static u_char *
-read_fact(const ngx_chat_shm_entry_t *entry, cursor_t *cursor,
-          chat_fact_t *fact, u_char *p)
-{
-    u_char *start = p;
-
-    p = ngx_sprintf(p, "%uL", entry->position);
-    fact->field = chat_str(start, (size_t) (p - start));
-    fact->value = entry->last ? chat_cstr("last") : chat_str(NULL, 0);
-    fact->payload = chat_str(p, entry->len);
-    fact->has_payload = 1;
+    fact.payload = chat_str(p, entry->len);
     (void) read_bytes(cursor, p, entry->len);
-    return p + entry->len;
+    p += entry->len;
+    fact.field =
+        chat_str(p, (size_t) (ngx_sprintf(p, "%uL", entry->position) - p));
+    fact.value = entry->last ? chat_cstr("last") : chat_str(NULL, 0);
+    chat_facts_append(reply, &fact, 1);
+    return NGX_OK;
 }
 
 
-ngx_chat_answered_t *
+chat_facts_t *
 ngx_chat_shm_log_read(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch,
                       uint64_t position)
 {
-    u_char              *p;
-    size_t               i, n = 0, bytes = 0;
-    ngx_uint_t           gone = 0;
-    ngx_chat_answered_t *answered;
-    ngx_chat_shm_entry_t entry;
+    size_t               size = 0;
     cursor_t             cursor;
+    chat_facts_t        *reply = ngx_chat_store_reply();
+    ngx_chat_shm_entry_t entry;
 
-    if (seek_position(batch, position, &cursor) == NGX_OK) {
-        n = count_entries(batch, cursor, &bytes);
-        touch_log(ctx, batch);
-    }
-
-    if (n == 0 && position < batch->log.next) {
-        n = gone = 1;
-        ngx_memzero(&entry, sizeof(entry));
-        entry.position = batch->log.next;
-    }
-
-    answered = ngx_chat_store_answered(n, n * NGX_INT64_LEN + bytes);
-    if (answered == NULL) {
+    if (reply == NULL) {
         return NULL;
     }
 
-    answered->count = n;
-    p = (u_char *) (answered->facts + n);
+    ngx_memzero(&cursor, sizeof(cursor));
 
-    for (i = 0; i < n; i++) {
-        if (!gone) {
-            (void) read_header(batch, &cursor, &entry);
+    if (seek_position(batch, position, &cursor) == NGX_OK) {
+        touch_log(ctx, batch);
+
+        while (read_header(batch, &cursor, &entry) == NGX_OK) {
+            size += sizeof(entry) + entry.len;
+
+            if ((reply->count != 0 && size > CHAT_STORE_READ_MAX)
+                || add_entry(&entry, &cursor, reply) != NGX_OK)
+            {
+                break;
+            }
         }
-        p = read_fact(&entry, &cursor, &answered->facts[i], p);
     }
 
-    return answered;
+    if (reply->count == 0 && position < batch->log.next) {
+        ngx_memzero(&entry, sizeof(entry));
+        entry.position = batch->log.next;
+        (void) add_entry(&entry, &cursor, reply);
+    }
+
+    return reply;
 }

@@ -16,6 +16,7 @@
 typedef struct {
     ngx_chat_store_base_t base; /* first: the store is in it */
     ngx_chat_shm_ctx_t   *ctx;
+    u_char worker[NGX_CHAT_SHM_NAME]; /* the slot may have another one later */
 } ngx_chat_store_shm_t;
 
 
@@ -80,38 +81,19 @@ ngx_chat_store_shm_add(ngx_conf_t *cf, size_t size, void *tag)
 }
 
 
-/* Adds a fact to the reply; NULL: no memory, and the reply is freed. */
-static ngx_chat_answered_t *
-copy_fact(const ngx_chat_shm_fact_t *fact, ngx_uint_t payload,
-          ngx_chat_answered_t *answered)
-{
-    if (ngx_chat_shm_facts_copy(fact, payload, answered->arena,
-                                &answered->facts[answered->count++])
-        == NGX_OK)
-    {
-        return answered;
-    }
-
-    chat_arena_destroy(answered->arena);
-    return NULL;
-}
-
-
 /* With the lock: a reply with all facts of the batch, if not NULL. */
-static ngx_chat_answered_t *
+static chat_facts_t *
 all_facts(ngx_chat_shm_batch_t *batch)
 {
-    ngx_chat_answered_t *answered;
+    chat_facts_t        *reply = ngx_chat_store_reply();
     ngx_chat_shm_fact_t *fact;
 
-    answered = ngx_chat_store_answered(batch ? batch->count : 0, 0);
-
-    for (fact = batch ? batch->first : NULL; fact && answered;
-         fact = fact->next) {
-        answered = copy_fact(fact, 0, answered);
+    for (fact = batch && reply ? batch->first : NULL; fact; fact = fact->next)
+    {
+        ngx_chat_shm_facts_copy(fact, 0, reply);
     }
 
-    return answered;
+    return reply;
 }
 
 
@@ -157,7 +139,7 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
 {
     ngx_int_t             added = 0;
     ngx_slab_pool_t      *shpool = shm->ctx->shpool;
-    ngx_chat_answered_t  *answered = NULL;
+    chat_facts_t         *reply = NULL;
     ngx_chat_shm_batch_t *batch;
 
     ngx_shmtx_lock(&shpool->mutex);
@@ -190,7 +172,7 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
     }
 
     if (op != NULL && added != NGX_ERROR) {
-        answered = all_facts(batch);
+        reply = all_facts(batch);
     }
 
     ngx_shmtx_unlock(&shpool->mutex);
@@ -198,7 +180,7 @@ join_and_watch(ngx_chat_store_shm_t *shm, chat_store_op_t *op,
     if (op != NULL && added == NGX_ERROR) {
         ngx_chat_store_refuse(&shm->base, op, CHAT_LIMIT);
     } else if (op != NULL) {
-        ngx_chat_store_answer(&shm->base, op, answered);
+        ngx_chat_store_answer(&shm->base, op, reply);
     }
 
     return added == NGX_ERROR ? NGX_ERROR : NGX_OK;
@@ -260,22 +242,22 @@ shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
 
 
 /* With the lock: a reply with the facts of these fields and payloads. */
-static ngx_chat_answered_t *
+static chat_facts_t *
 some_payloads(ngx_chat_shm_batch_t *batch, const chat_str_t *fields, size_t n)
 {
     size_t               i;
-    ngx_chat_answered_t *answered = ngx_chat_store_answered(n, 0);
+    chat_facts_t        *reply = ngx_chat_store_reply();
     ngx_chat_shm_fact_t *fact;
 
-    for (i = 0; i < n && batch != NULL && answered != NULL; i++) {
+    for (i = 0; i < n && batch != NULL && reply != NULL; i++) {
         fact = ngx_chat_shm_facts_get(batch, fields[i]);
 
         if (fact != NULL && fact->has_payload) {
-            answered = copy_fact(fact, 1, answered);
+            ngx_chat_shm_facts_copy(fact, 1, reply);
         }
     }
 
-    return answered;
+    return reply;
 }
 
 
@@ -283,15 +265,14 @@ static void
 shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
              const chat_str_t *fields, size_t n)
 {
-    ngx_chat_answered_t  *answered;
+    chat_facts_t         *reply;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
 
     ngx_shmtx_lock(&shm->ctx->shpool->mutex);
-    answered =
-        some_payloads(ngx_chat_shm_facts_find(shm->ctx, key), fields, n);
+    reply = some_payloads(ngx_chat_shm_facts_find(shm->ctx, key), fields, n);
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
-    ngx_chat_store_answer(&shm->base, op, answered);
+    ngx_chat_store_answer(&shm->base, op, reply);
 }
 
 
@@ -323,19 +304,19 @@ static void
 shm_read(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
          uint64_t position)
 {
-    ngx_chat_answered_t  *answered;
+    chat_facts_t         *reply;
     ngx_chat_shm_batch_t *batch;
     ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
 
     ngx_shmtx_lock(&shm->ctx->shpool->mutex);
 
     batch = ngx_chat_shm_facts_find(shm->ctx, key);
-    answered = batch != NULL ? ngx_chat_shm_log_read(shm->ctx, batch, position)
-                             : all_facts(NULL);
+    reply = batch != NULL ? ngx_chat_shm_log_read(shm->ctx, batch, position)
+                          : all_facts(NULL);
 
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
-    ngx_chat_store_answer(&shm->base, op, answered);
+    ngx_chat_store_answer(&shm->base, op, reply);
 }
 
 
@@ -409,6 +390,7 @@ chat_store_t *
 ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
 {
     ngx_chat_shm_ctx_t   *ctx = ((ngx_shm_zone_t *) zone)->data;
+    ngx_chat_shm_slot_t  *slot;
     ngx_chat_store_shm_t *shm;
 
     shm = ngx_pcalloc(cycle->pool, sizeof(ngx_chat_store_shm_t));
@@ -417,12 +399,13 @@ ngx_chat_store_shm_open(void *zone, ngx_cycle_t *cycle)
     }
 
     shm->ctx = ctx;
+    slot = &ctx->sh->slots[ctx->slot];
+    ngx_memcpy(shm->worker, slot->name, slot->len);
     ctx->changed = on_changed;
     ctx->data = shm;
 
     shm->base.store.name = "shm";
-    shm->base.store.worker = chat_str(ctx->sh->slots[ctx->slot].name,
-                                      ctx->sh->slots[ctx->slot].len);
+    shm->base.store.worker = chat_str(shm->worker, slot->len);
     shm->base.store.state = CHAT_STORE_UP;
     shm->base.store.most_facts = CHAT_STORE_FACTS;
     shm->base.store.join = shm_join;
