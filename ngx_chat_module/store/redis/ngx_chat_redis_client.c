@@ -4,14 +4,13 @@
  * A command owns copies of its arguments, so that it can be sent again. The
  * queue outlives connections; setup commands are in front.
  *
- * The state machine of a connection (client->link); step() is its code and
- * the only place that changes it:
+ * The way to a connection, and from each failure back to its start:
  *
- *   WAITING ─ retry ─► LOCATING ─ located ─► CONNECTING ─ ready ─► SETUP
- *      ▲         │    (with Sentinel)            ▲                   │
- *      │         └───────(without)───────────────┘           all setup replies
- *      │                                                             ▼
- *      └────────── failed, from every state ──────────────────── CONNECTED
+ *   on_retry() ──► locate() ──► conn_open() ──► on_ready(): setup commands
+ *      ▲     │  (with Sentinel)   ▲                         │
+ *      │     └──────(without)─────┘                 all setup replies
+ *      │                                                    ▼
+ *   disconnect() ◄───── failed, at every point ────────── set_up()
  */
 
 #include <ngx_config.h>
@@ -30,14 +29,6 @@
 #define NGX_CHAT_REDIS_GIVE_UP 700    /* since the last reply */
 #define NGX_CHAT_REDIS_GIVE_UP_MIN 100
 #define NGX_CHAT_REDIS_LOG_AGAIN 60000 /* the same error */
-
-typedef enum {
-    RETRY,
-    LOCATED,
-    READY,
-    SETUP_DONE,
-    FAILED
-} event_e;
 
 
 ngx_chat_redis_cmd_t *
@@ -485,8 +476,6 @@ ngx_chat_redis_replay(ngx_chat_redis_client_t *client)
 }
 
 
-/* The state machine. */
-
 /*
  * 1 if text does not begin as the last reason or error in the log. The same
  * error of several scripts differs at its end.
@@ -618,57 +607,13 @@ schedule_retry(ngx_chat_redis_client_t *client, const char *why)
 }
 
 
-/* why: of FAILED. */
-static void
-step(ngx_chat_redis_client_t *client, event_e event, const char *why)
-{
-    switch (event) {
-    case RETRY:
-        if (client->locate != NULL) {
-            client->link = NGX_CHAT_REDIS_LOCATING;
-            client->locate(client);
-            break;
-        }
-
-        /* fall through */
-
-    case LOCATED:
-        client->link = NGX_CHAT_REDIS_CONNECTING;
-        ngx_chat_redis_conn_open(&client->conn);
-        break;
-
-    case READY:
-        client->link = NGX_CHAT_REDIS_SETUP;
-        client->setup(client);
-
-        if (client->setups == 0) {
-            step(client, FAILED, "no memory");
-            break;
-        }
-
-        ngx_post_event(&client->flush, &ngx_posted_events);
-        break;
-
-    case SETUP_DONE:
-        client->link = NGX_CHAT_REDIS_CONNECTED;
-        set_up(client);
-        break;
-
-    case FAILED:
-        client->link = NGX_CHAT_REDIS_WAITING;
-        ngx_chat_redis_conn_close(&client->conn);
-        schedule_retry(client, why);
-        unsend(client);
-        break;
-    }
-}
-
-
 void
 ngx_chat_redis_client_disconnect(ngx_chat_redis_client_t *client,
                                  const char              *why)
 {
-    step(client, FAILED, why);
+    ngx_chat_redis_conn_close(&client->conn);
+    schedule_retry(client, why);
+    unsend(client);
 }
 
 
@@ -693,28 +638,43 @@ ngx_chat_redis_client_move(ngx_chat_redis_client_t     *client,
         client->conn.host = host;
     }
 
-    step(client, LOCATED, NULL);
+    ngx_chat_redis_conn_open(&client->conn);
 }
 
 
 static void
 on_retry(ngx_event_t *ev)
 {
-    step(ev->data, RETRY, NULL);
+    ngx_chat_redis_client_t *client = ev->data;
+
+    if (client->locate != NULL) {
+        client->locate(client);
+    } else {
+        ngx_chat_redis_conn_open(&client->conn);
+    }
 }
 
 
 static void
 on_ready(ngx_chat_redis_conn_t *conn)
 {
-    step(conn->data, READY, NULL);
+    ngx_chat_redis_client_t *client = conn->data;
+
+    client->setup(client);
+
+    if (client->setups == 0) {
+        ngx_chat_redis_client_disconnect(client, "no memory");
+        return;
+    }
+
+    ngx_post_event(&client->flush, &ngx_posted_events);
 }
 
 
 static void
 on_closed(ngx_chat_redis_conn_t *conn, const char *why)
 {
-    step(conn->data, FAILED, why);
+    ngx_chat_redis_client_disconnect(conn->data, why);
 }
 
 
@@ -724,10 +684,8 @@ on_deadline(ngx_event_t *ev)
     ngx_chat_redis_client_t *client = ev->data;
     ngx_chat_redis_cmd_t    *cmd = ngx_chat_redis_next(&client->cmds, NULL);
 
-    if (cmd != NULL && cmd->is_sent
-        && (ngx_msec_int_t) (cmd->deadline - ngx_current_msec) <= 0)
-    {
-        step(client, FAILED, "no reply in time");
+    if (cmd != NULL && cmd->is_sent && is_overdue(cmd)) {
+        ngx_chat_redis_client_disconnect(client, "no reply in time");
     }
 
     expire(client, 0);
@@ -758,7 +716,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 
     if (cmd == NULL || !cmd->is_sent) {
         freeReplyObject(reply);
-        step(client, FAILED, "a reply without a command");
+        ngx_chat_redis_client_disconnect(client, "a reply without a command");
         return;
     }
 
@@ -767,7 +725,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
     if ((is_setup && reply->type == REDIS_REPLY_ERROR) || is_readonly(reply)) {
         (void) ngx_chat_redis_error(reply, why);
         freeReplyObject(reply);
-        step(client, FAILED, (const char *) why);
+        ngx_chat_redis_client_disconnect(client, (const char *) why);
         return;
     }
 
@@ -784,9 +742,9 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
         cmd->done(cmd, reply);
     }
 
-    if (is_setup && client->link == NGX_CHAT_REDIS_SETUP
-        && client->setups == 0) {
-        step(client, SETUP_DONE, NULL);
+    /* unless done() has ended the connection */
+    if (is_setup && client->setups == 0 && conn->is_ready) {
+        set_up(client);
     }
 }
 
@@ -821,7 +779,7 @@ ngx_chat_redis_client_open(ngx_chat_redis_client_t     *client,
 
     client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
     set_reconnecting(client);
-    step(client, RETRY, NULL);
+    on_retry(&client->retry);
 }
 
 
@@ -843,7 +801,6 @@ ngx_chat_redis_client_close(ngx_chat_redis_client_t *client)
         ngx_delete_posted_event(&client->flush);
     }
 
-    client->link = NGX_CHAT_REDIS_WAITING;
     ngx_chat_redis_conn_close(&client->conn);
     ngx_chat_redis_replay(client);
 

@@ -56,18 +56,8 @@ struct ngx_chat_redis_cmd_s {
     unsigned is_reloaded : 1;   /* its script was loaded once more */
 };
 
-/* See the state machine in ngx_chat_redis_client.c. */
-typedef enum {
-    NGX_CHAT_REDIS_WAITING,
-    NGX_CHAT_REDIS_LOCATING,
-    NGX_CHAT_REDIS_CONNECTING,
-    NGX_CHAT_REDIS_SETUP,
-    NGX_CHAT_REDIS_CONNECTED
-} ngx_chat_redis_link_e;
-
 struct ngx_chat_redis_client_s {
     ngx_chat_redis_conn_t conn;
-    ngx_chat_redis_link_e link;
     chat_store_state_e    state;  /* as awaited commands see it */
     const ngx_str_t      *name;   /* for logs */
     ngx_queue_t           cmds;   /* in order, the sent ones first */
@@ -77,8 +67,8 @@ struct ngx_chat_redis_client_s {
     size_t                replay_bytes;
 
     ngx_event_t deadline; /* the next one of a command */
-    ngx_event_t retry;    /* link: ends WAITING */
-    ngx_event_t give_up;  /* state: RECONNECTING to UNAVAILABLE */
+    ngx_event_t retry;    /* to connect again */
+    ngx_event_t give_up;  /* RECONNECTING to UNAVAILABLE */
     ngx_event_t flush;
     ngx_msec_t  backoff;
     ngx_msec_t  replied; /* when the last reply came */

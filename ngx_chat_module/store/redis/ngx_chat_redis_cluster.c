@@ -109,13 +109,20 @@ set_host(ngx_chat_redis_node_t *node, const ngx_chat_redis_host_t *host)
 }
 
 
-/* The node at this address, new or old; NULL: no room, or no address. */
+/*
+ * The node at this address, new or old; without a host it is the client's
+ * host. NULL: no room, or no address.
+ */
 static ngx_chat_redis_node_t *
-node_at(ngx_chat_redis_cluster_t *cluster, chat_str_t host, ngx_int_t port)
+other_node(ngx_chat_redis_client_t *client, chat_str_t host, ngx_int_t port)
 {
-    ngx_uint_t               i;
-    ngx_chat_redis_node_t   *node;
-    ngx_chat_redis_address_t address;
+    ngx_uint_t                i;
+    const ngx_str_t          *same = &client->conn.host->host;
+    ngx_chat_redis_node_t    *node = (ngx_chat_redis_node_t *) client;
+    ngx_chat_redis_address_t  address;
+    ngx_chat_redis_cluster_t *cluster = node->cluster;
+
+    host = host.len ? host : chat_str(same->data, same->len);
 
     for (i = 0; i < cluster->count; i++) {
         node = cluster->nodes[i];
@@ -368,17 +375,6 @@ ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
     }
 
     return NGX_OK;
-}
-
-
-/* The node at a host and a port; without a host it is the client's host. */
-static ngx_chat_redis_node_t *
-other_node(ngx_chat_redis_client_t *client, chat_str_t host, ngx_int_t port)
-{
-    const ngx_str_t *same = &client->conn.host->host;
-
-    return node_at(((ngx_chat_redis_node_t *) client)->cluster,
-                   host.len ? host : chat_str(same->data, same->len), port);
 }
 
 

@@ -250,6 +250,34 @@ set_epoch(ngx_chat_redis_shard_t *shard, ngx_uint_t is_setup)
 }
 
 
+/* Reads the epoch in a reply: is it other data than at the last reply? */
+static void
+note_epoch(ngx_chat_redis_shard_t *shard, const redisReply *reply)
+{
+    chat_digest_t              epoch;
+    ngx_chat_redis_liveness_t *liveness = shard->liveness;
+
+    if (reply->type != REDIS_REPLY_STRING) {
+        shard->since = ngx_current_msec;
+        set_epoch(shard, 0);
+        return;
+    }
+
+    chat_digest(ngx_chat_redis_text(reply), &epoch);
+
+    if (shard->has_epoch && !chat_digest_eq(&epoch, &shard->epoch)) {
+        shard->since = ngx_current_msec;
+
+        if (shard->has_epoch_of_data) {
+            liveness->data_lost(liveness->data, shard->client);
+        }
+    }
+
+    shard->epoch = epoch;
+    shard->has_epoch = 1;
+}
+
+
 /*
  * Reads the reply to submit_mget(); 0: it is none. A worker without a key
  * counts as alive until the shard is settled.
@@ -260,7 +288,6 @@ read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
 {
     size_t                     i, skip = shard->len + sizeof("worker:") - 1;
     ngx_uint_t                 deaths = 0, has_key, settled;
-    chat_digest_t              epoch;
     ngx_chat_redis_worker_t   *worker;
     ngx_chat_redis_liveness_t *liveness = shard->liveness;
 
@@ -274,26 +301,7 @@ read_mget(ngx_chat_redis_shard_t *shard, const ngx_chat_redis_cmd_t *cmd,
         shard->since = ngx_current_msec;
     }
 
-    /* is it other data than at the last reply? */
-    if (reply->element[0]->type != REDIS_REPLY_STRING) {
-        shard->since = ngx_current_msec;
-        set_epoch(shard, 0);
-
-    } else {
-        chat_digest(ngx_chat_redis_text(reply->element[0]), &epoch);
-
-        if (shard->has_epoch && !chat_digest_eq(&epoch, &shard->epoch)) {
-            shard->since = ngx_current_msec;
-
-            if (shard->has_epoch_of_data) {
-                liveness->data_lost(liveness->data, shard->client);
-            }
-        }
-
-        shard->epoch = epoch;
-        shard->has_epoch = 1;
-    }
-
+    note_epoch(shard, reply->element[0]);
     shard->replied = ngx_current_msec;
 
     /* all living workers have connected again */

@@ -52,18 +52,14 @@ static void
 on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 {
     u_char                   why[NGX_CHAT_REDIS_ERROR];
-    chat_str_t               text;
     ngx_chat_redis_notify_t *notify = conn->data;
 
     if (ngx_chat_redis_is_message(reply, "message")) {
-        text = ngx_chat_redis_text(reply->element[2]);
-        if (text.len == 16) {
-            notify->changed(notify, (const char *) text.data);
-        }
+        notify->changed(notify, ngx_chat_redis_text(reply->element[2]));
 
     } else if (ngx_chat_redis_is_message(reply, "subscribe")) {
         notify->polled = ngx_current_msec;
-        notify->changed(notify, NULL);
+        notify->changed(notify, chat_cstr(""));
 
     } else if (reply->type == REDIS_REPLY_ERROR) {
         (void) ngx_chat_redis_error(reply, why);
@@ -111,7 +107,7 @@ on_retry(ngx_event_t *ev)
     if (notify->node->client.state == CHAT_STORE_UP
         && notify->backoff > NGX_CHAT_REDIS_NOTIFY_FIRST * 2)
     {
-        notify->changed(notify, NULL);
+        notify->changed(notify, chat_cstr(""));
     }
 
     subscribe(notify);
@@ -130,7 +126,7 @@ on_ping(ngx_chat_redis_conn_t *conn)
 
     if (ngx_current_msec - notify->polled > NGX_CHAT_REDIS_POLL) {
         notify->polled = ngx_current_msec;
-        notify->changed(notify, NULL);
+        notify->changed(notify, chat_cstr(""));
     }
 
     return NULL;

@@ -29,9 +29,9 @@ struct ngx_chat_redis_notify_s {
     ngx_msec_t                polled; /* when all keys counted as changed */
     ngx_uint_t                logged; /* that there is no subscription */
 
-    /* The owner's. prefix: of a key, as 16 hex digits; NULL: all keys. */
+    /* The owner's. prefix: of a key, as 16 hex digits; empty: all keys. */
     void *data;
-    void (*changed)(ngx_chat_redis_notify_t *notify, const char *prefix);
+    void (*changed)(ngx_chat_redis_notify_t *notify, chat_str_t prefix);
 };
 
 /*

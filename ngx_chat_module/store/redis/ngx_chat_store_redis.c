@@ -177,29 +177,17 @@ on_master_unknown(ngx_chat_redis_sentinel_t *sentinel, const char *why)
 
 
 static void
-on_notification(ngx_chat_redis_notify_t *notify, const char *hex)
+on_notification(ngx_chat_redis_notify_t *notify, chat_str_t prefix)
 {
-    ngx_int_t               byte;
-    ngx_uint_t              i;
-    chat_key_t              key;
+    chat_digest_t           name;
     ngx_chat_store_redis_t *redis = notify->data;
 
-    if (hex == NULL) {
+    if (prefix.len == 0) {
         notify_all(redis);
-        return;
+
+    } else if (chat_hex_read(prefix, name.bytes, sizeof(uint64_t))) {
+        ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&name), 0);
     }
-
-    ngx_memzero(&key, sizeof(key));
-
-    for (i = 0; i < sizeof(uint64_t); i++) {
-        byte = ngx_hextoi((u_char *) hex + 2 * i, 2);
-        if (byte == NGX_ERROR) {
-            return;
-        }
-        key.name.bytes[i] = (u_char) byte;
-    }
-
-    ngx_chat_store_changed(&redis->base, ngx_chat_store_prefix(&key.name), 0);
 }
 
 
