@@ -385,6 +385,20 @@ finish(ngx_chat_redis_cmd_t *cmd, redisReply *reply, chat_rc_e rc,
 }
 
 
+/*
+ * 1 if the error says that the key or the server is full. Redis 7 begins it
+ * with a code, older ones do not, and put a script's error into a longer text.
+ */
+static ngx_uint_t
+is_full(const redisReply *reply)
+{
+    return ngx_chat_redis_is_error(reply, "ERR FULL")
+           || ngx_chat_redis_is_error(reply, "FULL")
+           || (reply->type == REDIS_REPLY_ERROR
+               && strstr(reply->str, "OOM command not allowed") != NULL);
+}
+
+
 /* Logs a reply of another type, or an error (or NULL), and fails cmd. */
 static void
 fail_unexpected(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
@@ -394,10 +408,7 @@ fail_unexpected(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
     }
 
     finish(cmd, reply,
-           reply != NULL && ngx_chat_redis_is_error(reply, "ERR FULL")
-               ? CHAT_LIMIT
-               : CHAT_ERROR,
-           NULL, 0);
+           reply != NULL && is_full(reply) ? CHAT_LIMIT : CHAT_ERROR, NULL, 0);
 }
 
 
