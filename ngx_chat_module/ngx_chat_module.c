@@ -163,6 +163,10 @@ ngx_module_t ngx_chat_module = { NGX_MODULE_V1,
                                  NGX_MODULE_V1_PADDING };
 
 
+/* 1 once the only process of "master_process off" works with the module. */
+static ngx_uint_t ngx_chat_is_single;
+
+
 static ngx_int_t
 ngx_chat_postconfiguration(ngx_conf_t *cf)
 {
@@ -171,6 +175,18 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
     ngx_http_core_main_conf_t *cmcf;
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+
+    /* such a reload calls no init_process, and frees what is in use */
+    if (ngx_chat_is_single
+        || (mcf->used && ngx_process == NGX_PROCESS_SINGLE
+            && !ngx_is_init_cycle(cf->cycle->old_cycle)))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "the chat module cannot be reloaded with "
+                           "\"master_process off\", restart NGINX");
+        return NGX_ERROR;
+    }
+
     if (!mcf->used) {
         return NGX_OK;
     }
@@ -255,6 +271,8 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     if (mcf == NULL || !mcf->used) {
         return NGX_OK;
     }
+
+    ngx_chat_is_single = ngx_process == NGX_PROCESS_SINGLE;
 
     if (ngx_chat_seed(cycle->log) != NGX_OK) {
         return NGX_ERROR;

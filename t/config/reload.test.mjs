@@ -235,3 +235,20 @@ live('a worker is killed during a reload', async (t) => {
   assert.equal(await wordOf(second), 'final');
   batch.released();
 });
+
+live('given master_process off, a reload is refused and the old goes on',
+  async (t) => {
+    const scene = await stage(t, 'openai_chat', { main: 'master_process off;',
+      workers: 0, connects: false });
+    const works = async () => {
+      const batch = new Batch(scene, 2);
+      await batch.ask();
+      assert.equal(await wordOf(batch.continue(batch.results())), 'final');
+    };
+    const refused = /cannot be reloaded with "master_process off"/;
+    scene.n.allow(refused);
+    await works();
+    scene.n.child.kill('SIGHUP');
+    await until(() => refused.test(scene.n.errorLog()));
+    await works();
+  });
