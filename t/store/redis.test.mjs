@@ -297,6 +297,38 @@ live('errors of a server are shortened and escaped in the log',
       })));
   }, { skip: unbuilt, concurrency: 4 });
 
+/* A full key and a full server, in the words of each version. */
+const full = {
+  'a key': '-ERR FULL',
+  'a key, before Redis 7': '-FULL',
+  'the server': '-OOM command not allowed when used memory > \'maxmemory\'.'
+    + ' script: 1, on @user_script:16.',
+  'the server, before Redis 7': '-ERR Error running script (call to f_1):'
+    + ' @user_script:16: @user_script: 16: -OOM command not allowed when used'
+    + ' memory > \'maxmemory\'.',
+};
+
+live('given a full Redis, an incomplete request learns why it is refused',
+  async (t) => {
+    const r = await redis(t);
+    const way = await relay(t, r.port);
+    const scene = await over(t, 'openai_chat', r.url({ port: way.port }),
+      { location: 'add_header X-Reason $chat_reason always;' });
+    for (const [name, error] of Object.entries(full)) {
+      await t.test(name, async () => {
+        const batch = new Batch(scene, 2);
+        await batch.ask();
+        way.rewrite((bytes) => (bytes[0] === 42 ? Buffer.from(`${error}\r\n`)
+          : bytes));
+        const answer = batch.continue(batch.results([0]));
+        const { word, headers } = await told(answer);
+        way.rewrite(null);
+        assert.equal(word, '503');
+        assert.equal(headers['x-reason'], 'store_full');
+      });
+    }
+  });
+
 live('s31: one join fails, the next one succeeds', async (t) => {
   for (const failure of ['pass', 'deny']) {
     await t.test(failure, async (t2) => {
