@@ -50,8 +50,8 @@ void ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
 void ngx_chat_ask_cancel(ngx_chat_ask_t *ask);
 
 /*
- * Drops the oldest batches and streams from a conversation's index, whose
- * facts these are, so that each look at it stays short.
+ * Drops the oldest batches and streams from the conversation's index that has
+ * these facts, so that it stays short.
  */
 void ngx_chat_store_trim(chat_store_t *store, const chat_key_t *key,
                          const chat_fact_t *facts, size_t n);

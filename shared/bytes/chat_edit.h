@@ -39,7 +39,7 @@ void chat_edits_init(chat_edits_t *edits, chat_arena_t *arena);
 chat_rc_e chat_edits_add(chat_edits_t *edits, size_t pos, size_t len,
                          chat_str_t text);
 
-/* The same with the content of a buffer, whose failure is the list's. */
+/* The same with the content of a buffer; if it has failed, so has the list. */
 chat_rc_e chat_edits_buf(chat_edits_t *edits, size_t pos, size_t len,
                          const chat_buf_t *text);
 

@@ -10,32 +10,12 @@
 #define CHAT_SLOT_POLYNOMIAL 0x1021
 
 
-static unsigned
-chat_slot_crc(chat_str_t text)
-{
-    int      bit;
-    size_t   i;
-    unsigned crc = 0;
-
-    for (i = 0; i < text.len; i++) {
-        crc ^= (unsigned) text.data[i] << 8;
-
-        for (bit = 0; bit < 8; bit++) {
-            crc <<= 1;
-            if (crc & 0x10000) {
-                crc ^= 0x10000 | CHAT_SLOT_POLYNOMIAL;
-            }
-        }
-    }
-
-    return crc;
-}
-
-
 unsigned
 chat_slot(chat_str_t key)
 {
-    size_t               left;
+    int                  bit;
+    size_t               i, left;
+    unsigned             crc = 0;
     const unsigned char *open, *close;
 
     open = key.len != 0 ? memchr(key.data, '{', key.len) : NULL;
@@ -50,5 +30,16 @@ chat_slot(chat_str_t key)
         }
     }
 
-    return chat_slot_crc(key) % CHAT_SLOTS;
+    for (i = 0; i < key.len; i++) {
+        crc ^= (unsigned) key.data[i] << 8;
+
+        for (bit = 0; bit < 8; bit++) {
+            crc <<= 1;
+            if (crc & 0x10000) {
+                crc ^= 0x10000 | CHAT_SLOT_POLYNOMIAL;
+            }
+        }
+    }
+
+    return crc % CHAT_SLOTS;
 }

@@ -47,14 +47,6 @@ void chat_table_seed(const unsigned char seed[CHAT_TABLE_SEED]);
 /* SipHash-1-3 of s under the seed. */
 uint64_t chat_table_hash(chat_str_t s);
 
-/* The same of a number that a peer has chosen. */
-static inline uint64_t
-chat_table_number(uint32_t number)
-{
-    return chat_table_hash(chat_str(&number, sizeof(number)));
-}
-
-
 /* An empty table; its memory comes from the arena. */
 void chat_table_init(chat_table_t *table, chat_arena_t *arena);
 

@@ -136,20 +136,6 @@ chat_sse_field(chat_sse_t *sse, chat_frame_t *frame, chat_str_t line)
 }
 
 
-/* Reads the fields of a whole frame. */
-static void
-chat_sse_fields(chat_sse_t *sse, chat_frame_t *frame)
-{
-    chat_str_t line, end, text = frame->raw;
-
-    frame->bom = !sse->begun && chat_str_after(text, CHAT_BOM, &text);
-
-    while (chat_line_cut(&text, &line, &end)) {
-        chat_sse_field(sse, frame, line);
-    }
-}
-
-
 /* All that has come of a frame past the limit and was not given out yet. */
 static int
 chat_sse_piece(chat_sse_t *sse, chat_frame_t *frame)
@@ -187,10 +173,12 @@ chat_sse_keep(chat_sse_t *sse)
 }
 
 
-/* The frame that ends at in.pos. */
+/* Reads the frame that ends at sse->pos. */
 static chat_sse_rc_e
 chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
 {
+    chat_str_t line, end, text;
+
     if (sse->tail.len == 0) {
         frame->in_input = 1;
         frame->raw =
@@ -206,7 +194,13 @@ chat_sse_whole(chat_sse_t *sse, chat_frame_t *frame)
         sse->flush = 1;
     }
 
-    chat_sse_fields(sse, frame);
+    text = frame->raw;
+    frame->bom = !sse->begun && chat_str_after(text, CHAT_BOM, &text);
+
+    while (chat_line_cut(&text, &line, &end)) {
+        chat_sse_field(sse, frame, line);
+    }
+
     sse->begun = 1;
     return sse->data.failed ? CHAT_SSE_ERROR : CHAT_SSE_FRAME;
 }

@@ -29,7 +29,7 @@ typedef struct {
 } chat_form_hole_t;
 
 typedef struct {
-    chat_stream_call_t *call;   /* whose arguments go on; NULL: none's */
+    chat_stream_call_t *call;   /* its arguments go on; NULL: no call */
     size_t              text;   /* the hole with the piece, and */
     size_t              number; /* with the sequence number, from 1 on; or 0 */
     size_t              len;

@@ -3,8 +3,7 @@
  *
  * While the list grows our own bytes may move; they get their place at the
  * end, when it is known.
- * Promises: between two inputs little memory is kept.
- * Must not know: what the bytes mean.
+ * Between two inputs little memory is kept.
  */
 
 #include "stream/chat_output.h"

@@ -2,8 +2,7 @@
  * chat_output.h: what goes out for one piece of input.
  *
  * A list of runs: bytes of the input where they lie, and bytes of our own in
- * between. Promises: adjacent runs become one; input that only passes is not
- * copied. Must not know: what the bytes mean.
+ * between. Adjacent runs become one; input that only passes is not copied.
  */
 
 #ifndef CHAT_OUTPUT_H
@@ -20,7 +19,7 @@ typedef struct {
     chat_piece_t *pieces;
     size_t        count;
     size_t        size;   /* room in pieces */
-    uint64_t      bytes;  /* that went out, since ever */
+    uint64_t      bytes;  /* that have gone out */
     int           failed; /* no memory at some point */
 } chat_output_t;
 

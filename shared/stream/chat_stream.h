@@ -9,7 +9,6 @@
  * does not depend on how the input was cut; memory is bounded by a small
  * multiple of max_event (frame, arguments, quarantine) and by the calls of the
  * stream.
- * Must not know: NGINX, stores, time.
  */
 
 #ifndef CHAT_STREAM_H
@@ -64,7 +63,7 @@ typedef struct {
 typedef struct {
     int         confirmed; /* a frame of the dialect was seen */
     int         foreign;   /* the first frame was none, or there was no memory
-                              to read one: hands off for good */
+                              to read one: all passes */
     chat_end_e  end;       /* NONE while it runs */
     const char *reason;    /* of an interruption; else NULL */
     chat_str_t  id;        /* of the turn: message or response id */

@@ -342,7 +342,7 @@ ngx_chat_redis_resubmit(ngx_chat_redis_client_t *client,
 
 
 /*
- * Fails the awaited unsent commands whose deadline is over, or all of them.
+ * Fails the awaited unsent commands that are overdue, or all of them.
  * A sent command fails by the end of its connection.
  */
 static void

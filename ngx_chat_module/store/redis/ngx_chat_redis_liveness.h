@@ -62,7 +62,7 @@ struct ngx_chat_redis_liveness_s {
     ngx_chat_redis_worker_t workers[NGX_CHAT_REDIS_WORKERS];
     ngx_uint_t              count;
 
-    /* One for each node of a cluster, whose data has an epoch of its own. */
+    /* One for each node of a cluster, as its data has its own epoch. */
     ngx_chat_redis_shard_t node_epochs[NGX_CHAT_REDIS_MASTERS];
 
     /* The owner's; data is their argument. */

@@ -82,7 +82,7 @@ ngx_chat_shm_workers_close(void *data)
 }
 
 
-/* With the mutex held: a free slot, else one whose worker is dead. */
+/* With the mutex held: a free slot, or that of a dead worker. */
 static ngx_int_t
 take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 {

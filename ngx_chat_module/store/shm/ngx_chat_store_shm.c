@@ -241,13 +241,18 @@ shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
 }
 
 
-/* With the lock: a reply with the facts of these fields and payloads. */
-static chat_facts_t *
-some_payloads(ngx_chat_shm_batch_t *batch, const chat_str_t *fields, size_t n)
+static void
+shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+             const chat_str_t *fields, size_t n)
 {
-    size_t               i;
-    chat_facts_t        *reply = ngx_chat_store_reply();
-    ngx_chat_shm_fact_t *fact;
+    size_t                i;
+    chat_facts_t         *reply = ngx_chat_store_reply();
+    ngx_chat_shm_fact_t  *fact;
+    ngx_chat_shm_batch_t *batch;
+    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
+
+    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
+    batch = ngx_chat_shm_facts_find(shm->ctx, key);
 
     for (i = 0; i < n && batch != NULL && reply != NULL; i++) {
         fact = ngx_chat_shm_facts_get(batch, fields[i]);
@@ -257,19 +262,6 @@ some_payloads(ngx_chat_shm_batch_t *batch, const chat_str_t *fields, size_t n)
         }
     }
 
-    return reply;
-}
-
-
-static void
-shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
-             const chat_str_t *fields, size_t n)
-{
-    chat_facts_t         *reply;
-    ngx_chat_store_shm_t *shm = (ngx_chat_store_shm_t *) store;
-
-    ngx_shmtx_lock(&shm->ctx->shpool->mutex);
-    reply = some_payloads(ngx_chat_shm_facts_find(shm->ctx, key), fields, n);
     ngx_shmtx_unlock(&shm->ctx->shpool->mutex);
 
     ngx_chat_store_answer(&shm->base, op, reply);
