@@ -106,7 +106,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 {
     size_t              i;
     chat_rc_e           rc;
-    chat_str_t          method, uri;
+    chat_str_t          method, uri = CHAT_STR("");
     ngx_http_request_t *r = ctx->request;
 
     chat_arena_destroy(ctx->body.arena);
