@@ -1,9 +1,9 @@
 /*
- * ngx_chat_attempt.c: puts what becomes of an answer into the store.
+ * ngx_chat_attempt.c: stores the facts of an answer.
  *
- * The header of the answer (answer/k/...), what its stream brings (calls,
- * results, seal), and how it ended (end/k/...). No request waits for
- * these joins. Promises: each attempt of this worker gets its end.
+ * These are its status (answer/k/...), the calls, results and seal of its
+ * stream, and how it ended (end/k/...). No request waits for these joins.
+ * Promises: each attempt of this worker gets its end.
  */
 
 #include <ngx_config.h>
@@ -179,7 +179,7 @@ ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx)
 
     chat_arena_destroy(arena);
 
-    /* the client may answer to what it is sent next */
+    /* the client may answer the events that it gets next */
     if (n != 0) {
         flush(ctx);
     }
@@ -288,7 +288,7 @@ log_end(ngx_chat_ctx_t *ctx)
 }
 
 
-/* How an answer ended that no stream reader has judged. */
+/* How the answer ended: as its stream says, or else as its upstream does. */
 static chat_end_e
 judge(ngx_chat_ctx_t *ctx)
 {
@@ -328,7 +328,9 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
 
     ngx_chat_stall_end(ctx);
 
-    if (ctx->response.finished) {
+    /* a claim that stands is ended, even if its body could not be parsed */
+    if (ctx->response.finished
+        || (ctx->dialect == NULL && ctx->attempt.k == 0)) {
         return;
     }
 
@@ -341,7 +343,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
     }
 
     if (ctx->response.stream != NULL) {
-        /* no client reads it: its facts are put all the same */
+        /* without a client: its facts are stored all the same */
         if (chat_stream_info(ctx->response.stream)->end == CHAT_END_NONE) {
             (void) chat_stream_finish(
                 ctx->response.stream, ctx->response.upstream_reason,
@@ -364,17 +366,7 @@ ngx_chat_attempt_end(ngx_chat_ctx_t *ctx)
 }
 
 
-void
-ngx_chat_attempt_leave(ngx_chat_ctx_t *ctx)
-{
-    /* a claim that stands is ended, even if its body could not be parsed */
-    if (ctx->dialect != NULL || ctx->attempt.k != 0) {
-        ngx_chat_attempt_end(ctx);
-    }
-}
-
-
-/* The store has lost what this live attempt has put: joins it again. */
+/* Joins the facts of a live attempt again, which the store has lost. */
 static void
 rejoin(ngx_chat_ctx_t *ctx, int all)
 {

@@ -74,10 +74,11 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 }
 
 
-/* The path as nginx has it by now, and the query behind it. */
+/* The current path and the query. */
 static ngx_int_t
 read_uri(ngx_http_request_t *r, chat_str_t *uri)
 {
+    size_t  len = r->uri.len + 1 + r->args.len;
     u_char *p;
 
     *uri = chat_str(r->uri.data, r->uri.len);
@@ -86,17 +87,13 @@ read_uri(ngx_http_request_t *r, chat_str_t *uri)
         return NGX_OK;
     }
 
-    p = ngx_pnalloc(r->pool, r->uri.len + 1 + r->args.len);
+    p = ngx_pnalloc(r->pool, len);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
-    *uri = chat_str(p, r->uri.len + 1 + r->args.len);
-
-    p = ngx_cpymem(p, r->uri.data, r->uri.len);
-    *p++ = '?';
-    ngx_memcpy(p, r->args.data, r->args.len);
-
+    ngx_sprintf(p, "%V?%V", &r->uri, &r->args);
+    *uri = chat_str(p, len);
     return NGX_OK;
 }
 
@@ -152,8 +149,8 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 
 
 /*
- * Tenant and conversation, and so what all names of it begin with. NGX_ABORT:
- * the conversation's id is past CHAT_ID_MAX.
+ * Finds conversation and tenant, which all names of the request begin with.
+ * NGX_ABORT: the conversation's id is longer than CHAT_ID_MAX.
  */
 static ngx_int_t
 find_scope(ngx_chat_ctx_t *ctx)
@@ -199,36 +196,31 @@ find_scope(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx)
 {
-    chat_arena_t  *arena;
+    chat_arena_t  *arena = NULL;
     chat_request_t rq;
 
     if (ctx->body.arena == NULL) {
         return;
     }
 
-    if (ctx->dialect == NULL) {
-        chat_arena_destroy(ctx->body.arena);
-        ctx->body.arena = NULL;
-        ctx->payloads.items = NULL;
-        ctx->payloads.count = 0;
-        return;
-    }
+    if (ctx->dialect != NULL) {
+        arena = chat_arena_create(0);
 
-    arena = chat_arena_create(0);
+        if (arena == NULL
+            || chat_request_copy(&ctx->body.rq, ctx->body.doc.text, arena, &rq)
+                   != CHAT_OK)
+        {
+            chat_arena_destroy(arena);
+            return;
+        }
 
-    if (arena == NULL
-        || chat_request_copy(&ctx->body.rq, ctx->body.doc.text, arena, &rq)
-               != CHAT_OK)
-    {
-        chat_arena_destroy(arena);
-        return;
+        ctx->body.rq = rq;
+        ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
+        chat_results_init(&ctx->body.results, NULL);
     }
 
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = arena;
-    ctx->body.rq = rq;
-    ngx_memzero(&ctx->body.doc, sizeof(ctx->body.doc));
-    chat_results_init(&ctx->body.results, NULL);
     ctx->payloads.items = NULL;
     ctx->payloads.count = 0;
 }

@@ -1,11 +1,11 @@
 /*
- * ngx_chat_complete.c: fetches what the body lacks and the store has, and
- * puts it in.
+ * ngx_chat_complete.c: fetches the results that the body lacks and the store
+ * has, and inserts them.
  *
- * One question per step, all at once: for the step that a continuation
- * answers, exactly what the gate found; for earlier steps (and for what a
- * fresh turn leaves behind) whatever the store has. Promises: a body is
- * replaced whole or not at all.
+ * One query per step, all at once: for the step that a continuation answers,
+ * exactly the facts that the gate has found; for earlier steps, and the step
+ * before a fresh turn, whatever the store has. Promises: a body is replaced
+ * whole or not at all.
  */
 
 #include <ngx_config.h>
@@ -218,7 +218,7 @@ merge_body(ngx_chat_ctx_t *ctx)
 }
 
 
-/* 1 if there is a result for each field that the gate has counted on. */
+/* 1 if there is a result for each field that the gate relies on. */
 static ngx_uint_t
 has_all(ngx_chat_ctx_t *ctx)
 {
@@ -251,7 +251,7 @@ has_all(ngx_chat_ctx_t *ctx)
 }
 
 
-/* What the store could not give; all of it has answered. */
+/* Answers the calls for which the store has nothing; all queries are done. */
 static chat_rc_e
 close_calls(ngx_chat_ctx_t *ctx)
 {
@@ -260,7 +260,9 @@ close_calls(ngx_chat_ctx_t *ctx)
     chat_request_t    *rq = &ctx->body.rq;
     const chat_step_t *last;
 
-    if (ctx->conf->repair == NGX_CHAT_REPAIR_OFF) {
+    if (ctx->conf->repair == NGX_CHAT_REPAIR_OFF
+        || (rq->class != CHAT_CLASS_FRESH && !unknown))
+    {
         return CHAT_OK;
     }
 
@@ -326,10 +328,7 @@ complete(ngx_chat_ctx_t *ctx)
         return NGX_DECLINED;
     }
 
-    if (ctx->payloads.merging && failed == 0
-        && (ctx->body.rq.class == CHAT_CLASS_FRESH || closes_calls(ctx))
-        && close_calls(ctx) != CHAT_OK)
-    {
+    if (ctx->payloads.merging && failed == 0 && close_calls(ctx) != CHAT_OK) {
         return NGX_ERROR;
     }
 

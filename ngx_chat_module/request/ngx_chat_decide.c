@@ -1,11 +1,11 @@
 /*
  * ngx_chat_decide.c: asks the store about a request and decides on an action.
  *
- * A continuation joins what it brings and looks at all facts of its batch;
- * ctx->act is what the core makes of them. A request that has waited, or whose
- * batch was seen incomplete, never goes on without the store; any other one
- * does as chat_store_failure says. A held request joins its results again
- * where the store has lost them.
+ * A continuation joins its results and gets all facts of its batch; the core's
+ * gate derives ctx->act from them. A request that has waited, or is known to
+ * lack results, never goes on without the store; for any other request
+ * chat_store_failure decides. A waiting request joins its results again if the
+ * store has lost them.
  */
 
 #include <ngx_config.h>
@@ -298,7 +298,7 @@ question(ngx_chat_ctx_t *ctx)
                             (size_t) ctx->conf->max_calls, ctx->kept, q);
 
     if (rc == CHAT_DECLINED && ctx->body.rq.chained) {
-        /* a fresh turn on a chain brings nothing itself */
+        /* a fresh turn on a chain has no results itself */
         rc = CHAT_OK;
     }
 
@@ -316,7 +316,7 @@ question(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The newest batch is there: what is held for the message is superseded. */
+/* Has read the newest batch: supersedes it if requests wait for the message. */
 static void
 on_regenerated(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
                size_t n)
@@ -338,7 +338,7 @@ on_regenerated(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
 }
 
 
-/* What the request brings, and its claim if it is complete. */
+/* The results of the request, and its claim if it is complete. */
 static void
 first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 {
@@ -371,7 +371,7 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 }
 
 
-/* The batch has a name: puts what the request brings, and looks at it. */
+/* The batch has a name: joins the facts of the request, and looks at it. */
 static void
 join_batch(ngx_chat_ctx_t *ctx)
 {
@@ -415,7 +415,7 @@ join_batch(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The index of the conversation is there. */
+/* The conversation index has been read. */
 static void
 on_index(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
@@ -534,8 +534,8 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
 /* An answer of the store. */
 
 /*
- * For a chain: the client's own calls are those of the store; the stream that
- * brings them may still run at the first look.
+ * Keeps the calls of a chain, which only the store knows; at the first look
+ * the stream that contains them may still run.
  */
 static void
 keep_calls(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)

@@ -32,7 +32,7 @@ ngx_chat_request_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
         ctx->step = step;
         ctx->cleanups[NGX_CHAT_CLEANUP_WATCH] = ngx_chat_watch_end;
         ctx->cleanups[NGX_CHAT_CLEANUP_HOLD] = ngx_chat_hold_end;
-        ctx->cleanups[NGX_CHAT_CLEANUP_ATTEMPT] = ngx_chat_attempt_leave;
+        ctx->cleanups[NGX_CHAT_CLEANUP_ATTEMPT] = ngx_chat_attempt_end;
         ctx->cleanups[NGX_CHAT_CLEANUP_METRICS] = ngx_chat_metrics_request;
     }
 

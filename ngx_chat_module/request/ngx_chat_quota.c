@@ -1,11 +1,11 @@
 /*
- * ngx_chat_quota.c: how many requests wait in this worker, what their bodies
- * take, and how much of both each tenant has.
+ * ngx_chat_quota.c: limits the number of waiting requests of this worker and
+ * the size of their bodies, in total and for each tenant.
  *
  * A tenant's share is a quarter of chat_max_held and of chat_max_held_bytes.
- * It may have more while no other tenant needs it. Past a limit, a tenant
- * within its share takes the place of the oldest requests of the tenant that
- * has most, if that is past its own. These end as at their bound.
+ * It may have more while no other tenant needs it. At a limit, a tenant within
+ * its share displaces the oldest requests of the tenant that has the most, if
+ * that exceeds its own share. These end as at their bound.
  */
 
 #include <ngx_config.h>

@@ -1,10 +1,10 @@
 /*
  * ngx_chat_request.h: what the files of request/ share.
  *
- * ngx_chat_phase.c takes the events of a request and carries out actions;
- * ngx_chat_decide.c asks the store and decides on them; ngx_chat_hold.c keeps
- * requests waiting, ngx_chat_complete.c completes bodies, ngx_chat_attempt.c
- * puts what becomes of an answer into the store.
+ * ngx_chat_phase.c receives the events of a request and performs its actions.
+ * ngx_chat_decide.c queries the store and decides on an action.
+ * ngx_chat_hold.c holds requests, ngx_chat_complete.c completes bodies,
+ * ngx_chat_attempt.c stores the facts of an answer.
  */
 
 #ifndef NGX_CHAT_REQUEST_H
@@ -20,7 +20,7 @@
 /* The phase handler (PRECONTENT). */
 ngx_int_t ngx_chat_handler(ngx_http_request_t *r);
 
-/* A context whose events come to the state machine; NULL: no memory. */
+/* A context that reports its events to step(); NULL: no memory. */
 ngx_chat_ctx_t *ngx_chat_request_create(ngx_http_request_t  *r,
                                         ngx_chat_loc_conf_t *conf);
 
@@ -51,8 +51,8 @@ void ngx_chat_body_free_tree(ngx_chat_ctx_t *ctx);
 /* ngx_chat_decide.c */
 
 /*
- * ms until a remote store may show what another worker has put, counted in
- * *polls; 0: there is no point in another look.
+ * The ms until the next look, at which a remote store may show what another
+ * worker has joined; counts in *polls. 0: no further look.
  */
 ngx_msec_t ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls);
 
@@ -61,7 +61,7 @@ ngx_msec_t ngx_chat_decide_pause(const chat_store_t *store, ngx_uint_t *polls);
  * wait on.
  */
 
-/* Asks the store about a request whose body was recognised. */
+/* Queries the store for a request with a recognised body. */
 void ngx_chat_decide_begin(ngx_chat_ctx_t *ctx);
 
 /*
@@ -71,11 +71,11 @@ void ngx_chat_decide_begin(ngx_chat_ctx_t *ctx);
 void ngx_chat_decide_look(ngx_chat_ctx_t *ctx, const chat_facts_t *facts,
                           chat_store_watch_t *watch);
 
-/* A look at its batch was answered; batch is valid where rc is CHAT_OK. */
+/* The reply to a look at its batch; batch is valid if rc is CHAT_OK. */
 void ngx_chat_decide_looked(ngx_chat_ctx_t *ctx, chat_rc_e rc,
                             const chat_batch_t *batch);
 
-/* The store did not answer. */
+/* The store has returned rc instead of facts. */
 void ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc);
 
 /* The request must not go on without the store. */
@@ -84,15 +84,15 @@ void ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx);
 /* Sets ctx->act by the last look; followed: there is no recording. */
 void ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed);
 
-/* Before a question: the request waits for the store. */
+/* Called before each query: the request waits for the store. */
 void ngx_chat_decide_ask(ngx_chat_ctx_t *ctx);
 
-/* Polls a chain that nothing is known of. 1: it will look once more. */
+/* Schedules another look at an unknown chain; 0: there were enough. */
 ngx_uint_t ngx_chat_decide_poll(ngx_chat_ctx_t *ctx);
 
 /*
- * Writes the batch of a request that waits into the conversation's index,
- * where no stream has: external results find it then.
+ * Adds the batch of a waiting request to the conversation index, if no stream
+ * has: external results find it there.
  */
 void ngx_chat_decide_index(ngx_chat_ctx_t *ctx);
 
@@ -131,13 +131,13 @@ chat_rc_e ngx_chat_keep_facts(chat_facts_t *kept, const chat_fact_t *facts,
 
 ngx_int_t ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle);
 
-/* Begins to wait, or goes on waiting. bounded: a hold, not a sibling. */
+/* Begins or continues to wait. bounded: a hold, not a sibling. */
 void ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded);
 
 /* The wait is over (also where there was none). */
 void ngx_chat_hold_end(ngx_chat_ctx_t *ctx);
 
-/* 1 if a limit keeps one more request from waiting; *limit is its reply. */
+/* 1 if no more requests may wait; *limit is the reply that says why. */
 ngx_uint_t ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit);
 
 /*
@@ -170,28 +170,25 @@ void ngx_chat_quota_leave(ngx_chat_ctx_t *ctx);
 /* ngx_chat_attempt.c */
 
 /*
- * The results of a body that was complete by itself become mergeable: others
- * lack them, or its own attempt came to nothing.
+ * Stores the payloads of a complete body's results, for other requests: those
+ * lack them, or the body's own attempt failed.
  */
 void ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx);
 
-/* Its claim is its attempt from now on, as far as it has one. */
+/* Its claim, if it has one, becomes its attempt. */
 void ngx_chat_attempt_begin(ngx_chat_ctx_t *ctx);
 
 /*
- * Notes the results that a request without an attempt brings or got inserted,
- * where the provider keeps the conversation: a 2xx answer delivers them.
+ * Notes the results in the body of a request without an attempt, if the
+ * provider keeps the conversation: a 2xx answer delivers them.
  */
 void ngx_chat_attempt_deliver(ngx_chat_ctx_t *ctx);
 
-/* Our claim/k, and nothing will be sent. */
+/* Voids claim/k of this request, which has sent nothing; k 0: none. */
 void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
 
 /* chat_store_t's lost(): live attempts join again what they have put. */
 void ngx_chat_attempts_rejoin(chat_store_t *store, int all);
-
-/* The request is over. */
-void ngx_chat_attempt_leave(ngx_chat_ctx_t *ctx);
 
 #define NGX_CHAT_LOG_ID 12 /* bytes of an id in a line of the log */
 
@@ -207,7 +204,7 @@ void ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx);
 /* Puts the facts that the stream has come up with. */
 void ngx_chat_attempt_facts(ngx_chat_ctx_t *ctx);
 
-/* The answer is over: end/k, and one line in the log. */
+/* The answer is over, or the request: end/k, and one line in the log. */
 void ngx_chat_attempt_end(ngx_chat_ctx_t *ctx);
 
 #endif /* NGX_CHAT_REQUEST_H */

@@ -2,12 +2,10 @@
  * ngx_chat_tenant.c: the tenant of a request.
  *
  * All names begin with a digest of the scope (the application) and the tenant
- * (its user). An empty tenant is any client, so its batches get no name.
- * A tenant that changes within a conversation splits it, mostly because it is
- * a token that was renewed. The log says how to mend both.
- * Promises: one line in the log per worker for each of the two; a table of a
- * fixed size, which forgets the older of two conversations that fall on one
- * place.
+ * (its user). An empty tenant may be any client, so its batches get no name.
+ * A tenant that changes within a conversation, such as a renewed token, splits
+ * it. The log warns of both, once per worker. The table of conversations has a
+ * fixed size: of two with the same index it forgets the older one.
  */
 
 #include <ngx_config.h>
@@ -31,7 +29,7 @@ ngx_chat_tenant_note(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
 {
     u_char             *conversation, *tenant;
     chat_str_t          parts[2];
-    ngx_uint_t          place;
+    ngx_uint_t          index;
     chat_digest_t       digest;
     ngx_chat_tenants_t *seen;
     ngx_chat_worker_t  *worker = ctx->worker;
@@ -52,9 +50,9 @@ ngx_chat_tenant_note(ngx_chat_ctx_t *ctx, const ngx_str_t *scope)
     parts[1] = ctx->scope.conversation;
     chat_digest_parts(parts, 2, &digest);
 
-    place = (digest.bytes[30] << 8 | digest.bytes[31]) % NGX_CHAT_TENANTS;
-    conversation = seen->conversation[place];
-    tenant = seen->tenant[place];
+    index = (digest.bytes[30] << 8 | digest.bytes[31]) % NGX_CHAT_TENANTS;
+    conversation = seen->conversation[index];
+    tenant = seen->tenant[index];
 
     if (ngx_memcmp(conversation, digest.bytes, NGX_CHAT_TENANT_PRINT) == 0
         && ngx_memcmp(tenant, ctx->scope.tenant.bytes, NGX_CHAT_TENANT_PRINT)
