@@ -316,7 +316,7 @@ question(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Has read the newest batch: supersedes it if requests wait for the message. */
+/* The newest batch: supersedes it if requests wait for the message. */
 static void
 on_regenerated(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
                size_t n)
@@ -690,7 +690,8 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     if (b->decision.twin) {
         /* requests with the same content must tell their tries apart */
         chat_facts_init(&twin, b->look);
-        chat_gate_twin(&b->q, &twin);
+        chat_facts_twin(&twin, b->q.worker, b->q.request, b->q.content,
+                        b->q.retry);
         ngx_chat_put(ctx, &b->q.key, &twin);
     }
 

@@ -70,8 +70,8 @@ group_find(ngx_chat_worker_t *worker, const chat_key_t *key)
 
 
 /*
- * Frees the group if no request is left in it. Looks again where something
- * changed meanwhile, or where the question that put the watch failed.
+ * Frees an empty group. Looks again if the batch has changed meanwhile, or if
+ * the query that should watch it has failed.
  */
 static void
 group_check(ngx_chat_group_t *group)
@@ -94,7 +94,7 @@ group_check(ngx_chat_group_t *group)
 }
 
 
-/* Gives each member the batch, as the look has shown it. */
+/* Passes the batch to each request of the group. */
 static void
 on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
 {
@@ -126,7 +126,7 @@ on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
         ctx = ngx_queue_data(q, ngx_chat_ctx_t, barrier.mates);
 
         if (ngx_chat_ask_is_due(&ctx->barrier.ask)) {
-            ctx->barrier.again = 1; /* it has asked something itself */
+            ctx->barrier.again = 1; /* it has a query of its own */
             continue;
         }
 
@@ -309,7 +309,7 @@ shorten(ngx_chat_ctx_t *ctx, ngx_msec_t bound)
 }
 
 
-/* Sets the timer to the next thing that is due. */
+/* Sets the timer to the bound, or the next comment before it. */
 static void
 arm(ngx_chat_ctx_t *ctx)
 {
@@ -328,7 +328,7 @@ arm(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Puts the request among those that wait. */
+/* Adds the request to the waiting ones. */
 static void
 begin(ngx_chat_ctx_t *ctx)
 {
@@ -352,7 +352,7 @@ begin(ngx_chat_ctx_t *ctx)
         ngx_add_timer(&worker->watchdog, NGX_CHAT_WATCH_EXIT);
     }
 
-    /* a FIN that came with the body would be missed otherwise */
+    /* otherwise a FIN that came with the body would go unnoticed */
     if (r->stream == NULL && c->read->ready) {
         ngx_post_event(c->read, &ngx_posted_events);
     }
@@ -360,13 +360,13 @@ begin(ngx_chat_ctx_t *ctx)
     ngx_chat_metrics_held(ctx);
     ngx_chat_index_hold(ctx);
 
-    /* the body is read anew when it goes on */
+    /* the body is parsed again when the request goes on */
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = NULL;
 }
 
 
-/* Sends what the client did not take at once. */
+/* Sends the rest of an early answer. */
 static void
 on_write(ngx_http_request_t *r)
 {
@@ -394,7 +394,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     }
 
     if (ctx->wait.yields) {
-        /* another request has taken its place: its bound stands */
+        /* another request has displaced it: its bound stays */
 
     } else if (!bounded) {
         ctx->wait.bound = 0;
@@ -450,7 +450,7 @@ on_timer(ngx_event_t *ev)
     {
         if (ngx_chat_ask_is_due(&ctx->barrier.ask)
             || ctx->state == NGX_CHAT_ASKING) {
-            /* it may have claimed by now: the answer decides */
+            /* it may have claimed by now: the reply of the store decides */
             ngx_add_timer(ev, NGX_CHAT_HOLD_ASKING);
             return;
         }
@@ -539,7 +539,7 @@ ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit)
     }
 
     while ((rc = ngx_chat_quota_room(ctx, limit, &oldest)) == NGX_AGAIN) {
-        /* it ends as at its bound, soon, and counts no more */
+        /* ends soon as at its bound, and no longer counts */
         oldest->reason = ngx_chat_reply_code(*limit);
         oldest->wait.yields = 1;
         ngx_chat_quota_leave(oldest);

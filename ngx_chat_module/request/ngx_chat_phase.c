@@ -2,10 +2,10 @@
  * ngx_chat_phase.c: the phase handler and the state machine of a request.
  *
  * Runs in PRECONTENT, after access control and before the content handler.
- * step() takes every event of a request. Until the request goes on, the core
- * or ngx_chat_decide.c answers an event with an action; perform() carries it
- * out. Promises: a body is read only where it may be chat; a request goes on
- * at most once; a claim that is not used is made void.
+ * step() receives every event of a request. Until the request goes upstream,
+ * ngx_chat_decide.c turns an event into an action, and perform() performs it.
+ * Promises: a body is read only if it may be chat; a request goes on at most
+ * once; a claim that is not used is voided.
  */
 
 #include <ngx_config.h>
@@ -61,7 +61,7 @@ ngx_chat_handler(ngx_http_request_t *r)
 
     ctx = ngx_chat_get_ctx(r);
     if (ctx != NULL) {
-        /* gone on already, or on the way to an error page */
+        /* already decided, or redirected to an error page */
         return ctx->state == NGX_CHAT_ASKING || ctx->state == NGX_CHAT_WAITING
                        || ctx->state == NGX_CHAT_FOLLOWING
                    ? NGX_DONE
@@ -126,7 +126,7 @@ hand_over(ngx_chat_ctx_t *ctx)
                      NGX_CHAT_CLEANUP_INDEX_HOLD);
 
     if (ctx->response.early) {
-        /* the content handler is to send a header once more */
+        /* lets the content handler send a header after the early one */
         r->header_sent = 0;
     }
 
@@ -166,7 +166,7 @@ on_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     if (rc == NGX_OK && ctx->attempt.claiming != 0
         && !store->alive(store, ctx->barrier.q.worker))
     {
-        /* the others may take this worker for dead, and the claim is free */
+        /* others may consider this worker dead and its claim void */
         rc = NGX_ERROR;
     }
 
@@ -232,7 +232,7 @@ begin_wait(ngx_chat_ctx_t *ctx)
             ctx->reason = ngx_chat_reply_code(limit);
             go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
         } else {
-            /* its results are stored: its client sends it again */
+            /* its results are stored, and its client sends it again */
             ngx_chat_reply(ctx, limit);
         }
 
@@ -270,7 +270,7 @@ wait_for_change(ngx_chat_ctx_t *ctx)
         ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_FOLLOW,
                          NGX_CHAT_CLEANUP_FOLLOW);
     } else {
-        /* so early that the producer finds a follower before it answers */
+        /* now, so that the producer finds a follower before it answers */
         ngx_chat_follow_wait(ctx);
     }
 
@@ -287,7 +287,7 @@ wait_for_change(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Gives the request another one's answer, if that is recorded. */
+/* Follows the answer of another request, if that is recorded. */
 static void
 follow(ngx_chat_ctx_t *ctx)
 {
@@ -317,14 +317,14 @@ reply(ngx_chat_ctx_t *ctx)
 
     if (ctx->act.reply == CHAT_REPLY_EMPTY
         || ctx->act.reply == CHAT_REPLY_BOUNCE) {
-        ngx_chat_payloads(ctx, 0); /* they inject results */
+        ngx_chat_payloads(ctx, 0); /* these replies contain results */
     } else {
         ngx_chat_reply(ctx, ctx->act.reply);
     }
 }
 
 
-/* Carries out ctx->act. It may end the request. */
+/* Performs ctx->act. It may end the request. */
 static void
 perform(ngx_chat_ctx_t *ctx)
 {
@@ -365,7 +365,7 @@ perform(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The payloads of the last action are there, or payloads.rc says why not. */
+/* The payloads for the last action were fetched; payloads.rc says how. */
 static void
 on_payloads(ngx_chat_ctx_t *ctx)
 {
@@ -384,7 +384,7 @@ on_payloads(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Takes every event of a request. It may end the request. */
+/* Receives every event of a request. It may end the request. */
 static void
 step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
 {

@@ -1,11 +1,9 @@
 /*
  * chat_gate.c: the verdict on a continuation; see chat_gate.h.
  *
- * The rows of the table of verdicts stand in chat_gate_row() in their order,
- * a function each where a row needs more than a line. chat_gate_act() turns a
- * verdict into an action. A client that asks again by itself is stopped: what
- * counts is what went upstream within a minute, by clocks that may differ a
- * little.
+ * chat_gate_row() derives the verdict, chat_gate_act() the action. A client
+ * that resends endlessly is stopped, by the number of attempts that went
+ * upstream within a minute. Their clocks may differ a little.
  */
 
 #include "policy/chat_question.h"
@@ -22,7 +20,7 @@ chat_gate_may_claim(const chat_question_t *q, const chat_batch_t *batch,
     uint64_t              apart;
     const chat_attempt_t *attempt = batch->attempts;
 
-    /* a claim that no reader believes could be tried for ever */
+    /* readers ignore such a claim: the request would claim for ever */
     if (k > CHAT_ATTEMPTS_MAX) {
         return CHAT_GATE_CONFLICT;
     }
@@ -39,7 +37,7 @@ chat_gate_may_claim(const chat_question_t *q, const chat_batch_t *batch,
 }
 
 
-/* Everything that the rows look at. */
+/* The input of chat_gate_row(). */
 typedef struct {
     chat_question_t    *q;
     const chat_batch_t *batch;
@@ -47,25 +45,24 @@ typedef struct {
     int                 lost;
     int                 live;      /* its stream runs and is not sealed */
     int                 lost_step; /* the store knew the step, and forgot it */
-    int overruled; /* the body brings a decision that is not the stored one */
-    int sibling;   /* may share the last attempt's answer */
-    int held_elsewhere; /* another request alone can carry an outcome */
+    int overruled;      /* the body has another decision than the store */
+    int sibling;        /* may share the last attempt's answer */
+    int held_elsewhere; /* a member is SOURCE_OTHER */
 } chat_look_t;
 
 
-/* Where this request has the outcome of a member from. */
+/* Where the outcome of a member comes from. */
 typedef enum {
-    SOURCE_NONE,     /* nothing has settled it */
-    SOURCE_BODY,     /* also: the provider has it, or its client need not */
+    SOURCE_NONE,     /* it has none */
+    SOURCE_BODY,     /* or the provider has it, or executes the call */
     SOURCE_OVERRULE, /* the body, but its decision is not the stored one */
     SOURCE_RESULT,   /* a stored result that can be merged */
     SOURCE_APPROVAL, /* a stored approval */
-    SOURCE_OTHER     /* another request carries it, and this one cannot: a
-                        result without payload, or an approval that must not be
-                        sent again */
+    SOURCE_OTHER     /* only another request has it: a result without payload,
+                        or an approval that must not be sent again */
 } chat_source_e;
 
-/* What the store has for a member that the body leaves open. */
+/* What the store has for a member without a result in the body. */
 static chat_source_e
 chat_gate_stored(const chat_batch_t *batch, chat_str_t id, chat_kind_e kind,
                  const unsigned char *fingerprint)
@@ -234,7 +231,7 @@ chat_gate_listed(const chat_look_t *look, int *unlisted)
 }
 
 
-/* Attempt k + 1 is this request's to claim. */
+/* The request may claim the next attempt. */
 static chat_gate_e
 chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 {
@@ -253,7 +250,7 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_SIBLING;
     }
 
-    /* it came late: what follows is for where there is no record to give */
+    /* it came late: it follows the recording, or else gets this verdict */
 
     out->attach = look->last.end == CHAT_END_NONE || !q->dialect->provider
                   || !q->complete;
@@ -318,7 +315,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 }
 
 
-/* The rows of the table, first fit. */
+/* The verdict: the first row that fits. */
 static chat_gate_e
 chat_gate_row(chat_look_t *look, chat_decision_t *out)
 {
@@ -334,7 +331,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
                                  : CHAT_GATE_UNMANAGED;
     }
 
-    /* a conversation is at its newest step, its request may be of another */
+    /* the conversation names its newest step, the results may be of another */
     if (q->chained && batch->sealed && q->nmembers != 0 && listed == 0) {
         return CHAT_GATE_UNMANAGED;
     }
@@ -374,7 +371,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
 }
 
 
-/* Keeps an attempt, if it is another's and no step back. */
+/* Keeps the attempt of another request, if it is not older. */
 static void
 chat_gate_see_attempt(chat_question_t *q, const chat_attempt_t *attempt,
                       chat_attempt_t *seen)
@@ -477,7 +474,7 @@ chat_gate_incomplete(const chat_dialect_t *dialect)
 }
 
 
-/* The reply to a request that waited for an attempt which ended badly. */
+/* The reply to a request that waited for an attempt that has failed. */
 static chat_reply_e
 chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision)
 {

@@ -52,6 +52,7 @@ typedef struct {
     chat_table_t            index; /* of members, by id: the item is one */
     unsigned char           signature[16];
     unsigned char           transcript[16];
+    unsigned char content[16];  /* digest of those two and own_results */
     chat_str_t    own_results;  /* of the body, as a claim lists them */
     chat_str_t    sent_results; /* own and stored ones that go upstream, as the
                                 claim lists them; NULL: not known */
@@ -104,9 +105,8 @@ typedef struct {
     uint32_t    after;  /* OUTCOME: its Retry-After in seconds, or 0 */
     chat_end_e  end;    /* OUTCOME: how it ended */
     int         lost;   /* OUTCOME: its worker is gone */
-    int         twin;   /* it asks for the same as the last attempt and has
-                           not said so: join chat_gate_twin(), unless it
-                           claims */
+    int         twin;   /* the last attempt has its content: join the fact
+                           twin/, unless it claims */
     int         merge;  /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
     int    attach;  /* EMPTY, CONFLICT, PASS, OUTCOME: the record of attempt
@@ -204,9 +204,6 @@ chat_attempt_t chat_gate_attempt(const chat_question_t *q, uint32_t k);
  */
 void chat_gate_claim(const chat_question_t *q, uint32_t k,
                      chat_facts_t *facts);
-
-/* Appends that this request has the content of another one's attempt. */
-void chat_gate_twin(const chat_question_t *q, chat_facts_t *facts);
 
 /*
  * The verdict. alive(data, worker) says whether a worker lives. Strings and

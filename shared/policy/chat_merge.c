@@ -1,9 +1,9 @@
 /*
  * chat_merge.c: see chat_merge.h.
  *
- * The list of results is made from what a store answered, call by call, and
- * given to the dialect, which knows where in a body they go. Calls that stay
- * open take the answer that the body has elsewhere, or an error.
+ * Makes the list of results from the reply of the store, call by call. The
+ * dialect inserts them into the body. Calls without a stored result get the
+ * result that the body has elsewhere, or an error.
  */
 
 #include "policy/chat_gate.h"
@@ -19,7 +19,7 @@ chat_results_init(chat_results_t *results, chat_arena_t *arena)
 }
 
 
-/* The positions in the step of its calls, by id. */
+/* Indexes the calls of the step by id. */
 static chat_rc_e
 chat_results_index(const chat_request_t *rq, const chat_step_t *step,
                    chat_arena_t *arena, chat_twins_t *index)
@@ -39,7 +39,7 @@ chat_results_index(const chat_request_t *rq, const chat_step_t *step,
 }
 
 
-/* Adds one; CHAT_ERROR without memory. */
+/* Adds a result; CHAT_ERROR: no memory. */
 static chat_rc_e
 chat_results_add(chat_results_t *results, const chat_result_t *result)
 {
@@ -58,8 +58,9 @@ chat_results_add(chat_results_t *results, const chat_result_t *result)
 
 
 /*
- * What the store has for one call; 0 if nothing that may go into it. A stored
- * decision takes the place of another one; approvals: it is added, too.
+ * Fills in what the store has for a call; returns 0 if it has nothing that may
+ * go into the body. A stored decision replaces the body's; approvals: it is
+ * also added where the body has none.
  */
 static int
 chat_results_fill(chat_result_t *result, const chat_member_t *member,
@@ -140,7 +141,7 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
 }
 
 
-/* What the store has for one occurrence of a call in the body. */
+/* Adds what the store has for one occurrence of a call in the body. */
 static chat_rc_e
 chat_results_call(chat_results_t *results, const chat_call_t *call,
                   const chat_member_t *member, int approvals)
@@ -271,15 +272,15 @@ chat_results_injected(const chat_results_t *results, chat_results_t *injected)
 }
 
 
-/* JSON text: what is said in place of a result. */
+/* JSON text in place of a result. */
 #define CHAT_OPEN_TEXT                                                       \
     "\"The outcome of this call is unknown: no result and no decision came " \
     "before the conversation went on.\""
 
-/* How far an occurrence of a call is; the further one comes first. */
+/* The state of an occurrence of a call; the furthest comes first. */
 typedef enum {
     CHAT_OPEN_RESULT,  /* has a result in the body: others take it */
-    CHAT_OPEN_DECIDED, /* was approved or refused: its tool may yet run */
+    CHAT_OPEN_DECIDED, /* approved or refused: its tool may still run */
     CHAT_OPEN_OPEN     /* the body has no result for it */
 } chat_open_e;
 
@@ -293,7 +294,7 @@ typedef struct {
 } chat_open_t;
 
 
-/* Brings the occurrences of a call together, the answered ones first. */
+/* Sorts the occurrences of a call together, the furthest first. */
 static int
 chat_open_compare(const void *one, const void *two)
 {
@@ -376,7 +377,7 @@ chat_open_list(const chat_results_t *results, const chat_request_t *rq,
 }
 
 
-/* What goes into one occurrence; best: the furthest of the same call. */
+/* Adds what goes into one occurrence; best: the furthest of its call. */
 static chat_rc_e
 chat_open_answer(chat_results_t *results, const chat_open_t *open,
                  const chat_open_t *best, int unknown)

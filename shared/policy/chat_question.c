@@ -1,20 +1,19 @@
 /*
- * chat_question.c: what the gate keeps of a request, which requests ask for
- * the same, and what a request joins again after a loss of data; see
- * chat_gate.h.
+ * chat_question.c: what the gate keeps of a request, which requests are
+ * siblings, and what a request joins after a loss of data; see chat_gate.h.
  *
- * Nothing of a question points into the body, so that the body's tree can go
- * while the request waits. A request may share another one's answer if it has
- * the same signature, the same transcript before the step, and the same
- * results where both bring one. A client library that asks once more may
- * follow its own earlier try alone.
+ * A question does not point into the body, so that the body's tree can be
+ * freed while the request waits. A request may share the answer of another one
+ * with the same signature, the same transcript before the step, and no
+ * different result for any call. A client library that retries may only follow
+ * its own earlier try.
  */
 
 #include "bytes/chat_table.h"
 #include "policy/chat_question.h"
 
 
-#define CHAT_TWINS_MAX 16 /* more of them say no more */
+#define CHAT_TWINS_MAX 16 /* more twins do not change a verdict */
 
 
 chat_str_t
@@ -70,22 +69,7 @@ chat_gate_asks_the_same(const chat_question_t *q,
 }
 
 
-/* What a complete request asks for, in 16 bytes. */
-static void
-chat_gate_content(const chat_question_t *q, unsigned char *content)
-{
-    chat_str_t    parts[3];
-    chat_digest_t digest;
-
-    parts[0] = chat_str(q->signature, 16);
-    parts[1] = chat_str(q->transcript, 16);
-    parts[2] = q->own_results;
-    chat_digest_parts(parts, 3, &digest);
-    memcpy(content, digest.bytes, 16);
-}
-
-
-/* 1 if the twin is this request. */
+/* 1 if the claimant of a twin/ fact is this request. */
 static int
 chat_gate_is_twin(const chat_question_t *q, chat_str_t claimant)
 {
@@ -101,7 +85,7 @@ chat_gate_is_twin(const chat_question_t *q, chat_str_t claimant)
 
 /*
  * 1 if the last attempt, which has the same content, is an earlier try of this
- * request's client. *twin: the store does not know this request yet.
+ * request's client. *twin: the store has no twin/ fact of this request yet.
  */
 static int
 chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
@@ -109,11 +93,9 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
 {
     int                        rival = 0;
     size_t                     i, tries = 0;
-    unsigned char              content[16];
     const chat_twin_t         *other = batch->twins;
     static const unsigned char none[16] = { 0 };
 
-    chat_gate_content(q, content);
     *twin = batch->ntwins < CHAT_TWINS_MAX;
 
     for (i = 0; i < batch->nattempts && tries < CHAT_TWINS_MAX; i++) {
@@ -126,7 +108,7 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
         if (chat_gate_is_twin(q, other->claimant)) {
             *twin = 0;
 
-        } else if (memcmp(other->content, content, 16) == 0) {
+        } else if (memcmp(other->content, q->content, 16) == 0) {
             tries += other->retry < q->retry;
             rival |= other->retry == q->retry;
         }
@@ -139,8 +121,9 @@ chat_gate_is_retry(const chat_question_t *q, const chat_batch_t *batch,
     }
 
     /*
-     * A library says how often it has tried, not what: others may have sent
-     * the same content. So all tries that are known must be this client's.
+     * A client library sends the number of its tries, not their identity:
+     * other clients may have sent the same content. So this client must have
+     * sent all known tries.
      */
     return !rival && tries < CHAT_TWINS_MAX && tries <= q->retry;
 }
@@ -164,16 +147,6 @@ chat_gate_may_follow(const chat_question_t *q, const chat_batch_t *batch,
 }
 
 
-void
-chat_gate_twin(const chat_question_t *q, chat_facts_t *facts)
-{
-    unsigned char content[16];
-
-    chat_gate_content(q, content);
-    chat_facts_twin(facts, q->worker, q->request, content, q->retry);
-}
-
-
 /* The step that a continuation answers: the last; NULL: there is none. */
 static const chat_step_t *
 chat_gate_step(const chat_request_t *rq)
@@ -182,7 +155,7 @@ chat_gate_step(const chat_request_t *rq)
 }
 
 
-/* What is known of the occurrences of a call's id within the step. */
+/* One occurrence of a call's id within the step. */
 typedef struct {
     unsigned represents : 1;   /* this one represents the id: the first that
                                   is settled, else the first */
@@ -190,9 +163,7 @@ typedef struct {
 } chat_occurrence_t;
 
 
-/*
- * Of each call of the step, by its position in the step. NULL without memory.
- */
+/* One for each call of the step, in its order. NULL without memory. */
 static chat_occurrence_t *
 chat_gate_occurrences(const chat_request_t *rq, const chat_step_t *step,
                       chat_arena_t *arena)
@@ -289,14 +260,7 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
                            && call->outcome == CHAT_OUTCOME_NONE;
     }
 
-    q->own_results = chat_gate_results(q, NULL);
-    q->sent_results = q->own_results;
-
-    if (q->own_results.data == NULL) {
-        return CHAT_ERROR;
-    }
-
-    return q->nmembers ? CHAT_OK : CHAT_DECLINED;
+    return CHAT_OK;
 }
 
 
@@ -305,6 +269,8 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
                    size_t max_calls, chat_arena_t *arena, chat_question_t *q)
 {
     chat_rc_e          rc = CHAT_ERROR;
+    chat_str_t         parts[3];
+    chat_digest_t      content;
     chat_arena_t      *scratch; /* a held request keeps the arena */
     chat_occurrence_t *occurrences = NULL;
     const chat_step_t *step = chat_gate_step(rq);
@@ -343,7 +309,22 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
 
     chat_arena_destroy(scratch);
 
-    return rc;
+    if (rc != CHAT_OK) {
+        return rc;
+    }
+
+    q->own_results = chat_gate_results(q, NULL);
+    q->sent_results = q->own_results;
+    if (q->own_results.data == NULL) {
+        return CHAT_ERROR;
+    }
+
+    parts[0] = chat_str(q->signature, 16);
+    parts[1] = chat_str(q->transcript, 16);
+    parts[2] = q->own_results;
+    chat_digest_parts(parts, 3, &content);
+    memcpy(q->content, content.bytes, 16);
+    return q->nmembers ? CHAT_OK : CHAT_DECLINED;
 }
 
 
@@ -447,9 +428,9 @@ chat_gate_claim(const chat_question_t *q, uint32_t k, chat_facts_t *facts)
 
 
 /*
- * A store that lost its data. Facts are only ever added, so what a request has
- * read stays true, and it may join it again; as facts name their claimants, it
- * cannot be taken for what another request has done since.
+ * After a loss of data. Facts are only added, so the facts that a request has
+ * read stay true, and it may join them again. They name their claimants, so no
+ * reader attributes them to a later request.
  */
 
 int
@@ -518,7 +499,7 @@ chat_gate_rejoin(const chat_question_t *q, const chat_call_t *calls,
                         &calls[i].fingerprint);
     }
 
-    /* a seal says that all the calls are there */
+    /* a seal is true only together with all calls */
     if (seen->sealed && (!q->chained || ncalls == seen->ncalls)) {
         chat_facts_add(facts, "seal", chat_cstr("1"));
     }

@@ -1,10 +1,9 @@
 /*
  * chat_question.h: what chat_gate.c and chat_question.c share: a question's
- * results, and whether its request may share another one's answer.
+ * results, and whether its request may share the answer of another one.
  *
- * For the files of this folder alone.
- * Promises: requests that ask for other things never share an answer; in
- * doubt a request is one of its own.
+ * Only for the files of this folder. Promises: only equal requests share an
+ * answer; in doubt a request shares none.
  */
 
 #ifndef CHAT_QUESTION_H

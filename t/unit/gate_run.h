@@ -316,7 +316,8 @@ asker_look(asker_t *a)
 
     if (a->d.twin) {
         chat_facts_init(&facts, a->arena);
-        chat_gate_twin(&a->q, &facts);
+        chat_facts_twin(&facts, a->q.worker, a->q.request, a->q.content,
+                        a->q.retry);
         (void) store_join(&facts);
     }
 }
