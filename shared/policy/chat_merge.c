@@ -447,6 +447,29 @@ chat_results_open(chat_results_t *results, const chat_request_t *rq,
 }
 
 
+/* The error for a call that is not in the body, behind another one. */
+static chat_result_t
+chat_open_error(const chat_call_t *call, const chat_call_t *after)
+{
+    chat_result_t result;
+
+    memset(&result, 0, sizeof(result));
+    result.id = call->id;
+    result.after = after;
+    result.unknown = 1;
+    result.payload = chat_cstr(CHAT_OPEN_TEXT);
+
+    /* an approval is refused: that is its error */
+    if (call->kind == CHAT_KIND_APPROVAL) {
+        result.approval = CHAT_APPROVAL_REFUSED;
+    } else {
+        result.outcome = CHAT_OUTCOME_ERROR;
+    }
+
+    return result;
+}
+
+
 chat_rc_e
 chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
                         const chat_step_t *step, const chat_call_t *order,
@@ -490,17 +513,7 @@ chat_results_open_chain(chat_results_t *results, const chat_request_t *rq,
 
         } else if (order[i].approval == CHAT_APPROVAL_NONE
                    && !order[i].delivered) {
-            result.id = order[i].id;
-            result.after = after;
-            result.unknown = 1;
-            result.payload = chat_cstr(CHAT_OPEN_TEXT);
-
-            /* the call is not in the body: a refusal is its error */
-            if (order[i].kind == CHAT_KIND_APPROVAL) {
-                result.approval = CHAT_APPROVAL_REFUSED;
-            } else {
-                result.outcome = CHAT_OUTCOME_ERROR;
-            }
+            result = chat_open_error(&order[i], after);
         }
 
         if (result.id.len != 0 && order[i].kind != CHAT_KIND_PROVIDER

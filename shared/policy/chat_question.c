@@ -224,6 +224,13 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
     const chat_call_t      *call;
     chat_table_entry_t     *entry;
 
+    chat_table_init(&q->index, q->arena);
+    q->members =
+        chat_arena_alloc(q->arena, (step->count + 1) * sizeof(*q->members));
+    if (q->members == NULL) {
+        return CHAT_ERROR;
+    }
+
     for (i = 0; i < step->count; i++) {
         call = &rq->calls[step->first + i];
 
@@ -293,17 +300,13 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     q->complete = !rq->chained;
     memcpy(q->signature, rq->signature.bytes, 16);
     memcpy(q->transcript, rq->transcript.bytes, 16);
-    chat_table_init(&q->index, arena);
-
-    q->members =
-        chat_arena_alloc(arena, (step->count + 1) * sizeof(*q->members));
 
     scratch = chat_arena_create(0);
     if (scratch != NULL) {
         occurrences = chat_gate_occurrences(rq, step, scratch);
     }
 
-    if (q->members != NULL && occurrences != NULL) {
+    if (occurrences != NULL) {
         rc = chat_gate_members(rq, step, occurrences, max_calls, q);
     }
 
