@@ -1,7 +1,7 @@
 /*
  * chat_dialect.c: the table of dialects, and which of them a request speaks.
  *
- * A path alone proves nothing: a request has the dialect whose reader accepts
+ * A path alone proves nothing: a request has the first dialect that accepts
  * its body. Other endpoints with a similar body have none. A body with
  * duplicate members where they matter is refused as ambiguous.
  */

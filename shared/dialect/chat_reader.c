@@ -66,6 +66,19 @@ chat_reader_text(const chat_reader_t *reader, const char *key)
 }
 
 
+int32_t
+chat_reader_index(const chat_reader_t *reader, const chat_json_t *node,
+                  int32_t max)
+{
+    int32_t            index;
+    const chat_json_t *member = chat_json_get(reader->doc, node, "index");
+
+    index = member != NULL ? chat_json_index(reader->doc, member) : 0;
+
+    return node->type == CHAT_JSON_OBJECT && index < max ? index : -1;
+}
+
+
 chat_event_t *
 chat_reader_call(chat_reader_t *reader, chat_event_e type,
                  chat_stream_call_t *call)

@@ -371,7 +371,7 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
 
 /*
  * 1 if the step has calls that the client answers; open: that it still has to
- * answer, or whose decision is unknown.
+ * answer, or that have an unknown decision.
  */
 static int
 has_member(const chat_request_t *rq, const chat_step_t *step, int open)

@@ -184,7 +184,7 @@ struct chat_transcript_s {
                              has no result, from 1 on; 0: none */
     size_t       nearlier;
 
-    const chat_json_t *hashed; /* message whose words are in the digest */
+    const chat_json_t *hashed; /* message with the words in the digest */
     chat_digest_t      digest;
 };
 
@@ -206,10 +206,10 @@ void chat_transcript_fail(chat_transcript_t *t, chat_rc_e rc);
  */
 void chat_transcript_read(chat_transcript_t *t, const chat_json_t *list);
 
-/* Adds a step whose calls the body does not have, but only names. */
+/* Adds a step of which the body names the calls, but does not have them. */
 void chat_transcript_chain(chat_transcript_t *t, chat_str_t chain);
 
-/* The same, whose calls are the results behind the last run. */
+/* The same; its calls are the results behind the last run. */
 void chat_transcript_tail(chat_transcript_t *t, chat_str_t chain);
 
 /*

@@ -262,7 +262,7 @@ is_whole(chat_str_t args)
 }
 
 
-/* A call without a result whose arguments broke off is not ready. */
+/* A call without a result is not ready if its arguments broke off. */
 static chat_str_t
 call_args(chat_transcript_t *t, chat_call_t *call)
 {

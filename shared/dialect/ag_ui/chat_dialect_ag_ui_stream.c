@@ -585,26 +585,7 @@ static const struct {
 };
 
 
-static void
-end_by_type(reader_t *r, ends_e ends)
-{
-    chat_str_t lane;
-
-    if (r->chunked == NULL || ends == CHAT_AG_UI_NONE) {
-        return;
-    }
-
-    if (ends == CHAT_AG_UI_ALL) {
-        close_all(r);
-        return;
-    }
-
-    lane = chat_reader_text(&r->reader, "subagentRunId");
-
-    if (ends == CHAT_AG_UI_LANE || lane.len != 0) {
-        close_lane(r, lane);
-    }
-}
+#define CHAT_AG_UI_TYPES (sizeof(types) / sizeof(types[0]))
 
 
 /* 1 if the text is one that a type can be: capitals and underscores. */
@@ -627,9 +608,9 @@ is_type(chat_str_t type)
 chat_rc_e
 chat_ag_ui_read(void *reader, const chat_frame_t *frame)
 {
-    size_t     i;
-    chat_str_t type;
+    size_t     i = 0;
     reader_t  *r = reader;
+    chat_str_t type, lane;
 
     if (r->reader.doc == NULL) {
         return CHAT_DECLINED;
@@ -640,14 +621,26 @@ chat_ag_ui_read(void *reader, const chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
-    for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (chat_str_is(type, types[i].type)) {
-            end_by_type(r, types[i].ends);
-            if (types[i].read != NULL) {
-                types[i].read(r);
-            }
-            break;
+    while (i < CHAT_AG_UI_TYPES && !chat_str_is(type, types[i].type)) {
+        i++;
+    }
+
+    if (i == CHAT_AG_UI_TYPES) {
+        return CHAT_OK;
+    }
+
+    if (types[i].ends == CHAT_AG_UI_ALL) {
+        close_all(r);
+
+    } else if (types[i].ends != CHAT_AG_UI_NONE && r->chunked != NULL) {
+        lane = chat_reader_text(&r->reader, "subagentRunId");
+        if (types[i].ends == CHAT_AG_UI_LANE || lane.len != 0) {
+            close_lane(r, lane);
         }
+    }
+
+    if (types[i].read != NULL) {
+        types[i].read(r);
     }
 
     return CHAT_OK;

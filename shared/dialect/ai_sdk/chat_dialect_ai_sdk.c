@@ -3,7 +3,7 @@
  *
  * Here: requests, what the module itself writes, and the row. The body is the
  * whole transcript: messages, each with parts; or, where an app has changed it
- * so, the last message alone. A call and its result are one part, whose state
+ * so, the last message alone. A call and its result are one part; its state
  * says how far it has come. Parts of the type step-start divide an assistant
  * message into steps.
  * Promises: a part of an unknown type or state is never a call to wait for;
@@ -272,7 +272,7 @@ set_class(chat_transcript_t *t)
         rq->regenerates = chat_json_text(doc, doc->root, "messageId");
 
         if (chat_str_eq(rq->regenerates, rq->last_message)) {
-            /* the user's message, whose answer is made anew */
+            /* the user's message: its answer is made anew */
             rq->regenerates.len = 0;
         }
 
@@ -704,31 +704,27 @@ empty(const chat_request_t *rq, const chat_result_t *results, size_t n,
 }
 
 
-/* A call whose input breaks off would stay half open in the client. */
 static void
-close_call(const chat_reader_t *reader, chat_str_t id, chat_buf_t *out)
+interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
 {
-    const chat_ai_sdk_call_t *own = chat_calls_find(&reader->calls, id);
+    size_t                    i;
+    const chat_reader_t      *reader = state;
+    const chat_ai_sdk_call_t *own;
 
-    if (own != NULL) {
+    /* a call without the end of its input would stay half open */
+    for (i = 0; i < in->nhalf_open; i++) {
+        own = chat_calls_find(&reader->calls, in->half_open[i]);
+        if (own == NULL) {
+            continue;
+        }
+
         chat_buf_format(out,
                         "data: {\"type\":\"tool-input-error\","
                         "\"toolCallId\":%j,\"toolName\":%j,\"input\":{},"
                         "\"errorText\":\"The stream broke off before the "
                         "input was complete.\"%s}\n\n",
-                        id, own->call.name,
+                        own->call.id, own->call.name,
                         own->dynamic ? ",\"dynamic\":true" : "");
-    }
-}
-
-
-static void
-interrupted(void *state, const chat_interruption_t *in, chat_buf_t *out)
-{
-    size_t i;
-
-    for (i = 0; i < in->nhalf_open; i++) {
-        close_call(state, in->half_open[i], out);
     }
 
     chat_buf_format(out,

@@ -41,18 +41,7 @@ member(const reader_t *r, const char *key)
 }
 
 
-static chat_event_t *
-emit(reader_t *r, chat_event_e type)
-{
-    chat_event_t *event = chat_events_add(r->reader.events, type);
-
-    event->id = r->id;
-
-    return event;
-}
-
-
-/* Anything else, and what only has a type. */
+/* What only has a type. */
 static void
 plain(reader_t *r, unsigned type)
 {
@@ -179,7 +168,7 @@ ask(reader_t *r, unsigned value)
 {
     chat_str_t *call, approval = chat_reader_text(&r->reader, "approvalId");
 
-    emit(r, CHAT_EVENT_CALL_ASK);
+    chat_events_add(r->reader.events, CHAT_EVENT_CALL_ASK)->id = r->id;
 
     if (approval.len == 0 || approval.len > CHAT_ID_MAX
         || r->id.len > CHAT_ID_MAX || r->nasks == CHAT_AI_SDK_ASKS_MAX
@@ -204,9 +193,11 @@ ask(reader_t *r, unsigned value)
 static void
 decide(reader_t *r, unsigned value)
 {
-    r->id = asked(r, chat_reader_text(&r->reader, "approvalId"));
+    chat_str_t id = asked(r, chat_reader_text(&r->reader, "approvalId"));
 
-    emit(r, r->id.len ? CHAT_EVENT_CALL_ASK : CHAT_EVENT_OPAQUE);
+    if (id.len != 0) {
+        chat_events_add(r->reader.events, CHAT_EVENT_CALL_ASK)->id = id;
+    }
 }
 
 
@@ -235,8 +226,10 @@ static void
 read_output(reader_t *r, unsigned outcome)
 {
     const chat_json_t *node;
-    chat_event_t      *event = emit(r, CHAT_EVENT_CALL_RESULT);
+    chat_event_t      *event;
 
+    event = chat_events_add(r->reader.events, CHAT_EVENT_CALL_RESULT);
+    event->id = r->id;
     event->outcome = outcome;
     if (outcome == CHAT_OUTCOME_OK && chat_json_true(member(r, "preliminary")))
     {

@@ -362,20 +362,6 @@ read_block(reader_t *r, chat_str_t type)
 }
 
 
-static void
-begin_message(reader_t *r)
-{
-    const chat_json_t *message = chat_reader_get(&r->reader, "message");
-
-    chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
-        chat_json_text(r->reader.doc, message, "id");
-
-    /* Blocks of a message that was cut off are never stopped. */
-    r->base += r->messages != 0 ? CHAT_ANTHROPIC_INDEX + 1 : 0;
-    r->messages++;
-}
-
-
 /* message_delta: its stop_reason says whether the calls can be answered. */
 static void
 read_reason(reader_t *r)
@@ -424,7 +410,13 @@ read_frame(void *reader, const chat_frame_t *frame)
         read_block(r, type);
 
     } else if (chat_str_is(type, "message_start")) {
-        begin_message(r);
+        chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
+            chat_json_text(r->reader.doc,
+                           chat_reader_get(&r->reader, "message"), "id");
+
+        /* blocks of a message that was cut off are never stopped */
+        r->base += r->messages != 0 ? CHAT_ANTHROPIC_INDEX + 1 : 0;
+        r->messages++;
 
     } else if (chat_str_is(type, "message_delta")) {
         read_reason(r);

@@ -27,7 +27,7 @@ is_model(chat_json_doc_t *doc, const chat_json_t *content)
 }
 
 
-/* Either spelling of a member's key is good in a request. */
+/* A request may spell the key of a member in either way. */
 static const chat_json_t *
 either(chat_json_doc_t *doc, const chat_json_t *part, const char *key,
        const char *other)

@@ -32,8 +32,8 @@ const chat_json_t *chat_gemini_function(chat_json_doc_t   *doc,
 
 /*
  * The id of a call: its own, or, where the provider gave none, its place: the
- * how manieth answer since the user's words it is in, and the how manieth of
- * its calls it is. Data is NULL without memory.
+ * number of its answer since the user's words, and its number among the calls
+ * of that answer. Data is NULL without memory.
  */
 chat_str_t chat_gemini_id(chat_json_doc_t *doc, chat_arena_t *arena,
                           const chat_json_t *function, uint32_t since,

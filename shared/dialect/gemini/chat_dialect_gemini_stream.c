@@ -229,28 +229,6 @@ read_content(reader_t *r, const chat_json_t *candidate)
 }
 
 
-/* The number of a candidate, 0 where it has none; -1: it is skipped. */
-static int32_t
-candidate_number(chat_json_doc_t *doc, const chat_json_t *candidate)
-{
-    int32_t            index;
-    const chat_json_t *node;
-
-    if (candidate->type != CHAT_JSON_OBJECT) {
-        return -1;
-    }
-
-    node = chat_json_get(doc, candidate, "index");
-    if (node == NULL) {
-        return 0;
-    }
-
-    index = chat_json_index(doc, node);
-
-    return index < CHAT_GEMINI_CANDIDATES ? index : -1;
-}
-
-
 static void
 read_candidate(reader_t *r, int32_t index, const chat_json_t *candidate)
 {
@@ -287,7 +265,7 @@ read_candidates(reader_t *r, const chat_json_t *candidates)
     for (node = chat_list_first(candidates); node;
          node = chat_list_next(candidates, node))
     {
-        index = candidate_number(r->reader.doc, node);
+        index = chat_reader_index(&r->reader, node, CHAT_GEMINI_CANDIDATES);
 
         if (index >= 0) {
             read_candidate(r, index, node);

@@ -1,5 +1,5 @@
 /*
- * chat_dialect_openai_chat.c: OpenAI's Chat Completions and its likes.
+ * chat_dialect_openai_chat.c: OpenAI's Chat Completions, which others copied.
  *
  * A step is an assistant message with tool_calls; its results are the tool
  * messages behind it, and a missing one is inserted there.
@@ -261,28 +261,6 @@ is_idle(const chat_frame_t *frame)
 }
 
 
-/* The number of a choice, 0 where it has none; -1: it is skipped. */
-static int32_t
-choice_number(chat_json_doc_t *doc, const chat_json_t *choice)
-{
-    int32_t            index;
-    const chat_json_t *node;
-
-    if (choice->type != CHAT_JSON_OBJECT) {
-        return -1;
-    }
-
-    node = chat_json_get(doc, choice, "index");
-    if (node == NULL) {
-        return 0;
-    }
-
-    index = chat_json_index(doc, node);
-
-    return index < CHAT_COMPLETIONS_CHOICES ? index : -1;
-}
-
-
 /*
  * CALL_READY of the calls of the choice that are complete, now that this place
  * opens: the one that had the place, and those before it whose arguments are
@@ -420,21 +398,6 @@ index_id(reader_t *r, live_t *own)
 }
 
 
-/* The first id and name that say something stand. */
-static void
-learn(reader_t *r, live_t *own, chat_str_t id, chat_str_t name)
-{
-    if (own->call.name.len == 0 && name.len != 0) {
-        own->call.name = chat_reader_keep(&r->reader, name);
-    }
-
-    if (own->call.id.len == 0 && id.len != 0) {
-        own->call.id = chat_reader_keep(&r->reader, id);
-        index_id(r, own);
-    }
-}
-
-
 /*
  * Opens a call, or opens its place anew for another (some servers give every
  * call the same index); what stands before it in its choice is complete.
@@ -512,7 +475,15 @@ read_entry(reader_t *r, uint32_t place, const chat_json_t *entry,
         return chat_events_mark(r->reader.events, NULL);
     }
 
-    learn(r, own, id, name);
+    /* the first id and name that say something stand */
+    if (own->call.name.len == 0 && name.len != 0) {
+        own->call.name = chat_reader_keep(&r->reader, name);
+    }
+
+    if (own->call.id.len == 0 && id.len != 0) {
+        own->call.id = chat_reader_keep(&r->reader, id);
+        index_id(r, own);
+    }
 
     if (opens) {
         chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, &own->call);
@@ -655,7 +626,7 @@ read_chunk(reader_t *r, const chat_json_t *choices)
     }
 
     for (node = choices->child; node; node = node->next) {
-        index = choice_number(doc, node);
+        index = chat_reader_index(&r->reader, node, CHAT_COMPLETIONS_CHOICES);
 
         if (index < 0) {
             events->keeps = 1;
@@ -682,24 +653,12 @@ read_chunk(reader_t *r, const chat_json_t *choices)
 static int
 is_error(const chat_json_doc_t *doc, const chat_json_t *error)
 {
-    if (error == NULL) {
-        return 0;
-    }
-
-    switch (error->type) {
-    case CHAT_JSON_NULL:
-    case CHAT_JSON_FALSE:
-        return 0;
-
-    case CHAT_JSON_NUMBER:
-        return chat_json_index(doc, error) != 0;
-
-    case CHAT_JSON_STRING:
-        return chat_json_raw(doc, error).len > 2;
-
-    default:
-        return 1;
-    }
+    return error != NULL && error->type != CHAT_JSON_NULL
+           && error->type != CHAT_JSON_FALSE
+           && !(error->type == CHAT_JSON_NUMBER
+                && chat_json_index(doc, error) == 0)
+           && !(error->type == CHAT_JSON_STRING
+                && chat_json_raw(doc, error).len == 2);
 }
 
 
@@ -721,7 +680,7 @@ read_frame(void *reader, const chat_frame_t *frame)
     if (chat_str_starts(frame->data, "[DONE]")) {
         chat_reader_end(&r->reader, CHAT_END_FINISHED);
 
-    } else if (error && is_error(r->reader.doc, error)) {
+    } else if (is_error(r->reader.doc, error)) {
         chat_reader_end(&r->reader, CHAT_END_FAILED);
 
     } else if (choices && choices->type == CHAT_JSON_ARRAY) {

@@ -88,8 +88,8 @@ find_type(chat_str_t type)
 
 
 /*
- * A few types are the client's or the server's as the single call says. What
- * the model did not wait for (async) nobody has to wait for.
+ * A few types are the client's or the server's as the single call says. The
+ * model did not wait for an async call, so no request waits for its result.
  */
 static chat_kind_e
 call_kind(chat_json_doc_t *doc, const chat_json_t *item,
@@ -170,7 +170,7 @@ chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
 
 
 /*
- * The type whose answer the item is, and the id of the call that it answers;
+ * The type of call that the item answers, and the id of that call;
  * NULL if it is no answer of a client.
  */
 static const chat_responses_type_t *
@@ -274,22 +274,6 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 }
 
 
-/* Sets the decision of an approval, and its reason as JSON text. */
-static void
-read_decision(chat_transcript_t *t, chat_call_t *call,
-              const chat_responses_type_t *type)
-{
-    const chat_json_t *reason =
-        chat_json_typed(t->doc, call->result, type->says[1], CHAT_JSON_STRING);
-
-    call->approval = chat_json_flag(t->doc, call->result, type->says[0])
-                         ? CHAT_APPROVAL_GRANTED
-                         : CHAT_APPROVAL_REFUSED;
-
-    call->reason = chat_json_raw(t->doc, reason);
-}
-
-
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
@@ -304,7 +288,12 @@ call_result(chat_transcript_t *t, chat_call_t *call)
     }
 
     if (type->kind == CHAT_KIND_APPROVAL) {
-        read_decision(t, call, type);
+        call->approval = chat_json_flag(t->doc, call->result, type->says[0])
+                             ? CHAT_APPROVAL_GRANTED
+                             : CHAT_APPROVAL_REFUSED;
+        call->reason = chat_json_raw(
+            t->doc, chat_json_typed(t->doc, call->result, type->says[1],
+                                    CHAT_JSON_STRING));
         return;
     }
 
@@ -387,7 +376,7 @@ shell_output(const chat_result_t *result, chat_json_type_e type,
     chat_buf_puts(out, ok ? "[{\"stdout\":" : "[{\"stdout\":\"\",\"stderr\":");
     value_text(result, type, out);
 
-    /* a command whose outcome is unknown may still run */
+    /* a command with an unknown outcome may still run */
     chat_buf_format(out, "%s,\"outcome\":{\"type\":\"%s}}]",
                     ok ? ",\"stderr\":\"\"" : "",
                     result->unknown ? "timeout\""

@@ -217,27 +217,6 @@ item_done(reader_t *r, size_t index, const chat_json_t *item,
 }
 
 
-static void
-item_added(reader_t *r, size_t index, const chat_json_t *item)
-{
-    chat_responses_call_t call;
-    live_t               *own;
-
-    if (chat_responses_call(r->reader.doc, item, &call)) {
-        (void) open_call(r, index, &call, 0);
-        return;
-    }
-
-    reach(r, index);
-    own = call_at(r, index);
-    if (own != NULL) {
-        own->state = CHAT_RESPONSES_OTHER;
-    }
-
-    r->reader.changed = 1;
-}
-
-
 /* A frame about one output item. */
 static void
 read_item(reader_t *r, chat_str_t type, const chat_json_t *node, int32_t index)
@@ -252,7 +231,16 @@ read_item(reader_t *r, chat_str_t type, const chat_json_t *node, int32_t index)
     delta = chat_reader_get(reader, "delta");
 
     if (chat_str_is(type, "response.output_item.added")) {
-        item_added(r, (size_t) index, item);
+        if (chat_responses_call(reader->doc, item, &call)) {
+            (void) open_call(r, (size_t) index, &call, 0);
+        } else {
+            reach(r, (size_t) index);
+            own = call_at(r, (size_t) index);
+            if (own != NULL) {
+                own->state = CHAT_RESPONSES_OTHER;
+            }
+            reader->changed = 1;
+        }
 
     } else if (chat_str_is(type, "response.output_item.done")
                && chat_responses_call(reader->doc, item, &call))
@@ -346,27 +334,6 @@ end_of(chat_str_t type)
 }
 
 
-static void
-open_turn(reader_t *r, chat_str_t type, const chat_json_t *response)
-{
-    if (response == NULL
-        || (r->opened && !chat_str_is(type, "response.created"))) {
-        return;
-    }
-
-    /* another response in the same stream counts its items from 0 again */
-    if (r->opened) {
-        r->base = r->top;
-        r->lost = 0;
-    }
-
-    r->opened = 1;
-
-    chat_events_add(r->reader.events, CHAT_EVENT_TURN_OPEN)->id =
-        chat_json_text(r->reader.doc, response, "id");
-}
-
-
 /* A frame about the response as a whole, or about nothing that is followed. */
 static void
 read_response(reader_t *r, chat_str_t type)
@@ -375,7 +342,19 @@ read_response(reader_t *r, chat_str_t type)
     chat_events_t     *events = r->reader.events;
     const chat_json_t *response = chat_reader_get(&r->reader, "response");
 
-    open_turn(r, type, response);
+    if (response != NULL
+        && (!r->opened || chat_str_is(type, "response.created"))) {
+        /* another response in the same stream counts its items from 0 again */
+        if (r->opened) {
+            r->base = r->top;
+            r->lost = 0;
+        }
+
+        r->opened = 1;
+        chat_events_add(events, CHAT_EVENT_TURN_OPEN)->id =
+            chat_json_text(r->reader.doc, response, "id");
+    }
+
     read_output(r, chat_json_get(r->reader.doc, response, "output"),
                 end == CHAT_END_FINISHED);
 
