@@ -734,61 +734,6 @@ typedef struct {
 } chat_splice_t;
 
 
-/*
- * The result for each call of the request, by index: a list in the arena, NULL
- * where there is none. Of the calls of one id in a step only the first takes
- * a result, unless the provider wants one for each.
- */
-static const chat_result_t **
-map_results(const chat_splice_t *s, const chat_result_t *results, size_t n)
-{
-    size_t                i;
-    chat_table_t          ids;
-    const chat_call_t    *call;
-    chat_table_entry_t   *entry;
-    const chat_result_t **map;
-
-    map =
-        chat_arena_alloc(s->edits->arena, (s->rq->ncalls + 1) * sizeof(*map));
-    if (map == NULL) {
-        return NULL;
-    }
-
-    for (i = 0; i < n; i++) {
-        call = results[i].call;
-
-        if (call != NULL && !chat_call_is_settled(call)
-            && map[call - s->rq->calls] == NULL)
-        {
-            map[call - s->rq->calls] = &results[i];
-        }
-    }
-
-    chat_table_init(&ids, s->edits->arena);
-
-    for (i = 0; i < s->rq->ncalls && !s->form->each; i++) {
-        call = &s->rq->calls[i];
-
-        if (i != 0 && call->step != call[-1].step) {
-            chat_table_reset(&ids);
-        }
-
-        if (!chat_call_is_member(call)) {
-            continue;
-        }
-
-        entry = chat_table_put(&ids, call->id);
-        if (entry == NULL) {
-            return NULL;
-        }
-
-        map[i] = entry->number++ == 0 ? map[i] : NULL;
-    }
-
-    return map;
-}
-
-
 /* Ends the results at the front of a step. */
 static void
 close_front(chat_splice_t *s)
@@ -867,32 +812,58 @@ insert(chat_splice_t *s, const chat_result_t *result, const chat_json_t *place)
 }
 
 
-/* Inserts the results that are messages or parts of their own. */
+/*
+ * Inserts the results that are messages or parts of their own. Of the calls of
+ * one id in a step only the first takes a result, unless the provider wants
+ * one for each.
+ */
 static chat_rc_e
 insert_all(chat_splice_t *s, const chat_result_t *results, size_t n)
 {
     size_t                i;
     chat_rc_e             rc = CHAT_OK;
-    const chat_call_t    *call = NULL, *last;
-    const chat_result_t **map = map_results(s, results, n);
+    chat_table_t          ids; /* of the present step */
+    const chat_call_t    *call, *calls = s->rq->calls;
+    chat_table_entry_t   *entry;
+    const chat_result_t **map; /* the result of each call, or NULL */
 
+    map =
+        chat_arena_alloc(s->edits->arena, (s->rq->ncalls + 1) * sizeof(*map));
     if (map == NULL) {
         return CHAT_ERROR;
     }
 
+    for (i = 0; i < n; i++) {
+        call = results[i].call;
+
+        if (call != NULL && !chat_call_is_settled(call)
+            && map[call - calls] == NULL) {
+            map[call - calls] = &results[i];
+        }
+    }
+
+    chat_table_init(&ids, s->edits->arena);
+
     for (i = 0; i < s->rq->ncalls && rc == CHAT_OK; i++) {
-        if (map[i] == NULL) {
-            continue;
-        }
+        call = &calls[i];
 
-        last = call;
-        call = &s->rq->calls[i];
-
-        if (last != NULL && last->step != call->step) {
+        if (i != 0 && call->step != call[-1].step) {
             close_front(s);
+            chat_table_reset(&ids);
         }
 
-        rc = insert(s, map[i], call->place);
+        if (!s->form->each && chat_call_is_member(call)) {
+            entry = chat_table_put(&ids, call->id);
+            if (entry == NULL) {
+                return CHAT_ERROR;
+            }
+
+            map[i] = entry->number++ == 0 ? map[i] : NULL;
+        }
+
+        if (map[i] != NULL) {
+            rc = insert(s, map[i], call->place);
+        }
     }
 
     close_front(s);
