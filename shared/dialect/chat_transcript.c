@@ -813,9 +813,9 @@ insert(chat_splice_t *s, const chat_result_t *result, const chat_json_t *place)
 
 
 /*
- * Inserts the results that are messages or parts of their own. Of the calls of
- * one id in a step only the first takes a result, unless the provider wants
- * one for each.
+ * Inserts the results of the body's calls that are messages or parts of their
+ * own. Of the calls of one id in a step only the first takes a result, unless
+ * the provider wants one for each.
  */
 static chat_rc_e
 insert_all(chat_splice_t *s, const chat_result_t *results, size_t n)
@@ -863,15 +863,6 @@ insert_all(chat_splice_t *s, const chat_result_t *results, size_t n)
 
         if (map[i] != NULL) {
             rc = insert(s, map[i], call->place);
-        }
-    }
-
-    close_front(s);
-
-    for (i = 0; i < n && rc == CHAT_OK; i++) {
-        if (results[i].call == NULL && s->rq->chained) {
-            rc = insert(s, &results[i],
-                        results[i].after ? results[i].after->place : NULL);
         }
     }
 
@@ -928,11 +919,21 @@ chat_transcript_splice(const chat_transcript_form_t *form,
     }
 
     for (i = 0; i < n && rc == CHAT_OK; i++) {
+        if (results[i].call == NULL && !rq->chained) {
+            rc = CHAT_BAD;
+
+        } else if (results[i].call == NULL && form->write != NULL) {
+            rc = insert(&s, &results[i],
+                        results[i].after ? results[i].after->place : NULL);
+        }
+    }
+
+    close_front(&s);
+
+    /* the front can be where a changed result begins: it comes first */
+    for (i = 0; i < n && rc == CHAT_OK; i++) {
         if (results[i].call != NULL) {
             rc = change(&s, &results[i]);
-
-        } else if (!rq->chained) {
-            rc = CHAT_BAD;
         }
     }
 
