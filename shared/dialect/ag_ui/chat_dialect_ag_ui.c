@@ -569,38 +569,34 @@ run_event(const chat_request_t *rq, const char *type, chat_buf_t *out)
 
 
 static void
-tell_one(const chat_result_t *result, chat_arena_t *arena, chat_buf_t *out)
-{
-    chat_json_doc_t payload;
-    tool_t          tool;
-
-    /* an interrupt is no call: there is no event that answers it */
-    if (result->call == NULL || result->outcome == CHAT_OUTCOME_NONE
-        || chat_json_parse(&payload, arena, result->payload) != CHAT_OK
-        || read_tool(result, &payload, &tool) != CHAT_OK)
-    {
-        return;
-    }
-
-    chat_buf_format(out,
-                    "data: {\"type\":\"TOOL_CALL_RESULT\",\"messageId\":%v,"
-                    "\"toolCallId\":%j,\"content\":%l,\"role\":\"tool\"}\n\n",
-                    tool.id, result->id,
-                    tool.content.len ? tool.content
-                    : tool.error.len ? tool.error
-                                     : chat_cstr("\"\""));
-}
-
-
-static void
 tell(const chat_result_t *results, size_t n, chat_buf_t *out)
 {
-    size_t        i;
-    chat_arena_t *arena = chat_arena_create(0);
+    tool_t               tool;
+    size_t               i;
+    chat_arena_t        *arena = chat_arena_create(0);
+    chat_json_doc_t      payload;
+    const chat_result_t *result;
 
     for (i = 0; arena != NULL && i < n; i++) {
+        result = &results[i];
         chat_arena_reset(arena);
-        tell_one(&results[i], arena, out);
+
+        /* an interrupt is no call: there is no event that answers it */
+        if (result->call == NULL || result->outcome == CHAT_OUTCOME_NONE
+            || chat_json_parse(&payload, arena, result->payload) != CHAT_OK
+            || read_tool(result, &payload, &tool) != CHAT_OK)
+        {
+            continue;
+        }
+
+        chat_buf_format(
+            out,
+            "data: {\"type\":\"TOOL_CALL_RESULT\",\"messageId\":%v,"
+            "\"toolCallId\":%j,\"content\":%l,\"role\":\"tool\"}\n\n",
+            tool.id, result->id,
+            tool.content.len ? tool.content
+            : tool.error.len ? tool.error
+                             : chat_cstr("\"\""));
     }
 
     chat_arena_destroy(arena);

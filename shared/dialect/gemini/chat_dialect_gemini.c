@@ -289,16 +289,6 @@ content_results(chat_transcript_t *t, const chat_json_t *content)
 }
 
 
-static chat_rc_e
-index_begin(chat_transcript_t *t, index_t *index, size_t n)
-{
-    chat_table_init(&index->keys, t->arena);
-    index->next = chat_arena_alloc(t->arena, n * sizeof(*index->next));
-
-    return index->next != NULL ? CHAT_OK : CHAT_ERROR;
-}
-
-
 /*
  * Indexes the calls of the step by id and by name, in two rounds: ready calls
  * come first. Only its id gives a result to a call that is cut off, and only
@@ -308,15 +298,23 @@ static chat_rc_e
 index_calls(chat_transcript_t *t, const chat_step_t *step)
 {
     int                own_id, ready;
-    size_t             i, n = 2 * step->count;
-    const chat_call_t *call;
     body_t            *body = t->data;
+    size_t             i, n = 2 * step->count;
+    uint32_t          *next;
+    const chat_call_t *call;
 
-    if (index_begin(t, &body->ids, n) || index_begin(t, &body->names, n)
-        || index_begin(t, &body->no_ids, n))
-    {
+    chat_table_init(&body->ids.keys, t->arena);
+    chat_table_init(&body->names.keys, t->arena);
+    chat_table_init(&body->no_ids.keys, t->arena);
+
+    next = chat_arena_alloc(t->arena, 3 * n * sizeof(*next));
+    if (next == NULL) {
         return CHAT_ERROR;
     }
+
+    body->ids.next = next;
+    body->names.next = next + n;
+    body->no_ids.next = next + 2 * n;
 
     for (i = n; i-- > 0; /* void */) {
         call = &t->rq->calls[step->first + i % step->count];
