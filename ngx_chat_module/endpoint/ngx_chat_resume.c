@@ -56,10 +56,7 @@ static void on_index(ngx_chat_ask_t *ask, chat_rc_e rc,
 static void
 send_nothing(ngx_chat_ctx_t *ctx)
 {
-    ngx_chat_follow_leave(ctx);
-    ctx->state = NGX_CHAT_ANSWERED;
-    ngx_http_finalize_request(ctx->request,
-                              ngx_chat_endpoint_nothing(ctx->request));
+    ngx_chat_follow_end(ctx, ngx_chat_endpoint_nothing(ctx->request));
 }
 
 
@@ -81,8 +78,7 @@ refuse(ngx_http_request_t *r, ngx_uint_t status, const char *code,
 static void
 store_failed(ngx_chat_ctx_t *ctx)
 {
-    ngx_http_finalize_request(ctx->request,
-                              ngx_chat_endpoint_away(ctx->request));
+    ngx_chat_follow_end(ctx, ngx_chat_endpoint_away(ctx->request));
 }
 
 
@@ -95,10 +91,9 @@ no_stream(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    ngx_http_finalize_request(ctx->request,
-                              refuse(ctx->request, NGX_HTTP_NOT_FOUND,
-                                     "unknown_stream", NULL,
-                                     "this conversation has no such stream"));
+    ngx_chat_follow_end(ctx, refuse(ctx->request, NGX_HTTP_NOT_FOUND,
+                                    "unknown_stream", NULL,
+                                    "this conversation has no such stream"));
 }
 
 
@@ -409,8 +404,7 @@ follow_stream(ngx_chat_ctx_t *ctx, const chat_listed_t *stream)
     source.wanted = 0;
 
     if (ngx_chat_follow_stream(ctx, &source, resume->place.after) != NGX_OK) {
-        ngx_http_finalize_request(ctx->request,
-                                  NGX_HTTP_INTERNAL_SERVER_ERROR);
+        ngx_chat_follow_end(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 

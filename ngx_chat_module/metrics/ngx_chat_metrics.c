@@ -280,10 +280,10 @@ ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
     count_holds(ctx->worker);
 
     if (ctx->barrier.decision.verdict == CHAT_GATE_WAIT) {
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "attempt %uD is on",
+        ngx_chat_metrics_event(ctx, NGX_CHAT_VERDICT_HELD, "attempt %uD is on",
                                ctx->barrier.decision.k);
     } else {
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_HELD, "%uz missing",
+        ngx_chat_metrics_event(ctx, NGX_CHAT_VERDICT_HELD, "%uz missing",
                                ctx->barrier.needs.nmissing);
     }
 }
@@ -387,25 +387,14 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
 {
     ngx_uint_t what = ctx->verdict;
 
-    /* the event of a verdict, from 1; 0: none */
-    static const unsigned char whats[CHAT_METRICS_VERDICTS] = {
-        [NGX_CHAT_VERDICT_HELD] = CHAT_WHAT_HELD + 1,
-        [NGX_CHAT_VERDICT_RELEASED] = CHAT_WHAT_RELEASED + 1,
-        [NGX_CHAT_VERDICT_ATTACHED] = CHAT_WHAT_ATTACHED + 1,
-        [NGX_CHAT_VERDICT_BOUNCED] = CHAT_WHAT_BOUNCED + 1,
-        [NGX_CHAT_VERDICT_EMPTY] = CHAT_WHAT_EMPTY + 1,
-        [NGX_CHAT_VERDICT_CONFLICT] = CHAT_WHAT_CONFLICT + 1,
-        [NGX_CHAT_VERDICT_SUPERSEDED] = CHAT_WHAT_SUPERSEDED + 1,
-        [NGX_CHAT_VERDICT_UNMANAGED] = CHAT_WHAT_UNMANAGED + 1,
-        [NGX_CHAT_VERDICT_BYPASS] = CHAT_WHAT_BYPASS + 1,
-    };
-
-    if (ctx->dialect == NULL || whats[what] == 0) {
+    if (ctx->dialect == NULL || what == NGX_CHAT_VERDICT_NONE
+        || what == NGX_CHAT_VERDICT_PASSED || what == NGX_CHAT_VERDICT_REFUSED)
+    {
         return;
     }
 
     if (what != NGX_CHAT_VERDICT_RELEASED) {
-        ngx_chat_metrics_event(ctx, (chat_what_e) (whats[what] - 1),
+        ngx_chat_metrics_event(ctx, what,
                                what == NGX_CHAT_VERDICT_HELD ? "observed only"
                                : what == NGX_CHAT_VERDICT_BOUNCED
                                    ? "%uz missing"
@@ -419,13 +408,14 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
                               ctx->wait.found);
     }
 
-    ngx_chat_metrics_event(ctx, CHAT_WHAT_RELEASED, "attempt %uD, %M ms",
-                           ctx->attempt.k, ctx->wait.total);
+    ngx_chat_metrics_event(ctx, NGX_CHAT_VERDICT_RELEASED,
+                           "attempt %uD, %M ms", ctx->attempt.k,
+                           ctx->wait.total);
 }
 
 
 void
-ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
+ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, ngx_uint_t what,
                        const char *detail, ...)
 {
     va_list                   args;

@@ -92,10 +92,10 @@ void ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end);
 void ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx);
 
 /*
- * Logs an event; detail is a format of ngx_sprintf(). Its arguments are
+ * Logs an event: a verdict or chat_what_e. detail is a format of ngx_sprintf(). Its arguments are
  * numbers and constant strings, never text of a client.
  */
-void ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, chat_what_e what,
+void ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, ngx_uint_t what,
                             const char *detail, ...);
 
 /* The store has replied to the request. */

@@ -18,28 +18,6 @@
 #include "metrics/ngx_chat_metrics.h"
 
 
-static void send_stream(ngx_chat_ctx_t *ctx);
-static void on_writable(ngx_http_request_t *r);
-
-
-static void
-begin_stream(ngx_chat_ctx_t *ctx)
-{
-    ngx_http_request_t *r = ctx->request;
-    ngx_connection_t   *c = r->connection;
-
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = on_writable;
-
-    /* a FIN that came with the body would be missed otherwise */
-    if (r->stream == NULL && c->read->ready) {
-        ngx_post_event(c->read, &ngx_posted_events);
-    }
-
-    send_stream(ctx);
-}
-
-
 /* 1 if the client has not taken what it was sent. */
 static ngx_uint_t
 is_blocked(ngx_http_request_t *r)
@@ -260,8 +238,7 @@ finish(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     }
 
     ctx->step(ctx, NGX_CHAT_EVENT_END);
-    ngx_chat_follow_leave(ctx);
-    ngx_http_finalize_request(ctx->request, rc);
+    ngx_chat_follow_end(ctx, rc);
 }
 
 
@@ -436,26 +413,12 @@ ngx_chat_follow_leave(ngx_chat_ctx_t *ctx)
 }
 
 
-static ngx_int_t
-set_type(ngx_http_request_t *r, chat_str_t value)
+void
+ngx_chat_follow_end(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    u_char    *end;
-    ngx_str_t *type = &r->headers_out.content_type;
-
-    type->data = ngx_pnalloc(r->pool, value.len);
-    if (type->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(type->data, value.data, value.len);
-    type->len = value.len;
-
-    /* what follows is not to be added once more */
-    end = ngx_strlchr(type->data, type->data + type->len, ';');
-    r->headers_out.content_type_len =
-        end ? (size_t) (end - type->data) : type->len;
-    r->headers_out.content_type_lowcase = NULL;
-    return NGX_OK;
+    ngx_chat_follow_leave(ctx);
+    ctx->state = NGX_CHAT_ANSWERED;
+    ngx_http_finalize_request(ctx->request, rc);
 }
 
 
@@ -466,16 +429,16 @@ set_type(ngx_http_request_t *r, chat_str_t value)
 static ngx_int_t
 set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
 {
-    ngx_int_t  rc = NGX_OK;
     chat_str_t rest = head->headers, name, value;
     chat_buf_t lines = { 0 };
-    ngx_uint_t admits;
+    ngx_uint_t admits, failed = 0;
 
     admits = chat_recording_admits(head->headers, ctx->headers.origin);
 
     while (chat_recording_header_next(&rest, &name, &value)) {
         if (ngx_chat_headers_is(name, "content-type")) {
-            rc = set_type(ctx->request, value);
+            failed |= chat_arena_dup(ctx->kept, value, &value) != CHAT_OK;
+            ngx_chat_answer_type(ctx->request, value);
 
         } else if (admits || !chat_recording_is_cors(name)
                    || ngx_chat_headers_is(name, "vary"))
@@ -485,15 +448,8 @@ set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
         }
     }
 
-    if (lines.failed
-        || chat_arena_dup(ctx->kept, chat_buf_str(&lines), &ctx->barrier.cors)
-               != CHAT_OK)
-    {
-        rc = NGX_ERROR;
-    }
-
-    chat_buf_free(&lines);
-    return rc;
+    failed |= chat_buf_move(&lines, ctx->kept, &ctx->barrier.cors) != CHAT_OK;
+    return failed ? NGX_ERROR : NGX_OK;
 }
 
 
@@ -561,7 +517,7 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
     ngx_http_request_t *r = ctx->request;
 
     if (init_rewriter(ctx, message, results, n) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        ngx_chat_follow_end(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 
@@ -577,11 +533,19 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
             ctx->step(ctx, NGX_CHAT_EVENT_END);
         }
 
-        ngx_http_finalize_request(r, rc);
+        ngx_chat_follow_end(ctx, rc);
         return;
     }
 
-    begin_stream(ctx);
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = on_writable;
+
+    /* a FIN that came with the body would be missed otherwise */
+    if (r->stream == NULL && r->connection->read->ready) {
+        ngx_post_event(r->connection->read, &ngx_posted_events);
+    }
+
+    send_stream(ctx);
 }
 
 

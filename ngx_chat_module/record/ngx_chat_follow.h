@@ -48,6 +48,9 @@ void ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc);
 /* Stops following; safe at any time. */
 void ngx_chat_follow_leave(ngx_chat_ctx_t *ctx);
 
+/* The same, and finalizes the request: with an error NGINX may redirect it. */
+void ngx_chat_follow_end(ngx_chat_ctx_t *ctx, ngx_int_t rc);
+
 /*
  * Follows the recording behind the last event that the client has (0: none);
  * as ngx_chat_reader_join().

@@ -271,10 +271,8 @@ on_silence(ngx_event_t *ev)
 static void
 add_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
 {
-    chat_buf_t              type = { 0 };
-    ngx_table_elt_t        *h;
-    ngx_http_request_t     *r = ctx->request;
-    ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
+    chat_buf_t          type = { 0 };
+    ngx_http_request_t *r = ctx->request;
 
     chat_buf_add(&type, chat_str(r->headers_out.content_type.data,
                                  r->headers_out.content_type.len));
@@ -293,16 +291,7 @@ add_lines(ngx_chat_ctx_t *ctx, chat_buf_t *lines)
     }
 
     chat_buf_free(&type);
-
-    while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (ctx->response.early
-                ? ngx_chat_headers_counts(&r->headers_out.headers, h)
-                : h->hash != 0)
-        {
-            chat_recording_header(lines, chat_str(h->key.data, h->key.len),
-                                  chat_str(h->value.data, h->value.len));
-        }
-    }
+    ngx_chat_filter_lines(r, 0, lines);
 }
 
 
@@ -398,33 +387,26 @@ on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
 }
 
 
-/*
- * 1 if it is recorded with or without followers: the client may resume it, or
- * other requests have brought results of its batch and may be about to hear of
- * the claim.
- */
-static ngx_uint_t
-is_recorded_anyway(ngx_chat_ctx_t *ctx)
-{
-    return ctx->indexed != NULL
-           || (ctx->barrier.partial
-               && ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH);
-}
-
-
 /* Puts the fact that decides, unless another one stands, and asks for it. */
 static void
 decide(ngx_chat_writer_t *writer)
 {
     chat_arena_t   *arena;
     chat_facts_t    facts;
+    ngx_uint_t      kept;
     chat_store_t   *store = writer->store;
     ngx_chat_ctx_t *ctx = writer->ctx;
 
+    /* its client may resume it, or other requests have carried results of its
+       batch and may be about to learn of the claim */
+    kept = writer->indexed
+           || (ctx->barrier.partial
+               && ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH);
+
     arena = chat_arena_create(0);
     chat_facts_init(&facts, arena);
-    chat_facts_record(&facts, is_recorded_anyway(ctx) ? CHAT_RECORDING_KEPT
-                                                      : CHAT_RECORDING_NONE);
+    chat_facts_record(&facts,
+                      kept ? CHAT_RECORDING_KEPT : CHAT_RECORDING_NONE);
 
     if (writer->indexed && !facts.failed) {
         chat_facts_head(&facts, chat_buf_str(&writer->head));

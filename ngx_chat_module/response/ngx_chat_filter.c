@@ -60,31 +60,24 @@ ngx_chat_filter_conf(ngx_chat_loc_conf_t *conf, const chat_dialect_t *dialect,
 }
 
 
-/* The Access-Control and Vary lines of the answer, for waiting requests. */
-static chat_str_t
-find_cors(ngx_chat_ctx_t *ctx)
+void
+ngx_chat_filter_lines(ngx_http_request_t *r, ngx_uint_t cors,
+                      chat_buf_t *lines)
 {
-    chat_str_t              cors = { NULL, 0 };
-    chat_buf_t              lines = { 0 };
+    chat_str_t              name;
     ngx_table_elt_t        *h;
-    ngx_http_request_t     *r = ctx->request;
     ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
 
     while ((h = ngx_chat_headers_next(&walk)) != NULL) {
-        if (chat_recording_is_cors(chat_str(h->key.data, h->key.len))
-            && ngx_chat_headers_counts(&r->headers_out.headers, h))
+        name = chat_str(h->key.data, h->key.len);
+
+        if (ngx_chat_headers_counts(&r->headers_out.headers, h)
+            && (!cors || chat_recording_is_cors(name)))
         {
-            chat_recording_header(&lines, chat_str(h->key.data, h->key.len),
+            chat_recording_header(lines, name,
                                   chat_str(h->value.data, h->value.len));
         }
     }
-
-    if (!lines.failed) {
-        (void) chat_arena_dup(ctx->kept, chat_buf_str(&lines), &cors);
-    }
-
-    chat_buf_free(&lines);
-    return cors;
 }
 
 
@@ -92,6 +85,7 @@ find_cors(ngx_chat_ctx_t *ctx)
 static ngx_int_t
 open_stream(ngx_chat_ctx_t *ctx)
 {
+    chat_buf_t           cors = { 0 };
     chat_request_t      *rq = &ctx->body.rq;
     chat_follow_conf_t   fc;
     chat_stream_conf_t   sc;
@@ -126,7 +120,8 @@ open_stream(ngx_chat_ctx_t *ctx)
     sc.replay = (chat_replay_e) conf->replay;
     sc.scope = ctx->scope;
     sc.began = ngx_chat_now();
-    sc.cors = find_cors(ctx);
+    ngx_chat_filter_lines(ctx->request, 1, &cors);
+    (void) chat_buf_move(&cors, ctx->kept, &sc.cors);
     sc.observe = (int) conf->dry_run;
     sc.resumable = ctx->stream_id != NULL;
 
@@ -167,6 +162,11 @@ send_header(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
     }
 
     rc = next_header_filter(r);
+
+    if (rc > NGX_OK) {
+        /* a filter refuses the request: an error page takes its place */
+        ctx->recorder->end(ctx, 0);
+    }
 
     return rc == NGX_ERROR && r->connection->error
                    && ngx_chat_orphan_begin(ctx)

@@ -40,7 +40,7 @@ ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
 
 /* The same for literals. */
 static ngx_int_t
-ngx_chat_answer_add(ngx_http_request_t *r, const char *key, const char *value)
+add_literal(ngx_http_request_t *r, const char *key, const char *value)
 {
     ngx_str_t k = { ngx_strlen(key), (u_char *) key };
     ngx_str_t v = { ngx_strlen(value), (u_char *) value };
@@ -51,7 +51,7 @@ ngx_chat_answer_add(ngx_http_request_t *r, const char *key, const char *value)
 
 /* 1 if the answer has a header of this name, but not from text. */
 static ngx_uint_t
-ngx_chat_answer_has(ngx_http_request_t *r, ngx_str_t name, chat_str_t text)
+has_header(ngx_http_request_t *r, ngx_str_t name, chat_str_t text)
 {
     ngx_table_elt_t        *h;
     ngx_chat_headers_walk_t walk = { &r->headers_out.headers.part, 0 };
@@ -75,7 +75,7 @@ ngx_chat_answer_has(ngx_http_request_t *r, ngx_str_t name, chat_str_t text)
  * has already.
  */
 static ngx_int_t
-ngx_chat_answer_add_lines(ngx_http_request_t *r, chat_str_t text)
+add_lines(ngx_http_request_t *r, chat_str_t text)
 {
     ngx_str_t  key, value;
     chat_str_t rest = text, name, content;
@@ -87,7 +87,7 @@ ngx_chat_answer_add_lines(ngx_http_request_t *r, chat_str_t text)
         value.len = content.len;
 
         /* a page takes none of them twice */
-        if (!ngx_chat_answer_has(r, key, text)
+        if (!has_header(r, key, text)
             && ngx_chat_answer_add_header(r, key, value) != NGX_OK)
         {
             return NGX_ERROR;
@@ -114,25 +114,25 @@ ngx_chat_answer_cors(ngx_chat_ctx_t *ctx)
     }
 
     ngx_memcpy(text, ctx->barrier.cors.data, ctx->barrier.cors.len);
-    return ngx_chat_answer_add_lines(r, chat_str(text, ctx->barrier.cors.len));
+    return add_lines(r, chat_str(text, ctx->barrier.cors.len));
 }
 
 
-static void
-ngx_chat_answer_type(ngx_http_request_t *r, const char *type)
+void
+ngx_chat_answer_type(ngx_http_request_t *r, chat_str_t type)
 {
-    r->headers_out.content_type.data = (u_char *) type;
-    r->headers_out.content_type.len = ngx_strlen(type);
-    /* what types are compared by */
-    r->headers_out.content_type_len = strcspn(type, ";");
+    r->headers_out.content_type.data = (u_char *) type.data;
+    r->headers_out.content_type.len = type.len;
+    /* without parameters: NGINX compares types, and may add a charset */
+    r->headers_out.content_type_len = chat_str_cut(&type, ';').len;
     r->headers_out.content_type_lowcase = NULL;
 }
 
 
 /* Header of an SSE answer (sse) or a JSON one. */
 static ngx_int_t
-ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
-                       off_t length)
+send_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
+            off_t length)
 {
     const char         *line = ctx->dialect->sse_header;
     ngx_http_request_t *r = ctx->request;
@@ -142,12 +142,12 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
     r->headers_out.status = status;
     r->headers_out.content_length_n = length;
 
-    ngx_chat_answer_type(r, sse ? "text/event-stream" : "application/json");
+    ngx_chat_answer_type(
+        r, chat_cstr(sse ? "text/event-stream" : "application/json"));
 
-    if (ngx_chat_answer_add(r, "Cache-Control", "no-cache") != NGX_OK
-        || (sse && ngx_chat_answer_add(r, "X-Accel-Buffering", "no") != NGX_OK)
-        || (sse && line != NULL
-            && ngx_chat_answer_add_lines(r, chat_cstr(line)) != NGX_OK))
+    if (add_literal(r, "Cache-Control", "no-cache") != NGX_OK
+        || (sse && add_literal(r, "X-Accel-Buffering", "no") != NGX_OK)
+        || (sse && line != NULL && add_lines(r, chat_cstr(line)) != NGX_OK))
     {
         return NGX_ERROR;
     }
@@ -158,7 +158,7 @@ ngx_chat_answer_header(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
 
 /* out as one buffer in the pool; frees out. NULL: no memory. */
 static ngx_buf_t *
-ngx_chat_answer_buf(ngx_http_request_t *r, chat_buf_t *out)
+to_buffer(ngx_http_request_t *r, chat_buf_t *out)
 {
     ngx_buf_t *b = NULL;
 
@@ -174,13 +174,21 @@ ngx_chat_answer_buf(ngx_http_request_t *r, chat_buf_t *out)
 }
 
 
+static ngx_int_t
+send_buffer(ngx_http_request_t *r, ngx_buf_t *b)
+{
+    ngx_chain_t out = { b, NULL };
+
+    return ngx_http_output_filter(r, &out);
+}
+
+
 ngx_int_t
 ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
                      const char *type, chat_buf_t *text)
 {
-    ngx_int_t   rc;
-    ngx_buf_t  *b = ngx_chat_answer_buf(r, text);
-    ngx_chain_t out;
+    ngx_int_t  rc;
+    ngx_buf_t *b = to_buffer(r, text);
 
     if (b == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -188,7 +196,7 @@ ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
 
     r->headers_out.status = status;
     r->headers_out.content_length_n = b->last - b->pos;
-    ngx_chat_answer_type(r, type);
+    ngx_chat_answer_type(r, chat_cstr(type));
 
     rc = ngx_http_send_header(r);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
@@ -197,20 +205,7 @@ ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
 
     b->last_buf = r == r->main;
     b->last_in_chain = 1;
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(r, &out);
-}
-
-
-static ngx_int_t
-ngx_chat_answer_write(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
-{
-    ngx_chain_t out;
-
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(ctx->request, &out);
+    return send_buffer(r, b);
 }
 
 
@@ -233,7 +228,7 @@ ngx_chat_answer_beat(ngx_chat_ctx_t *ctx)
     b->flush = 1;
     b->pos = (u_char *) comment;
     b->last = b->pos + sizeof(comment) - 1;
-    return ngx_chat_answer_write(ctx, b);
+    return send_buffer(ctx->request, b);
 }
 
 
@@ -249,7 +244,7 @@ ngx_chat_answer_early(ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    rc = ngx_chat_answer_header(ctx, NGX_HTTP_OK, 1, -1);
+    rc = send_header(ctx, NGX_HTTP_OK, 1, -1);
     ctx->response.mode = NGX_CHAT_ANSWER_UPSTREAM;
     if (rc == NGX_ERROR || rc > NGX_OK) {
         return NGX_ERROR;
@@ -285,8 +280,8 @@ ngx_chat_answer_break(ngx_chat_ctx_t *ctx)
 
 /* Sends header and body and ends the request. b NULL: no memory. */
 static void
-ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
-                    ngx_buf_t *b)
+end_answer(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
+           ngx_buf_t *b)
 {
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
@@ -306,7 +301,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
         ctx->response.mode = NGX_CHAT_ANSWER_LOCAL;
 
     } else {
-        rc = ngx_chat_answer_header(ctx, status, sse, b->last - b->pos);
+        rc = send_header(ctx, status, sse, b->last - b->pos);
         if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
             ngx_http_finalize_request(r, rc);
             return;
@@ -315,7 +310,7 @@ ngx_chat_answer_end(ngx_chat_ctx_t *ctx, ngx_uint_t status, ngx_uint_t sse,
 
     b->last_buf = !ctx->response.truncated;
     b->flush = ctx->response.truncated;
-    ngx_http_finalize_request(r, ngx_chat_answer_write(ctx, b));
+    ngx_http_finalize_request(r, send_buffer(ctx->request, b));
 }
 
 
@@ -363,9 +358,9 @@ typedef struct {
     uint32_t           after;  /* Retry-After in seconds; 0: none */
     unsigned           reason; /* the code is $chat_reason */
     const char        *text;
-} ngx_chat_reply_row_t;
+} reply_row_t;
 
-static const ngx_chat_reply_row_t ngx_chat_replies[CHAT_REPLIES] = {
+static const reply_row_t replies[CHAT_REPLIES] = {
     [CHAT_REPLY_EMPTY] = { NULL, 200, NGX_CHAT_VERDICT_EMPTY, 0, 0, NULL },
     [CHAT_REPLY_BOUNCE] = { NULL, 200, NGX_CHAT_VERDICT_BOUNCED, 0, 0, NULL },
 
@@ -437,14 +432,14 @@ static const ngx_chat_reply_row_t ngx_chat_replies[CHAT_REPLIES] = {
 const char *
 ngx_chat_reply_code(chat_reply_e reply)
 {
-    return ngx_chat_replies[reply].code;
+    return replies[reply].code;
 }
 
 
 ngx_chat_verdict_e
 ngx_chat_reply_verdict(chat_reply_e reply)
 {
-    return ngx_chat_replies[reply].verdict;
+    return replies[reply].verdict;
 }
 
 
@@ -453,16 +448,14 @@ ngx_chat_reply_verdict(chat_reply_e reply)
  * place of the row's; or NULL. NULL: no memory.
  */
 static ngx_buf_t *
-ngx_chat_reply_error(ngx_chat_ctx_t *ctx, chat_reply_e reply,
-                     ngx_uint_t status, const char *text, ngx_uint_t in_band)
+make_error(ngx_chat_ctx_t *ctx, chat_reply_e reply, ngx_uint_t status,
+           const char *text, ngx_uint_t in_band)
 {
-    u_char                      line[NGX_CHAT_REPLY_LINE];
-    chat_buf_t                  out;
-    chat_refusal_t              refusal;
-    const ngx_chat_reply_row_t *row = &ngx_chat_replies[reply];
+    u_char             line[NGX_CHAT_REPLY_LINE];
+    chat_buf_t         out = { 0 };
+    chat_refusal_t     refusal = { 0 };
+    const reply_row_t *row = &replies[reply];
 
-    ngx_memzero(&out, sizeof(out));
-    ngx_memzero(&refusal, sizeof(refusal));
     refusal.status = (unsigned) status;
     refusal.code = row->code;
     refusal.message = text != NULL ? text : row->text;
@@ -479,23 +472,23 @@ ngx_chat_reply_error(ngx_chat_ctx_t *ctx, chat_reply_e reply,
 
     ctx->dialect->refuse(&refusal, (int) in_band, &out);
 
-    return ngx_chat_answer_buf(ctx->request, &out);
+    return to_buffer(ctx->request, &out);
 }
 
 
 ngx_buf_t *
 ngx_chat_reply_in_band(ngx_chat_ctx_t *ctx, ngx_uint_t status)
 {
-    return status < 300 ? ngx_chat_reply_error(ctx, CHAT_REPLY_NO_STREAM,
-                                               NGX_HTTP_BAD_GATEWAY, NULL, 1)
-                        : ngx_chat_reply_error(ctx, CHAT_REPLY_UPSTREAM_STATUS,
-                                               status, NULL, 1);
+    return status < 300
+               ? make_error(ctx, CHAT_REPLY_NO_STREAM, NGX_HTTP_BAD_GATEWAY,
+                            NULL, 1)
+               : make_error(ctx, CHAT_REPLY_UPSTREAM_STATUS, status, NULL, 1);
 }
 
 
 /* Tells a client library what to do after the refusal. */
 static ngx_int_t
-ngx_chat_reply_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status, uint32_t seconds)
+add_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status, uint32_t seconds)
 {
     u_char *after;
 
@@ -506,25 +499,23 @@ ngx_chat_reply_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status, uint32_t seconds)
         }
 
         ngx_sprintf(after, "%uD%Z", seconds);
-        return ngx_chat_answer_add(ctx->request, "Retry-After",
-                                   (char *) after);
+        return add_literal(ctx->request, "Retry-After", (char *) after);
     }
 
     return status == NGX_HTTP_CONFLICT
-               ? ngx_chat_answer_add(ctx->request, "X-Should-Retry", "false")
+               ? add_literal(ctx->request, "X-Should-Retry", "false")
                : NGX_OK;
 }
 
 
 /* Refuses the request: with the row's status, or in band behind a 200. */
 static void
-ngx_chat_reply_refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply,
-                      const char *text)
+refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply, const char *text)
 {
-    uint32_t                    after;
-    ngx_buf_t                  *b;
-    ngx_uint_t                  status;
-    const ngx_chat_reply_row_t *row = &ngx_chat_replies[reply];
+    uint32_t           after;
+    ngx_buf_t         *b;
+    ngx_uint_t         status;
+    const reply_row_t *row = &replies[reply];
 
     ctx->verdict = row->verdict;
 
@@ -544,28 +535,16 @@ ngx_chat_reply_refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply,
         }
     }
 
-    b = ngx_chat_reply_error(ctx, reply, status, text, ctx->response.early);
+    b = make_error(ctx, reply, status, text, ctx->response.early);
 
     if (ctx->response.early) {
         ngx_chat_answer_break(ctx);
 
-    } else if (ngx_chat_reply_advice(ctx, status, after) != NGX_OK) {
+    } else if (add_advice(ctx, status, after) != NGX_OK) {
         b = NULL;
     }
 
-    ngx_chat_answer_end(ctx, status, ctx->response.early, b);
-}
-
-
-ngx_buf_t *
-ngx_chat_answer_interrupted(ngx_chat_ctx_t *ctx, const char *reason,
-                            ngx_uint_t resumable)
-{
-    chat_buf_t out;
-
-    ngx_memzero(&out, sizeof(out));
-    chat_dialect_interrupted(ctx->dialect, reason, (int) resumable, &out);
-    return ngx_chat_answer_buf(ctx->request, &out);
+    end_answer(ctx, status, ctx->response.early, b);
 }
 
 
@@ -573,33 +552,33 @@ void
 ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
 {
     char                text[CHAT_INTERRUPTION_TEXT];
-    ngx_buf_t          *b;
+    chat_buf_t          out = { 0 };
     chat_interruption_t in = { reason, 0, NULL, 0 };
 
     if (ctx->response.early) {
         ctx->verdict = NGX_CHAT_VERDICT_CONFLICT;
-        b = ngx_chat_answer_interrupted(ctx, reason, 0);
+        chat_dialect_interrupted(ctx->dialect, reason, 0, &out);
         ngx_chat_answer_break(ctx);
-        ngx_chat_answer_end(ctx, NGX_HTTP_BAD_GATEWAY, 1, b);
+        end_answer(ctx, NGX_HTTP_BAD_GATEWAY, 1,
+                   to_buffer(ctx->request, &out));
         return;
     }
 
     (void) chat_interruption_text(&in, text);
-    ngx_chat_reply_refuse(ctx, CHAT_REPLY_INTERRUPTED, text);
+    refuse(ctx, CHAT_REPLY_INTERRUPTED, text);
 }
 
 
 /* Ends the request with a turn that injects what its transcript lacks. */
 static void
-ngx_chat_reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
+reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
 {
     chat_rc_e       rc = CHAT_OK;
-    chat_buf_t      out;
+    chat_buf_t      out = { 0 };
     ngx_uint_t      sse = 1;
     chat_request_t *rq = &ctx->body.rq;
     chat_results_t  injected;
 
-    ngx_memzero(&out, sizeof(out));
     chat_results_init(&injected, ctx->body.arena);
 
     if (ctx->body.arena != NULL) {
@@ -617,14 +596,13 @@ ngx_chat_reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
 
     if (rc == CHAT_DECLINED) {
         chat_buf_free(&out);
-        ngx_chat_reply_refuse(ctx, CHAT_REPLY_CONFLICT, NULL);
+        refuse(ctx, CHAT_REPLY_CONFLICT, NULL);
         return;
     }
 
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED, injected.count);
-    ctx->verdict = ngx_chat_replies[reply].verdict;
-    ngx_chat_answer_end(ctx, NGX_HTTP_OK, sse,
-                        ngx_chat_answer_buf(ctx->request, &out));
+    ctx->verdict = replies[reply].verdict;
+    end_answer(ctx, NGX_HTTP_OK, sse, to_buffer(ctx->request, &out));
 }
 
 
@@ -634,7 +612,7 @@ ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply)
     switch (reply) {
     case CHAT_REPLY_EMPTY:
     case CHAT_REPLY_BOUNCE:
-        ngx_chat_reply_turn(ctx, reply);
+        reply_turn(ctx, reply);
         return;
 
     case CHAT_REPLY_INTERRUPTED:
@@ -643,6 +621,6 @@ ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply)
         return;
 
     default:
-        ngx_chat_reply_refuse(ctx, reply, NULL);
+        refuse(ctx, reply, NULL);
     }
 }

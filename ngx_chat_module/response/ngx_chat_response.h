@@ -89,18 +89,14 @@ void ngx_chat_answer_truncate(ngx_chat_ctx_t *ctx);
 void ngx_chat_answer_break(ngx_chat_ctx_t *ctx);
 
 /*
- * The dialect's event for a stream that broke off, for a client that was sent
- * none of its events, as one buffer in the pool; NULL: no memory.
- */
-ngx_buf_t *ngx_chat_answer_interrupted(ngx_chat_ctx_t *ctx, const char *reason,
-                                       ngx_uint_t resumable);
-
-/*
  * The answer of a content handler: the text whole, which is freed, and what
  * the handler is to return or the request to be finalized with.
  */
 ngx_int_t ngx_chat_answer_text(ngx_http_request_t *r, ngx_uint_t status,
                                const char *type, chat_buf_t *text);
+
+/* Sets the Content-Type; type must outlive the request. */
+void ngx_chat_answer_type(ngx_http_request_t *r, chat_str_t type);
 
 /* A response header; key and value must outlive the request. */
 ngx_int_t ngx_chat_answer_add_header(ngx_http_request_t *r, ngx_str_t key,
@@ -116,6 +112,13 @@ ngx_int_t ngx_chat_answer_inject(ngx_chat_ctx_t *ctx);
 
 /* 1 if a Content-Type is that of an event stream. */
 ngx_uint_t ngx_chat_filter_is_event_stream(chat_str_t type);
+
+/*
+ * Adds the answer's headers to lines as chat_recording_header() does, each
+ * once; cors: only those that pages of another origin need.
+ */
+void ngx_chat_filter_lines(ngx_http_request_t *r, ngx_uint_t cors,
+                           chat_buf_t *lines);
 
 /* What the directives say of reading a stream; the rest of sc is zeroed. */
 void ngx_chat_filter_conf(ngx_chat_loc_conf_t  *conf,

@@ -12,13 +12,6 @@
 #include "json/chat_json.h"
 
 
-static int
-is_result(const chat_fact_t *fact)
-{
-    return fact->has_payload && chat_str_starts(fact->field, "result/");
-}
-
-
 chat_str_t *
 chat_follow_fields(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                    size_t *count)
@@ -34,7 +27,7 @@ chat_follow_fields(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     }
 
     for (i = 0; i < n; i++) {
-        if (is_result(&facts[i])
+        if (facts[i].has_payload && chat_str_starts(facts[i].field, "result/")
             && chat_arena_dup(arena, facts[i].field, &fields[*count])
                    == CHAT_OK)
         {
@@ -51,9 +44,8 @@ chat_follow_results(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                     size_t *count)
 {
     size_t               i;
-    chat_str_t           id;
     chat_batch_t         batch;
-    chat_result_t       *results, *result;
+    chat_result_t       *results;
     const chat_member_t *member;
 
     *count = 0;
@@ -64,23 +56,16 @@ chat_follow_results(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
         return NULL;
     }
 
-    for (i = 0; i < n; i++) {
-        if (!is_result(&facts[i])) {
-            continue;
-        }
+    for (i = 0; i < batch.nmembers; i++) {
+        member = &batch.members[i];
 
-        id = chat_str(facts[i].field.data + strlen("result/"),
-                      facts[i].field.len - strlen("result/"));
-        member = chat_batch_find(&batch, id);
-        result = &results[*count];
-
-        if (member != NULL && member->outcome != CHAT_OUTCOME_NONE
-            && chat_arena_dup(arena, id, &result->id) == CHAT_OK
-            && chat_arena_dup(arena, facts[i].payload, &result->payload)
+        if (member->has_payload
+            && chat_arena_dup(arena, member->id, &results[*count].id)
+                   == CHAT_OK
+            && chat_arena_dup(arena, member->payload, &results[*count].payload)
                    == CHAT_OK)
         {
-            result->outcome = member->outcome;
-            (*count)++;
+            results[(*count)++].outcome = member->outcome;
         }
     }
 

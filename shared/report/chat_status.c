@@ -62,10 +62,9 @@ const uint64_t chat_timing_bounds[CHAT_TIMINGS][CHAT_METRICS_BUCKETS] = {
     SHORT,
 };
 
-static const char *const event_names[] = {
-    "held",    "merged", "released", "dropped",    "attached",  "interrupted",
-    "bounced", "empty",  "conflict", "superseded", "unmanaged", "bypass",
-};
+/* Of events that are no verdicts. */
+static const char *const event_names[] = { "merged", "dropped",
+                                           "interrupted" };
 
 static const char *const held_states[] = { "open", "sealed", "streaming" };
 static const char *const member_states[] = { "missing", "result", "approval" };
@@ -386,7 +385,7 @@ static void
 put_event(chat_buf_t *out, const chat_log_event_t *event)
 {
     char        batch[2 * sizeof(event->batch) + 1];
-    size_t      len = CHAT_STATUS_DETAIL;
+    size_t      len = CHAT_STATUS_DETAIL, what = event->what % CHAT_WHATS;
     const char *end = memchr(event->detail, 0, len);
 
     len = end != NULL ? (size_t) (end - event->detail) : len;
@@ -397,8 +396,10 @@ put_event(chat_buf_t *out, const chat_log_event_t *event)
                     ",\"what\":\"%s\",\"batch\":\"%s\",\"dialect\":\"%s\""
                     ",\"conversation\":",
                     event->n, event->time,
-                    event_names[event->what % CHAT_WHATS], batch,
-                    chat_metrics_dialect_name(event->dialect));
+                    what < CHAT_METRICS_VERDICTS
+                        ? chat_verdict_names[what]
+                        : event_names[what - CHAT_METRICS_VERDICTS],
+                    batch, chat_metrics_dialect_name(event->dialect));
     put_short(out, &event->conversation);
     chat_buf_puts(out, ",\"detail\":");
     chat_status_put(out, chat_str(event->detail, len), 0);

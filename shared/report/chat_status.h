@@ -154,19 +154,11 @@ typedef struct {
     chat_held_member_t members[CHAT_STATUS_MEMBERS];
 } chat_held_t;
 
+/* What an event reports: a verdict, or one of these. */
 typedef enum {
-    CHAT_WHAT_HELD,
-    CHAT_WHAT_MERGED,
-    CHAT_WHAT_RELEASED,
+    CHAT_WHAT_MERGED = CHAT_METRICS_VERDICTS,
     CHAT_WHAT_DROPPED,
-    CHAT_WHAT_ATTACHED,
     CHAT_WHAT_INTERRUPTED,
-    CHAT_WHAT_BOUNCED,
-    CHAT_WHAT_EMPTY,
-    CHAT_WHAT_CONFLICT,
-    CHAT_WHAT_SUPERSEDED,
-    CHAT_WHAT_UNMANAGED,
-    CHAT_WHAT_BYPASS,
     CHAT_WHATS
 } chat_what_e;
 
@@ -174,7 +166,7 @@ typedef enum {
 typedef struct {
     uint64_t      n;    /* from 1, in the order of the node */
     uint64_t      time; /* ms since the epoch */
-    unsigned char what; /* chat_what_e */
+    unsigned char what; /* a verdict or chat_what_e */
     unsigned char dialect;
     unsigned char has_batch;
     unsigned char batch[8];

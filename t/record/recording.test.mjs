@@ -311,6 +311,21 @@ for (const quiet of [false, true]) {
   });
 }
 
+live('416 for a range that the answer lacks: the recording is cleared',
+  async (t) => {
+    const release = gate();
+    const s = await recording(t, 'openai_chat', {
+      location: 'proxy_force_ranges on;',
+      answer: () => release.then(() => json(200, { a: 1 },
+        { 'content-length': '7' })) });
+    const { answer, record } = await followed(s, release, {}, {
+      headers: { range: 'bytes=9999-' },
+      body: (it) => ({ ...it.body(it.results()), stream: false }) });
+    assert.equal((await answer.head).status, 416);
+    await until(async () => (await record.facts()).cleared);
+    assert.deepEqual(await record.pieces(), []);
+  });
+
 live('a JSON answer breaks off: its recording is cleared', async (t) => {
   const release = gate();
   const s = await recording(t, 'openai_chat', {
