@@ -323,7 +323,7 @@ ask_preamble(ngx_chat_ctx_t *ctx)
     chat_str_t         field = CHAT_STR(CHAT_RECORDING_BEFORE);
     ngx_chat_resume_t *resume = ctx->resume;
 
-    ctx->follow->gathering = 1;
+    ctx->follow->on_reader = NULL;
     ctx->response.injected.len = 0;
 
     if (ctx->dialect->history != NULL && !resume->place.given) {

@@ -235,17 +235,6 @@ ngx_chat_metrics_cut(ngx_chat_worker_t *worker, const char *reason)
 
 
 void
-ngx_chat_metrics_time(ngx_chat_worker_t *worker, chat_timing_e what,
-                      uint64_t start)
-{
-    uint64_t now = ngx_chat_metrics_clock();
-
-    chat_metrics_time(&worker->metrics->slot->metrics, what,
-                      now > start ? now - start : 0);
-}
-
-
-void
 ngx_chat_metrics_record(ngx_chat_worker_t *worker, ngx_int_t streams,
                         ngx_int_t bytes, ngx_int_t followers)
 {
@@ -254,6 +243,54 @@ ngx_chat_metrics_record(ngx_chat_worker_t *worker, ngx_int_t streams,
     m->streams += (uint64_t) streams;
     m->bytes += (uint64_t) bytes;
     m->followers += (uint64_t) followers;
+}
+
+
+static size_t
+dialect_of(ngx_chat_ctx_t *ctx)
+{
+    return chat_metrics_dialect(ctx->dialect ? ctx->dialect->name : NULL);
+}
+
+
+/*
+ * Logs an event: a verdict or chat_what_e. detail is a format of
+ * ngx_sprintf(). Its arguments are numbers and constant strings, never text of
+ * a client.
+ */
+static void
+log_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
+{
+    va_list                   args;
+    chat_log_event_t          event;
+    ngx_chat_metrics_t       *metrics = ctx->worker->metrics;
+    ngx_chat_metrics_slot_t  *slot = metrics->slot;
+    ngx_chat_metrics_event_t *entry;
+
+    ngx_memzero(&event, sizeof(event));
+    event.n = ngx_atomic_fetch_add(&metrics->sh->serial, 1) + 1;
+    event.time = ngx_chat_now();
+    event.what = (unsigned char) what;
+    event.dialect = (unsigned char) dialect_of(ctx);
+    chat_short(&event.conversation, ctx->scope.conversation);
+
+    if (ctx->barrier.q.dialect != NULL) {
+        event.has_batch = 1;
+        ngx_memcpy(event.batch, ctx->barrier.q.key.name.bytes,
+                   sizeof(event.batch));
+    }
+
+    va_start(args, detail);
+    (void) ngx_vslprintf((u_char *) event.detail,
+                         (u_char *) event.detail + sizeof(event.detail) - 1,
+                         detail, args);
+    va_end(args);
+
+    entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
+
+    begin_write(&entry->seq);
+    entry->event = event;
+    end_write(&entry->seq);
 }
 
 
@@ -280,11 +317,11 @@ ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
     count_holds(ctx->worker);
 
     if (ctx->barrier.decision.verdict == CHAT_GATE_WAIT) {
-        ngx_chat_metrics_event(ctx, NGX_CHAT_VERDICT_HELD, "attempt %uD is on",
-                               ctx->barrier.decision.k);
+        log_event(ctx, NGX_CHAT_VERDICT_HELD, "attempt %uD is on",
+                  ctx->barrier.decision.k);
     } else {
-        ngx_chat_metrics_event(ctx, NGX_CHAT_VERDICT_HELD, "%uz missing",
-                               ctx->barrier.needs.nmissing);
+        log_event(ctx, NGX_CHAT_VERDICT_HELD, "%uz missing",
+                  ctx->barrier.needs.nmissing);
     }
 }
 
@@ -313,14 +350,7 @@ void
 ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n)
 {
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_MERGED, n);
-    ngx_chat_metrics_event(ctx, CHAT_WHAT_MERGED, "%uz results", n);
-}
-
-
-static size_t
-dialect_of(ngx_chat_ctx_t *ctx)
-{
-    return chat_metrics_dialect(ctx->dialect ? ctx->dialect->name : NULL);
+    log_event(ctx, CHAT_WHAT_MERGED, "%uz results", n);
 }
 
 
@@ -362,8 +392,8 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
         m->counts[CHAT_COUNT_OVERSIZED] += info->oversized + info->overflows;
 
         if (count->replays + count->results != 0) {
-            ngx_chat_metrics_event(ctx, CHAT_WHAT_DROPPED, "%uD replays",
-                                   count->replays + count->results);
+            log_event(ctx, CHAT_WHAT_DROPPED, "%uD replays",
+                      count->replays + count->results);
         }
     }
 
@@ -376,8 +406,8 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
     if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))
     {
         ngx_chat_metrics_cut(ctx->worker, reason);
-        ngx_chat_metrics_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
-                               chat_cut_names[chat_metrics_cut(reason)]);
+        log_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
+                  chat_cut_names[chat_metrics_cut(reason)]);
     }
 }
 
@@ -394,60 +424,22 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
     }
 
     if (what != NGX_CHAT_VERDICT_RELEASED) {
-        ngx_chat_metrics_event(ctx, what,
-                               what == NGX_CHAT_VERDICT_HELD ? "observed only"
-                               : what == NGX_CHAT_VERDICT_BOUNCED
-                                   ? "%uz missing"
-                                   : "",
-                               ctx->barrier.needs.nmissing);
+        log_event(ctx, what,
+                  what == NGX_CHAT_VERDICT_HELD      ? "observed only"
+                  : what == NGX_CHAT_VERDICT_BOUNCED ? "%uz missing"
+                                                     : "",
+                  ctx->barrier.needs.nmissing);
         return;
     }
 
     if (ctx->wait.found != 0) {
-        ngx_chat_metrics_time(ctx->worker, CHAT_TIMING_RELEASE,
-                              ctx->wait.found);
+        chat_metrics_time(&ctx->worker->metrics->slot->metrics,
+                          CHAT_TIMING_RELEASE,
+                          ngx_chat_metrics_clock() - ctx->wait.found);
     }
 
-    ngx_chat_metrics_event(ctx, NGX_CHAT_VERDICT_RELEASED,
-                           "attempt %uD, %M ms", ctx->attempt.k,
-                           ctx->wait.total);
-}
-
-
-void
-ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, ngx_uint_t what,
-                       const char *detail, ...)
-{
-    va_list                   args;
-    chat_log_event_t          event;
-    ngx_chat_metrics_t       *metrics = ctx->worker->metrics;
-    ngx_chat_metrics_slot_t  *slot = metrics->slot;
-    ngx_chat_metrics_event_t *entry;
-
-    ngx_memzero(&event, sizeof(event));
-    event.n = ngx_atomic_fetch_add(&metrics->sh->serial, 1) + 1;
-    event.time = ngx_chat_now();
-    event.what = (unsigned char) what;
-    event.dialect = (unsigned char) dialect_of(ctx);
-    chat_short(&event.conversation, ctx->scope.conversation);
-
-    if (ctx->barrier.q.dialect != NULL) {
-        event.has_batch = 1;
-        ngx_memcpy(event.batch, ctx->barrier.q.key.name.bytes,
-                   sizeof(event.batch));
-    }
-
-    va_start(args, detail);
-    (void) ngx_vslprintf((u_char *) event.detail,
-                         (u_char *) event.detail + sizeof(event.detail) - 1,
-                         detail, args);
-    va_end(args);
-
-    entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
-
-    begin_write(&entry->seq);
-    entry->event = event;
-    end_write(&entry->seq);
+    log_event(ctx, NGX_CHAT_VERDICT_RELEASED, "attempt %uD, %M ms",
+              ctx->attempt.k, ctx->wait.total);
 }
 
 

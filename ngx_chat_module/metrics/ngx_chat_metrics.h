@@ -71,10 +71,6 @@ void ngx_chat_metrics_count(ngx_chat_worker_t *worker, chat_count_e what,
                             uint64_t n);
 void ngx_chat_metrics_cut(ngx_chat_worker_t *worker, const char *reason);
 
-/* Measures the time since start, a value of ngx_chat_metrics_clock(). */
-void ngx_chat_metrics_time(ngx_chat_worker_t *worker, chat_timing_e what,
-                           uint64_t start);
-
 /*
  * Adds to the numbers of recorded streams, of their bytes, and of requests
  * that follow one; subtracts if negative.
@@ -90,13 +86,6 @@ void ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end);
 
 /* Logs the event of a new verdict, if it has one. */
 void ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx);
-
-/*
- * Logs an event: a verdict or chat_what_e. detail is a format of ngx_sprintf(). Its arguments are
- * numbers and constant strings, never text of a client.
- */
-void ngx_chat_metrics_event(ngx_chat_ctx_t *ctx, ngx_uint_t what,
-                            const char *detail, ...);
 
 /* The store has replied to the request. */
 void ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx);

@@ -77,7 +77,7 @@ void ngx_chat_chunks_know(ngx_chat_chunks_t *chunks, chat_str_t head);
 ngx_int_t ngx_chat_chunks_add(ngx_chat_chunks_t *chunks,
                               const chat_fact_t *entries, size_t n);
 
-/* How a stream whose last entry is there has ended. */
+/* How a stream has ended that has its last entry. */
 chat_end_e ngx_chat_chunks_end(ngx_chat_chunks_t *chunks);
 
 /*

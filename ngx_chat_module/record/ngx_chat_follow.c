@@ -314,21 +314,16 @@ on_writable(ngx_http_request_t *r)
 static void
 on_wake(void *data)
 {
-    ngx_chat_ctx_t    *ctx = data;
-    ngx_connection_t  *c = ctx->request->connection;
-    ngx_chat_follow_t *follow = ctx->follow;
-
-    if (follow->on_reader == NULL) {
-        return; /* the outcome of the attempt is not known yet */
-    }
+    ngx_chat_ctx_t   *ctx = data;
+    ngx_connection_t *c = ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ctx->request);
 
     if (ctx->state == NGX_CHAT_FOLLOWING) {
         send_stream(ctx);
 
-    } else if (!follow->gathering) {
-        follow->on_reader(ctx);
+    } else if (ctx->follow->on_reader != NULL) {
+        ctx->follow->on_reader(ctx);
     }
 
     ngx_http_run_posted_requests(c);
@@ -552,14 +547,14 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
 void
 ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
-    ngx_chat_follow_t *follow = ctx->follow;
+    chat_str_t               message = { NULL, 0 };
+    const ngx_chat_chunks_t *chunks = &ctx->follow->follower.reader->chunks;
 
     ctx->response.injected.len = 0;
 
     if (rc == NGX_OK && ctx->body.arena != NULL
         && (ngx_chat_answer_inject(ctx) != NGX_OK
-            || chat_arena_dup(ctx->kept, ctx->body.rq.last_message,
-                              &follow->message)
+            || chat_arena_dup(ctx->kept, ctx->body.rq.last_message, &message)
                    != CHAT_OK))
     {
         ctx->response.injected.len = 0;
@@ -571,15 +566,13 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     chat_arena_destroy(ctx->body.arena);
     ctx->body.arena = NULL;
 
-    if (ctx->response.early
-        && !ngx_chat_chunks_is_sse(&follow->follower.reader->chunks))
-    {
+    if (ctx->response.early && !ngx_chat_chunks_is_sse(chunks)) {
         ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM);
         return;
     }
 
     ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_HOLD, NGX_CHAT_CLEANUP_INDEX_HOLD);
-    ngx_chat_follow_answer(ctx, follow->message, NULL, 0);
+    ngx_chat_follow_answer(ctx, message, NULL, 0);
 }
 
 
@@ -590,7 +583,7 @@ ngx_chat_follow_look(ngx_chat_ctx_t *ctx)
     const ngx_chat_reader_t *reader = follow->follower.reader;
 
     if (reader->chunks.has_head) {
-        follow->gathering = 1;
+        follow->on_reader = NULL; /* what goes before the stream is fetched */
         ctx->step(ctx, NGX_CHAT_EVENT_HEAD);
 
     } else if (ngx_chat_reader_is_open(reader)) {

@@ -17,11 +17,9 @@
 
 struct ngx_chat_follow_s {
     ngx_chat_follower_t follower;
-    /* more is known, nothing is sent yet; NULL: the request only waits */
+    /* more is known before the answer begins; NULL: not needed */
     void (*on_reader)(ngx_chat_ctx_t *ctx);
-    ngx_uint_t        late;      /* the answer had begun before the request */
-    ngx_uint_t        gathering; /* what goes before the stream */
-    chat_str_t        message;   /* the request's own last message */
+    ngx_uint_t        late; /* the answer had begun before the request */
     chat_follow_t     rewriter;
     ngx_uint_t        begun; /* injected events, or a flush, were sent */
     ngx_buf_t         buf;   /* on its way to the client: */

@@ -204,6 +204,32 @@ ngx_chat_index_begin(ngx_chat_ctx_t *ctx)
 }
 
 
+/* Adds the end of a stream, or of a hold. */
+static void
+put_end(ngx_chat_ctx_t *ctx, const chat_key_t *index, const char *id,
+        chat_end_e end)
+{
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, ctx->kept);
+    chat_facts_over(&facts, chat_cstr(id), end);
+    ngx_chat_put(ctx, index, &facts);
+}
+
+
+static void
+end_hold(ngx_chat_ctx_t *ctx)
+{
+    chat_key_t index;
+
+    if (ctx->hold != NULL
+        && chat_batch_record_key(&ctx->scope, &index) == CHAT_OK) {
+        put_end(ctx, &index, ctx->hold, CHAT_END_NONE);
+        ctx->hold = NULL;
+    }
+}
+
+
 void
 ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
 {
@@ -227,36 +253,10 @@ ngx_chat_index_hold(ngx_chat_ctx_t *ctx)
     chat_digest_parts(parts, 3, &hold.name);
     chat_listed_id(&hold, id);
     ctx->hold = id;
-    ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = ngx_chat_index_unhold;
+    ctx->cleanups[NGX_CHAT_CLEANUP_INDEX_HOLD] = end_hold;
 
     entry_facts(ctx, CHAT_LISTED_HOLD, ngx_chat_now(), &hold.name, &facts);
     ngx_chat_put(ctx, &index, &facts);
-}
-
-
-/* Adds the end of a stream, or of a hold. */
-static void
-put_end(ngx_chat_ctx_t *ctx, const chat_key_t *index, const char *id,
-        chat_end_e end)
-{
-    chat_facts_t facts;
-
-    chat_facts_init(&facts, ctx->kept);
-    chat_facts_over(&facts, chat_cstr(id), end);
-    ngx_chat_put(ctx, index, &facts);
-}
-
-
-void
-ngx_chat_index_unhold(ngx_chat_ctx_t *ctx)
-{
-    chat_key_t index;
-
-    if (ctx->hold != NULL
-        && chat_batch_record_key(&ctx->scope, &index) == CHAT_OK) {
-        put_end(ctx, &index, ctx->hold, CHAT_END_NONE);
-        ctx->hold = NULL;
-    }
 }
 
 

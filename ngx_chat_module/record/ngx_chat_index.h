@@ -42,11 +42,10 @@ ngx_uint_t ngx_chat_index_begin(ngx_chat_ctx_t *ctx);
 
 /*
  * Adds this request, which waits for results, to the index, so that a resume
- * waits for its answer; and its end. Both are safe at any time, and no request
- * waits for them.
+ * waits for its answer, and its end by a cleanup. Safe at any time; no request
+ * waits for it.
  */
 void ngx_chat_index_hold(ngx_chat_ctx_t *ctx);
-void ngx_chat_index_unhold(ngx_chat_ctx_t *ctx);
 
 /* The stream has ended; safe at any time. */
 void ngx_chat_index_over(ngx_chat_ctx_t *ctx);

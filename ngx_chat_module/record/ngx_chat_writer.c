@@ -424,6 +424,41 @@ decide(ngx_chat_writer_t *writer)
 }
 
 
+/* The request is over. */
+static void
+close_writer(ngx_chat_ctx_t *ctx)
+{
+    ngx_chat_writer_t *writer = ctx->writer;
+
+    if (writer == NULL) {
+        return;
+    }
+
+    if (!writer->over && !(writer->indexed && writer->decided)) {
+        clear(writer);
+        return;
+    }
+
+    if (!writer->over) {
+        /* a client that resumes gets what there is */
+        writer->over =
+            ctx->response.stream != NULL
+            && chat_stream_info(ctx->response.stream)->end != CHAT_END_NONE;
+
+        if (flush(writer) != NGX_OK) {
+            return;
+        }
+    }
+
+    if (writer->decided) {
+        end_writer(writer);
+    } else {
+        writer->ctx = NULL; /* on_decided() ends it */
+        ctx->writer = NULL;
+    }
+}
+
+
 /* NULL: others cannot be given this answer as it is, or no memory. */
 static ngx_chat_writer_t *
 create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
@@ -470,7 +505,7 @@ create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
     }
 
     ctx->writer = writer;
-    ctx->cleanups[NGX_CHAT_CLEANUP_WRITER] = ngx_chat_writer_close;
+    ctx->cleanups[NGX_CHAT_CLEANUP_WRITER] = close_writer;
     return writer;
 }
 
@@ -550,40 +585,6 @@ ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
 {
     if (ctx->writer != NULL) {
         clear(ctx->writer);
-    }
-}
-
-
-void
-ngx_chat_writer_close(ngx_chat_ctx_t *ctx)
-{
-    ngx_chat_writer_t *writer = ctx->writer;
-
-    if (writer == NULL) {
-        return;
-    }
-
-    if (!writer->over && !(writer->indexed && writer->decided)) {
-        clear(writer);
-        return;
-    }
-
-    if (!writer->over) {
-        /* a client that resumes gets what there is */
-        writer->over =
-            ctx->response.stream != NULL
-            && chat_stream_info(ctx->response.stream)->end != CHAT_END_NONE;
-
-        if (flush(writer) != NGX_OK) {
-            return;
-        }
-    }
-
-    if (writer->decided) {
-        end_writer(writer);
-    } else {
-        writer->ctx = NULL; /* on_decided() ends it */
-        ctx->writer = NULL;
     }
 }
 

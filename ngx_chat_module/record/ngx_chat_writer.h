@@ -28,7 +28,4 @@ void ngx_chat_writer_register(ngx_chat_ctx_t *ctx);
 /* Clears the recording: the store has lost a part of it. */
 void ngx_chat_writer_stop(ngx_chat_ctx_t *ctx);
 
-/* The request is over. */
-void ngx_chat_writer_close(ngx_chat_ctx_t *ctx);
-
 #endif /* NGX_CHAT_WRITER_H */

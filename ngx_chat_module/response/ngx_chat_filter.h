@@ -14,12 +14,12 @@
 
 #include "response/ngx_chat_response.h"
 
-/* An answer whose header the filter has seen. In the request's pool. */
+/* An answer that has passed the header filter. In the request's pool. */
 struct ngx_chat_filter_s {
     chat_follow_t injector; /* finds the place of the injected events */
     ngx_chain_t  *free;
     ngx_chain_t  *busy;
-    ngx_chain_t  *taken;   /* input whose bytes go out as bytes of our own */
+    ngx_chain_t  *taken; /* input buffers that copies of their bytes replace */
     const char   *breaks;  /* why the module ends the upstream; or NULL */
     ngx_event_t   stall;   /* the bound of a silence */
     uint32_t      content; /* frames of content so far */

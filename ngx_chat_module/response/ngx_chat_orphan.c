@@ -123,7 +123,7 @@ ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 }
 
 
-/* Ends the request as one whose client has left. */
+/* Ends the request as if no upstream outlived its client. */
 static void
 finish(ngx_chat_ctx_t *ctx)
 {

@@ -3,7 +3,7 @@
  *
  * NGINX does not tell filters how an upstream ended, so the functions that it
  * calls at the end are wrapped: finalize_request (called with the reason
- * before anything is flushed), and the input filter, whose plain NGX_ERROR
+ * before anything is flushed), and the input filter: its plain NGX_ERROR
  * would end the request without another call of the body filter.
  * chat_stall: an upstream that sends only comments and pings never times out
  * by itself. At the bound it is ended as NGINX ends one that sends nothing, so
@@ -92,7 +92,7 @@ ngx_chat_upstream_stop(ngx_chat_ctx_t *ctx, ngx_uint_t patient)
         return rc;
     }
 
-    /* there is no stream to end: the request ends, whose upstream gives the
+    /* there is no stream to end: the request ends, and its upstream gives the
        count back */
     r->main->count++;
 

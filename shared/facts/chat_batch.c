@@ -530,7 +530,7 @@ chat_attempt_expire_dead(chat_attempt_t *attempt,
 }
 
 
-#define CHAT_CARRIED_ID 8    /* digits */
+#define CHAT_CARRIED_ID 4    /* bytes */
 #define CHAT_CARRIED_TEXT 24 /* digits of one result */
 
 
@@ -538,13 +538,14 @@ void
 chat_carried(chat_carried_t *carried, chat_str_t id, chat_outcome_e outcome,
              const unsigned char *digest)
 {
-    chat_digest_t of;
+    chat_digest_t  of;
+    unsigned char *value = carried->bytes + CHAT_CARRIED_ID;
 
-    memset(carried, 0, sizeof(*carried));
     chat_digest(id, &of);
-    memcpy(carried->id, of.bytes, sizeof(carried->id));
-    memcpy(carried->value, digest, sizeof(carried->value));
-    carried->value[0] ^= (unsigned char) outcome;
+    memcpy(carried->bytes, of.bytes, CHAT_CARRIED_ID);
+    memcpy(value, digest, sizeof(carried->bytes) - CHAT_CARRIED_ID);
+    value[0] ^= (unsigned char) outcome;
+    carried->stored = 0;
 }
 
 
@@ -554,28 +555,21 @@ chat_carried_compare(const void *one, const void *two)
     int                   rc;
     const chat_carried_t *a = one, *b = two;
 
-    rc = memcmp(a->id, b->id, sizeof(a->id));
-    if (rc != 0) {
-        return rc;
-    }
+    rc = memcmp(a->bytes, b->bytes, CHAT_CARRIED_ID);
 
-    if (a->stored != b->stored) {
-        return a->stored - b->stored;
-    }
-
-    return memcmp(a->value, b->value, sizeof(a->value));
+    return rc != 0 ? rc
+           : a->stored != b->stored
+               ? a->stored - b->stored
+               : memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
 
 chat_str_t
 chat_results_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
 {
-    char           hex[CHAT_CARRIED_TEXT + 1];
-    size_t         i, count = 0;
-    chat_digest_t  digest;
-    unsigned char *text;
+    size_t i, len = 0;
+    char  *text = chat_arena_alloc(arena, n * CHAT_CARRIED_TEXT + 1);
 
-    text = chat_arena_alloc(arena, n * CHAT_CARRIED_TEXT + 1);
     if (text == NULL) {
         return chat_str(NULL, 0);
     }
@@ -585,19 +579,15 @@ chat_results_text(chat_carried_t *list, size_t n, chat_arena_t *arena)
     }
 
     for (i = 0; i < n; i++) {
-        if (i != 0
-            && memcmp(list[i].id, list[i - 1].id, sizeof(list[i].id)) == 0) {
-            continue;
+        if (i == 0
+            || memcmp(list[i].bytes, list[i - 1].bytes, CHAT_CARRIED_ID) != 0)
+        {
+            chat_hex(list[i].bytes, sizeof(list[i].bytes), text + len);
+            len += CHAT_CARRIED_TEXT;
         }
-
-        memcpy(digest.bytes, list[i].id, 4);
-        memcpy(digest.bytes + 4, list[i].value, 8);
-        chat_digest_hex(&digest, CHAT_CARRIED_TEXT / 2, hex);
-        memcpy(text + count * CHAT_CARRIED_TEXT, hex, CHAT_CARRIED_TEXT);
-        count++;
     }
 
-    return chat_str(text, count * CHAT_CARRIED_TEXT);
+    return chat_str(text, len);
 }
 
 
@@ -609,7 +599,7 @@ chat_results_agree(chat_str_t one, chat_str_t other)
 
     while (i + CHAT_CARRIED_TEXT <= one.len
            && k + CHAT_CARRIED_TEXT <= other.len) {
-        order = memcmp(one.data + i, other.data + k, CHAT_CARRIED_ID);
+        order = memcmp(one.data + i, other.data + k, 2 * CHAT_CARRIED_ID);
 
         if (order == 0
             && memcmp(one.data + i, other.data + k, CHAT_CARRIED_TEXT) != 0) {

@@ -19,9 +19,8 @@ int chat_batch_has_message(const chat_fact_t *facts, size_t n, chat_str_t id);
 
 /* A result that a request carries: of which call, and what it is. */
 typedef struct {
-    unsigned char id[4]; /* of the id's digest */
-    unsigned char value[8];
-    int           stored; /* its own one comes first */
+    unsigned char bytes[12]; /* 4 of the id's digest, 8 of the result */
+    int           stored;    /* its own one comes first */
 } chat_carried_t;
 
 void chat_carried(chat_carried_t *carried, chat_str_t id,
@@ -95,7 +94,7 @@ chat_rc_e chat_batch_read(const chat_fact_t *facts, size_t n,
                           chat_arena_t *arena, chat_batch_t *batch);
 
 /*
- * An attempt without an end whose worker is dead counts as interrupted: 1,
+ * An attempt of a dead worker without an end counts as interrupted: 1,
  * and its end says so. alive(data, worker) says whether a worker lives.
  */
 int chat_attempt_expire_dead(chat_attempt_t *attempt,

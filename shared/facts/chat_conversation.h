@@ -24,7 +24,7 @@ chat_rc_e chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key);
 
 #define CHAT_NAMES_MAX 2
 
-/* A batch in a conversation's record: its names, and whose words it is in. */
+/* A batch in a conversation's index: its names and its dialect. */
 typedef struct {
     chat_digest_t names[CHAT_NAMES_MAX]; /* the facts are under each of them */
     size_t        nnames;                /* at least 1 */
@@ -58,7 +58,7 @@ typedef struct {
     int           stopped; /* a client wants it to end */
 } chat_listed_t;
 
-/* The id of the stream whose record has this key: CHAT_LISTED_ID and a NUL. */
+/* The id of the stream with this recording: CHAT_LISTED_ID and a NUL. */
 void chat_listed_id(const chat_key_t *key, char *id);
 
 /* 1 if these are the characters of an id. */

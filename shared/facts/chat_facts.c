@@ -224,7 +224,7 @@ chat_facts_append(chat_facts_t *facts, const chat_fact_t *items, size_t n)
 }
 
 
-/* A new fact whose field is prefix and rest; NULL without memory. */
+/* A new fact of the field prefix and rest; NULL without memory. */
 static chat_fact_t *
 chat_facts_new(chat_facts_t *facts, const char *prefix, chat_str_t rest,
                chat_str_t value)

@@ -27,7 +27,7 @@
 typedef struct {
     chat_digest_t tag;
     chat_digest_t name;
-    uint64_t      tenant; /* its first bytes: whose share of a store it has */
+    uint64_t tenant; /* its first bytes: the owner of a share of the store */
 } chat_key_t;
 
 /* The owner of a batch: what all names of one conversation have in common. */
@@ -111,7 +111,7 @@ chat_str_t chat_facts_field(chat_arena_t *arena, const char *prefix,
 /* An empty list; arena NULL: it has failed. */
 void chat_facts_init(chat_facts_t *facts, chat_arena_t *arena);
 
-/* A fact whose field is given whole: since, open, seal, broken, partial... */
+/* A fact of this field: since, open, seal, broken, partial... */
 void chat_facts_add(chat_facts_t *facts, const char *field, chat_str_t value);
 
 /* n more facts as they are. */

@@ -69,8 +69,8 @@ chat_rc_e chat_follow_find(chat_follow_t *follow, chat_str_t bytes,
                            size_t *at);
 
 /*
- * The fields of the results among a batch's facts whose payload the store
- * has, in the arena. NULL: none, or no memory.
+ * The fields of those results among a batch's facts that have a payload in the
+ * store, in the arena. NULL: none, or no memory.
  */
 chat_str_t *chat_follow_fields(const chat_fact_t *facts, size_t n,
                                chat_arena_t *arena, size_t *count);
