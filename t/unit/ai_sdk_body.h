@@ -2,8 +2,8 @@
  * ai_sdk_body.h: bodies of the AI SDK as short literals, and how the dialect
  * reads them.
  *
- * take() reads a body into rq, whatever comes of it; ai_sdk_run.h is for the
- * tests that put results into a body.
+ * take() reads a body into rq, with any outcome; ai_sdk_run.h is for the tests
+ * that put results into a body.
  */
 
 #ifndef AI_SDK_BODY_H

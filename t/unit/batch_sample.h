@@ -1,6 +1,6 @@
 /*
- * batch_sample.h: a batch that has everything, as facts, and the check that
- * they are read as what they say.
+ * batch_sample.h: a batch with every kind of fact, and the check that reading
+ * returns what was written.
  *
  * Facts of the sample are in the arena of arena_run.h; chance is the same in
  * every run.
@@ -28,7 +28,7 @@ dice(uint32_t n)
 }
 
 
-/* A claim of a request whose transcript and results are not described. */
+/* A claim without digests of the transcript and the results. */
 static inline void
 sample_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
              chat_str_t request, const unsigned char *signature,
@@ -47,7 +47,7 @@ sample_claim(chat_facts_t *facts, uint32_t k, chat_str_t worker,
 }
 
 
-/* Three attempts, and what others than their claimants say of them. */
+/* Three attempts, and facts about them from other requests. */
 static inline void
 sample_attempts(chat_facts_t *facts)
 {
@@ -75,7 +75,7 @@ sample_attempts(chat_facts_t *facts)
 }
 
 
-/* A batch that has everything. */
+/* A batch with every kind of fact. */
 static inline void
 sample(chat_facts_t *facts)
 {

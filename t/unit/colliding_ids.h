@@ -1,5 +1,5 @@
 /*
- * colliding_ids.h: ids whose FNV-1a hashes are equal in the lowest 16 bits.
+ * colliding_ids.h: ids with equal FNV-1a hashes in the lowest 16 bits.
  *
  * An attacker makes such ids for any hash without a key: the low bits of FNV
  * depend on the low bits alone, so the last two characters can be computed.

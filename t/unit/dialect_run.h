@@ -1,8 +1,8 @@
 /*
- * dialect_run.h: what the tests of a dialect do again and again: read a body,
- * put results into it, and run a stream through the reader and the editor.
+ * dialect_run.h: common steps of the tests of a dialect: read a body, put
+ * results into it, and run a stream through the reader and the editor.
  *
- * Every function fails the test itself when something does not work.
+ * Every function fails the test itself on an error.
  */
 
 #ifndef DIALECT_RUN_H
@@ -25,7 +25,7 @@ typedef struct {
     chat_rc_e       rc;
 } body_t;
 
-/* What a body must be read as. */
+/* The expected reading of a body. */
 typedef struct {
     const char *body;
     chat_rc_e   rc;
@@ -39,13 +39,13 @@ typedef struct {
 
 #define CLASS_NONE 0, 0, 0, 0, 0
 
-/* What a stream must be read as. */
+/* The expected reading of a stream. */
 typedef struct {
     const char *text;
     const char *log;
 } stream_case_t;
 
-/* What became of a stream. */
+/* The result of a stream. */
 typedef struct {
     chat_buf_t log;    /* its events, one letter each; see run_letter() */
     chat_buf_t out;    /* its bytes, after dropping */
@@ -94,7 +94,7 @@ body_splice(body_t *body, const chat_dialect_t *dialect,
 }
 
 
-/* 1 if a is what is left of b when some bytes go. */
+/* 1 if a is b without some of its bytes. */
 static inline int
 text_is_within(chat_str_t a, chat_str_t b)
 {
@@ -195,7 +195,7 @@ body_classes(const chat_dialect_t *dialect, const class_case_t *c, size_t n)
 }
 
 
-/* The parsed text must have this member of the error in it. */
+/* Checks that the parsed text has this member in its error. */
 static inline void
 text_has_error(chat_str_t text, const char *member, const char *value)
 {
@@ -234,7 +234,7 @@ permute(unsigned i, unsigned n, unsigned *order)
 }
 
 
-/* One event as it stands in the log: with its call's place, and its id. */
+/* One event in the log: with its call's position and its id. */
 static inline void
 run_letter(run_t *run, const chat_event_t *event)
 {
@@ -270,7 +270,10 @@ run_letter(run_t *run, const chat_event_t *event)
 }
 
 
-/* Opens the calls of the frame; is_dropped(data, event) says which go. */
+/*
+ * Opens the calls of the frame; is_dropped(data, event) selects the dropped
+ * ones.
+ */
 static inline void
 cut_open(chat_calls_t *calls, chat_events_t *events,
          int (*is_dropped)(const void *data, const chat_event_t *event),
@@ -299,7 +302,7 @@ cut_open(chat_calls_t *calls, chat_events_t *events,
 }
 
 
-/* Appends what is left of the frame to out. */
+/* Appends the rest of the frame to out. */
 static inline void
 cut_frame(const chat_calls_t *calls, const chat_events_t *events,
           const chat_frame_t *frame, chat_buf_t *out)
@@ -400,7 +403,7 @@ run_free(run_t *run)
 }
 
 
-/* What the module says must give this log. */
+/* The module's own events must give this log. */
 static inline void
 run_says(const chat_dialect_t *dialect, const chat_buf_t *said,
          const char *want)
@@ -413,7 +416,7 @@ run_says(const chat_dialect_t *dialect, const chat_buf_t *said,
 }
 
 
-/* The stream must give this log, and stay as it is. */
+/* The stream must give this log and stay unchanged. */
 static inline void
 run_expect(const chat_dialect_t *dialect, const char *text, const char *want)
 {
@@ -449,7 +452,7 @@ run_declined(const chat_dialect_t *dialect, const char *const *texts, size_t n)
 }
 
 
-/* Gives each event of a stream, whose frames are all JSON, to the test. */
+/* Calls the test with each event of a stream of JSON frames. */
 static inline void
 run_each(const chat_dialect_t *dialect, chat_str_t text,
          void (*each)(const chat_event_t *event, chat_buf_t *out),

@@ -1,7 +1,7 @@
 /*
- * gate_play.h: plays the scripts of the gate's tests.
+ * gate_play.h: runs the scripts of the gate's tests.
  *
- * Lines end with ; and begin with who does something, a capital letter:
+ * Lines end with ; and begin with a request's name, a capital letter:
  *   A asks a+ b. -> HOLD missing=1    a request comes, joins and looks
  *   A looks | claims -> VERDICT
  *   A voids | tells | dies | answers STATUS | ends HOW | is complete
@@ -49,7 +49,7 @@ play_wanted(char *word)
 }
 
 
-/* A word behind the verdict; 0 if what it says is not so. */
+/* A word after the verdict; 0 if it does not hold. */
 static inline int
 play_holds(const chat_decision_t *d, const char *word)
 {
@@ -83,7 +83,7 @@ play_holds(const chat_decision_t *d, const char *word)
 }
 
 
-/* What stands behind the arrow. */
+/* The text after the arrow. */
 static inline void
 play_expect(const asker_t *a, char *words, const char *line)
 {
@@ -172,7 +172,7 @@ play_asks(asker_t *a, char name, char *words, const char *line)
 }
 
 
-/* What somebody else than a request puts. */
+/* Puts a fact that does not come from a request. */
 static inline int
 play_fact(const char *line)
 {
@@ -224,7 +224,7 @@ play_fact(const char *line)
 }
 
 
-/* What a request's own nginx does without looking; 0: no such thing. */
+/* What a request's own nginx does without a look; 0: unknown word. */
 static inline int
 play_deed(asker_t *a, char name, const char *verb)
 {

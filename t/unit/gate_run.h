@@ -1,11 +1,11 @@
 /*
- * gate_run.h: what the tests of the gate stand on: a store of facts in
- * memory, requests made of a few characters, and steps as nginx takes them.
+ * gate_run.h: the base of the gate's tests: a store of facts in memory,
+ * requests made of a few characters, and the same steps as nginx.
  *
  * A request's call is a letter, its id, and a sign: a+ has a result, a=
  * another one, a- an error, a! a denial, a. nothing, a~ a preliminary output,
  * a? waits for an approval, a^ was approved, a# refused, a% is the provider's;
- * a ' behind it gives it other arguments. Workers are named as their requests.
+ * a ' after it gives it other arguments. Workers are named as their requests.
  */
 
 #ifndef GATE_RUN_H
@@ -30,20 +30,20 @@ typedef struct {
     size_t        count;
 } store_t;
 
-/* A request and what nginx keeps of it. */
+/* A request and its state in nginx. */
 typedef struct {
     chat_arena_t   *arena;
     chat_request_t  rq;
     chat_question_t q;
     chat_decision_t d;
-    uint32_t        claiming; /* the attempt that is its own */
+    uint32_t        claiming; /* its own attempt */
     size_t          members;
     chat_call_t    *known; /* a chain's calls, as last read */
     size_t          nknown;
 } asker_t;
 
 static store_t store;
-static char    dead[64]; /* workers that are gone, a letter each */
+static char    dead[64]; /* dead workers, a letter each */
 
 
 /* Puts one fact; 1 if anything was new. */
@@ -88,7 +88,7 @@ store_put(const chat_fact_t *fact)
 }
 
 
-/* Puts them all; answers how many brought anything. */
+/* Puts all of them; returns how many were new. */
 static inline int
 store_join(const chat_facts_t *facts)
 {
@@ -119,7 +119,7 @@ store_begin(void)
 }
 
 
-/* It is there again, and empty. */
+/* The store is available again, and empty. */
 static inline void
 store_lose(void)
 {
@@ -181,7 +181,7 @@ asker_call(asker_t *a, const char *token)
 }
 
 
-/* What their nginx takes for the time. */
+/* The time of their nginx. */
 static uint64_t now = 1700000000000;
 
 
@@ -244,7 +244,7 @@ asker_join(asker_t *a)
 }
 
 
-/* What must hold of every decision, whatever the test is about. */
+/* What must hold for every decision in any test. */
 static inline void
 asker_check(const asker_t *a, const chat_batch_t *batch)
 {
@@ -260,7 +260,7 @@ asker_check(const asker_t *a, const chat_batch_t *batch)
 }
 
 
-/* Keeps the calls of a chain, which are not in the body. */
+/* Keeps the calls of a chain, which the body does not contain. */
 static inline void
 asker_knows(asker_t *a, const chat_batch_t *batch)
 {
@@ -353,7 +353,7 @@ asker_void(asker_t *a)
 }
 
 
-/* That the batch was seen incomplete, and so what its results are. */
+/* Records that the batch was seen incomplete, and the request's results. */
 static inline int
 asker_tell(asker_t *a)
 {
@@ -371,7 +371,7 @@ asker_tell(asker_t *a)
 }
 
 
-/* 1 if the store has lost what this one relies on. */
+/* 1 if the store has lost facts that this request relies on. */
 static inline int
 asker_lost(const asker_t *a)
 {
@@ -383,7 +383,7 @@ asker_lost(const asker_t *a)
 }
 
 
-/* The watch of this one's worker. */
+/* The watch of this request's worker. */
 static inline int
 asker_watch(asker_t *a)
 {
@@ -397,7 +397,10 @@ asker_watch(asker_t *a)
 }
 
 
-/* Tells a store that lost its data what this one brought and has seen. */
+/*
+ * Replays this request's results and known facts to a store that lost its
+ * data.
+ */
 static inline int
 asker_rejoin(asker_t *a)
 {
@@ -411,7 +414,7 @@ asker_rejoin(asker_t *a)
 }
 
 
-/* The same of one that has gone on: its results, and its claim. */
+/* The same for a request that has gone upstream: its results and its claim. */
 static inline int
 asker_reclaim(asker_t *a, uint32_t k)
 {
@@ -458,8 +461,8 @@ asker_finish(asker_t *a, uint32_t k, chat_end_e end)
 
 
 /*
- * Says what became of the last attempt, if it is another's, as a request that
- * believes its own claim to stand; how is of 8 ways.
+ * Puts an outcome of the last attempt, if it is another request's, as a
+ * request does that believes in its own claim; how selects one of 8 ways.
  */
 static inline int
 asker_errs(asker_t *a, unsigned how)

@@ -1,5 +1,5 @@
 /*
- * gemini_body.h: the contents that request bodies of Gemini are made of.
+ * gemini_body.h: the contents of Gemini request bodies.
  *
  * USER, SAYS, ASKS and BRINGS are contents; CALL and RESULT are parts with an
  * id, PLAIN and ANSWER the same without one.

@@ -1,9 +1,9 @@
 /*
- * known_calls.h: the calls of a stream that its client is to answer, read in
- * the plainest way from the whole text, as a second opinion.
+ * known_calls.h: the calls of a stream that its client must answer, read in a
+ * simple way from the whole text, independently of the module.
  *
- * Nothing of a dialect's reader is used: of Responses the list that the last
- * frame gives, of the others what a client puts together from the pieces.
+ * No dialect's reader is used: for Responses the list in the last frame, for
+ * the others the calls that a client assembles from the pieces.
  */
 
 #ifndef KNOWN_CALLS_H
@@ -27,7 +27,7 @@ typedef struct {
     char       name[256];
     chat_buf_t args;
     int        approval;
-    int64_t    key; /* where its pieces belong; -1: complete */
+    int64_t    key; /* key of its pieces; -1: complete */
 } known_call_t;
 
 typedef struct {
@@ -227,7 +227,7 @@ known_anthropic(known_calls_t *known, chat_json_doc_t *doc)
 }
 
 
-/* Without ids, by their place; pieces: the arguments stay open. */
+/* Without ids, by position; pieces: the arguments stay open. */
 static inline void
 known_gemini(known_calls_t *known, chat_json_doc_t *doc)
 {

@@ -1,8 +1,8 @@
 /*
- * merge_open_run.h: a fresh turn whose transcript has open calls, repaired
- * as nginx does it, and compared with what is to go on.
+ * merge_open_run.h: a fresh turn with open calls in its transcript, repaired
+ * as nginx does it, and compared with the expected body.
  *
- * The store is that of gate_run.h: one batch, whose facts all steps share.
+ * The store is that of gate_run.h: one batch; all steps share its facts.
  */
 
 #ifndef MERGE_OPEN_RUN_H
@@ -32,7 +32,7 @@ over(void **state)
 }
 
 
-/* What the store has goes in, then what is said of the rest. */
+/* Inserts the stored results, then the errors of the other calls. */
 static inline void
 repair(taken_t *t, int unknown)
 {
@@ -68,7 +68,7 @@ repair(taken_t *t, int unknown)
 }
 
 
-/* The body, repaired, is the other; NULL: is itself, byte for byte. */
+/* The repaired body must be the other; NULL: it must be unchanged. */
 static inline void
 becomes(const form_t *form, int unknown, const char *body, const char *result)
 {

@@ -1,10 +1,10 @@
 /*
- * merge_run.h: bodies of every dialect with some of their calls answered, and
- * how one is completed from what others brought to the store.
+ * merge_run.h: bodies of every dialect with results for some of their calls,
+ * completed with stored results of other requests.
  *
  * A body of n calls has the results of those in a mask. Completed, it must be
- * the body that a client would have sent had it had them all: canonical text
- * is compared.
+ * the body that a client with all results would send; canonical texts are
+ * compared.
  */
 
 #ifndef MERGE_RUN_H
@@ -26,7 +26,7 @@ typedef struct {
     const char           *tail;
     const char           *extra_tail; /* a fresh turn */
     const char           *chain;      /* head of a chained body, or NULL */
-    const char *error; /* a call or result where nobody has answered */
+    const char           *error;      /* a call or result without an answer */
 } form_t;
 
 #define WHY                                                                \
@@ -116,7 +116,7 @@ static const form_t forms[] = {
 #define RESPONSES (&forms[2])
 
 
-/* Appends the text, without its comma where it comes first in an array. */
+/* Appends the text, without its comma at the start of an array. */
 static inline void
 form_item(chat_buf_t *out, const char *text, unsigned i, const char *value)
 {
@@ -141,10 +141,10 @@ form_call(const form_t *form, unsigned i, int answered, const char *value,
 }
 
 
-/* The body of n calls, those of mask with results; who: whose results. */
+/* The body of n calls, those of mask with results, which name their source. */
 static inline void
 form_write(const form_t *form, unsigned n, unsigned mask, int extra,
-           const char *who, chat_buf_t *out)
+           const char *source, chat_buf_t *out)
 {
     unsigned i;
 
@@ -152,7 +152,7 @@ form_write(const form_t *form, unsigned n, unsigned mask, int extra,
     chat_buf_puts(out, form->head);
 
     for (i = 0; i < n; i++) {
-        form_call(form, i, mask >> i & 1, who, out);
+        form_call(form, i, mask >> i & 1, source, out);
     }
 
     if (form->middle != NULL) {
@@ -161,7 +161,7 @@ form_write(const form_t *form, unsigned n, unsigned mask, int extra,
 
         for (i = 0; i < n; i++) {
             if (mask >> i & 1) {
-                form_item(out, form->result, i, who);
+                form_item(out, form->result, i, source);
             }
         }
     }
@@ -170,7 +170,7 @@ form_write(const form_t *form, unsigned n, unsigned mask, int extra,
 }
 
 
-/* A chained body whose results stand as order says, call numbers. */
+/* A chained body with the results in this order of call numbers. */
 static inline void
 form_chain(const form_t *form, const char *order, chat_buf_t *out)
 {
@@ -196,7 +196,7 @@ typedef struct {
 } taken_t;
 
 
-/* Reads the body and asks with it; the first join is made. */
+/* Reads the body and makes the first join with it. */
 static inline void
 take(taken_t *t, const form_t *form, chat_str_t text)
 {
@@ -252,7 +252,7 @@ take_order(taken_t *t, const chat_batch_t *batch)
 }
 
 
-/* Collects what the store has for the request's last step. */
+/* Collects the stored results of the request's last step. */
 static inline void
 collect(taken_t *t, int approvals)
 {
@@ -287,7 +287,7 @@ collect(taken_t *t, int approvals)
 }
 
 
-/* The body with what the store has for it. */
+/* The body with the stored results. */
 static inline void
 complete(taken_t *t, chat_buf_t *out)
 {

@@ -1,8 +1,8 @@
 /*
- * recordings.h: real answers of real providers, where they are at hand.
+ * recordings.h: recorded answers of real providers, if available.
  *
- * They lie beside the repository (../shared/recordings), one folder for each
- * dialect; a test that needs them skips, and says so, where they are absent.
+ * They are beside the repository (../shared/recordings), one folder per
+ * dialect; tests that need them are skipped if they are absent.
  */
 
 #ifndef RECORDINGS_H
@@ -37,7 +37,9 @@ recording_read(const char *path, chat_buf_t *out)
 }
 
 
-/* Calls each() with every file of the dialect's folder; how many they were. */
+/*
+ * Calls each() with every file of the dialect's folder; returns their number.
+ */
 static inline size_t
 recordings_each(const char *dialect,
                 void (*each)(const char *name, chat_str_t text))
@@ -74,7 +76,7 @@ recordings_each(const char *dialect,
 }
 
 
-/* The same; a folder that is absent or empty skips the test. */
+/* The same; skips the test if the folder is absent or empty. */
 static inline void
 recordings_all(const char *dialect,
                void (*each)(const char *name, chat_str_t text))

@@ -1,11 +1,10 @@
 /*
- * stream_run.h: runs a stream through chat_stream for the tests of it.
+ * stream_run.h: runs a stream through chat_stream for its tests.
  *
  * Each stream is run whole, with and without forms, byte by byte, and in two
  * pieces at every cut (at most STREAM_CUTS of them); output, end, counters and
- * facts must not depend on it. Every piece lies in memory of its own that is
- * gone after the push. What the first run gave stays in the stream_t for the
- * test to look at.
+ * facts must not depend on it. Every piece is in memory of its own that is
+ * freed after the push. The stream_t keeps the result of the first run.
  */
 
 #ifndef STREAM_RUN_H
@@ -29,13 +28,13 @@
 #define STREAM_FACTS 4096
 
 typedef struct {
-    /* What the test says. */
+    /* The input of the test. */
     chat_stream_conf_t conf;
     const char        *body;   /* of the request; NULL: no request */
     const char        *reason; /* of the end */
     int                aborted;
 
-    /* What came of it. */
+    /* The result. */
     char               *out;
     char               *facts; /* "name field=value payload" lines, sorted */
     chat_stream_info_t  info;
@@ -46,7 +45,7 @@ typedef struct {
     chat_request_t  rq;
 } stream_t;
 
-/* What one run gave. */
+/* The result of one run. */
 typedef struct {
     chat_buf_t          out;
     char               *facts[STREAM_FACTS];
@@ -275,7 +274,7 @@ stream_same(const stream_run_t *a, const stream_run_t *b)
 }
 
 
-/* Runs the stream in all ways; what it gave is in *s then. */
+/* Runs the stream in all ways; the result is in *s. */
 static inline void
 stream_all(stream_t *s, const char *text, size_t len)
 {
@@ -319,7 +318,7 @@ stream_all(stream_t *s, const char *text, size_t len)
 }
 
 
-/* The stream must come out like this. */
+/* The stream's expected output. */
 static inline void
 stream_expect(stream_t *s, const char *text, const char *expected)
 {
@@ -328,7 +327,7 @@ stream_expect(stream_t *s, const char *text, const char *expected)
 }
 
 
-/* How many of the facts begin like this, behind the batch's name. */
+/* How many of the facts begin like this after the batch's name. */
 static inline size_t
 stream_facts(const stream_t *s, const char *fact)
 {

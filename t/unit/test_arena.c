@@ -1,8 +1,8 @@
 /*
  * test_arena.c: the arena, the buffer and the digests.
  *
- * What all of the core stands on: blocks that do not touch one another,
- * bounds that hold, digests that mix nothing up.
+ * The base of the core: blocks that do not overlap, limits that hold, digests
+ * that keep different inputs apart.
  */
 
 #include "bytes/chat_arena.h"
@@ -72,7 +72,7 @@ lists_grow_and_keep_what_they_have(void **state)
         before = items;
     }
 
-    /* without memory the list is as it was */
+    /* without memory the list is unchanged */
     assert_int_equal(i, 256);
     assert_int_equal(size, 256);
 
@@ -80,7 +80,7 @@ lists_grow_and_keep_what_they_have(void **state)
         assert_int_equal(before[i], i + 1);
     }
 
-    /* begun anew it takes no memory */
+    /* after a reset it allocates no memory */
     i = chat_arena_used(arena);
     assert_ptr_equal(chat_arena_grow(arena, before, 0, &size, sizeof(*before)),
                      before);

@@ -1,8 +1,8 @@
 /*
- * test_batch.c: facts written and read back.
+ * test_batch.c: facts, written and read back.
  *
- * What facts mean must not depend on their order, on how often they come, or
- * on what else lies beside them: a store is shared, and so is its key space.
+ * The meaning of facts must not depend on their order, on repetition, or on
+ * other facts: a store and its key space are shared.
  */
 
 #include "batch_sample.h"
@@ -79,7 +79,7 @@ s40_a_call_that_is_asked_for_later(void **state)
 }
 
 
-/* A few bytes of nonsense that is close to sense. */
+/* A few random bytes that resemble valid facts. */
 static chat_str_t
 nonsense(void)
 {
@@ -135,8 +135,8 @@ nonsense(void)
 
 
 /*
- * 1 if the fact could be one that is written: those may not be invented. What
- * is said of an attempt may: it takes the name of its claimant.
+ * 1 if the fact could be a written one: a test must not invent those. Facts
+ * about an attempt may be invented, since they need the name of its claimant.
  */
 static int
 is_sense(chat_str_t field)
@@ -170,7 +170,7 @@ is_sense(chat_str_t field)
 
 
 static void
-nonsense_beside_the_facts_is_survived(void **state)
+malformed_facts_are_ignored(void **state)
 {
     size_t       i, n, run;
     chat_fact_t  list[FACTS_MAX], fact;
@@ -200,7 +200,7 @@ nonsense_beside_the_facts_is_survived(void **state)
             }
         }
 
-        /* what can be told from facts leaves the rest as it is */
+        /* reading facts leaves all other fields unchanged */
         for (i = 0; i < facts.count; i++) {
             list[n++] = facts.items[i];
         }
@@ -211,7 +211,7 @@ nonsense_beside_the_facts_is_survived(void **state)
 }
 
 
-/* Facts of one field that do not parse are as good as absent. */
+/* Facts that do not parse count as absent. */
 static void
 values_that_do_not_parse(void **state)
 {
@@ -270,7 +270,7 @@ values_that_do_not_parse(void **state)
 }
 
 
-/* Reads what is known of the batch. */
+/* Reads the facts of the batch. */
 static void
 read_all(chat_facts_t *facts, chat_batch_t *batch)
 {
@@ -346,7 +346,7 @@ main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(s28_order_and_repetition_are_no_matter),
         cmocka_unit_test(s40_a_call_that_is_asked_for_later),
-        cmocka_unit_test(nonsense_beside_the_facts_is_survived),
+        cmocka_unit_test(malformed_facts_are_ignored),
         cmocka_unit_test(values_that_do_not_parse),
         cmocka_unit_test(what_a_stream_left),
         cmocka_unit_test(without_memory_nothing_is_half_read),

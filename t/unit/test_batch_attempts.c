@@ -1,9 +1,9 @@
 /*
- * test_batch_attempts.c: what is said of an attempt, and by whom.
+ * test_batch_attempts.c: which facts about an attempt count.
  *
- * A request that does not know whether its claim stands says all the same what
- * became of it. So answer, end and void count for the claimant alone, whenever
- * they come, and nobody can speak for another.
+ * A request that does not know whether its claim is valid still puts its
+ * outcome. So answer, end and void count only from the claimant, in any order;
+ * no request can put them for another.
  */
 
 #include "attempt_facts.h"
@@ -16,7 +16,7 @@
 static const unsigned char none[16];
 
 
-/* The facts as they come and turned round: what they say of the attempts. */
+/* Reads the facts in both orders; both must give these attempts. */
 static void
 read_both(const chat_facts_t *facts, chat_batch_t *batch)
 {
@@ -74,7 +74,7 @@ s103_a_void_names_its_claimant(void **state)
     assert_int_equal(batch.last.end, CHAT_END_NONE);
     assert_int_equal(batch.answered.k, 4);
 
-    /* who answered last stays known when a later one is refused */
+    /* the last answered attempt stays known if a later one is refused */
     sample_claim(&facts, 5, w, chat_cstr("13"), none, none, 0);
     chat_facts_answer(&facts, 5, w, chat_cstr("13"), 300);
     chat_facts_after(&facts, 5, w, chat_cstr("13"), CHAT_AFTER_MAX);
@@ -88,7 +88,7 @@ s103_a_void_names_its_claimant(void **state)
 
 
 static void
-s103_answers_and_ends_of_others_say_nothing(void **state)
+s103_answers_and_ends_of_others_do_not_count(void **state)
 {
     size_t                   i;
     chat_str_t               w = CHAT_STR("w"), r = CHAT_STR("12");
@@ -130,9 +130,9 @@ s103_answers_and_ends_of_others_say_nothing(void **state)
 }
 
 
-/* It put them blindly, and its claim comes late or never. */
+/* It put them without reading; its claim arrives late or never. */
 static void
-s103_said_before_the_claim_it_counts_from_then_on(void **state)
+s103_facts_before_the_claim_count_once_it_exists(void **state)
 {
     chat_str_t   w = CHAT_STR("w"), r = CHAT_STR("1"), s = CHAT_STR("2");
     chat_facts_t facts, lost;
@@ -192,7 +192,7 @@ values_that_do_not_parse(void **state)
         }
     }
 
-    /* 199 and 300 are answers, but none that carried anything */
+    /* 199 and 300 are answers that accepted no results */
     for (i = 199; i <= 300; i += 101) {
         chat_facts_init(&facts, arena);
         sample_claim(&facts, 3, chat_cstr("w"), chat_cstr("12"), none, none,
@@ -206,9 +206,9 @@ values_that_do_not_parse(void **state)
 }
 
 
-/* A claim that says nothing is nobody's, but its number is taken. */
+/* An empty claim has no claimant, but its number is used. */
 static void
-a_claim_of_nobody_takes_its_number(void **state)
+a_claim_without_a_claimant_uses_its_number(void **state)
 {
     chat_facts_t facts;
     chat_batch_t batch;
@@ -227,9 +227,9 @@ a_claim_of_nobody_takes_its_number(void **state)
 }
 
 
-/* What an attempt is known to be, beside the facts that say so. */
+/* The known state of an attempt, beside its facts. */
 typedef struct {
-    unsigned   claimant; /* 0: nobody has claimed it */
+    unsigned   claimant; /* 0: not claimed */
     uint32_t   answer;
     chat_end_e end;
     int        is_void;
@@ -250,22 +250,22 @@ expect(const chat_attempt_t *attempt, const expected_t *expected, uint32_t k)
 }
 
 
-/* Some requests claim, and all of them say what they like of any attempt. */
+/* Some requests claim, and all put random facts about any attempt. */
 static void
 play_attempts(chat_facts_t *facts, expected_t *list)
 {
     char       name[8];
-    unsigned   k, who;
+    unsigned   k, claimant;
     chat_str_t w = CHAT_STR("w"), r;
     expected_t said;
 
     for (k = 1; k <= ATTEMPTS; k++) {
         list[k].claimant = dice(3) ? 1 + dice(4) : 0;
 
-        for (who = 1; who <= 4; who++) {
-            snprintf(name, sizeof(name), "%u", who);
+        for (claimant = 1; claimant <= 4; claimant++) {
+            snprintf(name, sizeof(name), "%u", claimant);
             r = chat_cstr(name);
-            said.claimant = who;
+            said.claimant = claimant;
             said.answer = dice(2) ? 198 + dice(4) : 0;
             said.end = (chat_end_e) dice(CHAT_END_INTERRUPTED + 1);
             said.is_void = dice(4) == 0;
@@ -279,7 +279,7 @@ play_attempts(chat_facts_t *facts, expected_t *list)
             if (said.is_void) {
                 chat_facts_void(facts, k, w, r);
             }
-            if (list[k].claimant == who) {
+            if (list[k].claimant == claimant) {
                 list[k] = said;
                 sample_claim(facts, k, w, r, none, none, 0);
             }
@@ -289,7 +289,7 @@ play_attempts(chat_facts_t *facts, expected_t *list)
 
 
 static void
-s28_s103_any_order_of_what_all_say(void **state)
+s28_s103_any_order_of_facts(void **state)
 {
     unsigned     run, k, last, answered;
     chat_facts_t facts;
@@ -322,7 +322,7 @@ s28_s103_any_order_of_what_all_say(void **state)
 }
 
 
-/* A store that is full of claims and of words about them. */
+/* A store full of claims and of facts about them. */
 static void
 as_many_as_a_store_may_hold(void **state)
 {
@@ -353,11 +353,11 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s103_a_void_names_its_claimant),
-        cmocka_unit_test(s103_answers_and_ends_of_others_say_nothing),
-        cmocka_unit_test(s103_said_before_the_claim_it_counts_from_then_on),
+        cmocka_unit_test(s103_answers_and_ends_of_others_do_not_count),
+        cmocka_unit_test(s103_facts_before_the_claim_count_once_it_exists),
         cmocka_unit_test(values_that_do_not_parse),
-        cmocka_unit_test(a_claim_of_nobody_takes_its_number),
-        cmocka_unit_test(s28_s103_any_order_of_what_all_say),
+        cmocka_unit_test(a_claim_without_a_claimant_uses_its_number),
+        cmocka_unit_test(s28_s103_any_order_of_facts),
         cmocka_unit_test(as_many_as_a_store_may_hold),
     };
 

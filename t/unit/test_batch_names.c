@@ -1,8 +1,8 @@
 /*
- * test_batch_names.c: which steps have a name, and which have the same.
+ * test_batch_names.c: which steps have a name, and which share it.
  *
- * A name that two batches share would mix two users' results; one that a batch
- * does not share with itself would lose them.
+ * If two batches shared a name, results would be mixed; if a batch had two
+ * names, results would be lost.
  */
 
 #include <setjmp.h>
@@ -62,7 +62,7 @@ strong_and_weak_ids(void **state)
 }
 
 
-/* What a name is made of; all but the first id may be NULL. */
+/* The parts of a name; all but the first id may be NULL. */
 typedef struct {
     const char *tenant;
     const char *dialect;
@@ -105,7 +105,7 @@ key(const name_t *name, chat_key_t *out)
 }
 
 
-/* All of them have names, and no two the same. */
+/* All of them have names, each a different one. */
 static void
 all_differ(const name_t *names, size_t n)
 {
@@ -156,7 +156,7 @@ s95_names_of_strong_ids(void **state)
 
     all_differ(names, sizeof(names) / sizeof(names[0]));
 
-    /* where the step stands is no matter */
+    /* the position of the step does not matter */
     assert_int_equal(key(&same[0], &one), CHAT_OK);
     for (i = 1; i < 4; i++) {
         assert_int_equal(key(&same[i], &two), CHAT_OK);

@@ -1,9 +1,9 @@
 /*
- * test_batch_record.c: the record of a conversation: whose it is, and which of
- * its batches is the newest, whatever else stands in it.
+ * test_batch_record.c: the conversation index: to which tenant it belongs, and
+ * which of its batches is the newest, beside any other facts.
  *
- * A wrong one would give a request the results of another step, or of another
- * user; none at all leaves it unmanaged, which is safe.
+ * A wrong batch would give a request the results of another step or user;
+ * without a batch the request is unmanaged, which is safe.
  */
 
 #include <setjmp.h>
@@ -52,7 +52,7 @@ a_record_is_of_one_tenant_and_conversation(void **state)
             assert_false(chat_digest_eq(&key.tag, &other.tag));
         }
 
-        /* it lies beside its batches */
+        /* it has the hash tag of its batches */
         memset(&step, 0, sizeof(step));
         step.chain = chat_cstr("resp_1");
         assert_int_equal(chat_batch_key(&scopes[i], &step, &other), CHAT_OK);
@@ -115,7 +115,7 @@ expect(const uint64_t *times, size_t n, size_t newest)
 
     assert_false(facts.failed);
 
-    /* in whatever order they are answered */
+    /* in any order of their answers */
     for (from = 0; from < facts.count; from++) {
         for (i = 0; i < facts.count; i++) {
             turned[i] = facts.items[(from + i) % facts.count];

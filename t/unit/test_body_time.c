@@ -1,11 +1,10 @@
 /*
- * test_body_time.c: no body takes much longer to read than a harmless one of
+ * test_body_time.c: reading any body takes about as long as a harmless one of
  * its size.
  *
- * Each attack makes a reader compare many things with many others: results
- * with calls, the twins of one call with one large result, pieces with the
- * members of one object. A reader that is quadratic takes ten to a thousand
- * times as long.
+ * Each attack makes a reader compare many items with many others: results with
+ * calls, duplicates of one call with one large result, pieces with the members
+ * of one object. A quadratic reader takes ten to a thousand times as long.
  */
 
 #include <setjmp.h>
@@ -91,9 +90,9 @@ seconds(const char *name, chat_str_t body, chat_rc_e *rc)
 
 
 /*
- * The body made so far is read about as fast as one of its size. Other
- * processes can only add to a time, through the caches: the least time of
- * each body counts, and a try more costs little.
+ * Checks that the body is read about as fast as a harmless one of its size.
+ * Other processes can only add to a time, so the least time of each body
+ * counts.
  */
 static void
 in_time(const char *name, chat_rc_e expected)
@@ -185,7 +184,7 @@ test_results_of_no_call_beside_many_calls(void **state)
 }
 
 
-/* The calls of one id take one result, whose digest is made once. */
+/* Calls with one id share one result; its digest is made once. */
 static void
 test_twins_of_one_large_result(void **state)
 {
@@ -236,7 +235,7 @@ test_twins_of_one_result_with_many_members(void **state)
 }
 
 
-/* Each step of Gemini is small enough, and there are many. */
+/* Gemini: many steps below the limit. */
 static void
 test_steps_with_results_of_no_call(void **state)
 {

@@ -1,9 +1,9 @@
 /*
- * test_canon.c: one canonical text for all ways to write a JSON value.
+ * test_canon.c: one canonical text for all notations of a JSON value.
  *
- * Two tables: a text, and another text of the same value. Rows with another
- * second text are another value. Then what no table holds: long numbers, many
- * keys, depth, other locales, no memory.
+ * Two tables: a text, and another text of the same value. Rows with different
+ * second texts are different values. Then what does not fit into a table: long
+ * numbers, many keys, depth, other locales, no memory.
  */
 
 #include "json/chat_json.h"
@@ -70,7 +70,7 @@ static const case_t numbers[] = {
     { "1e-400", "0" },
     { "-1e-99999999999999999999", "0" },
     { "0e99999999999999999999", "0" },
-    /* no double is that large: as it stands */
+    /* no double is that large: unchanged */
     { "1e999", "1e999" },
     { "-1E+0999", "-1E+0999" },
     { "1e99999999999999999999", "1e99999999999999999999" },

@@ -3,9 +3,9 @@
  * format).
  *
  * Each stream is cut into frames and read by its dialect: whole, byte by byte,
- * in two pieces at every cut (at most CUTS_MAX of them), from memory that
- * ends at an unreadable page, and with the frames of known forms left
- * unread. All must give the lines that stand in the .events file.
+ * in two pieces at every cut (at most CUTS_MAX of them), from memory that ends
+ * at an unreadable page, and with the frames of known forms left unread. All
+ * must give the lines of the .events file.
  */
 
 #ifndef _GNU_SOURCE
@@ -294,7 +294,7 @@ same_lines(const chat_buf_t *log, const chat_buf_t *want, const char *how,
 }
 
 
-/* A copy of s whose last byte is the last before an unreadable page. */
+/* A copy of s that ends directly before an unreadable page. */
 static chat_str_t
 guarded(chat_str_t s, void **block, size_t *size)
 {

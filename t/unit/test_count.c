@@ -1,11 +1,11 @@
 /*
- * test_count.c: the events of a stream are counted as a client counts them,
- * and numbered so.
+ * test_count.c: events of a stream are counted and numbered as a client counts
+ * them.
  *
- * A count that is one off gives a client that comes back an event twice, or
- * not at all. So it is compared with the parser's own frames, over streams of
- * random pieces, whole and cut everywhere, its state written down and read
- * again at each cut.
+ * If a count is off by one, a client that resumes gets an event twice or not
+ * at all. So counts are compared with the parser's own frames, over random
+ * streams, whole and cut at each byte; the state is written and read again at
+ * each cut.
  */
 
 #include <setjmp.h>
@@ -32,7 +32,7 @@ pick(unsigned below)
 }
 
 
-/* Where the frames with data end, as the parser has it. */
+/* The ends of the frames with data, from the parser. */
 static size_t
 ends_of(chat_str_t text, size_t *ends)
 {
@@ -56,7 +56,7 @@ ends_of(chat_str_t text, size_t *ends)
 }
 
 
-/* The state as another process takes it up. */
+/* The state as another process reads it. */
 static void
 hand_over(chat_count_t *count)
 {
@@ -71,7 +71,7 @@ hand_over(chat_count_t *count)
 }
 
 
-/* Counts in two pieces: the events and where each of them ends. */
+/* Counts in two pieces: the events and the end of each. */
 static void
 check_cut(chat_str_t text, size_t cut, const size_t *ends, size_t n)
 {
@@ -176,7 +176,7 @@ no_text_is_a_count_but_its_own(void **state)
 }
 
 
-/* Frames go in one by one, what comes out is this. */
+/* Frames go in one by one; the output must be this. */
 static void
 numbers(const char *const *frames, const char *expected)
 {

@@ -1,8 +1,8 @@
 /*
- * test_dialect.c: the table of dialects, and which one a request speaks.
+ * test_dialect.c: the table of dialects, and the dialect of a request.
  *
- * What a dialect reads out of a body is in its own tests; here only which
- * reader is asked, and what makes two requests siblings.
+ * The tests of a dialect check its reader; here only the choice of the reader,
+ * and what makes two requests siblings.
  */
 
 #include "arena_run.h"
@@ -178,7 +178,7 @@ a_body_that_says_two_things_is_refused(void **state)
                     &rq, &rc));
     assert_int_equal(rc, CHAT_BAD);
 
-    /* of a member that nobody reads it may */
+    /* it may in a member that is not read */
     assert_non_null(ask(NULL, "/v1/messages",
                         "{\"x\":1,\"x\":2,\"model\":\"a\",\"messages\":[{"
                         "\"role\":\"user\",\"content\":\"hi\"}]}",
@@ -245,7 +245,7 @@ s97_another_model_or_stream_is_another_signature(void **state)
 }
 
 
-/* 1 if what the dialect says of a stream that ended so has the text. */
+/* 1 if the dialect's event for this end of a stream contains the text. */
 static int
 says(const chat_dialect_t *dialect, const char *reason, const char *text)
 {
@@ -276,7 +276,7 @@ s113_providers_clients_read_words_that_agents_retry_on(void **state)
         assert_int_equal(dialect == &chat_dialect_anthropic,
                          says(dialect, "stall", "\"overloaded_error\""));
 
-        /* a client has asked for this end, and none is to try again */
+        /* a client requested this end, so no client may retry */
         assert_true(says(dialect, "stopped", "stopped"));
         assert_false(says(dialect, "stopped", "connection error"));
         assert_false(says(dialect, "stopped", "terminated"));

@@ -1,6 +1,6 @@
 /*
- * test_dialect_ag_ui.c: the input of AG-UI runs: what it is, which calls are
- * the client's, what their steps are called; and what the module says itself.
+ * test_dialect_ag_ui.c: the input of AG-UI runs: its class, its members, the
+ * names of its steps; and the module's own events.
  *
  * Completed bodies are in test_dialect_ag_ui_splice.c.
  */
@@ -66,20 +66,20 @@ static const class_case_t classes[] = {
     { BODY(USER "," ASKS(CALL("a", "w")) "," RESULT("a") "," ASKS(
           CALL("b", "w")) "," RESULT("b")),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 2, 0 },
-    /* s41: earlier turns, told where something is open */
+    /* s41: earlier turns, listed if a call is open */
     { BODY(USER "," ASKS(CALL("a", "w")) "," USER "," ASKS(
           CALL("b", "w")) "," RESULT("b")),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 1, 1 },
     { BODY(USER "," ASKS(CALL("a", "w")) "," RESULT(
           "a") "," SAYS "," USER "," ASKS(CALL("b", "w")) "," RESULT("b")),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 1, 1, 0 },
-    /* s98: results and new words are a fresh turn */
+    /* s98: results and a new text are a fresh turn */
     { BODY(USER "," ASKS(CALL("a", "w") "," CALL("b", "w")) "," RESULT(
           "a") "," USER),
       CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 2, 1, 2 },
     { BODY(USER "," ASKS(CALL("a", "w")) "," RESULT("a") "," SAYS "," USER),
       CHAT_OK, CHAT_CLASS_FRESH, CLASS_NONE },
-    /* what interrupted the run is answered, whatever the transcript ends in */
+    /* interrupts are answered, whatever ends the transcript */
     { RUN(RESUME(ENTRY("i")), ""), CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 1,
       1, 0 },
     { RUN(RESUME(ENTRY("i") "," ENTRY("j")), USER), CHAT_OK,
@@ -217,7 +217,7 @@ a_result_is_its_content_and_error(void **state)
 }
 
 
-/* The names of the step that a body answers, and of the one to come. */
+/* The names of the step that a body answers, and of the next one. */
 static void
 names(const char *text, chat_key_t *step, chat_key_t *next)
 {
@@ -269,7 +269,7 @@ s14_a_step_is_named_as_the_body_before_will_have_it(void **state)
     assert_memory_equal(&second, &after, sizeof(second));
     assert_memory_not_equal(&second, &first, sizeof(first));
 
-    /* a resume is named by its thread alone, what follows by its place */
+    /* a resume is named by its thread alone, later steps by position */
     names(RUN(RESUME(ENTRY("i")), USER "," ASKS(CALL("a", "w"))), &third,
           &next);
     assert_memory_equal(&next, &after, sizeof(next));
@@ -278,7 +278,7 @@ s14_a_step_is_named_as_the_body_before_will_have_it(void **state)
 
 
 static void
-what_the_module_says(void **state)
+the_modules_own_events(void **state)
 {
     body_t        body;
     chat_buf_t    out = { 0 };
@@ -331,7 +331,7 @@ errors_are_events_that_end_a_run(void **state)
     chat_refusal_t      refusal = { 409, "conflict", "No.", ids, 2 };
     chat_interruption_t in = { "eof", 1, NULL, 0 };
 
-    /* a run that ends well would end what the client is still asked */
+    /* a normal end of the run would end the client's open interrupts */
     body_read(&body, DIALECT, chat_cstr(RUN(RESUME(ENTRY("i")), USER)));
     DIALECT->bounce(&body.rq, NULL, 0, &out);
     text_equals(&out,
@@ -366,7 +366,7 @@ a_step_of_too_many_calls_is_refused(void **state)
     body_t     body;
     chat_buf_t text = { 0 };
 
-    /* whatever ends it */
+    /* with any end */
     static const char *const behind[] = {
         "",
         ",{\"id\":\"u\",\"role\":\"user\",\"content\":\"hi\"}",
@@ -406,7 +406,7 @@ main(void)
         cmocka_unit_test(s15_key_order_is_the_same_call),
         cmocka_unit_test(a_result_is_its_content_and_error),
         cmocka_unit_test(s14_a_step_is_named_as_the_body_before_will_have_it),
-        cmocka_unit_test(what_the_module_says),
+        cmocka_unit_test(the_modules_own_events),
         cmocka_unit_test(errors_are_events_that_end_a_run),
         cmocka_unit_test(a_step_of_too_many_calls_is_refused),
     };

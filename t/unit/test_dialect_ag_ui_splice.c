@@ -1,8 +1,7 @@
 /*
  * test_dialect_ag_ui_splice.c: results put into the input of AG-UI runs.
  *
- * Tool messages behind their step, entries into resume; checked as an agent
- * would.
+ * Tool messages after their step, entries in resume; checked like an agent.
  */
 
 #include "dialect_run.h"
@@ -11,7 +10,7 @@
 #define USER "{\"id\":\"u\",\"role\":\"user\",\"content\":\"hi\"}"
 
 
-/* A message for each call, in their order, directly behind them. */
+/* A message for each call, in their order, directly after them. */
 static void
 strict_check(chat_str_t text, unsigned n, int ordered)
 {
@@ -99,7 +98,7 @@ splice_text(unsigned n, unsigned present, const unsigned *order,
 }
 
 
-/* Every subset of results, in every order, completed by the others. */
+/* Every subset of results, in every order, completed with the others. */
 static void
 splice_all(unsigned n)
 {
@@ -178,7 +177,7 @@ s48_a_bare_value_becomes_a_message(void **state)
     becomes(CHAT_OUTCOME_OK, "null", MADE "\"null\"");
     becomes(CHAT_OUTCOME_ERROR, "\"no\"", MADE "\"no\",\"error\":\"no\"");
 
-    /* one of a client's is what it is; one of another call is a value */
+    /* an item of the client stays; one of another call is a value */
     becomes(CHAT_OUTCOME_ERROR,
             "{\"role\":\"tool\", \"id\":\"1\",\"toolCallId\":\"a\","
             "\"content\":[],\"error\":\"e\"}",
@@ -192,7 +191,7 @@ s48_a_bare_value_becomes_a_message(void **state)
 }
 
 
-/* The answers of others put into a resume of i1. */
+/* Stored answers put into a resume of i1. */
 static void
 resumes(const chat_result_t *results, size_t n, const char *want)
 {
@@ -242,7 +241,7 @@ s40_resumes_are_completed(void **state)
                 "i1", "") ",{\"interruptId\":\"i2\",\"status\":\"cancelled\""
                           "}"));
 
-    /* a service's value, its error, its decision, nobody's */
+    /* a service's value, its error, its decision, no answer */
     results[0].payload = chat_cstr("{\"a\":1}");
     results[1].outcome = CHAT_OUTCOME_ERROR;
     results[1].payload = chat_cstr("\"no\"");

@@ -1,8 +1,8 @@
 /*
- * test_dialect_ag_ui_stream.c: AG-UI runs through the replay filter, and the
- * facts that they leave.
+ * test_dialect_ag_ui_stream.c: AG-UI runs through the replay filter, and their
+ * facts.
  *
- * What each frame is read as stands in t/cases/ag_ui.
+ * t/cases/ag_ui has the reading of each frame.
  */
 
 #include "dialect_run.h"
@@ -95,7 +95,7 @@ s1_s2_a_replayed_call_goes(void **state)
         stream_end(&s);
     }
 
-    /* in chunks, ended by what comes next */
+    /* in chunks, ended by the next event */
     stream_begin(&s, "ag_ui", KNOWN);
     stream_expect(
         &s,
@@ -113,7 +113,7 @@ s1_s2_a_replayed_call_goes(void **state)
 
 
 static void
-s9_a_result_is_told_again(void **state)
+s9_a_result_is_repeated(void **state)
 {
     static const char *const rows[][2] = {
         { RESULT("c1", "x"), RESULT("c1", "x") },
@@ -234,7 +234,7 @@ s40_interrupts_are_a_batch_of_their_run(void **state)
     assert_int_equal(stream_facts(&s, "batch/"), 2);
     stream_end(&s);
 
-    /* asked again by a later run: it is not a replay, whatever is known */
+    /* asked again by a later run: never a replay */
     stream_begin(&s, "ag_ui",
                  BODY("\"resume\":[{\"interruptId\":\"i1\",\"status\":"
                       "\"resolved\"}],",
@@ -278,7 +278,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s1_s2_a_replayed_call_goes),
-        cmocka_unit_test(s9_a_result_is_told_again),
+        cmocka_unit_test(s9_a_result_is_repeated),
         cmocka_unit_test(s5_s14_what_is_no_replay_stays),
         cmocka_unit_test(a_snapshot_is_never_a_replay),
         cmocka_unit_test(s46_steps_are_named_as_bodies_name_them),

@@ -1,7 +1,7 @@
 /*
- * test_dialect_ai_sdk.c: what a body of the AI SDK is: its class, turn and
- * steps. The files of the same name that end in _calls, _splice, _orders and
- * _stream have the rest; what is read of streams is in t/cases/ai_sdk too.
+ * test_dialect_ai_sdk.c: a body of the AI SDK: its class, turn and steps. The
+ * files with the suffixes _calls, _splice, _orders and _stream have the rest;
+ * t/cases/ai_sdk has the reading of streams.
  */
 
 #include "ai_sdk_body.h"
@@ -33,7 +33,7 @@ a_body_of_another_shape_is_declined(void **state)
 }
 
 
-/* As prepareSendMessagesRequest makes it in many apps. */
+/* The body of prepareSendMessagesRequest in many apps. */
 static void
 the_last_message_may_come_alone(void **state)
 {
@@ -45,7 +45,7 @@ the_last_message_may_come_alone(void **state)
     assert_str(rq.conversation, "chat-1");
     assert_str(rq.last_message, "u1");
 
-    /* what stands behind the message in the body is no message */
+    /* a member after the message in the body is no message */
     assert_int_equal(take("{\"message\":" ASSISTANT(
                          "m1", STEP "," OK("a") "," STEP "," OK("b") "," OPEN(
                                    "c")) ","
@@ -181,7 +181,7 @@ a_continuation_names_its_batch(void **state)
 
 /*
  * A stream counts its start-steps, and one that continues a message goes on
- * from next. What stands before the first step-start is in step 0 with it.
+ * from next. Parts before the first step-start are in step 0 with it.
  */
 static void
 ordinals_count_steps_as_the_stream_does(void **state)
@@ -227,7 +227,7 @@ a_fresh_turn_leaves_a_batch_behind(void **state)
     assert_int_equal(rq.next.message.len, 0);
     assert_int_equal(rq.next.ordinal, 0);
 
-    /* What was talked about afterwards is not left behind. */
+    /* Calls before later messages are not open. */
     assert_int_equal(
         take(BODY(USER "," ASSISTANT("m", OK("a") "," SAID) "," USER)),
         CHAT_OK);
@@ -239,7 +239,7 @@ a_fresh_turn_leaves_a_batch_behind(void **state)
         CHAT_OK);
     assert_false(rq.answers);
 
-    /* An unanswered call is listed all the same: it can be repaired. */
+    /* An unanswered call is listed, since it can be repaired. */
     assert_int_equal(take(BODY(ASSISTANT("m", OPEN("a") "," SAID) "," USER)),
                      CHAT_OK);
     assert_false(rq.answers);
@@ -297,7 +297,7 @@ s43_a_provider_executed_call_is_no_member(void **state)
     assert_true(chat_call_is_member(&rq.calls[1]));
     assert_str(rq.steps[0].first_id, "srv");
 
-    /* Its own output is nothing that the client brings. */
+    /* The app's own output does not come from the client. */
     assert_int_equal(
         take(BODY(
             ASSISTANT("m", PART("srv", "output-available",

@@ -1,8 +1,8 @@
 /*
- * test_dialect_ai_sdk_calls.c: what the AI SDK dialect reads of the calls in
- * a body: kind, state, result, approval, fingerprint.
+ * test_dialect_ai_sdk_calls.c: calls in a body of the AI SDK: kind, state,
+ * result, approval, fingerprint.
  *
- * Bodies are short literals; each case names the one thing that it is about.
+ * Bodies are short literals with only what each case needs.
  */
 
 #include "ai_sdk_body.h"
@@ -118,7 +118,7 @@ parts_that_are_no_calls(void **state)
                                    "m", "{\"type\":\"tool-dig\"}"))),
         CHAT_OK);
 
-    /* A call without an id and a state is one, but nobody's to answer. */
+    /* A call without an id and a state is listed, but is no member. */
     assert_int_equal(rq.ncalls, 1);
     assert_false(chat_call_is_member(&rq.calls[0]));
     assert_int_equal(rq.class, CHAT_CLASS_OTHER);

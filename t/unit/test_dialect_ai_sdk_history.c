@@ -1,8 +1,8 @@
 /*
- * test_dialect_ai_sdk_history.c: a message of the AI SDK's transcript, told as
- * events to a client that begins with an empty one, to the byte.
+ * test_dialect_ai_sdk_history.c: a message of an AI SDK transcript as events
+ * for a client without it, byte for byte.
  *
- * t/clients has the same told to the clients themselves.
+ * t/clients tests the same with the clients.
  */
 
 #include "ai_sdk_body.h"
@@ -17,11 +17,11 @@
 
 typedef struct {
     const char *parts;
-    const char *want; /* behind the start */
+    const char *want; /* after the start */
 } row_t;
 
 
-/* What is replayed of this body; rc is what history() returns. */
+/* The events for this body; rc is what history() returns. */
 static void
 assert_retold(const char *body, chat_rc_e rc, const char *head,
               const char *rest)
@@ -163,7 +163,7 @@ approvals(void **state)
         { PART("a", "output-denied", ""),
           E("\"tool-input-start\"" DIG("a"))
               E("\"tool-output-denied\"" OF("a")) },
-        /* a granted approval that says no more would be an invalid one */
+        /* a granted approval without other members would be invalid */
         { PART("a", "output-available",
                ",\"approval\":{\"id\":\"p\",\"approved\":true},\"output\":1"),
           E("\"tool-input-start\"" DIG("a"))

@@ -1,8 +1,8 @@
 /*
  * test_dialect_ai_sdk_orders.c: one property of splicing: parts with any
- * members in any order and with any white space are spliced with every kind
- * of result, and the body is read again: it is valid, says what was put in,
- * and every other byte is there.
+ * members in any order and with any white space are spliced with every kind of
+ * result, and the body is read again: it is valid, has the inserted result,
+ * and keeps every other byte.
  */
 
 #include "ai_sdk_run.h"
@@ -106,7 +106,7 @@ part_make(chat_buf_t *part, const char **rest, size_t *n)
 }
 
 
-/* Head and tail stand, and between them each member that is not about it. */
+/* Head and tail stay, and between them each unrelated member. */
 static void
 others_stand(const char **rest, size_t n)
 {
@@ -132,7 +132,7 @@ others_stand(const char **rest, size_t n)
 }
 
 
-/* The part in its new state has what it must have, and nothing else. */
+/* The part in its new state has the required members, and no other. */
 static void
 part_is_valid(const chat_result_t *result)
 {

@@ -1,7 +1,7 @@
 /*
  * test_dialect_ai_sdk_splice.c: results put into the AI SDK's transcripts. All
- * bytes but white space within a part are compared. The file of the same name
- * that ends in _orders has the members of a part in any order.
+ * bytes but white space within a part are compared. The file with the suffix
+ * _orders tests the members of a part in any order.
  */
 
 #include "ai_sdk_run.h"
@@ -30,7 +30,7 @@ typedef struct {
     chat_outcome_e  outcome;
     chat_approval_e approval;
     const char     *payload;
-    const char     *want; /* NULL: cannot be taken */
+    const char     *want; /* NULL: cannot be inserted */
 } row_t;
 
 
@@ -221,7 +221,7 @@ s32_each_unanswered_occurrence_is_completed(void **state)
         "\"state\":\"output-available\",\"output\":\"mine\"}," P
         "\"state\":\"output-available\",\"output\":\"first\"}]}]}"));
 
-    /* A result of a chained body has no place in this dialect. */
+    /* This dialect has no chained bodies. */
     two[0].call = NULL;
     assert_int_equal(splice(two, 1), CHAT_BAD);
 }
@@ -264,7 +264,7 @@ a_fresh_turn_gets_the_stored_decision(void **state)
         result.id = rq.calls[0].id;
         result.approval = rows[i].decision;
 
-        /* only a call that is settled without a decision takes one */
+        /* only a call with a result and without a decision takes one */
         assert_int_equal(splice(&result, rq.calls[0].undecided), CHAT_OK);
         assert_part(rows[i].want);
     }

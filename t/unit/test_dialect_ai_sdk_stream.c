@@ -1,8 +1,8 @@
 /*
- * test_dialect_ai_sdk_stream.c: what the AI SDK dialect skips, bounds and
- * writes itself. What it reads is in t/cases/ai_sdk.
+ * test_dialect_ai_sdk_stream.c: what the AI SDK dialect skips, limits and
+ * writes itself. t/cases/ai_sdk tests what it reads.
  *
- * Frames are short literals; each case names the one thing that it is about.
+ * Frames are short literals with only what each case needs.
  */
 
 #include "arena_run.h"
@@ -80,7 +80,7 @@ assert_out(const char *want)
 }
 
 
-/* A body and a stream say the same of one call and one result. */
+/* A body and a stream give the same facts of one call and one result. */
 static void
 body_and_stream_agree(void **state)
 {
@@ -145,7 +145,7 @@ start_call(unsigned number)
 
 
 static void
-more_calls_than_anyone_makes_are_opaque(void **state)
+too_many_calls_are_opaque(void **state)
 {
     unsigned i;
 
@@ -189,7 +189,9 @@ an_endless_id_or_name_is_opaque(void **state)
 }
 
 
-/* At any limit the reader either has room for all, or says that it has not. */
+/*
+ * At any limit the reader either has room for all, or reports that it has not.
+ */
 static void
 a_reader_out_of_memory_says_so(void **state)
 {
@@ -301,9 +303,9 @@ calls_make(void)
 }
 
 
-/* An approval, an older message's call and a chained one cannot be told. */
+/* An approval, an older message's call and a chained one have no event. */
 static void
-s100_merged_results_are_told(void **state)
+s100_merged_results_are_injected(void **state)
 {
     calls_make();
     chat_dialect_ai_sdk.inject(told, NTOLD, &out);
@@ -317,7 +319,7 @@ s100_merged_results_are_told(void **state)
 
 
 static void
-s58_a_bounce_tells_and_opens_no_message(void **state)
+s58_a_bounce_injects_and_opens_no_message(void **state)
 {
     calls_make();
     rq.last_message = chat_cstr("m");
@@ -391,12 +393,12 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(body_and_stream_agree),
-        TEST(more_calls_than_anyone_makes_are_opaque),
+        TEST(too_many_calls_are_opaque),
         TEST(an_endless_id_or_name_is_opaque),
         TEST(a_reader_out_of_memory_says_so),
         TEST(s71_interrupted_closes_what_is_half_open),
-        TEST(s100_merged_results_are_told),
-        TEST(s58_a_bounce_tells_and_opens_no_message),
+        TEST(s100_merged_results_are_injected),
+        TEST(s58_a_bounce_injects_and_opens_no_message),
         TEST(an_empty_turn_publishes_one_step),
         TEST(refusals),
     };

@@ -2,8 +2,8 @@
  * test_dialect_anthropic.c: requests and splices of
  * Anthropic Messages.
  *
- * Splices are checked by reading the spliced body again and by the order that
- * the provider demands.
+ * Splices are checked by reading the result again, and for the order that the
+ * provider requires.
  */
 
 #include "dialect_run.h"
@@ -59,7 +59,7 @@ static const class_case_t classes[] = {
     { BODY(USER "," ASKS(USE("a")) "," BRINGS(RESULT("z"))), CHAT_OK,
       CHAT_CLASS_OTHER, 0, 1, 1, 0, 0 },
     { BODY(BRINGS(RESULT("z"))), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
-    /* s41, s42: earlier steps are listed where a call has no result */
+    /* s41, s42: earlier steps are listed if a call has no result */
     { BODY(USER "," ASKS(USE("a")) "," USER
                                    "," ASKS(USE("b")) "," BRINGS(RESULT("b"))),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 1, 1 },
@@ -69,7 +69,7 @@ static const class_case_t classes[] = {
     { BODY(USER "," ASKS(USE("a")) "," BRINGS(RESULT("a")) "," ASKS(
           USE("b")) "," BRINGS(RESULT("b"))),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 2, 0 },
-    /* s43: the server's calls wait for nobody, and nobody is their answer */
+    /* s43: the server's calls are no members and need no result */
     { BODY(USER "," ASKS(SERVER("s") "," USE("a")) "," BRINGS(RESULT("a"))),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 2, 1, 0 },
     { BODY(USER "," ASKS(SERVER("s")) "," BRINGS(RESULT("s"))), CHAT_OK,
@@ -78,7 +78,7 @@ static const class_case_t classes[] = {
       CLASS_NONE },
     { BODY(USER "," ASKS(SERVER("s")) "," USER "," SAYS "," USER), CHAT_OK,
       CHAT_CLASS_FRESH, CLASS_NONE },
-    /* s98: results and new words are a fresh turn */
+    /* s98: results and a new text are a fresh turn */
     { BODY(USER
            "," ASKS(USE("a") "," USE("b")) "," BRINGS(RESULT("a") "," TEXT)),
       CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 2, 1, 2 },
@@ -102,7 +102,7 @@ s41_s42_s43_s60_s98_classes(void **state)
 }
 
 
-/* The same words, and a step whose first call is the server's. */
+/* A text, and a step that begins with a call of the server. */
 #define MARKED                                                  \
     BRINGS("{\"type\":\"text\",\"text\":\"hi\",\"cache_control" \
            "\":{}}")
@@ -174,7 +174,7 @@ s15_s34_s106_calls_and_results_are_read(void **state)
 }
 
 
-/* As the provider has it: the results first, each call one of them. */
+/* The provider's rule: the results first, one for each call. */
 static void
 strict_check(chat_str_t text, unsigned n, int ordered, int words)
 {
@@ -216,7 +216,7 @@ strict_check(chat_str_t text, unsigned n, int ordered, int words)
 }
 
 
-/* n calls, the results of the present ones in this order, perhaps words. */
+/* n calls, the results of the present ones in this order, maybe a text. */
 static int
 splice_text(unsigned n, unsigned present, const unsigned *order, int words,
             chat_buf_t *text)
@@ -395,7 +395,7 @@ results_get_a_message_of_their_own(void **state)
             "a") "," LATE("b")) "," USER
                                 "," ASKS(USE("c")) "," BRINGS(LATE("c"))));
 
-    /* blocks before the results: the front is still the front */
+    /* blocks before the results: results still go to the front */
     splice_late(BODY(USER "," ASKS(USE("a") "," USE("b")) "," BRINGS(
                     TEXT "," RESULT("a"))),
                 BODY(USER "," ASKS(USE("a") "," USE("b")) "," BRINGS(

@@ -1,8 +1,8 @@
 /*
- * test_dialect_anthropic_stream.c: streams of Anthropic Messages, what is
- * taken out of them, and the answers that the module makes itself.
+ * test_dialect_anthropic_stream.c: streams of Anthropic Messages, dropping
+ * calls from them, and the module's own answers.
  *
- * The recordings of real providers are read too where they are at hand.
+ * Recordings of real providers are read, too, if available.
  */
 
 #include "dialect_run.h"
@@ -58,7 +58,7 @@ static const stream_case_t streams[] = {
     { MESSAGE FRAME("error", ",\"error\":{\"type\":\"overloaded_error\"}"),
       "T E:failed " },
     { FRAME("error", ",\"error\":{}") END, "E:failed x " },
-    /* the data says what it is */
+    /* the data names the type */
     { "event: ping\ndata: {\"type\":\"message_start\"}\n\n"
       "data: {\"type\":\"message_stop\"}\n\n",
       "T E:finished " },

@@ -1,6 +1,6 @@
 /*
- * test_dialect_gemini.c: request bodies of Gemini: what they are, which result
- * is of which call, and what their steps are called.
+ * test_dialect_gemini.c: request bodies of Gemini: their class, the call of
+ * each result, and the names of their steps.
  *
  * Completed bodies are in test_dialect_gemini_splice.c.
  */
@@ -10,7 +10,7 @@
 
 #define DIALECT (&chat_dialect_gemini)
 
-/* A result of which more is to follow. */
+/* A partial result. */
 #define SOON(id, n)                                                      \
     "{\"functionResponse\":{" id "\"name\":\"w\",\"willContinue\":true," \
     "\"response\":{\"n\":" n "}}}"
@@ -54,7 +54,7 @@ static const class_case_t classes[] = {
     { BODY(USER "," ASKS(CALL("a", "w")) "," BRINGS(RESULT("a", "w")) "," ASKS(
           CALL("b", "w")) "," BRINGS(RESULT("b", "w"))),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 2, 0 },
-    /* s41: earlier turns, told where something is open */
+    /* s41: earlier turns, listed if a call is open */
     { BODY(USER "," ASKS(CALL("a", "w")) "," USER "," ASKS(
           CALL("b", "w")) "," BRINGS(RESULT("b", "w"))),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 1, 1 },
@@ -62,11 +62,11 @@ static const class_case_t classes[] = {
           "a", "w")) "," SAYS "," USER
                      "," ASKS(CALL("b", "w")) "," BRINGS(RESULT("b", "w"))),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 1, 1, 1, 0 },
-    /* s43: the server's calls are none */
+    /* s43: the server's calls are no members */
     { BODY(USER "," ASKS("{\"toolCall\":{\"id\":\"s\"}},{\"executableCode\":"
                          "{}}") "," BRINGS(RESULT("s", "w"))),
       CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
-    /* s98: results and new words are a fresh turn */
+    /* s98: results and a new text are a fresh turn */
     { BODY(USER "," ASKS(CALL("a", "w") "," CALL("b", "w")) "," BRINGS(
           RESULT("a", "w") "," TEXT)),
       CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 2, 1, 2 },
@@ -111,7 +111,7 @@ the_uri_says_how_an_answer_comes(void **state)
         { "/m:streamGenerateContent?x=alt=sse&", 0, "[{" },
         { "/m:streamGenerateContent", 0, "[{" },
         { "/m:generateContent?alt=sse", 0, "{" },
-        /* behind a gateway that has paths of its own */
+        /* behind a gateway with its own paths */
         { "/chat", 1, "data: {" },
         { "", 1, "data: {" },
     };
@@ -157,11 +157,11 @@ names_of_steps_follow_the_transcript(void **state)
     assert_true(chat_digest_eq(&second.rq.steps[1].user_text,
                                &first.rq.next.user_text));
 
-    /* Calls without ids are told apart by where they stand. */
+    /* Calls without ids are identified by position. */
     assert_true(chat_str_is(second.rq.steps[0].first_id, "part:0.0"));
     assert_true(chat_str_is(second.rq.steps[1].first_id, "part:1.0"));
 
-    /* Words beside results are words like others. */
+    /* A text beside results is an ordinary text. */
     assert_int_equal(third.rq.next.since, 0);
     assert_true(
         chat_digest_eq(&third.rq.next.user_text, &first.rq.next.user_text));
@@ -223,7 +223,7 @@ results_go_by_id_else_by_name_and_order(void **state)
     results_are(CALL("a", "w") "," CALL("b", "w"),
                 ANSWER("w", "{\"n\":1}") "," RESULT("a", "w"),
                 "a={\"output\":1} b={\"n\":1}");
-    /* each result is that of one call */
+    /* each result belongs to one call */
     results_are(CALL("a", "w") "," CALL("a", "w"), RESULT("a", "w"),
                 "a={\"output\":1} a=");
     results_are(CALL("a", "w") "," CALL("b", "w"),
@@ -231,7 +231,7 @@ results_go_by_id_else_by_name_and_order(void **state)
     results_are(CALL("a", "w") "," PLAIN("w", "{}"),
                 RESULT("a", "w") "," RESULT("a", "w"),
                 "a={\"output\":1} part:0.1=");
-    /* what comes behind a preliminary one is of the same call */
+    /* a result after a preliminary one belongs to the same call */
     results_are(CALL("a", "w") "," CALL("b", "w"),
                 SOON("\"id\":\"a\",", "1") "," SOON("\"id\":\"a\",",
                                                     "2") "," RESULT("a", "w"),
@@ -254,7 +254,7 @@ results_go_by_id_else_by_name_and_order(void **state)
     USER "," ASKS(WHOLE) "," ASKS(HALF) "," ASKS(CALL("c", "w")) "," BRINGS( \
         RESULT("a", "w") "," ANSWER("w", "{}"))
 
-/* A call that stands in the body in the pieces in which it came. */
+/* A call in the pieces of its stream. */
 static void
 a_call_in_pieces_is_one(void **state)
 {
@@ -269,7 +269,7 @@ a_call_in_pieces_is_one(void **state)
     chat_fingerprint(chat_cstr("w"), chat_cstr("{\"b\":\"x\"}"), &want);
     assert_true(chat_digest_eq(&body.rq.calls[0].fingerprint, &want));
 
-    /* one that never came to its end is no member, and has no answer */
+    /* an incomplete call is no member and has no answer */
     for (i = 0; i < 3; i++) {
         assert_int_equal(body.rq.calls[i].ready, i != 1);
         assert_int_equal(body.rq.calls[i].outcome,

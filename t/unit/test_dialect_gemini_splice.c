@@ -1,8 +1,8 @@
 /*
- * test_dialect_gemini_splice.c: results put into bodies of Gemini, checked as
- * the provider would.
+ * test_dialect_gemini_splice.c: results put into bodies of Gemini, checked
+ * like the provider.
  *
- * With ids and without: then the order of the results is all there is.
+ * With ids and without; without ids the order identifies the results.
  */
 
 #include "dialect_run.h"
@@ -11,7 +11,7 @@
 #define DIALECT (&chat_dialect_gemini)
 
 
-/* As the provider has it: a response for each call, in the calls' order. */
+/* The provider's rule: a response for each call, in the calls' order. */
 static void
 strict_check(chat_str_t text, unsigned n, int ids, int ordered)
 {
@@ -101,7 +101,7 @@ splice_text(unsigned n, unsigned present, const unsigned *order, int ids,
 }
 
 
-/* Every subset of results, in every order, completed by the others. */
+/* Every subset of results, in every order, completed with the others. */
 static void
 splice_all(unsigned n, int ids)
 {
@@ -118,7 +118,7 @@ splice_all(unsigned n, int ids)
 
             ordered = splice_text(n, present, order, ids, &text);
 
-            /* Without ids the first ones are those that are answered. */
+            /* Without ids results belong to the first calls. */
             if (!ids && (!ordered || (present & (present + 1)))) {
                 chat_buf_free(&text);
                 continue;

@@ -1,8 +1,8 @@
 /*
- * test_dialect_gemini_stream.c: streams of Gemini, what is taken out of them,
- * and the answers that the module makes itself.
+ * test_dialect_gemini_stream.c: streams of Gemini, dropping calls from them,
+ * and the module's own answers.
  *
- * Calls come whole, or as Vertex sends them, in pieces with paths.
+ * Calls are complete, or in pieces with paths, as Vertex sends them.
  */
 
 #include "dialect_run.h"
@@ -37,20 +37,20 @@ static const stream_case_t streams[] = {
     { CHUNK(CALL("a") "," TEXT "," CALL("b"), DONE),
       "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
     { PIECES("a") CHUNK("", DONE), "T o0:a a0 a0 a0 r0:a S E:finished " },
-    /* the word that says nothing ends nothing */
+    /* an unspecified finish reason does not end the stream */
     { CHUNK(CALL("a"), ",\"finishReason\":\"FINISH_REASON_UNSPECIFIED\"")
           CHUNK(CALL("b"), DONE),
       "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
-    /* a call that is cut off is none that a client can answer */
+    /* a client cannot answer a call that was cut off */
     { CHUNK(CALL("a"), ",\"finishReason\":\"MAX_TOKENS\""),
       "T o0:a a0 r0:a E:finished " },
     { CHUNK(CALL("a"), ",\"finishReason\":\"UNEXPECTED_TOOL_CALL\""),
       "T o0:a a0 r0:a E:finished " },
     { CHUNK(OPENS("a"), "") CHUNK("", DONE), "T o0:a a0 E:finished " },
-    /* another one opens before it has its end */
+    /* another call opens before its end */
     { CHUNK(OPENS("a"), "") CHUNK(CALL("b"), "") CHUNK(PIECE, DONE),
       "T o0:a a0 o1:b a1 r1:b x S E:finished " },
-    /* s72: nothing but usage behind the end */
+    /* s72: only usage after the end */
     { CHUNK(TEXT, DONE) FRAME("\"usageMetadata\":{}"), "T S E:finished x " },
     /* s73: errors, and a prompt that is refused */
     { CHUNK(TEXT, "") FRAME("\"error\":{\"code\":503}"), "T E:failed " },
@@ -58,12 +58,15 @@ static const stream_case_t streams[] = {
     { FRAME("\"promptFeedback\":{\"blockReason\":\"OTHER\"}"),
       "T E:finished " },
     { FRAME("\"promptFeedback\":{}"), "T " },
-    /* two candidates: the second is awaited, its calls are nobody's */
+    /*
+     * two candidates: the stream waits for both; the second's calls are no
+     * members
+     */
     { CHUNK(TEXT, ",\"index\":1") CHUNK(CALL("a"), DONE)
           CHUNK(CALL("b"), ",\"index\":1" DONE),
       "T o0:a a0 r0:a S E:finished " },
     { CHUNK(TEXT, ",\"index\":1") CHUNK(CALL("a"), DONE), "T o0:a a0 r0:a " },
-    /* signs of life */
+    /* keepalives */
     { ": x\n\ndata: {}\n\n" CHUNK(TEXT, DONE), "T S E:finished " },
 };
 
@@ -75,7 +78,7 @@ s43_s72_s73_events_of_streams(void **state)
 }
 
 
-/* Arguments of a call of the stream, or a mark where they are none. */
+/* Arguments of a call of the stream, or a mark if they are invalid. */
 static void
 arguments_of(const chat_event_t *event, chat_buf_t *args)
 {
@@ -87,7 +90,7 @@ arguments_of(const chat_event_t *event, chat_buf_t *args)
 }
 
 
-/* A call whose arguments come in these pieces. */
+/* A call with arguments in these pieces. */
 static void
 pieces_of(chat_buf_t *text, const char *pieces)
 {
@@ -215,7 +218,7 @@ arguments_of_all_calls_are_bounded(void **state)
         chat_buf_printf(&want, i < 10 ? "{\"a\":\"%s\"}" : "?", words);
     }
 
-    /* the bound is not one of calls, and a small one still has room */
+    /* the limit is not on calls, and a small call still has room */
     pieces_of(&text, AT("$.b", "\"boolValue\":true"));
     chat_buf_puts(&want, "{\"b\":true}");
 
@@ -260,7 +263,7 @@ s17_one_chunk_may_lose_one_of_its_calls(void **state)
     run_without(DIALECT, CHUNK(TEXT "," CALL("a") "," CALL("b") "," TEXT, ""),
                 drop_both, CHUNK(TEXT "," TEXT, ""));
 
-    /* a part that is of no call counts as none */
+    /* a part without a call does not count as one */
     run_without(DIALECT, CHUNK(CLOSES "," CALL("a") "," CALL("x"), ""), drop_a,
                 CHUNK(CLOSES "," CALL("x"), ""));
 }

@@ -2,8 +2,8 @@
  * test_dialect_openai_chat.c: requests and splices of Chat
  * Completions.
  *
- * Splices are checked by reading the spliced body again and by the order that
- * the provider demands.
+ * Splices are checked by reading the result again, and for the order that the
+ * provider requires.
  */
 
 #include "dialect_run.h"
@@ -50,7 +50,7 @@ static const class_case_t classes[] = {
     { BODY(USER "," TOOL("z")), CHAT_OK, CHAT_CLASS_OTHER, CLASS_NONE },
     { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," TOOL("a")),
       CHAT_OK, CHAT_CLASS_OTHER, 0, 1, 1, 1, 0 },
-    /* s41, s42: earlier steps are listed where a call has no result */
+    /* s41, s42: earlier steps are listed if a call has no result */
     { BODY(USER "," ASKS(CALL("a")) "," USER
                                     "," ASKS(CALL("b")) "," TOOL("b")),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 1, 1 },
@@ -60,7 +60,7 @@ static const class_case_t classes[] = {
     { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," ASKS(CALL("b")) "," TOOL(
           "b")),
       CHAT_OK, CHAT_CLASS_CONTINUATION, 1, 2, 2, 2, 0 },
-    /* s98: results and new words are a fresh turn */
+    /* s98: results and a new text are a fresh turn */
     { BODY(USER "," ASKS(CALL("a") "," CALL("b")) "," TOOL("a") "," USER),
       CHAT_OK, CHAT_CLASS_FRESH, 1, 1, 2, 1, 2 },
     { BODY(USER "," ASKS(CALL("a")) "," TOOL(
@@ -70,7 +70,7 @@ static const class_case_t classes[] = {
       CHAT_CLASS_OTHER, CLASS_NONE },
     { BODY(USER "," ASKS(CALL("a")) "," USER "," TOOL("a") "," USER), CHAT_OK,
       CHAT_CLASS_FRESH, CLASS_NONE },
-    /* a fresh turn after an answer leaves nothing behind */
+    /* a fresh turn after an answer leaves no open call */
     { BODY(USER "," ASKS(CALL("a")) "," TOOL("a") "," SAYS "," USER), CHAT_OK,
       CHAT_CLASS_FRESH, CLASS_NONE },
     /* the older function_call is not a call: the body passes */
@@ -110,7 +110,7 @@ names_of_steps_follow_the_transcript(void **state)
     assert_true(chat_digest_eq(&first.rq.next.user_text, &text));
     assert_int_equal(first.rq.next.since, 0);
 
-    /* The step that the one opens is the step that the other answers. */
+    /* The stream opens the step that the body answers. */
     assert_true(chat_digest_eq(&second.rq.steps[0].user_text, &text));
     assert_int_equal(second.rq.steps[0].since, 0);
     assert_true(chat_str_is(second.rq.steps[0].first_id, "a"));
@@ -160,7 +160,7 @@ s15_s106_fingerprints_are_of_what_is_said(void **state)
 }
 
 
-/* As the provider has it: each call one tool message, at once behind it. */
+/* The provider's rule: one tool message per call, directly after the calls. */
 static void
 strict_check(chat_str_t text, unsigned n, int ordered)
 {

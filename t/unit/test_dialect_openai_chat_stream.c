@@ -1,8 +1,8 @@
 /*
- * test_dialect_openai_chat_stream.c: streams of Chat Completions, what is
- * taken out of them, and the answers that the module makes itself.
+ * test_dialect_openai_chat_stream.c: streams of Chat Completions, dropping
+ * calls from them, and the module's own answers.
  *
- * The recordings of real providers are read too where they are at hand.
+ * Recordings of real providers are read, too, if available.
  */
 
 #include "dialect_run.h"
@@ -33,14 +33,14 @@ static const stream_case_t streams[] = {
     { ROLE END("stop") DONE, "T S E:finished x " },
     { ": hi\n\n" ROLE END("stop"), "T S E:finished " },
     { ROLE DONE, "T E:finished " },
-    /* in order, with the end said by the next one */
+    /* in order, each ended by the next one */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) CHUNK(CHOICE(CALLS(ARGS("0"))))
           CHUNK(CHOICE(CALLS(OPEN("1", "b")))) END("tool_calls") DONE,
       "T o0:a a0 a0 r0:a o1:b a1 r1:b S E:finished x " },
     /* s17: two in one chunk */
     { CHUNK(CHOICE(CALLS(WHOLE("0", "a") "," OPEN("1", "b")))) END("stop"),
       "T o0:a a0 r0:a o1:b a1 r1:b S E:finished " },
-    /* in turns: who has not all its arguments yet is not complete */
+    /* interleaved: a call without all its arguments is not complete */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a") "," OPEN("1", "b"))))
           CHUNK(CHOICE(CALLS(ARGS("0") "," ARGS("1")))) END("tool_calls"),
       "T o0:a a0 o1:b a1 a0 a1 r0:a r1:b S E:finished " },
@@ -55,7 +55,7 @@ static const stream_case_t streams[] = {
       "T o0:a a0 r0:a o1:b a1 E:finished x " },
     { CHUNK(CHOICE(CALLS(OPEN("0", "a")))) END("content_filter"),
       "T o0:a a0 E:finished " },
-    /* no index; an empty id says nothing */
+    /* no index; an empty id is ignored */
     { CHUNK(CHOICE(CALLS("{\"id\":\"a\",\"function\":{\"name\":\"w\"}},"
                          "{\"id\":\"\",\"function\":{\"arguments\":\"{}\"}},"
                          "{\"id\":\"b\",\"function\":{\"name\":\"w\"}}")))
@@ -64,7 +64,7 @@ static const stream_case_t streams[] = {
     { CHUNK(CHOICE(CALLS(OPEN("0", "")))) CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           END("tool_calls"),
       "T o0: a0 a0 r0:a S E:finished " },
-    /* the first id stands; a lower index may come later */
+    /* the first id counts; a lower index may follow */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           CHUNK(CHOICE(CALLS("{\"index\":0,\"id\":\"z\"}"))) END("tool_calls"),
       "T o0:a a0 a0 r0:a S E:finished " },
@@ -80,7 +80,7 @@ static const stream_case_t streams[] = {
           CHUNK(CHOICE("\"function_call\":{\"arguments\":\"{}\"}"))
               END("function_call"),
       "T x S E:finished " },
-    /* two choices: the end is that of the last */
+    /* two choices: the last one's end counts */
     { CHUNK(CHOICE(CALLS(OPEN("0", "a"))))
           CHUNK("{\"index\":1,\"delta\":{" CALLS(OPEN("0", "b")) "}}")
               END("tool_calls")

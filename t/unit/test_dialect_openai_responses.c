@@ -1,9 +1,9 @@
 /*
- * test_dialect_openai_responses.c: requests of the Responses API: what a body
- * says, and results put into it. Streams are in the file of the same name
- * that ends in _stream.
+ * test_dialect_openai_responses.c: requests of the Responses API: reading a
+ * body, and putting results into it. The file with the suffix _stream tests
+ * streams.
  *
- * A body is told back as one line, so that a row shows all that was read:
+ * A body is printed as one line, so that a row shows all that was read:
  *
  *     CLASS [chained] [answers] turn=N next=SINCE steps...
  *
@@ -133,7 +133,7 @@ static const char *const rows[][2] = {
     { IN(USER "," C1 "," C2 "," MODEL "," O1 "," SYSTEM),
       "continuation answers turn=0 next=1 "
       "0:call_1:{call_1/c+ call_2/c-}" },
-    /* answered one by one: the last step is what follows the last answer */
+    /* answered one by one: the last step is after the last answer */
     { IN(USER "," C1 "," O1 "," C2 "," O2),
       "continuation answers turn=0 next=2 0:call_1:{call_1/c+} "
       "1:call_2:{call_2/c+}" },
@@ -147,7 +147,7 @@ static const char *const rows[][2] = {
     { IN(USER "," C1 "," O1 "," USER "," C2 "," USER "," C3 "," O3),
       "continuation answers turn=1 next=1 0:call_2:{call_2/c-} "
       "0:call_3:{call_3/c+}" },
-    /* an id that is used again is the nearest call's */
+    /* a reused id belongs to the nearest call */
     { IN(USER "," C1 "," O1 "," USER "," C1 "," C2 "," O1),
       "continuation answers turn=0 next=1 0:call_1:{call_1/c+ call_2/c-}" },
     { IN(USER "," C1 "," C1 "," O1),
@@ -161,7 +161,7 @@ static const char *const rows[][2] = {
     { "{\"conversation\":\"conv_1\",\"input\":[" O1 "]}",
       "continuation chained answers turn=0 next=0 "
       "0::conv_1{call_1/c+b}" },
-    /* unknown types are nothing */
+    /* unknown types are ignored */
     { IN(USER "," C1 ",{\"type\":\"program\"},{\"type\":7},null,3,"
               "{\"type\":\"program_output\",\"call_id\":\"call_1\"}," O1),
       "continuation answers turn=0 next=1 0:call_1:{call_1/c+}" },
@@ -397,7 +397,7 @@ request_of_others_is_declined(void **state)
 }
 
 
-/* Every prefix of memory is too little at some point: never a crash. */
+/* Memory ends at any allocation: never a crash. */
 static void
 request_without_memory(void **state)
 {
@@ -424,7 +424,7 @@ request_without_memory(void **state)
 }
 
 
-/* Calls of one step past the bound, and answers that are not theirs. */
+/* More calls of one step than the limit, and answers of other calls. */
 static void
 request_of_many_items_is_read_in_time(void **state)
 {

@@ -1,7 +1,7 @@
 /*
- * test_dialect_openai_responses_replay.c: a Responses stream through the
- * whole of the core: a request that brings results, an answer that repeats
- * the calls, and the bytes that the client gets, at every cut.
+ * test_dialect_openai_responses_replay.c: a Responses stream through the whole
+ * core: a request that brings results, an answer that repeats the calls, and
+ * the bytes that the client gets, at every cut.
  */
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@
 static const char body[] =
     "{\"stream\":true,\"store\":false,\"input\":["
     "{\"role\":\"user\",\"content\":\"hi\"},"
-    /* the client wrote the arguments anew */
+    /* the client's own notation of the arguments */
     "{\"type\":\"function_call\",\"call_id\":\"" OLD_ID "\",\"name\":\"f\","
     "\"arguments\":\"{\\\"b\\\":1,\\\"a\\\":2}\"},"
     "{\"type\":\"function_call_output\",\"call_id\":\"" OLD_ID "\","
@@ -170,7 +170,7 @@ s19_s3_only_the_replay_goes_and_no_gap_is_left(void **state)
 }
 
 
-/* The gateway replays; the snapshot at the end is the provider's own. */
+/* A gateway replays calls; the final snapshot is the provider's. */
 static void
 s19_the_snapshot_without_the_replay_keeps_its_items(void **state)
 {
@@ -191,7 +191,7 @@ s18_a_response_of_replays_alone_is_an_empty_one(void **state)
                      WHOLE("response.completed", "3", OLD_DONE),
                  CREATED WHOLE("response.completed", "3", ""), 1);
 
-    /* known from the snapshot alone */
+    /* known only from the snapshot */
     at_every_cut(CREATED WHOLE("response.completed", "1", OLD_DONE),
                  CREATED WHOLE("response.completed", "1", ""), 1);
 }

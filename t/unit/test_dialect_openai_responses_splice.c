@@ -1,7 +1,7 @@
 /*
  * test_dialect_openai_responses_splice.c: results put into the input of a
- * request of the Responses API, judged as strictly as the provider would, and
- * against the bytes that were there.
+ * Responses request, checked as strictly as by the provider, and against the
+ * original bytes.
  */
 
 #define _GNU_SOURCE
@@ -24,7 +24,7 @@ static const chat_dialect_t *const dialect = &chat_dialect_openai_responses;
 static const char *const ids[MAX_CALLS] = { "call_0", "call_1", "call_2",
                                             "call_3" };
 
-/* As clients write them: with a space here and another order there. */
+/* As clients write them, with different spaces and orders. */
 static const char *const answers[MAX_CALLS] = {
     "{\"type\":\"function_call_output\",\"call_id\":\"call_0\","
     "\"output\":\"{\\\"t\\\":1.0}\"}",
@@ -91,8 +91,8 @@ cut(chat_buf_t *text, chat_str_t payload)
 
 
 /*
- * The provider's view: each call has one answer, behind it; no answer is
- * without its call. ordered: the answers stand in the order of the calls.
+ * The provider's rule: each call has one answer after it; each answer has its
+ * call. ordered: the answers have the order of the calls.
  */
 static void
 judge(chat_str_t text, size_t n, int chained, int ordered)
@@ -145,7 +145,7 @@ judge(chat_str_t text, size_t n, int chained, int ordered)
 }
 
 
-/* Writes a body of n calls, of which those in order[0..m) are answered. */
+/* Writes a body of n calls with answers for those in order[0..m). */
 static void
 write_body(chat_buf_t *out, size_t n, const size_t *order, size_t m,
            int chained, const char *tail)
@@ -178,7 +178,7 @@ write_body(chat_buf_t *out, size_t n, const size_t *order, size_t m,
 }
 
 
-/* The body has order[0..m), the rest of order is given in that order. */
+/* The body has order[0..m), the rest is inserted in that order. */
 static void
 try_order(size_t n, const size_t *order, size_t m, int chained,
           const char *tail)
@@ -229,7 +229,7 @@ try_order(size_t n, const size_t *order, size_t m, int chained,
 }
 
 
-/* All orders of n, and for each all numbers of answers that are there. */
+/* All orders of n, each with every number of present answers. */
 static void
 try_orders(size_t n, size_t done, size_t *order, int chained, const char *tail)
 {
@@ -271,7 +271,7 @@ s59_a_completed_chained_body_passes_too(void **state)
     size_t                   n, t, m, order[MAX_CALLS] = { 0, 1, 2, 3 };
     static const char *const tails[] = { DEVELOPER, USER };
 
-    /* answers alone must be at least one, or it is no chained body */
+    /* a body of answers alone needs one, or it is no chained body */
     for (n = 2; n <= MAX_CALLS; n++) {
         for (m = 1; m <= n; m++) {
             try_order(n, order, m, 1, "");
@@ -336,7 +336,7 @@ result_of(chat_outcome_e outcome, chat_approval_e approval,
     "}"
 
 
-/* Values that are no items, and approvals, as a service brings them. */
+/* Values that are no items, and approvals, as a service sends them. */
 static void
 splice_wraps_bare_values(void **state)
 {
@@ -355,7 +355,7 @@ splice_wraps_bare_values(void **state)
           FUNCTION "," ITEM("\"{\\\"t\\\":1.0}\"") },
         { FUNCTION, CHAT_OUTCOME_ERROR, CHAT_APPROVAL_NONE, "\"boom\"",
           FUNCTION "," ITEM("\"{\\\"error\\\":\\\"boom\\\"}\"") },
-        /* another call's item is a value like any other */
+        /* another call's item is an ordinary value */
         { FUNCTION, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE,
           "{\"type\":\"function_call_output\",\"call_id\":\"z\"}",
           FUNCTION "," ITEM("\"{\\\"type\\\":\\\"function_call_output\\\","
@@ -381,7 +381,7 @@ splice_wraps_bare_values(void **state)
 }
 
 
-/* Of a call that stands twice in one step only one is answered. */
+/* If a call occurs twice in one step, only one gets the answer. */
 static void
 s32_every_unanswered_occurrence_is_completed(void **state)
 {

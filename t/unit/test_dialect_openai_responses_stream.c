@@ -1,8 +1,7 @@
 /*
- * test_dialect_openai_responses_stream.c: streams of the Responses API: what
- * becomes of the frames when calls are dropped, and what the module
- * itself sends. What the reader makes of a frame is shown by the
- * transcripts in t/cases/openai_responses.
+ * test_dialect_openai_responses_stream.c: streams of the Responses API: the
+ * frames after calls are dropped, and the module's own events. The transcripts
+ * in t/cases/openai_responses test the reader.
  */
 
 #define _GNU_SOURCE
@@ -20,7 +19,7 @@
 
 static const chat_dialect_t *const dialect = &chat_dialect_openai_responses;
 
-/* A stream under way, without the calls at the places of the mask. */
+/* A running stream without the calls at the positions of the mask. */
 typedef struct {
     chat_arena_t  *arena;
     chat_arena_t  *frame;
@@ -126,8 +125,8 @@ run_bytes(watch_t *run, chat_str_t bytes)
 
 
 /*
- * A response whose items are calls (c) and messages (m). Those in the mask
- * are left out; the others stand as if they had never been there, but for
+ * A response with calls (c) and messages (m) as its items. Those in the mask
+ * are left out; the others are as if those had never existed, except for
  * sequence_number. final: which items response.output lists at the end.
  */
 typedef struct {
@@ -230,7 +229,7 @@ try_drop(const char *kinds, unsigned mask, unsigned final)
     stream.left_out = mask;
     put_stream(&want, &stream);
 
-    /* a second response in the same stream is numbered for itself */
+    /* a second response in the same stream has its own numbers */
     stream.base = 10;
     stream.left_out = 0;
     put_stream(&all, &stream);
@@ -269,7 +268,7 @@ s19_a_dropped_call_leaves_no_gap(void **state)
             }
             try_drop(kinds[i], mask, ~0u);
 
-            /* a gateway put the replay in; the snapshot never had it */
+            /* a gateway added the replay; the snapshot does not have it */
             try_drop(kinds[i], mask, ~mask);
         }
     }
@@ -337,7 +336,7 @@ s71_s115_interrupted_repeats_the_last_sequence_number(void **state)
                               "\"sequence_number\":7}\n\n"));
     interrupted(&run, BROKEN("7"));
 
-    /* what the text says is not the frame's own */
+    /* the text's contents do not belong to the frame */
     run_bytes(&run, chat_cstr(TEXT(",\"delta\":\"\\\"sequence_number\\\":1\","
                                    "\"sequence_number\":50")));
     interrupted(&run, BROKEN("50"));
@@ -347,7 +346,7 @@ s71_s115_interrupted_repeats_the_last_sequence_number(void **state)
 }
 
 
-/* ---- what the module says itself ---- */
+/* ---- the module's own events ---- */
 
 
 static void
@@ -372,7 +371,7 @@ s56_an_empty_turn_is_a_whole_response(void **state)
     assert_int_equal(run.ready, 0);
     run_close(&run);
 
-    /* another request has another id, in the stream and as one answer */
+    /* another request has another id, in a stream and in JSON */
     rq.signature.bytes[0] = 1;
     again.len = 0;
     assert_int_equal(dialect->empty(&rq, NULL, 0, &again), CHAT_OK);

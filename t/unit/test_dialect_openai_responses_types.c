@@ -1,7 +1,7 @@
 /*
  * test_dialect_openai_responses_types.c: every type of item that a client of
- * the Responses API answers: the call in a stream and in a body, the answer as
- * clients write it, and what is put in when it is missing.
+ * the Responses API answers: the call in a stream and in a body, the client's
+ * answer, and what is inserted if it is missing.
  */
 
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@ static const chat_dialect_t *const dialect = &chat_dialect_openai_responses;
 #define FUNCTION_OUT \
     "{\"type\":\"function_call_output\",\"call_id\":\"f\",\"output\":\"\"}"
 
-/* A call as the provider sends it, as clients bring it back, the answer. */
+/* A call from the provider, the same from the client, its answer. */
 static const struct {
     const char    *sent;
     const char    *back;
@@ -202,7 +202,7 @@ an_answer_is_read_as_clients_write_it(void **state)
 }
 
 
-/* Puts a result into the last call of the input; NULL: it must not go. */
+/* Puts a result into the last call of the input; NULL: impossible. */
 static void
 expect(const char *input, const char *merged, chat_outcome_e outcome,
        chat_approval_e approval, const char *payload)
@@ -254,7 +254,7 @@ an_answer_of_a_client_goes_in_as_it_is(void **state)
 }
 
 
-/* What a service gives is a value, or the text of an error. */
+/* A service sends a value, or the text of an error. */
 static void
 s48_a_value_from_outside_becomes_an_answer(void **state)
 {
@@ -341,7 +341,7 @@ an_approval_is_no_result(void **state)
         { RESPONSE("false,\"reason\":\"no\\n\""), CHAT_APPROVAL_REFUSED,
           "\"no\\n\"" },
         { RESPONSE("true,\"reason\":null"), CHAT_APPROVAL_GRANTED, "" },
-        /* what does not say yes is no */
+        /* anything but a granted decision is a denial */
         { RESPONSE("\"true\""), CHAT_APPROVAL_REFUSED, "" },
     };
 
@@ -384,7 +384,7 @@ s40_an_approval_stands_open_beside_a_result(void **state)
     assert_false(chat_call_is_settled(&body.rq.calls[1]));
     body_free(&body);
 
-    /* its answer goes behind the result; a result's goes before it */
+    /* its answer goes after the result; a result's goes before it */
     expect(FUNCTION "," ASK "," FUNCTION_OUT, RESPONSE("true"),
            CHAT_OUTCOME_NONE, CHAT_APPROVAL_GRANTED, "");
     expect(ASK "," FUNCTION "," RESPONSE("true"),
@@ -394,7 +394,7 @@ s40_an_approval_stands_open_beside_a_result(void **state)
 }
 
 
-/* Ids of approvals and of calls are not of one kind. */
+/* Ids of approvals and of calls have separate name spaces. */
 static void
 an_answer_goes_to_a_call_of_its_kind(void **state)
 {
@@ -412,9 +412,9 @@ an_answer_goes_to_a_call_of_its_kind(void **state)
 }
 
 
-/* The model goes on without it, so may the client. */
+/* The model continues without it, so the client may, too. */
 static void
-s43_nobody_waits_for_an_async_call(void **state)
+s43_an_async_call_needs_no_result(void **state)
 {
     body_t        body;
     chat_digest_t fingerprint;
@@ -434,7 +434,7 @@ s43_nobody_waits_for_an_async_call(void **state)
     assert_true(chat_call_is_settled(&body.rq.calls[1]));
     body_free(&body);
 
-    /* its late result alone makes no continuation that could be held */
+    /* its late result alone is no continuation that could be held */
     body_read(&body, dialect,
               chat_cstr("{\"input\":[" ASYNC
                         ",{\"type\":\"function_call_output\",\"call_id\":"
@@ -455,7 +455,7 @@ main(void)
         cmocka_unit_test(an_approval_is_no_result),
         cmocka_unit_test(s40_an_approval_stands_open_beside_a_result),
         cmocka_unit_test(an_answer_goes_to_a_call_of_its_kind),
-        cmocka_unit_test(s43_nobody_waits_for_an_async_call),
+        cmocka_unit_test(s43_an_async_call_needs_no_result),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

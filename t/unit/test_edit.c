@@ -1,8 +1,8 @@
 /*
- * test_edit.c: small changes to a text, applied in one go.
+ * test_edit.c: small changes to a text, applied together.
  *
- * A table of texts, changes and what comes of them; then the order of adding
- * and the end of memory.
+ * A table of texts, changes and results; then the order of adding, and out of
+ * memory.
  */
 
 #include "bytes/chat_edit.h"
@@ -36,10 +36,10 @@ static const case_t cases[] = {
     { "abc", "x", 1, { { 0, 3, "x" } } },
     { "abc", "", 1, { { 0, 3, "" } } },
     { "abcdef", "aXdYf", 2, { { 4, 1, "Y" }, { 1, 2, "X" } } },
-    /* at one place: in the order of adding */
+    /* at one position: in the order of adding */
     { "ab", "a123b", 3, { { 1, 0, "1" }, { 1, 0, "2" }, { 1, 0, "3" } } },
     { "abc", "a1X2c", 3, { { 1, 0, "1" }, { 1, 1, "X" }, { 1, 0, "2" } } },
-    /* one ends where the next begins */
+    /* adjacent changes */
     { "abcd", "XYZ", 3, { { 0, 2, "X" }, { 2, 0, "Y" }, { 2, 2, "Z" } } },
     /* overlaps */
     { "abcd", NULL, 2, { { 0, 2, "X" }, { 1, 2, "Y" } } },
@@ -148,7 +148,7 @@ texts_are_copied_and_memory_is_the_arenas(void **state)
         assert_true(edits.count < 100);
     }
 
-    /* the failure stays, also where there is memory again */
+    /* the failure is sticky, even with memory available again */
     chat_arena_reset(arena);
     assert_int_equal(chat_edits_add(&edits, 0, 0, chat_cstr("")), CHAT_ERROR);
     assert_int_equal(chat_edits_apply(&edits, chat_cstr("a"), &out),

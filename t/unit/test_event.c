@@ -1,8 +1,8 @@
 /*
  * test_event.c: events, fingerprints, and the lists of a request.
  *
- * Which calls are the same call, which are members, what settles one: the
- * model's own rules, without any wire format.
+ * Which calls are equal, which are members, when one has a result: the model's
+ * own rules, without a wire format.
  */
 
 #include "model/chat_event.h"
@@ -95,7 +95,7 @@ arguments_that_are_no_json_count_as_bytes(void **state)
     assert_false(is_same("{\"a\":", "{\"a\": "));
     assert_false(is_same("{\"a\":", "{\"b\":"));
 
-    /* too deep to be read, but a call all the same */
+    /* too deep to be parsed, but still a call */
     for (i = 0; i < 200; i++) {
         deep[i] = '[';
         deep[200 + i] = ']';
@@ -152,7 +152,7 @@ events_keep_their_order(void **state)
         assert_int_equal(events.items[i].digest.bytes[0], i);
     }
 
-    /* used again: what is left of the last frame is gone */
+    /* used again: nothing remains of the last frame */
     events.count = 0;
     event = chat_events_add(&events, CHAT_EVENT_OPAQUE);
     assert_int_equal(event->type, CHAT_EVENT_OPAQUE);
@@ -176,7 +176,7 @@ without_memory_nothing_is_added(void **state)
         assert_true(events.count < 1000);
     }
 
-    /* the failure stays, also where there is memory again */
+    /* the failure is sticky, even with memory available again */
     chat_arena_reset(arena);
     count = events.count;
     chat_events_add(&events, CHAT_EVENT_CALL_OPEN)->id = chat_cstr("x");

@@ -1,9 +1,9 @@
 /*
- * test_external.c: results from outside: what a body says, which facts that
- * makes in which dialect, and what counts as new.
+ * test_external.c: external results: reading a body, its facts in each
+ * dialect, and which results are new.
  *
- * A wrong one would let a person approve what nobody asked, or lose what a
- * webhook was told is kept.
+ * An error could approve a call that has no approval request, or lose a result
+ * that a webhook's response confirmed.
  */
 
 #include "arena_run.h"
@@ -166,7 +166,7 @@ a_result_takes_the_form_of_its_dialect(void **state)
         assert_true(put.items[0].has_payload);
         assert_true(chat_str_is(put.items[0].payload, forms[i].payload));
 
-        /* it answers the call that the store knows, and no other */
+        /* it answers only the call that the store knows */
         assert_int_equal(chat_batch_read(put.items, 1, arena, &batch),
                          CHAT_OK);
         assert_int_equal(batch.members[0].outcome, CHAT_OUTCOME_OK);
@@ -201,7 +201,7 @@ only_a_call_that_can_take_it_does(void **state)
         CHAT_BAD);
     assert_string_equal(out.refusal.field, "output");
 
-    /* a request has brought a result, but no stream has told of the call */
+    /* a request brought a result of a call that no stream announced */
     chat_facts_result(&stored, chat_cstr("r"), CHAT_OUTCOME_OK, &digest,
                       &digest, NULL);
     assert_int_equal(facts(ONE("r", "\"output\":1"), &chat_dialect_ai_sdk),
@@ -236,7 +236,7 @@ s26_the_first_one_counts(void **state)
     assert_int_equal(chat_external_applied(&out, &put, put.items, put.count),
                      3);
 
-    /* another one was faster with one of them */
+    /* another request was first with one of them */
     chat_facts_result(&stored, chat_cstr("a"), CHAT_OUTCOME_OK, &zero, &zero,
                       NULL);
     assert_int_equal(
@@ -246,7 +246,7 @@ s26_the_first_one_counts(void **state)
     assert_int_equal(
         chat_external_applied(&out, &put, stored.items, stored.count), 1);
 
-    /* and now all is known before, but that an approved call has run */
+    /* now only the output of the approved call is new */
     assert_int_equal(
         facts("[" ONE("a", "\"output\":1") "," ONE(
                   "b", "\"approved\":false") "," ONE("b", "\"output\":2") "]",

@@ -1,9 +1,9 @@
 /*
- * test_follow.c: a recorded stream, rewritten for the client that follows it.
+ * test_follow.c: a recorded stream, rewritten for a follower.
  *
- * A call comes with its result and without what makes a client run its tool;
- * the first start gets the client's message id; events are injected behind
- * the first event. Every other byte stays, however the stream is cut.
+ * A call has its result and no event that makes a client run its tool; the
+ * first start gets the client's message id; events are injected after the
+ * first event. Every other byte stays, however the stream is cut.
  */
 
 #include <setjmp.h>
@@ -188,7 +188,7 @@ a_start_behind_the_bound_is_not_renamed(void **state)
 }
 
 
-/* The same place must be found in a client's own stream. */
+/* The same position must be found in a client's own stream. */
 static void
 found(const chat_follow_conf_t *conf, const char *bytes, size_t want,
       size_t piece)
@@ -226,7 +226,7 @@ events_are_injected_behind_the_first_one(void **state)
                                 .injected = CHAT_STR(INJECTED) };
 
     static const struct {
-        const char *head; /* the events go behind it */
+        const char *head; /* the events go after it */
         const char *rest;
         int         none;
     } texts[] = {
@@ -394,7 +394,7 @@ fact(const char *field, const char *value, const char *payload)
 
 
 static void
-results_are_those_whose_payload_is_there(void **state)
+results_need_a_stored_payload(void **state)
 {
     size_t            count;
     chat_str_t       *fields;
@@ -447,7 +447,7 @@ main(void)
         cmocka_unit_test(an_event_past_the_bound_stays),
         cmocka_unit_test(without_results_bytes_pass),
         cmocka_unit_test(all_changes_are_made_in_one_pass),
-        cmocka_unit_test(results_are_those_whose_payload_is_there),
+        cmocka_unit_test(results_need_a_stored_payload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /*
- * test_form.c: frames of a form that the stream had before.
+ * test_form.c: frames of a form that occurred before in the stream.
  *
- * A frame of a known form has other values only where the reader did not look
- * at them, and is valid JSON. stream_run.h and fuzz_stream.c compare whole
- * streams with and without forms.
+ * A frame of a known form differs only in values that the reader does not use,
+ * and is valid JSON. stream_run.h and fuzz_stream.c compare whole streams with
+ * and without forms.
  */
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@ typedef struct {
     chat_stream_call_t call;
     chat_events_t      events; /* of the frame that is learnt */
     chat_event_t       event;  /* of the last frame of a known form */
-    size_t             frames; /* that it stands for */
+    size_t             frames; /* of a known form */
 } run_t;
 
 static size_t pieces;
@@ -93,7 +93,7 @@ learn(run_t *run, const char *text)
 }
 
 
-/* Length of the frames in input, whose last byte is the last of its memory. */
+/* Length of the frames in input, which ends at the end of its memory. */
 static size_t
 formed(run_t *run, const char *input, size_t max)
 {
@@ -220,7 +220,7 @@ a_piece_is_decoded_and_the_number_is_kept(void **state)
         formed(&run, "data: {\"seq\":1.5,\"text\":\"\"}\n\n", 99), 0);
     assert_int_equal(run.reader.number, 41);
 
-    /* a string is no sequence number, whatever it says */
+    /* a string is never a sequence number */
     learn(&run, "data: {\"seq\":\"1\",\"text\":\"\"}\n\n");
     assert_int_not_equal(
         formed(&run, "data: {\"seq\":\"42\",\"text\":\"\"}\n\n", 99), 0);
@@ -369,7 +369,7 @@ a_frame_of_too_many_values_is_not_learnt(void **state)
 }
 
 
-/* The oldest of more forms than there is room for makes room. */
+/* The oldest form is replaced if there are too many. */
 static void
 the_newest_forms_are_kept(void **state)
 {

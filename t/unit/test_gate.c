@@ -1,10 +1,10 @@
 /*
  * test_gate.c: the table of verdicts, row by row.
  *
- * A test is a script of short lines, played by gate_play.h against a store in
- * memory: who asks with which calls, what happens to the attempts, and which
- * verdict each request must get. "EMPTY/CONFLICT" is the verdict for ai_sdk
- * and for the others; a third word is Anthropic's.
+ * A test is a script of short lines, run by gate_play.h against a store in
+ * memory: requests with their calls, events of the attempts, and which verdict
+ * each request must get. "EMPTY/CONFLICT" is the verdict for ai_sdk and for
+ * the others; a third word is Anthropic's.
  */
 
 #define _GNU_SOURCE
@@ -21,7 +21,9 @@ no_attempt_claims_and_goes(void **state)
               "B asks a. b+ -> CLAIM k=1 merge;"
               "B claims -> GO k=1 merge;"
               "A looks -> WAIT");
-    /* who is not the first to claim waits, whoever found it complete */
+    /*
+     * a request that did not claim first waits, even if it found it complete
+     */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a. b+ -> CLAIM;"
               "A looks -> CLAIM k=1;"
@@ -41,7 +43,7 @@ s38_errors_and_denials_are_results(void **state)
 
 
 static void
-s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
+s103_a_waiting_request_claims_after_a_void_attempt(void **state)
 {
     play_each("A asks a+ b. -> HOLD;"
               "B asks a. b+ -> CLAIM;"
@@ -50,7 +52,7 @@ s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
               "B voids;"
               "A looks -> CLAIM k=2;"
               "A claims -> GO k=2");
-    /* only the claimant can say so */
+    /* only the claimant's fact counts */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a. b+ -> CLAIM;"
               "B claims -> GO;"
@@ -68,14 +70,14 @@ s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
               "A looks -> WAIT;"
               "B answers 200;"
               "A looks -> SIBLING");
-    /* nor is a later claimant what an earlier one was */
+    /* nor does an earlier claimant's fact count for a later one */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a. b+ -> CLAIM;"
               "fact end/1/A/A failed;"
               "fact answer/1/A/A 503;"
               "B claims -> GO;"
               "A looks -> WAIT");
-    /* who does not know whether its claim stands may speak before it */
+    /* facts may arrive before the claim, if its reply is late */
     play_each("A asks a+ b. -> HOLD;"
               "fact answer/1/B/B 503;"
               "fact end/1/B/B failed;"
@@ -91,7 +93,7 @@ s103_a_void_attempt_is_claimed_by_one_who_waits(void **state)
 
 
 static void
-s102_who_waits_shares_the_fate_of_the_attempt(void **state)
+s102_waiting_requests_share_the_outcome(void **state)
 {
     play_each("A asks a+ b. -> HOLD;"
               "B asks a. b+ -> CLAIM;"
@@ -102,7 +104,7 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
               "C asks a. b. -> CLAIM k=2 merge;"
               "C claims -> GO;"
               "A looks -> WAIT");
-    /* the same of one that had not yet looked since */
+    /* the same for a request without a look since then */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
               "B answers 503;"
@@ -113,7 +115,7 @@ s102_who_waits_shares_the_fate_of_the_attempt(void **state)
               "B asks a+ b+ -> GO;"
               "fact answer/1/B/B 301;"
               "A looks -> OUTCOME status=301 after=0");
-    /* when it is to come again */
+    /* time of the next retry */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b+ -> GO;"
               "fact after/1/B/B 7;"
@@ -160,7 +162,7 @@ s103_a_dead_claimant_is_an_interrupted_attempt(void **state)
               "A looks -> OUTCOME lost;"
               "C asks a. b. -> CLAIM k=2;"
               "C claims -> GO");
-    /* what it said before it died stands */
+    /* its facts from before its death count */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a. b+ -> CLAIM;"
               "B claims -> GO;"
@@ -181,7 +183,7 @@ s103_a_dead_claimant_is_an_interrupted_attempt(void **state)
 static void
 s96_a_complete_body_sent_again(void **state)
 {
-    /* ai_sdk: one of them goes on; others sample */
+    /* ai_sdk: one goes upstream; other dialects may sample */
     play_each("A asks a+ b+ -> GO;"
               "B asks a+ b+ -> WAIT/PASS");
     /* the batch was seen incomplete */
@@ -214,7 +216,7 @@ s108_other_results_are_another_request(void **state)
               "B asks a= retry -> PASS attach=0;"
               "A ends finished;"
               "B asks a= -> PASS attach=0");
-    /* held ones, too; what they lack is put in */
+    /* held ones, too; missing results are inserted */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a= b. -> HOLD;"
               "C asks a. b+ -> CLAIM;"
@@ -225,7 +227,7 @@ s108_other_results_are_another_request(void **state)
               "C answers 503;"
               "A looks -> OUTCOME;"
               "B asks a= b. -> CLAIM k=2");
-    /* an attempt carries what was put into it */
+    /* an attempt includes the inserted results */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a= b+ -> GO;"
               "A looks -> HOLD;"
@@ -245,36 +247,36 @@ s108_other_results_are_another_request(void **state)
 static void
 s109_samples_of_one_transcript(void **state)
 {
-    /* each was refused, and is sent again while the first one is waited for */
+    /* each was refused, and is retried during the first one's attempt */
     play_each("A asks a+ -> GO;"
               "B asks a+ -> WAIT/PASS;"
               "C asks a+ -> WAIT/PASS;"
               "B asks a+ retry -> WAIT/PASS;"
               "D asks a+ retry -> WAIT/PASS;"
               "C asks a+ retry=2 -> WAIT/PASS");
-    /* the first was refused, too: whose try is the second attempt? */
+    /* the first was refused, too: the second attempt may be anyone's retry */
     play_each("A asks a+ -> GO;"
               "A answers 429;"
               "B asks a+ -> CLAIM k=2;"
               "B claims -> GO;"
               "C asks a+ retry -> WAIT/PASS");
-    /* a client that is alone has made all of them */
+    /* a single client has made all of them */
     play_each("A asks a+ -> GO;"
               "A answers 503;"
               "B asks a+ retry -> CLAIM k=2;"
               "B claims -> GO;"
               "C asks a+ retry=2 -> WAIT");
-    /* two say that they have tried once, one has been seen: not both can */
+    /* two have a retry count of 1, one attempt was seen: one is unseen */
     play_each("A asks a+ -> GO;"
               "B asks a+ retry -> WAIT;"
               "C asks a+ retry -> WAIT/PASS;"
               "B looks -> WAIT/PASS");
-    /* its client has gone on to its next try */
+    /* its client has sent its next retry */
     play_each("A asks a+ -> GO;"
               "B asks a+ retry -> WAIT;"
               "C asks a+ retry=2 -> WAIT;"
               "B looks -> WAIT");
-    /* others with other results are no tries of this one */
+    /* requests with other results are no retries of this one */
     play_each("A asks a+ -> GO;"
               "B asks a= -> PASS;"
               "C asks a+ retry -> WAIT");
@@ -318,7 +320,7 @@ s97_another_model_is_another_request(void **state)
               "B answers 503;"
               "A looks -> PASS;"
               "C looks -> OUTCOME");
-    /* one of them claims once the attempt has ended before it came */
+    /* one of them claims if the attempt ended before it arrived */
     play_each("B asks a+ b+ model=2 -> GO;"
               "B answers 200;"
               "B ends finished;"
@@ -365,7 +367,7 @@ s54_late_for_an_attempt_that_streams(void **state)
               "C asks a. b+ -> EMPTY/CONFLICT attach k=1;"
               "D asks a+ b+ -> EMPTY/PASS attach k=1;"
               "E asks a. b. model=2 -> PASS merge attach=0;"
-              /* who has waited is no late one */
+              /* a request that waited does not count as late */
               "A looks -> SIBLING attach=0 k=1");
 }
 
@@ -381,7 +383,7 @@ s26_finished_attempts(void **state)
               "C asks a. b+ -> EMPTY/EMPTY/CONFLICT attach k=1;"
               "D asks a+ b+ -> EMPTY/PASS attach/0 k=1;"
               "E asks a+ b+ retry -> EMPTY/PASS attach/0");
-    /* its answer was never told */
+    /* its answer was never stored */
     play_each("A asks a+ b+ -> GO;"
               "A ends finished;"
               "B asks a+ b+ retry -> EMPTY/PASS");
@@ -396,12 +398,12 @@ s56_superseded_by_a_fresh_turn(void **state)
               "A looks -> EMPTY/SUPERSEDED attach=0;"
               "B asks a. b+ -> EMPTY/SUPERSEDED attach=0;"
               "C asks a+ b+ -> PASS");
-    /* whatever else is the case */
+    /* in any other state */
     play_each("A asks a+ b. -> HOLD;"
               "fact superseded 1;"
               "fact open P;"
               "A looks -> EMPTY/SUPERSEDED");
-    /* but a finished one is left behind as it is */
+    /* but a finished one stays unchanged */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a. b+ -> CLAIM;"
               "B claims -> GO;"
@@ -460,17 +462,17 @@ s47_a_stream_that_brings_further_members(void **state)
               "fact seal 1;"
               "A looks -> INCOMPLETE;"
               "B looks -> INCOMPLETE;"
-              /* a body from after the seal may list what it likes */
+              /* a body from after the seal may list any calls */
               "C asks a+ b. -> CLAIM;"
               "D asks a. b. c+ -> CLAIM merge");
-    /* those of the server are no members */
+    /* calls of the server are no members */
     play_each("fact open P;"
               "A asks a+ -> HOLD;"
               "A voids;"
               "call c%;"
               "fact seal 1;"
               "A looks -> CLAIM");
-    /* nor is a result whose call nobody has seen */
+    /* nor does a result of an unknown call */
     play_each("fact open P;"
               "A asks a+ -> HOLD;"
               "A voids;"
@@ -529,8 +531,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_attempt_claims_and_goes),
         cmocka_unit_test(s38_errors_and_denials_are_results),
-        cmocka_unit_test(s103_a_void_attempt_is_claimed_by_one_who_waits),
-        cmocka_unit_test(s102_who_waits_shares_the_fate_of_the_attempt),
+        cmocka_unit_test(s103_a_waiting_request_claims_after_a_void_attempt),
+        cmocka_unit_test(s102_waiting_requests_share_the_outcome),
         cmocka_unit_test(s63_ends_after_the_first_byte),
         cmocka_unit_test(s103_a_dead_claimant_is_an_interrupted_attempt),
         cmocka_unit_test(s96_a_complete_body_sent_again),

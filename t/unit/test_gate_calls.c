@@ -1,7 +1,7 @@
 /*
- * test_gate_calls.c: what counts as settled, call by call: chains, results
- * without payload or for other arguments, approvals, preliminary outputs and
- * ids that occur twice. Scripts as in test_gate.c.
+ * test_gate_calls.c: when a call has its result: chains, results without
+ * payload or for other arguments, approvals, preliminary outputs and ids that
+ * occur twice. Scripts as in test_gate.c.
  */
 
 #define _GNU_SOURCE
@@ -53,7 +53,7 @@ chains_are_known_from_the_store(void **state)
               "fact superseded 1;"
               "B asks chained a+ b+ -> PASS;"
               "C asks chained b+ nothing-new -> SUPERSEDED",
-        /* what the server answers is not waited for */
+        /* calls that the server executes are not waited for */
         CHAIN "call c%;"
               "A asks chained b+ a+ -> CLAIM",
     };
@@ -64,7 +64,10 @@ chains_are_known_from_the_store(void **state)
 }
 
 
-/* What the provider of a conversation has is neither missing nor inserted. */
+/*
+ * Results that the provider of a conversation has are neither missing nor
+ * inserted.
+ */
 static void
 s123_s124_a_delivered_result_of_a_conversation(void **state)
 {
@@ -81,7 +84,7 @@ s123_s124_a_delivered_result_of_a_conversation(void **state)
         "A is complete",
         /* in a chain by response each branch has its own history */
         "A asks chained a+ c+ -> CLAIM merge",
-        /* a retry brings what the attempt before it has carried, too */
+        /* a retry has the results of the previous attempt, too */
         "A asks chained kept a+ -> HOLD;"
         "B asks chained kept c+ -> CLAIM;"
         "B claims -> GO merge;"
@@ -99,9 +102,9 @@ s123_s124_a_delivered_result_of_a_conversation(void **state)
 
 
 static void
-a_result_without_payload_is_another_requests(void **state)
+a_result_without_payload_is_held_elsewhere(void **state)
 {
-    /* who carries it can be waited for */
+    /* a request with the result can be waited for */
     play_each("A asks a+ b+ -> GO;"
               "B asks a+ b. -> WAIT;"
               "A answers 200;"
@@ -114,7 +117,7 @@ a_result_without_payload_is_another_requests(void **state)
               "A ends interrupted;"
               "B looks -> OUTCOME;"
               "C asks a+ b. -> CLAIM k=2 merge");
-    /* but nobody goes on without it */
+    /* but no request goes upstream without it */
     play_each("A asks a+ b+ -> GO;"
               "B asks a+ b. -> WAIT;"
               "A voids;"
@@ -144,7 +147,7 @@ a_result_of_other_arguments_counts_as_missing(void **state)
     play_each("A asks a+' b. -> HOLD;"
               "B asks a. b+ -> HOLD missing=1;"
               "C asks a.' b. -> CLAIM merge");
-    /* who gave it did not know the arguments */
+    /* its client did not know the arguments */
     play_each("result a;"
               "A asks a.' b+ -> CLAIM merge");
 }
@@ -158,7 +161,7 @@ s40_approvals(void **state)
               "B claims -> GO merge");
     play_each("A asks a+ b? -> HOLD;"
               "B asks a. b# -> CLAIM merge");
-    /* an approval of a call that asks for none */
+    /* an approval of a call without an approval request */
     play_each("A asks a+ b. -> HOLD;"
               "B asks a+ b^ -> GO;"
               "A looks -> HOLD missing=1");
@@ -245,7 +248,7 @@ s43_the_servers_calls_are_not_waited_for(void **state)
 static void
 s32_an_id_that_occurs_twice(void **state)
 {
-    /* settled by one of them */
+    /* one occurrence has the result */
     play_each("A asks a. b. a+ -> HOLD missing=1;"
               "B asks a. b+ -> CLAIM merge;"
               "A looks -> CLAIM merge;"
@@ -254,7 +257,7 @@ s32_an_id_that_occurs_twice(void **state)
     play_each("A asks a+ a. -> GO merge");
     play_each("A asks a+ a+ -> GO merge=0");
     play_each("A asks b. a. a. -> HOLD missing=2");
-    /* one of them is not the client's to answer */
+    /* the client must not answer one of them */
     play_each("A asks a% a. b+ -> HOLD missing=1;"
               "B asks a. a% b+ -> HOLD missing=1;"
               "C asks a% a+ b. -> CLAIM merge");
@@ -262,7 +265,7 @@ s32_an_id_that_occurs_twice(void **state)
 
 
 static void
-a_store_is_not_believed_without_end(void **state)
+facts_of_a_store_are_limited(void **state)
 {
     play_each("fact claim/4294967294 X;"
               "A asks a+ b+ -> GO k=1");
@@ -386,7 +389,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_are_known_from_the_store),
         cmocka_unit_test(s123_s124_a_delivered_result_of_a_conversation),
-        cmocka_unit_test(a_result_without_payload_is_another_requests),
+        cmocka_unit_test(a_result_without_payload_is_held_elsewhere),
         cmocka_unit_test(a_result_of_other_arguments_counts_as_missing),
         cmocka_unit_test(s40_approvals),
         cmocka_unit_test(s122_a_stored_decision_replaces_the_opposite_one),
@@ -395,7 +398,7 @@ main(void)
         cmocka_unit_test(s10_a_preliminary_output_settles_nothing),
         cmocka_unit_test(s43_the_servers_calls_are_not_waited_for),
         cmocka_unit_test(s32_an_id_that_occurs_twice),
-        cmocka_unit_test(a_store_is_not_believed_without_end),
+        cmocka_unit_test(facts_of_a_store_are_limited),
         cmocka_unit_test(bounds_of_a_question),
         cmocka_unit_test(results_past_their_bound_are_not_kept),
         cmocka_unit_test(a_long_reason_is_left_out),

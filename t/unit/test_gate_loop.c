@@ -1,5 +1,5 @@
 /*
- * test_gate_loop.c: the client that asks again and again by itself.
+ * test_gate_loop.c: a client that retries again and again by itself.
  *
  * Scripts as in test_gate.c; "wait" lets time pass. A request of BREAKS gets
  * an answer that breaks off.
@@ -41,7 +41,7 @@ s80_the_eleventh_attempt_within_a_minute(void **state)
 }
 
 
-/* Their clients ask again because somebody has told them to. */
+/* Their clients retry because the response requests it. */
 static void
 s80_others_are_not_counted(void **state)
 {
@@ -51,9 +51,9 @@ s80_others_are_not_counted(void **state)
 }
 
 
-/* What has sent nothing upstream has cost nothing. */
+/* Attempts that sent nothing upstream do not count. */
 static void
-s81_void_attempts_and_those_who_wait_do_not_count(void **state)
+s81_void_attempts_and_waiting_requests_do_not_count(void **state)
 {
     play("ai_sdk", NINE "K asks a+ b+ -> CLAIM k=10;"
                         "K claims -> GO k=10;"
@@ -70,7 +70,7 @@ s81_void_attempts_and_those_who_wait_do_not_count(void **state)
 }
 
 
-/* Of a batch whose claims tell no time, or where there is no clock. */
+/* Claims without a time, or no clock. */
 static void
 no_time_no_loop(void **state)
 {
@@ -94,7 +94,7 @@ no_time_no_loop(void **state)
         attempts[i].ms = 60999;
     }
 
-    /* another node's clock is fast, but not by a minute */
+    /* another node's clock is fast by less than a minute */
     assert_int_equal(chat_gate_may_claim(&q, &batch, 13), CHAT_GATE_LOOP);
     q.now = 999;
     assert_int_equal(chat_gate_may_claim(&q, &batch, 13), CHAT_GATE_CLAIM);
@@ -125,7 +125,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s80_the_eleventh_attempt_within_a_minute),
         cmocka_unit_test(s80_others_are_not_counted),
-        cmocka_unit_test(s81_void_attempts_and_those_who_wait_do_not_count),
+        cmocka_unit_test(s81_void_attempts_and_waiting_requests_do_not_count),
         cmocka_unit_test(no_time_no_loop),
     };
 

@@ -1,9 +1,10 @@
 /*
- * test_gate_lost.c: a store that is there again and has forgotten everything.
+ * test_gate_lost.c: a store that is available again without its data.
  *
- * Who waits says again what it brought and what it has read. From then on
- * nothing incomplete may go on, and nothing twice while the attempt that was
- * seen is alive. Scripts as in test_gate.c; "lose" empties the store.
+ * Waiting requests replay their results and the facts that they have read.
+ * From then on nothing incomplete may go on, and nothing twice while the
+ * attempt that was seen is alive. Scripts as in test_gate.c; "lose" empties
+ * the store.
  */
 
 #define _GNU_SOURCE
@@ -12,7 +13,7 @@
 
 #define CHAIN "call a;call b;fact open P;fact seal 1;"
 
-/* A waits for what becomes of the request of B. */
+/* A waits for the outcome of B's request. */
 #define WAITS                    \
     "A asks a+ b. -> HOLD;"      \
     "A watches;"                 \
@@ -49,7 +50,7 @@ s64_a_loss_is_noticed(void **state)
 }
 
 
-/* Another request of the same worker has said that it watches. */
+/* Another request of the same worker has put the watch. */
 static void
 s64_a_loss_is_noticed_by_each(void **state)
 {
@@ -78,7 +79,7 @@ s64_a_loss_is_noticed_by_each(void **state)
 
 
 static void
-s64_results_are_told_again(void **state)
+s64_results_are_replayed(void **state)
 {
     play_each("A asks a+ b. c. -> HOLD;"
               "A watches;"
@@ -95,7 +96,7 @@ s64_results_are_told_again(void **state)
               "B answers 200;"
               "A looks -> SIBLING;"
               "C looks -> SIBLING");
-    /* of a body that was complete and waited, with their payloads */
+    /* of a complete body that waited, with their payloads */
     play_each("fact open P;"
               "A asks a+ b+ -> HOLD;"
               "A voids;"
@@ -122,7 +123,7 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "B answers 200;"
                     "A looks -> SIBLING k=1;"
                     "C looks -> SIBLING");
-    /* it ends, and only who comes later makes another */
+    /* it ends, and only a later request makes another */
     play_each(WAITS "lose;"
                     "A rejoins -> HOLD;"
                     "B reclaims;"
@@ -130,7 +131,7 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "A looks -> OUTCOME k=1 status=503;"
                     "C asks a. b. -> CLAIM k=2 merge;"
                     "C claims -> GO k=2");
-    /* its worker is gone */
+    /* its worker is dead */
     play_each(WAITS "lose;"
                     "A rejoins -> HOLD;"
                     "B dies;"
@@ -144,14 +145,14 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "B voids;"
                     "A looks -> CLAIM k=2;"
                     "A claims -> GO k=2");
-    /* what is said of it later by others changes nothing */
+    /* later facts of other requests change nothing */
     play_each(WAITS "lose;"
                     "A rejoins -> HOLD;"
                     "B reclaims;"
                     "fact answer/1/A/A 503;"
                     "fact end/1/C/C failed;"
                     "A looks -> WAIT k=1");
-    /* what was said before is said again */
+    /* earlier facts are replayed */
     play_each(WAITS "fact after/1/B/B 9;"
                     "A looks -> WAIT k=1;"
                     "lose;"
@@ -162,7 +163,7 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
 }
 
 
-/* Whoever comes first to the empty store has the number. */
+/* The first claim in the empty store gets the number. */
 static void
 s64_a_claim_that_came_before_stands(void **state)
 {
@@ -177,7 +178,7 @@ s64_a_claim_that_came_before_stands(void **state)
 }
 
 
-/* What it read at the door, long before it had to wait. */
+/* The facts of its first join, long before it had to wait. */
 static void
 s64_ended_attempts_keep_their_numbers(void **state)
 {
@@ -199,7 +200,7 @@ s64_ended_attempts_keep_their_numbers(void **state)
               "lose;"
               "A rejoins -> HOLD;"
               "C asks a. c+ -> CLAIM k=2");
-    /* an older attempt is no news of a later one */
+    /* an older attempt tells nothing of a later one */
     play_each("B asks a+ b+ -> GO;"
               "B answers 503;"
               "C asks a+ b. -> CLAIM k=2;"
@@ -235,9 +236,9 @@ s64_an_approval_is_not_sent_again(void **state)
 }
 
 
-/* A claim of its own is void or in use: to wait with it would be for ever. */
+/* Its own claim is void or in use: waiting for it would never end. */
 static void
-s64_who_waits_does_not_claim_again(void **state)
+s64_a_waiting_request_does_not_claim_again(void **state)
 {
     play_each("fact open P;"
               "A asks a+ b+ -> HOLD;"
@@ -254,7 +255,7 @@ s64_who_waits_does_not_claim_again(void **state)
 
 
 static void
-s64_seen_incomplete_is_told_again(void **state)
+s64_seen_incomplete_is_replayed(void **state)
 {
     play_each("A asks a+ b. -> HOLD;"
               "A watches;"
@@ -262,7 +263,7 @@ s64_seen_incomplete_is_told_again(void **state)
               "A rejoins -> HOLD;"
               "B asks a+ b+ -> GO;"
               "C asks a+ b+ -> WAIT");
-    /* nobody has held it: who sends it twice means it so */
+    /* it was never held: a second request is intended */
     play_each("B asks a+ b+ -> GO;"
               "A asks a+ b+ retry -> WAIT;"
               "A watches;"
@@ -272,7 +273,7 @@ s64_seen_incomplete_is_told_again(void **state)
 }
 
 
-/* The step is not over because the store has forgotten that it runs. */
+/* The step still runs although the store has lost that fact. */
 static void
 s64_a_stream_that_ran_is_waited_for(void **state)
 {
@@ -297,7 +298,7 @@ s64_a_stream_that_ran_is_waited_for(void **state)
               "fact broken 1;"
               "result b;"
               "A looks -> CLAIM");
-    /* it had ended before: that is told too */
+    /* it had ended before: that is replayed, too */
     play_each("fact open P;"
               "A asks a+ b. -> HOLD;"
               "A watches;"
@@ -331,7 +332,7 @@ s64_chains_do_not_become_unknown(void **state)
               "lose;"
               "A rejoins -> HOLD missing=1;"
               "B asks chained b+ -> CLAIM merge",
-        /* they are not yet */
+        /* they are not known yet */
         "fact open P;"
         "A asks chained a+ -> HOLD;"
         "A watches;"
@@ -363,9 +364,9 @@ s64_chains_do_not_become_unknown(void **state)
 }
 
 
-/* Without memory for all its calls a chain's seal is not told. */
+/* Without memory for all its calls a chain's seal is not put. */
 static void
-a_seal_is_told_with_all_calls_only(void **state)
+a_seal_is_put_with_all_calls_only(void **state)
 {
     asker_t     *a = &askers[0];
     chat_facts_t facts;
@@ -393,7 +394,7 @@ a_seal_is_told_with_all_calls_only(void **state)
 }
 
 
-/* A claimant whose name is past all bounds is not kept, nor cut short. */
+/* A claimant with too long a name is neither kept nor truncated. */
 static void
 a_name_past_the_bound(void **state)
 {
@@ -429,16 +430,16 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s64_a_loss_is_noticed),
         cmocka_unit_test(s64_a_loss_is_noticed_by_each),
-        cmocka_unit_test(s64_results_are_told_again),
+        cmocka_unit_test(s64_results_are_replayed),
         cmocka_unit_test(s64_an_attempt_that_was_seen_is_not_made_again),
         cmocka_unit_test(s64_a_claim_that_came_before_stands),
         cmocka_unit_test(s64_ended_attempts_keep_their_numbers),
         cmocka_unit_test(s64_an_approval_is_not_sent_again),
-        cmocka_unit_test(s64_who_waits_does_not_claim_again),
-        cmocka_unit_test(s64_seen_incomplete_is_told_again),
+        cmocka_unit_test(s64_a_waiting_request_does_not_claim_again),
+        cmocka_unit_test(s64_seen_incomplete_is_replayed),
         cmocka_unit_test(s64_a_stream_that_ran_is_waited_for),
         cmocka_unit_test(s64_chains_do_not_become_unknown),
-        cmocka_unit_test(a_seal_is_told_with_all_calls_only),
+        cmocka_unit_test(a_seal_is_put_with_all_calls_only),
         cmocka_unit_test(a_name_past_the_bound),
     };
 

@@ -1,11 +1,11 @@
 /*
- * test_gate_random.c: the gate under chance.
+ * test_gate_random.c: the gate with random schedules.
  *
  * Two to six requests bring parts of one step's results; their joins, looks,
  * claims, answers, ends and deaths are interleaved at random, each as nginx
- * does it. However they fall: no request goes on without a result, at most
- * one claim is alive at a time, nobody waits for ever, and where nothing
- * fails exactly one goes on. A failure names its seed.
+ * does it. In every order: no request goes upstream without a result, at most
+ * one claim is valid at a time, no request waits forever, and without failures
+ * exactly one goes upstream. A failure names its seed.
  */
 
 #include "gate_run.h"
@@ -13,7 +13,7 @@
 #define RUNS 24000
 #define REQUESTS 6
 
-/* What a request is about to do. */
+/* The next step of a request. */
 typedef enum {
     STATE_NEW,      /* joins */
     STATE_LOOKING,  /* its join is done: looks */
@@ -104,7 +104,7 @@ run_open(run_t *run)
 
         for (m = given = 0; m < run->members; m++) {
             token[0] = (char) ('a' + m);
-            /* every result is brought by somebody */
+            /* each result is in some request */
             token[1] = m % run->requests == i || dice(3) == 0 ? '+' : '.';
             given += token[1] == '+';
             asker_call(&p->a, token);
@@ -123,7 +123,7 @@ run_open(run_t *run)
 }
 
 
-/* Every member of the request has its result, by itself or by the store. */
+/* Every member has its result, in the request or in the store. */
 static void
 run_is_whole(player_t *p)
 {
@@ -157,7 +157,10 @@ run_is_whole(player_t *p)
 }
 
 
-/* At most one claim is neither void nor ended, and it is whose it says. */
+/*
+ * At most one claim is open (neither void nor ended), and its claimant is the
+ * request that holds it.
+ */
 static void
 run_claims(run_t *run, player_t *goes)
 {
@@ -173,7 +176,7 @@ run_claims(run_t *run, player_t *goes)
 }
 
 
-/* It goes on. */
+/* The request goes upstream. */
 static void
 run_goes(run_t *run, player_t *p)
 {
@@ -203,7 +206,7 @@ run_goes(run_t *run, player_t *p)
 }
 
 
-/* Does what the verdict says. */
+/* Applies the verdict. */
 static void
 run_acts(run_t *run, player_t *p)
 {
@@ -237,7 +240,7 @@ run_acts(run_t *run, player_t *p)
 }
 
 
-/* The upstream of the request has something to say. */
+/* An event of the request's upstream. */
 static void
 run_upstream(run_t *run, player_t *p)
 {
@@ -283,7 +286,7 @@ run_upstream(run_t *run, player_t *p)
 }
 
 
-/* Tells and watches, which is a look as well. */
+/* Puts its results and watches, which is also a look. */
 static void
 run_waits(run_t *run, player_t *p)
 {
@@ -300,7 +303,7 @@ run_waits(run_t *run, player_t *p)
 }
 
 
-/* One thing that this request does; 0: it has nothing to do. */
+/* One step of this request; 0: it has none. */
 static int
 run_step(run_t *run, player_t *p)
 {
@@ -360,7 +363,7 @@ run_kill(run_t *run, player_t *p)
     dead[strlen(dead)] = (char) ('A' + (p - run->players));
     run->failed += p->went && p->state != STATE_OVER;
     p->state = STATE_OVER;
-    /* the others learn it when they look at the beats */
+    /* the others notice at their next poll of the heartbeats */
     run_news(run, 1);
 }
 
@@ -377,7 +380,7 @@ run_seal(run_t *run)
 }
 
 
-/* Nothing moves: what is held comes to its bound. */
+/* No event is left: holds expire. */
 static int
 run_bound(run_t *run)
 {
@@ -450,14 +453,14 @@ run_judge(run_t *run)
     if (!run->failures) {
         NEED(run->gone == 1);
         NEED(run->failed == 0);
-        /* only bodies that need nobody go on beside it */
+        /* only bodies without missing results go upstream beside it */
         NEED(run->passed <= whole);
         NEED(run->passed == 0 || run->players[0].a.q.dialect->provider);
         NEED(run->bounced == 0);
         NEED(run->told == run->requests - run->gone - run->passed);
     }
 
-    /* a further attempt takes one that came to nothing */
+    /* a further attempt needs a failed one */
     NEED(run->gone <= 1 + run->failed);
 
     total_gone += run->gone;

@@ -1,9 +1,9 @@
 /*
- * test_listed.c: the streams of a conversation, as its record lists them.
+ * test_listed.c: the streams of a conversation in its index.
  *
- * Whoever comes back gets the newest one, or the one that it names, and none
- * that is not of the conversation: a fact that is read wrongly gives a client
- * somebody else's answer, or none.
+ * A client that resumes gets the newest stream, or the one that it names, and
+ * only one of its conversation: a fact read wrongly gives a client another
+ * answer, or none.
  */
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@ lives(void *data, chat_str_t worker)
 }
 
 
-/* A stream whose name is made of this byte. */
+/* A stream with a name made of this byte. */
 static chat_listed_t
 stream(unsigned char byte, uint64_t ms, const char *worker)
 {
@@ -164,7 +164,7 @@ one_is_found_by_its_id(void **state)
 
 
 static void
-one_that_is_void_is_found_by_its_id_alone(void **state)
+a_void_stream_is_found_only_by_its_id(void **state)
 {
     chat_facts_t *facts = *state;
     chat_listed_t out;
@@ -190,7 +190,7 @@ one_that_is_void_is_found_by_its_id_alone(void **state)
 
 
 static void
-what_runs_is_found_behind_what_has_ended(void **state)
+a_running_stream_is_found_behind_ended_ones(void **state)
 {
     size_t        i;
     chat_facts_t *facts = *state;
@@ -291,7 +291,7 @@ a_place_is_a_number_or_a_stream_and_a_number(void **state)
 }
 
 
-/* A hold is no stream: it is found until it is over, or its worker dies. */
+/* A hold is no stream: it is found until it ends, or its worker dies. */
 static void
 s128_a_hold_is_found_until_it_ends(void **state)
 {
@@ -313,7 +313,7 @@ s128_a_hold_is_found_until_it_ends(void **state)
 }
 
 
-/* The facts without those whose fields were dropped. */
+/* The facts without the dropped fields. */
 static size_t
 without(chat_fact_t *facts, size_t n, const chat_str_t *fields, size_t count)
 {
@@ -333,7 +333,7 @@ without(chat_fact_t *facts, size_t n, const chat_str_t *fields, size_t count)
 }
 
 
-/* The request of this answer was held, and is not any more. */
+/* The request of this answer was held and no longer is. */
 static void
 hold_ended(chat_facts_t *facts, const chat_listed_t *answer)
 {
@@ -409,7 +409,7 @@ s130_the_oldest_answers_go_and_the_newest_is_found(void **state)
         }
     }
 
-    /* one that runs is not forgotten */
+    /* a running stream is not removed */
     assert_int_equal(first, 1000);
     chat_arena_destroy(arena);
 }
@@ -424,10 +424,10 @@ main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(one_is_found_by_its_id, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_void_stream_is_found_only_by_its_id,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(
-            one_that_is_void_is_found_by_its_id_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            what_runs_is_found_behind_what_has_ended, setup, teardown),
+            a_running_stream_is_found_behind_ended_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_parse_is_absent, setup,
                                         teardown),
         cmocka_unit_test(a_place_is_a_number_or_a_stream_and_a_number),

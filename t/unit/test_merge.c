@@ -2,7 +2,7 @@
  * test_merge.c: results that one request brings are merged into another's
  * body, as the dialects read and write them.
  *
- * merge_run.h says what the bodies are and what is compared.
+ * merge_run.h describes the bodies and what is compared.
  */
 
 #define _GNU_SOURCE
@@ -31,13 +31,13 @@ over(void **state)
 }
 
 
-/* The results of a body come to the store. */
+/* Puts the results of a body into the store. */
 static void
-bring(const form_t *form, unsigned n, unsigned mask, const char *who)
+bring(const form_t *form, unsigned n, unsigned mask, const char *source)
 {
     taken_t t;
 
-    form_write(form, n, mask, 0, who, &text);
+    form_write(form, n, mask, 0, source, &text);
     take(&t, form, chat_buf_str(&text));
     drop(&t);
 }
@@ -158,7 +158,7 @@ s59_results_of_a_chain_stand_in_the_order_of_its_calls(void **state)
     size_t                   f, i;
     taken_t                  t;
     static const char *const rows[][3] = {
-        /* what others brought, what the body has, what goes on */
+        /* stored results, the body's own results, the upstream body */
         { "0", "1", "01" },
         { "1", "0", "01" },
         { "02", "1", "012" },
@@ -169,7 +169,7 @@ s59_results_of_a_chain_stand_in_the_order_of_its_calls(void **state)
         { "01", "2", "012" },
         { "34", "012", "01234" },
         { "0134", "2", "01234" },
-        /* where the client's own order is another one, it stays */
+        /* a different order of the client stays */
         { "1", "20", "201" },
         { "0", "21", "021" },
         { "02", "31", "0312" },
@@ -219,7 +219,7 @@ s40_an_approval_from_outside_goes_into_a_chain(void **state)
         assert_int_equal(t.a.d.verdict, CHAT_GATE_CLAIM);
         assert_int_equal(t.a.d.merge, 1);
 
-        /* a fresh turn takes none */
+        /* a fresh turn gets none */
         collect(&t, approvals);
         assert_int_equal(t.results.count, approvals);
         drop(&t);
@@ -261,7 +261,7 @@ a_body_that_takes_nothing_is_refused(void **state)
 }
 
 
-/* Whatever memory there is, it is enough or CHAT_ERROR. */
+/* With any amount of memory: success or CHAT_ERROR. */
 static void
 without_memory_nothing_is_half_merged(void **state)
 {

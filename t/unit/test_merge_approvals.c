@@ -1,7 +1,7 @@
 /*
  * test_merge_approvals.c: approvals of MCP tools in the Responses API, from
- * the body that brings one to the body that lacks it, with and without the
- * calls in the body. What they mean to the gate is in test_gate_calls.c.
+ * the body that brings one to the body without it, with and without the calls
+ * in the body. test_gate_calls.c tests their effect on the gate.
  */
 
 #define _GNU_SOURCE
@@ -70,7 +70,7 @@ bring(const char *body)
 }
 
 
-/* The body is let go, and is the other when it goes. */
+/* The body is released, and must equal the other. */
 static void
 becomes(const char *body, const char *result)
 {
@@ -95,14 +95,14 @@ s40_decisions_are_put_into_a_body_that_lacks_them(void **state)
     assert_int_equal(bring(BODY(GRANT("p"))), CHAT_GATE_HOLD);
     becomes(BODY(ANSWER("a")), BODY(ANSWER("a") GRANT("p") REFUSE("q")));
 
-    /* the first decision stands, over the body's own, too */
+    /* the first decision counts, also over the body's own */
     becomes(BODY(REFUSE("p")),
             BODY(ANSWER("a") "," GRANT_INSTEAD("p") REFUSE("q")));
     becomes(BODY(GRANT("q")), BODY(ANSWER("a") GRANT("p") REFUSE("q")));
 }
 
 
-/* The calls of the chain, as the stream told them. */
+/* The calls of the chain, from the stream. */
 static void
 chain_begins(void)
 {
@@ -135,7 +135,9 @@ s40_and_into_a_chained_body(void **state)
 }
 
 
-/* Its tool may have run: whoever lacks it then waits, or is told. */
+/*
+ * Its tool may have run: a request without its output waits or gets a reply.
+ */
 static void
 s99_what_was_sent_once_is_not_merged_again(void **state)
 {
@@ -156,7 +158,7 @@ s99_what_was_sent_once_is_not_merged_again(void **state)
     assert_int_equal(late.a.d.merge, 0);
     drop(&late);
 
-    /* who brings it himself means it */
+    /* a request that brings it itself goes upstream */
     take(&late, RESPONSES,
          chat_cstr(BODY(ANSWER("a") GRANT("p") REFUSE("q"))));
     late.a.q.request = chat_cstr("B");
@@ -167,7 +169,7 @@ s99_what_was_sent_once_is_not_merged_again(void **state)
 }
 
 
-/* What the user says next is no approval of what was asked before. */
+/* A new user message is no approval. */
 static void
 s99_a_fresh_turn_takes_results_but_no_approvals(void **state)
 {

@@ -1,7 +1,7 @@
 /*
  * test_merge_calls.c: which result goes into which call: calls that occur
- * twice, other arguments, preliminary outputs, approvals, and what the client
- * is told afterwards.
+ * twice, other arguments, preliminary outputs, approvals, and the injected
+ * events.
  */
 
 #define _GNU_SOURCE
@@ -56,7 +56,7 @@ over(void **state)
 }
 
 
-/* A body that is joined, and no more. */
+/* Only joins a body. */
 static void
 bring(const char *body)
 {
@@ -89,12 +89,12 @@ s32_every_unanswered_occurrence_is_completed(void **state)
     becomes(AI_SDK, BODY(MESSAGE("m", OPEN("a") OK("b", "2") OPEN("a"))),
             BODY(MESSAGE("m", OK("a", "1.5") OK("b", "2") OK("a", "1.5"))));
 
-    /* its own result stays where it is; the other lacks one */
+    /* its own result stays; the other occurrence gets none */
     becomes(
         AI_SDK, BODY(MESSAGE("m", OPEN("a") OK("b", "2") OK("a", "\"own\""))),
         BODY(MESSAGE("m", OK("a", "1.5") OK("b", "2") OK("a", "\"own\""))));
 
-    /* a complete body brings what itself lacks */
+    /* a complete body stores what its duplicate lacks */
     store_begin();
     becomes(AI_SDK, BODY(MESSAGE("m", OPEN("a") OK("a", "7"))),
             BODY(MESSAGE("m", OK("a", "7") OK("a", "7"))));
@@ -124,7 +124,7 @@ s32_but_no_id_is_answered_twice_where_that_is_refused(void **state)
             COMPLETION(CALL("a") "," CALL("b") "," CALL("a"),
                        ANSWER("a") ANSWER("b")));
 
-    /* a call of a type that nobody knows is not the one that is answered */
+    /* a call of an unknown type does not get the answer */
     becomes(
         OPENAI_CHAT,
         COMPLETION("{\"id\":\"a\",\"type\":\"odd\"}," CALL("a") "," CALL("b"),
@@ -173,7 +173,7 @@ a_result_goes_only_into_the_call_that_it_answered(void **state)
     asker_look(&t.a);
     assert_int_equal(t.a.d.verdict, CHAT_GATE_HOLD);
 
-    /* and not if the gate is not asked */
+    /* nor without the gate */
     assert_int_equal(chat_results_collect(&t.results, &t.a.rq,
                                           &t.a.rq.steps[0], store.facts,
                                           store.count, NULL, 0, 1),
@@ -196,7 +196,7 @@ a_result_goes_only_into_the_call_that_it_answered(void **state)
 }
 
 
-/* How many results a body gets from all that the store has. */
+/* The number of stored results that a body gets. */
 static void
 everything(const char *body, size_t count)
 {
@@ -249,7 +249,7 @@ s40_approvals(void **state)
         BODY(MESSAGE("m", DECIDED("a", "\"approved\":true,\"reason\":\"ok\"")
                               OK("b", "2"))));
 
-    /* the first decision stands: a body's later one gives way */
+    /* the first decision counts: it replaces a later one in a body */
     everything(BODY(MESSAGE("m", DECIDED("a", "\"approved\":false"))), 1);
     becomes(
         AI_SDK,
@@ -281,7 +281,7 @@ a_result_outranks_an_approval_of_the_body(void **state)
 }
 
 
-/* Collects from all steps, as for a client that is behind by more than one. */
+/* Collects from all steps, as for a client that is several steps behind. */
 static void
 collect_all(taken_t *t)
 {
@@ -297,7 +297,7 @@ collect_all(taken_t *t)
 
 
 static void
-s100_what_was_merged_is_told_once(void **state)
+s100_merged_results_are_injected_once(void **state)
 {
     size_t         i;
     taken_t        t;
@@ -308,7 +308,7 @@ s100_what_was_merged_is_told_once(void **state)
                                 OK("b", "2"))));
     bring(BODY(MESSAGE("m", OK("e", "5") OPEN("b"))));
 
-    /* a and e stand in an earlier message, b twice in the last one */
+    /* a and e are in an earlier message, b twice in the last one */
     take(&t, AI_SDK,
          chat_cstr(BODY(MESSAGE("l", OPEN("a") OPEN("e")) "," MESSAGE(
              "m", OPEN("a") OPEN("b") OPEN("b") ASKED("c") OK("d", "4")))));
@@ -345,7 +345,7 @@ main(void)
         cmocka_unit_test_setup(s40_approvals, fresh),
         cmocka_unit_test_setup(a_result_outranks_an_approval_of_the_body,
                                fresh),
-        cmocka_unit_test_setup(s100_what_was_merged_is_told_once, fresh),
+        cmocka_unit_test_setup(s100_merged_results_are_injected_once, fresh),
     };
 
     return cmocka_run_group_tests(tests, NULL, over);

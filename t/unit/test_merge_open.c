@@ -1,17 +1,16 @@
 /*
- * test_merge_open.c: what becomes of the calls that a fresh turn leaves
- * behind without a result, in the store or in the body.
+ * test_merge_open.c: open calls of a fresh turn, with and without a stored
+ * result.
  *
- * Each gets its dialect's error, in the place and order of a result; what is
- * settled, decided, or nobody's to answer is left alone, byte for byte.
+ * Each gets its dialect's error, at the position of a result. Calls with a
+ * result or decision, or that the client must not answer, stay byte for byte.
  */
 
 #define _GNU_SOURCE
 
 #include "merge_open_run.h"
 
-/* The fresh turn as it is to be: with r those of mask, with errors the rest.
- */
+/* The expected fresh turn: r for those of mask, errors for the rest. */
 static void
 with_errors(const form_t *form, unsigned n, unsigned mask)
 {
@@ -72,7 +71,7 @@ s66_open_calls_get_the_error_of_their_dialect(void **state)
 }
 
 
-/* The calls of a chain, and what others have brought of them. */
+/* The calls of a chain, and their stored results. */
 static void
 chain(const form_t *form, unsigned n, const char *stored)
 {
@@ -109,7 +108,7 @@ s66_open_calls_of_a_chain_stand_in_its_order(void **state)
     taken_t                  t;
     const char              *c;
     static const char *const rows[][3] = {
-        /* in the store, in the body, what goes on: letters are errors */
+        /* in the store, in the body, sent upstream: letters are errors */
         { "", "", "a" },         { "", "", "abc" },      { "1", "", "a1c" },
         { "", "1", "a1c" },      { "02", "", "0b2" },    { "0", "2", "0b2" },
         { "2", "0", "0b2" },     { "13", "", "a1c3" },   { "3", "1", "a1c3" },
@@ -161,13 +160,13 @@ s66_words_that_stand_alone_become_a_list(void **state)
                                                      "\"x\":1.0}");
     becomes(RESPONSES, 0, PREVIOUS " \"h\\u0069\" , \"x\" : 1.0 }", NULL);
 
-    /* nobody knows of a call of this chain */
+    /* no call of this chain is known */
     store_begin();
     becomes(RESPONSES, 1, PREVIOUS "\"hi\"}", NULL);
 }
 
 
-/* One item of each type of call, and what is said of it. */
+/* One item of each type of call, and its error. */
 static void
 s66_each_type_of_openai_responses_has_its_error(void **state)
 {
@@ -198,7 +197,7 @@ s66_each_type_of_openai_responses_has_its_error(void **state)
           ",{\"type\":\"tool_search_output\",\"call_id\":\"k\","
           "\"execution\":\"client\",\"status\":\"incomplete\","
           "\"tools\":[]}" },
-        /* no screen can be made up, nor can another's answer */
+        /* no screenshot can be invented, nor another item's answer */
         { "\"type\":\"computer_call\",\"call_id\":\"k\"", "" },
         { "\"type\":\"tool_search_call\",\"call_id\":\"k\",\"execution\":"
           "\"server\"",
@@ -231,7 +230,9 @@ s69_an_approval_of_openai_responses_stays(void **state)
 }
 
 
-/* Only a conversation at the provider has the result, no earlier response. */
+/*
+ * Only a conversation at the provider keeps the result, no earlier response.
+ */
 static void
 s68_s123_no_error_for_a_result_that_the_provider_has(void **state)
 {
@@ -254,7 +255,7 @@ s68_s123_no_error_for_a_result_that_the_provider_has(void **state)
 }
 
 
-/* Of a chain nothing is in the body: what was decided is not asked anew. */
+/* A chain has no calls in the body: a decision is not requested again. */
 static void
 s69_questions_of_a_chain(void **state)
 {
@@ -316,7 +317,7 @@ too_many_open_calls_are_left_alone(void **state)
 }
 
 
-/* Whatever memory there is, it is enough or CHAT_ERROR. */
+/* With any amount of memory: success or CHAT_ERROR. */
 static void
 without_memory_nothing_is_added(void **state)
 {

@@ -1,9 +1,9 @@
 /*
- * test_merge_open_parts.c: open calls of a fresh turn of the AI SDK, whose
- * results stand in the parts of the calls.
+ * test_merge_open_parts.c: open calls of a fresh turn of the AI SDK, which has
+ * results in the parts of the calls.
  *
- * Who is to answer a part is seen from its state; those that are settled,
- * decided or another's stay byte for byte.
+ * The state of a part shows whether the client must answer it. Parts with a
+ * result or decision, or that another side answers, stay byte for byte.
  */
 
 #define _GNU_SOURCE
@@ -40,7 +40,7 @@ s66_parts_of_the_ai_sdk(void **state)
     becomes(AI_SDK, 1, BODY(MESSAGE("m", OPEN("a") OK("b", "1"))),
             BODY(MESSAGE("m", LOST("a") OK("b", "1"))));
 
-    /* whatever message or step */
+    /* in any message or step */
     store_begin();
     becomes(AI_SDK, 1,
             BODY(MESSAGE("l", OPEN("a")) "," USER("w") "," MESSAGE(
@@ -48,7 +48,7 @@ s66_parts_of_the_ai_sdk(void **state)
             BODY(MESSAGE("l", LOST("a")) "," USER("w") "," MESSAGE(
                 "m", LOST("b") ",{\"type\":\"step-start\"}" OK("c", "1"))));
 
-    /* a question nobody has answered, half an output, a dynamic tool */
+    /* an unanswered approval request, a preliminary output, a dynamic tool */
     becomes(AI_SDK, 1, BODY(MESSAGE("m", ASKED("a"))),
             BODY(MESSAGE("m", LOST("a"))));
     becomes(AI_SDK, 1,
@@ -69,7 +69,7 @@ s66_parts_of_the_ai_sdk(void **state)
 
 
 static void
-s68_s69_what_is_none_of_ours_stays(void **state)
+s68_s69_parts_of_another_side_stay(void **state)
 {
     size_t                   i;
     static const char *const bodies[] = {
@@ -221,7 +221,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(s66_parts_of_the_ai_sdk, fresh),
-        cmocka_unit_test_setup(s68_s69_what_is_none_of_ours_stays, fresh),
+        cmocka_unit_test_setup(s68_s69_parts_of_another_side_stay, fresh),
         cmocka_unit_test_setup(s69_an_approval_of_an_earlier_step_stays,
                                fresh),
         cmocka_unit_test_setup(

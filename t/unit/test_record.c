@@ -1,10 +1,10 @@
 /*
- * test_record.c: the record of a stream: where it is, what its facts say, and
- * the head that a follower answers with.
+ * test_record.c: the recording of a stream: its key, its facts, and the
+ * response head of a follower.
  *
- * A feed that is counted too often keeps an upstream that nobody reads; one
- * that is not counted cuts off somebody's answer. A head that lets a line
- * through that is no header lets the store write into answers.
+ * A follower that is counted too often keeps an upstream without readers open;
+ * one that is not counted loses its answer. If the head accepted a line that
+ * is no header, the store could write into answers.
  */
 
 #include <setjmp.h>
@@ -52,7 +52,7 @@ read_all(const chat_facts_t *facts)
 }
 
 
-/* Counts the feeds in every rotation; the results must be the same. */
+/* Counts the followers in every rotation; the results must be the same. */
 static size_t
 feeds_of(const chat_facts_t *facts, const char *dead)
 {
@@ -114,7 +114,7 @@ a_record_is_of_one_claim(void **state)
 
 
 static void
-what_is_told_before_is_a_payload(void **state)
+the_preamble_is_a_payload(void **state)
 {
     chat_facts_t  facts;
     chat_arena_t *arena = chat_arena_create(0);
@@ -151,7 +151,7 @@ the_mode_is_read_as_it_was_written(void **state)
         assert_false(out.cleared);
     }
 
-    /* one that is wanted, and cannot be had */
+    /* a requested recording that is not possible */
     chat_facts_init(&facts, arena);
     chat_facts_unrecorded(&facts);
     facts.items[0].value = chat_cstr("wanted");
@@ -178,7 +178,7 @@ the_mode_is_read_as_it_was_written(void **state)
 
 
 static void
-feeds_of_the_living_that_have_not_gone_count(void **state)
+followers_of_live_workers_count(void **state)
 {
     chat_facts_t  facts;
     chat_arena_t *arena = chat_arena_create(0);
@@ -190,7 +190,7 @@ feeds_of_the_living_that_have_not_gone_count(void **state)
     assert_int_equal(feeds_of(&facts, NULL), 3);
     assert_int_equal(feeds_of(&facts, "0.1.9"), 1);
 
-    /* a going of nobody, and of one of them */
+    /* an unknown follower leaves, then a known one */
     chat_facts_gone(&facts, chat_cstr("2.1.8"), 1);
     chat_facts_gone(&facts, chat_cstr("1.1.8"), 11);
     chat_facts_gone(&facts, chat_cstr("0.1.9"), 11);
@@ -209,7 +209,7 @@ feeds_of_the_living_that_have_not_gone_count(void **state)
 
 
 static void
-what_is_no_feed_does_not_count(void **state)
+malformed_followers_do_not_count(void **state)
 {
     size_t      i;
     chat_fact_t fact;
@@ -324,7 +324,7 @@ headers_of_one_client_are_left_out(void **state)
 
 
 static void
-header_lines_are_cut_whoever_wrote_them(void **state)
+any_header_lines_are_cut(void **state)
 {
     size_t     i;
     chat_str_t rest, name, value;
@@ -338,7 +338,7 @@ header_lines_are_cut_whoever_wrote_them(void **state)
         { "E", "2" },
     };
 
-    /* without what ends it, so that reading past it is seen */
+    /* without a terminator, so that reading past it is detected */
     text = malloc(sizeof(all) - 1);
     assert_non_null(text);
     memcpy(text, all, sizeof(all) - 1);
@@ -357,7 +357,7 @@ header_lines_are_cut_whoever_wrote_them(void **state)
 }
 
 
-/* Bytes of a head, cut to size, so that reading past them is seen. */
+/* Bytes of a head, cut to size, so that reading past them is detected. */
 static chat_rc_e
 head_of(const char *bytes, size_t len)
 {
@@ -374,7 +374,7 @@ head_of(const char *bytes, size_t len)
 
 
 static void
-what_is_no_head_is_bad(void **state)
+a_malformed_head_is_bad(void **state)
 {
     size_t i;
 
@@ -425,7 +425,7 @@ what_is_no_head_is_bad(void **state)
 }
 
 
-/* The pieces of a text, cut one after the other, joined by |. */
+/* The entries of a text, cut one after the other, joined by |. */
 static void
 cut(const char *text, size_t max, const char *expected)
 {
@@ -456,7 +456,7 @@ pieces_end_where_events_end(void **state)
     cut("a\r\n\r\nbcd\r\n\r\n", 8, "a\r\n\r\n|bcd\r\n\r\n");
     cut("a\r\n\r\nbc", 6, "a\r\n\r\n|bc");
 
-    /* none ends in it: anywhere */
+    /* no event ends in it: anywhere */
     cut("a\nbcdef\n\n", 4, "a\nbc|def\n|\n");
     cut("abc", 1, "a|b|c");
     cut("\n\n\n", 1, "\n|\n|\n");
@@ -525,14 +525,14 @@ main(void)
         cmocka_unit_test(cors_lines_are_for_the_origin_that_they_admit),
         cmocka_unit_test(cors_lines_are_nothing_else),
         cmocka_unit_test(a_record_is_of_one_claim),
-        cmocka_unit_test(what_is_told_before_is_a_payload),
+        cmocka_unit_test(the_preamble_is_a_payload),
         cmocka_unit_test(the_mode_is_read_as_it_was_written),
-        cmocka_unit_test(feeds_of_the_living_that_have_not_gone_count),
-        cmocka_unit_test(what_is_no_feed_does_not_count),
+        cmocka_unit_test(followers_of_live_workers_count),
+        cmocka_unit_test(malformed_followers_do_not_count),
         cmocka_unit_test(a_head_is_read_as_it_was_written),
         cmocka_unit_test(headers_of_one_client_are_left_out),
-        cmocka_unit_test(header_lines_are_cut_whoever_wrote_them),
-        cmocka_unit_test(what_is_no_head_is_bad),
+        cmocka_unit_test(any_header_lines_are_cut),
+        cmocka_unit_test(a_malformed_head_is_bad),
         cmocka_unit_test(pieces_end_where_events_end),
     };
 

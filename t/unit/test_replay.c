@@ -1,8 +1,8 @@
 /*
  * test_replay.c: the replay filter's verdicts, event by event.
  *
- * First the whole replay table: each state in which the client can have a
- * call against each event about it. Then what the table does not say.
+ * First the whole replay table: each state of a call at the client against
+ * each event of it. Then cases outside the table.
  */
 
 #include <setjmp.h>
@@ -46,7 +46,7 @@ begin(chat_replay_e mode, size_t n)
 }
 
 
-/* The client's call c1 as it stands before the stream. */
+/* The client's call c1 before the stream. */
 static void
 know(int ready, chat_outcome_e outcome, chat_approval_e approval)
 {
@@ -63,7 +63,7 @@ know(int ready, chat_outcome_e outcome, chat_approval_e approval)
 }
 
 
-/* An event of the call at this place, which is made if it is new. */
+/* An event of the call at this position, which is created if new. */
 static chat_event_t
 event(chat_event_e type, uint32_t place, const char *id)
 {
@@ -157,7 +157,7 @@ call_result(const char *id, chat_outcome_e outcome,
 }
 
 
-/* The newest opening of the call at this place. */
+/* The newest opening of the call at this position. */
 static const chat_opening_t *
 opening_of(uint32_t place)
 {
@@ -268,7 +268,7 @@ s14_another_name_is_another_call(void **state)
     assert_int_equal(judge(&e), CHAT_VERDICT_FORWARD);
     assert_int_equal(replay.count.reused, 1);
 
-    /* No name says nothing. */
+    /* A missing name does not matter. */
     begin(CHAT_REPLAY_ID_ARGS, 1);
     e = event(CHAT_EVENT_CALL_OPEN, PLACE, "c1");
     e.name = chat_str(NULL, 0);
@@ -288,7 +288,7 @@ a_verdict_is_latched(void **state)
     assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_FORWARD);
     assert_int_equal(replay.count.replays, 0);
 
-    /* What was forwarded is what the client has from now on. */
+    /* The client has all forwarded events from now on. */
     assert_int_equal(call_result("c1", CHAT_OUTCOME_ERROR, &other),
                      CHAT_VERDICT_FORWARD);
 }
@@ -354,7 +354,7 @@ s05_openings_within_one_stream(void **state)
     assert_int_equal(call_ready(1, "c1", &same), CHAT_VERDICT_DROP);
     assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
 
-    /* Ready now: a further one is a replay, or another call. */
+    /* The call is ready: a further opening is a replay, or another call. */
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_WAIT);
     second = opening_of(0);
     assert_ptr_not_equal(first, second);
@@ -394,7 +394,7 @@ s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
     assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_DROP);
     assert_int_equal(replay.count.replays, 2);
 
-    /* The call is half-open once, and ends once. */
+    /* The call opens once and ends once. */
     assert_int_equal(chat_replay_half_open(&replay, ids, 4), 1);
     assert_int_equal(call_args(0, "c1"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);
@@ -515,7 +515,9 @@ past_the_bound_nothing_is_opened(void **state)
     assert_false(chat_calls_has_room(&calls, chat_cstr("c1"), known[0].name));
     assert_null(chat_calls_open_at(&calls, 0, chat_cstr("y"), known[0].name));
 
-    /* A running call may be opened again under its name, for ever. */
+    /*
+     * A running call may be opened again under its name, any number of times.
+     */
     assert_non_null(
         chat_calls_open_at(&calls, 0, chat_cstr("x0"), chat_str(NULL, 0)));
     assert_int_equal(call_open(0, "x0"), CHAT_VERDICT_DROP);
@@ -524,7 +526,7 @@ past_the_bound_nothing_is_opened(void **state)
 }
 
 
-/* Calls leave in any order, and one place may be used again. */
+/* Calls are removed in any order, and a position may be reused. */
 static void
 a_place_counts_the_dropped_ones_below_it(void **state)
 {

@@ -1,8 +1,8 @@
 /*
  * test_sse.c: the SSE parser, by a table of streams and their frames.
  *
- * Each stream is read whole, byte by byte and at every cut in two, always
- * with the input against a guard page, so that a byte too far crashes.
+ * Each stream is read whole, byte by byte and at every cut in two, always with
+ * the input before a guard page, so that reading too far crashes.
  */
 
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@ typedef struct {
     const char *event;
 } want_t;
 
-/* The stream is its frames and the tail, glued together. */
+/* The stream is its frames and the tail, concatenated. */
 typedef struct {
     const char *tail;
     size_t      limit;
@@ -131,7 +131,7 @@ static const case_t cases[] = {
 static unsigned char *page_end;
 
 
-/* A page that ends where nothing may be read. */
+/* A page before an unreadable one. */
 static int
 guard_create(void **state)
 {
@@ -156,11 +156,11 @@ guard_destroy(void **state)
 }
 
 
-/* What has been read of a case. */
+/* The progress in a case. */
 typedef struct {
     const case_t *c;
-    size_t        i;     /* of the frame that comes next */
-    size_t        piece; /* bytes of a frame in pieces that have come */
+    size_t        i;     /* of the next frame */
+    size_t        piece; /* bytes of a frame in pieces so far */
 } progress_t;
 
 
@@ -227,7 +227,7 @@ feed(chat_sse_t *sse, progress_t *progress, const char *text, size_t len)
         }
     }
 
-    /* asking again changes nothing */
+    /* a second call changes nothing */
     assert_int_equal(chat_sse_next(sse, &frame), CHAT_SSE_MORE);
 
     memset(input, 'X', len);
@@ -403,7 +403,7 @@ seconds_of(const char *unit, size_t n, size_t cut)
 }
 
 
-/* Whatever is quadratic here takes minutes. */
+/* A quadratic parser would take minutes. */
 static void
 time_is_linear(void **state)
 {

@@ -1,8 +1,8 @@
 /*
- * test_status.c: what the module tells of itself.
+ * test_status.c: the module's status report.
  *
- * It is valid JSON whatever ids are, shows of them what may be shown, and has
- * each number under its name. Times go into the buckets that they belong to.
+ * It is valid JSON with any ids, shows only the allowed part of them, and has
+ * each number under its name. Times are counted in their buckets.
  */
 
 #include <setjmp.h>
@@ -117,7 +117,7 @@ each_counter_is_under_its_name(void **state)
 
 
 static void
-what_is_so_now_is_under_its_name(void **state)
+each_gauge_is_under_its_name(void **state)
 {
     size_t                i, k;
     uint64_t              n;
@@ -142,7 +142,7 @@ what_is_so_now_is_under_its_name(void **state)
     assert_int_equal(number(&doc, records, "bytes"), m->bytes);
     assert_int_equal(number(&doc, records, "followers"), m->followers);
     assert_true(chat_str_is(chat_json_text(&doc, doc.root, "node"), "here"));
-    /* the state that the worst worker sees */
+    /* the worst state of all workers */
     assert_true(chat_str_is(
         chat_json_text(&doc, chat_json_get(&doc, doc.root, "store"), "state"),
         "unavailable"));
@@ -167,7 +167,7 @@ what_is_so_now_is_under_its_name(void **state)
 }
 
 
-/* The batch and the event of an id as their JSON; the id as it is shown. */
+/* The batch and the event of an id as JSON; the shown id. */
 static void
 shown(chat_str_t id, char *text, size_t size)
 {
@@ -313,7 +313,7 @@ each_name_is_known_by_its_place(void **state)
     }
 
     assert_string_equal(
-        chat_metrics_dialect_name(chat_metrics_dialect("nobody")), "none");
+        chat_metrics_dialect_name(chat_metrics_dialect("unknown")), "none");
     for (i = 0; i < CHAT_CUTS; i++) {
         assert_int_equal(chat_metrics_cut(chat_cut_names[i]), i);
     }
@@ -330,7 +330,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_counter_is_under_its_name),
-        cmocka_unit_test(what_is_so_now_is_under_its_name),
+        cmocka_unit_test(each_gauge_is_under_its_name),
         cmocka_unit_test(ids_are_cut_between_characters),
         cmocka_unit_test(what_is_no_character_is_replaced),
         cmocka_unit_test(times_go_into_their_buckets),

@@ -1,9 +1,9 @@
 /*
  * test_str.c: numbers, hex digits, words and UTF-8 in strings; the slots of a
- * Redis cluster.
+ * Redis Cluster.
  *
  * The expected slots are from a Redis server (CLUSTER KEYSLOT), the CRC is
- * from the specification of the cluster.
+ * from the specification of Redis Cluster.
  */
 
 #include "bytes/chat_digest.h"
@@ -59,7 +59,7 @@ test_what_is_no_tag(void **state)
 }
 
 
-/* A copy of its own length: a read past the end is an error of ASan's. */
+/* A copy of its own length: ASan reports a read past the end. */
 static void
 test_it_reads_no_further(void **state)
 {

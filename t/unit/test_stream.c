@@ -1,7 +1,7 @@
 /*
  * test_stream.c: the replay filter on whole streams of the AI SDK, and the
- * quarantine. Each test says what comes in and what must go out; how often
- * and in which pieces that is tried is in stream_run.h.
+ * quarantine. Each test has an input and its expected output; stream_run.h
+ * runs it whole and in pieces.
  */
 
 #include "stream_run.h"
@@ -163,7 +163,7 @@ s07_an_input_error_for_a_settled_call(void **state)
                   START STEP SEAL             FINISH);
     stream_end(&s);
 
-    /* Of a call without an outcome it is news. */
+    /* It is new for a call without an outcome. */
     begin(BODY(OPEN("c1")));
     stream_expect(&s, START STEP FAILED("c1", ARGS) SEAL FINISH,
                   START STEP FAILED("c1", ARGS) SEAL FINISH);
@@ -379,14 +379,14 @@ s24_text_around_a_replay(void **state)
 
 
 static void
-a_call_whose_quarantine_outlives_the_stream(void **state)
+a_call_in_quarantine_when_the_stream_ends(void **state)
 {
     begin(BODY(DONE("c1")));
     stream_expect(&s, START STEP INPUT_START("c1") TEXT("a") SEAL FINISH,
                   START STEP TEXT("a") SEAL FINISH);
     assert_int_equal(s.info.end, CHAT_END_FINISHED);
 
-    /* To a client that has left nothing is said any more. */
+    /* A disconnected client gets no more events. */
     s.aborted = 1;
     stream_expect(&s, START STEP INPUT_START("c1") TEXT("a"), START STEP);
     assert_int_equal(s.info.end, CHAT_END_ABORTED);
@@ -468,7 +468,7 @@ main(void)
         cmocka_unit_test(s22_a_full_quarantine_is_flushed_in_order),
         cmocka_unit_test(s22_a_frame_past_the_limit_ends_a_quarantine),
         cmocka_unit_test(s24_text_around_a_replay),
-        cmocka_unit_test(a_call_whose_quarantine_outlives_the_stream),
+        cmocka_unit_test(a_call_in_quarantine_when_the_stream_ends),
         cmocka_unit_test(a_call_of_this_stream_is_replayed_in_it),
         cmocka_unit_test(replay_id_drops_at_once),
         cmocka_unit_test(replay_off_and_dry_run_touch_nothing),

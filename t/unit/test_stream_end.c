@@ -1,7 +1,7 @@
 /*
  * test_stream_end.c: how a stream ends, in each dialect: finished, failed,
- * aborted or interrupted, exactly one of them, and what the client is told;
- * and streams in which there is nothing to do.
+ * aborted or interrupted, exactly one of them, and the client's error event;
+ * and streams that need no change.
  */
 
 #include "stream_run.h"
@@ -34,7 +34,7 @@
 static stream_t s;
 
 
-/* Who reads what was told of an interruption finds one. */
+/* A reader of the interruption event finds an interruption. */
 static void
 told(void)
 {
@@ -57,7 +57,7 @@ ends(const char *text, chat_end_e end)
 }
 
 
-/* What is said of an interruption begins with all whole frames. */
+/* All whole frames precede the interruption event. */
 static void
 breaks_off(const char *whole, const char *half, const char *says)
 {
@@ -113,7 +113,7 @@ s71_eof_without_a_terminal_event(void **state)
         s.reason = NULL;
         told();
 
-        /* Nothing came at all. */
+        /* The stream is empty. */
         breaks_off("", "", cases[i].says);
         told();
         stream_end(&s);
@@ -140,7 +140,7 @@ s71_half_open_calls_are_closed_for_the_client(void **state)
 
 
 static void
-s71_nothing_is_said_where_that_is_off(void **state)
+s71_off_adds_no_event(void **state)
 {
     stream_begin(&s, "ai_sdk", NULL);
     s.conf.report = 0;
@@ -170,7 +170,10 @@ s71_a_broken_long_frame_is_ended_first(void **state)
 }
 
 
-/* Nobody knows what it said; an answer is not made an error by a bound. */
+/*
+ * Its contents are unknown; exceeding a limit does not make an answer an
+ * error.
+ */
 static void
 s72_an_end_in_a_frame_that_was_not_read(void **state)
 {
@@ -204,7 +207,7 @@ s72_an_end_in_a_frame_that_was_not_read(void **state)
             assert_string_equal(s.out, text);
         }
 
-        /* a cut is one all the same */
+        /* a cut still counts as interrupted */
         s.reason = "reset";
         ends(text, i < 5 ? CHAT_END_INTERRUPTED : CHAT_END_FINISHED);
         s.reason = NULL;
@@ -225,7 +228,7 @@ s72_an_end_without_its_terminator(void **state)
          CHAT_END_FINISHED);
     ends(CHAT_CHUNK("{}", "null") CHAT_DONE, CHAT_END_FINISHED);
 
-    /* What is left of a clean end passes. */
+    /* The rest of a normal end passes. */
     stream_expect(&s, CHAT_CHUNK("{}", "\"stop\"") "data: [DONE]\n",
                   CHAT_CHUNK("{}", "\"stop\"") "data: [DONE]\n");
     stream_end(&s);
@@ -355,7 +358,7 @@ a_foreign_stream_is_left_alone(void **state)
 
 
 static void
-so_is_one_of_another_dialect_or_of_other_lines(void **state)
+a_stream_of_another_dialect_or_with_other_lines_is_left_alone(void **state)
 {
     static const char *const rows[][2] = {
         { "ai_sdk",
@@ -381,7 +384,7 @@ so_is_one_of_another_dialect_or_of_other_lines(void **state)
         stream_end(&s);
     }
 
-    /* fields that nobody needs, and the beginning of a field, are none */
+    /* unused fields, and the beginning of a field, do not count */
     stream_begin(&s, "anthropic", NULL);
     stream_expect(&s, "\xef\xbb\xbfid\n\nretry:1\r\r:\n\nev",
                   "\xef\xbb\xbfid\n\nretry:1\r\r:\n\n"
@@ -400,7 +403,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s71_eof_without_a_terminal_event),
         cmocka_unit_test(s71_half_open_calls_are_closed_for_the_client),
-        cmocka_unit_test(s71_nothing_is_said_where_that_is_off),
+        cmocka_unit_test(s71_off_adds_no_event),
         cmocka_unit_test(s71_a_broken_long_frame_is_ended_first),
         cmocka_unit_test(s72_an_end_in_a_frame_that_was_not_read),
         cmocka_unit_test(s72_an_end_without_its_terminator),
@@ -408,7 +411,8 @@ main(void)
         cmocka_unit_test(s74_the_first_end_stands),
         cmocka_unit_test(s25_text_is_passed_where_it_lies),
         cmocka_unit_test(a_foreign_stream_is_left_alone),
-        cmocka_unit_test(so_is_one_of_another_dialect_or_of_other_lines),
+        cmocka_unit_test(
+            a_stream_of_another_dialect_or_with_other_lines_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
- * test_stream_facts.c: what a stream tells the store of its calls.
+ * test_stream_facts.c: the facts that a stream puts about its calls.
  *
- * Above all that it tells it under the name by which the next request asks:
- * that request's body is read too, and its batch's name looked for.
+ * They must be under the batch name that the next request uses: the test reads
+ * that request's body, too, and looks for its batch's name.
  */
 
 #include "stream_run.h"
@@ -76,7 +76,7 @@
 static stream_t s;
 
 
-/* 1 if the next request's body would ask for a batch that has this fact. */
+/* 1 if the batch of the next request's body has this fact. */
 static int
 is_asked_for(const char *dialect, const char *body, const char *fact)
 {
@@ -128,7 +128,7 @@ a_step_of_the_ai_sdk(void **state)
     assert_int_equal(s.info.calls, 2);
     stream_end(&s);
 
-    /* In a continuation the message goes on, with the id that it has. */
+    /* A continuation keeps the message and its id. */
     next = UI_BODY(UI_USER "," UI_ANSWER(
         UI_STEP_PART "," UI_OK("c0") "," UI_STEP_PART "," UI_OK("c1")));
     stream_begin(&s, "ai_sdk",
@@ -198,7 +198,7 @@ s47_a_chain_is_open_before_its_calls_are_known(void **state)
 }
 
 
-/* The record names the batch by the response's own id, then by its call. */
+/* The index names the batch by the response's own id, then by its call. */
 static void
 a_conversation_has_a_record_of_its_steps(void **state)
 {
@@ -330,7 +330,7 @@ is_providers(void *data, chat_str_t name, chat_kind_e kind)
 
 
 static void
-the_owner_says_who_answers_a_tool(void **state)
+chat_tool_decides_which_calls_are_members(void **state)
 {
     stream_begin(&s, "ai_sdk", UI_BODY(UI_USER));
     s.conf.kind = is_providers;
@@ -355,7 +355,7 @@ s99_an_output_of_an_earlier_call(void **state)
     assert_true(is_asked_for("ai_sdk", body, "result/c1=o "));
     assert_non_null(strstr(s.facts, " {\"x\":1}\n"));
 
-    /* Too large to keep: the fact alone. */
+    /* Too large to store: only the fact. */
     s.conf.max_result = 3;
     run(UI_START UI_OUTPUT("c1") UI_STEP UI_SEAL UI_FINISH);
     assert_true(is_asked_for("ai_sdk", body, "result/c1=o "));
@@ -381,7 +381,7 @@ a_step_past_the_bound_is_taken_back(void **state)
 }
 
 
-/* A step with such an id is not managed: no later request could name it. */
+/* A step with such an id is unmanaged: no later request could name it. */
 static void
 an_id_past_the_bound_is_not_stored(void **state)
 {
@@ -444,7 +444,7 @@ main(void)
         cmocka_unit_test(the_id_of_a_complete_call_counts),
         cmocka_unit_test(a_step_of_anthropic),
         cmocka_unit_test(s43_a_provider_call_is_no_member_but_names_the_step),
-        cmocka_unit_test(the_owner_says_who_answers_a_tool),
+        cmocka_unit_test(chat_tool_decides_which_calls_are_members),
         cmocka_unit_test(s99_an_output_of_an_earlier_call),
         cmocka_unit_test(a_step_past_the_bound_is_taken_back),
         cmocka_unit_test(an_id_past_the_bound_is_not_stored),

@@ -1,6 +1,6 @@
 /*
- * test_stream_memory.c: a stream that there is no memory to read: it passes,
- * to the last byte and in order, and what the store heard of it is broken.
+ * test_stream_memory.c: a stream without memory to read it: it passes, to the
+ * last byte and in order, and the store gets it as broken.
  *
  * The sanitizer's allocator refuses blocks above a megabyte.
  */
@@ -32,7 +32,7 @@ __asan_default_options(void)
 static unsigned char got[4000000];
 
 
-/* Pushes each piece; what comes out is what went in. */
+/* Pushes each piece; the output must equal the input. */
 static void
 passes(const char *body, const chat_buf_t *pieces, size_t n, size_t max)
 {
@@ -105,7 +105,7 @@ a_frame_in_two_pieces(void **state)
 }
 
 
-/* A replay waits, and what follows has no room behind it. */
+/* A replay waits, and there is no room for the next bytes. */
 static void
 what_waits_goes_first(void **state)
 {

@@ -1,8 +1,8 @@
 /*
- * test_stream_numbered.c: replays in the dialects that number their calls.
+ * test_stream_numbered.c: replays in the dialects with numbered calls.
  *
- * What is dropped, that the numbers have no gap afterwards, and that an
- * ending is told otherwise once no call is left.
+ * Dropped events, numbers without a gap, and the changed end of a stream
+ * without a remaining call.
  */
 
 #include "stream_run.h"
@@ -203,7 +203,7 @@ s20_a_replayed_block_in_the_middle(void **state)
                         BLOCK_STOP("1") MESSAGE_END("tool_use"));
     stream_end(&s);
 
-    /* An id with other arguments is a new call: nothing moves. */
+    /* An id with other arguments is a new call: no number changes. */
     stream_begin(&s, "anthropic", MESSAGES_BODY);
     stream_expect(&s,
                   MESSAGE_START BLOCK("0", USE("toolu_1bCdEfGh3456ijkl"))
@@ -217,7 +217,7 @@ s20_a_replayed_block_in_the_middle(void **state)
 }
 
 
-/* Text after a dropped block is numbered anew, though it is only text. */
+/* Text after a dropped block is renumbered, too. */
 static void
 s20_text_behind_a_replayed_block(void **state)
 {
@@ -235,7 +235,7 @@ s20_text_behind_a_replayed_block(void **state)
 }
 
 
-/* Kimi and others count their calls anew in each step. */
+/* Kimi and others restart the numbers of calls in each step. */
 static void
 s14_a_used_id_with_other_arguments_is_a_new_call(void **state)
 {

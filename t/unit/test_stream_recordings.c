@@ -1,9 +1,9 @@
 /*
  * test_stream_recordings.c: real answers of providers, in pieces.
  *
- * Where they are at hand (recordings.h) each must come out byte for byte, be
- * finished, and give the store the calls that stand in it: whole, in pieces
- * of one size, and cut at random places, a hundred times each.
+ * If available (recordings.h), each must pass byte for byte, be finished, and
+ * give the store its calls: whole, in pieces of one size, and cut at random
+ * places, a hundred times each.
  */
 
 #include "known_calls.h"
@@ -25,7 +25,7 @@ next_random(uint32_t below)
 }
 
 
-/* All of it in pieces; step 0: of random sizes, around an average. */
+/* The whole stream in pieces; step 0: random sizes around an average. */
 static void
 push_all(chat_str_t text, size_t step, stream_run_t *run)
 {
@@ -53,7 +53,7 @@ push_all(chat_str_t text, size_t step, stream_run_t *run)
 }
 
 
-/* How many facts are of calls; with given set, those that begin like it. */
+/* The number of facts about calls; with given set, those with this prefix. */
 static size_t
 count_calls(const stream_run_t *run, const char *given, const char *rest)
 {
@@ -76,7 +76,10 @@ count_calls(const stream_run_t *run, const char *given, const char *rest)
 }
 
 
-/* Each call is told once under each of the step's names, and no other is. */
+/*
+ * Each call has one fact under each of the step's names; no other call has
+ * one.
+ */
 static void
 calls_are_told(const char *name, const known_calls_t *known,
                const stream_run_t *run)

@@ -1,9 +1,9 @@
 /*
- * test_stream_v7.c: what only version 7 of the AI SDK says. reset-step makes
- * the client forget all that the step had, so what comes again is new to it,
- * and nobody waits for what it has forgotten. tool-approval-response tells a
- * decision by the question's id; of a settled call it would take the result
- * out of sight.
+ * test_stream_v7.c: events that only version 7 of the AI SDK has. reset-step
+ * makes the client forget the contents of the step, so repeated calls are new,
+ * and no request waits for forgotten ones. tool-approval-response has a
+ * decision under the approval id; on a call with a result it would hide the
+ * result.
  */
 
 #include "stream_run.h"
@@ -61,7 +61,7 @@ a_call_of_a_step_that_was_reset_comes_again(void **state)
     assert_int_equal(s.count.replays, 0);
     stream_end(&s);
 
-    /* its output is the second one's alone */
+    /* its output belongs to the second call only */
     text = START STEP CALL("c2") OUTPUT("c2", "1") RESET CALL("c2")
         OUTPUT("c2", "2") SEAL                           FINISH;
     stream_begin(&s, "ai_sdk", NULL);
@@ -90,12 +90,12 @@ what_an_earlier_step_has_is_still_known(void **state)
 }
 
 
-/* What waits in quarantine was on its way to a step that is gone. */
+/* Bytes in quarantine belong to the step that was reset. */
 static void
 a_replay_that_the_reset_cuts_short_goes(void **state)
 {
     stream_begin(&s, "ai_sdk", BODY);
-    s.conf.max_event = 256; /* nothing waits behind it */
+    s.conf.max_event = 256; /* no frame waits after it */
     stream_expect(
         &s, START STEP BEGIN("c1") RESET CALL("c2") CALL("c3") SEAL FINISH,
         START STEP RESET CALL("c2") CALL("c3") SEAL FINISH);
@@ -122,7 +122,7 @@ the_batch_is_of_what_came_after(void **state)
 }
 
 
-/* A part that the client has forgotten cannot be told an error. */
+/* A part that the client has forgotten gets no error. */
 static void
 s71_a_call_that_was_reset_is_not_half_open(void **state)
 {
@@ -149,7 +149,7 @@ s12_a_decision_on_a_settled_call_is_dropped(void **state)
     assert_int_equal(s.count.results, 2);
     stream_end(&s);
 
-    /* and one on a call that this stream itself has settled */
+    /* and one on a call with a result in this stream */
     stream_begin(&s, "ai_sdk", NULL);
     stream_expect(&s,
                   START STEP CALL("a") ASK("q", "a") DECIDE("q")

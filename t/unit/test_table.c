@@ -1,7 +1,6 @@
 /*
- * test_table.c: the hash table of ids, against SipHash-1-3 as CPython has it
- * (PYTHONHASHSEED=0 is the zero key), and against ids that were made to
- * share a bucket.
+ * test_table.c: the hash table of ids, compared with CPython's SipHash-1-3
+ * (PYTHONHASHSEED=0 is the zero key), and with ids made to share a bucket.
  */
 
 #include <setjmp.h>
@@ -125,7 +124,7 @@ test_a_reset_forgets_and_takes_no_more_memory(void **state)
 }
 
 
-/* How many entries the fullest bucket has. */
+/* The number of entries in the fullest bucket. */
 static size_t
 fullest(void)
 {
@@ -178,7 +177,7 @@ test_the_first_item_of_an_id_is_found(void **state)
 
 
 static void
-test_no_memory_is_told(void **state)
+test_no_memory_is_reported(void **state)
 {
     chat_arena_t *small = chat_arena_create(256);
     char          keys[64][8];
@@ -209,7 +208,7 @@ main(void)
         table_test(test_a_reset_forgets_and_takes_no_more_memory),
         table_test(test_ids_made_to_collide_are_spread),
         table_test(test_the_first_item_of_an_id_is_found),
-        table_test(test_no_memory_is_told),
+        table_test(test_no_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
