@@ -1,9 +1,9 @@
 /*
- * acts.c: what a test does in one worker, to see it in another one.
+ * acts.c: what a test does in one worker to see the effect in another one.
  *
  * Arguments of the request: key (any text; the same in all workers), facts as
- * text, and others as said below. An act tells what was answered.
- * Must not know: which worker it is in.
+ * text, and others as described below. An act returns the store's answer. Must
+ * not know: which worker it is in.
  */
 
 #include <ngx_config.h>
@@ -124,12 +124,12 @@ act_join(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* A join that nobody waits for; it is on its way when this is over. */
+/* A join without an op; it may still be pending when the act ends. */
 static void
 act_put(ngx_chat_law_t *law, ngx_uint_t step)
 {
     act_key(law);
-    ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, act_arg(law, "facts"));
+    ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, act_arg(law, "facts"));
     ngx_chat_law_flush(law);
     ngx_chat_law_end(law);
 }
@@ -148,7 +148,7 @@ act_payloads(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* A piece of size bytes, or text. */
+/* An entry of size bytes, or text. */
 static void
 act_append(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -183,11 +183,11 @@ act_read(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Who follows a log, or reads it once to its end. */
+/* An act that follows a log, or reads it once to its end. */
 typedef struct {
     uint64_t   next;
     ngx_uint_t asked;
-    ngx_uint_t seen; /* notifications before the question */
+    ngx_uint_t seen; /* notifications before the read */
     ngx_uint_t pieces;
     ngx_uint_t gaps;
     ngx_uint_t last;
@@ -204,7 +204,7 @@ act_log_ask(ngx_chat_law_t *law, act_log_t *log)
 }
 
 
-/* 1: nothing is behind what was answered. */
+/* 1: no entry follows the answer. */
 static ngx_uint_t
 act_log_answered(ngx_chat_law_t *law, act_log_t *log)
 {
@@ -240,7 +240,7 @@ act_log_tell(ngx_chat_law_t *law, const act_log_t *log)
 }
 
 
-/* Watches with facts, and reads at each notification up to the last piece. */
+/* Watches with facts, and reads at each notification up to the last entry. */
 static void
 act_follow(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -263,7 +263,7 @@ act_follow(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Reads all that is there. */
+/* Reads all stored entries. */
 static void
 act_read_all(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -316,8 +316,8 @@ act_big(ngx_chat_law_t *law, ngx_uint_t step)
 
 
 /*
- * Watches with facts, and looks again at each notification until there is the
- * fact whose field is until; then tells all.
+ * Watches with facts, and looks again at each notification until the fact with
+ * the field `until` exists; then returns all facts.
  */
 static void
 act_watch(ngx_chat_law_t *law, ngx_uint_t step)
@@ -341,7 +341,7 @@ act_watch(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Watches, and is over when it was notified and the store has that state. */
+/* Watches, and ends when it was notified and the store has that state. */
 static void
 act_hear(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -361,7 +361,7 @@ act_hear(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-static ngx_uint_t act_losses; /* told to this worker */
+static ngx_uint_t act_losses; /* reported to this worker */
 static void (*act_lost_before)(chat_store_t *store, int all);
 
 
@@ -376,7 +376,7 @@ act_count_loss(chat_store_t *store, int all)
 }
 
 
-/* From now on losses are counted; tells how many there were. */
+/* Counts losses from now on; returns the count so far. */
 static void
 act_losses_told(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -420,7 +420,7 @@ act_bursts(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Reads until all bursts are there, and never sees a part of one. */
+/* Reads until all bursts are stored; a part of one must never be visible. */
 static void
 act_see_bursts(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -443,7 +443,7 @@ act_see_bursts(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Wants each of many facts for this worker; what it was told must stand. */
+/* Puts each of many facts for this worker; the answers must stay valid. */
 static void
 act_race(ngx_chat_law_t *law, ngx_uint_t step)
 {

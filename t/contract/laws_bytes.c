@@ -1,8 +1,7 @@
 /*
- * laws_bytes.c: fields, values and payloads are bytes, of any kind and many.
+ * laws_bytes.c: fields, values and payloads may be any bytes, of any length.
  *
- * Each case is one fact; it is put, read back by a join, and its payload by
- * payloads(), and must come back byte for byte.
+ * Each case is one fact: a join and payloads() must return it byte for byte.
  */
 
 #include <ngx_config.h>
@@ -105,7 +104,7 @@ law_any_bytes(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* What means something to one protocol or another. */
+/* Bytes with a meaning in some protocol. */
 static void
 law_awkward_bytes(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -165,7 +164,7 @@ law_empty_strings(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* One is the beginning of another, or differs in its last byte. */
+/* One is a prefix of another, or differs in its last byte. */
 static void
 law_like_fields(ngx_chat_law_t *law, ngx_uint_t step)
 {

@@ -1,8 +1,8 @@
 /*
- * laws_join.c: what a join puts, and what it answers.
+ * laws_join.c: what a join puts and returns.
  *
- * Put if absent and never changed; all facts are answered, one's own included;
- * keys do not mix; what nobody waits for arrives all the same.
+ * Facts are put if absent and never changed; a join returns all facts, its own
+ * included; keys are separate; a join without an op is stored, too.
  */
 
 #include <ngx_config.h>
@@ -11,8 +11,8 @@
 #include "ngx_chat_law.h"
 
 #define LAW_MANY 1000      /* facts that one join must take */
-#define LAW_QUIET 100      /* ms in which nothing must happen */
-#define LAW_TOO_MANY 20000 /* and that no store has to take */
+#define LAW_QUIET 100      /* ms without any event */
+#define LAW_TOO_MANY 20000 /* more than a store must accept */
 
 
 static void
@@ -101,7 +101,7 @@ law_order_does_not_matter(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Both are asked before either is answered. */
+/* Both are sent before either is answered. */
 static void
 law_one_of_two_has_it(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -152,12 +152,12 @@ law_keys_do_not_mix(ngx_chat_law_t *law, ngx_uint_t step)
 
 
 static void
-law_what_nobody_waits_for_arrives(ngx_chat_law_t *law, ngx_uint_t step)
+law_unawaited_facts(ngx_chat_law_t *law, ngx_uint_t step)
 {
     switch (step) {
     case 0:
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "a=1 b=2+x");
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "a=9 c=3");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "a=1 b=2+x");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "a=9 c=3");
         ngx_chat_law_pause(law, 1);
         break;
     case 1:
@@ -209,7 +209,7 @@ law_dropped_facts_are_gone(ngx_chat_law_t *law, ngx_uint_t step)
 
 
 static void
-law_drop_notifies_nobody(ngx_chat_law_t *law, ngx_uint_t step)
+law_silent_drop(ngx_chat_law_t *law, ngx_uint_t step)
 {
     switch (step) {
     case 0:
@@ -236,7 +236,7 @@ law_drop_notifies_nobody(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* n facts with fields of their own, in memory that is the caller's. */
+/* n facts with different fields, in memory of the caller. */
 static chat_fact_t *
 law_many_facts(size_t n)
 {
@@ -298,7 +298,7 @@ law_too_many_facts_are_refused(ngx_chat_law_t *law, ngx_uint_t step)
         facts = law_many_facts(LAW_TOO_MANY);
         ngx_chat_law_join_facts(law, 0, 0, facts, LAW_TOO_MANY);
         ngx_chat_law_watch_facts(law, 0, 1, 0, facts, LAW_TOO_MANY);
-        ngx_chat_law_join_facts(law, NGX_CHAT_LAW_NOBODY, 1, facts,
+        ngx_chat_law_join_facts(law, NGX_CHAT_LAW_NO_OP, 1, facts,
                                 LAW_TOO_MANY);
         ngx_free(facts);
         break;
@@ -321,7 +321,7 @@ law_too_many_facts_are_refused(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* A worker's interest is not among the facts that are bounded. */
+/* The limit does not include a worker's watch. */
 static void
 law_full_key_is_watched(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -331,7 +331,7 @@ law_full_key_is_watched(ngx_chat_law_t *law, ngx_uint_t step)
     switch (step) {
     case 0:
         facts = law_many_facts(most);
-        ngx_chat_law_join_facts(law, NGX_CHAT_LAW_NOBODY, 0, facts, most);
+        ngx_chat_law_join_facts(law, NGX_CHAT_LAW_NO_OP, 0, facts, most);
         ngx_free(facts);
         ngx_chat_law_join(law, 0, 0, "too=many");
         break;
@@ -342,7 +342,7 @@ law_full_key_is_watched(ngx_chat_law_t *law, ngx_uint_t step)
     case 2:
         ngx_chat_law_check(law, law->ops[0].rc == CHAT_OK, "not watched");
         ngx_chat_law_check(law, law->ops[0].n >= most, "not all are told");
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "more=1");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "more=1");
         ngx_chat_law_await(law, 0);
         break;
     default:
@@ -382,11 +382,10 @@ const ngx_chat_law_def_t ngx_chat_laws_of_joins[] = {
     { "of-two-that-want-a-fact-one-has-it-and-both-know",
       law_one_of_two_has_it, 0 },
     { "keys-of-one-tag-and-of-others-do-not-mix", law_keys_do_not_mix, 0 },
-    { "facts-that-nobody-waits-for-arrive", law_what_nobody_waits_for_arrives,
-      0 },
+    { "facts-of-a-join-without-an-op-arrive", law_unawaited_facts, 0 },
     { "dropped-facts-are-gone-and-may-be-put-again",
       law_dropped_facts_are_gone, 0 },
-    { "a-drop-notifies-nobody", law_drop_notifies_nobody, 0 },
+    { "a-drop-does-not-notify", law_silent_drop, 0 },
     { "dropped-facts-make-room", law_dropped_facts_make_room, 0 },
     { "a-key-that-is-full-can-be-watched", law_full_key_is_watched, 0 },
     { "a-thousand-facts-in-one-join", law_many_facts_in_one_join, 0 },

@@ -1,9 +1,9 @@
 /*
- * laws_log.c: a log beside the facts of a key: what is put at which place,
- * who hears of it, and how long it stays.
+ * laws_log.c: a log beside the facts of a key: positions, notifications,
+ * lifetime.
  *
- * Pieces are shown as facts: position=+bytes, position=last+bytes. Positions
- * of one digit come out of ngx_chat_law_expect() in their own order.
+ * Entries are shown as facts: position=+bytes, position=last+bytes.
+ * ngx_chat_law_expect() returns positions of one digit in order.
  */
 
 #include <ngx_config.h>
@@ -11,7 +11,7 @@
 
 #include "ngx_chat_law.h"
 
-#define LAW_QUIET 100 /* ms in which nothing must happen */
+#define LAW_QUIET 100 /* ms without any event */
 
 
 static void
@@ -130,7 +130,7 @@ law_nothing_is_there(ngx_chat_law_t *law, ngx_uint_t step)
 static void
 law_gap_is_seen(ngx_chat_law_t *law, ngx_uint_t step)
 {
-    const uint64_t far = 9007199254740993; /* no double is as exact */
+    const uint64_t far = 9007199254740993; /* not exact as a double */
 
     switch (step) {
     case 0:
@@ -311,7 +311,7 @@ law_logs_do_not_mix(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* At 4.4 s what lives from 0 is gone, and what lives from 2 s is there. */
+/* At 4.4 s the log put at 0 s has expired, the one put at 2 s has not. */
 static void
 law_appends_lengthen_it(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -349,7 +349,7 @@ law_appends_lengthen_it(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* The time of facts is not made shorter. */
+/* The lifetime of facts does not become shorter. */
 static void
 law_short_append_shortens_nothing(ngx_chat_law_t *law, ngx_uint_t step)
 {

@@ -1,6 +1,6 @@
 /*
- * laws_op.c: done() comes once, in order, never inside a call, and never after
- * cancel(), which is always safe; an op can be used again as soon as done() or
+ * laws_op.c: done() is called once, in order, never inside a call, and never
+ * after cancel(), which is always safe; an op can be used again once done() or
  * cancel() has begun.
  */
 
@@ -180,7 +180,7 @@ law_op_is_cancelled_in_its_done(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Cancels the neighbours, which are freed by that. */
+/* Cancels the neighbours, which frees them. */
 static void
 law_cancel_others(ngx_chat_law_op_t *slot)
 {
@@ -218,7 +218,7 @@ law_others_are_cancelled_in_done(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Cancelled, and asked anew before the old question can be answered. */
+/* Cancelled, and used again before the old reply can arrive. */
 static void
 law_op_is_used_after_cancel(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -246,9 +246,9 @@ law_flush(ngx_chat_law_t *law, ngx_uint_t step)
     switch (step) {
     case 0:
         ngx_chat_law_flush(law);
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "a=1");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "a=1");
         ngx_chat_law_join(law, 0, 0, "b=1");
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "c=1");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "c=1");
         ngx_chat_law_flush(law);
         ngx_chat_law_flush(law);
         break;

@@ -1,6 +1,6 @@
 /*
- * laws_payload.c: payloads are kept apart from the facts, with the value that
- * stands, the first one for good; only payloads() answers them.
+ * laws_payload.c: payloads are stored apart from the facts, with the valid
+ * value; the first one is never replaced; only payloads() returns them.
  */
 
 #include <ngx_config.h>
@@ -65,7 +65,7 @@ law_payload_of_what_stands(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Twice in one join: the payload must be that of the value that stands. */
+/* Twice in one join: the payload must be that of the valid value. */
 static void
 law_payload_within_a_join(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -124,7 +124,7 @@ law_asking_puts_nothing(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* Who lacks a payload must hear that it has come. */
+/* A watch without a payload must be notified when it arrives. */
 static void
 law_late_payload_is_an_addition(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -174,8 +174,8 @@ law_unawaited_payload(ngx_chat_law_t *law, ngx_uint_t step)
 {
     switch (step) {
     case 0:
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "r=o+x");
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "r=o+y s=e+z");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "r=o+x");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "r=o+y s=e+z");
         ngx_chat_law_pause(law, 1);
         break;
     case 1:
@@ -203,6 +203,6 @@ const ngx_chat_law_def_t ngx_chat_laws_of_payloads[] = {
     { "a-payload-that-comes-late-notifies", law_late_payload_is_an_addition,
       0 },
     { "clear-takes-the-payloads-too", law_clear_takes_payloads, 0 },
-    { "payloads-that-nobody-waits-for-arrive", law_unawaited_payload, 0 },
+    { "payloads-of-a-join-without-an-op-arrive", law_unawaited_payload, 0 },
     { NULL, NULL, 0 }
 };

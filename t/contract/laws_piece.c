@@ -1,9 +1,9 @@
 /*
- * laws_piece.c: the pieces of a log are bytes, of any kind, many or long, and
- * an answer has a bound.
+ * laws_piece.c: the entries of a log are any bytes, many or long, and an
+ * answer has a limit.
  *
- * A log is read from its beginning to its end, answer by answer, and each
- * piece must come back byte for byte.
+ * A log is read from its beginning to its end, answer by answer; each entry
+ * must be returned byte for byte.
  */
 
 #include <ngx_config.h>
@@ -33,8 +33,8 @@ law_piece(uint64_t position, size_t len)
 
 
 /*
- * The answer to op 0: whole pieces from position on, of this length, without
- * a gap. Answers how many.
+ * Checks the answer to op 0: complete entries from position on, of this
+ * length, without a gap. Returns their number.
  */
 static size_t
 law_expect_pieces(ngx_chat_law_t *law, uint64_t position, size_t len)
@@ -64,7 +64,7 @@ law_expect_pieces(ngx_chat_law_t *law, uint64_t position, size_t len)
 }
 
 
-/* Reads the pieces until there are no more; tells how many answers it took. */
+/* Reads all entries; returns the number of answers that it took. */
 static void
 law_read_all(ngx_chat_law_t *law, ngx_uint_t step, size_t len, size_t many,
              ngx_uint_t answers)
@@ -220,7 +220,7 @@ law_first(ngx_chat_law_t *law, ngx_uint_t i)
 }
 
 
-/* All from keep on is there, and not all before it. */
+/* All entries from keep on exist, and not all before it. */
 static void
 law_front_goes(ngx_chat_law_t *law, ngx_uint_t step)
 {

@@ -1,7 +1,7 @@
 /*
- * laws_unwatch.c: after unwatch() nothing is told, whenever it was called:
- * twice, without a watch, inside done(), inside notify(), its own or that of
- * a neighbour; what was the watch is free to be used again.
+ * laws_unwatch.c: after unwatch() there is no notification, in any case:
+ * twice, without a watch, inside done(), inside notify(), its own or a
+ * neighbour's; the watch can be used again.
  */
 
 #include <ngx_config.h>
@@ -9,10 +9,10 @@
 
 #include "ngx_chat_law.h"
 
-#define LAW_QUIET 100 /* ms in which nothing must happen */
+#define LAW_QUIET 100 /* ms without any event */
 
 
-/* Adds something to key 0 that nobody is to hear of. */
+/* Adds a fact to key 0 that must notify no watch. */
 static void
 law_add_unheard(ngx_chat_law_t *law, const char *text)
 {
@@ -48,7 +48,7 @@ law_nothing_after_unwatch(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* What is on its way when it is called is not told either. */
+/* A notification that is pending at the call is dropped, too. */
 static void
 law_nothing_that_is_on_its_way(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -57,7 +57,7 @@ law_nothing_that_is_on_its_way(ngx_chat_law_t *law, ngx_uint_t step)
         ngx_chat_law_watch(law, 0, 0, 0, "");
         break;
     case 1:
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "a=1");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "a=1");
         ngx_chat_law_unwatch(law, 0);
         law->watches[0].notified = 0;
         law_add_unheard(law, "b=1");
@@ -178,7 +178,7 @@ law_watch_anew(ngx_chat_law_watch_t *slot)
 
     law->store->unwatch(slot->watch);
     ngx_chat_law_watch(law, (ngx_uint_t) (slot - law->watches),
-                       NGX_CHAT_LAW_NOBODY, 0, "");
+                       NGX_CHAT_LAW_NO_OP, 0, "");
 }
 
 
@@ -245,7 +245,7 @@ law_unwatch_in_done(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* "a00=1 a01=1 ...": what was added in so many rounds. */
+/* "a00=1 a01=1 ...": the facts of this many rounds. */
 static const char *
 law_rounds(ngx_uint_t from, ngx_uint_t n, char *text)
 {
@@ -276,7 +276,7 @@ law_watch_is_used_again(ngx_chat_law_t *law, ngx_uint_t step)
         ngx_chat_law_pause(law, LAW_QUIET);
         break;
     case 2:
-        law->watches[0].notified = 0; /* of itself: there was no need */
+        law->watches[0].notified = 0; /* spurious: nothing was added */
         law_add_unheard(law, law_rounds(law->number, law->number + 1, text));
         break;
     case 3:
@@ -301,7 +301,7 @@ law_watch_is_used_again(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* One that stands is begun anew: it is still one. */
+/* An active watch is started again: it is still one. */
 static void
 law_watch_stands(ngx_chat_law_t *law, ngx_uint_t step)
 {

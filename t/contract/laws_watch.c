@@ -1,9 +1,9 @@
 /*
- * laws_watch.c: who watches a key hears of all that is added to it; a watch
- * stands from the moment of its join on, so that nothing is missed.
+ * laws_watch.c: a watch is notified of everything added to its key; it is
+ * active from its join on, so that nothing is missed.
  *
- * That nothing is told is tried only where nothing was added: a notification
- * may come without need, but a store that sends one each time is no use.
+ * Silence is tested only if nothing was added: a notification may be spurious,
+ * but not every time.
  */
 
 #include <ngx_config.h>
@@ -11,7 +11,7 @@
 
 #include "ngx_chat_law.h"
 
-#define LAW_QUIET 100 /* ms in which nothing must happen */
+#define LAW_QUIET 100 /* ms without any event */
 #define LAW_KEYS 300
 
 
@@ -50,7 +50,7 @@ law_each_addition_notifies(ngx_chat_law_t *law, ngx_uint_t step)
         ngx_chat_law_await(law, 0);
         break;
     case 2:
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "b=1");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "b=1");
         ngx_chat_law_await(law, 0);
         break;
     case 3:
@@ -72,7 +72,7 @@ law_each_addition_notifies(ngx_chat_law_t *law, ngx_uint_t step)
 
 
 static void
-law_repeat_notifies_nobody(ngx_chat_law_t *law, ngx_uint_t step)
+law_silent_repeat(ngx_chat_law_t *law, ngx_uint_t step)
 {
     switch (step) {
     case 0:
@@ -83,10 +83,10 @@ law_repeat_notifies_nobody(ngx_chat_law_t *law, ngx_uint_t step)
         ngx_chat_law_pause(law, LAW_QUIET);
         break;
     case 2:
-        law->watches[0].notified = 0; /* of itself: there was no need */
+        law->watches[0].notified = 0; /* spurious: nothing was added */
         ngx_chat_law_join(law, 0, 0, "a=1 b=2+x");
         ngx_chat_law_join(law, 1, 0, "b=3 a=2+y");
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 0, "b=2");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 0, "b=2");
         ngx_chat_law_join(law, 2, 0, "");
         ngx_chat_law_pause(law, LAW_QUIET);
         break;
@@ -110,7 +110,7 @@ law_nothing_is_missed(ngx_chat_law_t *law, ngx_uint_t step)
     case 0:
         ngx_chat_law_watch(law, 0, 0, 0, "");
         ngx_chat_law_join(law, 1, 0, "a=1");
-        ngx_chat_law_join(law, NGX_CHAT_LAW_NOBODY, 1, "b=1");
+        ngx_chat_law_join(law, NGX_CHAT_LAW_NO_OP, 1, "b=1");
         ngx_chat_law_watch(law, 1, 2, 1, "");
         break;
     case 1:
@@ -167,7 +167,7 @@ law_watch_outlives_its_op(ngx_chat_law_t *law, ngx_uint_t step)
     case 0:
         ngx_chat_law_watch(law, 0, 0, 0, "a=1");
         ngx_chat_law_cancel(law, 0);
-        ngx_chat_law_watch(law, 1, NGX_CHAT_LAW_NOBODY, 1, "a=1");
+        ngx_chat_law_watch(law, 1, NGX_CHAT_LAW_NO_OP, 1, "a=1");
         ngx_chat_law_pause(law, LAW_QUIET);
         break;
     case 1:
@@ -225,7 +225,7 @@ law_clear_leaves_cleared(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* clear has taken wait/<worker> away; the claim alone names this worker. */
+/* clear has removed wait/<worker>; only the claim names this worker. */
 static void
 law_claimant_is_notified(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -393,8 +393,7 @@ law_hundreds_of_keys(ngx_chat_law_t *law, ngx_uint_t step)
 const ngx_chat_law_def_t ngx_chat_laws_of_watches[] = {
     { "a-watch-puts-and-answers-as-a-join", law_watch_answers_as_a_join, 0 },
     { "each-addition-notifies", law_each_addition_notifies, 0 },
-    { "the-same-join-twice-adds-nothing-and-notifies-nobody",
-      law_repeat_notifies_nobody, 0 },
+    { "the-same-join-twice-neither-adds-nor-notifies", law_silent_repeat, 0 },
     { "a-watch-misses-nothing", law_nothing_is_missed, 0 },
     { "two-watches-of-one-key-both-hear", law_two_watches_of_one_key, 0 },
     { "a-watch-outlives-its-op-or-has-none", law_watch_outlives_its_op, 0 },

@@ -1,9 +1,9 @@
 /*
- * laws_worker.c: the store itself, the names of workers, and time: how long
- * facts are kept.
+ * laws_worker.c: the store itself, the names of workers, and the lifetime of
+ * facts.
  *
- * A lifetime is looked at by payloads(), which has none of its own; a fact
- * lives for at least its ttl, and at most two seconds longer.
+ * payloads() checks a lifetime, since it does not extend it; a fact lives for
+ * at least its ttl, and at most two seconds longer.
  */
 
 #include <ngx_config.h>
@@ -43,14 +43,14 @@ law_it_is_ready(ngx_chat_law_t *law, ngx_uint_t step)
 
 
 static void
-law_nobody_is_not_alive(ngx_chat_law_t *law, ngx_uint_t step)
+law_unknown_not_alive(ngx_chat_law_t *law, ngx_uint_t step)
 {
-    static const chat_str_t nobody[] = {
+    static const chat_str_t unknown[] = {
         CHAT_STR(""),
         CHAT_STR("."),
         CHAT_STR(".."),
         CHAT_STR("..."),
-        CHAT_STR("nobody"),
+        CHAT_STR("unknown"),
         CHAT_STR("0.0.0"),
         CHAT_STR("-1.1.1"),
         CHAT_STR("1.-1.1"),
@@ -66,11 +66,11 @@ law_nobody_is_not_alive(ngx_chat_law_t *law, ngx_uint_t step)
     chat_str_t    cut;
     chat_store_t *store = law->store;
 
-    for (i = 0; i < sizeof(nobody) / sizeof(nobody[0]); i++) {
-        alive += store->alive(store, nobody[i]) != 0;
+    for (i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        alive += store->alive(store, unknown[i]) != 0;
     }
 
-    /* long, with a NUL in it, and a true name that is cut short */
+    /* long, with a NUL, and a valid name that is truncated */
     alive += store->alive(store, chat_str(law, sizeof(*law))) != 0;
     cut = store->worker;
     cut.len /= 2;
@@ -81,7 +81,7 @@ law_nobody_is_not_alive(ngx_chat_law_t *law, ngx_uint_t step)
         return;
     }
 
-    ngx_chat_law_check(law, alive == 0, "nobody is alive");
+    ngx_chat_law_check(law, alive == 0, "an unknown worker is alive");
     ngx_chat_law_check(law, store->alive(store, store->worker) == 1,
                        "this worker is not alive");
     ngx_chat_law_end(law);
@@ -113,7 +113,7 @@ law_facts_have_their_time(ngx_chat_law_t *law, ngx_uint_t step)
 }
 
 
-/* At 4.4 s what lives from 0 is gone, and what lives from 2 s is there. */
+/* At 4.4 s the fact put at 0 s has expired, the one put at 2 s has not. */
 static void
 law_additions_lengthen_it(ngx_chat_law_t *law, ngx_uint_t step)
 {
@@ -164,7 +164,7 @@ law_cleared_has_its_time(ngx_chat_law_t *law, ngx_uint_t step)
 
 const ngx_chat_law_def_t ngx_chat_laws_of_workers[] = {
     { "it-is-up-and-its-worker-has-a-name", law_it_is_ready, 0 },
-    { "nobody-is-not-alive", law_nobody_is_not_alive, 20 },
+    { "an-unknown-worker-is-not-alive", law_unknown_not_alive, 20 },
     { "facts-live-for-their-ttl", law_facts_have_their_time, 0 },
     { "an-addition-lengthens-it", law_additions_lengthen_it, 0 },
     { "cleared-lives-for-its-ttl-too", law_cleared_has_its_time, 0 },

@@ -1,11 +1,11 @@
 /*
  * ngx_chat_contract_module.c: runs one law of chat_store.h per request, on the
- * store that ngx_chat_module has opened in this worker.
+ * store that ngx_chat_module opened in this worker.
  *
  * "chat_contract;" in a location. ?list names the laws, one a line; ?law=NAME
- * answers "ok" or "not ok" and the reason; ?do=NAME is one act of a test that
- * needs several workers, ?in=WORKER refuses it in any other one.
- * Must not know: what the laws say, which store it is.
+ * answers "ok" or "not ok" and the reason; ?do=NAME runs one act of a test
+ * with several workers, ?in=WORKER refuses it in any other worker. Must not
+ * know: what the laws say, which store it is.
  */
 
 #include <ngx_config.h>
@@ -159,7 +159,7 @@ ngx_chat_contract_start(ngx_http_request_t *r, chat_store_t *store,
     ngx_chat_law_init(law, def, store, r);
     cln->handler = ngx_chat_contract_cleanup;
 
-    /* a client that leaves takes its law with it */
+    /* a disconnected client ends its law */
     r->read_event_handler = ngx_http_test_reading;
     r->main->count++;
     return NGX_DONE;

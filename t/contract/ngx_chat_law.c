@@ -1,10 +1,10 @@
 /*
  * ngx_chat_law.c: the steps of a law, see ngx_chat_law.h.
  *
- * A step runs from a posted event of its own, never inside done() or notify(),
- * once all that the step before has asked is answered, what it awaits has
- * come, and its pause is over.
- * Must not know: what the laws say.
+ * A step runs from a posted event of its own, never inside done() or notify().
+ * It runs once all ops of the previous step are answered, its awaited
+ * notifications have arrived, and its pause is over. Must not know: what the
+ * laws say.
  */
 
 #include <ngx_config.h>
@@ -36,7 +36,7 @@ ngx_chat_law_digest(const char *what, ngx_uint_t k, chat_digest_t *out)
 }
 
 
-/* Keys that nobody has used before. */
+/* Keys that were never used before. */
 static void
 ngx_chat_law_name_keys(ngx_chat_law_t *law)
 {

@@ -1,11 +1,11 @@
 /*
  * ngx_chat_law.h: a law of chat_store.h, tried on the store of this worker.
  *
- * A law is a function that is called step by step: what it asks in one step is
- * answered before the next one begins. Around each call it is checked that
- * done() and notify() do not come inside it, and all that was given is wiped
- * out right after it. Ops and watches lie in memory of their own that is freed
- * as soon as the contract allows it. Must not know: which store it is.
+ * A law is a function that is called step by step: ops of one step are
+ * answered before the next one begins. Each call of the store is checked:
+ * done() and notify() must not run inside it, and its arguments are wiped
+ * right after it. Ops and watches are in memory of their own that is freed as
+ * soon as the contract allows it. Must not know: which store it is.
  */
 
 #ifndef NGX_CHAT_LAW_H
@@ -24,7 +24,7 @@
 #define NGX_CHAT_LAW_WATCHES 4
 #define NGX_CHAT_LAW_KEYS 3
 #define NGX_CHAT_LAW_TTL 60
-#define NGX_CHAT_LAW_NOBODY (-1) /* in place of an op: NULL */
+#define NGX_CHAT_LAW_NO_OP (-1) /* in place of an op: NULL */
 
 typedef struct ngx_chat_law_s       ngx_chat_law_t;
 typedef struct ngx_chat_law_op_s    ngx_chat_law_op_t;
@@ -36,13 +36,13 @@ typedef struct {
     ngx_uint_t seconds; /* it has; 0: 10 */
 } ngx_chat_law_def_t;
 
-/* A question, and what was answered last. */
+/* An op and its last answer. */
 struct ngx_chat_law_op_s {
     ngx_chat_law_t  *law;
     chat_store_op_t *op;
-    unsigned         asked : 1; /* and neither answered nor cancelled */
+    unsigned         asked : 1; /* neither answered nor cancelled yet */
     unsigned         keep : 1;  /* op is not freed after it */
-    ngx_uint_t       fired;     /* how often done() was called */
+    ngx_uint_t       fired;     /* number of done() calls */
     chat_rc_e        rc;
     chat_fact_t     *facts; /* in the arena */
     size_t           n;
@@ -53,8 +53,8 @@ struct ngx_chat_law_op_s {
 struct ngx_chat_law_watch_s {
     ngx_chat_law_t     *law;
     chat_store_watch_t *watch;
-    ngx_uint_t          notified; /* how often notify() was called */
-    ngx_uint_t          awaited;  /* the next step waits for as much */
+    ngx_uint_t          notified; /* number of notify() calls */
+    ngx_uint_t          awaited;  /* the next step waits for this number */
     void (*then)(ngx_chat_law_watch_t *slot); /* called inside notify() */
 };
 
@@ -69,7 +69,7 @@ struct ngx_chat_law_s {
     void                     *data;   /* the law's own */
     ngx_uint_t                number; /* the same; and of _heard(), a count */
     ngx_uint_t                step;
-    ngx_uint_t                steps;  /* all told, so that none runs wild */
+    ngx_uint_t                steps;  /* total, to stop endless laws */
     ngx_uint_t                due;    /* answers */
     ngx_uint_t                inside; /* a call of the store */
     unsigned                  ended : 1;
@@ -87,15 +87,15 @@ void ngx_chat_law_init(ngx_chat_law_t *law, const ngx_chat_law_def_t *def,
                        chat_store_t *store, ngx_http_request_t *r);
 void ngx_chat_law_destroy(ngx_chat_law_t *law);
 
-/* The law holds, if nothing failed. Each law has to say so. */
+/* Ends the law: it holds if nothing failed. Each law must call it. */
 void ngx_chat_law_end(ngx_chat_law_t *law);
 
-/* The law does not hold; the first reason counts. */
+/* Fails the law; the first reason counts. */
 void ngx_chat_law_fail(ngx_chat_law_t *law, const char *reason);
 void ngx_chat_law_check(ngx_chat_law_t *law, ngx_uint_t holds,
                         const char *what);
 
-/* The next step waits for as long; again: it is this one again. */
+/* The next step waits for this time; again: it is the same step. */
 void ngx_chat_law_pause(ngx_chat_law_t *law, ngx_msec_t msec);
 void ngx_chat_law_again(ngx_chat_law_t *law, ngx_msec_t msec);
 
@@ -105,13 +105,13 @@ void ngx_chat_law_await(ngx_chat_law_t *law, ngx_uint_t w);
 #define NGX_CHAT_LAW_HEARD 20 /* rounds */
 
 /*
- * 1: watch w was notified, and the next step is `from` once more. As one may
- * come without need, only so many times in a row are a fault.
+ * 1: watch w was notified, and the next step is `from` again. Notifications
+ * may be spurious, so only this many in a row are an error.
  */
 ngx_uint_t ngx_chat_law_heard(ngx_chat_law_t *law, ngx_uint_t w,
                               ngx_uint_t from);
 
-/* Posts the next step if nothing is awaited; when something has come. */
+/* Posts the next step if nothing is awaited; called at each event. */
 void ngx_chat_law_proceed(ngx_chat_law_t *law);
 
 
@@ -146,7 +146,7 @@ void ngx_chat_law_clear(ngx_chat_law_t *law, ngx_uint_t k);
 void ngx_chat_law_flush(ngx_chat_law_t *law);
 void ngx_chat_law_cancel(ngx_chat_law_t *law, ngx_uint_t i);
 
-/* Frees what is left of op i, watch w. */
+/* Frees the rest of op i, watch w. */
 void ngx_chat_law_free_op(ngx_chat_law_op_t *slot);
 void ngx_chat_law_free_watch(ngx_chat_law_watch_t *slot);
 
@@ -155,13 +155,13 @@ void ngx_chat_law_free_watch(ngx_chat_law_watch_t *slot);
 
 #define NGX_CHAT_LAW_FACTS 32 /* in one text */
 
-/* Reads text, which the facts then point into; answers how many. */
+/* Reads text, which the facts then point into; returns their number. */
 size_t ngx_chat_law_read(const char *text, chat_fact_t *facts);
 
 /* The facts by field, without wait/<worker>, in the same form. */
 void ngx_chat_law_write(chat_buf_t *buf, const chat_fact_t *facts, size_t n);
 
-/* Fails unless op i was answered just these. */
+/* Fails unless op i was answered with exactly these. */
 void ngx_chat_law_expect(ngx_chat_law_t *law, ngx_uint_t i, const char *text);
 
 /* The fact of this field in the answer to op i, or NULL. */
@@ -180,7 +180,7 @@ extern const ngx_chat_law_def_t ngx_chat_laws_of_workers[];
 extern const ngx_chat_law_def_t ngx_chat_laws_of_logs[];
 extern const ngx_chat_law_def_t ngx_chat_laws_of_pieces[];
 
-/* Not laws: what a test does in one worker after another. */
+/* Not laws: the acts of tests with several workers. */
 extern const ngx_chat_law_def_t ngx_chat_acts[];
 
 #endif /* NGX_CHAT_LAW_H */

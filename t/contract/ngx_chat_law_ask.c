@@ -1,10 +1,10 @@
 /*
  * ngx_chat_law_ask.c: how a law calls the store, see ngx_chat_law.h.
  *
- * What a call is given lies in one block that is wiped out and freed when it
+ * The arguments of a call are in one block that is wiped and freed when it
  * returns. An op is freed inside its done() or when it is cancelled, a watch
- * when it has ended: whoever touches them later is found by ASan, or by what
- * it does then. Must not know: what the laws say.
+ * when it has ended. ASan, or a failing law, reveals a later access. Must not
+ * know: what the laws say.
  */
 
 #include <ngx_config.h>
@@ -15,16 +15,16 @@
 #define NGX_CHAT_LAW_RUNAWAY 100000 /* notifications of one watch */
 
 
-/* All that one call is given. */
+/* The arguments of one call. */
 typedef struct {
     chat_key_t   key;
-    size_t       size; /* of it all */
+    size_t       size; /* of the block */
     chat_fact_t *facts;
     chat_str_t  *fields;
 } ngx_chat_law_given_t;
 
 
-/* What is NULL stays NULL, as in the facts of a request. */
+/* NULL stays NULL, as in the facts of a request. */
 static u_char *
 ngx_chat_law_copy(u_char *p, chat_str_t *s)
 {
@@ -159,7 +159,7 @@ ngx_chat_law_notify(chat_store_watch_t *watch)
     ngx_chat_law_watch_t *slot = watch->data;
     ngx_chat_law_t       *law = slot->law;
 
-    /* better than a worker that spins for ever */
+    /* better than a worker that never stops */
     if (slot->notified++ == NGX_CHAT_LAW_RUNAWAY) {
         ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
                       "chat: \"%s\" is notified without an end",
@@ -177,13 +177,13 @@ ngx_chat_law_notify(chat_store_watch_t *watch)
 }
 
 
-/* The op of slot i, to be asked; one that was kept is not zeroed. */
+/* The op of slot i for a new call; a kept one is not zeroed. */
 static chat_store_op_t *
 ngx_chat_law_op(ngx_chat_law_t *law, ngx_int_t i)
 {
     ngx_chat_law_op_t *slot;
 
-    if (i == NGX_CHAT_LAW_NOBODY) {
+    if (i == NGX_CHAT_LAW_NO_OP) {
         return NULL;
     }
 

@@ -1,9 +1,9 @@
 /*
- * ngx_chat_law_text.c: facts as text, for laws to be read and reasons to be
- * told: "field=value field=value+payload", in the order of the fields.
+ * ngx_chat_law_text.c: facts as text, for laws and for reasons: "field=value
+ * field=value+payload", in the order of the fields.
  *
- * The facts wait/<worker> are left out: they come and go with watches.
- * Must not know: how the store is asked.
+ * The facts wait/<worker> are left out, since they depend on watches. Must not
+ * know: how the store is asked.
  */
 
 #include <ngx_config.h>
@@ -14,7 +14,7 @@
 #define NGX_CHAT_LAW_SHOWN 40 /* bytes of a long string in a reason */
 
 
-/* The part of *text up to one of the ends, which is taken from it too. */
+/* Takes the part of *text up to one of the ends, and that end. */
 static chat_str_t
 ngx_chat_law_word(const char **text, const char *ends)
 {
@@ -68,7 +68,7 @@ ngx_chat_law_compare(const void *one, const void *two)
 }
 
 
-/* What is not printable as %XX; of long strings their beginning. */
+/* Non-printable bytes as %XX; only the beginning of long strings. */
 static void
 ngx_chat_law_show(chat_buf_t *buf, chat_str_t s)
 {

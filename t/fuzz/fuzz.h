@@ -1,5 +1,5 @@
 /*
- * fuzz.h: what the fuzz targets say of a property.
+ * fuzz.h: how the fuzz targets check a property.
  *
  * NEED() holds or aborts, in every build, and names the line that an input
  * has broken; the fuzzer keeps that input.

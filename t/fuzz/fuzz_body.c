@@ -1,11 +1,11 @@
 /*
- * fuzz_body.c: any body is read, judged, completed and read again.
+ * fuzz_body.c: any body is read, classified, completed and read again.
  *
  * The first byte chooses the dialect. Every call that the body leaves open
  * gets a result. Then the merged body is JSON and of the same class; no call
- * that got a result is open; and all that was there is still there, byte for
- * byte where the dialect only inserts, else by value. The same holds of a
- * fresh turn whose open calls get errors, and then none is left to answer.
+ * with a result is open; and everything else is still there, byte for byte if
+ * the dialect only inserts, else by value. The same holds for a fresh turn
+ * with errors for its open calls; then no call is left open.
  */
 
 #include "policy/chat_gate.h"
@@ -30,7 +30,10 @@ fuzz_is_open(const chat_call_t *call)
 }
 
 
-/* 1 if the step of the call settles its id, here or at another occurrence. */
+/*
+ * 1 if the step of the call has a result for its id, here or at another
+ * occurrence.
+ */
 static int
 fuzz_is_answered(const body_t *body, const chat_call_t *call)
 {
@@ -51,7 +54,7 @@ fuzz_is_answered(const body_t *body, const chat_call_t *call)
 
 /*
  * 1 if calls of the step share an id in Gemini, where a result goes to the
- * first of them: what was one's by its name may move to another call then.
+ * first of them: a result may then move to another call.
  */
 static int
 fuzz_is_ambiguous(const body_t *body, const chat_call_t *call)
@@ -76,7 +79,7 @@ fuzz_is_ambiguous(const body_t *body, const chat_call_t *call)
 }
 
 
-/* With nobody else's results, a body goes on exactly if it is complete. */
+/* Without stored results a body goes upstream exactly if it is complete. */
 static void
 fuzz_gate(body_t *body)
 {
@@ -115,7 +118,7 @@ fuzz_gate(body_t *body)
 }
 
 
-/* A result for every open call; for a chain two that it does not bring. */
+/* A result for every open call; for a chain two that the body lacks. */
 static void
 fuzz_results(body_t *body, chat_results_t *results)
 {
@@ -200,7 +203,7 @@ fuzz_strip(chat_json_doc_t *doc, chat_json_t *node)
 }
 
 
-/* All that no result is about has stayed. */
+/* Checks that everything unrelated to a result stays. */
 static void
 fuzz_is_kept(body_t *before, body_t *after)
 {
@@ -236,7 +239,7 @@ fuzz_judge(body_t *body, const chat_results_t *results, chat_str_t merged)
 
     NEED(fuzz_read(&again, body->dialect, merged));
 
-    /* what brings no result is no continuation, but with one it may be */
+    /* a body without results is no continuation, but may become one */
     NEED(again.rq.class == body->rq.class
          || ((body->rq.class == CHAT_CLASS_OTHER
               || body->rq.class == CHAT_CLASS_PENDING || body->rq.chained)
@@ -286,8 +289,8 @@ fuzz_merge(body_t *body)
 
 
 /*
- * 1 if nothing may be said of the call: it, or another of its id, can yet run
- * or is a screen.
+ * 1 if the call gets no error: it, or another of its id, can still run or is a
+ * screenshot.
  */
 static int
 fuzz_is_spared(body_t *body, const chat_call_t *call)
@@ -312,7 +315,7 @@ fuzz_is_spared(body_t *body, const chat_call_t *call)
 }
 
 
-/* Errors for all that is open; chained: of three calls that nobody brings. */
+/* Errors for all open calls; chained: of three calls without results. */
 static chat_rc_e
 fuzz_errors(body_t *body, chat_results_t *results)
 {
@@ -360,7 +363,7 @@ fuzz_repair(body_t *body)
             chat_merge(body->dialect, &body->doc, &body->rq, &results, &merged)
             == CHAT_OK);
         NEED(fuzz_read(&again, body->dialect, chat_buf_str(&merged)));
-        /* with answers a developer's note alone is no new turn */
+        /* a developer's note beside answers is no new turn */
         NEED(again.rq.class == CHAT_CLASS_FRESH || body->rq.chained);
 
         for (i = 0; i < again.rq.ncalls; i++) {

@@ -1,9 +1,9 @@
 /*
- * fuzz_external.c: bodies of results from outside.
+ * fuzz_external.c: bodies of external results.
  *
- * What is refused says why, as JSON; what is taken fits its bounds, makes no
- * more than one fact of each result, each payload of which is JSON, and is
- * known for a repetition when it comes again.
+ * A refusal is JSON with a reason. An accepted body is within the limits,
+ * gives at most one fact per result with a JSON payload, and counts as a
+ * repetition the second time.
  */
 
 #include "policy/chat_external.h"
@@ -97,7 +97,7 @@ fuzz_taken(chat_external_t *out, const chat_dialect_t *dialect)
     chat_facts_init(&again, arena);
     if (chat_external_facts(out, dialect, &batch, &again) == CHAT_OK) {
         for (i = 0; i < again.count; i++) {
-            /* a result may follow a decision, nothing follows itself */
+            /* only a result may follow, after a decision */
             NEED(chat_str_starts(again.items[i].field, "result/"));
         }
     }

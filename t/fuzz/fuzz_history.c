@@ -1,9 +1,9 @@
 /*
  * fuzz_history.c: a message of any body is replayed to a client that resumes.
  *
- * What it is told is a stream of events, each one JSON object in one data:
- * line, and no flood. With calls of the body settled by now it is one, too,
- * however it is cut on its way.
+ * The client gets a stream of events of limited size, each one JSON object in
+ * one data: line. The same holds with later results of the body's calls,
+ * however the stream is cut.
  */
 
 #include "follow/chat_follow.h"
@@ -12,7 +12,7 @@
 #define FUZZ_SIZE 16384
 
 
-/* What a client takes must be one JSON object in one data: line each. */
+/* Each event must be one JSON object in one data: line. */
 static void
 fuzz_told(body_t *body, chat_str_t told)
 {
@@ -37,7 +37,7 @@ fuzz_told(body_t *body, chat_str_t told)
 }
 
 
-/* The same with these calls settled by now, given in pieces of this size. */
+/* The same with results of these calls, in pieces of this size. */
 static void
 fuzz_settle(body_t *body, const chat_result_t *results, size_t n,
             chat_str_t told, size_t piece, chat_buf_t *out)
@@ -65,7 +65,9 @@ fuzz_settle(body_t *body, const chat_result_t *results, size_t n,
 }
 
 
-/* However it is cut, it stays a stream, and the calls are not to be made. */
+/*
+ * However it is cut, it stays a stream, and the client must not run the calls.
+ */
 static void
 fuzz_settled(body_t *body, chat_str_t told)
 {
@@ -97,7 +99,7 @@ fuzz_settled(body_t *body, chat_str_t told)
 }
 
 
-/* What a client that resumes is told of a body: well-formed, and no flood. */
+/* The history of a body for a resuming client: well-formed and limited. */
 static void
 fuzz_history(body_t *body)
 {
@@ -132,7 +134,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     NEED(text != NULL);
     memcpy(text, data, size);
 
-    /* as the seeds of fuzz_body have it: the dialect's place comes first */
+    /* as in the seeds of fuzz_body: the dialect's index comes first */
     if (fuzz_read(&body, &chat_dialect_ai_sdk, chat_str(text + 1, size - 1))) {
         fuzz_history(&body);
     }

@@ -1,14 +1,14 @@
 /*
- * fuzz_json.c: the tree is that of yajl, and the canonical form is one.
+ * fuzz_json.c: the tree equals yajl's, and the canonical form is unique.
  *
- * What parses has spans that nest, keep their order and parse again by
- * themselves, to a value of the same canonical form.
+ * The spans of a parsed text nest, keep their order and can be parsed alone,
+ * to a value of the same canonical form.
  */
 
 #include "fuzz.h"
 #include "yajl_tree.h"
 
-#define FUZZ_SIZE 4096 /* each value is parsed again: keep it quick */
+#define FUZZ_SIZE 4096 /* each value is parsed again: keep it fast */
 
 
 /* The canonical form of a text that must parse. */

@@ -1,9 +1,8 @@
 /*
- * fuzz_read.h: a body that an input is read as.
+ * fuzz_read.h: reads an input as a request body.
  *
- * The text is parsed and read by its dialect as the module does it; the
- * caller destroys the arena, whether or not it was a body. For the targets
- * that are about requests.
+ * The text is parsed and read by its dialect as the module does it; the caller
+ * destroys the arena in any case. For the targets that test requests.
  */
 
 #ifndef FUZZ_READ_H

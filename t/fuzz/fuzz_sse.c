@@ -1,16 +1,16 @@
 /*
- * fuzz_sse.c: frames do not depend on how the stream was cut.
+ * fuzz_sse.c: frames do not depend on how the stream is cut.
  *
- * The first bytes choose the limit and the cuts, the rest is the stream. It
- * is read once whole and once cut; both runs must give the same frames and
- * pieces, and glued together they must be the stream. A frame rewritten must
- * be one frame again, with the new data.
+ * The first bytes choose the limit and the cuts, the rest is the stream. It is
+ * read once whole and once cut; both runs must give the same frames and
+ * pieces, and joined they must be the stream. A rewritten frame must be one
+ * frame again, with the new data.
  */
 
 #include "sse/chat_sse.h"
 #include "fuzz.h"
 
-/* What came out of one run: glued is the bytes, log all that was said. */
+/* The result of one run: glued has the bytes, log the frames. */
 typedef struct {
     chat_buf_t glued;
     chat_buf_t log;
@@ -26,7 +26,7 @@ fuzz_rewrite(const chat_frame_t *frame)
     chat_sse_t   sse;
     chat_frame_t again;
 
-    /* as a stream of its own the mark would be taken for one */
+    /* as a stream of its own it would begin with a byte order mark */
     if (!frame->bom && frame->raw.len != 0 && frame->raw.data[0] == 0xef) {
         return;
     }
@@ -38,7 +38,7 @@ fuzz_rewrite(const chat_frame_t *frame)
     chat_buf_add(&data, frame->data);
     chat_sse_rewrite(frame, chat_buf_str(&data), &out);
 
-    /* a byte behind it, for a CR that waits for one */
+    /* a byte after it, for a CR that waits for one */
     chat_buf_puts(&out, ":");
 
     chat_sse_init(&sse, 0);
@@ -78,7 +78,7 @@ fuzz_feed(chat_sse_t *sse, chat_str_t piece, size_t limit, fuzz_run_t *run)
     chat_frame_t   frame;
     chat_sse_rc_e  rc;
 
-    /* of exactly this size, so that a byte too far is seen */
+    /* of exactly this size, so that reading too far is detected */
     copy = malloc(piece.len + (piece.len == 0));
     NEED(copy != NULL);
     if (piece.len != 0) {
@@ -127,7 +127,7 @@ fuzz_run(chat_str_t text, const uint8_t *cuts, size_t ncuts, size_t limit,
         n = ncuts == 0 ? text.len : cuts[i++ % ncuts];
         n = n > text.len - pos ? text.len - pos : n;
 
-        /* a cut of nothing is an input too, but not for ever */
+        /* an empty cut is an input, too, but only a few times */
         fuzz_feed(&sse, chat_str(text.data + pos, n), limit, run);
         pos += n;
         if (n == 0 && pos < text.len) {

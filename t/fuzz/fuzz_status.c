@@ -1,9 +1,9 @@
 /*
- * fuzz_status.c: any numbers and any id in the status of a node.
+ * fuzz_status.c: any counters and any id in the status of a node.
  *
  * The last bytes of the input are an id as a client may choose it, the others
- * are counters. What is written is JSON, and the Prometheus text has no byte
- * that would end a line early.
+ * are counters. The output is JSON, and the Prometheus text has no byte that
+ * ends a line early.
  */
 
 #include "json/chat_json.h"

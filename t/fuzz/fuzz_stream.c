@@ -1,12 +1,12 @@
 /*
- * fuzz_stream.c: the stream under any bytes, known calls and cuts.
+ * fuzz_stream.c: the stream with any bytes, known calls and cuts.
  *
- * The first three bytes choose dialect, mode and cuts. Of the rest, a byte of
- * 0x80 and above stands for a part of a frame, so that well-formed streams
- * are found soon; all others are themselves. Holds: output, end, counters and
- * facts depend neither on the cuts nor on learnt forms; where nothing was
- * dropped the output is the input; what is left of an unnumbered dialect's
- * input is in its order.
+ * The first three bytes choose dialect, mode and cuts. In the rest, a byte of
+ * 0x80 and above stands for a part of a frame, so that well-formed streams are
+ * found soon; all others are themselves. Properties: output, end, counters and
+ * facts depend neither on the cuts nor on learnt forms; without drops the
+ * output is the input; the output of an unnumbered dialect keeps the order of
+ * the input.
  */
 
 #include "stream/chat_stream.h"
@@ -267,7 +267,7 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
 }
 
 
-/* What one run gave. */
+/* The result of one run. */
 typedef struct {
     chat_buf_t          out;
     chat_stream_info_t  info;
@@ -276,7 +276,7 @@ typedef struct {
 } run_t;
 
 
-/* The order in which batches come up in one answer is not promised. */
+/* The order of batches within one answer is unspecified. */
 static void
 note_facts(run_t *run, chat_stream_t *stream)
 {
@@ -373,7 +373,7 @@ is_subsequence(chat_str_t part, chat_str_t whole)
 }
 
 
-/* Both runs gave the same. */
+/* Checks that both runs have the same result. */
 static void
 same(const run_t *a, const run_t *b)
 {
@@ -420,7 +420,7 @@ check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
 }
 
 
-/* The digest of a JSON value, as a reader gives it to a result. */
+/* The digest of a JSON value, as a reader computes it for a result. */
 static void
 value_digest(const char *text, chat_digest_t *out)
 {
@@ -433,7 +433,7 @@ value_digest(const char *text, chat_digest_t *out)
 }
 
 
-/* c1 is settled, c2 waits for an approval that was given. */
+/* c1 has a result, c2 has a granted approval. */
 static void
 know(chat_call_t *calls)
 {

@@ -2,8 +2,8 @@
  * yajl_tree.h: the tree of a JSON text as yajl reads it, to compare.
  *
  * A tree is a list of its values, in the order in which they begin. yajl
- * reports each token and how far it has read; a token begins behind the white
- * space, commas and colons that follow the one before. yajl is lenient with
+ * reports each token and how far it has read; a token begins after the white
+ * space, commas and colons that follow the previous one. yajl is lenient with
  * UTF-8 and with \v and \f, so these are refused here.
  */
 
@@ -34,8 +34,8 @@ typedef struct {
     uint32_t    key_start;
     uint32_t    key_end;
     uint32_t    depth;
-    size_t      open[CHAT_JSON_DEPTH + 1]; /* place of each open value */
-    chat_rc_e   rc;                        /* why a callback gave up */
+    size_t      open[CHAT_JSON_DEPTH + 1]; /* position of each open value */
+    chat_rc_e   rc;                        /* why a callback failed */
 } yajl_tree_t;
 
 
