@@ -2,10 +2,10 @@
  * bench.mjs: plain nginx against nginx with the module, in one run.
  *
  * Bulk: a million events in writes of 16 KB on one connection. Paced: fifty
- * connections, an event each every 2 ms. Both: CPU of the worker as the
- * kernel counts it (schedstat), plain and module in turns, and the ratio of
- * each pair. Release: from a batch's last result to the provider's first
- * byte. Writes RESULTS.md beside this file.
+ * connections, an event each every 2 ms. Both: CPU time of the worker from the
+ * kernel (schedstat), plain and module alternately, and the ratio of each
+ * pair. Release: from a batch's last result to the provider's first byte.
+ * Writes RESULTS.md beside this file.
  * --quick: a smoke run, into build/bench; --rounds=N, --only=bulk,release.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -24,10 +24,10 @@ const pacedRounds = Math.ceil(rounds * 5 / 9);
 const batches = quick ? 50 : 1200;
 const built = join(root, 'build', 'bench');
 
-/* What each regime may cost, at most. */
+/* The maximum cost in each case. */
 const targets = { bulk: 1.3, paced: 1.03, release: 200 };
 
-/* A text event of the larger size is what OpenAI sends. */
+/* The larger size is that of a text event of OpenAI. */
 const bulkCases = [['4k', 200], ['4k', 108], ['16k', 200], ['16k', 108]]
   .map(([buffer, size]) => ({ buffer, size,
     path: `/b${buffer}/v1/chat/completions?n=${quick ? 102400 : 1024000}`
@@ -50,7 +50,7 @@ function build() {
   }
 }
 
-/* One of the programs, its lines as they come; ended with the bench. */
+/* One of the programs and its output lines; it ends with the bench. */
 function start(name, ...args) {
   const child = spawn(join(built, name), args,
     { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -109,7 +109,7 @@ function server(upstream, module, workers = 1) {
 }
 
 
-/* Nanoseconds that a process has been on a CPU. */
+/* CPU time of a process, in ns. */
 function onCpu(pid) {
   return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]);
 }
@@ -136,7 +136,7 @@ function spread(list, digits) {
     + `${all.at(-1).toFixed(digits)})`;
 }
 
-/* Plain and module in turns; which of them begins changes. */
+/* Plain and module alternately, each first in turn. */
 async function compare(name, servers, what, count) {
   const costs = { plain: [], module: [] };
   for (let round = 0; round < count; round++) {
@@ -173,7 +173,7 @@ async function streams() {
     module: await server(port, true) };
   const bulk = [];
   for (const what of only.includes('bulk') ? bulkCases : []) {
-    await measure(servers.plain, what); /* what is first is slow */
+    await measure(servers.plain, what); /* the first run is slow */
     await measure(servers.module, what);
     bulk.push(await compare(`proxy_buffer_size ${what.buffer}, events of `
       + `${what.size} bytes`, servers, what, rounds));
@@ -237,7 +237,7 @@ function machine(load) {
     command: ['node bench/bench.mjs', ...process.argv.slice(2)].join(' ') };
 }
 
-/* The targets, and what was measured. */
+/* The targets and the measured values. */
 function verdicts({ bulk, paced, released }) {
   const small = released.find(({ history }) => history === 0)?.kinds;
   return [
@@ -314,7 +314,7 @@ async function main() {
   const text = report(about, { bulk, paced, released });
   const file = quick || option('only') ? join(built, 'RESULTS.md')
     : join(root, 'bench', 'RESULTS.md');
-  /* what follow.mjs and failover.mjs have written stays */
+  /* The parts of follow.mjs, failover.mjs and others stay. */
   const [, rest] = existsSync(file)
     ? readFileSync(file, 'utf8').split('\n## Followers') : [];
   writeFileSync(file, text + (rest ? `\n## Followers${rest}` : ''));

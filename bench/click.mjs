@@ -1,5 +1,5 @@
 /*
- * click.mjs: how long a person's answer waits in the page of a useChat tab.
+ * click.mjs: how long a person's answer waits in a useChat tab.
  *
  * Ten tabs for each time that a person takes. A tab sends as soon as one of
  * its two tools has run; while that request is held it can send nothing. The

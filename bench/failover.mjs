@@ -1,11 +1,11 @@
 /*
  * failover.mjs: how long a failover behind Redis Sentinel takes.
  *
- * Two nodes of two workers, a batch of which one result is stored; then the
- * master is killed, or a sentinel is told to fail over, and when a sentinel
- * tells of a new one the other result is posted, again and again
- * (chat_store_failure deny) until its answer is there. Meanwhile each node is
- * asked one short turn after the other. The clock starts with the kill or the
+ * Two nodes of two workers, a batch with one stored result. Then the master is
+ * killed, or a sentinel gets the command to fail over. Once a sentinel
+ * announces a new master, the other result is posted repeatedly
+ * (chat_store_failure deny) until it is answered. Meanwhile each node serves
+ * one short turn after the other. The clock starts with the kill or the
  * command. Each round has servers and sentinels of its own. Writes the part
  * "Failover" of RESULTS.md beside this file. --quick: a smoke run, which
  * writes nothing; --rounds=N, --down-after=MS.
@@ -29,7 +29,7 @@ const ways = {
     'main'),
 };
 
-/* Posts until the whole answer is there. */
+/* Posts until the answer is complete. */
 async function persist(batch) {
   for (;;) {
     const { word } = await told(batch.continue(batch.results([1])));

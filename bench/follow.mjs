@@ -1,12 +1,12 @@
 /*
  * follow.mjs: many followers of one stream.
  *
- * A thousand clients post the same results; one request goes on, the others
- * follow its stream. An event's latency is from the provider's write to the
- * moment at which a client has it; provider and clients are one process, and
- * share the machine with nginx, so what they need for a thousand sockets is
- * in it. Memory is what the workers grow by while all follow. Each store in
- * turn. Writes the part "Followers" of RESULTS.md beside this file.
+ * A thousand clients post the same results; one request goes upstream, the
+ * others follow its stream. An event's latency is from the provider's write to
+ * a client's receipt. Provider and clients are one process on nginx's machine,
+ * so it includes their own time for a thousand sockets. Memory is the growth
+ * of the workers while all follow. Each store in turn. Writes the part
+ * "Followers" of RESULTS.md beside this file.
  * --quick: a smoke run, which writes nothing; --followers=N, --events=N.
  */
 import net from 'node:net';
@@ -21,7 +21,7 @@ const events = number('events', quick ? 10 : 100);
 const pauseMs = quick ? 20 : 200;
 const target = 100;
 
-/* A client that costs little: it notes when each event has come. */
+/* A cheap client: it records the arrival of each event. */
 class Follower {
   constructor(port, request, seen) {
     this.bytes = 0;
@@ -95,7 +95,7 @@ async function play(name, store) {
   clients.forEach(({ socket }) => socket.destroy());
   if (p.continuations().length !== 1
     || clients.some(({ bytes }) => bytes < events * 80)) {
-    throw new Error('not everybody has all of one stream');
+    throw new Error('a client has not all of the stream');
   }
   const list = latencies.sort((a, b) => a - b);
   return { name, count: clients.length, events: list.length,

@@ -1,9 +1,9 @@
 /*
- * part.mjs: what the benches share that write one part of RESULTS.md each:
- * options, what is to be stopped at the end, figures as cells of a table.
+ * part.mjs: shared by the benches that write one part of RESULTS.md each:
+ * options, cleanup at the end, figures as cells of a table.
  *
- * A part stands where it stood, or else at the end; the others stay as they
- * are. With --quick nothing is written.
+ * A part keeps its position, a new one goes to the end; the others stay. With
+ * --quick nothing is written.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -11,13 +11,13 @@ import { join } from 'node:path';
 import { pause, root, unbuilt } from '../t/lib/harness.mjs';
 import { Batch, told } from '../t/lib/batch.mjs';
 
-/* --name or --name=value; undefined: it is not given. */
+/* --name or --name=value; undefined: not given. */
 export const option = (name) => process.argv.map((arg) =>
   new RegExp(`^--${name}(?:=(.*))?$`).exec(arg)).find(Boolean);
 export const quick = !!option('quick');
 export const number = (name, usual) => Number(option(name)?.[1] ?? usual);
 
-/* As a test's context; clean() ends all that was started with it. */
+/* Like a test's context; clean() stops all that was started with it. */
 const stops = [];
 export const context = { after: (stop) => stops.push(stop),
   diagnostic: () => {} };
@@ -27,14 +27,14 @@ export async function clean() {
   }
 }
 
-/* The middle, the least and the most. */
+/* Median, minimum and maximum. */
 export function cell(list) {
   const all = [...list].sort((a, b) => a - b);
   return `${all[all.length >> 1].toFixed(0)} (${all[0].toFixed(0)}..${
     all.at(-1).toFixed(0)})`;
 }
 
-/* The longest time without a good answer to somebody who plays batches. */
+/* The longest time without a good answer for a client that sends batches. */
 export async function outage(scene, over, options) {
   let last = performance.now();
   let worst = 0;
@@ -58,7 +58,7 @@ function write(name, text) {
   writeFileSync(file, `${before.trimEnd()}\n\n${text}${after}`);
 }
 
-/* Runs one bench; text() gives its part, behind the line that dates it. */
+/* Runs one bench; text() returns its part, after a line with the date. */
 export async function part(name, script, text) {
   try {
     if (unbuilt) {

@@ -1,15 +1,15 @@
 /*
  * release.c: how long a batch's last result takes to reach the provider.
  *
- * Usage: release BATCHES HISTORY. It is the provider, too: prints its port
- * and reads nginx's from its input. Then it plays batches of two calls of
- * OpenAI Chat, with HISTORY bytes of talk before them: one client brings one
- * result and is held; another, already connected, brings the other one.
- * A line per batch: the worker of the held and of the last request (header
- * X-Worker); microseconds from before the last result is written until the
- * provider has its first bytes; from the provider's answer until the held
- * client has its first byte. After each a line of plain nginx, worker 0: a
- * complete body, nothing held.
+ * Usage: release BATCHES HISTORY. It is the provider, too: prints its port and
+ * reads nginx's from its input. Then it sends batches of two calls of OpenAI
+ * Chat, with HISTORY bytes of messages before them: one client brings one
+ * result and is held; another, already connected, brings the other one. A line
+ * per batch: the worker of the held and of the last request (header X-Worker);
+ * microseconds from before the last result is written until the provider has
+ * its first bytes; from the provider's answer until the held client has its
+ * first byte. After each a line of plain nginx, worker 0: a complete body,
+ * nothing held.
  */
 
 #define _GNU_SOURCE
@@ -24,25 +24,25 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOLD_MS 3 /* a request that came this long ago is held by now */
+#define HOLD_MS 3 /* a request that arrived this long ago is held */
 #define UPSTREAM 128
 #define ROOM (1024 * 1024)
 
-/* What came of one side of the wire. */
+/* One connection and its received bytes. */
 typedef struct {
     int    fd;
     char  *data;
     size_t len;
-    double first; /* when its first byte came */
+    double first; /* time of its first byte */
     int    over;
 } side_t;
 
 static side_t clients[2];
 static side_t upstream[UPSTREAM];
 static int    listening;
-static double answered; /* when the provider wrote its answer */
-static double received; /* when it had the first byte of a request */
-static int    requests; /* that came in this batch */
+static double answered; /* time of the provider's answer */
+static double received; /* time of a request's first byte */
+static int    requests; /* of this batch */
 static char   ids[2][64];
 
 static const char answer[] =
@@ -93,7 +93,7 @@ connected(int port)
 }
 
 
-/* A request with the results that the mask names, ready to be written. */
+/* A request with the results of the mask, ready to be written. */
 static char *
 request(const char *path, int mask, int history)
 {
@@ -155,7 +155,7 @@ post(side_t *side, char *text)
 }
 
 
-/* Takes what has come; 0: the other side closed. */
+/* Reads the received bytes; 0: the other side closed. */
 static int
 take(side_t *side)
 {
@@ -366,7 +366,7 @@ batch(int port, int history)
 }
 
 
-/* A complete body through plain nginx: what any request takes. */
+/* A complete body through plain nginx: the base time of a request. */
 static void
 plain(int port, int history)
 {

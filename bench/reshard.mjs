@@ -2,13 +2,13 @@
  * reshard.mjs: how long a batch takes over a Redis Cluster while its slot
  * moves, and when the master of its slot is killed and a replica takes over.
  *
- * Two nodes of two workers, three masters with a replica each, a batch of
- * which one result waits. Moving: the other result is posted when half of the
- * keys have gone, the rest goes 20 ms later; that is compared with a batch
- * whose slot stays. Killing: the batch is posted again and again
- * (chat_store_failure deny) until its answer is there, while one client plays
- * other batches, one after the other. Writes the part "Cluster" of RESULTS.md
- * beside this file. --quick: a smoke run, which writes nothing; --rounds=N,
+ * Two nodes of two workers, three masters with a replica each, a batch with
+ * one held result. Moving: the other result is posted when half of the keys
+ * have moved, the rest moves 20 ms later; that is compared with a batch in a
+ * slot that stays. Killing: the batch is posted repeatedly (chat_store_failure
+ * deny) until it is answered, while one client sends other batches, one after
+ * the other. Writes the part "Cluster" of RESULTS.md beside this file.
+ * --quick: a smoke run, which writes nothing; --rounds=N,
  * --node-timeout=MS.
  */
 import { pause } from '../t/lib/harness.mjs';
@@ -116,8 +116,8 @@ ms: median, least and most. One request went upstream in each round.
 | the second result, until its answer | ${rounds} | ${cell(stays)} |
 | the same, when its slot is half moved; the rest moves after 20 ms | ${
   rounds} | ${cell(moves)} |
-| the master is killed (\`cluster-node-timeout ${timeout}\`): who waits is ${
-  'told'} | ${kills.length} | ${cell(ends)} |
+| the master is killed (\`cluster-node-timeout ${timeout}\`): held ${
+  'requests get an error'} | ${kills.length} | ${cell(ends)} |
 | the same: the replica has taken over, the batch is answered | ${
   kills.length} | ${cell(done)} |
 | the same: longest without an answer for one client that plays batches of ${

@@ -2,9 +2,9 @@
  * sink.c: the clients of the benchmark: they read streams to their end.
  *
  * Usage: sink PORT PATH CONNECTIONS. Posts a chat request on each connection
- * at the same time and reads what comes, chunks taken off. Prints a line of
- * JSON: how long it took, the payload's bytes, their checksum (of the
- * connections together), and how many streams ended well.
+ * at the same time and reads the answers, without the chunk framing. Prints a
+ * line of JSON: the time, the payload's bytes, their checksum (over all
+ * connections), and the number of complete streams.
  */
 
 #define _GNU_SOURCE
@@ -20,13 +20,13 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* What the next byte is. */
+/* The kind of the next byte. */
 typedef enum {
     HEAD, /* of the header; ends with an empty line */
     SIZE, /* of a chunk's size; ends with LF */
     DATA, /* of a chunk; ends with the chunk */
-    TAIL, /* of the line end behind a chunk; ends with LF */
-    OVER  /* none: the last chunk has come */
+    TAIL, /* of the line end after a chunk; ends with LF */
+    OVER  /* none: the last chunk has arrived */
 } state_e;
 
 typedef struct {

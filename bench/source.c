@@ -1,11 +1,11 @@
 /*
  * source.c: the provider of the benchmark: OpenAI Chat streams from memory.
  *
- * Usage: source; prints its port. A request's query says what it gets: n
- * events of about `size` bytes, as fast as they are taken in writes of 16 KB
- * (the cuts fall anywhere), or with us=N one event a write, one every N
- * microseconds, the connections evenly spread over that time.
- * One thread; all bytes are made before the first request comes.
+ * Usage: source; prints its port. A request's query selects its answer: n
+ * events of about `size` bytes, as fast as the client reads, in writes of 16
+ * KB (cut anywhere), or with us=N one event per write, one every N
+ * microseconds, the connections evenly spread over that time. One thread; all
+ * bytes exist before the first request arrives.
  */
 
 #define _GNU_SOURCE
@@ -43,7 +43,7 @@ typedef struct {
     int    ended;
 } conn_t;
 
-/* The same events in two sizes, as one text; starts has their places. */
+/* The same events in two sizes, as one text; starts has their positions. */
 typedef struct {
     int    size;
     char  *data;
@@ -79,7 +79,7 @@ now(void)
 }
 
 
-/* Events of this size on average; the words are of different lengths. */
+/* Events of this size on average, with words of different lengths. */
 static int
 text_of(int size)
 {
@@ -163,7 +163,7 @@ fill(conn_t *c)
         return;
     }
 
-    /* What is left counts whole texts: n is a multiple of EVENTS. */
+    /* left counts whole texts: n is a multiple of EVENTS. */
     end = t->starts[EVENTS];
     while (len < WRITE && c->left > 0) {
         n = end - c->at < WRITE - len ? end - c->at : WRITE - len;
@@ -180,7 +180,7 @@ fill(conn_t *c)
 }
 
 
-/* 0: the socket takes no more, or the answer is over. */
+/* 0: the socket's buffer is full, or the answer is complete. */
 static int
 flush(conn_t *c)
 {
@@ -306,7 +306,7 @@ accepted(int listening)
 }
 
 
-/* Microseconds until the next event is due; -1: none is. */
+/* Microseconds until the next event is due; -1: none. */
 static long
 wait_time(void)
 {
@@ -380,9 +380,9 @@ main(void)
     in.sin_family = AF_INET;
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 
-    /* Sleeps are as short as they are asked for. */
+    /* Sleeps are not rounded up. */
     prctl(PR_SET_TIMERSLACK, 1000);
-    /* Nobody's child does not stay. */
+    /* End with the parent process. */
     prctl(PR_SET_PDEATHSIG, 15);
 
     fd = socket(AF_INET, SOCK_STREAM, 0);

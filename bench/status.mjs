@@ -1,11 +1,12 @@
 /*
- * status.mjs: what asking chat_status costs while thousands of requests wait.
+ * status.mjs: the cost of a chat_status request while thousands of requests
+ * wait.
  *
  * Two workers hold 5,000 half-answered requests, each of a batch of its own.
- * Scrapes go one after the other over one connection, beside them small
- * requests that would be late if a worker stood still. CPU of a scrape as the
- * kernel counts it. Writes STATUS.md beside this file; --quick, with fewer
- * holds: into build/bench.
+ * Scrapes go one after the other over one connection, beside small requests
+ * that would be late if a worker blocked. CPU time of a scrape from the
+ * kernel. Writes STATUS.md beside this file; --quick, with fewer holds: into
+ * build/bench.
  */
 import http from 'node:http';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -54,7 +55,7 @@ http {
 
 const { path, headers, calls, continuation } = dialects.openai_chat;
 
-/* A request that waits: one of two results. */
+/* A held request: one of two results. */
 function wait(port, agent) {
   const two = newCalls(2, 'call_');
   const body = JSON.stringify(continuation({ from: calls({ calls: two }),
@@ -112,7 +113,7 @@ const row = (cells) => `| ${cells.join(' | ')} |`;
 const line = (name, list, ...more) => row([name, list.length,
   ...[0.5, 0.99, 1].map((q) => quantile(list, q).toFixed(2)), ...more]);
 
-/* So many scrapes in a row. */
+/* This many scrapes in a row. */
 async function scrape(n, uri) {
   const agent = keep();
   const before = onCpu(n.workers());
@@ -175,7 +176,7 @@ ${row(head.map(() => '---'))}
 ${line('JSON, nothing waits', idle.found, ...size(idle))}
 ${line('JSON', json.found, ...size(json))}
 ${line('Prometheus text', text.found, ...size(text))}
-${line('a small request, nobody asks', alone, '', '')}
+${line('a small request without scrapes', alone, '', '')}
 ${line('a small request beside the scrapes', small, '', '')}
 `;
   const folder = join(root, quick ? 'build/bench' : 'bench');

@@ -1,6 +1,6 @@
 /*
- * configuration.mjs: nginx.conf beside this file, as it runs in a folder of
- * its own: with this run's module and ports, and no file outside the folder.
+ * configuration.mjs: nginx.conf beside this file, adapted to a temporary
+ * folder: with this run's module and ports, and no file outside the folder.
  */
 import { readFileSync } from 'node:fs';
 

@@ -1,13 +1,12 @@
 /*
  * demo.mjs: the race of two tools, without the module and with it.
  *
- * A model asks for two tools at once. Two clients answer, each with the
- * result of its own tool: one at once, one a little later. The provider
- * refuses a conversation in which one of two results is missing.
- * Plays it through plain nginx and through nginx with the module, then stays
- * up for trying by hand, with the page of demo/ in a browser; --once: plays
- * and exits, with 0 only if both outcomes are as told. nginx.conf beside this
- * file is what runs.
+ * A model asks for two tools at once. Two clients answer, each with the result
+ * of its own tool: one at once, one a little later. The provider refuses a
+ * conversation in which one of two results is missing. Runs it through plain
+ * nginx and through nginx with the module, then stays up for trying by hand,
+ * with the page of demo/ in a browser; --once: runs and exits, with 0 only if
+ * both outcomes are as expected. It uses nginx.conf beside this file.
  */
 import { spawn } from 'node:child_process';
 import {
@@ -29,7 +28,7 @@ const module = process.env.CHAT_MODULE
 const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 const say = (line = '') => console.log(line);
 
-/* When each tool has its result, in ms after the model asked. */
+/* The time of each tool's result, in ms after the calls. */
 const tools = [{ client: 'A', city: 'Rome', after: 50,
   result: { degrees: 31 } },
 { client: 'B', city: 'Oslo', after: 450, result: { degrees: 12 } }];
@@ -89,7 +88,7 @@ function continuation(dialect, words, conversation, from, results) {
     .replace('"Hello"', JSON.stringify(words)));
 }
 
-/* All words of an answer: what its user reads. */
+/* The text of an answer, as its user reads it. */
 function wordsOf(text) {
   return events(text).map((event) => {
     const { delta } = event.choices?.[0] ?? event;
@@ -98,7 +97,7 @@ function wordsOf(text) {
   }).join('');
 }
 
-/* What an answer says is wrong, in the provider's words, or null. */
+/* The error of an answer, in the provider's words, or null. */
 function errorOf(text) {
   const found = events(text).map((event) => event.errorText ?? event.error)
     .concat(text.startsWith('{') ? JSON.parse(text).error : [])
@@ -107,8 +106,8 @@ function errorOf(text) {
 }
 
 /*
- * One race. path goes before the dialect's own: '/plain' or ''. What went on
- * and what was said goes to note(), with the ms since the model had asked.
+ * One race. path precedes the dialect's own: '/plain' or ''. note() gets the
+ * events and answers, with the ms since the calls.
  */
 async function race({ dialect, port, seen, path, words }, note) {
   const to = (body) => post(port, path + dialect.path, body,
@@ -144,7 +143,7 @@ async function race({ dialect, port, seen, path, words }, note) {
   return { ends, sent };
 }
 
-/* A text in lines of so many columns; all but the first are indented. */
+/* A text in lines of this many columns; all but the first are indented. */
 function wrapped(text, columns, indent) {
   return text.replace(new RegExp(`(.{1,${columns}})(\\s+|$)`, 'g'),
     (_, line, end) => line + (end && `\n${' '.repeat(indent)}`));
@@ -161,7 +160,9 @@ async function played(options) {
   return outcome;
 }
 
-/* Without the module: no request has both results, nobody gets an answer. */
+/*
+ * Without the module: no request has both results, no client gets an answer.
+ */
 function isBricked({ ends, sent }) {
   return sent.length === 2 && sent.every(({ refused }) => refused)
     && ends.every(({ words, error }) => !words && error);
@@ -223,11 +224,11 @@ function byHand(dir, port, number) {
   say(`  cd ${dir}`);
   say('Ask; the model wants two tools:');
   line('ask', chat.path);
-  say('Bring one result: it is held (a sign of life after 3 s) ...');
+  say('Bring one result: it is held (a heartbeat after 3 s) ...');
   line('rome', chat.path);
   say('... until the other one comes, from the second terminal:');
   line('oslo', chat.path);
-  say('An app that says old calls again, without the module, and with it:');
+  say('An app that repeats old calls, without the module, and with it:');
   line('replay', `/plain${app.path}?replay`);
   line('replay', `${app.path}?replay`);
   say('A stream that breaks off, without the module, and with it:');
@@ -252,7 +253,7 @@ async function startPage(dir) {
   }
 }
 
-/* Plays, then waits; 0 if all was as told. */
+/* Runs, then waits; 0 if all outcomes were as expected. */
 async function run(dir, started) {
   const seen = [];
   const upstream = await provider({ seen: (request) => seen.push(request) });
@@ -293,7 +294,7 @@ async function main() {
     return 1;
   }
   const dir = mkdtempSync(join(tmpdir(), 'chat_demo_'));
-  chmodSync(dir, 0o755); /* workers of a root nginx are somebody else */
+  chmodSync(dir, 0o755); /* workers of a root nginx run as another user */
   let nginx;
   const stopped = new Promise((resolve) => {
     ['SIGINT', 'SIGTERM', 'SIGHUP'].forEach((signal) =>

@@ -2,12 +2,11 @@
  * provider.mjs: the provider of the demo, and an app's chat route.
  *
  * POST .../chat/completions speaks OpenAI Chat, .../messages Anthropic,
- * /api/chat what an app with the AI SDK says. A user's message is answered by
- * two tool calls, their results by words; a body that answers only one of two
- * calls is refused as the real one refuses it. Call ids come from the user's
- * words, so that a line written down beforehand fits.
- * ?replay: says the calls again before the words. ?cut: breaks off.
- * By itself: node docker/provider.mjs PORT
+ * /api/chat the stream of an AI SDK app. It answers a user's message with two
+ * tool calls and their results with a text; it refuses a body with only one of
+ * two results like the real one. Call ids are derived from the user's text, so
+ * that prepared commands fit. ?replay: repeats the calls before the text.
+ * ?cut: breaks off. By itself: node docker/provider.mjs PORT
  */
 import { createHash } from 'node:crypto';
 import http from 'node:http';
@@ -18,19 +17,19 @@ const cities = ['Rome', 'Oslo'];
 const routes = [[/\/chat\/completions$/, dialects.openai_chat],
   [/\/messages$/, dialects.anthropic], [/\/api\/chat$/, dialects.ai_sdk]];
 
-/* 24 letters and digits that are always the same for the same words. */
+/* 24 letters and digits that depend only on the words. */
 function idOf(prefix, words) {
   return prefix + createHash('sha256').update(words).digest('base64')
     .replace(/[^A-Za-z0-9]/g, '').slice(0, 24);
 }
 
-/* The two calls with which a user's words are answered. */
+/* The two calls that answer a user's text. */
 export function callsFor(dialect, words) {
   return cities.map((city) => ({ id: idOf(dialect.prefix, city + words),
     name: 'weather', input: { city } }));
 }
 
-/* The answer that asks for the tools: its events, with id and calls. */
+/* The answer with the calls: its events, with id and calls. */
 export function asking(dialect, words) {
   return dialect.calls({ calls: callsFor(dialect, words),
     id: idOf('msg_', words) });
@@ -109,7 +108,7 @@ async function serve(request, response, { seen, pace }) {
     { cut: url.searchParams.has('cut'), pace, headers: dialect.sse });
 }
 
-/* Listens on loopback; seen() is told of each request, pace is ms an event. */
+/* Listens on loopback; seen() gets each request, pace is ms per event. */
 export async function provider({ port = 0, seen, pace = 10 } = {}) {
   const server = http.createServer((request, response) => {
     serve(request, response, { seen, pace })

@@ -3,11 +3,11 @@
  * would write it: streamText with the transcript that the page sends.
  *
  * POST /chat: one turn. `settings` in the body make it misbehave: `replay`
- * tells the calls again before the words, as some gateways do; `cut` ends
- * the answer in the middle, as if whoever makes it had died.
- * GET /chat?id=: the transcript as the app has stored it (`kept`: with what
- * was sent last, for a page that is loaded anew), and what requests got here:
- * how many results each brought, and whether it was refused.
+ * repeats the calls before the text, as some gateways do; `cut` ends the
+ * answer in the middle, as if the app had crashed. GET /chat?id=: the stored
+ * transcript (`kept`: with the last sent messages, for a page that is
+ * reloaded), and the received requests: how many results each brought, and
+ * whether it was refused.
  */
 import http from 'node:http';
 import {
@@ -26,14 +26,14 @@ const declared = Object.fromEntries(Object.entries(tools).map(
 const isTool = ({ type }) => /^tool-/.test(type);
 const data = (event) => `data: ${JSON.stringify(event)}\n\n`;
 
-/* The calls of the last step, if it is the client's to answer. */
+/* The calls of the last step, if the client must answer them. */
 function callsOf(messages) {
   const { role, parts } = messages.at(-1);
   const step = parts.findLastIndex(({ type }) => type === 'step-start');
   return role === 'assistant' ? parts.slice(step + 1).filter(isTool) : [];
 }
 
-/* The events of these calls, told once more. */
+/* The events of these calls, repeated. */
 function again(calls) {
   return calls.flatMap(({ type, toolCallId, input }) => {
     const toolName = type.slice('tool-'.length);
@@ -44,7 +44,7 @@ function again(calls) {
   }).map(data).join('');
 }
 
-/* Passes the answer on, and does to it what the settings say. */
+/* Forwards the answer and applies the settings. */
 async function write(response, answer, { calls, settings, entry }) {
   let rest = '';
   let said = 0;

@@ -1,7 +1,7 @@
 /*
  * build.mjs: makes the demo's page from docker/demo/page into a folder that
- * nginx can serve, with the status page beside it. What is served comes from
- * here alone: no address elsewhere is in it.
+ * nginx can serve, with the status page beside it. The pages load nothing from
+ * other addresses.
  */
 import { build } from 'esbuild';
 import { copyFileSync, mkdirSync } from 'node:fs';

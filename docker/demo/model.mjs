@@ -1,9 +1,9 @@
 /*
- * model.mjs: the model behind the demo's app. Without a key it is scripted:
- * it answers a user's message with three tool calls at once, and their
- * results with words. With OPENAI_API_KEY or ANTHROPIC_API_KEY it is a real
- * one, at OPENAI_BASE_URL or ANTHROPIC_BASE_URL where these are set;
- * CHAT_MODEL names it.
+ * model.mjs: the model behind the demo's app. Without a key it is scripted: it
+ * answers a user's message with three tool calls at once, and their results
+ * with a text. With OPENAI_API_KEY or ANTHROPIC_API_KEY it is a real one, at
+ * OPENAI_BASE_URL or ANTHROPIC_BASE_URL where these are set; CHAT_MODEL names
+ * it.
  */
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
@@ -15,7 +15,7 @@ const usage = { inputTokens: { total: 1, noCache: 1, cacheRead: 0,
 const finish = (unified) => ({ type: 'finish', usage,
   finishReason: { unified, raw: unified } });
 
-/* Of letters and digits, as providers make them. */
+/* Letters and digits, like a provider's ids. */
 export const newId = (prefix) => prefix + randomBytes(32).toString('base64')
   .replace(/[^A-Za-z0-9]/g, '').slice(0, 24).padEnd(24, '0');
 
@@ -56,7 +56,7 @@ function asking(message) {
       options: ['Old town', 'By the water'] }), finish('tool-calls')];
 }
 
-/* What the three tools have found, in words. */
+/* The results of the three tools as a text. */
 function answering(results) {
   const of = (name) => {
     const output = results.find(({ toolName }) => toolName === name)?.output;
@@ -93,7 +93,7 @@ export const scripted = (pace) => ({
   },
 });
 
-/* The model that the environment asks for, and its name. */
+/* The model that the environment selects, and its name. */
 export async function modelOf(env, pace) {
   if (env.OPENAI_API_KEY) {
     const { createOpenAI } = await import('@ai-sdk/openai');

@@ -1,14 +1,14 @@
 /*
- * tools.mjs: the three tools of the demo, as the app declares them and as
- * the page runs them: a fast one, a slow one, and one that asks the human.
- * What a tool gives is plain from its input, whoever runs it.
+ * tools.mjs: the three tools of the demo, as the app declares them and as the
+ * page runs them: a fast one, a slow one, and one that asks the user. A tool's
+ * result depends only on its input.
  */
 const city = { type: 'string', description: 'The city to go to' };
 
 const object = (properties) => ({ type: 'object', properties,
   required: Object.keys(properties), additionalProperties: false });
 
-/* A number below most that is always the same for the same words. */
+/* A number below most that depends only on the words. */
 function pick(words, most) {
   let sum = 7;
   for (const letter of words) {
@@ -19,7 +19,7 @@ function pick(words, most) {
 
 const skies = ['sunny', 'cloudy', 'windy', 'a little rain'];
 
-/* takes: how long the page works at it, in ms; null: the human decides. */
+/* takes: how long the page works at it, in ms; null: the user decides. */
 export const tools = {
   weather: { title: 'Weather', takes: 300,
     description: 'The weather of the weekend in a city',

@@ -3,9 +3,9 @@
  * route that takes the transcript, asks the model (streamText, through the
  * package's OpenAI provider) and streams the answer as UI messages.
  *
- * It is what stands behind nginx for useChat. Its model is the scripted and
- * strict provider of the stage. What a play's situation says of the app, it
- * does: to replay earlier calls, or to break off.
+ * It is the upstream of nginx for useChat. Its model is the scripted and
+ * strict provider of the stage. A situation can make it replay earlier calls
+ * or break off.
  */
 import http from 'node:http';
 import { data, events } from '../lib/dialects/wire.mjs';
@@ -15,7 +15,7 @@ import { parameters, work } from './tools.mjs';
 
 const isTool = ({ type }) => /^tool-|^dynamic-tool$/.test(type);
 
-/* The tools as the app has them: most are for the client to run. */
+/* The tools of the app; the client runs most of them. */
 function declared({ tool, dynamicTool, jsonSchema }, situation) {
   const runs = {
     client: () => undefined,
@@ -33,7 +33,7 @@ function declared({ tool, dynamicTool, jsonSchema }, situation) {
         : (input) => work(name, input) })]));
 }
 
-/* All messages, where the client has sent its last one alone. */
+/* All messages, also if the client sent only the last one. */
 function whole(play, { messages, message }) {
   if (!messages) {
     play.messages = (play.messages ?? []).filter(({ id }) =>
@@ -42,7 +42,7 @@ function whole(play, { messages, message }) {
   return messages ?? play.messages;
 }
 
-/* The calls of the last step, told once more as gateways do. */
+/* The calls of the last step, repeated as gateways do. */
 function replayed({ messages }, withOutput) {
   const last = messages.at(-1);
   if (last.role !== 'assistant') {
@@ -61,7 +61,7 @@ function replayed({ messages }, withOutput) {
   }).map(data).join('');
 }
 
-/* Writes the answer event by event, and does to it what the play says. */
+/* Writes the answer event by event, with the faults of the situation. */
 async function write(response, answer, situation, body) {
   const { app = {} } = situation;
   let text = '';
@@ -107,7 +107,7 @@ class App {
     const key = request.headers['x-play'];
     const play = this.stage.plays.get(key);
     const { situation } = play;
-    /* A client that loops is told so after a while. */
+    /* A client that loops gets an error after a while. */
     if (situation.app?.status || ++play.asked > 12) {
       response.writeHead(500);
       response.end('the app is down');
@@ -117,7 +117,7 @@ class App {
     const stop = new AbortController();
     response.on('close', () => stop.abort());
     body.messages = whole(play, body);
-    /* What an app keeps before it answers. */
+    /* The messages that an app stores before it answers. */
     play.kept = body.messages;
     await play.waits?.();
     const answer = await this.chat(key, situation, body, stop.signal);

@@ -1,11 +1,11 @@
 /*
- * browser.mjs: pages with chat UIs, played in a headless Chromium: the one
- * that CHAT_CHROMIUM names, or Debian's.
+ * browser.mjs: pages with chat UIs in a headless Chromium: the one that
+ * CHAT_CHROMIUM names, or Debian's.
  *
- * Each test file bundles its pages in memory: a bundle that several files
- * write is empty for the one that reads it meanwhile.
- * A page comes from the address that it talks to, nginx or not, so nothing
- * of it is cross-origin. Every request of it carries the play's key.
+ * Each test file bundles its pages in memory, since a bundle on disk could be
+ * read while another test file writes it. A page comes from the address that
+ * it talks to, nginx or not, so no request is cross-origin. Every request has
+ * the play's key.
  */
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
@@ -34,7 +34,7 @@ export async function launch(t) {
 
 /*
  * Reason to skip, or a browser and its bundled pages. bundles: the same pages
- * once more, in a folder of this name, with these packages for others.
+ * in a folder of this name, with some packages replaced.
  */
 export async function browser(t, pages, bundles = { '': {} }) {
   const { packages, missing } = await load('esbuild');
@@ -54,7 +54,7 @@ export async function browser(t, pages, bundles = { '': {} }) {
   return launch(t);
 }
 
-/* What a page shows when nothing has been going on in it for a while. */
+/* The state of a page after it has not changed for a while. */
 export async function quiet(page, requests) {
   let state;
   let before;
@@ -64,7 +64,7 @@ export async function quiet(page, requests) {
     state = await page.evaluate(() => window.state());
     if (requests.size || !state.idle || JSON.stringify(state) !== before) {
       if (Date.now() > deadline) {
-        throw new Error(`the page does not rest: ${before}`);
+        throw new Error(`the page keeps changing: ${before}`);
       }
       calm = 0;
     }
@@ -76,15 +76,15 @@ export async function quiet(page, requests) {
 
 /*
  * Opens a page of a play in a context of its own; more: of window.play.
- * requests: those under way; faults: what it stumbled over; load(changes):
- * loads it anew, with these changes of window.play.
+ * requests: the running ones; faults: its errors; load(changes): reloads it
+ * with these changes of window.play.
  */
 export async function open(it, play, { base, file, api, ...more }) {
   const context = await it.newContext({ extraHTTPHeaders: {
     ...play.headers, authorization: `Bearer ${play.key}` } });
   const page = await context.newPage();
   const faults = [];
-  /* A page that wants anything of the world outside does not get it. */
+  /* Requests of a page to other hosts are refused. */
   await page.route((url) => url.hostname !== '127.0.0.1',
     (route) => route.abort());
   page.on('pageerror', (error) => faults.push(error.message));
@@ -113,7 +113,7 @@ export async function open(it, play, { base, file, api, ...more }) {
 export const sends = (page, work) => Promise.all([
   page.waitForRequest(/\/(api\/chat|completions)$/), work()]);
 
-/* Opens a page of a play, has its user speak, and gives what it shows. */
+/* Opens a page of a play, sends the user's text, and returns what it shows. */
 async function visit(it, play, place) {
   const { context, page, faults, requests } = await open(it, play,
     { ...place, when: play.situation.tabs?.[0],
@@ -129,11 +129,11 @@ async function visit(it, play, place) {
 }
 
 /*
- * A client for judge(): key is whose script it hears, at where it asks.
- * Behind the words of an answer nothing is sent until the page shows them: a
- * reset would take along what a busy browser has not read, and deep-chat
- * loses what it reads together with the end. The outcome tells if it does
- * not show them.
+ * A client for judge(): key selects the provider's script, at the address.
+ * After the text of an answer nothing is sent until the page shows it: a reset
+ * would discard bytes that a busy browser has not read, and deep-chat loses
+ * bytes that it reads together with the end. The outcome shows if the text is
+ * missing.
  */
 export function ui(stage, it, { name, key, at, file, api }) {
   return { name, situations: chatSituations,

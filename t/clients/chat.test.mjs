@@ -1,6 +1,6 @@
 /*
- * chat.test.mjs: useChat's Chat before an app, through the module and
- * without it, in every situation of situations.mjs that a chat can be in.
+ * chat.test.mjs: useChat's Chat with an app, through the module and without
+ * it, in every situation of situations.mjs for a chat.
  *
  * Suite: asan.
  */
@@ -27,7 +27,7 @@ async function judgeVersion(t, version, packages) {
     .map(({ name }) => name));
 }
 
-/* Mostly they wait, and they can do so at the same time. */
+/* They mostly wait, so they run at the same time. */
 test('useChat', { concurrency: true }, (t) =>
   Promise.all(Object.entries(versions).map(async ([version, names]) => {
     const { packages, missing } = await load(names);

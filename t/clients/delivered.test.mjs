@@ -2,9 +2,10 @@
  * delivered.test.mjs: the package openai in a Responses conversation that the
  * provider keeps.
  *
- * The provider refuses an output that it has, and a turn that leaves a call
- * without one. A conversation of four turns, the first with two tools, must
- * go on through nginx whatever became of the request with the results.
+ * The provider refuses an output that it already has, and a turn without the
+ * output of a call. A conversation of four turns, the first with two tools,
+ * must continue through nginx after any outcome of the request with the
+ * results.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -18,7 +19,7 @@ const calls = [0, 1].map((n) => ({ id: `call_Qw3rTy5uIoP1aSd2FgH3jK4${n}`,
   name: ['weather', 'population'][n], input: { city: `Town ${n}` } }));
 const ids = calls.map(({ id }) => id);
 
-/* How a user asks: a whole response, the stream helper, or events. */
+/* The ways to send a request: without a stream, the stream helper, events. */
 const ways = {
   'no stream': (client, body) => client.responses.create(body),
   'stream()': (client, body) => client.responses.stream(body).finalResponse(),
@@ -35,7 +36,7 @@ const ways = {
   },
 };
 
-/* An answer as the request wants it. */
+/* An answer in the form that the request selects. */
 const speak = (events, { stream }) => (stream ? sse(events)
   : Object.assign(json(200, JSON.parse(events.at(-1)
     .split('\ndata: ')[1]).response), { id: events.id, calls: events.calls }));
@@ -44,7 +45,7 @@ const failing = sse([`event: error\ndata: ${JSON.stringify({ type: 'error',
   code: 'server_error', message: 'boom', param: null,
   sequence_number: 0 })}\n\n`]);
 
-/* fates: what the first requests with results are told instead of words. */
+/* fates: the answers to the first requests with results. */
 function talk(it, fates = []) {
   let asked = 0;
   const left = [...fates];

@@ -1,7 +1,7 @@
 /*
- * demo.test.mjs: the demo's page in a headless Chromium. Each of its plays is
- * seen through plain NGINX, where it goes wrong, and through the module,
- * where it goes right; and the app behind it with a provider's key.
+ * demo.test.mjs: the demo's page in a headless Chromium. Each situation runs
+ * through plain NGINX, where it fails, and through the module, where it
+ * succeeds; and the app runs with a provider's key.
  *
  * Suite: plain.
  */
@@ -15,11 +15,11 @@ import { launch } from './browser.mjs';
 import { demoParts, demoStage, visitor } from './demo_stage.mjs';
 
 const parts = await demoParts();
-/* Its nginx.conf says what the store is. */
+/* Its nginx.conf sets the store. */
 const skip = parts.missing || (store !== 'shm' && 'has a store of its own');
 const answer = /It will be .* Have a good time!/;
 
-/* One play: the user asks, waits for the tools, and chooses where told. */
+/* One run: the user asks, waits for the tools, and chooses in this window. */
 async function play(t, it, settings, { picture, where = (page) => page }) {
   const visit = await visitor(t, it.browser,
     `http://127.0.0.1:${it.n.port}/?${settings}`);
@@ -57,7 +57,7 @@ async function windowOfItsOwn(page, { context }) {
 
 const plays = {
   'one window, early, through plain NGINX: refused': async (t, it) => {
-    /* What comes while a request is out is not sent if that one fails. */
+    /* A result during a running request is not sent if that request fails. */
     const { page, end } = await play(t, it, 'plain', {
       picture: 'early-plain', where: async (window) => {
         await window.locator('.error').nth(1).waitFor();
@@ -95,13 +95,13 @@ const plays = {
       assert.equal(await window.locator('.tool.done').count(), 3);
     }
     await page.locator('.event.held').first().waitFor();
-    /* Which window's request goes on, and how, is a matter of time. */
+    /* Either window's request may go upstream. */
     await page.locator('.event:is(.released, .merged, .empty, .attached)')
       .first().waitFor();
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 
-  'a second window of its own has the answer too': async (t, it) => {
+  'a second window in a tab of its own has the answer, too': async (t, it) => {
     let own;
     const { page, end } = await play(t, it, 'two', { picture: 'two-own',
       where: async (...of) => { own = await windowOfItsOwn(...of);
@@ -131,11 +131,11 @@ const plays = {
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 
-  'a cut stream, two windows: neither takes it for complete':
+  'a cut stream, two windows: both show that it is incomplete':
   async (t, it) => {
     const { page, end } = await play(t, it, 'cut&two', { picture: 'cut-two' });
     await says(page, /broke off .*stream_interrupted: eof/);
-    /* The second one has asked the app since for what that has kept. */
+    /* The second window has since loaded the app's stored messages. */
     for (let asked = 0; asked < 2; asked++) {
       await page.waitForResponse((response) => response.url()
         .includes('/app/chat?id=') && response.frame() !== page.mainFrame());
@@ -146,7 +146,7 @@ const plays = {
     await end();
   },
 
-  'who writes on while tools are at work is answered': async (t, it) => {
+  'a new message while tools run is answered': async (t, it) => {
     const { page, faults } = await visitor(t, it.browser,
       `http://127.0.0.1:${it.n.port}/`);
     await page.getByRole('button', { name: 'A weekend in Lisbon' }).click();
@@ -181,7 +181,7 @@ const plays = {
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 
-  'loaded anew through the module: the answer goes on': async (t, it) => {
+  'reloaded through the module: the answer continues': async (t, it) => {
     const { page, end } = await play(t, it, 'late', { picture: 'anew' });
     await says(page, /It will be/);
     const resumes = page.waitForResponse(/\/stream$/);
@@ -195,7 +195,7 @@ const plays = {
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 
-  'loaded anew while tools run: they run again, the answer comes':
+  'reloaded while tools run: they run again, the answer arrives':
   async (t, it) => {
     const { page, end } = await play(t, it, 'late', { picture: 'anew-tools',
       where: async (window) => {
@@ -210,7 +210,7 @@ const plays = {
     assert.deepEqual(await end(), { refused: 0, whole: [3] });
   },
 
-  'switches change the play, and the page says how': async (t, it) => {
+  'switches change the settings, the page explains them': async (t, it) => {
     const { page, faults, picture } = await visitor(t, it.browser,
       `http://127.0.0.1:${it.n.port}/`, { colorScheme: 'dark',
         viewport: { width: 390, height: 844 } });
@@ -280,7 +280,7 @@ test('make demo serves the page', { skip }, async (t) => {
   }
 });
 
-/* What the app's environment is, for a provider at this address. */
+/* The app's environment for a provider at this address. */
 const keys = {
   openai_chat: (url) => ({ OPENAI_API_KEY: 'a key', OPENAI_BASE_URL: url }),
   anthropic: (url) => ({ ANTHROPIC_API_KEY: 'a key',

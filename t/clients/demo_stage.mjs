@@ -1,9 +1,9 @@
 /*
- * demo_stage.mjs: the demo as `make demo` sets it up (docker/nginx.conf, its
- * app, its page), and visitors of its pages in a headless Chromium.
+ * demo_stage.mjs: the demo as `make demo` starts it (docker/nginx.conf, its
+ * app, its page), and its pages in a headless Chromium.
  *
- * Of each page it is kept what went wrong in it: errors of scripts, and what
- * its Content-Security-Policy forbade. Pictures go to build/demo.
+ * Each page records its faults: script errors and violations of its
+ * Content-Security-Policy. Pictures go to build/demo.
  */
 import { mkdirSync } from 'node:fs';
 import { configuration } from '../../docker/configuration.mjs';
@@ -11,7 +11,7 @@ import { modulePath, nginx, root, unbuilt } from '../lib/harness.mjs';
 
 export const pictures = `${root}/build/demo`;
 
-/* What the demo is made of, or the reason to skip. */
+/* The parts of the demo, or the reason to skip. */
 export async function demoParts() {
   try {
     const [{ buildPage }, { app }] = await Promise.all([
@@ -67,7 +67,7 @@ export async function visitor(t, browser, url, options = {}) {
         faults.push(line.text());
       }
     });
-    /* A page that wants anything of the world outside does not get it. */
+    /* Requests of a page to other hosts are refused. */
     page.on('request', (request) => {
       if (!/^(http:\/\/127\.0\.0\.1[:/]|data:)/.test(request.url())) {
         faults.push(`asks for ${request.url()}`);

@@ -1,7 +1,7 @@
 /*
- * ends.test.mjs: the real libraries before an upstream that breaks off, in
- * every way of lib/ends.mjs: each reports an error, none has an answer;
- * and a stream that has ended without [DONE] is one.
+ * ends.test.mjs: the real libraries with an upstream that breaks off, in every
+ * way of lib/ends.mjs: each reports an error, none has an answer; a complete
+ * stream without [DONE] is an answer.
  *
  * Suite: plain.
  */
@@ -32,7 +32,7 @@ const locations = Object.entries({
 const kinds = { ...breaks, chat_stall: { ...breaks.proxy_read_timeout,
   way: 'stall' } };
 
-/* Up to the words, and the frame behind them, which is cut. */
+/* Up to the text, and the frame after it, which is cut. */
 function spoken(key, { empty, comments } = {}) {
   const words = 'Now I think';
   const all = dialects[key].final(words);
@@ -41,7 +41,7 @@ function spoken(key, { empty, comments } = {}) {
     : all.slice(0, upTo).join(''), part: all[upTo].slice(0, -9), words, all };
 }
 
-/* A case on the stage; base is the address of what plays it. */
+/* A case on the stage; base is its address. */
 function play({ n, u, cases }, { whole, part }, kind, chat = 'chat') {
   const id = newId('');
   cases.set(id, { whole, part, play: kind.play, arrived: () => heard() });
@@ -63,7 +63,7 @@ async function talk({ make }, base) {
   return (await talker.ask({})).words;
 }
 
-/* It was told, and not by a fault of this test's own. */
+/* The error comes from the client, not from a fault of this test. */
 async function reports(talking, name) {
   const error = await talking.then((words) => assert.fail(
     `${name}: an answer: ${words}`), (reason) => reason);
@@ -92,7 +92,7 @@ async function judge(t, scene, way) {
       const it = play(scene, spoken(key, kind), kind);
       await reports(talk(way, it.base), name);
       assert.equal((await it.logged()).turn_status, 'interrupted');
-      /* Where nothing has come yet, streamText asks again. */
+      /* Before the first event streamText retries. */
       assert.ok(it.requests().length === 1 || kind.empty || kind.comments);
     });
   }
@@ -129,7 +129,7 @@ const chat = ([way]) => way.key === 'openai_chat' && way.stream !== false;
 
 for (const name of ['openai', 'openai7']) {
   const { packages: [OpenAI], missing } = await load(name);
-  test(`${name}: what is an end`, { skip: missing }, async (t) => {
+  test(`${name}: complete ends`, { skip: missing }, async (t) => {
     const scene = await theatre(t, locations);
     const ways = openai(name, OpenAI?.default).filter((way) => chat([way]));
     const { words, all } = spoken('openai_chat');
@@ -142,7 +142,7 @@ for (const name of ['openai', 'openai7']) {
         assert.equal((await it.logged()).turn_status, 'finished');
       });
     }
-    await t.test('without the module words are an answer', async () => {
+    await t.test('without the module a cut text is an answer', async () => {
       const way = ways.find((one) => one.name.includes('events'));
       const it = play(scene, {}, clean(all.slice(0, -2).join('')), 'none');
       assert.equal(await talk(way, it.base), words);
@@ -150,7 +150,7 @@ for (const name of ['openai', 'openai7']) {
   });
 }
 
-/* The app's stream breaks in its words, or in the input of a call. */
+/* The app's stream breaks in its text, or in the input of a call. */
 function appStream(what, kind) {
   if (what === 'words' || kind.empty || kind.comments) {
     return spoken('ai_sdk', kind);

@@ -1,10 +1,10 @@
 /*
- * follow.test.mjs: the real libraries share one answer: whoever has brought a
- * part of the results gets all of it, and the provider or app is asked once.
+ * follow.test.mjs: the real libraries share one answer: each client that
+ * brings a part of the results gets all of it, from one upstream request.
  *
- * Four clients of a provider with a result each, in each way in which the
- * libraries ask; two tabs of a chat, in Node and as windows of a browser. On
- * one node over the store of CHAT_STORE, and on two over Redis.
+ * Four clients of a provider with a result each, in each way of the libraries;
+ * two tabs of a chat, in Node and as windows of a browser. On one node with
+ * the store of CHAT_STORE, and on two with Redis.
  *
  * Suite: redis.
  */
@@ -25,7 +25,7 @@ const four = { name: 'four clients',
 const two = { name: 'two windows', early: true,
   turns: [{ calls: [0, 1] }, { told: true }], tabs: [[0], [, 150]] };
 
-/* Two nodes need a store that they share. */
+/* Two nodes need a shared store. */
 const places = store === 'redis' ? [1, 2] : [1];
 const counted = (count) => (count === 1 ? 'one node' : 'two nodes');
 
@@ -48,7 +48,7 @@ async function share(it, { key, make }, delay) {
   }));
   for (const { message, words } of steps) {
     assert.deepEqual(message, steps[0].message);
-    /* the provider was told all of them */
+    /* The provider got all of them. */
     assert.ok(calls.every(({ id }) => words.includes(id.slice(-4))), words);
   }
   assert.equal(it.requests(play, key), 2);
@@ -81,7 +81,7 @@ for (const [names, ways] of Object.entries(libraries)) {
   }
 }
 
-/* The same transcript to the last word, after one more request. */
+/* The same transcript, after one more request. */
 function alike(it, play, transcripts) {
   const [one, other] = transcripts.map((messages) => JSON.stringify(messages));
   assert.equal(one, other);
@@ -111,7 +111,7 @@ for (const [version, names] of Object.entries({
   }
 }
 
-/* Both windows show the calls; each one's user has one of the results. */
+/* Both windows show the calls; each has one of the results. */
 async function useWindows(it, windows) {
   const [first, second] = windows.map(({ page }) => page);
   await sends(first, () =>

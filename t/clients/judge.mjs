@@ -1,13 +1,12 @@
 /*
- * judge.mjs: plays a client without the module and with it, and compares.
+ * judge.mjs: runs a client without the module and with it, and compares.
  *
- * The outcome is what the client's user sees: each message as the library
- * gives it, the calls that were run, the error, the last words. It is never
- * described by hand: with the module it must be what the reference situation
- * gives without it, in the same number of upstream requests or fewer. A
- * situation that `fails` must come out differently without the module, or
- * it would judge nothing.
- * Each verdict goes as a line into build/compatibility, for table.mjs.
+ * The outcome is what the client's user sees: each message of the library, the
+ * calls that ran, the error, the last text. The expected outcome is that of
+ * the reference situation without the module; the module must reach it with at
+ * most as many upstream requests. A situation that `fails` must have another
+ * outcome without the module, or it would test nothing. Each verdict becomes a
+ * line in build/compatibility, for table.mjs.
  */
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync } from 'node:fs';
@@ -24,18 +23,18 @@ export function note(line) {
     `${JSON.stringify(line)}\n`);
 }
 
-/* An error as its user can tell it from others. */
+/* An error, reduced to what its user can distinguish. */
 export const describe = (error) => ({ name: error.constructor.name,
   status: error.status ?? error.statusCode,
   message: [error.message, error.cause?.code].filter(Boolean).join(' ')
-    /* Where it was asked is what differs. */
+    /* Only the address differs. */
     .replace(/http:\/\/127\.0\.0\.1:\d+(\/gemini)?/g, '') });
 
-/* Where only the fact counts: a broken connection has many voices. */
+/* Only the fact counts: libraries report a broken connection differently. */
 const loosened = ({ error, errors, ...rest }) => ({ ...rest,
   error: error && 'an error', errors: errors?.length });
 
-/* Ids that the AI SDK makes are never alike: numbered as they come. */
+/* The AI SDK's ids are random: they are numbered in order. */
 function plain(value) {
   const ids = new Map();
   return JSON.parse(JSON.stringify(value).replace(/\b(?:aitxt|msg)-\w+/g,
@@ -43,15 +42,15 @@ function plain(value) {
 }
 
 /*
- * client.play(situation, proxied) gives {outcome, requests}. Returns what
- * stands in the table: same, or mended, with what is seen without it.
+ * client.play(situation, proxied) gives {outcome, requests}. Returns the
+ * table's cell: same, or mended, with the outcome without it.
  */
 export async function judge(client, name) {
   const situation = client.situations[name];
   const right = client.situations[situation.reference ?? name];
   const see = async (which, proxied) => {
     const { outcome, ...more } = await client.play(which, proxied);
-    /* Which would be this test's own fault. */
+    /* That would be a fault of this test. */
     assert.ok(which !== right || !/^(Type|Reference)Error: (?!terminated)/
       .test(`${outcome.error?.name}: ${outcome.error?.message}`),
     outcome.error?.message);
@@ -78,7 +77,7 @@ export async function judge(client, name) {
     verdict: same ? 'same' : 'mended' });
 }
 
-/* A test for each situation that a client can be in. */
+/* A test for each situation that applies to a client. */
 export async function judgeAll(t, client, names) {
   await Promise.all(names.map((name) =>
     t.test(`${client.name}: ${name}`, () => judge(client, name))));

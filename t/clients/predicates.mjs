@@ -5,7 +5,7 @@
 export const lastStep = ({ parts }) =>
   parts.slice(parts.findLastIndex(({ type }) => type === 'step-start') + 1);
 
-/* What apps write that have not found the library's. */
+/* What apps write instead of the library's predicate. */
 export const early = ({ messages }) => {
   const step = lastStep(messages.at(-1));
   return step.some(({ state }) => /^output|^approval-resp/.test(state))

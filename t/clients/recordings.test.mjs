@@ -1,11 +1,11 @@
 /*
  * recordings.test.mjs: real answers of providers, cut at random places: each
- * comes out byte for byte, and the calls that the module has put down of it
- * are those that the AI SDK's own provider finds in the same file.
+ * passes byte for byte, and the module stores the same calls as the AI SDK's
+ * own provider finds in the file.
  *
- * What the module saw is read from a Redis of the test's own: id, kind, place
- * and fingerprint of each call. Recordings lie beside the repository, and are
- * skipped, with a message, where they do not.
+ * The test reads the stored calls from a Redis of its own: id, kind, position
+ * and fingerprint. Recordings are beside the repository; without them the test
+ * is skipped with a message.
  *
  * Suite: plain.
  */
@@ -25,7 +25,7 @@ const abreast = 10;
 const folder = `${root}/../shared/recordings`;
 const absent = !existsSync(folder) && 'no recordings in ../shared/recordings';
 
-/* Version 5 does not know of approvals. */
+/* Version 5 has no approvals. */
 const versions = { 6: '@ai-sdk/openai @ai-sdk/anthropic',
   7: 'ai7-openai ai7-anthropic' };
 
@@ -83,7 +83,7 @@ async function callsOf(model) {
   for await (const part of stream) {
     parts.push(part);
   }
-  /* Who is to approve is asked under an id of the SDK's own. */
+  /* The SDK gives approval requests ids of its own. */
   const asked = new Map(parts.filter(({ approvalId }) => approvalId)
     .map(({ toolCallId, approvalId }) => [toolCallId, approvalId]));
   return parts.filter(({ type }) => type === 'tool-call').map((call, i) => {
@@ -96,7 +96,7 @@ async function callsOf(model) {
 }
 
 const { packages, missing } = await load(Object.values(versions).join(' '));
-/* One file has several answers, which a provider gives one by one. */
+/* One file has several answers, which the provider sends one by one. */
 const answers = (text) => text.split(/(?=^event: message_start\n)/m);
 const files = absent ? [] : Object.keys(models).flatMap((key) =>
   readdirSync(`${folder}/${key}`).flatMap((file) =>
@@ -104,7 +104,7 @@ const files = absent ? [] : Object.keys(models).flatMap((key) =>
       ({ key, name: `${file}${i ? `, ${i}` : ''}`,
         bytes: Buffer.from(text) }))));
 
-/* What each version of the SDK finds in a file: they agree. */
+/* The calls that each version of the SDK finds in a file; they agree. */
 async function expected({ key, bytes }) {
   const views = await Promise.all(Object.keys(versions).map((_, i) =>
     callsOf(models[key](Object.assign({}, ...packages.slice(2 * i, 2 * i + 2)),
@@ -116,7 +116,7 @@ async function expected({ key, bytes }) {
   return views[0];
 }
 
-/* What the module has put down: for each batch its calls, in order. */
+/* The stored calls of each batch, in order. */
 async function known(r) {
   const keys = await r.command('KEYS', 'chat:{*');
   const all = await Promise.all(keys.filter((key) => !key.endsWith(':p'))
@@ -130,7 +130,7 @@ async function known(r) {
     }).sort((one, other) => one.place - other.place));
 }
 
-/* Bytes in pieces, cut at up to so many places. */
+/* Bytes in pieces, cut at up to this many positions. */
 function pieces(bytes, random, most = 12) {
   const cuts = Array.from({ length: 1 + random(most) }, () =>
     random(bytes.length)).sort((a, b) => a - b);

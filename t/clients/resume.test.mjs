@@ -1,10 +1,9 @@
 /*
- * resume.test.mjs: a page with useChat is loaded anew while its answer comes.
+ * resume.test.mjs: a page with useChat is reloaded during its answer.
  *
- * It shows what its app has kept, asks for the stream (`resume: true`), and
- * ends with the transcript that it would have had; no result is given twice,
- * and the app is asked no more often. What the app and its provider say waits
- * for the test.
+ * It shows the stored messages, resumes the stream (`resume: true`), and ends
+ * with the same transcript as without the reload. No result is sent twice, and
+ * the app gets no further request. The app and its provider wait for the test.
  *
  * Suite: plain.
  */
@@ -26,7 +25,7 @@ const versions = {
 const situation = { name: 'resume' };
 const chat = dialects.openai_chat;
 
-/* Where useChat asks by itself, and an address that a page may name. */
+/* The default address of useChat, and one that a page may name. */
 const resumed = { lines: `chat_record on;
     chat_tenant $http_authorization;`,
 more: `location ~ ^/[^/]+/api/chat/([^/]+)/stream$ {
@@ -38,7 +37,7 @@ more: `location ~ ^/[^/]+/api/chat/([^/]+)/stream$ {
     chat_tenant $http_authorization;
   }` };
 
-/* A promise that a test can see somebody wait for. */
+/* A promise that shows whether a request waits for it. */
 function door() {
   const it = gate();
   it.pass = () => {
@@ -49,8 +48,8 @@ function door() {
 }
 
 /*
- * The provider's part: words and two calls, then words with the results.
- * doors: what is waited for in which place. silent: the calls alone.
+ * The provider's part: a text and two calls, then a text with the results.
+ * doors: promises to wait for at each position. silent: only the calls.
  */
 function says(calls, doors, silent) {
   return ({ answered, body }) => {
@@ -102,7 +101,7 @@ async function visit({ it, chromium, at, file }, doors, more = {}) {
 
 const plain = (value) => JSON.parse(JSON.stringify(value));
 
-/* The same but for ids, which are new in each play. */
+/* The same except for ids, which are new in each run. */
 function alike({ messages }, ids) {
   let text = JSON.stringify(messages);
   ids.forEach((id, i) => { text = text.replaceAll(id, `call ${i}`); });
@@ -110,9 +109,9 @@ function alike({ messages }, ids) {
 }
 
 /*
- * Where the page is when it is loaded anew. sees: what it shows then; first:
- * how many tools it has run (7 knows of a call when all of them are there);
- * second: how many it runs then.
+ * The state of the page at its reload. sees: what it shows then; first: how
+ * many tools have run (version 7 sees a call once all of them are there);
+ * second: how many run afterwards.
  */
 const places = {
   'before the first byte': { door: 'request1', first: 0, second: 2 },
@@ -147,7 +146,7 @@ async function reloads(stageOf, { door: name, first, second, sees }, want) {
   assert.deepEqual(alike(state, it.ids), want);
 }
 
-/* One result was sent early, and is with the module; its page is gone. */
+/* One result was sent early, and the module has it; its page is closed. */
 async function halfAnswered(stageOf, want) {
   const it = await visit(stageOf, {}, { sendsEarly: true, when: [0] });
   await until(() => stageOf.it.n.accessLog().some((line) =>
@@ -161,7 +160,7 @@ async function halfAnswered(stageOf, want) {
     parts: parts.filter(({ text }) => !/^Let me/.test(text)) }]);
 }
 
-/* After the end: what still runs is nothing, or the answer comes again. */
+/* After the end: no stream is running, or the answer is sent again. */
 async function rests(stageOf, { running }) {
   const it = await visit(stageOf, {});
   const messages = plain((await it.end()).messages);
@@ -199,19 +198,19 @@ async function pages(t, it, chromium, version) {
   const is = (name, run) => t.test(`ai ${version}: ${name}`, run);
   await Promise.all([
     ...Object.entries(places).map(([name, place]) =>
-      is(`s88: loaded anew ${name}`, () => reloads(stageOf, place, want))),
-    is('loaded anew with one of two results', () =>
+      is(`s88: reloaded ${name}`, () => reloads(stageOf, place, want))),
+    is('reloaded with one of two results', () =>
       halfAnswered(stageOf, want)),
-    is('loaded anew after the end', () => rests(stageOf, {})),
-    is('s86: loaded anew after the end, for what runs', () =>
+    is('reloaded after the end', () => rests(stageOf, {})),
+    is('s86: reloaded after the end, running streams only', () =>
       rests(stageOf, { running: true })),
-    is('s91: another user has nothing of it', () => stranger(stageOf)),
+    is('s91: another user cannot see it', () => stranger(stageOf)),
   ]);
 }
 
 const all = await load(Object.values(versions).flat().join(' '));
 
-test('useChat is loaded anew', { skip: all.missing, concurrency: 4 },
+test('useChat is reloaded', { skip: all.missing, concurrency: 4 },
   async (t) => {
     const bundles = Object.fromEntries(Object.entries(versions).map(
       ([version, [ai, , react]]) => [`ai${version}`,

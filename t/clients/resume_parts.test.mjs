@@ -1,10 +1,10 @@
 /*
- * resume_parts.test.mjs: a message of all kinds of parts, and an answer that
- * goes on with it: useChat's Chat, which comes back for that answer with an
- * empty message or an old one, has the whole message then.
+ * resume_parts.test.mjs: a message with all kinds of parts, and an answer that
+ * continues it: a useChat Chat that resumes that answer with an empty or an
+ * old message then has the whole message.
  *
- * In versions 5 to 7 with their own schemas; no tool runs, nothing is an
- * error, and what comes out is valid for the app again.
+ * In versions 5 to 7 with their own schemas; no tool runs, no error occurs,
+ * and the app accepts the message again.
  *
  * Suite: plain.
  */
@@ -29,9 +29,9 @@ const metadata = { openai: { itemId: 'item_1', list: [1, null] } };
 
 /*
  * parts of the message; of: versions that have such parts; after: events of
- * the answer before its step; becomes: parts that are others in the end (a
- * trace of how they were told may stay); remains: those that are told; fresh:
- * it is not what a page may have loaded.
+ * the answer before its step; becomes: parts that differ in the end (the
+ * events may leave a trace); remains: those that have events; fresh: a page
+ * cannot have loaded it.
  */
 const messages = {
   words: { of: all, parts: [step, words('He "said"\n☀\u2028'), words(''),
@@ -106,14 +106,14 @@ const messages = {
 const user = { id: 'u1', role: 'user', parts: [{ type: 'text', text: '?' }] };
 const plain = (value) => JSON.parse(JSON.stringify(value));
 
-/* The answer: it goes on with the message, and says a word. */
+/* The answer: it continues the message with a text. */
 function answer({ body }) {
   const { id, metadata: { after } } = body.messages.at(-1);
   const [start, ...rest] = dialects.ai_sdk.final('new', id);
   return sse([start, ...after.map(data), ...rest]);
 }
 
-/* What a Chat has that was loaded with these messages and comes back. */
+/* The messages of a Chat that was loaded with these and resumes. */
 async function resumes({ ai, Chat, api, id, authorization }, loaded) {
   const [calls, errors] = [[], []];
   const chat = new Chat({ id, messages: structuredClone(loaded),
@@ -141,7 +141,9 @@ async function tells(it, { parts, after = [], becomes = {}, undecided,
   for (const loaded of fresh ? [[user]] : [[user], [user, message]]) {
     const got = await resumes({ ...it, id, authorization }, loaded);
     assert.deepEqual(got, want);
-    /* A decision that the app lacks is put into its next request. */
+    /*
+     * A decision that the app does not know is inserted into its next request.
+     */
     if (!undecided) {
       await it.ai.validateUIMessages({ messages: got });
     }
@@ -150,7 +152,7 @@ async function tells(it, { parts, after = [], becomes = {}, undecided,
 
 for (const [version, names] of Object.entries(versions)) {
   const { packages: [ai, react], missing } = await load(names);
-  test(`ai ${version}: a message is told to who comes back`,
+  test(`ai ${version}: a resume gets the whole message`,
     { skip: missing, concurrency: true }, async (t) => {
       const { port } = await provider(t, 'ai_sdk', { strict: false, answer });
       const n = await nginx(t, { upstream: port, chat: 'ai_sdk',

@@ -1,11 +1,11 @@
 /*
- * script.mjs: what the provider says in a situation (situations.mjs), in each
+ * script.mjs: the provider's answers in a situation (situations.mjs), in each
  * dialect, with a stream and without.
  *
- * The turn that is due follows from what a request answers. Ids are made from
- * the situation's name, so that two plays of it are alike to the last byte.
- * The last words tell the results that arrived: a client that lost one ends
- * with another answer.
+ * The results in a request select the turn. Ids are derived from the
+ * situation's name, so that two runs are equal byte for byte. The last text
+ * repeats the results that arrived: a client that lost one gets another
+ * answer.
  */
 import { createHash } from 'node:crypto';
 import { pause } from '../lib/harness.mjs';
@@ -19,7 +19,7 @@ export function idOf(prefix, ...what) {
   return prefix + hash.replace(/[^A-Za-z0-9]/g, '').slice(0, 24);
 }
 
-/* The calls of a turn: a call's id is the same wherever it is told. */
+/* The calls of a turn: a call has the same id everywhere. */
 const callsOf = (situation, numbers, prefix) => numbers.map((n) => ({
   id: idOf(prefix, situation.reference ?? situation.name, n),
   name: tools[n], input: { city: `Town ${n}`, degrees: 1.5 } }));
@@ -36,7 +36,7 @@ function errorBody(key, status) {
       ? 'invalid_request_error' : 'api_error', message } };
 }
 
-/* Responses: flat as documented and nested, for there are readers of each. */
+/* Responses: flat as documented, and nested, since clients read either. */
 function errorEvent(key) {
   if (key.startsWith('ag_ui')) {
     return data({ type: 'RUN_ERROR', message: 'the agent stumbled' });
@@ -53,7 +53,7 @@ function errorEvent(key) {
         type: 'overloaded_error' } });
 }
 
-/* The same as JSON, for clients that want no stream. */
+/* The same as JSON, for clients without a stream. */
 const whole = {
   openai_chat: ({ id, words, calls }) => ({ id, object: 'chat.completion',
     created: 1, model: 'm', choices: [{ index: 0, logprobs: null,
@@ -78,7 +78,7 @@ whole.gemini = ({ id, words, calls }) => ({ responseId: id,
 whole.openai_responses_chained = whole.openai_responses;
 whole.anthropic_thread = whole.anthropic;
 
-/* id -> result, as the provider reads them in a request. */
+/* id -> result, from a request. */
 function resultsIn({ messages, input, contents, resume = [] }) {
   if (contents) {
     return Object.fromEntries(contents.flatMap(({ parts }) => parts)
@@ -98,17 +98,14 @@ function resultsIn({ messages, input, contents, resume = [] }) {
   }));
 }
 
-/*
- * Words with the results that came, in an order of their own: a client may
- * bring them in any.
- */
+/* A text with the results, sorted, since clients send them in any order. */
 const recount = (body) => `I was told: ${Object.entries(resultsIn(body))
   .map(([id, value]) => `${id.slice(-4)} ${JSON.stringify(value)}`)
   .sort().join('; ')}`;
 
 /*
- * Responses: items have an id of their own, a new one each time; and some
- * clients insist on what the module has no use for.
+ * Responses: items have an id of their own, a new one each time; some clients
+ * require fields that the module does not use.
  */
 function settled(events, id) {
   const [, item] = /"id":"(msg_\w+)"/.exec(events.join('')) ?? [];
@@ -119,7 +116,7 @@ function settled(events, id) {
   { id, calls: events.calls });
 }
 
-/* Where the body does not say that a stream is wanted. */
+/* Dialects that select a stream outside the body. */
 const streams = /:stream|\/agent$/;
 
 function speak(key, situation, turn, number, request) {
@@ -130,13 +127,13 @@ function speak(key, situation, turn, number, request) {
   const words = turn.told ? recount(request.body) : turn.words;
   const events = settled(words ? dialect.final(words, id)
     : dialect.calls({ calls, id }), id);
-  /* A replayed call is none that the provider waits for. */
+  /* The provider does not wait for a replayed call. */
   events.calls = callsOf(situation, turn.calls ?? [], dialect.prefix);
   if (!(request.body.stream ?? streams.test(request.url))) {
     return Object.assign(json(200, whole[key]({ id, words, calls, events })),
       { id, calls });
   }
-  /* Up to the words: what follows would end them. */
+  /* Up to the text: the next event would end it. */
   const upTo = events.findIndex((event) => event.includes(words)) + 1;
   const start = [...events.slice(0, upTo),
     () => words && situation.shown?.(words)];
@@ -150,15 +147,15 @@ function speak(key, situation, turn, number, request) {
 }
 
 /*
- * Until a client of this process has read what was sent: a reset would take it
- * away. It has had its turn after two pauses, however busy it is.
+ * Waits until a client of this process has read what was sent, since a reset
+ * would discard it. Two pauses are enough, also under load.
  */
 export async function heard() {
   await pause(25);
   await pause(25);
 }
 
-/* The provider's part in a situation, as a script for one play. */
+/* The provider's part in a situation, as a script for one run. */
 export function script(key, situation) {
   const { prefix } = dialects[key];
   let refused = 0;

@@ -1,11 +1,11 @@
 /*
- * siblings.test.mjs: the real libraries where one assistant turn is continued
- * more than once, and where a model polls.
+ * siblings.test.mjs: the real libraries with several continuations of one
+ * assistant turn, and with a model that polls.
  *
  * Best-of-n: parallel samples of one transcript, which the libraries retry by
- * themselves after a 429. Each sample has an answer of its own. A polling
- * model calls the same tool with the same id and arguments again and again;
- * the agent loop ends when the model does, not before.
+ * themselves after a 429. Each sample gets an answer of its own. A polling
+ * model calls the same tool with the same id and arguments repeatedly; the
+ * agent loop ends only when the model ends it.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ import { load, stage } from './stage.mjs';
 const question = { role: 'user', content: 'Which is best?' };
 const strong = 'Qw3rTy5uIoP1aSd2FgH3jK4l';
 
-/* What is played in each dialect: the client, and one turn of an agent. */
+/* The client of each dialect, and one turn of an agent. */
 const agents = {
   openai_chat: {
     make: (OpenAI, base, { key, headers }) => new OpenAI({ apiKey: key,
@@ -39,7 +39,7 @@ const agents = {
   anthropic: {
     make: (Anthropic, base, { key, headers }) => new Anthropic({
       apiKey: key, baseURL: base, defaultHeaders: headers, maxRetries: 4 }),
-    /* this provider takes no id twice: its models cannot poll with one */
+    /* This provider refuses a repeated id: its models cannot poll with one. */
     id: `toolu_${strong}`,
     messages: (id, input, results) => [question, { role: 'assistant',
       content: [{ type: 'tool_use', id, name: 'poll', input }] },
@@ -60,8 +60,8 @@ const libraries = { openai: 'openai_chat', openai7: 'openai_chat',
   '@anthropic-ai/sdk': 'anthropic' };
 
 /*
- * A play whose first request waits until go, whose next `refused` are told to
- * come again, and whose others are answered with their own number.
+ * The first request of a play waits until go, the next `refused` ones get a
+ * 429, and the others are answered with their own number.
  */
 function rush(it, key, refused) {
   const go = gate();
@@ -121,7 +121,7 @@ for (const [name, key] of Object.entries(libraries)) {
     continue;
   }
 
-  live('s111: an agent whose model polls', async (it) => {
+  live('s111: an agent with a model that polls', async (it) => {
     let polls = 0;
     const play = it.play(true, {}, () => sse(++polls <= 4
       ? dialects[key].calls({ calls: [{ id: agent.weak, name: 'poll',

@@ -1,12 +1,11 @@
 /*
- * situations.mjs: the situations in which every client is played.
+ * situations.mjs: the situations in which every client is tested.
  *
- * turns: what the model says, one after another (script.mjs says it in each
- * dialect). reference: the situation whose outcome, played without the
- * module, is the right one for this; without it, that is the situation
- * itself. fails: it must come out wrong without the module. loose: only that
- * there is an error counts, for a broken connection has many voices. hidden:
- * a reference only.
+ * turns: the model's answers in order (script.mjs has them in each dialect).
+ * reference: the situation that, without the module, has the correct outcome;
+ * default: the situation itself. fails: its outcome without the module must be
+ * wrong. loose: only the fact of an error counts, since libraries report a
+ * broken connection differently. hidden: a reference only.
  */
 import { tools } from './tools.mjs';
 
@@ -44,11 +43,11 @@ export const situations = {
 };
 
 /*
- * A chat in a browser, which talks to an app. tabs: after how many ms from
- * the stream's end each tab gives each result; without it one tab gives all
- * at once, while the stream runs. early: a tab sends as soon as it has a
- * result. kinds: who runs the tools. last: the chat sends its last message
- * alone. app: what the app does.
+ * A chat in a browser with an app. tabs: the ms from the stream's end after
+ * which each tab has each result; default: one tab has all at once, during the
+ * stream. early: a tab sends as soon as it has a result. kinds: which side
+ * runs the tools. last: the chat sends only its last message. app: the app's
+ * faults.
  */
 export const chatSituations = {
   text: { about: 'text only', turns: [hello] },
@@ -132,11 +131,11 @@ export const chatSituations = {
     turns: [{ ...begun, breaks: 'open' }], abort: true },
 };
 
-/* The tools of a situation, and who runs each. */
+/* The tools of a situation, and the side that runs each. */
 export const toolsOf = ({ kinds = [] }) => tools.map((name, i) =>
   ({ name, kind: kinds[i] ?? 'client' }));
 
-/* Ends with an error; but a chat that is stopped is well again. */
+/* Whether it ends with an error; a stopped chat does not. */
 const goesWrong = ({ app, abort, turns }, chat) => !!app?.status
   || !!app?.breaks || turns.some(({ refuse, times, breaks }) =>
   breaks && !(chat && abort) || refuse && !times);
@@ -148,6 +147,6 @@ for (const table of [situations, chatSituations]) {
   }
 }
 
-/* What a table shows, and which of it is played: by name. */
+/* The situations of a table, and those to run, by name. */
 export const shown = (table) => Object.values(table)
   .filter(({ hidden }) => !hidden);

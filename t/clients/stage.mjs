@@ -1,12 +1,12 @@
 /*
- * stage.mjs: where a client library is played: scripted providers, the apps
- * in front of them, and one nginx with the module before all of these.
+ * stage.mjs: the servers for a client library: scripted providers, the apps
+ * that use them, and one nginx with the module before all of these.
  *
- * A play is one conversation of one client. It has a key of its own, which it
- * sends as its credential and in the header x-play: so the same ids may come
- * in many plays at a time, and each finds its own script and its requests.
- * base(key, proxied) is the address of a provider or app, through nginx or
- * not; nothing else differs between the two.
+ * A play is one conversation of one client. It sends a key of its own as its
+ * credential and in the header x-play, so that many plays can use the same ids
+ * at a time; the key selects the script and the list of requests. base(key,
+ * proxied) is the address of a provider or app, through nginx or not; nothing
+ * else differs between the two.
  */
 import { nginx, unbuilt } from '../lib/harness.mjs';
 import { newId } from '../lib/dialects.mjs';
@@ -14,8 +14,8 @@ import { json, provider } from '../lib/provider.mjs';
 import { redis } from '../lib/redis/redis.mjs';
 
 /*
- * A defect of Node 18, mended in 20: fetch() throws where no caller can catch
- * it when bytes arrive for a body whose reader has cancelled it.
+ * A defect of Node 18, fixed in 20: fetch() throws where no caller can catch
+ * it when bytes arrive for a cancelled body.
  */
 if (process.versions.node.startsWith('18.')) {
   const { prototype } = ReadableStreamDefaultController;
@@ -34,8 +34,8 @@ if (process.versions.node.startsWith('18.')) {
 }
 
 /*
- * Packages by name, or the reason to skip what needs them: not built, not
- * installed, or made for a newer Node than this.
+ * Packages by name, or the reason to skip their tests: not built, not
+ * installed, or made for a newer Node.
  */
 export async function load(names) {
   try {
@@ -103,7 +103,7 @@ export async function stage(t, dialects, apps = {}, count = 1,
         .join('\n') })));
   [it.n] = it.nodes;
   it.play = (...args) => new Play(it, ...args);
-  /* How many requests of a play got there, those refused too. */
+  /* The number of requests of a play, including refused ones. */
   it.requests = (play, key) => it.providers[key].requests
     .filter(({ headers }) => headers['x-play'] === play.key).length;
   return it;

@@ -1,7 +1,7 @@
 /*
  * status_page.test.mjs: docker/status.html in a headless Chromium, as the
- * demo's NGINX serves it. What its endpoint says comes from the test, where
- * it is hostile or must change at once, and from the module.
+ * demo's NGINX serves it. The status comes from the test if it is hostile or
+ * must change at once, else from the module.
  *
  * Suite: plain.
  */
@@ -36,7 +36,7 @@ test('the status page allows its own script and style, and nothing else',
       /https?:|url\(|@import|src=\S*\.|<link/);
   });
 
-/* A status as the endpoint tells it. */
+/* A status in the endpoint's form. */
 function status(more = {}) {
   return { version: '0.1.0', nginx: '1.22.1', time: Date.now(), node: 'a',
     workers: 2, store: { type: 'shm', state: 'up',
@@ -56,8 +56,8 @@ const batch = (members, more = {}) => ({ name: '00000000000000ab',
   attempt: 0, state: 'sealed', members, ...more });
 
 /*
- * Opens the page; answer.with is what its endpoint says next. Nothing answers
- * at /gone.
+ * Opens the page; answer.with is the endpoint's next answer. /gone never
+ * answers.
  */
 async function watcher(t, { browser, n }, options, query = '') {
   const answer = { with: status(), asked: 0 };
@@ -76,7 +76,7 @@ async function watcher(t, { browser, n }, options, query = '') {
   return { ...visit, answer };
 }
 
-/* Whatever may be in an id, a name, or any other text. */
+/* Texts that may occur in an id or a name. */
 const hostile = ['<script>window.hacked = 1</script>',
   '"><img src=x onerror="window.hacked = 1">', 'x'.repeat(10240),
   '\u202eevil \u2066\u202d sdrawkcab', 'مرحبا بالعالم '.repeat(60),
@@ -97,7 +97,7 @@ function spoiled(value, odd, key = '') {
   return typeof value === 'string' || odd.numbers ? odd.text(key) : value;
 }
 
-/* Whether all that shows is within the window, or can be scrolled to. */
+/* Whether all visible content is within the window, or can be scrolled to. */
 const overflow = () => [...document.body.querySelectorAll('*')]
   .filter((it) => !it.closest('.scroll') && it.getBoundingClientRect().right
     > window.innerWidth + 1 && it.closest('.word') === it)
@@ -105,7 +105,7 @@ const overflow = () => [...document.body.querySelectorAll('*')]
   .concat(document.documentElement.scrollWidth > window.innerWidth
     ? ['the page'] : []);
 
-/* Three calls of a model, whose results three clients bring. */
+/* Three calls of a model with results of three clients. */
 async function bring(port, calls) {
   const chat = dialects.openai_chat;
   const send = (body) => post(port, chat.path, body,
@@ -119,7 +119,7 @@ const widths = { desktop: { width: 1440, height: 860 },
   phone: { width: 360, height: 740 } };
 
 const plays = {
-  'a held batch appears, gains a result, and goes': async (t, it) => {
+  'a held batch appears, gets a result, and disappears': async (t, it) => {
     const { page, answer, faults, picture } = await watcher(t, it);
     await page.getByText('Nothing waits.').waitFor();
     await page.locator('#live.on').waitFor();
@@ -142,7 +142,7 @@ const plays = {
     assert.deepEqual(faults, []);
   },
 
-  'what the module holds is shown as it is': async (t, it) => {
+  'held calls are shown with their states': async (t, it) => {
     const { page, faults, picture } = await visitor(t, it.browser,
       `http://127.0.0.1:${it.n.port}/status.html`);
     const number = async (state, count) => until(async () =>
@@ -165,7 +165,7 @@ const plays = {
     assert.deepEqual(faults, []);
   },
 
-  'rates are of the last second, and a restart is no rate': async (t, it) => {
+  'rates cover the last second, a restart shows none': async (t, it) => {
     const { page, answer } = await watcher(t, it);
     const counters = (released) => ({ ...status().counters, released });
     const shown = page.locator('.tile', { hasText: 'Released / s' })
@@ -185,7 +185,7 @@ const plays = {
     await until(async () => await shown.textContent() === '0', 8000, '0');
   },
 
-  'it asks for nothing while it is hidden': async (t, it) => {
+  'it sends no requests while it is hidden': async (t, it) => {
     const { page, answer } = await watcher(t, it);
     await page.locator('#live.on').waitFor();
     const hide = (hidden) => page.evaluate((value) => {
@@ -240,7 +240,7 @@ const plays = {
   },
 };
 
-/* A status with so many batches, calls in each, and events. */
+/* A status with this many batches, calls in each, and events. */
 function full(batches, calls, events) {
   const state = ['missing', 'result', 'approval'];
   const members = Array.from({ length: calls }, (_, i) =>
@@ -254,8 +254,8 @@ function full(batches, calls, events) {
 
 /*
  * A full status with all hostile texts, then small ones with one hostile text
- * or odd value in all places: a full one with ten kilobytes in each place
- * takes Chromium seconds.
+ * or odd value everywhere: a full one with ten kilobytes in each field takes
+ * Chromium seconds.
  */
 function spoiledAll() {
   const some = () => full(2, 4, 4);
@@ -281,17 +281,17 @@ async function shows(page, answer, bad, i) {
   answer.with = marked ? { ...bad, nginx: `number ${i}` } : bad;
   await page.evaluate(() =>
     document.dispatchEvent(new Event('visibilitychange')));
-  /* Of the others it is known that they were shown when it asks again. */
+  /* The others were shown if the page asks again. */
   await until(() => (marked ? page.evaluate((mark) => document
     .getElementById('facts').textContent.includes(mark), `number ${i} ·`)
     : answer.asked > asked + 1), 30000, `status ${i}`).catch(() => {});
   const notice = () => page.locator('#notice').textContent();
-  /* On a busy machine a status comes too late for the page: it asks again. */
+  /* On a busy machine a status may be too late: the page asks again. */
   await until(async () => await notice() === '', 30000).catch(() => {});
   assert.equal(await notice(), '', `${i}`);
 }
 
-plays['hostile texts run nothing and stay within the page'] =
+plays['hostile texts run no code and stay within the page'] =
   async (t, it) => {
     const { page, answer, faults, picture } = await watcher(t, it);
     await page.locator('#live.on').waitFor();
@@ -302,7 +302,7 @@ plays['hostile texts run nothing and stay within the page'] =
         assert.deepEqual(await page.evaluate(overflow), [],
           `status ${i}, ${device}`);
       }
-      /* Nothing that does not show, or turns its neighbours around. */
+      /* No invisible characters, and none that change the text direction. */
       assert.doesNotMatch(await page.locator('body > *:not(script)')
         .allTextContents().then((all) => all.join(' ')),
       /[\0-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/);

@@ -1,9 +1,9 @@
 /*
  * table.mjs: writes docs/compatibility.md from the results of a run.
  *
- * Each test leaves a line in build/compatibility for each client in each
+ * Each test writes a line to build/compatibility for each client in each
  * situation. With --check the script compares the page with the run. A client
- * that was not played this time (no library, no browser) keeps its cells.
+ * that did not run this time (no library, no browser) keeps its cells.
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { root } from '../lib/harness.mjs';
@@ -17,14 +17,14 @@ const verdicts = Object.fromEntries(Object.entries(words)
 
 const by = (one, other) => (one < other ? -1 : 1);
 
-/* What the run has left: lines of judge.mjs. */
+/* The lines of judge.mjs from the run. */
 function played() {
   const files = existsSync(folder) ? readdirSync(folder) : [];
   return files.flatMap((file) => readFileSync(`${folder}/${file}`, 'utf8')
     .split('\n').filter(Boolean).map((line) => JSON.parse(line)));
 }
 
-/* What the page says: its tables' cells, as such lines. */
+/* The page's tables, as such lines. */
 function told() {
   const page = existsSync(path) ? readFileSync(path, 'utf8') : '';
   return page.split(/\n\n/).filter((block) => block.startsWith('| '))

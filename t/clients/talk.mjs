@@ -1,11 +1,11 @@
 /*
- * talk.mjs: a client that talks step by step, played in a situation.
+ * talk.mjs: a client that talks step by step, run in a situation.
  *
  * A talker has: say(words), ask({signal, seen}) -> {message, words, calls},
  * bring({id: value}) (the results of the last step), and fork(), a copy with
- * the same history: another tab. seen(words) is told the words so far.
- * A client that runs tools by itself has run(words, {...}) instead.
- * Knows no library; those are in sdk/.
+ * the same history: another tab. seen(words) gets the text so far. A client
+ * that runs tools by itself has run(words, {...}) instead. The libraries are
+ * in sdk/.
  */
 import { pause } from '../lib/harness.mjs';
 import { describe } from './judge.mjs';
@@ -75,7 +75,7 @@ async function converse(talker, situation, out) {
   }
 }
 
-/* A client for judge(): make(base, play) gives a talker. */
+/* A client for judge(): make(base, play) returns a talker. */
 export function client(stage, { name, key, make }) {
   return { name, situations, async play(situation, proxied) {
     const play = stage.play(proxied, situation, script(key, situation));
@@ -90,10 +90,10 @@ export function client(stage, { name, key, make }) {
 }
 
 /*
- * What a client can be in: without a stream nothing can break in it, who does
- * not ask again is not served later, an interrupt is no call to repeat, a
- * client that ignores error events (deaf) does not fail by one, and the script
- * does not know the results of a client that sends no call ids (nameless).
+ * The situations for a client. Excluded are: breaks in a stream without a
+ * stream, retries for a client without them, replays of interrupts, error
+ * events for a client that ignores them (deaf), and results by id for a client
+ * without call ids (nameless).
  */
 export function situationsFor({ stream = true, runs = false, retries = true,
   interrupted = false, deaf = false, nameless = false }) {

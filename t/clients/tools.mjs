@@ -1,7 +1,7 @@
 /*
- * tools.mjs: the tools that the clients run, in Node or in a browser's page.
- * What a tool gives is plain from its name and its input, so that whoever
- * runs it, and however often, gets the same.
+ * tools.mjs: the tools that the clients run, in Node or in a browser's page. A
+ * tool's result depends only on its name and its input, so that each run gives
+ * the same.
  */
 export const tools = ['weather', 'population', 'elevation', 'river'];
 

@@ -51,7 +51,7 @@ function Message({ message, runs, give }) {
     if (part.type === 'text') {
       return <p key={i}>{part.text}</p>;
     }
-    /* A call that is told twice may be there twice. */
+    /* A repeated call may occur twice. */
     return isTool(part) && <Tool key={i} part={part}
       name={part.type.slice('tool-'.length)}
       runs={runs[part.toolCallId] ?? 0} give={give} />;
@@ -74,7 +74,7 @@ function Composer({ send }) {
   </form>;
 }
 
-/* How the last answer looks to the page. */
+/* The state of the last answer in the page. */
 function Fate({ status, messages, broken }) {
   const { role, parts } = messages.at(-1) ?? {};
   if (status === 'submitted') {
@@ -87,14 +87,14 @@ function Fate({ status, messages, broken }) {
     ?.type === 'text' && <p className="fate">✓ the answer is complete</p>;
 }
 
-/* useChat, and all that a window of the demo knows besides. */
+/* useChat and the other state of a window. */
 function useWindow(settings, kept) {
   const { chat: id, cut, replay, second, two, plain } = settings;
   const [errors, setErrors] = useState([]);
   const [broken, setBroken] = useState(false);
   const [runs, setRuns] = useState({});
   const timers = useRef(new Set());
-  /* Loaded anew: what the app has kept, and the answer that is under way. */
+  /* After a reload: the stored messages, and the running answer. */
   const chat = useChat({ id, ...(kept && { messages: kept, resume: !plain }),
     transport: new DefaultChatTransport({ api: apiOf(settings),
       body: { settings: { cut, replay } } }),
@@ -119,7 +119,7 @@ function useWindow(settings, kept) {
     timers.current.forEach(clearTimeout);
     chat.stop();
   }, []);
-  /* As an app does that keeps its chats in a database. */
+  /* Like an app that stores its chats in a database. */
   const now = useRef(chat);
   now.current = chat;
   useEffect(() => (!second && !two ? undefined : poll(700, async (get) => {
@@ -147,7 +147,7 @@ function useWindow(settings, kept) {
     } };
 }
 
-/* What the app has kept of a chat that this window is not the first with. */
+/* The stored messages of a chat that another window began. */
 export function Chat(props) {
   const { settings } = props;
   const asks = settings.known && !settings.second;

@@ -41,11 +41,11 @@ function Path({ plain, choose }) {
 function expectation({ plain, two, late, cut, replay }) {
   const said = [];
   if (two || !late) {
-    const who = two ? 'Each window sends what it has'
+    const sends = two ? 'Each window sends what it has'
       : 'The page sends what it has';
     said.push(plain
-      ? `${who}; the app refuses a chat with missing results.`
-      : `${who}; NGINX holds it until all three results are there, and one `
+      ? `${sends}; the app refuses a chat with missing results.`
+      : `${sends}; NGINX holds it until all three results are there, and one `
         + 'complete request goes upstream.');
   } else {
     said.push('The page itself waits for all three results.');
@@ -83,7 +83,7 @@ function Windows({ settings }) {
 
 function Demo() {
   const [settings, setSettings] = useState(first);
-  /* Another way to play is another conversation. */
+  /* Other settings begin another conversation. */
   const change = (some) => setSettings((old) => {
     const next = { ...old, ...some, chat: newChat(), known: false };
     window.history.replaceState(null, '', searchOf(next));
@@ -113,7 +113,7 @@ function Demo() {
 }
 
 const first = settingsOf(window.location.search);
-/* So that the page, loaded anew, finds its chat again. */
+/* So that the page finds its chat after a reload. */
 window.history.replaceState(null, '', searchOf(first));
 createRoot(document.getElementById('page')).render(first.second
   ? <main className="alone"><Chat settings={first} title="Window 2" />

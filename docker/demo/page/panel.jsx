@@ -1,6 +1,6 @@
 /*
- * panel.jsx: what went on: which requests the app got, and what the module
- * did, as its status endpoint tells it.
+ * panel.jsx: shows which requests the app got, and what the module did, from
+ * its status endpoint.
  */
 import { useEffect, useState } from 'react';
 import { poll } from './poll.js';
@@ -24,7 +24,7 @@ const meaning = {
 const clock = (time) => new Date(time).toLocaleTimeString([],
   { hour12: false });
 
-/* Requests that brought results, and how the app took them. */
+/* Requests with results, and the app's answers to them. */
 function outcomeOf(requests) {
   const brought = requests.filter(({ of }) => of);
   const refused = brought.filter((one) => one.refused).length;
@@ -87,7 +87,7 @@ function Module({ plain, state, events }) {
   </>;
 }
 
-/* What is new goes on; the endpoint itself tells only the last ones. */
+/* Appends new events; the endpoint returns only the last ones. */
 function gathered(old, events, chat) {
   const seen = new Set(old.map(({ n }) => n));
   const fresh = events.filter(({ n, conversation }) =>

@@ -1,7 +1,7 @@
 /*
- * poll.js: asks again and again while the page is seen; returns what ends it.
- * look() gets get(), which gives the JSON behind a URL. One that fails is
- * tried again with the next round.
+ * poll.js: polls while the page is visible; returns a function that ends it.
+ * look() gets get(), which returns the JSON of a URL. A failed request is
+ * repeated in the next round.
  */
 async function get(url) {
   const response = await fetch(url, { cache: 'no-store' });

@@ -1,8 +1,8 @@
 /*
- * predicates.js: when a chat sends results by itself. The library's way is
- * to wait until all calls of the step have one; the early way, which many
- * apps have written and which two windows have to take, as each knows only
- * its own results, sends as soon as there is one.
+ * predicates.js: when a chat sends results by itself. The library's predicate
+ * waits until all calls of the step have one. The early one sends as soon as
+ * there is a result: many apps do this, and two windows must, since each knows
+ * only its own results.
  */
 import { lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
 
@@ -21,7 +21,7 @@ export function early({ messages }) {
     isTool(part) && part.state.startsWith('output-'));
 }
 
-/* How much a transcript says: what is ahead of it says more. */
+/* The progress of a transcript, to find the newer one. */
 export function weight(messages) {
   return messages.flatMap(({ parts }) => parts).reduce((sum, part) =>
     sum + (part.text?.length ?? 0) + (isTool(part) ? 1 : 0), 0);

@@ -1,7 +1,6 @@
 /*
- * settings.js: how this run of the demo goes, as the page's address says it,
- * so that a second window and a reload get the same. known: the address
- * brought the chat with it.
+ * settings.js: the settings of this run, kept in the page's address so that a
+ * second window and a reload get the same. known: the address names the chat.
  */
 const names = ['plain', 'late', 'two', 'cut', 'replay'];
 
@@ -27,5 +26,5 @@ export function searchOf(settings) {
   return `?${params}`.replace(/=(?=&|$)/g, '');
 }
 
-/* Where the app is: behind the module, or behind plain NGINX. */
+/* The path to the app: through the module, or through plain NGINX. */
 export const apiOf = ({ plain }) => (plain ? '/plain/app/chat' : '/app/chat');

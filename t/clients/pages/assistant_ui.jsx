@@ -1,6 +1,6 @@
 /*
  * assistant_ui.jsx: a page of @assistant-ui/react with its primitives, its
- * runtime for the AI SDK, and the tools as it runs them in the browser.
+ * runtime for the AI SDK, and tools that it runs in the browser.
  */
 import {
   AssistantRuntimeProvider, ComposerPrimitive, MessagePrimitive,

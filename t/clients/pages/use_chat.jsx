@@ -1,6 +1,6 @@
 /*
- * use_chat.jsx: a page with the hook useChat, as an app would write it.
- * The test reads window.state(), and says what the user does by window.play.
+ * use_chat.jsx: a page with the hook useChat, as an app would write it. The
+ * test reads window.state() and controls the user by window.play.
  */
 import { useChat } from '@ai-sdk/react';
 import * as ai from 'ai';
@@ -17,7 +17,7 @@ let ids = 0;
 function Page() {
   const chat = useChat({
     ...(id && { id }),
-    /* What the app has kept, and the answer that is under way. */
+    /* The stored messages, and the running answer. */
     ...(resume && { resume, messages }),
     generateId: () => `client_${ids++}`,
     transport: new ai.DefaultChatTransport({ api: window.play.api,
@@ -40,7 +40,7 @@ function Page() {
   });
   const give = (toolCallId, tool, input) =>
     chat.addToolOutput({ tool, toolCallId, output: work(tool, input) });
-  /* What its user has the result of, and what another window has shown. */
+  /* The results of this window's user, and those of another window. */
   window.give = (tool) => {
     const part = chat.messages.at(-1).parts.find(({ type }) =>
       type === `tool-${tool}`);

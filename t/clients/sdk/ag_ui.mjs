@@ -1,12 +1,11 @@
 /*
- * ag_ui.mjs: the package @ag-ui/client: an HttpAgent that is given the
- * results of tools, and one whose runs are interrupted and resumed.
- * Each is a talker (talk.mjs).
+ * ag_ui.mjs: the package @ag-ui/client: an HttpAgent with results of tools,
+ * and one with interrupted and resumed runs. Each is a talker (talk.mjs).
  */
 
 /*
- * After a broken connection the library cancels its reader, and leaves the
- * rejection to nobody: in Node that would end the process.
+ * After a broken connection the library cancels its reader without handling
+ * the rejection: in Node that would end the process.
  */
 async function fetched(url, init) {
   const response = await fetch(url, init);
@@ -21,7 +20,7 @@ async function fetched(url, init) {
   return response;
 }
 
-/* What the agent's user is told of a run. */
+/* The events of a run for the agent's user. */
 const watching = (out, seen) => ({
   onTextMessageContentEvent({ textMessageBuffer, event }) {
     seen?.(textMessageBuffer + event.delta);
@@ -29,7 +28,7 @@ const watching = (out, seen) => ({
   onRunErrorEvent({ event: { message, code } }) {
     out.error = Object.assign(new Error(message), { code });
   },
-  /* It would be written to the console. */
+  /* The library would write it to the console. */
   onRunFailed({ error }) {
     out.error = error;
     return { stopPropagation: true };
@@ -73,7 +72,7 @@ class Agent {
       words: said.map(({ content }) => content ?? '').join('') };
   }
 
-  /* Results, its own and those it was told, come in any order. */
+  /* Results, its own and injected ones, have any order. */
   transcript() {
     const order = ({ role, toolCallId: id }) => (role === 'tool' ? id : '');
     return structuredClone(this.agent.messages).sort((a, b) =>
@@ -88,7 +87,7 @@ class Agent {
 }
 
 class Resuming extends Agent {
-  /* A client resumes only what it has been told of. */
+  /* A client resumes only interrupts that it received. */
   bring(results) {
     this.agent.pendingInterrupts = this.agent.pendingInterrupts
       .filter(({ id }) => id in results);

@@ -2,13 +2,12 @@
  * ai.mjs: streamText of the AI SDK, versions 4 to 7, which runs the tools
  * itself and talks to the providers through @ai-sdk/openai (Chat and
  * Responses) and @ai-sdk/anthropic; version 4 through @ai-sdk/google, which
- * ignores error events of a stream there.
- * A talker that runs (talk.mjs). What it tells of itself that is new in each
- * run (its own ids, times, headers) is left out.
+ * ignores error events of a stream there. A talker that runs (talk.mjs).
+ * Values that are new in each run (ids, times, headers) are left out.
  */
 import { parameters, tools, work } from '../tools.mjs';
 
-/* Made anew by the library for each answer, or by HTTP on the way. */
+/* New for each answer, by the library or by HTTP. */
 const passing = new Set(['timestamp', 'headers', 'messageId', 'request',
   'response', 'performance', 'stepNumber', 'callId']);
 

@@ -1,8 +1,7 @@
 /*
- * anthropic.mjs: the package @anthropic-ai/sdk, each way in which it is
- * used: messages.stream(), the bare events, without a stream, and the tool
- * runner, which keeps its history at the provider.
- * Each is a talker (talk.mjs).
+ * anthropic.mjs: the package @anthropic-ai/sdk, in each way of use:
+ * messages.stream(), the bare events, without a stream, and the tool runner,
+ * which keeps its history at the provider. Each is a talker (talk.mjs).
  */
 import { parameters as input_schema, tools, work } from '../tools.mjs';
 

@@ -1,10 +1,10 @@
 /*
- * chat.mjs: Chat of @ai-sdk/react, what useChat is made of, in versions
- * 5 to 7: a browser's tab, or two of them, before an app (app.mjs).
+ * chat.mjs: Chat of @ai-sdk/react, the core of useChat, in versions 5 to 7: a
+ * browser's tab, or two of them, with an app (app.mjs).
  *
- * The user of a situation gives results and approvals when it says; whether
- * the tab sends them is for the library's predicates to decide, or for an
- * early one: as soon as there is anything to send.
+ * The situation sets the times of the user's results and approvals. The
+ * library's predicates decide when the tab sends them, or an early one: at
+ * once.
  */
 import assert from 'node:assert/strict';
 import { pause, until } from '../../lib/harness.mjs';
@@ -18,13 +18,13 @@ const isTool = ({ type }) => /^tool-|^dynamic-tool$/.test(type);
 
 class Tab {
   /*
-   * when: after how many ms this tab gives each tool's result; they count
-   * from the stream's end where the situation sets them.
+   * when: the ms after which this tab has each tool's result, from the
+   * stream's end if the situation sets them.
    */
   constructor({ ai, Chat, url, play }, situation, when) {
     Object.assign(this, { situation, when, calls: [], errors: [], waiting: 0,
       posts: 0 });
-    /* The end of its first answer: what it sends by itself comes after. */
+    /* The end of its first answer; its automatic requests follow. */
     this.answered = new Promise((resolve) => { this.finished = resolve; });
     let ids = 0;
     this.chat = new Chat({ id: play.key, generateId: () => `client_${ids++}`,
@@ -34,7 +34,7 @@ class Tab {
           ({ id, messages: [...messages] }) =>
             ({ body: { id, message: messages.pop() } }) }),
         fetch: (...args) => {
-          /* One that loops is stopped, and has failed. */
+          /* A tab that loops is stopped and fails. */
           return ++this.posts > 20 ? Promise.reject(new Error('a loop'))
             : fetch(...args);
         } }),
@@ -53,7 +53,7 @@ class Tab {
       } });
   }
 
-  /* The tab's user, who has a result after a while. */
+  /* The tab's user adds a result after a while. */
   give({ id, name, input }) {
     const n = tools.indexOf(name);
     if (/client|dynamic/.test(toolsOf(this.situation)[n].kind)
@@ -85,7 +85,7 @@ class Tab {
     return !this.waiting && /ready|error/.test(this.chat.status);
   }
 
-  /* A tab's user, who sees these messages, now gives its results. */
+  /* A tab's user sees these messages and adds its results. */
   use(messages) {
     for (const part of lastStep(messages.at(-1)).filter(isTool)) {
       this.give({ id: part.toolCallId, input: part.input,
@@ -93,14 +93,14 @@ class Tab {
     }
   }
 
-  /* Each call and what became of it, as its user sees it. */
+  /* Each call and its outcome, as its user sees it. */
   settled() {
     return this.chat.messages.flatMap(({ parts }) => parts).filter(isTool)
       .map(({ toolCallId, state, output }) => ({ toolCallId, state, output }));
   }
 }
 
-/* Until nothing has been going on for a while in any tab. */
+/* Waits until no tab has changed for a while. */
 async function quiet(tabs) {
   for (let calm = 0; calm < 4; calm++) {
     await pause(10);
@@ -132,8 +132,8 @@ async function useTabs(tabs, situation) {
 }
 
 /*
- * What the user of all tabs has in the end: the transcript of the tab that
- * got the answer, and in each tab the same calls with the same results.
+ * The final state of all tabs: the transcript of the tab that got the answer,
+ * and in each tab the same calls with the same results.
  */
 function outcomeOf(tabs) {
   const answered = tabs.find(({ chat }) =>
@@ -147,7 +147,7 @@ function outcomeOf(tabs) {
     errors, error: errors[0] };
 }
 
-/* The half-answered batch is what breaks the app, not anything else. */
+/* The half-answered batch breaks the app, nothing else does. */
 const incomplete = new RegExp('AI_MissingToolResultsError'
   + '|must be followed by tool messages');
 
@@ -157,13 +157,13 @@ function verify({ situation, reference, without, proxied }) {
   }
   assert.match(JSON.stringify(without.outcome.errors), incomplete);
   assert.deepEqual(proxied.outcome.errors, []);
-  /* Each tab asks once, and once more after each bounce. */
+  /* Each tab sends one request, and one more after each bounce. */
   assert.ok(proxied.posts <= reference.posts + proxied.bounces
     + situation.tabs.length - 1, `${proxied.posts} requests of the tabs, `
     + `${proxied.bounces} bounces`);
 }
 
-/* A play's tabs, each at the next node, after all has been said and done. */
+/* A play's tabs, each at the next node, after the end. */
 export async function playTabs({ ai, Chat, name }, play) {
   const { situation } = play;
   const tabs = (situation.tabs ?? [[0, 0, 0, 0]]).map((when, i) =>

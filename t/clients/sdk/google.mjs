@@ -1,8 +1,7 @@
 /*
- * google.mjs: the package @google/genai, each way in which it is used:
+ * google.mjs: the package @google/genai, in each way of use:
  * generateContentStream(), generateContent(), and the chat that keeps its
- * history itself, a content for each chunk.
- * Each is a talker (talk.mjs).
+ * history itself, a content for each chunk. Each is a talker (talk.mjs).
  */
 import { parameters, tools, work } from '../tools.mjs';
 
@@ -10,7 +9,7 @@ const config = (signal) => ({ abortSignal: signal,
   tools: [{ functionDeclarations: tools.map((name) =>
     ({ name, parametersJsonSchema: parameters })) }] });
 
-/* Made anew by HTTP on the way. */
+/* New for each answer, by HTTP. */
 const lasting = (key, value) => (key === 'sdkHttpResponse' ? undefined
   : value);
 
@@ -113,7 +112,7 @@ class Chat extends Stream {
   }
 }
 
-/* The library calls the tools itself, and asks until it has words. */
+/* The library calls the tools itself, and repeats until it gets a text. */
 class Automatic extends Contents {
   async run(words, { signal, heard, out }) {
     const stream = await this.client.models.generateContentStream({

@@ -1,8 +1,8 @@
 /*
- * google_old.mjs: the package @google/generative-ai, which Google no
- * longer develops and many apps still have: generateContentStream() and
- * generateContent(). It ignores error events of a stream.
- * Each is a talker (talk.mjs), that of google.mjs over this package.
+ * google_old.mjs: the package @google/generative-ai, which Google no longer
+ * develops and many apps still use: generateContentStream() and
+ * generateContent(). It ignores error events of a stream. Each is a talker
+ * (talk.mjs), that of google.mjs over this package.
  */
 import { Contents, Stream } from './google.mjs';
 
@@ -19,7 +19,7 @@ function models(client, { baseUrl, customHeaders }) {
     async generateContentStream({ contents, config, ...rest }) {
       const { stream, response } = await of({ config, ...rest })
         .generateContentStream({ contents }, { signal: config.abortSignal });
-      /* The same failure, told twice. */
+      /* The same failure, reported twice. */
       response.catch(() => {});
       return stream;
     },

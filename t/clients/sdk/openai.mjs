@@ -1,9 +1,9 @@
 /*
- * openai.mjs: the package openai, each way in which it is used: Chat
- * Completions with the stream helper, with the bare iterator, without a
- * stream, with runTools(); Responses with the helper, with and without
- * previous_response_id, and without a stream.
- * Each is a talker (talk.mjs). tools are told as a user of it would.
+ * openai.mjs: the package openai, in each way of use: Chat Completions with
+ * the stream helper, with the bare iterator, without a stream, with
+ * runTools(); Responses with the helper, with and without
+ * previous_response_id, and without a stream. Each is a talker (talk.mjs).
+ * tools are declared as a user of the package does.
  */
 import { parameters, tools, work } from '../tools.mjs';
 
@@ -81,7 +81,7 @@ class ChatRaw extends Chat {
       }
       seen?.(message.content);
     }
-    /* The bare iterator ends as if nothing were wrong. */
+    /* The bare iterator ends without an error. */
     signal?.throwIfAborted();
     return this.take(chunks, message);
   }
