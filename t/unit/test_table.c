@@ -1,6 +1,8 @@
 /*
- * test_table.c: the hash table of ids, compared with CPython's SipHash-1-3
- * (PYTHONHASHSEED=0 is the zero key), and with ids made to share a bucket.
+ * test_table.c: the hash table of ids.
+ *
+ * Hashes are compared with CPython's SipHash-1-3 (PYTHONHASHSEED=0 is the zero
+ * key). Other tests use ids made to share a bucket.
  */
 
 #include <setjmp.h>
