@@ -4,7 +4,8 @@
  * snapshots.
  */
 import assert from 'node:assert/strict';
-import { gate, pause, post, until } from '../lib/harness.mjs';
+import { gate, post, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { dialects, newCalls, newId } from '../lib/dialects.mjs';
 import { Batch, outputs, stage, told } from '../lib/batch.mjs';
 import { held, live, say, verdict } from '../lib/hold.mjs';
@@ -138,8 +139,7 @@ live('s39: ag_ui: a run has calls and interrupts', async (t) => {
     await batch.ask();
     for (const [number, answers] of [[1, again.join('')], [2, null]]) {
       const first = batch.continue(batch.results([1]));
-      await first.sent;
-      await pause(150);
+      await handled(batch, [first]);
       assert.equal(batch.upstream().length, number - 1);
       const [one, two] = await Promise.all([first,
         batch.continue(batch.results([0]))].map((answer) => answer.text()));

@@ -10,6 +10,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, get, nginx, pause, post, unbuilt, until }
   from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { dialects, newCalls } from '../lib/dialects.mjs';
 import { Batch, outputs, stage, told } from '../lib/batch.mjs';
 import { json, provider, sse } from '../lib/provider.mjs';
@@ -20,10 +21,7 @@ const keys = Object.keys(dialects);
 
 /* Waits until nginx holds this many requests. */
 async function held(scene, batch, answers) {
-  for (const answer of answers) {
-    await answer.sent;
-  }
-  await pause(80);
+  await handled(batch, answers);
   assert.equal(batch.upstream().length, 0, 'released too early');
   answers.forEach((answer) => assert.equal(answer.ended, false));
 }
@@ -188,8 +186,7 @@ for (const key of keys) {
     const second = batch.continue(batch.results([1]));
     await scene.p.arrival(2);
     const third = batch.continue(batch.results([1]));
-    await third.sent;
-    await pause(250);
+    await handled(batch, [third], 250);
     go.open();
     const words = (await Promise.all([first, second, third].map(told)))
       .map(({ word }) => word);
@@ -223,7 +220,7 @@ const corsBy = {
 for (const [by, { headers, location }] of Object.entries(corsBy)) {
   live(`s104: CORS headers by ${by}`, async (t) => {
     for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
-      const scene = await stage(t, key, { workers: 2, hold: '600ms',
+      const scene = await stage(t, key, { workers: 2, hold: '2s',
         location: `${location} chat_grace 50ms;` });
       const { answer } = scene.p;
       scene.p.answer = (request) => Object.assign(answer(request),

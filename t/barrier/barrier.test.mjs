@@ -9,6 +9,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { abreast, orders, play } from '../lib/barrier.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
@@ -94,8 +95,7 @@ async function sameTwice(t, key) {
     await scene.p.arrival(number);
     const second = batch.continue(batch.results());
     const partial = batch.continue(batch.results([0]));
-    await Promise.all([second.sent, partial.sent]);
-    await pause(200);
+    await handled(batch, [second, partial], 200);
     batch.released();
     go.open();
     scene.p.answer = answer;
@@ -129,8 +129,7 @@ test('s96: an openai client sends a complete body twice',
         await scene.p.arrival(5);
         const retry = retried.continue(retried.results(),
           { headers: { 'x-stainless-retry-count': '1' } });
-        await retry.sent;
-        await pause(200);
+        await handled(retried, [retry], 200);
         go.open();
         for (const one of [...both, first]) {
           assert.equal((await told(one)).word, 'final');
@@ -157,8 +156,7 @@ for (const key of ['openai_responses', 'openai_responses_chained',
           return answer(request);
         };
         const one = batch.continue(batch.results([0]));
-        await one.sent;
-        await pause(100);
+        await handled(batch, [one]);
         const two = batch.post({ ...batch.body(batch.results([1])),
           ...other });
         await until(() => batch.upstream().length === 2);
@@ -186,8 +184,7 @@ test('s98: results with a new user text: a fresh turn', { skip: unbuilt },
         const batch = new Batch(scene, 2);
         await batch.ask();
         const held = batch.continue(batch.results([1]));
-        await held.sent;
-        await pause(100);
+        await handled(batch, [held]);
         const turn = batch.continue(batch.results([0]), { more });
         assert.equal((await told(turn)).word, 'final');
         const { raw } = batch.released();

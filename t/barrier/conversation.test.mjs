@@ -7,6 +7,7 @@
  */
 import assert from 'node:assert/strict';
 import { pause } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects, newCalls, newId } from '../lib/dialects.mjs';
 import { held, live, say, verdict, wordOf } from '../lib/hold.mjs';
@@ -86,7 +87,7 @@ for (const [name, older] of [['nothing', 0], ['an older batch', 1]]) {
     await first.sent;
     await pause(30);
     await r.command('HSET', at, field, value);
-    await pause(300);
+    await handled(scene, [], 300);
     assert.equal(first.ended, false, `ended: ${first.bytes}`);
     assert.equal(scene.p.continuations().length, older);
     const last = bring({ calls }, calls[1].id);

@@ -7,7 +7,8 @@
  * has, and a turn without the result of a call.
  */
 import assert from 'node:assert/strict';
-import { get, pause, post } from '../lib/harness.mjs';
+import { get, post } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects, newId } from '../lib/dialects.mjs';
 import { held, live, say, verdict } from '../lib/hold.mjs';
@@ -104,7 +105,7 @@ live('s124: the provider refuses the items: the request stays held',
     const first = batch.continue(batch.results([0]));
     await held(batch, first);
     assert.equal(await it.add([batch.ids[1]]).status, 400);
-    await pause(200);
+    await handled(batch, [], 200);
     assert.equal(first.ended, false);
     await batch.continue(batch.results([1])).text();
     assert.equal((await told(first)).word, 'final');
@@ -123,7 +124,7 @@ live('s124: items of another tenant or call, or a message: no release',
     const message = it.add([batch.ids[1]], { type: 'message' });
     await message.text();
     assert.equal(await verdict(message), 'passed');
-    await pause(200);
+    await handled(batch, [], 200);
     assert.equal(first.ended, false);
     assert.equal(batch.upstream().length, 0);
     first.abort();

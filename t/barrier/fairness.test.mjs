@@ -7,7 +7,8 @@
  * Suite: plain, redis.
  */
 import assert from 'node:assert/strict';
-import { pause, store, until } from '../lib/harness.mjs';
+import { store, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage } from '../lib/batch.mjs';
 import { compare, cost } from '../lib/cpu.mjs';
 import { newId } from '../lib/dialects.mjs';
@@ -30,8 +31,7 @@ async function crowd(scene, fillers, holds) {
   for (let i = 0; i < holds; i++) {
     answers.push(batch.continue(batch.results([0])));
   }
-  await Promise.all(answers.map(({ sent }) => sent));
-  await pause(300);
+  await handled(batch, answers, 300);
   return { batch, answers };
 }
 
@@ -48,8 +48,7 @@ live('a batch filled by many requests: a result does not block the worker',
         { key: batch.key, conversation: batch.conversation });
       const spent = await cost(scene.n, async () => {
         answers.push(last.continue(last.results([1])));
-        await answers.at(-1).sent;
-        await pause(100);
+        await handled(scene, [answers.at(-1)]);
         answers.forEach((answer) => answer.abort());
         await until(async () => (await statusOf(scene.n)).holds.now === 0);
       });

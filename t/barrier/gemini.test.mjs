@@ -3,7 +3,8 @@
  * pieces, calls of one chunk, and a URI that selects the form of the answer.
  */
 import assert from 'node:assert/strict';
-import { gate, pause, until } from '../lib/harness.mjs';
+import { gate, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { dialects, newCalls } from '../lib/dialects.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { held, live, say, verdict } from '../lib/hold.mjs';
@@ -63,8 +64,7 @@ live('s37 s59: gemini: calls without ids, by conversation', async (t) => {
     const body = batch.body(batch.results());
     body.contents.push(...batch.body(batch.results([0])).contents.slice(1));
     const answer = batch.post(body, { headers: { 'x-chat': batch.key } });
-    await answer.sent;
-    await pause(200);
+    await handled(batch, [answer], 200);
     assert.equal(answer.ended, false);
     assert.equal(batch.upstream().length, 1);
     answer.abort();
@@ -206,8 +206,7 @@ live('s97: gemini: array, object or stream: another request',
       const other = Object.assign(Object.create(batch),
         { dialect: { ...gemini, path: uri } });
       const first = other.continue(batch.results([0]));
-      await first.sent;
-      await pause(100);
+      await handled(batch, [first]);
       const second = other.continue(batch.results([1]));
       await until(() => batch.upstream().length === 1);
       const streamed = batch.continue(batch.results([1]));

@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import net from 'node:net';
-import { gate, pause, post, until } from '../lib/harness.mjs';
+import { gate, post, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { open } from '../lib/hostile.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
@@ -128,7 +129,7 @@ live('clients that disconnect at every stage', async (t) => {
           const client = raw(n.port);
           await client.write(bytes || '\r\n');
           if (name === 'after the body' && how !== 'destroy') {
-            await pause(30); /* The request is held by now. */
+            await handled(n, [], 30); /* The request is held by now. */
           }
           client.socket[how]();
           await client.done;
@@ -183,7 +184,7 @@ live('pipelined requests', async (t) => {
   const client = raw(n.port);
   await client.write(request(batch.body(batch.results([0])))
     + request(batch.body(batch.results()), { Connection: 'close' }));
-  await pause(150);
+  await handled(n, [], 150);
   assert.equal(batch.upstream().length, 0, 'the second request did not wait');
   assert.equal(client.bytes.length, 0);
   const other = await told(batch.continue(batch.results([1])));
@@ -200,7 +201,7 @@ live('pipelined requests', async (t) => {
     await noisy.write(head(dialect.path, { 'x-batch': next.key,
       'Content-Length': Buffer.byteLength(body) }) + body
       + 'GARBAGE\0\r\n\r\n'.repeat(1000));
-    await pause(100);
+    await handled(n);
     await told(next.continue(next.results([1])));
     assert.match(await noisy.done, /HTTP\/1\.1 400/);
     next.released();

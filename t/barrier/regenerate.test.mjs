@@ -3,7 +3,7 @@
  * request: the hold ends at once.
  */
 import assert from 'node:assert/strict';
-import { pause } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { held, live } from '../lib/hold.mjs';
 
@@ -43,7 +43,7 @@ live('s127: ai_sdk: a request regenerates another message: the hold goes on',
   async (t) => {
     const { batch, first, regenerate } = await scene(t);
     await regenerate('another');
-    await pause(300);
+    await handled(batch, [], 300);
     assert.equal(first.ended, false);
     await batch.continue(batch.results([1])).text();
     assert.equal((await told(first)).word, 'final');

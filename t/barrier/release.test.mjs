@@ -9,7 +9,8 @@
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { test } from 'node:test';
-import { gate, nginx, pause, post, unbuilt, until } from '../lib/harness.mjs';
+import { gate, nginx, post, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { dialects, events } from '../lib/dialects.mjs';
 import { Batch, outputs, seals, stage, told } from '../lib/batch.mjs';
 import { cutText } from '../lib/ends.mjs';
@@ -194,8 +195,7 @@ for (const [key, { answer, empty }] of Object.entries(whole)) {
       const first = ask(batch, [0]);
       let headed = false;
       first.head.then(() => { headed = true; });
-      await first.sent;
-      await pause(150);
+      await handled(batch, [first], 150);
       assert.equal(headed, false, 'no comments');
       const second = ask(batch, [1]);
       const ends = await Promise.all([first, second].map(async (one) => ({
@@ -281,8 +281,7 @@ live('upstream keepalive', async (t) => {
   await t.test('a connection closes while the request is held', async () => {
     const batch = new Batch(scene, 2);
     const first = batch.continue(batch.results([0]));
-    await first.sent;
-    await pause(60);
+    await handled(batch, [first]);
     const [idle] = sockets.slice(-1);
     const gone = new Promise((resolve) => { idle.on('close', resolve); });
     idle.end();
@@ -350,7 +349,7 @@ for (const comments of [false, true]) {
         + raw(path, scene.dialect.fresh(), '')
         + raw(path, batch.body(batch.results()), 'Connection: close\r\n'));
       await (comments ? until(() => text.includes(': chat-hold'))
-        : pause(100));
+        : handled(scene));
       assert.equal(scene.p.requests.length, 0);
       const other = await told(batch.continue(batch.results([1])));
       await new Promise((resolve) => { socket.on('end', resolve); });

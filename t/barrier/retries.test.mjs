@@ -8,7 +8,8 @@ import { Batch, stage, told } from '../lib/batch.mjs';
 import { isRaw } from '../lib/ends.mjs';
 import { live } from '../lib/hold.mjs';
 import { json, sse } from '../lib/provider.mjs';
-import { pause, until } from '../lib/harness.mjs';
+import { until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 
 /* An answer of one token without an end. */
 const token = (batch) => sse(batch.dialect.final('one')
@@ -102,9 +103,8 @@ both('s81: KEY: fifty clients at once: one attempt', async (t, key) => {
   const all = Array.from({ length: 50 }, () =>
     batch.continue(batch.results()));
   await scene.p.arrival(2);
-  await Promise.all(all.map(({ sent }) => sent));
   /* A request that arrives after its end may claim once more. */
-  await pause(300);
+  await handled(batch, all, 300);
   go();
   await Promise.all(all.map((one) => one.text({ broken: true })));
   batch.released(1);

@@ -6,7 +6,8 @@
  * its own, whatever retry count its client library sends.
  */
 import assert from 'node:assert/strict';
-import { gate, pause, until } from '../lib/harness.mjs';
+import { gate, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { names } from '../lib/dialects.mjs';
 import { live } from '../lib/hold.mjs';
@@ -115,7 +116,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic', 'gemini']) {
         answers.push(batch.continue(batch.results(),
           i ? retry(Math.min(i, count)) : {}));
         await until(() => batch.upstream().length === 1);
-        await pause(50);
+        await handled(batch, answers);
       }
       scene.go.open();
       for (const answer of answers) {
@@ -139,7 +140,7 @@ for (const key of ['openai_chat', 'openai_responses', 'anthropic', 'gemini']) {
       const third = batch.continue(batch.results(), { headers:
         { 'idempotency-key': 'k3', 'x-stainless-retry-count': '9' } });
       await until(() => batch.upstream().length === 3);
-      await pause(50);
+      await handled(batch, [first, other, second, third]);
       scene.go.open();
       for (const answer of [first, other, second, third]) {
         assert.equal(await wordsOf(answer), 'none');
@@ -166,8 +167,7 @@ for (const key of names) {
       const same = [batch.post(from({ [a]: 'MARK1' })),
         batch.post(from({ [a]: 'MARK1' }))];
       const result = batch.post(from({ [a]: 'MARK2' }));
-      await Promise.all([...same, result].map((one) => one.sent));
-      await pause(100);
+      await handled(batch, [...same, result]);
       const last = batch.post(from({ [a]: 'MARK1', [b]: 'x' }));
       await until(() => batch.upstream().length === 2);
       assert.equal(await wordsOf(result), 'MARK2');

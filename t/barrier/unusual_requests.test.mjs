@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { test } from 'node:test';
 import { gate, nginx, pause, post, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { json, provider, sse } from '../lib/provider.mjs';
 import { Batch, outputs, stage, told } from '../lib/batch.mjs';
 
@@ -76,8 +77,7 @@ for (const key of ['openai_responses_chained',
         { conversation: batch.conversation }));
       await asking.until((text) => text.includes(one));
       const answer = batch.continue({ [one]: 1 });
-      await answer.sent;
-      await pause(100);
+      await handled(batch, [answer]);
       assert.equal(answer.ended, false);
       assert.equal(batch.upstream().length, 0, 'it did not wait');
       cut.open();
@@ -115,7 +115,7 @@ live('CORS headers are not doubled within a conversation', async (t) => {
     first.dialect.fresh({ conversation: first.conversation }));
   await asking.until((text) => text.includes(first.ids[1]));
   const early = count(first, name, first.body(first.results()));
-  await pause(300);
+  await handled(scene, [], 300);
   sealing.open();
   assert.equal(await early, 1);
   await asking.text();
@@ -177,8 +177,7 @@ live('the claimant disconnects: a held request gets its results',
       return sse(batch.dialect.final('done'));
     };
     const waiting = batch.continue({ [one]: 1 });
-    await waiting.sent;
-    await pause(100);
+    await handled(batch, [waiting]);
     const claimant = batch.continue({ [two]: 2 });
     await until(() => batch.upstream().length === 1);
     claimant.abort();

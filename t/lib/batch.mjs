@@ -10,10 +10,18 @@ import { nginx, post } from './harness.mjs';
 import { dialects, events, newCalls, newId } from './dialects.mjs';
 import { provider, sse } from './provider.mjs';
 
+/*
+ * Else a held request gets an early 200 after 3 s, which a slow machine takes
+ * for what a test does meanwhile.
+ */
+const grace = (...lines) =>
+  (lines.some((text) => /chat_grace/.test(text)) ? '' : 'chat_grace 60s;');
+
 /* nginx of a stage: options of stage() and nginx(). */
 export const staged = (t, key, p, options) => nginx(t, {
   upstream: p.port, chat: dialects[key].name, ...options,
   location: `chat_hold ${options.hold ?? '60s'}; proxy_buffering off;
+    ${grace(options.location, options.server, options.http)}
     ${options.location ?? ''}` });
 
 /* A stage: provider and nginx for one dialect; options go to both. */
@@ -41,8 +49,9 @@ export const seals = new RegExp('finish-step|response.completed'
 
 export class Batch {
   /* calls: the calls, or their number. */
-  constructor({ p, n, dialect, batches, pick = () => n }, calls = 2) {
-    Object.assign(this, { p, n, dialect, pick });
+  constructor({ p, n, nodes = [n], dialect, batches, pick = () => n },
+    calls = 2) {
+    Object.assign(this, { p, n, nodes, dialect, pick });
     this.calls = typeof calls === 'number'
       ? newCalls(calls, dialect.prefix) : calls;
     this.ids = this.calls.map(({ id }) => id);

@@ -80,7 +80,7 @@ export const breaks = {
     play(socket, { whole }) {
       socket.write(`${chunked}${chunk(whole)}0\r\n\r\n`);
     } },
-  'proxy_read_timeout': { way: 'timeout', reason: 'timeout', late: 300,
+  'proxy_read_timeout': { way: 'timeout', reason: 'timeout', late: 1000,
     play(socket, { whole, part }) {
       socket.write(chunked + chunk(whole + part));
     } },

@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { pause, unbuilt, until } from './harness.mjs';
+import { unbuilt, until } from './harness.mjs';
 import { told } from './batch.mjs';
 import { dialects } from './dialects.mjs';
+import { handled } from './handled.mjs';
 
 /* A test that needs nginx and the module. */
 export const live = (name, play, options) =>
@@ -29,16 +30,12 @@ export const pidOf = async (answer) =>
   Number((await answer.head).headers['x-pid']);
 export const wordOf = async (answer) => (await told(answer)).word;
 
-/* ms after which a worker has processed its input. */
-const calm = process.env.CHAT_ASAN ? 300 : 100;
-
 /*
  * Waits until requests are held, and checks that no (further) one went
  * upstream.
  */
 export async function held(batch, answer, upstream = 0) {
-  await answer.sent;
-  await pause(calm);
+  await handled(batch, [answer]);
   assert.equal(answer.ended, false, `ended: ${answer.bytes}`);
   assert.equal(batch.upstream().length, upstream, 'released too early');
 }

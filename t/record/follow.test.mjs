@@ -7,6 +7,7 @@
  */
 import assert from 'node:assert/strict';
 import { deadAfter, gate, patience, pause, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, outputs, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { isRaw } from '../lib/ends.mjs';
@@ -30,7 +31,7 @@ async function siblings(scene, count, options = {}) {
       const answer = batch.continue(batch.results([i]), options);
       answers.push(answer);
       await (i < count - 1 ? held(batch, answer) : answer.sent);
-      await (options.place && pause(50));
+      await (options.place && handled(batch, [answer], 50));
     });
   }
   return { batch, answers };
@@ -289,7 +290,7 @@ live('s65: followers and the claimant disconnect', async (t) => {
   await t.test('the claimant disconnects', async () => {
     const { script, followers, claimant, batch } = await running(scene, 4);
     claimant.abort();
-    await pause(100);
+    await handled(batch);
     script.rest.open();
     const ends = await Promise.all(followers.map(told));
     assert.ok(ends.every(({ word }) => word === 'final'));
@@ -377,7 +378,7 @@ live('followers at a limited rate', async (t) => {
       ...rest]) : usual(request));
   for (const http2 of [false, true]) {
     const { answers } = await siblings(scene, 4, { http2 });
-    const ends = await Promise.race([pause(10000),
+    const ends = await Promise.race([pause(10000 * patience),
       Promise.all(answers.map(told))]);
     assert.ok(ends, `${answers.map(({ bytes }) => bytes.length)}`);
     assert.ok(ends.every(({ word }) => word === 'final'));
@@ -412,7 +413,8 @@ for (const key of ['ai_sdk', 'openai_chat', 'anthropic', 'ag_ui']) {
 async function troubled(t, key) {
   const server = await redis(t);
   const scene = await stage(t, key, { workers: 2, connects: true,
-    store: `${server.url()} timeout=300ms`, location: say.verdict });
+    store: `${server.url()} timeout=${300 * patience}ms`,
+    location: say.verdict });
   return { server, scene };
 }
 

@@ -7,7 +7,8 @@
  */
 import assert from 'node:assert/strict';
 import net from 'node:net';
-import { gate, pause, until } from '../lib/harness.mjs';
+import { gate, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage } from '../lib/batch.mjs';
 import { live, say } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
@@ -57,7 +58,7 @@ for (const [name, max, slow] of [['reads slowly', '64m', false],
     const batch = new Batch(scene, 2);
     await batch.ask();
     const sleeper = await lazy(t, scene, batch, batch.results([0]));
-    await pause(100);
+    await handled(batch);
     const claimant = batch.continue(batch.results([1]));
     await sleeper.begun;
     go.open();

@@ -9,7 +9,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, nginxTest, unbuilt, until } from '../lib/harness.mjs';
+import { gate, nginxTest, patience, unbuilt, until } from '../lib/harness.mjs';
 import { Batch } from '../lib/batch.mjs';
 import { events, names as keys } from '../lib/dialects.mjs';
 import { json, sse } from '../lib/provider.mjs';
@@ -346,7 +346,7 @@ live('the store fails: the client gets all, the recording is cleared',
     const [release, rest] = [gate(), gate()];
     const all = wordy(30);
     const s = await recording(t, 'ai_sdk', { server,
-      store: `${server.url({ port: way.port })} timeout=200ms`,
+      store: `${server.url({ port: way.port })} timeout=${200 * patience}ms`,
       answer: () => after(release, [all[0], rest, ...all.slice(1)]) });
     const { answer, record } = await followed(s, release);
     await answer.until((text) => text.includes(all[0]));

@@ -3,7 +3,10 @@
  * missing events of its stream.
  */
 import assert from 'node:assert/strict';
-import { gate, nginxTest, pause, post, until } from '../lib/harness.mjs';
+import {
+  gate, nginxTest, patience, pause, post, until,
+} from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage } from '../lib/batch.mjs';
 import { cutText } from '../lib/ends.mjs';
 import { held, live, several } from '../lib/hold.mjs';
@@ -113,7 +116,7 @@ for (const key of keys) {
     const own = talk.ask();
     await s.p.arrival(1);
     const others = [talk.resume(), talk.resume(), talk.resume()];
-    await pause(300);
+    await handled(s, others, 300);
     begin.open();
     const text = await own.text();
     for (const other of others) {
@@ -369,7 +372,8 @@ live('the store is unavailable: 503, running answers go on',
   async (t) => {
     const server = await redis(t);
     const { s, talk, own, rest } = await half(t, 'openai_chat',
-      { connects: true, store: `${server.url()} timeout=200ms` });
+      { connects: true,
+        store: `${server.url()} timeout=${200 * patience}ms` });
     await server.stop();
     await until(async () => await talk.resume().status === 503, 10000);
     assert.equal((await talk.resume().head).headers['retry-after'], '1');

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { pause, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, told } from '../lib/batch.mjs';
 import { held, live } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
@@ -24,8 +25,8 @@ async function scene(t, key, { nodes = 1, hold = '20s', ...rest } = {}) {
 }
 
 /* The answer has neither begun nor ended. */
-async function waits(...answers) {
-  await pause(300);
+async function waits(where, ...answers) {
+  await handled(where, answers, 300);
   for (const answer of answers) {
     assert.equal(answer.ended, false, `ended: ${answer.bytes}`);
     assert.equal(answer.bytes.length, 0);
@@ -38,7 +39,7 @@ for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
       + 'its answer', async (t) => {
       const { s, batch, first, talk } = await scene(t, key, { running });
       const others = [1, 2, 3].map(() => talk.resume());
-      await waits(first, ...others);
+      await waits(s, first, ...others);
       const second = batch.continue(batch.results([1]));
       const texts = await Promise.all(others.map((one) => one.text()));
       for (const [i, text] of texts.entries()) {
@@ -69,7 +70,7 @@ live('s128: ai_sdk: a hold bounces and its page sends again: the resume waits',
     const other = talk.resume();
     await until(() => bounces === 2, 20000, 'two bounces');
     await pause(200);
-    await waits(other);
+    await waits(batch, other);
     const last = batch.continue(batch.results([1]));
     assert.match(await other.text(), /done here/);
     assert.equal((await told(last)).word, 'final');
@@ -87,7 +88,7 @@ live('s128: on another node that does not know the holding worker yet',
       { nodes: 2, workers: 3, running: 'running' });
     const others = [...s.nodes, s.nodes[1], s.nodes[1]].map((node) =>
       talk.resume({ node }));
-    await waits(first, ...others);
+    await waits(s, first, ...others);
     await batch.continue(batch.results([1]), { node: s.nodes[0] }).text();
     for (const other of others) {
       assert.match(await other.text(), /done here/);
@@ -106,7 +107,7 @@ for (const [name, end] of Object.entries(ends)) {
     const it = await scene(t, 'ai_sdk', { running: 'running', strict: false,
       hold: bound ? '2s' : '20s' });
     const other = it.talk.resume();
-    await waits(...bound ? [] : [other]);
+    await waits(it.s, ...bound ? [] : [other]);
     await end(it);
     if (name.includes('message')) {
       /* The new message has an answer of its own; the client resumes that. */
@@ -121,7 +122,7 @@ for (const [name, end] of Object.entries(ends)) {
 live('s128: the holding worker is killed: 204', async (t) => {
   const { s, talk } = await scene(t, 'ai_sdk', { running: 'running' });
   const other = talk.resume();
-  await waits(other);
+  await waits(s, other);
   for (const pid of s.n.workers()) {
     await s.n.kill(pid);
   }
@@ -138,7 +139,7 @@ live('s128: clients disconnect: their waits end', async (t) => {
   const { batch, first, talk } = await scene(t, 'ai_sdk',
     { running: 'running' });
   const others = [1, 2, 3].map(() => talk.resume());
-  await waits(...others);
+  await waits(batch, ...others);
   others.forEach((one) => one.abort());
   await batch.continue(batch.results([1])).text();
   assert.match(await first.text(), /done here/);

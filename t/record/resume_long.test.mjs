@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { get, pause, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { cutText } from '../lib/ends.mjs';
 import { json } from '../lib/provider.mjs';
 import { stuck } from '../lib/recording.mjs';
@@ -76,7 +77,7 @@ live('s92: DELETE does not wait for a client that reads nothing',
       results: () => [], body: () =>
         s.dialect.fresh({ conversation: talk.conversation }) });
     await s.p.arrival(1);
-    await pause(1000);
+    await handled(s, [], 1000);
     assert.equal(await talk.stop().status, 204);
     await s.p.requests[0].closed;
     assert.ok(s.p.requests[0].left);

@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
+import { gate, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import {
   Talk, answerOf, blocks, half, lengthy, resumeStage,
 } from '../lib/resume.mjs';
@@ -77,7 +78,7 @@ live('s88: running: a resume before the first byte gets all',
     own.abort();
     await until(() => s.n.errorLog().includes('client disconnected'));
     const others = Array.from({ length: 8 }, () => talk.resume());
-    await pause(300);
+    await handled(s, others, 300);
     begin.open();
     for (const other of others) {
       assert.equal(await other.status, 200);

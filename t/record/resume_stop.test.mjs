@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate, pause, store, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { cutText } from '../lib/ends.mjs';
 import { json } from '../lib/provider.mjs';
 import {
@@ -25,7 +26,7 @@ for (const key of keys) {
       const { s, talk, own, rest, all } = await half(t, key);
       own.abort();
       await until(() => s.n.errorLog().includes('client disconnected'));
-      await pause(100);
+      await handled(s);
       rest.open();
       assert.equal(unnumbered(await talk.resume().text()), all.join(''));
       const line = await logged(s);
@@ -77,7 +78,7 @@ live('DELETE before the first byte', async (t) => {
   const own = talk.ask();
   const { closed } = await s.p.arrival(1);
   const other = talk.resume();
-  await pause(100);
+  await handled(s, [other]);
   assert.equal(await talk.stop().status, 204);
   await closed;
   assert.ok(s.p.requests[0].left);

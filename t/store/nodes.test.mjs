@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { abreast, orders, play } from '../lib/barrier.mjs';
 import { Batch, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
@@ -176,7 +177,7 @@ live('s51 s103: the claimant is killed: a held request claims', async (t) => {
         const request = await scene.p.arrival(2);
         assert.equal(Number(request.headers['x-pid']), pid);
       }));
-      await pause(200);
+      await handled(scene, [], 200);
       assert.equal(waiter.ended, false);
       await there.kill(pid);
       const start = performance.now();
@@ -278,7 +279,7 @@ for (const [name, fail] of [
         const words = await Promise.all(failed.map(wordOf));
         assert.ok(!words.includes('final'), `${words}`);
         batch.released(1);
-        await pause(200);
+        await handled(scene, [], 200);
         batch.released(1);
 
         scene.p.answer = answer;

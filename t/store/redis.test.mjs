@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { gate, pause, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
@@ -389,9 +390,9 @@ const asked = async (r) =>
   `${await r.calls('evalsha')}+${await r.calls('hmget')}`;
 
 /* Waits until Redis got no command between two polls. */
-async function quiet(r) {
+async function quiet(scene, r) {
   for (let before, now = ''; before !== now;) {
-    await pause(100);
+    await handled(scene);
     [before, now] = [now, await asked(r)];
   }
 }
@@ -409,13 +410,13 @@ async function count(scene, r, batch, results) {
     await go;
     return answer(request);
   };
-  await quiet(r);
+  await quiet(scene, r);
   await r.resetStats();
   const end = batch.continue(results);
   await until(() => before !== undefined, 5000, 'the upstream');
   go.open();
   assert.equal(await wordOf(end), 'final');
-  await quiet(r);
+  await quiet(scene, r);
   scene.p.answer = answer;
   return { before, after: await asked(r) };
 }
@@ -433,14 +434,14 @@ live('the number of commands that Redis gets', async (t) => {
       scene.p.answer = () => sse(text.dialect.final('hello'));
       await r.resetStats();
       await text.post(text.dialect.fresh()).text();
-      await quiet(r);
+      await quiet(scene, r);
       assert.equal(await asked(r), `${first}+0`, 'a turn without tools');
       scene.p.answer = answer;
 
       const whole = new Batch(scene, 2);
       await r.resetStats();
       await whole.ask();
-      await quiet(r);
+      await quiet(scene, r);
       const stream = await asked(r);
       const one = await count(scene, r, whole, whole.results());
       const merged = new Batch(scene, 2);

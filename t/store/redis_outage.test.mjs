@@ -8,6 +8,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { patience, pause, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import {
@@ -208,7 +209,7 @@ live('s64: the data is lost: held results are stored again', async (t) => {
       const ended = first.ended && await wordOf(first);
       assert.ok(!ended || name === 'restarted', ended);
       const again = batch.continue(batch.results(ended ? [1, 2] : [2]));
-      await pause(200);
+      await handled(scene, [again], 200);
       const known = batch.upstream().length;
       const last = batch.continue(batch.results([0]));
       const words = await Promise.all([again, last].map(wordOf));
@@ -263,12 +264,10 @@ async function cutRound(scene, way, wait) {
     return ['not asked'];
   }
   const first = batch.continue(batch.results([0]), { node: here });
-  await first.sent;
-  await pause(100);
+  await handled(scene, [first]);
   way.cut();
   const second = batch.continue(batch.results([1]), { node: there });
-  await second.sent;
-  await pause(100);
+  await handled(scene, [second]);
   assert.equal(batch.upstream().length, 0, 'released too early');
   way.cut();
   await pause(wait);
@@ -407,7 +406,7 @@ live('a full queue does not prevent reconnection', async (t) => {
   for (const size of sizes) {
     const batch = new Batch(scene, 2);
     const answer = batch.continue({ [batch.ids[0]]: 'x'.repeat(size) });
-    await pause(size > 100000 ? 700 : 80);
+    await handled(scene, [answer], size > 100000 ? 700 : 80);
     answer.abort();
   }
   assert.match(scene.n.errorLog(), /its queue is full/);

@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { gate, nginx, pause, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { Batch, stage } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { held, leave, live, say, wordOf } from '../lib/hold.mjs';
@@ -259,8 +260,7 @@ live('s64: results accepted before a failover are not lost', async (t) => {
     while (!over) {
       const batch = new Batch(scene, 2);
       const waits = batch.continue(batch.results([0]));
-      await waits.sent;
-      await pause(50);
+      await handled(scene, [waits], 50);
       if (!waits.ended) {
         waits.abort();
         accepted.push(batch);

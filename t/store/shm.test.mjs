@@ -3,9 +3,8 @@
  * worker is killed.
  */
 import assert from 'node:assert/strict';
-import {
-  deadAfter, gate, pause, store, unbuilt, until,
-} from '../lib/harness.mjs';
+import { deadAfter, gate, store, unbuilt, until } from '../lib/harness.mjs';
+import { handled } from '../lib/handled.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { isRaw } from '../lib/ends.mjs';
@@ -133,8 +132,7 @@ live('s103: the worker of the claimant is killed', async (t) => {
       const [here, there] = scene.n.workers();
       const waiter = await only(scene.n, here, async () => {
         const one = batch.continue(batch.results([0]));
-        await one.sent;
-        await pause(100);
+        await handled(scene, [one]);
         return one;
       });
       await leave(batch, batch.results([1]));
@@ -144,7 +142,7 @@ live('s103: the worker of the claimant is killed', async (t) => {
         const request = await scene.p.arrival(2);
         assert.equal(Number(request.headers['x-pid']), there);
       });
-      await pause(100);
+      await handled(scene);
       assert.equal(waiter.ended, false);
       await scene.n.kill(there);
       await until(() => waiter.ended, deadAfter, 'its end');

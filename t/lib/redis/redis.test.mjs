@@ -144,11 +144,11 @@ test('a relay', async (t) => {
   assert.equal(await ping(), 'PONG');
 
   await t.test('delays replies', async () => {
-    way.delay(120);
+    way.delay(1000);
     const ms = await took(() => Promise.all([ping(), ping()]));
     way.delay(0);
-    assert.ok(ms > 110 && ms < 1000, `${ms} ms`);
-    assert.ok(await took(ping) < 100);
+    assert.ok(ms > 990 && ms < 1900, `${ms} ms`);
+    assert.ok(await took(ping) < 900);
   });
 
   await t.test('cuts', async () => {
