@@ -249,6 +249,20 @@ live('a node whose host name is not known yet', async (t) => {
   await until(() => there.keyed > 3);
 });
 
+/* Setup succeeds, so that each connection counts as one that has worked. */
+live('a node refuses each write: connections become rare', async (t) => {
+  const one = await fake(t, { keyed: () => '-NOREPLICAS too few\r\n',
+    slots: (port) => array(range(0, 16383, '127.0.0.1', port)) });
+  const { ask } = await over(t, [one]);
+  await until(() => one.keyed > 8);
+  const before = one.connects;
+  await pause(3000);
+  const rate = (one.connects - before) / 3;
+  t.diagnostic(`${rate} connections a second`);
+  assert.ok(rate > 0 && rate < 6, `${rate} connections a second`);
+  await ask();
+});
+
 live('a node breaks each connection: requests go on', async (t) => {
   const one = await fake(t, { keyed: () => 'not Redis\r\n',
     slots: (port) => array(range(0, 16383, '127.0.0.1', port)) });

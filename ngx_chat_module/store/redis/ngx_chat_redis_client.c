@@ -569,6 +569,7 @@ set_up(ngx_chat_redis_client_t *client)
 
     client->was_up = 1;
     client->up_since = ngx_current_msec;
+    client->has_served = 0;
     client->state = CHAT_STORE_UP;
     client->changed(client);
     ngx_post_event(&client->flush, &ngx_posted_events);
@@ -578,7 +579,8 @@ set_up(ngx_chat_redis_client_t *client)
 /*
  * Decides when to connect again: after NGX_CHAT_REDIS_FIRST_RETRY if the
  * connection has lasted, else after twice as long as the last time, up to a
- * bound; with jitter.
+ * bound; with jitter. The bound is lower if the server has served a command
+ * with a key: one that refuses writes can be set up, but serves none.
  */
 static void
 schedule_retry(ngx_chat_redis_client_t *client, const char *why)
@@ -586,7 +588,10 @@ schedule_retry(ngx_chat_redis_client_t *client, const char *why)
     client->backoff = ngx_min(2 * client->backoff, NGX_CHAT_REDIS_LAST_RETRY);
 
     if (client->state == CHAT_STORE_UP) {
-        client->backoff = ngx_min(client->backoff, NGX_CHAT_REDIS_LOST_RETRY);
+        if (client->has_served) {
+            client->backoff =
+                ngx_min(client->backoff, NGX_CHAT_REDIS_LOST_RETRY);
+        }
 
         if (ngx_current_msec - client->up_since >= NGX_CHAT_REDIS_STEADY) {
             client->backoff = NGX_CHAT_REDIS_FIRST_RETRY;
@@ -736,6 +741,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
     }
 
     client->replied = ngx_current_msec;
+    client->has_served |= cmd->is_keyed && !is_setup;
     ngx_chat_redis_remove(client, cmd);
 
     if (client->redirect == NULL || !client->redirect(client, cmd, reply)) {
