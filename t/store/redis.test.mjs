@@ -25,8 +25,7 @@ const said = (n, pattern) => until(() => lines(n).some((line) =>
 
 /* A stage with a connected store, or a logged reason why not. */
 async function over(t, key, url, options = {}) {
-  const { wants = /connected/, timeout = asan ? '2s' : '600ms', ...rest }
-    = options;
+  const { wants = /connected/, timeout = '2s', ...rest } = options;
   const scene = await stage(t, key, { workers: 1, ...rest,
     store: `${url} timeout=${timeout}`,
     location: `${say.verdict} ${options.location ?? ''}` });
@@ -197,7 +196,8 @@ live('a recording that only returns errors: followers still end',
       t.test(name, async (t2) => {
         const [options, spoil, words, first, end] = one;
         const r = await redis(t2, options);
-        const scene = await over(t2, 'ai_sdk', r.url(), { hold: '60s' });
+        const scene = await over(t2, 'ai_sdk', r.url(),
+          { hold: '60s', location: 'chat_grace 3s;' });
         const batch = new Batch(scene, 2);
         await batch.ask();
         const sibling = batch.continue(batch.results([0]));
