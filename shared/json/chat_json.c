@@ -32,6 +32,8 @@ typedef struct {
     size_t               left;      /* values that may yet come */
     uint32_t             key_start;
     uint32_t             key_end;
+    unsigned             key_has;
+    unsigned             has; /* of the string that was read last */
     uint32_t             depth;
     chat_json_open_t     open[CHAT_JSON_DEPTH + 1]; /* [0]: around the root */
 } chat_json_parser_t;
@@ -84,6 +86,9 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type,
     node->end = (uint32_t) (parser->at - parser->text);
     node->key_start = parser->key_start;
     node->key_end = parser->key_end;
+    node->plain_key = (parser->key_has & CHAT_JSON_ESCAPED) == 0;
+    node->plain = (parser->has & CHAT_JSON_ESCAPED) == 0;
+    node->canon = (parser->has & CHAT_JSON_VARIED) == 0;
 
     *open->tail = node;
     open->tail = &node->next;
@@ -137,7 +142,8 @@ read_string(chat_json_parser_t *parser)
 {
     const unsigned char *end;
 
-    end = chat_json_string_end(parser->at + 1, parser->end);
+    parser->has = 0;
+    end = chat_json_string_end(parser->at + 1, parser->end, &parser->has);
     if (end == NULL || end == parser->end) {
         return 0;
     }
@@ -195,6 +201,7 @@ read_key(chat_json_parser_t *parser)
     }
 
     parser->key_end = (uint32_t) (parser->at - parser->text);
+    parser->key_has = parser->has;
     skip_space(parser);
 
     if (parser->at == parser->end || *parser->at != ':') {
@@ -379,22 +386,20 @@ chat_json_inner(const chat_json_doc_t *doc, uint32_t start, uint32_t end)
 }
 
 
+/* 1 if the text is that of s, which has escapes unless it is plain. */
 static int
-chat_json_is_plain(chat_str_t s)
+chat_json_same(chat_str_t s, int plain, const char *text)
 {
-    return s.len == 0 || memchr(s.data, '\\', s.len) == NULL;
-}
-
-
-static int
-chat_json_same(chat_str_t s, const char *text)
-{
-    size_t        n, left = strlen(text);
+    size_t        n, left;
     unsigned char ch[4];
 
-    if (chat_json_is_plain(s)) {
-        return chat_str_eq(s, chat_str(text, left));
+    /* a string without escapes has no NUL */
+    if (plain) {
+        return strncmp(text, (const char *) s.data, s.len) == 0
+               && text[s.len] == '\0';
     }
+
+    left = strlen(text);
 
     while (s.len != 0) {
         n = chat_json_decode(&s, ch);
@@ -414,11 +419,9 @@ chat_json_same(chat_str_t s, const char *text)
 static chat_str_t
 chat_json_unescape(chat_json_doc_t *doc, chat_str_t s)
 {
-    unsigned char *p, *end;
-
-    if (chat_json_is_plain(s)) {
-        return s;
-    }
+    size_t               n;
+    unsigned char       *p, *end;
+    const unsigned char *escape;
 
     /* no escape is shorter than what it stands for, but out[4] is whole */
     p = chat_arena_alloc(doc->arena, s.len + 4);
@@ -427,7 +430,13 @@ chat_json_unescape(chat_json_doc_t *doc, chat_str_t s)
     }
 
     for (end = p; s.len != 0; /* void */) {
-        end += chat_json_decode(&s, end);
+        escape = memchr(s.data, '\\', s.len);
+        n = escape ? (size_t) (escape - s.data) : s.len;
+
+        memcpy(end, s.data, n);
+        end += n;
+        s = chat_str(s.data + n, s.len - n);
+        end += s.len != 0 ? chat_json_decode(&s, end) : 0;
     }
 
     return chat_str(p, (size_t) (end - p));
@@ -445,13 +454,16 @@ chat_json_note(const chat_json_t *node)
 chat_str_t
 chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
 {
+    chat_str_t s;
+
     if (node == NULL || node->type != CHAT_JSON_STRING) {
         return chat_str(NULL, 0);
     }
 
     chat_json_note(node);
-    return chat_json_unescape(doc,
-                              chat_json_inner(doc, node->start, node->end));
+    s = chat_json_inner(doc, node->start, node->end);
+
+    return node->plain ? s : chat_json_unescape(doc, s);
 }
 
 
@@ -466,12 +478,15 @@ chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
 chat_str_t
 chat_json_key(chat_json_doc_t *doc, const chat_json_t *member)
 {
+    chat_str_t s;
+
     if (member == NULL || member->key_end == 0) {
         return chat_str(NULL, 0);
     }
 
-    return chat_json_unescape(
-        doc, chat_json_inner(doc, member->key_start, member->key_end));
+    s = chat_json_inner(doc, member->key_start, member->key_end);
+
+    return member->plain_key ? s : chat_json_unescape(doc, s);
 }
 
 
@@ -483,7 +498,8 @@ chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
     }
 
     chat_json_note(node);
-    return chat_json_same(chat_json_inner(doc, node->start, node->end), text);
+    return chat_json_same(chat_json_inner(doc, node->start, node->end),
+                          node->plain, text);
 }
 
 
@@ -493,13 +509,15 @@ chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
 {
     return member != NULL && member->key_end != 0
            && chat_json_same(
-               chat_json_inner(doc, member->key_start, member->key_end), key);
+               chat_json_inner(doc, member->key_start, member->key_end),
+               member->plain_key, key);
 }
 
 
 chat_json_t *
 chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
 {
+    size_t       len = strlen(key) + 2;
     chat_json_t *member, *found = NULL;
 
     if (object == NULL || object->type != CHAT_JSON_OBJECT) {
@@ -507,6 +525,16 @@ chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
     }
 
     for (member = object->child; member != NULL; member = member->next) {
+        /* most keys differ in length, or in what they begin with */
+        if (member->plain_key
+            && (member->key_end - member->key_start != len
+                || (len > 2
+                    && doc->text.data[member->key_start + 1]
+                           != (unsigned char) key[0])))
+        {
+            continue;
+        }
+
         if (!chat_json_key_is(doc, member, key)) {
             continue;
         }

@@ -40,7 +40,10 @@ struct chat_json_s {
     uint32_t         key_start; /* of the member's key, quotes included */
     uint32_t         key_end;   /* one past it; 0: not a member */
     chat_json_type_e type;
-    unsigned         read : 1; /* an accessor gave its value */
+    unsigned         read : 1;      /* an accessor gave its value */
+    unsigned         plain : 1;     /* a string without escapes */
+    unsigned         plain_key : 1; /* likewise its key */
+    unsigned         canon : 1;     /* a string in its canonical form */
 };
 
 typedef struct {

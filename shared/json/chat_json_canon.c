@@ -12,7 +12,6 @@
 #include "json/chat_json.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
@@ -31,6 +30,19 @@ chat_json_compare(const void *one, const void *two)
 
     /* one key twice: as they stand in the text */
     return rc != 0 ? rc : a->node->start < b->node->start ? -1 : 1;
+}
+
+
+static void
+canon_key(const chat_json_t *member, chat_str_t key, chat_buf_t *out)
+{
+    if (member->plain_key) {
+        chat_buf_add(out, chat_str(key.data - 1, key.len + 2));
+    } else {
+        chat_buf_json(out, key);
+    }
+
+    chat_buf_puts(out, ":");
 }
 
 
@@ -70,8 +82,7 @@ chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
         }
 
         chat_buf_puts(out, separator);
-        chat_buf_json(out, members[i].key);
-        chat_buf_puts(out, ":");
+        canon_key(members[i].node, members[i].key, out);
         chat_json_canon(doc, members[i].node, out);
         separator = ",";
     }
@@ -99,32 +110,14 @@ chat_json_canon_array(chat_json_doc_t *doc, const chat_json_t *node,
 }
 
 
-/* 1 if a string, with its quotes, is in the one form already. */
-static int
-chat_json_is_canon(chat_str_t raw)
-{
-    const unsigned char *at = raw.data, *end = raw.data + raw.len;
-
-    while ((at = memchr(at, '\\', (size_t) (end - at))) != NULL) {
-        /* a backslash is never the last byte: the quote is */
-        if (strchr("\"\\bfnrt", at[1]) == NULL) {
-            return 0;
-        }
-        at += 2;
-    }
-
-    return 1;
-}
-
-
 static void
 chat_json_canon_string(chat_json_doc_t *doc, const chat_json_t *node,
                        chat_buf_t *out)
 {
-    chat_str_t s = chat_json_raw(doc, node);
+    chat_str_t s;
 
-    if (chat_json_is_canon(s)) {
-        chat_buf_add(out, s);
+    if (node->canon) {
+        chat_buf_add(out, chat_json_raw(doc, node));
         return;
     }
 
@@ -184,8 +177,13 @@ chat_json_double(chat_str_t s, chat_buf_t *out)
 static void
 chat_json_canon_number(chat_str_t s, chat_buf_t *out)
 {
-    double   value = chat_json_double(s, out);
-    uint64_t bits = 0;
+    char     hex[17] = "0000000000000000";
+    double   value;
+    uint64_t digits, bits = 0;
+    size_t   i;
+
+    value = chat_str_number(s, &digits) ? (double) digits
+                                        : chat_json_double(s, out);
 
     if (value > DBL_MAX || value < -DBL_MAX) {
         chat_buf_add(out, s);
@@ -197,7 +195,12 @@ chat_json_canon_number(chat_str_t s, chat_buf_t *out)
         memcpy(&bits, &value, sizeof(bits));
     }
 
-    chat_buf_printf(out, "#%016" PRIx64, bits);
+    for (i = 16; i > 0 && bits != 0; bits >>= 4) {
+        hex[--i] = "0123456789abcdef"[bits & 15];
+    }
+
+    chat_buf_puts(out, "#");
+    chat_buf_add(out, chat_str(hex, 16));
 }
 
 

@@ -40,16 +40,21 @@ is_hex(unsigned char c)
 
 /* Behind the escape whose backslash p points to; NULL: it is none. */
 static const unsigned char *
-escape_end(const unsigned char *p, const unsigned char *end)
+escape_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {
     static const unsigned char letters[256] = {
         ['"'] = 1, ['\\'] = 1, ['/'] = 1, ['b'] = 1,
         ['f'] = 1, ['n'] = 1,  ['r'] = 1, ['t'] = 1,
     };
 
+    *has |= CHAT_JSON_ESCAPED;
+
     if (end - p >= 2 && letters[p[1]]) {
+        *has |= p[1] == '/' ? CHAT_JSON_VARIED : 0u;
         return p + 2;
     }
+
+    *has |= CHAT_JSON_VARIED;
 
     return end - p >= 6 && p[1] == 'u' && is_hex(p[2]) && is_hex(p[3])
                    && is_hex(p[4]) && is_hex(p[5])
@@ -78,7 +83,8 @@ characters_end(const unsigned char *p, const unsigned char *end)
 
 
 const unsigned char *
-chat_json_string_end(const unsigned char *p, const unsigned char *end)
+chat_json_string_end(const unsigned char *p, const unsigned char *end,
+                     unsigned *has)
 {
     while (p != NULL) {
         p = plain_end(p, end);
@@ -87,7 +93,7 @@ chat_json_string_end(const unsigned char *p, const unsigned char *end)
             break;
         }
 
-        p = *p == '\\'   ? escape_end(p, end)
+        p = *p == '\\'   ? escape_end(p, end, has)
             : *p >= 0x80 ? characters_end(p, end)
                          : NULL;
     }

@@ -8,12 +8,18 @@
 #ifndef CHAT_JSON_SCAN_H
 #define CHAT_JSON_SCAN_H
 
+/* What a string has, by bits. */
+#define CHAT_JSON_ESCAPED 1 /* an escape */
+#define CHAT_JSON_VARIED 2  /* one that could be written otherwise */
+
 /*
  * The quote behind the string whose text begins at p. end: there is none;
  * NULL: a control character, an escape or a character that is not valid.
+ * Adds to *has.
  */
 const unsigned char *chat_json_string_end(const unsigned char *p,
-                                          const unsigned char *end);
+                                          const unsigned char *end,
+                                          unsigned            *has);
 
 /* Behind the number at p; NULL: there is none. */
 const unsigned char *chat_json_number_end(const unsigned char *p,

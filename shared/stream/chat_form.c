@@ -86,6 +86,7 @@ static size_t
 match(const chat_form_t *form, chat_str_t input, chat_form_values_t *values)
 {
     size_t                  i, len, left, from = 0;
+    unsigned                has = 0;
     chat_span_t             at;
     const unsigned char    *p = input.data, *end = p + input.len, *start;
     const chat_form_hole_t *hole = form->holes;
@@ -112,8 +113,9 @@ match(const chat_form_t *form, chat_str_t input, chat_form_values_t *values)
         }
 
         start = p + (hole->at.start - from);
-        p = hole->type == CHAT_JSON_STRING ? chat_json_string_end(start, end)
-                                           : chat_json_number_end(start, end);
+        p = hole->type == CHAT_JSON_STRING
+                ? chat_json_string_end(start, end, &has)
+                : chat_json_number_end(start, end);
         if (p == NULL) {
             return 0;
         }
