@@ -124,11 +124,10 @@ chat_calls_know(chat_calls_t *calls, const chat_call_t *list, size_t n)
         }
 
         known->name = list[i].name;
-        known->fingerprint = list[i].fingerprint;
+        known->brought = &list[i];
         known->has_fingerprint = 1;
         known->ready = list[i].ready;
         known->outcome = list[i].outcome;
-        known->digest = list[i].digest;
         known->approval = list[i].approval;
         known->step = list[i].step == list[n - 1].step ? 0 : CHAT_STEP_BEFORE;
     }

@@ -32,8 +32,8 @@ struct chat_known_s {
     chat_opening_t     *running; /* in this stream, not ready; or NULL */
     chat_str_t          id;
     chat_str_t          name;
-    chat_digest_t       fingerprint;
-    chat_digest_t       digest;    /* of the outcome */
+    const chat_call_t  *brought; /* by the request, as its newest; or NULL: */
+    chat_digest_t       fingerprint; /* of the stream's */
     chat_outcome_e      outcome;   /* that the client had before the stream */
     chat_outcome_e      in_stream; /* that this stream brought */
     chat_approval_e     approval;

@@ -2,8 +2,8 @@
  * chat_transcript.c: reads transcripts, and inserts results into them.
  *
  * One pass collects all calls and gives each result to its calls. Then steps
- * that no request will ask for are removed, and only the calls that remain
- * are fingerprinted, and their results digested.
+ * that no request will ask for are removed, and only of the calls that remain
+ * names, arguments and results are read.
  */
 
 #include "dialect/chat_transcript.h"
@@ -144,12 +144,50 @@ name_step(chat_transcript_t *t, chat_step_t *step, const chat_json_t *words,
 /* ---- reading ---- */
 
 
+/*
+ * 1 if the step has calls that the client answers; open: that it still has to
+ * answer, or that have an unknown decision.
+ */
+static int
+has_member(const chat_request_t *rq, const chat_step_t *step, int open)
+{
+    size_t             i;
+    const chat_call_t *call;
+
+    for (i = step->first; i < step->first + step->count; i++) {
+        call = &rq->calls[i];
+
+        if (open ? call->undecided
+                       || (chat_call_is_member(call)
+                           && (call->result == NULL
+                               || call->outcome == CHAT_OUTCOME_PARTIAL))
+                 : chat_call_is_member(call))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 /* Begins the step of the present run with its first call. */
 static void
 begin_step(chat_transcript_t *t, const chat_call_t *call)
 {
     chat_run_t  *runs;
-    chat_step_t *step;
+    chat_step_t *step =
+        t->rq->nsteps ? &t->rq->steps[t->rq->nsteps - 1] : NULL;
+
+    /* the step before this one gets no more results: it will be kept */
+    if (step != NULL && !t->form->late && has_member(t->rq, step, 1)) {
+        t->nkept += step->count;
+    }
+
+    if (t->nkept > CHAT_CALLS_MAX) {
+        chat_transcript_fail(t, CHAT_LIMIT);
+        return;
+    }
 
     runs = chat_arena_grow(t->arena, t->runs, t->rq->nsteps, &t->nruns,
                            sizeof(*runs));
@@ -369,33 +407,6 @@ read_message(chat_transcript_t *t, const chat_json_t *message)
 }
 
 
-/*
- * 1 if the step has calls that the client answers; open: that it still has to
- * answer, or that have an unknown decision.
- */
-static int
-has_member(const chat_request_t *rq, const chat_step_t *step, int open)
-{
-    size_t             i;
-    const chat_call_t *call;
-
-    for (i = step->first; i < step->first + step->count; i++) {
-        call = &rq->calls[i];
-
-        if (open ? call->undecided
-                       || (chat_call_is_member(call)
-                           && (call->result == NULL
-                               || call->outcome == CHAT_OUTCOME_PARTIAL))
-                 : chat_call_is_member(call))
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 static void
 set_class(chat_transcript_t *t)
 {
@@ -451,7 +462,8 @@ keep_result(chat_transcript_t *t, chat_call_t *call, size_t number)
 
     call->outcome = twin->outcome;
     call->payload = twin->payload;
-    call->digest = twin->digest;
+    call->said = twin->said;
+    call->hash = twin->hash;
     call->approval = twin->approval;
     call->reason = twin->reason;
 }
@@ -466,7 +478,6 @@ static void
 keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
 {
     size_t             i;
-    chat_str_t         args;
     chat_call_t       *call;
     chat_step_t        step = t->rq->steps[from];
     const chat_run_t  *run = &t->runs[from];
@@ -480,9 +491,10 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
         place = call->place ? call->place : place;
         call->place = place;
 
-        args = t->form->args(t, call);
-        chat_transcript_fail(
-            t, chat_fingerprint(call->name, args, &call->fingerprint));
+        call->args = t->form->args(t, call);
+        if (call->args.data == NULL) {
+            call->args = chat_cstr("{}");
+        }
 
         if (call->result != NULL) {
             keep_result(t, call, ncalls + i + 1);
@@ -616,21 +628,6 @@ chat_transcript_end(chat_transcript_t *t)
     rq->answers &= rq->class != CHAT_CLASS_OTHER;
 
     return t->doc->duplicate ? CHAT_BAD : CHAT_OK;
-}
-
-
-void
-chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
-                      const char *absent, chat_call_t *call)
-{
-    if (value == NULL) {
-        call->payload = chat_cstr(absent);
-        chat_digest(call->payload, &call->digest);
-        return;
-    }
-
-    call->payload = chat_json_raw(t->doc, value);
-    chat_transcript_fail(t, chat_json_digest(t->doc, value, &call->digest));
 }
 
 

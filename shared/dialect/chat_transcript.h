@@ -4,7 +4,7 @@
  *
  * A dialect describes its transcript in a chat_transcript_form_t: what a
  * message is, which calls and results it has, and how a result is written.
- * Promises: reading and inserting are linear in the body; a result is digested
+ * Promises: reading and inserting are linear in the body; a result is read
  * once, however many calls have its id; at most CHAT_CALLS_MAX calls are kept.
  */
 
@@ -91,10 +91,13 @@ typedef struct {
      */
     void (*match)(chat_transcript_t *t);
 
-    /* Sets the name of a call that is kept; returns its arguments as text. */
+    /*
+     * Sets the name of a call that is kept; returns its arguments as text, or
+     * as a string in JSON, and sets call->quoted.
+     */
     chat_str_t (*args)(chat_transcript_t *t, chat_call_t *call);
 
-    /* Sets what call->result says: outcome, payload and digest. */
+    /* Sets what call->result says: outcome, payload, said and hash. */
     void (*result)(chat_transcript_t *t, chat_call_t *call);
 
     /* What a part of the content is. NULL: a result is a whole message. */
@@ -183,6 +186,7 @@ struct chat_transcript_s {
     uint32_t    *earlier; /* of each call: the one of its id before it that
                              has no result, from 1 on; 0: none */
     size_t       nearlier;
+    size_t       nkept; /* calls of steps that will be kept for certain */
 
     const chat_json_t *hashed; /* message with the words in the digest */
     chat_digest_t      digest;
@@ -261,9 +265,27 @@ chat_rc_e chat_transcript_digest(const chat_transcript_form_t *form,
                                  const chat_json_doc_t        *doc,
                                  chat_request_t               *rq);
 
-/* Payload and digest of a result that is this JSON value; NULL: absent. */
-void chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
-                           const char *absent, chat_call_t *call);
+/* The result is this value; absent is the JSON of what NULL stands for. */
+static inline void
+chat_transcript_value(chat_transcript_t *t, const chat_json_t *value,
+                      const char *absent, chat_call_t *call)
+{
+    call->payload = value ? chat_json_raw(t->doc, value) : chat_cstr(absent);
+    call->said = call->payload;
+    call->hash = chat_json_digest;
+}
+
+
+/* The arguments are this value, or the text of a string; for form.args. */
+static inline chat_str_t
+chat_transcript_args(chat_transcript_t *t, const chat_json_t *value,
+                     chat_call_t *call)
+{
+    call->quoted = value != NULL && value->type == CHAT_JSON_STRING;
+
+    return chat_json_raw(t->doc, value);
+}
+
 
 /* Appends the payload of an error as a JSON string: {"error": payload}. */
 void chat_result_error_text(const chat_result_t *result, chat_buf_t *out);

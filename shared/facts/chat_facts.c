@@ -281,6 +281,11 @@ chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
 {
     char hex[33], value[64];
 
+    if (fingerprint == NULL) {
+        facts->failed = 1;
+        return;
+    }
+
     chat_digest_hex(fingerprint, 16, hex);
     (void) snprintf(value, sizeof(value), "%u %s %s", (unsigned) position,
                     kind == CHAT_KIND_APPROVAL   ? "a"
@@ -302,6 +307,11 @@ chat_facts_result(chat_facts_t *facts, chat_str_t id, chat_outcome_e outcome,
 {
     char         hex[33], answered[33], value[128];
     chat_fact_t *fact;
+
+    if (digest == NULL || fingerprint == NULL) {
+        facts->failed = 1;
+        return;
+    }
 
     chat_digest_hex(digest, 16, hex);
     chat_digest_hex(fingerprint, 16, answered);

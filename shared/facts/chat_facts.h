@@ -127,13 +127,15 @@ void chat_facts_buf(chat_facts_t *facts, const char *field, chat_buf_t *value);
 /*
  * call/<id>: position is the call's place in its step, from 0. One that asks
  * for an approval may be known as a call before that: ask/<id> says it too.
+ * Without its fingerprint (NULL) the list fails.
  */
 void chat_facts_call(chat_facts_t *facts, chat_str_t id, chat_kind_e kind,
                      uint32_t position, const chat_digest_t *fingerprint);
 
 /*
  * result/<id>: outcome OK, ERROR or DENIED; digest of the result; fingerprint
- * of the call that it answers (all zero: not known). payload may be NULL.
+ * of the call that it answers (all zero: not known); without one of them
+ * (NULL) the list fails. payload may be NULL.
  */
 void chat_facts_result(chat_facts_t *facts, chat_str_t id,
                        chat_outcome_e outcome, const chat_digest_t *digest,

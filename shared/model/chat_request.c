@@ -78,6 +78,80 @@ chat_call_is_settled(const chat_call_t *call)
 }
 
 
+/* The text that a JSON string has; its data is NULL without memory. */
+static chat_str_t
+unquote(chat_str_t json, chat_arena_t *arena)
+{
+    chat_json_doc_t doc;
+
+    return chat_json_parse(&doc, arena, json) == CHAT_OK
+               ? chat_json_string(&doc, doc.root)
+               : chat_str(NULL, 0);
+}
+
+
+const chat_digest_t *
+chat_call_fingerprint(const chat_call_t *call)
+{
+    chat_rc_e     rc = CHAT_ERROR;
+    chat_str_t    args = call->args;
+    chat_call_t  *made = (chat_call_t *) call;
+    chat_arena_t *arena;
+
+    if (args.data == NULL) {
+        return &call->fingerprint;
+    }
+
+    arena = chat_arena_create(0);
+
+    if (arena != NULL && call->quoted) {
+        args = unquote(args, arena);
+    }
+
+    if (arena != NULL && args.data != NULL) {
+        rc = chat_fingerprint(call->name, args, &made->fingerprint);
+    }
+
+    chat_arena_destroy(arena);
+
+    if (rc != CHAT_OK) {
+        return NULL;
+    }
+
+    made->args = chat_str(NULL, 0);
+    return &call->fingerprint;
+}
+
+
+const chat_digest_t *
+chat_call_digest(const chat_call_t *call)
+{
+    chat_rc_e       rc = CHAT_ERROR;
+    chat_call_t    *made = (chat_call_t *) call;
+    chat_arena_t   *arena;
+    chat_json_doc_t doc;
+
+    if (call->said.data == NULL) {
+        return &call->digest;
+    }
+
+    arena = chat_arena_create(0);
+
+    if (arena != NULL && chat_json_parse(&doc, arena, call->said) == CHAT_OK) {
+        rc = call->hash(&doc, doc.root, &made->digest);
+    }
+
+    chat_arena_destroy(arena);
+
+    if (rc != CHAT_OK) {
+        return NULL;
+    }
+
+    made->said = chat_str(NULL, 0);
+    return &call->digest;
+}
+
+
 /* Copies the string unless it stands in the text. */
 static chat_rc_e
 chat_request_hold(chat_arena_t *arena, chat_str_t text, chat_str_t *s)
@@ -112,6 +186,8 @@ chat_request_hold_call(chat_arena_t *arena, chat_str_t text, chat_call_t *call)
 
     return chat_request_hold(arena, text, &call->id)
                    || chat_request_hold(arena, text, &call->name)
+                   || chat_request_hold(arena, text, &call->args)
+                   || chat_request_hold(arena, text, &call->said)
                    || chat_request_hold(arena, text, &call->payload)
                    || chat_request_hold(arena, text, &call->reason)
                ? CHAT_ERROR

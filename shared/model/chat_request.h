@@ -52,18 +52,26 @@ chat_approval_is_decided(chat_approval_e approval)
 }
 
 
+/* The digest of what a result says, by value. CHAT_ERROR: no memory. */
+typedef chat_rc_e (*chat_hash_pt)(chat_json_doc_t   *doc,
+                                  const chat_json_t *said, chat_digest_t *out);
+
 typedef struct {
     chat_str_t      id; /* empty: the dialect had none */
     chat_str_t      name;
     chat_kind_e     kind;
-    chat_digest_t   fingerprint;
+    chat_digest_t   fingerprint; /* by chat_call_fingerprint(), of */
+    chat_str_t      args;        /* these; data is NULL: it is made */
     chat_outcome_e  outcome; /* of its result in this body; NONE: missing */
-    chat_digest_t   digest;  /* of that result, by value */
+    chat_digest_t   digest;  /* of that result, by chat_call_digest(), of */
+    chat_str_t      said;    /* this JSON; data is NULL: it is made */
+    chat_hash_pt    hash;
     chat_str_t      payload; /* that result as write() takes it; in the body
                                  or in the arena */
     chat_approval_e approval;
     chat_str_t      reason;        /* of the approval response, as JSON text */
     uint32_t        step;          /* index in steps[] */
+    unsigned        quoted : 1;    /* args are JSON: a string with them */
     unsigned        ready : 1;     /* its arguments are complete */
     unsigned        bare : 1;      /* a result whose call is not in the body */
     unsigned        undecided : 1; /* settled, but its approval does not say
@@ -142,6 +150,14 @@ int chat_call_is_member(const chat_call_t *call);
  * approval response.
  */
 int chat_call_is_settled(const chat_call_t *call);
+
+/*
+ * The call's fingerprint, and the digest of its result; zero where it has no
+ * result. They are made on first use: of most calls of a long transcript
+ * neither is used. NULL without memory.
+ */
+const chat_digest_t *chat_call_fingerprint(const chat_call_t *call);
+const chat_digest_t *chat_call_digest(const chat_call_t *call);
 
 /*
  * A copy of rq in the arena that needs neither the tree nor the arena that rq

@@ -58,9 +58,9 @@ chat_results_add(chat_results_t *results, const chat_result_t *result)
 
 
 /*
- * Fills in what the store has for a call; returns 0 if it has nothing that may
- * go into the body. A stored decision replaces the body's; approvals: it is
- * also added where the body has none.
+ * Fills in what the store has for a call, whose fingerprint is made; returns 0
+ * if it has nothing that may go into the body. A stored decision replaces the
+ * body's; approvals: it is also added where the body has none.
  */
 static int
 chat_results_fill(chat_result_t *result, const chat_member_t *member,
@@ -72,8 +72,8 @@ chat_results_fill(chat_result_t *result, const chat_member_t *member,
     result->approval = member->approval;
 
     if (member->has_payload
-        && chat_member_has_result(member,
-                                  call ? call->fingerprint.bytes : NULL))
+        && chat_member_has_result(
+            member, call ? chat_call_fingerprint(call)->bytes : NULL))
     {
         result->outcome = member->outcome;
         result->payload = member->payload;
@@ -118,6 +118,9 @@ chat_results_chained(chat_results_t *results, const chat_request_t *rq,
         after = own != NULL ? own : after;
 
         member = chat_batch_find(batch, order[i].id);
+        if (own != NULL && chat_call_fingerprint(own) == NULL) {
+            return CHAT_ERROR;
+        }
         if (member == NULL
             || (own != NULL
                 && !chat_gate_overrules(own->outcome, own->approval, member)))
@@ -201,8 +204,9 @@ chat_results_collect(chat_results_t *results, const chat_request_t *rq,
         member = chat_batch_find(&batch, rq->calls[i].id);
 
         if (member != NULL
-            && chat_results_call(results, &rq->calls[i], member, approvals)
-                   != CHAT_OK)
+            && (chat_call_fingerprint(&rq->calls[i]) == NULL
+                || chat_results_call(results, &rq->calls[i], member, approvals)
+                       != CHAT_OK))
         {
             return CHAT_ERROR;
         }
@@ -294,15 +298,24 @@ typedef struct {
 } chat_open_t;
 
 
+static int
+chat_open_compare_ids(const void *one, const void *two)
+{
+    const chat_open_t *a = one;
+    const chat_open_t *b = two;
+
+    return chat_str_compare(a->call->id, b->call->id);
+}
+
+
 /* Sorts the occurrences of a call together, the furthest first. */
 static int
 chat_open_compare(const void *one, const void *two)
 {
-    int                rc;
     const chat_open_t *a = one;
     const chat_open_t *b = two;
+    int                rc = chat_open_compare_ids(one, two);
 
-    rc = chat_str_compare(a->call->id, b->call->id);
     if (rc == 0) {
         rc =
             memcmp(a->call->fingerprint.bytes, b->call->fingerprint.bytes, 16);
@@ -369,9 +382,23 @@ chat_open_list(const chat_results_t *results, const chat_request_t *rq,
                           : CHAT_OPEN_DECIDED;
     }
 
-    if (*n > 1) {
-        qsort(list, *n, sizeof(*list), chat_open_compare);
+    if (*n < 2) {
+        return list;
     }
+
+    /* only calls of one id are compared by their fingerprints */
+    qsort(list, *n, sizeof(*list), chat_open_compare_ids);
+
+    for (i = 1; i < *n; i++) {
+        if (chat_str_eq(list[i - 1].call->id, list[i].call->id)
+            && (chat_call_fingerprint(list[i - 1].call) == NULL
+                || chat_call_fingerprint(list[i].call) == NULL))
+        {
+            return NULL;
+        }
+    }
+
+    qsort(list, *n, sizeof(*list), chat_open_compare);
 
     return list;
 }

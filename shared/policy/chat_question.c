@@ -222,6 +222,7 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
     size_t                  i;
     chat_question_member_t *own;
     const chat_call_t      *call;
+    const chat_digest_t    *fingerprint, *digest;
     chat_table_entry_t     *entry;
 
     chat_table_init(&q->index, q->arena);
@@ -248,7 +249,9 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
         }
 
         entry = chat_table_put(&q->index, own->id);
-        if (entry == NULL) {
+        fingerprint = chat_call_fingerprint(call);
+        digest = chat_call_digest(call);
+        if (entry == NULL || fingerprint == NULL || digest == NULL) {
             return CHAT_ERROR;
         }
 
@@ -259,8 +262,8 @@ chat_gate_members(const chat_request_t *rq, const chat_step_t *step,
         own->needs_result = own->settled && occurrences[i].needs_result;
         own->outcome = call->outcome;
         own->approval = call->approval;
-        memcpy(own->fingerprint, call->fingerprint.bytes, 16);
-        memcpy(own->digest, call->digest.bytes, 16);
+        memcpy(own->fingerprint, fingerprint->bytes, 16);
+        memcpy(own->digest, digest->bytes, 16);
         q->complete = q->complete && own->settled;
         q->needs_result = q->needs_result || own->needs_result;
         q->has_decision |= chat_approval_is_decided(call->approval)
@@ -358,8 +361,8 @@ chat_gate_fact(const chat_call_t *call, int payloads, size_t max_result,
         (*dropped)++;
     }
 
-    chat_facts_result(facts, call->id, call->outcome, &call->digest,
-                      &call->fingerprint, payload);
+    chat_facts_result(facts, call->id, call->outcome, chat_call_digest(call),
+                      chat_call_fingerprint(call), payload);
 }
 
 
@@ -392,7 +395,7 @@ chat_gate_facts(const chat_question_t *q, const chat_request_t *rq,
                 continue;
             }
             chat_facts_call(facts, call->id, call->kind, position++,
-                            &call->fingerprint);
+                            chat_call_fingerprint(call));
         }
 
         chat_gate_fact(call,
@@ -499,7 +502,7 @@ chat_gate_rejoin(const chat_question_t *q, const chat_call_t *calls,
 
     for (i = 0; q->chained && i < ncalls; i++) {
         chat_facts_call(facts, calls[i].id, calls[i].kind, (uint32_t) i,
-                        &calls[i].fingerprint);
+                        chat_call_fingerprint(&calls[i]));
     }
 
     /* a seal is true only together with all calls */

@@ -192,6 +192,7 @@ note_forwarded(chat_replay_t *replay, chat_known_t *known,
     known->outcome = CHAT_OUTCOME_NONE;
     known->approval = CHAT_APPROVAL_NONE;
     known->in_stream = event->failed ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_NONE;
+    known->brought = NULL;
     known->has_fingerprint = event->has_digest;
     known->fingerprint = event->digest;
 
@@ -239,11 +240,23 @@ on_lone_failure(chat_replay_t *replay, chat_known_t *known)
 
 /* 1 if the client has a call with these very arguments. */
 static int
-is_same(const chat_known_t *known, const chat_event_t *event)
+is_same(const chat_replay_t *replay, const chat_known_t *known,
+        const chat_event_t *event)
 {
-    return known != NULL && known->ready && known->has_fingerprint
-           && event->has_digest
-           && chat_fingerprint_eq(&known->fingerprint, &event->digest);
+    const chat_digest_t *fingerprint;
+
+    if (known == NULL || !known->ready || !known->has_fingerprint
+        || !event->has_digest)
+    {
+        return 0;
+    }
+
+    fingerprint = known->brought ? chat_call_fingerprint(known->brought)
+                                 : &known->fingerprint;
+    replay->calls->failed |= fingerprint == NULL;
+
+    return fingerprint != NULL
+           && chat_fingerprint_eq(fingerprint, &event->digest);
 }
 
 
@@ -275,7 +288,7 @@ on_ready(chat_replay_t *replay, const chat_event_t *event)
     opening->known = known;
 
     if (opening->verdict == CHAT_VERDICT_WAIT) {
-        if (is_same(known, event)) {
+        if (is_same(replay, known, event)) {
             decide(replay, opening, CHAT_VERDICT_DROP);
         } else {
             decide(replay, opening, CHAT_VERDICT_FORWARD);
@@ -323,7 +336,8 @@ is_asked_again(const chat_replay_t *replay, const chat_event_t *event)
 static int
 is_result_again(const chat_replay_t *replay, const chat_event_t *event)
 {
-    const chat_known_t *known = target(replay, event->id);
+    const chat_known_t  *known = target(replay, event->id);
+    const chat_digest_t *digest;
 
     if (known == NULL) {
         return 0;
@@ -345,7 +359,14 @@ is_result_again(const chat_replay_t *replay, const chat_event_t *event)
         return 1;
     }
 
-    return known->dropped && !chat_digest_eq(&event->digest, &known->digest);
+    if (!known->dropped) {
+        return 0;
+    }
+
+    digest = chat_call_digest(known->brought);
+    replay->calls->failed |= digest == NULL;
+
+    return digest == NULL || !chat_digest_eq(&event->digest, digest);
 }
 
 

@@ -172,8 +172,9 @@ s15_key_order_is_the_same_call(void **state)
 
     for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         body_read(&body, DIALECT, chat_cstr(bodies[i]));
-        assert_true(chat_fingerprint_eq(&body.rq.calls[0].fingerprint,
-                                        &body.rq.calls[1].fingerprint));
+        assert_true(
+            chat_fingerprint_eq(chat_call_fingerprint(&body.rq.calls[0]),
+                                chat_call_fingerprint(&body.rq.calls[1])));
         body_free(&body);
     }
 }
@@ -189,7 +190,7 @@ digest_of(const char *text, chat_outcome_e outcome)
     body_read(&body, DIALECT, chat_cstr(text));
     assert_int_equal(body.rc, CHAT_OK);
     assert_int_equal(body.rq.calls[0].outcome, outcome);
-    digest = body.rq.calls[0].digest;
+    digest = *chat_call_digest(&body.rq.calls[0]);
     body_free(&body);
     return digest;
 }

@@ -98,8 +98,8 @@ s13_a_dynamic_tool_is_a_call_as_any(void **state)
     assert_str(rq.calls[0].id, "a1");
     assert_str(rq.calls[0].name, "dig");
     assert_str(rq.calls[1].name, "dig");
-    assert_true(
-        chat_digest_eq(&rq.calls[0].fingerprint, &rq.calls[1].fingerprint));
+    assert_true(chat_digest_eq(chat_call_fingerprint(&rq.calls[0]),
+                               chat_call_fingerprint(&rq.calls[1])));
 }
 
 
@@ -148,7 +148,7 @@ fingerprint(const char *input)
              BODY(ASSISTANT("m", PART("a", "input-available", "%s%s"))),
              input != NULL ? ",\"input\":" : "", input != NULL ? input : "");
     assert_int_equal(take(body), CHAT_OK);
-    return rq.calls[0].fingerprint;
+    return *chat_call_fingerprint(&rq.calls[0]);
 }
 
 
@@ -198,7 +198,7 @@ invalid_input_is_known_by_its_raw_text(void **state)
         take(BODY(ASSISTANT(
             "m", PART("a", "output-error", ",\"rawInput\":\"{bad\"")))),
         CHAT_OK);
-    assert_true(chat_digest_eq(&a, &rq.calls[0].fingerprint));
+    assert_true(chat_digest_eq(&a, chat_call_fingerprint(&rq.calls[0])));
 }
 
 

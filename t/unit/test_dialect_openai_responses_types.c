@@ -149,8 +149,8 @@ a_call_is_the_same_in_stream_and_body(void **state)
                         types[i].answer);
         body_read(&body, dialect, chat_buf_str(&text));
         assert_int_equal(body.rq.ncalls, 1);
-        assert_true(
-            chat_fingerprint_eq(&body.rq.calls[0].fingerprint, &fingerprint));
+        assert_true(chat_fingerprint_eq(
+            chat_call_fingerprint(&body.rq.calls[0]), &fingerprint));
         body_free(&body);
     }
 

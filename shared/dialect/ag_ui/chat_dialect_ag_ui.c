@@ -39,11 +39,19 @@ chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call)
 }
 
 
+static const chat_json_t *
+find_args(chat_json_doc_t *doc, const chat_json_t *call)
+{
+    const chat_json_t *function = chat_json_get(doc, call, "function");
+
+    return chat_json_get(doc, function, "arguments");
+}
+
+
 chat_str_t
 chat_ag_ui_call_args(chat_json_doc_t *doc, const chat_json_t *call)
 {
-    const chat_json_t *function = chat_json_get(doc, call, "function");
-    const chat_json_t *args = chat_json_get(doc, function, "arguments");
+    const chat_json_t *args = find_args(doc, call);
 
     return args != NULL && args->type == CHAT_JSON_STRING
                ? chat_json_string(doc, args)
@@ -64,16 +72,21 @@ tool_error(chat_json_doc_t *doc, const chat_json_t *message)
 }
 
 
+chat_outcome_e
+chat_ag_ui_tool_outcome(chat_json_doc_t *doc, const chat_json_t *message)
+{
+    return tool_error(doc, message) ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
+}
+
+
 chat_rc_e
-chat_ag_ui_tool_result(chat_json_doc_t *doc, const chat_json_t *message,
-                       chat_outcome_e *outcome, chat_digest_t *digest)
+chat_ag_ui_tool_digest(chat_json_doc_t *doc, const chat_json_t *message,
+                       chat_digest_t *digest)
 {
     chat_str_t         parts[2];
     chat_digest_t      content;
     const chat_json_t *node = chat_json_get(doc, message, "content");
     const chat_json_t *error = tool_error(doc, message);
-
-    *outcome = error != NULL ? CHAT_OUTCOME_ERROR : CHAT_OUTCOME_OK;
 
     if (node == NULL) {
         chat_digest(chat_cstr("\"\""), digest);
@@ -266,11 +279,10 @@ is_whole(chat_str_t args)
 static chat_str_t
 call_args(chat_transcript_t *t, chat_call_t *call)
 {
-    chat_str_t args = chat_ag_ui_call_args(t->doc, call->node);
+    call->ready = call->result != NULL
+                  || is_whole(chat_ag_ui_call_args(t->doc, call->node));
 
-    call->ready = call->result != NULL || is_whole(args);
-
-    return args;
+    return chat_transcript_args(t, find_args(t->doc, call->node), call);
 }
 
 
@@ -279,11 +291,14 @@ static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     call->payload = chat_json_raw(t->doc, call->result);
+    call->said = call->payload;
 
     if (!call->bare) {
-        chat_transcript_fail(t, chat_ag_ui_tool_result(t->doc, call->result,
-                                                       &call->outcome,
-                                                       &call->digest));
+        /* what the digest is made of must not stand twice */
+        (void) chat_json_get(t->doc, call->result, "content");
+
+        call->outcome = chat_ag_ui_tool_outcome(t->doc, call->result);
+        call->hash = chat_ag_ui_tool_digest;
         return;
     }
 
@@ -292,8 +307,7 @@ call_result(chat_transcript_t *t, chat_call_t *call)
     call->outcome = chat_json_has(t->doc, call->result, "status", "cancelled")
                         ? CHAT_OUTCOME_DENIED
                         : CHAT_OUTCOME_OK;
-    chat_transcript_fail(
-        t, chat_json_digest(t->doc, call->result, &call->digest));
+    call->hash = chat_json_digest;
 }
 
 

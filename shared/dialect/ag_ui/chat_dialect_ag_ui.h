@@ -27,9 +27,10 @@ chat_str_t chat_ag_ui_call_name(chat_json_doc_t *doc, const chat_json_t *call);
 chat_str_t chat_ag_ui_call_args(chat_json_doc_t *doc, const chat_json_t *call);
 
 /* What a tool message says: outcome, and digest of content and error. */
-chat_rc_e chat_ag_ui_tool_result(chat_json_doc_t   *doc,
-                                 const chat_json_t *message,
-                                 chat_outcome_e    *outcome,
-                                 chat_digest_t     *digest);
+chat_outcome_e chat_ag_ui_tool_outcome(chat_json_doc_t   *doc,
+                                       const chat_json_t *message);
+chat_rc_e      chat_ag_ui_tool_digest(chat_json_doc_t   *doc,
+                                      const chat_json_t *message,
+                                      chat_digest_t     *digest);
 
 #endif /* CHAT_DIALECT_AG_UI_H */

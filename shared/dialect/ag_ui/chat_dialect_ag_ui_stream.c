@@ -366,12 +366,9 @@ add_result(reader_t *r, const chat_json_t *node)
         r->answered |= !own->had;
     }
 
-    if (chat_ag_ui_tool_result(r->reader.doc, node, &event->outcome,
-                               &event->digest)
-        != CHAT_OK)
-    {
-        r->reader.calls.failed = 1;
-    }
+    event->outcome = chat_ag_ui_tool_outcome(r->reader.doc, node);
+    r->reader.calls.failed |=
+        chat_ag_ui_tool_digest(r->reader.doc, node, &event->digest) != CHAT_OK;
 
     return event;
 }

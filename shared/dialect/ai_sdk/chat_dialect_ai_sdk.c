@@ -218,14 +218,14 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
-    const char *key =
-        call->outcome == CHAT_OUTCOME_ERROR ? "errorText" : "output";
+    int failed = call->outcome == CHAT_OUTCOME_ERROR;
 
-    if (call->outcome != CHAT_OUTCOME_NONE) {
-        chat_transcript_fail(
+    if (call->outcome != CHAT_OUTCOME_NONE
+        && call->outcome != CHAT_OUTCOME_DENIED) {
+        chat_transcript_value(
             t,
-            chat_ai_sdk_result(t->doc, chat_json_get(t->doc, call->node, key),
-                               call->outcome, &call->payload, &call->digest));
+            chat_json_get(t->doc, call->node, failed ? "errorText" : "output"),
+            failed ? CHAT_AI_SDK_NO_ERROR : CHAT_AI_SDK_NO_OUTPUT, call);
     }
 }
 

@@ -24,14 +24,9 @@ chat_rc_e chat_ai_sdk_resolve_pending(chat_json_doc_t     *doc,
  */
 void chat_ai_sdk_tell(const chat_result_t *results, size_t n, chat_buf_t *out);
 
-/*
- * Text and digest of a result as it stands in a body or an event: node is the
- * output, or the error text. A value that is absent counts as null, an absent
- * error text as "". CHAT_ERROR: no memory.
- */
-chat_rc_e chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
-                             chat_outcome_e outcome, chat_str_t *text,
-                             chat_digest_t *digest);
+/* What an absent output counts as, and an absent error text. */
+#define CHAT_AI_SDK_NO_OUTPUT "null"
+#define CHAT_AI_SDK_NO_ERROR "\"\""
 
 /* The last of the messages, or the only one; NULL: there is none. */
 const chat_json_t *chat_ai_sdk_last_message(chat_json_doc_t *doc);

@@ -201,30 +201,10 @@ decide(reader_t *r, unsigned value)
 }
 
 
-chat_rc_e
-chat_ai_sdk_result(chat_json_doc_t *doc, const chat_json_t *node,
-                   chat_outcome_e outcome, chat_str_t *text,
-                   chat_digest_t *digest)
-{
-    if (outcome == CHAT_OUTCOME_DENIED) {
-        return CHAT_OK;
-    }
-
-    if (node == NULL) {
-        *text = chat_cstr(outcome == CHAT_OUTCOME_ERROR ? "\"\"" : "null");
-        chat_digest(*text, digest);
-        return CHAT_OK;
-    }
-
-    *text = chat_json_raw(doc, node);
-
-    return chat_json_digest(doc, node, digest);
-}
-
-
 static void
 read_output(reader_t *r, unsigned outcome)
 {
+    int                failed = outcome == CHAT_OUTCOME_ERROR;
     const chat_json_t *node;
     chat_event_t      *event;
 
@@ -236,14 +216,22 @@ read_output(reader_t *r, unsigned outcome)
         event->outcome = CHAT_OUTCOME_PARTIAL;
     }
 
-    node = member(r, outcome == CHAT_OUTCOME_ERROR ? "errorText" : "output");
+    node = member(r, failed ? "errorText" : "output");
 
-    if (chat_ai_sdk_result(r->reader.doc, node, event->outcome, &event->text,
-                           &event->digest)
-        != CHAT_OK)
-    {
-        r->reader.calls.failed = 1;
+    if (outcome == CHAT_OUTCOME_DENIED) {
+        return;
     }
+
+    if (node == NULL) {
+        event->text =
+            chat_cstr(failed ? CHAT_AI_SDK_NO_ERROR : CHAT_AI_SDK_NO_OUTPUT);
+        chat_digest(event->text, &event->digest);
+        return;
+    }
+
+    event->text = chat_json_raw(r->reader.doc, node);
+    r->reader.calls.failed |=
+        chat_json_digest(r->reader.doc, node, &event->digest) != CHAT_OK;
 }
 
 

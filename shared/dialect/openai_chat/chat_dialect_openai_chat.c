@@ -129,7 +129,7 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 
     call->name = chat_json_text(t->doc, function, "name");
 
-    return arguments_text(t->doc, find_arguments(t->doc, function));
+    return chat_transcript_args(t, find_arguments(t->doc, function), call);
 }
 
 

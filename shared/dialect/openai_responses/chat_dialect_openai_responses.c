@@ -147,9 +147,10 @@ chat_responses_call(chat_json_doc_t *doc, const chat_json_t *item,
 }
 
 
-chat_str_t
-chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
-                    const chat_responses_type_t *type)
+/* The value of the arguments: a string with them, or they themselves. */
+static const chat_json_t *
+find_args(chat_json_doc_t *doc, const chat_json_t *item,
+          const chat_responses_type_t *type)
 {
     const chat_json_t *args, *core;
 
@@ -160,12 +161,20 @@ chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
         args = chat_json_get(doc, item, "actions");
     }
 
-    if (args != NULL && args->type == CHAT_JSON_STRING) {
-        return chat_json_string(doc, args);
-    }
-
     core = type->core ? chat_json_get(doc, args, type->core) : NULL;
-    return chat_json_raw(doc, core ? core : args);
+    return core ? core : args;
+}
+
+
+chat_str_t
+chat_responses_args(chat_json_doc_t *doc, const chat_json_t *item,
+                    const chat_responses_type_t *type)
+{
+    const chat_json_t *args = find_args(doc, item, type);
+
+    return args != NULL && args->type == CHAT_JSON_STRING
+               ? chat_json_string(doc, args)
+               : chat_json_raw(doc, args);
 }
 
 
@@ -270,7 +279,33 @@ call_args(chat_transcript_t *t, chat_call_t *call)
 
     (void) chat_responses_call(t->doc, call->node, &read);
 
-    return chat_responses_args(t->doc, call->node, read.type);
+    return chat_transcript_args(t, find_args(t->doc, call->node, read.type),
+                                call);
+}
+
+
+/* The digest of what an answer says: of two members, where it has them. */
+static chat_rc_e
+hash_answer(chat_json_doc_t *doc, const chat_json_t *item, chat_digest_t *out)
+{
+    size_t                       i;
+    chat_rc_e                    rc = CHAT_OK;
+    chat_str_t                   id, parts[2] = { 0 };
+    chat_digest_t                digests[2] = { 0 };
+    const chat_json_t           *says;
+    const chat_responses_type_t *type = find_answer(doc, item, &id);
+
+    for (i = 0; i < 2 && rc == CHAT_OK; i++) {
+        parts[i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
+
+        says = type->says[i] ? chat_json_get(doc, item, type->says[i]) : NULL;
+        if (says != NULL) {
+            rc = chat_json_digest(doc, says, &digests[i]);
+        }
+    }
+
+    chat_digest_parts(parts, 2, out);
+    return rc;
 }
 
 
@@ -278,10 +313,10 @@ static void
 call_result(chat_transcript_t *t, chat_call_t *call)
 {
     size_t                       i;
-    chat_str_t                   id, parts[2];
-    chat_digest_t                digests[2] = { 0 };
-    const chat_json_t           *says;
-    const chat_responses_type_t *type = find_answer(t->doc, call->result, &id);
+    chat_str_t                   id;
+    const chat_responses_type_t *type;
+
+    type = find_answer(t->doc, call->result, &id);
 
     if (call->bare) {
         call->kind = type->kind;
@@ -298,27 +333,22 @@ call_result(chat_transcript_t *t, chat_call_t *call)
     }
 
     call->payload = chat_json_raw(t->doc, call->result);
+    call->said = call->payload;
+    call->hash = hash_answer;
     call->outcome = CHAT_OUTCOME_OK;
+
+    /* what the digest is made of must not stand twice */
+    for (i = 0; i < 2; i++) {
+        if (type->says[i] != NULL) {
+            (void) chat_json_get(t->doc, call->result, type->says[i]);
+        }
+    }
 
     if (type->form == CHAT_RESPONSES_PATCH
         && chat_json_has(t->doc, call->result, type->says[0], "failed"))
     {
         call->outcome = CHAT_OUTCOME_ERROR;
     }
-
-    for (i = 0; i < 2; i++) {
-        parts[i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
-
-        says = type->says[i]
-                   ? chat_json_get(t->doc, call->result, type->says[i])
-                   : NULL;
-        if (says != NULL) {
-            chat_transcript_fail(t,
-                                 chat_json_digest(t->doc, says, &digests[i]));
-        }
-    }
-
-    chat_digest_parts(parts, 2, &call->digest);
 }
 
 
