@@ -116,7 +116,7 @@ typedef struct {
     ngx_uint_t (*outlives)(ngx_chat_ctx_t *ctx);
 } ngx_chat_recorder_t;
 
-/* A question to the store; its verbs are in store/ngx_chat_ask.h. */
+/* A query to the store; its verbs are in store/ngx_chat_ask.h. */
 struct ngx_chat_ask_s {
     chat_store_op_t op;
     ngx_chat_ctx_t *ctx; /* the request's */
@@ -124,7 +124,7 @@ struct ngx_chat_ask_s {
                  size_t n);
 };
 
-/* One question for the payloads of one step. */
+/* One query for the payloads of one step. */
 struct ngx_chat_lookup_s {
     ngx_chat_ask_t ask;    /* first */
     size_t         step;   /* index in rq.steps */
@@ -145,7 +145,7 @@ typedef struct {
 
 /* The batch that a request answers, and what the store says of it. */
 typedef struct {
-    ngx_chat_ask_t    ask;  /* the question that the request waits for */
+    ngx_chat_ask_t    ask;  /* the query that the request waits for */
     chat_arena_t     *look; /* lives until the next look at the store */
     chat_question_t   q;
     u_char            id[NGX_INT_T_LEN + 1]; /* of the request, in claims */

@@ -45,7 +45,7 @@ wait_for_client(ngx_http_request_t *r, ngx_uint_t again)
 }
 
 
-/* Lets go of what the client has taken: all that it was sent. */
+/* Frees what was sent: the client has taken all of it. */
 static void
 release(ngx_chat_follow_t *follow)
 {
@@ -67,7 +67,7 @@ set_bytes(ngx_buf_t *b, chat_str_t bytes)
 }
 
 
-/* Sends own bytes; NGX_ERROR: no memory. */
+/* Sets own bytes as the next output; NGX_ERROR: no memory. */
 static ngx_int_t
 set_own(ngx_chat_follow_t *follow)
 {
@@ -76,7 +76,7 @@ set_own(ngx_chat_follow_t *follow)
 }
 
 
-/* Sends the next bytes of the chunk, rewritten where that is due. */
+/* Sets the next bytes of the chunk as output, rewritten if necessary. */
 static ngx_int_t
 send_chunk(ngx_chat_follow_t *follow, ngx_chat_chunk_t *chunk)
 {
@@ -102,8 +102,8 @@ send_chunk(ngx_chat_follow_t *follow, ngx_chat_chunk_t *chunk)
 
 
 /*
- * Ends the response with own bytes; is_whole: as a complete one. Of a
- * subrequest the page around it may go on.
+ * Ends the response with own bytes; is_whole: as a complete one. The end of a
+ * subrequest does not end the page around it.
  */
 static ngx_int_t
 send_last(ngx_chat_ctx_t *ctx, ngx_uint_t is_whole)
@@ -127,8 +127,8 @@ send_last(ngx_chat_ctx_t *ctx, ngx_uint_t is_whole)
 
 
 /*
- * Ends a stream that goes no further with these words; empty: with the
- * dialect's words for a client that is too slow.
+ * Ends a stream before its end with these words. Empty ones: with the
+ * dialect's event for a client that is too slow.
  */
 static ngx_int_t
 send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
@@ -418,8 +418,8 @@ ngx_chat_follow_end(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 
 
 /*
- * The head's headers: those that the answer does not get here anyway are
- * added by the header filter, as are the lines of ctx->barrier.cors.
+ * Keeps the head's headers in ctx->barrier.cors. The header filter adds those
+ * of them that the response does not have by then.
  */
 static ngx_int_t
 set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
@@ -438,7 +438,7 @@ set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
         } else if (admits || !chat_recording_is_cors(name)
                    || ngx_chat_headers_is(name, "vary"))
         {
-            /* what others have put into the store is looked at once more */
+            /* others may write to the store: it checks each line again */
             chat_recording_header(&lines, name, value);
         }
     }
@@ -448,7 +448,7 @@ set_headers(ngx_chat_ctx_t *ctx, const chat_recording_head_t *head)
 }
 
 
-/* The header that the head of the reader's record says. */
+/* Sends status and headers of the recording's head. */
 static ngx_int_t
 send_header(ngx_chat_ctx_t *ctx, const ngx_chat_reader_t *reader)
 {

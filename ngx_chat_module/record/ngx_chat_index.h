@@ -3,7 +3,7 @@
  *
  * Under "chat_record on" each answer of a known conversation is indexed before
  * its request goes upstream, so that a client that comes back finds it from
- * its first moment on. Promises: a request waits for one question to the store
+ * its first moment on. Promises: a request waits for one query of the store
  * at most, or two where the index is full, and goes on without an entry where
  * the store does not reply.
  */

@@ -1,7 +1,7 @@
 /*
  * ngx_chat_reader.h: the recordings that requests of this worker follow.
  *
- * A worker has one reader per recording: one watch, one question to the store
+ * A worker has one reader per recording: one watch, one query of the store
  * at a time, and the chunks that were read, kept until the last follower has
  * left. So the store is asked once per worker, however many requests follow.
  * Promises: a follower gets all bytes from its place on, once and in order, or

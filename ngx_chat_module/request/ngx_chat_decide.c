@@ -22,7 +22,7 @@
 static void find_batch(ngx_chat_ctx_t *ctx);
 
 
-/* Reports an action; verdict: of PASS. */
+/* Reports an action; verdict: $chat_verdict if the action is PASS. */
 static void
 act(ngx_chat_ctx_t *ctx, chat_action_e action, ngx_chat_verdict_e verdict)
 {
@@ -624,7 +624,7 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 }
 
 
-/* The action as $chat_verdict where nothing is to be changed. */
+/* $chat_verdict of an action that is only observed, not performed. */
 static ngx_chat_verdict_e
 observed(const chat_act_t *of)
 {

@@ -149,7 +149,7 @@ ngx_int_t ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts);
 /* Looks at the batch once more, now or after the answer under way. */
 void ngx_chat_watch_look(ngx_chat_ctx_t *ctx);
 
-/* Ends all questions and watches; safe at any time. */
+/* Ends all queries and watches; safe at any time. */
 void ngx_chat_watch_end(ngx_chat_ctx_t *ctx);
 
 /* ngx_chat_quota.c */

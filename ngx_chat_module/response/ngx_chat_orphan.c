@@ -2,12 +2,13 @@
  * ngx_chat_orphan.c: an upstream that outlives its client while other requests
  * follow.
  *
- * Our handlers stand before the upstream's own, which would end the request
- * when its client leaves. When it does the store is asked once a second
- * whether a living worker follows; the answer goes on being read and recorded,
- * and what was meant for the client is swallowed.
- * Promises: without a follower the request ends within a second; nothing is
- * sent to the client that left.
+ * Our handlers run before the upstream's own, which would end the request when
+ * its client leaves. After that the module queries the store once a second
+ * whether a live worker follows. The answer is still read and recorded, and
+ * the client's output is discarded. An answer that a client can resume needs
+ * no follower, within bounds (outlives()).
+ * Promises: any other answer without a follower ends within a second; nothing
+ * is sent to the client that left.
  */
 
 #include <ngx_config.h>

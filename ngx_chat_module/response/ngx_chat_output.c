@@ -141,7 +141,7 @@ add_special(ngx_chat_chain_t *chain, ngx_uint_t last)
 }
 
 
-/* The upstream gets this buffer back when all that goes out has gone. */
+/* The upstream gets this buffer back when all output has been sent. */
 static ngx_int_t
 take_input(ngx_chat_ctx_t *ctx, ngx_buf_t *in)
 {
@@ -172,7 +172,8 @@ add_injected(ngx_chat_chain_t *chain)
 }
 
 
-/* 1 if they are to be added before the first event, or else behind it. */
+/* 1 if injected events are due; before: in front of the first event, else
+ * behind it. */
 static ngx_uint_t
 must_inject(ngx_chat_ctx_t *ctx, ngx_uint_t before)
 {
@@ -200,8 +201,8 @@ add_piece(ngx_chat_chain_t *chain, const chat_piece_t *piece,
 }
 
 
-/* The same, with the injected events behind the first event if that ends in
- * it. */
+/* Adds a piece, and the injected events behind the first event if that ends
+ * in the piece. */
 static ngx_int_t
 add_around(ngx_chat_chain_t *chain, chat_piece_t piece, ngx_buf_t *carrier)
 {
@@ -374,7 +375,8 @@ add_end(ngx_chat_chain_t *chain, const char *reason)
 }
 
 
-/* 1 if this flush says that the upstream broke off, to a client or others. */
+/* 1 if this flush means that the upstream broke off, and that its client, or
+ * a follower of an orphaned upstream, must learn it. */
 static ngx_uint_t
 is_break(ngx_chat_ctx_t *ctx, ngx_buf_t *b)
 {

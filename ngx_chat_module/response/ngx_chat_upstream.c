@@ -92,8 +92,8 @@ ngx_chat_upstream_stop(ngx_chat_ctx_t *ctx, ngx_uint_t patient)
         return rc;
     }
 
-    /* there is no stream to end: the request ends, and its upstream gives the
-       count back */
+    /* there is no stream to end, so the request ends; the end of its upstream
+       decrements the count */
     r->main->count++;
 
     if (ctx->response.answered || ngx_chat_orphan_is(ctx)
@@ -235,8 +235,8 @@ on_input(void *data, ssize_t bytes)
     filter->burst += (size_t) bytes;
 
     if (filter->burst >= NGX_CHAT_UPSTREAM_BURST && c->read->ready) {
-        /* NGINX reads while there is something to be read, but a store keeps
-           only so much of a recording: its readers come in between */
+        /* NGINX reads as long as there is data, but a store keeps only a part
+           of a recording: its readers get a turn now */
         filter->burst = 0;
         ngx_chat_nginx_upstream_yield(c);
     }

@@ -1,10 +1,9 @@
 /*
  * chat_recording.c: see chat_recording.h.
  *
- * The head is text: "<status> <length of message>
-", the message's id, then
- * the header lines. A reader checks these: others may write to the store, and
- * the lines become headers of an answer.
+ * The head is text: a line with the status and the length of the message's id,
+ * then that id, then the header lines. A reader checks these: others may write
+ * to the store, and the lines become headers of an answer.
  */
 
 #include "facts/chat_recording.h"

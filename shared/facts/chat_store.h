@@ -2,14 +2,14 @@
  * chat_store.h: the contract of a store.
  *
  * A store keeps sets of facts under keys; it knows nothing of what they mean.
- * Laws, for every store: a fact is put if absent and never changed, only taken
- * away by drop() and clear(); the facts
- * of one join become visible together; done() never fires inside the call
- * that asked; after cancel() it never fires, and cancel() is always safe,
- * after completion and twice too; a join that added anything notifies every
- * worker named in a wait/<worker> fact and the last claim's; a notification
- * says "look again" and carries no state; it may come without need and may
- * coalesce.
+ * Laws, for every store: a join adds a fact only if it is absent, and never
+ * changes one; only drop() and clear() remove facts; the facts of one join
+ * become visible together; done() is never called inside the call that
+ * queries, nor after cancel(), which is always safe, after done() and twice
+ * too; a join that added anything notifies every worker named in a
+ * wait/<worker> fact, and that of the last claim; a notification says "look
+ * again" and carries no state; it may come without need, and several may come
+ * as one.
  */
 
 #ifndef CHAT_STORE_H
@@ -26,11 +26,11 @@ typedef struct chat_store_s    chat_store_t;
 typedef struct chat_store_op_s chat_store_op_t;
 
 /*
- * A question under way. The caller owns it, zeroes it before first use, sets
+ * A query under way. The caller owns it, zeroes it before first use, sets
  * done and data, and may use it again after done() or cancel(). facts (and
  * the payloads in them, for payloads()) are valid inside done() only. rc:
- * CHAT_OK; CHAT_LIMIT: the store has no room for these facts; CHAT_ERROR: it
- * could not be asked, and what was to be put may stand or not.
+ * CHAT_OK; CHAT_LIMIT: the store has no room for these facts; CHAT_ERROR: the
+ * query failed, and the store may have the facts or not.
  */
 struct chat_store_op_s {
     void (*done)(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
@@ -57,8 +57,8 @@ struct chat_store_watch_s {
 
 typedef enum {
     CHAT_STORE_UP,
-    CHAT_STORE_RECONNECTING, /* lost just now: questions wait a little */
-    CHAT_STORE_UNAVAILABLE   /* each question fails at once */
+    CHAT_STORE_RECONNECTING, /* lost just now: queries wait a little */
+    CHAT_STORE_UNAVAILABLE   /* each query fails at once */
 } chat_store_state_e;
 
 struct chat_store_s {
@@ -179,7 +179,7 @@ chat_store_alive(void *data, chat_str_t worker)
 }
 
 
-/* 1 if questions of this key fail at once. */
+/* 1 if queries of this key fail at once. */
 static inline int
 chat_store_is_unavailable(chat_store_t *store, const chat_key_t *key)
 {

@@ -109,7 +109,7 @@ typedef struct {
                            twin/, unless it claims */
     int         merge;  /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
-    int    attach;  /* EMPTY, CONFLICT, PASS, OUTCOME: the record of attempt
+    int    attach;  /* EMPTY, CONFLICT, PASS, OUTCOME: a recording of attempt
                            k, if there is one, is its answer */
     size_t missing; /* members without an outcome */
 } chat_decision_t;

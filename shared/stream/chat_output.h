@@ -29,8 +29,8 @@ void chat_output_free(chat_output_t *output);
 void chat_output_begin(chat_output_t *output);
 
 /*
- * These bytes go out; of the input they must stay where they are. With other
- * bytes goes what was appended to output->own.
+ * Adds bytes to the output. Bytes of the input are not copied: they must stay
+ * where they are. Other bytes follow what was appended to output->own.
  */
 void chat_output_add(chat_output_t *output, chat_str_t bytes, int in_input);
 

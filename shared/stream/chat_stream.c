@@ -136,7 +136,7 @@ pass_own(chat_stream_t *stream, chat_buf_t *bytes)
 }
 
 
-/* Sets the verdicts that were waited for. 0: one of them still is. */
+/* Sets the verdicts that events wait for. 0: one is not known yet. */
 static int
 resolve(chat_parsed_t *parsed)
 {
@@ -156,7 +156,7 @@ resolve(chat_parsed_t *parsed)
 }
 
 
-/* What goes out of a frame of which calls were dropped. */
+/* Sends the rest of a frame, without the dropped calls. */
 static chat_rc_e
 cut(chat_stream_t *stream, const chat_parsed_t *parsed)
 {
@@ -198,7 +198,7 @@ cut(chat_stream_t *stream, const chat_parsed_t *parsed)
 }
 
 
-/* The frame leaves: all its verdicts are known. */
+/* Sends, cuts or drops a frame, all verdicts of which are known. */
 static chat_rc_e
 leave(chat_stream_t *stream, const chat_parsed_t *parsed)
 {
@@ -237,7 +237,7 @@ leave(chat_stream_t *stream, const chat_parsed_t *parsed)
         return cut(stream, parsed);
     }
 
-    /* Without indexes a frame goes if all that it says was dropped. */
+    /* Without indexes a frame is dropped if all its events were. */
     all = !numbered && said != 0 && dropped == said;
     if (!all) {
         pass(stream, parsed->frame.raw, parsed->frame.in_input);
@@ -247,7 +247,7 @@ leave(chat_stream_t *stream, const chat_parsed_t *parsed)
 }
 
 
-/* Lets go what no longer waits. */
+/* Lets frames leave the quarantine, up to the first that still waits. */
 static chat_rc_e
 drain(chat_stream_t *stream)
 {
@@ -267,7 +267,7 @@ drain(chat_stream_t *stream)
 }
 
 
-/* The frame goes where it belongs: out, or behind those that wait. */
+/* Lets the frame leave, or puts it into quarantine behind the others. */
 static chat_rc_e
 route(chat_stream_t *stream, chat_parsed_t *parsed)
 {
@@ -322,7 +322,7 @@ fingerprint(chat_stream_t *stream, chat_event_t *event)
 }
 
 
-/* The verdict on one event, and what it leaves behind. */
+/* Judges one event, and keeps the arguments of its call. */
 static void
 judge(chat_stream_t *stream, chat_event_t *event)
 {
@@ -368,7 +368,7 @@ is_lone_failure(const chat_event_t *open, const chat_event_t *ready)
 }
 
 
-/* Judges all events of a frame; then it goes its way. */
+/* Judges all events of a frame, and routes it. */
 static chat_rc_e
 judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
 {
@@ -378,7 +378,7 @@ judge_all(chat_stream_t *stream, chat_parsed_t *parsed)
     size_t        left = parsed->events.count;
 
     for (/* void */; left != 0; event++, left--) {
-        /* A module nearer to the provider reports it as an error. */
+        /* A module nearer to the provider reports an interruption so. */
         if (event->type == CHAT_EVENT_TURN_END && event->end == CHAT_END_FAILED
             && chat_str_has(parsed->frame.data, CHAT_STREAM_CUT))
         {
@@ -552,7 +552,7 @@ take(chat_stream_t *stream, chat_sse_rc_e what, const chat_frame_t *frame)
 
 /*
  * There is no memory: all that has not gone out does so as it came, and from
- * now on nothing is looked at. frame was not done with; NULL: there is none.
+ * now on nothing is looked at. frame: the one in progress; NULL: none.
  */
 static void
 give_up(chat_stream_t *stream, const chat_frame_t *frame)
@@ -665,7 +665,7 @@ take_all(chat_stream_t *stream, chat_str_t input)
 }
 
 
-/* Ends a call of the owner's. */
+/* Ends a push or finish: returns its output. */
 static chat_rc_e
 end(chat_stream_t *stream, const chat_piece_t **pieces, size_t *n)
 {

@@ -84,7 +84,7 @@ chat_stream_t *chat_stream_create(const chat_stream_conf_t *conf);
 void           chat_stream_destroy(chat_stream_t *stream);
 
 /*
- * Takes the next bytes and answers the output that may go on now: pieces[0..n)
+ * Takes the next bytes and returns the output that may be sent: pieces[0..n)
  * valid until the next call; pieces of the input are in the input's order.
  * Without memory to read on, all that waits and all that comes passes as it
  * is. CHAT_ERROR: bytes of the output are lost.
@@ -94,7 +94,7 @@ chat_rc_e chat_stream_push(chat_stream_t *stream, chat_str_t input,
 
 /*
  * The bytes are over. reason NULL: they ended as an HTTP body ends; else how
- * they broke off (reset, timeout, eof...). Answers the last output: what was
+ * they broke off (reset, timeout, eof...). Returns the last output: what was
  * still waiting, or the dialect's interrupted event in place of an unfinished
  * frame. aborted: the client left (nothing more is written).
  */

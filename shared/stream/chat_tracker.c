@@ -101,9 +101,9 @@ is_member(const chat_tracked_t *call)
 
 
 /*
- * By this record a request finds the step's batch if it names nothing but the
- * conversation. It takes the first name if it is chained, so that name comes
- * from the chain.
+ * Adds the step to the conversation index, where a request that names only the
+ * conversation finds its batch. A chained request uses the first name, so that
+ * is the name of the chain.
  */
 static void
 put_record(chat_tracker_t *track)
@@ -216,7 +216,7 @@ break_step(chat_tracker_t *track)
 }
 
 
-/* Too much to follow: what the store heard of the step is taken back. */
+/* Stops tracking a step that is too long, and marks its batch as broken. */
 static void
 give_up(chat_tracker_t *track)
 {

@@ -630,7 +630,7 @@ redis_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 }
 
 
-/* Adds the id of a piece. */
+/* Adds the id of an entry. */
 static void
 add_id(ngx_chat_redis_cmd_t *cmd, uint64_t position)
 {
@@ -663,7 +663,7 @@ redis_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    /* half of the room is reserved for facts; a dropped piece is a gap */
+    /* half of the room is reserved for facts; a dropped entry is a gap */
     if (position == UINT64_MAX
         || redis->cluster.retry_bytes + client_of(redis, key)->bytes
                    + bytes.len

@@ -2,8 +2,8 @@
  * ngx_chat_redis_notify.c: see ngx_chat_redis_notify.h.
  *
  * A PING each second shows that the connection works: a subscriber that sends
- * nothing does not notice a broken one. Without a subscription all keys count
- * as changed with each attempt to get one.
+ * nothing does not notice a broken one. After two failures in a row all keys
+ * count as changed with each attempt to subscribe.
  */
 
 #include <ngx_config.h>

@@ -135,7 +135,8 @@ wake(const ngx_chat_shm_slot_t *slot)
 }
 
 
-/* The attempts of a dead worker have ended: all keys count as changed. */
+/* The attempts of a worker that died or exits have ended: for all workers all
+ * keys count as changed. */
 static void
 wake_all(ngx_chat_shm_ctx_t *ctx)
 {
