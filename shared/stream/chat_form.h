@@ -1,12 +1,12 @@
 /*
  * chat_form.h: frames of a form that the stream had before.
  *
- * A provider writes frame after frame in the same words. Of a frame that was
- * parsed and read, a form is learnt: where it has a string or a number that
- * the reader did not look at, any other may stand, and so may any other piece
- * of a call's arguments. All other bytes must be the same. A frame of that
- * form means the same: nothing, or the next piece of the same call. It is
- * valid JSON, too, so it is neither framed nor parsed nor read.
+ * A provider writes frame after frame in the same words. The core learns a
+ * form from a frame that it has parsed and read. In a later frame of that form
+ * the strings and numbers that the reader did not look at may differ, and so
+ * may the piece of a call's arguments. All other bytes must be the same. Such
+ * a frame has the same meaning: nothing, or the next piece of the same call.
+ * It is valid JSON, too, so it is neither framed nor parsed nor read.
  *
  * Forms hold until a frame means anything else, as that may change what a
  * reader makes of later ones. Time is linear in the bytes.

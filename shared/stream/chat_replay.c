@@ -42,7 +42,7 @@ decide(chat_replay_t *replay, chat_opening_t *opening, chat_verdict_e verdict)
 }
 
 
-/* What the client has of the event's id; NULL: it has none that is kept. */
+/* The client's call with the event's id; NULL: none is kept. */
 static chat_known_t *
 learn(chat_replay_t *replay, const chat_event_t *event)
 {
@@ -169,7 +169,7 @@ on_args(chat_replay_t *replay, const chat_event_t *event)
         return opening->verdict;
     }
 
-    /* Arguments without an opening would take a complete call back. */
+    /* Arguments without an opening would make a complete call incomplete. */
     known = chat_calls_known(replay->calls, event->id);
     if (known == NULL && opening != NULL) {
         known = opening->known;

@@ -354,9 +354,8 @@ put_approval(chat_json_doc_t *doc, const chat_json_t *part,
 
 
 /*
- * A part that waits for an approval has it then; a settled one gets the
- * decision that its approval lacks, if that fits: any other would leave it as
- * invalid as it is.
+ * Writes the decision into a part that waits for one. A settled part gets only
+ * a decision that fits its outcome; with any other it would stay invalid.
  */
 static chat_rc_e
 write_decision(chat_json_doc_t *doc, const chat_result_t *result,
