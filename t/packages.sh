@@ -14,7 +14,7 @@ wanted()
             ;;
         module)
             echo make gcc libc6-dev nginx nginx-dev
-            echo libyajl-dev libhiredis-dev libssl-dev
+            echo libhiredis-dev libssl-dev
             ;;
         unit)
             echo make gcc libc6-dev libcmocka-dev libyajl-dev libssl-dev
@@ -47,8 +47,8 @@ wanted()
             echo gcc libc6-dev
             ;;
         builds)
-            echo make gcc clang libc6-dev libyajl-dev libhiredis-dev
-            echo libssl-dev libpcre2-dev zlib1g-dev
+            echo make gcc clang libc6-dev libhiredis-dev libssl-dev
+            echo libpcre2-dev zlib1g-dev
             ;;
         *)
             echo "$0: unknown task $task" >&2
