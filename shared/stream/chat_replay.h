@@ -34,7 +34,7 @@ typedef struct {
                                         a call with a strong one (see
                                         chat_id_is_strong()) is a replay */
     size_t              waiting;     /* openings */
-    uint32_t            step; /* of the stream; 0: continues the client's */
+    uint32_t            step;  /* of the stream; 0: continues the client's */
     int                 fresh; /* no event since the last STEP_RESET */
     chat_replay_count_t count;
 } chat_replay_t;
