@@ -176,8 +176,8 @@ stop_waiting(ngx_chat_resume_t *resume)
 
 
 /*
- * 1 if the client waits on although no request is held any more: a page whose
- * hold ended by a bounce sends its request again at once.
+ * 1 if the client waits on although no request is held any more: after a
+ * bounce a page sends its request again at once.
  */
 static ngx_uint_t
 may_be_sent_again(ngx_chat_resume_t *resume)

@@ -2,9 +2,9 @@
  * ngx_chat_index.c: see ngx_chat_index.h.
  *
  * One join adds the stream to the index and watches the index, where a request
- * to stop it appears. A stream is stopped like one whose upstream falls
- * silent, so its client and its followers get the dialect's own last event;
- * before its first byte the request just ends.
+ * to stop it appears. The worker stops a stream as if its upstream
+ * had fallen silent, so its client and its followers get the dialect's own
+ * last event; before its first byte the request just ends.
  */
 
 #include <ngx_config.h>

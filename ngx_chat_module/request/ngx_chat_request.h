@@ -108,9 +108,9 @@ ngx_int_t ngx_chat_tenant(ngx_http_request_t        *r,
                           chat_digest_t *tenant);
 
 /*
- * Fills in the tenant of ctx->scope, whose conversation is known. Warns, once
- * per worker, of an empty one, and of a conversation that was seen under
- * another tenant before. NGX_ERROR: no memory.
+ * Fills in the tenant of ctx->scope; its conversation is already set. Warns,
+ * once per worker, of an empty tenant, and of a conversation that an earlier
+ * request sent under another tenant. NGX_ERROR: no memory.
  */
 ngx_int_t ngx_chat_tenant_find(ngx_chat_ctx_t *ctx);
 

@@ -15,7 +15,7 @@
 #define CHAT_JSON_FEW 8    /* nodes that are allocated at first, and */
 #define CHAT_JSON_MANY 256 /* at a time of a large text */
 
-/* An array or object whose end has not come yet. */
+/* An array or object that the parser has not closed yet. */
 typedef struct {
     chat_json_t  *node;
     chat_json_t **tail; /* where its next child goes */
@@ -96,7 +96,7 @@ add_value(chat_json_parser_t *parser, chat_json_type_e type,
 }
 
 
-/* Begins an array or object, whose bracket ends here. */
+/* Begins an array or object; its opening bracket ends here. */
 static chat_rc_e
 add_open(chat_json_parser_t *parser, chat_json_type_e type)
 {
@@ -136,7 +136,7 @@ read_word(chat_json_parser_t *parser, chat_json_type_e type, const char *word)
 }
 
 
-/* Moves behind the string whose opening quote is here. */
+/* Moves behind the string that starts here with its opening quote. */
 static int
 read_string(chat_json_parser_t *parser)
 {

@@ -38,7 +38,7 @@ is_hex(unsigned char c)
 }
 
 
-/* Behind the escape whose backslash p points to; NULL: it is none. */
+/* p: a backslash. Returns the end of its escape; NULL: it is invalid. */
 static const unsigned char *
 escape_end(const unsigned char *p, const unsigned char *end, unsigned *has)
 {

@@ -13,9 +13,9 @@
 #define CHAT_JSON_VARIED 2  /* one that could be written otherwise */
 
 /*
- * The quote behind the string whose text begins at p. end: there is none;
- * NULL: a control character, an escape or a character that is not valid.
- * Adds to *has.
+ * Returns the closing quote of a string; its text begins at p. Returns end if
+ * the string has no closing quote, NULL if the text has a control character,
+ * an invalid escape or an invalid character. Adds to *has.
  */
 const unsigned char *chat_json_string_end(const unsigned char *p,
                                           const unsigned char *end,

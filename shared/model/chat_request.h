@@ -73,7 +73,7 @@ typedef struct {
     uint32_t        step;          /* index in steps[] */
     unsigned        quoted : 1;    /* args are JSON: a string with them */
     unsigned        ready : 1;     /* its arguments are complete */
-    unsigned        bare : 1;      /* a result whose call is not in the body */
+    unsigned        bare : 1;      /* a result without its call in the body */
     unsigned        undecided : 1; /* settled, but its approval does not say
                                       how it was decided */
     unsigned        dynamic : 1;   /* ai_sdk: a dynamic-tool part */

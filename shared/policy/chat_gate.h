@@ -173,7 +173,7 @@ chat_act_t chat_gate_act(const chat_question_t *q,
                          const chat_decision_t *decision,
                          const chat_terms_t    *terms);
 
-/* The reply to a request whose hold is over. */
+/* The reply to a request when its hold ends. */
 chat_reply_e chat_gate_incomplete(const chat_dialect_t *dialect);
 
 /*

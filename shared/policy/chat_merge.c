@@ -58,9 +58,10 @@ chat_results_add(chat_results_t *results, const chat_result_t *result)
 
 
 /*
- * Fills in what the store has for a call, whose fingerprint is made; returns 0
- * if it has nothing that may go into the body. A stored decision replaces the
- * body's; approvals: it is also added where the body has none.
+ * Fills in what the store has for a call; the call must have its fingerprint.
+ * Returns 0 if the store has nothing that may go into the body. A stored
+ * decision replaces the body's; approvals: it is also added where the body has
+ * none.
  */
 static int
 chat_results_fill(chat_result_t *result, const chat_member_t *member,

@@ -76,7 +76,7 @@ chat_rc_e chat_merge(const chat_dialect_t *dialect, chat_json_doc_t *doc,
                      chat_buf_t *out);
 
 /*
- * Copies to *injected, an empty list, those results whose calls stand
+ * Copies to *injected, an empty list, the results of calls that stand
  * unanswered in the client's last message, each call once: what its transcript
  * lacks. Errors of calls without a result are left out. CHAT_ERROR: no memory.
  */

@@ -262,9 +262,9 @@ is_idle(const chat_frame_t *frame)
 
 
 /*
- * CALL_READY of the calls of the choice that are complete, now that this place
- * opens: the one that had the place, and those before it whose arguments are
- * whole; over: all, as the choice has come to its end.
+ * Adds CALL_READY for the complete calls of the choice when the stream opens
+ * this place: the call that had the place, and each earlier call if its
+ * arguments are whole. over: the choice has ended; all calls are complete.
  */
 static void
 end_calls(reader_t *r, uint32_t place, int over)
