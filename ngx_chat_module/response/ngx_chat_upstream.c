@@ -38,11 +38,8 @@ ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         msec = ngx_parse_time(&value[1], 0);
 
         if (msec == NGX_ERROR || msec == 0) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid value \"%V\" in \"%V\", it must be "
-                               "off or a time above 0",
-                               &value[1], &cmd->name);
-            return NGX_CONF_ERROR;
+            return ngx_chat_conf_invalid(cf, &value[1],
+                                         "off or a time above 0");
         }
     }
 
