@@ -46,7 +46,6 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->hold_time = NGX_CONF_UNSET_MSEC;
     conf->grace = NGX_CONF_UNSET_MSEC;
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
-    conf->siblings = NGX_CONF_UNSET_UINT;
     conf->repair = NGX_CONF_UNSET_UINT;
     conf->record = NGX_CONF_UNSET_UINT;
     conf->failure = NGX_CONF_UNSET_UINT;
@@ -182,8 +181,6 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
     ngx_conf_merge_msec_value(conf->grace, prev->grace, 3000);
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 15000);
-    ngx_conf_merge_uint_value(conf->siblings, prev->siblings,
-                              NGX_CHAT_SIBLINGS_ATTACH);
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
     ngx_chat_conf_record_merge(prev, conf);

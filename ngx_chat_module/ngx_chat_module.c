@@ -33,13 +33,6 @@ static ngx_conf_enum_t ngx_chat_replay_values[] = {
     { ngx_null_string, 0 }
 };
 
-static ngx_conf_enum_t ngx_chat_siblings_values[] = {
-    { ngx_string("attach"), NGX_CHAT_SIBLINGS_ATTACH },
-    { ngx_string("empty"), NGX_CHAT_SIBLINGS_EMPTY },
-    { ngx_string("conflict"), NGX_CHAT_SIBLINGS_CONFLICT },
-    { ngx_null_string, 0 }
-};
-
 static ngx_conf_enum_t ngx_chat_repair_values[] = {
     { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
     { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
@@ -91,8 +84,6 @@ static ngx_command_t ngx_chat_commands[] = {
                  NULL),
     NGX_CHAT_LOC("chat_heartbeat", NGX_CONF_TAKE1, ngx_conf_set_msec_slot,
                  heartbeat, &ngx_chat_above_zero),
-    NGX_CHAT_LOC("chat_siblings", NGX_CONF_TAKE1, ngx_chat_conf_enum,
-                 siblings, ngx_chat_siblings_values),
     NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  repair, ngx_chat_repair_values),
     NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,

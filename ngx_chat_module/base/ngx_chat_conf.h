@@ -24,10 +24,6 @@
 #define NGX_CHAT_HOLD_AUTO 1
 #define NGX_CHAT_HOLD_TIME 2
 
-#define NGX_CHAT_SIBLINGS_EMPTY 0
-#define NGX_CHAT_SIBLINGS_CONFLICT 1
-#define NGX_CHAT_SIBLINGS_ATTACH 2
-
 #define NGX_CHAT_RECORD_OFF 0
 #define NGX_CHAT_RECORD_AUTO 1
 #define NGX_CHAT_RECORD_ON 2
@@ -99,7 +95,6 @@ typedef struct {
     ngx_msec_t                hold_time;
     ngx_msec_t                grace;
     ngx_msec_t                heartbeat;
-    ngx_uint_t                siblings;
     ngx_uint_t                repair;
     ngx_uint_t                record;
     size_t                    record_max;

@@ -370,8 +370,7 @@ join(ngx_chat_ctx_t *ctx, ngx_uint_t late)
     ngx_chat_source_t     source;
     const chat_attempt_t *attempt = &ctx->barrier.q.seen.last;
 
-    if (ctx->conf->siblings != NGX_CHAT_SIBLINGS_ATTACH
-        || ctx->conf->record == NGX_CHAT_RECORD_OFF
+    if (ctx->conf->record == NGX_CHAT_RECORD_OFF
         || attempt->k != ctx->barrier.decision.k)
     {
         return NGX_DECLINED;

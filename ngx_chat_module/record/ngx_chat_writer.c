@@ -399,9 +399,7 @@ decide(ngx_chat_writer_t *writer)
 
     /* its client may resume it, or other requests have carried results of its
        batch and may be about to learn of the claim */
-    kept = writer->indexed
-           || (ctx->barrier.partial
-               && ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH);
+    kept = writer->indexed || ctx->barrier.partial;
 
     arena = chat_arena_create(0);
     chat_facts_init(&facts, arena);

@@ -660,9 +660,6 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     terms.no_hold =
         ctx->conf->hold == NGX_CHAT_HOLD_TIME && ctx->conf->hold_time == 0;
     terms.followed = followed || observe;
-    terms.siblings_conflict =
-        ctx->conf->siblings == NGX_CHAT_SIBLINGS_CONFLICT;
-    terms.siblings_recording = ctx->conf->siblings == NGX_CHAT_SIBLINGS_ATTACH;
 
     ctx->act = chat_gate_act(&b->q, &b->decision, &terms);
     ctx->passes_as = NGX_CHAT_VERDICT_PASSED;

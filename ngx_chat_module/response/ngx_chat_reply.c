@@ -587,8 +587,6 @@ reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
 
     if (reply == CHAT_REPLY_BOUNCE) {
         ctx->dialect->bounce(rq, injected.items, injected.count, &out);
-    } else if (ctx->dialect->empty == NULL) {
-        rc = CHAT_DECLINED;
     } else {
         sse = (ngx_uint_t) rq->stream;
         rc = ctx->dialect->empty(rq, injected.items, injected.count, &out);

@@ -541,11 +541,7 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
     } else if (verdict == CHAT_GATE_INCOMPLETE) {
         act.reply = chat_gate_incomplete(q->dialect);
 
-    } else if (verdict == CHAT_GATE_SIBLING
-               && (terms->siblings_conflict
-                   || (terms->siblings_recording
-                       && q->dialect->empty == NULL)))
-    {
+    } else if (verdict == CHAT_GATE_SIBLING && q->dialect->empty == NULL) {
         act.reply = CHAT_REPLY_CONFLICT;
     }
 

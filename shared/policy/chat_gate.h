@@ -161,11 +161,9 @@ typedef struct {
 /* What beside the batch decides on the action. */
 typedef struct {
     chat_class_e class;
-    int watching;           /* the request has begun to wait */
-    int no_hold;            /* a hold has no time at all */
-    int followed;           /* attempt k has no recording */
-    int siblings_conflict;  /* chat_siblings conflict */
-    int siblings_recording; /* chat_siblings attach */
+    int watching; /* the request has begun to wait */
+    int no_hold;  /* a hold has no time at all */
+    int followed; /* attempt k has no recording */
 } chat_terms_t;
 
 /* The action for a decision. */

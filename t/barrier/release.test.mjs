@@ -184,7 +184,7 @@ const whole = {
 for (const [key, { answer, empty }] of Object.entries(whole)) {
   live(`stream:false: ${key}`, async (t) => {
     const scene = await stage(t, key, { workers: 2, hold: '2s', location:
-      'chat_grace 20ms; chat_heartbeat 20ms; chat_siblings empty;' });
+      'chat_grace 20ms; chat_heartbeat 20ms; chat_record off;' });
     const more = { stream: false };
     const ask = (batch, at) => batch.post({ ...batch.body(batch.results(at)),
       ...more });

@@ -167,7 +167,7 @@ live('an id cannot start a new line in the log', async (t) => {
 live('the claimant disconnects: a held request gets its results',
   async (t) => {
     const scene = await stage(t, 'ai_sdk',
-      { location: 'chat_siblings empty;' });
+      { location: 'chat_record off;' });
     const batch = new Batch(scene);
     const [one, two] = batch.ids;
     await batch.ask();

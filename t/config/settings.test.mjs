@@ -1,6 +1,6 @@
 /*
- * settings.test.mjs: the limits, chat_hold, chat_dry_run, chat_siblings,
- * chat_repair, the variables, and requests that pass unchanged.
+ * settings.test.mjs: the limits, chat_hold, chat_dry_run, chat_repair, the
+ * variables, and requests that pass unchanged.
  */
 import assert from 'node:assert/strict';
 import { post, until } from '../lib/harness.mjs';
@@ -144,24 +144,6 @@ live('chat_dry_run: nothing changes', async (t) => {
   };
   await send(batch.results([0]), 'held');
   await send(batch.results([1]), 'passed');
-});
-
-live('chat_siblings conflict', async (t) => {
-  for (const key of keys) {
-    await t.test(key, async (t2) => {
-      const scene = await stage(t2, key, { workers: 2,
-        location: `chat_siblings conflict; ${say.verdict}` });
-      const batch = new Batch(scene, 2);
-      await batch.ask();
-      const both = [0, 1].map((i) => batch.continue(batch.results([i])));
-      const ends = await Promise.all(both.map(told));
-      assert.deepEqual(ends.map(({ word }) => word).sort(), ['409', 'final']);
-      const { headers } = ends.find(({ word }) => word === '409');
-      assert.equal(headers['x-verdict'], 'conflict');
-      assert.equal(headers['x-should-retry'], 'false');
-      batch.released();
-    });
-  }
 });
 
 /* A text turn after an open call. */

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { get, nginxTest, post, root, unbuilt, until }
+import { gate, get, nginxTest, post, root, unbuilt, until }
   from '../lib/harness.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects, newCalls, newId } from '../lib/dialects.mjs';
@@ -35,6 +35,27 @@ async function release(scene) {
   const words = await Promise.all([waiting, last].map(wordOf));
   assert.ok(words.includes('final'), `${words}`);
   return batch;
+}
+
+/* One of two results, after the answer to both has begun. */
+async function late(scene) {
+  const { answer: usual } = scene.p;
+  const batch = new Batch(scene, 2);
+  const rest = gate();
+  await batch.ask();
+  const waiting = batch.continue(batch.results([0]));
+  await held(batch, waiting);
+  const [first, ...others] = batch.dialect.final(`done ${batch.key}`);
+  scene.p.answer = () => sse([first, rest, ...others]);
+  const last = batch.continue(batch.results([1]));
+  await Promise.any([waiting, last].map(({ head }) => head));
+  const { word, headers } = await told(batch.continue(batch.results([0])));
+  assert.equal(word, '409');
+  assert.equal(headers['x-should-retry'], 'false');
+  rest.open();
+  const words = await Promise.all([waiting, last].map(wordOf));
+  assert.deepEqual(words.sort(), ['empty', 'final']);
+  scene.p.answer = usual;
 }
 
 /* A turn with a stream that breaks off. */
@@ -132,7 +153,7 @@ live('dropped replays and injected results are counted', async (t) => {
 
 live('every kind of event is counted', async (t) => {
   const scene = await shown(t, 'openai_chat', { hold: '1s', strict: false,
-    location: 'chat_siblings conflict; chat_max_body 8k;' });
+    location: 'chat_record off; chat_max_body 8k;' });
   const since = async () => {
     const { events, counters } = await statusOf(scene.n);
     return { counters, what: events.map(({ what }) => what),
@@ -158,7 +179,7 @@ live('every kind of event is counted', async (t) => {
     await batch.continue({}, { more: { after } }).text();
     assert.equal(await wordOf(waiting), '409');
   });
-  await seen('conflict', () => release(scene));
+  await seen('conflict', () => late(scene));
   await seen('unmanaged', async () => {
     const calls = newCalls(2).map((call, i) => ({ ...call, id: `call_${i}` }));
     const batch = new Batch(scene, calls);

@@ -12,7 +12,7 @@ import { newId } from './dialects.mjs';
 
 /* Options of a stage: chat_results at /results, for the same tenant. */
 export const outside = { hold: '20s', workers: 2,
-  location: `${say.verdict} chat_siblings empty;`,
+  location: `${say.verdict} chat_record off;`,
   server: `
   chat_tenant $http_authorization;
   chat_conversation $http_x_batch;

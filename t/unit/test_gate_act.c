@@ -87,8 +87,7 @@ fresh_turns_and_items_always_go_on(void **state)
 static void
 a_sibling_follows_and_without_a_recording_gets_a_reply(void **state)
 {
-    chat_terms_t terms = { .class = CHAT_CLASS_CONTINUATION,
-                           .siblings_recording = 1 };
+    chat_terms_t terms = { .class = CHAT_CLASS_CONTINUATION };
 
     assert_int_equal(act("ai_sdk", CHAT_GATE_SIBLING, &terms).action,
                      CHAT_ACT_FOLLOW);
@@ -96,10 +95,6 @@ a_sibling_follows_and_without_a_recording_gets_a_reply(void **state)
     terms.followed = 1;
     replies("ai_sdk", CHAT_GATE_SIBLING, &terms, CHAT_REPLY_EMPTY);
     replies("anthropic", CHAT_GATE_SIBLING, &terms, CHAT_REPLY_CONFLICT);
-
-    terms.siblings_recording = 0;
-    terms.siblings_conflict = 1;
-    replies("ai_sdk", CHAT_GATE_SIBLING, &terms, CHAT_REPLY_CONFLICT);
 }
 
 
