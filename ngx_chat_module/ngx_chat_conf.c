@@ -49,7 +49,6 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->repair = NGX_CONF_UNSET_UINT;
     conf->record = NGX_CONF_UNSET_UINT;
     conf->failure = NGX_CONF_UNSET_UINT;
-    conf->interrupted = NGX_CONF_UNSET;
     conf->stall = NGX_CONF_UNSET_MSEC;
     conf->tools = NGX_CONF_UNSET_PTR;
     conf->ttl = NGX_CONF_UNSET;
@@ -186,7 +185,6 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_chat_conf_record_merge(prev, conf);
     ngx_conf_merge_uint_value(conf->failure, prev->failure,
                               NGX_CHAT_FAILURE_PASS);
-    ngx_conf_merge_value(conf->interrupted, prev->interrupted, 1);
     ngx_conf_merge_msec_value(conf->stall, prev->stall, 0);
     ngx_conf_merge_ptr_value(conf->tools, prev->tools, NULL);
     ngx_conf_merge_sec_value(conf->ttl, prev->ttl, 24 * 60 * 60);

@@ -90,8 +90,6 @@ static ngx_command_t ngx_chat_commands[] = {
                  ngx_chat_record_values),
     NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  failure, ngx_chat_failure_values),
-    NGX_CHAT_LOC("chat_interrupted", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
-                 interrupted, NULL),
     NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_stall, stall,
                  NULL),
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,

@@ -100,7 +100,6 @@ typedef struct {
     size_t                    record_max;
     time_t                    record_ttl;
     ngx_uint_t                failure;
-    ngx_flag_t                interrupted;
     ngx_msec_t                stall; /* 0: off */
     ngx_array_t              *tools; /* ngx_chat_tool_t */
     time_t                    ttl;

@@ -145,7 +145,7 @@ send_words(ngx_chat_ctx_t *ctx, chat_str_t words)
     if (words.len != 0) {
         chat_buf_add(&follow->own, words);
 
-    } else if (chunks->stream != NULL && ctx->conf->interrupted) {
+    } else if (chunks->stream != NULL) {
         chat_dialect_interrupted(ctx->dialect, "too_slow",
                                  (int) ngx_chat_chunks_is_resumable(chunks),
                                  &follow->own);

@@ -54,7 +54,6 @@ ngx_chat_filter_conf(ngx_chat_loc_conf_t *conf, const chat_dialect_t *dialect,
     sc->max_event = conf->max_event;
     sc->max_calls = (size_t) conf->max_calls;
     sc->max_result = conf->max_result;
-    sc->report = (int) conf->interrupted;
     sc->kind = ngx_chat_kind;
     sc->data = conf;
 }

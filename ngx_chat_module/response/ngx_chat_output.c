@@ -313,7 +313,7 @@ static ngx_uint_t
 says_end(ngx_chat_ctx_t *ctx)
 {
     return !chat_stream_info(ctx->response.stream)->foreign
-           && ctx->conf->interrupted && !ctx->conf->dry_run;
+           && !ctx->conf->dry_run;
 }
 
 

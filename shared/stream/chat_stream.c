@@ -750,8 +750,6 @@ chat_rc_e
 chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
                    const chat_piece_t **pieces, size_t *n)
 {
-    int report = stream->conf.report && !stream->conf.observe;
-
     chat_output_begin(&stream->output);
 
     if (stream->over || stream->info.foreign) {
@@ -775,7 +773,7 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
     }
 
     if (stream->info.end != CHAT_END_NONE) {
-        if (reason == NULL || !report) {
+        if (reason == NULL || stream->conf.observe) {
             pass(stream, chat_sse_tail(&stream->sse), 0);
         }
 
@@ -786,10 +784,10 @@ chat_stream_finish(chat_stream_t *stream, const char *reason, int aborted,
         stream->info.end = CHAT_END_INTERRUPTED;
         stream->info.reason = reason ? reason : "eof";
 
-        if (report) {
-            tell_interruption(stream);
-        } else {
+        if (stream->conf.observe) {
             pass(stream, chat_sse_tail(&stream->sse), 0);
+        } else {
+            tell_interruption(stream);
         }
     }
 

@@ -38,7 +38,6 @@ typedef struct {
     size_t                max_result;
     chat_str_t            number;    /* id of the stream: its events get id:
                                      lines; must outlive it; empty: none */
-    int                   report;    /* tell the client of an interruption */
     int                   resumable; /* its record outlives it */
     int                   observe;   /* dry run: decide and count, but every
                                       byte goes on as it came */

@@ -402,7 +402,7 @@ check(const chat_stream_conf_t *conf, chat_str_t text, unsigned seed)
     same(&whole, &cut);
     same(&whole, &plain);
 
-    if (!conf->report) {
+    if (conf->observe || whole.info.end != CHAT_END_INTERRUPTED) {
         if (!conf->dialect->numbered) {
             NEED(is_subsequence(chat_buf_str(&whole.out), text));
         }
@@ -486,7 +486,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     conf.replay = (data[0] >> 2) % 3;
     conf.known = calls;
     conf.nknown = data[0] & 0x40 ? 0 : 2;
-    conf.report = data[0] >> 7;
     conf.observe = (data[1] & 0xf0) == 0;
     conf.max_event = data[1] & 1 ? 600 : 65536;
     conf.max_calls = data[1] & 2 ? 2 : 128;

@@ -19,7 +19,6 @@ import { data, named } from '../lib/dialects/wire.mjs';
 const locations = Object.entries({
   short: 'chat_stall 400ms;', long: 'chat_stall 2s;',
   patient: 'chat_stall 3s;', off: 'chat_stall off;',
-  quiet: 'chat_stall 400ms; chat_interrupted off;',
   dry: 'chat_stall 400ms; chat_dry_run on;',
   byte: 'chat_stall 20s; proxy_read_timeout 2s;',
 }).map(([name, lines]) => location(name,
@@ -163,17 +162,6 @@ live('chat_stall: other answers are not affected', async (t) => {
     assert.equal(await answer.text(), words.join(''));
     await ended(scene, uri, 'finished');
   }));
-  await t.test('chat_interrupted off: as a timeout without the module', () =>
-    turns(async (key, http2) => {
-      const { whole, part } = beginning(key);
-      const { answer, uri } = begin(scene, key, { whole,
-        play: (socket) => socket.write(chunked + chunk(whole + part)) },
-      { way: 'quiet', http2 });
-      assert.ok(whole.startsWith(
-        (await answer.text({ broken: true })).slice(0, whole.length)));
-      assert.ok(answer.error, 'the answer ended without an error');
-      await ended(scene, uri, 'interrupted', 'stall');
-    }));
 });
 
 /* Sends text until nginx reads none for ms; returns the number of writes. */

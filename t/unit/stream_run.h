@@ -84,7 +84,6 @@ stream_begin(stream_t *s, const char *dialect, const char *body)
     s->conf.max_event = 65536;
     s->conf.max_calls = 128;
     s->conf.max_result = 4096;
-    s->conf.report = 1;
     s->conf.worker = chat_cstr("w1");
     s->conf.scope.dialect = chat_cstr(dialect);
     s->conf.scope.conversation = chat_cstr("talk");

@@ -105,7 +105,6 @@ pass(const char *in, size_t cut, const char *want, unsigned replays)
     conf.max_event = 1 << 20;
     conf.max_calls = 128;
     conf.max_result = 1 << 20;
-    conf.report = 1;
 
     stream = chat_stream_create(&conf);
     assert_non_null(stream);

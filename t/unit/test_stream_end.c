@@ -140,10 +140,10 @@ s71_half_open_calls_are_closed_for_the_client(void **state)
 
 
 static void
-s71_off_adds_no_event(void **state)
+s71_a_dry_run_adds_no_event(void **state)
 {
     stream_begin(&s, "ai_sdk", NULL);
-    s.conf.report = 0;
+    s.conf.observe = 1;
     stream_expect(&s, UI_START "data: ha", UI_START "data: ha");
     assert_int_equal(s.info.end, CHAT_END_INTERRUPTED);
     stream_end(&s);
@@ -403,7 +403,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s71_eof_without_a_terminal_event),
         cmocka_unit_test(s71_half_open_calls_are_closed_for_the_client),
-        cmocka_unit_test(s71_off_adds_no_event),
+        cmocka_unit_test(s71_a_dry_run_adds_no_event),
         cmocka_unit_test(s71_a_broken_long_frame_is_ended_first),
         cmocka_unit_test(s72_an_end_in_a_frame_that_was_not_read),
         cmocka_unit_test(s72_an_end_without_its_terminator),
