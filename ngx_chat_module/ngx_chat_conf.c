@@ -41,7 +41,7 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
 
     conf->mode = NGX_CONF_UNSET_UINT;
     conf->dialect = NGX_CONF_UNSET_PTR;
-    conf->replay = NGX_CONF_UNSET_UINT;
+    conf->replay_filter = NGX_CONF_UNSET;
     conf->hold = NGX_CONF_UNSET_UINT;
     conf->hold_time = NGX_CONF_UNSET_MSEC;
     conf->grace = NGX_CONF_UNSET_MSEC;
@@ -173,7 +173,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     ngx_conf_merge_uint_value(conf->mode, prev->mode, NGX_CHAT_OFF);
     ngx_conf_merge_ptr_value(conf->dialect, prev->dialect, NULL);
-    ngx_conf_merge_uint_value(conf->replay, prev->replay, CHAT_REPLAY_ID_ARGS);
+    ngx_conf_merge_value(conf->replay_filter, prev->replay_filter, 1);
     if (conf->hold == NGX_CONF_UNSET_UINT) {
         conf->hold_time = prev->hold_time;
     }

@@ -26,13 +26,6 @@ static ngx_int_t ngx_chat_init_process(ngx_cycle_t *cycle);
 static void      ngx_chat_exit_process(ngx_cycle_t *cycle);
 
 
-static ngx_conf_enum_t ngx_chat_replay_values[] = {
-    { ngx_string("off"), CHAT_REPLAY_OFF },
-    { ngx_string("id"), CHAT_REPLAY_ID },
-    { ngx_string("id_args"), CHAT_REPLAY_ID_ARGS },
-    { ngx_null_string, 0 }
-};
-
 static ngx_conf_enum_t ngx_chat_repair_values[] = {
     { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
     { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
@@ -76,8 +69,8 @@ static ngx_command_t ngx_chat_commands[] = {
                  ngx_http_set_complex_value_slot, conversation, NULL),
     NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_tenant, tenant,
                  NULL),
-    NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_TAKE1,
-                 ngx_chat_conf_enum, replay, ngx_chat_replay_values),
+    NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
+                 replay_filter, NULL),
     NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE1, ngx_chat_conf_hold, hold,
                  NULL),
     NGX_CHAT_LOC("chat_grace", NGX_CONF_TAKE1, ngx_conf_set_msec_slot, grace,

@@ -90,7 +90,7 @@ typedef struct {
     ngx_uint_t needs_tenant;           /* the endpoint does */
     ngx_http_complex_value_t *resume;  /* chat_resume: the conversation */
     ngx_uint_t                running; /* chat_resume: only running streams */
-    ngx_uint_t                replay;  /* chat_replay_e */
+    ngx_flag_t                replay_filter;
     ngx_uint_t                hold;
     ngx_msec_t                hold_time;
     ngx_msec_t                grace;

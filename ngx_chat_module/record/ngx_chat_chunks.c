@@ -85,7 +85,6 @@ open_stream(ngx_chat_chunks_t *chunks)
     }
 
     ngx_chat_filter_conf(chunks->conf, chunks->dialect, &sc);
-    sc.replay = CHAT_REPLAY_OFF;
     sc.resumable = (int) ngx_chat_chunks_is_resumable(chunks);
     chunks->stream = chat_stream_create(&sc);
 }

@@ -116,7 +116,7 @@ open_stream(ngx_chat_ctx_t *ctx)
         sc.nknown = rq->ncalls - rq->turn;
     }
 
-    sc.replay = (chat_replay_e) conf->replay;
+    sc.replay = (int) conf->replay_filter;
     sc.scope = ctx->scope;
     sc.began = ngx_chat_now();
     ngx_chat_filter_lines(ctx->request, 1, &cors);

@@ -12,8 +12,7 @@
 static int
 may_replay(const chat_replay_t *replay, chat_str_t id)
 {
-    return replay->mode != CHAT_REPLAY_OFF
-           && (!replay->strong_only || chat_id_is_strong(id));
+    return replay->on && (!replay->strong_only || chat_id_is_strong(id));
 }
 
 
@@ -74,10 +73,6 @@ judge_opening(chat_replay_t *replay, const chat_known_t *known,
         return CHAT_VERDICT_FORWARD;
     }
 
-    if (replay->mode == CHAT_REPLAY_ID) {
-        return CHAT_VERDICT_DROP;
-    }
-
     if (is_renamed(name, known->name)) {
         replay->count.reused++;
         return CHAT_VERDICT_FORWARD;
@@ -127,9 +122,8 @@ on_open(chat_replay_t *replay, const chat_event_t *event)
     renamed = running != NULL && is_renamed(event->name, running->name);
 
     if (running != NULL && !renamed && running == event->call->opening) {
-        replay->count.replays += replay->mode != CHAT_REPLAY_OFF;
-        return replay->mode == CHAT_REPLAY_OFF ? CHAT_VERDICT_FORWARD
-                                               : CHAT_VERDICT_DROP;
+        replay->count.replays += (uint32_t) replay->on;
+        return replay->on ? CHAT_VERDICT_DROP : CHAT_VERDICT_FORWARD;
     }
 
     replay->count.opened++;
@@ -227,7 +221,7 @@ is_answered(const chat_known_t *known)
 static chat_verdict_e
 on_lone_failure(chat_replay_t *replay, chat_known_t *known)
 {
-    if (replay->mode != CHAT_REPLAY_OFF && is_answered(known)) {
+    if (replay->on && is_answered(known)) {
         replay->count.replays++;
         known->dropped = 1;
         return CHAT_VERDICT_DROP;

@@ -3,7 +3,8 @@
  *
  * It knows the calls that the client already has, sees the events of one
  * stream in order, and says of each call: forward, drop, or wait until its
- * arguments are complete. The verdict on an opening, once it is not WAIT,
+ * arguments are complete. A call with the id, name and arguments of a known
+ * one is a replay. The verdict on an opening, once it is not WAIT,
  * never changes. In doubt an event is forwarded.
  */
 
@@ -14,12 +15,6 @@
 #include "dialect/chat_calls.h"
 #include "model/chat_event.h"
 
-typedef enum {
-    CHAT_REPLAY_OFF,
-    CHAT_REPLAY_ID,     /* a known id is a replay */
-    CHAT_REPLAY_ID_ARGS /* a known id, name and arguments are a replay */
-} chat_replay_e;
-
 typedef struct {
     uint32_t opened;  /* calls opened in this stream */
     uint32_t replays; /* calls dropped, and doubled openings */
@@ -28,8 +23,8 @@ typedef struct {
 } chat_replay_count_t;
 
 typedef struct {
-    chat_calls_t       *calls; /* of the stream */
-    chat_replay_e       mode;
+    chat_calls_t       *calls;       /* of the stream */
+    int                 on;          /* 0: nothing is a replay */
     int                 strong_only; /* the model may use a weak id again: only
                                         a call with a strong one (see
                                         chat_id_is_strong()) is a replay */

@@ -76,7 +76,7 @@ chat_stream_create(const chat_stream_conf_t *conf)
     chat_forms_init(&stream->forms, conf->dialect, stream->reader,
                     stream->frame);
     stream->replay.calls = calls;
-    stream->replay.mode = conf->replay;
+    stream->replay.on = conf->replay;
     stream->replay.strong_only = conf->dialect->provider;
 
     if (calls->failed) {

@@ -28,7 +28,7 @@ typedef struct {
                                       stream; NULL: nothing is known of it */
     const chat_call_t    *known;   /* calls that the client has; likewise */
     size_t                nknown;
-    chat_replay_e         replay;
+    int                   replay; /* drop replays: 1 or 0 */
     chat_scope_t          scope;  /* of the conversation, for names */
     uint64_t              began;  /* ms since the epoch, for its record */
     chat_str_t            worker; /* for the open fact */

@@ -33,7 +33,7 @@ const good = [
   'chat_conversation $http_x_conversation', 'chat_conversation ""',
   'chat_tenant "$remote_user:$arg_key"', 'chat_tenant $arg_a scope=$host',
   'chat_tenant $arg_a scope=', 'chat_replay_filter off',
-  'chat_replay_filter id', 'chat_replay_filter id_args', 'chat_hold off',
+  'chat_replay_filter on', 'chat_hold off',
   'chat_hold auto', 'chat_hold 0', 'chat_hold 90s', 'chat_hold 1h30m',
   'chat_grace 0', 'chat_grace 500ms', 'chat_heartbeat 1s',
   'chat_repair off', 'chat_repair settled', 'chat_repair all',
@@ -45,7 +45,7 @@ const good = [
   'chat_dry_run on', 'chat_dry_run off'];
 
 const bad = [
-  ['chat_replay_filter maybe', /"maybe" .*off, id, id_args/],
+  ['chat_replay_filter id', /"id" .*"on" or "off"/],
   ['chat_tenant a b', /"b" .*scope=VALUE/],
   ['chat_hold forever', /"forever" .*off, auto or a time/],
   ['chat_hold -1', emerg('-1')],

@@ -80,7 +80,7 @@ stream_begin(stream_t *s, const char *dialect, const char *body)
     s->conf.dialect = chat_dialect_find(chat_cstr(dialect));
     assert_non_null(s->conf.dialect);
 
-    s->conf.replay = CHAT_REPLAY_ID_ARGS;
+    s->conf.replay = 1;
     s->conf.max_event = 65536;
     s->conf.max_calls = 128;
     s->conf.max_result = 4096;

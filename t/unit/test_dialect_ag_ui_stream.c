@@ -239,7 +239,6 @@ s40_interrupts_are_a_batch_of_their_run(void **state)
                  BODY("\"resume\":[{\"interruptId\":\"i1\",\"status\":"
                       "\"resolved\"}],",
                       USER));
-    s.conf.replay = CHAT_REPLAY_ID;
     stream_expect(&s, run_of, run_of);
     assert_true(has(run, "call/i1=0 c "));
     stream_end(&s);

@@ -99,7 +99,7 @@ pass(const char *in, size_t cut, const char *want, unsigned replays)
     conf.request = &asked.rq;
     conf.known = asked.rq.calls + asked.rq.turn;
     conf.nknown = asked.rq.ncalls - asked.rq.turn;
-    conf.replay = CHAT_REPLAY_ID_ARGS;
+    conf.replay = 1;
     conf.scope.dialect = chat_cstr("openai_responses");
     conf.worker = chat_cstr("w1");
     conf.max_event = 1 << 20;

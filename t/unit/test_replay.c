@@ -24,7 +24,7 @@ static chat_digest_t same, other;
 
 
 static void
-begin_with(chat_replay_e mode, int strong_only, size_t n)
+begin_with(int on, int strong_only, size_t n)
 {
     chat_arena_destroy(arena);
     arena = chat_arena_create(0);
@@ -34,15 +34,15 @@ begin_with(chat_replay_e mode, int strong_only, size_t n)
 
     memset(&replay, 0, sizeof(replay));
     replay.calls = &calls;
-    replay.mode = mode;
+    replay.on = on;
     replay.strong_only = strong_only;
 }
 
 
 static void
-begin(chat_replay_e mode, size_t n)
+begin(int on, size_t n)
 {
-    begin_with(mode, 0, n);
+    begin_with(on, 0, n);
 }
 
 
@@ -173,7 +173,7 @@ verdict_on(const char *what)
 {
     chat_verdict_e v = CHAT_VERDICT_WAIT;
 
-    begin(CHAT_REPLAY_ID_ARGS, known[0].id.len != 0);
+    begin(1, known[0].id.len != 0);
 
     if (strcmp(what, "start, equal") == 0) {
         (void) call_open(PLACE, "c1");
@@ -262,14 +262,14 @@ s14_another_name_is_another_call(void **state)
     chat_event_t e;
 
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
-    begin(CHAT_REPLAY_ID_ARGS, 1);
+    begin(1, 1);
     e = event(CHAT_EVENT_CALL_OPEN, PLACE, "c1");
     e.name = chat_cstr("else");
     assert_int_equal(judge(&e), CHAT_VERDICT_FORWARD);
     assert_int_equal(replay.count.reused, 1);
 
     /* A missing name does not matter. */
-    begin(CHAT_REPLAY_ID_ARGS, 1);
+    begin(1, 1);
     e = event(CHAT_EVENT_CALL_OPEN, PLACE, "c1");
     e.name = chat_str(NULL, 0);
     assert_int_equal(judge(&e), CHAT_VERDICT_WAIT);
@@ -280,7 +280,7 @@ static void
 a_verdict_is_latched(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
-    begin(CHAT_REPLAY_ID_ARGS, 1);
+    begin(1, 1);
     assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
     assert_int_equal(call_args(PLACE, "c1"), CHAT_VERDICT_WAIT);
     chat_replay_decide(&replay, CHAT_VERDICT_FORWARD);
@@ -302,15 +302,15 @@ an_id_may_be_corrected(void **state)
     known[1].id = chat_cstr("c2");
     known[1].fingerprint = other;
 
-    begin(CHAT_REPLAY_ID_ARGS, 2);
+    begin(1, 2);
     assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
     assert_int_equal(call_ready(PLACE, "c2", &other), CHAT_VERDICT_DROP);
 
-    begin(CHAT_REPLAY_ID_ARGS, 2);
+    begin(1, 2);
     assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
     assert_int_equal(call_ready(PLACE, "c2", &same), CHAT_VERDICT_FORWARD);
 
-    begin(CHAT_REPLAY_ID_ARGS, 2);
+    begin(1, 2);
     assert_int_equal(call_open(PLACE, "new"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_FORWARD);
 }
@@ -322,7 +322,7 @@ the_last_entry_of_an_id_counts(void **state)
     know(0, CHAT_OUTCOME_NONE, CHAT_APPROVAL_NONE);
     known[1] = known[0];
     known[1].ready = 1;
-    begin(CHAT_REPLAY_ID_ARGS, 2);
+    begin(1, 2);
     assert_int_equal(call_ready(PLACE, "c1", &same), CHAT_VERDICT_DROP);
 }
 
@@ -331,7 +331,7 @@ static void
 a_fingerprint_that_is_not_known_is_no_replay(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
-    begin(CHAT_REPLAY_ID_ARGS, 1);
+    begin(1, 1);
     assert_int_equal(call_open(PLACE, "c1"), CHAT_VERDICT_WAIT);
     assert_int_equal(call_ready(PLACE, "c1", NULL), CHAT_VERDICT_FORWARD);
 }
@@ -342,7 +342,7 @@ s05_openings_within_one_stream(void **state)
 {
     const chat_opening_t *first, *second, *third;
 
-    begin(CHAT_REPLAY_ID_ARGS, 0);
+    begin(1, 0);
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_DROP);
     first = opening_of(0);
@@ -385,7 +385,7 @@ s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
 {
     chat_str_t ids[4];
 
-    begin(CHAT_REPLAY_ID_ARGS, 0);
+    begin(1, 0);
     assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_DROP);
     assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
@@ -401,7 +401,7 @@ s126_a_running_call_opened_under_another_name_is_forwarded(void **state)
     assert_int_equal(chat_replay_half_open(&replay, ids, 4), 0);
 
     /* In another slot, too. */
-    begin(CHAT_REPLAY_ID_ARGS, 0);
+    begin(1, 0);
     assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_named(1, "c1", "else"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(1, "c1", &same), CHAT_VERDICT_FORWARD);
@@ -412,7 +412,7 @@ static void
 s126_a_replay_that_waits_is_let_go_by_another_name(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
-    begin(CHAT_REPLAY_ID_ARGS, 1);
+    begin(1, 1);
     assert_int_equal(call_named(0, "c1", "find"), CHAT_VERDICT_WAIT);
     assert_int_equal(call_named(0, "c1", "else"), CHAT_VERDICT_FORWARD);
     assert_int_equal(calls.first->verdict, CHAT_VERDICT_FORWARD);
@@ -429,7 +429,7 @@ s111_a_weak_id_is_no_replay_where_the_model_may_reuse_it(void **state)
     for (i = 0; i < sizeof(weak) / sizeof(weak[0]); i++) {
         know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
         known[0].id = chat_cstr(weak[i]);
-        begin_with(CHAT_REPLAY_ID_ARGS, 1, 1);
+        begin_with(1, 1, 1);
         assert_int_equal(call_open(0, weak[i]), CHAT_VERDICT_FORWARD);
         assert_int_equal(call_open(1, weak[i]), CHAT_VERDICT_FORWARD);
         assert_int_equal(call_ready(0, weak[i], &same), CHAT_VERDICT_FORWARD);
@@ -438,9 +438,6 @@ s111_a_weak_id_is_no_replay_where_the_model_may_reuse_it(void **state)
         assert_int_equal(call_ready(3, weak[i], &same), CHAT_VERDICT_FORWARD);
         assert_int_equal(call_result(weak[i], CHAT_OUTCOME_DENIED, &other),
                          CHAT_VERDICT_FORWARD);
-
-        begin_with(CHAT_REPLAY_ID, 1, 1);
-        assert_int_equal(call_open(0, weak[i]), CHAT_VERDICT_FORWARD);
     }
 }
 
@@ -452,7 +449,7 @@ s112_a_strong_id_is_a_replay_everywhere(void **state)
 
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
     known[0].id = chat_cstr(strong);
-    begin_with(CHAT_REPLAY_ID_ARGS, 1, 1);
+    begin_with(1, 1, 1);
     assert_int_equal(call_open(0, strong), CHAT_VERDICT_WAIT);
     assert_int_equal(call_ready(0, strong, &same), CHAT_VERDICT_DROP);
     assert_int_equal(call_args(1, strong), CHAT_VERDICT_DROP);
@@ -462,7 +459,7 @@ s112_a_strong_id_is_a_replay_everywhere(void **state)
 static void
 calls_without_an_id_are_forwarded(void **state)
 {
-    begin(CHAT_REPLAY_ID, 0);
+    begin(1, 0);
     assert_int_equal(call_open(0, ""), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_open(1, ""), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(0, "", &same), CHAT_VERDICT_FORWARD);
@@ -477,7 +474,7 @@ half_open_calls_in_order(void **state)
     chat_str_t ids[4];
 
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
-    begin(CHAT_REPLAY_ID_ARGS, 1);
+    begin(1, 1);
     (void) call_open(0, "b");
     (void) call_open(1, "c1");
     (void) call_open(2, "a");
@@ -499,7 +496,7 @@ past_the_bound_nothing_is_opened(void **state)
     uint32_t i;
 
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_NONE);
-    begin(CHAT_REPLAY_ID_ARGS, 1);
+    begin(1, 1);
 
     for (i = 0; i < CHAT_OPENED_MAX; i++) {
         (void) snprintf(id, sizeof(id), "x%u", i % 4095);
@@ -539,7 +536,7 @@ a_place_counts_the_dropped_ones_below_it(void **state)
     } rows[] = { { 5, 1 }, { 0, 0 }, { 1, 1 }, { 7, 1 },
                  { 2, 1 }, { 7, 0 }, { 5, 1 } };
 
-    begin(CHAT_REPLAY_OFF, 0);
+    begin(0, 0);
     assert_int_equal(chat_calls_below(&calls, 0, 9), 0);
     assert_false(chat_calls_all_dropped(&calls));
 
@@ -564,7 +561,7 @@ static void
 off_forwards_all_and_counts(void **state)
 {
     know(1, CHAT_OUTCOME_OK, CHAT_APPROVAL_GRANTED);
-    begin(CHAT_REPLAY_OFF, 1);
+    begin(0, 1);
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_open(0, "c1"), CHAT_VERDICT_FORWARD);
     assert_int_equal(call_ready(0, "c1", &same), CHAT_VERDICT_FORWARD);

@@ -408,30 +408,17 @@ a_call_of_this_stream_is_replayed_in_it(void **state)
 
 
 static void
-replay_id_drops_at_once(void **state)
-{
-    begin(BODY(DONE("c1")));
-    s.conf.replay = CHAT_REPLAY_ID;
-    stream_expect(&s,
-                  START STEP INPUT_START("c1") TEXT("a") AVAILABLE("c1", "{}")
-                      SEAL   FINISH,
-                  START STEP TEXT("a") SEAL FINISH);
-    stream_end(&s);
-}
-
-
-static void
 replay_off_and_dry_run_touch_nothing(void **state)
 {
     const char *text = START STEP                REPLAY("c1", ARGS) ERROR("c1")
         INPUT_START("c2") INPUT_START("c2") SEAL FINISH;
 
     begin(BODY(DONE("c1")));
-    s.conf.replay = CHAT_REPLAY_OFF;
+    s.conf.replay = 0;
     stream_expect(&s, text, text);
     assert_int_equal(s.count.replays, 0);
 
-    s.conf.replay = CHAT_REPLAY_ID_ARGS;
+    s.conf.replay = 1;
     s.conf.observe = 1;
     stream_expect(&s, text, text);
     assert_int_equal(s.count.replays, 2);
@@ -470,7 +457,6 @@ main(void)
         cmocka_unit_test(s24_text_around_a_replay),
         cmocka_unit_test(a_call_in_quarantine_when_the_stream_ends),
         cmocka_unit_test(a_call_of_this_stream_is_replayed_in_it),
-        cmocka_unit_test(replay_id_drops_at_once),
         cmocka_unit_test(replay_off_and_dry_run_touch_nothing),
     };
 
