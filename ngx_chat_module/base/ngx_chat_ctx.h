@@ -110,8 +110,10 @@ typedef struct {
     /* no more bytes come; is_complete: those that came say how the answer
        ended, else the recording is given up */
     void (*end)(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete);
-    /* where the recording is; NGX_DECLINED: there can be none */
-    ngx_int_t (*key)(ngx_chat_ctx_t *ctx, chat_key_t *key);
+    /* 1 if the answer may be recorded */
+    ngx_uint_t (*possible)(ngx_chat_ctx_t *ctx);
+    /* where the recording then is */
+    void (*key)(ngx_chat_ctx_t *ctx, chat_key_t *key);
     /* 1 if it is completed without its client, and without a follower */
     ngx_uint_t (*outlives)(ngx_chat_ctx_t *ctx);
 } ngx_chat_recorder_t;

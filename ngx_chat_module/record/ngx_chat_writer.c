@@ -37,8 +37,7 @@ struct ngx_chat_writer_s {
     ngx_event_t        turn;     /* the end of this turn of the loop */
     ngx_event_t        silence;  /* a long time without bytes */
     chat_buf_t         head;     /* entry 0 */
-    chat_buf_t         bytes;    /* what is not written yet */
-    chat_buf_t         entry;    /* the entry that is being written */
+    chat_buf_t         bytes;    /* the next entry; or empty */
     chat_count_t       count;    /* of the events that were written */
     uint64_t           position; /* of the next entry */
     uint64_t           keep;     /* entries before it may be forgotten */
@@ -132,7 +131,6 @@ end_writer(ngx_chat_writer_t *writer)
 
     chat_buf_free(&writer->head);
     chat_buf_free(&writer->bytes);
-    chat_buf_free(&writer->entry);
     ngx_free(writer);
 }
 
@@ -170,46 +168,57 @@ append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
 }
 
 
-/* Appends the bytes as an entry, behind the count of events before them. */
+/* Adds to the bytes that wait, with room for a count in front of them. */
 static void
-append_bytes(ngx_chat_writer_t *writer, chat_str_t bytes, int last)
+add_bytes(ngx_chat_writer_t *writer, chat_str_t bytes)
 {
-    chat_buf_t *entry = &writer->entry;
+    static const u_char room[CHAT_COUNT_ROOM];
 
-    entry->len = 0;
-    chat_count_write(&writer->count, entry);
-    chat_buf_add(entry, bytes);
-    (void) chat_count_to(&writer->count, bytes, UINT64_MAX);
-
-    if (entry->failed) {
-        writer->position++; /* a hole, which readers notice */
-    } else {
-        append(writer, chat_buf_str(entry), last);
+    if (writer->bytes.len == 0) {
+        chat_buf_add(&writer->bytes, chat_str(room, sizeof(room)));
     }
+
+    chat_buf_add(&writer->bytes, bytes);
 }
 
 
 /*
- * Appends what waits. Where nothing does, an empty entry if it is the last
- * one, or silent: so that a long silence does not let the recording expire.
+ * Appends what waits, in entries that begin with the count of the events
+ * before them. Where nothing does, an empty entry if it is the last one, or
+ * silent: so that a long silence does not let the recording expire.
  */
 static void
 write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 {
-    int        last = 0;
-    size_t     n;
-    chat_str_t rest = chat_buf_str(&writer->bytes);
+    int     last = 0;
+    size_t  n, left;
+    u_char *p, *entry;
 
     if (writer->position == 0) {
         append(writer, chat_buf_str(&writer->head), 0);
     }
 
-    while (rest.len != 0 || (writer->over && !last) || silent) {
-        n = chat_recording_cut(rest, NGX_CHAT_WRITER_ENTRY);
-        last = writer->over && n == rest.len;
-        append_bytes(writer, chat_str(rest.data, n), last);
+    add_bytes(writer, chat_str(NULL, 0));
 
-        rest = chat_str(rest.data + n, rest.len - n);
+    if (writer->bytes.failed) {
+        writer->position++; /* a hole, which readers notice */
+        return;
+    }
+
+    p = writer->bytes.data + CHAT_COUNT_ROOM;
+    left = writer->bytes.len - CHAT_COUNT_ROOM;
+
+    while (left != 0 || (writer->over && !last) || silent) {
+        n = chat_recording_cut(chat_str(p, left), NGX_CHAT_WRITER_ENTRY);
+        last = writer->over && n == left;
+
+        /* over the end of the entry before */
+        entry = chat_count_write(&writer->count, p);
+        (void) chat_count_to(&writer->count, chat_str(p, n), UINT64_MAX);
+        append(writer, chat_str(entry, (size_t) (p - entry) + n), last);
+
+        p += n;
+        left -= n;
         silent = 0;
     }
 
@@ -550,13 +559,15 @@ on_bytes(ngx_chat_ctx_t *ctx, chat_str_t bytes)
         return;
     }
 
-    chat_buf_add(&writer->bytes, bytes);
-
-    if (writer->bytes.len > NGX_CHAT_WRITER_WAITS) {
-        (void) flush(writer);
-    } else {
-        ngx_post_event(&writer->turn, &ngx_posted_events);
+    if (writer->bytes.len + bytes.len
+            > (writer->decided ? NGX_CHAT_WRITER_ENTRY : NGX_CHAT_WRITER_WAITS)
+        && flush(writer) != NGX_OK)
+    {
+        return;
     }
+
+    add_bytes(writer, bytes);
+    ngx_post_event(&writer->turn, &ngx_posted_events);
 }
 
 
@@ -587,18 +598,6 @@ ngx_chat_writer_stop(ngx_chat_ctx_t *ctx)
 }
 
 
-static ngx_int_t
-find_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
-{
-    if (!is_possible(ctx)) {
-        return NGX_DECLINED;
-    }
-
-    ngx_chat_recording_key(ctx, key);
-    return NGX_OK;
-}
-
-
 static ngx_uint_t
 outlives_client(ngx_chat_ctx_t *ctx)
 {
@@ -614,7 +613,8 @@ ngx_chat_writer_register(ngx_chat_ctx_t *ctx)
         .header = on_header,
         .bytes = on_bytes,
         .end = on_end,
-        .key = find_key,
+        .possible = is_possible,
+        .key = ngx_chat_recording_key,
         .outlives = outlives_client,
     };
 

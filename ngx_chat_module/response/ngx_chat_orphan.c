@@ -94,12 +94,9 @@ end_orphan(ngx_chat_ctx_t *ctx)
 void
 ngx_chat_orphan_hook(ngx_chat_ctx_t *ctx)
 {
-    chat_key_t          key;
     ngx_http_request_t *r = ctx->request;
 
-    if (!ngx_chat_nginx_upstream_runs(r)
-        || ctx->recorder->key(ctx, &key) != NGX_OK)
-    {
+    if (!ngx_chat_nginx_upstream_runs(r) || !ctx->recorder->possible(ctx)) {
         return;
     }
 
@@ -175,7 +172,7 @@ check_followers(ngx_chat_ctx_t *ctx)
         return;
     }
 
-    (void) ctx->recorder->key(ctx, &key);
+    ctx->recorder->key(ctx, &key);
     ngx_chat_ask(ctx, &orphan->ask, &key, NULL, on_asked);
 }
 

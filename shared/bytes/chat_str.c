@@ -80,3 +80,15 @@ chat_str_number(chat_str_t s, uint64_t *out)
 
     return 1;
 }
+
+
+unsigned char *
+chat_digits(uint64_t n, unsigned char *end)
+{
+    do {
+        *--end = (unsigned char) ('0' + n % 10);
+        n /= 10;
+    } while (n != 0);
+
+    return end;
+}

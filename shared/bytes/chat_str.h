@@ -126,4 +126,9 @@ int chat_str_after(chat_str_t s, const char *prefix, chat_str_t *rest);
  */
 int chat_str_number(chat_str_t s, uint64_t *out);
 
+#define CHAT_DIGITS 20 /* bytes of a number at most */
+
+/* Writes n in decimal, up to end; returns where it begins. */
+unsigned char *chat_digits(uint64_t n, unsigned char *end);
+
 #endif /* CHAT_STR_H */

@@ -19,7 +19,7 @@ enum {
 #define CHAT_COUNT_CR 4   /* a line has ended in CR: an LF may be its own */
 #define CHAT_COUNT_WAIT 8 /* the same of the empty line */
 
-#define CHAT_COUNT_AHEAD 512 /* bytes */
+#define CHAT_COUNT_AHEAD 1024 /* bytes */
 
 #define CHAT_COUNT_STATES 8
 #define CHAT_COUNT_FLAGS 64
@@ -134,13 +134,63 @@ rest_of_line(chat_str_t bytes, size_t i)
 }
 
 
+/*
+ * Moves on over the event that the bytes begin with, if it is a common one:
+ * its lines end in LF, one or more are data, and unless ids, none may be an
+ * id. Returns its length, or 0. Looks a bounded number of bytes ahead.
+ */
+static size_t
+chat_count_plain(chat_count_t *count, chat_str_t bytes, int ids)
+{
+    size_t               len, left;
+    unsigned             flags = CHAT_COUNT_BEGUN | CHAT_COUNT_PLAIN;
+    const unsigned char *p = bytes.data, *lf;
+
+    if ((count->flags | CHAT_COUNT_PLAIN) != flags) {
+        return 0;
+    }
+
+    left = bytes.len < CHAT_COUNT_AHEAD ? bytes.len : CHAT_COUNT_AHEAD;
+
+    while (left != 0 && (ids || *p != 'i')
+           && (lf = memchr(p, '\n', left)) != NULL) {
+        len = (size_t) (lf - p);
+        left -= len + 1;
+
+        if (len == 0) {
+            len = (size_t) (lf + 1 - bytes.data);
+            if (!(flags & CHAT_COUNT_DATA)
+                || memchr(bytes.data, '\r', len) != NULL) {
+                return 0;
+            }
+
+            count->flags = flags;
+            chat_count_end(count, CHAT_COUNT_PLAIN);
+            return len;
+        }
+
+        if (len > 4 && memcmp(p, "data:", 5) == 0) {
+            flags |= CHAT_COUNT_DATA;
+        }
+
+        p = lf + 1;
+    }
+
+    return 0;
+}
+
+
 size_t
 chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
 {
-    size_t        i;
+    size_t        i = chat_count_plain(count, bytes, 1);
     unsigned char c;
 
-    *ended = 0;
+    *ended = i != 0;
+
+    if (*ended) {
+        return i;
+    }
 
     for (i = 0; i < bytes.len && !*ended; i++) {
         c = bytes.data[i];
@@ -194,11 +244,13 @@ chat_count_to(chat_count_t *count, chat_str_t bytes, uint64_t event)
 }
 
 
-void
-chat_count_write(const chat_count_t *count, chat_buf_t *out)
+unsigned char *
+chat_count_write(const chat_count_t *count, unsigned char *end)
 {
-    chat_buf_printf(out, "%llu %u\n", (unsigned long long) count->events,
-                    count->flags * CHAT_COUNT_STATES + count->line);
+    *--end = '\n';
+    end = chat_digits(count->flags * CHAT_COUNT_STATES + count->line, end);
+    *--end = ' ';
+    return chat_digits(count->events, end);
 }
 
 
@@ -253,6 +305,22 @@ chat_number_is_id(chat_str_t line)
 }
 
 
+/* The line of the next event. */
+static void
+chat_number_line(const chat_number_t *number, chat_buf_t *out)
+{
+    unsigned char text[CHAT_DIGITS + 2], *end = text + sizeof(text), *start;
+
+    end[-1] = '\n';
+    start = chat_digits(number->count.events + 1, end - 1);
+    *--start = '-';
+
+    chat_buf_puts(out, "id: ");
+    chat_buf_add(out, number->stream);
+    chat_buf_add(out, chat_str(start, (size_t) (end - start)));
+}
+
+
 /* The frame, or its beginning, without lines id: of its own. */
 static void
 chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
@@ -266,10 +334,7 @@ chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
     }
 
     if (is_event) {
-        chat_buf_puts(out, "id: ");
-        chat_buf_add(out, number->stream);
-        chat_buf_printf(out, "-%llu\n",
-                        (unsigned long long) number->count.events + 1);
+        chat_number_line(number, out);
     }
 
     while (chat_line_cut(&frame, &line, &end)) {
@@ -291,15 +356,23 @@ chat_number_add(chat_number_t *number, chat_str_t bytes, chat_buf_t *out)
 
     while (bytes.len != 0) {
         next = number->count;
-        n = chat_count_frame(&next, bytes, &ended);
-        frame = chat_str(bytes.data, n);
+        n = chat_count_plain(&next, bytes, 0);
 
-        if (chat_count_is_inside(&number->count)) {
-            chat_buf_add(out, frame);
+        if (n != 0) {
+            chat_number_line(number, out);
+            chat_buf_add(out, chat_str(bytes.data, n));
+
         } else {
-            chat_number_frame(number, frame,
-                              !ended || next.events != number->count.events,
-                              out);
+            n = chat_count_frame(&next, bytes, &ended);
+            frame = chat_str(bytes.data, n);
+
+            if (chat_count_is_inside(&number->count)) {
+                chat_buf_add(out, frame);
+            } else {
+                chat_number_frame(
+                    number, frame,
+                    !ended || next.events != number->count.events, out);
+            }
         }
 
         number->count = next;

@@ -52,9 +52,15 @@ size_t chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended);
  */
 size_t chat_count_to(chat_count_t *count, chat_str_t bytes, uint64_t event);
 
-/* "<events> <state>\n", and back: 0 if text does not begin so, else its
- * length. */
-void   chat_count_write(const chat_count_t *count, chat_buf_t *out);
+#define CHAT_COUNT_ROOM (2 * CHAT_DIGITS + 2)
+
+/*
+ * Writes "<events> <state>\n" up to end, before which there are
+ * CHAT_COUNT_ROOM bytes; returns where it begins.
+ */
+unsigned char *chat_count_write(const chat_count_t *count, unsigned char *end);
+
+/* Reads it back: 0 if text does not begin so, else its length. */
 size_t chat_count_read(chat_count_t *count, chat_str_t text);
 
 /*
