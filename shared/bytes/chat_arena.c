@@ -2,7 +2,9 @@
  * chat_arena.c: see chat_arena.h.
  *
  * An arena is a chain of blocks. A reset keeps the first one, so that a reader
- * of many small frames allocates once.
+ * of many small frames allocates once. Blocks of the largest size are kept for
+ * the arenas to come: free() would return their pages to the system, and each
+ * would cost a page fault again.
  */
 
 #include "bytes/chat_arena.h"
@@ -14,6 +16,10 @@
 #define CHAT_ARENA_FIRST 512
 #define CHAT_ARENA_LARGEST (64 * 1024)
 #define CHAT_ARENA_ITEMS 8 /* a list has room for at first */
+
+#ifndef CHAT_ARENA_SPARES
+#define CHAT_ARENA_SPARES 64 /* blocks that a process keeps */
+#endif
 
 typedef struct chat_block_s chat_block_t;
 
@@ -31,6 +37,9 @@ struct chat_arena_s {
     size_t        used;
 };
 
+static chat_block_t *spares; /* of CHAT_ARENA_LARGEST */
+static size_t        nspares;
+
 
 static chat_block_t *
 chat_block_create(chat_block_t *next, size_t size)
@@ -41,7 +50,15 @@ chat_block_create(chat_block_t *next, size_t size)
         return NULL;
     }
 
-    block = malloc(sizeof(chat_block_t) + size);
+    if (size == CHAT_ARENA_LARGEST && spares != NULL) {
+        block = spares;
+        spares = block->next;
+        nspares--;
+
+    } else {
+        block = malloc(sizeof(chat_block_t) + size);
+    }
+
     if (block == NULL) {
         return NULL;
     }
@@ -51,6 +68,20 @@ chat_block_create(chat_block_t *next, size_t size)
     block->used = 0;
 
     return block;
+}
+
+
+static void
+chat_block_free(chat_block_t *block)
+{
+    if (block->size != CHAT_ARENA_LARGEST || nspares == CHAT_ARENA_SPARES) {
+        free(block);
+        return;
+    }
+
+    block->next = spares;
+    spares = block;
+    nspares++;
 }
 
 
@@ -88,7 +119,7 @@ chat_arena_reset(chat_arena_t *arena)
     while (arena->current != arena->first) {
         block = arena->current;
         arena->current = block->next;
-        free(block);
+        chat_block_free(block);
     }
 
     arena->first->used = 0;
@@ -147,6 +178,39 @@ chat_arena_alloc(chat_arena_t *arena, size_t size)
 }
 
 
+/*
+ * Gives a list that has a block of its own a block twice as long, mostly
+ * without a copy. NULL: it has none, or there is no memory.
+ */
+static void *
+chat_block_grow(chat_arena_t *arena, void *items, size_t size)
+{
+    chat_block_t *block, **link = &arena->current;
+
+    while (*link != arena->first && (*link)->data != items) {
+        link = &(*link)->next;
+    }
+
+    if (*link == arena->first || (*link)->size <= CHAT_ARENA_LARGEST
+        || arena->limit != 0)
+    {
+        return NULL;
+    }
+
+    block = realloc(*link, sizeof(chat_block_t) + 2 * size);
+    if (block == NULL) {
+        return NULL;
+    }
+
+    *link = block;
+    memset(block->data + size, 0, size);
+    arena->used += 2 * size - block->size;
+    block->size = 2 * size;
+    block->used = 2 * size;
+    return block->data;
+}
+
+
 void *
 chat_arena_grow(chat_arena_t *arena, void *items, size_t count, size_t *size,
                 size_t bytes)
@@ -163,14 +227,16 @@ chat_arena_grow(chat_arena_t *arena, void *items, size_t count, size_t *size,
         return NULL;
     }
 
-    grown = chat_arena_alloc(arena, room * bytes);
-
+    grown = chat_block_grow(arena, items, *size * bytes);
     if (grown == NULL) {
-        return NULL;
-    }
+        grown = chat_arena_alloc(arena, room * bytes);
+        if (grown == NULL) {
+            return NULL;
+        }
 
-    if (count != 0) {
-        memcpy(grown, items, count * bytes);
+        if (count != 0) {
+            memcpy(grown, items, count * bytes);
+        }
     }
 
     *size = room;
