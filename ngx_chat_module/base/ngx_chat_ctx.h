@@ -137,6 +137,7 @@ struct ngx_chat_lookup_s {
 
 /* The body of a request, and what it says. */
 typedef struct {
+    ngx_buf_t      *header_in; /* of the request, while its body is read */
     ngx_str_t       text;
     chat_arena_t   *arena; /* of doc and rq; NULL while the request waits */
     chat_json_doc_t doc;

@@ -11,6 +11,38 @@
 #include "base/ngx_chat_nginx_internals.h"
 
 
+ngx_buf_t *
+ngx_chat_nginx_one_buffer(ngx_http_request_t *r)
+{
+    off_t                     len = r->headers_in.content_length_n, rest;
+    size_t                    size;
+    ngx_buf_t                *own = r->header_in;
+    ngx_http_core_loc_conf_t *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    size = clcf->client_body_buffer_size;
+    rest = len - (own->last - own->pos);
+
+    if (r->http_version >= NGX_HTTP_VERSION_20 || r->headers_in.chunked
+        || r->request_body != NULL || rest == len || rest <= 0
+        || rest >= (off_t) (size + (size >> 2)))
+    {
+        return own;
+    }
+
+    r->header_in = ngx_create_temp_buf(r->pool, (size_t) len);
+    if (r->header_in == NULL) {
+        r->header_in = own;
+        return NULL;
+    }
+
+    r->header_in->last =
+        ngx_cpymem(r->header_in->last, own->pos, (size_t) (len - rest));
+    own->pos = own->last;
+    return own;
+}
+
+
 ngx_uint_t
 ngx_chat_nginx_upstream_runs(ngx_http_request_t *r)
 {

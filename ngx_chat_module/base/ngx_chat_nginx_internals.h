@@ -16,6 +16,14 @@
 #include <ngx_http.h>
 
 /*
+ * Gives a body of which the header's buffer has the beginning one buffer for
+ * all of it, if NGINX would read the rest into memory: it reads a body into
+ * r->header_in that fits there. The handler of the body sets r->header_in back
+ * to the return value. NULL: no memory.
+ */
+ngx_buf_t *ngx_chat_nginx_one_buffer(ngx_http_request_t *r);
+
+/*
  * 1 if the request has an upstream that has not been finalized: NGINX clears
  * u->cleanup there (ngx_http_upstream_finalize_request()).
  */

@@ -14,6 +14,20 @@
 #include "request/ngx_chat_request.h"
 
 
+/* 1 if the bytes of the buffers follow one another in memory. */
+static ngx_uint_t
+is_one_run(const ngx_chain_t *cl)
+{
+    for (/* void */; cl != NULL && ngx_buf_in_memory(cl->buf); cl = cl->next) {
+        if (cl->next != NULL && cl->next->buf->pos != cl->buf->last) {
+            return 0;
+        }
+    }
+
+    return cl == NULL;
+}
+
+
 ngx_int_t
 ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
 {
@@ -38,7 +52,7 @@ ngx_chat_read_body(ngx_http_request_t *r, size_t max, ngx_str_t *body)
     cl = r->request_body->bufs;
     body->len = (size_t) len;
 
-    if (cl->next == NULL && ngx_buf_in_memory(cl->buf)) {
+    if (is_one_run(cl)) {
         body->data = cl->buf->pos;
         return NGX_OK;
     }

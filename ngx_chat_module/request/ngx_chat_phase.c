@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "base/ngx_chat_nginx_internals.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_follow.h"
 #include "record/ngx_chat_index.h"
@@ -43,7 +44,10 @@ ngx_chat_request_create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 static void
 on_body(ngx_http_request_t *r)
 {
-    step(ngx_chat_get_ctx(r), NGX_CHAT_EVENT_BODY);
+    ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r);
+
+    r->header_in = ctx->body.header_in;
+    step(ctx, NGX_CHAT_EVENT_BODY);
 }
 
 
@@ -95,8 +99,14 @@ ngx_chat_handler(ngx_http_request_t *r)
     ctx->headers = headers;
     ctx->managed = 1;
 
+    ctx->body.header_in = ngx_chat_nginx_one_buffer(r);
+    if (ctx->body.header_in == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     rc = ngx_http_read_client_request_body(r, on_body);
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        r->header_in = ctx->body.header_in;
         return rc;
     }
 
