@@ -1,12 +1,19 @@
 /*
  * chat_json_scan.c: see chat_json_scan.h.
  *
- * Eight bytes at a time, where they are ASCII without escapes.
+ * With SSE2, which each x86-64 has, 16 bytes of ASCII at a time, escapes
+ * included; else, and at the end of a text, eight bytes without escapes. The
+ * unit tests compare both.
  */
 
 #include "json/chat_json_scan.h"
 #include "bytes/chat_utf8.h"
 #include "bytes/chat_word.h"
+
+#if defined(__SSE2__) && !defined(CHAT_SCAN_PORTABLE)
+#include <emmintrin.h>
+#define CHAT_SCAN_BLOCK 16
+#endif
 
 
 /* Where ASCII text ends that is neither quote nor escape. */
@@ -82,11 +89,95 @@ characters_end(const unsigned char *p, const unsigned char *end)
 }
 
 
+#ifdef CHAT_SCAN_BLOCK
+
+/* The bits of the bytes of a block that are this one. */
+static unsigned
+bits_of(__m128i block, char byte)
+{
+    return (unsigned) _mm_movemask_epi8(
+        _mm_cmpeq_epi8(block, _mm_set1_epi8(byte)));
+}
+
+
+/*
+ * The bits of the bytes that a backslash before them escapes. *odd: the first
+ * byte of this block is one; then of the next block. Of a row of backslashes
+ * each second one is escaped: the subtraction carries along the row.
+ */
+static unsigned
+escaped_bits(unsigned backslashes, unsigned *odd)
+{
+    unsigned alternate = 0xaaaa, first = backslashes & ~*odd;
+    unsigned ends = (((first << 1 | alternate) - first) ^ alternate) & 0xffff;
+    unsigned escaped = ends ^ (backslashes | *odd);
+
+    *odd = (ends & backslashes) >> (CHAT_SCAN_BLOCK - 1);
+    return escaped & 0xffff;
+}
+
+
+/*
+ * Moves over blocks of ASCII with the usual escapes. Returns where it stops:
+ * at the closing quote, or where other code has to look: at an escape, a
+ * control character, one that is not ASCII, or in the last bytes.
+ */
+static const unsigned char *
+blocks_end(const unsigned char *p, const unsigned char *end, unsigned *has)
+{
+    __m128i  block;
+    unsigned odd = 0, backslashes, escaped, slashes, letters, stop, before;
+
+    for (/* void */; end - p >= CHAT_SCAN_BLOCK; p += CHAT_SCAN_BLOCK) {
+        block = _mm_loadu_si128((const __m128i *) p);
+        backslashes = bits_of(block, '\\');
+        /* as signed bytes, those above 0x7f are below 0x20, too */
+        stop = (unsigned) _mm_movemask_epi8(
+            _mm_cmplt_epi8(block, _mm_set1_epi8(0x20)));
+
+        if ((backslashes | odd) == 0) {
+            stop |= bits_of(block, '"');
+            if (stop != 0) {
+                return p + __builtin_ctz(stop);
+            }
+            continue;
+        }
+
+        escaped = escaped_bits(backslashes, &odd);
+        slashes = bits_of(block, '/');
+        letters = slashes | backslashes | bits_of(block, '"')
+                  | bits_of(block, 'n') | bits_of(block, 't')
+                  | bits_of(block, 'r') | bits_of(block, 'b')
+                  | bits_of(block, 'f');
+        stop |= (bits_of(block, '"') & ~escaped) | (escaped & ~letters);
+        before = stop != 0 ? (stop & -stop) - 1 : 0xffff;
+        *has |= backslashes & before ? CHAT_JSON_ESCAPED : 0u;
+        *has |= slashes & escaped & before ? CHAT_JSON_VARIED : 0u;
+
+        if (stop != 0) {
+            p += __builtin_ctz(stop);
+            return escaped & (before + 1) ? p - 1 : p;
+        }
+    }
+
+    return p - odd;
+}
+
+
+#endif
+
 const unsigned char *
 chat_json_string_end(const unsigned char *p, const unsigned char *end,
                      unsigned *has)
 {
     while (p != NULL) {
+#ifdef CHAT_SCAN_BLOCK
+        p = blocks_end(p, end, has);
+        if (p != end && *p == '"') {
+            break;
+        }
+#endif
+
         p = plain_end(p, end);
 
         if (p == end || *p == '"') {

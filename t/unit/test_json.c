@@ -15,6 +15,18 @@
 #include <sys/mman.h>
 #include <time.h>
 
+/* The scanner as machines without SSE2 have it, under another name. */
+#define CHAT_SCAN_PORTABLE
+#define chat_json_string_end portable_string_end
+#define chat_json_number_end portable_number_end
+#include "../../shared/json/chat_json_scan.c"
+#undef chat_json_string_end
+#undef chat_json_number_end
+
+const unsigned char *chat_json_string_end(const unsigned char *p,
+                                          const unsigned char *end,
+                                          unsigned            *has);
+
 #define MUTANTS 100000
 #define SIZE 1024
 
@@ -616,6 +628,37 @@ static const char *const pieces[] = {
 };
 
 
+/* Strings of many escapes, which begin anywhere in a block of 16 bytes. */
+static void
+strings_end_alike_without_sse2(void **state)
+{
+    size_t               i, len;
+    unsigned             has, portable_has;
+    unsigned char        text[80], *copy;
+    const unsigned char *end, *portable_end;
+
+    static const unsigned char bytes[] = "\\\\\\\"/bnuf0aaaaaa\xc3\xa9\x1f";
+
+    for (i = 0; i < MUTANTS; i++) {
+        for (len = 0; len < number_below(sizeof(text)); len++) {
+            text[len] =
+                bytes[number_below(number_below(4) ? 5 : sizeof(bytes) - 1)];
+            text[len] = number_below(3) ? text[len] : 'a';
+        }
+
+        copy = malloc(len + (len == 0));
+        assert_non_null(copy);
+        memcpy(copy, text, len);
+        has = portable_has = 0;
+        end = chat_json_string_end(copy, copy + len, &has);
+        portable_end = portable_string_end(copy, copy + len, &portable_has);
+        assert_ptr_equal(end, portable_end);
+        assert_true(end == NULL || has == portable_has);
+        free(copy);
+    }
+}
+
+
 /* Replaces n bytes at a place by a piece, or by bytes of the text itself. */
 static size_t
 mutate(unsigned char *text, size_t len)
@@ -747,6 +790,7 @@ main(void)
         cmocka_unit_test(an_index_is_a_small_number),
         cmocka_unit_test(members_are_found_by_their_type),
         cmocka_unit_test(members_are_set),
+        cmocka_unit_test(strings_end_alike_without_sse2),
         cmocka_unit_test(mutants_give_the_same_tree),
         cmocka_unit_test(a_byte_has_its_meaning_at_each_place_of_a_string),
         cmocka_unit_test(each_cut_of_a_sample_is_told),
