@@ -294,8 +294,12 @@ question(ngx_chat_ctx_t *ctx)
         return NGX_DECLINED;
     }
 
-    rc = chat_gate_question(ctx->dialect, &ctx->body.rq,
-                            (size_t) ctx->conf->max_calls, ctx->kept, q);
+    rc = chat_transcript_digest(ctx->dialect->form, &ctx->body.doc,
+                                &q->key.name, &ctx->body.rq);
+    if (rc == CHAT_OK) {
+        rc = chat_gate_question(ctx->dialect, &ctx->body.rq,
+                                (size_t) ctx->conf->max_calls, ctx->kept, q);
+    }
 
     if (rc == CHAT_DECLINED && ctx->body.rq.chained) {
         /* a fresh turn on a chain has no results itself */

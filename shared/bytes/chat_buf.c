@@ -22,8 +22,7 @@ chat_buf_free(chat_buf_t *buf)
 }
 
 
-/* Room for len more bytes, or NULL; failed is set then. */
-static unsigned char *
+unsigned char *
 chat_buf_reserve(chat_buf_t *buf, size_t len)
 {
     size_t         size;
@@ -58,30 +57,6 @@ chat_buf_reserve(chat_buf_t *buf, size_t len)
     buf->size = size;
 
     return data + buf->len;
-}
-
-
-void
-chat_buf_add(chat_buf_t *buf, chat_str_t s)
-{
-    unsigned char *p;
-
-    if (s.len == 0) {
-        return;
-    }
-
-    p = chat_buf_reserve(buf, s.len);
-    if (p != NULL) {
-        memcpy(p, s.data, s.len);
-        buf->len += s.len;
-    }
-}
-
-
-void
-chat_buf_puts(chat_buf_t *buf, const char *text)
-{
-    chat_buf_add(buf, chat_cstr(text));
 }
 
 

@@ -23,8 +23,36 @@ typedef struct {
 } chat_buf_t;
 
 void chat_buf_free(chat_buf_t *buf);
-void chat_buf_add(chat_buf_t *buf, chat_str_t s);
-void chat_buf_puts(chat_buf_t *buf, const char *text);
+
+/* Room for len more bytes, or NULL; failed is set then. */
+unsigned char *chat_buf_reserve(chat_buf_t *buf, size_t len);
+
+static inline void
+chat_buf_add(chat_buf_t *buf, chat_str_t s)
+{
+    unsigned char *p;
+
+    if (s.len == 0) {
+        return;
+    }
+
+    p = !buf->failed && s.len <= buf->size - buf->len
+            ? buf->data + buf->len
+            : chat_buf_reserve(buf, s.len);
+    if (p != NULL) {
+        memcpy(p, s.data, s.len);
+        buf->len += s.len;
+    }
+}
+
+
+static inline void
+chat_buf_puts(chat_buf_t *buf, const char *text)
+{
+    chat_buf_add(buf, chat_cstr(text));
+}
+
+
 void chat_buf_printf(chat_buf_t *buf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

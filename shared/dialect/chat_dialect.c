@@ -241,10 +241,6 @@ read_request(const chat_dialect_t *dialect, chat_str_t method, chat_str_t uri,
         rc = sign(dialect, method, path, doc, arena, rq);
     }
 
-    if (rc == CHAT_OK) {
-        rc = chat_transcript_digest(dialect->form, doc, rq);
-    }
-
     return rc == CHAT_OK && doc->duplicate ? CHAT_BAD : rc;
 }
 

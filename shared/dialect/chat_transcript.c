@@ -633,25 +633,13 @@ chat_transcript_end(chat_transcript_t *t)
 
 /* ---- comparing transcripts ---- */
 
-#define CHAT_TRANSCRIPT_TEXT 65536 /* bytes that are hashed at once */
-
-
-/* Takes the text into the digest, and empties it. */
-static void
-fold(chat_transcript_digest_t *transcript)
-{
-    chat_str_t parts[2];
-
-    parts[0] = chat_str(transcript->digest.bytes, CHAT_DIGEST_SIZE);
-    parts[1] = chat_buf_str(&transcript->text);
-    chat_digest_parts(parts, 2, &transcript->digest);
-    transcript->text.len = 0;
-}
+#define CHAT_TRANSCRIPT_TEXT 16384 /* bytes that are hashed at once */
 
 
 chat_rc_e
 chat_transcript_digest(const chat_transcript_form_t *form,
-                       const chat_json_doc_t *doc, chat_request_t *rq)
+                       const chat_json_doc_t *doc, const chat_digest_t *key,
+                       chat_request_t *rq)
 {
     uint32_t                 until;
     chat_rc_e                rc;
@@ -676,6 +664,7 @@ chat_transcript_digest(const chat_transcript_form_t *form,
     }
 
     transcript.doc.arena = arena;
+    chat_mix_init(&transcript.mix, key);
     list = chat_json_get(&transcript.doc, doc->root, form->list);
     list = list ? list : chat_json_get(&transcript.doc, doc->root, "message");
     message = chat_list_first(list);
@@ -691,15 +680,16 @@ chat_transcript_digest(const chat_transcript_form_t *form,
         }
 
         if (transcript.text.len >= CHAT_TRANSCRIPT_TEXT) {
-            fold(&transcript);
+            chat_mix_add(&transcript.mix, chat_buf_str(&transcript.text));
+            transcript.text.len = 0;
         }
 
         chat_arena_reset(arena);
     }
 
-    fold(&transcript);
+    chat_mix_add(&transcript.mix, chat_buf_str(&transcript.text));
     rc = transcript.text.failed ? CHAT_ERROR : CHAT_OK;
-    rq->transcript = transcript.digest;
+    chat_mix_end(&transcript.mix, rq->transcript);
     chat_buf_free(&transcript.text);
     chat_arena_destroy(arena);
     return rc;

@@ -13,6 +13,7 @@
 
 #include "bytes/chat_buf.h"
 #include "bytes/chat_edit.h"
+#include "bytes/chat_mix.h"
 #include "bytes/chat_table.h"
 #include "json/chat_json.h"
 #include "model/chat_request.h"
@@ -67,7 +68,7 @@ typedef struct {
 typedef struct {
     chat_json_doc_t doc;  /* its strings live as long as one message */
     chat_buf_t      text; /* what is not in the digest yet */
-    chat_digest_t   digest;
+    chat_mix_t      mix;
 } chat_transcript_digest_t;
 
 /* How a dialect writes its transcript; see the functions below. */
@@ -256,14 +257,14 @@ chat_rc_e chat_transcript_splice(const chat_transcript_form_t *form,
                                  chat_edits_t *edits);
 
 /*
- * Sets rq->transcript of a continuation: two bodies have the same one if their
- * messages before the step that they answer are the same by value. Of a
- * chained body it says nothing: the chain names its transcript. CHAT_ERROR
- * without memory.
+ * Sets rq->transcript of a continuation: two bodies of one batch, whose name
+ * is the key, have the same one if their messages before the step that they
+ * answer are the same by value. Of a chained body it says nothing: the chain
+ * names its transcript. CHAT_ERROR without memory.
  */
 chat_rc_e chat_transcript_digest(const chat_transcript_form_t *form,
                                  const chat_json_doc_t        *doc,
-                                 chat_request_t               *rq);
+                                 const chat_digest_t *key, chat_request_t *rq);
 
 /* The result is this value; absent is the JSON of what NULL stands for. */
 static inline void

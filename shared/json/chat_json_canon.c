@@ -14,6 +14,7 @@
 #include <float.h>
 #include <stdlib.h>
 
+#define CHAT_JSON_MEMBERS 16           /* that are sorted without a call */
 #define CHAT_JSON_EXPONENT (1LL << 40) /* no text has digits to make up for */
 
 typedef struct {
@@ -46,23 +47,50 @@ canon_key(const chat_json_t *member, chat_str_t key, chat_buf_t *out)
 }
 
 
+/* Most objects have few members, and those in one order. */
+static void
+sort_members(chat_canon_member_t *members, size_t n)
+{
+    size_t              i, at;
+    chat_canon_member_t member;
+
+    if (n > CHAT_JSON_MEMBERS) {
+        qsort(members, n, sizeof(chat_canon_member_t), chat_json_compare);
+        return;
+    }
+
+    for (i = 1; i < n; i++) {
+        member = members[i];
+        for (at = i;
+             at > 0 && chat_json_compare(&members[at - 1], &member) > 0; at--)
+        {
+            members[at] = members[at - 1];
+        }
+
+        members[at] = member;
+    }
+}
+
+
 static void
 chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
                        chat_buf_t *out)
 {
-    size_t               i, n = 0;
-    const char          *separator = "";
-    const chat_json_t   *child;
-    chat_canon_member_t *members;
+    size_t              i, n = chat_json_count(node);
+    const char         *separator = "";
+    const chat_json_t  *child;
+    chat_canon_member_t few[CHAT_JSON_MEMBERS], *members = few;
 
-    members = chat_arena_alloc(doc->arena, chat_json_count(node)
-                                               * sizeof(chat_canon_member_t));
+    if (n > CHAT_JSON_MEMBERS) {
+        members = chat_arena_alloc(doc->arena, n * sizeof(*members));
+    }
+
     if (members == NULL) {
         out->failed = 1;
         return;
     }
 
-    for (child = node->child; child != NULL; child = child->next) {
+    for (n = 0, child = node->child; child != NULL; child = child->next) {
         members[n].node = child;
         members[n].key = chat_json_key(doc, child);
         out->failed |= members[n++].key.data == NULL;
@@ -72,7 +100,7 @@ chat_json_canon_object(chat_json_doc_t *doc, const chat_json_t *node,
         return;
     }
 
-    qsort(members, n, sizeof(chat_canon_member_t), chat_json_compare);
+    sort_members(members, n);
 
     chat_buf_puts(out, "{");
 

@@ -113,8 +113,9 @@ typedef struct {
     chat_str_t    regenerates;     /* ai_sdk: id of the message to be made
                                       anew; empty: the last answer */
     chat_digest_t signature;       /* of the members that choose the answer */
-    chat_digest_t transcript;      /* of what stands before the step that the
-                                      body answers, by value */
+    unsigned char transcript[16];  /* hash of what stands before the step that
+                                      the body answers, by value; 0 until
+                                      chat_transcript_digest() */
     chat_call_t  *calls;
     size_t        ncalls;
     chat_step_t  *steps;

@@ -302,7 +302,7 @@ chat_gate_question(const chat_dialect_t *dialect, const chat_request_t *rq,
     q->chained = rq->chained;
     q->complete = !rq->chained;
     memcpy(q->signature, rq->signature.bytes, 16);
-    memcpy(q->transcript, rq->transcript.bytes, 16);
+    memcpy(q->transcript, rq->transcript, 16);
 
     scratch = chat_arena_create(0);
     if (scratch != NULL) {

@@ -23,7 +23,8 @@ typedef struct {
 static inline int
 fuzz_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
 {
-    chat_rc_e rc;
+    chat_rc_e           rc;
+    const chat_digest_t key = { { 1 } };
 
     memset(body, 0, sizeof(*body));
     body->dialect = dialect;
@@ -34,9 +35,16 @@ fuzz_read(body_t *body, const chat_dialect_t *dialect, chat_str_t text)
         return 0;
     }
 
-    return chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr("/"),
-                                &body->doc, body->arena, &body->rq, &rc)
-           != NULL;
+    if (chat_dialect_request(dialect, chat_cstr("POST"), chat_cstr("/"),
+                             &body->doc, body->arena, &body->rq, &rc)
+        == NULL)
+    {
+        return 0;
+    }
+
+    NEED(chat_transcript_digest(dialect->form, &body->doc, &key, &body->rq)
+         == CHAT_OK);
+    return 1;
 }
 
 

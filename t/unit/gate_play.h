@@ -141,7 +141,7 @@ play_asks(asker_t *a, char name, char *words, const char *line)
             retry = atoi(word + 6);
 
         } else if (strncmp(word, "turn=", 5) == 0) {
-            a->rq.transcript.bytes[0] = (unsigned char) word[5];
+            a->rq.transcript[0] = (unsigned char) word[5];
 
         } else if (strcmp(word, "nothing-new") == 0) {
             old = 1;

@@ -245,6 +245,70 @@ s97_another_model_or_stream_is_another_signature(void **state)
 }
 
 
+#define CHAT_BODY(members, messages)                                       \
+    "{\"model\":\"m\",\"messages\":[" messages ",{\"role\":\"assistant\"," \
+    "\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\",\"function\":"    \
+    "{\"name\":\"f\",\"arguments\":\"{}\"}}]},{\"role\":\"tool\","         \
+    "\"tool_call_id\":\"a\",\"content\":\"" members "\"}]}"
+
+
+/* 1 if the transcripts are the same; key: each byte of the other's. */
+static int
+have_one_transcript(const char *body, const char *other, unsigned char key)
+{
+    size_t          i;
+    chat_rc_e       rc;
+    chat_digest_t   name;
+    chat_request_t  rq[2];
+    chat_json_doc_t doc;
+
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(
+            chat_json_parse(&doc, arena, chat_cstr(i ? other : body)),
+            CHAT_OK);
+        assert_non_null(chat_dialect_request(&chat_dialect_openai_chat,
+                                             chat_cstr("POST"), chat_cstr("/"),
+                                             &doc, arena, &rq[i], &rc));
+        memset(name.bytes, i ? key : 7, CHAT_DIGEST_SIZE);
+        assert_int_equal(chat_transcript_digest(chat_dialect_openai_chat.form,
+                                                &doc, &name, &rq[i]),
+                         CHAT_OK);
+    }
+
+    return memcmp(rq[0].transcript, rq[1].transcript, 16) == 0;
+}
+
+
+static void
+s110_transcripts_of_a_batch_are_compared_by_value(void **state)
+{
+    const char *body = CHAT_BODY(
+        "r", "{\"role\":\"user\",\"content\":\"\\u00e9/1\",\"n\":1.0}");
+
+    assert_true(have_one_transcript(body, body, 7));
+    assert_false(have_one_transcript(body, body, 8));
+
+    /* spelled otherwise, and with another result */
+    assert_true(have_one_transcript(
+        body,
+        CHAT_BODY("s",
+                  "{ \"n\" : 10e-1, \"content\":\"\xc3\xa9\\/1\",\"role\":"
+                  "\"user\"}"),
+        7));
+    assert_false(have_one_transcript(
+        body,
+        CHAT_BODY("r",
+                  "{\"role\":\"user\",\"content\":\"\\u00e9/2\",\"n\":1.0}"),
+        7));
+    assert_false(have_one_transcript(
+        body,
+        CHAT_BODY("r",
+                  "{\"role\":\"user\",\"content\":\"\\u00e9/1\",\"n\":1.0},"
+                  "{\"role\":\"user\",\"content\":\"\"}"),
+        7));
+}
+
+
 /* 1 if the dialect's event for this end of a stream contains the text. */
 static int
 says(const chat_dialect_t *dialect, const char *reason, const char *text)
@@ -295,6 +359,7 @@ main(void)
         cmocka_unit_test(a_named_dialect_is_the_only_one),
         cmocka_unit_test(a_body_that_says_two_things_is_refused),
         cmocka_unit_test(s97_another_model_or_stream_is_another_signature),
+        cmocka_unit_test(s110_transcripts_of_a_batch_are_compared_by_value),
         cmocka_unit_test(
             s113_providers_clients_read_words_that_agents_retry_on),
     };

@@ -1,0 +1,27 @@
+/*
+ * chat_mix.h: a fast keyed hash of 128 bits, for long texts of one tenant.
+ *
+ * Without the key, which must be a secret of the tenant, texts that collide
+ * cannot be chosen. It is no MAC: its value must not leave the tenant. The
+ * byte order of the machine is that of the value.
+ */
+
+#ifndef CHAT_MIX_H
+#define CHAT_MIX_H
+
+#include "bytes/chat_digest.h"
+
+typedef struct {
+    uint64_t state[2];
+    uint64_t key[2];
+} chat_mix_t;
+
+void chat_mix_init(chat_mix_t *mix, const chat_digest_t *key);
+
+/* Adds s, and its length. */
+void chat_mix_add(chat_mix_t *mix, chat_str_t s);
+
+/* The value so far. */
+void chat_mix_end(const chat_mix_t *mix, unsigned char out[16]);
+
+#endif /* CHAT_MIX_H */
