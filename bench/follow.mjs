@@ -50,7 +50,7 @@ async function play(name, store) {
   const p = await provider(context, 'ai_sdk');
   const n = await nginx(context, { upstream: p.port, workers: 2,
     chat: 'ai_sdk', store, connects: name === 'redis',
-    location: 'proxy_buffering off; chat_hold 60s; chat_grace 60s;' });
+    location: 'proxy_buffering off; chat_hold 60s grace=60s;' });
   const it = scene('ai_sdk', p, n);
   const batch = new Batch(it, 2);
   await batch.ask();

@@ -42,8 +42,7 @@ http {
         listen 127.0.0.1:${port} reuseport backlog=8192;
         location /v1/ {
             chat openai_chat;
-            chat_hold 10m;
-            chat_grace 10m;
+            chat_hold 10m grace=10m;
             chat_max_held 8192;
             proxy_pass http://127.0.0.1:9;
         }

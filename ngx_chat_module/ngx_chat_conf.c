@@ -42,12 +42,13 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->mode = NGX_CONF_UNSET_UINT;
     conf->dialect = NGX_CONF_UNSET_PTR;
     conf->replay_filter = NGX_CONF_UNSET;
-    conf->hold = NGX_CONF_UNSET_UINT;
-    conf->hold_time = NGX_CONF_UNSET_MSEC;
+    conf->hold = NGX_CONF_UNSET_MSEC;
     conf->grace = NGX_CONF_UNSET_MSEC;
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->repair = NGX_CONF_UNSET_UINT;
     conf->record = NGX_CONF_UNSET_UINT;
+    conf->record_max = NGX_CONF_UNSET_SIZE;
+    conf->record_ttl = NGX_CONF_UNSET;
     conf->failure = NGX_CONF_UNSET_UINT;
     conf->stall = NGX_CONF_UNSET_MSEC;
     conf->tools = NGX_CONF_UNSET_PTR;
@@ -110,26 +111,6 @@ ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
 }
 
 
-static void
-ngx_chat_conf_record_merge(ngx_chat_loc_conf_t *prev,
-                           ngx_chat_loc_conf_t *conf)
-{
-    if (conf->record != NGX_CONF_UNSET_UINT) {
-        return;
-    }
-
-    conf->record = prev->record;
-    conf->record_max = prev->record_max;
-    conf->record_ttl = prev->record_ttl;
-
-    if (conf->record == NGX_CONF_UNSET_UINT) {
-        conf->record = NGX_CHAT_RECORD_AUTO;
-        conf->record_max = NGX_CHAT_RECORD_MAX;
-        conf->record_ttl = NGX_CHAT_RECORD_TTL;
-    }
-}
-
-
 /*
  * Refuses chat_results and chat_resume without chat_tenant; warns where the
  * bodies of chat requests would go through a file.
@@ -174,15 +155,17 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->mode, prev->mode, NGX_CHAT_OFF);
     ngx_conf_merge_ptr_value(conf->dialect, prev->dialect, NULL);
     ngx_conf_merge_value(conf->replay_filter, prev->replay_filter, 1);
-    if (conf->hold == NGX_CONF_UNSET_UINT) {
-        conf->hold_time = prev->hold_time;
-    }
-    ngx_conf_merge_uint_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
+    ngx_conf_merge_msec_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
     ngx_conf_merge_msec_value(conf->grace, prev->grace, 3000);
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 15000);
     ngx_conf_merge_uint_value(conf->repair, prev->repair,
                               NGX_CHAT_REPAIR_SETTLED);
-    ngx_chat_conf_record_merge(prev, conf);
+    ngx_conf_merge_uint_value(conf->record, prev->record,
+                              NGX_CHAT_RECORD_AUTO);
+    ngx_conf_merge_size_value(conf->record_max, prev->record_max,
+                              NGX_CHAT_RECORD_MAX);
+    ngx_conf_merge_value(conf->record_ttl, prev->record_ttl,
+                         NGX_CHAT_RECORD_TTL);
     ngx_conf_merge_uint_value(conf->failure, prev->failure,
                               NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_msec_value(conf->stall, prev->stall, 0);
@@ -364,35 +347,121 @@ ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+typedef enum {
+    MSEC,
+    SEC,
+    SIZE,
+    COUNT
+} unit_e;
+
+/* A parameter of a directive; a table of them ends with an empty name. */
+typedef struct {
+    ngx_str_t name; /* with its "=" */
+    unit_e    unit;
+    ngx_int_t least;
+    size_t    offset; /* of an integer as wide as ngx_int_t */
+} parameter_t;
+
+
+static ngx_int_t
+parse(ngx_str_t *text, unit_e unit)
+{
+    ngx_int_t time;
+
+    switch (unit) {
+    case SEC:
+        time = ngx_parse_time(text, 1);
+        return ngx_min(time, NGX_CHAT_TTL_MOST);
+
+    case MSEC:
+        return ngx_parse_time(text, 0);
+
+    case SIZE:
+        return ngx_parse_size(text);
+
+    default:
+        return ngx_atoi(text->data, text->len);
+    }
+}
+
+
+/*
+ * Reads the directive's words from the i-th on, each NAME=VALUE of the table,
+ * into fields of conf. must: what each must be.
+ */
+static char *
+read_parameters(ngx_conf_t *cf, ngx_uint_t i, const parameter_t *table,
+                void *conf, const char *must)
+{
+    ngx_int_t         *field;
+    ngx_str_t         *word = cf->args->elts, text;
+    const parameter_t *p;
+
+    for (/* void */; i < cf->args->nelts; i++) {
+        for (p = table;
+             p->name.len != 0
+             && ngx_strncmp(word[i].data, p->name.data, p->name.len) != 0;
+             p++)
+        {
+            /* void */
+        }
+
+        if (p->name.len == 0) {
+            return ngx_chat_conf_invalid(cf, &word[i], must);
+        }
+
+        field = (ngx_int_t *) ((char *) conf + p->offset);
+        if (*field != NGX_CONF_UNSET) {
+            return ngx_chat_conf_invalid(cf, &word[i], "given only once");
+        }
+
+        text.data = word[i].data + p->name.len;
+        text.len = word[i].len - p->name.len;
+        *field = parse(&text, p->unit);
+
+        if (*field < p->least) {
+            return ngx_chat_conf_invalid(cf, &word[i], must);
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
 char *
 ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_int_t            msec;
     ngx_str_t           *value = cf->args->elts;
     ngx_chat_loc_conf_t *lcf = conf;
 
-    if (lcf->hold != NGX_CONF_UNSET_UINT) {
+    static const parameter_t table[] = {
+        { ngx_string("grace="), MSEC, 0,
+          offsetof(ngx_chat_loc_conf_t, grace) },
+        { ngx_string("heartbeat="), MSEC, 1,
+          offsetof(ngx_chat_loc_conf_t, heartbeat) },
+        { ngx_null_string, COUNT, 0, 0 },
+    };
+
+    if (lcf->hold != NGX_CONF_UNSET_MSEC) {
         return "is duplicate";
     }
 
     if (ngx_strcmp(value[1].data, "off") == 0) {
         lcf->hold = NGX_CHAT_HOLD_OFF;
-        return NGX_CONF_OK;
-    }
 
-    if (ngx_strcmp(value[1].data, "auto") == 0) {
+    } else if (ngx_strcmp(value[1].data, "auto") == 0) {
         lcf->hold = NGX_CHAT_HOLD_AUTO;
-        return NGX_CONF_OK;
+
+    } else {
+        lcf->hold = (ngx_msec_t) ngx_parse_time(&value[1], 0);
+
+        if (lcf->hold == (ngx_msec_t) NGX_ERROR) {
+            return ngx_chat_conf_invalid(cf, &value[1], "off, auto or a time");
+        }
     }
 
-    msec = ngx_parse_time(&value[1], 0);
-    if (msec == NGX_ERROR) {
-        return ngx_chat_conf_invalid(cf, &value[1], "off, auto or a time");
-    }
-
-    lcf->hold = NGX_CHAT_HOLD_TIME;
-    lcf->hold_time = (ngx_msec_t) msec;
-    return NGX_CONF_OK;
+    return read_parameters(cf, 2, table, conf,
+                           "grace=TIME, or heartbeat=TIME above 0");
 }
 
 
@@ -503,59 +572,24 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* max=SIZE or ttl=TIME */
-static ngx_int_t
-ngx_chat_conf_record_bound(const ngx_str_t *value, ngx_chat_loc_conf_t *conf)
-{
-    ssize_t   size;
-    ngx_str_t text;
-
-    if (value->len < 4) {
-        return NGX_ERROR;
-    }
-
-    text.data = value->data + 4;
-    text.len = value->len - 4;
-
-    if (ngx_strncmp(value->data, "max=", 4) == 0) {
-        size = ngx_parse_size(&text);
-        conf->record_max = (size_t) size;
-        return size >= NGX_CHAT_RECORD_LEAST ? NGX_OK : NGX_ERROR;
-    }
-
-    if (ngx_strncmp(value->data, "ttl=", 4) == 0) {
-        conf->record_ttl = ngx_parse_time(&text, 1);
-        conf->record_ttl = ngx_min(conf->record_ttl, NGX_CHAT_TTL_MOST);
-        return conf->record_ttl > 0 ? NGX_OK : NGX_ERROR;
-    }
-
-    return NGX_ERROR;
-}
-
-
 char *
 ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char                 *rc;
-    ngx_uint_t            i;
-    ngx_str_t            *value = cf->args->elts;
     ngx_chat_loc_conf_t  *lcf = conf;
     ngx_chat_main_conf_t *mcf;
+
+    static const parameter_t table[] = {
+        { ngx_string("max="), SIZE, NGX_CHAT_RECORD_LEAST,
+          offsetof(ngx_chat_loc_conf_t, record_max) },
+        { ngx_string("ttl="), SEC, 1,
+          offsetof(ngx_chat_loc_conf_t, record_ttl) },
+        { ngx_null_string, COUNT, 0, 0 },
+    };
 
     rc = ngx_chat_conf_enum(cf, cmd, conf);
     if (rc != NGX_CONF_OK) {
         return rc;
-    }
-
-    lcf->record_max = NGX_CHAT_RECORD_MAX;
-    lcf->record_ttl = NGX_CHAT_RECORD_TTL;
-
-    for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_chat_conf_record_bound(&value[i], lcf) != NGX_OK) {
-            return ngx_chat_conf_invalid(cf, &value[i],
-                                         "max=SIZE of at least 64k or "
-                                         "ttl=TIME of at least 1s");
-        }
     }
 
     if (lcf->record == NGX_CHAT_RECORD_ON) {
@@ -563,5 +597,7 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         mcf->recorded = 1;
     }
 
-    return NGX_CONF_OK;
+    return read_parameters(cf, 2, table, conf,
+                           "max=SIZE of at least 64k or ttl=TIME of at least "
+                           "1s");
 }

@@ -20,9 +20,9 @@
 #define NGX_CHAT_ON 1 /* one dialect */
 #define NGX_CHAT_AUTO 2
 
-#define NGX_CHAT_HOLD_OFF 0
-#define NGX_CHAT_HOLD_AUTO 1
-#define NGX_CHAT_HOLD_TIME 2
+/* In place of a time of chat_hold. */
+#define NGX_CHAT_HOLD_OFF ((ngx_msec_t) -2)
+#define NGX_CHAT_HOLD_AUTO ((ngx_msec_t) -3)
 
 #define NGX_CHAT_RECORD_OFF 0
 #define NGX_CHAT_RECORD_AUTO 1
@@ -91,14 +91,13 @@ typedef struct {
     ngx_http_complex_value_t *resume;  /* chat_resume: the conversation */
     ngx_uint_t                running; /* chat_resume: only running streams */
     ngx_flag_t                replay_filter;
-    ngx_uint_t                hold;
-    ngx_msec_t                hold_time;
+    ngx_msec_t                hold;
     ngx_msec_t                grace;
     ngx_msec_t                heartbeat;
     ngx_uint_t                repair;
     ngx_uint_t                record;
     size_t                    record_max;
-    time_t                    record_ttl;
+    ngx_int_t                 record_ttl; /* s */
     ngx_uint_t                failure;
     ngx_msec_t                stall; /* 0: off */
     ngx_array_t              *tools; /* ngx_chat_tool_t */

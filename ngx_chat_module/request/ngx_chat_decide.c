@@ -661,8 +661,7 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
 
     terms.class = class;
     terms.watching = b->watching;
-    terms.no_hold =
-        ctx->conf->hold == NGX_CHAT_HOLD_TIME && ctx->conf->hold_time == 0;
+    terms.no_hold = ctx->conf->hold == 0;
     terms.followed = followed || observe;
 
     ctx->act = chat_gate_act(&b->q, &b->decision, &terms);

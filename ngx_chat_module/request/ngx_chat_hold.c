@@ -1,8 +1,8 @@
 /*
  * ngx_chat_hold.c: requests that wait.
  *
- * A waiting request costs its memory and one timer: silent for chat_grace,
- * then a comment every chat_heartbeat; at its bound it reports a timeout.
+ * A waiting request costs its memory and one timer: silent for the grace, then
+ * a comment with each heartbeat; at its bound it reports a timeout.
  * Requests of one worker that wait for the same batch are a group: it watches
  * the batch once, and after a change one look at the store serves them all.
  * The timer is never cancelable, so that an exiting worker does not drop its
@@ -263,8 +263,8 @@ hold_bound(ngx_chat_ctx_t *ctx)
 {
     uint64_t now = ngx_chat_now(), age;
 
-    if (ctx->conf->hold == NGX_CHAT_HOLD_TIME) {
-        return ctx->conf->hold_time;
+    if (ctx->conf->hold != NGX_CHAT_HOLD_AUTO) {
+        return ctx->conf->hold;
     }
 
     if (!ctx->dialect->one_by_one) {

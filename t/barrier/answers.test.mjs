@@ -220,8 +220,8 @@ const corsBy = {
 for (const [by, { headers, location }] of Object.entries(corsBy)) {
   live(`s104: CORS headers by ${by}`, async (t) => {
     for (const key of ['ai_sdk', 'openai_chat', 'ag_ui']) {
-      const scene = await stage(t, key, { workers: 2, hold: '2s',
-        location: `${location} chat_grace 50ms;` });
+      const scene = await stage(t, key, { workers: 2,
+        hold: '2s grace=50ms', location });
       const { answer } = scene.p;
       scene.p.answer = (request) => Object.assign(answer(request),
         { headers: { ...answer(request).headers, ...headers } });

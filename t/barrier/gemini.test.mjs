@@ -190,7 +190,7 @@ live('gemini: a stream as one JSON array passes unchanged', async (t) => {
 live('s97: gemini: array, object or stream: another request',
   async (t) => {
     const scene = await stage(t, 'gemini', { chat: 'auto', workers: 2,
-      location: 'chat_grace 20ms; chat_record off;' });
+      hold: '60s grace=20ms', location: 'chat_record off;' });
     const usual = scene.p.answer;
     const whole = JSON.stringify({ candidates: [{ finishReason: 'STOP' }] });
     for (const [uri, empty] of [[array, Array.isArray],

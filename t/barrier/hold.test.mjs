@@ -296,8 +296,8 @@ live('s58: ai_sdk, auto: a batch of 4 s: a hold of a tenth', async (t) => {
 live('s58: after the grace a refusal is an SSE event', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
-      const scene = await stage(t2, key, { hold: '1s',
-        location: 'chat_grace 100ms; chat_heartbeat 100ms;' });
+      const scene = await stage(t2, key,
+        { hold: '1s grace=100ms heartbeat=100ms' });
       const batch = new Batch(scene, 2);
       await batch.ask();
       const answer = batch.continue(batch.results([0]));

@@ -106,10 +106,10 @@ live('bodies that arrive slowly', async (t) => {
 live('clients that disconnect at every stage', async (t) => {
   for (const key of keys.filter((one) => !dialects[one].interrupts)) {
     await t.test(key, async (t2) => {
-      const scene = await stage(t2, key, { workers: 2, hold: '20s',
-        location: 'chat_heartbeat 50ms;',
+      const scene = await stage(t2, key, { workers: 2,
+        hold: '20s heartbeat=50ms',
         server: `location /early { chat ${dialects[key].name};
-          chat_grace 10ms; chat_heartbeat 20ms; chat_hold 20s;
+          chat_hold 20s grace=10ms heartbeat=20ms;
           proxy_pass http://provider; }` });
       const { n, p, dialect } = scene;
       const pids = n.workers();

@@ -31,8 +31,8 @@ async function early(t, key, { answer, http2 = false, dead, results,
   const scene = await stage(t, key, { workers: 2,
     http: `upstream dead { server 127.0.0.1:1; }
       map $http_x_dead $where { default provider; 1 dead; }`,
-    locations: `location / { chat ${dialects[key].name}; chat_hold 5s;
-      chat_grace 40ms; chat_heartbeat 40ms; proxy_http_version 1.1;
+    locations: `location / { chat ${dialects[key].name}; 
+      chat_hold 5s grace=40ms heartbeat=40ms; proxy_http_version 1.1;
       proxy_set_header Connection ""; proxy_pass http://$where; ${location} }
       location @app { proxy_http_version 1.1; proxy_pass http://provider;
         proxy_set_header Connection ""; }` });
@@ -183,8 +183,8 @@ const whole = {
 
 for (const [key, { answer, empty }] of Object.entries(whole)) {
   live(`stream:false: ${key}`, async (t) => {
-    const scene = await stage(t, key, { workers: 2, hold: '2s', location:
-      'chat_grace 20ms; chat_heartbeat 20ms; chat_record off;' });
+    const scene = await stage(t, key, { workers: 2,
+      hold: '2s grace=20ms heartbeat=20ms', location: 'chat_record off;' });
     const more = { stream: false };
     const ask = (batch, at) => batch.post({ ...batch.body(batch.results(at)),
       ...more });
@@ -330,7 +330,7 @@ for (const comments of [false, true]) {
   live(`pipelined behind a held request${comments ? ', comments' : ''}`,
     async (t) => {
       const scene = await stage(t, 'openai_chat', { workers: 1,
-        location: comments ? 'chat_grace 30ms; chat_heartbeat 30ms;' : '' });
+        hold: `60s ${comments ? 'grace=30ms heartbeat=30ms' : ''}` });
       const batch = new Batch(scene, 2);
       const raw = (path, body, more) => {
         const text = JSON.stringify(body);

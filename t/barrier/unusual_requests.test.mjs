@@ -101,8 +101,7 @@ async function count(batch, name, body) {
 }
 
 live('CORS headers are not doubled within a conversation', async (t) => {
-  const scene = await stage(t, 'ai_sdk', { hold: '2s',
-    location: 'chat_grace 50ms;' });
+  const scene = await stage(t, 'ai_sdk', { hold: '2s grace=50ms' });
   const [first, second] = [new Batch(scene), new Batch(scene)];
   const name = 'access-control-allow-origin';
   const sealing = gate();

@@ -129,9 +129,9 @@ for (const key of keys) {
 }
 
 live('worker_shutdown_timeout, after the grace', async (t) => {
-  const scene = await stage(t, 'openai_chat', { workers: 2, hold: '20s',
+  const scene = await stage(t, 'openai_chat', { workers: 2,
     main: 'worker_shutdown_timeout 2s;',
-    location: 'chat_grace 50ms; chat_heartbeat 100ms;' });
+    hold: '20s grace=50ms heartbeat=100ms' });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const old = scene.n.workers();
@@ -221,8 +221,8 @@ live('reloads that change the size of the zone: no descriptor leaks',
   }, { skip: unbuilt });
 
 live('a worker is killed during a reload', async (t) => {
-  const scene = await stage(t, 'openai_chat', { workers: 2, hold: '20s',
-    location: `chat_grace 50ms; ${say.pid}` });
+  const scene = await stage(t, 'openai_chat', { workers: 2,
+    hold: '20s grace=50ms', location: say.pid });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const first = batch.continue(batch.results([0]));

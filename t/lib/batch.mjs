@@ -11,17 +11,16 @@ import { dialects, events, newCalls, newId } from './dialects.mjs';
 import { provider, sse } from './provider.mjs';
 
 /*
- * Else a held request gets an early 200 after 3 s, which a slow machine takes
- * for what a test does meanwhile.
+ * The words of chat_hold. Without a grace of 60 s a held request gets an early
+ * 200 after 3 s, which a slow machine takes for what a test does meanwhile.
  */
-const grace = (...lines) =>
-  (lines.some((text) => /chat_grace/.test(text)) ? '' : 'chat_grace 60s;');
+const words = (hold = '60s') =>
+  (/grace=/.test(hold) ? hold : `${hold} grace=60s`);
 
-/* nginx of a stage: options of stage() and nginx(). */
+/* nginx of a stage: options of stage() and nginx(); hold: see words(). */
 export const staged = (t, key, p, options) => nginx(t, {
   upstream: p.port, chat: dialects[key].name, ...options,
-  location: `chat_hold ${options.hold ?? '60s'}; proxy_buffering off;
-    ${grace(options.location, options.server, options.http)}
+  location: `chat_hold ${words(options.hold)}; proxy_buffering off;
     ${options.location ?? ''}` });
 
 /* A stage: provider and nginx for one dialect; options go to both. */

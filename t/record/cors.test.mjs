@@ -58,8 +58,8 @@ live('stored header lines: only CORS lines reach a client',
   async (t) => {
     const store = await redis(t);
     for (const key of ['openai_chat', 'ai_sdk']) {
-      const scene = await stage(t, key, { hold: '400ms', store: store.url(),
-        connects: true, location: 'chat_grace 20ms;' });
+      const scene = await stage(t, key, { store: store.url(),
+        connects: true, hold: '400ms grace=20ms' });
       await t.test(key, async () => {
         const { status, headers, word } = await headOf(scene, store,
           [...evil, allow(app), 'Vary: Origin', ...evil,
@@ -87,8 +87,8 @@ live('stored header lines: only CORS lines reach a client',
 live('stored CORS lines: only for the page that they name',
   async (t) => {
     const store = await redis(t);
-    const scene = await stage(t, 'openai_chat', { hold: '400ms',
-      store: store.url(), connects: true, location: 'chat_grace 20ms;' });
+    const scene = await stage(t, 'openai_chat', { connects: true,
+      hold: '400ms grace=20ms', store: store.url() });
     const any = [allow('*'), 'Vary: Origin'];
     for (const [lines, origin, status, allowed] of [
       [[allow(app)], app, 200, app],

@@ -80,8 +80,8 @@ live('ai_sdk: the message precedes the continuation of it',
 live('ai_sdk: response headers sent early reach a resume, too',
   async (t) => {
     const s = await stage(t, { answer: (batch) => sse(says(batch)),
-      location: 'chat_grace 50ms; add_header Access-Control-Allow-Origin'
-        + ' https://app.test always;' });
+      hold: '20s grace=50ms', location: 'add_header '
+        + 'Access-Control-Allow-Origin https://app.test always;' });
     const batch = new Batch(s);
     await batch.ask();
     const own = batch.continue(batch.results([0]));

@@ -258,7 +258,7 @@ live('a worker dies while a master is down', async (t) => {
   const c = await cluster(t, { timeout: 1000,
     lines: ['cluster-require-full-coverage no'] });
   const scene = await stage(t, 'openai_chat', c,
-    { location: `chat_grace 50ms; ${say.pid}` });
+    { hold: '30s grace=50ms', location: say.pid });
   const [here, there] = scene.nodes;
   const [victim] = c.masters;
   const { batch, waits } = await begunAt(scene, c, victim, false);

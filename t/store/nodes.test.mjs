@@ -117,7 +117,7 @@ live('s53 s103: nothing was sent: the other node claims', async (t) => {
 live('s50: the worker of a held request is killed', async (t) => {
   await each(t, async (t2, key) => {
     const scene = await nodesStage(t2, key,
-      { location: `chat_grace 50ms; ${say.pid}` });
+      { hold: '60s grace=50ms', location: say.pid });
     const [here, there] = scene.nodes;
     const batch = new Batch(scene, 2);
     await batch.ask();
@@ -156,8 +156,8 @@ live('s51 s103: the claimant is killed: a held request claims', async (t) => {
   await Promise.all(keys.flatMap((key) => [['silent', '20s'],
     ['early', '50ms']].map(([name, grace]) =>
     t.test(`${key}, held requests: ${name}`, async (t2) => {
-      const scene = await nodesStage(t2, key, { hold: '20s',
-        location: `chat_grace ${grace}; ${say.pid}` });
+      const scene = await nodesStage(t2, key,
+        { hold: `20s grace=${grace}`, location: say.pid });
       const [here, there] = scene.nodes;
       const batch = new Batch(scene, 3);
       await batch.ask();
@@ -198,8 +198,8 @@ live('s51 s103: the claimant is killed: a held request claims', async (t) => {
 }, { concurrency: 12 });
 
 live('s103: one worker sees a death: all workers learn of it', async (t) => {
-  const scene = await nodesStage(t, 'openai_chat', { hold: '20s',
-    location: `chat_grace 50ms; ${say.pid}` });
+  const scene = await nodesStage(t, 'openai_chat', {
+    hold: '20s grace=50ms', location: say.pid });
   const [here, there] = scene.nodes;
   const { redis } = scene;
   const keyOf = async (pid) =>

@@ -17,8 +17,7 @@ const zoned = { skip: unbuilt || (store !== 'shm'
   && 'about the zone: run with CHAT_STORE=shm') };
 
 const big = (bytes) => 'x'.repeat(bytes);
-/* Under load a refusal may be late; it must still be an HTTP status. */
-const tells = `${say.verdict} chat_grace 60s;
+const tells = `${say.verdict}
   add_header X-Reason $chat_reason always;`;
 const reason = async (answer) => (await answer.head).headers['x-reason'];
 

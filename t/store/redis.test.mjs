@@ -197,7 +197,7 @@ live('a recording that only returns errors: followers still end',
         const [options, spoil, words, first, end] = one;
         const r = await redis(t2, options);
         const scene = await over(t2, 'ai_sdk', r.url(),
-          { hold: '60s', location: 'chat_grace 3s;' });
+          { hold: '60s grace=3s' });
         const batch = new Batch(scene, 2);
         await batch.ask();
         const sibling = batch.continue(batch.results([0]));

@@ -137,7 +137,7 @@ live('a held request that got comments: an error event', async (t) => {
   await each(t, async (t2, key) => {
     const r = await redis(t2);
     const scene = await over(t2, key, r,
-      { location: 'chat_grace 50ms; chat_heartbeat 50ms;' });
+      { hold: '20s grace=50ms heartbeat=50ms' });
     const batch = new Batch(scene, 2);
     await batch.ask();
     const waits = batch.continue(batch.results([0]));

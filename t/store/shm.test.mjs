@@ -107,7 +107,7 @@ live('s50: the worker of a held request is killed', async (t) => {
   for (const key of keys) {
     await t.test(key, async (t2) => {
       const scene = await stage(t2, key, { workers: 2,
-        location: `chat_grace 50ms; ${say.pid}` });
+        hold: '60s grace=50ms', location: say.pid });
       const batch = new Batch(scene, 2);
       await batch.ask();
       const first = batch.continue(batch.results([0]));
@@ -123,8 +123,8 @@ live('s103: the worker of the claimant is killed', async (t) => {
   await Promise.all(keys.flatMap((key) => [['silent', '20s'],
     ['early', '50ms']].map(([name, grace]) =>
     t.test(`${key}, held requests: ${name}`, async (t2) => {
-      const scene = await stage(t2, key, { workers: 2, hold: '20s',
-        location: `chat_grace ${grace}; ${say.pid}` });
+      const scene = await stage(t2, key, { workers: 2,
+        hold: `20s grace=${grace}`, location: say.pid });
       const batch = new Batch(scene, 3);
       await batch.ask();
       const { answer } = scene.p;

@@ -190,8 +190,8 @@ live('s115: a client resumes after the event: it misses none', async (t) => {
 });
 
 /* Two siblings; the second one goes upstream and gets this answer. */
-async function pair(t, key, location, answer) {
-  const scene = await stage(t, key, { workers: 2, location, hold: '20s' });
+async function pair(t, key, hold, answer) {
+  const scene = await stage(t, key, { workers: 2, hold });
   const batch = new Batch(scene, 2);
   await batch.ask();
   const usual = scene.p.answer;
@@ -208,7 +208,7 @@ async function pair(t, key, location, answer) {
 live('s129: a 500: all siblings get that status', (t) => each(t,
   async (t2, key) => {
     const { answers: [one, two], go } = await pair(t2, key,
-      'chat_grace 20ms; chat_heartbeat 20ms;',
+      '20s grace=20ms heartbeat=20ms',
       () => json(500, { error: { message: 'boom' } }));
     await one.until((text) => text.includes(': chat-hold'));
     go.open();
