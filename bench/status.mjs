@@ -43,7 +43,7 @@ http {
         location /v1/ {
             chat openai_chat;
             chat_hold 10m grace=10m;
-            chat_max_held 8192;
+            chat_limits held=8192;
             proxy_pass http://127.0.0.1:9;
         }
         location = /status { chat_status; }

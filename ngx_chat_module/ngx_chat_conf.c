@@ -465,6 +465,31 @@ ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+char *
+ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    static const parameter_t table[] = {
+        { ngx_string("body="), SIZE, 1,
+          offsetof(ngx_chat_loc_conf_t, max_body) },
+        { ngx_string("event="), SIZE, 1,
+          offsetof(ngx_chat_loc_conf_t, max_event) },
+        { ngx_string("calls="), COUNT, 1,
+          offsetof(ngx_chat_loc_conf_t, max_calls) },
+        { ngx_string("result="), SIZE, 1,
+          offsetof(ngx_chat_loc_conf_t, max_result) },
+        { ngx_string("held="), COUNT, 1,
+          offsetof(ngx_chat_loc_conf_t, max_held) },
+        { ngx_string("held_bytes="), SIZE, 1,
+          offsetof(ngx_chat_loc_conf_t, max_held_bytes) },
+        { ngx_null_string, COUNT, 0, 0 },
+    };
+
+    return read_parameters(cf, 1, table, conf,
+                           "body=SIZE, event=SIZE, calls=N, result=SIZE, "
+                           "held=N or held_bytes=SIZE, above 0");
+}
+
+
 /* The expression of "chat_tool". An NGINX without PCRE refuses it. */
 static char *
 ngx_chat_conf_tool_regex(ngx_conf_t *cf, ngx_command_t *cmd,

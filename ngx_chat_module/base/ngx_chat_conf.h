@@ -63,7 +63,7 @@ typedef struct {
     ngx_uint_t        used;      /* chat is on somewhere */
     ngx_uint_t        has_store; /* chat_store was given */
     size_t            shm_size;
-    ngx_int_t         max_calls; /* the largest chat_max_calls */
+    ngx_int_t         max_calls; /* the largest of all locations */
     void             *zone;
     void             *redis;   /* ngx_chat_redis_conf_t; NULL: shared memory */
     ngx_uint_t        resumes; /* chat_resume is somewhere */

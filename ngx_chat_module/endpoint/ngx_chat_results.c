@@ -353,7 +353,7 @@ leave(ngx_chat_ctx_t *ctx)
 }
 
 
-/* The results of a POST. CHAT_LIMIT: its body is past chat_max_body. */
+/* The results of a POST. CHAT_LIMIT: its body is past its limit. */
 static chat_rc_e
 read_body(ngx_chat_ctx_t *ctx)
 {

@@ -359,7 +359,8 @@ add_preamble(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
     if (rc != CHAT_OK || events.len > ctx->conf->max_result) {
         ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
                       "chat: the message that the answer continues exceeds "
-                      "chat_max_result, the answer cannot be resumed");
+                      "\"result=\" of \"chat_limits\", the answer cannot be "
+                      "resumed");
         chat_buf_free(&events);
     }
 

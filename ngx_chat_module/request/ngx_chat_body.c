@@ -3,7 +3,7 @@
  *
  * The tree of a body is many times as large as the body. It has an arena of
  * its own, which ends while the request waits; the body is parsed again when
- * the request goes on. Promises: a body past chat_max_body is never read into
+ * the request goes on. Promises: a body past its limit is never read into
  * memory.
  */
 

@@ -93,7 +93,7 @@ look_up(ngx_chat_ctx_t *ctx, size_t step, ngx_uint_t needed,
 
 /*
  * Asks for what one step lacks; returns 1 if it lacks something. A step past
- * chat_max_calls is left alone.
+ * the limit of calls is left alone.
  */
 static ngx_uint_t
 look_up_step(ngx_chat_ctx_t *ctx, size_t at)

@@ -357,9 +357,11 @@ first_facts(ngx_chat_ctx_t *ctx, chat_facts_t *facts)
 
     if (dropped != 0) {
         ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_OVERSIZED, dropped);
-        ngx_log_error(NGX_LOG_WARN, ctx->request->connection->log, 0,
-                      "chat: %uz results past chat_max_result are not kept",
-                      dropped);
+        ngx_log_error(
+            NGX_LOG_WARN, ctx->request->connection->log, 0,
+            "chat: %uz results past \"result=\" of \"chat_limits\" are "
+            "not kept",
+            dropped);
     }
 
     if (class == CHAT_CLASS_FRESH) {

@@ -2,7 +2,7 @@
  * ngx_chat_quota.c: limits the number of waiting requests of this worker and
  * the size of their bodies, in total and for each tenant.
  *
- * A tenant's share is a quarter of chat_max_held and of chat_max_held_bytes.
+ * A tenant's share is a quarter of both limits (held=, held_bytes=).
  * It may have more while no other tenant needs it. At a limit, a tenant within
  * its share displaces the oldest requests of the tenant that has the most, if
  * that exceeds its own share. These end as at their bound.

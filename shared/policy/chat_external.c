@@ -115,7 +115,7 @@ chat_external_value(chat_external_t *out, const chat_json_t *object,
                ? CHAT_OK
                : chat_external_refused(
                    out, 413, "too_large", field,
-                   "this member is longer than chat_max_result");
+                   "this member is longer than result= of chat_limits");
 }
 
 
@@ -193,8 +193,8 @@ chat_external_parse(chat_external_t *out, chat_arena_t *arena, chat_str_t text,
     }
 
     if (n > max_calls) {
-        return chat_external_bad(out, NULL,
-                                 "the list is longer than chat_max_calls");
+        return chat_external_bad(
+            out, NULL, "the list is longer than calls= of chat_limits");
     }
 
     out->items = chat_arena_alloc(arena, n * sizeof(*out->items));

@@ -88,7 +88,7 @@ live('an earlier step of many calls: its look-up costs no CPU time',
       strict: false, workers: 2, server: statusLocation, zone: '64m' });
     const { batch, answers } = await crowd(scene, 34, 0);
     await until(async () => (await statusOf(scene.n)).holds.now > 0);
-    /* below chat_max_calls, above it, and above the limit of a body */
+    /* below calls= of chat_limits, above it, and above the limit of a body */
     for (const calls of [200, 1000, 60000]) {
       const time = (first) => cost(scene.n, () =>
         batch.post(longStep(first, calls)).text());

@@ -80,9 +80,10 @@ live('above a limit: refused, forwarded unchanged', async (t) => {
   const body = chat.continuation({ from, results });
   const cases = {
     'too deep': ['', { ...body, x: JSON.parse(nest(200)) }, 'refused'],
-    'too large': ['chat_max_body 1k;', { ...body, x: 'y'.repeat(2000) },
+    'too large': ['chat_limits body=1k;', { ...body, x: 'y'.repeat(2000) },
       'refused'],
-    'too large, in a file': ['chat_max_body 4k; client_body_buffer_size 1k;',
+    'too large, in a file': [
+      'chat_limits body=4k; client_body_buffer_size 1k;',
       { ...body, x: 'y'.repeat(20000) }, 'refused'],
     'too many values': ['', { ...body, x: Array(1.1e6).fill(1) }, 'refused'],
     'ids of 10 KB': ['', JSON.parse(JSON.stringify(body)
@@ -156,7 +157,7 @@ live('mutants that need no change arrive unchanged', async (t) => {
 });
 
 live('mutants that the module holds, merges and answers', async (t) => {
-  const { p, n } = await open(t, 'chat_hold 0; chat_max_held 8;',
+  const { p, n } = await open(t, 'chat_hold 0; chat_limits held=8;',
     { chat: 'auto' });
   const list = mutants(2, count);
   const ends = await flood(n, list);

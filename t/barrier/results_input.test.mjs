@@ -100,7 +100,7 @@ live('requests that nginx itself refuses', async (t) => {
   const it = await waiting(t, { server: `
     chat_tenant $http_authorization;
     chat_conversation $http_x_batch;
-    chat_max_body 100k;
+    chat_limits body=100k;
     location = /results { chat_results; }` });
   const { batch } = it;
   const { n } = batch;

@@ -29,6 +29,11 @@ async function refused(line, words, more) {
 
 const emerg = (value) => new RegExp(`\\[emerg\\].*invalid.*(${value})?.* in `);
 
+/* A wrong parameter of chat_limits, and its refusal. */
+const limit = (word) => [`chat_limits ${word}`, new RegExp(`invalid value "${
+  word}" in "chat_limits", it must be body=SIZE, event=SIZE, calls=N, `
+  + 'result=SIZE, held=N or held_bytes=SIZE, above 0 in .*:\\d+')];
+
 const good = [
   'chat_conversation $http_x_conversation', 'chat_conversation ""',
   'chat_tenant "$remote_user:$arg_key"', 'chat_tenant $arg_a scope=$host',
@@ -41,9 +46,8 @@ const good = [
   'chat_record auto max=64k', 'chat_record on ttl=1s max=1024m',
   'chat_stall off', 'chat_stall 90s',
   'chat_tool ^a client',
-  'chat_tool "(?i)x(?=y)" provider', 'chat_ttl 1d', 'chat_max_body 1k',
-  'chat_max_event 64k', 'chat_max_calls 1', 'chat_max_result 10m',
-  'chat_max_held 100000', 'chat_max_held_bytes 1m',
+  'chat_tool "(?i)x(?=y)" provider', 'chat_ttl 1d', 'chat_limits body=1k',
+  'chat_limits event=64k calls=1 result=10m held=100000 held_bytes=1m',
   'chat_dry_run on', 'chat_dry_run off'];
 
 const bad = [
@@ -71,12 +75,13 @@ const bad = [
   ['chat_tool ^a client provider', /number of arguments/],
   ['chat_ttl never', emerg('')],
   ['chat_ttl 0', /above 0/],
-  ...['chat_max_body', 'chat_max_event', 'chat_max_result'].flatMap((name) =>
-    [[`${name} 0`, /above 0/], [`${name} many`, emerg('')],
-      [`${name} -1`, emerg('')], [`${name} 99999999999999999999`, emerg('')]]),
-  ...['chat_max_calls', 'chat_max_held'].flatMap((name) =>
-    [[`${name} 0`, /above 0/], [`${name} few`, emerg('')],
-      [`${name} -1`, emerg('')], [`${name} 1k`, emerg('')]]),
+  ...['body', 'event', 'result', 'held_bytes'].flatMap((name) =>
+    ['0', 'many', '-1', '', '99999999999999999999'].map((value) =>
+      limit(`${name}=${value}`))),
+  ...['calls', 'held'].flatMap((name) =>
+    ['0', 'few', '-1', '', '1k'].map((value) => limit(`${name}=${value}`))),
+  ...['8m', 'body', 'bodies=1m', 'Body=1m'].map(limit),
+  ['chat_limits calls=2 held=2 calls=2', /"calls=2" .*given only once/],
   ['chat_dry_run yes', /"on" or "off"/]];
 
 live('every documented value is accepted', async () => {
@@ -110,14 +115,16 @@ const most = { chat_tenant: 2, chat_tool: 2, chat_hold: 3, chat_record: 3 };
 live('no argument, more arguments than the directive takes', async () => {
   for (const name of new Set(good.map((line) => line.split(' ')[0]))) {
     await refused(`${name} ;`, /number of arguments/);
-    await refused(`${name}${' a'.repeat((most[name] ?? 1) + 1)};`,
-      /number of arguments/);
+    if (name !== 'chat_limits') {
+      await refused(`${name}${' a'.repeat((most[name] ?? 1) + 1)};`,
+        /number of arguments/);
+    }
   }
 });
 
 live('duplicates', async () => {
   for (const line of good.filter((one) => !one.startsWith('chat_tool'))) {
-    await refused(`${line}; ${line};`, /duplicate/);
+    await refused(`${line}; ${line};`, /duplicate|given only once/);
   }
   await refused('chat auto;', /duplicate/);
   const { ok } = await tried('chat_tool a client; chat_tool b provider;');
@@ -262,13 +269,14 @@ live('a location inherits settings, or overrides them', async (t) => {
   const say = 'add_header X-Verdict $chat_verdict always;';
   const pass = 'proxy_pass http://provider; proxy_http_version 1.1;';
   const n = await nginx(t, { upstream: p.port,
-    http: 'chat openai_chat; chat_max_calls 2; chat_hold off;',
+    http: 'chat openai_chat; chat_limits calls=2; chat_hold off;',
     server: `${say} chat_tool ^web provider;`,
     locations: `location / { ${pass} }
-      location /five/ { chat_max_calls 5; ${pass} }
-      location /zero/ { chat_hold 0; chat_max_calls 5; ${pass} }
+      location /five/ { chat_limits calls=5; ${pass} }
+      location /body/ { chat_limits body=1m; chat_tool ^no client; ${pass} }
+      location /zero/ { chat_hold 0; chat_limits calls=5; ${pass} }
       location /tool/ { chat_tool ^nothing client; chat_hold 0;
-        chat_max_calls 5; ${pass} }
+        chat_limits calls=5; ${pass} }
       location /off/ { chat off; ${pass} }` });
   const calls = ['a', 'b', 'web'].map((name, i) => ({ name, input: {},
     id: `call_abcdefghijklmnop${i}` }));
@@ -285,6 +293,8 @@ live('a location inherits settings, or overrides them', async (t) => {
   assert.equal(await verdict('/five/', { [a]: 1, [b]: 1 }), 'passed');
   assert.equal(await verdict('/tool/', { [a]: 1, [b]: 1 }), 'bounced',
     'the third is a client tool here');
+  assert.equal(await verdict('/body/', { [a]: 1 }), 'refused',
+    'it inherits calls=2');
   assert.equal(await verdict('/off/', { [a]: 1 }), 'none');
 });
 

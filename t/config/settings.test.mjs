@@ -29,13 +29,13 @@ async function refused(t, location, make, name = 'refused') {
 }
 
 live('the limits', async (t) => {
-  await t.test('chat_max_calls', (t2) => refused(t2, 'chat_max_calls 2;',
+  await t.test('calls=', (t2) => refused(t2, 'chat_limits calls=2;',
     (batch) => batch.body(batch.results([0]))));
-  await t.test('chat_max_body', (t2) => refused(t2, 'chat_max_body 300;',
+  await t.test('body=', (t2) => refused(t2, 'chat_limits body=300;',
     (batch) => batch.body(batch.results([0]))));
-  await t.test('chat_max_body, chunked', async (t2) => {
+  await t.test('body=, chunked', async (t2) => {
     const scene = await stage(t2, 'openai_chat', { strict: false,
-      location: `chat_max_body 300; ${say.verdict}` });
+      location: `chat_limits body=300; ${say.verdict}` });
     const batch = new Batch(scene, 3);
     const answer = batch.continue(batch.results([0]), { chunked: true });
     await answer.text();
@@ -43,9 +43,9 @@ live('the limits', async (t) => {
     assert.equal(String(scene.p.requests[0].raw),
       JSON.stringify(batch.body(batch.results([0]))));
   });
-  await t.test('chat_max_result: held, its result not stored', async (t2) => {
+  await t.test('result=: held, its result not stored', async (t2) => {
     const scene = await stage(t2, 'openai_chat', { hold: '2s',
-      location: 'chat_max_result 100;' });
+      location: 'chat_limits result=100;' });
     const batch = new Batch(scene, 2);
     const [a, b] = batch.ids;
     await batch.ask();
@@ -54,11 +54,11 @@ live('the limits', async (t) => {
     assert.equal(batch.upstream().length, 0);
     const whole = batch.continue({ [a]: 'x'.repeat(200), [b]: 'y' });
     assert.equal(await wordOf(whole), 'final');
-    assert.match(scene.n.errorLog(), /chat_max_result/);
+    assert.match(scene.n.errorLog(), /"result=" of "chat_limits"/);
   });
-  await t.test('chat_max_held', async (t2) => {
+  await t.test('held=', async (t2) => {
     const scene = await stage(t2, 'openai_chat', { strict: false,
-      location: `chat_max_held 2; ${say.verdict}` });
+      location: `chat_limits held=2; ${say.verdict}` });
     const batches = [1, 2, 3].map(() => new Batch(scene, 2));
     const first = batches.slice(0, 2).map((batch) =>
       batch.continue(batch.results([0])));
@@ -72,10 +72,10 @@ live('the limits', async (t) => {
     const again = batches[2].continue(batches[2].results([0]));
     await held(batches[2], again);
   });
-  await t.test('chat_max_event: passes, its calls are unknown',
+  await t.test('event=: passes, its calls are unknown',
     async (t2) => {
       const scene = await stage(t2, 'openai_chat', {
-        location: 'chat_max_event 4k;' });
+        location: 'chat_limits event=4k;' });
       const [one, two] = newCalls(2);
       const batch = new Batch(scene, [{ ...one,
         input: { text: 'x'.repeat(20000) } }, two]);
@@ -83,10 +83,10 @@ live('the limits', async (t) => {
       assert.equal(await wordOf(batch.continue(batch.results())), 'final');
       batch.released();
     });
-  await t.test('chat_max_event: an answer may end beyond it',
+  await t.test('event=: an answer may end beyond it',
     async (t2) => {
       const scene = await stage(t2, 'openai_responses', {
-        location: 'chat_max_event 4k;' });
+        location: 'chat_limits event=4k;' });
       const parts = scene.dialect.final('x'.repeat(20000));
       scene.p.answer = () => sse(parts);
       const text = await post(scene.n.port, scene.dialect.path,

@@ -11,7 +11,7 @@ import { data, named } from './dialects/wire.mjs';
 /* One location for each way of proxying and of filtering. */
 const ways = { unbuffered: 'proxy_buffering off;',
   buffered: 'proxy_buffering on;', off: 'chat_replay_filter off;',
-  small: 'chat_max_event 1k;',
+  small: 'chat_limits event=1k;',
   dry: 'chat_dry_run on;', unheld: 'chat_hold off;',
   slow: 'proxy_buffering off; limit_rate 2m;',
   slow_buffered: 'proxy_buffering on; limit_rate 2m;' };

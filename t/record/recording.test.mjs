@@ -113,7 +113,8 @@ for (const [key, limit] of [['openai_responses_chained', 9],
   ['openai_chat', 1]]) {
   live(`${key}: a request with too few results is enough for this, ${
     limit > 1 ? 'held' : 'refused'}`, async (t) => {
-    const s = await recording(t, key, { location: `chat_max_held ${limit};` });
+    const s = await recording(t, key,
+      { location: `chat_limits held=${limit};` });
     const [other, b] = [new Batch(s, 2), new Batch(s, 2)];
     await other.ask();
     await b.ask();

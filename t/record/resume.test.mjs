@@ -401,12 +401,12 @@ live('HTTP/2: resume, disconnect, resume', async (t) => {
   assert.equal(await talk.stop({ http2: true }).status, 204);
 });
 
-live('an event larger than chat_max_event keeps its number and position',
+live('an event past its limit keeps its number and position',
   async (t) => {
     for (const key of ['openai_chat', 'ai_sdk']) {
       const all = lengthy(key, 10, 20);
       all[6] = all[6].replace(/x+/, 'x'.repeat(300000));
-      const s = await resumeStage(t, key, { location: 'chat_max_event 64k;',
+      const s = await resumeStage(t, key, { location: 'chat_limits event=64k;',
         answer: () => answerOf(all, { cut: 50000 }) });
       const talk = new Talk(s);
       const text = await talk.ask().text();

@@ -59,7 +59,7 @@ live('s130: 2,100 answers: the newest has a stream id', async (t) => {
 live('300 holds without an answer: the next answer has a stream id',
   async (t) => {
     const s = await resumeStage(t, key, { hold: '10ms',
-      server: 'chat_max_calls 2;' });
+      server: 'chat_limits calls=2;' });
     const talk = new Talk(s);
     for (let i = 0; i < 300; i += 20) {
       await Promise.all(Array.from({ length: 20 }, async () => {

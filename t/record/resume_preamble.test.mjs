@@ -158,7 +158,7 @@ live('ai_sdk: an answer that begins a message has no preamble', async (t) => {
 live('ai_sdk: a message too long to be stored: nothing to resume',
   async (t) => {
     const s = await stage(t, { answer: (batch) => sse(says(batch)),
-      location: 'chat_max_result 2k;' });
+      location: 'chat_limits result=2k;' });
     const [short, long] = [new Batch(s, 3), new Batch(s, 3)];
     const results = (batch, size) => Object.fromEntries(batch.ids.map((id) =>
       [id, 'x'.repeat(size)]));

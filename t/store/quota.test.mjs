@@ -86,10 +86,10 @@ live('s119: a full zone: no incomplete request goes upstream',
     }
   }, zoned);
 
-live('given chat_max_held requests that wait, the next one gets 503',
+live('given held= requests that wait, the next one gets 503',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { strict: false,
-      server: statusLocation, location: `chat_max_held 2; ${tells}` });
+      server: statusLocation, location: `chat_limits held=2; ${tells}` });
     const batches = [1, 2, 3].map(() => new Batch(scene, 2));
     const first = batches.slice(0, 2).map((batch) =>
       batch.continue(batch.results([0])));
@@ -113,7 +113,7 @@ live('given chat_max_held requests that wait, the next one gets 503',
 live('given a batch with as many waits as it may have, the next one gets 503',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { strict: false, workers: 1,
-      server: statusLocation, location: `chat_max_calls 4; ${tells}` });
+      server: statusLocation, location: `chat_limits calls=4; ${tells}` });
     const batch = new Batch(scene, 2);
     const waiting = Array.from({ length: 8 }, () =>
       batch.continue(batch.results([0])));
@@ -174,11 +174,11 @@ live('s120: given a tenant that fills the zone, another one is held',
     });
   }, zoned);
 
-live('given held bodies up to chat_max_held_bytes, the next one gets 503',
+live('given held bodies up to held_bytes=, the next one gets 503',
   async (t) => {
     const scene = await stage(t, 'openai_chat', { strict: false,
       server: statusLocation,
-      location: `chat_max_held_bytes 150k; ${tells}` });
+      location: `chat_limits held_bytes=150k; ${tells}` });
     const batches = [1, 2].map(() => new Batch(scene, 2));
     const first = batches[0].continue({ [batches[0].ids[0]]: big(100000) });
     await held(batches[0], first);
@@ -195,8 +195,8 @@ live('given held bodies up to chat_max_held_bytes, the next one gets 503',
 
 live('s120: given a tenant that holds all, another one takes its place',
   async (t) => {
-    const limits = { held_limit: ['chat_max_held 8;', 10],
-      held_bytes_limit: ['chat_max_held_bytes 400k;', 40000] };
+    const limits = { held_limit: ['chat_limits held=8;', 10],
+      held_bytes_limit: ['chat_limits held_bytes=400k;', 40000] };
     for (const [why, [limit, size]] of Object.entries(limits)) {
       await t.test(why, async (t2) => {
         const scene = await stage(t2, 'openai_chat', { strict: false,
@@ -237,7 +237,7 @@ live('a request that loses its claim and its place does not wait on',
     const p = await provider(t, 'openai_chat', { strict: false });
     const node = (port) => staged(t, 'openai_chat', p, { ...outside,
       workers: 1, hold: '60s', store: `${server.url({ port })} timeout=60s`,
-      location: `chat_max_held_bytes 400k; ${tells}` });
+      location: `chat_limits held_bytes=400k; ${tells}` });
     const [n, other] = [await node(way.port), await node(server.port)];
     const scene = newScene('openai_chat', p, n);
     p.answer = () => gate(); /* the claimant's answer never begins */

@@ -394,7 +394,7 @@ live('a full queue does not prevent reconnection', async (t) => {
   const r = await redis(t);
   const scene = await stage(t, 'openai_chat', { workers: 1, connects: true,
     store: `${r.url({})} timeout=60s`, hold: '20s',
-    location: 'chat_max_body 64m; chat_max_result 60m;' });
+    location: 'chat_limits body=64m result=60m;' });
   await r.freeze();
   const sizes = [];
   for (let size = 32 << 20; size > 4096; size >>= 1) {

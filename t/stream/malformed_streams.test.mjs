@@ -22,7 +22,7 @@ live('answers that are mutants', async (t) => {
     const from = dialect.calls({ calls: newCalls(3, dialect.prefix) });
     return [{ key, from }, { key, from: dialect.final('some words') }];
   });
-  const { p, n } = await open(t, 'chat_hold 0; chat_max_event 8k;',
+  const { p, n } = await open(t, 'chat_hold 0; chat_limits event=8k;',
     { chat: 'auto' });
   const ends = ['end', 'end', 'reset'];
   p.answer = ({ headers }) => {

@@ -350,7 +350,7 @@ results_past_their_bound_are_not_kept(void **state)
 }
 
 
-/* Past chat_max_result the decision is kept, its reason is not. */
+/* Past the limit of a result the decision is kept, its reason is not. */
 static void
 a_long_reason_is_left_out(void **state)
 {
