@@ -18,6 +18,7 @@
 #define NGX_CHAT_RECORD_LEAST (64 * 1024)
 #define NGX_CHAT_RECORD_MAX (4 * 1024 * 1024)
 #define NGX_CHAT_RECORD_TTL (10 * 60)
+#define NGX_CHAT_TTL (24 * 60 * 60)
 #define NGX_CHAT_TTL_MOST NGX_MAX_INT32_VALUE /* stores count in 32 bits */
 #define NGX_CHAT_BODY_HINT (64 * 1024)
 
@@ -52,7 +53,6 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
     conf->failure = NGX_CONF_UNSET_UINT;
     conf->stall = NGX_CONF_UNSET_MSEC;
     conf->tools = NGX_CONF_UNSET_PTR;
-    conf->ttl = NGX_CONF_UNSET;
     conf->max_body = NGX_CONF_UNSET_SIZE;
     conf->max_event = NGX_CONF_UNSET_SIZE;
     conf->max_calls = NGX_CONF_UNSET;
@@ -170,8 +170,6 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_CHAT_FAILURE_PASS);
     ngx_conf_merge_msec_value(conf->stall, prev->stall, 0);
     ngx_conf_merge_ptr_value(conf->tools, prev->tools, NULL);
-    ngx_conf_merge_sec_value(conf->ttl, prev->ttl, 24 * 60 * 60);
-    conf->ttl = ngx_min(conf->ttl, NGX_CHAT_TTL_MOST);
     ngx_conf_merge_size_value(conf->max_body, prev->max_body, 8 * 1024 * 1024);
     ngx_conf_merge_size_value(conf->max_event, prev->max_event, 1024 * 1024);
     ngx_conf_merge_value(conf->max_calls, prev->max_calls, 128);
@@ -233,117 +231,6 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return NGX_CONF_OK;
-}
-
-
-/* shm or shm:SIZE */
-static char *
-ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
-{
-    ssize_t    size = NGX_CHAT_SHM_DEFAULT;
-    ngx_str_t *value = cf->args->elts, text;
-
-    if (cf->args->nelts > 2) {
-        return ngx_chat_conf_invalid(cf, &value[2],
-                                     "left out: shm takes no parameter");
-    }
-
-    if (value[1].len > 3) {
-        text.data = value[1].data + 4;
-        text.len = value[1].len - 4;
-        size = ngx_parse_size(&text);
-    }
-
-    if (size == NGX_ERROR || size < NGX_CHAT_SHM_LEAST) {
-        return ngx_chat_conf_invalid(cf, &value[1],
-                                     "shm:SIZE with a size of at least 1m");
-    }
-
-    mcf->shm_size = (size_t) size;
-    return NGX_CONF_OK;
-}
-
-
-char *
-ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    u_char               *colon;
-    ngx_str_t            *value = cf->args->elts, text;
-    ngx_chat_main_conf_t *mcf = conf;
-
-    if (mcf->has_store) {
-        return "is duplicate";
-    }
-
-    mcf->has_store = 1;
-
-    if (ngx_chat_redis_is_url(&value[1])) {
-        mcf->redis = ngx_chat_redis_conf_read(cf);
-        return mcf->redis ? NGX_CONF_OK : NGX_CONF_ERROR;
-    }
-
-    if (ngx_strcmp(value[1].data, "shm") == 0
-        || ngx_strncmp(value[1].data, "shm:", 4) == 0)
-    {
-        return ngx_chat_conf_shm(cf, mcf);
-    }
-
-    /* the rest of an address may be a password */
-    text = value[1];
-    colon = ngx_strlchr(text.data, text.data + text.len, ':');
-    text.len = colon ? (size_t) (colon - text.data) : text.len;
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "the store \"%V\" in \"%V\" is not supported, it "
-                       "must be shm, shm:SIZE, redis://..., rediss://..., "
-                       "redis+sentinel://..., redis+cluster://... or "
-                       "unix:PATH",
-                       &text, &cmd->name);
-    return NGX_CONF_ERROR;
-}
-
-
-ngx_int_t
-ngx_chat_conf_store_init(ngx_conf_t *cf)
-{
-    ngx_chat_main_conf_t *mcf;
-
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-
-    if (mcf->redis != NULL) {
-        return ngx_chat_redis_conf_init(cf, mcf->redis);
-    }
-
-    mcf->zone = ngx_chat_store_shm_add(
-        cf, mcf->shm_size ? mcf->shm_size : NGX_CHAT_SHM_DEFAULT,
-        &ngx_chat_module);
-    return mcf->zone ? NGX_OK : NGX_ERROR;
-}
-
-
-char *
-ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char                *rc;
-    ngx_str_t           *value = cf->args->elts, scope;
-    ngx_chat_loc_conf_t *lcf = conf;
-
-    lcf->has_tenant = 1;
-
-    rc = ngx_http_set_complex_value_slot(cf, cmd, conf);
-    if (rc != NGX_CONF_OK || cf->args->nelts == 2) {
-        return rc;
-    }
-
-    if (ngx_strncmp(value[2].data, "scope=", 6) != 0) {
-        return ngx_chat_conf_invalid(cf, &value[2], "scope=VALUE");
-    }
-
-    scope.data = value[2].data + 6;
-    scope.len = value[2].len - 6;
-
-    lcf->scope = ngx_chat_conf_value(cf, scope);
-    return lcf->scope ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -425,6 +312,154 @@ read_parameters(ngx_conf_t *cf, ngx_uint_t i, const parameter_t *table,
     }
 
     return NGX_CONF_OK;
+}
+
+
+/* shm or shm:SIZE */
+static char *
+ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
+{
+    ssize_t    size = NGX_CHAT_SHM_DEFAULT;
+    ngx_str_t *value = cf->args->elts, text;
+
+    if (cf->args->nelts > 2) {
+        return ngx_chat_conf_invalid(cf, &value[2],
+                                     "ttl=TIME, the only parameter of shm");
+    }
+
+    if (value[1].len > 3) {
+        text.data = value[1].data + 4;
+        text.len = value[1].len - 4;
+        size = ngx_parse_size(&text);
+    }
+
+    if (size == NGX_ERROR || size < NGX_CHAT_SHM_LEAST) {
+        return ngx_chat_conf_invalid(cf, &value[1],
+                                     "shm:SIZE with a size of at least 1m");
+    }
+
+    mcf->shm_size = (size_t) size;
+    return NGX_CONF_OK;
+}
+
+
+/* Reads ttl=TIME, which any store takes, and leaves the other words. */
+static char *
+take_ttl(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
+{
+    ngx_str_t *word = cf->args->elts, text;
+    ngx_uint_t i, left = 2;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        if (ngx_strncmp(word[i].data, "ttl=", 4) != 0) {
+            word[left++] = word[i];
+            continue;
+        }
+
+        if (mcf->ttl != 0) {
+            return ngx_chat_conf_invalid(cf, &word[i], "given only once");
+        }
+
+        text.data = word[i].data + 4;
+        text.len = word[i].len - 4;
+        mcf->ttl = parse(&text, SEC);
+
+        if (mcf->ttl < 1) {
+            return ngx_chat_conf_invalid(cf, &word[i],
+                                         "ttl=TIME of at least 1s");
+        }
+    }
+
+    cf->args->nelts = left;
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    u_char               *colon;
+    ngx_str_t            *value = cf->args->elts, text;
+    ngx_chat_main_conf_t *mcf = conf;
+
+    if (mcf->has_store) {
+        return "is duplicate";
+    }
+
+    mcf->has_store = 1;
+
+    if (take_ttl(cf, mcf) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_chat_redis_is_url(&value[1])) {
+        mcf->redis = ngx_chat_redis_conf_read(cf);
+        return mcf->redis ? NGX_CONF_OK : NGX_CONF_ERROR;
+    }
+
+    if (ngx_strcmp(value[1].data, "shm") == 0
+        || ngx_strncmp(value[1].data, "shm:", 4) == 0)
+    {
+        return ngx_chat_conf_shm(cf, mcf);
+    }
+
+    /* the rest of an address may be a password */
+    text = value[1];
+    colon = ngx_strlchr(text.data, text.data + text.len, ':');
+    text.len = colon ? (size_t) (colon - text.data) : text.len;
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "the store \"%V\" in \"%V\" is not supported, it "
+                       "must be shm, shm:SIZE, redis://..., rediss://..., "
+                       "redis+sentinel://..., redis+cluster://... or "
+                       "unix:PATH",
+                       &text, &cmd->name);
+    return NGX_CONF_ERROR;
+}
+
+
+ngx_int_t
+ngx_chat_conf_store_init(ngx_conf_t *cf)
+{
+    ngx_chat_main_conf_t *mcf;
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->ttl = mcf->ttl ? mcf->ttl : NGX_CHAT_TTL;
+
+    if (mcf->redis != NULL) {
+        return ngx_chat_redis_conf_init(cf, mcf->redis);
+    }
+
+    mcf->zone = ngx_chat_store_shm_add(
+        cf, mcf->shm_size ? mcf->shm_size : NGX_CHAT_SHM_DEFAULT,
+        &ngx_chat_module);
+    return mcf->zone ? NGX_OK : NGX_ERROR;
+}
+
+
+char *
+ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char                *rc;
+    ngx_str_t           *value = cf->args->elts, scope;
+    ngx_chat_loc_conf_t *lcf = conf;
+
+    lcf->has_tenant = 1;
+
+    rc = ngx_http_set_complex_value_slot(cf, cmd, conf);
+    if (rc != NGX_CONF_OK || cf->args->nelts == 2) {
+        return rc;
+    }
+
+    if (ngx_strncmp(value[2].data, "scope=", 6) != 0) {
+        return ngx_chat_conf_invalid(cf, &value[2], "scope=VALUE");
+    }
+
+    scope.data = value[2].data + 6;
+    scope.len = value[2].len - 6;
+
+    lcf->scope = ngx_chat_conf_value(cf, scope);
+    return lcf->scope ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -552,18 +587,6 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return ngx_chat_conf_tool_regex(cf, cmd, tool);
-}
-
-
-/* A value of 0 would switch off what has to be bounded. */
-char *
-ngx_chat_conf_above_zero(ngx_conf_t *cf, void *post, void *data)
-{
-    ngx_str_t *value = cf->args->elts;
-
-    return *(ngx_int_t *) data != 0
-               ? NGX_CONF_OK
-               : ngx_chat_conf_invalid(cf, &value[1], "above 0");
 }
 
 

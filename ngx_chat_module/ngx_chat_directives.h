@@ -25,7 +25,6 @@ char     *ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char     *ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char     *ngx_chat_conf_above_zero(ngx_conf_t *cf, void *post, void *data);
 char     *ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_chat_conf_store_init(ngx_conf_t *cf);
 

@@ -47,9 +47,6 @@ static ngx_conf_enum_t ngx_chat_failure_values[] = {
 };
 
 
-static ngx_conf_post_t ngx_chat_above_zero = { ngx_chat_conf_above_zero };
-
-
 /* clang-format off */
 
 #define NGX_CHAT_ANYWHERE                                                     \
@@ -83,8 +80,6 @@ static ngx_command_t ngx_chat_commands[] = {
                  NULL),
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
                  NULL),
-    NGX_CHAT_LOC("chat_ttl", NGX_CONF_TAKE1, ngx_conf_set_sec_slot, ttl,
-                 &ngx_chat_above_zero),
     { ngx_string("chat_limits"), NGX_CHAT_ANYWHERE | NGX_CONF_1MORE,
       ngx_chat_conf_limits, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
 
@@ -253,6 +248,7 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                        : ngx_chat_store_shm_open(mcf->zone, cycle);
     worker->store = store;
+    worker->ttl = (uint32_t) mcf->ttl;
     ngx_queue_init(&worker->attempts);
     ngx_chat_reader_init(worker);
 

@@ -43,6 +43,7 @@ typedef struct ngx_chat_quota_s   ngx_chat_quota_t;
 typedef struct {
     chat_store_t              *store; /* NULL: there is none */
     struct ngx_chat_metrics_s *metrics;
+    uint32_t                   ttl;      /* of batches, s */
     ngx_uint_t                 serial;   /* of requests, for their names */
     ngx_uint_t                 held;     /* requests that wait */
     ngx_queue_t                holds;    /* their contexts */
@@ -63,6 +64,7 @@ typedef struct {
     ngx_uint_t        used;      /* chat is on somewhere */
     ngx_uint_t        has_store; /* chat_store was given */
     size_t            shm_size;
+    ngx_int_t         ttl;       /* of batches, s */
     ngx_int_t         max_calls; /* the largest of all locations */
     void             *zone;
     void             *redis;   /* ngx_chat_redis_conf_t; NULL: shared memory */
@@ -101,7 +103,6 @@ typedef struct {
     ngx_uint_t                failure;
     ngx_msec_t                stall; /* 0: off */
     ngx_array_t              *tools; /* ngx_chat_tool_t */
-    time_t                    ttl;
     size_t                    max_body;
     size_t                    max_event;
     ngx_int_t                 max_calls;

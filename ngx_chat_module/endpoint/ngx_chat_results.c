@@ -295,7 +295,7 @@ clear_batch(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
     *rs->cleared = *batch;
 
     for (i = 0; i < rs->nkeys; i++) {
-        store->clear(store, &rs->keys[i], (uint32_t) ctx->conf->ttl);
+        store->clear(store, &rs->keys[i], ctx->worker->ttl);
     }
 
     join_all(ctx, NULL, send_cleared);

@@ -33,7 +33,6 @@ struct ngx_chat_group_s {
     chat_key_t         key;
     chat_store_watch_t watch;
     chat_store_op_t    op;
-    uint32_t           ttl;     /* seconds */
     uint64_t           asked;   /* when, us */
     ngx_queue_t        members; /* contexts */
     ngx_uint_t         count;
@@ -163,9 +162,10 @@ look(chat_store_watch_t *watch)
 
     if (watch->store == NULL) {
         store->watch(store, watch, &group->op, &group->key, NULL, 0,
-                     group->ttl);
+                     group->worker->ttl);
     } else {
-        store->join(store, &group->op, &group->key, NULL, 0, group->ttl);
+        store->join(store, &group->op, &group->key, NULL, 0,
+                    group->worker->ttl);
     }
 }
 
@@ -200,7 +200,6 @@ ngx_chat_watch_begin(ngx_chat_ctx_t *ctx, const chat_facts_t *facts)
 
         group->worker = ctx->worker;
         group->key = *key;
-        group->ttl = (uint32_t) ctx->conf->ttl;
         group->watch.notify = look;
         group->watch.data = group;
         ngx_queue_init(&group->members);

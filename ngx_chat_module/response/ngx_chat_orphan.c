@@ -165,8 +165,7 @@ check_followers(ngx_chat_ctx_t *ctx)
     ngx_chat_orphan_t *orphan = ctx->orphan;
 
     if (ctx->recorder->outlives(ctx)
-        && (time_t) ((ngx_current_msec - orphan->since) / 1000)
-               < ctx->conf->ttl)
+        && (ngx_current_msec - orphan->since) / 1000 < ctx->worker->ttl)
     {
         ngx_add_timer(&orphan->timer, NGX_CHAT_ORPHAN_LOOK);
         return;

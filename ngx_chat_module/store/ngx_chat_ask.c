@@ -46,7 +46,7 @@ ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
 
     if (store != NULL && !facts->failed && facts->count != 0) {
         store->join(store, NULL, key, facts->items, facts->count,
-                    (uint32_t) ctx->conf->ttl);
+                    ctx->worker->ttl);
     }
 }
 
@@ -59,7 +59,7 @@ ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, const chat_key_t *key,
 
     store->join(store, ngx_chat_ask_op(ctx, ask, done), key,
                 facts ? facts->items : NULL, facts ? facts->count : 0,
-                (uint32_t) ctx->conf->ttl);
+                ctx->worker->ttl);
 }
 
 
@@ -72,7 +72,7 @@ ngx_chat_ask_watch(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
 
     store->watch(store, watch, ngx_chat_ask_op(ctx, ask, done), key,
                  facts ? facts->items : NULL, facts ? facts->count : 0,
-                 (uint32_t) ctx->conf->ttl);
+                 ctx->worker->ttl);
 }
 
 

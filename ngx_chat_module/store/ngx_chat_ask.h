@@ -1,7 +1,7 @@
 /*
  * ngx_chat_ask.h: the store's interface for code that works on a request.
  *
- * Facts are put with the lifetime of chat_ttl. The event loop calls each
+ * Facts are put with the lifetime of a batch. The event loop calls each
  * continuation, with the log context of the request, and runs posted requests
  * after it: a continuation may end its request.
  */

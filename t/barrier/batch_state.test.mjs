@@ -184,8 +184,7 @@ live('s35: a result for an unknown call: no release', async (t) => {
 live('s45: after its lifetime a batch is forgotten', (t) => Promise.all(
   keys.filter((one) => !dialects[one].chained).map((key) =>
     t.test(key, async (t2) => {
-      const scene = await stage(t2, key, { hold: '900ms',
-        location: 'chat_ttl 1s;' });
+      const scene = await stage(t2, key, { hold: '900ms', ttl: '1s' });
       const batch = new Batch(scene, 2);
       await batch.ask();
       await leave(batch, batch.results([0]));

@@ -46,7 +46,7 @@ const good = [
   'chat_record auto max=64k', 'chat_record on ttl=1s max=1024m',
   'chat_stall off', 'chat_stall 90s',
   'chat_tool ^a client',
-  'chat_tool "(?i)x(?=y)" provider', 'chat_ttl 1d', 'chat_limits body=1k',
+  'chat_tool "(?i)x(?=y)" provider', 'chat_limits body=1k',
   'chat_limits event=64k calls=1 result=10m held=100000 held_bytes=1m',
   'chat_dry_run on', 'chat_dry_run off'];
 
@@ -73,8 +73,6 @@ const bad = [
   ['chat_tool "(unclosed" client', /pcre2?_compile|unclosed/],
   ['chat_tool ^a', /number of arguments/],
   ['chat_tool ^a client provider', /number of arguments/],
-  ['chat_ttl never', emerg('')],
-  ['chat_ttl 0', /above 0/],
   ...['body', 'event', 'result', 'held_bytes'].flatMap((name) =>
     ['0', 'many', '-1', '', '99999999999999999999'].map((value) =>
       limit(`${name}=${value}`))),
@@ -163,7 +161,8 @@ live('the dialect', async () => {
 });
 
 live('the store', async () => {
-  for (const store of ['shm', 'shm:1m', 'shm:1024k', 'shm:64m']) {
+  for (const store of ['shm', 'shm:1m', 'shm:1024k', 'shm:64m', 'shm ttl=1s',
+    'shm:2m ttl=30d']) {
     const { ok, output } = await nginxTest({ store });
     assert.ok(ok, output);
   }
@@ -173,6 +172,17 @@ live('the store', async () => {
     assert.ok(!ok, store);
     assert.match(output, /"chat_store"/);
   }
+  const wrong = { 'ttl=': /"ttl=" .*ttl=TIME of at least 1s/,
+    'ttl=0': /"ttl=0" .*ttl=TIME of at least 1s/,
+    'ttl=never': /"ttl=never" .*ttl=TIME of at least 1s/,
+    'ttl=1s ttl=1s': /"ttl=1s" .*given only once/,
+    'ttl=1s size=2m': /"size=2m" .*ttl=TIME, the only parameter of shm/ };
+  for (const [words, why] of Object.entries(wrong)) {
+    const { ok, output } = await nginxTest({ store: `shm:1m ${words}` });
+    assert.ok(!ok, words);
+    assert.match(output, why);
+    assert.match(output, /in "chat_store".*:\d+/);
+  }
   const twice = await nginxTest({ store: 'shm:1m',
     http: 'chat_store shm:2m;' });
   assert.match(twice.output, /"chat_store" directive is duplicate/);
@@ -180,7 +190,7 @@ live('the store', async () => {
 
 live('the store in Redis', async () => {
   for (const store of ['redis://127.0.0.1', 'redis://user:secret@[::1]:6380/1',
-    'rediss://:secret@localhost verify=off timeout=1s',
+    'rediss://:secret@localhost verify=off ttl=2h timeout=1s',
     'unix:/run/redis.sock timeout=50ms', 'redis://u%40x:secr%3aet@localhost/0',
     'redis+sentinel://127.0.0.1/main',
     'redis+cluster://:secret@127.0.0.1,[::1]:7000',
@@ -197,6 +207,7 @@ live('the store in Redis', async () => {
     'redis://user:secret@127.0.0.1/many': /database|db/,
     'redis://user:secret@127.0.0.1 timeout=0': /timeout/,
     'redis://user:secret@127.0.0.1 timeout=soon': /timeout/,
+    'redis://user:secret@127.0.0.1 ttl=0 db=1': /ttl=TIME of at least 1s/,
     'redis://127.0.0.1 verify=on': /verify/,
     'redis://127.0.0.1 ca=/etc/ssl/none.pem': /ca/,
     'rediss://127.0.0.1 ca=/nowhere/none.pem': /none\.pem/,

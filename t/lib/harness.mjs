@@ -108,8 +108,8 @@ function tenantOf({ tenant = true, module, http }) {
  * location /), server, http, main (more lines there), workers, level, module
  * (false: plain nginx), tenant (false: no chat_tenant at http level),
  * locations (replaces location / altogether), store (the arguments of
- * chat_store), connects (true: wait for its connection), names (server_name of
- * several otherwise equal servers).
+ * chat_store), ttl (its parameter), connects (true: wait for its connection),
+ * names (server_name of several otherwise equal servers).
  */
 function configuration(dir, [h1, h2], options) {
   const o = { workers: 1, level: 'info', module: true, chat: 'auto',
@@ -131,7 +131,8 @@ http {
     access_log ${dir}/access.log chat;
     client_body_buffer_size 1m;
     client_max_body_size 64m;
-    ${o.module ? `chat_store ${o.store};` : ''}
+    ${o.module
+    ? `chat_store ${o.store} ${o.ttl ? `ttl=${o.ttl}` : ''};` : ''}
     ${tenantOf(o)}
     ${o.upstream ? `upstream provider {
         server 127.0.0.1:${o.upstream};

@@ -32,10 +32,10 @@ for (const key of ['openai_chat', 'ai_sdk']) {
   });
 }
 
-live('a chat_record ttl= or chat_ttl of 2^32 seconds is not taken for 0',
+live('a ttl= of 2^32 seconds is not taken for 0',
   async (t) => {
     const { talk, own, rest, all } = await half(t, 'ai_sdk', { at: 5,
-      total: 10, record: 'ttl=4294967296s', server: 'chat_ttl 4294967296s;' });
+      total: 10, record: 'ttl=4294967296s', ttl: '4294967296s' });
     const other = talk.resume();
     await other.until((text) => blocks(text).length === 5);
     rest.open();

@@ -124,9 +124,8 @@ live('s92: past max= the answer ends', async (t) => {
   assert.equal((await logged(s)).turn_status, 'aborted');
 });
 
-live('s92: past chat_ttl the answer ends', async (t) => {
-  const { s, own, request } = await half(t, 'ai_sdk',
-    { server: 'chat_ttl 2s;' });
+live('s92: past ttl= of chat_store the answer ends', async (t) => {
+  const { s, own, request } = await half(t, 'ai_sdk', { ttl: '2s' });
   own.abort();
   await request.closed;
   assert.ok(request.left);
