@@ -105,8 +105,8 @@ typedef struct ngx_chat_ask_s     ngx_chat_ask_t;
 typedef struct {
     /* the header is known: decides whether the answer is recorded */
     void (*header)(ngx_chat_ctx_t *ctx);
-    /* what the client is sent */
-    void (*bytes)(ngx_chat_ctx_t *ctx, chat_str_t bytes);
+    /* what the client is sent: all that the stream has made of an input */
+    void (*bytes)(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n);
     /* no more bytes come; is_complete: those that came say how the answer
        ended, else the recording is given up */
     void (*end)(ngx_chat_ctx_t *ctx, ngx_uint_t is_complete);

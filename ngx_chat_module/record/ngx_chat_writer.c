@@ -39,6 +39,7 @@ struct ngx_chat_writer_s {
     chat_buf_t         head;     /* entry 0 */
     chat_buf_t         bytes;    /* the next entry; or empty */
     chat_count_t       count;    /* of the events that were written */
+    chat_count_t       after;    /* and with those that wait, if known */
     uint64_t           position; /* of the next entry */
     uint64_t           keep;     /* entries before it may be forgotten */
     uint64_t           next_keep;
@@ -49,6 +50,7 @@ struct ngx_chat_writer_s {
     unsigned           decided : 1; /* it is recorded */
     unsigned           over : 1;    /* no more bytes come */
     unsigned           indexed : 1; /* a client may resume at any time */
+    unsigned           counted : 1; /* after is known */
 };
 
 
@@ -214,7 +216,13 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 
         /* over the end of the entry before */
         entry = chat_count_write(&writer->count, p);
-        (void) chat_count_to(&writer->count, chat_str(p, n), UINT64_MAX);
+
+        if (writer->counted && n == left) {
+            writer->count = writer->after;
+        } else {
+            (void) chat_count_to(&writer->count, chat_str(p, n), UINT64_MAX);
+        }
+
         append(writer, chat_str(entry, (size_t) (p - entry) + n), last);
 
         p += n;
@@ -552,22 +560,33 @@ on_header(ngx_chat_ctx_t *ctx)
 
 
 static void
-on_bytes(ngx_chat_ctx_t *ctx, chat_str_t bytes)
+on_bytes(ngx_chat_ctx_t *ctx, const chat_piece_t *pieces, size_t n)
 {
+    size_t             i, len = 0;
     ngx_chat_writer_t *writer = ctx->writer;
 
     if (writer == NULL || writer->over) {
         return;
     }
 
-    if (writer->bytes.len + bytes.len
+    for (i = 0; i < n; i++) {
+        len += pieces[i].bytes.len;
+    }
+
+    if (writer->bytes.len + len
             > (writer->decided ? NGX_CHAT_WRITER_ENTRY : NGX_CHAT_WRITER_WAITS)
         && flush(writer) != NGX_OK)
     {
         return;
     }
 
-    add_bytes(writer, bytes);
+    for (i = 0; i < n; i++) {
+        add_bytes(writer, pieces[i].bytes);
+    }
+
+    writer->counted =
+        ctx->response.stream != NULL
+        && chat_stream_sent(ctx->response.stream, &writer->after);
     ngx_post_event(&writer->turn, &ngx_posted_events);
 }
 

@@ -300,14 +300,15 @@ consume(ngx_chain_t *in)
 static void
 record_buffers(ngx_chat_ctx_t *ctx, ngx_chain_t *in)
 {
-    ngx_buf_t *b;
+    ngx_buf_t   *b;
+    chat_piece_t piece = { .in_input = 1 };
 
     for (; in != NULL; in = in->next) {
         b = in->buf;
 
         if (ngx_buf_in_memory(b)) {
-            ctx->recorder->bytes(
-                ctx, chat_str(b->pos, (size_t) (b->last - b->pos)));
+            piece.bytes = chat_str(b->pos, (size_t) (b->last - b->pos));
+            ctx->recorder->bytes(ctx, &piece, 1);
 
         } else if (ngx_buf_size(b) != 0) {
             ctx->recorder->end(ctx, 0);

@@ -253,11 +253,11 @@ add_pieces(ngx_chat_chain_t *chain, ngx_buf_t *in, const chat_piece_t *pieces,
         }
     }
 
-    for (i = 0; i < n; i++) {
-        if (!ctx->filter->passthrough) {
-            ctx->recorder->bytes(ctx, pieces[i].bytes);
-        }
+    if (!ctx->filter->passthrough && n != 0) {
+        ctx->recorder->bytes(ctx, pieces, n);
+    }
 
+    for (i = 0; i < n; i++) {
         carrier = i + 1 == carried ? in : NULL;
         rc = must_inject(ctx, 0) ? add_around(chain, pieces[i], carrier)
                                  : add_piece(chain, &pieces[i], carrier);

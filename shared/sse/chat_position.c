@@ -19,7 +19,7 @@ enum {
 #define CHAT_COUNT_CR 4   /* a line has ended in CR: an LF may be its own */
 #define CHAT_COUNT_WAIT 8 /* the same of the empty line */
 
-#define CHAT_COUNT_AHEAD 1024 /* bytes */
+#define CHAT_COUNT_AHEAD 512 /* bytes */
 
 #define CHAT_COUNT_STATES 8
 #define CHAT_COUNT_FLAGS 64
@@ -134,63 +134,13 @@ rest_of_line(chat_str_t bytes, size_t i)
 }
 
 
-/*
- * Moves on over the event that the bytes begin with, if it is a common one:
- * its lines end in LF, one or more are data, and unless ids, none may be an
- * id. Returns its length, or 0. Looks a bounded number of bytes ahead.
- */
-static size_t
-chat_count_plain(chat_count_t *count, chat_str_t bytes, int ids)
-{
-    size_t               len, left;
-    unsigned             flags = CHAT_COUNT_BEGUN | CHAT_COUNT_PLAIN;
-    const unsigned char *p = bytes.data, *lf;
-
-    if ((count->flags | CHAT_COUNT_PLAIN) != flags) {
-        return 0;
-    }
-
-    left = bytes.len < CHAT_COUNT_AHEAD ? bytes.len : CHAT_COUNT_AHEAD;
-
-    while (left != 0 && (ids || *p != 'i')
-           && (lf = memchr(p, '\n', left)) != NULL) {
-        len = (size_t) (lf - p);
-        left -= len + 1;
-
-        if (len == 0) {
-            len = (size_t) (lf + 1 - bytes.data);
-            if (!(flags & CHAT_COUNT_DATA)
-                || memchr(bytes.data, '\r', len) != NULL) {
-                return 0;
-            }
-
-            count->flags = flags;
-            chat_count_end(count, CHAT_COUNT_PLAIN);
-            return len;
-        }
-
-        if (len > 4 && memcmp(p, "data:", 5) == 0) {
-            flags |= CHAT_COUNT_DATA;
-        }
-
-        p = lf + 1;
-    }
-
-    return 0;
-}
-
-
 size_t
 chat_count_frame(chat_count_t *count, chat_str_t bytes, int *ended)
 {
-    size_t        i = chat_count_plain(count, bytes, 1);
+    size_t        i;
     unsigned char c;
 
-    *ended = i != 0;
-
-    if (*ended) {
-        return i;
-    }
+    *ended = 0;
 
     for (i = 0; i < bytes.len && !*ended; i++) {
         c = bytes.data[i];
@@ -305,19 +255,31 @@ chat_number_is_id(chat_str_t line)
 }
 
 
-/* The line of the next event. */
-static void
-chat_number_line(const chat_number_t *number, chat_buf_t *out)
+/* Writes the line of the next event at p; returns its end. */
+static unsigned char *
+chat_number_line(const chat_number_t *number, unsigned char *p)
 {
-    unsigned char text[CHAT_DIGITS + 2], *end = text + sizeof(text), *start;
+    size_t         len;
+    unsigned char  text[CHAT_DIGITS], *digits;
+    unsigned char *end = text + sizeof(text);
 
-    end[-1] = '\n';
-    start = chat_digits(number->count.events + 1, end - 1);
-    *--start = '-';
+    digits = chat_digits(number->count.events + 1, end);
+    len = (size_t) (end - digits);
 
-    chat_buf_puts(out, "id: ");
-    chat_buf_add(out, number->stream);
-    chat_buf_add(out, chat_str(start, (size_t) (end - start)));
+    memcpy(p, "id: ", 4);
+    memcpy(p + 4, number->stream.data, number->stream.len);
+    p += 4 + number->stream.len;
+    *p++ = '-';
+    memcpy(p, digits, len);
+    p[len] = '\n';
+    return p + len + 1;
+}
+
+
+static size_t
+chat_number_room(const chat_number_t *number)
+{
+    return number->stream.len + CHAT_DIGITS + 6;
 }
 
 
@@ -326,7 +288,8 @@ static void
 chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
                   chat_buf_t *out)
 {
-    chat_str_t line, end;
+    chat_str_t     line, end;
+    unsigned char *p;
 
     /* a byte order mark is one at the very beginning only */
     if (number->count.events == 0 && chat_str_after(frame, CHAT_BOM, &frame)) {
@@ -334,7 +297,10 @@ chat_number_frame(chat_number_t *number, chat_str_t frame, int is_event,
     }
 
     if (is_event) {
-        chat_number_line(number, out);
+        p = chat_buf_reserve(out, chat_number_room(number));
+        if (p != NULL) {
+            out->len += (size_t) (chat_number_line(number, p) - p);
+        }
     }
 
     while (chat_line_cut(&frame, &line, &end)) {
@@ -354,28 +320,53 @@ chat_number_add(chat_number_t *number, chat_str_t bytes, chat_buf_t *out)
     chat_str_t   frame;
     chat_count_t next;
 
+    if (number->stream.len == 0) {
+        (void) chat_count_to(&number->count, bytes, UINT64_MAX);
+        return;
+    }
+
     while (bytes.len != 0) {
         next = number->count;
-        n = chat_count_plain(&next, bytes, 0);
+        n = chat_count_frame(&next, bytes, &ended);
+        frame = chat_str(bytes.data, n);
 
-        if (n != 0) {
-            chat_number_line(number, out);
-            chat_buf_add(out, chat_str(bytes.data, n));
-
+        if (chat_count_is_inside(&number->count)) {
+            chat_buf_add(out, frame);
         } else {
-            n = chat_count_frame(&next, bytes, &ended);
-            frame = chat_str(bytes.data, n);
-
-            if (chat_count_is_inside(&number->count)) {
-                chat_buf_add(out, frame);
-            } else {
-                chat_number_frame(
-                    number, frame,
-                    !ended || next.events != number->count.events, out);
-            }
+            chat_number_frame(number, frame,
+                              !ended || next.events != number->count.events,
+                              out);
         }
 
         number->count = next;
         bytes = chat_str(bytes.data + n, bytes.len - n);
+    }
+}
+
+
+void
+chat_number_events(chat_number_t *number, chat_str_t bytes, const size_t *ends,
+                   size_t n, chat_buf_t *out)
+{
+    size_t         i, from = 0;
+    unsigned char *p = NULL;
+
+    if (number->stream.len != 0) {
+        p = chat_buf_reserve(out, bytes.len + n * chat_number_room(number));
+    }
+
+    for (i = 0; i < n && p != NULL; i++) {
+        p = chat_number_line(number, p);
+        memcpy(p, bytes.data + from, ends[i] - from);
+        p += ends[i] - from;
+        from = ends[i];
+        number->count.events++;
+    }
+
+    number->count.events += n - i;
+    number->count.flags = CHAT_COUNT_BEGUN | CHAT_COUNT_PLAIN;
+
+    if (p != NULL) {
+        out->len = (size_t) (p - out->data);
     }
 }

@@ -71,14 +71,22 @@ int chat_line_cut(chat_str_t *text, chat_str_t *line, chat_str_t *end);
 
 /* All zero, but for the stream's id, is the beginning of a stream. */
 typedef struct {
-    chat_str_t   stream;
-    chat_count_t count; /* of what has gone out */
+    chat_str_t   stream; /* empty: events are counted, not numbered */
+    chat_count_t count;  /* of what has gone out */
 } chat_number_t;
 
 /*
  * Appends the bytes to out, with the numbers: whole frames, or pieces of one
- * that is too long to be looked at, which is taken for an event.
+ * that is too long to be looked at, which is taken for an event. Without an id
+ * nothing is appended.
  */
 void chat_number_add(chat_number_t *number, chat_str_t bytes, chat_buf_t *out);
+
+/*
+ * The same of n events, which end at these places: their lines end in LF, and
+ * none is an id.
+ */
+void chat_number_events(chat_number_t *number, chat_str_t bytes,
+                        const size_t *ends, size_t n, chat_buf_t *out);
 
 #endif /* CHAT_POSITION_H */

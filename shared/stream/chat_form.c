@@ -215,10 +215,10 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
         values = found;
         take_number(forms, form, raw, values.number);
         len += n;
-        ++*frames;
-        n = form->call == NULL ? match(
+        forms->ends[(*frames)++] = len;
+        n = form->call == NULL && *frames < CHAT_FORM_RUN ? match(
                 form, chat_str(input.data + len, input.len - len), &found)
-                               : 0;
+                                                          : 0;
     } while (n != 0);
 
     say(forms, form, raw, values.text, event);
@@ -284,7 +284,7 @@ is_constant(const chat_reader_t *reader)
 }
 
 
-/* 1 if all lines end in LF, one of them is the data, and there is room. */
+/* 1 if all lines end in LF, one is the data, none an id, and there is room. */
 static int
 is_plain(const chat_frame_t *frame)
 {
@@ -293,7 +293,9 @@ is_plain(const chat_frame_t *frame)
     return frame->raw.len <= CHAT_FORM_BYTES && !frame->bom
            && frame->raw.len > 2 && memcmp(end - 2, "\n\n", 2) == 0
            && frame->data.data > frame->raw.data && frame->data.data < end
-           && memchr(frame->raw.data, '\r', frame->raw.len) == NULL;
+           && memchr(frame->raw.data, '\r', frame->raw.len) == NULL
+           && !chat_str_starts(frame->raw, "id")
+           && !chat_str_has(frame->raw, "\nid");
 }
 
 

@@ -21,6 +21,7 @@
 #define CHAT_FORMS 4
 #define CHAT_FORM_HOLES 24
 #define CHAT_FORM_BYTES 1024
+#define CHAT_FORM_RUN 64
 
 /* A value that may be any of its type; of a string without its quotes. */
 typedef struct {
@@ -43,9 +44,10 @@ typedef struct {
     chat_reader_t        *reader;
     chat_arena_t         *arena; /* lives as the frame */
     chat_form_t           list[CHAT_FORMS];
-    size_t                count; /* 0 forgets all */
-    size_t                next;  /* to be replaced */
-    size_t                last;  /* that matched */
+    size_t                count;               /* 0 forgets all */
+    size_t                next;                /* to be replaced */
+    size_t                last;                /* that matched */
+    size_t                ends[CHAT_FORM_RUN]; /* of the frames just read */
 } chat_forms_t;
 
 /* All three must outlive the forms. */
@@ -62,8 +64,9 @@ void chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame);
 /*
  * Reads the frame that input begins with, if it is a whole one of a known form
  * and of at most max bytes: returns its length, and sets *event to what the
- * reader would say, OPAQUE or ARGS. 0: it is none. If the event is OPAQUE, the
- * frames of that form behind it are read as well: *frames is their number.
+ * reader would say, OPAQUE or ARGS. 0: it is none. If the event is OPAQUE,
+ * frames of that form behind it are read as well: *frames is their number, and
+ * forms->ends has their ends. The lines of each end in LF; none is an id.
  */
 size_t chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                        chat_event_t *event, size_t *frames);

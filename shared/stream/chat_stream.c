@@ -108,21 +108,46 @@ chat_stream_destroy(chat_stream_t *stream)
 }
 
 
-/* These bytes go out as they came, unless the client has left. */
+/*
+ * These bytes go out as they came, unless the client has left. Of plain events
+ * their n ends are known.
+ */
 static void
-pass(chat_stream_t *stream, chat_str_t bytes, int in_input)
+pass_events(chat_stream_t *stream, chat_str_t bytes, int in_input,
+            const size_t *ends, size_t n)
 {
     if (stream->silent) {
         return;
     }
 
-    if (stream->conf.number.len != 0 && !stream->info.foreign) {
+    if (n != 0) {
+        chat_number_events(&stream->number, bytes, ends, n,
+                           &stream->output.own);
+    } else if (!stream->info.foreign) {
         chat_number_add(&stream->number, bytes, &stream->output.own);
+    }
+
+    if (stream->conf.number.len != 0 && !stream->info.foreign) {
         bytes = chat_str(NULL, 0);
         in_input = 0;
     }
 
     chat_output_add(&stream->output, bytes, in_input);
+}
+
+
+static void
+pass(chat_stream_t *stream, chat_str_t bytes, int in_input)
+{
+    pass_events(stream, bytes, in_input, NULL, 0);
+}
+
+
+static void
+pass_frame(chat_stream_t *stream, const chat_frame_t *frame)
+{
+    pass_events(stream, frame->raw, frame->in_input, &frame->raw.len,
+                frame->plain != 0);
 }
 
 
@@ -240,7 +265,7 @@ leave(chat_stream_t *stream, const chat_parsed_t *parsed)
     /* Without indexes a frame is dropped if all its events were. */
     all = !numbered && said != 0 && dropped == said;
     if (!all) {
-        pass(stream, parsed->frame.raw, parsed->frame.in_input);
+        pass_frame(stream, &parsed->frame);
     }
 
     return CHAT_OK;
@@ -613,12 +638,14 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
     frame->raw = bytes;
 
     if (event.type == CHAT_EVENT_OPAQUE && stream->quarantine.first == NULL) {
-        pass(stream, bytes, frame->in_input);
+        pass_events(stream, bytes, frame->in_input, stream->forms.ends,
+                    frames);
         return CHAT_OK;
     }
 
     memset(&parsed, 0, sizeof(parsed));
     parsed.frame.raw = bytes;
+    parsed.frame.plain = frames == 1;
     parsed.frame.in_input = frame->in_input;
     parsed.events.items = &event;
     parsed.events.count = 1;
@@ -823,6 +850,14 @@ const chat_stream_info_t *
 chat_stream_info(const chat_stream_t *stream)
 {
     return &stream->info;
+}
+
+
+int
+chat_stream_sent(const chat_stream_t *stream, chat_count_t *count)
+{
+    *count = stream->number.count;
+    return !stream->info.foreign;
 }
 
 

@@ -19,6 +19,7 @@
 #include "facts/chat_conversation.h"
 #include "dialect/chat_dialect.h"
 #include "model/chat_event.h"
+#include "sse/chat_position.h"
 #include "stream/chat_replay.h"
 #include "model/chat_request.h"
 
@@ -111,6 +112,9 @@ size_t chat_stream_facts(chat_stream_t              *stream,
 /* The calls of the last step that the stream itself settled, at most max. */
 size_t chat_stream_settled(const chat_stream_t *stream, chat_str_t *ids,
                            size_t max);
+
+/* The count of the events that have gone out; 0: the stream is foreign. */
+int chat_stream_sent(const chat_stream_t *stream, chat_count_t *count);
 
 const chat_stream_info_t  *chat_stream_info(const chat_stream_t *stream);
 const chat_replay_count_t *chat_stream_count(const chat_stream_t *stream);

@@ -48,6 +48,7 @@ typedef struct {
 /* The result of one run. */
 typedef struct {
     chat_buf_t          out;
+    chat_count_t        sent; /* of the events in out */
     char               *facts[STREAM_FACTS];
     size_t              nfacts;
     chat_stream_info_t  info;
@@ -162,11 +163,12 @@ stream_note_facts(stream_run_t *run, chat_stream_t *stream)
 
 
 static inline void
-stream_note(stream_run_t *run, const chat_piece_t *pieces, size_t n,
-            chat_str_t input)
+stream_note(stream_run_t *run, const chat_stream_t *stream,
+            const chat_piece_t *pieces, size_t n, chat_str_t input)
 {
     size_t               i;
     const unsigned char *at = input.data;
+    chat_count_t         count;
 
     for (i = 0; i < n; i++) {
         if (pieces[i].in_input) {
@@ -176,6 +178,13 @@ stream_note(stream_run_t *run, const chat_piece_t *pieces, size_t n,
         }
         assert_true(pieces[i].bytes.len > 0);
         chat_buf_add(&run->out, pieces[i].bytes);
+        (void) chat_count_to(&run->sent, pieces[i].bytes, UINT64_MAX);
+    }
+
+    if (chat_stream_sent(stream, &count)) {
+        assert_int_equal(count.events, run->sent.events);
+        assert_int_equal(chat_count_is_inside(&count),
+                         chat_count_is_inside(&run->sent));
     }
 }
 
@@ -191,7 +200,7 @@ stream_push(stream_run_t *run, chat_stream_t *stream, const char *text,
     memcpy(copy, text, len);
     assert_int_equal(
         chat_stream_push(stream, chat_str(copy, len), &pieces, &n), CHAT_OK);
-    stream_note(run, pieces, n, chat_str(copy, len));
+    stream_note(run, stream, pieces, n, chat_str(copy, len));
     free(copy);
     stream_note_facts(run, stream);
 }
@@ -228,7 +237,7 @@ stream_once(stream_t *s, const char *text, size_t len, size_t step, size_t cut,
     assert_int_equal(
         chat_stream_finish(stream, s->reason, s->aborted, &pieces, &n),
         CHAT_OK);
-    stream_note(run, pieces, n, chat_str(NULL, 0));
+    stream_note(run, stream, pieces, n, chat_str(NULL, 0));
     stream_note_facts(run, stream);
 
     run->info = *chat_stream_info(stream);

@@ -397,6 +397,35 @@ a_stream_of_another_dialect_or_with_other_lines_is_left_alone(void **state)
 }
 
 
+#define NUMBERED(lines, text) \
+    lines CHAT_CHUNK("{\"content\":\"" text "\"}", "null")
+
+/* Forms and pieces make no difference to the numbers (stream_run.h). */
+static void
+events_are_numbered(void **state)
+{
+    (void) state;
+    stream_begin(&s, "openai_chat", NULL);
+    s.conf.number = chat_cstr("abc");
+
+    stream_expect(
+        &s,
+        NUMBERED("", "a") NUMBERED("", "b") NUMBERED("", "cc")
+            NUMBERED("id: 7\n", "d") NUMBERED("id: 7\n", "e") NUMBERED(
+                ": x\nid\n", "f") ": ping\n\n" NUMBERED(": x\nid\n", "g")
+                NUMBERED("", "h") NUMBERED("", "i")
+                    CHAT_CHUNK("{}", "\"stop\""),
+        NUMBERED("id: abc-1\n", "a") NUMBERED("id: abc-2\n", "b")
+            NUMBERED("id: abc-3\n", "cc") NUMBERED("id: abc-4\n", "d")
+                NUMBERED("id: abc-5\n", "e")
+                    NUMBERED("id: abc-6\n: x\n", "f") ": ping\n\n" NUMBERED(
+                        "id: abc-7\n: x\n", "g") NUMBERED("id: abc-8\n", "h")
+                        NUMBERED("id: abc-9\n", "i") "id: abc-10\n" CHAT_CHUNK(
+                            "{}", "\"stop\""));
+    stream_end(&s);
+}
+
+
 int
 main(void)
 {
@@ -410,6 +439,7 @@ main(void)
         cmocka_unit_test(s73_an_error_in_the_stream),
         cmocka_unit_test(s74_the_first_end_stands),
         cmocka_unit_test(s25_text_is_passed_where_it_lies),
+        cmocka_unit_test(events_are_numbered),
         cmocka_unit_test(a_foreign_stream_is_left_alone),
         cmocka_unit_test(
             a_stream_of_another_dialect_or_with_other_lines_is_left_alone),

@@ -45,7 +45,7 @@ push_all(chat_str_t text, size_t step, stream_run_t *run)
 
     assert_int_equal(chat_stream_finish(stream, NULL, 0, &pieces, &n),
                      CHAT_OK);
-    stream_note(run, pieces, n, chat_str(NULL, 0));
+    stream_note(run, stream, pieces, n, chat_str(NULL, 0));
     stream_note_facts(run, stream);
     run->info = *chat_stream_info(stream);
     run->count = *chat_stream_count(stream);
