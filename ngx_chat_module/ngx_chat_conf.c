@@ -40,8 +40,7 @@ ngx_chat_create_loc_conf(ngx_conf_t *cf)
         return NULL;
     }
 
-    conf->mode = NGX_CONF_UNSET_UINT;
-    conf->dialect = NGX_CONF_UNSET_PTR;
+    conf->chat = NGX_CONF_UNSET;
     conf->replay_filter = NGX_CONF_UNSET;
     conf->hold = NGX_CONF_UNSET_MSEC;
     conf->grace = NGX_CONF_UNSET_MSEC;
@@ -131,7 +130,7 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
         return NGX_CONF_ERROR;
     }
 
-    if (conf->mode != NGX_CHAT_OFF && clcf->handler != NULL
+    if (conf->chat && clcf->handler != NULL
         && clcf->client_body_buffer_size < NGX_CHAT_BODY_HINT)
     {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
@@ -152,8 +151,11 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_chat_loc_conf_t  *conf = child;
     ngx_chat_main_conf_t *mcf;
 
-    ngx_conf_merge_uint_value(conf->mode, prev->mode, NGX_CHAT_OFF);
-    ngx_conf_merge_ptr_value(conf->dialect, prev->dialect, NULL);
+    if (conf->chat == NGX_CONF_UNSET) {
+        conf->dialect = prev->dialect;
+        conf->variable = prev->variable;
+    }
+    ngx_conf_merge_value(conf->chat, prev->chat, 0);
     ngx_conf_merge_value(conf->replay_filter, prev->replay_filter, 1);
     ngx_conf_merge_msec_value(conf->hold, prev->hold, NGX_CHAT_HOLD_AUTO);
     ngx_conf_merge_msec_value(conf->grace, prev->grace, 3000);
@@ -197,39 +199,36 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 char *
 ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    ngx_int_t             rc = NGX_OK;
     ngx_str_t            *value = cf->args->elts;
     ngx_chat_loc_conf_t  *lcf = conf;
     ngx_chat_main_conf_t *mcf;
 
-    if (lcf->mode != NGX_CONF_UNSET_UINT) {
+    if (lcf->chat != NGX_CONF_UNSET) {
         return "is duplicate";
     }
 
-    lcf->dialect = NULL;
+    if (ngx_http_script_variables_count(&value[1]) != 0) {
+        lcf->variable = ngx_chat_conf_value(cf, value[1]);
+        if (lcf->variable == NULL) {
+            return NGX_CONF_ERROR;
+        }
 
-    if (ngx_strcmp(value[1].data, "off") == 0) {
-        lcf->mode = NGX_CHAT_OFF;
-        return NGX_CONF_OK;
+    } else {
+        rc = ngx_chat_conf_dialect(&value[1], &lcf->dialect);
     }
 
-    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->used = 1;
-
-    if (ngx_strcmp(value[1].data, "auto") == 0) {
-        lcf->mode = NGX_CHAT_AUTO;
-        return NGX_CONF_OK;
-    }
-
-    lcf->mode = NGX_CHAT_ON;
-    lcf->dialect = chat_dialect_find(chat_str(value[1].data, value[1].len));
-
-    if (lcf->dialect == NULL) {
+    if (rc == NGX_ERROR) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "unknown dialect \"%V\" in \"%V\"", &value[1],
                            &cmd->name);
         return NGX_CONF_ERROR;
     }
 
+    lcf->chat = rc == NGX_OK;
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
+    mcf->used |= (ngx_uint_t) lcf->chat;
     return NGX_CONF_OK;
 }
 

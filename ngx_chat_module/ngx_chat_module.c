@@ -61,7 +61,7 @@ static ngx_command_t ngx_chat_commands[] = {
     { ngx_string("chat_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_1MORE,
       ngx_chat_conf_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL },
 
-    NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, mode, NULL),
+    NGX_CHAT_LOC("chat", NGX_CONF_TAKE1, ngx_chat_conf_chat, chat, NULL),
     NGX_CHAT_LOC("chat_conversation", NGX_CONF_TAKE1,
                  ngx_http_set_complex_value_slot, conversation, NULL),
     NGX_CHAT_LOC("chat_tenant", NGX_CONF_TAKE12, ngx_chat_conf_tenant, tenant,

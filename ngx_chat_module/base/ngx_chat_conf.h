@@ -16,10 +16,6 @@
 #include "dialect/chat_dialect.h"
 #include "facts/chat_store.h"
 
-#define NGX_CHAT_OFF 0
-#define NGX_CHAT_ON 1 /* one dialect */
-#define NGX_CHAT_AUTO 2
-
 /* In place of a time of chat_hold. */
 #define NGX_CHAT_HOLD_OFF ((ngx_msec_t) -2)
 #define NGX_CHAT_HOLD_AUTO ((ngx_msec_t) -3)
@@ -55,7 +51,9 @@ typedef struct {
     ngx_rbtree_node_t          groups_sentinel;
     ngx_rbtree_t               readers; /* recordings that it follows */
     ngx_rbtree_node_t          readers_sentinel;
-    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
+    ngx_chat_tenants_t        *tenants;    /* of conversations, as last seen */
+    uint32_t                   unknown[8]; /* hashes of unknown dialects */
+    ngx_uint_t                 nunknown;
     unsigned                   tenants_warned : 1;
     unsigned                   anonymous_warned : 1;
 } ngx_chat_worker_t;
@@ -82,8 +80,9 @@ typedef struct {
 } ngx_chat_tool_t;
 
 typedef struct {
-    ngx_uint_t                mode;
-    const chat_dialect_t     *dialect; /* mode ON */
+    ngx_flag_t                chat;
+    const chat_dialect_t     *dialect;  /* NULL: any */
+    ngx_http_complex_value_t *variable; /* chat for each request, or NULL */
     ngx_http_complex_value_t *conversation;
     ngx_http_complex_value_t *tenant;
     ngx_http_complex_value_t *scope;      /* of the same chat_tenant */
@@ -127,6 +126,13 @@ typedef struct {
  */
 char *ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value,
                             const char *must);
+
+/*
+ * Reads a value of "chat" without variables. *dialect NULL: any; NGX_DECLINED:
+ * off; NGX_ERROR: the value is unknown.
+ */
+ngx_int_t ngx_chat_conf_dialect(const ngx_str_t       *value,
+                                const chat_dialect_t **dialect);
 
 /* chat_tool: the first expression that matches the name decides. */
 chat_kind_e ngx_chat_kind(void *conf, chat_str_t name, chat_kind_e kind);

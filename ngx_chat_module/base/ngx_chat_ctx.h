@@ -248,8 +248,9 @@ struct ngx_chat_ctx_s {
     ngx_chat_worker_t    *worker;
     ngx_chat_state_e      state;
     ngx_chat_verdict_e    verdict;
-    const char           *reason;  /* of a refusal or bypass; or NULL */
-    const chat_dialect_t *dialect; /* NULL: not recognised as chat */
+    const char           *reason;   /* of a refusal or bypass; or NULL */
+    const chat_dialect_t *expected; /* by "chat"; NULL: any */
+    const chat_dialect_t *dialect;  /* NULL: not recognised as chat */
     ngx_chat_headers_t    headers;
     chat_scope_t          scope;
     chat_arena_t         *kept;  /* lives as long as the request */

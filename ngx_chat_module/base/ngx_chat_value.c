@@ -51,6 +51,26 @@ ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value, const char *must)
 }
 
 
+ngx_int_t
+ngx_chat_conf_dialect(const ngx_str_t *value, const chat_dialect_t **dialect)
+{
+    chat_str_t name = chat_str(value->data, value->len);
+
+    *dialect = NULL;
+
+    if (chat_str_is(name, "off")) {
+        return NGX_DECLINED;
+    }
+
+    if (chat_str_is(name, "auto")) {
+        return NGX_OK;
+    }
+
+    *dialect = chat_dialect_find(name);
+    return *dialect ? NGX_OK : NGX_ERROR;
+}
+
+
 chat_kind_e
 ngx_chat_kind(void *data, chat_str_t name, chat_kind_e kind)
 {

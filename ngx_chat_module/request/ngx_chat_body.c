@@ -138,9 +138,9 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 
     if (rc == CHAT_OK) {
         method = chat_str(r->method_name.data, r->method_name.len);
-        ctx->dialect = chat_dialect_request(ctx->conf->dialect, method, uri,
-                                            &ctx->body.doc, ctx->body.arena,
-                                            &ctx->body.rq, &rc);
+        ctx->dialect =
+            chat_dialect_request(ctx->expected, method, uri, &ctx->body.doc,
+                                 ctx->body.arena, &ctx->body.rq, &rc);
     }
 
     if (rc != CHAT_OK) {

@@ -51,13 +51,77 @@ on_body(ngx_http_request_t *r)
 }
 
 
+/* Logs an unknown value of "chat", once per worker and value. */
+static void
+warn_unknown(ngx_http_request_t *r, const ngx_str_t *value)
+{
+    u_char             text[32];
+    size_t             len;
+    uint32_t           hash = ngx_crc32_long(value->data, value->len);
+    ngx_uint_t         i;
+    ngx_chat_worker_t *worker = ngx_chat_worker(r);
+
+    for (i = 0; i < worker->nunknown; i++) {
+        if (worker->unknown[i] == hash) {
+            return;
+        }
+    }
+
+    if (i == sizeof(worker->unknown) / sizeof(worker->unknown[0])) {
+        return;
+    }
+
+    worker->unknown[worker->nunknown++] = hash;
+
+    for (len = 0; len < value->len && len < sizeof(text); len++) {
+        text[len] = value->data[len] > ' ' && value->data[len] < 0x7f
+                        ? value->data[len]
+                        : '?';
+    }
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "chat: unknown dialect \"%*s\" in \"chat\", it counts as "
+                  "off",
+                  len, text);
+}
+
+
+/* 1 if "chat" is on for the request; *dialect NULL: any. */
+static ngx_uint_t
+is_on(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
+      const chat_dialect_t **dialect)
+{
+    ngx_int_t rc;
+    ngx_str_t value;
+
+    *dialect = conf->dialect;
+
+    if (conf->variable == NULL) {
+        return (ngx_uint_t) conf->chat;
+    }
+
+    if (ngx_chat_value(r, conf->variable, &value) != NGX_OK || value.len == 0)
+    {
+        return 0;
+    }
+
+    rc = ngx_chat_conf_dialect(&value, dialect);
+    if (rc == NGX_ERROR) {
+        warn_unknown(r, &value);
+    }
+
+    return rc == NGX_OK;
+}
+
+
 ngx_int_t
 ngx_chat_handler(ngx_http_request_t *r)
 {
-    ngx_int_t            rc;
-    ngx_chat_ctx_t      *ctx;
-    ngx_chat_headers_t   headers;
-    ngx_chat_loc_conf_t *conf;
+    const chat_dialect_t *dialect;
+    ngx_int_t             rc;
+    ngx_chat_ctx_t       *ctx;
+    ngx_chat_headers_t    headers;
+    ngx_chat_loc_conf_t  *conf;
 
     if (r != r->main) {
         return NGX_DECLINED;
@@ -73,7 +137,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     }
 
     conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
-    if (conf->mode == NGX_CHAT_OFF || conf->endpoint != NULL) {
+    if (conf->endpoint != NULL || !is_on(r, conf, &dialect)) {
         return NGX_DECLINED;
     }
 
@@ -97,6 +161,7 @@ ngx_chat_handler(ngx_http_request_t *r)
     }
 
     ctx->headers = headers;
+    ctx->expected = dialect;
     ctx->managed = 1;
 
     ctx->body.header_in = ngx_chat_nginx_one_buffer(r);

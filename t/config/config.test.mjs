@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nginx, nginxTest, post, unbuilt } from '../lib/harness.mjs';
-import { dialects, names } from '../lib/dialects.mjs';
+import { dialects, names, newCalls } from '../lib/dialects.mjs';
 import { provider, sse } from '../lib/provider.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
@@ -147,16 +147,17 @@ live('given two endpoints in one location, nginx -t names both', async () => {
 });
 
 live('the dialect', async () => {
-  for (const chat of ['off', 'auto', ...names]) {
+  for (const chat of ['off', 'auto', '$arg_chat', 'a${arg_b}', ...names]) {
     const { ok, output } = await nginxTest({ chat });
     assert.ok(ok, output);
   }
-  for (const chat of ['on', 'openai', 'AI_SDK', '""', 'auto2', 'a b',
+  for (const chat of ['on', 'openai', 'AI_SDK', '""', 'auto2', 'a b', '$none',
     'x'.repeat(300)]) {
     const { ok, output } = await nginxTest({ chat });
     assert.ok(!ok, chat);
     assert.match(output, chat === 'a b' ? /number of arguments in "chat"/
-      : /unknown dialect ".*" in "chat"/);
+      : chat === '$none' ? /unknown "none" variable/
+        : /unknown dialect ".*" in "chat" in .*:\d+/);
   }
 });
 
@@ -308,6 +309,61 @@ live('a location inherits settings, or overrides them', async (t) => {
     'it inherits calls=2');
   assert.equal(await verdict('/off/', { [a]: 1 }), 'none');
 });
+
+/* Sends a continuation with one of two results: bounced if chat is on. */
+async function partial(t, options) {
+  const { openai_chat: chat } = dialects;
+  const p = await provider(t, 'openai_chat', { strict: false,
+    answer: () => sse(chat.final('done x')) });
+  const n = await nginx(t, { upstream: p.port, ...options,
+    server: 'add_header X-Verdict $chat_verdict always; chat_hold 0;' });
+  const send = async (headers) => {
+    const calls = newCalls(2);
+    const body = chat.continuation({ from: chat.calls({ calls }),
+      results: { [calls[0].id]: 1 } });
+    const answer = post(n.port, chat.path, body, { 'x-chat-a': '1',
+      ...headers });
+    await answer.text();
+    const verdict = (await answer.head).headers['x-verdict'];
+    /* Only the module blanks this header. */
+    assert.ok(verdict !== 'none' || p.requests.at(-1).headers['x-chat-a']);
+    return verdict;
+  };
+  return Object.assign(send, { log: () => n.errorLog() });
+}
+
+live('chat by a map: off, a dialect, auto, an empty or unknown value',
+  async (t) => {
+    const send = await partial(t, { chat: '$mode', http: `map $http_x_mode
+      $mode { on openai_chat; other anthropic; default $http_x_mode; }` });
+    for (const [mode, verdict] of [['on', 'bounced'], ['off', 'none'],
+      ['auto', 'bounced'], ['other', 'passed'], ['', 'none'],
+      ['openai_chat', 'bounced'], ['Auto', 'none'], ['Auto', 'none'],
+      ['x\tx', 'none'], [`${'y'.repeat(40)}`, 'none'], ['on', 'bounced']]) {
+      assert.equal(await send({ 'x-mode': mode }), verdict, mode);
+    }
+    const told = () => [...send.log().matchAll(
+      /\[error\].* unknown dialect "(.*?)" in "chat", it counts as off/g)]
+      .map(([, value]) => value);
+    assert.deepEqual(told(), ['Auto', 'x?x', 'y'.repeat(32)]);
+    for (let i = 0; i < 20; i++) {
+      await send({ 'x-mode': `mode${i}` });
+    }
+    assert.equal(told().length, 8);
+  });
+
+live('chat by split_clients: a user is always on or always off',
+  async (t) => {
+    const send = await partial(t, { chat: '$rollout', http: `split_clients
+      $http_x_user $rollout { 50% auto; * off; }` });
+    const seen = new Set();
+    for (let user = 0; user < 20; user++) {
+      const verdict = await send({ 'x-user': `u${user}` });
+      assert.equal(await send({ 'x-user': `u${user}` }), verdict);
+      seen.add(verdict);
+    }
+    assert.deepEqual([...seen].sort(), ['bounced', 'none']);
+  });
 
 live('warnings of nginx -t', async () => {
   const warnings = async (options) => {
