@@ -80,11 +80,15 @@ function body(kind, kb, fresh) {
 }
 
 function server(upstream, module, store) {
-  const location = `proxy_buffering off; client_body_buffer_size ${buffer};
-    keepalive_requests 1000000;`;
-  return nginx(context, { upstream, module, store, connects: module,
-    level: 'warn', location, chat: module && 'auto',
-    http: `access_log off; ${module ? 'chat_tenant bench;' : ''}` });
+  const locations = `location / {
+    ${module ? 'chat auto;' : ''} proxy_pass http://source;
+    proxy_http_version 1.1; proxy_set_header Connection "";
+    proxy_buffering off; client_body_buffer_size ${buffer};
+    keepalive_requests 1000000; }`;
+  return nginx(context, { module, store, connects: module, level: 'warn',
+    locations, http: `access_log off; ${module ? 'chat_tenant bench;' : ''}
+      upstream source { server 127.0.0.1:${upstream}; keepalive 64;
+        keepalive_requests 1000000; }` });
 }
 
 /* Page faults of a process so far. */

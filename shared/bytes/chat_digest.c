@@ -1,68 +1,26 @@
 /*
  * chat_digest.c: see chat_digest.h; the only file that includes openssl.
  *
- * One context serves all digests of the process: to make one, and to look the
- * algorithm up, costs more than to hash what is hashed here. Like NGINX it is
- * for one thread. A wrong digest could make two tenants one, so where
- * libcrypto has no memory the process ends. This can happen only at the first
- * digest: after it nothing is allocated.
+ * Of libcrypto it takes the functions of SHA-256 alone: those of any digest
+ * allocate memory for each, which costs more than to hash what is hashed here,
+ * and can fail. A wrong digest could make two tenants one.
  */
+
+#define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "bytes/chat_digest.h"
 
-#include <openssl/evp.h>
-
-#include <stdlib.h>
-
-static EVP_MD_CTX *chat_digest_ctx;
-
-
-static void
-chat_digest_need(int ok)
-{
-    if (!ok) {
-        abort();
-    }
-}
-
-
-static void
-chat_digest_begin(void)
-{
-    if (chat_digest_ctx == NULL) {
-        chat_digest_ctx = EVP_MD_CTX_new();
-        chat_digest_need(chat_digest_ctx != NULL);
-        chat_digest_need(
-            EVP_DigestInit_ex(chat_digest_ctx, EVP_sha256(), NULL));
-        return;
-    }
-
-    chat_digest_need(EVP_DigestInit_ex(chat_digest_ctx, NULL, NULL));
-}
-
-
-static void
-chat_digest_add(chat_str_t s)
-{
-    if (s.len != 0) {
-        chat_digest_need(EVP_DigestUpdate(chat_digest_ctx, s.data, s.len));
-    }
-}
-
-
-static void
-chat_digest_end(chat_digest_t *out)
-{
-    chat_digest_need(EVP_DigestFinal_ex(chat_digest_ctx, out->bytes, NULL));
-}
+#include <openssl/sha.h>
 
 
 void
 chat_digest(chat_str_t s, chat_digest_t *out)
 {
-    chat_digest_begin();
-    chat_digest_add(s);
-    chat_digest_end(out);
+    SHA256_CTX sha;
+
+    (void) SHA256_Init(&sha);
+    (void) SHA256_Update(&sha, s.data, s.len);
+    (void) SHA256_Final(out->bytes, &sha);
 }
 
 
@@ -71,10 +29,11 @@ chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out)
 {
     size_t        i;
     uint64_t      len;
+    SHA256_CTX    sha;
     unsigned int  k;
     unsigned char length[8];
 
-    chat_digest_begin();
+    (void) SHA256_Init(&sha);
 
     for (i = 0; i < n; i++) {
         len = parts[i].len;
@@ -83,11 +42,11 @@ chat_digest_parts(const chat_str_t *parts, size_t n, chat_digest_t *out)
             length[k] = (unsigned char) (len >> (56 - 8 * k));
         }
 
-        chat_digest_add(chat_str(length, 8));
-        chat_digest_add(parts[i]);
+        (void) SHA256_Update(&sha, length, sizeof(length));
+        (void) SHA256_Update(&sha, parts[i].data, parts[i].len);
     }
 
-    chat_digest_end(out);
+    (void) SHA256_Final(out->bytes, &sha);
 }
 
 

@@ -172,14 +172,14 @@ chat_uri_path(chat_str_t uri)
 
 
 /*
- * Method, path, whether it is a stream, and of each member that chooses the
- * answer key and value. The query has credentials, and so is not in it.
+ * Method, path, whether it is a stream, and key and value of each member that
+ * chooses the answer. The query has credentials, and so is not in it.
  */
 static chat_rc_e
 sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
      chat_json_doc_t *doc, chat_arena_t *arena, chat_request_t *rq)
 {
-    size_t             i, n = 0;
+    size_t             n = 0;
     chat_str_t        *parts;
     chat_json_t       *node;
     chat_digest_t     *digests;
@@ -199,19 +199,19 @@ sign(const chat_dialect_t *dialect, chat_str_t method, chat_str_t path,
     parts[1] = path;
     parts[2] = chat_cstr(rq->stream ? "stream" : "");
 
-    for (i = 0; i < n; i++) {
-        parts[3 + 2 * i] = chat_cstr(keys[i]);
-
-        node = chat_json_get(doc, doc->root, keys[i]);
+    for (n = 0; keys != NULL && *keys != NULL; keys++) {
+        node = chat_json_get(doc, doc->root, *keys);
         if (node == NULL) {
             continue;
         }
 
-        if (chat_json_digest(doc, node, &digests[i]) != CHAT_OK) {
+        if (chat_json_digest(doc, node, &digests[n]) != CHAT_OK) {
             return CHAT_ERROR;
         }
 
-        parts[4 + 2 * i] = chat_str(digests[i].bytes, CHAT_DIGEST_SIZE);
+        parts[3 + 2 * n] = chat_cstr(*keys);
+        parts[4 + 2 * n] = chat_str(digests[n].bytes, CHAT_DIGEST_SIZE);
+        n++;
     }
 
     chat_digest_parts(parts, 3 + 2 * n, &rq->signature);

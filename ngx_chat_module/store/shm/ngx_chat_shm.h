@@ -65,7 +65,8 @@ typedef struct {
     ngx_chat_shm_events_t *events; /* NULL: not made yet */
     ngx_chat_shm_t        *sh;
     ngx_slab_pool_t       *shpool;
-    ngx_int_t              slot; /* of this worker; -1: none */
+    ngx_int_t              slot;  /* of this worker; -1: none */
+    ngx_event_t           *wakes; /* of its eventfd; NULL: none */
 
     /* called when a key has changed, or all keys */
     void (*changed)(void *data, uint64_t prefix, ngx_uint_t all);

@@ -123,13 +123,19 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 }
 
 
-/* A write fails if the counter is full: the worker wakes anyway. */
+/*
+ * A write fails if the counter is full: the worker wakes anyway. This worker
+ * needs no system call: its event loop runs.
+ */
 static void
-wake(const ngx_chat_shm_slot_t *slot)
+wake(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
 {
     uint64_t one = 1;
 
-    if (write(slot->event, &one, sizeof(one)) == -1) {
+    if (ctx->wakes != NULL && slot->pid == ngx_pid) {
+        ngx_post_event(ctx->wakes, &ngx_posted_next_events);
+
+    } else if (write(slot->event, &one, sizeof(one)) == -1) {
         return;
     }
 }
@@ -147,7 +153,7 @@ wake_all(ngx_chat_shm_ctx_t *ctx)
     for (i = 0; i < NGX_CHAT_SHM_SLOTS; i++) {
         if (ctx->sh->slots[i].pid != 0) {
             ctx->sh->slots[i].all = 1;
-            wake(&ctx->sh->slots[i]);
+            wake(ctx, &ctx->sh->slots[i]);
         }
     }
 
@@ -199,6 +205,8 @@ ngx_chat_shm_workers_join(ngx_chat_shm_ctx_t *ctx, ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
+    ctx->wakes = c->read;
+
     if (reaped) {
         wake_all(ctx);
     }
@@ -220,6 +228,7 @@ ngx_chat_shm_workers_leave(ngx_chat_shm_ctx_t *ctx)
 
     wake_all(ctx);
     ctx->slot = -1;
+    ctx->wakes = NULL;
 }
 
 
@@ -232,9 +241,10 @@ on_wake(ngx_event_t *ev)
     ngx_chat_shm_ctx_t  *ctx = c->data;
     ngx_chat_shm_slot_t *slot = &ctx->sh->slots[ctx->slot];
 
-    while (read(c->fd, &count, sizeof(count)) > 0) { /* void */
+    while (ev->ready && read(c->fd, &count, sizeof(count)) > 0) { /* void */
     }
 
+    ev->ready = 0;
     ngx_shmtx_lock(&ctx->shpool->mutex);
     n = slot->npending;
     all = slot->all;
@@ -301,7 +311,7 @@ ngx_chat_shm_workers_notify(ngx_chat_shm_ctx_t *ctx, chat_str_t worker,
     }
 
     /* also for a pending key: the worker that put it may have been killed */
-    wake(slot);
+    wake(ctx, slot);
 }
 
 
@@ -310,5 +320,7 @@ ngx_chat_shm_workers_alive(ngx_chat_shm_ctx_t *ctx, chat_str_t worker)
 {
     ngx_chat_shm_slot_t *slot = find_slot(ctx, worker);
 
-    return slot != NULL && (kill(slot->pid, 0) == 0 || errno != ESRCH);
+    return slot != NULL
+           && (slot->pid == ngx_pid || kill(slot->pid, 0) == 0
+               || errno != ESRCH);
 }
