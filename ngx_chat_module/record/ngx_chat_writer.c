@@ -7,8 +7,9 @@
  * for it by then. One fact decides, which the writer or the follower puts
  * first; until the store has replied, the bytes wait here. What comes in one
  * turn of the event loop is appended at its end, in entries that end where
- * events end. A recording that lacks something is cleared, so that no follower
- * takes a part for the whole.
+ * events end. In a Redis Cluster one append is under way at a time, because
+ * the server may reorder those of a slot that moves. A recording that lacks
+ * something is cleared, so that no follower takes a part for the whole.
  * Promises: the client's own answer neither waits for its recording nor
  * depends on it; the memory of what waits is bounded.
  */
@@ -24,20 +25,22 @@
 #include "facts/chat_recording.h"
 #include "sse/chat_position.h"
 
+#define NGX_CHAT_WRITER_BULK (256 * 1024)   /* of one, where many wait */
 #define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
-#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait at most */
+#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait undecided */
 
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_writer_s {
     ngx_chat_ctx_t    *ctx; /* NULL: the request is over */
     ngx_chat_worker_t *worker;
     chat_store_t      *store;
-    chat_store_op_t    op;
+    chat_store_op_t    op; /* the decision, then each append */
     chat_key_t         key;
     ngx_event_t        turn;     /* the end of this turn of the loop */
     ngx_event_t        silence;  /* a long time without bytes */
     chat_buf_t         head;     /* entry 0 */
-    chat_buf_t         bytes;    /* the next entry; or empty */
+    chat_buf_t         bytes;    /* what waits, behind room for a count */
+    size_t             used;     /* of bytes, what is appended */
     chat_count_t       count;    /* of the events that were written */
     chat_count_t       after;    /* and with those that wait, if known */
     uint64_t           position; /* of the next entry */
@@ -45,10 +48,12 @@ struct ngx_chat_writer_s {
     uint64_t           next_keep;
     size_t             since_keep; /* bytes written since next_keep */
     size_t             written;    /* bytes */
+    size_t             most;       /* bytes of an entry */
     size_t             max;
     uint32_t           ttl;
     unsigned           decided : 1; /* it is recorded */
     unsigned           over : 1;    /* no more bytes come */
+    unsigned           ended : 1;   /* the last entry is appended */
     unsigned           indexed : 1; /* a client may resume at any time */
     unsigned           counted : 1; /* after is known */
 };
@@ -151,8 +156,8 @@ append(ngx_chat_writer_t *writer, chat_str_t entry, int last)
 {
     chat_store_t *store = writer->store;
 
-    store->append(store, &writer->key, writer->position, entry, last,
-                  writer->keep, writer->ttl);
+    store->append(store, &writer->op, &writer->key, writer->position, entry,
+                  last, writer->keep, writer->ttl);
 
     ngx_chat_metrics_record(writer->worker, writer->position == 0,
                             (ngx_int_t) entry.len, 0);
@@ -184,58 +189,88 @@ add_bytes(ngx_chat_writer_t *writer, chat_str_t bytes)
 }
 
 
+/* The bytes that wait; the count of an entry is written in front of them. */
+static chat_str_t
+waiting(const ngx_chat_writer_t *writer)
+{
+    size_t past = CHAT_COUNT_ROOM + writer->used;
+
+    return writer->bytes.len < past
+               ? chat_str(NULL, 0)
+               : chat_str(writer->bytes.data + past, writer->bytes.len - past);
+}
+
+
+/* Frees the room of what has been appended. */
+static void
+compact(ngx_chat_writer_t *writer)
+{
+    chat_str_t rest = waiting(writer);
+
+    if (rest.len > writer->used) {
+        return;
+    }
+
+    ngx_memmove(writer->bytes.data + CHAT_COUNT_ROOM, rest.data, rest.len);
+    writer->bytes.len = rest.len != 0 ? CHAT_COUNT_ROOM + rest.len : 0;
+    writer->used = 0;
+
+    if (rest.len == 0 && writer->bytes.size > 2 * NGX_CHAT_WRITER_ENTRY) {
+        chat_buf_free(&writer->bytes);
+    }
+}
+
+
 /*
- * Appends what waits, in entries that begin with the count of the events
- * before them. Where nothing does, an empty entry if it is the last one, or
- * silent: so that a long silence does not let the recording expire.
+ * Appends what waits, until an append is under way, in entries that begin with
+ * the count of the events before them. Where nothing waits, an empty entry if
+ * it is the last one, or silent: so that a long silence does not let the
+ * recording expire.
  */
 static void
 write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 {
-    int     last = 0;
-    size_t  n, left;
-    u_char *p, *entry;
+    size_t     n;
+    u_char    *entry, *p;
+    chat_str_t rest;
+
+    add_bytes(writer, chat_str(NULL, 0));
+
+    if (writer->bytes.failed) {
+        return; /* the next flush() gives the recording up */
+    }
 
     if (writer->position == 0) {
         append(writer, chat_buf_str(&writer->head), 0);
     }
 
-    add_bytes(writer, chat_str(NULL, 0));
+    while (writer->op.store == NULL) {
+        rest = waiting(writer);
+        if (rest.len == 0 && (!writer->over || writer->ended) && !silent) {
+            break;
+        }
 
-    if (writer->bytes.failed) {
-        writer->position++; /* a hole, which readers notice */
-        return;
-    }
-
-    p = writer->bytes.data + CHAT_COUNT_ROOM;
-    left = writer->bytes.len - CHAT_COUNT_ROOM;
-
-    while (left != 0 || (writer->over && !last) || silent) {
-        n = chat_recording_cut(chat_str(p, left), NGX_CHAT_WRITER_ENTRY);
-        last = writer->over && n == left;
+        n = chat_recording_cut(rest, writer->most);
+        writer->ended = writer->over && n == rest.len;
 
         /* over the end of the entry before */
+        p = writer->bytes.data + CHAT_COUNT_ROOM + writer->used;
         entry = chat_count_write(&writer->count, p);
 
-        if (writer->counted && n == left) {
+        if (writer->counted && n == rest.len) {
             writer->count = writer->after;
         } else {
             (void) chat_count_to(&writer->count, chat_str(p, n), UINT64_MAX);
         }
 
-        append(writer, chat_str(entry, (size_t) (p - entry) + n), last);
+        append(writer, chat_str(entry, (size_t) (p - entry) + n),
+               writer->ended);
 
-        p += n;
-        left -= n;
+        writer->used += n;
         silent = 0;
     }
 
-    writer->bytes.len = 0;
-
-    if (writer->bytes.size > 2 * NGX_CHAT_WRITER_ENTRY) {
-        chat_buf_free(&writer->bytes);
-    }
-
+    compact(writer);
     ngx_add_timer(&writer->silence, (ngx_msec_t) writer->ttl * 500);
 }
 
@@ -247,18 +282,51 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 static ngx_int_t
 flush(ngx_chat_writer_t *writer)
 {
-    if (writer->bytes.failed || writer->store->state == CHAT_STORE_UNAVAILABLE
-        || (!writer->decided && writer->bytes.len > NGX_CHAT_WRITER_WAITS))
-    {
+    size_t     limit = writer->decided ? writer->max : NGX_CHAT_WRITER_WAITS;
+    ngx_uint_t failed =
+        writer->bytes.failed || writer->store->state == CHAT_STORE_UNAVAILABLE;
+
+    if (writer->decided && !failed) {
+        write_entries(writer, 0);
+    }
+
+    if (failed || waiting(writer).len > limit) {
         clear(writer);
         return NGX_DECLINED;
     }
 
-    if (writer->decided) {
-        write_entries(writer, 0);
+    return NGX_OK;
+}
+
+
+/* Ends a writer whose request is over, once all is in the store. */
+static void
+end_if_written(ngx_chat_writer_t *writer)
+{
+    if (writer->ctx == NULL && writer->decided && writer->op.store == NULL) {
+        end_writer(writer);
+    }
+}
+
+
+/* The last append has ended. */
+static void
+on_appended(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
+            size_t n)
+{
+    ngx_chat_writer_t *writer = op->data;
+
+    if (rc != CHAT_OK) {
+        clear(writer);
+        return;
     }
 
-    return NGX_OK;
+    /* the more waits for a reply, the larger the next entry is */
+    writer->most = ngx_min(NGX_CHAT_WRITER_BULK, writer->max / 4);
+
+    if (flush(writer) == NGX_OK) {
+        end_if_written(writer);
+    }
 }
 
 
@@ -267,7 +335,7 @@ on_turn(ngx_event_t *ev)
 {
     ngx_chat_writer_t *writer = ev->data;
 
-    if (writer->bytes.len != 0) {
+    if (waiting(writer).len != 0) {
         (void) flush(writer);
     }
 }
@@ -398,9 +466,10 @@ on_decided(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     }
 
     writer->decided = 1;
+    writer->op.done = on_appended;
 
-    if (flush(writer) == NGX_OK && writer->ctx == NULL) {
-        end_writer(writer);
+    if (flush(writer) == NGX_OK) {
+        end_if_written(writer);
     }
 }
 
@@ -466,12 +535,9 @@ close_writer(ngx_chat_ctx_t *ctx)
         }
     }
 
-    if (writer->decided) {
-        end_writer(writer);
-    } else {
-        writer->ctx = NULL; /* on_decided() ends it */
-        ctx->writer = NULL;
-    }
+    writer->ctx = NULL;
+    ctx->writer = NULL;
+    end_if_written(writer);
 }
 
 
@@ -505,6 +571,7 @@ create(ngx_chat_ctx_t *ctx, const chat_key_t *key)
     writer->worker = ctx->worker;
     writer->store = ctx->worker->store;
     writer->max = ctx->conf->record_max;
+    writer->most = NGX_CHAT_WRITER_ENTRY;
     writer->ttl = (uint32_t) ctx->conf->record_ttl;
     writer->op.done = on_decided;
     writer->op.data = writer;

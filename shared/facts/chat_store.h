@@ -115,16 +115,19 @@ struct chat_store_s {
     /*
      * The log of a key, beside its facts: pieces of bytes, numbered from 0,
      * written by one producer, in order: a piece is put if its position is
-     * above all that were put. The bytes are copied; there is no op. last:
-     * it is the end, nothing comes after it. What lies before keep may be
-     * forgotten. ttl (seconds) counts from the last append, for the facts too.
-     * Notifies as a join that added something. A store without room forgets
-     * logs, not facts; one that was away may lose pieces. A key without facts,
-     * or with the fact cleared, takes no piece.
+     * above all that were put. The bytes are copied. op (NULL: none) is under
+     * way until the piece is in the store, or lost (not CHAT_OK), if the store
+     * may reorder pieces: the producer appends the next one after that. Other
+     * stores use op only for a piece that is lost.
+     * last: it is the end, nothing comes after it. What lies before keep may
+     * be forgotten. ttl (seconds) counts from the last append, for the facts
+     * too. Notifies as a join that added something. A store without room
+     * forgets logs, not facts; one that was away may lose pieces. A key
+     * without facts, or with the fact cleared, takes no piece.
      */
-    void (*append)(chat_store_t *store, const chat_key_t *key,
-                   uint64_t position, chat_str_t bytes, int last,
-                   uint64_t keep, uint32_t ttl);
+    void (*append)(chat_store_t *store, chat_store_op_t *op,
+                   const chat_key_t *key, uint64_t position, chat_str_t bytes,
+                   int last, uint64_t keep, uint32_t ttl);
 
     /*
      * Returns the pieces from position on that are there, at least one and

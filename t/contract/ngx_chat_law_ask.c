@@ -339,7 +339,7 @@ ngx_chat_law_append(ngx_chat_law_t *law, ngx_uint_t k, uint64_t position,
     piece.payload = bytes;
     given = ngx_chat_law_give(&law->keys[k], &piece, 1);
     law->inside++;
-    law->store->append(law->store, &given->key, position,
+    law->store->append(law->store, NULL, &given->key, position,
                        given->facts[0].payload, last, keep, law->ttl);
     law->inside--;
     ngx_chat_law_wipe(given);

@@ -12,7 +12,7 @@ import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
-import { certificates, redis, relay } from '../lib/redis/redis.mjs';
+import { certificates, eachArray, redis, relay } from '../lib/redis/redis.mjs';
 
 const keys = Object.keys(dialects);
 const asan = !!process.env.CHAT_ASAN;
@@ -287,8 +287,7 @@ live('errors of a server are shortened and escaped in the log',
         await works(scene, 'before');
         for (const [rest, shown] of [['x'.repeat(2000), 'xxx'],
           ['y, with args beginning with: s3cret', 'y']]) {
-          way.rewrite((bytes) => (bytes[0] === 42
-            ? Buffer.from(`${error}${rest}\r\n`) : bytes));
+          way.rewrite(eachArray(`${error}${rest}\r\n`));
           await new Batch(scene, 2).ask();
           await said(scene.n, new RegExp(`\\.\\[31mred\\.\\. ${shown}`));
         }
@@ -319,8 +318,7 @@ live('given a full Redis, an incomplete request learns why it is refused',
       await t.test(name, async () => {
         const batch = new Batch(scene, 2);
         await batch.ask();
-        way.rewrite((bytes) => (bytes[0] === 42 ? Buffer.from(`${error}\r\n`)
-          : bytes));
+        way.rewrite(eachArray(`${error}\r\n`));
         const answer = batch.continue(batch.results([0]));
         const { word, headers } = await told(answer);
         way.rewrite(null);

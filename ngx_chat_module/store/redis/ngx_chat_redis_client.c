@@ -171,21 +171,6 @@ ngx_chat_redis_take(ngx_queue_t *cmds)
 }
 
 
-ngx_uint_t
-ngx_chat_redis_has_slot(const ngx_queue_t *cmds, unsigned slot)
-{
-    const ngx_chat_redis_cmd_t *cmd = NULL;
-
-    while ((cmd = ngx_chat_redis_next(cmds, cmd)) != NULL) {
-        if (cmd->is_keyed && cmd->slot == slot) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 void
 ngx_chat_redis_remove(ngx_chat_redis_client_t *client,
                       ngx_chat_redis_cmd_t    *cmd)
@@ -212,7 +197,7 @@ arm(ngx_chat_redis_client_t *client)
     }
 
     while ((cmd = ngx_chat_redis_next(&client->cmds, cmd)) != NULL) {
-        if (cmd->is_sent || cmd->op != NULL) {
+        if (cmd->is_sent || ngx_chat_redis_is_awaited(cmd)) {
             left = (ngx_msec_int_t) (cmd->deadline - ngx_current_msec);
             first = ngx_min(first, left);
         }
@@ -247,7 +232,8 @@ ngx_chat_redis_flush(ngx_event_t *ev)
             break;
         }
 
-        if (cmd->is_sent || (cmd->op != NULL && is_overdue(cmd))) {
+        if (cmd->is_sent
+            || (ngx_chat_redis_is_awaited(cmd) && is_overdue(cmd))) {
             continue;
         }
 
@@ -273,7 +259,10 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
     ngx_uint_t   i;
     ngx_queue_t *q = ngx_queue_sentinel(&client->cmds);
 
-    if (cmd->failed || (cmd->op && client->state == CHAT_STORE_UNAVAILABLE)) {
+    if (cmd->failed
+        || (ngx_chat_redis_is_awaited(cmd)
+            && client->state == CHAT_STORE_UNAVAILABLE))
+    {
         return NGX_DECLINED;
     }
 
@@ -308,7 +297,7 @@ enqueue(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd)
 
     if (client->conn.is_ready) {
         ngx_post_event(&client->flush, &ngx_posted_events);
-    } else if (cmd->op != NULL) {
+    } else if (ngx_chat_redis_is_awaited(cmd)) {
         arm(client);
     }
 
@@ -356,7 +345,9 @@ expire(ngx_chat_redis_client_t *client, ngx_uint_t all)
     for (cmd = ngx_chat_redis_next(&client->cmds, NULL); cmd; cmd = next) {
         next = ngx_chat_redis_next(&client->cmds, cmd);
 
-        if (cmd->op != NULL && !cmd->is_sent && (all || is_overdue(cmd))) {
+        if (ngx_chat_redis_is_awaited(cmd) && !cmd->is_sent
+            && (all || is_overdue(cmd)))
+        {
             ngx_chat_redis_remove(client, cmd);
             ngx_queue_insert_tail(&expired, &cmd->queue);
         }
@@ -451,7 +442,6 @@ replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd)
     }
 
     copy->slot = cmd->slot;
-    copy->serial = cmd->serial;
     copy->is_keyed = cmd->is_keyed;
     copy->is_replayable = 1;
     copy->queued = ngx_current_msec;

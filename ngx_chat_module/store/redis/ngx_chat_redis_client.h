@@ -3,7 +3,7 @@
  * connection after another.
  *
  * Each command can be sent twice without harm: after a disconnection it is
- * sent again. An awaited command (op is set) fails at its deadline. Any other
+ * sent again. An awaited command fails at its deadline. Any other
  * one stays until the server replies, as long as there is room. done() of a
  * command is called once, from the event loop.
  */
@@ -37,23 +37,22 @@ struct ngx_chat_redis_cmd_s {
      */
     void (*done)(ngx_chat_redis_cmd_t *cmd, redisReply *reply);
     void            *data;
-    chat_store_op_t *op;    /* that awaits it; NULL: none */
+    chat_store_op_t *op;    /* its done() is to be called; NULL: none */
     redisReply      *reply; /* kept by the owner while it queries */
 
-    ngx_chat_redis_client_t *client;     /* that it was submitted to */
-    ngx_msec_t               queued;     /* when it was submitted first */
-    ngx_msec_t               deadline;   /* of an awaited or sent one */
-    ngx_uint_t               tries;      /* submissions before this one */
-    ngx_uint_t               hops;       /* redirections without a pause */
-    ngx_uint_t               serial;     /* order of the commands of a slot */
-    unsigned                 failed : 1; /* no memory */
+    ngx_chat_redis_client_t *client;        /* that it was submitted to */
+    ngx_msec_t               queued;        /* when it was submitted first */
+    ngx_msec_t               deadline;      /* of an awaited or sent one */
+    ngx_uint_t               tries;         /* submissions before this one */
+    ngx_uint_t               hops;          /* redirections without a pause */
+    unsigned                 failed : 1;    /* no memory */
     unsigned                 is_keyed : 1;  /* it has a slot */
     unsigned                 is_asking : 1; /* goes behind an ASKING */
     unsigned                 is_sent : 1;
     unsigned                 is_setup : 1; /* sent before all others */
     unsigned is_replayable : 1; /* what it writes must survive a failover */
-    unsigned is_log : 1;        /* has half the room of facts */
-    unsigned is_reloaded : 1;   /* its script was loaded once more */
+    unsigned is_log : 1;      /* has half the room of facts; op has patience */
+    unsigned is_reloaded : 1; /* its script was loaded once more */
 };
 
 struct ngx_chat_redis_client_s {
@@ -169,8 +168,13 @@ ngx_chat_redis_cmd_t *ngx_chat_redis_next(const ngx_queue_t          *cmds,
 /* Takes the first command out of a queue that is no client's; NULL: none. */
 ngx_chat_redis_cmd_t *ngx_chat_redis_take(ngx_queue_t *cmds);
 
-/* 1 if a command of this slot is in the queue. */
-ngx_uint_t ngx_chat_redis_has_slot(const ngx_queue_t *cmds, unsigned slot);
+/* 1 if a request awaits the command: it fails at its deadline. */
+static ngx_inline ngx_uint_t
+ngx_chat_redis_is_awaited(const ngx_chat_redis_cmd_t *cmd)
+{
+    return cmd->op != NULL && !cmd->is_log;
+}
+
 
 /* Takes a command out of the client. */
 void ngx_chat_redis_remove(ngx_chat_redis_client_t *client,

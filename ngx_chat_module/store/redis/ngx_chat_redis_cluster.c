@@ -10,9 +10,9 @@
  *
  * MOVED: another node has the slot. ASK: another node gets this command, but
  * not the slot. TRYAGAIN and the like, or nodes that redirect to one another:
- * the command goes to the retry queue. Later commands of its slot wait for it,
- * so that they stay in order. An awaited command fails when it has been
- * redirected for 2 s.
+ * the command goes to the retry queue. Commands of a slot that moves may be
+ * executed in another order than they were submitted in. An awaited command
+ * fails when it has been redirected for 2 s.
  */
 
 #include <ngx_config.h>
@@ -265,37 +265,17 @@ resubmit(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 static ngx_int_t
 retry_add(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 {
-    ngx_msec_t            pause;
-    ngx_queue_t          *q;
-    ngx_chat_redis_cmd_t *other;
+    ngx_msec_t pause;
 
     if (cmd->failed
         || cluster->retry_bytes + cmd->bytes > NGX_CHAT_REDIS_PENDING) {
         return NGX_DECLINED;
     }
 
-    if (cmd->client == NULL) {
-        cmd->client = ngx_chat_redis_cluster_client(cluster, cmd->slot);
-        cmd->queued = ngx_current_msec;
-    }
-
     cmd->is_asking = 0;
     cmd->hops = 0;
     cluster->retry_bytes += cmd->bytes;
-
-    /* newer ones may have come into the queue while it was sent */
-    q = ngx_queue_last(&cluster->retry);
-
-    while (q != ngx_queue_sentinel(&cluster->retry)) {
-        other = ngx_queue_data(q, ngx_chat_redis_cmd_t, queue);
-        if (other->serial <= cmd->serial) {
-            break;
-        }
-
-        q = ngx_queue_prev(q);
-    }
-
-    ngx_queue_insert_head(q, &cmd->queue); /* behind q */
+    ngx_queue_insert_tail(&cluster->retry, &cmd->queue);
 
     if (!cluster->retry_timer.timer_set) {
         pause = NGX_CHAT_REDIS_FIRST_AGAIN << ngx_min(cmd->tries, 8);
@@ -309,21 +289,10 @@ retry_add(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
 
 
 static void
-retry_or_fail(ngx_chat_redis_cluster_t *cluster, ngx_chat_redis_cmd_t *cmd)
-{
-    if (retry_add(cluster, cmd) != NGX_OK) {
-        cmd->done(cmd, NULL);
-    }
-}
-
-
-static void
 on_retry(ngx_event_t *ev)
 {
-    u_char                    sent[CHAT_SLOTS / 8] = { 0 };
-    ngx_uint_t                i;
     ngx_queue_t               due;
-    ngx_chat_redis_cmd_t     *cmd = NULL;
+    ngx_chat_redis_cmd_t     *cmd;
     ngx_chat_redis_cluster_t *cluster = ev->data;
 
     if (ngx_queue_empty(&cluster->retry)) {
@@ -335,24 +304,8 @@ on_retry(ngx_event_t *ev)
     ngx_queue_init(&cluster->retry);
     cluster->retry_bytes = 0;
 
-    /* a sent command may be redirected, and must be followed by these */
-    for (i = 0; i < cluster->count; i++) {
-        while (cluster->nodes[i]->is_open
-               && (cmd = ngx_chat_redis_next(&cluster->nodes[i]->client.cmds,
-                                             cmd)))
-        {
-            if (cmd->is_keyed && cmd->is_sent) {
-                sent[cmd->slot / 8] |= (u_char) (1 << cmd->slot % 8);
-            }
-        }
-    }
-
     while ((cmd = ngx_chat_redis_take(&due)) != NULL) {
-        if (sent[cmd->slot / 8] >> cmd->slot % 8 & 1) {
-            retry_or_fail(cluster, cmd);
-        } else {
-            resubmit(cluster, cmd);
-        }
+        resubmit(cluster, cmd);
     }
 }
 
@@ -361,20 +314,8 @@ ngx_int_t
 ngx_chat_redis_cluster_submit(ngx_chat_redis_cluster_t *cluster,
                               ngx_chat_redis_cmd_t     *cmd)
 {
-    cmd->serial = ++cluster->serial;
-
-    if (!ngx_chat_redis_has_slot(&cluster->retry, cmd->slot)) {
-        return ngx_chat_redis_submit(
-            ngx_chat_redis_cluster_client(cluster, cmd->slot), cmd);
-    }
-
-    /* behind an older command of its slot */
-    if (retry_add(cluster, cmd) != NGX_OK) {
-        ngx_chat_redis_cmd_free(cmd);
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
+    return ngx_chat_redis_submit(
+        ngx_chat_redis_cluster_client(cluster, cmd->slot), cmd);
 }
 
 
@@ -410,7 +351,7 @@ redirect(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
                 || ngx_chat_redis_is_error(reply, "LOADING");
 
     if (!cmd->is_keyed || !(moved || ask || temporary)
-        || (cmd->op != NULL
+        || (ngx_chat_redis_is_awaited(cmd)
             && ngx_current_msec - cmd->queued >= NGX_CHAT_REDIS_REDIRECTED))
     {
         return 0;
@@ -430,12 +371,11 @@ redirect(ngx_chat_redis_client_t *client, ngx_chat_redis_cmd_t *cmd,
         set_owner(cluster, cmd->slot, node);
     }
 
-    /* another command of the slot waits, or will be redirected by the node */
-    if (node == NULL || cmd->hops++ == NGX_CHAT_REDIS_HOPS
-        || ngx_chat_redis_has_slot(&cluster->retry, cmd->slot)
-        || (moved && ngx_chat_redis_has_slot(&client->cmds, cmd->slot)))
-    {
-        retry_or_fail(cluster, cmd);
+    if (node == NULL || cmd->hops++ == NGX_CHAT_REDIS_HOPS) {
+        if (retry_add(cluster, cmd) != NGX_OK) {
+            cmd->done(cmd, NULL);
+        }
+
         return 1;
     }
 

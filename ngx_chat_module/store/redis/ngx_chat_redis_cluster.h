@@ -49,10 +49,9 @@ struct ngx_chat_redis_cluster_s {
     ngx_msec_t                   learned;
     ngx_chat_redis_node_t       *queried; /* for the slots; NULL: none */
     ngx_msec_t                   queried_at;
-    ngx_uint_t                   next;   /* node of cluster_any() */
-    ngx_event_t                  tick;   /* to learn the slots anew */
-    ngx_uint_t                   serial; /* of the newest command */
-    ngx_queue_t                  retry;  /* commands to be sent again */
+    ngx_uint_t                   next;  /* node of cluster_any() */
+    ngx_event_t                  tick;  /* to learn the slots anew */
+    ngx_queue_t                  retry; /* commands to be sent again */
     size_t                       retry_bytes;
     ngx_event_t                  retry_timer;
 

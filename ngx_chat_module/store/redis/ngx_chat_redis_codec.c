@@ -648,27 +648,32 @@ on_append(ngx_chat_redis_cmd_t *cmd, redisReply *reply)
         return;
     }
 
-    if (reply != NULL && reply->type != REDIS_REPLY_INTEGER) {
-        ngx_chat_redis_log_error(cmd->client, reply);
+    if (reply == NULL || reply->type != REDIS_REPLY_INTEGER) {
+        fail_unexpected(cmd, reply);
+    } else {
+        finish(cmd, reply, CHAT_OK, NULL, 0);
     }
-
-    ngx_chat_redis_ignore(cmd, reply);
 }
 
 
 static void
-redis_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
-             chat_str_t bytes, int last, uint64_t keep, uint32_t ttl)
+redis_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+             uint64_t position, chat_str_t bytes, int last, uint64_t keep,
+             uint32_t ttl)
 {
     ngx_chat_redis_cmd_t   *cmd;
     ngx_chat_store_redis_t *redis = (ngx_chat_store_redis_t *) store;
 
-    /* half of the room is reserved for facts; a dropped entry is a gap */
+    /* half of the room is reserved for facts */
     if (position == UINT64_MAX
         || redis->cluster.retry_bytes + client_of(redis, key)->bytes
                    + bytes.len
                > NGX_CHAT_REDIS_PENDING / 2)
     {
+        if (op != NULL) {
+            ngx_chat_store_refuse(&redis->base, op, CHAT_ERROR);
+        }
+
         return;
     }
 
@@ -684,7 +689,8 @@ redis_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
     add_id(cmd, position);
     ngx_chat_redis_cmd_puts(cmd, last ? "l" : "b");
     ngx_chat_redis_cmd_add(cmd, bytes);
-    submit(redis, cmd, NULL);
+    /* one server executes commands in the order of the connection */
+    submit(redis, cmd, redis->cluster.is_cluster ? op : NULL);
 }
 
 

@@ -269,8 +269,9 @@ shm_payloads(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
 
 
 static void
-shm_append(chat_store_t *store, const chat_key_t *key, uint64_t position,
-           chat_str_t bytes, int last, uint64_t keep, uint32_t ttl)
+shm_append(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
+           uint64_t position, chat_str_t bytes, int last, uint64_t keep,
+           uint32_t ttl)
 {
     ngx_chat_shm_ctx_t   *ctx = ((ngx_chat_store_shm_t *) store)->ctx;
     ngx_chat_shm_batch_t *batch;

@@ -11,7 +11,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
-import { client } from './resp.mjs';
+import { client, reply } from './resp.mjs';
 import {
   freePorts, newFolder, patience, pause, until,
 } from '../wait.mjs';
@@ -238,6 +238,20 @@ export async function redis(t, options = {}) {
     return it;
   }
 }
+
+
+/*
+ * For relay().rewrite(): each array becomes this text. Replies that arrive at
+ * once are told apart, so that each command gets one.
+ */
+export const eachArray = (text) => (bytes) => {
+  const out = [];
+  for (let at = 0, next; at < bytes.length; at = next) {
+    next = reply(bytes, at)?.[1] ?? bytes.length;
+    out.push(bytes[at] === 42 ? Buffer.from(text) : bytes.subarray(at, next));
+  }
+  return Buffer.concat(out);
+};
 
 
 /*
