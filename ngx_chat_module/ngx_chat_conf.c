@@ -18,7 +18,7 @@
 #define NGX_CHAT_RECORD_LEAST (64 * 1024)
 #define NGX_CHAT_RECORD_MAX (4 * 1024 * 1024)
 #define NGX_CHAT_RECORD_TTL (10 * 60)
-#define NGX_CHAT_TTL (24 * 60 * 60)
+#define NGX_CHAT_TTL (24 * 60 * 60 * 1000)
 #define NGX_CHAT_TTL_MOST NGX_MAX_INT32_VALUE /* stores count in 32 bits */
 #define NGX_CHAT_BODY_HINT (64 * 1024)
 
@@ -26,7 +26,14 @@
 void *
 ngx_chat_create_main_conf(ngx_conf_t *cf)
 {
-    return ngx_pcalloc(cf->pool, sizeof(ngx_chat_main_conf_t));
+    ngx_chat_main_conf_t *mcf;
+
+    mcf = ngx_pcalloc(cf->pool, sizeof(ngx_chat_main_conf_t));
+    if (mcf != NULL) {
+        mcf->ttl = NGX_CONF_UNSET_MSEC;
+    }
+
+    return mcf;
 }
 
 
@@ -240,6 +247,8 @@ typedef enum {
     COUNT
 } unit_e;
 
+#define LOC(field) offsetof(ngx_chat_loc_conf_t, field)
+
 /* A parameter of a directive; a table of them ends with an empty name. */
 typedef struct {
     ngx_str_t name; /* with its "=" */
@@ -321,10 +330,10 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
     ssize_t    size = NGX_CHAT_SHM_DEFAULT;
     ngx_str_t *value = cf->args->elts, text;
 
-    if (cf->args->nelts > 2) {
-        return ngx_chat_conf_invalid(cf, &value[2],
-                                     "ttl=TIME, the only parameter of shm");
-    }
+    static const parameter_t table[] = {
+        { ngx_string("ttl="), MSEC, 1, offsetof(ngx_chat_main_conf_t, ttl) },
+        { ngx_null_string, COUNT, 0, 0 },
+    };
 
     if (value[1].len > 3) {
         text.data = value[1].data + 4;
@@ -338,48 +347,18 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
     }
 
     mcf->shm_size = (size_t) size;
-    return NGX_CONF_OK;
-}
-
-
-/* Reads ttl=TIME, which any store takes, and leaves the other words. */
-static char *
-take_ttl(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
-{
-    ngx_str_t *word = cf->args->elts, text;
-    ngx_uint_t i, left = 2;
-
-    for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_strncmp(word[i].data, "ttl=", 4) != 0) {
-            word[left++] = word[i];
-            continue;
-        }
-
-        if (mcf->ttl != 0) {
-            return ngx_chat_conf_invalid(cf, &word[i], "given only once");
-        }
-
-        text.data = word[i].data + 4;
-        text.len = word[i].len - 4;
-        mcf->ttl = parse(&text, SEC);
-
-        if (mcf->ttl < 1) {
-            return ngx_chat_conf_invalid(cf, &word[i],
-                                         "ttl=TIME of at least 1s");
-        }
-    }
-
-    cf->args->nelts = left;
-    return NGX_CONF_OK;
+    return read_parameters(cf, 2, table, mcf,
+                           "ttl=TIME above 0, the only parameter of shm");
 }
 
 
 char *
 ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char               *colon;
-    ngx_str_t            *value = cf->args->elts, text;
-    ngx_chat_main_conf_t *mcf = conf;
+    u_char                *colon;
+    ngx_str_t             *value = cf->args->elts, text;
+    ngx_chat_main_conf_t  *mcf = conf;
+    ngx_chat_redis_conf_t *redis;
 
     if (mcf->has_store) {
         return "is duplicate";
@@ -387,13 +366,15 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     mcf->has_store = 1;
 
-    if (take_ttl(cf, mcf) != NGX_CONF_OK) {
-        return NGX_CONF_ERROR;
-    }
-
     if (ngx_chat_redis_is_url(&value[1])) {
-        mcf->redis = ngx_chat_redis_conf_read(cf);
-        return mcf->redis ? NGX_CONF_OK : NGX_CONF_ERROR;
+        redis = ngx_chat_redis_conf_read(cf);
+        if (redis == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        mcf->redis = redis;
+        mcf->ttl = redis->ttl;
+        return NGX_CONF_OK;
     }
 
     if (ngx_strcmp(value[1].data, "shm") == 0
@@ -423,7 +404,7 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
     ngx_chat_main_conf_t *mcf;
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->ttl = mcf->ttl ? mcf->ttl : NGX_CHAT_TTL;
+    ngx_conf_init_msec_value(mcf->ttl, NGX_CHAT_TTL);
 
     if (mcf->redis != NULL) {
         return ngx_chat_redis_conf_init(cf, mcf->redis);
@@ -469,10 +450,8 @@ ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_chat_loc_conf_t *lcf = conf;
 
     static const parameter_t table[] = {
-        { ngx_string("grace="), MSEC, 0,
-          offsetof(ngx_chat_loc_conf_t, grace) },
-        { ngx_string("heartbeat="), MSEC, 1,
-          offsetof(ngx_chat_loc_conf_t, heartbeat) },
+        { ngx_string("grace="), MSEC, 0, LOC(grace) },
+        { ngx_string("heartbeat="), MSEC, 1, LOC(heartbeat) },
         { ngx_null_string, COUNT, 0, 0 },
     };
 
@@ -503,18 +482,12 @@ char *
 ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     static const parameter_t table[] = {
-        { ngx_string("body="), SIZE, 1,
-          offsetof(ngx_chat_loc_conf_t, max_body) },
-        { ngx_string("event="), SIZE, 1,
-          offsetof(ngx_chat_loc_conf_t, max_event) },
-        { ngx_string("calls="), COUNT, 1,
-          offsetof(ngx_chat_loc_conf_t, max_calls) },
-        { ngx_string("result="), SIZE, 1,
-          offsetof(ngx_chat_loc_conf_t, max_result) },
-        { ngx_string("held="), COUNT, 1,
-          offsetof(ngx_chat_loc_conf_t, max_held) },
-        { ngx_string("held_bytes="), SIZE, 1,
-          offsetof(ngx_chat_loc_conf_t, max_held_bytes) },
+        { ngx_string("body="), SIZE, 1, LOC(max_body) },
+        { ngx_string("event="), SIZE, 1, LOC(max_event) },
+        { ngx_string("calls="), COUNT, 1, LOC(max_calls) },
+        { ngx_string("result="), SIZE, 1, LOC(max_result) },
+        { ngx_string("held="), COUNT, 1, LOC(max_held) },
+        { ngx_string("held_bytes="), SIZE, 1, LOC(max_held_bytes) },
         { ngx_null_string, COUNT, 0, 0 },
     };
 
@@ -627,10 +600,8 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_chat_main_conf_t *mcf;
 
     static const parameter_t table[] = {
-        { ngx_string("max="), SIZE, NGX_CHAT_RECORD_LEAST,
-          offsetof(ngx_chat_loc_conf_t, record_max) },
-        { ngx_string("ttl="), SEC, 1,
-          offsetof(ngx_chat_loc_conf_t, record_ttl) },
+        { ngx_string("max="), SIZE, NGX_CHAT_RECORD_LEAST, LOC(record_max) },
+        { ngx_string("ttl="), SEC, 1, LOC(record_ttl) },
         { ngx_null_string, COUNT, 0, 0 },
     };
 

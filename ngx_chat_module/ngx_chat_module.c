@@ -248,7 +248,8 @@ ngx_chat_init_process(ngx_cycle_t *cycle)
     store = mcf->redis ? ngx_chat_store_redis_open(mcf->redis, cycle)
                        : ngx_chat_store_shm_open(mcf->zone, cycle);
     worker->store = store;
-    worker->ttl = (uint32_t) mcf->ttl;
+    worker->ttl =
+        (uint32_t) ngx_min((mcf->ttl + 999) / 1000, NGX_MAX_INT32_VALUE);
     ngx_queue_init(&worker->attempts);
     ngx_chat_reader_init(worker);
 

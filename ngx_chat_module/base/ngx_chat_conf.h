@@ -31,6 +31,8 @@
 #define NGX_CHAT_REPAIR_SETTLED 1
 #define NGX_CHAT_REPAIR_ALL 2
 
+#define NGX_CHAT_UNKNOWN_MAX 8 /* unknown values of "chat" in the log */
+
 
 typedef struct ngx_chat_tenants_s ngx_chat_tenants_t;
 typedef struct ngx_chat_quota_s   ngx_chat_quota_t;
@@ -51,9 +53,8 @@ typedef struct {
     ngx_rbtree_node_t          groups_sentinel;
     ngx_rbtree_t               readers; /* recordings that it follows */
     ngx_rbtree_node_t          readers_sentinel;
-    ngx_chat_tenants_t        *tenants;    /* of conversations, as last seen */
-    uint32_t                   unknown[8]; /* hashes of unknown dialects */
-    ngx_uint_t                 nunknown;
+    ngx_chat_tenants_t        *tenants; /* of conversations, as last seen */
+    uint32_t                   unknown[NGX_CHAT_UNKNOWN_MAX]; /* hashes */
     unsigned                   tenants_warned : 1;
     unsigned                   anonymous_warned : 1;
 } ngx_chat_worker_t;
@@ -62,7 +63,7 @@ typedef struct {
     ngx_uint_t        used;      /* chat is on somewhere */
     ngx_uint_t        has_store; /* chat_store was given */
     size_t            shm_size;
-    ngx_int_t         ttl;       /* of batches, s */
+    ngx_msec_t        ttl;       /* of batches */
     ngx_int_t         max_calls; /* the largest of all locations */
     void             *zone;
     void             *redis;   /* ngx_chat_redis_conf_t; NULL: shared memory */

@@ -55,23 +55,21 @@ on_body(ngx_http_request_t *r)
 static void
 warn_unknown(ngx_http_request_t *r, const ngx_str_t *value)
 {
-    u_char             text[32];
-    size_t             len;
-    uint32_t           hash = ngx_crc32_long(value->data, value->len);
-    ngx_uint_t         i;
-    ngx_chat_worker_t *worker = ngx_chat_worker(r);
+    u_char     text[32];
+    size_t     len;
+    uint32_t   hash = ngx_crc32_long(value->data, value->len) | 1;
+    uint32_t  *known = ngx_chat_worker(r)->unknown;
+    ngx_uint_t i = 0;
 
-    for (i = 0; i < worker->nunknown; i++) {
-        if (worker->unknown[i] == hash) {
-            return;
-        }
+    while (i < NGX_CHAT_UNKNOWN_MAX && known[i] != 0 && known[i] != hash) {
+        i++;
     }
 
-    if (i == sizeof(worker->unknown) / sizeof(worker->unknown[0])) {
+    if (i == NGX_CHAT_UNKNOWN_MAX || known[i] == hash) {
         return;
     }
 
-    worker->unknown[worker->nunknown++] = hash;
+    known[i] = hash;
 
     for (len = 0; len < value->len && len < sizeof(text); len++) {
         text[len] = value->data[len] > ' ' && value->data[len] < 0x7f

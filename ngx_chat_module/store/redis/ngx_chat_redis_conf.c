@@ -469,16 +469,17 @@ set_string(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
 
 
 static ngx_int_t
-read_timeout(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-             const parameter_t *parameter, ngx_str_t *value)
+read_time(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
+          const parameter_t *parameter, ngx_str_t *value)
 {
-    ngx_int_t timeout = ngx_parse_time(value, 0);
+    ngx_int_t   time = ngx_parse_time(value, 0);
+    ngx_msec_t *to = (ngx_msec_t *) ((char *) conf + parameter->offset);
 
-    if (timeout == NGX_ERROR || timeout == 0) {
-        return invalid(cf, "timeout", "a time above 0");
+    if (time == NGX_ERROR || time == 0) {
+        return invalid(cf, (char *) parameter->name.data, "a time above 0");
     }
 
-    conf->timeout = timeout;
+    *to = (ngx_msec_t) time;
     return NGX_OK;
 }
 
@@ -558,7 +559,9 @@ read_secret(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
 
 
 static const parameter_t parameters[] = {
-    { ngx_string("timeout"), read_timeout, 0 },
+    { ngx_string("timeout"), read_time,
+      offsetof(ngx_chat_redis_conf_t, timeout) },
+    { ngx_string("ttl"), read_time, offsetof(ngx_chat_redis_conf_t, ttl) },
     { ngx_string("password_file"), read_secret,
       offsetof(ngx_chat_redis_conf_t, password) },
     { ngx_string("user"), set_string, offsetof(ngx_chat_redis_conf_t, user) },
@@ -703,6 +706,7 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
     }
 
     conf->timeout = NGX_CHAT_REDIS_TIMEOUT;
+    conf->ttl = NGX_CONF_UNSET_MSEC;
     conf->db = NGX_CONF_UNSET_UINT;
     conf->verify = NGX_CONF_UNSET;
 

@@ -54,6 +54,7 @@ typedef struct {
     ngx_str_t               password; /* empty: no AUTH */
     ngx_uint_t              db;
     ngx_msec_t              timeout; /* of a command and of connecting */
+    ngx_msec_t              ttl;     /* of batches; UNSET: the default */
     ngx_uint_t              tls;
     ngx_str_t               ca;     /* a file; empty: the system's CAs */
     ngx_flag_t              verify; /* the certificate */
