@@ -140,8 +140,9 @@ chat_arena_destroy(chat_arena_t *arena)
 }
 
 
-void *
-chat_arena_alloc(chat_arena_t *arena, size_t size)
+/* As chat_arena_alloc(), but the memory is not zeroed. */
+static void *
+chat_arena_take(chat_arena_t *arena, size_t size)
 {
     void         *p;
     size_t        next;
@@ -174,7 +175,16 @@ chat_arena_alloc(chat_arena_t *arena, size_t size)
     block->used += size;
     arena->used += size;
 
-    return memset(p, 0, size);
+    return p;
+}
+
+
+void *
+chat_arena_alloc(chat_arena_t *arena, size_t size)
+{
+    void *p = chat_arena_take(arena, size);
+
+    return p != NULL ? memset(p, 0, size) : NULL;
 }
 
 
@@ -250,7 +260,7 @@ chat_arena_dup(chat_arena_t *arena, chat_str_t s, chat_str_t *out)
 {
     unsigned char *p;
 
-    p = chat_arena_alloc(arena, s.len);
+    p = chat_arena_take(arena, s.len);
     if (p == NULL) {
         return CHAT_ERROR;
     }

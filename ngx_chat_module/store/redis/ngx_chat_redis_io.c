@@ -12,8 +12,8 @@
 #include "facts/chat_store.h"
 #include "store/redis/ngx_chat_redis_conn.h"
 
-#define NGX_CHAT_REDIS_OUTPUT 16384 /* bytes that are kept when all is sent */
-#define NGX_CHAT_REDIS_READS 64     /* of one wake-up */
+#define NGX_CHAT_REDIS_OUTPUT (256 * 1024) /* kept when all is sent */
+#define NGX_CHAT_REDIS_READS 64            /* of one wake-up */
 /* The results of a batch: 128 of 1 MB each, by default. */
 #define NGX_CHAT_REDIS_REPLY_MAX (128 * 1024 * 1024)
 /* No command is longer than the queue, so no value that it has stored is. */
@@ -88,14 +88,10 @@ ngx_chat_redis_io_free(ngx_chat_redis_conn_t *conn)
 }
 
 
-/* Adds a formatted command to the output, and frees it. n < 0: none. */
-static ngx_int_t
-append_output(ngx_chat_redis_conn_t *conn, char *command, ngx_int_t n)
+/* The output, to which a command is added. */
+static chat_buf_t *
+begin_output(ngx_chat_redis_conn_t *conn)
 {
-    if (n < 0) {
-        return NGX_ERROR;
-    }
-
     if (conn->sent > conn->out.len / 2) {
         conn->out.len -= conn->sent;
         ngx_memmove(conn->out.data, conn->out.data + conn->sent,
@@ -103,10 +99,22 @@ append_output(ngx_chat_redis_conn_t *conn, char *command, ngx_int_t n)
         conn->sent = 0;
     }
 
-    chat_buf_add(&conn->out, chat_str(command, (size_t) n));
-    redisFreeCommand(command);
     ngx_post_event(&conn->flush, &ngx_posted_events);
-    return conn->out.failed ? NGX_ERROR : NGX_OK;
+    return &conn->out;
+}
+
+
+/* Adds the type and number that an array or a string begins with. */
+static void
+add_header(chat_buf_t *out, u_char type, size_t n)
+{
+    u_char text[CHAT_DIGITS + 3], *end = text + sizeof(text), *start;
+
+    end[-2] = CR;
+    end[-1] = LF;
+    start = chat_digits(n, end - 2);
+    *--start = type;
+    chat_buf_add(out, chat_str(start, (size_t) (end - start)));
 }
 
 
@@ -114,11 +122,24 @@ ngx_int_t
 ngx_chat_redis_conn_send(ngx_chat_redis_conn_t *conn, size_t argc,
                          const char **argv, const size_t *len)
 {
-    char     *command = NULL;
-    ngx_int_t n;
+    size_t      i;
+    chat_buf_t *out = begin_output(conn);
+    size_t      start = out->len;
 
-    n = redisFormatCommandArgv(&command, (int) argc, argv, len);
-    return append_output(conn, command, n);
+    add_header(out, '*', argc);
+
+    for (i = 0; i < argc; i++) {
+        add_header(out, '$', len[i]);
+        chat_buf_add(out, chat_str(argv[i], len[i]));
+        chat_buf_puts(out, "\r\n");
+    }
+
+    if (out->failed) {
+        out->len = start; /* whole commands only */
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 
@@ -132,7 +153,11 @@ ngx_chat_redis_conn_command(ngx_chat_redis_conn_t *conn, const char *fmt, ...)
     va_start(args, fmt);
     n = redisvFormatCommand(&command, fmt, args);
     va_end(args);
-    (void) append_output(conn, command, n);
+
+    if (n >= 0) {
+        chat_buf_add(begin_output(conn), chat_str(command, (size_t) n));
+        redisFreeCommand(command);
+    }
 }
 
 
