@@ -80,7 +80,7 @@ typedef enum {
     NGX_CHAT_CLEANUP_ATTEMPT,
     NGX_CHAT_CLEANUP_METRICS,
     /* its pool is destroyed */
-    NGX_CHAT_END_FILTER,
+    NGX_CHAT_CLEANUP_FILTER,
     NGX_CHAT_CLEANUP_MEMORY,
     NGX_CHAT_CLEANUPS
 } ngx_chat_cleanup_e;

@@ -206,7 +206,7 @@ find_batch(ngx_chat_ctx_t *ctx)
 
     rs->nkeys = 1;
     rs->dialect = NULL;
-    (void) chat_batch_record_key(&ctx->scope, &rs->keys[0]);
+    (void) chat_conversation_index_key(&ctx->scope, &rs->keys[0]);
     join_all(ctx, NULL, on_index);
 }
 

@@ -675,7 +675,7 @@ resume_handler(ngx_http_request_t *r)
 
     ctx->scope.tenant = tenant;
     ctx->scope.conversation = chat_str(conversation.data, conversation.len);
-    (void) chat_batch_record_key(&ctx->scope, &ctx->resume->index);
+    (void) chat_conversation_index_key(&ctx->scope, &ctx->resume->index);
 
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;

@@ -36,7 +36,8 @@ find_index(ngx_chat_ctx_t *ctx, chat_key_t *index)
                    && ctx->body.rq.class != CHAT_CLASS_ITEMS
                    && ctx->indexed == NULL && store != NULL
                    && store->state != CHAT_STORE_UNAVAILABLE
-                   && chat_batch_record_key(&ctx->scope, index) == CHAT_OK
+                   && chat_conversation_index_key(&ctx->scope, index)
+                          == CHAT_OK
                ? NGX_OK
                : NGX_DECLINED;
 }
@@ -223,7 +224,8 @@ end_hold(ngx_chat_ctx_t *ctx)
     chat_key_t index;
 
     if (ctx->hold != NULL
-        && chat_batch_record_key(&ctx->scope, &index) == CHAT_OK) {
+        && chat_conversation_index_key(&ctx->scope, &index) == CHAT_OK)
+    {
         put_end(ctx, &index, ctx->hold, CHAT_END_NONE);
         ctx->hold = NULL;
     }

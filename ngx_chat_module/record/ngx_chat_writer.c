@@ -86,7 +86,7 @@ ngx_chat_recording_key(ngx_chat_ctx_t *ctx, chat_key_t *key)
 
         q->key.tenant = chat_scope_tenant(&ctx->scope);
 
-        if (chat_batch_record_key(&ctx->scope, &index) == CHAT_OK) {
+        if (chat_conversation_index_key(&ctx->scope, &index) == CHAT_OK) {
             q->key.tag = index.tag;
         }
     }

@@ -193,7 +193,7 @@ name_batch(ngx_chat_ctx_t *ctx)
                            || rq->class == CHAT_CLASS_REGENERATE;
 
     return ctx->barrier.indexed
-               ? chat_batch_record_key(&ctx->scope, &ctx->barrier.q.key)
+               ? chat_conversation_index_key(&ctx->scope, &ctx->barrier.q.key)
                : chat_batch_key(&ctx->scope, &rq->steps[rq->nsteps - 1],
                                 &ctx->barrier.q.key);
 }
@@ -206,7 +206,7 @@ ngx_chat_decide_index(ngx_chat_ctx_t *ctx)
     chat_facts_t    facts;
     chat_recorded_t recorded;
 
-    if (chat_batch_record_key(&ctx->scope, &key) != CHAT_OK) {
+    if (chat_conversation_index_key(&ctx->scope, &key) != CHAT_OK) {
         return;
     }
 

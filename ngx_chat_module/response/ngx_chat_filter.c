@@ -218,7 +218,7 @@ begin_filter(ngx_http_request_t *r, ngx_chat_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    ctx->cleanups[NGX_CHAT_END_FILTER] = close_filter;
+    ctx->cleanups[NGX_CHAT_CLEANUP_FILTER] = close_filter;
     report_status(r, ctx);
 
     if (add_stream_id(r, ctx->stream_id) != NGX_OK) {

@@ -35,7 +35,7 @@ typedef struct {
 
 
 chat_rc_e
-chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key)
+chat_conversation_index_key(const chat_scope_t *scope, chat_key_t *key)
 {
     chat_str_t parts[3];
 

@@ -16,11 +16,12 @@
 #include "facts/chat_facts.h"
 
 /*
- * Where the record of the conversation is: the batches that streams opened in
- * it, under the tag that all its batches have. CHAT_DECLINED: there is no
+ * The key of the conversation index: the batches that streams opened in it,
+ * under the tag that all its batches have. CHAT_DECLINED: there is no
  * conversation, or the scope is anonymous.
  */
-chat_rc_e chat_batch_record_key(const chat_scope_t *scope, chat_key_t *key);
+chat_rc_e chat_conversation_index_key(const chat_scope_t *scope,
+                                      chat_key_t         *key);
 
 #define CHAT_NAMES_MAX 2
 

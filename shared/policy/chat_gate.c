@@ -252,8 +252,8 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
 
     /* it came late: it follows the recording, or else gets this verdict */
 
-    out->attach = look->last.end == CHAT_END_NONE || !q->dialect->provider
-                  || !q->complete;
+    out->may_follow = look->last.end == CHAT_END_NONE || !q->dialect->provider
+                      || !q->complete;
 
     if (!q->dialect->provider) {
         return CHAT_GATE_EMPTY;
@@ -295,7 +295,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         }
 
         /* it may have begun and ended within one look */
-        out->attach = last->answer >= 200 && last->answer < 300;
+        out->may_follow = last->answer >= 200 && last->answer < 300;
         return CHAT_GATE_OUTCOME;
     }
 
@@ -533,7 +533,7 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
     }
 
     act = chat_gate_acts[verdict];
-    act.late = decision->attach;
+    act.late = decision->may_follow;
 
     if (verdict == CHAT_GATE_OUTCOME) {
         act.reply = chat_gate_outcome(q, decision);
@@ -547,7 +547,7 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
 
     if (!terms->followed
         && (verdict == CHAT_GATE_SIBLING
-            || (decision->attach
+            || (decision->may_follow
                 && (act.action == CHAT_ACT_GO
                     || act.action == CHAT_ACT_REPLY))))
     {

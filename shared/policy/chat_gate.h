@@ -101,17 +101,17 @@ typedef enum {
 typedef struct {
     chat_gate_e verdict;
     uint32_t    k;
-    uint32_t    status; /* OUTCOME: HTTP status of the attempt, or 0 */
-    uint32_t    after;  /* OUTCOME: its Retry-After in seconds, or 0 */
-    chat_end_e  end;    /* OUTCOME: how it ended */
-    int         lost;   /* OUTCOME: its worker is gone */
-    int         twin;   /* the last attempt has its content: join the fact
+    uint32_t    status;     /* OUTCOME: HTTP status of the attempt, or 0 */
+    uint32_t    after;      /* OUTCOME: its Retry-After in seconds, or 0 */
+    chat_end_e  end;        /* OUTCOME: how it ended */
+    int         lost;       /* OUTCOME: its worker is gone */
+    int         twin;       /* the last attempt has its content: join the fact
                            twin/, unless it claims */
-    int         merge;  /* PASS, GO, CLAIM: the store has results that the
+    int         merge;      /* PASS, GO, CLAIM: the store has results that the
                            body lacks */
-    int    attach;  /* EMPTY, CONFLICT, PASS, OUTCOME: a recording of attempt
-                           k, if there is one, is its answer */
-    size_t missing; /* members without an outcome */
+    int         may_follow; /* EMPTY, CONFLICT, PASS, OUTCOME: a recording of
+                           attempt k, if there is one, is its answer */
+    size_t      missing;    /* members without an outcome */
 } chat_decision_t;
 
 /* What is to be done with a request. */

@@ -225,7 +225,7 @@ cut(chat_stream_t *stream, const chat_parsed_t *parsed)
 
 /* Sends, cuts or drops a frame, all verdicts of which are known. */
 static chat_rc_e
-leave(chat_stream_t *stream, const chat_parsed_t *parsed)
+emit_frame(chat_stream_t *stream, const chat_parsed_t *parsed)
 {
     int                 all, numbered = stream->conf.dialect->numbered;
     size_t              i, dropped = 0, said = 0;
@@ -282,7 +282,7 @@ drain(chat_stream_t *stream)
            && resolve(&first->parsed)) {
         chat_arena_reset(stream->frame);
 
-        if (leave(stream, &first->parsed) != CHAT_OK) {
+        if (emit_frame(stream, &first->parsed) != CHAT_OK) {
             return CHAT_ERROR;
         }
         chat_quarantine_pop(&stream->quarantine);
@@ -292,7 +292,7 @@ drain(chat_stream_t *stream)
 }
 
 
-/* Lets the frame leave, or puts it into quarantine behind the others. */
+/* Emits the frame, or puts it into quarantine behind the others. */
 static chat_rc_e
 route(chat_stream_t *stream, chat_parsed_t *parsed)
 {
@@ -303,7 +303,7 @@ route(chat_stream_t *stream, chat_parsed_t *parsed)
 
     if (stream->quarantine.first == NULL
         && (!parsed->waits || resolve(parsed))) {
-        return leave(stream, parsed);
+        return emit_frame(stream, parsed);
     }
 
     if (chat_quarantine_add(&stream->quarantine, parsed) != CHAT_OK) {

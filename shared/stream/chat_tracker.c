@@ -115,7 +115,7 @@ put_record(chat_tracker_t *track)
     chat_track_step_t *step = &track->step;
 
     if (step->nkeys == 0
-        || chat_batch_record_key(&track->conf->scope, &key) != CHAT_OK)
+        || chat_conversation_index_key(&track->conf->scope, &key) != CHAT_OK)
     {
         return;
     }

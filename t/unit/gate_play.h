@@ -75,11 +75,12 @@ play_holds(const chat_decision_t *d, const char *word)
 
     return strcmp(word, "merge") == 0      ? d->merge
            : strcmp(word, "merge=0") == 0  ? !d->merge
-           : strcmp(word, "attach") == 0   ? d->attach
-           : strcmp(word, "attach=0") == 0 ? !d->attach
-           : strcmp(word, "attach/0") == 0 ? d->attach == !dialect->provider
-           : strcmp(word, "lost") == 0     ? d->lost
-                                           : 0;
+           : strcmp(word, "attach") == 0   ? d->may_follow
+           : strcmp(word, "attach=0") == 0 ? !d->may_follow
+           : strcmp(word, "attach/0") == 0
+               ? d->may_follow == !dialect->provider
+           : strcmp(word, "lost") == 0 ? d->lost
+                                       : 0;
 }
 
 

@@ -234,7 +234,8 @@ a_conversation_has_a_record_of_its_steps(void **state)
         assert_int_equal(chat_batch_key(&s.conf.scope, &step, &key), CHAT_OK);
         chat_digest_hex(&key.name, CHAT_DIGEST_SIZE, other);
 
-        assert_int_equal(chat_batch_record_key(&s.conf.scope, &key), CHAT_OK);
+        assert_int_equal(chat_conversation_index_key(&s.conf.scope, &key),
+                         CHAT_OK);
         chat_digest_hex(&key.name, 4, hex);
         (void) snprintf(entry, sizeof(entry),
                         "%s batch/1700000000000-%s=openai_responses %s\n", hex,

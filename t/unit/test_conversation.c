@@ -43,10 +43,11 @@ a_record_is_of_one_tenant_and_conversation(void **state)
                               scope_of(1, "d") };
 
     for (i = 0; i < 3; i++) {
-        assert_int_equal(chat_batch_record_key(&scopes[i], &key), CHAT_OK);
+        assert_int_equal(chat_conversation_index_key(&scopes[i], &key),
+                         CHAT_OK);
 
         for (k = 0; k < i; k++) {
-            assert_int_equal(chat_batch_record_key(&scopes[k], &other),
+            assert_int_equal(chat_conversation_index_key(&scopes[k], &other),
                              CHAT_OK);
             assert_false(chat_digest_eq(&key.name, &other.name));
             assert_false(chat_digest_eq(&key.tag, &other.tag));
@@ -61,7 +62,8 @@ a_record_is_of_one_tenant_and_conversation(void **state)
     }
 
     scopes[0] = scope_of(1, "");
-    assert_int_equal(chat_batch_record_key(&scopes[0], &key), CHAT_DECLINED);
+    assert_int_equal(chat_conversation_index_key(&scopes[0], &key),
+                     CHAT_DECLINED);
 }
 
 
@@ -89,7 +91,7 @@ s116_an_anonymous_scope_names_nothing(void **state)
                          CHAT_DECLINED);
     }
 
-    assert_int_equal(chat_batch_record_key(&scope, &key), CHAT_DECLINED);
+    assert_int_equal(chat_conversation_index_key(&scope, &key), CHAT_DECLINED);
 }
 
 
