@@ -7,6 +7,7 @@
  */
 
 #include "bytes/chat_table.h"
+#include "bytes/chat_word.h"
 
 #define CHAT_TABLE_FIRST 16 /* buckets */
 
@@ -27,6 +28,17 @@ chat_table_word(const unsigned char *p, size_t len)
 }
 
 
+static inline uint64_t
+chat_table_eight(const unsigned char *p)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return chat_word_at(p);
+#else
+    return chat_table_word(p, 8);
+#endif
+}
+
+
 void
 chat_table_seed(const unsigned char seed[CHAT_TABLE_SEED])
 {
@@ -35,14 +47,14 @@ chat_table_seed(const unsigned char seed[CHAT_TABLE_SEED])
 }
 
 
-static uint64_t
+static inline uint64_t
 chat_table_rotate(uint64_t x, unsigned bits)
 {
     return x << bits | x >> (64 - bits);
 }
 
 
-static void
+static inline void
 chat_table_round(uint64_t v[4])
 {
     v[0] += v[1];
@@ -70,7 +82,7 @@ chat_table_hash(chat_str_t s)
     v[3] = chat_table_key[1] ^ UINT64_C(0x7465646279746573);
 
     for (i = 0; s.len - i >= 8; i += 8) {
-        word = chat_table_word(s.data + i, 8);
+        word = chat_table_eight(s.data + i);
         v[3] ^= word;
         chat_table_round(v);
         v[0] ^= word;

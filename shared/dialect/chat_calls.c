@@ -68,15 +68,19 @@ chat_calls_known(const chat_calls_t *calls, chat_str_t id)
 }
 
 
-/* A new entry; the id is not copied. */
+/* The entry of this id, or a new one; the id is not copied. */
 static chat_known_t *
 add_known(chat_calls_t *calls, chat_str_t id)
 {
-    chat_known_t       *known = take(calls, sizeof(*known));
-    chat_table_entry_t *entry;
+    chat_known_t       *known;
+    chat_table_entry_t *entry = chat_table_put(&calls->ids, id);
 
-    entry = known ? chat_table_put(&calls->ids, id) : NULL;
-    if (entry == NULL) {
+    if (entry != NULL && entry->item != NULL) {
+        return entry->item;
+    }
+
+    known = entry ? take(calls, sizeof(*known)) : NULL;
+    if (known == NULL) {
         calls->failed = 1;
         return NULL;
     }
@@ -115,10 +119,7 @@ chat_calls_know(chat_calls_t *calls, const chat_call_t *list, size_t n)
             continue;
         }
 
-        known = chat_calls_known(calls, list[i].id);
-        if (known == NULL) {
-            known = add_known(calls, list[i].id);
-        }
+        known = add_known(calls, list[i].id);
         if (known == NULL) {
             return;
         }

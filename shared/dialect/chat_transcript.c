@@ -496,7 +496,9 @@ keep_step(chat_transcript_t *t, size_t from, size_t to, size_t ncalls)
             call->args = chat_cstr("{}");
         }
 
-        if (call->result != NULL) {
+        if (call->result != NULL && step.count == 1) {
+            t->form->result(t, call);
+        } else if (call->result != NULL) {
             keep_result(t, call, ncalls + i + 1);
         }
 

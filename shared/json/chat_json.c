@@ -388,18 +388,14 @@ chat_json_inner(const chat_json_doc_t *doc, uint32_t start, uint32_t end)
 
 /* 1 if the text is that of s, which has escapes unless it is plain. */
 static int
-chat_json_same(chat_str_t s, int plain, const char *text)
+chat_json_same(chat_str_t s, int plain, const char *text, size_t left)
 {
-    size_t        n, left;
+    size_t        n;
     unsigned char ch[4];
 
-    /* a string without escapes has no NUL */
     if (plain) {
-        return strncmp(text, (const char *) s.data, s.len) == 0
-               && text[s.len] == '\0';
+        return s.len == left && memcmp(s.data, text, left) == 0;
     }
-
-    left = strlen(text);
 
     while (s.len != 0) {
         n = chat_json_decode(&s, ch);
@@ -491,7 +487,8 @@ chat_json_key(chat_json_doc_t *doc, const chat_json_t *member)
 
 
 int
-chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
+chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
+                 const char *text, size_t len)
 {
     if (node == NULL || node->type != CHAT_JSON_STRING) {
         return 0;
@@ -499,7 +496,7 @@ chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
 
     chat_json_note(node);
     return chat_json_same(chat_json_inner(doc, node->start, node->end),
-                          node->plain, text);
+                          node->plain, text, len);
 }
 
 
@@ -510,14 +507,14 @@ chat_json_key_is(chat_json_doc_t *doc, const chat_json_t *member,
     return member != NULL && member->key_end != 0
            && chat_json_same(
                chat_json_inner(doc, member->key_start, member->key_end),
-               member->plain_key, key);
+               member->plain_key, key, strlen(key));
 }
 
 
 chat_json_t *
-chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
+chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
+               const char *key, size_t len)
 {
-    size_t       len = strlen(key) + 2;
     chat_json_t *member, *found = NULL;
 
     if (object == NULL || object->type != CHAT_JSON_OBJECT) {
@@ -525,17 +522,13 @@ chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
     }
 
     for (member = object->child; member != NULL; member = member->next) {
-        /* most keys differ in length, or in what they begin with */
         if (member->plain_key
-            && (member->key_end - member->key_start != len
-                || (len > 2
-                    && doc->text.data[member->key_start + 1]
-                           != (unsigned char) key[0])))
+                ? member->key_end - member->key_start != len + 2
+                      || memcmp(doc->text.data + member->key_start + 1, key,
+                                len)
+                             != 0
+                : !chat_json_key_is(doc, member, key))
         {
-            continue;
-        }
-
-        if (!chat_json_key_is(doc, member, key)) {
             continue;
         }
 

@@ -65,8 +65,15 @@ chat_rc_e chat_json_parse(chat_json_doc_t *doc, chat_arena_t *arena,
  * no object). Of duplicate keys the last, as JSON.parse() has it; then
  * doc->duplicate is set.
  */
-chat_json_t *chat_json_get(chat_json_doc_t *doc, const chat_json_t *object,
-                           const char *key);
+chat_json_t *chat_json_find(chat_json_doc_t *doc, const chat_json_t *object,
+                            const char *key, size_t len);
+
+static inline chat_json_t *
+chat_json_get(chat_json_doc_t *doc, const chat_json_t *object, const char *key)
+{
+    return chat_json_find(doc, object, key, strlen(key));
+}
+
 
 /* The same where it is of this type, else NULL. */
 chat_json_t *chat_json_typed(chat_json_doc_t *doc, const chat_json_t *object,
@@ -101,8 +108,15 @@ chat_str_t chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
 chat_str_t chat_json_key(chat_json_doc_t *doc, const chat_json_t *member);
 
 /* 1 if node is a string of exactly these characters. */
-int chat_json_is(chat_json_doc_t *doc, const chat_json_t *node,
-                 const char *text);
+int chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
+                     const char *text, size_t len);
+
+static inline int
+chat_json_is(chat_json_doc_t *doc, const chat_json_t *node, const char *text)
+{
+    return chat_json_equals(doc, node, text, strlen(text));
+}
+
 
 /* The bytes of the value as they stand in the text; empty where NULL. */
 chat_str_t chat_json_raw(const chat_json_doc_t *doc, const chat_json_t *node);
