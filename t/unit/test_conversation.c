@@ -1,5 +1,5 @@
 /*
- * test_batch_record.c: the conversation index: to which tenant it belongs, and
+ * test_conversation.c: the conversation index: to which tenant it belongs, and
  * which of its batches is the newest, beside any other facts.
  *
  * A wrong batch would give a request the results of another step or user;
