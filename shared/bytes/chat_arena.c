@@ -201,8 +201,9 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
         link = &(*link)->next;
     }
 
+    /* a longer block has room for others behind the list */
     if (*link == arena->first || (*link)->size <= CHAT_ARENA_LARGEST
-        || arena->limit != 0)
+        || (*link)->size != size || arena->limit != 0)
     {
         return NULL;
     }

@@ -294,10 +294,34 @@ parts_do_not_run_into_one_another(void **state)
 }
 
 
+/* A block behind one of 48 KB has 96 KB, more than the largest usual one. */
+static void
+a_list_with_others_behind_it_is_copied(void **state)
+{
+    size_t        size = 1024;
+    chat_str_t    other;
+    chat_arena_t *arena = chat_arena_create(0);
+    void         *list, *grown;
+
+    assert_non_null(chat_arena_alloc(arena, 48 * size));
+    list = chat_arena_alloc(arena, 48 * size);
+    assert_int_equal(chat_arena_dup(arena, chat_cstr("other"), &other),
+                     CHAT_OK);
+
+    grown = chat_arena_grow(arena, list, size, &size, 48);
+    assert_non_null(grown);
+    assert_ptr_not_equal(grown, list);
+    memset(grown, 'x', 48 * size);
+    assert_true(chat_str_is(other, "other"));
+    chat_arena_destroy(arena);
+}
+
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_with_others_behind_it_is_copied),
         cmocka_unit_test(lists_grow_and_keep_what_they_have),
         cmocka_unit_test(blocks_are_zeroed_aligned_and_apart),
         cmocka_unit_test(
