@@ -628,6 +628,12 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
+    if (stream->quarantine.first != NULL && frames > 1) {
+        /* each frame counts in the quarantine, however the bytes came */
+        bytes.len = stream->forms.ends[0];
+        frames = 1;
+    }
+
     if (frame->in_input) {
         chat_sse_skip(&stream->sse, bytes.len);
     }
@@ -645,7 +651,7 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
 
     memset(&parsed, 0, sizeof(parsed));
     parsed.frame.raw = bytes;
-    parsed.frame.plain = frames == 1;
+    parsed.frame.plain = 1;
     parsed.frame.in_input = frame->in_input;
     parsed.events.items = &event;
     parsed.events.count = 1;
