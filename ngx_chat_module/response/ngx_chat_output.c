@@ -17,7 +17,7 @@
 #include "response/ngx_chat_filter.h"
 #include "metrics/ngx_chat_metrics.h"
 
-#define NGX_CHAT_BLOCK 4096
+#define NGX_CHAT_BLOCK 8192 /* a buffer of 4 KB with its numbers */
 
 
 /* A chain under construction. */

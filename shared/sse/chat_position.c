@@ -348,15 +348,28 @@ void
 chat_number_events(chat_number_t *number, chat_str_t bytes, const size_t *ends,
                    size_t n, chat_buf_t *out)
 {
-    size_t         i, from = 0;
-    unsigned char *p = NULL;
+    size_t         i, len = 0, from = 0;
+    unsigned char *line, *p = NULL, *before = NULL;
 
     if (number->stream.len != 0) {
         p = chat_buf_reserve(out, bytes.len + n * chat_number_room(number));
     }
 
     for (i = 0; i < n && p != NULL; i++) {
-        p = chat_number_line(number, p);
+        line = p;
+
+        if (before == NULL || before[len - 2] == '9') {
+            p = chat_number_line(number, p);
+            len = (size_t) (p - line);
+
+        } else {
+            /* the line before, but for its last digit */
+            memcpy(p, before, len);
+            p += len;
+            p[-2]++;
+        }
+
+        before = line;
         memcpy(p, bytes.data + from, ends[i] - from);
         p += ends[i] - from;
         from = ends[i];

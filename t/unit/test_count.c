@@ -234,6 +234,38 @@ a_line_of_its_own_goes(void **state)
 }
 
 
+/* Events with known ends: the same bytes, the same count. */
+static void
+known_ends_make_no_difference(void **state)
+{
+    size_t        i, n;
+    size_t        ends[40];
+    chat_buf_t    text = { 0 }, out = { 0 }, known = { 0 };
+    chat_number_t a = { CHAT_STR("s"), { 0, 0, 0 } }, b = a;
+
+    (void) state;
+    chat_number_add(&a, chat_cstr("data: a\n\n"), &out);
+    chat_number_add(&b, chat_cstr("data: a\n\n"), &known);
+
+    for (n = 0; n < 120; n += 40) {
+        text.len = 0;
+        for (i = 0; i < 40; i++) {
+            chat_buf_printf(&text, "event: x\ndata: %zu\n\n", n + i);
+            ends[i] = text.len;
+        }
+        chat_number_add(&a, chat_buf_str(&text), &out);
+        chat_number_events(&b, chat_buf_str(&text), ends, 40, &known);
+    }
+
+    assert_int_equal(known.len, out.len);
+    assert_memory_equal(known.data, out.data, out.len);
+    assert_memory_equal(&b.count, &a.count, sizeof(a.count));
+    chat_buf_free(&text);
+    chat_buf_free(&out);
+    chat_buf_free(&known);
+}
+
+
 static void
 a_frame_in_pieces_is_one_event(void **state)
 {
@@ -254,6 +286,7 @@ main(void)
         cmocka_unit_test(no_text_is_a_count_but_its_own),
         cmocka_unit_test(each_event_gets_one_line_at_its_beginning),
         cmocka_unit_test(a_line_of_its_own_goes),
+        cmocka_unit_test(known_ends_make_no_difference),
         cmocka_unit_test(a_frame_in_pieces_is_one_event),
     };
 

@@ -120,8 +120,11 @@ ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg)
 void
 ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key)
 {
-    cmd->slot = chat_slot(key);
-    cmd->is_keyed = 1;
+    if (!cmd->is_keyed) {
+        cmd->slot = chat_slot(key);
+        cmd->is_keyed = 1;
+    }
+
     ngx_chat_redis_cmd_add(cmd, key);
 }
 

@@ -144,7 +144,7 @@ void ngx_chat_redis_cmd_add(ngx_chat_redis_cmd_t *cmd, chat_str_t arg);
 void ngx_chat_redis_cmd_puts(ngx_chat_redis_cmd_t *cmd, const char *arg);
 void ngx_chat_redis_cmd_number(ngx_chat_redis_cmd_t *cmd, ngx_uint_t arg);
 
-/* The same for a key, which sets the command's slot. */
+/* The same for a key; the first one sets the slot, which all share. */
 void ngx_chat_redis_cmd_key(ngx_chat_redis_cmd_t *cmd, chat_str_t key);
 
 /* A done() that frees command and reply. */
