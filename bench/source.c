@@ -46,6 +46,7 @@ typedef struct {
 /* The same events in two sizes, as one text; starts has their positions. */
 typedef struct {
     int    size;
+    int    tool; /* arguments of a call, else text */
     char  *data;
     size_t starts[EVENTS + 1];
 } text_t;
@@ -62,6 +63,13 @@ static const char first[] =
     "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
     "\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":"
     "{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n";
+
+static const char opened[] =
+    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
+    "\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":"
+    "{\"tool_calls\":[{\"index\":0,\"id\":\"call_Zq3nRb8TkW1xYd5LmC0vPs7A\","
+    "\"type\":\"function\",\"function\":{\"name\":\"write\","
+    "\"arguments\":\"\"}}]},\"finish_reason\":null}]}\n\n";
 
 static const char last[] =
     "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
@@ -81,14 +89,14 @@ now(void)
 
 /* Events of this size on average, with words of different lengths. */
 static int
-text_of(int size)
+text_of(int size, int tool)
 {
     int     i, n;
     text_t *t;
     char   *p, id[256];
 
     for (i = 0; i < ntexts; i++) {
-        if (texts[i].size == size) {
+        if (texts[i].size == size && texts[i].tool == tool) {
             return i;
         }
     }
@@ -99,8 +107,9 @@ text_of(int size)
 
     t = &texts[ntexts];
     t->size = size;
+    t->tool = tool;
     t->data = p = malloc((size_t) (size + 512) * EVENTS);
-    n = size - 103;
+    n = size - (tool ? 148 : 103);
     for (i = 0; i < 255; i++) {
         id[i] = "0123456789abcdef"[(i * i + i / 3) % 16];
     }
@@ -111,8 +120,12 @@ text_of(int size)
         p += sprintf(p,
                      "data: {\"id\":\"%s\",\"object\":"
                      "\"chat.completion.chunk\",\"choices\":[{\"index\":0,"
-                     "\"delta\":{\"content\":\" %.*s\"}}]}\n\n",
-                     id, i % 7, "tokens");
+                     "\"delta\":{%s %.*s\"}%s}]}\n\n",
+                     id,
+                     tool ? "\"tool_calls\":[{\"index\":0,\"function\":"
+                            "{\"arguments\":\""
+                          : "\"content\":\"",
+                     i % 7, "tokens", tool ? "}]}" : "");
     }
 
     t->starts[EVENTS] = (size_t) (p - t->data);
@@ -239,7 +252,8 @@ answer(conn_t *c)
     *line_end = '\0';
     c->left = option(c->in, "n=", EVENTS);
     c->us = option(c->in, "us=", 0);
-    c->text = text_of((int) option(c->in, "size=", 200));
+    c->text = text_of((int) option(c->in, "size=", 200),
+                      option(c->in, "tool=", 0) != 0);
     c->due = now() + c->us * (nconns++ % SPREAD) / SPREAD;
     c->at = 0;
     c->ended = 0;
@@ -248,6 +262,9 @@ answer(conn_t *c)
     c->out_len = sizeof(head) - 1;
     memcpy(c->out, head, c->out_len);
     chunk(c, first, sizeof(first) - 1);
+    if (texts[c->text].tool) {
+        chunk(c, opened, sizeof(opened) - 1);
+    }
     c->in_len = 0;
     pump(c);
 }
