@@ -3,7 +3,7 @@
  * variables, and requests that pass unchanged.
  */
 import assert from 'node:assert/strict';
-import { post, until } from '../lib/harness.mjs';
+import { pause, post, until } from '../lib/harness.mjs';
 import { dialects, newCalls, newId } from '../lib/dialects.mjs';
 import { sse } from '../lib/provider.mjs';
 import { Batch, stage, told } from '../lib/batch.mjs';
@@ -258,6 +258,7 @@ live('the variables', async (t) => {
 
   const first = batch.continue(batch.results([0]));
   await held(batch, first);
+  await pause(100); /* $chat_hold_time counts them */
   await wordOf(batch.continue(batch.results([1])));
   await wordOf(first);
   await line(3);
