@@ -27,7 +27,8 @@
 
 #define NGX_CHAT_WRITER_BULK (256 * 1024)   /* of one, where many wait */
 #define NGX_CHAT_WRITER_ENTRY (16 * 1024)   /* bytes of an entry at most */
-#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait undecided */
+#define NGX_CHAT_WRITER_WAITS (1024 * 1024) /* bytes that wait at most */
+#define NGX_CHAT_WRITER_LAST 10000 /* ms for the end, after the request */
 
 /* An answer on its way into the store. It may outlive its request. */
 struct ngx_chat_writer_s {
@@ -37,7 +38,7 @@ struct ngx_chat_writer_s {
     chat_store_op_t    op; /* the decision, then each append */
     chat_key_t         key;
     ngx_event_t        turn;     /* the end of this turn of the loop */
-    ngx_event_t        silence;  /* a long time without bytes */
+    ngx_event_t        silence;  /* a long time without bytes or reply */
     chat_buf_t         head;     /* entry 0 */
     chat_buf_t         bytes;    /* what waits, behind room for a count */
     size_t             used;     /* of bytes, what is appended */
@@ -221,6 +222,15 @@ compact(ngx_chat_writer_t *writer)
 }
 
 
+static void
+arm_silence(ngx_chat_writer_t *writer)
+{
+    ngx_add_timer(&writer->silence, writer->ctx != NULL
+                                        ? (ngx_msec_t) writer->ttl * 500
+                                        : NGX_CHAT_WRITER_LAST);
+}
+
+
 /*
  * Appends what waits, until an append is under way, in entries that begin with
  * the count of the events before them. Where nothing waits, an empty entry if
@@ -237,7 +247,7 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
     add_bytes(writer, chat_str(NULL, 0));
 
     if (writer->bytes.failed) {
-        return; /* the next flush() gives the recording up */
+        return; /* flush() gives the recording up */
     }
 
     if (writer->position == 0) {
@@ -271,7 +281,7 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
     }
 
     compact(writer);
-    ngx_add_timer(&writer->silence, (ngx_msec_t) writer->ttl * 500);
+    arm_silence(writer);
 }
 
 
@@ -282,15 +292,15 @@ write_entries(ngx_chat_writer_t *writer, ngx_uint_t silent)
 static ngx_int_t
 flush(ngx_chat_writer_t *writer)
 {
-    size_t     limit = writer->decided ? writer->max : NGX_CHAT_WRITER_WAITS;
-    ngx_uint_t failed =
-        writer->bytes.failed || writer->store->state == CHAT_STORE_UNAVAILABLE;
+    ngx_uint_t failed = writer->store->state == CHAT_STORE_UNAVAILABLE;
 
     if (writer->decided && !failed) {
         write_entries(writer, 0);
     }
 
-    if (failed || waiting(writer).len > limit) {
+    if (failed || writer->bytes.failed
+        || waiting(writer).len > NGX_CHAT_WRITER_WAITS)
+    {
         clear(writer);
         return NGX_DECLINED;
     }
@@ -346,7 +356,9 @@ on_silence(ngx_event_t *ev)
 {
     ngx_chat_writer_t *writer = ev->data;
 
-    if (!writer->over) {
+    if (writer->ctx == NULL) {
+        clear(writer); /* the store does not reply */
+    } else if (!writer->over) {
         write_entries(writer, 1);
     }
 }
@@ -537,6 +549,7 @@ close_writer(ngx_chat_ctx_t *ctx)
 
     writer->ctx = NULL;
     ctx->writer = NULL;
+    arm_silence(writer);
     end_if_written(writer);
 }
 

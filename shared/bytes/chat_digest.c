@@ -6,7 +6,9 @@
  * and can fail. A wrong digest could make two tenants one.
  */
 
+#ifndef OPENSSL_SUPPRESS_DEPRECATED
 #define OPENSSL_SUPPRESS_DEPRECATED
+#endif
 
 #include "bytes/chat_digest.h"
 

@@ -118,7 +118,7 @@ struct chat_store_s {
      * above all that were put. The bytes are copied. op (NULL: none) is under
      * way until the piece is in the store, or lost (not CHAT_OK), if the store
      * may reorder pieces: the producer appends the next one after that. Other
-     * stores use op only for a piece that is lost.
+     * stores need not use op.
      * last: it is the end, nothing comes after it. What lies before keep may
      * be forgotten. ttl (seconds) counts from the last append, for the facts
      * too. Notifies as a join that added something. A store without room

@@ -120,7 +120,7 @@ pass_events(chat_stream_t *stream, chat_str_t bytes, int in_input,
         return;
     }
 
-    if (n != 0) {
+    if (n != 0 && !chat_count_is_inside(&stream->number.count)) {
         chat_number_events(&stream->number, bytes, ends, n,
                            &stream->output.own);
     } else if (!stream->info.foreign) {

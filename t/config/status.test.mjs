@@ -152,7 +152,7 @@ live('dropped replays and injected results are counted', async (t) => {
 
 
 live('every kind of event is counted', async (t) => {
-  const scene = await shown(t, 'openai_chat', { hold: '1s', strict: false,
+  const scene = await shown(t, 'openai_chat', { hold: '3s', strict: false,
     location: 'chat_record off; chat_limits body=8k;' });
   const since = async () => {
     const { events, counters } = await statusOf(scene.n);

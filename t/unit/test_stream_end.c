@@ -426,10 +426,38 @@ events_are_numbered(void **state)
 }
 
 
+#define TEXT_FRAME(lines, text, end)                                  \
+    lines "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\"," \
+          "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" text  \
+          "\"},\"finish_reason\":null}]}" end
+
+/* A frame that CR may end: what follows is of a known form, or a LF. */
+static void
+an_event_behind_a_lone_cr_has_its_own_number(void **state)
+{
+    (void) state;
+    stream_begin(&s, "openai_chat", NULL);
+    s.conf.number = chat_cstr("abc");
+
+    stream_expect(
+        &s,
+        TEXT_FRAME("", "a", "\n\n") TEXT_FRAME("", "b", "\n\n")
+            TEXT_FRAME("", "c", "\n\n") TEXT_FRAME("", "d", "\r\n\r")
+                TEXT_FRAME("", "e", "\n\n") CHAT_CHUNK("{}", "\"stop\""),
+        TEXT_FRAME("id: abc-1\n", "a", "\n\n") TEXT_FRAME(
+            "id: abc-2\n", "b", "\n\n") TEXT_FRAME("id: abc-3\n", "c", "\n\n")
+            TEXT_FRAME("id: abc-4\n", "d", "\r\n\r")
+                TEXT_FRAME("id: abc-5\n", "e",
+                           "\n\n") "id: abc-6\n" CHAT_CHUNK("{}", "\"stop\""));
+    stream_end(&s);
+}
+
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_event_behind_a_lone_cr_has_its_own_number),
         cmocka_unit_test(s71_eof_without_a_terminal_event),
         cmocka_unit_test(s71_half_open_calls_are_closed_for_the_client),
         cmocka_unit_test(s71_a_dry_run_adds_no_event),
