@@ -85,7 +85,7 @@ function server(upstream, module, store) {
     proxy_http_version 1.1; proxy_set_header Connection "";
     proxy_buffering off; client_body_buffer_size ${buffer};
     keepalive_requests 1000000; }`;
-  return nginx(context, { module, store, connects: module, level: 'warn',
+  return nginx(context, { module, store, connects: false, level: 'warn',
     locations, http: `access_log off; ${module ? 'chat_tenant bench;' : ''}
       upstream source { server 127.0.0.1:${upstream}; keepalive 64;
         keepalive_requests 1000000; }` });
