@@ -309,7 +309,7 @@ flush(ngx_chat_writer_t *writer)
 }
 
 
-/* Ends a writer whose request is over, once all is in the store. */
+/* After the end of its request: ends the writer once all is in the store. */
 static void
 end_if_written(ngx_chat_writer_t *writer)
 {

@@ -55,8 +55,7 @@ on_body(ngx_http_request_t *r)
 static void
 warn_unknown(ngx_http_request_t *r, const ngx_str_t *value)
 {
-    u_char     text[32];
-    size_t     len;
+    u_char     text[32], *end;
     uint32_t   hash = ngx_crc32_long(value->data, value->len) | 1;
     uint32_t  *known = ngx_chat_worker(r)->unknown;
     ngx_uint_t i = 0;
@@ -71,16 +70,13 @@ warn_unknown(ngx_http_request_t *r, const ngx_str_t *value)
 
     known[i] = hash;
 
-    for (len = 0; len < value->len && len < sizeof(text); len++) {
-        text[len] = value->data[len] > ' ' && value->data[len] < 0x7f
-                        ? value->data[len]
-                        : '?';
-    }
+    end = ngx_chat_log_text(text, chat_str(value->data, value->len),
+                            sizeof(text));
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                   "chat: unknown dialect \"%*s\" in \"chat\", it counts as "
                   "off",
-                  len, text);
+                  (size_t) (end - text), text);
 }
 
 

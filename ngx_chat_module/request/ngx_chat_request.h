@@ -190,6 +190,12 @@ void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
 /* chat_store_t's lost(): live attempts join again what they have put. */
 void ngx_chat_attempts_rejoin(chat_store_t *store, int all);
 
+/*
+ * Writes at most so many bytes of the text at p, with "?" for those that may
+ * not be in a line of the log; returns their end.
+ */
+u_char *ngx_chat_log_text(u_char *p, chat_str_t text, size_t most);
+
 #define NGX_CHAT_LOG_ID 12 /* bytes of an id in a line of the log */
 
 /*

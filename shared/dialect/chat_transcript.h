@@ -257,9 +257,9 @@ chat_rc_e chat_transcript_splice(const chat_transcript_form_t *form,
                                  chat_edits_t *edits);
 
 /*
- * Sets rq->transcript of a continuation: two bodies of one batch, whose name
- * is the key, have the same one if their messages before the step that they
- * answer are the same by value. Of a chained body it says nothing: the chain
+ * Sets rq->transcript of a continuation. key is the name of its batch. Two
+ * bodies of one batch have the same transcript if their messages before the
+ * step that they answer are the same by value. Of a chained body it says nothing: the chain
  * names its transcript. CHAT_ERROR without memory.
  */
 chat_rc_e chat_transcript_digest(const chat_transcript_form_t *form,

@@ -191,7 +191,7 @@ size_t
 chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                 chat_event_t *event, size_t *frames)
 {
-    size_t             i, n = 0, len = 0, which = forms->last;
+    size_t             i, n = 0, len = 0, most = *frames, which = forms->last;
     chat_str_t         raw;
     chat_form_t       *form = NULL;
     chat_form_values_t values, found = { { 0, 0 }, { 0, 0 } };
@@ -216,9 +216,9 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
         take_number(forms, form, raw, values.number);
         len += n;
         forms->ends[(*frames)++] = len;
-        n = form->call == NULL && *frames < CHAT_FORM_RUN ? match(
+        n = form->call == NULL && *frames < most ? match(
                 form, chat_str(input.data + len, input.len - len), &found)
-                                                          : 0;
+                                                 : 0;
     } while (n != 0);
 
     say(forms, form, raw, values.text, event);

@@ -609,7 +609,7 @@ give_up(chat_stream_t *stream, const chat_frame_t *frame)
 static chat_rc_e
 take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
 {
-    size_t        frames;
+    size_t        frames = CHAT_FORM_RUN;
     chat_event_t  event;
     chat_parsed_t parsed;
 
@@ -621,17 +621,15 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
         return CHAT_DECLINED;
     }
 
+    if (stream->quarantine.first != NULL) {
+        frames = 1; /* each counts there, however the bytes came */
+    }
+
     chat_arena_reset(stream->frame);
     bytes.len = chat_forms_read(&stream->forms, bytes, stream->conf.max_event,
                                 &event, &frames);
     if (bytes.len == 0) {
         return CHAT_DECLINED;
-    }
-
-    if (stream->quarantine.first != NULL && frames > 1) {
-        /* each frame counts in the quarantine, however the bytes came */
-        bytes.len = stream->forms.ends[0];
-        frames = 1;
     }
 
     if (frame->in_input) {

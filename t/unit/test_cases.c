@@ -168,7 +168,7 @@ run_frame(run_t *run, const chat_frame_t *frame)
     chat_events_t         events;
     chat_json_doc_t       doc;
     chat_rc_e             rc;
-    size_t                i, frames;
+    size_t                i, frames = 1;
     int                   parsed;
 
     run->number++;

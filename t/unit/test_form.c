@@ -102,6 +102,7 @@ formed(run_t *run, const char *input, size_t max)
 
     memcpy(copy, input, n);
     copy = realloc(copy, n ? n : 1);
+    run->frames = CHAT_FORM_RUN;
     len = chat_forms_read(&run->forms, chat_str(copy, n), max, &run->event,
                           &run->frames);
 

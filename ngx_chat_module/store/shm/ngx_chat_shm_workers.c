@@ -125,7 +125,7 @@ take_slot(ngx_chat_shm_t *sh, ngx_uint_t *reaped)
 
 /*
  * A write fails if the counter is full: the worker wakes anyway. This worker
- * needs no system call: its event loop runs.
+ * needs no write: its event loop runs.
  */
 static void
 wake(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_slot_t *slot)
@@ -241,10 +241,9 @@ on_wake(ngx_event_t *ev)
     ngx_chat_shm_ctx_t  *ctx = c->data;
     ngx_chat_shm_slot_t *slot = &ctx->sh->slots[ctx->slot];
 
-    while (ev->ready && read(c->fd, &count, sizeof(count)) > 0) { /* void */
+    while (read(c->fd, &count, sizeof(count)) > 0) { /* void */
     }
 
-    ev->ready = 0;
     ngx_shmtx_lock(&ctx->shpool->mutex);
     n = slot->npending;
     all = slot->all;
