@@ -309,7 +309,7 @@ flush(ngx_chat_writer_t *writer)
 }
 
 
-/* After the end of its request: ends the writer once all is in the store. */
+/* Ends the writer, once its request is over and all is in the store. */
 static void
 end_if_written(ngx_chat_writer_t *writer)
 {
