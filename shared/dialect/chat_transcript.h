@@ -259,8 +259,8 @@ chat_rc_e chat_transcript_splice(const chat_transcript_form_t *form,
 /*
  * Sets rq->transcript of a continuation. key is the name of its batch. Two
  * bodies of one batch have the same transcript if their messages before the
- * step that they answer are the same by value. Of a chained body it says nothing: the chain
- * names its transcript. CHAT_ERROR without memory.
+ * step that they answer are the same by value. Of a chained body it says
+ * nothing: the chain names its transcript. CHAT_ERROR without memory.
  */
 chat_rc_e chat_transcript_digest(const chat_transcript_form_t *form,
                                  const chat_json_doc_t        *doc,

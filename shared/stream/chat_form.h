@@ -66,7 +66,8 @@ void chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame);
  * and of at most max bytes: returns its length, and sets *event to what the
  * reader would say, OPAQUE or ARGS. 0: it is none. If the event is OPAQUE,
  * frames of that form behind it are read as well, up to *frames, which is 1 to
- * CHAT_FORM_RUN; then *frames is their number, and forms->ends has their ends. The lines of each end in LF; none is an id.
+ * CHAT_FORM_RUN; then *frames is their number, and forms->ends has their ends.
+ * The lines of each end in LF; none is an id.
  */
 size_t chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                        chat_event_t *event, size_t *frames);
