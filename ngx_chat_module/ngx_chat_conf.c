@@ -19,7 +19,6 @@
 #define NGX_CHAT_RECORD_MAX (4 * 1024 * 1024)
 #define NGX_CHAT_RECORD_TTL (10 * 60)
 #define NGX_CHAT_TTL (24 * 60 * 60 * 1000)
-#define NGX_CHAT_TTL_MOST NGX_MAX_INT32_VALUE /* stores count in 32 bits */
 #define NGX_CHAT_BODY_HINT (64 * 1024)
 
 
@@ -119,7 +118,8 @@ ngx_chat_merge_tenant(ngx_conf_t *cf, const ngx_chat_loc_conf_t *prev,
 
 /*
  * Refuses chat_results and chat_resume without chat_tenant; warns where the
- * bodies of chat requests would go through a file.
+ * bodies of chat requests would go through a file. Each message names the line
+ * of its directive, not the location's end.
  */
 static char *
 ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
@@ -130,9 +130,10 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
 
     if (conf->needs_tenant && !conf->has_tenant) {
         /* the default tenant does not prove that a client is its user */
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" in location \"%V\" needs a "
-                           "\"chat_tenant\"",
+        ngx_conf_log_error(NGX_LOG_EMERG, conf->endpoint_at, 0,
+                           "\"%V\" in location \"%V\" requires "
+                           "\"chat_tenant\": set it in \"server\" or "
+                           "\"http\", so that the chat inherits it, too",
                            conf->endpoint, &clcf->name);
         return NGX_CONF_ERROR;
     }
@@ -140,7 +141,7 @@ ngx_chat_check_location(ngx_conf_t *cf, ngx_chat_loc_conf_t *conf)
     if (conf->chat && clcf->handler != NULL
         && clcf->client_body_buffer_size < NGX_CHAT_BODY_HINT)
     {
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+        ngx_conf_log_error(NGX_LOG_WARN, conf->chat_at, 0,
                            "\"chat\" in location \"%V\": bodies larger than "
                            "\"client_body_buffer_size\" (%uz) go through a "
                            "temporary file, 1m is recommended",
@@ -161,6 +162,7 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     if (conf->chat == NGX_CONF_UNSET) {
         conf->dialect = prev->dialect;
         conf->variable = prev->variable;
+        conf->chat_at = prev->chat_at;
     }
     ngx_conf_merge_value(conf->chat, prev->chat, 0);
     ngx_conf_merge_value(conf->replay_filter, prev->replay_filter, 1);
@@ -203,6 +205,25 @@ ngx_chat_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 }
 
 
+/* Refuses a value of "chat" and lists the dialects. */
+static char *
+ngx_chat_refuse_dialect(ngx_conf_t *cf, const ngx_str_t *value)
+{
+    char                         must[256];
+    u_char                      *p, *last = (u_char *) must + sizeof(must);
+    const chat_dialect_t *const *dialect;
+
+    p = ngx_slprintf((u_char *) must, last, "off, auto, a variable or one of");
+
+    for (dialect = chat_dialects; *dialect != NULL; dialect++) {
+        p = ngx_slprintf(p, last - 1, " %s", (*dialect)->name);
+    }
+
+    *p = '\0';
+    return ngx_chat_conf_invalid(cf, value, must);
+}
+
+
 char *
 ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -226,101 +247,19 @@ ngx_chat_conf_chat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (rc == NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "unknown dialect \"%V\" in \"%V\"", &value[1],
-                           &cmd->name);
-        return NGX_CONF_ERROR;
+        return ngx_chat_refuse_dialect(cf, &value[1]);
     }
 
     lcf->chat = rc == NGX_OK;
+    lcf->chat_at = ngx_chat_conf_here(cf);
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
     mcf->used |= (ngx_uint_t) lcf->chat;
-    return NGX_CONF_OK;
+    return lcf->chat_at ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
-
-typedef enum {
-    MSEC,
-    SEC,
-    SIZE,
-    COUNT
-} unit_e;
 
 #define LOC(field) offsetof(ngx_chat_loc_conf_t, field)
-
-/* A parameter of a directive; a table of them ends with an empty name. */
-typedef struct {
-    ngx_str_t name; /* with its "=" */
-    unit_e    unit;
-    ngx_int_t least;
-    size_t    offset; /* of an integer as wide as ngx_int_t */
-} parameter_t;
-
-
-static ngx_int_t
-parse(ngx_str_t *text, unit_e unit)
-{
-    ngx_int_t time;
-
-    switch (unit) {
-    case SEC:
-        time = ngx_parse_time(text, 1);
-        return ngx_min(time, NGX_CHAT_TTL_MOST);
-
-    case MSEC:
-        return ngx_parse_time(text, 0);
-
-    case SIZE:
-        return ngx_parse_size(text);
-
-    default:
-        return ngx_atoi(text->data, text->len);
-    }
-}
-
-
-/*
- * Reads the directive's words from the i-th on, each NAME=VALUE of the table,
- * into fields of conf. must: what each must be.
- */
-static char *
-read_parameters(ngx_conf_t *cf, ngx_uint_t i, const parameter_t *table,
-                void *conf, const char *must)
-{
-    ngx_int_t         *field;
-    ngx_str_t         *word = cf->args->elts, text;
-    const parameter_t *p;
-
-    for (/* void */; i < cf->args->nelts; i++) {
-        for (p = table;
-             p->name.len != 0
-             && ngx_strncmp(word[i].data, p->name.data, p->name.len) != 0;
-             p++)
-        {
-            /* void */
-        }
-
-        if (p->name.len == 0) {
-            return ngx_chat_conf_invalid(cf, &word[i], must);
-        }
-
-        field = (ngx_int_t *) ((char *) conf + p->offset);
-        if (*field != NGX_CONF_UNSET) {
-            return ngx_chat_conf_invalid(cf, &word[i], "given only once");
-        }
-
-        text.data = word[i].data + p->name.len;
-        text.len = word[i].len - p->name.len;
-        *field = parse(&text, p->unit);
-
-        if (*field < p->least) {
-            return ngx_chat_conf_invalid(cf, &word[i], must);
-        }
-    }
-
-    return NGX_CONF_OK;
-}
 
 
 /* shm or shm:SIZE */
@@ -330,9 +269,10 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
     ssize_t    size = NGX_CHAT_SHM_DEFAULT;
     ngx_str_t *value = cf->args->elts, text;
 
-    static const parameter_t table[] = {
-        { ngx_string("ttl="), MSEC, 1, offsetof(ngx_chat_main_conf_t, ttl) },
-        { ngx_null_string, COUNT, 0, 0 },
+    static const ngx_chat_parameter_t table[] = {
+        { ngx_string("ttl="), NGX_CHAT_MSEC, 1,
+          offsetof(ngx_chat_main_conf_t, ttl) },
+        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
     };
 
     if (value[1].len > 3) {
@@ -347,34 +287,25 @@ ngx_chat_conf_shm(ngx_conf_t *cf, ngx_chat_main_conf_t *mcf)
     }
 
     mcf->shm_size = (size_t) size;
-    return read_parameters(cf, 2, table, mcf,
-                           "ttl=TIME above 0, the only parameter of shm");
+    return ngx_chat_conf_parameters(
+        cf, 2, table, mcf, "ttl=TIME above 0, the only parameter of shm");
 }
 
 
 char *
 ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char                *colon;
-    ngx_str_t             *value = cf->args->elts, text;
+    ngx_str_t             *value = cf->args->elts;
     ngx_chat_main_conf_t  *mcf = conf;
     ngx_chat_redis_conf_t *redis;
 
-    if (mcf->has_store) {
+    if (mcf->store_at != NULL) {
         return "is duplicate";
     }
 
-    mcf->has_store = 1;
-
-    if (ngx_chat_redis_is_url(&value[1])) {
-        redis = ngx_chat_redis_conf_read(cf);
-        if (redis == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        mcf->redis = redis;
-        mcf->ttl = redis->ttl;
-        return NGX_CONF_OK;
+    mcf->store_at = ngx_chat_conf_here(cf);
+    if (mcf->store_at == NULL) {
+        return NGX_CONF_ERROR;
     }
 
     if (ngx_strcmp(value[1].data, "shm") == 0
@@ -383,18 +314,14 @@ ngx_chat_conf_store(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return ngx_chat_conf_shm(cf, mcf);
     }
 
-    /* the rest of an address may be a password */
-    text = value[1];
-    colon = ngx_strlchr(text.data, text.data + text.len, ':');
-    text.len = colon ? (size_t) (colon - text.data) : text.len;
+    redis = ngx_chat_redis_conf_read(cf);
+    if (redis == NULL) {
+        return NGX_CONF_ERROR;
+    }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "the store \"%V\" in \"%V\" is not supported, it "
-                       "must be shm, shm:SIZE, redis://..., rediss://..., "
-                       "redis+sentinel://..., redis+cluster://... or "
-                       "unix:PATH",
-                       &text, &cmd->name);
-    return NGX_CONF_ERROR;
+    mcf->redis = redis;
+    mcf->ttl = redis->ttl;
+    return NGX_CONF_OK;
 }
 
 
@@ -407,7 +334,7 @@ ngx_chat_conf_store_init(ngx_conf_t *cf)
     ngx_conf_init_msec_value(mcf->ttl, NGX_CHAT_TTL);
 
     if (mcf->redis != NULL) {
-        return ngx_chat_redis_conf_init(cf, mcf->redis);
+        return ngx_chat_redis_conf_init(mcf->store_at, mcf->redis);
     }
 
     mcf->zone = ngx_chat_store_shm_add(
@@ -446,54 +373,41 @@ ngx_chat_conf_tenant(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 char *
 ngx_chat_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_str_t           *value = cf->args->elts;
-    ngx_chat_loc_conf_t *lcf = conf;
+    char *rc;
 
-    static const parameter_t table[] = {
-        { ngx_string("grace="), MSEC, 0, LOC(grace) },
-        { ngx_string("heartbeat="), MSEC, 1, LOC(heartbeat) },
-        { ngx_null_string, COUNT, 0, 0 },
+    static const ngx_chat_parameter_t table[] = {
+        { ngx_string("grace="), NGX_CHAT_MSEC, 0, LOC(grace) },
+        { ngx_string("heartbeat="), NGX_CHAT_MSEC, 1, LOC(heartbeat) },
+        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
     };
 
-    if (lcf->hold != NGX_CONF_UNSET_MSEC) {
-        return "is duplicate";
+    rc = ngx_chat_conf_enum(cf, cmd, conf);
+    if (rc != NGX_CONF_OK) {
+        return rc;
     }
 
-    if (ngx_strcmp(value[1].data, "off") == 0) {
-        lcf->hold = NGX_CHAT_HOLD_OFF;
-
-    } else if (ngx_strcmp(value[1].data, "auto") == 0) {
-        lcf->hold = NGX_CHAT_HOLD_AUTO;
-
-    } else {
-        lcf->hold = (ngx_msec_t) ngx_parse_time(&value[1], 0);
-
-        if (lcf->hold == (ngx_msec_t) NGX_ERROR) {
-            return ngx_chat_conf_invalid(cf, &value[1], "off, auto or a time");
-        }
-    }
-
-    return read_parameters(cf, 2, table, conf,
-                           "grace=TIME, or heartbeat=TIME above 0");
+    return ngx_chat_conf_parameters(cf, 2, table, conf,
+                                    "grace=TIME, or heartbeat=TIME above 0");
 }
 
 
 char *
 ngx_chat_conf_limits(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    static const parameter_t table[] = {
-        { ngx_string("body="), SIZE, 1, LOC(max_body) },
-        { ngx_string("event="), SIZE, 1, LOC(max_event) },
-        { ngx_string("calls="), COUNT, 1, LOC(max_calls) },
-        { ngx_string("result="), SIZE, 1, LOC(max_result) },
-        { ngx_string("held="), COUNT, 1, LOC(max_held) },
-        { ngx_string("held_bytes="), SIZE, 1, LOC(max_held_bytes) },
-        { ngx_null_string, COUNT, 0, 0 },
+    static const ngx_chat_parameter_t table[] = {
+        { ngx_string("body="), NGX_CHAT_SIZE, 1, LOC(max_body) },
+        { ngx_string("event="), NGX_CHAT_SIZE, 1, LOC(max_event) },
+        { ngx_string("calls="), NGX_CHAT_COUNT, 1, LOC(max_calls) },
+        { ngx_string("result="), NGX_CHAT_SIZE, 1, LOC(max_result) },
+        { ngx_string("held="), NGX_CHAT_COUNT, 1, LOC(max_held) },
+        { ngx_string("held_bytes="), NGX_CHAT_SIZE, 1, LOC(max_held_bytes) },
+        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
     };
 
-    return read_parameters(cf, 1, table, conf,
-                           "body=SIZE, event=SIZE, calls=N, result=SIZE, "
-                           "held=N or held_bytes=SIZE, above 0");
+    return ngx_chat_conf_parameters(
+        cf, 1, table, conf,
+        "body=SIZE, event=SIZE, calls=N, result=SIZE, "
+        "held=N or held_bytes=SIZE, above 0");
 }
 
 
@@ -522,8 +436,8 @@ ngx_chat_conf_tool_regex(ngx_conf_t *cf, ngx_command_t *cmd,
     tool->regex = rc.regex;
     return NGX_CONF_OK;
 #else
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" requires PCRE library",
-                       &cmd->name);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%V\" requires an NGINX built with PCRE", &cmd->name);
     return NGX_CONF_ERROR;
 #endif
 }
@@ -562,13 +476,17 @@ ngx_chat_conf_tool(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* As NGINX's own, but the refusal names the directive and the choice. */
+/*
+ * As NGINX's own, but the refusal names the directive and the choice. A choice
+ * that begins with a capital stands for a time of at least its value.
+ */
 char *
 ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char             choice[128] = "one of: ";
     u_char          *p = (u_char *) choice + 8, *first = p;
     ngx_uint_t      *field = (ngx_uint_t *) ((char *) conf + cmd->offset);
+    ngx_int_t        time;
     ngx_str_t       *value = cf->args->elts;
     ngx_conf_enum_t *e;
 
@@ -582,6 +500,15 @@ ngx_chat_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         {
             *field = e->value;
             return NGX_CONF_OK;
+        }
+
+        if (e->name.data[0] < 'a') {
+            time = ngx_parse_time(&value[1], 0);
+
+            if (time != NGX_ERROR && time >= (ngx_int_t) e->value) {
+                *field = time;
+                return NGX_CONF_OK;
+            }
         }
 
         p = ngx_slprintf(p, (u_char *) choice + sizeof(choice) - 1, "%s%V",
@@ -599,10 +526,11 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_chat_loc_conf_t  *lcf = conf;
     ngx_chat_main_conf_t *mcf;
 
-    static const parameter_t table[] = {
-        { ngx_string("max="), SIZE, NGX_CHAT_RECORD_LEAST, LOC(record_max) },
-        { ngx_string("ttl="), SEC, 1, LOC(record_ttl) },
-        { ngx_null_string, COUNT, 0, 0 },
+    static const ngx_chat_parameter_t table[] = {
+        { ngx_string("max="), NGX_CHAT_SIZE, NGX_CHAT_RECORD_LEAST,
+          LOC(record_max) },
+        { ngx_string("ttl="), NGX_CHAT_SEC, 1, LOC(record_ttl) },
+        { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
     };
 
     rc = ngx_chat_conf_enum(cf, cmd, conf);
@@ -615,7 +543,8 @@ ngx_chat_conf_record(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         mcf->recorded = 1;
     }
 
-    return read_parameters(cf, 2, table, conf,
-                           "max=SIZE of at least 64k or ttl=TIME of at least "
-                           "1s");
+    return ngx_chat_conf_parameters(
+        cf, 2, table, conf,
+        "max=SIZE of at least 64k or ttl=TIME of at least "
+        "1s");
 }

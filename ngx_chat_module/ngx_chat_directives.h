@@ -1,8 +1,7 @@
 /*
  * ngx_chat_directives.h: what the root's files share: directives, variables.
  *
- * The setters of chat_results, chat_resume, chat_status and chat_stall are in
- * the folders that implement them.
+ * The setters of chat_results, chat_resume and chat_status are in endpoint/.
  */
 
 #ifndef NGX_CHAT_DIRECTIVES_H

@@ -26,6 +26,19 @@ static ngx_int_t ngx_chat_init_process(ngx_cycle_t *cycle);
 static void      ngx_chat_exit_process(ngx_cycle_t *cycle);
 
 
+static ngx_conf_enum_t ngx_chat_hold_values[] = {
+    { ngx_string("off"), NGX_CHAT_HOLD_OFF },
+    { ngx_string("auto"), NGX_CHAT_HOLD_AUTO },
+    { ngx_string("TIME"), 0 },
+    { ngx_null_string, 0 }
+};
+
+static ngx_conf_enum_t ngx_chat_stall_values[] = {
+    { ngx_string("off"), 0 },
+    { ngx_string("TIME above 0"), 1 },
+    { ngx_null_string, 0 }
+};
+
 static ngx_conf_enum_t ngx_chat_repair_values[] = {
     { ngx_string("off"), NGX_CHAT_REPAIR_OFF },
     { ngx_string("settled"), NGX_CHAT_REPAIR_SETTLED },
@@ -69,15 +82,15 @@ static ngx_command_t ngx_chat_commands[] = {
     NGX_CHAT_LOC("chat_replay_filter", NGX_CONF_FLAG, ngx_conf_set_flag_slot,
                  replay_filter, NULL),
     NGX_CHAT_LOC("chat_hold", NGX_CONF_TAKE123, ngx_chat_conf_hold, hold,
-                 NULL),
+                 ngx_chat_hold_values),
     NGX_CHAT_LOC("chat_repair", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  repair, ngx_chat_repair_values),
     NGX_CHAT_LOC("chat_record", NGX_CONF_TAKE123, ngx_chat_conf_record, record,
                  ngx_chat_record_values),
     NGX_CHAT_LOC("chat_store_failure", NGX_CONF_TAKE1, ngx_chat_conf_enum,
                  failure, ngx_chat_failure_values),
-    NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_stall, stall,
-                 NULL),
+    NGX_CHAT_LOC("chat_stall", NGX_CONF_TAKE1, ngx_chat_conf_enum, stall,
+                 ngx_chat_stall_values),
     NGX_CHAT_LOC("chat_tool", NGX_CONF_TAKE2, ngx_chat_conf_tool, tools,
                  NULL),
     { ngx_string("chat_limits"), NGX_CHAT_ANYWHERE | NGX_CONF_1MORE,
@@ -155,9 +168,10 @@ ngx_chat_postconfiguration(ngx_conf_t *cf)
         return NGX_OK;
     }
 
-    if (mcf->resumes && !mcf->recorded) {
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"chat_resume\" requires \"chat_record on\"");
+    if (mcf->resume_at != NULL && !mcf->recorded) {
+        ngx_conf_log_error(NGX_LOG_WARN, mcf->resume_at, 0,
+                           "\"chat_resume\" finds no recordings: set "
+                           "\"chat_record on\" in the location of the chat");
     }
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);

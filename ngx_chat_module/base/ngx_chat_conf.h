@@ -60,18 +60,36 @@ typedef struct {
 } ngx_chat_worker_t;
 
 typedef struct {
-    ngx_uint_t        used;      /* chat is on somewhere */
-    ngx_uint_t        has_store; /* chat_store was given */
+    ngx_uint_t        used;     /* chat is on somewhere */
+    ngx_conf_t       *store_at; /* chat_store, or NULL */
     size_t            shm_size;
     ngx_msec_t        ttl;       /* of batches */
     ngx_int_t         max_calls; /* the largest of all locations */
     void             *zone;
-    void             *redis;   /* ngx_chat_redis_conf_t; NULL: shared memory */
-    ngx_uint_t        resumes; /* chat_resume is somewhere */
-    ngx_uint_t        recorded; /* chat_record on is */
-    ngx_uint_t        status;   /* chat_status is */
+    void             *redis; /* ngx_chat_redis_conf_t; NULL: shared memory */
+    ngx_conf_t       *resume_at; /* the last chat_resume, or NULL */
+    ngx_uint_t        recorded;  /* chat_record on is */
+    ngx_uint_t        status;    /* chat_status is */
     ngx_chat_worker_t worker;
 } ngx_chat_main_conf_t;
+
+/* The value of a parameter, and its field. */
+typedef enum {
+    NGX_CHAT_MSEC,
+    NGX_CHAT_SEC,
+    NGX_CHAT_SIZE,
+    NGX_CHAT_COUNT,
+    NGX_CHAT_FLAG, /* on or off */
+    NGX_CHAT_TEXT  /* ngx_str_t; the others are as wide as ngx_int_t */
+} ngx_chat_unit_e;
+
+/* A parameter of a directive; a table of them ends with an empty name. */
+typedef struct {
+    ngx_str_t       name; /* with its "=" */
+    ngx_chat_unit_e unit;
+    ngx_int_t       least; /* of a text: its length */
+    size_t          offset;
+} ngx_chat_parameter_t;
 
 typedef struct {
 #if (NGX_PCRE)
@@ -84,13 +102,15 @@ typedef struct {
     ngx_flag_t                chat;
     const chat_dialect_t     *dialect;  /* NULL: any */
     ngx_http_complex_value_t *variable; /* chat for each request, or NULL */
+    ngx_conf_t               *chat_at;  /* "chat", or NULL */
     ngx_http_complex_value_t *conversation;
     ngx_http_complex_value_t *tenant;
     ngx_http_complex_value_t *scope;      /* of the same chat_tenant */
     ngx_uint_t                has_tenant; /* chat_tenant was given */
-    ngx_str_t *endpoint; /* chat_results, chat_resume, chat_status; or NULL */
-    ngx_uint_t needs_tenant;           /* the endpoint does */
-    ngx_http_complex_value_t *resume;  /* chat_resume: the conversation */
+    ngx_str_t  *endpoint; /* chat_results, chat_resume, chat_status; or NULL */
+    ngx_conf_t *endpoint_at;           /* that directive, or NULL */
+    ngx_uint_t  needs_tenant;          /* the endpoint does */
+    ngx_http_complex_value_t *resume;  /* chat_resume: conversation */
     ngx_uint_t                running; /* chat_resume: only running streams */
     ngx_flag_t                replay_filter;
     ngx_msec_t                hold;
@@ -122,11 +142,27 @@ typedef struct {
 /* ngx_chat_value.c */
 
 /*
+ * Remembers the directive that is being read: a copy of cf, in its pool, with
+ * which ngx_conf_log_error() names that file and line later. NULL: no memory.
+ */
+ngx_conf_t *ngx_chat_conf_here(const ngx_conf_t *cf);
+
+/*
  * Refuses a value of the directive that is being read, with "must" as what it
- * must be. Returns NGX_CONF_ERROR.
+ * must be. value NULL: not to be printed. Returns NGX_CONF_ERROR.
  */
 char *ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value,
                             const char *must);
+
+/*
+ * Reads the directive's words from the i-th on, each NAME=VALUE of the table,
+ * into fields of conf. must: what each must be, for the refusal. A word that
+ * is none of them is not printed: in chat_store it may be a password. Returns
+ * NGX_CONF_OK or NGX_CONF_ERROR.
+ */
+char *ngx_chat_conf_parameters(ngx_conf_t *cf, ngx_uint_t i,
+                               const ngx_chat_parameter_t *table, void *conf,
+                               const char *must);
 
 /*
  * Reads a value of "chat" without variables. *dialect NULL: any; NGX_DECLINED:

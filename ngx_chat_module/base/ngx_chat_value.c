@@ -12,6 +12,8 @@
 
 #include "base/ngx_chat_ctx.h"
 
+#define NGX_CHAT_SEC_MOST NGX_MAX_INT32_VALUE /* stores count in 32 bits */
+
 
 ngx_int_t
 ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
@@ -39,15 +41,125 @@ ngx_chat_value(ngx_http_request_t *r, ngx_http_complex_value_t *of,
 }
 
 
+ngx_conf_t *
+ngx_chat_conf_here(const ngx_conf_t *cf)
+{
+    struct {
+        ngx_conf_t      conf;
+        ngx_conf_file_t file;
+    } * here;
+
+    here = ngx_palloc(cf->pool, sizeof(*here));
+    if (here == NULL) {
+        return NULL;
+    }
+
+    here->conf = *cf;
+    here->file = *cf->conf_file;
+    here->conf.conf_file = &here->file;
+    return &here->conf;
+}
+
+
 char *
 ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value, const char *must)
 {
     ngx_str_t *directive = cf->args->elts;
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid value \"%V\" in \"%V\", it must be %s", value,
-                       directive, must);
+    if (value != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" in \"%V\", it must be %s",
+                           value, directive, must);
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter in \"%V\", it must be %s",
+                           directive, must);
+    }
+
     return NGX_CONF_ERROR;
+}
+
+
+/* Reads an integer; NGX_ERROR: it is invalid. */
+static ngx_int_t
+parse(ngx_str_t *text, ngx_chat_unit_e unit)
+{
+    ngx_int_t time;
+
+    switch (unit) {
+    case NGX_CHAT_SEC:
+        time = ngx_parse_time(text, 1);
+        return ngx_min(time, NGX_CHAT_SEC_MOST);
+
+    case NGX_CHAT_MSEC:
+        return ngx_parse_time(text, 0);
+
+    case NGX_CHAT_SIZE:
+        return ngx_parse_size(text);
+
+    case NGX_CHAT_FLAG:
+        return ngx_strcmp(text->data, "on") == 0    ? 1
+               : ngx_strcmp(text->data, "off") == 0 ? 0
+                                                    : NGX_ERROR;
+
+    default:
+        return ngx_atoi(text->data, text->len);
+    }
+}
+
+
+/* Reads a parameter's value. The text lives as long as the configuration. */
+static char *
+read_parameter(ngx_conf_t *cf, const ngx_str_t *word,
+               const ngx_chat_parameter_t *p, void *conf, const char *must)
+{
+    ngx_int_t least, *number = (ngx_int_t *) ((char *) conf + p->offset);
+    ngx_str_t text, *string = (ngx_str_t *) number;
+
+    text.data = word->data + p->name.len;
+    text.len = word->len - p->name.len;
+
+    if (p->unit == NGX_CHAT_TEXT ? string->len != 0
+                                 : *number != NGX_CONF_UNSET) {
+        return ngx_chat_conf_invalid(cf, word, "given only once");
+    }
+
+    if (p->unit == NGX_CHAT_TEXT) {
+        *string = text;
+        least = (ngx_int_t) text.len;
+    } else {
+        *number = parse(&text, p->unit);
+        least = *number;
+    }
+
+    return least < p->least ? ngx_chat_conf_invalid(cf, word, must)
+                            : NGX_CONF_OK;
+}
+
+
+char *
+ngx_chat_conf_parameters(ngx_conf_t *cf, ngx_uint_t i,
+                         const ngx_chat_parameter_t *table, void *conf,
+                         const char *must)
+{
+    char                       *rc = NGX_CONF_OK;
+    ngx_str_t                  *word = cf->args->elts;
+    const ngx_chat_parameter_t *p;
+
+    for (/* void */; i < cf->args->nelts && rc == NGX_CONF_OK; i++) {
+        for (p = table;
+             p->name.len != 0
+             && ngx_strncmp(word[i].data, p->name.data, p->name.len) != 0;
+             p++)
+        {
+            /* void */
+        }
+
+        rc = p->name.len ? read_parameter(cf, &word[i], p, conf, must)
+                         : ngx_chat_conf_invalid(cf, NULL, must);
+    }
+
+    return rc;
 }
 
 

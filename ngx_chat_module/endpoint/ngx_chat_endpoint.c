@@ -34,9 +34,10 @@ ngx_chat_endpoint_set(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     conf->endpoint = &cmd->name;
+    conf->endpoint_at = ngx_chat_conf_here(cf);
     clcf->handler = handler;
     mcf->used = 1;
-    return NGX_CONF_OK;
+    return conf->endpoint_at ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

@@ -710,7 +710,7 @@ ngx_chat_conf_resume(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_chat_module);
-    mcf->resumes = 1;
+    mcf->resume_at = lcf->endpoint_at;
     lcf->needs_tenant = 1;
     lcf->running = cf->args->nelts == 3;
     slot.offset = offsetof(ngx_chat_loc_conf_t, resume);

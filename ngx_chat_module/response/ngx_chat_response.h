@@ -16,7 +16,6 @@
 
 /* ngx_chat_upstream.c */
 
-char *ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* The silence of the stream is bounded no more; safe at any time. */
 void ngx_chat_stall_end(ngx_chat_ctx_t *ctx);

@@ -23,31 +23,6 @@
 #define NGX_CHAT_UPSTREAM_BURST (128 * 1024)
 
 
-char *
-ngx_chat_conf_stall(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_int_t            msec = 0;
-    ngx_str_t           *value = cf->args->elts;
-    ngx_chat_loc_conf_t *lcf = conf;
-
-    if (lcf->stall != NGX_CONF_UNSET_MSEC) {
-        return "is duplicate";
-    }
-
-    if (ngx_strcmp(value[1].data, "off") != 0) {
-        msec = ngx_parse_time(&value[1], 0);
-
-        if (msec == NGX_ERROR || msec == 0) {
-            return ngx_chat_conf_invalid(cf, &value[1],
-                                         "off or a time above 0");
-        }
-    }
-
-    lcf->stall = (ngx_msec_t) msec;
-    return NGX_CONF_OK;
-}
-
-
 /* Ends the upstream, which must have a stream that the core reads. */
 static ngx_int_t
 break_upstream(ngx_chat_ctx_t *ctx, const char *reason)

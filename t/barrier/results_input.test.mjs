@@ -198,7 +198,7 @@ live('s107: nginx -t: chat_results without chat_tenant fails', async () => {
     const { ok: got, output } = await at(lines ?? '', more);
     assert.equal(got, ok, output);
     assert.match(output, ok ? /successful/
-      : /"chat_results" in location "\/results" needs a "chat_tenant"/);
+      : /"chat_results" in location "\/results" requires "chat_tenant"/);
   }
   const twice = await at('chat_tenant x;', 'chat_results;');
   assert.match(twice.output, /"chat_results" directive is duplicate/);

@@ -8,10 +8,12 @@
  * Suite: asan.
  */
 import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { nginx, nginxTest, post, unbuilt } from '../lib/harness.mjs';
 import { dialects, names, newCalls } from '../lib/dialects.mjs';
 import { provider, sse } from '../lib/provider.mjs';
+import { newFolder } from '../lib/wait.mjs';
 
 const live = (name, play) => test(name, { skip: unbuilt }, play);
 
@@ -29,10 +31,11 @@ async function refused(line, words, more) {
 
 const emerg = (value) => new RegExp(`\\[emerg\\].*invalid.*(${value})?.* in `);
 
-/* A wrong parameter of chat_limits, and its refusal. */
-const limit = (word) => [`chat_limits ${word}`, new RegExp(`invalid value "${
-  word}" in "chat_limits", it must be body=SIZE, event=SIZE, calls=N, `
-  + 'result=SIZE, held=N or held_bytes=SIZE, above 0 in .*:\\d+')];
+/* A wrong value in chat_limits, and its refusal; named: it is printed. */
+const limit = (word, named) => [`chat_limits ${word}`, new RegExp(`invalid ${
+  named ? `value "${word}"` : 'parameter'} in "chat_limits", it must be `
+  + 'body=SIZE, event=SIZE, calls=N, result=SIZE, held=N or '
+  + 'held_bytes=SIZE, above 0 in .*:\\d+')];
 
 const good = [
   'chat_conversation $http_x_conversation', 'chat_conversation ""',
@@ -53,32 +56,34 @@ const good = [
 const bad = [
   ['chat_replay_filter id', /"id" .*"on" or "off"/],
   ['chat_tenant a b', /"b" .*scope=VALUE/],
-  ['chat_hold forever', /"forever" .*off, auto or a time/],
+  ['chat_hold forever', /"forever" .*one of: off, auto, TIME/],
   ['chat_hold -1', emerg('-1')],
   ['chat_hold 1x', emerg('1x')],
-  ['chat_hold grace=3s', /"grace=3s" .*off, auto or a time/],
+  ['chat_hold grace=3s', /"grace=3s" .*one of: off, auto, TIME/],
   ['chat_hold auto grace=soon', /"grace=soon" .*be grace=TIME/],
   ['chat_hold auto grace=-3s', /"grace=-3s" .*be grace=TIME/],
   ['chat_hold auto heartbeat=', /"heartbeat=" .*heartbeat=TIME above 0/],
   ['chat_hold 5s heartbeat=0', /"heartbeat=0" .*heartbeat=TIME above 0/],
-  ['chat_hold 5s colour=red', /"colour=red" .*be grace=TIME, or heartbeat/],
+  ['chat_hold 5s colour=red', /invalid parameter .*grace=TIME, or heartbeat/],
   ['chat_hold 5s grace=1s grace=2s', /"grace=2s" .*given only once/],
   ['chat_record never', /"never" .*one of: off, auto, on/],
   ['chat_record on max=63k', /"max=63k" .*max=SIZE of at least 64k/],
   ['chat_record on ttl=0', /"ttl=0" .*ttl=TIME of at least 1s/],
   ['chat_record on ttl=1s ttl=1s', /"ttl=1s" .*given only once/],
   ['chat_repair on', /"on" .*off, settled, all/],
-  ['chat_stall 0', /above 0/], ['chat_stall soon', /off or a time/],
+  ['chat_stall 0', /"0" .*one of: off, TIME above 0/],
+  ['chat_stall auto', /one of: off, TIME/],
   ['chat_tool ^a both', /"both" .*client or provider/],
   ['chat_tool "(unclosed" client', /pcre2?_compile|unclosed/],
   ['chat_tool ^a', /number of arguments/],
   ['chat_tool ^a client provider', /number of arguments/],
   ...['body', 'event', 'result', 'held_bytes'].flatMap((name) =>
     ['0', 'many', '-1', '', '99999999999999999999'].map((value) =>
-      limit(`${name}=${value}`))),
+      limit(`${name}=${value}`, true))),
   ...['calls', 'held'].flatMap((name) =>
-    ['0', 'few', '-1', '', '1k'].map((value) => limit(`${name}=${value}`))),
-  ...['8m', 'body', 'bodies=1m', 'Body=1m'].map(limit),
+    ['0', 'few', '-1', '', '1k'].map((value) =>
+      limit(`${name}=${value}`, true))),
+  ...['8m', 'body', 'bodies=1m', 'Body=1m'].map((word) => limit(word)),
   ['chat_limits calls=2 held=2 calls=2', /"calls=2" .*given only once/],
   ['chat_dry_run yes', /"on" or "off"/]];
 
@@ -157,7 +162,7 @@ live('the dialect', async () => {
     assert.ok(!ok, chat);
     assert.match(output, chat === 'a b' ? /number of arguments in "chat"/
       : chat === '$none' ? /unknown "none" variable/
-        : /unknown dialect ".*" in "chat" in .*:\d+/);
+        : /value ".*" in "chat", it must be off, auto, a .* gemini in .*:\d+/);
   }
 });
 
@@ -177,7 +182,7 @@ live('the store', async () => {
     'ttl=0': /"ttl=0" .*ttl=TIME above 0/,
     'ttl=never': /"ttl=never" .*ttl=TIME above 0/,
     'ttl=1s ttl=1s': /"ttl=1s" .*given only once/,
-    'ttl=1s size=2m': /"size=2m" .*the only parameter of shm/ };
+    'ttl=1s size=2m': /invalid parameter .*the only parameter of shm/ };
   for (const [words, why] of Object.entries(wrong)) {
     const { ok, output } = await nginxTest({ store: `shm:1m ${words}` });
     assert.ok(!ok, words);
@@ -208,23 +213,25 @@ live('the store in Redis', async () => {
     'redis://user:secret@127.0.0.1/many': /database|db/,
     'redis://user:secret@127.0.0.1 timeout=0': /timeout/,
     'redis://user:secret@127.0.0.1 timeout=soon': /timeout/,
-    'redis://user:secret@127.0.0.1 ttl=0 db=1': /invalid ttl .*a time above 0/,
+    'redis://user:secret@127.0.0.1 ttl=0 db=1': /"ttl=0" .*ttl=TIME above 0/,
     'redis://127.0.0.1 verify=on': /verify/,
     'redis://127.0.0.1 ca=/etc/ssl/none.pem': /ca/,
     'rediss://127.0.0.1 ca=/nowhere/none.pem': /none\.pem/,
     'redis://:secret@127.0.0.1 password_file=/etc/hostname': /password/,
     'redis://127.0.0.1 password_file=/nowhere/none': /none/,
     'redis://user:secret@host.invalid': /host\.invalid|not found/,
-    'redis://127.0.0.1 colour=red': /colour/,
-    'unix:': /unix|path/i, 'shm:1m timeout=1s': /timeout/,
-    'redis+other://:secret@127.0.0.1/x': /not supported/,
+    'redis://127.0.0.1 password=secret': /invalid parameter .*verify=on\|off/,
+    'redis://127.0.0.1 verify=yes': /"verify=yes" .*verify=on\|off/,
+    'unix:': /unix|path/i, 'shm:1m timeout=1s': /ttl=TIME .*only parameter/,
+    'redis+other://:secret@127.0.0.1/x': /invalid store .*redis:\/\/\.\.\./,
     'redis://:secret@127.0.0.1,127.0.0.2': /host|port/,
     'redis+sentinel://:secret@127.0.0.1': /master behind the sentinels/,
     'redis+sentinel://:secret@127.0.0.1/': /master behind the sentinels/,
     'redis+sentinel://:secret@127.0.0.1/a+b': /master behind the sentinels/,
     'redis+sentinel://:secret@127.0.0.1//1': /master behind the sentinels/,
     'redis+sentinel://:secret@127.0.0.1/main/x': /database/,
-    'redis+sentinel://:secret@127.0.0.1/main/1 db=1': /two databases/,
+    'redis+sentinel://:secret@127.0.0.1/main/1 db=1': /"db=1" .*only once/,
+    'redis://:secret@127.0.0.1 db=1000001': /number up to 1000000/,
     'redis+sentinel://:secret@127.0.0.1,/main': /host/,
     'redis+sentinel://:secret@,127.0.0.1/main': /host/,
     'redis+sentinel://:secret@127.0.0.1:0,::1/main': /port/,
@@ -363,6 +370,70 @@ live('chat by split_clients: a user is always on or always off',
       seen.add(verdict);
     }
     assert.deepEqual([...seen].sort(), ['bounced', 'none']);
+  });
+
+/*
+ * Configurations whose message is about a directive, although NGINX has read
+ * more by then. '#!' marks the directive's line.
+ */
+const placed = {
+  'chat_results without chat_tenant': [{ tenant: false, server: `
+    location = /r {
+      chat_results; #!
+      deny all;
+    }` }, /emerg.*"chat_results" in .* "\/r" requires "chat_tenant": set it/],
+  'chat_resume without chat_tenant': [{ tenant: false, server: `
+    location = /r { chat_resume $arg_a; #!
+    }` }, /emerg.*"chat_resume" in .* "\/r" requires "chat_tenant": set it/],
+  'chat_resume without chat_record on': [{ server: `
+    location = /r {
+      chat_resume $arg_a; #!
+    }
+    location = /other { return 204; }` },
+  /warn.*"chat_resume" finds no recordings: set "chat_record on"/],
+  'a small buffer, chat in the location': [{ server: `location /a {
+      chat auto; #!
+      client_body_buffer_size 8k;
+      proxy_pass http://provider;
+    }` }, /warn.*"chat" in location "\/a": .* 1m is recommended/],
+  'a small buffer, chat inherited': [{ chat: false, server: `chat auto; #!
+    client_body_buffer_size 8k;` }, /warn.*"chat" in location "\/"/],
+  'no host of Redis is found': [{ store: 'redis://none.invalid; #!' },
+    /emerg.*host not found .*"none\.invalid:6379".* add a "resolver"/],
+};
+
+live('a message about a directive names its line', async (t) => {
+  for (const [name, [options, words]] of Object.entries(placed)) {
+    await t.test(name, async () => {
+      const { output, conf } = await nginxTest(options);
+      const line = conf.split('\n').findIndex((one) => one.includes('#!'));
+      const message = output.split('\n').find((one) => words.test(one));
+      assert.ok(message?.endsWith(`/nginx.conf:${line + 1}`), output);
+    });
+  }
+  await t.test('in a file that is included', async () => {
+    const dir = newFolder();
+    writeFileSync(`${dir}/r.conf`, '\n\nchat_results;');
+    const { output } = await nginxTest({ tenant: false,
+      server: `location = /r { include ${dir}/*.conf; }` });
+    rmSync(dir, { recursive: true });
+    assert.match(output, /requires "chat_tenant".* in \S+\/r\.conf:3\n/);
+  });
+});
+
+live('the certificates of chat_store are refused in one sentence',
+  async () => {
+    const dir = newFolder();
+    writeFileSync(`${dir}/text.pem`, 'none');
+    const ca = async (file) => (await nginxTest({
+      store: `rediss://127.0.0.1 ca=${file}` })).output;
+    const [none, text] = [await ca(`${dir}/none.pem`),
+      await ca(`${dir}/text.pem`)];
+    rmSync(dir, { recursive: true });
+    assert.match(none, new RegExp(`cannot open "${dir}/none.pem", the "ca" of `
+      + '"chat_store" \\(2: No such file or directory\\)'));
+    assert.match(text, /invalid "ca" .*it must be a file of PEM certificates/);
+    assert.doesNotMatch(none + text, /SSL/);
   });
 
 live('warnings of nginx -t', async () => {

@@ -180,19 +180,22 @@ function launch(dir, args, options) {
 const untried = store === 'shm' ? 'shm:16m'
   : 'redis://127.0.0.1 timeout=2s';
 
-/* nginx -t: {ok, output}. options as for nginx(), or conf, a whole file. */
+/*
+ * nginx -t: {ok, output, conf}. options as for nginx(), or conf, a whole file.
+ */
 export async function nginxTest(options) {
   const dir = newFolder();
-  writeFileSync(`${dir}/nginx.conf`, options.conf
+  const conf = options.conf
     ?? configuration(dir, await freePorts(2), { upstream: 9, ...options,
-      store: options.store ?? untried }));
+      store: options.store ?? untried });
+  writeFileSync(`${dir}/nginx.conf`, conf);
   const child = launch(dir, ['-t'], { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   child.stdout.on('data', (data) => { output += data; });
   child.stderr.on('data', (data) => { output += data; });
   const code = await new Promise((resolve) => { child.on('close', resolve); });
   rmSync(dir, { recursive: true });
-  return { ok: code === 0, output };
+  return { ok: code === 0, output, conf };
 }
 
 const trouble = new RegExp(['\\[alert\\]', '\\[emerg\\]', 'runtime error:',

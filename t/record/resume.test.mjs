@@ -231,7 +231,7 @@ live('s107: an empty tenant is refused', async (t) => {
     server: 'location = /r { chat_resume $arg_id; }' });
   assert.ok(!ok);
   assert.match(output,
-    /"chat_resume" in location "\/r" needs a "chat_tenant"/);
+    /"chat_resume" in location "\/r" requires "chat_tenant"/);
 });
 
 live('an invalid position in a stream is refused', async (t) => {
@@ -429,7 +429,7 @@ live('chat_resume: values', async () => {
   assert.ok(!ok);
   assert.match(output, /invalid value "runing" in "chat_resume"/);
   assert.match((await at('$arg_id')).output,
-    /"chat_resume" requires "chat_record on"/);
+    /"chat_resume" finds no recordings: set "chat_record on"/);
   assert.ok((await at('$arg_id running')).ok);
   assert.match((await at('a; chat_resume b')).output, /is duplicate/);
 });

@@ -8,14 +8,15 @@
  * rediss...: the same over TLS
  * unix:PATH
  *
- * Each error names the directive. The value of an unknown parameter is never
- * printed: it may be a password.
+ * Each error names the directive, and no part of the address: a mistyped
+ * password may be anywhere in it.
  */
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "base/ngx_chat_ctx.h"
 #include "store/redis/ngx_chat_redis_conf.h"
 
 #define NGX_CHAT_REDIS_PORT 6379
@@ -24,15 +25,6 @@
 #define NGX_CHAT_REDIS_TIMEOUT 200 /* ms */
 #define NGX_CHAT_REDIS_PASSWORD_MAX 4096
 #define NGX_CHAT_REDIS_CHAIN_MAX 9 /* of certificates */
-
-typedef struct parameter_s parameter_t;
-
-struct parameter_s {
-    ngx_str_t name;
-    ngx_int_t (*read)(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-                      const parameter_t *parameter, ngx_str_t *value);
-    size_t offset; /* of the string in ngx_chat_redis_conf_t */
-};
 
 typedef struct {
     ngx_str_t               prefix;
@@ -197,13 +189,6 @@ find_scheme(const ngx_str_t *text)
 }
 
 
-ngx_uint_t
-ngx_chat_redis_is_url(const ngx_str_t *text)
-{
-    return find_scheme(text) != NULL;
-}
-
-
 /* Cuts text at the byte there, and returns the part before it. */
 static ngx_str_t
 split(ngx_str_t *text, u_char *there)
@@ -241,27 +226,6 @@ decode(ngx_conf_t *cf, ngx_str_t *text)
     }
 
     text->len = p - text->data;
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-read_db(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-        const parameter_t *parameter, ngx_str_t *value)
-{
-    ngx_int_t db = ngx_atoi(value->data, value->len);
-
-    if (db < 0 || db > NGX_CHAT_REDIS_DB_MAX) {
-        return invalid(cf, "database", "a number up to 1000000");
-    }
-
-    if (conf->db != NGX_CONF_UNSET_UINT) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "two databases in \"chat_store\"");
-        return NGX_ERROR;
-    }
-
-    conf->db = db;
     return NGX_OK;
 }
 
@@ -308,8 +272,10 @@ read_host(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text,
     url.no_resolve = 1;
 
     if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s in \"chat_store\"",
-                           url.err ? url.err : "no memory");
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s in \"chat_store\", it must be host[:port]%s",
+                           url.err ? url.err : "no memory",
+                           port ? "" : " or unix:PATH");
         return NGX_ERROR;
     }
 
@@ -392,14 +358,21 @@ read_path(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
         }
     }
 
-    return text.len ? read_db(cf, conf, NULL, &text) : NGX_OK;
+    if (text.len != 0) {
+        conf->db = ngx_atoi(text.data, text.len);
+
+        if (conf->db == NGX_ERROR) {
+            return invalid(cf, "database", "a number");
+        }
+    }
+
+    return NGX_OK;
 }
 
 
 /*
  * Reads unix:PATH or scheme://[user[:password]@]host[:port],...[/...] into
- * conf. NGX_ERROR: it has been logged, without any part of the URL, as a
- * mistyped password may be anywhere in it.
+ * conf. NGX_ERROR: it has been logged.
  */
 static ngx_int_t
 read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
@@ -410,9 +383,9 @@ read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 
     if (scheme == NULL) {
         return invalid(cf, "store",
-                       "redis://..., rediss://..., "
-                       "redis+sentinel://..., "
-                       "redis+cluster://... or unix:PATH");
+                       "shm[:SIZE], redis://..., redis+sentinel://..., "
+                       "redis+cluster://..., rediss... for TLS, or "
+                       "unix:PATH");
     }
 
     conf->scheme = scheme->scheme;
@@ -448,73 +421,43 @@ read_url(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t text)
 }
 
 
-static ngx_int_t
-set_string(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-           const parameter_t *parameter, ngx_str_t *value)
+/* Opens a file that a parameter names; NGX_INVALID_FILE: it is logged. */
+static ngx_fd_t
+open_file(ngx_conf_t *cf, ngx_str_t *name, const char *parameter)
 {
-    ngx_str_t *to = (ngx_str_t *) ((char *) conf + parameter->offset);
+    ngx_fd_t fd;
 
-    /* the URL may also contain the user and the password */
-    if (to->len != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"chat_store\" has a value in its URL and in "
-                           "\"%V\"",
-                           &parameter->name);
-        return NGX_ERROR;
+    if (ngx_conf_full_name(cf->cycle, name, 1) != NGX_OK) {
+        return NGX_INVALID_FILE;
     }
 
-    *to = *value;
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-read_time(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-          const parameter_t *parameter, ngx_str_t *value)
-{
-    ngx_int_t   time = ngx_parse_time(value, 0);
-    ngx_msec_t *to = (ngx_msec_t *) ((char *) conf + parameter->offset);
-
-    if (time == NGX_ERROR || time == 0) {
-        return invalid(cf, (char *) parameter->name.data, "a time above 0");
-    }
-
-    *to = (ngx_msec_t) time;
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-read_verify(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-            const parameter_t *parameter, ngx_str_t *value)
-{
-    conf->verify = ngx_strcmp(value->data, "on") == 0;
-
-    return conf->verify || ngx_strcmp(value->data, "off") == 0
-               ? NGX_OK
-               : invalid(cf, "verify", "on or off");
-}
-
-
-/* A password: the first line of a file. */
-static ngx_int_t
-read_secret(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
-            const parameter_t *parameter, ngx_str_t *value)
-{
-    u_char    text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
-    size_t    len = 0;
-    ssize_t   n;
-    ngx_fd_t  fd;
-    ngx_str_t name = *value, secret;
-
-    if (ngx_conf_full_name(cf->cycle, &name, 1) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    fd = ngx_open_file(name.data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+    fd = ngx_open_file(name->data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
     if (fd == NGX_INVALID_FILE) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           "\"chat_store\" cannot open \"%V\"", &name);
+                           "cannot open \"%V\", the \"%s\" of \"chat_store\"",
+                           name, parameter);
+    }
+
+    return fd;
+}
+
+
+/* Reads a password: the first line of a file. No file: it stays as it is. */
+static ngx_int_t
+read_secret(ngx_conf_t *cf, const char *parameter, ngx_str_t *name,
+            ngx_str_t *secret)
+{
+    u_char   text[NGX_CHAT_REDIS_PASSWORD_MAX + 1], *end;
+    size_t   len = 0;
+    ssize_t  n;
+    ngx_fd_t fd;
+
+    if (name->len == 0) {
+        return NGX_OK;
+    }
+
+    fd = open_file(cf, name, parameter);
+    if (fd == NGX_INVALID_FILE) {
         return NGX_ERROR;
     }
 
@@ -523,15 +466,7 @@ read_secret(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
         len += n > 0 ? n : 0;
     } while (n > 0 && len < sizeof(text));
 
-    if (n == -1) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           "\"chat_store\" cannot read \"%V\"", &name);
-    }
-
     (void) ngx_close_file(fd);
-    if (n == -1) {
-        return NGX_ERROR;
-    }
 
     end = memchr(text, '\n', len);
     end = end ? end : text + len;
@@ -540,84 +475,25 @@ read_secret(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf,
         end--;
     }
 
-    if (end == text || end - text > NGX_CHAT_REDIS_PASSWORD_MAX) {
-        return invalid(cf, "password_file",
+    if (n == -1 || end == text || end - text > NGX_CHAT_REDIS_PASSWORD_MAX) {
+        return invalid(cf, parameter,
                        "a file with a password of at most 4096 bytes in its "
                        "first line");
     }
 
-    secret.len = end - text;
-    secret.data = ngx_pnalloc(cf->pool, secret.len);
-    if (secret.data == NULL) {
+    secret->len = end - text;
+    secret->data = ngx_pnalloc(cf->pool, secret->len);
+    if (secret->data == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(secret.data, text, secret.len);
+    ngx_memcpy(secret->data, text, secret->len);
     ngx_explicit_memzero(text, sizeof(text));
-    return set_string(cf, conf, parameter, &secret);
+    return NGX_OK;
 }
 
 
-static const parameter_t parameters[] = {
-    { ngx_string("timeout"), read_time,
-      offsetof(ngx_chat_redis_conf_t, timeout) },
-    { ngx_string("ttl"), read_time, offsetof(ngx_chat_redis_conf_t, ttl) },
-    { ngx_string("password_file"), read_secret,
-      offsetof(ngx_chat_redis_conf_t, password) },
-    { ngx_string("user"), set_string, offsetof(ngx_chat_redis_conf_t, user) },
-    { ngx_string("db"), read_db, 0 },
-    { ngx_string("ca"), set_string, offsetof(ngx_chat_redis_conf_t, ca) },
-    { ngx_string("verify"), read_verify, 0 },
-    { ngx_string("sentinel_user"), set_string,
-      offsetof(ngx_chat_redis_conf_t, sentinel_user) },
-    { ngx_string("sentinel_password_file"), read_secret,
-      offsetof(ngx_chat_redis_conf_t, sentinel_password) },
-    { ngx_null_string, NULL, 0 }
-};
-
-
-/* seen: a bit for each parameter that was read. */
-static ngx_int_t
-read_parameter(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf, ngx_str_t word,
-               ngx_uint_t *seen)
-{
-    u_char            *equals;
-    ngx_str_t          name, value;
-    ngx_uint_t         bit;
-    const parameter_t *parameter = parameters;
-
-    equals = ngx_strlchr(word.data, word.data + word.len, '=');
-    if (equals == NULL) {
-        return invalid(cf, "parameter", "name=value");
-    }
-
-    name.data = word.data;
-    name.len = equals - word.data;
-    value.data = equals + 1;
-    value.len = word.len - name.len - 1;
-
-    while (parameter->read
-           && (parameter->name.len != name.len
-               || ngx_memcmp(parameter->name.data, name.data, name.len) != 0))
-    {
-        parameter++;
-    }
-
-    bit = (ngx_uint_t) 1 << (parameter - parameters);
-
-    if (parameter->read == NULL || value.len == 0 || (*seen & bit)) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "%s parameter \"%V\" in \"chat_store\"",
-                           *seen & bit ? "duplicate" : "invalid", &name);
-        return NGX_ERROR;
-    }
-
-    *seen |= bit;
-    return parameter->read(cf, conf, parameter, &value);
-}
-
-
-/* Why URL and parameters do not fit together; NULL: they do. */
+/* Why address and parameters do not fit together; NULL: they do. */
 static const char *
 conflict(const ngx_chat_redis_conf_t *conf)
 {
@@ -625,18 +501,26 @@ conflict(const ngx_chat_redis_conf_t *conf)
         return "\"verify\" and \"ca\" require rediss://";
     }
 
-    if (conf->scheme == NGX_CHAT_REDIS_CLUSTER && conf->db != 0) {
-        return "a cluster has one database only";
+    if (conf->db > NGX_CHAT_REDIS_DB_MAX) {
+        return "the database must be a number up to 1000000";
     }
 
-    if ((conf->user.len && conf->password.len == 0)
-        || (conf->sentinel_user.len && conf->sentinel_password.len == 0))
-    {
-        return "a user without a password";
+    if (conf->scheme == NGX_CHAT_REDIS_CLUSTER && conf->db > 0) {
+        return "a cluster has one database only, remove its number";
     }
 
-    if (conf->sentinel_password.len && conf->scheme != NGX_CHAT_REDIS_SENTINEL)
+    if (conf->password.len && conf->password_file.len) {
+        return "it has a password and a \"password_file\", remove one";
+    }
+
+    if ((conf->user.len && conf->password.len + conf->password_file.len == 0)
+        || (conf->sentinel_user.len && conf->sentinel_file.len == 0))
     {
+        return "a user without a password, add \"password_file\" or "
+               "\"sentinel_password_file\"";
+    }
+
+    if (conf->sentinel_file.len && conf->scheme != NGX_CHAT_REDIS_SENTINEL) {
         return "\"sentinel_password_file\" requires redis+sentinel://";
     }
 
@@ -649,8 +533,13 @@ conflict(const ngx_chat_redis_conf_t *conf)
 static ngx_int_t
 create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 {
+    ngx_fd_t            fd;
+    ngx_int_t           rc;
     ngx_ssl_t          *ssl;
     ngx_pool_cleanup_t *cleanup;
+
+    /* the dump of OpenSSL's errors says less than one sentence */
+    static ngx_log_t silent;
 
     ssl = ngx_pcalloc(cf->pool, sizeof(ngx_ssl_t));
     cleanup = ngx_pool_cleanup_add(cf->pool, 0);
@@ -672,17 +561,26 @@ create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
         return NGX_OK;
     }
 
-    if (ngx_ssl_trusted_certificate(cf, ssl, &conf->ca,
-                                    NGX_CHAT_REDIS_CHAIN_MAX)
-        != NGX_OK)
-    {
-        return invalid(cf, "ca", "a file of PEM certificates");
+    if (conf->ca.len != 0) {
+        fd = open_file(cf, &conf->ca, "ca");
+        if (fd == NGX_INVALID_FILE) {
+            return NGX_ERROR;
+        }
+
+        (void) ngx_close_file(fd);
     }
 
-    if (conf->ca.len == 0 && SSL_CTX_set_default_verify_paths(ssl->ctx) == 0) {
-        ngx_ssl_error(NGX_LOG_EMERG, cf->log, 0,
-                      "SSL_CTX_set_default_verify_paths() failed");
-        return NGX_ERROR;
+    ssl->log = &silent;
+    rc = ngx_ssl_trusted_certificate(cf, ssl, &conf->ca,
+                                     NGX_CHAT_REDIS_CHAIN_MAX);
+    ssl->log = cf->log;
+
+    if (rc != NGX_OK
+        || (conf->ca.len == 0
+            && SSL_CTX_set_default_verify_paths(ssl->ctx) == 0))
+    {
+        ERR_clear_error();
+        return invalid(cf, "\"ca\"", "a file of PEM certificates");
     }
 
     return NGX_OK;
@@ -692,11 +590,27 @@ create_ssl(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 #endif
 
 
+#define FIELD(name) offsetof(ngx_chat_redis_conf_t, name)
+
+static const ngx_chat_parameter_t parameters[] = {
+    { ngx_string("timeout="), NGX_CHAT_MSEC, 1, FIELD(timeout) },
+    { ngx_string("ttl="), NGX_CHAT_MSEC, 1, FIELD(ttl) },
+    { ngx_string("password_file="), NGX_CHAT_TEXT, 1, FIELD(password_file) },
+    { ngx_string("user="), NGX_CHAT_TEXT, 1, FIELD(user) },
+    { ngx_string("db="), NGX_CHAT_COUNT, 0, FIELD(db) },
+    { ngx_string("ca="), NGX_CHAT_TEXT, 1, FIELD(ca) },
+    { ngx_string("verify="), NGX_CHAT_FLAG, 0, FIELD(verify) },
+    { ngx_string("sentinel_user="), NGX_CHAT_TEXT, 1, FIELD(sentinel_user) },
+    { ngx_string("sentinel_password_file="), NGX_CHAT_TEXT, 1,
+      FIELD(sentinel_file) },
+    { ngx_null_string, NGX_CHAT_COUNT, 0, 0 },
+};
+
+
 ngx_chat_redis_conf_t *
 ngx_chat_redis_conf_read(ngx_conf_t *cf)
 {
     ngx_str_t             *args = cf->args->elts;
-    ngx_uint_t             i, seen = 0;
     const char            *wrong;
     ngx_chat_redis_conf_t *conf;
 
@@ -705,22 +619,22 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
         return NULL;
     }
 
-    conf->timeout = NGX_CHAT_REDIS_TIMEOUT;
+    conf->timeout = NGX_CONF_UNSET_MSEC;
     conf->ttl = NGX_CONF_UNSET_MSEC;
-    conf->db = NGX_CONF_UNSET_UINT;
+    conf->db = NGX_CONF_UNSET;
     conf->verify = NGX_CONF_UNSET;
 
-    if (read_url(cf, conf, args[1]) != NGX_OK) {
+    if (read_url(cf, conf, args[1]) != NGX_OK
+        || ngx_chat_conf_parameters(cf, 2, parameters, conf,
+                                    "timeout=TIME or ttl=TIME above 0, "
+                                    "user=NAME, password_file=FILE, db=N, "
+                                    "ca=FILE, verify=on|off, "
+                                    "sentinel_user=NAME or "
+                                    "sentinel_password_file=FILE")
+               != NGX_CONF_OK)
+    {
         return NULL;
     }
-
-    for (i = 2; i < cf->args->nelts; i++) {
-        if (read_parameter(cf, conf, args[i], &seen) != NGX_OK) {
-            return NULL;
-        }
-    }
-
-    ngx_conf_init_uint_value(conf->db, 0);
 
     wrong = conflict(conf);
     if (wrong) {
@@ -729,7 +643,18 @@ ngx_chat_redis_conf_read(ngx_conf_t *cf)
         return NULL;
     }
 
+    ngx_conf_init_msec_value(conf->timeout, NGX_CHAT_REDIS_TIMEOUT);
+    ngx_conf_init_value(conf->db, 0);
     ngx_conf_init_value(conf->verify, 1);
+
+    if (read_secret(cf, "password_file", &conf->password_file, &conf->password)
+            != NGX_OK
+        || read_secret(cf, "sentinel_password_file", &conf->sentinel_file,
+                       &conf->sentinel_password)
+               != NGX_OK)
+    {
+        return NULL;
+    }
 
 #if (NGX_SSL)
     if (conf->tls && create_ssl(cf, conf) != NGX_OK) {
@@ -796,7 +721,9 @@ ngx_chat_redis_conf_init(ngx_conf_t *cf, ngx_chat_redis_conf_t *conf)
 
         /* one of several may be unknown; all of them may not */
         level = known || i + 1 < conf->nhosts ? NGX_LOG_WARN : NGX_LOG_EMERG;
-        ngx_conf_log_error(level, cf, 0, "%s in \"chat_store\": \"%V\"",
+        ngx_conf_log_error(level, cf, 0,
+                           "%s in \"chat_store\": \"%V\"; correct it, or add "
+                           "a \"resolver\" to \"http\" to resolve it later",
                            url.err ? url.err : "no memory", &host->name);
     }
 

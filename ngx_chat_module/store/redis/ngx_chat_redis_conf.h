@@ -48,11 +48,13 @@ typedef struct {
     ngx_str_t               master; /* its name in the Sentinels */
     ngx_str_t               sentinel_user;
     ngx_str_t               sentinel_password;
+    ngx_str_t               sentinel_file; /* of its password, or empty */
     ngx_resolver_t         *resolver; /* NULL: names are resolved at start */
     ngx_msec_t              resolver_timeout;
     ngx_str_t               user;     /* empty: the default user */
     ngx_str_t               password; /* empty: no AUTH */
-    ngx_uint_t              db;
+    ngx_str_t               password_file;
+    ngx_int_t               db;
     ngx_msec_t              timeout; /* of a command and of connecting */
     ngx_msec_t              ttl;     /* of batches; UNSET: the default */
     ngx_uint_t              tls;
@@ -64,8 +66,8 @@ typedef struct {
 } ngx_chat_redis_conf_t;
 
 /*
- * Reads chat_store's arguments from the second word on. NULL: an error, which
- * has been logged without any password.
+ * Reads chat_store's arguments. NULL: an error, which has been logged without
+ * any password.
  */
 ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
 
@@ -75,9 +77,6 @@ ngx_chat_redis_conf_t *ngx_chat_redis_conf_read(ngx_conf_t *cf);
  */
 ngx_int_t ngx_chat_redis_conf_init(ngx_conf_t            *cf,
                                    ngx_chat_redis_conf_t *conf);
-
-/* 1 if chat_store's argument begins as an address of Redis. */
-ngx_uint_t ngx_chat_redis_is_url(const ngx_str_t *text);
 
 /* 1 if the host is an IPv4 or IPv6 address. */
 ngx_uint_t ngx_chat_redis_is_ip(chat_str_t host);
