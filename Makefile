@@ -1,4 +1,5 @@
 # make module   build/module/ngx_chat_module.so for the packaged nginx
+# make deb      build/deb/libnginx-mod-http-chat_*.deb for Debian's nginx
 # make demo     two racing tools, without and with the module; a chat page
 # make test     everything below and the live tests, each once
 # make test-all the same with each build over each store, and longer fuzzing
@@ -10,6 +11,7 @@
 # make contract build/contract/ngx_chat_contract_module.so, tests of a store
 # make builds   compiles the module against newer NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
+# make test-install   the Debian package in a bare Debian
 # make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
 #
@@ -42,8 +44,9 @@ san_opts = -g -O1 $(sanitize) -DCHAT_ARENA_SPARES=0
 # Each module has its own ngx_modules, which ASan reports as an error.
 no_globals = --param asan-globals=0
 
-.PHONY: module asan contract demo bench test test-all unit fuzz style \
-        clean demo-packages builds clients clients-packages mutants
+.PHONY: module asan contract deb demo bench test test-all unit fuzz style \
+        clean demo-packages builds test-install clients clients-packages \
+        mutants
 .DELETE_ON_ERROR:
 
 
@@ -84,6 +87,17 @@ $(CURDIR),ngx_chat_module)
 contract: module
 	$(call build_module,contract,-g -O2 -fPIC,-fPIC,\
 $(CURDIR)/t/contract,ngx_chat_contract_module)
+
+# dpkg-buildpackage writes into the tree and above it, so it gets a copy.
+deb:
+	@t/packages.sh deb
+	@rm -rf build/deb && mkdir -p build/deb/source
+	@cp -r --parents CHANGES LICENSE README.md config debian docs shared \
+	    ngx_chat_module docker/status.html docker/grafana.json \
+	    build/deb/source
+	@cd build/deb/source && dpkg-buildpackage -b -us -uc -j"$$(nproc)" \
+	    > ../build.log 2>&1 || { tail -n 20 ../build.log; exit 1; }
+	@ls build/deb/libnginx-mod-http-chat_*.deb
 
 # Without the packages of the page the demo runs without the page.
 demo: module
@@ -182,6 +196,10 @@ builds:
 	@t/packages.sh live builds
 	@t/builds.sh full $(BUILDS)
 
+test-install: deb
+	@t/packages.sh install
+	@node t/run.mjs --jobs=1 --log=build/test/install t/install/*.test.mjs
+
 # Breaks each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT
 # selects.
 mutants:
@@ -189,7 +207,7 @@ mutants:
 	@node t/mutants.mjs $(MUTANTS)
 
 test test-all:
-	@t/packages.sh make module unit fuzz style live clients asan builds
+	@t/packages.sh make module unit fuzz style live clients asan builds install
 	@t/all.sh $@
 
 clean:

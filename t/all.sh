@@ -111,13 +111,15 @@ stage contract make -s contract
 stage asan make -s asan
 stage unit make -s unit
 stage style make -s style
+stage deb make -s deb
 stage clients-packages make -s clients-packages
 # shellcheck disable=SC2086
 if [ "${1:-test}" = test ]; then
     stage builds t/builds.sh quick
     stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-5}"
     live live-asan --pass=asan $tests
-    live live-plain --pass=plain,redis,sentinel,cluster $tests
+    live live-plain --pass=plain,redis,sentinel,cluster $tests \
+        t/install/deb.test.mjs
     clients --pass=asan,plain,redis
 else
     stage builds t/builds.sh full
@@ -125,6 +127,7 @@ else
     for pass in asan asan_redis plain redis; do
         live live-$pass --strict --every --pass=$pass $tests
     done
+    live install --strict --jobs=1 --pass=plain t/install/*.test.mjs
     live live-stores --strict --pass=sentinel,cluster $tests
     clients --strict --every --pass=asan,plain,redis
 fi

@@ -32,8 +32,8 @@ function files(folder, pattern, deep = false) {
 const shared = files('shared', /\.[ch]$/, true);
 const glue = files('ngx_chat_module', /\.[ch]$/, true);
 const tests = ['unit', 'fuzz'].flatMap((d) => files(`t/${d}`, /\.[ch]$/));
-const live = ['barrier', 'stream', 'record', 'store', 'config', 'lib',
-  'lib/dialects', 'lib/redis'].map((d) => `t/${d}`);
+const live = ['barrier', 'stream', 'record', 'store', 'config', 'install',
+  'lib', 'lib/dialects', 'lib/redis'].map((d) => `t/${d}`);
 const scripts = [...live, 't', 't/clients', 't/clients/sdk',
   't/clients/pages', 'bench', 'docker', 'docker/demo', 'docker/demo/page']
   .flatMap((d) => files(d, /\.(mjs|jsx?)$/));

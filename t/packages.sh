@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that a task needs and that are missing.
 # Usage: t/packages.sh TASK...
-# Tasks: make module unit fuzz style live npm clients asan builds
+# Tasks: make module deb install unit fuzz style live npm clients asan builds
 # Silent and quick when all are there; uses sudo where it is not root.
 set -eu
 
@@ -15,6 +15,14 @@ wanted()
         module)
             echo make gcc libc6-dev nginx nginx-dev
             echo libhiredis-dev libssl-dev
+            ;;
+        deb)
+            wanted module
+            echo debhelper dpkg-dev
+            ;;
+        install)
+            wanted deb live
+            echo mmdebstrap
             ;;
         unit)
             echo make gcc libc6-dev libcmocka-dev libyajl-dev libssl-dev
