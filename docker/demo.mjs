@@ -31,7 +31,7 @@ const say = (line = '') => console.log(line);
 /* The time of each tool's result, in ms after the calls. */
 const tools = [{ client: 'A', city: 'Rome', after: 50,
   result: { degrees: 31 } },
-{ client: 'B', city: 'Oslo', after: 450, result: { degrees: 12 } }];
+{ client: 'B', city: 'Oslo', after: 250, result: { degrees: 12 } }];
 
 const stages = [
   { dialect: dialects.openai_chat, name: 'OpenAI Chat' },

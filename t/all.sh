@@ -94,17 +94,11 @@ live()
     stage "$name" node t/run.mjs --log="$logs/$name" "$@"
 }
 
-# The real client libraries, and the page about them.
-clients()
-{
-    rm -rf build/compatibility
-    live clients "$@" t/clients/*.test.mjs
-    stage compatibility node t/clients/table.mjs --check
-}
-
-# The layout is a matter of style.
+# The layout is a matter of style. The clients write the compatibility table.
 tests=$(ls t/{.,barrier,stream,record,store,config,lib,lib/redis}/*.test.mjs |
     grep -v /layout)
+clients=$(ls t/clients/*.test.mjs)
+rm -rf build/compatibility
 
 stage module make -s module
 stage contract make -s contract
@@ -117,10 +111,9 @@ stage clients-packages make -s clients-packages
 if [ "${1:-test}" = test ]; then
     stage builds t/builds.sh quick
     stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-5}"
-    live live-asan --pass=asan $tests
-    live live-plain --pass=plain,redis,sentinel,cluster $tests \
+    # All in one queue: while one file waits, others use the cores.
+    live live --pass=asan,plain,redis,sentinel,cluster $tests $clients \
         t/install/deb.test.mjs
-    clients --pass=asan,plain,redis
 else
     stage builds t/builds.sh full
     stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-60}"
@@ -129,8 +122,9 @@ else
     done
     live install --strict --jobs=1 --pass=plain t/install/*.test.mjs
     live live-stores --strict --pass=sentinel,cluster $tests
-    clients --strict --every --pass=asan,plain,redis
+    live clients --strict --every --pass=asan,plain,redis $clients
 fi
+stage compatibility node t/clients/table.mjs --check
 
 echo "seconds, and of CPU:$times"
 [ -z "$broken" ] || echo "${whys}failed:$broken (logs in $logs)"

@@ -7,7 +7,7 @@
  * A pass is a build of the module and a store. A file runs in the passes that
  * the line "Suite: PASS, PASS." of its opening comment names, else in asan and
  * redis; --every runs it in all passes of the command. With "alone" in that
- * line it runs when all others have ended.
+ * line it runs when all others have ended, with "long" it starts first.
  *
  * A file that fails beside others runs once more alone at the end. If it then
  * passes, its failed tests are listed as flaky and the run passes; --strict
@@ -15,7 +15,8 @@
  *
  * Node's own runner cannot limit the files that run at a time before Node 20,
  * and does not start the longest first. This one takes the seconds of the last
- * run from the folder of its logs; a file without them counts by its size.
+ * run from the folder of its logs; without them, files that say "long" come
+ * first, then the others by their size.
  */
 import { spawn } from 'node:child_process';
 import {
@@ -44,7 +45,7 @@ const args = process.argv.slice(2);
 const option = (name, otherwise) => args.find((arg) =>
   arg.startsWith(`--${name}=`))?.slice(name.length + 3) ?? otherwise;
 /* Tests mostly wait. */
-const jobs = Number(option('jobs', Math.max(6, 3 * cpus().length)));
+const jobs = Number(option('jobs', Math.max(8, 4 * cpus().length)));
 const folder = option('log', 'build/test/files');
 const asked = option('pass', 'plain').split(',');
 const every = args.includes('--every');
@@ -69,17 +70,19 @@ function runsOf(file) {
   const [head] = readFileSync(file, 'utf8').split('*/');
   const words = /^ \* Suite: ([\w, ]+)\./m.exec(head)?.[1].split(/, */)
     ?? ['asan', 'redis'];
-  const unknown = words.find((word) => !passes[word] && word !== 'alone');
+  const unknown = words.find((word) =>
+    !passes[word] && !['alone', 'long'].includes(word));
   if (unknown) {
     throw new Error(`${file}: Suite: ${unknown}: no such pass`);
   }
   return asked.filter((pass) => every || words.includes(pass))
     .map((pass) => ({ file, pass, name: `${file} (${pass})`,
-      alone: words.includes('alone'),
+      alone: words.includes('alone'), long: words.includes('long'),
       path: join(folder, `${logName(file)}.${pass}.log`) }));
 }
 
-const cost = ({ file, name }) => seconds[name] ?? statSync(file).size / 1000;
+const cost = ({ file, name, long }) =>
+  seconds[name] ?? statSync(file).size / 1000 + (long ? 100 : 0);
 
 const number = (text, pattern) => Number(pattern.exec(text)?.[1] ?? 0);
 

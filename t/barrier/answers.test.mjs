@@ -5,6 +5,8 @@
  * Merged results are injected, all waiting requests share a failed attempt,
  * headers that a page needs are there, an internal redirect is still one
  * request, and a client that received comments gets its answer as a stream.
+ *
+ * Suite: asan, redis, long.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

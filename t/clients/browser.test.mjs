@@ -2,7 +2,7 @@
  * browser.test.mjs: chat UIs in a headless Chromium, through the module and
  * without it: the hook useChat, @assistant-ui/react with tools, deep-chat.
  *
- * Suite: plain.
+ * Suite: plain, long.
  */
 import { test } from 'node:test';
 import { app } from './app.mjs';

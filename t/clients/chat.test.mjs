@@ -2,7 +2,7 @@
  * chat.test.mjs: useChat's Chat with an app, through the module and without
  * it, in every situation of situations.mjs for a chat.
  *
- * Suite: asan.
+ * Suite: asan, long.
  */
 import { test } from 'node:test';
 import { app } from './app.mjs';

@@ -2,7 +2,7 @@
  * clients.test.mjs: the libraries that talk to a provider, through the module
  * and without it, in every situation of situations.mjs.
  *
- * Suite: plain.
+ * Suite: plain, long.
  */
 import { test } from 'node:test';
 import { judgeAll } from './judge.mjs';

@@ -3,7 +3,7 @@
  * through plain NGINX, where it fails, and through the module, where it
  * succeeds; and the app runs with a provider's key.
  *
- * Suite: plain.
+ * Suite: plain, long.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -3,7 +3,7 @@
  * way of lib/ends.mjs: each reports an error, none has an answer; a complete
  * stream without [DONE] is an answer.
  *
- * Suite: plain.
+ * Suite: plain, long.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

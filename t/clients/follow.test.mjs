@@ -6,7 +6,7 @@
  * two tabs of a chat, in Node and as windows of a browser. On one node with
  * the store of CHAT_STORE, and on two with Redis.
  *
- * Suite: redis.
+ * Suite: redis, long.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

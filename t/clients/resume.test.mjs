@@ -5,7 +5,7 @@
  * with the same transcript as without the reload. No result is sent twice, and
  * the app gets no further request. The app and its provider wait for the test.
  *
- * Suite: plain.
+ * Suite: plain, long.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

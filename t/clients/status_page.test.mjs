@@ -3,7 +3,7 @@
  * demo's NGINX serves it. The status comes from the test if it is hostile or
  * must change at once, else from the module.
  *
- * Suite: plain.
+ * Suite: plain, long.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -4,6 +4,8 @@
  * A reload starts new workers and lets the old ones finish: held requests and
  * streams continue in the old ones, results arrive at the new ones. Slots and
  * descriptors do not leak, and an idle old worker exits.
+ *
+ * Suite: asan, redis, long.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';

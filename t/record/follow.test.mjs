@@ -4,6 +4,8 @@
  * Each client that brings a part of the results gets the whole answer, byte
  * for byte, during the stream and after it. An interrupted answer is never
  * sent as a complete one. A sibling that disconnects affects no other one.
+ *
+ * Suite: asan, redis, long.
  */
 import assert from 'node:assert/strict';
 import { deadAfter, gate, patience, pause, until } from '../lib/harness.mjs';

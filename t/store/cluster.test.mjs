@@ -7,7 +7,7 @@
  * of a store over it: CHAT_STORE=cluster node --test
  * t/store/contract.test.mjs.
  *
- * Suite: asan.
+ * Suite: asan, long.
  */
 import assert from 'node:assert/strict';
 import { gate, nginx, nginxTest, pause, until } from '../lib/harness.mjs';

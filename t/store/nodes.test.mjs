@@ -2,7 +2,7 @@
  * nodes.test.mjs: two nginx masters of two workers each, one Redis: the
  * requests of a batch may arrive at any of them.
  *
- * Suite: asan.
+ * Suite: asan, long.
  */
 import assert from 'node:assert/strict';
 import { gate, pause, until } from '../lib/harness.mjs';

@@ -2,7 +2,7 @@
  * redis.test.mjs: the store in Redis: the ways to connect, refusals and
  * malformed replies of Redis, the number of commands, and outages.
  *
- * Suite: asan, plain.
+ * Suite: asan, plain, long.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

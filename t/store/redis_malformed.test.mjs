@@ -6,7 +6,7 @@
  * The test simulates the nodes. Workers must survive, stay idle, and serve
  * requests that need no store.
  *
- * Suite: asan.
+ * Suite: asan, long.
  */
 import assert from 'node:assert/strict';
 import net from 'node:net';

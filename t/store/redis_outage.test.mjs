@@ -3,7 +3,7 @@
  * empty; connections break. No incomplete request goes upstream, no accepted
  * result is lost, and each waiting client learns the truth in time.
  *
- * Suite: asan.
+ * Suite: asan, long.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

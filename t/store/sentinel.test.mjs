@@ -2,7 +2,7 @@
  * sentinel.test.mjs: the store behind Redis Sentinel: how the master is found,
  * and what happens to batches after a failover.
  *
- * Suite: asan.
+ * Suite: asan, long.
  */
 import assert from 'node:assert/strict';
 import { gate, nginx, pause, until } from '../lib/harness.mjs';
