@@ -1,10 +1,10 @@
 /*
  * chat_arena.c: see chat_arena.h.
  *
- * An arena is a chain of blocks. A reset keeps the first one, so that a reader
- * of many small frames allocates once. Blocks of the largest size are kept for
- * the arenas to come: free() would return their pages to the system, and each
- * would cost a page fault again.
+ * An arena is a chain of blocks. It contains the first one, which a reset
+ * keeps, so that a reader of many small frames allocates once. Blocks of the
+ * largest size are kept for the arenas to come: free() would return their
+ * pages to the system, and each would cost a page fault again.
  */
 
 #include "bytes/chat_arena.h"
@@ -32,9 +32,9 @@ struct chat_block_s {
 
 struct chat_arena_s {
     chat_block_t *current; /* the newest; the first one ends the chain */
-    chat_block_t *first;
     size_t        limit;
     size_t        used;
+    chat_block_t  first;
 };
 
 static chat_block_t *spares; /* of CHAT_ARENA_LARGEST */
@@ -88,24 +88,16 @@ chat_block_free(chat_block_t *block)
 chat_arena_t *
 chat_arena_create(size_t limit)
 {
-    chat_arena_t *arena;
-    chat_block_t *block;
+    chat_arena_t *arena = malloc(sizeof(chat_arena_t) + CHAT_ARENA_FIRST);
 
-    block = chat_block_create(NULL, CHAT_ARENA_FIRST);
-    if (block == NULL) {
-        return NULL;
+    if (arena != NULL) {
+        arena->current = &arena->first;
+        arena->limit = limit;
+        arena->used = 0;
+        arena->first.next = NULL;
+        arena->first.size = CHAT_ARENA_FIRST;
+        arena->first.used = 0;
     }
-
-    arena = malloc(sizeof(chat_arena_t));
-    if (arena == NULL) {
-        free(block);
-        return NULL;
-    }
-
-    arena->current = block;
-    arena->first = block;
-    arena->limit = limit;
-    arena->used = 0;
 
     return arena;
 }
@@ -116,13 +108,13 @@ chat_arena_reset(chat_arena_t *arena)
 {
     chat_block_t *block;
 
-    while (arena->current != arena->first) {
+    while (arena->current != &arena->first) {
         block = arena->current;
         arena->current = block->next;
         chat_block_free(block);
     }
 
-    arena->first->used = 0;
+    arena->first.used = 0;
     arena->used = 0;
 }
 
@@ -135,7 +127,6 @@ chat_arena_destroy(chat_arena_t *arena)
     }
 
     chat_arena_reset(arena);
-    free(arena->first);
     free(arena);
 }
 
@@ -197,12 +188,12 @@ chat_block_grow(chat_arena_t *arena, void *items, size_t size)
 {
     chat_block_t *block, **link = &arena->current;
 
-    while (*link != arena->first && (*link)->data != items) {
+    while (*link != &arena->first && (*link)->data != items) {
         link = &(*link)->next;
     }
 
     /* a longer block has room for others behind the list */
-    if (*link == arena->first || (*link)->size <= CHAT_ARENA_LARGEST
+    if (*link == &arena->first || (*link)->size <= CHAT_ARENA_LARGEST
         || (*link)->size != size || arena->limit != 0)
     {
         return NULL;

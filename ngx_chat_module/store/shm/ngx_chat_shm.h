@@ -16,6 +16,7 @@
 #include <ngx_event.h>
 
 #include "base/ngx_chat_share.h"
+#include "bytes/chat_mix.h"
 #include "store/ngx_chat_store.h"
 
 #define NGX_CHAT_SHM_SLOTS 128  /* workers, old generations included */
@@ -49,14 +50,15 @@ typedef struct {
 
 /* The content of the zone. */
 typedef struct {
-    ngx_rbtree_t        rbtree; /* batches */
-    ngx_rbtree_node_t   sentinel;
-    ngx_queue_t         lru;  /* batches, the most recently used first */
-    ngx_queue_t         logs; /* likewise, those with a log */
-    ngx_uint_t          log_pages;
-    ngx_chat_shares_t   shares; /* tenants */
-    time_t              warned; /* when the zone was last logged as full */
-    ngx_chat_shm_slot_t slots[NGX_CHAT_SHM_SLOTS];
+    ngx_chat_shm_batch_t **buckets;  /* batches by the hash of their name */
+    size_t                 nbuckets; /* a power of two */
+    chat_mix_t             hash;     /* of nothing, with a secret key */
+    ngx_queue_t            lru;  /* batches, the most recently used first */
+    ngx_queue_t            logs; /* likewise, those with a log */
+    ngx_uint_t             log_pages;
+    ngx_chat_shares_t      shares; /* tenants */
+    time_t                 warned; /* when the zone was last logged as full */
+    ngx_chat_shm_slot_t    slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;
 
 /* The zone in one configuration, and in this worker. */
@@ -95,11 +97,11 @@ struct ngx_chat_shm_fact_s {
 };
 
 struct ngx_chat_shm_batch_s {
-    ngx_str_node_t         node;  /* first; key: 4 bytes of name */
+    ngx_chat_shm_batch_t  *next; /* in its bucket */
+    chat_digest_t          name;
     ngx_queue_t            queue; /* in the zone's lru */
     ngx_queue_t            own;   /* in its tenant's lru */
     ngx_chat_shm_tenant_t *tenant;
-    chat_digest_t          name;
     time_t                 expires;
     ngx_uint_t             count; /* of facts */
     ngx_uint_t             paid;  /* 1: a payload is stored */
@@ -137,7 +139,8 @@ ngx_uint_t ngx_chat_shm_evict(ngx_chat_shm_ctx_t         *ctx,
                               const ngx_chat_shm_batch_t *keep, size_t size,
                               ngx_uint_t what);
 
-void ngx_chat_shm_facts_init(ngx_chat_shm_t *sh);
+/* In the master: the content of a new zone. NGX_ERROR: logged. */
+ngx_int_t ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx);
 
 /* The batch, or NULL. It becomes the most recently used one. */
 ngx_chat_shm_batch_t *ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx,

@@ -4,7 +4,8 @@
  * A tenant is charged for the blocks that the slab uses: a power of two, or
  * whole pages.
  *
- * Batches are in a red-black tree by name, and in queues by their last use.
+ * Batches are in a hash table by name, and in queues by their last use. The
+ * table costs one cache miss where a tree of 100,000 batches costs 17.
  * The facts of a batch are in a list, and in a treap by field: it adds 20
  * bytes to a fact. A usual fact so fits into a block of 128 bytes, which a
  * red-black tree would exceed.
@@ -12,12 +13,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <sys/random.h>
 
 #include "store/shm/ngx_chat_shm.h"
 
 #define NGX_CHAT_SHM_SHARE 4        /* a tenant's share is 1/4 of the zone */
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
+#define NGX_CHAT_SHM_BUCKET 2048    /* bytes of the zone for each bucket */
 
 
 static ngx_uint_t is_held(ngx_chat_shm_ctx_t         *ctx,
@@ -26,27 +29,72 @@ static void touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 static void delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 
 
-void
-ngx_chat_shm_facts_init(ngx_chat_shm_t *sh)
+ngx_int_t
+ngx_chat_shm_facts_init(ngx_chat_shm_ctx_t *ctx)
 {
-    ngx_rbtree_init(&sh->rbtree, &sh->sentinel, ngx_str_rbtree_insert_value);
+    chat_digest_t   key;
+    ngx_chat_shm_t *sh;
+
+    if (getrandom(&key, sizeof(key), 0) != (ssize_t) sizeof(key)) {
+        ngx_log_error(NGX_LOG_EMERG, ctx->zone->shm.log, ngx_errno,
+                      "chat: getrandom() failed");
+        return NGX_ERROR;
+    }
+
+    sh = ngx_slab_calloc(ctx->shpool, sizeof(ngx_chat_shm_t));
+    if (sh == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (sh->nbuckets = 1;
+         sh->nbuckets < ctx->zone->shm.size / NGX_CHAT_SHM_BUCKET;
+         sh->nbuckets *= 2)
+    {
+        /* void */
+    }
+
+    sh->buckets =
+        ngx_slab_calloc(ctx->shpool, sh->nbuckets * sizeof(*sh->buckets));
+    if (sh->buckets == NULL) {
+        return NGX_ERROR;
+    }
+
+    chat_mix_init(&sh->hash, &key);
     ngx_queue_init(&sh->lru);
     ngx_queue_init(&sh->logs);
     ngx_chat_shares_init(&sh->shares);
+    ctx->sh = sh;
+    return NGX_OK;
+}
+
+
+/* The link to the batch of this name; *link is NULL if there is none. */
+static ngx_chat_shm_batch_t **
+batch_link(ngx_chat_shm_t *sh, const chat_digest_t *name)
+{
+    uint64_t               hash[2];
+    chat_mix_t             mix = sh->hash;
+    ngx_chat_shm_batch_t **link;
+
+    chat_mix_add(&mix, chat_str(name->bytes, CHAT_DIGEST_SIZE));
+    chat_mix_end(&mix, (unsigned char *) hash);
+    link = &sh->buckets[hash[0] & (sh->nbuckets - 1)];
+
+    while (*link != NULL
+           && ngx_memcmp((*link)->name.bytes, name->bytes, CHAT_DIGEST_SIZE)
+                  != 0)
+    {
+        link = &(*link)->next;
+    }
+
+    return link;
 }
 
 
 ngx_chat_shm_batch_t *
 ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 {
-    ngx_str_t             name;
-    ngx_chat_shm_batch_t *batch;
-
-    name.data = (u_char *) key->name.bytes;
-    name.len = CHAT_DIGEST_SIZE;
-
-    batch = (ngx_chat_shm_batch_t *) ngx_str_rbtree_lookup(
-        &ctx->sh->rbtree, &name, (uint32_t) ngx_chat_store_prefix(&key->name));
+    ngx_chat_shm_batch_t *batch = *batch_link(ctx->sh, &key->name);
 
     if (batch == NULL) {
         return NULL;
@@ -397,11 +445,8 @@ ngx_chat_shm_facts_make(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
 
     batch->name = key->name;
     batch->tenant = tenant;
-    batch->node.node.key = (uint32_t) ngx_chat_store_prefix(&key->name);
-    batch->node.str.data = batch->name.bytes;
-    batch->node.str.len = CHAT_DIGEST_SIZE;
     ngx_queue_init(&batch->log.pages);
-    ngx_rbtree_insert(&ctx->sh->rbtree, &batch->node.node);
+    *batch_link(ctx->sh, &batch->name) = batch;
     ngx_queue_insert_head(&ctx->sh->lru, &batch->queue);
     ngx_queue_insert_head(&tenant->lru, &batch->own);
     return batch;
@@ -734,7 +779,7 @@ delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
     ngx_chat_shm_facts_clear(ctx, batch);
     ngx_queue_remove(&batch->queue);
     ngx_queue_remove(&batch->own);
-    ngx_rbtree_delete(&ctx->sh->rbtree, &batch->node.node);
+    *batch_link(ctx->sh, &batch->name) = batch->next;
     free_block(ctx, tenant, batch, sizeof(*batch));
     leave_tenant(ctx, tenant);
 }

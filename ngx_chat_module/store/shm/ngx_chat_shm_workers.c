@@ -241,7 +241,9 @@ on_wake(ngx_event_t *ev)
     ngx_chat_shm_ctx_t  *ctx = c->data;
     ngx_chat_shm_slot_t *slot = &ctx->sh->slots[ctx->slot];
 
-    while (read(c->fd, &count, sizeof(count)) > 0) { /* void */
+    /* Not ready: posted by this worker itself. */
+    while (ev->ready) {
+        ev->ready = read(c->fd, &count, sizeof(count)) > 0;
     }
 
     ngx_shmtx_lock(&ctx->shpool->mutex);

@@ -38,14 +38,12 @@ init_zone(ngx_shm_zone_t *zone, void *data)
         return NGX_OK;
     }
 
-    ctx->sh = ngx_slab_calloc(ctx->shpool, sizeof(ngx_chat_shm_t));
-    if (ctx->sh == NULL) {
+    if (ngx_chat_shm_facts_init(ctx) != NGX_OK) {
         return NGX_ERROR;
     }
 
     ctx->shpool->data = ctx->sh;
     ctx->shpool->log_nomem = 0;
-    ngx_chat_shm_facts_init(ctx->sh);
 
     return ngx_chat_shm_workers_create(ctx, zone->shm.log);
 }
