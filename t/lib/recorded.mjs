@@ -24,7 +24,7 @@ export async function recording(t, key, { answer, server, ...options } = {}) {
   const store = server ?? await shared;
   const db = server ? 0 : databases++;
   await store.command('SELECT', db);
-  const at = options.store ?? `${store.url({ db })} timeout=2s`;
+  const at = options.store ?? `${store.url({ db })} timeout=20s`;
   const s = await stage(t, key, { connects: true, ...options, store: at });
   s.store = at;
   const usual = s.p.answer;
