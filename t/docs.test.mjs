@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import {
-  modulePath, nginx, nginxTest, root, unbuilt,
+  nginx, nginxTest, pasted, root, unbuilt,
 } from './lib/harness.mjs';
 import { Batch, scene, told } from './lib/batch.mjs';
 import { dialects } from './lib/dialects.mjs';
@@ -87,7 +87,7 @@ const anchors = (page) => all(page.replace(/^```[^]*?^```/gm, ''),
 
 test('every link between the pages has its target', () => {
   const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 't/README.md',
-    't/cases/README.md', ...readdirSync(`${root}/docs`)
+    't/cases/README.md', 'examples/README.md', ...readdirSync(`${root}/docs`)
       .filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)];
   assert.ok(pages.length > 12, `${pages}`);
   for (const path of pages) {
@@ -141,23 +141,8 @@ listen 8080;\n${location.join('\n')}}\n}\n`;
 const complete = /```nginx\n([^]*?)```/.exec(read('docs/install.md'))[1];
 
 /* An nginx.conf with the ports, folders and module file of this machine. */
-function pasted(conf, dir, [port], upstream) {
-  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((name) => `${name}_temp_path ${dir}/${name};`).join(' ');
-  const put = (text, from, to) => {
-    assert.ok(text.includes(from), from);
-    return text.replaceAll(from, to);
-  };
-  const changes = [
-    ['modules/ngx_chat_module.so', modulePath],
-    ['worker_processes auto;', `worker_processes 1; daemon off;
-      ${process.getuid() === 0 ? 'user root;' : ''}
-      pid ${dir}/nginx.pid; error_log ${dir}/error.log info;`],
-    ['http {', `http { ${temp} access_log ${dir}/access.log;`],
-    ['listen 8080;', `listen 127.0.0.1:${port};`],
-    ['127.0.0.1:3000', `127.0.0.1:${upstream}`]];
-  return changes.reduce((text, change) => put(text, ...change), conf);
-}
+const here = (conf, dir, [port], upstream) => pasted(conf, dir, port,
+  [['127.0.0.1:3000', `127.0.0.1:${upstream}`]]);
 
 /* Its comment says to use three lines instead of one. */
 const validated = (conf) => {
@@ -176,7 +161,7 @@ for (const [name, conf, asks] of [
     { skip: unbuilt }, async () => {
       const dir = mkdtempSync(join(tmpdir(), 'ngx_chat_docs_'));
       const { ok, output } = await nginxTest({
-        conf: pasted(conf, dir, [9], 9) });
+        conf: here(conf, dir, [9], 9) });
       rmSync(dir, { recursive: true });
       assert.ok(ok, output);
     });
@@ -186,7 +171,7 @@ for (const [name, conf, asks] of [
       const { path } = dialects.openai_chat;
       const p = await provider(t, 'openai_chat');
       const n = await nginx(t, { workers: 1,
-        conf: (dir, ports) => pasted(conf, dir, ports, p.port) });
+        conf: (dir, ports) => here(conf, dir, ports, p.port) });
       const batch = new Batch(scene('openai_chat', p, n), 2);
       const { answer } = p;
       p.answer = (request) => (request.url === path ? answer(request)

@@ -158,6 +158,32 @@ http {
 `;
 }
 
+/*
+ * A complete nginx.conf of the documentation, for a folder and a port, with
+ * nothing else changed. It loads the module and listens once, on port 8080.
+ * changes: more pairs of a text, which must be there, and its replacement.
+ */
+export function pasted(conf, dir, port, changes = []) {
+  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((name) => `${name}_temp_path ${dir}/${name};`).join(' ');
+  const put = (text, [from, to]) => {
+    if (!text.includes(from)) {
+      throw new Error(`not in the configuration: ${from}`);
+    }
+    return text.replaceAll(from, to);
+  };
+  const listen = /listen (127\.0\.0\.1:)?8080;/.exec(conf)?.[0];
+  const workers = /worker_processes \w+;/.exec(conf)?.[0];
+  return [
+    ['modules/ngx_chat_module.so', modulePath],
+    [workers, `worker_processes 1; daemon off;
+      ${process.getuid() === 0 ? 'user root;' : ''}
+      pid ${dir}/nginx.pid; error_log ${dir}/error.log info;`],
+    ['http {', `http { ${temp} access_log ${dir}/access.log;`],
+    [listen, `listen 127.0.0.1:${port};`],
+    ...changes].reduce(put, conf);
+}
+
 function sanitizers(dir) {
   if (!asan) {
     return {};

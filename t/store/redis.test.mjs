@@ -12,7 +12,8 @@ import { Batch, stage, told } from '../lib/batch.mjs';
 import { dialects } from '../lib/dialects.mjs';
 import { held, leave, live, say, verdict, wordOf } from '../lib/hold.mjs';
 import { sse } from '../lib/provider.mjs';
-import { certificates, eachArray, redis, relay } from '../lib/redis/redis.mjs';
+import { certificates } from '../lib/certificates.mjs';
+import { eachArray, redis, relay } from '../lib/redis/redis.mjs';
 
 const keys = Object.keys(dialects);
 const asan = !!process.env.CHAT_ASAN;

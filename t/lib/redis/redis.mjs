@@ -8,10 +8,11 @@
  * own commands come from a user of their own, so that no password, ACL or
  * full connection of the user under test is in their way.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { client, reply } from './resp.mjs';
+import { certificates } from '../certificates.mjs';
 import {
   freePorts, newFolder, patience, pause, until,
 } from '../wait.mjs';
@@ -27,38 +28,6 @@ const folders = new Set();
 process.once('exit', () => {
   folders.forEach((dir) => rmSync(dir, { recursive: true, force: true }));
 });
-
-/*
- * Made once per process: ca, and cert and key of a server that is localhost
- * and 127.0.0.1; stranger is a CA that signed none of them.
- */
-let made;
-export function certificates() {
-  if (made) {
-    return made;
-  }
-  const dir = newFolder();
-  folders.add(dir);
-  const at = (name) => `${dir}/${name}`;
-  const openssl = (...args) => execFileSync('openssl', args,
-    { stdio: ['ignore', 'ignore', 'pipe'] });
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256',
-    '-nodes'];
-  for (const name of ['ca', 'stranger']) {
-    openssl('req', '-x509', ...key, '-keyout', at(`${name}.key`),
-      '-out', at(`${name}.crt`), '-subj', `/CN=ngx_chat ${name}`,
-      '-days', '2');
-  }
-  openssl('req', ...key, '-keyout', at('server.key'),
-    '-out', at('server.csr'), '-subj', '/CN=localhost');
-  writeFileSync(at('names'), 'subjectAltName=DNS:localhost,IP:127.0.0.1\n');
-  openssl('x509', '-req', '-in', at('server.csr'), '-CA', at('ca.crt'),
-    '-CAkey', at('ca.key'), '-CAcreateserial', '-extfile', at('names'),
-    '-out', at('server.crt'), '-days', '2');
-  made = { ca: at('ca.crt'), cert: at('server.crt'), key: at('server.key'),
-    stranger: at('stranger.crt') };
-  return made;
-}
 
 class Redis {
   constructor(dir, ports, options) {

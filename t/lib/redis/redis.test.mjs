@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { certificates, redis, relay } from './redis.mjs';
+import { certificates } from '../certificates.mjs';
+import { redis, relay } from './redis.mjs';
 import { client, reply } from './resp.mjs';
 
 /* A client as the one under test would be. */
