@@ -10,7 +10,7 @@
 
 #include "ngx_chat_directives.h"
 #include "record/ngx_chat_index.h"
-#include "metrics/ngx_chat_metrics.h"
+#include "request/ngx_chat_request.h"
 
 
 typedef enum {
@@ -214,15 +214,18 @@ static ngx_int_t
 ngx_chat_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
                   uintptr_t which)
 {
-    ngx_chat_ctx_t *ctx = ngx_chat_get_ctx(r->main);
+    const chat_reason_t *reason;
+    ngx_chat_ctx_t      *ctx = ngx_chat_get_ctx(r->main);
 
-    if (which == NGX_CHAT_VAR_VERDICT) {
+    if (which == NGX_CHAT_VAR_VERDICT || which == NGX_CHAT_VAR_REASON) {
+        reason = &chat_reasons[ctx ? ctx->reason
+                                   : ngx_chat_request_unread(r->main)];
+
         return ngx_chat_variable_name(
-            r, v, ctx != NULL ? chat_verdict_names[ctx->verdict] : "none");
-    }
-
-    if (which == NGX_CHAT_VAR_REASON) {
-        return ngx_chat_variable_name(r, v, ctx != NULL ? ctx->reason : NULL);
+            r, v,
+            which == NGX_CHAT_VAR_REASON
+                ? reason->word
+                : chat_verdict_names[reason->verdict]);
     }
 
     return ctx != NULL && ctx->dialect != NULL

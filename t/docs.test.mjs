@@ -50,9 +50,23 @@ test('every variable is documented, and no other', () => {
 
 test('every value of $chat_verdict is documented, and no other', () => {
   const list = /chat_verdict_names\[\] = \{([^}]+)\}/
-    .exec(read('shared/report/chat_status.c'))[1];
+    .exec(read('shared/policy/chat_reason.c'))[1];
   assert.deepEqual(firstCells(directives, '$chat_verdict'),
     all(list, /"([a-z]+)"/g));
+});
+
+test('every reason of each verdict is documented, and no other', () => {
+  const rows = [...read('shared/policy/chat_reason.h')
+    .matchAll(/^    row\((\w+), (\w+), "(\w+)"\)/gm)];
+  assert.ok(rows.length > 60, `${rows.length}`);
+  for (const [, , name, word] of rows) {
+    assert.equal(name, word.toUpperCase());
+  }
+  const section = directives.split('### $chat_reason\n')[1].split('\n###')[0];
+  assert.deepEqual([...section.matchAll(
+    /^\| `(\w+)` \| `(\w+)` \| \S.* \| \S.* \|$/gm)]
+    .map(([, verdict, word]) => `${verdict} ${word}`),
+  rows.map(([, verdict, , word]) => `${verdict.toLowerCase()} ${word}`));
 });
 
 test('directives and variables that the other pages name exist', () => {

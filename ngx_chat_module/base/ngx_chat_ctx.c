@@ -114,6 +114,7 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
     ctx->request = r;
     ctx->conf = conf;
     ctx->worker = ngx_chat_worker(r);
+    ctx->reason = CHAT_REASON_NONE_ENDPOINT;
     cln->handler = destroy;
     cln->data = ctx;
     end->handler = leave;
@@ -127,4 +128,25 @@ ngx_chat_create_ctx(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf)
 
     ngx_http_set_ctx(r, ctx, ngx_chat_module);
     return ctx;
+}
+
+
+u_char *
+ngx_chat_log_text(u_char *p, chat_str_t text, size_t most)
+{
+    size_t i;
+
+    for (i = 0; i < text.len && i < most; i++) {
+        *p++ = text.data[i] > ' ' && text.data[i] < 0x7f ? text.data[i] : '?';
+    }
+
+    return p;
+}
+
+
+u_char *
+ngx_chat_log_id(u_char *p, chat_str_t id)
+{
+    return id.len != 0 ? ngx_chat_log_text(p, id, NGX_CHAT_LOG_ID)
+                       : ngx_sprintf(p, "-");
 }

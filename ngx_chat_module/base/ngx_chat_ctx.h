@@ -25,22 +25,6 @@
 #include "base/ngx_chat_conf.h"
 #include "base/ngx_chat_headers.h"
 
-/* $chat_verdict */
-typedef enum {
-    NGX_CHAT_VERDICT_NONE, /* not a request that we decide about */
-    NGX_CHAT_VERDICT_PASSED,
-    NGX_CHAT_VERDICT_HELD,
-    NGX_CHAT_VERDICT_RELEASED,
-    NGX_CHAT_VERDICT_ATTACHED,
-    NGX_CHAT_VERDICT_EMPTY,
-    NGX_CHAT_VERDICT_CONFLICT,
-    NGX_CHAT_VERDICT_BOUNCED,
-    NGX_CHAT_VERDICT_SUPERSEDED,
-    NGX_CHAT_VERDICT_UNMANAGED,
-    NGX_CHAT_VERDICT_REFUSED, /* past a bound */
-    NGX_CHAT_VERDICT_BYPASS   /* the store could not be asked */
-} ngx_chat_verdict_e;
-
 typedef enum {
     NGX_CHAT_BODY,      /* awaits its body; then ASKING or GONE_ON */
     NGX_CHAT_ASKING,    /* awaits the store; then any of the next */
@@ -196,9 +180,10 @@ typedef struct {
     uint64_t    found;  /* when the batch was seen complete, us */
     ngx_uint_t  shown;  /* its batch among those in the status, from 1 */
 
+    chat_reason_e yields; /* another request has taken its place; or 0 */
+
     unsigned held : 1;    /* it waits */
     unsigned counted : 1; /* among its tenant's requests */
-    unsigned yields : 1;  /* another request has taken its place */
 } ngx_chat_wait_t;
 
 /* The claim of a request. */
@@ -247,8 +232,7 @@ struct ngx_chat_ctx_s {
     ngx_chat_loc_conf_t  *conf;
     ngx_chat_worker_t    *worker;
     ngx_chat_state_e      state;
-    ngx_chat_verdict_e    verdict;
-    const char           *reason;   /* of a refusal or bypass; or NULL */
+    chat_reason_e         reason;   /* of its verdict, so far */
     const chat_dialect_t *expected; /* by "chat"; NULL: any */
     const chat_dialect_t *dialect;  /* NULL: not recognised as chat */
     ngx_chat_headers_t    headers;
@@ -258,8 +242,7 @@ struct ngx_chat_ctx_s {
 
     /* reports an event; it may end the request */
     void (*step)(ngx_chat_ctx_t *ctx, ngx_chat_event_e event);
-    chat_act_t         act;       /* what is done with the request */
-    ngx_chat_verdict_e passes_as; /* act PASS */
+    chat_act_t act; /* what is done with the request */
     void (*cleanups[NGX_CHAT_CLEANUPS])(ngx_chat_ctx_t *ctx); /* or NULL */
 
     ngx_chat_body_t     body;
@@ -303,6 +286,20 @@ ngx_chat_ctx_t *ngx_chat_create_ctx(ngx_http_request_t  *r,
 /* Runs the registered cleanups of this range. */
 void ngx_chat_cleanup(ngx_chat_ctx_t *ctx, ngx_chat_cleanup_e from,
                       ngx_chat_cleanup_e to);
+
+#define NGX_CHAT_LOG_ID 12 /* bytes of an id in a line of the log */
+
+/*
+ * Writes at most so many bytes of the text at p, with "?" for those that may
+ * not be in a line of the log; returns their end.
+ */
+u_char *ngx_chat_log_text(u_char *p, chat_str_t text, size_t most);
+
+/*
+ * Writes the first bytes of an id at p, "-" for none, and returns their end:
+ * enough to find it, too little to use it.
+ */
+u_char *ngx_chat_log_id(u_char *p, chat_str_t id);
 
 /* ngx_chat_value.c */
 

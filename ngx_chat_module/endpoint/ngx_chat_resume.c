@@ -631,6 +631,7 @@ create(ngx_http_request_t *r, ngx_chat_loc_conf_t *conf,
     }
 
     ngx_chat_headers_scan(r, &ctx->headers, 0);
+    ctx->act.reason = CHAT_REASON_ATTACHED_RESUMED;
     ctx->resume = resume;
     ctx->cleanups[NGX_CHAT_CLEANUP_ENDPOINT] = leave;
     ctx->state = NGX_CHAT_ASKING;

@@ -20,11 +20,6 @@
 
 #define NGX_CHAT_METRICS_TRIES 4
 
-_Static_assert(NGX_CHAT_VERDICT_RELEASED == CHAT_METRICS_RELEASED
-                   && NGX_CHAT_VERDICT_BYPASS == CHAT_METRICS_BYPASS
-                   && CHAT_METRICS_BYPASS + 1 == CHAT_METRICS_VERDICTS,
-               "each verdict has a name");
-
 /* The members of chat_metrics_t that end with their worker. */
 #define NGX_CHAT_METRICS_NOW offsetof(chat_metrics_t, workers)
 
@@ -253,13 +248,33 @@ dialect_of(ngx_chat_ctx_t *ctx)
 }
 
 
+/* A line in the log: what became of a request, and why. */
+static void
+log_reason(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
+{
+    char                 batch[17];
+    u_char               id[NGX_CHAT_LOG_ID], *end;
+    const chat_reason_t *reason = &chat_reasons[event->what];
+
+    end = ngx_chat_log_id(id, ctx->scope.conversation);
+    chat_hex(event->batch, sizeof(event->batch), batch);
+
+    ngx_log_error(NGX_LOG_INFO, ctx->request->connection->log, 0,
+                  "chat: %s: %s, dialect %s, batch %s, conversation %*s%s%s",
+                  chat_verdict_names[reason->verdict], reason->word,
+                  ctx->dialect ? ctx->dialect->name : "-",
+                  event->has_batch ? batch : "-", (size_t) (end - id), id,
+                  event->detail[0] ? ", " : "", event->detail);
+}
+
+
 /*
- * Logs an event: a verdict or chat_what_e. detail is a format of
- * ngx_sprintf(). Its arguments are numbers and constant strings, never text of
- * a client.
+ * Adds an event: a chat_reason_e, which is also logged, or a chat_what_e.
+ * detail is a format of ngx_sprintf(). Its arguments are numbers and constant
+ * strings, never text of a client.
  */
 static void
-log_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
+put_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
 {
     va_list                   args;
     chat_log_event_t          event;
@@ -285,6 +300,10 @@ log_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
                          (u_char *) event.detail + sizeof(event.detail) - 1,
                          detail, args);
     va_end(args);
+
+    if (what < CHAT_REASONS) {
+        log_reason(ctx, &event);
+    }
 
     entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
 
@@ -316,11 +335,11 @@ ngx_chat_metrics_held(ngx_chat_ctx_t *ctx)
 {
     count_holds(ctx->worker);
 
-    if (ctx->barrier.decision.verdict == CHAT_GATE_WAIT) {
-        log_event(ctx, NGX_CHAT_VERDICT_HELD, "attempt %uD is on",
+    if (ctx->reason == CHAT_REASON_HELD_SIBLING) {
+        put_event(ctx, ctx->reason, "attempt %uD is on",
                   ctx->barrier.decision.k);
     } else {
-        log_event(ctx, NGX_CHAT_VERDICT_HELD, "%uz missing",
+        put_event(ctx, ctx->reason, "%uz missing",
                   ctx->barrier.needs.nmissing);
     }
 }
@@ -350,25 +369,27 @@ void
 ngx_chat_metrics_merged(ngx_chat_ctx_t *ctx, size_t n)
 {
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_MERGED, n);
-    log_event(ctx, CHAT_WHAT_MERGED, "%uz results", n);
+    put_event(ctx, CHAT_WHAT_MERGED, "%uz results", n);
 }
 
 
 void
 ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
 {
-    chat_metrics_t *m = &ctx->worker->metrics->slot->metrics;
+    chat_metrics_t        *m = &ctx->worker->metrics->slot->metrics;
+    chat_request_verdict_e verdict = chat_reasons[ctx->reason].verdict;
 
     if (ctx->counted) {
         return;
     }
 
     ctx->counted = 1;
-    m->requests[dialect_of(ctx)][ctx->verdict]++;
+    m->requests[dialect_of(ctx)][verdict]++;
+    m->reasons[ctx->reason]++;
+    m->counts[CHAT_COUNT_DRY_RUNS] += ctx->conf->dry_run;
 
     /* other refusals are replies of the module */
-    if (ctx->verdict == NGX_CHAT_VERDICT_REFUSED
-        && ctx->state == NGX_CHAT_GONE_ON) {
+    if (verdict == CHAT_VERDICT_REFUSED && ctx->state == NGX_CHAT_GONE_ON) {
         m->counts[CHAT_COUNT_OVERSIZED]++;
     }
 }
@@ -392,7 +413,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
         m->counts[CHAT_COUNT_OVERSIZED] += info->oversized + info->overflows;
 
         if (count->replays + count->results != 0) {
-            log_event(ctx, CHAT_WHAT_DROPPED, "%uD replays",
+            put_event(ctx, CHAT_WHAT_DROPPED, "%uD replays",
                       count->replays + count->results);
         }
     }
@@ -406,7 +427,7 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
     if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))
     {
         ngx_chat_metrics_cut(ctx->worker, reason);
-        log_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
+        put_event(ctx, CHAT_WHAT_INTERRUPTED, "%s",
                   chat_cut_names[chat_metrics_cut(reason)]);
     }
 }
@@ -415,19 +436,18 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 void
 ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
 {
-    ngx_uint_t what = ctx->verdict;
+    chat_request_verdict_e verdict = chat_reasons[ctx->reason].verdict;
 
-    if (ctx->dialect == NULL || what == NGX_CHAT_VERDICT_NONE
-        || what == NGX_CHAT_VERDICT_PASSED || what == NGX_CHAT_VERDICT_REFUSED)
-    {
+    if (verdict == CHAT_VERDICT_NONE || verdict == CHAT_VERDICT_PASSED) {
         return;
     }
 
-    if (what != NGX_CHAT_VERDICT_RELEASED) {
-        log_event(ctx, what,
-                  what == NGX_CHAT_VERDICT_HELD      ? "observed only"
-                  : what == NGX_CHAT_VERDICT_BOUNCED ? "%uz missing"
-                                                     : "",
+    if (verdict != CHAT_VERDICT_RELEASED) {
+        put_event(ctx, ctx->reason,
+                  ctx->conf->dry_run                ? "dry run"
+                  : verdict == CHAT_VERDICT_HELD    ? "observed only"
+                  : verdict == CHAT_VERDICT_BOUNCED ? "%uz missing"
+                                                    : "",
                   ctx->barrier.needs.nmissing);
         return;
     }
@@ -438,8 +458,8 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
                           ngx_chat_metrics_clock() - ctx->wait.found);
     }
 
-    log_event(ctx, NGX_CHAT_VERDICT_RELEASED, "attempt %uD, %M ms",
-              ctx->attempt.k, ctx->wait.total);
+    put_event(ctx, ctx->reason, "attempt %uD, %M ms", ctx->attempt.k,
+              ctx->wait.total);
 }
 
 

@@ -84,7 +84,10 @@ void ngx_chat_metrics_request(ngx_chat_ctx_t *ctx);
 /* Its response is over. */
 void ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end);
 
-/* Logs the event of a new verdict, if it has one. */
+/*
+ * Reports ctx->reason, in the log and as an event of chat_status, unless the
+ * request just passes.
+ */
 void ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx);
 
 /* The store has replied to the request. */

@@ -516,7 +516,7 @@ ngx_chat_follow_answer(ngx_chat_ctx_t *ctx, chat_str_t message,
     }
 
     ctx->state = NGX_CHAT_FOLLOWING;
-    ctx->verdict = NGX_CHAT_VERDICT_ATTACHED;
+    ctx->reason = ctx->act.reason;
     ctx->response.answered = 1;
     ngx_chat_metrics_verdict(ctx);
 
@@ -566,7 +566,8 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
     ctx->body.arena = NULL;
 
     if (ctx->response.early && !ngx_chat_chunks_is_sse(chunks)) {
-        ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM);
+        ngx_chat_reply(ctx, CHAT_REPLY_NO_STREAM,
+                       CHAT_REASON_CONFLICT_NO_STREAM);
         return;
     }
 

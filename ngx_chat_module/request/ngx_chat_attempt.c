@@ -205,27 +205,6 @@ ngx_chat_attempt_keep_results(ngx_chat_ctx_t *ctx)
 }
 
 
-u_char *
-ngx_chat_log_text(u_char *p, chat_str_t text, size_t most)
-{
-    size_t i;
-
-    for (i = 0; i < text.len && i < most; i++) {
-        *p++ = text.data[i] > ' ' && text.data[i] < 0x7f ? text.data[i] : '?';
-    }
-
-    return p;
-}
-
-
-u_char *
-ngx_chat_log_id(u_char *p, chat_str_t id)
-{
-    return id.len != 0 ? ngx_chat_log_text(p, id, NGX_CHAT_LOG_ID)
-                       : ngx_sprintf(p, "-");
-}
-
-
 static u_char *
 log_ids(u_char *p, const char *what, const chat_str_t *ids, size_t n)
 {

@@ -118,6 +118,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     size_t              i;
     chat_rc_e           rc;
     chat_str_t          method, uri = CHAT_STR("");
+    chat_reason_e       limit;
     ngx_http_request_t *r = ctx->request;
 
     chat_arena_destroy(ctx->body.arena);
@@ -131,6 +132,8 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 
     rc = chat_json_parse(&ctx->body.doc, ctx->body.arena,
                          chat_str(ctx->body.text.data, ctx->body.text.len));
+    limit = rc == CHAT_LIMIT ? CHAT_REASON_REFUSED_VALUES_LIMIT
+                             : CHAT_REASON_REFUSED_CALLS_LIMIT;
 
     if (rc == CHAT_OK && read_uri(r, &uri) != NGX_OK) {
         return NGX_ERROR;
@@ -144,9 +147,11 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
     }
 
     if (rc != CHAT_OK) {
-        return rc == CHAT_ERROR   ? NGX_ERROR
-               : rc == CHAT_LIMIT ? NGX_ABORT
-                                  : NGX_DECLINED;
+        ctx->act.reason = rc == CHAT_LIMIT      ? limit
+                          : rc == CHAT_BAD      ? CHAT_REASON_NONE_MALFORMED
+                          : rc == CHAT_DECLINED ? CHAT_REASON_NONE_NOT_CHAT
+                                                : CHAT_REASON_NONE_ERROR;
+        return NGX_ERROR;
     }
 
     if (ctx->barrier.external && ctx->body.rq.class == CHAT_CLASS_PENDING) {
@@ -164,7 +169,7 @@ ngx_chat_body_parse(ngx_chat_ctx_t *ctx)
 
 /*
  * Finds conversation and tenant, which all names of the request begin with.
- * NGX_ABORT: the conversation's id is longer than CHAT_ID_MAX.
+ * NGX_ERROR, with ctx->act.reason: it has none, or no memory.
  */
 static ngx_int_t
 find_scope(ngx_chat_ctx_t *ctx)
@@ -189,7 +194,8 @@ find_scope(ngx_chat_ctx_t *ctx)
     /* it goes into variables, logs and the store */
     if (ctx->scope.conversation.len > CHAT_ID_MAX) {
         ctx->scope.conversation = chat_str(NULL, 0);
-        return NGX_ABORT;
+        ctx->act.reason = CHAT_REASON_REFUSED_CONVERSATION_LIMIT;
+        return NGX_ERROR;
     }
 
     if (chat_arena_dup(ctx->kept, ctx->scope.conversation,
@@ -246,12 +252,14 @@ ngx_chat_body_read(ngx_chat_ctx_t *ctx)
     ngx_int_t           rc;
     ngx_http_request_t *r = ctx->request;
 
-    ctx->passes_as = NGX_CHAT_VERDICT_REFUSED;
+    ctx->act.reason = CHAT_REASON_REFUSED_BODY_LIMIT;
 
     rc = ngx_chat_read_body(r, ctx->conf->max_body, &ctx->body.text);
     if (rc == NGX_DECLINED) {
         return rc;
     }
+
+    ctx->act.reason = CHAT_REASON_NONE_ERROR;
 
     if (rc == NGX_OK) {
         rc = ngx_chat_body_parse(ctx);
@@ -263,13 +271,11 @@ ngx_chat_body_read(ngx_chat_ctx_t *ctx)
 
     if (rc != NGX_OK) {
         ctx->dialect = NULL;
-        ctx->passes_as =
-            rc == NGX_ABORT ? NGX_CHAT_VERDICT_REFUSED : NGX_CHAT_VERDICT_NONE;
         return NGX_DECLINED;
     }
 
     if (ctx->headers.digested) {
-        ctx->passes_as = NGX_CHAT_VERDICT_UNMANAGED;
+        ctx->act.reason = CHAT_REASON_UNMANAGED_SIGNED_BODY;
         return NGX_DECLINED;
     }
 

@@ -22,12 +22,12 @@
 static void find_batch(ngx_chat_ctx_t *ctx);
 
 
-/* Reports an action; verdict: $chat_verdict if the action is PASS. */
+/* Reports an action. */
 static void
-act(ngx_chat_ctx_t *ctx, chat_action_e action, ngx_chat_verdict_e verdict)
+act(ngx_chat_ctx_t *ctx, chat_action_e action, chat_reason_e reason)
 {
     ctx->act.action = action;
-    ctx->passes_as = verdict;
+    ctx->act.reason = reason;
     ctx->step(ctx, NGX_CHAT_EVENT_DECIDED);
 }
 
@@ -69,18 +69,21 @@ ask(ngx_chat_ctx_t *ctx, const chat_key_t *key, const chat_facts_t *facts,
 void
 ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
 {
-    ctx->act.reply = ctx->barrier.full ? CHAT_REPLY_STORE_FULL
-                                       : CHAT_REPLY_STORE_UNAVAILABLE;
-
-    if (ctx->reason == NULL) {
-        ctx->reason = ngx_chat_reply_code(CHAT_REPLY_STORE_UNAVAILABLE);
-    }
+    ngx_uint_t full = ctx->barrier.full;
 
     if (ctx->wait.held && ctx->dialect->one_by_one) {
         ctx->act.reply = chat_gate_incomplete(ctx->dialect);
-    }
+        act(ctx, CHAT_ACT_REPLY,
+            full ? CHAT_REASON_BOUNCED_STORE_FULL
+                 : CHAT_REASON_BOUNCED_STORE_UNAVAILABLE);
 
-    act(ctx, CHAT_ACT_REPLY, NGX_CHAT_VERDICT_NONE);
+    } else {
+        ctx->act.reply =
+            full ? CHAT_REPLY_STORE_FULL : CHAT_REPLY_STORE_UNAVAILABLE;
+        act(ctx, CHAT_ACT_REPLY,
+            full ? CHAT_REASON_REFUSED_STORE_FULL
+                 : CHAT_REASON_REFUSED_STORE_UNAVAILABLE);
+    }
 }
 
 
@@ -104,9 +107,6 @@ void
 ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
 {
     ctx->barrier.full = rc == CHAT_LIMIT;
-    ctx->reason =
-        ngx_chat_reply_code(rc == CHAT_LIMIT ? CHAT_REPLY_STORE_FULL
-                                             : CHAT_REPLY_STORE_UNAVAILABLE);
 
     if (rc == CHAT_LIMIT) {
         ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_STORE_FULL, 1);
@@ -115,7 +115,6 @@ ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
                && ctx->worker->store->state == CHAT_STORE_RECONNECTING)
     {
         /* the watch is notified when the store is back, or unavailable */
-        ctx->reason = NULL;
         ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
         return;
     }
@@ -136,7 +135,9 @@ ngx_chat_decide_failed(ngx_chat_ctx_t *ctx, chat_rc_e rc)
 
     /* its claim may stand: if so, the others learn what becomes of it */
     ngx_chat_attempt_begin(ctx);
-    act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_BYPASS);
+    act(ctx, CHAT_ACT_PASS,
+        rc == CHAT_LIMIT ? CHAT_REASON_BYPASS_STORE_FULL
+                         : CHAT_REASON_BYPASS_STORE_UNAVAILABLE);
 }
 
 
@@ -280,7 +281,8 @@ ngx_chat_decide_poll(ngx_chat_ctx_t *ctx)
 
 /*
  * The question of a request that answers a step. NGX_DECLINED: not managed;
- * NGX_ABORT: the step has too many calls.
+ * NGX_ABORT: the step has too many calls; NGX_ERROR: a result has too many
+ * values.
  */
 static ngx_int_t
 question(ngx_chat_ctx_t *ctx)
@@ -307,7 +309,9 @@ question(ngx_chat_ctx_t *ctx)
     }
 
     if (rc != CHAT_OK) {
-        return rc == CHAT_LIMIT ? NGX_ABORT : NGX_DECLINED;
+        return rc == CHAT_LIMIT      ? NGX_ABORT
+               : rc == CHAT_DECLINED ? NGX_DECLINED
+                                     : NGX_ERROR;
     }
 
     end = ngx_sprintf(ctx->barrier.id, "%ui", ctx->worker->serial++);
@@ -338,7 +342,7 @@ on_regenerated(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts,
         ngx_chat_put(ctx, &ctx->barrier.q.key, &superseded);
     }
 
-    act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
+    act(ctx, CHAT_ACT_PASS, CHAT_REASON_PASSED_REGENERATE);
 }
 
 
@@ -387,7 +391,7 @@ join_batch(ngx_chat_ctx_t *ctx)
 
     if (class == CHAT_CLASS_REGENERATE) {
         if (ctx->conf->dry_run) {
-            act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
+            act(ctx, CHAT_ACT_PASS, CHAT_REASON_PASSED_REGENERATE);
         } else {
             ask(ctx, &q->key, NULL, NULL, on_regenerated);
         }
@@ -410,7 +414,7 @@ join_batch(ngx_chat_ctx_t *ctx)
     {
         /* the step that it leaves behind lacks nothing */
         ngx_chat_put(ctx, &q->key, &facts);
-        act(ctx, CHAT_ACT_GO, NGX_CHAT_VERDICT_PASSED);
+        act(ctx, CHAT_ACT_GO, CHAT_REASON_PASSED_NEW_MESSAGE);
 
     } else if (facts.failed) {
         ngx_chat_decide_failed(ctx, CHAT_ERROR);
@@ -418,6 +422,20 @@ join_batch(ngx_chat_ctx_t *ctx)
     } else {
         ngx_chat_decide_look(ctx, &facts, NULL);
     }
+}
+
+
+/* The reason of a request that passes because it answers no batch. */
+static chat_reason_e
+without_batch(const ngx_chat_ctx_t *ctx)
+{
+    chat_class_e class = ctx->body.rq.class;
+
+    return class == CHAT_CLASS_FRESH        ? CHAT_REASON_PASSED_NEW_MESSAGE
+           : class == CHAT_CLASS_REGENERATE ? CHAT_REASON_PASSED_REGENERATE
+           : class == CHAT_CLASS_OTHER      ? CHAT_REASON_PASSED_NO_RESULTS
+           : ctx->managed ? CHAT_REASON_PASSED_NO_CLIENT_CALLS
+                          : CHAT_REASON_UNMANAGED_WEAK_IDS;
 }
 
 
@@ -440,13 +458,12 @@ on_index(ngx_chat_ask_t *of, chat_rc_e rc, const chat_fact_t *facts, size_t n)
         key->name = recorded.names[0];
         join_batch(ctx);
 
-    } else {
+    } else if (class == CHAT_CLASS_FRESH || class == CHAT_CLASS_REGENERATE) {
         /* no stream has opened a batch of this conversation */
-        act(ctx,
-            class == CHAT_CLASS_FRESH || class == CHAT_CLASS_REGENERATE
-                ? CHAT_ACT_PASS
-                : CHAT_ACT_POLL,
-            NGX_CHAT_VERDICT_PASSED);
+        act(ctx, CHAT_ACT_PASS, without_batch(ctx));
+
+    } else {
+        act(ctx, CHAT_ACT_POLL, CHAT_REASON_UNMANAGED_UNKNOWN_BATCH);
     }
 }
 
@@ -481,8 +498,10 @@ begin(ngx_chat_ctx_t *ctx, ngx_uint_t connected)
         rc = question(ctx);
     }
 
-    if (rc == NGX_ABORT) {
-        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_REFUSED);
+    if (rc == NGX_ABORT || rc == NGX_ERROR) {
+        act(ctx, CHAT_ACT_PASS,
+            rc == NGX_ABORT ? CHAT_REASON_REFUSED_CALLS_LIMIT
+                            : CHAT_REASON_REFUSED_VALUES_LIMIT);
 
     } else if (!connected) {
         ngx_chat_decide_failed(ctx, CHAT_ERROR);
@@ -492,12 +511,10 @@ begin(ngx_chat_ctx_t *ctx, ngx_uint_t connected)
 
     } else if (class == CHAT_CLASS_FRESH) {
         ctx->managed = 1;
-        act(ctx, CHAT_ACT_GO, NGX_CHAT_VERDICT_PASSED);
+        act(ctx, CHAT_ACT_GO, without_batch(ctx));
 
     } else {
-        act(ctx, CHAT_ACT_PASS,
-            ctx->managed ? NGX_CHAT_VERDICT_PASSED
-                         : NGX_CHAT_VERDICT_UNMANAGED);
+        act(ctx, CHAT_ACT_PASS, without_batch(ctx));
     }
 }
 
@@ -517,13 +534,13 @@ ngx_chat_decide_begin(ngx_chat_ctx_t *ctx)
     chat_store_t *store = ctx->worker->store;
 
     if (store == NULL) {
-        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_BYPASS);
+        act(ctx, CHAT_ACT_PASS, CHAT_REASON_BYPASS_STORE_UNAVAILABLE);
 
     } else if (ctx->scope.anonymous) {
-        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_UNMANAGED);
+        act(ctx, CHAT_ACT_PASS, CHAT_REASON_UNMANAGED_NO_TENANT);
 
     } else if (ctx->body.rq.class == CHAT_CLASS_OTHER) {
-        act(ctx, CHAT_ACT_PASS, NGX_CHAT_VERDICT_PASSED);
+        act(ctx, CHAT_ACT_PASS, without_batch(ctx));
 
     } else if (store->state == CHAT_STORE_RECONNECTING) {
         /* joins nothing, to wait for the connection: the answer's facts must
@@ -630,26 +647,6 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
 }
 
 
-/* $chat_verdict of an action that is only observed, not performed. */
-static ngx_chat_verdict_e
-observed(const chat_act_t *of)
-{
-    switch (of->action) {
-    case CHAT_ACT_WAIT:
-        return NGX_CHAT_VERDICT_HELD;
-
-    case CHAT_ACT_POLL:
-        return NGX_CHAT_VERDICT_UNMANAGED;
-
-    case CHAT_ACT_REPLY:
-        return ngx_chat_reply_verdict(of->reply);
-
-    default:
-        return NGX_CHAT_VERDICT_PASSED;
-    }
-}
-
-
 void
 ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
 {
@@ -667,7 +664,6 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     terms.followed = followed || observe;
 
     ctx->act = chat_gate_act(&b->q, &b->decision, &terms);
-    ctx->passes_as = NGX_CHAT_VERDICT_PASSED;
 
     if (class == CHAT_CLASS_ITEMS && ctx->act.action == CHAT_ACT_PASS) {
         ngx_chat_attempt_deliver(ctx);
@@ -699,7 +695,6 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
 
     if (observe) {
         ngx_chat_attempt_begin(ctx);
-        ctx->passes_as = observed(&ctx->act);
         ctx->act.action = CHAT_ACT_PASS;
     }
 }

@@ -110,6 +110,9 @@ on_look(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts, size_t n)
                              : CHAT_ERROR;
     }
 
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "chat wake-up: rc %d, requests %ui", rc, group->count);
+
     group->busy = 1;
     ngx_queue_init(&due);
 
@@ -383,7 +386,7 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     ngx_uint_t          first = !ctx->wait.held;
 
     ctx->state = NGX_CHAT_WAITING;
-    ctx->verdict = NGX_CHAT_VERDICT_HELD;
+    ctx->reason = bounded ? ctx->act.reason : CHAT_REASON_HELD_SIBLING;
     ctx->wait.found = 0;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = on_write;
@@ -409,6 +412,11 @@ ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded)
     if (first || !ctx->wait.timer.timer_set) {
         arm(ctx);
     }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "chat hold: %s, ends in %M ms (0: with the attempt)",
+                   chat_reasons[ctx->reason].word,
+                   ctx->wait.bound ? ctx->wait.bound - ngx_current_msec : 0);
 }
 
 
@@ -524,7 +532,7 @@ ngx_chat_hold_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle)
 
 
 ngx_uint_t
-ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit)
+ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reason_e *limit)
 {
     ngx_int_t         rc;
     ngx_chat_ctx_t   *oldest;
@@ -533,14 +541,15 @@ ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit)
     /* as many as there may be results, from two tabs each */
     if (group != NULL && group->count >= 2 * (ngx_uint_t) ctx->conf->max_calls)
     {
-        *limit = CHAT_REPLY_HELD_BATCH_LIMIT;
+        *limit = CHAT_REASON_REFUSED_HELD_BATCH_LIMIT;
         return 1;
     }
 
     while ((rc = ngx_chat_quota_room(ctx, limit, &oldest)) == NGX_AGAIN) {
         /* ends soon as at its bound, and no longer counts */
-        oldest->reason = ngx_chat_reply_code(*limit);
-        oldest->wait.yields = 1;
+        oldest->wait.yields = *limit == CHAT_REASON_REFUSED_HELD_LIMIT
+                                  ? CHAT_REASON_BOUNCED_HELD_LIMIT
+                                  : CHAT_REASON_BOUNCED_HELD_BYTES_LIMIT;
         ngx_chat_quota_leave(oldest);
         shorten(oldest, 0);
         arm(oldest);

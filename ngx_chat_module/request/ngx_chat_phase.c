@@ -21,6 +21,12 @@
 #include "store/ngx_chat_ask.h"
 
 
+#if (NGX_DEBUG)
+static const char *const actions[] = { "pass",   "go",   "claim", "wait",
+                                       "follow", "poll", "reply" };
+#endif
+
+
 static void step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event);
 
 
@@ -108,6 +114,41 @@ is_on(ngx_http_request_t *r, const ngx_chat_loc_conf_t *conf,
 }
 
 
+chat_reason_e
+ngx_chat_request_unread(ngx_http_request_t *r)
+{
+    const chat_dialect_t *dialect;
+    ngx_chat_headers_t    headers;
+    ngx_chat_loc_conf_t  *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_chat_module);
+    if (conf->endpoint != NULL) {
+        return CHAT_REASON_NONE_ENDPOINT;
+    }
+
+    if (!is_on(r, conf, &dialect)) {
+        return CHAT_REASON_NONE_OFF;
+    }
+
+    ngx_chat_headers_scan(r, &headers, 0);
+
+    return r->method != NGX_HTTP_POST ? CHAT_REASON_NONE_NOT_POST
+           : !headers.json            ? CHAT_REASON_NONE_NOT_JSON
+                                      : CHAT_REASON_NONE_NOT_REACHED;
+}
+
+
+/* Lets a request go on whose body is not read. */
+static ngx_int_t
+decline(ngx_chat_ctx_t *ctx, chat_reason_e reason)
+{
+    ctx->reason = reason;
+    ctx->state = NGX_CHAT_GONE_ON;
+    ngx_chat_metrics_verdict(ctx);
+    return NGX_DECLINED;
+}
+
+
 ngx_int_t
 ngx_chat_handler(ngx_http_request_t *r)
 {
@@ -148,12 +189,12 @@ ngx_chat_handler(ngx_http_request_t *r)
 
     if (headers.encoded
         || r->headers_in.content_length_n > (off_t) conf->max_body) {
-        ctx->verdict = headers.encoded ? NGX_CHAT_VERDICT_UNMANAGED
-                                       : NGX_CHAT_VERDICT_REFUSED;
-        ctx->state = NGX_CHAT_GONE_ON;
-        return NGX_DECLINED;
+        return decline(ctx, headers.encoded
+                                ? CHAT_REASON_UNMANAGED_ENCODED_BODY
+                                : CHAT_REASON_REFUSED_BODY_LIMIT);
     }
 
+    ctx->reason = CHAT_REASON_NONE_DISCONNECTED;
     ctx->headers = headers;
     ctx->expected = dialect;
     ctx->managed = 1;
@@ -213,14 +254,19 @@ hand_over(ngx_chat_ctx_t *ctx)
 
 
 static void
-go_on(ngx_chat_ctx_t *ctx, ngx_chat_verdict_e verdict)
+go_on(ngx_chat_ctx_t *ctx, chat_reason_e reason)
 {
     ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_HOLD);
 
-    ctx->verdict = verdict;
+    ctx->reason = reason;
     ngx_chat_metrics_verdict(ctx);
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
+                   "chat goes upstream: %s, attempt %uD",
+                   chat_reasons[reason].word, ctx->attempt.k);
 
-    if (verdict == NGX_CHAT_VERDICT_BYPASS || !ngx_chat_index_begin(ctx)) {
+    if (chat_reasons[reason].verdict == CHAT_VERDICT_BYPASS
+        || !ngx_chat_index_begin(ctx))
+    {
         hand_over(ctx);
     }
 }
@@ -231,6 +277,7 @@ static void
 on_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 {
     chat_store_t *store = ctx->worker->store;
+    chat_reason_e reason = ctx->act.reason;
 
     if (rc == NGX_OK && ctx->attempt.claiming != 0
         && !store->alive(store, ctx->barrier.q.worker))
@@ -247,18 +294,23 @@ on_completed(ngx_chat_ctx_t *ctx, ngx_int_t rc)
         }
 
         ngx_chat_attempt_deliver(ctx);
-        go_on(ctx, ctx->barrier.watching ? NGX_CHAT_VERDICT_RELEASED
-                                         : NGX_CHAT_VERDICT_PASSED);
+
+        if (reason == CHAT_REASON_PASSED_NEW_MESSAGE
+            && ctx->body.merged.len != 0) {
+            reason = CHAT_REASON_PASSED_REPAIRED;
+        }
+
+        go_on(ctx, reason);
 
     } else if (ctx->body.rq.class == CHAT_CLASS_FRESH) {
-        go_on(ctx, NGX_CHAT_VERDICT_PASSED);
+        go_on(ctx, reason);
 
     } else if (rc == NGX_ERROR) {
         ngx_chat_decide_refuse(ctx);
 
     } else {
         ngx_chat_attempt_void(ctx, ctx->attempt.claiming);
-        ngx_chat_reply(ctx, CHAT_REPLY_UNMERGED);
+        ngx_chat_reply(ctx, CHAT_REPLY_UNMERGED, CHAT_REASON_BOUNCED_UNMERGED);
     }
 }
 
@@ -277,6 +329,8 @@ claim(ngx_chat_ctx_t *ctx)
     }
 
     ctx->attempt.claiming = k;
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
+                   "chat claim: attempt %uD", k);
 
     if (ctx->wait.held && ctx->wait.found == 0) {
         ctx->wait.found = ngx_chat_metrics_clock();
@@ -290,19 +344,18 @@ claim(ngx_chat_ctx_t *ctx)
 static void
 begin_wait(ngx_chat_ctx_t *ctx)
 {
-    chat_str_t   message = ctx->body.rq.last_message;
-    chat_facts_t facts;
-    chat_reply_e limit;
+    chat_str_t    message = ctx->body.rq.last_message;
+    chat_facts_t  facts;
+    chat_reason_e limit;
 
     if (ngx_chat_hold_limit(ctx, &limit)) {
         ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_HOLDS_REFUSED, 1);
 
         if (ctx->barrier.q.complete) {
-            ctx->reason = ngx_chat_reply_code(limit);
-            go_on(ctx, NGX_CHAT_VERDICT_REFUSED);
+            go_on(ctx, limit);
         } else {
             /* its results are stored, and its client sends it again */
-            ngx_chat_reply(ctx, limit);
+            ngx_chat_reply(ctx, CHAT_REPLY_HELD_LIMIT, limit);
         }
 
         return;
@@ -388,7 +441,7 @@ reply(ngx_chat_ctx_t *ctx)
         || ctx->act.reply == CHAT_REPLY_BOUNCE) {
         ngx_chat_payloads(ctx, 0); /* these replies contain results */
     } else {
-        ngx_chat_reply(ctx, ctx->act.reply);
+        ngx_chat_reply(ctx, ctx->act.reply, ctx->act.reason);
     }
 }
 
@@ -397,6 +450,12 @@ reply(ngx_chat_ctx_t *ctx)
 static void
 perform(ngx_chat_ctx_t *ctx)
 {
+    ngx_log_debug4(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
+                   "chat verdict: %s, %s, attempt %uD, missing %uz",
+                   actions[ctx->act.action],
+                   chat_reasons[ctx->act.reason].word, ctx->barrier.decision.k,
+                   ctx->barrier.decision.missing);
+
     switch (ctx->act.action) {
     case CHAT_ACT_CLAIM:
         claim(ctx);
@@ -408,13 +467,13 @@ perform(ngx_chat_ctx_t *ctx)
 
     case CHAT_ACT_POLL:
         if (!ngx_chat_decide_poll(ctx)) {
-            go_on(ctx, NGX_CHAT_VERDICT_UNMANAGED);
+            go_on(ctx, ctx->act.reason);
         }
 
         return;
 
     case CHAT_ACT_PASS:
-        go_on(ctx, ctx->passes_as);
+        go_on(ctx, ctx->act.reason);
         return;
 
     case CHAT_ACT_GO:
@@ -448,7 +507,7 @@ on_payloads(ngx_chat_ctx_t *ctx)
         return;
 
     default:
-        ngx_chat_reply(ctx, ctx->act.reply);
+        ngx_chat_reply(ctx, ctx->act.reply, ctx->act.reason);
     }
 }
 
@@ -462,7 +521,7 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
         if (ngx_chat_body_read(ctx) == NGX_OK) {
             ngx_chat_decide_begin(ctx);
         } else {
-            go_on(ctx, ctx->passes_as);
+            go_on(ctx, ctx->act.reason);
         }
 
         return;
@@ -487,9 +546,12 @@ step(ngx_chat_ctx_t *ctx, ngx_chat_event_e event)
         return;
 
     case NGX_CHAT_EVENT_TIMEOUT:
-        ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_FOLLOW);
         ctx->act.action = CHAT_ACT_REPLY;
         ctx->act.reply = chat_gate_incomplete(ctx->dialect);
+        ctx->act.reason = ctx->wait.yields ? ctx->wait.yields
+                          : ngx_exiting    ? CHAT_REASON_BOUNCED_EXITING
+                                           : CHAT_REASON_BOUNCED_INCOMPLETE;
+        ngx_chat_cleanup(ctx, NGX_CHAT_CLEANUP_WATCH, NGX_CHAT_CLEANUP_FOLLOW);
         perform(ctx);
         return;
 

@@ -137,7 +137,7 @@ oldest_of_largest(ngx_chat_ctx_t *ctx, ngx_chat_shares_t *shares,
 
 
 ngx_int_t
-ngx_chat_quota_room(ngx_chat_ctx_t *ctx, chat_reply_e *limit,
+ngx_chat_quota_room(ngx_chat_ctx_t *ctx, chat_reason_e *limit,
                     ngx_chat_ctx_t **oldest)
 {
     size_t             weight = ctx->body.text.len + NGX_CHAT_QUOTA_HOLD;
@@ -149,7 +149,7 @@ ngx_chat_quota_room(ngx_chat_ctx_t *ctx, chat_reply_e *limit,
     *oldest = NULL;
 
     if (quota->count >= count) {
-        *limit = CHAT_REPLY_HELD_LIMIT;
+        *limit = CHAT_REASON_REFUSED_HELD_LIMIT;
         count /= NGX_CHAT_QUOTA_SHARE;
 
         if (own == NULL || own->count.used < count) {
@@ -157,7 +157,7 @@ ngx_chat_quota_room(ngx_chat_ctx_t *ctx, chat_reply_e *limit,
         }
 
     } else if (quota->size + weight > bytes) {
-        *limit = CHAT_REPLY_HELD_BYTES_LIMIT;
+        *limit = CHAT_REASON_REFUSED_HELD_BYTES_LIMIT;
         bytes /= NGX_CHAT_QUOTA_SHARE;
 
         if ((own != NULL ? own->bytes.used : 0) + weight <= bytes) {

@@ -20,6 +20,9 @@
 /* The phase handler (PRECONTENT). */
 ngx_int_t ngx_chat_handler(ngx_http_request_t *r);
 
+/* The reason of a request that the module does not read. */
+chat_reason_e ngx_chat_request_unread(ngx_http_request_t *r);
+
 /* A context that reports its events to step(); NULL: no memory. */
 ngx_chat_ctx_t *ngx_chat_request_create(ngx_http_request_t  *r,
                                         ngx_chat_loc_conf_t *conf);
@@ -35,13 +38,13 @@ ngx_int_t ngx_chat_read_body(ngx_http_request_t *r, size_t max,
 
 /*
  * Reads and parses the body, and finds the scope. NGX_DECLINED: the request
- * passes as ctx->passes_as.
+ * passes for ctx->act.reason.
  */
 ngx_int_t ngx_chat_body_read(ngx_chat_ctx_t *ctx);
 
 /*
- * Parses ctx->body.text into ctx->body.rq. NGX_DECLINED: it is not chat;
- * NGX_ABORT: it is past a bound.
+ * Parses ctx->body.text into ctx->body.rq. NGX_ERROR: it cannot be read, for
+ * ctx->act.reason.
  */
 ngx_int_t ngx_chat_body_parse(ngx_chat_ctx_t *ctx);
 
@@ -137,8 +140,8 @@ void ngx_chat_hold(ngx_chat_ctx_t *ctx, ngx_uint_t bounded);
 /* The wait is over (also where there was none). */
 void ngx_chat_hold_end(ngx_chat_ctx_t *ctx);
 
-/* 1 if no more requests may wait; *limit is the reply that says why. */
-ngx_uint_t ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reply_e *limit);
+/* 1 if no more requests may wait; *limit is a reason of a refusal. */
+ngx_uint_t ngx_chat_hold_limit(ngx_chat_ctx_t *ctx, chat_reason_e *limit);
 
 /*
  * Puts the facts, and looks whenever something changes from now on.
@@ -160,7 +163,7 @@ ngx_int_t ngx_chat_quota_init(ngx_chat_worker_t *worker, ngx_cycle_t *cycle);
  * NGX_OK: one more request may wait; NGX_DECLINED: *limit keeps it from that;
  * NGX_AGAIN: *oldest has to leave in its place, ask again then.
  */
-ngx_int_t ngx_chat_quota_room(ngx_chat_ctx_t *ctx, chat_reply_e *limit,
+ngx_int_t ngx_chat_quota_room(ngx_chat_ctx_t *ctx, chat_reason_e *limit,
                               ngx_chat_ctx_t **oldest);
 
 /* The request waits, and does not any more (also where it never did). */
@@ -189,20 +192,6 @@ void ngx_chat_attempt_void(ngx_chat_ctx_t *ctx, uint32_t k);
 
 /* chat_store_t's lost(): live attempts join again what they have put. */
 void ngx_chat_attempts_rejoin(chat_store_t *store, int all);
-
-/*
- * Writes at most so many bytes of the text at p, with "?" for those that may
- * not be in a line of the log; returns their end.
- */
-u_char *ngx_chat_log_text(u_char *p, chat_str_t text, size_t most);
-
-#define NGX_CHAT_LOG_ID 12 /* bytes of an id in a line of the log */
-
-/*
- * Writes the first bytes of an id at p, "-" for none, and returns their end:
- * enough to find it, too little to use it.
- */
-u_char *ngx_chat_log_id(u_char *p, chat_str_t id);
 
 /* The answer's header is known: answer/k or void/k. */
 void ngx_chat_attempt_answer(ngx_chat_ctx_t *ctx);

@@ -14,8 +14,6 @@
 #include "metrics/ngx_chat_metrics.h"
 #include "response/ngx_chat_response.h"
 
-#define NGX_CHAT_REPLY_TOO_MANY \
-    "too many requests are waiting for tool results, retry later"
 #define NGX_CHAT_REPLY_LINE 64 /* bytes of a text with a status */
 
 
@@ -352,95 +350,65 @@ ngx_chat_answer_inject(ngx_chat_ctx_t *ctx)
 
 /* One answer that no upstream gives. */
 typedef struct {
-    const char        *code;
-    ngx_uint_t         status; /* HTTP; 0: that of the attempt */
-    ngx_chat_verdict_e verdict;
-    uint32_t           after;  /* Retry-After in seconds; 0: none */
-    unsigned           reason; /* the code is $chat_reason */
-    const char        *text;
+    const char *code;   /* NULL: the word of the reason */
+    ngx_uint_t  status; /* HTTP; 0: that of the attempt */
+    uint32_t    after;  /* Retry-After in seconds; 0: none */
+    const char *text;
 } reply_row_t;
 
 static const reply_row_t replies[CHAT_REPLIES] = {
-    [CHAT_REPLY_EMPTY] = { NULL, 200, NGX_CHAT_VERDICT_EMPTY, 0, 0, NULL },
-    [CHAT_REPLY_BOUNCE] = { NULL, 200, NGX_CHAT_VERDICT_BOUNCED, 0, 0, NULL },
+    [CHAT_REPLY_EMPTY] = { NULL, 200, 0, NULL },
+    [CHAT_REPLY_BOUNCE] = { NULL, 200, 0, NULL },
 
-    [CHAT_REPLY_INCOMPLETE] = { "batch_incomplete", 409,
-                                NGX_CHAT_VERDICT_BOUNCED, 1, 0,
+    [CHAT_REPLY_INCOMPLETE] = { "batch_incomplete", 409, 1,
                                 "results of other tool calls in this step are "
                                 "still missing, retry later" },
-    [CHAT_REPLY_UNMERGED] = { "batch_incomplete", 409,
-                              NGX_CHAT_VERDICT_BOUNCED, 1, 0,
+    [CHAT_REPLY_UNMERGED] = { "batch_incomplete", 409, 1,
                               "the stored results could not be inserted into "
                               "this request body, send all results of this "
                               "step in one request" },
-    [CHAT_REPLY_SUPERSEDED] = { "superseded", 409, NGX_CHAT_VERDICT_SUPERSEDED,
-                                0, 0,
+    [CHAT_REPLY_SUPERSEDED] = { "superseded", 409, 0,
                                 "the user has sent a newer message, these "
                                 "results are no longer needed" },
-    [CHAT_REPLY_CLEARED] = { "cleared", 409, NGX_CHAT_VERDICT_SUPERSEDED, 0, 0,
+    [CHAT_REPLY_CLEARED] = { "cleared", 409, 0,
                              "the stored results of this step were deleted, "
                              "send all results of this step in one request" },
-    [CHAT_REPLY_CONFLICT] = { "conflict", 409, NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+    [CHAT_REPLY_CONFLICT] = { "conflict", 409, 0,
                               "another request has already received the "
                               "answer to these results, reload the "
                               "conversation" },
-    [CHAT_REPLY_ABORTED] = { "aborted", 409, NGX_CHAT_VERDICT_CONFLICT, 1, 0,
+    [CHAT_REPLY_ABORTED] = { "aborted", 409, 1,
                              "another request carried these results and its "
                              "client disconnected before the answer ended, "
                              "send them again" },
-    [CHAT_REPLY_STOPPED] = { "stopped", 409, NGX_CHAT_VERDICT_REFUSED, 0, 0,
+    [CHAT_REPLY_STOPPED] = { "stopped", 409, 0,
                              "a client has stopped this answer, send a new "
                              "message to continue" },
-    [CHAT_REPLY_LOOP] = { "loop", 429, NGX_CHAT_VERDICT_REFUSED, 0, 0,
+    [CHAT_REPLY_LOOP] = { "loop", 429, 0,
                           "these results were sent upstream ten times within "
                           "a minute, wait a minute before sending them "
                           "again" },
 
-    [CHAT_REPLY_UPSTREAM_STATUS] = { "upstream_error", 0,
-                                     NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+    [CHAT_REPLY_UPSTREAM_STATUS] = { "upstream_error", 0, 0,
                                      "the upstream answered with HTTP " },
-    [CHAT_REPLY_UPSTREAM_ERROR] = { "upstream_error", 502,
-                                    NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+    [CHAT_REPLY_UPSTREAM_ERROR] = { "upstream_error", 502, 0,
                                     "the upstream reported an error instead "
                                     "of an answer to these results" },
-    [CHAT_REPLY_NO_STREAM] = { "upstream_error", 502,
-                               NGX_CHAT_VERDICT_CONFLICT, 0, 0,
+    [CHAT_REPLY_NO_STREAM] = { "upstream_error", 502, 0,
                                "the upstream did not answer with an event "
                                "stream, send the request again" },
-    [CHAT_REPLY_INTERRUPTED] = { "stream_interrupted", 502,
-                                 NGX_CHAT_VERDICT_CONFLICT, 0, 0, NULL },
+    [CHAT_REPLY_INTERRUPTED] = { "stream_interrupted", 502, 0, NULL },
 
-    [CHAT_REPLY_STORE_UNAVAILABLE] = { "store_unavailable", 503,
-                                       NGX_CHAT_VERDICT_REFUSED, 1, 1,
+    [CHAT_REPLY_STORE_UNAVAILABLE] = { "store_unavailable", 503, 1,
                                        "the server cannot read the state of "
                                        "this conversation, retry later" },
-    [CHAT_REPLY_STORE_FULL] = { "store_full", 503, NGX_CHAT_VERDICT_REFUSED, 1,
-                                1,
+    [CHAT_REPLY_STORE_FULL] = { "store_full", 503, 1,
                                 "the server has no room for the state of this "
                                 "conversation, retry later" },
-    [CHAT_REPLY_HELD_LIMIT] = { "held_limit", 503, NGX_CHAT_VERDICT_REFUSED, 1,
-                                1, NGX_CHAT_REPLY_TOO_MANY },
-    [CHAT_REPLY_HELD_BYTES_LIMIT] = { "held_bytes_limit", 503,
-                                      NGX_CHAT_VERDICT_REFUSED, 1, 1,
-                                      NGX_CHAT_REPLY_TOO_MANY },
-    [CHAT_REPLY_HELD_BATCH_LIMIT] = { "held_batch_limit", 503,
-                                      NGX_CHAT_VERDICT_REFUSED, 1, 1,
-                                      NGX_CHAT_REPLY_TOO_MANY }
+    [CHAT_REPLY_HELD_LIMIT] = { NULL, 503, 1,
+                                "too many requests are waiting for tool "
+                                "results, retry later" }
 };
-
-
-const char *
-ngx_chat_reply_code(chat_reply_e reply)
-{
-    return replies[reply].code;
-}
-
-
-ngx_chat_verdict_e
-ngx_chat_reply_verdict(chat_reply_e reply)
-{
-    return replies[reply].verdict;
-}
 
 
 /*
@@ -457,7 +425,7 @@ make_error(ngx_chat_ctx_t *ctx, chat_reply_e reply, ngx_uint_t status,
     const reply_row_t *row = &replies[reply];
 
     refusal.status = (unsigned) status;
-    refusal.code = row->code;
+    refusal.code = row->code ? row->code : chat_reasons[ctx->reason].word;
     refusal.message = text != NULL ? text : row->text;
 
     if (reply == CHAT_REPLY_UPSTREAM_STATUS) {
@@ -510,19 +478,15 @@ add_advice(ngx_chat_ctx_t *ctx, ngx_uint_t status, uint32_t seconds)
 
 /* Refuses the request: with the row's status, or in band behind a 200. */
 static void
-refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply, const char *text)
+refuse(ngx_chat_ctx_t *ctx, chat_reply_e reply, chat_reason_e reason,
+       const char *text)
 {
     uint32_t           after;
     ngx_buf_t         *b;
     ngx_uint_t         status;
     const reply_row_t *row = &replies[reply];
 
-    ctx->verdict = row->verdict;
-
-    if (row->reason && ctx->reason == NULL) {
-        ctx->reason = row->code;
-    }
-
+    ctx->reason = reason;
     status = row->status ? row->status : ctx->barrier.decision.status;
     after = row->after;
 
@@ -553,10 +517,15 @@ ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
 {
     char                text[CHAT_INTERRUPTION_TEXT];
     chat_buf_t          out = { 0 };
+    chat_reason_e       why;
     chat_interruption_t in = { reason, 0, NULL, 0 };
 
+    why = chat_metrics_cut(reason) == CHAT_CUT_PRODUCER_LOST
+              ? CHAT_REASON_CONFLICT_PRODUCER_LOST
+              : CHAT_REASON_CONFLICT_INTERRUPTED;
+
     if (ctx->response.early) {
-        ctx->verdict = NGX_CHAT_VERDICT_CONFLICT;
+        ctx->reason = why;
         chat_dialect_interrupted(ctx->dialect, reason, 0, &out);
         ngx_chat_answer_break(ctx);
         end_answer(ctx, NGX_HTTP_BAD_GATEWAY, 1,
@@ -565,13 +534,13 @@ ngx_chat_reply_broken(ngx_chat_ctx_t *ctx, const char *reason)
     }
 
     (void) chat_interruption_text(&in, text);
-    refuse(ctx, CHAT_REPLY_INTERRUPTED, text);
+    refuse(ctx, CHAT_REPLY_INTERRUPTED, why, text);
 }
 
 
 /* Ends the request with a turn that injects what its transcript lacks. */
 static void
-reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
+reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply, chat_reason_e reason)
 {
     chat_rc_e       rc = CHAT_OK;
     chat_buf_t      out = { 0 };
@@ -594,23 +563,24 @@ reply_turn(ngx_chat_ctx_t *ctx, chat_reply_e reply)
 
     if (rc == CHAT_DECLINED) {
         chat_buf_free(&out);
-        refuse(ctx, CHAT_REPLY_CONFLICT, NULL);
+        refuse(ctx, CHAT_REPLY_CONFLICT, CHAT_REASON_CONFLICT_NO_EMPTY_TURN,
+               NULL);
         return;
     }
 
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_INJECTED, injected.count);
-    ctx->verdict = replies[reply].verdict;
+    ctx->reason = reason;
     end_answer(ctx, NGX_HTTP_OK, sse, to_buffer(ctx->request, &out));
 }
 
 
 void
-ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply)
+ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply, chat_reason_e reason)
 {
     switch (reply) {
     case CHAT_REPLY_EMPTY:
     case CHAT_REPLY_BOUNCE:
-        reply_turn(ctx, reply);
+        reply_turn(ctx, reply, reason);
         return;
 
     case CHAT_REPLY_INTERRUPTED:
@@ -619,6 +589,6 @@ ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply)
         return;
 
     default:
-        refuse(ctx, reply, NULL);
+        refuse(ctx, reply, reason, NULL);
     }
 }

@@ -46,17 +46,13 @@ ngx_int_t ngx_chat_answer_early(ngx_chat_ctx_t *ctx);
 /* One more comment. */
 ngx_int_t ngx_chat_answer_beat(ngx_chat_ctx_t *ctx);
 
-/* The code of a refusal. */
-const char *ngx_chat_reply_code(chat_reply_e reply);
-
-/* $chat_verdict of the reply. */
-ngx_chat_verdict_e ngx_chat_reply_verdict(chat_reply_e reply);
-
 /*
- * Ends the request with the reply; in band where 200 was sent. EMPTY and
- * BOUNCE inject ctx->body.results.
+ * Ends the request with the reply, for this reason; in band where 200 was
+ * sent. EMPTY and BOUNCE inject ctx->body.results. INTERRUPTED finds its
+ * reason itself.
  */
-void ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply);
+void ngx_chat_reply(ngx_chat_ctx_t *ctx, chat_reply_e reply,
+                    chat_reason_e reason);
 
 /*
  * The answer of another request, which this one waits for, broke off: 502 with

@@ -75,7 +75,7 @@ ngx_chat_upstream_stop(ngx_chat_ctx_t *ctx, ngx_uint_t patient)
     } else {
         /* a client that only finds its connection closed sends again */
         ngx_chat_nginx_upstream_close(r);
-        ngx_chat_reply(ctx, CHAT_REPLY_STOPPED);
+        ngx_chat_reply(ctx, CHAT_REPLY_STOPPED, CHAT_REASON_REFUSED_STOPPED);
     }
 
     return NGX_OK;

@@ -22,14 +22,21 @@ ngx_chat_ask_done(chat_store_op_t *op, chat_rc_e rc, const chat_fact_t *facts,
     ngx_connection_t *c = ask->ctx->request->connection;
 
     ngx_http_set_log_request(c->log, ask->ctx->request);
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, c->log, 0,
+                   "chat store reply: rc %d, facts %uz", rc, n);
     ask->done(ask, rc, facts, n);
     ngx_http_run_posted_requests(c);
 }
 
 
+/* n facts or fields are sent with the command. */
 static chat_store_op_t *
-ngx_chat_ask_op(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, ngx_chat_ask_pt done)
+ngx_chat_ask_op(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, ngx_chat_ask_pt done,
+                const char *command, size_t n)
 {
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
+                   "chat store %s: facts %uz", command, n);
+
     ask->op.done = ngx_chat_ask_done;
     ask->op.data = ask;
     ask->ctx = ctx;
@@ -45,6 +52,8 @@ ngx_chat_put(ngx_chat_ctx_t *ctx, const chat_key_t *key,
     chat_store_t *store = ctx->worker->store;
 
     if (store != NULL && !facts->failed && facts->count != 0) {
+        ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
+                       "chat store put: facts %uz", facts->count);
         store->join(store, NULL, key, facts->items, facts->count,
                     ctx->worker->ttl);
     }
@@ -55,11 +64,11 @@ void
 ngx_chat_ask(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask, const chat_key_t *key,
              const chat_facts_t *facts, ngx_chat_ask_pt done)
 {
+    size_t        n = facts ? facts->count : 0;
     chat_store_t *store = ctx->worker->store;
 
-    store->join(store, ngx_chat_ask_op(ctx, ask, done), key,
-                facts ? facts->items : NULL, facts ? facts->count : 0,
-                ctx->worker->ttl);
+    store->join(store, ngx_chat_ask_op(ctx, ask, done, "join", n), key,
+                facts ? facts->items : NULL, n, ctx->worker->ttl);
 }
 
 
@@ -68,11 +77,11 @@ ngx_chat_ask_watch(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
                    chat_store_watch_t *watch, const chat_key_t *key,
                    const chat_facts_t *facts, ngx_chat_ask_pt done)
 {
+    size_t        n = facts ? facts->count : 0;
     chat_store_t *store = ctx->worker->store;
 
-    store->watch(store, watch, ngx_chat_ask_op(ctx, ask, done), key,
-                 facts ? facts->items : NULL, facts ? facts->count : 0,
-                 ctx->worker->ttl);
+    store->watch(store, watch, ngx_chat_ask_op(ctx, ask, done, "watch", n),
+                 key, facts ? facts->items : NULL, n, ctx->worker->ttl);
 }
 
 
@@ -83,7 +92,8 @@ ngx_chat_ask_payloads(ngx_chat_ctx_t *ctx, ngx_chat_ask_t *ask,
 {
     chat_store_t *store = ctx->worker->store;
 
-    store->payloads(store, ngx_chat_ask_op(ctx, ask, done), key, fields, n);
+    store->payloads(store, ngx_chat_ask_op(ctx, ask, done, "payloads", n), key,
+                    fields, n);
 }
 
 

@@ -240,6 +240,18 @@ chat_gate_next(const chat_look_t *look, chat_decision_t *out)
 }
 
 
+/* No sibling: the request gets an answer of its own. */
+static chat_gate_e
+chat_gate_apart(const chat_look_t *look, chat_decision_t *out)
+{
+    if (chat_gate_asks_the_same(look->q, &look->last)) {
+        out->reason = CHAT_REASON_PASSED_REPEATED;
+    }
+
+    return CHAT_GATE_PASS;
+}
+
+
 /* A sibling of an attempt that was answered 2xx. */
 static chat_gate_e
 chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
@@ -260,6 +272,7 @@ chat_gate_answered(const chat_look_t *look, chat_decision_t *out)
     }
 
     if (q->complete) {
+        out->reason = CHAT_REASON_PASSED_REPEATED;
         return CHAT_GATE_PASS;
     }
 
@@ -291,7 +304,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
         }
 
         if (!look->sibling) {
-            return CHAT_GATE_PASS;
+            return chat_gate_apart(look, out);
         }
 
         /* it may have begun and ended within one look */
@@ -300,7 +313,7 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
     }
 
     if (!look->sibling) {
-        return CHAT_GATE_PASS;
+        return chat_gate_apart(look, out);
     }
 
     if (last->end == CHAT_END_NONE && last->answer == 0) {
@@ -315,6 +328,26 @@ chat_gate_claimed(const chat_look_t *look, chat_decision_t *out)
 }
 
 
+/* The batch is over: superseded, or else cleared. */
+static chat_gate_e
+chat_gate_over(const chat_question_t *q, int superseded, chat_decision_t *out)
+{
+    if (q->complete) {
+        out->reason = superseded ? CHAT_REASON_PASSED_SUPERSEDED
+                                 : CHAT_REASON_PASSED_CLEARED;
+        return CHAT_GATE_PASS;
+    }
+
+    if (!q->dialect->provider) {
+        out->reason = superseded ? CHAT_REASON_EMPTY_SUPERSEDED
+                                 : CHAT_REASON_EMPTY_CLEARED;
+        return CHAT_GATE_EMPTY;
+    }
+
+    return superseded ? CHAT_GATE_SUPERSEDED : CHAT_GATE_CLEARED;
+}
+
+
 /* The verdict: the first row that fits. */
 static chat_gate_e
 chat_gate_row(chat_look_t *look, chat_decision_t *out)
@@ -326,6 +359,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
     const chat_batch_t *batch = look->batch;
 
     if (q->chained && !batch->sealed && !look->live) {
+        out->reason = look->lost_step ? CHAT_REASON_HELD_UNSEALED : 0;
         return batch->cleared    ? CHAT_GATE_CLEARED
                : look->lost_step ? CHAT_GATE_HOLD
                                  : CHAT_GATE_UNMANAGED;
@@ -333,6 +367,7 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
 
     /* the conversation names its newest step, the results may be of another */
     if (q->chained && batch->sealed && q->nmembers != 0 && listed == 0) {
+        out->reason = CHAT_REASON_UNMANAGED_OTHER_STEP;
         return CHAT_GATE_UNMANAGED;
     }
 
@@ -340,16 +375,12 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
     superseded = batch->superseded && look->last.end != CHAT_END_FINISHED;
 
     if (superseded || batch->cleared) {
-        if (q->complete) {
-            return CHAT_GATE_PASS;
-        }
-        return !q->dialect->provider ? CHAT_GATE_EMPTY
-               : superseded          ? CHAT_GATE_SUPERSEDED
-                                     : CHAT_GATE_CLEARED;
+        return chat_gate_over(q, superseded, out);
     }
 
     if (look->live || look->lost_step) {
         q->found_unsealed = 1;
+        out->reason = CHAT_REASON_HELD_UNSEALED;
         return CHAT_GATE_HOLD;
     }
 
@@ -365,9 +396,13 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
                   ? chat_gate_next(look, out)
                   : chat_gate_claimed(look, out);
 
-    /* the request may be answered, but must not go upstream without it */
-    return look->held_elsewhere && verdict <= CHAT_GATE_GO ? CHAT_GATE_HOLD
-                                                           : verdict;
+    if (look->held_elsewhere && verdict <= CHAT_GATE_GO) {
+        /* it may be answered, but must not go upstream without it */
+        out->reason = CHAT_REASON_HELD_OTHER_REQUEST;
+        return CHAT_GATE_HOLD;
+    }
+
+    return verdict;
 }
 
 
@@ -474,75 +509,128 @@ chat_gate_incomplete(const chat_dialect_t *dialect)
 }
 
 
-/* The reply to a request that waited for an attempt that has failed. */
-static chat_reply_e
-chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision)
+/* Ends a request that waited for an attempt that has failed. */
+static void
+chat_gate_outcome(const chat_question_t *q, const chat_decision_t *decision,
+                  chat_act_t *act)
 {
-    return decision->status >= 400 ? CHAT_REPLY_UPSTREAM_STATUS
-           : decision->status >= 300 || decision->end == CHAT_END_FAILED
-               ? CHAT_REPLY_UPSTREAM_ERROR
-           : decision->end != CHAT_END_ABORTED ? CHAT_REPLY_INTERRUPTED
-           : q->dialect->one_by_one            ? CHAT_REPLY_BOUNCE
-                                               : CHAT_REPLY_ABORTED;
+    act->reason = CHAT_REASON_CONFLICT_UPSTREAM_ERROR;
+
+    if (decision->status >= 400) {
+        act->reply = CHAT_REPLY_UPSTREAM_STATUS;
+
+    } else if (decision->status >= 300 || decision->end == CHAT_END_FAILED) {
+        act->reply = CHAT_REPLY_UPSTREAM_ERROR;
+
+    } else if (decision->end != CHAT_END_ABORTED) {
+        act->reply = CHAT_REPLY_INTERRUPTED;
+        act->reason = decision->lost ? CHAT_REASON_CONFLICT_PRODUCER_LOST
+                                     : CHAT_REASON_CONFLICT_INTERRUPTED;
+
+    } else {
+        act->reply =
+            q->dialect->one_by_one ? CHAT_REPLY_BOUNCE : CHAT_REPLY_ABORTED;
+        act->reason = q->dialect->one_by_one ? CHAT_REASON_BOUNCED_ABORTED
+                                             : CHAT_REASON_CONFLICT_ABORTED;
+    }
 }
 
 
 /*
- * The action of each verdict, the reply if the request ends here, and whether
- * a wait is bounded. chat_gate_act() replaces some by the terms.
+ * The action of each verdict, its usual reason, the reply if the request ends
+ * here, and whether a wait is bounded. chat_gate_act() replaces some by the
+ * terms.
  */
 static const chat_act_t chat_gate_acts[] = {
-    [CHAT_GATE_PASS] = { .action = CHAT_ACT_GO },
-    [CHAT_GATE_CLAIM] = { .action = CHAT_ACT_CLAIM },
-    [CHAT_GATE_GO] = { .action = CHAT_ACT_GO },
-    [CHAT_GATE_UNMANAGED] = { .action = CHAT_ACT_POLL },
-    [CHAT_GATE_HOLD] = { .action = CHAT_ACT_WAIT, .bounded = 1 },
-    [CHAT_GATE_WAIT] = { .action = CHAT_ACT_WAIT },
-    [CHAT_GATE_SIBLING] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0 },
-    [CHAT_GATE_EMPTY] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0 },
-    [CHAT_GATE_CONFLICT] = { CHAT_ACT_REPLY, CHAT_REPLY_CONFLICT, 0, 0 },
-    [CHAT_GATE_OUTCOME] = { CHAT_ACT_REPLY, CHAT_REPLY_INTERRUPTED, 0, 0 },
-    [CHAT_GATE_INCOMPLETE] = { CHAT_ACT_REPLY, CHAT_REPLY_INCOMPLETE, 0, 0 },
-    [CHAT_GATE_SUPERSEDED] = { CHAT_ACT_REPLY, CHAT_REPLY_SUPERSEDED, 0, 0 },
-    [CHAT_GATE_CLEARED] = { CHAT_ACT_REPLY, CHAT_REPLY_CLEARED, 0, 0 },
-    [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, CHAT_REPLY_LOOP, 0, 0 },
+    [CHAT_GATE_PASS] = { CHAT_ACT_GO, 0, 0, 0,
+                         CHAT_REASON_PASSED_NOT_SIBLING },
+    [CHAT_GATE_CLAIM] = { CHAT_ACT_CLAIM, 0, 0, 0,
+                          CHAT_REASON_PASSED_COMPLETE },
+    [CHAT_GATE_GO] = { CHAT_ACT_GO, 0, 0, 0, CHAT_REASON_PASSED_COMPLETE },
+    [CHAT_GATE_UNMANAGED] = { CHAT_ACT_POLL, 0, 0, 0,
+                              CHAT_REASON_UNMANAGED_UNKNOWN_BATCH },
+    [CHAT_GATE_HOLD] = { CHAT_ACT_WAIT, 0, 1, 0, CHAT_REASON_HELD_INCOMPLETE },
+    [CHAT_GATE_WAIT] = { CHAT_ACT_WAIT, 0, 0, 0, CHAT_REASON_HELD_SIBLING },
+    [CHAT_GATE_SIBLING] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0,
+                            CHAT_REASON_EMPTY_SIBLING },
+    [CHAT_GATE_EMPTY] = { CHAT_ACT_REPLY, CHAT_REPLY_EMPTY, 0, 0,
+                          CHAT_REASON_EMPTY_LATE },
+    [CHAT_GATE_CONFLICT] = { CHAT_ACT_REPLY, CHAT_REPLY_CONFLICT, 0, 0,
+                             CHAT_REASON_CONFLICT_LATE },
+    [CHAT_GATE_OUTCOME] = { CHAT_ACT_REPLY, CHAT_REPLY_INTERRUPTED, 0, 0, 0 },
+    [CHAT_GATE_INCOMPLETE] = { CHAT_ACT_REPLY, CHAT_REPLY_INCOMPLETE, 0, 0,
+                               CHAT_REASON_BOUNCED_UNLISTED },
+    [CHAT_GATE_SUPERSEDED] = { CHAT_ACT_REPLY, CHAT_REPLY_SUPERSEDED, 0, 0,
+                               CHAT_REASON_SUPERSEDED_NEW_MESSAGE },
+    [CHAT_GATE_CLEARED] = { CHAT_ACT_REPLY, CHAT_REPLY_CLEARED, 0, 0,
+                            CHAT_REASON_SUPERSEDED_CLEARED },
+    [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, CHAT_REPLY_LOOP, 0, 0,
+                         CHAT_REASON_REFUSED_LOOP },
 };
+
+/* The same reasons of a request that has waited. */
+static const chat_reason_e chat_gate_released[] = {
+    [CHAT_REASON_PASSED_COMPLETE] = CHAT_REASON_RELEASED_COMPLETE,
+    [CHAT_REASON_PASSED_MERGED] = CHAT_REASON_RELEASED_MERGED,
+    [CHAT_REASON_PASSED_NOT_SIBLING] = CHAT_REASON_RELEASED_NOT_SIBLING,
+    [CHAT_REASON_PASSED_SUPERSEDED] = CHAT_REASON_RELEASED_SUPERSEDED,
+    [CHAT_REASON_PASSED_CLEARED] = CHAT_REASON_RELEASED_CLEARED,
+    [CHAT_REASON_PASSED_REPEATED] = CHAT_REASON_RELEASED_COMPLETE,
+};
+
+
+/* 1 if a request of this class passes, whatever became of the batch. */
+static int
+chat_gate_is_free(chat_class_e class, chat_gate_e verdict, chat_act_t *act)
+{
+    if (class == CHAT_CLASS_FRESH) {
+        act->action = CHAT_ACT_GO;
+        act->reason = CHAT_REASON_PASSED_NEW_MESSAGE;
+        return 1;
+    }
+
+    if (class == CHAT_CLASS_ITEMS && verdict != CHAT_GATE_UNMANAGED) {
+        act->action = CHAT_ACT_PASS;
+        act->reason = CHAT_REASON_PASSED_ITEMS;
+
+    } else if (class == CHAT_CLASS_PENDING && verdict == CHAT_GATE_HOLD) {
+        act->action = CHAT_ACT_PASS;
+        act->reason = CHAT_REASON_PASSED_NO_RESULTS;
+    }
+
+    return class == CHAT_CLASS_ITEMS || act->action == CHAT_ACT_PASS;
+}
 
 
 chat_act_t
 chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
               const chat_terms_t *terms)
 {
-    chat_act_t  act = { .action = CHAT_ACT_PASS };
     chat_gate_e verdict = decision->verdict;
+    chat_act_t  act = chat_gate_acts[verdict];
 
-    if (terms->class == CHAT_CLASS_ITEMS) {
-        /* its results go on, whatever became of the batch */
-        act.action =
-            verdict == CHAT_GATE_UNMANAGED ? CHAT_ACT_POLL : CHAT_ACT_PASS;
-        return act;
-    }
-
-    if (terms->class == CHAT_CLASS_FRESH) {
-        act.action = CHAT_ACT_GO;
-        return act;
-    }
-
-    if (terms->class == CHAT_CLASS_PENDING && verdict == CHAT_GATE_HOLD) {
-        return act;
-    }
-
-    act = chat_gate_acts[verdict];
     act.late = decision->may_follow;
 
+    if (decision->reason != 0) {
+        act.reason = decision->reason;
+    }
+
+    if (chat_gate_is_free(terms->class, verdict, &act)) {
+        return act;
+    }
+
     if (verdict == CHAT_GATE_OUTCOME) {
-        act.reply = chat_gate_outcome(q, decision);
+        chat_gate_outcome(q, decision, &act);
 
     } else if (verdict == CHAT_GATE_INCOMPLETE) {
         act.reply = chat_gate_incomplete(q->dialect);
 
     } else if (verdict == CHAT_GATE_SIBLING && q->dialect->empty == NULL) {
         act.reply = CHAT_REPLY_CONFLICT;
+        act.reason = CHAT_REASON_CONFLICT_NO_EMPTY_TURN;
+
+    } else if (verdict == CHAT_GATE_GO && decision->merge) {
+        act.reason = CHAT_REASON_PASSED_MERGED;
     }
 
     if (!terms->followed
@@ -552,10 +640,18 @@ chat_gate_act(const chat_question_t *q, const chat_decision_t *decision,
                     || act.action == CHAT_ACT_REPLY))))
     {
         act.action = CHAT_ACT_FOLLOW;
+        act.reason =
+            verdict == CHAT_GATE_SIBLING || verdict == CHAT_GATE_OUTCOME
+                ? CHAT_REASON_ATTACHED_SIBLING
+                : CHAT_REASON_ATTACHED_LATE;
 
     } else if (act.bounded && terms->watching && terms->no_hold) {
         act.action = CHAT_ACT_REPLY;
         act.reply = chat_gate_incomplete(q->dialect);
+        act.reason = CHAT_REASON_BOUNCED_INCOMPLETE;
+
+    } else if (act.action == CHAT_ACT_GO && terms->watching) {
+        act.reason = chat_gate_released[act.reason];
     }
 
     return act;

@@ -16,6 +16,7 @@
 #include "facts/chat_batch.h"
 #include "dialect/chat_dialect.h"
 #include "model/chat_request.h"
+#include "policy/chat_reason.h"
 
 /* A member as the request itself lists it. */
 typedef struct {
@@ -99,19 +100,20 @@ typedef enum {
 } chat_gate_e;
 
 typedef struct {
-    chat_gate_e verdict;
-    uint32_t    k;
-    uint32_t    status;     /* OUTCOME: HTTP status of the attempt, or 0 */
-    uint32_t    after;      /* OUTCOME: its Retry-After in seconds, or 0 */
-    chat_end_e  end;        /* OUTCOME: how it ended */
-    int         lost;       /* OUTCOME: its worker is gone */
-    int         twin;       /* the last attempt has its content: join the fact
-                           twin/, unless it claims */
-    int         merge;      /* PASS, GO, CLAIM: the store has results that the
-                           body lacks */
-    int         may_follow; /* EMPTY, CONFLICT, PASS, OUTCOME: a recording of
+    chat_gate_e   verdict;
+    chat_reason_e reason; /* where the verdict alone does not say it; or 0 */
+    uint32_t      k;
+    uint32_t      status; /* OUTCOME: HTTP status of the attempt, or 0 */
+    uint32_t      after;  /* OUTCOME: its Retry-After in seconds, or 0 */
+    chat_end_e    end;    /* OUTCOME: how it ended */
+    int           lost;   /* OUTCOME: its worker is gone */
+    int           twin;   /* the last attempt has its content: join the fact
+                             twin/, unless it claims */
+    int           merge;  /* PASS, GO, CLAIM: the store has results that the
+                             body lacks */
+    int           may_follow; /* EMPTY, CONFLICT, PASS, OUTCOME: a recording of
                            attempt k, if there is one, is its answer */
-    size_t      missing;    /* members without an outcome */
+    size_t        missing;    /* members without an outcome */
 } chat_decision_t;
 
 /* What is to be done with a request. */
@@ -144,9 +146,7 @@ typedef enum {
     CHAT_REPLY_INTERRUPTED,
     CHAT_REPLY_STORE_UNAVAILABLE,
     CHAT_REPLY_STORE_FULL,
-    CHAT_REPLY_HELD_LIMIT,
-    CHAT_REPLY_HELD_BYTES_LIMIT,
-    CHAT_REPLY_HELD_BATCH_LIMIT,
+    CHAT_REPLY_HELD_LIMIT, /* the reason says which */
     CHAT_REPLIES
 } chat_reply_e;
 
@@ -156,6 +156,8 @@ typedef struct {
     int           bounded; /* WAIT: a hold, which has a bound */
     int           late;    /* FOLLOW: attempt k was answered before this
                               request came */
+    chat_reason_e reason;  /* of the request, once the action is performed;
+                              not of CLAIM */
 } chat_act_t;
 
 /* What beside the batch decides on the action. */

@@ -19,6 +19,7 @@ static const char *const count_helps[CHAT_COUNTS] = {
     "External results.",
     "Requests for which the store had no room.",
     "Requests refused because too many waited.",
+    "Requests that chat_dry_run only observed.",
 };
 
 static const char *const timing_helps[CHAT_TIMINGS] = {
@@ -98,7 +99,18 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
     for (i = 0; i <= dialects; i++) {
         put_series(out, "requests_total", chat_metrics_dialect_name(i),
                    "verdict", chat_verdict_names, m->requests[i],
-                   CHAT_METRICS_VERDICTS);
+                   CHAT_VERDICTS);
+    }
+
+    put_family(out, "reasons_total", "counter",
+               "Ended requests by verdict and reason.");
+
+    for (i = CHAT_REASON_COUNTED; i < CHAT_REASONS; i++) {
+        chat_buf_printf(out,
+                        "nginx_chat_reasons_total{verdict=\"%s\","
+                        "reason=\"%s\"} %" PRIu64 "\n",
+                        chat_verdict_names[chat_reasons[i].verdict],
+                        chat_reasons[i].word, m->reasons[i]);
     }
 
     put_family(out, "turns_total", "counter",

@@ -14,11 +14,6 @@
 #include <inttypes.h>
 
 
-const char *const chat_verdict_names[] = {
-    "none",     "passed",  "held",       "released",  "attached", "empty",
-    "conflict", "bounced", "superseded", "unmanaged", "refused",  "bypass",
-};
-
 const char *const chat_turn_names[] = {
     [CHAT_END_FINISHED - 1] = "finished",
     [CHAT_END_FAILED - 1] = "failed",
@@ -34,7 +29,7 @@ const char *const chat_cut_names[] = {
 const char *const chat_count_names[] = {
     "replays_dropped",  "id_reuse",      "results_merged",
     "results_injected", "oversized",     "external_results",
-    "store_full",       "holds_refused",
+    "store_full",       "holds_refused", "dry_runs",
 };
 
 const char *const chat_timing_names[] = {
@@ -260,6 +255,33 @@ put_numbers(chat_buf_t *out, const char *const *names, const uint64_t *numbers,
 }
 
 
+/* An object of such objects, one for each verdict. */
+static void
+put_reasons(chat_buf_t *out, const uint64_t *numbers)
+{
+    int                  first;
+    size_t               i;
+    const chat_reason_t *reason;
+
+    for (i = CHAT_REASON_COUNTED; i < CHAT_REASONS; i++) {
+        reason = &chat_reasons[i];
+        first = i == CHAT_REASON_COUNTED
+                || reason->verdict != chat_reasons[i - 1].verdict;
+
+        if (first) {
+            chat_buf_printf(out, "%s\"%s\":{",
+                            i == CHAT_REASON_COUNTED ? "{" : "},",
+                            chat_verdict_names[reason->verdict]);
+        }
+
+        chat_buf_printf(out, "%s\"%s\":%" PRIu64, first ? "" : ",",
+                        reason->word, numbers[i]);
+    }
+
+    chat_buf_puts(out, "}}");
+}
+
+
 /* An object of such objects, one for each of so many dialects. */
 static void
 put_by_dialect(chat_buf_t *out, size_t dialects, const char *const *names,
@@ -299,7 +321,9 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
 
     chat_buf_puts(out, ",\"counters\":{\"requests\":");
     put_by_dialect(out, dialects + 1, chat_verdict_names, m->requests[0],
-                   CHAT_METRICS_VERDICTS);
+                   CHAT_VERDICTS);
+    chat_buf_puts(out, ",\"reasons\":");
+    put_reasons(out, m->reasons);
     chat_buf_puts(out, ",\"turns\":");
     put_by_dialect(out, dialects, chat_turn_names, m->turns[0],
                    CHAT_METRICS_ENDS);
@@ -312,8 +336,8 @@ put_counters(chat_buf_t *out, const chat_metrics_t *m)
     }
 
     chat_buf_printf(out, ",\"released\":%" PRIu64 ",\"bypassed\":%" PRIu64 "}",
-                    verdicts(m, CHAT_METRICS_RELEASED),
-                    verdicts(m, CHAT_METRICS_BYPASS));
+                    verdicts(m, CHAT_VERDICT_RELEASED),
+                    verdicts(m, CHAT_VERDICT_BYPASS));
 }
 
 
@@ -393,13 +417,14 @@ put_event(chat_buf_t *out, const chat_log_event_t *event)
     chat_hex(event->batch, event->has_batch ? sizeof(event->batch) : 0, batch);
     chat_buf_printf(out,
                     "{\"n\":%" PRIu64 ",\"time\":%" PRIu64
-                    ",\"what\":\"%s\",\"batch\":\"%s\",\"dialect\":\"%s\""
-                    ",\"conversation\":",
+                    ",\"what\":\"%s\",\"reason\":\"%s\",\"batch\":\"%s\""
+                    ",\"dialect\":\"%s\",\"conversation\":",
                     event->n, event->time,
-                    what < CHAT_METRICS_VERDICTS
-                        ? chat_verdict_names[what]
-                        : event_names[what - CHAT_METRICS_VERDICTS],
-                    batch, chat_metrics_dialect_name(event->dialect));
+                    what < CHAT_REASONS
+                        ? chat_verdict_names[chat_reasons[what].verdict]
+                        : event_names[what - CHAT_REASONS],
+                    what < CHAT_REASONS ? chat_reasons[what].word : "", batch,
+                    chat_metrics_dialect_name(event->dialect));
     put_short(out, &event->conversation);
     chat_buf_puts(out, ",\"detail\":");
     chat_status_put(out, chat_str(event->detail, len), 0);

@@ -13,13 +13,11 @@
 #include "bytes/chat_arena.h"
 #include "bytes/chat_buf.h"
 #include "model/chat_event.h"
+#include "policy/chat_reason.h"
 
 /* Counters: each worker has its own, a reader adds those of a node up. */
 
 #define CHAT_METRICS_DIALECTS 8 /* at most, and one more: none */
-#define CHAT_METRICS_VERDICTS 12
-#define CHAT_METRICS_RELEASED 3 /* these two are summed over dialects */
-#define CHAT_METRICS_BYPASS 11
 #define CHAT_METRICS_ENDS 4
 #define CHAT_METRICS_BUCKETS 16
 #define CHAT_METRICS_STORES 3
@@ -47,6 +45,7 @@ typedef enum {
     CHAT_COUNT_EXTERNAL,      /* external results */
     CHAT_COUNT_STORE_FULL,    /* requests for which the store had no room */
     CHAT_COUNT_HOLDS_REFUSED, /* requests that were not allowed to wait */
+    CHAT_COUNT_DRY_RUNS,      /* requests that chat_dry_run only observed */
     CHAT_COUNTS
 } chat_count_e;
 
@@ -64,7 +63,8 @@ typedef struct {
 
 /* Only uint64_t; the members up to timings never decrease. */
 typedef struct {
-    uint64_t      requests[CHAT_METRICS_DIALECTS][CHAT_METRICS_VERDICTS];
+    uint64_t      requests[CHAT_METRICS_DIALECTS][CHAT_VERDICTS];
+    uint64_t      reasons[CHAT_REASONS];
     uint64_t      turns[CHAT_METRICS_DIALECTS][CHAT_METRICS_ENDS];
     uint64_t      cuts[CHAT_CUTS];
     uint64_t      counts[CHAT_COUNTS];
@@ -79,8 +79,7 @@ typedef struct {
     uint64_t followers;
 } chat_metrics_t;
 
-/* The names of $chat_verdict, JSON members and Prometheus labels. */
-extern const char *const chat_verdict_names[CHAT_METRICS_VERDICTS];
+/* The names of JSON members and Prometheus labels. */
 extern const char *const chat_turn_names[CHAT_METRICS_ENDS];
 extern const char *const chat_cut_names[CHAT_CUTS];
 extern const char *const chat_count_names[CHAT_COUNTS];
@@ -154,9 +153,9 @@ typedef struct {
     chat_held_member_t members[CHAT_STATUS_MEMBERS];
 } chat_held_t;
 
-/* What an event reports: a verdict, or one of these. */
+/* What an event reports: a chat_reason_e, or one of these. */
 typedef enum {
-    CHAT_WHAT_MERGED = CHAT_METRICS_VERDICTS,
+    CHAT_WHAT_MERGED = CHAT_REASONS,
     CHAT_WHAT_DROPPED,
     CHAT_WHAT_INTERRUPTED,
     CHAT_WHATS
@@ -166,7 +165,7 @@ typedef enum {
 typedef struct {
     uint64_t      n;    /* from 1, in the order of the node */
     uint64_t      time; /* ms since the epoch */
-    unsigned char what; /* a verdict or chat_what_e */
+    unsigned char what; /* chat_reason_e or chat_what_e */
     unsigned char dialect;
     unsigned char has_batch;
     unsigned char batch[8];

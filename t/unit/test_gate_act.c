@@ -114,6 +114,30 @@ each_verdict_that_ends_a_request_has_its_reply(void **state)
 }
 
 
+static void
+each_action_has_the_reason_of_its_request(void **state)
+{
+    chat_terms_t terms = { .class = CHAT_CLASS_CONTINUATION };
+
+    assert_int_equal(act("ai_sdk", CHAT_GATE_HOLD, &terms).reason,
+                     CHAT_REASON_HELD_INCOMPLETE);
+    assert_int_equal(act("ai_sdk", CHAT_GATE_SIBLING, &terms).reason,
+                     CHAT_REASON_ATTACHED_SIBLING);
+    assert_int_equal(act("ai_sdk", CHAT_GATE_OUTCOME, &terms).reason,
+                     CHAT_REASON_BOUNCED_ABORTED);
+    assert_int_equal(act("ai_sdk", CHAT_GATE_GO, &terms).reason,
+                     CHAT_REASON_PASSED_COMPLETE);
+
+    terms.watching = 1;
+    assert_int_equal(act("ai_sdk", CHAT_GATE_GO, &terms).reason,
+                     CHAT_REASON_RELEASED_COMPLETE);
+
+    terms.no_hold = 1;
+    assert_int_equal(act("ai_sdk", CHAT_GATE_HOLD, &terms).reason,
+                     CHAT_REASON_BOUNCED_INCOMPLETE);
+}
+
+
 int
 main(void)
 {
@@ -124,6 +148,7 @@ main(void)
         cmocka_unit_test(
             a_sibling_follows_and_without_a_recording_gets_a_reply),
         cmocka_unit_test(each_verdict_that_ends_a_request_has_its_reply),
+        cmocka_unit_test(each_action_has_the_reason_of_its_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

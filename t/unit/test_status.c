@@ -69,7 +69,7 @@ each_counter_is_under_its_name(void **state)
 {
     size_t                i, k;
     chat_buf_t            out = { 0 };
-    chat_json_t          *counters, *requests, *turns, *cuts, *one;
+    chat_json_t          *counters, *requests, *reasons, *turns, *cuts, *one;
     chat_arena_t         *arena = chat_arena_create(0);
     chat_status_t         status = sample();
     chat_json_doc_t       doc;
@@ -86,7 +86,7 @@ each_counter_is_under_its_name(void **state)
     for (i = 0; i <= chat_metrics_dialects(); i++) {
         one = chat_json_get(&doc, requests, chat_metrics_dialect_name(i));
 
-        for (k = 0; k < CHAT_METRICS_VERDICTS; k++) {
+        for (k = 0; k < CHAT_VERDICTS; k++) {
             assert_int_equal(number(&doc, one, chat_verdict_names[k]),
                              m->requests[i][k]);
         }
@@ -100,6 +100,15 @@ each_counter_is_under_its_name(void **state)
                 number(&doc, one, chat_end_name((chat_end_e) (k + 1))),
                 m->turns[i][k]);
         }
+    }
+
+    reasons = chat_json_get(&doc, counters, "reasons");
+
+    for (k = CHAT_REASON_COUNTED; k < CHAT_REASONS; k++) {
+        one = chat_json_get(&doc, reasons,
+                            chat_verdict_names[chat_reasons[k].verdict]);
+        assert_int_equal(number(&doc, one, chat_reasons[k].word),
+                         m->reasons[k]);
     }
 
     for (k = 0; k < CHAT_CUTS; k++) {
