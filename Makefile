@@ -12,6 +12,7 @@
 # make builds   compiles the module against newer NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
 # make test-install   the Debian package in a bare Debian
+# make coverage lines that unit and live tests run, in build/coverage
 # make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
 #
@@ -28,7 +29,8 @@ NGX_SRC = /usr/share/nginx/src
 core = $(sort $(shell find shared -name '*.c'))
 sources = $(core) $(sort $(shell find ngx_chat_module -name '*.c'))
 headers = $(sort $(shell find shared ngx_chat_module -name '*.h'))
-units = $(patsubst t/unit/%.c,build/unit/%,$(wildcard t/unit/test_*.c))
+unit_dir = build/unit
+units = $(patsubst t/unit/%.c,$(unit_dir)/%,$(wildcard t/unit/test_*.c))
 fuzzers = $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
 seeds = $(wildcard t/cases t/fuzz/corpus)
 laws = $(wildcard t/contract/*.[ch])
@@ -126,15 +128,15 @@ unit:
 	    sh -c '{ echo {}; {} || exit 1; } > {}.log 2>&1'; \
 	code=$$?; cat $(units:=.log); exit $$code
 
-build/unit/libchat.a: $(core:%.c=build/unit/%.o)
+$(unit_dir)/libchat.a: $(core:%.c=$(unit_dir)/%.o)
 	rm -f $@ && ar rcs $@ $^
 
-build/unit/%: t/unit/%.c build/unit/libchat.a
+$(unit_dir)/%: t/unit/%.c $(unit_dir)/libchat.a
 	@mkdir -p $(@D)
 	$(CC) $(warnings) $(san_opts) -MMD -MP -MF $@.d -Ishared -o $@ $< \
-	    build/unit/libchat.a -lcmocka -lyajl -lcrypto -lm
+	    $(unit_dir)/libchat.a -lcmocka -lyajl -lcrypto -lm
 
-build/unit/shared/%.o: shared/%.c
+$(unit_dir)/shared/%.o: shared/%.c
 	@mkdir -p $(@D)
 	$(CC) $(warnings) $(san_opts) -MMD -MP -MF $@.d -Ishared -c -o $@ $<
 
@@ -200,6 +202,24 @@ test-install: deb
 	@t/packages.sh install
 	@node t/run.mjs --jobs=1 --log=build/test/install t/install/*.test.mjs
 
+# Without the sanitizers; workers that a test kills do not count.
+coverage:
+	@t/packages.sh module unit live coverage
+	@rm -rf build/coverage
+	$(call build_module,coverage/module,-g -O0 -fPIC --coverage,\
+-fPIC --coverage,$(CURDIR),ngx_chat_module)
+	@$(MAKE) -s --no-print-directory unit unit_dir=build/coverage/unit \
+	    san_opts='-g -O0 --coverage' \
+	    > build/coverage/unit.log || :
+	@CHAT_MODULE=$(CURDIR)/build/coverage/module/ngx_chat_module.so \
+	    node t/run.mjs --pass=plain,redis --every --jobs=6 \
+	    --log=build/coverage/live \
+	    t/{barrier,stream,record,store,config}/*.test.mjs || :
+	@gcovr --root . --exclude t/ --gcov-ignore-parse-errors \
+	    --txt build/coverage/lines.txt --print-summary build/coverage
+	@gcovr --root . --exclude t/ --gcov-ignore-parse-errors \
+	    --html-details build/coverage/index.html build/coverage
+
 # Breaks each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT
 # selects.
 mutants:
@@ -213,4 +233,4 @@ test test-all:
 clean:
 	rm -rf build
 
--include $(shell find build/unit build/fuzz -name '*.d' 2>/dev/null)
+-include $(shell find $(unit_dir) build/fuzz -name '*.d' 2>/dev/null)

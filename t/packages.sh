@@ -2,6 +2,7 @@
 # Installs the Debian packages that a task needs and that are missing.
 # Usage: t/packages.sh TASK...
 # Tasks: make module deb install unit fuzz style live npm clients asan builds
+#   coverage
 # Silent and quick when all are there; uses sudo where it is not root.
 set -eu
 
@@ -53,6 +54,9 @@ wanted()
         asan)
             # gcc brings the sanitizers' libraries.
             echo gcc libc6-dev
+            ;;
+        coverage)
+            echo gcovr
             ;;
         builds)
             echo make gcc clang libc6-dev libhiredis-dev libssl-dev

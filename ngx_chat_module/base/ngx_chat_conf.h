@@ -149,7 +149,7 @@ ngx_conf_t *ngx_chat_conf_here(const ngx_conf_t *cf);
 
 /*
  * Refuses a value of the directive that is being read, with "must" as what it
- * must be. value NULL: not to be printed. Returns NGX_CONF_ERROR.
+ * must be. Returns NGX_CONF_ERROR.
  */
 char *ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value,
                             const char *must);

@@ -66,16 +66,9 @@ ngx_chat_conf_invalid(ngx_conf_t *cf, const ngx_str_t *value, const char *must)
 {
     ngx_str_t *directive = cf->args->elts;
 
-    if (value != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" in \"%V\", it must be %s",
-                           value, directive, must);
-    } else {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter in \"%V\", it must be %s",
-                           directive, must);
-    }
-
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid value \"%V\" in \"%V\", it must be %s", value,
+                       directive, must);
     return NGX_CONF_ERROR;
 }
 
@@ -143,7 +136,7 @@ ngx_chat_conf_parameters(ngx_conf_t *cf, ngx_uint_t i,
                          const char *must)
 {
     char                       *rc = NGX_CONF_OK;
-    ngx_str_t                  *word = cf->args->elts;
+    ngx_str_t                   name, *word = cf->args->elts;
     const ngx_chat_parameter_t *p;
 
     for (/* void */; i < cf->args->nelts && rc == NGX_CONF_OK; i++) {
@@ -155,8 +148,11 @@ ngx_chat_conf_parameters(ngx_conf_t *cf, ngx_uint_t i,
             /* void */
         }
 
+        /* without its value, which may be a password */
+        name.data = word[i].data;
+        name.len = strcspn((char *) name.data, "=");
         rc = p->name.len ? read_parameter(cf, &word[i], p, conf, must)
-                         : ngx_chat_conf_invalid(cf, NULL, must);
+                         : ngx_chat_conf_invalid(cf, &name, must);
     }
 
     return rc;

@@ -31,9 +31,13 @@ async function refused(line, words, more) {
 
 const emerg = (value) => new RegExp(`\\[emerg\\].*invalid.*(${value})?.* in `);
 
-/* A wrong value in chat_limits, and its refusal; named: it is printed. */
-const limit = (word, named) => [`chat_limits ${word}`, new RegExp(`invalid ${
-  named ? `value "${word}"` : 'parameter'} in "chat_limits", it must be `
+/*
+ * A wrong value in chat_limits, and its refusal. Of an unknown parameter
+ * (known: 0) only the name is printed.
+ */
+const limit = (word, known) => [`chat_limits ${word}`, new RegExp(
+  `invalid value "${known ? word : word.split('=')[0]}" in "chat_limits", `
+  + 'it must be '
   + 'body=SIZE, event=SIZE, calls=N, result=SIZE, held=N or '
   + 'held_bytes=SIZE, above 0 in .*:\\d+')];
 
@@ -64,7 +68,8 @@ const bad = [
   ['chat_hold auto grace=-3s', /"grace=-3s" .*be grace=TIME/],
   ['chat_hold auto heartbeat=', /"heartbeat=" .*heartbeat=TIME above 0/],
   ['chat_hold 5s heartbeat=0', /"heartbeat=0" .*heartbeat=TIME above 0/],
-  ['chat_hold 5s colour=red', /invalid parameter .*grace=TIME, or heartbeat/],
+  ['chat_hold 5s colour=red',
+    /invalid value "colour" .*grace=TIME, or heartbeat/],
   ['chat_hold 5s grace=1s grace=2s', /"grace=2s" .*given only once/],
   ['chat_record never', /"never" .*one of: off, auto, on/],
   ['chat_record on max=63k', /"max=63k" .*max=SIZE of at least 64k/],
@@ -182,7 +187,7 @@ live('the store', async () => {
     'ttl=0': /"ttl=0" .*ttl=TIME above 0/,
     'ttl=never': /"ttl=never" .*ttl=TIME above 0/,
     'ttl=1s ttl=1s': /"ttl=1s" .*given only once/,
-    'ttl=1s size=2m': /invalid parameter .*the only parameter of shm/ };
+    'ttl=1s size=2m': /invalid value "size" .*the only parameter of shm/ };
   for (const [words, why] of Object.entries(wrong)) {
     const { ok, output } = await nginxTest({ store: `shm:1m ${words}` });
     assert.ok(!ok, words);
@@ -220,7 +225,8 @@ live('the store in Redis', async () => {
     'redis://:secret@127.0.0.1 password_file=/etc/hostname': /password/,
     'redis://127.0.0.1 password_file=/nowhere/none': /none/,
     'redis://user:secret@host.invalid': /host\.invalid|not found/,
-    'redis://127.0.0.1 password=secret': /invalid parameter .*verify=on\|off/,
+    'redis://127.0.0.1 password=secret':
+      /invalid value "password" .*verify=on\|off/,
     'redis://127.0.0.1 verify=yes': /"verify=yes" .*verify=on\|off/,
     'unix:': /unix|path/i, 'shm:1m timeout=1s': /ttl=TIME .*only parameter/,
     'redis+other://:secret@127.0.0.1/x': /invalid store .*redis:\/\/\.\.\./,
