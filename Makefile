@@ -11,7 +11,7 @@
 # make contract build/contract/ngx_chat_contract_module.so, tests of a store
 # make builds   compiles the module against newer NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
-# make test-install   the Debian package in a bare Debian
+# make test-install   the package in a bare Debian; the Docker images
 # make coverage lines that unit and live tests run, in build/coverage
 # make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
@@ -199,7 +199,7 @@ builds:
 	@t/builds.sh full $(BUILDS)
 
 test-install: deb
-	@t/packages.sh install
+	@t/packages.sh docker
 	@node t/run.mjs --jobs=1 --log=build/test/install t/install/*.test.mjs
 
 # Without the sanitizers; workers that a test kills do not count.
@@ -227,7 +227,8 @@ mutants:
 	@node t/mutants.mjs $(MUTANTS)
 
 test test-all:
-	@t/packages.sh make module unit fuzz style live clients asan builds install
+	@t/packages.sh make module unit fuzz style live clients asan builds \
+	    install $(if $(filter test-all,$@),docker)
 	@t/all.sh $@
 
 clean:

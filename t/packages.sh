@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that a task needs and that are missing.
 # Usage: t/packages.sh TASK...
-# Tasks: make module deb install unit fuzz style live npm clients asan builds
-#   coverage
+# Tasks: make module deb install docker unit fuzz style live npm clients
+#   asan builds coverage
 # Silent and quick when all are there; uses sudo where it is not root.
 set -eu
 
@@ -19,11 +19,15 @@ wanted()
             ;;
         deb)
             wanted module
-            echo debhelper dpkg-dev
+            echo build-essential debhelper
             ;;
         install)
             wanted deb live
             echo mmdebstrap
+            ;;
+        docker)
+            wanted install npm
+            echo docker.io docker-compose
             ;;
         unit)
             echo make gcc libc6-dev libcmocka-dev libyajl-dev libssl-dev
@@ -37,7 +41,9 @@ wanted()
             ;;
         live)
             # Of redis-server the program; its service may run or not.
-            echo nginx redis-server openssl
+            echo nginx openssl
+            command -v "${CHAT_REDIS:-redis-server}" >/dev/null \
+                || echo "${CHAT_REDIS:-redis-server}"
             node_wanted
             # promtool; large, and a test does without it elsewhere
             [ -z "${CI:-}" ] || command -v promtool >/dev/null \

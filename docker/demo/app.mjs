@@ -143,11 +143,11 @@ class App {
 }
 
 /*
- * Listens on loopback: {server, port, name}, where name is the model's.
+ * Listens: {server, port, name}, where name is the model's.
  * pace: ms between two words of the scripted model.
  */
-export async function app({ port = 0, pace = 60, env = process.env,
-  log } = {}) {
+export async function app({ port = 0, host = '127.0.0.1', pace = 60,
+  env = process.env, log } = {}) {
   const { model, name } = await modelOf(env, pace);
   const it = new App(model, log);
   const server = http.createServer((request, response) => {
@@ -161,7 +161,7 @@ export async function app({ port = 0, pace = 60, env = process.env,
   server.keepAliveTimeout = 60000;
   await new Promise((resolve, reject) => {
     server.on('error', reject);
-    server.listen(port, '127.0.0.1', resolve);
+    server.listen(port, host, resolve);
   });
   return { server, port: server.address().port, name };
 }

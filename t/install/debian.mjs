@@ -45,68 +45,52 @@ function aptSettings() {
     /^Acquire::(https?|Check-|Retries)/.test(line)).join('\n');
 }
 
+/* The arguments of unshare for a program in namespaces of its own. */
+const enclosed = (proc, command) => ['--mount', '--pid', '--fork',
+  '--kill-child', `--mount-proc=${proc}`, ...command];
+
 /*
- * Makes a Debian with these packages; target: a folder or NAME.tar. Its apt
- * has package lists and the settings of this machine. Returns false, with a
- * diagnostic, if the mirror is not reachable.
+ * Starts a program as the first process of its namespaces. SIGKILL of the
+ * returned process ends it, with all that it has started; end(signal) sends it
+ * a signal and returns its exit code.
  */
-export async function bootstrap(t, suite, target, packages = []) {
-  const settings = `${target}.apt`;
-  writeFileSync(settings, aptSettings());
-  try {
-    await run('mmdebstrap', ['--variant=apt', `--aptopt=${settings}`,
-      '--skip=cleanup/apt', ...packages.map((name) => `--include=${name}`),
-      suite, target, mirror], big);
-    return true;
-  } catch (error) {
-    if (/Failed to fetch|Could not (resolve|connect)/.test(error.stderr)) {
-      t.skip(`${mirror} is not reachable`);
-      return false;
-    }
-    throw error;
-  } finally {
-    rmSync(settings);
-  }
+export function enclose(command, options, proc = '/proc') {
+  const outer = spawn('unshare', enclosed(proc, command), options);
+  const exited = new Promise((resolve) => { outer.on('exit', resolve); });
+  outer.end = (signal) => {
+    const [child] = readFileSync(
+      `/proc/${outer.pid}/task/${outer.pid}/children`, 'utf8').split(' ');
+    process.kill(Number(child), signal);
+    return exited;
+  };
+  return outer;
 }
 
 class Debian {
   constructor(dir) {
     this.dir = dir;
+    this.proc = `${dir}/proc`;
   }
 
-  /* The arguments of a command in the root. */
   inside(command) {
-    return ['--mount', '--pid', '--fork', '--kill-child',
-      `--mount-proc=${this.dir}/proc`, 'sh', '-c',
-      'mount --rbind /dev "$0/dev" && exec chroot "$0" sh -ec "$1"', this.dir,
-      command];
+    return ['sh', '-c', 'mount --rbind /dev "$0/dev" '
+      + '&& exec chroot "$0" sh -ec "$1"', this.dir, command];
   }
 
   /* Runs a shell command; returns its output, throws if it fails. */
   async run(command) {
     try {
-      const { stdout, stderr } = await run('unshare', this.inside(command),
-        { ...big, env });
+      const { stdout, stderr } = await run('unshare',
+        enclosed(this.proc, this.inside(command)), { ...big, env });
       return stdout + stderr;
     } catch (error) {
       throw new Error(`${command}:\n${error.stdout}${error.stderr}`);
     }
   }
 
-  /*
-   * Starts a shell command that execs a program. SIGKILL of the returned
-   * process ends it; end(signal) sends it a signal and returns its exit code.
-   */
+  /* The same with a shell command that execs a program; see enclose(). */
   spawn(command, options) {
-    const outer = spawn('unshare', this.inside(command), { env, ...options });
-    const exited = new Promise((resolve) => { outer.on('exit', resolve); });
-    outer.end = (signal) => {
-      const [child] = readFileSync(
-        `/proc/${outer.pid}/task/${outer.pid}/children`, 'utf8').split(' ');
-      process.kill(Number(child), signal);
-      return exited;
-    };
-    return outer;
+    return enclose(this.inside(command), { env, ...options }, this.proc);
   }
 
   /* The path outside of a file in the root. A link in it may lead outside. */
@@ -122,10 +106,34 @@ class Debian {
 }
 
 /*
+ * Fetches a Debian with these packages into an empty folder. Its apt has
+ * package lists and the settings of this machine. Returns false, with the test
+ * skipped, if the mirror is not reachable.
+ */
+async function bootstrap(t, suite, dir, packages) {
+  const settings = `${dir}.apt`;
+  writeFileSync(settings, aptSettings());
+  try {
+    await run('mmdebstrap', ['--variant=apt', `--aptopt=${settings}`,
+      '--skip=cleanup/apt', ...packages.map((name) => `--include=${name}`),
+      suite, dir, mirror], big);
+    return true;
+  } catch (error) {
+    if (/Failed to fetch|Could not (resolve|connect)/.test(error.stderr)) {
+      t.skip(`${mirror} is not reachable`);
+      return false;
+    }
+    throw error;
+  } finally {
+    rmSync(settings);
+  }
+}
+
+/*
  * A new root, which is removed after the test; null, with the test skipped, if
  * there is none. No package starts a service in it.
  */
-export async function debian(t, suite, packages) {
+export async function debian(t, suite, packages = []) {
   const dir = newFolder();
   t.after(() => execFileSync('rm', ['-rf', '--one-file-system', dir]));
   if (!await bootstrap(t, suite, dir, packages)) {
