@@ -149,6 +149,15 @@ const complete = /```nginx\n([^]*?)```/.exec(read('docs/install.md'))[1];
 const here = (conf, dir, [port], upstream) => pasted(conf, dir, port,
   [['127.0.0.1:3000', `127.0.0.1:${upstream}`]]);
 
+test('the README\'s log passes nginx -t', { skip: unbuilt }, async () => {
+  const [, , text] = /```nginx\n([^]*?)```[^]*?```nginx\n([^]*?)```/
+    .exec(readme);
+  const { ok, output } = await nginxTest({ http: text
+    .replace('log_format chat', 'log_format verdicts')
+    .replace('/var/log/nginx/chat.log chat', 'chat.log verdicts') });
+  assert.ok(ok, output);
+});
+
 /* Its comment says to use three lines instead of one. */
 const validated = (conf) => {
   const changed = conf.replace(/^ +chat_tenant .*\n/gm, '')
