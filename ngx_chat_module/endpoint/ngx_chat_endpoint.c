@@ -53,6 +53,28 @@ ngx_chat_endpoint_arg(ngx_http_request_t *r, const char *name)
 
 
 ngx_int_t
+ngx_chat_endpoint_conversation(ngx_http_request_t *r, chat_str_t *id)
+{
+    u_char    *from, *to, *start;
+    chat_str_t value = ngx_chat_endpoint_arg(r, "conversation");
+
+    if (value.len == 0) {
+        return NGX_DECLINED;
+    }
+
+    from = (u_char *) value.data;
+    to = start = ngx_pnalloc(r->pool, value.len);
+    if (to == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_unescape_uri(&to, &from, value.len, 0);
+    *id = chat_str(start, (size_t) (to - start));
+    return NGX_OK;
+}
+
+
+ngx_int_t
 ngx_chat_endpoint_allow(ngx_http_request_t *r, ngx_uint_t methods,
                         const char *names)
 {

@@ -27,6 +27,13 @@ char *ngx_chat_endpoint_set(ngx_conf_t *cf, ngx_command_t *cmd,
 /* An argument of the query, still escaped; empty: it has none. */
 chat_str_t ngx_chat_endpoint_arg(ngx_http_request_t *r, const char *name);
 
+/*
+ * The decoded argument of ?conversation=, in the pool. NGX_DECLINED: there is
+ * none; NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_endpoint_conversation(ngx_http_request_t *r,
+                                         chat_str_t         *id);
+
 /* NGX_OK: the method is one of these; else a 405 that lists their names. */
 ngx_int_t ngx_chat_endpoint_allow(ngx_http_request_t *r, ngx_uint_t methods,
                                   const char *names);

@@ -229,6 +229,9 @@ on_results_joined(ngx_chat_ctx_t *ctx)
                   "repeated %uz",
                   (size_t) (end - id), id, applied, repeated);
     ngx_chat_metrics_count(ctx->worker, CHAT_COUNT_EXTERNAL, applied);
+    ctx->barrier.q.key = rs->keys[0];
+    ctx->barrier.q.dialect = rs->dialect;
+    ngx_chat_metrics_external(ctx, rs->external.items, rs->external.count);
 
     chat_buf_printf(&out, "{\"applied\":%zu,\"repeated\":%zu}\n", applied,
                     repeated);
@@ -379,25 +382,16 @@ read_body(ngx_chat_ctx_t *ctx)
 static chat_rc_e
 read_query(ngx_chat_ctx_t *ctx)
 {
-    u_char    *from, *to, *start;
-    chat_str_t value;
+    ngx_int_t rc;
 
-    value = ngx_chat_endpoint_arg(ctx->request, "conversation");
-
-    if (value.len == 0) {
+    rc =
+        ngx_chat_endpoint_conversation(ctx->request, &ctx->scope.conversation);
+    if (rc == NGX_DECLINED) {
         ctx->results->external.refusal = missing_argument;
         return CHAT_BAD;
     }
 
-    from = (u_char *) value.data;
-    to = start = ngx_pnalloc(ctx->request->pool, value.len);
-    if (to == NULL) {
-        return CHAT_ERROR;
-    }
-
-    ngx_unescape_uri(&to, &from, value.len, 0);
-    ctx->scope.conversation = chat_str(start, (size_t) (to - start));
-    return CHAT_OK;
+    return rc == NGX_OK ? CHAT_OK : CHAT_ERROR;
 }
 
 

@@ -88,6 +88,57 @@ wants_text(ngx_http_request_t *r)
 }
 
 
+/*
+ * Reads ?batch= (16 hex digits, more are ignored) or ?conversation=.
+ * NGX_DECLINED: there is neither; NGX_ERROR: a bad value, or no memory.
+ */
+static ngx_int_t
+read_wanted(ngx_http_request_t *r, ngx_chat_metrics_wanted_t *wanted)
+{
+    ngx_int_t  rc;
+    chat_str_t id, batch = ngx_chat_endpoint_arg(r, "batch");
+
+    if (batch.len != 0) {
+        wanted->by_batch = 1;
+        batch.len = ngx_min(batch.len, 2 * sizeof(wanted->batch));
+        return chat_hex_read(batch, wanted->batch, sizeof(wanted->batch))
+                   ? NGX_OK
+                   : NGX_ERROR;
+    }
+
+    rc = ngx_chat_endpoint_conversation(r, &id);
+
+    if (rc == NGX_OK) {
+        chat_short(&wanted->conversation, id);
+        wanted->hash = ngx_crc32_long((u_char *) id.data, id.len);
+    }
+
+    return rc;
+}
+
+
+/* Writes the timeline of what the request names. NGX_ERROR: no memory. */
+static ngx_int_t
+write_timeline(ngx_http_request_t *r, const ngx_chat_metrics_wanted_t *wanted,
+               chat_buf_t *out)
+{
+    chat_status_t      *status = ngx_pcalloc(r->pool, sizeof(chat_status_t));
+    ngx_chat_metrics_t *metrics = ngx_chat_worker(r)->metrics;
+
+    if (status == NULL
+        || ngx_chat_metrics_timeline(metrics, r->pool, wanted, status)
+               != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    status->time = ngx_chat_now();
+    status->node = chat_str(metrics->sh->name, metrics->sh->name_len);
+    chat_status_timeline(status, out);
+    return out->failed ? NGX_ERROR : NGX_OK;
+}
+
+
 /* Writes the status of this node. NGX_ERROR: no memory. */
 static ngx_int_t
 write_status(ngx_http_request_t *r, ngx_uint_t prometheus, chat_buf_t *out)
@@ -136,11 +187,12 @@ write_status(ngx_http_request_t *r, ngx_uint_t prometheus, chat_buf_t *out)
 static ngx_int_t
 status_handler(ngx_http_request_t *r)
 {
-    ngx_int_t  rc;
-    ngx_str_t  key = ngx_string("Cache-Control");
-    ngx_str_t  value = ngx_string("no-store");
-    ngx_uint_t prometheus;
-    chat_buf_t text;
+    ngx_int_t                 rc, timeline;
+    ngx_str_t                 key = ngx_string("Cache-Control");
+    ngx_str_t                 value = ngx_string("no-store");
+    ngx_uint_t                prometheus;
+    chat_buf_t                text;
+    ngx_chat_metrics_wanted_t wanted;
 
     if (!(r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD))) {
         return NGX_HTTP_NOT_ALLOWED;
@@ -152,11 +204,18 @@ status_handler(ngx_http_request_t *r)
     }
 
     ngx_memzero(&text, sizeof(text));
-    prometheus = wants_text(r);
+    ngx_memzero(&wanted, sizeof(wanted));
 
-    if (write_status(r, prometheus, &text) != NGX_OK
-        || ngx_chat_answer_add_header(r, key, value) != NGX_OK)
-    {
+    timeline = read_wanted(r, &wanted);
+    if (timeline == NGX_ERROR) {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    prometheus = timeline == NGX_DECLINED && wants_text(r);
+    rc = timeline == NGX_OK ? write_timeline(r, &wanted, &text)
+                            : write_status(r, prometheus, &text);
+
+    if (rc != NGX_OK || ngx_chat_answer_add_header(r, key, value) != NGX_OK) {
         chat_buf_free(&text);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

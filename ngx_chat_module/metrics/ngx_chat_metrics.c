@@ -268,6 +268,69 @@ log_reason(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
 }
 
 
+/* Who and what an event is about. */
+static void
+init_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, chat_log_event_t *event)
+{
+    size_t                        i;
+    const chat_question_t        *q = &ctx->barrier.q;
+    const chat_question_member_t *member = q->members;
+
+    ngx_memzero(event, sizeof(*event));
+    event->n = ngx_atomic_fetch_add(&ctx->worker->metrics->sh->serial, 1) + 1;
+    event->time = ngx_chat_now();
+    event->what = (unsigned char) what;
+    event->dialect = (unsigned char) dialect_of(ctx);
+    event->pid = (uint32_t) ngx_pid;
+    event->connection = ctx->request->connection->number;
+    event->attempt = ctx->attempt.k ? ctx->attempt.k : ctx->barrier.decision.k;
+    chat_short(&event->conversation, ctx->scope.conversation);
+    event->hash = ngx_crc32_long((u_char *) ctx->scope.conversation.data,
+                                 ctx->scope.conversation.len);
+
+    if (q->dialect == NULL) {
+        return;
+    }
+
+    event->has_batch = 1;
+    ngx_memcpy(event->batch, q->key.name.bytes, sizeof(event->batch));
+
+    for (i = 0; i < q->nmembers; i++, member++) {
+        if (!q->chained && !member->settled) {
+            continue;
+        }
+
+        if (event->ncarried++ < CHAT_STATUS_CARRIED) {
+            chat_short(&event->carried[event->ncarried - 1], member->id);
+        }
+    }
+}
+
+
+static void
+write_event(ngx_chat_metrics_event_t *entry, const chat_log_event_t *event)
+{
+    begin_write(&entry->seq);
+    entry->event = *event;
+    end_write(&entry->seq);
+}
+
+
+/* The event is in timelines, and if not quiet among the last events. */
+static void
+add_event(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
+{
+    ngx_chat_metrics_slot_t *slot = ctx->worker->metrics->slot;
+
+    write_event(&slot->timeline[slot->ntimed++ % CHAT_STATUS_TIMELINE], event);
+
+    if (!chat_event_is_quiet(event->what)) {
+        write_event(&slot->events[slot->nevents++ % CHAT_STATUS_EVENTS],
+                    event);
+    }
+}
+
+
 /*
  * Adds an event: a chat_reason_e, which is also logged, or a chat_what_e.
  * detail is a format of ngx_sprintf(). Its arguments are numbers and constant
@@ -276,24 +339,10 @@ log_reason(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
 static void
 put_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
 {
-    va_list                   args;
-    chat_log_event_t          event;
-    ngx_chat_metrics_t       *metrics = ctx->worker->metrics;
-    ngx_chat_metrics_slot_t  *slot = metrics->slot;
-    ngx_chat_metrics_event_t *entry;
+    va_list          args;
+    chat_log_event_t event;
 
-    ngx_memzero(&event, sizeof(event));
-    event.n = ngx_atomic_fetch_add(&metrics->sh->serial, 1) + 1;
-    event.time = ngx_chat_now();
-    event.what = (unsigned char) what;
-    event.dialect = (unsigned char) dialect_of(ctx);
-    chat_short(&event.conversation, ctx->scope.conversation);
-
-    if (ctx->barrier.q.dialect != NULL) {
-        event.has_batch = 1;
-        ngx_memcpy(event.batch, ctx->barrier.q.key.name.bytes,
-                   sizeof(event.batch));
-    }
+    init_event(ctx, what, &event);
 
     va_start(args, detail);
     (void) ngx_vslprintf((u_char *) event.detail,
@@ -301,15 +350,29 @@ put_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, const char *detail, ...)
                          detail, args);
     va_end(args);
 
-    if (what < CHAT_REASONS) {
+    if (what < CHAT_REASONS && !chat_event_is_quiet((unsigned) what)) {
         log_reason(ctx, &event);
     }
 
-    entry = &slot->events[slot->nevents++ % CHAT_STATUS_EVENTS];
+    add_event(ctx, &event);
+}
 
-    begin_write(&entry->seq);
-    entry->event = event;
-    end_write(&entry->seq);
+
+void
+ngx_chat_metrics_external(ngx_chat_ctx_t             *ctx,
+                          const chat_external_item_t *items, size_t n)
+{
+    size_t           i;
+    chat_log_event_t event;
+
+    init_event(ctx, CHAT_WHAT_EXTERNAL, &event);
+    event.ncarried = (uint32_t) n;
+
+    for (i = 0; i < n && i < CHAT_STATUS_CARRIED; i++) {
+        chat_short(&event.carried[i], items[i].id);
+    }
+
+    add_event(ctx, &event);
 }
 
 
@@ -388,6 +451,10 @@ ngx_chat_metrics_request(ngx_chat_ctx_t *ctx)
     m->reasons[ctx->reason]++;
     m->counts[CHAT_COUNT_DRY_RUNS] += ctx->conf->dry_run;
 
+    if (verdict == CHAT_VERDICT_HELD && ctx->state == NGX_CHAT_WAITING) {
+        put_event(ctx, CHAT_WHAT_LEFT, "");
+    }
+
     /* other refusals are replies of the module */
     if (verdict == CHAT_VERDICT_REFUSED && ctx->state == NGX_CHAT_GONE_ON) {
         m->counts[CHAT_COUNT_OVERSIZED]++;
@@ -424,6 +491,10 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 
     m->turns[dialect_of(ctx)][end - 1]++;
 
+    if (ctx->attempt.k != 0) {
+        put_event(ctx, CHAT_WHAT_ENDED, "%s", chat_end_name(end));
+    }
+
     if (end == CHAT_END_INTERRUPTED && (ctx->follow == NULL || reason != NULL))
     {
         ngx_chat_metrics_cut(ctx->worker, reason);
@@ -438,7 +509,9 @@ ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
 {
     chat_request_verdict_e verdict = chat_reasons[ctx->reason].verdict;
 
-    if (verdict == CHAT_VERDICT_NONE || verdict == CHAT_VERDICT_PASSED) {
+    if (verdict == CHAT_VERDICT_NONE
+        || (verdict == CHAT_VERDICT_PASSED && ctx->barrier.q.dialect == NULL))
+    {
         return;
     }
 
@@ -720,6 +793,63 @@ merge_batches(chat_status_t *status)
 
     status->nbatches = n;
     ngx_qsort(status->batches, n, sizeof(chat_held_t), compare_since);
+}
+
+
+static ngx_uint_t
+is_wanted(const chat_log_event_t          *event,
+          const ngx_chat_metrics_wanted_t *wanted)
+{
+    return wanted->by_batch
+               ? event->has_batch
+                     && ngx_memcmp(event->batch, wanted->batch,
+                                   sizeof(event->batch))
+                            == 0
+               : event->hash == wanted->hash
+                     && ngx_memcmp(&event->conversation, &wanted->conversation,
+                                   sizeof(chat_short_t))
+                            == 0;
+}
+
+
+ngx_int_t
+ngx_chat_metrics_timeline(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
+                          const ngx_chat_metrics_wanted_t *wanted,
+                          chat_status_t                   *status)
+{
+    size_t                    i, k;
+    ngx_chat_metrics_event_t  entry;
+    ngx_chat_metrics_event_t *ring;
+    ngx_uint_t                used = metrics->sh->used; /* it may increase */
+
+    status->events = ngx_palloc(pool, used * CHAT_STATUS_TIMELINE
+                                          * sizeof(chat_log_event_t));
+    if (status->events == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < used; i++) {
+        ring = metrics->sh->slots[i].timeline;
+
+        for (k = 0; k < CHAT_STATUS_TIMELINE; k++) {
+            if (ring[k].event.n != 0
+                && copy_entry(&ring[k].seq, &ring[k], &entry, sizeof(entry))
+                && is_wanted(&entry.event, wanted))
+            {
+                status->events[status->nevents++] = entry.event;
+            }
+        }
+    }
+
+    ngx_qsort(status->events, status->nevents, sizeof(chat_log_event_t),
+              compare_events);
+
+    if (status->nevents > CHAT_STATUS_TIMELINE) {
+        status->events += status->nevents - CHAT_STATUS_TIMELINE;
+        status->nevents = CHAT_STATUS_TIMELINE;
+    }
+
+    return NGX_OK;
 }
 
 

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 
 #include "base/ngx_chat_ctx.h"
+#include "policy/chat_external.h"
 #include "report/chat_status.h"
 
 #define NGX_CHAT_METRICS_SLOTS 128 /* workers, old generations included */
@@ -35,7 +36,9 @@ typedef struct ngx_chat_metrics_slot_s {
     chat_metrics_t           metrics;
     ngx_msec_t               oldest;  /* when the oldest hold began */
     ngx_uint_t               nevents; /* since the slot was first taken */
+    ngx_uint_t               ntimed;
     ngx_chat_metrics_event_t events[CHAT_STATUS_EVENTS];
+    ngx_chat_metrics_event_t timeline[CHAT_STATUS_TIMELINE];
     ngx_chat_metrics_batch_t batches[CHAT_STATUS_BATCHES];
 } ngx_chat_metrics_slot_t;
 
@@ -85,10 +88,14 @@ void ngx_chat_metrics_request(ngx_chat_ctx_t *ctx);
 void ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end);
 
 /*
- * Reports ctx->reason, in the log and as an event of chat_status, unless the
- * request just passes.
+ * Reports ctx->reason as an event; in the log too, unless the request just
+ * passes.
  */
 void ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx);
+
+/* External results have come for the batch in ctx->barrier.q. */
+void ngx_chat_metrics_external(ngx_chat_ctx_t             *ctx,
+                               const chat_external_item_t *items, size_t n);
 
 /* The store has replied to the request. */
 void ngx_chat_metrics_asked(ngx_chat_ctx_t *ctx);
@@ -120,5 +127,22 @@ void ngx_chat_metrics_relist(ngx_chat_worker_t *worker,
  */
 ngx_int_t ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
                                 ngx_uint_t tables, chat_status_t *status);
+
+/* Which events a timeline has: those of a batch, or of a conversation. */
+typedef struct {
+    ngx_uint_t    by_batch;
+    unsigned char batch[8];
+    chat_short_t  conversation;
+    uint32_t      hash;
+} ngx_chat_metrics_wanted_t;
+
+/*
+ * Sets status->events to the newest CHAT_STATUS_TIMELINE of them in this node,
+ * in memory of the pool. NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_chat_metrics_timeline(ngx_chat_metrics_t              *metrics,
+                                    ngx_pool_t                      *pool,
+                                    const ngx_chat_metrics_wanted_t *wanted,
+                                    chat_status_t                   *status);
 
 #endif /* NGX_CHAT_METRICS_H */

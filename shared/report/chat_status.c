@@ -58,8 +58,9 @@ const uint64_t chat_timing_bounds[CHAT_TIMINGS][CHAT_METRICS_BUCKETS] = {
 };
 
 /* Of events that are no verdicts. */
-static const char *const event_names[] = { "merged", "dropped",
-                                           "interrupted" };
+static const char *const event_names[] = { "merged",      "dropped",
+                                           "interrupted", "external",
+                                           "left",        "ended" };
 
 static const char *const held_states[] = { "open", "sealed", "streaming" };
 static const char *const member_states[] = { "missing", "result", "approval" };
@@ -409,6 +410,7 @@ static void
 put_event(chat_buf_t *out, const chat_log_event_t *event)
 {
     char        batch[2 * sizeof(event->batch) + 1];
+    uint32_t    i;
     size_t      len = CHAT_STATUS_DETAIL, what = event->what % CHAT_WHATS;
     const char *end = memchr(event->detail, 0, len);
 
@@ -426,9 +428,37 @@ put_event(chat_buf_t *out, const chat_log_event_t *event)
                     what < CHAT_REASONS ? chat_reasons[what].word : "", batch,
                     chat_metrics_dialect_name(event->dialect));
     put_short(out, &event->conversation);
-    chat_buf_puts(out, ",\"detail\":");
+    chat_buf_printf(out,
+                    ",\"pid\":%u,\"connection\":%" PRIu64 ",\"attempt\":%u"
+                    ",\"results\":%u,\"carried\":[",
+                    (unsigned) event->pid, event->connection,
+                    (unsigned) event->attempt, (unsigned) event->ncarried);
+
+    for (i = 0; i < event->ncarried && i < CHAT_STATUS_CARRIED; i++) {
+        chat_buf_puts(out, i ? "," : "");
+        put_short(out, &event->carried[i]);
+    }
+
+    chat_buf_puts(out, "],\"detail\":");
     chat_status_put(out, chat_str(event->detail, len), 0);
     chat_buf_puts(out, "}");
+}
+
+
+/* The last member of an object. */
+static void
+put_events(chat_buf_t *out, const chat_status_t *status)
+{
+    size_t i;
+
+    chat_buf_puts(out, "\"events\":[");
+
+    for (i = 0; i < status->nevents; i++) {
+        chat_buf_puts(out, i ? "," : "");
+        put_event(out, &status->events[i]);
+    }
+
+    chat_buf_puts(out, "]}\n");
 }
 
 
@@ -479,13 +509,16 @@ chat_status_json(const chat_status_t *status, chat_buf_t *out)
         put_batch(out, &status->batches[i], status->time);
     }
 
-    chat_buf_printf(out, "],\"batches_more\":%" PRIu64 ",\"events\":[",
-                    status->more);
+    chat_buf_printf(out, "],\"batches_more\":%" PRIu64 ",", status->more);
+    put_events(out, status);
+}
 
-    for (i = 0; i < status->nevents; i++) {
-        chat_buf_puts(out, i ? "," : "");
-        put_event(out, &status->events[i]);
-    }
 
-    chat_buf_puts(out, "]}\n");
+void
+chat_status_timeline(const chat_status_t *status, chat_buf_t *out)
+{
+    chat_buf_printf(out, "{\"time\":%" PRIu64 ",\"node\":", status->time);
+    chat_status_put(out, status->node, 0);
+    chat_buf_puts(out, ",");
+    put_events(out, status);
 }

@@ -110,8 +110,10 @@ void chat_metrics_add(chat_metrics_t *sum, const chat_metrics_t *one);
 #define CHAT_STATUS_MEMBERS 16 /* of a batch */
 #define CHAT_STATUS_BATCHES 256
 #define CHAT_STATUS_EVENTS 64
-#define CHAT_STATUS_NODE 64   /* bytes of a node's name, at most */
-#define CHAT_STATUS_DETAIL 48 /* bytes, the last one 0 */
+#define CHAT_STATUS_TIMELINE 512 /* events of a worker; those of a timeline */
+#define CHAT_STATUS_CARRIED 4    /* ids of an event */
+#define CHAT_STATUS_NODE 64      /* bytes of a node's name, at most */
+#define CHAT_STATUS_DETAIL 48    /* bytes, the last one 0 */
 
 /* The beginning of an id. */
 typedef struct {
@@ -158,6 +160,9 @@ typedef enum {
     CHAT_WHAT_MERGED = CHAT_REASONS,
     CHAT_WHAT_DROPPED,
     CHAT_WHAT_INTERRUPTED,
+    CHAT_WHAT_EXTERNAL, /* external results; from here on: timelines only */
+    CHAT_WHAT_LEFT,     /* the client of a held request */
+    CHAT_WHAT_ENDED,    /* an attempt */
     CHAT_WHATS
 } chat_what_e;
 
@@ -170,8 +175,24 @@ typedef struct {
     unsigned char has_batch;
     unsigned char batch[8];
     chat_short_t  conversation;
+    uint32_t      hash;       /* of the whole conversation id */
+    uint32_t      attempt;    /* of the request, or that it follows; or 0 */
+    uint64_t      connection; /* its number in the log */
+    uint32_t      pid;
+    uint32_t      ncarried; /* results that the request brought; the first: */
+    chat_short_t  carried[CHAT_STATUS_CARRIED];
     char          detail[CHAT_STATUS_DETAIL];
 } chat_log_event_t;
+
+/* 1 if the event is in timelines, but not among the last events. */
+static inline int
+chat_event_is_quiet(unsigned what)
+{
+    return what < CHAT_REASONS
+               ? chat_reasons[what].verdict == CHAT_VERDICT_PASSED
+               : what >= CHAT_WHAT_EXTERNAL;
+}
+
 
 typedef struct {
     chat_str_t        version;
@@ -194,6 +215,10 @@ typedef struct {
 void chat_short(chat_short_t *out, chat_str_t id);
 
 void chat_status_json(const chat_status_t *status, chat_buf_t *out);
+
+/* Only time, node and events. */
+void chat_status_timeline(const chat_status_t *status, chat_buf_t *out);
+
 void chat_status_prometheus(const chat_status_t *status, chat_buf_t *out);
 
 

@@ -162,6 +162,21 @@ const plays = {
     await page.locator('.what.merged').first().waitFor();
     await Promise.all([first, second, third].map((one) => one.text()));
     assert.equal(it.p.continuations().length, 1);
+
+    /* its timeline, by a click on its name */
+    await page.locator('#events .pick').first().click();
+    const steps = page.locator('#timeline .event');
+    await steps.filter({ hasText: 'ended' }).first().waitFor();
+    const texts = await steps.allTextContents();
+    assert.equal(texts.filter((text) => text.includes('brought')).length, 3,
+      `${texts}`);
+    assert.ok(/held.*incomplete.*brought call_/.test(texts[0]), texts[0]);
+    assert.ok(texts.some((text) => /merged.*attempt 1/.test(text)),
+      `${texts}`);
+    await picture('status-timeline');
+    await page.locator('#wanted').fill('no such conversation');
+    await page.locator('#wanted').press('Enter');
+    await page.getByText('This node has no event of it.').waitFor();
     assert.deepEqual(faults, []);
   },
 
@@ -295,6 +310,8 @@ plays['hostile texts run no code and stay within the page'] =
   async (t, it) => {
     const { page, answer, faults, picture } = await watcher(t, it);
     await page.locator('#live.on').waitFor();
+    await page.locator('#wanted').fill(hostile[0]);
+    await page.locator('#wanted').press('Enter');
     for (const [i, bad] of spoiledAll().entries()) {
       await shows(page, answer, bad, i);
       for (const [device, size] of Object.entries(widths)) {
@@ -308,7 +325,8 @@ plays['hostile texts run no code and stay within the page'] =
       /[\0-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/);
       if (!i) {
         assert.equal(await page.locator('.batch').count(), 20);
-        assert.equal(await page.locator('.event').count(), 64);
+        assert.equal(await page.locator('#events .event').count(), 64);
+        assert.equal(await page.locator('#timeline .event').count(), 64);
         await picture('status-hostile-phone', { fullPage: true });
         await page.emulateMedia({ colorScheme: 'dark' });
         assert.deepEqual(await page.evaluate(overflow), [], 'dark');
