@@ -3,7 +3,9 @@
 # make demo     two racing tools, without and with the module; a chat page
 # make test     everything below and the live tests, each once
 # make test-all the same with each build over each store, and longer fuzzing
-# make bench    compares plain NGINX and NGINX with the module; scrapes
+# make bench    measures the module against plain NGINX, Lua, njs and Portkey;
+#               writes bench/RESULTS.md, fails if a ratio is a tenth worse
+#               than in bench/baseline.json; BENCH='--quick', '--only=frames'
 # make unit     the core's unit tests under ASan and UBSan
 # make fuzz     each fuzz target for FUZZ_TIME seconds
 # make style    clang-format and the rules of the source tree
@@ -116,9 +118,11 @@ docker/demo/node_modules/.package-lock.json: docker/demo/package-lock.json
 	npm ci --prefix docker/demo --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+# Without Debian's Lua and njs for NGINX their columns stay empty.
 bench: module
-	@t/packages.sh live
-	@node bench/bench.mjs && node bench/status.mjs
+	@t/packages.sh live npm bench
+	@t/packages.sh alternatives || echo 'Lua and njs are left out.'
+	@node bench/run.mjs $(BENCH)
 
 
 unit:

@@ -1,15 +1,15 @@
 /*
  * release.c: how long a batch's last result takes to reach the provider.
  *
- * Usage: release BATCHES HISTORY. It is the provider, too: prints its port and
- * reads nginx's from its input. Then it sends batches of two calls of OpenAI
- * Chat, with HISTORY bytes of messages before them: one client brings one
- * result and is held; another, already connected, brings the other one. A line
- * per batch: the worker of the held and of the last request (header X-Worker);
- * microseconds from before the last result is written until the provider has
- * its first bytes; from the provider's answer until the held client has its
- * first byte. After each a line of plain nginx, worker 0: a complete body,
- * nothing held.
+ * It is the provider, too: prints its port. A line "HELD LAST BATCHES HISTORY"
+ * on its input sends so many batches of two calls of OpenAI Chat, with HISTORY
+ * bytes of messages before them: one client brings one result to port HELD and
+ * is held; another, already connected, brings the other one to port LAST. A
+ * line per batch: the worker of the held and of the last request (header
+ * X-Worker); microseconds from before the last result is written until the
+ * provider has its first bytes; and from the last client's first byte until
+ * the held one has its first. After each a line of plain nginx at port LAST,
+ * worker 0: a complete body, nothing held. The line "." ends them.
  */
 
 #define _GNU_SOURCE
@@ -40,7 +40,6 @@ typedef struct {
 static side_t clients[2];
 static side_t upstream[UPSTREAM];
 static int    listening;
-static double answered; /* time of the provider's answer */
 static double received; /* time of a request's first byte */
 static int    requests; /* of this batch */
 static char   ids[2][64];
@@ -208,7 +207,6 @@ provide(side_t *side)
     requests++;
     received = side->first;
     side->len = 0;
-    answered = now();
     if (write(side->fd, answer, sizeof(answer) - 1) < 0) {
         fail("answer");
     }
@@ -322,13 +320,13 @@ worker(const side_t *side)
 
 
 static void
-begin(int port, int n)
+begin(const int *ports, int n)
 {
     int i;
 
     requests = 0;
     for (i = 0; i < n; i++) {
-        clients[i].fd = connected(port);
+        clients[i].fd = connected(ports[i]);
         clients[i].len = 0;
         clients[i].over = 0;
     }
@@ -336,12 +334,12 @@ begin(int port, int n)
 
 
 static void
-batch(int port, int history)
+batch(const int *ports, int history)
 {
     double start;
     char  *half, *other;
 
-    begin(port, 2);
+    begin(ports, 2);
     half = request("/v1/chat/completions", 1, history);
     other = request("/v1/chat/completions", 2, history);
 
@@ -360,7 +358,7 @@ batch(int port, int history)
     }
 
     printf("%d %d %.1f %.1f\n", worker(&clients[0]), worker(&clients[1]),
-           received - start, clients[0].first - answered);
+           received - start, clients[0].first - clients[1].first);
     close(clients[0].fd);
     close(clients[1].fd);
 }
@@ -373,7 +371,7 @@ plain(int port, int history)
     double start;
     char  *text;
 
-    begin(port, 1);
+    begin(&port, 1);
     text = request("/plain/v1/chat/completions", 3, history);
     serve(0, HOLD_MS);
 
@@ -391,9 +389,9 @@ plain(int port, int history)
 
 
 int
-main(int argc, char **argv)
+main(void)
 {
-    int                i, port, batches, history;
+    int                i, ports[2], batches, history, number = 0;
     socklen_t          len;
     struct sockaddr_in in = { 0 };
 
@@ -403,20 +401,15 @@ main(int argc, char **argv)
     in.sin_family = AF_INET;
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     listening = socket(AF_INET, SOCK_STREAM, 0);
-    if (argc != 3 || bind(listening, (struct sockaddr *) &in, len) != 0
+    if (bind(listening, (struct sockaddr *) &in, len) != 0
         || listen(listening, 64) != 0)
     {
-        fail("usage: release BATCHES HISTORY");
+        fail("listen");
     }
 
-    batches = atoi(argv[1]);
-    history = atoi(argv[2]);
     getsockname(listening, (struct sockaddr *) &in, &len);
     printf("%d\n", ntohs(in.sin_port));
     fflush(stdout);
-    if (scanf("%d", &port) != 1) {
-        return 1;
-    }
 
     for (i = 0; i < UPSTREAM; i++) {
         upstream[i].fd = -1;
@@ -425,10 +418,15 @@ main(int argc, char **argv)
     clients[0].data = malloc(ROOM);
     clients[1].data = malloc(ROOM);
 
-    for (i = 0; i < batches; i++) {
-        names(i);
-        batch(port, history);
-        plain(port, history);
+    while (scanf("%d %d %d %d", &ports[0], &ports[1], &batches, &history)
+           == 4) {
+        for (i = 0; i < batches; i++) {
+            names(number++);
+            batch(ports, history);
+            plain(ports[1], history);
+        }
+        printf(".\n");
+        fflush(stdout);
     }
 
     return 0;

@@ -1,11 +1,11 @@
 /*
- * source.c: the provider of the benchmark: OpenAI Chat streams from memory.
+ * source.c: the provider of the benchmark: it streams the events of a file.
  *
- * Usage: source; prints its port. A request's query selects its answer: n
- * events of about `size` bytes, as fast as the client reads, in writes of 16
- * KB (cut anywhere), or with us=N one event per write, one every N
- * microseconds, the connections evenly spread over that time. One thread; all
- * bytes exist before the first request arrives.
+ * Usage: source DIR; prints its port. A request's query selects the answer:
+ * f=FILE of DIR (default: small), the first event with the header, then as
+ * fast as the client reads, in writes of 16 KB that end anywhere; with us=N an
+ * event per write, one every N microseconds, the connections evenly spread
+ * over that time. One thread; a file is read once.
  */
 
 #define _GNU_SOURCE
@@ -21,60 +21,52 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONNS 1024
+#define CONNS 4096
 #define WRITE 16384
-#define EVENTS 4096
-#define SPREAD 50 /* connections over which the events are spread in time */
+#define TEXTS 256
+
+typedef struct {
+    char    name[64];
+    char   *data;
+    size_t *starts; /* of each event, and the end of the last one */
+    size_t  count;
+} text_t;
 
 typedef struct {
     int    fd;
-    char   in[65536];
+    char   in[16384];
     size_t in_len;
+    size_t skip; /* bytes of the request's body that are still to come */
 
-    int    serving;
-    long   left; /* events to send */
-    long   us;   /* 0: as fast as possible */
-    long   due;
-    size_t at; /* next byte, or event, of the text */
-    int    text;
+    int     serving;
+    text_t *text;
+    size_t  event; /* the next one, if paced */
+    size_t  at;    /* the next byte */
+    long    us;    /* 0: as fast as possible */
 
-    char   out[WRITE + 512];
+    char   out[WRITE * 2];
     size_t out_len, out_sent;
     int    ended;
 } conn_t;
 
-/* The same events in two sizes, as one text; starts has their positions. */
-typedef struct {
-    int    size;
-    int    tool; /* arguments of a call, else text */
-    char  *data;
-    size_t starts[EVENTS + 1];
-} text_t;
-
-static conn_t conns[CONNS];
-static text_t texts[8];
-static int    ntexts, nconns, epoll_fd;
+static conn_t      conns[CONNS];
+static long        due[CONNS]; /* time of the next event; 0: not paced */
+static int         nconns;     /* places in use, up to the last one */
+static text_t      texts[TEXTS];
+static int         ntexts, epoll_fd;
+static const char *folder;
 
 static const char head[] = "HTTP/1.1 200 OK\r\n"
                            "Content-Type: text/event-stream\r\n"
                            "Transfer-Encoding: chunked\r\n\r\n";
 
-static const char first[] =
-    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
-    "\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":"
-    "{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n";
 
-static const char opened[] =
-    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
-    "\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":"
-    "{\"tool_calls\":[{\"index\":0,\"id\":\"call_Zq3nRb8TkW1xYd5LmC0vPs7A\","
-    "\"type\":\"function\",\"function\":{\"name\":\"write\","
-    "\"arguments\":\"\"}}]},\"finish_reason\":null}]}\n\n";
-
-static const char last[] =
-    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
-    "\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},"
-    "\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+static void
+fail(const char *what)
+{
+    fprintf(stderr, "source: %s\n", what);
+    exit(1);
+}
 
 
 static long
@@ -87,49 +79,66 @@ now(void)
 }
 
 
-/* Events of this size on average, with words of different lengths. */
-static int
-text_of(int size, int tool)
+/* Notes where each event of the text begins; they end with an empty line. */
+static void
+index_events(text_t *t, size_t size)
 {
-    int     i, n;
+    char  *p = t->data, *end, *last = p + size;
+    size_t room = 0;
+
+    for (t->count = 0; p < last; t->count++) {
+        if (t->count + 1 >= room) {
+            room = room * 2 + 64;
+            t->starts = realloc(t->starts, room * sizeof(size_t));
+        }
+        t->starts[t->count] = (size_t) (p - t->data);
+        end = memmem(p, (size_t) (last - p), "\n\n", 2);
+        p = end ? end + 2 : last;
+    }
+
+    if (t->count == 0 || t->starts[1] > WRITE) {
+        fail("a file without events, or its first one is long");
+    }
+    t->starts[t->count] = size;
+}
+
+
+static text_t *
+text_of(const char *name, size_t len)
+{
+    int     i;
+    char    path[4096];
+    FILE   *file;
+    long    size;
     text_t *t;
-    char   *p, id[256];
 
     for (i = 0; i < ntexts; i++) {
-        if (texts[i].size == size && texts[i].tool == tool) {
-            return i;
+        if (strlen(texts[i].name) == len
+            && memcmp(texts[i].name, name, len) == 0) {
+            return &texts[i];
         }
     }
 
-    if (ntexts == 8) {
-        exit(1);
-    }
-
     t = &texts[ntexts];
-    t->size = size;
-    t->tool = tool;
-    t->data = p = malloc((size_t) (size + 512) * EVENTS);
-    n = size - (tool ? 148 : 103);
-    for (i = 0; i < 255; i++) {
-        id[i] = "0123456789abcdef"[(i * i + i / 3) % 16];
+    if (ntexts++ == TEXTS || len >= sizeof(t->name)) {
+        fail("too many files, or a name is too long");
     }
-    id[n < 1 ? 1 : n > 200 ? 200 : n] = '\0';
-
-    for (i = 0; i < EVENTS; i++) {
-        t->starts[i] = (size_t) (p - t->data);
-        p += sprintf(p,
-                     "data: {\"id\":\"%s\",\"object\":"
-                     "\"chat.completion.chunk\",\"choices\":[{\"index\":0,"
-                     "\"delta\":{%s %.*s\"}%s}]}\n\n",
-                     id,
-                     tool ? "\"tool_calls\":[{\"index\":0,\"function\":"
-                            "{\"arguments\":\""
-                          : "\"content\":\"",
-                     i % 7, "tokens", tool ? "}]}" : "");
+    memcpy(t->name, name, len);
+    snprintf(path, sizeof(path), "%s/%s", folder, t->name);
+    file = fopen(path, "r");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
+        fail(path);
     }
 
-    t->starts[EVENTS] = (size_t) (p - t->data);
-    return ntexts++;
+    size = ftell(file);
+    rewind(file);
+    t->data = malloc((size_t) size);
+    if (fread(t->data, 1, (size_t) size, file) != (size_t) size) {
+        fail(path);
+    }
+    fclose(file);
+    index_events(t, (size_t) size);
+    return t;
 }
 
 
@@ -144,52 +153,29 @@ chunk(conn_t *c, const char *data, size_t len)
 }
 
 
-static void
-finish(conn_t *c)
-{
-    chunk(c, last, sizeof(last) - 1);
-    c->out_len += (size_t) sprintf(c->out + c->out_len, "0\r\n\r\n");
-    c->ended = 1;
-}
-
-
-/* Fills out with the next piece of the text. */
+/* Fills out with the next bytes of the text. */
 static void
 fill(conn_t *c)
 {
-    char    piece[WRITE];
-    size_t  n, len = 0, end, at;
-    text_t *t = &texts[c->text];
+    text_t *t = c->text;
+    size_t  end = c->at + WRITE;
 
     c->out_len = c->out_sent = 0;
 
-    if (c->left == 0) {
-        finish(c);
+    if (c->at == t->starts[t->count]) {
+        c->out_len = (size_t) sprintf(c->out, "0\r\n\r\n");
+        c->ended = 1;
         return;
     }
 
     if (c->us != 0) {
-        at = t->starts[c->at];
-        chunk(c, t->data + at, t->starts[c->at + 1] - at);
-        c->at = (c->at + 1) % EVENTS;
-        c->left--;
-        return;
+        end = t->starts[++c->event];
+    } else if (end > t->starts[t->count]) {
+        end = t->starts[t->count];
     }
 
-    /* left counts whole texts: n is a multiple of EVENTS. */
-    end = t->starts[EVENTS];
-    while (len < WRITE && c->left > 0) {
-        n = end - c->at < WRITE - len ? end - c->at : WRITE - len;
-        memcpy(piece + len, t->data + c->at, n);
-        len += n;
-        c->at += n;
-        if (c->at == end) {
-            c->at = 0;
-            c->left -= EVENTS;
-        }
-    }
-
-    chunk(c, piece, len);
+    chunk(c, t->data + c->at, end - c->at);
+    c->at = end;
 }
 
 
@@ -203,34 +189,36 @@ flush(conn_t *c)
         n = send(c->fd, c->out + c->out_sent, c->out_len - c->out_sent,
                  MSG_NOSIGNAL);
         if (n < 0) {
-            if (errno != EAGAIN) {
-                c->serving = 0;
-            }
+            c->serving = c->serving && errno == EAGAIN;
             return 0;
         }
         c->out_sent += (size_t) n;
     }
 
-    if (c->ended) {
-        c->serving = 0;
-        return 0;
-    }
-
-    return 1;
+    c->serving = c->serving && !c->ended;
+    return c->serving;
 }
 
 
 static void
 pump(conn_t *c)
 {
+    long *next = &due[c - conns];
+
     while (c->serving && flush(c)) {
         if (c->us != 0) {
-            if (c->due > now()) {
+            if (*next > now()) {
                 return;
             }
-            c->due += c->us;
+            *next += c->us;
         }
         fill(c);
+    }
+
+    if (!c->serving) {
+        *next = 0;
+    } else if (c->us != 0 && c->out_sent < c->out_len) {
+        *next += 1000; /* the reader is slow */
     }
 }
 
@@ -238,7 +226,7 @@ pump(conn_t *c)
 static long
 option(const char *line, const char *name, long otherwise)
 {
-    const char *p = strstr(line, name);
+    const char *p = strcasestr(line, name);
 
     return p ? atol(p + strlen(name)) : otherwise;
 }
@@ -247,29 +235,41 @@ option(const char *line, const char *name, long otherwise)
 static void
 answer(conn_t *c)
 {
-    char *line_end = strstr(c->in, "\r\n");
+    const char *name;
+    static long served;
 
-    *line_end = '\0';
-    c->left = option(c->in, "n=", EVENTS);
-    c->us = option(c->in, "us=", 0);
-    c->text = text_of((int) option(c->in, "size=", 200),
-                      option(c->in, "tool=", 0) != 0);
-    c->due = now() + c->us * (nconns++ % SPREAD) / SPREAD;
-    c->at = 0;
+    *strstr(c->in, "\r\n") = '\0';
+    name = strstr(c->in, "f=");
+    name = name ? name + 2 : "small";
+    c->text = text_of(name, strcspn(name, "& "));
+    c->us = option(c->in, "&us=", 0);
+    if (c->us != 0) {
+        due[c - conns] = now() + c->us * (served++ * 618 % 1000) / 1000 + 1;
+    }
+    c->event = 1;
+    c->at = c->text->starts[1];
     c->ended = 0;
     c->serving = 1;
     c->out_sent = 0;
     c->out_len = sizeof(head) - 1;
     memcpy(c->out, head, c->out_len);
-    chunk(c, first, sizeof(first) - 1);
-    if (texts[c->text].tool) {
-        chunk(c, opened, sizeof(opened) - 1);
-    }
+    chunk(c, c->text->data, c->at);
     c->in_len = 0;
     pump(c);
 }
 
 
+static void
+closed(conn_t *c)
+{
+    close(c->fd);
+    c->fd = 0;
+    c->serving = 0;
+    due[c - conns] = 0;
+}
+
+
+/* Reads requests; their bodies are dropped. */
 static void
 readable(conn_t *c)
 {
@@ -282,20 +282,28 @@ readable(conn_t *c)
             return;
         }
         if (n <= 0) {
-            close(c->fd);
-            c->fd = 0;
-            c->serving = 0;
+            closed(c);
             return;
         }
 
-        c->in_len += (size_t) n;
-        c->in[c->in_len] = '\0';
-        body = strstr(c->in, "\r\n\r\n");
-        if (body != NULL
-            && c->in + c->in_len - (body + 4)
-                   >= option(c->in, "Content-Length: ", 0))
-        {
+        if (c->skip > 0) {
+            c->skip -= (size_t) n;
+        } else {
+            c->in_len += (size_t) n;
+            c->in[c->in_len] = '\0';
+            body = strstr(c->in, "\r\n\r\n");
+            if (body == NULL) {
+                continue;
+            }
+            c->skip = (size_t) (option(c->in, "\ncontent-length: ", 0)
+                                - (c->in + c->in_len - body - 4));
+        }
+
+        if (c->skip == 0) {
             answer(c);
+        } else if (c->in_len > sizeof(c->in) / 2) {
+            /* The line of the request stays. */
+            c->in_len = (size_t) (strstr(c->in, "\r\n") + 2 - c->in);
         }
     }
 }
@@ -307,18 +315,20 @@ accepted(int listening)
     int                fd, i, one = 1;
     struct epoll_event ev = { 0 };
 
-    fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK);
-    for (i = 0; fd >= 0 && i < CONNS; i++) {
-        if (conns[i].fd == 0) {
-            conns[i].fd = fd;
-            conns[i].in_len = 0;
-            conns[i].serving = 0;
-            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-            ev.events = EPOLLIN | EPOLLOUT | EPOLLET;
-            ev.data.ptr = &conns[i];
-            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
-            return;
+    while ((fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
+        for (i = 0; i < CONNS && conns[i].fd != 0; i++) {
+            /* void */
         }
+        if (i == CONNS) {
+            fail("too many connections");
+        }
+        nconns = i >= nconns ? i + 1 : nconns;
+        conns[i].fd = fd;
+        conns[i].in_len = conns[i].skip = 0;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        ev.events = EPOLLIN | EPOLLOUT | EPOLLET;
+        ev.data.ptr = &conns[i];
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
     }
 }
 
@@ -328,16 +338,15 @@ static long
 wait_time(void)
 {
     int  i;
-    long at = -1;
+    long at = 0;
 
-    for (i = 0; i < CONNS; i++) {
-        if (conns[i].serving && conns[i].us != 0
-            && (at < 0 || conns[i].due < at)) {
-            at = conns[i].due;
+    for (i = 0; i < nconns; i++) {
+        if (due[i] != 0 && (at == 0 || due[i] < at)) {
+            at = due[i];
         }
     }
 
-    if (at < 0) {
+    if (at == 0) {
         return -1;
     }
 
@@ -350,7 +359,7 @@ static void
 loop(int listening)
 {
     int                i, n;
-    long               us;
+    long               us, time;
     conn_t            *c;
     struct timespec    ts;
     struct epoll_event events[64];
@@ -376,8 +385,9 @@ loop(int listening)
             }
         }
 
-        for (i = 0; i < CONNS && us >= 0; i++) {
-            if (conns[i].serving && conns[i].us != 0) {
+        time = now();
+        for (i = 0; i < nconns && us >= 0; i++) {
+            if (due[i] != 0 && due[i] <= time) {
                 pump(&conns[i]);
             }
         }
@@ -386,12 +396,17 @@ loop(int listening)
 
 
 int
-main(void)
+main(int argc, char **argv)
 {
     int                fd;
     socklen_t          len;
     struct epoll_event ev = { 0 };
     struct sockaddr_in in = { 0 };
+
+    if (argc != 2) {
+        fail("usage: source DIR");
+    }
+    folder = argv[1];
 
     len = sizeof(in);
     in.sin_family = AF_INET;
@@ -402,15 +417,14 @@ main(void)
     /* End with the parent process. */
     prctl(PR_SET_PDEATHSIG, 15);
 
-    fd = socket(AF_INET, SOCK_STREAM, 0);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     epoll_fd = epoll_create1(0);
     ev.events = EPOLLIN;
     if (fd < 0 || bind(fd, (struct sockaddr *) &in, len) != 0
-        || listen(fd, 1024) != 0
+        || listen(fd, CONNS) != 0
         || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
     {
-        perror("source");
-        return 1;
+        fail("listen");
     }
 
     getsockname(fd, (struct sockaddr *) &in, &len);

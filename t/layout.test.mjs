@@ -35,7 +35,8 @@ const tests = ['unit', 'fuzz'].flatMap((d) => files(`t/${d}`, /\.[ch]$/));
 const live = ['barrier', 'stream', 'record', 'store', 'config', 'install',
   'lib', 'lib/dialects', 'lib/redis'].map((d) => `t/${d}`);
 const scripts = [...live, 't', 't/clients', 't/clients/sdk',
-  't/clients/pages', 'bench', 'docker', 'docker/demo', 'docker/demo/page']
+  't/clients/pages', 'bench', 'bench/parts', 'docker', 'docker/demo',
+  'docker/demo/page']
   .flatMap((d) => files(d, /\.(mjs|jsx?)$/));
 const c = [...shared, ...glue, ...tests];
 

@@ -2,7 +2,7 @@
 # Installs the Debian packages that a task needs and that are missing.
 # Usage: t/packages.sh TASK...
 # Tasks: make module deb install docker unit fuzz style live npm clients
-#   asan builds coverage
+#   asan builds coverage bench alternatives
 # Silent and quick when all are there; uses sudo where it is not root.
 set -eu
 
@@ -48,6 +48,13 @@ wanted()
             # promtool; large, and a test does without it elsewhere
             [ -z "${CI:-}" ] || command -v promtool >/dev/null \
                 || echo prometheus
+            ;;
+        bench)
+            echo gcc libc6-dev zlib1g-dev
+            ;;
+        alternatives)
+            # What the benchmark compares the module with.
+            echo libnginx-mod-http-lua lua-cjson libnginx-mod-http-js
             ;;
         npm)
             node_wanted

@@ -1,5 +1,5 @@
 /*
- * reshard.mjs: how long a batch takes over a Redis Cluster while its slot
+ * cluster.mjs: how long a batch takes over a Redis Cluster while its slot
  * moves, and when the master of its slot is killed and a replica takes over.
  *
  * Two nodes of two workers, three masters with a replica each, a batch with
@@ -7,21 +7,17 @@
  * have moved, the rest moves 20 ms later; that is compared with a batch in a
  * slot that stays. Killing: the batch is posted repeatedly (chat_store_failure
  * deny) until it is answered, while one client sends other batches, one after
- * the other. Writes the part "Cluster" of RESULTS.md beside this file.
- * --quick: a smoke run, which writes nothing; --rounds=N,
- * --node-timeout=MS.
+ * the other. Takes minutes, so it runs only by name.
  */
-import { pause } from '../t/lib/harness.mjs';
-import { Batch, told } from '../t/lib/batch.mjs';
-import { cluster, facts } from '../t/lib/redis/cluster.mjs';
-import { held } from '../t/lib/hold.mjs';
-import { nodesStage } from '../t/lib/nodes.mjs';
-import {
-  cell, clean, context, number, outage, part, quick,
-} from './part.mjs';
+import { pause } from '../../t/lib/harness.mjs';
+import { Batch, told } from '../../t/lib/batch.mjs';
+import { cluster, facts } from '../../t/lib/redis/cluster.mjs';
+import { held } from '../../t/lib/hold.mjs';
+import { nodesStage } from '../../t/lib/nodes.mjs';
+import { cell, outage, persist } from '../outage.mjs';
+import { table } from '../report.mjs';
 
-const rounds = number('rounds', quick ? 1 : 15);
-const timeout = number('node-timeout', 1000);
+const timeout = 1000; /* ms, cluster-node-timeout */
 
 /* A batch that waits for its second result: {batch, waits, slot}. */
 async function begun(scene, c) {
@@ -35,7 +31,7 @@ async function begun(scene, c) {
   return { batch, waits, slot };
 }
 
-const stage = (c) => nodesStage(context, 'openai_chat', { redis: c,
+const stage = (bench, c) => nodesStage(bench, 'openai_chat', { redis: c,
   store: () => c.url(), hold: '60s',
   location: 'chat_store_failure deny;' });
 
@@ -63,10 +59,10 @@ async function moving(scene, c) {
   return done;
 }
 
-async function killing() {
-  const c = await cluster(context, { replicas: 1, timeout,
+async function killing(bench) {
+  const c = await cluster(bench, { replicas: 1, timeout,
     lines: ['cluster-require-full-coverage no'] });
-  const scene = await stage(c);
+  const scene = await stage(bench, c);
   const { batch, waits, slot } = await begun(scene, c);
   const victim = await c.owner(slot);
   await victim.command('WAIT', 1, 5000);
@@ -76,53 +72,44 @@ async function killing() {
   await victim.stop('SIGKILL');
   await told(waits);
   const times = [performance.now() - start];
-  for (;;) {
-    const { word } = await told(batch.continue(batch.results([1])));
-    if (word === 'final') {
-      break;
-    }
-    await pause(10);
-  }
+  await persist(batch, [1]);
   times.push(performance.now() - start);
   batch.released();
   over.yes = true;
   times.push(await quiet);
-  await clean();
+  await bench.clean();
   return times;
 }
 
-await part('Cluster', 'reshard.mjs', async () => {
-  const c = await cluster(context);
-  const scene = await stage(c);
+export default { title: 'Cluster', async run(bench) {
+  const rounds = bench.pick(1, 15);
+  const c = await cluster(bench);
+  const scene = await stage(bench, c);
   const [stays, moves] = [[], []];
   for (let i = 0; i < rounds; i++) {
     stays.push(await complete(await begun(scene, c)));
     moves.push(await moving(scene, c));
   }
   const tries = await c.errors('TRYAGAIN');
-  await clean();
+  await bench.clean();
   const kills = [];
   for (let i = 0; i < Math.ceil(rounds / 3); i++) {
-    kills.push(await killing());
+    kills.push(await killing(bench));
   }
   const [ends, done, quiet] = [0, 1, 2].map((i) =>
     kills.map((times) => times[i]));
-  return `Three
-masters, two nodes of two workers; a batch with one result in the store. In
-ms: median, least and most. One request went upstream in each round.
+  return `Three masters, two nodes of two workers; a batch with one result in
+the store. In ms: median, least and most. One request went upstream in each
+round. \`TRYAGAIN\` was answered ${tries} times.
 
-| what | rounds | ms |
-| --- | --- | --- |
-| the second result, until its answer | ${rounds} | ${cell(stays)} |
-| the same, when its slot is half moved; the rest moves after 20 ms | ${
-  rounds} | ${cell(moves)} |
-| the master is killed (\`cluster-node-timeout ${timeout}\`): held ${
-  'requests get an error'} | ${kills.length} | ${cell(ends)} |
-| the same: the replica has taken over, the batch is answered | ${
-  kills.length} | ${cell(done)} |
-| the same: longest without an answer for one client that plays batches of ${
-  'any slots'} | ${kills.length} | ${cell(quiet)} |
-
-\`TRYAGAIN\` was answered ${tries} times.
-`;
-});
+${table(['what', 'rounds', 'ms'], [
+    ['the second result, until its answer', rounds, cell(stays)],
+    ['the same, when its slot is half moved; the rest moves after 20 ms',
+      rounds, cell(moves)],
+    [`the master is killed (\`cluster-node-timeout ${timeout}\`): held ${
+      'requests get an error'}`, kills.length, cell(ends)],
+    ['the same: the replica has taken over, the batch is answered',
+      kills.length, cell(done)],
+    ['the same: longest without an answer for a client of other batches',
+      kills.length, cell(quiet)]])}`;
+} };
