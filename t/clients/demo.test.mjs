@@ -94,6 +94,7 @@ const plays = {
       assert.deepEqual(await errors(window), []);
       assert.equal(await window.locator('.tool.done').count(), 3);
     }
+    await page.getByText('answer the question in either window').waitFor();
     await page.locator('.event.held').first().waitFor();
     /* Either window's request may go upstream. */
     await page.locator('.event:is(.released, .merged, .empty, .attached)')
@@ -242,11 +243,16 @@ const plays = {
     const event = (n, what, conversation, detail = '') => ({ n, what,
       time: Date.now(), conversation, detail, batch: '', dialect: 'ai_sdk' });
     answers = (route) => route.fulfill({ json: { events: [
-      event(1, 'held', 'chat-aaaaaaa'),
+      event(1, 'held', 'chat-aaaaaaa', '2 missing'),
       event(2, 'released', 'chat-bbbbbbb'),
-      event(3, 'merged', 'chat-aaaaaaa', '<b>2 results')] } });
+      event(3, 'bounced', 'chat-aaaaaaa'),
+      event(4, 'held', 'chat-aaaaaaa', '1 missing'),
+      event(5, 'merged', 'chat-aaaaaaa', '<b>2 results')] } });
     await page.locator('.event.merged').getByText('<b>2 results').waitFor();
+    /* The polls of one hold are one row. */
     assert.equal(await page.locator('.event').count(), 2);
+    assert.match(await page.locator('.event.held').textContent(),
+      /held × 2.*1 missing/);
     await picture('panel');
     assert.deepEqual(faults, []);
   },

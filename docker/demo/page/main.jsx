@@ -40,6 +40,10 @@ function Path({ plain, choose }) {
 /* What to expect, one sentence for each switch. */
 function expectation({ plain, two, late, cut, replay }) {
   const said = [];
+  if (two) {
+    said.push(`Ask in window 1, then answer the question in either window${
+      plain ? '.' : ': both show the answer.'}`);
+  }
   if (two || !late) {
     const sends = two ? 'Each window sends what it has'
       : 'The page sends what it has';

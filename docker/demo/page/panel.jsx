@@ -21,6 +21,24 @@ const meaning = {
   bypass: 'store unavailable: passed unchanged',
 };
 
+/* A page can add a result only between two requests. */
+const polls = 'a useChat page sends its held request again and again';
+
+/* The holds of one wait are one row; times counts them. */
+function folded(events) {
+  const waits = ({ what }) => what === 'held' || what === 'bounced';
+  return events.reduce((rows, event) => {
+    const last = rows.at(-1);
+    if (!last || last.batch !== event.batch || !waits(last)
+      || !waits(event)) {
+      return [...rows, { ...event, times: 1 }];
+    }
+    return [...rows.slice(0, -1), { ...last,
+      detail: event.what === 'held' ? event.detail : last.detail,
+      times: last.times + (event.what === 'held') }];
+  }, []);
+}
+
 const clock = (time) => new Date(time).toLocaleTimeString([],
   { hour12: false });
 
@@ -79,10 +97,11 @@ function Module({ plain, state, events }) {
   return <>
     <h2>What ngx_chat did</h2>
     {note && <p className="note">{note}</p>}
-    <ol>{events.toReversed().map(({ n, time, what, detail }) =>
+    <ol>{folded(events).toReversed().map(({ n, time, what, detail, times }) =>
       <li key={n} className={`event ${what}`}>
-        <time>{clock(time)}</time><b>{what}</b><i>{detail}</i>
-        <span>{meaning[what]}</span>
+        <time>{clock(time)}</time><b>{what}{times > 1 && ` × ${times}`}</b>
+        <i>{detail}</i>
+        <span>{meaning[what]}{times > 1 && `; ${polls}`}</span>
       </li>)}</ol>
   </>;
 }
