@@ -22,6 +22,7 @@
 
 
 static ngx_int_t ngx_chat_postconfiguration(ngx_conf_t *cf);
+static ngx_int_t ngx_chat_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_chat_init_process(ngx_cycle_t *cycle);
 static void      ngx_chat_exit_process(ngx_cycle_t *cycle);
 
@@ -131,7 +132,7 @@ ngx_module_t ngx_chat_module = { NGX_MODULE_V1,
                                  ngx_chat_commands,     /* module directives */
                                  NGX_HTTP_MODULE,       /* module type */
                                  NULL,                  /* init master */
-                                 NULL,                  /* init module */
+                                 ngx_chat_init_module,  /* init module */
                                  ngx_chat_init_process, /* init process */
                                  NULL,                  /* init thread */
                                  NULL,                  /* exit thread */
@@ -201,6 +202,56 @@ ngx_chat_main_conf(ngx_cycle_t *cycle)
     }
 
     return ngx_http_cycle_get_module_main_conf(cycle, ngx_chat_module);
+}
+
+
+/* 1 if the module, as loaded now, was in the cycle. */
+static ngx_uint_t
+ngx_chat_was_in(const ngx_cycle_t *cycle)
+{
+    ngx_uint_t i;
+
+    for (i = 0; cycle->modules != NULL && cycle->modules[i] != NULL; i++) {
+        if (cycle->modules[i] == &ngx_chat_module) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* Logs that a reload begins with an empty store. */
+static ngx_int_t
+ngx_chat_init_module(ngx_cycle_t *cycle)
+{
+    ngx_cycle_t          *old = cycle->old_cycle;
+    ngx_shm_zone_t       *zone, *former;
+    ngx_chat_main_conf_t *mcf, *before;
+
+    if (ngx_is_init_cycle(old) || !ngx_chat_was_in(old)) {
+        return NGX_OK;
+    }
+
+    mcf = ngx_chat_main_conf(cycle);
+    before = ngx_chat_main_conf(old);
+    if (mcf == NULL || before == NULL || !mcf->used) {
+        return NGX_OK;
+    }
+
+    zone = mcf->zone;
+    former = before->zone;
+
+    if (former != NULL && (zone == NULL || zone->shm.size != former->shm.size))
+    {
+        ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
+                      "chat: \"chat_store\" has changed: stored results are "
+                      "lost, and %uL requests that wait in old workers do not "
+                      "see later results; change it while no request waits",
+                      ngx_chat_metrics_holds(mcf->worker.metrics));
+    }
+
+    return NGX_OK;
 }
 
 

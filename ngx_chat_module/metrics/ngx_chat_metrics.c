@@ -796,6 +796,21 @@ merge_batches(chat_status_t *status)
 }
 
 
+uint64_t
+ngx_chat_metrics_holds(ngx_chat_metrics_t *metrics)
+{
+    uint64_t   holds = 0;
+    ngx_uint_t i;
+
+    for (i = 0; i < metrics->sh->used; i++) {
+        holds +=
+            is_running(metrics, i) ? metrics->sh->slots[i].metrics.holds : 0;
+    }
+
+    return holds;
+}
+
+
 static ngx_uint_t
 is_wanted(const chat_log_event_t          *event,
           const ngx_chat_metrics_wanted_t *wanted)

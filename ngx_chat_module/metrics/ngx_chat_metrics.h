@@ -128,6 +128,9 @@ void ngx_chat_metrics_relist(ngx_chat_worker_t *worker,
 ngx_int_t ngx_chat_metrics_read(ngx_chat_metrics_t *metrics, ngx_pool_t *pool,
                                 ngx_uint_t tables, chat_status_t *status);
 
+/* The waiting requests of the node. */
+uint64_t ngx_chat_metrics_holds(ngx_chat_metrics_t *metrics);
+
 /* Which events a timeline has: those of a batch, or of a conversation. */
 typedef struct {
     ngx_uint_t    by_batch;

@@ -549,7 +549,8 @@ on_give_up(ngx_event_t *ev)
 static void
 set_up(ngx_chat_redis_client_t *client)
 {
-    ngx_uint_t level = client->was_up ? NGX_LOG_NOTICE : NGX_LOG_INFO;
+    /* at the level of the line that it follows */
+    ngx_uint_t level = client->said ? NGX_LOG_ERR : NGX_LOG_INFO;
 
     if (client->give_up.timer_set) {
         ngx_del_timer(&client->give_up);
@@ -561,6 +562,7 @@ set_up(ngx_chat_redis_client_t *client)
                   ngx_current_msec - client->down_since);
 
     client->was_up = 1;
+    client->said = 0;
     client->up_since = ngx_current_msec;
     client->has_served = 0;
     client->state = CHAT_STORE_UP;
@@ -595,6 +597,7 @@ schedule_retry(ngx_chat_redis_client_t *client, const char *why)
     }
 
     if (is_new(client, why)) {
+        client->said = 1;
         ngx_log_error(NGX_LOG_ERR, client->conn.log, 0,
                       "chat: the store %V is unavailable: %s", client->name,
                       why);

@@ -75,6 +75,7 @@ struct ngx_chat_redis_client_s {
     ngx_msec_t  up_since;
     ngx_msec_t  logged_at; /* when a failed command was logged last */
     ngx_uint_t  was_up;
+    ngx_uint_t  said;       /* the log has that it is unavailable */
     ngx_uint_t  has_served; /* a keyed command, since its setup */
     u_char      logged[48]; /* how the last reason or error in the log began */
 

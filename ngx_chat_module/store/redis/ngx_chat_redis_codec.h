@@ -33,6 +33,7 @@ typedef struct {
     ngx_chat_redis_liveness_t liveness;
     ngx_chat_redis_notify_t   notify;
     ngx_msec_t                unseen_since; /* by the other workers */
+    ngx_uint_t                logged; /* that the cluster is unavailable */
     u_char                    worker[NGX_CHAT_REDIS_NAME];
     char sha[NGX_CHAT_REDIS_SCRIPTS][2 * NGX_CHAT_REDIS_SHA1 + 1];
 } ngx_chat_store_redis_t;

@@ -71,7 +71,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
 
         if (notify->logged) {
             notify->logged = 0;
-            ngx_log_error(NGX_LOG_NOTICE, conn->log, 0,
+            ngx_log_error(NGX_LOG_ERR, conn->log, 0,
                           "chat: subscribed to the store %V again",
                           notify->node->client.name);
         }

@@ -150,7 +150,7 @@ on_address(ngx_chat_redis_sentinel_t *sentinel, const redisReply *reply)
 
     if (sentinel->logged) {
         sentinel->logged = 0;
-        ngx_log_error(NGX_LOG_NOTICE, sentinel->conn.log, 0,
+        ngx_log_error(NGX_LOG_ERR, sentinel->conn.log, 0,
                       "chat: a Sentinel of the store %V is reachable again",
                       &sentinel->conf.name);
     }

@@ -79,7 +79,9 @@ update_state(ngx_chat_store_redis_t *redis)
 
     /* one server's client logs its own state */
     if (redis->cluster.is_cluster && state != CHAT_STORE_RECONNECTING) {
-        level = state == CHAT_STORE_UP ? NGX_LOG_NOTICE : NGX_LOG_ERR;
+        level = state == CHAT_STORE_UP && !redis->logged ? NGX_LOG_INFO
+                                                         : NGX_LOG_ERR;
+        redis->logged = state == CHAT_STORE_UNAVAILABLE;
         ngx_log_error(level, redis->cluster.log, 0, "chat: the store %V is %s",
                       &redis->cluster.conf->name,
                       state == CHAT_STORE_UP ? "connected" : "unavailable");

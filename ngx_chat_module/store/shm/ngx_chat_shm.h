@@ -58,6 +58,7 @@ typedef struct {
     ngx_uint_t             log_pages;
     ngx_chat_shares_t      shares; /* tenants */
     time_t                 warned; /* when the zone was last logged as full */
+    ngx_uint_t             pruned; /* logged: something left before its time */
     ngx_chat_shm_slot_t    slots[NGX_CHAT_SHM_SLOTS];
 } ngx_chat_shm_t;
 

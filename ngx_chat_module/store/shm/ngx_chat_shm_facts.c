@@ -271,6 +271,23 @@ log_full(ngx_chat_shm_ctx_t *ctx)
 }
 
 
+/* Logs once for the zone that something is removed before its ttl. */
+static void
+log_pruned(ngx_chat_shm_ctx_t *ctx, const char *what)
+{
+    if (ctx->sh->pruned) {
+        return;
+    }
+
+    ctx->sh->pruned = 1;
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "chat: the zone \"%V\" has no room left, the oldest %s are "
+                  "removed before their \"ttl=\": give \"chat_store\" a "
+                  "larger zone",
+                  &ctx->zone->shm.name, what);
+}
+
+
 /*
  * Evicts a log or an idle batch of the tenant (NULL: of all). To make room for
  * a fact of keep, the log of keep may go.
@@ -279,11 +296,20 @@ static ngx_uint_t
 evict_idle(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
            const ngx_chat_shm_batch_t *keep, ngx_uint_t what)
 {
-    return ((what & NGX_CHAT_SHM_LOGS)
-            && ngx_chat_shm_log_evict(ctx, tenant,
-                                      what == NGX_CHAT_SHM_LOGS ? keep : NULL))
-           || ((what & NGX_CHAT_SHM_BATCHES)
-               && evict_batch(ctx, tenant, keep, 0));
+    if ((what & NGX_CHAT_SHM_LOGS)
+        && ngx_chat_shm_log_evict(ctx, tenant,
+                                  what == NGX_CHAT_SHM_LOGS ? keep : NULL))
+    {
+        log_pruned(ctx, "recordings");
+        return 1;
+    }
+
+    if ((what & NGX_CHAT_SHM_BATCHES) && evict_batch(ctx, tenant, keep, 0)) {
+        log_pruned(ctx, "idle batches");
+        return 1;
+    }
+
+    return 0;
 }
 
 
