@@ -61,7 +61,8 @@ missing_fields(ngx_chat_ctx_t *ctx, const chat_step_t *step,
 
         lacks =
             chat_call_is_member(call) && !chat_outcome_is_final(call->outcome);
-        open = lacks && call->kind == CHAT_KIND_APPROVAL
+        open = lacks && !chat_call_is_settled(call)
+               && call->kind == CHAT_KIND_APPROVAL
                && (results || ctx->body.rq.class == CHAT_CLASS_FRESH)
                && closes_calls(ctx);
 

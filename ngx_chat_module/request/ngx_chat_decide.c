@@ -89,7 +89,8 @@ ngx_chat_decide_refuse(ngx_chat_ctx_t *ctx)
 
 /*
  * 1 if the body is known to lack results that the provider asks for. Of a
- * chain only the store knows that; without it the body may be complete.
+ * chain only the store knows that: before the first look at its sealed step
+ * the body may be complete.
  */
 static ngx_uint_t
 is_incomplete(ngx_chat_ctx_t *ctx)
@@ -98,8 +99,8 @@ is_incomplete(ngx_chat_ctx_t *ctx)
 
     return ctx->managed && ctx->body.rq.class == CHAT_CLASS_CONTINUATION
            && q->dialect != NULL && !q->complete
-           && (!q->chained || ctx->barrier.watching) && !ctx->conf->dry_run
-           && ctx->conf->hold != NGX_CHAT_HOLD_OFF;
+           && (!q->chained || ctx->barrier.watching || ctx->barrier.sealed)
+           && !ctx->conf->dry_run && ctx->conf->hold != NGX_CHAT_HOLD_OFF;
 }
 
 
@@ -614,10 +615,10 @@ decide(ngx_chat_ctx_t *ctx, const chat_batch_t *batch)
                      &b->decision);
     verdict = b->decision.verdict;
 
-    ctx->attempt.claiming =
-        !batch->last.is_void && chat_gate_is_own(&b->q, &batch->last)
-            ? batch->last.k
-            : 0;
+    ctx->attempt.claiming = !batch->last.is_void && batch->last.k > b->q.voided
+                                    && chat_gate_is_own(&b->q, &batch->last)
+                                ? batch->last.k
+                                : 0;
 
     keep_calls(ctx, batch);
 
@@ -670,7 +671,8 @@ ngx_chat_decide_act(ngx_chat_ctx_t *ctx, ngx_uint_t followed)
     }
 
     if (class == CHAT_CLASS_ITEMS || class == CHAT_CLASS_FRESH
-        || ctx->act.action == CHAT_ACT_PASS)
+        || ctx->act.action == CHAT_ACT_PASS
+        || ctx->act.action == CHAT_ACT_LOOK)
     {
         return;
     }

@@ -461,6 +461,10 @@ perform(ngx_chat_ctx_t *ctx)
         claim(ctx);
         return;
 
+    case CHAT_ACT_LOOK:
+        ngx_chat_decide_look(ctx, NULL, NULL);
+        return;
+
     case CHAT_ACT_WAIT:
         wait_for_change(ctx);
         return;

@@ -17,6 +17,7 @@ typedef struct {
     size_t        size; /* room in batch->members */
     size_t        twins;
     size_t        waits; /* room in batch->waits */
+    uint64_t      seal;  /* calls that the seal counts */
     int           failed;
 } chat_batch_reader_t;
 
@@ -241,7 +242,10 @@ chat_batch_read_plain(chat_batch_reader_t *reader, const chat_fact_t *fact)
         *flags[i].flag |= chat_str_is(fact->field, flags[i].field);
     }
 
-    if (chat_str_is(fact->field, "since")) {
+    if (chat_str_is(fact->field, "seal")) {
+        (void) chat_str_number(fact->value, &reader->seal);
+
+    } else if (chat_str_is(fact->field, "since")) {
         (void) chat_str_number(fact->value, &batch->since);
 
     } else if (chat_str_is(fact->field, "open")) {
@@ -460,7 +464,7 @@ chat_rc_e
 chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
                 chat_batch_t *batch)
 {
-    size_t              i, k;
+    size_t              i, k, calls = 0;
     chat_str_t          id;
     chat_batch_reader_t reader;
 
@@ -508,8 +512,12 @@ chat_batch_read(const chat_fact_t *facts, size_t n, chat_arena_t *arena,
     for (i = 0; i < batch->nmembers; i++) {
         chat_table_find(&batch->index, batch->members[i].id)->number = i;
         batch->ncalls += batch->members[i].is_call != 0;
+        calls += batch->members[i].is_call
+                 && batch->members[i].kind != CHAT_KIND_PROVIDER;
     }
 
+    /* a store that was emptied meanwhile lacks the first ones */
+    batch->sealed = batch->sealed && reader.seal <= calls;
     return CHAT_OK;
 }
 

@@ -43,7 +43,8 @@ typedef struct {
     const chat_batch_t *batch;
     chat_attempt_t      last; /* with the death of its worker applied */
     int                 lost;
-    int                 live;      /* its stream runs and is not sealed */
+    int                 stream_lost; /* likewise, the stream's worker */
+    int                 live;        /* its stream runs and is not sealed */
     int                 lost_step; /* the store knew the step, and forgot it */
     int overruled;      /* the body has another decision than the store */
     int sibling;        /* may share the last attempt's answer */
@@ -442,6 +443,51 @@ chat_gate_see_attempt(chat_question_t *q, const chat_attempt_t *attempt,
 }
 
 
+/*
+ * 1 if a worker is first seen dead. What it has joined until then is in the
+ * store now, but these facts may have been read before.
+ */
+static int
+chat_gate_sees_death(chat_look_t *look)
+{
+    chat_question_t *q = look->q;
+    int              again = look->lost && q->dead_k != look->last.k;
+
+    if (look->lost) {
+        q->dead_k = look->last.k;
+    }
+
+    again |= look->stream_lost && !q->dead_stream;
+    q->dead_stream = look->stream_lost;
+    return again && !q->fresh;
+}
+
+
+/* Fills the look: the last attempt and the stream with their deaths. */
+static void
+chat_gate_look(chat_look_t *look, chat_question_t *q,
+               const chat_batch_t *batch,
+               int (*alive)(void *data, chat_str_t worker), void *data)
+{
+    memset(look, 0, sizeof(*look));
+
+    look->q = q;
+    look->batch = batch;
+    look->last = batch->last;
+    look->last.is_void |=
+        look->last.k <= q->voided && chat_gate_is_own(q, &look->last);
+
+    look->lost = chat_attempt_expire_dead(&look->last, alive, data);
+
+    look->live = batch->open && !batch->sealed && !batch->broken;
+    look->stream_lost = look->live && !alive(data, batch->producer);
+    look->live = look->live && !look->stream_lost;
+
+    look->lost_step = !batch->open && !batch->sealed && !batch->broken
+                      && (q->found_unsealed || (q->chained && q->seen.sealed));
+}
+
+
 void
 chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
                  int (*alive)(void *data, chat_str_t worker), void *data,
@@ -450,19 +496,12 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     chat_look_t look;
 
     memset(out, 0, sizeof(*out));
-    memset(&look, 0, sizeof(look));
+    chat_gate_look(&look, q, batch, alive, data);
 
-    look.q = q;
-    look.batch = batch;
-    look.last = batch->last;
-
-    look.lost = chat_attempt_expire_dead(&look.last, alive, data);
-
-    look.live = batch->open && !batch->sealed && !batch->broken
-                && alive(data, batch->producer);
-
-    look.lost_step = !batch->open && !batch->sealed && !batch->broken
-                     && (q->found_unsealed || (q->chained && q->seen.sealed));
+    if (chat_gate_sees_death(&look)) {
+        out->verdict = CHAT_GATE_AGAIN;
+        return;
+    }
 
     if (!q->looked) {
         q->looked = 1;
@@ -475,7 +514,9 @@ chat_gate_decide(chat_question_t *q, const chat_batch_t            *batch,
     chat_gate_count(&look, out);
 
     if (q->chained) {
-        q->complete = out->missing == 0 && !out->merge && !look.held_elsewhere;
+        /* without the seal a call may be unknown */
+        q->complete = batch->sealed && out->missing == 0 && !out->merge
+                      && !look.held_elsewhere;
     }
 
     look.sibling = chat_gate_may_follow(q, batch, &look.last, &out->twin);
@@ -566,6 +607,7 @@ static const chat_act_t chat_gate_acts[] = {
                             CHAT_REASON_SUPERSEDED_CLEARED },
     [CHAT_GATE_LOOP] = { CHAT_ACT_REPLY, CHAT_REPLY_LOOP, 0, 0,
                          CHAT_REASON_REFUSED_LOOP },
+    [CHAT_GATE_AGAIN] = { .action = CHAT_ACT_LOOK },
 };
 
 /* The same reasons of a request that has waited. */

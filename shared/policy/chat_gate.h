@@ -60,10 +60,12 @@ typedef struct {
     unsigned char retry_key[16]; /* of Idempotency-Key; zero: none */
     chat_str_t    worker;        /* of the request, for claims */
     chat_str_t    request;
-    uint64_t      now;   /* ms since the epoch, set by the caller before
+    uint32_t      voided; /* own claim that it gave up last, set by the caller;
+                             facts may have been read before that */
+    uint64_t      now;    /* ms since the epoch, set by the caller before
                                   each decision and claim; 0: not known */
-    int           fresh; /* a new user message */
-    int           kept;  /* the provider keeps the conversation */
+    int           fresh;  /* a new user message */
+    int           kept;   /* the provider keeps the conversation */
     int           chained;
     int           complete;     /* the body settles all its members */
     int           needs_result; /* a member of them does */
@@ -75,6 +77,9 @@ typedef struct {
     uint32_t answered_k; /* attempts up to here had an answer by then */
     uint32_t ended_k;    /* attempts up to here had ended by then */
     int      found_unsealed;
+
+    uint32_t dead_k;      /* attempt of which the worker was seen dead */
+    int      dead_stream; /* so was the producer's */
 
     int delivered; /* by the last look: an attempt has carried all results */
 
@@ -96,7 +101,9 @@ typedef enum {
     CHAT_GATE_INCOMPLETE, /* its step has calls that the body does not list */
     CHAT_GATE_SUPERSEDED, /* 409, the user has gone on */
     CHAT_GATE_CLEARED,    /* 409, the conversation was cleared */
-    CHAT_GATE_LOOP        /* 429, its client does not cease to ask */
+    CHAT_GATE_LOOP,       /* 429, its client does not cease to ask */
+    CHAT_GATE_AGAIN       /* a worker has died: its last facts may have come
+                             after this look */
 } chat_gate_e;
 
 typedef struct {
@@ -125,6 +132,7 @@ typedef enum {
     CHAT_ACT_FOLLOW, /* give the answer of attempt k; without a recording
                         ask again with followed set */
     CHAT_ACT_POLL,   /* nothing is known of the batch: look again, then pass */
+    CHAT_ACT_LOOK,   /* look again, now */
     CHAT_ACT_REPLY   /* answer it, as the reply says */
 } chat_action_e;
 

@@ -584,13 +584,16 @@ on_seal(chat_tracker_t *track)
     char               number[16];
     size_t             i;
     unsigned           n = 0;
+    chat_tracked_t    *call;
     chat_track_step_t *step = &track->step;
 
     if (step->opened && !step->sealed) {
         put_calls(track);
 
         for (i = 0; i < step->ncalls; i++) {
-            n += step->calls[i].ready && is_member(&step->calls[i]);
+            call = &step->calls[i];
+            n += call->ready && is_member(call)
+                 && find_call(step, call->id) == call;
         }
 
         (void) snprintf(number, sizeof(number), "%u", n);

@@ -4,7 +4,7 @@
  * Lines end with ; and begin with a request's name, a capital letter:
  *   A asks a+ b. -> HOLD missing=1    a request comes, joins and looks
  *   A looks | claims -> VERDICT
- *   A voids | tells | dies | answers STATUS | ends HOW | is complete
+ *   A voids | tells | dies | answers STATUS | ends HOW | is [not] complete
  *   A watches | is lost | is not lost | rejoins -> VERDICT | reclaims
  *   call a | result a | bare a | fact FIELD VALUE | clear | lose | wait MS
  * Words of asks: chained, kept (at the provider), fresh, retry, retry=2,
@@ -244,6 +244,9 @@ play_deed(asker_t *a, char name, const char *verb)
 
     } else if (strcmp(verb, "is complete") == 0) {
         assert_true(a->q.complete);
+
+    } else if (strcmp(verb, "is not complete") == 0) {
+        assert_false(a->q.complete);
 
     } else if (strcmp(verb, "watches") == 0) {
         (void) asker_watch(a);

@@ -304,6 +304,9 @@ asker_look(asker_t *a)
         chat_batch_read(store.facts, store.count, a->arena, &batch), CHAT_OK);
     a->q.now = now;
     chat_gate_decide(&a->q, &batch, worker_alive, NULL, &a->d);
+    if (a->d.verdict == CHAT_GATE_AGAIN) {
+        chat_gate_decide(&a->q, &batch, worker_alive, NULL, &a->d);
+    }
 
     mine = batch.last.k != 0 && !batch.last.is_void
            && chat_str_eq(batch.last.worker, a->q.worker)

@@ -73,7 +73,7 @@ fresh_turns_and_items_always_go_on(void **state)
     chat_terms_t fresh = { .class = CHAT_CLASS_FRESH };
     chat_terms_t items = { .class = CHAT_CLASS_ITEMS };
 
-    for (verdict = CHAT_GATE_PASS; verdict <= CHAT_GATE_LOOP; verdict++) {
+    for (verdict = CHAT_GATE_PASS; verdict <= CHAT_GATE_AGAIN; verdict++) {
         assert_int_equal(
             act("openai_responses", (chat_gate_e) verdict, &fresh).action,
             CHAT_ACT_GO);

@@ -18,7 +18,13 @@ chains_are_known_from_the_store(void **state)
     static const char *const dialects[] = { "openai_responses", "anthropic" };
     static const char *const scripts[] = {
         /* nothing is known of it */
-        "A asks chained a+ -> UNMANAGED",
+        "A asks chained a+ -> UNMANAGED;"
+        "A is not complete",
+        /* a seal counts the calls: the store has lost one */
+        "fact open P;call b;fact seal 2;"
+        "A asks chained b+ -> HOLD;"
+        "call a;"
+        "A looks -> HOLD missing=1",
         /* its stream still runs */
         "fact open P;"
         "A asks chained a+ -> HOLD;"

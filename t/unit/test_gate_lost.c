@@ -394,6 +394,59 @@ a_seal_is_put_with_all_calls_only(void **state)
 }
 
 
+/* Decides once, by the facts as they are now. */
+static chat_gate_e
+decide(asker_t *a)
+{
+    chat_batch_t batch;
+
+    assert_int_equal(
+        chat_batch_read(store.facts, store.count, a->arena, &batch), CHAT_OK);
+    chat_gate_decide(&a->q, &batch, worker_alive, NULL, &a->d);
+    return a->d.verdict;
+}
+
+
+/*
+ * The facts of a look may be older than the news that a worker has died: its
+ * last ones count.
+ */
+static void
+a_death_is_followed_by_another_look(void **state)
+{
+    dialect = chat_dialect_find(chat_cstr("ai_sdk"));
+    store_begin();
+    play_line((char[]){ "A asks a+ b+ -> GO" });
+    play_line((char[]){ "B asks a+ b+ -> WAIT" });
+    play_line((char[]){ "A dies" });
+    assert_int_equal(decide(&askers[1]), CHAT_GATE_AGAIN);
+    play_line((char[]){ "A answers 200" });
+    play_line((char[]){ "A ends finished" });
+    assert_int_equal(decide(&askers[1]), CHAT_GATE_SIBLING);
+
+    play_line((char[]){ "fact open P" });
+    play_line((char[]){ "P dies" });
+    assert_int_equal(decide(&askers[1]), CHAT_GATE_AGAIN);
+    assert_int_equal(decide(&askers[1]), CHAT_GATE_SIBLING);
+    asker_end(&askers[0]);
+    asker_end(&askers[1]);
+}
+
+
+/* The facts of a look may be older than the void of the request's claim. */
+static void
+a_voided_claim_is_not_taken_again(void **state)
+{
+    dialect = chat_dialect_find(chat_cstr("ai_sdk"));
+    store_begin();
+    play_line((char[]){ "A asks a+ b+ -> GO" });
+    askers[0].q.voided = 1;
+    assert_int_equal(decide(&askers[0]), CHAT_GATE_CLAIM);
+    assert_int_equal(askers[0].d.k, 2);
+    asker_end(&askers[0]);
+}
+
+
 /* A claimant with too long a name is neither kept nor truncated. */
 static void
 a_name_past_the_bound(void **state)
@@ -414,6 +467,7 @@ a_name_past_the_bound(void **state)
         play_line((char[]){ "A asks a+ b. -> HOLD" });
         batch.last.worker = chat_str(name, n);
         batch.last.request = chat_str(name, 1);
+        chat_gate_decide(&a->q, &batch, worker_alive, NULL, &a->d);
         chat_gate_decide(&a->q, &batch, worker_alive, NULL, &a->d);
 
         chat_facts_init(&facts, a->arena);
@@ -440,6 +494,8 @@ main(void)
         cmocka_unit_test(s64_a_stream_that_ran_is_waited_for),
         cmocka_unit_test(s64_chains_do_not_become_unknown),
         cmocka_unit_test(a_seal_is_put_with_all_calls_only),
+        cmocka_unit_test(a_death_is_followed_by_another_look),
+        cmocka_unit_test(a_voided_claim_is_not_taken_again),
         cmocka_unit_test(a_name_past_the_bound),
     };
 

@@ -417,9 +417,40 @@ expire_copies(ngx_chat_redis_client_t *client)
 }
 
 
+/*
+ * 1 if this argument begins a claim that lost to the one in the reply. On a
+ * server that lacks the winner it would stand, and its request knows nothing
+ * of it.
+ */
+static ngx_uint_t
+is_lost_claim(const ngx_chat_redis_cmd_t *cmd, size_t arg,
+              const redisReply *reply)
+{
+    size_t     i;
+    chat_str_t value, field = chat_str(cmd->argv[arg], cmd->len[arg]);
+
+    if (!chat_str_starts(field, "claim/") || cmd->argc - arg < 4) {
+        return 0;
+    }
+
+    for (i = 0; i + 1 < reply->elements; i += 2) {
+        if (chat_str_eq(ngx_chat_redis_text(reply->element[i]), field)) {
+            value = ngx_chat_redis_text(reply->element[i + 1]);
+            return value.len != cmd->len[arg + 1] + 1
+                   || ngx_memcmp(value.data + 1, cmd->argv[arg + 1],
+                                 value.len - 1)
+                          != 0;
+        }
+    }
+
+    return 0;
+}
+
+
 /* Copies a command that has its reply to the replay buffer. */
 static void
-replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd)
+replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd,
+           const redisReply *reply)
 {
     size_t                i;
     ngx_chat_redis_cmd_t *copy;
@@ -436,6 +467,11 @@ replay_add(ngx_chat_redis_client_t *client, const ngx_chat_redis_cmd_t *cmd)
     copy = ngx_chat_redis_cmd_create("", ngx_chat_redis_ignore, NULL);
 
     for (i = 0; i < cmd->argc; i++) {
+        if (is_lost_claim(cmd, i, reply)) {
+            i += 3; /* the rest of that fact */
+            continue;
+        }
+
         ngx_chat_redis_cmd_add(copy, chat_str(cmd->argv[i], cmd->len[i]));
     }
 
@@ -733,7 +769,7 @@ on_reply(ngx_chat_redis_conn_t *conn, redisReply *reply)
     if (cmd->is_replayable && (client->locate || client->redirect)
         && reply->type != REDIS_REPLY_ERROR)
     {
-        replay_add(client, cmd);
+        replay_add(client, cmd, reply);
     }
 
     client->replied = ngx_current_msec;
