@@ -7,6 +7,7 @@
 #               writes bench/RESULTS.md, fails if a ratio is a tenth worse
 #               than in bench/baseline.json; BENCH='--quick', '--only=frames'
 # make unit     the core's unit tests under ASan and UBSan
+# make sim      the simulation: SIM_SCHEDULES from SIM_SEED on
 # make fuzz     each fuzz target for FUZZ_TIME seconds
 # make style    clang-format and the rules of the source tree
 # make asan     build/asan/ngx_chat_module.so, for nginx under ASan
@@ -26,6 +27,8 @@ CC = gcc
 CLANG = clang
 CLANG_FORMAT = $(shell command -v clang-format-14 || echo clang-format)
 FUZZ_TIME = 60
+SIM_SCHEDULES = 50000
+SIM_SEED = 1
 NGX_SRC = /usr/share/nginx/src
 
 core = $(sort $(shell find shared -name '*.c'))
@@ -37,7 +40,14 @@ fuzzers = $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
 seeds = $(wildcard t/cases t/fuzz/corpus)
 laws = $(wildcard t/contract/*.[ch])
 formatted = $(sources) $(headers) $(laws) \
-            $(wildcard t/unit/*.[ch] t/fuzz/*.[ch])
+            $(wildcard t/unit/*.[ch] t/fuzz/*.[ch] t/sim/*.[ch])
+# What the simulation runs of the module, and what it puts around it.
+simulated = $(core) $(wildcard ngx_chat_module/request/*.c) \
+            $(wildcard ngx_chat_module/base/*.c) \
+            ngx_chat_module/store/ngx_chat_ask.c \
+            ngx_chat_module/store/ngx_chat_store.c \
+            ngx_chat_module/response/ngx_chat_reply.c \
+            $(wildcard t/sim/*.c)
 
 warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \
            -Wno-unused-parameter
@@ -48,9 +58,9 @@ san_opts = -g -O1 $(sanitize) -DCHAT_ARENA_SPARES=0
 # Each module has its own ngx_modules, which ASan reports as an error.
 no_globals = --param asan-globals=0
 
-.PHONY: module asan contract deb demo bench test test-all unit fuzz style \
-        clean demo-packages builds test-install clients clients-packages \
-        mutants
+.PHONY: module asan contract deb demo bench test test-all unit sim fuzz \
+        style clean demo-packages builds test-install clients \
+        clients-packages mutants
 .DELETE_ON_ERROR:
 
 
@@ -143,6 +153,44 @@ $(unit_dir)/%: t/unit/%.c $(unit_dir)/libchat.a
 $(unit_dir)/shared/%.o: shared/%.c
 	@mkdir -p $(@D)
 	$(CC) $(warnings) $(san_opts) -MMD -MP -MF $@.d -Ishared -c -o $@ $<
+
+
+# Every hundredth schedule runs under ASan, too.
+sim:
+	@t/packages.sh module
+	@$(MAKE) -s --no-print-directory -j"$$(nproc)" build/sim/sim \
+	    build/sim-asan/sim
+	build/sim/sim --schedules=$(SIM_SCHEDULES) --seed=$(SIM_SEED)
+	build/sim-asan/sim --schedules=$$(($(SIM_SCHEDULES) / 100)) \
+	    --seed=$(SIM_SEED)
+
+sim_includes = $(addprefix -I$(NGX_SRC)/src/,core event event/modules \
+               os/unix http http/modules http/v2) -Ibuild/nginx -Ishared \
+               -Ingx_chat_module -It/sim
+sim_warnings = -Wall -Wextra -Werror -Wno-unused-parameter
+
+build/sim/sim: $(simulated:%.c=build/sim/%.o)
+	$(CC) -o $@ $^ -lcrypto -lm
+
+build/sim-asan/sim: $(simulated:%.c=build/sim-asan/%.o)
+	$(CC) $(sanitize) -o $@ $^ -lcrypto -lm
+
+build/sim/%.o: %.c build/nginx/ngx_auto_config.h
+	@mkdir -p $(@D)
+	$(CC) $(sim_warnings) -g -O2 -MMD -MP -MF $@.d $(sim_includes) -c \
+	    -o $@ $<
+
+build/sim-asan/%.o: %.c build/nginx/ngx_auto_config.h
+	@mkdir -p $(@D)
+	$(CC) $(sim_warnings) $(san_opts) -MMD -MP -MF $@.d $(sim_includes) \
+	    -c -o $@ $<
+
+# The configuration of the packaged NGINX.
+build/nginx/ngx_auto_config.h:
+	@mkdir -p $(@D)
+	@cd $(NGX_SRC); . ./conf_flags; \
+	bash ./configure --with-cc='$(CC)' "$${NGX_CONF_FLAGS[@]}" \
+	    --builddir='$(CURDIR)/$(@D)' > '$(CURDIR)/$(@D)/configure.log'
 
 
 fuzz:
@@ -238,4 +286,5 @@ test test-all:
 clean:
 	rm -rf build
 
--include $(shell find $(unit_dir) build/fuzz -name '*.d' 2>/dev/null)
+-include $(shell find $(unit_dir) build/sim build/sim-asan build/fuzz \
+                       -name '*.d' 2>/dev/null)

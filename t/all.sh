@@ -4,7 +4,8 @@
 # A stage that fails does not keep the next ones from running; a stage that
 # fails without a failed test of its own (a build, say) counts as one.
 # `test` runs each live test in the passes that its file names (run.mjs);
-# `test-all` runs each in every pass, and the fuzzers for a minute each.
+# `test-all` runs each in every pass, the fuzzers for a minute each, and the
+# simulation with a million schedules.
 # A test that fails beside others and passes alone is named as flaky; it fails
 # `test-all` only.
 # Called by make, which has installed what is needed.
@@ -66,10 +67,10 @@ stage()
     echo "== $name"
     "$@" 2>&1 | tee "$log"
     code=${PIPESTATUS[0]}
-    # cmocka's totals, node's totals, and the fuzzers' lines.
+    # cmocka's totals, node's totals, the lines of fuzzers and simulation.
     good=$(sum 's/^\[  PASSED  \] ([0-9]+) test.*/\1/p
                 s/^(#|ℹ) pass ([0-9]+)$/\2/p
-                s/^ok - build.fuzz.*/1/p' "$log")
+                s/^ok - (build.fuzz|[0-9]+ schedules).*/1/p' "$log")
     bad=$(sum 's/^\[  FAILED  \] [^:]*: ([0-9]+) test.*/\1/p
                s/^(#|ℹ) fail ([0-9]+)$/\2/p
                s/^not ok - build.fuzz.*/1/p' "$log")
@@ -110,12 +111,14 @@ stage clients-packages make -s clients-packages
 # shellcheck disable=SC2086
 if [ "${1:-test}" = test ]; then
     stage builds t/builds.sh quick
+    stage sim make -s sim
     stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-5}"
     # All in one queue: while one file waits, others use the cores.
     live live --pass=asan,plain,redis,sentinel,cluster $tests $clients \
         t/install/deb.test.mjs
 else
     stage builds t/builds.sh full
+    stage sim make -s sim SIM_SCHEDULES=1000000
     stage fuzz make -s fuzz FUZZ_TIME="${FUZZ_TIME:-60}"
     for pass in asan asan_redis plain redis; do
         live live-$pass --strict --every --pass=$pass $tests

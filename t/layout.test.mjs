@@ -31,7 +31,8 @@ function files(folder, pattern, deep = false) {
 
 const shared = files('shared', /\.[ch]$/, true);
 const glue = files('ngx_chat_module', /\.[ch]$/, true);
-const tests = ['unit', 'fuzz'].flatMap((d) => files(`t/${d}`, /\.[ch]$/));
+const tests = ['unit', 'fuzz', 'sim'].flatMap((d) =>
+  files(`t/${d}`, /\.[ch]$/));
 const live = ['barrier', 'stream', 'record', 'store', 'config', 'install',
   'lib', 'lib/dialects', 'lib/redis'].map((d) => `t/${d}`);
 const scripts = [...live, 't', 't/clients', 't/clients/sdk',

@@ -4,9 +4,10 @@
  * node t/mutants.mjs [--jobs=N] [PATTERN]
  *
  * mutants.json has the list. An entry has `file`, `from` (text that the file
- * contains once), `to` (what replaces it), `promise`, and `test`: a unit test
- * such as test_gate, or a live test such as barrier/hold, with an optional
- * name pattern behind a space, and "over redis: " in front of another store.
+ * contains once), `to` (what replaces it), `promise`, and `test`: sim, a unit
+ * test such as test_gate, or a live test such as barrier/hold, with an
+ * optional name pattern behind a space, and "over redis: " in front of another
+ * store.
  * PATTERN selects entries by their text.
  * Each job works in a copy of the tree in build/mutants, never in the tree.
  * Each test first runs on the unbroken tree, where it must pass.
@@ -23,6 +24,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 
 /* Seconds for one command: a mutant that hangs has been noticed, too. */
 const bound = 180;
+
+const schedules = '--schedules=200000';
 
 /* Runs a command in a tree. Returns whether its exit code is 0. */
 function run(tree, ...command) {
@@ -49,13 +52,15 @@ function copy(tree) {
 async function passes(tree, test) {
   const [, store, rest] = /^(?:over (\w+): )?(.*)$/.exec(test);
   const [name, ...pattern] = rest.split(' ');
-  const unit = name.startsWith('test_');
-  const built = unit ? `build/unit/${name}`
+  const program = name === 'sim' ? 'build/sim/sim'
+    : name.startsWith('test_') && `build/unit/${name}`;
+  const built = program ? program
     : name === 'store/contract' ? 'contract' : 'module';
-  if (!await run(tree, 'make', '-s', built)) {
+  /* sim_warnings: a mutant may leave something unused */
+  if (!await run(tree, 'make', '-s', 'sim_warnings=', built)) {
     return 'does not compile';
   }
-  return unit ? run(tree, `build/unit/${name}`)
+  return program ? run(tree, program, ...name === 'sim' ? [schedules] : [])
     : run(tree, `CHAT_STORE=${store ?? 'shm'}`, process.execPath, '--test',
       ...pattern.length ? [`--test-name-pattern=${pattern.join(' ')}`] : [],
       `t/${name}.test.mjs`);
