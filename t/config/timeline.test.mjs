@@ -118,7 +118,14 @@ live('given two tenants with one conversation id, each batch has its name',
 
 live('given an unknown id or a bad name, there is no timeline', async (t) => {
   const scene = await open(t, 'openai_chat');
-  assert.deepEqual((await statusOf(scene.n, '?conversation=x')).events, []);
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  await leave(batch, batch.results([0]));
+  assert.ok((await timeline(batch, scene.n)).length);
+  for (const id of ['x', batch.key.slice(0, 12), `${batch.key}x`]) {
+    assert.deepEqual((await statusOf(scene.n,
+      `?conversation=${id}`)).events, [], id);
+  }
   assert.deepEqual((await statusOf(scene.n,
     '?batch=00000000000000ab')).events, []);
   for (const name of ['0', 'zz00000000000000', '00000000000000AB']) {
