@@ -420,6 +420,7 @@ a_death_is_followed_by_another_look(void **state)
     play_line((char[]){ "B asks a+ b+ -> WAIT" });
     play_line((char[]){ "A dies" });
     assert_int_equal(decide(&askers[1]), CHAT_GATE_AGAIN);
+    assert_int_not_equal(decide(&askers[0]), CHAT_GATE_AGAIN);
     play_line((char[]){ "A answers 200" });
     play_line((char[]){ "A ends finished" });
     assert_int_equal(decide(&askers[1]), CHAT_GATE_SIBLING);
