@@ -15,6 +15,7 @@
 # make builds   compiles the module against newer NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
 # make test-install   the package in a bare Debian; the Docker images
+# make test-debian13  build, package, demo and live tests in a bare Debian 13
 # make coverage lines that unit and live tests run, in build/coverage
 # make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
@@ -59,7 +60,7 @@ san_opts = -g -O1 $(sanitize) -DCHAT_ARENA_SPARES=0
 no_globals = --param asan-globals=0
 
 .PHONY: module asan contract deb demo bench test test-all unit sim fuzz \
-        style clean demo-packages builds test-install clients \
+        style clean demo-packages builds test-install test-debian13 clients \
         clients-packages mutants
 .DELETE_ON_ERROR:
 
@@ -252,7 +253,12 @@ builds:
 
 test-install: deb
 	@t/packages.sh docker
-	@node t/run.mjs --jobs=1 --log=build/test/install t/install/*.test.mjs
+	@node t/run.mjs --jobs=1 --log=build/test/install \
+	    t/install/{deb,docker}.test.mjs
+
+test-debian13:
+	@t/packages.sh install
+	@node --test t/install/debian13.test.mjs
 
 # Without the sanitizers; workers that a test kills do not count.
 coverage:

@@ -123,7 +123,9 @@ else
     for pass in asan asan_redis plain redis; do
         live live-$pass --strict --every --pass=$pass $tests
     done
-    live install --strict --jobs=1 --pass=plain t/install/*.test.mjs
+    live install --strict --jobs=1 --pass=plain \
+        t/install/{deb,docker}.test.mjs
+    stage debian13 make -s test-debian13
     live live-stores --strict --pass=sentinel,cluster $tests
     live clients --strict --every --pass=asan,plain,redis $clients
 fi

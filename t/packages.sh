@@ -28,6 +28,8 @@ wanted()
         docker)
             wanted install npm
             echo docker.io docker-compose
+            # Debian 13 has the client in a package of its own.
+            ! apt-cache show docker-cli >/dev/null 2>&1 || echo docker-cli
             ;;
         unit)
             echo make gcc libc6-dev libcmocka-dev libyajl-dev libssl-dev
