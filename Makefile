@@ -17,6 +17,7 @@
 # make test-install   the package in a bare Debian; the Docker images
 # make test-debian13  build, package, demo and live tests in a bare Debian 13
 # make coverage lines that unit and live tests run, in build/coverage
+# make soak     half an hour of load with reloads, over each store
 # make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
 #
@@ -274,9 +275,18 @@ coverage:
 	    --log=build/coverage/live \
 	    t/{barrier,stream,record,store,config}/*.test.mjs || :
 	@gcovr --root . --exclude t/ --gcov-ignore-parse-errors \
-	    --txt build/coverage/lines.txt --print-summary build/coverage
-	@gcovr --root . --exclude t/ --gcov-ignore-parse-errors \
-	    --html-details build/coverage/index.html build/coverage
+	    --txt build/coverage/lines.txt --csv build/coverage/lines.csv \
+	    --html-details build/coverage/index.html build/coverage \
+	    2> build/coverage/gcovr.log
+	@awk -F, 'NR > 1 { sub("/.*", "", $$1); n[$$1] += $$2; hit[$$1] += $$3 } \
+	    END { for (top in n) printf "%s: %.1f %% of %d lines\n", \
+	          top, 100 * hit[top] / n[top], n[top] }' \
+	    build/coverage/lines.csv
+
+soak: module
+	@t/packages.sh live
+	@export CHAT_NGINX="$$(command -v nginx)"; \
+	node t/soak/soak.mjs --store=shm && node t/soak/soak.mjs --store=redis
 
 # Breaks each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT
 # selects.
