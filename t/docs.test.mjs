@@ -133,6 +133,39 @@ test('functions and files that pages for developers name exist', () => {
   }
 });
 
+/* The members of a struct in a header; flags are those of one bit. */
+function members(path, name) {
+  const [text] = read(path).split(`\n} ${name};`);
+  const list = text.slice(text.lastIndexOf('typedef struct {') + 16)
+    .replace(/\/\*[^]*?\*\//g, '').split(';').map((one) => one.trim())
+    .filter(Boolean);
+  const pick = (some) => some.map((one) => /\(\*(\w+)\)\s*\(/.exec(one)?.[1]
+    ?? /(\w+)\s*(?::\s*1)?$/.exec(one)[1]);
+  const isFlag = (one) => /: 1$/.test(one);
+  return { all: pick(list), flags: pick(list.filter(isFlag)) };
+}
+
+test('the guide names the members of a dialect, and no others', () => {
+  const guide = read('docs/add-a-dialect.md');
+  const table = (heading) => all(guide.split(`\n## ${heading}\n`)[1]
+    .split('\n## ')[0], /^\| (`[^|]+) \|/gm)
+    .flatMap((cell) => all(cell, /`(\w+)`/g));
+  const form = members('shared/dialect/chat_transcript.h',
+    'chat_transcript_form_t');
+  assert.deepEqual(sorted(table('2. The request')), sorted(form.all));
+  const row = members('shared/dialect/chat_dialect.h', 'chat_dialect_t');
+  const told = [...table('1. The row'), ...table('4. Local replies')];
+  assert.ok(told.length > 8 && row.flags.length > 8, `${told}`);
+  assert.deepEqual(told.filter((name) => !row.all.includes(name)), []);
+  assert.deepEqual(row.all.filter((name) => !row.flags.includes(name)
+    && !guide.includes(`\`${name}\``)), []);
+  const events = all(guide, /`((?!CHAT_)[A-Z]+_[A-Z]+)`/g);
+  const header = read('shared/model/chat_event.h');
+  assert.ok(events.length > 4, `${events}`);
+  assert.deepEqual(events.filter((name) =>
+    !header.includes(`CHAT_EVENT_${name},`)), []);
+});
+
 
 /* The synopsis of the README, in a minimal configuration. */
 function synopsis() {

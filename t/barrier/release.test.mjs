@@ -11,7 +11,7 @@ import net from 'node:net';
 import { test } from 'node:test';
 import { gate, nginx, post, unbuilt, until } from '../lib/harness.mjs';
 import { handled } from '../lib/handled.mjs';
-import { dialects, events } from '../lib/dialects.mjs';
+import { dialects, events, isError } from '../lib/dialects.mjs';
 import { Batch, outputs, seals, stage, told } from '../lib/batch.mjs';
 import { cutText } from '../lib/ends.mjs';
 import { json, sse } from '../lib/provider.mjs';
@@ -127,7 +127,7 @@ for (const key of keys) {
           const rest = await afterwards(held, () => cutText(key, held));
           const list = events(rest);
           assert.equal(list.length, 1, rest);
-          assert.ok(/error/i.test(list[0].type) || list[0].error, rest);
+          assert.ok(isError(list[0]), rest);
           assert.ok(rest.includes('upstream_error'), rest);
           assert.equal(/HTTP 500/.test(rest), what.includes('500'), rest);
           assert.ok(!rest.includes('secret'));

@@ -7,7 +7,7 @@
  */
 import assert from 'node:assert/strict';
 import { nginx, post } from './harness.mjs';
-import { dialects, events, newCalls, newId } from './dialects.mjs';
+import { dialects, events, isError, newCalls, newId } from './dialects.mjs';
 import { provider, sse } from './provider.mjs';
 
 /*
@@ -43,8 +43,8 @@ export function scene(key, p, n) {
 }
 
 /* The first of the events that end a step. */
-export const seals = new RegExp('finish-step|response.completed'
-  + '|finish_reason":"t|message_delta|finishR|RUN_FINISHED');
+export const seals = new RegExp(Object.values(dialects)
+  .map(({ seal }) => seal).join('|'));
 
 export class Batch {
   /* calls: the calls, or their number. */
@@ -126,8 +126,7 @@ export async function told(answer) {
   }
   if (answer.error) {
     const list = events(text);
-    const last = list.at(-1);
-    const word = last?.error || /error/i.test(last?.type) ? 'error' : 'broken';
+    const word = list.slice(-1).some(isError) ? 'error' : 'broken';
     return { word, text, list, types: list.map((e) => e.type ?? e),
       broke: true };
   }
@@ -151,25 +150,10 @@ function ending(list, types) {
   if (shape === 'start finish [DONE]') {
     return list.some((e) => e.messageId) ? 'malformed bounce' : 'bounce';
   }
-  if (/\berror\b|RUN_ERROR/.test(shape) || list.some((e) => e.error)) {
+  if (list.some(isError)) {
     return 'error';
   }
-  if (shape === 'RUN_STARTED RUN_FINISHED') {
-    return types[0] === 'RUN_STARTED' ? 'empty' : 'malformed';
-  }
-  if (/^start start-step start finish-step finish \[DONE\]$/.test(shape)
-    || /^response.created (response.in_progress )?response.completed$/
-      .test(shape)) {
-    return list.at(-1).response?.output.length ? 'malformed' : 'empty';
-  }
-  if (list.length === 1 && list[0].candidates) {
-    const [{ content, finishReason: reason }] = list[0].candidates;
-    return content.parts.length || reason !== 'STOP' ? 'malformed' : 'empty';
-  }
-  const choices = list.flatMap((e) => e.choices ?? []);
-  return list.at(-1) === '[DONE]'
-    && choices.at(-1)?.finish_reason === 'stop'
-    && choices.every(({ delta }) => !delta.content && !delta.tool_calls)
+  return Object.values(dialects).some(({ empty }) => empty?.(list))
     ? 'empty' : `malformed: ${shape}`;
 }
 

@@ -5,10 +5,10 @@
  * A call is {id, name, input, ...}; results are {id: value}, where an Error
  * means a failed tool. Streams are arrays of events (strings) with the `id` of
  * the response and its `calls`: calls() makes a stream with calls, final() a
- * text answer. fresh() and continuation() are request bodies; from is a stream
- * of calls(); says() adds a new user text to a continuation. check() answers
- * like the provider: null for a valid body, else {status, body or events} with
- * its error text.
+ * text answer of two events or more before its end. fresh() and continuation()
+ * are request bodies; from is a stream of calls(); says() adds a new user text
+ * to a continuation. check() answers like the provider: null for a valid body,
+ * else {status, body or events} with its error text.
  */
 import { agUi, agUiResume } from './dialects/ag_ui.mjs';
 import { aiSdk } from './dialects/ai_sdk.mjs';
@@ -25,6 +25,10 @@ export { events, newCalls, newId } from './dialects/wire.mjs';
  * errors as events, not as a status. bounces: the outcome in told() if holds
  * end by a bounce. interrupts: the calls come with the end of the stream, and
  * no user text answers them. The rest is the dialect's messages.
+ *
+ * seal: what only the event has that ends a step with calls. error(): the
+ * message of an error event, else undefined. empty(): true if these events are
+ * the dialect's empty turn; absent if it has none.
  */
 export const dialects = {
   ai_sdk: { name: 'ai_sdk', apps: true, bounces: 'bounce', ...aiSdk },
@@ -42,6 +46,10 @@ export const dialects = {
     interrupts: true,
     ...agUiResume },
 };
+
+/* True if the event is an error in any dialect. */
+export const isError = (event) => Object.values(dialects)
+  .some(({ error }) => error(event) !== undefined);
 
 /* The dialects, each once. */
 export const names = [...new Set(Object.values(dialects)

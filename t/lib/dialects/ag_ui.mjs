@@ -26,6 +26,12 @@ export const agUi = {
   headers: {},
   prefix: 'call_',
   sse: {},
+  seal: 'RUN_FINISHED',
+  error: ({ type, message }) =>
+    (type === 'RUN_ERROR' ? message : undefined),
+  empty: (list) => list[0]?.type === 'RUN_STARTED'
+    && list.slice(1).map(({ type }) => type)
+      .filter((type) => type !== 'TOOL_CALL_RESULT').join() === 'RUN_FINISHED',
 
   run: (type, runId, more) => data({ type, threadId: 'th', runId, ...more }),
 

@@ -51,6 +51,11 @@ export const aiSdk = {
   headers: {},
   prefix: 'call_',
   sse: { 'x-vercel-ai-ui-message-stream': 'v1' },
+  seal: 'finish-step',
+  error: ({ type, errorText }) => (type === 'error' ? errorText : undefined),
+  empty: (list) => list.map((e) => e.type ?? e)
+    .filter((type) => !/^tool-output-/.test(type)).join(' ')
+    === 'start start-step start finish-step finish [DONE]',
 
   calls({ calls, id = newId('msg_'), lead = [] }) {
     return stream(id, calls, [

@@ -14,6 +14,8 @@ export const anthropic = {
   headers: { 'anthropic-version': '2023-06-01' },
   prefix: 'toolu_',
   sse: {},
+  seal: 'message_delta',
+  error: ({ error }) => error?.message,
 
   calls({ calls, id = newId('msg_'), lead = [] }) {
     return stream(id, calls, [

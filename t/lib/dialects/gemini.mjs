@@ -15,6 +15,11 @@ export const gemini = {
   headers: {},
   prefix: 'fc_',
   sse: {},
+  seal: 'finishR',
+  error: ({ error }) => error?.message,
+  empty: (list) => list.length === 1
+    && list[0].candidates?.[0].content.parts.length === 0
+    && list[0].candidates[0].finishReason === 'STOP',
 
   chunk: (id, parts, more) => data({ candidates: [{
     content: { role: 'model', parts }, ...more, index: 0 }],

@@ -13,6 +13,14 @@ export const chat = {
   headers: {},
   prefix: 'call_',
   sse: {},
+  seal: 'finish_reason":"t',
+  error: ({ error }) => error?.message,
+  empty: (list) => {
+    const choices = list.flatMap((e) => e.choices ?? []);
+    return list.at(-1) === '[DONE]'
+      && choices.at(-1)?.finish_reason === 'stop'
+      && choices.every(({ delta }) => !delta.content && !delta.tool_calls);
+  },
 
   chunk(id, delta, finish = null) {
     return data({ id, object: 'chat.completion.chunk', created: 1,

@@ -31,6 +31,11 @@ export const responses = {
   headers: {},
   prefix: 'call_',
   sse: {},
+  seal: 'response.completed',
+  error: ({ type, message }) => (type === 'error' ? message : undefined),
+  empty: (list) => /^created( in_progress)? completed$/.test(
+    list.map(({ type }) => type?.replace('response.', '')).join(' '))
+    && !list.at(-1).response?.output.length,
 
   calls({ calls, id = newId('resp_'), lead = [] }) {
     const items = calls.map((call) => functionCall(call));
