@@ -285,8 +285,7 @@ coverage:
 
 soak: module
 	@t/packages.sh live
-	@export CHAT_NGINX="$$(command -v nginx)"; \
-	node t/soak/soak.mjs --store=shm && node t/soak/soak.mjs --store=redis
+	@node t/soak/soak.mjs --store=shm && node t/soak/soak.mjs --store=redis
 
 # Breaks each line of t/mutants.json in a copy of the tree; MUTANTS=TEXT
 # selects.

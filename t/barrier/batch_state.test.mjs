@@ -184,11 +184,11 @@ live('s35: a result for an unknown call: no release', async (t) => {
 live('s45: after its lifetime a batch is forgotten', (t) => Promise.all(
   keys.filter((one) => !dialects[one].chained).map((key) =>
     t.test(key, async (t2) => {
-      const scene = await stage(t2, key, { hold: '900ms', ttl: '1s' });
+      const scene = await stage(t2, key, { hold: '900ms', ttl: '2s' });
       const batch = new Batch(scene, 2);
       await batch.ask();
       await leave(batch, batch.results([0]));
-      await pause(2200);
+      await pause(3200);
       const late = await wordOf(batch.continue(batch.results([1])));
       assert.equal(late, dialects[key].bounces ?? '409');
       assert.equal(batch.upstream().length, 0);

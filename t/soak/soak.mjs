@@ -1,9 +1,8 @@
 /*
- * soak.mjs: NGINX under load for a long time, with a reload every 20 seconds
- * and, over Redis, a binary upgrade every 5 minutes.
+ * soak.mjs: NGINX under load for a long time, with a reload every 20 seconds.
+ * No binary upgrade: an NGINX with "daemon off" ignores that signal.
  *
  * node t/soak/soak.mjs [--minutes=30] [--store=shm] [--clients=20]
- * CHAT_NGINX must be an absolute path: NGINX starts its successor by it.
  *
  * Clients play batches as in chaos.test.mjs. Memory of the master, its
  * descriptors, and the memory of the store are read every 10 seconds; what
@@ -12,7 +11,7 @@
  * by more than a tenth and a megabyte in the last quarter than in the second.
  */
 import { readFileSync, readdirSync } from 'node:fs';
-import { nginx, pause, until } from '../lib/harness.mjs';
+import { nginx, pause } from '../lib/harness.mjs';
 import { scene } from '../lib/batch.mjs';
 import { seeded } from '../lib/nodes.mjs';
 import { play, playing } from './play.mjs';
@@ -42,38 +41,12 @@ async function storeKb(it) {
   return (await statusOf(it.n)).store.zone_used / 1024;
 }
 
-/* USR2, then QUIT to the old master: the harness goes on with the new one. */
-async function upgrade({ n, gone }) {
-  const old = n.child;
-  const pid = () => Number(readFileSync(`${n.dir}/nginx.pid`, 'utf8'));
-  n.workers().forEach((worker) => gone.add(worker));
-  old.kill('SIGUSR2');
-  await until(() => pid() !== old.pid && n.errorLog().includes(
-    `${pid()}#${pid()}: start worker processes`), 10000, 'a new master');
-  const now = pid();
-  old.kill('SIGQUIT');
-  n.child = { pid: now, kill: (signal) => process.kill(now, signal) };
-  n.exited = until(() => {
-    try {
-      process.kill(now, 0);
-      return false;
-    } catch {
-      return true;
-    }
-  }, minutes * 120000, 'the end of nginx').then(() => 0);
-}
-
 async function change(it) {
-  for (let turn = 1; !it.over; turn++) {
+  while (!it.over) {
     await pause(20000);
-    if (it.redis && turn % 15 === 0) {
-      await upgrade(it);
-      it.upgrades++;
-    } else {
-      it.n.workers().forEach((pid) => it.gone.add(pid));
-      await it.n.reload();
-      it.reloads++;
-    }
+    it.n.workers().forEach((pid) => it.gone.add(pid));
+    await it.n.reload();
+    it.reloads++;
   }
 }
 
@@ -122,7 +95,7 @@ async function main() {
     location: `chat_hold 3s grace=60s; proxy_buffering off;
       proxy_set_header X-Pid $pid;` });
   const it = Object.assign(playing(scene('openai_chat', p, n)),
-    seeded(context), { redis: server, played: 0, reloads: 0, upgrades: 0 });
+    seeded(context), { redis: server, played: 0, reloads: 0 });
   it.pick = () => n;
   const samples = [];
   const end = Date.now() + minutes * 60000;
@@ -132,8 +105,7 @@ async function main() {
   it.over = true;
   await Promise.all(background);
   console.log(`${kind}, ${minutes} min: ${it.played} batches, ${it.reloads
-  } reloads, ${it.upgrades} binary upgrades; answers: ${
-    JSON.stringify(it.words)}`);
+  } reloads; answers: ${JSON.stringify(it.words)}`);
   const high = growing(samples, ['master', 'fds', 'store']);
   if (high.length) {
     throw new Error(`grows: ${high.join(', ')}`);
