@@ -203,7 +203,7 @@ const makers = {
 export const keys = Object.keys(makers);
 export const kinds = ['text', 'reasoning', 'tool input', 'replay'];
 
-/* Calls whose arguments come in so many pieces each: a text to write. */
+/* A text with calls; the arguments of each come in so many pieces. */
 const manyCalls = (key, count, pieces) => Array.from({ length: count },
   (_, i) => {
     const values = each(pieces, (_, at) => word(at + i));

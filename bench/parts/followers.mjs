@@ -34,7 +34,7 @@ class Follower {
   }
 }
 
-/* An answer whose events note when they are written, once go() is called. */
+/* An answer; after go() each event notes the time of its write. */
 function ticking(dialect, events, ms) {
   const written = [];
   let go;

@@ -69,7 +69,7 @@ function filter(r, data, flags) {
 export default { filter };` },
 };
 
-/* Those whose modules are installed, each as a running nginx. */
+/* The alternatives with an installed module, each as a running nginx. */
 async function alternatives(bench, upstream) {
   const list = {};
   for (const [name, { script, ...options }] of Object.entries(filters)) {

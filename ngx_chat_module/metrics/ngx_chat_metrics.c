@@ -268,7 +268,7 @@ log_reason(ngx_chat_ctx_t *ctx, const chat_log_event_t *event)
 }
 
 
-/* Who and what an event is about. */
+/* Fills the event: its request, connection, batch and results. */
 static void
 init_event(ngx_chat_ctx_t *ctx, ngx_uint_t what, chat_log_event_t *event)
 {

@@ -22,8 +22,12 @@
 
 
 #if (NGX_DEBUG)
-static const char *const actions[] = { "pass",   "go",   "claim", "wait",
-                                       "follow", "poll", "reply" };
+static const char *const actions[] = {
+    [CHAT_ACT_PASS] = "pass",     [CHAT_ACT_GO] = "go",
+    [CHAT_ACT_CLAIM] = "claim",   [CHAT_ACT_WAIT] = "wait",
+    [CHAT_ACT_FOLLOW] = "follow", [CHAT_ACT_POLL] = "poll",
+    [CHAT_ACT_LOOK] = "look",     [CHAT_ACT_REPLY] = "reply",
+};
 #endif
 
 
@@ -138,7 +142,7 @@ ngx_chat_request_unread(ngx_http_request_t *r)
 }
 
 
-/* Lets a request go on whose body is not read. */
+/* Lets a request go on without reading its body. */
 static ngx_int_t
 decline(ngx_chat_ctx_t *ctx, chat_reason_e reason)
 {

@@ -445,8 +445,8 @@ chat_gate_see_attempt(chat_question_t *q, const chat_attempt_t *attempt,
 
 /*
  * 1 if a worker is first seen dead. What it has joined until then is in the
- * store now, but these facts may have been read before. A request whose own
- * worker may have been taken for dead does not ask again: it must not go on.
+ * store now, but these facts may have been read before. A request does not ask
+ * again if its own worker may have been taken for dead: it must not go on.
  */
 static int
 chat_gate_sees_death(chat_look_t *look)

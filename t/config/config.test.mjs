@@ -379,8 +379,8 @@ live('chat by split_clients: a user is always on or always off',
   });
 
 /*
- * Configurations whose message is about a directive, although NGINX has read
- * more by then. '#!' marks the directive's line.
+ * In these configurations NGINX has read more when the message about a
+ * directive is written. '#!' marks the directive's line.
  */
 const placed = {
   'chat_results without chat_tenant': [{ tenant: false, server: `

@@ -96,7 +96,7 @@ async function theatre(t, options = {}) {
   return { n, scenes, lines };
 }
 
-/* A batch whose requests go to a setting, with a host. */
+/* A batch; its requests go to a setting, with a host. */
 class Case {
   constructor({ n, scenes, lines }, row) {
     Object.assign(this, { n, scenes, lines, row,

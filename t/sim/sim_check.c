@@ -230,7 +230,7 @@ check_others(const sim_request_t *request)
 }
 
 
-/* A request whose step the store does not know passes as it is. */
+/* A request passes unchanged if the store does not know its step. */
 static void
 check_unmanaged(const sim_request_t *request)
 {

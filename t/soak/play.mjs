@@ -1,6 +1,6 @@
 /*
- * play.mjs: batches whose clients repeat, delay, abort and retry, until each
- * has an answer. chaos.test.mjs and soak.mjs play them.
+ * play.mjs: plays batches: their clients repeat, delay, abort and retry until
+ * each has an answer. For chaos.test.mjs and soak.mjs.
  */
 import assert from 'node:assert/strict';
 import { pause } from '../lib/harness.mjs';

@@ -420,7 +420,8 @@ expire_copies(ngx_chat_redis_client_t *client)
 /*
  * 1 if this argument begins a claim that lost to the one in the reply. On a
  * server that lacks the winner it would stand, and its request knows nothing
- * of it.
+ * of it. A join has four arguments for each fact, behind eight others; the
+ * payload of another fact may look like a claim.
  */
 static ngx_uint_t
 is_lost_claim(const ngx_chat_redis_cmd_t *cmd, size_t arg,
@@ -429,7 +430,9 @@ is_lost_claim(const ngx_chat_redis_cmd_t *cmd, size_t arg,
     size_t     i;
     chat_str_t value, field = chat_str(cmd->argv[arg], cmd->len[arg]);
 
-    if (!chat_str_starts(field, "claim/") || cmd->argc - arg < 4) {
+    if (arg < 8 || arg % 4 != 0 || cmd->argc - arg < 4
+        || !chat_str_starts(field, "claim/"))
+    {
         return 0;
     }
 
