@@ -17,7 +17,7 @@
 # make test-install   the package in a bare Debian; the Docker images
 # make test-debian13  build, package, demo and live tests in a bare Debian 13
 # make coverage lines that unit and live tests run, in build/coverage
-# make soak     half an hour of load with reloads, over each store
+# make soak     half an hour of load with reloads and an upgrade, each store
 # make mutants  breaks guarded lines, one by one; a test must fail for each
 # make clean    removes build
 #

@@ -109,7 +109,8 @@ function tenantOf({ tenant = true, module, http }) {
  * (false: plain nginx), tenant (false: no chat_tenant at http level),
  * locations (replaces location / altogether), store (the arguments of
  * chat_store), ttl (its parameter), connects (true: wait for its connection),
- * names (server_name of several otherwise equal servers).
+ * names (server_name of several otherwise equal servers), daemon (true: NGINX
+ * leaves its parent, which upgrade() needs).
  */
 function configuration(dir, [h1, h2], options) {
   const o = { workers: 1, level: 'info', module: true, chat: 'auto',
@@ -119,7 +120,7 @@ function configuration(dir, [h1, h2], options) {
   return `
 ${o.module ? `load_module ${modulePath};` : ''}
 ${process.getuid() === 0 ? 'user root;' : ''}
-daemon off;
+${o.daemon ? '' : 'daemon off;'}
 pid ${dir}/nginx.pid;
 error_log ${dir}/error.log ${o.level};
 worker_processes ${o.workers};
@@ -195,8 +196,13 @@ function sanitizers(dir) {
     UBSAN_OPTIONS: 'print_stacktrace=1' };
 }
 
-function launch(dir, args, options) {
-  return spawn(binary, ['-p', dir, '-e', `${dir}/error.log`,
+/* For an upgrade NGINX starts its own path, which must be a whole one. */
+const program = (daemon) => (daemon
+  ? execFileSync('sh', ['-c', 'command -v "$1"', '-', binary],
+    { encoding: 'utf8' }).trim() : binary);
+
+function launch(dir, args, { daemon, ...options }) {
+  return spawn(program(daemon), ['-p', dir, '-e', `${dir}/error.log`,
     '-c', `${dir}/nginx.conf`, ...args], {
     env: { ...process.env, ...sanitizers(dir) }, ...options,
   });
@@ -227,15 +233,33 @@ export async function nginxTest(options) {
 const trouble = new RegExp(['\\[alert\\]', '\\[emerg\\]', 'runtime error:',
   'AddressSanitizer', 'exited with (fatal )?code [1-9]'].join('|'));
 
+/* A process that its parent has not noted yet (Z) has ended, too. */
+const isAlive = (pid) => existsSync(`/proc/${pid}`)
+  && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+
 class Nginx {
   /* connects: each worker logs when its store is connected. */
-  constructor(dir, ports, child, connects) {
-    this.dir = dir;
-    this.connects = connects;
+  constructor(dir, ports, child, connects, daemon) {
+    Object.assign(this, { dir, connects, child, daemon });
     [this.port, this.port2] = ports; /* HTTP/1.1, HTTP/2 */
-    this.child = child;
     this.exited = new Promise((resolve) => { child.on('exit', resolve); });
     this.allowed = [];
+  }
+
+  /* The master's. A daemon that has not started, or has ended, has none. */
+  get pid() {
+    const path = `${this.dir}/nginx.pid`;
+    return !this.daemon ? this.child.pid
+      : Number(existsSync(path) && readFileSync(path, 'utf8'));
+  }
+
+  /* Sends a signal to the master. */
+  signal(name) {
+    if (!this.daemon) {
+      this.child.kill(name);
+    } else if (this.pid && isAlive(this.pid)) {
+      process.kill(this.pid, name);
+    }
   }
 
   errorLog() {
@@ -253,8 +277,9 @@ class Nginx {
 
   /* Pids of the running workers, those shutting down included. */
   workers() {
-    const path = `/proc/${this.child.pid}/task/${this.child.pid}/children`;
-    return readFileSync(path, 'utf8').split(' ').filter(Boolean).map(Number);
+    const path = `/proc/${this.pid}/task/${this.pid}/children`;
+    return existsSync(path) ? readFileSync(path, 'utf8').split(' ')
+      .filter(Boolean).map(Number) : [];
   }
 
   /* Resident memory of a worker in bytes. */
@@ -274,13 +299,28 @@ class Nginx {
   /* Returns when only new workers accept; old ones may still be busy. */
   async reload() {
     const old = this.workers();
-    this.child.kill('SIGHUP');
+    this.signal('SIGHUP');
     await until(() => {
       const log = this.errorLog();
       return this.workers().some((pid) => !old.includes(pid))
         && old.every((pid) => log.includes(`${pid}#${pid}: gracefully`))
         && this.ready();
     }, 5000, 'a reload');
+  }
+
+  /*
+   * Replaces the master of a daemon by a new process of the same program, as
+   * for a new version. Returns when the old one and its workers have ended.
+   */
+  async upgrade() {
+    const old = this.pid;
+    const { length } = this.workers();
+    process.kill(old, 'SIGUSR2');
+    await until(() => this.pid && this.pid !== old
+      && this.workers().length === length && this.ready(), 10000,
+    'an upgrade');
+    process.kill(old, 'SIGQUIT');
+    await until(() => !isAlive(old), 60000, 'the end of the old master');
   }
 
   /* kill -9 of a worker; returns when the master has replaced it. */
@@ -306,11 +346,13 @@ class Nginx {
       return;
     }
     this.stopped = true;
-    this.child.kill(signal);
-    const timer = setTimeout(() => this.child.kill('SIGKILL'),
-      10000 * patience);
+    const { pid } = this;
+    this.signal(signal);
+    const timer = setTimeout(() => this.signal('SIGKILL'), 10000 * patience);
     const code = await this.exited;
+    await until(() => !this.daemon || !isAlive(pid), 20000, 'its end');
     clearTimeout(timer);
+    running.delete(this);
     const bad = this.errorLog().split('\n').filter((line) =>
       trouble.test(line) && !this.allowed.some((ok) => ok.test(line)));
     const reports = readdirSync(this.dir).filter((f) => f.startsWith('asan'))
@@ -327,7 +369,7 @@ class Nginx {
 
 /* If a test process dies, its nginx is stopped. */
 const running = new Set();
-process.once('exit', () => running.forEach((child) => child.kill('SIGTERM')));
+process.once('exit', () => running.forEach((it) => it.signal('SIGTERM')));
 
 const inUse = 'Address already in use';
 
@@ -335,16 +377,19 @@ const inUse = 'Address already in use';
 async function start(dir, ports, conf, options) {
   writeFileSync(`${dir}/nginx.conf`, conf);
   writeFileSync(`${dir}/output`, '');
-  const child = launch(dir, [], { stdio: 'ignore' });
+  const { daemon } = options;
+  const child = launch(dir, [], { stdio: 'ignore', daemon });
   const it = new Nginx(dir, ports, child, options.connects
     && /\bchat_store (redis|unix)/.test(conf)
-    && /\bchat (?!off)\w+;/.test(conf));
+    && /\bchat (?!off)\w+;/.test(conf), daemon);
   /* Node does not wait for it either. */
   child.unref();
-  running.add(child);
-  child.once('exit', () => running.delete(child));
+  running.add(it);
   let dead = false;
-  it.exited.then(() => { dead = true; });
+  it.exited.then((code) => {
+    dead = !daemon || code !== 0;
+    dead && running.delete(it);
+  });
   const taken = () => existsSync(`${dir}/error.log`)
     && it.errorLog().includes(inUse);
   await until(async () => dead || taken() || (await answers(it.port)

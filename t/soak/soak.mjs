@@ -1,14 +1,15 @@
 /*
- * soak.mjs: NGINX under load for a long time, with a reload every 20 seconds.
- * No binary upgrade: an NGINX with "daemon off" ignores that signal.
+ * soak.mjs: NGINX under load for a long time, with a reload every 20 seconds,
+ * and one binary upgrade in the middle.
  *
  * node t/soak/soak.mjs [--minutes=30] [--store=shm] [--clients=20]
  *
- * Clients play batches as in chaos.test.mjs. Memory of the master, its
- * descriptors, and the memory of the store are read every 10 seconds; what
- * expires does so after a minute. Fails if a result is lost, a request is sent
- * twice or incomplete, the log has an alert, or one of these figures is higher
- * by more than a tenth and a megabyte in the last quarter than in the second.
+ * Clients play batches as in chaos.test.mjs. Memory and descriptors of the
+ * master, those of the largest worker, and the memory of the store are read
+ * every 10 seconds; what expires does so after a minute. Fails if a result is
+ * lost, a request is sent twice or incomplete, the log has an alert, or one of
+ * these figures is higher by more than a tenth and a megabyte in the last
+ * quarter than in the second.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { nginx, pause } from '../lib/harness.mjs';
@@ -41,21 +42,41 @@ async function storeKb(it) {
   return (await statusOf(it.n)).store.zone_used / 1024;
 }
 
-async function change(it) {
+/* Over shared memory a new master has a store of its own, too. */
+async function change(it, middle) {
   while (!it.over) {
     await pause(20000);
     it.n.workers().forEach((pid) => it.gone.add(pid));
-    await it.n.reload();
-    it.reloads++;
+    if (!it.upgraded && Date.now() > middle) {
+      it.upgraded = it.n.pid;
+      await it.n.upgrade();
+    } else {
+      await it.n.reload();
+      it.reloads++;
+    }
   }
+}
+
+const most = (read, pids) => Math.max(...pids.map(read));
+
+async function sample(it) {
+  const { pid } = it.n;
+  const workers = it.n.workers();
+  return { minute: (Date.now() - it.start) / 60000, batches: it.played,
+    master: rss(pid), fds: descriptors(pid), worker: most(rss, workers),
+    workerFds: most(descriptors, workers), store: await storeKb(it) };
 }
 
 async function watch(it, samples) {
   while (!it.over) {
-    const { pid } = it.n.child;
-    samples.push({ batches: it.played, master: rss(pid),
-      fds: descriptors(pid), store: await storeKb(it),
-      workers: it.n.workers().length });
+    try {
+      samples.push(await sample(it));
+    } catch (error) {
+      /* a process has ended meanwhile, or a new one has not begun */
+      if (error.code !== 'ENOENT' && error.code !== 'ESRCH') {
+        throw error;
+      }
+    }
     await pause(10000);
   }
 }
@@ -82,31 +103,49 @@ function growing(samples, keys) {
     const [before, after] = [of(1), of(3)];
     console.log(`${key}: ${before.toFixed()} in the second quarter, ${
       after.toFixed()} in the last`);
-    return after <= before * 1.1 + (key === 'fds' ? 2 : 1024) ? [] : [key];
+    return after <= before * 1.1 + (/fds/i.test(key) ? 2 : 1024) ? [] : [key];
   });
+}
+
+/* Some of the samples, as a table for docs/reliability.md; memory in kB. */
+function table(samples) {
+  const keys = Object.keys(samples[0]);
+  const row = (cells) => console.log(`| ${cells.join(' | ')} |`);
+  row(keys);
+  row(keys.map(() => '---'));
+  for (let i = 0; i <= 6; i++) {
+    const one = samples[Math.round(i * (samples.length - 1) / 6)];
+    row(keys.map((key) => one[key].toFixed(key === 'minute' ? 1 : 0)));
+  }
 }
 
 async function main() {
   const server = kind === 'redis' ? await redis(context) : null;
   const p = await provider(context, 'openai_chat');
   const n = await nginx(context, { upstream: p.port, workers: 2,
-    chat: 'openai_chat', connects: !!server, server: statusLocation,
+    chat: 'openai_chat', connects: !!server, daemon: true,
+    server: statusLocation,
     store: server ? `${server.url()} timeout=2s ttl=60s` : 'shm:64m ttl=60s',
     location: `chat_hold 3s grace=60s; proxy_buffering off;
       proxy_set_header X-Pid $pid;` });
   const it = Object.assign(playing(scene('openai_chat', p, n)),
-    seeded(context), { redis: server, played: 0, reloads: 0 });
+    seeded(context), { redis: server, played: 0, reloads: 0,
+    start: Date.now() });
   it.pick = () => n;
   const samples = [];
   const end = Date.now() + minutes * 60000;
-  const background = [change(it), watch(it, samples)];
+  const middle = Date.now() + minutes * 30000;
+  const background = [change(it, middle), watch(it, samples)];
   background.forEach((one) => one.catch(() => { it.over = true; }));
   await Promise.all(Array.from({ length: clients }, () => client(it, end)));
   it.over = true;
   await Promise.all(background);
   console.log(`${kind}, ${minutes} min: ${it.played} batches, ${it.reloads
-  } reloads; answers: ${JSON.stringify(it.words)}`);
-  const high = growing(samples, ['master', 'fds', 'store']);
+  } reloads, master ${it.upgraded} replaced by ${it.n.pid}; answers: ${
+    JSON.stringify(it.words)}`);
+  table(samples);
+  const high = growing(samples, ['master', 'fds', 'worker', 'workerFds',
+    'store']);
   if (high.length) {
     throw new Error(`grows: ${high.join(', ')}`);
   }
