@@ -49,6 +49,8 @@ simulated = $(core) $(wildcard ngx_chat_module/request/*.c) \
             ngx_chat_module/store/ngx_chat_ask.c \
             ngx_chat_module/store/ngx_chat_store.c \
             ngx_chat_module/response/ngx_chat_reply.c \
+            ngx_chat_module/endpoint/ngx_chat_endpoint.c \
+            ngx_chat_module/endpoint/ngx_chat_results.c \
             $(wildcard t/sim/*.c)
 
 warnings = -std=c11 -Wall -Wextra -Werror -Wpointer-arith \

@@ -65,8 +65,12 @@ typedef enum {
 
 typedef enum {
     SIM_BATCH,
-    SIM_FRESH
+    SIM_FRESH,
+    SIM_EXTERNAL /* results for chat_results */
 } sim_kind_e;
+
+/* The value of each variable: the tenant, and chat_conversation. */
+#define SIM_USER "user"
 
 /* What a client sends. '.': nothing; 'x', 'y': a result; 'g', 'r': a decision
  * of an approval. */
@@ -154,7 +158,9 @@ typedef struct {
     unsigned              ncalls;
     unsigned              approvals; /* bits of calls */
     int                   chained;
-    int                   streamed; /* a stream adds the calls */
+    int                   streamed;       /* a stream adds the calls */
+    int                   weak;           /* calls without ids */
+    chat_str_t            ids[SIM_CALLS]; /* of weak calls */
     int                   faults;
     int                   contrary; /* clients contradict each other */
     unsigned              spread;   /* ms, of arrivals */
@@ -171,14 +177,19 @@ typedef struct {
     sim_request_t *requests[SIM_REQUESTS];
     unsigned       nrequests;
     chat_key_t     key;    /* of the batch */
+    chat_key_t     index;  /* of the conversation, if it has a name */
     uint64_t       sealed; /* ms, when the store had the seal; 0: not yet */
+    /* ms, when an external result for a call was acknowledged; 0: not yet */
+    uint64_t acknowledged[SIM_CALLS];
 
     /* the store */
     unsigned master;
     unsigned data; /* epoch */
     int      reachable;
-    int      lossy;  /* it has lost writes that it had acknowledged */
-    uint64_t outage; /* ms, end of the last one */
+    int      lossy;   /* it has lost writes that it had acknowledged */
+    int      refused; /* it had no room for some facts */
+    uint64_t full;    /* ms: it has no room until then */
+    uint64_t outage;  /* ms, end of the last one */
 } sim_t;
 
 extern sim_t sim;
@@ -212,8 +223,10 @@ void       sim_nginx_end(void);
 void       sim_clock(uint64_t ms);
 ngx_msec_t sim_first_timer(sim_worker_t *worker, ngx_event_t **event);
 void       sim_request_open(sim_request_t *request);
-void       sim_request_free(sim_request_t *request);
-void       sim_posted(void);
+/* Runs the content handler of chat_results. */
+void sim_external(sim_request_t *request);
+void sim_request_free(sim_request_t *request);
+void sim_posted(void);
 
 /* sim_store.c */
 void sim_store_begin(void);
@@ -226,9 +239,13 @@ int sim_alive(const sim_worker_t *worker);
 const chat_fact_t *sim_store_fact(const chat_key_t *key, const char *prefix,
                                   chat_str_t id);
 size_t sim_store_facts(const chat_key_t *key, const chat_fact_t **facts);
-/* Executes a join. */
-void sim_execute(sim_worker_t *worker, const chat_key_t *key,
-                 const chat_facts_t *facts);
+/* Executes a join; 0: there is no room for all of its facts. */
+int sim_execute(sim_worker_t *worker, const chat_key_t *key,
+                const chat_facts_t *facts);
+/* The store has no room for so many ms. */
+void sim_store_fill(unsigned ms);
+/* Shared memory: the batch is evicted if no request waits for it. */
+void sim_store_evict(void);
 /* A reply with all facts of a key, or the payloads of some. */
 chat_facts_t *sim_reply(const chat_key_t *key, const chat_str_t *fields,
                         size_t n);
@@ -258,15 +275,25 @@ void sim_close_world(void);
 int  sim_enter(sim_worker_t *worker);
 void sim_leave(sim_worker_t *worker);
 /* Counts a step of the worker down to its death; 0: it is dead. */
-int            sim_burn(sim_worker_t *worker);
+int  sim_burn(sim_worker_t *worker);
+void sim_respawn(unsigned slot);
+/* A client sends this; one closes its connection. */
+void           sim_arrive(const sim_body_t *body);
+void           sim_client_leaves(unsigned number);
 void           sim_handed_over(sim_request_t *request);
 void           sim_replied(sim_request_t *request, ngx_int_t rc);
 sim_request_t *sim_request_of(const ngx_http_request_t *r);
 sim_request_t *sim_claimant(chat_str_t worker, chat_str_t request);
 sim_worker_t  *sim_find_worker(chat_str_t name);
 
+/* sim_plan.c */
+/* The settings of the seed, and the name of its batch. */
+void sim_choose(void);
+void sim_plan(void);
+
 /* sim_body.c */
 chat_str_t  sim_call_id(unsigned call);
+chat_str_t  sim_call_name(unsigned call);
 chat_str_t  sim_body(const sim_body_t *body);
 const char *sim_uri(void);
 void        sim_body_text(const sim_body_t *body, char text[64]);

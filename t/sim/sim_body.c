@@ -15,6 +15,7 @@
 #define CHAT "/v1/chat/completions"
 #define ANTHROPIC "/v1/messages"
 #define RESPONSES "/v1/responses"
+#define GEMINI "/v1beta/models/m:streamGenerateContent"
 
 static char   text[8192];
 static size_t len;
@@ -43,7 +44,25 @@ static const char *const ids[SIM_CALLS] = { "call_a1B2c3D4e5F6g7H8",
 chat_str_t
 sim_call_id(unsigned call)
 {
-    return chat_cstr(ids[call]);
+    return sim.weak ? sim.ids[call] : chat_cstr(ids[call]);
+}
+
+
+/* Gemini gives a result without an id to a call by its name. */
+static const char *
+name_of(unsigned call)
+{
+    static const char *const names[SIM_CALLS] = { "dig0", "dig1", "dig2",
+                                                  "dig3" };
+
+    return sim.dialect == &chat_dialect_gemini ? names[call] : "dig";
+}
+
+
+chat_str_t
+sim_call_name(unsigned call)
+{
+    return chat_cstr(name_of(call));
 }
 
 
@@ -53,6 +72,7 @@ sim_uri(void)
     return sim.dialect == &chat_dialect_openai_chat        ? CHAT
            : sim.dialect == &chat_dialect_anthropic        ? ANTHROPIC
            : sim.dialect == &chat_dialect_openai_responses ? RESPONSES
+           : sim.dialect == &chat_dialect_gemini           ? GEMINI
                                                            : "/api/chat";
 }
 
@@ -61,8 +81,10 @@ void
 sim_body_text(const sim_body_t *body, char out[64])
 {
     snprintf(out, 64, "%s %.*s%s%s",
-             body->kind == SIM_FRESH ? "fresh" : "asks", (int) sim.ncalls,
-             body->values, body->variant ? " variant" : "",
+             body->kind == SIM_FRESH   ? "fresh"
+             : body->kind == SIM_BATCH ? "asks"
+                                       : "external",
+             (int) sim.ncalls, body->values, body->variant ? " variant" : "",
              body->retry ? " retry" : "");
 }
 
@@ -206,6 +228,78 @@ openai_responses(const sim_body_t *body)
 }
 
 
+/* A member with the id of a call, unless it has none. */
+static void
+add_id(unsigned call)
+{
+    if (!sim.weak) {
+        add("\"id\":\"%s\",", ids[call]);
+    }
+}
+
+
+static void
+gemini(const sim_body_t *body)
+{
+    unsigned i, n = 0;
+
+    add("{\"contents\":[{\"role\":\"user\",\"parts\":["
+        "{\"text\":\"go%u\"}]},{\"role\":\"model\",\"parts\":[",
+        body->variant);
+
+    for (i = 0; i < sim.ncalls; i++) {
+        add("%s{\"functionCall\":{", i ? "," : "");
+        add_id(i);
+        add("\"name\":\"%s\",\"args\":{\"n\":%u}}}", name_of(i), i);
+    }
+
+    add("]},{\"role\":\"user\",\"parts\":[");
+
+    for (i = 0; i < sim.ncalls; i++) {
+        if (body->values[i] != '.') {
+            add("%s{\"functionResponse\":{", n++ ? "," : "");
+            add_id(i);
+            add("\"name\":\"%s\",\"response\":{\"output\":\"R%u%c\"}}}",
+                name_of(i), i, body->values[i]);
+        }
+    }
+
+    add("%s]}]}", body->kind != SIM_FRESH ? ""
+                  : n                     ? ",{\"text\":\"next\"}"
+                                          : "{\"text\":\"next\"}");
+}
+
+
+static void
+external(const sim_body_t *body)
+{
+    char     value;
+    unsigned i, n = 0;
+
+    add("[");
+
+    for (i = 0; i < sim.ncalls; i++) {
+        value = body->values[i];
+
+        if (value == '.') {
+            continue;
+        }
+
+        add("%s{\"conversation\":\"" SIM_USER "\",\"toolCallId\":\"%.*s\",",
+            n++ ? "," : "", (int) sim_call_id(i).len,
+            (const char *) sim_call_id(i).data);
+
+        if (sim.approvals >> i & 1) {
+            add("\"approved\":%s}", value == 'g' ? "true" : "false");
+        } else {
+            add("\"output\":\"R%u%c\"}", i, value);
+        }
+    }
+
+    add("]");
+}
+
+
 chat_str_t
 sim_body(const sim_body_t *body)
 {
@@ -213,7 +307,11 @@ sim_body(const sim_body_t *body)
 
     len = 0;
 
-    if (sim.dialect == &chat_dialect_ai_sdk) {
+    if (body->kind == SIM_EXTERNAL) {
+        external(body);
+    } else if (sim.dialect == &chat_dialect_gemini) {
+        gemini(body);
+    } else if (sim.dialect == &chat_dialect_ai_sdk) {
         ai_sdk(body);
     } else if (sim.dialect == &chat_dialect_openai_chat) {
         openai_chat(body);
@@ -297,7 +395,8 @@ sim_body_read(chat_str_t in, char values[SIM_CALLS])
     for (k = 0; k < rq.ncalls; k++) {
         call = &rq.calls[k];
 
-        for (i = 0; i < sim.ncalls && !chat_str_is(call->id, ids[i]); i++) {
+        for (i = 0; i < sim.ncalls && !chat_str_eq(call->id, sim_call_id(i));
+             i++) {
             /* void */
         }
 

@@ -1,19 +1,8 @@
 /*
- * sim_check.c: the invariants. Those marked with * hold only as long as the
- * store keeps the writes that it has acknowledged. kept_results leaves then
- * that each result is one that a client has sent.
- *
- * one_attempt*   at most one accepted continuation of a batch at a time
- * one_answer*    none after one that has finished
- * complete_body  a continuation goes upstream with all results of its step
- * kept_results   a stored result is in every later merge; the first one wins
- * one_approval*  a decision that an answered attempt carried is not sent again
- * own_answer*    a sibling gets the answer to its own results
- * bounded        every request ends within its bound
- * fresh_free     a fresh turn waits for no batch
- * dead_detected  a request does not wait for a dead claimant
- * settled_claims* each claim of a live worker is voided or ended
- * released*      without faults, a batch with all results goes upstream
+ * sim_check.c: the invariants. docs/reliability.md lists them, and says which
+ * of them hold only as long as the store keeps the writes that it has
+ * acknowledged (sim.lossy). A store that was full (sim.refused) loses none,
+ * but lacks some facts: a seal, the end of an attempt.
  */
 
 #include <ngx_config.h>
@@ -236,8 +225,8 @@ check_unmanaged(const sim_request_t *request)
 {
     sim_count("requests upstream as unmanaged");
 
-    if (!sim.lossy && sim.sealed != 0 && sim.sealed < request->arrived
-        && request->body.kind == SIM_BATCH)
+    if (!sim.lossy && !sim.refused && sim.sealed != 0
+        && sim.sealed < request->arrived && request->body.kind == SIM_BATCH)
     {
         sim_violated("complete_body",
                      "request %u is unmanaged, but the store knows its step",
@@ -246,10 +235,46 @@ check_unmanaged(const sim_request_t *request)
 }
 
 
+/*
+ * 1 if the body asks for external results only, and the store need not have
+ * had all of them, or they have gone upstream: a decision goes there once.
+ */
+static int
+is_pending(const sim_request_t *request)
+{
+    unsigned i;
+
+    if (memcmp(request->body.values, "....", sim.ncalls) != 0) {
+        return 0;
+    }
+
+    for (i = 0; i < sim.ncalls; i++) {
+        if (sim.acknowledged[i] == 0
+            || sim.acknowledged[i] >= request->arrived) {
+            return 1;
+        }
+    }
+
+    for (i = 0; i < sim.nrequests; i++) {
+        if (sim.requests[i]->k != 0) {
+            return 1;
+        }
+    }
+
+    return sim.lossy || request->passed || sim.sealed == 0
+           || sim.sealed >= request->arrived;
+}
+
+
 /* A continuation that the module has decided about. */
 static void
 check_continuation(const sim_request_t *request, int results)
 {
+    if (results == 0 && is_pending(request)) {
+        sim_count("requests upstream without a result");
+        return;
+    }
+
     if (sim.chained && request->passed && !request->ctx->barrier.sealed) {
         return; /* only the store knows the calls of a chain */
     }
@@ -318,6 +343,52 @@ sim_check_followed(sim_request_t *request, sim_request_t *producer)
 }
 
 
+/* Results that another program has sent. */
+static void
+check_external(const sim_request_t *request)
+{
+    char               name[64];
+    unsigned           i;
+    ngx_uint_t         status = request->r.headers_out.status;
+    const chat_fact_t *fact;
+
+    snprintf(name, sizeof(name), "replies to external results: %lu",
+             (unsigned long) status);
+    sim_count(name);
+    sim_log("request %u: gets %lu", request->id, (unsigned long) status);
+
+    if ((status != 200 && status != 404 && status != 503)
+        || (status == 503 && request->worker->failed < request->arrived)
+        || (status == 404 && !sim.lossy && !sim.refused && sim.sealed != 0
+            && sim.sealed < request->arrived))
+    {
+        sim_violated("external", "request %u gets %lu", request->id,
+                     (unsigned long) status);
+    }
+
+    for (i = 0; i < sim.ncalls && status == 200; i++) {
+        if (request->body.values[i] == '.') {
+            continue;
+        }
+
+        fact = sim_store_fact(&sim.key,
+                              sim.approvals >> i & 1 ? "approval/" : "result/",
+                              sim_call_id(i));
+
+        if (fact == NULL && !sim.lossy) {
+            sim_violated("external",
+                         "request %u was acknowledged, but the store has no "
+                         "result for call %u",
+                         request->id, i);
+        }
+
+        if (fact != NULL && fact->has_payload && sim.acknowledged[i] == 0) {
+            sim.acknowledged[i] = sim.now;
+        }
+    }
+}
+
+
 void
 sim_check_replied(sim_request_t *request)
 {
@@ -327,6 +398,11 @@ sim_check_replied(sim_request_t *request)
     const sim_request_t *other;
     const char          *word = chat_reasons[ctx->reason].word;
     const char          *verdict = chat_verdict_names[sim_verdict(request)];
+
+    if (request->body.kind == SIM_EXTERNAL) {
+        check_external(request);
+        return;
+    }
 
     snprintf(name, sizeof(name), "replies: %s, %s", verdict, word);
     sim_count(name);
@@ -445,7 +521,12 @@ check_bound(sim_request_t *request)
 
     since = ngx_max(request->arrived, request->waited);
 
-    if (request->body.kind == SIM_FRESH) {
+    if (request->body.kind == SIM_EXTERNAL) {
+        if (sim.now > request->arrived + SLACK) {
+            sim_violated("bounded", "request %u gets no reply", request->id);
+        }
+
+    } else if (request->body.kind == SIM_FRESH) {
         if (sim.now > request->arrived + 3000) {
             sim_violated("fresh_free", "request %u waits for %ld ms",
                          request->id, (long) (sim.now - request->arrived));
@@ -478,6 +559,10 @@ sim_check_step(void)
 
         if (request->phase == SIM_INSIDE) {
             check_bound(request);
+        }
+
+        if (request->phase == SIM_INSIDE && request->body.kind != SIM_EXTERNAL)
+        {
             check_claimant(request);
             show(request);
         }
@@ -538,8 +623,8 @@ check_released(void)
 
 /*
  * A known limit: a store that has lost an attempt's end, but was given its
- * claim again, lets siblings wait for that attempt as long as its worker
- * lives, or until their clients leave.
+ * claim again, or that had no room for the end, lets siblings wait for that
+ * attempt as long as its worker lives, or until their clients leave.
  */
 static int
 is_excused(const sim_request_t *request)
@@ -547,7 +632,7 @@ is_excused(const sim_request_t *request)
     const chat_attempt_t *last;
     const sim_request_t  *claimant;
 
-    if (!sim.lossy || request->phase != SIM_INSIDE
+    if (!(sim.lossy || sim.refused) || request->phase != SIM_INSIDE
         || request->ctx->act.action != CHAT_ACT_WAIT
         || request->ctx->act.bounded)
     {
@@ -581,7 +666,7 @@ sim_check_end(void)
         }
     }
 
-    if (!sim.lossy && sim.reachable) {
+    if (!sim.lossy && !sim.refused && sim.reachable) {
         check_claims();
     }
 

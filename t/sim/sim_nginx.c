@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "sim.h"
+#include "endpoint/ngx_chat_endpoint.h"
 #include "metrics/ngx_chat_metrics.h"
 #include "record/ngx_chat_follow.h"
 #include "record/ngx_chat_index.h"
@@ -40,6 +41,8 @@ static ngx_core_conf_t core_conf;
 static void           *core_confs[1];
 static void         ***conf_ctx = (void ***) core_confs;
 
+static ngx_http_core_loc_conf_t results; /* the location of chat_results */
+
 
 void
 sim_clock(uint64_t ms)
@@ -51,6 +54,29 @@ sim_clock(uint64_t ms)
 }
 
 
+/* The directive chat_results sets the content handler of its location. */
+static void
+set_results(void)
+{
+    static ngx_chat_loc_conf_t  conf;
+    static ngx_chat_main_conf_t main_conf;
+    static ngx_conf_file_t      file;
+    static ngx_command_t        command;
+    static void                *locs[] = { &conf, &results };
+    static void                *mains[] = { &main_conf, NULL };
+    static ngx_http_conf_ctx_t  ctx = { mains, NULL, locs };
+    ngx_conf_t                  cf;
+
+    ngx_memzero(&cf, sizeof(cf));
+    ngx_http_core_module.ctx_index = 1;
+    cf.ctx = &ctx;
+    cf.conf_file = &file;
+    cf.pool = cycle.pool;
+    conf.endpoint = NULL;
+    (void) ngx_chat_conf_results(&cf, &command, &conf);
+}
+
+
 void
 sim_nginx_begin(void)
 {
@@ -59,6 +85,7 @@ sim_nginx_begin(void)
     cycle.conf_ctx = (void ****) conf_ctx;
     cycle.log = &no_log;
     cycle.pool = ngx_create_pool(0, NULL);
+    set_results();
     ngx_cycle = &cycle;
     ngx_exiting = 0;
     ngx_queue_init(&ngx_posted_events);
@@ -441,6 +468,34 @@ sim_request_open(sim_request_t *request)
     ngx_str_set(&r->method_name, "POST");
     r->uri.data = (u_char *) sim_uri();
     r->uri.len = strlen(sim_uri());
+    ngx_str_set(&r->args, "alt=sse"); /* of Gemini */
+}
+
+
+void
+sim_external(sim_request_t *request)
+{
+    static ngx_table_elt_t type;
+    ngx_http_request_t    *r = &request->r;
+
+    ngx_str_set(&type.value, "application/json");
+    r->method = NGX_HTTP_POST;
+    r->headers_in.content_type = &type;
+
+    if (results.handler(r) != NGX_DONE) {
+        sim_violated("model", "external results are not read");
+    }
+}
+
+
+/* The body has been read: on_body() may free the request. */
+ngx_int_t
+ngx_http_read_client_request_body(ngx_http_request_t             *r,
+                                  ngx_http_client_body_handler_pt on_body)
+{
+    sim_request_of(r)->ctx = ngx_chat_get_ctx(r);
+    on_body(r);
+    return NGX_OK;
 }
 
 
@@ -499,7 +554,7 @@ ngx_int_t
 ngx_http_complex_value(ngx_http_request_t *r, ngx_http_complex_value_t *val,
                        ngx_str_t *value)
 {
-    ngx_str_set(value, "user");
+    ngx_str_set(value, SIM_USER);
     return NGX_OK;
 }
 
@@ -620,6 +675,13 @@ ngx_chat_metrics_turn(ngx_chat_ctx_t *ctx, chat_end_e end)
 
 void
 ngx_chat_metrics_verdict(ngx_chat_ctx_t *ctx)
+{
+}
+
+
+void
+ngx_chat_metrics_external(ngx_chat_ctx_t             *ctx,
+                          const chat_external_item_t *items, size_t n)
 {
 }
 

@@ -36,6 +36,7 @@ typedef struct reply_s {
     struct reply_s *next;
     sim_cmd_t      *cmd;
     chat_facts_t   *facts; /* NULL: it has arrived */
+    int             full;  /* the reply is that there is no room */
 } reply_t;
 
 static reply_t *replies;
@@ -102,6 +103,7 @@ on_deadline(void *data, uintptr_t number)
 static void
 on_execute(void *data, uintptr_t epoch)
 {
+    int           all;
     sim_cmd_t    *cmd = data;
     sim_worker_t *worker = cmd->worker;
     reply_t      *reply;
@@ -115,7 +117,7 @@ on_execute(void *data, uintptr_t epoch)
         return;
     }
 
-    sim_execute(worker, &cmd->key, &cmd->facts);
+    all = sim_execute(worker, &cmd->key, &cmd->facts);
 
     if (epoch != worker->epoch || worker->dead) {
         sim_count("commands with an unknown outcome");
@@ -125,6 +127,7 @@ on_execute(void *data, uintptr_t epoch)
     reply = chat_arena_alloc(sim.arena, sizeof(*reply));
     reply->next = replies;
     reply->cmd = cmd;
+    reply->full = !all;
     reply->facts = sim_reply(&cmd->key, cmd->fields, cmd->nfields);
     replies = reply;
     worker->back = sim_at(sim_dice(3), worker->back, on_reply, reply, epoch);
@@ -179,7 +182,7 @@ on_reply(void *data, uintptr_t epoch)
 
     ngx_queue_remove(&cmd->queue);
 
-    if (cmd->facts.count != 0) {
+    if (cmd->facts.count != 0 && !reply->full) {
         drop_lost_claims(cmd, facts);
         cmd->queued = sim.now;
         cmd->sent = 0;
@@ -188,9 +191,16 @@ on_reply(void *data, uintptr_t epoch)
 
     if (op != NULL) {
         detach(cmd);
+    }
+
+    if (op != NULL && !reply->full) {
         ngx_chat_store_answer(&worker->base, op, facts);
     } else {
         chat_arena_destroy(facts->arena);
+    }
+
+    if (op != NULL && reply->full) {
+        ngx_chat_store_refuse(&worker->base, op, CHAT_LIMIT);
     }
 
     sim_leave(worker);

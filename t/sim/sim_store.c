@@ -245,29 +245,70 @@ note_answers(const set_t *set, size_t before)
 }
 
 
-/* Executes a join. */
-void
+/* How many facts the store has room for; Redis refuses a join as a whole. */
+static size_t
+room(const set_t *set, const chat_facts_t *facts)
+{
+    size_t             i;
+    const chat_fact_t *old;
+
+    if (sim.now >= sim.full) {
+        return facts->count;
+    }
+
+    for (i = 0; i < facts->count; i++) {
+        old = find_fact(set, facts->items[i].field);
+
+        if (old != NULL && (old->has_payload || !facts->items[i].has_payload))
+        {
+            continue;
+        }
+
+        if (sim.redis) {
+            return 0;
+        }
+
+        if (sim_dice(2)) {
+            break;
+        }
+    }
+
+    return i;
+}
+
+
+int
 sim_execute(sim_worker_t *worker, const chat_key_t *key,
             const chat_facts_t *facts)
 {
     int      added = 0;
-    size_t   i, before;
+    size_t   i, n, before;
     set_t   *set;
     write_t *grown;
 
     if (facts->count == 0) {
-        return;
+        return 1;
     }
 
     set = find_set(key, 1);
     before = set->facts.count;
+    n = room(set, facts);
 
-    for (i = 0; i < facts->count; i++) {
+    for (i = 0; i < n; i++) {
         added += put(set, &facts->items[i]);
     }
 
+    if (n < facts->count) {
+        sim_log("store: has no room for %.*s and what follows",
+                (int) facts->items[n].field.len,
+                (const char *) facts->items[n].field.data);
+        sim_count("joins without room");
+        sim.refused = 1;
+        worker->failed = sim.now;
+    }
+
     if (!added) {
-        return;
+        return n == facts->count;
     }
 
     grown = chat_arena_grow(sim.arena, writes, nwrites, &writes_size,
@@ -286,6 +327,37 @@ sim_execute(sim_worker_t *worker, const chat_key_t *key,
 
     note_answers(set, before);
     notify_all_of(set, before);
+    return n == facts->count;
+}
+
+
+void
+sim_store_fill(unsigned ms)
+{
+    sim_log("store: is full");
+    sim_count("full stores");
+    sim.full = sim.now + ms;
+}
+
+
+void
+sim_store_evict(void)
+{
+    size_t i;
+    set_t *set = find_set(&sim.key, 0);
+
+    for (i = 0; set != NULL && i < set->facts.count; i++) {
+        if (chat_str_starts(set->facts.items[i].field, "wait/")) {
+            return;
+        }
+    }
+
+    if (set != NULL && set->facts.count != 0) {
+        sim_log("store: evicts the batch");
+        sim_count("evictions");
+        set->facts.count = 0;
+        sim.lossy = 1;
+    }
 }
 
 
@@ -339,14 +411,16 @@ store_alive(chat_store_t *store, chat_str_t name)
 
 /* Shared memory. */
 
-static void
+/* 0: there is no room for all facts. */
+static int
 shm_call(sim_worker_t *worker, chat_store_op_t *op, const chat_key_t *key,
          const chat_fact_t *facts, size_t n, int watches)
 {
+    int          all;
     chat_facts_t copy;
 
     if (!sim_burn(worker)) {
-        return;
+        return 0;
     }
 
     sim_copy_facts(&copy, sim.arena, facts, n);
@@ -354,11 +428,15 @@ shm_call(sim_worker_t *worker, chat_store_op_t *op, const chat_key_t *key,
         chat_facts_append(&copy, &worker->base.wait, 1);
     }
 
-    sim_execute(worker, key, &copy);
+    all = sim_execute(worker, key, &copy);
 
-    if (op != NULL) {
+    if (op != NULL && all) {
         ngx_chat_store_answer(&worker->base, op, sim_reply(key, NULL, 0));
+    } else if (op != NULL) {
+        ngx_chat_store_refuse(&worker->base, op, CHAT_LIMIT);
     }
+
+    return all;
 }
 
 
@@ -366,7 +444,7 @@ static void
 shm_join(chat_store_t *store, chat_store_op_t *op, const chat_key_t *key,
          const chat_fact_t *facts, size_t n, uint32_t ttl)
 {
-    shm_call((sim_worker_t *) store, op, key, facts, n, 0);
+    (void) shm_call((sim_worker_t *) store, op, key, facts, n, 0);
 }
 
 
@@ -417,9 +495,8 @@ shm_watch(chat_store_t *store, chat_store_watch_t *watch, chat_store_op_t *op,
     sim_worker_t *worker = (sim_worker_t *) store;
 
     shm_unwatch(watch);
-    shm_call(worker, op, key, facts, n, 1);
 
-    if (!worker->dead) {
+    if (shm_call(worker, op, key, facts, n, 1)) {
         ngx_chat_store_watch_add(&worker->base, watch, key);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * sim_world.c: workers, clients and providers.
+ * sim_world.c: workers, clients and providers. sim_plan.c has the faults.
  *
  * A worker is killed after a number of its own steps: calls of the store,
  * requests that it hands over, replies. So it may die between any two. Its
@@ -10,13 +10,14 @@
 #include <ngx_core.h>
 
 #include "sim.h"
+#include "facts/chat_conversation.h"
 #include "record/ngx_chat_follow.h"
 
 #define TRIES 3
 
 
-static void on_respawn(void *data, uintptr_t slot);
 static void on_arrival(void *data, uintptr_t number);
+static void on_respawn(void *data, uintptr_t slot);
 static void on_follow(void *data, uintptr_t number);
 
 
@@ -44,9 +45,9 @@ open_worker(unsigned slot)
     ngx_chat_worker_t *w = &worker->conf.worker;
 
     worker->slot = slot;
-    worker->lease = sim.redis ? SIM_LEASE : 0;
     snprintf(worker->name, sizeof(worker->name), "w%u", sim.nworkers);
     worker->main_conf[0] = &worker->conf;
+    worker->lease = sim.redis ? SIM_LEASE : 0;
     ngx_rbtree_init(&worker->timers, &worker->timers_sentinel,
                     ngx_rbtree_insert_value);
     sim.workers[sim.nworkers++] = worker;
@@ -142,6 +143,15 @@ arrive(sim_request_t *request, sim_worker_t *worker)
     request->phase = SIM_INSIDE;
     sim_request_open(request);
 
+    sim_body_text(&request->body, text);
+    sim_log("request %u: %s, to %s", request->id, text, worker->name);
+
+    if (request->body.kind == SIM_EXTERNAL) {
+        sim_count("requests with external results");
+        sim_external(request);
+        return;
+    }
+
     ctx = ngx_chat_request_create(&request->r, &sim.conf);
     request->ctx = ctx;
     ctx->headers.json = 1;
@@ -149,10 +159,19 @@ arrive(sim_request_t *request, sim_worker_t *worker)
     ctx->expected = sim.dialect;
     ctx->managed = 1;
 
-    sim_body_text(&request->body, text);
-    sim_log("request %u: %s, to %s", request->id, text, worker->name);
     sim_count("requests");
     ctx->step(ctx, NGX_CHAT_EVENT_BODY);
+}
+
+
+void
+sim_arrive(const sim_body_t *body)
+{
+    sim_request_t *request = make_request(body, 0);
+
+    if (request != NULL) {
+        on_arrival(request, 0);
+    }
 }
 
 
@@ -175,9 +194,8 @@ on_arrival(void *data, uintptr_t number)
 }
 
 
-/* The client closes its connection. */
-static void
-leave(unsigned number)
+void
+sim_client_leaves(unsigned number)
 {
     unsigned       i;
     sim_request_t *request;
@@ -326,6 +344,13 @@ on_respawn(void *data, uintptr_t slot)
 }
 
 
+void
+sim_respawn(unsigned slot)
+{
+    on_respawn(NULL, slot);
+}
+
+
 /* The provider. */
 
 static void
@@ -442,9 +467,11 @@ sim_replied(sim_request_t *request, ngx_int_t rc)
         return;
     }
 
-    again = sim_verdict(request) == CHAT_VERDICT_BOUNCED
-            || sim_verdict(request) == CHAT_VERDICT_REFUSED
-            || sim_verdict(request) == CHAT_VERDICT_CONFLICT;
+    again = request->body.kind == SIM_EXTERNAL
+                ? request->r.headers_out.status != NGX_HTTP_OK
+                : sim_verdict(request) == CHAT_VERDICT_BOUNCED
+                      || sim_verdict(request) == CHAT_VERDICT_REFUSED
+                      || sim_verdict(request) == CHAT_VERDICT_CONFLICT;
 
     sim_check_replied(request);
     sim_request_free(request);
@@ -577,11 +604,26 @@ ngx_chat_follow_start(ngx_chat_ctx_t *ctx, ngx_int_t rc)
 /* The stream of the step. */
 
 static void
-put(chat_facts_t *facts)
+put(const chat_key_t *key, const chat_facts_t *facts)
 {
     chat_store_t *store = &sim.producer->base.store;
 
-    store->join(store, NULL, &sim.key, facts->items, facts->count, 3600);
+    store->join(store, NULL, key, facts->items, facts->count, 3600);
+}
+
+
+static void
+put_index(void)
+{
+    chat_facts_t    facts;
+    chat_recorded_t recorded;
+
+    recorded.names[0] = sim.key.name;
+    recorded.nnames = 1;
+    recorded.dialect = chat_cstr(sim.dialect->name);
+    chat_facts_init(&facts, sim.arena);
+    chat_facts_batch(&facts, sim.now, &recorded);
+    put(&sim.index, &facts);
 }
 
 
@@ -610,7 +652,7 @@ on_stream(void *data, uintptr_t number)
 
     } else if (number <= sim.ncalls) {
         snprintf(args, sizeof(args), "{\"n\":%u}", call);
-        (void) chat_fingerprint(chat_cstr("dig"), chat_cstr(args),
+        (void) chat_fingerprint(sim_call_name(call), chat_cstr(args),
                                 &fingerprint);
         chat_facts_call(&facts, sim_call_id(call),
                         sim.approvals >> call & 1 ? CHAT_KIND_APPROVAL
@@ -624,7 +666,12 @@ on_stream(void *data, uintptr_t number)
                        chat_cstr(args));
     }
 
-    put(&facts);
+    put(&sim.key, &facts);
+
+    if (number == 1 && sim.conf.conversation != NULL) {
+        put_index();
+    }
+
     sim_leave(sim.producer);
 
     if (number <= sim.ncalls) {
@@ -634,339 +681,12 @@ on_stream(void *data, uintptr_t number)
 }
 
 
-/* Faults. */
-
-static sim_worker_t *
-some_worker(unsigned number)
-{
-    unsigned i;
-
-    for (i = 0; i < sim.nslots; i++) {
-        if (sim.slots[(number + i) % sim.nslots] != NULL) {
-            return sim.slots[(number + i) % sim.nslots];
-        }
-    }
-
-    return NULL;
-}
-
-
-static void
-kill_worker(unsigned number)
-{
-    sim_worker_t *worker = some_worker(number);
-
-    if (worker != NULL && sim.nworkers + sim.nslots < SIM_WORKERS) {
-        worker->fuse = 1 + number / SIM_SLOTS % 8;
-    }
-}
-
-
-static void
-reload(unsigned number)
-{
-    unsigned i;
-
-    for (i = 0; i < sim.nslots; i++) {
-        if (sim.slots[i] != NULL && sim.nworkers + sim.nslots < SIM_WORKERS) {
-            sim_log("%s: is told to exit", sim.slots[i]->name);
-            sim.slots[i]->exiting = 1;
-            sim.slots[i] = NULL;
-            on_respawn(NULL, i);
-        }
-    }
-
-    sim_count("reloads");
-}
-
-
-static void
-cut(unsigned number)
-{
-    sim_worker_t *worker = some_worker(number);
-
-    if (worker != NULL && sim.redis) {
-        sim_count("connections cut");
-        sim_store_break(worker, 10 + number % 2000);
-    }
-}
-
-
-static void
-outage(unsigned number)
-{
-    if (sim.redis) {
-        sim_count("outages");
-        sim_store_outage(number % 3 ? number % 900 : number % 12000);
-    }
-}
-
-
-static void
-fail_over(unsigned number)
-{
-    if (sim.redis) {
-        sim_store_failover(number % 3 ? 0 : number % 7);
-    }
-}
-
-
-static void
-restart(unsigned number)
-{
-    if (sim.redis) {
-        sim_store_restart();
-    }
-}
-
-
-static void
-deafen(unsigned number)
-{
-    sim_worker_t *worker = some_worker(number);
-
-    if (worker != NULL && sim.redis) {
-        sim_count("subscriptions cut");
-        sim_store_deafen(worker, 20 + number % 1000);
-    }
-}
-
-
-/* The plan of a schedule. */
-
-static const struct {
-    const char *name;
-    void (*run)(unsigned number);
-    unsigned weight;
-} faults[] = {
-    { "kill", kill_worker, 6 },
-    { "reload", reload, 1 },
-    { "cut", cut, 3 },
-    { "outage", outage, 2 },
-    { "failover", fail_over, 2 },
-    { "restart", restart, 1 },
-    { "deafen", deafen, 2 },
-    { "leave", leave, 4 },
-};
-
-
-static sim_stimulus_t *
-add_stimulus(uint64_t at)
-{
-    sim_stimulus_t *stimulus = &sim.plan[sim.nplan++];
-
-    stimulus->at = at;
-    return stimulus;
-}
-
-
-static void
-plan_fault(void)
-{
-    unsigned        i, dice = sim_dice(21);
-    sim_stimulus_t *stimulus = add_stimulus(sim_dice(sim.spread + 400));
-
-    for (i = 0; dice >= faults[i].weight; i++) {
-        dice -= faults[i].weight;
-    }
-
-    stimulus->run = faults[i].run;
-    stimulus->name = faults[i].name;
-    stimulus->argument = sim_dice(100000);
-}
-
-
-/* The value of a call that a client knows. */
-static char
-value_of(unsigned call)
-{
-    int other = sim_dice(12) == 0;
-
-    sim.contrary |= other;
-    return sim.approvals >> call & 1 ? "gr"[other] : "xy"[other];
-}
-
-
-/* Requests that bring all results between them, and some more. */
-static void
-plan_requests(void)
-{
-    unsigned        i, n, requests = 1 + sim_dice(sim.ncalls);
-    unsigned        from = sim.streamed ? 10 + sim_dice(150) : 0;
-    sim_stimulus_t *stimulus;
-
-    for (n = 0; n < requests; n++) {
-        stimulus = add_stimulus(from + sim_dice(sim.spread + 1));
-        stimulus->body.variant = sim_dice(16) == 0;
-        sim.contrary |= stimulus->body.variant != 0;
-        memset(stimulus->body.values, '.', SIM_CALLS);
-
-        for (i = 0; i < sim.ncalls; i++) {
-            if (i % requests == n || sim_dice(4) == 0) {
-                stimulus->body.values[i] = value_of(i);
-            }
-        }
-
-        if (sim_dice(4) == 0) {
-            /* the same once more */
-            add_stimulus(stimulus->at + sim_dice(100))->body = stimulus->body;
-        }
-    }
-
-    if (sim_dice(4) == 0) {
-        stimulus = add_stimulus(from + sim_dice(sim.spread + 1000));
-        for (i = 0; i < sim.ncalls; i++) {
-            stimulus->body.values[i] = value_of(i);
-        }
-    }
-}
-
-
-static void
-plan_fresh(void)
-{
-    unsigned        i;
-    sim_stimulus_t *stimulus;
-
-    stimulus = add_stimulus(sim_dice(2 * sim.spread + 500));
-    stimulus->body.kind = SIM_FRESH;
-
-    for (i = 0; i < sim.ncalls; i++) {
-        stimulus->body.values[i] = sim_dice(2) ? '.' : value_of(i);
-    }
-}
-
-
-static void
-on_stimulus(void *data, uintptr_t number)
-{
-    sim_stimulus_t *stimulus = data;
-    sim_request_t  *request;
-
-    if (stimulus->run != NULL) {
-        stimulus->run(stimulus->argument);
-        return;
-    }
-
-    request = make_request(&stimulus->body, 0);
-    if (request != NULL) {
-        on_arrival(request, 0);
-    }
-}
-
-
-static void
-plan(void)
-{
-    static const unsigned spreads[] = { 0, 3, 50, 400, 4000 };
-    unsigned              i, n;
-
-    sim.spread = spreads[sim_dice(5)];
-    plan_requests();
-
-    if (sim_dice(5) == 0) {
-        plan_fresh();
-    }
-
-    sim.faults = sim_dice(4) != 0;
-    n = sim.faults ? 1 + sim_dice(5) : 0;
-
-    for (i = 0; i < n; i++) {
-        plan_fault();
-    }
-
-    for (i = 0; i < sim.nplan; i++) {
-        if (!(sim.dropped >> i & 1)) {
-            (void) sim_at(sim.plan[i].at, 0, on_stimulus, &sim.plan[i], i);
-        }
-    }
-}
-
-
-/* The settings of the seed. */
-static void
-choose(void)
-{
-    static const chat_dialect_t *const dialects[] = {
-        &chat_dialect_ai_sdk, &chat_dialect_openai_chat,
-        &chat_dialect_anthropic, &chat_dialect_openai_responses
-    };
-    ngx_chat_loc_conf_t *conf = &sim.conf;
-
-    sim.redis = sim_dice(2) != 0;
-    sim.nslots = 1 + sim_dice(SIM_SLOTS);
-    sim.dialect = dialects[sim_dice(4)];
-    sim.chained = sim.dialect == &chat_dialect_openai_responses;
-    sim.streamed = sim.chained || sim_dice(2);
-    sim.ncalls = 1 + sim_dice(SIM_CALLS);
-
-    if (sim.dialect == &chat_dialect_ai_sdk && sim_dice(3) == 0) {
-        sim.approvals = 1u << sim_dice(sim.ncalls);
-    }
-
-    memset(conf, 0, sizeof(*conf));
-    conf->chat = 1;
-    conf->hold =
-        sim_dice(8) == 0 ? NGX_CHAT_HOLD_AUTO : 1000 + sim_dice(20000);
-    conf->grace = 3000;
-    conf->heartbeat = 15000;
-    conf->repair = sim_dice(3);
-    conf->record = sim_dice(3) ? NGX_CHAT_RECORD_AUTO : NGX_CHAT_RECORD_OFF;
-    conf->failure = sim_dice(2);
-    conf->max_body = 1 << 20;
-    conf->max_event = 1 << 20;
-    conf->max_calls = 128;
-    conf->max_result = 1 << 20;
-    conf->max_held = sim_dice(16) ? 1000 : 2;
-    conf->max_held_bytes = 1 << 26;
-}
-
-
-/* The name of the batch. */
-static void
-name_batch(void)
-{
-    sim_body_t      body = { .kind = SIM_BATCH };
-    chat_rc_e       rc;
-    chat_str_t      parts[2];
-    chat_scope_t    scope;
-    chat_request_t  rq;
-    chat_json_doc_t doc;
-
-    memset(body.values, 'x', SIM_CALLS);
-    memset(&rq, 0, sizeof(rq));
-    memset(&doc, 0, sizeof(doc));
-    memset(&scope, 0, sizeof(scope));
-
-    parts[0] = parts[1] = chat_cstr("user");
-    chat_digest_parts(parts, 2, &scope.tenant);
-
-    if (chat_json_parse(&doc, sim.arena, sim_body(&body)) != CHAT_OK
-        || chat_dialect_request(sim.dialect, chat_cstr("POST"),
-                                chat_cstr(sim_uri()), &doc, sim.arena, &rq,
-                                &rc)
-               == NULL)
-    {
-        sim_violated("model", "a body that the dialect does not read");
-    }
-
-    scope.dialect = chat_cstr(sim.dialect->name);
-    scope.conversation = rq.conversation;
-    scope.by_message = sim.dialect->weak_by_message;
-
-    if (chat_batch_key(&scope, &rq.steps[rq.nsteps - 1], &sim.key) != CHAT_OK)
-    {
-        sim_violated("model", "a batch without a name");
-    }
-}
-
-
 void
 sim_open_world(void)
 {
     unsigned i;
 
-    choose();
+    sim_choose();
     sim_log("%s, %u workers, %s, %u calls, approvals %x, hold %ld, record %u, "
             "repair %u",
             sim.redis ? "redis" : "shm", sim.nslots, sim.dialect->name,
@@ -977,8 +697,7 @@ sim_open_world(void)
         open_worker(i);
     }
 
-    name_batch();
-    plan();
+    sim_plan();
 
     if (sim.streamed) {
         (void) sim_at(0, 0, on_stream, NULL, 0);
