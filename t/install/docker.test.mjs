@@ -1,10 +1,12 @@
 /*
  * docker.test.mjs: docker/Dockerfile is built, docker/compose.yaml is started,
  * a batch is sent through both of its nodes, and a node stops gracefully.
+ * Holds take ten minutes here, so that none ends by its time limit.
  *
  * Suite: plain.
  */
 import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { dialects, events } from '../lib/dialects.mjs';
 import { get, post, root, until } from '../lib/harness.mjs';
@@ -53,25 +55,113 @@ class Chat {
 const held = (port, count) => until(async () =>
   (await status(port)).holds.now === count, 10000, `${count} held requests`);
 
+/* The text of an answer that ended as the dialect ends it. */
+async function said(answer) {
+  const text = await answer.until((bytes) => /\[DONE\]\n\n$/.test(bytes),
+    30000);
+  await answer.text();
+  return events(text).filter(({ type }) => type === 'text-delta')
+    .map(({ delta }) => delta).join('');
+}
+
+/* compose.yaml with a chat_hold of ten minutes: the arguments for it. */
+function configured(it) {
+  const conf = `${it.dir}/chat.conf`;
+  const more = `${it.dir}/more.yaml`;
+  writeFileSync(conf, readFileSync(`${root}docker/compose.conf`, 'utf8')
+    .replace(/(chat auto;)/, '$1 chat_hold 10m;'));
+  const node = { volumes: [`${conf}:/etc/nginx/conf.d/chat.conf:ro`] };
+  writeFileSync(more, JSON.stringify({ version: '3.4',
+    services: { 'node-a': node, 'node-b': node } }));
+  return ['-f', `${root}docker/compose.yaml`, '-f', more];
+}
+
 /* Starts the services; returns the ports {a, b, prometheus}. */
 async function up(it) {
   const [a, b, prometheus] = await freePorts(3);
+  const files = configured(it);
   it.compose = (...args) => it.run('docker-compose',
-    ['-f', `${root}docker/compose.yaml`, ...args],
+    [...files, ...args],
     { NODE_A: a, NODE_B: b, PROMETHEUS: prometheus });
   it.cleanups.push(() => it.compose('down', '-v', '-t', '5'));
   await it.compose('up', '-d', '--no-build');
-  await until(async () => {
-    const pages = [get(a, '/'), get(b, '/')];
-    const found = await Promise.all(pages.map((page) =>
-      page.status.catch(() => 0)));
-    return found.every((code) => code === 200);
-  }, 20000, 'the pages');
+  for (const port of [a, b]) {
+    for (const path of ['/', '/plain/app/chat?id=none']) {
+      await until(() => get(port, path).status.then((code) => code === 200,
+        () => false), 20000, path);
+    }
+  }
   for (const port of [a, b]) {
     await until(async () => (await status(port)).store.state === 'up', 10000,
       'Redis');
   }
   return { a, b, prometheus };
+}
+
+/* Results at both nodes; the last one releases the requests of both. */
+async function releasedByBoth({ a, b }) {
+  const chat = new Chat('chat-one');
+  await chat.ask(a);
+  const answers = [chat.answer(a, 0)];
+  await held(a, 1);
+  answers.push(chat.answer(b, 1));
+  await held(b, 1);
+  assert.deepEqual(await chat.received(a), [[0, 0, undefined]]);
+  answers.push(chat.answer(a, 2));
+  for (const answer of answers) {
+    assert.match(await said(answer), /for your choice: result 2\./);
+  }
+  assert.deepEqual(await chat.received(b),
+    [[0, 0, undefined], [3, 3, undefined]]);
+}
+
+/* Each node is scraped; Prometheus accepts each query of the dashboard. */
+async function monitored({ prometheus }) {
+  const query = (text) => json(prometheus,
+    `/api/v1/query?query=${encodeURIComponent(text)}`);
+  await until(async () => (await query(
+    'sum by (node) (nginx_chat_info)')).data.result.length === 2,
+  20000, 'both nodes in Prometheus');
+  const { panels } = JSON.parse(readFileSync(`${root}docker/grafana.json`));
+  for (const { expr } of panels.flatMap(({ targets }) => targets)) {
+    const { status: outcome, error } = await query(expr
+      .replaceAll('$instance', '.*').replaceAll('$__rate_interval', '1m'));
+    assert.equal(outcome, 'success', `${expr}: ${error}`);
+  }
+}
+
+/*
+ * Stops node-a while it holds a request of each of two chats. One continues:
+ * its other results come to node-b. The other one ends before
+ * worker_shutdown_timeout, with the result that it brought.
+ */
+async function stopsGracefully(it, { a, b }) {
+  const chats = [new Chat('chat-two'), new Chat('chat-three')];
+  const waiting = [];
+  for (const chat of chats) {
+    await chat.ask(a);
+    waiting.push(chat.answer(a, 0));
+  }
+  await held(a, 2);
+  const id = (await it.compose('ps', '-q', 'node-a')).trim();
+  const workers = () => it.docker('top', id, '-o', 'pid,user,args');
+  assert.match(await workers(), /^\d+ +www-data +nginx: worker process$/m);
+  const stopped = it.compose('stop', 'node-a');
+  await until(async () => /worker process is shutting down/.test(
+    await workers()), 10000, 'the stop of node-a');
+  assert.deepEqual(waiting.map(({ ended }) => ended), [false, false]);
+
+  const others = [1, 2].map((position) => chats[0].answer(b, position));
+  for (const answer of [waiting[0], ...others]) {
+    assert.match(await said(answer), /for your choice: result 2\./);
+  }
+  assert.equal(waiting[1].ended, false);
+  assert.equal(await said(waiting[1]), '');
+  await stopped;
+  assert.equal((await it.docker('inspect', '-f', '{{.State.ExitCode}}', id))
+    .trim(), '0');
+  assert.match(await it.docker('logs', id), /POST \/app\/chat/);
+  assert.deepEqual(await chats[1].received(b), [[0, 0, undefined]]);
 }
 
 test('docker-compose: two nodes release one request, and stop gracefully', {
@@ -85,38 +175,8 @@ test('docker-compose: two nodes release one request, and stop gracefully', {
     await it.docker('build', '--network', 'host', '-t', name,
       '-f', root + file, root);
   }
-  const { a, b, prometheus } = await up(it);
-
-  const chat = new Chat('chat-one');
-  await chat.ask(a);
-  const answers = [chat.answer(a, 0)];
-  await held(a, 1);
-  answers.push(chat.answer(b, 1));
-  await held(b, 1);
-  assert.deepEqual(await chat.received(a), [[0, 0, undefined]]);
-  answers.push(chat.answer(a, 2));
-  for (const answer of answers) {
-    assert.match(await answer.text(), /result/);
-  }
-  assert.deepEqual(await chat.received(b),
-    [[0, 0, undefined], [3, 3, undefined]]);
-
-  await until(async () => {
-    const { data } = await json(prometheus, `/api/v1/query?query=${
-      encodeURIComponent('sum by (node) (nginx_chat_info)')}`);
-    return data.result.length === 2;
-  }, 20000, 'both nodes in Prometheus');
-
-  const stopped = new Chat('chat-two');
-  await stopped.ask(a);
-  const last = stopped.answer(a, 0);
-  await held(a, 1);
-  const id = (await it.compose('ps', '-q', 'node-a')).trim();
-  const users = await it.docker('top', id, '-o', 'pid,user,args');
-  assert.match(users, /^\d+ +www-data +nginx: worker/m);
-  await it.compose('stop', 'node-a');
-  assert.match(await last.text(), /data: \[DONE\]\n\n$/);
-  assert.equal((await it.docker('inspect', '-f', '{{.State.ExitCode}}', id))
-    .trim(), '0');
-  assert.match(await it.docker('logs', id), /POST \/app\/chat/);
+  const nodes = await up(it);
+  await releasedByBoth(nodes);
+  await monitored(nodes);
+  await stopsGracefully(it, nodes);
 });
