@@ -389,17 +389,16 @@ chat_gate_row(chat_look_t *look, chat_decision_t *out)
         return CHAT_GATE_INCOMPLETE;
     }
 
-    if (out->missing != 0) {
-        return CHAT_GATE_HOLD;
-    }
-
     verdict = look->last.k == 0 || look->last.is_void
                   ? chat_gate_next(look, out)
                   : chat_gate_claimed(look, out);
 
-    if (look->held_elsewhere && verdict <= CHAT_GATE_GO) {
-        /* it may be answered, but must not go upstream without it */
-        out->reason = CHAT_REASON_HELD_OTHER_REQUEST;
+    /*
+     * It may be answered, but must not go upstream without all results. The
+     * store may have lost those of an attempt that the request has seen.
+     */
+    if (verdict <= CHAT_GATE_GO && (out->missing || look->held_elsewhere)) {
+        out->reason = out->missing ? 0 : CHAT_REASON_HELD_OTHER_REQUEST;
         return CHAT_GATE_HOLD;
     }
 

@@ -30,6 +30,27 @@ function zone(t) {
 
 const big = (bytes) => 'x'.repeat(bytes);
 
+/* Half a batch, or the rest of it, as a request that is not held. */
+async function fill(filler, i) {
+  const { path } = filler.dialect;
+  filler.dialect = { ...filler.dialect, path: '/fill' };
+  const answer = filler.continue({ [filler.ids[i]]: big(3000) });
+  await answer.text();
+  filler.dialect = { ...filler.dialect, path };
+  return answer.status;
+}
+
+/* Fills the zone with half batches, more than it has room for. */
+async function fillZone(scene) {
+  const fillers = Array.from({ length: 500 }, () => new Batch(scene, 2));
+  for (let i = 0; i < fillers.length; i += 20) {
+    const statuses = await Promise.all(fillers.slice(i, i + 20)
+      .map((filler) => fill(filler, 0)));
+    assert.ok(statuses.every((status) => status === 409), `${statuses}`);
+  }
+  return fillers;
+}
+
 live('a full zone: idle batches are evicted, a held one stays', async (t) => {
   const scene = await zone(t);
   const batch = new Batch(scene, 2);
@@ -37,20 +58,7 @@ live('a full zone: idle batches are evicted, a held one stays', async (t) => {
   await batch.ask();
   const first = batch.continue({ [a]: big(3000) });
   await held(batch, first);
-  const fill = async (filler, i) => {
-    const { path } = filler.dialect;
-    filler.dialect = { ...filler.dialect, path: '/fill' };
-    const answer = filler.continue({ [filler.ids[i]]: big(3000) });
-    await answer.text();
-    filler.dialect = { ...filler.dialect, path };
-    return answer.status;
-  };
-  const fillers = Array.from({ length: 500 }, () => new Batch(scene, 2));
-  for (let i = 0; i < fillers.length; i += 20) {
-    const statuses = await Promise.all(fillers.slice(i, i + 20)
-      .map((filler) => fill(filler, 0)));
-    assert.ok(statuses.every((status) => status === 409), `${statuses}`);
-  }
+  const fillers = await fillZone(scene);
   assert.equal(await fill(fillers.at(-1), 1), 200, 'the newest is forgotten');
   assert.equal(await fill(fillers[0], 1), 409, 'the oldest is known');
   assert.equal(first.ended, false);
@@ -59,6 +67,30 @@ live('a full zone: idle batches are evicted, a held one stays', async (t) => {
   assert.ok(words.includes('final'), `${words}`);
   batch.released();
   assert.equal(scene.n.errorLog().includes('is full'), false);
+}, zoned);
+
+live('a full zone: a batch stays while its attempt runs', async (t) => {
+  const scene = await zone(t);
+  const batch = new Batch(scene, 2);
+  await batch.ask();
+  await leave(batch, batch.results([0]));
+  const go = gate();
+  const { answer } = scene.p;
+  scene.p.answer = async (request) => {
+    await go;
+    return answer(request);
+  };
+  const claimant = batch.continue(batch.results([1]));
+  await scene.p.arrival(2);
+  scene.p.answer = answer;
+  await fillZone(scene);
+  const late = batch.continue(batch.results([0]));
+  await held(batch, late, 1);
+  go.open();
+  await until(() => late.ended, 5000, 'the end of the sibling');
+  assert.deepEqual(await Promise.all([claimant, late].map(wordOf)),
+    ['final', 'final']);
+  batch.released(1);
 }, zoned);
 
 live('a zone full of held batches: the next is refused', async (t) => {

@@ -114,7 +114,7 @@ static void
 s64_an_attempt_that_was_seen_is_not_made_again(void **state)
 {
     play_each(WAITS "lose;"
-                    "A rejoins -> HOLD missing=1;"
+                    "A rejoins -> WAIT k=1 missing=1;"
                     "C asks a. b+ -> WAIT k=1;"
                     "A looks -> WAIT k=1;"
                     "D asks a+ b+ -> WAIT k=1;"
@@ -125,7 +125,7 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "C looks -> SIBLING");
     /* it ends, and only a later request makes another */
     play_each(WAITS "lose;"
-                    "A rejoins -> HOLD;"
+                    "A rejoins -> WAIT;"
                     "B reclaims;"
                     "B answers 503;"
                     "A looks -> OUTCOME k=1 status=503;"
@@ -133,21 +133,21 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
                     "C claims -> GO k=2");
     /* its worker is dead */
     play_each(WAITS "lose;"
-                    "A rejoins -> HOLD;"
+                    "A rejoins -> WAIT;"
                     "B dies;"
                     "C asks a. b+ -> CLAIM k=2;"
                     "A looks -> OUTCOME lost;"
                     "C claims -> GO");
     /* it turns out that nothing was sent */
     play_each(WAITS "lose;"
-                    "A rejoins -> HOLD;"
+                    "A rejoins -> WAIT;"
                     "B reclaims;"
                     "B voids;"
                     "A looks -> CLAIM k=2;"
                     "A claims -> GO k=2");
     /* later facts of other requests change nothing */
     play_each(WAITS "lose;"
-                    "A rejoins -> HOLD;"
+                    "A rejoins -> WAIT;"
                     "B reclaims;"
                     "fact answer/1/A/A 503;"
                     "fact end/1/C/C failed;"
@@ -156,10 +156,16 @@ s64_an_attempt_that_was_seen_is_not_made_again(void **state)
     play_each(WAITS "fact after/1/B/B 9;"
                     "A looks -> WAIT k=1;"
                     "lose;"
-                    "A rejoins -> HOLD;"
+                    "A rejoins -> WAIT;"
                     "B reclaims;"
                     "B answers 429;"
                     "A looks -> OUTCOME k=1 status=429 after=9");
+    /* it has ended: the others' results are lost, but were answered */
+    play_each(WAITS "B answers 200;"
+                    "B ends finished;"
+                    "A looks -> SIBLING k=1;"
+                    "lose;"
+                    "A rejoins -> SIBLING k=1 missing=1");
 }
 
 

@@ -21,10 +21,11 @@
 #define NGX_CHAT_SHM_EVICT_LOOKS 64 /* batches tried for one allocation */
 #define NGX_CHAT_SHM_RESERVE 8      /* 1/8 of the zone takes no new batch */
 #define NGX_CHAT_SHM_BUCKET 2048    /* bytes of the zone for each bucket */
+#define NGX_CHAT_SHM_END 256        /* the longest end/ or void/ */
 
 
-static ngx_uint_t is_held(ngx_chat_shm_ctx_t         *ctx,
-                          const ngx_chat_shm_batch_t *batch);
+static ngx_uint_t is_watched(ngx_chat_shm_ctx_t         *ctx,
+                             const ngx_chat_shm_batch_t *batch);
 static void touch_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 static void delete_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch);
 
@@ -100,7 +101,7 @@ ngx_chat_shm_facts_find(ngx_chat_shm_ctx_t *ctx, const chat_key_t *key)
         return NULL;
     }
 
-    if (batch->expires < ngx_time() && !is_held(ctx, batch)) {
+    if (batch->expires < ngx_time() && !is_watched(ctx, batch)) {
         delete_batch(ctx, batch);
         return NULL;
     }
@@ -131,7 +132,7 @@ waiting_worker(const ngx_chat_shm_fact_t *fact)
 
 /* 1 if a living worker watches this batch. */
 static ngx_uint_t
-is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
+is_watched(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
 {
     ngx_chat_shm_fact_t *fact;
 
@@ -143,6 +144,58 @@ is_held(ngx_chat_shm_ctx_t *ctx, const ngx_chat_shm_batch_t *batch)
     }
 
     return 0;
+}
+
+
+/* The worker of a claim; *request, where not NULL: its request. */
+static chat_str_t
+claimant(const ngx_chat_shm_fact_t *claim, chat_str_t *request)
+{
+    chat_str_t worker, value;
+
+    value = chat_str(claim->data + claim->field_len, claim->value_len);
+    worker = chat_str_cut(&value, ' ');
+
+    if (request != NULL) {
+        *request = chat_str_cut(&value, ' ');
+    }
+
+    return worker;
+}
+
+
+/*
+ * 1 if an attempt of a living worker has neither ended nor been voided.
+ * Without its claim, another request with the same results would go upstream.
+ */
+static ngx_uint_t
+is_claimed(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_batch_t *batch)
+{
+    u_char                    *last, end[NGX_CHAT_SHM_END];
+    chat_str_t                 k, worker, request;
+    const ngx_chat_shm_fact_t *claim = batch->claim;
+
+    if (claim == NULL) {
+        return 0;
+    }
+
+    worker = claimant(claim, &request);
+    if (!ngx_chat_shm_workers_alive(ctx, worker)) {
+        return 0;
+    }
+
+    k = chat_str(claim->data + 6, claim->field_len - 6u);
+    last = ngx_snprintf(end, sizeof(end), "void/%*s/%*s/%*s", k.len, k.data,
+                        worker.len, worker.data, request.len, request.data);
+
+    if (ngx_chat_shm_facts_get(batch, chat_str(end, (size_t) (last - end)))) {
+        return 0;
+    }
+
+    ngx_memcpy(end + 1, "end", 3);
+    return ngx_chat_shm_facts_get(batch,
+                                  chat_str(end + 1, (size_t) (last - end - 1)))
+           == NULL;
 }
 
 
@@ -162,30 +215,23 @@ ngx_chat_shm_facts_notify(ngx_chat_shm_ctx_t         *ctx,
                           const ngx_chat_shm_batch_t *batch)
 {
     uint64_t                   prefix = ngx_chat_store_prefix(&batch->name);
-    chat_str_t                 worker;
-    const u_char              *space;
-    const ngx_chat_shm_fact_t *fact, *claim = batch->claim;
+    const ngx_chat_shm_fact_t *fact;
 
     for (fact = batch->first; fact != NULL && is_wait(fact); fact = fact->next)
     {
         ngx_chat_shm_workers_notify(ctx, waiting_worker(fact), prefix);
     }
 
-    if (claim != NULL) {
-        worker = chat_str(claim->data + claim->field_len, claim->value_len);
-        space = memchr(worker.data, ' ', worker.len);
-        if (space != NULL) {
-            worker.len = (size_t) (space - worker.data);
-        }
-
-        ngx_chat_shm_workers_notify(ctx, worker, prefix);
+    if (batch->claim != NULL) {
+        ngx_chat_shm_workers_notify(ctx, claimant(batch->claim, NULL), prefix);
     }
 }
 
 
 /*
  * Frees the least recently used batch of the tenant (NULL: of all) but keep,
- * and notifies its workers. held: even if a live worker watches it. 0: none.
+ * and notifies its workers. held: even if a living worker watches or has
+ * claimed it. 0: none.
  */
 static ngx_uint_t
 evict_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
@@ -209,7 +255,7 @@ evict_batch(ngx_chat_shm_ctx_t *ctx, ngx_chat_shm_tenant_t *tenant,
             continue;
         }
 
-        if (held || !is_held(ctx, batch)) {
+        if (held || (!is_watched(ctx, batch) && !is_claimed(ctx, batch))) {
             ngx_chat_shm_facts_notify(ctx, batch);
             delete_batch(ctx, batch);
             return 1;
@@ -825,7 +871,7 @@ ngx_chat_shm_facts_expire(ngx_chat_shm_ctx_t *ctx)
         }
 
         batch = ngx_queue_data(q, ngx_chat_shm_batch_t, queue);
-        if (batch->expires >= ngx_time() || is_held(ctx, batch)) {
+        if (batch->expires >= ngx_time() || is_watched(ctx, batch)) {
             return;
         }
 
