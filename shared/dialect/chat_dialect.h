@@ -146,8 +146,8 @@ typedef struct {
     chat_rc_e (*read)(void *reader, const chat_frame_t *frame);
 
     /*
-     * What the reader notes of a piece of a call's arguments; read() does the
-     * same by itself. NULL: nothing.
+     * What the reader notes of a piece of a call's arguments, or of several
+     * that follow each other; read() does the same by itself. NULL: nothing.
      */
     void (*piece)(chat_stream_call_t *call, chat_str_t text);
 

@@ -412,30 +412,34 @@ chat_json_same(chat_str_t s, int plain, const char *text, size_t left)
 }
 
 
-static chat_str_t
-chat_json_unescape(chat_json_doc_t *doc, chat_str_t s)
+unsigned char *
+chat_json_unescape(chat_str_t s, unsigned char *out)
 {
     size_t               n;
-    unsigned char       *p, *end;
     const unsigned char *escape;
 
-    /* no escape is shorter than what it stands for, but out[4] is whole */
-    p = chat_arena_alloc(doc->arena, s.len + 4);
-    if (p == NULL) {
-        return chat_str(NULL, 0);
-    }
-
-    for (end = p; s.len != 0; /* void */) {
+    while (s.len != 0) {
         escape = memchr(s.data, '\\', s.len);
         n = escape ? (size_t) (escape - s.data) : s.len;
 
-        memcpy(end, s.data, n);
-        end += n;
+        memcpy(out, s.data, n);
+        out += n;
         s = chat_str(s.data + n, s.len - n);
-        end += s.len != 0 ? chat_json_decode(&s, end) : 0;
+        out += s.len != 0 ? chat_json_decode(&s, out) : 0;
     }
 
-    return chat_str(p, (size_t) (end - p));
+    return out;
+}
+
+
+/* The decoded text in the arena; data is NULL without memory. */
+static chat_str_t
+chat_json_decoded(chat_json_doc_t *doc, chat_str_t s)
+{
+    unsigned char *p = chat_arena_alloc(doc->arena, s.len + CHAT_JSON_ROOM);
+
+    return p ? chat_str(p, (size_t) (chat_json_unescape(s, p) - p))
+             : chat_str(NULL, 0);
 }
 
 
@@ -459,7 +463,7 @@ chat_json_string(chat_json_doc_t *doc, const chat_json_t *node)
     chat_json_note(node);
     s = chat_json_inner(doc, node->start, node->end);
 
-    return node->plain ? s : chat_json_unescape(doc, s);
+    return node->plain ? s : chat_json_decoded(doc, s);
 }
 
 
@@ -482,7 +486,7 @@ chat_json_key(chat_json_doc_t *doc, const chat_json_t *member)
 
     s = chat_json_inner(doc, member->key_start, member->key_end);
 
-    return member->plain_key ? s : chat_json_unescape(doc, s);
+    return member->plain_key ? s : chat_json_decoded(doc, s);
 }
 
 

@@ -107,6 +107,13 @@ chat_str_t chat_json_text(chat_json_doc_t *doc, const chat_json_t *object,
 /* The decoded key of a member of an object, likewise. */
 chat_str_t chat_json_key(chat_json_doc_t *doc, const chat_json_t *member);
 
+/*
+ * Writes the decoded characters of s, a valid string between its quotes, to
+ * out, which has room for s.len and CHAT_JSON_ROOM bytes; returns their end.
+ */
+#define CHAT_JSON_ROOM 4
+unsigned char *chat_json_unescape(chat_str_t s, unsigned char *out);
+
 /* 1 if node is a string of exactly these characters. */
 int chat_json_equals(chat_json_doc_t *doc, const chat_json_t *node,
                      const char *text, size_t len);

@@ -54,7 +54,8 @@ typedef enum {
     CHAT_EVENT_STEP_OPEN,   /* a further step begins (ai_sdk, ag_ui); id: what
                                a chained body will name it by, or empty */
     CHAT_EVENT_CALL_OPEN,   /* call, id, name, kind */
-    CHAT_EVENT_CALL_ARGS,   /* call, text: the next piece of the arguments */
+    CHAT_EVENT_CALL_ARGS,   /* call, text: the next piece of the arguments, or
+                               (gemini) of a value in them */
     CHAT_EVENT_CALL_READY,  /* call, id (authoritative), name; text: the whole
                                arguments as JSON text, if whole is set, else
                                the pieces so far are the arguments */

@@ -20,8 +20,8 @@ typedef struct {
     int        has_data; /* there was at least one data: line */
     int        in_input; /* raw points into the last input given to feed */
     int        bom;      /* raw begins with a byte order mark */
-    int        plain;    /* raw is known to be one event; each of its lines
-                            ends in LF, and none is an id */
+    size_t     events;   /* raw is known to be so many events; each of its
+                            lines ends in LF, and none is an id */
 } chat_frame_t;
 
 typedef enum {

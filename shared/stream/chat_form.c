@@ -1,162 +1,212 @@
 /*
  * chat_form.c: see chat_form.h.
  *
- * The accessors of chat_json mark what a reader looks at. What lies between
- * two holes is compared in one go; a hole is scanned once, by the rules of
- * the JSON parser.
+ * The accessors of chat_json mark what a reader looks at. All other values may
+ * differ, but most are the same in each frame, and compared with what is
+ * around them in one go. One that has differed is a hole from then on: it is
+ * scanned, by the rules of the JSON parser.
  */
 
 #include "stream/chat_form.h"
-#include "bytes/chat_word.h"
 #include "json/chat_json_scan.h"
+
+#define CHAT_FORM_DIGITS 9 /* of a sequence number: it is below 2^31 */
 
 
 void
 chat_forms_init(chat_forms_t *forms, const chat_dialect_t *dialect,
                 chat_reader_t *reader, chat_arena_t *arena)
 {
+    memset(forms, 0, sizeof(*forms));
     forms->dialect = dialect;
     forms->reader = reader;
     forms->arena = arena;
-    forms->count = 0;
-    forms->next = 0;
-    forms->last = 0;
 }
 
 
-/* How many bytes a and b, of n bytes each, have in common at their start. */
-static size_t
-common(const unsigned char *a, const unsigned char *b, size_t n)
-{
-    size_t   i = 0;
-    uint64_t other = 0;
-
-    while (n - i >= 64 && memcmp(a + i, b + i, 64) == 0) {
-        i += 64;
-    }
-
-    while (n - i >= sizeof(other) && other == 0) {
-        other = chat_word_at(a + i) ^ chat_word_at(b + i);
-        i += other == 0 ? sizeof(other) : chat_word_first(other);
-    }
-
-    while (i < n && a[i] == b[i]) {
-        i++;
-    }
-
-    return i;
-}
-
-
-/* The values of a frame that the reader looks at. */
+/* What a frame has for the reader. */
 typedef struct {
-    chat_span_t text;
-    chat_span_t number;
+    chat_str_t piece;  /* between its quotes, escaped as it is */
+    chat_str_t number; /* empty: none */
+    unsigned   has;    /* the piece: see chat_json_string_end() */
 } chat_form_values_t;
 
 
-/*
- * Places the value number `which` (0: none) after that of a hole is found: the
- * values behind a hole move as its end does.
- */
-static void
-place(chat_span_t *value, const chat_form_t *form, size_t which, size_t hole,
-      chat_span_t found)
+/* The end of a number of few digits; NULL: it is another one. */
+static const unsigned char *
+index_end(const unsigned char *p, const unsigned char *end)
 {
-    const chat_form_hole_t *holes = form->holes;
-    uint32_t                shift = found.end - holes[hole].at.end;
+    const unsigned char *start = p;
 
-    if (which == hole + 1) {
-        *value = found;
+    while (p < end && *p >= '0' && *p <= '9') {
+        p++;
+    }
 
-    } else if (which > hole + 1) {
-        value->start = holes[which - 1].at.start + shift;
-        value->end = holes[which - 1].at.end + shift;
+    return p != start && p - start <= CHAT_FORM_DIGITS
+                   && (*start != '0' || p - start == 1)
+               ? p
+               : NULL;
+}
+
+
+/* The end of the value at p, which takes a hole; NULL: it does not fit. */
+static const unsigned char *
+value_end(chat_form_e type, const unsigned char *p, const unsigned char *end,
+          chat_form_values_t *values)
+{
+    unsigned             has = 0;
+    const unsigned char *start = p;
+
+    switch (type) {
+    case CHAT_FORM_STRING:
+        return chat_json_string_end(p, end, &has);
+
+    case CHAT_FORM_NUMBER:
+        return chat_json_number_end(p, end);
+
+    case CHAT_FORM_PIECE:
+        p = chat_json_string_end(p, end, &values->has);
+        values->piece = chat_str(start, p ? (size_t) (p - start) : 0);
+        return p;
+
+    default:
+        p = index_end(p, end);
+        values->number = chat_str(start, p ? (size_t) (p - start) : 0);
+        return p;
     }
 }
 
 
-/*
- * Length of the frame of this form that input begins with, or 0.
- *
- * Most values are those of the learnt frame: what is equal up to the next
- * value that is not, is skipped in one go.
- */
+/* Length of the frame of this form that input begins with, or 0. */
 static size_t
 match(const chat_form_t *form, chat_str_t input, chat_form_values_t *values)
 {
-    size_t                  i, len, left, from = 0;
-    unsigned                has = 0;
-    chat_span_t             at;
-    const unsigned char    *p = input.data, *end = p + input.len, *start;
-    const chat_form_hole_t *hole = form->holes;
+    size_t                   len, from = 0;
+    const unsigned char     *p = input.data, *end = p + input.len;
+    const chat_form_value_t *hole = form->holes, *over = hole + form->nholes;
 
-    values->text = form->holes[form->text ? form->text - 1 : 0].at;
-    values->number = form->holes[form->number ? form->number - 1 : 0].at;
+    memset(values, 0, sizeof(*values));
 
-    for (i = 0; /* void */; i++, hole++) {
-        left = form->len - from;
-        len = common(form->bytes + from, p,
-                     left < (size_t) (end - p) ? left : (size_t) (end - p));
-
-        while (i < form->count && hole->at.end - from < len) {
-            i++;
-            hole++;
-        }
-
-        if (len == left) {
-            return (size_t) (p - input.data) + len;
-        }
-
-        if (i == form->count || hole->at.start - from > len) {
+    for (/* void */; /* void */; hole++) {
+        len = (hole == over ? form->len : hole->at.start) - from;
+        if (len > (size_t) (end - p)
+            || memcmp(form->bytes + from, p, len) != 0) {
             return 0;
         }
 
-        start = p + (hole->at.start - from);
-        p = hole->type == CHAT_JSON_STRING
-                ? chat_json_string_end(start, end, &has)
-                : chat_json_number_end(start, end);
+        p += len;
+        if (hole == over) {
+            return (size_t) (p - input.data);
+        }
+
+        p = value_end(hole->type, p, end, values);
         if (p == NULL) {
             return 0;
         }
 
-        at.start = (uint32_t) (start - input.data);
-        at.end = (uint32_t) (p - input.data);
-        place(&values->text, form, form->text, i, at);
-        place(&values->number, form, form->number, i, at);
         from = hole->at.end;
     }
 }
 
 
-/* The reader takes the sequence number of a frame of this form. */
-static void
-take_number(const chat_forms_t *forms, const chat_form_t *form, chat_str_t raw,
-            chat_span_t at)
+/* Makes hole number n of the value that has this byte. 0: there is none. */
+static int
+add_hole(chat_form_t *form, size_t n, size_t byte)
 {
-    int32_t         n;
-    chat_json_t     node = { .type = CHAT_JSON_NUMBER };
-    chat_json_doc_t doc = { .text = raw };
+    size_t i;
 
-    if (form->number == 0) {
-        return;
+    for (i = 0; i < form->nsame; i++) {
+        if (form->same[i].at.start <= byte && byte <= form->same[i].at.end) {
+            memmove(&form->holes[n + 1], &form->holes[n],
+                    (form->nholes++ - n) * sizeof(form->holes[0]));
+            form->holes[n] = form->same[i];
+            form->same[i] = form->same[--form->nsame];
+            return 1;
+        }
     }
 
-    node.start = at.start;
-    node.end = at.end;
-    n = chat_json_index(&doc, &node);
-    forms->reader->number = n < 0 ? forms->reader->number : (uint32_t) n;
+    return 0;
 }
 
 
-/* The event of a frame of this form, with this text. */
-static void
-say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t raw,
-    chat_span_t at, chat_event_t *event)
+/*
+ * Makes holes of the values in which the frame that input begins with differs
+ * from the learnt one. 0: it differs in more than that.
+ */
+static int
+loosen(chat_form_t *form, chat_str_t input)
 {
-    chat_json_t     node = { .type = CHAT_JSON_STRING };
-    chat_json_doc_t doc = { .text = raw, .arena = forms->arena };
+    size_t               n, len, left, from = 0;
+    const unsigned char *p = input.data, *end = p + input.len;
+    chat_form_values_t   values;
 
+    for (n = 0; p != NULL; n++) {
+        len = (n == form->nholes ? form->len : form->holes[n].at.start) - from;
+        left = (size_t) (end - p);
+
+        if (memcmp(form->bytes + from, p, len < left ? len : left) == 0) {
+            if (len > left || n == form->nholes) {
+                return len <= left;
+            }
+
+            p += len;
+
+        } else {
+            while (form->bytes[from] == *p) {
+                from++;
+                p++;
+            }
+
+            if (!add_hole(form, n, from)) {
+                return 0;
+            }
+
+            p -= from - form->holes[n].at.start;
+        }
+
+        p = value_end(form->holes[n].type, p, end, &values);
+        from = form->holes[n].at.end;
+    }
+
+    return 0;
+}
+
+
+/* The decoded pieces of n frames as one; without memory the calls fail. */
+static chat_str_t
+join(const chat_forms_t *forms, const chat_str_t *pieces, size_t n,
+     unsigned has)
+{
+    size_t         i, len = 0;
+    unsigned char *text, *p;
+
+    if (n == 1 && has == 0) {
+        return pieces[0];
+    }
+
+    for (i = 0; i < n; i++) {
+        len += pieces[i].len;
+    }
+
+    text = chat_arena_alloc(forms->arena, len + CHAT_JSON_ROOM);
+    if (text == NULL) {
+        forms->reader->calls.failed = 1;
+        return chat_str(NULL, 0);
+    }
+
+    for (i = 0, p = text; i < n; i++) {
+        p = chat_json_unescape(pieces[i], p);
+    }
+
+    return chat_str(text, (size_t) (p - text));
+}
+
+
+/* The event of frames of this form, with these pieces. */
+static void
+say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t text,
+    chat_event_t *event)
+{
     memset(event, 0, sizeof(*event));
 
     if (form->call == NULL) {
@@ -169,17 +219,7 @@ say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t raw,
     event->id = form->call->id;
     event->name = form->call->name;
     event->kind = form->call->kind;
-
-    if (form->text != 0) {
-        event->text = chat_str(raw.data + at.start, at.end - at.start);
-
-        if (memchr(event->text.data, '\\', event->text.len) != NULL) {
-            node.start = at.start - 1;
-            node.end = at.end + 1;
-            event->text = chat_json_string(&doc, &node);
-            forms->reader->calls.failed |= event->text.data == NULL;
-        }
-    }
+    event->text = text;
 
     if (forms->dialect->piece != NULL) {
         forms->dialect->piece(form->call, event->text);
@@ -187,42 +227,69 @@ say(const chat_forms_t *forms, const chat_form_t *form, chat_str_t raw,
 }
 
 
+/* The form of the frame that input begins with, or NULL. */
+static const chat_form_t *
+find(chat_forms_t *forms, chat_str_t input, chat_form_values_t *values,
+     size_t *len)
+{
+    size_t i, which;
+
+    /* the one that matched last, then those behind it */
+    for (i = 0; i < forms->count; i++) {
+        which = (forms->last + i) % forms->count;
+        *len = match(forms->list[which], input, values);
+
+        if (*len != 0) {
+            forms->last = which;
+            return forms->list[which];
+        }
+    }
+
+    for (i = 0; i < forms->count; i++) {
+        if (loosen(forms->list[i], input)) {
+            *len = match(forms->list[i], input, values);
+            forms->last = i;
+            return forms->list[i];
+        }
+    }
+
+    return NULL;
+}
+
+
 size_t
 chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                 chat_event_t *event, size_t *frames)
 {
-    size_t             i, n = 0, len = 0, most = *frames, which = forms->last;
-    chat_str_t         raw;
-    chat_form_t       *form = NULL;
-    chat_form_values_t values, found = { { 0, 0 }, { 0, 0 } };
+    size_t             n, len, most = *frames, last = 0;
+    unsigned           has = 0;
+    uint64_t           number = forms->reader->number;
+    chat_str_t         pieces[CHAT_FORM_RUN], raw = { NULL, 0 };
+    chat_form_values_t values = { 0 };
+    const chat_form_t *form;
 
-    *frames = 0;
     input.len = input.len < max ? input.len : max;
+    form = find(forms, input, &values, &len);
 
-    /* the form that matched last, then the others */
-    for (i = 0; i <= forms->count && n == 0; which = i++) {
-        form = &forms->list[which];
-        n = which < forms->count ? match(form, input, &found) : 0;
-        forms->last = n != 0 ? which : forms->last;
-    }
-
-    if (n == 0) {
+    if (form == NULL) {
         return 0;
     }
 
-    do {
-        raw = chat_str(input.data + len, n);
-        values = found;
-        take_number(forms, form, raw, values.number);
-        len += n;
-        forms->ends[(*frames)++] = len;
-        n = form->call == NULL && *frames < most ? match(
-                form, chat_str(input.data + len, input.len - len), &found)
-                                                 : 0;
-    } while (n != 0);
+    for (n = 0; len != 0 && n < most; n++) {
+        raw = values.number;
+        has |= values.has;
+        pieces[n] = values.piece;
+        last += len;
+        forms->ends[n] = last;
+        len = match(form, chat_str(input.data + last, input.len - last),
+                    &values);
+    }
 
-    say(forms, form, raw, values.text, event);
-    return len;
+    (void) chat_str_number(raw, &number);
+    forms->reader->number = (uint32_t) number;
+    say(forms, form, join(forms, pieces, form->call ? n : 1, has), event);
+    *frames = n;
+    return last;
 }
 
 
@@ -231,16 +298,16 @@ chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
  * 0: there are too many, or the reader looked at a value as a whole.
  */
 static int
-add_holes(chat_form_t *form, const chat_json_t *node, uint32_t offset,
-          const chat_json_t *text, const chat_json_t *number)
+add_values(chat_form_t *form, const chat_json_t *node, uint32_t offset,
+           const chat_json_t *piece, const chat_json_t *number)
 {
     int                quotes = node->type == CHAT_JSON_STRING;
-    chat_form_hole_t  *hole = &form->holes[form->count];
+    chat_form_value_t  value;
     const chat_json_t *child;
 
     if (node->child != NULL) {
         for (child = node->child; child != NULL; child = child->next) {
-            if (!add_holes(form, child, offset, text, number)) {
+            if (!add_values(form, child, offset, piece, number)) {
                 return 0;
             }
         }
@@ -249,20 +316,25 @@ add_holes(chat_form_t *form, const chat_json_t *node, uint32_t offset,
     }
 
     if ((node->type != CHAT_JSON_STRING && node->type != CHAT_JSON_NUMBER)
-        || (node->read && node != text && node != number))
+        || (node->read && node != piece && node != number))
     {
         return 1;
     }
 
-    if (form->count++ == CHAT_FORM_HOLES) {
+    if (form->nholes + form->nsame == CHAT_FORM_VALUES) {
         return 0;
     }
 
-    hole->type = node->type;
-    hole->at.start = offset + node->start + quotes;
-    hole->at.end = offset + node->end - quotes;
-    form->text = node == text ? form->count : form->text;
-    form->number = node == number && !quotes ? form->count : form->number;
+    value.at.start = offset + node->start + quotes;
+    value.at.end = offset + node->end - quotes;
+    value.type = quotes ? CHAT_FORM_STRING : CHAT_FORM_NUMBER;
+
+    if (node == piece || (node == number && !quotes)) {
+        value.type = node == piece ? CHAT_FORM_PIECE : CHAT_FORM_INDEX;
+        form->holes[form->nholes++] = value;
+    } else {
+        form->same[form->nsame++] = value;
+    }
 
     return 1;
 }
@@ -303,13 +375,14 @@ void
 chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
 {
     uint32_t             offset;
-    chat_form_t         *form = &forms->list[forms->next];
+    chat_form_t         *form;
     const chat_reader_t *reader = forms->reader;
     const chat_event_t  *event = reader->events->items;
 
     if (!is_constant(reader)) {
         forms->count = 0;
         forms->next = 0;
+        forms->last = 0;
         return;
     }
 
@@ -318,19 +391,28 @@ chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame)
         return;
     }
 
-    offset = (uint32_t) (frame->data.data - frame->raw.data);
-    memset(form, 0, offsetof(chat_form_t, holes));
-    form->call = event->call;
-
-    if (!add_holes(form, reader->doc->root, offset, event->node,
-                   reader->number_node))
-    {
-        memset(form, 0, offsetof(chat_form_t, holes));
-        return;
+    form = forms->list[forms->next];
+    if (form == NULL) {
+        form = chat_arena_alloc(reader->arena, sizeof(*form));
+        if (form == NULL) {
+            return;
+        }
+        forms->list[forms->next] = form;
     }
 
-    form->len = frame->raw.len;
-    memcpy(form->bytes, frame->raw.data, form->len);
-    forms->next = (forms->next + 1) % CHAT_FORMS;
-    forms->count += forms->count < CHAT_FORMS;
+    offset = (uint32_t) (frame->data.data - frame->raw.data);
+    form->call = event->call;
+    form->nholes = 0;
+    form->nsame = 0;
+    form->len = 0;
+
+    if (add_values(form, reader->doc->root, offset, event->node,
+                   reader->number_node))
+    {
+        form->len = frame->raw.len;
+        memcpy(form->bytes, frame->raw.data, form->len);
+        forms->last = forms->next;
+        forms->next = (forms->next + 1) % CHAT_FORMS;
+        forms->count += forms->count < CHAT_FORMS;
+    }
 }

@@ -18,32 +18,41 @@
 #include "bytes/chat_str.h"
 #include "dialect/chat_dialect.h"
 
-#define CHAT_FORMS 4
-#define CHAT_FORM_HOLES 24
+#define CHAT_FORMS 8
+#define CHAT_FORM_VALUES 24
 #define CHAT_FORM_BYTES 1024
 #define CHAT_FORM_RUN 64
 
-/* A value that may be any of its type; of a string without its quotes. */
+typedef enum {
+    CHAT_FORM_STRING, /* any string */
+    CHAT_FORM_NUMBER, /* any number */
+    CHAT_FORM_PIECE,  /* the string that adds to a call's arguments */
+    CHAT_FORM_INDEX   /* the sequence number, in digits */
+} chat_form_e;
+
+/* A value that may differ; of a string without its quotes. */
 typedef struct {
-    chat_span_t      at;
-    chat_json_type_e type;
-} chat_form_hole_t;
+    chat_span_t at;
+    chat_form_e type;
+} chat_form_value_t;
 
 typedef struct {
-    chat_stream_call_t *call;   /* its arguments go on; NULL: no call */
-    size_t              text;   /* the hole with the piece, and */
-    size_t              number; /* with the sequence number, from 1 on; or 0 */
+    chat_stream_call_t *call; /* its arguments go on; NULL: no call */
+    size_t              nholes;
+    size_t              nsame;
     size_t              len;
-    size_t              count;
-    chat_form_hole_t    holes[CHAT_FORM_HOLES]; /* in order */
-    unsigned char       bytes[CHAT_FORM_BYTES]; /* of the learnt frame */
+    chat_form_value_t   holes[CHAT_FORM_VALUES]; /* in order */
+    chat_form_value_t   same[CHAT_FORM_VALUES];  /* that did not differ so far;
+                                                   a hole later */
+    unsigned char       bytes[CHAT_FORM_BYTES];  /* of the learnt frame */
 } chat_form_t;
 
 typedef struct {
     const chat_dialect_t *dialect;
     chat_reader_t        *reader;
-    chat_arena_t         *arena; /* lives as the frame */
-    chat_form_t           list[CHAT_FORMS];
+    chat_arena_t         *arena;               /* lives as the frame */
+    chat_form_t          *list[CHAT_FORMS];    /* in the stream's arena; NULL:
+                                               never needed so far */
     size_t                count;               /* 0 forgets all */
     size_t                next;                /* to be replaced */
     size_t                last;                /* that matched */
@@ -63,11 +72,11 @@ void chat_forms_learn(chat_forms_t *forms, const chat_frame_t *frame);
 
 /*
  * Reads the frame that input begins with, if it is a whole one of a known form
- * and of at most max bytes: returns its length, and sets *event to what the
- * reader would say, OPAQUE or ARGS. 0: it is none. If the event is OPAQUE,
- * frames of that form behind it are read as well, up to *frames, which is 1 to
- * CHAT_FORM_RUN; then *frames is their number, and forms->ends has their ends.
- * The lines of each end in LF; none is an id.
+ * and of at most max bytes, and those of the same form behind it, up to
+ * *frames, which is 1 to CHAT_FORM_RUN. Returns their length and sets *event
+ * to what the reader would say of all of them, OPAQUE or ARGS; *frames is
+ * their number, and forms->ends has their ends. 0: it is none. The lines of
+ * each end in LF; none is an id.
  */
 size_t chat_forms_read(chat_forms_t *forms, chat_str_t input, size_t max,
                        chat_event_t *event, size_t *frames);

@@ -75,6 +75,7 @@ chat_quarantine_add(chat_quarantine_t *quarantine, const chat_parsed_t *parsed)
     copy->frame.event = put(&end, parsed->frame.event);
     copy->frame.data = put(&end, parsed->frame.data);
     copy->frame.in_input = 0;
+    copy->frame.events = parsed->frame.events == 1; /* ends are not kept */
 
     for (i = 0; i < copy->events.nmarks; i++) {
         copy->events.marks[i] = parsed->events.marks[i];

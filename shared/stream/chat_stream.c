@@ -146,8 +146,9 @@ pass(chat_stream_t *stream, chat_str_t bytes, int in_input)
 static void
 pass_frame(chat_stream_t *stream, const chat_frame_t *frame)
 {
-    pass_events(stream, frame->raw, frame->in_input, &frame->raw.len,
-                frame->plain != 0);
+    pass_events(stream, frame->raw, frame->in_input,
+                frame->events == 1 ? &frame->raw.len : stream->forms.ends,
+                frame->events);
 }
 
 
@@ -602,8 +603,8 @@ give_up(chat_stream_t *stream, const chat_frame_t *frame)
 
 
 /*
- * Takes the frame that bytes begin with by its form, if that is known, or a
- * run of frames that do nothing; the marks of such a frame are not known.
+ * Takes the frame that bytes begin with by its form, if that is known, and
+ * those of this form behind it; the marks of such a frame are not known.
  * CHAT_DECLINED: it is another one.
  */
 static chat_rc_e
@@ -649,7 +650,7 @@ take_formed(chat_stream_t *stream, chat_str_t bytes, chat_frame_t *frame)
 
     memset(&parsed, 0, sizeof(parsed));
     parsed.frame.raw = bytes;
-    parsed.frame.plain = 1;
+    parsed.frame.events = frames;
     parsed.frame.in_input = frame->in_input;
     parsed.events.items = &event;
     parsed.events.count = 1;

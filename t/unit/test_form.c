@@ -217,8 +217,13 @@ a_piece_is_decoded_and_the_number_is_kept(void **state)
     assert_int_equal(run.reader.number, 41);
     assert_int_equal(pieces, 3);
 
-    assert_int_not_equal(
-        formed(&run, "data: {\"seq\":1.5,\"text\":\"\"}\n\n", 99), 0);
+    /* a number that is none must be read */
+    assert_int_equal(formed(&run, "data: {\"seq\":1.5,\"text\":\"\"}\n\n", 99),
+                     0);
+    assert_int_equal(formed(&run, "data: {\"seq\":01,\"text\":\"\"}\n\n", 99),
+                     0);
+    assert_int_equal(
+        formed(&run, "data: {\"seq\":1234567890,\"text\":\"\"}\n\n", 99), 0);
     assert_int_equal(run.reader.number, 41);
 
     /* a string is never a sequence number */
@@ -250,36 +255,45 @@ a_run_of_frames_is_read_up_to_the_limit(void **state)
 
 
 static void
-pieces_of_arguments_are_read_one_at_a_time(void **state)
+the_pieces_of_a_run_are_one_text(void **state)
 {
-    static const char piece[] = "data: {\"seq\":1,\"text\":\"ab\"}\n\n";
-    static const char two[] = "data: {\"seq\":1,\"text\":\"ab\"}\n\n"
-                              "data: {\"seq\":2,\"text\":\"cd\"}\n\n";
+    static const char one[] = "data: {\"seq\":1,\"text\":\"ab\"}\n\n";
+    static const char four[] = "data: {\"seq\":1,\"text\":\"ab\"}\n\n"
+                               "data: {\"seq\":2,\"text\":\"\"}\n\n"
+                               "data: {\"seq\":3,\"text\":\"\\n\\\\\"}\n\n"
+                               "data: {\"seq\":4,\"text\":\"cd\"}\n\n";
     run_t             run;
 
     run_open(&run);
-    learn(&run, piece);
-    assert_int_equal(formed(&run, two, 1000), strlen(piece));
+    learn(&run, one);
+    pieces = 0;
+    assert_int_equal(formed(&run, four, 1000), strlen(four));
+    assert_true(chat_str_is(run.event.text, "ab\n\\cd"));
+    assert_int_equal(run.frames, 4);
+    assert_int_equal(run.forms.ends[0], strlen(one));
+    assert_int_equal(run.forms.ends[3], strlen(four));
+    assert_int_equal(pieces, 6);
+    assert_int_equal(run.reader.number, 4);
+
+    /* as the learnt one, in which the piece was not empty */
+    assert_int_equal(formed(&run, one, 1000), strlen(one));
     assert_true(chat_str_is(run.event.text, "ab"));
-    assert_int_equal(run.frames, 1);
     chat_arena_destroy(run.arena);
 }
 
 
 static void
-a_run_keeps_its_last_good_number(void **state)
+a_run_keeps_its_last_number(void **state)
 {
-    run_t run;
+    static const char three[] = "data: {\"seq\":7,\"pad\":\"x\"}\n\n"
+                                "data: {\"seq\":8,\"pad\":\"longer\"}\n\n"
+                                "data: {\"seq\":1.5,\"pad\":\"\"}\n\n";
+    run_t             run;
 
     run_open(&run);
-    learn(&run, "data: {\"seq\":1,\"pad\":\"x\"}\n\n");
-    assert_int_not_equal(formed(&run,
-                                "data: {\"seq\":7,\"pad\":\"x\"}\n\n"
-                                "data: {\"seq\":8,\"pad\":\"longer\"}\n\n"
-                                "data: {\"seq\":1.5,\"pad\":\"\"}\n\n",
-                                1000),
-                         0);
-    assert_int_equal(run.frames, 3);
+    learn(&run, "data: {\"seq\":1,\"pad\":\"\"}\n\n");
+    assert_int_not_equal(formed(&run, three, 1000), 0);
+    assert_int_equal(run.frames, 2);
     assert_int_equal(run.reader.number, 8);
     chat_arena_destroy(run.arena);
 }
@@ -354,7 +368,7 @@ a_frame_of_too_many_values_is_not_learnt(void **state)
     run_t  run;
 
     run_open(&run);
-    for (i = 1; i < CHAT_FORM_HOLES; i++) {
+    for (i = 1; i < CHAT_FORM_VALUES; i++) {
         strcat(text, "1,");
     }
     strcat(text, "1]\n\n");
@@ -401,8 +415,8 @@ main(void)
         cmocka_unit_test(other_frames_have_not_the_form),
         cmocka_unit_test(a_piece_is_decoded_and_the_number_is_kept),
         cmocka_unit_test(a_run_of_frames_is_read_up_to_the_limit),
-        cmocka_unit_test(pieces_of_arguments_are_read_one_at_a_time),
-        cmocka_unit_test(a_run_keeps_its_last_good_number),
+        cmocka_unit_test(the_pieces_of_a_run_are_one_text),
+        cmocka_unit_test(a_run_keeps_its_last_number),
         cmocka_unit_test(frames_that_mean_more_forget_all_forms),
         cmocka_unit_test(not_every_frame_can_be_learnt),
         cmocka_unit_test(a_frame_of_too_many_values_is_not_learnt),

@@ -213,8 +213,7 @@ add_pieces(chat_transcript_t *t, const chat_json_t *function)
     body_t      *body = t->data;
     chat_call_t *call = &t->rq->calls[t->rq->ncalls - 1];
 
-    chat_transcript_fail(t,
-                         chat_gemini_args_add(body->args, t->doc, function));
+    (void) chat_gemini_args_add(body->args, t->doc, function);
 
     if (!chat_gemini_goes_on(t->doc, function)) {
         body->in_call = 0;
@@ -714,6 +713,7 @@ const chat_dialect_t chat_dialect_gemini = {
     .open = chat_gemini_open,
     .idle = chat_gemini_idle,
     .read = chat_gemini_read,
+    .piece = chat_gemini_piece,
     .interrupted = interrupted,
     .empty = empty,
     .refuse = refuse,

@@ -25,6 +25,7 @@ typedef struct chat_gemini_args_s chat_gemini_args_t;
 void     *chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq);
 int       chat_gemini_idle(const chat_frame_t *frame);
 chat_rc_e chat_gemini_read(void *reader, const chat_frame_t *frame);
+void      chat_gemini_piece(chat_stream_call_t *call, chat_str_t text);
 
 /* The object of a part that is a call; NULL if it is none. */
 const chat_json_t *chat_gemini_function(chat_json_doc_t   *doc,
@@ -50,13 +51,20 @@ int chat_gemini_goes_on(chat_json_doc_t *doc, const chat_json_t *node);
 chat_gemini_args_t *chat_gemini_args_begin(chat_gemini_args_t *args,
                                            chat_arena_t       *arena);
 
-/* The next pieces: those of this functionCall. */
-chat_rc_e chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
-                               const chat_json_t *function);
+/*
+ * The next pieces: those of this functionCall. Returns the piece's string, if
+ * there is but one piece, and it goes on where the last one ended; else NULL.
+ */
+const chat_json_t *chat_gemini_args_add(chat_gemini_args_t *args,
+                                        chat_json_doc_t    *doc,
+                                        const chat_json_t  *function);
+
+/* The next piece, which goes on where the last one ended. */
+void chat_gemini_args_more(chat_gemini_args_t *args, chat_str_t text);
 
 /*
  * All of them as JSON text in the arena. CHAT_LIMIT: past a bound, or written
- * in a way that is not known here.
+ * in a way that is not known here; CHAT_ERROR: there was no memory.
  */
 chat_rc_e chat_gemini_args_text(const chat_gemini_args_t *args,
                                 chat_arena_t *arena, chat_str_t *out);

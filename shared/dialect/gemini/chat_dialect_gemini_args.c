@@ -38,6 +38,7 @@ struct value_s {
 struct chat_gemini_args_s {
     chat_arena_t *arena;
     value_t       root;
+    value_t      *value;  /* that the last piece went to, a string; or NULL */
     size_t        values; /* without the root */
     size_t        bytes;  /* taken from the arena, of all calls so far */
     int           lost;
@@ -55,6 +56,7 @@ chat_gemini_args_begin(chat_gemini_args_t *args, chat_arena_t *arena)
     if (args != NULL) {
         args->arena = arena;
         memset(&args->root, 0, sizeof(args->root));
+        args->value = NULL;
         args->root.type = CHAT_GEMINI_MEMBERS;
         args->values = 0;
         args->lost = 0;
@@ -234,7 +236,8 @@ put(chat_gemini_args_t *args, value_t *value, type_e type, chat_str_t s)
 }
 
 
-static void
+/* Returns the string of the piece, or NULL. */
+static const chat_json_t *
 add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
           const chat_json_t *piece)
 {
@@ -243,7 +246,7 @@ add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
 
     value = follow(args, chat_json_text(doc, piece, "jsonPath"));
     if (value == NULL) {
-        return;
+        return NULL;
     }
 
     string = chat_json_typed(doc, piece, "stringValue", CHAT_JSON_STRING);
@@ -266,20 +269,38 @@ add_piece(chat_gemini_args_t *args, chat_json_doc_t *doc,
     } else {
         args->lost = 1;
     }
+
+    args->value = string ? value : NULL;
+    return string;
 }
 
 
-chat_rc_e
+const chat_json_t *
 chat_gemini_args_add(chat_gemini_args_t *args, chat_json_doc_t *doc,
                      const chat_json_t *function)
 {
-    const chat_json_t *piece = chat_json_first(doc, function, "partialArgs");
+    value_t           *before = args->value;
+    const chat_json_t *string = NULL;
+    const chat_json_t *first = chat_json_first(doc, function, "partialArgs");
+    const chat_json_t *piece = first;
 
     for (/* void */; piece != NULL && !args->lost; piece = piece->next) {
-        add_piece(args, doc, piece);
+        string = add_piece(args, doc, piece);
     }
 
-    return args->failed ? CHAT_ERROR : CHAT_OK;
+    return first != NULL && first->next == NULL && args->value == before
+                   && !args->lost
+               ? string
+               : NULL;
+}
+
+
+void
+chat_gemini_args_more(chat_gemini_args_t *args, chat_str_t text)
+{
+    if (args->value != NULL && !args->lost) {
+        put(args, args->value, CHAT_GEMINI_STRING, text);
+    }
 }
 
 
@@ -322,8 +343,8 @@ chat_gemini_args_text(const chat_gemini_args_t *args, chat_arena_t *arena,
 {
     chat_buf_t text = { 0 };
 
-    if (args->lost) {
-        return CHAT_LIMIT;
+    if (args->lost || args->failed) {
+        return args->failed ? CHAT_ERROR : CHAT_LIMIT;
     }
 
     write_value(&args->root, &text);

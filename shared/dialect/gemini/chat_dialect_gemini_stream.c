@@ -14,6 +14,11 @@
 #define CHAT_GEMINI_CANDIDATES 32 /* as many as a mask has bits */
 
 typedef struct {
+    chat_stream_call_t  call;
+    chat_gemini_args_t *args; /* if it is pending */
+} live_t;
+
+typedef struct {
     chat_reader_t       reader;
     chat_gemini_args_t *args;        /* the pieces of one call at a time */
     chat_stream_call_t *pending;     /* the call that more pieces come of */
@@ -31,7 +36,7 @@ chat_gemini_open(chat_arena_t *arena, const chat_request_t *rq)
 {
     reader_t *r;
 
-    r = chat_reader_create(arena, sizeof(*r), sizeof(chat_stream_call_t));
+    r = chat_reader_create(arena, sizeof(*r), sizeof(live_t));
     if (r != NULL && rq != NULL) {
         r->since = rq->next.since;
     }
@@ -117,6 +122,7 @@ open_call(reader_t *r, const chat_json_t *function, int more)
         r->args = chat_gemini_args_begin(r->args, r->reader.arena);
         r->reader.calls.failed |= r->args == NULL;
         r->pending = r->args != NULL ? call : NULL;
+        ((live_t *) call)->args = r->args;
     }
 
     chat_reader_call(&r->reader, CHAT_EVENT_CALL_OPEN, call);
@@ -125,11 +131,20 @@ open_call(reader_t *r, const chat_json_t *function, int more)
 }
 
 
+/* A piece of the value that the last piece was of. */
+void
+chat_gemini_piece(chat_stream_call_t *call, chat_str_t text)
+{
+    chat_gemini_args_more(((live_t *) call)->args, text);
+}
+
+
 /* A functionCall part. NULL: it is of no call that is followed. */
 static chat_stream_call_t *
 read_call(reader_t *r, const chat_json_t *function)
 {
     int                 more = chat_gemini_goes_on(r->reader.doc, function);
+    const chat_json_t  *string = NULL;
     chat_stream_call_t *call = r->pending;
 
     if (chat_json_text(r->reader.doc, function, "name").len) {
@@ -142,12 +157,11 @@ read_call(reader_t *r, const chat_json_t *function)
     }
 
     if (call == r->pending) {
-        r->reader.changed = 1;
-        r->reader.calls.failed |=
-            chat_gemini_args_add(r->args, r->reader.doc, function) != CHAT_OK;
+        string = chat_gemini_args_add(r->args, r->reader.doc, function);
+        r->reader.changed |= string == NULL;
     }
 
-    chat_reader_call(&r->reader, CHAT_EVENT_CALL_ARGS, call);
+    chat_reader_args(&r->reader, call, string);
 
     if (!more) {
         ready(r, call, function);
