@@ -302,7 +302,9 @@ int sim_body_read(chat_str_t text, char values[SIM_CALLS]);
 
 /* sim_check.c */
 chat_request_verdict_e sim_verdict(const sim_request_t *request);
-void                   sim_check_handed_over(sim_request_t *request);
+/* Notes the name that its claim has, once it has one. */
+void sim_name_request(sim_request_t *request);
+void sim_check_handed_over(sim_request_t *request);
 void sim_check_followed(sim_request_t *request, sim_request_t *producer);
 void sim_check_replied(sim_request_t *request);
 void sim_check_step(void);

@@ -540,6 +540,16 @@ check_bound(sim_request_t *request)
 
 
 void
+sim_name_request(sim_request_t *request)
+{
+    if (request->name[0] == '\0' && request->ctx != NULL) {
+        memcpy(request->name, request->ctx->barrier.id,
+               sizeof(request->name) - 1);
+    }
+}
+
+
+void
 sim_check_step(void)
 {
     unsigned       i;
@@ -552,10 +562,7 @@ sim_check_step(void)
             continue;
         }
 
-        if (request->name[0] == '\0') {
-            memcpy(request->name, request->ctx->barrier.id,
-                   sizeof(request->name) - 1);
-        }
+        sim_name_request(request);
 
         if (request->phase == SIM_INSIDE) {
             check_bound(request);

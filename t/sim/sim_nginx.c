@@ -509,6 +509,7 @@ sim_request_free(sim_request_t *request)
         return;
     }
 
+    sim_name_request(request);
     request->phase = SIM_OVER;
 
     for (cln = r->cleanup; cln != NULL; cln = cln->next) {
