@@ -8,7 +8,8 @@
  * test such as test_gate, or a live test such as barrier/hold, with an
  * optional name pattern behind a space, and "over redis: " in front of another
  * store.
- * PATTERN selects entries by their text.
+ * PATTERN selects entries by their text. Unit tests come first, built without
+ * sanitizers: what a test checks must notice a mutant, and within a second.
  * Each job works in a copy of the tree in build/mutants, never in the tree.
  * Each test first runs on the unbroken tree, where it must pass.
  * The exit code is 1 if a test fails there, a mutant survives or does not
@@ -56,8 +57,9 @@ async function passes(tree, test) {
     : name.startsWith('test_') && `build/unit/${name}`;
   const built = program ? program
     : name === 'store/contract' ? 'contract' : 'module';
-  /* sim_warnings: a mutant may leave something unused */
-  if (!await run(tree, 'make', '-s', 'sim_warnings=', built)) {
+  /* warnings: a mutant may leave something unused */
+  if (!await run(tree, 'make', '-s', 'warnings=-std=c11', 'sim_warnings=',
+    'san_opts=-O0', built)) {
     return 'does not compile';
   }
   return program ? run(tree, program, ...name === 'sim' ? [schedules] : [])
@@ -89,8 +91,11 @@ const jobs = Number(args.find((arg) => arg.startsWith('--jobs='))?.slice(7)
 const pattern = args.find((arg) => !arg.startsWith('--')) ?? '';
 const mutants = JSON.parse(readFileSync(join(root, 't/mutants.json'), 'utf8'))
   .filter((mutant) => Object.values(mutant).join('\n').includes(pattern));
+const rank = ({ test }) => (test.startsWith('test_') ? 0
+  : test === 'sim' ? 1 : 2);
 const queue = [...new Set(mutants.map(({ test }) => test))]
-  .map((test) => ({ test })).concat(mutants);
+  .map((test) => ({ test })).concat(mutants)
+  .sort((one, two) => rank(one) - rank(two));
 const start = Date.now();
 const results = [];
 

@@ -306,6 +306,64 @@ what_a_stream_left(void **state)
 }
 
 
+/* The provider's calls need no result: a seal does not count them. */
+static void
+a_seal_counts_the_calls_of_the_client(void **state)
+{
+    chat_facts_t  facts;
+    chat_batch_t  batch;
+    chat_digest_t print = { { 1 } };
+
+    chat_facts_init(&facts, arena);
+    chat_facts_call(&facts, chat_cstr("a"), CHAT_KIND_CLIENT, 0, &print);
+    chat_facts_call(&facts, chat_cstr("p"), CHAT_KIND_PROVIDER, 1, &print);
+    chat_facts_add(&facts, "seal", chat_cstr("2"));
+    read_all(&facts, &batch);
+    assert_false(batch.sealed);
+
+    chat_facts_call(&facts, chat_cstr("b"), CHAT_KIND_CLIENT, 2, &print);
+    read_all(&facts, &batch);
+    assert_true(batch.sealed);
+}
+
+
+static void
+a_message_is_known_by_its_id(void **state)
+{
+    chat_facts_t facts;
+
+    chat_facts_init(&facts, arena);
+    chat_facts_message(&facts, chat_cstr("m1"));
+    assert_true(
+        chat_batch_has_message(facts.items, facts.count, chat_cstr("m1")));
+    assert_true(
+        chat_batch_has_message(facts.items, facts.count, chat_cstr("")));
+    assert_false(
+        chat_batch_has_message(facts.items, facts.count, chat_cstr("m2")));
+}
+
+
+/* Of two results for one call the first one, in the order of the text. */
+static void
+a_claim_lists_a_call_once(void **state)
+{
+    chat_str_t     one, two;
+    chat_carried_t list[3];
+    unsigned char  x[16] = { 1 }, y[16] = { 2 };
+
+    chat_carried(&list[0], chat_cstr("a"), CHAT_OUTCOME_OK, x);
+    one = chat_results_text(list, 1, arena);
+
+    chat_carried(&list[1], chat_cstr("a"), CHAT_OUTCOME_OK, y);
+    list[1].stored = 1;
+    two = chat_results_text(list, 2, arena);
+    assert_true(chat_str_eq(one, two));
+
+    chat_carried(&list[2], chat_cstr("b"), CHAT_OUTCOME_OK, x);
+    assert_int_equal(chat_results_text(list, 3, arena).len, 2 * one.len);
+}
+
+
 static void
 without_memory_nothing_is_half_read(void **state)
 {
@@ -349,6 +407,9 @@ main(void)
         cmocka_unit_test(malformed_facts_are_ignored),
         cmocka_unit_test(values_that_do_not_parse),
         cmocka_unit_test(what_a_stream_left),
+        cmocka_unit_test(a_seal_counts_the_calls_of_the_client),
+        cmocka_unit_test(a_message_is_known_by_its_id),
+        cmocka_unit_test(a_claim_lists_a_call_once),
         cmocka_unit_test(without_memory_nothing_is_half_read),
     };
 

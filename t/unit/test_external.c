@@ -80,6 +80,8 @@ one_and_many_are_read(void **state)
 static void
 what_is_wrong_is_named(void **state)
 {
+    char id[CHAT_ID_MAX + 2], text[CHAT_ID_MAX + 100];
+
     refused("", NULL, -1);
     refused("[]", NULL, -1);
     refused("[1]", NULL, 0);
@@ -96,6 +98,13 @@ what_is_wrong_is_named(void **state)
     refused("[" ONE("a", "\"output\":1") "," ONE("b", "\"output\":1") ",7]",
             NULL, 2);
     refused("[1,2,3,4,5]", NULL, -1);
+
+    memset(id, 'i', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    snprintf(text, sizeof(text), ONE("%s", "\"output\":1"), id);
+    refused(text, "toolCallId", -1);
+    snprintf(text, sizeof(text), ONE("%s", "\"output\":1"), id + 1);
+    assert_int_equal(body(text), CHAT_OK);
 
     refused(ONE("a", "\"output\":\"0123456789012345678901234567890\""),
             "output", -1);
@@ -285,6 +294,10 @@ what_is_shown_is_json(void **state)
                      2);
     chat_buf_free(&text);
 
+    batch.last.end = CHAT_END_FINISHED;
+    assert_false(chat_external_is_open(&batch));
+    batch.last.end = CHAT_END_FAILED;
+    assert_true(chat_external_is_open(&batch));
     batch.superseded = 1;
     assert_false(chat_external_is_open(&batch));
 }

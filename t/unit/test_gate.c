@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 
 #include "gate_play.h"
+#include "policy/chat_question.h"
 
 
 static void
@@ -509,6 +510,59 @@ s26_s27_repeated_results_are_nothing_new(void **state)
 }
 
 
+/* A claim lists the results of the body, and others of the store. */
+static void
+s108_own_results_come_before_stored_ones(void **state)
+{
+    play_each("A asks a+ b+ c. -> HOLD;"
+              "B asks a= b. c+ -> CLAIM merge;"
+              "B claims -> GO k=1;"
+              "C asks a= b. c. -> WAIT");
+    play_each("A asks a= b+ c. -> HOLD;"
+              "B asks a+ b. c+ -> CLAIM merge;"
+              "B claims -> GO k=1;"
+              "C asks a+ b. c. -> WAIT");
+}
+
+
+/* Each worker numbers its requests from 0. */
+static void
+an_attempt_belongs_to_one_request_of_one_worker(void **state)
+{
+    chat_attempt_t  attempt = { .worker = CHAT_STR("w1"),
+                                .request = CHAT_STR("7") };
+    chat_question_t q = { .worker = CHAT_STR("w1"), .request = CHAT_STR("7") };
+
+    assert_true(chat_gate_is_own(&q, &attempt));
+    attempt.worker = chat_cstr("w2");
+    assert_false(chat_gate_is_own(&q, &attempt));
+    attempt.worker = q.worker;
+    attempt.request = chat_cstr("8");
+    assert_false(chat_gate_is_own(&q, &attempt));
+}
+
+
+/* A provider that keeps the conversation has the results of earlier turns. */
+static void
+s123_a_conversation_is_kept_by_its_provider(void **state)
+{
+    int     named;
+    asker_t a;
+
+    for (named = 0; named < 2; named++) {
+        asker_begin(&a);
+        a.rq.chained = 1;
+        a.rq.by_conversation = named;
+        asker_call(&a, "a+");
+        assert_int_equal(chat_gate_question(&chat_dialect_openai_responses,
+                                            &a.rq, 128, a.arena, &a.q),
+                         CHAT_OK);
+        assert_int_equal(a.q.kept, named);
+        asker_end(&a);
+    }
+}
+
+
 static void
 s30_a_result_before_its_call(void **state)
 {
@@ -550,6 +604,9 @@ main(void)
         cmocka_unit_test(s47_a_stream_that_brings_further_members),
         cmocka_unit_test(s35_an_unknown_id_completes_nothing),
         cmocka_unit_test(s26_s27_repeated_results_are_nothing_new),
+        cmocka_unit_test(s108_own_results_come_before_stored_ones),
+        cmocka_unit_test(an_attempt_belongs_to_one_request_of_one_worker),
+        cmocka_unit_test(s123_a_conversation_is_kept_by_its_provider),
         cmocka_unit_test(s30_a_result_before_its_call),
     };
 

@@ -114,6 +114,48 @@ each_verdict_that_ends_a_request_has_its_reply(void **state)
 }
 
 
+/* A request that waited for an attempt is told how that ended. */
+static void
+the_outcome_of_another_attempt_is_told(void **state)
+{
+    size_t          i;
+    chat_act_t      given;
+    chat_terms_t    terms = { .class = CHAT_CLASS_CONTINUATION };
+    chat_question_t q = { .dialect = &chat_dialect_anthropic };
+
+    static const struct {
+        chat_decision_t decision;
+        chat_reply_e    reply;
+        chat_reason_e   reason;
+    } rows[] = {
+        { { .status = 503, .end = CHAT_END_FAILED },
+          CHAT_REPLY_UPSTREAM_STATUS,
+          CHAT_REASON_CONFLICT_UPSTREAM_ERROR },
+        { { .status = 302, .end = CHAT_END_FAILED },
+          CHAT_REPLY_UPSTREAM_ERROR,
+          CHAT_REASON_CONFLICT_UPSTREAM_ERROR },
+        { { .status = 200, .end = CHAT_END_FAILED },
+          CHAT_REPLY_UPSTREAM_ERROR,
+          CHAT_REASON_CONFLICT_UPSTREAM_ERROR },
+        { { .status = 200, .end = CHAT_END_INTERRUPTED },
+          CHAT_REPLY_INTERRUPTED,
+          CHAT_REASON_CONFLICT_INTERRUPTED },
+        { { .status = 200, .end = CHAT_END_INTERRUPTED, .lost = 1 },
+          CHAT_REPLY_INTERRUPTED,
+          CHAT_REASON_CONFLICT_PRODUCER_LOST },
+    };
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        chat_decision_t decision = rows[i].decision;
+
+        decision.verdict = CHAT_GATE_OUTCOME;
+        given = chat_gate_act(&q, &decision, &terms);
+        assert_int_equal(given.reply, rows[i].reply);
+        assert_int_equal(given.reason, rows[i].reason);
+    }
+}
+
+
 static void
 each_action_has_the_reason_of_its_request(void **state)
 {
@@ -148,6 +190,7 @@ main(void)
         cmocka_unit_test(
             a_sibling_follows_and_without_a_recording_gets_a_reply),
         cmocka_unit_test(each_verdict_that_ends_a_request_has_its_reply),
+        cmocka_unit_test(the_outcome_of_another_attempt_is_told),
         cmocka_unit_test(each_action_has_the_reason_of_its_request),
     };
 

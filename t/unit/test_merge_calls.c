@@ -325,6 +325,15 @@ s100_merged_results_are_injected_once(void **state)
         assert_int_equal(told.items[i].call->in_last_message, 1);
     }
 
+    /* an error that was made for the provider is none of the client's */
+    for (i = 0; i < t.results.count; i++) {
+        t.results.items[i].unknown = chat_str_is(t.results.items[i].id, "b");
+    }
+
+    chat_results_init(&told, t.a.arena);
+    assert_int_equal(chat_results_injected(&t.results, &told), CHAT_OK);
+    assert_int_equal(told.count, 1);
+    assert_true(chat_str_is(told.items[0].id, "a"));
     drop(&t);
 }
 

@@ -130,11 +130,17 @@ s71_half_open_calls_are_closed_for_the_client(void **state)
                "data: {\"type\":\"tool-input-start\",\"toolCallId\":\"c1\","
                "\"toolName\":\"find\"}\n\n"
                "data: {\"type\":\"tool-input-available\",\"toolCallId\":"
-               "\"c2\",\"toolName\":\"find\",\"input\":{}}\n\n",
+               "\"c2\",\"toolName\":\"find\",\"input\":{}}\n\n"
+               "data: {\"type\":\"tool-input-start\",\"toolCallId\":\"c3\","
+               "\"toolName\":\"find\"}\n\n"
+               "data: {\"type\":\"tool-output-error\",\"toolCallId\":\"c3\","
+               "\"errorText\":\"no\"}\n\n",
                "", "\"type\":\"error\"");
     assert_non_null(strstr(s.out, "\"type\":\"tool-input-error\",\"toolCallId"
                                   "\":\"c1\""));
     assert_null(strstr(s.out, "tool-input-error\",\"toolCallId\":\"c2\""));
+    /* it has its outcome */
+    assert_null(strstr(s.out, "tool-input-error\",\"toolCallId\":\"c3\""));
     stream_end(&s);
 }
 
@@ -306,6 +312,7 @@ s74_the_first_end_stands(void **state)
     stream_expect(&s, UI_START "data: ha", UI_START);
     assert_int_equal(s.info.end, CHAT_END_ABORTED);
     ends(UI_START UI_FINISH, CHAT_END_FINISHED);
+    stream_expect(&s, UI_START UI_FINISH "data: [DO", UI_START UI_FINISH);
     stream_end(&s);
 }
 

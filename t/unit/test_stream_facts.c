@@ -142,6 +142,27 @@ a_step_of_the_ai_sdk(void **state)
 }
 
 
+/* A seal counts each call once, and the calls behind it are not its own. */
+static void
+a_seal_ends_a_step(void **state)
+{
+    const char *next =
+        UI_BODY(UI_USER "," UI_ANSWER(UI_STEP_PART "," UI_OK("c1")));
+
+    stream_begin(&s, "ai_sdk", UI_BODY(UI_USER));
+    run(UI_START UI_STEP UI_CALL("c1", "") UI_SEAL UI_CALL("c2", "")
+            UI_SEAL                                UI_FINISH);
+    assert_true(is_asked_for("ai_sdk", next, "seal=1\n"));
+    assert_false(is_asked_for("ai_sdk", next, "call/c2="));
+
+    s.conf.replay = 0;
+    run(UI_START UI_STEP UI_CALL("c1", "") UI_CALL("c1", "")
+            UI_SEAL      UI_FINISH);
+    assert_true(is_asked_for("ai_sdk", next, "seal=1\n"));
+    stream_end(&s);
+}
+
+
 static void
 s46_a_step_of_openai_chat(void **state)
 {
@@ -439,6 +460,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_of_the_ai_sdk),
+        cmocka_unit_test(a_seal_ends_a_step),
         cmocka_unit_test(s46_a_step_of_openai_chat),
         cmocka_unit_test(s47_a_chain_is_open_before_its_calls_are_known),
         cmocka_unit_test(a_conversation_has_a_record_of_its_steps),
