@@ -297,7 +297,7 @@ mutants:
 
 test test-all:
 	@t/packages.sh make module unit fuzz style live clients asan builds \
-	    install $(if $(filter test-all,$@),docker)
+	    install $(if $(filter test-all,$@),docker bench)
 	@t/all.sh $@
 
 clean:

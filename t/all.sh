@@ -4,8 +4,8 @@
 # A stage that fails does not keep the next ones from running; a stage that
 # fails without a failed test of its own (a build, say) counts as one.
 # `test` runs each live test in the passes that its file names (run.mjs);
-# `test-all` runs each in every pass, the fuzzers for a minute each, and the
-# simulation with a million schedules.
+# `test-all` runs each in every pass, the fuzzers for a minute each, the
+# simulation with a million schedules, and the limits (soak/limits.mjs).
 # A test that fails beside others and passes alone is named as flaky; it fails
 # `test-all` only.
 # Called by make, which has installed what is needed.
@@ -67,13 +67,13 @@ stage()
     echo "== $name"
     "$@" 2>&1 | tee "$log"
     code=${PIPESTATUS[0]}
-    # cmocka's totals, node's totals, the lines of fuzzers and simulation.
+    # cmocka's totals, node's totals, the lines of fuzzers, simulation, limits.
     good=$(sum 's/^\[  PASSED  \] ([0-9]+) test.*/\1/p
                 s/^(#|ℹ) pass ([0-9]+)$/\2/p
-                s/^ok - (build.fuzz|[0-9]+ schedules).*/1/p' "$log")
+                s/^ok - (build.fuzz|limits|[0-9]+ schedules).*/1/p' "$log")
     bad=$(sum 's/^\[  FAILED  \] [^:]*: ([0-9]+) test.*/\1/p
                s/^(#|ℹ) fail ([0-9]+)$/\2/p
-               s/^not ok - build.fuzz.*/1/p' "$log")
+               s/^not ok - (build.fuzz|limits).*/1/p' "$log")
     if [ "$code" -ne 0 ]; then
         [ "$bad" -gt 0 ] || bad=1
         broken="$broken $name"
@@ -123,6 +123,7 @@ else
     for pass in asan asan_redis plain redis; do
         live live-$pass --strict --every --pass=$pass $tests
     done
+    stage limits node t/soak/limits.mjs
     live install --strict --jobs=1 --pass=plain \
         t/install/{deb,docker}.test.mjs
     stage debian13 make -s test-debian13

@@ -109,12 +109,12 @@ function tenantOf({ tenant = true, module, http }) {
  * (false: plain nginx), tenant (false: no chat_tenant at http level),
  * locations (replaces location / altogether), store (the arguments of
  * chat_store), ttl (its parameter), connects (true: wait for its connection),
- * names (server_name of several otherwise equal servers), daemon (true: NGINX
- * leaves its parent, which upgrade() needs).
+ * connections (worker_connections), names (server_name of several otherwise
+ * equal servers), daemon (true: NGINX leaves its parent, as upgrade() needs).
  */
 function configuration(dir, [h1, h2], options) {
   const o = { workers: 1, level: 'info', module: true, chat: 'auto',
-    names: [''], ...options };
+    connections: 4096, names: [''], ...options };
   const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${dir}/${name};`).join('\n    ');
   return `
@@ -125,7 +125,7 @@ pid ${dir}/nginx.pid;
 error_log ${dir}/error.log ${o.level};
 worker_processes ${o.workers};
 ${o.main ?? ''}
-events { worker_connections 4096; }
+events { worker_connections ${o.connections}; }
 http {
     ${temp}
     ${logFormat(o.module)}
