@@ -244,7 +244,7 @@ int sim_execute(sim_worker_t *worker, const chat_key_t *key,
                 const chat_facts_t *facts);
 /* The store has no room for so many ms. */
 void sim_store_fill(unsigned ms);
-/* Shared memory: the batch is evicted if no request waits for it. */
+/* Shared memory: evicts the batch if no request waits, or is upstream. */
 void sim_store_evict(void);
 /* A reply with all facts of a key, or the payloads of some. */
 chat_facts_t *sim_reply(const chat_key_t *key, const chat_str_t *fields,

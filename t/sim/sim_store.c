@@ -343,21 +343,32 @@ sim_store_fill(unsigned ms)
 void
 sim_store_evict(void)
 {
-    size_t i;
-    set_t *set = find_set(&sim.key, 0);
+    set_t              *set = find_set(&sim.key, 0);
+    chat_batch_t        batch;
+    const sim_worker_t *worker;
 
-    for (i = 0; set != NULL && i < set->facts.count; i++) {
-        if (chat_str_starts(set->facts.items[i].field, "wait/")) {
-            return;
-        }
+    if (set == NULL || set->facts.count == 0
+        || chat_batch_read(set->facts.items, set->facts.count, sim.arena,
+                           &batch)
+               != CHAT_OK)
+    {
+        return;
     }
 
-    if (set != NULL && set->facts.count != 0) {
-        sim_log("store: evicts the batch");
-        sim_count("evictions");
-        set->facts.count = 0;
-        sim.lossy = 1;
+    worker = sim_find_worker(batch.last.worker);
+
+    if (batch.nwaits != 0
+        || (batch.last.k != 0 && !batch.last.is_void
+            && batch.last.end == CHAT_END_NONE && worker != NULL
+            && sim_alive(worker)))
+    {
+        return;
     }
+
+    sim_log("store: evicts the batch");
+    sim_count("evictions");
+    set->facts.count = 0;
+    sim.lossy = 1;
 }
 
 
