@@ -27,7 +27,7 @@ wanted()
             ;;
         docker)
             wanted install npm
-            echo docker.io docker-compose
+            echo docker.io docker-compose buildah
             # Debian 13 has the client in a package of its own.
             ! apt-cache show docker-cli >/dev/null 2>&1 || echo docker-cli
             ;;

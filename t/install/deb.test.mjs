@@ -8,12 +8,9 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { Batch, scene, told } from '../lib/batch.mjs';
-import { root, until } from '../lib/harness.mjs';
-import { provider } from '../lib/provider.mjs';
-import { statusLocation, statusOf } from '../lib/status.mjs';
-import { answers, freePorts } from '../lib/wait.mjs';
+import { root } from '../lib/harness.mjs';
 import { debian, here, impossible } from './debian.mjs';
+import { use } from './use.mjs';
 
 const folder = `${root}build/deb`;
 const [deb] = existsSync(folder) ? readdirSync(folder).filter((file) =>
@@ -21,18 +18,6 @@ const [deb] = existsSync(folder) ? readdirSync(folder).filter((file) =>
 const unbuilt = !deb && 'run make deb';
 const dpkg = (...args) => execFileSync('dpkg-deb', args,
   { encoding: 'utf8' });
-
-const site = (port, upstream) => `
-server {
-    listen 127.0.0.1:${port};
-    location / {
-        chat openai_chat;
-        proxy_pass http://127.0.0.1:${upstream};
-        proxy_http_version 1.1;
-    }
-    ${statusLocation}
-}
-`;
 
 test('the package has the version of CHANGES, the load file and the ABI',
   { skip: unbuilt }, () => {
@@ -49,28 +34,6 @@ test('the package has the version of CHANGES, the load file and the ABI',
       assert.ok(files.includes(` ./${file}\n`), `${file} in\n${files}`);
     }
   });
-
-/* A batch through the nginx of the root, with its own site. */
-async function use(t, machine) {
-  const p = await provider(t, 'openai_chat');
-  const [port] = await freePorts(1);
-  machine.write('etc/nginx/sites-enabled/default', site(port, p.port));
-  const nginx = machine.spawn('exec nginx -g "daemon off; error_log stderr;"',
-    { stdio: ['ignore', 'ignore', 'inherit'] });
-  t.after(() => nginx.kill('SIGKILL'));
-  await until(() => answers(port), 10000, 'nginx');
-  const n = { port };
-  const batch = new Batch(scene('openai_chat', p, n));
-  await batch.ask();
-  const first = batch.continue(batch.results([0]));
-  await until(async () => (await statusOf(n)).holds.now === 1, 5000,
-    'a held request');
-  const last = batch.continue(batch.results([1]));
-  assert.equal((await told(last)).word, 'final');
-  assert.equal((await told(first)).word, 'final');
-  batch.released();
-  assert.equal(await nginx.end('SIGQUIT'), 0);
-}
 
 test('apt installs the package, nginx holds and releases, apt removes it',
   { skip: unbuilt || impossible }, async (t) => {

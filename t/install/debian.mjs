@@ -105,6 +105,9 @@ class Debian {
   }
 }
 
+/* The Debian that is in this folder. */
+export const rootIn = (dir) => new Debian(dir);
+
 /*
  * Fetches a Debian with these packages into an empty folder. Its apt has
  * package lists and the settings of this machine. Returns false, with the test

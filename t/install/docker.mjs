@@ -50,10 +50,7 @@ class Docker {
   }
 }
 
-/*
- * Starts a daemon, which ends with the test; null, with the test skipped, if
- * it does not start here.
- */
+/* Starts a daemon, which ends with the test; null if none starts here. */
 export async function docker(t) {
   const dir = newFolder('/var/tmp');
   const it = new Docker(dir);
@@ -82,17 +79,20 @@ export async function docker(t) {
     || (existsSync(`${dir}/docker.sock`)
       && await it.docker('version').catch(() => false)), 15000, 'dockerd');
   if (ended) {
-    t.skip(`dockerd does not run here: ${it.log().trim().slice(-500)}`);
+    t.diagnostic(`dockerd does not run here: ${it.log().trim().slice(-500)}`);
     return null;
   }
   return it;
 }
 
-/* Imports a bare Debian as debian:12; false if the test is skipped. */
-export async function importDebian(t, it) {
+/*
+ * A bare Debian 12 and the environment, NAME=VALUE, in which it reaches this
+ * machine's registries; null if the test is skipped.
+ */
+export async function base(t) {
   const machine = await debian(t, 'bookworm', ['ca-certificates']);
   if (!machine) {
-    return false;
+    return null;
   }
   const registry = execFileSync('npm', ['config', 'get', 'registry'],
     { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
@@ -104,6 +104,15 @@ export async function importDebian(t, it) {
     machine.write(certificates, readFileSync(extra));
     env.push(`NODE_EXTRA_CA_CERTS=${certificates}`,
       `npm_config_cafile=${certificates}`);
+  }
+  return { machine, env };
+}
+
+/* Imports it as debian:12; false if the test is skipped. */
+export async function importDebian(t, it) {
+  const { machine, env } = await base(t) ?? {};
+  if (!machine) {
+    return false;
   }
   const tar = spawn('tar', ['-C', machine.dir, '-c', '.'],
     { stdio: ['ignore', 'pipe', 'inherit'] });
