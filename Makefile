@@ -12,7 +12,7 @@
 # make style    clang-format and the rules of the source tree
 # make asan     build/asan/ngx_chat_module.so, for nginx under ASan
 # make contract build/contract/ngx_chat_contract_module.so, tests of a store
-# make builds   compiles the module against newer NGINX (t/builds.sh)
+# make builds   compiles the module against other NGINX (t/builds.sh)
 # make clients  the real client libraries; writes docs/compatibility.md
 # make test-install   the package in a bare Debian; the Docker images
 # make test-debian13  build, package, demo and live tests in a bare Debian 13
@@ -249,7 +249,7 @@ clients: module clients-packages
 	@node t/run.mjs --every --log=build/test/clients t/clients/*.test.mjs
 	@node t/clients/table.mjs
 
-# NGINX sources from the apt mirror, or BUILDS='FOLDER...'.
+# NGINX sources from the apt mirror, and BUILDS='FOLDER...'.
 builds:
 	@t/packages.sh live builds
 	@t/builds.sh full $(BUILDS)
